@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * On-disk format of ddraid members: superblock, dirty-log block, region-map block.
+ *
+ * These structures are read from disks that may hold anything. Nothing here may
+ * be believed before magic, version, length and crc32c were checked; the codec in
+ * lib/format.h does that and is the only code that touches these structures.
+ * doc/on-disk-format.md describes every field. All integers are little-endian;
+ * the wrapper types make a forgotten conversion a compile error.
+ *
+ * Layout of a member (byte offsets):
+ *
+ *	0			untouched by ddraid (boot sectors, partition labels)
+ *	4096			superblock, copy 0
+ *	log_offset		dirty log: for each slot, for each log block index, two
+ *				places of 4096 bytes (place = sequence & 1)
+ *	map_offset		region map: for each map block index, two places likewise
+ *	data_offset - 4096	superblock, copy 1
+ *	data_offset		data area: array_blocks * chunk bytes
+ *	... to the end		a zeroed tail of at least 64 KiB that ddraid never uses
+ */
+#ifndef DDRAID_FORMAT_H
+#define DDRAID_FORMAT_H
+
+#include <stdint.h>
+
+typedef struct { uint16_t raw; } ddr_le16;
+typedef struct { uint32_t raw; } ddr_le32;
+typedef struct { uint64_t raw; } ddr_le64;
+
+#define DDR_SB_MAGIC		0x64724444u	/* "DDrd" read as little-endian bytes 44 44 72 64 */
+#define DDR_LOG_MAGIC		0x6c724444u	/* "DDrl" */
+#define DDR_MAP_MAGIC		0x6d724444u	/* "DDrm" */
+#define DDR_FORMAT_VERSION	1u
+
+#define DDR_META_BLOCK		4096u		/* bytes: each metadata structure fills one */
+#define DDR_BLOCK_SIZE		4096u		/* bytes: one block of the device = one stripe */
+#define DDR_SB_OFFSET		4096u		/* bytes: superblock copy 0 */
+#define DDR_DATA_ALIGN		(1u << 20)	/* bytes: data_offset is a multiple of this */
+#define DDR_TAIL_BYTES		(64u << 10)	/* bytes kept zero behind the data area */
+
+#define DDR_MAX_ORDER		3u
+#define DDR_MAX_PARITY		2u
+#define DDR_MAX_ROLES		10u		/* 2^3 data + 2 parity */
+#define DDR_MAX_MEMBERS		16u		/* roles + spares */
+#define DDR_MAX_SLOTS		64u
+#define DDR_DEF_SLOTS		16u
+#define DDR_MIN_REGION		(64u << 10)	/* bytes */
+#define DDR_MAX_REGION		(1u << 30)	/* bytes */
+#define DDR_MAX_REGIONS		(1u << 20)
+#define DDR_NAME_LEN		64u		/* bytes with the terminating NUL */
+#define DDR_UUID_LEN		16u
+
+/* Rotating layout: the roles move by one member every DDR_ROTATE_BLOCKS blocks (1 MiB of the device). */
+#define DDR_ROTATE_BLOCKS	256u
+
+enum ddr_layout {
+	DDR_LAYOUT_DEDICATED	= 0,	/* role r on member r */
+	DDR_LAYOUT_ROTATING	= 1,	/* role r on member (r + block / DDR_ROTATE_BLOCKS) mod n */
+};
+
+/* States of a member in the table; the numbers are on disk. */
+enum ddr_member_state {
+	DDR_MEMBER_NONE		= 0,	/* the table entry is not used */
+	DDR_MEMBER_IN_SYNC	= 1,	/* holds its role for every stripe */
+	DDR_MEMBER_REBUILDING	= 2,	/* written always, read below the cursor only */
+	DDR_MEMBER_FAULTY	= 3,	/* failed: neither read nor written; needs a full rebuild */
+	DDR_MEMBER_MISSING	= 4,	/* not there (or left): may be re-added by dirty regions */
+	DDR_MEMBER_SPARE	= 5,	/* no role */
+};
+
+#define DDR_ROLE_NONE		0xffffu
+
+/* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */
+#define DDR_FEATURE_COMPAT_KNOWN	0u
+#define DDR_FEATURE_RO_COMPAT_KNOWN	0u
+#define DDR_FEATURE_INCOMPAT_KNOWN	0u
+
+/* Policy bits of the superblock. */
+#define DDR_POLICY_SUSPECT_READS_ERROR	(1u << 0)	/* reconstructing reads of suspect regions fail */
+
+struct ddr_disk_member {		/* 64 bytes */
+	uint8_t		uuid[16];
+	uint8_t		state;		/* enum ddr_member_state */
+	uint8_t		flags;		/* 0 */
+	ddr_le16	role;		/* 0 .. roles-1 or DDR_ROLE_NONE */
+	ddr_le32	export_node;	/* node that exports this disk, 0: none (a truly shared disk) */
+	ddr_le64	cursor;		/* rebuilding: blocks below it are right and flushed */
+	ddr_le64	since;		/* generation at which it took this state */
+	ddr_le32	err_read;	/* errors counted so far, for the reports */
+	ddr_le32	err_write;
+	ddr_le32	err_corrected;
+	uint8_t		reserved[12];
+};
+
+struct ddr_disk_slot {			/* 32 bytes */
+	ddr_le32	node;		/* node id that owns the slot, 0: free */
+	ddr_le32	flags;		/* 0 */
+	uint8_t		reserved[24];
+};
+
+struct ddr_disk_sb {			/* 4096 bytes */
+	ddr_le32	magic;		/* DDR_SB_MAGIC */
+	ddr_le16	version;	/* DDR_FORMAT_VERSION */
+	ddr_le16	reserved0;
+	ddr_le32	length;		/* 4096 */
+	ddr_le32	crc32c;		/* over all 4096 bytes with this field zero */
+	ddr_le64	seq;		/* of the two valid copies the one with the higher counts */
+	ddr_le32	compat;
+	ddr_le32	ro_compat;
+	ddr_le32	incompat;
+	ddr_le32	policy;		/* DDR_POLICY_* */
+	uint8_t		array_uuid[16];
+	uint8_t		name[64];	/* NUL-terminated and NUL-filled */
+	uint8_t		order;
+	uint8_t		parity;
+	uint8_t		layout;		/* enum ddr_layout */
+	uint8_t		reserved1;
+	ddr_le32	chunk;		/* bytes a member holds of one block: 4096 >> order */
+	ddr_le32	block_size;	/* 4096 */
+	ddr_le32	region_size;	/* bytes */
+	ddr_le64	array_blocks;	/* a multiple of 2^order */
+	ddr_le64	data_offset;	/* bytes */
+	ddr_le64	generation;	/* grows with each change of the member states */
+	uint8_t		gen_id[16];	/* random name of this generation */
+	uint8_t		gen_prev[16];	/* name of the generation before it; zero at creation */
+	ddr_le64	log_base;	/* a member of an older generation than this needs a full rebuild */
+	ddr_le64	log_offset;	/* bytes */
+	ddr_le32	log_blocks;	/* log blocks a slot has (each in two places) */
+	ddr_le32	slots;
+	ddr_le64	map_offset;	/* bytes */
+	ddr_le32	map_blocks;
+	ddr_le16	roles;		/* 2^order + parity */
+	ddr_le16	members;	/* entries of the member table in use, spares included */
+	ddr_le16	this_member;	/* index of the member that this copy lies on */
+	ddr_le16	reserved2;
+	ddr_le32	reserved3;
+	ddr_le64	created;	/* seconds since 1970 */
+	ddr_le64	updated;
+	uint8_t		reserved4[768];
+	struct ddr_disk_member	member[DDR_MAX_MEMBERS];	/* at 1024 */
+	struct ddr_disk_slot	slot[DDR_MAX_SLOTS];		/* at 2048 */
+};
+
+/*
+ * A log block or a map block: a header of 128 bytes and a payload of 3968.
+ *
+ * Log payload: one bit a region, bit set = the slot's owner may be writing the
+ * region. Region r of a slot: block index r / DDR_LOG_REGIONS, byte (r % DDR_LOG_REGIONS) / 8,
+ * bit r % 8. Map payload: four bits a region (enum ddr_region_state and flags):
+ * block index r / DDR_MAP_REGIONS, byte (r % DDR_MAP_REGIONS) / 2, low nibble first.
+ */
+#define DDR_LOG_HEADER		128u
+#define DDR_LOG_PAYLOAD		(DDR_META_BLOCK - DDR_LOG_HEADER)
+#define DDR_LOG_REGIONS		(DDR_LOG_PAYLOAD * 8u)	/* 31744 regions a log block */
+#define DDR_MAP_REGIONS		(DDR_LOG_PAYLOAD * 2u)	/* 7936 regions a map block */
+
+enum ddr_region_state {			/* the low two bits of a map nibble */
+	DDR_REGION_UNWRITTEN	= 0,	/* nobody ever wrote it: nothing in it is defined */
+	DDR_REGION_NEEDS_SYNC	= 1,	/* written; parity of never-written blocks not computed yet */
+	DDR_REGION_CLEAN	= 2,	/* parity right over the whole region */
+};
+#define DDR_REGION_STATE_MASK	3u
+#define DDR_REGION_F_SUSPECT	4u	/* was dirty at a crash and could not be resynced (rule 9) */
+#define DDR_REGION_F_WRITTEN	8u	/* written since a member is missing */
+
+struct ddr_disk_log {			/* 4096 bytes; slot = DDR_MAP_SLOT: a block of the region map */
+	ddr_le32	magic;		/* DDR_LOG_MAGIC or DDR_MAP_MAGIC */
+	ddr_le16	version;
+	ddr_le16	slot;
+	ddr_le32	index;		/* block index within the slot or the map */
+	ddr_le32	crc32c;		/* over all 4096 bytes with this field zero */
+	ddr_le64	seq;		/* never restarts; place = seq & 1 */
+	ddr_le64	generation;	/* of the array when this was written */
+	uint8_t		array_uuid[16];
+	uint8_t		boot_id[16];	/* kernel's boot id of the owner; zero: not owned */
+	ddr_le64	cookie;		/* target instance of the owner's kernel, 0: none */
+	ddr_le32	node;		/* owner's node id */
+	ddr_le32	length;		/* 4096 */
+	uint8_t		reserved[48];
+	uint8_t		payload[DDR_LOG_PAYLOAD];
+};
+#define DDR_MAP_SLOT		0xffffu
+
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(struct ddr_disk_member) == 64, "member entry");
+_Static_assert(sizeof(struct ddr_disk_slot) == 32, "slot entry");
+_Static_assert(__builtin_offsetof(struct ddr_disk_sb, array_uuid) == 40, "uuid offset");
+_Static_assert(__builtin_offsetof(struct ddr_disk_sb, array_blocks) == 136, "array_blocks offset");
+_Static_assert(__builtin_offsetof(struct ddr_disk_sb, member) == 1024, "member table offset");
+_Static_assert(__builtin_offsetof(struct ddr_disk_sb, slot) == 2048, "slot table offset");
+_Static_assert(sizeof(struct ddr_disk_sb) == 4096, "superblock");
+_Static_assert(__builtin_offsetof(struct ddr_disk_log, payload) == 128, "log header");
+_Static_assert(sizeof(struct ddr_disk_log) == 4096, "log block");
+#endif
+
+#endif
