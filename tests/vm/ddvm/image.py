@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The root file system of all guests: Debian packages in one read-only erofs file.
+
+Made once for a package list and suite, then shared by every node of every run.
+Nothing of ddraid is in it; what was built comes as a second layer (stage.py).
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+
+from . import apt
+from .config import HarnessError, cache_dir, locked
+
+SUITE = "bookworm"
+
+PACKAGES = sorted("""
+    bsdextrautils corosync dlm-controld dmsetup e2fsprogs fio gfs2-utils iproute2
+    iputils-ping kmod libblkid1 libcmap4 libcpg4 libdevmapper1.02.1 libisal2
+    libjson-c5 libqb100 libquorum5 libsystemd0 liburing2 libuuid1 mdadm nbd-client
+    nbd-server procps python3 python3-minimal strace stress-ng util-linux xfsprogs
+    """.split())
+
+SYSTEMD_PACKAGES = sorted(PACKAGES + ["dbus", "systemd-sysv", "udev"])
+
+NOT_NEEDED = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*",
+              "/usr/share/info/*", "/boot/*"]
+
+
+def mkfs_erofs(target, tree):
+    """Pack directory `tree` into the erofs file `target`, which appears whole or not at all."""
+    part = f"{target}.{os.getpid()}.part"
+    done = subprocess.run(["mkfs.erofs", "--quiet", "--all-root", part, tree],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HarnessError(f"mkfs.erofs {target} failed: {done.stderr.strip()}")
+    os.rename(part, target)
+
+
+def _bootstrap(packages, tree):
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root",
+               "--include=" + ",".join(packages),
+               "--aptopt=APT::Install-Recommends \"false\"",
+               *[f"--dpkgopt=path-exclude={p}" for p in NOT_NEEDED],
+               SUITE, str(tree), "-"]
+    done = subprocess.run(command, input=apt.sources(SUITE), capture_output=True,
+                          text=True, check=False)
+    if done.returncode:
+        errors = [ln for ln in done.stderr.splitlines() if ln.startswith("E:")]
+        raise HarnessError("mmdebstrap could not make the root image: "
+                           + (errors[0] if errors else done.stderr.strip()[-200:]))
+
+
+def root_image(systemd=False):
+    """Path of the root image; builds it (about half a minute) when it is not cached."""
+    packages = SYSTEMD_PACKAGES if systemd else PACKAGES
+    key = hashlib.sha256("\n".join([SUITE, *packages, *NOT_NEEDED]).encode()).hexdigest()[:16]
+    path = cache_dir() / f"root-{key}.erofs"
+    with locked(cache_dir() / f"root-{key}.lock"):
+        if path.exists():
+            return path
+        work = tempfile.mkdtemp(prefix="root-", dir=cache_dir())
+        try:
+            tree = os.path.join(work, "tree")
+            _bootstrap(packages, tree)
+            mkfs_erofs(path, tree)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return path

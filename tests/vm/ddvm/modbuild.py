@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Build modules that only tests load (tests/modules) for the kernel of a node.
+
+The source tree is never written to: Kbuild works in a directory of links in the
+cache.  A kernel of another release needs that release's compiler; its build
+tree is a chroot that DDRAID_KCHROOT_<SUITE> names or that is made here.
+"""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+from . import apt
+from .config import TOP, HarnessError, cache_dir, locked
+
+SOURCE = TOP / "tests" / "modules"
+
+
+def _sources():
+    return sorted(p for p in SOURCE.rglob("*")
+                  if p.is_file() and (p.name == "Kbuild" or p.suffix in (".c", ".h")))
+
+
+def _digest():
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(str(path.relative_to(SOURCE)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build_chroot(suite):
+    """A directory with gcc, make and the kernel headers of another Debian release."""
+    named = os.environ.get(f"DDRAID_KCHROOT_{suite.upper()}")
+    if named:
+        return pathlib.Path(named)
+    path = cache_dir() / f"kchroot-{suite}"
+    with locked(cache_dir() / f"kchroot-{suite}.lock"):
+        if path.is_dir():
+            return path
+        part = cache_dir() / f"kchroot-{suite}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        done = subprocess.run(
+            ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root",
+             "--include=gcc,make,linux-headers-amd64",
+             "--aptopt=APT::Install-Recommends \"false\"", suite, str(part), "-"],
+            input=apt.sources(suite), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise HarnessError(f"mmdebstrap for the {suite} build tree failed: "
+                               f"{done.stderr.strip()[-300:]}")
+        part.rename(path)
+    return path
+
+
+def _make(kernel, work):
+    """Run Kbuild on the links in `work`."""
+    target = ["modules", "W=1"]
+    if kernel.name == "bookworm":
+        headers = pathlib.Path(f"/lib/modules/{kernel.release}/build")
+        if not headers.is_dir():
+            raise HarnessError(f"no headers of kernel {kernel.release}: "
+                               "apt-get install linux-headers-amd64")
+        return subprocess.run(["make", "-C", headers, f"M={work}", *target],
+                              capture_output=True, text=True, check=False)
+    chroot = build_chroot(kernel.name)
+    inner = chroot / "ddvm" / work.name
+    shutil.rmtree(inner, ignore_errors=True)
+    shutil.copytree(work, inner)
+    done = subprocess.run(
+        ["chroot", chroot, "make", "-C", f"/lib/modules/{kernel.release}/build",
+         f"M=/ddvm/{work.name}", *target], capture_output=True, text=True, check=False)
+    for built in inner.rglob("*.ko"):
+        shutil.copy(built, work / built.relative_to(inner))
+    shutil.rmtree(inner)
+    return done
+
+
+def test_module(name, kernel):
+    """Path of NAME.ko built for `kernel`; a compiler's warning is an error here."""
+    work = cache_dir() / f"testmod-{_digest()}-{kernel.release}"
+    with locked(cache_dir() / f"testmod-{kernel.release}.lock"):
+        if not (work / "done").exists():
+            shutil.rmtree(work, ignore_errors=True)
+            for path in _sources():
+                copy = work / path.relative_to(SOURCE)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+            done = _make(kernel, work)
+            if done.returncode or "warning:" in done.stderr:
+                raise HarnessError(f"tests/modules for {kernel.release} do not compile "
+                                   f"cleanly:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+            (work / "done").touch()
+    found = list(work.rglob(f"{name}.ko"))
+    if not found:
+        raise HarnessError(f"tests/modules builds no {name}.ko")
+    return found[0]

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A node: one virtual machine over several boots, its disks, commands in it.
+
+    node = Node(run, "n1", disks=[...]); node.boot()
+    node.run("ddraid status").out
+    node.kill(); node.boot()        power cut, and on again
+"""
+
+import re
+import time
+
+from . import image, kernel as kernels, stage as stages
+from .channel import Channel, CommandTimeout, NodeDied
+from .config import HarnessError, stage_dir
+from .qemu import Qemu
+
+BAD_LOG = re.compile("|".join([
+    r"\bWARNING: ", r"\bBUG: ", r"\bOops\b", r"\bBUG: KASAN", r"\bUBSAN: ", r"\bKCSAN: ",
+    r"Call Trace:", r"kernel BUG at", r"possible circular locking", r"possible recursive locking",
+    r"inconsistent lock state", r"possible irq lock inversion", r"suspicious RCU usage",
+    r"blocked for more than \d+ seconds", r"soft lockup", r"rcu: INFO: .* stall",
+    r"general protection fault", r"unable to handle", r"Kernel panic", r"list_(add|del) corruption",
+    r"refcount_t: ", r"new suspected memory leaks", r"sleeping function called from",
+    r"scheduling while atomic", r"workqueue: .* is flushing !WQ_MEM_RECLAIM",
+    r"bad unlock balance", r"held lock freed", r"Bad page state", r"invoked oom-killer"]))
+
+
+PORT_COUNT = 24     # PCIe root ports: disks, hot plug, three layers
+LAYER_PORTS = 3
+
+
+class Node:
+    """One machine.  All limits of time are seconds on an idle machine (config.time_scale)."""
+
+    def __init__(self, run, name, disks=(), memory=768, cpus=2, kernel=None, stage=True,
+                 append="", systemd=False, devices=()):
+        """`stage`: True for the built one if there is any, False for none, or a directory.
+
+        `devices`: further QEMU arguments.  Nothing starts before boot().
+        """
+        self.session, self.name = run, name
+        self.disks = list(disks)
+        self.memory, self.cpus, self.append = memory, cpus, append
+        self.systemd, self.devices = systemd, list(devices)
+        self.kernel = kernels.get(kernel)
+        self.stage = stage_dir() if stage is True else (stage or None)
+        self.qemu = self.channel = None
+        self.boots = 0
+        self.boot_seconds = None
+        self.ports = {}             # disk serial -> number of its root port
+        self.allowed = []
+        run.nodes.append(self)
+
+    # -- power --------------------------------------------------------------
+
+    def start(self, interactive=False):
+        """Switch on without waiting for the agent (ready() does)."""
+        if self.qemu is not None and self.qemu.alive():
+            raise HarnessError(f"{self.name}: is running already")
+        self.boots += 1
+        layers = [("ddvm-root", image.root_image(self.systemd)),
+                  ("ddvm-kmods", self.kernel.modules_image)]
+        if self.stage:
+            layers.append(("ddvm-stage",
+                           stages.pack(self.stage, self.kernel, self.session.path)))
+        append = "ddvm.layers=" + ",".join(name for name, _ in layers)
+        append += (" ddvm.systemd" if self.systemd else "")
+        append += (" ddvm.shell" if interactive else "") + " " + self.append
+        devices = self._disk_arguments(layers) + self.devices
+        self.qemu = Qemu(self.name, self.session.path, self.boots, self.memory, self.cpus,
+                         self.kernel, append, devices)
+        self.started = time.monotonic()
+        self.qemu.start(interactive)
+        self.channel = Channel(self.qemu.agent_path, self.name)
+
+    def ready(self, timeout=120):
+        """Wait until the agent answers; the machine's console is in the error if it does not."""
+        try:
+            if not self.channel.wait_for(lambda: self.channel.boot_id, timeout):
+                raise CommandTimeout(f"{self.name}: no agent after {timeout} s\n"
+                                     f"{self.console_tail()}")
+        except NodeDied as error:
+            raise NodeDied(f"{self.name}: died while booting\n{self.console_tail()}") from error
+        self.boot_seconds = time.monotonic() - self.started
+        return self
+
+    def boot(self, timeout=120):
+        """Switch on and wait until commands can be run."""
+        self.start()
+        return self.ready(timeout)
+
+    def kill(self):
+        """Power cut: the machine is gone when this returns, and writes nothing any more."""
+        if self.qemu is not None:
+            self.qemu.kill()
+        if self.channel is not None:
+            self.channel.close()
+
+    def shutdown(self, timeout=60):
+        """Orderly end: sync and power off, then as kill()."""
+        self.spawn("sync; poweroff -f" if not self.systemd else "systemctl poweroff")
+        if not self.qemu.wait(timeout):
+            raise CommandTimeout(f"{self.name}: did not power off\n{self.console_tail()}")
+        self.kill()
+
+    def reset(self):
+        """kill() and boot()."""
+        self.kill()
+        return self.boot()
+
+    def alive(self):
+        return self.qemu is not None and self.qemu.alive()
+
+    # -- commands -----------------------------------------------------------
+
+    def spawn(self, cmd, stdin=b"", env=None):
+        """Start a command (string: by sh; list: as it is); a Job: poll wait kill out err."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        return self.channel.spawn(cmd, data, env)
+
+    def run(self, cmd, timeout=60, check=True, stdin=b"", env=None):
+        """Run a command to its end: Result with code, out, err.
+
+        CommandFailed when `check` and the code is not 0; CommandTimeout; NodeDied.
+        """
+        return self.spawn(cmd, stdin, env).wait(timeout, check)
+
+    def put(self, path, data, mode=0o644):
+        """Write a file in the guest; `data` str or bytes."""
+        data = data.encode() if isinstance(data, str) else data
+        piece = 1 << 20
+        for at in range(0, max(len(data), 1), piece):
+            self.channel.file_op({"op": "put", "path": path, "mode": mode, "append": at > 0},
+                                 data[at:at + piece])
+
+    def get(self, path):
+        """Bytes of a file in the guest."""
+        return self.channel.file_op({"op": "get", "path": path})
+
+    def wait_until(self, cmd, timeout=60, interval=0.2):
+        """Run `cmd` again and again until its code is 0; AssertionError when it never is."""
+        deadline = time.monotonic() + timeout
+        while True:
+            result = self.run(cmd, check=False)
+            if result.code == 0:
+                return result
+            assert time.monotonic() < deadline, f"{self.name}: never succeeded: {cmd}: {result}"
+            time.sleep(interval)
+
+    def load_module(self, path, params=""):
+        """insmod a module file of the host (nothing if it is loaded already)."""
+        name = path.name.split(".")[0].replace("-", "_")
+        if self.run(f"test -d /sys/module/{name}", check=False).code == 0:
+            return
+        needs = self._module_needs(path)
+        if needs:
+            self.run(["modprobe", "-a", *needs])
+        self.put(f"/tmp/{path.name}", path.read_bytes())
+        self.run(f"insmod /tmp/{path.name} {params}")
+
+    @staticmethod
+    def _module_needs(path):
+        """Names of the modules that a module file depends on."""
+        data = path.read_bytes()
+        at = data.find(b"\0depends=")
+        return [n for n in data[at + 9:data.index(b"\0", at + 9)].decode().split(",")
+                if n] if at >= 0 else []
+
+    # -- disks --------------------------------------------------------------
+
+    def _port(self, key):
+        number = self.ports.setdefault(key, len(self.ports))
+        if number >= PORT_COUNT:
+            raise HarnessError(f"{self.name}: more than {PORT_COUNT - LAYER_PORTS} disks")
+        return f"port{number}"
+
+    def _disk_arguments(self, layers):
+        """Root ports, members, then layers: members are the first disks of the guest."""
+        arguments = []
+        self.ports = {}
+        for number in range(PORT_COUNT):
+            arguments += ["-device", f"pcie-root-port,id=port{number},chassis={number + 1},"
+                          f"slot={number + 1},bus=pcie.0,multifunction=on,"
+                          f"addr={hex(0x10 + number // 8)}.{number % 8}"]
+        for disk in self.disks:
+            arguments += self._disk_blockdev(disk)
+            arguments += ["-device", ",".join(f"{k}={v}" for k, v in
+                                              self._disk_device(disk).items())]
+        for serial, path in layers:
+            arguments += ["-blockdev", f"driver=file,node-name={serial},filename={path},"
+                          "read-only=on,locking=off", "-device",
+                          f"virtio-blk-pci,drive={serial},serial={serial},"
+                          f"bus={self._port(serial)}"]
+        return arguments
+
+    def _disk_blockdev(self, disk):
+        arguments = ["-object", f"iothread,id=io-{disk.serial}", "-blockdev",
+                     f"driver=file,node-name=file-{disk.serial},filename={disk.path},"
+                     "locking=off,aio=threads,discard=unmap,cache.direct=off,cache.no-flush=off"]
+        node = f"file-{disk.serial}"
+        if disk.limit():
+            limits = ",".join(f"x-{k}={v}" for k, v in disk.limit().items())
+            arguments += ["-object", f"throttle-group,id=tg-{disk.serial},{limits}", "-blockdev",
+                          f"driver=throttle,node-name=limit-{disk.serial},"
+                          f"throttle-group=tg-{disk.serial},file={node}"]
+            node = f"limit-{disk.serial}"
+        return arguments
+
+    def _disk_device(self, disk):
+        top = f"limit-{disk.serial}" if disk.limit() else f"file-{disk.serial}"
+        return {"driver": "virtio-blk-pci", "id": f"disk-{disk.serial}", "drive": top,
+                "share-rw": "on", "write-cache": "on", "serial": disk.serial,
+                "iothread": f"io-{disk.serial}", "bus": self._port(disk.serial),
+                "logical_block_size": disk.logical_block_size,
+                "physical_block_size": max(disk.physical_block_size, disk.logical_block_size),
+                "discard": "on" if disk.discard else "off",
+                "write-zeroes": "on" if disk.write_zeroes else "off"}
+
+    def unplug(self, disk, timeout=30):
+        """Take a disk away from the running machine (I/O on it fails from then on)."""
+        self.qemu.qmp.execute("device_del", id=f"disk-{disk.serial}")
+        if not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", timeout):
+            raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}")
+
+    def plug(self, disk, timeout=30):
+        """Give an unplugged disk back to the running machine."""
+        device = self._disk_device(disk)
+        self.qemu.qmp.execute("device_add", **device)
+        self.wait_until(
+            f"for d in /sys/block/*; do [ \"$(cat $d/serial 2>/dev/null)\" = {disk.serial} ] && "
+            f"ln -sfn ../../${{d##*/}} {disk.dev} && exit 0; done; exit 1", timeout)
+
+    # -- logs ---------------------------------------------------------------
+
+    def console(self):
+        """Everything that all boots wrote to the serial console, as text."""
+        paths = [self.session.path / f"{self.name}.{n}.console" for n in range(1, self.boots + 1)]
+        return "".join(p.read_text(errors="replace") for p in paths if p.exists())
+
+    def console_tail(self, lines=40):
+        return "\n".join(["-- console of " + self.name,
+                          *self.console().splitlines()[-lines:], "--"])
+
+    def dmesg(self):
+        """The running kernel's log."""
+        return self.run("dmesg").out
+
+    def save_dmesg(self):
+        """Write the running kernel's log to the run's directory, if the guest still answers."""
+        try:
+            text = self.run("dmesg", timeout=10, check=False).out
+        except (CommandTimeout, NodeDied) as error:
+            text = f"{error}\n"
+        (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
+
+    def allow_dmesg(self, pattern):
+        """Lines that match this regular expression are expected and no fault."""
+        self.allowed.append(re.compile(pattern))
+
+    def dmesg_check(self):
+        """AssertionError when any boot's kernel log shows a fault of the kernel."""
+        text = self.console()
+        if self.alive():
+            try:
+                text += self.dmesg()
+            except NodeDied:
+                pass
+        bad = [line for line in text.splitlines()
+               if BAD_LOG.search(line)
+               and not any(p.search(line) for p in self.allowed)]
+        assert not bad, (f"{self.name}: the kernel's log holds:\n" + "\n".join(bad[:20]) + "\n"
+                         + self.console_tail(80))

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One QEMU process: command line, QMP, power.
+
+Knows nothing of what runs in the guest.  Ends its own process by pid, and does
+not return from kill() before all of its threads are gone, since they may still
+write to disks.
+"""
+
+import concurrent.futures
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from .config import HarnessError, cache_dir, check_memory, locked, time_scale
+
+BINARY = "qemu-system-x86_64"
+MACHINE = "q35,vmport=off,smm=off,hpet=off"
+TCG = ["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max,la57=off"]
+KVM = ["-accel", "kvm", "-cpu", "host"]
+CMDLINE = ("mitigations=off nokaslr tsc=reliable no_timer_check audit=0 apparmor=0 "
+           "random.trust_cpu=on watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 "
+           "panic=-1 console=ttyS0 loglevel=5 log_buf_len=4M")
+
+# The parent-death signal goes by the thread that forked: this one lives as long
+# as the harness, whatever thread a test boots a node from.
+_LAUNCHER = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent():
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _probe_kvm(image, initrd):
+    """Whether a stock kernel gets to its first program under KVM."""
+    with tempfile.TemporaryDirectory() as work:
+        log = pathlib.Path(work) / "serial"
+        command = [BINARY, "-machine", MACHINE, *KVM, "-m", "256", "-nodefaults",
+                   "-display", "none", "-no-reboot", "-kernel", str(image),
+                   "-initrd", str(initrd), "-serial", f"file:{log}",
+                   "-append", CMDLINE + " ddvm.probe"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as probe:
+            deadline = time.monotonic() + 8
+            works = False
+            while not works and probe.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.1)
+                works = log.exists() and b"ddvm: probe" in log.read_bytes()
+            probe.kill()
+    return works
+
+
+def acceleration(image, initrd):
+    """Flags for KVM where it really boots a guest, else for TCG.
+
+    /dev/kvm may exist and yet not run a guest, so only a real boot counts; its
+    outcome is remembered until the host boots again.  DDRAID_VM_ACCEL=tcg or
+    kvm decides without the probe.
+    """
+    wanted = os.environ.get("DDRAID_VM_ACCEL")
+    if wanted not in (None, "", "kvm", "tcg"):
+        raise HarnessError(f"DDRAID_VM_ACCEL={wanted}: neither kvm nor tcg")
+    if wanted:
+        return KVM if wanted == "kvm" else TCG
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return TCG
+    boot_id = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    memory = cache_dir() / "accel"
+    with locked(cache_dir() / "accel.lock"):
+        known = memory.read_text(encoding="ascii").split() if memory.exists() else []
+        if known[:1] != [boot_id.strip()]:
+            known = [boot_id.strip(), "kvm" if _probe_kvm(image, initrd) else "tcg"]
+            memory.write_text(" ".join(known) + "\n", encoding="ascii")
+    return KVM if known[1] == "kvm" else TCG
+
+
+class Qmp:
+    """QEMU's control socket: execute() returns the answer or raises HarnessError."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60 * time_scale())
+        self.sock.connect(str(path))
+        self.stream = self.sock.makefile("rw", encoding="utf-8")
+        self.events = []
+        self._receive()
+        self.execute("qmp_capabilities")
+
+    def _receive(self):
+        line = self.stream.readline()
+        if not line:
+            raise HarnessError("QEMU closed its control socket")
+        return json.loads(line)
+
+    def execute(self, command, **arguments):
+        request = {"execute": command}
+        if arguments:
+            request["arguments"] = arguments
+        self.stream.write(json.dumps(request) + "\n")
+        self.stream.flush()
+        while True:
+            answer = self._receive()
+            if "event" in answer:
+                self.events.append(answer)
+            elif "error" in answer:
+                raise HarnessError(f"QEMU refused {command}: {answer['error']['desc']}")
+            else:
+                return answer["return"]
+
+    def wait_event(self, name, device, timeout):
+        """True once the event `name` came for `device`."""
+        deadline = time.monotonic() + timeout * time_scale()
+        while time.monotonic() < deadline:
+            for event in self.events:
+                if event["event"] == name and event["data"].get("device") == device:
+                    self.events.remove(event)
+                    return True
+            self.execute("query-status")
+            time.sleep(0.05)
+        return False
+
+    def close(self):
+        self.stream.close()
+        self.sock.close()
+
+
+class Qemu:
+    """A machine that is switched on; made anew for each boot."""
+
+    def __init__(self, name, directory, boot, memory_mib, cpus, kernel, append, devices):
+        """`directory` gets sockets and logs; `boot` numbers them; `devices` are arguments."""
+        check_memory(memory_mib)
+        self.name = name
+        self.serial = directory / f"{name}.{boot}.console"
+        self.agent_path = directory / f"{name}.agent"
+        self.qmp_path = directory / f"{name}.qmp"
+        self.stderr = directory / f"{name}.{boot}.qemu"
+        for path in (self.agent_path, self.qmp_path):
+            path.unlink(missing_ok=True)
+        accel = acceleration(kernel.image, kernel.initramfs)
+        self.command = [
+            BINARY, "-name", name, "-machine", MACHINE, *accel, "-m", str(memory_mib),
+            "-smp", str(cpus), "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs),
+            "-append", f"{CMDLINE} ddvm.name={name} {append}",
+            "-qmp", f"unix:{self.qmp_path},server=on,wait=off",
+            "-chardev", f"socket,id=agent,path={self.agent_path},server=on,wait=off",
+            "-device", "virtio-serial-pci,id=vser", "-device",
+            "virtserialport,bus=vser.0,chardev=agent,name=ddvm.agent",
+            "-object", "rng-random,id=rng,filename=/dev/urandom",
+            "-device", "virtio-rng-pci,rng=rng", *devices]
+        self.process = None
+        self.qmp = None
+
+    def start(self, interactive=False):
+        """Start the process; with `interactive` the console is this terminal."""
+        console = (["-chardev", f"stdio,id=con,signal=off,logfile={self.serial}"] if interactive
+                   else ["-chardev", f"file,id=con,path={self.serial}"])
+        command = [*self.command, *console, "-serial", "chardev:con"]
+
+        def launch():
+            with open(self.stderr, "wb") as log:
+                return subprocess.Popen(
+                    command, stdin=None if interactive else subprocess.DEVNULL,
+                    stdout=None if interactive else log, stderr=log,
+                    start_new_session=not interactive, preexec_fn=_die_with_parent)
+
+        self.process = _LAUNCHER.submit(launch).result()
+        deadline = time.monotonic() + 30 * time_scale()
+        while not (self.qmp_path.exists() and self.agent_path.exists()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                reason = self.stderr.read_text(errors="replace").strip()
+                raise HarnessError(f"QEMU for {self.name} did not start: {reason[-400:]}")
+            time.sleep(0.02)
+        self.qmp = Qmp(self.qmp_path)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        """SIGKILL, and wait for the end.
+
+        wait() reaps the leader, which the kernel allows only when every other
+        thread of the process has ended: no write of this machine follows.
+        """
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        if self.qmp is not None:
+            self.qmp.close()
+            self.qmp = None
+
+    def wait(self, timeout):
+        """True once the machine switched itself off."""
+        try:
+            self.process.wait(timeout * time_scale())
+        except subprocess.TimeoutExpired:
+            return False
+        return True

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The harness does what its users rely on: commands, disks, power cuts, limits."""
+
+import time
+
+import pytest
+
+from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied
+
+VM = {"disks": 3, "size": "64M"}
+
+
+def test_boots_in_time(shared_node):
+    assert shared_node.boot_seconds < 60
+    assert shared_node.run("uname -r").out.strip() == shared_node.kernel.release
+
+
+def test_run_returns_code_out_err(shared_node):
+    result = shared_node.run("echo one; echo two >&2; exit 7", check=False)
+    assert (result.code, result.out, result.err) == (7, "one\n", "two\n")
+    with pytest.raises(CommandFailed, match="two"):
+        shared_node.run("echo two >&2; false")
+
+
+def test_run_takes_list_stdin_env(shared_node):
+    assert shared_node.run(["printf", "%s|", "a b", "c"]).out == "a b|c|"
+    assert shared_node.run("cat", stdin="in\n").out == "in\n"
+    assert shared_node.run("echo $COLOUR $DM_DISABLE_UDEV", env={"COLOUR": "red"}).out == "red 1\n"
+
+
+def test_missing_program_is_127(shared_node):
+    assert shared_node.run(["no-such-program"], check=False).code == 127
+
+
+def test_large_output_is_complete(shared_node):
+    assert len(shared_node.run("head -c 3000000 /dev/zero").raw) == 3000000
+
+
+def test_timeout_kills_the_command(shared_node):
+    with pytest.raises(CommandTimeout):
+        shared_node.run("sleep 4711", timeout=1)
+    shared_node.wait_until("! pgrep -f 'sleep 471[1]'", timeout=10)
+
+
+def test_many_commands_at_once(shared_node):
+    jobs = [shared_node.spawn(f"sleep 1; echo {i}; exit {i}") for i in range(20)]
+    assert shared_node.run("echo meanwhile").out == "meanwhile\n"
+    for i, job in enumerate(jobs):
+        result = job.wait(30)
+        assert (result.code, result.out) == (i, f"{i}\n")
+
+
+def test_spawn_poll_output_kill(shared_node):
+    job = shared_node.spawn("echo ready; sleep 4712")
+    job.wait_output("ready")
+    assert job.poll() is None
+    job.kill()
+    assert job.wait(10).code == -9
+
+
+def test_daemon_left_behind_does_not_block_run(shared_node):
+    start = time.monotonic()
+    shared_node.run("sleep 30 & echo started")
+    assert time.monotonic() - start < 15
+
+
+def test_put_and_get(shared_node):
+    data = bytes(range(256)) * 12000
+    shared_node.put("/tmp/blob", data, mode=0o600)
+    assert shared_node.get("/tmp/blob") == data
+    assert shared_node.run("stat -c %a /tmp/blob").out == "600\n"
+    with pytest.raises(OSError, match="No such file"):
+        shared_node.get("/tmp/absent")
+
+
+def test_members_come_first_and_have_links(shared_node):
+    for number, disk in enumerate(shared_node.disks):
+        assert shared_node.run(["readlink", "-f", disk.dev]).out == f"/dev/vd{'abc'[number]}\n"
+
+
+def test_dmesg_check_sees_a_warning(shared_node):
+    shared_node.dmesg_check()
+    shared_node.run("echo 'WARNING: made up for the test' > /dev/kmsg")
+    with pytest.raises(AssertionError, match="made up"):
+        shared_node.dmesg_check()
+    shared_node.allow_dmesg("made up for the test")
+    shared_node.dmesg_check()
+
+
+@pytest.mark.vm(nodes=2, disks=1)
+def test_disks_are_shared_and_coherent(nodes):
+    one, two = nodes
+    disk = one.disks[0]
+    for text, writer, reader in (("first", one, two), ("second", two, one)):
+        writer.run(f"printf {text} | dd of={disk.dev} bs=4096 seek=3 oflag=direct conv=sync")
+        got = reader.run(f"dd if={disk.dev} bs=4096 skip=3 count=1 iflag=direct").raw
+        assert got[:len(text)] == text.encode()
+        assert disk.read(3 * 4096, len(text)) == text.encode()
+
+
+@pytest.mark.vm(disks=1)
+def test_power_cut_keeps_acknowledged_writes(node):
+    disk = node.disks[0]
+    job = node.spawn(
+        "i=1; while :; do printf %08d $i | dd of=" + disk.dev + " bs=4096 seek=$i oflag=direct "
+        "conv=sync 2>/dev/null && echo $i; i=$((i+1)); done")
+    job.wait_output("5\n", 60)
+    node.kill()
+    with pytest.raises(NodeDied):
+        job.wait(5)
+    acknowledged = [int(line) for line in job.out.splitlines()]
+    assert acknowledged
+    node.boot()
+    for number in acknowledged:
+        got = node.run(f"dd if={disk.dev} bs=4096 skip={number} count=1 iflag=direct").raw
+        assert got[:8] == b"%08d" % number
+
+
+@pytest.mark.vm(disks=2)
+def test_hot_unplug_and_plug(node):
+    first, second = node.disks
+    job = node.spawn(f"while dd if=/dev/zero of={first.dev} bs=1M count=8 oflag=direct; do :; done")
+    time.sleep(1)
+    start = time.monotonic()
+    node.unplug(first)
+    assert time.monotonic() - start < 30
+    assert job.wait(30).code == 0
+    assert node.run("ls /dev/vda", check=False).code != 0
+    node.run(f"dd if={second.dev} of=/dev/null bs=1M count=1 iflag=direct")
+    node.plug(first)
+    node.run(f"dd if={first.dev} of=/dev/null bs=1M count=1 iflag=direct")
+
+
+@pytest.mark.vm(disks=1, iops=200, bps="4M")
+def test_throttle(node):
+    fio = ("fio --output-format=terse --name=t --filename=" + node.disks[0].dev +
+           " --direct=1 --ioengine=libaio --iodepth=8 --time_based --runtime=3 --rw=")
+    small = node.run(fio + "randread --bs=4k").out.split(";")
+    assert 150 < int(small[7]) < 260, "read IOPS"
+    large = node.run(fio + "write --bs=1M").out.split(";")
+    assert 3000 < int(large[47]) < 5200, "write KiB/s"
+
+
+@pytest.mark.vm(disks=1, logical_block_size=4096)
+def test_4k_sectors(node):
+    assert node.run(f"blockdev --getss {node.disks[0].dev}").out == "4096\n"
+
+
+def test_errors_are_one_line(make_nodes):
+    with pytest.raises(HarnessError, match="neither one of") as caught:
+        make_nodes(kernel="/nowhere")
+    assert "\n" not in str(caught.value)
+    node = make_nodes(memory=1 << 22)[0]
+    with pytest.raises(HarnessError, match="MiB of memory"):
+        node.boot()
