@@ -119,13 +119,15 @@ def test_power_cut_keeps_acknowledged_writes(node):
 @pytest.mark.vm(disks=2)
 def test_hot_unplug_and_plug(node):
     first, second = node.disks
-    job = node.spawn(f"while dd if=/dev/zero of={first.dev} bs=1M count=8 oflag=direct; do :; done")
+    job = node.spawn(f"while dd if=/dev/zero of={first.dev} bs=1M count=8 oflag=direct "
+                     "conv=nocreat; do :; done")
     time.sleep(1)
     start = time.monotonic()
     node.unplug(first)
     assert time.monotonic() - start < 30
     assert job.wait(30).code == 0
     assert node.run("ls /dev/vda", check=False).code != 0
+    assert node.run(["ls", first.dev], check=False).code != 0
     node.run(f"dd if={second.dev} of=/dev/null bs=1M count=1 iflag=direct")
     node.plug(first)
     node.run(f"dd if={first.dev} of=/dev/null bs=1M count=1 iflag=direct")

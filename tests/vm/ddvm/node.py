@@ -217,10 +217,15 @@ class Node:
                 "write-zeroes": "on" if disk.write_zeroes else "off"}
 
     def unplug(self, disk, timeout=30):
-        """Take a disk away from the running machine (I/O on it fails from then on)."""
+        """Take a disk away from the running machine: I/O on it fails, its paths are gone.
+
+        A writer that creates files (dd without conv=nocreat) may then make a
+        regular file of that name.
+        """
         self.qemu.qmp.execute("device_del", id=f"disk-{disk.serial}")
         if not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", timeout):
             raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}")
+        self.run(["rm", "-f", disk.dev])
 
     def plug(self, disk, timeout=30):
         """Give an unplugged disk back to the running machine."""
