@@ -92,6 +92,7 @@ enum ddr_format_error {
 	DDR_FE_LENGTH,
 	DDR_FE_CRC,
 	DDR_FE_INCOMPAT,	/* unknown incompat feature bits */
+	DDR_FE_RO_COMPAT,	/* encoder only: unknown ro-compat feature bits */
 	DDR_FE_RESERVED,	/* a reserved byte is not zero; a: its offset */
 	DDR_FE_SEQ,		/* zero, or not of this place */
 	DDR_FE_POLICY,
@@ -192,6 +193,9 @@ static inline uint64_t ddr_super_offset(const struct ddr_super *sb, unsigned int
 	return copy ? sb->data_offset - DDR_META_BLOCK : DDR_SB_OFFSET;
 }
 
+/* True if @name (of @size bytes, NUL-filled) can name an array: 1 to 63 of [A-Za-z0-9._+-], a letter or digit first. */
+bool ddr_name_valid(const char *name, size_t size);
+
 /* Of two decoded copies of one member, the one that counts. NULL: that copy is not valid. */
 const struct ddr_super *ddr_super_newer(const struct ddr_super *copy0, const struct ddr_super *copy1);
 /* True if both copies are of one member of one array with one geometry (what never changes in a member's life). */
@@ -264,14 +268,15 @@ static inline void ddr_map_set(uint8_t *payload, uint32_t i, uint8_t nibble)
 
 /* One named field of the on-disk superblock or log block, for reports of damage. */
 struct ddr_field {
-	const char *name;
-	uint16_t offset, size;	/* bytes */
+	const char *name;		/* as in <ddraid/format.h>; fields of a table entry: "member[].state" */
+	uint16_t offset, size;		/* bytes */
+	uint16_t count, stride;		/* entries of the table, bytes from one to the next */
 };
 
-/* Name of the field at byte @offset of a superblock (@log: log or map block); tables: of the entry's field. */
-const char *ddr_field_at(bool log, uint32_t offset, char *buf, size_t size);
-/* The fields themselves; table entries once each. Returns the number of fields. */
+/* The fields of a superblock (@log: of a log or map block), without gaps, in order. Returns their number. */
 size_t ddr_fields(bool log, const struct ddr_field **fields);
+/* Name of the field that byte @offset (< 4096) of such a block belongs to, in @buf: "order", "member[3].state". */
+const char *ddr_field_at(bool log, uint32_t offset, char *buf, size_t size);
 
 static inline bool ddr_uuid_is_zero(const uint8_t uuid[DDR_UUID_LEN])
 {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Where the areas of a member lie and how large an array becomes. Pure arithmetic on
+ * 64 bits, checked against overflow; must never touch a device.
+ */
+#ifndef DDR_LIB_LAYOUT_H
+#define DDR_LIB_LAYOUT_H
+
+#include "lib/error.h"
+#include "lib/format.h"
+
+#define DDR_DEF_REGION		(4u << 20)	/* bytes: the smallest region size chosen by default */
+#define DDR_DEF_REGIONS		(1u << 16)	/* by default the region size grows beyond so many regions */
+#define DDR_MIN_ARRAY_BLOCKS	256u		/* blocks: an array is at least 1 MiB */
+
+struct ddr_layout_request {
+	uint64_t member_bytes;		/* size of the smallest member */
+	uint8_t order, parity, layout;
+	uint32_t region_size;		/* bytes; 0: the default for the size */
+	uint32_t slots;
+};
+
+/*
+ * Fills the geometry of @sb (order to map_blocks, roles) for members of that size:
+ * superblock, log, map, superblock, data from a multiple of 1 MiB, and behind it at
+ * least DDR_TAIL_BYTES. Nothing else of @sb is touched. Returns 0, or -1 with the
+ * reason in @err and @sb unchanged.
+ */
+int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
+
+/* First byte behind the data area of a member. */
+static inline uint64_t ddr_layout_data_end(const struct ddr_super *sb)
+{
+	return sb->data_offset + sb->array_blocks * sb->chunk;
+}
+
+/* Bytes that a device must have to be a member. */
+static inline uint64_t ddr_layout_member_bytes(const struct ddr_super *sb)
+{
+	return ddr_layout_data_end(sb) + DDR_TAIL_BYTES;
+}
+
+#endif
