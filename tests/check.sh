@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # top, build, logs and so on are quickstart's
+# The parts of `quickstart check`, which sources this file. A part that fails
+# does not stop the next; each leaves its output in build/log and says how many
+# tests passed and failed. A part without a tally counts as one test.
+
+check_parts="unit sanitizers warnings style kernels release pytest"
+total_passed=0
+total_failed=0
+
+tally() { # tally PASSED FAILED: what a part says about itself
+	local passed=0 failed=0
+	[ -e "$logs/tally" ] && read -r passed failed <"$logs/tally"
+	echo "$((passed + $1)) $((failed + $2))" >"$logs/tally"
+}
+
+run_part() { # run_part TITLE COMMAND...: prints its counts and time, adds them up
+	local title=$1 start=$SECONDS log passed=0 failed=0 rc
+	shift
+	log=$logs/check-${title//[ ,:\/]/-}.log
+	rm -f "$logs/tally"
+	printf '%-34s ' "$title"
+	("$@") >"$log" 2>&1 </dev/null
+	rc=$?
+	if [ -e "$logs/tally" ]; then
+		read -r passed failed <"$logs/tally"
+	elif [ "$rc" = 0 ]; then
+		passed=1
+	fi
+	((rc != 0 && failed == 0)) && failed=1
+	((total_passed += passed, total_failed += failed))
+	printf '%4d passed, %d failed   %s\n' "$passed" "$failed" "$(elapsed "$start")"
+	((failed == 0)) || { tail -n 30 "$log" | sed 's/^/    /'; echo "    (all of it: $log)"; }
+}
+
+#---------------------------------------------------------------------------
+# Userspace
+
+run_unit() { # run_unit DIRECTORY: make check there, counted
+	local rc=0 counts
+	find "$1" -name '*.trs' -delete
+	make -C "$1" -k -j"$(nproc)" check || rc=1
+	counts=$(/usr/bin/python3 "$top/tests/tally.py" make "$1") && tally ${counts}
+	if ((rc)); then find "$1" -name '*.trs' -exec grep -L 'global-test-result: PASS' {} + |
+		while read -r trs; do tail -n 15 "${trs%.trs}.log"; done; fi
+	return "$rc"
+}
+
+part_unit() { run_unit "$build"; }
+
+part_sanitizers() {
+	configure_in "$build/sanitizers" --enable-sanitizers --enable-werror &&
+		UBSAN_OPTIONS=print_stacktrace=1 run_unit "$build/sanitizers"
+}
+
+#---------------------------------------------------------------------------
+# What the compiler, checkpatch and other kernels say
+
+no_warnings() { # no_warnings COMMAND...: fails on a line that warns, too
+	local out rc
+	out=$("$@" 2>&1)
+	rc=$?
+	echo "$out"
+	# Kbuild compares compilers by their full version string; that line is no finding.
+	! grep -i 'warning[: ]' <<<"$out" | grep -v 'compiler differs from the one used' && ((rc == 0))
+}
+
+part_warnings() {
+	configure_in "$build/werror" --enable-werror --with-kernel="$(kernel_dir)" &&
+		make -C "$build/werror" clean && no_warnings make -C "$build/werror" -j"$(nproc)"
+}
+
+checkpatch() { # the distribution's own, taken out of its kernel source once
+	local version dir source
+	# shellcheck disable=SC2016
+	version=$(dpkg-query -W -f '${Version}' linux-source-6.1) || return 1
+	dir=$DDRAID_CACHE/checkpatch-$version
+	source=linux-source-6.1/scripts
+	if [ ! -e "$dir/checkpatch.pl" ]; then
+		rm -rf "$dir.new" && mkdir -p "$dir.new" &&
+			tar -xf /usr/src/linux-source-6.1.tar.xz -C "$dir.new" --strip-components=2 \
+				$source/checkpatch.pl $source/spelling.txt $source/const_structs.checkpatch &&
+			mv "$dir.new" "$dir" || return 1
+	fi
+	perl "$dir/checkpatch.pl" --no-tree --quiet --show-types --file "$@"
+}
+
+part_style() { # one test for each kernel source file
+	local file ok=0 bad=0
+	while read -r file; do
+		if checkpatch --ignore LINUX_VERSION_CODE "$top/$file"; then
+			ok=$((ok + 1))
+		else
+			bad=$((bad + 1))
+		fi
+	done < <(cd "$top" && find kernel tests/modules -name '*.[ch]' 2>/dev/null | sort)
+	tally "$ok" "$bad"
+	((ok > 0 && bad == 0))
+}
+
+apt_suite() { # apt_suite SUITE: this machine's Debian archives, under the name of another suite
+	# shellcheck disable=SC2016 # the format is apt's
+	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT) $(LABEL)' 'Created-By: Packages' |
+		awk -v suite="$1" '$3 == "main" && $4 == "Debian" && $2 !~ /-/ { print "deb", $1, suite, "main" }' |
+		sort -u
+}
+
+chroot_release() { # chroot_release SUITE: the kernel whose headers the chroot holds
+	(cd "$DDRAID_CACHE/chroot-$1/usr/src" 2>/dev/null &&
+		ls -d linux-headers-*-amd64 | sed 's/^linux-headers-//')
+}
+
+make_chroot() { # make_chroot SUITE: a small system of that release with gcc, make, headers
+	local dir=$DDRAID_CACHE/chroot-$1 options=$logs/apt-options sources
+	sources=$(apt_suite "$1")
+	[ -n "$sources" ] || { echo "apt knows no Debian archive; run apt-get update" >&2; return 1; }
+	apt-config dump | grep -E '^Acquire::(http|https|Check-|Retries|ForceIPv)' >"$options"
+	rm -rf "$dir" "$dir.new"
+	mmdebstrap --quiet --variant=minbase --mode=root --aptopt="$options" \
+		--include=gcc,make,linux-headers-amd64 "$1" "$dir.new" - <<<"$sources" &&
+		mv "$dir.new" "$dir"
+}
+
+need_chroot() { # need_chroot SUITE RELEASE: with the headers of the kernel that the tests boot
+	[ "$(chroot_release "$1")" = "$2" ] || make_chroot "$1" || return 1
+	[ "$(chroot_release "$1")" = "$2" ]
+}
+
+in_chroot() { # in_chroot SUITE COMMAND...: with /proc, which objtool reads, and no other mounts
+	local suite=$1
+	shift
+	unshare --mount --pid --fork --root="$DDRAID_CACHE/chroot-$suite" --mount-proc "$@"
+}
+
+build_in_chroot() { # build_in_chroot SUITE RELEASE WHAT: warnings are errors
+	local dir=build/$3 root=$DDRAID_CACHE/chroot-$1
+	rm -rf "${root:?}/$dir"
+	"$top/packaging/stage-kernel-source" copy "$3" "$top" "$root/$dir" &&
+		no_warnings in_chroot "$1" make -C "/usr/src/linux-headers-$2" \
+			M="/$dir" KCFLAGS=-Werror -j"$(nproc)" modules &&
+		mkdir -p "$build/modules/$2" && cp "$root/$dir"/*.ko "$build/modules/$2/"
+}
+
+part_kernel() { # part_kernel SUITE: the modules for that suite's kernel, kept for the tests that boot it
+	local release updates
+	release=$(suite_release "$1") || return 1
+	if ! need_chroot "$1" "$release"; then
+		# The archive has a newer kernel than the tests' cache: take the newer one for both.
+		rm -f "$DDRAID_CACHE/kernel-suite-$1"
+		release=$(suite_release "$1") && need_chroot "$1" "$release" || return 1
+	fi
+	build_in_chroot "$1" "$release" ddraid || return 1
+	[ ! -e "$top/tests/modules/Kbuild" ] || build_in_chroot "$1" "$release" tests || return 1
+	updates=$stage/lib/modules/$release/updates
+	mkdir -p "$updates" && cp "$build/modules/$release/dm-ddraid.ko" "$updates/"
+}
+
+#---------------------------------------------------------------------------
+# Release and virtual machines
+
+part_release() { # make distcheck, and nothing of the repository is left out of a release
+	make -C "$build" distcheck && tally 1 0 || return 1
+	[ -e "$top/.git" ] || return 0
+	tar -tf "$build"/ddraid-*.tar.xz | sed -n 's|^[^/]*/\(.*[^/]\)$|\1|p' | sort >"$logs/in-release"
+	git -C "$top" ls-files | grep -v '^\.gitignore$' | sort >"$logs/in-git"
+	! comm -13 "$logs/in-release" "$logs/in-git" | sed 's/^/not in the release: /' | grep . && tally 1 0
+}
+
+run_pytest() { # run_pytest DIRECTORY ARGUMENT...
+	local dir=$1 xml counts rc=0
+	shift
+	xml=$logs/${dir//\//-}.xml
+	rm -f "$xml"
+	PYTHONPATH=$top/tests/vm PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m pytest -p no:cacheprovider -q -ra --durations=10 --junitxml="$xml" \
+		"$top/$dir" "$@" || rc=1
+	counts=$(/usr/bin/python3 "$top/tests/tally.py" junit "$xml") && tally ${counts}
+	return "$rc"
+}
+
+pytest_directories() {
+	(cd "$top" && find tests -name 'test_*.py' -printf '%h\n' | sort -u)
+}
+
+#---------------------------------------------------------------------------
+
+check_part() {
+	local suite dir
+	case $1 in
+	unit) run_part "unit tests" part_unit ;;
+	sanitizers) run_part "unit tests, ASan and UBSan" part_sanitizers ;;
+	warnings) run_part "build without warnings" part_warnings ;;
+	style) run_part "checkpatch" part_style ;;
+	kernels)
+		for suite in trixie sid; do run_part "module for $suite's kernel" part_kernel "$suite"; done ;;
+	release) run_part "make distcheck" part_release ;;
+	pytest)
+		for dir in $(pytest_directories); do run_part "$dir" run_pytest "$dir"; done ;;
+	*) die "check has no part $1; its parts are: $check_parts" ;;
+	esac
+}
+
+check_all() { # check_all [PART]...
+	local part start=$SECONDS
+	if [ $# -eq 0 ]; then
+		# shellcheck disable=SC2086
+		set -- $check_parts
+	fi
+	for part; do
+		case " $check_parts " in *" $part "*) ;; *) check_part "$part" ;; esac
+	done
+	for part; do check_part "$part"; done
+	say "the tests took $(elapsed "$start")"
+	echo "$total_passed passed, $total_failed failed"
+	((total_passed > 0 && total_failed == 0))
+}
