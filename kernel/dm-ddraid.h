@@ -7,7 +7,8 @@
  *	region.c	grants: a flat array of atomics, parked writes, read-ahead of grants, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	channel.c	/dev/ddraid: control and channel descriptors, records in and out
- *	write.c		full-stripe writes, write-zeroes		(I/O engine)
+ *	io.c		.map, admission of a bio, its member bios, generations	(I/O engine; its private contract: io.h)
+ *	write.c		full-stripe writes, write-zeroes
  *	read.c		reads, reconstruction, verify_reads
  *	flush.c		flush fan-out
  *	error.c		classes of member errors, ERROR/RESOLVE parking
@@ -27,6 +28,8 @@
 #include <linux/device-mapper.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mempool.h>
+#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/uuid.h>
@@ -34,7 +37,7 @@
 #include <linux/workqueue.h>
 
 #include <ddraid/uapi.h>
-#include "geometry.h"
+#include "lib/geometry.h"
 
 #define DM_MSG_PREFIX "ddraid"
 
@@ -92,6 +95,7 @@ struct ddr_array {
 	atomic_t		nr_parked;	/* all parked bios: here, in region.c and in error.c */
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
+	struct ddr_engine	*engine;	/* io.c: open member errors, generations of member states */
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
 	u64			epoch;		/* of the last bind; under lock */
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
@@ -109,6 +113,11 @@ struct ddr_target {
 	struct ddr_dev		dev[DDR_GEO_MAX_ROLES];
 	u32			roles;
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
+	u32			present;	/* bitmap of the members that have a device */
+	mempool_t		bufs[2];	/* pages.c: struct ddr_buf, small and large */
+	mempool_t		pages;		/* pages.c: reserve for the largest I/O */
+	struct mutex		pages_lock;	/* whoever takes several pages of the reserve */
+	struct work_struct	event;		/* dm_table_event() */
 };
 
 /* ---- array.c ------------------------------------------------------------------- */
@@ -206,8 +215,11 @@ void ddr_channel_drop(struct ddr_array *a);	/* the array goes: reads get EOF */
 /* Runs @bio again from the start (admit, region, range); from ctl_wq or io_wq. */
 void ddr_io_resubmit(struct ddr_array *a, struct bio *bio);
 int ddr_io_map(struct ddr_target *t, struct bio *bio);		/* returns DM_MAPIO_*; .map */
-int ddr_io_init(void);						/* caches, pools, biosets */
+int ddr_io_init(void);						/* what the module has once: limits of memory */
 void ddr_io_exit(void);
+/* The engine's part of an array: ddr_array_get() calls init when it makes one (io_wq exists), the last put calls free (no I/O is left). May sleep. */
+int ddr_engine_init(struct ddr_array *a);
+void ddr_engine_free(struct ddr_array *a);
 /* DDR_U_RESOLVE; -ENOENT for an unknown seq. */
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action);
 void ddr_error_redeclare(struct ddr_array *a);			/* after bind: queue all open ERROR records again */
