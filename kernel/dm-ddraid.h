@@ -28,6 +28,7 @@
 #include <linux/device-mapper.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/mempool.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
@@ -65,9 +66,11 @@ enum {
 	DDR_A_FROZEN_WRITES,
 	DDR_A_FROZEN_READS,
 	DDR_A_DETACHED,		/* no daemon, or it was silent for longer than the timeout */
-	DDR_A_WRITES_STOPPED,	/* detached for longer than the bound: rule 7 */
+	DDR_A_WRITES_STOPPED,	/* nothing heard for the timeout from a daemon that sent ENABLE: rule 7 */
 	DDR_A_KILLED,		/* for good: all I/O fails */
 	DDR_A_NOFLUSH_SUSPEND,	/* park lists were handed back to dm; later arrivals too */
+	DDR_A_FAIL_NO_DAEMON,	/* the active table says fail_if_no_daemon */
+	DDR_A_SUSPENDED,	/* no instance is active */
 };
 
 /*
@@ -77,6 +80,8 @@ enum {
  */
 struct ddr_array {
 	struct kref		kref;
+	struct work_struct	free_work;
+	unsigned int		users;		/* targets; under the registry mutex */
 	struct list_head	registry;	/* under the registry mutex */
 	uuid_t			uuid;
 	u64			cookie;		/* instance number, never reused within a boot */
@@ -88,8 +93,11 @@ struct ddr_array {
 	sector_t		data_offset;	/* sectors */
 	bool			nosync;
 	unsigned long		flags;		/* DDR_A_* */
+	struct mutex		ctl_mutex;	/* binds, commands of the daemon, detach; array.c has the lock order */
 	spinlock_t		lock;		/* members, parked list, channel pointer; irq-safe, never held over submission */
 	struct ddr_member	member[DDR_GEO_MAX_ROLES];
+	u32			member_bits;	/* by member: in sync 0..9, rebuilding 16..25; READ_ONCE, written under lock */
+	u32			present;	/* by member: the active table names a device */
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
 	struct bio_list		parked;		/* bios that wait for ENABLE, THAW or a daemon; under lock */
 	atomic_t		nr_parked;	/* all parked bios: here, in region.c and in error.c */
@@ -97,7 +105,14 @@ struct ddr_array {
 	struct ddr_ranges	*ranges;	/* range.c */
 	struct ddr_engine	*engine;	/* io.c: open member errors, generations of member states */
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
-	u64			epoch;		/* of the last bind; under lock */
+	u64			epoch;		/* of the last bind; under ctl_mutex */
+	bool			gone;		/* no target is left; under ctl_mutex */
+	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
+	struct work_struct	kick_work;	/* runs parked bios again */
+	struct delayed_work	deadline;	/* looks whether the daemon is still there */
+	unsigned int		timeout;	/* jiffies */
+	unsigned long		heard;		/* jiffies of the last system call of the bound daemon */
+	unsigned long		served;		/* the same, of a daemon that sent ENABLE since its bind */
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
 	struct workqueue_struct	*ctl_wq;	/* channel answers, release of parked bios */
 	/* for the status line, from DDR_U_STATUS; under lock */
@@ -122,24 +137,54 @@ struct ddr_target {
 
 /* ---- array.c ------------------------------------------------------------------- */
 
+int ddr_array_init(void);			/* before any target is registered */
+void ddr_array_exit(void);			/* after the last: waits until all arrays are freed */
+
 /*
- * Finds or makes the array of @uuid for mapped device @md; may sleep. -EBUSY if it is
- * bound to another mapped device, -EINVAL if the geometry differs. A reference is taken.
+ * .ctr: finds or makes the array of @uuid (NULL: nosync, outside of the registry) for mapped device @md, and becomes one of
+ * its users. May sleep. ERR_PTR: -EBUSY it is bound to another mapped device, -EINVAL the geometry or nosync differs, -ENOMEM.
  */
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md, const struct ddr_geometry *geo,
 				u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync);
-struct ddr_array *ddr_array_find(const uuid_t *uuid);	/* with a reference, or NULL; may sleep */
+/* .dtr: gives that back. With the last user the array is gone: it leaves the registry, the daemon reads EOF. May sleep. */
+void ddr_array_release(struct ddr_array *a);
+struct ddr_array *ddr_array_find(const uuid_t *uuid);	/* with a reference for ddr_array_put(), or NULL; may sleep */
 void ddr_array_put(struct ddr_array *a);		/* may be called from any context; frees from a work item */
-/* Calls @fn for each registered array under the registry mutex; may sleep. */
-void ddr_array_for_each(void (*fn)(struct ddr_array *a, void *data), void *data);
+/* The registered array with the smallest cookie above @cookie, with a reference, or NULL; may sleep. */
+struct ddr_array *ddr_array_next(u64 cookie);
+
+/* .preresume: @t is the instance whose devices are used from now on; ends a noflush suspend. Never waits for the daemon. */
+void ddr_array_activate(struct ddr_array *a, struct ddr_target *t);
+/* .resume: tells the daemon, runs what is parked. */
+void ddr_array_resumed(struct ddr_array *a);
+/*
+ * .presuspend with dm_noflush_suspending(): hands all parked bios (here, region.c, range.c, error.c) back with
+ * BLK_STS_DM_REQUEUE, and from now on whatever would park. May sleep.
+ */
+void ddr_array_requeue_parked(struct ddr_array *a);
+void ddr_array_suspend_undo(struct ddr_array *a);	/* .presuspend_undo: park again */
+/* .postsuspend: @t is active no more; waits for RCU readers of a->active. */
+void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
 
 /* May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller returns DM_MAPIO_SUBMITTED. */
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
-/* Puts all bios of the parked list through ddr_target_map_parked() again, from ctl_wq. Any context. */
+/*
+ * For every place that parks bios, under the lock of its list: must @bio not be parked because the array is killed, is
+ * in a noflush suspend, or fails I/O without a daemon (@daemon: the wait is for the daemon)? Then *@status says how
+ * it has to end (after the lock was dropped); true. false: park it. Any context.
+ */
+bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
+/* Parks @bio here until the next kick, or ends it as ddr_array_bounces() says. It holds neither a region nor a range. Any context. */
+void ddr_array_park(struct ddr_array *a, struct bio *bio);
+/* Gives all bios of the parked list to ddr_io_resubmit(), from ctl_wq. Any context. */
 void ddr_array_kick(struct ddr_array *a);
-/* noflush suspend: hand all parked bios (here, region.c, error.c) back with BLK_STS_DM_REQUEUE; may sleep. */
-void ddr_array_requeue_parked(struct ddr_array *a);
 void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
+void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);	/* checked values; any context */
+/* Under ctl_mutex: a daemon was bound, made a system call (@enabled: it had sent ENABLE), sent ENABLE, went. May sleep. */
+void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
+void ddr_array_heard(struct ddr_array *a, bool enabled);
+void ddr_array_enable(struct ddr_array *a);
+void ddr_array_unbound(struct ddr_array *a);
 
 /* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
@@ -155,28 +200,44 @@ u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
  */
 int ddr_regions_init(struct ddr_array *a);		/* kvzalloc; may sleep */
 void ddr_regions_free(struct ddr_array *a);
-bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio);
+bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio);	/* while parked, bio->bi_private is ours */
 /* @error: a member write of this bio did not succeed and its failure was not agreed: the region must be resynced. Any context. */
 void ddr_region_put(struct ddr_array *a, u64 region, bool error);
-void ddr_region_grant(struct ddr_array *a, u64 start, u64 count);	/* process context; runs parked bios from ctl_wq */
-void ddr_region_refuse(struct ddr_array *a, u64 start, u64 count, int error);
-/* Closes up to @max idle grants, emitting CLOSED runs through ddr_channel_queue(), then REAPED; may sleep. */
-void ddr_region_reap(struct ddr_array *a, u64 seq, u64 max);
-/* Closes the grants start..+count (new writes park), waits until their writes ended, emits CLOSED runs. From ctl_wq. */
+/*
+ * Commands of the daemon, under ctl_mutex, process context; checked here, 0 or a negative errno and nothing changed.
+ * @seq: of the LOCK that is answered, or 0 for an unasked grant.
+ */
+int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count);	/* runs parked bios from ctl_wq */
+int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error);
+/* Closes up to @max idle grants: CLOSED runs, then REAPED. -EBUSY: the last REAP was not answered yet. */
+int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max);
+int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/* DDR_RB_* */
+void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
+/* Closes the grants start..+count: new writes park, each CLOSED follows when its last write ended. Does not wait. */
 void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count);
-/* Emits HELD runs and HELD_END, then re-queues LOCK for all that wait (DDR_F_RESENT). From bind; may sleep. */
+bool ddr_region_any_granted(struct ddr_array *a, u64 start, u64 count);
+/* A new daemon: HELD runs and HELD_END from the start, LOCK again for all that wait (DDR_F_RESENT). Under ctl_mutex. */
 void ddr_region_declare(struct ddr_array *a);
+/* Under ctl_mutex: fills @rec with up to @n records for the daemon; how many. ddr_region_sent() once they were read. */
+unsigned int ddr_region_fill_held(struct ddr_array *a, struct ddr_rec *rec, unsigned int n);
+unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *rec, unsigned int n);
+unsigned int ddr_region_fill_lock(struct ddr_array *a, struct ddr_rec *rec, unsigned int n);
+void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec);
+bool ddr_region_pending(struct ddr_array *a);		/* is there anything to fill? */
+bool ddr_region_declared(struct ddr_array *a);		/* HELD_END was filled */
 u64 ddr_region_granted_count(struct ddr_array *a);
-void ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/* DDR_RB_* */
 u32 ddr_region_bits(struct ddr_array *a, u64 region);
-void ddr_region_requeue_parked(struct ddr_array *a, blk_status_t status);	/* ends all bios parked on regions */
+void ddr_region_end_parked(struct ddr_array *a, blk_status_t status);	/* ends all bios parked on regions; may sleep */
 
 /* ---- range.c ------------------------------------------------------------------- */
 
 /*
  * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), one spinlock a bucket.
  * A range never crosses a unit. Writers exclude writers, EX and reconstructing readers where they overlap; readers share.
- * ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake is called from ctl_wq once locked.
+ * A bio holds one range at a time, or EX may deadlock with it.
+ * ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake is called from ctl_wq, once. -EAGAIN: it would wait, but the
+ * array is killed or in a noflush suspend: give the region back, then ddr_array_park().
+ * @wake finds r->locked set: the range is held now; or clear: the wait was cancelled, act as for -EAGAIN.
  */
 struct ddr_range {
 	struct list_head	list;		/* in the bucket */
@@ -185,34 +246,51 @@ struct ddr_range {
 	u8			write;		/* 1: writer, 0: reader */
 	u8			locked;
 	struct work_struct	work;
-	void			(*wake)(struct ddr_range *r);
+	void			(*wake)(struct ddr_range *r);	/* NULL: a piece of an EX range */
+	struct ddr_ex		*ex;		/* range.c's */
 };
 int ddr_ranges_init(struct ddr_array *a);
 void ddr_ranges_free(struct ddr_array *a);
 int ddr_range_lock(struct ddr_array *a, struct ddr_range *r);
 void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r);	/* any context */
+void ddr_range_cancel_waiting(struct ddr_array *a);	/* all that wait, EX excepted, get their wake with locked clear; may sleep */
 /*
- * EX: blocks start..+count (any number of units, at most DDR_EX_MAX_BLOCKS). Emits DRAINED seq once nothing of this node writes there.
- * -EEXIST the seq is in use, -ENOSPC too many ranges, -ERANGE outside the device. May sleep.
+ * EX: blocks start..+count (any number of units, at most DDR_EX_MAX_BLOCKS). Emits DRAINED seq once nothing of this node writes
+ * there, or reads there to reconstruct; with @revoke also after all its regions were closed. It queues as a writer would: a write that
+ * waits for DDR_U_RESOLVE keeps its range, and EX waits for it. Under ctl_mutex; may sleep, does not wait for writes.
+ * -EEXIST the seq is in use, -ENOSPC too many ranges, -ERANGE outside the device, -ENOMEM.
  */
 #define DDR_EX_MAX_BLOCKS	(1u << 18)
+#define DDR_EX_MAX		128u
 int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool revoke);
 int ddr_range_release(struct ddr_array *a, u64 seq);	/* -ENOENT; may sleep */
 void ddr_range_release_all(struct ddr_array *a);	/* a new bind starts without EX; may sleep */
+void ddr_range_revoked(struct ddr_array *a);		/* a region was closed: look at the EX ranges that wait for it; any context */
 
 /* ---- channel.c ----------------------------------------------------------------- */
 
+/* A record for the daemon, embedded in what it speaks of, so that queueing cannot fail. */
+struct ddr_krec {
+	struct list_head	link;		/* in a->records; INIT_LIST_HEAD() before use */
+	struct ddr_rec		rec;		/* not to be changed while queued */
+};
+
 int ddr_channel_init(void);			/* misc device */
 void ddr_channel_exit(void);
-/* Queues a record for the bound daemon. The queue never fails: elements are embedded or preallocated; a record for no daemon is dropped (state is re-declared at bind). Any context. */
-void ddr_channel_queue(struct ddr_array *a, const struct ddr_rec *rec);
+/*
+ * Queues @k for the bound daemon; no effect if it is queued already or if there is no daemon (at bind state is declared
+ * again). It is copied when the daemon reads. ddr_channel_unqueue() before @k is freed or changed. Any context.
+ */
+void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k);
+void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k);
+void ddr_channel_wake(struct ddr_array *a);	/* there is something to read; any context */
 void ddr_channel_announce(struct ddr_array *a, u32 type);	/* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */
 bool ddr_channel_attached(struct ddr_array *a);
-void ddr_channel_drop(struct ddr_array *a);	/* the array goes: reads get EOF */
+void ddr_channel_drop(struct ddr_array *a);	/* the array goes: all grants are reported CLOSED, then reads get EOF; may sleep */
 
 /* ---- I/O engine: write.c read.c flush.c error.c -------------------------------- */
 
-/* Runs @bio again from the start (admit, region, range); from ctl_wq or io_wq. */
+/* Runs @bio again from the start (admit, region, range); from ctl_wq or io_wq, where it may sleep. */
 void ddr_io_resubmit(struct ddr_array *a, struct bio *bio);
 int ddr_io_map(struct ddr_target *t, struct bio *bio);		/* returns DM_MAPIO_*; .map */
 int ddr_io_init(void);						/* what the module has once: limits of memory */
@@ -224,7 +302,13 @@ void ddr_engine_free(struct ddr_array *a);
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action);
 void ddr_error_redeclare(struct ddr_array *a);			/* after bind: queue all open ERROR records again */
 void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status);
-/* DDR_U_MEMBER was set: emit APPLIED seq once all I/O that started before has ended. */
+/* Is APPLIED of an earlier DDR_U_MEMBER of this member still due? Then another one is refused with -EBUSY. Under ctl_mutex. */
+bool ddr_io_member_busy(struct ddr_array *a, u32 member);
+/*
+ * DDR_U_MEMBER was set: emit APPLIED seq once all I/O that started before has ended. Does not wait; under ctl_mutex.
+ * A new bind forgets the APPLIED that are due (the new daemon sends its members again): ddr_io_member_forget().
+ */
 void ddr_io_member_changed(struct ddr_array *a, u64 seq, u32 member);
+void ddr_io_member_forget(struct ddr_array *a);
 
 #endif
