@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Asynchronous I/O: what both engines share. See aio.h.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/aio.h"
+
+/*
+ * The lowest level of the best-effort class, and not the idle class: a job works under
+ * an exclusive range that users' writes wait for, and an idle-class request can be
+ * starved for seconds by the very load that waits for it.
+ */
+#define IOPRIO_CLASS_SHIFT	13
+#define IOPRIO_BACKGROUND	((2 << IOPRIO_CLASS_SHIFT) | 7)
+
+static void queue_free(struct ddr_aio *q)
+{
+	qb_loop_poll_del(q->loop, q->event_fd);
+	q->engine->close(q);
+	close(q->event_fd);
+	free(q);
+}
+
+static void feed(struct ddr_aio *q)
+{
+	while (q->head) {
+		struct ddr_aio_req *req = q->head, *rest = req->next;
+
+		if (!q->engine->put(q, req))
+			return;
+		q->head = rest;	/* req is the engine's now */
+		if (!rest)
+			q->tail = &q->head;
+	}
+}
+
+static int32_t on_event(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_aio *q = data;
+	struct ddr_aio_req *req;
+	uint64_t n;
+
+	(void)revents;
+	if (read(fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		qb_perror(LOG_ERR, "reading an eventfd");
+	q->dispatching = true;
+	while ((req = q->engine->get(q))) {
+		q->in_flight--;
+		req->done(req);
+	}
+	q->dispatching = false;
+	feed(q);
+	q->engine->kick(q);
+	if (q->closing && q->in_flight == 0)
+		queue_free(q);
+	return 0;
+}
+
+static int engine_open(struct ddr_aio *q, uint64_t engine)
+{
+	int ret = -ENOSYS;
+
+	if (engine != DDR_ENGINE_THREADS) {
+		q->engine = &ddr_aio_uring;
+		ret = q->engine->open(q);
+		if (ret == 0 || engine == DDR_ENGINE_URING)
+			return ret;
+		qb_log(LOG_NOTICE, "io_uring is not available (%s), using threads", qb_strerror_r(-ret, (char[64]){ 0 }, 64));
+	}
+	q->engine = &ddr_aio_threads;
+	return q->engine->open(q);
+}
+
+int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigned int depth, bool background)
+{
+	struct ddr_aio *q = calloc(1, sizeof(*q));
+	int ret;
+
+	*out = NULL;
+	if (!q)
+		return -ENOMEM;
+	q->loop = loop;
+	q->depth = depth;
+	q->ioprio = background ? IOPRIO_BACKGROUND : 0;
+	q->tail = &q->head;
+	q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (q->event_fd < 0) {
+		ret = -errno;
+		goto fail_free;
+	}
+	ret = engine_open(q, engine);
+	if (ret)
+		goto fail_event;
+	ret = qb_loop_poll_add(loop, background ? QB_LOOP_LOW : QB_LOOP_HIGH, q->event_fd, POLLIN, q, on_event);
+	if (ret)
+		goto fail_engine;
+	*out = q;
+	return 0;
+
+fail_engine:
+	q->engine->close(q);
+fail_event:
+	close(q->event_fd);
+fail_free:
+	free(q);
+	return ret;
+}
+
+void ddr_aio_close(struct ddr_aio *q)
+{
+	if (!q)
+		return;
+	q->closing = true;
+	if (q->in_flight == 0 && !q->dispatching)
+		queue_free(q);
+}
+
+void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	req->next = NULL;
+	req->result = 0;
+	q->in_flight++;
+	*q->tail = req;
+	q->tail = &req->next;
+}
+
+void ddr_aio_kick(struct ddr_aio *q)
+{
+	feed(q);
+	q->engine->kick(q);
+}
+
+const char *ddr_aio_engine_name(const struct ddr_aio *q)
+{
+	return q->engine->name;
+}

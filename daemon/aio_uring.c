@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Asynchronous I/O by io_uring. See aio.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include <liburing.h>
+#include <qb/qblog.h>
+
+#include "daemon/aio.h"
+
+struct uring {
+	struct io_uring ring;
+	unsigned int room;	/* requests that may still be put without overflowing the completion queue */
+};
+
+static int uring_open(struct ddr_aio *q)
+{
+	struct uring *u = calloc(1, sizeof(*u));
+	int ret;
+
+	if (!u)
+		return -ENOMEM;
+	ret = io_uring_queue_init(q->depth, &u->ring, IORING_SETUP_CLAMP);
+	if (ret) {
+		free(u);
+		return ret;
+	}
+	io_uring_ring_dontfork(&u->ring);
+	ret = io_uring_register_eventfd(&u->ring, q->event_fd);
+	if (ret) {
+		io_uring_queue_exit(&u->ring);
+		free(u);
+		return ret;
+	}
+	u->room = q->depth;
+	q->priv = u;
+	return 0;
+}
+
+static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	struct uring *u = q->priv;
+	struct io_uring_sqe *sqe;
+
+	if (u->room == 0)
+		return false;
+	sqe = io_uring_get_sqe(&u->ring);
+	if (!sqe) {
+		io_uring_submit(&u->ring);
+		sqe = io_uring_get_sqe(&u->ring);
+		if (!sqe)
+			return false;
+	}
+	switch (req->op) {
+	case DDR_AIO_READ:
+		io_uring_prep_read(sqe, req->fd, req->buf, req->len, req->offset);
+		break;
+	case DDR_AIO_WRITE:
+	case DDR_AIO_WRITE_DURABLE:
+		io_uring_prep_write(sqe, req->fd, req->buf, req->len, req->offset);
+		if (req->op == DDR_AIO_WRITE_DURABLE)
+			sqe->rw_flags = RWF_DSYNC;
+		break;
+	case DDR_AIO_FLUSH:
+		io_uring_prep_fsync(sqe, req->fd, IORING_FSYNC_DATASYNC);
+		break;
+	}
+	if (req->op != DDR_AIO_FLUSH)
+		sqe->ioprio = (__u16)q->ioprio;
+	io_uring_sqe_set_data(sqe, req);
+	u->room--;
+	return true;
+}
+
+static void uring_kick(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+	int ret;
+
+	if (io_uring_sq_ready(&u->ring) == 0)
+		return;
+	do
+		ret = io_uring_submit(&u->ring);
+	while (ret == -EINTR);
+	/* -EAGAIN, -EBUSY: the entries stay in the ring; the next completion or tick kicks again */
+	if (ret < 0 && ret != -EAGAIN && ret != -EBUSY)
+		qb_log(LOG_ERR, "io_uring_submit failed with error %d; requests wait", -ret);
+}
+
+static struct ddr_aio_req *uring_get(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+	struct io_uring_cqe *cqe;
+	struct ddr_aio_req *req;
+
+	if (io_uring_peek_cqe(&u->ring, &cqe))
+		return NULL;
+	req = io_uring_cqe_get_data(cqe);
+	if (cqe->res < 0)
+		req->result = cqe->res;
+	else if (req->op != DDR_AIO_FLUSH && (uint32_t)cqe->res != req->len)
+		req->result = -EIO;
+	else
+		req->result = 0;
+	io_uring_cqe_seen(&u->ring, cqe);
+	u->room++;
+	return req;
+}
+
+static void uring_close(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+
+	io_uring_queue_exit(&u->ring);
+	free(u);
+}
+
+const struct ddr_aio_engine ddr_aio_uring = {
+	.name = "io_uring",
+	.open = uring_open,
+	.put = uring_put,
+	.kick = uring_kick,
+	.get = uring_get,
+	.close = uring_close,
+};

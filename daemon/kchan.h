@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The two kinds of descriptors of /dev/ddraid: the control descriptor, which tells what
+ * arrays the kernel has, and the channel of one array. See <ddraid/uapi.h>.
+ *
+ * It must never: sleep, allocate after a channel was opened, believe a record that it
+ * did not check, or lose one. All functions belong to the loop's thread.
+ */
+#ifndef DDR_DAEMON_KCHAN_H
+#define DDR_DAEMON_KCHAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <qb/qbloop.h>
+
+#include <ddraid/uapi.h>
+
+#define DDR_KCHAN_QUEUE	4096u	/* records that wait for the kernel at most */
+
+/* Who listens to the control descriptor. */
+struct ddr_kctl_ops {
+	void (*appeared)(void *ctx, const uint8_t uuid[16], bool listed);
+	void (*resumed)(void *ctx, const uint8_t uuid[16]);
+	void (*removed)(void *ctx, const uint8_t uuid[16]);
+	void (*listed)(void *ctx);	/* the list given after open has ended: the state is known */
+	void (*lost)(void *ctx);	/* the module went */
+};
+
+struct ddr_kctl;
+
+/*
+ * Opens the control descriptor as soon as /dev/ddraid is there: loads the module
+ * (modprobe, once, may take its time), then watches /dev. Returns 0 or a negative errno.
+ */
+int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, const struct ddr_kctl_ops *ops, void *ctx);
+void ddr_kctl_close(struct ddr_kctl *k);
+bool ddr_kctl_connected(const struct ddr_kctl *k);
+
+/* record() and batch_end() must not close the channel; gone() may. */
+struct ddr_kchan_ops {
+	void (*record)(void *ctx, const struct ddr_rec *rec);
+	void (*batch_end)(void *ctx);			/* a batch of records was handed over */
+	void (*gone)(void *ctx, int error);		/* superseded (-ESTALE), or the array is gone */
+};
+
+struct ddr_kchan;
+
+/*
+ * Binds to the array bind->uuid with an epoch above that of every daemon before us
+ * since boot, and fills the output fields of @bind. Records are read only after
+ * ddr_kchan_start(). Negative errno as DDR_IOC_BIND says.
+ */
+int ddr_kchan_open(struct ddr_kchan **out, qb_loop_t *loop, struct ddr_bind *bind,
+		   const struct ddr_kchan_ops *ops, void *ctx);
+int ddr_kchan_start(struct ddr_kchan *c);
+void ddr_kchan_close(struct ddr_kchan *c);
+/* Queues a record; false if the queue is full (ddr_kchan_room() tells before). */
+bool ddr_kchan_put(struct ddr_kchan *c, const struct ddr_rec *rec);
+unsigned int ddr_kchan_room(const struct ddr_kchan *c);
+/* Writes what is queued, as far as the kernel takes it; the loop writes the rest. */
+void ddr_kchan_flush(struct ddr_kchan *c);
+
+#endif

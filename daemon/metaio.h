@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Durable writes of one array's metadata (dirty log, region map, superblocks) and cache
+ * flushes: to all asked members at once, answered once with the members that failed.
+ *
+ * A member that does not answer in time counts as failed; its request stays in flight
+ * and keeps its buffer until it ends. It must never: report success for a member whose
+ * write did not end well, reuse a buffer that a device may still read, or allocate
+ * while there are free operations.
+ *
+ * All functions belong to the loop's thread.
+ */
+#ifndef DDR_DAEMON_METAIO_H
+#define DDR_DAEMON_METAIO_H
+
+#include <stdint.h>
+
+#include <qb/qbloop.h>
+
+#include <ddraid/format.h>
+
+struct ddr_metaio;
+
+enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH };
+
+/* Called once for each operation, from the loop, never from within ddr_metaio_run(). Must not close. @failed: bit m: member m. */
+typedef void (*ddr_metaio_done_fn)(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed);
+
+struct ddr_metaio_config {
+	qb_loop_t *loop;
+	uint64_t engine;			/* enum ddr_conf_engine */
+	unsigned int operations;		/* preallocated */
+	const int *fd;				/* DDR_MAX_MEMBERS descriptors, -1: not open; stays the caller's */
+	ddr_metaio_done_fn done;
+	void *ctx;
+};
+
+struct ddr_meta_op;
+
+int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg);
+/* No done() is called any more; what is in flight keeps its memory (and its files: see below) until it ends. */
+void ddr_metaio_close(struct ddr_metaio *m);
+
+/*
+ * An operation to fill, or NULL if memory is out. @members: on which; those without
+ * a descriptor fail at once.
+ */
+struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members);
+/* The block that goes to @member: for log and map one for all members, for superblocks one each. */
+void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member);
+/* Where it goes, in bytes; for all members. */
+void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
+/* Takes the operation; started at ddr_metaio_kick(). */
+void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms);
+void ddr_metaio_kick(struct ddr_metaio *m);
+/* Reports members that are over their time; call it every now and then. */
+void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms);
+const char *ddr_metaio_engine(const struct ddr_metaio *m);
+
+#endif

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Configuration: the table of options and what walks it. See conf.h.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "lib/conf.h"
+
+#ifndef RUNSTATEDIR
+#define RUNSTATEDIR "/run"
+#endif
+#ifndef LOCALSTATEDIR
+#define LOCALSTATEDIR "/var"
+#endif
+
+#define LINE_BYTES_MAX	1024u
+#define MIB		(1024ull * 1024)
+
+static const char *const transport_names[] = { "local", NULL };
+static const char *const engine_names[] = { "auto", "io_uring", "threads", NULL };
+static const char *const level_names[] = { "error", "warning", "notice", "info", "debug", NULL };
+static const uint64_t level_values[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
+static const char *const resync_names[] = { "paused", "run", NULL };
+
+#define CONF(field) offsetof(struct ddr_conf, field)
+#define TUNE(field) offsetof(struct ddr_conf, tune.field)
+
+static const struct ddr_option options[] = {
+	{ "transport", DDR_OPT_ENUM, CONF(transport), false, "local", 0, 0, transport_names, NULL,
+	  "how the nodes of the cluster talk; local: one node, no cluster" },
+	{ "node_id", DDR_OPT_INT, CONF(node_id), false, "1", 1, UINT32_MAX, NULL, NULL,
+	  "this node's id where the transport is local; it owns a slot of the dirty log by it" },
+	{ "log_level", DDR_OPT_ENUM, CONF(log_level), false, "info", 0, 0, level_names, level_values,
+	  "least important messages that are logged" },
+	{ "log_syslog", DDR_OPT_BOOL, CONF(log_syslog), false, "yes", 0, 1, NULL, NULL,
+	  "log to syslog (facility daemon)" },
+	{ "io_engine", DDR_OPT_ENUM, CONF(io_engine), false, "auto", 0, 0, engine_names, NULL,
+	  "how the daemon writes to members; auto: io_uring, threads where the kernel refuses it" },
+	{ "state_dir", DDR_OPT_PATH, CONF(state_dir), false, LOCALSTATEDIR "/lib/ddraid", 0, 0, NULL, NULL,
+	  "where the last generation seen of each array is kept" },
+	{ "run_dir", DDR_OPT_PATH, CONF(run_dir), false, RUNSTATEDIR "/ddraid", 0, 0, NULL, NULL,
+	  "where the pid file is" },
+	{ "idle_time", DDR_OPT_MS, TUNE(idle_ms), true, "5s", 100, 3600 * 1000, NULL, NULL,
+	  "a region that nobody wrote for so long is cleared from the dirty log" },
+	{ "resync", DDR_OPT_ENUM, TUNE(resync), true, "run", 0, 0, resync_names, NULL,
+	  "paused: no resync is started" },
+	{ "resync_min_rate", DDR_OPT_BYTES, TUNE(resync_min), true, "10M", 64 * 1024, UINT64_MAX, NULL, NULL,
+	  "bytes of the array a second that resync may take while the array is in use" },
+	{ "resync_max_rate", DDR_OPT_BYTES, TUNE(resync_max), true, "0", 0, UINT64_MAX, NULL, NULL,
+	  "bytes of the array a second that resync takes at most; 0: no limit" },
+	{ "resync_parallel", DDR_OPT_INT, TUNE(resync_parallel), true, "2", 1, 8, NULL, NULL,
+	  "ranges that resync works on at once" },
+	{ "grant_ahead", DDR_OPT_INT, TUNE(grant_ahead), true, "1", 0, 64, NULL, NULL,
+	  "regions asked for ahead of a sequential writer; 0: none" },
+	{ "daemon_timeout", DDR_OPT_MS, TUNE(daemon_timeout_ms), true, "30s", 1000, 600 * 1000, NULL, NULL,
+	  "the kernel counts a silent daemon as gone after this time" },
+	{ "io_timeout", DDR_OPT_MS, TUNE(io_timeout_ms), true, "60s", 1000, 3600 * 1000, NULL, NULL,
+	  "a member that does not answer the daemon for so long has failed" },
+};
+
+#define OPTIONS (sizeof(options) / sizeof(options[0]))
+
+size_t ddr_conf_options(const struct ddr_option **out)
+{
+	*out = options;
+	return OPTIONS;
+}
+
+static uint64_t *value_of(struct ddr_conf *conf, const struct ddr_option *opt)
+{
+	return (uint64_t *)((char *)conf + opt->offset);
+}
+
+static uint64_t get_value(const struct ddr_conf *conf, const struct ddr_option *opt)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)conf + opt->offset, sizeof(v));
+	return v;
+}
+
+static bool same_key(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++) {
+		char x = *a == '-' ? '_' : *a, y = *b == '-' ? '_' : *b;
+
+		if (x != y)
+			return false;
+	}
+	return *a == *b;
+}
+
+static const struct ddr_option *find(const char *key)
+{
+	for (size_t i = 0; i < OPTIONS; i++)
+		if (same_key(options[i].key, key))
+			return &options[i];
+	return NULL;
+}
+
+/* A decimal number and the text behind it; no sign, no blanks. */
+static bool parse_number(const char *s, uint64_t *n, const char **rest)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*s))
+		return false;
+	errno = 0;
+	*n = strtoull(s, &end, 10);
+	*rest = end;
+	return errno == 0;
+}
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static const struct unit ms_units[] = {
+	{ "", 1000 }, { "s", 1000 }, { "ms", 1 }, { "m", 60000 }, { "min", 60000 }, { NULL, 0 }
+};
+static const struct unit byte_units[] = {
+	{ "", 1 }, { "K", 1024 }, { "M", MIB }, { "G", 1024 * MIB }, { "T", MIB * MIB },
+	{ "KiB", 1024 }, { "MiB", MIB }, { "GiB", 1024 * MIB }, { "TiB", MIB * MIB }, { NULL, 0 }
+};
+static const struct unit no_units[] = { { "", 1 }, { NULL, 0 } };
+
+static bool parse_units(const char *s, const struct unit *unit, uint64_t *v)
+{
+	const char *rest;
+	uint64_t n;
+
+	if (!parse_number(s, &n, &rest))
+		return false;
+	for (; unit->name; unit++)
+		if (strcmp(rest, unit->name) == 0)
+			return !__builtin_mul_overflow(n, unit->factor, v);
+	return false;
+}
+
+static bool parse_enum(const struct ddr_option *opt, const char *s, uint64_t *v)
+{
+	for (size_t i = 0; opt->names[i]; i++)
+		if (strcmp(opt->names[i], s) == 0) {
+			*v = opt->values ? opt->values[i] : i;
+			return true;
+		}
+	return false;
+}
+
+static bool parse_bool(const char *s, uint64_t *v)
+{
+	static const char *const yes[] = { "yes", "true", "on", "1" };
+	static const char *const no[] = { "no", "false", "off", "0" };
+
+	for (size_t i = 0; i < 4; i++) {
+		if (strcmp(s, yes[i]) == 0 || strcmp(s, no[i]) == 0) {
+			*v = strcmp(s, yes[i]) == 0;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What values @opt takes, for error lines. */
+static void describe(const struct ddr_option *opt, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	switch (opt->type) {
+	case DDR_OPT_BOOL:
+		snprintf(buf, size, "yes or no");
+		break;
+	case DDR_OPT_PATH:
+		snprintf(buf, size, "an absolute path of less than %u bytes", DDR_CONF_PATH_MAX);
+		break;
+	case DDR_OPT_MS:
+		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, as 500ms, 5s or 2min",
+			 opt->min, opt->max / 1000);
+		break;
+	case DDR_OPT_INT:
+		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64, opt->min, opt->max);
+		break;
+	case DDR_OPT_BYTES:
+		snprintf(buf, size, "a number of bytes from %" PRIu64 " up, as 512K, 10M or 1G", opt->min);
+		break;
+	case DDR_OPT_ENUM:
+		for (size_t i = 0; opt->names[i] && n < size; i++)
+			n += (size_t)snprintf(buf + n, size - n, "%s%s", i ? ", " : "one of ", opt->names[i]);
+		break;
+	}
+}
+
+static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v)
+{
+	switch (opt->type) {
+	case DDR_OPT_BOOL:
+		return parse_bool(s, v);
+	case DDR_OPT_ENUM:
+		return parse_enum(opt, s, v);
+	case DDR_OPT_MS:
+		return parse_units(s, ms_units, v) && *v >= opt->min && *v <= opt->max;
+	case DDR_OPT_BYTES:
+		return parse_units(s, byte_units, v) && *v >= opt->min && *v <= opt->max;
+	case DDR_OPT_INT:
+		return parse_units(s, no_units, v) && *v >= opt->min && *v <= opt->max;
+	case DDR_OPT_PATH:
+		break;
+	}
+	return false;
+}
+
+int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool per_array,
+		 char *err, size_t err_size)
+{
+	const struct ddr_option *opt = find(key);
+	char what[160];
+	uint64_t v;
+
+	if (!opt || (per_array && !opt->per_array)) {
+		snprintf(err, err_size, "%s option '%.64s'", opt ? "not an array's" : "unknown", key);
+		return -ENOENT;
+	}
+	if (opt->type == DDR_OPT_PATH && value[0] == '/' && strlen(value) < DDR_CONF_PATH_MAX) {
+		memcpy((char *)conf + opt->offset, value, strlen(value) + 1);
+		return 0;
+	}
+	if (!parse_value(opt, value, &v)) {
+		describe(opt, what, sizeof(what));
+		snprintf(err, err_size, "%s = '%.64s': expected %s", opt->key, value, what);
+		return -EINVAL;
+	}
+	*value_of(conf, opt) = v;
+	return 0;
+}
+
+void ddr_conf_defaults(struct ddr_conf *conf)
+{
+	char err[DDR_CONF_ERROR_MAX];
+
+	memset(conf, 0, sizeof(*conf));
+	for (size_t i = 0; i < OPTIONS; i++)
+		if (ddr_conf_set(conf, options[i].key, options[i].value, false, err, sizeof(err)))
+			abort();	/* the table is wrong; tests/unit/test_conf.c */
+}
+
+/* Cuts blanks from both ends, in place. */
+static char *trim(char *s)
+{
+	char *end;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	end = s + strlen(s);
+	while (end > s && isspace((unsigned char)end[-1]))
+		end--;
+	*end = '\0';
+	return s;
+}
+
+/* One line of the file; -ENOMSG for a blank one or a comment. */
+static int split_line(char *line, char **key, char **value, char *err, size_t err_size)
+{
+	char *eq;
+
+	line = trim(line);
+	if (*line == '\0' || *line == '#')
+		return -ENOMSG;
+	eq = strchr(line, '=');
+	if (!eq) {
+		snprintf(err, err_size, "'%.64s' is not 'key = value'", line);
+		return -EINVAL;
+	}
+	*eq = '\0';
+	*key = trim(line);
+	*value = trim(eq + 1);
+	if (**key == '\0') {
+		snprintf(err, err_size, "no key before '='");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int load_line(struct ddr_conf *conf, char *line, unsigned int number, unsigned int *seen,
+		     char *err, size_t err_size)
+{
+	const struct ddr_option *opt;
+	char *key, *value;
+	int ret = split_line(line, &key, &value, err, err_size);
+
+	if (ret)
+		return ret == -ENOMSG ? 0 : ret;
+	ret = ddr_conf_set(conf, key, value, false, err, err_size);
+	if (ret)
+		return ret;
+	opt = find(key);
+	if (seen[opt - options]) {
+		snprintf(err, err_size, "%s was set in line %u already", opt->key, seen[opt - options]);
+		return -EINVAL;
+	}
+	seen[opt - options] = number;
+	return 0;
+}
+
+static int load_stream(struct ddr_conf *conf, FILE *in, unsigned int *number, char *err, size_t err_size)
+{
+	unsigned int seen[OPTIONS] = { 0 };
+	char line[LINE_BYTES_MAX];
+	int ret;
+
+	while (fgets(line, sizeof(line), in)) {
+		++*number;
+		if (!strchr(line, '\n') && !feof(in)) {
+			snprintf(err, err_size, "the line is longer than %u bytes or holds a zero byte",
+				 LINE_BYTES_MAX - 2);
+			return -EINVAL;
+		}
+		ret = load_line(conf, line, *number, seen, err, err_size);
+		if (ret)
+			return ret;
+	}
+	if (ferror(in)) {
+		snprintf(err, err_size, "cannot be read: %s", strerror(errno));
+		return -EIO;
+	}
+	return 0;
+}
+
+int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char *err, size_t err_size)
+{
+	char why[DDR_CONF_ERROR_MAX - DDR_CONF_PATH_MAX];
+	unsigned int number = 0;
+	struct ddr_conf fresh;
+	FILE *in;
+	int ret;
+
+	ddr_conf_defaults(&fresh);
+	in = fopen(path, "re");
+	if (!in) {
+		ret = -errno;
+		if (ret == -ENOENT && !must_exist) {
+			*conf = fresh;
+			return 0;
+		}
+		snprintf(err, err_size, "%.200s: cannot be opened: %s", path, strerror(-ret));
+		return ret;
+	}
+	ret = load_stream(&fresh, in, &number, why, sizeof(why));
+	fclose(in);
+	if (ret) {
+		snprintf(err, err_size, "%.200s:%u: %s", path, number, why);
+		return ret;
+	}
+	if (fresh.tune.resync_max && fresh.tune.resync_max < fresh.tune.resync_min) {
+		snprintf(err, err_size, "%.200s:%u: resync_max_rate is below resync_min_rate", path, number);
+		return -EINVAL;
+	}
+	*conf = fresh;
+	return 0;
+}
+
+static const char *format_units(uint64_t v, const struct unit *unit, char *buf, size_t size)
+{
+	const struct unit *best = NULL;
+
+	for (; unit->name; unit++)
+		if (*unit->name && v && v % unit->factor == 0 && (!best || unit->factor > best->factor))
+			best = unit;
+	snprintf(buf, size, "%" PRIu64 "%s", best ? v / best->factor : v, best ? best->name : "");
+	return buf;
+}
+
+const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option *opt, char *buf, size_t size)
+{
+	uint64_t v;
+
+	if (opt->type == DDR_OPT_PATH) {
+		snprintf(buf, size, "%s", (const char *)conf + opt->offset);
+		return buf;
+	}
+	v = get_value(conf, opt);
+	switch (opt->type) {
+	case DDR_OPT_BOOL:
+		snprintf(buf, size, "%s", v ? "yes" : "no");
+		break;
+	case DDR_OPT_MS:
+		return format_units(v, ms_units, buf, size);
+	case DDR_OPT_BYTES:
+		return format_units(v, byte_units, buf, size);
+	case DDR_OPT_ENUM:
+		for (size_t i = 0; opt->names[i]; i++)
+			if ((opt->values ? opt->values[i] : i) == v)
+				snprintf(buf, size, "%s", opt->names[i]);
+		break;
+	default:
+		snprintf(buf, size, "%" PRIu64, v);
+	}
+	return buf;
+}
+
+void ddr_conf_dump(const struct ddr_conf *conf, FILE *out)
+{
+	char buf[DDR_CONF_PATH_MAX];
+
+	for (size_t i = 0; i < OPTIONS; i++)
+		fprintf(out, "# %s\n%s = %s\n", options[i].help, options[i].key,
+			ddr_conf_format(conf, &options[i], buf, sizeof(buf)));
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The configuration of ddraidd: one table of options, walked by the parser of the
+ * file, by `ddraid set`, by --dump-config and by the manual page's check.
+ *
+ * It must never: use a value that it did not check, guess what an unknown key meant,
+ * or keep a half-read file: ddr_conf_load() gives a whole configuration or an error.
+ */
+#ifndef DDR_LIB_CONF_H
+#define DDR_LIB_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define DDR_CONF_PATH_MAX	256u	/* bytes of a path, with the NUL */
+#define DDR_CONF_ERROR_MAX	512u	/* bytes of an error line that every caller has room for */
+
+enum ddr_conf_transport { DDR_TRANSPORT_LOCAL = 0 };
+enum ddr_conf_engine { DDR_ENGINE_AUTO = 0, DDR_ENGINE_URING, DDR_ENGINE_THREADS };
+
+/* What can be changed for one array while it runs. */
+struct ddr_tunables {
+	uint64_t idle_ms;		/* a region unused for so long is cleared */
+	uint64_t resync_min;		/* bytes of the device a second while the array is in use */
+	uint64_t resync_max;		/* bytes of the device a second at most, 0: no limit */
+	uint64_t resync_parallel;	/* ranges in work at once */
+	uint64_t resync;		/* 0: paused */
+	uint64_t grant_ahead;		/* regions asked for ahead of a sequential writer */
+	uint64_t daemon_timeout_ms;	/* the kernel counts a silent daemon as gone after this */
+	uint64_t io_timeout_ms;		/* a member that does not answer the daemon for so long has failed */
+};
+
+struct ddr_conf {
+	uint64_t transport;		/* enum ddr_conf_transport */
+	uint64_t node_id;
+	uint64_t io_engine;		/* enum ddr_conf_engine */
+	uint64_t log_level;		/* syslog priority */
+	uint64_t log_syslog;		/* 0 or 1 */
+	char state_dir[DDR_CONF_PATH_MAX];
+	char run_dir[DDR_CONF_PATH_MAX];
+	struct ddr_tunables tune;	/* defaults of every array */
+};
+
+enum ddr_option_type { DDR_OPT_INT, DDR_OPT_BOOL, DDR_OPT_MS, DDR_OPT_BYTES, DDR_OPT_ENUM, DDR_OPT_PATH };
+
+/* One option. All values but paths are uint64_t at @offset in struct ddr_conf. */
+struct ddr_option {
+	const char *key;		/* '_' and '-' are the same */
+	enum ddr_option_type type;
+	size_t offset;
+	bool per_array;			/* `ddraid set` takes it: it lies in struct ddr_tunables */
+	const char *value;		/* default, as it would stand in the file */
+	uint64_t min, max;		/* in the unit of the field */
+	const char *const *names;	/* DDR_OPT_ENUM: words, NULL at the end */
+	const uint64_t *values;		/* DDR_OPT_ENUM: what they mean; NULL: their position */
+	const char *help;		/* one line */
+};
+
+/* The table; returns the number of options. */
+size_t ddr_conf_options(const struct ddr_option **options);
+
+/* All defaults. */
+void ddr_conf_defaults(struct ddr_conf *conf);
+
+/*
+ * Sets one option from text. @per_array: only those that `ddraid set` may change.
+ * Returns 0, or -EINVAL (bad value) or -ENOENT (no such key) with one line in @err.
+ */
+int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool per_array,
+		 char *err, size_t err_size) __attribute__((warn_unused_result));
+
+/*
+ * Defaults, then what the file says. A missing file is an error only if @must_exist.
+ * Returns 0 or a negative errno with "FILE:LINE: what is wrong" in @err; then @conf is as it was.
+ */
+int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist,
+		  char *err, size_t err_size) __attribute__((warn_unused_result));
+
+/* The value of @opt in @conf as it would stand in the file. Returns @buf. */
+const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option *opt, char *buf, size_t size);
+
+/* All options with their values, as a file that ddr_conf_load() takes. */
+void ddr_conf_dump(const struct ddr_conf *conf, FILE *out);
+
+#endif
