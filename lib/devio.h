@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Synchronous, unbuffered access to one member device: for create, examine, assembly
+ * and for the daemon when it starts. (What runs beside user I/O goes through the
+ * daemon's io_uring instead.)
+ *
+ * Everything is O_DIRECT on block devices: the page cache of a member is coherent
+ * neither with the target's bios nor with other nodes. Regular files are taken where
+ * the caller allows them (tests). Must never write what it was not asked to.
+ * The functions block; they are for use outside any event loop. Not thread-safe on one struct ddr_dev.
+ */
+#ifndef DDR_LIB_DEVIO_H
+#define DDR_LIB_DEVIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/error.h"
+#include "lib/format.h"
+
+#define DDR_DEV_WRITE	(1u << 0)	/* read and write; default: read only */
+#define DDR_DEV_EXCL	(1u << 1)	/* refuse a block device that something uses (mounted, held by dm, md...) */
+#define DDR_DEV_FILE	(1u << 2)	/* regular files are taken too */
+
+struct ddr_dev {
+	int fd;
+	char *path;			/* as given; owned */
+	bool is_block;
+	dev_t rdev;			/* block: its number; file: that of the file system */
+	ino_t ino;			/* file: inode; block: 0 */
+	uint64_t bytes;
+	uint32_t logical_sector;	/* bytes */
+	uint32_t physical_sector;	/* bytes */
+};
+
+/* Opens @path and learns its sizes. Returns 0, or -1 with @err and nothing open. */
+int ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flags, struct ddr_error *err);
+/* Closes what ddr_dev_open() opened. A struct with fd -1 and path NULL is allowed. */
+void ddr_dev_close(struct ddr_dev *dev);
+/* True if both are the same disk or file. */
+bool ddr_dev_same(const struct ddr_dev *a, const struct ddr_dev *b);
+
+/*
+ * Zeroed memory for unbuffered I/O of @size bytes (rounded up to 4096). NULL: none
+ * left. Free it with free().
+ */
+void *ddr_dev_buffer(size_t size);
+/*
+ * Whole reads and writes: @buf from ddr_dev_buffer(), @len and @offset multiples of
+ * 4096. Return 0, or -1 with @err and errno. A write is durable after ddr_dev_sync().
+ */
+int ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err);
+int ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err);
+/* Zeroes @len bytes at @offset, both multiples of 4096, by writing. */
+int ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struct ddr_error *err);
+int ddr_dev_sync(const struct ddr_dev *dev, struct ddr_error *err);
+/* Drops the page cache of a block device (BLKFLSBUF), so that buffered readers see the disk. */
+int ddr_dev_drop_cache(const struct ddr_dev *dev, struct ddr_error *err);
+
+/* What was found where the superblocks of a member should be. */
+struct ddr_supers {
+	struct {
+		bool found;			/* super holds a checked superblock */
+		bool read_failed;		/* error_text says why; fault is not set */
+		uint64_t offset;		/* where it was looked for; copy 1: 0 if it was not found anywhere */
+		struct ddr_fault fault;
+		struct ddr_super super;
+		struct ddr_error error;
+	} copy[DDR_SB_COPIES];
+	bool conflict;				/* both are valid, and of different members or arrays */
+	int newest;				/* index of the copy that counts, -1: none */
+};
+
+/*
+ * Reads both copies of @dev's superblock. Copy 1 lies where copy 0 says; if copy 0 is
+ * lost, it is searched for at every place where it may lie. Returns 0 if one counts,
+ * else -1 with one sentence in @err; @out is filled in both cases.
+ */
+int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
+/*
+ * Writes @sb to the copy that its sequence number names. Durable when it returns 0.
+ * The caller owns the rule that sequence numbers only grow, one step a write.
+ */
+int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
+
+#endif
