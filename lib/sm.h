@@ -18,7 +18,9 @@
  *    with the set of members on which it failed (0: durable everywhere it was asked for);
  *  - messages given by MCAST come back as DDR_IN_MSG at their place in the total
  *    order, to every member of the view, the sender included. The local transport
- *    loops them back in order.
+ *    loops them back in order;
+ *  - K_ATTACHED is given only when no I/O of an earlier daemon to these members can still
+ *    end (its locks on the member files are gone), and all loads were done before the first step.
  *
  * Units: regions, blocks and members as each field says. Node ids are corosync's
  * (never 0). Times are milliseconds of a monotonic clock, given by TICK.
@@ -57,11 +59,14 @@ enum ddr_in_type {
 	DDR_IN_MAP_DONE,	/* io, failed_members */
 	DDR_IN_SB_DONE,		/* io, failed_members */
 	DDR_IN_FLUSH_DONE,	/* io, failed_members */
-	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks) */
+	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks). result 0: done and flushed.
+				 * -ENODATA, -EILSEQ: failed_members could not read some of these blocks (bad
+				 * sectors). Another errno: they failed; no failed_members: tried again later */
 
 	/* operator */
 	DDR_IN_OP_FAIL_MEMBER,	/* member */
-	DDR_IN_OP_CLEAN,	/* close, flush and clear everything; answered by EVENT_CLEAN (clean stop) */
+	DDR_IN_OP_CLEAN,	/* end jobs, close, flush and clear everything; answered by DDR_EV_CLEAN (clean stop).
+				 * Jobs stay stopped until a LOCK or OP_SET RESYNC_PAUSED 0 shows that the array is used on */
 	DDR_IN_OP_SET,		/* key (enum ddr_sm_key), value */
 	DDR_IN_OP_ACCEPT,	/* accept the content of suspect regions start..+count */
 };
@@ -116,15 +121,15 @@ enum ddr_event {
 	DDR_EV_ATTACHED,	/* kernel attached */
 	DDR_EV_DETACHED,
 	DDR_EV_READY,		/* recovery plan made, grants flow */
-	DDR_EV_RECOVERY,	/* a: dirty regions found in the slot of node b */
+	DDR_EV_RECOVERY,	/* a: regions found dirty in the slot of node b that must be resynced */
 	DDR_EV_RESYNC_START,	/* a: regions */
 	DDR_EV_RESYNC_DONE,	/* a: regions resynced, b: blocks whose parity was rewritten */
 	DDR_EV_MEMBER_FAILED,	/* member, a: generation */
 	DDR_EV_MEMBER_ERROR,	/* member, a: class, b: op; start, count: blocks. Not (yet) failed */
 	DDR_EV_DEGRADED,	/* a: members left without redundancy margin */
-	DDR_EV_SUSPECT,		/* start, count: regions */
+	DDR_EV_SUSPECT,		/* start, count: a run of such regions; a: how many there are in all */
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
-	DDR_EV_CLEAN,		/* OP_CLEAN has ended: nothing dirty is left */
+	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed) */
 	DDR_EV_VIEW,		/* a: nodes, b: quorate */
 	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why */
 	DDR_EV_BUG,		/* an input that cannot be: text */
@@ -160,6 +165,7 @@ struct ddr_sm_config {
 	uint32_t slot;		/* own slot */
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
 	uint32_t present;	/* bit m: member m's device is open here */
+	uint8_t entropy[16];	/* random, other ones at each start: the names of new generations are derived from it */
 };
 
 /* Memory that an instance needs, in bytes, for this array; all of it is given to ddr_sm_init(). */
@@ -169,7 +175,11 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg);
  * is out of limits. Before the first step the driver loads what is on disk:
  */
 struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg);
-/* The newest valid payload of a block of a slot's log; NULL payload: it could not be read, so all of it is dirty. */
+/*
+ * The newest valid payload of a block of a slot's log (all slots that the superblock says are owned,
+ * and ours); NULL payload: it could not be read, so all of it is dirty. @seq: the highest number known,
+ * also where the payload is NULL. @node, @boot_id, @cookie: of its header.
+ */
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie);
 /* Likewise for the region map; NULL: every region of it counts as written, needs-sync. */
@@ -180,6 +190,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 /* Fill a whole metadata block (host side decoded where there is a codec); valid for the output just emitted. */
 void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);
 void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);
+/* All but sb->updated, which is the driver's: there is no clock in here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 
 /* For status and tests; no side effects. */
@@ -190,13 +201,17 @@ struct ddr_sm_status {
 	uint64_t resync_regions;	/* regions still to do */
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
 	uint64_t generation;
-	bool attached, ready, quorate, failed;
+	bool attached, ready, quorate, failed, gave_up;
+	bool degraded;			/* a role has no member in sync */
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;	/* counters since init */
 	uint8_t member_state[DDR_MAX_MEMBERS];
+	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS];	/* with those of earlier starts */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* enum ddr_region_state | flags, | DDR_SM_REGION_DIRTY if marked in our slot */
 #define DDR_SM_REGION_DIRTY	0x80u
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region);
+/* Is the instance consistent in itself? NULL, or a static sentence that says what is not. For tests: O(regions). */
+const char *ddr_sm_check(const struct ddr_sm *sm);
 
 #endif
