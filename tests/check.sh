@@ -41,7 +41,7 @@ run_unit() { # run_unit DIRECTORY: make check there, counted
 	local rc=0 counts
 	find "$1" -name '*.trs' -delete
 	make -C "$1" -k -j"$(nproc)" check || rc=1
-	counts=$(/usr/bin/python3 "$top/tests/tally.py" make "$1") && tally ${counts}
+	counts=$(/usr/bin/python3 "$top/tests/tally.py" make "$1") && tally "${counts% *}" "${counts#* }"
 	if ((rc)); then find "$1" -name '*.trs' -exec grep -L 'global-test-result: PASS' {} + |
 		while read -r trs; do tail -n 15 "${trs%.trs}.log"; done; fi
 	return "$rc"
@@ -107,8 +107,8 @@ apt_suite() { # apt_suite SUITE: this machine's Debian archives, under the name 
 }
 
 chroot_release() { # chroot_release SUITE: the kernel whose headers the chroot holds
-	(cd "$DDRAID_CACHE/chroot-$1/usr/src" 2>/dev/null &&
-		ls -d linux-headers-*-amd64 | sed 's/^linux-headers-//')
+	find "$DDRAID_CACHE/chroot-$1/usr/src" -name 'linux-headers-*-amd64' \
+		-printf '%f\n' 2>/dev/null | sed 's/^linux-headers-//'
 }
 
 make_chroot() { # make_chroot SUITE: a small system of that release with gcc, make, headers
@@ -175,7 +175,7 @@ run_pytest() { # run_pytest DIRECTORY ARGUMENT...
 	PYTHONPATH=$top/tests/vm PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m pytest -p no:cacheprovider -q -ra --durations=10 --junitxml="$xml" \
 		"$top/$dir" "$@" || rc=1
-	counts=$(/usr/bin/python3 "$top/tests/tally.py" junit "$xml") && tally ${counts}
+	counts=$(/usr/bin/python3 "$top/tests/tally.py" junit "$xml") && tally "${counts% *}" "${counts#* }"
 	return "$rc"
 }
 
