@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Loading an array. See loader.h.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/loader.h"
+
+#define STACK_BYTES	(512u << 10)
+#define RETRY_MS	50
+#define SAY_AFTER	(3000 / RETRY_MS)	/* tries until the wait for a lock is worth a line */
+
+struct supers {
+	struct ddr_supers s[DDR_UAPI_MAX_ROLES];
+	struct ddr_error error[DDR_UAPI_MAX_ROLES];
+	struct ddr_candidate cand[DDR_UAPI_MAX_ROLES];
+	unsigned int position[DDR_UAPI_MAX_ROLES];	/* candidate -> position in the table */
+	size_t n;
+};
+
+static int refuse(struct ddr_load *l, const char *what, uint64_t table, uint64_t super)
+{
+	return ddr_error_set(&l->error, "the table says %s %" PRIu64 ", the superblocks say %" PRIu64
+			     "; use the line that `ddraid table` prints", what, table, super);
+}
+
+/* Every field of the table against the superblock. */
+static int check_table(struct ddr_load *l)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+	const struct ddr_bind *b = &l->bind;
+
+	if (memcmp(b->uuid, sb->array_uuid, sizeof(b->uuid)))
+		return ddr_error_set(&l->error, "the members belong to another array than the table");
+	if (b->order != sb->order)
+		return refuse(l, "order", b->order, sb->order);
+	if (b->parity != sb->parity)
+		return refuse(l, "parity", b->parity, sb->parity);
+	if (b->layout != sb->layout)
+		return refuse(l, "layout", b->layout, sb->layout);
+	if ((uint64_t)b->region_sectors * 512 != sb->region_size)
+		return refuse(l, "region sectors", b->region_sectors, sb->region_size / 512);
+	if (b->data_offset_sectors != sb->data_offset / 512)
+		return refuse(l, "data offset sectors", b->data_offset_sectors, sb->data_offset / 512);
+	if (b->sectors != sb->array_blocks * (DDR_BLOCK_SIZE / 512))
+		return refuse(l, "length in sectors", b->sectors, sb->array_blocks * (DDR_BLOCK_SIZE / 512));
+	if (b->members != sb->roles)
+		return refuse(l, "members", b->members, sb->roles);
+	return 0;
+}
+
+/* Each device stands where the superblock on it says. */
+static int check_positions(struct ddr_load *l, const struct supers *all)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *own = all->cand[c].super;
+		unsigned int p = all->position[c];
+
+		if (!own)
+			continue;
+		if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
+			return ddr_error_set(&l->error, "%s is a member of another array ('%s'); take it out of the table",
+					     all->cand[c].device, own->name);
+		if (l->assembly.verdict[c] == DDR_V_REMOVED)
+			return ddr_error_set(&l->error, "%s was removed from array '%s'; put '-' in its place in the table",
+					     all->cand[c].device, sb->name);
+		if (own->member[own->this_member].role != p)
+			return ddr_error_set(&l->error, "%s stands at position %u of the table, but it holds role %u of "
+					     "array '%s'; use the line that `ddraid table` prints", all->cand[c].device,
+					     p, own->member[own->this_member].role, sb->name);
+	}
+	for (unsigned int p = 0; p < sb->roles; p++)
+		if (sb->member[p].role != p)
+			return ddr_error_set(&l->error, "entry %u of the member table holds role %u; this version needs "
+					     "roles in order", p, sb->member[p].role);
+	return 0;
+}
+
+static void read_supers(struct ddr_load *l, struct supers *all)
+{
+	for (unsigned int p = 0; p < l->members->n; p++) {
+		struct ddr_supers *s = &all->s[all->n];
+		struct ddr_candidate *c = &all->cand[all->n];
+		struct ddr_dev *dev = &l->members->dev[p];
+
+		if (!(l->members->open & (1u << p)))
+			continue;
+		all->position[all->n] = p;
+		c->device = l->members->name[p];
+		c->bytes = dev->bytes;
+		if (ddr_dev_read_supers(dev, s, &all->error[all->n]))
+			c->error = all->error[all->n].text;
+		else
+			c->super = &s->copy[s->newest].super;
+		if (c->super && !l->name[0])
+			memcpy(l->name, c->super->name, sizeof(l->name));
+		all->n++;
+	}
+}
+
+static int assemble(struct ddr_load *l, const struct supers *all)
+{
+	struct ddr_assembly *a = &l->assembly;
+
+	if (all->n == 0)
+		return ddr_error_set(&l->error, "no member of the table can be opened");
+	if (ddr_assemble(all->cand, all->n, l->known.generation ? &l->known : NULL, a, &l->error))
+		return -1;
+	if (check_table(l) || check_positions(l, all))
+		return -1;
+	if (ddr_super_ro_only(&a->super))
+		return ddr_error_set(&l->error, "array '%s' uses features that this version may only read; "
+				     "start it with a newer version", a->super.name);
+	for (unsigned int m = 0; m < a->super.roles; m++)
+		if (a->device[m] >= 0)
+			l->present |= 1u << m;
+	return 0;
+}
+
+/* Takes the block at @buf, read from place @place of it, if it is valid and newer than what is there. */
+static void take_block(struct ddr_load *l, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
+		       struct ddr_load_block *best)
+{
+	const struct ddr_disk_log *blk = buf;
+	struct ddr_log_info info;
+	struct ddr_fault fault;
+
+	fault = ddr_log_decode(buf, &l->assembly.super, slot, index, place, &info);
+	if (fault.code != DDR_FE_OK || (best->valid && best->seq >= info.seq))
+		return;
+	best->valid = true;
+	best->seq = info.seq;
+	best->node = info.node;
+	best->cookie = info.cookie;
+	memcpy(best->boot_id, info.boot_id, sizeof(best->boot_id));
+	memcpy(best->payload, blk->payload, sizeof(best->payload));
+}
+
+/* Reads @n pairs of places from @offset of one member; false if the device gave an error somewhere. */
+static bool read_run(struct ddr_load *l, unsigned int member, uint64_t offset, uint32_t n, uint16_t slot,
+		     void *buf, struct ddr_load_block *out)
+{
+	struct ddr_error err;
+
+	if (ddr_dev_read(&l->members->dev[member], buf, (size_t)n * 2 * DDR_META_BLOCK, offset, &err)) {
+		qb_log(LOG_ERR, "%s", err.text);
+		return false;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		for (unsigned int place = 0; place < 2; place++)
+			take_block(l, (char *)buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, slot, i, place, &out[i]);
+	return true;
+}
+
+/*
+ * The newest valid copy on any in-sync member counts: a mark was durable on all of them
+ * before its grant. A block that no member could deliver whole stays invalid: all of it
+ * is dirty.
+ */
+static int read_area(struct ddr_load *l, uint64_t offset, uint32_t n, uint16_t slot, struct ddr_load_block *out)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+	bool any = false;
+	void *buf = ddr_dev_buffer((size_t)n * 2 * DDR_META_BLOCK);
+
+	if (!buf)
+		return ddr_error_set(&l->error, "out of memory");
+	for (unsigned int m = 0; m < sb->roles; m++)
+		if (l->present & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
+			any |= read_run(l, m, offset, n, slot, buf, out);
+	free(buf);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!any)
+			out[i].valid = false;
+		if (!out[i].valid)
+			qb_log(LOG_ERR, "array '%s': %s %u block %u cannot be read on any member; all of it counts as %s",
+			       sb->name, slot == DDR_MAP_SLOT ? "region map" : "dirty log of slot",
+			       slot == DDR_MAP_SLOT ? 0 : slot, i, slot == DDR_MAP_SLOT ? "needs-sync" : "dirty");
+	}
+	return 0;
+}
+
+static int read_log_and_map(struct ddr_load *l)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+
+	l->log = calloc((size_t)sb->slots * sb->log_blocks, sizeof(*l->log));
+	l->map = calloc(sb->map_blocks, sizeof(*l->map));
+	if (!l->log || !l->map)
+		return ddr_error_set(&l->error, "out of memory");
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (read_area(l, ddr_log_offset(sb, s, 0, 0), sb->log_blocks, (uint16_t)s,
+			      l->log + (size_t)s * sb->log_blocks))
+			return -1;
+	return read_area(l, ddr_map_offset(sb, 0, 0), sb->map_blocks, DDR_MAP_SLOT, l->map);
+}
+
+/* Waits until no other open file has a lock on a member. */
+static int lock_members(struct ddr_load *l)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+	uint32_t busy;
+
+	for (unsigned int i = 0; (busy = ddr_members_lock(l->members)); i++) {
+		if (atomic_load(&l->cancel))
+			return ddr_error_set(&l->error, "the array went while its members were locked");
+		atomic_store(&l->locked_by_others, busy);
+		if (i == SAY_AFTER)
+			qb_log(LOG_NOTICE, "%s is locked: I/O of an earlier ddraidd has not ended, or another program "
+			       "holds it; waiting", l->members->name[__builtin_ctz(busy)]);
+		nanosleep(&pause, NULL);
+	}
+	atomic_store(&l->locked_by_others, 0);
+	return 0;
+}
+
+static void load(struct ddr_load *l)
+{
+	struct supers *all = calloc(1, sizeof(*all));
+
+	if (!all) {
+		ddr_error_set(&l->error, "out of memory");
+		return;
+	}
+	ddr_members_open(l->members, &l->bind);
+	if (lock_members(l) == 0) {
+		read_supers(l, all);
+		l->ok = assemble(l, all) == 0 && read_log_and_map(l) == 0;
+	}
+	free(all);
+}
+
+static void *thread_main(void *data)
+{
+	struct ddr_load *l = data;
+	uint64_t one = 1;
+
+	load(l);
+	if (write(l->event_fd, &one, sizeof(one)) < 0)
+		qb_perror(LOG_ERR, "writing an eventfd");
+	return NULL;
+}
+
+static int32_t on_done(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_load *l = data;
+
+	(void)revents;
+	qb_loop_poll_del(l->loop, fd);
+	pthread_join((pthread_t)l->thread, NULL);
+	close(fd);
+	l->event_fd = -1;
+	l->done(l->ctx);
+	return 0;
+}
+
+static int start_thread(struct ddr_load *l)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int ret;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_sigmask(SIG_BLOCK, &all, &old);	/* signals are the loop's */
+	ret = pthread_create(&thread, &attr, thread_main, l);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	l->thread = (unsigned long)thread;
+	return -ret;
+}
+
+int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
+{
+	int ret;
+
+	l->loop = loop;
+	l->members = ddr_members_new();
+	if (!l->members)
+		return -ENOMEM;
+	l->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->event_fd < 0)
+		return -errno;
+	ret = qb_loop_poll_add(loop, QB_LOOP_MED, l->event_fd, POLLIN, l, on_done);
+	if (ret)
+		goto fail_event;
+	ret = start_thread(l);
+	if (ret == 0)
+		return 0;
+	qb_loop_poll_del(loop, l->event_fd);
+fail_event:
+	close(l->event_fd);
+	return ret;
+}
+
+void ddr_load_cancel(struct ddr_load *l)
+{
+	atomic_store(&l->cancel, true);
+}
+
+void ddr_load_free(struct ddr_load *l)
+{
+	if (!l)
+		return;
+	ddr_members_put(l->members);
+	free(l->log);
+	free(l->map);
+	free(l);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Loads an array: opens and locks the members that the kernel names, reads their
+ * superblocks, the dirty log and the region map, and decides whether the table is right.
+ *
+ * All of that sleeps, so it is done in a thread of its own: a member that hangs holds
+ * up its own array only. The thread touches nothing but its struct ddr_load until it ends.
+ * It must never write to a member.
+ */
+#ifndef DDR_DAEMON_LOADER_H
+#define DDR_DAEMON_LOADER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <qb/qbloop.h>
+
+#include <ddraid/uapi.h>
+
+#include "daemon/members.h"
+#include "lib/assemble.h"
+
+/* The newest valid block of one place pair, or none: then everything in it counts as dirty (or needs-sync). */
+struct ddr_load_block {
+	bool valid;
+	uint32_t node;
+	uint64_t seq;
+	uint64_t cookie;
+	uint8_t boot_id[16];
+	uint8_t payload[DDR_LOG_PAYLOAD];
+};
+
+struct ddr_load {
+	/* given */
+	struct ddr_bind bind;
+	struct ddr_known known;		/* last generation seen; generation 0: none */
+	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
+	void *ctx;
+	/* found */
+	bool ok;
+	struct ddr_error error;		/* !ok: one sentence */
+	char name[DDR_NAME_LEN];	/* of the array, "" if unknown */
+	struct ddr_members *members;
+	struct ddr_assembly assembly;
+	uint32_t present;		/* bit m: member m is open and current */
+	struct ddr_load_block *log;	/* [slot * log_blocks + index] */
+	struct ddr_load_block *map;	/* [index] */
+	atomic_uint locked_by_others;	/* while it waits: the members that are locked */
+	/* own */
+	atomic_bool cancel;
+	qb_loop_t *loop;
+	int event_fd;
+	unsigned long thread;
+};
+
+/* Starts the thread. Returns 0 or a negative errno (then done() is not called). */
+int ddr_load_start(struct ddr_load *l, qb_loop_t *loop);
+/* Asks the thread to end soon; done() still follows, with ok false. */
+void ddr_load_cancel(struct ddr_load *l);
+/* Frees what was found, and @l. The members keep their other references. */
+void ddr_load_free(struct ddr_load *l);
+
+#endif

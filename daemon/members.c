@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The member devices of one array. See members.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "daemon/members.h"
+
+struct ddr_members *ddr_members_new(void)
+{
+	struct ddr_members *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->refs = 1;
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		m->dev[i].fd = -1;
+	return m;
+}
+
+void ddr_members_get(struct ddr_members *m)
+{
+	m->refs++;
+}
+
+void ddr_members_put(struct ddr_members *m)
+{
+	if (!m || --m->refs)
+		return;
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		ddr_dev_close(&m->dev[i]);
+	free(m);
+}
+
+int ddr_members_fd(const struct ddr_members *m, unsigned int i)
+{
+	return m->open & (1u << i) ? m->dev[i].fd : -1;
+}
+
+/* The value of "KEY=" in a uevent file of sysfs. */
+static bool uevent_value(const char *path, const char *key, char *buf, size_t size)
+{
+	size_t n = strlen(key);
+	bool found = false;
+	char line[256];
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, key, n) == 0 && line[n] == '=')
+			found = (size_t)snprintf(buf, size, "%s", line + n + 1) < size;
+	}
+	fclose(f);
+	return found;
+}
+
+bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size)
+{
+	char path[64], name[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", major, minor);
+	if (!uevent_value(path, "DEVNAME", name, sizeof(name)))
+		return false;
+	if ((size_t)snprintf(buf, size, "/dev/%s", name) >= size)
+		return false;
+	return stat(buf, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor);
+}
+
+void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+{
+	char path[64], name[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/dm/name", major, minor);
+	f = fopen(path, "re");
+	if (f) {
+		if (fgets(name, sizeof(name), f)) {
+			name[strcspn(name, "\n")] = '\0';
+			snprintf(buf, size, "/dev/mapper/%s", name);
+			fclose(f);
+			return;
+		}
+		fclose(f);
+	}
+	if (!ddr_device_node(major, minor, buf, size))
+		snprintf(buf, size, "%u:%u", major, minor);
+}
+
+void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind)
+{
+	struct ddr_error err;
+	char node[64];
+
+	m->n = bind->members <= DDR_UAPI_MAX_ROLES ? bind->members : DDR_UAPI_MAX_ROLES;
+	for (unsigned int i = 0; i < m->n; i++) {
+		unsigned int major = bind->dev_major[i], minor = bind->dev_minor[i];
+
+		if (!major && !minor)
+			continue;
+		m->named |= 1u << i;
+		ddr_device_name(major, minor, m->name[i], sizeof(m->name[i]));
+		if (!ddr_device_node(major, minor, node, sizeof(node))) {
+			snprintf(m->error[i], sizeof(m->error[i]), "device %u:%u is gone", major, minor);
+			continue;
+		}
+		if (ddr_dev_open(&m->dev[i], node, DDR_DEV_WRITE, &err)) {
+			m->dev[i].fd = -1;
+			snprintf(m->error[i], sizeof(m->error[i]), "%.150s", err.text);
+			continue;
+		}
+		m->open |= 1u << i;
+	}
+}
+
+uint32_t ddr_members_lock(struct ddr_members *m)
+{
+	uint32_t busy = 0;
+
+	for (unsigned int i = 0; i < m->n; i++)
+		if (m->open & (1u << i) && flock(m->dev[i].fd, LOCK_EX | LOCK_NB))
+			busy |= 1u << i;
+	return busy;
+}

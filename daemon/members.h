@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The member devices of one array, open and locked, shared by all that do I/O on them.
+ *
+ * The lock (flock, exclusive) is what tells a new daemon that its predecessor's I/O has
+ * ended: requests in flight hold the open file beyond the death of their process. So a
+ * descriptor is closed only when nothing uses it any more, or a late request could go
+ * to whatever file has taken the number.
+ */
+#ifndef DDR_DAEMON_MEMBERS_H
+#define DDR_DAEMON_MEMBERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ddraid/uapi.h>
+
+#include "lib/devio.h"
+
+struct ddr_members {
+	unsigned int refs;			/* the loop's thread only */
+	unsigned int n;				/* members with a role */
+	uint32_t open;				/* bit m: dev[m] is open and locked */
+	struct ddr_dev dev[DDR_MAX_MEMBERS];
+	char name[DDR_MAX_MEMBERS][64];		/* for people: /dev/..., "" where the table has '-' */
+	uint32_t named;				/* bit m: the table names a device */
+	char error[DDR_MAX_MEMBERS][160];	/* why it is not open, or "" */
+};
+
+/* Nothing open; one reference. NULL: no memory. */
+struct ddr_members *ddr_members_new(void);
+void ddr_members_get(struct ddr_members *m);
+/* The last one closes everything. */
+void ddr_members_put(struct ddr_members *m);
+/* Descriptor of member @i, or -1. */
+int ddr_members_fd(const struct ddr_members *m, unsigned int i);
+
+/*
+ * Opens what @bind names, O_DIRECT, by the kernel's own device nodes. A device that does
+ * not open is not an error: it is not in @m->open, and its error[] says why. May sleep.
+ */
+void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind);
+/* Locks all that are open. Returns the bits of those that another open file has locked. Does not sleep. */
+uint32_t ddr_members_lock(struct ddr_members *m);
+
+/* The node of a block device as the kernel names it ("/dev/sda"); false if there is none. */
+bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);
+/* Its name for people: /dev/mapper/NAME for dm devices, else the node. */
+void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size);
+
+#endif
