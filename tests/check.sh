@@ -6,6 +6,7 @@
 # tests passed and failed. A part without a tally counts as one test.
 
 check_parts="unit sanitizers warnings style kernels release pytest"
+other_suites="trixie sid" # Debian releases whose kernels are tested besides the machine's own
 total_passed=0
 total_failed=0
 
@@ -139,7 +140,7 @@ build_in_chroot() { # build_in_chroot SUITE RELEASE WHAT: warnings are errors
 	"$top/packaging/stage-kernel-source" copy "$3" "$top" "$root/$dir" &&
 		no_warnings in_chroot "$1" make -C "/usr/src/linux-headers-$2" \
 			M="/$dir" KCFLAGS=-Werror -j"$(nproc)" modules &&
-		mkdir -p "$build/modules/$2" && cp "$root/$dir"/*.ko "$build/modules/$2/"
+		collect_modules "$2" "$root/$dir"
 }
 
 part_kernel() { # part_kernel SUITE: the modules for that suite's kernel, kept for the tests that boot it
@@ -168,8 +169,12 @@ part_release() { # make distcheck, and nothing of the repository is left out of 
 }
 
 run_pytest() { # run_pytest DIRECTORY ARGUMENT...
-	local dir=$1 xml counts rc=0
+	local dir=$1 suite xml counts rc=0
 	shift
+	for suite in $other_suites; do # the harness builds its modules where ours were built
+		[ ! -d "$DDRAID_CACHE/chroot-$suite" ] ||
+			export "DDRAID_KCHROOT_${suite^^}=$DDRAID_CACHE/chroot-$suite"
+	done
 	xml=$logs/${dir//\//-}.xml
 	rm -f "$xml"
 	PYTHONPATH=$top/tests/vm PYTHONDONTWRITEBYTECODE=1 \
@@ -193,7 +198,7 @@ check_part() {
 	warnings) run_part "build without warnings" part_warnings ;;
 	style) run_part "checkpatch" part_style ;;
 	kernels)
-		for suite in trixie sid; do run_part "module for $suite's kernel" part_kernel "$suite"; done ;;
+		for suite in $other_suites; do run_part "module for $suite's kernel" part_kernel "$suite"; done ;;
 	release) run_part "make distcheck" part_release ;;
 	pytest)
 		for dir in $(pytest_directories); do run_part "$dir" run_pytest "$dir"; done ;;
