@@ -8,6 +8,7 @@
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	channel.c	/dev/ddraid: control and channel descriptors, records in and out
  *	io.c		.map, admission of a bio, its member bios, generations	(I/O engine; its private contract: io.h)
+ *	generation.c	which I/O still obeys an older state of the members: APPLIED
  *	write.c		full-stripe writes, write-zeroes
  *	read.c		reads, reconstruction, verify_reads
  *	flush.c		flush fan-out
@@ -103,15 +104,15 @@ struct ddr_array {
 	atomic_t		nr_parked;	/* all parked bios: here, in region.c and in error.c */
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
-	struct ddr_engine	*engine;	/* io.c: open member errors, generations of member states */
+	struct ddr_engine	*engine;	/* io.h: open member errors, generations of member states */
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
 	u64			epoch;		/* of the last bind; under ctl_mutex */
-	bool			gone;		/* no target is left; under ctl_mutex */
+	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
 	struct work_struct	kick_work;	/* runs parked bios again */
 	struct delayed_work	deadline;	/* looks whether the daemon is still there */
 	unsigned int		timeout;	/* jiffies */
-	unsigned long		heard;		/* jiffies of the last system call of the bound daemon */
+	unsigned long		heard;		/* jiffies of the last system call of the bound daemon; under lock */
 	unsigned long		served;		/* the same, of a daemon that sent ENABLE since its bind */
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
 	struct workqueue_struct	*ctl_wq;	/* channel answers, release of parked bios */
@@ -180,11 +181,12 @@ void ddr_array_park(struct ddr_array *a, struct bio *bio);
 void ddr_array_kick(struct ddr_array *a);
 void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
 void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);	/* checked values; any context */
-/* Under ctl_mutex: a daemon was bound, made a system call (@enabled: it had sent ENABLE), sent ENABLE, went. May sleep. */
+/* A daemon was bound, made a system call (@enabled: it had sent ENABLE), sent ENABLE, went, wants another timeout. May sleep. */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);
 void ddr_array_enable(struct ddr_array *a);
 void ddr_array_unbound(struct ddr_array *a);
+void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms);
 
 /* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
@@ -287,6 +289,11 @@ void ddr_channel_wake(struct ddr_array *a);	/* there is something to read; any c
 void ddr_channel_announce(struct ddr_array *a, u32 type);	/* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */
 bool ddr_channel_attached(struct ddr_array *a);
 void ddr_channel_drop(struct ddr_array *a);	/* the array goes: all grants are reported CLOSED, then reads get EOF; may sleep */
+
+/* ---- target.c ------------------------------------------------------------------ */
+
+/* Something that `dmsetup status` shows has changed: wakes `dmsetup wait`. Process context. */
+void ddr_target_event(struct ddr_array *a);
 
 /* ---- I/O engine: write.c read.c flush.c error.c -------------------------------- */
 

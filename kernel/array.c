@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The array object: what must survive a table reload, the registry that finds it by
+ * uuid, and the gate that every bio passes first.
+ *
+ * The gate parks a bio while the state is not complete (no ENABLE yet), while the
+ * daemon froze the array, and, for writes, once the daemon was silent for longer than
+ * its timeout (rule 7: a kernel without its daemon stops within a bounded time). Only a
+ * daemon that has sent ENABLE since its bind extends that time: one that attaches and
+ * does not get ready must not keep old member states alive.
+ *
+ * Must never: clear a dirty mark or close a grant by itself, wait for the daemon in a
+ * dm callback, or let a bio run that the gate should have stopped.
+ *
+ * Lock order, outer to inner:
+ *	registry mutex
+ *	channel's read and write mutexes -> a->ctl_mutex -> ex_mutex (range.c)
+ *	-> park bucket (region.c), range bucket (range.c), the engine's locks
+ *	-> a->lock -> wait queues
+ * Locks from the buckets down are taken with interrupts off; no bio is submitted or
+ * ended under them. Whoever parks asks ddr_array_bounces() under the lock of its own
+ * list; whoever sets one of the flags it looks at, sweeps all lists afterwards. So
+ * either the parker sees the flag, or the sweep sees the bio.
+ *
+ * Lifetime: targets, channels and list walks hold references. The last put leaves the
+ * rest to a work item, which first stops the workqueues: work items on them need no
+ * reference of their own.
+ */
+#include <linux/log2.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include "dm-ddraid.h"
+
+#define DDR_DEFAULT_TIMEOUT_MS	10000
+
+static DEFINE_MUTEX(ddr_registry_mutex);
+static LIST_HEAD(ddr_registry);			/* by cookie, ascending */
+static u64 ddr_last_cookie;
+static struct workqueue_struct *ddr_free_wq;
+
+/* ---- the gate ------------------------------------------------------------------ */
+
+static inline bool ddr_flags_admit(unsigned long flags, bool write)
+{
+	unsigned long stop = BIT(DDR_A_KILLED);
+
+	if (write)
+		stop |= BIT(DDR_A_FROZEN_WRITES) | BIT(DDR_A_WRITES_STOPPED);
+	else
+		stop |= BIT(DDR_A_FROZEN_READS);
+	return (flags & (stop | BIT(DDR_A_ENABLED))) == BIT(DDR_A_ENABLED);
+}
+
+static void ddr_end_bio(struct bio *bio, blk_status_t status)
+{
+	bio->bi_status = status;
+	bio_endio(bio);
+}
+
+/*
+ * dm turns BLK_STS_DM_REQUEUE into EIO outside of a noflush suspend, and an interrupted
+ * suspend ends before our presuspend_undo runs: ask dm, not only our flag.
+ */
+static bool ddr_array_noflush(struct ddr_array *a)
+{
+	struct ddr_target *t;
+	bool noflush = false;
+
+	if (!test_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags))
+		return false;
+	rcu_read_lock();
+	t = rcu_dereference(a->active);
+	if (t)
+		noflush = dm_noflush_suspending(t->ti);
+	rcu_read_unlock();
+	return noflush;
+}
+
+bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status)
+{
+	unsigned long flags = READ_ONCE(a->flags);
+	unsigned long alone = BIT(DDR_A_DETACHED) | BIT(DDR_A_FAIL_NO_DAEMON);
+
+	if (flags & BIT(DDR_A_KILLED))
+		*status = BLK_STS_IOERR;
+	else if (ddr_array_noflush(a))
+		*status = BLK_STS_DM_REQUEUE;
+	else if (daemon && (flags & alone) == alone)
+		*status = BLK_STS_IOERR;
+	else
+		return false;
+	return true;
+}
+
+static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool write)
+{
+	blk_status_t status = BLK_STS_IOERR;
+	unsigned long irq;
+	bool end;
+
+	spin_lock_irqsave(&a->lock, irq);
+	if (ddr_flags_admit(READ_ONCE(a->flags), write)) {
+		spin_unlock_irqrestore(&a->lock, irq);
+		return true;
+	}
+	/* read-ahead is worth no wait */
+	end = (bio->bi_opf & REQ_RAHEAD) || ddr_array_bounces(a, true, &status);
+	if (!end) {
+		bio_list_add(&a->parked, bio);
+		atomic_inc(&a->nr_parked);
+	}
+	spin_unlock_irqrestore(&a->lock, irq);
+	if (end)
+		ddr_end_bio(bio, status);
+	return false;
+}
+
+bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
+{
+	if (likely(ddr_flags_admit(READ_ONCE(a->flags), write)))
+		return true;
+	return ddr_array_admit_slow(a, bio, write);
+}
+
+void ddr_array_park(struct ddr_array *a, struct bio *bio)
+{
+	blk_status_t status;
+	unsigned long irq;
+	bool end;
+
+	spin_lock_irqsave(&a->lock, irq);
+	end = ddr_array_bounces(a, false, &status);
+	if (!end) {
+		bio_list_add(&a->parked, bio);
+		atomic_inc(&a->nr_parked);
+	}
+	spin_unlock_irqrestore(&a->lock, irq);
+	if (end)
+		ddr_end_bio(bio, status);
+	else
+		ddr_array_kick(a);	/* if the reason is not over, the gate parks it again */
+}
+
+static void ddr_array_kick_work(struct work_struct *work)
+{
+	struct ddr_array *a = container_of(work, struct ddr_array, kick_work);
+	struct bio_list run = BIO_EMPTY_LIST;
+	struct bio *bio;
+
+	spin_lock_irq(&a->lock);
+	bio_list_merge(&run, &a->parked);
+	bio_list_init(&a->parked);
+	spin_unlock_irq(&a->lock);
+	while ((bio = bio_list_pop(&run))) {
+		atomic_dec(&a->nr_parked);
+		ddr_io_resubmit(a, bio);
+		cond_resched();
+	}
+}
+
+void ddr_array_kick(struct ddr_array *a)
+{
+	queue_work(a->ctl_wq, &a->kick_work);
+}
+
+/* Whatever is parked is asked again whether it may wait; may sleep. */
+static void ddr_array_sweep(struct ddr_array *a, blk_status_t status)
+{
+	ddr_array_kick(a);
+	if (a->regions_state)
+		ddr_region_end_parked(a, status);
+	ddr_range_cancel_waiting(a);
+	ddr_error_requeue_parked(a, status);
+}
+
+void ddr_array_requeue_parked(struct ddr_array *a)
+{
+	set_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	ddr_array_sweep(a, BLK_STS_DM_REQUEUE);
+}
+
+void ddr_array_suspend_undo(struct ddr_array *a)
+{
+	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	ddr_array_kick(a);
+}
+
+void ddr_array_kill(struct ddr_array *a)
+{
+	if (test_and_set_bit(DDR_A_KILLED, &a->flags))
+		return;
+	DMERR("%pUb: killed by the daemon, all I/O fails", &a->uuid);
+	ddr_array_sweep(a, BLK_STS_IOERR);
+}
+
+/* ---- is the daemon there? ------------------------------------------------------- */
+
+/* Under a->lock: looks again when the next of the two times may have run out. */
+static void ddr_deadline_arm(struct ddr_array *a)
+{
+	unsigned long now = jiffies, at = 0;
+	bool arm = false;
+
+	if (!test_bit(DDR_A_DETACHED, &a->flags)) {
+		at = a->heard + a->timeout;
+		arm = true;
+	}
+	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags)) {
+		if (!arm || time_before(a->served + a->timeout, at))
+			at = a->served + a->timeout;
+		arm = true;
+	}
+	if (arm && !a->gone)
+		mod_delayed_work(a->ctl_wq, &a->deadline, time_after(at, now) ? at - now : 0);
+}
+
+static void ddr_deadline_work(struct work_struct *work)
+{
+	struct ddr_array *a = container_of(to_delayed_work(work), struct ddr_array, deadline);
+	bool hung = false, stopped = false;
+	unsigned long now;
+
+	spin_lock_irq(&a->lock);
+	now = jiffies;
+	if (!test_bit(DDR_A_DETACHED, &a->flags) && time_after_eq(now, a->heard + a->timeout)) {
+		set_bit(DDR_A_DETACHED, &a->flags);
+		hung = true;
+	}
+	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags) &&
+	    time_after_eq(now, a->served + a->timeout)) {
+		set_bit(DDR_A_WRITES_STOPPED, &a->flags);
+		stopped = true;
+	}
+	ddr_deadline_arm(a);
+	spin_unlock_irq(&a->lock);
+
+	if (hung)
+		DMWARN("%pUb: nothing heard from the daemon for %u ms", &a->uuid,
+		       jiffies_to_msecs(a->timeout));
+	if (stopped)
+		DMWARN("%pUb: no daemon, writes wait", &a->uuid);
+	if (hung && test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
+		ddr_array_sweep(a, BLK_STS_IOERR);
+}
+
+void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms)
+{
+	spin_lock_irq(&a->lock);
+	a->timeout = msecs_to_jiffies(timeout_ms);
+	a->heard = jiffies;
+	clear_bit(DDR_A_DETACHED, &a->flags);
+	ddr_deadline_arm(a);
+	spin_unlock_irq(&a->lock);
+}
+
+void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms)
+{
+	spin_lock_irq(&a->lock);
+	a->timeout = msecs_to_jiffies(timeout_ms);
+	ddr_deadline_arm(a);
+	spin_unlock_irq(&a->lock);
+}
+
+void ddr_array_heard(struct ddr_array *a, bool enabled)
+{
+	bool back = false;
+
+	spin_lock_irq(&a->lock);
+	a->heard = jiffies;
+	if (test_and_clear_bit(DDR_A_DETACHED, &a->flags))
+		back = true;
+	if (enabled) {
+		a->served = a->heard;
+		if (test_and_clear_bit(DDR_A_WRITES_STOPPED, &a->flags))
+			back = true;
+	}
+	if (back)
+		ddr_deadline_arm(a);
+	spin_unlock_irq(&a->lock);
+	if (back) {
+		DMINFO("%pUb: the daemon is back", &a->uuid);
+		ddr_array_kick(a);
+	}
+}
+
+void ddr_array_enable(struct ddr_array *a)
+{
+	spin_lock_irq(&a->lock);
+	a->heard = jiffies;
+	a->served = a->heard;
+	clear_bit(DDR_A_WRITES_STOPPED, &a->flags);
+	set_bit(DDR_A_ENABLED, &a->flags);
+	ddr_deadline_arm(a);
+	spin_unlock_irq(&a->lock);
+	ddr_array_kick(a);
+}
+
+void ddr_array_unbound(struct ddr_array *a)
+{
+	bool gone;
+
+	spin_lock_irq(&a->lock);
+	set_bit(DDR_A_DETACHED, &a->flags);
+	gone = a->gone;
+	ddr_deadline_arm(a);
+	spin_unlock_irq(&a->lock);
+	if (gone)
+		return;
+	DMWARN("%pUb: the daemon has gone", &a->uuid);
+	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
+		ddr_array_sweep(a, BLK_STS_IOERR);
+}
+
+/* ---- members -------------------------------------------------------------------- */
+
+#define DDR_MB_REBUILDING	16	/* shift in member_bits */
+
+/* Under a->lock. */
+static void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor)
+{
+	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
+
+	WRITE_ONCE(a->member[member].cursor, cursor);
+	WRITE_ONCE(a->member[member].state, state);
+	if (state == DDR_KM_IN_SYNC)
+		bits |= BIT(member);
+	else if (state == DDR_KM_REBUILDING)
+		bits |= BIT(member + DDR_MB_REBUILDING);
+	/* the cursor is visible before the state that makes it count: ddr_array_read_mask() */
+	smp_store_release(&a->member_bits, bits);
+}
+
+void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&a->lock, irq);
+	__ddr_array_set_member(a, member, state, cursor);
+	spin_unlock_irqrestore(&a->lock, irq);
+}
+
+/* From members to the roles that they play at @block. */
+static u32 ddr_array_turn(struct ddr_array *a, u32 members, u64 block)
+{
+	u32 n = a->geo.roles, turn = ddr_geo_turn(&a->geo, block);
+
+	return ((members >> turn) | (members << (n - turn))) & (BIT(n) - 1);
+}
+
+u32 ddr_array_read_mask(struct ddr_array *a, u64 block)
+{
+	/* the state before its cursor: __ddr_array_set_member() */
+	u32 bits = smp_load_acquire(&a->member_bits);
+	unsigned long rebuilding = bits >> DDR_MB_REBUILDING;
+	u32 members = bits & (BIT(DDR_GEO_MAX_ROLES) - 1), m;
+
+	for_each_set_bit(m, &rebuilding, DDR_GEO_MAX_ROLES)
+		if (block < READ_ONCE(a->member[m].cursor))
+			members |= BIT(m);
+	return ddr_array_turn(a, members & READ_ONCE(a->present), block);
+}
+
+u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
+{
+	u32 bits = READ_ONCE(a->member_bits);
+
+	bits |= bits >> DDR_MB_REBUILDING;
+	return ddr_array_turn(a, bits & READ_ONCE(a->present), block);
+}
+
+/* ---- the active instance --------------------------------------------------------- */
+
+void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
+{
+	u32 m;
+
+	spin_lock_irq(&a->lock);
+	WRITE_ONCE(a->present, t->present);
+	if (a->nosync)
+		for (m = 0; m < a->geo.roles; m++)
+			__ddr_array_set_member(a, m, t->present & BIT(m) ?
+					       DDR_KM_IN_SYNC : DDR_KM_OUT, 0);
+	rcu_assign_pointer(a->active, t);
+	assign_bit(DDR_A_FAIL_NO_DAEMON, &a->flags, t->fail_if_no_daemon);
+	clear_bit(DDR_A_SUSPENDED, &a->flags);
+	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	spin_unlock_irq(&a->lock);
+}
+
+void ddr_array_resumed(struct ddr_array *a)
+{
+	ddr_channel_wake(a);
+	ddr_channel_announce(a, DDR_K_RESUMED);
+	ddr_array_kick(a);
+}
+
+void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t)
+{
+	spin_lock_irq(&a->lock);
+	if (rcu_access_pointer(a->active) == t) {
+		RCU_INIT_POINTER(a->active, NULL);
+		set_bit(DDR_A_SUSPENDED, &a->flags);
+	}
+	spin_unlock_irq(&a->lock);
+	synchronize_rcu();
+	ddr_channel_wake(a);
+}
+
+/* ---- registry and lifetime -------------------------------------------------------- */
+
+static void ddr_array_free(struct ddr_array *a)
+{
+	if (a->ctl_wq) {
+		cancel_delayed_work_sync(&a->deadline);
+		destroy_workqueue(a->ctl_wq);
+	}
+	if (a->io_wq)
+		destroy_workqueue(a->io_wq);
+	if (a->engine)
+		ddr_engine_free(a);
+	if (a->ranges)
+		ddr_ranges_free(a);
+	if (a->regions_state)
+		ddr_regions_free(a);
+	mutex_destroy(&a->ctl_mutex);
+	kfree(a);
+}
+
+static void ddr_array_free_work(struct work_struct *work)
+{
+	ddr_array_free(container_of(work, struct ddr_array, free_work));
+}
+
+static void ddr_array_last_put(struct kref *kref)
+{
+	struct ddr_array *a = container_of(kref, struct ddr_array, kref);
+
+	queue_work(ddr_free_wq, &a->free_work);
+}
+
+void ddr_array_put(struct ddr_array *a)
+{
+	kref_put(&a->kref, ddr_array_last_put);
+}
+
+static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_device *md,
+					 const struct ddr_geometry *geo, u64 blocks,
+					 u32 region_sectors, sector_t data_offset, bool nosync)
+{
+	struct ddr_array *a = kzalloc(sizeof(*a), GFP_KERNEL);
+	int r = -ENOMEM;
+
+	if (!a)
+		return ERR_PTR(r);
+	kref_init(&a->kref);
+	INIT_WORK(&a->free_work, ddr_array_free_work);
+	INIT_WORK(&a->kick_work, ddr_array_kick_work);
+	INIT_DELAYED_WORK(&a->deadline, ddr_deadline_work);
+	INIT_LIST_HEAD(&a->registry);
+	INIT_LIST_HEAD(&a->records);
+	mutex_init(&a->ctl_mutex);
+	spin_lock_init(&a->lock);
+	bio_list_init(&a->parked);
+	if (uuid)
+		uuid_copy(&a->uuid, uuid);
+	a->users = 1;
+	a->md = md;
+	a->geo = *geo;
+	a->blocks = blocks;
+	a->region_blocks_shift = ilog2(region_sectors / DDR_BLOCK_SECTORS);
+	a->regions = ((blocks - 1) >> a->region_blocks_shift) + 1;
+	a->data_offset = data_offset;
+	a->nosync = nosync;
+	a->timeout = msecs_to_jiffies(DDR_DEFAULT_TIMEOUT_MS);
+	a->flags = BIT(DDR_A_SUSPENDED) | (nosync ? BIT(DDR_A_ENABLED) : BIT(DDR_A_DETACHED));
+
+	a->ctl_wq = alloc_workqueue("ddraid-ctl", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	a->io_wq = alloc_workqueue("ddraid-io", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!a->ctl_wq || !a->io_wq)
+		goto fail;
+	r = nosync ? 0 : ddr_regions_init(a);
+	if (!r)
+		r = ddr_ranges_init(a);
+	if (!r)
+		r = ddr_engine_init(a);
+	if (!r)
+		return a;
+fail:
+	ddr_array_free(a);
+	return ERR_PTR(r);
+}
+
+/* Under the registry mutex. */
+static struct ddr_array *__ddr_array_find(const uuid_t *uuid)
+{
+	struct ddr_array *a;
+
+	list_for_each_entry(a, &ddr_registry, registry)
+		if (uuid_equal(&a->uuid, uuid))
+			return a;
+	return NULL;
+}
+
+static bool ddr_array_matches(const struct ddr_array *a, const struct ddr_geometry *geo,
+			      u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync)
+{
+	return a->geo.order == geo->order && a->geo.parity == geo->parity &&
+	       a->geo.rotating == geo->rotating && a->blocks == blocks &&
+	       DDR_BLOCK_SECTORS << a->region_blocks_shift == region_sectors &&
+	       a->data_offset == data_offset && a->nosync == nosync;
+}
+
+struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
+				const struct ddr_geometry *geo, u64 blocks, u32 region_sectors,
+				sector_t data_offset, bool nosync)
+{
+	struct ddr_array *a;
+
+	if (!uuid && !nosync)
+		return ERR_PTR(-EINVAL);
+	if (!uuid)
+		return ddr_array_alloc(NULL, md, geo, blocks, region_sectors, data_offset, true);
+
+	mutex_lock(&ddr_registry_mutex);
+	a = __ddr_array_find(uuid);
+	if (a) {
+		if (a->md != md)
+			a = ERR_PTR(-EBUSY);
+		else if (!ddr_array_matches(a, geo, blocks, region_sectors, data_offset, nosync))
+			a = ERR_PTR(-EINVAL);
+		else
+			a->users++;
+		mutex_unlock(&ddr_registry_mutex);
+		return a;
+	}
+	a = ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
+	if (!IS_ERR(a)) {
+		/* the clock makes it unique over a reload of the module as well */
+		a->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
+		ddr_last_cookie = a->cookie;
+		list_add_tail(&a->registry, &ddr_registry);
+	}
+	mutex_unlock(&ddr_registry_mutex);
+	if (!IS_ERR(a))
+		ddr_channel_announce(a, DDR_K_APPEARED);
+	return a;
+}
+
+void ddr_array_release(struct ddr_array *a)
+{
+	bool last;
+
+	mutex_lock(&ddr_registry_mutex);
+	last = !--a->users;
+	if (last)
+		list_del_init(&a->registry);
+	mutex_unlock(&ddr_registry_mutex);
+	if (!last)
+		return;
+
+	mutex_lock(&a->ctl_mutex);
+	spin_lock_irq(&a->lock);
+	a->gone = true;
+	spin_unlock_irq(&a->lock);
+	ddr_channel_drop(a);
+	mutex_unlock(&a->ctl_mutex);
+	cancel_delayed_work_sync(&a->deadline);
+	if (!uuid_is_null(&a->uuid))
+		ddr_channel_announce(a, DDR_K_REMOVED);
+	ddr_array_put(a);
+}
+
+struct ddr_array *ddr_array_find(const uuid_t *uuid)
+{
+	struct ddr_array *a;
+
+	mutex_lock(&ddr_registry_mutex);
+	a = __ddr_array_find(uuid);
+	if (a)
+		kref_get(&a->kref);
+	mutex_unlock(&ddr_registry_mutex);
+	return a;
+}
+
+struct ddr_array *ddr_array_next(u64 cookie)
+{
+	struct ddr_array *a, *next = NULL;
+
+	mutex_lock(&ddr_registry_mutex);
+	list_for_each_entry(a, &ddr_registry, registry)
+		if (a->cookie > cookie && !a->nosync) {
+			kref_get(&a->kref);
+			next = a;
+			break;
+		}
+	mutex_unlock(&ddr_registry_mutex);
+	return next;
+}
+
+int ddr_array_init(void)
+{
+	ddr_free_wq = alloc_workqueue("ddraid-free", WQ_UNBOUND, 0);
+	return ddr_free_wq ? 0 : -ENOMEM;
+}
+
+void ddr_array_exit(void)
+{
+	destroy_workqueue(ddr_free_wq);
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Block ranges in flight on this node: the order of what overlaps, and EX.
+ *
+ * Each range lies in one unit, and the list of its bucket holds it from the moment it
+ * asks until it is given back, in the order of arrival. A range may run once nothing
+ * ahead of it in the list conflicts with it; so a waiter is passed by later ranges that
+ * do not overlap it, and by no other (nobody starves). An EX range is one writer a unit
+ * that it touches, all queued at once; it is drained when the last of them is locked.
+ *
+ * Must never: let two ranges run that overlap unless both read; forget a waiter; touch
+ * the bio of a range.
+ *
+ * A bio whose member write failed keeps its range until the daemon has resolved the
+ * error, so a DRAIN that covers it is answered after that.
+ *
+ * Locks: ex_mutex guards the list of EX ranges; inside it a bucket's spinlock guards the
+ * bucket's list, ->locked, and ex->waiting; one bucket at a time.
+ */
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "dm-ddraid.h"
+
+#define DDR_RANGE_BUCKET_BITS	10
+
+struct ddr_range_bucket {
+	spinlock_t		lock;		/* of the list, and of ->locked in it */
+	unsigned int		waiting;
+	struct list_head	list;
+};
+
+struct ddr_ex {
+	struct list_head	list;		/* in ranges->ex */
+	u64			seq;
+	u64			first_region;	/* to be closed before DRAINED */
+	u64			regions;	/* 0: none */
+	atomic_t		waiting;	/* pieces that are not locked yet */
+	bool			drained;	/* DRAINED was queued */
+	unsigned int		pieces;
+	struct ddr_krec		krec;
+	struct ddr_range	piece[];
+};
+
+struct ddr_ranges {
+	struct ddr_array	*array;
+	struct mutex		ex_mutex;	/* of the next two */
+	struct list_head	ex;
+	unsigned int		nr_ex;
+	struct work_struct	ex_work;
+	struct ddr_range_bucket	bucket[1 << DDR_RANGE_BUCKET_BITS];
+};
+
+static struct ddr_range_bucket *ddr_range_bucket(struct ddr_ranges *rs, const struct ddr_range *r)
+{
+	return &rs->bucket[hash_64(r->start >> DDR_GEO_UNIT_SHIFT, DDR_RANGE_BUCKET_BITS)];
+}
+
+static bool ddr_range_conflicts(const struct ddr_range *a, const struct ddr_range *b)
+{
+	return (a->write || b->write) &&
+	       a->start < b->start + b->count && b->start < a->start + a->count;
+}
+
+/* Under the bucket's lock: is something ahead of @r in the list that it has to wait for? */
+static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr_range *r)
+{
+	const struct ddr_range *o;
+
+	list_for_each_entry(o, &b->list, list) {
+		if (o == r)
+			return false;
+		if (ddr_range_conflicts(o, r))
+			return true;
+	}
+	return false;
+}
+
+static void ddr_range_wake_work(struct work_struct *work)
+{
+	struct ddr_range *r = container_of(work, struct ddr_range, work);
+
+	r->wake(r);
+}
+
+/* Under the bucket's lock. After queue_work() @r may be gone. */
+static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
+{
+	if (!r->ex) {
+		INIT_WORK(&r->work, ddr_range_wake_work);
+		queue_work(rs->array->ctl_wq, &r->work);
+	} else if (atomic_dec_and_test(&r->ex->waiting)) {
+		queue_work(rs->array->ctl_wq, &rs->ex_work);
+	}
+}
+
+/* Under the bucket's lock: locks all waiters that nothing holds back any more. */
+static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b)
+{
+	struct ddr_range *r;
+
+	if (!b->waiting)
+		return;
+	list_for_each_entry(r, &b->list, list) {
+		if (r->locked || ddr_range_blocked(b, r))
+			continue;
+		r->locked = 1;
+		b->waiting--;
+		ddr_range_notify(rs, r);
+		if (!b->waiting)
+			break;
+	}
+}
+
+int ddr_range_lock(struct ddr_array *a, struct ddr_range *r)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_range_bucket *b = ddr_range_bucket(rs, r);
+	blk_status_t status;
+	unsigned long irq;
+	int ret = 0;
+
+	r->ex = NULL;
+	spin_lock_irqsave(&b->lock, irq);
+	r->locked = !ddr_range_blocked(b, r);
+	if (!r->locked)
+		ret = ddr_array_bounces(a, false, &status) ? -EAGAIN : -EINPROGRESS;
+	if (ret != -EAGAIN) {
+		list_add_tail(&r->list, &b->list);
+		b->waiting += !r->locked;
+	}
+	spin_unlock_irqrestore(&b->lock, irq);
+	return ret;
+}
+
+void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_range_bucket *b = ddr_range_bucket(rs, r);
+	unsigned long irq;
+
+	spin_lock_irqsave(&b->lock, irq);
+	list_del(&r->list);
+	if (!r->locked)
+		b->waiting--;
+	ddr_range_advance(rs, b);
+	spin_unlock_irqrestore(&b->lock, irq);
+}
+
+void ddr_range_cancel_waiting(struct ddr_array *a)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_range_bucket *b;
+	struct ddr_range *r, *n;
+
+	for (b = rs->bucket; b < rs->bucket + ARRAY_SIZE(rs->bucket); b++) {
+		spin_lock_irq(&b->lock);
+		if (b->waiting) {
+			list_for_each_entry_safe(r, n, &b->list, list) {
+				if (r->locked || r->ex)
+					continue;
+				list_del(&r->list);
+				b->waiting--;
+				ddr_range_notify(rs, r);
+			}
+			/* what waited for a cancelled one only */
+			ddr_range_advance(rs, b);
+		}
+		spin_unlock_irq(&b->lock);
+		cond_resched();
+	}
+}
+
+/* ---- EX -------------------------------------------------------------------------- */
+
+/* Queues DRAINED for each EX range that nothing holds back any more. */
+static void ddr_ex_work(struct work_struct *work)
+{
+	struct ddr_ranges *rs = container_of(work, struct ddr_ranges, ex_work);
+	struct ddr_array *a = rs->array;
+	struct ddr_ex *ex;
+
+	mutex_lock(&rs->ex_mutex);
+	list_for_each_entry(ex, &rs->ex, list) {
+		if (ex->drained || atomic_read(&ex->waiting) ||
+		    (ex->regions && ddr_region_any_granted(a, ex->first_region, ex->regions)))
+			continue;
+		ex->drained = true;
+		ddr_channel_queue(a, &ex->krec);
+	}
+	mutex_unlock(&rs->ex_mutex);
+}
+
+void ddr_range_revoked(struct ddr_array *a)
+{
+	queue_work(a->ctl_wq, &a->ranges->ex_work);
+}
+
+static struct ddr_ex *ddr_ex_alloc(u64 seq, u64 start, u64 count)
+{
+	u64 first = start >> DDR_GEO_UNIT_SHIFT, last = (start + count - 1) >> DDR_GEO_UNIT_SHIFT;
+	unsigned int pieces = last - first + 1, i;
+	struct ddr_ex *ex = kvzalloc(struct_size(ex, piece, pieces), GFP_NOIO);
+
+	if (!ex)
+		return NULL;
+	ex->seq = seq;
+	ex->pieces = pieces;
+	atomic_set(&ex->waiting, pieces + 1);
+	INIT_LIST_HEAD(&ex->krec.link);
+	ex->krec.rec = (struct ddr_rec) {
+		.type = DDR_K_DRAINED, .seq = seq, .start = start, .count = count,
+		.member = DDR_NO_MEMBER,
+	};
+	for (i = 0; i < pieces; i++) {
+		struct ddr_range *r = &ex->piece[i];
+		u64 end = min((first + i + 1) << DDR_GEO_UNIT_SHIFT, start + count);
+
+		r->start = max((first + i) << DDR_GEO_UNIT_SHIFT, start);
+		r->count = end - r->start;
+		r->write = 1;
+		r->ex = ex;
+	}
+	return ex;
+}
+
+static struct ddr_ex *ddr_ex_find(struct ddr_ranges *rs, u64 seq)
+{
+	struct ddr_ex *ex;
+
+	list_for_each_entry(ex, &rs->ex, list)
+		if (ex->seq == seq)
+			return ex;
+	return NULL;
+}
+
+static void ddr_ex_queue_piece(struct ddr_ranges *rs, struct ddr_range *r)
+{
+	struct ddr_range_bucket *b = ddr_range_bucket(rs, r);
+
+	spin_lock_irq(&b->lock);
+	list_add_tail(&r->list, &b->list);
+	r->locked = !ddr_range_blocked(b, r);
+	if (r->locked)
+		ddr_range_notify(rs, r);
+	else
+		b->waiting++;
+	spin_unlock_irq(&b->lock);
+}
+
+int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool revoke)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_ex *ex;
+	unsigned int i;
+	int r = 0;
+
+	if (!count || count > DDR_EX_MAX_BLOCKS || start >= a->blocks || count > a->blocks - start)
+		return -ERANGE;
+	mutex_lock(&rs->ex_mutex);
+	if (ddr_ex_find(rs, seq))
+		r = -EEXIST;
+	else if (rs->nr_ex >= DDR_EX_MAX)
+		r = -ENOSPC;
+	mutex_unlock(&rs->ex_mutex);
+	if (r)
+		return r;
+	ex = ddr_ex_alloc(seq, start, count);	/* ctl_mutex keeps other commands out */
+	if (!ex)
+		return -ENOMEM;
+	if (revoke) {
+		u64 last = (start + count - 1) >> a->region_blocks_shift;
+
+		ex->first_region = start >> a->region_blocks_shift;
+		ex->regions = last - ex->first_region + 1;
+	}
+	mutex_lock(&rs->ex_mutex);
+	list_add_tail(&ex->list, &rs->ex);
+	rs->nr_ex++;
+	for (i = 0; i < ex->pieces; i++) {
+		ddr_ex_queue_piece(rs, &ex->piece[i]);
+		cond_resched();
+	}
+	mutex_unlock(&rs->ex_mutex);
+	if (revoke)
+		ddr_region_revoke(a, ex->first_region, ex->regions);
+	/* the bias: nobody looked at the range before it was complete */
+	if (atomic_dec_and_test(&ex->waiting))
+		queue_work(a->ctl_wq, &rs->ex_work);
+	return 0;
+}
+
+/* Under ex_mutex. */
+static void ddr_ex_end(struct ddr_array *a, struct ddr_ex *ex)
+{
+	unsigned int i;
+
+	list_del(&ex->list);
+	a->ranges->nr_ex--;
+	for (i = 0; i < ex->pieces; i++) {
+		ddr_range_unlock(a, &ex->piece[i]);
+		cond_resched();
+	}
+	ddr_channel_unqueue(a, &ex->krec);
+	kvfree(ex);
+}
+
+int ddr_range_release(struct ddr_array *a, u64 seq)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_ex *ex;
+
+	mutex_lock(&rs->ex_mutex);
+	ex = ddr_ex_find(rs, seq);
+	if (ex)
+		ddr_ex_end(a, ex);
+	mutex_unlock(&rs->ex_mutex);
+	return ex ? 0 : -ENOENT;
+}
+
+void ddr_range_release_all(struct ddr_array *a)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_ex *ex, *n;
+
+	mutex_lock(&rs->ex_mutex);
+	list_for_each_entry_safe(ex, n, &rs->ex, list)
+		ddr_ex_end(a, ex);
+	mutex_unlock(&rs->ex_mutex);
+}
+
+int ddr_ranges_init(struct ddr_array *a)
+{
+	struct ddr_ranges *rs = kvzalloc(sizeof(*rs), GFP_KERNEL);
+	struct ddr_range_bucket *b;
+
+	if (!rs)
+		return -ENOMEM;
+	rs->array = a;
+	mutex_init(&rs->ex_mutex);
+	INIT_LIST_HEAD(&rs->ex);
+	INIT_WORK(&rs->ex_work, ddr_ex_work);
+	for (b = rs->bucket; b < rs->bucket + ARRAY_SIZE(rs->bucket); b++) {
+		spin_lock_init(&b->lock);
+		INIT_LIST_HEAD(&b->list);
+	}
+	a->ranges = rs;
+	return 0;
+}
+
+void ddr_ranges_free(struct ddr_array *a)
+{
+	ddr_range_release_all(a);
+	mutex_destroy(&a->ranges->ex_mutex);
+	kvfree(a->ranges);
+	a->ranges = NULL;
+}
