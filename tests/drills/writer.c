@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A load whose every sector says what it is, and its verifier.
+ *
+ *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS
+ *	writer verify DEV FIRST COUNT < expectations
+ *	writer pulse DEV BLOCK COUNT SECONDS
+ *
+ * load: each thread owns a part of the blocks FIRST..+COUNT and writes random runs of 1 to
+ * MAX blocks of it, with sequence numbers from SEQ on, growing over all threads. Now and then
+ * it flushes, or writes with RWF_DSYNC. On standard output: "F seq first count" for each
+ * write that is known to be durable, printed only after fdatasync() or the DSYNC write has
+ * returned; a write that failed prints "E errno first count" and ends the load.
+ * SECONDS 0: until killed.
+ *
+ * verify: standard input holds "first count seq": these blocks were durable with that sequence
+ * number. Every sector must be a sector of its own block with that sequence number or a later
+ * one; sectors of blocks without an expectation may also be all zero. Code 1 if one is not.
+ *
+ * pulse: rewrites one run of COUNT blocks again and again and prints "P start_ms duration_us" for each.
+ *
+ * Must never print a write as durable that is not: that is what the drills rely on.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BLOCK		4096u
+#define SECTOR		512u
+#define SECTORS		(BLOCK / SECTOR)
+#define MAX_RUN		256u
+#define PENDING		64u		/* writes between two flushes at most */
+#define MAGIC		0x5244726177657274ull
+
+struct head {			/* begins every sector; the rest follows from it */
+	uint64_t magic, block, seq, sector;
+};
+
+struct thread {
+	pthread_t id;
+	int fd;
+	uint64_t first, count, rng;
+	unsigned int max;
+};
+
+static atomic_uint_fast64_t next_seq;
+static atomic_bool stop;
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "writer: %s: %s\n", what, strerror(errno));
+	exit(2);
+}
+
+static uint64_t mix(uint64_t *s)	/* splitmix64 (Vigna) */
+{
+	uint64_t z = *s += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static void fill_sector(uint8_t *to, uint64_t block, uint64_t seq, uint64_t sector)
+{
+	struct head h = { MAGIC, block, seq, sector };
+	uint64_t s = block * 1099511628211ull ^ seq << 20 ^ sector;
+	size_t at;
+
+	memcpy(to, &h, sizeof(h));
+	for (at = sizeof(h); at < SECTOR; at += 8) {
+		uint64_t v = mix(&s);
+
+		memcpy(to + at, &v, 8);
+	}
+}
+
+static void fill(uint8_t *to, uint64_t block, uint64_t count, uint64_t seq)
+{
+	for (uint64_t b = 0; b < count; b++)
+		for (uint64_t i = 0; i < SECTORS; i++)
+			fill_sector(to + b * BLOCK + i * SECTOR, block + b, seq, i);
+}
+
+static int64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+static int write_run(int fd, void *buf, uint64_t first, uint64_t count, int flags)
+{
+	struct iovec iov = { buf, count * BLOCK };
+	ssize_t n = pwritev2(fd, &iov, 1, (off_t)(first * BLOCK), flags);
+
+	if (n == (ssize_t)(count * BLOCK))
+		return 0;
+	return n < 0 ? errno : EIO;
+}
+
+struct run {
+	uint64_t seq, first, count;
+};
+
+static void report(const struct run *runs, unsigned int n)
+{
+	pthread_mutex_lock(&out_lock);
+	for (unsigned int i = 0; i < n; i++)
+		printf("F %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", runs[i].seq, runs[i].first, runs[i].count);
+	fflush(stdout);
+	pthread_mutex_unlock(&out_lock);
+}
+
+static void failed(int error, const struct run *r)
+{
+	pthread_mutex_lock(&out_lock);
+	printf("E %d %" PRIu64 " %" PRIu64 "\n", error, r->first, r->count);
+	fflush(stdout);
+	pthread_mutex_unlock(&out_lock);
+	atomic_store(&stop, true);
+}
+
+static void *load_thread(void *data)
+{
+	struct thread *t = data;
+	struct run pending[PENDING];
+	unsigned int n = 0;
+	void *buf;
+
+	if (posix_memalign(&buf, BLOCK, MAX_RUN * BLOCK))
+		die("memory");
+	while (!atomic_load(&stop)) {
+		uint64_t len = 1 + mix(&t->rng) % t->max;
+		struct run r = { .first = t->first + mix(&t->rng) % (t->count - len + 1), .count = len };
+		unsigned int dice = mix(&t->rng) % 16;
+		int error;
+
+		r.seq = atomic_fetch_add(&next_seq, 1);
+		fill(buf, r.first, r.count, r.seq);
+		error = write_run(t->fd, buf, r.first, r.count, dice == 0 ? RWF_DSYNC : 0);
+		if (error) {
+			failed(error, &r);
+			break;
+		}
+		if (dice == 0) {
+			report(&r, 1);
+			continue;
+		}
+		pending[n++] = r;
+		if (n < PENDING && dice != 1)
+			continue;
+		if (fdatasync(t->fd)) {
+			failed(errno, &r);
+			break;
+		}
+		report(pending, n);
+		n = 0;
+	}
+	if (n && !fdatasync(t->fd))
+		report(pending, n);
+	free(buf);
+	return NULL;
+}
+
+static int load(int fd, char **a)
+{
+	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10);
+	unsigned int threads = atoi(a[2]), max = atoi(a[3]), seconds = atoi(a[6]);
+	struct thread *t;
+	int64_t end;
+
+	if (!threads || threads > 64 || !max || max > MAX_RUN || count / threads < max) {
+		fprintf(stderr, "writer: load: bad arguments\n");
+		return 2;
+	}
+	atomic_store(&next_seq, strtoull(a[4], NULL, 10));
+	t = calloc(threads, sizeof(*t));
+	if (!t)
+		die("memory");
+	for (unsigned int i = 0; i < threads; i++) {
+		t[i] = (struct thread){ .fd = fd, .first = first + count / threads * i, .count = count / threads,
+					.rng = strtoull(a[5], NULL, 10) * 1000003 + i, .max = max };
+		if (pthread_create(&t[i].id, NULL, load_thread, &t[i]))
+			die("thread");
+	}
+	end = now_us() + seconds * 1000000ll;
+	while (!atomic_load(&stop) && (!seconds || now_us() < end))
+		usleep(20000);
+	atomic_store(&stop, true);
+	for (unsigned int i = 0; i < threads; i++)
+		pthread_join(t[i].id, NULL);
+	printf("END %" PRIu64 "\n", (uint64_t)atomic_load(&next_seq));
+	return 0;
+}
+
+/* The sequence number of a sector, 0 for a never-written one; UINT64_MAX: not a sector of that place. */
+static uint64_t sector_seq(const uint8_t *at, uint64_t block, uint64_t sector)
+{
+	static const uint8_t zero[SECTOR];
+	uint8_t want[SECTOR];
+	struct head h;
+
+	if (!memcmp(at, zero, SECTOR))
+		return 0;
+	memcpy(&h, at, sizeof(h));
+	fill_sector(want, block, h.seq, sector);
+	return memcmp(at, want, SECTOR) ? UINT64_MAX : h.seq;
+}
+
+static int verify(int fd, char **a)
+{
+	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10), from, len, seq;
+	uint64_t bad = 0, torn = 0, checked = 0, expected = 0;
+	uint64_t *want = calloc(count, sizeof(*want));
+	uint8_t *buf;
+
+	if (!want || posix_memalign((void **)&buf, BLOCK, MAX_RUN * BLOCK))
+		die("memory");
+	while (scanf("%" SCNu64 " %" SCNu64 " %" SCNu64, &from, &len, &seq) == 3) {
+		for (uint64_t b = from; b < from + len; b++) {
+			if (b < first || b >= first + count) {
+				fprintf(stderr, "writer: verify: block %" PRIu64 " is outside\n", b);
+				return 2;
+			}
+			expected += !want[b - first];
+			if (want[b - first] < seq)
+				want[b - first] = seq;
+		}
+	}
+	for (uint64_t b = 0; b < count; b += MAX_RUN) {
+		uint64_t n = count - b < MAX_RUN ? count - b : MAX_RUN;
+
+		if (pread(fd, buf, n * BLOCK, (off_t)((first + b) * BLOCK)) != (ssize_t)(n * BLOCK))
+			die("read");
+		for (uint64_t i = 0; i < n; i++) {
+			uint64_t lowest = UINT64_MAX, highest = 0;
+			bool garbage = false;
+
+			for (uint64_t s = 0; s < SECTORS; s++) {
+				uint64_t is = sector_seq(buf + i * BLOCK + s * SECTOR, first + b + i, s);
+
+				garbage |= is == UINT64_MAX;
+				lowest = is < lowest ? is : lowest;
+				highest = is > highest ? is : highest;
+			}
+			checked++;
+			torn += !garbage && lowest != highest;
+			if (!garbage && lowest >= want[b + i])
+				continue;
+			if (bad++ < 20)
+				printf("block %" PRIu64 ": %s, sequence %" PRId64 " to %" PRId64 ", durable was %" PRIu64 "\n",
+				       first + b + i, garbage ? "garbage" : "lost", (int64_t)lowest, (int64_t)highest, want[b + i]);
+		}
+	}
+	printf("checked %" PRIu64 " expected %" PRIu64 " torn %" PRIu64 " bad %" PRIu64 "\n", checked, expected, torn, bad);
+	return bad ? 1 : 0;
+}
+
+static int pulse(int fd, char **a)
+{
+	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10), seq = 1;
+	int64_t end = now_us() + strtoll(a[2], NULL, 10) * 1000000;
+	void *buf;
+
+	if (!count || count > MAX_RUN || posix_memalign(&buf, BLOCK, MAX_RUN * BLOCK))
+		die("arguments");
+	while (now_us() < end) {
+		int64_t start = now_us();
+		int error;
+
+		fill(buf, first, count, seq++);
+		error = write_run(fd, buf, first, count, 0);
+		if (error) {
+			printf("E %d %" PRIu64 " %" PRIu64 "\n", error, first, count);
+			return 1;
+		}
+		printf("P %" PRId64 " %" PRId64 "\n", start / 1000, now_us() - start);
+		fflush(stdout);
+		usleep(20000);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int fd;
+
+	if (argc < 3 || (strcmp(argv[1], "load") ? strcmp(argv[1], "verify") ? strcmp(argv[1], "pulse") || argc != 6
+			 : argc != 5 : argc != 10)) {
+		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS | "
+			"verify DEV FIRST COUNT | pulse DEV BLOCK COUNT SECONDS\n");
+		return 2;
+	}
+	fd = open(argv[2], O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (fd < 0)
+		die(argv[2]);
+	switch (argv[1][0]) {
+	case 'l':
+		return load(fd, argv + 3);
+	case 'v':
+		return verify(fd, argv + 3);
+	default:
+		return pulse(fd, argv + 3);
+	}
+}
