@@ -49,8 +49,8 @@ static int learn(struct ddr_dev *dev, unsigned int flags, struct ddr_error *err)
 				     dev->path);
 	dev->rdev = st.st_dev;
 	dev->ino = st.st_ino;
-	dev->bytes = (uint64_t)st.st_size;
 	dev->logical_sector = 512;
+	dev->bytes = (uint64_t)st.st_size / dev->logical_sector * dev->logical_sector;
 	dev->physical_sector = 512;
 	return 0;
 }
@@ -140,8 +140,11 @@ int ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offs
 			continue;
 		if (n < 0)
 			return io_error(dev, "read", offset, errno, err);
-		if (n == 0)
-			return io_error(dev, "read", offset, ENODATA, err);
+		if (n == 0) {
+			ddr_error_set(err, "%s: cannot read at byte %" PRIu64 ": it ends there", dev->path, offset);
+			errno = ENODATA;
+			return -1;
+		}
 		p += n;
 		len -= (size_t)n;
 		offset += (uint64_t)n;

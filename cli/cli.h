@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the subcommands of `ddraid` share: how they are found, how they fail, how
+ * sizes are read and written.
+ *
+ * A subcommand returns its exit code: CLI_DONE; CLI_FAILED with exactly one line on
+ * stderr (cli_fail()); CLI_USAGE with a line that says what is wrong and the usage line
+ * (cli_usage()). Results go to stdout, warnings (cli_warn()) and errors to stderr.
+ */
+#ifndef DDR_CLI_H
+#define DDR_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum cli_exit {
+	CLI_DONE	= 0,
+	CLI_FAILED	= 1,
+	CLI_USAGE	= 2,
+};
+
+struct cli_command {
+	const char *name;
+	const char *arguments;		/* for the usage line */
+	const char *summary;		/* for the list of commands */
+	/* argv[0] is the name of the command; getopt_long() starts fresh */
+	int (*run)(const struct cli_command *cmd, int argc, char **argv);
+};
+
+/* Prints "ddraid <what>: <sentence>" on stderr as one line; control characters become '?'. Returns CLI_FAILED. */
+int cli_fail(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Likewise, prefixed "warning: ". */
+void cli_warn(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints the sentence, if there is one (an empty format: none), and the usage line. Returns CLI_USAGE. */
+int cli_usage(const struct cli_command *cmd, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * Handles getopt_long()'s '?' and ':' (opterr must be 0 and the option string begin
+ * with ':'): names the option that is unknown or lacks its value. Returns CLI_USAGE.
+ */
+int cli_bad_option(const struct cli_command *cmd, int c, char **argv);
+/* Flushes stdout: a full disk or a closed pipe is a failure, not a success. Returns CLI_DONE or CLI_FAILED. */
+int cli_finish(const char *what);
+
+/* A whole decimal number from @min to @max, nothing behind it. */
+bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out);
+/*
+ * A size in bytes: a whole number with an optional suffix K, M, G, T (or KiB, MiB,
+ * GiB, TiB; powers of 1024, either case). False if it is anything else or overflows.
+ */
+bool cli_parse_size(const char *text, uint64_t *bytes);
+/* "4 MiB", "3.64 TiB", "512 bytes": at most four significant digits. Returns @buf. */
+const char *cli_format_size(uint64_t bytes, char *buf, size_t size);
+/* Lower-case text of a uuid; @buf holds 37 bytes. Returns @buf. */
+const char *cli_format_uuid(const uint8_t uuid[16], char *buf);
+
+/* One object or array of json-c on stdout, pretty, with a newline; takes over the reference. */
+struct json_object;
+void cli_print_json(struct json_object *json);
+
+int cmd_create(const struct cli_command *cmd, int argc, char **argv);
+int cmd_examine(const struct cli_command *cmd, int argc, char **argv);
+int cmd_table(const struct cli_command *cmd, int argc, char **argv);
+
+#endif

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ddraid create: makes a new array of empty disks. Everything that can be refused is
+ * refused here, before the first byte is written; create_write.c does the rest.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+#include <uuid/uuid.h>
+
+#include "cli/cli.h"
+#include "cli/create.h"
+#include "cli/scan.h"
+#include "cli/signature.h"
+#include "lib/layout.h"
+
+struct create_args {
+	const char *name;
+	const char *path[DDR_MAX_MEMBERS];	/* members, then spares */
+	uint32_t n_members, n_spares;
+	uint64_t order, parity, slots, region_size;
+	int layout;				/* -1: the default for order and parity */
+	bool order_given, force, json;
+};
+
+/* -------------------------------------------------- arguments */
+
+static int add_spare(const struct cli_command *cmd, const char **spare, uint32_t *n, const char *path)
+{
+	if (*n == DDR_MAX_MEMBERS)
+		return cli_usage(cmd, "more than %u spares", DDR_MAX_MEMBERS);
+	spare[(*n)++] = path;
+	return CLI_DONE;
+}
+
+static int parse_layout(const char *text)
+{
+	if (strcmp(text, "dedicated") == 0)
+		return DDR_LAYOUT_DEDICATED;
+	return strcmp(text, "rotating") == 0 ? DDR_LAYOUT_ROTATING : -1;
+}
+
+static int parse_options(const struct cli_command *cmd, int argc, char **argv, struct create_args *a,
+			 const char **spare)
+{
+	static const struct option options[] = {
+		{ "order", required_argument, NULL, 'o' },
+		{ "parity", required_argument, NULL, 'p' },
+		{ "layout", required_argument, NULL, 'l' },
+		{ "region-size", required_argument, NULL, 'r' },
+		{ "nodes", required_argument, NULL, 'n' },
+		{ "spare", required_argument, NULL, 's' },
+		{ "force", no_argument, NULL, 'f' },
+		{ "json", no_argument, NULL, 'j' },
+		{ 0 },
+	};
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		switch (c) {
+		case 'o':
+			if (!cli_parse_uint(optarg, 0, DDR_MAX_ORDER, &a->order))
+				return cli_usage(cmd, "--order must be 0, 1, 2 or 3 (1, 2, 4 or 8 data members), not '%s'", optarg);
+			a->order_given = true;
+			break;
+		case 'p':
+			if (!cli_parse_uint(optarg, 0, DDR_MAX_PARITY, &a->parity))
+				return cli_usage(cmd, "--parity must be 0, 1 or 2, not '%s'", optarg);
+			break;
+		case 'l':
+			a->layout = parse_layout(optarg);
+			if (a->layout < 0)
+				return cli_usage(cmd, "--layout must be dedicated or rotating, not '%s'", optarg);
+			break;
+		case 'r':
+			if (!cli_parse_size(optarg, &a->region_size) || a->region_size < DDR_MIN_REGION ||
+			    a->region_size > DDR_MAX_REGION || a->region_size & (a->region_size - 1))
+				return cli_usage(cmd, "--region-size must be a power of two from 64KiB to 1GiB, not '%s'",
+						 optarg);
+			break;
+		case 'n':
+			if (!cli_parse_uint(optarg, 1, DDR_MAX_SLOTS, &a->slots))
+				return cli_usage(cmd, "--nodes must be 1 to %u, not '%s'", DDR_MAX_SLOTS, optarg);
+			break;
+		case 's':
+			rc = add_spare(cmd, spare, &a->n_spares, optarg);
+			if (rc)
+				return rc;
+			break;
+		case 'f':
+			a->force = true;
+			break;
+		case 'j':
+			a->json = true;
+			break;
+		default:
+			return cli_bad_option(cmd, c, argv);
+		}
+	}
+	return CLI_DONE;
+}
+
+static int parse_devices(const struct cli_command *cmd, int argc, char **argv, struct create_args *a,
+			 const char *const *spare)
+{
+	uint32_t roles, given;
+
+	if (optind >= argc)
+		return cli_usage(cmd, "give the name of the array and its devices");
+	a->name = argv[optind++];
+	if (!ddr_name_valid(a->name, strlen(a->name) + 1))
+		return cli_usage(cmd, "'%s' cannot name an array: 1 to %u of A-Z a-z 0-9 . _ + -, a letter or digit first",
+				 a->name, DDR_NAME_LEN - 1);
+	if (!a->order_given)
+		return cli_usage(cmd, "--order is missing: 0, 1, 2 or 3 for 1, 2, 4 or 8 data members");
+	roles = (1u << a->order) + (uint32_t)a->parity;
+	given = (uint32_t)(argc - optind);
+	if (given != roles)
+		return cli_usage(cmd, "order %" PRIu64 " with parity %" PRIu64 " takes %" PRIu32 " devices, %" PRIu32
+				 " were given", a->order, a->parity, roles, given);
+	if (roles + a->n_spares > DDR_MAX_MEMBERS)
+		return cli_usage(cmd, "%" PRIu32 " members and %" PRIu32 " spares are more than %u", roles, a->n_spares,
+				 DDR_MAX_MEMBERS);
+	a->n_members = roles;
+	for (uint32_t i = 0; i < roles; i++)
+		a->path[i] = argv[optind + (int)i];
+	for (uint32_t i = 0; i < a->n_spares; i++)
+		a->path[roles + i] = spare[i];
+	if (a->layout < 0)
+		a->layout = a->order > 0 && a->parity > 0 ? DDR_LAYOUT_ROTATING : DDR_LAYOUT_DEDICATED;
+	return CLI_DONE;
+}
+
+/* -------------------------------------------------- checks of the devices */
+
+/* Before the devices are opened: a second exclusive open would only say "in use". */
+static int check_twice(const struct create_args *a, uint32_t n, struct ddr_error *err)
+{
+	struct stat st[DDR_MAX_MEMBERS];
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (stat(a->path[i], &st[i]))
+			return ddr_error_set(err, "%s: %s", a->path[i], strerror(errno));
+		for (uint32_t j = 0; j < i; j++) {
+			bool block = S_ISBLK(st[i].st_mode) && S_ISBLK(st[j].st_mode);
+
+			if (block ? st[i].st_rdev == st[j].st_rdev :
+				    st[i].st_dev == st[j].st_dev && st[i].st_ino == st[j].st_ino)
+				return ddr_error_set(err, "%s and %s are the same device: each member needs its own disk",
+						     a->path[j], a->path[i]);
+		}
+	}
+	return 0;
+}
+
+/* Zoned disks cannot rewrite in place. The queue of a partition is that of its disk. */
+static bool is_zoned(const struct ddr_dev *dev)
+{
+	char dir[64], path[128], model[32] = "";
+	FILE *f;
+
+	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u", major(dev->rdev), minor(dev->rdev));
+	snprintf(path, sizeof(path), "%s/queue/zoned", dir);
+	f = fopen(path, "re");
+	if (!f) {
+		snprintf(path, sizeof(path), "%s/../queue/zoned", dir);
+		f = fopen(path, "re");
+	}
+	if (!f)
+		return false;
+	if (!fgets(model, sizeof(model), f))
+		model[0] = '\0';
+	fclose(f);
+	return model[0] && strncmp(model, "none", 4) != 0;
+}
+
+static int check_block_device(const struct ddr_dev *dev, struct ddr_error *err)
+{
+	int read_only = 0;
+
+	if (!dev->is_block)
+		return 0;
+	if (ioctl(dev->fd, BLKROGET, &read_only) || read_only)
+		return ddr_error_set(err, "%s: is read-only", dev->path);
+	if (is_zoned(dev))
+		return ddr_error_set(err, "%s: is a zoned disk, which cannot rewrite blocks in place", dev->path);
+	return 0;
+}
+
+static int check_sectors(const struct ddr_dev *dev, const struct create_args *a, struct ddr_error *err)
+{
+	uint32_t chunk = DDR_BLOCK_SIZE >> a->order;
+	unsigned int fits = 0;
+
+	while (fits < DDR_MAX_ORDER && DDR_BLOCK_SIZE >> (fits + 1) >= dev->logical_sector)
+		fits++;
+	if (dev->logical_sector > chunk)
+		return ddr_error_set(err, "%s: its sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
+				     " bytes that a member holds of each block at order %" PRIu64 "; use order %u at most, "
+				     "or disks with smaller sectors", dev->path, dev->logical_sector, chunk, a->order, fits);
+	if (dev->physical_sector > chunk && !a->force)
+		return ddr_error_set(err, "%s: its physical sectors of %" PRIu32 " bytes hold the chunks of %" PRIu32
+				     " blocks (%" PRIu32 " bytes each at order %" PRIu64 "): a power loss while the disk rewrites "
+				     "one could damage blocks at rest on several members; use disks with smaller "
+				     "physical sectors or a lower order, or --force if the disks protect against it",
+				     dev->path, dev->physical_sector, dev->physical_sector / chunk, chunk, a->order);
+	if (dev->physical_sector > chunk)
+		cli_warn("create", "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
+			 " bytes: a power loss could damage blocks at rest", dev->path, dev->physical_sector, chunk);
+	return 0;
+}
+
+static int check_content(const struct ddr_dev *dev, bool force, struct ddr_error *err)
+{
+	char what[160];
+
+	if (signature_find(dev, what, sizeof(what), err))
+		return -1;
+	if (what[0] && !force)
+		return ddr_error_set(err, "%s: holds data (%s); use another device, or --force to destroy it", dev->path,
+				     what);
+	if (what[0])
+		cli_warn("create", "%s: destroying what it holds (%s)", dev->path, what);
+	return 0;
+}
+
+static int open_device(struct create_plan *plan, const struct create_args *a, uint32_t i, struct ddr_error *err)
+{
+	struct ddr_dev *dev = &plan->dev[i];
+	unsigned int flags = DDR_DEV_WRITE | DDR_DEV_EXCL | (a->force ? DDR_DEV_FILE : 0);
+
+	if (ddr_dev_open(dev, a->path[i], flags, err))
+		return -1;
+	/* udev and a daemon that serves the device hold this lock while they use it */
+	if (flock(dev->fd, LOCK_EX | LOCK_NB))
+		return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
+	if (check_block_device(dev, err) || check_sectors(dev, a, err))
+		return -1;
+	return check_content(dev, a->force, err);
+}
+
+/* -------------------------------------------------- the array */
+
+static void fill_members(struct ddr_super *sb, const struct create_args *a)
+{
+	sb->members = (uint16_t)(a->n_members + a->n_spares);
+	for (uint32_t i = 0; i < sb->members; i++) {
+		struct ddr_member *m = &sb->member[i];
+		bool spare = i >= a->n_members;
+
+		uuid_generate_random(m->uuid);
+		m->state = spare ? DDR_MEMBER_SPARE : DDR_MEMBER_IN_SYNC;
+		m->role = spare ? DDR_ROLE_NONE : (uint16_t)i;
+		m->since = 1;
+	}
+}
+
+static int plan_array(struct create_plan *plan, const struct create_args *a, struct ddr_error *err)
+{
+	struct ddr_layout_request req = {
+		.member_bytes = UINT64_MAX, .order = (uint8_t)a->order, .parity = (uint8_t)a->parity,
+		.layout = (uint8_t)a->layout, .region_size = (uint32_t)a->region_size, .slots = (uint32_t)a->slots,
+	};
+	struct ddr_super *sb = &plan->super;
+	uint32_t smallest = 0, n = a->n_members + a->n_spares;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (plan->dev[i].bytes >= req.member_bytes)
+			continue;
+		req.member_bytes = plan->dev[i].bytes;
+		smallest = i;
+	}
+	if (ddr_layout_compute(&req, sb, err))
+		return ddr_error_prefix(err, "%s", plan->dev[smallest].path);
+	for (uint32_t i = 0; i < n; i++)
+		if (plan->dev[i].bytes - req.member_bytes > req.member_bytes / 100)
+			cli_warn("create", "%s is %.0f %% larger than the smallest, %s; the rest of it stays unused",
+				 plan->dev[i].path, 100.0 * (double)(plan->dev[i].bytes - req.member_bytes) /
+				 (double)req.member_bytes, plan->dev[smallest].path);
+	sb->seq = 1;
+	uuid_generate_random(sb->array_uuid);
+	uuid_generate_random(sb->gen_id);
+	memcpy(sb->name, a->name, strlen(a->name));
+	sb->generation = 1;
+	sb->created = (uint64_t)time(NULL);
+	sb->updated = sb->created;
+	fill_members(sb, a);
+	plan->wipe = a->force;
+	return 0;
+}
+
+/* An interrupt in the middle would leave disks half made: it waits until the end. */
+static int write_uninterrupted(const struct create_plan *plan, struct ddr_error *err)
+{
+	sigset_t block, old;
+	int rc;
+
+	sigemptyset(&block);
+	sigaddset(&block, SIGINT);
+	sigaddset(&block, SIGTERM);
+	sigaddset(&block, SIGHUP);
+	sigprocmask(SIG_BLOCK, &block, &old);
+	rc = create_write(plan, err);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+/* -------------------------------------------------- the summary */
+
+static const char *survives(const struct ddr_super *sb)
+{
+	static const char *const words[] = { "no loss of a member", "the loss of any one member", "the loss of any two members" };
+
+	return words[sb->parity];
+}
+
+static void print_summary(const struct create_plan *plan, const struct create_args *a)
+{
+	const struct ddr_super *sb = &plan->super;
+	char uuid[37], size[32], region[32], raw[32];
+
+	cli_format_size(sb->array_blocks * sb->block_size, size, sizeof(size));
+	cli_format_size(sb->region_size, region, sizeof(region));
+	cli_format_size(ddr_layout_member_bytes(sb), raw, sizeof(raw));
+	printf("Array %s is made, uuid %s\n", sb->name, cli_format_uuid(sb->array_uuid, uuid));
+	printf("  size      %s usable (%" PRIu64 " bytes), %s on each member\n", size, sb->array_blocks * sb->block_size, raw);
+	printf("  layout    order %u, parity %u, %s: %u data + %u parity members, chunks of %" PRIu32 " bytes\n", sb->order,
+	       sb->parity, sb->layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated", 1u << sb->order, sb->parity,
+	       sb->chunk);
+	printf("  regions   %" PRIu64 " of %s; dirty logs for %" PRIu32 " nodes\n", ddr_super_regions(sb), region, sb->slots);
+	printf("  survives  %s\n", survives(sb));
+	for (uint32_t i = 0; i < sb->members; i++)
+		printf("  %s %-2u %s\n", i < a->n_members ? "member" : "spare ", i, plan->dev[i].path);
+	printf("No initial sync is needed. Start it on each node: ddraid start %s\n", sb->name);
+}
+
+static void print_summary_json(const struct create_plan *plan)
+{
+	const struct ddr_super *sb = &plan->super;
+	struct json_object *o = json_object_new_object(), *list = json_object_new_array();
+	char uuid[37];
+
+	json_object_object_add(o, "name", json_object_new_string(sb->name));
+	json_object_object_add(o, "uuid", json_object_new_string(cli_format_uuid(sb->array_uuid, uuid)));
+	json_object_object_add(o, "order", json_object_new_int(sb->order));
+	json_object_object_add(o, "parity", json_object_new_int(sb->parity));
+	json_object_object_add(o, "layout",
+			       json_object_new_string(sb->layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated"));
+	json_object_object_add(o, "chunk", json_object_new_int64(sb->chunk));
+	json_object_object_add(o, "block_size", json_object_new_int64(sb->block_size));
+	json_object_object_add(o, "region_size", json_object_new_int64(sb->region_size));
+	json_object_object_add(o, "size", json_object_new_uint64(sb->array_blocks * sb->block_size));
+	json_object_object_add(o, "data_offset", json_object_new_uint64(sb->data_offset));
+	json_object_object_add(o, "slots", json_object_new_int64(sb->slots));
+	for (uint32_t i = 0; i < sb->members; i++) {
+		const struct ddr_member *m = &sb->member[i];
+		struct json_object *e = json_object_new_object();
+
+		json_object_object_add(e, "index", json_object_new_int64(i));
+		json_object_object_add(e, "role", m->role == DDR_ROLE_NONE ? NULL : json_object_new_int(m->role));
+		json_object_object_add(e, "device", json_object_new_string(plan->dev[i].path));
+		json_object_object_add(e, "uuid", json_object_new_string(cli_format_uuid(m->uuid, uuid)));
+		json_object_object_add(e, "state", json_object_new_string(ddr_member_state_name(m->state)));
+		json_object_array_add(list, e);
+	}
+	json_object_object_add(o, "members", list);
+	cli_print_json(o);
+}
+
+/* -------------------------------------------------- the command */
+
+static int create(struct create_plan *plan, const struct create_args *a)
+{
+	uint32_t n = a->n_members + a->n_spares;
+	struct ddr_error err;
+
+	if (check_twice(a, n, &err))
+		return cli_fail("create", "%s", err.text);
+	for (uint32_t i = 0; i < n; i++)
+		if (open_device(plan, a, i, &err))
+			return cli_fail("create", "%s", err.text);
+	if (plan_array(plan, a, &err) || write_uninterrupted(plan, &err))
+		return cli_fail("create", "%s", err.text);
+	if (a->json)
+		print_summary_json(plan);
+	else
+		print_summary(plan, a);
+	return cli_finish("create");
+}
+
+int cmd_create(const struct cli_command *cmd, int argc, char **argv)
+{
+	struct create_args args = { .layout = -1, .parity = 1, .slots = DDR_DEF_SLOTS };
+	const char *spare[DDR_MAX_MEMBERS];
+	struct create_plan *plan;
+	int rc = parse_options(cmd, argc, argv, &args, spare);
+
+	if (!rc)
+		rc = parse_devices(cmd, argc, argv, &args, spare);
+	if (rc)
+		return rc;
+	plan = calloc(1, sizeof(*plan));
+	if (!plan)
+		return cli_fail(cmd->name, "out of memory");
+	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
+		plan->dev[i].fd = -1;
+	rc = create(plan, &args);
+	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
+		ddr_dev_close(&plan->dev[i]);
+	free(plan);
+	return rc;
+}

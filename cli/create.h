@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The two halves of `ddraid create`: create.c decides and checks and writes nothing;
+ * create_write.c writes what was decided and decides nothing.
+ */
+#ifndef DDR_CLI_CREATE_H
+#define DDR_CLI_CREATE_H
+
+#include "lib/devio.h"
+#include "lib/format.h"
+
+struct create_plan {
+	struct ddr_super super;			/* complete but for this_member and seq */
+	struct ddr_dev dev[DDR_MAX_MEMBERS];	/* members, then spares: as in super.member */
+	bool wipe;				/* --force: old signatures are wiped */
+};
+
+/*
+ * Makes the members. On an error nothing that looks like an array is left, or the
+ * sentence in @err says on which devices it is. Returns 0 or -1.
+ */
+int create_write(const struct create_plan *plan, struct ddr_error *err);
+
+#endif

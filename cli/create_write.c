@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Writing a new array. Order, and why:
+ *
+ *  1. old signatures are wiped (with --force only);
+ *  2. on every member the metadata area is written anew, with empty logs and an
+ *     empty map, and with zeroes where superblocks will be; stale superblocks of an
+ *     earlier array (where copy 1 would be searched for) and the tail are zeroed; flush.
+ *     Until here no superblock of either array exists: a crash leaves blank disks,
+ *     never a mix of old and new, and never an old copy with a higher sequence;
+ *  3. both superblocks on every member; flush; read back.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/create.h"
+#include "cli/signature.h"
+#include "lib/layout.h"
+
+/* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
+#define FIRST_SEQ	1u
+#define LAST_SEQ	2u
+
+static uint8_t *image_at(uint8_t *image, uint64_t offset)
+{
+	return image + (offset - DDR_SB_OFFSET);
+}
+
+static void empty_block(const struct ddr_super *sb, uint8_t *image, uint16_t slot, uint32_t index)
+{
+	struct ddr_log_info info = { .slot = slot, .index = index, .generation = sb->generation };
+
+	memcpy(info.array_uuid, sb->array_uuid, sizeof(info.array_uuid));
+	for (info.seq = FIRST_SEQ; info.seq <= LAST_SEQ; info.seq++) {
+		unsigned int place = info.seq & 1;
+		uint64_t offset = slot == DDR_MAP_SLOT ? ddr_map_offset(sb, index, place) :
+							 ddr_log_offset(sb, slot, index, place);
+
+		ddr_log_encode((struct ddr_disk_log *)image_at(image, offset), &info);
+	}
+}
+
+/* The metadata area from DDR_SB_OFFSET to data_offset as it is on every member, superblocks left zero. */
+static uint8_t *make_image(const struct ddr_super *sb)
+{
+	uint8_t *image = ddr_dev_buffer(sb->data_offset - DDR_SB_OFFSET);
+
+	if (!image)
+		return NULL;
+	for (uint32_t slot = 0; slot < sb->slots; slot++)
+		for (uint32_t i = 0; i < sb->log_blocks; i++)
+			empty_block(sb, image, (uint16_t)slot, i);
+	for (uint32_t i = 0; i < sb->map_blocks; i++)
+		empty_block(sb, image, DDR_MAP_SLOT, i);
+	return image;
+}
+
+/* A superblock of an earlier array could be found there, if both of the new ones were lost. */
+static int zero_old_supers(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+{
+	int rc = 0;
+
+	for (uint64_t end = sb->data_offset + DDR_DATA_ALIGN; !rc && end <= DDR_DATA_OFFSET_MAX && end <= dev->bytes;
+	     end += DDR_DATA_ALIGN)
+		rc = ddr_dev_zero(dev, end - DDR_META_BLOCK, DDR_META_BLOCK, err);
+	return rc;
+}
+
+/* The first and the last bytes behind the data area, where others look for signatures. */
+static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+{
+	uint64_t from = ddr_layout_data_end(sb);
+	uint64_t sectors_end = dev->bytes - dev->bytes % dev->logical_sector;
+	uint64_t last = (sectors_end - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
+
+	if (ddr_dev_zero(dev, from, DDR_TAIL_BYTES, err))
+		return -1;
+	return last > from ? ddr_dev_zero(dev, last, sectors_end - last, err) : 0;
+}
+
+static int prepare(const struct create_plan *plan, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)
+{
+	const struct ddr_super *sb = &plan->super;
+
+	if (plan->wipe && signature_wipe(dev, err))
+		return -1;
+	if (ddr_dev_write(dev, image, sb->data_offset - DDR_SB_OFFSET, DDR_SB_OFFSET, err) ||
+	    zero_old_supers(dev, sb, err) || zero_tail(dev, sb, err))
+		return -1;
+	return ddr_dev_sync(dev, err);
+}
+
+static int write_supers(const struct create_plan *plan, uint16_t member, struct ddr_error *err)
+{
+	struct ddr_super sb = plan->super;
+	struct ddr_supers back;
+
+	sb.this_member = member;
+	for (sb.seq = FIRST_SEQ; sb.seq <= LAST_SEQ; sb.seq++)
+		if (ddr_dev_write_super(&plan->dev[member], &sb, err))
+			return -1;
+	if (ddr_dev_read_supers(&plan->dev[member], &back, err))
+		return -1;
+	for (unsigned int copy = 0; copy < DDR_SB_COPIES; copy++) {
+		if (back.copy[copy].found)
+			continue;
+		return ddr_error_set(err, "%s: superblock copy %u was written, but cannot be read back", plan->dev[member].path,
+				     copy);
+	}
+	return ddr_dev_drop_cache(&plan->dev[member], err);
+}
+
+/* -------------------------------------------------- when it goes wrong */
+
+/* Appends " PATH" for each device of @set to the sentence. */
+static void append_paths(const struct create_plan *plan, uint32_t set, char *buf, size_t size)
+{
+	size_t used = strlen(buf);
+
+	for (uint32_t m = 0; m < plan->super.members && used < size; m++) {
+		int n = set >> m & 1 ? snprintf(buf + used, size - used, " %s", plan->dev[m].path) : 0;
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* Removes the superblocks again that were written; tells what is left. */
+static int undo(const struct create_plan *plan, uint32_t changed, uint32_t written, struct ddr_error *err)
+{
+	const struct ddr_super *sb = &plan->super;
+	struct ddr_error why = *err;
+	char paths[512] = "";
+	uint32_t left = 0;
+
+	for (uint32_t m = 0; m < sb->members; m++) {
+		if (!(written >> m & 1))
+			continue;
+		if (ddr_dev_zero(&plan->dev[m], ddr_super_offset(sb, 0), DDR_META_BLOCK, NULL) ||
+		    ddr_dev_zero(&plan->dev[m], ddr_super_offset(sb, 1), DDR_META_BLOCK, NULL) ||
+		    ddr_dev_sync(&plan->dev[m], NULL))
+			left |= 1u << m;
+	}
+	append_paths(plan, left ? left : changed, paths, sizeof(paths));
+	if (left)
+		return ddr_error_set(err, "%s; the array was not created, but its superblocks may be left on%s: do not use them, "
+				     "replace what is broken and create again with --force", why.text, paths);
+	return ddr_error_set(err, "%s; the array was not created: no superblock is left, but the former content of%s is "
+			     "overwritten; replace what is broken and create again", why.text, paths);
+}
+
+int create_write(const struct create_plan *plan, struct ddr_error *err)
+{
+	uint8_t *image = make_image(&plan->super);
+	uint32_t changed = 0, written = 0;
+	int rc = 0;
+
+	if (!image)
+		return ddr_error_set(err, "out of memory; nothing was changed");
+	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
+		changed |= 1u << m;
+		rc = prepare(plan, &plan->dev[m], image, err);
+	}
+	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
+		written |= 1u << m;
+		rc = write_supers(plan, m, err);
+	}
+	free(image);
+	return rc ? undo(plan, changed, written, err) : 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The command `ddraid`: finds the subcommand and runs it. Everything it knows about
+ * the subcommands stands in one table.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct cli_command commands[] = {
+	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
+	  "[--spare DEV]... [--force] [--json] DEV...",
+	  "make a new array of empty disks", cmd_create },
+	{ "table", "NAME | --uuid UUID", "print the line that dmsetup create takes", cmd_table },
+	{ "examine", "DEV... [--json]", "show what the disks say about themselves", cmd_examine },
+};
+
+#define N_COMMANDS	(sizeof(commands) / sizeof(commands[0]))
+
+static void print_commands(FILE *to)
+{
+	fprintf(to, "usage: ddraid COMMAND ...\n\ncommands:\n");
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	fprintf(to, "\nddraid COMMAND --help gives the usage of a command; man ddraid tells the rest.\n");
+}
+
+static const struct cli_command *find_command(const char *name)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const struct cli_command *cmd;
+
+	/* a reader that goes away shows as a failed write, which is reported */
+	signal(SIGPIPE, SIG_IGN);
+	opterr = 0;
+	if (argc < 2) {
+		print_commands(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+		print_commands(stdout);
+		return cli_finish("help");
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("ddraid %s\n", PACKAGE_VERSION);
+		return cli_finish("version");
+	}
+	cmd = find_command(argv[1]);
+	if (!cmd) {
+		cli_fail("", "unknown command '%s'; ddraid help lists the commands", argv[1]);
+		return CLI_USAGE;
+	}
+	for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0) {
+			printf("usage: ddraid %s %s\n\n%s\n", cmd->name, cmd->arguments, cmd->summary);
+			return cli_finish(cmd->name);
+		}
+	}
+	return cmd->run(cmd, argc - 1, argv + 1);
+}

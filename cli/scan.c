@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Finding and assembling arrays on this machine; see scan.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uuid/uuid.h>
+
+#include "cli/scan.h"
+#include "cli/cli.h"
+
+#define SYS_BLOCK	"/sys/class/block"
+#define DM_UUID_PREFIX	"DDRAID-"
+
+/* -------------------------------------------------- what sysfs says */
+
+/* First line of a small file; false if there is none. */
+static bool read_line(const char *path, char *buf, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool ok;
+
+	if (!f)
+		return false;
+	ok = fgets(buf, (int)size, f) != NULL;
+	fclose(f);
+	if (ok)
+		buf[strcspn(buf, "\n")] = '\0';
+	return ok;
+}
+
+static bool is_ddraid_device(const char *name)
+{
+	char path[PATH_MAX], uuid[256];
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dm/uuid", name);
+	return read_line(path, uuid, sizeof(uuid)) && strncmp(uuid, DM_UUID_PREFIX, strlen(DM_UUID_PREFIX)) == 0;
+}
+
+/* True if something other than a ddraid device stands on top of @name. */
+static bool held_by_others(const char *name)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	bool held = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/holders", name);
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	while (!held && (e = readdir(dir)))
+		held = e->d_name[0] != '.' && !is_ddraid_device(e->d_name);
+	closedir(dir);
+	return held;
+}
+
+/* Optical and floppy drives take seconds to open and never hold a member. */
+static bool never_a_member(const char *name)
+{
+	return strncmp(name, "sr", 2) == 0 || strncmp(name, "fd", 2) == 0;
+}
+
+static bool worth_opening(const char *name)
+{
+	char path[PATH_MAX], sectors[32];
+
+	if (name[0] == '.' || never_a_member(name))
+		return false;
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/size", name);
+	if (!read_line(path, sectors, sizeof(sectors)) || strcmp(sectors, "0") == 0)
+		return false;
+	return !is_ddraid_device(name) && !held_by_others(name);
+}
+
+/* -------------------------------------------------- the scan */
+
+/* True if what was found is, or was, a superblock of ours. */
+static bool has_trace(const struct ddr_supers *s)
+{
+	for (unsigned int i = 0; i < DDR_SB_COPIES; i++) {
+		enum ddr_format_error code = s->copy[i].fault.code;
+
+		if (s->copy[i].found)
+			return true;
+		if (!s->copy[i].read_failed && code && code != DDR_FE_BLANK && code != DDR_FE_MAGIC)
+			return true;
+	}
+	return false;
+}
+
+static int look_at(struct scan *scan, const char *path, unsigned int flags, struct ddr_error *err)
+{
+	struct scan_device *list, *d;
+	struct ddr_dev dev;
+
+	if (ddr_dev_open(&dev, path, flags, NULL))
+		return 0;
+	list = realloc(scan->dev, (scan->n + 1) * sizeof(*list));
+	if (!list) {
+		ddr_dev_close(&dev);
+		return ddr_error_set(err, "out of memory");
+	}
+	scan->dev = list;
+	d = &list[scan->n];
+	memset(d, 0, sizeof(*d));
+	snprintf(d->path, sizeof(d->path), "%s", path);
+	d->bytes = dev.bytes;
+	ddr_dev_read_supers(&dev, &d->supers, &d->error);
+	ddr_dev_close(&dev);
+	if (has_trace(&d->supers))
+		scan->n++;
+	return 0;
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+	return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+static int scan_all(struct scan *scan, struct ddr_error *err)
+{
+	char path[PATH_MAX];
+	struct dirent **list;
+	int n = scandir(SYS_BLOCK, &list, NULL, compare_names), rc = 0;
+
+	if (n < 0)
+		return ddr_error_set(err, "cannot list the block devices in " SYS_BLOCK ": %s", strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (!rc && worth_opening(list[i]->d_name)) {
+			snprintf(path, sizeof(path), "/dev/%s", list[i]->d_name);
+			for (char *p = path; (p = strchr(p, '!')); )
+				*p = '/';	/* sysfs writes the slash of cciss/c0d0 so */
+			rc = look_at(scan, path, 0, err);
+		}
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+static bool seen(const struct scan *scan, const char *path)
+{
+	for (size_t i = 0; i < scan->n; i++)
+		if (strcmp(scan->dev[i].path, path) == 0)
+			return true;
+	return false;
+}
+
+/* One pattern of DDRAID_DEVICES; two names of one device count once. */
+static int scan_pattern(struct scan *scan, const char *pattern, struct ddr_error *err)
+{
+	char path[PATH_MAX];
+	glob_t found;
+	int rc = 0;
+
+	if (glob(pattern, 0, NULL, &found))
+		return 0;
+	for (size_t i = 0; !rc && i < found.gl_pathc; i++)
+		if (realpath(found.gl_pathv[i], path) && !seen(scan, path))
+			rc = look_at(scan, path, DDR_DEV_FILE, err);
+	globfree(&found);
+	return rc;
+}
+
+static int scan_listed(struct scan *scan, const char *listed, struct ddr_error *err)
+{
+	char *copy = strdup(listed), *state = NULL;
+	int rc = copy ? 0 : ddr_error_set(err, "out of memory");
+
+	for (char *p = copy ? strtok_r(copy, " \t\n", &state) : NULL; p && !rc; p = strtok_r(NULL, " \t\n", &state))
+		rc = scan_pattern(scan, p, err);
+	free(copy);
+	return rc;
+}
+
+int scan_devices(struct scan *scan, struct ddr_error *err)
+{
+	const char *listed = getenv("DDRAID_DEVICES");
+	int rc;
+
+	*scan = (struct scan){ 0 };
+	rc = listed ? scan_listed(scan, listed, err) : scan_all(scan, err);
+	if (rc)
+		scan_free(scan);
+	return rc;
+}
+
+void scan_free(struct scan *scan)
+{
+	free(scan->dev);
+	*scan = (struct scan){ 0 };
+}
+
+/* -------------------------------------------------- arrays of the scan */
+
+static const struct ddr_super *super_of(const struct scan_device *d)
+{
+	return d->supers.newest < 0 ? NULL : &d->supers.copy[d->supers.newest].super;
+}
+
+size_t scan_arrays(const struct scan *scan, struct scan_name *list, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < scan->n && n < max; i++) {
+		const struct ddr_super *sb = super_of(&scan->dev[i]);
+		bool known = false;
+		size_t at = 0;
+
+		for (size_t k = 0; sb && k < n && !known; k++)
+			known = memcmp(list[k].uuid, sb->array_uuid, DDR_UUID_LEN) == 0;
+		if (!sb || known)
+			continue;
+		while (at < n && strcmp(list[at].name, sb->name) <= 0)
+			at++;
+		memmove(list + at + 1, list + at, (n - at) * sizeof(*list));
+		memcpy(list[at].uuid, sb->array_uuid, DDR_UUID_LEN);
+		memcpy(list[at].name, sb->name, sizeof(list[at].name));
+		n++;
+	}
+	return n;
+}
+
+/* The uuid that @which means: itself, or that of the only array of this name. */
+static int find_uuid(const struct scan *scan, const char *which, uint8_t uuid[DDR_UUID_LEN], struct ddr_error *err)
+{
+	const struct scan_device *first = NULL;
+
+	if (uuid_parse(which, uuid) == 0)
+		return 0;
+	for (size_t i = 0; i < scan->n; i++) {
+		const struct ddr_super *sb = super_of(&scan->dev[i]);
+
+		if (!sb || strcmp(sb->name, which) != 0)
+			continue;
+		if (first && memcmp(uuid, sb->array_uuid, DDR_UUID_LEN) != 0)
+			return ddr_error_set(err, "two arrays have the name %s (see %s and %s); give the uuid", which,
+					     first->path, scan->dev[i].path);
+		first = &scan->dev[i];
+		memcpy(uuid, sb->array_uuid, DDR_UUID_LEN);
+	}
+	if (first)
+		return 0;
+	return ddr_error_set(err, "no device belongs to an array with the name %s; see ddraid examine DEV...", which);
+}
+
+int scan_assemble(const struct scan *scan, const char *which, const struct ddr_known *known,
+		  struct scan_array *array, struct ddr_error *err)
+{
+	uint8_t uuid[DDR_UUID_LEN];
+
+	array->n = 0;
+	if (find_uuid(scan, which, uuid, err))
+		return -1;
+	for (size_t i = 0; i < scan->n; i++) {
+		const struct ddr_super *sb = super_of(&scan->dev[i]);
+
+		if (!sb || memcmp(sb->array_uuid, uuid, DDR_UUID_LEN) != 0)
+			continue;
+		if (array->n == DDR_ASSEMBLE_MAX)
+			return ddr_error_set(err, "more than %u devices say that they belong to %s; set DDRAID_DEVICES "
+					     "to the right ones", DDR_ASSEMBLE_MAX, which);
+		array->cand[array->n++] = (struct ddr_candidate){
+			.device = scan->dev[i].path, .super = sb, .bytes = scan->dev[i].bytes,
+		};
+	}
+	if (array->n == 0)
+		return ddr_error_set(err, "no device belongs to an array with the uuid %s; see ddraid examine DEV...", which);
+	return ddr_assemble(array->cand, array->n, known, &array->assembly, err);
+}
+
+/* -------------------------------------------------- the table line */
+
+int scan_table_params(const struct scan_array *array, char *buf, size_t size)
+{
+	const struct ddr_super *sb = &array->assembly.super;
+	char uuid[37];
+	size_t used;
+	int n;
+
+	n = snprintf(buf, size, "%s %u %u %s %" PRIu32 " %" PRIu64 " %u", cli_format_uuid(sb->array_uuid, uuid), sb->order,
+		     sb->parity, sb->layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated", sb->region_size / 512,
+		     sb->data_offset / 512, sb->roles);
+	for (uint32_t role = 0; role < sb->roles; role++) {
+		int32_t c = ddr_assembly_role(&array->assembly, role);
+
+		if (n < 0 || (size_t)n >= size)
+			return -1;
+		used = (size_t)n;
+		n += snprintf(buf + used, size - used, " %s", c < 0 ? "-" : array->cand[c].device);
+	}
+	return n < 0 || (size_t)n >= size ? -1 : 0;
+}

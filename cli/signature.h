@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a disk holds already, as libblkid and our own format see it, and how to wipe it.
+ * Works on an open struct ddr_dev; reads and writes through a descriptor of its own,
+ * since libblkid's buffers are not made for O_DIRECT.
+ */
+#ifndef DDR_CLI_SIGNATURE_H
+#define DDR_CLI_SIGNATURE_H
+
+#include <stddef.h>
+
+#include "lib/devio.h"
+
+/*
+ * Puts what the device holds ("ext4 file system", "gpt partition table", "member of
+ * ddraid array data") into @buf, or an empty string if nothing is known on it.
+ * Returns 0, or -1 with @err if it cannot be read.
+ */
+int signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err);
+/*
+ * Removes all signatures that libblkid knows, at the start and at the end of the
+ * device. (ddraid's own metadata is overwritten by create.) Returns 0, or -1 with @err.
+ */
+int signature_wipe(const struct ddr_dev *dev, struct ddr_error *err);
+
+#endif

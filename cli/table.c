@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ddraid table: the line that `dmsetup create` takes. It looks at the disks alone and
+ * changes nothing; the daemon checks the devices again when the device appears.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <uuid/uuid.h>
+
+#include "cli/cli.h"
+#include "cli/scan.h"
+
+static int print_table(const struct scan_array *array)
+{
+	char params[DDR_MAX_ROLES * PATH_MAX + 256];
+
+	if (scan_table_params(array, params, sizeof(params)))
+		return cli_fail("table", "the device names make a line that is too long");
+	printf("0 %" PRIu64 " ddraid %s\n", scan_sectors(&array->assembly.super), params);
+	if (array->assembly.note[0])
+		cli_warn("table", "%s", array->assembly.note);
+	return cli_finish("table");
+}
+
+int cmd_table(const struct cli_command *cmd, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "uuid", required_argument, NULL, 'u' },
+		{ 0 },
+	};
+	const char *which = NULL;
+	struct scan_array array;
+	struct ddr_error err;
+	struct scan scan;
+	uuid_t parsed;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c != 'u')
+			return cli_bad_option(cmd, c, argv);
+		if (uuid_parse(optarg, parsed))
+			return cli_usage(cmd, "'%s' is not a uuid", optarg);
+		which = optarg;
+	}
+	if (argc - optind != (which ? 0 : 1))
+		return cli_usage(cmd, "give the name of one array, or --uuid and its uuid");
+	if (!which)
+		which = argv[optind];
+	if (scan_devices(&scan, &err))
+		return cli_fail(cmd->name, "%s", err.text);
+	rc = scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array);
+	scan_free(&scan);
+	return rc;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Errors, usage, sizes and JSON output of the command; see cli.h. */
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+#include <uuid/uuid.h>
+
+#include "cli/cli.h"
+
+#define LINE_MAX_BYTES	2048
+
+/* What came from a disk, the daemon or an argument must not move the cursor or end the line. */
+static void print_line(const char *prefix, const char *what, const char *format, va_list args)
+{
+	char line[LINE_MAX_BYTES];
+
+	vsnprintf(line, sizeof(line), format, args);
+	for (char *p = line; *p; p++)
+		if (iscntrl((unsigned char)*p))
+			*p = '?';
+	fflush(stdout);
+	fprintf(stderr, "ddraid%s%s: %s%s\n", *what ? " " : "", what, prefix, line);
+}
+
+int cli_fail(const char *what, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print_line("", what, format, args);
+	va_end(args);
+	return CLI_FAILED;
+}
+
+void cli_warn(const char *what, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print_line("warning: ", what, format, args);
+	va_end(args);
+}
+
+int cli_usage(const struct cli_command *cmd, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (*format)
+		print_line("", cmd->name, format, args);
+	va_end(args);
+	fprintf(stderr, "usage: ddraid %s %s\n", cmd->name, cmd->arguments);
+	return CLI_USAGE;
+}
+
+int cli_bad_option(const struct cli_command *cmd, int c, char **argv)
+{
+	const char *option = argv[optind - 1];
+
+	if (c == ':')
+		return cli_usage(cmd, "option '%s' needs a value", option);
+	if (optopt > 0 && optopt < 128 && isprint(optopt))
+		return cli_usage(cmd, "unknown option '-%c'", optopt);
+	return cli_usage(cmd, "unknown or wrongly used option '%s'", option);
+}
+
+int cli_finish(const char *what)
+{
+	if (fflush(stdout) || ferror(stdout))
+		return cli_fail(what, "cannot write the output: %s", strerror(errno));
+	return CLI_DONE;
+}
+
+bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+	unsigned long long v;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno || *end || v < min || v > max)
+		return false;
+	*out = v;
+	return true;
+}
+
+bool cli_parse_size(const char *text, uint64_t *bytes)
+{
+	static const char units[] = "kmgt";
+	unsigned int shift = 0;
+	unsigned long long v;
+	const char *unit;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	if (*end) {
+		unit = strchr(units, tolower((unsigned char)*end));
+		if (!unit || (end[1] && strcasecmp(end + 1, "ib") != 0))
+			return false;
+		shift = 10 * (unsigned int)(unit - units + 1);
+	}
+	if (v > UINT64_MAX >> shift)
+		return false;
+	*bytes = (uint64_t)v << shift;
+	return true;
+}
+
+const char *cli_format_size(uint64_t bytes, char *buf, size_t size)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	unsigned int u = 0;
+	double v;
+
+	while (u < 6 && bytes >> (10 * (u + 1)))
+		u++;
+	v = (double)bytes / (double)(1ull << (10 * u));
+	if (bytes % (1ull << (10 * u)) == 0)
+		snprintf(buf, size, "%" PRIu64 " %s", bytes >> (10 * u), units[u]);
+	else
+		snprintf(buf, size, "%.*f %s", v < 10 ? 2 : v < 100 ? 1 : 0, v, units[u]);
+	return buf;
+}
+
+const char *cli_format_uuid(const uint8_t uuid[16], char *buf)
+{
+	uuid_unparse_lower(uuid, buf);
+	return buf;
+}
+
+void cli_print_json(struct json_object *json)
+{
+	puts(json_object_to_json_string_ext(json, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+					    JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(json);
+}
