@@ -18,6 +18,7 @@ from .config import GUEST_FILES, HarnessError
 # crc32c_generic: erofs asks for it through the crypto API, which no dependency shows.
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "erofs",
                 "overlay"]
+APPLETS = ["cp", "insmod", "mkdir", "mount", "poweroff", "sleep", "switch_root"]
 
 
 def _entry(name, mode, data=b"", rdev=(0, 0), ino=0):
@@ -81,7 +82,9 @@ def build(modules_dir):
         raise HarnessError("no busybox: apt-get install busybox-static")
     directory, regular = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o755
     files = [(d, directory, b"", (0, 0)) for d in
-             ("bin", "dev", "proc", "sys", "mnt", "modules", "guest")]
+             ("bin", "dev", "proc", "sys", "mnt", "rw", "modules", "guest", "layer",
+              "layer/ddvm-root", "layer/ddvm-kmods", "layer/ddvm-stage")]
+    files += [(f"bin/{a}", stat.S_IFLNK | 0o777, b"busybox", (0, 0)) for a in APPLETS]
     files.append(("dev/console", stat.S_IFCHR | 0o600, b"", (5, 1)))
     files.append(("bin/busybox", regular, pathlib.Path(busybox).read_bytes(), (0, 0)))
     files.append(("init", regular, (GUEST_FILES / "initramfs-init").read_bytes(), (0, 0)))

@@ -21,10 +21,11 @@ import select
 import signal
 import struct
 import subprocess
-import tempfile
+import time
 
 CHUNK = 1 << 16
 PORT_NAME = "ddvm.agent"
+READY = "/run/ddvm.ready"
 
 
 def find_port():
@@ -45,7 +46,7 @@ class Job:
         command = head["cmd"]
         argv = ["sh", "-c", command] if isinstance(command, str) else command
         env = dict(os.environ, **head.get("env", {}))
-        with tempfile.TemporaryFile() as data:
+        with os.fdopen(os.memfd_create("stdin"), "w+b") as data:
             data.write(stdin)
             data.seek(0)
             self.proc = subprocess.Popen(
@@ -181,6 +182,8 @@ class Agent:
         self.send({"ev": "exit", "id": job.ident, "code": code})
 
     def run(self):
+        while not os.path.exists(READY):
+            time.sleep(0.02)
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
             self.send({"ev": "hello", "boot_id": handle.read().strip()})
         while True:
