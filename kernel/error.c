@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Errors of members: their classes, the records that tell the daemon, the bios that
+ * wait for its answer; and, without a daemon (nosync), the decision itself.
+ *
+ * There is at most one open error a member and class. The first operation that fails
+ * opens it and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join
+ * it. So nothing is allocated, and a thousand failed writes are one record.
+ *
+ * A write that waits here keeps its region, its range and its data: whatever the
+ * answer, it is finished or reported, never forgotten. A read keeps nothing.
+ *
+ * Must never: fail a member for what is not its fault, end a bio while a member of the
+ * array lacks its data, or wait for the daemon in a generation of member states.
+ */
+#include <linux/slab.h>
+
+#include "io.h"
+#include "trace.h"
+
+#define DDR_NR_CLASSES	(DDR_EC_INVAL + 1)
+
+struct ddr_error {
+	struct ddr_krec		krec;
+	bool			open;		/* DDR_U_RESOLVE is due */
+	struct list_head	waiting;	/* struct ddr_io */
+};
+
+struct ddr_errors {
+	spinlock_t		lock;		/* all of it; irq-safe */
+	u64			seq;		/* of the last record */
+	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
+	struct ddr_error	error[DDR_GEO_MAX_ROLES][DDR_NR_CLASSES];
+};
+
+static const char *const ddr_class_names[DDR_NR_CLASSES] = {
+	[DDR_EC_IO] = "I/O error",
+	[DDR_EC_MEDIUM] = "bad sector",
+	[DDR_EC_FENCED] = "reservation conflict",
+	[DDR_EC_NOSPC] = "no space",
+	[DDR_EC_TIMEOUT] = "timeout",
+	[DDR_EC_INVAL] = "operation refused",
+};
+
+static const char *const ddr_op_names[] = {
+	[DDR_OP_READ] = "read",
+	[DDR_OP_WRITE] = "write",
+	[DDR_OP_FLUSH] = "flush",
+	[DDR_OP_ZEROES] = "write-zeroes",
+};
+
+/* ---- classes ------------------------------------------------------------------------ */
+
+enum ddr_verdict ddr_error_judge(struct ddr_io *io, u32 role, u32 *class)
+{
+	switch (ddr_io_status(io, role)) {
+	case BLK_STS_AGAIN:
+	case BLK_STS_RESOURCE:
+	case BLK_STS_DEV_RESOURCE:
+		if (io->tries < DDR_MAX_TRIES)
+			return DDR_V_AGAIN;
+		*class = DDR_EC_TIMEOUT;
+		break;
+	case BLK_STS_NOTSUPP:
+	case BLK_STS_INVAL:
+		if (io->op == DDR_OP_ZEROES && !(io->buf->zeroed & BIT(role)))
+			return DDR_V_ZERO;
+		*class = DDR_EC_INVAL;
+		break;
+	case BLK_STS_TARGET:
+		if (io->op == DDR_OP_ZEROES && !(io->buf->zeroed & BIT(role)))
+			return DDR_V_ZERO;
+		*class = DDR_EC_IO;
+		break;
+	case BLK_STS_MEDIUM:
+	case BLK_STS_PROTECTION:
+		/* a disk that cannot even write a sector has no spare ones left */
+		*class = io->op == DDR_OP_READ ? DDR_EC_MEDIUM : DDR_EC_IO;
+		break;
+	case BLK_STS_RESV_CONFLICT:
+		*class = DDR_EC_FENCED;
+		break;
+	case BLK_STS_NOSPC:
+		*class = DDR_EC_NOSPC;
+		break;
+	case BLK_STS_TIMEOUT:
+		*class = DDR_EC_TIMEOUT;
+		break;
+	default:
+		*class = DDR_EC_IO;
+	}
+	return DDR_V_FAILED;
+}
+
+blk_status_t ddr_error_status(u32 class)
+{
+	switch (class) {
+	case DDR_EC_MEDIUM:
+		return BLK_STS_MEDIUM;
+	case DDR_EC_NOSPC:
+		return BLK_STS_NOSPC;
+	default:
+		return BLK_STS_IOERR;
+	}
+}
+
+/* ---- records ------------------------------------------------------------------------ */
+
+/* Under the lock. */
+static struct ddr_error *ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member, u32 class)
+{
+	struct ddr_array *a = io->t->array;
+	struct ddr_error *e = &es->error[member][class];
+
+	if (e->open)
+		return e;
+	ddr_channel_unqueue(a, &e->krec);
+	e->open = true;
+	e->krec.rec = (struct ddr_rec) {
+		.type = DDR_K_ERROR,
+		.seq = ++es->seq,
+		.start = io->op == DDR_OP_FLUSH ? 0 : io->block,
+		.count = io->op == DDR_OP_FLUSH ? a->blocks : io->blocks,
+		.status = class,
+		.member = member,
+		.arg[0] = io->op,
+	};
+	ddr_channel_queue(a, &e->krec);
+	return e;
+}
+
+void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
+{
+	struct ddr_array *a = io->t->array;
+	struct ddr_errors *es = a->engine->errors;
+	struct ddr_member *m = &a->member[member];
+	unsigned long irq;
+
+	atomic_inc(io->op == DDR_OP_READ ? &m->err_read : &m->err_write);
+	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
+	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", dm_table_device_name(io->t->ti->table),
+		    member, io->t->dev[member].dm->name, ddr_class_names[class], ddr_op_names[io->op],
+		    io->block, io->blocks);
+	if (io->t->nosync)
+		return;
+	spin_lock_irqsave(&es->lock, irq);
+	ddr_error_open(es, io, member, class);
+	spin_unlock_irqrestore(&es->lock, irq);
+}
+
+/* Under the lock: parks @io on @list, or says how it has to end. */
+static bool ddr_error_may_wait(struct ddr_io *io, struct list_head *list, blk_status_t *status)
+{
+	struct ddr_array *a = io->t->array;
+
+	if (ddr_array_bounces(a, true, status))
+		return false;
+	list_add_tail(&io->parked, list);
+	atomic_inc(&a->nr_parked);
+	return true;
+}
+
+void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action))
+{
+	struct ddr_array *a = io->t->array;
+	struct ddr_errors *es = a->engine->errors;
+	blk_status_t status;
+	unsigned long irq;
+	bool parked;
+
+	io->resume = resume;
+	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
+	spin_lock_irqsave(&es->lock, irq);
+	parked = ddr_error_may_wait(io, &ddr_error_open(es, io, member, class)->waiting, &status);
+	spin_unlock_irqrestore(&es->lock, irq);
+	if (!parked)
+		ddr_io_finish(io, status);
+}
+
+void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))
+{
+	struct ddr_array *a = io->t->array;
+	struct ddr_errors *es = a->engine->errors;
+	blk_status_t status;
+	unsigned long irq;
+	bool parked;
+
+	io->resume = resume;
+	INIT_LIST_HEAD(&io->mismatch.link);
+	trace_ddraid_park(a, DDR_NO_MEMBER, io->op, io->block, io->blocks);
+	spin_lock_irqsave(&es->lock, irq);
+	parked = ddr_error_may_wait(io, &es->mismatches, &status);
+	if (parked) {
+		io->mismatch.rec = (struct ddr_rec) {
+			.type = DDR_K_MISMATCH,
+			.seq = ++es->seq,
+			.start = io->block,
+			.count = io->blocks,
+			.member = DDR_NO_MEMBER,
+		};
+		ddr_channel_queue(a, &io->mismatch);
+	}
+	spin_unlock_irqrestore(&es->lock, irq);
+	if (!parked)
+		ddr_io_finish(io, status);
+}
+
+void ddr_error_redeclare(struct ddr_array *a)
+{
+	struct ddr_errors *es = a->engine->errors;
+	struct ddr_error *e = &es->error[0][0], *end = e + DDR_GEO_MAX_ROLES * DDR_NR_CLASSES;
+	struct ddr_io *io;
+
+	spin_lock_irq(&es->lock);
+	for (; e < end; e++) {
+		if (!e->open)
+			continue;
+		ddr_channel_unqueue(a, &e->krec);
+		e->krec.rec.flags |= DDR_F_RESENT;
+		ddr_channel_queue(a, &e->krec);
+	}
+	list_for_each_entry(io, &es->mismatches, parked) {
+		ddr_channel_unqueue(a, &io->mismatch);
+		io->mismatch.rec.flags |= DDR_F_RESENT;
+		ddr_channel_queue(a, &io->mismatch);
+	}
+	spin_unlock_irq(&es->lock);
+}
+
+/* ---- answers ------------------------------------------------------------------------ */
+
+static void ddr_error_resumed(struct work_struct *work)
+{
+	struct ddr_io *io = ddr_io_of(work);
+
+	io->resume(io, io->action);
+}
+
+/* Under the lock: closes what DDR_U_RESOLVE @seq answers, moves its waiters to @run. */
+static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, u32 action, struct list_head *run)
+{
+	struct ddr_error *e = &es->error[0][0], *end = e + DDR_GEO_MAX_ROLES * DDR_NR_CLASSES;
+	struct ddr_io *io;
+
+	for (; e < end; e++) {
+		if (!e->open || e->krec.rec.seq != seq)
+			continue;
+		if (action == DDR_RES_PASS)
+			return -EINVAL;
+		e->open = false;
+		list_splice_tail_init(&e->waiting, run);
+		return 0;
+	}
+	list_for_each_entry(io, &es->mismatches, parked) {
+		if (io->mismatch.rec.seq != seq)
+			continue;
+		ddr_channel_unqueue(a, &io->mismatch);
+		list_move_tail(&io->parked, run);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
+{
+	struct ddr_errors *es = a->engine->errors;
+	struct ddr_io *io, *next;
+	LIST_HEAD(run);
+	int r;
+
+	if (action != DDR_RES_RETRY && action != DDR_RES_FAIL && action != DDR_RES_PASS)
+		return -EINVAL;
+	spin_lock_irq(&es->lock);
+	r = ddr_error_close(a, es, seq, action, &run);
+	spin_unlock_irq(&es->lock);
+	list_for_each_entry_safe(io, next, &run, parked) {
+		atomic_dec(&a->nr_parked);
+		io->action = action;
+		ddr_io_compute(io, ddr_error_resumed);
+	}
+	return r;
+}
+
+void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status)
+{
+	struct ddr_errors *es = a->engine->errors;
+	struct ddr_error *e = &es->error[0][0], *end = e + DDR_GEO_MAX_ROLES * DDR_NR_CLASSES;
+	struct ddr_io *io, *next;
+	LIST_HEAD(run);
+
+	spin_lock_irq(&es->lock);
+	for (; e < end; e++)
+		list_splice_tail_init(&e->waiting, &run);
+	list_for_each_entry(io, &es->mismatches, parked)
+		ddr_channel_unqueue(a, &io->mismatch);
+	list_splice_tail_init(&es->mismatches, &run);
+	spin_unlock_irq(&es->lock);
+	list_for_each_entry_safe(io, next, &run, parked) {
+		atomic_dec(&a->nr_parked);
+		ddr_io_finish(io, status);
+	}
+}
+
+/* ---- nosync --------------------------------------------------------------------------- */
+
+bool ddr_error_fail_member(struct ddr_target *t, u32 member)
+{
+	struct ddr_array *a = t->array;
+	struct ddr_errors *es = a->engine->errors;
+	bool out, was_in;
+	u32 left = 0, m;
+
+	spin_lock_irq(&es->lock);
+	for (m = 0; m < a->geo.roles; m++)
+		left += m != member && READ_ONCE(a->member[m].state) == DDR_KM_IN_SYNC;
+	was_in = READ_ONCE(a->member[member].state) != DDR_KM_OUT;
+	/* without parity no member can be spared */
+	out = !was_in || (!t->nocalc && left >= ddr_geo_data(&a->geo));
+	if (out && was_in)
+		ddr_array_set_member(a, member, DDR_KM_OUT, 0);
+	spin_unlock_irq(&es->lock);
+
+	if (out && was_in) {
+		DMERR("%s: member %u (%s) is out of the array", dm_table_device_name(t->ti->table), member,
+		      t->dev[member].dm->name);
+		ddr_target_event(a);
+	}
+	return out;
+}
+
+bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class)
+{
+	return (class == DDR_EC_IO || class == DDR_EC_TIMEOUT) && ddr_error_fail_member(io->t, member);
+}
+
+/* ---- start and end ----------------------------------------------------------------------- */
+
+int ddr_errors_init(struct ddr_engine *e)
+{
+	struct ddr_errors *es = kzalloc(sizeof(*es), GFP_KERNEL);
+	u32 m, c;
+
+	if (!es)
+		return -ENOMEM;
+	spin_lock_init(&es->lock);
+	INIT_LIST_HEAD(&es->mismatches);
+	for (m = 0; m < DDR_GEO_MAX_ROLES; m++) {
+		for (c = 0; c < DDR_NR_CLASSES; c++) {
+			INIT_LIST_HEAD(&es->error[m][c].krec.link);
+			INIT_LIST_HEAD(&es->error[m][c].waiting);
+		}
+	}
+	e->errors = es;
+	return 0;
+}
+
+void ddr_errors_free(struct ddr_engine *e)
+{
+	kfree(e->errors);
+}

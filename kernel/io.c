@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The way of a bio through the engine: which part runs it, which members its
+ * pieces lie on, their bios, what it holds and gives back.
+ *
+ * Must never: touch an io after its bio ended, sleep or allocate at completion,
+ * or hold a generation while waiting for memory, a range or the daemon.
+ */
+#include <linux/slab.h>
+
+#include "io.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* What of a bio's flags its member bios carry. Not NOWAIT: a piece is all or nothing; not POLLED: nobody polls them. */
+#define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD)
+
+int ddr_io_map(struct ddr_target *t, struct bio *bio)
+{
+	struct ddr_io *io = dm_per_bio_data(bio, sizeof(*io));
+
+	io->t = t;
+	io->bio = bio;
+	io->buf = NULL;
+	io->gen = NULL;
+	io->done = 0;
+	io->flags = 0;
+	io->avoid = 0;
+	io->tries = 0;
+
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		io->op = DDR_OP_READ;
+		break;
+	case REQ_OP_WRITE:
+		/* dm sends a flush before it sends the data that asked for one */
+		io->op = bio->bi_iter.bi_size ? DDR_OP_WRITE : DDR_OP_FLUSH;
+		break;
+	case REQ_OP_DISCARD:
+	case REQ_OP_WRITE_ZEROES:
+		io->op = DDR_OP_ZEROES;
+		break;
+	default:
+		return DM_MAPIO_KILL;
+	}
+	if (!IS_ALIGNED(bio->bi_iter.bi_sector | bio_sectors(bio), DDR_BLOCK_SECTORS))
+		return DM_MAPIO_KILL;
+
+	ddr_io_resubmit(t->array, bio);
+	return DM_MAPIO_SUBMITTED;
+}
+
+void ddr_io_resubmit(struct ddr_array *a, struct bio *bio)
+{
+	struct ddr_io *io = dm_per_bio_data(bio, sizeof(*io));
+
+	switch (io->op) {
+	case DDR_OP_READ:
+		ddr_read_start(io);
+		break;
+	case DDR_OP_FLUSH:
+		ddr_flush_start(io);
+		break;
+	default:
+		ddr_write_start(io);
+	}
+}
+
+/*
+ * dm cuts reads and writes at units (or regions, where these are smaller), but
+ * not write-zeroes: these run as a sequence of pieces, each with one region and
+ * one range. Holding several would deadlock with a drain that spans them.
+ */
+void ddr_io_piece(struct ddr_io *io)
+{
+	struct ddr_array *a = io->t->array;
+	sector_t sector = dm_target_offset(io->t->ti, io->bio->bi_iter.bi_sector) + io->done;
+	u32 left = bio_sectors(io->bio) - io->done;
+	u32 most = io->t->ti->max_io_len;
+
+	most -= (u32)sector & (most - 1);
+	io->block = sector / DDR_BLOCK_SECTORS;
+	io->blocks = min(left, most) / DDR_BLOCK_SECTORS;
+	WARN_ON_ONCE(io->block + io->blocks > a->blocks);
+}
+
+/* Roles whose members have a device, and no failed read of this piece. */
+static u32 ddr_io_present(struct ddr_io *io)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	u32 members = io->t->present & ~io->avoid;
+	u32 role, mask = 0;
+
+	if (likely(members == ddr_role_mask(g)))
+		return members;
+	for (role = 0; role < g->roles; role++)
+		if (members & BIT(ddr_geo_member(g, role, io->block)))
+			mask |= BIT(role);
+	return mask;
+}
+
+/* Roles that this table uses at all. */
+static u32 ddr_io_used(struct ddr_io *io)
+{
+	return io->t->nocalc ? ddr_data_mask(ddr_io_geo(io)) : ~0u;
+}
+
+u32 ddr_io_read_mask(struct ddr_io *io)
+{
+	return ddr_array_read_mask(io->t->array, io->block) & ddr_io_present(io) & ddr_io_used(io);
+}
+
+u32 ddr_io_write_mask(struct ddr_io *io)
+{
+	return ddr_array_write_mask(io->t->array, io->block) & ddr_io_present(io) & ddr_io_used(io);
+}
+
+/* The wait for a range was cancelled or refused: the array is killed, or hands its bios back to dm. */
+static void ddr_io_turned_away(struct ddr_io *io)
+{
+	ddr_io_drop(io, false);
+	ddr_array_park(io->t->array, io->bio);
+}
+
+static void ddr_io_woken(struct ddr_range *range)
+{
+	struct ddr_io *io = container_of(range, struct ddr_io, range);
+
+	if (!range->locked) {
+		ddr_io_turned_away(io);
+		return;
+	}
+	trace_ddraid_range_locked(io->t->array, io->block, io->blocks, range->write);
+	io->flags |= DDR_IO_RANGE;
+	io->wake(io);
+}
+
+bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
+{
+	struct ddr_array *a = io->t->array;
+	u64 block = io->block;
+	u32 blocks = io->blocks;
+
+	io->range.start = block;
+	io->range.count = blocks;
+	io->range.write = write;
+	io->range.wake = ddr_io_woken;
+	io->wake = wake;
+	switch (ddr_range_lock(a, &io->range)) {
+	case 0:
+		io->flags |= DDR_IO_RANGE;
+		return true;
+	case -EINPROGRESS:
+		trace_ddraid_range_wait(a, block, blocks, write);
+		return false;
+	default:
+		ddr_io_turned_away(io);
+		return false;
+	}
+}
+
+/* ---- member bios ----------------------------------------------------------- */
+
+static void ddr_buf_op_done(struct ddr_buf *buf)
+{
+	if (atomic_dec_and_test(&buf->pending))
+		buf->end(buf->io);
+}
+
+static void ddr_member_endio(struct bio *bio)
+{
+	struct ddr_mbio *m = container_of(bio, struct ddr_mbio, bio);
+	struct ddr_buf *buf = m->buf;
+
+	if (unlikely(bio->bi_status))
+		set_bit(m - buf->m, &buf->failed);
+	bio_uninit(bio);
+	ddr_buf_op_done(buf);
+}
+
+blk_status_t ddr_io_status(struct ddr_io *io, u32 role)
+{
+	return io->buf->m[role].bio.bi_status;
+}
+
+/* Reads without a buffer go to the pages of the bio itself. */
+static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
+{
+	struct ddr_target *t = io->t;
+	struct ddr_buf *buf = io->buf;
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	struct block_device *bdev = t->dev[ddr_geo_member(g, role, io->block)].dm->bdev;
+	struct ddr_mbio *m = &buf->m[role];
+	struct bio *bio = &m->bio;
+
+	if ((buf->zeroed & BIT(role)) && io->op == DDR_OP_ZEROES)
+		opf = REQ_OP_WRITE | (opf & ~(REQ_OP_MASK | REQ_NOUNMAP));
+
+	if (io->op == DDR_OP_READ && !buf->roles) {
+		bio_init(bio, bdev, io->bio->bi_io_vec, 0, opf);
+		bio_set_flag(bio, BIO_CLONED);
+		bio->bi_iter = io->bio->bi_iter;
+	} else if ((opf & REQ_OP_MASK) == REQ_OP_WRITE_ZEROES || io->op == DDR_OP_FLUSH) {
+		bio_init(bio, bdev, NULL, 0, opf);
+		bio->bi_iter.bi_size = buf->bytes;
+	} else {
+		bio_init(bio, bdev, buf->vec + ddr_buf_slot(buf, role), buf->pages, opf);
+		bio->bi_vcnt = buf->pages;
+		bio->bi_iter.bi_size = buf->bytes;
+	}
+	bio->bi_iter.bi_sector = io->op == DDR_OP_FLUSH ? 0 :
+		t->array->data_offset + (ddr_geo_offset(g, io->block) >> SECTOR_SHIFT);
+	bio->bi_ioprio = io->bio->bi_ioprio;
+	bio->bi_end_io = ddr_member_endio;
+	bio_clone_blkg_association(bio, io->bio);
+	m->buf = buf;
+}
+
+void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io))
+{
+	struct ddr_buf *buf = io->buf;
+	unsigned long todo = roles;
+	unsigned int role;
+
+	opf |= io->bio->bi_opf & DDR_OPF_KEPT;
+	buf->end = end;
+	buf->issued = roles;
+	buf->failed = 0;
+	/* one more than there are operations: a ram disk ends them while they are submitted */
+	atomic_set(&buf->pending, hweight32(roles) + 1);
+	for_each_set_bit(role, &todo, DDR_GEO_MAX_ROLES) {
+		ddr_member_init(io, role, opf);
+		submit_bio_noacct(&buf->m[role].bio);
+	}
+	ddr_buf_op_done(buf);
+}
+
+/* ---- the end --------------------------------------------------------------- */
+
+void ddr_io_drop_buf(struct ddr_io *io)
+{
+	if (io->buf)
+		ddr_buf_put(io);
+	ddr_gen_exit(io);
+}
+
+void ddr_io_drop(struct ddr_io *io, bool error)
+{
+	struct ddr_array *a = io->t->array;
+
+	ddr_io_drop_buf(io);
+	if (io->flags & DDR_IO_RANGE)
+		ddr_range_unlock(a, &io->range);
+	if (io->flags & DDR_IO_REGION)
+		ddr_region_put(a, io->block >> a->region_blocks_shift, error);
+	io->flags &= ~(DDR_IO_RANGE | DDR_IO_REGION);
+}
+
+void ddr_io_finish(struct ddr_io *io, blk_status_t status)
+{
+	struct bio *bio = io->bio;
+
+	ddr_io_drop(io, status != BLK_STS_OK);
+	bio->bi_status = status;
+	bio_endio(bio);
+}
+
+void ddr_io_compute(struct ddr_io *io, work_func_t fn)
+{
+	INIT_DELAYED_WORK(&io->work, fn);
+	queue_delayed_work(io->t->array->io_wq, &io->work, 0);
+}
+
+void ddr_io_defer(struct ddr_io *io, work_func_t fn)
+{
+	INIT_DELAYED_WORK(&io->work, fn);
+	queue_delayed_work(io->t->array->ctl_wq, &io->work, 0);
+}
+
+void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn)
+{
+	io->tries++;
+	INIT_DELAYED_WORK(&io->work, fn);
+	queue_delayed_work(wq, &io->work, msecs_to_jiffies(DDR_RETRY_MS));
+}
+
+/* ---- the array's part, the module's part ------------------------------------- */
+
+int ddr_engine_init(struct ddr_array *a)
+{
+	struct ddr_engine *e = kzalloc(sizeof(*e), GFP_KERNEL);
+	int r;
+
+	if (!e)
+		return -ENOMEM;
+	e->a = a;
+	r = ddr_gen_init(e);
+	if (r)
+		goto free;
+	r = ddr_errors_init(e);
+	if (r)
+		goto exit_gen;
+	a->engine = e;
+	return 0;
+
+exit_gen:
+	ddr_gen_free(e);
+free:
+	kfree(e);
+	return r;
+}
+
+void ddr_engine_free(struct ddr_array *a)
+{
+	struct ddr_engine *e = a->engine;
+
+	if (!e)
+		return;
+	ddr_errors_free(e);
+	ddr_gen_free(e);
+	kfree(e);
+	a->engine = NULL;
+}
+
+int ddr_io_init(void)
+{
+	return ddr_pages_init();
+}
+
+void ddr_io_exit(void)
+{
+	ddr_pages_exit();
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The I/O engine's private contract: what io.c, pages.c, parity.c, write.c,
+ * read.c, flush.c and error.c know of each other. Nobody else includes it.
+ *
+ * Life of a bio: ddr_io_map() -> ddr_{read,write,flush}_start() -> ... ->
+ * ddr_io_finish(). A bio that was parked starts again from the start.
+ *
+ * What may wait for what, so that nothing waits in a circle:
+ * - .map and ctl_wq may sleep for memory. What they hold then is a region
+ *   reference and a range, never a generation and never half of a buffer.
+ * - io_wq computes, copies, judges errors and retries member writes. Nothing
+ *   on it waits for memory, a range or the daemon.
+ * - Whoever has its buffer needs nothing more to end, but the members and, if
+ *   one of them failed, the answer of the daemon.
+ */
+#ifndef DDR_IO_H
+#define DDR_IO_H
+
+#include <linux/completion.h>
+#include <linux/percpu-refcount.h>
+
+#include "dm-ddraid.h"
+
+struct ddr_io;
+
+/* Flags of a struct ddr_io; one context at a time owns the io, so plain bits. */
+enum {
+	DDR_IO_REGION	= 1u << 0,	/* counted in its region */
+	DDR_IO_RANGE	= 1u << 1,	/* holds its range */
+	DDR_IO_RECHECK	= 1u << 2,	/* a mismatch was seen; this is the second look, under the range */
+};
+
+/* Roles (bits) that one read needs. */
+struct ddr_plan {
+	u32	read;		/* read from members */
+	u32	lost;		/* data roles to compute */
+	u32	check;		/* parity (order 0: copies) read only to be compared */
+	u32	buffers;	/* roles with a buffer; 0: straight to the pages of the bio */
+};
+
+/* State of one bio, in the per-bio data of dm. */
+struct ddr_io {
+	struct ddr_target	*t;
+	struct bio		*bio;
+	struct ddr_buf		*buf;
+	struct ddr_gen		*gen;		/* counted in this generation of member states; or NULL */
+	struct ddr_range	range;
+	struct delayed_work	work;
+	struct list_head	parked;		/* error.c */
+	void			(*wake)(struct ddr_io *io);		/* its range is locked */
+	void			(*resume)(struct ddr_io *io, u32 action);	/* error.c, enum ddr_resolve */
+	u32			action;
+	struct ddr_krec		mismatch;	/* error.c */
+	u64			block;		/* the piece in work: its first block */
+	u32			blocks;
+	u32			done;		/* sectors of the bio before the piece (write-zeroes) */
+	u32			flags;
+	u32			avoid;		/* members that failed to read the piece */
+	u16			tries;		/* for want of resources */
+	u8			op;		/* enum ddr_error_op */
+	u8			error_member, error_class;	/* the worst that explains @avoid */
+	struct ddr_plan		plan;		/* reads */
+};
+
+/* One operation on one member. */
+struct ddr_mbio {
+	struct bio	bio;
+	struct ddr_buf	*buf;
+};
+
+#define DDR_SCRATCH_ROLE	DDR_GEO_MAX_ROLES	/* buffer of a role beyond all: for ddr_parity_check() */
+
+/*
+ * All memory that the member operations of one piece need: taken as a whole
+ * before the first is submitted, so that none ever waits for another one.
+ * A role's buffer is contiguous in the member's order: page p of it holds blocks
+ * p * (PAGE_SIZE / chunk) and following. Buffers of less than a page share pages.
+ */
+struct ddr_buf {
+	struct ddr_io	*io;
+	void		(*end)(struct ddr_io *io);	/* all operations ended; any context */
+	atomic_t	pending;
+	u32		issued;		/* roles of this round */
+	unsigned long	failed;		/* roles of this round that failed; atomic bit operations */
+	u32		done;		/* roles written successfully, in any round */
+	u32		filled;		/* roles whose buffers hold what they should */
+	u32		zeroed;		/* roles that get real zeroes, not write-zeroes */
+	u32		lost;		/* flush: members that failed one */
+	u32		roles;		/* that have a buffer */
+	u32		bytes;		/* on each member */
+	u32		pages;		/* vectors (pages, or one part of one) a role */
+	u8		large;		/* pool that it came from */
+	bool		shared;		/* one buffer for all roles: a mirror writes one copy to all members */
+	bool		owned;		/* the pages are ours to free */
+	struct bio_vec	*vec;		/* by slot, then page */
+	struct ddr_mbio	m[];		/* by role */
+};
+
+static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
+{
+	return &io->t->array->geo;
+}
+
+static inline u32 ddr_data_mask(const struct ddr_geometry *g)
+{
+	return (1u << ddr_geo_data(g)) - 1;
+}
+
+static inline u32 ddr_role_mask(const struct ddr_geometry *g)
+{
+	return (1u << g->roles) - 1;
+}
+
+/* ---- io.c ---------------------------------------------------------------- */
+
+/* Names the piece of the bio that begins io->done sectors into it. */
+void ddr_io_piece(struct ddr_io *io);
+/* Roles of the piece whose members are read from / written to now. */
+u32 ddr_io_read_mask(struct ddr_io *io);
+u32 ddr_io_write_mask(struct ddr_io *io);
+/* Locks the range of the piece; false: @wake is called from ctl_wq once it is locked, the caller has lost the io. */
+bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
+/*
+ * Submits one operation of @opf to the member of each of @roles and calls @end once all have ended, maybe before it
+ * returns. Data: the role's buffer, the pages of the bio itself if there is none (reads), nothing if the buffer has no pages.
+ */
+void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io));
+blk_status_t ddr_io_status(struct ddr_io *io, u32 role);	/* of a role that failed in this round */
+/* Gives back all that the io holds, in reverse order of taking. @error: the region must be resynced. Any context. */
+void ddr_io_drop(struct ddr_io *io, bool error);
+void ddr_io_drop_buf(struct ddr_io *io);
+/* Drops all and ends the bio. Any context; the io is gone. */
+void ddr_io_finish(struct ddr_io *io, blk_status_t status);
+/* Calls @fn from io_wq (no sleeping for memory or locks of ours) or from ctl_wq. */
+void ddr_io_compute(struct ddr_io *io, work_func_t fn);
+void ddr_io_defer(struct ddr_io *io, work_func_t fn);
+/* After an error that is nobody's fault: calls @fn from @wq a little later. */
+#define DDR_RETRY_MS	20
+#define DDR_MAX_TRIES	250
+void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn);
+
+static inline struct ddr_io *ddr_io_of(struct work_struct *work)
+{
+	return container_of(to_delayed_work(work), struct ddr_io, work);
+}
+
+/* ---- generation.c -------------------------------------------------------- */
+
+struct ddr_gen {
+	struct percpu_ref	ref;
+	struct ddr_engine	*engine;
+};
+
+/* The engine's part of an array. */
+struct ddr_engine {
+	struct ddr_array	*a;
+
+	/* generation.c */
+	spinlock_t		lock;		/* what follows, but gen[], current_gen */
+	struct ddr_gen		gen[2];
+	u32			current_gen;	/* acquire/release */
+	bool			turning;	/* the other generation is draining */
+	u32			next, now;	/* members whose APPLIED waits for the next turn, for this one */
+	struct ddr_krec		applied[DDR_GEO_MAX_ROLES];
+	struct work_struct	turned;
+	struct completion	drained;	/* at the end */
+
+	/* error.c */
+	struct ddr_errors	*errors;
+};
+
+int ddr_gen_init(struct ddr_engine *e);
+void ddr_gen_free(struct ddr_engine *e);
+/* From here to ddr_gen_exit() the io obeys the member states that it reads. Never sleeps; never held while parked. */
+void ddr_gen_enter(struct ddr_io *io);
+void ddr_gen_exit(struct ddr_io *io);
+
+/* ---- pages.c ------------------------------------------------------------- */
+
+int ddr_pages_init(void);
+void ddr_pages_exit(void);
+int ddr_pools_init(struct ddr_target *t);
+void ddr_pools_exit(struct ddr_target *t);
+/*
+ * The buffer of @io for @roles, into io->buf; may sleep, never fails. @shared: one for all of them.
+ * @pages: with pages; otherwise there are vectors without any (write-zeroes), which the caller may fill.
+ */
+void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages);
+void ddr_buf_put(struct ddr_io *io);		/* any context */
+/* Index of the first vector of @role. */
+u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role);
+void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page);
+u32 ddr_buf_page_bytes(const struct ddr_buf *buf, u32 page);
+/* Addresses of page @page of every role, NULL where there is no buffer; ptr[DDR_SCRATCH_ROLE] too. */
+void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr);
+/* Copies the data of page @page between the bio at @iter, which moves on, and the buffers of the data roles. */
+void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, u32 page);
+void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, u32 page);
+
+/* ---- parity.c: no locks, no allocation; process context; @bytes at most a page, multiple of 512 --- */
+
+/* Computes the parity @roles of ptr[0 .. data). With Q wanted ptr[P] is written too. Order above 0. */
+void ddr_parity_generate(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 roles);
+/* Computes the data roles @lost (at most two) with the parity roles in @have; with Q alone ptr[P] is overwritten. Order above 0. */
+void ddr_parity_recover(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 lost, u32 have);
+/* Roles of @check that do not match the data. Spoils ptr[P] and, for Q, needs ptr[P] and ptr[DDR_SCRATCH_ROLE]. */
+u32 ddr_parity_check(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 check);
+
+/* ---- write.c read.c flush.c ---------------------------------------------- */
+
+void ddr_write_start(struct ddr_io *io);
+void ddr_read_start(struct ddr_io *io);
+void ddr_flush_start(struct ddr_io *io);
+
+/* ---- error.c ------------------------------------------------------------- */
+
+int ddr_errors_init(struct ddr_engine *e);
+void ddr_errors_free(struct ddr_engine *e);
+
+/* What to do about an operation that failed. */
+enum ddr_verdict {
+	DDR_V_AGAIN,		/* nothing is wrong with the member: the same again, a little later */
+	DDR_V_ZERO,		/* it cannot write zeroes by itself: write them */
+	DDR_V_FAILED,		/* it failed, with a class */
+};
+enum ddr_verdict ddr_error_judge(struct ddr_io *io, u32 role, u32 *class);
+blk_status_t ddr_error_status(u32 class);	/* what the bio ends with, if it has to */
+/* Counts, and tells the daemon, that @member failed the piece of @io; nobody waits. Any context. */
+void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
+/*
+ * Waits for the daemon's answer to the open error of @member and @class (opens one if there is none): @resume runs from
+ * io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context; the caller has lost the io.
+ */
+void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action));
+void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
+/* nosync: nobody else decides. True: @member is out now, and the rest suffices. */
+bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class);
+/* nosync, by hand: the same; false: the rest would not suffice. */
+bool ddr_error_fail_member(struct ddr_target *t, u32 member);
+
+#endif

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Gather buffers: the memory of one piece of I/O, and the copying between it
+ * and the pages of the bio.
+ *
+ * Every piece is copied once, and parity is computed from the copy: pages that
+ * their owner changes while they are written cannot make parity that belongs to
+ * neither version, and vectors that end anywhere become long runs for the xor
+ * and syndrome code and few segments for the members.
+ *
+ * Must never: sleep for memory with half of a buffer in hand, unless it is the
+ * one that holds the reserve's mutex; or let the pages of all targets together
+ * take more than DDR_PAGES_PERCENT of the memory, beyond the reserves.
+ */
+#include <linux/bvec.h>
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/percpu_counter.h>
+#include <linux/slab.h>
+
+#include "io.h"
+
+#define DDR_PAGES_PERCENT	2
+#define DDR_SMALL_VECS		32	/* of a buffer from the small pool */
+#define DDR_SMALL_RESERVE	32
+#define DDR_LARGE_RESERVE	4
+#define DDR_BULK		16	/* pages taken from the allocator at once */
+
+static struct percpu_counter ddr_pages_used;
+static s64 ddr_pages_limit;
+
+int ddr_pages_init(void)
+{
+	ddr_pages_limit = (s64)totalram_pages() * DDR_PAGES_PERCENT / 100;
+	return percpu_counter_init(&ddr_pages_used, 0, GFP_KERNEL);
+}
+
+void ddr_pages_exit(void)
+{
+	WARN_ON(percpu_counter_sum(&ddr_pages_used));
+	percpu_counter_destroy(&ddr_pages_used);
+}
+
+/* __GFP_NORETRY: an element for use now, not one to fill the reserve. */
+static void *ddr_page_alloc(gfp_t gfp, void *data)
+{
+	struct page *page;
+
+	if ((gfp & __GFP_NORETRY) &&
+	    percpu_counter_read_positive(&ddr_pages_used) >= ddr_pages_limit)
+		return NULL;
+	page = alloc_page(gfp);
+	if (page)
+		percpu_counter_add(&ddr_pages_used, 1);
+	return page;
+}
+
+static void ddr_page_free(void *page, void *data)
+{
+	__free_page(page);
+	percpu_counter_sub(&ddr_pages_used, 1);
+}
+
+/* ---- sizes -------------------------------------------------------------------- */
+
+static u32 ddr_vecs(u32 bytes)
+{
+	return DIV_ROUND_UP(bytes, PAGE_SIZE);
+}
+
+/* Bytes from one role's buffer to the next: buffers of less than a page share pages, and none crosses one. */
+static u32 ddr_stride(u32 bytes)
+{
+	return bytes < PAGE_SIZE ? roundup_pow_of_two(bytes) : round_up(bytes, PAGE_SIZE);
+}
+
+static size_t ddr_buf_size(u32 roles, u32 vecs)
+{
+	return sizeof(struct ddr_buf) + roles * sizeof(struct ddr_mbio) + vecs * sizeof(struct bio_vec);
+}
+
+/* Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to compare its copies. */
+static u32 ddr_max_buffers(const struct ddr_target *t)
+{
+	const struct ddr_geometry *g = &t->array->geo;
+
+	if (g->order == 0 && !t->verify_reads)
+		return 1;
+	return g->roles + t->verify_reads;
+}
+
+int ddr_pools_init(struct ddr_target *t)
+{
+	const struct ddr_geometry *g = &t->array->geo;
+	u32 bytes = (t->ti->max_io_len / DDR_BLOCK_SECTORS) * g->chunk;
+	u32 vecs = ddr_max_buffers(t) * ddr_vecs(bytes);
+	int r;
+
+	mutex_init(&t->pages_lock);
+	r = mempool_init_kmalloc_pool(&t->bufs[0], DDR_SMALL_RESERVE, ddr_buf_size(g->roles, DDR_SMALL_VECS));
+	if (r)
+		return r;
+	r = mempool_init_kmalloc_pool(&t->bufs[1], DDR_LARGE_RESERVE, ddr_buf_size(g->roles, vecs));
+	if (r)
+		goto exit_small;
+	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, NULL);
+	if (r)
+		goto exit_large;
+	return 0;
+
+exit_large:
+	mempool_exit(&t->bufs[1]);
+exit_small:
+	mempool_exit(&t->bufs[0]);
+	return r;
+}
+
+void ddr_pools_exit(struct ddr_target *t)
+{
+	mempool_exit(&t->pages);
+	mempool_exit(&t->bufs[1]);
+	mempool_exit(&t->bufs[0]);
+}
+
+/* ---- taking and giving back ------------------------------------------------------ */
+
+static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 vecs)
+{
+	u32 i;
+
+	/* a page that is shared by several buffers belongs to the first of them */
+	for (i = 0; i < vecs; i++)
+		if (!buf->vec[i].bv_offset)
+			mempool_free(buf->vec[i].bv_page, &t->pages);
+}
+
+/* Fewer than @nr if the limit or the allocator says so. */
+static u32 ddr_bulk(struct page **pages, u32 nr)
+{
+	memset(pages, 0, nr * sizeof(*pages));
+	if (percpu_counter_read_positive(&ddr_pages_used) >= ddr_pages_limit)
+		return 0;
+	nr = alloc_pages_bulk(GFP_NOWAIT | __GFP_NOWARN, nr, pages);
+	percpu_counter_add(&ddr_pages_used, nr);
+	return nr;
+}
+
+/* @wait: sleeps for each page. Otherwise it may fail, and then holds nothing. */
+static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_buf *buf, u32 vecs, bool wait)
+{
+	u32 stride = ddr_stride(buf->bytes), offset = 0, have = 0, next = 0, i;
+	u32 left = DIV_ROUND_UP(vecs * min_t(u32, stride, PAGE_SIZE), PAGE_SIZE);
+	struct page *batch[DDR_BULK], *page = NULL;
+
+	for (i = 0; i < vecs; i++) {
+		if (!offset) {
+			if (next == have && !wait) {
+				have = ddr_bulk(batch, min_t(u32, left, DDR_BULK));
+				next = 0;
+			}
+			if (next < have)
+				page = batch[next++];
+			else
+				page = mempool_alloc(&t->pages, wait ? GFP_NOIO : GFP_NOWAIT | __GFP_NOWARN);
+			if (!page) {
+				ddr_buf_free_pages(t, buf, i);
+				return false;
+			}
+			left--;
+		}
+		bvec_set_page(&buf->vec[i], page, ddr_buf_page_bytes(buf, i % buf->pages), offset);
+		if (stride < PAGE_SIZE)
+			offset = (offset + stride) & (PAGE_SIZE - 1);
+	}
+	return true;
+}
+
+void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
+{
+	struct ddr_target *t = io->t;
+	const struct ddr_geometry *g = &t->array->geo;
+	u32 bytes = io->op == DDR_OP_FLUSH ? 0 : io->blocks * g->chunk;
+	u32 vecs = ddr_vecs(bytes) * (shared ? 1 : hweight32(roles)), i;
+	bool large = vecs > DDR_SMALL_VECS;
+	struct ddr_buf *buf = mempool_alloc(&t->bufs[large], GFP_NOIO);
+
+	buf->io = io;
+	buf->done = 0;
+	buf->filled = 0;
+	buf->zeroed = 0;
+	buf->lost = 0;
+	buf->roles = roles;
+	buf->bytes = bytes;
+	buf->pages = ddr_vecs(bytes);
+	buf->large = large;
+	buf->shared = shared;
+	buf->owned = pages;
+	buf->vec = (struct bio_vec *)&buf->m[g->roles];
+	io->buf = buf;
+
+	if (!pages) {
+		for (i = 0; i < vecs; i++)
+			bvec_set_page(&buf->vec[i], ZERO_PAGE(0), ddr_buf_page_bytes(buf, i), 0);
+		return;
+	}
+	if (likely(ddr_buf_take_pages(t, buf, vecs, false)))
+		return;
+	/* one at a time: two that wait for the rest of theirs could wait for ever */
+	mutex_lock(&t->pages_lock);
+	ddr_buf_take_pages(t, buf, vecs, true);
+	mutex_unlock(&t->pages_lock);
+}
+
+void ddr_buf_put(struct ddr_io *io)
+{
+	struct ddr_target *t = io->t;
+	struct ddr_buf *buf = io->buf;
+
+	if (buf->owned)
+		ddr_buf_free_pages(t, buf, buf->pages * (buf->shared ? 1 : hweight32(buf->roles)));
+	io->buf = NULL;
+	mempool_free(buf, &t->bufs[buf->large]);
+}
+
+/* ---- where is what ----------------------------------------------------------------- */
+
+u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role)
+{
+	return buf->shared ? 0 : hweight32(buf->roles & (BIT(role) - 1)) * buf->pages;
+}
+
+void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page)
+{
+	const struct bio_vec *bv = &buf->vec[ddr_buf_slot(buf, role) + page];
+
+	return page_address(bv->bv_page) + bv->bv_offset;
+}
+
+u32 ddr_buf_page_bytes(const struct ddr_buf *buf, u32 page)
+{
+	return min_t(u32, buf->bytes - page * PAGE_SIZE, PAGE_SIZE);
+}
+
+void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr)
+{
+	u32 role;
+
+	for (role = 0; role <= DDR_SCRATCH_ROLE; role++)
+		ptr[role] = buf->roles & BIT(role) ? ddr_buf_page(buf, role, page) : NULL;
+}
+
+/* ---- copying ------------------------------------------------------------------------ */
+
+/* One chunk between memory and the bio's pages, which may be cut anywhere. */
+static void ddr_copy_chunk(struct bio *bio, struct bvec_iter *iter, void *mem, u32 bytes, bool gather)
+{
+	while (bytes) {
+		struct bio_vec bv = bio_iter_iovec(bio, *iter);
+
+		bv.bv_len = min(bv.bv_len, bytes);
+		if (gather)
+			memcpy_from_bvec(mem, &bv);
+		else
+			memcpy_to_bvec(&bv, mem);
+		bio_advance_iter_single(bio, iter, bv.bv_len);
+		mem += bv.bv_len;
+		bytes -= bv.bv_len;
+	}
+}
+
+static void ddr_copy(struct ddr_io *io, struct bvec_iter *iter, u32 page, bool gather)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	u32 bytes = ddr_buf_page_bytes(io->buf, page), data = ddr_geo_data(g), at, role;
+	void *ptr[DDR_SCRATCH_ROLE + 1];
+
+	ddr_buf_ptrs(io->buf, page, ptr);
+	for (at = 0; at < bytes; at += g->chunk)
+		for (role = 0; role < data; role++)
+			ddr_copy_chunk(io->bio, iter, ptr[role] + at, g->chunk, gather);
+}
+
+void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, u32 page)
+{
+	ddr_copy(io, iter, page, true);
+}
+
+void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, u32 page)
+{
+	ddr_copy(io, iter, page, false);
+}

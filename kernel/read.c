@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads: the data roles of the blocks, and what reconstruction or verify_reads need
+ * beyond them.
+ *
+ * A healthy read takes no lock and looks at no parity, so a stripe that is being written,
+ * or was when a node died, harms nobody who does not read it. A read that reconstructs
+ * holds its range against the writers of this node. A mirror is read straight into the
+ * pages of the bio, everything else through buffers.
+ *
+ * Must never: hand up what was computed from members that are not in sync for these
+ * blocks, or repair anything: that is for the daemon, under EX.
+ */
+#include "io.h"
+#include "trace.h"
+
+#define DDR_COPY_IN_IRQ		(32u << 10)	/* bytes; larger reads are copied by io_wq */
+
+static void ddr_read_end(struct ddr_io *io);
+static void ddr_read_go(struct ddr_io *io);
+
+/* What a read of a mirror needs: one copy; all of them to compare them. */
+static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
+{
+	if (!mask)
+		return false;
+	plan->read = BIT(__ffs(mask));
+	if (io->t->verify_reads) {
+		plan->check = mask & ~plan->read;
+		plan->read = mask;
+		plan->buffers = mask | 1;
+	}
+	return true;
+}
+
+/* Decides by the member states as they are now; false: too few members have these blocks. */
+static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	u32 data = ddr_data_mask(g), mask = ddr_io_read_mask(io), parity = mask & ~data, use = 0;
+	u32 p = BIT(ddr_geo_data(g));
+
+	memset(plan, 0, sizeof(*plan));
+	if (g->order == 0)
+		return ddr_plan_mirror(io, mask, plan);
+
+	plan->lost = data & ~mask;
+	switch (hweight32(plan->lost)) {
+	case 0:
+		break;
+	case 1:
+		use = parity & p ? p : parity;
+		break;
+	default:
+		use = parity;
+	}
+	if (hweight32(use) < hweight32(plan->lost))
+		return false;
+	if (io->t->verify_reads)
+		plan->check = parity & ~use;
+	plan->read = (data & mask) | use | plan->check;
+	plan->buffers = data | plan->read;
+	if ((use | plan->check) & ~p)
+		plan->buffers |= p;			/* a syndrome comes with P */
+	if (plan->check & ~p)
+		plan->buffers |= BIT(DDR_SCRATCH_ROLE);
+	return true;
+}
+
+/* ---- what was read ------------------------------------------------------------------------ */
+
+/* Copies of a mirror that differ from the one that is handed up. */
+static u32 ddr_read_compare(struct ddr_io *io, u32 page, u32 role)
+{
+	unsigned long check = io->plan.check;
+	u32 bytes = ddr_buf_page_bytes(io->buf, page), bad = 0;
+	unsigned int r;
+
+	for_each_set_bit(r, &check, DDR_GEO_MAX_ROLES)
+		if (memcmp(ddr_buf_page(io->buf, r, page), ddr_buf_page(io->buf, role, page), bytes))
+			bad |= BIT(r);
+	return bad;
+}
+
+/* Computes, checks and copies up, page by page. Process context if there is anything to compute. The roles that did not match. */
+static u32 ddr_read_deliver(struct ddr_io *io)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	const struct ddr_plan *plan = &io->plan;
+	struct bvec_iter iter = io->bio->bi_iter;
+	void *ptr[DDR_SCRATCH_ROLE + 1];
+	u32 page, bytes, bad = 0;
+
+	for (page = 0; page < io->buf->pages; page++) {
+		bytes = ddr_buf_page_bytes(io->buf, page);
+		ddr_buf_ptrs(io->buf, page, ptr);
+		if (plan->lost)
+			ddr_parity_recover(g, ptr, bytes, plan->lost, plan->read);
+		if (g->order == 0) {
+			u32 role = __ffs(plan->read);
+
+			bad |= ddr_read_compare(io, page, role);
+			if (role)
+				memcpy(ptr[0], ptr[role], bytes);
+		} else if (plan->check) {
+			bad |= ddr_parity_check(g, ptr, bytes, plan->check);
+		}
+		ddr_buf_scatter(io, &iter, page);
+	}
+	return bad;
+}
+
+/* ---- errors ------------------------------------------------------------------------------- */
+
+static void ddr_read_restart(struct work_struct *work)
+{
+	ddr_read_start(ddr_io_of(work));
+}
+
+static void ddr_read_continue(struct work_struct *work)
+{
+	ddr_read_go(ddr_io_of(work));
+}
+
+/* The daemon has answered: the members may have changed, so forget what is known of them. */
+static void ddr_read_resume(struct ddr_io *io, u32 action)
+{
+	switch (action) {
+	case DDR_RES_RETRY:
+		io->avoid = 0;
+		io->flags &= ~DDR_IO_RECHECK;
+		ddr_io_defer(io, ddr_read_restart);
+		break;
+	case DDR_RES_PASS:		/* a mismatch: the data is in the bio's pages already */
+		ddr_io_finish(io, BLK_STS_OK);
+		break;
+	default:
+		ddr_io_finish(io, BLK_STS_IOERR);
+	}
+}
+
+/*
+ * Too few members have these blocks. If one was lost in this very read by more than a
+ * bad sector, the daemon may know better; bad sectors beyond the parity are the end.
+ */
+static void ddr_read_lost(struct ddr_io *io)
+{
+	if (!io->avoid || io->t->nosync || io->error_class == DDR_EC_MEDIUM) {
+		ddr_io_finish(io, io->avoid ? ddr_error_status(io->error_class) : BLK_STS_IOERR);
+		return;
+	}
+	ddr_io_drop(io, false);
+	ddr_error_park(io, io->error_member, io->error_class, ddr_read_resume);
+}
+
+/* io_wq: reads again, without the members that failed. */
+static void ddr_read_failed(struct work_struct *work)
+{
+	struct ddr_io *io = ddr_io_of(work);
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	struct ddr_buf *buf = io->buf;
+	bool again = false;
+	unsigned int role;
+
+	for_each_set_bit(role, &buf->failed, DDR_GEO_MAX_ROLES) {
+		u32 member = ddr_geo_member(g, role, io->block), class;
+
+		/* nobody waits for read-ahead, and drivers give up on it early */
+		if (io->bio->bi_opf & REQ_RAHEAD) {
+			ddr_io_finish(io, ddr_io_status(io, role));
+			return;
+		}
+		if (ddr_error_judge(io, role, &class) == DDR_V_AGAIN) {
+			again = true;
+			continue;
+		}
+		ddr_error_report(io, member, class);
+		if (!io->avoid || class != DDR_EC_MEDIUM) {
+			io->error_member = member;
+			io->error_class = class;
+		}
+		io->avoid |= BIT(member);
+	}
+	ddr_io_drop_buf(io);
+	if (again)
+		ddr_io_retry(io, io->t->array->ctl_wq, ddr_read_continue);
+	else
+		ddr_io_defer(io, ddr_read_continue);
+}
+
+/* A block that was being written when it was read mismatches once, so look again while nobody writes it. */
+static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
+{
+	struct ddr_array *a = io->t->array;
+
+	if (!(io->flags & DDR_IO_RECHECK) && !(io->flags & DDR_IO_RANGE)) {
+		io->flags |= DDR_IO_RECHECK;
+		ddr_io_drop_buf(io);
+		ddr_io_defer(io, ddr_read_continue);
+		return;
+	}
+	trace_ddraid_mismatch(a, io->block, io->blocks, roles);
+	atomic64_inc(&a->verify_mismatches);
+	/* legal where nobody ever wrote, and where a crash is not yet resynced */
+	if (io->t->nosync || !(ddr_region_bits(a, io->block >> a->region_blocks_shift) & DDR_RB_CLEAN)) {
+		ddr_io_finish(io, BLK_STS_OK);
+		return;
+	}
+	ddr_io_drop(io, false);
+	ddr_error_park_mismatch(io, ddr_read_resume);
+}
+
+/* ---- the way of a read ------------------------------------------------------------------------ */
+
+static void ddr_read_complete(struct ddr_io *io)
+{
+	u32 bad = io->plan.buffers ? ddr_read_deliver(io) : 0;
+
+	if (unlikely(bad))
+		ddr_read_mismatch(io, bad);
+	else
+		ddr_io_finish(io, BLK_STS_OK);
+}
+
+static void ddr_read_complete_work(struct work_struct *work)
+{
+	ddr_read_complete(ddr_io_of(work));
+}
+
+/* Any context. */
+static void ddr_read_end(struct ddr_io *io)
+{
+	bool compute = io->plan.lost || io->plan.check;
+
+	if (unlikely(io->buf->failed))
+		ddr_io_compute(io, ddr_read_failed);
+	else if ((!in_interrupt() && !irqs_disabled()) ||
+		 (!compute && io->bio->bi_iter.bi_size <= DDR_COPY_IN_IRQ))
+		ddr_read_complete(io);
+	else
+		ddr_io_compute(io, ddr_read_complete_work);
+}
+
+/* Reconstruction must not be fed what the daemon suspects, if it says so. */
+static bool ddr_read_suspect(struct ddr_io *io, const struct ddr_plan *plan)
+{
+	struct ddr_array *a = io->t->array;
+
+	return plan->lost && !io->t->nosync &&
+	       (ddr_region_bits(a, io->block >> a->region_blocks_shift) & DDR_RB_SUSPECT_ERROR);
+}
+
+/* Process context; may sleep for memory. */
+static void ddr_read_go(struct ddr_io *io)
+{
+	struct ddr_plan plan;
+
+	for (;;) {
+		if (!ddr_read_plan(io, &io->plan)) {
+			ddr_read_lost(io);
+			return;
+		}
+		if (ddr_read_suspect(io, &io->plan)) {
+			ddr_io_finish(io, BLK_STS_IOERR);
+			return;
+		}
+		if ((io->plan.lost || (io->flags & DDR_IO_RECHECK)) && !(io->flags & DDR_IO_RANGE) &&
+		    !ddr_io_lock(io, false, ddr_read_go))
+			return;
+		ddr_buf_get(io, io->plan.buffers, false, true);
+		ddr_gen_enter(io);
+		/* the plan was made outside of the generation: is it still good? */
+		if (ddr_read_plan(io, &plan) && !memcmp(&plan, &io->plan, sizeof(plan)))
+			break;
+		ddr_io_drop_buf(io);
+	}
+	if (plan.lost)
+		trace_ddraid_reconstruct(io->t->array, io->block, io->blocks, plan.lost, plan.read);
+	ddr_io_submit(io, plan.read, REQ_OP_READ, ddr_read_end);
+}
+
+/* Process context; may sleep for memory. */
+void ddr_read_start(struct ddr_io *io)
+{
+	if (!ddr_array_admit(io->t->array, io->bio, false))
+		return;
+	ddr_io_piece(io);
+	ddr_read_go(io);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The table line: what table.c and target.c know of each other.
+ */
+#ifndef DDR_TABLE_H
+#define DDR_TABLE_H
+
+#include "dm-ddraid.h"
+
+/* Options of the table, in the order in which they are shown. */
+struct ddr_option {
+	const char	*name;
+	size_t		offset;		/* of the bool in struct ddr_target */
+};
+#define DDR_NR_OPTIONS	4
+extern const struct ddr_option ddr_options[DDR_NR_OPTIONS];
+
+static inline bool *ddr_option_flag(struct ddr_target *t, u32 i)
+{
+	return (void *)t + ddr_options[i].offset;
+}
+
+#define DDR_LAYOUT_NAME(rotating)	((rotating) ? "rotating" : "dedicated")
+
+/* What the table says beyond struct ddr_target. */
+struct ddr_table {
+	uuid_t			uuid;
+	bool			no_uuid;		/* '-' */
+	struct ddr_geometry	geo;
+	u64			blocks;
+	u32			region_sectors;
+	u64			data_offset;		/* sectors */
+};
+
+/* Sectors that the data area takes on each member. */
+static inline sector_t ddr_member_sectors(const struct ddr_geometry *g, u64 blocks)
+{
+	return ddr_geo_offset(g, blocks) >> SECTOR_SHIFT;
+}
+
+/*
+ * Reads the arguments into @tab and @t and opens the devices; 0 or a negative errno and ti->error. What was
+ * opened is in t->dev[] either way, for ddr_table_put_devices(). Process context (.ctr).
+ */
+int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv);
+void ddr_table_put_devices(struct ddr_target *t);
+
+#endif

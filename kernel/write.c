@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Full-stripe writes and write-zeroes.
+ *
+ * A block lies on all members, so every write is a write of whole stripes and
+ * nothing is read in order to write. The data is copied once into a buffer for each
+ * member, parity is computed from the copy in the submitter's context, and each
+ * member gets one bio.
+ *
+ * Must never: submit a chunk before the region is granted, let two writes of one
+ * block overlap, let a member bio refer to the pages of the bio, or end the bio
+ * successfully before the chunk of every member that is written at that time is on it.
+ */
+#include "io.h"
+#include "trace.h"
+
+/* The second and later pieces of a write-zeroes bio start like the first. */
+static void ddr_write_next(struct work_struct *work)
+{
+	ddr_write_start(ddr_io_of(work));
+}
+
+/* The piece is written. Any context. */
+static void ddr_write_done(struct ddr_io *io)
+{
+	io->done += io->blocks * DDR_BLOCK_SECTORS;
+	if (io->done >= bio_sectors(io->bio)) {
+		ddr_io_finish(io, BLK_STS_OK);
+		return;
+	}
+	ddr_io_drop(io, false);
+	ddr_io_defer(io, ddr_write_next);
+}
+
+/*
+ * Makes the buffers of the parity @roles right, and those of the data if they are not
+ * yet: page by page, while what was just copied is in the cache.
+ */
+static void ddr_write_fill(struct ddr_io *io, u32 roles)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	struct bvec_iter iter = io->bio->bi_iter;
+	struct ddr_buf *buf = io->buf;
+	bool gather = !buf->filled;
+	void *ptr[DDR_SCRATCH_ROLE + 1];
+	u32 page;
+
+	/* copies of a mirror are one buffer; zeroes have all parity zero */
+	roles = buf->shared ? 0 : roles & ~ddr_data_mask(g) & ~buf->filled;
+	if (!roles && !gather)
+		return;
+	for (page = 0; page < buf->pages; page++) {
+		if (gather)
+			ddr_buf_gather(io, &iter, page);
+		if (roles) {
+			ddr_buf_ptrs(buf, page, ptr);
+			ddr_parity_generate(g, ptr, ddr_buf_page_bytes(buf, page), roles);
+		}
+	}
+	buf->filled |= ddr_data_mask(g) | roles;
+}
+
+static void ddr_write_end(struct ddr_io *io);
+static void ddr_write_failed(struct work_struct *work);
+
+/*
+ * Submits what is not yet written of the members that are in the array now; nothing
+ * left: done. Also the way back from the daemon's answer, when members may have gone
+ * or come since the first round. Process context; allocates nothing.
+ */
+static void ddr_write_submit(struct ddr_io *io)
+{
+	struct ddr_buf *buf = io->buf;
+	blk_opf_t opf = REQ_OP_WRITE;
+	u32 todo;
+
+	ddr_gen_enter(io);
+	/* what too few members hold could not be read again */
+	if (hweight32(ddr_io_read_mask(io)) < ddr_geo_data(ddr_io_geo(io))) {
+		ddr_io_finish(io, BLK_STS_IOERR);
+		return;
+	}
+	todo = ddr_io_write_mask(io) & ~buf->done;
+	if (!todo) {
+		ddr_write_done(io);
+		return;
+	}
+	if (io->op == DDR_OP_ZEROES) {
+		opf = REQ_OP_WRITE_ZEROES;
+		if (bio_op(io->bio) == REQ_OP_WRITE_ZEROES)
+			opf |= io->bio->bi_opf & REQ_NOUNMAP;
+	} else {
+		ddr_write_fill(io, todo);
+	}
+	ddr_io_submit(io, todo, opf, ddr_write_end);
+}
+
+static void ddr_write_again(struct work_struct *work)
+{
+	ddr_write_submit(ddr_io_of(work));
+}
+
+/* The daemon has decided about a member that failed. */
+static void ddr_write_resume(struct ddr_io *io, u32 action)
+{
+	if (action == DDR_RES_RETRY)
+		ddr_write_submit(io);
+	else
+		ddr_io_finish(io, BLK_STS_IOERR);
+}
+
+/* All operations of a round ended. Any context. */
+static void ddr_write_end(struct ddr_io *io)
+{
+	struct ddr_buf *buf = io->buf;
+
+	buf->done |= buf->issued & ~buf->failed;
+	/*
+	 * Without an error all members of this generation are written. A member that
+	 * joined since is not waited for: the generation tells the daemon of us.
+	 */
+	if (likely(!buf->failed))
+		ddr_write_done(io);
+	else
+		ddr_io_compute(io, ddr_write_failed);
+}
+
+/* io_wq */
+static void ddr_write_failed(struct work_struct *work)
+{
+	struct ddr_io *io = ddr_io_of(work);
+	struct ddr_buf *buf = io->buf;
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	u32 failed_member = 0, failed_class = 0;
+	bool again = false, decided = true;
+	unsigned int role;
+
+	for_each_set_bit(role, &buf->failed, DDR_GEO_MAX_ROLES) {
+		u32 member = ddr_geo_member(g, role, io->block), class;
+
+		switch (ddr_error_judge(io, role, &class)) {
+		case DDR_V_AGAIN:
+			again = true;
+			break;
+		case DDR_V_ZERO:
+			buf->zeroed |= BIT(role);
+			break;
+		case DDR_V_FAILED:
+			ddr_error_report(io, member, class);
+			if (io->t->nosync)
+				decided &= ddr_error_decide(io, member, class);
+			failed_member = member;
+			failed_class = class;
+		}
+	}
+	/* nothing of the round is in flight: the daemon may go on without us */
+	ddr_gen_exit(io);
+	if (!decided)
+		ddr_io_finish(io, ddr_error_status(failed_class));
+	else if (failed_class && !io->t->nosync)
+		ddr_error_park(io, failed_member, failed_class, ddr_write_resume);
+	else if (again)
+		ddr_io_retry(io, io->t->array->io_wq, ddr_write_again);
+	else
+		ddr_write_submit(io);
+}
+
+/* The range is ours: nothing else writes these blocks. Process context; may sleep for memory. */
+static void ddr_write_locked(struct ddr_io *io)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+	u32 roles = io->t->nocalc ? ddr_data_mask(g) : ddr_role_mask(g);
+	bool zeroes = io->op == DDR_OP_ZEROES;
+
+	ddr_buf_get(io, roles, zeroes || g->order == 0, !zeroes);
+	ddr_write_submit(io);
+}
+
+/* Process context; may sleep for memory. */
+void ddr_write_start(struct ddr_io *io)
+{
+	struct ddr_array *a = io->t->array;
+
+	if (!ddr_array_admit(a, io->bio, true))
+		return;
+	ddr_io_piece(io);
+	if (!io->t->nosync) {
+		u64 region = io->block >> a->region_blocks_shift;
+
+		/* once it is parked the bio may run on another CPU at any time */
+		if (!ddr_region_get(a, region, io->bio)) {
+			trace_ddraid_region_wait(a, region);
+			return;
+		}
+		io->flags |= DDR_IO_REGION;
+	}
+	if (ddr_io_lock(io, true, ddr_write_locked))
+		ddr_write_locked(io);
+}
