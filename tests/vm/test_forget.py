@@ -57,7 +57,17 @@ class Forget:
         return self.node.run(["python3", "-SIE", "-c", code], check=check)
 
     def write(self, offset, length, fill, fua=False):
-        self.io("fua" if fua else "write", offset, length, fill)
+        """Write; with `fua` as one FUA write.
+
+        A block device's O_DSYNC write is a FUA write and then a flush: the
+        flush is made to fail, so that it makes nothing durable.
+        """
+        if not fua:
+            self.io("write", offset, length, fill)
+            return
+        self.message("fail", "flush")
+        self.io("fua", offset, length, fill, check=False)
+        self.message("fail", "none")
 
     def flush(self):
         self.io("flush")
@@ -200,8 +210,8 @@ def test_torn_loses_sectors_by_the_seed(forget):
 
 
 def test_random_loses_whole_writes(forget):
-    for number in range(64):
-        forget.io("write", number * 4096, 4096, number + 1)
+    forget.node.run(["python3", "-SIE", "-c", IO_TOOL + "for number in range(64):\n"
+                     f"    io({forget.path!r}, 'write', number * 4096, 4096, number + 1)"])
     forget.power_cut("random", 3)
     got = sectors(forget.read(0, 64 * 4096))
     kept = 0
@@ -223,8 +233,6 @@ def test_torn_keeps_what_was_flushed(forget):
 def test_leak_reaches_the_disk_and_stays_unflushed(forget):
     forget.message("leak", 50, 1)
     forget.write(0, 262144, 0x33)
-    forget.node.wait_until(
-        "sync; test $(dd if=/dev/mapper/forget of=/dev/null 2>/dev/null; echo 1) = 1")
     deadline = time.monotonic() + 10
     while sectors(forget.below(0, 262144)).count(0x33) < 150 and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -249,8 +257,7 @@ def test_limit_writes_out_by_itself(forget):
 def test_bad_sectors_heal_by_a_flushed_write(forget):
     forget.message("bad", "add", 9, 2)
     result = forget.io("read", 4096, 4096, check=False)
-    assert result.code != 0
-    assert "critical medium error" in forget.node.dmesg()
+    assert result.code != 0 and "Errno 61" in result.err, "a medium error is ENODATA"
     assert forget.read(0, 4096) == b"\xee" * 4096
     assert forget.read(11 * SECTOR, SECTOR) == b"\xee" * SECTOR
     forget.write(9 * SECTOR, 1024, 0x55)
@@ -319,7 +326,7 @@ def test_hang_holds_and_serves_later(forget):
 def test_power_cut_while_hanging_fails_what_waits(forget):
     forget.message("hang", "on")
     job = forget.node.spawn(["python3", "-SIE", "-c", IO_TOOL +
-                             f"io('{forget.path}', 'flush', 0, 0)"])
+                             f"io('{forget.path}', 'flush', 0, 512)"])
     forget.node.wait_until("dmsetup status forget | grep -q held=1")
     forget.power_cut()
     forget.message("hang", "off")
@@ -335,7 +342,7 @@ def test_counters(forget):
     forget.flush()
     state = forget.status()
     assert (state["writes"], state["fua"], state["zeroes"]) == (2, 1, 1)
-    assert state["flushes"] == 1
+    assert state["flushes"] == 2
     assert state["written_bytes"] == 4096 + 512 + 4096
 
 
@@ -383,7 +390,13 @@ def test_random_operations_match_a_model(forget):
         for words in (["forget"], ["revive"]):
             subprocess.run(["dmsetup", "message", "forget", "0", *words], check=True)
     else:
-        data = io("/dev/mapper/forget", op, offset, length, fill)
+        if op == "fua":
+            subprocess.run(["dmsetup", "message", "forget", "0", "fail", "flush"], check=True)
+        try:
+            data = io("/dev/mapper/forget", op, offset, length, fill)
+        except OSError:
+            assert op == "fua"
+            subprocess.run(["dmsetup", "message", "forget", "0", "fail", "none"], check=True)
         if op == "read":
             print(data[::512].hex())
 '''
@@ -439,13 +452,17 @@ while True:
                 assert data[at:at + 4096] in (turn.to_bytes(4, "little") * 1024,)
 
 
-def test_file_system_survives_a_power_cut(forget):
-    """ext4 with its journal on top: what was synced is there, and fsck finds no damage."""
+@pytest.mark.parametrize("how", ["all", "random 11"])
+def test_file_system_survives_a_power_cut(forget, how):
+    """ext4 with its journal on top: what was synced is there, and fsck finds no damage.
+
+    Not with "torn": ext4's superblock is two sectors, and e2fsck gives up on half of one.
+    """
     node = forget.node
     node.run("mkfs.ext4 -q /dev/mapper/forget && mkdir -p /mnt/f && mount /dev/mapper/forget "
              "/mnt/f && cp -r /etc/init.d /mnt/f/kept && sync -f /mnt/f && "
              "cp -r /etc/pam.d /mnt/f/maybe")
-    forget.message("forget", "torn", 11)
+    forget.message("forget", *how.split())
     node.run("umount /mnt/f", check=False)
     node.run("umount -l /mnt/f", check=False)
     forget.message("revive")

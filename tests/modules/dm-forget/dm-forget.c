@@ -283,7 +283,8 @@ static int bad_set(struct forget *f, unsigned long index, u8 mask)
 		xa_erase(&f->bad, index);
 	if (xa_err(entry))
 		return xa_err(entry);
-	f->bad_sectors += hweight8(mask) - hweight8(old);
+	f->bad_sectors += hweight8(mask);
+	f->bad_sectors -= hweight8(old);
 	return 0;
 }
 
