@@ -53,6 +53,7 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	q->dispatching = true;
 	while ((req = q->engine->get(q))) {
 		q->in_flight--;
+		req->ended = true;
 		req->done(req);
 	}
 	q->dispatching = false;
@@ -126,6 +127,7 @@ void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	req->next = NULL;
 	req->result = 0;
+	req->ended = false;
 	q->in_flight++;
 	*q->tail = req;
 	q->tail = &req->next;

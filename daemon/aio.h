@@ -40,6 +40,7 @@ struct ddr_aio_req {
 	uintptr_t tag;			/* the owner's */
 	/* for done(): 0, or a negative errno; a short transfer is -EIO */
 	int result;
+	bool ended;
 	/* the queue's own */
 	struct ddr_aio_req *next;
 };

@@ -17,6 +17,7 @@
 #include <uuid/uuid.h>
 
 #include "daemon/loader.h"
+#include "daemon/state.h"
 
 #define STACK_BYTES	(512u << 10)
 #define RETRY_MS	50
@@ -115,10 +116,12 @@ static void read_supers(struct ddr_load *l, struct supers *all)
 static int assemble(struct ddr_load *l, const struct supers *all)
 {
 	struct ddr_assembly *a = &l->assembly;
+	struct ddr_known known;
 
 	if (all->n == 0)
 		return ddr_error_set(&l->error, "no member of the table can be opened");
-	if (ddr_assemble(all->cand, all->n, l->known.generation ? &l->known : NULL, a, &l->error))
+	ddr_state_load(l->state_dir, l->bind.uuid, &known);
+	if (ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, a, &l->error))
 		return -1;
 	if (check_table(l) || check_positions(l, all))
 		return -1;

@@ -20,6 +20,7 @@
 
 #include "daemon/members.h"
 #include "lib/assemble.h"
+#include "lib/conf.h"
 
 /* The newest valid block of one place pair, or none: then everything in it counts as dirty (or needs-sync). */
 struct ddr_load_block {
@@ -34,7 +35,7 @@ struct ddr_load_block {
 struct ddr_load {
 	/* given */
 	struct ddr_bind bind;
-	struct ddr_known known;		/* last generation seen; generation 0: none */
+	char state_dir[DDR_CONF_PATH_MAX];
 	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
 	void *ctx;
 	/* found */

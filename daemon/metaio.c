@@ -75,6 +75,7 @@ static void metaio_free(struct ddr_metaio *m)
 {
 	free_list(&m->free_one);
 	free_list(&m->free_all);
+	ddr_members_put(m->cfg.members);
 	free(m);
 }
 
@@ -87,6 +88,7 @@ int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg
 	if (!m)
 		return -ENOMEM;
 	m->cfg = *cfg;
+	ddr_members_get(m->cfg.members);
 	qb_list_init(&m->free_one);
 	qb_list_init(&m->free_all);
 	qb_list_init(&m->busy);
@@ -111,9 +113,17 @@ fail:
 
 void ddr_metaio_close(struct ddr_metaio *m)
 {
+	struct qb_list_head *iter, *next;
+	struct ddr_meta_op *op;
+
 	if (!m)
 		return;
 	m->closing = true;
+	qb_list_for_each_safe(iter, next, &m->busy) {
+		op = qb_list_entry(iter, struct ddr_meta_op, list);
+		if (!op->waiting)
+			op_free(op);	/* waited for a tick only */
+	}
 	ddr_aio_close(m->aio);
 	if (qb_list_empty(&m->busy))
 		metaio_free(m);
@@ -129,10 +139,11 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 		op = qb_list_first_entry(head, struct ddr_meta_op, list);
 		qb_list_del(&op->list);
 	} else {
-		/* only if hanging members hold so many operations: worth an allocation */
 		op = op_new(m, all);
-		if (!op)
-			return NULL;
+		if (!op) {
+			qb_log(LOG_CRIT, "out of memory for metadata operations");
+			abort();
+		}
 	}
 	op->kind = kind;
 	op->io = io;
@@ -151,6 +162,12 @@ void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member)
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
 {
 	op->offset = offset;
+}
+
+void ddr_metaio_refuse(struct ddr_meta_op *op)
+{
+	op->failed = op->members;
+	op->members = 0;
 }
 
 static void report(struct ddr_meta_op *op)
@@ -215,14 +232,14 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 
 		if (!(op->members & (1u << i)))
 			continue;
-		if (m->cfg.fd[i] < 0) {
+		if (ddr_members_fd(m->cfg.members, i) < 0) {
 			op->failed |= 1u << i;
 			continue;
 		}
 		op->waiting |= 1u << i;
 		*req = (struct ddr_aio_req){
 			.op = op_kind(op->kind),
-			.fd = m->cfg.fd[i],
+			.fd = ddr_members_fd(m->cfg.members, i),
 			.buf = ddr_metaio_block(op, i),
 			.len = DDR_META_BLOCK,
 			.offset = op->offset,

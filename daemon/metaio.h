@@ -19,6 +19,8 @@
 
 #include <ddraid/format.h>
 
+#include "daemon/members.h"
+
 struct ddr_metaio;
 
 enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH };
@@ -30,7 +32,7 @@ struct ddr_metaio_config {
 	qb_loop_t *loop;
 	uint64_t engine;			/* enum ddr_conf_engine */
 	unsigned int operations;		/* preallocated */
-	const int *fd;				/* DDR_MAX_MEMBERS descriptors, -1: not open; stays the caller's */
+	struct ddr_members *members;		/* a reference is taken */
 	ddr_metaio_done_fn done;
 	void *ctx;
 };
@@ -38,18 +40,21 @@ struct ddr_metaio_config {
 struct ddr_meta_op;
 
 int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg);
-/* No done() is called any more; what is in flight keeps its memory (and its files: see below) until it ends. */
+/* No done() is called any more; memory and members go with the last request in flight. */
 void ddr_metaio_close(struct ddr_metaio *m);
 
 /*
- * An operation to fill, or NULL if memory is out. @members: on which; those without
- * a descriptor fail at once.
+ * An operation to fill; never NULL. @members: on which; those without a descriptor fail
+ * at once. Beyond the preallocated ones (hanging members may hold them all) memory is
+ * allocated, and if there is none, the process ends: its successor starts afresh.
  */
 struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members);
 /* The block that goes to @member: for log and map one for all members, for superblocks one each. */
 void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member);
 /* Where it goes, in bytes; for all members. */
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
+/* Instead of being written, the operation will fail on all members. */
+void ddr_metaio_refuse(struct ddr_meta_op *op);
 /* Takes the operation; started at ddr_metaio_kick(). */
 void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms);
 void ddr_metaio_kick(struct ddr_metaio *m);

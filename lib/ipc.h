@@ -17,7 +17,7 @@
 #include <json-c/json.h>
 
 #define DDR_IPC_SERVICE		"ddraidd"
-#define DDR_IPC_MAX		(1u << 20)	/* bytes of a message with its header */
+#define DDR_IPC_MAX		(512u << 10)	/* bytes of a message with its header */
 #define DDR_IPC_DEPTH_MAX	16		/* nesting of the JSON */
 #define DDR_IPC_ID		1		/* libqb message id of everything that we send */
 

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The life of an array on this node; the table of states stands in array.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/array.h"
+#include "daemon/events.h"
+#include "daemon/ipc_server.h"
+
+#define TICK_MS		100u
+
+static void array_down(struct ddr_array *a);
+
+struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (memcmp(a->uuid, uuid, sizeof(a->uuid)) == 0 && !a->removed)
+			return a;
+	}
+	return NULL;
+}
+
+struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (!a->removed && (strcmp(a->name, name) == 0 || strcmp(a->uuid_text, name) == 0))
+			return a;
+	}
+	return NULL;
+}
+
+/* ---- bind and load -------------------------------------------------------------- */
+
+static void refused(struct ddr_array *a, const char *why)
+{
+	snprintf(a->error, sizeof(a->error), "%s", why);
+	a->state = DDR_ARRAY_REFUSED;
+	ddr_event_plain(a, LOG_ERR, "refused", a->error);
+}
+
+/* The name of the mapped device, until the superblock tells the array's. */
+static void name_by_device(struct ddr_array *a)
+{
+	static const char prefix[] = "/dev/mapper/";
+	char name[64];
+
+	ddr_device_name(a->bind.dm_major, a->bind.dm_minor, name, sizeof(name));
+	if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
+		snprintf(a->name, sizeof(a->name), "%s", name + sizeof(prefix) - 1);
+}
+
+static void loaded(void *ctx)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_load *l = a->load;
+
+	a->load = NULL;
+	if (a->state == DDR_ARRAY_CLOSING) {
+		ddr_load_free(l);
+		array_down(a);
+		return;
+	}
+	if (l->name[0])
+		memcpy(a->name, l->name, sizeof(a->name));
+	if (!l->ok) {
+		ddr_kchan_close(a->chan);
+		a->chan = NULL;
+		refused(a, l->error.text);
+	} else {
+		a->state = DDR_ARRAY_RUNNING;
+		if (l->assembly.note[0])
+			ddr_event_plain(a, LOG_WARNING, "assembled", l->assembly.note);
+		if (ddr_drive_start(a, l)) {
+			ddr_kchan_close(a->chan);
+			a->chan = NULL;
+			refused(a, a->error);
+		}
+	}
+	ddr_load_free(l);
+}
+
+static int begin_load(struct ddr_array *a)
+{
+	struct ddr_load *l = calloc(1, sizeof(*l));
+	int ret;
+
+	if (!l)
+		return -ENOMEM;
+	l->bind = a->bind;
+	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
+	l->done = loaded;
+	l->ctx = a;
+	ret = ddr_load_start(l, a->d->loop);
+	if (ret) {
+		ddr_load_free(l);
+		return ret;
+	}
+	a->load = l;
+	a->state = DDR_ARRAY_LOADING;
+	return 0;
+}
+
+/* Does the table name any device? Before the first resume it may not be known yet. */
+static bool names_devices(const struct ddr_bind *b)
+{
+	for (unsigned int i = 0; i < DDR_UAPI_MAX_ROLES; i++)
+		if (b->dev_major[i] || b->dev_minor[i])
+			return true;
+	return false;
+}
+
+static void bind_array(struct ddr_array *a)
+{
+	char why[160];
+	int ret;
+
+	memset(&a->bind, 0, sizeof(a->bind));
+	memcpy(a->bind.uuid, a->uuid, sizeof(a->bind.uuid));
+	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
+	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &ddr_drive_kchan_ops, a);
+	if (ret == -ENOENT || ret == -EOPNOTSUPP) {
+		qb_log(LOG_DEBUG, "array %s: nothing to serve: %s", a->uuid_text, strerror(-ret));
+		a->state = DDR_ARRAY_DOWN;
+		return;
+	}
+	if (ret == 0 && !names_devices(&a->bind)) {
+		ddr_kchan_close(a->chan);	/* not resumed yet */
+		a->chan = NULL;
+		return;
+	}
+	if (ret == 0) {
+		name_by_device(a);
+		ret = begin_load(a);
+	}
+	if (ret == 0)
+		return;
+	ddr_kchan_close(a->chan);
+	a->chan = NULL;
+	if (ret == -EPROTO)
+		snprintf(why, sizeof(why), "the module speaks version %u of the kernel interface, this ddraidd %u; install "
+			 "module and daemon of one release", a->bind.abi, DDR_ABI_VERSION);
+	else
+		snprintf(why, sizeof(why), "the kernel refuses the daemon: %s", strerror(-ret));
+	refused(a, why);
+}
+
+/* ---- close ---------------------------------------------------------------------- */
+
+static void array_free(struct ddr_array *a)
+{
+	qb_list_del(&a->list);
+	a->d->n_arrays--;
+	if (a->tick)
+		qb_loop_timer_del(a->d->loop, a->tick);
+	free(a);
+}
+
+/* Nothing of the array runs any more. */
+static void array_down(struct ddr_array *a)
+{
+	struct ddr_daemon *d = a->d;
+
+	a->state = DDR_ARRAY_DOWN;
+	if (a->removed) {
+		array_free(a);
+		ddr_ipcs_changed(d->ipc, NULL);
+	} else if (a->rebind) {
+		a->rebind = false;
+		bind_array(a);
+	}
+}
+
+void ddr_array_close(struct ddr_array *a, bool rebind)
+{
+	a->rebind = rebind;
+	ddr_drive_stop(a);
+	ddr_kchan_close(a->chan);
+	a->chan = NULL;
+	a->state = DDR_ARRAY_CLOSING;
+	if (a->load)
+		ddr_load_cancel(a->load);	/* loaded() goes on */
+	else
+		array_down(a);
+}
+
+void ddr_arrays_close(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter, *next;
+
+	qb_list_for_each_safe(iter, next, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		a->removed = true;
+		ddr_array_close(a, false);
+	}
+}
+
+/* ---- what the kernel says ------------------------------------------------------- */
+
+static void on_tick(void *data)
+{
+	struct ddr_array *a = data;
+
+	a->tick = 0;
+	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick))
+		qb_log(LOG_CRIT, "array '%s': no timer; it is not served any more", a->name);
+	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
+		return;
+	ddr_drive_tick(a, ddr_now_ms());
+}
+
+static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct ddr_array *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->d = d;
+	memcpy(a->uuid, uuid, sizeof(a->uuid));
+	uuid_unparse_lower(a->uuid, a->uuid_text);
+	snprintf(a->name, sizeof(a->name), "%s", a->uuid_text);
+	a->tune = d->conf.tune;
+	if (qb_loop_timer_add(d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick)) {
+		free(a);
+		return NULL;
+	}
+	qb_list_add_tail(&a->list, &d->arrays);
+	d->n_arrays++;
+	return a;
+}
+
+void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed)
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+
+	if (!a && d->n_arrays >= DDR_ARRAYS_MAX) {
+		qb_log(LOG_ERR, "more than %u arrays; the next one is not served", DDR_ARRAYS_MAX);
+		return;
+	}
+	if (!a)
+		a = array_new(d, uuid);
+	if (!a) {
+		qb_log(LOG_ERR, "out of memory for an array");
+		return;
+	}
+	a->fresh = !listed;
+	if (a->state == DDR_ARRAY_DOWN)
+		bind_array(a);
+}
+
+void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+	bool fresh;
+
+	if (!a) {
+		ddr_array_appeared(d, uuid, true);
+		return;
+	}
+	fresh = a->fresh;
+	a->fresh = false;
+	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_REFUSED)
+		bind_array(a);
+	else if (!fresh)
+		ddr_array_close(a, true);	/* the table may name other devices now */
+}
+
+void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+
+	if (!a)
+		return;
+	qb_log(LOG_INFO, "array '%s' was removed", a->name);
+	a->removed = true;
+	ddr_array_close(a, false);
+}
+
+bool ddr_arrays_settled(const struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	if (!d->listed)
+		return false;
+	qb_list_for_each(iter, &d->arrays) {
+		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->state == DDR_ARRAY_LOADING || a->state == DDR_ARRAY_CLOSING ||
+		    (a->state == DDR_ARRAY_RUNNING && !a->ready && !a->error[0]))
+			return false;
+	}
+	return true;
+}

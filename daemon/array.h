@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One array of this node: its channel to the kernel, its members, and the state machine
+ * that decides. array.c is its life, drive.c carries out what the state machine says,
+ * status.c describes it.
+ *
+ * Everything belongs to the loop's thread. Once the array runs, nothing on the way from
+ * a LOCK record to its GRANT allocates memory or sleeps.
+ */
+#ifndef DDR_DAEMON_ARRAY_H
+#define DDR_DAEMON_ARRAY_H
+
+#include "daemon/daemon.h"
+#include "daemon/job.h"
+#include "daemon/kchan.h"
+#include "daemon/loader.h"
+#include "daemon/metaio.h"
+#include "daemon/transport.h"
+#include "lib/sm.h"
+
+/*
+ * State x event; what is not in the table cannot be.
+ *
+ *              bound     loaded    refused    resumed   channel gone  removed   closed
+ * DOWN      -> LOADING   -         REFUSED    (bind)    -             freed     -
+ * LOADING   -> -         RUNNING   REFUSED    CLOSING   CLOSING       CLOSING   -
+ * RUNNING   -> -         -         -          CLOSING   CLOSING       CLOSING   -
+ * REFUSED   -> -         -         -          (bind)    DOWN          freed     -
+ * CLOSING   -> -         -         -          stays     stays         stays     DOWN, (bind)
+ *                                             (again)                 (freed)
+ * DOWN binds when the array appears or resumes, and every second. CLOSING waits for the
+ * loader's thread to end.
+ */
+enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
+
+struct ddr_array {
+	struct qb_list_head list;
+	struct ddr_daemon *d;
+	enum ddr_array_state state;
+	uint8_t uuid[16];
+	char uuid_text[37];
+	char name[DDR_NAME_LEN];	/* of the superblock, or of the dm device */
+	char error[DDR_ERROR_LEN];	/* why it was refused, or ""; kept until it runs */
+	bool fresh;			/* appeared and not resumed yet: the first resume changes nothing */
+	bool removed;			/* gone in the kernel */
+	bool rebind;			/* CLOSING: bind again after it */
+	qb_loop_timer_handle tick;
+	struct ddr_tunables tune;
+
+	struct ddr_bind bind;
+	struct ddr_kchan *chan;
+	struct ddr_load *load;		/* LOADING, and CLOSING while its thread lives */
+
+	/* RUNNING */
+	struct ddr_super super;		/* as loaded: geometry and names; states are the state machine's */
+	struct ddr_members *members;
+	struct ddr_metaio *meta;
+	struct ddr_jobs *jobs;
+	struct ddr_transport *transport;
+	struct ddr_sm *sm;
+	uint32_t slot;
+	struct ddr_input in;
+	struct ddr_outputs outs;
+	bool ready;			/* READY was told: the device serves */
+	bool clean_asked;		/* OP_CLEAN is under way */
+	uint64_t dirty_left;		/* of the last clean stop */
+	uint64_t ping_seq, ping_due_ms;
+	uint64_t gen_writing;		/* generation of the superblock write that is out */
+	uint8_t gen_id_writing[16];
+
+	/* rate.c's: the pace of resync */
+	struct {
+		uint64_t at_ms;		/* last sample */
+		uint64_t done;		/* blocks since then */
+		uint64_t per_s;		/* blocks a second, smoothed */
+		int64_t credit;		/* blocks that may be done; below 1: paused */
+		uint64_t io_seen;	/* sectors that the device had served */
+		bool busy;		/* the device was in use */
+		bool paused;		/* as told to the state machine */
+	} rate;
+};
+
+/* ---- array.c ------------------------------------------------------------------- */
+
+struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16]);
+/* By name or uuid. */
+struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name);
+/* What the control descriptor says. */
+void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed);
+void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16]);
+void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16]);
+/* Lets all arrays go; the kernel's targets keep what they were granted. */
+void ddr_arrays_close(struct ddr_daemon *d);
+/* Has every array that the kernel listed been served or refused? */
+bool ddr_arrays_settled(const struct ddr_daemon *d);
+/* Ends what runs; @rebind: and begin again. Not from within a step. */
+void ddr_array_close(struct ddr_array *a, bool rebind);
+
+/* ---- drive.c ------------------------------------------------------------------- */
+
+/* Makes the state machine out of what was loaded, and starts it. 0 or a negative errno with a->error. */
+int ddr_drive_start(struct ddr_array *a, struct ddr_load *l);
+void ddr_drive_stop(struct ddr_array *a);
+void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
+/* Operator's requests; the array is RUNNING. */
+void ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
+void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
+void ddr_drive_clean(struct ddr_array *a);
+void ddr_drive_fail(struct ddr_array *a, uint32_t member);
+
+void ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
+extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
+
+/* ---- rate.c -------------------------------------------------------------------- */
+
+/*
+ * Keeps resync to resync_min_rate (while the device is in use) and resync_max_rate, by
+ * pausing between ranges: never within one, since users' writes wait for it.
+ */
+void ddr_rate_done(struct ddr_array *a, uint64_t blocks);
+void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
+
+/* ---- status.c ------------------------------------------------------------------ */
+
+struct json_object;
+/* The object of `ddraid status --json`; the caller's. NULL: no memory. */
+struct json_object *ddr_status_array(struct ddr_array *a);
+/* Index of the member that @which names (number, device or uuid); -1: none. */
+int ddr_status_find_member(const struct ddr_array *a, const char *which);
+
+#endif

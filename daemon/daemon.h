@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the parts of ddraidd share: the loop, the configuration, the arrays.
+ * Everything belongs to the loop's thread.
+ */
+#ifndef DDR_DAEMON_DAEMON_H
+#define DDR_DAEMON_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <qb/qblist.h>
+#include <qb/qbloop.h>
+
+#include "lib/conf.h"
+
+#define DDR_ARRAYS_MAX	64u	/* arrays of one node; what is more is refused */
+
+struct ddr_kctl;
+struct ddr_ipcs;
+
+struct ddr_daemon {
+	qb_loop_t *loop;
+	struct ddr_conf conf;
+	uint8_t boot_id[16];
+	struct ddr_kctl *kctl;
+	struct ddr_ipcs *ipc;
+	struct qb_list_head arrays;	/* struct ddr_array.list */
+	unsigned int n_arrays;
+	bool listed;			/* the kernel told all arrays that it had */
+};
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+uint64_t ddr_now_ms(void);
+
+#endif

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The hands of the state machine: turns what happens into inputs, and carries out the
+ * outputs in the order given. See lib/sm.h for the contract, array.h for the rest.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array.h"
+#include "daemon/events.h"
+#include "daemon/state.h"
+
+/* What is left of the queue to the kernel must hold the outputs of a step and a ping. */
+_Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
+
+/* ---- outputs ------------------------------------------------------------------- */
+
+static void write_block(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool log = o->type == DDR_OUT_LOG_WRITE;
+	struct ddr_disk_log *blk;
+	struct ddr_meta_op *op;
+	uint64_t seq;
+
+	op = ddr_metaio_get(a->meta, log ? DDR_META_LOG : DDR_META_MAP, o->io, o->members);
+	blk = ddr_metaio_block(op, 0);
+	if (log)
+		ddr_sm_log_block(a->sm, o->index, blk);
+	else
+		ddr_sm_map_block(a->sm, o->index, blk);
+	seq = le64toh(blk->seq.raw);
+	ddr_metaio_at(op, log ? ddr_log_offset(&a->super, a->slot, o->index, seq & 1)
+			      : ddr_map_offset(&a->super, o->index, seq & 1));
+	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
+}
+
+static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_meta_op *op = ddr_metaio_get(a->meta, DDR_META_SB, o->io, o->members);
+	struct ddr_super sb;
+
+	for (unsigned int m = 0; m < a->super.members; m++) {
+		struct ddr_fault fault;
+		char why[DDR_ERROR_LEN];
+
+		if (!(o->members & (1u << m)))
+			continue;
+		ddr_sm_superblock(a->sm, m, &sb);
+		sb.updated = (uint64_t)time(NULL);
+		fault = ddr_super_encode(&sb, ddr_metaio_block(op, m));
+		if (fault.code != DDR_FE_OK) {
+			qb_log(LOG_CRIT, "array '%s': a superblock that would be wrong is not written: %s", a->name,
+			       ddr_fault_text(&fault, why, sizeof(why)));
+			ddr_metaio_refuse(op);
+			break;
+		}
+		ddr_metaio_at(op, ddr_super_offset(&sb, ddr_super_copy(sb.seq)));
+		a->gen_writing = sb.generation;
+		memcpy(a->gen_id_writing, sb.gen_id, sizeof(a->gen_id_writing));
+	}
+	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
+}
+
+static void run_job(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_job_range r = {
+		.io = o->io, .start = o->start, .count = o->count, .members = o->members,
+		.repair = o->job != DDR_KA_VERIFY,
+	};
+
+	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms);
+}
+
+static void give_up(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
+
+	qb_log(LOG_CRIT, "array '%s': this node gives the array up%s%s; its I/O fails from now on", a->name,
+	       o->text ? ": " : "", o->text ? o->text : "");
+	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again",
+		 o->text ? ": " : "", o->text ? o->text : "");
+	ddr_kchan_put(a->chan, &kill);
+	ddr_event_array(a, o);
+}
+
+static void carry_out(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_meta_op *op;
+
+	switch (o->type) {
+	case DDR_OUT_KERNEL:
+		if (!ddr_kchan_put(a->chan, &o->rec))
+			qb_log(LOG_CRIT, "array '%s': the queue to the kernel overflows", a->name);
+		break;
+	case DDR_OUT_LOG_WRITE:
+	case DDR_OUT_MAP_WRITE:
+		write_block(a, o);
+		break;
+	case DDR_OUT_SB_WRITE:
+		write_superblocks(a, o);
+		break;
+	case DDR_OUT_FLUSH:
+		op = ddr_metaio_get(a->meta, DDR_META_FLUSH, o->io, o->members);
+		ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
+		break;
+	case DDR_OUT_JOB_RANGE:
+		run_job(a, o);
+		break;
+	case DDR_OUT_MCAST:
+		if (!a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
+			qb_log(LOG_CRIT, "array '%s': the queue to the cluster overflows", a->name);
+		break;
+	case DDR_OUT_FENCE:
+		qb_log(LOG_ERR, "array '%s': node %u should be fenced, and the local transport has no fencing",
+		       a->name, o->node);
+		break;
+	case DDR_OUT_EVENT:
+		ddr_event_array(a, o);
+		break;
+	case DDR_OUT_GIVE_UP:
+		give_up(a, o);
+		break;
+	}
+}
+
+/* One input, and all that follows from it at once. */
+static void step(struct ddr_array *a, const struct ddr_input *in)
+{
+	static const struct ddr_input none = { .type = DDR_IN_NONE };
+
+	if (!a->sm)
+		return;
+	do {
+		a->outs.n = 0;
+		a->outs.more = false;
+		ddr_sm_step(a->sm, in, &a->outs);
+		for (uint32_t i = 0; i < a->outs.n; i++)
+			carry_out(a, &a->outs.out[i]);
+		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
+			ddr_kchan_flush(a->chan);
+		in = &none;
+	} while (a->outs.more);
+	ddr_kchan_flush(a->chan);
+	ddr_metaio_kick(a->meta);
+}
+
+static struct ddr_input *input(struct ddr_array *a, enum ddr_in_type type)
+{
+	memset(&a->in, 0, sizeof(a->in));
+	a->in.type = type;
+	return &a->in;
+}
+
+/* ---- inputs -------------------------------------------------------------------- */
+
+static void on_record(void *ctx, const struct ddr_rec *rec)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in;
+
+	if (rec->type == DDR_K_PONG)
+		return;
+	in = input(a, DDR_IN_K_REC);
+	in->rec = *rec;
+	step(a, in);
+}
+
+static void on_batch_end(void *ctx)
+{
+	(void)ctx;	/* a step writes and starts all that it caused */
+}
+
+static void on_gone(void *ctx, int error)
+{
+	struct ddr_array *a = ctx;
+
+	qb_log(error == -ENODEV ? LOG_INFO : LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
+	       error == -ESTALE ? "another descriptor was bound" : strerror(-error));
+	ddr_array_close(a, error != -ENODEV);
+}
+
+static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed)
+{
+	static const enum ddr_in_type type[] = {
+		[DDR_META_LOG] = DDR_IN_LOG_DONE, [DDR_META_MAP] = DDR_IN_MAP_DONE,
+		[DDR_META_SB] = DDR_IN_SB_DONE, [DDR_META_FLUSH] = DDR_IN_FLUSH_DONE,
+	};
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = input(a, type[kind]);
+
+	if (kind == DDR_META_SB)
+		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
+	in->io = io;
+	in->failed_members = failed;
+	step(a, in);
+}
+
+static void on_job(void *ctx, const struct ddr_job_result *r)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = input(a, DDR_IN_JOB_DONE);
+
+	in->io = r->io;
+	in->result = r->result;
+	in->failed_members = r->failed;
+	in->mismatches = r->mismatches;
+	step(a, in);
+	ddr_rate_done(a, r->blocks);
+}
+
+static void on_view(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = input(a, DDR_IN_VIEW);
+
+	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
+	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
+	in->quorate = quorate;
+	in->ring = ring;
+	step(a, in);
+}
+
+static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = input(a, DDR_IN_MSG);
+
+	in->node = node;
+	in->msg = msg;
+	in->msg_len = len;
+	step(a, in);
+}
+
+const struct ddr_kchan_ops ddr_drive_kchan_ops = {
+	.record = on_record, .batch_end = on_batch_end, .gone = on_gone,
+};
+
+static const struct ddr_transport_events transport_events = { .view = on_view, .message = on_message };
+
+void ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value)
+{
+	struct ddr_input *in = input(a, DDR_IN_OP_SET);
+
+	in->key = key;
+	in->value = value;
+	step(a, in);
+}
+
+void ddr_drive_clean(struct ddr_array *a)
+{
+	a->clean_asked = true;
+	step(a, input(a, DDR_IN_OP_CLEAN));
+}
+
+void ddr_drive_accept(struct ddr_array *a)
+{
+	struct ddr_input *in = input(a, DDR_IN_OP_ACCEPT);
+
+	in->count = ddr_super_regions(&a->super);
+	step(a, in);
+}
+
+void ddr_drive_fail(struct ddr_array *a, uint32_t member)
+{
+	struct ddr_input *in = input(a, DDR_IN_OP_FAIL_MEMBER);
+
+	in->member = member;
+	step(a, in);
+}
+
+/* ---- the kernel's side of the settings ------------------------------------------ */
+
+static void configure_kernel(struct ddr_array *a)
+{
+	struct ddr_rec timeout = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
+				   .arg = { DDR_KC_TIMEOUT_MS, a->tune.daemon_timeout_ms } };
+	struct ddr_rec ahead = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
+				 .arg = { DDR_KC_AHEAD, a->tune.grant_ahead } };
+
+	ddr_kchan_put(a->chan, &timeout);
+	ddr_kchan_put(a->chan, &ahead);
+	ddr_kchan_flush(a->chan);
+}
+
+void ddr_drive_tune(struct ddr_array *a)
+{
+	configure_kernel(a);
+	a->ping_due_ms = 0;
+	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
+	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
+	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
+}
+
+void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	struct ddr_input *in;
+
+	if (now_ms >= a->ping_due_ms && a->chan) {
+		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
+
+		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
+		ddr_kchan_put(a->chan, &ping);
+		ddr_kchan_flush(a->chan);
+	}
+	if (!a->sm)
+		return;
+	ddr_metaio_tick(a->meta, now_ms);
+	if (a->jobs)
+		ddr_jobs_tick(a->jobs, now_ms);
+	in = input(a, DDR_IN_TICK);
+	in->now_ms = now_ms;
+	step(a, in);
+	ddr_rate_tick(a, now_ms);
+}
+
+/* ---- start and end -------------------------------------------------------------- */
+
+/* The slot that is ours, or the first free one; -1: none. */
+static int64_t choose_slot(const struct ddr_super *sb, uint32_t node)
+{
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (sb->slot_node[s] == node)
+			return s;
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (sb->slot_node[s] == 0)
+			return s;
+	return -1;
+}
+
+static int make_sm(struct ddr_array *a, const struct ddr_load *l)
+{
+	struct ddr_sm_config cfg = {
+		.node = (uint32_t)a->d->conf.node_id,
+		.slot = a->slot,
+		.super = &l->assembly.super,
+		.present = l->present,
+	};
+	size_t size;
+	void *mem;
+
+	if (getrandom(cfg.entropy, sizeof(cfg.entropy), 0) != sizeof(cfg.entropy))
+		return -errno;
+	size = ddr_sm_size(&cfg);
+	mem = size ? malloc(size) : NULL;
+	if (!mem)
+		return size ? -ENOMEM : -EINVAL;
+	a->sm = ddr_sm_init(mem, size, &cfg);
+	if (!a->sm) {
+		free(mem);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void load_sm(struct ddr_array *a, const struct ddr_load *l)
+{
+	const struct ddr_super *sb = &a->super;
+
+	for (uint32_t s = 0; s < sb->slots; s++) {
+		if (s != a->slot && sb->slot_node[s] == 0)
+			continue;
+		for (uint32_t i = 0; i < sb->log_blocks; i++) {
+			const struct ddr_load_block *b = &l->log[(size_t)s * sb->log_blocks + i];
+
+			ddr_sm_load_log(a->sm, s, i, b->valid ? b->payload : NULL, b->seq, b->node, b->boot_id,
+					b->cookie);
+		}
+	}
+	for (uint32_t i = 0; i < sb->map_blocks; i++)
+		ddr_sm_load_map(a->sm, i, l->map[i].valid ? l->map[i].payload : NULL, l->map[i].seq);
+}
+
+static int make_io(struct ddr_array *a)
+{
+	struct ddr_metaio_config meta = {
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .ctx = a,
+		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16,
+	};
+	struct ddr_jobs_config jobs = {
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .super = &a->super,
+		.done = on_job, .ctx = a,
+	};
+	int ret = ddr_metaio_open(&a->meta, &meta);
+
+	if (ret == 0)
+		ret = ddr_jobs_open(&a->jobs, &jobs);
+	if (ret == 0) {
+		a->outs.out = calloc(DDR_SM_MAX_OUT, sizeof(*a->outs.out));
+		ret = a->outs.out ? 0 : -ENOMEM;
+	}
+	return ret;
+}
+
+static void attach(struct ddr_array *a)
+{
+	struct ddr_input *in;
+
+	configure_kernel(a);
+	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
+	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
+	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync);
+	in = input(a, DDR_IN_TICK);
+	in->now_ms = ddr_now_ms();
+	step(a, in);
+	in = input(a, DDR_IN_K_ATTACHED);
+	in->cookie = a->bind.cookie;
+	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
+	step(a, in);
+}
+
+int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
+{
+	int64_t slot = choose_slot(&l->assembly.super, (uint32_t)a->d->conf.node_id);
+	int ret;
+
+	if (slot < 0) {
+		snprintf(a->error, sizeof(a->error), "all %u slots of the dirty log belong to other nodes; "
+			 "set node_id in ddraid.conf to the id of a node that is gone for good", l->assembly.super.slots);
+		return -ENOSPC;
+	}
+	a->slot = (uint32_t)slot;
+	a->super = l->assembly.super;
+	a->members = l->members;
+	ddr_members_get(a->members);
+	memset(&a->rate, 0, sizeof(a->rate));
+	a->ready = a->clean_asked = false;
+	ret = make_io(a);
+	if (ret == 0)
+		ret = make_sm(a, l);
+	if (ret == 0) {
+		load_sm(a, l);
+		ret = ddr_kchan_start(a->chan);
+	}
+	if (ret == 0)
+		ret = ddr_transport_local.join(&a->transport, a->d->loop, &a->d->conf, a->uuid, &transport_events, a);
+	if (ret) {
+		snprintf(a->error, sizeof(a->error), "the array cannot be served: %s", strerror(-ret));
+		ddr_drive_stop(a);
+		return ret;
+	}
+	ddr_state_seen(a->d->conf.state_dir, a->uuid, a->super.generation, a->super.gen_id);
+	qb_log(LOG_INFO, "array '%s': slot %u, metadata by %s", a->name, a->slot, ddr_metaio_engine(a->meta));
+	attach(a);
+	return 0;
+}
+
+void ddr_drive_stop(struct ddr_array *a)
+{
+	if (a->transport)
+		a->transport->ops->leave(a->transport);
+	a->transport = NULL;
+	ddr_jobs_close(a->jobs);
+	a->jobs = NULL;
+	ddr_metaio_close(a->meta);
+	a->meta = NULL;
+	free(a->sm);
+	a->sm = NULL;
+	free(a->outs.out);
+	a->outs.out = NULL;
+	ddr_members_put(a->members);
+	a->members = NULL;
+	a->ready = false;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Events of arrays. See events.h.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <json-c/json.h>
+#include <qb/qblog.h>
+
+#include "daemon/events.h"
+#include "daemon/ipc_server.h"
+
+#define TEXT_MAX	400u
+
+static const struct {
+	const char *name;
+	int priority;
+} events[] = {
+	[DDR_EV_ATTACHED]	= { "attached", LOG_INFO },
+	[DDR_EV_DETACHED]	= { "detached", LOG_INFO },
+	[DDR_EV_READY]		= { "ready", LOG_NOTICE },
+	[DDR_EV_RECOVERY]	= { "recovery", LOG_NOTICE },
+	[DDR_EV_RESYNC_START]	= { "resync-start", LOG_NOTICE },
+	[DDR_EV_RESYNC_DONE]	= { "resync-done", LOG_NOTICE },
+	[DDR_EV_MEMBER_FAILED]	= { "member-failed", LOG_ERR },
+	[DDR_EV_MEMBER_ERROR]	= { "member-error", LOG_WARNING },
+	[DDR_EV_DEGRADED]	= { "degraded", LOG_WARNING },
+	[DDR_EV_SUSPECT]	= { "suspect", LOG_WARNING },
+	[DDR_EV_FAILED]		= { "failed", LOG_CRIT },
+	[DDR_EV_CLEAN]		= { "clean", LOG_INFO },
+	[DDR_EV_VIEW]		= { "view", LOG_INFO },
+	[DDR_EV_REFUSED]	= { "refused", LOG_WARNING },
+	[DDR_EV_BUG]		= { "bug", LOG_CRIT },
+};
+
+static const char *const class_name[] = {
+	[DDR_EC_IO] = "I/O error", [DDR_EC_MEDIUM] = "bad sector", [DDR_EC_FENCED] = "reservation conflict",
+	[DDR_EC_NOSPC] = "no space", [DDR_EC_TIMEOUT] = "timeout", [DDR_EC_INVAL] = "invalid request",
+};
+static const char *const op_name[] = {
+	[DDR_OP_READ] = "read", [DDR_OP_WRITE] = "write", [DDR_OP_FLUSH] = "flush", [DDR_OP_ZEROES] = "write-zeroes",
+};
+
+static const char *word(const char *const *names, size_t n, uint64_t i)
+{
+	return i < n && names[i] ? names[i] : "unknown";
+}
+
+#define WORD(names, i) word(names, sizeof(names) / sizeof((names)[0]), i)
+
+static const char *device(const struct ddr_array *a, uint32_t member)
+{
+	const char *name = a->members && member < DDR_MAX_MEMBERS ? a->members->name[member] : "";
+
+	return *name ? name : "missing";
+}
+
+static void describe(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
+{
+	switch (o->event) {
+	case DDR_EV_READY:
+		snprintf(buf, size, "ready: the device serves reads and writes");
+		break;
+	case DDR_EV_RECOVERY:
+		snprintf(buf, size, "%" PRIu64 " regions were being written when node %" PRIu64 " stopped; they are "
+			 "synced again", o->a, o->b);
+		break;
+	case DDR_EV_RESYNC_START:
+		snprintf(buf, size, "resync of %" PRIu64 " regions begins", o->a);
+		break;
+	case DDR_EV_RESYNC_DONE:
+		snprintf(buf, size, "resync done: %" PRIu64 " regions, parity of %" PRIu64 " blocks rewritten", o->a, o->b);
+		break;
+	case DDR_EV_MEMBER_FAILED:
+		snprintf(buf, size, "member %u (%s) failed and is out of the array, generation %" PRIu64
+			 "; replace the disk", o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_MEMBER_ERROR:
+		snprintf(buf, size, "member %u (%s): %s on %s of blocks %" PRIu64 "+%" PRIu64, o->member,
+			 device(a, o->member), WORD(class_name, o->a), WORD(op_name, o->b), o->start, o->count);
+		break;
+	case DDR_EV_DEGRADED:
+		snprintf(buf, size, "degraded: %" PRIu64 " more members may fail", o->a);
+		break;
+	case DDR_EV_SUSPECT:
+		snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in "
+			 "flight at the crash may reconstruct to garbage", o->start, o->count, o->a);
+		break;
+	case DDR_EV_FAILED:
+		snprintf(buf, size, "failed: more members are lost than the parity covers");
+		break;
+	case DDR_EV_CLEAN:
+		snprintf(buf, size, "clean: %" PRIu64 " regions stay dirty", o->a);
+		break;
+	case DDR_EV_VIEW:
+		snprintf(buf, size, "view of %" PRIu64 " nodes, %s", o->a, o->b ? "quorate" : "not quorate");
+		break;
+	default:
+		snprintf(buf, size, "%s", events[o->event].name);
+		break;
+	}
+	if (o->text) {
+		size_t n = strlen(buf);
+
+		snprintf(buf + n, size - n, "%s%s", n ? ": " : "", o->text);
+	}
+}
+
+static struct json_object *make(const struct ddr_array *a, const char *name, const char *text)
+{
+	struct json_object *o = json_object_new_object();
+	struct timespec ts;
+	char when[40];
+	struct tm tm;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(when + n, sizeof(when) - n, ".%03ldZ", ts.tv_nsec / 1000000);
+	json_object_object_add(o, "time", json_object_new_string(when));
+	json_object_object_add(o, "name", json_object_new_string(a->name));
+	json_object_object_add(o, "uuid", json_object_new_string(a->uuid_text));
+	json_object_object_add(o, "event", json_object_new_string(name));
+	json_object_object_add(o, "text", json_object_new_string(text));
+	return o;
+}
+
+void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
+{
+	qb_log((uint8_t)priority, "array '%s': %s", a->name, text);
+	if (ddr_ipcs_listeners(a->d->ipc))
+		ddr_ipcs_event(a->d->ipc, make(a, name, text));
+	ddr_ipcs_changed(a->d->ipc, a);
+}
+
+static void send_event(struct ddr_array *a, const struct ddr_output *o, const char *name, const char *text)
+{
+	struct json_object *e;
+
+	if (!ddr_ipcs_listeners(a->d->ipc))
+		return;
+	e = make(a, name, text);
+	if (o->event == DDR_EV_MEMBER_FAILED || o->event == DDR_EV_MEMBER_ERROR) {
+		json_object_object_add(e, "member", json_object_new_int((int)o->member));
+		json_object_object_add(e, "device", json_object_new_string(device(a, o->member)));
+	}
+	if (o->count) {
+		json_object_object_add(e, "start", json_object_new_uint64(o->start));
+		json_object_object_add(e, "count", json_object_new_uint64(o->count));
+	}
+	json_object_object_add(e, "a", json_object_new_uint64(o->a));
+	json_object_object_add(e, "b", json_object_new_uint64(o->b));
+	ddr_ipcs_event(a->d->ipc, e);
+}
+
+/* What status and waiters need to remember of it. */
+static void remember(struct ddr_array *a, const struct ddr_output *o, const char *text)
+{
+	switch (o->event) {
+	case DDR_EV_READY:
+		a->ready = true;
+		a->error[0] = '\0';
+		break;
+	case DDR_EV_FAILED:
+		snprintf(a->error, sizeof(a->error), "%s", text);
+		break;
+	case DDR_EV_CLEAN:
+		a->clean_asked = false;
+		a->dirty_left = o->a;
+		break;
+	default:
+		break;
+	}
+}
+
+void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool known = (size_t)o->event < sizeof(events) / sizeof(events[0]);
+	char text[TEXT_MAX];
+
+	if (o->type == DDR_OUT_GIVE_UP) {
+		ddr_event_plain(a, LOG_CRIT, "give-up", a->error);
+		return;
+	}
+	if (!known)
+		return;
+	describe(a, o, text, sizeof(text));
+	remember(a, o, text);
+	qb_log((uint8_t)events[o->event].priority, "array '%s': %s", a->name, text);
+	send_event(a, o, events[o->event].name, text);
+	ddr_ipcs_changed(a->d->ipc, a);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One connected client, between ipc_server.c (connections, sending) and
+ * ipc_requests.c (what the requests mean).
+ */
+#ifndef DDR_DAEMON_IPC_CLIENT_H
+#define DDR_DAEMON_IPC_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <json-c/json.h>
+#include <qb/qbipcs.h>
+#include <qb/qblist.h>
+
+#include "daemon/daemon.h"
+
+#define DDR_CLIENT_EVENTS	256u	/* events that may wait for a slow listener */
+
+/* What a client that has asked is waiting for; its answer comes later. */
+enum ddr_client_wait { DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN };
+
+struct ddr_client {
+	struct qb_list_head list;
+	struct ddr_daemon *d;
+	qb_ipcs_connection_t *conn;
+	enum ddr_client_wait wait;
+	char which[64];			/* array that it waits for */
+	uint64_t until_ms;
+	bool listening;
+	bool lost;			/* it was too slow: told, and dropped */
+	bool drop;			/* the next tick disconnects it, when nobody uses it */
+	unsigned int head, n;		/* events that wait to be sent: a ring */
+	struct json_object *queue[DDR_CLIENT_EVENTS + 1];	/* one more for the notice */
+};
+
+/* Answers; takes over @data (may be NULL). */
+void ddr_client_ok(struct ddr_client *c, struct json_object *data);
+void ddr_client_error(struct ddr_client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ipc_requests.c: handles one request of a client. @text: @len bytes, not checked. */
+void ddr_client_request(struct ddr_client *c, const char *text, size_t len);
+/* Has what it waits for happened? Then it is answered. */
+void ddr_client_check(struct ddr_client *c, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the requests of clients mean. See ipc_server.h for the list.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array.h"
+#include "daemon/ipc_client.h"
+#include "daemon/kchan.h"
+#include "lib/ipc.h"
+
+#define WAIT_MS_DEFAULT	30000
+#define WAIT_MS_MAX	(3600 * 1000)
+
+/* A string of the request, at most @max bytes, without control characters; NULL: none such. */
+static const char *text_of(struct json_object *req, const char *key, size_t max)
+{
+	struct json_object *o;
+	const char *s;
+	int n;
+
+	if (!json_object_object_get_ex(req, key, &o) || !json_object_is_type(o, json_type_string))
+		return NULL;
+	s = json_object_get_string(o);
+	n = json_object_get_string_len(o);
+	if (n <= 0 || (size_t)n > max || strlen(s) != (size_t)n)
+		return NULL;
+	for (int i = 0; i < n; i++)
+		if ((unsigned char)s[i] < ' ' || s[i] == 127)
+			return NULL;
+	return s;
+}
+
+/* The array that the request names, or NULL and answered. */
+static struct ddr_array *array_of(struct ddr_client *c, struct json_object *req, bool running)
+{
+	const char *name = text_of(req, "name", DDR_NAME_LEN - 1);
+	struct ddr_array *a;
+
+	if (!name) {
+		ddr_client_error(c, "the request names no array");
+		return NULL;
+	}
+	a = ddr_array_find(c->d, name);
+	if (!a)
+		ddr_client_error(c, "no array '%s' is started on this node; ddraid start %s starts it", name, name);
+	else if (running && a->state != DDR_ARRAY_RUNNING)
+		ddr_client_error(c, "array '%s' is not served: %s", name,
+				 a->error[0] ? a->error : "it is still being attached; try again in a moment");
+	else
+		return a;
+	return NULL;
+}
+
+static struct json_object *status_of(struct ddr_client *c, const struct ddr_array *only)
+{
+	struct json_object *list = json_object_new_array();
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &c->d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (!only || a == only)
+			json_object_array_add(list, ddr_status_array(a));
+	}
+	return list;
+}
+
+static void do_status(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a = NULL;
+
+	if (json_object_object_get_ex(req, "name", NULL)) {
+		a = array_of(c, req, false);
+		if (!a)
+			return;
+	}
+	ddr_client_ok(c, status_of(c, a));
+}
+
+/* Begins a wait: it is answered by ddr_client_check(), perhaps at once. */
+static void begin_wait(struct ddr_client *c, struct json_object *req, enum ddr_client_wait wait)
+{
+	const char *name = text_of(req, "name", DDR_NAME_LEN - 1);
+	struct json_object *o;
+	int64_t ms = WAIT_MS_DEFAULT;
+
+	if (!name) {
+		ddr_client_error(c, "the request names no array");
+		return;
+	}
+	if (json_object_object_get_ex(req, "timeout_ms", &o))
+		ms = json_object_get_int64(o);
+	if (ms < 0 || ms > WAIT_MS_MAX) {
+		ddr_client_error(c, "timeout_ms lies outside 0 to %d", WAIT_MS_MAX);
+		return;
+	}
+	c->wait = wait;
+	snprintf(c->which, sizeof(c->which), "%s", name);
+	c->until_ms = ddr_now_ms() + (uint64_t)ms;
+	ddr_client_check(c, ddr_now_ms());
+}
+
+static void do_wait(struct ddr_client *c, struct json_object *req)
+{
+	begin_wait(c, req, DDR_WAIT_READY);
+}
+
+static void do_stop(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a = array_of(c, req, true);
+
+	if (!a)
+		return;
+	ddr_drive_clean(a);
+	begin_wait(c, req, DDR_WAIT_CLEAN);
+}
+
+/* Settings that are the state machine's, not a tunable: key, value, what to do. */
+static bool set_special(struct ddr_client *c, struct ddr_array *a, const char *key, const char *value)
+{
+	bool policy = !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads");
+
+	if (!policy && strcmp(key, "suspect"))
+		return false;
+	if (policy && (!strcmp(value, "error") || !strcmp(value, "pass")))
+		ddr_drive_set(a, DDR_SM_SUSPECT_READS, !strcmp(value, "error"));
+	else if (!policy && !strcmp(value, "accept"))
+		ddr_drive_accept(a);
+	else {
+		ddr_client_error(c, "%s = '%.64s': expected %s", key, value, policy ? "error or pass" : "accept");
+		return true;
+	}
+	ddr_client_ok(c, NULL);
+	return true;
+}
+
+static void do_set(struct ddr_client *c, struct json_object *req)
+{
+	const char *key = text_of(req, "key", 64), *value = text_of(req, "value", 64);
+	struct ddr_array *a = array_of(c, req, true);
+	char err[DDR_CONF_ERROR_MAX];
+	struct ddr_conf conf;
+
+	if (!a)
+		return;
+	if (!key || !value) {
+		ddr_client_error(c, "set needs a key and a value");
+		return;
+	}
+	if (set_special(c, a, key, value))
+		return;
+	conf = c->d->conf;
+	conf.tune = a->tune;
+	if (ddr_conf_set(&conf, key, value, true, err, sizeof(err))) {
+		ddr_client_error(c, "%s; man ddraid.conf lists the options", err);
+		return;
+	}
+	if (conf.tune.resync_max && conf.tune.resync_max < conf.tune.resync_min) {
+		ddr_client_error(c, "resync_max_rate would be below resync_min_rate; set the other one first");
+		return;
+	}
+	a->tune = conf.tune;
+	ddr_drive_tune(a);
+	ddr_client_ok(c, NULL);
+}
+
+static void do_fail(struct ddr_client *c, struct json_object *req)
+{
+	const char *which = text_of(req, "member", 255);
+	struct ddr_array *a = array_of(c, req, true);
+	int member;
+
+	if (!a)
+		return;
+	member = which ? ddr_status_find_member(a, which) : -1;
+	if (member < 0) {
+		ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", which ? which : "",
+				 a->name);
+		return;
+	}
+	ddr_drive_fail(a, (uint32_t)member);
+	ddr_client_ok(c, NULL);
+}
+
+static void do_events(struct ddr_client *c, struct json_object *req)
+{
+	(void)req;
+	c->listening = true;
+	ddr_client_ok(c, status_of(c, NULL));
+}
+
+static void do_ping(struct ddr_client *c, struct json_object *req)
+{
+	struct json_object *data = json_object_new_object();
+
+	(void)req;
+	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
+	json_object_object_add(data, "module", json_object_new_boolean(ddr_kctl_connected(c->d->kctl)));
+	ddr_client_ok(c, data);
+}
+
+static const struct {
+	const char *cmd;
+	void (*run)(struct ddr_client *c, struct json_object *req);
+} requests[] = {
+	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
+	{ "fail", do_fail }, { "events", do_events }, { "ping", do_ping },
+};
+
+void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
+{
+	struct json_object *req = ddr_ipc_parse(text, len);
+	const char *cmd;
+
+	if (!req) {
+		ddr_client_error(c, "the request is not one JSON object");
+		return;
+	}
+	if (c->wait != DDR_WAIT_NONE) {
+		ddr_client_error(c, "the request before is not answered yet");
+		json_object_put(req);
+		return;
+	}
+	cmd = text_of(req, "cmd", 32);
+	for (size_t i = 0; cmd && i < sizeof(requests) / sizeof(requests[0]); i++) {
+		if (strcmp(requests[i].cmd, cmd) == 0) {
+			requests[i].run(c, req);
+			json_object_put(req);
+			return;
+		}
+	}
+	ddr_client_error(c, "unknown request '%.32s'", cmd ? cmd : "");
+	json_object_put(req);
+}
+
+static void check_ready(struct ddr_client *c, struct ddr_array *a)
+{
+	if (a && a->state == DDR_ARRAY_RUNNING && a->ready)
+		ddr_client_ok(c, status_of(c, a));
+	else if (a && a->error[0])
+		ddr_client_error(c, "%s", a->error);
+}
+
+static void check_clean(struct ddr_client *c, struct ddr_array *a)
+{
+	struct json_object *data;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went while it was being stopped", c->which);
+	} else if (!a->clean_asked) {
+		data = json_object_new_object();
+		json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
+		ddr_client_ok(c, data);
+	}
+}
+
+void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
+{
+	struct ddr_array *a;
+
+	if (c->wait == DDR_WAIT_NONE)
+		return;
+	a = ddr_array_find(c->d, c->which);
+	if (c->wait == DDR_WAIT_READY)
+		check_ready(c, a);
+	else
+		check_clean(c, a);
+	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)
+		return;
+	if (c->wait == DDR_WAIT_CLEAN)
+		ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs",
+				 c->which);
+	else if (!a)
+		ddr_client_error(c, "the kernel has no array '%s'", c->which);
+	else
+		ddr_client_error(c, "array '%s' was not attached in time; the log of ddraidd says what it waits for",
+				 c->which);
+}

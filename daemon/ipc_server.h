@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The service that the command `ddraid` talks to: root only, JSON over libqb IPC. What a
+ * client sends is input: checked, bounded, and never able to stop the loop.
+ *
+ * Requests (lib/ipc.h has the framing), all with "cmd":
+ *	status	[name]			data: array of objects as `ddraid status --json` prints them
+ *	wait	name [timeout_ms]	answered when the array serves, or was refused, or the time is over
+ *	stop	name			answered when nothing dirty is left; data: {"dirty": regions}
+ *	set	name key value		one setting of the array
+ *	fail	name member		member: number, device or uuid
+ *	events				data as status; from then on every event is sent
+ *	ping				data: {"version", "ready"}
+ */
+#ifndef DDR_DAEMON_IPC_SERVER_H
+#define DDR_DAEMON_IPC_SERVER_H
+
+#include <stdbool.h>
+
+#include "daemon/daemon.h"
+
+struct ddr_array;
+struct json_object;
+
+/* Opens the service. 0 or a negative errno. */
+int ddr_ipcs_open(struct ddr_daemon *d);
+void ddr_ipcs_close(struct ddr_daemon *d);
+/* Does anybody listen to events? @s may be NULL. */
+bool ddr_ipcs_listeners(const struct ddr_ipcs *s);
+/* Sends an event to all that listen, and takes over the reference. Slow listeners are dropped. */
+void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *event);
+/* @a may have become what somebody waits for; NULL: an array went. @s may be NULL. */
+void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a);
+/* Retries what could not be sent, ends waits that are over; call it every now and then. */
+void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms);
+
+#endif

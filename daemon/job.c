@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Resync and verify of a range. See job.h.
+ *
+ * A range goes through: read all members that are in sync -> compute and compare ->
+ * write the parity that differs -> flush the members that were written -> done. Each
+ * arrow waits for all requests of the step before.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/aio.h"
+#include "daemon/job.h"
+#include "lib/parity.h"
+
+#define QUEUE_DEPTH	128u
+/* parity writes of a range: at most two for each piece of it between two turns of the roles */
+#define SEGMENTS_MAX	(DDR_JOB_BLOCKS_MAX / (1u << DDR_GEO_UNIT_SHIFT) + 1)
+#define REQUESTS_MAX	16u
+_Static_assert(REQUESTS_MAX >= SEGMENTS_MAX * DDR_MAX_PARITY, "room for all writes of a range");
+_Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
+
+enum step { STEP_FREE, STEP_READ, STEP_WRITE, STEP_FLUSH, STEP_REPORT };
+
+struct range {
+	struct ddr_jobs *j;
+	enum step step;
+	struct ddr_job_range what;
+	struct ddr_job_result result;
+	uint64_t deadline_ms;
+	bool reported;
+	unsigned int waiting;			/* requests of this step that have not ended */
+	uint32_t written;			/* members that were written, to be flushed */
+	uint8_t *piece[DDR_MAX_ROLES];		/* by member: its part of the range */
+	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be */
+	struct ddr_aio_req req[REQUESTS_MAX];
+	uint32_t req_member[REQUESTS_MAX];
+	unsigned int n_req;
+};
+
+struct ddr_jobs {
+	struct ddr_jobs_config cfg;
+	struct ddr_geometry geo;
+	uint64_t data_offset;		/* bytes */
+	uint64_t blocks;
+	struct ddr_aio *aio;
+	bool closing;
+	unsigned int busy;
+	struct range range[DDR_JOB_PARALLEL];
+	/* Found no place (hanging requests hold them all); reported by the next tick. The state machine has at most so many. */
+	uint64_t refused[DDR_JOB_PARALLEL];
+	unsigned int n_refused;
+};
+
+static void jobs_free(struct ddr_jobs *j)
+{
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++) {
+		for (unsigned int m = 0; m < DDR_MAX_ROLES; m++)
+			free(j->range[i].piece[m]);
+		for (unsigned int p = 0; p < DDR_MAX_PARITY; p++)
+			free(j->range[i].calc[p]);
+	}
+	ddr_members_put(j->cfg.members);
+	free(j);
+}
+
+int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
+{
+	struct ddr_jobs *j = calloc(1, sizeof(*j));
+	int ret;
+
+	*out = NULL;
+	if (!j)
+		return -ENOMEM;
+	j->cfg = *cfg;
+	j->cfg.super = NULL;
+	ddr_super_geometry(cfg->super, &j->geo);
+	j->data_offset = cfg->super->data_offset;
+	j->blocks = cfg->super->array_blocks;
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
+		j->range[i].j = j;
+	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
+	if (ret) {
+		free(j);
+		return ret;
+	}
+	ddr_members_get(cfg->members);
+	*out = j;
+	return 0;
+}
+
+void ddr_jobs_close(struct ddr_jobs *j)
+{
+	if (!j)
+		return;
+	j->closing = true;
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
+		if (j->range[i].step == STEP_REPORT && !j->range[i].waiting)
+			j->busy--;
+	ddr_aio_close(j->aio);
+	if (j->busy == 0)
+		jobs_free(j);
+}
+
+/* Bytes that a member holds of the range. */
+static size_t run_bytes(const struct range *r)
+{
+	return (size_t)r->what.count * r->j->geo.chunk;
+}
+
+static void report(struct range *r)
+{
+	if (r->reported)
+		return;
+	r->reported = true;
+	if (!r->j->closing)
+		r->j->cfg.done(r->j->cfg.ctx, &r->result);
+}
+
+static void retire(struct range *r)
+{
+	struct ddr_jobs *j = r->j;
+
+	r->step = STEP_FREE;
+	j->busy--;
+	if (j->closing && j->busy == 0)
+		jobs_free(j);
+}
+
+static void finish(struct range *r)
+{
+	report(r);
+	retire(r);
+}
+
+static void step_done(struct range *r);
+
+/* A bad sector leaves the member in the array, unless another request failed for worse. */
+static bool bad_sector(int error)
+{
+	return error == -ENODATA || error == -EILSEQ;
+}
+
+static void note_failure(struct range *r, const struct ddr_aio_req *req, unsigned int member)
+{
+	bool soft = req->op == DDR_AIO_READ && bad_sector(req->result);
+	int result = soft || !bad_sector(req->result) ? req->result : -EIO;
+
+	if (r->result.result && soft != bad_sector(r->result.result)) {
+		if (soft)
+			return;
+		r->result.failed = 0;
+		r->result.result = 0;
+	}
+	r->result.failed |= 1u << member;
+	if (!r->result.result)
+		r->result.result = result;
+}
+
+static void request_done(struct ddr_aio_req *req)
+{
+	struct range *r = (struct range *)req->tag;
+	unsigned int member = r->req_member[req - r->req];
+
+	if (req->result) {
+		note_failure(r, req, member);
+		qb_log(LOG_ERR, "member %u: a job's %s at byte %llu failed: %s", member,
+		       req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
+		       (unsigned long long)req->offset, strerror(-req->result));
+	}
+	if (--r->waiting == 0)
+		step_done(r);
+}
+
+static void add_request(struct range *r, enum ddr_aio_op op, unsigned int member, size_t from, size_t len)
+{
+	struct ddr_aio_req *req = &r->req[r->n_req];
+	struct ddr_jobs *j = r->j;
+
+	r->req_member[r->n_req++] = member;
+	*req = (struct ddr_aio_req){
+		.op = op,
+		.fd = ddr_members_fd(j->cfg.members, member),
+		.buf = r->piece[member] + from,
+		.len = (uint32_t)len,
+		.offset = j->data_offset + ddr_geo_offset(&j->geo, r->what.start) + from,
+		.done = request_done,
+		.tag = (uintptr_t)r,
+	};
+	r->waiting++;
+	ddr_aio_submit(j->aio, req);
+}
+
+static void begin_step(struct range *r, enum step step)
+{
+	r->step = step;
+	r->n_req = 0;
+}
+
+/* First and last byte + 1 of the chunks in [from, from + len) that differ from @calc; counts them in @diff by block. */
+static size_t differing(const struct range *r, const uint8_t *disk, const uint8_t *calc, size_t from, size_t len,
+			size_t *first, uint8_t *diff)
+{
+	size_t chunk = r->j->geo.chunk, end = 0;
+
+	for (size_t i = from; i < from + len; i += chunk) {
+		if (memcmp(disk + i, calc + i, chunk) == 0)
+			continue;
+		diff[i / chunk] = 1;
+		if (end == 0)
+			*first = i;
+		end = i + chunk;
+	}
+	return end;
+}
+
+/* Computes the parity of one segment (no turn of the roles within), and writes what differs. */
+static void check_segment(struct range *r, size_t from, size_t len, uint8_t *diff)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	uint64_t block = r->what.start + from / g->chunk;
+	void *piece[DDR_MAX_ROLES];
+	unsigned int data = ddr_geo_data(g);
+
+	for (unsigned int i = 0; i < data; i++)
+		piece[i] = r->piece[ddr_geo_member(g, i, block)] + from;
+	for (unsigned int p = 0; p < g->parity; p++)
+		piece[data + p] = r->calc[p] + from;
+	ddr_parity_generate(g, len, piece);
+	for (unsigned int p = 0; p < g->parity; p++) {
+		unsigned int m = ddr_geo_member(g, data + p, block);
+		size_t first = 0, end;
+
+		if (!(r->what.members & (1u << m)))
+			continue;
+		end = differing(r, r->piece[m], r->calc[p], from, len, &first, diff);
+		if (!end || !r->what.repair)
+			continue;
+		memcpy(r->piece[m] + first, r->calc[p] + first, end - first);
+		r->written |= 1u << m;
+		add_request(r, DDR_AIO_WRITE, m, first, end - first);
+	}
+}
+
+/* Calls check_segment() for each run of blocks between two turns of the roles. */
+static void compare(struct range *r)
+{
+	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
+	uint64_t unit = 1u << DDR_GEO_UNIT_SHIFT, b = r->what.start, end = b + r->what.count;
+
+	begin_step(r, STEP_WRITE);
+	while (b < end) {
+		uint64_t next = (b / unit + 1) * unit;
+		uint64_t n = (next < end ? next : end) - b;
+
+		check_segment(r, (size_t)(b - r->what.start) * r->j->geo.chunk, (size_t)n * r->j->geo.chunk, diff);
+		b += n;
+	}
+	for (uint64_t i = 0; i < r->what.count; i++)
+		r->result.mismatches += diff[i];
+}
+
+static void flush(struct range *r)
+{
+	uint32_t members = r->written;
+
+	begin_step(r, STEP_FLUSH);
+	for (unsigned int m = 0; members; m++, members >>= 1)
+		if (members & 1)
+			add_request(r, DDR_AIO_FLUSH, m, 0, 0);
+}
+
+/* All requests of the step have ended: what comes next? */
+static void step_done(struct range *r)
+{
+	if (r->result.result || r->reported) {
+		finish(r);
+		return;
+	}
+	switch (r->step) {
+	case STEP_READ:
+		compare(r);
+		break;
+	case STEP_WRITE:
+		flush(r);
+		break;
+	default:
+		finish(r);
+		return;
+	}
+	if (r->waiting)
+		ddr_aio_kick(r->j->aio);
+	else
+		finish(r);	/* nothing differed */
+}
+
+/* Every data role of the range is needed; of the parity, at least one. */
+static int check(const struct range *r)
+{
+	const struct ddr_jobs *j = r->j;
+	const struct ddr_geometry *g = &j->geo;
+	uint64_t end;
+
+	if (g->parity == 0 || r->what.count == 0 || r->what.count > DDR_JOB_BLOCKS_MAX ||
+	    __builtin_add_overflow(r->what.start, r->what.count, &end) || end > j->blocks)
+		return -EINVAL;
+	for (uint64_t b = r->what.start; b < end; b = ((b >> DDR_GEO_UNIT_SHIFT) + 1) << DDR_GEO_UNIT_SHIFT)
+		for (unsigned int i = 0; i < ddr_geo_data(g); i++)
+			if (!(r->what.members & (1u << ddr_geo_member(g, i, b))))
+				return -EINVAL;
+	return 0;
+}
+
+static uint8_t *aligned(size_t size)
+{
+	void *p;
+
+	return posix_memalign(&p, 4096, size) ? NULL : p;
+}
+
+/* Buffers are made at the first use of a place and kept; jobs are not on the grant path. */
+static int get_buffers(struct range *r)
+{
+	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
+
+	for (unsigned int m = 0; m < r->j->geo.roles; m++)
+		if (!r->piece[m] && !(r->piece[m] = aligned(size)))
+			return -ENOMEM;
+	for (unsigned int p = 0; p < r->j->geo.parity; p++)
+		if (!r->calc[p] && !(r->calc[p] = aligned(size)))
+			return -ENOMEM;
+	return 0;
+}
+
+static struct range *find_free(struct ddr_jobs *j)
+{
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
+		if (j->range[i].step == STEP_FREE)
+			return &j->range[i];
+	return NULL;
+}
+
+void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64_t now_ms, uint64_t timeout_ms)
+{
+	struct range *r = find_free(j);
+
+	if (!r) {
+		if (j->n_refused < DDR_JOB_PARALLEL)
+			j->refused[j->n_refused++] = what->io;
+		return;
+	}
+	j->busy++;
+	r->what = *what;
+	r->result = (struct ddr_job_result){ .io = what->io, .blocks = what->count };
+	r->reported = false;
+	r->written = 0;
+	r->waiting = 0;
+	r->deadline_ms = now_ms + timeout_ms;
+	begin_step(r, STEP_READ);
+	r->result.result = check(r);
+	if (!r->result.result)
+		r->result.result = get_buffers(r);
+	if (r->result.result) {
+		r->step = STEP_REPORT;
+		return;
+	}
+	for (unsigned int m = 0; m < j->geo.roles; m++)
+		if (what->members & (1u << m))
+			add_request(r, DDR_AIO_READ, m, 0, run_bytes(r));
+	ddr_aio_kick(j->aio);
+}
+
+void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
+{
+	ddr_aio_kick(j->aio);
+	while (j->n_refused) {
+		struct ddr_job_result busy = { .io = j->refused[--j->n_refused], .result = -EBUSY };
+
+		j->cfg.done(j->cfg.ctx, &busy);
+	}
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++) {
+		struct range *r = &j->range[i];
+
+		if (r->step == STEP_REPORT) {
+			finish(r);
+		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms) {
+			r->result.result = -ETIMEDOUT;
+			for (unsigned int q = 0; q < r->n_req; q++)
+				if (!r->req[q].ended)
+					r->result.failed |= 1u << r->req_member[q];
+			qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", r->result.failed);
+			report(r);	/* the buffers stay until the last request ends */
+		}
+	}
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Work on a range of blocks that is held exclusively (EX): resync and verify.
+ *
+ * Resync reads the members, computes parity from the data roles, writes parity
+ * where it differs, and flushes what it wrote. Verify only compares. It must
+ * never: write a data role, write outside the range or without EX (its caller has it),
+ * write parity of a stripe whose data it could not read, or report a range as done
+ * before its writes are flushed.
+ *
+ * Its I/O has a queue of its own, apart from the dirty log's. All functions belong to
+ * the loop's thread.
+ */
+#ifndef DDR_DAEMON_JOB_H
+#define DDR_DAEMON_JOB_H
+
+#include <stdint.h>
+
+#include <qb/qbloop.h>
+
+#include "daemon/members.h"
+#include "lib/format.h"
+
+#define DDR_JOB_BLOCKS_MAX	512u	/* blocks of one range: 2 MiB of the device */
+#define DDR_JOB_PARALLEL	12u	/* ranges in work at once */
+
+struct ddr_jobs;
+
+struct ddr_job_result {
+	uint64_t io;
+	/*
+	 * 0: done and flushed. -ENODATA, -EILSEQ: the members in failed could not read some of
+	 * the blocks (bad sectors). Another negative errno: the members in failed failed a
+	 * request or did not end it in time; none: the range was refused.
+	 */
+	int result;
+	uint32_t failed;	/* bit m: member m */
+	uint64_t mismatches;	/* blocks whose parity differed */
+	uint64_t blocks;	/* of the range */
+};
+
+struct ddr_jobs_config {
+	qb_loop_t *loop;
+	uint64_t engine;			/* enum ddr_conf_engine */
+	struct ddr_members *members;		/* a reference is taken */
+	const struct ddr_super *super;		/* geometry; copied */
+	/* Called once for each range, from the loop; must not close. */
+	void (*done)(void *ctx, const struct ddr_job_result *r);
+	void *ctx;
+};
+
+int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg);
+/* No done() is called any more; memory and members go with the last request in flight. */
+void ddr_jobs_close(struct ddr_jobs *j);
+
+struct ddr_job_range {
+	uint64_t io;		/* named in the result */
+	uint64_t start, count;	/* blocks, at most DDR_JOB_BLOCKS_MAX */
+	uint32_t members;	/* bit m: member m is in sync for the range */
+	bool repair;		/* write parity where it differs; else only compare */
+};
+
+/* Starts a range. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
+void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
+/* Reports ranges that are over their time. */
+void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms);
+
+#endif

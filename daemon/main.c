@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraidd: starts, runs the loop, ends. What it does stands in array.h.
+ *
+ * Order matters: PR_SET_IO_FLUSHER before any thread or ring, since both inherit it;
+ * memory locked before anything serves; READY only when something is known.
+ * A SIGTERM ends the daemon and leaves the kernel's targets with what they were granted.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+#include <systemd/sd-daemon.h>
+#include <uuid/uuid.h>
+
+#include "daemon/array.h"
+#include "daemon/daemon.h"
+#include "daemon/ipc_server.h"
+#include "daemon/kchan.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+#ifndef SYSCONFDIR
+#define SYSCONFDIR "/etc"
+#endif
+
+#define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
+#define TICK_MS		200u
+
+struct options {
+	const char *conf;
+	bool conf_given, foreground, debug, dump;
+};
+
+struct process {
+	struct ddr_daemon d;
+	int pid_fd;
+	int parent_fd;		/* of the process that waits for us to be up, or -1 */
+	bool told_ready;
+	uint64_t watchdog_ms;	/* 0: nobody asks */
+	uint64_t watchdog_due_ms;
+	qb_loop_timer_handle tick;
+};
+
+uint64_t ddr_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* ---- options ------------------------------------------------------------------- */
+
+static const struct option long_options[] = {
+	{ "foreground", no_argument, NULL, 'f' },
+	{ "config", required_argument, NULL, 'c' },
+	{ "debug", no_argument, NULL, 'd' },
+	{ "dump-config", no_argument, NULL, 'D' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: ddraidd [-f] [-d] [-c FILE] [--dump-config]\n\n"
+		"  -f, --foreground   stay in the foreground and log to stderr\n"
+		"  -d, --debug        log everything\n"
+		"  -c, --config FILE  configuration (" CONF_FILE ")\n"
+		"      --dump-config  print the configuration as it counts, and exit\n"
+		"  -V, --version      print the version, and exit\n"
+		"  -h, --help         print this text, and exit\n");
+}
+
+/* -1: go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+	int c;
+
+	*o = (struct options){ .conf = CONF_FILE };
+	while ((c = getopt_long(argc, argv, "fc:dVh", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'f':
+			o->foreground = true;
+			break;
+		case 'c':
+			o->conf = optarg;
+			o->conf_given = true;
+			break;
+		case 'd':
+			o->debug = true;
+			break;
+		case 'D':
+			o->dump = true;
+			break;
+		case 'V':
+			printf("ddraidd %s\n", PACKAGE_VERSION);
+			return 0;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "ddraidd: unexpected argument '%s'\n", argv[optind]);
+		usage(stderr);
+		return 2;
+	}
+	return -1;
+}
+
+/* ---- becoming a daemon ----------------------------------------------------------- */
+
+/* The parent waits until the child is up, and ends with its success. Returns in the child. */
+static int go_background(struct process *p)
+{
+	int fds[2];
+	pid_t pid;
+	char byte;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		close(fds[1]);
+		_exit(read(fds[0], &byte, 1) == 1 ? 0 : 1);
+	}
+	close(fds[0]);
+	p->parent_fd = fds[1];
+	setsid();
+	return chdir("/") ? -errno : 0;
+}
+
+static void release_parent(struct process *p)
+{
+	int null;
+
+	if (p->parent_fd < 0)
+		return;
+	if (write(p->parent_fd, "1", 1) != 1)
+		qb_log(LOG_WARNING, "the process that started this one has gone");
+	close(p->parent_fd);
+	p->parent_fd = -1;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		close(null);
+	}
+}
+
+/* One ddraidd on a node: the lock ends with the process, however it ends. */
+static int take_pid_file(struct process *p)
+{
+	char path[DDR_CONF_PATH_MAX + 16], text[16] = "";
+	ssize_t n;
+
+	if (mkdir(p->d.conf.run_dir, 0755) && errno != EEXIST) {
+		fprintf(stderr, "ddraidd: cannot make %s: %s\n", p->d.conf.run_dir, strerror(errno));
+		return -1;
+	}
+	snprintf(path, sizeof(path), "%s/ddraidd.pid", p->d.conf.run_dir);
+	p->pid_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (p->pid_fd < 0) {
+		fprintf(stderr, "ddraidd: cannot open %s: %s\n", path, strerror(errno));
+		return -1;
+	}
+	if (flock(p->pid_fd, LOCK_EX | LOCK_NB)) {
+		n = read(p->pid_fd, text, sizeof(text) - 1);
+		text[n > 0 ? strspn(text, "0123456789") : 0] = '\0';
+		fprintf(stderr, "ddraidd: another ddraidd (pid %s) runs on this node; stop it first\n",
+			*text ? text : "unknown");
+		return -1;
+	}
+	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (ftruncate(p->pid_fd, 0) || pwrite(p->pid_fd, text, (size_t)n, 0) != n) {
+		fprintf(stderr, "ddraidd: cannot write %s: %s\n", path, strerror(errno));
+		return -1;
+	}
+	return 0;
+}
+
+static void open_log(const struct process *p, const struct options *o)
+{
+	uint8_t level = o->debug ? LOG_DEBUG : (uint8_t)p->d.conf.log_level;
+	bool to_stderr = o->foreground || o->debug;
+
+	qb_log_init("ddraidd", LOG_DAEMON, level);
+	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_ENABLED, p->d.conf.log_syslog ? QB_TRUE : QB_FALSE);
+	qb_log_filter_ctl(QB_LOG_STDERR, QB_LOG_FILTER_ADD, QB_LOG_FILTER_FILE, "*", level);
+	qb_log_format_set(QB_LOG_STDERR, "%t ddraidd[%P] %p: %b");
+	qb_log_format_set(QB_LOG_SYSLOG, "%b");
+	/*
+	 * Written by a thread: a log that waits for a disk must not hold up the loop. libqb
+	 * drops messages rather than letting them pile up.
+	 */
+	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_THREADED, QB_TRUE);
+	qb_log_ctl(QB_LOG_STDERR, QB_LOG_CONF_THREADED, QB_TRUE);
+	qb_log_ctl(QB_LOG_STDERR, QB_LOG_CONF_ENABLED, to_stderr ? QB_TRUE : QB_FALSE);
+	qb_log_thread_start();
+}
+
+/* Whatever memory this process waits for, it must not wait for its own arrays. */
+static void protect_memory(void)
+{
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
+		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure the daemon may wait "
+			"for its own arrays; give it CAP_SYS_RESOURCE\n", strerror(errno));
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		fprintf(stderr, "ddraidd: memory cannot be locked (%s); give it CAP_IPC_LOCK or LimitMEMLOCK=infinity\n",
+			strerror(errno));
+}
+
+static int read_boot_id(uint8_t id[16])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char text[37] = "";
+	int ret = -1;
+
+	if (f) {
+		if (fscanf(f, "%36s", text) == 1)
+			ret = uuid_parse(text, id);
+		fclose(f);
+	}
+	return ret;
+}
+
+/* ---- the loop ------------------------------------------------------------------- */
+
+static void on_appeared(void *ctx, const uint8_t uuid[16], bool listed)
+{
+	ddr_array_appeared(ctx, uuid, listed);
+}
+
+static void on_resumed(void *ctx, const uint8_t uuid[16])
+{
+	ddr_array_resumed(ctx, uuid);
+}
+
+static void on_removed(void *ctx, const uint8_t uuid[16])
+{
+	ddr_array_removed(ctx, uuid);
+}
+
+static void on_listed(void *ctx)
+{
+	struct ddr_daemon *d = ctx;
+
+	d->listed = true;
+}
+
+static void on_lost(void *ctx)
+{
+	struct ddr_daemon *d = ctx;
+
+	d->listed = false;
+	ddr_arrays_close(d);
+}
+
+static const struct ddr_kctl_ops kctl_ops = {
+	.appeared = on_appeared, .resumed = on_resumed, .removed = on_removed, .listed = on_listed, .lost = on_lost,
+};
+
+static void tell_ready(struct process *p)
+{
+	if (p->told_ready || !ddr_kctl_connected(p->d.kctl) || !ddr_arrays_settled(&p->d))
+		return;
+	p->told_ready = true;
+	qb_log(LOG_NOTICE, "ready, %u arrays", p->d.n_arrays);
+	sd_notify(0, "READY=1\nSTATUS=serving");
+}
+
+static void on_tick(void *data)
+{
+	struct process *p = data;
+	uint64_t now = ddr_now_ms();
+
+	if (qb_loop_timer_add(p->d.loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick))
+		qb_log(LOG_CRIT, "no timer");
+	ddr_ipcs_tick(p->d.ipc, now);
+	tell_ready(p);
+	if (p->watchdog_ms && now >= p->watchdog_due_ms) {
+		p->watchdog_due_ms = now + p->watchdog_ms / 3;
+		sd_notify(0, "WATCHDOG=1");
+	}
+}
+
+static int32_t on_stop(int32_t sig, void *data)
+{
+	struct process *p = data;
+
+	qb_log(LOG_NOTICE, "signal %d: the daemon ends; the arrays stay, and writes to them stop after a while", sig);
+	sd_notify(0, "STOPPING=1");
+	qb_loop_stop(p->d.loop);
+	return 0;
+}
+
+static int32_t on_hangup(int32_t sig, void *data)
+{
+	(void)sig;
+	(void)data;
+	qb_log(LOG_NOTICE, "SIGHUP is ignored; ddraid set changes an array, a restart reads the configuration again");
+	return 0;
+}
+
+static int add_sources(struct process *p)
+{
+	qb_loop_t *loop = p->d.loop;
+	uint64_t usec = 0;
+	int ret = 0;
+
+	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGTERM, p, on_stop, NULL);
+	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGINT, p, on_stop, NULL);
+	ret |= qb_loop_signal_add(loop, QB_LOOP_LOW, SIGHUP, p, on_hangup, NULL);
+	ret |= qb_loop_timer_add(loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
+	if (sd_watchdog_enabled(0, &usec) > 0)
+		p->watchdog_ms = usec / 1000;
+	return ret ? -EIO : 0;
+}
+
+static int serve(struct process *p)
+{
+	struct ddr_daemon *d = &p->d;
+	int ret;
+
+	d->loop = qb_loop_create();
+	if (!d->loop)
+		return -ENOMEM;
+	ret = add_sources(p);
+	if (ret)
+		return ret;
+	ret = ddr_ipcs_open(d);
+	if (ret) {
+		fprintf(stderr, "ddraidd: the service for the command cannot be opened: %s\n", strerror(-ret));
+		return ret;
+	}
+	ret = ddr_kctl_open(&d->kctl, d->loop, &kctl_ops, d);
+	if (ret) {
+		fprintf(stderr, "ddraidd: cannot open /dev/%s: %s\n", DDR_DEVICE_NAME, strerror(-ret));
+		ddr_ipcs_close(d);
+		return ret;
+	}
+	qb_log(LOG_NOTICE, "ddraidd %s, transport %s", PACKAGE_VERSION, ddr_transport_local.name);
+	release_parent(p);
+	qb_loop_run(d->loop);
+	ddr_arrays_close(d);
+	ddr_kctl_close(d->kctl);
+	ddr_ipcs_close(d);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct process p = { .pid_fd = -1, .parent_fd = -1 };
+	char err[DDR_CONF_ERROR_MAX];
+	struct options o;
+	int ret = parse_options(argc, argv, &o);
+
+	if (ret >= 0)
+		return ret;
+	qb_list_init(&p.d.arrays);
+	if (ddr_conf_load(&p.d.conf, o.conf, o.conf_given, err, sizeof(err))) {
+		fprintf(stderr, "ddraidd: %s\n", err);
+		return 1;
+	}
+	if (o.dump) {
+		ddr_conf_dump(&p.d.conf, stdout);
+		return fflush(stdout) ? 1 : 0;
+	}
+	if (geteuid() != 0) {
+		fprintf(stderr, "ddraidd: needs root; start it by systemctl, or as root\n");
+		return 1;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	/* a service manager that waits for a notification watches this very process */
+	if (!o.foreground && !getenv("NOTIFY_SOCKET") && go_background(&p)) {
+		fprintf(stderr, "ddraidd: cannot go to the background: %s\n", strerror(errno));
+		return 1;
+	}
+	if (take_pid_file(&p))
+		return 1;
+	if (read_boot_id(p.d.boot_id)) {
+		fprintf(stderr, "ddraidd: /proc/sys/kernel/random/boot_id cannot be read; mount /proc\n");
+		return 1;
+	}
+	protect_memory();
+	open_log(&p, &o);
+	ret = serve(&p);
+	qb_log_fini();
+	return ret ? 1 : 0;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The last generation seen of each array. See state.h.
+ *
+ * DIR/UUID.generation holds one line: generation in decimal, a blank, its id.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/state.h"
+#include "lib/conf.h"
+
+#define STACK_BYTES	(128u << 10)
+
+struct note {
+	char dir[DDR_CONF_PATH_MAX];
+	uint8_t uuid[16];
+	struct ddr_known known;
+};
+
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;	/* one file is written at a time */
+
+static void file_name(const char *dir, const uint8_t uuid[16], char *buf, size_t size)
+{
+	char text[37];
+
+	uuid_unparse_lower(uuid, text);
+	snprintf(buf, size, "%s/%s.generation", dir, text);
+}
+
+void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+{
+	char path[DDR_CONF_PATH_MAX + 64], id[37] = "";
+	uint64_t generation = 0;
+	FILE *f;
+
+	memset(known, 0, sizeof(*known));
+	file_name(dir, uuid, path, sizeof(path));
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fscanf(f, "%20" SCNu64 " %36s", &generation, id) == 2 && generation &&
+	    uuid_parse(id, known->gen_id) == 0)
+		known->generation = generation;
+	else
+		qb_log(LOG_WARNING, "%s is damaged; the last generation seen is not known", path);
+	fclose(f);
+}
+
+static int write_file(const char *path, const struct ddr_known *known)
+{
+	char text[96], id[37];
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ssize_t n;
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	uuid_unparse_lower(known->gen_id, id);
+	n = snprintf(text, sizeof(text), "%" PRIu64 " %s\n", known->generation, id);
+	if (write(fd, text, (size_t)n) != n || fsync(fd))
+		ret = errno ? -errno : -EIO;
+	close(fd);
+	return ret;
+}
+
+static int save(const struct note *note)
+{
+	char path[DDR_CONF_PATH_MAX + 64], tmp[DDR_CONF_PATH_MAX + 72];
+	struct ddr_known old;
+	int ret, dir;
+
+	if (mkdir(note->dir, 0700) && errno != EEXIST)
+		return -errno;
+	ddr_state_load(note->dir, note->uuid, &old);
+	if (old.generation > note->known.generation ||
+	    (old.generation == note->known.generation && !memcmp(old.gen_id, note->known.gen_id, sizeof(old.gen_id))))
+		return 0;
+	file_name(note->dir, note->uuid, path, sizeof(path));
+	snprintf(tmp, sizeof(tmp), "%s.new", path);
+	ret = write_file(tmp, &note->known);
+	if (ret)
+		return ret;
+	if (rename(tmp, path))
+		return -errno;
+	dir = open(note->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0) {
+		if (fsync(dir))
+			ret = -errno;
+		close(dir);
+	}
+	return ret;
+}
+
+static void *thread_main(void *data)
+{
+	struct note *note = data;
+	int ret;
+
+	pthread_mutex_lock(&writing);
+	ret = save(note);
+	pthread_mutex_unlock(&writing);
+	if (ret)
+		qb_log(LOG_WARNING, "cannot remember generation %" PRIu64 " in %s: %s", note->known.generation,
+		       note->dir, strerror(-ret));
+	free(note);
+	return NULL;
+}
+
+void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
+{
+	struct note *note = calloc(1, sizeof(*note));
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int ret;
+
+	if (!note || !generation) {
+		free(note);
+		return;
+	}
+	snprintf(note->dir, sizeof(note->dir), "%s", dir);
+	memcpy(note->uuid, uuid, sizeof(note->uuid));
+	note->known.generation = generation;
+	memcpy(note->known.gen_id, gen_id, sizeof(note->known.gen_id));
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	ret = pthread_create(&thread, &attr, thread_main, note);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (ret) {
+		qb_log(LOG_WARNING, "cannot remember generation %" PRIu64 ": %s", generation, strerror(ret));
+		free(note);
+	}
+}

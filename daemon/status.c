@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What `ddraid status --json` prints: one object for an array. The names of the fields
+ * are a public interface: fields may be added, never renamed.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+#include <uuid/uuid.h>
+
+#include "daemon/array.h"
+#include "lib/assemble.h"
+
+#define SUSPECT_RUNS_MAX	64u	/* runs of suspect regions that are listed one by one */
+
+static void add_text(struct json_object *o, const char *key, const char *text)
+{
+	json_object_object_add(o, key, json_object_new_string(text));
+}
+
+static void add_number(struct json_object *o, const char *key, uint64_t n)
+{
+	json_object_object_add(o, key, json_object_new_uint64(n));
+}
+
+static const char *layout_name(uint32_t layout)
+{
+	return layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated";
+}
+
+static const char *state_name(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	if (a->state != DDR_ARRAY_RUNNING)
+		return "inactive";
+	if (st->failed || st->gave_up)
+		return "failed";
+	return st->degraded ? "degraded" : "optimal";
+}
+
+static struct json_object *member_object(const struct ddr_array *a, const struct ddr_sm_status *st, unsigned int i)
+{
+	const struct ddr_member *m = &a->super.member[i];
+	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
+	char uuid[37];
+
+	uuid_unparse_lower(m->uuid, uuid);
+	add_number(o, "index", i);
+	json_object_object_add(o, "role", m->role == DDR_ROLE_NONE ? NULL : json_object_new_int(m->role));
+	json_object_object_add(o, "device", i < a->members->n && a->members->name[i][0] ?
+			       json_object_new_string(a->members->name[i]) : NULL);
+	add_text(o, "uuid", uuid);
+	add_text(o, "state", ddr_member_state_name(st->member_state[i]));
+	add_number(errors, "read", st->err_read[i]);
+	add_number(errors, "write", st->err_write[i]);
+	add_number(errors, "corrected", m->err_corrected);
+	json_object_object_add(o, "errors", errors);
+	return o;
+}
+
+/* A member of an array that is not served: all that is known is the table. */
+static struct json_object *table_member(const struct ddr_array *a, unsigned int i)
+{
+	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
+	char name[64] = "";
+
+	if (a->bind.dev_major[i] || a->bind.dev_minor[i])
+		ddr_device_name(a->bind.dev_major[i], a->bind.dev_minor[i], name, sizeof(name));
+	add_number(o, "index", i);
+	add_number(o, "role", i);
+	json_object_object_add(o, "device", *name ? json_object_new_string(name) : NULL);
+	json_object_object_add(o, "uuid", NULL);
+	add_text(o, "state", "missing");
+	add_number(errors, "read", 0);
+	add_number(errors, "write", 0);
+	add_number(errors, "corrected", 0);
+	json_object_object_add(o, "errors", errors);
+	return o;
+}
+
+static struct json_object *members_array(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	struct json_object *list = json_object_new_array();
+
+	if (a->state == DDR_ARRAY_RUNNING)
+		for (unsigned int i = 0; i < a->super.members; i++)
+			json_object_array_add(list, member_object(a, st, i));
+	else
+		for (unsigned int i = 0; i < a->bind.members && i < DDR_UAPI_MAX_ROLES; i++)
+			json_object_array_add(list, table_member(a, i));
+	return list;
+}
+
+static struct json_object *regions_object(const struct ddr_sm_status *st)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_number(o, "total", st->regions);
+	add_number(o, "unwritten", st->unwritten);
+	add_number(o, "clean", st->clean);
+	add_number(o, "dirty", st->dirty);
+	add_number(o, "needs_sync", st->needs_sync);
+	add_number(o, "suspect", st->suspect);
+	add_number(o, "granted", st->granted);
+	return o;
+}
+
+/* [first, count] of each run of suspect regions, the first of them. */
+static struct json_object *suspect_array(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	struct json_object *list = json_object_new_array();
+	uint64_t start = 0, runs = 0;
+	bool in = false;
+
+	for (uint64_t r = 0; st->suspect && r <= st->regions && runs < SUSPECT_RUNS_MAX; r++) {
+		bool suspect = r < st->regions && ddr_sm_region(a->sm, r) & DDR_REGION_F_SUSPECT;
+		struct json_object *run;
+
+		if (suspect == in)
+			continue;
+		in = suspect;
+		if (suspect) {
+			start = r;
+			continue;
+		}
+		run = json_object_new_array();
+		json_object_array_add(run, json_object_new_uint64(start));
+		json_object_array_add(run, json_object_new_uint64(r - start));
+		json_object_array_add(list, run);
+		runs++;
+	}
+	return list;
+}
+
+/* Numbers in bytes of the device, rate in bytes a second, eta in seconds. */
+static struct json_object *jobs_array(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	struct json_object *list = json_object_new_array(), *o;
+	uint64_t rate = a->rate.per_s * DDR_BLOCK_SIZE;
+
+	if (a->state != DDR_ARRAY_RUNNING || (st->resync_done >= st->resync_total && st->resync_regions == 0))
+		return list;
+	o = json_object_new_object();
+	add_text(o, "type", "resync");
+	add_number(o, "done", st->resync_done * DDR_BLOCK_SIZE);
+	add_number(o, "total", st->resync_total * DDR_BLOCK_SIZE);
+	add_number(o, "rate", rate);
+	json_object_object_add(o, "eta", rate && st->resync_total > st->resync_done ?
+			       json_object_new_uint64((st->resync_total - st->resync_done) * DDR_BLOCK_SIZE / rate) : NULL);
+	json_object_object_add(o, "priority", NULL);
+	add_number(o, "node", a->d->conf.node_id);
+	add_number(o, "mismatches", st->mismatches);
+	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
+	json_object_array_add(list, o);
+	return list;
+}
+
+static struct json_object *cluster_object(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	struct json_object *o = json_object_new_object(), *nodes = json_object_new_array(), *node;
+	char host[65] = "";
+
+	if (a->state == DDR_ARRAY_RUNNING) {
+		gethostname(host, sizeof(host) - 1);
+		node = json_object_new_object();
+		add_number(node, "id", a->d->conf.node_id);
+		add_text(node, "name", host);
+		add_text(node, "state", "active");
+		json_object_array_add(nodes, node);
+	}
+	add_text(o, "transport", ddr_transport_local.name);
+	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
+	json_object_object_add(o, "nodes", nodes);
+	return o;
+}
+
+static struct json_object *counters_object(const struct ddr_sm_status *st)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_number(o, "log_writes", st->log_writes);
+	add_number(o, "map_writes", st->map_writes);
+	add_number(o, "superblock_writes", st->sb_writes);
+	add_number(o, "flushes", st->flushes);
+	add_number(o, "messages", st->mcasts);
+	return o;
+}
+
+struct json_object *ddr_status_array(struct ddr_array *a)
+{
+	struct json_object *o = json_object_new_object();
+	struct ddr_sm_status st = { 0 };
+
+	if (a->state == DDR_ARRAY_RUNNING)
+		ddr_sm_get_status(a->sm, &st);
+	add_text(o, "name", a->name);
+	add_text(o, "uuid", a->uuid_text);
+	add_number(o, "order", a->bind.order);
+	add_number(o, "parity", a->bind.parity);
+	add_text(o, "layout", layout_name(a->bind.layout));
+	add_number(o, "block_size", DDR_BLOCK_SIZE);
+	add_number(o, "region_size", (uint64_t)a->bind.region_sectors * 512);
+	add_number(o, "size", a->bind.sectors * 512);
+	add_text(o, "state", state_name(a, &st));
+	add_number(o, "generation", st.generation);
+	json_object_object_add(o, "members", members_array(a, &st));
+	json_object_object_add(o, "regions", regions_object(&st));
+	json_object_object_add(o, "jobs", jobs_array(a, &st));
+	json_object_object_add(o, "cluster", cluster_object(a, &st));
+	json_object_object_add(o, "attached", json_object_new_boolean(st.attached));
+	json_object_object_add(o, "ready", json_object_new_boolean(a->ready));
+	json_object_object_add(o, "error", a->error[0] ? json_object_new_string(a->error) : NULL);
+	json_object_object_add(o, "suspect", suspect_array(a, &st));
+	json_object_object_add(o, "counters", counters_object(&st));
+	return o;
+}
+
+int ddr_status_find_member(const struct ddr_array *a, const char *which)
+{
+	char uuid[37], *end;
+	unsigned long n = strtoul(which, &end, 10);
+
+	if (*which >= '0' && *which <= '9' && *end == '\0')
+		return n < a->super.members ? (int)n : -1;
+	for (unsigned int i = 0; i < a->super.members; i++) {
+		uuid_unparse_lower(a->super.member[i].uuid, uuid);
+		if (strcmp(uuid, which) == 0)
+			return (int)i;
+		if (i < a->members->n && a->members->name[i][0] && strcmp(a->members->name[i], which) == 0)
+			return (int)i;
+	}
+	return -1;
+}
