@@ -50,6 +50,7 @@ static struct ddr_fault check_map_payload(const uint8_t *payload, uint64_t first
 
 static void decode_header(const struct ddr_disk_log *d, struct ddr_log_info *info)
 {
+	memset(info, 0, sizeof(*info));
 	info->slot = le16toh(d->slot.raw);
 	info->index = le32toh(d->index.raw);
 	info->seq = le64toh(d->seq.raw);
