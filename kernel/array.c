@@ -160,6 +160,18 @@ static void ddr_array_kick_work(struct work_struct *work)
 	}
 }
 
+void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios)
+{
+	unsigned long irq;
+
+	if (bio_list_empty(bios))
+		return;
+	spin_lock_irqsave(&a->lock, irq);
+	bio_list_merge(&a->parked, bios);
+	spin_unlock_irqrestore(&a->lock, irq);
+	ddr_array_kick(a);
+}
+
 void ddr_array_kick(struct ddr_array *a)
 {
 	queue_work(a->ctl_wq, &a->kick_work);
@@ -378,10 +390,13 @@ void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 
 	spin_lock_irq(&a->lock);
 	WRITE_ONCE(a->present, t->present);
+	/* nosync: nobody tells. What failed or was missing once is stale: it stays out for good */
 	if (a->nosync)
 		for (m = 0; m < a->geo.roles; m++)
-			__ddr_array_set_member(a, m, t->present & BIT(m) ?
-					       DDR_KM_IN_SYNC : DDR_KM_OUT, 0);
+			if (!(t->present & BIT(m)) || !a->started)
+				__ddr_array_set_member(a, m, t->present & BIT(m) ?
+						       DDR_KM_IN_SYNC : DDR_KM_OUT, 0);
+	a->started = true;
 	rcu_assign_pointer(a->active, t);
 	assign_bit(DDR_A_FAIL_NO_DAEMON, &a->flags, t->fail_if_no_daemon);
 	clear_bit(DDR_A_SUSPENDED, &a->flags);

@@ -7,6 +7,7 @@
  *	region.c	grants: a flat array of atomics, parked writes, read-ahead of grants, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	channel.c	/dev/ddraid: control and channel descriptors, records in and out
+ *	command.c	the records of the daemon: checked, carried out
  *	io.c		.map, admission of a bio, its member bios, generations	(I/O engine; its private contract: io.h)
  *	generation.c	which I/O still obeys an older state of the members: APPLIED
  *	write.c		full-stripe writes, write-zeroes
@@ -107,6 +108,7 @@ struct ddr_array {
 	struct ddr_engine	*engine;	/* io.h: open member errors, generations of member states */
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
 	u64			epoch;		/* of the last bind; under ctl_mutex */
+	bool			started;	/* an instance was active before; under lock */
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
 	struct work_struct	kick_work;	/* runs parked bios again */
@@ -177,6 +179,8 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
 /* Parks @bio here until the next kick, or ends it as ddr_array_bounces() says. It holds neither a region nor a range. Any context. */
 void ddr_array_park(struct ddr_array *a, struct bio *bio);
+/* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
+void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
 /* Gives all bios of the parked list to ddr_io_resubmit(), from ctl_wq. Any context. */
 void ddr_array_kick(struct ddr_array *a);
 void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
@@ -266,7 +270,12 @@ void ddr_range_cancel_waiting(struct ddr_array *a);	/* all that wait, EX excepte
 #define DDR_EX_MAX		128u
 int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool revoke);
 int ddr_range_release(struct ddr_array *a, u64 seq);	/* -ENOENT; may sleep */
-void ddr_range_release_all(struct ddr_array *a);	/* a new bind starts without EX; may sleep */
+/*
+ * A new daemon knows nothing of the EX ranges of the old one, whose job may still have writes in flight to members: they
+ * hold until the new one sends ENABLE, which it does after those have ended. May sleep.
+ */
+void ddr_range_orphan_all(struct ddr_array *a);
+void ddr_range_release_orphans(struct ddr_array *a);
 void ddr_range_revoked(struct ddr_array *a);		/* a region was closed: look at the EX ranges that wait for it; any context */
 
 /* ---- channel.c ----------------------------------------------------------------- */
@@ -294,6 +303,24 @@ void ddr_channel_drop(struct ddr_array *a);	/* the array goes: all grants are re
 
 /* Something that `dmsetup status` shows has changed: wakes `dmsetup wait`. Process context. */
 void ddr_target_event(struct ddr_array *a);
+
+/* ---- command.c ----------------------------------------------------------------- */
+
+#define DDR_MIN_TIMEOUT_MS	1000u
+#define DDR_MAX_TIMEOUT_MS	600000u
+
+/* What the kernel remembers of one bind, beside the array; under ctl_mutex. */
+struct ddr_session {
+	bool	enabled;	/* has sent ENABLE */
+	bool	pong_due;
+	u64	pong_seq;
+};
+
+/*
+ * Checks and runs one record of the daemon; 0, or a negative errno and nothing was changed. Under ctl_mutex.
+ * @budget: regions that this write() may still walk over; lowered.
+ */
+int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec, s64 *budget);
 
 /* ---- I/O engine: write.c read.c flush.c error.c -------------------------------- */
 

@@ -38,6 +38,7 @@ struct ddr_ex {
 	u64			regions;	/* 0: none */
 	atomic_t		waiting;	/* pieces that are not locked yet */
 	bool			drained;	/* DRAINED was queued */
+	bool			orphan;		/* of a daemon that is gone; has no seq any more */
 	unsigned int		pieces;
 	struct ddr_krec		krec;
 	struct ddr_range	piece[];
@@ -183,7 +184,7 @@ static void ddr_ex_work(struct work_struct *work)
 
 	mutex_lock(&rs->ex_mutex);
 	list_for_each_entry(ex, &rs->ex, list) {
-		if (ex->drained || atomic_read(&ex->waiting) ||
+		if (ex->drained || ex->orphan || atomic_read(&ex->waiting) ||
 		    (ex->regions && ddr_region_any_granted(a, ex->first_region, ex->regions)))
 			continue;
 		ex->drained = true;
@@ -230,7 +231,7 @@ static struct ddr_ex *ddr_ex_find(struct ddr_ranges *rs, u64 seq)
 	struct ddr_ex *ex;
 
 	list_for_each_entry(ex, &rs->ex, list)
-		if (ex->seq == seq)
+		if (ex->seq == seq && !ex->orphan)
 			return ex;
 	return NULL;
 }
@@ -319,14 +320,26 @@ int ddr_range_release(struct ddr_array *a, u64 seq)
 	return ex ? 0 : -ENOENT;
 }
 
-void ddr_range_release_all(struct ddr_array *a)
+void ddr_range_orphan_all(struct ddr_array *a)
+{
+	struct ddr_ranges *rs = a->ranges;
+	struct ddr_ex *ex;
+
+	mutex_lock(&rs->ex_mutex);
+	list_for_each_entry(ex, &rs->ex, list)
+		ex->orphan = true;
+	mutex_unlock(&rs->ex_mutex);
+}
+
+void ddr_range_release_orphans(struct ddr_array *a)
 {
 	struct ddr_ranges *rs = a->ranges;
 	struct ddr_ex *ex, *n;
 
 	mutex_lock(&rs->ex_mutex);
 	list_for_each_entry_safe(ex, n, &rs->ex, list)
-		ddr_ex_end(a, ex);
+		if (ex->orphan)
+			ddr_ex_end(a, ex);
 	mutex_unlock(&rs->ex_mutex);
 }
 
@@ -351,7 +364,8 @@ int ddr_ranges_init(struct ddr_array *a)
 
 void ddr_ranges_free(struct ddr_array *a)
 {
-	ddr_range_release_all(a);
+	ddr_range_orphan_all(a);
+	ddr_range_release_orphans(a);
 	mutex_destroy(&a->ranges->ex_mutex);
 	kvfree(a->ranges);
 	a->ranges = NULL;

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/ddraid: the control descriptor, and the channel of one array. The records and
+ * their order are described in doc/kernel-interface.md.
+ *
+ * Records for the daemon are not queued with memory of their own: they are made from
+ * the state when the daemon reads (HELD, LOCK, CLOSED, SUSPEND, PONG), or lie embedded in
+ * what they speak of (struct ddr_krec). They are staged in the channel, copied, and only
+ * then taken as told; a fault in the copy leaves them staged.
+ *
+ * Must never: believe a field of a record before it was checked; let a superseded
+ * descriptor change anything; wait for I/O in write(); let a daemon see a LOCK before
+ * the CLOSED of the same region, or a DRAINED before the CLOSED that it revoked.
+ *
+ * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the
+ * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
+ * one array run one at a time, and each looks there whether its descriptor is still the
+ * array's. ddr_controls_lock guards the control descriptors and is taken inside of nothing
+ * but rmutex; it is an inner lock like a->lock. array.c has the whole order.
+ *
+ * Lifetime: a channel is freed by the last close. a->channel points to it from bind to
+ * close or supersession, under a->lock; ch->array holds a reference from bind to close.
+ */
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "dm-ddraid.h"
+
+#define DDR_BATCH		64u	/* records staged, or taken from write(), at once */
+#define DDR_RING		64u	/* announcements that a control descriptor holds */
+#define DDR_WRITE_BUDGET	(4 << 20)	/* regions touched by one write(), about */
+
+enum ddr_channel_state { DDR_CH_CONTROL, DDR_CH_BOUND, DDR_CH_STALE };
+
+struct ddr_channel {
+	struct mutex		rmutex;		/* out, out_pos, out_n */
+	struct mutex		wmutex;		/* in */
+	wait_queue_head_t	wait;
+	enum ddr_channel_state	state;		/* changed under rmutex or ctl_mutex; READ_ONCE */
+	struct ddr_array	*array;		/* set once, by bind */
+
+	/* bound; under ctl_mutex */
+	struct list_head	ready;		/* struct ddr_krec to stage; under array->lock */
+	struct ddr_session	session;
+	bool			told_suspended;
+
+	/* control; under ddr_controls_lock */
+	struct list_head	controls;
+	bool			listing;
+	u64			listed;		/* cookie of the array listed last */
+	unsigned int		ring_pos, ring_n;
+	struct ddr_rec		ring[DDR_RING];
+
+	unsigned int		out_pos, out_n;
+	struct ddr_rec		out[DDR_BATCH];
+	struct ddr_rec		in[DDR_BATCH];
+};
+
+static DEFINE_SPINLOCK(ddr_controls_lock);
+static LIST_HEAD(ddr_controls);
+
+/* ---- what the rest of the target calls ------------------------------------------------- */
+
+void ddr_channel_wake(struct ddr_array *a)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&a->lock, irq);
+	if (a->channel)
+		wake_up_poll(&a->channel->wait, EPOLLIN | EPOLLRDNORM);
+	spin_unlock_irqrestore(&a->lock, irq);
+}
+
+void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&a->lock, irq);
+	if (a->channel && list_empty(&k->link)) {
+		list_add_tail(&k->link, &a->records);
+		wake_up_poll(&a->channel->wait, EPOLLIN | EPOLLRDNORM);
+	}
+	spin_unlock_irqrestore(&a->lock, irq);
+}
+
+void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&a->lock, irq);
+	list_del_init(&k->link);
+	spin_unlock_irqrestore(&a->lock, irq);
+}
+
+bool ddr_channel_attached(struct ddr_array *a)
+{
+	return !test_bit(DDR_A_DETACHED, &a->flags);
+}
+
+void ddr_channel_drop(struct ddr_array *a)
+{
+	if (a->regions_state)
+		ddr_region_revoke(a, 0, a->regions);
+	ddr_channel_wake(a);
+}
+
+static void ddr_control_rec(struct ddr_rec *rec, u32 type, const struct ddr_array *a)
+{
+	*rec = (struct ddr_rec) { .type = type, .member = DDR_NO_MEMBER };
+	if (a) {
+		rec->start = a->cookie;
+		memcpy(rec->arg, &a->uuid, sizeof(a->uuid));
+	}
+}
+
+void ddr_channel_announce(struct ddr_array *a, u32 type)
+{
+	struct ddr_channel *ch;
+
+	if (a->nosync)
+		return;
+	spin_lock(&ddr_controls_lock);
+	list_for_each_entry(ch, &ddr_controls, controls) {
+		if (ch->ring_n == DDR_RING) {
+			/* nobody reads: begin again with the whole list */
+			ch->ring_n = 0;
+			ch->listing = true;
+			ch->listed = 0;
+		} else {
+			unsigned int i = (ch->ring_pos + ch->ring_n++) % DDR_RING;
+
+			ddr_control_rec(&ch->ring[i], type, a);
+		}
+		wake_up_poll(&ch->wait, EPOLLIN | EPOLLRDNORM);
+	}
+	spin_unlock(&ddr_controls_lock);
+}
+
+/* ---- read ------------------------------------------------------------------------------- */
+
+/* One step of the list: the records of the next array, or the end; how many. */
+static unsigned int ddr_control_list(struct ddr_channel *ch, struct ddr_rec *rec)
+{
+	struct ddr_array *a;
+	unsigned int n = 0;
+	u64 listed;
+
+	spin_lock(&ddr_controls_lock);
+	listed = ch->listed;
+	spin_unlock(&ddr_controls_lock);
+	a = ddr_array_next(listed);
+
+	spin_lock(&ddr_controls_lock);
+	if (ch->listed != listed) {
+		/* begun again meanwhile */
+	} else if (a) {
+		ch->listed = a->cookie;
+		ddr_control_rec(&rec[n++], DDR_K_APPEARED, a);
+		if (!test_bit(DDR_A_SUSPENDED, &a->flags))
+			ddr_control_rec(&rec[n++], DDR_K_RESUMED, a);
+	} else {
+		ch->listing = false;
+		ddr_control_rec(&rec[n++], DDR_K_LIST_END, NULL);
+	}
+	spin_unlock(&ddr_controls_lock);
+	if (a)
+		ddr_array_put(a);
+	return n;
+}
+
+static int ddr_fill_control(struct ddr_channel *ch)
+{
+	unsigned int n = 0;
+
+	while (READ_ONCE(ch->listing) && n + 2 <= DDR_BATCH)
+		n += ddr_control_list(ch, &ch->out[n]);
+	spin_lock(&ddr_controls_lock);
+	while (!ch->listing && ch->ring_n && n < DDR_BATCH) {
+		ch->out[n++] = ch->ring[ch->ring_pos];
+		ch->ring_pos = (ch->ring_pos + 1) % DDR_RING;
+		ch->ring_n--;
+	}
+	spin_unlock(&ddr_controls_lock);
+	return n;
+}
+
+/* Under ctl_mutex: does @ch still speak for its array? */
+static bool ddr_channel_current(struct ddr_channel *ch)
+{
+	return ch->array->channel == ch;
+}
+
+static unsigned int ddr_fill_state(struct ddr_channel *ch, struct ddr_rec *rec, unsigned int n)
+{
+	bool suspended = test_bit(DDR_A_SUSPENDED, &ch->array->flags);
+	unsigned int k = 0;
+
+	if (suspended != ch->told_suspended && k < n) {
+		rec[k++] = (struct ddr_rec) {
+			.type = DDR_K_SUSPEND, .status = suspended, .member = DDR_NO_MEMBER,
+		};
+		ch->told_suspended = suspended;
+	}
+	if (ch->session.pong_due && k < n) {
+		rec[k++] = (struct ddr_rec) {
+			.type = DDR_K_PONG, .seq = ch->session.pong_seq, .member = DDR_NO_MEMBER,
+		};
+		ch->session.pong_due = false;
+	}
+	return k;
+}
+
+static unsigned int ddr_fill_ready(struct ddr_channel *ch, struct ddr_rec *rec, unsigned int n)
+{
+	struct ddr_array *a = ch->array;
+	struct ddr_krec *k;
+	unsigned int i = 0;
+
+	spin_lock_irq(&a->lock);
+	while (i < n && (k = list_first_entry_or_null(&ch->ready, struct ddr_krec, link))) {
+		list_del_init(&k->link);
+		rec[i++] = k->rec;
+	}
+	spin_unlock_irq(&a->lock);
+	return i;
+}
+
+static int ddr_fill_bound(struct ddr_channel *ch)
+{
+	struct ddr_array *a = ch->array;
+	struct ddr_rec *out = ch->out;
+	unsigned int n;
+
+	if (mutex_lock_interruptible(&a->ctl_mutex))
+		return -ERESTARTSYS;
+	if (!ddr_channel_current(ch)) {
+		mutex_unlock(&a->ctl_mutex);
+		return -ESTALE;
+	}
+	ddr_array_heard(a, ch->session.enabled);
+	n = ddr_region_fill_held(a, out, DDR_BATCH);
+	if (!ddr_region_declared(a))
+		goto done;
+	n += ddr_fill_state(ch, out + n, DDR_BATCH - n);
+	/* what is queued now may follow from regions closed before: their CLOSED goes first */
+	spin_lock_irq(&a->lock);
+	list_splice_tail_init(&a->records, &ch->ready);
+	spin_unlock_irq(&a->lock);
+	n += ddr_region_fill_closed(a, out + n, DDR_BATCH - n);
+	if (n < DDR_BATCH)
+		n += ddr_fill_ready(ch, out + n, DDR_BATCH - n);
+	n += ddr_region_fill_lock(a, out + n, DDR_BATCH - n);
+done:
+	mutex_unlock(&a->ctl_mutex);
+	return n;
+}
+
+static int ddr_fill(struct ddr_channel *ch)
+{
+	int n = 0;
+
+	if (ch->out_pos < ch->out_n)
+		return 0;
+	switch (READ_ONCE(ch->state)) {
+	case DDR_CH_CONTROL:
+		n = ddr_fill_control(ch);
+		break;
+	case DDR_CH_BOUND:
+		n = ddr_fill_bound(ch);
+		break;
+	case DDR_CH_STALE:
+		n = -ESTALE;
+		break;
+	}
+	ch->out_pos = 0;
+	ch->out_n = max(n, 0);
+	return min(n, 0);
+}
+
+/* The daemon has read @n records from @rec on. */
+static void ddr_channel_sent(struct ddr_channel *ch, const struct ddr_rec *rec, unsigned int n)
+{
+	struct ddr_array *a = ch->array;
+
+	if (!a)
+		return;
+	mutex_lock(&a->ctl_mutex);
+	for (; n && ddr_channel_current(ch); n--, rec++)
+		ddr_region_sent(a, rec);
+	mutex_unlock(&a->ctl_mutex);
+}
+
+static bool ddr_channel_readable(struct ddr_channel *ch)
+{
+	struct ddr_array *a = ch->array;
+
+	if (READ_ONCE(ch->state) == DDR_CH_CONTROL)
+		return READ_ONCE(ch->listing) || READ_ONCE(ch->ring_n);
+	if (READ_ONCE(ch->state) == DDR_CH_STALE || READ_ONCE(a->gone))
+		return true;
+	return READ_ONCE(ch->out_pos) < READ_ONCE(ch->out_n) || ddr_region_pending(a) ||
+	       READ_ONCE(ch->session.pong_due) ||
+	       !list_empty(&ch->ready) || !list_empty(&a->records) ||
+	       test_bit(DDR_A_SUSPENDED, &a->flags) != READ_ONCE(ch->told_suspended);
+}
+
+static bool ddr_channel_eof(struct ddr_channel *ch)
+{
+	return READ_ONCE(ch->state) == DDR_CH_BOUND && READ_ONCE(ch->array->gone);
+}
+
+static ssize_t ddr_channel_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
+{
+	struct ddr_channel *ch = file->private_data;
+	size_t room = len / sizeof(struct ddr_rec), done = 0;
+	unsigned int n;
+	bool eof;
+	int r;
+
+	if (!room)
+		return -EINVAL;
+again:
+	if (mutex_lock_interruptible(&ch->rmutex))
+		return -ERESTARTSYS;
+	do {
+		eof = ddr_channel_eof(ch);	/* first: what was closed before it is staged now */
+		r = ddr_fill(ch);
+		n = min_t(size_t, ch->out_n - ch->out_pos, room - done);
+		if (!n)
+			break;
+		if (copy_to_user(buf + done * sizeof(struct ddr_rec), &ch->out[ch->out_pos],
+				 n * sizeof(struct ddr_rec))) {
+			r = -EFAULT;
+			break;
+		}
+		ddr_channel_sent(ch, &ch->out[ch->out_pos], n);
+		ch->out_pos += n;
+		done += n;
+	} while (done < room && !signal_pending(current));
+	mutex_unlock(&ch->rmutex);
+
+	if (done)
+		return done * sizeof(struct ddr_rec);
+	if (r || eof)
+		return r;
+	if (file->f_flags & O_NONBLOCK)
+		return -EAGAIN;
+	if (wait_event_interruptible(ch->wait, ddr_channel_readable(ch)))
+		return -ERESTARTSYS;
+	goto again;
+}
+
+static __poll_t ddr_channel_poll(struct file *file, poll_table *wait)
+{
+	struct ddr_channel *ch = file->private_data;
+	__poll_t mask = EPOLLOUT | EPOLLWRNORM;
+
+	poll_wait(file, &ch->wait, wait);
+	if (ddr_channel_readable(ch))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (READ_ONCE(ch->state) == DDR_CH_STALE)
+		mask |= EPOLLERR | EPOLLHUP;
+	else if (ddr_channel_eof(ch))
+		mask |= EPOLLHUP;
+	return mask;
+}
+
+/* ---- write --------------------------------------------------------------------------------- */
+
+/* Runs @n records; how many it took is added to @done. */
+static int ddr_write_batch(struct ddr_channel *ch, unsigned int n, size_t *done, s64 *budget)
+{
+	struct ddr_array *a = ch->array;
+	unsigned int i;
+	int r = 0;
+
+	if (mutex_lock_interruptible(&a->ctl_mutex))
+		return -ERESTARTSYS;
+	if (!ddr_channel_current(ch))
+		r = -ESTALE;
+	else if (a->gone)
+		r = -ENODEV;
+	else
+		ddr_array_heard(a, ch->session.enabled);
+	for (i = 0; i < n && !r && *budget > 0; i++) {
+		r = ddr_command_run(a, &ch->session, &ch->in[i], budget);
+		*done += !r;
+		cond_resched();
+	}
+	mutex_unlock(&a->ctl_mutex);
+	return r;
+}
+
+static ssize_t ddr_channel_write(struct file *file, const char __user *buf, size_t len, loff_t *pos)
+{
+	struct ddr_channel *ch = file->private_data;
+	size_t total = len / sizeof(struct ddr_rec), done = 0, n;
+	s64 budget = DDR_WRITE_BUDGET;
+	int r = 0;
+
+	if (len % sizeof(struct ddr_rec))
+		return -EINVAL;
+	if (READ_ONCE(ch->state) == DDR_CH_CONTROL)
+		return -ENOTCONN;
+	if (READ_ONCE(ch->state) == DDR_CH_STALE)
+		return -ESTALE;
+	if (mutex_lock_interruptible(&ch->wmutex))
+		return -ERESTARTSYS;
+	while (!r && done < total && budget > 0) {
+		n = min_t(size_t, total - done, DDR_BATCH);
+		if (copy_from_user(ch->in, buf + done * sizeof(struct ddr_rec),
+				   n * sizeof(struct ddr_rec)))
+			r = -EFAULT;
+		else
+			r = ddr_write_batch(ch, n, &done, &budget);
+		if (signal_pending(current))
+			break;
+	}
+	mutex_unlock(&ch->wmutex);
+	return done ? done * sizeof(struct ddr_rec) : r;
+}
+
+/* ---- bind ---------------------------------------------------------------------------------- */
+
+/* Under ctl_mutex: @ch speaks for the array no more, and nothing waits to be told to it. */
+static void ddr_channel_unhook(struct ddr_array *a, struct ddr_channel *ch)
+{
+	struct ddr_krec *k, *n;
+
+	spin_lock_irq(&a->lock);
+	a->channel = NULL;
+	WRITE_ONCE(ch->state, DDR_CH_STALE);
+	list_splice_init(&ch->ready, &a->records);
+	list_for_each_entry_safe(k, n, &a->records, link)
+		list_del_init(&k->link);
+	spin_unlock_irq(&a->lock);
+	wake_up_poll(&ch->wait, EPOLLIN | EPOLLERR | EPOLLHUP);
+}
+
+static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const struct ddr_bind *b)
+{
+	if (a->channel)
+		ddr_channel_unhook(a, a->channel);
+	ddr_range_orphan_all(a);
+	ddr_io_member_forget(a);
+	ddr_region_declare(a);
+
+	spin_lock(&ddr_controls_lock);
+	list_del_init(&ch->controls);
+	spin_unlock(&ddr_controls_lock);
+	ch->out_pos = 0;
+	ch->out_n = 0;
+	ch->array = a;
+	a->epoch = b->epoch;
+	spin_lock_irq(&a->lock);
+	a->channel = ch;
+	WRITE_ONCE(ch->state, DDR_CH_BOUND);
+	spin_unlock_irq(&a->lock);
+	ddr_array_bound(a, b->timeout_ms);
+	ddr_error_redeclare(a);
+	wake_up_poll(&ch->wait, EPOLLIN | EPOLLRDNORM);
+	DMINFO("%pUb: a daemon has attached, epoch %llu", &a->uuid, b->epoch);
+}
+
+/* Under ctl_mutex: what the active table says; -EAGAIN if there is none. */
+static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b)
+{
+	struct ddr_target *t;
+	unsigned int m;
+
+	rcu_read_lock();
+	t = rcu_dereference(a->active);
+	for (m = 0; t && m < a->geo.roles; m++) {
+		if (!t->dev[m].dm)
+			continue;
+		b->dev_major[m] = MAJOR(t->dev[m].dm->bdev->bd_dev);
+		b->dev_minor[m] = MINOR(t->dev[m].dm->bdev->bd_dev);
+	}
+	rcu_read_unlock();
+	if (!t)
+		return -EAGAIN;
+	b->order = a->geo.order;
+	b->parity = a->geo.parity;
+	b->layout = a->geo.rotating;
+	b->region_sectors = DDR_BLOCK_SECTORS << a->region_blocks_shift;
+	b->members = a->geo.roles;
+	b->data_offset_sectors = a->data_offset;
+	b->sectors = a->blocks * DDR_BLOCK_SECTORS;
+	b->cookie = a->cookie;
+	b->dm_major = MAJOR(disk_devt(dm_disk(a->md)));
+	b->dm_minor = MINOR(disk_devt(dm_disk(a->md)));
+	return 0;
+}
+
+/* Under rmutex and wmutex of @ch. @out: the answer, if 0 is returned. */
+static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct ddr_bind *out)
+{
+	struct ddr_array *a;
+	uuid_t uuid;
+	int r;
+
+	if (ch->state != DDR_CH_CONTROL)
+		return ch->state == DDR_CH_STALE ? -ESTALE : -EBUSY;
+	import_uuid(&uuid, in->uuid);
+	a = ddr_array_find(&uuid);
+	if (!a)
+		return -ENOENT;
+	r = mutex_lock_interruptible(&a->ctl_mutex);
+	if (r)
+		goto put;
+	if (a->nosync)
+		r = -EOPNOTSUPP;
+	else if (a->gone)
+		r = -ENOENT;
+	else if (in->epoch <= a->epoch)
+		r = -ESTALE;
+	else
+		r = ddr_bind_describe(a, out);
+	if (!r)
+		ddr_channel_hook(a, ch, in);
+	mutex_unlock(&a->ctl_mutex);
+	if (!r)
+		return 0;	/* the reference is the channel's */
+put:
+	ddr_array_put(a);
+	return r;
+}
+
+static long ddr_ioctl_bind(struct ddr_channel *ch, struct ddr_bind __user *arg)
+{
+	struct ddr_bind in, out;
+	int r;
+
+	if (copy_from_user(&in, arg, sizeof(in)))
+		return -EFAULT;
+	if (in.abi != DDR_ABI_VERSION)
+		return put_user(DDR_ABI_VERSION, &arg->abi) ? -EFAULT : -EPROTO;
+	if (in.flags || in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
+		return -EINVAL;
+	out = (struct ddr_bind) {
+		.abi = in.abi, .epoch = in.epoch, .timeout_ms = in.timeout_ms,
+	};
+	memcpy(out.uuid, in.uuid, sizeof(out.uuid));
+
+	if (mutex_lock_interruptible(&ch->rmutex))
+		return -ERESTARTSYS;
+	r = -ERESTARTSYS;
+	if (!mutex_lock_interruptible(&ch->wmutex)) {
+		r = ddr_bind(ch, &in, &out);
+		mutex_unlock(&ch->wmutex);
+	}
+	mutex_unlock(&ch->rmutex);
+	if (!r && copy_to_user(arg, &out, sizeof(out)))
+		r = -EFAULT;
+	return r;
+}
+
+static long ddr_channel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	if (cmd != DDR_IOC_BIND)
+		return -ENOTTY;
+	return ddr_ioctl_bind(file->private_data, (struct ddr_bind __user *)arg);
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+static int ddr_channel_open(struct inode *inode, struct file *file)
+{
+	struct ddr_channel *ch;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	ch = kvzalloc(sizeof(*ch), GFP_KERNEL);
+	if (!ch)
+		return -ENOMEM;
+	mutex_init(&ch->rmutex);
+	mutex_init(&ch->wmutex);
+	init_waitqueue_head(&ch->wait);
+	INIT_LIST_HEAD(&ch->ready);
+	ch->listing = true;
+	file->private_data = ch;
+	spin_lock(&ddr_controls_lock);
+	list_add_tail(&ch->controls, &ddr_controls);
+	spin_unlock(&ddr_controls_lock);
+	return nonseekable_open(inode, file);
+}
+
+static int ddr_channel_release(struct inode *inode, struct file *file)
+{
+	struct ddr_channel *ch = file->private_data;
+	struct ddr_array *a = ch->array;
+	bool bound;
+
+	spin_lock(&ddr_controls_lock);
+	list_del_init(&ch->controls);
+	spin_unlock(&ddr_controls_lock);
+	if (a) {
+		mutex_lock(&a->ctl_mutex);
+		bound = ddr_channel_current(ch);
+		if (bound)
+			ddr_channel_unhook(a, ch);
+		mutex_unlock(&a->ctl_mutex);
+		if (bound)
+			ddr_array_unbound(a);
+		ddr_array_put(a);
+	}
+	mutex_destroy(&ch->rmutex);
+	mutex_destroy(&ch->wmutex);
+	kvfree(ch);
+	return 0;
+}
+
+static const struct file_operations ddr_channel_fops = {
+	.owner		= THIS_MODULE,
+	.open		= ddr_channel_open,
+	.release	= ddr_channel_release,
+	.read		= ddr_channel_read,
+	.write		= ddr_channel_write,
+	.poll		= ddr_channel_poll,
+	.unlocked_ioctl	= ddr_channel_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.llseek		= noop_llseek,
+};
+
+static struct miscdevice ddr_misc = {
+	.minor		= MISC_DYNAMIC_MINOR,
+	.name		= DDR_DEVICE_NAME,
+	.mode		= 0600,
+	.fops		= &ddr_channel_fops,
+};
+
+int ddr_channel_init(void)
+{
+	BUILD_BUG_ON(sizeof(struct ddr_rec) != 64);
+	BUILD_BUG_ON(sizeof(struct ddr_bind) != 168);
+	return misc_register(&ddr_misc);
+}
+
+void ddr_channel_exit(void)
+{
+	misc_deregister(&ddr_misc);
+}

@@ -1,0 +1,756 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Regions: which of them this node may write, and which writes are in flight in them.
+ *
+ * One 64-bit word a region. A write to a granted region is one atomic operation when it
+ * begins and one when it ends, and takes no lock. Everything that the daemon has to be
+ * told is a bit in a map (LOCK, CLOSED) or a cursor (HELD) that is turned into records
+ * when the daemon reads: no memory is needed to ask for a grant, whatever is parked.
+ *
+ * Must never: let a write begin in a region that is not granted; report CLOSED while a
+ * write is in flight there, or could begin; forget that a member write failed; lose a bio.
+ *
+ * Why CLOSED is a proof: GRANTED, CLOSING and the number of writes in flight are one
+ * word. A write is counted by a compare-and-exchange that finds GRANTED without CLOSING.
+ * The word leaves GRANTED by one that finds the number 0, and only GRANT sets it again,
+ * which is void until the daemon has read CLOSED. So between CLOSED and the next GRANT
+ * the number is 0. ERROR is kept from the first failed put until CLOSED carried it.
+ *
+ * Why no bio is lost: who parks, does so under the lock of the region's bucket, after a
+ * compare-and-exchange that finds the region not granted and leaves WANT in it. GRANT
+ * and REFUSE that find WANT take that lock afterwards, and so find the bio.
+ *
+ * The life of a word, beside the count:
+ *	0 -> WANT (LOCK is to be sent) -> WANT SENT seq -> GRANTED
+ *	GRANTED -> CLOSING (revoked, writes in flight) -> CLOSED (not read yet) -> 0
+ * WANT may join CLOSING and CLOSED; its LOCK is sent only after CLOSED was read.
+ *
+ * Commands and fills run under a->ctl_mutex; a bucket's lock is taken inside it.
+ */
+#include <linux/bitmap.h>
+#include <linux/blk_types.h>
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+
+#include "dm-ddraid.h"
+
+#define DDR_W_COUNT	0xffffffffLL		/* writes in flight */
+#define DDR_W_GRANTED	BIT_ULL(32)
+#define DDR_W_TOUCHED	BIT_ULL(33)		/* used since the clock's hand passed */
+#define DDR_W_ERROR	BIT_ULL(34)		/* a member write failed since the grant */
+#define DDR_W_CLOSING	BIT_ULL(35)		/* takes no new writes */
+#define DDR_W_CLOSED	BIT_ULL(36)		/* the daemon has not read CLOSED yet */
+#define DDR_W_WANT	BIT_ULL(37)		/* LOCK is to be sent, or was */
+#define DDR_W_SENT	BIT_ULL(38)		/* LOCK was sent, with the seq in this word */
+#define DDR_W_AHEAD	BIT_ULL(39)		/* as read-ahead */
+#define DDR_W_SEQ_SHIFT	40
+#define DDR_W_SEQ	GENMASK_ULL(63, DDR_W_SEQ_SHIFT)
+#define DDR_W_REQUEST	(DDR_W_WANT | DDR_W_SENT | DDR_W_AHEAD | DDR_W_SEQ)
+
+#define DDR_PARK_BITS		8
+#define DDR_AHEAD_DEFAULT	2
+#define DDR_RESCHED_MASK	1023		/* regions between two cond_resched() */
+
+struct ddr_park_bucket {
+	spinlock_t		lock;		/* of the list */
+	struct bio_list		bios;		/* bi_private: the region */
+};
+
+/* A set of regions of which the daemon is to be told. */
+struct ddr_region_map {
+	unsigned long		*bits;
+	atomic_t		nr;
+	u64			cursor;		/* under ctl_mutex */
+};
+
+struct ddr_regions {
+	atomic64_t		*word;
+	struct ddr_region_map	lock;
+	struct ddr_region_map	closed;
+	unsigned long		*clean;		/* DDR_RB_*; written under ctl_mutex */
+	unsigned long		*suspect;
+	atomic64_t		granted;
+	u32			ahead;
+	/* under ctl_mutex */
+	u32			last_seq;
+	u64			hand;		/* of the clock */
+	u64			reap_seq;
+	u64			reaped;
+	bool			reap_due;	/* REAPED is to be sent */
+	bool			declared;	/* HELD_END was filled */
+	u64			held_cursor;
+	u64			held;
+	struct ddr_park_bucket	park[1 << DDR_PARK_BITS];
+};
+
+static inline u64 ddr_word(struct ddr_regions *rs, u64 region)
+{
+	return atomic64_read(&rs->word[region]);
+}
+
+static inline bool ddr_word_change(struct ddr_regions *rs, u64 region, u64 *old, u64 new)
+{
+	return atomic64_try_cmpxchg(&rs->word[region], (s64 *)old, new);
+}
+
+static inline bool ddr_word_open(u64 w)
+{
+	return (w & (DDR_W_GRANTED | DDR_W_CLOSING)) == DDR_W_GRANTED;
+}
+
+static bool ddr_regions_valid(struct ddr_array *a, u64 start, u64 count)
+{
+	return count && start < a->regions && count <= a->regions - start;
+}
+
+static void ddr_region_resched(u64 region)
+{
+	if (!(region & DDR_RESCHED_MASK))
+		cond_resched();
+}
+
+/* ---- sets of regions to be told ---------------------------------------------------- */
+
+static void ddr_map_set(struct ddr_region_map *map, u64 region)
+{
+	if (!test_and_set_bit(region, map->bits))
+		atomic_inc(&map->nr);
+}
+
+static void ddr_map_clear(struct ddr_region_map *map, u64 region)
+{
+	if (test_and_clear_bit(region, map->bits))
+		atomic_dec(&map->nr);
+}
+
+/* The next region of the set, from where the last search ended, around; a->regions if none. */
+static u64 ddr_map_next(struct ddr_array *a, struct ddr_region_map *map)
+{
+	u64 r;
+
+	if (atomic_read(&map->nr) <= 0)
+		return a->regions;
+	r = find_next_bit(map->bits, a->regions, map->cursor);
+	if (r >= a->regions)
+		r = find_first_bit(map->bits, a->regions);
+	map->cursor = r;
+	return r;
+}
+
+/* ---- parking ------------------------------------------------------------------------ */
+
+static struct ddr_park_bucket *ddr_park_bucket(struct ddr_regions *rs, u64 region)
+{
+	return &rs->park[hash_64(region, DDR_PARK_BITS)];
+}
+
+/* Under the bucket's lock: moves the bios of @region to @to. */
+static void ddr_park_take(struct ddr_park_bucket *b, u64 region, struct bio_list *to)
+{
+	struct bio_list keep = BIO_EMPTY_LIST;
+	struct bio *bio;
+
+	while ((bio = bio_list_pop(&b->bios)))
+		bio_list_add((unsigned long)bio->bi_private == region ? to : &keep, bio);
+	b->bios = keep;
+}
+
+static void ddr_park_end(struct ddr_array *a, struct bio_list *bios, blk_status_t status)
+{
+	struct bio *bio;
+
+	while ((bio = bio_list_pop(bios))) {
+		atomic_dec(&a->nr_parked);
+		bio->bi_status = status;
+		bio_endio(bio);
+	}
+}
+
+/*
+ * A region is used for the first time since its grant, or waited for. If the one before
+ * it is in use, this looks like a stream: ask for those that follow.
+ */
+static void ddr_region_look_ahead(struct ddr_array *a, u64 region)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 used = DDR_W_GRANTED | DDR_W_TOUCHED, r, w;
+	u64 end = min(region + READ_ONCE(rs->ahead), a->regions - 1);
+	bool asked = false;
+
+	if (end == region || !region || (ddr_word(rs, region - 1) & used) != used)
+		return;
+	for (r = region + 1; r <= end; r++) {
+		w = ddr_word(rs, r);
+		while (!(w & (DDR_W_GRANTED | DDR_W_CLOSED | DDR_W_WANT))) {
+			if (!ddr_word_change(rs, r, &w, w | DDR_W_WANT | DDR_W_AHEAD))
+				continue;
+			ddr_map_set(&rs->lock, r);
+			asked = true;
+			break;
+		}
+	}
+	if (asked)
+		ddr_channel_wake(a);
+}
+
+/* Under the bucket's lock: true if the region was granted meanwhile and is counted. */
+static bool ddr_region_want(struct ddr_regions *rs, u64 region, u64 *old)
+{
+	u64 w = ddr_word(rs, region), new;
+
+	for (;;) {
+		if (ddr_word_open(w)) {
+			new = (w + 1) | DDR_W_TOUCHED;
+		} else {
+			new = w | DDR_W_WANT;
+			if (!(w & DDR_W_SENT))
+				new &= ~DDR_W_AHEAD;
+		}
+		if (ddr_word_change(rs, region, &w, new))
+			break;
+	}
+	*old = w;
+	return ddr_word_open(w);
+}
+
+static bool ddr_region_get_slow(struct ddr_array *a, u64 region, struct bio *bio)
+{
+	struct ddr_regions *rs = a->regions_state;
+	struct ddr_park_bucket *b = ddr_park_bucket(rs, region);
+	blk_status_t status;
+	unsigned long irq;
+	bool end = false;
+	u64 w;
+
+	spin_lock_irqsave(&b->lock, irq);
+	if (ddr_region_want(rs, region, &w)) {
+		spin_unlock_irqrestore(&b->lock, irq);
+		return true;
+	}
+	end = ddr_array_bounces(a, true, &status);
+	if (!end) {
+		bio->bi_private = (void *)(unsigned long)region;
+		bio_list_add(&b->bios, bio);
+		atomic_inc(&a->nr_parked);
+	}
+	spin_unlock_irqrestore(&b->lock, irq);
+	/* LOCK must not overtake CLOSED: ddr_region_sent() asks then */
+	if (!(w & (DDR_W_WANT | DDR_W_CLOSING | DDR_W_CLOSED))) {
+		ddr_map_set(&rs->lock, region);
+		ddr_channel_wake(a);
+		ddr_region_look_ahead(a, region);
+	}
+	if (end) {
+		bio->bi_status = status;
+		bio_endio(bio);
+	}
+	return false;
+}
+
+bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 w;
+
+	if (a->nosync)
+		return true;
+	if (WARN_ON_ONCE(region >= a->regions)) {
+		bio_io_error(bio);
+		return false;
+	}
+	w = ddr_word(rs, region);
+	while (likely(ddr_word_open(w))) {
+		if (!ddr_word_change(rs, region, &w, (w + 1) | DDR_W_TOUCHED))
+			continue;
+		if (unlikely(!(w & DDR_W_TOUCHED)))
+			ddr_region_look_ahead(a, region);
+		return true;
+	}
+	return ddr_region_get_slow(a, region, bio);
+}
+
+/* ---- closing ------------------------------------------------------------------------- */
+
+/* Under the grant that was just given up: nobody else closes it. */
+static void ddr_region_closed(struct ddr_array *a, u64 region, u64 old)
+{
+	struct ddr_regions *rs = a->regions_state;
+
+	atomic64_dec(&rs->granted);
+	ddr_map_set(&rs->closed, region);
+	ddr_channel_wake(a);
+	if (old & DDR_W_CLOSING)
+		ddr_range_revoked(a);
+}
+
+static u64 ddr_word_closed(u64 w)
+{
+	return (w & ~(DDR_W_GRANTED | DDR_W_TOUCHED | DDR_W_CLOSING)) | DDR_W_CLOSED;
+}
+
+void ddr_region_put(struct ddr_array *a, u64 region, bool error)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 w;
+
+	if (a->nosync)
+		return;
+	if (unlikely(error))
+		atomic64_or(DDR_W_ERROR, &rs->word[region]);
+	w = atomic64_dec_return(&rs->word[region]);
+	while (unlikely((w & DDR_W_CLOSING) && !(w & DDR_W_COUNT))) {
+		if (!ddr_word_change(rs, region, &w, ddr_word_closed(w)))
+			continue;
+		ddr_region_closed(a, region, w);
+		break;
+	}
+}
+
+int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 i, w, r = rs->hand;
+
+	if (!max)
+		return -EINVAL;
+	if (rs->reap_due)
+		return -EBUSY;
+	rs->reaped = 0;
+	for (i = 0; i < a->regions && rs->reaped < max; i++, r++) {
+		ddr_region_resched(i);
+		if (r == a->regions)
+			r = 0;
+		w = ddr_word(rs, r);
+		if (!ddr_word_open(w) || (w & DDR_W_COUNT))
+			continue;
+		if (w & DDR_W_TOUCHED) {
+			/* if it fails the region is in use: it keeps the bit */
+			ddr_word_change(rs, r, &w, w & ~DDR_W_TOUCHED);
+		} else if (ddr_word_change(rs, r, &w, ddr_word_closed(w))) {
+			ddr_region_closed(a, r, w);
+			rs->reaped++;
+		}
+	}
+	rs->hand = r == a->regions ? 0 : r;
+	rs->reap_seq = seq;
+	rs->reap_due = true;
+	ddr_channel_wake(a);
+	return 0;
+}
+
+void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 r, w, new;
+
+	for (r = start; r < start + count; r++) {
+		ddr_region_resched(r);
+		w = ddr_word(rs, r);
+		while (ddr_word_open(w)) {
+			new = w & DDR_W_COUNT ? w | DDR_W_CLOSING : ddr_word_closed(w);
+			if (!ddr_word_change(rs, r, &w, new))
+				continue;
+			if (new & DDR_W_CLOSED)
+				ddr_region_closed(a, r, w);
+			break;
+		}
+	}
+}
+
+bool ddr_region_any_granted(struct ddr_array *a, u64 start, u64 count)
+{
+	u64 r;
+
+	for (r = start; r < start + count; r++)
+		if (ddr_word(a->regions_state, r) & DDR_W_GRANTED)
+			return true;
+	return false;
+}
+
+/* ---- answers of the daemon -------------------------------------------------------------- */
+
+static bool ddr_word_answers(u64 w, u64 seq)
+{
+	return (w & DDR_W_SENT) && w >> DDR_W_SEQ_SHIFT == seq;
+}
+
+int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
+{
+	struct ddr_regions *rs = a->regions_state;
+	struct bio_list run = BIO_EMPTY_LIST;
+	u64 r, w, new;
+
+	if (!ddr_regions_valid(a, start, count))
+		return -ERANGE;
+	if (!rs->declared)
+		return -EBUSY;
+	for (r = start; seq && r < start + count; r++) {
+		w = ddr_word(rs, r);
+		if (!(w & DDR_W_GRANTED) && !ddr_word_answers(w, seq))
+			return -ENOENT;
+	}
+	for (r = start; r < start + count; r++) {
+		ddr_region_resched(r);
+		w = ddr_word(rs, r);
+		do {
+			/* granted already; or CLOSED is on its way and makes this void */
+			if (w & (DDR_W_GRANTED | DDR_W_CLOSED))
+				break;
+			new = (w & ~(DDR_W_REQUEST | DDR_W_ERROR)) | DDR_W_GRANTED;
+			if ((w & (DDR_W_WANT | DDR_W_AHEAD)) == DDR_W_WANT)
+				new |= DDR_W_TOUCHED;
+		} while (!ddr_word_change(rs, r, &w, new));
+		if (w & (DDR_W_GRANTED | DDR_W_CLOSED))
+			continue;
+		atomic64_inc(&rs->granted);
+		if (w & DDR_W_WANT) {
+			struct ddr_park_bucket *b = ddr_park_bucket(rs, r);
+
+			spin_lock_irq(&b->lock);
+			ddr_park_take(b, r, &run);
+			spin_unlock_irq(&b->lock);
+		}
+	}
+	ddr_array_rerun(a, &run);
+	return 0;
+}
+
+/*
+ * One region of a REFUSE. Bios that came after a LOCK that was sent as read-ahead were
+ * not meant: they get a LOCK of their own.
+ */
+static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct bio_list *end)
+{
+	struct ddr_regions *rs = a->regions_state;
+	struct ddr_park_bucket *b = ddr_park_bucket(rs, region);
+	struct bio_list bios = BIO_EMPTY_LIST;
+	bool again = false;
+	u64 w, new;
+
+	spin_lock_irq(&b->lock);
+	ddr_park_take(b, region, &bios);
+	w = ddr_word(rs, region);
+	do {
+		again = (w & DDR_W_AHEAD) && !bio_list_empty(&bios);
+		new = w & ~DDR_W_REQUEST;
+		if (again)
+			new |= DDR_W_WANT;
+	} while (!ddr_word_change(rs, region, &w, new));
+	bio_list_merge(again ? &b->bios : end, &bios);
+	spin_unlock_irq(&b->lock);
+	if (again) {
+		ddr_map_set(&rs->lock, region);
+		ddr_channel_wake(a);
+	}
+}
+
+int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error)
+{
+	struct ddr_regions *rs = a->regions_state;
+	struct bio_list end = BIO_EMPTY_LIST;
+	u64 r;
+
+	if (!ddr_regions_valid(a, start, count))
+		return -ERANGE;
+	if (!rs->declared)
+		return -EBUSY;
+	for (r = start; r < start + count; r++)
+		if (!ddr_word_answers(ddr_word(rs, r), seq))
+			return -ENOENT;
+	for (r = start; r < start + count; r++) {
+		ddr_region_resched(r);
+		ddr_region_refuse_one(a, r, &end);
+	}
+	ddr_park_end(a, &end, errno_to_blk_status(error));
+	return 0;
+}
+
+int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 r;
+
+	if (!ddr_regions_valid(a, start, count))
+		return -ERANGE;
+	if (bits & ~(DDR_RB_CLEAN | DDR_RB_SUSPECT_ERROR))
+		return -EINVAL;
+	for (r = start; r < start + count; r++) {
+		ddr_region_resched(r);
+		assign_bit(r, rs->clean, bits & DDR_RB_CLEAN);
+		assign_bit(r, rs->suspect, bits & DDR_RB_SUSPECT_ERROR);
+	}
+	return 0;
+}
+
+void ddr_region_set_ahead(struct ddr_array *a, u32 regions)
+{
+	WRITE_ONCE(a->regions_state->ahead, regions);
+}
+
+/* ---- records for the daemon --------------------------------------------------------------- */
+
+void ddr_region_declare(struct ddr_array *a)
+{
+	struct ddr_regions *rs = a->regions_state;
+	struct bio_list run = BIO_EMPTY_LIST;
+	u64 r, w, new;
+
+	for (r = 0; r < a->regions; r++) {
+		ddr_region_resched(r);
+		w = ddr_word(rs, r);
+		if (!(w & (DDR_W_CLOSING | DDR_W_CLOSED | DDR_W_WANT)))
+			continue;
+		do {
+			new = w;
+			/* a revoke by a daemon that is gone is void: granted still */
+			if (w & DDR_W_CLOSING)
+				new &= ~(DDR_W_CLOSING | DDR_W_REQUEST);
+			/* not declared held: the daemon resyncs it */
+			else if (w & DDR_W_CLOSED)
+				new &= ~(DDR_W_CLOSED | DDR_W_ERROR);
+		} while (!ddr_word_change(rs, r, &w, new));
+		ddr_map_clear(&rs->closed, r);
+		if (new & DDR_W_WANT) {
+			ddr_map_set(&rs->lock, r);
+		} else if (w & DDR_W_WANT) {
+			struct ddr_park_bucket *b = ddr_park_bucket(rs, r);
+
+			spin_lock_irq(&b->lock);
+			ddr_park_take(b, r, &run);
+			spin_unlock_irq(&b->lock);
+		}
+	}
+	rs->reap_due = false;
+	rs->declared = false;
+	rs->held_cursor = 0;
+	rs->held = 0;
+	ddr_array_rerun(a, &run);
+}
+
+bool ddr_region_declared(struct ddr_array *a)
+{
+	return a->regions_state->declared;
+}
+
+bool ddr_region_pending(struct ddr_array *a)
+{
+	struct ddr_regions *rs = a->regions_state;
+
+	if (!READ_ONCE(rs->declared) || READ_ONCE(rs->reap_due) || atomic_read(&rs->closed.nr) > 0)
+		return true;
+	return !READ_ONCE(a->gone) && atomic_read(&rs->lock.nr) > 0;
+}
+
+static void ddr_rec_init(struct ddr_rec *rec, u32 type, u64 seq, u64 start, u64 count)
+{
+	*rec = (struct ddr_rec) {
+		.type = type, .seq = seq, .start = start, .count = count, .member = DDR_NO_MEMBER,
+	};
+}
+
+unsigned int ddr_region_fill_held(struct ddr_array *a, struct ddr_rec *rec, unsigned int n)
+{
+	struct ddr_regions *rs = a->regions_state;
+	unsigned int k = 0;
+	u64 r;
+
+	if (rs->declared)
+		return 0;
+	for (r = rs->held_cursor; r < a->regions; r++) {
+		ddr_region_resched(r);
+		if (!(ddr_word(rs, r) & DDR_W_GRANTED))
+			continue;
+		if (k && rec[k - 1].start + rec[k - 1].count == r)
+			rec[k - 1].count++;
+		else if (k < n)
+			ddr_rec_init(&rec[k++], DDR_K_HELD, 0, r, 1);
+		else
+			break;
+		rs->held++;
+	}
+	rs->held_cursor = r;
+	if (r == a->regions && k < n) {
+		ddr_rec_init(&rec[k++], DDR_K_HELD_END, 0, 0, rs->held);
+		rs->declared = true;
+	}
+	return k;
+}
+
+unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *rec, unsigned int n)
+{
+	struct ddr_regions *rs = a->regions_state;
+	unsigned int k = 0;
+	u64 r;
+
+	while ((r = ddr_map_next(a, &rs->closed)) < a->regions) {
+		struct ddr_rec *last = k ? &rec[k - 1] : NULL;
+		u64 w = ddr_word(rs, r);
+		s32 status = w & DDR_W_ERROR ? -EIO : 0;
+
+		if (!(w & DDR_W_CLOSED)) {
+			/* a new bind has forgotten it while it was entered here */
+		} else if (last && last->start + last->count == r && last->status == status) {
+			last->count++;
+		} else if (k < n) {
+			ddr_rec_init(&rec[k], DDR_K_CLOSED, 0, r, 1);
+			rec[k++].status = status;
+		} else {
+			return k;
+		}
+		ddr_map_clear(&rs->closed, r);
+	}
+	if (rs->reap_due && k < n) {
+		ddr_rec_init(&rec[k++], DDR_K_REAPED, rs->reap_seq,
+			     atomic64_read(&rs->granted), rs->reaped);
+		rs->reap_due = false;
+	}
+	return k;
+}
+
+/* The word of @region as it is sent with @seq, or 0 if there is nothing to be asked for. */
+static u64 ddr_region_send(struct ddr_regions *rs, u64 region, u64 seq)
+{
+	u64 w = ddr_word(rs, region), new;
+
+	do {
+		if (!(w & DDR_W_WANT) || (w & (DDR_W_CLOSING | DDR_W_CLOSED)))
+			return 0;
+		new = w;
+		if (!(w & DDR_W_SENT))
+			new |= DDR_W_SENT | seq << DDR_W_SEQ_SHIFT;
+	} while (!ddr_word_change(rs, region, &w, new));
+	/* what it was before tells a request that is sent again */
+	return w & DDR_W_SENT ? w : new & ~DDR_W_SENT;
+}
+
+static u32 ddr_region_next_seq(struct ddr_regions *rs)
+{
+	u32 seq = (rs->last_seq + 1) & (DDR_W_SEQ >> DDR_W_SEQ_SHIFT);
+
+	return seq ? seq : 1;
+}
+
+unsigned int ddr_region_fill_lock(struct ddr_array *a, struct ddr_rec *rec, unsigned int n)
+{
+	struct ddr_regions *rs = a->regions_state;
+	unsigned int k = 0;
+	u64 r, w, seq;
+
+	if (a->gone)
+		return 0;
+	while (k < n && (r = ddr_map_next(a, &rs->lock)) < a->regions) {
+		struct ddr_rec *last = k ? &rec[k - 1] : NULL;
+		bool follows = last && last->start + last->count == r;
+
+		ddr_map_clear(&rs->lock, r);
+		seq = ddr_region_next_seq(rs);
+		if (follows && !(last->flags & DDR_F_RESENT))
+			seq = last->seq;
+		w = ddr_region_send(rs, r, seq);
+		if (!w)
+			continue;
+		if (!(w & DDR_W_SENT))
+			rs->last_seq = seq;
+		seq = w >> DDR_W_SEQ_SHIFT;
+		if (follows && last->seq == seq) {
+			last->count++;
+			if (!(w & DDR_W_AHEAD))
+				last->flags &= ~DDR_F_AHEAD;
+			continue;
+		}
+		ddr_rec_init(&rec[k], DDR_K_LOCK, seq, r, 1);
+		rec[k].flags = w & DDR_W_AHEAD ? DDR_F_AHEAD : 0;
+		rec[k++].flags |= w & DDR_W_SENT ? DDR_F_RESENT : 0;
+	}
+	return k;
+}
+
+void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec)
+{
+	struct ddr_regions *rs = a->regions_state;
+	u64 r, w;
+
+	if (rec->type != DDR_K_CLOSED)
+		return;
+	for (r = rec->start; r < rec->start + rec->count; r++) {
+		ddr_region_resched(r);
+		w = atomic64_fetch_and(~(DDR_W_CLOSED | DDR_W_ERROR), &rs->word[r]);
+		if (w & DDR_W_WANT) {
+			ddr_map_set(&rs->lock, r);
+			ddr_channel_wake(a);
+		}
+	}
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+u64 ddr_region_granted_count(struct ddr_array *a)
+{
+	return a->nosync ? 0 : atomic64_read(&a->regions_state->granted);
+}
+
+u32 ddr_region_bits(struct ddr_array *a, u64 region)
+{
+	struct ddr_regions *rs = a->regions_state;
+
+	if (a->nosync)
+		return 0;
+	return (test_bit(region, rs->clean) ? DDR_RB_CLEAN : 0) |
+	       (test_bit(region, rs->suspect) ? DDR_RB_SUSPECT_ERROR : 0);
+}
+
+void ddr_region_end_parked(struct ddr_array *a, blk_status_t status)
+{
+	struct ddr_regions *rs = a->regions_state;
+	struct ddr_park_bucket *b;
+	struct bio_list end;
+
+	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
+		spin_lock_irq(&b->lock);
+		end = b->bios;
+		bio_list_init(&b->bios);
+		spin_unlock_irq(&b->lock);
+		ddr_park_end(a, &end, status);
+		cond_resched();
+	}
+}
+
+int ddr_regions_init(struct ddr_array *a)
+{
+	struct ddr_regions *rs = kvzalloc(sizeof(*rs), GFP_KERNEL);
+	size_t map = BITS_TO_LONGS(a->regions) * sizeof(long);
+	struct ddr_park_bucket *b;
+
+	if (!rs)
+		return -ENOMEM;
+	a->regions_state = rs;
+	rs->ahead = DDR_AHEAD_DEFAULT;
+	rs->declared = true;	/* nothing to tell before the first bind */
+	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
+		spin_lock_init(&b->lock);
+		bio_list_init(&b->bios);
+	}
+	rs->word = kvcalloc(a->regions, sizeof(*rs->word), GFP_KERNEL);
+	rs->lock.bits = kvzalloc(map, GFP_KERNEL);
+	rs->closed.bits = kvzalloc(map, GFP_KERNEL);
+	rs->clean = kvzalloc(map, GFP_KERNEL);
+	rs->suspect = kvzalloc(map, GFP_KERNEL);
+	if (rs->word && rs->lock.bits && rs->closed.bits && rs->clean && rs->suspect)
+		return 0;
+	ddr_regions_free(a);
+	return -ENOMEM;
+}
+
+void ddr_regions_free(struct ddr_array *a)
+{
+	struct ddr_regions *rs = a->regions_state;
+
+	kvfree(rs->word);
+	kvfree(rs->lock.bits);
+	kvfree(rs->closed.bits);
+	kvfree(rs->clean);
+	kvfree(rs->suspect);
+	kvfree(rs);
+	a->regions_state = NULL;
+}
