@@ -126,7 +126,7 @@ enum ddr_event {
 	DDR_EV_RESYNC_DONE,	/* a: regions resynced, b: blocks whose parity was rewritten */
 	DDR_EV_MEMBER_FAILED,	/* member, a: generation */
 	DDR_EV_MEMBER_ERROR,	/* member, a: class, b: op; start, count: blocks. Not (yet) failed */
-	DDR_EV_DEGRADED,	/* a: members left without redundancy margin */
+	DDR_EV_DEGRADED,	/* a: how many more members may be lost */
 	DDR_EV_SUSPECT,		/* start, count: a run of such regions; a: how many there are in all */
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
 	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed) */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The messages of the process group of an array: what goes over the wire.
+ *
+ * Every message is one CPG message: a header and a body, both of little-endian
+ * fields without padding, in the order in which they stand here. lib/msg.c is the
+ * only code that reads or writes these bytes. doc/protocol.md says what each means.
+ *
+ * A receiver refuses what has another magic, version, array or ring, a sender that
+ * is not the one that the group service names, a length that is not exactly that
+ * of the type, a reserved field that is not zero, or a number out of its range.
+ *
+ *	header (48 bytes)
+ *	u32 magic, u16 version, u16 type, u32 length (of all), u32 sender (node id),
+ *	u8[16] array uuid, u64 ring (of the sender's view), u64 serial (of the sender)
+ */
+#ifndef DDRAID_PROTO_H
+#define DDRAID_PROTO_H
+
+#define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
+#define DDR_MSG_VERSION		1u
+#define DDR_MSG_HEADER		48u		/* bytes */
+#define DDR_MSG_MAX		512u		/* bytes, header included */
+
+/* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
+enum ddr_msg_type {
+	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id */
+	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft (members) */
+	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
+					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed */
+	DDR_M_MEMBER_ACK	= 18,	/* u64 superblock sequence */
+	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
+	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
+	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
+	DDR_M_MAP_SET		= 48,	/* u32 id, u32 n, then n times: u32 start, u32 count (regions), u32 operation */
+	DDR_M_MAP_DONE		= 49,	/* u32 n, u32 0, then n times: u32 block, u32 0, u64 version */
+};
+
+/* Mode of a range. Write locks on regions that exclude each other come as another one. */
+enum ddr_ex_mode { DDR_EX_RANGE = 1 };
+
+#define DDR_EX_BLOCKS		512u	/* blocks of a range at most: 2 MiB of the device */
+#define DDR_MAP_RUNS		36u	/* runs of a MAP_SET at most */
+#define DDR_MAP_DONES		28u	/* blocks of a MAP_DONE at most */
+
+/* What a MAP_SET does to a region; each may be repeated without harm. */
+enum ddr_map_op {
+	DDR_MAP_OP_WRITTEN	= 1,	/* unwritten becomes needs-sync */
+	DDR_MAP_OP_DEGRADED	= 2,	/* the same, and "written since a member is missing" is set */
+	DDR_MAP_OP_CLEAN	= 3,	/* parity is right over the whole region */
+	DDR_MAP_OP_SUSPECT	= 4,	/* the same as DEGRADED, the state is needs-sync, "suspect" is set */
+	DDR_MAP_OP_ACCEPT	= 5,	/* "suspect" is dropped */
+};
+
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Codec of the group's messages. One function walks each body for reading and
+ * writing alike, so that the two cannot drift apart.
+ *
+ * Must never: read or write beyond the cursor's end, or believe a count before it
+ * was compared with its limit.
+ */
+#include "msg.h"
+
+#include <string.h>
+
+/* A cursor and its direction. */
+struct walk {
+	struct ddr_cursor c;
+	bool write;
+};
+
+static uint8_t *take(struct walk *w, size_t n)
+{
+	uint8_t *p = w->c.p;
+
+	if (w->c.bad || (size_t)(w->c.end - p) < n) {
+		w->c.bad = true;
+		return NULL;
+	}
+	w->c.p += n;
+	return p;
+}
+
+static uint64_t walk_int(struct walk *w, uint64_t v, unsigned int bytes)
+{
+	uint8_t *p = take(w, bytes);
+	uint64_t got = 0;
+
+	if (!p)
+		return 0;
+	for (unsigned int i = 0; i < bytes; i++) {
+		if (w->write)
+			p[i] = (uint8_t)(v >> (8 * i));
+		got |= (uint64_t)p[i] << (8 * i);
+	}
+	return got;
+}
+
+static void walk8(struct walk *w, uint8_t *v)
+{
+	*v = (uint8_t)walk_int(w, *v, 1);
+}
+
+static void walk16(struct walk *w, uint16_t *v)
+{
+	*v = (uint16_t)walk_int(w, *v, 2);
+}
+
+static void walk32(struct walk *w, uint32_t *v)
+{
+	*v = (uint32_t)walk_int(w, *v, 4);
+}
+
+static void walk64(struct walk *w, uint64_t *v)
+{
+	*v = walk_int(w, *v, 8);
+}
+
+static void walk_bytes(struct walk *w, uint8_t *v, size_t n)
+{
+	uint8_t *p = take(w, n);
+
+	if (!p)
+		return;
+	if (w->write)
+		memcpy(p, v, n);
+	else
+		memcpy(v, p, n);
+}
+
+/* A field that is zero in this version. */
+static void walk_zero(struct walk *w, unsigned int bytes)
+{
+	if (walk_int(w, 0, bytes))
+		w->c.bad = true;
+}
+
+static bool walk_count(struct walk *w, uint32_t *n, uint32_t max)
+{
+	walk32(w, n);
+	if (!w->c.bad && (*n == 0 || *n > max))
+		w->c.bad = true;
+	return !w->c.bad;
+}
+
+static void walk_map_set(struct walk *w, struct ddr_msg *m)
+{
+	walk32(w, &m->map_set.id);
+	if (!walk_count(w, &m->map_set.n, DDR_MAP_RUNS))
+		return;
+	for (uint32_t i = 0; i < m->map_set.n; i++) {
+		struct ddr_msg_map_run *r = &m->map_set.run[i];
+
+		walk32(w, &r->start);
+		walk32(w, &r->count);
+		walk32(w, &r->op);
+		if (r->count == 0 || r->op < DDR_MAP_OP_WRITTEN || r->op > DDR_MAP_OP_ACCEPT)
+			w->c.bad = true;
+	}
+}
+
+static void walk_map_done(struct walk *w, struct ddr_msg *m)
+{
+	if (!walk_count(w, &m->map_done.n, DDR_MAP_DONES))
+		return;
+	walk_zero(w, 4);
+	for (uint32_t i = 0; i < m->map_done.n; i++) {
+		walk32(w, &m->map_done.block[i].block);
+		walk_zero(w, 4);
+		walk64(w, &m->map_done.block[i].version);
+	}
+}
+
+/* The body of m->type; false: there is no such type. */
+static bool walk_body(struct walk *w, struct ddr_msg *m)
+{
+	switch (m->type) {
+	case DDR_M_START:
+		walk32(w, &m->start.slot);
+		walk32(w, &m->start.missing);
+		walk64(w, &m->start.cookie);
+		walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
+		return true;
+	case DDR_M_MEMBER_FAIL:
+		walk32(w, &m->fail.hard);
+		walk32(w, &m->fail.soft);
+		return true;
+	case DDR_M_MEMBER_DONE:
+		walk64(w, &m->done.generation);
+		walk64(w, &m->done.seq);
+		walk_bytes(w, m->done.gen_id, sizeof(m->done.gen_id));
+		walk_bytes(w, m->done.gen_prev, sizeof(m->done.gen_prev));
+		walk32(w, &m->done.faulty);
+		walk32(w, &m->done.missing);
+		walk64(w, &m->done.slots);
+		return true;
+	case DDR_M_MEMBER_ACK:
+		walk64(w, &m->ack.seq);
+		return true;
+	case DDR_M_EX_REQUEST:
+		walk32(w, &m->ex.id);
+		walk8(w, &m->ex.mode);
+		walk8(w, &m->ex.job);
+		walk_zero(w, 2);
+		walk64(w, &m->ex.start);
+		walk64(w, &m->ex.count);
+		if (m->ex.mode != DDR_EX_RANGE || m->ex.count == 0 || m->ex.count > DDR_EX_BLOCKS)
+			w->c.bad = true;
+		return true;
+	case DDR_M_EX_ACK:
+		walk32(w, &m->ex_ack.owner);
+		walk32(w, &m->ex_ack.id);
+		walk64(w, &m->ex_ack.dirty);
+		return true;
+	case DDR_M_EX_RELEASE:
+		walk32(w, &m->ex_release.id);
+		walk_zero(w, 4);
+		return true;
+	case DDR_M_MAP_SET:
+		walk_map_set(w, m);
+		return true;
+	case DDR_M_MAP_DONE:
+		walk_map_done(w, m);
+		return true;
+	}
+	return false;
+}
+
+size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size)
+{
+	struct ddr_msg m = *msg;
+	struct walk w = { { buf, buf + size, false }, true };
+	uint32_t magic = DDR_MSG_MAGIC, length = 0;
+	uint16_t version = DDR_MSG_VERSION, type = (uint16_t)m.type;
+	uint8_t *at_length;
+
+	walk32(&w, &magic);
+	walk16(&w, &version);
+	walk16(&w, &type);
+	at_length = w.c.p;
+	walk32(&w, &length);
+	walk32(&w, &m.sender);
+	walk_bytes(&w, m.uuid, sizeof(m.uuid));
+	walk64(&w, &m.ring);
+	walk64(&w, &m.serial);
+	if (!walk_body(&w, &m) || w.c.bad)
+		return 0;
+	length = (uint32_t)(w.c.p - buf);
+	w.c.p = at_length;
+	walk32(&w, &length);
+	return length;
+}
+
+const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg)
+{
+	uint8_t copy[DDR_MSG_MAX];
+	struct walk w = { { copy, copy + len, false }, false };
+	uint32_t magic, length;
+	uint16_t version, type;
+
+	if (len > sizeof(copy))
+		return "message longer than any of this version";
+	if (len < DDR_MSG_HEADER)
+		return "message shorter than its header";
+	memcpy(copy, buf, len);
+	memset(msg, 0, sizeof(*msg));
+	walk32(&w, &magic);
+	if (magic != DDR_MSG_MAGIC)
+		return "not a message of ddraid";
+	walk16(&w, &version);
+	if (version != DDR_MSG_VERSION)
+		return "message of another protocol version";
+	walk16(&w, &type);
+	walk32(&w, &length);
+	if (length != len)
+		return "message whose length is not what it says";
+	msg->type = (enum ddr_msg_type)type;
+	walk32(&w, &msg->sender);
+	walk_bytes(&w, msg->uuid, sizeof(msg->uuid));
+	walk64(&w, &msg->ring);
+	walk64(&w, &msg->serial);
+	if (!walk_body(&w, msg))
+		return "message of an unknown type";
+	if (w.c.bad)
+		return "message with a damaged body";
+	if (w.c.p != w.c.end)
+		return "message with bytes behind its body";
+	return NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Codec of the group's messages (<ddraid/proto.h>) between bytes and host structures.
+ *
+ * The only code that interprets bytes from the network. It must never: allocate,
+ * log, or read beyond the end that its cursor was given. Pure and reentrant.
+ */
+#ifndef DDR_LIB_MSG_H
+#define DDR_LIB_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ddraid/proto.h>
+
+/* A place in a buffer, and its end. Once a step does not fit, @bad stays set and every later step does nothing. */
+struct ddr_cursor {
+	uint8_t *p;
+	const uint8_t *end;
+	bool bad;
+};
+
+struct ddr_msg_map_run {
+	uint32_t start, count;	/* regions */
+	uint32_t op;		/* enum ddr_map_op */
+};
+
+struct ddr_msg_map_done {
+	uint32_t block;		/* of the region map */
+	uint64_t version;	/* is durable */
+};
+
+/* One message, in host byte order. The union is the body of @type. */
+struct ddr_msg {
+	enum ddr_msg_type type;
+	uint32_t sender;
+	uint8_t uuid[16];
+	uint64_t ring;
+	uint64_t serial;
+	union {
+		struct { uint32_t slot, missing; uint64_t cookie; uint8_t boot_id[16]; } start;
+		struct { uint32_t hard, soft; } fail;
+		struct {
+			uint64_t generation, seq;
+			uint8_t gen_id[16], gen_prev[16];
+			uint32_t faulty, missing;
+			uint64_t slots;
+		} done;
+		struct { uint64_t seq; } ack;
+		struct { uint32_t id; uint8_t mode, job; uint64_t start, count; } ex;
+		struct { uint32_t owner, id; uint64_t dirty; } ex_ack;
+		struct { uint32_t id; } ex_release;
+		struct { uint32_t id, n; struct ddr_msg_map_run run[DDR_MAP_RUNS]; } map_set;
+		struct { uint32_t n; struct ddr_msg_map_done block[DDR_MAP_DONES]; } map_done;
+	};
+};
+
+/* Writes @msg to @buf of @size bytes. Returns the length, or 0 if it does not fit or its type or counts are invalid. */
+size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size);
+/*
+ * Reads @len bytes. Returns NULL and fills @msg, or a static sentence that says what is wrong
+ * (then @msg is undefined). Ranges that depend on the array are for the caller to check.
+ */
+const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg);
+
+#endif

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The state machine: its memory, what is loaded from disk, the step, and its status.
+ *
+ * Must never: allocate, read a clock, log, or do I/O (see sm.h); a step must end, and
+ * must not emit more than its outputs hold.
+ */
+#include "sm_int.h"
+
+#define ALIGNMENT	64u
+
+/* ---- memory -------------------------------------------------------------------- */
+
+/* Walks through the parts of an instance: with base NULL it only counts. */
+struct layout {
+	uint8_t *base;
+	size_t used;
+};
+
+static void *part(struct layout *l, size_t bytes)
+{
+	void *p = l->base ? l->base + l->used : NULL;
+
+	l->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return p;
+}
+
+static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map)
+{
+	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
+	uint64_t **maps[] = { &sm->mark, &sm->fly, &sm->dur, &sm->want, &sm->granted, &sm->held, &sm->resync,
+			      &sm->work, &sm->clr, &sm->skip, &sm->kclean, &sm->ksusp, &sm->bchg };
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		*maps[i] = part(l, bytes);
+	sm->map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
+	sm->log = part(l, n_log * sizeof(*sm->log));
+	sm->mapb = part(l, n_map * sizeof(*sm->mapb));
+	sm->err = part(l, DDR_SM_ERRORS * sizeof(*sm->err));
+}
+
+/* Numbers of log and map blocks; false: the configuration is out of limits. */
+static bool limits(const struct ddr_sm_config *cfg, uint32_t *n_log, uint32_t *n_map)
+{
+	const struct ddr_super *sb = cfg->super;
+	uint64_t regions;
+
+	if (!sb || cfg->node == 0 || ddr_super_check(sb).code != DDR_FE_OK || cfg->slot >= sb->slots)
+		return false;
+	if (cfg->present >> sb->members)
+		return false;
+	regions = ddr_super_regions(sb);
+	if (regions == 0 || regions > DDR_MAX_REGIONS)
+		return false;
+	*n_log = (uint32_t)((regions + DDR_LOG_REGIONS - 1) / DDR_LOG_REGIONS);
+	*n_map = (uint32_t)((regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS);
+	return *n_log <= sb->log_blocks && *n_map <= sb->map_blocks;
+}
+
+size_t ddr_sm_size(const struct ddr_sm_config *cfg)
+{
+	struct layout l = { NULL, 0 };
+	struct ddr_sm sm;
+	uint32_t n_log, n_map;
+
+	if (!limits(cfg, &n_log, &n_map))
+		return 0;
+	part(&l, sizeof(struct ddr_sm));
+	lay_out(&l, &sm, n_log, n_map);
+	return l.used;
+}
+
+struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
+{
+	struct layout l = { mem, 0 };
+	struct ddr_sm *sm;
+	uint32_t n_log, n_map;
+
+	if (!limits(cfg, &n_log, &n_map) || size < ddr_sm_size(cfg))
+		return NULL;
+	memset(mem, 0, size);
+	sm = part(&l, sizeof(*sm));
+	lay_out(&l, sm, n_log, n_map);
+	sm->n_log = n_log;
+	sm->n_map = n_map;
+	sm->words = (uint64_t)n_log * DDR_WORDS_LOG;
+	sm->sb = *cfg->super;
+	sm->node = cfg->node;
+	sm->slot = cfg->slot;
+	sm->present = cfg->present;
+	memcpy(sm->entropy, cfg->entropy, sizeof(sm->entropy));
+	sm->regions = ddr_super_regions(&sm->sb);
+	sm->region_blocks = ddr_super_region_blocks(&sm->sb);
+	sm->idle_ms = 5000;
+	sm->parallel = 4;
+	sm->suspect_error = sm->sb.policy & DDR_POLICY_SUSPECT_READS_ERROR;
+	for (uint32_t i = 0; i < n_map; i++)
+		sm->mapb[i].mem = 1;
+	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
+	return sm;
+}
+
+/* ---- loading ------------------------------------------------------------------- */
+
+static uint64_t dirty_in(const struct ddr_sm *sm, uint32_t index, const uint8_t *payload)
+{
+	uint64_t n = 0;
+
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++)
+		n += !payload || ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS));
+	return n;
+}
+
+/* The slot of somebody else, or ours with another owner's marks: nothing that this node may recover. */
+static void load_foreign(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint32_t node)
+{
+	uint64_t n;
+
+	if (!payload)
+		node = sm->sb.slot_node[slot];
+	if (!payload && !node)
+		return;
+	n = dirty_in(sm, index, payload);
+	if (n) {
+		sm->foreign_regions += n;
+		sm->foreign_node = node;
+	}
+}
+
+void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
+		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie)
+{
+	struct ddr_sm_log *b;
+
+	if (slot >= sm->sb.slots || index >= sm->n_log)
+		return;
+	if (slot != sm->slot || (payload && node && node != sm->node)) {
+		load_foreign(sm, slot, index, payload, node);
+		if (slot != sm->slot)
+			return;
+	}
+	b = &sm->log[index];
+	b->loaded = payload != NULL;
+	b->seq = seq;
+	b->node = payload ? node : 0;
+	b->cookie = payload ? cookie : 0;
+	if (payload && boot_id)
+		memcpy(b->boot_id, boot_id, sizeof(b->boot_id));
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++)
+		if (payload && ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)))
+			ddr_bit_set(sm->mark, r);
+}
+
+void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
+{
+	if (index >= sm->n_map)
+		return;
+	sm->mapb[index].loaded = payload != NULL;
+	sm->mapb[index].seq = seq;
+	if (payload)
+		memcpy(sm->map + (size_t)index * DDR_LOG_PAYLOAD, payload, DDR_LOG_PAYLOAD);
+}
+
+/* ---- outputs ------------------------------------------------------------------- */
+
+bool ddr_sm_room(struct ddr_sm *sm, uint32_t n)
+{
+	if (sm->o->n + n <= DDR_SM_MAX_OUT)
+		return true;
+	sm->full = true;
+	return false;
+}
+
+struct ddr_output *ddr_sm_out(struct ddr_sm *sm, enum ddr_out_type type)
+{
+	struct ddr_output *out;
+
+	if (sm->o->n == DDR_SM_MAX_OUT) {
+		sm->bug = true;
+		sm->o->n--;
+	}
+	out = &sm->o->out[sm->o->n++];
+	memset(out, 0, offsetof(struct ddr_output, msg));
+	out->type = type;
+	out->member = DDR_NO_MEMBER;
+	return out;
+}
+
+struct ddr_output *ddr_sm_event(struct ddr_sm *sm, enum ddr_event event, const char *text)
+{
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_EVENT);
+
+	out->event = event;
+	out->text = text;
+	return out;
+}
+
+void ddr_sm_bug(struct ddr_sm *sm, const char *text)
+{
+	ddr_sm_event(sm, DDR_EV_BUG, text);
+}
+
+uint64_t ddr_sm_io(struct ddr_sm *sm, uint32_t index)
+{
+	return ++sm->io_serial << 16 | index;
+}
+
+void ddr_sm_give_up(struct ddr_sm *sm, const char *text)
+{
+	struct ddr_output *out;
+
+	if (sm->gave_up)
+		return;
+	sm->gave_up = true;
+	out = ddr_sm_out(sm, DDR_OUT_GIVE_UP);
+	out->event = DDR_EV_FAILED;
+	out->text = text;
+}
+
+void ddr_sm_array_failed(struct ddr_sm *sm, const char *text)
+{
+	if (sm->failed)
+		return;
+	sm->failed = true;
+	sm->k.status = true;
+	ddr_sm_event(sm, DDR_EV_FAILED, text);
+}
+
+/* ---- members ------------------------------------------------------------------- */
+
+static uint32_t members_in(const struct ddr_sm *sm, bool rebuilding)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		const struct ddr_member *e = &sm->sb.member[m];
+
+		if (e->role != DDR_ROLE_NONE &&
+		    (e->state == DDR_MEMBER_IN_SYNC || (rebuilding && e->state == DDR_MEMBER_REBUILDING)))
+			mask |= 1u << m;
+	}
+	return mask;
+}
+
+uint32_t ddr_sm_in_sync(const struct ddr_sm *sm)
+{
+	return members_in(sm, false);
+}
+
+uint32_t ddr_sm_written(const struct ddr_sm *sm)
+{
+	return members_in(sm, true);
+}
+
+bool ddr_sm_degraded(const struct ddr_sm *sm)
+{
+	return (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < sm->sb.roles;
+}
+
+/* ---- the step ------------------------------------------------------------------ */
+
+static void tick(struct ddr_sm *sm, uint64_t now)
+{
+	if (sm->ticked && now < sm->now) {
+		ddr_sm_bug(sm, "the clock went backwards");
+		return;
+	}
+	if (!sm->ticked)
+		sm->reap_at = now;
+	sm->ticked = true;
+	sm->now = now;
+	sm->reap_wait = false;
+	sm->sync_scan = true;
+}
+
+static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
+{
+	switch (key) {
+	case DDR_SM_SUSPECT_READS:
+		if (sm->suspect_error != (value != 0)) {
+			sm->suspect_error = value != 0;
+			ddr_sm_bits_all(sm);
+		}
+		return;
+	case DDR_SM_IDLE_MS:
+		if (value < 100 || value > 3600000)
+			break;
+		sm->idle_ms = value;
+		return;
+	case DDR_SM_RESYNC_PAUSED:
+		sm->paused = value != 0;
+		if (!value)
+			sm->stopping = false;
+		return;
+	case DDR_SM_RESYNC_PARALLEL:
+		if (value < 1 || value > DDR_SM_WORKS)
+			break;
+		sm->parallel = (uint32_t)value;
+		return;
+	}
+	ddr_sm_event(sm, DDR_EV_REFUSED, "no such setting, or its value is out of range")->a = EINVAL;
+}
+
+static void handle(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	switch (in->type) {
+	case DDR_IN_NONE: return;
+	case DDR_IN_TICK: tick(sm, in->now_ms); return;
+	case DDR_IN_VIEW: ddr_sm_view(sm, in); return;
+	case DDR_IN_MSG: ddr_sm_message(sm, in); return;
+	case DDR_IN_FENCED: ddr_sm_fenced(sm, in); return;
+	case DDR_IN_K_ATTACHED: ddr_sm_attached(sm, in); return;
+	case DDR_IN_K_DETACHED: ddr_sm_detached(sm); return;
+	case DDR_IN_K_REC: ddr_sm_record(sm, &in->rec); return;
+	case DDR_IN_LOG_DONE: ddr_sm_log_done(sm, in); return;
+	case DDR_IN_MAP_DONE: ddr_sm_map_done(sm, in); return;
+	case DDR_IN_SB_DONE: ddr_sm_sb_done(sm, in); return;
+	case DDR_IN_FLUSH_DONE: ddr_sm_flush_done(sm, in); return;
+	case DDR_IN_JOB_DONE: ddr_sm_job_done(sm, in); return;
+	case DDR_IN_OP_FAIL_MEMBER: ddr_sm_op_fail(sm, in->member); return;
+	case DDR_IN_OP_CLEAN: sm->stopping = sm->clean_wanted = true; return;
+	case DDR_IN_OP_SET: op_set(sm, in->key, in->value); return;
+	case DDR_IN_OP_ACCEPT: ddr_sm_accept(sm, in); return;
+	}
+	ddr_sm_bug(sm, "an input of an unknown type");
+}
+
+/* In this order: what a later pump tells the kernel may rest on what an earlier one told it. */
+static void (*const pumps[])(struct ddr_sm *) = {
+	ddr_sm_start_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
+	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
+	ddr_sm_resync_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+};
+
+void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
+{
+	sm->o = out;
+	out->n = 0;
+	out->more = false;
+	if (sm->gave_up)
+		return;
+	handle(sm, in);
+	sm->full = false;
+	do {
+		sm->again = false;
+		for (size_t i = 0; i < sizeof(pumps) / sizeof(pumps[0]) && !sm->full && !sm->gave_up; i++)
+			pumps[i](sm);
+	} while (sm->again && !sm->full && !sm->gave_up);
+	out->more = sm->full && !sm->gave_up;
+}
+
+/* ---- what is written ----------------------------------------------------------- */
+
+static void block_info(const struct ddr_sm *sm, struct ddr_log_info *info, uint16_t slot, uint32_t index, uint64_t seq)
+{
+	memset(info, 0, sizeof(*info));
+	info->slot = slot;
+	info->index = index;
+	info->seq = seq;
+	info->generation = sm->sb.generation;
+	memcpy(info->array_uuid, sm->sb.array_uuid, sizeof(info->array_uuid));
+}
+
+void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	const uint64_t *word = sm->fly + (size_t)index * DDR_WORDS_LOG;
+	struct ddr_log_info info;
+
+	memset(blk, 0, sizeof(*blk));
+	for (uint32_t i = 0; i < DDR_LOG_PAYLOAD; i++)
+		blk->payload[i] = (uint8_t)(word[i / 8] >> (i % 8 * 8));
+	block_info(sm, &info, (uint16_t)sm->slot, index, sm->log[index].seq);
+	info.node = sm->node;
+	if (sm->log[index].fly_ours) {
+		info.cookie = sm->k.cookie;
+		memcpy(info.boot_id, sm->k.boot_id, sizeof(info.boot_id));
+	}
+	ddr_log_encode(blk, &info);
+}
+
+void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	struct ddr_log_info info;
+
+	memset(blk, 0, sizeof(*blk));
+	memcpy(blk->payload, sm->map + (size_t)index * DDR_LOG_PAYLOAD, DDR_LOG_PAYLOAD);
+	block_info(sm, &info, DDR_MAP_SLOT, index, sm->mapb[index].seq);
+	ddr_log_encode(blk, &info);
+}
+
+void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb)
+{
+	*sb = sm->t.writing ? sm->next : sm->sb;
+	sb->this_member = (uint16_t)member;
+	for (uint32_t m = 0; m < sb->members; m++) {
+		sb->member[m].err_read = sm->sb.member[m].err_read;
+		sb->member[m].err_write = sm->sb.member[m].err_write;
+	}
+}
+
+/* ---- status -------------------------------------------------------------------- */
+
+void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->regions = sm->regions;
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		uint8_t state = ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK;
+
+		st->unwritten += state == DDR_REGION_UNWRITTEN;
+		st->clean += state == DDR_REGION_CLEAN;
+	}
+	st->dirty = ddr_sm_marks(sm);
+	st->needs_sync = sm->n_needs_sync;
+	st->suspect = sm->n_suspect;
+	st->granted = sm->n_granted;
+	st->resync_done = sm->resync_done;
+	st->resync_total = sm->resync_total;
+	st->resync_regions = sm->n_resync;
+	st->mismatches = sm->mismatches;
+	st->generation = sm->sb.generation;
+	st->attached = sm->k.state == DDR_K_ATTACHED;
+	st->ready = ddr_sm_running(sm) && sm->k.enabled;
+	st->quorate = sm->quorate;
+	st->failed = sm->failed;
+	st->gave_up = sm->gave_up;
+	st->degraded = ddr_sm_degraded(sm);
+	st->log_writes = sm->log_writes;
+	st->map_writes = sm->map_writes;
+	st->sb_writes = sm->sb_writes;
+	st->flushes = sm->flushes;
+	st->mcasts = sm->mcasts;
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		st->member_state[m] = sm->sb.member[m].state;
+		st->err_read[m] = sm->sb.member[m].err_read;
+		st->err_write[m] = sm->sb.member[m].err_write;
+	}
+}
+
+uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region)
+{
+	if (region >= sm->regions)
+		return 0;
+	return (uint8_t)(ddr_sm_nibble(sm, region) | (ddr_bit(sm->mark, region) ? DDR_SM_REGION_DIRTY : 0));
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Consistency of the state machine with itself, for tests: O(regions), no side effects.
+ *
+ * What must hold between any two steps. Each sentence is one that the code relies on,
+ * so a violation is a bug even where no safety rule was broken yet.
+ */
+#include "sm_int.h"
+
+static const char *check_counts(const struct ddr_sm *sm)
+{
+	uint64_t granted = 0, want = 0, resync = 0, needs_sync = 0, suspect = 0, block_want = 0;
+
+	for (uint64_t w = 0; w < sm->words; w++) {
+		granted += (uint64_t)__builtin_popcountll(sm->granted[w]);
+		want += (uint64_t)__builtin_popcountll(sm->want[w]);
+		resync += (uint64_t)__builtin_popcountll(sm->resync[w]);
+	}
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		block_want += sm->log[i].want;
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		needs_sync += (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+		suspect += (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) != 0;
+	}
+	if (granted != sm->n_granted || want != sm->n_want || block_want != want || resync != sm->n_resync)
+		return "a counter of regions is wrong";
+	if (sm->planned && (needs_sync != sm->n_needs_sync || suspect != sm->n_suspect))
+		return "a counter of the map is wrong";
+	return NULL;
+}
+
+static const char *check_regions(const struct ddr_sm *sm)
+{
+	if (!sm->planned || sm->sb.parity == 0)
+		return NULL;
+	for (uint64_t w = 0; w < sm->words; w++) {
+		uint64_t mark = sm->mark[w];
+
+		if (sm->granted[w] & ~mark)
+			return "a region is granted and not marked";
+		if (sm->resync[w] & ~mark)
+			return "a region is to be resynced and not marked";
+		if (sm->work[w] & ~mark)
+			return "a region is in work and not marked";
+		if (sm->want[w] & ~mark)
+			return "a region is asked for and not marked";
+		if (sm->want[w] & sm->granted[w])
+			return "a region is granted and asked for";
+		if (sm->clr[w] & (~mark | sm->granted[w] | sm->resync[w] | sm->want[w] | sm->work[w]))
+			return "a region is being cleared that must stay marked";
+		if (sm->batch == DDR_B_IDLE && sm->clr[w])
+			return "a region is in a batch that does not exist";
+		if (sm->dur[w] & ~sm->fly[w])
+			return "a mark counts as durable that was not written";
+	}
+	return NULL;
+}
+
+static const char *check_blocks(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_log; i++) {
+		const struct ddr_sm_log *b = &sm->log[i];
+		size_t at = (size_t)i * DDR_WORDS_LOG, bytes = DDR_WORDS_LOG * sizeof(uint64_t);
+
+		if (sm->planned && b->state == DDR_W_IDLE && !b->dirty && memcmp(sm->fly + at, sm->mark + at, bytes))
+			return "a log block differs from what was written and is not due to be";
+		if (b->state == DDR_W_IDLE && memcmp(sm->fly + at, sm->dur + at, bytes))
+			return "a log write has ended and is not durable";
+	}
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		if (sm->mapb[i].dur > sm->mapb[i].fly || sm->mapb[i].fly > sm->mapb[i].mem)
+			return "versions of a map block are out of order";
+	if (sm->mq.n > DDR_MAP_RUNS || (sm->mq.state != DDR_MQ_FREE && !sm->mq.n))
+		return "the change of the map that is on its way is malformed";
+	return NULL;
+}
+
+static const char *check_range(const struct ddr_sm *sm, const struct ddr_sm_range *r)
+{
+	bool in_force = false;
+
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		in_force |= sm->ex[i].used && sm->ex[i].node == sm->node && sm->ex[i].id == r->id;
+	if (in_force != (r->state >= DDR_R_ACKS))
+		return "a range of ours and the ranges in force differ";
+	if (!r->verify && r->state < DDR_R_RELEASE && sm->wk[r->owner].state != DDR_WK_RUN)
+		return "a range belongs to a work that does not run";
+	return NULL;
+}
+
+static const char *check_ranges(const struct ddr_sm *sm)
+{
+	uint32_t out[DDR_SM_WORKS] = { 0 };
+	const char *why;
+
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		for (uint32_t j = 0; j < i && sm->ex[i].used; j++)
+			if (sm->ex[j].used && sm->ex[i].start < sm->ex[j].start + sm->ex[j].count &&
+			    sm->ex[j].start < sm->ex[i].start + sm->ex[i].count)
+				return "two exclusive ranges overlap";
+	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+		if (r->state == DDR_R_FREE)
+			continue;
+		why = check_range(sm, r);
+		if (why)
+			return why;
+		out[r->owner % DDR_SM_WORKS] += !r->verify && r->state < DDR_R_RELEASE;
+	}
+	for (uint32_t i = 0; i < DDR_SM_WORKS; i++) {
+		const struct ddr_sm_work *w = &sm->wk[i];
+
+		if (w->state != DDR_WK_FREE && (w->out != out[i] || !ddr_bit(sm->work, w->region)))
+			return "a work does not know its ranges";
+	}
+	return NULL;
+}
+
+static const char *check_members(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_trans *t = &sm->t;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < DDR_SM_ERRORS; i++)
+		n += sm->err[i].used;
+	if (n != sm->n_err)
+		return "the number of waiting errors is wrong";
+	if (t->state == DDR_T_IDLE && (t->faulty | t->missing | t->io))
+		return "a change of the members goes on that is not under way";
+	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->sb.order)
+		return "fewer members are in sync than hold the data";
+	if (ddr_super_check(&sm->sb).code != DDR_FE_OK)
+		return "the superblock is not valid";
+	return NULL;
+}
+
+const char *ddr_sm_check(const struct ddr_sm *sm)
+{
+	static const char *(*const checks[])(const struct ddr_sm *) = {
+		check_counts, check_regions, check_blocks, check_ranges, check_members,
+	};
+
+	if (sm->bug)
+		return "a step had more outputs than there is room for, or a message did not fit";
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		const char *why = checks[i](sm);
+
+		if (why)
+			return why;
+	}
+	return NULL;
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What the kernel reports: errors of members by class, and mismatches of parity.
+ *
+ * An error that means "the member is broken" makes an intent (sm_member.c), and the bios
+ * wait until its failure is agreed; then they are tried again without it. An error that
+ * means something else (a bad sector, no space, our own bug, a fence) fails nobody.
+ *
+ * Must never: answer "try again" to a write while the member that failed it still counts
+ * (rule 3); fail a member for a bad sector that parity covers; hand up data of a clean
+ * region whose parity is wrong (with P alone nobody knows which chunk it is).
+ */
+#include "sm_int.h"
+
+static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
+{
+	ddr_sm_rec(sm, DDR_U_RESOLVE, seq, 0, 0)->arg[0] = action;
+}
+
+void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
+{
+	struct ddr_member *m = &sm->sb.member[member];
+	uint32_t *n = write ? &m->err_write : &m->err_read;
+
+	if (*n < UINT32_MAX)
+		(*n)++;
+}
+
+/* ---- errors -------------------------------------------------------------------- */
+
+/* Does this error mean that the member must go? A flush that failed may have dropped what was written, whatever its class. */
+static bool breaks_member(const struct ddr_rec *rec)
+{
+	switch (rec->status) {
+	case DDR_EC_IO:
+	case DDR_EC_TIMEOUT:
+		return true;
+	case DDR_EC_MEDIUM:
+		return rec->arg[0] != DDR_OP_READ;
+	}
+	return rec->arg[0] == DDR_OP_FLUSH;
+}
+
+static void error_event(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
+{
+	static const char *const text[] = {
+		[DDR_EC_IO] = "the member is broken or gone", [DDR_EC_MEDIUM] = "bad sector",
+		[DDR_EC_FENCED] = "this node was fenced from the member", [DDR_EC_NOSPC] = "the member has no space left",
+		[DDR_EC_TIMEOUT] = "the member does not answer", [DDR_EC_INVAL] = "the member refused the request as invalid",
+	};
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, text[rec->status]);
+
+	out->member = member;
+	out->a = (uint64_t)rec->status;
+	out->b = rec->arg[0];
+	out->start = rec->start;
+	out->count = rec->count;
+}
+
+/* The bios of @rec wait until the failure of @member is agreed or refused. */
+static void park(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
+{
+	struct ddr_sm_error *e = sm->err;
+
+	if (sm->n_err == DDR_SM_ERRORS) {
+		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it fails again and asks again */
+		return;
+	}
+	while (e->used)
+		e++;
+	*e = (struct ddr_sm_error){ .used = true, .soft = rec->arg[0] == DDR_OP_READ, .member = member, .seq = rec->seq };
+	sm->n_err++;
+}
+
+static void broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
+{
+	park(sm, rec, member);
+	ddr_sm_report(sm, 1u << member, rec->arg[0] != DDR_OP_READ);
+}
+
+static void not_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
+{
+	bool covered = rec->status == DDR_EC_MEDIUM && ddr_sm_can_lose(sm, 1u << member);
+
+	resolve(sm, rec->seq, covered ? DDR_RES_RETRY : DDR_RES_FAIL);
+}
+
+void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	uint32_t m = ddr_sm_member_at(sm, rec->member);
+
+	if (m == DDR_NO_MEMBER || rec->status < DDR_EC_IO || rec->status > DDR_EC_INVAL || rec->arg[0] > DDR_OP_ZEROES) {
+		ddr_sm_bug(sm, "an error of an unknown member, class or operation");
+		resolve(sm, rec->seq, DDR_RES_FAIL);
+		return;
+	}
+	ddr_sm_count_error(sm, m, rec->arg[0] != DDR_OP_READ);
+	if (!(ddr_sm_written(sm) >> m & 1)) {
+		park(sm, rec, m);	/* it is out already: answered when all have agreed */
+		return;
+	}
+	error_event(sm, rec, m);
+	if (rec->status == DDR_EC_FENCED) {
+		resolve(sm, rec->seq, DDR_RES_FAIL);
+		ddr_sm_give_up(sm, "this node was fenced from a member");
+	} else if (breaks_member(rec)) {
+		broken(sm, rec, m);
+	} else {
+		not_broken(sm, rec, m);
+	}
+}
+
+void ddr_sm_errors_refused(struct ddr_sm *sm, uint32_t members)
+{
+	for (uint32_t i = 0; i < DDR_SM_ERRORS && sm->n_err; i++)
+		if (sm->err[i].used && sm->err[i].soft && (members >> sm->err[i].member & 1))
+			sm->err[i].refused = true;
+}
+
+/* The kernel declares its open errors again when it is bound. */
+void ddr_sm_errors_forget(struct ddr_sm *sm)
+{
+	memset(sm->err, 0, DDR_SM_ERRORS * sizeof(*sm->err));
+	sm->n_err = 0;
+	memset(sm->mm, 0, sizeof(sm->mm));
+}
+
+static void errors_answer(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_error *e = sm->err; e < sm->err + DDR_SM_ERRORS && sm->n_err; e++) {
+		bool fail = e->refused || sm->failed;
+
+		if (!e->used || !(fail || ddr_sm_agreed_out(sm, 1u << e->member)))
+			continue;
+		if (!ddr_sm_room(sm, 1))
+			return;
+		resolve(sm, e->seq, fail ? DDR_RES_FAIL : DDR_RES_RETRY);
+		e->used = false;
+		sm->n_err--;
+	}
+}
+
+/* ---- mismatches ---------------------------------------------------------------- */
+
+bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count)
+{
+	for (uint64_t r = start / sm->region_blocks; r <= (start + count - 1) / sm->region_blocks; r++)
+		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) != DDR_REGION_CLEAN || ddr_bit(sm->resync, r))
+			return false;
+	return true;
+}
+
+void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	struct ddr_sm_mismatch *m = sm->mm;
+
+	if (rec->count == 0 || rec->count > DDR_EX_BLOCKS || rec->start >= sm->sb.array_blocks ||
+	    rec->count > sm->sb.array_blocks - rec->start) {
+		ddr_sm_bug(sm, "a mismatch in blocks that do not exist");
+		resolve(sm, rec->seq, DDR_RES_FAIL);
+		return;
+	}
+	while (m < sm->mm + DDR_SM_MISMATCHES && m->used)
+		m++;
+	if (m == sm->mm + DDR_SM_MISMATCHES) {
+		resolve(sm, rec->seq, DDR_RES_FAIL);
+		return;
+	}
+	*m = (struct ddr_sm_mismatch){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count };
+}
+
+static void mismatch_answer(struct ddr_sm *sm, struct ddr_sm_mismatch *m, uint32_t action)
+{
+	if (sm->k.state == DDR_K_ATTACHED)
+		resolve(sm, m->seq, action);
+	m->used = false;
+}
+
+void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
+{
+	struct ddr_sm_mismatch *m = &sm->mm[r->owner];
+	struct ddr_output *out;
+
+	if (!m->used || m->seq != r->mismatch)
+		return;		/* of an earlier binding */
+	m->ranged = false;
+	if (!done && r->result != -ENODATA && r->result != -EILSEQ)
+		return;		/* once more */
+	if (done && r->mismatches == 0) {
+		mismatch_answer(sm, m, DDR_RES_PASS);
+		return;
+	}
+	sm->mismatches += r->mismatches;
+	out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, "parity does not match the data of a clean region: the read fails");
+	out->start = r->start;
+	out->count = r->count;
+	mismatch_answer(sm, m, DDR_RES_FAIL);
+}
+
+static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
+{
+	struct ddr_sm_range *r;
+
+	if (!ddr_sm_parity_known(sm, m->start, m->count)) {
+		mismatch_answer(sm, m, DDR_RES_PASS);
+		return;
+	}
+	if (sm->now < sm->hold_until)
+		return;
+	r = ddr_sm_range_new(sm, m->start, m->count, DDR_SM_RANGES);
+	if (!r)
+		return;
+	r->verify = true;
+	r->owner = (uint32_t)(m - sm->mm);
+	r->mismatch = m->seq;
+	m->ranged = true;
+}
+
+void ddr_sm_error_pump(struct ddr_sm *sm)
+{
+	if (sm->k.state != DDR_K_ATTACHED)
+		return;
+	if (sm->n_err)
+		errors_answer(sm);
+	for (struct ddr_sm_mismatch *m = sm->mm; m < sm->mm + DDR_SM_MISMATCHES; m++) {
+		if (!m->used || m->ranged || !ddr_sm_room(sm, 1))
+			continue;
+		if (sm->failed)
+			mismatch_answer(sm, m, DDR_RES_FAIL);
+		else if (ddr_sm_running(sm))
+			mismatch_serve(sm, m);
+	}
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Exclusive ranges: request, drain, acknowledgement, job, release.
+ *
+ * The request is multicast; on its delivery every node has its kernel drain the blocks
+ * and then acknowledges; the owner works when all voters have (a node that left counts
+ * until it was fenced), and multicasts the release. All of it is in the total order, so
+ * every node knows alike which ranges are in force and which have all acknowledgements.
+ *
+ * Must never: start a job before all acknowledged and our own kernel has drained (rule
+ * 5); release before the job's last I/O has ended; let a drain wait for a write that
+ * waits for a member's failure to be agreed (such ranges are cancelled, ddr_sm_ex_cancel).
+ */
+#include "sm_int.h"
+
+static bool overlaps(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
+{
+	return a < b + nb && b < a + na;
+}
+
+static struct ddr_sm_ex *ex_find(struct ddr_sm *sm, uint32_t node, uint32_t id)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && x->node == node && x->id == id)
+			return x;
+	return NULL;
+}
+
+static struct ddr_sm_range *range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state)
+{
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		if (r->state == state && r->id == id)
+			return r;
+	return NULL;
+}
+
+static bool all_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
+{
+	return (ddr_sm_voters(sm) & ~x->acked) == 0;
+}
+
+/* ---- our ranges ---------------------------------------------------------------- */
+
+struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit)
+{
+	struct ddr_sm_range *fresh = NULL;
+
+	if (ddr_sm_ranges_used(sm) >= limit)
+		return NULL;
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && overlaps(start, count, x->start, x->count))
+			return NULL;
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+		if (r->state == DDR_R_FREE)
+			fresh = r;
+		else if (overlaps(start, count, r->start, r->count))
+			return NULL;
+	}
+	if (!fresh)
+		return NULL;
+	memset(fresh, 0, sizeof(*fresh));
+	fresh->state = DDR_R_ASK;
+	fresh->id = ++sm->ex_id;
+	fresh->start = start;
+	fresh->count = count;
+	sm->again = true;
+	return fresh;
+}
+
+uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < DDR_SM_RANGES; i++)
+		n += sm->range[i].state != DDR_R_FREE;
+	return n;
+}
+
+/* What the range was for is over; @next: whether there is something to release. */
+static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_state next)
+{
+	r->state = next;
+	if (r->verify)
+		ddr_sm_mismatch_range(sm, r, done);
+	else
+		ddr_sm_work_range(sm, r, done);
+	sm->again = true;
+}
+
+/* ---- jobs ---------------------------------------------------------------------- */
+
+static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
+{
+	struct ddr_output *out;
+
+	if (!r->verify && ddr_sm_doable(sm, r->start) != DDR_DO_JOB) {
+		range_end(sm, r, false, DDR_R_RELEASE);
+		return;
+	}
+	out = ddr_sm_out(sm, DDR_OUT_JOB_RANGE);
+	r->state = DDR_R_JOB;
+	r->io = ddr_sm_io(sm, (uint32_t)(r - sm->range));
+	out->io = r->io;
+	out->job = r->verify ? DDR_KA_VERIFY : DDR_KA_RESYNC;
+	out->start = r->start;
+	out->count = r->count;
+	out->members = ddr_sm_in_sync(sm);
+}
+
+static void job_event(struct ddr_sm *sm, const struct ddr_sm_range *r, uint32_t member, const char *text)
+{
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, text);
+
+	out->member = member;
+	out->a = r->result == -ENODATA || r->result == -EILSEQ ? DDR_EC_MEDIUM : DDR_EC_IO;
+	out->b = DDR_OP_READ;
+	out->start = r->start;
+	out->count = r->count;
+}
+
+static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
+{
+	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (r->failed >> m & 1) {
+			ddr_sm_count_error(sm, m, false);
+			job_event(sm, r, m, medium ? "a job could not read its blocks" : "a job failed on the member");
+		}
+	if (medium) {
+		range_end(sm, r, false, DDR_R_RELEASE);
+	} else if (r->failed) {
+		r->state = DDR_R_HELD;
+		ddr_sm_report(sm, r->failed, false);
+	} else {
+		job_event(sm, r, DDR_NO_MEMBER, "a job failed and is tried again later");
+		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
+		range_end(sm, r, false, DDR_R_RELEASE);
+	}
+}
+
+void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	uint32_t i = ddr_sm_io_index(in->io);
+	struct ddr_sm_range *r = i < DDR_SM_RANGES ? &sm->range[i] : NULL;
+
+	if (!r || r->state != DDR_R_JOB || r->io != in->io) {
+		ddr_sm_bug(sm, "the end of a job that does not run");
+		return;
+	}
+	r->result = in->result;
+	r->failed = in->failed_members & ddr_sm_written(sm);
+	r->mismatches = in->mismatches < r->count ? in->mismatches : r->count;
+	if (r->result == 0 && !r->failed)
+		range_end(sm, r, !r->tainted, DDR_R_RELEASE);
+	else
+		job_failed(sm, r);
+}
+
+void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
+{
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		if (r->state == DDR_R_HELD && (r->failed & members)) {
+			sm->hold_until = sm->now + DDR_SM_RETRY_MS;
+			range_end(sm, r, false, DDR_R_RELEASE);
+		}
+}
+
+/* ---- the total order ----------------------------------------------------------- */
+
+static void ex_end(struct ddr_sm *sm, struct ddr_sm_ex *x)
+{
+	if (x->drain_sent && sm->k.state == DDR_K_ATTACHED)
+		ddr_sm_rec(sm, DDR_U_RELEASE, x->kseq, x->start, x->count);
+	x->used = false;
+}
+
+/* A place for the range, or NULL: it overlaps one in force, or a failure is being agreed. The same on all nodes. */
+static struct ddr_sm_ex *ex_place(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_ex *fresh = NULL;
+
+	if (!ddr_sm_members_settled(sm))
+		return NULL;
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
+		if (!x->used)
+			fresh = x;
+		else if (overlaps(msg->ex.start, msg->ex.count, x->start, x->count))
+			return NULL;
+	}
+	return fresh;
+}
+
+void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_range *r = msg->sender == sm->node ? range_find(sm, msg->ex.id, DDR_R_ASKED) : NULL;
+	struct ddr_sm_ex *x;
+
+	if (msg->ex.start >= sm->sb.array_blocks || msg->ex.count > sm->sb.array_blocks - msg->ex.start ||
+	    ex_find(sm, msg->sender, msg->ex.id)) {
+		ddr_sm_bug(sm, "a request for blocks that do not exist, or with a number in use");
+		return;
+	}
+	x = ex_place(sm, msg);
+	if (!x) {
+		if (r)
+			r->state = DDR_R_ASK;
+		return;
+	}
+	*x = (struct ddr_sm_ex){ .used = true, .node = msg->sender, .id = msg->ex.id,
+				 .start = msg->ex.start, .count = msg->ex.count };
+	if (r)
+		r->state = DDR_R_ACKS;
+}
+
+void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_ex *x = ex_find(sm, msg->ex_ack.owner, msg->ex_ack.id);
+
+	if (x)	/* otherwise it was cancelled, and the acknowledgement is late */
+		x->acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
+}
+
+void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_ex *x = ex_find(sm, msg->sender, msg->ex_release.id);
+	struct ddr_sm_range *r = msg->sender == sm->node ? range_find(sm, msg->ex_release.id, DDR_R_RELEASED) : NULL;
+
+	if (!x) {
+		ddr_sm_bug(sm, "the release of a range that is not in force");
+		return;
+	}
+	ex_end(sm, x);
+	if (r)
+		r->state = DDR_R_FREE;
+}
+
+void ddr_sm_ex_cancel(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
+		struct ddr_sm_range *r;
+
+		if (!x->used || all_acked(sm, x))
+			continue;
+		ex_end(sm, x);
+		r = x->node == sm->node ? range_find(sm, x->id, DDR_R_ACKS) : NULL;
+		if (r) {
+			r->state = DDR_R_ASK;
+			r->id = ++sm->ex_id;
+		}
+	}
+}
+
+void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && x->node == node)
+			ex_end(sm, x);
+}
+
+void ddr_sm_ex_view(struct ddr_sm *sm)
+{
+	int self = ddr_sm_node_at(sm, sm->node);
+
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+		if (r->state == DDR_R_ASKED)
+			r->state = DDR_R_ASK;
+		if (r->state == DDR_R_RELEASED)
+			r->state = DDR_R_RELEASE;
+	}
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (!(x->acked >> self & 1))
+			x->ack_sent = false;
+}
+
+/* ---- our kernel ---------------------------------------------------------------- */
+
+void ddr_sm_ex_detached(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		x->drain_sent = x->drained = false;
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		r->tainted = r->state == DDR_R_JOB || r->state == DDR_R_HELD;
+}
+
+void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	if (rec->seq == 0 || rec->seq > sm->k.seq) {
+		ddr_sm_bug(sm, "DRAINED with a number that was never given");
+		return;
+	}
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && x->drain_sent && x->kseq == rec->seq)
+			x->drained = true;
+}
+
+/* Regions of the range that are marked in our slot; bit i: the i-th region that it touches. */
+static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
+{
+	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
+	uint64_t dirty = 0;
+
+	for (uint64_t r = first; r <= last && r - first < 64; r++)
+		if (ddr_bit(sm->mark, r))
+			dirty |= 1ull << (r - first);
+	return dirty;
+}
+
+static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
+{
+	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
+
+	if (!x->used || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
+		return;
+	if (!x->drain_sent) {
+		x->kseq = ddr_sm_kseq(sm);
+		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count);
+		x->drain_sent = true;
+	} else if (x->drained && !x->ack_sent && ddr_sm_active(sm)) {
+		msg.ex_ack.owner = x->node;
+		msg.ex_ack.id = x->id;
+		msg.ex_ack.dirty = dirty_in_range(sm, x);
+		ddr_sm_send(sm, &msg);
+		x->ack_sent = true;
+	}
+}
+
+static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
+{
+	struct ddr_msg msg = { .type = r->state == DDR_R_ASK ? DDR_M_EX_REQUEST : DDR_M_EX_RELEASE };
+	const struct ddr_sm_ex *x;
+
+	switch (r->state) {
+	case DDR_R_ASK:
+		if (!r->verify && (sm->wk[r->owner].again || sm->stopping)) {
+			range_end(sm, r, false, DDR_R_FREE);
+		} else if (ddr_sm_members_settled(sm)) {
+			msg.ex.id = r->id;
+			msg.ex.mode = DDR_EX_RANGE;
+			msg.ex.job = r->verify ? DDR_KA_VERIFY : DDR_KA_RESYNC;
+			msg.ex.start = r->start;
+			msg.ex.count = r->count;
+			r->state = DDR_R_ASKED;
+			ddr_sm_send(sm, &msg);
+		}
+		return;
+	case DDR_R_ACKS:
+		x = ex_find(sm, sm->node, r->id);
+		if (x && x->drained && all_acked(sm, x))
+			job_start(sm, r);
+		return;
+	case DDR_R_HELD:
+		if (ddr_sm_agreed_out(sm, r->failed))
+			range_end(sm, r, false, DDR_R_RELEASE);
+		return;
+	case DDR_R_RELEASE:
+		msg.ex_release.id = r->id;
+		r->state = DDR_R_RELEASED;
+		ddr_sm_send(sm, &msg);
+		return;
+	default:
+		return;
+	}
+}
+
+void ddr_sm_ex_pump(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		ex_serve(sm, x);
+	if (!ddr_sm_running(sm))
+		return;
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		if (r->state != DDR_R_FREE && ddr_sm_room(sm, 1))
+			range_serve(sm, r);
+}

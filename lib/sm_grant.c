@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Grants and the dirty log of our slot: LOCK, marks, group commit, GRANT.
+ *
+ * Must never: grant a region whose mark is not durable on all members in sync (rule 1);
+ * have two writes of one log block out at once; let the log name our kernel as the owner
+ * of a mark that stands for wrong parity and not only for a grant.
+ *
+ * The last point: after a crash of the daemon alone, marks of regions that the kernel
+ * declares held need no resync, if the block names this kernel (boot id and cookie). A
+ * region that must be resynced may be granted at the same time. So a block that holds
+ * such a region is written without an owner (cookie 0), and the next daemon resyncs all
+ * of its marks.
+ */
+#include "sm_int.h"
+
+static struct ddr_sm_log *log_of(struct ddr_sm *sm, uint64_t region)
+{
+	return &sm->log[region / DDR_LOG_REGIONS];
+}
+
+static uint64_t *block_words(const struct ddr_sm *sm, uint64_t *map, const struct ddr_sm_log *b)
+{
+	return map + (size_t)(b - sm->log) * DDR_WORDS_LOG;
+}
+
+static bool any_of_both(const uint64_t *a, const uint64_t *b)
+{
+	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++)
+		if (a[i] & b[i])
+			return true;
+	return false;
+}
+
+static bool any_of(const uint64_t *a)
+{
+	return any_of_both(a, a);
+}
+
+/* ---- marks --------------------------------------------------------------------- */
+
+void ddr_sm_mark(struct ddr_sm *sm, uint64_t region)
+{
+	if (sm->sb.parity == 0 || ddr_bit(sm->mark, region))
+		return;
+	ddr_bit_set(sm->mark, region);
+	log_of(sm, region)->dirty = true;
+	sm->again = true;
+}
+
+void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region)
+{
+	ddr_bit_clear(sm->mark, region);
+	log_of(sm, region)->dirty = true;
+	sm->again = true;
+}
+
+void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
+{
+	if (sm->sb.parity == 0)
+		return;
+	ddr_sm_mark(sm, region);
+	ddr_bit_clear(sm->clr, region);
+	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
+		if (sm->wk[i].state != DDR_WK_FREE && sm->wk[i].region == region)
+			sm->wk[i].again = true;
+	if (ddr_bit(sm->resync, region))
+		return;
+	ddr_bit_set(sm->resync, region);
+	if (sm->n_resync++ == 0) {
+		sm->resync_total = sm->resync_done = 0;
+		sm->resync_regions_done = sm->resync_blocks = 0;
+		sm->resync_told = false;
+	}
+	sm->resync_total += ddr_sm_region_length(sm, region);
+	sm->k.status = true;
+	sm->again = true;
+	ddr_sm_bits_changed(sm, region);
+}
+
+/* ---- LOCK ---------------------------------------------------------------------- */
+
+static void want(struct ddr_sm *sm, uint64_t region)
+{
+	struct ddr_sm_log *b = log_of(sm, region);
+
+	if (!ddr_bit(sm->want, region)) {
+		ddr_bit_set(sm->want, region);
+		b->want++;
+		sm->n_want++;
+	}
+	b->ready = true;
+	if (!sm->planned)
+		return;
+	ddr_bit_clear(sm->clr, region);
+	ddr_sm_mark(sm, region);
+}
+
+static void unwant(struct ddr_sm *sm, uint64_t region)
+{
+	ddr_bit_clear(sm->want, region);
+	log_of(sm, region)->want--;
+	sm->n_want--;
+}
+
+/* A granted region is asked for again when two requests overlapped: its GRANT is on the way already. */
+void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
+		if (!ddr_bit(sm->granted, r))
+			want(sm, r);
+	if (!sm->clean_wanted)
+		sm->stopping = false;
+}
+
+/* ---- GRANT --------------------------------------------------------------------- */
+
+static bool ready(const struct ddr_sm *sm, uint64_t region)
+{
+	if (sm->sb.parity == 0)
+		return true;
+	return ddr_bit(sm->mark, region) && ddr_bit(sm->dur, region) &&
+	       (!ddr_bit(sm->resync, region) || !sm->log[region / DDR_LOG_REGIONS].dur_ours);
+}
+
+/* Answers the run of waiting regions that begins at @r, if it may. Returns the region behind what was looked at. */
+static uint64_t answer_run(struct ddr_sm *sm, uint64_t r)
+{
+	uint64_t start = r;
+
+	for (; r < sm->regions && ddr_bit(sm->want, r) && (sm->failed || ready(sm, r)); r++) {
+		unwant(sm, r);
+		if (sm->failed)
+			continue;
+		ddr_bit_set(sm->granted, r);
+		sm->n_granted++;
+	}
+	if (r == start)
+		return r + 1;
+	if (sm->failed)
+		ddr_sm_rec(sm, DDR_U_REFUSE, 0, start, r - start)->status = -EIO;
+	else
+		ddr_sm_rec(sm, DDR_U_GRANT, 0, start, r - start);
+	return r;
+}
+
+static bool answer_block(struct ddr_sm *sm, struct ddr_sm_log *b)
+{
+	uint64_t first = (uint64_t)(b - sm->log) * DDR_LOG_REGIONS;
+	uint64_t end = first + DDR_LOG_REGIONS < sm->regions ? first + DDR_LOG_REGIONS : sm->regions;
+	uint64_t r = first;
+
+	while (r < end && b->want) {
+		if (r % 64 == 0 && !sm->want[r / 64]) {
+			r += 64;
+		} else if (!ddr_bit(sm->want, r)) {
+			r++;
+		} else {
+			if (!ddr_sm_room(sm, 1))
+				return false;
+			r = answer_run(sm, r);
+		}
+	}
+	return true;
+}
+
+void ddr_sm_grant_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm) && !(sm->failed && sm->k.state == DDR_K_ATTACHED))
+		return;
+	for (struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++) {
+		if (!b->want || !(b->ready || sm->failed))
+			continue;
+		if (!answer_block(sm, b))
+			return;
+		b->ready = false;
+	}
+}
+
+/* ---- writes of the log --------------------------------------------------------- */
+
+static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
+{
+	b->state = DDR_W_IDLE;
+	b->dur_ours = b->fly_ours;
+	b->ready = true;
+	memcpy(block_words(sm, sm->dur, b), block_words(sm, sm->fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
+	sm->again = true;
+}
+
+void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	uint32_t i = ddr_sm_io_index(in->io);
+	struct ddr_sm_log *b = i < sm->n_log ? &sm->log[i] : NULL;
+
+	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
+		ddr_sm_bug(sm, "the end of a log write that is not out");
+		return;
+	}
+	b->failed = in->failed_members & ddr_sm_written(sm);
+	if (b->failed) {
+		b->state = DDR_W_HELD;
+		ddr_sm_report(sm, b->failed, true);
+	} else {
+		log_complete(sm, b);
+	}
+}
+
+static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
+{
+	uint64_t *mark = block_words(sm, sm->mark, b), *fly = block_words(sm, sm->fly, b);
+	uint64_t *dur = block_words(sm, sm->dur, b);
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_LOG_WRITE);
+
+	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
+		fly[i] = mark[i];
+		dur[i] &= mark[i];
+	}
+	b->state = DDR_W_FLYING;
+	b->dirty = false;
+	b->fly_ours = !any_of_both(mark, block_words(sm, sm->resync, b));
+	b->dur_ours |= b->fly_ours;
+	b->seq++;
+	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->log));
+	out->io = b->io;
+	out->index = (uint32_t)(b - sm->log);
+	out->members = ddr_sm_written(sm);
+	sm->log_writes++;
+}
+
+void ddr_sm_log_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm))
+		return;
+	for (struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++) {
+		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
+			log_complete(sm, b);
+		if (b->want && b->dur_ours && b->state == DDR_W_IDLE &&
+		    any_of_both(block_words(sm, sm->want, b), block_words(sm, sm->resync, b)))
+			b->dirty = true;
+		if (b->state == DDR_W_IDLE && b->dirty && ddr_sm_room(sm, 1))
+			log_write(sm, b);
+	}
+}
+
+bool ddr_sm_log_idle(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		if (sm->log[i].state != DDR_W_IDLE || sm->log[i].dirty)
+			return false;
+	return true;
+}
+
+/* ---- the plan after a start ---------------------------------------------------- */
+
+/* What could not be read counts as the worst, and its sequence goes on far behind all that are known (rule 11). */
+static void plan_unread(struct ddr_sm *sm)
+{
+	uint64_t top = 0;
+
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		top = sm->log[i].seq > top ? sm->log[i].seq : top;
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		top = sm->mapb[i].seq > top ? sm->mapb[i].seq : top;
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		if (!sm->log[r / DDR_LOG_REGIONS].loaded)
+			ddr_bit_set(sm->mark, r);
+		if (!sm->mapb[r / DDR_MAP_REGIONS].loaded)
+			ddr_map_set(sm->map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
+				    (ddr_sm_degraded(sm) ? DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT : 0));
+	}
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		if (!sm->log[i].loaded)
+			sm->log[i].seq = top + DDR_SM_SEQ_LEAP;
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		if (!sm->mapb[i].loaded)
+			sm->mapb[i].seq = top + DDR_SM_SEQ_LEAP;
+}
+
+static bool names_our_kernel(const struct ddr_sm *sm, const struct ddr_sm_log *b)
+{
+	return b->loaded && b->node == sm->node && b->cookie && b->cookie == sm->k.cookie &&
+	       memcmp(b->boot_id, sm->k.boot_id, sizeof(b->boot_id)) == 0;
+}
+
+static void grant_declared(struct ddr_sm *sm, uint64_t region)
+{
+	if (ddr_bit(sm->granted, region))
+		return;
+	ddr_bit_set(sm->granted, region);
+	sm->n_granted++;
+}
+
+void ddr_sm_plan(struct ddr_sm *sm)
+{
+	struct ddr_output *out;
+
+	plan_unread(sm);
+	if (sm->sb.parity == 0)
+		memset(sm->mark, 0, sm->words * sizeof(uint64_t));
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		sm->log[i].dur_ours = names_our_kernel(sm, &sm->log[i]);
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		bool is_held = ddr_bit(sm->held, r), marked = ddr_bit(sm->mark, r);
+
+		if (is_held)
+			grant_declared(sm, r);
+		if (is_held && !marked && sm->sb.parity && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
+			ddr_sm_bug(sm, "the kernel holds a region that is not marked");
+		if (is_held ? !marked || !log_of(sm, r)->dur_ours : marked)
+			ddr_sm_need_resync(sm, r);
+	}
+	/* The newest copy counts, and may lie on one member alone: make it durable on all (rule 14). */
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		sm->log[i].dirty = !sm->log[i].loaded || any_of(block_words(sm, sm->mark, &sm->log[i]));
+	sm->planned = true;
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		if (ddr_bit(sm->want, r))
+			want(sm, r);
+		ddr_sm_bits_changed(sm, r);
+	}
+	ddr_sm_map_counts(sm);
+	if (sm->n_resync) {
+		out = ddr_sm_event(sm, DDR_EV_RECOVERY, NULL);
+		out->a = sm->n_resync;
+		out->b = sm->node;
+	}
+	sm->clear_scan = true;
+	sm->again = true;
+}
+
+/* The same daemon, bound again: what the kernel closed meanwhile was never reported, so its writes may have failed. */
+void ddr_sm_redeclared(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_log; i++) {
+		struct ddr_sm_log *b = &sm->log[i];
+
+		if (!sm->k.same)
+			b->dur_ours = false;
+		b->dirty |= any_of(block_words(sm, sm->mark, b));
+		b->want = 0;
+	}
+	memset(sm->want, 0, sm->words * sizeof(uint64_t));
+	sm->n_want = 0;
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		bool is_held = ddr_bit(sm->held, r), was = ddr_bit(sm->granted, r);
+
+		if (was == is_held)
+			continue;
+		if (is_held) {
+			grant_declared(sm, r);
+		} else {
+			ddr_bit_clear(sm->granted, r);
+			sm->n_granted--;
+		}
+		ddr_sm_need_resync(sm, r);
+	}
+	sm->clear_scan = true;
+	sm->again = true;
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The inside of the state machine: its structures, and the contracts between its files.
+ *
+ *	sm.c		memory, loading, the step, status
+ *	sm_view.c	views, messages in and out, the start of this node
+ *	sm_kernel.c	attach and declaration, member states and bits to the kernel, freeze, its records
+ *	sm_grant.c	LOCK, marks, the writes of the dirty log, GRANT
+ *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks, the clean stop
+ *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
+ *	sm_ex.c		exclusive ranges: requests, drains, acknowledgements, release
+ *	sm_resync.c	what is resynced and when: region works and their ranges, verification of mismatches
+ *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
+ *	sm_error.c	errors and mismatches that the kernel reports
+ *	sm_check.c	consistency of all that
+ *
+ * An input is handled in two parts. Its handler changes the state and emits a bounded
+ * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run, each of which
+ * carries one thing on as far as it can: a pump looks at the state only, so that it does
+ * not matter which input made it possible. A pump that changed anything sets sm->again,
+ * and all of them run once more; one that has no room for its outputs stops and the
+ * driver comes back with DDR_IN_NONE.
+ *
+ * Regions are kept as bitmaps in the order of the log blocks, 64 regions a word.
+ */
+#ifndef DDR_LIB_SM_INT_H
+#define DDR_LIB_SM_INT_H
+
+#include <errno.h>
+#include <string.h>
+
+#include <ddraid/proto.h>
+#include "format.h"
+#include "msg.h"
+#include "sm.h"
+
+#define DDR_SM_HANDLER_OUT	160u	/* outputs that a handler emits at most; see ex_cancel */
+#define DDR_SM_ERRORS		4096u	/* errors of the kernel that wait at once; what is more is tried again */
+#define DDR_SM_MISMATCHES	64u
+#define DDR_SM_EX		128u	/* ranges of all nodes that are in force at once */
+#define DDR_SM_RANGES		12u	/* of these ours: jobs, and some for mismatches */
+#define DDR_SM_WORKS		8u	/* regions in resync at once */
+#define DDR_SM_REAP_MAX		(1u << 20)
+#define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
+#define DDR_SM_SEQ_LEAP		(1ull << 32)	/* sequence numbers skipped where the last one is unknown */
+
+#define DDR_WORDS_LOG		(DDR_LOG_REGIONS / 64u)	/* words of a bitmap that one log block covers */
+
+/* ---- bitmaps ------------------------------------------------------------------- */
+
+static inline bool ddr_bit(const uint64_t *map, uint64_t i)
+{
+	return map[i / 64] >> (i % 64) & 1;
+}
+
+static inline void ddr_bit_set(uint64_t *map, uint64_t i)
+{
+	map[i / 64] |= 1ull << (i % 64);
+}
+
+static inline void ddr_bit_clear(uint64_t *map, uint64_t i)
+{
+	map[i / 64] &= ~(1ull << (i % 64));
+}
+
+/* ---- parts of the state -------------------------------------------------------- */
+
+/* One block of our slot's log. States: idle, flying (a write is out), held (it ended, but a member failed in it). */
+enum ddr_write_state { DDR_W_IDLE, DDR_W_FLYING, DDR_W_HELD };
+
+struct ddr_sm_log {
+	enum ddr_write_state state;
+	bool loaded;
+	bool dirty;		/* memory differs from what was written last */
+	bool fly_ours;		/* the write that is out names our kernel as the owner */
+	bool dur_ours;		/* a copy that names it may be on disk */
+	bool ready;		/* regions of it may have become ready for their grant */
+	uint32_t want;		/* regions of it that wait for a grant */
+	uint32_t failed;	/* held: members that failed */
+	uint64_t io, seq;
+	uint32_t node;		/* as loaded */
+	uint8_t boot_id[16];
+	uint64_t cookie;
+};
+
+/* One block of the region map. Version numbers count its changes; they are the same on all nodes. */
+struct ddr_sm_map {
+	enum ddr_write_state state;
+	bool loaded;
+	uint32_t failed;
+	uint64_t io, seq;
+	uint64_t mem, fly, dur;	/* version in memory, in the write that is out, durable */
+	bool tell;		/* dur has grown and MAP_DONE was not sent yet */
+};
+
+/* Our MAP_SET: at most one is on its way. */
+enum ddr_mapreq_state { DDR_MQ_FREE, DDR_MQ_SEND, DDR_MQ_SENT, DDR_MQ_WAIT };
+
+struct ddr_sm_mapreq {
+	enum ddr_mapreq_state state;
+	uint32_t id, n;
+	struct ddr_msg_map_run run[DDR_MAP_RUNS];
+	uint32_t n_wait;
+	struct { uint32_t block; uint64_t version; } wait[DDR_MAX_REGIONS / DDR_MAP_REGIONS + 1];
+};
+
+/* The kernel behind the channel. */
+enum ddr_kstate { DDR_K_GONE, DDR_K_DECLARING, DDR_K_ATTACHED };
+
+struct ddr_sm_kernel {
+	enum ddr_kstate state;
+	uint64_t cookie;
+	uint8_t boot_id[16];
+	uint64_t seq;			/* last number given to a record */
+	uint64_t declared;		/* regions in HELD so far */
+	bool same;			/* the instance that was attached before */
+	bool enabled, frozen;		/* as told to it */
+	uint8_t sent[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember told, 0xff: nothing */
+	uint64_t member_seq[DDR_UAPI_MAX_ROLES];
+	uint32_t applying;		/* positions whose APPLIED is open */
+	uint64_t bits_at;		/* word at which the scan of bchg goes on */
+	bool bits;			/* bchg is not empty */
+	bool status;			/* the status line is out of date */
+};
+
+/* An exclusive range in force, of any node. */
+struct ddr_sm_ex {
+	bool used;
+	uint32_t node, id;
+	uint64_t start, count;		/* blocks */
+	uint64_t acked;			/* nodes that acknowledged, bit: position in sm->nodes */
+	bool drain_sent, drained, ack_sent;
+	uint64_t kseq;
+};
+
+/*
+ * A range of ours, from the wish to the end of its release:
+ * ask -> asked (our request is on its way) -> acks -> job -> [held: a member failed in it] -> release -> released.
+ */
+enum ddr_range_state { DDR_R_FREE, DDR_R_ASK, DDR_R_ASKED, DDR_R_ACKS, DDR_R_JOB, DDR_R_HELD, DDR_R_RELEASE, DDR_R_RELEASED };
+
+struct ddr_sm_range {
+	enum ddr_range_state state;
+	bool verify;			/* of a mismatch; else of a work */
+	uint32_t owner;			/* index of the mismatch or work */
+	uint64_t mismatch;		/* number of the mismatch, since its place may be taken anew */
+	uint32_t id;
+	uint64_t start, count;		/* blocks */
+	uint64_t io, mismatches;
+	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
+	uint32_t failed;
+	int32_t result;
+};
+
+/* A region in resync: mark (until the mark is durable) -> run -> flush -> map (asked for) -> map sent. */
+enum ddr_work_state { DDR_WK_FREE, DDR_WK_MARK, DDR_WK_RUN, DDR_WK_FLUSH, DDR_WK_MAP, DDR_WK_MAP_SENT };
+
+struct ddr_sm_work {
+	enum ddr_work_state state;
+	uint64_t region;
+	uint64_t next, end;		/* blocks */
+	uint32_t out;			/* ranges under way */
+	uint64_t done;			/* blocks */
+	bool crash;			/* it was dirty at a crash or a write in it failed; else: never computed */
+	bool again;			/* must be done once more from the start */
+	bool suspect;			/* a part could not be done: a data member is missing */
+	uint64_t flush;			/* ticket */
+};
+
+struct ddr_sm_error {
+	bool used, soft;
+	bool refused;			/* the member must stay: the bios fail */
+	uint32_t member;
+	uint64_t seq;
+};
+
+struct ddr_sm_mismatch {
+	bool used;
+	bool ranged;			/* a range of ours reads it again */
+	uint64_t seq, start, count;
+};
+
+/*
+ * A change of the superblocks. idle -> write (the writer of the view writes) -> ack (done was
+ * delivered; each node acknowledges when its kernel obeys) -> idle.
+ */
+enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT, DDR_T_ACK };
+
+struct ddr_sm_trans {
+	enum ddr_trans_state state;
+	uint32_t want_faulty, want_missing;	/* delivered and judged, not begun */
+	uint64_t want_slots;			/* slots claimed by START, not begun */
+	uint32_t slot_node[DDR_MAX_SLOTS];	/* by whom */
+	uint32_t faulty, missing;		/* of the change under way */
+	uint64_t slots;
+	uint64_t io;				/* superblock write, 0: none is out */
+	uint32_t targets;			/* members that it goes to */
+	uint32_t blocked;			/* members on which it failed: their failure comes first */
+	bool writing;				/* one was begun (its content is in sm->next) */
+	bool written;				/* it is durable, DONE may be sent */
+	uint64_t acked;
+	bool ack_sent;
+	uint32_t report_hard, report_soft;	/* members whose failure we must report */
+	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
+};
+
+enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_DONE };
+
+struct ddr_sm_node {
+	uint32_t id;			/* 0: free */
+	bool here;			/* in the view */
+	bool lost;			/* left, not proven dead */
+	bool started;
+};
+
+enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
+
+struct ddr_sm {
+	struct ddr_super sb, next;	/* agreed; being written */
+	uint32_t node, slot, present;
+	uint8_t entropy[16];
+	uint64_t regions;
+	uint64_t region_blocks;
+	uint32_t n_log, n_map;
+	uint64_t words;			/* of a bitmap */
+
+	struct ddr_outputs *o;		/* of the step */
+	bool again, full, bug;
+
+	uint64_t now;			/* ms, of the last tick */
+	bool ticked;
+	uint64_t io_serial, msg_serial;
+
+	/* group */
+	struct ddr_sm_node nodes[DDR_SM_MAX_NODES];
+	bool viewed, quorate;
+	uint64_t ring;
+	enum ddr_start_state start;
+	bool planned;			/* what is dirty was sorted into held and to be resynced */
+	bool ready_told;
+	bool failed, gave_up, refused_told;
+	uint32_t foreign_node;		/* another owner whose slot is dirty */
+	uint64_t foreign_regions;
+
+	/* regions */
+	uint64_t *mark;			/* dirty in memory */
+	uint64_t *fly;			/* dirty in what was written last */
+	uint64_t *dur;			/* surely dirty on all members in sync */
+	uint64_t *want;			/* a LOCK waits */
+	uint64_t *granted;		/* our kernel may write */
+	uint64_t *held;			/* as it declares */
+	uint64_t *resync;		/* may hold wrong parity: the mark stays until a resync has ended */
+	uint64_t *work;			/* in work */
+	uint64_t *clr;			/* in the batch that is being cleared */
+	uint64_t *skip;			/* not to be computed in the background before the next start */
+	uint64_t *kclean, *ksusp, *bchg;	/* bits told to the kernel; regions whose bits may have changed */
+	uint8_t *map;			/* nibbles, as in the payload */
+	uint64_t n_granted, n_want, n_resync, n_needs_sync, n_suspect;
+
+	struct ddr_sm_log *log;
+	struct ddr_sm_map *mapb;
+	struct ddr_sm_mapreq mq;
+	struct ddr_sm_kernel k;
+	struct ddr_sm_trans t;
+	struct ddr_sm_ex ex[DDR_SM_EX];
+	struct ddr_sm_range range[DDR_SM_RANGES];
+	struct ddr_sm_work wk[DDR_SM_WORKS];
+	struct ddr_sm_error *err;
+	uint32_t n_err;
+	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
+	uint32_t ex_id, map_id;
+
+	/* flushes: tickets are numbers of flushes; a ticket is served when flushed has reached it */
+	uint64_t flush_issued, flushed, flush_wanted, flush_io;
+	bool flush_held;
+	uint32_t flush_failed;
+
+	/* clearing */
+	enum ddr_batch_state batch;
+	bool clear_scan;		/* regions may have become ready to be cleared */
+	uint64_t batch_flush;
+	uint64_t batch_at;		/* region at which the map phase goes on */
+	bool batch_mapping;		/* regions of the batch are in the MAP_SET that is on its way */
+	uint64_t reap_seq;		/* 0: none is out */
+	uint64_t reap_at;		/* ms of the last one */
+	uint32_t reap_idle;		/* how many in a row closed nothing */
+	bool reap_wait;			/* clean stop: what is left is in use, ask again at the next tick */
+
+	/* operator */
+	bool stopping, clean_wanted, paused, suspect_error;
+	uint32_t parallel;
+	uint64_t idle_ms;
+
+	/* resync */
+	uint64_t hold_until;		/* ms: no range begins before */
+	uint64_t resync_at, sync_at;	/* region at which the search goes on */
+	bool sync_scan;			/* a region may have become ready for the background */
+	uint64_t resync_total, resync_done;	/* blocks */
+	uint64_t resync_regions_done, resync_blocks;
+	bool resync_told;
+	uint64_t mismatches;
+
+	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;
+};
+
+/* ---- sm.c ---------------------------------------------------------------------- */
+
+/* A zeroed output of @type. Never NULL: beyond the array it is the last one, and sm->bug is set. */
+struct ddr_output *ddr_sm_out(struct ddr_sm *sm, enum ddr_out_type type);
+/* Room for @n more outputs? Otherwise the step is cut here and goes on with DDR_IN_NONE. */
+bool ddr_sm_room(struct ddr_sm *sm, uint32_t n);
+struct ddr_output *ddr_sm_event(struct ddr_sm *sm, enum ddr_event event, const char *text);
+/* An input that cannot be: reported, otherwise ignored. */
+void ddr_sm_bug(struct ddr_sm *sm, const char *text);
+/* A new io id that carries @index (16 bits). */
+uint64_t ddr_sm_io(struct ddr_sm *sm, uint32_t index);
+static inline uint32_t ddr_sm_io_index(uint64_t io)
+{
+	return (uint32_t)(io & 0xffff);
+}
+
+/* Members that hold their role for every stripe / that log, map and superblock are written to. */
+uint32_t ddr_sm_in_sync(const struct ddr_sm *sm);
+uint32_t ddr_sm_written(const struct ddr_sm *sm);
+bool ddr_sm_degraded(const struct ddr_sm *sm);
+/* May this node act at all: in a quorate view, not failed, not given up? */
+static inline bool ddr_sm_active(const struct ddr_sm *sm)
+{
+	return sm->quorate && !sm->failed && !sm->gave_up;
+}
+
+/* The recovery plan is made and the kernel listens: grants and jobs may run. */
+static inline bool ddr_sm_running(const struct ddr_sm *sm)
+{
+	return ddr_sm_active(sm) && sm->planned && sm->k.state == DDR_K_ATTACHED;
+}
+
+void ddr_sm_give_up(struct ddr_sm *sm, const char *text);
+void ddr_sm_array_failed(struct ddr_sm *sm, const char *text);
+
+/* ---- sm_view.c ----------------------------------------------------------------- */
+
+void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg);
+void ddr_sm_start_pump(struct ddr_sm *sm);
+/* START took effect: our slot is ours, on disk. */
+void ddr_sm_started(struct ddr_sm *sm);
+/* Position of a node, or -1; the bits of all that must agree; the node that writes for the view. */
+int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id);
+uint64_t ddr_sm_voters(const struct ddr_sm *sm);
+uint32_t ddr_sm_writer(const struct ddr_sm *sm);
+
+/* ---- sm_kernel.c --------------------------------------------------------------- */
+
+void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_detached(struct ddr_sm *sm);
+void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_kernel_pump(struct ddr_sm *sm);
+void ddr_sm_bits_pump(struct ddr_sm *sm);
+void ddr_sm_enable_pump(struct ddr_sm *sm);
+/* A record to the kernel, with a number of its own if @seq is 0. */
+struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count);
+uint64_t ddr_sm_kseq(struct ddr_sm *sm);
+/* Has our kernel applied all member states? */
+bool ddr_sm_applied(const struct ddr_sm *sm);
+void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region);
+void ddr_sm_bits_all(struct ddr_sm *sm);
+/* Member at a position of the kernel's table (= role), or DDR_NO_MEMBER; and back. */
+uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position);
+
+/* ---- sm_grant.c ---------------------------------------------------------------- */
+
+void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_mark(struct ddr_sm *sm, uint64_t region);
+void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);
+void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_log_pump(struct ddr_sm *sm);
+void ddr_sm_grant_pump(struct ddr_sm *sm);
+bool ddr_sm_log_idle(const struct ddr_sm *sm);
+/* After loading and the kernel's declaration: what is held, what must be resynced. */
+void ddr_sm_plan(struct ddr_sm *sm);
+void ddr_sm_redeclared(struct ddr_sm *sm);
+/* What is in the region may have wrong parity: it stays marked until a resync of it, begun after this, has ended. */
+void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
+/* Blocks of a region: its first one, and how many it has (the last region may be short). */
+static inline uint64_t ddr_sm_region_start(const struct ddr_sm *sm, uint64_t region)
+{
+	return region * sm->region_blocks;
+}
+
+static inline uint64_t ddr_sm_region_length(const struct ddr_sm *sm, uint64_t region)
+{
+	uint64_t left = sm->sb.array_blocks - region * sm->region_blocks;
+
+	return left < sm->region_blocks ? left : sm->region_blocks;
+}
+
+/* ---- sm_clear.c ---------------------------------------------------------------- */
+
+void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_reap_pump(struct ddr_sm *sm);
+void ddr_sm_batch_pump(struct ddr_sm *sm);
+void ddr_sm_batch_mapped(struct ddr_sm *sm);
+void ddr_sm_batch_members(struct ddr_sm *sm);
+void ddr_sm_clean_pump(struct ddr_sm *sm);
+uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
+void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_flush_pump(struct ddr_sm *sm);
+uint64_t ddr_sm_marks(const struct ddr_sm *sm);
+
+/* ---- sm_map.c ------------------------------------------------------------------ */
+
+uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region);
+void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble);
+void ddr_sm_map_counts(struct ddr_sm *sm);
+/* Does the operation leave the region as it is, and is that durable? */
+bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op);
+/* Adds a region to the MAP_SET that is being put together; false: no room in it, or one is on its way. */
+bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op);
+void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_map_pump(struct ddr_sm *sm);
+void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in);
+bool ddr_sm_map_idle(const struct ddr_sm *sm);
+void ddr_sm_map_view(struct ddr_sm *sm);
+
+/* ---- sm_ex.c ------------------------------------------------------------------- */
+
+void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_ex_pump(struct ddr_sm *sm);
+/* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
+void ddr_sm_ex_cancel(struct ddr_sm *sm);
+void ddr_sm_ex_view(struct ddr_sm *sm);
+void ddr_sm_ex_detached(struct ddr_sm *sm);
+/* A free range of ours, filled, or NULL: none is free, or it would overlap one in force. */
+struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);
+void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
+uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
+/* The failure of @members was refused: ranges that wait for it end undone. */
+void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
+void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
+
+/* ---- sm_resync.c --------------------------------------------------------------- */
+
+void ddr_sm_resync_pump(struct ddr_sm *sm);
+/* A range ended: what it did counts (@done), or must be done again. */
+void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
+void ddr_sm_works_mapped(struct ddr_sm *sm);
+void ddr_sm_works_restart(struct ddr_sm *sm);
+bool ddr_sm_works_idle(const struct ddr_sm *sm);
+/* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
+enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
+enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);
+
+/* ---- sm_member.c --------------------------------------------------------------- */
+
+/* This node saw members fail. @hard: they must not go on being used; else what failed can be refused upwards. */
+void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
+void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_member_pump(struct ddr_sm *sm);
+void ddr_sm_member_view(struct ddr_sm *sm);
+void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
+/* No change of the members is wanted or under way. */
+bool ddr_sm_members_settled(const struct ddr_sm *sm);
+/* Could the array go on without @members (those that are on the way out counted)? */
+bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
+/* None of @members is in the array any more, and all nodes have agreed to that. */
+bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members);
+void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
+
+/* ---- sm_error.c ---------------------------------------------------------------- */
+
+void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_error_pump(struct ddr_sm *sm);
+void ddr_sm_errors_refused(struct ddr_sm *sm, uint32_t members);
+void ddr_sm_errors_forget(struct ddr_sm *sm);
+void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
+/* Is parity known to be right in all of these blocks? */
+bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count);
+void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write);
+
+#endif

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Our kernel: attach and declaration, member states, bits and freezing towards it,
+ * and the dispatch of its records.
+ *
+ * Must never: believe a region, range or number before it was checked; enable the
+ * array before the kernel knows all member states; leave it unfrozen without quorum.
+ */
+#include "sm_int.h"
+
+/* ---- records out --------------------------------------------------------------- */
+
+uint64_t ddr_sm_kseq(struct ddr_sm *sm)
+{
+	return ++sm->k.seq;
+}
+
+struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count)
+{
+	struct ddr_rec *rec = &ddr_sm_out(sm, DDR_OUT_KERNEL)->rec;
+
+	rec->type = type;
+	rec->seq = seq;
+	rec->start = start;
+	rec->count = count;
+	rec->member = DDR_NO_MEMBER;
+	return rec;
+}
+
+/* ---- attach -------------------------------------------------------------------- */
+
+void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	if (sm->k.state != DDR_K_GONE)
+		ddr_sm_detached(sm);
+	sm->k.state = DDR_K_DECLARING;
+	sm->k.same = sm->k.cookie == in->cookie && memcmp(sm->k.boot_id, in->boot_id, sizeof(in->boot_id)) == 0;
+	sm->k.cookie = in->cookie;
+	memcpy(sm->k.boot_id, in->boot_id, sizeof(sm->k.boot_id));
+	sm->k.declared = 0;
+	memset(sm->held, 0, sm->words * sizeof(uint64_t));
+}
+
+void ddr_sm_detached(struct ddr_sm *sm)
+{
+	if (sm->k.state == DDR_K_GONE)
+		return;
+	sm->k.state = DDR_K_GONE;
+	sm->k.enabled = false;
+	sm->k.frozen = false;
+	sm->k.applying = 0;
+	sm->k.bits = false;
+	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
+	sm->reap_seq = 0;
+	sm->ready_told = false;
+	ddr_sm_errors_forget(sm);
+	ddr_sm_ex_detached(sm);
+	ddr_sm_event(sm, DDR_EV_DETACHED, NULL);
+}
+
+/* Regions start..+count exist? */
+static bool regions_valid(const struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	return rec->count > 0 && rec->start < sm->regions && rec->count <= sm->regions - rec->start;
+}
+
+static void held(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	if (sm->k.state != DDR_K_DECLARING) {
+		ddr_sm_bug(sm, "HELD outside a declaration");
+		return;
+	}
+	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
+		ddr_bit_set(sm->held, r);
+	sm->k.declared += rec->count;
+}
+
+static void held_end(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	if (sm->k.state != DDR_K_DECLARING || rec->count != sm->k.declared) {
+		ddr_sm_bug(sm, "the kernel's declaration is not complete");
+		return;
+	}
+	sm->k.state = DDR_K_ATTACHED;
+	ddr_sm_event(sm, DDR_EV_ATTACHED, NULL);
+	if (sm->planned)
+		ddr_sm_redeclared(sm);
+	ddr_sm_bits_all(sm);
+	sm->k.status = true;
+}
+
+/* ---- members ------------------------------------------------------------------- */
+
+uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].role == position && position < sm->sb.roles)
+			return m;
+	return DDR_NO_MEMBER;
+}
+
+static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
+{
+	uint32_t m = ddr_sm_member_at(sm, position);
+
+	if (m == DDR_NO_MEMBER)
+		return DDR_KM_OUT;
+	switch (sm->sb.member[m].state) {
+	case DDR_MEMBER_IN_SYNC: return DDR_KM_IN_SYNC;
+	case DDR_MEMBER_REBUILDING: return DDR_KM_REBUILDING;
+	}
+	return DDR_KM_OUT;
+}
+
+bool ddr_sm_applied(const struct ddr_sm *sm)
+{
+	if (sm->k.state != DDR_K_ATTACHED || sm->k.applying)
+		return false;
+	for (uint32_t p = 0; p < sm->sb.roles; p++)
+		if (sm->k.sent[p] != kernel_state(sm, p))
+			return false;
+	return true;
+}
+
+static void applied(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	for (uint32_t p = 0; p < sm->sb.roles; p++)
+		if ((sm->k.applying >> p & 1) && sm->k.member_seq[p] == rec->seq) {
+			sm->k.applying &= ~(1u << p);
+			return;
+		}
+	/* the answer to a state that was replaced meanwhile: the newer one counts */
+}
+
+static void freeze(struct ddr_sm *sm)
+{
+	bool want = !ddr_sm_active(sm) && !sm->failed;
+
+	if (want == sm->k.frozen || !ddr_sm_room(sm, 1))
+		return;
+	if (want)
+		ddr_sm_rec(sm, DDR_U_FREEZE, 0, 0, 0)->flags = DDR_F_READS;
+	else
+		ddr_sm_rec(sm, DDR_U_THAW, 0, 0, 0);
+	sm->k.frozen = want;
+	sm->k.status = true;
+}
+
+/* The superblocks are the truth; the kernel hears of a state only when they say it. */
+void ddr_sm_kernel_pump(struct ddr_sm *sm)
+{
+	if (sm->k.state != DDR_K_ATTACHED)
+		return;
+	freeze(sm);
+	if (sm->start < DDR_S_DELIVERED || (sm->start == DDR_S_DELIVERED && sm->t.state != DDR_T_ACK))
+		return;
+	for (uint32_t p = 0; p < sm->sb.roles; p++) {
+		uint8_t state = kernel_state(sm, p);
+		uint32_t m = ddr_sm_member_at(sm, p);
+		struct ddr_rec *rec;
+
+		if (sm->k.sent[p] == state || !ddr_sm_room(sm, 1))
+			continue;
+		sm->k.member_seq[p] = ddr_sm_kseq(sm);
+		rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->k.member_seq[p], 0, 0);
+		rec->member = p;
+		rec->arg[0] = state;
+		rec->start = state == DDR_KM_REBUILDING ? sm->sb.member[m].cursor : 0;
+		sm->k.sent[p] = state;
+		sm->k.applying |= 1u << p;
+	}
+}
+
+/* ---- bits ---------------------------------------------------------------------- */
+
+static uint32_t bits_of(const struct ddr_sm *sm, uint64_t r)
+{
+	uint8_t nibble = ddr_sm_nibble(sm, r);
+	uint32_t bits = 0;
+
+	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !ddr_bit(sm->resync, r))
+		bits |= DDR_RB_CLEAN;
+	if ((nibble & DDR_REGION_F_SUSPECT) && sm->suspect_error)
+		bits |= DDR_RB_SUSPECT_ERROR;
+	return bits;
+}
+
+static uint32_t bits_told(const struct ddr_sm *sm, uint64_t r)
+{
+	return (ddr_bit(sm->kclean, r) ? DDR_RB_CLEAN : 0) | (ddr_bit(sm->ksusp, r) ? DDR_RB_SUSPECT_ERROR : 0);
+}
+
+void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region)
+{
+	if (bits_of(sm, region) == bits_told(sm, region))
+		return;
+	ddr_bit_set(sm->bchg, region);
+	sm->k.bits = true;
+	sm->k.bits_at = 0;
+}
+
+/* A new binding: one record says that nothing is known, and then only what differs follows. */
+void ddr_sm_bits_all(struct ddr_sm *sm)
+{
+	memset(sm->bchg, 0, sm->words * sizeof(uint64_t));
+	memset(sm->kclean, 0, sm->words * sizeof(uint64_t));
+	memset(sm->ksusp, 0, sm->words * sizeof(uint64_t));
+	if (sm->k.state != DDR_K_ATTACHED)
+		return;
+	ddr_sm_rec(sm, DDR_U_BITS, 0, 0, sm->regions);
+	sm->k.bits = false;
+	for (uint64_t r = 0; sm->planned && r < sm->regions; r++)
+		ddr_sm_bits_changed(sm, r);
+}
+
+/* One run of changed regions with the same bits, from @r on. Returns the region behind it. */
+static uint64_t bits_run(struct ddr_sm *sm, uint64_t r)
+{
+	uint32_t bits = bits_of(sm, r);
+	uint64_t start = r;
+
+	for (; r < sm->regions && ddr_bit(sm->bchg, r) && bits_of(sm, r) == bits; r++) {
+		ddr_bit_clear(sm->bchg, r);
+		(bits & DDR_RB_CLEAN ? ddr_bit_set : ddr_bit_clear)(sm->kclean, r);
+		(bits & DDR_RB_SUSPECT_ERROR ? ddr_bit_set : ddr_bit_clear)(sm->ksusp, r);
+	}
+	ddr_sm_rec(sm, DDR_U_BITS, 0, start, r - start)->arg[0] = bits;
+	return r;
+}
+
+void ddr_sm_bits_pump(struct ddr_sm *sm)
+{
+	if (!sm->k.bits || !ddr_sm_running(sm))
+		return;
+	for (uint64_t w = sm->k.bits_at; w < sm->words; w++) {
+		while (sm->bchg[w]) {
+			if (!ddr_sm_room(sm, 1)) {
+				sm->k.bits_at = w;
+				return;
+			}
+			bits_run(sm, w * 64 + (uint64_t)__builtin_ctzll(sm->bchg[w]));
+		}
+	}
+	sm->k.bits = false;
+}
+
+/* ---- enable, status ------------------------------------------------------------ */
+
+static void status_line(struct ddr_sm *sm)
+{
+	struct ddr_rec *rec;
+
+	if (!sm->k.status || !ddr_sm_room(sm, 1))
+		return;
+	rec = ddr_sm_rec(sm, DDR_U_STATUS, 0, sm->resync_done, sm->resync_total);
+	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : ddr_sm_works_idle(sm) ? DDR_KA_IDLE : DDR_KA_RESYNC;
+	rec->arg[1] = sm->regions - sm->n_needs_sync;
+	rec->arg[2] = sm->mismatches;
+	sm->k.status = false;
+}
+
+static void tell_suspects(struct ddr_sm *sm)
+{
+	struct ddr_output *out;
+	uint64_t start = 0;
+
+	if (!sm->n_suspect)
+		return;
+	while (!(ddr_sm_nibble(sm, start) & DDR_REGION_F_SUSPECT))
+		start++;
+	out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
+	out->start = start;
+	while (start + out->count < sm->regions && (ddr_sm_nibble(sm, start + out->count) & DDR_REGION_F_SUSPECT))
+		out->count++;
+	out->a = sm->n_suspect;
+}
+
+void ddr_sm_enable_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm) || !ddr_sm_room(sm, 4))
+		return;
+	if (!sm->k.enabled && !sm->k.bits) {
+		ddr_sm_rec(sm, DDR_U_ENABLE, 0, 0, 0);
+		sm->k.enabled = true;
+		sm->again = true;
+	}
+	if (sm->k.enabled && !sm->ready_told) {
+		sm->ready_told = true;
+		ddr_sm_event(sm, DDR_EV_READY, NULL);
+		tell_suspects(sm);
+	}
+	status_line(sm);
+}
+
+/* ---- records in ---------------------------------------------------------------- */
+
+static bool of_regions(uint32_t type)
+{
+	return type == DDR_K_HELD || type == DDR_K_LOCK || type == DDR_K_CLOSED;
+}
+
+void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
+{
+	if (sm->k.state == DDR_K_GONE) {
+		ddr_sm_bug(sm, "a record of a kernel that is not attached");
+		return;
+	}
+	if (of_regions(rec->type) && !regions_valid(sm, rec)) {
+		ddr_sm_bug(sm, "a record with regions that do not exist");
+		return;
+	}
+	switch (rec->type) {
+	case DDR_K_HELD: held(sm, rec); return;
+	case DDR_K_HELD_END: held_end(sm, rec); return;
+	}
+	if (sm->k.state != DDR_K_ATTACHED) {
+		ddr_sm_bug(sm, "a record within a declaration");
+		return;
+	}
+	switch (rec->type) {
+	case DDR_K_LOCK: ddr_sm_lock(sm, rec); return;
+	case DDR_K_CLOSED: ddr_sm_closed(sm, rec); return;
+	case DDR_K_REAPED: ddr_sm_reaped(sm, rec); return;
+	case DDR_K_DRAINED: ddr_sm_drained(sm, rec); return;
+	case DDR_K_ERROR: ddr_sm_kerror(sm, rec); return;
+	case DDR_K_MISMATCH: ddr_sm_kmismatch(sm, rec); return;
+	case DDR_K_APPLIED: applied(sm, rec); return;
+	case DDR_K_SUSPEND:
+	case DDR_K_PONG: return;
+	}
+	ddr_sm_bug(sm, "a record of an unknown type");
+}

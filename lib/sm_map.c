@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The region map: one for the array, changed only by MAP_SET in the total order,
+ * written by one node of the view.
+ *
+ * Each block counts its changes; since they come in the total order, the count is the
+ * same on all nodes. The writer writes a block that changed, and MAP_DONE tells all which
+ * version is durable. A change that a node asked for is in effect, for it, when every
+ * block that it touched is durable at the version that it had then.
+ *
+ * Must never: change the map outside the total order; call a change durable that is not
+ * on all members in sync; have two writes of one block out.
+ */
+#include "sm_int.h"
+
+/* ---- regions ------------------------------------------------------------------- */
+
+uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region)
+{
+	return ddr_map_get(sm->map, (uint32_t)region);
+}
+
+void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble)
+{
+	uint8_t old = ddr_sm_nibble(sm, region);
+
+	sm->n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+	sm->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+	sm->n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
+	sm->n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
+	ddr_map_set(sm->map, (uint32_t)region, nibble);
+}
+
+void ddr_sm_map_counts(struct ddr_sm *sm)
+{
+	sm->n_needs_sync = sm->n_suspect = 0;
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		uint8_t nibble = ddr_sm_nibble(sm, r);
+
+		sm->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+		sm->n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
+	}
+}
+
+static uint8_t apply(uint8_t nibble, uint32_t op)
+{
+	uint8_t state = nibble & DDR_REGION_STATE_MASK, flags = nibble & (uint8_t)~DDR_REGION_STATE_MASK;
+
+	switch (op) {
+	case DDR_MAP_OP_DEGRADED:
+		flags |= DDR_REGION_F_WRITTEN;
+		break;
+	case DDR_MAP_OP_CLEAN:
+		return DDR_REGION_CLEAN | flags;
+	case DDR_MAP_OP_SUSPECT:
+		return DDR_REGION_NEEDS_SYNC | flags | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT;
+	case DDR_MAP_OP_ACCEPT:
+		return nibble & (uint8_t)~DDR_REGION_F_SUSPECT;
+	}
+	return (state == DDR_REGION_UNWRITTEN ? DDR_REGION_NEEDS_SYNC : state) | flags;
+}
+
+static struct ddr_sm_map *block_of(struct ddr_sm *sm, uint64_t region)
+{
+	return &sm->mapb[region / DDR_MAP_REGIONS];
+}
+
+bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op)
+{
+	const struct ddr_sm_map *b = &sm->mapb[region / DDR_MAP_REGIONS];
+	uint8_t nibble = ddr_sm_nibble(sm, region);
+
+	return apply(nibble, op) == nibble && b->dur == b->mem;
+}
+
+/* ---- asking for a change ------------------------------------------------------- */
+
+bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op)
+{
+	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_msg_map_run *last = q->n ? &q->run[q->n - 1] : NULL;
+
+	if (q->state != DDR_MQ_FREE)
+		return false;
+	if (last && last->op == op && last->start + last->count == region && last->count < DDR_MAP_REGIONS) {
+		last->count++;
+	} else {
+		if (q->n == DDR_MAP_RUNS)
+			return false;
+		q->run[q->n++] = (struct ddr_msg_map_run){ (uint32_t)region, 1, op };
+	}
+	sm->again = true;
+	return true;
+}
+
+void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_output *out;
+
+	if (in->count == 0 || in->start >= sm->regions || in->count > sm->regions - in->start ||
+	    q->state != DDR_MQ_FREE || q->n == DDR_MAP_RUNS || !ddr_sm_running(sm) || sm->sb.parity == 0) {
+		out = ddr_sm_event(sm, DDR_EV_REFUSED, q->state != DDR_MQ_FREE ?
+				   "the region map is being changed: try again" :
+				   "no such regions, or the array is not running");
+		out->a = q->state != DDR_MQ_FREE ? EAGAIN : EINVAL;
+		return;
+	}
+	q->run[q->n++] = (struct ddr_msg_map_run){ (uint32_t)in->start, (uint32_t)in->count, DDR_MAP_OP_ACCEPT };
+}
+
+static void request_send(struct ddr_sm *sm)
+{
+	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_msg msg = { .type = DDR_M_MAP_SET };
+
+	if (q->state == DDR_MQ_FREE && q->n) {
+		q->state = DDR_MQ_SEND;
+		q->id = ++sm->map_id;
+	}
+	if (q->state != DDR_MQ_SEND || !ddr_sm_room(sm, 1))
+		return;
+	msg.map_set.id = q->id;
+	msg.map_set.n = q->n;
+	memcpy(msg.map_set.run, q->run, q->n * sizeof(q->run[0]));
+	ddr_sm_send(sm, &msg);
+	q->state = DDR_MQ_SENT;
+}
+
+static void request_wait_for(struct ddr_sm *sm, uint64_t block)
+{
+	struct ddr_sm_mapreq *q = &sm->mq;
+
+	for (uint32_t i = 0; i < q->n_wait; i++)
+		if (q->wait[i].block == block)
+			return;
+	q->wait[q->n_wait].block = (uint32_t)block;
+	q->wait[q->n_wait++].version = sm->mapb[block].mem;
+}
+
+static void request_check(struct ddr_sm *sm)
+{
+	struct ddr_sm_mapreq *q = &sm->mq;
+
+	if (q->state != DDR_MQ_WAIT)
+		return;
+	for (uint32_t i = 0; i < q->n_wait; i++)
+		if (sm->mapb[q->wait[i].block].dur < q->wait[i].version)
+			return;
+	memset(q, 0, sizeof(*q));
+	ddr_sm_batch_mapped(sm);
+	ddr_sm_works_mapped(sm);
+	sm->again = true;
+}
+
+/* ---- the total order ----------------------------------------------------------- */
+
+static bool runs_valid(const struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	for (uint32_t i = 0; i < msg->map_set.n; i++) {
+		const struct ddr_msg_map_run *r = &msg->map_set.run[i];
+
+		if (r->start >= sm->regions || r->count > sm->regions - r->start)
+			return false;
+	}
+	return true;
+}
+
+static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
+{
+	for (uint64_t r = run->start; r < (uint64_t)run->start + run->count; r++) {
+		uint8_t old = ddr_sm_nibble(sm, r), nibble = apply(old, run->op);
+		struct ddr_output *out;
+
+		if (nibble == old)
+			continue;
+		ddr_sm_nibble_set(sm, r, nibble);
+		block_of(sm, r)->mem++;
+		ddr_sm_bits_changed(sm, r);
+		if ((nibble & DDR_REGION_F_SUSPECT) && !(old & DDR_REGION_F_SUSPECT) &&
+		    sm->o->n < DDR_SM_HANDLER_OUT - 1) {
+			out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
+			out->start = r;
+			out->count = 1;
+			out->a = sm->n_suspect;
+		}
+	}
+	sm->k.status = true;
+}
+
+void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	bool ours = msg->sender == sm->node && sm->mq.state == DDR_MQ_SENT && msg->map_set.id == sm->mq.id;
+
+	if (!runs_valid(sm, msg)) {
+		ddr_sm_bug(sm, "a change of the map of regions that do not exist");
+		return;
+	}
+	for (uint32_t i = 0; i < msg->map_set.n; i++)
+		run_apply(sm, &msg->map_set.run[i]);
+	if (!ours)
+		return;
+	sm->mq.state = DDR_MQ_WAIT;
+	for (uint32_t i = 0; i < sm->mq.n; i++) {
+		const struct ddr_msg_map_run *r = &sm->mq.run[i];
+
+		for (uint64_t b = r->start / DDR_MAP_REGIONS; b <= (r->start + r->count - 1) / DDR_MAP_REGIONS; b++)
+			request_wait_for(sm, b);
+	}
+}
+
+void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	for (uint32_t i = 0; i < msg->map_done.n; i++) {
+		const struct ddr_msg_map_done *d = &msg->map_done.block[i];
+
+		if (d->block >= sm->n_map || d->version > sm->mapb[d->block].mem) {
+			ddr_sm_bug(sm, "a durable version of the map that does not exist");
+			return;
+		}
+		if (d->version > sm->mapb[d->block].dur)
+			sm->mapb[d->block].dur = d->version;
+	}
+}
+
+/* ---- the writer ---------------------------------------------------------------- */
+
+static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
+{
+	b->state = DDR_W_IDLE;
+	b->tell = true;
+	sm->again = true;
+}
+
+void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	uint32_t i = ddr_sm_io_index(in->io);
+	struct ddr_sm_map *b = i < sm->n_map ? &sm->mapb[i] : NULL;
+
+	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
+		ddr_sm_bug(sm, "the end of a map write that is not out");
+		return;
+	}
+	b->failed = in->failed_members & ddr_sm_written(sm);
+	if (b->failed) {
+		b->state = DDR_W_HELD;
+		ddr_sm_report(sm, b->failed, true);
+	} else {
+		map_complete(sm, b);
+	}
+}
+
+static void map_write(struct ddr_sm *sm, struct ddr_sm_map *b)
+{
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MAP_WRITE);
+
+	b->state = DDR_W_FLYING;
+	b->fly = b->mem;
+	b->seq++;
+	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->mapb));
+	out->io = b->io;
+	out->index = (uint32_t)(b - sm->mapb);
+	out->members = ddr_sm_written(sm);
+	sm->map_writes++;
+}
+
+static void tell(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_MAP_DONE };
+
+	if (!ddr_sm_room(sm, 1))
+		return;
+	for (uint32_t i = 0; i < sm->n_map && msg.map_done.n < DDR_MAP_DONES; i++) {
+		struct ddr_sm_map *b = &sm->mapb[i];
+
+		if (!b->tell)
+			continue;
+		msg.map_done.block[msg.map_done.n++] = (struct ddr_msg_map_done){ i, b->fly };
+		b->tell = false;
+	}
+	if (msg.map_done.n)
+		ddr_sm_send(sm, &msg);
+}
+
+void ddr_sm_map_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm) || sm->sb.parity == 0)
+		return;
+	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++) {
+		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
+			map_complete(sm, b);
+		if (ddr_sm_writer(sm) == sm->node && b->state == DDR_W_IDLE && !b->tell && b->mem > b->dur &&
+		    b->mem > b->fly && ddr_sm_room(sm, 1))
+			map_write(sm, b);
+	}
+	tell(sm);
+	request_send(sm);
+	request_check(sm);
+}
+
+/* A MAP_DONE that was not delivered in the old ring is sent again. */
+void ddr_sm_map_view(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++)
+		b->tell |= b->state == DDR_W_IDLE && b->fly > b->dur;
+	if (sm->mq.state == DDR_MQ_SENT)
+		sm->mq.state = DDR_MQ_SEND;
+}
+
+bool ddr_sm_map_idle(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		if (sm->sb.parity && sm->mapb[i].mem != sm->mapb[i].dur)
+			return false;
+	return sm->mq.state == DDR_MQ_FREE && sm->mq.n == 0;
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Changes of the members, and of who owns the slots: intent, superblocks, done, acknowledgement.
+ *
+ * MEMBER_FAIL (the intent) is judged at its delivery, so that all nodes judge alike. One
+ * node of the view writes the superblocks of the members that remain, at a higher
+ * generation. MEMBER_DONE says that they are durable; on its delivery the state changes,
+ * each kernel is told, and each node acknowledges when its kernel obeys. Only when all
+ * have, errors are answered and writes that waited for it count (agreed).
+ *
+ * A superblock write that fails on a member is a further intent, and the write is
+ * repeated with both at the next generation, whose predecessor is the one that failed.
+ *
+ * Must never: change a state before the superblocks say so (rule 12); answer an error
+ * before all have acknowledged (rule 3); leave fewer members than the data needs (rule 4).
+ */
+#include "sm_int.h"
+
+/* ---- judging ------------------------------------------------------------------- */
+
+/* Members that are in the array in any way: in sync, rebuilding, spare. */
+static uint32_t alive(const struct ddr_sm *sm)
+{
+	uint32_t mask = ddr_sm_written(sm);
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_SPARE)
+			mask |= 1u << m;
+	return mask;
+}
+
+static uint32_t going(const struct ddr_sm *sm)
+{
+	return sm->t.want_faulty | sm->t.want_missing | sm->t.faulty | sm->t.missing;
+}
+
+bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
+{
+	uint32_t left = ddr_sm_in_sync(sm) & ~going(sm);
+
+	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->sb.order;
+}
+
+bool ddr_sm_members_settled(const struct ddr_sm *sm)
+{
+	return sm->t.state == DDR_T_IDLE && !sm->t.want_faulty && !sm->t.want_missing && !sm->t.want_slots;
+}
+
+bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
+{
+	return ddr_sm_members_settled(sm) && !(ddr_sm_written(sm) & members);
+}
+
+/* ---- intents ------------------------------------------------------------------- */
+
+void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard)
+{
+	if (hard)
+		sm->t.report_hard |= members;
+	else
+		sm->t.report_soft |= members;
+	sm->again = true;
+}
+
+void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
+{
+	struct ddr_output *out;
+
+	if (member < sm->sb.members && (alive(sm) >> member & 1) && ddr_sm_can_lose(sm, 1u << member) &&
+	    ddr_sm_running(sm)) {
+		ddr_sm_report(sm, 1u << member, false);
+		return;
+	}
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run, has no such working member, or cannot do without it");
+	out->a = EBUSY;
+	out->member = member;
+}
+
+/* One member of an intent. Returns false if the array cannot do without it. */
+static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
+{
+	if (!(alive(sm) >> m & 1) || (going(sm) >> m & 1))
+		return true;
+	if (!ddr_sm_can_lose(sm, 1u << m))
+		return false;
+	*want |= 1u << m;
+	return true;
+}
+
+static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard, uint32_t soft)
+{
+	bool ours = msg->sender == sm->node;
+	struct ddr_output *out;
+
+	if (hard && (ddr_sm_voters(sm) & (ddr_sm_voters(sm) - 1)) == 0)
+		ddr_sm_array_failed(sm, "more members failed than the parity covers");
+	else if (hard && ours)
+		ddr_sm_give_up(sm, "this node cannot write a member that the array cannot do without");
+	if (!soft || !ours)
+		return;
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array cannot do without: it stays, what failed is an error");
+	out->a = EBUSY;
+	out->member = (uint32_t)__builtin_ctz(soft);
+	ddr_sm_errors_refused(sm, soft);
+	ddr_sm_ranges_refused(sm, soft);
+}
+
+void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	uint32_t all = msg->fail.hard | msg->fail.soft, before = going(sm), hard = 0, soft = 0;
+
+	if (all >> sm->sb.members) {
+		ddr_sm_bug(sm, "the failure of a member that does not exist");
+		return;
+	}
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if ((all >> m & 1) && !judge(sm, m, &sm->t.want_faulty)) {
+			hard |= msg->fail.hard & 1u << m;
+			soft |= msg->fail.soft & 1u << m;
+		}
+	if (msg->sender == sm->node) {
+		sm->t.report_hard &= ~msg->fail.hard;
+		sm->t.report_soft &= ~msg->fail.soft;
+		sm->t.reported_hard &= ~msg->fail.hard;
+		sm->t.reported_soft &= ~msg->fail.soft;
+	}
+	if (going(sm) != before)
+		ddr_sm_ex_cancel(sm);
+	if (hard | soft)
+		refused(sm, msg, hard, soft);
+}
+
+void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing)
+{
+	sm->t.want_slots |= 1ull << slot;
+	sm->t.slot_node[slot] = node;
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if ((missing >> m & 1) && !judge(sm, m, &sm->t.want_missing))
+			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
+}
+
+static void intents_send(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_MEMBER_FAIL };
+	struct ddr_sm_trans *t = &sm->t;
+
+	t->report_hard &= alive(sm) & ~going(sm);
+	t->report_soft &= alive(sm) & ~going(sm);
+	msg.fail.hard = t->report_hard & ~t->reported_hard;
+	msg.fail.soft = t->report_soft & ~t->reported_soft;
+	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_room(sm, 1))
+		return;
+	ddr_sm_send(sm, &msg);
+	t->reported_hard |= msg.fail.hard;
+	t->reported_soft |= msg.fail.soft;
+}
+
+/* ---- superblocks --------------------------------------------------------------- */
+
+/*
+ * Mixes 64 bits (the finalizer of SplitMix64; Steele, Lea and Flood, "Fast splittable
+ * pseudorandom number generators", 2014).
+ */
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* The random name of a generation: from this start's entropy, and what makes this change another than the last. */
+static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb, uint8_t id[16])
+{
+	uint64_t h[2], e[2];
+
+	memcpy(e, sm->entropy, sizeof(e));
+	for (uint32_t i = 0; i < 2; i++) {
+		h[i] = mix(e[i] ^ mix(sb->generation + i));
+		h[i] = mix(h[i] ^ mix(sb->seq) ^ sm->node);
+		for (uint32_t b = 0; b < 16; b++)
+			h[i] = mix(h[i] ^ sb->array_uuid[b]);
+	}
+	memcpy(id, h, sizeof(h));
+}
+
+static void set_members(struct ddr_super *sb, uint32_t members, uint8_t state)
+{
+	for (uint32_t m = 0; m < sb->members; m++)
+		if (members >> m & 1) {
+			sb->member[m].state = state;
+			sb->member[m].since = sb->generation;
+			sb->member[m].cursor = 0;
+		}
+}
+
+static void apply(const struct ddr_sm *sm, struct ddr_super *sb, uint32_t faulty, uint32_t missing, uint64_t slots)
+{
+	set_members(sb, faulty, DDR_MEMBER_FAULTY);
+	set_members(sb, missing, DDR_MEMBER_MISSING);
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (slots >> s & 1)
+			sb->slot_node[s] = sm->t.slot_node[s];
+}
+
+/* Content of the next superblocks: after the last try, if one failed, else after what is agreed. */
+static void next_build(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_super *sb = &sm->next;
+	bool retry = t->writing;
+
+	if (!retry)
+		*sb = sm->sb;
+	sb->seq++;
+	if (retry || t->faulty || t->missing) {
+		sb->generation++;
+		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
+		generation_name(sm, sb, sb->gen_id);
+	}
+	apply(sm, sb, t->faulty, t->missing, t->slots);
+}
+
+static void superblocks_write(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_output *out;
+
+	next_build(sm);
+	t->writing = true;
+	t->targets = alive(sm) & ~going(sm) & sm->present;
+	t->io = ddr_sm_io(sm, 0);
+	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
+	out->io = t->io;
+	out->members = t->targets;
+	sm->sb_writes++;
+}
+
+void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_trans *t = &sm->t;
+
+	if (!t->io || in->io != t->io) {
+		ddr_sm_bug(sm, "the end of a superblock write that is not out");
+		return;
+	}
+	t->io = 0;
+	t->blocked = in->failed_members & t->targets;
+	t->written = !t->blocked;
+	if (t->blocked)
+		ddr_sm_report(sm, t->blocked, true);
+}
+
+static void done_send(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_MEMBER_DONE };
+
+	msg.done.generation = sm->next.generation;
+	msg.done.seq = sm->next.seq;
+	memcpy(msg.done.gen_id, sm->next.gen_id, sizeof(msg.done.gen_id));
+	memcpy(msg.done.gen_prev, sm->next.gen_prev, sizeof(msg.done.gen_prev));
+	msg.done.faulty = sm->t.faulty;
+	msg.done.missing = sm->t.missing;
+	msg.done.slots = sm->t.slots;
+	ddr_sm_send(sm, &msg);
+	sm->t.state = DDR_T_DONE_SENT;
+}
+
+/* Takes what is wanted into the change under way. */
+static void change_take(struct ddr_sm_trans *t)
+{
+	t->faulty |= t->want_faulty;
+	t->missing |= t->want_missing;
+	t->slots |= t->want_slots;
+	t->want_faulty = t->want_missing = 0;
+	t->want_slots = 0;
+}
+
+static void change_write(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+
+	if (t->io || ddr_sm_writer(sm) != sm->node || !ddr_sm_room(sm, 1))
+		return;
+	if (t->written) {
+		done_send(sm);
+		return;
+	}
+	if (t->blocked & ~(t->want_faulty | t->faulty))
+		return;		/* the intent is on its way */
+	t->blocked = 0;
+	change_take(t);
+	superblocks_write(sm);
+}
+
+/* ---- done ---------------------------------------------------------------------- */
+
+static void failed_events(struct ddr_sm *sm, uint32_t members)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (members >> m & 1) {
+			struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_FAILED, NULL);
+
+			out->member = m;
+			out->a = sm->sb.generation;
+		}
+}
+
+void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	uint32_t out = msg->done.faulty | msg->done.missing;
+
+	if ((sm->t.state != DDR_T_WRITE && sm->t.state != DDR_T_DONE_SENT) || msg->sender != ddr_sm_writer(sm) ||
+	    msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq || out >> sm->sb.members ||
+	    (sm->sb.slots < 64 && msg->done.slots >> sm->sb.slots)) {
+		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
+		return;
+	}
+	sm->sb.generation = msg->done.generation;
+	sm->sb.seq = msg->done.seq;
+	memcpy(sm->sb.gen_id, msg->done.gen_id, sizeof(sm->sb.gen_id));
+	memcpy(sm->sb.gen_prev, msg->done.gen_prev, sizeof(sm->sb.gen_prev));
+	apply(sm, &sm->sb, msg->done.faulty, msg->done.missing, msg->done.slots);
+	sm->t.state = DDR_T_ACK;
+	sm->t.acked = 0;
+	sm->t.ack_sent = sm->t.writing = sm->t.written = false;
+	sm->t.faulty = sm->t.missing = 0;
+	sm->t.slots = 0;
+	if (out) {
+		failed_events(sm, out);
+		ddr_sm_batch_members(sm);
+		sm->k.status = true;
+	}
+}
+
+/* All kernels obey. */
+static void agreed(struct ddr_sm *sm)
+{
+	uint32_t spare = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) - (1u << sm->sb.order);
+
+	sm->t.state = DDR_T_IDLE;
+	sm->again = true;
+	ddr_sm_works_restart(sm);
+	if (ddr_sm_degraded(sm))
+		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = spare;
+	if (sm->sb.slot_node[sm->slot] == sm->node)
+		ddr_sm_started(sm);
+}
+
+void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	if (sm->t.state != DDR_T_ACK || msg->ack.seq != sm->sb.seq) {
+		ddr_sm_bug(sm, "an acknowledgement of a change of the members that is not under way");
+		return;
+	}
+	sm->t.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
+}
+
+void ddr_sm_member_view(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+
+	t->reported_hard = t->reported_soft = 0;
+	if (t->state == DDR_T_DONE_SENT)
+		t->state = DDR_T_WRITE;
+	if (!(t->acked >> ddr_sm_node_at(sm, sm->node) & 1))
+		t->ack_sent = false;
+}
+
+void ddr_sm_member_pump(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_MEMBER_ACK };
+	struct ddr_sm_trans *t = &sm->t;
+
+	if (!ddr_sm_active(sm) || sm->start < DDR_S_DELIVERED)
+		return;
+	intents_send(sm);
+	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm)) {
+		change_take(t);
+		t->state = DDR_T_WRITE;
+	}
+	if (t->state == DDR_T_WRITE)
+		change_write(sm);
+	if (t->state == DDR_T_ACK && !t->ack_sent && ddr_sm_applied(sm) && ddr_sm_room(sm, 1)) {
+		msg.ack.seq = sm->sb.seq;
+		ddr_sm_send(sm, &msg);
+		t->ack_sent = true;
+	}
+	if (t->state == DDR_T_ACK && (ddr_sm_voters(sm) & ~t->acked) == 0 && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
+		agreed(sm);
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What is resynced, and when: works, each of one region, and their ranges.
+ *
+ * A region that was dirty at a crash, or in which a write failed, is resynced at once,
+ * several ranges in parallel; one whose parity was never computed as a whole (needs-sync)
+ * is done in the background, one at a time, when nothing else is to do and nobody holds it.
+ *
+ * Must never: write parity into a region whose mark is not durable; call a region clean
+ * before all its ranges were written and a flush issued after that has succeeded; drop
+ * what it could not do (a data member is missing) without saying so in the map (rule 9).
+ */
+#include "sm_int.h"
+
+enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
+{
+	uint32_t in_sync = ddr_sm_in_sync(sm), parity = 0;
+	struct ddr_geometry geo;
+
+	ddr_super_geometry(&sm->sb, &geo);
+	for (uint32_t role = 0; role < geo.roles; role++) {
+		bool there = in_sync >> ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block)) & 1;
+
+		if (role < ddr_geo_data(&geo) && !there)
+			return DDR_DO_SUSPECT;
+		parity += role >= ddr_geo_data(&geo) && there;
+	}
+	return parity ? DDR_DO_JOB : DDR_DO_NOTHING;
+}
+
+bool ddr_sm_works_idle(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
+		if (sm->wk[i].state != DDR_WK_FREE)
+			return false;
+	return true;
+}
+
+/* ---- the life of a work -------------------------------------------------------- */
+
+static void work_restart(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	w->state = DDR_WK_MARK;
+	w->next = ddr_sm_region_start(sm, w->region);
+	w->end = w->next + ddr_sm_region_length(sm, w->region);
+	if (w->crash)
+		sm->resync_done -= w->done;
+	w->done = 0;
+	w->again = w->suspect = false;
+	sm->again = true;
+}
+
+static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region, bool crash)
+{
+	memset(w, 0, sizeof(*w));
+	w->region = region;
+	w->crash = crash;
+	work_restart(sm, w);
+	ddr_bit_set(sm->work, region);
+	ddr_sm_mark(sm, region);
+	if (!crash) {
+		sm->resync_total = sm->n_needs_sync * sm->region_blocks;
+		sm->resync_done = 0;
+	} else if (!sm->resync_told) {
+		sm->resync_told = true;
+		ddr_sm_event(sm, DDR_EV_RESYNC_START, NULL)->a = sm->n_resync;
+	}
+	sm->k.status = true;
+}
+
+static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	w->state = DDR_WK_FREE;
+	ddr_bit_clear(sm->work, w->region);
+	sm->clear_scan = sm->sync_scan = true;
+	sm->k.status = true;
+	sm->again = true;
+}
+
+/* The map says what is known of the region now. */
+static void work_finish(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	struct ddr_output *out;
+
+	if (w->again) {
+		work_restart(sm, w);
+		return;
+	}
+	if (w->crash) {
+		sm->resync_done += ddr_sm_region_length(sm, w->region) - w->done;
+		ddr_bit_clear(sm->resync, w->region);
+		sm->n_resync--;
+		sm->resync_regions_done++;
+		ddr_sm_bits_changed(sm, w->region);
+		if (sm->n_resync == 0) {
+			out = ddr_sm_event(sm, DDR_EV_RESYNC_DONE, NULL);
+			out->a = sm->resync_regions_done;
+			out->b = sm->resync_blocks;
+		}
+	}
+	work_end(sm, w);
+}
+
+void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
+{
+	struct ddr_sm_work *w = &sm->wk[r->owner];
+
+	w->out--;
+	sm->k.status = true;
+	if (done) {
+		w->done += r->count;
+		sm->resync_done += r->count;
+		sm->resync_blocks += r->mismatches;
+		sm->mismatches += w->crash ? r->mismatches : 0;
+	} else if (r->result != -ENODATA && r->result != -EILSEQ) {
+		w->again = true;
+	} else if (w->crash) {
+		w->suspect = true;	/* a bad sector in the data: what its parity should be cannot be known */
+	} else {
+		ddr_bit_set(sm->skip, w->region);
+	}
+}
+
+void ddr_sm_works_mapped(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
+		if (w->state == DDR_WK_MAP_SENT)
+			work_finish(sm, w);
+}
+
+void ddr_sm_works_restart(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
+		w->again |= w->state == DDR_WK_MARK || w->state == DDR_WK_RUN;
+}
+
+/* ---- ranges -------------------------------------------------------------------- */
+
+/* Where the range that begins at w->next ends: at a place where the roles may turn if that matters, else at 512 blocks. */
+static uint64_t range_end_of(const struct ddr_sm *sm, const struct ddr_sm_work *w)
+{
+	bool turns = sm->sb.layout == DDR_LAYOUT_ROTATING && ddr_sm_degraded(sm);
+	uint64_t step = turns ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
+	uint64_t end = (w->next / step + 1) * step;
+
+	return end < w->end ? end : w->end;
+}
+
+static void work_run(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	while (w->next < w->end && !w->again) {
+		uint64_t end = range_end_of(sm, w);
+		enum ddr_doable doable = ddr_sm_doable(sm, w->next);
+		struct ddr_sm_range *r;
+
+		if (doable == DDR_DO_JOB) {
+			r = ddr_sm_range_new(sm, w->next, end - w->next, sm->parallel);
+			if (!r)
+				return;
+			r->owner = (uint32_t)(w - sm->wk);
+			w->out++;
+		} else if (doable == DDR_DO_SUSPECT) {
+			w->suspect = true;
+		}
+		w->next = end;
+	}
+}
+
+static uint32_t work_op(const struct ddr_sm *sm, const struct ddr_sm_work *w)
+{
+	if (w->suspect)
+		return DDR_MAP_OP_SUSPECT;
+	return ddr_sm_degraded(sm) ? DDR_MAP_OP_DEGRADED : DDR_MAP_OP_CLEAN;
+}
+
+static void work_map(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	uint32_t op = work_op(sm, w);
+
+	if (ddr_sm_map_holds(sm, w->region, op))
+		work_finish(sm, w);
+	else if (ddr_sm_map_want(sm, w->region, op))
+		w->state = DDR_WK_MAP_SENT;
+}
+
+static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	bool may_run = !sm->stopping && !sm->paused && sm->now >= sm->hold_until;
+
+	if (w->state == DDR_WK_MARK && ddr_bit(sm->mark, w->region) && ddr_bit(sm->dur, w->region) && may_run)
+		w->state = DDR_WK_RUN;
+	if (w->state == DDR_WK_RUN && may_run)
+		work_run(sm, w);
+	if (w->state == DDR_WK_RUN && w->out == 0) {
+		if (w->again) {
+			work_restart(sm, w);
+		} else if (w->next == w->end && ddr_bit(sm->skip, w->region) && !w->crash) {
+			work_end(sm, w);
+		} else if (w->next == w->end) {
+			w->state = DDR_WK_FLUSH;
+			w->flush = ddr_sm_flush_ticket(sm);
+		}
+	}
+	if (sm->stopping && w->out == 0 && (w->state == DDR_WK_MARK || w->state == DDR_WK_RUN))
+		work_end(sm, w);
+	if (w->state == DDR_WK_FLUSH && sm->flushed >= w->flush)
+		w->state = DDR_WK_MAP;
+	if (w->state == DDR_WK_MAP)
+		work_map(sm, w);
+}
+
+/* ---- which region is next ------------------------------------------------------ */
+
+static bool next_crash(struct ddr_sm *sm, uint64_t *region)
+{
+	for (uint64_t i = 0; i <= sm->words; i++) {
+		uint64_t w = (sm->resync_at / 64 + i) % sm->words;
+		uint64_t bits = sm->resync[w] & ~sm->work[w];
+
+		if (bits) {
+			*region = w * 64 + (uint64_t)__builtin_ctzll(bits);
+			sm->resync_at = *region;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A step must stay short: a search looks at so many regions, and the next one goes on there. */
+#define BACKGROUND_SCAN	8192u
+
+static bool next_background(struct ddr_sm *sm, uint64_t *region)
+{
+	if (!sm->sync_scan || !sm->n_needs_sync || ddr_sm_degraded(sm))
+		return false;
+	sm->sync_scan = false;
+	for (uint64_t i = 0; i < sm->regions && i < BACKGROUND_SCAN; i++) {
+		uint64_t r = sm->sync_at;
+
+		sm->sync_at = sm->sync_at + 1 < sm->regions ? sm->sync_at + 1 : 0;
+		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC &&
+		    !ddr_bit(sm->mark, r) && !ddr_bit(sm->want, r) && !ddr_bit(sm->skip, r)) {
+			*region = r;
+			return true;
+		}
+	}
+	return false;
+}
+
+void ddr_sm_resync_pump(struct ddr_sm *sm)
+{
+	bool idle = true, may_begin;
+	uint64_t region;
+
+	if (!ddr_sm_running(sm) || !sm->k.enabled || sm->sb.parity == 0 || !ddr_sm_members_settled(sm))
+		return;
+	may_begin = !sm->stopping && !sm->paused && sm->now >= sm->hold_until && ddr_sm_room(sm, 4);
+	for (uint32_t i = 0; i < sm->parallel && may_begin && sm->n_resync; i++)
+		if (sm->wk[i].state == DDR_WK_FREE && next_crash(sm, &region))
+			work_begin(sm, &sm->wk[i], region, true);
+	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
+		if (w->state != DDR_WK_FREE && ddr_sm_room(sm, 4)) {
+			idle = false;
+			work_serve(sm, w);
+		}
+	if (idle && may_begin && !sm->n_resync && next_background(sm, &region))
+		work_begin(sm, &sm->wk[0], region, false);
+}

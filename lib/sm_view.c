@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Views of the group, the messages of its total order, and the start of this node.
+ *
+ * Must never: act on a message of another ring, array, version or sender than the
+ * group service names; count a node that left as one that agrees before it is proven
+ * dead; or let this node act on an array in which another owner's slot is dirty.
+ */
+#include "sm_int.h"
+
+int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
+{
+	for (int i = 0; i < (int)DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].id == id && id != 0)
+			return i;
+	return -1;
+}
+
+uint64_t ddr_sm_voters(const struct ddr_sm *sm)
+{
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].here || sm->nodes[i].lost)
+			mask |= 1ull << i;
+	return mask;
+}
+
+uint32_t ddr_sm_writer(const struct ddr_sm *sm)
+{
+	uint32_t id = 0;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].here && (!id || sm->nodes[i].id < id))
+			id = sm->nodes[i].id;
+	return id;
+}
+
+/* ---- views --------------------------------------------------------------------- */
+
+static bool view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool self = false;
+
+	if (in->n_nodes == 0 || in->n_nodes > DDR_SM_MAX_NODES)
+		return false;
+	for (uint32_t i = 0; i < in->n_nodes; i++) {
+		if (in->nodes[i] == 0)
+			return false;
+		for (uint32_t j = 0; j < i; j++)
+			if (in->nodes[i] == in->nodes[j])
+				return false;
+		self |= in->nodes[i] == sm->node;
+	}
+	return self;
+}
+
+/* A place in the table for @id, old or new; -1: all are taken by nodes that are here or not proven dead. */
+static int node_place(const struct ddr_sm *sm, uint32_t id)
+{
+	int at = ddr_sm_node_at(sm, id);
+
+	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
+		if (!sm->nodes[i].here && !sm->nodes[i].lost)
+			at = i;
+	return at;
+}
+
+static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool here[DDR_SM_MAX_NODES] = { false };
+
+	for (uint32_t i = 0; i < in->n_nodes; i++) {
+		int at = ddr_sm_node_at(sm, in->nodes[i]);
+
+		if (at >= 0)
+			here[at] = true;
+	}
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		struct ddr_sm_node *n = &sm->nodes[i];
+
+		if (n->here && !here[i]) {
+			n->here = false;
+			n->lost = true;
+		}
+	}
+	for (uint32_t i = 0; i < in->n_nodes; i++) {
+		int at = node_place(sm, in->nodes[i]);
+
+		if (at < 0)
+			return false;
+		if (sm->nodes[at].id != in->nodes[i])
+			memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
+		sm->nodes[at].id = in->nodes[i];
+		sm->nodes[at].here = true;
+	}
+	return true;
+}
+
+/* What was sent in the old ring and not delivered there is refused in the new one: send it again. */
+static void resend(struct ddr_sm *sm)
+{
+	if (sm->start == DDR_S_SENT)
+		sm->start = DDR_S_OFF;
+	ddr_sm_map_view(sm);
+	ddr_sm_member_view(sm);
+	ddr_sm_ex_view(sm);
+}
+
+void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool ring_changed = !sm->viewed || in->ring != sm->ring;
+	struct ddr_output *out;
+
+	if (!view_valid(sm, in) || !nodes_update(sm, in)) {
+		sm->quorate = false;
+		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
+		return;
+	}
+	sm->viewed = true;
+	sm->ring = in->ring;
+	sm->quorate = in->quorate;
+	if (ring_changed)
+		resend(sm);
+	out = ddr_sm_event(sm, DDR_EV_VIEW, NULL);
+	out->a = in->n_nodes;
+	out->b = in->quorate;
+}
+
+void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	int at = ddr_sm_node_at(sm, in->node);
+	struct ddr_output *out;
+
+	if (at < 0 || !sm->nodes[at].lost || sm->nodes[at].here) {
+		ddr_sm_bug(sm, "a node was fenced that had not left");
+		return;
+	}
+	ddr_sm_ex_fenced(sm, in->node);
+	memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: this version does not recover them");
+	out->a = ENOTSUP;
+	out->b = in->node;
+}
+
+/* ---- messages ------------------------------------------------------------------ */
+
+void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg)
+{
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MCAST);
+
+	msg->sender = sm->node;
+	msg->ring = sm->ring;
+	msg->serial = ++sm->msg_serial;
+	memcpy(msg->uuid, sm->sb.array_uuid, sizeof(msg->uuid));
+	out->msg_len = (uint32_t)ddr_msg_encode(msg, out->msg, sizeof(out->msg));
+	if (!out->msg_len)
+		sm->bug = true;
+	sm->mcasts++;
+	sm->again = true;
+}
+
+static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	int at = ddr_sm_node_at(sm, msg->sender);
+	uint32_t slot = msg->start.slot;
+	bool others = false;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		others |= sm->nodes[i].started && (int)i != at;
+	if (slot >= sm->sb.slots || (sm->sb.slot_node[slot] && sm->sb.slot_node[slot] != msg->sender)) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, "a node starts in a slot that is not its own")->b = msg->sender;
+		return;
+	}
+	if (others && msg->start.missing) {
+		if (msg->sender == sm->node)
+			ddr_sm_give_up(sm, "this node does not reach all members that the running nodes use");
+		return;
+	}
+	sm->nodes[at].started = true;
+	if (msg->sender == sm->node)
+		sm->start = DDR_S_DELIVERED;
+	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
+}
+
+static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, const struct ddr_msg *msg)
+{
+	int at = ddr_sm_node_at(sm, in->node);
+
+	if (memcmp(msg->uuid, sm->sb.array_uuid, sizeof(msg->uuid)) != 0)
+		return "message of another array";
+	if (msg->sender != in->node)
+		return "message in the name of another node";
+	if (!sm->viewed || msg->ring != sm->ring)
+		return "message of another ring";
+	if (at < 0 || !sm->nodes[at].here)
+		return "message of a node outside the view";
+	return NULL;
+}
+
+void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_msg msg;
+	const char *why = in->msg ? ddr_msg_decode(in->msg, in->msg_len, &msg) : "no message";
+	struct ddr_output *out;
+
+	if (!why)
+		why = refuse(sm, in, &msg);
+	if (why) {
+		out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
+		out->a = EPROTO;
+		out->b = in->node;
+		return;
+	}
+	switch (msg.type) {
+	case DDR_M_START: start_delivered(sm, &msg); return;
+	case DDR_M_MEMBER_FAIL: ddr_sm_member_fail(sm, &msg); return;
+	case DDR_M_MEMBER_DONE: ddr_sm_member_done(sm, &msg); return;
+	case DDR_M_MEMBER_ACK: ddr_sm_member_ack(sm, &msg); return;
+	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
+	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
+	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;
+	case DDR_M_MAP_SET: ddr_sm_map_set(sm, &msg); return;
+	case DDR_M_MAP_DONE: ddr_sm_map_told(sm, &msg); return;
+	}
+}
+
+/* ---- start --------------------------------------------------------------------- */
+
+/* Why this node must not start, or NULL. @node: who is in the way. */
+static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
+{
+	int at;
+
+	*node = sm->sb.slot_node[sm->slot];
+	if (*node && *node != sm->node)
+		return "the slot belongs to another node";
+	for (uint32_t i = 0; i < sm->sb.slots; i++)
+		if (i != sm->slot && sm->sb.slot_node[i] == sm->node) {
+			*node = sm->node;
+			return "this node owns another slot";
+		}
+	*node = sm->foreign_node;
+	at = ddr_sm_node_at(sm, sm->foreign_node);
+	if (sm->foreign_regions && (at < 0 || !sm->nodes[at].here))
+		return "regions in the slot of another node are dirty: that node must start and resync them";
+	return NULL;
+}
+
+static uint32_t members_absent(const struct ddr_sm *sm)
+{
+	return ddr_sm_written(sm) & ~sm->present;
+}
+
+void ddr_sm_start_pump(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_START };
+	struct ddr_output *out;
+	const char *why;
+	uint32_t node;
+
+	if (sm->start != DDR_S_OFF || !ddr_sm_active(sm) || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2))
+		return;
+	why = start_refused(sm, &node);
+	if (why) {
+		if (!sm->refused_told) {
+			out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
+			out->a = EBUSY;
+			out->b = node;
+		}
+		sm->refused_told = true;
+		return;
+	}
+	msg.start.slot = sm->slot;
+	msg.start.missing = members_absent(sm);
+	msg.start.cookie = sm->k.cookie;
+	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
+	ddr_sm_send(sm, &msg);
+	sm->start = DDR_S_SENT;
+}
+
+void ddr_sm_started(struct ddr_sm *sm)
+{
+	if (sm->start != DDR_S_DELIVERED)
+		return;
+	sm->start = DDR_S_DONE;
+	ddr_sm_plan(sm);
+}
