@@ -19,13 +19,10 @@ void ddr_gen_enter(struct ddr_io *io)
 	struct ddr_engine *e = io->t->array->engine;
 	struct ddr_gen *gen;
 
+	/* a generation is not killed before another is current, so this ends */
 	rcu_read_lock();
-	/*
-	 * Pairs with the release in ddr_gen_turn(): who counts in the new generation
-	 * sees the member states as they were changed before it was turned. The
-	 * other one is not killed before it became the older, so this ends.
-	 */
 	do {
+		/* pairs with ddr_gen_turn(): in a new generation the new states are seen */
 		gen = &e->gen[smp_load_acquire(&e->current_gen)];
 	} while (!percpu_ref_tryget_live(&gen->ref));
 	rcu_read_unlock();
@@ -61,6 +58,7 @@ static void ddr_gen_turn(struct ddr_engine *e)
 	e->now = e->next;
 	e->next = 0;
 	WRITE_ONCE(e->turning, true);
+	/* after the changed states, see ddr_gen_enter() */
 	smp_store_release(&e->current_gen, !e->current_gen);
 	percpu_ref_kill(&old->ref);
 }

@@ -170,18 +170,17 @@ static void ddr_buf_op_done(struct ddr_buf *buf)
 
 static void ddr_member_endio(struct bio *bio)
 {
-	struct ddr_mbio *m = container_of(bio, struct ddr_mbio, bio);
-	struct ddr_buf *buf = m->buf;
+	struct ddr_buf *buf = bio->bi_private;
 
 	if (unlikely(bio->bi_status))
-		set_bit(m - buf->m, &buf->failed);
+		set_bit(bio - ddr_buf_bio(buf, 0), &buf->failed);
 	bio_uninit(bio);
 	ddr_buf_op_done(buf);
 }
 
 blk_status_t ddr_io_status(struct ddr_io *io, u32 role)
 {
-	return io->buf->m[role].bio.bi_status;
+	return ddr_buf_bio(io->buf, role)->bi_status;
 }
 
 /* Reads without a buffer go to the pages of the bio itself. */
@@ -191,8 +190,7 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 	struct ddr_buf *buf = io->buf;
 	const struct ddr_geometry *g = ddr_io_geo(io);
 	struct block_device *bdev = t->dev[ddr_geo_member(g, role, io->block)].dm->bdev;
-	struct ddr_mbio *m = &buf->m[role];
-	struct bio *bio = &m->bio;
+	struct bio *bio = ddr_buf_bio(buf, role);
 
 	if ((buf->zeroed & BIT(role)) && io->op == DDR_OP_ZEROES)
 		opf = REQ_OP_WRITE | (opf & ~(REQ_OP_MASK | REQ_NOUNMAP));
@@ -212,9 +210,9 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 	bio->bi_iter.bi_sector = io->op == DDR_OP_FLUSH ? 0 :
 		t->array->data_offset + (ddr_geo_offset(g, io->block) >> SECTOR_SHIFT);
 	bio->bi_ioprio = io->bio->bi_ioprio;
+	bio->bi_private = buf;
 	bio->bi_end_io = ddr_member_endio;
 	bio_clone_blkg_association(bio, io->bio);
-	m->buf = buf;
 }
 
 void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io))
@@ -231,7 +229,7 @@ void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(stru
 	atomic_set(&buf->pending, hweight32(roles) + 1);
 	for_each_set_bit(role, &todo, DDR_GEO_MAX_ROLES) {
 		ddr_member_init(io, role, opf);
-		submit_bio_noacct(&buf->m[role].bio);
+		submit_bio_noacct(ddr_buf_bio(buf, role));
 	}
 	ddr_buf_op_done(buf);
 }

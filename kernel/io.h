@@ -63,12 +63,6 @@ struct ddr_io {
 	struct ddr_plan		plan;		/* reads */
 };
 
-/* One operation on one member. */
-struct ddr_mbio {
-	struct bio	bio;
-	struct ddr_buf	*buf;
-};
-
 #define DDR_SCRATCH_ROLE	DDR_GEO_MAX_ROLES	/* buffer of a role beyond all: for ddr_parity_check() */
 
 /*
@@ -94,8 +88,13 @@ struct ddr_buf {
 	bool		shared;		/* one buffer for all roles: a mirror writes one copy to all members */
 	bool		owned;		/* the pages are ours to free */
 	struct bio_vec	*vec;		/* by slot, then page */
-	struct ddr_mbio	m[];		/* by role */
+	/* the member bios follow, by role, then the vectors */
 };
+
+static inline struct bio *ddr_buf_bio(struct ddr_buf *buf, u32 role)
+{
+	return (struct bio *)(buf + 1) + role;
+}
 
 static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 {

@@ -76,7 +76,7 @@ static u32 ddr_stride(u32 bytes)
 
 static size_t ddr_buf_size(u32 roles, u32 vecs)
 {
-	return sizeof(struct ddr_buf) + roles * sizeof(struct ddr_mbio) + vecs * sizeof(struct bio_vec);
+	return sizeof(struct ddr_buf) + roles * sizeof(struct bio) + vecs * sizeof(struct bio_vec);
 }
 
 /* Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to compare its copies. */
@@ -195,7 +195,7 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	buf->large = large;
 	buf->shared = shared;
 	buf->owned = pages;
-	buf->vec = (struct bio_vec *)&buf->m[g->roles];
+	buf->vec = (struct bio_vec *)ddr_buf_bio(buf, g->roles);
 	io->buf = buf;
 
 	if (!pages) {

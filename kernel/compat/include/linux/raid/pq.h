@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Before plain functions: the table raid6_call and pointers. */
+/* Before 7.2 these were members of raid6_call and pointers to functions. */
 #ifndef DDR_COMPAT_RAID_PQ_H
 #define DDR_COMPAT_RAID_PQ_H
 
