@@ -59,7 +59,14 @@ struct json_object;
 void cli_print_json(struct json_object *json);
 
 int cmd_create(const struct cli_command *cmd, int argc, char **argv);
+int cmd_events(const struct cli_command *cmd, int argc, char **argv);
 int cmd_examine(const struct cli_command *cmd, int argc, char **argv);
+int cmd_fail(const struct cli_command *cmd, int argc, char **argv);
+int cmd_set(const struct cli_command *cmd, int argc, char **argv);
+int cmd_start(const struct cli_command *cmd, int argc, char **argv);
+int cmd_status(const struct cli_command *cmd, int argc, char **argv);
+int cmd_stop(const struct cli_command *cmd, int argc, char **argv);
 int cmd_table(const struct cli_command *cmd, int argc, char **argv);
+int cmd_when(const struct cli_command *cmd, int argc, char **argv);
 
 #endif

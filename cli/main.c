@@ -14,6 +14,13 @@ static const struct cli_command commands[] = {
 	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
 	  "[--spare DEV]... [--force] [--json] DEV...",
 	  "make a new array of empty disks", cmd_create },
+	{ "start", "NAME | --all [--degraded]", "assemble an array and start it", cmd_start },
+	{ "stop", "NAME | --all [--force]", "stop an array", cmd_stop },
+	{ "status", "[NAME] [--json]", "show the arrays of this node", cmd_status },
+	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
+	{ "events", "[--json]", "print each change as it happens", cmd_events },
+	{ "set", "NAME KEY=VALUE...", "change settings of a running array", cmd_set },
+	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
 	{ "table", "NAME | --uuid UUID", "print the line that dmsetup create takes", cmd_table },
 	{ "examine", "DEV... [--json]", "show what the disks say about themselves", cmd_examine },
 };

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Asking the daemon; see client.h. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+
+struct ddr_ipc *client_connect(const char *what)
+{
+	struct ddr_ipc *c;
+	int ret = ddr_ipc_connect(&c);
+
+	if (ret == 0)
+		return c;
+	if (ret == -EACCES || ret == -EPERM)
+		cli_fail(what, "only root may talk to ddraidd; use sudo");
+	else if (ret == -EAGAIN)
+		cli_fail(what, "ddraidd has too many clients; try again in a moment");
+	else
+		cli_fail(what, "ddraidd does not answer (%s); start it: systemctl start ddraidd", strerror(-ret));
+	return NULL;
+}
+
+struct json_object *client_request(const char *cmd, const char *name)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "cmd", json_object_new_string(cmd));
+	if (name)
+		json_object_object_add(o, "name", json_object_new_string(name));
+	return o;
+}
+
+bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms,
+		char *error, size_t size)
+{
+	struct json_object *reply, *found;
+	int ret = ddr_ipc_call(c, request, &reply, timeout_ms);
+	bool ok;
+
+	*data = NULL;
+	json_object_put(request);
+	if (ret) {
+		snprintf(error, size, "%s", ret == -ENOTCONN ? "ddraidd went away; its log says why" :
+			 ret == -ETIMEDOUT ? "ddraidd did not answer in time; its log may say why" : strerror(-ret));
+		return false;
+	}
+	ok = json_object_object_get_ex(reply, "rc", &found) && json_object_get_int(found) == 0;
+	if (!ok)
+		snprintf(error, size, "%s", client_text(reply, "error"));
+	else if (json_object_object_get_ex(reply, "data", &found))
+		*data = json_object_get(found);
+	json_object_put(reply);
+	return ok;
+}
+
+bool client_call(struct ddr_ipc *c, const char *what, struct json_object *request, struct json_object **data,
+		 int timeout_ms)
+{
+	char error[1200];
+
+	if (client_try(c, request, data, timeout_ms, error, sizeof(error)))
+		return true;
+	cli_fail(what, "%s", error);
+	return false;
+}
+
+struct json_object *client_object(struct json_object *o, const char *key)
+{
+	struct json_object *found;
+
+	return json_object_is_type(o, json_type_object) && json_object_object_get_ex(o, key, &found) ? found : NULL;
+}
+
+const char *client_text(struct json_object *o, const char *key)
+{
+	struct json_object *found = client_object(o, key);
+
+	return json_object_is_type(found, json_type_string) ? json_object_get_string(found) : "";
+}
+
+uint64_t client_number(struct json_object *o, const char *key)
+{
+	struct json_object *found = client_object(o, key);
+
+	return json_object_is_type(found, json_type_int) ? json_object_get_uint64(found) : 0;
+}
+
+bool client_flag(struct json_object *o, const char *key)
+{
+	return json_object_get_boolean(client_object(o, key));
+}
+
+bool client_null(struct json_object *o, const char *key)
+{
+	return client_object(o, key) == NULL;
+}
+
+size_t client_length(struct json_object *array)
+{
+	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
+}
+
+const char *client_clean(const char *text)
+{
+	static char buf[4][512];
+	static unsigned int next;
+	char *p = buf[next++ % 4];
+
+	snprintf(p, sizeof(buf[0]), "%s", text);
+	for (char *q = p; *q; q++)
+		if (iscntrl((unsigned char)*q))
+			*q = '?';
+	return p;
+}

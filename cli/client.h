@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Asking the daemon: what start, stop, status and the others share. Every failure is
+ * printed as one line that says what to do.
+ */
+#ifndef DDR_CLI_CLIENT_H
+#define DDR_CLI_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <json-c/json.h>
+
+#include "lib/ipc.h"
+
+/* Connects, or prints why not and returns NULL. */
+struct ddr_ipc *client_connect(const char *what);
+
+/* {"cmd": @cmd, "name": @name}; @name may be NULL. */
+struct json_object *client_request(const char *cmd, const char *name);
+/*
+ * Sends @request (taken over) and waits at most @timeout_ms. Returns true and the reply's
+ * data (the caller's; NULL if it has none) in *@data, or prints the daemon's sentence
+ * and returns false.
+ */
+bool client_call(struct ddr_ipc *c, const char *what, struct json_object *request, struct json_object **data,
+		 int timeout_ms);
+/* Likewise, but the sentence goes to @error (@size bytes) instead of stderr. */
+bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms,
+		char *error, size_t size);
+
+/* Fields of objects; what is missing or of another type is "", 0, false. */
+const char *client_text(struct json_object *o, const char *key);
+uint64_t client_number(struct json_object *o, const char *key);
+bool client_flag(struct json_object *o, const char *key);
+struct json_object *client_object(struct json_object *o, const char *key);
+bool client_null(struct json_object *o, const char *key);
+/* Length of an array; 0 if it is none. */
+size_t client_length(struct json_object *array);
+/* The text with control characters as '?', in one of a few static buffers: for printf, at most four at a time. */
+const char *client_clean(const char *text);
+
+#define CLIENT_TIMEOUT_MS	10000
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The device-mapper side of start and stop; see dm.h. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <libdevmapper.h>
+
+#include "cli/dm.h"
+
+static char last_message[256];	/* what libdevmapper said last */
+
+static void on_log(int level, const char *file, int line, int error, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+static void on_log(int level, const char *file, int line, int error, const char *format, ...)
+{
+	va_list ap;
+
+	(void)file;
+	(void)line;
+	(void)error;
+	if ((level & 7) > 4)	/* _LOG_WARN */
+		return;
+	va_start(ap, format);
+	vsnprintf(last_message, sizeof(last_message), format, ap);
+	va_end(ap);
+}
+
+void cli_dm_init(void)
+{
+	dm_log_with_errno_init(on_log);
+	/* without a running udev nobody would make the node, or complete the cookie */
+	if (access("/run/udev/control", F_OK))
+		setenv("DM_DISABLE_UDEV", "1", 1);
+}
+
+static int failed(struct ddr_error *err, const char *what, const char *name)
+{
+	return ddr_error_set(err, "device-mapper: %s of '%s' failed: %s", what, name,
+			     last_message[0] ? last_message : strerror(errno));
+}
+
+static struct dm_task *task(int type, const char *name)
+{
+	struct dm_task *t = dm_task_create(type);
+
+	last_message[0] = '\0';
+	if (t && !dm_task_set_name(t, name)) {
+		dm_task_destroy(t);
+		t = NULL;
+	}
+	return t;
+}
+
+int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err)
+{
+	struct dm_task *t = task(DM_DEVICE_INFO, name);
+	struct dm_info dmi;
+	const char *uuid;
+
+	memset(info, 0, sizeof(*info));
+	snprintf(info->name, sizeof(info->name), "%s", name);
+	if (!t || !dm_task_run(t) || !dm_task_get_info(t, &dmi)) {
+		if (t)
+			dm_task_destroy(t);
+		return failed(err, "look-up", name);
+	}
+	info->exists = dmi.exists;
+	info->open_count = (uint32_t)dmi.open_count;
+	uuid = dmi.exists ? dm_task_get_uuid(t) : NULL;
+	if (uuid && strncmp(uuid, CLI_DM_PREFIX, strlen(CLI_DM_PREFIX)) == 0)
+		snprintf(info->uuid, sizeof(info->uuid), "%s", uuid + strlen(CLI_DM_PREFIX));
+	dm_task_destroy(t);
+	return 0;
+}
+
+int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err)
+{
+	struct dm_task *t = task(DM_DEVICE_CREATE, name);
+	char dm_uuid[64];
+	uint32_t cookie = 0;
+	bool ok;
+
+	snprintf(dm_uuid, sizeof(dm_uuid), CLI_DM_PREFIX "%s", uuid);
+	ok = t && dm_task_set_uuid(t, dm_uuid) && dm_task_add_target(t, 0, sectors, "ddraid", params) &&
+	     dm_task_set_add_node(t, DM_ADD_NODE_ON_CREATE) && dm_task_set_cookie(t, &cookie, 0) && dm_task_run(t);
+	if (!ok)
+		failed(err, "create", name);
+	if (t)
+		dm_task_destroy(t);
+	dm_udev_wait(cookie);
+	if (ok)
+		dm_task_update_nodes();
+	return ok ? 0 : -1;
+}
+
+int cli_dm_remove(const char *name, struct ddr_error *err)
+{
+	struct dm_task *t = task(DM_DEVICE_REMOVE, name);
+	uint32_t cookie = 0;
+	bool ok;
+
+	ok = t && dm_task_retry_remove(t) && dm_task_set_cookie(t, &cookie, 0) && dm_task_run(t);
+	if (!ok)
+		failed(err, "removal", name);
+	if (t)
+		dm_task_destroy(t);
+	dm_udev_wait(cookie);
+	if (ok)
+		dm_task_update_nodes();
+	return ok ? 0 : -1;
+}
+
+int cli_dm_each(int (*fn)(const struct cli_dm_info *info, void *ctx), void *ctx, struct ddr_error *err)
+{
+	struct dm_task *t = dm_task_create(DM_DEVICE_LIST);
+	struct dm_names *n;
+	int worst = 0;
+
+	last_message[0] = '\0';
+	if (!t || !dm_task_run(t) || !(n = dm_task_get_names(t))) {
+		if (t)
+			dm_task_destroy(t);
+		return failed(err, "list", "all devices");
+	}
+	while (n->dev) {
+		struct cli_dm_info info;
+
+		if (cli_dm_find(n->name, &info, err) == 0 && info.uuid[0]) {
+			int ret = fn(&info, ctx);
+
+			worst = ret > worst ? ret : worst;
+		}
+		if (!n->next)
+			break;
+		n = (struct dm_names *)((char *)n + n->next);
+	}
+	dm_task_destroy(t);
+	return worst;
+}

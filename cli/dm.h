@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The device-mapper side of start and stop: makes, finds and removes mapped devices of
+ * ddraid. With udev it waits for the nodes; without, libdevmapper makes them.
+ */
+#ifndef DDR_CLI_DM_H
+#define DDR_CLI_DM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/error.h"
+
+#define CLI_DM_PREFIX	"DDRAID-"	/* of the dm uuid; the array's uuid follows */
+
+struct cli_dm_info {
+	bool exists;
+	char name[128];
+	char uuid[64];			/* the array's, "" if it is no ddraid device */
+	uint32_t open_count;
+};
+
+/* To be called once before the others. */
+void cli_dm_init(void);
+/* What there is under this device name. 0, or -1 with @err. */
+int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err);
+/* Makes and resumes the device. */
+int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
+/* Removes it; tries for a moment while udev or others have it open. */
+int cli_dm_remove(const char *name, struct ddr_error *err);
+/* Calls @fn for each ddraid device; returns the largest of its results, or -1 with @err. */
+int cli_dm_each(int (*fn)(const struct cli_dm_info *info, void *ctx), void *ctx, struct ddr_error *err);
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraid set: changes settings of a running array. The values are checked here, for a
+ * clear usage error, and again by the daemon.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "lib/conf.h"
+
+/* Settings that are no options of ddraid.conf: they belong to the array, not to the node. */
+static bool special(const char *key)
+{
+	return !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads") || !strcmp(key, "suspect");
+}
+
+static int set_one(const struct cli_command *cmd, struct ddr_ipc *ipc, const char *name, char *setting)
+{
+	struct json_object *request, *data;
+	char *value = strchr(setting, '=');
+	char err[DDR_CONF_ERROR_MAX];
+	struct ddr_conf conf;
+
+	if (!value)
+		return cli_usage(cmd, "'%s' is not KEY=VALUE", setting);
+	*value++ = '\0';
+	ddr_conf_defaults(&conf);
+	if (!special(setting) && ddr_conf_set(&conf, setting, value, true, err, sizeof(err)))
+		return cli_usage(cmd, "%s; man ddraid lists the settings", err);
+	request = client_request("set", name);
+	json_object_object_add(request, "key", json_object_new_string(setting));
+	json_object_object_add(request, "value", json_object_new_string(value));
+	if (!client_call(ipc, "set", request, &data, CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	json_object_put(data);
+	return CLI_DONE;
+}
+
+int cmd_set(const struct cli_command *cmd, int argc, char **argv)
+{
+	struct ddr_ipc *ipc;
+	int rc = CLI_DONE;
+
+	if (argc < 3)
+		return cli_usage(cmd, "give the name of an array and at least one KEY=VALUE");
+	ipc = client_connect("set");
+	if (!ipc)
+		return CLI_FAILED;
+	for (int i = 2; i < argc && rc == CLI_DONE; i++)
+		rc = set_one(cmd, ipc, argv[1], argv[i]);
+	ddr_ipc_close(ipc);
+	return rc;
+}

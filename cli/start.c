@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraid start: assembles an array from what its disks say, loads the table, and waits
+ * until the daemon serves it. What the daemon refuses is taken down again.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/dm.h"
+#include "cli/scan.h"
+
+#define ARRAYS_MAX	64
+#define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */
+
+struct start {
+	struct ddr_ipc *ipc;
+	struct scan scan;
+	bool degraded;		/* the operator's word: members may be missing */
+};
+
+/* The daemon is there and its module is loaded. */
+static bool daemon_ready(struct start *s)
+{
+	struct json_object *data;
+	bool module;
+
+	s->ipc = client_connect("start");
+	if (!s->ipc || !client_call(s->ipc, "start", client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS))
+		return false;
+	module = client_flag(data, "module");
+	json_object_put(data);
+	if (!module)
+		cli_fail("start", "the kernel module is not loaded; modprobe dm-ddraid");
+	return module;
+}
+
+/* A crash and a missing member together are never passed over in silence. */
+static void tell_suspect(const char *name, struct json_object *status)
+{
+	struct json_object *runs = client_object(status, "suspect"), *regions = client_object(status, "regions");
+	uint64_t n = client_number(regions, "suspect"), dirty = client_number(regions, "dirty");
+
+	if (n) {
+		cli_warn("start", "'%s' was being written at a crash and has members missing: %" PRIu64 " regions are "
+			 "suspect; blocks that were in flight may read as garbage; ddraid status lists them", name, n);
+		for (size_t i = 0; i < client_length(runs); i++) {
+			struct json_object *run = json_object_array_get_idx(runs, i);
+
+			cli_warn("start", "suspect: regions %" PRIu64 " to %" PRIu64,
+				 json_object_get_uint64(json_object_array_get_idx(run, 0)),
+				 json_object_get_uint64(json_object_array_get_idx(run, 0)) +
+				 json_object_get_uint64(json_object_array_get_idx(run, 1)) - 1);
+		}
+	} else if (dirty && strcmp(client_text(status, "state"), "degraded") == 0) {
+		cli_warn("start", "'%s' was being written at a crash and has members missing; %" PRIu64 " regions are "
+			 "looked at now, and ddraid status lists those that stay suspect", name, dirty);
+	}
+}
+
+/* Waits for the daemon; takes the device down again if it is refused. */
+static int attach(struct start *s, const char *name, const char *uuid)
+{
+	struct json_object *request = client_request("wait", uuid), *data;
+	char why[1200];
+	struct ddr_error err;
+
+	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
+	if (!client_try(s->ipc, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS, why, sizeof(why))) {
+		if (cli_dm_remove(name, &err))
+			cli_warn("start", "%s", err.text);
+		return cli_fail("start", "'%s': %s", name, why);
+	}
+	if (client_length(data)) {
+		struct json_object *status = json_object_array_get_idx(data, 0);
+
+		printf("%s: started, %s, /dev/mapper/%s\n", name, client_clean(client_text(status, "state")), name);
+		tell_suspect(name, status);
+	}
+	json_object_put(data);
+	return cli_finish("start");
+}
+
+static int start_one(struct start *s, const char *which)
+{
+	char params[DDR_MAX_ROLES * PATH_MAX + 256], uuid[37];
+	struct cli_dm_info info;
+	struct scan_array array;
+	const char *name;
+	struct ddr_error err;
+
+	if (scan_assemble(&s->scan, which, NULL, &array, &err))
+		return cli_fail("start", "%s", err.text);
+	name = array.assembly.super.name;
+	cli_format_uuid(array.assembly.super.array_uuid, uuid);
+	if (cli_dm_find(name, &info, &err))
+		return cli_fail("start", "%s", err.text);
+	if (info.exists && strcmp(info.uuid, uuid) == 0) {
+		printf("%s: is started already\n", name);
+		return cli_finish("start");
+	}
+	if (info.exists)
+		return cli_fail("start", "there is another device /dev/mapper/%s; remove it or rename it first", name);
+	if (array.assembly.doubtful && !s->degraded)
+		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
+	if (array.assembly.note[0])
+		cli_warn("start", "'%s': %s", name, array.assembly.note);
+	if (scan_table_params(&array, params, sizeof(params)))
+		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
+	if (cli_dm_create(name, uuid, scan_sectors(&array.assembly.super), params, &err))
+		return cli_fail("start", "%s", err.text);
+	return attach(s, name, uuid);
+}
+
+static int start_all(struct start *s)
+{
+	struct scan_name list[ARRAYS_MAX];
+	size_t n = scan_arrays(&s->scan, list, ARRAYS_MAX);
+	int worst = CLI_DONE;
+	char uuid[37];
+
+	for (size_t i = 0; i < n; i++) {
+		int rc = start_one(s, cli_format_uuid(list[i].uuid, uuid));
+
+		worst = rc > worst ? rc : worst;
+	}
+	if (n == 0)
+		printf("no arrays were found\n");
+	return worst;
+}
+
+int cmd_start(const struct cli_command *cmd, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "all", no_argument, NULL, 'a' },
+		{ "degraded", no_argument, NULL, 'd' },
+		{ 0 },
+	};
+	struct start s = { 0 };
+	struct ddr_error err;
+	bool all = false;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c == 'a')
+			all = true;
+		else if (c == 'd')
+			s.degraded = true;
+		else
+			return cli_bad_option(cmd, c, argv);
+	}
+	if (argc - optind != (all ? 0 : 1))
+		return cli_usage(cmd, "give the name of one array, or --all");
+	if (!daemon_ready(&s)) {
+		ddr_ipc_close(s.ipc);
+		return CLI_FAILED;
+	}
+	cli_dm_init();
+	if (scan_devices(&s.scan, &err)) {
+		rc = cli_fail("start", "%s", err.text);
+	} else {
+		rc = all ? start_all(&s) : start_one(&s, argv[optind]);
+		scan_free(&s.scan);
+	}
+	ddr_ipc_close(s.ipc);
+	return rc;
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraid status and when: what the daemon says of its arrays, for people or as JSON.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+
+#define BAR_WIDTH	30
+
+static const char *size_text(uint64_t bytes, char *buf, size_t size)
+{
+	return cli_format_size(bytes, buf, size);
+}
+
+static const char *duration(uint64_t s, char *buf, size_t size)
+{
+	if (s < 120)
+		snprintf(buf, size, "%" PRIu64 " s", s);
+	else if (s < 7200)
+		snprintf(buf, size, "%" PRIu64 " min", (s + 30) / 60);
+	else
+		snprintf(buf, size, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
+	return buf;
+}
+
+static void print_bar(uint64_t done, uint64_t total)
+{
+	int full = total ? (int)(done * BAR_WIDTH / total) : 0;
+
+	if (!isatty(STDOUT_FILENO))
+		return;
+	putchar('[');
+	for (int i = 0; i < BAR_WIDTH; i++)
+		putchar(i < full ? '#' : '.');
+	printf("] ");
+}
+
+static void print_job(struct json_object *job)
+{
+	uint64_t done = client_number(job, "done"), total = client_number(job, "total");
+	char a[32], b[32], c[32], d[32];
+
+	printf("  %-8s ", client_clean(client_text(job, "type")));
+	print_bar(done, total);
+	printf("%5.1f %%  %s of %s", total ? (double)done * 100 / (double)total : 0.0,
+	       size_text(done, a, sizeof(a)), size_text(total, b, sizeof(b)));
+	if (client_flag(job, "paused"))
+		printf(", paused");
+	else if (client_number(job, "rate"))
+		printf(", %s/s", size_text(client_number(job, "rate"), c, sizeof(c)));
+	if (!client_null(job, "eta"))
+		printf(", %s left", duration(client_number(job, "eta"), d, sizeof(d)));
+	if (client_number(job, "mismatches"))
+		printf(", %" PRIu64 " blocks differed", client_number(job, "mismatches"));
+	putchar('\n');
+}
+
+static void print_member(struct json_object *m)
+{
+	struct json_object *errors = client_object(m, "errors");
+	char role[16] = "spare";
+
+	if (!client_null(m, "role"))
+		snprintf(role, sizeof(role), "role %" PRIu64, client_number(m, "role"));
+	printf("  %2" PRIu64 "  %-8s %-11s %-24s", client_number(m, "index"), role,
+	       client_clean(client_text(m, "state")), client_null(m, "device") ? "-" : client_clean(client_text(m, "device")));
+	if (client_number(errors, "read") || client_number(errors, "write") || client_number(errors, "corrected"))
+		printf(" errors: read %" PRIu64 ", write %" PRIu64 ", corrected %" PRIu64, client_number(errors, "read"),
+		       client_number(errors, "write"), client_number(errors, "corrected"));
+	putchar('\n');
+}
+
+static void print_regions(struct json_object *a)
+{
+	struct json_object *r = client_object(a, "regions");
+	char buf[32];
+
+	printf("  regions  %" PRIu64 " of %s: %" PRIu64 " never written, %" PRIu64 " clean, %" PRIu64 " to be synced, %"
+	       PRIu64 " dirty", client_number(r, "total"), size_text(client_number(a, "region_size"), buf, sizeof(buf)),
+	       client_number(r, "unwritten"), client_number(r, "clean"), client_number(r, "needs_sync"),
+	       client_number(r, "dirty"));
+	if (client_number(r, "suspect"))
+		printf(", %" PRIu64 " SUSPECT", client_number(r, "suspect"));
+	putchar('\n');
+}
+
+static void print_suspect(struct json_object *a)
+{
+	struct json_object *runs = client_object(a, "suspect");
+
+	for (size_t i = 0; i < client_length(runs); i++) {
+		struct json_object *run = json_object_array_get_idx(runs, i);
+		uint64_t start = json_object_get_uint64(json_object_array_get_idx(run, 0));
+		uint64_t count = json_object_get_uint64(json_object_array_get_idx(run, 1));
+
+		printf("  suspect  regions %" PRIu64 " to %" PRIu64 ": blocks in flight at the crash may read as garbage\n",
+		       start, start + count - 1);
+	}
+}
+
+static void print_array(struct json_object *a)
+{
+	struct json_object *members = client_object(a, "members"), *jobs = client_object(a, "jobs");
+	char buf[32];
+
+	printf("%s: %s, %s, order %" PRIu64 ", parity %" PRIu64 ", %s\n", client_clean(client_text(a, "name")),
+	       client_clean(client_text(a, "state")), size_text(client_number(a, "size"), buf, sizeof(buf)),
+	       client_number(a, "order"), client_number(a, "parity"), client_clean(client_text(a, "layout")));
+	printf("  uuid     %s, generation %" PRIu64 "\n", client_clean(client_text(a, "uuid")), client_number(a, "generation"));
+	if (!client_null(a, "error"))
+		printf("  error    %s\n", client_clean(client_text(a, "error")));
+	for (size_t i = 0; i < client_length(members); i++)
+		print_member(json_object_array_get_idx(members, i));
+	if (strcmp(client_text(a, "state"), "inactive") != 0)
+		print_regions(a);
+	print_suspect(a);
+	for (size_t i = 0; i < client_length(jobs); i++)
+		print_job(json_object_array_get_idx(jobs, i));
+}
+
+/* The arrays as the daemon describes them, or NULL and the reason printed. */
+static struct json_object *fetch(const char *what, const char *name)
+{
+	struct ddr_ipc *c = client_connect(what);
+	struct json_object *data = NULL;
+
+	if (c && client_call(c, what, client_request("status", name), &data, CLIENT_TIMEOUT_MS) && !data)
+		cli_fail(what, "ddraidd sent no data; daemon and command are of different releases");
+	ddr_ipc_close(c);
+	return data;
+}
+
+/* Options of both commands: [NAME] [--json]. Returns a usage error, or CLI_DONE. */
+static int parse(const struct cli_command *cmd, int argc, char **argv, bool *json, const char **name)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ 0 },
+	};
+	int c;
+
+	*json = false;
+	*name = NULL;
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c != 'j')
+			return cli_bad_option(cmd, c, argv);
+		*json = true;
+	}
+	if (argc - optind > 1)
+		return cli_usage(cmd, "give the name of one array, or none for all");
+	*name = argv[optind];
+	return CLI_DONE;
+}
+
+int cmd_status(const struct cli_command *cmd, int argc, char **argv)
+{
+	struct json_object *data;
+	const char *name;
+	bool json;
+	int rc = parse(cmd, argc, argv, &json, &name);
+
+	if (rc)
+		return rc;
+	data = fetch("status", name);
+	if (!data)
+		return CLI_FAILED;
+	if (json) {
+		cli_print_json(data);
+		return cli_finish("status");
+	}
+	for (size_t i = 0; i < client_length(data); i++) {
+		if (i)
+			putchar('\n');
+		print_array(json_object_array_get_idx(data, i));
+	}
+	if (client_length(data) == 0)
+		printf("no arrays are started on this node\n");
+	json_object_put(data);
+	return cli_finish("status");
+}
+
+/* Moves the jobs of all arrays into one list, each with the name of its array. */
+static struct json_object *collect_jobs(struct json_object *arrays)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < client_length(arrays); i++) {
+		struct json_object *a = json_object_array_get_idx(arrays, i), *jobs = client_object(a, "jobs");
+
+		for (size_t k = 0; k < client_length(jobs); k++) {
+			struct json_object *job = json_object_get(json_object_array_get_idx(jobs, k));
+
+			json_object_object_add(job, "name", json_object_new_string(client_text(a, "name")));
+			json_object_array_add(list, job);
+		}
+	}
+	return list;
+}
+
+int cmd_when(const struct cli_command *cmd, int argc, char **argv)
+{
+	struct json_object *data, *jobs;
+	const char *name;
+	bool json;
+	int rc = parse(cmd, argc, argv, &json, &name);
+
+	if (rc)
+		return rc;
+	data = fetch("when", name);
+	if (!data)
+		return CLI_FAILED;
+	jobs = collect_jobs(data);
+	json_object_put(data);
+	if (json) {
+		cli_print_json(jobs);
+		return cli_finish("when");
+	}
+	for (size_t i = 0; i < client_length(jobs); i++) {
+		struct json_object *job = json_object_array_get_idx(jobs, i);
+
+		printf("%s:\n", client_clean(client_text(job, "name")));
+		print_job(job);
+	}
+	if (client_length(jobs) == 0)
+		printf("nothing is running\n");
+	json_object_put(jobs);
+	return cli_finish("when");
+}
