@@ -2,11 +2,12 @@
 /*
  * Events of arrays. See events.h.
  */
+#include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 #include <qb/qblog.h>
@@ -158,6 +159,24 @@ static void send_event(struct ddr_array *a, const struct ddr_output *o, const ch
 	ddr_ipcs_event(a->d->ipc, e);
 }
 
+/*
+ * Udev's rules leave an array alone until it is served; now they may look. A uevent by
+ * sysfs waits for nothing.
+ */
+static void tell_udev(const struct ddr_array *a)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", a->bind.dm_major, a->bind.dm_minor);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, "change", 6) != 6)
+		qb_perror(LOG_WARNING, "telling udev that the array is ready");
+	close(fd);
+}
+
 /* What status and waiters need to remember of it. */
 static void remember(struct ddr_array *a, const struct ddr_output *o, const char *text)
 {
@@ -165,6 +184,7 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 	case DDR_EV_READY:
 		a->ready = true;
 		a->error[0] = '\0';
+		tell_udev(a);
 		break;
 	case DDR_EV_FAILED:
 		snprintf(a->error, sizeof(a->error), "%s", text);

@@ -4,7 +4,10 @@
  * are a public interface: fields may be added, never renamed.
  */
 #include <stdlib.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <json-c/json.h>
@@ -216,18 +219,31 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	return o;
 }
 
+/* By whatever name: what counts is the device number. */
+static int find_device(const struct ddr_array *a, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+		return -1;
+	for (unsigned int i = 0; i < a->bind.members && i < DDR_UAPI_MAX_ROLES; i++)
+		if (st.st_rdev == makedev(a->bind.dev_major[i], a->bind.dev_minor[i]))
+			return (int)i;
+	return -1;
+}
+
 int ddr_status_find_member(const struct ddr_array *a, const char *which)
 {
 	char uuid[37], *end;
 	unsigned long n = strtoul(which, &end, 10);
 
+	if (*which == '/')
+		return find_device(a, which);
 	if (*which >= '0' && *which <= '9' && *end == '\0')
 		return n < a->super.members ? (int)n : -1;
 	for (unsigned int i = 0; i < a->super.members; i++) {
 		uuid_unparse_lower(a->super.member[i].uuid, uuid);
-		if (strcmp(uuid, which) == 0)
-			return (int)i;
-		if (i < a->members->n && a->members->name[i][0] && strcmp(a->members->name[i], which) == 0)
+		if (strcasecmp(uuid, which) == 0)
 			return (int)i;
 	}
 	return -1;
