@@ -46,9 +46,9 @@ struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
 
 /* ---- bind and load -------------------------------------------------------------- */
 
-static void refused(struct ddr_array *a, const char *why)
+/* a->error says why. */
+static void refused(struct ddr_array *a)
 {
-	snprintf(a->error, sizeof(a->error), "%s", why);
 	a->state = DDR_ARRAY_REFUSED;
 	ddr_event_plain(a, LOG_ERR, "refused", a->error);
 }
@@ -80,7 +80,8 @@ static void loaded(void *ctx)
 	if (!l->ok) {
 		ddr_kchan_close(a->chan);
 		a->chan = NULL;
-		refused(a, l->error.text);
+		snprintf(a->error, sizeof(a->error), "%s", l->error.text);
+		refused(a);
 	} else {
 		a->state = DDR_ARRAY_RUNNING;
 		if (l->assembly.note[0])
@@ -88,7 +89,7 @@ static void loaded(void *ctx)
 		if (ddr_drive_start(a, l)) {
 			ddr_kchan_close(a->chan);
 			a->chan = NULL;
-			refused(a, a->error);
+			refused(a);
 		}
 	}
 	ddr_load_free(l);
@@ -126,7 +127,6 @@ static bool names_devices(const struct ddr_bind *b)
 
 static void bind_array(struct ddr_array *a)
 {
-	char why[160];
 	int ret;
 
 	memset(&a->bind, 0, sizeof(a->bind));
@@ -152,11 +152,11 @@ static void bind_array(struct ddr_array *a)
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
 	if (ret == -EPROTO)
-		snprintf(why, sizeof(why), "the module speaks version %u of the kernel interface, this ddraidd %u; install "
-			 "module and daemon of one release", a->bind.abi, DDR_ABI_VERSION);
+		snprintf(a->error, sizeof(a->error), "the module speaks version %u of the kernel interface, this "
+			 "ddraidd %u; install module and daemon of one release", a->bind.abi, DDR_ABI_VERSION);
 	else
-		snprintf(why, sizeof(why), "the kernel refuses the daemon: %s", strerror(-ret));
-	refused(a, why);
+		snprintf(a->error, sizeof(a->error), "the kernel refuses the daemon: %s", strerror(-ret));
+	refused(a);
 }
 
 /* ---- close ---------------------------------------------------------------------- */
