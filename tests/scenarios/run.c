@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Runs conversations with the state machine that are written down as text.
+ *
+ *	run [--rewrite] FILE...
+ *
+ * A file holds comments (#), and commands (> command), each followed by what the machine
+ * answered: one indented line for each output. The runner gives the commands, compares,
+ * and says where the first difference is; --rewrite writes what was answered instead.
+ * After every step ddr_sm_check() must find nothing.
+ *
+ * Commands (regions a+n, members and regions as lists 1,2,3):
+ *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [slot=N] [node=N] [slots=N]
+ *	own SLOT NODE			before "up": the superblock says that the node owns the slot
+ *	state MEMBER STATE		before "up": the member's state (number of enum ddr_member_state)
+ *	up				makes the instance; then, before its first step:
+ *	log SLOT INDEX [dirty=LIST] [seq=N] [node=N] [boot=N] [cookie=N] | log SLOT INDEX unreadable
+ *	map INDEX [CHAR for each region: u n c, upper case: suspect] | map INDEX unreadable
+ *	auto [msg] [io] [kernel]	from now on: messages are delivered, I/O ends well, the kernel answers at once
+ *	view NODES [no-quorum] [ring=N]
+ *	attach cookie=N [boot=N] [held=a+n]	with the whole declaration
+ *	detach
+ *	lock a+n [ahead] | closed a+n [status=N] | reaped closed=N | drained N (the N-th DRAIN) | applied N (the N-th MEMBER)
+ *	error seq=N member=N class=N op=N start=N count=N | mismatch seq=N start=N count=N
+ *	record type=N seq=N start=N count=N
+ *	tick MS | deliver (the oldest message) | drop (it) | foreign NODE (the oldest message, in the name of NODE)
+ *	done log N | map N | sb | flush | job N	[failed=LIST] [result=N] [mismatches=N]
+ *	fenced NODE | fail MEMBER | clean | set KEY VALUE | accept a+n | region N | status
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/rig.h"
+
+#define MAX_PENDING	256
+#define MAX_ARGS	16
+
+struct pending { enum ddr_out_type type; uint64_t io; uint32_t index; struct ddr_rec rec; uint64_t start, count; };
+struct message { uint32_t len; uint8_t bytes[DDR_SM_MSG_MAX]; };
+
+struct world {
+	struct rig_geometry geo;
+	struct ddr_sm_config cfg;
+	struct ddr_super sb;
+	struct ddr_sm *sm;
+	struct ddr_output out[DDR_SM_MAX_OUT];
+	bool auto_msg, auto_io, auto_kernel;
+	struct pending io[MAX_PENDING], kernel[MAX_PENDING];	/* open I/O; records of the kernel that it answers */
+	uint32_t n_io, n_kernel;
+	struct message msg[MAX_PENDING];
+	uint32_t n_msg;
+	FILE *to;
+};
+
+static const char *current;	/* file, for complaints */
+static int line_number;
+
+static void __attribute__((noreturn)) die(const char *what, const char *arg)
+{
+	fprintf(stderr, "%s:%d: %s: %s\n", current, line_number, what, arg);
+	exit(2);
+}
+
+/* ---- arguments ----------------------------------------------------------------- */
+
+struct args { char *v[MAX_ARGS]; int n; };
+
+static void split(char *line, struct args *a)
+{
+	a->n = 0;
+	for (char *p = strtok(line, " \t\n"); p && a->n < MAX_ARGS; p = strtok(NULL, " \t\n"))
+		a->v[a->n++] = p;
+}
+
+static const char *named(const struct args *a, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (int i = 0; i < a->n; i++)
+		if (strncmp(a->v[i], name, len) == 0 && a->v[i][len] == '=')
+			return a->v[i] + len + 1;
+	return NULL;
+}
+
+static bool flag(const struct args *a, const char *name)
+{
+	for (int i = 0; i < a->n; i++)
+		if (strcmp(a->v[i], name) == 0)
+			return true;
+	return false;
+}
+
+static uint64_t number(const struct args *a, const char *name, uint64_t def)
+{
+	const char *v = named(a, name);
+
+	return v ? strtoull(v, NULL, 0) : def;
+}
+
+static uint64_t at(const struct args *a, int i)
+{
+	if (i >= a->n)
+		die("an argument is missing after", a->v[0]);
+	return strtoull(a->v[i], NULL, 0);
+}
+
+static uint64_t list(const char *v)
+{
+	uint64_t mask = 0;
+
+	for (const char *p = v; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+		if (isdigit((unsigned char)*p))
+			mask |= 1ull << strtoul(p, NULL, 10);
+	return mask;
+}
+
+static void run_of(const struct args *a, int i, uint64_t *start, uint64_t *count)
+{
+	const char *plus = i < a->n ? strchr(a->v[i], '+') : NULL;
+
+	if (!plus)
+		die("start+count is missing after", a->v[0]);
+	*start = strtoull(a->v[i], NULL, 0);
+	*count = strtoull(plus + 1, NULL, 0);
+}
+
+/* ---- outputs ------------------------------------------------------------------- */
+
+static void show_contents(struct world *w, const struct ddr_output *o)
+{
+	struct ddr_disk_log blk;
+	struct ddr_super sb;
+
+	if (o->type == DDR_OUT_LOG_WRITE) {
+		ddr_sm_log_block(w->sm, o->index, &blk);
+		fputs(" dirty=", w->to);
+		for (uint32_t r = 0, n = 0; r < DDR_LOG_REGIONS; r++)
+			if (ddr_log_get(blk.payload, r))
+				fprintf(w->to, "%s%u", n++ ? "," : "", r);
+		fprintf(w->to, " owner=%" PRIu64, __builtin_bswap64(__builtin_bswap64(blk.cookie.raw)));
+	} else if (o->type == DDR_OUT_MAP_WRITE) {
+		ddr_sm_map_block(w->sm, o->index, &blk);
+		fputs(" map=", w->to);
+		for (uint32_t r = 0; r < DDR_MAP_REGIONS && r + o->index * DDR_MAP_REGIONS < w->geo.blocks / w->geo.region_blocks; r++) {
+			uint8_t nibble = ddr_map_get(blk.payload, r);
+			int c = "unc?"[nibble & 3];
+
+			fputc(nibble & DDR_REGION_F_SUSPECT ? toupper(c) : c, w->to);
+			fputs(nibble & DDR_REGION_F_WRITTEN ? "w" : "", w->to);
+		}
+	} else if (o->type == DDR_OUT_SB_WRITE) {
+		ddr_sm_superblock(w->sm, 0, &sb);
+		fprintf(w->to, " generation=%" PRIu64 " seq=%" PRIu64 " states=", sb.generation, sb.seq);
+		for (uint32_t m = 0; m < sb.members; m++)
+			fputc("?ARFMS"[sb.member[m].state], w->to);
+		fprintf(w->to, " valid=%s", ddr_super_check(&sb).code ? "no" : "yes");
+	}
+}
+
+static void remember(struct world *w, const struct ddr_output *o)
+{
+	struct pending p = { o->type, o->io, o->index, o->rec, o->start, o->count };
+
+	switch (o->type) {
+	case DDR_OUT_MCAST:
+		if (w->n_msg == MAX_PENDING)
+			die("too many messages", "");
+		w->msg[w->n_msg].len = o->msg_len;
+		memcpy(w->msg[w->n_msg++].bytes, o->msg, o->msg_len);
+		return;
+	case DDR_OUT_KERNEL:
+		if (o->rec.type != DDR_U_MEMBER && o->rec.type != DDR_U_DRAIN && o->rec.type != DDR_U_REAP)
+			return;
+		if (w->n_kernel == MAX_PENDING)
+			die("too many records", "");
+		w->kernel[w->n_kernel++] = p;
+		return;
+	case DDR_OUT_EVENT:
+	case DDR_OUT_GIVE_UP:
+	case DDR_OUT_FENCE:
+		return;
+	default:
+		if (w->n_io == MAX_PENDING)
+			die("too much I/O", "");
+		w->io[w->n_io++] = p;
+	}
+}
+
+static void step(struct world *w, const struct ddr_input *in)
+{
+	struct ddr_input next = *in;
+	struct ddr_outputs outs = { w->out, 0, false };
+	char buf[1024];
+	const char *why;
+
+	do {
+		ddr_sm_step(w->sm, &next, &outs);
+		for (uint32_t i = 0; i < outs.n; i++) {
+			fprintf(w->to, "    %s", rig_output(&outs.out[i], buf, sizeof(buf)));
+			show_contents(w, &outs.out[i]);
+			fputc('\n', w->to);
+			remember(w, &outs.out[i]);
+		}
+		why = ddr_sm_check(w->sm);
+		if (why)
+			die("the state machine is inconsistent", why);
+		next = (struct ddr_input){ .type = DDR_IN_NONE };
+	} while (outs.more);
+}
+
+/* ---- answers ------------------------------------------------------------------- */
+
+static void take(struct pending *p, uint32_t *n, uint32_t i)
+{
+	memmove(p + i, p + i + 1, (*n - i - 1) * sizeof(*p));
+	(*n)--;
+}
+
+static void deliver(struct world *w, uint32_t sender, bool give)
+{
+	struct message m;
+	struct ddr_input in = { .type = DDR_IN_MSG, .node = sender };
+
+	if (!w->n_msg)
+		die("no message is on its way", "");
+	m = w->msg[0];
+	memmove(w->msg, w->msg + 1, --w->n_msg * sizeof(m));
+	in.msg = m.bytes;
+	in.msg_len = m.len;
+	if (give)
+		step(w, &in);
+}
+
+static void kernel_answer(struct world *w, uint32_t i, uint64_t closed)
+{
+	struct ddr_rec was = w->kernel[i].rec;
+	struct ddr_input in = { .type = DDR_IN_K_REC };
+
+	take(w->kernel, &w->n_kernel, i);
+	in.rec.seq = was.seq;
+	in.rec.start = was.start;
+	in.rec.count = was.count;
+	if (was.type == DDR_U_REAP)
+		in.rec.count = closed;
+	in.rec.type = was.type == DDR_U_MEMBER ? DDR_K_APPLIED : was.type == DDR_U_DRAIN ? DDR_K_DRAINED : DDR_K_REAPED;
+	step(w, &in);
+}
+
+static void io_done(struct world *w, uint32_t i, uint32_t failed, int32_t result, uint64_t mismatches)
+{
+	static const enum ddr_in_type types[] = {
+		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE,
+		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
+		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE,
+	};
+	struct ddr_input in = { .type = types[w->io[i].type], .io = w->io[i].io, .failed_members = failed,
+				.result = result, .mismatches = mismatches };
+
+	take(w->io, &w->n_io, i);
+	step(w, &in);
+}
+
+static void answer_all(struct world *w)
+{
+	bool again = true;
+
+	for (int limit = 0; again; limit++) {
+		if (limit > 100000)
+			die("the conversation does not end", "");
+		again = false;
+		if (w->auto_msg && w->n_msg) {
+			deliver(w, w->cfg.node, true);
+			again = true;
+		} else if (w->auto_kernel && w->n_kernel) {
+			kernel_answer(w, 0, 0);
+			again = true;
+		} else if (w->auto_io && w->n_io) {
+			io_done(w, 0, 0, 0, 0);
+			again = true;
+		}
+	}
+}
+
+static void cmd_done(struct world *w, const struct args *a)
+{
+	static const struct { const char *name; enum ddr_out_type type; } kinds[] = {
+		{ "log", DDR_OUT_LOG_WRITE }, { "map", DDR_OUT_MAP_WRITE }, { "sb", DDR_OUT_SB_WRITE },
+		{ "flush", DDR_OUT_FLUSH }, { "job", DDR_OUT_JOB_RANGE },
+	};
+
+	for (size_t k = 0; a->n > 1 && k < sizeof(kinds) / sizeof(kinds[0]); k++)
+		for (uint32_t i = 0; i < w->n_io && strcmp(a->v[1], kinds[k].name) == 0; i++) {
+			uint64_t id = kinds[k].type == DDR_OUT_JOB_RANGE ? w->io[i].start : w->io[i].index;
+
+			if (w->io[i].type != kinds[k].type || (a->n > 2 && isdigit((unsigned char)a->v[2][0]) && id != at(a, 2)))
+				continue;
+			io_done(w, i, (uint32_t)list(named(a, "failed")), (int32_t)strtol(named(a, "result") ? named(a, "result") : "0", NULL, 10),
+				number(a, "mismatches", 0));
+			return;
+		}
+	die("no such I/O is open", a->n > 1 ? a->v[1] : "");
+}
+
+static void cmd_answer(struct world *w, const struct args *a, uint32_t type)
+{
+	uint64_t n = a->n > 1 && isdigit((unsigned char)a->v[1][0]) ? at(a, 1) : 0;
+
+	for (uint32_t i = 0; i < w->n_kernel; i++)
+		if (w->kernel[i].rec.type == type && n-- == 0) {
+			kernel_answer(w, i, number(a, "closed", 0));
+			return;
+		}
+	die("the kernel was not asked for that", a->v[0]);
+}
+
+/* ---- commands ------------------------------------------------------------------ */
+
+static void cmd_init(struct world *w, const struct args *a)
+{
+	FILE *to = w->to;
+
+	if (w->sm)
+		free(w->sm);
+	memset(w, 0, sizeof(*w));
+	w->to = to;
+	w->geo.order = (uint8_t)number(a, "order", 2);
+	w->geo.parity = (uint8_t)number(a, "parity", 1);
+	w->geo.layout = (uint8_t)number(a, "layout", 0);
+	w->geo.region_blocks = (uint32_t)number(a, "region-blocks", 256);
+	w->geo.blocks = number(a, "regions", 8) * w->geo.region_blocks;
+	w->geo.spares = (uint16_t)number(a, "spares", 0);
+	w->geo.slots = (uint32_t)number(a, "slots", 4);
+	rig_super(&w->sb, &w->geo);
+	w->cfg.super = &w->sb;
+	w->cfg.node = (uint32_t)number(a, "node", 1);
+	w->cfg.slot = (uint32_t)number(a, "slot", 0);
+	w->cfg.present = named(a, "present") ? (uint32_t)list(named(a, "present")) : (1u << w->sb.members) - 1;
+}
+
+static void cmd_log(struct world *w, const struct args *a)
+{
+	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 }, boot[16] = { (uint8_t)number(a, "boot", 1) };
+	uint64_t dirty = list(named(a, "dirty"));
+	bool unreadable = flag(a, "unreadable");
+
+	for (uint32_t r = 0; r < 64; r++)
+		ddr_log_set(payload, r, dirty >> r & 1);
+	ddr_sm_load_log(w->sm, (uint32_t)at(a, 1), (uint32_t)at(a, 2), unreadable ? NULL : payload, number(a, "seq", 1),
+			(uint32_t)number(a, "node", 1), boot, number(a, "cookie", 0));
+}
+
+static void cmd_map(struct world *w, const struct args *a)
+{
+	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 };
+	const char *s = a->n > 2 ? a->v[2] : "";
+	bool unreadable = flag(a, "unreadable");
+
+	for (uint32_t i = 0; s[i] && !unreadable; i++) {
+		int c = tolower((unsigned char)s[i]);
+		uint8_t state = c == 'n' ? DDR_REGION_NEEDS_SYNC : c == 'c' ? DDR_REGION_CLEAN : DDR_REGION_UNWRITTEN;
+
+		ddr_map_set(payload, i, (uint8_t)(state | (isupper((unsigned char)s[i]) ? DDR_REGION_F_SUSPECT : 0)));
+	}
+	ddr_sm_load_map(w->sm, (uint32_t)at(a, 1), unreadable ? NULL : payload, 1);
+}
+
+static void cmd_attach(struct world *w, const struct args *a)
+{
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = number(a, "cookie", 7) };
+	uint64_t n = 0;
+
+	in.boot_id[0] = (uint8_t)number(a, "boot", 1);
+	w->n_kernel = 0;
+	step(w, &in);
+	in.type = DDR_IN_K_REC;
+	if (named(a, "held")) {
+		in.rec.type = DDR_K_HELD;
+		in.rec.start = strtoull(named(a, "held"), NULL, 0);
+		n = strchr(named(a, "held"), '+') ? strtoull(strchr(named(a, "held"), '+') + 1, NULL, 0) : 1;
+		in.rec.count = n;
+		step(w, &in);
+	}
+	in.rec = (struct ddr_rec){ .type = DDR_K_HELD_END, .count = n };
+	step(w, &in);
+}
+
+static void cmd_view(struct world *w, const struct args *a)
+{
+	struct ddr_input in = { .type = DDR_IN_VIEW, .quorate = !flag(a, "no-quorum"), .ring = number(a, "ring", 1) };
+	uint64_t nodes = list(a->n > 1 ? a->v[1] : "1");
+
+	for (uint32_t n = 0; n < 64; n++)
+		if (nodes >> n & 1)
+			in.nodes[in.n_nodes++] = n;
+	step(w, &in);
+}
+
+static void cmd_status(const struct world *w)
+{
+	struct ddr_sm_status s;
+
+	ddr_sm_get_status(w->sm, &s);
+	fprintf(w->to, "    regions=%" PRIu64 " unwritten=%" PRIu64 " clean=%" PRIu64 " needs-sync=%" PRIu64 " suspect=%" PRIu64
+		" dirty=%" PRIu64 " granted=%" PRIu64 " resync=%" PRIu64 "\n", s.regions, s.unwritten, s.clean, s.needs_sync,
+		s.suspect, s.dirty, s.granted, s.resync_regions);
+	fprintf(w->to, "    generation=%" PRIu64 " attached=%d ready=%d quorate=%d degraded=%d failed=%d gave-up=%d writes: log=%"
+		PRIu64 " map=%" PRIu64 " sb=%" PRIu64 " flushes=%" PRIu64 " mcasts=%" PRIu64 "\n", s.generation, s.attached, s.ready,
+		s.quorate, s.degraded, s.failed, s.gave_up, s.log_writes, s.map_writes, s.sb_writes, s.flushes, s.mcasts);
+}
+
+/* A record of the kernel, or an input with plain arguments. Returns false if there is no such command. */
+static bool cmd_input(struct world *w, const struct args *a)
+{
+	const char *c = a->v[0];
+	struct ddr_input in = { .type = DDR_IN_K_REC };
+
+	in.rec.member = (uint32_t)number(a, "member", DDR_NO_MEMBER);
+	in.rec.seq = number(a, "seq", 0);
+	in.rec.start = number(a, "start", 0);
+	in.rec.count = number(a, "count", 0);
+	if (strcmp(c, "lock") == 0 || strcmp(c, "closed") == 0) {
+		uint64_t start, count;
+
+		run_of(a, 1, &start, &count);
+		in.rec.type = c[0] == 'l' ? DDR_K_LOCK : DDR_K_CLOSED;
+		in.rec.start = start;
+		in.rec.count = count;
+		in.rec.status = named(a, "status") ? (int)strtol(named(a, "status"), NULL, 10) : 0;
+	} else if (strcmp(c, "error") == 0) {
+		in.rec.type = DDR_K_ERROR;
+		in.rec.status = (int)number(a, "class", 1);
+		in.rec.arg[0] = number(a, "op", DDR_OP_WRITE);
+	} else if (strcmp(c, "mismatch") == 0) {
+		in.rec.type = DDR_K_MISMATCH;
+	} else if (strcmp(c, "record") == 0) {
+		in.rec.type = (uint32_t)number(a, "type", 0);
+	} else if (strcmp(c, "detach") == 0) {
+		in.type = DDR_IN_K_DETACHED;
+	} else if (strcmp(c, "tick") == 0) {
+		in.type = DDR_IN_TICK;
+		in.now_ms = at(a, 1);
+	} else if (strcmp(c, "fenced") == 0) {
+		in.type = DDR_IN_FENCED;
+		in.node = (uint32_t)at(a, 1);
+	} else if (strcmp(c, "fail") == 0) {
+		in.type = DDR_IN_OP_FAIL_MEMBER;
+		in.member = (uint32_t)at(a, 1);
+	} else if (strcmp(c, "clean") == 0) {
+		in.type = DDR_IN_OP_CLEAN;
+	} else if (strcmp(c, "set") == 0) {
+		in.type = DDR_IN_OP_SET;
+		in.key = (uint32_t)at(a, 1);
+		in.value = at(a, 2);
+	} else if (strcmp(c, "accept") == 0) {
+		in.type = DDR_IN_OP_ACCEPT;
+		run_of(a, 1, &in.start, &in.count);
+	} else {
+		return false;
+	}
+	step(w, &in);
+	return true;
+}
+
+static bool cmd_setup(struct world *w, const struct args *a)
+{
+	const char *c = a->v[0];
+
+	if (strcmp(c, "init") == 0) {
+		cmd_init(w, a);
+	} else if (strcmp(c, "own") == 0) {
+		w->sb.slot_node[at(a, 1) % DDR_MAX_SLOTS] = (uint32_t)at(a, 2);
+	} else if (strcmp(c, "state") == 0) {
+		w->sb.member[at(a, 1) % DDR_MAX_MEMBERS].state = (uint8_t)at(a, 2);
+	} else if (strcmp(c, "up") == 0) {
+		w->sm = rig_sm(&w->cfg);
+		if (!w->sm)
+			die("the configuration is refused", "");
+	} else if (!w->sm) {
+		die("before the instance is up", c);
+	} else if (strcmp(c, "log") == 0) {
+		cmd_log(w, a);
+	} else if (strcmp(c, "map") == 0) {
+		cmd_map(w, a);
+	} else if (strcmp(c, "auto") == 0) {
+		w->auto_msg = flag(a, "msg");
+		w->auto_io = flag(a, "io");
+		w->auto_kernel = flag(a, "kernel");
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void command(struct world *w, char *line)
+{
+	struct args a;
+
+	split(line, &a);
+	if (a.n == 0)
+		die("an empty command", "");
+	if (cmd_setup(w, &a) || cmd_input(w, &a))
+		;
+	else if (strcmp(a.v[0], "view") == 0)
+		cmd_view(w, &a);
+	else if (strcmp(a.v[0], "attach") == 0)
+		cmd_attach(w, &a);
+	else if (strcmp(a.v[0], "deliver") == 0)
+		deliver(w, w->cfg.node, true);
+	else if (strcmp(a.v[0], "foreign") == 0)
+		deliver(w, (uint32_t)at(&a, 1), true);
+	else if (strcmp(a.v[0], "drop") == 0)
+		deliver(w, w->cfg.node, false);
+	else if (strcmp(a.v[0], "done") == 0)
+		cmd_done(w, &a);
+	else if (strcmp(a.v[0], "drained") == 0)
+		cmd_answer(w, &a, DDR_U_DRAIN);
+	else if (strcmp(a.v[0], "applied") == 0)
+		cmd_answer(w, &a, DDR_U_MEMBER);
+	else if (strcmp(a.v[0], "reaped") == 0)
+		cmd_answer(w, &a, DDR_U_REAP);
+	else if (strcmp(a.v[0], "region") == 0)
+		fprintf(w->to, "    %#x\n", ddr_sm_region(w->sm, at(&a, 1)));
+	else if (strcmp(a.v[0], "status") == 0)
+		cmd_status(w);
+	else
+		die("no such command", a.v[0]);
+	if (w->sm)
+		answer_all(w);
+}
+
+/* ---- files --------------------------------------------------------------------- */
+
+/* What the file becomes when its commands are run. The caller frees it. */
+static char *replay(FILE *in)
+{
+	static struct world w;
+	char *text = NULL, line[512], copy[512];
+	size_t size = 0;
+
+	memset(&w, 0, sizeof(w));
+	w.to = open_memstream(&text, &size);
+	for (line_number = 1; fgets(line, sizeof(line), in); line_number++) {
+		if (line[0] == ' ')
+			continue;	/* an answer of the last time */
+		fputs(line, w.to);
+		if (line[0] != '>')
+			continue;
+		strcpy(copy, line + 1);
+		command(&w, copy);
+	}
+	free(w.sm);
+	fclose(w.to);
+	return text;
+}
+
+static char *read_all(FILE *in)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+
+	for (int c = fgetc(in); c != EOF; c = fgetc(in))
+		fputc(c, to);
+	fclose(to);
+	return text;
+}
+
+/* Says where two texts first differ. */
+static void complain(const char *want, const char *got)
+{
+	int n = 1;
+	size_t w, g;
+
+	while (*want && *got) {
+		w = strcspn(want, "\n");
+		g = strcspn(got, "\n");
+		if (w != g || memcmp(want, got, w) != 0)
+			break;
+		want += w + (want[w] == '\n');
+		got += g + (got[g] == '\n');
+		n++;
+	}
+	printf("%s:%d: differs\n  expected: %.*s\n  answered: %.*s\n", current, n, (int)strcspn(want, "\n"), want,
+	       (int)strcspn(got, "\n"), got);
+}
+
+static bool run_file(const char *path, bool rewrite)
+{
+	FILE *f = fopen(path, "r");
+	char *want, *got;
+	bool same;
+
+	current = path;
+	if (!f) {
+		fprintf(stderr, "%s: %s\n", path, strerror(errno));
+		exit(2);
+	}
+	want = read_all(f);
+	rewind(f);
+	got = replay(f);
+	fclose(f);
+	same = strcmp(want, got) == 0;
+	if (!same && rewrite) {
+		f = fopen(path, "w");
+		if (!f || fputs(got, f) < 0 || fclose(f) != 0) {
+			fprintf(stderr, "%s: %s\n", path, strerror(errno));
+			exit(2);
+		}
+	} else if (!same) {
+		complain(want, got);
+	}
+	free(want);
+	free(got);
+	return same || rewrite;
+}
+
+int main(int argc, char **argv)
+{
+	bool rewrite = argc > 1 && strcmp(argv[1], "--rewrite") == 0;
+	int failed = 0, n = 0;
+
+	for (int i = 1 + rewrite; i < argc; i++, n++)
+		failed += !run_file(argv[i], rewrite);
+	if (n == 0) {
+		fprintf(stderr, "usage: run [--rewrite] FILE...\n");
+		return 2;
+	}
+	printf("%d scenarios, %d failed\n", n, failed);
+	return failed != 0;
+}

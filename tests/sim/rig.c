@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "rig.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void uuid_of(uint8_t uuid[16], uint64_t n)
+{
+	uint64_t state = n * 1000003 + 1;
+
+	for (int i = 0; i < 16; i++)
+		uuid[i] = (uint8_t)rig_random(&state);
+}
+
+void rig_super(struct ddr_super *sb, const struct rig_geometry *g)
+{
+	uint64_t regions = (g->blocks + g->region_blocks - 1) / g->region_blocks;
+
+	memset(sb, 0, sizeof(*sb));
+	uuid_of(sb->array_uuid, 1);
+	uuid_of(sb->gen_id, 2);
+	strcpy(sb->name, "rig");
+	sb->seq = 2;
+	sb->order = g->order;
+	sb->parity = g->parity;
+	sb->layout = g->layout;
+	sb->chunk = DDR_BLOCK_SIZE >> g->order;
+	sb->block_size = DDR_BLOCK_SIZE;
+	sb->region_size = g->region_blocks * DDR_BLOCK_SIZE;
+	sb->array_blocks = g->blocks;
+	sb->generation = 1;
+	sb->slots = g->slots ? g->slots : DDR_DEF_SLOTS;
+	sb->log_blocks = (uint32_t)((regions + DDR_LOG_REGIONS - 1) / DDR_LOG_REGIONS);
+	sb->map_blocks = (uint32_t)((regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS);
+	sb->log_offset = 2 * DDR_META_BLOCK;
+	sb->map_offset = sb->log_offset + 2ull * sb->slots * sb->log_blocks * DDR_META_BLOCK;
+	sb->data_offset = sb->map_offset + 2ull * sb->map_blocks * DDR_META_BLOCK + DDR_META_BLOCK;
+	sb->data_offset = (sb->data_offset + DDR_DATA_ALIGN - 1) / DDR_DATA_ALIGN * DDR_DATA_ALIGN;
+	sb->roles = (uint16_t)((1u << g->order) + g->parity);
+	sb->members = (uint16_t)(sb->roles + g->spares);
+	sb->created = sb->updated = 1700000000;
+	for (uint16_t i = 0; i < sb->members; i++) {
+		uuid_of(sb->member[i].uuid, 10 + i);
+		sb->member[i].state = i < sb->roles ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_SPARE;
+		sb->member[i].role = i < sb->roles ? i : DDR_ROLE_NONE;
+		sb->member[i].since = 1;
+	}
+}
+
+struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg)
+{
+	size_t size = ddr_sm_size(cfg);
+	void *mem = size ? aligned_alloc(64, size) : NULL;
+	struct ddr_sm *sm = mem ? ddr_sm_init(mem, size, cfg) : NULL;
+
+	if (!sm)
+		free(mem);
+	return sm;
+}
+
+/* ---- words --------------------------------------------------------------------- */
+
+/* A line that grows; what does not fit is cut. */
+struct line {
+	char *buf;
+	size_t size, used;
+};
+
+static void __attribute__((format(printf, 2, 3))) say(struct line *l, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(l->buf + l->used, l->size - l->used, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		l->used = l->used + (size_t)n < l->size ? l->used + (size_t)n : l->size - 1;
+}
+
+static void say_mask(struct line *l, const char *name, uint64_t mask)
+{
+	const char *sep = "";
+
+	say(l, " %s=", name);
+	for (int i = 0; i < 64; i++)
+		if (mask >> i & 1) {
+			say(l, "%s%d", sep, i);
+			sep = ",";
+		}
+	if (!mask)
+		say(l, "none");
+}
+
+static const char *record_name(uint32_t type)
+{
+	switch (type) {
+	case DDR_K_HELD: return "HELD";
+	case DDR_K_HELD_END: return "HELD_END";
+	case DDR_K_LOCK: return "LOCK";
+	case DDR_K_CLOSED: return "CLOSED";
+	case DDR_K_REAPED: return "REAPED";
+	case DDR_K_DRAINED: return "DRAINED";
+	case DDR_K_ERROR: return "ERROR";
+	case DDR_K_APPLIED: return "APPLIED";
+	case DDR_K_MISMATCH: return "MISMATCH";
+	case DDR_U_MEMBER: return "MEMBER";
+	case DDR_U_ENABLE: return "ENABLE";
+	case DDR_U_GRANT: return "GRANT";
+	case DDR_U_REFUSE: return "REFUSE";
+	case DDR_U_REAP: return "REAP";
+	case DDR_U_DRAIN: return "DRAIN";
+	case DDR_U_RELEASE: return "RELEASE";
+	case DDR_U_RESOLVE: return "RESOLVE";
+	case DDR_U_BITS: return "BITS";
+	case DDR_U_FREEZE: return "FREEZE";
+	case DDR_U_THAW: return "THAW";
+	case DDR_U_KILL: return "KILL";
+	case DDR_U_STATUS: return "STATUS";
+	}
+	return "?";
+}
+
+const char *rig_record(const struct ddr_rec *rec, char *buf, size_t size)
+{
+	static const char *const states[] = { "out", "in-sync", "rebuilding" };
+	static const char *const answers[] = { "?", "retry", "fail", "pass" };
+	struct line l = { buf, size, 0 };
+
+	say(&l, "%s", record_name(rec->type));
+	switch (rec->type) {
+	case DDR_U_MEMBER:
+		say(&l, " %u %s", rec->member, rec->arg[0] < 3 ? states[rec->arg[0]] : "?");
+		return buf;
+	case DDR_U_RESOLVE:
+		say(&l, " seq=%llu %s", rec->seq, rec->arg[0] < 4 ? answers[rec->arg[0]] : "?");
+		return buf;
+	case DDR_U_BITS:
+		say(&l, " %llu+%llu%s%s", rec->start, rec->count, rec->arg[0] & DDR_RB_CLEAN ? " clean" : "",
+		    rec->arg[0] & DDR_RB_SUSPECT_ERROR ? " suspect-error" : "");
+		return buf;
+	case DDR_U_STATUS:
+		say(&l, " action=%llu done=%llu todo=%llu synced=%llu mismatches=%llu", rec->arg[0], rec->start,
+		    rec->count, rec->arg[1], rec->arg[2]);
+		return buf;
+	case DDR_U_FREEZE:
+		say(&l, "%s", rec->flags & DDR_F_READS ? " reads too" : "");
+		return buf;
+	case DDR_U_ENABLE:
+	case DDR_U_THAW:
+	case DDR_U_REAP:
+		return buf;
+	}
+	say(&l, " %llu+%llu", rec->start, rec->count);
+	if (rec->status)
+		say(&l, " status=%d", rec->status);
+	return buf;
+}
+
+static void say_runs(struct line *l, const struct ddr_msg *m)
+{
+	static const char *const ops[] = { "?", "written", "degraded", "clean", "suspect", "accept" };
+
+	for (uint32_t i = 0; i < m->map_set.n; i++)
+		say(l, " %u+%u:%s", m->map_set.run[i].start, m->map_set.run[i].count, ops[m->map_set.run[i].op]);
+}
+
+const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t size)
+{
+	struct line l = { buf, size, 0 };
+	struct ddr_msg m;
+	const char *why = ddr_msg_decode(bytes, len, &m);
+
+	if (why) {
+		say(&l, "(%s)", why);
+		return buf;
+	}
+	switch (m.type) {
+	case DDR_M_START:
+		say(&l, "START slot=%u", m.start.slot);
+		say_mask(&l, "missing", m.start.missing);
+		break;
+	case DDR_M_MEMBER_FAIL:
+		say(&l, "MEMBER_FAIL");
+		say_mask(&l, "hard", m.fail.hard);
+		say_mask(&l, "soft", m.fail.soft);
+		break;
+	case DDR_M_MEMBER_DONE:
+		say(&l, "MEMBER_DONE generation=%" PRIu64 " seq=%" PRIu64, m.done.generation, m.done.seq);
+		say_mask(&l, "faulty", m.done.faulty);
+		say_mask(&l, "missing", m.done.missing);
+		say_mask(&l, "slots", m.done.slots);
+		break;
+	case DDR_M_MEMBER_ACK: say(&l, "MEMBER_ACK seq=%" PRIu64, m.ack.seq); break;
+	case DDR_M_EX_REQUEST:
+		say(&l, "EX_REQUEST id=%u %" PRIu64 "+%" PRIu64, m.ex.id, m.ex.start, m.ex.count);
+		break;
+	case DDR_M_EX_ACK:
+		say(&l, "EX_ACK owner=%u id=%u", m.ex_ack.owner, m.ex_ack.id);
+		say_mask(&l, "dirty", m.ex_ack.dirty);
+		break;
+	case DDR_M_EX_RELEASE: say(&l, "EX_RELEASE id=%u", m.ex_release.id); break;
+	case DDR_M_MAP_SET:
+		say(&l, "MAP_SET");
+		say_runs(&l, &m);
+		break;
+	case DDR_M_MAP_DONE:
+		say(&l, "MAP_DONE");
+		for (uint32_t i = 0; i < m.map_done.n; i++)
+			say(&l, " block=%u", m.map_done.block[i].block);
+		break;
+	}
+	return buf;
+}
+
+const char *rig_event(enum ddr_event event)
+{
+	static const char *const names[] = {
+		[DDR_EV_ATTACHED] = "ATTACHED", [DDR_EV_DETACHED] = "DETACHED", [DDR_EV_READY] = "READY",
+		[DDR_EV_RECOVERY] = "RECOVERY", [DDR_EV_RESYNC_START] = "RESYNC_START",
+		[DDR_EV_RESYNC_DONE] = "RESYNC_DONE", [DDR_EV_MEMBER_FAILED] = "MEMBER_FAILED",
+		[DDR_EV_MEMBER_ERROR] = "MEMBER_ERROR", [DDR_EV_DEGRADED] = "DEGRADED", [DDR_EV_SUSPECT] = "SUSPECT",
+		[DDR_EV_FAILED] = "FAILED", [DDR_EV_CLEAN] = "CLEAN", [DDR_EV_VIEW] = "VIEW",
+		[DDR_EV_REFUSED] = "REFUSED", [DDR_EV_BUG] = "BUG",
+	};
+
+	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";
+}
+
+static void say_event(struct line *l, const struct ddr_output *out)
+{
+	say(l, "event %s", rig_event(out->event));
+	if (out->member != DDR_NO_MEMBER)
+		say(l, " member=%u", out->member);
+	if (out->a || out->b)
+		say(l, " a=%" PRIu64 " b=%" PRIu64, out->a, out->b);
+	if (out->count)
+		say(l, " %" PRIu64 "+%" PRIu64, out->start, out->count);
+	if (out->text)
+		say(l, " \"%s\"", out->text);
+}
+
+const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
+{
+	struct line l = { buf, size, 0 };
+	char inner[700];
+
+	switch (out->type) {
+	case DDR_OUT_KERNEL: say(&l, "kernel %s", rig_record(&out->rec, inner, sizeof(inner))); return buf;
+	case DDR_OUT_MCAST: say(&l, "mcast %s", rig_message(out->msg, out->msg_len, inner, sizeof(inner))); return buf;
+	case DDR_OUT_EVENT: say_event(&l, out); return buf;
+	case DDR_OUT_LOG_WRITE: say(&l, "write log %u", out->index); break;
+	case DDR_OUT_MAP_WRITE: say(&l, "write map %u", out->index); break;
+	case DDR_OUT_SB_WRITE: say(&l, "write superblocks"); break;
+	case DDR_OUT_FLUSH: say(&l, "flush"); break;
+	case DDR_OUT_JOB_RANGE:
+		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->job == DDR_KA_VERIFY ? "verify" : "resync", out->start, out->count);
+		break;
+	case DDR_OUT_FENCE: say(&l, "fence %u", out->node); return buf;
+	case DDR_OUT_GIVE_UP: say(&l, "give up \"%s\"", out->text); return buf;
+	}
+	say_mask(&l, "members", out->members);
+	return buf;
+}

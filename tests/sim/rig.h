@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What every test of the state machine needs: an array to run it for, and words for
+ * its outputs. It knows the machine from sm.h alone.
+ */
+#ifndef DDR_TESTS_SIM_RIG_H
+#define DDR_TESTS_SIM_RIG_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/format.h"
+#include "lib/msg.h"
+#include "lib/sm.h"
+
+/* splitmix64 (S. Vigna, public domain algorithm): repeats from its seed. */
+static inline uint64_t rig_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+struct rig_geometry {
+	uint8_t order, parity, layout;
+	uint64_t blocks;	/* of the array */
+	uint32_t region_blocks;	/* blocks in a region, a power of two from 16 */
+	uint16_t spares;
+	uint32_t slots;
+};
+
+/* A new array as `create` makes it: generation 1, all members in sync, no slot owned. */
+void rig_super(struct ddr_super *sb, const struct rig_geometry *g);
+/* An instance of the machine in memory from malloc, or NULL (then the memory is freed). */
+struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg);
+
+/* One line, without newline, of an output, a record and a message. Returns @buf. */
+const char *rig_output(const struct ddr_output *out, char *buf, size_t size);
+const char *rig_record(const struct ddr_rec *rec, char *buf, size_t size);
+const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t size);
+const char *rig_event(enum ddr_event event);
+
+#endif
