@@ -217,23 +217,16 @@ static int check_sectors(const struct ddr_dev *dev, const struct create_args *a,
 				     "one could damage blocks at rest on several members; use disks with smaller "
 				     "physical sectors or a lower order, or --force if the disks protect against it",
 				     dev->path, dev->physical_sector, dev->physical_sector / chunk, chunk, a->order);
-	if (dev->physical_sector > chunk)
-		cli_warn("create", "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
-			 " bytes: a power loss could damage blocks at rest", dev->path, dev->physical_sector, chunk);
 	return 0;
 }
 
-static int check_content(const struct ddr_dev *dev, bool force, struct ddr_error *err)
+static int check_content(const struct ddr_dev *dev, bool force, char *holds, size_t size, struct ddr_error *err)
 {
-	char what[160];
-
-	if (signature_find(dev, what, sizeof(what), err))
+	if (signature_find(dev, holds, size, err))
 		return -1;
-	if (what[0] && !force)
+	if (holds[0] && !force)
 		return ddr_error_set(err, "%s: holds data (%s); use another device, or --force to destroy it", dev->path,
-				     what);
-	if (what[0])
-		cli_warn("create", "%s: destroying what it holds (%s)", dev->path, what);
+				     holds);
 	return 0;
 }
 
@@ -249,7 +242,7 @@ static int open_device(struct create_plan *plan, const struct create_args *a, ui
 		return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
 	if (check_block_device(dev, err) || check_sectors(dev, a, err))
 		return -1;
-	return check_content(dev, a->force, err);
+	return check_content(dev, a->force, plan->holds[i], sizeof(plan->holds[i]), err);
 }
 
 /* -------------------------------------------------- the array */
@@ -285,11 +278,6 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 	}
 	if (ddr_layout_compute(&req, sb, err))
 		return ddr_error_prefix(err, "%s", plan->dev[smallest].path);
-	for (uint32_t i = 0; i < n; i++)
-		if (plan->dev[i].bytes - req.member_bytes > req.member_bytes / 100)
-			cli_warn("create", "%s is %.0f %% larger than the smallest, %s; the rest of it stays unused",
-				 plan->dev[i].path, 100.0 * (double)(plan->dev[i].bytes - req.member_bytes) /
-				 (double)req.member_bytes, plan->dev[smallest].path);
 	sb->seq = 1;
 	uuid_generate_random(sb->array_uuid);
 	uuid_generate_random(sb->gen_id);
@@ -300,6 +288,26 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 	fill_members(sb, a);
 	plan->wipe = a->force;
 	return 0;
+}
+
+/* What is no reason to refuse. Only once nothing else is one: a refusal is one line. */
+static void print_warnings(const struct create_plan *plan)
+{
+	uint64_t used = ddr_layout_member_bytes(&plan->super);
+
+	for (uint32_t i = 0; i < plan->super.members; i++) {
+		const struct ddr_dev *dev = &plan->dev[i];
+
+		if (plan->holds[i][0])
+			cli_warn("create", "%s: destroying what it holds (%s)", dev->path, plan->holds[i]);
+		if (dev->physical_sector > plan->super.chunk)
+			cli_warn("create", "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
+				 " bytes: a power loss could damage blocks at rest", dev->path, dev->physical_sector,
+				 plan->super.chunk);
+		if (dev->bytes - used > used / 100)
+			cli_warn("create", "%s: %.0f %% of it stays unused, since the smallest member is smaller", dev->path,
+				 100.0 * (double)(dev->bytes - used) / (double)dev->bytes);
+	}
 }
 
 /* An interrupt in the middle would leave disks half made: it waits until the end. */
@@ -392,7 +400,10 @@ static int create(struct create_plan *plan, const struct create_args *a)
 	for (uint32_t i = 0; i < n; i++)
 		if (open_device(plan, a, i, &err))
 			return cli_fail("create", "%s", err.text);
-	if (plan_array(plan, a, &err) || write_uninterrupted(plan, &err))
+	if (plan_array(plan, a, &err))
+		return cli_fail("create", "%s", err.text);
+	print_warnings(plan);
+	if (write_uninterrupted(plan, &err))
 		return cli_fail("create", "%s", err.text);
 	if (a->json)
 		print_summary_json(plan);
