@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ddraid inside a guest: the daemon, arrays, and the questions that drills ask.
+
+Thin: every method is a command that a user could type, with what is expected of it.
+"""
+import json
+import shlex
+import time
+
+CONFIG = "/etc/ddraid/ddraid.conf"
+
+
+class Guest:
+    """ddraid on one node; `devices`: where the command may look for members (all disks if empty)."""
+
+    def __init__(self, node, devices=()):
+        self.node = node
+        self.env = {"DDRAID_DEVICES": " ".join(devices)} if devices else {}
+        self.daemon = None
+        self.events = None
+
+    # -- daemon
+
+    def start_daemon(self, wait=True, **options):
+        """Runs ddraidd in the foreground as a job of the harness; options go to its configuration."""
+        self.node.run("modprobe dm_ddraid; mkdir -p /etc/ddraid /run/ddraid /var/lib/ddraid")
+        text = "".join(f"{key} = {value}\n" for key, value in {"log_syslog": "no", **options}.items())
+        self.node.put(CONFIG, text)
+        self.daemon = self.node.spawn("exec ddraidd --foreground")
+        if wait:
+            self.wait_daemon()
+
+    def wait_daemon(self):
+        """Until it answers; its own words are in the error if it does not."""
+        deadline = time.monotonic() + 60
+        while self.command("status --json", check=False).code != 0:
+            assert self.daemon.poll() is None, f"ddraidd ended with {self.daemon.poll()}: {self.daemon.err[-2000:]}"
+            assert time.monotonic() < deadline, f"ddraidd does not answer: {self.daemon.err[-2000:]}"
+            time.sleep(0.1)
+
+    def kill_daemon(self):
+        """kill -9, and wait until it is gone."""
+        self.daemon.kill()
+        assert self.daemon.wait(30).code == -9, "the daemon had ended before"
+
+    def watch_events(self):
+        """From now on events() gives what happens."""
+        self.events = self.node.spawn("exec ddraid events --json")
+        time.sleep(0.3)
+
+    def events_seen(self):
+        """All events since watch_events() as dictionaries."""
+        return [json.loads(line) for line in self.events.out.splitlines(keepends=True) if line.endswith("\n")]
+
+    # -- command
+
+    def command(self, text, check=True, timeout=60):
+        return self.node.run(f"ddraid {text}", check=check, timeout=timeout, env=self.env)
+
+    def create(self, name, order, parity, layout, devices, extra=""):
+        paths = " ".join(shlex.quote(d) for d in devices)
+        return self.command(f"create {name} --order {order} --parity {parity} --layout {layout} {extra} {paths}")
+
+    def start(self, name, extra=""):
+        """The device's path."""
+        self.command(f"start {extra} {name}")
+        return f"/dev/mapper/{name}"
+
+    def create_and_start(self, name, order, parity, layout, devices, extra="--force"):
+        self.create(name, order, parity, layout, devices, extra)
+        return self.start(name)
+
+    def stop(self, name):
+        self.command(f"stop {name}", timeout=120)
+
+    def status(self, name):
+        """The array's object of `status --json`."""
+        return next(a for a in json.loads(self.command("status --json").out) if a["name"] == name)
+
+    def busy(self, name):
+        """Why the array is not idle yet, or None."""
+        status = self.status(name)
+        regions = status["regions"]
+        if regions["dirty"] or regions["needs_sync"] or status["jobs"]:
+            return f"{regions['dirty']} dirty, {regions['needs_sync']} to sync, {len(status['jobs'])} jobs"
+        return None
+
+    def wait_idle(self, name, timeout=120):
+        """Until nothing is dirty and nothing waits for a resync."""
+        deadline = time.monotonic() + timeout
+        while why := self.busy(name):
+            assert time.monotonic() < deadline, f"{name} is still busy after {timeout} s: {why}"
+            time.sleep(0.3)

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Power cuts under a write load, with disks that lose what was not flushed.
+
+Each round: a load whose sectors say what they are writes to an array over dm-forget
+disks, of which a random share of the unflushed sectors has reached the medium; the
+machine is killed at a random moment. Then, on the raw disks and before anything runs:
+every inconsistent stripe lies in a region that the log calls dirty. After the restart,
+at once and again when the array is idle: everything that was reported durable is there.
+When it is idle no stripe is inconsistent, nothing is dirty, and what was resynced were
+the dirty regions (and those whose parity was never computed), no more.
+"""
+import argparse
+import itertools
+import pathlib
+import random
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "vm")]
+
+import ddvm  # noqa: E402
+import tools  # noqa: E402
+from guest import Guest  # noqa: E402
+
+SIZE = "72M"
+REGION = 1 << 20
+SHAPES = [(2, 1, "rotating"), (1, 1, "dedicated"), (2, 2, "rotating"), (0, 1, "dedicated"), (3, 1, "rotating"),
+          (0, 2, "dedicated"), (1, 2, "rotating"), (3, 2, "dedicated"), (2, 0, "dedicated"), (2, 1, "dedicated")]
+
+
+class Power:
+    """One array over several power cuts."""
+
+    def __init__(self, node, writer, shape, rng):
+        self.node, self.shape, self.rng = node, shape, rng
+        self.writer = writer.read_bytes()
+        self.members = [f"/dev/mapper/f{i}" for i in range((1 << shape[0]) + shape[1])]
+        self.ledger = tools.Ledger()
+        self.sequence = 1
+        self.guest = None
+        self.blocks = None
+        self.lost = self.inconsistent = self.resynced = 0
+
+    def boot(self):
+        """Power on: disks with a volatile cache, the daemon."""
+        from ddvm import modbuild
+        self.node.boot()
+        self.node.load_module(modbuild.test_module("dm-forget", self.node.kernel))
+        for i, disk in enumerate(self.node.disks):
+            self.node.run(["dmsetup", "create", f"f{i}"], stdin=f"0 {disk.size // 512} forget {disk.dev} 0\n")
+        self.node.put("/tmp/writer", self.writer, 0o755)
+        self.guest = Guest(self.node, ["/dev/mapper/f*"])
+        self.guest.start_daemon(idle_time="300ms")
+        self.guest.watch_events()
+
+    def create(self):
+        order, parity, layout = self.shape
+        self.guest.create("power", order, parity, layout, self.members, f"--region-size {REGION}")
+        self.guest.start("power")
+        self.blocks = int(self.node.run("blockdev --getsize64 /dev/mapper/power").out) // 4096
+
+    def raw(self, *options, ok=(0,)):
+        return tools.rawcheck("check", [d.path for d in self.node.disks], *options, ok=ok)
+
+    def load(self):
+        """Some waves over windows of the array, so that regions become dirty and are cleared; the last one is cut."""
+        for disk in range(len(self.members)):
+            share = self.rng.choice((0, 20, 50, 80))
+            self.node.run(["dmsetup", "message", f"f{disk}", "0", "leak", str(share), str(self.rng.randrange(1 << 30))])
+        for wave in range(self.rng.randint(1, 3)):
+            window = self.rng.randrange(1024, self.blocks // 2)
+            first = self.rng.randrange(self.blocks - window)
+            job = self.node.spawn(f"exec /tmp/writer load /dev/mapper/power {first} {window} 8 {self.rng.choice((1, 8, 64))} "
+                                  f"{self.sequence} {self.rng.randrange(1 << 30)} 0")
+            self.sequence += 1 << 24        # more than any wave can use
+            yield job
+            if wave < 2:
+                time.sleep(self.rng.uniform(0.3, 1.5))
+
+    def cut(self):
+        """Load, then darkness at a random moment; the ledger takes what was proven durable."""
+        jobs = []
+        for job in self.load():
+            jobs.append(job)
+            time.sleep(self.rng.uniform(0.3, 2.0))
+            if len(jobs) > 1:
+                jobs[-2].kill()
+        self.node.kill()
+        for job in jobs:
+            self.ledger.read(job.out)
+        assert not self.ledger.errors, f"the load saw errors: {self.ledger.errors}"
+
+    def check_cut(self):
+        """The raw disks right after the cut."""
+        if not self.shape[1]:
+            return {"bad_blocks": 0, "dirty_count": 0, "needs_sync": []}
+        report = self.raw()
+        assert report["bad_outside_dirty"] == [], f"inconsistent stripes outside dirty regions: {report['bad_outside_dirty']}"
+        assert report["log_unreadable"] == [], f"log blocks are unreadable: {report['log_unreadable']}"
+        self.inconsistent += report["bad_blocks"]
+        return report
+
+    def verify(self, when):
+        """Everything proven durable is there, and no sector is anything but one of ours."""
+        result = self.node.run(f"/tmp/writer verify /dev/mapper/power 0 {self.blocks}", stdin=self.ledger.expectations(),
+                               timeout=180, check=False)
+        assert result.code == 0, f"{when}: data is lost: {result.out[-1500:]}{result.err}"
+
+    def restart(self, cut):
+        """On again: recovery by dirty regions only, data there before, during and after."""
+        self.boot()
+        self.guest.start("power")
+        self.verify("during the resync")
+        self.guest.wait_idle("power")
+        self.verify("after the resync")
+        if not self.shape[1]:
+            return
+        done = [e for e in self.guest.events_seen() if e["event"] == "recovery"]
+        found = sum(e["regions"] for e in done)
+        assert found == cut["dirty_count"], f"recovery of {found} regions, the log had {cut['dirty_count']} dirty: {done}"
+        allowed = cut["dirty_count"] + sum(n for _, n in cut["needs_sync"])
+        self.resynced_regions = sum(e["regions"] for e in self.guest.events_seen() if e["event"] == "resync-done")
+        assert self.resynced_regions <= allowed, f"{self.resynced_regions} regions resynced, only {allowed} needed it"
+        self.resynced += self.resynced_regions
+        self.raw("--assert-none", "--assert-idle")
+
+    def round(self):
+        """One cut and what follows; a line about it."""
+        before = len(self.ledger.durable)
+        self.cut()
+        cut = self.check_cut()
+        self.restart(cut)
+        return (f"{len(self.ledger.durable):6} blocks durable (+{len(self.ledger.durable) - before}), "
+                f"{cut['bad_blocks']:4} stripes inconsistent, {cut['dirty_count']:3} of {cut.get('regions', 0)} regions dirty, "
+                f"{getattr(self, 'resynced_regions', 0)} resynced")
+
+
+def make(run, name, shape, writer, seed, kernel=None):
+    """A Power over new disks, not booted."""
+    count = (1 << shape[0]) + shape[1]
+    disks = [ddvm.Disk(run.path / f"{name}-{i}.raw", SIZE, f"p{i}") for i in range(count)]
+    return Power(ddvm.Node(run, name, disks, kernel=kernel), writer, shape, random.Random(seed))
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=None, help="repeat a drill's choices (not its timing)")
+    parser.add_argument("--kernel")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    seed = args.seed if args.seed is not None else int(time.time())
+    start, failed, bad, power = time.time(), 0, 0, None
+    print(f"power: {args.rounds} rounds, seed {seed}")
+    try:
+        ddvm.check_machine()
+        run = ddvm.Run()
+        writer = tools.build_writer(run.path)
+        per_shape = -(-args.rounds // len(SHAPES))
+        number = 0
+        for index, shape in enumerate(itertools.cycle(SHAPES)):
+            if number >= args.rounds:
+                break
+            power = make(run, f"power{index}", shape, writer, seed + index, args.kernel)
+            try:
+                power.boot()
+                power.create()
+                for _ in range(min(per_shape, args.rounds - number)):
+                    number += 1
+                    began = time.time()
+                    line = power.round()
+                    print(f"  {number:3} order {shape[0]} +{shape[1]} {shape[2]:9} {line} ({time.time() - began:.0f} s)", flush=True)
+                power.node.dmesg_check()
+            except (AssertionError, ddvm.NodeDied) as error:
+                failed += 1
+                print(f"  {number:3} order {shape[0]} +{shape[1]} {shape[2]:9} FAILED: {error}\n"
+                      f"      logs: {run.keep_logs(f'power-{seed}-{number}')}", flush=True)
+            bad += power.inconsistent
+            power.node.kill()
+            for disk in power.node.disks:
+                disk.path.unlink()
+    except ddvm.HarnessError as error:
+        print(f"power: {error}", file=sys.stderr)
+        return 1
+    run.close()
+    if args.rounds >= 10 and not bad:
+        failed += 1
+        print("  no cut left an inconsistent stripe: the drill proves nothing")
+    print(f"power: {args.rounds} cuts, {failed} failed, {bad} stripes were inconsistent after a cut "
+          f"({time.time() - start:.0f} s)")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
