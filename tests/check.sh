@@ -32,7 +32,15 @@ run_part() { # run_part TITLE COMMAND...: prints its counts and time, adds them 
 	((rc != 0 && failed == 0)) && failed=1
 	((total_passed += passed, total_failed += failed))
 	printf '%4d passed, %d failed   %s\n' "$passed" "$failed" "$(elapsed "$start")"
-	((failed == 0)) || { tail -n 30 "$log" | sed 's/^/    /'; echo "    (all of it: $log)"; }
+	((failed == 0)) || show_failure "$log"
+}
+
+show_failure() { # show_failure LOG: what a compiler complained about, and how it ended
+	{
+		grep -E 'error: |undefined reference' "$1" | head -n 10
+		tail -n 30 "$1"
+	} | sed 's/^/    /'
+	echo "    (all of it: $1)"
 }
 
 #---------------------------------------------------------------------------
@@ -58,15 +66,14 @@ part_sanitizers() {
 #---------------------------------------------------------------------------
 # What the compiler, checkpatch and other kernels say
 
-no_warnings() { # no_warnings COMMAND...: fails on a line that warns, too; findings come last
+no_warnings() { # no_warnings COMMAND...: fails on a line that warns, too
 	local out rc findings
 	out=$("$@" 2>&1)
 	rc=$?
 	echo "$out"
 	# Kbuild compares compilers by their full version string; that line is no finding.
-	findings=$(grep -iE '(warning|error): |undefined reference|^make.*\*\*\*' <<<"$out" |
-		grep -v 'compiler differs from the one used')
-	[ -z "$findings" ] || { printf '\nfindings:\n%s\n' "$findings"; return 1; }
+	findings=$(grep -i 'warning: ' <<<"$out" | grep -v 'compiler differs from the one used')
+	[ -z "$findings" ] || { printf '\nwarnings:\n%s\n' "$findings"; return 1; }
 	return "$rc"
 }
 
