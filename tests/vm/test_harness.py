@@ -99,6 +99,14 @@ def test_disks_are_shared_and_coherent(nodes):
 
 
 @pytest.mark.vm(disks=1)
+def test_orderly_shutdown(node):
+    node.run(f"printf kept | dd of={node.disks[0].dev} conv=nocreat")
+    node.shutdown()
+    assert not node.alive()
+    assert node.disks[0].read(0, 4) == b"kept"
+
+
+@pytest.mark.vm(disks=1)
 def test_power_cut_keeps_acknowledged_writes(node):
     disk = node.disks[0]
     job = node.spawn(
@@ -141,6 +149,9 @@ def test_throttle(node):
     assert 150 < int(small[7]) < 260, "read IOPS"
     large = node.run(fio + "write --bs=1M").out.split(";")
     assert 3000 < int(large[47]) < 5200, "write KiB/s"
+    node.set_limit(node.disks[0], iops=50)
+    small = node.run(fio + "randread --bs=4k").out.split(";")
+    assert 25 < int(small[7]) < 75, "read IOPS after the change"
 
 
 @pytest.mark.vm(disks=1, logical_block_size=4096)

@@ -12,6 +12,9 @@ import pathlib
 
 from .config import HarnessError
 
+# A request counts as one I/O up to this size, and as more above.
+LIMIT_IO_SIZE = 65536
+
 
 @dataclasses.dataclass
 class Disk:
@@ -60,8 +63,7 @@ class Disk:
         props = {}
         if self.iops:
             props["iops-total"] = self.iops
-            # A request counts as one I/O up to this size, as on a disk.
-            props["iops-size"] = 65536
+            props["iops-size"] = LIMIT_IO_SIZE
         if self.bps:
             props["bps-total"] = self.bps
         return props or None

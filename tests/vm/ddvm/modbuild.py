@@ -55,7 +55,7 @@ def build_chroot(suite):
 
 def _make(kernel, work):
     """Run Kbuild on the links in `work`."""
-    target = ["modules", "W=1"]
+    target = ["modules"]
     if kernel.name == "bookworm":
         headers = pathlib.Path(f"/lib/modules/{kernel.release}/build")
         if not headers.is_dir():

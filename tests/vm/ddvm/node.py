@@ -12,6 +12,7 @@ import time
 from . import image, kernel as kernels, stage as stages
 from .channel import Channel, CommandTimeout, NodeDied
 from .config import HarnessError, stage_dir
+from .disks import LIMIT_IO_SIZE, parse_size
 from .qemu import Qemu
 
 BAD_LOG = re.compile("|".join([
@@ -98,7 +99,8 @@ class Node:
 
     def shutdown(self, timeout=60):
         """Orderly end: sync and power off, then as kill()."""
-        self.spawn("sync; poweroff -f" if not self.systemd else "systemctl poweroff")
+        self.spawn("systemctl poweroff" if self.systemd else
+                   "sync; echo o > /proc/sysrq-trigger")
         if not self.qemu.wait(timeout):
             raise CommandTimeout(f"{self.name}: did not power off\n{self.console_tail()}")
         self.kill()
@@ -226,6 +228,17 @@ class Node:
         if not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", timeout):
             raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}")
         self.run(["rm", "-f", disk.dev])
+
+    def set_limit(self, disk, iops=0, bps=0):
+        """Change the limits (0: none) of a disk that was made with limits."""
+        if not disk.limit():
+            raise HarnessError(f"disk {disk.serial}: was made without iops or bps, "
+                               "so that it cannot be limited while the machine runs")
+        limits = {"iops-total": iops, "bps-total": parse_size(bps)}
+        if iops:
+            limits["iops-size"] = LIMIT_IO_SIZE
+        self.qemu.qmp.execute("qom-set", path=f"/objects/tg-{disk.serial}", property="limits",
+                              value=limits)
 
     def plug(self, disk, timeout=30):
         """Give an unplugged disk back to the running machine."""
