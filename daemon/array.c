@@ -116,15 +116,6 @@ static int begin_load(struct ddr_array *a)
 	return 0;
 }
 
-/* Does the table name any device? Before the first resume it may not be known yet. */
-static bool names_devices(const struct ddr_bind *b)
-{
-	for (unsigned int i = 0; i < DDR_UAPI_MAX_ROLES; i++)
-		if (b->dev_major[i] || b->dev_minor[i])
-			return true;
-	return false;
-}
-
 static void bind_array(struct ddr_array *a)
 {
 	int ret;
@@ -133,14 +124,10 @@ static void bind_array(struct ddr_array *a)
 	memcpy(a->bind.uuid, a->uuid, sizeof(a->bind.uuid));
 	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
 	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &ddr_drive_kchan_ops, a);
-	if (ret == -ENOENT || ret == -EOPNOTSUPP) {
+	if (ret == -ENOENT || ret == -EOPNOTSUPP || ret == -EAGAIN) {
+		/* gone, without a daemon by its table, or not resumed yet */
 		qb_log(LOG_DEBUG, "array %s: nothing to serve: %s", a->uuid_text, strerror(-ret));
 		a->state = DDR_ARRAY_DOWN;
-		return;
-	}
-	if (ret == 0 && !names_devices(&a->bind)) {
-		ddr_kchan_close(a->chan);	/* not resumed yet */
-		a->chan = NULL;
 		return;
 	}
 	if (ret == 0) {

@@ -28,8 +28,8 @@
  * REFUSED   -> -         -         -          (bind)    DOWN          freed     -
  * CLOSING   -> -         -         -          stays     stays         stays     DOWN, (bind)
  *                                             (again)                 (freed)
- * DOWN binds when the array appears or resumes, and every second. CLOSING waits for the
- * loader's thread to end.
+ * DOWN binds when the array appears, and when it resumes (before that the kernel has no
+ * table to bind to). CLOSING waits for the loader's thread to end.
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
 

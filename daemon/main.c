@@ -206,16 +206,17 @@ static void open_log(const struct process *p, const struct options *o)
 
 	qb_log_init("ddraidd", LOG_DAEMON, level);
 	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_ENABLED, p->d.conf.log_syslog ? QB_TRUE : QB_FALSE);
+	qb_log_ctl(QB_LOG_STDERR, QB_LOG_CONF_ENABLED, to_stderr ? QB_TRUE : QB_FALSE);
 	qb_log_filter_ctl(QB_LOG_STDERR, QB_LOG_FILTER_ADD, QB_LOG_FILTER_FILE, "*", level);
 	qb_log_format_set(QB_LOG_STDERR, "%t ddraidd[%P] %p: %b");
 	qb_log_format_set(QB_LOG_SYSLOG, "%b");
 	/*
+	 * (Only when they are enabled: libqb takes a lock that the thread's start makes.)
 	 * Written by a thread: a log that waits for a disk must not hold up the loop. libqb
 	 * drops messages rather than letting them pile up.
 	 */
 	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_THREADED, QB_TRUE);
 	qb_log_ctl(QB_LOG_STDERR, QB_LOG_CONF_THREADED, QB_TRUE);
-	qb_log_ctl(QB_LOG_STDERR, QB_LOG_CONF_ENABLED, to_stderr ? QB_TRUE : QB_FALSE);
 	qb_log_thread_start();
 }
 
