@@ -181,7 +181,7 @@ static const struct ddr_command ddr_commands[] = {
 		DDR_HAS_SEQ | DDR_HAS_START | DDR_HAS_MEMBER | DDR_HAS_ARG0, 0),
 	DDR_CMD(DDR_U_ENABLE, ddr_cmd_enable, 0, 0),
 	DDR_CMD(DDR_U_GRANT, ddr_cmd_grant, DDR_MAY_SEQ | DDR_HAS_RANGE, 0),
-	DDR_CMD(DDR_U_REFUSE, ddr_cmd_refuse, DDR_HAS_SEQ | DDR_HAS_RANGE | DDR_HAS_STATUS, 0),
+	DDR_CMD(DDR_U_REFUSE, ddr_cmd_refuse, DDR_MAY_SEQ | DDR_HAS_RANGE | DDR_HAS_STATUS, 0),
 	DDR_CMD(DDR_U_REAP, ddr_cmd_reap, DDR_HAS_SEQ | DDR_HAS_COUNT, 0),
 	DDR_CMD(DDR_U_DRAIN, ddr_cmd_drain, DDR_HAS_SEQ | DDR_HAS_RANGE, DDR_F_REVOKE),
 	DDR_CMD(DDR_U_RELEASE, ddr_cmd_release, DDR_HAS_SEQ, 0),

@@ -455,7 +455,7 @@ int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int er
 		return -ERANGE;
 	if (!rs->declared)
 		return -EBUSY;
-	for (r = start; r < start + count; r++)
+	for (r = start; seq && r < start + count; r++)
 		if (!ddr_word_answers(ddr_word(rs, r), seq))
 			return -ENOENT;
 	for (r = start; r < start + count; r++) {

@@ -67,7 +67,7 @@ enum ddr_rec_type {
 	DDR_U_MEMBER	= 64,		/* member: state arg[0] (enum ddr_kmember), start: cursor in blocks; seq: answered by APPLIED */
 	DDR_U_ENABLE	= 65,		/* the state is complete: parked I/O may run */
 	DDR_U_GRANT	= 66,		/* answer to LOCK seq (or unasked, seq 0): regions start..+count may be written */
-	DDR_U_REFUSE	= 67,		/* answer to LOCK seq: the waiting writes fail with status */
+	DDR_U_REFUSE	= 67,		/* answer to LOCK seq (or to all, seq 0): the waiting writes fail with status */
 	DDR_U_REAP	= 68,		/* close up to count grants that were not used since the last REAP; answered by CLOSED..., REAPED seq */
 	DDR_U_DRAIN	= 69,		/* EX: block new writes of *blocks* start..+count and end those in flight; seq names the
 					 * range; DDR_F_REVOKE: the grants of all regions that it touches are closed too (CLOSED) */
