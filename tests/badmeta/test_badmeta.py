@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ddraid examine` names every defect of a member's metadata, and shows what is still valid beside it."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+import badmeta  # noqa: E402
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DDRAID = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", TOP / "build")) / "cli" / "ddraid"
+DEFECTS = badmeta.defects()
+
+
+def ddraid(*args, **env):
+    return subprocess.run([DDRAID, *map(str, args)], capture_output=True, text=True, timeout=60,
+                          env=dict(os.environ, **env))
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory):
+    """The images of a new order-2 array."""
+    paths = [tmp_path_factory.mktemp("good") / f"member{i}" for i in range(5)]
+    for path in paths:
+        with open(path, "wb") as image:
+            image.truncate(4 << 20)
+    made = ddraid("create", "fix", "--order", 2, "--force", *paths)
+    assert made.returncode == 0, made.stderr
+    return paths
+
+
+@pytest.fixture
+def examine(members, tmp_path):
+    def run(defect):
+        bad = tmp_path / "bad"
+        badmeta.make(defect, members[0], bad)
+        done = ddraid("examine", "--json", bad)
+        assert done.returncode in (0, 1), done.stderr
+        report, = json.loads(done.stdout)
+        assert done.returncode == (0 if report["valid"] else 1)
+        text = ddraid("examine", bad)
+        for error in report["errors"]:
+            assert f"  damaged    {error}\n" in text.stdout
+        return report
+    return run
+
+
+def of(prefix):
+    return [d for d in DEFECTS if d.startswith(prefix)]
+
+
+def test_the_list_covers_every_field_of_the_header():
+    """badmeta's own table has no gap: its fields and the entries of the tables fill the blocks."""
+    end = 0
+    for name, (at, size) in badmeta.SUPER.items():
+        if "[" not in name:
+            assert at == end, name
+            end = at + size
+    assert end == 1024
+    assert sum(size for _, size in badmeta.MEMBER.values()) == 64
+    assert sum(size for _, size in badmeta.SLOT.values()) == 32
+    assert sum(size for _, size in badmeta.LOG.values()) == 4096
+    assert badmeta.crc32c(b"123456789") == 0xe3069283
+
+
+def test_a_good_member_has_no_errors(members):
+    done = ddraid("examine", "--json", *members)
+    assert done.returncode == 0, done.stderr
+    for index, report in enumerate(json.loads(done.stdout)):
+        assert report["valid"] and "errors" not in report
+        assert report["member"]["index"] == index
+
+
+@pytest.mark.parametrize("defect", of("flip:super0:") + of("flip:super1:"))
+def test_one_superblock_copy_damaged(examine, defect):
+    """The other copy serves, and the damaged field is named."""
+    copy, field = defect[len("flip:super")], defect.split(":")[2]
+    report = examine(defect)
+    assert report["valid"] and report["name"] == "fix" and report["order"] == 2
+    error, = report["errors"]
+    assert error.startswith(f"superblock copy {copy} at byte ")
+    if field in ("magic", "version", "length"):
+        assert field in error
+    else:
+        assert "crc32c is " in error
+        if field not in ("crc32c", "seq"):
+            assert f"differs from the valid copy in {field}" in error
+
+
+@pytest.mark.parametrize("defect", of("flip:super:"))
+def test_both_superblock_copies_damaged(examine, defect):
+    report = examine(defect)
+    assert not report["valid"] and "name" not in report
+    text = " ".join(report["errors"])
+    assert "superblock" in text
+    assert any(w in text for w in ("crc32c", "magic", "version", "length"))
+
+
+@pytest.mark.parametrize("defect", of("lie:super:"))
+def test_a_superblock_that_lies(examine, defect):
+    report = examine(defect)
+    assert not report["valid"]
+    assert badmeta.word(defect) in report["errors"][0]
+
+
+@pytest.mark.parametrize("defect", of("flip:log-new:") + of("flip:map-new:"))
+def test_newer_place_damaged(examine, defect):
+    """The older place serves."""
+    report = examine(defect)
+    assert report["valid"] and report["unwritten"] == report["regions"]
+    error, = report["errors"]
+    assert ("log of slot 0 block 0 place" if "log" in defect else "region map block 0 place") in error
+    assert all(slot["unreadable_blocks"] == 0 for slot in report["slots"])
+
+
+@pytest.mark.parametrize("defect", of("flip:log:") + of("lie:log:"))
+def test_both_places_of_a_log_block_damaged(examine, defect):
+    """Never "nothing dirty"."""
+    report = examine(defect)
+    assert report["valid"]
+    assert report["slots"][0]["unreadable_blocks"] == 1
+    assert len(report["errors"]) == 3
+    assert "count as dirty" in report["errors"][2]
+    assert (badmeta.word(defect) or "log of slot 0") in report["errors"][0]
+
+
+@pytest.mark.parametrize("defect", of("flip:map:") + of("lie:map:"))
+def test_both_places_of_a_map_block_damaged(examine, defect):
+    report = examine(defect)
+    assert report["valid"]
+    assert report["unknown"] == report["regions"] and report["unwritten"] == 0
+    assert "count as written" in report["errors"][2]
+    assert (badmeta.word(defect) or "region map") in report["errors"][0]
+
+
+def test_assembly_uses_the_other_copy(members, tmp_path):
+    """A damaged copy costs nothing; two of them cost the member."""
+    bad = tmp_path / "bad"
+    for defect, missing in (("flip:super0:order", 0), ("flip:super1:order", 0), ("flip:super:order", 1),
+                            ("lie:super:order", 1)):
+        badmeta.make(defect, members[0], bad)
+        listed = " ".join(map(str, [bad, *members[1:]]))
+        line = ddraid("table", "fix", DDRAID_DEVICES=listed)
+        assert line.returncode == 0, line.stderr
+        devices = line.stdout.split()[10:15]
+        assert devices.count("-") == missing
+        assert devices[1:] == [str(m) for m in members[1:]]
+        assert ("degraded" in line.stderr) == bool(missing)
