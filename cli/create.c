@@ -118,7 +118,7 @@ static int parse_devices(const struct cli_command *cmd, int argc, char **argv, s
 {
 	uint32_t roles, given;
 
-	if (optind >= argc)
+	if (argc - optind < 2)
 		return cli_usage(cmd, "give the name of the array and its devices");
 	a->name = argv[optind++];
 	if (!ddr_name_valid(a->name, strlen(a->name) + 1))

@@ -146,7 +146,7 @@ static int undo(const struct create_plan *plan, uint32_t changed, uint32_t writt
 	if (left)
 		return ddr_error_set(err, "%s; the array was not created, but its superblocks may be left on%s: do not use them, "
 				     "replace what is broken and create again with --force", why.text, paths);
-	return ddr_error_set(err, "%s; the array was not created: no superblock is left, but the former content of%s is "
+	return ddr_error_set(err, "%s; the array was not created: no superblock of it is left, but the former content of%s is "
 			     "overwritten; replace what is broken and create again", why.text, paths);
 }
 

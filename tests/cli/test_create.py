@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`ddraid create` and `table` on image files: what is made, and that refusals change nothing.
+
+Block devices in use, 4Kn and 512e disks are tests/vm/test_badinput.py's.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DDRAID = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", TOP / "build")) / "cli" / "ddraid"
+MIB = 1 << 20
+
+
+def ddraid(*args, preexec=None, **env):
+    return subprocess.run([DDRAID, *map(str, args)], capture_output=True, text=True, timeout=60, preexec_fn=preexec,
+                          env=dict(os.environ, **env))
+
+
+@pytest.fixture
+def images(tmp_path):
+    def make(count, size=8 * MIB):
+        paths = [tmp_path / f"disk{i}" for i in range(count)]
+        for path in paths:
+            with open(path, "wb") as image:
+                image.truncate(size)
+        return paths
+    return make
+
+
+def digest(paths):
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+
+
+def refused(paths, args, words, code=1, preexec=None):
+    before = digest(paths)
+    done = ddraid(*args, preexec=preexec)
+    assert done.returncode == code, done
+    assert digest(paths) == before
+    lines = done.stderr.splitlines()
+    assert len(lines) == (1 if code == 1 else 2), done.stderr
+    assert words in lines[0], lines[0]
+
+
+@pytest.mark.parametrize("args, words", [
+    ((), "give the name"),
+    (("t",), "give the name of the array and its devices"),
+    (("t", "--order", "4"), "--order must be"),
+    (("t", "--order", "1x"), "--order must be"),
+    (("t", "--order", "1", "--parity", "3"), "--parity must be"),
+    (("t", "--order", "1", "--layout", "x"), "--layout must be"),
+    (("t", "--order", "1", "--region-size", "3M"), "--region-size must be"),
+    (("t", "--order", "1", "--region-size", "1Mbit"), "--region-size must be"),
+    (("t", "--order", "1", "--region-size", "18446744073709551616"), "--region-size must be"),
+    (("t", "--order", "1", "--nodes", "65"), "--nodes must be"),
+    (("t", "--order", "1", "--unknown"), "--unknown"),
+    (("t", "--order"), "'--order' needs a value"),
+    (("t", "-x"), "unknown option '-x'"),
+    (("-t", "--order", "1"), "unknown option '-t'"),
+    (("a\nb", "--order", "1"), "'a?b' cannot name an array"),
+    (("x" * 64, "--order", "1"), "cannot name an array"),
+])
+def test_usage(images, args, words):
+    paths = images(3)
+    if args == ():
+        refused(paths, ("create",), words, 2)
+    else:
+        refused(paths, ("create", *args, *([] if args in (("t",), ("t", "--order")) else paths)), words, 2)
+
+
+@pytest.mark.parametrize("options, count, words", [
+    (("--order", "0"), 3, "takes 2 devices, 3 were given"),
+    (("--order", "3", "--parity", "2"), 9, "takes 10 devices, 9 were given"),
+    ((), 3, "--order is missing"),
+])
+def test_number_of_devices(images, options, count, words):
+    paths = images(count)
+    refused(paths, ("create", "t", "--force", *options, *paths), words, 2)
+
+
+def test_files_need_force(images):
+    paths = images(3)
+    refused(paths, ("create", "t", "--order", 1, *paths), "is not a block device")
+
+
+def test_same_device_twice(images, tmp_path):
+    paths = images(3)
+    refused(paths, ("create", "t", "--order", 1, "--force", paths[0], paths[1], paths[0]), "are the same device")
+    link = tmp_path / "link"
+    link.symlink_to(paths[1])
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths[:2], link), "are the same device")
+    hard = tmp_path / "hard"
+    os.link(paths[0], hard)
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths, "--spare", hard), "are the same device")
+
+
+def test_too_small(images):
+    paths = images(3, MIB + MIB // 2)
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths), "too small")
+    with open(paths[1], "r+b") as image:
+        image.truncate(100)
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths), f"{paths[1]}: ")
+
+
+def test_missing_and_wrong_files(images, tmp_path):
+    paths = images(2)
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths, tmp_path / "none"), "No such file")
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths, "/dev/null"), "is not a block device")
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths, tmp_path), "is not a block device")
+
+
+def test_a_failed_write_says_what_is_left(images):
+    """The tail cannot be written: what was overwritten is named, and nothing that looks like an array is left."""
+    paths = images(3)
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4 * MIB, 4 * MIB))
+
+    untouched = digest(paths[1:])
+    done = ddraid("create", "t", "--order", 1, "--force", *paths, preexec=limit)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert f"content of {paths[0]} is overwritten" in done.stderr and str(paths[1]) not in done.stderr
+    assert digest(paths[1:]) == untouched
+    assert ddraid("examine", paths[0]).returncode == 1
+
+
+SHAPES = [(order, parity) for order in range(4) for parity in range(3)]
+
+
+@pytest.mark.parametrize("order, parity", SHAPES)
+def test_every_shape(images, order, parity):
+    roles = (1 << order) + parity
+    paths = images(roles + 1)
+    made = ddraid("create", "a.b", "--order", order, "--parity", parity, "--force", "--json", "--nodes", 3,
+                  "--region-size", "64K", "--spare", paths[-1], *paths[:-1])
+    assert made.returncode == 0 and made.stderr == "", made
+    array = json.loads(made.stdout)
+    assert array["layout"] == ("rotating" if order and parity else "dedicated")
+    assert array["chunk"] == 4096 >> order and array["slots"] == 3 and array["region_size"] == 65536
+    reports = json.loads(ddraid("examine", "--json", *paths).stdout)
+    for index, report in enumerate(reports):
+        assert report["valid"] and "errors" not in report
+        assert report["array_uuid"] == array["uuid"]
+        assert report["size"] == array["size"]
+        assert report["member"]["index"] == index
+        assert report["member"]["role"] == (index if index < roles else None)
+        assert report["member"]["uuid"] == array["members"][index]["uuid"]
+        assert [s["dirty"] for s in report["slots"]] == [[]] * 3
+        assert report["unwritten"] * 65536 >= report["size"] and report["needs_sync"] == []
+    # the member holds its share, and a tail that is not used
+    assert array["data_offset"] + array["size"] // 4096 * array["chunk"] + 65536 <= 8 * MIB
+    line = ddraid("table", "--uuid", array["uuid"], DDRAID_DEVICES=" ".join(map(str, paths)))
+    assert line.stdout == (f"0 {array['size'] // 512} ddraid {array['uuid']} {order} {parity} {array['layout']} 128 "
+                           f"{array['data_offset'] // 512} {roles} {' '.join(map(str, paths[:-1]))}\n")
+    assert line.stderr == ""
+
+
+def test_force_replaces_what_is_there(images):
+    """An ext4 file system on one, an older array on another: both are named, and neither is found afterwards."""
+    paths = images(3)
+    subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", paths[0]], check=True)
+    assert ddraid("create", "old", "--order", 0, "--force", *paths[1:]).returncode == 0
+    made = ddraid("create", "new", "--order", 1, "--force", *paths)
+    assert made.returncode == 0
+    assert f"{paths[0]}: destroying what it holds (ext4 file system)" in made.stderr
+    assert f"{paths[1]}: destroying what it holds (member of ddraid array old)" in made.stderr
+    for path in paths:
+        probe = subprocess.run(["/sbin/blkid", "-p", path], capture_output=True, text=True, check=False)
+        assert probe.stdout == "", probe.stdout
+        assert json.loads(ddraid("examine", "--json", path).stdout)[0]["name"] == "new"
+    everything = " ".join(map(str, paths))
+    assert "no device belongs" in ddraid("table", "old", DDRAID_DEVICES=everything).stderr
+
+
+def test_output_that_cannot_be_written(images):
+    paths = images(2)
+    assert ddraid("create", "t", "--order", 0, "--force", *paths).returncode == 0
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([DDRAID, "examine", paths[0]], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and "cannot write the output" in done.stderr
+
+
+def test_table_refuses(images, tmp_path):
+    six = images(6)
+    one, two = six[:3], six[3:]
+    for paths in (one, two):
+        assert ddraid("create", "same", "--order", 1, "--force", *paths).returncode == 0
+
+    def table(which, paths, words):
+        done = ddraid("table", which, DDRAID_DEVICES=" ".join(map(str, paths)))
+        assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+        assert words in done.stderr
+    table("same", one + two, "two arrays have the name same")
+    table("same", one[:1], "needs 2 members in sync, and 1 are there")
+    table("other", one, "no device belongs to an array with the name other")
+    table("0e6f9f86-0000-4000-8000-000000000000", one, "with the uuid")
+    copy = tmp_path / "copy"
+    copy.write_bytes(one[2].read_bytes())
+    table("same", [*one, copy], "are the same member, 2")
+    degraded = ddraid("table", "same", DDRAID_DEVICES=" ".join(map(str, one[:2])))
+    assert degraded.returncode == 0 and degraded.stdout.endswith(" -\n")
+    assert "degraded: member 2 is not there" in degraded.stderr

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cli/create_write.c on image files: what is on the members afterwards, and that no
+ * failing write leaves half an array behind. The linker puts __wrap_ functions in
+ * front of the device functions, so that any one call can fail.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "tests/unit/fixture.h"
+#include "cli/create.h"
+#include "cli/signature.h"
+
+#define MIB	(1u << 20)
+#define SIZE	(40u * MIB)
+#define N	4u		/* order 1, parity 1, one spare */
+
+static struct create_plan plan;
+static char path[N][32];
+
+/* Calls until one fails; -1: none does. */
+static int supers_left = -1, writes_left = -1, syncs_left = -1;
+static bool undo_fails;
+
+int __real_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
+int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
+int __real_ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err);
+int __wrap_ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err);
+int __real_ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struct ddr_error *err);
+int __wrap_ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struct ddr_error *err);
+int __real_ddr_dev_sync(const struct ddr_dev *dev, struct ddr_error *err);
+int __wrap_ddr_dev_sync(const struct ddr_dev *dev, struct ddr_error *err);
+
+static bool fails(int *left)
+{
+	if (*left < 0)
+		return false;
+	return (*left)-- == 0;
+}
+
+int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+{
+	/* the write got through, its result says no: the worst of both */
+	int rc = __real_ddr_dev_write_super(dev, sb, err);
+
+	return fails(&supers_left) ? ddr_error_set(err, "%s: cannot write superblock", dev->path) : rc;
+}
+
+int __wrap_ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err)
+{
+	if (fails(&writes_left))
+		return ddr_error_set(err, "%s: cannot write", dev->path);
+	return __real_ddr_dev_write(dev, buf, len, offset, err);
+}
+
+int __wrap_ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struct ddr_error *err)
+{
+	if (undo_fails && offset == DDR_SB_OFFSET)
+		return ddr_error_set(err, "%s: cannot zero", dev->path);
+	return __real_ddr_dev_zero(dev, offset, len, err);
+}
+
+int __wrap_ddr_dev_sync(const struct ddr_dev *dev, struct ddr_error *err)
+{
+	return fails(&syncs_left) ? ddr_error_set(err, "%s: cannot flush", dev->path) : __real_ddr_dev_sync(dev, err);
+}
+
+/* Images full of old data, with a stale superblock where copy 1 of another array would be searched for. */
+static int setup(void **state)
+{
+	uint8_t *junk = ddr_dev_buffer(MIB);
+	struct ddr_super old;
+	struct ddr_error err;
+	uint64_t seed = 9;
+
+	(void)state;
+	memset(&plan, 0, sizeof(plan));
+	supers_left = writes_left = syncs_left = -1;
+	undo_fails = false;
+	fixture_super(&plan.super, 1, 1, DDR_LAYOUT_ROTATING, SIZE, 1);
+	old = plan.super;
+	old.seq = 5;
+	old.data_offset = 7 * MIB;
+	old.array_blocks -= 8192;
+	fixture_uuid(old.array_uuid, 4);
+	fixture_fill(junk, MIB, &seed);
+	for (unsigned int i = 0; i < N; i++) {
+		int fd;
+
+		strcpy(path[i], "test-create-XXXXXX");
+		fd = mkstemp(path[i]);
+		assert_true(fd >= 0);
+		assert_int_equal(ftruncate(fd, SIZE), 0);
+		close(fd);
+		assert_int_equal(ddr_dev_open(&plan.dev[i], path[i], DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
+		for (uint64_t at = 0; at < SIZE; at += MIB)
+			assert_int_equal(__real_ddr_dev_write(&plan.dev[i], junk, MIB, at, &err), 0);
+		assert_int_equal(__real_ddr_dev_write_super(&plan.dev[i], &old, &err), 0);
+	}
+	free(junk);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < N; i++) {
+		ddr_dev_close(&plan.dev[i]);
+		unlink(path[i]);
+	}
+	return 0;
+}
+
+static bool is_zero(const struct ddr_dev *dev, uint64_t offset, size_t len)
+{
+	uint8_t *buf = ddr_dev_buffer(len);
+	struct ddr_error err;
+	bool zero = true;
+
+	assert_int_equal(ddr_dev_read(dev, buf, len, offset, &err), 0);
+	for (size_t i = 0; i < len; i++)
+		zero &= buf[i] == 0;
+	free(buf);
+	return zero;
+}
+
+static void check_logs(const struct ddr_dev *dev, const struct ddr_super *sb)
+{
+	uint8_t *buf = ddr_dev_buffer(DDR_META_BLOCK);
+	struct ddr_log_info info;
+	struct ddr_error err;
+
+	for (uint32_t slot = 0; slot <= sb->slots; slot++) {
+		uint16_t s = slot == sb->slots ? DDR_MAP_SLOT : (uint16_t)slot;
+
+		for (unsigned int place = 0; place < 2; place++) {
+			uint64_t at = s == DDR_MAP_SLOT ? ddr_map_offset(sb, 0, place) : ddr_log_offset(sb, s, 0, place);
+
+			assert_int_equal(ddr_dev_read(dev, buf, DDR_META_BLOCK, at, &err), 0);
+			assert_int_equal(ddr_log_decode(buf, sb, s, 0, place, &info).code, DDR_FE_OK);
+			assert_int_equal(info.node, 0);
+			for (size_t i = DDR_LOG_HEADER; i < DDR_META_BLOCK; i++)
+				assert_int_equal(buf[i], 0);
+		}
+	}
+	free(buf);
+}
+
+static void test_members(void **state)
+{
+	struct ddr_supers s;
+	struct ddr_error err;
+
+	(void)state;
+	if (create_write(&plan, &err))
+		fail_msg("%s", err.text);
+	for (uint16_t m = 0; m < N; m++) {
+		const struct ddr_dev *dev = &plan.dev[m];
+
+		assert_int_equal(ddr_dev_read_supers(dev, &s, &err), 0);
+		assert_true(s.copy[0].found && s.copy[1].found);
+		assert_int_equal(s.copy[0].super.this_member, m);
+		assert_memory_equal(s.copy[0].super.array_uuid, plan.super.array_uuid, 16);
+		check_logs(dev, &plan.super);
+		assert_true(is_zero(dev, SIZE - DDR_TAIL_BYTES, DDR_TAIL_BYTES));
+		/* the first 4 KiB are not ours */
+		assert_false(is_zero(dev, 0, 4096));
+		/* nor is the old array found when both copies are lost */
+		assert_int_equal(ddr_dev_zero(dev, DDR_SB_OFFSET, 4096, &err), 0);
+		assert_int_equal(ddr_dev_zero(dev, ddr_super_offset(&plan.super, 1), 4096, &err), 0);
+		assert_int_equal(ddr_dev_read_supers(dev, &s, &err), -1);
+		assert_int_equal(s.copy[1].offset, 0);
+	}
+}
+
+static void nothing_is_left(const struct ddr_error *failure)
+{
+	struct ddr_supers s;
+	struct ddr_error err;
+
+	assert_non_null(strstr(failure->text, "the array was not created: no superblock of it is left"));
+	for (uint16_t m = 0; m < N; m++) {
+		/* what was there before may still be found on the disk that failed, but nothing of the new array */
+		if (ddr_dev_read_supers(&plan.dev[m], &s, &err) == 0)
+			assert_memory_not_equal(s.copy[s.newest].super.array_uuid, plan.super.array_uuid, 16);
+		assert_false(s.copy[0].found);
+		if (!strstr(failure->text, path[m]))	/* not said to be overwritten: not a byte was */
+			assert_false(is_zero(&plan.dev[m], DDR_SB_OFFSET, 4096));
+	}
+}
+
+/* Each call of each kind fails once. */
+static void each_call_fails(int *left, int calls)
+{
+	struct ddr_error err;
+
+	for (int k = 0; k < calls; k++) {
+		teardown(NULL);
+		setup(NULL);
+		*left = k;
+		assert_int_equal(create_write(&plan, &err), -1);
+		nothing_is_left(&err);
+	}
+	teardown(NULL);
+	setup(NULL);
+	*left = calls;
+	assert_int_equal(create_write(&plan, &err), 0);	/* there are no more calls than that */
+}
+
+static void test_superblock_write_fails(void **state)
+{
+	(void)state;
+	each_call_fails(&supers_left, 2 * N);
+}
+
+static void test_metadata_write_fails(void **state)
+{
+	(void)state;
+	each_call_fails(&writes_left, N);
+}
+
+static void test_flush_fails(void **state)
+{
+	(void)state;
+	each_call_fails(&syncs_left, N);
+}
+
+/* Then the sentence says where the remains are, and does not claim that nothing is left. */
+static void test_undo_fails(void **state)
+{
+	struct ddr_error err;
+
+	(void)state;
+	undo_fails = true;
+	supers_left = 3;
+	assert_int_equal(create_write(&plan, &err), -1);
+	assert_non_null(strstr(err.text, "superblocks may be left on"));
+	assert_non_null(strstr(err.text, path[0]));
+	assert_non_null(strstr(err.text, path[1]));
+	assert_null(strstr(err.text, path[3]));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_members),
+		TEST(test_superblock_write_fails),
+		TEST(test_metadata_write_fails),
+		TEST(test_flush_fails),
+		TEST(test_undo_fails),
+	};
+
+	return cmocka_run_group_tests_name("create-write", tests, NULL, NULL);
+}
