@@ -27,6 +27,8 @@
 #include "cli/signature.h"
 #include "lib/layout.h"
 
+#define LOCK_TRIES	50	/* of 100 ms */
+
 struct create_args {
 	const char *name;
 	const char *path[DDR_MAX_MEMBERS];	/* members, then spares */
@@ -230,6 +232,22 @@ static int check_content(const struct ddr_dev *dev, bool force, char *holds, siz
 	return 0;
 }
 
+/*
+ * udev and a daemon that serves the device hold this lock while they use it. udev looks at
+ * a device for a moment after each program that wrote to it, so it is waited for.
+ */
+static int lock_device(const struct ddr_dev *dev, struct ddr_error *err)
+{
+	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
+
+	for (unsigned int tries = 0; flock(dev->fd, LOCK_EX | LOCK_NB); tries++) {
+		if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
+			return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 static int open_device(struct create_plan *plan, const struct create_args *a, uint32_t i, struct ddr_error *err)
 {
 	struct ddr_dev *dev = &plan->dev[i];
@@ -237,10 +255,7 @@ static int open_device(struct create_plan *plan, const struct create_args *a, ui
 
 	if (ddr_dev_open(dev, a->path[i], flags, err))
 		return -1;
-	/* udev and a daemon that serves the device hold this lock while they use it */
-	if (flock(dev->fd, LOCK_EX | LOCK_NB))
-		return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
-	if (check_block_device(dev, err) || check_sectors(dev, a, err))
+	if (lock_device(dev, err) || check_block_device(dev, err) || check_sectors(dev, a, err))
 		return -1;
 	return check_content(dev, a->force, plan->holds[i], sizeof(plan->holds[i]), err);
 }

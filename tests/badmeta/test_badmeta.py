@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -150,3 +151,12 @@ def test_assembly_uses_the_other_copy(members, tmp_path):
         assert devices.count("-") == missing
         assert devices[1:] == [str(m) for m in members[1:]]
         assert ("degraded" in line.stderr) == bool(missing)
+
+
+def test_the_document_has_the_same_fields():
+    """doc/on-disk-format.md against the table that the defects are made by."""
+    document = (TOP / "doc" / "on-disk-format.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", document, re.M)
+    header = {name: at for name, at in badmeta.SUPER.items() if "[" not in name}
+    expected = [*header.items(), *badmeta.MEMBER.items(), *badmeta.SLOT.items(), *badmeta.LOG.items()]
+    assert [(name, (int(at), int(size))) for at, size, name in rows] == expected
