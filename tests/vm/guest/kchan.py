@@ -216,10 +216,20 @@ class Array:
         return ch
 
     def enable(self, ch):
+        """All members in sync, ENABLE. What is read meanwhile (LOCK) stays to be read."""
+        due = set()
         for m, device in enumerate(self.devices):
             if device != "-":
                 ch.send(MEMBER, seq=1000 + m, member=m, a0=KM_IN_SYNC)
-                ch.until(APPLIED, seq=1000 + m, member=m)
+                due.add((1000 + m, m))
+        others = []
+        while due:
+            r = ch.next()
+            if r.type == APPLIED:
+                due.remove((r.seq, r.member))
+            else:
+                others.append(r)
+        ch.queue.extendleft(reversed(others))
         ch.send(ENABLE)
 
     def remove(self, *options, check=True):
@@ -314,6 +324,8 @@ class Server(threading.Thread):
     def serve(self):
         ping = reap = time.monotonic()
         seq = 1 << 32
+        while self.ch.queue:
+            self.one(self.ch.queue.popleft())
         while not self.stop_now:
             now = time.monotonic()
             if now >= ping:

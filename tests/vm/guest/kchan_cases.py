@@ -483,6 +483,7 @@ def case_drain():
 
 def case_drain_load(seconds):
     """Under load the members do not change in a range from DRAINED to RELEASE; fio sees its own data."""
+    seconds = int(seconds)
     with array() as a:
         server = Server(a, a.attach(), reap=0.3)
         job = fio(a, seconds)
@@ -733,7 +734,7 @@ def case_suspend_flush():
         with subprocess.Popen(["dmsetup", "suspend", a.name]) as dm:
             time.sleep(0.5)
             assert dm.poll() is None
-            dm.send_signal(signal.SIGINT)
+            dm.send_signal(signal.SIGTERM)
             assert dm.wait(10) != 0
         w.waits(0.1)
         with subprocess.Popen(["dmsetup", "suspend", a.name]) as dm:
