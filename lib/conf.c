@@ -310,25 +310,26 @@ static int load_line(struct ddr_conf *conf, char *line, unsigned int number, uns
 static int load_stream(struct ddr_conf *conf, FILE *in, unsigned int *number, char *err, size_t err_size)
 {
 	unsigned int seen[OPTIONS] = { 0 };
-	char line[LINE_BYTES_MAX];
-	int ret;
+	char *line = NULL;
+	size_t size = 0;
+	ssize_t n;
+	int ret = 0;
 
-	while (fgets(line, sizeof(line), in)) {
+	while (ret == 0 && (n = getline(&line, &size, in)) > 0) {
 		++*number;
-		if (!strchr(line, '\n') && !feof(in)) {
-			snprintf(err, err_size, "the line is longer than %u bytes or holds a zero byte",
-				 LINE_BYTES_MAX - 2);
-			return -EINVAL;
+		if ((size_t)n > LINE_BYTES_MAX || strlen(line) != (size_t)n) {
+			snprintf(err, err_size, "the line is longer than %u bytes or holds a zero byte", LINE_BYTES_MAX);
+			ret = -EINVAL;
+		} else {
+			ret = load_line(conf, line, *number, seen, err, err_size);
 		}
-		ret = load_line(conf, line, *number, seen, err, err_size);
-		if (ret)
-			return ret;
 	}
-	if (ferror(in)) {
+	free(line);
+	if (ret == 0 && ferror(in)) {
 		snprintf(err, err_size, "cannot be read: %s", strerror(errno));
 		return -EIO;
 	}
-	return 0;
+	return ret;
 }
 
 int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char *err, size_t err_size)

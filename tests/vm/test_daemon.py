@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The daemon and the commands that talk to it, with the real module: life, death and restart."""
+import json
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
+import tools  # noqa: E402
+from guest import CONFIG, Guest  # noqa: E402
+
+VM = {"disks": 6, "size": "96M"}
+DEV = "/dev/mapper/data"
+REGION = 4 << 20
+BLOCKS = REGION // 4096
+MEMBERS = [f"/dev/vd{c}" for c in "abcde"]
+
+
+class Serving:
+    """A guest with a daemon and, if asked for, the array `data` of order 2, parity 1 on its first five disks."""
+
+    def __init__(self, node):
+        self.node = node
+        self.guest = Guest(node)
+        self.config = {"idle_time": "1s"}
+
+    def begin(self, **options):
+        self.config.update(options)
+        self.guest.start_daemon(**self.config)
+
+    def array(self, parity=1, devices=MEMBERS, order=2):
+        self.guest.create_and_start("data", order, parity, "rotating", devices)
+        return self.guest.status("data")["uuid"]
+
+    def write(self, region, count=1, check=True):
+        """One 4 KiB write to each of @count regions from @region on."""
+        return self.node.run(f"for r in $(seq {region} {region + count - 1}); do dd if=/dev/urandom of={DEV} bs=4096 count=1 "
+                             f"seek=$((r * {BLOCKS})) oflag=direct conv=nocreat status=none || exit 1; done", check=check)
+
+    def counters(self):
+        return self.guest.status("data")["counters"]
+
+    def end(self):
+        """Whatever the test left: everything stops, and the disks are blank again."""
+        node = self.node
+        if self.guest.daemon and self.guest.daemon.poll() is None:
+            node.run("ddraid stop --all --force", check=False, timeout=120)
+            self.guest.daemon.kill(15)
+            self.guest.daemon.wait(30, check=False)
+        node.run("dmsetup remove_all --force; rm -rf /var/lib/ddraid /run/ddraid", check=False)
+        for disk in node.disks:
+            node.run(f"blkdiscard -z {disk.dev} || dd if=/dev/zero of={disk.dev} bs=1M conv=nocreat", check=False)
+
+
+@pytest.fixture
+def serving(shared_node, stage):
+    del stage
+    s = Serving(shared_node)
+    yield s
+    s.end()
+
+
+# ---- life ------------------------------------------------------------------------------
+
+def test_create_start_load_stop_start(serving):
+    serving.begin()
+    serving.array()
+    fio = (f"fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --bsrange=4k-256k "
+           "--size=48m --verify=crc32c --randseed=7 --group_reporting --output-format=terse")
+    serving.node.run(fio, timeout=180)
+    serving.guest.stop("data")
+    assert serving.node.run("dmsetup ls").out.strip() in ("", "No devices found")
+    tools.rawcheck("check", [d.path for d in serving.node.disks[:5]], "--assert-none", "--assert-idle")
+    serving.guest.start("data")
+    assert serving.guest.status("data")["regions"]["dirty"] == 0
+    serving.node.run(fio + " --verify_only", timeout=180)
+
+
+def test_second_daemon_is_refused(serving):
+    serving.begin()
+    second = serving.node.run("ddraidd -f", check=False)
+    assert second.code == 1 and "another ddraidd (pid" in second.err
+    assert serving.guest.daemon.poll() is None
+
+
+def test_each_cold_region_costs_one_log_write(serving):
+    serving.begin(idle_time="60s", grant_ahead=0)
+    serving.array()
+    before = serving.counters()["log_writes"]
+    serving.write(0, 8)                                 # one after the other: nothing to join
+    cold = serving.counters()["log_writes"]
+    assert cold - before == 8
+    for _ in range(3):
+        serving.write(0, 8)
+    assert serving.counters()["log_writes"] == cold, "a write to a granted region wrote the log"
+    assert serving.guest.status("data")["regions"]["dirty"] == 8
+
+
+def test_idle_regions_are_cleared_after_a_flush(serving):
+    serving.begin(idle_time="500ms")
+    serving.array()
+    serving.write(0, 4)
+    serving.guest.wait_idle("data")
+    status = serving.guest.status("data")
+    assert status["regions"]["granted"] == 0 and status["regions"]["clean"] == 4
+    assert status["counters"]["flushes"] >= 1 and status["counters"]["map_writes"] >= 1
+    tools.rawcheck("check", [d.path for d in serving.node.disks[:5]], "--assert-none", "--assert-idle")
+
+
+def test_set_changes_a_running_array(serving):
+    serving.begin(idle_time="60s")
+    serving.array()
+    serving.write(0, 2)
+    assert serving.guest.status("data")["regions"]["dirty"] == 2
+    serving.guest.command("set data idle-time=500ms resync-parallel=4")
+    serving.guest.wait_idle("data")
+    for setting in ("idle-time=5", "idle_time=0s", "resync-parallel=9", "nonsense=1", "node_id=7", "idle-time"):
+        done = serving.guest.command(f"set data {setting}", check=False)
+        assert (done.code == 0) == (setting == "idle-time=5"), f"{setting}: {done}"
+        assert done.code in (0, 2), f"{setting}: {done}"
+    done = serving.guest.command("set nothing idle-time=5s", check=False)
+    assert done.code == 1 and "no array 'nothing'" in done.err
+
+
+def test_events_are_told_as_they_happen(serving):
+    serving.begin()
+    serving.array()
+    serving.guest.watch_events()
+    serving.guest.command("fail data 3")
+    deadline = time.monotonic() + 20
+    while not any(e["event"] == "member-failed" for e in serving.guest.events_seen()):
+        assert time.monotonic() < deadline, serving.guest.events_seen()
+        time.sleep(0.2)
+    seen = serving.guest.events_seen()
+    assert seen[0]["event"] == "state" and seen[0]["arrays"][0]["name"] == "data"
+    failed = next(e for e in seen if e["event"] == "member-failed")
+    assert failed["member"] == 3 and failed["device"] == "/dev/vdd" and failed["name"] == "data"
+
+
+# ---- start and stop refuse ---------------------------------------------------------------
+
+def test_stop_refuses_an_open_array(serving):
+    serving.begin()
+    serving.array()
+    holder = serving.node.spawn(f"exec sleep 60 <{DEV}")
+    time.sleep(0.5)
+    done = serving.guest.command("stop data", check=False)
+    assert done.code == 1 and "in use" in done.err
+    assert serving.guest.status("data")["state"] == "optimal"
+    holder.kill()
+    holder.wait(10, check=False)
+    serving.guest.stop("data")
+
+
+def test_commands_without_a_daemon_say_so(serving):
+    node = serving.node
+    for command in ("start data", "stop data", "status", "when", "events", "set data idle-time=1s", "fail data 1"):
+        done = node.run(f"ddraid {command}", check=False)
+        assert done.code == 1 and "ddraidd does not answer" in done.err, f"{command}: {done}"
+        assert len(done.err.splitlines()) == 1
+
+
+def test_a_table_without_a_daemon_waits_for_it(serving):
+    serving.begin()
+    serving.array()
+    serving.write(0)
+    line = serving.node.run("ddraid table data").out.strip()
+    serving.guest.stop("data")
+    serving.guest.kill_daemon()
+    serving.node.run(f"echo '{line}' | dmsetup create data")
+    reader = serving.node.spawn(f"exec dd if={DEV} of=/dev/null bs=4096 count=1 iflag=direct")
+    time.sleep(2)
+    assert reader.poll() is None, "a read ran before any daemon had said which members are right"
+    serving.begin()
+    assert reader.wait(30).code == 0
+    assert serving.guest.status("data")["ready"]
+
+
+def wrong(line, position, text):
+    words = line.split()
+    words[position] = text
+    return " ".join(words)
+
+
+def test_wrong_tables_are_refused_by_the_daemon(serving):
+    serving.begin()
+    uuid = serving.array()
+    serving.write(0, 2)
+    line = serving.node.run("ddraid table data").out.strip()
+    serving.guest.stop("data")
+    words = line.split()
+    first = words.index("5") + 1
+    assert words[first].startswith("/dev/vd"), line
+    swapped = words[:]
+    swapped[first], swapped[first + 1] = swapped[first + 1], swapped[first]
+    foreign = wrong(line, first + 1, "/dev/vdf")
+    cases = [(" ".join(swapped), "position 0"),
+             (wrong(line, 7, str(int(words[7]) * 2)), "region sectors"),
+             (wrong(line, 8, str(int(words[8]) + 2048)), "data offset"),
+             (wrong(line, 6, "dedicated"), "layout"),
+             (wrong(line, 1, str(int(words[1]) - 4096)), "length")]
+    for table, why in cases:
+        serving.node.run(f"echo '{table}' | dmsetup create data")
+        done = serving.node.run(f"ddraid status {uuid}; dmsetup status data", check=False)
+        deadline = time.monotonic() + 20
+        while "error" not in done.out:
+            assert time.monotonic() < deadline, f"{table}: {done}"
+            time.sleep(0.2)
+            done = serving.node.run(f"ddraid status {uuid}; dmsetup status data", check=False)
+        assert why in done.out, f"{why}: {done.out}"
+        reader = serving.node.run(f"timeout 2 dd if={DEV} of=/dev/null bs=4096 count=1 iflag=direct", check=False)
+        assert reader.code != 0, f"{why}: a refused array served a read"
+        serving.node.run("dmsetup remove --force data")
+    serving.node.run(f"echo '{foreign}' | dmsetup create data")     # a blank disk: this member is missing
+    serving.node.wait_until("ddraid status data | grep -q degraded", 20)
+    assert serving.guest.status("data")["members"][1]["state"] == "missing"
+
+
+def test_foreign_and_copied_members_are_refused(serving):
+    serving.begin()
+    serving.guest.create("other", 0, 1, "dedicated", ["/dev/vda", "/dev/vdf"])
+    other = serving.node.run("dd if=/dev/vda bs=1M count=2 | base64 -w0").out
+    uuid = serving.array()
+    line = serving.node.run("ddraid table data").out.strip()
+    serving.guest.stop("data")
+    serving.node.put("/tmp/other", other.encode())
+    serving.node.run("base64 -d /tmp/other | dd of=/dev/vdf bs=1M conv=nocreat; sync")
+    table = line.replace(" 254:64", " /dev/vdf").replace(" /dev/vde", " /dev/vdf")
+    assert "/dev/vdf" in table, line
+    serving.node.run(f"echo '{table}' | dmsetup create data")
+    serving.node.wait_until(f"ddraid status {uuid} | grep -q error", 20)
+    assert serving.guest.command(f"status {uuid}").out.count("vdf") >= 1
+
+
+# ---- members ---------------------------------------------------------------------------
+
+def test_failed_member_stays_out_after_a_restart(serving):
+    serving.begin()
+    serving.array()
+    serving.write(0, 4)
+    before = serving.node.run(f"dd if={DEV} bs=1M count=16 iflag=direct | sha256sum").out
+    serving.guest.command("fail data /dev/vdb")
+    serving.node.wait_until("ddraid status data | grep -q degraded", 20)
+    status = serving.guest.status("data")
+    assert status["generation"] == 2 and status["members"][1]["state"] == "faulty"
+    assert serving.node.run(f"dd if={DEV} bs=1M count=16 iflag=direct | sha256sum").out == before
+    serving.write(5, 4)
+    after = serving.node.run(f"dd if={DEV} bs=1M count=40 iflag=direct | sha256sum").out
+    serving.guest.stop("data")
+    serving.guest.start("data")
+    status = serving.guest.status("data")
+    assert status["state"] == "degraded" and status["members"][1]["state"] == "faulty"
+    assert serving.node.run(f"dd if={DEV} bs=1M count=40 iflag=direct | sha256sum").out == after
+
+
+def test_stale_member_in_a_table_by_hand_is_not_read(serving):
+    serving.begin()
+    serving.array()
+    line = serving.node.run("ddraid table data").out.strip()    # with all five devices
+    serving.guest.command("fail data 0")
+    serving.node.wait_until("ddraid status data | grep -q degraded", 20)
+    serving.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count=8 oflag=direct conv=nocreat")
+    after = serving.node.run(f"dd if={DEV} bs=1M count=8 iflag=direct | sha256sum").out
+    serving.guest.stop("data")
+    serving.node.run(f"echo '{line}' | dmsetup create data")
+    serving.node.wait_until("ddraid status data | grep -q 'degraded'", 20)
+    assert serving.guest.status("data")["members"][0]["state"] == "faulty"
+    assert serving.node.run(f"dd if={DEV} bs=1M count=8 iflag=direct | sha256sum").out == after
+
+
+def test_members_missing_at_start_need_the_operator_where_others_could_have_gone_on(serving):
+    serving.begin()
+    serving.guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
+    serving.write(0, 1)
+    serving.guest.stop("data")
+    serving.guest.env = {"DDRAID_DEVICES": "/dev/vda"}
+    done = serving.guest.command("start data", check=False)
+    assert done.code == 1 and "--degraded" in done.err
+    serving.guest.command("start data --degraded")
+    assert serving.guest.status("data")["state"] == "degraded"
+    serving.write(0, 1)
+    serving.guest.stop("data")
+    serving.guest.env = {}
+    serving.guest.start("data")                         # the other half is stale now, and known to be
+    assert serving.guest.status("data")["members"][1]["state"] != "in-sync"
+
+
+def test_older_generation_than_seen_is_vetoed(serving):
+    serving.begin()
+    serving.guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
+    serving.guest.command("fail data 1")
+    serving.node.wait_until("ddraid status data | grep -q degraded", 20)
+    serving.guest.stop("data")
+    serving.node.wait_until("grep -q '^2 ' /var/lib/ddraid/*.generation", 10)
+    serving.guest.env = {"DDRAID_DEVICES": "/dev/vdb"}  # the one that was failed comes alone
+    done = serving.guest.command("start data --degraded", check=False)
+    assert done.code == 1 and "generation" in done.err, done
+    assert serving.node.run("dmsetup ls").out.strip() in ("", "No devices found")
+
+
+def test_disk_taken_away_under_load(serving):
+    serving.begin(grant_ahead=0)
+    serving.array(parity=2, devices=MEMBERS + ["/dev/vdf"])
+    node = serving.node
+    fio = node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
+                     "--bsrange=4k-128k --size=64m --verify=crc32c --verify_backlog=64 --verify_fatal=1 --time_based "
+                     "--runtime=12 --output-format=terse")
+    time.sleep(3)
+    disk = node.disks[2]
+    node.allow_dmesg(r".*")
+    node.unplug(disk)
+    try:
+        assert fio.wait(120).code == 0, fio.err[-1000:]
+        status = serving.guest.status("data")
+        assert status["state"] == "degraded" and status["members"][2]["state"] == "faulty"
+        assert [m["state"] for m in status["members"]].count("in-sync") == 5
+        serving.guest.stop("data")
+    finally:
+        node.plug(disk)
+
+
+# ---- death and restart ------------------------------------------------------------------
+
+def test_daemon_killed_under_load(serving):
+    serving.begin()
+    serving.array()
+    fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
+                             "--bsrange=4k-128k --size=100m --verify=crc32c --verify_backlog=64 --verify_fatal=1 "
+                             "--time_based --runtime=20 --output-format=terse")
+    for _ in range(3):
+        time.sleep(2)
+        serving.guest.kill_daemon()
+        time.sleep(1)
+        serving.begin()
+    assert fio.wait(120).code == 0, fio.err[-1000:]
+    serving.guest.wait_idle("data")
+    tools.rawcheck("check", [d.path for d in serving.node.disks[:5]], "--assert-none", "--assert-idle")
+
+
+def test_sigterm_leaves_the_array_and_a_new_daemon_takes_it_over(serving):
+    serving.begin(idle_time="60s")
+    serving.array()
+    serving.write(0, 3)
+    serving.guest.daemon.kill(15)
+    assert serving.guest.daemon.wait(30).code == 0
+    assert serving.node.run("dmsetup status data").out.split()[-1] == "detached"
+    serving.write(0, 3)                                 # granted: goes on without a daemon
+    serving.begin()
+    serving.node.wait_until("ddraid status data --json | grep -q '\"ready\": true'", 20)
+    regions = serving.guest.status("data")["regions"]
+    assert regions["granted"] == 3 and regions["dirty"] == 3, "what the kernel holds was not taken over"
+    log = serving.counters()["log_writes"]
+    serving.write(0, 3)
+    assert serving.counters()["log_writes"] == log
+
+
+def test_power_cut_resyncs_the_dirty_regions_only(serving):
+    serving.begin(idle_time="60s", grant_ahead=0)
+    serving.array()
+    serving.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count=40 oflag=direct conv=nocreat")   # regions 0 to 9
+    serving.guest.command("set data idle-time=500ms")
+    serving.guest.wait_idle("data")
+    serving.guest.command("set data idle-time=60s")
+    serving.write(2, 3)                                 # dirty: 2, 3, 4
+    serving.node.kill()
+    paths = [d.path for d in serving.node.disks[:5]]
+    assert tools.rawcheck("check", paths)["code"] == 0
+    geometry = json.loads(serving_examine(paths[0]))[0]
+    offset, chunk = geometry["data_offset"], geometry["chunk"]
+    # a crash in the middle of a write: parity of a block of region 3 is wrong (and of region 7, which nothing may touch)
+    for region in (3, 7):
+        block = region * BLOCKS + 17
+        member = (4 + block // 256) % 5
+        disk = serving.node.disks[member]
+        disk.write(offset + block * chunk, bytes(b ^ 0xff for b in disk.read(offset + block * chunk, chunk)))
+    serving.node.boot()
+    serving.guest = Guest(serving.node)
+    serving.begin(idle_time="500ms")
+    serving.guest.watch_events()
+    serving.guest.start("data")
+    serving.guest.wait_idle("data")
+    done = [e for e in serving.guest.events_seen() if e["event"] == "resync-done"]
+    assert len(done) == 1 and done[0]["a"] == 3 and done[0]["b"] == 1, serving.guest.events_seen()
+    report = tools.rawcheck("check", paths, ok=(0, 1))
+    text = json.dumps(report)
+    assert str(7 * BLOCKS + 17) in text and str(3 * BLOCKS + 17) not in text, "not exactly the dirty regions were resynced"
+
+
+def serving_examine(path):
+    """`ddraid examine --json` of an image on the host."""
+    import subprocess
+    from ddvm.config import stage_dir
+    program = pathlib.Path(stage_dir()) / "usr/sbin/ddraid"
+    return subprocess.run([program, "examine", "--json", path], capture_output=True, text=True, check=True,
+                          env={**os.environ}).stdout
+
+
+def test_dirty_and_degraded_start_is_not_silent(serving):
+    serving.begin(idle_time="60s", grant_ahead=0)
+    serving.array()
+    serving.write(1, 2)
+    serving.node.kill()
+    serving.node.boot()
+    serving.guest = Guest(serving.node, [d for d in MEMBERS if d != "/dev/vdc"])
+    serving.begin()
+    done = serving.guest.command("start data --degraded")
+    assert "crash" in done.err and "missing" in done.err, done
+    serving.node.wait_until("ddraid status data | grep -q SUSPECT", 30)
+    assert serving.guest.status("data")["regions"]["suspect"] == 2
+    serving.guest.command("set data suspect-reads=error")
+    serving.guest.command("set data suspect=accept")
+    serving.node.wait_until("! ddraid status data | grep -q SUSPECT", 30)
+
+
+def test_threads_where_io_uring_is_off(serving):
+    if serving.node.run("sysctl -n kernel.io_uring_disabled", check=False).code == 0:
+        serving.node.run("sysctl -w kernel.io_uring_disabled=2")
+        serving.begin(io_engine="auto")
+    else:
+        serving.begin(io_engine="threads")
+    serving.array()
+    serving.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count=20 oflag=direct conv=nocreat")
+    serving.guest.wait_idle("data")
+    assert "metadata by threads" in serving.guest.daemon.err
+    tools.rawcheck("check", [d.path for d in serving.node.disks[:5]], "--assert-none", "--assert-idle")
+
+
+# ---- configuration -----------------------------------------------------------------------
+
+@pytest.mark.parametrize("text, why", [
+    ("idle_time = 5s\nnonsense = 1\n", f"{CONFIG}:2: unknown option 'nonsense'"),
+    ("idle_time = soon\n", f"{CONFIG}:1: idle_time = 'soon': expected a time"),
+    ("transport = pigeons\n", f"{CONFIG}:1: transport = 'pigeons': expected one of local"),
+    ("idle_time 5s\n", f"{CONFIG}:1: 'idle_time 5s' is not 'key = value'"),
+    ("# fine\n\nnode_id = 0\n", f"{CONFIG}:3: node_id = '0': expected a number from 1"),
+])
+def test_config_errors_name_file_and_line(serving, text, why):
+    serving.node.put(CONFIG, text)
+    done = serving.node.run("ddraidd -f", check=False)
+    serving.node.run(f"rm {CONFIG}")
+    assert done.code == 1 and why in done.err, done
+    assert len(done.err.splitlines()) == 1
