@@ -249,7 +249,7 @@ def test_no_discard_without_write_zeroes(nodes):
     one = nodes[0]
     one.run("modprobe dm_ddraid")
     a = Array(one, 1, 1, blocks=2048)
-    queue = one.run("cd /sys/block/dm-0/queue; cat discard_max_bytes write_zeroes_max_bytes").out.split()
+    queue = one.run("cd /sys/dev/block/$(stat -L -c %Hr:%Lr /dev/mapper/r)/queue && cat discard_max_bytes write_zeroes_max_bytes").out.split()
     assert queue == ["0", "0"]
     a.stop()
 
@@ -258,7 +258,7 @@ def test_limits(node):
     a = Array(node, 2, 1)
     names = ("logical_block_size", "physical_block_size", "minimum_io_size", "optimal_io_size", "max_sectors_kb",
              "chunk_sectors", "virt_boundary_mask", "stable_writes", "io_poll")
-    values = node.run("cd /sys/block/$(basename $(readlink -f /dev/mapper/r))/queue && cat " + " ".join(names)).out.split()
+    values = node.run("cd /sys/dev/block/$(stat -L -c %Hr:%Lr /dev/mapper/r)/queue && cat " + " ".join(names)).out.split()
     assert dict(zip(names, map(int, values))) == {
         "logical_block_size": 4096, "physical_block_size": 4096, "minimum_io_size": 4096, "optimal_io_size": MIB,
         "max_sectors_kb": 1024, "chunk_sectors": 0, "virt_boundary_mask": 0, "stable_writes": 0, "io_poll": 0}
