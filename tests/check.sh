@@ -111,32 +111,15 @@ part_style() { # one test for each kernel source file
 	((ok > 0 && bad == 0))
 }
 
-apt_suite() { # apt_suite SUITE: this machine's Debian archives, under the name of another suite
-	# shellcheck disable=SC2016 # the format is apt's
-	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT) $(LABEL)' 'Created-By: Packages' |
-		awk -v suite="$1" '$3 == "main" && $4 == "Debian" && $2 !~ /-/ { print "deb", $1, suite, "main" }' |
-		sort -u
-}
-
 chroot_release() { # chroot_release SUITE: the kernel whose headers the chroot holds
 	find "$DDRAID_CACHE/chroot-$1/usr/src" -name 'linux-headers-*-amd64' \
 		-printf '%f\n' 2>/dev/null | sed 's/^linux-headers-//'
 }
 
-make_chroot() { # make_chroot SUITE: a small system of that release with gcc, make, headers
-	local dir=$DDRAID_CACHE/chroot-$1 options=$logs/apt-options sources
-	sources=$(apt_suite "$1")
-	[ -n "$sources" ] || { echo "apt knows no Debian archive; run apt-get update" >&2; return 1; }
-	apt-config dump | grep -E '^Acquire::(http|https|Check-|Retries|ForceIPv)' >"$options"
-	rm -rf "$dir" "$dir.new"
-	mmdebstrap --quiet --variant=minbase --mode=root --aptopt="$options" \
-		--include=gcc,make,linux-headers-amd64 "$1" "$dir.new" - <<<"$sources" &&
-		mv "$dir.new" "$dir"
-}
-
-need_chroot() { # need_chroot SUITE RELEASE: with the headers of the kernel that the tests boot
-	[ "$(chroot_release "$1")" = "$2" ] || make_chroot "$1" || return 1
-	[ "$(chroot_release "$1")" = "$2" ]
+need_chroot() { # need_chroot SUITE RELEASE: a system of that suite with gcc, make, the kernel's headers
+	[ "$(chroot_release "$1")" = "$2" ] && return 0
+	rm -rf "$DDRAID_CACHE/chroot-$1"
+	harness chroot "$1" && [ "$(chroot_release "$1")" = "$2" ]
 }
 
 in_chroot() { # in_chroot SUITE COMMAND...: with /proc, which objtool reads, and no other mounts
@@ -156,11 +139,11 @@ build_in_chroot() { # build_in_chroot SUITE RELEASE WHAT: warnings are errors
 
 part_kernel() { # part_kernel SUITE: the modules for that suite's kernel, kept for the tests that boot it
 	local release updates
-	release=$(suite_release "$1") || return 1
+	release=$(harness release "$1") || return 1
 	if ! need_chroot "$1" "$release"; then
 		# The archive has a newer kernel than the tests' cache: take the newer one for both.
 		rm -f "$DDRAID_CACHE/kernel-suite-$1"
-		release=$(suite_release "$1") && need_chroot "$1" "$release" || return 1
+		release=$(harness release "$1") && need_chroot "$1" "$release" || return 1
 	fi
 	build_in_chroot "$1" "$release" ddraid || return 1
 	[ ! -e "$top/tests/modules/Kbuild" ] || build_in_chroot "$1" "$release" tests || return 1
@@ -180,12 +163,8 @@ part_release() { # make distcheck, and nothing of the repository is left out of 
 }
 
 run_pytest() { # run_pytest DIRECTORY ARGUMENT...
-	local dir=$1 suite xml counts rc=0
+	local dir=$1 xml counts rc=0
 	shift
-	for suite in $other_suites; do # the harness builds its modules where ours were built
-		[ ! -d "$DDRAID_CACHE/chroot-$suite" ] ||
-			export "DDRAID_KCHROOT_${suite^^}=$DDRAID_CACHE/chroot-$suite"
-	done
 	xml=$logs/${dir//\//-}.xml
 	rm -f "$xml"
 	PYTHONPATH=$top/tests/vm PYTHONDONTWRITEBYTECODE=1 \
