@@ -207,6 +207,30 @@ static void an_array_takes_its_own_settings_only(void **state)
 	assert_true(per_array > 0 && per_array < n);
 }
 
+/* The manual page lists every option with the default that counts, and the examples of others. */
+static void the_manual_page_agrees(void **state)
+{
+	const char *srcdir = getenv("srcdir");
+	static char page[65536];
+	const struct ddr_option *options;
+	char path[4096], line[256];
+	size_t n = ddr_conf_options(&options), len;
+	FILE *f;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/doc/ddraid.conf.5", srcdir ? srcdir : ".");
+	f = fopen(path, "r");
+	assert_non_null(f);
+	len = fread(page, 1, sizeof(page) - 1, f);
+	fclose(f);
+	page[len] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		snprintf(line, sizeof(line), ".BR %s \" = %s\"\n", options[i].key, options[i].value);
+		if (!strstr(page, line))
+			fail_msg("doc/ddraid.conf.5 lacks the line %s", line);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +241,7 @@ int main(void)
 		cmocka_unit_test(a_missing_file_counts_only_where_it_was_named),
 		cmocka_unit_test(dump_reads_back),
 		cmocka_unit_test(an_array_takes_its_own_settings_only),
+		cmocka_unit_test(the_manual_page_agrees),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
