@@ -25,7 +25,7 @@ int cmd_fail(const struct cli_command *cmd, int argc, char **argv)
 	/* the daemon knows members by the kernel's names; links are resolved here */
 	json_object_object_add(request, "member", json_object_new_string(
 			       argv[2][0] == '/' && realpath(argv[2], path) ? path : argv[2]));
-	if (client_call(ipc, "fail", request, &data, CLIENT_TIMEOUT_MS)) {
+	if (client_call(ipc, "fail", request, &data, 4 * CLIENT_TIMEOUT_MS)) {
 		json_object_put(data);
 		rc = CLI_DONE;
 	}

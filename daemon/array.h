@@ -63,6 +63,7 @@ struct ddr_array {
 	struct ddr_outputs outs;
 	bool ready;			/* READY was told: the device serves */
 	bool clean_asked;		/* OP_CLEAN is under way */
+	const char *refusal;		/* why the last operator's request was refused, or NULL */
 	uint64_t dirty_left;		/* of the last clean stop */
 	uint64_t ping_seq, ping_due_ms;
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
@@ -102,13 +103,13 @@ void ddr_array_close(struct ddr_array *a, bool rebind);
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l);
 void ddr_drive_stop(struct ddr_array *a);
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
-/* Operator's requests; the array is RUNNING. */
-void ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
+/* Operator's requests; the array is RUNNING. They return why they were refused, or NULL: under way, or done. */
+const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
+const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
+const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
+const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
 void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
-void ddr_drive_clean(struct ddr_array *a);
-void ddr_drive_fail(struct ddr_array *a, uint32_t member);
 
-void ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
 extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
 
 /* ---- rate.c -------------------------------------------------------------------- */

@@ -243,35 +243,48 @@ const struct ddr_kchan_ops ddr_drive_kchan_ops = {
 
 static const struct ddr_transport_events transport_events = { .view = on_view, .message = on_message };
 
-void ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value)
+/* An operator's request: what is refused is refused at once. */
+static const char *request(struct ddr_array *a, struct ddr_input *in)
+{
+	a->refusal = NULL;
+	step(a, in);
+	return a->refusal;
+}
+
+const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value)
 {
 	struct ddr_input *in = input(a, DDR_IN_OP_SET);
 
 	in->key = key;
 	in->value = value;
-	step(a, in);
+	return request(a, in);
 }
 
-void ddr_drive_clean(struct ddr_array *a)
+const char *ddr_drive_clean(struct ddr_array *a)
 {
+	const char *why;
+
 	a->clean_asked = true;
-	step(a, input(a, DDR_IN_OP_CLEAN));
+	why = request(a, input(a, DDR_IN_OP_CLEAN));
+	if (why)
+		a->clean_asked = false;
+	return why;
 }
 
-void ddr_drive_accept(struct ddr_array *a)
+const char *ddr_drive_accept(struct ddr_array *a)
 {
 	struct ddr_input *in = input(a, DDR_IN_OP_ACCEPT);
 
 	in->count = ddr_super_regions(&a->super);
-	step(a, in);
+	return request(a, in);
 }
 
-void ddr_drive_fail(struct ddr_array *a, uint32_t member)
+const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
 {
 	struct ddr_input *in = input(a, DDR_IN_OP_FAIL_MEMBER);
 
 	in->member = member;
-	step(a, in);
+	return request(a, in);
 }
 
 /* ---- the kernel's side of the settings ------------------------------------------ */

@@ -2,6 +2,7 @@
 /*
  * Events of arrays. See events.h.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -188,6 +189,11 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		break;
 	case DDR_EV_FAILED:
 		snprintf(a->error, sizeof(a->error), "%s", text);
+		break;
+	case DDR_EV_REFUSED:
+		a->refusal = o->text ? o->text : "refused";
+		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */
+			snprintf(a->error, sizeof(a->error), "%s", a->refusal);
 		break;
 	case DDR_EV_CLEAN:
 		a->clean_asked = false;

@@ -18,7 +18,7 @@
 #define DDR_CLIENT_EVENTS	256u	/* events that may wait for a slow listener */
 
 /* What a client that has asked is waiting for; its answer comes later. */
-enum ddr_client_wait { DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN };
+enum ddr_client_wait { DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN, DDR_WAIT_FAILED };
 
 struct ddr_client {
 	struct qb_list_head list;
@@ -26,6 +26,7 @@ struct ddr_client {
 	qb_ipcs_connection_t *conn;
 	enum ddr_client_wait wait;
 	char which[64];			/* array that it waits for */
+	uint32_t member;		/* that is to be out */
 	uint64_t until_ms;
 	bool listening;
 	bool lost;			/* it was too slow: told, and dropped */

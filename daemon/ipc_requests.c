@@ -113,29 +113,35 @@ static void do_wait(struct ddr_client *c, struct json_object *req)
 static void do_stop(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a = array_of(c, req, true);
+	const char *why;
 
 	if (!a)
 		return;
-	ddr_drive_clean(a);
-	begin_wait(c, req, DDR_WAIT_CLEAN);
+	why = ddr_drive_clean(a);
+	if (why)
+		ddr_client_error(c, "%s", why);
+	else
+		begin_wait(c, req, DDR_WAIT_CLEAN);
 }
 
 /* Settings that are the state machine's, not a tunable: key, value, what to do. */
 static bool set_special(struct ddr_client *c, struct ddr_array *a, const char *key, const char *value)
 {
 	bool policy = !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads");
+	const char *why = NULL;
 
 	if (!policy && strcmp(key, "suspect"))
 		return false;
 	if (policy && (!strcmp(value, "error") || !strcmp(value, "pass")))
-		ddr_drive_set(a, DDR_SM_SUSPECT_READS, !strcmp(value, "error"));
+		why = ddr_drive_set(a, DDR_SM_SUSPECT_READS, !strcmp(value, "error"));
 	else if (!policy && !strcmp(value, "accept"))
-		ddr_drive_accept(a);
-	else {
-		ddr_client_error(c, "%s = '%.64s': expected %s", key, value, policy ? "error or pass" : "accept");
-		return true;
-	}
-	ddr_client_ok(c, NULL);
+		why = ddr_drive_accept(a);
+	else
+		why = policy ? "expected error or pass" : "expected accept";
+	if (why)
+		ddr_client_error(c, "%s = '%.64s': %s", key, value, why);
+	else
+		ddr_client_ok(c, NULL);
 	return true;
 }
 
@@ -171,7 +177,7 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 
 static void do_fail(struct ddr_client *c, struct json_object *req)
 {
-	const char *which = text_of(req, "member", 255);
+	const char *which = text_of(req, "member", 255), *why;
 	struct ddr_array *a = array_of(c, req, true);
 	int member;
 
@@ -183,8 +189,13 @@ static void do_fail(struct ddr_client *c, struct json_object *req)
 				 a->name);
 		return;
 	}
-	ddr_drive_fail(a, (uint32_t)member);
-	ddr_client_ok(c, NULL);
+	why = ddr_drive_fail(a, (uint32_t)member);
+	if (why) {
+		ddr_client_error(c, "member %d of array '%s' stays: %s", member, a->name, why);
+		return;
+	}
+	c->member = (uint32_t)member;
+	begin_wait(c, req, DDR_WAIT_FAILED);
 }
 
 static void do_events(struct ddr_client *c, struct json_object *req)
@@ -259,6 +270,19 @@ static void check_clean(struct ddr_client *c, struct ddr_array *a)
 	}
 }
 
+static void check_failed(struct ddr_client *c, struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		return;
+	}
+	ddr_sm_get_status(a->sm, &st);
+	if (st.member_state[c->member] != DDR_MEMBER_IN_SYNC && st.member_state[c->member] != DDR_MEMBER_REBUILDING)
+		ddr_client_ok(c, NULL);
+}
+
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 {
 	struct ddr_array *a;
@@ -268,11 +292,16 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 	a = ddr_array_find(c->d, c->which);
 	if (c->wait == DDR_WAIT_READY)
 		check_ready(c, a);
-	else
+	else if (c->wait == DDR_WAIT_CLEAN)
 		check_clean(c, a);
+	else
+		check_failed(c, a);
 	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)
 		return;
-	if (c->wait == DDR_WAIT_CLEAN)
+	if (c->wait == DDR_WAIT_FAILED)
+		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why",
+				 c->member, c->which);
+	else if (c->wait == DDR_WAIT_CLEAN)
 		ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs",
 				 c->which);
 	else if (!a)

@@ -8,7 +8,7 @@
  *	wait	name [timeout_ms]	answered when the array serves, or was refused, or the time is over
  *	stop	name			answered when nothing dirty is left; data: {"dirty": regions}
  *	set	name key value		one setting of the array
- *	fail	name member		member: number, device or uuid
+ *	fail	name member [timeout_ms]	member: number, device or uuid; answered when it is out
  *	events				data as status; from then on every event is sent
  *	ping				data: {"version", "ready"}
  */
