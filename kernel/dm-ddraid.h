@@ -211,7 +211,7 @@ bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio);	/* while 
 void ddr_region_put(struct ddr_array *a, u64 region, bool error);
 /*
  * Commands of the daemon, under ctl_mutex, process context; checked here, 0 or a negative errno and nothing changed.
- * @seq: of the LOCK that is answered, or 0 for an unasked grant.
+ * @seq: of the LOCK that is answered, or 0: grants unasked, refuses whatever waits in the range.
  */
 int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count);	/* runs parked bios from ctl_wq */
 int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error);

@@ -147,8 +147,9 @@ struct ddr_bind {
 /*
  * Errors: -EPERM no CAP_SYS_ADMIN, -EPROTO another ABI, -ENOENT no such array,
  * -ESTALE an epoch not above the last one, -EBUSY this descriptor is bound already,
- * -EOPNOTSUPP a nosync array. A bind supersedes the array's earlier descriptor, whose
- * reads and writes fail with -ESTALE from then on.
+ * -EOPNOTSUPP a nosync array, -EAGAIN no table of it is active (wait for DDR_K_RESUMED).
+ * A bind supersedes the array's earlier descriptor, whose reads and writes fail with
+ * -ESTALE from then on.
  */
 #define DDR_IOC_BIND		_IOWR('R', 0xd0, struct ddr_bind)
 

@@ -286,6 +286,10 @@ def case_grant():
         assert again.seq != r.seq
         ch.send(REFUSE, seq=again.seq, start=5, count=1, status=-errno.ENOSPC)
         assert w.done() == errno.ENOSPC
+        w = IO(a.path, 5 * RB, 1)
+        ch.expect(LOCK, start=5)
+        ch.send(REFUSE, start=0, count=a.regions, status=-errno.EIO)    # all that waits; 0 is granted
+        assert w.done() == errno.EIO and IO(a.path, 0, 1).done() == 0
 
         many = [IO(a.path, (10 + i) * RB, 1) for i in range(6)]
         got = set()
@@ -947,7 +951,7 @@ def case_hostile():
             MEMBER: {"seq": 9, "member": 0, "a0": 1}, CONFIG: {"a0": 2, "a1": 1},
             STATUS: {"a0": 1, "start": 1, "count": 1, "a1": 1, "a2": 1},
         }
-        optional = {GRANT: {"seq"}, MEMBER: {"start"}, DRAIN: {"flags"}, FREEZE: {"flags"}}
+        optional = {GRANT: {"seq"}, REFUSE: {"seq"}, MEMBER: {"start"}, DRAIN: {"flags"}, FREEZE: {"flags"}}
         tried = 0
         for kind, fields in good.items():
             for name, value in (("flags", 1 << 31), ("seq", 1), ("start", 1), ("count", 1), ("status", -5),
@@ -960,7 +964,7 @@ def case_hostile():
                     bad = {**fields, name: value}
                 assert ch.refused(kind, **bad) == errno.EINVAL, (kind, bad)
                 tried += 1
-            if "seq" in fields:
+            if "seq" in fields and kind != REFUSE:
                 assert ch.refused(kind, **{**fields, "seq": 0}) == errno.EINVAL, kind
         for kind in (0, 1, 16, 18, 26, 63, 79, 80, 1 << 31, (1 << 32) - 1):
             assert ch.refused(kind) == errno.EINVAL, kind
