@@ -197,12 +197,21 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 	mismatch_answer(sm, m, DDR_RES_FAIL);
 }
 
+static bool verifiable(const struct ddr_sm *sm, uint64_t block)
+{
+	return ddr_sm_doable(sm, block) == DDR_DO_JOB;
+}
+
 static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
 {
 	struct ddr_sm_range *r;
 
 	if (!ddr_sm_parity_known(sm, m->start, m->count)) {
 		mismatch_answer(sm, m, DDR_RES_PASS);
+		return;
+	}
+	if (!verifiable(sm, m->start) || !verifiable(sm, m->start + m->count - 1)) {
+		mismatch_answer(sm, m, DDR_RES_RETRY);	/* a member went meanwhile: the kernel sees what is left */
 		return;
 	}
 	if (sm->now < sm->hold_until)

@@ -52,7 +52,7 @@ struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_
 			return NULL;
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_FREE)
-			fresh = r;
+			fresh = fresh ? fresh : r;
 		else if (overlaps(start, count, r->start, r->count))
 			return NULL;
 	}
@@ -93,7 +93,7 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 {
 	struct ddr_output *out;
 
-	if (!r->verify && ddr_sm_doable(sm, r->start) != DDR_DO_JOB) {
+	if (ddr_sm_doable(sm, r->start) != DDR_DO_JOB || ddr_sm_doable(sm, r->start + r->count - 1) != DDR_DO_JOB) {
 		range_end(sm, r, false, DDR_R_RELEASE);
 		return;
 	}
@@ -171,7 +171,7 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 static void ex_end(struct ddr_sm *sm, struct ddr_sm_ex *x)
 {
 	if (x->drain_sent && sm->k.state == DDR_K_ATTACHED)
-		ddr_sm_rec(sm, DDR_U_RELEASE, x->kseq, x->start, x->count);
+		ddr_sm_rec(sm, DDR_U_RELEASE, x->kseq, 0, 0);
 	x->used = false;
 }
 
@@ -184,7 +184,7 @@ static struct ddr_sm_ex *ex_place(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return NULL;
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
 		if (!x->used)
-			fresh = x;
+			fresh = fresh ? fresh : x;
 		else if (overlaps(msg->ex.start, msg->ex.count, x->start, x->count))
 			return NULL;
 	}

@@ -115,6 +115,7 @@ struct ddr_sm_kernel {
 	uint64_t declared;		/* regions in HELD so far */
 	bool same;			/* the instance that was attached before */
 	bool enabled, frozen;		/* as told to it */
+	bool freeze_told;		/* it may still be frozen for an earlier daemon */
 	uint8_t sent[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember told, 0xff: nothing */
 	uint64_t member_seq[DDR_UAPI_MAX_ROLES];
 	uint32_t applying;		/* positions whose APPLIED is open */

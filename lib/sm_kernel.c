@@ -47,7 +47,7 @@ void ddr_sm_detached(struct ddr_sm *sm)
 		return;
 	sm->k.state = DDR_K_GONE;
 	sm->k.enabled = false;
-	sm->k.frozen = false;
+	sm->k.freeze_told = false;
 	sm->k.applying = 0;
 	sm->k.bits = false;
 	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
@@ -129,20 +129,21 @@ static void applied(struct ddr_sm *sm, const struct ddr_rec *rec)
 			sm->k.applying &= ~(1u << p);
 			return;
 		}
-	/* the answer to a state that was replaced meanwhile: the newer one counts */
+	ddr_sm_bug(sm, "APPLIED without a MEMBER");
 }
 
 static void freeze(struct ddr_sm *sm)
 {
 	bool want = !ddr_sm_active(sm) && !sm->failed;
 
-	if (want == sm->k.frozen || !ddr_sm_room(sm, 1))
+	if ((sm->k.freeze_told && want == sm->k.frozen) || !ddr_sm_room(sm, 1))
 		return;
 	if (want)
 		ddr_sm_rec(sm, DDR_U_FREEZE, 0, 0, 0)->flags = DDR_F_READS;
 	else
 		ddr_sm_rec(sm, DDR_U_THAW, 0, 0, 0);
 	sm->k.frozen = want;
+	sm->k.freeze_told = true;
 	sm->k.status = true;
 }
 
@@ -159,7 +160,8 @@ void ddr_sm_kernel_pump(struct ddr_sm *sm)
 		uint32_t m = ddr_sm_member_at(sm, p);
 		struct ddr_rec *rec;
 
-		if (sm->k.sent[p] == state || !ddr_sm_room(sm, 1))
+		/* the kernel takes the next state of a member only when it has applied the last */
+		if (sm->k.sent[p] == state || (sm->k.applying >> p & 1) || !ddr_sm_room(sm, 1))
 			continue;
 		sm->k.member_seq[p] = ddr_sm_kseq(sm);
 		rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->k.member_seq[p], 0, 0);
