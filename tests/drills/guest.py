@@ -24,7 +24,7 @@ class Guest:
     def start_daemon(self, wait=True, **options):
         """Runs ddraidd in the foreground as a job of the harness; options go to its configuration."""
         self.node.run("modprobe dm_ddraid; mkdir -p /etc/ddraid /run/ddraid /var/lib/ddraid")
-        text = "".join(f"{key} = {value}\n" for key, value in {"log_syslog": "no", **options}.items())
+        text = "".join(f"{key} = {value}\n" for key, value in options.items())
         self.node.put(CONFIG, text)
         self.daemon = self.node.spawn("exec ddraidd --foreground")
         if wait:

@@ -38,7 +38,7 @@ class Power:
         self.writer = writer.read_bytes()
         self.members = [f"/dev/mapper/f{i}" for i in range((1 << shape[0]) + shape[1])]
         self.ledger = tools.Ledger()
-        self.sequence = 1
+        self.sequence = 0
         self.guest = None
         self.blocks = None
         self.lost = self.inconsistent = self.resynced = 0
@@ -64,31 +64,28 @@ class Power:
     def raw(self, *options, ok=(0,)):
         return tools.rawcheck("check", [d.path for d in self.node.disks], *options, ok=ok)
 
-    def load(self):
-        """Some waves over windows of the array, so that regions become dirty and are cleared; the last one is cut."""
+    def start_wave(self):
+        """A load on a window of the array; sequence numbers grow from wave to wave."""
+        window = self.rng.randrange(1024, self.blocks // 2)
+        first = self.rng.randrange(self.blocks - window)
+        self.sequence += 1 << 24        # more than any wave can use
+        return self.node.spawn(f"exec /tmp/writer load /dev/mapper/power {first} {window} 8 {self.rng.choice((1, 8, 64))} "
+                               f"{self.sequence} {self.rng.randrange(1 << 30)} 0")
+
+    def cut(self):
+        """Waves of load, so that regions become dirty and are cleared; then darkness at a random moment of the last."""
         for disk in range(len(self.members)):
             share = self.rng.choice((0, 20, 50, 80))
             self.node.run(["dmsetup", "message", f"f{disk}", "0", "leak", str(share), str(self.rng.randrange(1 << 30))])
-        for wave in range(self.rng.randint(1, 3)):
-            window = self.rng.randrange(1024, self.blocks // 2)
-            first = self.rng.randrange(self.blocks - window)
-            job = self.node.spawn(f"exec /tmp/writer load /dev/mapper/power {first} {window} 8 {self.rng.choice((1, 8, 64))} "
-                                  f"{self.sequence} {self.rng.randrange(1 << 30)} 0")
-            self.sequence += 1 << 24        # more than any wave can use
-            yield job
-            if wave < 2:
-                time.sleep(self.rng.uniform(0.3, 1.5))
-
-    def cut(self):
-        """Load, then darkness at a random moment; the ledger takes what was proven durable."""
-        jobs = []
-        for job in self.load():
-            jobs.append(job)
-            time.sleep(self.rng.uniform(0.3, 2.0))
-            if len(jobs) > 1:
-                jobs[-2].kill()
-        self.node.kill()
-        for job in jobs:
+        for last in (False,) * self.rng.randrange(3) + (True,):
+            job = self.start_wave()
+            time.sleep(self.rng.uniform(0.5, 2.5))
+            if not last:
+                job.kill()
+                job.wait(60)
+                time.sleep(self.rng.uniform(0, 1))
+            else:
+                self.node.kill()
             self.ledger.read(job.out)
         assert not self.ledger.errors, f"the load saw errors: {self.ledger.errors}"
 
@@ -118,10 +115,10 @@ class Power:
         if not self.shape[1]:
             return
         done = [e for e in self.guest.events_seen() if e["event"] == "recovery"]
-        found = sum(e["regions"] for e in done)
+        found = sum(e["a"] for e in done)
         assert found == cut["dirty_count"], f"recovery of {found} regions, the log had {cut['dirty_count']} dirty: {done}"
         allowed = cut["dirty_count"] + sum(n for _, n in cut["needs_sync"])
-        self.resynced_regions = sum(e["regions"] for e in self.guest.events_seen() if e["event"] == "resync-done")
+        self.resynced_regions = sum(e["a"] for e in self.guest.events_seen() if e["event"] == "resync-done")
         assert self.resynced_regions <= allowed, f"{self.resynced_regions} regions resynced, only {allowed} needed it"
         self.resynced += self.resynced_regions
         self.raw("--assert-none", "--assert-idle")
