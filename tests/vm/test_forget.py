@@ -351,14 +351,18 @@ def test_table_round_trip(forget):
     assert table[:3] == ["0", str(LENGTH // SECTOR), "forget"] and table[4] == str(OFFSET)
 
 
-@pytest.mark.parametrize("words", [
-    "", "nonsense", "forget some", "forget torn", "forget torn x", "forget all 1", "revive now",
+BAD_MESSAGES = [
+    "nonsense", "forget some", "forget torn", "forget torn x", "forget all 1", "revive now",
     "leak", "leak 101 1", "leak 5", "limit", "limit x", "bad", "bad add 1", "bad add 1 0",
     f"bad add 0 {LENGTH // SECTOR + 1}", f"bad add {LENGTH // SECTOR} 1", "bad clear 1",
-    "fail", "fail some", "delay", "delay -1", "delay 60001", "hang", "hang maybe", "reset 1"])
-def test_bad_messages_are_refused(forget, words):
+    "fail", "fail some", "delay", "delay -1", "delay 60001", "hang", "hang maybe", "reset 1"]
+
+
+def test_bad_messages_are_refused(forget):
     before = forget.status()
-    assert forget.message(*(words.split() or [""]), check=False).code != 0
+    loop = "".join(f"dmsetup message forget 0 {w} 2>/dev/null && echo '{w}'; "
+                   for w in BAD_MESSAGES)
+    assert forget.node.run(loop + "true").out == "", "these were accepted"
     assert forget.status() == before
 
 
@@ -433,7 +437,8 @@ while True:
     forget.message("leak", 30, 9)
     forget.node.put("/tmp/writer.py", code)
     jobs = [forget.node.spawn(["python3", "-SIE", "/tmp/writer.py", str(i)]) for i in range(4)]
-    time.sleep(4)
+    for job in jobs:
+        job.wait_output("\n9\n")
     forget.message("forget", "torn", 4)
     done = []
     for job in jobs:
@@ -441,7 +446,6 @@ while True:
         assert "Errno 5" in result.err
         done.append(int(result.out.split()[-1]))
     forget.message("revive")
-    assert min(done) > 3
     for number, last in enumerate(done):
         data = forget.read(number * 64 * 4096, 64 * 4096)
         for turn in range(max(1, last - 60), last + 1):

@@ -7,6 +7,7 @@ private state directory in the cache.
 
 import re
 import subprocess
+import tempfile
 
 from .config import HarnessError, cache_dir, locked
 
@@ -38,6 +39,30 @@ def sources(suite):
         raise HarnessError("apt has no Debian package source: run apt-get update, or "
                            "add one to /etc/apt/sources.list.d")
     return "".join(f"deb {u} {release} {comp}\n" for u, release, comp in rows)
+
+
+def options():
+    """The machine's own settings for fetching (proxies, checks), as apt.conf text."""
+    out = subprocess.run(["apt-config", "dump"], capture_output=True, text=True,
+                         check=True).stdout
+    return "".join(line + "\n" for line in out.splitlines()
+                   if re.match(r"Acquire::(http|https|Check-|Retries|ForceIPv)", line))
+
+
+def bootstrap(suite, packages, tree, more=()):
+    """Install `packages` of a suite into the new directory `tree`, without recommendations."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+        conf.write(options() + 'APT::Install-Recommends "false";\n')
+        conf.flush()
+        done = subprocess.run(
+            ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root",
+             f"--aptopt={conf.name}", "--include=" + ",".join(packages), *more,
+             suite, str(tree), "-"],
+            input=sources(suite), capture_output=True, text=True, check=False)
+    if done.returncode:
+        errors = [ln for ln in done.stderr.splitlines() if ln.startswith("E:")]
+        raise HarnessError(f"mmdebstrap of suite {suite} failed: "
+                           + (errors[0] if errors else done.stderr.strip()[-200:]))
 
 
 class PrivateApt:

@@ -39,20 +39,6 @@ def mkfs_erofs(target, tree):
     os.rename(part, target)
 
 
-def _bootstrap(packages, tree):
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root",
-               "--include=" + ",".join(packages),
-               "--aptopt=APT::Install-Recommends \"false\"",
-               *[f"--dpkgopt=path-exclude={p}" for p in NOT_NEEDED],
-               SUITE, str(tree), "-"]
-    done = subprocess.run(command, input=apt.sources(SUITE), capture_output=True,
-                          text=True, check=False)
-    if done.returncode:
-        errors = [ln for ln in done.stderr.splitlines() if ln.startswith("E:")]
-        raise HarnessError("mmdebstrap could not make the root image: "
-                           + (errors[0] if errors else done.stderr.strip()[-200:]))
-
-
 def root_image(systemd=False):
     """Path of the root image; builds it (about half a minute) when it is not cached."""
     packages = SYSTEMD_PACKAGES if systemd else PACKAGES
@@ -64,7 +50,8 @@ def root_image(systemd=False):
         work = tempfile.mkdtemp(prefix="root-", dir=cache_dir())
         try:
             tree = os.path.join(work, "tree")
-            _bootstrap(packages, tree)
+            apt.bootstrap(SUITE, packages, tree,
+                          [f"--dpkgopt=path-exclude={p}" for p in NOT_NEEDED])
             mkfs_erofs(path, tree)
         finally:
             shutil.rmtree(work, ignore_errors=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Build modules that only tests load (tests/modules) for the kernel of a node.
 
-The source tree is never written to: Kbuild works in a directory of links in the
-cache.  A kernel of another release needs that release's compiler; its build
-tree is a chroot that DDRAID_KCHROOT_<SUITE> names or that is made here.
+The source tree is never written to: Kbuild works on a copy in the cache.  A
+kernel of another release needs that release's compiler, in a chroot that
+DDRAID_KCHROOT_<SUITE> names, or that is made here.
 """
 
 import hashlib
@@ -35,21 +35,13 @@ def build_chroot(suite):
     named = os.environ.get(f"DDRAID_KCHROOT_{suite.upper()}")
     if named:
         return pathlib.Path(named)
-    path = cache_dir() / f"kchroot-{suite}"
-    with locked(cache_dir() / f"kchroot-{suite}.lock"):
-        if path.is_dir():
-            return path
-        part = cache_dir() / f"kchroot-{suite}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        done = subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root",
-             "--include=gcc,make,linux-headers-amd64",
-             "--aptopt=APT::Install-Recommends \"false\"", suite, str(part), "-"],
-            input=apt.sources(suite), capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise HarnessError(f"mmdebstrap for the {suite} build tree failed: "
-                               f"{done.stderr.strip()[-300:]}")
-        part.rename(path)
+    path = cache_dir() / f"chroot-{suite}"
+    with locked(cache_dir() / f"chroot-{suite}.lock"):
+        if not path.is_dir():
+            part = cache_dir() / f"chroot-{suite}.part"
+            shutil.rmtree(part, ignore_errors=True)
+            apt.bootstrap(suite, ["gcc", "make", "linux-headers-amd64"], part)
+            part.rename(path)
     return path
 
 
@@ -64,11 +56,15 @@ def _make(kernel, work):
         return subprocess.run(["make", "-C", headers, f"M={work}", *target],
                               capture_output=True, text=True, check=False)
     chroot = build_chroot(kernel.name)
+    if not (chroot / "usr" / "src" / f"linux-headers-{kernel.release}").is_dir():
+        raise HarnessError(f"{chroot}: holds no headers of {kernel.release}; remove it, and "
+                           f"{cache_dir()}/kernel-suite-{kernel.name}, to get both anew")
     inner = chroot / "ddvm" / work.name
     shutil.rmtree(inner, ignore_errors=True)
     shutil.copytree(work, inner)
     done = subprocess.run(
-        ["chroot", chroot, "make", "-C", f"/lib/modules/{kernel.release}/build",
+        ["unshare", "--mount", "--pid", "--fork", f"--root={chroot}", "--mount-proc",
+         "make", "-C", f"/usr/src/linux-headers-{kernel.release}",
          f"M=/ddvm/{work.name}", *target], capture_output=True, text=True, check=False)
     for built in inner.rglob("*.ko"):
         shutil.copy(built, work / built.relative_to(inner))
