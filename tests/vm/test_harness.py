@@ -159,6 +159,15 @@ def test_4k_sectors(node):
     assert node.run(f"blockdev --getss {node.disks[0].dev}").out == "4096\n"
 
 
+@pytest.mark.vm(disks=2, systemd=True)
+def test_systemd_and_udev(node):
+    node.wait_until("systemctl is-system-running --wait | grep -Eq 'running|degraded'", 120)
+    assert node.run("cat /proc/1/comm").out == "systemd\n"
+    assert node.run(["readlink", "-f", node.disks[1].dev]).out == "/dev/vdb\n"
+    assert node.run("echo $DM_DISABLE_UDEV").out == "\n"
+    node.shutdown()
+
+
 def test_errors_are_one_line(make_nodes):
     with pytest.raises(HarnessError, match="neither one of") as caught:
         make_nodes(kernel="/nowhere")

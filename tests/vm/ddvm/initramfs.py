@@ -18,7 +18,7 @@ from .config import GUEST_FILES, HarnessError
 # crc32c_generic: erofs asks for it through the crypto API, which no dependency shows.
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "erofs",
                 "overlay"]
-APPLETS = ["cp", "insmod", "mkdir", "mount", "poweroff", "sleep", "switch_root"]
+APPLETS = ["cp", "insmod", "ln", "mkdir", "mount", "poweroff", "sleep", "switch_root"]
 
 
 def _entry(name, mode, data=b"", rdev=(0, 0), ino=0):
