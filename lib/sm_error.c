@@ -184,9 +184,13 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 	if (!m->used || m->seq != r->mismatch)
 		return;		/* of an earlier binding */
 	m->ranged = false;
-	if (!done && r->result != -ENODATA && r->result != -EILSEQ)
-		return;		/* once more */
-	if (done && r->mismatches == 0) {
+	if (!done) {
+		/* a bad sector: the kernel will meet it too, and reconstruct; otherwise the range is taken once more */
+		if (r->result == -ENODATA || r->result == -EILSEQ)
+			mismatch_answer(sm, m, DDR_RES_RETRY);
+		return;
+	}
+	if (r->mismatches == 0) {
 		mismatch_answer(sm, m, DDR_RES_PASS);
 		return;
 	}

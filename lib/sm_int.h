@@ -164,7 +164,8 @@ struct ddr_sm_work {
 	uint64_t done;			/* blocks */
 	bool crash;			/* it was dirty at a crash or a write in it failed; else: never computed */
 	bool again;			/* must be done once more from the start */
-	bool suspect;			/* a part could not be done: a data member is missing */
+	bool suspect;			/* a part could not be done: its data is missing */
+	uint32_t step;			/* blocks of a range; small ones find out a bad sector */
 	uint64_t flush;			/* ticket */
 };
 

@@ -12,6 +12,8 @@
  */
 #include "sm_int.h"
 
+#define SMALL_STEP	16u	/* blocks of a range, once one of 512 met a bad sector */
+
 enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
 {
 	uint32_t in_sync = ddr_sm_in_sync(sm), parity = 0;
@@ -55,6 +57,7 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	memset(w, 0, sizeof(*w));
 	w->region = region;
 	w->crash = crash;
+	w->step = DDR_EX_BLOCKS;
 	work_restart(sm, w);
 	ddr_bit_set(sm->work, region);
 	ddr_sm_mark(sm, region);
@@ -114,8 +117,11 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		sm->mismatches += w->crash ? r->mismatches : 0;
 	} else if (r->result != -ENODATA && r->result != -EILSEQ) {
 		w->again = true;
+	} else if (w->crash && w->step > 1) {
+		w->step = w->step > SMALL_STEP ? SMALL_STEP : 1;
+		w->again = true;
 	} else if (w->crash) {
-		w->suspect = true;	/* a bad sector in the data: what its parity should be cannot be known */
+		w->suspect = true;	/* of this block's data a part is gone: what its parity should be cannot be known */
 	} else {
 		ddr_bit_set(sm->skip, w->region);
 	}
@@ -140,7 +146,7 @@ void ddr_sm_works_restart(struct ddr_sm *sm)
 static uint64_t range_end_of(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 {
 	bool turns = sm->sb.layout == DDR_LAYOUT_ROTATING && ddr_sm_degraded(sm);
-	uint64_t step = turns ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
+	uint64_t step = turns && w->step > DDR_ROTATE_BLOCKS ? DDR_ROTATE_BLOCKS : w->step;
 	uint64_t end = (w->next / step + 1) * step;
 
 	return end < w->end ? end : w->end;

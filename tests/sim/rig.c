@@ -148,6 +148,12 @@ const char *rig_record(const struct ddr_rec *rec, char *buf, size_t size)
 	case DDR_U_FREEZE:
 		say(&l, "%s", rec->flags & DDR_F_READS ? " reads too" : "");
 		return buf;
+	case DDR_U_RELEASE:
+		say(&l, " seq=%llu", rec->seq);
+		return buf;
+	case DDR_U_DRAIN:
+		say(&l, " seq=%llu", rec->seq);
+		break;
 	case DDR_U_ENABLE:
 	case DDR_U_THAW:
 	case DDR_U_REAP:

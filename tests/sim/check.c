@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The safety rules, checked from the disks and the model. Nothing here asks the state
+ * machine: it could be wrong, and its opinion is what is being tested.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block)
+{
+	uint64_t state = ((uint64_t)version << 32 | block << 8 | role) * 0x2545f4914f6cdd1du + 1;
+
+	return rig_random(&state);
+}
+
+/* x * 2 in GF(2^8) modulo 0x11d, for each of the eight bytes. */
+static uint64_t gf_double(uint64_t x)
+{
+	uint64_t high = x >> 7 & 0x0101010101010101u;
+
+	return ((x & 0x7f7f7f7f7f7f7f7fu) << 1) ^ high * 0x1d;
+}
+
+void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2])
+{
+	uint32_t n = ddr_geo_data(&s->g);
+
+	pq[0] = pq[1] = 0;
+	for (uint32_t i = n; i-- > 0;) {
+		pq[0] ^= data[i];
+		pq[1] = gf_double(pq[1]) ^ data[i];
+	}
+}
+
+/* ---- what the disks say -------------------------------------------------------- */
+
+static const struct ddr_super *newest_super(const struct sim *s)
+{
+	const struct ddr_super *best = NULL;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		const struct ddr_super *one = &s->disk[m].super;
+
+		if (s->disk[m].dead || !s->disk[m].has_super)
+			continue;
+		if (!best || one->generation > best->generation ||
+		    (one->generation == best->generation && one->seq > best->seq))
+			best = one;
+	}
+	return best;
+}
+
+bool check_newest_super(const struct sim *s, struct ddr_super *sb)
+{
+	const struct ddr_super *best = newest_super(s);
+
+	if (best)
+		*sb = *best;
+	return best != NULL;
+}
+
+uint32_t check_in_sync(const struct ddr_super *sb)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t m = 0; m < sb->members; m++)
+		if (sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC)
+			mask |= 1u << m;
+	return mask;
+}
+
+const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, bool map, uint64_t *seq)
+{
+	const struct disk *d = &s->disk[member];
+	const uint64_t *seqs = map ? d->map_seq : d->log_seq;
+	unsigned int place = seqs[1] > seqs[0];
+
+	*seq = seqs[place];
+	return *seq ? (const struct ddr_disk_log *)(map ? d->map[place] : d->log[place]) : NULL;
+}
+
+/* Members that count: in sync by the newest superblock, and able to answer. */
+static uint32_t members_counting(const struct sim *s)
+{
+	const struct ddr_super *sb = newest_super(s);
+	uint32_t mask = sb ? check_in_sync(sb) : 0;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if (s->disk[m].dead)
+			mask &= ~(1u << m);
+	return mask;
+}
+
+static bool marked_on(const struct sim *s, uint32_t m, uint64_t region)
+{
+	uint64_t seq;
+	const struct ddr_disk_log *blk = check_newest(s, m, false, &seq);
+
+	return !blk || ddr_log_get(blk->payload, (uint32_t)region);
+}
+
+/* Does every copy of the log that could be the one that survives say that the region is dirty? */
+static bool marked_everywhere(const struct sim *s, uint64_t region)
+{
+	uint32_t counting = members_counting(s);
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((counting >> m & 1) && !marked_on(s, m, region))
+			return false;
+	return true;
+}
+
+/* Rule 1: no chunk before the mark is durable on all members in sync. */
+void check_marked(struct sim *s, uint64_t start, uint64_t count, const char *what)
+{
+	uint64_t first = start / s->geo.region_blocks, last = (start + count - 1) / s->geo.region_blocks;
+
+	for (uint64_t r = first; s->g.parity && r <= last; r++)
+		if (!marked_everywhere(s, r))
+			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync",
+				      what, (unsigned long long)r);
+}
+
+/* Rule 11: a log block is newer than every copy that could be read later. */
+void check_log_sequence(struct sim *s, uint64_t seq)
+{
+	uint32_t counting = members_counting(s);
+	uint64_t there;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((counting >> m & 1) && check_newest(s, m, false, &there) && there >= seq)
+			sim_violation(s, "rule 11: a log block is written with sequence %llu, and member %u holds %llu",
+				      (unsigned long long)seq, m, (unsigned long long)there);
+}
+
+/* ---- parity -------------------------------------------------------------------- */
+
+typedef uint64_t (*reader)(const struct disk *d, uint64_t block);
+
+static uint64_t media_read(const struct disk *d, uint64_t block)
+{
+	return d->media[block];
+}
+
+/* Is the parity of a block right, as far as @members hold it? */
+static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, reader get)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+	uint64_t tokens[8], pq[2];
+
+	for (uint32_t i = 0; i < data; i++) {
+		uint32_t m = ddr_geo_member(&s->g, i, b);
+
+		if (!(members >> m & 1))
+			return true;	/* cannot be told */
+		tokens[i] = get(&s->disk[m], b);
+	}
+	sim_parity(s, tokens, pq);
+	for (uint32_t i = data; i < s->g.roles; i++) {
+		uint32_t m = ddr_geo_member(&s->g, i, b);
+
+		if ((members >> m & 1) && get(&s->disk[m], b) != pq[i - data])
+			return false;
+	}
+	return true;
+}
+
+static uint8_t map_on(const struct sim *s, uint32_t m, uint64_t region)
+{
+	uint64_t seq;
+	const struct ddr_disk_log *blk = check_newest(s, m, true, &seq);
+
+	return blk ? ddr_map_get(blk->payload, (uint32_t)region) : DDR_REGION_NEEDS_SYNC | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT;
+}
+
+static bool region_written(const struct sim *s, uint64_t r)
+{
+	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
+		if (s->truth[b].ever)
+			return true;
+	return false;
+}
+
+/* The map of each member that could be the one that survives, for regions that are not marked. */
+static void media_map(struct sim *s, uint32_t counting)
+{
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		for (uint64_t r = 0; (counting >> m & 1) && r < s->regions; r++) {
+			uint8_t nibble = map_on(s, m, r);
+
+			if (!region_written(s, r) || marked_everywhere(s, r))
+				continue;
+			if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN)
+				sim_violation(s, "rule 2: region %llu was written and is neither marked nor written in the map of member %u",
+					      (unsigned long long)r, m);
+			if (s->missing_write[r] && !(nibble & DDR_REGION_F_WRITTEN))
+				sim_violation(s, "region %llu was written while a member was missing, and the map of member %u does not know",
+					      (unsigned long long)r, m);
+		}
+}
+
+/* If power went now and every cache with it: is what is wrong marked, and does the map know what was written? */
+void check_media(struct sim *s)
+{
+	uint32_t counting = members_counting(s);
+
+	if (!s->g.parity || s->faults_left == UINT32_MAX)
+		return;
+	for (uint64_t r = 0; r < s->regions; r++) {
+		bool clean = true, suspect = true;
+
+		if (marked_everywhere(s, r))
+			continue;
+		for (uint32_t m = 0; m < s->sb0.members; m++) {
+			suspect &= !(counting >> m & 1) || (map_on(s, m, r) & DDR_REGION_F_SUSPECT);
+			clean &= !(counting >> m & 1) || (map_on(s, m, r) & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
+		}
+		if (suspect)
+			continue;	/* rule 9: it could not be resynced, and that is listed */
+		for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
+			if ((s->truth[b].ever || clean) && !parity_right(s, b, counting, media_read))
+				sim_violation(s, "rule 2: the parity of block %llu is wrong on the media and its region %llu is not marked",
+					      (unsigned long long)b, (unsigned long long)r);
+	}
+	media_map(s, counting);
+}
+
+/* ---- data ---------------------------------------------------------------------- */
+
+/* The token of a data role as a reader with @members gets it; false: it cannot be had. */
+static bool read_role(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get, uint64_t *token)
+{
+	uint32_t data = ddr_geo_data(&s->g), p = ddr_geo_member(&s->g, data, b);
+	uint64_t x;
+
+	if (members >> ddr_geo_member(&s->g, role, b) & 1) {
+		*token = get(&s->disk[ddr_geo_member(&s->g, role, b)], b);
+		return true;
+	}
+	if (!s->g.parity || !(members >> p & 1))
+		return false;
+	x = get(&s->disk[p], b);
+	for (uint32_t i = 0; i < data; i++) {
+		uint32_t m = ddr_geo_member(&s->g, i, b);
+
+		if (i == role)
+			continue;
+		if (!(members >> m & 1))
+			return false;
+		x ^= get(&s->disk[m], b);
+	}
+	*token = x;
+	return true;
+}
+
+/* A reconstruction of a block that was in flight at a crash may give anything; only such a block (rule 9). */
+static bool torn(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint32_t readable)
+{
+	return t->torn && !t->acked && !(readable >> ddr_geo_member(&s->g, role, b) & 1);
+}
+
+static bool one_of(const struct truth *t, uint32_t role, uint64_t b, uint64_t token)
+{
+	for (uint32_t i = 0; i < t->n_later; i++)
+		if (token == sim_token(t->later[i], role, b))
+			return true;
+	return token == t->base[role] || (t->acked && token == sim_token(t->acked, role, b));
+}
+
+/* After a crash: each chunk is the one that was promised, or one written since. What is there then is the new truth. */
+static void crash_block(struct sim *s, uint64_t b, uint32_t members)
+{
+	struct truth *t = &s->truth[b];
+
+	t->torn |= !parity_right(s, b, members, media_read);
+	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
+		bool direct = members >> ddr_geo_member(&s->g, i, b) & 1;
+		uint64_t token;
+
+		/* in flight (or never written), and reconstructed: it may be anything (rule 9) */
+		if (!direct && (t->n_later || t->failed || t->torn || !t->ever))
+			t->unknown |= (uint8_t)(1u << i);
+		if (!read_role(s, b, i, members, media_read, &token))
+			continue;	/* it takes Q, which no check here reconstructs from */
+		if (t->unknown >> i & 1) {
+			t->base[i] = token;
+		} else if (!one_of(t, i, b, token)) {
+			sim_violation(s, "block %llu, chunk %u: what was acknowledged and flushed is lost", (unsigned long long)b, i);
+		}
+		t->base[i] = token;
+	}
+	t->n_later = 0;
+	t->acked = 0;
+	t->failed = false;
+}
+
+void check_crash(struct sim *s)
+{
+	uint32_t counting = members_counting(s);
+
+	check_media(s);
+	for (uint64_t b = 0; b < s->blocks && s->faults_left != UINT32_MAX; b++)
+		crash_block(s, b, counting);
+}
+
+/* What a reader on this node gets now: the last write that was acknowledged, whoever is missing. */
+void check_visible(struct sim *s, const struct node *n)
+{
+	uint32_t readable = 0;
+
+	for (uint32_t m = 0; m < s->g.roles; m++)
+		if (n->k.state[m] == DDR_KM_IN_SYNC && !s->disk[m].dead && !s->disk[m].faulted)
+			readable |= 1u << m;
+	for (uint64_t b = 0; b < s->blocks; b++) {
+		struct truth *t = &s->truth[b];
+		uint64_t token;
+
+		if ((uint32_t)__builtin_popcount(readable) == s->g.roles && parity_right(s, b, readable, disk_read))
+			t->torn = false;
+		if (kernel_writes(&n->k, b) || t->failed)
+			continue;
+		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
+			uint64_t want = t->acked ? sim_token(t->acked, i, b) : t->base[i];
+
+			if ((t->unknown >> i & 1 && !t->acked) || !read_role(s, b, i, readable, disk_read, &token))
+				continue;
+			if (!t->ever && !(readable >> ddr_geo_member(&s->g, i, b) & 1))
+				continue;	/* never written: nothing in it is defined */
+			if (token != want && t->ever && !torn(s, t, b, i, readable))
+				sim_violation(s, "block %llu, chunk %u: a reader (members %x) gets something else than what was acknowledged (version %u, promised %u, %u later)",
+					      (unsigned long long)b, i, readable, t->acked, t->promised, t->n_later);
+		}
+		if ((n->k.bits[b / s->geo.region_blocks] & DDR_RB_CLEAN) && !n->k.error[b / s->geo.region_blocks] &&
+		    !parity_right(s, b, readable, disk_read))
+			sim_violation(s, "the kernel was told that region %llu is clean, and the parity of block %llu is wrong",
+				      (unsigned long long)(b / s->geo.region_blocks), (unsigned long long)b);
+	}
+}
+
+/* Rule 3: what a write or flush left out is out by every superblock that counts, before it completes. */
+void check_completion(struct sim *s, const struct op *op, uint32_t written)
+{
+	uint32_t counting = members_counting(s), left = ((1u << s->g.roles) - 1) & ~written;
+
+	if (op->kind == OP_READ)
+		return;
+	for (uint32_t m = 0; m < s->sb0.members && left; m++) {
+		if (!(counting >> m & 1))
+			continue;
+		if (!s->disk[m].has_super || (check_in_sync(&s->disk[m].super) & left))
+			sim_violation(s, "rule 3: a %s completes without member %d, which the superblock of member %u still has in sync",
+				      op->kind == OP_WRITE ? "write" : "flush", __builtin_ctz(left), m);
+	}
+}
+
+/* Rule 5: W and EX never overlap. */
+void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
+{
+	for (uint64_t b = start; b < start + count; b++)
+		if (kernel_writes(k, b))
+			sim_violation(s, "rule 5: a job works on block %llu while a write is in flight there", (unsigned long long)b);
+}
+
+/* ---- the end ------------------------------------------------------------------- */
+
+static void final_region(struct sim *s, uint32_t counting, uint64_t r)
+{
+	bool degraded = (uint32_t)__builtin_popcount(check_in_sync(newest_super(s))) < s->g.roles;
+	uint8_t nibble = map_on(s, (uint32_t)__builtin_ctz(counting), r);
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((counting >> m & 1) && s->g.parity && marked_on(s, m, r))
+			sim_violation(s, "liveness: region %llu is still marked on member %u", (unsigned long long)r, m);
+	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
+		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, counting, disk_read))
+			sim_violation(s, "the parity of block %llu is wrong at the end", (unsigned long long)b);
+	if (!degraded && s->g.parity && (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC)
+		sim_violation(s, "liveness: region %llu still needs its sync", (unsigned long long)r);
+	/* rule 9: what a crash left undefined is listed, until it is rewritten */
+	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
+		if (s->truth[b].unknown && !s->truth[b].acked && s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT))
+			sim_violation(s, "rule 9: block %llu is undefined and its region %llu is not listed as suspect",
+				      (unsigned long long)b, (unsigned long long)r);
+}
+
+void check_final(struct sim *s, struct node *n)
+{
+	uint32_t counting = members_counting(s);
+
+	check_visible(s, n);
+	check_media(s);
+	for (uint64_t r = 0; r < s->regions; r++)
+		final_region(s, counting, r);
+}

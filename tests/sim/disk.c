@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Model disks. A plain write lands in a volatile cache; FLUSH moves the cache to the
+ * media; metadata is written with FUA, lands on the media, and may tear at a crash.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+void disk_write(struct disk *d, uint64_t block, uint64_t token)
+{
+	d->cache[block] = token;
+	d->cached[block] = true;
+}
+
+uint64_t disk_read(const struct disk *d, uint64_t block)
+{
+	return d->cached[block] ? d->cache[block] : d->media[block];
+}
+
+void disk_flush(struct disk *d)
+{
+	for (uint64_t b = 0; b < SIM_MAX_BLOCKS; b++)
+		if (d->cached[b])
+			d->media[b] = d->cache[b];
+	disk_drop_cache(d);
+}
+
+void disk_drop_cache(struct disk *d)
+{
+	memset(d->cached, 0, sizeof(d->cached));
+}
+
+bool disk_fails(struct disk *d, enum disk_fault kind)
+{
+	if (d->dead)
+		return true;
+	if (d->once != kind)
+		return false;
+	d->once = FAULT_NONE;
+	if (kind == FAULT_FLUSH)
+		disk_drop_cache(d);
+	if (kind == FAULT_WRITE || kind == FAULT_FLUSH)
+		d->faulted = true;
+	return true;
+}
+
+void disk_power(struct sim *s, struct disk *d)
+{
+	for (uint64_t b = 0; b < SIM_MAX_BLOCKS; b++)
+		if (d->cached[b] && sim_chance(s, 2))
+			d->media[b] = d->cache[b];
+	disk_drop_cache(d);
+}
+
+static uint64_t valid_seq(const struct sim *s, const uint8_t *bytes, bool map, unsigned int place)
+{
+	struct ddr_log_info info;
+
+	return ddr_log_decode(bytes, &s->sb0, map ? DDR_MAP_SLOT : 0, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
+}
+
+void disk_landed(const struct sim *s, struct disk *d)
+{
+	const struct ddr_super *best;
+	struct ddr_super copy[2];
+	bool valid[2];
+
+	for (unsigned int c = 0; c < 2; c++) {
+		valid[c] = ddr_super_decode(d->sb[c], c, ddr_super_offset(&s->sb0, c), &copy[c]).code == DDR_FE_OK;
+		d->log_seq[c] = valid_seq(s, d->log[c], false, c);
+		d->map_seq[c] = valid_seq(s, d->map[c], true, c);
+	}
+	best = ddr_super_newer(valid[0] ? &copy[0] : NULL, valid[1] ? &copy[1] : NULL);
+	d->has_super = best != NULL;
+	if (best)
+		d->super = *best;
+}
+
+void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block)
+{
+	uint64_t how = sim_rand(s, 3), sectors = how == 0 ? 0 : how == 1 ? 8 : 1 + sim_rand(s, 7);
+
+	memcpy(place, block, sectors * 512);
+}

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Model of the kernel target: what doc/kernel-interface.md promises, and no more.
+ *
+ * A write is admitted, gets a grant for its region, waits for its range, and is then in
+ * flight on every member that the kernel may write; each member's write ends by itself.
+ * Ranges of blocks are handed out in the order of arrival: writes and EX exclude what
+ * overlaps them, reads (all of them as if they reconstructed) share.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+static uint64_t region_of(const struct sim *s, uint64_t block)
+{
+	return block / s->geo.region_blocks;
+}
+
+static bool overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
+{
+	return a < b + nb && b < a + na;
+}
+
+/* ---- the channel --------------------------------------------------------------- */
+
+static void tell(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	char buf[256];
+
+	if (!k->attached)
+		return;
+	if (k->n_queue == SIM_MAX_QUEUE)
+		sim_violation(s, "the channel holds more than %d records", SIM_MAX_QUEUE);
+	k->queue[k->n_queue++] = *rec;
+	sim_trace(s, "kernel> %s", rig_record(rec, buf, sizeof(buf)));
+}
+
+static void tell_regions(struct sim *s, struct kernel *k, uint32_t type, uint64_t start, uint64_t count, int status)
+{
+	struct ddr_rec rec = { .type = type, .start = start, .count = count, .status = status, .seq = ++k->seq };
+
+	tell(s, k, &rec);
+}
+
+static void tell_error(struct sim *s, struct kernel *k, const struct op *op)
+{
+	struct ddr_rec rec = { .type = op->kind == OP_MISMATCH ? DDR_K_MISMATCH : DDR_K_ERROR, .seq = op->seq,
+			       .start = op->start, .count = op->count, 
+			       .status = op->blame < s->g.roles ? (int)op->class[op->blame] : 0, .member = op->blame };
+
+	rec.arg[0] = op->kind == OP_READ ? DDR_OP_READ : op->kind == OP_FLUSH ? DDR_OP_FLUSH : DDR_OP_WRITE;
+	tell(s, k, &rec);
+}
+
+void kernel_new(struct sim *s, struct kernel *k)
+{
+	memset(k, 0, sizeof(*k));
+	k->there = true;
+	k->boot = s->boot;
+	k->cookie = ++s->cookie;
+}
+
+void kernel_bind(struct sim *s, struct kernel *k)
+{
+	uint64_t held = 0;
+
+	k->attached = true;
+	k->n_queue = 0;
+	memset(k->ex, 0, sizeof(k->ex));
+	memset(k->apply, 0, sizeof(k->apply));
+	memset(k->asked, 0, sizeof(k->asked));
+	for (uint64_t r = 0; r < s->regions; r++)
+		if (k->granted[r]) {
+			held++;
+			tell_regions(s, k, DDR_K_HELD, r, 1, 0);
+		}
+	tell_regions(s, k, DDR_K_HELD_END, 0, held, 0);
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->state == OP_ERROR)
+			tell_error(s, k, op);
+}
+
+/* ---- ranges -------------------------------------------------------------------- */
+
+/* A write that waits for the answer to an error keeps its range, a read keeps nothing. */
+static bool holds_range(const struct op *op)
+{
+	return (op->kind == OP_WRITE && (op->state == OP_FLIGHT || op->state == OP_ERROR)) ||
+	       (op->kind == OP_READ && op->state == OP_FLIGHT);
+}
+
+/* May something that came at @order begin on these blocks? @read: it shares with reads. */
+static bool range_free(const struct kernel *k, uint64_t start, uint64_t count, uint64_t order, bool read)
+{
+	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
+		bool waits = op->state == OP_RANGE && op->order < order;
+
+		if ((!holds_range(op) && !waits) || op->order == order || (read && op->kind == OP_READ))
+			continue;
+		if (overlap(start, count, op->start, op->count))
+			return false;
+	}
+	for (const struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
+		if (x->used && x->order != order && (x->drained || x->order < order) &&
+		    overlap(start, count, x->start, x->count))
+			return false;
+	return true;
+}
+
+bool kernel_writes(const struct kernel *k, uint64_t block)
+{
+	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (holds_range(op) && op->kind == OP_WRITE && overlap(block, 1, op->start, op->count))
+			return true;
+	return false;
+}
+
+/* ---- operations ---------------------------------------------------------------- */
+
+static uint32_t written_members(const struct sim *s, const struct kernel *k)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t m = 0; m < s->g.roles; m++)
+		if (k->state[m] != DDR_KM_OUT)
+			mask |= 1u << m;
+	return mask;
+}
+
+static void promise_begin(struct sim *s, struct op *op)
+{
+	for (uint64_t b = 0; b < s->blocks; b++)
+		op->promise[b] = s->truth[b].acked;
+}
+
+/* The flush ended well: what was acknowledged when it began is safe for good. */
+static void promise_keep(struct sim *s, const struct op *op)
+{
+	for (uint64_t b = 0; b < s->blocks; b++) {
+		struct truth *t = &s->truth[b];
+		uint32_t kept = 0, v = op->promise[b];
+
+		if (v <= t->promised)
+			continue;	/* a flush that began later has ended before */
+		t->promised = v;
+		for (uint32_t role = 0; role < ddr_geo_data(&s->g); role++)
+			t->base[role] = sim_token(v, role, b);
+		t->unknown = 0;
+		for (uint32_t i = 0; i < t->n_later; i++)
+			if (t->later[i] > v)
+				t->later[kept++] = t->later[i];
+		t->n_later = kept;
+		if (t->acked == v)
+			t->acked = 0;
+	}
+}
+
+/* Versions are numbered in the order in which writes to a block follow each other. */
+static void write_begin(struct sim *s, struct op *op)
+{
+	op->version = ++s->version;
+	for (uint64_t b = op->start; b < op->start + op->count; b++) {
+		struct truth *t = &s->truth[b];
+
+		if (t->n_later == SIM_MAX_LATER) {	/* forgets the oldest: it only makes the check weaker */
+			memmove(t->later, t->later + 1, (SIM_MAX_LATER - 1) * sizeof(t->later[0]));
+			t->n_later--;
+		}
+		t->later[t->n_later++] = op->version;
+		t->ever = true;
+	}
+	check_marked(s, op->start, op->count, "a write");
+}
+
+static void op_flight(struct sim *s, struct kernel *k, struct op *op)
+{
+	op->state = OP_FLIGHT;
+	op->targets = written_members(s, k);
+	op->failed = 0;
+	if (op->kind == OP_WRITE)
+		write_begin(s, op);
+	if (op->kind == OP_FLUSH)
+		promise_begin(s, op);
+	op->pend = op->kind == OP_READ ? 1 : op->targets;
+}
+
+static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
+{
+	uint64_t r = region_of(s, op->start);
+
+	if (op->kind == OP_WRITE) {
+		k->flight[r]--;
+		k->error[r] |= !good;
+		for (uint64_t b = op->start; b < op->start + op->count; b++) {
+			s->truth[b].failed = !good;
+			if (!good)
+				continue;
+			s->truth[b].acked = op->version;
+			s->truth[b].torn = false;
+		}
+		if ((uint32_t)__builtin_popcount(op->targets) < s->g.roles)
+			s->missing_write[r] = true;
+	}
+	if (good)
+		check_completion(s, op, op->targets);
+	if (op->kind == OP_FLUSH && good) {
+		promise_keep(s, op);
+		s->stats[STAT_FLUSHES]++;
+	}
+	sim_trace(s, "kernel: operation %llu ends %s", (unsigned long long)op->order, good ? "well" : "with an error");
+	op->state = OP_FREE;
+}
+
+/* All members have ended: is there an error to report, or is the operation over? */
+static void op_settle(struct sim *s, struct kernel *k, struct op *op)
+{
+	while (op->failed) {
+		uint32_t m = (uint32_t)__builtin_ctz(op->failed);
+
+		if (k->state[m] == DDR_KM_OUT) {
+			op->failed &= ~(1u << m);
+			op->targets &= ~(1u << m);
+			continue;
+		}
+		op->blame = m;
+		op->seq = ++k->seq;
+		op->state = OP_ERROR;
+		s->stats[STAT_ERRORS]++;
+		tell_error(s, k, op);
+		return;
+	}
+	op_end(s, k, op, true);
+}
+
+static void member_write(struct sim *s, struct op *op, uint32_t m)
+{
+	for (uint64_t b = op->start; b < op->start + op->count; b++) {
+		uint32_t role = ddr_geo_role(&s->g, m, b), data = ddr_geo_data(&s->g);
+		uint64_t tokens[8], pq[2];
+
+		for (uint32_t i = 0; i < data; i++)
+			tokens[i] = sim_token(op->version, i, b);
+		sim_parity(s, tokens, pq);
+		disk_write(&s->disk[m], b, role < data ? tokens[role] : pq[role - data]);
+	}
+}
+
+/* One member's part of an operation ends. */
+static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
+{
+	struct disk *d = &s->disk[m];
+	bool failed = false;
+
+	op->pend &= ~(1u << m);
+	op->class[m] = DDR_EC_IO;
+	if (op->kind == OP_WRITE && disk_fails(d, FAULT_WRITE)) {
+		failed = true;
+	} else if (op->kind == OP_WRITE && disk_fails(d, FAULT_NOSPC)) {
+		failed = true;
+		op->class[m] = DDR_EC_NOSPC;
+	} else if (op->kind == OP_WRITE) {
+		member_write(s, op, m);
+	} else if (op->kind == OP_FLUSH) {
+		failed = disk_fails(d, FAULT_FLUSH);
+		if (!failed)
+			disk_flush(d);
+	}
+	if (failed) {
+		op->failed |= 1u << m;
+		sim_trace(s, "kernel: member %u fails operation %llu", m, (unsigned long long)op->order);
+	}
+	if (!op->pend)
+		op_settle(s, k, op);
+}
+
+static void read_end(struct sim *s, struct kernel *k, struct op *op)
+{
+	uint32_t m = (uint32_t)sim_rand(s, s->g.roles);
+	struct disk *d = &s->disk[m];
+	bool medium;
+
+	op->pend = 0;
+	if (k->state[m] == DDR_KM_IN_SYNC) {
+		medium = disk_fails(d, FAULT_READ_MEDIUM) && !d->dead;
+		if (medium || disk_fails(d, FAULT_READ_IO)) {
+			op->class[m] = medium ? DDR_EC_MEDIUM : DDR_EC_IO;
+			op->failed = 1u << m;
+		}
+	}
+	op_settle(s, k, op);
+}
+
+bool kernel_event(struct sim *s, struct kernel *k)
+{
+	uint32_t first = (uint32_t)sim_rand(s, SIM_MAX_OPS);
+
+	for (uint32_t i = 0; i < SIM_MAX_OPS; i++) {
+		struct op *op = &k->op[(first + i) % SIM_MAX_OPS];
+		uint32_t m = (uint32_t)sim_rand(s, s->g.roles);
+
+		if (op->state != OP_FLIGHT || !op->pend)
+			continue;
+		if (op->kind == OP_READ) {
+			read_end(s, k, op);
+		} else {
+			while (!(op->pend >> m & 1))
+				m = (m + 1) % s->g.roles;
+			member_end(s, k, op, m);
+		}
+		kernel_run(s, k);
+		return true;
+	}
+	return false;
+}
+
+/* ---- going on ------------------------------------------------------------------ */
+
+static void ask(struct sim *s, struct kernel *k, uint64_t r)
+{
+	uint64_t ahead = sim_chance(s, 4) ? 1 + sim_rand(s, 2) : 0;
+
+	if (k->asked[r] && !sim_chance(s, 16))
+		return;		/* now and then requests overlap */
+	for (uint64_t i = r; i <= r + ahead && i < s->regions; i++)
+		if (i == r || !k->granted[i]) {
+			k->asked[i] = true;
+			tell_regions(s, k, DDR_K_LOCK, i, 1, 0);
+		}
+}
+
+static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
+{
+	uint64_t r = region_of(s, op->start);
+
+	switch (op->state) {
+	case OP_ADMIT:
+		if (!k->enabled || k->frozen)
+			return false;
+		op->state = op->kind == OP_WRITE ? OP_GRANT : OP_RANGE;
+		if (op->kind == OP_FLUSH) {
+			op_flight(s, k, op);
+		} else if (op->kind == OP_MISMATCH) {
+			op->state = OP_ERROR;
+			op->blame = DDR_NO_MEMBER;
+			op->seq = ++k->seq;
+			tell_error(s, k, op);
+		}
+		return true;
+	case OP_GRANT:
+		if (!k->granted[r]) {
+			if (!k->asked[r] && k->attached)
+				ask(s, k, r);
+			return false;
+		}
+		k->touched[r] = true;
+		k->flight[r]++;
+		op->state = OP_RANGE;
+		op->order = ++k->order;
+		return true;
+	case OP_RANGE:
+		if (!range_free(k, op->start, op->count, op->order, op->kind == OP_READ))
+			return false;
+		op_flight(s, k, op);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool ex_advance(struct sim *s, struct kernel *k, struct kex *x)
+{
+	struct ddr_rec rec = { .type = DDR_K_DRAINED, .seq = x->seq, .start = x->start, .count = x->count };
+
+	if (!x->used || x->drained || !range_free(k, x->start, x->count, x->order, false))
+		return false;
+	x->drained = true;
+	tell(s, k, &rec);
+	return true;
+}
+
+/* Reads that were in flight when the states changed must end; what waits will obey the new ones. */
+static bool apply_advance(struct sim *s, struct kernel *k, struct kapply *a)
+{
+	struct ddr_rec rec = { .type = DDR_K_APPLIED, .seq = a->seq };
+
+	if (!a->used)
+		return false;
+	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->kind == OP_READ && op->state == OP_FLIGHT && op->order < a->order)
+			return false;
+	a->used = false;
+	tell(s, k, &rec);
+	return true;
+}
+
+void kernel_run(struct sim *s, struct kernel *k)
+{
+	bool again = true;
+
+	while (again) {
+		again = false;
+		for (uint32_t i = 0; i < SIM_MAX_OPS; i++)
+			again |= op_advance(s, k, &k->op[i]);
+		for (uint32_t i = 0; i < SIM_MAX_EX; i++)
+			again |= ex_advance(s, k, &k->ex[i]);
+		for (uint32_t i = 0; i < DDR_UAPI_MAX_ROLES; i++)
+			again |= apply_advance(s, k, &k->apply[i]);
+	}
+}
+
+bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
+{
+	struct op *op = k->op;
+
+	while (op < k->op + SIM_MAX_OPS && op->state != OP_FREE)
+		op++;
+	if (op == k->op + SIM_MAX_OPS || !k->there)
+		return false;
+	op->kind = kind;
+	op->pend = op->failed = 0;
+	op->start = sim_rand(s, s->blocks);
+	op->count = 1 + sim_rand(s, 6);
+	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > s->blocks)
+		op->count = 1;
+	s->stats[STAT_WRITES] += kind == OP_WRITE;
+	op->order = ++k->order;
+	op->state = OP_ADMIT;
+	sim_trace(s, "kernel: operation %llu: %s of blocks %llu+%llu", (unsigned long long)op->order,
+		  kind == OP_WRITE ? "write" : kind == OP_READ ? "read" : kind == OP_FLUSH ? "flush" : "mismatch",
+		  (unsigned long long)op->start, (unsigned long long)op->count);
+	kernel_run(s, k);
+	return true;
+}
+
+bool kernel_busy(const struct kernel *k)
+{
+	for (uint32_t i = 0; i < SIM_MAX_OPS; i++)
+		if (k->op[i].state != OP_FREE)
+			return true;
+	return k->n_queue != 0;
+}
+
+/* ---- records of the daemon ----------------------------------------------------- */
+
+static void reap(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	struct ddr_rec end = { .type = DDR_K_REAPED, .seq = rec->seq };
+
+	for (uint64_t r = 0; r < s->regions; r++) {
+		bool waits = false;
+
+		for (uint32_t i = 0; i < SIM_MAX_OPS; i++)
+			waits |= k->op[i].state == OP_GRANT && region_of(s, k->op[i].start) == r;
+		if (!k->granted[r] || k->flight[r] || waits)
+			continue;
+		if (k->touched[r]) {
+			k->touched[r] = false;
+			continue;
+		}
+		k->granted[r] = false;
+		end.count++;
+		tell_regions(s, k, DDR_K_CLOSED, r, 1, k->error[r] ? -5 : 0);
+		k->error[r] = false;
+	}
+	for (uint64_t r = 0; r < s->regions; r++)
+		end.start += k->granted[r];
+	tell(s, k, &end);
+}
+
+static void drain(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	struct kex *x = k->ex;
+
+	while (x < k->ex + SIM_MAX_EX && x->used)
+		x++;
+	if (x == k->ex + SIM_MAX_EX || rec->count == 0 || rec->start + rec->count > s->blocks)
+		sim_violation(s, "DRAIN that the kernel would refuse");
+	*x = (struct kex){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count, .order = ++k->order };
+}
+
+static void release(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
+		if (x->used && x->seq == rec->seq) {
+			x->used = false;
+			return;
+		}
+	sim_violation(s, "RELEASE of a range that the kernel does not have");
+}
+
+static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	struct kapply *a = k->apply;
+
+	if (rec->member >= s->g.roles)
+		sim_violation(s, "MEMBER that the kernel would refuse");
+	a += rec->member;
+	if (a->used)
+		sim_violation(s, "MEMBER before the last one was applied");
+	k->state[rec->member] = (uint32_t)rec->arg[0];
+	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
+}
+
+static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
+		if (op->state != OP_ERROR || op->seq != rec->seq)
+			continue;
+		if (op->kind == OP_MISMATCH) {
+			/* parity was right, so the answer must be to hand the data up, whoever asked */
+			if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed)
+				sim_violation(s, "a mismatch that is none is answered with an error");
+			op->state = OP_FREE;
+		} else if (rec->arg[0] == DDR_RES_FAIL) {
+			op_end(s, k, op, false);
+		} else if (op->kind == OP_READ) {
+			op->failed = 0;
+			op_end(s, k, op, true);
+		} else if (k->state[op->blame] == DDR_KM_OUT) {
+			op_settle(s, k, op);
+		} else {
+			op->state = OP_FLIGHT;
+			op->failed &= ~(1u << op->blame);
+			op->pend = 1u << op->blame;
+		}
+		return;
+	}
+	sim_violation(s, "RESOLVE of an error that the kernel does not have");
+}
+
+static void grant(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	if (rec->count == 0 || rec->start + rec->count > s->regions)
+		sim_violation(s, "GRANT of regions that do not exist");
+	for (uint64_t r = rec->start; r < rec->start + rec->count; r++) {
+		k->granted[r] = true;
+		k->asked[r] = false;
+	}
+}
+
+static void refuse(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->state == OP_GRANT && region_of(s, op->start) >= rec->start &&
+		    region_of(s, op->start) < rec->start + rec->count)
+			op->state = OP_FREE;
+	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
+		k->asked[r] = false;
+}
+
+/* The kernel refuses a record with a field that its type does not have. */
+static bool well_formed(const struct ddr_rec *rec)
+{
+	bool has_seq = rec->type == DDR_U_MEMBER || rec->type == DDR_U_REAP || rec->type == DDR_U_DRAIN ||
+		       rec->type == DDR_U_RELEASE || rec->type == DDR_U_RESOLVE;
+	bool has_range = rec->type == DDR_U_GRANT || rec->type == DDR_U_REFUSE || rec->type == DDR_U_DRAIN ||
+			 rec->type == DDR_U_BITS || rec->type == DDR_U_STATUS;
+
+	return has_seq == (rec->seq != 0) && (has_range || rec->start == 0) &&
+	       (has_range || rec->type == DDR_U_REAP || rec->count == 0) &&
+	       (rec->type == DDR_U_MEMBER || rec->member == DDR_NO_MEMBER);
+}
+
+void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	if (!well_formed(rec))
+		sim_violation(s, "a record that the kernel would refuse, type %u", rec->type);
+	switch (rec->type) {
+	case DDR_U_MEMBER: member(s, k, rec); break;
+	case DDR_U_ENABLE: k->enabled = true; break;
+	case DDR_U_GRANT: grant(s, k, rec); break;
+	case DDR_U_REFUSE: refuse(s, k, rec); break;
+	case DDR_U_REAP: reap(s, k, rec); break;
+	case DDR_U_DRAIN: drain(s, k, rec); break;
+	case DDR_U_RELEASE: release(s, k, rec); break;
+	case DDR_U_RESOLVE: resolve(s, k, rec); break;
+	case DDR_U_BITS:
+		for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
+			k->bits[r] = (uint32_t)rec->arg[0];
+		break;
+	case DDR_U_FREEZE: k->frozen = true; break;
+	case DDR_U_THAW: k->frozen = false; break;
+	}
+	kernel_run(s, k);
+}
+
+/* ---- power --------------------------------------------------------------------- */
+
+/* Of each member's part that had not ended, each chunk landed or did not. */
+void kernel_power(struct sim *s, struct kernel *k)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
+		if (op->kind != OP_WRITE || op->state != OP_FLIGHT)
+			continue;
+		for (uint32_t m = 0; m < s->g.roles; m++)
+			for (uint64_t b = op->start; (op->pend >> m & 1) && !s->disk[m].dead && b < op->start + op->count; b++) {
+				struct op one = *op;
+
+				one.start = b;
+				one.count = 1;
+				if (sim_chance(s, 2))
+					member_write(s, &one, m);
+			}
+	}
+	memset(k, 0, sizeof(*k));
+}

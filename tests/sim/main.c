@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddrsim: runs seeds, says which broke a rule, and replays one of them in full.
+ *
+ *	ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet]
+ *
+ * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static jmp_buf broken;
+
+void sim_trace(struct sim *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!s->trace)
+		return;
+	printf("%6llu ", (unsigned long long)s->event);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+void sim_violation(struct sim *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	printf("seed %llu, event %llu: ", (unsigned long long)s->seed, (unsigned long long)s->event);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n  replay: ddrsim --seed %llu --events %llu --trace\n", (unsigned long long)s->seed, (unsigned long long)s->events);
+	longjmp(broken, 1);
+}
+
+/* ---- a world ------------------------------------------------------------------- */
+
+/* An array as `create` leaves it: whatever was on the disks is in the data area. */
+static void create(struct sim *s)
+{
+	struct ddr_super sb = s->sb0;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		struct ddr_log_info info = { .slot = 0, .seq = 1, .generation = 1 };
+		struct disk *d = &s->disk[m];
+
+		for (uint64_t b = 0; b < s->blocks; b++)
+			d->media[b] = sim_rand(s, UINT64_MAX);
+		memcpy(info.array_uuid, sb.array_uuid, sizeof(info.array_uuid));
+		sb.this_member = (uint16_t)m;
+		for (unsigned int c = 0; c < 2; c++) {
+			sb.seq = 2 + c;
+			if (ddr_super_encode(&sb, d->sb[c]).code)
+				sim_violation(s, "the first superblock is not valid");
+			info.seq = 1 + (c == 0);
+			info.slot = 0;
+			ddr_log_encode((struct ddr_disk_log *)d->log[info.seq & 1], &info);
+			info.slot = DDR_MAP_SLOT;
+			ddr_log_encode((struct ddr_disk_log *)d->map[info.seq & 1], &info);
+		}
+	}
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		disk_landed(s, &s->disk[m]);
+	for (uint64_t b = 0; b < s->blocks; b++)
+		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++)
+			s->truth[b].base[i] = s->disk[ddr_geo_member(&s->g, i, b)].media[b];
+}
+
+static void world_init(struct sim *s, uint64_t seed, uint64_t events)
+{
+	static const uint8_t shapes[][3] = {	/* order, parity, layout */
+		{ 2, 1, 0 }, { 2, 1, 1 }, { 1, 1, 1 }, { 0, 1, 0 }, { 2, 2, 1 }, { 1, 2, 0 }, { 0, 2, 0 }, { 1, 0, 0 }, { 3, 1, 1 },
+	};
+	const uint8_t *shape;
+
+	s->seed = seed;
+	s->rng = seed * 0x9e3779b97f4a7c15u + 12345;
+	s->events = events;
+	shape = shapes[sim_rand(s, sizeof(shapes) / sizeof(shapes[0]))];
+	s->geo.order = shape[0];
+	s->geo.parity = shape[1];
+	s->geo.layout = shape[2];
+	s->geo.region_blocks = sim_chance(s, 3) ? 64 : 16;
+	s->geo.blocks = s->geo.region_blocks * (4 + sim_rand(s, 10)) + (sim_chance(s, 3) ? 8 : 0);
+	s->geo.slots = 1;
+	if (s->geo.blocks > SIM_MAX_BLOCKS)
+		s->geo.blocks = SIM_MAX_BLOCKS;
+	rig_super(&s->sb0, &s->geo);
+	ddr_super_geometry(&s->sb0, &s->g);
+	s->blocks = s->geo.blocks;
+	s->regions = (s->blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
+	s->faults_left = s->g.parity;
+	s->n_nodes = 1;
+	s->node[0].id = 1;
+	s->node[0].quorate = true;
+	s->boot = SIM_BOOT;
+	create(s);
+}
+
+/* ---- faults -------------------------------------------------------------------- */
+
+static void fault_disk(struct sim *s)
+{
+	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
+	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
+
+	if (d->dead || d->once != FAULT_NONE)
+		return;
+	if (sim_chance(s, 3)) {
+		d->once = sim_chance(s, 2) && s->g.parity ? FAULT_READ_MEDIUM : FAULT_NOSPC;
+	} else if (s->faults_left && !d->chosen) {
+		s->faults_left--;
+		d->chosen = true;
+		if (sim_chance(s, 2))
+			d->dead = true;
+		else
+			d->once = costly[sim_rand(s, 4)];
+	} else {
+		return;
+	}
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %d %s %d", (int)(d - s->disk), d->dead ? "is dead" : "will fail once:", d->once);
+}
+
+static void operator(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SET };
+
+	if (!n->sm)
+		return;
+	switch (sim_rand(s, 5)) {
+	case 0:
+		in.type = DDR_IN_OP_CLEAN;
+		break;
+	case 1:
+		in.key = DDR_SM_RESYNC_PARALLEL;
+		in.value = 1 + sim_rand(s, 8);
+		break;
+	case 2:
+		in.key = DDR_SM_RESYNC_PAUSED;
+		in.value = sim_rand(s, 3) == 0;
+		break;
+	case 3:
+		n->quorate = !n->quorate;
+		sim_trace(s, "quorum %s", n->quorate ? "regained" : "lost");
+		bus_view(s, n);
+		return;
+	case 4:
+		if (!s->faults_left || !sim_chance(s, 4))
+			return;
+		in.type = DDR_IN_OP_FAIL_MEMBER;
+		in.member = (uint32_t)sim_rand(s, s->sb0.members);
+		if (s->disk[in.member].chosen)
+			return;
+		s->faults_left--;
+		s->disk[in.member].chosen = true;
+		break;
+	}
+	node_step(s, n, &in);
+}
+
+static void tick(struct sim *s, struct node *n, uint64_t ms)
+{
+	struct ddr_input in = { .type = DDR_IN_TICK };
+
+	s->now += ms;
+	in.now_ms = s->now;
+	if (n->sm)
+		node_step(s, n, &in);
+}
+
+static void misfortune(struct sim *s, struct node *n)
+{
+	switch (sim_rand(s, 8)) {
+	case 0:
+		node_power(s, n);
+		s->stats[STAT_CRASHES]++;
+		break;
+	case 1:
+	case 2:
+		if (n->sm) {
+			n->crash_after = (int)sim_rand(s, 6);
+			s->stats[STAT_KILLS]++;
+		}
+		break;
+	case 3:
+	case 4:
+		fault_disk(s);
+		break;
+	default:
+		operator(s, n);
+	}
+}
+
+/* ---- the schedule -------------------------------------------------------------- */
+
+static bool progress(struct sim *s, struct node *n)
+{
+	switch (sim_rand(s, 3)) {
+	case 0: return kernel_event(s, &n->k) || node_event(s, n) || bus_event(s);
+	case 1: return node_event(s, n) || bus_event(s) || kernel_event(s, &n->k);
+	default: return bus_event(s) || kernel_event(s, &n->k) || node_event(s, n);
+	}
+}
+
+static void one_event(struct sim *s)
+{
+	struct node *n = &s->node[0];
+	uint64_t what = sim_rand(s, 1000);
+
+	s->event++;
+	if (what < 6)
+		misfortune(s, n);
+	else if (what < 40)
+		tick(s, n, 1 + sim_rand(s, 3000));
+	else if (what < 200)
+		kernel_start(s, &n->k, sim_chance(s, 8) ? OP_FLUSH : sim_chance(s, 8) ? OP_READ : sim_chance(s, 40) ? OP_MISMATCH : OP_WRITE);
+	else if (!n->sm && node_may_start(n) && what < 300)
+		node_start(s, n);
+	else
+		progress(s, n);
+	if (sim_chance(s, 16))
+		check_media(s);
+	if (sim_chance(s, 16))
+		check_visible(s, n);
+}
+
+static bool at_rest(const struct sim *s, const struct node *n)
+{
+	struct ddr_sm_status st;
+
+	if (!n->sm || s->bus.n || node_io_count(n) || kernel_busy(&n->k))
+		return false;
+	ddr_sm_get_status(n->sm, &st);
+	return st.ready && !st.granted && !st.dirty && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
+}
+
+/* No faults and no new work any more: everything must come to an end within a bound. */
+static void calm(struct sim *s)
+{
+	struct node *n = &s->node[0];
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 };
+
+	s->calm = true;
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		s->disk[m].once = FAULT_NONE;
+	n->crash_after = -1;
+	if (!n->quorate) {
+		n->quorate = true;
+		if (n->sm)
+			bus_view(s, n);
+	}
+	if (n->sm)
+		node_step(s, n, &in);
+	for (uint64_t limit = s->event + 30000; !at_rest(s, n); s->event++) {
+		if (s->event == limit)
+			sim_violation(s, "liveness: it does not come to rest");
+		if (!n->sm && node_may_start(n))
+			node_start(s, n);
+		else if (!progress(s, n))
+			tick(s, n, 1000);
+	}
+	check_final(s, n);
+}
+
+static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace)
+{
+	bool good = true;
+
+	memset(s, 0, sizeof(*s));
+	s->trace = trace;
+	if (setjmp(broken) == 0) {
+		world_init(s, seed, events);
+		node_start(s, &s->node[0]);
+		while (s->event < events)
+			one_event(s);
+		calm(s);
+	} else {
+		good = false;
+	}
+	free(s->node[0].sm);
+	return good;
+}
+
+/* ---- options ------------------------------------------------------------------- */
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet]\n");
+	exit(2);
+}
+
+static uint64_t number(const char *text, char **end)
+{
+	uint64_t v;
+
+	errno = 0;
+	v = strtoull(text, end, 10);
+	if (errno || *end == text)
+		usage();
+	return v;
+}
+
+int main(int argc, char **argv)
+{
+	struct sim *s = malloc(sizeof(*s));
+	uint64_t first = 1, last = 300, events = 3000, stats[16] = { 0 };
+	bool trace = false, quiet = false;
+	char *end;
+
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : "";
+
+		if (strcmp(argv[i], "--trace") == 0) {
+			trace = true;
+			continue;
+		} else if (strcmp(argv[i], "--quiet") == 0) {
+			quiet = true;
+			continue;
+		} else if (strcmp(argv[i], "--seeds") == 0) {
+			first = number(value, &end);
+			last = *end == '-' ? number(end + 1, &end) : first;
+		} else if (strcmp(argv[i], "--seed") == 0) {
+			first = last = number(value, &end);
+		} else if (strcmp(argv[i], "--events") == 0) {
+			events = number(value, &end);
+		} else {
+			usage();
+		}
+		if (*end)
+			usage();
+		i++;
+	}
+	if (!s)
+		return 2;
+	for (uint64_t seed = first; seed <= last; seed++) {
+		if (!run_seed(s, seed, events, trace)) {
+			free(s);
+			return 1;
+		}
+		for (int i = 0; i < 16; i++)
+			stats[i] += s->stats[i];
+	}
+	if (!quiet)
+		printf("seeds %llu-%llu of %llu events: no rule was broken (writes %llu, flushes %llu, power cuts %llu, daemons killed %llu, "
+		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu)\n", (unsigned long long)first,
+		       (unsigned long long)last, (unsigned long long)events, (unsigned long long)stats[STAT_WRITES],
+		       (unsigned long long)stats[STAT_FLUSHES], (unsigned long long)stats[STAT_CRASHES],
+		       (unsigned long long)stats[STAT_KILLS], (unsigned long long)stats[STAT_FAULTS], (unsigned long long)stats[STAT_JOBS],
+		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT]);
+	free(s);
+	return 0;
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The hands of the state machine: what the daemon does with its outputs, in order, and
+ * how it comes up from what is on disk. It may die between any two outputs; the I/O that
+ * is out then ends by itself, with nobody to hear of it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- coming up ----------------------------------------------------------------- */
+
+static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, bool map, bool unreadable)
+{
+	const struct ddr_disk_log *best = NULL;
+	struct ddr_log_info info;
+	uint64_t seq, top = 0;
+
+	for (uint32_t m = 0; m < n->sb.members; m++) {
+		const struct ddr_disk_log *blk = in_sync >> m & 1 ? check_newest(s, m, map, &seq) : NULL;
+
+		if (blk && seq > top) {
+			best = blk;
+			top = seq;
+		}
+	}
+	if (unreadable || !best) {
+		if (map)
+			ddr_sm_load_map(n->sm, 0, NULL, 0);
+		else
+			ddr_sm_load_log(n->sm, 0, 0, NULL, 0, 0, NULL, 0);
+		return;
+	}
+	ddr_log_decode(best, &n->sb, map ? DDR_MAP_SLOT : 0, 0, top & 1, &info);
+	if (map)
+		ddr_sm_load_map(n->sm, 0, best->payload, top);
+	else
+		ddr_sm_load_log(n->sm, 0, 0, best->payload, top, info.node, info.boot_id, info.cookie);
+}
+
+bool node_may_start(const struct node *n)
+{
+	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
+		if (n->io[i].used)
+			return false;	/* the locks of the last daemon are still held */
+	return !n->sm;
+}
+
+void node_start(struct sim *s, struct node *n)
+{
+	struct ddr_sm_config cfg = { .node = n->id, .slot = 0, .super = &n->sb };
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED };
+	uint32_t in_sync;
+
+	if (!check_newest_super(s, &n->sb))
+		sim_violation(s, "no member holds a valid superblock");
+	for (uint32_t m = 0; m < n->sb.members; m++)
+		cfg.present |= s->disk[m].dead ? 0 : 1u << m;
+	for (uint32_t i = 0; i < 16; i++)
+		cfg.entropy[i] = (uint8_t)sim_rand(s, 256);
+	n->sm = rig_sm(&cfg);
+	if (!n->sm)
+		sim_violation(s, "the configuration is refused");
+	in_sync = check_in_sync(&n->sb) & cfg.present;
+	load_blocks(s, n, in_sync, false, !s->calm && sim_chance(s, 40));
+	load_blocks(s, n, in_sync, true, !s->calm && sim_chance(s, 80));
+	n->failed = n->ready = n->clean = false;
+	n->crash_after = -1;
+	if (!n->k.there)
+		kernel_new(s, &n->k);
+	sim_trace(s, "daemon starts, generation %llu, present %x", (unsigned long long)n->sb.generation, cfg.present);
+	s->bus.ring++;
+	bus_view(s, n);
+	in.cookie = n->k.cookie;
+	in.boot_id[0] = n->k.boot;
+	node_step(s, n, &in);
+	kernel_bind(s, &n->k);
+	kernel_run(s, &n->k);
+}
+
+void node_kill(struct sim *s, struct node *n)
+{
+	sim_trace(s, "daemon dies");
+	free(n->sm);
+	n->sm = NULL;
+	n->k.attached = false;
+	n->k.n_queue = 0;
+	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
+		n->io[i].orphan = true;
+	bus_forget(s, n->id);
+}
+
+/* ---- I/O ----------------------------------------------------------------------- */
+
+static uint8_t *place_of(struct sim *s, const struct io *io, uint32_t m)
+{
+	struct disk *d = &s->disk[m];
+
+	if (io->type == DDR_OUT_SB_WRITE)
+		return d->sb[io->place];
+	return io->type == DDR_OUT_LOG_WRITE ? d->log[io->place] : d->map[io->place];
+}
+
+static const uint8_t *bytes_of(const struct io *io, uint32_t m)
+{
+	return io->block[io->type == DDR_OUT_SB_WRITE ? m : 0];
+}
+
+static bool is_meta(const struct io *io)
+{
+	return io->type == DDR_OUT_SB_WRITE || io->type == DDR_OUT_LOG_WRITE || io->type == DDR_OUT_MAP_WRITE;
+}
+
+static uint64_t clears(const struct sim *s, const struct node *n, const struct ddr_disk_log *blk)
+{
+	uint64_t cleared = 0, seq;
+	const struct ddr_disk_log *old = check_newest(s, (uint32_t)__builtin_ctz(check_in_sync(&n->sb)), false, &seq);
+
+	for (uint64_t r = 0; old && r < s->regions; r++)
+		cleared += ddr_log_get(old->payload, (uint32_t)r) && !ddr_log_get(blk->payload, (uint32_t)r);
+	return cleared;
+}
+
+static void io_content(struct sim *s, struct node *n, struct io *io)
+{
+	struct ddr_disk_log *blk = (struct ddr_disk_log *)io->block[0];
+	struct ddr_super sb;
+	uint64_t seq;
+
+	if (io->type == DDR_OUT_SB_WRITE) {
+		for (uint32_t m = 0; m < n->sb.members; m++) {
+			ddr_sm_superblock(n->sm, m, &sb);
+			if (ddr_super_encode(&sb, io->block[m]).code)
+				sim_violation(s, "a superblock that is not valid");
+			io->place = sb.seq & 1;
+		}
+		return;
+	}
+	if (io->type == DDR_OUT_LOG_WRITE)
+		ddr_sm_log_block(n->sm, io->index, blk);
+	else
+		ddr_sm_map_block(n->sm, io->index, blk);
+	seq = __builtin_bswap64(__builtin_bswap64(blk->seq.raw));
+	io->place = seq & 1;
+	if (io->type == DDR_OUT_MAP_WRITE)
+		return;
+	check_log_sequence(s, seq);
+	s->stats[STAT_CLEARS] += clears(s, n, blk);
+	if (!n->quorate)
+		sim_violation(s, "rule 8: the log is written without quorum");
+}
+
+static void io_submit(struct sim *s, struct node *n, const struct ddr_output *out)
+{
+	struct io *io = n->io;
+
+	while (io < n->io + SIM_MAX_IO && io->used)
+		io++;
+	if (io == n->io + SIM_MAX_IO)
+		sim_violation(s, "more than %d requests are out", SIM_MAX_IO);
+	memset(io, 0, offsetof(struct io, block));
+	io->used = true;
+	io->phase = JOB_READ;
+	io->type = out->type;
+	io->io = out->io;
+	io->index = out->index;
+	io->members = out->members;
+	io->start = out->start;
+	io->count = out->count;
+	io->job = out->job;
+	io->failed = 0;
+	io->result = 0;
+	io->mismatches = 0;
+	io->pend = out->members;
+	if (is_meta(io))
+		io_content(s, n, io);
+	if (io->type == DDR_OUT_JOB_RANGE) {
+		io->pend = 1;
+		s->stats[STAT_JOBS]++;
+		check_job_range(s, &n->k, io->start, io->count);
+		if (io->job != DDR_KA_VERIFY)
+			check_marked(s, io->start, io->count, "a job");
+	}
+}
+
+static void io_end(struct sim *s, struct node *n, struct io *io)
+{
+	static const enum ddr_in_type types[] = {
+		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE,
+		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
+		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE,
+	};
+	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed,
+				.result = io->result, .mismatches = io->mismatches };
+	bool orphan = io->orphan;
+
+	io->used = false;
+	if (!orphan)
+		node_step(s, n, &in);
+}
+
+/* ---- jobs ---------------------------------------------------------------------- */
+
+/* Members that play the parity roles of the range; a range never crosses a turn unless all are there. */
+static void job_read(struct sim *s, struct io *io)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		uint64_t tokens[8], pq[2];
+		bool wrong = false;
+
+		for (uint32_t i = 0; i < data; i++) {
+			uint32_t m = ddr_geo_member(&s->g, i, b);
+
+			if (!(io->members >> m & 1))
+				sim_violation(s, "a job on blocks of which data is missing");
+			if (s->disk[m].dead || disk_fails(&s->disk[m], FAULT_READ_IO)) {
+				io->failed |= 1u << m;
+				io->result = -EIO;
+			} else if (disk_fails(&s->disk[m], FAULT_READ_MEDIUM)) {
+				io->failed |= 1u << m;
+				io->result = -ENODATA;
+			}
+			tokens[i] = disk_read(&s->disk[m], b);
+		}
+		sim_parity(s, tokens, pq);
+		for (uint32_t i = data; i < s->g.roles; i++) {
+			uint32_t m = ddr_geo_member(&s->g, i, b);
+
+			io->parity[i - data][b - io->start] = pq[i - data];
+			wrong |= (io->members >> m & 1) && disk_read(&s->disk[m], b) != pq[i - data];
+		}
+		io->differs[b - io->start] = wrong;
+		io->mismatches += wrong;
+	}
+}
+
+static void job_write_block(struct sim *s, struct io *io, uint64_t b)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+
+	for (uint32_t i = data; i < s->g.roles; i++) {
+		uint32_t m = ddr_geo_member(&s->g, i, b);
+
+		if (!(io->members >> m & 1))
+			continue;
+		if (disk_fails(&s->disk[m], FAULT_WRITE)) {
+			io->failed |= 1u << m;
+			io->result = -EIO;
+		} else {
+			disk_write(&s->disk[m], b, io->parity[i - data][b - io->start]);
+		}
+	}
+}
+
+static void job_event(struct sim *s, struct node *n, struct io *io)
+{
+	if (io->phase == JOB_READ) {
+		if (io->orphan) {
+			io_end(s, n, io);
+			return;
+		}
+		job_read(s, io);
+		if (io->result || io->job == DDR_KA_VERIFY)
+			io_end(s, n, io);
+		else
+			io->phase = JOB_WRITE;
+	} else if (io->phase == JOB_WRITE) {
+		/* as long as it may still land, nobody else may write there, whether its daemon lives or not */
+		check_job_range(s, &n->k, io->start, io->count);
+		for (uint64_t b = io->start; b < io->start + io->count; b++)
+			if (io->differs[b - io->start])
+				job_write_block(s, io, b);
+		io->phase = JOB_FLUSH;
+		if (io->orphan || io->result)
+			io_end(s, n, io);
+	} else {
+		for (uint32_t m = 0; m < s->g.roles; m++) {
+			if (!(io->members >> m & 1))
+				continue;
+			if (disk_fails(&s->disk[m], FAULT_FLUSH)) {
+				io->failed |= 1u << m;
+				io->result = -EIO;
+			} else {
+				disk_flush(&s->disk[m]);
+			}
+		}
+		io_end(s, n, io);
+	}
+}
+
+/* One member's part of some request ends. */
+static void part_end(struct sim *s, struct node *n, struct io *io)
+{
+	uint32_t m = (uint32_t)sim_rand(s, DDR_MAX_MEMBERS);
+	struct disk *d;
+
+	while (!(io->pend >> m & 1))
+		m = (m + 1) % DDR_MAX_MEMBERS;
+	d = &s->disk[m];
+	io->pend &= ~(1u << m);
+	if (io->type == DDR_OUT_FLUSH) {
+		if (disk_fails(d, FAULT_FLUSH))
+			io->failed |= 1u << m;
+		else
+			disk_flush(d);
+	} else if (disk_fails(d, FAULT_META)) {
+		io->failed |= 1u << m;
+	} else {
+		memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
+		disk_landed(s, d);
+	}
+	if (io->failed >> m & 1)
+		sim_trace(s, "member %u fails a request of the daemon", m);
+	if (!io->pend)
+		io_end(s, n, io);
+}
+
+uint32_t node_io_count(const struct node *n)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
+		count += n->io[i].used;
+	return count;
+}
+
+static bool io_event(struct sim *s, struct node *n)
+{
+	uint32_t first = (uint32_t)sim_rand(s, SIM_MAX_IO);
+
+	for (uint32_t i = 0; i < SIM_MAX_IO; i++) {
+		struct io *io = &n->io[(first + i) % SIM_MAX_IO];
+
+		if (!io->used)
+			continue;
+		if (io->type == DDR_OUT_JOB_RANGE)
+			job_event(s, n, io);
+		else
+			part_end(s, n, io);
+		return true;
+	}
+	return false;
+}
+
+static bool record_event(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_K_REC };
+
+	if (!n->sm || !n->k.n_queue)
+		return false;
+	in.rec = n->k.queue[0];
+	memmove(n->k.queue, n->k.queue + 1, --n->k.n_queue * sizeof(in.rec));
+	node_step(s, n, &in);
+	return true;
+}
+
+bool node_event(struct sim *s, struct node *n)
+{
+	if (sim_chance(s, 2))
+		return io_event(s, n) || record_event(s, n);
+	return record_event(s, n) || io_event(s, n);
+}
+
+/* ---- outputs ------------------------------------------------------------------- */
+
+static void event_out(struct sim *s, struct node *n, const struct ddr_output *out)
+{
+	switch (out->event) {
+	case DDR_EV_BUG:
+		sim_violation(s, "the machine says that this cannot be: %s", out->text);
+	case DDR_EV_FAILED:
+		if (s->faults_left != UINT32_MAX)
+			sim_violation(s, "the array failed although the parity covers what happened");
+		n->failed = true;
+		return;
+	case DDR_EV_CLEAN:
+		n->clean = true;
+		return;
+	case DDR_EV_READY:
+		n->ready = true;
+		return;
+	case DDR_EV_SUSPECT:
+		s->stats[STAT_SUSPECT]++;
+		return;
+	default:
+		return;
+	}
+}
+
+static void carry_out(struct sim *s, struct node *n, const struct ddr_output *out)
+{
+	char buf[1024];
+
+	sim_trace(s, "%s", rig_output(out, buf, sizeof(buf)));
+	switch (out->type) {
+	case DDR_OUT_KERNEL:
+		if (out->rec.type == DDR_U_GRANT && !n->quorate)
+			sim_violation(s, "rule 8: a grant without quorum");
+		kernel_record(s, &n->k, &out->rec);
+		return;
+	case DDR_OUT_MCAST:
+		bus_send(s, n->id, out->msg, out->msg_len);
+		return;
+	case DDR_OUT_EVENT:
+		event_out(s, n, out);
+		return;
+	case DDR_OUT_GIVE_UP:
+	case DDR_OUT_FENCE:
+		sim_violation(s, "one node has nobody to give up for, or to fence");
+	default:
+		io_submit(s, n, out);
+	}
+}
+
+void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
+{
+	struct ddr_input next = *in;
+	struct ddr_outputs outs = { n->out, 0, false };
+	const char *why;
+
+	do {
+		ddr_sm_step(n->sm, &next, &outs);
+		why = ddr_sm_check(n->sm);
+		if (why)
+			sim_violation(s, "the state machine is inconsistent: %s", why);
+		for (uint32_t i = 0; i < outs.n; i++) {
+			if (n->crash_after == 0) {
+				node_kill(s, n);
+				return;
+			}
+			n->crash_after -= n->crash_after > 0;
+			carry_out(s, n, &outs.out[i]);
+		}
+		next = (struct ddr_input){ .type = DDR_IN_NONE };
+	} while (outs.more);
+}
+
+/* ---- power --------------------------------------------------------------------- */
+
+void node_power(struct sim *s, struct node *n)
+{
+	sim_trace(s, "power is lost");
+	if (n->sm)
+		node_kill(s, n);
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO; io++) {
+		for (uint32_t m = 0; io->used && is_meta(io) && m < DDR_MAX_MEMBERS; m++)
+			if ((io->pend >> m & 1) && !s->disk[m].dead)
+				disk_tear(s, place_of(s, io, m), bytes_of(io, m));
+		if (io->used && io->type == DDR_OUT_JOB_RANGE && io->phase == JOB_WRITE)
+			for (uint64_t b = io->start; b < io->start + io->count; b++)
+				if (io->differs[b - io->start] && sim_chance(s, 2))
+					job_write_block(s, io, b);
+		io->used = false;
+	}
+	kernel_power(s, &n->k);
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		disk_power(s, &s->disk[m]);
+		disk_landed(s, &s->disk[m]);
+	}
+	check_crash(s);
+	s->boot++;
+}

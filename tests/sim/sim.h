@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The simulator: model disks, model kernels, the hands of the state machine, and
+ * checkers, driven by one seeded schedule. Everything that happens is one event, and
+ * which one happens next is drawn from the seed; so a seed replays exactly.
+ *
+ *	disk.c		members with volatile caches, torn metadata writes, failures
+ *	kernel.c	grants, ranges, writes, reads and flushes in flight, the channel
+ *	node.c		what a daemon does with the machine's outputs; crashes
+ *	bus.c		messages in total order, views
+ *	check.c		the safety rules, from the disks and the model alone
+ *	main.c		the schedule, faults, liveness, options
+ *
+ * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their
+ * Reed-Solomon sum byte by byte, so parity is as real as on disks.
+ */
+#ifndef DDR_TESTS_SIM_SIM_H
+#define DDR_TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rig.h"
+
+#define SIM_MAX_NODES	4
+#define SIM_MAX_BLOCKS	1024
+#define SIM_MAX_REGIONS	64
+#define SIM_MAX_OPS	24
+#define SIM_MAX_IO	64
+#define SIM_MAX_QUEUE	4096
+#define SIM_MAX_EX	64
+#define SIM_MAX_LATER	64
+#define SIM_BOOT	1
+
+struct sim;
+
+/* ---- disks --------------------------------------------------------------------- */
+
+enum disk_fault { FAULT_NONE, FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO, FAULT_READ_MEDIUM, FAULT_NOSPC };
+
+struct disk {
+	uint64_t media[SIM_MAX_BLOCKS], cache[SIM_MAX_BLOCKS];
+	bool cached[SIM_MAX_BLOCKS];
+	uint8_t log[2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
+	/* what a reader makes of them, worked out when they change (disk_landed) */
+	uint64_t log_seq[2], map_seq[2];	/* 0: not valid */
+	struct ddr_super super;			/* the newer valid copy */
+	bool has_super;
+	bool dead;		/* every request fails, for good */
+	bool chosen;		/* it may fail; no more members than the parity covers may */
+	bool faulted;		/* it failed a write or flush: what it holds may be old */
+	enum disk_fault once;	/* the next request of this kind fails */
+};
+
+void disk_write(struct disk *d, uint64_t block, uint64_t token);
+uint64_t disk_read(const struct disk *d, uint64_t block);
+void disk_flush(struct disk *d);
+void disk_drop_cache(struct disk *d);
+/* Does this request fail now? */
+bool disk_fails(struct disk *d, enum disk_fault kind);
+/* Power is lost: each cached chunk reached the media or did not. */
+void disk_power(struct sim *s, struct disk *d);
+/* Metadata of the disk changed. */
+void disk_landed(const struct sim *s, struct disk *d);
+/* 4096 bytes land whole, in part, or not at all. */
+void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block);
+
+/* ---- kernel -------------------------------------------------------------------- */
+
+enum op_kind { OP_WRITE, OP_READ, OP_FLUSH, OP_MISMATCH };
+enum op_state { OP_FREE, OP_ADMIT, OP_GRANT, OP_RANGE, OP_FLIGHT, OP_ERROR };
+
+struct op {
+	enum op_state state;
+	enum op_kind kind;
+	uint64_t order;
+	uint64_t start, count;		/* blocks */
+	uint32_t version;
+	uint32_t targets, pend, failed;	/* members */
+	uint32_t blame;			/* the member of the open error */
+	uint64_t seq;			/* of the open error */
+	enum ddr_error_class class[DDR_UAPI_MAX_ROLES];	/* of what failed, by member */
+	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
+};
+
+struct kex { bool used, drained; uint64_t seq, start, count, order; };
+struct kapply { bool used; uint64_t seq, order; };
+
+struct kernel {
+	bool there;			/* the array object exists */
+	uint64_t cookie;
+	uint8_t boot;
+	bool attached, enabled, frozen;
+	uint32_t state[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember */
+	bool granted[SIM_MAX_REGIONS], touched[SIM_MAX_REGIONS], asked[SIM_MAX_REGIONS], error[SIM_MAX_REGIONS];
+	uint32_t flight[SIM_MAX_REGIONS], bits[SIM_MAX_REGIONS];
+	struct op op[SIM_MAX_OPS];
+	struct kex ex[SIM_MAX_EX];
+	struct kapply apply[DDR_UAPI_MAX_ROLES];
+	struct ddr_rec queue[SIM_MAX_QUEUE];	/* to the daemon */
+	uint32_t n_queue;
+	uint64_t order, seq;
+};
+
+void kernel_new(struct sim *s, struct kernel *k);
+void kernel_bind(struct sim *s, struct kernel *k);
+void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec);
+/* Lets everything go on that waits for nothing outside. */
+void kernel_run(struct sim *s, struct kernel *k);
+bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind);
+/* One event of those under way; false: none is. */
+bool kernel_event(struct sim *s, struct kernel *k);
+bool kernel_busy(const struct kernel *k);
+void kernel_power(struct sim *s, struct kernel *k);
+bool kernel_writes(const struct kernel *k, uint64_t block);
+
+/* ---- node ---------------------------------------------------------------------- */
+
+enum job_phase { JOB_READ, JOB_WRITE, JOB_FLUSH };
+
+struct io {
+	bool used, orphan;		/* orphan: its daemon died */
+	enum ddr_out_type type;
+	uint64_t io;
+	uint32_t index, members, pend, failed, job;
+	uint64_t start, count;
+	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
+	uint64_t place;
+	enum job_phase phase;
+	int32_t result;
+	uint64_t mismatches;
+	uint64_t parity[2][512];
+	bool differs[512];
+};
+
+struct node {
+	uint32_t id;
+	struct ddr_sm *sm;		/* NULL: the daemon is down */
+	struct kernel k;
+	struct io io[SIM_MAX_IO];
+	struct ddr_super sb;		/* as loaded */
+	bool quorate, failed, clean;
+	bool ready;
+	int crash_after;		/* the daemon dies after so many more outputs; -1: it does not */
+	struct ddr_output out[DDR_SM_MAX_OUT];
+};
+
+void node_start(struct sim *s, struct node *n);
+void node_kill(struct sim *s, struct node *n);		/* the daemon */
+void node_power(struct sim *s, struct node *n);		/* the machine */
+void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
+bool node_event(struct sim *s, struct node *n);
+bool node_may_start(const struct node *n);
+uint32_t node_io_count(const struct node *n);
+
+/* ---- bus ----------------------------------------------------------------------- */
+
+struct bus_message { uint32_t sender, len; uint8_t bytes[DDR_SM_MSG_MAX]; };
+
+struct bus {
+	struct bus_message queue[SIM_MAX_QUEUE];
+	uint32_t n;
+	uint64_t ring;
+};
+
+void bus_send(struct sim *s, uint32_t sender, const uint8_t *bytes, uint32_t len);
+void bus_view(struct sim *s, struct node *n);
+bool bus_event(struct sim *s);
+void bus_forget(struct sim *s, uint32_t sender);
+
+/* ---- the world ----------------------------------------------------------------- */
+
+/* What a block should hold. Versions are numbers of writes; 0: what was there before. */
+struct truth {
+	uint64_t base[8];		/* by data role: durable, as promised by a flush or found after a crash */
+	uint32_t promised;		/* version of base, if a flush promised it */
+	uint8_t unknown;		/* roles of base that a crash left undefined */
+	uint32_t acked;			/* last version acknowledged, 0: base */
+	bool failed;			/* the last write ended with an error: undefined */
+	bool torn;			/* its parity was wrong after a crash, and has not been seen right since */
+	bool ever;			/* a write was submitted */
+	uint32_t later[SIM_MAX_LATER];	/* versions submitted since base */
+	uint32_t n_later;
+};
+
+struct sim {
+	uint64_t seed, rng, event, events;
+	bool trace, quiet, calm;	/* calm: no new work, no faults */
+	struct rig_geometry geo;
+	struct ddr_super sb0;
+	struct ddr_geometry g;
+	uint64_t blocks, regions;
+	struct disk disk[DDR_MAX_MEMBERS];
+	uint32_t faults_left;		/* members that may still fail */
+	struct node node[SIM_MAX_NODES];
+	uint32_t n_nodes;
+	struct bus bus;
+	struct truth truth[SIM_MAX_BLOCKS];
+	uint32_t version;
+	bool missing_write[SIM_MAX_REGIONS];	/* written while a role was missing */
+	uint64_t cookie, now;
+	uint8_t boot;
+	uint64_t stats[16];
+};
+
+enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS };
+
+static inline uint64_t sim_rand(struct sim *s, uint64_t n)
+{
+	return rig_random(&s->rng) % n;
+}
+
+static inline bool sim_chance(struct sim *s, uint64_t in)
+{
+	return sim_rand(s, in) == 0;
+}
+
+uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block);
+void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2]);
+void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A rule was broken: says which, with the seed, and ends the run. */
+void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+/* ---- checkers ------------------------------------------------------------------ */
+
+/* The newest superblock on any member that is not dead; false: there is none. */
+bool check_newest_super(const struct sim *s, struct ddr_super *sb);
+uint32_t check_in_sync(const struct ddr_super *sb);
+/* Newest valid log or map block of a member; NULL: none. */
+const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, bool map, uint64_t *seq);
+void check_marked(struct sim *s, uint64_t start, uint64_t count, const char *what);
+void check_media(struct sim *s);
+void check_crash(struct sim *s);
+void check_visible(struct sim *s, const struct node *n);
+void check_completion(struct sim *s, const struct op *op, uint32_t written);
+void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint64_t count);
+void check_log_sequence(struct sim *s, uint64_t seq);
+void check_final(struct sim *s, struct node *n);
+
+#endif
