@@ -65,6 +65,7 @@ struct ddr_array {
 	bool clean_asked;		/* OP_CLEAN is under way */
 	const char *refusal;		/* why the last operator's request was refused, or NULL */
 	uint64_t dirty_left;		/* of the last clean stop */
+	uint64_t quiet_until_ms;	/* a clean stop: resync is not resumed before */
 	uint64_t ping_seq, ping_due_ms;
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
 	uint8_t gen_id_writing[16];

@@ -265,9 +265,12 @@ const char *ddr_drive_clean(struct ddr_array *a)
 	const char *why;
 
 	a->clean_asked = true;
+	a->quiet_until_ms = UINT64_MAX;
 	why = request(a, input(a, DDR_IN_OP_CLEAN));
-	if (why)
+	if (why) {
 		a->clean_asked = false;
+		a->quiet_until_ms = 0;
+	}
 	return why;
 }
 
@@ -443,6 +446,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	ddr_members_get(a->members);
 	memset(&a->rate, 0, sizeof(a->rate));
 	a->ready = a->clean_asked = false;
+	a->quiet_until_ms = 0;
 	ret = make_io(a);
 	if (ret == 0)
 		ret = make_sm(a, l);

@@ -17,6 +17,7 @@
 #include "daemon/ipc_server.h"
 
 #define TEXT_MAX	400u
+#define QUIET_MS	10000u	/* from a clean stop to the removal of the device */
 
 static const struct {
 	const char *name;
@@ -198,6 +199,7 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 	case DDR_EV_CLEAN:
 		a->clean_asked = false;
 		a->dirty_left = o->a;
+		a->quiet_until_ms = ddr_now_ms() + QUIET_MS;
 		break;
 	default:
 		break;

@@ -43,7 +43,8 @@ static void pause_if_spent(struct ddr_array *a)
 {
 	bool pause = a->rate.credit < 1;
 
-	if (pause == a->rate.paused)
+	/* resuming would end a clean stop */
+	if (pause == a->rate.paused || (!pause && ddr_now_ms() < a->quiet_until_ms))
 		return;
 	a->rate.paused = pause;
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, pause || !a->tune.resync);

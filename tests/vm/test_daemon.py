@@ -11,6 +11,7 @@ import pytest
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
 import tools  # noqa: E402
+from ddvm.channel import NodeDied  # noqa: E402
 from guest import CONFIG, Guest  # noqa: E402
 
 VM = {"disks": 6, "size": "96M"}
@@ -26,7 +27,7 @@ class Serving:
     def __init__(self, node):
         self.node = node
         self.guest = Guest(node)
-        self.config = {"idle_time": "1s"}
+        self.config = {"idle_time": "1s", "grant_ahead": 0}
 
     def begin(self, **options):
         self.config.update(options)
@@ -61,7 +62,10 @@ def serving(shared_node, stage):
     del stage
     s = Serving(shared_node)
     yield s
-    s.end()
+    try:
+        s.end()
+    except NodeDied:            # after a failure the harness takes the machine away first
+        pass
 
 
 # ---- life ------------------------------------------------------------------------------
@@ -72,6 +76,7 @@ def test_create_start_load_stop_start(serving):
     fio = (f"fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --bsrange=4k-256k "
            "--size=48m --verify=crc32c --randseed=7 --group_reporting --output-format=terse")
     serving.node.run(fio, timeout=180)
+    serving.guest.wait_idle("data")
     serving.guest.stop("data")
     assert serving.node.run("dmsetup ls").out.strip() in ("", "No devices found")
     tools.rawcheck("check", [d.path for d in serving.node.disks[:5]], "--assert-none", "--assert-idle")
@@ -88,7 +93,7 @@ def test_second_daemon_is_refused(serving):
 
 
 def test_each_cold_region_costs_one_log_write(serving):
-    serving.begin(idle_time="60s", grant_ahead=0)
+    serving.begin(idle_time="60s")
     serving.array()
     before = serving.counters()["log_writes"]
     serving.write(0, 8)                                 # one after the other: nothing to join
@@ -212,9 +217,12 @@ def test_wrong_tables_are_refused_by_the_daemon(serving):
             time.sleep(0.2)
             done = serving.node.run(f"ddraid status {uuid}; dmsetup status data", check=False)
         assert why in done.out, f"{why}: {done.out}"
-        reader = serving.node.run(f"timeout 2 dd if={DEV} of=/dev/null bs=4096 count=1 iflag=direct", check=False)
-        assert reader.code != 0, f"{why}: a refused array served a read"
-        serving.node.run("dmsetup remove --force data")
+        reader = serving.node.spawn(f"exec dd if={DEV} of=/dev/null bs=4096 count=1 iflag=direct")
+        time.sleep(1)
+        assert reader.poll() is None, f"{why}: a refused array served a read: {reader.err}"
+        serving.node.run("dmsetup remove --force data", check=False)    # gives the waiting read an error
+        assert reader.wait(20).code != 0
+        serving.node.run("dmsetup info data && dmsetup remove --retry data", check=False)
     serving.node.run(f"echo '{foreign}' | dmsetup create data")     # a blank disk: this member is missing
     serving.node.wait_until("ddraid status data | grep -q degraded", 20)
     assert serving.guest.status("data")["members"][1]["state"] == "missing"
@@ -303,7 +311,7 @@ def test_older_generation_than_seen_is_vetoed(serving):
 
 
 def test_disk_taken_away_under_load(serving):
-    serving.begin(grant_ahead=0)
+    serving.begin()
     serving.array(parity=2, devices=MEMBERS + ["/dev/vdf"])
     node = serving.node
     fio = node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
@@ -359,7 +367,7 @@ def test_sigterm_leaves_the_array_and_a_new_daemon_takes_it_over(serving):
 
 
 def test_power_cut_resyncs_the_dirty_regions_only(serving):
-    serving.begin(idle_time="60s", grant_ahead=0)
+    serving.begin(idle_time="60s")
     serving.array()
     serving.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count=40 oflag=direct conv=nocreat")   # regions 0 to 9
     serving.guest.command("set data idle-time=500ms")
@@ -400,7 +408,7 @@ def serving_examine(path):
 
 
 def test_dirty_and_degraded_start_is_not_silent(serving):
-    serving.begin(idle_time="60s", grant_ahead=0)
+    serving.begin(idle_time="60s")
     serving.array()
     serving.write(1, 2)
     serving.node.kill()
@@ -444,3 +452,53 @@ def test_config_errors_name_file_and_line(serving, text, why):
     serving.node.run(f"rm {CONFIG}")
     assert done.code == 1 and why in done.err, done
     assert len(done.err.splitlines()) == 1
+
+
+# ---- clients -----------------------------------------------------------------------------
+
+EXPECTED = {
+    "not json": "not one JSON object", "nothing": "not one JSON object", "half an object": "not one JSON object",
+    "an array": "not one JSON object", "two objects": "not one JSON object", "trailing bytes": "not one JSON object",
+    "zero bytes": "not one JSON object", "bad utf-8": "not one JSON object", "deep": "not one JSON object",
+    "no cmd": "unknown request", "cmd is a number": "unknown request", "unknown cmd": "unknown request 'reboot'",
+    "long cmd": "unknown request", "status of a number": "names no array",
+    "status with a control character": "names no array", "status with a zero byte": "names no array",
+    "status of a long name": "names no array", "wait without a name": "names no array",
+    "wait for ever": "timeout_ms", "wait for a negative time": "timeout_ms", "wait for nothing": "no array 'x'",
+    "set without a key": "needs a key", "set a node's option": "not an array's option",
+    "set nonsense": "expected a time", "fail nobody": "is no member", "fail a path": "is no member",
+    "fail without a member": "is no member", "header says 17": "not one JSON object", "another id": "done",
+    "two at once": "not answered yet",
+}
+
+
+def test_hostile_clients(serving):
+    serving.begin()
+    serving.array()
+    serving.node.put("/tmp/hostile.py", (pathlib.Path(__file__).parent / "guest/ipc_hostile.py").read_bytes(), 0o755)
+    done = serving.node.run("/tmp/hostile.py", timeout=300)
+    answers = dict(line.split("\t") for line in done.out.splitlines())
+    for what, why in EXPECTED.items():
+        assert why in answers[what], f"{what}: {answers[what]}"
+    for size in (0, 15, -1, 1 << 30):
+        assert answers[f"header says {size}"].startswith("no answer"), answers
+    assert answers["crowd"] == "16 of 20"
+    assert serving.guest.daemon.poll() is None, serving.guest.daemon.err
+    time.sleep(1)                                       # clients that went are forgotten
+    assert serving.guest.status("data")["state"] == "optimal"
+    serving.write(0, 2)
+
+
+def test_a_listener_that_does_not_read_is_dropped(serving):
+    serving.begin(idle_time="60s")
+    serving.array()
+    serving.guest.command("fail data 0")                # from now on failing another one is refused
+    serving.node.put("/tmp/hostile.py", (pathlib.Path(__file__).parent / "guest/ipc_hostile.py").read_bytes(), 0o755)
+    deaf = serving.node.spawn("exec /tmp/hostile.py 300")
+    deaf.wait_output("deaf", 20)
+    assert serving.node.run("/tmp/hostile.py flood 4000", timeout=300).out.split() == ["flood", "4000"]
+    assert "a listener to events is too slow; it is dropped" in serving.guest.daemon.err
+    assert serving.guest.status("data")["state"] == "degraded"
+    deaf.kill()
+    deaf.wait(10, check=False)
+    serving.write(0, 2)
