@@ -105,8 +105,8 @@ class Demo:
         report = self.raw()
         assert report["bad_outside_dirty"] == [], f"stripes are wrong outside the dirty log: {report['bad_outside_dirty']}"
         total = report["regions"]
-        self.say(f"On the raw disks: {report['bad_blocks']} stripes are inconsistent, all of them in the {report['dirty_count']} of "
-                 f"{total} regions that the dirty log names.")
+        self.say(f"On the raw disks {report['bad_blocks']} stripes are inconsistent, none of them outside of the "
+                 f"{report['dirty_count']} regions (of {total}) that the dirty log names.")
         self.boot(again=True)
         self.show("ddraid start demo")
         start = time.monotonic()

@@ -79,10 +79,9 @@ class Guest:
 
     def busy(self, name):
         """Why the array is not idle yet, or None."""
-        status = self.status(name)
-        regions = status["regions"]
-        if regions["dirty"] or regions["needs_sync"] or status["jobs"]:
-            return f"{regions['dirty']} dirty, {regions['needs_sync']} to sync, {len(status['jobs'])} jobs"
+        regions = self.status(name)["regions"]
+        if regions["dirty"] or regions["needs_sync"]:
+            return f"{regions['dirty']} dirty, {regions['needs_sync']} to sync"
         return None
 
     def wait_idle(self, name, timeout=120):

@@ -122,6 +122,8 @@ class Power:
         assert self.resynced_regions <= allowed, f"{self.resynced_regions} regions resynced, only {allowed} needed it"
         self.resynced += self.resynced_regions
         self.raw("--assert-none", "--assert-idle")
+        jobs = self.guest.status("power")["jobs"]
+        assert jobs == [], f"nothing is left to do, but status lists {jobs}"
 
     def round(self):
         """One cut and what follows; a line about it."""
