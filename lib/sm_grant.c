@@ -253,10 +253,14 @@ bool ddr_sm_log_idle(const struct ddr_sm *sm)
 
 /* ---- the plan after a start ---------------------------------------------------- */
 
-/* What could not be read counts as the worst, and its sequence goes on far behind all that are known (rule 11). */
+/*
+ * What could not be read counts as the worst (rule 11). Its sequence must go on behind any
+ * that a copy may have which is readable again later: the superblocks were written anew
+ * for this start, so their own sequence is higher than at any earlier one.
+ */
 static void plan_unread(struct ddr_sm *sm)
 {
-	uint64_t top = 0;
+	uint64_t top = sm->sb.seq << DDR_SM_SEQ_SHIFT;
 
 	for (uint32_t i = 0; i < sm->n_log; i++)
 		top = sm->log[i].seq > top ? sm->log[i].seq : top;
@@ -271,10 +275,10 @@ static void plan_unread(struct ddr_sm *sm)
 	}
 	for (uint32_t i = 0; i < sm->n_log; i++)
 		if (!sm->log[i].loaded)
-			sm->log[i].seq = top + DDR_SM_SEQ_LEAP;
+			sm->log[i].seq = top;
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		if (!sm->mapb[i].loaded)
-			sm->mapb[i].seq = top + DDR_SM_SEQ_LEAP;
+			sm->mapb[i].seq = top;
 }
 
 static bool names_our_kernel(const struct ddr_sm *sm, const struct ddr_sm_log *b)

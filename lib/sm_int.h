@@ -42,7 +42,7 @@
 #define DDR_SM_WORKS		8u	/* regions in resync at once */
 #define DDR_SM_REAP_MAX		(1u << 20)
 #define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
-#define DDR_SM_SEQ_LEAP		(1ull << 32)	/* sequence numbers skipped where the last one is unknown */
+#define DDR_SM_SEQ_SHIFT	32	/* where the last sequence of a block is unknown: superblock sequence << this */
 
 #define DDR_WORDS_LOG		(DDR_LOG_REGIONS / 64u)	/* words of a bitmap that one log block covers */
 

@@ -22,6 +22,28 @@ static uint64_t gf_double(uint64_t x)
 	return ((x & 0x7f7f7f7f7f7f7f7fu) << 1) ^ high * 0x1d;
 }
 
+/* x * c, likewise. */
+static uint64_t gf_times(uint64_t x, uint8_t c)
+{
+	uint64_t sum = 0;
+
+	for (; c; c >>= 1) {
+		if (c & 1)
+			sum ^= x;
+		x = gf_double(x);
+	}
+	return sum;
+}
+
+static uint8_t gf_power(uint8_t x, unsigned int n)
+{
+	uint8_t y = 1;
+
+	while (n--)
+		y = (uint8_t)gf_times(y, x);
+	return y;
+}
+
 void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2])
 {
 	uint32_t n = ddr_geo_data(&s->g);
@@ -143,6 +165,55 @@ static uint64_t media_read(const struct disk *d, uint64_t block)
 	return d->media[block];
 }
 
+/* The token of a data role as a reader with @members gets it; false: it cannot be had. */
+static bool read_role(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get, uint64_t *token)
+{
+	uint32_t data = ddr_geo_data(&s->g), missing = 0, other = role, have = 0;
+	uint64_t tokens[10] = { 0 }, pq[2];
+
+	for (uint32_t i = 0; i < s->g.roles; i++) {
+		uint32_t m = ddr_geo_member(&s->g, i, b);
+
+		if (members >> m & 1) {
+			tokens[i] = get(&s->disk[m], b);
+			have |= 1u << i;
+		} else if (i < data) {
+			missing++;
+			other = i == role ? other : i;
+		}
+	}
+	*token = tokens[role];
+	if (have >> role & 1)
+		return true;
+	if (missing > 2 || (missing == 2 && (have >> data & 3) != 3) || !(have >> data))
+		return false;
+	sim_parity(s, tokens, pq);	/* of what is there: the rest counts as zero */
+	pq[0] ^= tokens[data];
+	pq[1] ^= tokens[data + 1];
+	if (missing == 1 && (have >> data & 1)) {
+		*token = pq[0];
+	} else if (missing == 1) {
+		*token = gf_times(pq[1], gf_power(gf_power(2, role), 254));
+	} else {
+		uint8_t both = gf_power(2, role) ^ gf_power(2, other);
+
+		*token = gf_times(pq[1] ^ gf_times(pq[0], gf_power(2, other)), gf_power(both, 254));
+	}
+	return true;
+}
+
+/* A data role is missing: do P and Q, where both are there, say the same of it? */
+static bool both_agree(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get)
+{
+	uint32_t p = ddr_geo_member(&s->g, ddr_geo_data(&s->g), b), q = ddr_geo_member(&s->g, s->g.roles - 1, b);
+	uint64_t by_p, by_q;
+
+	if (s->g.parity < 2 || !read_role(s, b, role, members & ~(1u << q), get, &by_p) ||
+	    !read_role(s, b, role, members & ~(1u << p), get, &by_q))
+		return true;	/* cannot be told */
+	return by_p == by_q;
+}
+
 /* Is the parity of a block right, as far as @members hold it? */
 static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, reader get)
 {
@@ -153,7 +224,7 @@ static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, read
 		uint32_t m = ddr_geo_member(&s->g, i, b);
 
 		if (!(members >> m & 1))
-			return true;	/* cannot be told */
+			return both_agree(s, b, i, members, get);
 		tokens[i] = get(&s->disk[m], b);
 	}
 	sim_parity(s, tokens, pq);
@@ -228,32 +299,6 @@ void check_media(struct sim *s)
 
 /* ---- data ---------------------------------------------------------------------- */
 
-/* The token of a data role as a reader with @members gets it; false: it cannot be had. */
-static bool read_role(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get, uint64_t *token)
-{
-	uint32_t data = ddr_geo_data(&s->g), p = ddr_geo_member(&s->g, data, b);
-	uint64_t x;
-
-	if (members >> ddr_geo_member(&s->g, role, b) & 1) {
-		*token = get(&s->disk[ddr_geo_member(&s->g, role, b)], b);
-		return true;
-	}
-	if (!s->g.parity || !(members >> p & 1))
-		return false;
-	x = get(&s->disk[p], b);
-	for (uint32_t i = 0; i < data; i++) {
-		uint32_t m = ddr_geo_member(&s->g, i, b);
-
-		if (i == role)
-			continue;
-		if (!(members >> m & 1))
-			return false;
-		x ^= get(&s->disk[m], b);
-	}
-	*token = x;
-	return true;
-}
-
 /* A reconstruction of a block that was in flight at a crash may give anything; only such a block (rule 9). */
 static bool torn(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint32_t readable)
 {
@@ -276,17 +321,17 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 	t->torn |= !parity_right(s, b, members, media_read);
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 		bool direct = members >> ddr_geo_member(&s->g, i, b) & 1;
+		/* in flight (or never written), and reconstructed: it may be anything (rule 9) */
+		bool undefined = !direct && (t->n_later || t->failed || t->torn || !t->ever);
 		uint64_t token;
 
-		/* in flight (or never written), and reconstructed: it may be anything (rule 9) */
-		if (!direct && (t->n_later || t->failed || t->torn || !t->ever))
-			t->unknown |= (uint8_t)(1u << i);
 		if (!read_role(s, b, i, members, media_read, &token))
-			continue;	/* it takes Q, which no check here reconstructs from */
-		if (t->unknown >> i & 1) {
-			t->base[i] = token;
-		} else if (!one_of(t, i, b, token)) {
-			sim_violation(s, "block %llu, chunk %u: what was acknowledged and flushed is lost", (unsigned long long)b, i);
+			sim_violation(s, "block %llu, chunk %u: too few members are left", (unsigned long long)b, i);
+		if (!(t->unknown >> i & 1) && (!one_of(t, i, b, token) || (t->torn && !direct))) {
+			if (!undefined)
+				sim_violation(s, "block %llu, chunk %u: what was acknowledged and flushed is lost",
+					      (unsigned long long)b, i);
+			t->unknown |= (uint8_t)(1u << i);
 		}
 		t->base[i] = token;
 	}
