@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The daemon's jobs and metadata writes on files: resync writes exactly the parity that is
+ * wrong, for every geometry, by both I/O engines; failures name the member. Parity is
+ * judged by a plain reference that shares nothing with lib/parity.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "daemon/job.h"
+#include "daemon/metaio.h"
+
+#define BLOCKS		1024u
+#define DATA_OFFSET	(1u << 20)
+#define FIRST		100u		/* of the range: it crosses two turns of the roles */
+#define COUNT		500u
+
+struct rig {
+	qb_loop_t *loop;
+	struct ddr_super sb;
+	struct ddr_geometry geo;
+	struct ddr_members *members;
+	struct ddr_jobs *jobs;
+	struct ddr_job_result result;
+	struct ddr_metaio *meta;
+	uint32_t meta_failed;
+	bool done;
+	uint8_t *before[DDR_MAX_ROLES];
+};
+
+uint64_t ddr_now_ms(void)
+{
+	return 1000;
+}
+
+static void on_job(void *ctx, const struct ddr_job_result *r)
+{
+	struct rig *rig = ctx;
+
+	rig->result = *r;
+	rig->done = true;
+	qb_loop_stop(rig->loop);
+}
+
+static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed)
+{
+	struct rig *rig = ctx;
+
+	(void)kind;
+	assert_int_equal(io, 77);
+	rig->meta_failed = failed;
+	rig->done = true;
+	qb_loop_stop(rig->loop);
+}
+
+static size_t area(const struct rig *rig)
+{
+	return (size_t)BLOCKS * rig->geo.chunk;
+}
+
+static void make_member(struct rig *rig, unsigned int m)
+{
+	char path[] = "/tmp/ddraid-job-XXXXXX";
+	int fd = mkstemp(path);
+	struct ddr_error err;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, DATA_OFFSET + (off_t)area(rig) + DDR_TAIL_BYTES), 0);
+	rig->before[m] = malloc(area(rig));
+	for (size_t i = 0; i < area(rig); i++)
+		rig->before[m][i] = (uint8_t)random();
+	assert_int_equal(pwrite(fd, rig->before[m], area(rig), DATA_OFFSET), (ssize_t)area(rig));
+	close(fd);
+	assert_int_equal(ddr_dev_open(&rig->members->dev[m], path, DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
+	rig->members->open |= 1u << m;
+	unlink(path);
+}
+
+static void rig_open(struct rig *rig, unsigned int order, unsigned int parity, unsigned int layout, uint64_t engine)
+{
+	memset(rig, 0, sizeof(*rig));
+	assert_true(ddr_geo_init(&rig->geo, order, parity, layout));
+	rig->sb.order = (uint8_t)order;
+	rig->sb.parity = (uint8_t)parity;
+	rig->sb.layout = (uint8_t)layout;
+	rig->sb.data_offset = DATA_OFFSET;
+	rig->sb.array_blocks = BLOCKS;
+	rig->loop = qb_loop_create();
+	rig->members = ddr_members_new();
+	rig->members->n = rig->geo.roles;
+	for (unsigned int m = 0; m < rig->geo.roles; m++)
+		make_member(rig, m);
+	assert_int_equal(ddr_jobs_open(&rig->jobs, &(struct ddr_jobs_config){ .loop = rig->loop, .engine = engine,
+				       .members = rig->members, .super = &rig->sb, .done = on_job, .ctx = rig }), 0);
+	assert_int_equal(ddr_metaio_open(&rig->meta, &(struct ddr_metaio_config){ .loop = rig->loop, .engine = engine,
+				  .operations = 8, .members = rig->members, .done = on_meta, .ctx = rig }), 0);
+}
+
+static void rig_close(struct rig *rig)
+{
+	ddr_jobs_close(rig->jobs);
+	ddr_metaio_close(rig->meta);
+	ddr_members_put(rig->members);
+	for (unsigned int m = 0; m < rig->geo.roles; m++)
+		free(rig->before[m]);
+	qb_loop_destroy(rig->loop);
+}
+
+static void job(struct rig *rig, uint32_t members, uint64_t start, uint64_t count, bool repair)
+{
+	struct ddr_job_range r = { .io = 5, .start = start, .count = count, .members = members, .repair = repair };
+
+	rig->done = false;
+	ddr_jobs_range(rig->jobs, &r, 1000, 60000);
+	ddr_jobs_tick(rig->jobs, 1001);
+	if (!rig->done)
+		qb_loop_run(rig->loop);
+	assert_true(rig->done);
+	assert_int_equal(rig->result.io, 5);
+}
+
+static uint8_t double_gf(uint8_t x)
+{
+	return (uint8_t)(x << 1 ^ (x & 0x80 ? 0x1d : 0));
+}
+
+/* What byte @at of role @role of @block must be, from the data roles. */
+static uint8_t reference(const struct rig *rig, uint8_t *const disk[], unsigned int role, uint64_t block, size_t at)
+{
+	unsigned int data = 1u << rig->geo.order, n = rig->geo.roles;
+	unsigned int turn = rig->geo.rotating ? (unsigned int)(block / 256 % n) : 0;
+	uint8_t p = 0, q = 0;
+
+	for (unsigned int i = data; i-- > 0;) {
+		uint8_t d = disk[(i + turn) % n][block * rig->geo.chunk + at];
+
+		p ^= d;
+		q = (uint8_t)(double_gf(q) ^ d);
+	}
+	return role == data ? p : q;
+}
+
+static void read_disks(const struct rig *rig, uint8_t *disk[])
+{
+	for (unsigned int m = 0; m < rig->geo.roles; m++) {
+		disk[m] = malloc(area(rig));
+		assert_int_equal(pread(rig->members->dev[m].fd, disk[m], area(rig), DATA_OFFSET), (ssize_t)area(rig));
+	}
+}
+
+static void free_disks(const struct rig *rig, uint8_t *disk[])
+{
+	for (unsigned int m = 0; m < rig->geo.roles; m++)
+		free(disk[m]);
+}
+
+/* Parity members in @checked are right in the range; everything else is as it was. */
+static void check_disks(struct rig *rig, uint32_t checked)
+{
+	unsigned int data = 1u << rig->geo.order, n = rig->geo.roles;
+	uint8_t *disk[DDR_MAX_ROLES];
+
+	read_disks(rig, disk);
+	for (uint64_t b = 0; b < BLOCKS; b++) {
+		unsigned int turn = rig->geo.rotating ? (unsigned int)(b / 256 % n) : 0;
+
+		for (unsigned int role = 0; role < n; role++) {
+			unsigned int m = (role + turn) % n;
+			size_t at = (size_t)b * rig->geo.chunk;
+
+			if (role < data || b < FIRST || b >= FIRST + COUNT || !(checked & (1u << m)))
+				assert_memory_equal(disk[m] + at, rig->before[m] + at, rig->geo.chunk);
+			else
+				for (size_t i = 0; i < rig->geo.chunk; i++)
+					assert_int_equal(disk[m][at + i], reference(rig, disk, role, b, i));
+		}
+	}
+	free_disks(rig, disk);
+}
+
+/* Spoils one byte of P of a block in the range. */
+static void spoil(struct rig *rig, uint64_t block)
+{
+	unsigned int data = 1u << rig->geo.order, n = rig->geo.roles;
+	unsigned int m = (data + (rig->geo.rotating ? (unsigned int)(block / 256 % n) : 0)) % n;
+	off_t at = DATA_OFFSET + (off_t)(block * rig->geo.chunk) + 3;
+	uint8_t byte[1];
+
+	assert_int_equal(fcntl(rig->members->dev[m].fd, F_SETFL, 0), 0);	/* buffered, for one byte */
+	assert_int_equal(pread(rig->members->dev[m].fd, byte, 1, at), 1);
+	byte[0] ^= 0x40;
+	assert_int_equal(pwrite(rig->members->dev[m].fd, byte, 1, at), 1);
+}
+
+static void resync_rewrites_what_differs(struct rig *rig)
+{
+	uint32_t all = (1u << rig->geo.roles) - 1;
+
+	job(rig, all, FIRST, COUNT, false);
+	assert_int_equal(rig->result.result, 0);
+	assert_int_equal(rig->result.mismatches, COUNT);
+	check_disks(rig, 0);				/* verify writes nothing */
+	job(rig, all, FIRST, COUNT, true);
+	assert_int_equal(rig->result.result, 0);
+	assert_int_equal(rig->result.failed, 0);
+	assert_int_equal(rig->result.mismatches, COUNT);
+	assert_int_equal(rig->result.blocks, COUNT);
+	check_disks(rig, all);
+	job(rig, all, FIRST, COUNT, true);
+	assert_int_equal(rig->result.mismatches, 0);
+	spoil(rig, FIRST + 300);
+	job(rig, all, FIRST, COUNT, true);
+	assert_int_equal(rig->result.mismatches, 1);
+	check_disks(rig, all);
+}
+
+static void every_geometry_by(uint64_t engine)
+{
+	for (unsigned int order = 0; order <= 3; order++)
+		for (unsigned int parity = 1; parity <= 2; parity++)
+			for (unsigned int layout = 0; layout <= 1; layout++) {
+				struct rig rig;
+
+				rig_open(&rig, order, parity, layout, engine);
+				resync_rewrites_what_differs(&rig);
+				rig_close(&rig);
+			}
+}
+
+static void every_geometry_by_the_best_engine(void **state)
+{
+	(void)state;
+	every_geometry_by(DDR_ENGINE_AUTO);
+}
+
+static void every_geometry_by_threads(void **state)
+{
+	(void)state;
+	every_geometry_by(DDR_ENGINE_THREADS);
+}
+
+static void a_missing_parity_member_leaves_the_other(void **state)
+{
+	struct rig rig;
+	uint32_t members;
+
+	(void)state;
+	rig_open(&rig, 2, 2, DDR_LAYOUT_DEDICATED, DDR_ENGINE_AUTO);
+	members = 0x3f & ~(1u << 4);			/* P is out */
+	job(&rig, members, FIRST, COUNT, true);
+	assert_int_equal(rig.result.result, 0);
+	check_disks(&rig, members);
+	rig_close(&rig);
+}
+
+static void what_cannot_be_done_is_refused(void **state)
+{
+	static const struct { uint32_t members; uint64_t start, count; } bad[] = {
+		{ 0x1e, FIRST, COUNT },			/* a data member is missing */
+		{ 0x1f, FIRST, 0 },
+		{ 0x1f, FIRST, DDR_JOB_BLOCKS_MAX + 1 },
+		{ 0x1f, BLOCKS - 10, 11 },
+		{ 0x1f, UINT64_MAX - 1, 10 },
+	};
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 2, 1, DDR_LAYOUT_DEDICATED, DDR_ENGINE_AUTO);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		job(&rig, bad[i].members, bad[i].start, bad[i].count, true);
+		assert_int_equal(rig.result.result, -EINVAL);
+		assert_int_equal(rig.result.failed, 0);
+	}
+	check_disks(&rig, 0);
+	rig_close(&rig);
+}
+
+static void a_member_that_fails_is_named(void **state)
+{
+	struct rig rig;
+	int fd;
+
+	(void)state;
+	rig_open(&rig, 2, 1, DDR_LAYOUT_DEDICATED, DDR_ENGINE_AUTO);
+	fd = open("/dev/null", O_WRONLY | O_CLOEXEC);	/* reads fail */
+	assert_true(fd >= 0);
+	assert_true(dup2(fd, rig.members->dev[2].fd) >= 0);
+	close(fd);
+	job(&rig, 0x1f, FIRST, COUNT, true);
+	assert_true(rig.result.result < 0);
+	assert_int_equal(rig.result.failed, 1u << 2);
+	rig_close(&rig);
+}
+
+static void meta_write(struct rig *rig, enum ddr_metaio_kind kind, uint32_t members, uint64_t offset)
+{
+	struct ddr_meta_op *op = ddr_metaio_get(rig->meta, kind, 77, members);
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (kind != DDR_META_FLUSH && (members & (1u << m)))
+			memset(ddr_metaio_block(op, m), 0x80 + (int)(kind == DDR_META_SB ? m : 9), DDR_META_BLOCK);
+	ddr_metaio_at(op, offset);
+	rig->done = false;
+	ddr_metaio_run(op, 1000, 5000);
+	ddr_metaio_kick(rig->meta);
+	if (members & rig->members->open)
+		qb_loop_run(rig->loop);
+	else
+		ddr_metaio_tick(rig->meta, 1001);
+	assert_true(rig->done);
+}
+
+static void metadata_goes_to_all_that_are_asked(void **state)
+{
+	uint8_t block[DDR_META_BLOCK] __attribute__((aligned(4096)));
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+	meta_write(&rig, DDR_META_LOG, 0x5, 8192);
+	assert_int_equal(rig.meta_failed, 0);
+	meta_write(&rig, DDR_META_SB, 0x7, 4096);
+	assert_int_equal(rig.meta_failed, 0);
+	meta_write(&rig, DDR_META_FLUSH, 0x7, 0);
+	assert_int_equal(rig.meta_failed, 0);
+	for (unsigned int m = 0; m < 3; m++) {
+		assert_int_equal(pread(rig.members->dev[m].fd, block, sizeof(block), 4096), sizeof(block));
+		assert_int_equal(block[4095], 0x80 + m);
+		assert_int_equal(pread(rig.members->dev[m].fd, block, sizeof(block), 8192), sizeof(block));
+		assert_int_equal(block[0], m == 1 ? 0 : 0x89);
+	}
+	meta_write(&rig, DDR_META_LOG, 0x5 | 1u << 9, 8192);	/* nobody has member 9 */
+	assert_int_equal(rig.meta_failed, 1u << 9);
+	meta_write(&rig, DDR_META_FLUSH, 1u << 9, 0);
+	assert_int_equal(rig.meta_failed, 1u << 9);
+	for (unsigned int i = 0; i < 40; i++)			/* more than were preallocated, one after the other */
+		meta_write(&rig, DDR_META_LOG, 0x7, 8192);
+	assert_int_equal(rig.meta_failed, 0);
+	rig_close(&rig);
+}
+
+static void stop(void *data)
+{
+	qb_loop_stop(data);
+}
+
+static void a_member_that_does_not_answer_has_failed_in_time(void **state)
+{
+	qb_loop_timer_handle timer;
+	struct ddr_meta_op *op;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_THREADS);
+	op = ddr_metaio_get(rig.meta, DDR_META_LOG, 77, 0x7);
+	memset(ddr_metaio_block(op, 0), 1, DDR_META_BLOCK);
+	ddr_metaio_at(op, 8192);
+	rig.done = false;
+	ddr_metaio_run(op, 1000, 5000);
+	ddr_metaio_tick(rig.meta, 5999);	/* the loop does not run: no answer is seen */
+	assert_false(rig.done);
+	ddr_metaio_tick(rig.meta, 6000);
+	assert_true(rig.done);
+	assert_int_equal(rig.meta_failed, 0x7);
+	rig.meta_failed = 0;
+	assert_int_equal(qb_loop_timer_add(rig.loop, QB_LOOP_LOW, 200 * QB_TIME_NS_IN_MSEC, rig.loop, stop, &timer), 0);
+	qb_loop_run(rig.loop);			/* now the answers come: nothing is reported twice */
+	assert_int_equal(rig.meta_failed, 0);
+	rig_close(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_geometry_by_the_best_engine),
+		cmocka_unit_test(every_geometry_by_threads),
+		cmocka_unit_test(a_missing_parity_member_leaves_the_other),
+		cmocka_unit_test(what_cannot_be_done_is_refused),
+		cmocka_unit_test(a_member_that_fails_is_named),
+		cmocka_unit_test(metadata_goes_to_all_that_are_asked),
+		cmocka_unit_test(a_member_that_does_not_answer_has_failed_in_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
