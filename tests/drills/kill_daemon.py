@@ -33,7 +33,7 @@ class Drill:
     def __init__(self, node, writer, rng, say=print):
         self.node, self.rng, self.say = node, rng, say
         self.guest = Guest(node)
-        self.options = {"idle_time": "500ms", "daemon_timeout": f"{BOUND}s"}
+        self.options = {"idle_time": "3s", "daemon_timeout": f"{BOUND}s"}
         self.writer = writer.read_bytes()
         self.ledger = tools.Ledger()
 
