@@ -276,7 +276,7 @@ void check_media(struct sim *s)
 {
 	uint32_t counting = members_counting(s);
 
-	if (!s->g.parity || s->faults_left == UINT32_MAX)
+	if (!s->g.parity || s->lossy)
 		return;
 	for (uint64_t r = 0; r < s->regions; r++) {
 		bool clean = true, suspect = true;
@@ -345,7 +345,7 @@ void check_crash(struct sim *s)
 	uint32_t counting = members_counting(s);
 
 	check_media(s);
-	for (uint64_t b = 0; b < s->blocks && s->faults_left != UINT32_MAX; b++)
+	for (uint64_t b = 0; b < s->blocks && !s->lossy; b++)
 		crash_block(s, b, counting);
 }
 
@@ -354,6 +354,8 @@ void check_visible(struct sim *s, const struct node *n)
 {
 	uint32_t readable = 0;
 
+	if (s->lossy)
+		return;
 	for (uint32_t m = 0; m < s->g.roles; m++)
 		if (n->k.state[m] == DDR_KM_IN_SYNC && !s->disk[m].dead && !s->disk[m].faulted)
 			readable |= 1u << m;

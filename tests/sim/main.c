@@ -99,6 +99,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events)
 	s->blocks = s->geo.blocks;
 	s->regions = (s->blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
 	s->faults_left = s->g.parity;
+	s->lossy = sim_chance(s, 12);
 	s->n_nodes = 1;
 	s->node[0].id = 1;
 	s->node[0].quorate = true;
@@ -117,8 +118,8 @@ static void fault_disk(struct sim *s)
 		return;
 	if (sim_chance(s, 3)) {
 		d->once = sim_chance(s, 2) && s->g.parity ? FAULT_READ_MEDIUM : FAULT_NOSPC;
-	} else if (s->faults_left && !d->chosen) {
-		s->faults_left--;
+	} else if (s->lossy || (s->faults_left && !d->chosen)) {
+		s->faults_left -= !s->lossy;
 		d->chosen = true;
 		if (sim_chance(s, 2))
 			d->dead = true;
@@ -129,6 +130,14 @@ static void fault_disk(struct sim *s)
 	}
 	s->stats[STAT_FAULTS]++;
 	sim_trace(s, "fault: member %d %s %d", (int)(d - s->disk), d->dead ? "is dead" : "will fail once:", d->once);
+}
+
+static void quorum(struct sim *s, struct node *n)
+{
+	n->quorate = !n->quorate;
+	sim_trace(s, "quorum %s", n->quorate ? "regained" : "lost");
+	if (n->sm)
+		bus_view(s, n);
 }
 
 static void operator(struct sim *s, struct node *n)
@@ -150,9 +159,7 @@ static void operator(struct sim *s, struct node *n)
 		in.value = sim_rand(s, 3) == 0;
 		break;
 	case 3:
-		n->quorate = !n->quorate;
-		sim_trace(s, "quorum %s", n->quorate ? "regained" : "lost");
-		bus_view(s, n);
+		quorum(s, n);
 		return;
 	case 4:
 		if (!s->faults_left || !sim_chance(s, 4))
@@ -222,6 +229,8 @@ static void one_event(struct sim *s)
 		misfortune(s, n);
 	else if (what < 40)
 		tick(s, n, 1 + sim_rand(s, 3000));
+	else if (!n->quorate && what < 60)
+		quorum(s, n);
 	else if (what < 200)
 		kernel_start(s, &n->k, sim_chance(s, 8) ? OP_FLUSH : sim_chance(s, 8) ? OP_READ : sim_chance(s, 40) ? OP_MISMATCH : OP_WRITE);
 	else if (!n->sm && node_may_start(n) && what < 300)
@@ -238,9 +247,17 @@ static bool at_rest(const struct sim *s, const struct node *n)
 {
 	struct ddr_sm_status st;
 
-	if (!n->sm || s->bus.n || node_io_count(n) || kernel_busy(&n->k))
+	if (!n->sm)
+		return s->lossy;	/* nothing is left to start from */
+	if (s->bus.n || node_io_count(n))
 		return false;
 	ddr_sm_get_status(n->sm, &st);
+	if (st.failed && !n->k.enabled)
+		return true;		/* it did not start, I/O waits */
+	if (kernel_busy(&n->k))
+		return false;
+	if (st.failed)
+		return true;
 	return st.ready && !st.granted && !st.dirty && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
 }
 
@@ -269,7 +286,8 @@ static void calm(struct sim *s)
 		else if (!progress(s, n))
 			tick(s, n, 1000);
 	}
-	check_final(s, n);
+	if (!s->lossy)
+		check_final(s, n);
 }
 
 static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace)

@@ -54,8 +54,11 @@ void node_start(struct sim *s, struct node *n)
 	struct ddr_input in = { .type = DDR_IN_K_ATTACHED };
 	uint32_t in_sync;
 
-	if (!check_newest_super(s, &n->sb))
-		sim_violation(s, "no member holds a valid superblock");
+	if (!check_newest_super(s, &n->sb)) {
+		if (!s->lossy)
+			sim_violation(s, "no member holds a valid superblock");
+		return;
+	}
 	for (uint32_t m = 0; m < n->sb.members; m++)
 		cfg.present |= s->disk[m].dead ? 0 : 1u << m;
 	for (uint32_t i = 0; i < 16; i++)
@@ -373,7 +376,7 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	case DDR_EV_BUG:
 		sim_violation(s, "the machine says that this cannot be: %s", out->text);
 	case DDR_EV_FAILED:
-		if (s->faults_left != UINT32_MAX)
+		if (!s->lossy)
 			sim_violation(s, "the array failed although the parity covers what happened");
 		n->failed = true;
 		return;

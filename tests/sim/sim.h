@@ -192,6 +192,7 @@ struct sim {
 	uint64_t blocks, regions;
 	struct disk disk[DDR_MAX_MEMBERS];
 	uint32_t faults_left;		/* members that may still fail */
+	bool lossy;			/* more may fail than the parity covers: data is lost, but nothing may hang */
 	struct node node[SIM_MAX_NODES];
 	uint32_t n_nodes;
 	struct bus bus;
