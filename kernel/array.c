@@ -13,10 +13,12 @@
  * dm callback, or let a bio run that the gate should have stopped.
  *
  * Lock order, outer to inner:
- *	registry mutex
  *	channel's read and write mutexes -> a->ctl_mutex -> ex_mutex (range.c)
  *	-> park bucket (region.c), range bucket (range.c), the engine's locks
  *	-> a->lock -> wait queues
+ * The registry mutex is taken inside of the channel's and nothing is taken, and no memory
+ * allocated, inside of it: a daemon that looks for an array must not wait for a
+ * constructor that waits for memory, which may wait for that daemon.
  * Locks from the buckets down are taken with interrupts off; no bio is submitted or
  * ended under them. Whoever parks asks ddr_array_bounces() under the lock of its own
  * list; whoever sets one of the flags it looks at, sweeps all lists afterwards. So
@@ -531,36 +533,35 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 				const struct ddr_geometry *geo, u64 blocks, u32 region_sectors,
 				sector_t data_offset, bool nosync)
 {
-	struct ddr_array *a;
+	struct ddr_array *new, *a;
 
 	if (!uuid && !nosync)
 		return ERR_PTR(-EINVAL);
-	if (!uuid)
-		return ddr_array_alloc(NULL, md, geo, blocks, region_sectors, data_offset, true);
+	new = ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
+	if (IS_ERR(new) || !uuid)
+		return new;
 
 	mutex_lock(&ddr_registry_mutex);
 	a = __ddr_array_find(uuid);
-	if (a) {
-		if (a->md != md)
-			a = ERR_PTR(-EBUSY);
-		else if (!ddr_array_matches(a, geo, blocks, region_sectors, data_offset, nosync))
-			a = ERR_PTR(-EINVAL);
-		else
-			a->users++;
-		mutex_unlock(&ddr_registry_mutex);
-		return a;
-	}
-	a = ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
-	if (!IS_ERR(a)) {
+	if (!a) {
 		/* the clock makes it unique over a reload of the module as well */
-		a->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
-		ddr_last_cookie = a->cookie;
-		list_add_tail(&a->registry, &ddr_registry);
+		new->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
+		ddr_last_cookie = new->cookie;
+		list_add_tail(&new->registry, &ddr_registry);
+	} else if (a->md != md) {
+		a = ERR_PTR(-EBUSY);
+	} else if (!ddr_array_matches(a, geo, blocks, region_sectors, data_offset, nosync)) {
+		a = ERR_PTR(-EINVAL);
+	} else {
+		a->users++;
 	}
 	mutex_unlock(&ddr_registry_mutex);
-	if (!IS_ERR(a))
-		ddr_channel_announce(a, DDR_K_APPEARED);
-	return a;
+	if (a) {
+		ddr_array_free(new);
+		return a;
+	}
+	ddr_channel_announce(new, DDR_K_APPEARED);
+	return new;
 }
 
 void ddr_array_release(struct ddr_array *a)

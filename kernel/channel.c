@@ -43,8 +43,8 @@ struct ddr_channel {
 	struct mutex		rmutex;		/* out, out_pos, out_n */
 	struct mutex		wmutex;		/* in */
 	wait_queue_head_t	wait;
-	enum ddr_channel_state	state;		/* changed under rmutex or ctl_mutex; READ_ONCE */
-	struct ddr_array	*array;		/* set once, by bind */
+	enum ddr_channel_state	state;		/* written under ctl_mutex; ddr_channel_state() */
+	struct ddr_array	*array;		/* set once, by bind, before the state */
 
 	/* bound; under ctl_mutex */
 	struct list_head	ready;		/* struct ddr_krec to stage; under array->lock */
@@ -65,6 +65,18 @@ struct ddr_channel {
 
 static DEFINE_SPINLOCK(ddr_controls_lock);
 static LIST_HEAD(ddr_controls);
+
+static enum ddr_channel_state ddr_channel_state(struct ddr_channel *ch)
+{
+	/* with ddr_channel_set_state(): who sees BOUND or STALE sees ch->array */
+	return smp_load_acquire(&ch->state);
+}
+
+static void ddr_channel_set_state(struct ddr_channel *ch, enum ddr_channel_state state)
+{
+	/* with ddr_channel_state() */
+	smp_store_release(&ch->state, state);
+}
 
 /* ---- what the rest of the target calls ------------------------------------------------- */
 
@@ -268,7 +280,7 @@ static int ddr_fill(struct ddr_channel *ch)
 
 	if (ch->out_pos < ch->out_n)
 		return 0;
-	switch (READ_ONCE(ch->state)) {
+	switch (ddr_channel_state(ch)) {
 	case DDR_CH_CONTROL:
 		n = ddr_fill_control(ch);
 		break;
@@ -299,11 +311,13 @@ static void ddr_channel_sent(struct ddr_channel *ch, const struct ddr_rec *rec, 
 
 static bool ddr_channel_readable(struct ddr_channel *ch)
 {
-	struct ddr_array *a = ch->array;
+	enum ddr_channel_state state = ddr_channel_state(ch);
+	struct ddr_array *a;
 
-	if (READ_ONCE(ch->state) == DDR_CH_CONTROL)
+	if (state == DDR_CH_CONTROL)
 		return READ_ONCE(ch->listing) || READ_ONCE(ch->ring_n);
-	if (READ_ONCE(ch->state) == DDR_CH_STALE || READ_ONCE(a->gone))
+	a = ch->array;
+	if (state == DDR_CH_STALE || READ_ONCE(a->gone))
 		return true;
 	return READ_ONCE(ch->out_pos) < READ_ONCE(ch->out_n) || ddr_region_pending(a) ||
 	       READ_ONCE(ch->session.pong_due) ||
@@ -313,7 +327,7 @@ static bool ddr_channel_readable(struct ddr_channel *ch)
 
 static bool ddr_channel_eof(struct ddr_channel *ch)
 {
-	return READ_ONCE(ch->state) == DDR_CH_BOUND && READ_ONCE(ch->array->gone);
+	return ddr_channel_state(ch) == DDR_CH_BOUND && READ_ONCE(ch->array->gone);
 }
 
 static ssize_t ddr_channel_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
@@ -365,7 +379,7 @@ static __poll_t ddr_channel_poll(struct file *file, poll_table *wait)
 	poll_wait(file, &ch->wait, wait);
 	if (ddr_channel_readable(ch))
 		mask |= EPOLLIN | EPOLLRDNORM;
-	if (READ_ONCE(ch->state) == DDR_CH_STALE)
+	if (ddr_channel_state(ch) == DDR_CH_STALE)
 		mask |= EPOLLERR | EPOLLHUP;
 	else if (ddr_channel_eof(ch))
 		mask |= EPOLLHUP;
@@ -407,9 +421,9 @@ static ssize_t ddr_channel_write(struct file *file, const char __user *buf, size
 
 	if (len % sizeof(struct ddr_rec))
 		return -EINVAL;
-	if (READ_ONCE(ch->state) == DDR_CH_CONTROL)
+	if (ddr_channel_state(ch) == DDR_CH_CONTROL)
 		return -ENOTCONN;
-	if (READ_ONCE(ch->state) == DDR_CH_STALE)
+	if (ddr_channel_state(ch) == DDR_CH_STALE)
 		return -ESTALE;
 	if (mutex_lock_interruptible(&ch->wmutex))
 		return -ERESTARTSYS;
@@ -436,7 +450,7 @@ static void ddr_channel_unhook(struct ddr_array *a, struct ddr_channel *ch)
 
 	spin_lock_irq(&a->lock);
 	a->channel = NULL;
-	WRITE_ONCE(ch->state, DDR_CH_STALE);
+	ddr_channel_set_state(ch, DDR_CH_STALE);
 	list_splice_init(&ch->ready, &a->records);
 	list_for_each_entry_safe(k, n, &a->records, link)
 		list_del_init(&k->link);
@@ -461,7 +475,7 @@ static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const 
 	a->epoch = b->epoch;
 	spin_lock_irq(&a->lock);
 	a->channel = ch;
-	WRITE_ONCE(ch->state, DDR_CH_BOUND);
+	ddr_channel_set_state(ch, DDR_CH_BOUND);
 	spin_unlock_irq(&a->lock);
 	ddr_array_bound(a, b->timeout_ms);
 	ddr_error_redeclare(a);

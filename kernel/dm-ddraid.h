@@ -221,7 +221,7 @@ int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/*
 void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
 /* Closes the grants start..+count: new writes park, each CLOSED follows when its last write ended. Does not wait. */
 void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count);
-bool ddr_region_any_granted(struct ddr_array *a, u64 start, u64 count);
+bool ddr_region_any_closing(struct ddr_array *a, u64 start, u64 count);	/* revoked, and writes are in flight still */
 /* A new daemon: HELD runs and HELD_END from the start, LOCK again for all that wait (DDR_F_RESENT). Under ctl_mutex. */
 void ddr_region_declare(struct ddr_array *a);
 /* Under ctl_mutex: fills @rec with up to @n records for the daemon; how many. ddr_region_sent() once they were read. */

@@ -185,7 +185,7 @@ static void ddr_ex_work(struct work_struct *work)
 	mutex_lock(&rs->ex_mutex);
 	list_for_each_entry(ex, &rs->ex, list) {
 		if (ex->drained || ex->orphan || atomic_read(&ex->waiting) ||
-		    (ex->regions && ddr_region_any_granted(a, ex->first_region, ex->regions)))
+		    (ex->regions && ddr_region_any_closing(a, ex->first_region, ex->regions)))
 			continue;
 		ex->drained = true;
 		ddr_channel_queue(a, &ex->krec);

@@ -358,12 +358,12 @@ void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count)
 	}
 }
 
-bool ddr_region_any_granted(struct ddr_array *a, u64 start, u64 count)
+bool ddr_region_any_closing(struct ddr_array *a, u64 start, u64 count)
 {
 	u64 r;
 
 	for (r = start; r < start + count; r++)
-		if (ddr_word(a->regions_state, r) & DDR_W_GRANTED)
+		if (ddr_word(a->regions_state, r) & DDR_W_CLOSING)
 			return true;
 	return false;
 }

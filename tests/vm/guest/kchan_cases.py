@@ -86,7 +86,7 @@ def case_control_overrun():
         ch.expect(APPEARED)
         ch.expect(RESUMED)
         ch.expect(LIST_END)
-        for _ in range(50):
+        for _ in range(35):
             Array.dm("suspend", a.name)
             Array.dm("resume", a.name)
         with array(devices=["/dev/vdd", "/dev/vde", "-"], resume=False) as b:
