@@ -385,10 +385,10 @@ void check_visible(struct sim *s, const struct node *n)
 	}
 }
 
-/* Rule 3: what a write or flush left out is out by every superblock that counts, before it completes. */
-void check_completion(struct sim *s, const struct op *op, uint32_t written)
+/* Rule 3: what a write or flush left out, or what failed it, is out by every superblock that counts, before it completes. */
+void check_completion(struct sim *s, const struct op *op)
 {
-	uint32_t counting = members_counting(s), left = ((1u << s->g.roles) - 1) & ~written;
+	uint32_t counting = members_counting(s), left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
 
 	if (op->kind == OP_READ)
 		return;
@@ -399,6 +399,18 @@ void check_completion(struct sim *s, const struct op *op, uint32_t written)
 			sim_violation(s, "rule 3: a %s completes without member %d, which the superblock of member %u still has in sync",
 				      op->kind == OP_WRITE ? "write" : "flush", __builtin_ctz(left), m);
 	}
+}
+
+/* Rule 8: without quorum the kernel is frozen, as soon as the daemon knows. */
+void check_frozen(struct sim *s, const struct node *n)
+{
+	struct ddr_sm_status st;
+
+	if (!n->sm || n->quorate)
+		return;
+	ddr_sm_get_status(n->sm, &st);
+	if (st.attached && !st.failed && !n->k.frozen)
+		sim_violation(s, "rule 8: there is no quorum, and the kernel goes on writing");
 }
 
 /* Rule 5: W and EX never overlap. */

@@ -176,7 +176,7 @@ static void op_flight(struct sim *s, struct kernel *k, struct op *op)
 {
 	op->state = OP_FLIGHT;
 	op->targets = written_members(s, k);
-	op->failed = 0;
+	op->failed = op->broken = 0;
 	if (op->kind == OP_WRITE)
 		write_begin(s, op);
 	if (op->kind == OP_FLUSH)
@@ -202,7 +202,7 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 			s->missing_write[r] = true;
 	}
 	if (good)
-		check_completion(s, op, op->targets);
+		check_completion(s, op);
 	if (op->kind == OP_FLUSH && good) {
 		promise_keep(s, op);
 		s->stats[STAT_FLUSHES]++;
@@ -267,6 +267,7 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 	}
 	if (failed) {
 		op->failed |= 1u << m;
+		op->broken |= op->class[m] == DDR_EC_IO ? 1u << m : 0;
 		sim_trace(s, "kernel: member %u fails operation %llu", m, (unsigned long long)op->order);
 	}
 	if (!op->pend)

@@ -239,8 +239,10 @@ static void one_event(struct sim *s)
 		progress(s, n);
 	if (sim_chance(s, 16))
 		check_media(s);
-	if (sim_chance(s, 16))
+	if (sim_chance(s, 16)) {
 		check_visible(s, n);
+		check_frozen(s, n);
+	}
 }
 
 static bool at_rest(const struct sim *s, const struct node *n)

@@ -78,6 +78,7 @@ struct op {
 	uint32_t version;
 	uint32_t targets, pend, failed;	/* members */
 	uint32_t blame;			/* the member of the open error */
+	uint32_t broken;		/* members that failed it in a way that must cost them their place */
 	uint64_t seq;			/* of the open error */
 	enum ddr_error_class class[DDR_UAPI_MAX_ROLES];	/* of what failed, by member */
 	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
@@ -233,7 +234,8 @@ void check_marked(struct sim *s, uint64_t start, uint64_t count, const char *wha
 void check_media(struct sim *s);
 void check_crash(struct sim *s);
 void check_visible(struct sim *s, const struct node *n);
-void check_completion(struct sim *s, const struct op *op, uint32_t written);
+void check_completion(struct sim *s, const struct op *op);
+void check_frozen(struct sim *s, const struct node *n);
 void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint64_t count);
 void check_log_sequence(struct sim *s, uint64_t seq);
 void check_final(struct sim *s, struct node *n);
