@@ -30,7 +30,6 @@
 #include <linux/device-mapper.h>
 #include <linux/kref.h>
 #include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/mempool.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
