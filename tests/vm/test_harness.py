@@ -175,3 +175,14 @@ def test_errors_are_one_line(make_nodes):
     node = make_nodes(memory=1 << 22)[0]
     with pytest.raises(HarnessError, match="MiB of memory"):
         node.boot()
+
+
+@pytest.mark.vm(disks=1)
+def test_the_guest_clock_runs_at_the_host_rate(node):
+    """A kernel that measured its clock on a busy host ran it forty times too fast."""
+    uptime = "cut -d' ' -f1 /proc/uptime"
+    before, guest = time.monotonic(), float(node.run(uptime).out)
+    time.sleep(5)
+    guest = float(node.run(uptime).out) - guest
+    host = time.monotonic() - before
+    assert 5 <= guest <= host

@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 
+from . import tsc
 from .config import HarnessError, cache_dir, check_memory, locked, time_scale
 
 BINARY = "qemu-system-x86_64"
@@ -79,6 +80,12 @@ def acceleration(image, initrd):
             known = [boot_id.strip(), "kvm" if _probe_kvm(image, initrd) else "tcg"]
             memory.write_text(" ".join(known) + "\n", encoding="ascii")
     return KVM if known[1] == "kvm" else TCG
+
+
+def clock(accel):
+    """What the kernel is told of its time stamp counter."""
+    rate = tsc.rate_khz() if accel is TCG else None
+    return f"tsc_early_khz={rate}" if rate else ""
 
 
 class Qmp:
@@ -149,7 +156,7 @@ class Qemu:
             BINARY, "-name", name, "-machine", MACHINE, *accel, "-m", str(memory_mib),
             "-smp", str(cpus), "-nodefaults", "-no-user-config", "-display", "none",
             "-no-reboot", "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs),
-            "-append", f"{CMDLINE} ddvm.name={name} {append}",
+            "-append", f"{CMDLINE} {clock(accel)} ddvm.name={name} {append}",
             "-qmp", f"unix:{self.qmp_path},server=on,wait=off",
             "-chardev", f"socket,id=agent,path={self.agent_path},server=on,wait=off",
             "-device", "virtio-serial-pci,id=vser", "-device",
