@@ -306,21 +306,39 @@ static void failed_events(struct ddr_sm *sm, uint32_t members)
 		}
 }
 
+/* Does the message end the change that was judged, no more and no less than its members and slots? */
+static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struct ddr_super *sb)
+{
+	const struct ddr_sm_trans *t = &sm->t;
+
+	if ((t->state != DDR_T_WRITE && t->state != DDR_T_DONE_SENT) || msg->sender != ddr_sm_writer(sm) ||
+	    msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq)
+		return false;
+	if (msg->done.faulty & ~(t->faulty | t->want_faulty) || msg->done.missing & ~(t->missing | t->want_missing) ||
+	    msg->done.slots & ~(t->slots | t->want_slots))
+		return false;
+	*sb = sm->sb;
+	sb->generation = msg->done.generation;
+	sb->seq = msg->done.seq;
+	memcpy(sb->gen_id, msg->done.gen_id, sizeof(sb->gen_id));
+	memcpy(sb->gen_prev, msg->done.gen_prev, sizeof(sb->gen_prev));
+	apply(sm, sb, msg->done.faulty, msg->done.missing, msg->done.slots);
+	return ddr_super_check(sb).code == DDR_FE_OK;
+}
+
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t out = msg->done.faulty | msg->done.missing;
+	struct ddr_super sb;
 
-	if ((sm->t.state != DDR_T_WRITE && sm->t.state != DDR_T_DONE_SENT) || msg->sender != ddr_sm_writer(sm) ||
-	    msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq || out >> sm->sb.members ||
-	    (sm->sb.slots < 64 && msg->done.slots >> sm->sb.slots)) {
+	if (!done_valid(sm, msg, &sb)) {
 		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
 		return;
 	}
-	sm->sb.generation = msg->done.generation;
-	sm->sb.seq = msg->done.seq;
-	memcpy(sm->sb.gen_id, msg->done.gen_id, sizeof(sm->sb.gen_id));
-	memcpy(sm->sb.gen_prev, msg->done.gen_prev, sizeof(sm->sb.gen_prev));
-	apply(sm, &sm->sb, msg->done.faulty, msg->done.missing, msg->done.slots);
+	sm->sb = sb;
+	sm->t.want_faulty &= ~msg->done.faulty;
+	sm->t.want_missing &= ~msg->done.missing;
+	sm->t.want_slots &= ~msg->done.slots;
 	sm->t.state = DDR_T_ACK;
 	sm->t.acked = 0;
 	sm->t.ack_sent = sm->t.writing = sm->t.written = false;

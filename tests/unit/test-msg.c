@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The group's messages: every type survives the wire, and nothing damaged is accepted as something else. */
+#include "sm-fixture.h"
+
+static void sample(struct ddr_msg *m, enum ddr_msg_type type)
+{
+	memset(m, 0, sizeof(*m));
+	m->type = type;
+	m->sender = 0x01020304;
+	m->ring = 0x1122334455667788u;
+	m->serial = 99;
+	memset(m->uuid, 0xab, sizeof(m->uuid));
+	switch (type) {
+	case DDR_M_START:
+		m->start.slot = 3;
+		m->start.missing = 5;
+		m->start.cookie = 0xfedcba9876543210u;
+		memset(m->start.boot_id, 7, 16);
+		break;
+	case DDR_M_MEMBER_FAIL:
+		m->fail.hard = 4;
+		m->fail.soft = 2;
+		break;
+	case DDR_M_MEMBER_DONE:
+		m->done.generation = 12;
+		m->done.seq = 34;
+		memset(m->done.gen_id, 1, 16);
+		memset(m->done.gen_prev, 2, 16);
+		m->done.faulty = 1;
+		m->done.missing = 2;
+		m->done.slots = 1ull << 63;
+		break;
+	case DDR_M_MEMBER_ACK: m->ack.seq = 34; break;
+	case DDR_M_EX_REQUEST:
+		m->ex.id = 8;
+		m->ex.mode = DDR_EX_RANGE;
+		m->ex.job = 1;
+		m->ex.start = 1ull << 40;
+		m->ex.count = DDR_EX_BLOCKS;
+		break;
+	case DDR_M_EX_ACK:
+		m->ex_ack.owner = 1;
+		m->ex_ack.id = 8;
+		m->ex_ack.dirty = 3;
+		break;
+	case DDR_M_EX_RELEASE: m->ex_release.id = 8; break;
+	case DDR_M_MAP_SET:
+		m->map_set.id = 1;
+		m->map_set.n = DDR_MAP_RUNS;
+		for (uint32_t i = 0; i < DDR_MAP_RUNS; i++)
+			m->map_set.run[i] = (struct ddr_msg_map_run){ i * 10, i + 1, 1 + i % 5 };
+		break;
+	case DDR_M_MAP_DONE:
+		m->map_done.n = DDR_MAP_DONES;
+		for (uint32_t i = 0; i < DDR_MAP_DONES; i++)
+			m->map_done.block[i] = (struct ddr_msg_map_done){ i, 1ull << i };
+		break;
+	}
+}
+
+static const enum ddr_msg_type types[] = {
+	DDR_M_START, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
+	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE,
+};
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+static void every_type_survives_the_wire(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < N_TYPES; t++) {
+		uint8_t buf[DDR_MSG_MAX];
+		struct ddr_msg m, got;
+		size_t len;
+
+		sample(&m, types[t]);
+		len = ddr_msg_encode(&m, buf, sizeof(buf));
+		assert_true(len >= DDR_MSG_HEADER && len <= DDR_MSG_MAX);
+		assert_null(ddr_msg_decode(buf, len, &got));
+		assert_memory_equal(&m, &got, sizeof(m));
+	}
+}
+
+static void the_bytes_are_little_endian_and_at_their_places(void **state)
+{
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 1, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	uint8_t buf[DDR_MSG_MAX];
+	struct ddr_msg m;
+
+	(void)state;
+	sample(&m, DDR_M_EX_ACK);
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 64);
+	assert_memory_equal(buf, head, sizeof(head));
+	assert_int_equal(buf[32], 0x88);	/* ring */
+	assert_int_equal(buf[40], 99);		/* serial */
+	assert_int_equal(buf[48], 1);		/* owner */
+	assert_int_equal(buf[52], 8);		/* id */
+	assert_int_equal(buf[56], 3);		/* dirty */
+}
+
+static void any_other_length_is_refused(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < N_TYPES; t++) {
+		uint8_t buf[DDR_MSG_MAX + 8] = { 0 };
+		struct ddr_msg m, got;
+		size_t len;
+
+		sample(&m, types[t]);
+		len = ddr_msg_encode(&m, buf, DDR_MSG_MAX);
+		for (size_t n = 0; n <= DDR_MSG_MAX + 8; n++) {
+			uint8_t *exact = malloc(n + 1);	/* so that a read beyond the end is seen */
+
+			memcpy(exact, buf, n);
+			if (n != len)
+				assert_non_null(ddr_msg_decode(exact, n, &got));
+			if (n >= 12 && n <= DDR_MSG_MAX && n != len) {	/* and with a length field that agrees */
+				exact[8] = (uint8_t)n;
+				exact[9] = (uint8_t)(n >> 8);
+				assert_non_null(ddr_msg_decode(exact, n, &got));
+			}
+			free(exact);
+		}
+		for (size_t n = 0; n < len; n++)
+			assert_int_equal(ddr_msg_encode(&m, buf, n), 0);
+	}
+}
+
+static void another_magic_version_or_type_is_refused(void **state)
+{
+	uint8_t buf[DDR_MSG_MAX];
+	struct ddr_msg m, got;
+	size_t len;
+
+	(void)state;
+	sample(&m, DDR_M_START);
+	len = ddr_msg_encode(&m, buf, sizeof(buf));
+	for (int at = 0; at < 8; at++) {
+		buf[at] ^= 0x40;
+		assert_non_null(ddr_msg_decode(buf, len, &got));
+		buf[at] ^= 0x40;
+	}
+	assert_null(ddr_msg_decode(buf, len, &got));
+}
+
+static void counts_beyond_their_limit_are_refused(void **state)
+{
+	uint8_t buf[DDR_MSG_MAX];
+	struct ddr_msg m, got;
+	size_t len;
+
+	(void)state;
+	sample(&m, DDR_M_MAP_SET);
+	len = ddr_msg_encode(&m, buf, sizeof(buf));
+	for (uint32_t n = 0; n < 256; n++) {
+		buf[52] = (uint8_t)n;
+		if (n != DDR_MAP_RUNS)
+			assert_non_null(ddr_msg_decode(buf, len, &got));
+	}
+	buf[52] = DDR_MAP_RUNS;
+	buf[55] = 0x7f;
+	assert_non_null(ddr_msg_decode(buf, len, &got));
+	m.map_set.n = DDR_MAP_RUNS + 1;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	sample(&m, DDR_M_MAP_DONE);
+	m.map_done.n = 0;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+	uint8_t buf[DDR_MSG_MAX];
+	struct ddr_msg m, got;
+	size_t len;
+
+	(void)state;
+	sample(&m, DDR_M_EX_REQUEST);
+	len = ddr_msg_encode(&m, buf, sizeof(buf));
+	buf[52] = 2;			/* mode */
+	assert_non_null(ddr_msg_decode(buf, len, &got));
+	buf[52] = DDR_EX_RANGE;
+	buf[54] = 1;			/* reserved */
+	assert_non_null(ddr_msg_decode(buf, len, &got));
+	buf[54] = 0;
+	assert_null(ddr_msg_decode(buf, len, &got));
+	m.ex.count = DDR_EX_BLOCKS + 1;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	sample(&m, DDR_M_MAP_SET);
+	m.map_set.run[3].op = 6;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+}
+
+/* Whatever is flipped: it is refused, or it is a message whose counts are within their limits. */
+static void flipped_bits_do_no_harm(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < N_TYPES; t++) {
+		uint8_t buf[DDR_MSG_MAX];
+		struct ddr_msg m, got;
+		size_t len;
+
+		sample(&m, types[t]);
+		len = ddr_msg_encode(&m, buf, sizeof(buf));
+		for (size_t bit = 0; bit < len * 8; bit++) {
+			buf[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+			if (!ddr_msg_decode(buf, len, &got)) {
+				assert_true(got.type != DDR_M_MAP_SET || got.map_set.n <= DDR_MAP_RUNS);
+				assert_true(got.type != DDR_M_MAP_DONE || got.map_done.n <= DDR_MAP_DONES);
+				assert_true(got.type != DDR_M_EX_REQUEST || got.ex.count <= DDR_EX_BLOCKS);
+			}
+			buf[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_type_survives_the_wire),
+		cmocka_unit_test(the_bytes_are_little_endian_and_at_their_places),
+		cmocka_unit_test(any_other_length_is_refused),
+		cmocka_unit_test(another_magic_version_or_type_is_refused),
+		cmocka_unit_test(counts_beyond_their_limit_are_refused),
+		cmocka_unit_test(values_out_of_range_are_refused),
+		cmocka_unit_test(flipped_bits_do_no_harm),
+	};
+
+	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
+}
