@@ -19,7 +19,7 @@ import threading
 import time
 
 import kchan
-from kchan import (APPEARED, APPLIED, BITS, BLOCK, CLOSED, CONFIG, DRAIN, DRAINED, ENABLE, F_AHEAD, F_READS,
+from kchan import (APPEARED, APPLIED, BITS, BLOCK, CLOSED, CONFIG, DRAIN, DRAINED, ENABLE, ERROR, F_AHEAD, F_READS,
                    F_RESENT, F_REVOKE, FREEZE, GRANT, HELD, IO, KC_AHEAD, KC_TIMEOUT_MS, KILL, KM_IN_SYNC, KM_OUT,
                    KM_REBUILDING, LIST_END, LOCK, MEMBER, NO_MEMBER, PING, PONG, REAP, REAPED, REFUSE, RELEASE,
                    REMOVED, RESOLVE, RESUMED, STATUS, SUSPEND, THAW, Array, Channel, Daemon, Server, code, fio,
@@ -834,6 +834,106 @@ def case_unload():
         ch.close()
         wait_for(lambda: subprocess.run(["rmmod", "dm-ddraid"], check=False, capture_output=True).returncode == 0, 5)
         subprocess.run(["modprobe", "dm-ddraid"], check=True)
+
+
+# ---- errors of members ----------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def breakable(device="/dev/vdc"):
+    """A member that can be broken: its path, and what breaks (True) and mends it."""
+    sectors = subprocess.run(["blockdev", "--getsz", device], capture_output=True, text=True, check=True).stdout.strip()
+    tables = {True: f"0 {sectors} error", False: f"0 {sectors} linear {device} 0"}
+    Array.dm("create", "weak", "--table", tables[False])
+
+    def switch(broken):
+        Array.dm("load", "weak", "--table", tables[broken])
+        Array.dm("resume", "weak")
+
+    try:
+        yield "/dev/mapper/weak", switch
+    finally:
+        Array.dm("remove", "--force", "weak", check=False)
+
+
+def reap_all(ch, seq):
+    """CLOSED records of all idle grants: the clock goes round twice."""
+    closed = []
+    for _ in range(2):
+        ch.send(REAP, seq=seq, count=1 << 30)
+        while True:
+            r = ch.next()
+            if r.type == REAPED:
+                break
+            assert r.type == CLOSED, r
+            closed.append(r)
+    return closed
+
+
+def case_member_error():
+    """A failed write waits with its region and range; RETRY without the member ends it, FAIL leaves the region to resync."""
+    with breakable() as (weak, switch), array(devices=["/dev/vda", "/dev/vdb", weak]) as a:
+        ch = a.attach()
+        for region in (0, 1, 2, 4):
+            written(a, ch, region)
+        switch(True)
+        w = IO(a.path, 0, 1)
+        e = ch.expect(ERROR, member=2, status=1, a0=1, start=0, count=1)
+        w.waits(0.2)
+        ch.send(DRAIN, seq=5, start=0, count=1)         # EX waits for the failed write
+        assert not [r for r in reap_all(ch, 9) if r.start == 0]
+        ch.silent(0.2)
+        assert ch.refused(RESOLVE, seq=e.seq + 1, a0=kchan.RES_RETRY) == errno.ENOENT
+        assert ch.refused(RESOLVE, seq=e.seq, a0=kchan.RES_PASS) == errno.EINVAL
+        ch.send(RESOLVE, seq=e.seq, a0=kchan.RES_FAIL)
+        assert w.done() == errno.EIO
+        ch.expect(DRAINED, seq=5)
+        ch.send(RELEASE, seq=5)
+        assert ch.refused(RESOLVE, seq=e.seq, a0=kchan.RES_FAIL) == errno.ENOENT
+        closed = reap_all(ch, 10)
+        assert [(r.start, r.count, r.status) for r in closed] == [(0, 1, -errno.EIO)], closed
+
+        w = IO(a.path, 0, 1)                            # the new grant has no error
+        grant(ch, ch.until(LOCK, start=0))
+        e = ch.until(ERROR, member=2)
+        ch.close()                                      # an open error outlives the daemon
+        w.waits(0.2)
+        ch = a.attach(enable=False)
+        again = ch.expect(ERROR, member=2)
+        assert again.seq == e.seq and again.flags == F_RESENT
+        for m, state in enumerate((KM_IN_SYNC, KM_IN_SYNC, KM_OUT)):
+            ch.send(MEMBER, seq=m + 1, member=m, a0=state)
+            ch.expect(APPLIED, seq=m + 1)
+        ch.send(ENABLE)
+        ch.send(RESOLVE, seq=again.seq, a0=kchan.RES_RETRY)
+        assert w.done() == 0
+        assert IO(a.path, 0).done() == 0
+        closed = reap_all(ch, 11)
+        assert [(r.start, r.count, r.status) for r in closed] == [(0, 1, 0)], closed
+        ch.close()
+
+
+def case_member_error_alone():
+    """Writes that wait for RESOLVE: a noflush suspend takes them back; with fail_if_no_daemon they fail with the daemon."""
+    with breakable() as (weak, switch), array(devices=["/dev/vda", "/dev/vdb", weak]) as a:
+        ch = a.attach()
+        written(a, ch, 0)
+        switch(True)
+        w = IO(a.path, 0, 1)
+        behind = IO(a.path, 0, 1)                       # waits for its range
+        e = ch.expect(ERROR)
+        a.dm("suspend", "--noflush", "--nolockfs", a.name, timeout=10)
+        a.dm("load", a.name, "--table", a.table("fail_if_no_daemon"))
+        switch(False)
+        ch.send(RESOLVE, seq=e.seq, a0=kchan.RES_RETRY)
+        a.dm("resume", a.name)
+        assert w.done() == behind.done() == 0
+        switch(True)
+        w = IO(a.path, 0, 1)
+        ch.until(ERROR)
+        w.waits(0.1)
+        ch.close()
+        assert w.done() == errno.EIO
+        switch(False)
 
 
 # ---- members, small commands --------------------------------------------------------------------------
