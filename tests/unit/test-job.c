@@ -155,7 +155,7 @@ static uint8_t reference(const struct rig *rig, uint8_t *const disk[], unsigned 
 static void read_disks(const struct rig *rig, uint8_t *disk[])
 {
 	for (unsigned int m = 0; m < rig->geo.roles; m++) {
-		disk[m] = malloc(area(rig));
+		disk[m] = aligned_alloc(4096, area(rig));	/* O_DIRECT */
 		assert_int_equal(pread(rig->members->dev[m].fd, disk[m], area(rig), DATA_OFFSET), (ssize_t)area(rig));
 	}
 }
