@@ -276,6 +276,14 @@ void check_media(struct sim *s)
 {
 	uint32_t counting = members_counting(s);
 
+	/*
+	 * A member that dropped its cache in a flush which failed, and is not out yet: that the
+	 * failure is agreed before anybody clears is not promised (doc/protocol.md, limits);
+	 * that it goes is (check_final).
+	 */
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		counting &= s->disk[m].faulted ? ~(1u << m) : ~0u;
+
 	if (!s->g.parity || s->lossy)
 		return;
 	for (uint64_t r = 0; r < s->regions; r++) {
@@ -447,6 +455,9 @@ void check_final(struct sim *s, struct node *n)
 {
 	uint32_t counting = members_counting(s);
 
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if (s->disk[m].faulted && (counting >> m & 1))
+			sim_violation(s, "rule 3: member %u failed a write or a flush, and is in sync", m);
 	check_visible(s, n);
 	check_media(s);
 	for (uint64_t r = 0; r < s->regions; r++)
