@@ -2,7 +2,9 @@
 /*
  * Runs conversations with the state machine that are written down as text.
  *
- *	run [--rewrite] FILE...
+ *	run [--rewrite] [FILE...]
+ *
+ * Without files it runs all of $srcdir/tests/scenarios (as `make check` does).
  *
  * A file holds comments (#), and commands (> command), each followed by what the machine
  * answered: one indented line for each output. The runner gives the commands, compares,
@@ -29,6 +31,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -621,13 +624,23 @@ static bool run_file(const char *path, bool rewrite)
 int main(int argc, char **argv)
 {
 	bool rewrite = argc > 1 && strcmp(argv[1], "--rewrite") == 0;
-	int failed = 0, n = 0;
+	const char *srcdir = getenv("srcdir");
+	int failed = 0, n = argc - 1 - rewrite;
+	char pattern[4096];
+	glob_t all = { 0 };
 
-	for (int i = 1 + rewrite; i < argc; i++, n++)
+	for (int i = 1 + rewrite; i < argc; i++)
 		failed += !run_file(argv[i], rewrite);
 	if (n == 0) {
-		fprintf(stderr, "usage: run [--rewrite] FILE...\n");
-		return 2;
+		snprintf(pattern, sizeof(pattern), "%s/tests/scenarios/*.txt", srcdir ? srcdir : ".");
+		if (glob(pattern, 0, NULL, &all) != 0) {
+			fprintf(stderr, "no scenarios: %s\n", pattern);
+			return 2;
+		}
+		n = (int)all.gl_pathc;
+		for (int i = 0; i < n; i++)
+			failed += !run_file(all.gl_pathv[i], rewrite);
+		globfree(&all);
 	}
 	printf("%d scenarios, %d failed\n", n, failed);
 	return failed != 0;
