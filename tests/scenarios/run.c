@@ -61,9 +61,15 @@ struct world {
 
 static const char *current;	/* file, for complaints */
 static int line_number;
+static FILE *transcript;	/* of the file, and its text: shown if the file cannot go on */
+static char *transcript_text;
 
 static void __attribute__((noreturn)) die(const char *what, const char *arg)
 {
+	if (transcript) {
+		fflush(transcript);
+		fputs(transcript_text, stdout);
+	}
 	fprintf(stderr, "%s:%d: %s: %s\n", current, line_number, what, arg);
 	exit(2);
 }
@@ -541,11 +547,11 @@ static void command(struct world *w, char *line)
 static char *replay(FILE *in)
 {
 	static struct world w;
-	char *text = NULL, line[512], copy[512];
-	size_t size = 0;
+	static size_t size;
+	char line[512], copy[512];
 
 	memset(&w, 0, sizeof(w));
-	w.to = open_memstream(&text, &size);
+	transcript = w.to = open_memstream(&transcript_text, &size);
 	for (line_number = 1; fgets(line, sizeof(line), in); line_number++) {
 		if (line[0] == ' ')
 			continue;	/* an answer of the last time */
@@ -557,7 +563,8 @@ static char *replay(FILE *in)
 	}
 	free(w.sm);
 	fclose(w.to);
-	return text;
+	transcript = NULL;
+	return transcript_text;
 }
 
 static char *read_all(FILE *in)
