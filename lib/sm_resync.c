@@ -52,6 +52,16 @@ static void work_restart(struct ddr_sm *sm, struct ddr_sm_work *w)
 	sm->again = true;
 }
 
+/* What the background still has to sync; the array's last region may be a short one. */
+static uint64_t needs_sync_blocks(const struct ddr_sm *sm)
+{
+	uint64_t last = sm->regions - 1, blocks = sm->n_needs_sync * sm->region_blocks;
+
+	if ((ddr_sm_nibble(sm, last) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC)
+		blocks -= sm->region_blocks - ddr_sm_region_length(sm, last);
+	return blocks;
+}
+
 static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region, bool crash)
 {
 	memset(w, 0, sizeof(*w));
@@ -62,7 +72,7 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	ddr_bit_set(sm->work, region);
 	ddr_sm_mark(sm, region);
 	if (!crash) {
-		sm->resync_total = sm->n_needs_sync * sm->region_blocks;
+		sm->resync_total = needs_sync_blocks(sm);
 		sm->resync_done = 0;
 	} else if (!sm->resync_told) {
 		sm->resync_told = true;
@@ -74,6 +84,8 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	w->state = DDR_WK_FREE;
+	if (!w->crash && sm->n_resync == 0)	/* one at a time: nothing is under way now */
+		sm->resync_total = sm->resync_done = 0;
 	ddr_bit_clear(sm->work, w->region);
 	sm->clear_scan = sm->sync_scan = true;
 	sm->k.status = true;
@@ -112,7 +124,8 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	sm->k.status = true;
 	if (done) {
 		w->done += r->count;
-		sm->resync_done += r->count;
+		if (w->crash || sm->n_resync == 0)
+			sm->resync_done += r->count;
 		sm->resync_blocks += r->mismatches;
 		sm->mismatches += w->crash ? r->mismatches : 0;
 	} else if (r->result != -ENODATA && r->result != -EILSEQ) {
