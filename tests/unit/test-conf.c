@@ -211,7 +211,7 @@ static void an_array_takes_its_own_settings_only(void **state)
 static const char *usual(const char *value, char *buf, size_t size)
 {
 	static const struct { const char *ours, *usual; } place[] = {
-		{ LOCALSTATEDIR "/", "/var/" }, { RUNSTATEDIR "/", "/run/" },
+		{ RUNSTATEDIR "/", "/run/" }, { LOCALSTATEDIR "/", "/var/" },	/* the first may lie in the second */
 	};
 
 	for (size_t i = 0; i < 2; i++) {
