@@ -37,7 +37,7 @@ run_part() { # run_part TITLE COMMAND...: prints its counts and time, adds them 
 
 show_failure() { # show_failure LOG: what a compiler complained about, and how it ended
 	{
-		grep -E 'error: |undefined reference' "$1" | head -n 10
+		grep -E 'error: |undefined reference|^(FAIL|ERROR):' "$1" | head -n 10
 		tail -n 30 "$1"
 	} | sed 's/^/    /'
 	echo "    (all of it: $1)"
