@@ -2,8 +2,9 @@
 /*
  * ddrsim: runs seeds, says which broke a rule, and replays one of them in full.
  *
- *	ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet]
+ *	ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet] [--rules-only]
  *
+ * --rules-only leaves ddr_sm_check() out, so that a bug must show on the disks or in the kernel.
  * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
  */
 #include <errno.h>
@@ -292,12 +293,13 @@ static void calm(struct sim *s)
 		check_final(s, n);
 }
 
-static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace)
+static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace, bool rules_only)
 {
 	bool good = true;
 
 	memset(s, 0, sizeof(*s));
 	s->trace = trace;
+	s->rules_only = rules_only;
 	if (setjmp(broken) == 0) {
 		world_init(s, seed, events);
 		node_start(s, &s->node[0]);
@@ -315,7 +317,7 @@ static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet]\n");
+	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet] [--rules-only]\n");
 	exit(2);
 }
 
@@ -334,7 +336,7 @@ int main(int argc, char **argv)
 {
 	struct sim *s = malloc(sizeof(*s));
 	uint64_t first = 1, last = 300, events = 3000, stats[16] = { 0 };
-	bool trace = false, quiet = false;
+	bool trace = false, quiet = false, rules_only = false;
 	char *end;
 
 	for (int i = 1; i < argc; i++) {
@@ -345,6 +347,9 @@ int main(int argc, char **argv)
 			continue;
 		} else if (strcmp(argv[i], "--quiet") == 0) {
 			quiet = true;
+			continue;
+		} else if (strcmp(argv[i], "--rules-only") == 0) {
+			rules_only = true;
 			continue;
 		} else if (strcmp(argv[i], "--seeds") == 0) {
 			first = number(value, &end);
@@ -363,7 +368,7 @@ int main(int argc, char **argv)
 	if (!s)
 		return 2;
 	for (uint64_t seed = first; seed <= last; seed++) {
-		if (!run_seed(s, seed, events, trace)) {
+		if (!run_seed(s, seed, events, trace, rules_only)) {
 			free(s);
 			return 1;
 		}

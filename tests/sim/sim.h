@@ -186,7 +186,8 @@ struct truth {
 
 struct sim {
 	uint64_t seed, rng, event, events;
-	bool trace, quiet, calm;	/* calm: no new work, no faults */
+	bool trace, calm;		/* calm: no new work, no faults */
+	bool rules_only;		/* what the state machine thinks of itself does not count */
 	struct rig_geometry geo;
 	struct ddr_super sb0;
 	struct ddr_geometry g;
