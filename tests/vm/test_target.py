@@ -464,11 +464,12 @@ def test_suspend_resume_and_reload_under_load(node):
 
 def test_remove_under_load_is_refused_and_harmless(node):
     a = Array(node, 2, 1)
-    load = node.spawn(a.verify_load(4))
-    time.sleep(1)
+    load = node.spawn(a.verify_load(8))
+    node.wait_until("test $(dmsetup info -c --noheadings -o open r) -gt 0", timeout=30)
     for _ in range(5):
         assert node.run("dmsetup remove r", check=False).code != 0
         assert node.run("rmmod dm_ddraid", check=False).code != 0
+    assert load.poll() is None, "the load had ended before the last attempt"
     assert load.wait(60).code == 0, node.run("cat /tmp/fio.log").out
     a.check_parity()
     node.run("rmmod dm_ddraid && modprobe dm_ddraid")
