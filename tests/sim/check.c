@@ -73,6 +73,17 @@ static const struct ddr_super *newest_super(const struct sim *s)
 	return best;
 }
 
+/* Every member that knew the last state of the array is dead: nothing that is left means anything. */
+bool check_hopeless(const struct sim *s)
+{
+	const struct ddr_super *left = newest_super(s);
+
+	for (uint32_t m = 0; m < s->sb0.members && s->lossy; m++)
+		if (!left || s->disk[m].super.generation > left->generation)
+			return true;
+	return false;
+}
+
 bool check_newest_super(const struct sim *s, struct ddr_super *sb)
 {
 	const struct ddr_super *best = newest_super(s);
@@ -138,6 +149,8 @@ void check_marked(struct sim *s, uint64_t start, uint64_t count, const char *wha
 {
 	uint64_t first = start / s->geo.region_blocks, last = (start + count - 1) / s->geo.region_blocks;
 
+	if (check_hopeless(s))
+		return;
 	for (uint64_t r = first; s->g.parity && r <= last; r++)
 		if (!marked_everywhere(s, r))
 			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync",
@@ -335,7 +348,7 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 
 		if (!read_role(s, b, i, members, media_read, &token))
 			sim_violation(s, "block %llu, chunk %u: too few members are left", (unsigned long long)b, i);
-		if (!(t->unknown >> i & 1) && (!one_of(t, i, b, token) || (t->torn && !direct))) {
+		if (!(t->unknown >> i & 1) && !t->lost && (!one_of(t, i, b, token) || (t->torn && !direct))) {
 			if (!undefined)
 				sim_violation(s, "block %llu, chunk %u: what was acknowledged and flushed is lost",
 					      (unsigned long long)b, i);
@@ -357,6 +370,22 @@ void check_crash(struct sim *s)
 		crash_block(s, b, counting);
 }
 
+bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members)
+{
+	for (uint64_t b = start; b < start + count; b++)
+		if (!parity_right(s, b, members, disk_read))
+			return false;
+	return true;
+}
+
+/* Blocks whose parity is right again on all of @members are torn no more. */
+void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members)
+{
+	for (uint64_t b = start; b < start + count; b++)
+		if ((uint32_t)__builtin_popcount(members) == s->g.roles && parity_right(s, b, members, disk_read))
+			s->truth[b].torn = false;
+}
+
 /* What a reader on this node gets now: the last write that was acknowledged, whoever is missing. */
 void check_visible(struct sim *s, const struct node *n)
 {
@@ -367,13 +396,12 @@ void check_visible(struct sim *s, const struct node *n)
 	for (uint32_t m = 0; m < s->g.roles; m++)
 		if (n->k.state[m] == DDR_KM_IN_SYNC && !s->disk[m].dead && !s->disk[m].faulted)
 			readable |= 1u << m;
+	check_whole(s, 0, s->blocks, readable);
 	for (uint64_t b = 0; b < s->blocks; b++) {
 		struct truth *t = &s->truth[b];
 		uint64_t token;
 
-		if ((uint32_t)__builtin_popcount(readable) == s->g.roles && parity_right(s, b, readable, disk_read))
-			t->torn = false;
-		if (kernel_writes(&n->k, b) || t->failed)
+		if (kernel_writes(&n->k, b) || t->failed || t->lost)
 			continue;
 		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 			uint64_t want = t->acked ? sim_token(t->acked, i, b) : t->base[i];
@@ -398,7 +426,7 @@ void check_completion(struct sim *s, const struct op *op)
 {
 	uint32_t counting = members_counting(s), left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
 
-	if (op->kind == OP_READ)
+	if (op->kind == OP_READ || check_hopeless(s))
 		return;
 	for (uint32_t m = 0; m < s->sb0.members && left; m++) {
 		if (!(counting >> m & 1))
@@ -431,6 +459,17 @@ void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint
 
 /* ---- the end ------------------------------------------------------------------- */
 
+/* A chunk of the block must be reconstructed, a crash left it undefined, and nobody has rewritten it. */
+static bool undefined(const struct sim *s, uint64_t b, uint32_t counting)
+{
+	const struct truth *t = &s->truth[b];
+
+	for (uint32_t i = 0; i < ddr_geo_data(&s->g) && t->ever && !t->acked; i++)
+		if ((t->unknown >> i & 1) && !(counting >> ddr_geo_member(&s->g, i, b) & 1))
+			return true;
+	return false;
+}
+
 static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 {
 	bool degraded = (uint32_t)__builtin_popcount(check_in_sync(newest_super(s))) < s->g.roles;
@@ -446,7 +485,7 @@ static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 		sim_violation(s, "liveness: region %llu still needs its sync", (unsigned long long)r);
 	/* rule 9: what a crash left undefined is listed, until it is rewritten */
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-		if (s->truth[b].unknown && !s->truth[b].acked && s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT))
+		if (undefined(s, b, counting) && !(nibble & DDR_REGION_F_SUSPECT))
 			sim_violation(s, "rule 9: block %llu is undefined and its region %llu is not listed as suspect",
 				      (unsigned long long)b, (unsigned long long)r);
 }
@@ -456,7 +495,7 @@ void check_final(struct sim *s, struct node *n)
 	uint32_t counting = members_counting(s);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (s->disk[m].faulted && (counting >> m & 1))
+		if ((s->disk[m].faulted || s->disk[m].meta_failed) && (counting >> m & 1))
 			sim_violation(s, "rule 3: member %u failed a write or a flush, and is in sync", m);
 	check_visible(s, n);
 	check_media(s);

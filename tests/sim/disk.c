@@ -38,10 +38,13 @@ bool disk_fails(struct disk *d, enum disk_fault kind)
 	if (d->once != kind)
 		return false;
 	d->once = FAULT_NONE;
-	if (kind == FAULT_FLUSH)
+	if (kind == FAULT_FLUSH) {
 		disk_drop_cache(d);
+		d->dropped = true;
+	}
 	if (kind == FAULT_WRITE || kind == FAULT_FLUSH)
 		d->faulted = true;
+	d->meta_failed |= kind == FAULT_META;
 	return true;
 }
 

@@ -196,7 +196,7 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 			if (!good)
 				continue;
 			s->truth[b].acked = op->version;
-			s->truth[b].torn = false;
+			s->truth[b].torn = s->truth[b].lost = false;
 		}
 		if ((uint32_t)__builtin_popcount(op->targets) < s->g.roles)
 			s->missing_write[r] = true;
@@ -508,8 +508,9 @@ static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		if (op->state != OP_ERROR || op->seq != rec->seq)
 			continue;
 		if (op->kind == OP_MISMATCH) {
-			/* parity was right, so the answer must be to hand the data up, whoever asked */
-			if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed)
+			/* where parity is right, the answer must be to hand the data up, whoever asked */
+			if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
+			    check_parity(s, op->start, op->count, written_members(s, k)))
 				sim_violation(s, "a mismatch that is none is answered with an error");
 			op->state = OP_FREE;
 		} else if (rec->arg[0] == DDR_RES_FAIL) {

@@ -59,6 +59,8 @@ void node_start(struct sim *s, struct node *n)
 			sim_violation(s, "no member holds a valid superblock");
 		return;
 	}
+	if (check_hopeless(s))
+		return;		/* the node has seen a later generation, and does not start from an older one (note 8) */
 	for (uint32_t m = 0; m < n->sb.members; m++)
 		cfg.present |= s->disk[m].dead ? 0 : 1u << m;
 	for (uint32_t i = 0; i < 16; i++)
@@ -90,6 +92,8 @@ void node_kill(struct sim *s, struct node *n)
 	n->sm = NULL;
 	n->k.attached = false;
 	n->k.n_queue = 0;
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		s->disk[m].meta_failed = false;	/* the next one writes all of it anew */
 	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
 		n->io[i].orphan = true;
 	bus_forget(s, n->id);
@@ -234,11 +238,8 @@ static void job_read(struct sim *s, struct io *io)
 				io->result = -ENODATA;
 			}
 			tokens[i] = disk_read(&s->disk[m], b);
-			if (s->disk[m].faulted) {
-				/* it dropped its cache and is not out yet: the job takes what is old (limits) */
-				s->truth[b].failed = true;
-				s->truth[b].unknown |= (uint8_t)(1u << i);
-			}
+			/* it dropped its cache and is not out yet: the job takes what is old (limits) */
+			s->truth[b].lost |= s->disk[m].dropped;
 		}
 		sim_parity(s, tokens, pq);
 		for (uint32_t i = data; i < s->g.roles; i++) {
@@ -289,6 +290,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 			if (io->differs[b - io->start])
 				job_write_block(s, io, b);
 		io->phase = JOB_FLUSH;
+		check_whole(s, io->start, io->count, io->members);
 		if (io->orphan || io->result)
 			io_end(s, n, io);
 	} else {
@@ -488,7 +490,7 @@ void node_power(struct sim *s, struct node *n)
 	}
 	kernel_power(s, &n->k);
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
-		s->disk[m].faulted = false;	/* what it lost, the others have lost too */
+		s->disk[m].faulted = s->disk[m].dropped = false;	/* what it lost, the others have lost too */
 		disk_power(s, &s->disk[m]);
 		disk_landed(s, &s->disk[m]);
 	}

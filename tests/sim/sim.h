@@ -49,6 +49,8 @@ struct disk {
 	bool dead;		/* every request fails, for good */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
 	bool faulted;		/* it failed a write or flush: what it holds may be old */
+	bool dropped;		/* a flush failed, and its cache was dropped */
+	bool meta_failed;	/* it failed a metadata write of a daemon that still lives */
 	enum disk_fault once;	/* the next request of this kind fails */
 };
 
@@ -178,6 +180,7 @@ struct truth {
 	uint8_t unknown;		/* roles of base that a crash left undefined */
 	uint32_t acked;			/* last version acknowledged, 0: base */
 	bool failed;			/* the last write ended with an error: undefined */
+	bool lost;			/* by a limit that doc/protocol.md names */
 	bool torn;			/* its parity was wrong after a crash, and has not been seen right since */
 	bool ever;			/* a write was submitted */
 	uint32_t later[SIM_MAX_LATER];	/* versions submitted since base */
@@ -228,6 +231,7 @@ void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn,
 
 /* The newest superblock on any member that is not dead; false: there is none. */
 bool check_newest_super(const struct sim *s, struct ddr_super *sb);
+bool check_hopeless(const struct sim *s);
 uint32_t check_in_sync(const struct ddr_super *sb);
 /* Newest valid log or map block of a member; NULL: none. */
 const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, bool map, uint64_t *seq);
@@ -236,6 +240,9 @@ void check_media(struct sim *s);
 void check_crash(struct sim *s);
 void check_visible(struct sim *s, const struct node *n);
 void check_completion(struct sim *s, const struct op *op);
+void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members);
+/* Is the parity of these blocks right, as far as @members hold it? */
+bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members);
 void check_frozen(struct sim *s, const struct node *n);
 void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint64_t count);
 void check_log_sequence(struct sim *s, uint64_t seq);
