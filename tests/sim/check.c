@@ -326,12 +326,17 @@ static bool torn(const struct sim *s, const struct truth *t, uint64_t b, uint32_
 	return t->torn && !t->acked && !(readable >> ddr_geo_member(&s->g, role, b) & 1);
 }
 
-static bool one_of(const struct truth *t, uint32_t role, uint64_t b, uint64_t token)
+static bool written_since(const struct truth *t, uint32_t role, uint64_t b, uint64_t token)
 {
 	for (uint32_t i = 0; i < t->n_later; i++)
 		if (token == sim_token(t->later[i], role, b))
 			return true;
-	return token == t->base[role] || (t->acked && token == sim_token(t->acked, role, b));
+	return t->acked && token == sim_token(t->acked, role, b);
+}
+
+static bool one_of(const struct truth *t, uint32_t role, uint64_t b, uint64_t token)
+{
+	return token == t->base[role] || written_since(t, role, b, token);
 }
 
 /* After a crash: each chunk is the one that was promised, or one written since. What is there then is the new truth. */
@@ -348,6 +353,8 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 
 		if (!read_role(s, b, i, members, media_read, &token))
 			sim_violation(s, "block %llu, chunk %u: too few members are left", (unsigned long long)b, i);
+		if (written_since(t, i, b, token) && !t->torn)
+			t->unknown &= (uint8_t)~(1u << i);
 		if (!(t->unknown >> i & 1) && !t->lost && (!one_of(t, i, b, token) || (t->torn && !direct))) {
 			if (!undefined)
 				sim_violation(s, "block %llu, chunk %u: what was acknowledged and flushed is lost",
@@ -378,11 +385,19 @@ bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t 
 	return true;
 }
 
-/* Blocks whose parity is right again on all of @members are torn no more. */
+static bool data_there(const struct sim *s, uint64_t b, uint32_t members)
+{
+	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++)
+		if (!(members >> ddr_geo_member(&s->g, i, b) & 1))
+			return false;
+	return true;
+}
+
+/* Blocks whose parity is right again on all of @members, the data among them, are torn no more. */
 void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members)
 {
 	for (uint64_t b = start; b < start + count; b++)
-		if ((uint32_t)__builtin_popcount(members) == s->g.roles && parity_right(s, b, members, disk_read))
+		if (data_there(s, b, members) && parity_right(s, b, members, disk_read))
 			s->truth[b].torn = false;
 }
 

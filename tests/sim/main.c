@@ -190,6 +190,8 @@ static void misfortune(struct sim *s, struct node *n)
 {
 	switch (sim_rand(s, 8)) {
 	case 0:
+		if (node_limit_open(s))
+			break;
 		node_power(s, n);
 		s->stats[STAT_CRASHES]++;
 		break;

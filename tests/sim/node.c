@@ -433,17 +433,17 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 }
 
 /*
- * A flush of the daemon failed and the superblocks do not say so yet: if only the daemon
- * died now, nobody would know (doc/protocol.md, limits). It dies a little later.
+ * A flush failed, dropped a cache, and the superblocks do not say so yet. What happens if the
+ * daemon dies or power fails just now is not promised (doc/protocol.md): it happens a little later.
  */
-static bool limit_open(const struct sim *s)
+bool node_limit_open(const struct sim *s)
 {
 	struct ddr_super sb;
 
 	if (!check_newest_super(s, &sb))
 		return false;
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (s->disk[m].faulted && !s->disk[m].dead && (check_in_sync(&sb) >> m & 1))
+		if (s->disk[m].dropped && !s->disk[m].dead && (check_in_sync(&sb) >> m & 1))
 			return true;
 	return false;
 }
@@ -460,7 +460,7 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 		if (why)
 			sim_violation(s, "the state machine is inconsistent: %s", why);
 		for (uint32_t i = 0; i < outs.n; i++) {
-			if (n->crash_after == 0 && !limit_open(s)) {
+			if (n->crash_after == 0 && !node_limit_open(s)) {
 				node_kill(s, n);
 				return;
 			}

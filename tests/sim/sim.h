@@ -153,6 +153,7 @@ void node_kill(struct sim *s, struct node *n);		/* the daemon */
 void node_power(struct sim *s, struct node *n);		/* the machine */
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
 bool node_event(struct sim *s, struct node *n);
+bool node_limit_open(const struct sim *s);
 bool node_may_start(const struct node *n);
 uint32_t node_io_count(const struct node *n);
 
