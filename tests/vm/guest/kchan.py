@@ -204,7 +204,7 @@ class Array:
     def wait_parked(self, number, timeout=10):
         wait_for(lambda: self.parked() == number, timeout, lambda: self.status())
 
-    def attach(self, timeout_ms=10000, enable=True, ahead=0):
+    def attach(self, timeout_ms=60000, enable=True, ahead=0):
         """A bound channel after HELD_END, with all members in sync."""
         ch = Channel()
         self.epoch += 1

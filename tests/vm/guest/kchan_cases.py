@@ -35,8 +35,8 @@ def array(**kwargs):
     try:
         yield a
     finally:
-        a.dm("remove", "--force", a.name, check=False)
-        wait_for(lambda: not os.path.exists(a.path), 10)
+        # force ends what waits; whoever waited may take a moment to close the device
+        wait_for(lambda: not (a.dm("remove", "--force", a.name, check=False), os.path.exists(a.path))[1], 30)
 
 
 def grant(ch, r):
