@@ -42,6 +42,7 @@
 #define DDR_SM_WORKS		8u	/* regions in resync at once */
 #define DDR_SM_REAP_MAX		(1u << 20)
 #define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
+#define DDR_SM_SKIP_MS		600000u	/* before the background tries again what met a bad sector */
 #define DDR_SM_SEQ_SHIFT	32	/* where the last sequence of a block is unknown: superblock sequence << this */
 
 #define DDR_WORDS_LOG		(DDR_LOG_REGIONS / 64u)	/* words of a bitmap that one log block covers */
@@ -254,7 +255,7 @@ struct ddr_sm {
 	uint64_t *resync;		/* may hold wrong parity: the mark stays until a resync has ended */
 	uint64_t *work;			/* in work */
 	uint64_t *clr;			/* in the batch that is being cleared */
-	uint64_t *skip;			/* not to be computed in the background before the next start */
+	uint64_t *skip;			/* met a bad sector in the background: not before skip_until */
 	uint64_t *kclean, *ksusp, *bchg;	/* bits told to the kernel; regions whose bits may have changed */
 	uint8_t *map;			/* nibbles, as in the payload */
 	uint64_t n_granted, n_want, n_resync, n_needs_sync, n_suspect;
@@ -295,6 +296,7 @@ struct ddr_sm {
 
 	/* resync */
 	uint64_t hold_until;		/* ms: no range begins before */
+	uint64_t skip_until;		/* ms; 0: nothing is skipped */
 	uint64_t resync_at, sync_at;	/* region at which the search goes on */
 	bool sync_scan;			/* a region may have become ready for the background */
 	uint64_t resync_total, resync_done;	/* blocks */

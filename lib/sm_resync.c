@@ -137,6 +137,7 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		w->suspect = true;	/* of this block's data a part is gone: what its parity should be cannot be known */
 	} else {
 		ddr_bit_set(sm->skip, w->region);
+		sm->skip_until = sm->now + DDR_SM_SKIP_MS;
 	}
 }
 
@@ -250,6 +251,10 @@ static bool next_crash(struct ddr_sm *sm, uint64_t *region)
 
 static bool next_background(struct ddr_sm *sm, uint64_t *region)
 {
+	if (sm->skip_until && sm->now >= sm->skip_until) {
+		memset(sm->skip, 0, sm->words * sizeof(uint64_t));
+		sm->skip_until = 0;
+	}
 	if (!sm->sync_scan || !sm->n_needs_sync || ddr_sm_degraded(sm))
 		return false;
 	sm->sync_scan = false;
