@@ -492,7 +492,7 @@ def case_drain_load(seconds):
         server = Server(a, a.attach(), reap=0.3)
         job = fio(a, seconds)
         end, rounds, moved = time.monotonic() + seconds - 2, 0, 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or rounds < 10:
             count = random.choice((1, 16, 256, 512, 700))
             start = random.randrange(a.blocks - count)
             seq = 10000 + rounds
@@ -509,7 +509,7 @@ def case_drain_load(seconds):
             rounds += 1
         fio_ends(job, seconds + 60)
         server.stop()
-        assert rounds >= 10 and moved, (rounds, moved)
+        assert moved, rounds
         assert a.parked() == 0
         server.ch.close()
         print(f"{rounds} EX ranges, {server.locks} LOCK records")
@@ -1145,7 +1145,8 @@ def case_fuzz(seconds, seed):
         t.start()
         job = fio(a, int(seconds))
         end = time.monotonic() + int(seconds)
-        while time.monotonic() < end:
+        while time.monotonic() < end or last["taken"] <= 50 or last["fuzz"] <= 300:
+            assert time.monotonic() < end + 60, last
             batch = b"".join(random_record(a, rng) for _ in range(rng.randrange(1, 40)))
             if rng.random() < 0.1:
                 batch = batch[:rng.randrange(len(batch))]
@@ -1162,7 +1163,6 @@ def case_fuzz(seconds, seed):
         assert a.parked() == 0
         ch.close()
         server.ch.close()
-        assert last["taken"] > 50 and last["fuzz"] > 300, last
         print(last)
 
 
