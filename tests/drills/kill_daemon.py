@@ -53,7 +53,7 @@ class Drill:
             f"exec fio --name=k --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --bsrange=4k-256k "
             f"--size={self.third * 4096 // 2} --offset_increment={self.third * 4096 // 2} --numjobs=2 --verify=crc32c "
             f"--verify_interval=4096 --verify_backlog=64 --verify_fatal=1 --time_based --runtime={seconds} "
-            "--group_reporting --output-format=terse")
+            "--serialize_overlap=1 --group_reporting --output-format=terse")
         self.load = self.node.spawn(f"exec /tmp/writer load {DEV} {self.third} {self.third} 4 16 1 {self.rng.randrange(1 << 30)} "
                                     f"{seconds}")
         self.pulse = self.node.spawn(f"exec /tmp/writer pulse {DEV} {self.pulse_block} 4 {seconds}")

@@ -308,7 +308,7 @@ def test_disk_taken_away_under_load(serving):
     serving.array(parity=2, devices=MEMBERS + ["/dev/vdf"])
     node = serving.node
     fio = node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
-                     "--bsrange=4k-128k --size=64m --verify=crc32c --verify_backlog=64 --verify_fatal=1 --time_based "
+                     "--bsrange=4k-128k --size=64m --verify=crc32c --verify_backlog=64 --verify_fatal=1 --serialize_overlap=1 --time_based "
                      "--runtime=12 --output-format=terse")
     time.sleep(3)
     disk = node.disks[2]
@@ -331,7 +331,7 @@ def test_daemon_killed_under_load(serving):
     serving.array()
     fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
                              "--bsrange=4k-128k --size=100m --verify=crc32c --verify_backlog=64 --verify_fatal=1 "
-                             "--time_based --runtime=20 --output-format=terse")
+                             "--serialize_overlap=1 --time_based --runtime=20 --output-format=terse")
     for _ in range(3):
         time.sleep(2)
         serving.guest.kill_daemon()
