@@ -150,6 +150,28 @@ def make_nodes():
 
 
 @pytest.fixture
+def make_cluster():
+    """Function that makes a cluster of machines, switched off: nodes=3, transport=, rings= and marker vm's options."""
+    made = []
+
+    def make(nodes=3, transport="knet", rings=2, **options):
+        new = machines().create({"nodes": nodes, **options})
+        try:
+            cluster = ddvm.Cluster(machines().run, new, transport, rings)
+        except ddvm.HarnessError:
+            machines().discard(new)
+            raise
+        made.append(cluster)
+        machines().used += new
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+        machines().discard(cluster.nodes)
+
+
+@pytest.fixture
 def stage():
     """Directory with what was built; the test fails when nothing was."""
     path = stage_dir()

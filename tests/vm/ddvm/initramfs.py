@@ -88,7 +88,7 @@ def build(modules_dir):
     files.append(("dev/console", stat.S_IFCHR | 0o600, b"", (5, 1)))
     files.append(("bin/busybox", regular, pathlib.Path(busybox).read_bytes(), (0, 0)))
     files.append(("init", regular, (GUEST_FILES / "initramfs-init").read_bytes(), (0, 0)))
-    for name in ("init", "agent.py", "agent.service"):
+    for name in ("init", "agent.py", "agent.service", "fence"):
         files.append((f"guest/{name}", regular, (GUEST_FILES / name).read_bytes(), (0, 0)))
     for number, path in enumerate(_load_order(modules_dir)):
         name = path.name.split(".")[0]

@@ -7,6 +7,7 @@
 """
 
 import re
+import threading
 import time
 
 from . import image, kernel as kernels, stage as stages
@@ -50,6 +51,9 @@ class Node:
         self.boot_seconds = None
         self.ports = {}             # disk serial -> number of its root port
         self.allowed = []
+        self.namespace = None       # file of the network namespace that the machine runs in
+        self.after_start = None     # called when QEMU runs
+        self.power = threading.Lock()
         run.nodes.append(self)
 
     # -- power --------------------------------------------------------------
@@ -69,10 +73,12 @@ class Node:
         append += (" ddvm.shell" if interactive else "") + " " + self.append
         devices = self._disk_arguments(layers) + self.devices
         self.qemu = Qemu(self.name, self.session.path, self.boots, self.memory, self.cpus,
-                         self.kernel, append, devices)
+                         self.kernel, append, devices, self.namespace)
         self.started = time.monotonic()
         self.qemu.start(interactive)
         self.channel = Channel(self.qemu.agent_path, self.name)
+        if self.after_start:
+            self.after_start()
 
     def ready(self, timeout=120):
         """Wait until the agent answers; the machine's console is in the error if it does not."""
@@ -91,11 +97,15 @@ class Node:
         return self.ready(timeout)
 
     def kill(self):
-        """Power cut: the machine is gone when this returns, and writes nothing any more."""
-        if self.qemu is not None:
-            self.qemu.kill()
-        if self.channel is not None:
-            self.channel.close()
+        """Power cut: the machine is gone when this returns, and writes nothing any more.
+
+        From any thread: a fence device may cut it too.
+        """
+        with self.power:
+            if self.qemu is not None:
+                self.qemu.kill()
+            if self.channel is not None:
+                self.channel.close()
 
     def shutdown(self, timeout=60):
         """Orderly end: sync and power off, then as kill()."""

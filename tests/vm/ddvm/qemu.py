@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-from . import tsc
+from . import network, tsc
 from .config import HarnessError, cache_dir, check_memory, locked, time_scale
 
 BINARY = "qemu-system-x86_64"
@@ -141,9 +141,14 @@ class Qmp:
 class Qemu:
     """A machine that is switched on; made anew for each boot."""
 
-    def __init__(self, name, directory, boot, memory_mib, cpus, kernel, append, devices):
-        """`directory` gets sockets and logs; `boot` numbers them; `devices` are arguments."""
+    def __init__(self, name, directory, boot, memory_mib, cpus, kernel, append, devices,
+                 namespace=None):
+        """`directory` gets sockets and logs; `boot` numbers them; `devices` are arguments.
+
+        `namespace`: file of the network namespace to run in.
+        """
         check_memory(memory_mib)
+        self.namespace = namespace
         self.name = name
         self.serial = directory / f"{name}.{boot}.console"
         self.agent_path = directory / f"{name}.agent"
@@ -172,12 +177,17 @@ class Qemu:
                    else ["-chardev", f"file,id=con,path={self.serial}"])
         command = [*self.command, *console, "-serial", "chardev:con"]
 
+        def prepare():
+            _die_with_parent()
+            if self.namespace:
+                network.enter(self.namespace)
+
         def launch():
             with open(self.stderr, "wb") as log:
                 return subprocess.Popen(
                     command, stdin=None if interactive else subprocess.DEVNULL,
                     stdout=None if interactive else log, stderr=log,
-                    start_new_session=not interactive, preexec_fn=_die_with_parent)
+                    start_new_session=not interactive, preexec_fn=prepare)
 
         self.process = _LAUNCHER.submit(launch).result()
         deadline = time.monotonic() + 30 * time_scale()
