@@ -98,21 +98,41 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	return ok ? 0 : -1;
 }
 
-int cli_dm_remove(const char *name, struct ddr_error *err)
+/* Runs @t if it could be made (@ok), and waits for udev; frees it. */
+static bool run_synced(struct dm_task *t, bool ok)
 {
-	struct dm_task *t = task(DM_DEVICE_REMOVE, name);
 	uint32_t cookie = 0;
-	bool ok;
 
-	ok = t && dm_task_retry_remove(t) && dm_task_set_cookie(t, &cookie, 0) && dm_task_run(t);
-	if (!ok)
-		failed(err, "removal", name);
+	ok = ok && dm_task_set_cookie(t, &cookie, 0) && dm_task_run(t);
 	if (t)
 		dm_task_destroy(t);
 	dm_udev_wait(cookie);
-	if (ok)
-		dm_task_update_nodes();
-	return ok ? 0 : -1;
+	return ok;
+}
+
+int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err)
+{
+	struct dm_task *t = task(DM_DEVICE_RELOAD, name);
+	bool ok = t && dm_task_add_target(t, 0, sectors, "error", "") && dm_task_run(t);
+
+	if (t)
+		dm_task_destroy(t);
+	if (ok) {
+		t = task(DM_DEVICE_RESUME, name);
+		ok = run_synced(t, t && dm_task_no_flush(t) && dm_task_skip_lockfs(t));
+	}
+	return ok ? 0 : failed(err, "failing the I/O", name);
+}
+
+int cli_dm_remove(const char *name, struct ddr_error *err)
+{
+	struct dm_task *t = task(DM_DEVICE_REMOVE, name);
+	bool ok = run_synced(t, t && dm_task_retry_remove(t));
+
+	if (!ok)
+		return failed(err, "removal", name);
+	dm_task_update_nodes();
+	return 0;
 }
 
 int cli_dm_each(int (*fn)(const struct cli_dm_info *info, void *ctx), void *ctx, struct ddr_error *err)

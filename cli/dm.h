@@ -26,6 +26,8 @@ void cli_dm_init(void);
 int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err);
 /* Makes and resumes the device. */
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
+/* Ends what waits in the device, and all that comes, with errors, so that it can be removed. */
+int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err);
 /* Removes it; tries for a moment while udev or others have it open. */
 int cli_dm_remove(const char *name, struct ddr_error *err);
 /* Calls @fn for each ddraid device; returns the largest of its results, or -1 with @err. */

@@ -61,8 +61,8 @@ static void tell_suspect(const char *name, struct json_object *status)
 	}
 }
 
-/* Waits for the daemon; takes the device down again if it is refused. */
-static int attach(struct start *s, const char *name, const char *uuid)
+/* Waits for the daemon; takes the device down again if it is refused, with all that waits in it already. */
+static int attach(struct start *s, const char *name, const char *uuid, uint64_t sectors)
 {
 	struct json_object *request = client_request("wait", uuid), *data;
 	char why[1200];
@@ -70,7 +70,7 @@ static int attach(struct start *s, const char *name, const char *uuid)
 
 	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
 	if (!client_try(s->ipc, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS, why, sizeof(why))) {
-		if (cli_dm_remove(name, &err))
+		if (cli_dm_fail(name, sectors, &err) || cli_dm_remove(name, &err))
 			cli_warn("start", "%s", err.text);
 		return cli_fail("start", "'%s': %s", name, why);
 	}
@@ -112,7 +112,7 @@ static int start_one(struct start *s, const char *which)
 		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
 	if (cli_dm_create(name, uuid, scan_sectors(&array.assembly.super), params, &err))
 		return cli_fail("start", "%s", err.text);
-	return attach(s, name, uuid);
+	return attach(s, name, uuid, scan_sectors(&array.assembly.super));
 }
 
 static int start_all(struct start *s)

@@ -84,11 +84,14 @@ bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status)
 {
 	unsigned long flags = READ_ONCE(a->flags);
 	unsigned long alone = BIT(DDR_A_DETACHED) | BIT(DDR_A_FAIL_NO_DAEMON);
+	unsigned long unserved = BIT(DDR_A_FLUSH_SUSPEND) | BIT(DDR_A_ENABLED);
 
 	if (flags & BIT(DDR_A_KILLED))
 		*status = BLK_STS_IOERR;
 	else if (ddr_array_noflush(a))
 		*status = BLK_STS_DM_REQUEUE;
+	else if ((flags & unserved) == BIT(DDR_A_FLUSH_SUSPEND))
+		*status = BLK_STS_IOERR;
 	else if (daemon && (flags & alone) == alone)
 		*status = BLK_STS_IOERR;
 	else
@@ -195,9 +198,22 @@ void ddr_array_requeue_parked(struct ddr_array *a)
 	ddr_array_sweep(a, BLK_STS_DM_REQUEUE);
 }
 
+/*
+ * A flushing suspend waits for all bios. Those of an array that no daemon has ever let run may wait for ever: the daemon
+ * refused it, or there is none. Nothing was read or written there, so nobody can have stored anything behind them, and
+ * an error tells the truth. Once a daemon has sent ENABLE a file system may rely on its writes: then the suspend waits.
+ */
+void ddr_array_fail_unserved(struct ddr_array *a)
+{
+	set_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
+	if (!test_bit(DDR_A_ENABLED, &a->flags))
+		ddr_array_kick(a);	/* all that is parked waits at the gate */
+}
+
 void ddr_array_suspend_undo(struct ddr_array *a)
 {
 	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	clear_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
 	ddr_array_kick(a);
 }
 
@@ -403,6 +419,7 @@ void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	assign_bit(DDR_A_FAIL_NO_DAEMON, &a->flags, t->fail_if_no_daemon);
 	clear_bit(DDR_A_SUSPENDED, &a->flags);
 	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	clear_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
 	spin_unlock_irq(&a->lock);
 }
 

@@ -70,6 +70,7 @@ enum {
 	DDR_A_WRITES_STOPPED,	/* nothing heard for the timeout from a daemon that sent ENABLE: rule 7 */
 	DDR_A_KILLED,		/* for good: all I/O fails */
 	DDR_A_NOFLUSH_SUSPEND,	/* park lists were handed back to dm; later arrivals too */
+	DDR_A_FLUSH_SUSPEND,	/* a suspend waits for all bios */
 	DDR_A_FAIL_NO_DAEMON,	/* the active table says fail_if_no_daemon */
 	DDR_A_SUSPENDED,	/* no instance is active */
 };
@@ -164,6 +165,11 @@ void ddr_array_resumed(struct ddr_array *a);
  * BLK_STS_DM_REQUEUE, and from now on whatever would park. May sleep.
  */
 void ddr_array_requeue_parked(struct ddr_array *a);
+/*
+ * .presuspend of a flushing suspend: if no daemon has ever sent ENABLE, what is parked ends with an I/O error, and so does
+ * what comes, until the resume. May sleep.
+ */
+void ddr_array_fail_unserved(struct ddr_array *a);
 void ddr_array_suspend_undo(struct ddr_array *a);	/* .presuspend_undo: park again */
 /* .postsuspend: @t is active no more; waits for RCU readers of a->active. */
 void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
@@ -172,8 +178,8 @@ void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
 /*
  * For every place that parks bios, under the lock of its list: must @bio not be parked because the array is killed, is
- * in a noflush suspend, or fails I/O without a daemon (@daemon: the wait is for the daemon)? Then *@status says how
- * it has to end (after the lock was dropped); true. false: park it. Any context.
+ * in a noflush suspend, is in a flushing one and was never served, or fails I/O without a daemon (@daemon: the wait is
+ * for the daemon)? Then *@status says how it has to end (after the lock was dropped); true. false: park it. Any context.
  */
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
 /* Parks @bio here until the next kick, or ends it as ddr_array_bounces() says. It holds neither a region nor a range. Any context. */

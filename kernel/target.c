@@ -135,13 +135,15 @@ static int ddr_map(struct dm_target *ti, struct bio *bio)
 	return ddr_io_map(ti->private, bio);
 }
 
-/* A flushing suspend waits for all I/O, so nothing stops here; a noflush one takes back what is parked. */
+/* A noflush suspend takes back what is parked. A flushing one waits for it, or ends what nobody has ever served. */
 static void ddr_presuspend(struct dm_target *ti)
 {
 	struct ddr_target *t = ti->private;
 
 	if (dm_noflush_suspending(ti))
 		ddr_array_requeue_parked(t->array);
+	else
+		ddr_array_fail_unserved(t->array);
 }
 
 static void ddr_presuspend_undo(struct dm_target *ti)

@@ -221,6 +221,32 @@ def test_wrong_tables_are_refused_by_the_daemon(serving):
     assert serving.guest.status("data")["members"][1]["state"] == "missing"
 
 
+def test_what_waits_in_a_refused_array_can_be_ended(serving):
+    """The device is refused while something reads it: suspend, remove and start itself end what waits there."""
+    serving.begin()
+    uuid = serving.array()
+    line = serving.node.run("ddraid table data").out.strip()
+    serving.guest.stop("data")
+    read = f"exec dd if={DEV} of=/dev/null bs=4096 count=1 iflag=direct"
+    for command in ("dmsetup suspend data; dmsetup remove --retry data", "dmsetup remove --force --retry data"):
+        serving.node.run(f"echo '{wrong(line, 6, 'dedicated')}' | dmsetup create data")
+        serving.node.wait_until(f"ddraid status {uuid} | grep -q error", 20)
+        reader = serving.node.spawn(read)
+        serving.node.wait_until("test $(dmsetup status data | awk '{ print $10 }') = 1", 10)
+        serving.node.run(command, timeout=20)
+        assert reader.wait(10).code == 1 and "Input/output error" in reader.err
+    serving.node.run(f"echo '9 {uuid}' > /var/lib/ddraid/{uuid}.generation")
+    reader = serving.node.spawn(f"until test -b {DEV}; do sleep 0.05; done; {read}")
+    holder = serving.node.spawn("exec flock /dev/vda sleep 4")      # time for the reader to open the device
+    time.sleep(0.5)
+    done = serving.guest.command("start data", check=False)
+    assert done.code == 1 and "was seen at generation 9" in done.err, done
+    assert len(done.err.splitlines()) == 1, done
+    assert reader.wait(10).code == 1 and "Input/output error" in reader.err
+    assert serving.node.run("dmsetup ls").out.strip() in ("", "No devices found")
+    holder.wait(20)
+
+
 def test_foreign_and_copied_members_are_refused(serving):
     serving.begin()
     serving.guest.create("other", 0, 1, "dedicated", ["/dev/vda", "/dev/vdf"])

@@ -754,6 +754,38 @@ def case_suspend_flush():
         ch.close()
 
 
+def case_suspend_unserved():
+    """What no daemon ever let run ends with an error in a flushing suspend; once enabled it waits, but not for force."""
+    with array() as a:
+        for ch in (None, a.attach(enable=False)):
+            ios = [IO(a.path, 3 * RB, 1), IO(a.path, 0)]
+            a.wait_parked(2)
+            a.dm("suspend", a.name, timeout=20)
+            assert [w.done() for w in ios] == [errno.EIO] * 2, f"bound: {ch is not None}"
+            a.dm("resume", a.name)
+            w = IO(a.path, 3 * RB, 1)
+            w.waits(0.3)
+            a.dm("load", a.name, "--table", a.table())  # the resume suspends
+            a.dm("resume", a.name, timeout=20)
+            assert w.done() == errno.EIO
+        w = IO(a.path, 3 * RB, 1)
+        w.waits(0.3)
+        a.enable(ch)
+        grant(ch, ch.until(LOCK, start=3))
+        assert w.done() == 0
+        w = IO(a.path, 5 * RB, 1)
+        ch.until(LOCK, start=5)
+        ch.close()
+        with subprocess.Popen(["dmsetup", "suspend", a.name]) as dm:
+            w.waits(2)
+            assert dm.poll() is None, "a suspend did not wait for a write that a daemon had been asked for"
+            dm.send_signal(signal.SIGTERM)
+            assert dm.wait(10) != 0
+        w.waits(0.1)
+        a.remove("--force", check=False)
+        assert w.done() == errno.EIO
+
+
 def case_suspend_noflush_load():
     """noflush suspends under load, with a daemon that reaps all the time."""
     with array() as a:
