@@ -120,6 +120,11 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		qb_log(LOG_ERR, "array '%s': node %u should be fenced, and the local transport has no fencing",
 		       a->name, o->node);
 		break;
+	case DDR_OUT_RELOAD:
+	case DDR_OUT_SLOT_READ:
+	case DDR_OUT_SLOT_WRITE:
+		qb_log(LOG_CRIT, "array '%s': the local transport has no other nodes' slots", a->name);
+		break;
 	case DDR_OUT_EVENT:
 		ddr_event_array(a, o);
 		break;

@@ -47,7 +47,7 @@ static bool limits(const struct ddr_sm_config *cfg, uint32_t *n_log, uint32_t *n
 
 	if (!sb || cfg->node == 0 || ddr_super_check(sb).code != DDR_FE_OK || cfg->slot >= sb->slots)
 		return false;
-	if (cfg->present >> sb->members)
+	if (cfg->present >> sb->members || cfg->cluster)	/* the cluster is not there yet: the contract only */
 		return false;
 	regions = ddr_super_regions(sb);
 	if (regions == 0 || regions > DDR_MAX_REGIONS)
@@ -92,6 +92,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->regions = ddr_super_regions(&sm->sb);
 	sm->region_blocks = ddr_super_region_blocks(&sm->sb);
 	sm->idle_ms = 5000;
+	sm->away_ms = 30000;
 	sm->parallel = 4;
 	sm->suspect_error = sm->sb.policy & DDR_POLICY_SUSPECT_READS_ERROR;
 	for (uint32_t i = 0; i < n_map; i++)
@@ -292,6 +293,11 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		if (!value)
 			sm->stopping = false;
 		return;
+	case DDR_SM_AWAY_MS:
+		if (value < 1000 || value > 3600000)
+			break;
+		sm->away_ms = value;
+		return;
 	case DDR_SM_RESYNC_PARALLEL:
 		if (value < 1 || value > DDR_SM_WORKS)
 			break;
@@ -321,6 +327,13 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_CLEAN: sm->stopping = sm->clean_wanted = true; return;
 	case DDR_IN_OP_SET: op_set(sm, in->key, in->value); return;
 	case DDR_IN_OP_ACCEPT: ddr_sm_accept(sm, in); return;
+	case DDR_IN_QUORUM:
+	case DDR_IN_RELOADED:
+	case DDR_IN_SLOT_DONE:
+	case DDR_IN_OP_LEAVE:
+	case DDR_IN_OP_FENCE_ACK:
+		ddr_sm_bug(sm, "an input of a cluster, and this array has none");
+		return;
 	}
 	ddr_sm_bug(sm, "an input of an unknown type");
 }

@@ -22,6 +22,36 @@
  *  - K_ATTACHED is given only when no I/O of an earlier daemon to these members can still
  *    end (its locks on the member files are gone), and all loads were done before the first step.
  *
+ * Without a cluster (config.cluster false: the local transport) one VIEW of this node is given,
+ * whose @quorate counts. With one (config.cluster true) this holds as well:
+ *  - nothing is loaded before the first step: what is on disk may change until this node has
+ *    joined. RELOAD and SLOT_READ say when to read, always with O_DIRECT, all copies anew:
+ *	RELOAD: the newest superblock -> ddr_sm_load_super(), the map -> ddr_sm_load_map() for every
+ *	index, then DDR_IN_RELOADED with its io. SLOT_READ: ddr_sm_load_log() for every index
+ *	of out.slot, then DDR_IN_SLOT_DONE with its io. result 0, or an errno: nothing was learned (no
+ *	member answered); it is asked again later. A single block that no member in sync could
+ *	deliver is loaded as NULL, and that is no error. The members to read are out.members;
+ *	after RELOAD those that the superblock just loaded has in sync;
+ *  - VIEW is given for each configuration of the process group and each change of the ring under
+ *	it, at its place between the messages: all nodes with the number of their process
+ *	(pids[]; another process of a node must have another number), and the ring id as one number,
+ *	the same on all nodes and for both services. Who left, and how, the machine finds itself;
+ *  - QUORUM is given for each callback of the quorum service: members of the cluster (nodes[]),
+ *	quorate, and its ring id. Order between VIEW and QUORUM does not matter;
+ *  - FENCE (node, failure) asks for one proof that the node is dead: it was cut off *after* this
+ *	output, and its commands in the targets' queues have ended (a settle time). The answer is one
+ *	DDR_IN_FENCED with the same node and failure, result 0 or an errno (then the next node tries).
+ *	With fencing by a cluster manager the driver waits for its word instead of running a command.
+ *	A FENCE is never withdrawn; an answer that nobody waits for any more is ignored;
+ *  - GIVE_UP is final: the driver kills the target (DDR_U_KILL) and leaves the group. If its text
+ *	says that the node was evicted, nothing of it may be resumed: the array is started anew;
+ *  - a clean end: DDR_IN_OP_CLEAN until DDR_EV_CLEAN, then the kernel's array is removed, then
+ *	DDR_IN_OP_LEAVE until DDR_EV_LEFT, then the driver leaves the group. Without the LEAVE a node
+ *	that goes is one that failed: it is fenced, or must come back and declare what its kernel holds;
+ *  - messages are at most DDR_SM_MSG_MAX bytes. A step sends few of them, but for the state of a
+ *	joiner, of which at most DDR_SM_CHUNKS are on their way. The driver queues what the group
+ *	does not take at once (TRY_AGAIN), in order, and drops what is left when the instance ends.
+ *
  * Units: regions, blocks and members as each field says. Node ids are corosync's
  * (never 0). Times are milliseconds of a monotonic clock, given by TICK.
  */
@@ -38,16 +68,17 @@
 
 #define DDR_SM_MAX_NODES	64u
 #define DDR_SM_MAX_OUT		512u	/* outputs of one step */
-#define DDR_SM_MSG_MAX		512u	/* bytes of one MCAST in this version */
+#define DDR_SM_MSG_MAX		1024u	/* bytes of one MCAST in this version: one frame on the wire */
+#define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are on their way at once */
 
 enum ddr_in_type {
 	DDR_IN_NONE = 0,	/* go on emitting */
 	DDR_IN_TICK,		/* now_ms */
 
 	/* group; the local transport gives one VIEW with itself, quorate, at start */
-	DDR_IN_VIEW,		/* nodes[], n_nodes, quorate, ring */
+	DDR_IN_VIEW,		/* nodes[], pids[], n_nodes, ring; quorate only without a cluster */
 	DDR_IN_MSG,		/* node (sender), msg, msg_len */
-	DDR_IN_FENCED,		/* node: proven dead (fence agent, operator) after its failure */
+	DDR_IN_FENCED,		/* answer to FENCE: node, failure, result (0: it is dead, and was cut off after it failed) */
 
 	/* kernel channel; one input for each record */
 	DDR_IN_K_ATTACHED,	/* a channel was bound: cookie, boot_id. HELD inputs follow */
@@ -69,6 +100,15 @@ enum ddr_in_type {
 				 * Jobs stay stopped until a LOCK or OP_SET RESYNC_PAUSED 0 shows that the array is used on */
 	DDR_IN_OP_SET,		/* key (enum ddr_sm_key), value */
 	DDR_IN_OP_ACCEPT,	/* accept the content of suspect regions start..+count */
+
+	/* with a cluster */
+	DDR_IN_QUORUM,		/* nodes[], n_nodes, quorate, ring: of the quorum service */
+	DDR_IN_RELOADED,	/* io, result: answer to RELOAD */
+	DDR_IN_SLOT_DONE,	/* io, result: answer to SLOT_READ */
+	DDR_IN_OP_LEAVE,	/* this node is done with the array: answered by DDR_EV_LEFT, or DDR_EV_REFUSED (EBUSY: its
+				 * kernel still holds grants) */
+	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
+				 * (ESRCH) if it has none */
 };
 
 enum ddr_sm_key {
@@ -76,6 +116,8 @@ enum ddr_sm_key {
 	DDR_SM_IDLE_MS,		/* a region unused for so long is cleared (default 5000) */
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
+	DDR_SM_AWAY_MS,		/* a node whose daemon died while the node lives, or that is absent at the group's start, is
+				 * fenced after so long (default 30000); one that left the cluster is fenced at once */
 };
 
 struct ddr_input {
@@ -83,9 +125,11 @@ struct ddr_input {
 	uint64_t now_ms;
 	uint32_t node;
 	uint32_t nodes[DDR_SM_MAX_NODES];
+	uint32_t pids[DDR_SM_MAX_NODES];	/* of nodes[i]; 0 without a cluster */
 	uint32_t n_nodes;
 	bool quorate;
 	uint64_t ring;
+	uint64_t failure;
 	const uint8_t *msg;
 	uint32_t msg_len;
 	struct ddr_rec rec;
@@ -110,9 +154,16 @@ enum ddr_out_type {
 	DDR_OUT_JOB_RANGE,	/* io, job, start, count (blocks), members: under EX now; resync reads the data
 				 * roles, computes parity, writes parity where it differs, flushes; DDR_IN_JOB_DONE */
 	DDR_OUT_MCAST,		/* msg, msg_len */
-	DDR_OUT_FENCE,		/* node */
+	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
-	DDR_OUT_GIVE_UP,	/* event: this node must leave the array (rule 4); the driver kills the target */
+	DDR_OUT_GIVE_UP,	/* event: this node must leave the array (rule 4); the driver kills the target.
+				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others went on without it */
+
+	/* with a cluster */
+	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */
+	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log anew; DDR_IN_SLOT_DONE */
+	DDR_OUT_SLOT_WRITE,	/* io, slot, index, members: as LOG_WRITE, for a dead node's slot; the block is taken with
+				 * ddr_sm_slot_block(); DDR_IN_LOG_DONE */
 };
 
 /* Log, map and superblock writes are durable (FUA) when they are done; each goes to all of out.members at once. */
@@ -133,6 +184,14 @@ enum ddr_event {
 	DDR_EV_VIEW,		/* a: nodes, b: quorate */
 	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why */
 	DDR_EV_BUG,		/* an input that cannot be: text */
+	DDR_EV_NODE_JOINED,	/* b: node, a: its slot. It takes part */
+	DDR_EV_NODE_LEFT,	/* b: node. It stopped cleanly */
+	DDR_EV_NODE_LOST,	/* b: node, a: failure. Its regions wait until it is back or proven dead */
+	DDR_EV_NODE_FENCED,	/* b: node, a: failure; text: how it is known */
+	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. What it had dirty is being resynced by a survivor (RECOVERY there) */
+	DDR_EV_WAIT,		/* text: what is waited for and what to do; b: node. Told once for each cause */
+	DDR_EV_EVICTED,		/* as the event of GIVE_UP */
+	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
 };
 
 struct ddr_output {
@@ -144,6 +203,8 @@ struct ddr_output {
 	uint32_t job;		/* enum ddr_kaction */
 	uint64_t start, count;
 	uint32_t node, member;
+	uint32_t slot;		/* SLOT_READ, SLOT_WRITE */
+	uint64_t failure;	/* FENCE */
 	enum ddr_event event;
 	uint64_t a, b;
 	const char *text;	/* static string, one line, or NULL */
@@ -166,6 +227,10 @@ struct ddr_sm_config {
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
 	uint32_t present;	/* bit m: member m's device is open here */
 	uint8_t entropy[16];	/* random, other ones at each start: the names of new generations are derived from it */
+	bool cluster;		/* QUORUM inputs, joining and fencing; else one node by itself. @slot is then ignored: the
+				 * group gives one, see ddr_sm_slot() */
+	bool fencing;		/* somebody fences (a command, or a cluster manager): FENCE is emitted. Else recovery waits
+				 * for OP_FENCE_ACK, and says so */
 };
 
 /* Memory that an instance needs, in bytes, for this array; all of it is given to ddr_sm_init(). */
@@ -184,14 +249,30 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie);
 /* Likewise for the region map; NULL: every region of it counts as written, needs-sync. */
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
+/* Between RELOAD and RELOADED: the superblock of the newest generation on any member, and of these the highest sequence. */
+void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb);
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out);
 
 /* Fill a whole metadata block (host side decoded where there is a codec); valid for the output just emitted. */
 void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);
 void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);
+void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);	/* of SLOT_WRITE */
+/* Our slot, for LOG_WRITE; with a cluster valid from the first LOG_WRITE on. */
+uint32_t ddr_sm_slot(const struct ddr_sm *sm);
 /* All but sb->updated, which is the driver's: there is no clock in here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
+
+#define DDR_SM_NO_SLOT		0xffffffffu
+
+enum ddr_sm_node_state {
+	DDR_NS_JOINING,		/* in the group, does not take part yet */
+	DDR_NS_ACTIVE,
+	DDR_NS_SUSPECT,		/* its daemon is gone, or it is absent since the start; nothing was done about it yet */
+	DDR_NS_FENCING,		/* it must be proven dead */
+	DDR_NS_RECOVERING,	/* it is; what it had dirty is being taken over */
+	DDR_NS_LEFT,		/* it stopped cleanly, or was recovered */
+};
 
 /* For status and tests; no side effects. */
 struct ddr_sm_status {
@@ -206,6 +287,20 @@ struct ddr_sm_status {
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;	/* counters since init */
 	uint8_t member_state[DDR_MAX_MEMBERS];
 	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS];	/* with those of earlier starts */
+
+	/* with a cluster: all nodes that are known, in the order of their places */
+	struct ddr_sm_node_status {
+		uint32_t id;
+		uint32_t slot;		/* or DDR_SM_NO_SLOT */
+		enum ddr_sm_node_state state;
+		uint64_t failure;	/* 0: none */
+	} node[DDR_SM_MAX_NODES];
+	uint32_t n_nodes;
+	bool agreed;			/* all of the view have agreed on it */
+	bool synced;			/* this node has the state of the group */
+	bool joined;			/* this node takes part: its slot is its own */
+	const char *wait;		/* what is waited for and what to do, or NULL */
+	uint32_t wait_node;		/* and for whom, or 0 */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* enum ddr_region_state | flags, | DDR_SM_REGION_DIRTY if marked in our slot */

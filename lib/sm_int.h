@@ -292,7 +292,7 @@ struct ddr_sm {
 	/* operator */
 	bool stopping, clean_wanted, paused, suspect_error;
 	uint32_t parallel;
-	uint64_t idle_ms;
+	uint64_t idle_ms, away_ms;
 
 	/* resync */
 	uint64_t hold_until;		/* ms: no range begins before */

@@ -20,7 +20,7 @@
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
 #define DDR_MSG_VERSION		1u
 #define DDR_MSG_HEADER		48u		/* bytes */
-#define DDR_MSG_MAX		512u		/* bytes, header included */
+#define DDR_MSG_MAX		1024u		/* bytes, header included */
 
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {

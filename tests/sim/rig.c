@@ -229,7 +229,10 @@ const char *rig_event(enum ddr_event event)
 		[DDR_EV_RESYNC_DONE] = "RESYNC_DONE", [DDR_EV_MEMBER_FAILED] = "MEMBER_FAILED",
 		[DDR_EV_MEMBER_ERROR] = "MEMBER_ERROR", [DDR_EV_DEGRADED] = "DEGRADED", [DDR_EV_SUSPECT] = "SUSPECT",
 		[DDR_EV_FAILED] = "FAILED", [DDR_EV_CLEAN] = "CLEAN", [DDR_EV_VIEW] = "VIEW",
-		[DDR_EV_REFUSED] = "REFUSED", [DDR_EV_BUG] = "BUG",
+		[DDR_EV_REFUSED] = "REFUSED", [DDR_EV_BUG] = "BUG", [DDR_EV_NODE_JOINED] = "NODE_JOINED",
+		[DDR_EV_NODE_LEFT] = "NODE_LEFT", [DDR_EV_NODE_LOST] = "NODE_LOST", [DDR_EV_NODE_FENCED] = "NODE_FENCED",
+		[DDR_EV_NODE_RECOVERED] = "NODE_RECOVERED", [DDR_EV_WAIT] = "WAIT", [DDR_EV_EVICTED] = "EVICTED",
+		[DDR_EV_LEFT] = "LEFT",
 	};
 
 	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";
@@ -264,7 +267,10 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 	case DDR_OUT_JOB_RANGE:
 		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->job == DDR_KA_VERIFY ? "verify" : "resync", out->start, out->count);
 		break;
-	case DDR_OUT_FENCE: say(&l, "fence %u", out->node); return buf;
+	case DDR_OUT_FENCE: say(&l, "fence %u failure=%" PRIu64, out->node, out->failure); return buf;
+	case DDR_OUT_RELOAD: say(&l, "reload"); break;
+	case DDR_OUT_SLOT_READ: say(&l, "read slot %u", out->slot); break;
+	case DDR_OUT_SLOT_WRITE: say(&l, "write slot %u %u", out->slot, out->index); break;
 	case DDR_OUT_GIVE_UP: say(&l, "give up \"%s\"", out->text); return buf;
 	}
 	say_mask(&l, "members", out->members);
