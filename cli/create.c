@@ -35,7 +35,7 @@ struct create_args {
 	uint32_t n_members, n_spares;
 	uint64_t order, parity, slots, region_size;
 	int layout;				/* -1: the default for order and parity */
-	bool order_given, force, json;
+	bool order_given, force, unequal, json;
 };
 
 /* -------------------------------------------------- arguments */
@@ -66,6 +66,7 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 		{ "nodes", required_argument, NULL, 'n' },
 		{ "spare", required_argument, NULL, 's' },
 		{ "force", no_argument, NULL, 'f' },
+		{ "unequal", no_argument, NULL, 'u' },
 		{ "json", no_argument, NULL, 'j' },
 		{ 0 },
 	};
@@ -104,6 +105,9 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 			break;
 		case 'f':
 			a->force = true;
+			break;
+		case 'u':
+			a->unequal = true;
 			break;
 		case 'j':
 			a->json = true;
@@ -260,6 +264,31 @@ static int open_device(struct create_plan *plan, const struct create_args *a, ui
 	return check_content(dev, a->force, plan->holds[i], sizeof(plan->holds[i]), err);
 }
 
+/*
+ * The smallest device sets what each holds. Disks of one nominal size differ a little; more is most often a disk that
+ * was named by mistake. Spares may be larger, but not smaller.
+ */
+static int check_sizes(const struct create_plan *plan, const struct create_args *a, struct ddr_error *err)
+{
+	const struct ddr_dev *small = &plan->dev[0], *large = &plan->dev[0];
+	char small_size[32], large_size[32];
+
+	for (uint32_t i = 1; i < a->n_members + a->n_spares; i++) {
+		const struct ddr_dev *dev = &plan->dev[i];
+
+		if (dev->bytes < small->bytes)
+			small = dev;
+		if (i < a->n_members && dev->bytes > large->bytes)
+			large = dev;
+	}
+	if (a->unequal || large->bytes - small->bytes <= small->bytes / 100)
+		return 0;
+	return ddr_error_set(err, "%s has %s and %s has %s: the disks of an array should be of one size; use others, or "
+			     "--unequal to leave unused what they have more than the smallest", small->path,
+			     cli_format_size(small->bytes, small_size, sizeof(small_size)), large->path,
+			     cli_format_size(large->bytes, large_size, sizeof(large_size)));
+}
+
 /* -------------------------------------------------- the array */
 
 static void fill_members(struct ddr_super *sb, const struct create_args *a)
@@ -293,6 +322,8 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 	}
 	if (ddr_layout_compute(&req, sb, err))
 		return ddr_error_prefix(err, "%s", plan->dev[smallest].path);
+	if (check_sizes(plan, a, err))
+		return -1;
 	sb->seq = 1;
 	uuid_generate_random(sb->array_uuid);
 	uuid_generate_random(sb->gen_id);

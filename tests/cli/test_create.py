@@ -108,6 +108,27 @@ def test_too_small(images):
     refused(paths, ("create", "t", "--order", 1, "--force", *paths), f"{paths[1]}: ")
 
 
+def resize(path, size):
+    with open(path, "r+b") as image:
+        image.truncate(size)
+
+
+@pytest.mark.parametrize("which", [0, 2, 3], ids=["first", "last", "spare"])
+def test_unequal_sizes(images, which):
+    """More than 1 % is refused by name and size, spares too if they are the smaller ones; less is not."""
+    paths = images(4, 20 * MIB)
+    args = ("create", "t", "--order", 1, "--force", *paths[:3], "--spare", paths[3])
+    resize(paths[which], 20 * MIB - 20 * MIB // 50)
+    refused(paths, args, f"{paths[which]} has 19.6 MiB and {paths[which == 0]} has 20 MiB")
+    assert ddraid(*args, "--unequal").returncode == 0
+    resize(paths[which], 20 * MIB - 20 * MIB // 128)
+    assert ddraid(*args).returncode == 0
+    resize(paths[which], 20 * MIB)
+    resize(paths[3], 40 * MIB)
+    made = ddraid(*args)
+    assert made.returncode == 0 and f"{paths[3]}: 5" in made.stderr and "stays unused" in made.stderr, made
+
+
 def test_missing_and_wrong_files(images, tmp_path):
     paths = images(2)
     refused(paths, ("create", "t", "--order", 1, "--force", *paths, tmp_path / "none"), "No such file")

@@ -180,10 +180,12 @@ def test_force_destroys_a_file_system(node):
     assert "ext4" not in node.run("blkid -p /dev/vda", check=False).out
 
 
-def test_unequal_disks_say_what_stays_unused(node):
-    """The smallest counts, and the others' rest is named: nobody wonders afterwards where it went."""
+def test_unequal_disks_are_refused(node):
+    """With --unequal the smallest counts, and the others' rest is named: nobody wonders afterwards where it went."""
     node.run("echo 0 98304 linear /dev/vdc 0 | dmsetup create half")
-    result = node.run("ddraid create t --order 1 /dev/vda /dev/vdb /dev/mapper/half")
+    refused(node, "ddraid create t --order 1 /dev/vda /dev/vdb /dev/mapper/half",
+            ["/dev/mapper/half has 48 MiB", "/dev/vda has 96 MiB", "--unequal"])
+    result = node.run("ddraid create t --order 1 --unequal /dev/vda /dev/vdb /dev/mapper/half")
     assert result.err.count("stays unused") == 2 and "/dev/vda" in result.err, result
     state = json.loads(node.run("ddraid examine --json /dev/vda").out)[0]
     assert state["size"] <= 2 * 48 * MIB
