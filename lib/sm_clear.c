@@ -178,7 +178,7 @@ void ddr_sm_batch_members(struct ddr_sm *sm)
 
 void ddr_sm_batch_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) || sm->sb.parity == 0 || sm->t.state != DDR_T_IDLE)
+	if (!ddr_sm_running(sm) || sm->t.state != DDR_T_IDLE)
 		return;
 	if (sm->batch == DDR_B_IDLE && sm->clear_scan)
 		batch_begin(sm);

@@ -114,6 +114,23 @@ static void parity_0_has_no_log(void **state)
 	assert_int_equal(fx_status(f).resync_regions, 0);
 }
 
+static void parity_0_stops_cleanly(void **state)
+{
+	const struct rig_geometry stripe = { .order = 2, .parity = 0, .blocks = 4096, .region_blocks = 256 };
+	struct ddr_input in = { .type = DDR_IN_OP_CLEAN };
+	struct fx *f = *state;
+
+	fx_down(f);
+	fx_up(f, &stripe);
+	fx_lock(f, 3, 2);
+	fx_step(f, &in);
+	assert_int_equal(fx_event(f, DDR_EV_CLEAN), -1);
+	fx_closed(f, 3, 2, 0);
+	fx_settle(f);
+	assert_true(fx_event(f, DDR_EV_CLEAN) >= 0);
+	assert_int_equal(fx_status(f).log_writes, 0);
+}
+
 /* ---- rule 2 -------------------------------------------------------------------- */
 
 /* Takes region 3 to just before its flush. */
@@ -511,7 +528,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rule_1_grant_waits_for_the_log), TEST(group_commit_takes_what_came_meanwhile),
-		TEST(a_granted_region_costs_nothing_more), TEST(parity_0_has_no_log), TEST(rule_2_the_order_of_clearing),
+		TEST(a_granted_region_costs_nothing_more), TEST(parity_0_has_no_log), TEST(parity_0_stops_cleanly),
+		TEST(rule_2_the_order_of_clearing),
 		TEST(rule_2_a_lock_during_the_flush_keeps_the_mark), TEST(rule_2_a_lock_during_the_map_write_keeps_the_mark),
 		TEST(rule_2_a_lock_during_the_clear_marks_again), TEST(rule_2_a_flush_counts_only_for_what_was_closed_before),
 		TEST(rule_2_a_failed_write_leaves_the_region_to_be_resynced), TEST(a_failure_during_the_resync_starts_it_again),
