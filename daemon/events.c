@@ -19,24 +19,27 @@
 #define TEXT_MAX	400u
 #define QUIET_MS	10000u	/* from a clean stop to the removal of the device */
 
+/* What an event is called, and what its numbers are called in `ddraid events --json`; doc/ddraid.8 lists them. */
 static const struct {
 	const char *name;
 	int priority;
+	const char *a, *b;		/* fields of output.a and .b; NULL: none */
+	const char *start, *count;	/* fields of a range */
 } events[] = {
 	[DDR_EV_ATTACHED]	= { "attached", LOG_INFO },
 	[DDR_EV_DETACHED]	= { "detached", LOG_INFO },
 	[DDR_EV_READY]		= { "ready", LOG_NOTICE },
-	[DDR_EV_RECOVERY]	= { "recovery", LOG_NOTICE },
-	[DDR_EV_RESYNC_START]	= { "resync-start", LOG_NOTICE },
-	[DDR_EV_RESYNC_DONE]	= { "resync-done", LOG_NOTICE },
-	[DDR_EV_MEMBER_FAILED]	= { "member-failed", LOG_ERR },
-	[DDR_EV_MEMBER_ERROR]	= { "member-error", LOG_WARNING },
-	[DDR_EV_DEGRADED]	= { "degraded", LOG_WARNING },
-	[DDR_EV_SUSPECT]	= { "suspect", LOG_WARNING },
+	[DDR_EV_RECOVERY]	= { "recovery", LOG_NOTICE, "regions", "node" },
+	[DDR_EV_RESYNC_START]	= { "resync-start", LOG_NOTICE, "regions" },
+	[DDR_EV_RESYNC_DONE]	= { "resync-done", LOG_NOTICE, "regions", "blocks" },
+	[DDR_EV_MEMBER_FAILED]	= { "member-failed", LOG_ERR, "generation" },
+	[DDR_EV_MEMBER_ERROR]	= { "member-error", LOG_WARNING, NULL, NULL, "first_block", "blocks" },
+	[DDR_EV_DEGRADED]	= { "degraded", LOG_WARNING, "may_fail" },
+	[DDR_EV_SUSPECT]	= { "suspect", LOG_WARNING, "total", NULL, "first_region", "regions" },
 	[DDR_EV_FAILED]		= { "failed", LOG_CRIT },
-	[DDR_EV_CLEAN]		= { "clean", LOG_INFO },
-	[DDR_EV_VIEW]		= { "view", LOG_INFO },
-	[DDR_EV_REFUSED]	= { "refused", LOG_WARNING },
+	[DDR_EV_CLEAN]		= { "clean", LOG_INFO, "dirty" },
+	[DDR_EV_VIEW]		= { "view", LOG_INFO, "nodes", "quorate" },
+	[DDR_EV_REFUSED]	= { "refused", LOG_WARNING, "errno" },
 	[DDR_EV_BUG]		= { "bug", LOG_CRIT },
 };
 
@@ -83,8 +86,11 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 			 "; replace the disk", o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_MEMBER_ERROR:
-		snprintf(buf, size, "member %u (%s): %s on %s of blocks %" PRIu64 "+%" PRIu64, o->member,
-			 device(a, o->member), WORD(class_name, o->a), WORD(op_name, o->b), o->start, o->count);
+		if (o->member == DDR_NO_MEMBER)	/* the text says what */
+			snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
+		else
+			snprintf(buf, size, "member %u (%s): %s on %s of blocks %" PRIu64 "+%" PRIu64, o->member,
+				 device(a, o->member), WORD(class_name, o->a), WORD(op_name, o->b), o->start, o->count);
 		break;
 	case DDR_EV_DEGRADED:
 		snprintf(buf, size, "degraded: %" PRIu64 " more members may fail", o->a);
@@ -141,6 +147,12 @@ void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const 
 	ddr_ipcs_changed(a->d->ipc, a);
 }
 
+static void add(struct json_object *o, const char *key, uint64_t value)
+{
+	if (key)
+		json_object_object_add(o, key, json_object_new_uint64(value));
+}
+
 static void send_event(struct ddr_array *a, const struct ddr_output *o, const char *name, const char *text)
 {
 	struct json_object *e;
@@ -148,16 +160,20 @@ static void send_event(struct ddr_array *a, const struct ddr_output *o, const ch
 	if (!ddr_ipcs_listeners(a->d->ipc))
 		return;
 	e = make(a, name, text);
-	if (o->event == DDR_EV_MEMBER_FAILED || o->event == DDR_EV_MEMBER_ERROR) {
-		json_object_object_add(e, "member", json_object_new_int((int)o->member));
+	if (o->member != DDR_NO_MEMBER) {
+		add(e, "member", o->member);
 		json_object_object_add(e, "device", json_object_new_string(device(a, o->member)));
 	}
-	if (o->count) {
-		json_object_object_add(e, "start", json_object_new_uint64(o->start));
-		json_object_object_add(e, "count", json_object_new_uint64(o->count));
+	if (o->event == DDR_EV_MEMBER_ERROR && o->member != DDR_NO_MEMBER) {
+		json_object_object_add(e, "error", json_object_new_string(WORD(class_name, o->a)));
+		json_object_object_add(e, "operation", json_object_new_string(WORD(op_name, o->b)));
 	}
-	json_object_object_add(e, "a", json_object_new_uint64(o->a));
-	json_object_object_add(e, "b", json_object_new_uint64(o->b));
+	add(e, events[o->event].a, o->a);
+	add(e, events[o->event].b, o->b);
+	if (o->count) {
+		add(e, events[o->event].start, o->start);
+		add(e, events[o->event].count, o->count);
+	}
 	ddr_ipcs_event(a->d->ipc, e);
 }
 

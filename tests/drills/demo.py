@@ -111,7 +111,7 @@ class Demo:
         self.show("ddraid start demo")
         start = time.monotonic()
         self.guest.wait_idle("demo")
-        found = sum(e["a"] for e in self.guest.events_seen() if e["event"] == "recovery")
+        found = sum(e["regions"] for e in self.guest.events_seen() if e["event"] == "recovery")
         assert found == report["dirty_count"], f"recovery of {found} regions, the log named {report['dirty_count']}"
         self.say(f"Resync of {found} regions instead of {total}: done {time.monotonic() - start:.1f} s after the start; the array was in use at once.")
         self.summary.append(f"power cut: {found} of {total} regions resynced, no others")

@@ -115,10 +115,10 @@ class Power:
         if not self.shape[1]:
             return
         done = [e for e in self.guest.events_seen() if e["event"] == "recovery"]
-        found = sum(e["a"] for e in done)
+        found = sum(e["regions"] for e in done)
         assert found == cut["dirty_count"], f"recovery of {found} regions, the log had {cut['dirty_count']} dirty: {done}"
         allowed = cut["dirty_count"] + sum(n for _, n in cut["needs_sync"])
-        self.resynced_regions = sum(e["a"] for e in self.guest.events_seen() if e["event"] == "resync-done")
+        self.resynced_regions = sum(e["regions"] for e in self.guest.events_seen() if e["event"] == "resync-done")
         assert self.resynced_regions <= allowed, f"{self.resynced_regions} regions resynced, only {allowed} needed it"
         self.resynced += self.resynced_regions
         self.raw("--assert-none", "--assert-idle")
