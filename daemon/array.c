@@ -15,6 +15,7 @@
 #include "daemon/ipc_server.h"
 
 #define TICK_MS		100u
+#define PART_MS		5000u	/* from the removal of an array to its end here */
 
 static void array_down(struct ddr_array *a);
 
@@ -209,6 +210,9 @@ static void on_tick(void *data)
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
 		return;
 	ddr_drive_tick(a, ddr_now_ms());
+	if (a->state == DDR_ARRAY_RUNNING && a->removed &&
+	    ((a->parting && !a->clean_asked) || ddr_now_ms() >= a->part_until_ms))
+		ddr_array_close(a, false);	/* frees it */
 }
 
 static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
@@ -267,15 +271,34 @@ void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16])
 		ddr_array_close(a, true);	/* the table may name other devices now */
 }
 
-void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16])
+static void set_removed(struct ddr_array *a)
 {
-	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
-
-	if (!a)
+	if (a->removed)
 		return;
 	qb_log(LOG_INFO, "array '%s' was removed", a->name);
 	a->removed = true;
-	ddr_array_close(a, false);
+	a->part_until_ms = ddr_now_ms() + PART_MS;
+	ddr_ipcs_changed(a->d->ipc, NULL);
+}
+
+void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie)
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+
+	/* another cookie: its namesake, which had appeared before this was told */
+	if (!a || (a->bind.cookie && a->bind.cookie != cookie))
+		return;
+	set_removed(a);
+	if (a->state != DDR_ARRAY_RUNNING)
+		ddr_array_close(a, false);
+	/* else its channel has more to say, and then ends */
+}
+
+void ddr_array_gone(struct ddr_array *a)
+{
+	set_removed(a);
+	if (!ddr_drive_part(a))
+		ddr_array_close(a, false);
 }
 
 bool ddr_arrays_settled(const struct ddr_daemon *d)

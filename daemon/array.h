@@ -24,12 +24,14 @@
  *              bound     loaded    refused    resumed   channel gone  removed   closed
  * DOWN      -> LOADING   -         REFUSED    (bind)    -             freed     -
  * LOADING   -> -         RUNNING   REFUSED    CLOSING   CLOSING       CLOSING   -
- * RUNNING   -> -         -         -          CLOSING   CLOSING       CLOSING   -
+ * RUNNING   -> -         -         -          CLOSING   CLOSING       (parts)   -
  * REFUSED   -> -         -         -          (bind)    DOWN          freed     -
  * CLOSING   -> -         -         -          stays     stays         stays     DOWN, (bind)
  *                                             (again)                 (freed)
  * DOWN binds when the array appears, and when it resumes (before that the kernel has no
- * table to bind to). CLOSING waits for the loader's thread to end.
+ * table to bind to). CLOSING waits for the loader's thread to end. A RUNNING array that is
+ * removed parts: it reads what the kernel said last, and goes when the marks of the grants
+ * that it closed well are cleared, or soon if that does not come to an end.
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
 
@@ -42,7 +44,7 @@ struct ddr_array {
 	char name[DDR_NAME_LEN];	/* of the superblock, or of the dm device */
 	char error[DDR_ERROR_LEN];	/* why it was refused, or ""; kept until it runs */
 	bool fresh;			/* appeared and not resumed yet: the first resume changes nothing */
-	bool removed;			/* gone in the kernel */
+	bool removed;			/* gone in the kernel; requests do not find it any more */
 	bool rebind;			/* CLOSING: bind again after it */
 	qb_loop_timer_handle tick;
 	struct ddr_tunables tune;
@@ -63,6 +65,8 @@ struct ddr_array {
 	struct ddr_outputs outs;
 	bool ready;			/* READY was told: the device serves */
 	bool clean_asked;		/* OP_CLEAN is under way */
+	bool parting;			/* removed, and the channel is at its end: the kernel's part is played here */
+	uint64_t part_until_ms;		/* removed: it goes then at the latest */
 	const char *refusal;		/* why the last operator's request was refused, or NULL */
 	uint64_t dirty_left;		/* of the last clean stop */
 	uint64_t quiet_until_ms;	/* a clean stop: resync is not resumed before */
@@ -90,7 +94,9 @@ struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name);
 /* What the control descriptor says. */
 void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed);
 void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16]);
-void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16]);
+void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie);
+/* Its channel says so. */
+void ddr_array_gone(struct ddr_array *a);
 /* Lets all arrays go; the kernel's targets keep what they were granted. */
 void ddr_arrays_close(struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */
@@ -103,6 +109,8 @@ void ddr_array_close(struct ddr_array *a, bool rebind);
 /* Makes the state machine out of what was loaded, and starts it. 0 or a negative errno with a->error. */
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l);
 void ddr_drive_stop(struct ddr_array *a);
+/* The kernel's side is gone for good, and has said how: clears what can be cleared. false: there is nothing to do. */
+bool ddr_drive_part(struct ddr_array *a);
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
 /* Operator's requests; the array is RUNNING. They return why they were refused, or NULL: under way, or done. */
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);

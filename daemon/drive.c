@@ -134,13 +134,10 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 	}
 }
 
-/* One input, and all that follows from it at once. */
-static void step(struct ddr_array *a, const struct ddr_input *in)
+static void step_once(struct ddr_array *a, const struct ddr_input *in)
 {
 	static const struct ddr_input none = { .type = DDR_IN_NONE };
 
-	if (!a->sm)
-		return;
 	do {
 		a->outs.n = 0;
 		a->outs.more = false;
@@ -151,8 +148,6 @@ static void step(struct ddr_array *a, const struct ddr_input *in)
 			ddr_kchan_flush(a->chan);
 		in = &none;
 	} while (a->outs.more);
-	ddr_kchan_flush(a->chan);
-	ddr_metaio_kick(a->meta);
 }
 
 static struct ddr_input *input(struct ddr_array *a, enum ddr_in_type type)
@@ -160,6 +155,51 @@ static struct ddr_input *input(struct ddr_array *a, enum ddr_in_type type)
 	memset(&a->in, 0, sizeof(a->in));
 	a->in.type = type;
 	return &a->in;
+}
+
+/*
+ * What a kernel answers that has no such array any more: nothing is granted, nothing
+ * written, nothing in flight. NULL: nothing.
+ */
+static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_rec *asked)
+{
+	static const uint32_t answers[][2] = {
+		{ DDR_U_GRANT, DDR_K_CLOSED }, { DDR_U_REAP, DDR_K_REAPED }, { DDR_U_DRAIN, DDR_K_DRAINED },
+		{ DDR_U_MEMBER, DDR_K_APPLIED },
+	};
+	struct ddr_input *in;
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (answers[i][0] != asked->type)
+			continue;
+		in = input(a, DDR_IN_K_REC);
+		in->rec.type = answers[i][1];
+		in->rec.seq = asked->seq;
+		in->rec.member = asked->member;
+		if (asked->type == DDR_U_GRANT || asked->type == DDR_U_DRAIN) {
+			in->rec.start = asked->start;
+			in->rec.count = asked->count;
+		}
+		return in;
+	}
+	return NULL;
+}
+
+/* One input, and all that follows from it at once. */
+static void step(struct ddr_array *a, const struct ddr_input *in)
+{
+	struct ddr_rec asked;
+
+	if (!a->sm)
+		return;
+	step_once(a, in);
+	while (a->parting && ddr_kchan_take(a->chan, &asked)) {
+		in = answer_of_gone(a, &asked);
+		if (in)
+			step_once(a, in);
+	}
+	ddr_kchan_flush(a->chan);
+	ddr_metaio_kick(a->meta);
 }
 
 /* ---- inputs -------------------------------------------------------------------- */
@@ -185,9 +225,13 @@ static void on_gone(void *ctx, int error)
 {
 	struct ddr_array *a = ctx;
 
-	qb_log(error == -ENODEV ? LOG_INFO : LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
+	if (error == -ENODEV) {
+		ddr_array_gone(a);
+		return;
+	}
+	qb_log(LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
 	       error == -ESTALE ? "another descriptor was bound" : strerror(-error));
-	ddr_array_close(a, error != -ENODEV);
+	ddr_array_close(a, true);
 }
 
 static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed)
@@ -450,7 +494,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->members = l->members;
 	ddr_members_get(a->members);
 	memset(&a->rate, 0, sizeof(a->rate));
-	a->ready = a->clean_asked = false;
+	a->ready = a->clean_asked = a->parting = false;
 	a->quiet_until_ms = 0;
 	ret = make_io(a);
 	if (ret == 0)
@@ -472,6 +516,19 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	return 0;
 }
 
+bool ddr_drive_part(struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+
+	if (!a->ready)
+		return false;
+	ddr_sm_get_status(a->sm, &st);
+	if (!st.dirty && !st.granted)
+		return false;
+	a->parting = true;
+	return !ddr_drive_clean(a) && a->clean_asked;
+}
+
 void ddr_drive_stop(struct ddr_array *a)
 {
 	if (a->transport)
@@ -487,5 +544,5 @@ void ddr_drive_stop(struct ddr_array *a)
 	a->outs.out = NULL;
 	ddr_members_put(a->members);
 	a->members = NULL;
-	a->ready = false;
+	a->ready = a->parting = false;
 }

@@ -23,6 +23,7 @@ struct ddr_kchan {
 	void *ctx;
 	int fd;
 	bool started, polls_out, failed;
+	bool deaf;				/* the array is gone: nothing is written any more, what is left is read */
 	unsigned int head, n;			/* queue: a ring */
 	struct ddr_rec queue[DDR_KCHAN_QUEUE];
 	struct ddr_rec tx[BATCH], rx[BATCH];	/* two: what a received record causes is written between */
@@ -89,7 +90,8 @@ void ddr_kchan_close(struct ddr_kchan *c)
 		return;
 	if (c->started)
 		qb_loop_poll_del(c->loop, c->fd);
-	close(c->fd);
+	if (c->fd >= 0)
+		close(c->fd);
 	free(c);
 }
 
@@ -104,6 +106,16 @@ bool ddr_kchan_put(struct ddr_kchan *c, const struct ddr_rec *rec)
 		return false;
 	c->queue[(c->head + c->n) % DDR_KCHAN_QUEUE] = *rec;
 	c->n++;
+	return true;
+}
+
+bool ddr_kchan_take(struct ddr_kchan *c, struct ddr_rec *rec)
+{
+	if (c->n == 0)
+		return false;
+	*rec = c->queue[c->head];
+	c->head = (c->head + 1) % DDR_KCHAN_QUEUE;
+	c->n--;
 	return true;
 }
 
@@ -143,7 +155,7 @@ static void refused(const struct ddr_rec *rec, int error)
 
 void ddr_kchan_flush(struct ddr_kchan *c)
 {
-	while (c->n && !c->failed) {
+	while (c->n && !c->failed && !c->deaf) {
 		unsigned int n = front(c);
 		ssize_t done = write(c->fd, c->tx, n * sizeof(struct ddr_rec));
 
@@ -154,7 +166,9 @@ void ddr_kchan_flush(struct ddr_kchan *c)
 			return;
 		} else if (done < 0 && errno == EINTR) {
 			continue;
-		} else if (done < 0 && (errno == ESTALE || errno == ENODEV || errno == EPIPE)) {
+		} else if (done < 0 && errno == ENODEV) {
+			c->deaf = true;		/* what the kernel had to say comes first, then the end of file */
+		} else if (done < 0 && (errno == ESTALE || errno == EPIPE)) {
 			c->failed = true;	/* on_ready() reports it, out of the caller's way */
 			poll_out(c, true);
 			return;
@@ -171,6 +185,8 @@ static void gone(struct ddr_kchan *c, int error)
 	qb_loop_poll_del(c->loop, c->fd);
 	c->started = false;
 	c->failed = true;
+	close(c->fd);
+	c->fd = -1;
 	c->ops->gone(c->ctx, error);	/* may free c */
 }
 
@@ -189,7 +205,7 @@ static int32_t on_ready(int32_t fd, int32_t revents, void *data)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0 || (size_t)n % sizeof(struct ddr_rec)) {
-		gone(c, n < 0 ? -errno : -ENODEV);
+		gone(c, n < 0 ? -errno : n ? -EPROTO : -ENODEV);
 		return 0;
 	}
 	for (size_t i = 0; i < (size_t)n / sizeof(struct ddr_rec) && !c->failed; i++)

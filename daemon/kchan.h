@@ -22,7 +22,7 @@
 struct ddr_kctl_ops {
 	void (*appeared)(void *ctx, const uint8_t uuid[16], bool listed);
 	void (*resumed)(void *ctx, const uint8_t uuid[16]);
-	void (*removed)(void *ctx, const uint8_t uuid[16]);
+	void (*removed)(void *ctx, const uint8_t uuid[16], uint64_t cookie);
 	void (*listed)(void *ctx);	/* the list given after open has ended: the state is known */
 	void (*lost)(void *ctx);	/* the module went */
 };
@@ -41,7 +41,8 @@ bool ddr_kctl_connected(const struct ddr_kctl *k);
 struct ddr_kchan_ops {
 	void (*record)(void *ctx, const struct ddr_rec *rec);
 	void (*batch_end)(void *ctx);			/* a batch of records was handed over */
-	void (*gone)(void *ctx, int error);		/* superseded (-ESTALE), or the array is gone */
+	/* superseded (-ESTALE), or the array is gone (-ENODEV): all that the kernel had to say was handed over */
+	void (*gone)(void *ctx, int error);
 };
 
 struct ddr_kchan;
@@ -58,6 +59,8 @@ void ddr_kchan_close(struct ddr_kchan *c);
 /* Queues a record; false if the queue is full (ddr_kchan_room() tells before). */
 bool ddr_kchan_put(struct ddr_kchan *c, const struct ddr_rec *rec);
 unsigned int ddr_kchan_room(const struct ddr_kchan *c);
+/* After gone(): takes the oldest record that the kernel never got; false if there is none. */
+bool ddr_kchan_take(struct ddr_kchan *c, struct ddr_rec *rec);
 /* Writes what is queued, as far as the kernel takes it; the loop writes the rest. */
 void ddr_kchan_flush(struct ddr_kchan *c);
 

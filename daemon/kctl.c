@@ -45,7 +45,7 @@ static void record(struct ddr_kctl *k, const struct ddr_rec *rec)
 		k->ops->resumed(k->ctx, uuid);
 		break;
 	case DDR_K_REMOVED:
-		k->ops->removed(k->ctx, uuid);
+		k->ops->removed(k->ctx, uuid, rec->start);
 		break;
 	case DDR_K_LIST_END:
 		k->list_ended = true;

@@ -257,9 +257,9 @@ static void on_resumed(void *ctx, const uint8_t uuid[16])
 	ddr_array_resumed(ctx, uuid);
 }
 
-static void on_removed(void *ctx, const uint8_t uuid[16])
+static void on_removed(void *ctx, const uint8_t uuid[16], uint64_t cookie)
 {
-	ddr_array_removed(ctx, uuid);
+	ddr_array_removed(ctx, uuid, cookie);
 }
 
 static void on_listed(void *ctx)
