@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <libdevmapper.h>
+#include <uuid/uuid.h>
 
 #include "cli/dm.h"
 
@@ -56,6 +57,26 @@ static struct dm_task *task(int type, const char *name)
 	return t;
 }
 
+/* The uuid in the table of a device that was made by hand, or "". */
+static void uuid_of_table(const char *name, char *buf, size_t size)
+{
+	struct dm_task *t = task(DM_DEVICE_TABLE, name);
+	char *type = NULL, *params = NULL;
+	uint64_t start, length;
+	uuid_t parsed;
+
+	buf[0] = '\0';
+	if (t && dm_task_run(t))
+		dm_get_next_target(t, NULL, &start, &length, &type, &params);
+	if (type && params && strcmp(type, "ddraid") == 0) {
+		snprintf(buf, size, "%.*s", (int)strcspn(params, " "), params);
+		if (uuid_parse(buf, parsed))
+			buf[0] = '\0';		/* "-": an array without a daemon */
+	}
+	if (t)
+		dm_task_destroy(t);
+}
+
 int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err)
 {
 	struct dm_task *t = task(DM_DEVICE_INFO, name);
@@ -74,6 +95,8 @@ int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *er
 	uuid = dmi.exists ? dm_task_get_uuid(t) : NULL;
 	if (uuid && strncmp(uuid, CLI_DM_PREFIX, strlen(CLI_DM_PREFIX)) == 0)
 		snprintf(info->uuid, sizeof(info->uuid), "%s", uuid + strlen(CLI_DM_PREFIX));
+	else if (dmi.exists)
+		uuid_of_table(name, info->uuid, sizeof(info->uuid));
 	dm_task_destroy(t);
 	return 0;
 }

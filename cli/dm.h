@@ -16,7 +16,7 @@
 struct cli_dm_info {
 	bool exists;
 	char name[128];
-	char uuid[64];			/* the array's, "" if it is no ddraid device */
+	char uuid[64];			/* the array's, also if the device was made by hand; "" if it is none that has a daemon */
 	uint32_t open_count;
 };
 

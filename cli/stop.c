@@ -79,7 +79,7 @@ static int stop_named(struct stop *s, const char *name)
 	if (!info.exists)
 		return cli_fail("stop", "array '%s' is not started on this node", name);
 	if (!info.uuid[0])
-		return cli_fail("stop", "/dev/mapper/%s was not started by ddraid; dmsetup remove %s takes it down", name,
+		return cli_fail("stop", "/dev/mapper/%s is no array with a daemon; dmsetup remove %s takes it down", name,
 				name);
 	return stop_device(&info, s);
 }
