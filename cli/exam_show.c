@@ -166,6 +166,11 @@ static void print_slots(const struct exam *exam)
 		printf("  %" PRIu32 " slots of %" PRIu32 " are free and clean\n", quiet, exam->sb->slots);
 }
 
+static bool is_spare(const struct ddr_super *sb)
+{
+	return sb->member[sb->this_member].state == DDR_MEMBER_SPARE;
+}
+
 static void print_valid(const struct exam *exam)
 {
 	const struct ddr_super *sb = exam->sb;
@@ -181,7 +186,12 @@ static void print_valid(const struct exam *exam)
 	       cli_format_uuid(sb->gen_id, gen), sb->seq);
 	print_time("made", sb->created);
 	print_time("updated", sb->updated);
+	if (is_spare(sb))
+		printf("  spare      holds no data; it is told nothing until it is taken: the members are those of generation %" PRIu64
+		       "\n", sb->generation);
 	print_members(sb);
+	if (is_spare(sb))
+		return;		/* nobody writes its log and its map */
 	print_regions(exam);
 	print_slots(exam);
 }
@@ -189,7 +199,8 @@ static void print_valid(const struct exam *exam)
 void exam_print(const struct exam *exam, const char *path)
 {
 	if (exam->sb)
-		printf("%s: member %u of array %s\n", path, exam->sb->this_member, exam->sb->name);
+		printf("%s: %s %u of array %s\n", path, is_spare(exam->sb) ? "spare, member" : "member",
+		       exam->sb->this_member, exam->sb->name);
 	else
 		printf("%s: no valid member\n", path);
 	if (exam->sb)

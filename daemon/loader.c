@@ -79,6 +79,10 @@ static int check_positions(struct ddr_load *l, const struct supers *all)
 		if (l->assembly.verdict[c] == DDR_V_REMOVED)
 			return ddr_error_set(&l->error, "%s was removed from array '%s'; put '-' in its place in the table",
 					     all->cand[c].device, sb->name);
+		if (own->member[own->this_member].role == DDR_ROLE_NONE)
+			return ddr_error_set(&l->error, "%s plays no role in array '%s' (%s); put '-' in its place in the table",
+					     all->cand[c].device, sb->name,
+					     ddr_member_state_name(own->member[own->this_member].state));
 		if (own->member[own->this_member].role != p)
 			return ddr_error_set(&l->error, "%s stands at position %u of the table, but it holds role %u of "
 					     "array '%s'; use the line that `ddraid table` prints", all->cand[c].device,

@@ -126,8 +126,12 @@ static enum ddr_verdict judge(const struct ddr_candidate *c, const struct ddr_su
 	state = newest->member[member].state;
 	if (state == DDR_MEMBER_FAULTY || state == DDR_MEMBER_MISSING)
 		return c->super->generation == newest->generation ? DDR_V_OUT : DDR_V_STALE;
-	/* one generation behind and still in the table: the last superblock write did not reach it */
-	if (c->super->generation + 1 < newest->generation)
+	/*
+	 * One generation behind and still in the table: the last superblock write did not reach it. A spare holds nothing
+	 * that could be old, and its superblock is not written again before it is taken.
+	 */
+	if (c->super->generation + 1 < newest->generation &&
+	    (state != DDR_MEMBER_SPARE || c->super->member[c->super->this_member].state != DDR_MEMBER_SPARE))
 		return DDR_V_STALE;
 	if (c->bytes < ddr_layout_data_end(newest))
 		return DDR_V_TOO_SMALL;

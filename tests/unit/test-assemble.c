@@ -173,6 +173,35 @@ static void test_spare_missing(void **state)
 	assert_int_equal(w.out.device[5], -1);
 }
 
+/* Nobody writes the superblock of a spare: it stays a spare however far the array went on, and nothing else. */
+static void test_spare_of_an_old_generation(void **state)
+{
+	struct world w;
+
+	(void)state;
+	new_world(&w, 2, 2, 2);
+	for (uint32_t i = 0; i < 5; i++)
+		change(&w, 1, i % 2 ? DDR_MEMBER_MISSING : DDR_MEMBER_FAULTY, 0x3d);	/* all but member 1 and the spares */
+	show_set(&w, 0xfd);
+	starts(&w);
+	assert_int_equal(w.out.super.generation, 6);
+	assert_int_equal(w.out.current, 0xfd);
+	assert_int_equal(w.out.stale, 0);
+	assert_int_equal(w.out.device[6], 5);
+	assert_int_equal(w.out.device[7], 6);
+	/* one was taken, and comes back as it was before (a copy of the disk) */
+	w.now.member[6].role = w.now.member[1].role;
+	w.now.member[1].role = DDR_ROLE_NONE;
+	change(&w, 6, DDR_MEMBER_IN_SYNC, 0x3d);
+	change(&w, 2, DDR_MEMBER_FAULTY, 0x39);
+	show_set(&w, 0xf9);
+	starts(&w);
+	assert_int_equal(w.out.device[6], -1);
+	assert_int_equal(w.out.verdict[w.out.other[6]], DDR_V_STALE);
+	assert_int_equal(w.out.stale, 1u << 6);
+	assert_int_equal(w.out.device[7], 5);
+}
+
 /* -------------------------------------------------- generations */
 
 /* "Generation 8 on m0, m2 and 7 on the rest at a crash": the highest counts, and all belong to it. */
@@ -557,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_every_missing_set),
 		cmocka_unit_test(test_mirror_known_to_be_alone),
 		cmocka_unit_test(test_spare_missing),
+		cmocka_unit_test(test_spare_of_an_old_generation),
 		cmocka_unit_test(test_crash_between_superblocks),
 		cmocka_unit_test(test_no_vote),
 		cmocka_unit_test(test_stale_member),

@@ -349,6 +349,37 @@ def test_members_missing_at_start_need_the_operator_where_others_could_have_gone
     assert serving.guest.status("data")["members"][1]["state"] != "in-sync"
 
 
+def test_start_with_members_missing_is_durable_and_leaves_spares_alone(serving):
+    """Generation 3 lies on every member that is there before start ends; the spare stays at 1 and stays a spare."""
+    serving.begin()
+    serving.guest.create("data", 1, 2, "rotating", MEMBERS[:4], "--spare /dev/vde")
+    serving.guest.start("data")
+    serving.guest.command("fail data 0")
+    serving.guest.stop("data")
+    serving.guest.env = {"DDRAID_DEVICES": "/dev/vda /dev/vdc /dev/vdd /dev/vde"}
+    serving.guest.start("data")
+    serving.node.kill()
+    paths = [d.path for d in serving.node.disks[:5]]
+    reports = [json.loads(serving_examine(path))[0] for path in paths]
+    assert [r["generation"] for r in reports] == [1, 2, 3, 3, 1]
+    assert [m["state"] for m in reports[2]["members"]] == ["faulty", "missing", "in-sync", "in-sync", "spare"]
+    assert reports[4]["member"]["state"] == "spare"
+    serving.node.boot()
+    serving.guest = Guest(serving.node)
+    serving.begin()
+    assert "spare, member 4 of array data" in serving.guest.command("examine /dev/vde").out
+    done = serving.guest.command("start data")
+    assert "member 1 is stale (/dev/vdb)" in done.err and "vde" not in done.err, done
+    assert [m["state"] for m in serving.guest.status("data")["members"]] == ["faulty", "missing", "in-sync", "in-sync", "spare"]
+    serving.guest.stop("data")
+    line = serving.node.run("ddraid table data").out.split()
+    line[-4] = "/dev/vde"
+    serving.node.run(f"echo '{' '.join(line)}' | dmsetup create data")
+    serving.node.wait_until("ddraid status | grep -q error", 20)
+    status = serving.guest.command("status").out
+    assert "/dev/vde plays no role in array 'data' (spare)" in status, status
+
+
 def test_older_generation_than_seen_is_vetoed(serving):
     serving.begin()
     serving.guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
