@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The matrix: every order, parity and layout, healthy and with every member and pair missing.
 
-For each geometry: fio writes half of a small array with verification (4 jobs, depth 16,
-blocks of 4 KiB to 1 MiB), the raw members are checked on the host by rawcheck.py, and
-then for each set of missing members the half is read back through reconstruction, the
-other half is written and verified degraded, and the device's SHA-256 in the guest must be
-that of the raw members without the missing ones. The same through ext4 and XFS.
+For each geometry fio writes the array's first units with verification (4 jobs, depth 16, blocks of
+4 KiB to 1 MiB); then rawcheck.py reads the raw members on the host: parity right in every
+stripe, and byte by byte what the device showed. For each set of missing members the members are
+put back to that state, and with the set missing fio reads the first half through reconstruction, writes
+the other half anew and verifies it; the raw members must again hold what the device shows, the first
+half as it was, the other half new, and parity right where one is left. Each half has a unit for each
+rotation. The same is done through ext4 and XFS.
 
-As a drill it runs everything, with and without the daemon; tests/vm/test_matrix.py takes a part.
+Two systems: nosync, arrays by dmsetup alone; daemon, arrays with superblocks, dirty log and ddraidd.
+As a drill it runs everything; tests/vm/test_matrix.py takes a part.
 """
 import argparse
 import dataclasses
+import fnmatch
 import itertools
 import pathlib
 import sys
@@ -21,13 +25,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "vm")]
 
 import tools  # noqa: E402
+from guest import Guest  # noqa: E402
 
 MIB = 1 << 20
-HALF = 8 * MIB              # four jobs of 2 MiB; two halves are the array, more units than members
-BLOCKS = 2 * HALF // 4096
+BLOCK = 4096
 MEMBERS = 10
+DISKS = MEMBERS + 1         # the last one takes copies of what a device shows, for the host to read
 DISK_SIZE = "330M"          # XFS wants 300 MiB, of which order 0 has one member's
-REGION = 4 * MIB
+FS_BLOCKS = 320 * MIB // BLOCK
+SECONDS = 300               # limit of one script in the guest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +45,15 @@ class Geometry:
     @property
     def n(self):
         return (1 << self.order) + self.parity
+
+    @property
+    def half(self):
+        """Bytes of one half: units of 1 MiB, no fewer than members, so that each rotation is met in each half."""
+        return max(8, self.n + self.n % 2) * MIB
+
+    @property
+    def blocks(self):
+        return 2 * self.half // BLOCK
 
     def __str__(self):
         return f"order{self.order}+{self.parity}-{self.layout}"
@@ -61,152 +76,293 @@ def sample_sets(geometry):
     return [(0, k), (k - 1, k + 1)] if rotating else [(k - 1,), (0, k - 1) if k > 1 else (0, k), (k, k + 1)]
 
 
-def fio(path, base, write, size=HALF // 4):
-    """Command that writes and verifies, or verifies, one half of the device."""
-    mode = "--rw=randwrite --do_verify=1 --verify_backlog=32" if write else "--rw=randread"
-    return (f"fio --name=m --filename={path} --direct=1 --ioengine=libaio --iodepth=16 --bsrange=4k-1M --numjobs=4 "
-            f"--offset={base} --size={size} --offset_increment={size} --verify=crc32c --verify_interval=4096 "
-            f"--verify_fatal=1 --group_reporting --output-format=terse {mode} >/dev/null")
+def writes(base, size, seed):
+    """A load for fio(): four jobs write and verify @size bytes from @base; other seeds write other bytes."""
+    return (f"--name=write{seed} --stonewall --rw=randwrite --do_verify=1 --verify_backlog=32 --randseed={seed} "
+            f"--offset={base} --size={size // 4} --offset_increment={size // 4}")
 
 
-class NoSync:
-    """Arrays without daemon or superblocks, by dmsetup alone."""
+def reads(base, size):
+    """A load for fio(): four jobs read and verify."""
+    return (f"--name=read --stonewall --rw=randread --offset={base} --size={size // 4} "
+            f"--offset_increment={size // 4}")
 
-    OFFSET = MIB
+
+def fio(*loads, target="--filename=/dev/mapper/m"):
+    """A command that runs @loads one after the other; one process, since starting it costs more than its I/O."""
+    options = ("--direct=1 --ioengine=libaio --iodepth=16 --bsrange=4k-1M --numjobs=4 --verify=crc32c "
+               "--verify_interval=4096 --verify_fatal=1 --group_reporting --output-format=terse")
+    return "fio " + " ".join(f"{load} {target} {options}" for load in loads) + " >/dev/null\n"
+
+
+class System:
+    """Arrays named m on the disks of a node. A subclass says how they are made, started, stopped and found."""
 
     def __init__(self, node):
         self.node = node
-        node.run("modprobe dm_ddraid")
+        self.saved = []
 
-    def wipe(self, geometry):
-        for disk in self.node.disks[:geometry.n]:
+    def disks(self, geometry):
+        return self.node.disks[:geometry.n]
+
+    def make(self, geometry):
+        """A new array on members that hold nothing."""
+        for disk in self.disks(geometry):
             disk.wipe()
 
-    def start(self, geometry, missing=(), blocks=BLOCKS, options="1 nosync"):
-        """The device's path."""
-        devices = " ".join("-" if i in missing else d.dev for i, d in enumerate(self.node.disks[:geometry.n]))
-        self.node.run(["dmsetup", "create", "m"],
-                      stdin=f"0 {blocks * 8} ddraid - {geometry.order} {geometry.parity} {geometry.layout} "
-                            f"{REGION // 512} {self.OFFSET // 512} {geometry.n} {devices} {options}\n")
-        return "/dev/mapper/m"
+    def start(self, geometry, missing, blocks, verify):
+        """The shell command that makes /dev/mapper/m of at least @blocks blocks."""
+        raise NotImplementedError
 
-    def stop(self):
-        self.node.run("dmsetup remove --retry m")
+    stop = NotImplemented
 
-    def raw(self, command, geometry, *options, blocks=BLOCKS, missing=(), ok=(0,)):
-        paths = [d.path for d in self.node.disks[:geometry.n]]
+    def session(self, geometry, work, missing=(), blocks=0, verify=False):
+        """Starts the array, runs the shell commands @work, stops it; their output. The guest then caches nothing of it."""
+        paths = " ".join(d.dev for d in self.disks(geometry))
+        script = (f"set -e\n{self.start(geometry, missing, blocks or geometry.blocks, verify)} >&2\n{work}{self.stop} >&2\n"
+                  f"blockdev --flushbufs {paths}\n")
+        return self.node.run(script, timeout=SECONDS).out
+
+    def save(self, geometry):
+        """Remembers what the members of the stopped array hold."""
+        self.saved = [tools.extents(d.path) for d in self.disks(geometry)]
+
+    def restore(self, geometry):
+        """Puts the members back to what save() saw."""
+        for disk, extents in zip(self.disks(geometry), self.saved):
+            disk.wipe()
+            for offset, data in extents:
+                disk.write(offset, data)
+
+    def raw(self, command, geometry, *options, missing=(), blocks=0, ok=(0,)):
+        """rawcheck.py on the members of the stopped array."""
+        raise NotImplementedError
+
+    def copy(self, geometry):
+        """The shell command that copies what the device shows to the last disk."""
+        return (f"dd if=/dev/mapper/m of={self.node.disks[-1].dev} bs=1M count={2 * geometry.half // MIB} iflag=direct "
+                "oflag=direct conv=nocreat 2>/dev/null\n")
+
+    def shown(self, geometry):
+        """What the device showed at copy()."""
+        return self.node.disks[-1].read(0, 2 * geometry.half)
+
+
+class NoSync(System):
+    """Arrays without daemon or superblocks, by dmsetup alone."""
+
+    name = "nosync"
+    stop = "dmsetup remove --retry m"
+    OFFSET = MIB
+    REGION = 4 * MIB
+
+    def __init__(self, node):
+        super().__init__(node)
+        node.run("modprobe dm_ddraid")
+
+    def start(self, geometry, missing, blocks, verify):
+        devices = " ".join("-" if i in missing else d.dev for i, d in enumerate(self.disks(geometry)))
+        return (f"dmsetup create m --table '0 {blocks * 8} ddraid - {geometry.order} {geometry.parity} {geometry.layout} "
+                f"{self.REGION // 512} {self.OFFSET // 512} {geometry.n} {devices} "
+                f"{'2 nosync verify_reads' if verify else '1 nosync'}'")
+
+    def raw(self, command, geometry, *options, missing=(), blocks=0, ok=(0,)):
         lost = ["--missing", ",".join(map(str, missing))] if missing else []
-        return tools.rawcheck(command, paths, "--order", geometry.order, "--parity", geometry.parity, "--layout",
-                              geometry.layout, "--data-offset", self.OFFSET, "--blocks", blocks, "--region-size", REGION,
-                              *lost, *options, ok=ok)
+        return tools.rawcheck(command, [d.path for d in self.disks(geometry)], "--order", geometry.order, "--parity",
+                              geometry.parity, "--layout", geometry.layout, "--data-offset", self.OFFSET, "--blocks",
+                              blocks or geometry.blocks, "--region-size", self.REGION, *lost, *options, ok=ok)
 
 
-def sha(node, path):
-    """The device's content as its user sees it."""
-    return node.run(f"dd if={path} bs=1M iflag=direct count={2 * HALF // MIB} 2>/dev/null | sha256sum", timeout=120).out.split()[0]
+class Daemon(System):
+    """Arrays with superblocks and dirty log that ddraidd serves; a missing member is one that is not given to start."""
+
+    name = "daemon"
+    REGION = MIB            # a grant for each unit
+    # The daemon refuses members older than what it has seen; restore() makes such ones on purpose.
+    stop = "rm -f /var/lib/ddraid/*.generation; ddraid stop m"
+
+    def __init__(self, node):
+        super().__init__(node)
+        self.blank = None, []       # a geometry, and the members of a new array of it
+        self.guest = Guest(node)
+        if self.guest.command("status --json", check=False).code:
+            self.guest.start_daemon(idle_time="1s")
+
+    def make(self, geometry):
+        if self.blank[0] == geometry:
+            self.saved = self.blank[1]
+            self.restore(geometry)
+            return
+        super().make(geometry)
+        self.guest.create("m", geometry.order, geometry.parity, geometry.layout, [d.dev for d in self.disks(geometry)],
+                          f"--region-size {self.REGION} --nodes 2")
+        self.save(geometry)
+        self.blank = geometry, self.saved
+
+    def start(self, geometry, missing, blocks, verify):
+        devices = " ".join(d.dev for i, d in enumerate(self.disks(geometry)) if i not in missing)
+        if verify:          # which also shows that a table loaded by hand does as well
+            return (f"export DDRAID_DEVICES='{devices}'; set -- $(ddraid table m)\n"
+                    'dmsetup create m --uuid "DDRAID-$4" --table "$* 1 verify_reads"')
+        return f"export DDRAID_DEVICES='{devices}'; ddraid start {'--degraded' if missing else ''} m"
+
+    def raw(self, command, geometry, *options, missing=(), blocks=0, ok=(0,)):
+        """The superblocks must say by themselves who is missing, and the log that nothing is dirty."""
+        ranges = ["--ranges", f"0-{(blocks or geometry.blocks) - 1}"] if command == "data" else []
+        paths = [d.path for d in self.disks(geometry)]
+        report = tools.rawcheck(command, paths, *ranges, *options, ok=ok)
+        state = report if command == "check" else tools.rawcheck("state", paths)
+        assert state["present"] == [i not in missing for i in range(geometry.n)], f"present: {state['present']}"
+        assert not state["dirty"] and not state["log_unreadable"] and not state["map_unreadable"], f"log: {state}"
+        return report
+
+
+SYSTEMS = {s.name: s for s in (NoSync, Daemon)}
+
+
+def check_parity(system, geometry, missing=(), blocks=0):
+    """Every stripe's parity on the raw members, where enough of it is left."""
+    if len(missing) >= geometry.parity:
+        return
+    report = system.raw("check", geometry, "--assert-none", missing=missing, blocks=blocks)
+    assert blocks or report["checked_blocks"] >= geometry.blocks, f"{report['checked_blocks']} blocks were checked"
+
+
+def check_content(system, geometry, missing=()):
+    """The raw members hold byte by byte what the device showed, which is returned."""
+    report = system.raw("data", geometry, "--compare", system.node.disks[-1].path, missing=missing, ok=(0, 1))
+    assert report["blocks"] == geometry.blocks
+    assert not report["differ"], f"the raw members do not hold what the device shows in blocks {report['differ'][:9]}"
+    return system.shown(geometry)
+
+
+def run_missing(system, geometry, missing, healthy, seed):
+    """One set of missing members, from the members that show @healthy."""
+    half = geometry.half
+    system.restore(geometry)
+    system.session(geometry, fio(reads(0, half), writes(half, half, seed)) + system.copy(geometry), missing)
+    now = check_content(system, geometry, missing)
+    assert now[:half] == healthy[:half], "what was written before the members were missing has changed"
+    same = [at for at in range(half, 2 * half, BLOCK) if now[at:at + BLOCK] == healthy[at:at + BLOCK]]
+    assert not same, f"{len(same)} blocks were not written anew, first {same[0] // BLOCK}"
+    check_parity(system, geometry, missing)
 
 
 def run_geometry(system, geometry, sets):
     """All phases of one geometry; AssertionError says what was wrong."""
-    node = system.node
-    system.wipe(geometry)
-    path = system.start(geometry)
-    node.run(f"{fio(path, 0, True)} && {fio(path, HALF, True)}", timeout=240)
-    healthy = sha(node, path)
-    system.stop()
+    size = 2 * geometry.half
+    system.make(geometry)
+    system.session(geometry, fio(writes(0, size, 1)) + system.copy(geometry))
+    healthy = check_content(system, geometry)
+    check_parity(system, geometry)
+    system.save(geometry)
     if geometry.parity:
-        report = system.raw("check", geometry, "--holes", "--assert-none")
-        assert report["checked_blocks"] == BLOCKS
-    assert system.raw("data", geometry)["sha256"] == healthy, f"{geometry}: raw members do not hold what the device shows"
-    if geometry.parity:
-        path = system.start(geometry, options="2 nosync verify_reads")
-        node.run(fio(path, 0, False), timeout=180)
-        status = node.run("dmsetup status m").out.split()
-        assert status[7] == "0", f"{geometry}: verify_reads counts mismatches: {' '.join(status)}"
-        system.stop()
-    for missing in sets:
-        path = system.start(geometry, missing)
-        node.run(f"{fio(path, 0, False)} && {fio(path, HALF, True)}", timeout=240)
-        content = sha(node, path)
-        system.stop()
-        raw = system.raw("data", geometry, missing=missing)["sha256"]
-        assert raw == content, f"{geometry} without {missing}: raw members and device differ"
-        if len(missing) < geometry.parity:
-            system.raw("check", geometry, "--holes", "--assert-none", missing=missing)
+        out = system.session(geometry, fio(reads(0, size)) + "dmsetup status m\n", verify=True)
+        assert out.split()[7] == "0", f"verify_reads counts mismatches: {out}"
+    for seed, missing in enumerate(sets, 2):
+        try:
+            run_missing(system, geometry, missing, healthy, seed)
+        except AssertionError as error:
+            raise AssertionError(f"{system.name} {geometry} without {missing}: {error}") from error
 
 
 def file_system(system, geometry, kind, missing):
     """One file system: made and written healthy, verified and written again with members missing, checked."""
-    node, blocks = system.node, 320 * MIB // 4096
-    mkfs = {"ext4": "mkfs.ext4 -q -F -E lazy_itable_init=0,nodiscard", "xfs": "mkfs.xfs -q -f -K"}[kind]
-    check = {"ext4": "e2fsck -f -n", "xfs": "xfs_repair -n"}[kind]
-    work = ("fio --name=f --directory=/mnt --direct=1 --ioengine=libaio --iodepth=16 --bsrange=4k-1M --numjobs=4 "
-            "--size=3M --verify=crc32c --verify_interval=4096 --verify_fatal=1 --group_reporting --output-format=terse ")
-    system.wipe(geometry)
-    path = system.start(geometry, blocks=blocks)
-    node.run(f"{mkfs} {path} && mount {path} /mnt && {work} --rw=randwrite --do_verify=1 --fallocate=none >/dev/null && "
-             f"umount /mnt && {check} {path}", timeout=300)
-    system.stop()
-    if geometry.parity:
-        system.raw("check", geometry, "--assert-none", blocks=blocks)
-    path = system.start(geometry, missing, blocks=blocks)
-    node.run(f"mount {path} /mnt && {work} --rw=randread >/dev/null && {work} --filename_format=again.\\$jobnum "
-             f"--rw=randwrite --do_verify=1 >/dev/null && umount /mnt && {check} {path}", timeout=300)
-    system.stop()
+    mkfs = {"ext4": "mkfs.ext4 -q -F -E lazy_itable_init=0,nodiscard /dev/mapper/m 320m",
+            "xfs": "mkfs.xfs -q -f -K -d size=320m /dev/mapper/m"}[kind]
+    end = "umount /mnt\n" + {"ext4": "e2fsck -f -n", "xfs": "xfs_repair -n"}[kind] + " /dev/mapper/m >&2\n"
+    target = "--directory=/mnt --fallocate=none"
+    first, again = "--name=first --stonewall --size=3M", "--name=again --stonewall --size=3M"
+    system.make(geometry)
+    system.session(geometry, f"{mkfs}\nmount /dev/mapper/m /mnt\n" +
+                   fio(f"{first} --rw=randwrite --do_verify=1", target=target) + end, blocks=FS_BLOCKS)
+    check_parity(system, geometry, blocks=FS_BLOCKS)
+    system.session(geometry, "mount /dev/mapper/m /mnt\n" +
+                   fio(f"{first} --rw=randread", f"{again} --rw=randwrite --do_verify=1", target=target) + end, missing, blocks=FS_BLOCKS)
+    check_parity(system, geometry, missing, blocks=FS_BLOCKS)
+
+
+# ---- the drill -------------------------------------------------------------------------
+
+class Drill:
+    """Runs the steps that the arguments choose, each on a machine that no failed step has touched."""
+
+    def __init__(self, run, args):
+        import ddvm
+        self.args, self.run = args, run
+        disks = [ddvm.Disk(run.path / f"m{i}.raw", DISK_SIZE, f"m{i}") for i in range(DISKS)]
+        self.node = ddvm.Node(run, "matrix", disks, kernel=args.kernel)
+        self.node.boot()
+        self.passed = self.failed = self.combinations = 0
+
+    def steps(self, system):
+        """(name, combinations, function) in turn."""
+        for geometry in geometries():
+            sets = sample_sets(geometry) if self.args.sample else geometry.missing_sets()
+            lost = geometry.missing_sets()[-1] if geometry.parity else ()
+            yield f"{geometry} raw", 1 + len(sets), lambda s, g=geometry, m=sets: run_geometry(s, g, m)
+            for kind in ("ext4", "xfs"):
+                yield (f"{geometry} {kind}", 2 if lost else 1,
+                       lambda s, g=geometry, k=kind, m=lost: file_system(s, g, k, m))
+
+    def step(self, system, name, combinations, function):
+        """One step; the system to go on with."""
+        began, verdict = time.time(), "passed"
+        try:
+            function(system)
+            self.node.dmesg_check()
+            self.passed += 1
+            self.combinations += combinations
+        except AssertionError as error:     # what runs in the guest fails with one, too
+            self.failed += 1
+            verdict = f"FAILED: {error}\n    logs: {self.run.keep_logs(f'matrix-{system.name}-{name}')}"
+            self.node.kill()
+            self.node.boots = 0             # its console has been judged
+            self.node.boot()
+            system = type(system)(self.node)
+        print(f"  {system.name:7} {name:28} {combinations:3} combinations {time.time() - began:6.1f} s  {verdict}", flush=True)
+        return system
+
+    def all(self):
+        for name in self.args.system.split(","):
+            system = SYSTEMS[name](self.node)
+            for title, combinations, function in self.steps(system):
+                if fnmatch.fnmatch(f"{name} {title}", f"*{self.args.only}*"):
+                    system = self.step(system, title, combinations, function)
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--orders", default="0,1,2,3")
     parser.add_argument("--kernel", help="bookworm, trixie, sid or a directory")
+    parser.add_argument("--system", default=",".join(SYSTEMS), help="nosync, daemon, or both as they are run [%(default)s]")
+    parser.add_argument("--only", default="*", metavar="PATTERN",
+                        help="only steps whose name holds it: 'order3+2-rotating raw', 'xfs', 'daemon order2*ext4'")
     parser.add_argument("--sample", action="store_true", help="only the missing sets that CI takes")
-    parser.add_argument("--no-fs", action="store_true", help="without the file systems")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not set(args.system.split(",")) <= set(SYSTEMS):
+        parser.error(f"--system: choose from {', '.join(SYSTEMS)}")
+    return args
 
 
 def main():
     import ddvm
-    args = arguments()
-    orders = [int(o) for o in args.orders.split(",")]
-    start, passed, failed = time.time(), 0, 0
+    args, start, run = arguments(), time.time(), None
     try:
         ddvm.check_machine()
         run = ddvm.Run()
-        node = ddvm.Node(run, "matrix", [ddvm.Disk(run.path / f"m{i}.raw", DISK_SIZE, f"m{i}") for i in range(MEMBERS)],
-                         kernel=args.kernel)
-        node.boot()
-    except ddvm.HarnessError as error:
+        drill = Drill(run, args)
+        print(f"matrix: kernel {drill.node.kernel.release}, {args.system}", flush=True)
+        drill.all()
+    except (ddvm.HarnessError, ddvm.NodeDied) as error:
         print(f"matrix: {error}", file=sys.stderr)
         return 1
-    print(f"matrix: kernel {node.kernel.release}")
-    system = NoSync(node)
-    for geometry in (g for g in geometries() if g.order in orders):
-        sets = sample_sets(geometry) if args.sample else geometry.missing_sets()
-        steps = [("raw", lambda g=geometry, s=sets: run_geometry(system, g, s))]
-        if not args.no_fs:
-            lost = geometry.missing_sets()[-1] if geometry.parity else ()
-            steps += [(kind, lambda g=geometry, k=kind, m=lost: file_system(system, g, k, m)) for kind in ("ext4", "xfs")]
-        for name, step in steps:
-            began = time.time()
-            try:
-                step()
-                passed += 1
-                verdict = "passed"
-            except AssertionError as error:
-                failed += 1
-                verdict = f"FAILED: {error}"
-                node.reset()
-                system = NoSync(node)
-            print(f"  {str(geometry):22} {name:5} {len(sets) if name == 'raw' else 1:3} missing sets "
-                  f"{time.time() - began:6.1f} s  {verdict}", flush=True)
-    try:
-        node.dmesg_check()
-    except AssertionError as error:
-        failed += 1
-        print(f"  kernel log: {error}")
-    run.close()
-    print(f"matrix: {passed} passed, {failed} failed ({time.time() - start:.0f} s)")
-    return 1 if failed or not passed else 0
+    finally:
+        if run:
+            run.close()
+    seconds = int(time.time() - start)
+    print(f"matrix: {drill.passed} passed, {drill.failed} failed; {drill.combinations} combinations of geometry and missing "
+          f"members verified in {seconds // 60} min {seconds % 60} s")
+    return 1 if drill.failed or not drill.passed else 0
 
 
 if __name__ == "__main__":

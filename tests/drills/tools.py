@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the drills share on the host's side: the writer and its ledger, the raw checker, a seeded choice."""
+"""What the drills share on the host's side: the writer and its ledger, the raw checker, what files hold."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -70,6 +71,21 @@ class Ledger:
             else:
                 runs.append([block, block])
         return "".join(f"{a}-{b}\n" for a, b in runs)
+
+
+def extents(path):
+    """What a sparse file holds outside of its holes: pairs of offset and bytes."""
+    out, at = [], 0
+    with open(path, "rb") as handle:
+        fd, end = handle.fileno(), os.fstat(handle.fileno()).st_size
+        while at < end:
+            try:
+                start = os.lseek(fd, at, os.SEEK_DATA)
+            except OSError:     # no data from here to the end
+                break
+            at = os.lseek(fd, start, os.SEEK_HOLE)
+            out.append((start, os.pread(fd, at - start, start)))
+    return out
 
 
 def rawcheck(command, paths, *options, ok=(0,)):

@@ -8,25 +8,47 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "drills"))
 import matrix  # noqa: E402
 
-VM = {"disks": matrix.MEMBERS, "size": matrix.DISK_SIZE}
+VM = {"disks": matrix.DISKS, "size": matrix.DISK_SIZE}
 FILE_SYSTEMS = [(matrix.Geometry(0, 1, "dedicated"), "ext4", (0,)), (matrix.Geometry(1, 2, "rotating"), "xfs", (0, 2)),
                 (matrix.Geometry(2, 1, "rotating"), "ext4", (1,)), (matrix.Geometry(2, 1, "rotating"), "xfs", (4,)),
                 (matrix.Geometry(3, 2, "rotating"), "ext4", (2, 8))]
+# With the daemon: a mirror, each layout, a data member with each parity, both parities.
+SERVED = [(matrix.Geometry(0, 1, "dedicated"), [(0,)]), (matrix.Geometry(1, 2, "dedicated"), [(0, 2), (2, 3)]),
+          (matrix.Geometry(2, 1, "rotating"), [(4,)]), (matrix.Geometry(3, 2, "rotating"), [(0, 7), (3, 9)])]
+SERVED_FILE_SYSTEMS = [(matrix.Geometry(1, 1, "rotating"), "xfs", (1,)), (matrix.Geometry(2, 2, "rotating"), "ext4", (0, 5))]
 
 
 @pytest.fixture
-def system(shared_node, stage):
+def nosync(shared_node, stage):
     """The shared machine with the module, and no device of an earlier test."""
     del stage
     shared_node.run("dmsetup remove_all --force", check=False)
     return matrix.NoSync(shared_node)
 
 
+@pytest.fixture
+def daemon(shared_node, stage):
+    """The same with a daemon that runs."""
+    del stage
+    shared_node.run("dmsetup remove_all --force", check=False)
+    return matrix.Daemon(shared_node)
+
+
 @pytest.mark.parametrize("geometry", matrix.geometries(), ids=str)
-def test_verify_healthy_and_degraded(system, geometry):
-    matrix.run_geometry(system, geometry, matrix.sample_sets(geometry))
+def test_verify_healthy_and_degraded(nosync, geometry):
+    matrix.run_geometry(nosync, geometry, matrix.sample_sets(geometry))
 
 
 @pytest.mark.parametrize("geometry,kind,missing", FILE_SYSTEMS, ids=lambda v: str(v).replace(" ", ""))
-def test_file_system(system, geometry, kind, missing):
-    matrix.file_system(system, geometry, kind, missing)
+def test_file_system(nosync, geometry, kind, missing):
+    matrix.file_system(nosync, geometry, kind, missing)
+
+
+@pytest.mark.parametrize("geometry,sets", SERVED, ids=lambda v: str(v).replace(" ", ""))
+def test_with_daemon(daemon, geometry, sets):
+    matrix.run_geometry(daemon, geometry, sets)
+
+
+@pytest.mark.parametrize("geometry,kind,missing", SERVED_FILE_SYSTEMS, ids=lambda v: str(v).replace(" ", ""))
+def test_file_system_with_daemon(daemon, geometry, kind, missing):
+    matrix.file_system(daemon, geometry, kind, missing)
