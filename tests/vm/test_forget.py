@@ -5,6 +5,7 @@ Every test has a device of its own over the same disk, filled with a known
 pattern first, and compares the device and the disk below with what must be there.
 """
 
+import json
 import random
 import re
 import time
@@ -310,6 +311,15 @@ def test_delay(forget):
     assert 5 * one < eight <= 400, "write IOPS at depth 8 with 20 ms"
 
 
+def test_delay_with_a_spread(forget):
+    forget.message("delay", 0, 40)
+    out = forget.node.run("fio --output-format=json --name=d --filename=/dev/mapper/forget --rw=randwrite --bs=4k --direct=1 "
+                          "--ioengine=libaio --iodepth=8 --number_ios=160 --size=4M").out
+    forget.message("delay", 0)
+    times = json.loads(out)["jobs"][0]["write"]["clat_ns"]
+    assert times["min"] < 10e6 and times["max"] > 30e6 and 10e6 < times["mean"] < 60e6, times
+
+
 def test_hang_holds_and_serves_later(forget):
     forget.message("hang", "on")
     job = forget.node.spawn(["python3", "-SIE", "-c", IO_TOOL +
@@ -355,7 +365,7 @@ BAD_MESSAGES = [
     "nonsense", "forget some", "forget torn", "forget torn x", "forget all 1", "revive now",
     "leak", "leak 101 1", "leak 5", "limit", "limit x", "bad", "bad add 1", "bad add 1 0",
     f"bad add 0 {LENGTH // SECTOR + 1}", f"bad add {LENGTH // SECTOR} 1", "bad clear 1",
-    "fail", "fail some", "delay", "delay -1", "delay 60001", "hang", "hang maybe", "reset 1"]
+    "fail", "fail some", "delay", "delay -1", "delay 60001", "delay 1 x", "delay 1 1 1", "hang", "hang maybe", "reset 1"]
 
 
 def test_bad_messages_are_refused(forget):

@@ -122,6 +122,7 @@ struct forget {
 	bool hang;
 	unsigned int fail;
 	unsigned int delay_ms;
+	unsigned int spread_ms;
 	unsigned int leak_percent;
 	u64 leak_seed;
 	u64 limit_sectors;

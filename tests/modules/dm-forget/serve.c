@@ -2,6 +2,8 @@
 /*
  * dm-forget: serving bios, at once, or later where they are held or delayed.
  */
+#include <linux/math64.h>
+#include <linux/random.h>
 #include <linux/version.h>
 
 #include "forget.h"
@@ -158,23 +160,46 @@ void work_on_release(struct work_struct *work)
 			submit_bio_noacct(bio);
 }
 
+/* Put a bio among the delayed ones by its due time. Holds queue_lock. */
+static void delay_add(struct forget *f, struct bio *bio)
+{
+	struct bio *after = NULL, *next;
+	ktime_t due = io_of(bio)->due;
+
+	bio_list_for_each(next, &f->delayed) {
+		if (ktime_after(io_of(next)->due, due))
+			break;
+		after = next;
+	}
+	if (!after) {
+		bio_list_add_head(&f->delayed, bio);
+		hrtimer_start(&f->timer, due, HRTIMER_MODE_ABS);
+	} else if (!next) {
+		bio_list_add(&f->delayed, bio);
+	} else {
+		bio->bi_next = next;
+		after->bi_next = bio;
+	}
+}
+
 /* True when the bio was put aside. */
 static bool hold(struct forget *f, struct bio *bio)
 {
-	unsigned int delay = READ_ONCE(f->delay_ms);
+	u64 delay = (u64)READ_ONCE(f->delay_ms) * NSEC_PER_MSEC;
+	unsigned int spread = READ_ONCE(f->spread_ms);
 	bool held = true;
 	unsigned long flags;
 
+	if (spread)
+		delay += mul_u64_u32_shr((u64)spread * NSEC_PER_MSEC, get_random_u32(), 32);
 	if (!READ_ONCE(f->hang) && !delay)
 		return false;
 	spin_lock_irqsave(&f->queue_lock, flags);
 	if (f->hang) {
 		bio_list_add(&f->held, bio);
 	} else if (delay) {
-		io_of(bio)->due = ktime_add_ms(ktime_get(), delay);
-		if (bio_list_empty(&f->delayed))
-			hrtimer_start(&f->timer, io_of(bio)->due, HRTIMER_MODE_ABS);
-		bio_list_add(&f->delayed, bio);
+		io_of(bio)->due = ktime_add_ns(ktime_get(), delay);
+		delay_add(f, bio);
 	} else {
 		held = false;
 	}

@@ -31,7 +31,9 @@
  *		has reached the medium.
  *   fail read | write | flush | all | none
  *		Fail these operations with an I/O error (they add up).
- *   delay MS	Serve each I/O so much later. 0: at once (the default).
+ *   delay MS [SPREAD]
+ *		Serve each I/O so much later, and by up to SPREAD ms more, drawn
+ *		for each: then they overtake each other. 0: at once (the default).
  *   hang on | off
  *		Hold all I/O that comes, and serve it when off. While it is on,
  *		a suspend waits for what is held.
@@ -141,11 +143,13 @@ static int msg_fail(struct forget *f, unsigned int argc, char **argv)
 
 static int msg_delay(struct forget *f, unsigned int argc, char **argv)
 {
-	unsigned int ms;
+	unsigned int ms, spread = 0;
 
-	if (argc != 2 || kstrtouint(argv[1], 0, &ms) || ms > MAX_DELAY_MS)
+	if (argc < 2 || argc > 3 || kstrtouint(argv[1], 0, &ms) || ms > MAX_DELAY_MS ||
+	    (argc == 3 && (kstrtouint(argv[2], 0, &spread) || spread > MAX_DELAY_MS)))
 		return -EINVAL;
 	WRITE_ONCE(f->delay_ms, ms);
+	WRITE_ONCE(f->spread_ms, spread);
 	return 0;
 }
 
