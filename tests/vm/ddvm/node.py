@@ -7,6 +7,7 @@
 """
 
 import re
+import sys
 import threading
 import time
 
@@ -92,7 +93,15 @@ class Node:
         return self
 
     def boot(self, timeout=120):
-        """Switch on and wait until commands can be run."""
+        """Switch on and wait until commands can be run; once more where QEMU itself crashed before that."""
+        self.start()
+        try:
+            return self.ready(timeout)
+        except NodeDied:
+            if not self.qemu.crashed():
+                raise
+        print(f"{self.name}: QEMU crashed before the guest was up; it is started again", file=sys.stderr)
+        self.kill()
         self.start()
         return self.ready(timeout)
 

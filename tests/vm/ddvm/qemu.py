@@ -219,6 +219,13 @@ class Qemu:
             self.qmp.close()
             self.qmp = None
 
+    def crashed(self):
+        """Did the program die of its own error (QEMU 7.2 does so once in some hundred boots)?"""
+        try:
+            return self.process.wait(10) == -signal.SIGSEGV
+        except subprocess.TimeoutExpired:
+            return False
+
     def wait(self, timeout):
         """True once the machine switched itself off."""
         try:
