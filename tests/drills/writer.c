@@ -2,15 +2,16 @@
 /*
  * A load whose every sector says what it is, and its verifier.
  *
- *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS
+ *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART]
  *	writer verify DEV FIRST COUNT < expectations
  *	writer pulse DEV BLOCK COUNT SECONDS
  *
  * load: each thread owns a part of the blocks FIRST..+COUNT and writes random runs of 1 to
- * MAX blocks of it, with sequence numbers from SEQ on, growing over all threads. Now and then
- * it flushes, or writes with RWF_DSYNC. On standard output: "F seq first count" for each
- * write that is known to be durable, printed only after fdatasync() or the DSYNC write has
- * returned; a write that failed prints "E errno first count" and ends the load.
+ * MAX blocks of it, with sequence numbers from SEQ on, growing over all threads. About every
+ * APART writes (8 if not given) of all threads together one of them flushes, or writes with
+ * RWF_DSYNC. On standard output: "F seq first count" for each write that is known to be
+ * durable, printed only after the DSYNC write, or an fdatasync() begun after the write's end,
+ * has returned; a write that failed prints "E errno first count" and ends the load.
  * SECONDS 0: until killed.
  *
  * verify: standard input holds "first count seq": these blocks were durable with that sequence
@@ -40,7 +41,7 @@
 #define SECTOR		512u
 #define SECTORS		(BLOCK / SECTOR)
 #define MAX_RUN		256u
-#define PENDING		64u		/* writes between two flushes at most */
+#define PENDING		1024u		/* writes between two flushes at most */
 #define MAGIC		0x5244726177657274ull
 
 struct head {			/* begins every sector; the rest follows from it */
@@ -54,9 +55,19 @@ struct thread {
 	unsigned int max;
 };
 
+struct run {
+	uint64_t seq, first, count;
+};
+
 static atomic_uint_fast64_t next_seq;
 static atomic_bool stop;
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Writes that have ended and that no flush covers yet; guarded by the lock. */
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct run pending[PENDING];
+static unsigned int n_pending;
+static uint64_t apart = 8;
 
 static void die(const char *what)
 {
@@ -112,10 +123,6 @@ static int write_run(int fd, void *buf, uint64_t first, uint64_t count, int flag
 	return n < 0 ? errno : EIO;
 }
 
-struct run {
-	uint64_t seq, first, count;
-};
-
 static void report(const struct run *runs, unsigned int n)
 {
 	pthread_mutex_lock(&out_lock);
@@ -134,11 +141,41 @@ static void failed(int error, const struct run *r)
 	atomic_store(&stop, true);
 }
 
+/* Makes durable what has ended so far, and says so; false: it failed. */
+static bool flush(int fd, struct run *mine)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&pending_lock);
+	n = n_pending;
+	memcpy(mine, pending, n * sizeof(*mine));
+	n_pending = 0;
+	pthread_mutex_unlock(&pending_lock);
+	if (fdatasync(fd)) {
+		failed(errno, &(struct run){ 0 });
+		return false;
+	}
+	report(mine, n);
+	return true;
+}
+
+/* A write has ended; true: there is no room for another. */
+static bool ended(const struct run *r)
+{
+	bool full;
+
+	pthread_mutex_lock(&pending_lock);
+	if (n_pending < PENDING)
+		pending[n_pending++] = *r;
+	full = n_pending == PENDING;
+	pthread_mutex_unlock(&pending_lock);
+	return full;
+}
+
 static void *load_thread(void *data)
 {
 	struct thread *t = data;
-	struct run pending[PENDING];
-	unsigned int n = 0;
+	struct run mine[PENDING];
 	void *buf;
 
 	if (posix_memalign(&buf, BLOCK, MAX_RUN * BLOCK))
@@ -146,7 +183,7 @@ static void *load_thread(void *data)
 	while (!atomic_load(&stop)) {
 		uint64_t len = 1 + mix(&t->rng) % t->max;
 		struct run r = { .first = t->first + mix(&t->rng) % (t->count - len + 1), .count = len };
-		unsigned int dice = mix(&t->rng) % 16;
+		uint64_t dice = mix(&t->rng) % (2 * apart);
 		int error;
 
 		r.seq = atomic_fetch_add(&next_seq, 1);
@@ -156,22 +193,11 @@ static void *load_thread(void *data)
 			failed(error, &r);
 			break;
 		}
-		if (dice == 0) {
+		if (dice == 0)
 			report(&r, 1);
-			continue;
-		}
-		pending[n++] = r;
-		if (n < PENDING && dice != 1)
-			continue;
-		if (fdatasync(t->fd)) {
-			failed(errno, &r);
+		else if ((ended(&r) || dice == 1) && !flush(t->fd, mine))
 			break;
-		}
-		report(pending, n);
-		n = 0;
 	}
-	if (n && !fdatasync(t->fd))
-		report(pending, n);
 	free(buf);
 	return NULL;
 }
@@ -180,10 +206,13 @@ static int load(int fd, char **a)
 {
 	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10);
 	unsigned int threads = atoi(a[2]), max = atoi(a[3]), seconds = atoi(a[6]);
+	struct run mine[PENDING];
 	struct thread *t;
 	int64_t end;
 
-	if (!threads || threads > 64 || !max || max > MAX_RUN || count / threads < max) {
+	if (a[7])
+		apart = strtoull(a[7], NULL, 10);
+	if (!threads || threads > 64 || !max || max > MAX_RUN || count / threads < max || !apart || apart >= PENDING) {
 		fprintf(stderr, "writer: load: bad arguments\n");
 		return 2;
 	}
@@ -203,6 +232,7 @@ static int load(int fd, char **a)
 	atomic_store(&stop, true);
 	for (unsigned int i = 0; i < threads; i++)
 		pthread_join(t[i].id, NULL);
+	flush(fd, mine);
 	printf("END %" PRIu64 "\n", (uint64_t)atomic_load(&next_seq));
 	return 0;
 }
@@ -300,8 +330,8 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc < 3 || (strcmp(argv[1], "load") ? strcmp(argv[1], "verify") ? strcmp(argv[1], "pulse") || argc != 6
-			 : argc != 5 : argc != 10)) {
-		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS | "
+			 : argc != 5 : argc != 10 && argc != 11)) {
+		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART] | "
 			"verify DEV FIRST COUNT | pulse DEV BLOCK COUNT SECONDS\n");
 		return 2;
 	}

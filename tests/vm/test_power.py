@@ -14,7 +14,7 @@ import tools  # noqa: E402
 @pytest.mark.parametrize("shape", power.SHAPES[:4], ids=lambda s: f"order{s[0]}+{s[1]}-{s[2]}")
 def test_power_cut_under_load(shape, stage, make_nodes, tmp_path):
     del stage
-    node = make_nodes(disks=(1 << shape[0]) + shape[1], size=power.SIZE)[0]
+    node = make_nodes(disks=(1 << shape[0]) + shape[1], size=power.SIZES[shape[0]])[0]
     drill = power.Power(node, tools.build_writer(tmp_path), shape, random.Random(power.SHAPES.index(shape)))
     drill.boot()
     drill.create()
