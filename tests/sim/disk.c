@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Model disks. A plain write lands in a volatile cache; FLUSH moves the cache to the
- * media; metadata is written with FUA, lands on the media, and may tear at a crash.
+ * Model disks. A plain write lands in a volatile cache; FLUSH moves to the media what was
+ * in the cache when it was issued, and nothing that came while it was under way; metadata
+ * is written with FUA, lands on the media, and may tear at a crash.
  */
 #include <string.h>
 
 #include "sim.h"
 
+static uint64_t writes;		/* of all disks: a clock */
+
+uint64_t disk_now(void)
+{
+	return writes;
+}
+
 void disk_write(struct disk *d, uint64_t block, uint64_t token)
 {
+	writes++;
+	if (!d->cached[block])
+		d->since[block] = writes;
 	d->cache[block] = token;
 	d->cached[block] = true;
 }
@@ -18,12 +29,13 @@ uint64_t disk_read(const struct disk *d, uint64_t block)
 	return d->cached[block] ? d->cache[block] : d->media[block];
 }
 
-void disk_flush(struct disk *d)
+void disk_flush(struct disk *d, uint64_t issued)
 {
 	for (uint64_t b = 0; b < SIM_MAX_BLOCKS; b++)
-		if (d->cached[b])
+		if (d->cached[b] && d->since[b] <= issued) {
 			d->media[b] = d->cache[b];
-	disk_drop_cache(d);
+			d->cached[b] = false;
+		}
 }
 
 void disk_drop_cache(struct disk *d)

@@ -177,6 +177,7 @@ static void op_flight(struct sim *s, struct kernel *k, struct op *op)
 	op->state = OP_FLIGHT;
 	op->targets = written_members(s, k);
 	op->failed = op->broken = 0;
+	op->issued = disk_now();
 	if (op->kind == OP_WRITE)
 		write_begin(s, op);
 	if (op->kind == OP_FLUSH)
@@ -263,7 +264,7 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 	} else if (op->kind == OP_FLUSH) {
 		failed = disk_fails(d, FAULT_FLUSH);
 		if (!failed)
-			disk_flush(d);
+			disk_flush(d, op->issued);
 	}
 	if (failed) {
 		op->failed |= 1u << m;

@@ -101,6 +101,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events)
 	s->regions = (s->blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
 	s->faults_left = s->g.parity;
 	s->lossy = sim_chance(s, 12);
+	s->slow_flush = sim_chance(s, 3);
 	s->n_nodes = 1;
 	s->node[0].id = 1;
 	s->node[0].quorate = true;

@@ -172,6 +172,7 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->phase = JOB_READ;
 	io->type = out->type;
 	io->io = out->io;
+	io->issued = disk_now();
 	io->index = out->index;
 	io->members = out->members;
 	io->start = out->start;
@@ -301,7 +302,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 				io->failed |= 1u << m;
 				io->result = -EIO;
 			} else {
-				disk_flush(&s->disk[m]);
+				disk_flush(&s->disk[m], disk_now());
 			}
 		}
 		io_end(s, n, io);
@@ -322,7 +323,7 @@ static void part_end(struct sim *s, struct node *n, struct io *io)
 		if (answers(io, d) && disk_fails(d, FAULT_FLUSH))
 			io->failed |= 1u << m;
 		else
-			disk_flush(d);
+			disk_flush(d, io->issued);
 	} else if (answers(io, d) && disk_fails(d, FAULT_META)) {
 		io->failed |= 1u << m;
 	} else {
@@ -352,6 +353,8 @@ static bool io_event(struct sim *s, struct node *n)
 		struct io *io = &n->io[(first + i) % SIM_MAX_IO];
 
 		if (!io->used)
+			continue;
+		if (io->type == DDR_OUT_FLUSH && s->slow_flush && !s->calm && !sim_chance(s, 16))
 			continue;
 		if (io->type == DDR_OUT_JOB_RANGE)
 			job_event(s, n, io);

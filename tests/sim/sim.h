@@ -41,6 +41,7 @@ enum disk_fault { FAULT_NONE, FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_I
 struct disk {
 	uint64_t media[SIM_MAX_BLOCKS], cache[SIM_MAX_BLOCKS];
 	bool cached[SIM_MAX_BLOCKS];
+	uint64_t since[SIM_MAX_BLOCKS];		/* when the block came into the cache */
 	uint8_t log[2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
 	/* what a reader makes of them, worked out when they change (disk_landed) */
 	uint64_t log_seq[2], map_seq[2];	/* 0: not valid */
@@ -56,7 +57,10 @@ struct disk {
 
 void disk_write(struct disk *d, uint64_t block, uint64_t token);
 uint64_t disk_read(const struct disk *d, uint64_t block);
-void disk_flush(struct disk *d);
+/* The time, for disk_flush(). */
+uint64_t disk_now(void);
+/* What was cached at the time @issued, in its newest version, is on the media. */
+void disk_flush(struct disk *d, uint64_t issued);
 void disk_drop_cache(struct disk *d);
 /* Does this request fail now? */
 bool disk_fails(struct disk *d, enum disk_fault kind);
@@ -83,6 +87,7 @@ struct op {
 	uint32_t broken;		/* members that failed it in a way that must cost them their place */
 	uint64_t seq;			/* of the open error */
 	enum ddr_error_class class[DDR_UAPI_MAX_ROLES];	/* of what failed, by member */
+	uint64_t issued;		/* flush: when it began */
 	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
 };
 
@@ -125,6 +130,7 @@ struct io {
 	bool used, orphan;		/* orphan: its daemon died */
 	enum ddr_out_type type;
 	uint64_t io;
+	uint64_t issued;		/* flush: when it began */
 	uint32_t index, members, pend, failed, job;
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
@@ -191,6 +197,7 @@ struct truth {
 struct sim {
 	uint64_t seed, rng, event, events;
 	bool trace, calm;		/* calm: no new work, no faults */
+	bool slow_flush;		/* much else happens while a flush is under way */
 	bool rules_only;		/* what the state machine thinks of itself does not count */
 	struct rig_geometry geo;
 	struct ddr_super sb0;
