@@ -233,6 +233,24 @@ static void rule_2_a_flush_counts_only_for_what_was_closed_before(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_FLUSH, 0), 2);
 }
 
+static void rule_2_the_flush_of_a_job_counts_only_for_what_was_closed_before(void **state)
+{
+	struct fx *f = *state;
+
+	fx_lock(f, 3, 2);
+	fx_forget(f);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_closed(f, 3, 1, -5);
+	fx_done(f, fx_open_io(f, DDR_OUT_JOB_RANGE), 0, 0, 1);
+	fx_settle(f);
+	assert_int_equal(fx_count(f, DDR_OUT_FLUSH, 0), 1);	/* the job's */
+	fx_closed(f, 4, 1, 0);
+	fx_done(f, fx_open_io(f, DDR_OUT_FLUSH), 0, 0, 0);
+	fx_settle(f);
+	assert_int_equal(fx_count(f, DDR_OUT_FLUSH, 0), 2);
+	assert_true(dirty(f, 4));
+}
+
 static void rule_2_a_failed_write_leaves_the_region_to_be_resynced(void **state)
 {
 	struct fx *f = *state;
@@ -532,6 +550,7 @@ int main(void)
 		TEST(rule_2_the_order_of_clearing),
 		TEST(rule_2_a_lock_during_the_flush_keeps_the_mark), TEST(rule_2_a_lock_during_the_map_write_keeps_the_mark),
 		TEST(rule_2_a_lock_during_the_clear_marks_again), TEST(rule_2_a_flush_counts_only_for_what_was_closed_before),
+		TEST(rule_2_the_flush_of_a_job_counts_only_for_what_was_closed_before),
 		TEST(rule_2_a_failed_write_leaves_the_region_to_be_resynced), TEST(a_failure_during_the_resync_starts_it_again),
 		TEST(rule_7_what_is_held_by_the_same_kernel_goes_on), TEST(rule_7_another_kernel_holds_nothing_that_counts),
 		TEST(marks_are_made_durable_again_before_they_count), TEST(rule_11_an_unreadable_log_means_everything_dirty),
