@@ -73,12 +73,14 @@ class Power:
         return tools.rawcheck("check", [d.path for d in self.node.disks], *options, ok=ok)
 
     def start_wave(self):
-        """A load on a window of the array; sequence numbers grow from wave to wave."""
+        """A load on a window of the array, once it runs; sequence numbers grow from wave to wave."""
         window = self.rng.randrange(1024, self.ours // 2)
         first = self.rng.randrange(self.ours - window)
         self.sequence += 1 << 24        # more than any wave can use
-        return self.node.spawn(f"exec /tmp/writer load /dev/mapper/power {first} {window} 8 {self.rng.choice((1, 8, 64))} "
-                               f"{self.sequence} {self.rng.randrange(1 << 30)} 0 {self.rng.choice((4, 16, 64))}")
+        job = self.node.spawn(f"exec /tmp/writer load /dev/mapper/power {first} {window} 8 {self.rng.choice((1, 8, 64))} "
+                              f"{self.sequence} {self.rng.randrange(1 << 30)} 0 {self.rng.choice((4, 16, 64))}")
+        job.wait_output("F ", 60)
+        return job
 
     def fio(self, half, block_size, *more):
         """A command for one half of fio's part of the array."""
