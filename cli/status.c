@@ -104,6 +104,27 @@ static void print_suspect(struct json_object *a)
 	}
 }
 
+static void print_cluster(struct json_object *a)
+{
+	struct json_object *c = client_object(a, "cluster"), *nodes = client_object(c, "nodes");
+
+	if (strcmp(client_text(c, "transport"), "local") == 0 || strcmp(client_text(a, "state"), "inactive") == 0)
+		return;
+	printf("  cluster  %s, fencing %s\n", client_flag(c, "quorate") ? "quorate" : "NO QUORUM: nothing may be written",
+	       strcmp(client_text(c, "fencing"), "none") == 0 ? "OFF" : client_clean(client_text(c, "fencing")));
+	for (size_t i = 0; i < client_length(nodes); i++) {
+		struct json_object *n = json_object_array_get_idx(nodes, i);
+
+		printf("  node %-3" PRIu64 " %-16s %s", client_number(n, "id"), client_clean(client_text(n, "name")),
+		       client_clean(client_text(n, "state")));
+		if (!client_null(n, "slot"))
+			printf(", slot %" PRIu64, client_number(n, "slot"));
+		puts(client_number(n, "id") == client_number(c, "node") ? " (this one)" : "");
+	}
+	if (!client_null(c, "waits"))
+		printf("  waits    %s\n", client_clean(client_text(c, "waits")));
+}
+
 static void print_array(struct json_object *a)
 {
 	struct json_object *members = client_object(a, "members"), *jobs = client_object(a, "jobs");
@@ -119,6 +140,7 @@ static void print_array(struct json_object *a)
 		print_member(json_object_array_get_idx(members, i));
 	if (strcmp(client_text(a, "state"), "inactive") != 0)
 		print_regions(a);
+	print_cluster(a);
 	print_suspect(a);
 	for (size_t i = 0; i < client_length(jobs); i++)
 		print_job(json_object_array_get_idx(jobs, i));

@@ -104,6 +104,7 @@ static int begin_load(struct ddr_array *a)
 	if (!l)
 		return -ENOMEM;
 	l->bind = a->bind;
+	l->supers_only = a->d->transport->cluster;
 	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
 	l->done = loaded;
 	l->ctx = a;
@@ -119,8 +120,14 @@ static int begin_load(struct ddr_array *a)
 
 static void bind_array(struct ddr_array *a)
 {
+	const char *waits = a->d->transport->waits(a->d);
 	int ret;
 
+	if (waits) {
+		a->waiting = true;
+		snprintf(a->error, sizeof(a->error), "%s", waits);
+		return;
+	}
 	memset(&a->bind, 0, sizeof(a->bind));
 	memcpy(a->bind.uuid, a->uuid, sizeof(a->bind.uuid));
 	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
@@ -186,6 +193,25 @@ void ddr_array_close(struct ddr_array *a, bool rebind)
 		array_down(a);
 }
 
+void ddr_arrays_retry(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter, *next;
+
+	if (d->transport->waits(d))
+		return;
+	qb_list_for_each_safe(iter, next, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->state == DDR_ARRAY_DOWN && a->waiting) {
+			a->waiting = false;
+			a->error[0] = '\0';
+			bind_array(a);
+		} else if (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && !a->removed) {
+			ddr_array_close(a, true);
+		}
+	}
+}
+
 void ddr_arrays_close(struct ddr_daemon *d)
 {
 	struct qb_list_head *iter, *next;
@@ -200,9 +226,18 @@ void ddr_arrays_close(struct ddr_daemon *d)
 
 /* ---- what the kernel says ------------------------------------------------------- */
 
+/* The device is gone, and what could be cleared is. May free the array. */
+static void parted(struct ddr_array *a)
+{
+	a->part_until_ms = ddr_now_ms() + PART_MS;
+	if (!ddr_drive_leave(a))
+		ddr_array_close(a, false);
+}
+
 static void on_tick(void *data)
 {
 	struct ddr_array *a = data;
+	bool late;
 
 	a->tick = 0;
 	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick))
@@ -210,9 +245,11 @@ static void on_tick(void *data)
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
 		return;
 	ddr_drive_tick(a, ddr_now_ms());
-	if (a->state == DDR_ARRAY_RUNNING && a->removed &&
-	    ((a->parting && !a->clean_asked) || ddr_now_ms() >= a->part_until_ms))
-		ddr_array_close(a, false);	/* frees it */
+	if (a->state != DDR_ARRAY_RUNNING || !a->removed)
+		return;
+	late = ddr_now_ms() >= a->part_until_ms;
+	if (a->cluster.leaving ? a->cluster.left || late : (a->parting && !a->clean_asked) || late)
+		parted(a);	/* may free it */
 }
 
 static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
@@ -297,8 +334,10 @@ void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t co
 void ddr_array_gone(struct ddr_array *a)
 {
 	set_removed(a);
-	if (!ddr_drive_part(a))
+	if (a->state != DDR_ARRAY_RUNNING)
 		ddr_array_close(a, false);
+	else if (!ddr_drive_part(a))
+		parted(a);
 }
 
 bool ddr_arrays_settled(const struct ddr_daemon *d)

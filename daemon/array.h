@@ -31,9 +31,45 @@
  * DOWN binds when the array appears, and when it resumes (before that the kernel has no
  * table to bind to). CLOSING waits for the loader's thread to end. A RUNNING array that is
  * removed parts: it reads what the kernel said last, and goes when the marks of the grants
- * that it closed well are cleared, or soon if that does not come to an end.
+ * that it closed well are cleared, or soon if that does not come to an end. In a cluster DOWN also waits
+ * for corosync; an array that parts then tells the group that this node is done with it; and a RUNNING
+ * one closes and binds again when its group was lost and may be joined anew.
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
+
+#define DDR_ARRAY_RELOADS	16u	/* reads of the members at once */
+#define DDR_ARRAY_ANSWERS	128u	/* questions of the state machine that wait for a tick, or for the operator */
+#define DDR_NODE_NAME_LEN	64u
+
+struct ddr_reload;
+
+struct ddr_array_seen {
+	uint32_t node;
+	bool here;
+	uint64_t lost_ms;		/* when it left the view last */
+};
+
+struct ddr_array_answer {
+	bool used;
+	bool external;			/* waits for fence-ack */
+	enum ddr_in_type type;		/* FENCED, RELOADED, SLOT_DONE */
+	uint32_t node;
+	uint64_t failure, io;
+	int result;
+	uint64_t due_ms;
+};
+
+/* drive_cluster.c's. */
+struct ddr_array_cluster {
+	bool lost;			/* the group is gone */
+	bool gave_up;			/* the group is to be left */
+	bool leaving, left;		/* OP_LEAVE was given; was answered */
+	uint64_t quorum_ring;
+	uint32_t n_seen;
+	struct ddr_array_seen seen[DDR_SM_MAX_NODES];
+	struct ddr_reload *reload[DDR_ARRAY_RELOADS];
+	struct ddr_array_answer answer[DDR_ARRAY_ANSWERS];
+};
 
 struct ddr_array {
 	struct qb_list_head list;
@@ -46,6 +82,7 @@ struct ddr_array {
 	bool fresh;			/* appeared and not resumed yet: the first resume changes nothing */
 	bool removed;			/* gone in the kernel; requests do not find it any more */
 	bool rebind;			/* CLOSING: bind again after it */
+	bool waiting;			/* DOWN: for the cluster */
 	qb_loop_timer_handle tick;
 	struct ddr_tunables tune;
 
@@ -74,6 +111,8 @@ struct ddr_array {
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
 	uint8_t gen_id_writing[16];
 
+	struct ddr_array_cluster cluster;
+
 	/* rate.c's: the pace of resync */
 	struct {
 		uint64_t at_ms;		/* last sample */
@@ -99,6 +138,8 @@ void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t co
 void ddr_array_gone(struct ddr_array *a);
 /* Lets all arrays go; the kernel's targets keep what they were granted. */
 void ddr_arrays_close(struct ddr_daemon *d);
+/* Tries again what waited for the cluster; call it every now and then. */
+void ddr_arrays_retry(struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
 /* Ends what runs; @rebind: and begin again. Not from within a step. */
@@ -117,6 +158,9 @@ const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t val
 const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
 const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
+const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
+/* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */
+bool ddr_drive_leave(struct ddr_array *a);
 void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
 
 extern const struct ddr_kchan_ops ddr_drive_kchan_ops;

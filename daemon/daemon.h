@@ -18,11 +18,17 @@
 
 struct ddr_kctl;
 struct ddr_ipcs;
+struct ddr_corosync;
+struct ddr_fence;
+struct ddr_transport_ops;
 
 struct ddr_daemon {
 	qb_loop_t *loop;
 	struct ddr_conf conf;
 	uint8_t boot_id[16];
+	const struct ddr_transport_ops *transport;
+	struct ddr_corosync *corosync;	/* NULL with another transport */
+	struct ddr_fence *fence;	/* likewise */
 	struct ddr_kctl *kctl;
 	struct ddr_ipcs *ipc;
 	struct qb_list_head arrays;	/* struct ddr_array.list */

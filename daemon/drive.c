@@ -12,7 +12,7 @@
 
 #include <qb/qblog.h>
 
-#include "daemon/array.h"
+#include "daemon/drive.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
 
@@ -23,19 +23,23 @@ _Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
 
 static void write_block(struct ddr_array *a, const struct ddr_output *o)
 {
-	bool log = o->type == DDR_OUT_LOG_WRITE;
+	bool log = o->type != DDR_OUT_MAP_WRITE;
+	uint32_t slot = o->type == DDR_OUT_SLOT_WRITE ? o->slot :
+			a->d->transport->cluster ? ddr_sm_slot(a->sm) : a->slot;
 	struct ddr_disk_log *blk;
 	struct ddr_meta_op *op;
 	uint64_t seq;
 
 	op = ddr_metaio_get(a->meta, log ? DDR_META_LOG : DDR_META_MAP, o->io, o->members);
 	blk = ddr_metaio_block(op, 0);
-	if (log)
+	if (o->type == DDR_OUT_LOG_WRITE)
 		ddr_sm_log_block(a->sm, o->index, blk);
+	else if (o->type == DDR_OUT_SLOT_WRITE)
+		ddr_sm_slot_block(a->sm, o->index, blk);
 	else
 		ddr_sm_map_block(a->sm, o->index, blk);
 	seq = le64toh(blk->seq.raw);
-	ddr_metaio_at(op, log ? ddr_log_offset(&a->super, a->slot, o->index, seq & 1)
+	ddr_metaio_at(op, log ? ddr_log_offset(&a->super, slot, o->index, seq & 1)
 			      : ddr_map_offset(&a->super, o->index, seq & 1));
 	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
 }
@@ -86,6 +90,7 @@ static void give_up(struct ddr_array *a, const struct ddr_output *o)
 	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again",
 		 o->text ? ": " : "", o->text ? o->text : "");
 	ddr_kchan_put(a->chan, &kill);
+	a->cluster.gave_up = a->d->transport->cluster;
 	ddr_event_array(a, o);
 }
 
@@ -99,6 +104,7 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 			qb_log(LOG_CRIT, "array '%s': the queue to the kernel overflows", a->name);
 		break;
 	case DDR_OUT_LOG_WRITE:
+	case DDR_OUT_SLOT_WRITE:
 	case DDR_OUT_MAP_WRITE:
 		write_block(a, o);
 		break;
@@ -113,17 +119,13 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		run_job(a, o);
 		break;
 	case DDR_OUT_MCAST:
-		if (!a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
+		if (a->transport && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
 			qb_log(LOG_CRIT, "array '%s': the queue to the cluster overflows", a->name);
 		break;
 	case DDR_OUT_FENCE:
-		qb_log(LOG_ERR, "array '%s': node %u should be fenced, and the local transport has no fencing",
-		       a->name, o->node);
-		break;
 	case DDR_OUT_RELOAD:
 	case DDR_OUT_SLOT_READ:
-	case DDR_OUT_SLOT_WRITE:
-		qb_log(LOG_CRIT, "array '%s': the local transport has no other nodes' slots", a->name);
+		ddr_drive_cluster_output(a, o);
 		break;
 	case DDR_OUT_EVENT:
 		ddr_event_array(a, o);
@@ -150,7 +152,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 	} while (a->outs.more);
 }
 
-static struct ddr_input *input(struct ddr_array *a, enum ddr_in_type type)
+struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)
 {
 	memset(&a->in, 0, sizeof(a->in));
 	a->in.type = type;
@@ -172,7 +174,7 @@ static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_re
 	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		if (answers[i][0] != asked->type)
 			continue;
-		in = input(a, DDR_IN_K_REC);
+		in = ddr_drive_input(a, DDR_IN_K_REC);
 		in->rec.type = answers[i][1];
 		in->rec.seq = asked->seq;
 		in->rec.member = asked->member;
@@ -185,8 +187,18 @@ static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_re
 	return NULL;
 }
 
-/* One input, and all that follows from it at once. */
-static void step(struct ddr_array *a, const struct ddr_input *in)
+/* Whoever gave up is gone for the group at once; the instance lives on for status. */
+static void leave_group(struct ddr_array *a)
+{
+	struct ddr_transport *t = a->transport;
+
+	if (!a->cluster.gave_up || !t)
+		return;
+	a->transport = NULL;
+	t->ops->leave(t);
+}
+
+void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
 {
 	struct ddr_rec asked;
 
@@ -200,6 +212,7 @@ static void step(struct ddr_array *a, const struct ddr_input *in)
 	}
 	ddr_kchan_flush(a->chan);
 	ddr_metaio_kick(a->meta);
+	leave_group(a);
 }
 
 /* ---- inputs -------------------------------------------------------------------- */
@@ -211,9 +224,9 @@ static void on_record(void *ctx, const struct ddr_rec *rec)
 
 	if (rec->type == DDR_K_PONG)
 		return;
-	in = input(a, DDR_IN_K_REC);
+	in = ddr_drive_input(a, DDR_IN_K_REC);
 	in->rec = *rec;
-	step(a, in);
+	ddr_drive_step(a, in);
 }
 
 static void on_batch_end(void *ctx)
@@ -241,68 +254,43 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 		[DDR_META_SB] = DDR_IN_SB_DONE, [DDR_META_FLUSH] = DDR_IN_FLUSH_DONE,
 	};
 	struct ddr_array *a = ctx;
-	struct ddr_input *in = input(a, type[kind]);
+	struct ddr_input *in = ddr_drive_input(a, type[kind]);
 
 	if (kind == DDR_META_SB)
 		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
 	in->io = io;
 	in->failed_members = failed;
-	step(a, in);
+	ddr_drive_step(a, in);
 }
 
 static void on_job(void *ctx, const struct ddr_job_result *r)
 {
 	struct ddr_array *a = ctx;
-	struct ddr_input *in = input(a, DDR_IN_JOB_DONE);
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_JOB_DONE);
 
 	in->io = r->io;
 	in->result = r->result;
 	in->failed_members = r->failed;
 	in->mismatches = r->mismatches;
-	step(a, in);
+	ddr_drive_step(a, in);
 	ddr_rate_done(a, r->blocks);
-}
-
-static void on_view(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
-{
-	struct ddr_array *a = ctx;
-	struct ddr_input *in = input(a, DDR_IN_VIEW);
-
-	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
-	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
-	in->quorate = quorate;
-	in->ring = ring;
-	step(a, in);
-}
-
-static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
-{
-	struct ddr_array *a = ctx;
-	struct ddr_input *in = input(a, DDR_IN_MSG);
-
-	in->node = node;
-	in->msg = msg;
-	in->msg_len = len;
-	step(a, in);
 }
 
 const struct ddr_kchan_ops ddr_drive_kchan_ops = {
 	.record = on_record, .batch_end = on_batch_end, .gone = on_gone,
 };
 
-static const struct ddr_transport_events transport_events = { .view = on_view, .message = on_message };
-
 /* An operator's request: what is refused is refused at once. */
 static const char *request(struct ddr_array *a, struct ddr_input *in)
 {
 	a->refusal = NULL;
-	step(a, in);
+	ddr_drive_step(a, in);
 	return a->refusal;
 }
 
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value)
 {
-	struct ddr_input *in = input(a, DDR_IN_OP_SET);
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_SET);
 
 	in->key = key;
 	in->value = value;
@@ -315,7 +303,7 @@ const char *ddr_drive_clean(struct ddr_array *a)
 
 	a->clean_asked = true;
 	a->quiet_until_ms = UINT64_MAX;
-	why = request(a, input(a, DDR_IN_OP_CLEAN));
+	why = request(a, ddr_drive_input(a, DDR_IN_OP_CLEAN));
 	if (why) {
 		a->clean_asked = false;
 		a->quiet_until_ms = 0;
@@ -325,7 +313,7 @@ const char *ddr_drive_clean(struct ddr_array *a)
 
 const char *ddr_drive_accept(struct ddr_array *a)
 {
-	struct ddr_input *in = input(a, DDR_IN_OP_ACCEPT);
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_ACCEPT);
 
 	in->count = ddr_super_regions(&a->super);
 	return request(a, in);
@@ -333,7 +321,7 @@ const char *ddr_drive_accept(struct ddr_array *a)
 
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
 {
-	struct ddr_input *in = input(a, DDR_IN_OP_FAIL_MEMBER);
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_FAIL_MEMBER);
 
 	in->member = member;
 	return request(a, in);
@@ -378,9 +366,10 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_metaio_tick(a->meta, now_ms);
 	if (a->jobs)
 		ddr_jobs_tick(a->jobs, now_ms);
-	in = input(a, DDR_IN_TICK);
+	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = now_ms;
-	step(a, in);
+	ddr_drive_step(a, in);
+	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
 }
 
@@ -401,7 +390,9 @@ static int64_t choose_slot(const struct ddr_super *sb, uint32_t node)
 static int make_sm(struct ddr_array *a, const struct ddr_load *l)
 {
 	struct ddr_sm_config cfg = {
-		.node = (uint32_t)a->d->conf.node_id,
+		.node = a->d->transport->node(a->d),
+		.cluster = a->d->transport->cluster,
+		.fencing = strcmp(a->d->conf.fence_command, DDR_FENCE_NONE) != 0,
 		.slot = a->slot,
 		.super = &l->assembly.super,
 		.present = l->present,
@@ -470,18 +461,21 @@ static void attach(struct ddr_array *a)
 	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
 	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync);
-	in = input(a, DDR_IN_TICK);
+	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
+	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = ddr_now_ms();
-	step(a, in);
-	in = input(a, DDR_IN_K_ATTACHED);
+	ddr_drive_step(a, in);
+	in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
 	in->cookie = a->bind.cookie;
 	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
-	step(a, in);
+	ddr_drive_step(a, in);
 }
 
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 {
-	int64_t slot = choose_slot(&l->assembly.super, (uint32_t)a->d->conf.node_id);
+	const struct ddr_transport_ops *transport = a->d->transport;
+	/* in a cluster the group gives one */
+	int64_t slot = transport->cluster ? 0 : choose_slot(&l->assembly.super, transport->node(a->d));
 	int ret;
 
 	if (slot < 0) {
@@ -500,18 +494,20 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	if (ret == 0)
 		ret = make_sm(a, l);
 	if (ret == 0) {
-		load_sm(a, l);
+		if (!transport->cluster)
+			load_sm(a, l);
 		ret = ddr_kchan_start(a->chan);
 	}
 	if (ret == 0)
-		ret = ddr_transport_local.join(&a->transport, a->d->loop, &a->d->conf, a->uuid, &transport_events, a);
+		ret = transport->join(&a->transport, a->d, a->uuid, &ddr_drive_transport_events, a);
 	if (ret) {
 		snprintf(a->error, sizeof(a->error), "the array cannot be served: %s", strerror(-ret));
 		ddr_drive_stop(a);
 		return ret;
 	}
 	ddr_state_seen(a->d->conf.state_dir, a->uuid, a->super.generation, a->super.gen_id);
-	qb_log(LOG_INFO, "array '%s': slot %u, metadata by %s", a->name, a->slot, ddr_metaio_engine(a->meta));
+	qb_log(LOG_INFO, "array '%s': node %u, transport %s, metadata by %s", a->name, transport->node(a->d), transport->name,
+	       ddr_metaio_engine(a->meta));
 	attach(a);
 	return 0;
 }
@@ -534,6 +530,7 @@ void ddr_drive_stop(struct ddr_array *a)
 	if (a->transport)
 		a->transport->ops->leave(a->transport);
 	a->transport = NULL;
+	ddr_drive_cluster_stop(a);
 	ddr_jobs_close(a->jobs);
 	a->jobs = NULL;
 	ddr_metaio_close(a->meta);

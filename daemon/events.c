@@ -41,6 +41,14 @@ static const struct {
 	[DDR_EV_VIEW]		= { "view", LOG_INFO, "nodes", "quorate" },
 	[DDR_EV_REFUSED]	= { "refused", LOG_WARNING, "errno" },
 	[DDR_EV_BUG]		= { "bug", LOG_CRIT },
+	[DDR_EV_NODE_JOINED]	= { "node-joined", LOG_NOTICE, "slot", "node" },
+	[DDR_EV_NODE_LEFT]	= { "node-left", LOG_NOTICE, NULL, "node" },
+	[DDR_EV_NODE_LOST]	= { "node-lost", LOG_ERR, "failure", "node" },
+	[DDR_EV_NODE_FENCED]	= { "node-fenced", LOG_NOTICE, "failure", "node" },
+	[DDR_EV_NODE_RECOVERED]	= { "node-recovered", LOG_NOTICE, "slot", "node" },
+	[DDR_EV_WAIT]		= { "wait", LOG_WARNING, NULL, "node" },
+	[DDR_EV_EVICTED]	= { "evicted", LOG_CRIT },
+	[DDR_EV_LEFT]		= { "left", LOG_INFO },
 };
 
 static const char *const class_name[] = {
@@ -65,8 +73,15 @@ static const char *device(const struct ddr_array *a, uint32_t member)
 	return *name ? name : "missing";
 }
 
+static const char *node(const struct ddr_array *a, uint64_t id, char *buf, size_t size)
+{
+	return a->d->transport->node_name(a->d, (uint32_t)id, buf, size);
+}
+
 static void describe(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
 {
+	char name[DDR_NODE_NAME_LEN];
+
 	switch (o->event) {
 	case DDR_EV_READY:
 		snprintf(buf, size, "ready: the device serves reads and writes");
@@ -107,6 +122,26 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_VIEW:
 		snprintf(buf, size, "view of %" PRIu64 " nodes, %s", o->a, o->b ? "quorate" : "not quorate");
+		break;
+	case DDR_EV_NODE_JOINED:
+		snprintf(buf, size, "%s takes part, slot %" PRIu64, node(a, o->b, name, sizeof(name)), o->a);
+		break;
+	case DDR_EV_NODE_LEFT:
+		snprintf(buf, size, "%s left in order", node(a, o->b, name, sizeof(name)));
+		break;
+	case DDR_EV_NODE_LOST:
+		snprintf(buf, size, "%s is lost; its regions wait until it is back or known to be dead",
+			 node(a, o->b, name, sizeof(name)));
+		break;
+	case DDR_EV_NODE_FENCED:
+		snprintf(buf, size, "%s is dead", node(a, o->b, name, sizeof(name)));
+		break;
+	case DDR_EV_NODE_RECOVERED:
+		snprintf(buf, size, "what %s had in work (slot %" PRIu64 ") is taken over",
+			 node(a, o->b, name, sizeof(name)), o->a);
+		break;
+	case DDR_EV_WAIT:
+		snprintf(buf, size, "waiting%s%s", o->b ? " for " : "", o->b ? node(a, o->b, name, sizeof(name)) : "");
 		break;
 	default:
 		snprintf(buf, size, "%s", events[o->event].name);
@@ -209,6 +244,7 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		break;
 	case DDR_EV_REFUSED:
 		a->refusal = o->text ? o->text : "refused";
+		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
 		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */
 			snprintf(a->error, sizeof(a->error), "%s", a->refusal);
 		break;
@@ -216,6 +252,9 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		a->clean_asked = false;
 		a->dirty_left = o->a;
 		a->quiet_until_ms = ddr_now_ms() + QUIET_MS;
+		break;
+	case DDR_EV_LEFT:
+		a->cluster.left = true;
 		break;
 	default:
 		break;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <qb/qblog.h>
@@ -198,6 +199,56 @@ static void do_fail(struct ddr_client *c, struct json_object *req)
 	begin_wait(c, req, DDR_WAIT_FAILED);
 }
 
+/* A node by its id, or by its name in the cluster; 0: there is none. */
+static uint32_t find_node(const struct ddr_array *a, const struct ddr_sm_status *st, const char *which)
+{
+	char *end, name[DDR_NODE_NAME_LEN];
+	unsigned long id = strtoul(which, &end, 10);
+
+	for (uint32_t i = 0; i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
+		if ((*end == '\0' && id == st->node[i].id) ||
+		    strcmp(a->d->transport->node_name(a->d, st->node[i].id, name, sizeof(name)), which) == 0)
+			return st->node[i].id;
+	return 0;
+}
+
+/* For all arrays in which the node has failed. */
+static void do_fence_ack(struct ddr_client *c, struct json_object *req)
+{
+	const char *which = text_of(req, "node", DDR_NODE_NAME_LEN - 1), *why = NULL;
+	struct qb_list_head *iter, *next;
+	unsigned int taken = 0;
+
+	if (!which) {
+		ddr_client_error(c, "the request names no node");
+		return;
+	}
+	qb_list_for_each_safe(iter, next, &c->d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+		const char *refused;
+		struct ddr_sm_status st;
+		uint32_t node;
+
+		if (a->state != DDR_ARRAY_RUNNING)
+			continue;
+		ddr_sm_get_status(a->sm, &st);
+		node = find_node(a, &st, which);
+		if (!node)
+			continue;
+		refused = ddr_drive_fence_ack(a, node);
+		if (refused)
+			why = refused;
+		else
+			taken++;
+	}
+	if (taken)
+		ddr_client_ok(c, NULL);
+	else if (why)
+		ddr_client_error(c, "node '%s' is not waited for: %s", which, why);
+	else
+		ddr_client_error(c, "no array of this node knows a node '%s'; ddraid status lists them", which);
+}
+
 static void do_events(struct ddr_client *c, struct json_object *req)
 {
 	(void)req;
@@ -220,7 +271,7 @@ static const struct {
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
-	{ "fail", do_fail }, { "events", do_events }, { "ping", do_ping },
+	{ "fail", do_fail }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)

@@ -9,6 +9,7 @@
  *	stop	name			answered when nothing dirty is left; data: {"dirty": regions}
  *	set	name key value		one setting of the array
  *	fail	name member [timeout_ms]	member: number, device or uuid; answered when it is out
+ *	fence-ack	node		the node (id or name) is dead: for all arrays that wait for that
  *	events				data as status; from then on every event is sent
  *	ping				data: {"version", "ready"}
  */

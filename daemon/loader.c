@@ -139,14 +139,14 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 }
 
 /* Takes the block at @buf, read from place @place of it, if it is valid and newer than what is there. */
-static void take_block(struct ddr_load *l, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
+static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
 		       struct ddr_load_block *best)
 {
 	const struct ddr_disk_log *blk = buf;
 	struct ddr_log_info info;
 	struct ddr_fault fault;
 
-	fault = ddr_log_decode(buf, &l->assembly.super, slot, index, place, &info);
+	fault = ddr_log_decode(buf, sb, slot, index, place, &info);
 	if (fault.code != DDR_FE_OK || (best->valid && best->seq >= info.seq))
 		return;
 	best->valid = true;
@@ -158,47 +158,44 @@ static void take_block(struct ddr_load *l, const void *buf, uint16_t slot, uint3
 }
 
 /* Reads @n pairs of places from @offset of one member; false if the device gave an error somewhere. */
-static bool read_run(struct ddr_load *l, unsigned int member, uint64_t offset, uint32_t n, uint16_t slot,
-		     void *buf, struct ddr_load_block *out)
+static bool read_run(struct ddr_members *members, const struct ddr_super *sb, unsigned int member, uint64_t offset,
+		     uint32_t n, uint16_t slot, void *buf, struct ddr_load_block *out)
 {
 	struct ddr_error err;
 
-	if (ddr_dev_read(&l->members->dev[member], buf, (size_t)n * 2 * DDR_META_BLOCK, offset, &err)) {
+	if (ddr_dev_read(&members->dev[member], buf, (size_t)n * 2 * DDR_META_BLOCK, offset, &err)) {
 		qb_log(LOG_ERR, "%s", err.text);
 		return false;
 	}
 	for (uint32_t i = 0; i < n; i++)
 		for (unsigned int place = 0; place < 2; place++)
-			take_block(l, (char *)buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, slot, i, place, &out[i]);
+			take_block(sb, (char *)buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, slot, i, place, &out[i]);
 	return true;
 }
 
-/*
- * The newest valid copy on any in-sync member counts: a mark was durable on all of them
- * before its grant. A block that no member could deliver whole stays invalid: all of it
- * is dirty.
- */
-static int read_area(struct ddr_load *l, uint64_t offset, uint32_t n, uint16_t slot, struct ddr_load_block *out)
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot,
+		  struct ddr_load_block *out)
 {
-	const struct ddr_super *sb = &l->assembly.super;
-	bool any = false;
+	bool map = slot == DDR_MAP_SLOT, any = false;
+	uint64_t offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0);
+	uint32_t n = map ? sb->map_blocks : sb->log_blocks;
 	void *buf = ddr_dev_buffer((size_t)n * 2 * DDR_META_BLOCK);
 
 	if (!buf)
-		return ddr_error_set(&l->error, "out of memory");
+		return -ENOMEM;
 	for (unsigned int m = 0; m < sb->roles; m++)
-		if (l->present & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
-			any |= read_run(l, m, offset, n, slot, buf, out);
+		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
+			any |= read_run(members, sb, m, offset, n, slot, buf, out);
 	free(buf);
 	for (uint32_t i = 0; i < n; i++) {
 		if (!any)
 			out[i].valid = false;
 		if (!out[i].valid)
 			qb_log(LOG_ERR, "array '%s': %s %u block %u cannot be read on any member; all of it counts as %s",
-			       sb->name, slot == DDR_MAP_SLOT ? "region map" : "dirty log of slot",
-			       slot == DDR_MAP_SLOT ? 0 : slot, i, slot == DDR_MAP_SLOT ? "needs-sync" : "dirty");
+			       sb->name, map ? "region map" : "dirty log of slot", map ? 0 : slot, i,
+			       map ? "needs-sync" : "dirty");
 	}
-	return 0;
+	return any ? 0 : -EIO;
 }
 
 static int read_log_and_map(struct ddr_load *l)
@@ -210,10 +207,11 @@ static int read_log_and_map(struct ddr_load *l)
 	if (!l->log || !l->map)
 		return ddr_error_set(&l->error, "out of memory");
 	for (uint32_t s = 0; s < sb->slots; s++)
-		if (read_area(l, ddr_log_offset(sb, s, 0, 0), sb->log_blocks, (uint16_t)s,
-			      l->log + (size_t)s * sb->log_blocks))
-			return -1;
-	return read_area(l, ddr_map_offset(sb, 0, 0), sb->map_blocks, DDR_MAP_SLOT, l->map);
+		if (ddr_load_area(l->members, sb, l->present, (uint16_t)s, l->log + (size_t)s * sb->log_blocks) == -ENOMEM)
+			return ddr_error_set(&l->error, "out of memory");
+	if (ddr_load_area(l->members, sb, l->present, DDR_MAP_SLOT, l->map) == -ENOMEM)
+		return ddr_error_set(&l->error, "out of memory");
+	return 0;
 }
 
 /* Waits until no other open file has a lock on a member. */
@@ -246,7 +244,7 @@ static void load(struct ddr_load *l)
 	ddr_members_open(l->members, &l->bind);
 	if (lock_members(l) == 0) {
 		read_supers(l, all);
-		l->ok = assemble(l, all) == 0 && read_log_and_map(l) == 0;
+		l->ok = assemble(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
 	}
 	free(all);
 }
@@ -275,7 +273,7 @@ static int32_t on_done(int32_t fd, int32_t revents, void *data)
 	return 0;
 }
 
-static int start_thread(struct ddr_load *l)
+int ddr_load_thread(void *(*run)(void *), void *arg, unsigned long *out)
 {
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -286,10 +284,10 @@ static int start_thread(struct ddr_load *l)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_BLOCK, &all, &old);	/* signals are the loop's */
-	ret = pthread_create(&thread, &attr, thread_main, l);
+	ret = pthread_create(&thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	l->thread = (unsigned long)thread;
+	*out = (unsigned long)thread;
 	return -ret;
 }
 
@@ -307,7 +305,7 @@ int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
 	ret = qb_loop_poll_add(loop, QB_LOOP_MED, l->event_fd, POLLIN, l, on_done);
 	if (ret)
 		goto fail_event;
-	ret = start_thread(l);
+	ret = ddr_load_thread(thread_main, l, &l->thread);
 	if (ret == 0)
 		return 0;
 	qb_loop_poll_del(loop, l->event_fd);

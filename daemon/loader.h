@@ -35,6 +35,7 @@ struct ddr_load_block {
 struct ddr_load {
 	/* given */
 	struct ddr_bind bind;
+	bool supers_only;		/* log and map are read later (reload.h) */
 	char state_dir[DDR_CONF_PATH_MAX];
 	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
 	void *ctx;
@@ -61,5 +62,15 @@ int ddr_load_start(struct ddr_load *l, qb_loop_t *loop);
 void ddr_load_cancel(struct ddr_load *l);
 /* Frees what was found, and @l. The members keep their other references. */
 void ddr_load_free(struct ddr_load *l);
+
+/*
+ * Reads the log of @slot, or the map (DDR_MAP_SLOT), of those members of @from that @sb has in sync, into the blocks
+ * at @out (zeroed). The newest valid copy on any of them counts: a mark was durable on all of them before its
+ * grant. A block that no member could deliver whole stays invalid. Sleeps. 0, -ENOMEM, or -EIO: no member answered.
+ */
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot,
+		  struct ddr_load_block *out);
+/* Starts a thread with signals blocked and a small stack. 0 or a negative errno. */
+int ddr_load_thread(void *(*run)(void *), void *arg, unsigned long *thread);
 
 #endif

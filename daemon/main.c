@@ -25,7 +25,9 @@
 #include <uuid/uuid.h>
 
 #include "daemon/array.h"
+#include "daemon/corosync.h"
 #include "daemon/daemon.h"
+#include "daemon/fence.h"
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
 
@@ -36,6 +38,7 @@
 #define SYSCONFDIR "/etc"
 #endif
 
+#define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's own place */
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
 #define TICK_MS		200u
 
@@ -231,6 +234,37 @@ static void protect_memory(void)
 			strerror(errno));
 }
 
+/*
+ * Is there a cluster? Debian's package of corosync brings a configuration whose list of nodes has one,
+ * this machine; without a list corosync finds its nodes by multicast.
+ */
+static bool cluster_configured(void)
+{
+	FILE *f = fopen(COROSYNC_CONF, "re");
+	unsigned int nodes = 0;
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!f)
+		return false;
+	while (getline(&line, &size, f) > 0) {
+		const char *s = line + strspn(line, " \t");
+
+		nodes += strncmp(s, "ring0_addr", 10) == 0;
+	}
+	free(line);
+	fclose(f);
+	return nodes != 1;
+}
+
+static const struct ddr_transport_ops *choose_transport(const struct ddr_conf *conf)
+{
+	if (conf->transport == DDR_TRANSPORT_COROSYNC ||
+	    (conf->transport == DDR_TRANSPORT_AUTO && cluster_configured()))
+		return &ddr_transport_corosync;
+	return &ddr_transport_local;
+}
+
 static int read_boot_id(uint8_t id[16])
 {
 	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -298,6 +332,7 @@ static void on_tick(void *data)
 	if (qb_loop_timer_add(p->d.loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick))
 		qb_log(LOG_CRIT, "no timer");
 	ddr_ipcs_tick(p->d.ipc, now);
+	ddr_arrays_retry(&p->d);
 	tell_ready(p);
 	if (p->watchdog_ms && now >= p->watchdog_due_ms) {
 		p->watchdog_due_ms = now + p->watchdog_ms / 3;
@@ -338,6 +373,16 @@ static int add_sources(struct process *p)
 	return ret ? -EIO : 0;
 }
 
+static int open_cluster(struct ddr_daemon *d)
+{
+	int ret;
+
+	if (!d->transport->cluster)
+		return 0;
+	ret = ddr_corosync_open(&d->corosync, d->loop);
+	return ret ? ret : ddr_fence_open(d->fence, d->loop);
+}
+
 static int serve(struct process *p)
 {
 	struct ddr_daemon *d = &p->d;
@@ -347,6 +392,8 @@ static int serve(struct process *p)
 	if (!d->loop)
 		return -ENOMEM;
 	ret = add_sources(p);
+	if (ret == 0)
+		ret = open_cluster(d);
 	if (ret)
 		return ret;
 	ret = ddr_ipcs_open(d);
@@ -360,12 +407,14 @@ static int serve(struct process *p)
 		ddr_ipcs_close(d);
 		return ret;
 	}
-	qb_log(LOG_NOTICE, "ddraidd %s, transport %s", PACKAGE_VERSION, ddr_transport_local.name);
+	qb_log(LOG_NOTICE, "ddraidd %s, transport %s", PACKAGE_VERSION, d->transport->name);
 	release_parent(p);
 	qb_loop_run(d->loop);
 	ddr_arrays_close(d);
 	ddr_kctl_close(d->kctl);
 	ddr_ipcs_close(d);
+	ddr_fence_close(d->fence);
+	ddr_corosync_close(d->corosync);
 	return 0;
 }
 
@@ -401,6 +450,11 @@ int main(int argc, char **argv)
 		return 1;
 	if (read_boot_id(p.d.boot_id)) {
 		fprintf(stderr, "ddraidd: /proc/sys/kernel/random/boot_id cannot be read; mount /proc\n");
+		return 1;
+	}
+	p.d.transport = choose_transport(&p.d.conf);
+	if (p.d.transport->cluster && ddr_fence_fork(&p.d.fence)) {
+		fprintf(stderr, "ddraidd: the process that runs fence commands cannot be started: %s\n", strerror(errno));
 		return 1;
 	}
 	protect_memory();

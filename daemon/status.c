@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <json-c/json.h>
 #include <uuid/uuid.h>
@@ -152,28 +151,43 @@ static struct json_object *jobs_array(const struct ddr_array *a, const struct dd
 	json_object_object_add(o, "eta", rate && st->resync_total > st->resync_done ?
 			       json_object_new_uint64((st->resync_total - st->resync_done) * DDR_BLOCK_SIZE / rate) : NULL);
 	json_object_object_add(o, "priority", NULL);
-	add_number(o, "node", a->d->conf.node_id);
+	add_number(o, "node", a->d->transport->node(a->d));
 	add_number(o, "mismatches", st->mismatches);
 	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
 	json_object_array_add(list, o);
 	return list;
 }
 
+static void add_node(const struct ddr_array *a, struct json_object *nodes, uint32_t id, const char *state, uint32_t slot)
+{
+	struct json_object *o = json_object_new_object();
+	char name[DDR_NODE_NAME_LEN];
+
+	add_number(o, "id", id);
+	add_text(o, "name", a->d->transport->node_name(a->d, id, name, sizeof(name)));
+	add_text(o, "state", state);
+	json_object_object_add(o, "slot", slot == DDR_SM_NO_SLOT ? NULL : json_object_new_uint64(slot));
+	json_object_array_add(nodes, o);
+}
+
 static struct json_object *cluster_object(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
-	struct json_object *o = json_object_new_object(), *nodes = json_object_new_array(), *node;
-	char host[65] = "";
+	static const char *const states[] = {
+		[DDR_NS_JOINING] = "joining", [DDR_NS_ACTIVE] = "active", [DDR_NS_SUSPECT] = "suspect",
+		[DDR_NS_FENCING] = "fencing", [DDR_NS_RECOVERING] = "recovering", [DDR_NS_LEFT] = "left",
+	};
+	struct json_object *o = json_object_new_object(), *nodes = json_object_new_array();
+	bool running = a->state == DDR_ARRAY_RUNNING, cluster = a->d->transport->cluster;
 
-	if (a->state == DDR_ARRAY_RUNNING) {
-		gethostname(host, sizeof(host) - 1);
-		node = json_object_new_object();
-		add_number(node, "id", a->d->conf.node_id);
-		add_text(node, "name", host);
-		add_text(node, "state", "active");
-		json_object_array_add(nodes, node);
-	}
-	add_text(o, "transport", ddr_transport_local.name);
+	for (uint32_t i = 0; running && cluster && i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
+		add_node(a, nodes, st->node[i].id, states[st->node[i].state], st->node[i].slot);
+	if (running && !cluster)
+		add_node(a, nodes, a->d->transport->node(a->d), "active", a->slot);
+	add_text(o, "transport", a->d->transport->name);
+	add_number(o, "node", a->d->transport->node(a->d));
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
+	add_text(o, "fencing", !cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
+	json_object_object_add(o, "waits", st->wait ? json_object_new_string(st->wait) : NULL);
 	json_object_object_add(o, "nodes", nodes);
 	return o;
 }

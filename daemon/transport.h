@@ -12,16 +12,23 @@
 #define DDR_DAEMON_TRANSPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include <qb/qbloop.h>
-
-#include "lib/conf.h"
+struct ddr_daemon;
 
 struct ddr_transport_events {
-	/* A new view; @ring names it, and grows. */
-	void (*view)(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring);
+	/*
+	 * A new view: node ids in order, and the number of each one's process. @ring: the cluster's membership that it
+	 * belongs to; a process that joins or leaves changes the view and not the ring. A node whose daemon left and
+	 * joined in one event is missing from a view of its own in between.
+	 */
+	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring);
+	/* What the quorum service said last: the cluster's members, and for which ring. May come before and after the view. */
+	void (*quorum)(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring);
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);
+	/* The group is gone for this node: nothing follows, and what was sent may be lost. @why: static text. */
+	void (*lost)(void *ctx, const char *why);
 };
 
 struct ddr_transport {
@@ -30,14 +37,23 @@ struct ddr_transport {
 
 struct ddr_transport_ops {
 	const char *name;		/* as `status` shows it */
+	bool cluster;			/* quorum() is called, and other nodes may be there; else one view with this node */
+	/* Why no group can be joined now, one sentence, or NULL. */
+	const char *(*waits)(const struct ddr_daemon *d);
+	/* Own node id; valid once waits() was NULL. */
+	uint32_t (*node)(const struct ddr_daemon *d);
+	/* A node's name for people. Returns @buf. */
+	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
 	/* Joins the group of array @uuid; a view with this node follows. Returns 0 or a negative errno. */
-	int (*join)(struct ddr_transport **out, qb_loop_t *loop, const struct ddr_conf *conf, const uint8_t uuid[16],
+	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		    const struct ddr_transport_events *events, void *ctx);
 	/* Takes a message to send; false if the queue is full. */
 	bool (*mcast)(struct ddr_transport *t, const uint8_t *msg, uint32_t len);
+	/* Sends what can be sent at once, and leaves; nothing is called back any more. NULL is allowed. */
 	void (*leave)(struct ddr_transport *t);
 };
 
 extern const struct ddr_transport_ops ddr_transport_local;
+extern const struct ddr_transport_ops ddr_transport_corosync;
 
 #endif

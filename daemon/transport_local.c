@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The transport of one node without a cluster: a view of itself, always quorate, and
+ * The transport of one node without a cluster: one view of itself, and
  * messages that come back in order, from the loop. See transport.h.
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 
 #include <qb/qblog.h>
 
+#include "daemon/daemon.h"
 #include "daemon/transport.h"
 #include "lib/sm.h"
 
@@ -46,6 +48,7 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 {
 	struct local *t = data;
 	unsigned int n = t->n;		/* what is sent meanwhile comes in the next round */
+	const uint32_t no_pid = 0;
 	uint64_t count;
 
 	(void)revents;
@@ -53,7 +56,7 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 		qb_perror(LOG_ERR, "reading an eventfd");
 	if (!t->joined) {
 		t->joined = true;
-		t->events->view(t->ctx, &t->node, 1, true, 1);
+		t->events->view(t->ctx, &t->node, &no_pid, 1, 1);
 	}
 	while (n--) {
 		struct message m = t->queue[t->head];
@@ -67,8 +70,27 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 	return 0;
 }
 
-static int local_join(struct ddr_transport **out, qb_loop_t *loop, const struct ddr_conf *conf,
-		      const uint8_t uuid[16], const struct ddr_transport_events *events, void *ctx)
+static const char *local_waits(const struct ddr_daemon *d)
+{
+	(void)d;
+	return NULL;
+}
+
+static uint32_t local_node(const struct ddr_daemon *d)
+{
+	return (uint32_t)d->conf.node_id;
+}
+
+static const char *local_node_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
+{
+	if (node != local_node(d) || gethostname(buf, size - 1))
+		snprintf(buf, size, "node %u", node);
+	buf[size - 1] = '\0';
+	return buf;
+}
+
+static int local_join(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
+		      const struct ddr_transport_events *events, void *ctx)
 {
 	struct local *t = calloc(1, sizeof(*t));
 	int ret;
@@ -78,17 +100,17 @@ static int local_join(struct ddr_transport **out, qb_loop_t *loop, const struct 
 	if (!t)
 		return -ENOMEM;
 	t->base.ops = &ddr_transport_local;
-	t->loop = loop;
+	t->loop = d->loop;
 	t->events = events;
 	t->ctx = ctx;
-	t->node = (uint32_t)conf->node_id;
+	t->node = local_node(d);
 	t->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->event_fd < 0) {
 		ret = -errno;
 		free(t);
 		return ret;
 	}
-	ret = qb_loop_poll_add(loop, QB_LOOP_HIGH, t->event_fd, POLLIN, t, deliver);
+	ret = qb_loop_poll_add(t->loop, QB_LOOP_HIGH, t->event_fd, POLLIN, t, deliver);
 	if (ret) {
 		close(t->event_fd);
 		free(t);
@@ -127,6 +149,9 @@ static void local_leave(struct ddr_transport *base)
 
 const struct ddr_transport_ops ddr_transport_local = {
 	.name = "local",
+	.waits = local_waits,
+	.node = local_node,
+	.node_name = local_node_name,
 	.join = local_join,
 	.mcast = local_mcast,
 	.leave = local_leave,

@@ -21,7 +21,7 @@
 #define LINE_BYTES_MAX	1024u
 #define MIB		(1024ull * 1024)
 
-static const char *const transport_names[] = { "local", NULL };
+static const char *const transport_names[] = { "auto", "local", "corosync", NULL };
 static const char *const engine_names[] = { "auto", "io_uring", "threads", NULL };
 static const char *const level_names[] = { "error", "warning", "notice", "info", "debug", NULL };
 static const uint64_t level_values[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
@@ -31,10 +31,18 @@ static const char *const resync_names[] = { "paused", "run", NULL };
 #define TUNE(field) offsetof(struct ddr_conf, tune.field)
 
 static const struct ddr_option options[] = {
-	{ "transport", DDR_OPT_ENUM, CONF(transport), false, "local", 0, 0, transport_names, NULL,
-	  "how the nodes of the cluster talk; local: one node, no cluster" },
+	{ "transport", DDR_OPT_ENUM, CONF(transport), false, "auto", 0, 0, transport_names, NULL,
+	  "how the nodes of the cluster talk; local: one node; auto: corosync where it is configured" },
 	{ "node_id", DDR_OPT_INT, CONF(node_id), false, "1", 1, UINT32_MAX, NULL, NULL,
 	  "this node's id where the transport is local; it owns a slot of the dirty log by it" },
+	{ "fence_command", DDR_OPT_COMMAND, CONF(fence_command), false, DDR_FENCE_NONE, 0, 0, NULL, NULL,
+	  "program that cuts a node's power: %n is its id, %N its name; or external, or none" },
+	{ "fence_timeout", DDR_OPT_MS, CONF(fence_timeout_ms), false, "60s", 1000, 3600 * 1000, NULL, NULL,
+	  "a fence command that runs for so long has failed" },
+	{ "fence_settle", DDR_OPT_MS, CONF(fence_settle_ms), false, "0", 0, 600 * 1000, NULL, NULL,
+	  "time from the success of the fence command until nothing of the node is on its way to a member" },
+	{ "away_time", DDR_OPT_MS, CONF(away_ms), false, "30s", 1000, 3600 * 1000, NULL, NULL,
+	  "a node whose ddraidd died, or that is absent at the start of the group, is fenced after this time" },
 	{ "log_level", DDR_OPT_ENUM, CONF(log_level), false, "info", 0, 0, level_names, level_values,
 	  "least important messages that are logged" },
 	{ "log_syslog", DDR_OPT_BOOL, CONF(log_syslog), false, "yes", 0, 1, NULL, NULL,
@@ -179,6 +187,10 @@ static void describe(const struct ddr_option *opt, char *buf, size_t size)
 	case DDR_OPT_PATH:
 		snprintf(buf, size, "an absolute path of less than %u bytes", DDR_CONF_PATH_MAX);
 		break;
+	case DDR_OPT_COMMAND:
+		snprintf(buf, size, "the absolute path of a program and its arguments (less than %u bytes), external, or none",
+			 DDR_CONF_PATH_MAX);
+		break;
 	case DDR_OPT_MS:
 		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, as 500ms, 5s or 2min",
 			 opt->min, opt->max / 1000);
@@ -210,9 +222,20 @@ static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v
 	case DDR_OPT_INT:
 		return parse_units(s, no_units, v) && *v >= opt->min && *v <= opt->max;
 	case DDR_OPT_PATH:
+	case DDR_OPT_COMMAND:
 		break;
 	}
 	return false;
+}
+
+/* Is @value kept as it is? */
+static bool is_text(const struct ddr_option *opt, const char *value)
+{
+	if (strlen(value) >= DDR_CONF_PATH_MAX)
+		return false;
+	if (opt->type == DDR_OPT_COMMAND && (!strcmp(value, DDR_FENCE_NONE) || !strcmp(value, DDR_FENCE_EXTERNAL)))
+		return true;
+	return (opt->type == DDR_OPT_PATH || opt->type == DDR_OPT_COMMAND) && value[0] == '/';
 }
 
 int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool per_array,
@@ -226,7 +249,7 @@ int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool
 		snprintf(err, err_size, "%s option '%.64s'", opt ? "not an array's" : "unknown", key);
 		return -ENOENT;
 	}
-	if (opt->type == DDR_OPT_PATH && value[0] == '/' && strlen(value) < DDR_CONF_PATH_MAX) {
+	if (is_text(opt, value)) {
 		memcpy((char *)conf + opt->offset, value, strlen(value) + 1);
 		return 0;
 	}
@@ -380,7 +403,7 @@ const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option
 {
 	uint64_t v;
 
-	if (opt->type == DDR_OPT_PATH) {
+	if (opt->type == DDR_OPT_PATH || opt->type == DDR_OPT_COMMAND) {
 		snprintf(buf, size, "%s", (const char *)conf + opt->offset);
 		return buf;
 	}

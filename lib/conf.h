@@ -17,7 +17,12 @@
 #define DDR_CONF_PATH_MAX	256u	/* bytes of a path, with the NUL */
 #define DDR_CONF_ERROR_MAX	512u	/* bytes of an error line that every caller has room for */
 
-enum ddr_conf_transport { DDR_TRANSPORT_LOCAL = 0 };
+/* Auto: corosync where it is configured, else local. */
+enum ddr_conf_transport { DDR_TRANSPORT_AUTO = 0, DDR_TRANSPORT_LOCAL, DDR_TRANSPORT_COROSYNC };
+
+/* Values of fence_command that are no command. */
+#define DDR_FENCE_NONE		"none"
+#define DDR_FENCE_EXTERNAL	"external"
 enum ddr_conf_engine { DDR_ENGINE_AUTO = 0, DDR_ENGINE_URING, DDR_ENGINE_THREADS };
 
 /* What can be changed for one array while it runs. */
@@ -38,12 +43,17 @@ struct ddr_conf {
 	uint64_t io_engine;		/* enum ddr_conf_engine */
 	uint64_t log_level;		/* syslog priority */
 	uint64_t log_syslog;		/* 0 or 1 */
+	uint64_t fence_timeout_ms;	/* a fence command that runs for so long has failed */
+	uint64_t fence_settle_ms;	/* after its success, until nothing of the node is on its way to a member */
+	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
 	char state_dir[DDR_CONF_PATH_MAX];
 	char run_dir[DDR_CONF_PATH_MAX];
+	char fence_command[DDR_CONF_PATH_MAX];	/* a program and its arguments, or DDR_FENCE_* */
 	struct ddr_tunables tune;	/* defaults of every array */
 };
 
-enum ddr_option_type { DDR_OPT_INT, DDR_OPT_BOOL, DDR_OPT_MS, DDR_OPT_BYTES, DDR_OPT_ENUM, DDR_OPT_PATH };
+enum ddr_option_type { DDR_OPT_INT, DDR_OPT_BOOL, DDR_OPT_MS, DDR_OPT_BYTES, DDR_OPT_ENUM, DDR_OPT_PATH,
+		       DDR_OPT_COMMAND };
 
 /* One option. All values but paths are uint64_t at @offset in struct ddr_conf. */
 struct ddr_option {

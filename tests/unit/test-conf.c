@@ -49,7 +49,8 @@ static void defaults_are_the_documented_ones(void **state)
 
 	(void)state;
 	ddr_conf_defaults(&c);
-	assert_int_equal(c.transport, DDR_TRANSPORT_LOCAL);
+	assert_int_equal(c.transport, DDR_TRANSPORT_AUTO);
+	assert_string_equal(c.fence_command, DDR_FENCE_NONE);
 	assert_int_equal(c.node_id, 1);
 	assert_int_equal(c.log_level, LOG_INFO);
 	assert_int_equal(c.log_syslog, 1);
@@ -111,7 +112,9 @@ static void bad_lines_are_named(void **state)
 		{ "resync_min_rate = 1\n", ":1: ", "expected a number of bytes" },
 		{ "resync_max_rate = 99999999T\n", ":1: ", "expected a number of bytes" },
 		{ "log_syslog = maybe\n", ":1: ", "expected yes or no" },
-		{ "transport = pigeons\n", ":1: ", "expected one of local" },
+		{ "transport = pigeons\n", ":1: ", "expected one of auto, local, corosync" },
+		{ "fence_command = poweroff\n", ":1: ", "expected the absolute path of a program" },
+		{ "fence_timeout = 10ms\n", ":1: ", "expected a time from 1000ms" },
 		{ "log_level = INFO\n", ":1: ", "expected one of error, warning" },
 		{ "state_dir = relative\n", ":1: ", "absolute path" },
 		{ "idle_time = 5s\nidle-time = 6s\n", ":2: ", "was set in line 1 already" },

@@ -27,6 +27,7 @@ TOOLS = {
     "mkfs.erofs": "erofs-utils",
     "busybox": "busybox-static",
     "depmod": "kmod",
+    "ip": "iproute2",
     "zstd": "zstd",
     "dpkg-deb": "dpkg",
     "apt-get": "apt",

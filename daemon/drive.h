@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Between drive.c, which carries out what every array needs, and drive_cluster.c, which
+ * does what only arrays of a cluster need: the group, quorum, fencing, reading the members anew.
+ */
+#ifndef DDR_DAEMON_DRIVE_H
+#define DDR_DAEMON_DRIVE_H
+
+#include "daemon/array.h"
+
+/* The array's input, empty but for its type. */
+struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type);
+/* One input, and all that follows from it at once. */
+void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
+
+extern const struct ddr_transport_events ddr_drive_transport_events;
+/* RELOAD, SLOT_READ, FENCE. */
+void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o);
+void ddr_drive_cluster_tick(struct ddr_array *a, uint64_t now_ms);
+/* Forgets what is under way; nothing is called back any more. */
+void ddr_drive_cluster_stop(struct ddr_array *a);
+
+#endif

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The hands of the state machine in a cluster: views and quorum in, fencing and fresh
+ * reads of the members out. See drive.h, and lib/sm.h for the contract.
+ *
+ * An answer is never given from within the step that asked for it: what fails at once is
+ * answered by a later tick.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/drive.h"
+#include "daemon/events.h"
+#include "daemon/fence.h"
+#include "daemon/reload.h"
+
+#define FENCE_PAUSE_MS	1000u	/* between a failed attempt and its answer: the next one follows at once */
+
+/* ---- the group ------------------------------------------------------------------- */
+
+/* When did each node leave the view? A fence that began before proves nothing. */
+static void note_lost(struct ddr_array *a, const uint32_t *nodes, uint32_t n)
+{
+	struct ddr_array_cluster *c = &a->cluster;
+	uint64_t now = ddr_now_ms();
+
+	for (uint32_t i = 0; i < c->n_seen; i++) {
+		bool here = false;
+
+		for (uint32_t j = 0; j < n; j++)
+			here |= nodes[j] == c->seen[i].node;
+		if (!here && c->seen[i].here)
+			c->seen[i].lost_ms = now;
+		c->seen[i].here = here;
+	}
+	for (uint32_t j = 0; j < n; j++) {
+		bool known = false;
+
+		for (uint32_t i = 0; i < c->n_seen; i++)
+			known |= nodes[j] == c->seen[i].node;
+		if (!known && c->n_seen < DDR_SM_MAX_NODES)
+			c->seen[c->n_seen++] = (struct ddr_array_seen){ .node = nodes[j], .here = true };
+	}
+}
+
+static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_VIEW);
+
+	note_lost(a, nodes, n);
+	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
+	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
+	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));
+	in->quorate = !a->d->transport->cluster;
+	in->ring = ring;
+	ddr_drive_step(a, in);
+}
+
+static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_QUORUM);
+
+	a->cluster.quorum_ring = ring;
+	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
+	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
+	in->quorate = quorate;
+	in->ring = ring;
+	ddr_drive_step(a, in);
+}
+
+static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_MSG);
+
+	in->node = node;
+	in->msg = msg;
+	in->msg_len = len;
+	ddr_drive_step(a, in);
+}
+
+/* Without a group nothing may be written: as without quorum. array.c begins anew when the cluster is back. */
+static void on_lost(void *ctx, const char *why)
+{
+	struct ddr_array *a = ctx;
+	uint32_t self = a->d->transport->node(a->d);
+
+	a->cluster.lost = true;
+	snprintf(a->error, sizeof(a->error), "the cluster is lost: %s", why);
+	ddr_event_plain(a, LOG_CRIT, "cluster-lost", a->error);
+	on_quorum(a, &self, 1, false, a->cluster.quorum_ring);
+}
+
+const struct ddr_transport_events ddr_drive_transport_events = {
+	.view = on_view, .quorum = on_quorum, .message = on_message, .lost = on_lost,
+};
+
+/* ---- reading the members anew ---------------------------------------------------- */
+
+static void give_read(struct ddr_array *a, enum ddr_in_type type, uint64_t io, int result)
+{
+	struct ddr_input *in = ddr_drive_input(a, type);
+
+	in->io = io;
+	in->result = result;
+	ddr_drive_step(a, in);
+}
+
+static void load_blocks(struct ddr_array *a, const struct ddr_reload *r)
+{
+	if (r->slot == DDR_RELOAD_SUPER) {
+		ddr_sm_load_super(a->sm, &r->super);
+		for (uint32_t i = 0; i < r->super.map_blocks; i++)
+			ddr_sm_load_map(a->sm, i, r->block[i].valid ? r->block[i].payload : NULL, r->block[i].seq);
+		return;
+	}
+	for (uint32_t i = 0; i < r->super.log_blocks; i++) {
+		const struct ddr_load_block *b = &r->block[i];
+
+		ddr_sm_load_log(a->sm, r->slot, i, b->valid ? b->payload : NULL, b->seq, b->node, b->boot_id, b->cookie);
+	}
+}
+
+static void on_reload(void *ctx, struct ddr_reload *r)
+{
+	struct ddr_array *a = ctx;
+	bool super = r->slot == DDR_RELOAD_SUPER;
+
+	if (a) {
+		for (unsigned int i = 0; i < DDR_ARRAY_RELOADS; i++)
+			if (a->cluster.reload[i] == r)
+				a->cluster.reload[i] = NULL;
+		if (r->result == 0)
+			load_blocks(a, r);
+		else
+			qb_log(LOG_ERR, "array '%s': %s cannot be read: %s", a->name,
+			       super ? "superblock and region map" : "the dirty log of a slot", strerror(-r->result));
+		give_read(a, super ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE, r->io, r->result);
+	}
+	ddr_reload_free(r);
+}
+
+static int start_reload(struct ddr_array *a, const struct ddr_output *o, uint16_t slot)
+{
+	struct ddr_reload **place = NULL, *r;
+	int ret;
+
+	for (unsigned int i = 0; !place && i < DDR_ARRAY_RELOADS; i++)
+		if (!a->cluster.reload[i])
+			place = &a->cluster.reload[i];
+	r = place ? calloc(1, sizeof(*r)) : NULL;
+	if (!r)
+		return -ENOMEM;
+	r->members = a->members;
+	r->super = a->super;
+	/* member states are the state machine's: those that it names are to be read */
+	for (unsigned int m = 0; slot != DDR_RELOAD_SUPER && m < r->super.members; m++)
+		r->super.member[m].state = o->members & (1u << m) ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_FAULTY;
+	r->from = slot == DDR_RELOAD_SUPER && !o->members ? a->members->open : o->members;
+	r->slot = slot;
+	r->io = o->io;
+	r->done = on_reload;
+	r->ctx = a;
+	ret = ddr_reload_start(r, a->d->loop);
+	if (ret) {
+		free(r);
+		return ret;
+	}
+	*place = r;
+	return 0;
+}
+
+/* ---- answers that wait for a tick ------------------------------------------------ */
+
+static struct ddr_array_answer *answer_place(struct ddr_array *a)
+{
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++)
+		if (!a->cluster.answer[i].used)
+			return &a->cluster.answer[i];
+	qb_log(LOG_CRIT, "array '%s': more questions than can be open at once", a->name);
+	return NULL;
+}
+
+static void answer_later(struct ddr_array *a, const struct ddr_array_answer *what)
+{
+	struct ddr_array_answer *p = answer_place(a);
+
+	if (p)
+		*p = *what;
+}
+
+static void give_fenced(struct ddr_array *a, uint32_t node, uint64_t failure, int result)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_FENCED);
+
+	in->node = node;
+	in->failure = failure;
+	in->result = result;
+	ddr_drive_step(a, in);
+}
+
+static void give_answer(struct ddr_array *a, const struct ddr_array_answer *w)
+{
+	if (w->type == DDR_IN_FENCED)
+		give_fenced(a, w->node, w->failure, w->result);
+	else
+		give_read(a, w->type, w->io, w->result);
+}
+
+void ddr_drive_cluster_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS && a->sm; i++) {
+		struct ddr_array_answer w = a->cluster.answer[i];
+
+		if (!w.used || w.external || now_ms < w.due_ms)
+			continue;
+		a->cluster.answer[i].used = false;
+		give_answer(a, &w);
+	}
+}
+
+/* ---- fencing --------------------------------------------------------------------- */
+
+static void on_fenced(void *ctx, uint32_t node, uint64_t failure, int result, const char *why)
+{
+	struct ddr_array *a = ctx;
+	char name[DDR_NODE_NAME_LEN], text[DDR_ERROR_LEN];
+
+	a->d->transport->node_name(a->d, node, name, sizeof(name));
+	if (result == 0) {
+		snprintf(text, sizeof(text), "node %u (%s) was fenced", node, name);
+		ddr_event_plain(a, LOG_NOTICE, "fenced", text);
+		give_fenced(a, node, failure, 0);
+		return;
+	}
+	snprintf(text, sizeof(text), "fencing of node %u (%s) failed: %s; it is tried again", node, name, why);
+	ddr_event_plain(a, LOG_ERR, "fence-failed", text);
+	answer_later(a, &(struct ddr_array_answer){ .used = true, .type = DDR_IN_FENCED, .node = node, .failure = failure,
+						    .result = result, .due_ms = ddr_now_ms() + FENCE_PAUSE_MS });
+}
+
+static uint64_t lost_at(const struct ddr_array *a, uint32_t node)
+{
+	for (uint32_t i = 0; i < a->cluster.n_seen; i++)
+		if (a->cluster.seen[i].node == node && !a->cluster.seen[i].here)
+			return a->cluster.seen[i].lost_ms;
+	return ddr_now_ms();
+}
+
+static void fence(struct ddr_array *a, const struct ddr_output *o)
+{
+	const struct ddr_conf *conf = &a->d->conf;
+	struct ddr_array_answer w = { .used = true, .type = DDR_IN_FENCED, .node = o->node, .failure = o->failure };
+	char name[DDR_NODE_NAME_LEN];
+	int ret;
+
+	if (strcmp(conf->fence_command, DDR_FENCE_EXTERNAL) == 0) {
+		w.external = true;
+		answer_later(a, &w);
+		return;
+	}
+	a->d->transport->node_name(a->d, o->node, name, sizeof(name));
+	ret = ddr_fence_ask(a->d->fence, o->node, name, conf, lost_at(a, o->node), o->failure, on_fenced, a);
+	if (ret == 0)
+		return;
+	qb_log(LOG_ERR, "array '%s': node %u cannot be fenced from here: %s", a->name, o->node, strerror(-ret));
+	w.result = ret;
+	w.due_ms = ddr_now_ms() + FENCE_PAUSE_MS;
+	answer_later(a, &w);
+}
+
+const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_FENCE_ACK);
+
+	a->refusal = NULL;
+	in->node = node;
+	ddr_drive_step(a, in);
+	if (a->refusal)
+		return a->refusal;
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++) {
+		struct ddr_array_answer *w = &a->cluster.answer[i];
+
+		if (w->used && w->external && w->node == node)
+			w->external = false;	/* answered by the next tick */
+	}
+	return NULL;
+}
+
+void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool reload = o->type == DDR_OUT_RELOAD;
+	int ret;
+
+	if (o->type == DDR_OUT_FENCE) {
+		fence(a, o);
+		return;
+	}
+	ret = start_reload(a, o, reload ? DDR_RELOAD_SUPER : (uint16_t)o->slot);
+	if (ret)
+		answer_later(a, &(struct ddr_array_answer){ .used = true, .io = o->io, .result = ret,
+							    .type = reload ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE });
+}
+
+bool ddr_drive_leave(struct ddr_array *a)
+{
+	if (!a->d->transport->cluster || a->cluster.lost || a->cluster.gave_up || a->cluster.leaving)
+		return false;
+	a->cluster.leaving = a->parting = true;
+	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_OP_LEAVE));
+	return !a->cluster.left;
+}
+
+void ddr_drive_cluster_stop(struct ddr_array *a)
+{
+	ddr_fence_forget(a->d->fence, a);
+	for (unsigned int i = 0; i < DDR_ARRAY_RELOADS; i++)
+		if (a->cluster.reload[i])
+			a->cluster.reload[i]->ctx = NULL;
+	memset(&a->cluster, 0, sizeof(a->cluster));
+}
+
+/*
+ * What lib/ gives once its state machine takes part in a cluster; until then it refuses such an
+ * instance, and nothing of this is called. The library's own are strong, and win.
+ */
+__attribute__((weak)) uint32_t ddr_sm_slot(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return 0;
+}
+
+__attribute__((weak)) void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm;
+	(void)index;
+	memset(blk, 0, sizeof(*blk));
+}
+
+__attribute__((weak)) void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
+{
+	(void)sm;
+	(void)sb;
+}

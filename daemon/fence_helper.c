@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The fence helper: a process with its memory locked that starts agents, gives them what they
+ * need to know, and tells how they ended. See fence_helper.h.
+ *
+ * An agent's output goes to the log line of its failure; its process group is killed when
+ * its time is over.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "daemon/fence_helper.h"
+
+#define WORDS		32	/* of a command */
+#define SOCKET_FD	3
+
+struct agent {
+	pid_t pid;		/* 0: free */
+	uint64_t id;
+	uint64_t until_ms;	/* it is killed; or, once it has ended well, what it said is told */
+	uint64_t settle_ms;
+	bool settling;
+	int output;		/* or -1 */
+	bool killed;
+	char text[DDR_FENCE_TEXT_LEN];
+	size_t n;
+};
+
+static struct agent agents[DDR_FENCE_RUNS];
+
+static void reply(uint64_t id, int result, const char *text)
+{
+	struct ddr_fence_answer a = { .id = id, .result = result };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	if (send(SOCKET_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
+		_exit(0);	/* nobody is left to tell */
+}
+
+/* ---- an agent's arguments --------------------------------------------------------- */
+
+/* Appends the word at @s, with % sequences replaced, to @buf. False if it does not fit. */
+static bool expand(const char *s, const struct ddr_fence_order *o, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	for (; *s && n + 1 < size; s++) {
+		size_t room = size - n;
+		int used = 1;
+
+		if (*s != '%') {
+			buf[n++] = *s;
+			continue;
+		}
+		switch (*++s) {
+		case 'n': used = snprintf(buf + n, room, "%" PRIu32, o->node); break;
+		case 'N': used = snprintf(buf + n, room, "%s", o->name); break;
+		case 't': used = snprintf(buf + n, room, "%" PRId64, o->fail_time); break;
+		case '%': buf[n] = '%'; break;
+		default: return false;
+		}
+		if (used < 0 || (size_t)used >= room)
+			return false;
+		n += (size_t)used;
+	}
+	buf[n] = '\0';
+	return *s == '\0';
+}
+
+/* The agent's part of the process; does not return. */
+static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
+{
+	static char text[WORDS][DDR_CONF_PATH_MAX];
+	char *argv[WORDS + 1], *save = NULL, *word;
+	unsigned int n = 0;
+
+	setpgid(0, 0);
+	for (word = strtok_r(o->command, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
+		if (n == WORDS || !expand(word, o, text[n], sizeof(text[n]))) {
+			n = 0;
+			break;
+		}
+		argv[n] = text[n];
+		n++;
+	}
+	argv[n] = NULL;
+	if (n == 0) {
+		dprintf(out, "the command is empty, too long, or has a %% that is none of %%n %%N %%t %%%%\n");
+		_exit(127);
+	}
+	signal(SIGPIPE, SIG_DFL);
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
+		_exit(127);
+	execv(argv[0], argv);
+	dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+/* What fence agents and dlm_stonith read from their standard input. */
+static int input_of(const struct ddr_fence_order *o)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	/* far less than a pipe holds */
+	dprintf(fds[1], "action=off\nnode=%" PRIu32 "\nnodename=%s\nport=%s\nfail_time=%" PRId64 "\n", o->node, o->name,
+		o->name, o->fail_time);
+	close(fds[1]);
+	return fds[0];
+}
+
+static void start(struct ddr_fence_order *o)
+{
+	struct agent *a = NULL;
+	int in, out[2];
+
+	o->name[sizeof(o->name) - 1] = '\0';
+	o->command[sizeof(o->command) - 1] = '\0';
+	for (unsigned int i = 0; !a && i < DDR_FENCE_RUNS; i++)
+		if (!agents[i].pid)
+			a = &agents[i];
+	in = a ? input_of(o) : -1;
+	if (in < 0 || pipe2(out, O_CLOEXEC | O_NONBLOCK)) {
+		reply(o->id, -EAGAIN, "too many agents, or no pipe");
+		if (in >= 0)
+			close(in);
+		return;
+	}
+	*a = (struct agent){ .id = o->id, .until_ms = ddr_now_ms() + o->timeout_ms,
+			     .settle_ms = o->settle_ms, .output = out[0] };
+	a->pid = fork();
+	if (a->pid == 0)
+		run_agent(o, in, out[1]);
+	if (a->pid < 0) {
+		a->pid = 0;
+		close(out[0]);
+		reply(o->id, -errno, "the agent cannot be started");
+	}
+	close(in);
+	close(out[1]);
+}
+
+/* ---- their end -------------------------------------------------------------------- */
+
+/* Keeps the first bytes, and reads the rest so that the agent does not wait. */
+static void read_output(struct agent *a)
+{
+	char buf[512];
+	ssize_t n;
+
+	while (a->output >= 0 && (n = read(a->output, buf, sizeof(buf))) != 0) {
+		if (n < 0) {
+			if (errno == EAGAIN || errno == EINTR)
+				return;
+			break;
+		}
+		for (ssize_t i = 0; i < n && a->n + 1 < sizeof(a->text); i++)
+			a->text[a->n++] = buf[i] >= ' ' && buf[i] < 127 ? buf[i] : ' ';
+	}
+	if (a->output >= 0)
+		close(a->output);
+	a->output = -1;
+}
+
+static void free_agent(struct agent *a)
+{
+	if (a->output >= 0)
+		close(a->output);
+	a->pid = 0;
+}
+
+static void ended(struct agent *a, int status)
+{
+	char text[DDR_FENCE_TEXT_LEN];
+
+	read_output(a);
+	a->text[a->n] = '\0';
+	if (!a->killed && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		a->settling = true;
+		a->until_ms = ddr_now_ms() + a->settle_ms;
+		return;
+	}
+	if (a->killed)
+		snprintf(text, sizeof(text), "the agent did not end in time");
+	else if (WIFEXITED(status))
+		snprintf(text, sizeof(text), "code %d: %.150s", WEXITSTATUS(status), a->text);
+	else
+		snprintf(text, sizeof(text), "signal %d: %.150s", WTERMSIG(status), a->text);
+	reply(a->id, a->killed ? -ETIMEDOUT : -EIO, text);
+	free_agent(a);
+}
+
+static void look_after(void)
+{
+	uint64_t now = ddr_now_ms();
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		struct agent *a = &agents[i];
+		int status;
+
+		if (!a->pid)
+			continue;
+		if (a->settling) {
+			if (now >= a->until_ms) {
+				reply(a->id, 0, "");
+				free_agent(a);
+			}
+			continue;
+		}
+		read_output(a);
+		if (waitpid(a->pid, &status, WNOHANG) == a->pid) {
+			ended(a, status);
+		} else if (now >= a->until_ms && !a->killed) {
+			a->killed = true;
+			kill(-a->pid, SIGKILL);
+		}
+	}
+}
+
+static bool busy(void)
+{
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (agents[i].pid)
+			return true;
+	return false;
+}
+
+_Noreturn void ddr_fence_helper(int fd)
+{
+	static struct ddr_fence_order order;
+	struct pollfd p = { .fd = SOCKET_FD, .events = POLLIN };
+	ssize_t n;
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
+	prctl(PR_SET_NAME, "ddraidd-fence");
+	/* the pid file's lock and the like must not outlive the daemon in here */
+	if (dup2(fd, SOCKET_FD) < 0 || syscall(SYS_close_range, SOCKET_FD + 1, ~0U, 0))
+		_exit(1);
+	fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
+	mlockall(MCL_CURRENT | MCL_FUTURE);
+	for (;;) {
+		poll(&p, 1, busy() ? 50 : -1);
+		n = p.revents ? recv(SOCKET_FD, &order, sizeof(order), MSG_DONTWAIT) : -1;
+		if (p.revents && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)))
+			_exit(0);
+		if (n == sizeof(order))
+			start(&order);
+		look_after();
+	}
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The process that runs fence agents for the daemon, and what the two say to each other:
+ * one packet for each order and one for each answer.
+ */
+#ifndef DDR_DAEMON_FENCE_HELPER_H
+#define DDR_DAEMON_FENCE_HELPER_H
+
+#include <stdint.h>
+
+#include "lib/conf.h"
+
+#define DDR_FENCE_RUNS		64u	/* agents at once: one a node */
+#define DDR_FENCE_NAME_LEN	64u
+#define DDR_FENCE_TEXT_LEN	200u
+
+struct ddr_fence_order {
+	uint64_t id;
+	uint64_t timeout_ms;
+	uint64_t settle_ms;			/* between the agent's success and the answer */
+	int64_t fail_time;			/* seconds since 1970 */
+	uint32_t node;
+	char name[DDR_FENCE_NAME_LEN];
+	char command[DDR_CONF_PATH_MAX];
+};
+
+struct ddr_fence_answer {
+	uint64_t id;
+	int32_t result;				/* 0 or a negative errno */
+	char text[DDR_FENCE_TEXT_LEN];		/* why not; one line */
+};
+
+/* Serves the socket until its other end is closed. Does not return. */
+_Noreturn void ddr_fence_helper(int fd);
+
+#endif

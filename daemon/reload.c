@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reading the members anew. See reload.h.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/reload.h"
+#include "lib/devio.h"
+
+static bool newer(const struct ddr_super *a, const struct ddr_super *b)
+{
+	return a->generation != b->generation ? a->generation > b->generation : a->seq > b->seq;
+}
+
+/* The superblock of the newest generation on any member, and of these the highest sequence. */
+static int read_super(struct ddr_reload *r)
+{
+	struct ddr_supers *s = malloc(sizeof(*s));
+	struct ddr_super best;
+	bool any = false;
+
+	if (!s)
+		return -ENOMEM;
+	for (unsigned int m = 0; m < r->members->n; m++) {
+		const struct ddr_super *sb;
+		struct ddr_error err;
+
+		if (!(r->from & r->members->open & (1u << m)))
+			continue;
+		if (ddr_dev_read_supers(&r->members->dev[m], s, &err)) {
+			qb_log(LOG_ERR, "%s", err.text);
+			continue;
+		}
+		sb = &s->copy[s->newest].super;
+		if (memcmp(sb->array_uuid, r->super.array_uuid, sizeof(sb->array_uuid)) == 0 && (!any || newer(sb, &best))) {
+			best = *sb;
+			any = true;
+		}
+	}
+	free(s);
+	if (!any)
+		return -EIO;
+	/* where things lie never changes; whatever says otherwise is not to be followed */
+	if (best.slots != r->super.slots || best.log_blocks != r->super.log_blocks ||
+	    best.map_blocks != r->super.map_blocks || best.roles != r->super.roles ||
+	    best.data_offset != r->super.data_offset || best.array_blocks != r->super.array_blocks)
+		return -EINVAL;
+	r->super = best;
+	return 0;
+}
+
+static int read_all(struct ddr_reload *r)
+{
+	bool super = r->slot == DDR_RELOAD_SUPER;
+	int ret = super ? read_super(r) : 0;
+
+	if (ret)
+		return ret;
+	r->block = calloc(super ? r->super.map_blocks : r->super.log_blocks, sizeof(*r->block));
+	if (!r->block)
+		return -ENOMEM;
+	return ddr_load_area(r->members, &r->super, r->from, super ? DDR_MAP_SLOT : r->slot, r->block);
+}
+
+static void *thread_main(void *data)
+{
+	struct ddr_reload *r = data;
+	uint64_t one = 1;
+
+	r->result = read_all(r);
+	if (write(r->event_fd, &one, sizeof(one)) < 0)
+		qb_perror(LOG_ERR, "writing an eventfd");
+	return NULL;
+}
+
+static int32_t on_done(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_reload *r = data;
+
+	(void)revents;
+	qb_loop_poll_del(r->loop, fd);
+	pthread_join((pthread_t)r->thread, NULL);
+	r->done(r->ctx, r);
+	return 0;
+}
+
+int ddr_reload_start(struct ddr_reload *r, qb_loop_t *loop)
+{
+	int ret;
+
+	r->loop = loop;
+	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->event_fd < 0)
+		return -errno;
+	ret = qb_loop_poll_add(loop, QB_LOOP_HIGH, r->event_fd, POLLIN, r, on_done);
+	if (ret == 0) {
+		ddr_members_get(r->members);
+		ret = ddr_load_thread(thread_main, r, &r->thread);
+		if (ret == 0)
+			return 0;
+		ddr_members_put(r->members);
+		qb_loop_poll_del(loop, r->event_fd);
+	}
+	close(r->event_fd);
+	return ret;
+}
+
+void ddr_reload_free(struct ddr_reload *r)
+{
+	close(r->event_fd);
+	ddr_members_put(r->members);
+	free(r->block);
+	free(r);
+}

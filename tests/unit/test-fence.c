@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Fencing by the helper process: real agents (shell scripts), their words, codes and times. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <qb/qbloop.h>
+
+#include "daemon/daemon.h"
+#include "daemon/fence.h"
+
+static struct ddr_fence *fence;
+static qb_loop_t *loop;
+static char dir[] = "/tmp/ddraid-fence-XXXXXX";
+static struct ddr_conf conf;
+
+static struct {
+	unsigned int n, wanted;
+	uint32_t node[8];
+	uint64_t failure[8];
+	int result[8];
+	char why[8][256];
+} got;
+
+uint64_t ddr_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void done(void *ctx, uint32_t node, uint64_t failure, int result, const char *why)
+{
+	(void)ctx;
+	assert_true(got.n < 8);
+	got.node[got.n] = node;
+	got.failure[got.n] = failure;
+	got.result[got.n] = result;
+	snprintf(got.why[got.n++], sizeof(got.why[0]), "%s", why);
+	if (got.n == got.wanted)
+		qb_loop_stop(loop);
+}
+
+static void too_late(void *data)
+{
+	(void)data;
+	fail_msg("%u of %u answers came", got.n, got.wanted);
+}
+
+static void wait_for(unsigned int wanted)
+{
+	qb_loop_timer_handle h;
+
+	got.wanted = wanted;
+	qb_loop_timer_add(loop, QB_LOOP_LOW, 30000 * QB_TIME_NS_IN_MSEC, NULL, too_late, &h);
+	qb_loop_run(loop);
+	qb_loop_timer_del(loop, h);
+}
+
+/* An agent with this body; conf names it, with @arguments. */
+static void agent(const char *body, const char *arguments)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/agent", dir);
+	unlink(path);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "#!/bin/sh\ncd %s\n%s\n", dir, body);
+	fclose(f);
+	assert_int_equal(chmod(path, 0755), 0);
+	snprintf(conf.fence_command, sizeof(conf.fence_command), "%s%s", path, arguments);
+}
+
+static void ask(uint32_t node, uint64_t lost_ms, uint64_t failure)
+{
+	assert_int_equal(ddr_fence_ask(fence, node, "north", &conf, lost_ms, failure, done, &got), 0);
+}
+
+static const char *content(const char *name)
+{
+	static char text[512];
+	char path[64];
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "r");
+	if (f) {
+		n = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+	}
+	text[n] = '\0';
+	return text;
+}
+
+static int before(void **state)
+{
+	(void)state;
+	memset(&got, 0, sizeof(got));
+	ddr_conf_defaults(&conf);
+	return 0;
+}
+
+static void success_and_what_the_agent_is_told(void **state)
+{
+	(void)state;
+	agent("cat > input; printf '%s\\n' \"$*\" > arguments", " -n %n --name=%N %% last");
+	ask(3, ddr_now_ms(), 77);
+	wait_for(1);
+	assert_int_equal(got.result[0], 0);
+	assert_int_equal(got.node[0], 3);
+	assert_int_equal(got.failure[0], 77);
+	assert_string_equal(content("arguments"), "-n 3 --name=north % last\n");
+	assert_non_null(strstr(content("input"), "action=off\nnode=3\nnodename=north\nport=north\nfail_time="));
+}
+
+static void failure_says_what_the_agent_said(void **state)
+{
+	(void)state;
+	agent("echo the switch does not answer >&2; exit 7", "");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_true(got.result[0] < 0);
+	assert_non_null(strstr(got.why[0], "code 7: the switch does not answer"));
+}
+
+static void no_such_agent(void **state)
+{
+	(void)state;
+	snprintf(conf.fence_command, sizeof(conf.fence_command), "/nonexistent/agent");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_true(got.result[0] < 0);
+	assert_non_null(strstr(got.why[0], "No such file"));
+}
+
+static void bad_percent_is_refused(void **state)
+{
+	(void)state;
+	agent("exit 0", " %x");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_true(got.result[0] < 0);
+}
+
+/* Its children too: they hold its output open, and would fence later. */
+static void a_slow_agent_is_killed(void **state)
+{
+	(void)state;
+	conf.fence_timeout_ms = 1000;
+	agent("(sleep 3; echo late > late) & sleep 3; echo late > late", "");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_int_equal(got.result[0], -ETIMEDOUT);
+	sleep(4);
+	assert_string_equal(content("late"), "");
+}
+
+static void the_settle_time_passes(void **state)
+{
+	uint64_t begin = ddr_now_ms();
+
+	(void)state;
+	conf.fence_settle_ms = 700;
+	agent("exit 0", "");
+	ask(4, begin, 1);
+	wait_for(1);
+	assert_int_equal(got.result[0], 0);
+	assert_true(ddr_now_ms() - begin >= 700);
+}
+
+/* Two arrays and one dead node: one run; a failure after that run is another one. */
+static void one_run_for_one_failure(void **state)
+{
+	uint64_t lost = ddr_now_ms();
+
+	(void)state;
+	agent("echo run >> runs; sleep 0.3", "");
+	ask(5, lost, 1);
+	ask(5, lost, 2);
+	wait_for(2);
+	assert_string_equal(content("runs"), "run\n");
+	ask(5, lost, 3);		/* later, of the same loss: known already */
+	wait_for(3);
+	assert_string_equal(content("runs"), "run\n");
+	ask(5, ddr_now_ms() + 1, 4);	/* lost after the run began */
+	wait_for(4);
+	assert_string_equal(content("runs"), "run\nrun\n");
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(got.result[i], 0);
+}
+
+/* A failed run proves nothing for who asks next. */
+static void a_failed_run_is_not_reused(void **state)
+{
+	uint64_t lost = ddr_now_ms();
+
+	(void)state;
+	agent("[ -e once ] || { > once; exit 1; }", "");
+	ask(6, lost, 1);
+	wait_for(1);
+	assert_true(got.result[0] < 0);
+	ask(6, lost, 1);
+	wait_for(2);
+	assert_int_equal(got.result[1], 0);
+}
+
+static void several_nodes_at_once(void **state)
+{
+	uint64_t begin = ddr_now_ms();
+
+	(void)state;
+	agent("sleep 1", "");
+	for (uint32_t node = 10; node < 16; node++)
+		ask(node, begin, node);
+	wait_for(6);
+	assert_true(ddr_now_ms() - begin < 5000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(success_and_what_the_agent_is_told, before),
+		cmocka_unit_test_setup(failure_says_what_the_agent_said, before),
+		cmocka_unit_test_setup(no_such_agent, before),
+		cmocka_unit_test_setup(bad_percent_is_refused, before),
+		cmocka_unit_test_setup(a_slow_agent_is_killed, before),
+		cmocka_unit_test_setup(the_settle_time_passes, before),
+		cmocka_unit_test_setup(one_run_for_one_failure, before),
+		cmocka_unit_test_setup(a_failed_run_is_not_reused, before),
+		cmocka_unit_test_setup(several_nodes_at_once, before),
+	};
+	char command[64];
+	int ret;
+
+	if (!mkdtemp(dir) || ddr_fence_fork(&fence))
+		return 99;
+	loop = qb_loop_create();
+	if (!loop || ddr_fence_open(fence, loop))
+		return 99;
+	ret = cmocka_run_group_tests_name("fence", tests, NULL, NULL);
+	ddr_fence_close(fence);
+	qb_loop_destroy(loop);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return system(command) ? 99 : ret;
+}
