@@ -525,7 +525,7 @@ def test_threads_where_io_uring_is_off(serving):
 @pytest.mark.parametrize("text, why", [
     ("idle_time = 5s\nnonsense = 1\n", f"{CONFIG}:2: unknown option 'nonsense'"),
     ("idle_time = soon\n", f"{CONFIG}:1: idle_time = 'soon': expected a time"),
-    ("transport = pigeons\n", f"{CONFIG}:1: transport = 'pigeons': expected one of local"),
+    ("transport = pigeons\n", f"{CONFIG}:1: transport = 'pigeons': expected one of auto, local, corosync"),
     ("idle_time 5s\n", f"{CONFIG}:1: 'idle_time 5s' is not 'key = value'"),
     ("# fine\n\nnode_id = 0\n", f"{CONFIG}:3: node_id = '0': expected a number from 1"),
 ])
