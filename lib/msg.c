@@ -10,13 +10,7 @@
 
 #include <string.h>
 
-/* A cursor and its direction. */
-struct walk {
-	struct ddr_cursor c;
-	bool write;
-};
-
-static uint8_t *take(struct walk *w, size_t n)
+static uint8_t *take(struct ddr_walk *w, size_t n)
 {
 	uint8_t *p = w->c.p;
 
@@ -28,7 +22,7 @@ static uint8_t *take(struct walk *w, size_t n)
 	return p;
 }
 
-static uint64_t walk_int(struct walk *w, uint64_t v, unsigned int bytes)
+uint64_t ddr_walk_int(struct ddr_walk *w, uint64_t v, unsigned int bytes)
 {
 	uint8_t *p = take(w, bytes);
 	uint64_t got = 0;
@@ -43,27 +37,27 @@ static uint64_t walk_int(struct walk *w, uint64_t v, unsigned int bytes)
 	return got;
 }
 
-static void walk8(struct walk *w, uint8_t *v)
+static void walk8(struct ddr_walk *w, uint8_t *v)
 {
-	*v = (uint8_t)walk_int(w, *v, 1);
+	*v = (uint8_t)ddr_walk_int(w, *v, 1);
 }
 
-static void walk16(struct walk *w, uint16_t *v)
+static void walk16(struct ddr_walk *w, uint16_t *v)
 {
-	*v = (uint16_t)walk_int(w, *v, 2);
+	*v = (uint16_t)ddr_walk_int(w, *v, 2);
 }
 
-static void walk32(struct walk *w, uint32_t *v)
+static void walk32(struct ddr_walk *w, uint32_t *v)
 {
-	*v = (uint32_t)walk_int(w, *v, 4);
+	*v = (uint32_t)ddr_walk_int(w, *v, 4);
 }
 
-static void walk64(struct walk *w, uint64_t *v)
+static void walk64(struct ddr_walk *w, uint64_t *v)
 {
-	*v = walk_int(w, *v, 8);
+	*v = ddr_walk_int(w, *v, 8);
 }
 
-static void walk_bytes(struct walk *w, uint8_t *v, size_t n)
+void ddr_walk_bytes(struct ddr_walk *w, uint8_t *v, size_t n)
 {
 	uint8_t *p = take(w, n);
 
@@ -76,13 +70,13 @@ static void walk_bytes(struct walk *w, uint8_t *v, size_t n)
 }
 
 /* A field that is zero in this version. */
-static void walk_zero(struct walk *w, unsigned int bytes)
+static void walk_zero(struct ddr_walk *w, unsigned int bytes)
 {
-	if (walk_int(w, 0, bytes))
+	if (ddr_walk_int(w, 0, bytes))
 		w->c.bad = true;
 }
 
-static bool walk_count(struct walk *w, uint32_t *n, uint32_t max)
+static bool walk_count(struct ddr_walk *w, uint32_t *n, uint32_t max)
 {
 	walk32(w, n);
 	if (!w->c.bad && (*n == 0 || *n > max))
@@ -90,7 +84,7 @@ static bool walk_count(struct walk *w, uint32_t *n, uint32_t max)
 	return !w->c.bad;
 }
 
-static void walk_map_set(struct walk *w, struct ddr_msg *m)
+static void walk_map_set(struct ddr_walk *w, struct ddr_msg *m)
 {
 	walk32(w, &m->map_set.id);
 	if (!walk_count(w, &m->map_set.n, DDR_MAP_RUNS))
@@ -106,7 +100,7 @@ static void walk_map_set(struct walk *w, struct ddr_msg *m)
 	}
 }
 
-static void walk_map_done(struct walk *w, struct ddr_msg *m)
+static void walk_map_done(struct ddr_walk *w, struct ddr_msg *m)
 {
 	if (!walk_count(w, &m->map_done.n, DDR_MAP_DONES))
 		return;
@@ -118,15 +112,54 @@ static void walk_map_done(struct walk *w, struct ddr_msg *m)
 	}
 }
 
+static void walk_state(struct ddr_walk *w, struct ddr_msg *m)
+{
+	walk64(w, &m->state.digest);
+	walk32(w, &m->state.epoch);
+	walk32(w, &m->state.index);
+	walk32(w, &m->state.count);
+	if (walk_count(w, &m->state.bytes, DDR_STATE_DATA))
+		ddr_walk_bytes(w, m->state.data, m->state.bytes);
+	if (m->state.index >= m->state.count)
+		w->c.bad = true;
+}
+
 /* The body of m->type; false: there is no such type. */
-static bool walk_body(struct walk *w, struct ddr_msg *m)
+static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 {
 	switch (m->type) {
 	case DDR_M_START:
 		walk32(w, &m->start.slot);
 		walk32(w, &m->start.missing);
 		walk64(w, &m->start.cookie);
-		walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
+		ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
+		return true;
+	case DDR_M_HELLO:
+		walk64(w, &m->hello.view);
+		walk64(w, &m->hello.history);
+		walk32(w, &m->hello.flags);
+		walk_zero(w, 4);
+		if (m->hello.flags & ~DDR_HELLO_SYNCED)
+			w->c.bad = true;
+		return true;
+	case DDR_M_STATE:
+		walk_state(w, m);
+		return true;
+	case DDR_M_LEAVE:
+		walk32(w, &m->leave.slot);
+		walk32(w, &m->leave.dirty);
+		return true;
+	case DDR_M_FENCED:
+		walk32(w, &m->fenced.node);
+		walk32(w, &m->fenced.how);
+		walk64(w, &m->fenced.failure);
+		if (m->fenced.how < DDR_FENCED_AGENT || m->fenced.how > DDR_FENCED_FAILED)
+			w->c.bad = true;
+		return true;
+	case DDR_M_RECOVER:
+	case DDR_M_RECOVERED:
+		walk32(w, &m->recover.slot);
+		walk_zero(w, 4);
 		return true;
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);
@@ -135,8 +168,8 @@ static bool walk_body(struct walk *w, struct ddr_msg *m)
 	case DDR_M_MEMBER_DONE:
 		walk64(w, &m->done.generation);
 		walk64(w, &m->done.seq);
-		walk_bytes(w, m->done.gen_id, sizeof(m->done.gen_id));
-		walk_bytes(w, m->done.gen_prev, sizeof(m->done.gen_prev));
+		ddr_walk_bytes(w, m->done.gen_id, sizeof(m->done.gen_id));
+		ddr_walk_bytes(w, m->done.gen_prev, sizeof(m->done.gen_prev));
 		walk32(w, &m->done.faulty);
 		walk32(w, &m->done.missing);
 		walk64(w, &m->done.slots);
@@ -176,7 +209,7 @@ static bool walk_body(struct walk *w, struct ddr_msg *m)
 size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size)
 {
 	struct ddr_msg m = *msg;
-	struct walk w = { { buf, buf + size, false }, true };
+	struct ddr_walk w = { { buf, buf + size, false }, true };
 	uint32_t magic = DDR_MSG_MAGIC, length = 0;
 	uint16_t version = DDR_MSG_VERSION, type = (uint16_t)m.type;
 	uint8_t *at_length;
@@ -187,9 +220,10 @@ size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size)
 	at_length = w.c.p;
 	walk32(&w, &length);
 	walk32(&w, &m.sender);
-	walk_bytes(&w, m.uuid, sizeof(m.uuid));
+	ddr_walk_bytes(&w, m.uuid, sizeof(m.uuid));
 	walk64(&w, &m.ring);
-	walk64(&w, &m.serial);
+	walk32(&w, &m.serial);
+	walk32(&w, &m.epoch);
 	if (!walk_body(&w, &m) || w.c.bad)
 		return 0;
 	length = (uint32_t)(w.c.p - buf);
@@ -201,7 +235,7 @@ size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size)
 const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg)
 {
 	uint8_t copy[DDR_MSG_MAX];
-	struct walk w = { { copy, copy + len, false }, false };
+	struct ddr_walk w = { { copy, copy + len, false }, false };
 	uint32_t magic, length;
 	uint16_t version, type;
 
@@ -223,9 +257,10 @@ const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg)
 		return "message whose length is not what it says";
 	msg->type = (enum ddr_msg_type)type;
 	walk32(&w, &msg->sender);
-	walk_bytes(&w, msg->uuid, sizeof(msg->uuid));
+	ddr_walk_bytes(&w, msg->uuid, sizeof(msg->uuid));
 	walk64(&w, &msg->ring);
-	walk64(&w, &msg->serial);
+	walk32(&w, &msg->serial);
+	walk32(&w, &msg->epoch);
 	if (!walk_body(&w, msg))
 		return "message of an unknown type";
 	if (w.c.bad)

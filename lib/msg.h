@@ -21,6 +21,16 @@ struct ddr_cursor {
 	bool bad;
 };
 
+/* A cursor and its direction: one function reads and writes a structure alike. */
+struct ddr_walk {
+	struct ddr_cursor c;
+	bool write;
+};
+
+/* An integer of @bytes (1 to 8), little-endian: written, or read and returned (0 once the cursor is bad). */
+uint64_t ddr_walk_int(struct ddr_walk *w, uint64_t v, unsigned int bytes);
+void ddr_walk_bytes(struct ddr_walk *w, uint8_t *v, size_t n);
+
 struct ddr_msg_map_run {
 	uint32_t start, count;	/* regions */
 	uint32_t op;		/* enum ddr_map_op */
@@ -37,9 +47,14 @@ struct ddr_msg {
 	uint32_t sender;
 	uint8_t uuid[16];
 	uint64_t ring;
-	uint64_t serial;
+	uint32_t epoch, serial;
 	union {
 		struct { uint32_t slot, missing; uint64_t cookie; uint8_t boot_id[16]; } start;
+		struct { uint64_t view, history; uint32_t flags; } hello;
+		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
+		struct { uint32_t slot, dirty; } leave;
+		struct { uint32_t node, how; uint64_t failure; } fenced;
+		struct { uint32_t slot; } recover;	/* and recovered */
 		struct { uint32_t hard, soft; } fail;
 		struct {
 			uint64_t generation, seq;

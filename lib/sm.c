@@ -25,7 +25,7 @@ static void *part(struct layout *l, size_t bytes)
 	return p;
 }
 
-static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map)
+static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map, bool cluster)
 {
 	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
 	uint64_t **maps[] = { &sm->mark, &sm->fly, &sm->dur, &sm->want, &sm->granted, &sm->held, &sm->resync,
@@ -37,6 +37,9 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 	sm->log = part(l, n_log * sizeof(*sm->log));
 	sm->mapb = part(l, n_map * sizeof(*sm->mapb));
 	sm->err = part(l, DDR_SM_ERRORS * sizeof(*sm->err));
+	sm->c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
+	sm->c.rc_map = part(l, cluster ? bytes : 0);
+	sm->c.rc_log = part(l, cluster ? n_log * sizeof(*sm->log) : 0);
 }
 
 /* Numbers of log and map blocks; false: the configuration is out of limits. */
@@ -45,9 +48,9 @@ static bool limits(const struct ddr_sm_config *cfg, uint32_t *n_log, uint32_t *n
 	const struct ddr_super *sb = cfg->super;
 	uint64_t regions;
 
-	if (!sb || cfg->node == 0 || ddr_super_check(sb).code != DDR_FE_OK || cfg->slot >= sb->slots)
+	if (!sb || cfg->node == 0 || ddr_super_check(sb).code != DDR_FE_OK || (!cfg->cluster && cfg->slot >= sb->slots))
 		return false;
-	if (cfg->present >> sb->members || cfg->cluster)	/* the cluster is not there yet: the contract only */
+	if (cfg->present >> sb->members)
 		return false;
 	regions = ddr_super_regions(sb);
 	if (regions == 0 || regions > DDR_MAX_REGIONS)
@@ -66,7 +69,7 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg)
 	if (!limits(cfg, &n_log, &n_map))
 		return 0;
 	part(&l, sizeof(struct ddr_sm));
-	lay_out(&l, &sm, n_log, n_map);
+	lay_out(&l, &sm, n_log, n_map, cfg->cluster);
 	return l.used;
 }
 
@@ -80,13 +83,16 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 		return NULL;
 	memset(mem, 0, size);
 	sm = part(&l, sizeof(*sm));
-	lay_out(&l, sm, n_log, n_map);
+	lay_out(&l, sm, n_log, n_map, cfg->cluster);
 	sm->n_log = n_log;
 	sm->n_map = n_map;
 	sm->words = (uint64_t)n_log * DDR_WORDS_LOG;
 	sm->sb = *cfg->super;
 	sm->node = cfg->node;
-	sm->slot = cfg->slot;
+	sm->slot = cfg->cluster ? 0 : cfg->slot;
+	sm->c.on = cfg->cluster;
+	sm->c.fencing = cfg->fencing;
+	sm->c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
 	sm->present = cfg->present;
 	memcpy(sm->entropy, cfg->entropy, sizeof(sm->entropy));
 	sm->regions = ddr_super_regions(&sm->sb);
@@ -135,7 +141,11 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 
 	if (slot >= sm->sb.slots || index >= sm->n_log)
 		return;
-	if (slot != sm->slot || (payload && node && node != sm->node)) {
+	if (sm->c.on && sm->start != DDR_S_READ) {
+		ddr_sm_slot_load(sm, index, payload, seq);
+		return;
+	}
+	if (!sm->c.on && (slot != sm->slot || (payload && node && node != sm->node))) {
 		load_foreign(sm, slot, index, payload, node);
 		if (slot != sm->slot)
 			return;
@@ -148,14 +158,18 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 	if (payload && boot_id)
 		memcpy(b->boot_id, boot_id, sizeof(b->boot_id));
 	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++)
-		if (payload && ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)))
-			ddr_bit_set(sm->mark, r);
+		(payload && ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)) ? ddr_bit_set : ddr_bit_clear)(sm->mark, r);
 }
 
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
 {
 	if (index >= sm->n_map)
 		return;
+	if (sm->c.on && !sm->c.building) {	/* a new writer: the content is the group's, the sequence goes on */
+		if (seq > sm->mapb[index].seq)
+			sm->mapb[index].seq = seq;
+		return;
+	}
 	sm->mapb[index].loaded = payload != NULL;
 	sm->mapb[index].seq = seq;
 	if (payload)
@@ -327,20 +341,18 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_CLEAN: sm->stopping = sm->clean_wanted = true; return;
 	case DDR_IN_OP_SET: op_set(sm, in->key, in->value); return;
 	case DDR_IN_OP_ACCEPT: ddr_sm_accept(sm, in); return;
-	case DDR_IN_QUORUM:
-	case DDR_IN_RELOADED:
-	case DDR_IN_SLOT_DONE:
-	case DDR_IN_OP_LEAVE:
-	case DDR_IN_OP_FENCE_ACK:
-		ddr_sm_bug(sm, "an input of a cluster, and this array has none");
-		return;
+	case DDR_IN_QUORUM: ddr_sm_quorum(sm, in); return;
+	case DDR_IN_RELOADED: ddr_sm_reloaded(sm, in); return;
+	case DDR_IN_SLOT_DONE: ddr_sm_slot_done(sm, in); return;
+	case DDR_IN_OP_LEAVE: ddr_sm_op_leave(sm); return;
+	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
 	ddr_sm_bug(sm, "an input of an unknown type");
 }
 
 /* In this order: what a later pump tells the kernel may rest on what an earlier one told it. */
 static void (*const pumps[])(struct ddr_sm *) = {
-	ddr_sm_start_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
+	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
 	ddr_sm_resync_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
@@ -443,6 +455,8 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->sb_writes = sm->sb_writes;
 	st->flushes = sm->flushes;
 	st->mcasts = sm->mcasts;
+	if (sm->c.on)
+		ddr_sm_nodes_status(sm, st);
 	for (uint32_t m = 0; m < sm->sb.members; m++) {
 		st->member_state[m] = sm->sb.member[m].state;
 		st->err_read[m] = sm->sb.member[m].err_read;

@@ -201,7 +201,7 @@ uint64_t ddr_sm_marks(const struct ddr_sm *sm)
 	return n;
 }
 
-static bool at_rest(const struct ddr_sm *sm)
+bool ddr_sm_at_rest(const struct ddr_sm *sm)
 {
 	return !sm->n_granted && !sm->n_want && ddr_sm_works_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
 	       !sm->reap_seq && sm->batch == DDR_B_IDLE && !sm->clear_scan && ddr_sm_log_idle(sm) && ddr_sm_map_idle(sm) &&
@@ -217,7 +217,7 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 		ddr_sm_event(sm, DDR_EV_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
 		return;
 	}
-	if (ddr_sm_running(sm) && !at_rest(sm))
+	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
 		return;
 	sm->clean_wanted = false;
 	ddr_sm_event(sm, DDR_EV_CLEAN, NULL)->a = ddr_sm_marks(sm);

@@ -144,6 +144,8 @@ static void errors_answer(struct ddr_sm *sm)
 
 bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 {
+	if (sm->c.rec || ddr_sm_any_lost(sm))
+		return false;	/* a dead node may have been writing there (note 16) */
 	for (uint64_t r = start / sm->region_blocks; r <= (start + count - 1) / sm->region_blocks; r++)
 		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) != DDR_REGION_CLEAN || ddr_bit(sm->resync, r))
 			return false;
@@ -190,7 +192,7 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 			mismatch_answer(sm, m, DDR_RES_RETRY);
 		return;
 	}
-	if (r->mismatches == 0) {
+	if (r->mismatches == 0 || r->dirty) {
 		mismatch_answer(sm, m, DDR_RES_PASS);
 		return;
 	}

@@ -36,7 +36,7 @@ static struct ddr_sm_range *range_find(struct ddr_sm *sm, uint32_t id, enum ddr_
 
 static bool all_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
-	return (ddr_sm_voters(sm) & ~x->acked) == 0;
+	return x->granted || (ddr_sm_voters(sm) & ~x->acked) == 0;
 }
 
 /* ---- our ranges ---------------------------------------------------------------- */
@@ -217,8 +217,10 @@ void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_ex *x = ex_find(sm, msg->ex_ack.owner, msg->ex_ack.id);
 
-	if (x)	/* otherwise it was cancelled, and the acknowledgement is late */
-		x->acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
+	if (!x)
+		return;		/* it was cancelled, and the acknowledgement is late */
+	x->acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
+	x->dirty |= msg->ex_ack.dirty;
 }
 
 void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -249,6 +251,12 @@ void ddr_sm_ex_cancel(struct ddr_sm *sm)
 			r->id = ++sm->ex_id;
 		}
 	}
+}
+
+void ddr_sm_ex_settle(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		x->granted = x->used && all_acked(sm, x);
 }
 
 void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node)
@@ -294,14 +302,14 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 			x->drained = true;
 }
 
-/* Regions of the range that are marked in our slot; bit i: the i-th region that it touches. */
+/* Regions of the range that we have to resync; bit i: the i-th region that it touches. */
 static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
 	uint64_t dirty = 0;
 
 	for (uint64_t r = first; r <= last && r - first < 64; r++)
-		if (ddr_bit(sm->mark, r))
+		if (ddr_bit(sm->resync, r))
 			dirty |= 1ull << (r - first);
 	return dirty;
 }
@@ -316,7 +324,7 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 		x->kseq = ddr_sm_kseq(sm);
 		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count);
 		x->drain_sent = true;
-	} else if (x->drained && !x->ack_sent && ddr_sm_active(sm)) {
+	} else if (x->drained && !x->ack_sent && ddr_sm_active(sm) && sm->start >= DDR_S_DELIVERED && ddr_sm_talks(sm)) {
 		msg.ex_ack.owner = x->node;
 		msg.ex_ack.id = x->id;
 		msg.ex_ack.dirty = dirty_in_range(sm, x);
@@ -346,8 +354,10 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		return;
 	case DDR_R_ACKS:
 		x = ex_find(sm, sm->node, r->id);
-		if (x && x->drained && all_acked(sm, x))
+		if (x && x->drained && all_acked(sm, x)) {
+			r->dirty = x->dirty != 0;
 			job_start(sm, r);
+		}
 		return;
 	case DDR_R_HELD:
 		if (ddr_sm_agreed_out(sm, r->failed))
@@ -370,6 +380,6 @@ void ddr_sm_ex_pump(struct ddr_sm *sm)
 	if (!ddr_sm_running(sm))
 		return;
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
-		if (r->state != DDR_R_FREE && ddr_sm_room(sm, 1))
+		if (r->state != DDR_R_FREE && ddr_sm_may_send(sm))
 			range_serve(sm, r);
 }

@@ -193,6 +193,8 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t i = ddr_sm_io_index(in->io);
 	struct ddr_sm_log *b = i < sm->n_log ? &sm->log[i] : NULL;
 
+	if (ddr_sm_slot_written(sm, in))
+		return;
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
 		ddr_sm_bug(sm, "the end of a log write that is not out");
 		return;
@@ -258,7 +260,7 @@ bool ddr_sm_log_idle(const struct ddr_sm *sm)
  * that a copy may have which is readable again later: the superblocks were written anew
  * for this start, so their own sequence is higher than at any earlier one.
  */
-static void plan_unread(struct ddr_sm *sm)
+uint64_t ddr_sm_seq_top(const struct ddr_sm *sm)
 {
 	uint64_t top = sm->sb.seq << DDR_SM_SEQ_SHIFT;
 
@@ -266,19 +268,20 @@ static void plan_unread(struct ddr_sm *sm)
 		top = sm->log[i].seq > top ? sm->log[i].seq : top;
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		top = sm->mapb[i].seq > top ? sm->mapb[i].seq : top;
-	for (uint64_t r = 0; r < sm->regions; r++) {
+	return top;
+}
+
+static void plan_unread(struct ddr_sm *sm)
+{
+	uint64_t top = ddr_sm_seq_top(sm);
+
+	for (uint64_t r = 0; r < sm->regions; r++)
 		if (!sm->log[r / DDR_LOG_REGIONS].loaded)
 			ddr_bit_set(sm->mark, r);
-		if (!sm->mapb[r / DDR_MAP_REGIONS].loaded)
-			ddr_map_set(sm->map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
-				    (ddr_sm_degraded(sm) ? DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT : 0));
-	}
+	ddr_sm_map_unread(sm);
 	for (uint32_t i = 0; i < sm->n_log; i++)
 		if (!sm->log[i].loaded)
 			sm->log[i].seq = top;
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		if (!sm->mapb[i].loaded)
-			sm->mapb[i].seq = top;
 }
 
 static bool names_our_kernel(const struct ddr_sm *sm, const struct ddr_sm_log *b)

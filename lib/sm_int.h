@@ -13,6 +13,10 @@
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
+ *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
+ *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
+ *	sm_fence.c	nodes that are lost, their fencing, clean leaving
+ *	sm_recover.c	taking over the slot of a dead node
  *
  * An input is handled in two parts. Its handler changes the state and emits a bounded
  * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run, each of which
@@ -131,6 +135,8 @@ struct ddr_sm_ex {
 	uint32_t node, id;
 	uint64_t start, count;		/* blocks */
 	uint64_t acked;			/* nodes that acknowledged, bit: position in sm->nodes */
+	uint64_t dirty;			/* regions of it that one of them has to resync */
+	bool granted;			/* all had acknowledged: the owner may work, whoever joins now */
 	bool drain_sent, drained, ack_sent;
 	uint64_t kseq;
 };
@@ -149,6 +155,7 @@ struct ddr_sm_range {
 	uint32_t id;
 	uint64_t start, count;		/* blocks */
 	uint64_t io, mismatches;
+	bool dirty;			/* another node has to resync a part of it */
 	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
 	uint32_t failed;
 	int32_t result;
@@ -207,13 +214,90 @@ struct ddr_sm_trans {
 	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
 };
 
-enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_DONE };
+/* READ: with a cluster, our slot's log is read once it is surely ours. */
+enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S_DONE };
 
+/*
+ * A node. Changed in the total order only, so that places and contents are the same on all
+ * nodes that have the state; but for what is marked as this node's own.
+ */
 struct ddr_sm_node {
 	uint32_t id;			/* 0: free */
 	bool here;			/* in the view */
-	bool lost;			/* left, not proven dead */
-	bool started;
+	bool lost;			/* left, or was never heard of, and is not proven dead */
+	bool started;			/* its START was delivered, and it was not lost since */
+	bool leaving;			/* its LEAVE was delivered */
+	bool absent;			/* lost since the group's start */
+	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
+	uint32_t leave_dirty;		/* regions in its slot, as it left */
+	uint32_t attempt;		/* of fencing */
+	uint64_t failure;		/* name of its present failure */
+	uint8_t boot_id[16];
+	uint64_t cookie;
+	/* own */
+	uint64_t lost_at;		/* ms */
+	uint64_t asked;			/* failure for which FENCE is out */
+	uint32_t how;			/* FENCED is to be sent */
+	bool how_sent, wait_told;
+};
+
+/* A member of the process group's view, by what it said of itself. */
+struct ddr_sm_viewer {
+	uint32_t id, pid;
+	bool hello;			/* its hello for this view was delivered */
+	bool synced, other;		/* it has the state; it has one that is not the group's */
+	uint32_t epoch;
+	uint64_t history;
+};
+
+enum ddr_view_phase { DDR_V_NONE, DDR_V_HELLO, DDR_V_AGREED };
+enum ddr_recover_state { DDR_RC_IDLE, DDR_RC_READ, DDR_RC_MARK, DDR_RC_WRITE, DDR_RC_DONE };
+
+struct ddr_sm_cluster {
+	bool on, fencing;
+	/* quorum service */
+	bool q_quorate;
+	uint64_t q_ring;
+	uint32_t q_nodes[DDR_SM_MAX_NODES], q_n;
+	/* view */
+	struct ddr_sm_viewer view[DDR_SM_MAX_NODES];
+	uint32_t n_view;
+	uint64_t view_name;
+	enum ddr_view_phase phase;
+	bool hello_sent;
+	bool synced;			/* we have the state */
+	bool transfer;			/* some of the view have not: nobody changes it */
+	bool building;			/* we make it, from disk */
+	uint32_t provider;		/* who sends it */
+	uint32_t epoch;			/* agreements so far */
+	uint64_t history;		/* names the messages that made our state */
+	uint64_t ring_history;		/* as it was when the ring began */
+	uint32_t failures;
+	/* the state on its way */
+	uint8_t *buf;
+	uint32_t size, used;		/* bytes */
+	uint32_t chunks, sent, delivered;
+	uint64_t digest;
+	/* reading the disks */
+	uint64_t reload_io, reload_at;
+	struct ddr_super disk;
+	bool disk_known;
+	uint32_t writer;		/* node that writes superblocks and map, 0: none */
+	bool writer_ready;		/* we know what the one before left on the disks */
+	/* recovery of slots */
+	uint64_t rec;			/* slots of dead nodes */
+	uint32_t rec_by[DDR_MAX_SLOTS];	/* who recovers it, 0: nobody yet */
+	enum ddr_recover_state rc;
+	bool rc_sent;			/* RECOVER or RECOVERED is on its way */
+	uint32_t rc_slot;
+	uint64_t rc_io, rc_at, rc_regions;
+	uint32_t rc_index, rc_failed;
+	uint64_t *rc_map;		/* regions dirty in that slot */
+	struct ddr_sm_log *rc_log;	/* of its blocks: loaded, seq */
+	/* own slot */
+	uint64_t read_io, read_at;
+	/* leaving */
+	bool leave_wanted, leave_sent, leave_done, left_told;
 };
 
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
@@ -232,7 +316,10 @@ struct ddr_sm {
 
 	uint64_t now;			/* ms, of the last tick */
 	bool ticked;
-	uint64_t io_serial, msg_serial;
+	uint64_t io_serial;
+	uint32_t msg_serial;
+
+	struct ddr_sm_cluster c;
 
 	/* group */
 	struct ddr_sm_node nodes[DDR_SM_MAX_NODES];
@@ -336,7 +423,13 @@ static inline bool ddr_sm_active(const struct ddr_sm *sm)
 /* The recovery plan is made and the kernel listens: grants and jobs may run. */
 static inline bool ddr_sm_running(const struct ddr_sm *sm)
 {
-	return ddr_sm_active(sm) && sm->planned && sm->k.state == DDR_K_ATTACHED;
+	return ddr_sm_active(sm) && sm->planned && sm->k.state == DDR_K_ATTACHED && !sm->c.leave_sent;
+}
+
+/* May this node change the state of the group? Only once all of the view agree on the view, and all have the state. */
+static inline bool ddr_sm_talks(const struct ddr_sm *sm)
+{
+	return !sm->c.on || (sm->c.phase == DDR_V_AGREED && sm->c.synced && !sm->c.transfer && sm->quorate);
 }
 
 void ddr_sm_give_up(struct ddr_sm *sm, const char *text);
@@ -355,6 +448,74 @@ void ddr_sm_started(struct ddr_sm *sm);
 int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id);
 uint64_t ddr_sm_voters(const struct ddr_sm *sm);
 uint32_t ddr_sm_writer(const struct ddr_sm *sm);
+
+/* What was sent and not delivered before a change of the view is refused after it: it is sent again. */
+void ddr_sm_resend(struct ddr_sm *sm);
+bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in);
+/*
+ * Before whatever comes next in the total order: what all have acknowledged until now is
+ * settled, on every node, before the next event may change who has to acknowledge.
+ */
+void ddr_sm_settle(struct ddr_sm *sm);
+/* A message may be sent now, and there is room for it. */
+bool ddr_sm_may_send(struct ddr_sm *sm);
+
+/* ---- sm_cluster.c -------------------------------------------------------------- */
+
+uint64_t ddr_sm_mix(uint64_t x);
+void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_cluster_pump(struct ddr_sm *sm);
+/* Chooses the writer anew if the last one is gone for good. In the total order only. */
+void ddr_sm_writer_choose(struct ddr_sm *sm);
+struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
+/* The place of a node in the table, made if need be: never NULL (more than 64 are a bug, and the last one is reused). */
+struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
+void ddr_sm_evict(struct ddr_sm *sm, const char *text);
+/* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
+bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node);
+void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+
+/* ---- sm_join.c ----------------------------------------------------------------- */
+
+uint32_t ddr_sm_state_size(uint32_t n_map);
+void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_join_view(struct ddr_sm *sm);
+void ddr_sm_join_pump(struct ddr_sm *sm);
+void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
+
+/* ---- sm_fence.c ---------------------------------------------------------------- */
+
+/* The node is lost: from now on it counts as one that has not answered. */
+void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent);
+/* It took part, and is not in the view that was agreed on: it left cleanly, or is lost. */
+void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
+bool ddr_sm_any_lost(const struct ddr_sm *sm);
+void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_fence_pump(struct ddr_sm *sm);
+void ddr_sm_fence_resend(struct ddr_sm *sm);
+void ddr_sm_op_leave(struct ddr_sm *sm);
+void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
+
+/* ---- sm_recover.c -------------------------------------------------------------- */
+
+uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node);
+void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
+/* What the node was recovering, another one does. */
+void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_recover_pump(struct ddr_sm *sm);
+void ddr_sm_recover_resend(struct ddr_sm *sm);
+void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
+bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
+/* Our slot's log was given by SLOT_READ, or must be asked for. */
+void ddr_sm_read_pump(struct ddr_sm *sm);
 
 /* ---- sm_kernel.c --------------------------------------------------------------- */
 
@@ -420,6 +581,10 @@ uint64_t ddr_sm_marks(const struct ddr_sm *sm);
 uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region);
 void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble);
 void ddr_sm_map_counts(struct ddr_sm *sm);
+/* Blocks of the map that could not be read: the worst that they can have said. */
+void ddr_sm_map_unread(struct ddr_sm *sm);
+/* The highest sequence that is known, and beyond that of what is not. */
+uint64_t ddr_sm_seq_top(const struct ddr_sm *sm);
 /* Does the operation leave the region as it is, and is that durable? */
 bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op);
 /* Adds a region to the MAP_SET that is being put together; false: no room in it, or one is on its way. */
@@ -449,6 +614,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
 uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
 /* The failure of @members was refused: ranges that wait for it end undone. */
 void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
+void ddr_sm_ex_settle(struct ddr_sm *sm);
 void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
 
 /* ---- sm_resync.c --------------------------------------------------------------- */
@@ -458,6 +624,7 @@ void ddr_sm_resync_pump(struct ddr_sm *sm);
 void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_works_mapped(struct ddr_sm *sm);
 void ddr_sm_works_restart(struct ddr_sm *sm);
+bool ddr_sm_at_rest(const struct ddr_sm *sm);
 bool ddr_sm_works_idle(const struct ddr_sm *sm);
 /* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
 enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
@@ -473,9 +640,14 @@ void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_member_pump(struct ddr_sm *sm);
 void ddr_sm_member_view(struct ddr_sm *sm);
+void ddr_sm_member_settle(struct ddr_sm *sm);
 void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
-/* No change of the members is wanted or under way. */
+/* No change of the members is wanted or under way. A function of what was delivered, so the same on all nodes. */
 bool ddr_sm_members_settled(const struct ddr_sm *sm);
+/* Slot @slot goes to @node (0: it is free) with the next change. */
+void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
+/* The writer is another one: what the last left on the disks is where it goes on. */
+void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 /* Could the array go on without @members (those that are on the way out counted)? */
 bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
 /* None of @members is in the array any more, and all nodes have agreed to that. */

@@ -42,6 +42,21 @@ void ddr_sm_map_counts(struct ddr_sm *sm)
 	}
 }
 
+void ddr_sm_map_unread(struct ddr_sm *sm)
+{
+	uint64_t top = ddr_sm_seq_top(sm);
+
+	for (uint64_t r = 0; r < sm->regions; r++)
+		if (!sm->mapb[r / DDR_MAP_REGIONS].loaded)
+			ddr_map_set(sm->map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
+				    (ddr_sm_degraded(sm) ? DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT : 0));
+	for (uint32_t i = 0; i < sm->n_map; i++) {
+		if (!sm->mapb[i].loaded)
+			sm->mapb[i].seq = top;
+		sm->mapb[i].loaded |= sm->c.on;
+	}
+}
+
 static uint8_t apply(uint8_t nibble, uint32_t op)
 {
 	uint8_t state = nibble & DDR_REGION_STATE_MASK, flags = nibble & (uint8_t)~DDR_REGION_STATE_MASK;
@@ -118,7 +133,7 @@ static void request_send(struct ddr_sm *sm)
 		q->state = DDR_MQ_SEND;
 		q->id = ++sm->map_id;
 	}
-	if (q->state != DDR_MQ_SEND || !ddr_sm_room(sm, 1))
+	if (q->state != DDR_MQ_SEND || !ddr_sm_may_send(sm))
 		return;
 	msg.map_set.id = q->id;
 	msg.map_set.n = q->n;
@@ -220,6 +235,8 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 		}
 		if (d->version > sm->mapb[d->block].dur)
 			sm->mapb[d->block].dur = d->version;
+		if (d->version > sm->mapb[d->block].fly)
+			sm->mapb[d->block].fly = d->version;	/* another node wrote it */
 	}
 }
 
@@ -268,7 +285,7 @@ static void tell(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MAP_DONE };
 
-	if (!ddr_sm_room(sm, 1))
+	if (!ddr_sm_may_send(sm))
 		return;
 	for (uint32_t i = 0; i < sm->n_map && msg.map_done.n < DDR_MAP_DONES; i++) {
 		struct ddr_sm_map *b = &sm->mapb[i];
@@ -289,7 +306,7 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++) {
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
 			map_complete(sm, b);
-		if (ddr_sm_writer(sm) == sm->node && b->state == DDR_W_IDLE && !b->tell && b->mem > b->dur &&
+		if (ddr_sm_writer(sm) == sm->node && (!sm->c.on || sm->c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && b->mem > b->dur &&
 		    b->mem > b->fly && ddr_sm_room(sm, 1))
 			map_write(sm, b);
 	}

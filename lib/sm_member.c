@@ -41,9 +41,19 @@ bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
 	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->sb.order;
 }
 
+/* Has the change that was done been acknowledged by all? */
+static bool all_acked(const struct ddr_sm *sm)
+{
+	return sm->t.state == DDR_T_ACK && (ddr_sm_voters(sm) & ~sm->t.acked) == 0;
+}
+
 bool ddr_sm_members_settled(const struct ddr_sm *sm)
 {
-	return sm->t.state == DDR_T_IDLE && !sm->t.want_faulty && !sm->t.want_missing && !sm->t.want_slots;
+	const struct ddr_sm_trans *t = &sm->t;
+
+	if (going(sm) || t->want_slots || t->slots)
+		return false;
+	return t->state == DDR_T_IDLE || all_acked(sm);
 }
 
 bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
@@ -130,10 +140,15 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 		refused(sm, msg, hard, soft);
 }
 
-void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing)
+void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node)
 {
 	sm->t.want_slots |= 1ull << slot;
 	sm->t.slot_node[slot] = node;
+}
+
+void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing)
+{
+	ddr_sm_slot_give(sm, slot, node);
 	for (uint32_t m = 0; m < sm->sb.members; m++)
 		if ((missing >> m & 1) && !judge(sm, m, &sm->t.want_missing))
 			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
@@ -148,7 +163,7 @@ static void intents_send(struct ddr_sm *sm)
 	t->report_soft &= alive(sm) & ~going(sm);
 	msg.fail.hard = t->report_hard & ~t->reported_hard;
 	msg.fail.soft = t->report_soft & ~t->reported_soft;
-	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_room(sm, 1))
+	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_may_send(sm))
 		return;
 	ddr_sm_send(sm, &msg);
 	t->reported_hard |= msg.fail.hard;
@@ -157,18 +172,6 @@ static void intents_send(struct ddr_sm *sm)
 
 /* ---- superblocks --------------------------------------------------------------- */
 
-/*
- * Mixes 64 bits (the finalizer of SplitMix64; Steele, Lea and Flood, "Fast splittable
- * pseudorandom number generators", 2014).
- */
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
 /* The random name of a generation: from this start's entropy, and what makes this change another than the last. */
 static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb, uint8_t id[16])
 {
@@ -176,10 +179,10 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 
 	memcpy(e, sm->entropy, sizeof(e));
 	for (uint32_t i = 0; i < 2; i++) {
-		h[i] = mix(e[i] ^ mix(sb->generation + i));
-		h[i] = mix(h[i] ^ mix(sb->seq) ^ sm->node);
+		h[i] = ddr_sm_mix(e[i] ^ ddr_sm_mix(sb->generation + i));
+		h[i] = ddr_sm_mix(h[i] ^ ddr_sm_mix(sb->seq) ^ sm->node);
 		for (uint32_t b = 0; b < 16; b++)
-			h[i] = mix(h[i] ^ sb->array_uuid[b]);
+			h[i] = ddr_sm_mix(h[i] ^ sb->array_uuid[b]);
 	}
 	memcpy(id, h, sizeof(h));
 }
@@ -280,7 +283,7 @@ static void change_write(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->t;
 
-	if (t->io || ddr_sm_writer(sm) != sm->node || !ddr_sm_room(sm, 1))
+	if (t->io || ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready) || !ddr_sm_may_send(sm))
 		return;
 	if (t->written) {
 		done_send(sm);
@@ -311,8 +314,8 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 {
 	const struct ddr_sm_trans *t = &sm->t;
 
-	if ((t->state != DDR_T_WRITE && t->state != DDR_T_DONE_SENT) || msg->sender != ddr_sm_writer(sm) ||
-	    msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq)
+	if (t->state == DDR_T_ACK || !(msg->done.faulty | msg->done.missing | msg->done.slots) ||
+	    msg->sender != ddr_sm_writer(sm) || msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq)
 		return false;
 	if (msg->done.faulty & ~(t->faulty | t->want_faulty) || msg->done.missing & ~(t->missing | t->want_missing) ||
 	    msg->done.slots & ~(t->slots | t->want_slots))
@@ -324,6 +327,26 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 	memcpy(sb->gen_prev, msg->done.gen_prev, sizeof(sb->gen_prev));
 	apply(sm, sb, msg->done.faulty, msg->done.missing, msg->done.slots);
 	return ddr_super_check(sb).code == DDR_FE_OK;
+}
+
+/* All kernels obey. */
+static void agreed(struct ddr_sm *sm)
+{
+	uint32_t spare = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) - (1u << sm->sb.order);
+
+	sm->t.state = DDR_T_IDLE;
+	sm->again = true;
+	ddr_sm_works_restart(sm);
+	if (ddr_sm_degraded(sm))
+		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = spare;
+	if (sm->sb.slot_node[sm->slot] == sm->node && !(sm->t.want_slots >> sm->slot & 1))
+		ddr_sm_started(sm);
+}
+
+void ddr_sm_member_settle(struct ddr_sm *sm)
+{
+	if (all_acked(sm))
+		agreed(sm);
 }
 
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -351,20 +374,6 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 }
 
-/* All kernels obey. */
-static void agreed(struct ddr_sm *sm)
-{
-	uint32_t spare = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) - (1u << sm->sb.order);
-
-	sm->t.state = DDR_T_IDLE;
-	sm->again = true;
-	ddr_sm_works_restart(sm);
-	if (ddr_sm_degraded(sm))
-		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = spare;
-	if (sm->sb.slot_node[sm->slot] == sm->node)
-		ddr_sm_started(sm);
-}
-
 void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	if (sm->t.state != DDR_T_ACK || msg->ack.seq != sm->sb.seq) {
@@ -372,6 +381,32 @@ void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	sm->t.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
+}
+
+/*
+ * The one before may have begun a change that nobody heard the end of: ours follows it, and has
+ * at least what it had. A member that it took out is reported, since those on whose superblock
+ * that stands would otherwise tell another story than the rest.
+ */
+void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	uint32_t out = 0;
+
+	if (disk->seq <= sm->sb.seq)
+		return;
+	sm->next = sm->sb;
+	sm->next.seq = disk->seq;
+	sm->next.generation = disk->generation;
+	memcpy(sm->next.gen_id, disk->gen_id, sizeof(disk->gen_id));
+	memcpy(sm->next.gen_prev, disk->gen_prev, sizeof(disk->gen_prev));
+	t->writing = true;
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if ((alive(sm) >> m & 1) && (disk->member[m].state == DDR_MEMBER_FAULTY || disk->member[m].state == DDR_MEMBER_MISSING))
+			out |= 1u << m;
+	t->blocked = out & ~going(sm);
+	if (t->blocked)
+		ddr_sm_report(sm, t->blocked, true);
 }
 
 void ddr_sm_member_view(struct ddr_sm *sm)
@@ -390,20 +425,20 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_ACK };
 	struct ddr_sm_trans *t = &sm->t;
 
-	if (!ddr_sm_active(sm) || sm->start < DDR_S_DELIVERED)
+	if (!ddr_sm_active(sm) || (sm->start < DDR_S_DELIVERED && !(sm->c.on && sm->c.synced)))
 		return;
 	intents_send(sm);
-	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm)) {
+	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node) {
 		change_take(t);
 		t->state = DDR_T_WRITE;
 	}
 	if (t->state == DDR_T_WRITE)
 		change_write(sm);
-	if (t->state == DDR_T_ACK && !t->ack_sent && ddr_sm_applied(sm) && ddr_sm_room(sm, 1)) {
+	if (t->state == DDR_T_ACK && !t->ack_sent && sm->start >= DDR_S_DELIVERED && ddr_sm_applied(sm) && ddr_sm_may_send(sm)) {
 		msg.ack.seq = sm->sb.seq;
 		ddr_sm_send(sm, &msg);
 		t->ack_sent = true;
 	}
-	if (t->state == DDR_T_ACK && (ddr_sm_voters(sm) & ~t->acked) == 0 && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
+	if (all_acked(sm) && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
 		agreed(sm);
 }

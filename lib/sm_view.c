@@ -21,7 +21,7 @@ uint64_t ddr_sm_voters(const struct ddr_sm *sm)
 	uint64_t mask = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].here || sm->nodes[i].lost)
+		if (sm->nodes[i].lost || (sm->c.on ? sm->nodes[i].started && !sm->nodes[i].leaving : sm->nodes[i].here))
 			mask |= 1ull << i;
 	return mask;
 }
@@ -30,6 +30,8 @@ uint32_t ddr_sm_writer(const struct ddr_sm *sm)
 {
 	uint32_t id = 0;
 
+	if (sm->c.on)
+		return sm->c.writer;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->nodes[i].here && (!id || sm->nodes[i].id < id))
 			id = sm->nodes[i].id;
@@ -38,7 +40,7 @@ uint32_t ddr_sm_writer(const struct ddr_sm *sm)
 
 /* ---- views --------------------------------------------------------------------- */
 
-static bool view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
+bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
 {
 	bool self = false;
 
@@ -97,14 +99,15 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 	return true;
 }
 
-/* What was sent in the old ring and not delivered there is refused in the new one: send it again. */
-static void resend(struct ddr_sm *sm)
+void ddr_sm_resend(struct ddr_sm *sm)
 {
 	if (sm->start == DDR_S_SENT)
 		sm->start = DDR_S_OFF;
 	ddr_sm_map_view(sm);
 	ddr_sm_member_view(sm);
 	ddr_sm_ex_view(sm);
+	ddr_sm_fence_resend(sm);
+	ddr_sm_recover_resend(sm);
 }
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -112,7 +115,11 @@ void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
 	bool ring_changed = !sm->viewed || in->ring != sm->ring;
 	struct ddr_output *out;
 
-	if (!view_valid(sm, in) || !nodes_update(sm, in)) {
+	if (sm->c.on) {
+		ddr_sm_cluster_view(sm, in);
+		return;
+	}
+	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, in)) {
 		sm->quorate = false;
 		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
 		return;
@@ -121,7 +128,7 @@ void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->ring = in->ring;
 	sm->quorate = in->quorate;
 	if (ring_changed)
-		resend(sm);
+		ddr_sm_resend(sm);
 	out = ddr_sm_event(sm, DDR_EV_VIEW, NULL);
 	out->a = in->n_nodes;
 	out->b = in->quorate;
@@ -132,13 +139,17 @@ void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
 	int at = ddr_sm_node_at(sm, in->node);
 	struct ddr_output *out;
 
+	if (sm->c.on) {
+		ddr_sm_fence_answer(sm, in);
+		return;
+	}
 	if (at < 0 || !sm->nodes[at].lost || sm->nodes[at].here) {
 		ddr_sm_bug(sm, "a node was fenced that had not left");
 		return;
 	}
 	ddr_sm_ex_fenced(sm, in->node);
 	memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
-	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: this version does not recover them");
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster nobody recovers them");
 	out->a = ENOTSUP;
 	out->b = in->node;
 }
@@ -151,6 +162,7 @@ void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg)
 
 	msg->sender = sm->node;
 	msg->ring = sm->ring;
+	msg->epoch = sm->c.epoch;
 	msg->serial = ++sm->msg_serial;
 	memcpy(msg->uuid, sm->sb.array_uuid, sizeof(msg->uuid));
 	out->msg_len = (uint32_t)ddr_msg_encode(msg, out->msg, sizeof(out->msg));
@@ -160,12 +172,27 @@ void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg)
 	sm->again = true;
 }
 
+void ddr_sm_settle(struct ddr_sm *sm)
+{
+	ddr_sm_member_settle(sm);
+	ddr_sm_ex_settle(sm);
+}
+
+bool ddr_sm_may_send(struct ddr_sm *sm)
+{
+	return ddr_sm_talks(sm) && ddr_sm_room(sm, 1);
+}
+
 static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	int at = ddr_sm_node_at(sm, msg->sender);
 	uint32_t slot = msg->start.slot;
 	bool others = false;
 
+	if (sm->c.on) {
+		ddr_sm_start_cluster(sm, msg);
+		return;
+	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		others |= sm->nodes[i].started && (int)i != at;
 	if (slot >= sm->sb.slots || (sm->sb.slot_node[slot] && sm->sb.slot_node[slot] != msg->sender)) {
@@ -193,9 +220,30 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
 		return "message in the name of another node";
 	if (!sm->viewed || msg->ring != sm->ring)
 		return "message of another ring";
-	if (at < 0 || !sm->nodes[at].here)
+	if (sm->c.on ? !ddr_sm_viewer(sm, in->node) : at < 0 || !sm->nodes[at].here)
 		return "message of a node outside the view";
 	return NULL;
+}
+
+/*
+ * With a cluster: may this message change the state here? One of an epoch before is refused by
+ * all alike and sent again; a node without the state has nothing to change.
+ */
+static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	const struct ddr_sm_viewer *v = sm->c.on ? ddr_sm_viewer(sm, msg->sender) : NULL;
+
+	if (!sm->c.on || msg->type == DDR_M_HELLO)
+		return true;
+	if (msg->epoch != sm->c.epoch || v->other)
+		return false;
+	if (msg->type == DDR_M_STATE)
+		return true;
+	if (!sm->c.synced || sm->c.transfer || ddr_sm_node_at(sm, msg->sender) < 0)
+		return false;
+	ddr_sm_settle(sm);
+	sm->c.history = ddr_sm_mix(sm->c.history ^ ((uint64_t)msg->sender << 32 | msg->serial)) + msg->type;
+	return true;
 }
 
 void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
@@ -212,7 +260,15 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 		out->b = in->node;
 		return;
 	}
+	if (!in_turn(sm, &msg))
+		return;
 	switch (msg.type) {
+	case DDR_M_HELLO: ddr_sm_hello(sm, &msg); return;
+	case DDR_M_STATE: ddr_sm_state(sm, &msg); return;
+	case DDR_M_LEAVE: ddr_sm_leave_message(sm, &msg); return;
+	case DDR_M_FENCED: ddr_sm_fence_message(sm, &msg); return;
+	case DDR_M_RECOVER:
+	case DDR_M_RECOVERED: ddr_sm_recover_message(sm, &msg); return;
 	case DDR_M_START: start_delivered(sm, &msg); return;
 	case DDR_M_MEMBER_FAIL: ddr_sm_member_fail(sm, &msg); return;
 	case DDR_M_MEMBER_DONE: ddr_sm_member_done(sm, &msg); return;
@@ -257,11 +313,14 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_START };
 	struct ddr_output *out;
 	const char *why;
-	uint32_t node;
+	uint32_t node, own = sm->c.on ? ddr_sm_slot_of(sm, sm->node) : sm->slot;
 
-	if (sm->start != DDR_S_OFF || !ddr_sm_active(sm) || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2))
+	if (sm->start != DDR_S_OFF || !ddr_sm_active(sm) || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
+	    !ddr_sm_may_send(sm))
 		return;
-	why = start_refused(sm, &node);
+	if (sm->c.leave_wanted || (sm->c.on && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
+		return;
+	why = sm->c.on ? NULL : start_refused(sm, &node);
 	if (why) {
 		if (!sm->refused_told) {
 			out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
@@ -271,7 +330,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		sm->refused_told = true;
 		return;
 	}
-	msg.start.slot = sm->slot;
+	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.cookie = sm->k.cookie;
 	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
@@ -283,6 +342,8 @@ void ddr_sm_started(struct ddr_sm *sm)
 {
 	if (sm->start != DDR_S_DELIVERED)
 		return;
-	sm->start = DDR_S_DONE;
-	ddr_sm_plan(sm);
+	sm->start = sm->c.on ? DDR_S_READ : DDR_S_DONE;
+	if (!sm->c.on)
+		ddr_sm_plan(sm);
+	sm->again = true;
 }

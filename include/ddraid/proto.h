@@ -12,7 +12,7 @@
  *
  *	header (48 bytes)
  *	u32 magic, u16 version, u16 type, u32 length (of all), u32 sender (node id),
- *	u8[16] array uuid, u64 ring (of the sender's view), u64 serial (of the sender)
+ *	u8[16] array uuid, u64 ring (of the sender's view), u32 serial (of the sender), u32 epoch
  */
 #ifndef DDRAID_PROTO_H
 #define DDRAID_PROTO_H
@@ -25,6 +25,12 @@
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id */
+	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 0 */
+	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
+	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
+	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure */
+	DDR_M_RECOVER		= 6,	/* u32 slot, u32 0 */
+	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0 */
 	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft (members) */
 	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
 					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed */
@@ -35,6 +41,14 @@ enum ddr_msg_type {
 	DDR_M_MAP_SET		= 48,	/* u32 id, u32 n, then n times: u32 start, u32 count (regions), u32 operation */
 	DDR_M_MAP_DONE		= 49,	/* u32 n, u32 0, then n times: u32 block, u32 0, u64 version */
 };
+
+/* Flags of HELLO. */
+#define DDR_HELLO_SYNCED	1u	/* the sender has the state of a group */
+
+/* FENCED: how it is known. */
+enum ddr_fenced_how { DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_FAILED = 3 };
+
+#define DDR_STATE_DATA		944u	/* bytes of a chunk at most */
 
 /* Mode of a range. Write locks on regions that exclude each other come as another one. */
 enum ddr_ex_mode { DDR_EX_RANGE = 1 };

@@ -103,14 +103,14 @@ uint32_t check_in_sync(const struct ddr_super *sb)
 	return mask;
 }
 
-const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, bool map, uint64_t *seq)
+const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, uint32_t slot, uint64_t *seq)
 {
 	const struct disk *d = &s->disk[member];
-	const uint64_t *seqs = map ? d->map_seq : d->log_seq;
+	const uint64_t *seqs = slot == SIM_MAP ? d->map_seq : d->log_seq[slot];
 	unsigned int place = seqs[1] > seqs[0];
 
 	*seq = seqs[place];
-	return *seq ? (const struct ddr_disk_log *)(map ? d->map[place] : d->log[place]) : NULL;
+	return *seq ? (const struct ddr_disk_log *)(slot == SIM_MAP ? d->map[place] : d->log[slot][place]) : NULL;
 }
 
 /* Members that count: in sync by the newest superblock, and able to answer. */
@@ -125,46 +125,66 @@ static uint32_t members_counting(const struct sim *s)
 	return mask;
 }
 
-static bool marked_on(const struct sim *s, uint32_t m, uint64_t region)
+static bool marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region)
 {
 	uint64_t seq;
-	const struct ddr_disk_log *blk = check_newest(s, m, false, &seq);
+	const struct ddr_disk_log *blk = check_newest(s, m, slot, &seq);
 
 	return !blk || ddr_log_get(blk->payload, (uint32_t)region);
 }
 
-/* Does every copy of the log that could be the one that survives say that the region is dirty? */
-static bool marked_everywhere(const struct sim *s, uint64_t region)
+/* Does every copy of the slot's log that could be the one that survives say that the region is dirty? */
+static bool marked_in(const struct sim *s, uint32_t slot, uint64_t region)
 {
 	uint32_t counting = members_counting(s);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && !marked_on(s, m, region))
+		if ((counting >> m & 1) && !marked_on(s, m, slot, region))
 			return false;
 	return true;
 }
 
-/* Rule 1: no chunk before the mark is durable on all members in sync. */
-void check_marked(struct sim *s, uint64_t start, uint64_t count, const char *what)
+static bool marked_everywhere(const struct sim *s, uint64_t region)
 {
+	for (uint32_t i = 0; i < s->sb0.slots; i++)
+		if (marked_in(s, i, region))
+			return true;
+	return false;
+}
+
+/* The slot that the newest superblock gives to the node. */
+static uint32_t slot_of(const struct sim *s, const struct node *n)
+{
+	const struct ddr_super *sb = newest_super(s);
+
+	for (uint32_t i = 0; sb && i < sb->slots; i++)
+		if (sb->slot_node[i] == n->id)
+			return i;
+	return DDR_SM_NO_SLOT;
+}
+
+/* Rule 1: no chunk before the mark is durable on all members in sync. */
+void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t count, const char *what)
+{
+	uint32_t slot = slot_of(s, n);
 	uint64_t first = start / s->geo.region_blocks, last = (start + count - 1) / s->geo.region_blocks;
 
 	if (check_hopeless(s))
 		return;
 	for (uint64_t r = first; s->g.parity && r <= last; r++)
-		if (!marked_everywhere(s, r))
-			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync",
-				      what, (unsigned long long)r);
+		if (slot == DDR_SM_NO_SLOT || !marked_in(s, slot, r))
+			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync in the slot of node %u",
+				      what, (unsigned long long)r, n->id);
 }
 
 /* Rule 11: a log block is newer than every copy that could be read later. */
-void check_log_sequence(struct sim *s, uint64_t seq)
+void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq)
 {
 	uint32_t counting = members_counting(s);
 	uint64_t there;
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && check_newest(s, m, false, &there) && there >= seq)
+		if ((counting >> m & 1) && check_newest(s, m, slot, &there) && there >= seq)
 			sim_violation(s, "rule 11: a log block is written with sequence %llu, and member %u holds %llu",
 				      (unsigned long long)seq, m, (unsigned long long)there);
 }
@@ -253,7 +273,7 @@ static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, read
 static uint8_t map_on(const struct sim *s, uint32_t m, uint64_t region)
 {
 	uint64_t seq;
-	const struct ddr_disk_log *blk = check_newest(s, m, true, &seq);
+	const struct ddr_disk_log *blk = check_newest(s, m, SIM_MAP, &seq);
 
 	return blk ? ddr_map_get(blk->payload, (uint32_t)region) : DDR_REGION_NEEDS_SYNC | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT;
 }
@@ -365,7 +385,32 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 	}
 	t->n_later = 0;
 	t->acked = 0;
-	t->failed = false;
+	t->failed = t->wild = false;
+}
+
+void check_death(struct sim *s)
+{
+	uint32_t counting = members_counting(s);
+
+	check_media(s);
+	for (uint64_t b = 0; b < s->blocks; b++)
+		if (s->truth[b].wild)
+			s->truth[b].torn |= !parity_right(s, b, counting, disk_read);
+}
+
+void check_dead(struct sim *s, const struct node *by, uint32_t slot)
+{
+	const struct ddr_super *sb = newest_super(s);
+	const struct node *n = s->node;
+
+	while (n < s->node + s->n_nodes && n->id != sb->slot_node[slot])
+		n++;
+	if (n == s->node + s->n_nodes || n == by || !n->up || !n->k.there || n->left)
+		return;
+	for (uint64_t r = 0; r < s->regions; r++)
+		if (n->k.granted[r])
+			sim_violation(s, "rule 6: node %u takes over slot %u, and node %u, which owns it, may still write region %llu",
+				      by->id, slot, n->id, (unsigned long long)r);
 }
 
 void check_crash(struct sim *s)
@@ -401,6 +446,20 @@ void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members
 			s->truth[b].torn = false;
 }
 
+static bool written_now(const struct sim *s, uint64_t b)
+{
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		if (kernel_writes(&s->node[i].k, b))
+			return true;
+	return false;
+}
+
+/* A chunk of a block that was in flight when a node died: old or new; reconstructed, anything until it was resynced. */
+static bool wild(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint64_t token, uint32_t readable)
+{
+	return t->wild && (one_of(t, role, b, token) || !(readable >> ddr_geo_member(&s->g, role, b) & 1));
+}
+
 /* What a reader on this node gets now: the last write that was acknowledged, whoever is missing. */
 void check_visible(struct sim *s, const struct node *n)
 {
@@ -421,7 +480,7 @@ void check_visible(struct sim *s, const struct node *n)
 		struct truth *t = &s->truth[b];
 		uint64_t token;
 
-		if (kernel_writes(&n->k, b) || t->failed || t->lost)
+		if (written_now(s, b) || t->failed || t->lost)
 			continue;
 		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 			uint64_t want = t->acked ? sim_token(t->acked, i, b) : t->base[i];
@@ -430,11 +489,11 @@ void check_visible(struct sim *s, const struct node *n)
 				continue;
 			if (!t->ever && !(readable >> ddr_geo_member(&s->g, i, b) & 1))
 				continue;	/* never written: nothing in it is defined */
-			if (token != want && t->ever && !torn(s, t, b, i, readable))
+			if (token != want && t->ever && !torn(s, t, b, i, readable) && !wild(s, t, b, i, token, readable))
 				sim_violation(s, "block %llu, chunk %u: a reader (members %x) gets something else than what was acknowledged (version %u, promised %u, %u later)",
 					      (unsigned long long)b, i, readable, t->acked, t->promised, t->n_later);
 		}
-		if ((n->k.bits[b / s->geo.region_blocks] & DDR_RB_CLEAN) && !n->k.error[b / s->geo.region_blocks] &&
+		if (!s->cluster && (n->k.bits[b / s->geo.region_blocks] & DDR_RB_CLEAN) && !n->k.error[b / s->geo.region_blocks] &&
 		    !parity_right(s, b, readable, disk_read))
 			sim_violation(s, "the kernel was told that region %llu is clean, and the parity of block %llu is wrong",
 				      (unsigned long long)(b / s->geo.region_blocks), (unsigned long long)b);
@@ -462,7 +521,7 @@ void check_frozen(struct sim *s, const struct node *n)
 {
 	struct ddr_sm_status st;
 
-	if (!n->sm || n->quorate)
+	if (!n->sm || n->quorate || n->gave_up)
 		return;
 	ddr_sm_get_status(n->sm, &st);
 	if (st.attached && !st.failed && !n->k.frozen)
@@ -470,11 +529,13 @@ void check_frozen(struct sim *s, const struct node *n)
 }
 
 /* Rule 5: W and EX never overlap. */
-void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
+void check_job_range(struct sim *s, uint64_t start, uint64_t count)
 {
-	for (uint64_t b = start; b < start + count; b++)
-		if (kernel_writes(k, b))
-			sim_violation(s, "rule 5: a job works on block %llu while a write is in flight there", (unsigned long long)b);
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		for (uint64_t b = start; b < start + count; b++)
+			if (kernel_writes(&s->node[i].k, b))
+				sim_violation(s, "rule 5: a job works on block %llu while a write of node %u is in flight there",
+					      (unsigned long long)b, s->node[i].id);
 }
 
 /* ---- the end ------------------------------------------------------------------- */
@@ -496,7 +557,7 @@ static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 	uint8_t nibble = map_on(s, (uint32_t)__builtin_ctz(counting), r);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && s->g.parity && marked_on(s, m, r))
+		if ((counting >> m & 1) && s->g.parity && marked_everywhere(s, r))
 			sim_violation(s, "liveness: region %llu is still marked on member %u", (unsigned long long)r, m);
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
 		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, counting, disk_read))
@@ -517,7 +578,8 @@ void check_final(struct sim *s, struct node *n)
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if ((s->disk[m].faulted || s->disk[m].meta_failed) && (counting >> m & 1))
 			sim_violation(s, "rule 3: member %u failed a write or a flush, and is in sync", m);
-	check_visible(s, n);
+	if (n->k.there)
+		check_visible(s, n);
 	check_media(s);
 	for (uint64_t r = 0; r < s->regions; r++)
 		final_region(s, counting, r);

@@ -68,11 +68,11 @@ void disk_power(struct sim *s, struct disk *d)
 	disk_drop_cache(d);
 }
 
-static uint64_t valid_seq(const struct sim *s, const uint8_t *bytes, bool map, unsigned int place)
+static uint64_t valid_seq(const struct sim *s, const uint8_t *bytes, uint32_t slot, unsigned int place)
 {
 	struct ddr_log_info info;
 
-	return ddr_log_decode(bytes, &s->sb0, map ? DDR_MAP_SLOT : 0, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
+	return ddr_log_decode(bytes, &s->sb0, (uint16_t)slot, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
 }
 
 void disk_landed(const struct sim *s, struct disk *d)
@@ -83,8 +83,9 @@ void disk_landed(const struct sim *s, struct disk *d)
 
 	for (unsigned int c = 0; c < 2; c++) {
 		valid[c] = ddr_super_decode(d->sb[c], c, ddr_super_offset(&s->sb0, c), &copy[c]).code == DDR_FE_OK;
-		d->log_seq[c] = valid_seq(s, d->log[c], false, c);
-		d->map_seq[c] = valid_seq(s, d->map[c], true, c);
+		for (uint32_t i = 0; i < s->sb0.slots; i++)
+			d->log_seq[i][c] = valid_seq(s, d->log[i][c], i, c);
+		d->map_seq[c] = valid_seq(s, d->map[c], DDR_MAP_SLOT, c);
 	}
 	best = ddr_super_newer(valid[0] ? &copy[0] : NULL, valid[1] ? &copy[1] : NULL);
 	d->has_super = best != NULL;

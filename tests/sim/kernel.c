@@ -11,6 +11,15 @@
 
 #include "sim.h"
 
+static const struct node *node_of(const struct sim *s, const struct kernel *k)
+{
+	const struct node *n = s->node;
+
+	while (&n->k != k)
+		n++;
+	return n;
+}
+
 static uint64_t region_of(const struct sim *s, uint64_t block)
 {
 	return block / s->geo.region_blocks;
@@ -56,7 +65,7 @@ void kernel_new(struct sim *s, struct kernel *k)
 {
 	memset(k, 0, sizeof(*k));
 	k->there = true;
-	k->boot = s->boot;
+	k->boot = s->cluster ? node_of(s, k)->boot : s->boot;
 	k->cookie = ++s->cookie;
 }
 
@@ -156,7 +165,7 @@ static void promise_keep(struct sim *s, const struct op *op)
 }
 
 /* Versions are numbered in the order in which writes to a block follow each other. */
-static void write_begin(struct sim *s, struct op *op)
+static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 {
 	op->version = ++s->version;
 	for (uint64_t b = op->start; b < op->start + op->count; b++) {
@@ -169,7 +178,7 @@ static void write_begin(struct sim *s, struct op *op)
 		t->later[t->n_later++] = op->version;
 		t->ever = true;
 	}
-	check_marked(s, op->start, op->count, "a write");
+	check_marked(s, node_of(s, k), op->start, op->count, "a write");
 }
 
 static void op_flight(struct sim *s, struct kernel *k, struct op *op)
@@ -179,7 +188,7 @@ static void op_flight(struct sim *s, struct kernel *k, struct op *op)
 	op->failed = op->broken = 0;
 	op->issued = disk_now();
 	if (op->kind == OP_WRITE)
-		write_begin(s, op);
+		write_begin(s, k, op);
 	if (op->kind == OP_FLUSH)
 		promise_begin(s, op);
 	op->pend = op->kind == OP_READ ? 1 : op->targets;
@@ -197,7 +206,7 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 			if (!good)
 				continue;
 			s->truth[b].acked = op->version;
-			s->truth[b].torn = s->truth[b].lost = false;
+			s->truth[b].torn = s->truth[b].lost = s->truth[b].wild = false;
 		}
 		if ((uint32_t)__builtin_popcount(op->targets) < s->g.roles)
 			s->missing_write[r] = true;
@@ -334,6 +343,14 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 {
 	uint64_t r = region_of(s, op->start);
 
+	if (k->killed) {
+		if (op->state == OP_FREE || op->state == OP_FLIGHT)
+			return false;
+		for (uint64_t b = op->start; op->state == OP_ERROR && op->kind == OP_WRITE && b < op->start + op->count; b++)
+			s->truth[b].failed = true;
+		op->state = OP_FREE;
+		return true;
+	}
 	switch (op->state) {
 	case OP_ADMIT:
 		if (!k->enabled || k->frozen)
@@ -349,6 +366,8 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 		}
 		return true;
 	case OP_GRANT:
+		if (s->cluster && k->frozen)
+			return false;
 		if (!k->granted[r]) {
 			if (!k->asked[r] && k->attached)
 				ask(s, k, r);
@@ -360,7 +379,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 		op->order = ++k->order;
 		return true;
 	case OP_RANGE:
-		if (!range_free(k, op->start, op->count, op->order, op->kind == OP_READ))
+		if ((s->cluster && k->frozen) || !range_free(k, op->start, op->count, op->order, op->kind == OP_READ))
 			return false;
 		op_flight(s, k, op);
 		return true;
@@ -410,6 +429,24 @@ void kernel_run(struct sim *s, struct kernel *k)
 	}
 }
 
+/* The file system above keeps two nodes from writing one block at once. */
+static bool in_use(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (const struct op *op = n->k.op; op < n->k.op + SIM_MAX_OPS && &n->k != k; op++)
+			if (op->state != OP_FREE && op->kind == OP_WRITE && overlap(start, count, op->start, op->count))
+				return true;
+	return false;
+}
+
+bool kernel_in_flight(const struct kernel *k)
+{
+	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->state == OP_FLIGHT && op->pend)
+			return true;
+	return false;
+}
+
 bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 {
 	struct op *op = k->op;
@@ -424,6 +461,8 @@ bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 	op->count = 1 + sim_rand(s, 6);
 	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > s->blocks)
 		op->count = 1;
+	if (k->killed || (kind == OP_WRITE && in_use(s, k, op->start, op->count)))
+		return false;
 	s->stats[STAT_WRITES] += kind == OP_WRITE;
 	op->order = ++k->order;
 	op->state = OP_ADMIT;
@@ -593,8 +632,10 @@ void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 void kernel_power(struct sim *s, struct kernel *k)
 {
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
-		if (op->kind != OP_WRITE || op->state != OP_FLIGHT)
+		if (op->kind != OP_WRITE || (op->state != OP_FLIGHT && op->state != OP_ERROR))
 			continue;
+		for (uint64_t b = op->start; b < op->start + op->count; b++)
+			s->truth[b].wild |= s->cluster;
 		for (uint32_t m = 0; m < s->g.roles; m++)
 			for (uint64_t b = op->start; (op->pend >> m & 1) && !s->disk[m].dead && b < op->start + op->count; b++) {
 				struct op one = *op;

@@ -2,7 +2,7 @@
 /*
  * ddrsim: runs seeds, says which broke a rule, and replays one of them in full.
  *
- *	ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet] [--rules-only]
+ *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]
  *
  * --rules-only leaves ddr_sm_check() out, so that a bug must show on the disks or in the kernel.
  * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
@@ -39,7 +39,7 @@ void sim_violation(struct sim *s, const char *fmt, ...)
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
 	va_end(ap);
-	printf("\n  replay: ddrsim --seed %llu --events %llu --trace\n", (unsigned long long)s->seed, (unsigned long long)s->events);
+	printf("\n  replay: ddrsim --seed %llu --events %llu --nodes %u --trace\n", (unsigned long long)s->seed, (unsigned long long)s->events, s->n_nodes);
 	longjmp(broken, 1);
 }
 
@@ -63,8 +63,8 @@ static void create(struct sim *s)
 			if (ddr_super_encode(&sb, d->sb[c]).code)
 				sim_violation(s, "the first superblock is not valid");
 			info.seq = 1 + (c == 0);
-			info.slot = 0;
-			ddr_log_encode((struct ddr_disk_log *)d->log[info.seq & 1], &info);
+			for (info.slot = 0; info.slot < sb.slots; info.slot++)
+				ddr_log_encode((struct ddr_disk_log *)d->log[info.slot][info.seq & 1], &info);
 			info.slot = DDR_MAP_SLOT;
 			ddr_log_encode((struct ddr_disk_log *)d->map[info.seq & 1], &info);
 		}
@@ -76,7 +76,7 @@ static void create(struct sim *s)
 			s->truth[b].base[i] = s->disk[ddr_geo_member(&s->g, i, b)].media[b];
 }
 
-static void world_init(struct sim *s, uint64_t seed, uint64_t events)
+static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t nodes)
 {
 	static const uint8_t shapes[][3] = {	/* order, parity, layout */
 		{ 2, 1, 0 }, { 2, 1, 1 }, { 1, 1, 1 }, { 0, 1, 0 }, { 2, 2, 1 }, { 1, 2, 0 }, { 0, 2, 0 }, { 1, 0, 0 }, { 3, 1, 1 },
@@ -92,7 +92,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events)
 	s->geo.layout = shape[2];
 	s->geo.region_blocks = sim_chance(s, 3) ? 64 : 16;
 	s->geo.blocks = s->geo.region_blocks * (4 + sim_rand(s, 10)) + (sim_chance(s, 3) ? 8 : 0);
-	s->geo.slots = 1;
+	s->geo.slots = nodes;
 	if (s->geo.blocks > SIM_MAX_BLOCKS)
 		s->geo.blocks = SIM_MAX_BLOCKS;
 	rig_super(&s->sb0, &s->geo);
@@ -102,7 +102,8 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events)
 	s->faults_left = s->g.parity;
 	s->lossy = sim_chance(s, 12);
 	s->slow_flush = sim_chance(s, 3);
-	s->n_nodes = 1;
+	s->n_nodes = nodes;
+	s->cluster = nodes > 1;
 	s->node[0].id = 1;
 	s->node[0].quorate = true;
 	s->boot = SIM_BOOT;
@@ -214,7 +215,7 @@ static void misfortune(struct sim *s, struct node *n)
 
 /* ---- the schedule -------------------------------------------------------------- */
 
-static bool progress(struct sim *s, struct node *n)
+bool sim_progress(struct sim *s, struct node *n)
 {
 	switch (sim_rand(s, 3)) {
 	case 0: return kernel_event(s, &n->k) || node_event(s, n) || bus_event(s);
@@ -240,7 +241,7 @@ static void one_event(struct sim *s)
 	else if (!n->sm && node_may_start(n) && what < 300)
 		node_start(s, n);
 	else
-		progress(s, n);
+		sim_progress(s, n);
 	if (sim_chance(s, 16))
 		check_media(s);
 	if (sim_chance(s, 16)) {
@@ -289,30 +290,33 @@ static void calm(struct sim *s)
 			sim_violation(s, "liveness: it does not come to rest");
 		if (!n->sm && node_may_start(n))
 			node_start(s, n);
-		else if (!progress(s, n))
+		else if (!sim_progress(s, n))
 			tick(s, n, 1000);
 	}
 	if (!s->lossy)
 		check_final(s, n);
 }
 
-static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace, bool rules_only)
+static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nodes, bool trace, bool rules_only)
 {
-	bool good = true;
+	volatile bool good = true;
 
 	memset(s, 0, sizeof(*s));
 	s->trace = trace;
 	s->rules_only = rules_only;
 	if (setjmp(broken) == 0) {
-		world_init(s, seed, events);
-		node_start(s, &s->node[0]);
+		world_init(s, seed, events, nodes);
+		if (s->cluster)
+			cluster_init(s);
+		else
+			node_start(s, &s->node[0]);
 		while (s->event < events)
-			one_event(s);
-		calm(s);
+			(s->cluster ? cluster_one_event : one_event)(s);
+		(s->cluster ? cluster_calm : calm)(s);
 	} else {
 		good = false;
 	}
-	free(s->node[0].sm);
+	cluster_free(s);
 	return good;
 }
 
@@ -320,7 +324,7 @@ static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, bool trace, 
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--trace] [--quiet] [--rules-only]\n");
+	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]\n");
 	exit(2);
 }
 
@@ -335,32 +339,66 @@ static uint64_t number(const char *text, char **end)
 	return v;
 }
 
+struct options { uint64_t first, last, events; uint32_t nodes; bool trace, quiet, rules_only; };
+
+/* Returns whether no rule was broken. */
+static bool run(struct sim *s, const struct options *o)
+{
+	uint64_t stats[24] = { 0 };
+
+	for (uint64_t seed = o->first; seed <= o->last; seed++) {
+		if (!run_seed(s, seed, o->events, o->nodes, o->trace, o->rules_only))
+			return false;
+		for (int i = 0; i < 24; i++)
+			stats[i] += s->stats[i];
+	}
+	if (o->quiet)
+		return true;
+	printf("seeds %llu-%llu of %llu events: no rule was broken (writes %llu, flushes %llu, power cuts %llu, daemons killed %llu, "
+		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu)\n", (unsigned long long)o->first,
+		       (unsigned long long)o->last, (unsigned long long)o->events, (unsigned long long)stats[STAT_WRITES],
+		       (unsigned long long)stats[STAT_FLUSHES], (unsigned long long)stats[STAT_CRASHES],
+		       (unsigned long long)stats[STAT_KILLS], (unsigned long long)stats[STAT_FAULTS], (unsigned long long)stats[STAT_JOBS],
+		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT]);
+	if (o->nodes > 1)
+		printf("  nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, nodes joined %llu, evicted %llu, "
+		       "left %llu, messages %llu\n", (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS],
+		       (unsigned long long)stats[STAT_FENCED], (unsigned long long)stats[STAT_RECOVERED],
+		       (unsigned long long)stats[STAT_JOINED], (unsigned long long)stats[STAT_EVICTED],
+		       (unsigned long long)stats[STAT_LEFT], (unsigned long long)stats[STAT_MESSAGES]);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct sim *s = malloc(sizeof(*s));
-	uint64_t first = 1, last = 300, events = 3000, stats[16] = { 0 };
-	bool trace = false, quiet = false, rules_only = false;
+	struct options o = { .first = 1, .last = 300, .events = 3000, .nodes = 1 };
+	bool good;
 	char *end;
 
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
 
 		if (strcmp(argv[i], "--trace") == 0) {
-			trace = true;
+			o.trace = true;
 			continue;
 		} else if (strcmp(argv[i], "--quiet") == 0) {
-			quiet = true;
+			o.quiet = true;
 			continue;
 		} else if (strcmp(argv[i], "--rules-only") == 0) {
-			rules_only = true;
+			o.rules_only = true;
 			continue;
 		} else if (strcmp(argv[i], "--seeds") == 0) {
-			first = number(value, &end);
-			last = *end == '-' ? number(end + 1, &end) : first;
+			o.first = number(value, &end);
+			o.last = *end == '-' ? number(end + 1, &end) : o.first;
 		} else if (strcmp(argv[i], "--seed") == 0) {
-			first = last = number(value, &end);
+			o.first = o.last = number(value, &end);
 		} else if (strcmp(argv[i], "--events") == 0) {
-			events = number(value, &end);
+			o.events = number(value, &end);
+		} else if (strcmp(argv[i], "--nodes") == 0) {
+			o.nodes = (uint32_t)number(value, &end);
+			if (o.nodes < 1 || o.nodes > SIM_MAX_NODES)
+				usage();
 		} else {
 			usage();
 		}
@@ -370,21 +408,12 @@ int main(int argc, char **argv)
 	}
 	if (!s)
 		return 2;
-	for (uint64_t seed = first; seed <= last; seed++) {
-		if (!run_seed(s, seed, events, trace, rules_only)) {
-			free(s);
-			return 1;
-		}
-		for (int i = 0; i < 16; i++)
-			stats[i] += s->stats[i];
+	good = run(s, &o);
+	if (argc == 1) {	/* what `make check` runs: one node, then three */
+		o.nodes = 3;
+		o.last = 100;
+		good = good && run(s, &o);
 	}
-	if (!quiet)
-		printf("seeds %llu-%llu of %llu events: no rule was broken (writes %llu, flushes %llu, power cuts %llu, daemons killed %llu, "
-		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu)\n", (unsigned long long)first,
-		       (unsigned long long)last, (unsigned long long)events, (unsigned long long)stats[STAT_WRITES],
-		       (unsigned long long)stats[STAT_FLUSHES], (unsigned long long)stats[STAT_CRASHES],
-		       (unsigned long long)stats[STAT_KILLS], (unsigned long long)stats[STAT_FAULTS], (unsigned long long)stats[STAT_JOBS],
-		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT]);
 	free(s);
-	return 0;
+	return good ? 0 : 1;
 }

@@ -12,14 +12,15 @@
 
 /* ---- coming up ----------------------------------------------------------------- */
 
-static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, bool map, bool unreadable)
+static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable)
 {
+	bool map = slot == SIM_MAP;
 	const struct ddr_disk_log *best = NULL;
 	struct ddr_log_info info;
 	uint64_t seq, top = 0;
 
 	for (uint32_t m = 0; m < n->sb.members; m++) {
-		const struct ddr_disk_log *blk = in_sync >> m & 1 ? check_newest(s, m, map, &seq) : NULL;
+		const struct ddr_disk_log *blk = in_sync >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
 
 		if (blk && seq > top) {
 			best = blk;
@@ -30,14 +31,14 @@ static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, bool ma
 		if (map)
 			ddr_sm_load_map(n->sm, 0, NULL, 0);
 		else
-			ddr_sm_load_log(n->sm, 0, 0, NULL, 0, 0, NULL, 0);
+			ddr_sm_load_log(n->sm, slot, 0, NULL, 0, 0, NULL, 0);
 		return;
 	}
-	ddr_log_decode(best, &n->sb, map ? DDR_MAP_SLOT : 0, 0, top & 1, &info);
+	ddr_log_decode(best, &n->sb, (uint16_t)slot, 0, top & 1, &info);
 	if (map)
 		ddr_sm_load_map(n->sm, 0, best->payload, top);
 	else
-		ddr_sm_load_log(n->sm, 0, 0, best->payload, top, info.node, info.boot_id, info.cookie);
+		ddr_sm_load_log(n->sm, slot, 0, best->payload, top, info.node, info.boot_id, info.cookie);
 }
 
 bool node_may_start(const struct node *n)
@@ -46,6 +47,36 @@ bool node_may_start(const struct node *n)
 		if (n->io[i].used)
 			return false;	/* the locks of the last daemon are still held */
 	return !n->sm;
+}
+
+static void attach(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = n->k.cookie };
+
+	in.boot_id[0] = n->k.boot;
+	in.boot_id[1] = (uint8_t)n->id;
+	node_step(s, n, &in);
+	kernel_bind(s, &n->k);
+	kernel_run(s, &n->k);
+}
+
+/* A daemon of a cluster comes up: it reads nothing yet, and joins the group. */
+static void join(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_TICK, .now_ms = s->now };
+
+	n->failed = n->ready = n->clean = n->gave_up = n->leaving = n->left = n->quorate = false;
+	n->crash_after = -1;
+	n->v_ring = n->q_ring = 0;
+	n->pid++;
+	if (!n->k.there)
+		kernel_new(s, &n->k);
+	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
+	node_step(s, n, &in);
+	if (n->sm)
+		attach(s, n);
+	if (n->sm)
+		cluster_joined(s, n);
 }
 
 void node_start(struct sim *s, struct node *n)
@@ -65,12 +96,18 @@ void node_start(struct sim *s, struct node *n)
 		cfg.present |= s->disk[m].dead ? 0 : 1u << m;
 	for (uint32_t i = 0; i < 16; i++)
 		cfg.entropy[i] = (uint8_t)sim_rand(s, 256);
+	cfg.cluster = s->cluster;
+	cfg.fencing = s->fencing;
 	n->sm = rig_sm(&cfg);
 	if (!n->sm)
 		sim_violation(s, "the configuration is refused");
+	if (s->cluster) {
+		join(s, n);
+		return;
+	}
 	in_sync = check_in_sync(&n->sb) & cfg.present;
-	load_blocks(s, n, in_sync, false, !s->calm && sim_chance(s, 40));
-	load_blocks(s, n, in_sync, true, !s->calm && sim_chance(s, 80));
+	load_blocks(s, n, in_sync, 0, !s->calm && sim_chance(s, 40));
+	load_blocks(s, n, in_sync, SIM_MAP, !s->calm && sim_chance(s, 80));
 	n->failed = n->ready = n->clean = false;
 	n->crash_after = -1;
 	if (!n->k.there)
@@ -96,7 +133,10 @@ void node_kill(struct sim *s, struct node *n)
 		s->disk[m].meta_failed = false;	/* the next one writes all of it anew */
 	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
 		n->io[i].orphan = true;
-	bus_forget(s, n->id);
+	if (s->cluster)
+		cluster_gone(s, n);
+	else
+		bus_forget(s, n->id);
 }
 
 /* ---- I/O ----------------------------------------------------------------------- */
@@ -107,7 +147,7 @@ static uint8_t *place_of(struct sim *s, const struct io *io, uint32_t m)
 
 	if (io->type == DDR_OUT_SB_WRITE)
 		return d->sb[io->place];
-	return io->type == DDR_OUT_LOG_WRITE ? d->log[io->place] : d->map[io->place];
+	return io->type == DDR_OUT_MAP_WRITE ? d->map[io->place] : d->log[io->slot][io->place];
 }
 
 static const uint8_t *bytes_of(const struct io *io, uint32_t m)
@@ -117,13 +157,14 @@ static const uint8_t *bytes_of(const struct io *io, uint32_t m)
 
 static bool is_meta(const struct io *io)
 {
-	return io->type == DDR_OUT_SB_WRITE || io->type == DDR_OUT_LOG_WRITE || io->type == DDR_OUT_MAP_WRITE;
+	return io->type == DDR_OUT_SB_WRITE || io->type == DDR_OUT_LOG_WRITE || io->type == DDR_OUT_MAP_WRITE ||
+	       io->type == DDR_OUT_SLOT_WRITE;
 }
 
 static uint64_t clears(const struct sim *s, const struct node *n, const struct ddr_disk_log *blk)
 {
 	uint64_t cleared = 0, seq;
-	const struct ddr_disk_log *old = check_newest(s, (uint32_t)__builtin_ctz(check_in_sync(&n->sb)), false, &seq);
+	const struct ddr_disk_log *old = check_newest(s, (uint32_t)__builtin_ctz(check_in_sync(&n->sb)), ddr_sm_slot(n->sm), &seq);
 
 	for (uint64_t r = 0; old && r < s->regions; r++)
 		cleared += ddr_log_get(old->payload, (uint32_t)r) && !ddr_log_get(blk->payload, (uint32_t)r);
@@ -147,13 +188,17 @@ static void io_content(struct sim *s, struct node *n, struct io *io)
 	}
 	if (io->type == DDR_OUT_LOG_WRITE)
 		ddr_sm_log_block(n->sm, io->index, blk);
+	else if (io->type == DDR_OUT_SLOT_WRITE)
+		ddr_sm_slot_block(n->sm, io->index, blk);
 	else
 		ddr_sm_map_block(n->sm, io->index, blk);
 	seq = __builtin_bswap64(__builtin_bswap64(blk->seq.raw));
 	io->place = seq & 1;
 	if (io->type == DDR_OUT_MAP_WRITE)
 		return;
-	check_log_sequence(s, seq);
+	check_log_sequence(s, io->slot, seq);
+	if (io->type == DDR_OUT_SLOT_WRITE)
+		check_dead(s, n, io->slot);
 	s->stats[STAT_CLEARS] += clears(s, n, blk);
 	if (!n->quorate)
 		sim_violation(s, "rule 8: the log is written without quorum");
@@ -174,6 +219,7 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->io = out->io;
 	io->issued = disk_now();
 	io->index = out->index;
+	io->slot = out->type == DDR_OUT_LOG_WRITE ? ddr_sm_slot(n->sm) : out->slot;
 	io->members = out->members;
 	io->start = out->start;
 	io->count = out->count;
@@ -187,10 +233,28 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	if (io->type == DDR_OUT_JOB_RANGE) {
 		io->pend = 1;
 		s->stats[STAT_JOBS]++;
-		check_job_range(s, &n->k, io->start, io->count);
+		check_job_range(s, io->start, io->count);
 		if (io->job != DDR_KA_VERIFY)
-			check_marked(s, io->start, io->count, "a job");
+			check_marked(s, n, io->start, io->count, "a job");
 	}
+}
+
+/* RELOAD, SLOT_READ: what is on the disks when the reading ends. Now and then it fails. */
+static int read_anew(struct sim *s, struct node *n, const struct io *io)
+{
+	struct ddr_super sb;
+
+	if (!s->calm && sim_chance(s, 20))
+		return -EIO;
+	if (!check_newest_super(s, &sb))
+		return -EIO;
+	if (io->type == DDR_OUT_RELOAD) {
+		ddr_sm_load_super(n->sm, &sb);
+		load_blocks(s, n, check_in_sync(&sb), SIM_MAP, false);
+	} else {
+		load_blocks(s, n, check_in_sync(&sb), io->slot, !s->calm && sim_chance(s, 40));
+	}
+	return 0;
 }
 
 static void io_end(struct sim *s, struct node *n, struct io *io)
@@ -198,13 +262,16 @@ static void io_end(struct sim *s, struct node *n, struct io *io)
 	static const enum ddr_in_type types[] = {
 		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE,
 		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
-		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE,
+		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE, [DDR_OUT_SLOT_WRITE] = DDR_IN_LOG_DONE,
+		[DDR_OUT_RELOAD] = DDR_IN_RELOADED, [DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE,
 	};
 	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed,
 				.result = io->result, .mismatches = io->mismatches };
 	bool orphan = io->orphan;
 
 	io->used = false;
+	if (!orphan && (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ))
+		in.result = read_anew(s, n, io);
 	if (!orphan)
 		node_step(s, n, &in);
 }
@@ -286,7 +353,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 			io->phase = JOB_WRITE;
 	} else if (io->phase == JOB_WRITE) {
 		/* as long as it may still land, nobody else may write there, whether its daemon lives or not */
-		check_job_range(s, &n->k, io->start, io->count);
+		check_job_range(s, io->start, io->count);
 		for (uint64_t b = io->start; b < io->start + io->count; b++)
 			if (io->differs[b - io->start])
 				job_write_block(s, io, b);
@@ -356,7 +423,9 @@ static bool io_event(struct sim *s, struct node *n)
 			continue;
 		if (io->type == DDR_OUT_FLUSH && s->slow_flush && !s->calm && !sim_chance(s, 16))
 			continue;
-		if (io->type == DDR_OUT_JOB_RANGE)
+		if (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ)
+			io_end(s, n, io);
+		else if (io->type == DDR_OUT_JOB_RANGE)
 			job_event(s, n, io);
 		else
 			part_end(s, n, io);
@@ -402,6 +471,15 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	case DDR_EV_READY:
 		n->ready = true;
 		return;
+	case DDR_EV_NODE_JOINED:
+		s->stats[STAT_JOINED] += out->b == n->id;
+		return;
+	case DDR_EV_NODE_RECOVERED:
+		s->stats[STAT_RECOVERED]++;
+		return;
+	case DDR_EV_LEFT:
+		n->left = true;
+		return;
 	case DDR_EV_SUSPECT:
 		s->stats[STAT_SUSPECT]++;
 		return;
@@ -414,7 +492,10 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 {
 	char buf[1024];
 
-	sim_trace(s, "%s", rig_output(out, buf, sizeof(buf)));
+	if (s->cluster)
+		sim_trace(s, "%u: %s", n->id, rig_output(out, buf, sizeof(buf)));
+	else
+		sim_trace(s, "%s", rig_output(out, buf, sizeof(buf)));
 	switch (out->type) {
 	case DDR_OUT_KERNEL:
 		if (out->rec.type == DDR_U_GRANT && !n->quorate)
@@ -422,13 +503,31 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		kernel_record(s, &n->k, &out->rec);
 		return;
 	case DDR_OUT_MCAST:
+		s->stats[STAT_MESSAGES]++;
+		if (s->cluster) {
+			cluster_send(s, n, out->msg, out->msg_len);
+			return;
+		}
 		bus_send(s, n->id, out->msg, out->msg_len);
 		return;
 	case DDR_OUT_EVENT:
 		event_out(s, n, out);
 		return;
 	case DDR_OUT_GIVE_UP:
+		if (s->cluster) {
+			n->gave_up = true;
+			n->k.killed = true;
+			s->stats[STAT_EVICTED]++;
+			if (out->event != DDR_EV_EVICTED)
+				sim_violation(s, "node %u gives up: %s", n->id, out->text);
+			return;
+		}
+		sim_violation(s, "one node has nobody to give up for");
 	case DDR_OUT_FENCE:
+		if (s->cluster) {
+			cluster_fence(s, n, out);
+			return;
+		}
 		sim_violation(s, "one node has nobody to give up for, or to fence");
 	default:
 		io_submit(s, n, out);
@@ -470,6 +569,10 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 			n->crash_after -= n->crash_after > 0;
 			carry_out(s, n, &outs.out[i]);
 		}
+		if (n->gave_up) {
+			node_kill(s, n);
+			return;
+		}
 		next = (struct ddr_input){ .type = DDR_IN_NONE };
 	} while (outs.more);
 }
@@ -492,6 +595,12 @@ void node_power(struct sim *s, struct node *n)
 		io->used = false;
 	}
 	kernel_power(s, &n->k);
+	if (s->cluster) {	/* the disks are not its own */
+		for (uint32_t m = 0; m < s->sb0.members; m++)
+			disk_landed(s, &s->disk[m]);
+		check_death(s);
+		return;
+	}
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		s->disk[m].faulted = s->disk[m].dropped = false;	/* what it lost, the others have lost too */
 		disk_power(s, &s->disk[m]);

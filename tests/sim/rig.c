@@ -188,6 +188,16 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say(&l, "START slot=%u", m.start.slot);
 		say_mask(&l, "missing", m.start.missing);
 		break;
+	case DDR_M_HELLO: say(&l, "HELLO epoch=%u%s", m.epoch, m.hello.flags & DDR_HELLO_SYNCED ? " synced" : ""); break;
+	case DDR_M_STATE:
+		say(&l, "STATE epoch=%u chunk %u of %u", m.state.epoch, m.state.index + 1, m.state.count);
+		break;
+	case DDR_M_LEAVE: say(&l, "LEAVE slot=%u dirty=%u", m.leave.slot, m.leave.dirty); break;
+	case DDR_M_FENCED:
+		say(&l, "FENCED %u failure=%" PRIu64 " how=%u", m.fenced.node, m.fenced.failure, m.fenced.how);
+		break;
+	case DDR_M_RECOVER: say(&l, "RECOVER slot=%u", m.recover.slot); break;
+	case DDR_M_RECOVERED: say(&l, "RECOVERED slot=%u", m.recover.slot); break;
 	case DDR_M_MEMBER_FAIL:
 		say(&l, "MEMBER_FAIL");
 		say_mask(&l, "hard", m.fail.hard);

@@ -22,7 +22,8 @@
 
 #include "rig.h"
 
-#define SIM_MAX_NODES	4
+#define SIM_MAX_NODES	8
+#define SIM_MAX_EVENTS	2048
 #define SIM_MAX_BLOCKS	1024
 #define SIM_MAX_REGIONS	64
 #define SIM_MAX_OPS	24
@@ -42,9 +43,9 @@ struct disk {
 	uint64_t media[SIM_MAX_BLOCKS], cache[SIM_MAX_BLOCKS];
 	bool cached[SIM_MAX_BLOCKS];
 	uint64_t since[SIM_MAX_BLOCKS];		/* when the block came into the cache */
-	uint8_t log[2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
+	uint8_t log[SIM_MAX_NODES][2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
 	/* what a reader makes of them, worked out when they change (disk_landed) */
-	uint64_t log_seq[2], map_seq[2];	/* 0: not valid */
+	uint64_t log_seq[SIM_MAX_NODES][2], map_seq[2];	/* 0: not valid */
 	struct ddr_super super;			/* the newer valid copy */
 	bool has_super;
 	bool dead;		/* every request fails, for good */
@@ -98,7 +99,7 @@ struct kernel {
 	bool there;			/* the array object exists */
 	uint64_t cookie;
 	uint8_t boot;
-	bool attached, enabled, frozen;
+	bool attached, enabled, frozen, killed;
 	uint32_t state[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember */
 	bool granted[SIM_MAX_REGIONS], touched[SIM_MAX_REGIONS], asked[SIM_MAX_REGIONS], error[SIM_MAX_REGIONS];
 	uint32_t flight[SIM_MAX_REGIONS], bits[SIM_MAX_REGIONS];
@@ -121,8 +122,13 @@ bool kernel_event(struct sim *s, struct kernel *k);
 bool kernel_busy(const struct kernel *k);
 void kernel_power(struct sim *s, struct kernel *k);
 bool kernel_writes(const struct kernel *k, uint64_t block);
+bool kernel_in_flight(const struct kernel *k);
 
 /* ---- node ---------------------------------------------------------------------- */
+
+struct bus_message { uint32_t sender, len; uint8_t bytes[DDR_SM_MSG_MAX]; };
+/* A message, or a view (len 0), at its place in the order. */
+struct bus_event { struct bus_message msg; uint32_t nodes[SIM_MAX_NODES], pids[SIM_MAX_NODES], n; uint64_t ring; };
 
 enum job_phase { JOB_READ, JOB_WRITE, JOB_FLUSH };
 
@@ -131,7 +137,7 @@ struct io {
 	enum ddr_out_type type;
 	uint64_t io;
 	uint64_t issued;		/* flush: when it began */
-	uint32_t index, members, pend, failed, job;
+	uint32_t index, slot, members, pend, failed, job;
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
 	uint64_t place;
@@ -150,6 +156,20 @@ struct node {
 	struct ddr_super sb;		/* as loaded */
 	bool quorate, failed, clean;
 	bool ready;
+	/* with a cluster */
+	bool up;			/* the machine has power */
+	bool in_group;			/* its daemon is a member of the process group */
+	bool gave_up, leaving, clean_asked, left;
+	uint8_t boot;
+	uint32_t pid, part;		/* of the network that it is in */
+	bool q_quorate;
+	uint64_t q_ring, v_ring;	/* as delivered */
+	uint64_t off_until;
+	struct bus_event *events;	/* SIM_MAX_EVENTS: ordered, not delivered yet */
+	uint32_t n_events;
+	struct bus_message *outbox;	/* SIM_MAX_EVENTS: sent, not ordered yet */
+	uint32_t n_outbox;
+	bool quorum_due;
 	int crash_after;		/* the daemon dies after so many more outputs; -1: it does not */
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
@@ -165,7 +185,6 @@ uint32_t node_io_count(const struct node *n);
 
 /* ---- bus ----------------------------------------------------------------------- */
 
-struct bus_message { uint32_t sender, len; uint8_t bytes[DDR_SM_MSG_MAX]; };
 
 struct bus {
 	struct bus_message queue[SIM_MAX_QUEUE];
@@ -188,6 +207,7 @@ struct truth {
 	uint32_t acked;			/* last version acknowledged, 0: base */
 	bool failed;			/* the last write ended with an error: undefined */
 	bool lost;			/* by a limit that doc/protocol.md names */
+	bool wild;			/* in flight when a node died: old or new, chunk by chunk */
 	bool torn;			/* its parity was wrong after a crash, and has not been seen right since */
 	bool ever;			/* a write was submitted */
 	uint32_t later[SIM_MAX_LATER];	/* versions submitted since base */
@@ -198,6 +218,7 @@ struct sim {
 	uint64_t seed, rng, event, events;
 	bool trace, calm;		/* calm: no new work, no faults */
 	bool slow_flush;		/* much else happens while a flush is under way */
+	bool cluster;			/* several nodes: cluster.c has the schedule */
 	bool rules_only;		/* what the state machine thinks of itself does not count */
 	struct rig_geometry geo;
 	struct ddr_super sb0;
@@ -214,10 +235,14 @@ struct sim {
 	bool missing_write[SIM_MAX_REGIONS];	/* written while a role was missing */
 	uint64_t cookie, now;
 	uint8_t boot;
-	uint64_t stats[16];
+	uint64_t ring[SIM_MAX_NODES];	/* of each part of the network */
+	struct { bool used; uint32_t by, target; uint64_t failure, pid; } fence[SIM_MAX_NODES * 2];
+	bool fencing;
+	uint64_t stats[24];
 };
 
-enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS };
+enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
+	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES };
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {
@@ -242,8 +267,9 @@ bool check_newest_super(const struct sim *s, struct ddr_super *sb);
 bool check_hopeless(const struct sim *s);
 uint32_t check_in_sync(const struct ddr_super *sb);
 /* Newest valid log or map block of a member; NULL: none. */
-const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, bool map, uint64_t *seq);
-void check_marked(struct sim *s, uint64_t start, uint64_t count, const char *what);
+#define SIM_MAP 0xffffu
+const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, uint32_t slot, uint64_t *seq);
+void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t count, const char *what);
 void check_media(struct sim *s);
 void check_crash(struct sim *s);
 void check_visible(struct sim *s, const struct node *n);
@@ -252,8 +278,25 @@ void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members
 /* Is the parity of these blocks right, as far as @members hold it? */
 bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members);
 void check_frozen(struct sim *s, const struct node *n);
-void check_job_range(struct sim *s, const struct kernel *k, uint64_t start, uint64_t count);
-void check_log_sequence(struct sim *s, uint64_t seq);
+void check_job_range(struct sim *s, uint64_t start, uint64_t count);
+void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq);
+/* Rule 6: the slot belongs to a node that may still write. */
+void check_dead(struct sim *s, const struct node *by, uint32_t slot);
+/* A node died: what it had in flight is there or not. */
+void check_death(struct sim *s);
 void check_final(struct sim *s, struct node *n);
+
+/* ---- cluster.c ----------------------------------------------------------------- */
+
+void cluster_init(struct sim *s);
+void cluster_free(struct sim *s);
+void cluster_one_event(struct sim *s);
+void cluster_calm(struct sim *s);
+void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t len);
+void cluster_joined(struct sim *s, struct node *n);	/* its daemon joins the group */
+void cluster_gone(struct sim *s, struct node *n);	/* it died, or left */
+void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out);
+/* What the node does with its CPU and disks; shared with one node. */
+bool sim_progress(struct sim *s, struct node *n);
 
 #endif

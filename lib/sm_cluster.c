@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Views of several nodes: quorum, hellos, agreement, and who writes what all share.
+ *
+ * After each change of the view every node says hello, once the quorum service has the ring of
+ * the view and says that it is quorate. The last hello that is delivered is, for all nodes
+ * alike, the moment of agreement: a new epoch begins. Until then nobody changes what the
+ * group shares, and what was sent in the last epoch and comes later is refused by all. Then
+ * those who have the state of the group are known; if somebody has not, it is sent
+ * (sm_join.c), and until it is complete again nobody changes it.
+ *
+ * Nodes that come together with different states were apart: the newest epoch goes on,
+ * and the others count as lost until they were fenced (note 17 iv).
+ *
+ * Must never: agree without quorum, or with a ring that the quorum service does not
+ * have (rule 6); go on with a state of which the group went on without this node; choose
+ * another writer while the last one may still write.
+ */
+#include "sm_int.h"
+
+/*
+ * Mixes 64 bits (the finalizer of SplitMix64; Steele, Lea and Flood, "Fast splittable
+ * pseudorandom number generators", 2014).
+ */
+uint64_t ddr_sm_mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)
+{
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		if (sm->c.view[i].id == id)
+			return (struct ddr_sm_viewer *)&sm->c.view[i];
+	return NULL;
+}
+
+void ddr_sm_evict(struct ddr_sm *sm, const char *text)
+{
+	struct ddr_output *out;
+
+	if (sm->gave_up)
+		return;
+	sm->gave_up = true;
+	out = ddr_sm_out(sm, DDR_OUT_GIVE_UP);
+	out->event = DDR_EV_EVICTED;
+	out->text = text;
+}
+
+void ddr_sm_writer_choose(struct ddr_sm *sm)
+{
+	int at = ddr_sm_node_at(sm, sm->c.writer);
+	uint32_t id = 0;
+
+	if (at >= 0 && (sm->nodes[at].lost || sm->nodes[at].started))
+		return;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->nodes[i];
+
+		if (n->started && !n->leaving && (!id || n->id < id))
+			id = n->id;
+	}
+	if (id != sm->node)
+		sm->c.writer_ready = false;
+	sm->c.writer = id;
+}
+
+/* ---- quorum -------------------------------------------------------------------- */
+
+bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id)
+{
+	for (uint32_t i = 0; i < sm->c.q_n; i++)
+		if (sm->c.q_nodes[i] == id)
+			return true;
+	return false;
+}
+
+static void view_event(struct ddr_sm *sm)
+{
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_VIEW, NULL);
+
+	out->a = sm->c.n_view;
+	out->b = sm->quorate;
+}
+
+static void quorum_update(struct ddr_sm *sm)
+{
+	sm->quorate = sm->viewed && sm->c.q_quorate && sm->c.q_ring == sm->ring;
+	sm->again = true;
+}
+
+void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool was = sm->quorate;
+
+	if (!sm->c.on || in->n_nodes > DDR_SM_MAX_NODES) {
+		ddr_sm_bug(sm, "a quorum without a cluster, or of too many nodes");
+		return;
+	}
+	sm->c.q_quorate = in->quorate;
+	sm->c.q_ring = in->ring;
+	sm->c.q_n = in->n_nodes;
+	memcpy(sm->c.q_nodes, in->nodes, in->n_nodes * sizeof(in->nodes[0]));
+	quorum_update(sm);
+	if (sm->viewed && was != sm->quorate)
+		view_event(sm);
+}
+
+/* ---- views --------------------------------------------------------------------- */
+
+/* By id, so that places are given in the same order everywhere. */
+static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	c->n_view = in->n_nodes;
+	for (uint32_t i = 0; i < in->n_nodes; i++) {
+		uint32_t j = i;
+
+		for (; j > 0 && c->view[j - 1].id > in->nodes[i]; j--)
+			c->view[j] = c->view[j - 1];
+		memset(&c->view[j], 0, sizeof(c->view[j]));
+		c->view[j].id = in->nodes[i];
+		c->view[j].pid = in->pids[i];
+	}
+	c->view_name = ddr_sm_mix(in->ring);
+	for (uint32_t i = 0; i < c->n_view; i++)
+		c->view_name = ddr_sm_mix(c->view_name ^ ((uint64_t)c->view[i].id << 32 | c->view[i].pid));
+}
+
+/* A place for @id: its own, one never used, or one of a node that nothing is waited for of. */
+struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
+{
+	int at = ddr_sm_node_at(sm, id);
+
+	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
+		if (!sm->nodes[i].id)
+			at = i;
+	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
+		if (!sm->nodes[i].here && !sm->nodes[i].lost)
+			at = i;
+	if (at < 0) {
+		sm->bug = true;
+		at = DDR_SM_MAX_NODES - 1;
+	}
+	if (sm->nodes[at].id != id)
+		memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
+	sm->nodes[at].id = id;
+	return &sm->nodes[at];
+}
+
+static void here_update(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		sm->nodes[i].here = sm->nodes[i].id && ddr_sm_viewer(sm, sm->nodes[i].id);
+}
+
+void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool ring_changed = !sm->viewed || in->ring != sm->ring;
+
+	if (!ddr_sm_view_valid(sm, in)) {
+		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
+		return;
+	}
+	sm->viewed = true;
+	sm->ring = in->ring;
+	view_sort(sm, in);
+	quorum_update(sm);
+	sm->c.phase = DDR_V_HELLO;
+	sm->c.hello_sent = sm->c.transfer = false;
+	ddr_sm_join_view(sm);
+	if (ring_changed)
+		sm->c.ring_history = sm->c.history;
+	here_update(sm);
+	view_event(sm);
+}
+
+/* ---- hellos and agreement ------------------------------------------------------ */
+
+static void hello_send(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_HELLO };
+
+	if (sm->c.phase != DDR_V_HELLO || sm->c.hello_sent || !sm->quorate || !ddr_sm_room(sm, 1))
+		return;
+	msg.hello.view = sm->c.view_name;
+	msg.hello.history = sm->c.ring_history;
+	msg.hello.flags = sm->c.synced ? DDR_HELLO_SYNCED : 0;
+	ddr_sm_send(sm, &msg);
+	sm->c.hello_sent = true;
+}
+
+/* Is state a (epoch, how many have it) to be preferred to b? Of equals the one of the lowest node, which comes first. */
+static const struct ddr_sm_viewer *better(const struct ddr_sm *sm, const struct ddr_sm_viewer *a, const struct ddr_sm_viewer *b)
+{
+	uint32_t na = 0, nb = 0;
+
+	if (!a || a->epoch != b->epoch)
+		return !a || b->epoch > a->epoch ? b : a;
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		const struct ddr_sm_viewer *v = &sm->c.view[i];
+
+		na += v->synced && v->epoch == a->epoch && v->history == a->history;
+		nb += v->synced && v->epoch == b->epoch && v->history == b->history;
+	}
+	return nb > na ? b : a;
+}
+
+/* Whose state the group's is. Returns false if nobody has one. */
+static bool judge_states(struct ddr_sm *sm)
+{
+	const struct ddr_sm_viewer *best = NULL;
+	uint32_t epoch = 0;
+
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		if (sm->c.view[i].epoch > epoch)
+			epoch = sm->c.view[i].epoch;
+		if (sm->c.view[i].synced)
+			best = better(sm, best, &sm->c.view[i]);
+	}
+	sm->c.provider = 0;
+	for (uint32_t i = 0; best && i < sm->c.n_view; i++) {
+		struct ddr_sm_viewer *v = &sm->c.view[i];
+
+		v->other = v->synced && (v->epoch != best->epoch || v->history != best->history);
+		if (v->synced && !v->other && !sm->c.provider)
+			sm->c.provider = v->id;
+	}
+	sm->c.epoch = epoch + 1;
+	return best != NULL;
+}
+
+/*
+ * Nodes of the view have places. Of those that took part, who is not here with our state left
+ * cleanly, or is lost. Only now, not with the view: two sides that were apart and agreed on
+ * nothing meanwhile have lost nobody.
+ */
+static void nodes_update(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, sm->nodes[i].id);
+
+		if (sm->nodes[i].started && !(v && v->synced && !v->other))
+			ddr_sm_departed(sm, &sm->nodes[i]);
+	}
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		struct ddr_sm_node *n = ddr_sm_place(sm, sm->c.view[i].id);
+
+		if (sm->c.view[i].other)
+			ddr_sm_lose(sm, n, false);
+	}
+	here_update(sm);
+	ddr_sm_writer_choose(sm);
+}
+
+static void agreed(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+	bool known = judge_states(sm);
+
+	c->phase = DDR_V_AGREED;
+	if (c->synced && ddr_sm_viewer(sm, sm->node)->other) {
+		ddr_sm_evict(sm, "the others went on without this node: its array must be stopped and started anew");
+		return;
+	}
+	if (!known) {
+		c->provider = c->view[0].id;
+		c->building = c->provider == sm->node;
+	}
+	c->transfer = !known;
+	for (uint32_t i = 0; i < c->n_view; i++)
+		c->transfer |= !c->view[i].synced;
+	if (!c->synced)
+		return;
+	ddr_sm_settle(sm);
+	c->history = ddr_sm_mix(c->history ^ c->view_name ^ c->epoch);
+	nodes_update(sm);
+	ddr_sm_resend(sm);
+}
+
+void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_viewer *v = ddr_sm_viewer(sm, msg->sender);
+
+	if (sm->c.phase != DDR_V_HELLO || msg->hello.view != sm->c.view_name)
+		return;		/* of another view */
+	v->hello = true;
+	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
+	v->epoch = msg->epoch;
+	v->history = msg->hello.history;
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		if (!sm->c.view[i].hello)
+			return;
+	agreed(sm);
+}
+
+void ddr_sm_cluster_pump(struct ddr_sm *sm)
+{
+	if (!sm->c.on)
+		return;
+	hello_send(sm);
+	ddr_sm_join_pump(sm);
+	ddr_sm_fence_pump(sm);
+	ddr_sm_recover_pump(sm);
+}
+
+/* ---- START --------------------------------------------------------------------- */
+
+/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
+static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
+{
+	uint64_t taken = sm->t.want_slots | sm->t.slots;
+	uint32_t own = ddr_sm_slot_of(sm, node);
+
+	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->sb.slots; s++)
+		if ((taken >> s & 1) && sm->t.slot_node[s] == node)
+			own = s;	/* claimed by an earlier process of it, and not on the disks yet */
+	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->sb.slots; s++)
+		if (!sm->sb.slot_node[s] && !(taken >> s & 1))
+			own = s;
+	return own;
+}
+
+/* Why the node cannot take part yet, or ever; NULL: it can. */
+static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot)
+{
+	if (n->dead && n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))
+		return "this node was fenced: its array must be stopped and started anew";
+	if (slot == DDR_SM_NO_SLOT)
+		return "all slots of the dirty log belong to other nodes: more nodes than the array was created for";
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && msg->start.missing; i++)
+		if (sm->nodes[i].started && &sm->nodes[i] != n)
+			return "this node does not reach all members that the running nodes use";
+	return NULL;
+}
+
+bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
+{
+	if (sm->c.rec >> slot & 1)
+		return false;	/* a survivor takes over what the node had dirty */
+	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node;
+}
+
+void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+	uint32_t slot = slot_choose(sm, msg->sender);
+	bool ours = msg->sender == sm->node;
+	const char *why = start_refused(sm, n, msg, slot);
+	uint64_t bit = 1ull << (n - sm->nodes);
+	struct ddr_output *out;
+
+	if (why && ours)
+		ddr_sm_evict(sm, why);
+	if (why)
+		return;
+	if (!ddr_sm_slot_settled(sm, slot, msg->sender)) {
+		if (ours)
+			sm->start = DDR_S_OFF;
+		return;
+	}
+	n->started = true;
+	n->lost = n->absent = n->dead = n->leaving = false;
+	n->failure = 0;
+	n->cookie = msg->start.cookie;
+	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));
+	/* what its last process had in hand has ended; nothing that one acknowledged counts for this one */
+	ddr_sm_ex_fenced(sm, msg->sender);
+	ddr_sm_recover_drop(sm, msg->sender);
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		sm->ex[i].acked &= ~bit;
+	sm->t.acked &= ~bit;
+	if (ours) {
+		sm->start = DDR_S_DELIVERED;
+		sm->slot = slot;
+	}
+	ddr_sm_writer_choose(sm);
+	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
+	out = ddr_sm_event(sm, DDR_EV_NODE_JOINED, NULL);
+	out->a = slot;
+	out->b = msg->sender;
+}
+
+/* ---- status -------------------------------------------------------------------- */
+
+static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct ddr_sm_node *n, uint32_t slot)
+{
+	if (n->lost)
+		return n->asked || n->how ? DDR_NS_FENCING : DDR_NS_SUSPECT;
+	if (slot != DDR_SM_NO_SLOT && (sm->c.rec >> slot & 1))
+		return DDR_NS_RECOVERING;
+	if (n->started)
+		return DDR_NS_ACTIVE;
+	return n->here ? DDR_NS_JOINING : DDR_NS_LEFT;
+}
+
+void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->nodes[i];
+		struct ddr_sm_node_status *s = &st->node[st->n_nodes];
+
+		if (!n->id)
+			continue;
+		st->n_nodes++;
+		s->id = n->id;
+		s->slot = ddr_sm_slot_of(sm, n->id);
+		s->state = node_state(sm, n, s->slot);
+		s->failure = n->lost ? n->failure : 0;
+		if (n->lost && !st->wait) {
+			st->wait = sm->c.fencing ? "a node is lost: its regions wait until it is fenced or back" :
+				   "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack";
+			st->wait_node = n->id;
+		}
+	}
+	st->agreed = sm->c.phase == DDR_V_AGREED;
+	st->synced = sm->c.synced;
+	st->joined = sm->start == DDR_S_DONE;
+	if (!sm->quorate && sm->viewed)
+		st->wait = "no quorum: I/O is frozen until more nodes of the cluster are there";
+	else if (!st->agreed)
+		st->wait = "the nodes of the group have not agreed on their view yet";
+	else if (!st->synced && !st->wait)
+		st->wait = "the state of the group is being received";
+}

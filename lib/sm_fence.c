@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Nodes that are lost, their fencing, and clean leaving.
+ *
+ * A node that leaves the view without having said so is lost. It counts in every
+ * agreement as one that has not answered, until a START of it (its daemon is back and has
+ * declared what its kernel holds) or a FENCED for this very failure is delivered. The lowest
+ * node fences; if that fails, the next one, and so on, for ever.
+ *
+ * Must never: take a node for dead on its own word, on a proof of an earlier failure, or
+ * because its daemon is gone (rules 6, 7); let a node be forgotten that was lost.
+ */
+#include "sm_int.h"
+
+bool ddr_sm_any_lost(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].lost)
+			return true;
+	return false;
+}
+
+void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
+{
+	struct ddr_output *out;
+
+	n->started = false;
+	if (n->lost)
+		return;
+	n->lost = true;
+	n->absent = absent;
+	n->attempt = 0;
+	n->failure = (uint64_t)sm->c.epoch << 32 | ++sm->c.failures;
+	n->lost_at = sm->now;
+	n->asked = n->how = 0;
+	n->how_sent = n->wait_told = false;
+	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" : NULL);
+	out->a = n->failure;
+	out->b = n->id;
+}
+
+void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
+{
+	uint32_t slot = ddr_sm_slot_of(sm, n->id);
+
+	if (!n->leaving) {
+		ddr_sm_lose(sm, n, false);
+		return;
+	}
+	if (n->leave_dirty && slot != DDR_SM_NO_SLOT)
+		ddr_sm_recover_slot(sm, slot);
+	ddr_sm_ex_fenced(sm, n->id);
+	ddr_sm_recover_drop(sm, n->id);
+	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
+	memset(n, 0, sizeof(*n));
+}
+
+/* ---- fencing ------------------------------------------------------------------- */
+
+/* Whose turn it is: the nodes of the view that have the state, by id, one after the other. */
+static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	uint32_t able = 0, at = 0;
+
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		const struct ddr_sm_viewer *v = &sm->c.view[i];
+
+		if (!v->synced || v->other)
+			continue;
+		if (v->id == sm->node)
+			at = able;
+		able++;
+	}
+	return able && n->attempt % able == at;
+}
+
+static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
+
+	if (v && v->other)
+		return true;
+	if (!n->absent && !ddr_sm_in_quorum(sm, n->id))
+		return true;
+	return sm->now - n->lost_at >= sm->away_ms;
+}
+
+static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
+{
+	struct ddr_msg msg = { .type = DDR_M_FENCED };
+	struct ddr_output *out;
+
+	if (n->how && !n->how_sent) {
+		msg.fenced.node = n->id;
+		msg.fenced.how = n->how;
+		msg.fenced.failure = n->failure;
+		n->how_sent = true;
+		ddr_sm_send(sm, &msg);
+		return;
+	}
+	if (!sm->c.fencing && !n->wait_told && due(sm, n)) {
+		n->wait_told = true;
+		out = ddr_sm_event(sm, DDR_EV_WAIT, "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack");
+		out->b = n->id;
+	}
+	if (!sm->c.fencing || n->asked == n->failure || n->how || !our_turn(sm, n) || !due(sm, n))
+		return;
+	n->asked = n->failure;
+	out = ddr_sm_out(sm, DDR_OUT_FENCE);
+	out->node = n->id;
+	out->failure = n->failure;
+}
+
+void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	int at = ddr_sm_node_at(sm, in->node);
+	struct ddr_sm_node *n = at < 0 ? NULL : &sm->nodes[at];
+
+	if (!n || !n->lost || n->failure != in->failure || n->asked != in->failure)
+		return;		/* it came back meanwhile, or somebody else knew */
+	n->asked = 0;
+	n->how = in->result == 0 ? DDR_FENCED_AGENT : DDR_FENCED_FAILED;
+	n->how_sent = false;
+	sm->again = true;
+}
+
+void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
+{
+	int at = ddr_sm_node_at(sm, node);
+
+	if (!sm->c.on || at < 0 || !sm->nodes[at].lost) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, "no such node is lost: there is nothing to acknowledge")->a = ESRCH;
+		return;
+	}
+	sm->nodes[at].how = DDR_FENCED_OPERATOR;
+	sm->nodes[at].how_sent = false;
+	sm->again = true;
+}
+
+/* It is dead: what it held in the agreements is free, and its slot is recovered. */
+static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
+{
+	uint32_t slot = ddr_sm_slot_of(sm, n->id);
+	struct ddr_output *out;
+
+	out = ddr_sm_event(sm, DDR_EV_NODE_FENCED, how == DDR_FENCED_AGENT ? "fenced" : "acknowledged by the operator");
+	out->a = n->failure;
+	out->b = n->id;
+	n->lost = n->absent = n->leaving = false;
+	n->dead = true;
+	n->asked = n->how = 0;
+	n->how_sent = n->wait_told = false;
+	ddr_sm_ex_fenced(sm, n->id);
+	ddr_sm_recover_drop(sm, n->id);
+	if (slot != DDR_SM_NO_SLOT)
+		ddr_sm_recover_slot(sm, slot);
+	ddr_sm_writer_choose(sm);
+	sm->again = true;
+}
+
+void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	int at = ddr_sm_node_at(sm, msg->fenced.node);
+	struct ddr_sm_node *n = at < 0 ? NULL : &sm->nodes[at];
+
+	if (!n || !n->lost || n->failure != msg->fenced.failure)
+		return;		/* of an earlier failure */
+	if (msg->fenced.how != DDR_FENCED_FAILED) {
+		fenced(sm, n, msg->fenced.how);
+		return;
+	}
+	n->attempt++;
+	if (n->how == DDR_FENCED_FAILED) {
+		n->how = 0;
+		n->how_sent = false;
+	}
+	ddr_sm_event(sm, DDR_EV_WAIT, "fencing failed: the next node tries")->b = n->id;
+	sm->again = true;
+}
+
+void ddr_sm_fence_resend(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		sm->nodes[i].how_sent = false;
+	if (!sm->c.leave_done)
+		sm->c.leave_sent = false;
+}
+
+/* ---- leaving ------------------------------------------------------------------- */
+
+void ddr_sm_op_leave(struct ddr_sm *sm)
+{
+	if (!sm->c.on || sm->n_granted) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write: stop the array first")->a = EBUSY;
+		return;
+	}
+	sm->c.leave_wanted = true;
+}
+
+void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+	uint32_t slot = ddr_sm_slot_of(sm, msg->sender);
+
+	n->leaving = true;
+	n->leave_dirty = msg->leave.dirty;
+	if (msg->sender == sm->node)
+		sm->c.leave_done = true;
+	if (!n->leave_dirty && slot != DDR_SM_NO_SLOT)
+		ddr_sm_slot_give(sm, slot, 0);
+	sm->again = true;
+}
+
+/* Nothing of ours is under way that another node would wait for, or that could still land on a disk. */
+static bool may_leave(struct ddr_sm *sm)
+{
+	if (sm->start == DDR_S_DONE && !ddr_sm_at_rest(sm))
+		return false;
+	return !sm->t.io && sm->c.rc == DDR_RC_IDLE && !sm->n_granted;
+}
+
+static void leave(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_LEAVE };
+	bool alone = true;
+
+	if (!sm->c.leave_wanted || sm->c.left_told || !ddr_sm_room(sm, 1))
+		return;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		alone &= !sm->nodes[i].started || sm->nodes[i].id == sm->node;
+	if (sm->start == DDR_S_OFF ||
+	    (sm->c.leave_done && !sm->t.io && (!alone || ddr_sm_members_settled(sm) || ddr_sm_any_lost(sm)))) {
+		sm->c.left_told = true;
+		ddr_sm_event(sm, DDR_EV_LEFT, NULL);
+		return;
+	}
+	if (sm->c.leave_sent || !may_leave(sm) || !ddr_sm_may_send(sm))
+		return;
+	msg.leave.slot = sm->slot;
+	msg.leave.dirty = (uint32_t)ddr_sm_marks(sm);
+	sm->c.leave_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+void ddr_sm_fence_pump(struct ddr_sm *sm)
+{
+	leave(sm);
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].lost && ddr_sm_may_send(sm))
+			fence_serve(sm, &sm->nodes[i]);
+}

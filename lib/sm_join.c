@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Where the state of the group comes from: from disk at its start, from another node for
+ * a joiner; and what a new writer has to learn from the disks.
+ *
+ * The provider (the lowest node that has the state) sends it as it is at the moment of
+ * agreement: nobody changes it until the last chunk was delivered. A chunk has the
+ * epoch, its number, how many there are, and the digest of all; with the last one
+ * all joiners of the view have the state, at the same place in the order.
+ *
+ * Must never: take what was read from disk before this moment for the truth; go on with a
+ * state that is not complete; let a node write superblocks or map before it knows
+ * what the writer before it left there (rule 12).
+ */
+#include "sm_int.h"
+
+#define STATE_FIXED	12288u	/* bytes, at most, of all but the map */
+#define RETRY_MS	1000u
+
+uint32_t ddr_sm_state_size(uint32_t n_map)
+{
+	return STATE_FIXED + n_map * (16 + DDR_LOG_PAYLOAD);
+}
+
+/* ---- the state as bytes -------------------------------------------------------- */
+
+static void w8(struct ddr_walk *w, uint8_t *v)
+{
+	*v = (uint8_t)ddr_walk_int(w, *v, 1);
+}
+
+static void w16(struct ddr_walk *w, uint16_t *v)
+{
+	*v = (uint16_t)ddr_walk_int(w, *v, 2);
+}
+
+static void w32(struct ddr_walk *w, uint32_t *v)
+{
+	*v = (uint32_t)ddr_walk_int(w, *v, 4);
+}
+
+static void w64(struct ddr_walk *w, uint64_t *v)
+{
+	*v = ddr_walk_int(w, *v, 8);
+}
+
+static void flag(struct ddr_walk *w, bool *v)
+{
+	*v = ddr_walk_int(w, *v, 1) != 0;
+}
+
+static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
+{
+	w64(w, &sb->generation);
+	w64(w, &sb->seq);
+	w64(w, &sb->log_base);
+	ddr_walk_bytes(w, sb->gen_id, sizeof(sb->gen_id));
+	ddr_walk_bytes(w, sb->gen_prev, sizeof(sb->gen_prev));
+	for (uint32_t m = 0; m < sb->members; m++) {
+		w8(w, &sb->member[m].state);
+		w16(w, &sb->member[m].role);
+		w64(w, &sb->member[m].cursor);
+		w64(w, &sb->member[m].since);
+	}
+	for (uint32_t s = 0; s < sb->slots; s++)
+		w32(w, &sb->slot_node[s]);
+}
+
+static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
+{
+	w32(w, &n->id);
+	flag(w, &n->lost);
+	flag(w, &n->started);
+	flag(w, &n->leaving);
+	flag(w, &n->absent);
+	flag(w, &n->dead);
+	w32(w, &n->leave_dirty);
+	w32(w, &n->attempt);
+	w64(w, &n->failure);
+	ddr_walk_bytes(w, n->boot_id, sizeof(n->boot_id));
+	w64(w, &n->cookie);
+}
+
+static void walk_range(struct ddr_walk *w, struct ddr_sm_ex *x)
+{
+	flag(w, &x->used);
+	w32(w, &x->node);
+	w32(w, &x->id);
+	w64(w, &x->start);
+	w64(w, &x->count);
+	w64(w, &x->acked);
+	w64(w, &x->dirty);
+	flag(w, &x->granted);
+}
+
+/* A change of the members: what is wanted, and whether the last one still waits for acknowledgements. */
+static void walk_change(struct ddr_walk *w, struct ddr_sm_trans *t)
+{
+	uint32_t faulty = t->want_faulty | t->faulty, missing = t->want_missing | t->missing;
+	uint64_t slots = t->want_slots | t->slots;
+	bool ack = t->state == DDR_T_ACK;
+
+	flag(w, &ack);
+	w64(w, &t->acked);
+	w32(w, &faulty);
+	w32(w, &missing);
+	w64(w, &slots);
+	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
+		w32(w, &t->slot_node[s]);
+	if (w->write)
+		return;
+	t->state = ack ? DDR_T_ACK : DDR_T_IDLE;
+	t->want_faulty = faulty;
+	t->want_missing = missing;
+	t->want_slots = slots;
+}
+
+static void walk_state(struct ddr_walk *w, struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	w64(w, &c->history);
+	w64(w, &c->ring_history);
+	w32(w, &c->failures);
+	w32(w, &c->writer);
+	flag(w, &sm->failed);
+	w64(w, &c->rec);
+	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
+		w32(w, &c->rec_by[s]);
+	walk_super(w, &sm->sb);
+	walk_change(w, &sm->t);
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		walk_node(w, &sm->nodes[i]);
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		walk_range(w, &sm->ex[i]);
+	for (uint32_t i = 0; i < sm->n_map; i++) {
+		w64(w, &sm->mapb[i].mem);
+		w64(w, &sm->mapb[i].dur);
+	}
+	ddr_walk_bytes(w, sm->map, (size_t)sm->n_map * DDR_LOG_PAYLOAD);
+}
+
+static uint64_t digest_of(const uint8_t *p, uint32_t n)
+{
+	uint64_t h = n;
+
+	for (uint32_t i = 0; i < n; i += 8) {
+		uint64_t v = 0;
+
+		memcpy(&v, p + i, n - i < 8 ? n - i : 8);
+		h = ddr_sm_mix(h ^ v);
+	}
+	return h;
+}
+
+/* ---- sending ------------------------------------------------------------------- */
+
+static void state_pack(struct ddr_sm *sm)
+{
+	struct ddr_walk w = { { sm->c.buf, sm->c.buf + sm->c.size, false }, true };
+
+	ddr_sm_settle(sm);
+	walk_state(&w, sm);
+	if (w.c.bad)
+		sm->bug = true;
+	sm->c.used = (uint32_t)(w.c.p - sm->c.buf);
+	sm->c.digest = digest_of(sm->c.buf, sm->c.used);
+	sm->c.chunks = (sm->c.used + DDR_STATE_DATA - 1) / DDR_STATE_DATA;
+}
+
+static void chunks_send(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_msg msg = { .type = DDR_M_STATE };
+
+	if (!c->chunks)
+		state_pack(sm);
+	while (c->sent < c->chunks && c->sent - c->delivered < DDR_SM_CHUNKS && ddr_sm_room(sm, 1)) {
+		uint32_t at = c->sent * DDR_STATE_DATA;
+
+		msg.state.digest = c->digest;
+		msg.state.epoch = c->epoch;
+		msg.state.index = c->sent;
+		msg.state.count = c->chunks;
+		msg.state.bytes = c->used - at < DDR_STATE_DATA ? c->used - at : DDR_STATE_DATA;
+		memcpy(msg.state.data, c->buf + at, msg.state.bytes);
+		ddr_sm_send(sm, &msg);
+		c->sent++;
+	}
+}
+
+/* ---- receiving ----------------------------------------------------------------- */
+
+static bool state_valid(const struct ddr_sm *sm)
+{
+	if (ddr_super_check(&sm->sb).code != DDR_FE_OK || ddr_sm_node_at(sm, sm->node) < 0)
+		return false;
+	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
+		const struct ddr_sm_ex *x = &sm->ex[i];
+
+		if (x->used && (x->count == 0 || x->count > DDR_EX_BLOCKS || x->start >= sm->sb.array_blocks ||
+				x->count > sm->sb.array_blocks - x->start))
+			return false;
+	}
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		if (sm->mapb[i].dur > sm->mapb[i].mem)
+			return false;
+	return true;
+}
+
+static void state_take(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_walk w = { { c->buf, c->buf + c->used, false }, false };
+
+	if (digest_of(c->buf, c->used) == c->digest)
+		walk_state(&w, sm);
+	else
+		w.c.bad = true;
+	if (w.c.bad || w.c.p != w.c.end || !state_valid(sm)) {
+		ddr_sm_give_up(sm, "the state of the group that was received is damaged, or of another array");
+		return;
+	}
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		struct ddr_sm_node *n = &sm->nodes[i];
+
+		n->here = n->id && ddr_sm_viewer(sm, n->id);
+		n->lost_at = sm->now;
+	}
+	for (uint32_t i = 0; i < sm->n_map; i++) {
+		sm->mapb[i].loaded = true;
+		sm->mapb[i].fly = sm->mapb[i].dur;
+	}
+	ddr_sm_map_counts(sm);
+	c->synced = true;
+}
+
+static void all_synced(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		if (!sm->c.view[i].other)
+			sm->c.view[i].synced = true;
+	sm->c.transfer = false;
+	sm->again = true;
+}
+
+void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+	uint32_t at = c->delivered * DDR_STATE_DATA;
+
+	if (c->phase != DDR_V_AGREED || !c->transfer || msg->state.epoch != c->epoch || msg->sender != c->provider)
+		return;		/* of an earlier agreement */
+	if (msg->state.index != c->delivered || at + msg->state.bytes > c->size) {
+		ddr_sm_bug(sm, "a chunk of the state that is out of order, or too large");
+		return;
+	}
+	c->delivered++;
+	if (!c->synced) {
+		memcpy(c->buf + at, msg->state.data, msg->state.bytes);
+		c->used = at + msg->state.bytes;
+		c->digest = msg->state.digest;
+	}
+	if (c->delivered < msg->state.count)
+		return;
+	if (!c->synced)
+		state_take(sm);
+	all_synced(sm);
+}
+
+/* Another view: what was on its way begins anew. */
+void ddr_sm_join_view(struct ddr_sm *sm)
+{
+	sm->c.building = false;
+	sm->c.chunks = sm->c.sent = sm->c.delivered = sm->c.used = 0;
+}
+
+/* ---- reading the disks --------------------------------------------------------- */
+
+static void reload(struct ddr_sm *sm)
+{
+	struct ddr_output *out;
+
+	if (sm->c.reload_io || sm->now < sm->c.reload_at || !ddr_sm_room(sm, 1))
+		return;
+	sm->c.reload_io = ddr_sm_io(sm, 0);
+	sm->c.disk_known = false;
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		sm->mapb[i].loaded &= !sm->c.building;
+	out = ddr_sm_out(sm, DDR_OUT_RELOAD);
+	out->io = sm->c.reload_io;
+	out->members = sm->present;
+}
+
+void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
+{
+	sm->c.disk = *sb;
+	sm->c.disk_known = true;
+}
+
+/* Is it this array, as it was made? */
+static bool disk_valid(const struct ddr_sm *sm)
+{
+	const struct ddr_super *a = &sm->sb, *b = &sm->c.disk;
+
+	return sm->c.disk_known && ddr_super_check(b).code == DDR_FE_OK &&
+	       !memcmp(a->array_uuid, b->array_uuid, sizeof(a->array_uuid)) && !ddr_super_geometry_differs(a, b) &&
+	       a->slots == b->slots && a->members == b->members;
+}
+
+/* Nobody has the state: it is what is on disk. Every owner of a slot counts as failed until it is here and declared. */
+static void build(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	c->building = false;
+	sm->sb = c->disk;
+	ddr_sm_map_unread(sm);
+	for (uint32_t i = 0; i < sm->n_map; i++) {
+		sm->mapb[i].mem = 1;
+		sm->mapb[i].fly = sm->mapb[i].dur = 0;
+	}
+	ddr_sm_map_counts(sm);
+	c->history = sm->ring;
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t e;
+
+		memcpy(&e, sm->entropy + 8 * i, sizeof(e));
+		c->history = ddr_sm_mix(c->history ^ e);
+	}
+	c->ring_history = c->history;
+	for (uint32_t s = 0; s < sm->sb.slots; s++)
+		if (sm->sb.slot_node[s])
+			ddr_sm_lose(sm, ddr_sm_place(sm, sm->sb.slot_node[s]), true);
+	for (uint32_t i = 0; i < c->n_view; i++)
+		ddr_sm_place(sm, c->view[i].id)->here = true;
+	c->synced = c->writer_ready = true;
+	ddr_sm_viewer(sm, sm->node)->synced = true;
+	c->transfer = c->n_view > 1;
+	sm->again = true;
+}
+
+void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	if (!c->reload_io || in->io != c->reload_io) {
+		ddr_sm_bug(sm, "the end of a reading that was not asked for");
+		return;
+	}
+	c->reload_io = 0;
+	sm->again = true;
+	if (in->result || !c->disk_known) {
+		c->reload_at = sm->now + RETRY_MS;
+		return;
+	}
+	if (!disk_valid(sm)) {
+		ddr_sm_give_up(sm, "the superblocks on the members are not those of this array any more");
+		return;
+	}
+	if (c->building) {
+		build(sm);
+	} else if (c->writer == sm->node && c->synced && !c->writer_ready) {
+		ddr_sm_member_takeover(sm, &c->disk);
+		c->writer_ready = true;
+	}
+}
+
+void ddr_sm_join_pump(struct ddr_sm *sm)
+{
+	const struct ddr_sm_cluster *c = &sm->c;
+
+	if (c->phase != DDR_V_AGREED || !sm->quorate)
+		return;
+	if (c->building || (c->synced && c->writer == sm->node && !c->writer_ready))
+		reload(sm);
+	if (c->synced && c->transfer && c->provider == sm->node)
+		chunks_send(sm);
+}

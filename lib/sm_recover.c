@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The slots of dead nodes: taken over by one survivor, region by region.
+ *
+ * Once every node that was lost is proven dead, the lowest node that takes part claims a slot
+ * (RECOVER), reads its log anew, marks each dirty region in its own slot as one to be
+ * resynced, and when these marks are durable it clears the dead slot and says so
+ * (RECOVERED). From then on they are dirty regions of its own. Whatever dies on the way,
+ * each region is dirty in one slot or the other, so that it can begin anew (rule 12).
+ *
+ * Must never: read a slot whose owner may still write it (rule 6); clear it before its marks
+ * are durable elsewhere; take what cannot be read for clean (rule 11).
+ */
+#include "sm_int.h"
+
+#define RETRY_MS	1000u
+
+uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node)
+{
+	for (uint32_t s = 0; s < sm->sb.slots; s++)
+		if (node && sm->sb.slot_node[s] == node)
+			return s;
+	return DDR_SM_NO_SLOT;
+}
+
+uint32_t ddr_sm_slot(const struct ddr_sm *sm)
+{
+	return sm->slot;
+}
+
+void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot)
+{
+	sm->c.rec |= 1ull << slot;
+	sm->c.rec_by[slot] = 0;
+	sm->again = true;
+}
+
+void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node)
+{
+	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
+		if (sm->c.rec_by[s] == node)
+			sm->c.rec_by[s] = 0;
+}
+
+/* ---- messages ------------------------------------------------------------------ */
+
+static void recovered(struct ddr_sm *sm, uint32_t slot)
+{
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_NODE_RECOVERED, NULL);
+
+	out->a = slot;
+	out->b = sm->sb.slot_node[slot];
+	sm->c.rec &= ~(1ull << slot);
+	sm->c.rec_by[slot] = 0;
+	sm->again = true;
+}
+
+void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	uint32_t slot = msg->recover.slot;
+	bool ours = msg->sender == sm->node;
+
+	if (slot >= sm->sb.slots || !(sm->c.rec >> slot & 1)) {
+		ddr_sm_bug(sm, "a recovery of a slot of which none is due");
+		return;
+	}
+	if (ours)
+		sm->c.rc_sent = false;
+	if (msg->type == DDR_M_RECOVERED && sm->c.rec_by[slot] == msg->sender) {
+		if (ours)
+			sm->c.rc = DDR_RC_IDLE;
+		recovered(sm, slot);
+	} else if (msg->type == DDR_M_RECOVER && !sm->c.rec_by[slot]) {
+		sm->c.rec_by[slot] = msg->sender;
+		if (ours) {
+			sm->c.rc = DDR_RC_READ;
+			sm->c.rc_slot = slot;
+			sm->c.rc_io = 0;
+		}
+	}
+}
+
+void ddr_sm_recover_resend(struct ddr_sm *sm)
+{
+	sm->c.rc_sent = false;
+}
+
+static void say(struct ddr_sm *sm, enum ddr_msg_type type, uint32_t slot)
+{
+	struct ddr_msg msg = { .type = type };
+
+	msg.recover.slot = slot;
+	sm->c.rc_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+/* ---- reading ------------------------------------------------------------------- */
+
+static uint64_t read_slot(struct ddr_sm *sm, uint32_t slot)
+{
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_SLOT_READ);
+
+	out->io = ddr_sm_io(sm, 0);
+	out->slot = slot;
+	out->members = ddr_sm_in_sync(sm) & sm->present;
+	return out->io;
+}
+
+/* A block of the dead slot. */
+void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
+{
+	struct ddr_sm_log *b = &sm->c.rc_log[index];
+
+	b->loaded = payload != NULL;
+	b->seq = seq;
+	b->dirty = false;
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++) {
+		ddr_bit_clear(sm->c.rc_map, r);
+		if (payload && !ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)))
+			continue;
+		ddr_bit_set(sm->c.rc_map, r);
+		b->dirty = true;
+	}
+}
+
+static void marks_take(struct ddr_sm *sm)
+{
+	struct ddr_output *out;
+
+	sm->c.rc_regions = 0;
+	for (uint64_t r = 0; r < sm->regions && sm->sb.parity; r++)
+		if (ddr_bit(sm->c.rc_map, r)) {
+			sm->c.rc_regions++;
+			ddr_sm_need_resync(sm, r);
+		}
+	if (sm->c.rc_regions) {
+		out = ddr_sm_event(sm, DDR_EV_RECOVERY, NULL);
+		out->a = sm->c.rc_regions;
+		out->b = sm->sb.slot_node[sm->c.rc_slot];
+	}
+	sm->c.rc = DDR_RC_MARK;
+	sm->c.rc_index = 0;
+	sm->c.rc_failed = 0;
+}
+
+void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	if (c->read_io && in->io == c->read_io) {
+		c->read_io = 0;
+		c->read_at = sm->now + RETRY_MS;
+		if (in->result == 0 && sm->start == DDR_S_READ) {
+			sm->start = DDR_S_DONE;
+			ddr_sm_plan(sm);
+		}
+	} else if (c->rc_io && in->io == c->rc_io && c->rc == DDR_RC_READ) {
+		c->rc_io = 0;
+		c->rc_at = sm->now + RETRY_MS;
+		if (in->result == 0)
+			marks_take(sm);
+	} else {
+		ddr_sm_bug(sm, "the end of a reading that was not asked for");
+	}
+	sm->again = true;
+}
+
+void ddr_sm_read_pump(struct ddr_sm *sm)
+{
+	if (sm->start == DDR_S_READ && !sm->c.read_io && sm->now >= sm->c.read_at && ddr_sm_active(sm) && ddr_sm_room(sm, 1))
+		sm->c.read_io = read_slot(sm, sm->slot);
+}
+
+/* ---- clearing ------------------------------------------------------------------ */
+
+/* Are the marks durable in our own slot? Those that were once need not be looked at again. */
+static bool marks_durable(struct ddr_sm *sm)
+{
+	uint64_t open = 0;
+
+	for (uint64_t w = 0; w < sm->words && sm->sb.parity; w++) {
+		sm->c.rc_map[w] &= ~sm->dur[w];
+		open |= sm->c.rc_map[w];
+	}
+	return !open;
+}
+
+void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	struct ddr_log_info info = { .slot = (uint16_t)sm->c.rc_slot, .index = index, .generation = sm->sb.generation };
+
+	memset(blk, 0, sizeof(*blk));
+	info.seq = sm->c.rc_log[index].seq;
+	info.node = sm->sb.slot_node[sm->c.rc_slot];
+	memcpy(info.array_uuid, sm->sb.array_uuid, sizeof(info.array_uuid));
+	ddr_log_encode(blk, &info);
+}
+
+/* Behind all that may be readable later: the owner's next START makes the superblock's sequence grow once more. */
+static uint64_t seq_next(const struct ddr_sm *sm, const struct ddr_sm_log *b)
+{
+	return b->loaded ? b->seq + 1 : (sm->sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1));
+}
+
+static void clear_next(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_output *out;
+
+	while (c->rc_index < sm->n_log && !c->rc_log[c->rc_index].dirty)
+		c->rc_index++;
+	if (c->rc_index == sm->n_log) {
+		c->rc = DDR_RC_DONE;
+		return;
+	}
+	c->rc_log[c->rc_index].seq = seq_next(sm, &c->rc_log[c->rc_index]);
+	c->rc_io = ddr_sm_io(sm, c->rc_index);
+	out = ddr_sm_out(sm, DDR_OUT_SLOT_WRITE);
+	out->io = c->rc_io;
+	out->slot = c->rc_slot;
+	out->index = c->rc_index;
+	out->members = ddr_sm_written(sm);
+	sm->log_writes++;
+}
+
+bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	if (!c->rc_io || in->io != c->rc_io || c->rc != DDR_RC_WRITE)
+		return false;
+	c->rc_io = 0;
+	c->rc_failed = in->failed_members & ddr_sm_written(sm);
+	if (c->rc_failed)
+		ddr_sm_report(sm, c->rc_failed, true);
+	c->rc_log[c->rc_index++].dirty = false;
+	sm->again = true;
+	return true;
+}
+
+static void write_serve(struct ddr_sm *sm)
+{
+	if (sm->c.rc_io || (sm->c.rc_failed && !ddr_sm_agreed_out(sm, sm->c.rc_failed)))
+		return;
+	sm->c.rc_failed = 0;
+	if (ddr_sm_room(sm, 1))
+		clear_next(sm);
+}
+
+/* ---- who, and when ------------------------------------------------------------- */
+
+static bool lowest(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].started && !sm->nodes[i].leaving && sm->nodes[i].id < sm->node)
+			return false;
+	return true;
+}
+
+static void claim(struct ddr_sm *sm)
+{
+	for (uint32_t s = 0; s < sm->sb.slots && !sm->c.rc_sent && !sm->c.leave_wanted; s++)
+		if ((sm->c.rec >> s & 1) && !sm->c.rec_by[s] && lowest(sm))
+			say(sm, DDR_M_RECOVER, s);
+}
+
+void ddr_sm_recover_pump(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	if (c->rc == DDR_RC_MARK && marks_durable(sm))
+		c->rc = DDR_RC_WRITE;
+	/* the gate: a quorate view, agreed by all, and every node that was lost is proven dead */
+	if (!ddr_sm_running(sm) || !ddr_sm_may_send(sm) || ddr_sm_any_lost(sm))
+		return;
+	switch (c->rc) {
+	case DDR_RC_IDLE:
+		if (c->rec)
+			claim(sm);
+		return;
+	case DDR_RC_READ:
+		if (!c->rc_io && sm->now >= c->rc_at)
+			c->rc_io = read_slot(sm, c->rc_slot);
+		return;
+	case DDR_RC_MARK:
+		return;
+	case DDR_RC_WRITE:
+		write_serve(sm);
+		return;
+	case DDR_RC_DONE:
+		if (!c->rc_sent)
+			say(sm, DDR_M_RECOVERED, c->rc_slot);
+		return;
+	}
+}
