@@ -15,6 +15,7 @@
  *	flush.c		flush fan-out
  *	error.c		classes of member errors, ERROR/RESOLVE parking
  *	pages.c		gather buffers
+ *	stock.c		pages that are used again
  *	parity.c	glue to the kernel's xor and raid6 libraries
  *	compat/		differences between kernels, nowhere else
  *
@@ -134,6 +135,7 @@ struct ddr_target {
 	u32			present;	/* bitmap of the members that have a device */
 	mempool_t		bufs[2];	/* pages.c: struct ddr_buf, small and large */
 	mempool_t		pages;		/* pages.c: reserve for the largest I/O */
+	struct ddr_stock	*stock;		/* pages.c: pages that were used before */
 	struct mutex		pages_lock;	/* whoever takes several pages of the reserve */
 	struct work_struct	event;		/* dm_table_event() */
 };

@@ -193,9 +193,16 @@ void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page);
 u32 ddr_buf_page_bytes(const struct ddr_buf *buf, u32 page);
 /* Addresses of page @page of every role, NULL where there is no buffer; ptr[DDR_SCRATCH_ROLE] too. */
 void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr);
-/* Copies the data of page @page between the bio at @iter, which moves on, and the buffers of the data roles. */
-void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, u32 page);
-void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, u32 page);
+/* Copies @bytes for each data role between the bio at @iter, which moves on, and the buffers at @ptr. */
+void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes);
+void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes);
+
+/* ---- stock.c: pages that were used before; what is in them is left from then ------------ */
+
+struct ddr_stock *ddr_stock_make(u32 most);	/* for up to @most pages; may sleep; NULL: no memory */
+void ddr_stock_end(struct ddr_stock *s);	/* nobody uses it any more; NULL is nothing; may sleep */
+u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr);	/* how many there were; any context */
+void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr);	/* frees what it has no room for; any context */
 
 /* ---- parity.c: no locks, no allocation; process context; @bytes at most a page, multiple of 512 --- */
 

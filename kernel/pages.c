@@ -9,8 +9,9 @@
  * and syndrome code and few segments for the members.
  *
  * Must never: sleep for memory with half of a buffer in hand, unless it is the
- * one that holds the reserve's mutex; or let the pages of all targets together
- * take more than DDR_PAGES_PERCENT of the memory, beyond the reserves.
+ * one that holds the reserve's mutex; or let the buffers of all targets together
+ * take more than DDR_PAGES_PERCENT of the memory, beyond the reserves; or hand up
+ * or write out a byte of a page that was not written since the page was taken.
  */
 #include <linux/bvec.h>
 #include <linux/gfp.h>
@@ -25,8 +26,9 @@
 #define DDR_SMALL_RESERVE	32
 #define DDR_LARGE_RESERVE	4
 #define DDR_BULK		16	/* pages taken from the allocator at once */
+#define DDR_STOCK_PAGES		4096	/* a target keeps for the next buffers */
 
-static struct percpu_counter ddr_pages_used;
+static struct percpu_counter ddr_pages_used;	/* in buffers */
 static s64 ddr_pages_limit;
 
 int ddr_pages_init(void)
@@ -44,21 +46,22 @@ void ddr_pages_exit(void)
 /* __GFP_NORETRY: an element for use now, not one to fill the reserve. */
 static void *ddr_page_alloc(gfp_t gfp, void *data)
 {
+	struct ddr_target *t = data;
 	struct page *page;
 
 	if ((gfp & __GFP_NORETRY) &&
 	    percpu_counter_read_positive(&ddr_pages_used) >= ddr_pages_limit)
 		return NULL;
-	page = alloc_page(gfp);
-	if (page)
-		percpu_counter_add(&ddr_pages_used, 1);
-	return page;
+	if (ddr_stock_take(t->stock, &page, 1))
+		return page;
+	return alloc_page(gfp);
 }
 
 static void ddr_page_free(void *page, void *data)
 {
-	__free_page(page);
-	percpu_counter_sub(&ddr_pages_used, 1);
+	struct ddr_target *t = data;
+
+	ddr_stock_put(t->stock, (struct page **)&page, 1);
 }
 
 /* ---- sizes -------------------------------------------------------------------- */
@@ -97,13 +100,16 @@ int ddr_pools_init(struct ddr_target *t)
 	int r;
 
 	mutex_init(&t->pages_lock);
+	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 8));
+	if (!t->stock)
+		return -ENOMEM;
 	r = mempool_init_kmalloc_pool(&t->bufs[0], DDR_SMALL_RESERVE, ddr_buf_size(g->roles, DDR_SMALL_VECS));
 	if (r)
-		return r;
+		goto end_stock;
 	r = mempool_init_kmalloc_pool(&t->bufs[1], DDR_LARGE_RESERVE, ddr_buf_size(g->roles, vecs));
 	if (r)
 		goto exit_small;
-	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, NULL);
+	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, t);
 	if (r)
 		goto exit_large;
 	return 0;
@@ -112,6 +118,8 @@ exit_large:
 	mempool_exit(&t->bufs[1]);
 exit_small:
 	mempool_exit(&t->bufs[0]);
+end_stock:
+	ddr_stock_end(t->stock);
 	return r;
 }
 
@@ -120,29 +128,49 @@ void ddr_pools_exit(struct ddr_target *t)
 	mempool_exit(&t->pages);
 	mempool_exit(&t->bufs[1]);
 	mempool_exit(&t->bufs[0]);
+	ddr_stock_end(t->stock);
 }
 
 /* ---- taking and giving back ------------------------------------------------------ */
 
 static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 vecs)
 {
-	u32 i;
+	struct page *batch[DDR_BULK];
+	u32 pages = 0, nr = 0, i;
 
-	/* a page that is shared by several buffers belongs to the first of them */
-	for (i = 0; i < vecs; i++)
-		if (!buf->vec[i].bv_offset)
+	for (i = 0; i < vecs; i++) {
+		/* a page that is shared by several buffers belongs to the first of them */
+		if (buf->vec[i].bv_offset)
+			continue;
+		pages++;
+		/* who took pages of the reserve sees here that it is short of them, and gives it the first */
+		if (unlikely(!mempool_is_saturated(&t->pages))) {
 			mempool_free(buf->vec[i].bv_page, &t->pages);
+			continue;
+		}
+		batch[nr++] = buf->vec[i].bv_page;
+		if (nr == DDR_BULK) {
+			ddr_stock_put(t->stock, batch, nr);
+			nr = 0;
+		}
+	}
+	if (nr)
+		ddr_stock_put(t->stock, batch, nr);
+	percpu_counter_sub(&ddr_pages_used, pages);
 }
 
 /* Fewer than @nr if the limit or the allocator says so. */
-static u32 ddr_bulk(struct page **pages, u32 nr)
+static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 {
-	memset(pages, 0, nr * sizeof(*pages));
+	u32 have;
+
 	if (percpu_counter_read_positive(&ddr_pages_used) >= ddr_pages_limit)
 		return 0;
-	nr = alloc_pages_bulk(GFP_NOWAIT | __GFP_NOWARN, nr, pages);
-	percpu_counter_add(&ddr_pages_used, nr);
-	return nr;
+	have = ddr_stock_take(t->stock, pages, nr);
+	if (have == nr)
+		return nr;
+	memset(pages + have, 0, (nr - have) * sizeof(*pages));
+	return have + alloc_pages_bulk(GFP_NOWAIT | __GFP_NOWARN, nr - have, pages + have);
 }
 
 /* @wait: sleeps for each page. Otherwise it may fail, and then holds nothing. */
@@ -152,10 +180,11 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 	u32 left = DIV_ROUND_UP(vecs * min_t(u32, stride, PAGE_SIZE), PAGE_SIZE);
 	struct page *batch[DDR_BULK], *page = NULL;
 
+	percpu_counter_add(&ddr_pages_used, left);
 	for (i = 0; i < vecs; i++) {
 		if (!offset) {
 			if (next == have && !wait) {
-				have = ddr_bulk(batch, min_t(u32, left, DDR_BULK));
+				have = ddr_bulk(t, batch, min_t(u32, left, DDR_BULK));
 				next = 0;
 			}
 			if (next < have)
@@ -163,6 +192,7 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 			else
 				page = mempool_alloc(&t->pages, wait ? GFP_NOIO : GFP_NOWAIT | __GFP_NOWARN);
 			if (!page) {
+				percpu_counter_sub(&ddr_pages_used, left);
 				ddr_buf_free_pages(t, buf, i);
 				return false;
 			}
@@ -268,24 +298,22 @@ static void ddr_copy_chunk(struct bio *bio, struct bvec_iter *iter, void *mem, u
 	}
 }
 
-static void ddr_copy(struct ddr_io *io, struct bvec_iter *iter, u32 page, bool gather)
+static void ddr_copy(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes, bool gather)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
-	u32 bytes = ddr_buf_page_bytes(io->buf, page), data = ddr_geo_data(g), at, role;
-	void *ptr[DDR_SCRATCH_ROLE + 1];
+	u32 data = ddr_geo_data(g), at, role;
 
-	ddr_buf_ptrs(io->buf, page, ptr);
 	for (at = 0; at < bytes; at += g->chunk)
 		for (role = 0; role < data; role++)
 			ddr_copy_chunk(io->bio, iter, ptr[role] + at, g->chunk, gather);
 }
 
-void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, u32 page)
+void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes)
 {
-	ddr_copy(io, iter, page, true);
+	ddr_copy(io, iter, ptr, bytes, true);
 }
 
-void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, u32 page)
+void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes)
 {
-	ddr_copy(io, iter, page, false);
+	ddr_copy(io, iter, ptr, bytes, false);
 }

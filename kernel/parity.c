@@ -12,6 +12,7 @@
  *
  * Must never: be called at completion in an interrupt, lock, or allocate.
  */
+#include <linux/mm.h>
 #include <linux/raid/pq.h>
 #include <linux/raid/xor.h>
 #include <linux/string.h>
@@ -20,6 +21,15 @@
 
 #define DDR_P(g)	ddr_geo_data(g)
 #define DDR_Q(g)	(ddr_geo_data(g) + 1)
+
+/* Full pages by the routine that every CPU has its best for. */
+static void ddr_copy_buffer(void *dest, const void *src, u32 bytes)
+{
+	if (bytes == PAGE_SIZE)
+		copy_page(dest, (void *)src);
+	else
+		memcpy(dest, src, bytes);
+}
 
 /* @dest ^= the roles in @srcs */
 static void ddr_xor(void *dest, void **ptr, u32 srcs, u32 bytes)
@@ -39,7 +49,7 @@ void ddr_parity_generate(const struct ddr_geometry *g, void **ptr, u32 bytes, u3
 	if (roles & BIT(DDR_Q(g))) {
 		raid6_gen_syndrome(ddr_geo_data(g) + 2, bytes, ptr);
 	} else if (roles & BIT(DDR_P(g))) {
-		memcpy(ptr[DDR_P(g)], ptr[0], bytes);
+		ddr_copy_buffer(ptr[DDR_P(g)], ptr[0], bytes);
 		ddr_xor(ptr[DDR_P(g)], ptr, ddr_data_mask(g) & ~1u, bytes);
 	}
 }
@@ -51,7 +61,7 @@ void ddr_parity_recover(const struct ddr_geometry *g, void **ptr, u32 bytes, u32
 	if (a != b) {
 		raid6_recov_2data(ddr_geo_data(g) + 2, bytes, a, b, ptr);
 	} else if (have & BIT(DDR_P(g))) {
-		memcpy(ptr[a], ptr[DDR_P(g)], bytes);
+		ddr_copy_buffer(ptr[a], ptr[DDR_P(g)], bytes);
 		ddr_xor(ptr[a], ptr, ddr_data_mask(g) & ~lost, bytes);
 	} else {
 		raid6_recov_datap(ddr_geo_data(g) + 2, bytes, a, ptr);

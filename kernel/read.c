@@ -105,7 +105,7 @@ static u32 ddr_read_deliver(struct ddr_io *io)
 		} else if (plan->check) {
 			bad |= ddr_parity_check(g, ptr, bytes, plan->check);
 		}
-		ddr_buf_scatter(io, &iter, page);
+		ddr_buf_scatter(io, &iter, ptr, bytes);
 	}
 	return bad;
 }

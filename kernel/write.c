@@ -43,19 +43,19 @@ static void ddr_write_fill(struct ddr_io *io, u32 roles)
 	struct ddr_buf *buf = io->buf;
 	bool gather = !buf->filled;
 	void *ptr[DDR_SCRATCH_ROLE + 1];
-	u32 page;
+	u32 page, bytes;
 
 	/* copies of a mirror are one buffer; zeroes have all parity zero */
 	roles = buf->shared ? 0 : roles & ~ddr_data_mask(g) & ~buf->filled;
 	if (!roles && !gather)
 		return;
 	for (page = 0; page < buf->pages; page++) {
+		bytes = ddr_buf_page_bytes(buf, page);
+		ddr_buf_ptrs(buf, page, ptr);
 		if (gather)
-			ddr_buf_gather(io, &iter, page);
-		if (roles) {
-			ddr_buf_ptrs(buf, page, ptr);
-			ddr_parity_generate(g, ptr, ddr_buf_page_bytes(buf, page), roles);
-		}
+			ddr_buf_gather(io, &iter, ptr, bytes);
+		if (roles)
+			ddr_parity_generate(g, ptr, bytes, roles);
 	}
 	buf->filled |= ddr_data_mask(g) | roles;
 }
