@@ -161,6 +161,7 @@ def latency_members(node, count, mib, microseconds):
 PATTERNS = {
     # name: fio arguments, depth
     "seqwrite": ("--rw=write --bs=1M", 16),
+    "seqwrite2": ("--rw=write --bs=1M --numjobs=2", 16),
     "seqread": ("--rw=read --bs=1M", 16),
     "randwrite": ("--rw=randwrite --bs=4k", 16),
     "randread": ("--rw=randread --bs=4k", 16),
@@ -171,8 +172,11 @@ PATTERNS = {
 
 
 def fio(node, path, pattern, span, runtime, ramp):
-    """One measurement: {iops, mibs, lat_us} over reads and writes together."""
+    """One measurement: {iops, mibs, lat_us} over reads and writes together; several jobs share the span."""
     options, depth = PATTERNS[pattern]
+    if "numjobs=2" in options:
+        span //= 2
+        options += f" --offset_increment={span} --group_reporting"
     out = node.run(f"fio --output-format=json --name=b --filename={path} --direct=1 --ioengine=libaio "
                    f"--iodepth={depth} --size={span} --time_based --runtime={runtime} --ramp_time={ramp} "
                    f"--norandommap --randseed=1 --end_fsync=0 {options}", timeout=120 + 10 * runtime).out

@@ -33,6 +33,8 @@ TARGETS = [
            value="lat_us"),
     Target("sequential write over md RAID5", "ram", "seqwrite", ("md5", ""), 3.0),
     Target("sequential write over dm-stripe", "ram", "seqwrite", ("stripe", ""), 0.5),
+    Target("sequential write of two jobs over md RAID5", "ram", "seqwrite2", ("md5", ""), 3.0),
+    Target("sequential write of two jobs over dm-stripe", "ram", "seqwrite2", ("stripe", ""), 0.5),
     Target("random 4 KiB write over md RAID5", "ram", "randwrite", ("md5", ""), 1.0, value="iops"),
 ]
 
@@ -97,8 +99,8 @@ def table(results):
                          "min / median / max")
             for pattern in patterns:
                 lines.append(f"  {pattern}")
-                value = {"seqwrite": "mibs", "seqread": "mibs", "write1": "lat_us", "read1": "lat_us"}.get(
-                    pattern, "iops")
+                value = {"seqwrite": "mibs", "seqwrite2": "mibs", "seqread": "mibs", "write1": "lat_us",
+                         "read1": "lat_us"}.get(pattern, "iops")
                 unit = {"mibs": "MiB/s", "iops": "IOPS", "lat_us": "us"}[value]
                 base = rounds_of(rows, group, order, ("stripe", None, None, None), pattern, value)
                 for label in dict.fromkeys(r["label"] for r in rows if r["pattern"] == pattern):

@@ -23,10 +23,11 @@ from ddvm.config import stage_dir  # noqa: E402
 
 MIB = devices.MIB
 GROUPS = {
-    # group: (patterns, members' MiB, span MiB that is measured)
-    "throttled": (("seqwrite", "seqread", "randwrite", "randread", "mixed"), 160, 128),
-    "ram": (("seqwrite", "seqread", "randwrite", "randread", "mixed"), 96, 64),
-    "latency": (("write1", "read1"), 64, 32),
+    # group: (patterns, members' MiB, span MiB that is measured, seconds before it counts)
+    # Before it counts every region of the span must have been granted: two disks of 25 MiB/s need 2.6 s for the span.
+    "throttled": (("seqwrite", "seqread", "randwrite", "randread", "mixed"), 160, 128, 3),
+    "ram": (("seqwrite", "seqwrite2", "seqread", "randwrite", "randread", "mixed"), 96, 64, 1),
+    "latency": (("write1", "read1"), 64, 32, 1),
 }
 MEMBERS = 10
 
@@ -84,7 +85,7 @@ def chosen(kinds, args):
 
 def measure(bench, kind, group, number, args, say):
     """All patterns of a group on one kind."""
-    patterns, _, span = GROUPS[group]
+    patterns, _, span, ramp = GROUPS[group]
     if args.patterns:
         patterns = [p for p in patterns if p in args.patterns.split(",")]
     path = bench.setup(kind)
@@ -92,7 +93,7 @@ def measure(bench, kind, group, number, args, say):
         devices.fill(bench.node, path, span * MIB)
         bench.settled(kind)
         for pattern in patterns:
-            figures = devices.fio(bench.node, path, pattern, span * MIB, args.runtime, 1)
+            figures = devices.fio(bench.node, path, pattern, span * MIB, args.runtime, ramp)
             say(group, kind, pattern, figures)
             yield {"group": group, "order": kind.order if kind.name != "raw" else None, "name": kind.name,
                    "mode": kind.mode, "parity": kind.parity, "layout": kind.layout, "label": kind.label,
