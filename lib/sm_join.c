@@ -372,7 +372,8 @@ void ddr_sm_join_pump(struct ddr_sm *sm)
 
 	if (c->phase != DDR_V_AGREED || !sm->quorate)
 		return;
-	if (c->building || (c->synced && c->writer == sm->node && !c->writer_ready))
+	/* a new process of the writer is not the writer before its START: until then its node is lost */
+	if (c->building || (c->synced && c->writer == sm->node && sm->start >= DDR_S_DELIVERED && !c->writer_ready))
 		reload(sm);
 	if (c->synced && c->transfer && c->provider == sm->node)
 		chunks_send(sm);

@@ -283,7 +283,8 @@ static void change_write(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->t;
 
-	if (t->io || ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready) || !ddr_sm_may_send(sm))
+	if (t->io || ddr_sm_writer(sm) != sm->node || sm->start < DDR_S_DELIVERED ||
+	    (sm->c.on && !sm->c.writer_ready) || !ddr_sm_may_send(sm))
 		return;
 	if (t->written) {
 		done_send(sm);
@@ -428,7 +429,8 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 	if (!ddr_sm_active(sm) || (sm->start < DDR_S_DELIVERED && !(sm->c.on && sm->c.synced)))
 		return;
 	intents_send(sm);
-	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node) {
+	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
+	    sm->start >= DDR_S_DELIVERED) {
 		change_take(t);
 		t->state = DDR_T_WRITE;
 	}

@@ -211,6 +211,7 @@ static void clear_next(struct ddr_sm *sm)
 		c->rc_index++;
 	if (c->rc_index == sm->n_log) {
 		c->rc = DDR_RC_DONE;
+		sm->again = true;
 		return;
 	}
 	c->rc_log[c->rc_index].seq = seq_next(sm, &c->rc_log[c->rc_index]);

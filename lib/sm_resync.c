@@ -257,6 +257,8 @@ static bool next_background(struct ddr_sm *sm, uint64_t *region)
 	}
 	if (!sm->sync_scan || !sm->n_needs_sync || ddr_sm_degraded(sm))
 		return false;
+	if (sm->c.on && sm->c.writer != sm->node)
+		return false;	/* one node is enough */
 	sm->sync_scan = false;
 	for (uint64_t i = 0; i < sm->regions && i < BACKGROUND_SCAN; i++) {
 		uint64_t r = sm->sync_at;

@@ -13,6 +13,7 @@
  *
  * Commands (regions a+n, members and regions as lists 1,2,3):
  *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [slot=N] [node=N] [slots=N]
+ *	     [cluster] [fencing]
  *	own SLOT NODE			before "up": the superblock says that the node owns the slot
  *	state MEMBER STATE		before "up": the member's state (number of enum ddr_member_state)
  *	up				makes the instance; then, before its first step:
@@ -27,6 +28,10 @@
  *	record type=N seq=N start=N count=N
  *	tick MS | deliver (the oldest message) | drop (it) | foreign NODE (the oldest message, in the name of NODE)
  *	done log N | map N | sb | flush | job N	[failed=LIST] [result=N] [mismatches=N]
+ *	quorum NODES [no-quorum] [ring=N]	of the quorum service, with a cluster
+ *	super				the superblock of the disks, between a reload and its end
+ *	done reload | slot | slotwrite N	[result=N]
+ *	leave | fence-ack NODE | fenced NODE [failure=N] [result=N]
  *	fenced NODE | fail MEMBER | clean | set KEY VALUE | accept a+n | region N | status
  */
 #include <ctype.h>
@@ -144,8 +149,11 @@ static void show_contents(struct world *w, const struct ddr_output *o)
 	struct ddr_disk_log blk;
 	struct ddr_super sb;
 
-	if (o->type == DDR_OUT_LOG_WRITE) {
-		ddr_sm_log_block(w->sm, o->index, &blk);
+	if (o->type == DDR_OUT_LOG_WRITE || o->type == DDR_OUT_SLOT_WRITE) {
+		if (o->type == DDR_OUT_LOG_WRITE)
+			ddr_sm_log_block(w->sm, o->index, &blk);
+		else
+			ddr_sm_slot_block(w->sm, o->index, &blk);
 		fputs(" dirty=", w->to);
 		for (uint32_t r = 0, n = 0; r < DDR_LOG_REGIONS; r++)
 			if (ddr_log_get(blk.payload, r))
@@ -264,13 +272,20 @@ static void io_done(struct world *w, uint32_t i, uint32_t failed, int32_t result
 	static const enum ddr_in_type types[] = {
 		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE,
 		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
-		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE,
+		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE, [DDR_OUT_RELOAD] = DDR_IN_RELOADED,
+		[DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE, [DDR_OUT_SLOT_WRITE] = DDR_IN_LOG_DONE,
 	};
 	struct ddr_input in = { .type = types[w->io[i].type], .io = w->io[i].io, .failed_members = failed,
 				.result = result, .mismatches = mismatches };
 
 	take(w->io, &w->n_io, i);
 	step(w, &in);
+}
+
+/* What is read must be said by the scenario. */
+static bool reads(const struct pending *p)
+{
+	return p->type == DDR_OUT_RELOAD || p->type == DDR_OUT_SLOT_READ;
 }
 
 static void answer_all(struct world *w)
@@ -287,7 +302,7 @@ static void answer_all(struct world *w)
 		} else if (w->auto_kernel && w->n_kernel) {
 			kernel_answer(w, 0, 0);
 			again = true;
-		} else if (w->auto_io && w->n_io) {
+		} else if (w->auto_io && w->n_io && !reads(&w->io[0])) {
 			io_done(w, 0, 0, 0, 0);
 			again = true;
 		}
@@ -299,6 +314,7 @@ static void cmd_done(struct world *w, const struct args *a)
 	static const struct { const char *name; enum ddr_out_type type; } kinds[] = {
 		{ "log", DDR_OUT_LOG_WRITE }, { "map", DDR_OUT_MAP_WRITE }, { "sb", DDR_OUT_SB_WRITE },
 		{ "flush", DDR_OUT_FLUSH }, { "job", DDR_OUT_JOB_RANGE },
+		{ "reload", DDR_OUT_RELOAD }, { "slot", DDR_OUT_SLOT_READ }, { "slotwrite", DDR_OUT_SLOT_WRITE },
 	};
 
 	for (size_t k = 0; a->n > 1 && k < sizeof(kinds) / sizeof(kinds[0]); k++)
@@ -347,6 +363,8 @@ static void cmd_init(struct world *w, const struct args *a)
 	w->cfg.super = &w->sb;
 	w->cfg.node = (uint32_t)number(a, "node", 1);
 	w->cfg.slot = (uint32_t)number(a, "slot", 0);
+	w->cfg.cluster = flag(a, "cluster");
+	w->cfg.fencing = flag(a, "fencing");
 	w->cfg.present = named(a, "present") ? (uint32_t)list(named(a, "present")) : (1u << w->sb.members) - 1;
 }
 
@@ -397,9 +415,9 @@ static void cmd_attach(struct world *w, const struct args *a)
 	step(w, &in);
 }
 
-static void cmd_view(struct world *w, const struct args *a)
+static void cmd_view(struct world *w, const struct args *a, enum ddr_in_type type)
 {
-	struct ddr_input in = { .type = DDR_IN_VIEW, .quorate = !flag(a, "no-quorum"), .ring = number(a, "ring", 1) };
+	struct ddr_input in = { .type = type, .quorate = !flag(a, "no-quorum"), .ring = number(a, "ring", 1) };
 	uint64_t nodes = list(a->n > 1 ? a->v[1] : "1");
 
 	for (uint32_t n = 0; n < 64; n++)
@@ -455,6 +473,13 @@ static bool cmd_input(struct world *w, const struct args *a)
 	} else if (strcmp(c, "fenced") == 0) {
 		in.type = DDR_IN_FENCED;
 		in.node = (uint32_t)at(a, 1);
+		in.failure = number(a, "failure", 0);
+		in.result = (int32_t)strtol(named(a, "result") ? named(a, "result") : "0", NULL, 10);
+	} else if (strcmp(c, "fence-ack") == 0) {
+		in.type = DDR_IN_OP_FENCE_ACK;
+		in.node = (uint32_t)at(a, 1);
+	} else if (strcmp(c, "leave") == 0) {
+		in.type = DDR_IN_OP_LEAVE;
 	} else if (strcmp(c, "fail") == 0) {
 		in.type = DDR_IN_OP_FAIL_MEMBER;
 		in.member = (uint32_t)at(a, 1);
@@ -494,6 +519,8 @@ static bool cmd_setup(struct world *w, const struct args *a)
 		cmd_log(w, a);
 	} else if (strcmp(c, "map") == 0) {
 		cmd_map(w, a);
+	} else if (strcmp(c, "super") == 0) {
+		ddr_sm_load_super(w->sm, &w->sb);
 	} else if (strcmp(c, "auto") == 0) {
 		w->auto_msg = flag(a, "msg");
 		w->auto_io = flag(a, "io");
@@ -514,7 +541,9 @@ static void command(struct world *w, char *line)
 	if (cmd_setup(w, &a) || cmd_input(w, &a))
 		;
 	else if (strcmp(a.v[0], "view") == 0)
-		cmd_view(w, &a);
+		cmd_view(w, &a, DDR_IN_VIEW);
+	else if (strcmp(a.v[0], "quorum") == 0)
+		cmd_view(w, &a, DDR_IN_QUORUM);
 	else if (strcmp(a.v[0], "attach") == 0)
 		cmd_attach(w, &a);
 	else if (strcmp(a.v[0], "deliver") == 0)
