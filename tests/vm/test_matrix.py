@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "drills"))
 import matrix  # noqa: E402
 
-VM = {"disks": matrix.DISKS, "size": matrix.DISK_SIZE}
+VM = {"disks": matrix.MEMBERS + 1, "size": matrix.DISK_SIZE}
 FILE_SYSTEMS = [(matrix.Geometry(0, 1, "dedicated"), "ext4", (0,)), (matrix.Geometry(1, 2, "rotating"), "xfs", (0, 2)),
                 (matrix.Geometry(2, 1, "rotating"), "ext4", (1,)), (matrix.Geometry(2, 1, "rotating"), "xfs", (4,)),
                 (matrix.Geometry(3, 2, "rotating"), "ext4", (2, 8))]
