@@ -324,26 +324,3 @@ void ddr_drive_cluster_stop(struct ddr_array *a)
 			a->cluster.reload[i]->ctx = NULL;
 	memset(&a->cluster, 0, sizeof(a->cluster));
 }
-
-/*
- * What lib/ gives once its state machine takes part in a cluster; until then it refuses such an
- * instance, and nothing of this is called. The library's own are strong, and win.
- */
-__attribute__((weak)) uint32_t ddr_sm_slot(const struct ddr_sm *sm)
-{
-	(void)sm;
-	return 0;
-}
-
-__attribute__((weak)) void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
-{
-	(void)sm;
-	(void)index;
-	memset(blk, 0, sizeof(*blk));
-}
-
-__attribute__((weak)) void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
-{
-	(void)sm;
-	(void)sb;
-}
