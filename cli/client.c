@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -15,7 +16,7 @@ struct ddr_ipc *client_connect(const char *what)
 
 	if (ret == 0)
 		return c;
-	if (ret == -EACCES || ret == -EPERM)
+	if (ret == -EACCES || ret == -EPERM || geteuid() != 0)
 		cli_fail(what, "only root may talk to ddraidd; use sudo");
 	else if (ret == -EAGAIN)
 		cli_fail(what, "ddraidd has too many clients; try again in a moment");

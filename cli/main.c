@@ -44,6 +44,36 @@ static const struct cli_command *find_command(const char *name)
 	return NULL;
 }
 
+static int print_help(const struct cli_command *cmd)
+{
+	printf("usage: ddraid %s %s\n\n%s; man ddraid tells the rest\n", cmd->name, cmd->arguments, cmd->summary);
+	return cli_finish(cmd->name);
+}
+
+static int unknown_command(const char *name)
+{
+	cli_fail("", "unknown command '%s'; ddraid help lists the commands", name);
+	return CLI_USAGE;
+}
+
+/* ddraid help [COMMAND] */
+static int help(const char *name)
+{
+	const struct cli_command *cmd = name ? find_command(name) : NULL;
+
+	if (cmd)
+		return print_help(cmd);
+	if (name)
+		return unknown_command(name);
+	print_commands(stdout);
+	return cli_finish("help");
+}
+
+static bool is_one_of(const char *arg, const char *a, const char *b, const char *c)
+{
+	return !strcmp(arg, a) || !strcmp(arg, b) || !strcmp(arg, c);
+}
+
 int main(int argc, char **argv)
 {
 	const struct cli_command *cmd;
@@ -55,24 +85,18 @@ int main(int argc, char **argv)
 		print_commands(stderr);
 		return CLI_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-		print_commands(stdout);
-		return cli_finish("help");
-	}
-	if (strcmp(argv[1], "--version") == 0) {
+	if (is_one_of(argv[1], "help", "--help", "-h"))
+		return help(argc > 2 ? argv[2] : NULL);
+	if (is_one_of(argv[1], "version", "--version", "-V")) {
 		printf("ddraid %s\n", PACKAGE_VERSION);
 		return cli_finish("version");
 	}
 	cmd = find_command(argv[1]);
-	if (!cmd) {
-		cli_fail("", "unknown command '%s'; ddraid help lists the commands", argv[1]);
-		return CLI_USAGE;
-	}
+	if (!cmd)
+		return unknown_command(argv[1]);
 	for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--help") == 0) {
-			printf("usage: ddraid %s %s\n\n%s\n", cmd->name, cmd->arguments, cmd->summary);
-			return cli_finish(cmd->name);
-		}
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return print_help(cmd);
 	}
 	return cmd->run(cmd, argc - 1, argv + 1);
 }

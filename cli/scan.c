@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <uuid/uuid.h>
 
@@ -184,6 +185,8 @@ int scan_devices(struct scan *scan, struct ddr_error *err)
 	int rc;
 
 	*scan = (struct scan){ 0 };
+	if (!listed && geteuid() != 0)
+		return ddr_error_set(err, "only root may look at the disks; use sudo");
 	rc = listed ? scan_listed(scan, listed, err) : scan_all(scan, err);
 	if (rc)
 		scan_free(scan);

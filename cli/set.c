@@ -16,9 +16,9 @@ static bool special(const char *key)
 	return !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads") || !strcmp(key, "suspect");
 }
 
-static int set_one(const struct cli_command *cmd, struct ddr_ipc *ipc, const char *name, char *setting)
+/* Cuts @setting into a key and a value, both valid as far as can be said here; nothing is sent before all are. */
+static int check_one(const struct cli_command *cmd, char *setting)
 {
-	struct json_object *request, *data;
 	char *value = strchr(setting, '=');
 	char err[DDR_CONF_ERROR_MAX];
 	struct ddr_conf conf;
@@ -29,9 +29,15 @@ static int set_one(const struct cli_command *cmd, struct ddr_ipc *ipc, const cha
 	ddr_conf_defaults(&conf);
 	if (!special(setting) && ddr_conf_set(&conf, setting, value, true, err, sizeof(err)))
 		return cli_usage(cmd, "%s; man ddraid lists the settings", err);
-	request = client_request("set", name);
+	return CLI_DONE;
+}
+
+static int set_one(struct ddr_ipc *ipc, const char *name, const char *setting)
+{
+	struct json_object *request = client_request("set", name), *data;
+
 	json_object_object_add(request, "key", json_object_new_string(setting));
-	json_object_object_add(request, "value", json_object_new_string(value));
+	json_object_object_add(request, "value", json_object_new_string(setting + strlen(setting) + 1));
 	if (!client_call(ipc, "set", request, &data, CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
 	json_object_put(data);
@@ -45,11 +51,15 @@ int cmd_set(const struct cli_command *cmd, int argc, char **argv)
 
 	if (argc < 3)
 		return cli_usage(cmd, "give the name of an array and at least one KEY=VALUE");
+	for (int i = 2; i < argc && rc == CLI_DONE; i++)
+		rc = check_one(cmd, argv[i]);
+	if (rc)
+		return rc;
 	ipc = client_connect("set");
 	if (!ipc)
 		return CLI_FAILED;
 	for (int i = 2; i < argc && rc == CLI_DONE; i++)
-		rc = set_one(cmd, ipc, argv[1], argv[i]);
+		rc = set_one(ipc, argv[1], argv[i]);
 	ddr_ipc_close(ipc);
 	return rc;
 }

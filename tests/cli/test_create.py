@@ -84,6 +84,32 @@ def test_number_of_devices(images, options, count, words):
     refused(paths, ("create", "t", "--force", *options, *paths), words, 2)
 
 
+def test_help_and_version():
+    for args in ((), ("help",), ("--help",), ("-h",)):
+        done = ddraid(*args)
+        assert "commands:" in (done.stdout if args else done.stderr) and done.returncode == (0 if args else 2)
+    for args in (("help", "create"), ("create", "--help"), ("create", "-h")):
+        done = ddraid(*args)
+        assert done.returncode == 0 and done.stdout.startswith("usage: ddraid create NAME"), done
+    for args in (("help", "me"), ("me",)):
+        done = ddraid(*args)
+        assert done.returncode == 2 and done.stderr == "ddraid: unknown command 'me'; ddraid help lists the commands\n", done
+    assert len({ddraid(word).stdout for word in ("version", "--version", "-V")}) == 1
+
+
+def test_settings_are_checked_before_any_is_sent():
+    """The second one is wrong, and nobody is asked for the first."""
+    done = ddraid("set", "data", "idle_time=5s", "resync=maybe")
+    assert done.returncode == 2 and "resync = 'maybe'" in done.stderr, done
+
+
+def test_users_are_told_to_become_root():
+    for args, words in ((("table", "x"), "only root may look at the disks"), (("status",), "only root may talk to ddraidd")):
+        done = subprocess.run(["unshare", "--user", "--map-user=1000", DDRAID, *args], capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert done.returncode == 1 and words in done.stderr and len(done.stderr.splitlines()) == 1, done
+
+
 def test_files_need_force(images):
     paths = images(3)
     refused(paths, ("create", "t", "--order", 1, *paths), "is not a block device")
