@@ -113,6 +113,14 @@ struct ddr_array {
 
 	struct ddr_array_cluster cluster;
 
+	/* stall.c's: members that may hang */
+	struct ddr_stall {
+		uint64_t ended;		/* I/O that had ended at the last look */
+		uint64_t since_ms;	/* no I/O was under way, or some ended, then */
+		bool told;
+	} stall[DDR_UAPI_MAX_ROLES];
+	uint64_t stall_at_ms;
+
 	/* rate.c's: the pace of resync */
 	struct {
 		uint64_t at_ms;		/* last sample */
@@ -173,6 +181,11 @@ extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
  */
 void ddr_rate_done(struct ddr_array *a, uint64_t blocks);
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
+
+/* ---- stall.c ------------------------------------------------------------------- */
+
+/* Takes out members that have I/O under way and end none for io_timeout. */
+void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms);
 
 /* ---- status.c ------------------------------------------------------------------ */
 

@@ -371,6 +371,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_step(a, in);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
+	ddr_stall_tick(a, now_ms);
 }
 
 /* ---- start and end -------------------------------------------------------------- */
@@ -488,6 +489,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->members = l->members;
 	ddr_members_get(a->members);
 	memset(&a->rate, 0, sizeof(a->rate));
+	memset(a->stall, 0, sizeof(a->stall));
 	a->ready = a->clean_asked = a->parting = false;
 	a->quiet_until_ms = 0;
 	ret = make_io(a);

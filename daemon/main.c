@@ -214,8 +214,8 @@ static void open_log(const struct process *p, const struct options *o)
 	qb_log_format_set(QB_LOG_STDERR, "%t ddraidd[%P] %p: %b");
 	qb_log_format_set(QB_LOG_SYSLOG, "%b");
 	/*
-	 * (Only when they are enabled: libqb takes a lock that the thread's start makes.)
-	 * Written by a thread: a log that waits for a disk must not hold up the loop. libqb
+	 * Last, and then at once the thread: any change of a threaded target takes a lock that the thread's start makes, and
+	 * libqb dereferences it before. Written by a thread: a log that waits for a disk must not hold up the loop. libqb
 	 * drops messages rather than letting them pile up.
 	 */
 	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_THREADED, QB_TRUE);

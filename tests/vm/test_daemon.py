@@ -414,6 +414,103 @@ def test_disk_taken_away_under_load(serving):
         node.plug(disk)
 
 
+def test_member_that_hangs_is_out_in_time(serving, load_forget):
+    """No answer at all: after io_timeout the member is out, it is told, and writes go on without it."""
+    node = serving.node
+    load_forget(node)
+    for i, disk in enumerate(node.disks[:4]):
+        node.run(f"dmsetup create f{i} --table '0 {disk.size // 512} forget {disk.dev} 0'")
+    serving.guest.env = {"DDRAID_DEVICES": "/dev/mapper/f0 /dev/mapper/f1 /dev/mapper/f2 /dev/mapper/f3"}
+    try:
+        serving.begin(io_timeout="3s", idle_time="60s")
+        serving.array(parity=2, order=1, devices=[f"/dev/mapper/f{i}" for i in range(4)])
+        serving.guest.watch_events()
+        node.run("dmsetup message f1 0 hang on")
+        begun = time.monotonic()
+        serving.write(0)                                # a cold region: the mark waits for the member
+        took = time.monotonic() - begun
+        assert 2 < took < 12, f"{took:.1f} s"
+        failed = serving.event("member-failed")
+        assert failed["member"] == 1 and failed["device"] == "/dev/mapper/f1"
+        assert serving.guest.status("data")["members"][1]["state"] == "faulty"
+        node.run("dmsetup message f1 0 hang off")
+        # a write that waits for its member's answer, in a granted region: told as well, and right once it comes
+        node.run("dmsetup message f2 0 hang on")
+        waiting = node.spawn(f"exec dd if=/dev/urandom of={DEV} bs=4096 count=1 oflag=direct conv=nocreat")
+        node.wait_until("ddraid status data | grep -q '/dev/mapper/f2.*faulty' || "
+                        "ddraid status data | grep -q 'faulty.*/dev/mapper/f2'", 15)
+        assert waiting.poll() is None
+        node.run("dmsetup message f2 0 hang off")
+        assert waiting.wait(20).code == 0
+        serving.write(3)
+        assert serving.guest.status("data")["state"] == "degraded"
+    finally:
+        node.run("for i in 0 1 2 3; do dmsetup message f$i 0 hang off; done", check=False)
+        serving.node.run("ddraid stop --all --force", check=False, timeout=60)
+        node.run("for i in 0 1 2 3; do dmsetup remove --retry f$i; done", check=False)
+
+
+def test_two_arrays_on_one_daemon(serving):
+    """Each with its own members, load, failure and end; nothing of one shows in the other."""
+    node, guest = serving.node, serving.guest
+    serving.begin(idle_time="500ms")
+    guest.create_and_start("data", 1, 1, "rotating", MEMBERS[:3])
+    guest.create_and_start("more", 0, 2, "dedicated", MEMBERS[3:] + ["/dev/vdf"])
+    guest.watch_events()
+    loads = [node.spawn(f"exec fio --name=w --filename=/dev/mapper/{name} --direct=1 --ioengine=libaio --iodepth=8 --rw=randwrite "
+                        "--bsrange=4k-128k --size=32m --verify=crc32c --verify_fatal=1 --serialize_overlap=1 "
+                        "--output-format=terse") for name in ("data", "more")]
+    guest.command("fail more 1")
+    assert serving.event("member-failed")["name"] == "more"
+    for load in loads:
+        assert load.wait(120).code == 0, load.err[-1000:]
+    assert guest.status("data")["state"] == "optimal" and guest.status("more")["state"] == "degraded"
+    done = guest.command("fail more 7", check=False)
+    assert done.code == 1 and "is no member of array 'more'" in done.err
+    guest.stop("more")
+    serving.write(0)
+    assert [a["name"] for a in json.loads(guest.command("status --json").out)] == ["data"]
+    guest.start("more")
+    guest.command("set more idle-time=700ms")
+    guest.wait_idle("data")                             # a degraded array does not sync in the background
+    node.wait_until("ddraid status more --json | grep -q '\"dirty\": 0'", 30)
+    guest.command("stop --all")
+    tools.rawcheck("check", [d.path for d in node.disks[:3]], "--assert-none", "--assert-idle")
+    assert all(e["name"] in ("data", "more") for e in guest.events_seen()[1:])
+
+
+def test_resync_keeps_to_its_rates(serving):
+    """At most resync_max_rate, and resync_min_rate while the array is in use; as fast as it can without them."""
+    node, guest = serving.node, serving.guest
+    serving.begin(idle_time="200ms", resync="paused")
+    serving.array()
+    serving.write(0, 40)
+    node.wait_until("ddraid status data --json | grep -q '\"needs_sync\": 40'", 30)
+
+    def synced(seconds):
+        """MiB a second of regions that leave needs-sync."""
+        begun, before = time.monotonic(), guest.status("data")["regions"]["needs_sync"]
+        time.sleep(seconds)
+        after = guest.status("data")["regions"]["needs_sync"]
+        return (before - after) * 4 / (time.monotonic() - begun)
+
+    for setting in ("resync_min_rate=64K", "resync_max_rate=4M", "resync=run"):
+        guest.command(f"set data {setting}")
+    rate = synced(6)
+    assert 1.5 < rate < 6.5, f"{rate:.1f} MiB/s with at most 4"
+    guest.command("set data resync_min_rate=2M")
+    load = node.spawn(f"exec fio --name=r --filename={DEV} --direct=1 --ioengine=libaio --iodepth=1 --rw=randread --bs=4k --size=64m "
+                      "--thread --time_based --runtime=60 --thinktime=20000 --output-format=terse")
+    time.sleep(1)
+    guest.command("set data resync_max_rate=0")
+    time.sleep(1)
+    rate = synced(6)
+    assert 0.4 < rate < 4.5, f"{rate:.1f} MiB/s under load with at least 2"
+    load.kill()                                         # a thread: nothing goes on without it
+    load.wait(20, check=False)
+    guest.wait_idle("data", 60)
+
+
 # ---- death and restart ------------------------------------------------------------------
 
 def test_daemon_killed_under_load(serving):
@@ -535,6 +632,58 @@ def test_config_errors_name_file_and_line(serving, text, why):
     serving.node.run(f"rm {CONFIG}")
     assert done.code == 1 and why in done.err, done
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", [
+    "log-syslog = no\nlog_level = error\nio_engine = threads\n",
+    "log_level = debug\nrun_dir = /run/other\nstate_dir = /run/state\nio_engine = io_uring\n",
+    "node_id = 4294967295\nidle_time = 3600s\nresync = paused\nresync_min_rate = 64K\nresync_max_rate = 1T\n"
+    "resync_parallel = 8\ngrant_ahead = 64\ndaemon_timeout = 600s\nio_timeout = 60min\n",
+])
+def test_every_option_from_start_to_end(serving, text):
+    """In the background, with an array: start, status, SIGHUP, stop, SIGTERM."""
+    node = serving.node
+    node.run("modprobe dm_ddraid; mkdir -p /etc/ddraid /run/state")
+    node.put(CONFIG, text)
+    node.run("ddraidd", timeout=30)
+    pid = node.run("cat /run/ddraid/ddraidd.pid || cat /run/other/ddraidd.pid").out.strip()
+    try:
+        serving.array()
+        serving.write(0)
+        node.run(f"kill -HUP {pid}; ddraid status data && ddraid stop data")
+    finally:
+        node.run(f"kill {pid}")
+        node.wait_until(f"! kill -0 {pid} 2>/dev/null", 20)
+    assert not [line for line in node.dmesg().splitlines() if "segfault" in line]
+
+
+def test_watchdog_is_fed_while_the_loop_runs(serving):
+    listener = """if True:
+        import os, signal, socket, subprocess, time
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        s.bind("/run/notify")
+        d = subprocess.Popen(["ddraidd"], env=dict(os.environ, NOTIFY_SOCKET="/run/notify", WATCHDOG_USEC="1500000"))
+        def hear(seconds):
+            heard, end = [], time.monotonic() + seconds
+            while (left := end - time.monotonic()) > 0:
+                s.settimeout(left)
+                try:
+                    heard += s.recv(4096).decode().split("\\n")
+                except TimeoutError:
+                    pass
+            return heard
+        running = hear(5)
+        os.kill(d.pid, signal.SIGSTOP)
+        hear(0.3)
+        stopped = hear(2)
+        os.kill(d.pid, signal.SIGCONT)
+        d.terminate()
+        print(running.count("READY=1"), running.count("WATCHDOG=1"), stopped.count("WATCHDOG=1"), d.wait(10), hear(0.5).count("STOPPING=1"))
+    """
+    serving.node.run(f"modprobe dm_ddraid; mkdir -p /run/ddraid; rm -f /run/notify {CONFIG}")
+    serving.node.put("/tmp/notify.py", listener.encode())
+    ready, fed, stopped, code, stopping = map(int, serving.node.run("python3 -SIE /tmp/notify.py").out.split())
+    assert ready == 1 and fed >= 5 and stopped == 0 and code == 0 and stopping == 1, (ready, fed, stopped, code, stopping)
 
 
 # ---- clients -----------------------------------------------------------------------------
