@@ -15,7 +15,7 @@
 #include "daemon/ipc_server.h"
 
 #define TICK_MS		100u
-#define PART_MS		5000u	/* from the removal of an array to its end here */
+#define PART_MS		10000u	/* from the removal of an array to its end here */
 
 static void array_down(struct ddr_array *a);
 
