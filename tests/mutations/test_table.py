@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The mutations are fit to be tried: documented, applicable to the code as it is, with tests that exist."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+import table  # noqa: E402
+
+EDIT = re.compile(r"^file: (.*)\n--- old\n(.*?)\n--- new\n(.*?)\n?--- end$", re.M | re.S)
+
+
+def test_the_document_is_up_to_date():
+    assert (TOP / "doc" / "mutations.md").read_text() == table.table(), "run tests/mutations/table.py >doc/mutations.md"
+
+
+def test_each_rule_is_broken():
+    assert {r for rules, *_ in table.mutations() for r in rules} == set(table.RULES)
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.mut")), ids=lambda p: p.stem)
+def test_text_applies(path):
+    edits = EDIT.findall(path.read_text())
+    assert edits
+    for name, old, new in edits:
+        assert (TOP / name).read_text().count(old) == 1 and old != new, f"its text does not occur once in {name}"
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*/*.patch")), ids=lambda p: p.stem)
+def test_patch_applies(path):
+    done = subprocess.run(["git", "apply", "--check", "-C1", str(path)], cwd=TOP, capture_output=True, text=True, check=False,
+                          env=dict(os.environ, GIT_DIR="/nonexistent"))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("mutation", list(table.mutations()), ids=lambda m: m[1])
+def test_its_test_exists(mutation):
+    file, _, rest = mutation[3].partition("::")
+    path = TOP / file.split(" ")[0]
+    assert path.exists(), f"{file} does not exist"
+    if rest:
+        function, _, case = rest.rstrip("]").partition("[")
+        text = path.read_text()
+        assert f"def {function}(" in text, f"{file} has no {function}"
+        assert not case or re.fullmatch(r"order\d\+\d-\w+", case) or f'"{case}"' in text, f"{function} has no case {case}"
