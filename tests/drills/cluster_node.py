@@ -21,7 +21,7 @@ import ddvm  # noqa: E402
 import tools  # noqa: E402
 from rig import NAME, Rig  # noqa: E402
 
-DISKS, SIZE = 5, "96M"
+DISKS, SIZE = 5, "64M"
 
 
 def round_of(rig, victim):
