@@ -286,7 +286,8 @@ void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool liste
 		qb_log(LOG_ERR, "out of memory for an array");
 		return;
 	}
-	a->fresh = !listed;
+	/* a RESUMED that was on its way already, from the list too, tells of the table that is bound now */
+	a->fresh = !listed || a->state == DDR_ARRAY_DOWN;
 	if (a->state == DDR_ARRAY_DOWN)
 		bind_array(a);
 }

@@ -79,7 +79,7 @@ struct ddr_array {
 	char uuid_text[37];
 	char name[DDR_NAME_LEN];	/* of the superblock, or of the dm device */
 	char error[DDR_ERROR_LEN];	/* why it was refused, or ""; kept until it runs */
-	bool fresh;			/* appeared and not resumed yet: the first resume changes nothing */
+	bool fresh;			/* the RESUMED that comes next tells of what is bound already */
 	bool removed;			/* gone in the kernel; requests do not find it any more */
 	bool rebind;			/* CLOSING: bind again after it */
 	bool waiting;			/* DOWN: for the cluster */

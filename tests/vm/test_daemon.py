@@ -514,8 +514,12 @@ def test_resync_keeps_to_its_rates(serving):
 # ---- death and restart ------------------------------------------------------------------
 
 def test_daemon_killed_under_load(serving):
+    def bound():
+        return int(serving.node.run("dmesg | grep -c 'a daemon has attached'", check=False).out)
+
     serving.begin()
     serving.array()
+    before = bound()
     fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
                              "--bsrange=4k-128k --size=100m --verify=crc32c --verify_backlog=64 --verify_fatal=1 "
                              "--serialize_overlap=1 --time_based --runtime=20 --output-format=terse")
@@ -525,6 +529,7 @@ def test_daemon_killed_under_load(serving):
         time.sleep(1)
         serving.begin()
     assert fio.wait(120).code == 0, fio.err[-1000:]
+    assert bound() == before + 3, "each daemon has to bind the array once"
     serving.guest.wait_idle("data")
     tools.rawcheck("check", [d.path for d in serving.node.disks[:5]], "--assert-none", "--assert-idle")
 
