@@ -17,6 +17,30 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->start.cookie = 0xfedcba9876543210u;
 		memset(m->start.boot_id, 7, 16);
 		break;
+	case DDR_M_HELLO:
+		m->hello.view = 0x8877665544332211u;
+		m->hello.history = 5;
+		m->hello.flags = DDR_HELLO_SYNCED;
+		break;
+	case DDR_M_STATE:
+		m->state.digest = 0xfedcba9876543210u;
+		m->state.epoch = 6;
+		m->state.index = 2;
+		m->state.count = 3;
+		m->state.bytes = DDR_STATE_DATA;
+		memset(m->state.data, 0xcd, DDR_STATE_DATA);
+		break;
+	case DDR_M_LEAVE:
+		m->leave.slot = 1;
+		m->leave.dirty = 17;
+		break;
+	case DDR_M_FENCED:
+		m->fenced.node = 3;
+		m->fenced.how = DDR_FENCED_OPERATOR;
+		m->fenced.failure = 1ull << 32;
+		break;
+	case DDR_M_RECOVER:
+	case DDR_M_RECOVERED: m->recover.slot = 63; break;
 	case DDR_M_MEMBER_FAIL:
 		m->fail.hard = 4;
 		m->fail.soft = 2;
@@ -59,7 +83,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 }
 
 static const enum ddr_msg_type types[] = {
-	DDR_M_START, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
+	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
 	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE,
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
