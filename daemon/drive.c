@@ -94,6 +94,21 @@ static void give_up(struct ddr_array *a, const struct ddr_output *o)
 	ddr_event_array(a, o);
 }
 
+/*
+ * The others would wait for this message for ever, and so would our own state machine. In a cluster
+ * the node leaves instead, without a word: it is fenced, and its regions are recovered.
+ */
+static void lost_message(struct ddr_array *a)
+{
+	static const struct ddr_output out = {
+		.type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED, .text = "the queue to the cluster overflows",
+	};
+
+	qb_log(LOG_CRIT, "array '%s': %s", a->name, out.text);
+	if (a->d->transport->cluster)
+		give_up(a, &out);
+}
+
 static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_meta_op *op;
@@ -119,8 +134,8 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		run_job(a, o);
 		break;
 	case DDR_OUT_MCAST:
-		if (a->transport && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
-			qb_log(LOG_CRIT, "array '%s': the queue to the cluster overflows", a->name);
+		if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
+			lost_message(a);
 		break;
 	case DDR_OUT_FENCE:
 	case DDR_OUT_RELOAD:
