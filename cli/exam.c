@@ -239,6 +239,7 @@ bool exam_device(struct exam *exam, const char *path)
 		damage(exam, "%s", err.text);
 		return false;
 	}
+	exam->opened = true;
 	exam->bytes = dev.bytes;
 	if (ddr_dev_read_supers(&dev, &exam->supers, &err) == 0)
 		exam->sb = &exam->supers.copy[exam->supers.newest].super;

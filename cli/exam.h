@@ -19,6 +19,7 @@ struct exam_slot {
 };
 
 struct exam {
+	bool opened;			/* else the only error says why not */
 	char **error;			/* sentences about damage */
 	size_t n_errors;
 	struct ddr_supers supers;

@@ -206,7 +206,7 @@ void exam_print(const struct exam *exam, const char *path)
 	if (exam->sb)
 		print_valid(exam);
 	for (size_t i = 0; i < exam->n_errors; i++)
-		printf("  damaged    %s\n", exam->error[i]);
+		printf("  %-10s %s\n", exam->opened ? "damaged" : "unread", exam->error[i]);
 }
 
 /* -------------------------------------------------- JSON */

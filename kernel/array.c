@@ -352,12 +352,15 @@ static void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u
 {
 	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
 
+	/* what is complete without it on this node must not be written to it again */
+	if (state == DDR_KM_LEAVING && a->member[member].state == DDR_KM_OUT)
+		state = DDR_KM_OUT;
 	WRITE_ONCE(a->member[member].cursor, cursor);
 	WRITE_ONCE(a->member[member].state, state);
 	if (state == DDR_KM_IN_SYNC)
 		bits |= BIT(member);
-	else if (state == DDR_KM_REBUILDING)
-		bits |= BIT(member + DDR_MB_REBUILDING);
+	else if (state == DDR_KM_REBUILDING || state == DDR_KM_LEAVING)
+		bits |= BIT(member + DDR_MB_REBUILDING);	/* leaving: the cursor is 0 */
 	/* the cursor is visible before the state that makes it count: ddr_array_read_mask() */
 	smp_store_release(&a->member_bits, bits);
 }

@@ -99,7 +99,7 @@ struct ddr_array {
 	struct mutex		ctl_mutex;	/* binds, commands of the daemon, detach; array.c has the lock order */
 	spinlock_t		lock;		/* members, parked list, channel pointer; irq-safe, never held over submission */
 	struct ddr_member	member[DDR_GEO_MAX_ROLES];
-	u32			member_bits;	/* by member: in sync 0..9, rebuilding 16..25; READ_ONCE, written under lock */
+	u32			member_bits;	/* by member: in sync 0..9, rebuilding or leaving 16..25; READ_ONCE, written under lock */
 	u32			present;	/* by member: the active table names a device */
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
 	struct bio_list		parked;		/* bios that wait for ENABLE, THAW or a daemon; under lock */

@@ -185,6 +185,7 @@ static char ddr_member_letter(struct ddr_target *t, u32 i)
 	case DDR_KM_IN_SYNC:
 		return 'A';
 	case DDR_KM_REBUILDING:
+	case DDR_KM_LEAVING:
 		return 'a';
 	default:
 		return 'D';

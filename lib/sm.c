@@ -168,6 +168,8 @@ void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, 
 	if (sm->c.on && !sm->c.building) {	/* a new writer: the content is the group's, the sequence goes on */
 		if (seq > sm->mapb[index].seq)
 			sm->mapb[index].seq = seq;
+		if (payload && memcmp(sm->map + (size_t)index * DDR_LOG_PAYLOAD, payload, DDR_LOG_PAYLOAD))
+			sm->c.disk_changed = true;
 		return;
 	}
 	sm->mapb[index].loaded = payload != NULL;

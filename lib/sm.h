@@ -308,5 +308,11 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region);
 /* Is the instance consistent in itself? NULL, or a static sentence that says what is not. For tests: O(regions). */
 const char *ddr_sm_check(const struct ddr_sm *sm);
+/*
+ * A digest of what all nodes share, and the name of its place in the total order: instances at one place must have
+ * one digest. False: not while the view is not agreed on, or without the state. For tests; @buf: of 64 KiB
+ * and 4 KiB for each block of the map, overwritten.
+ */
+bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint64_t *digest);
 
 #endif

@@ -126,6 +126,8 @@ static const char *check_members(const struct ddr_sm *sm)
 		return "the number of waiting errors is wrong";
 	if (t->state == DDR_T_IDLE && (t->faulty | t->missing | t->io))
 		return "a change of the members goes on that is not under way";
+	if (t->leaving & ddr_sm_written(sm))
+		return "a member leaves that the superblocks have in the array";
 	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->sb.order)
 		return "fewer members are in sync than hold the data";
 	if (ddr_super_check(&sm->sb).code != DDR_FE_OK)

@@ -57,13 +57,17 @@ void ddr_sm_writer_choose(struct ddr_sm *sm)
 
 	if (at >= 0 && (sm->nodes[at].lost || sm->nodes[at].started))
 		return;
+	/* the state was built from the disks: whoever is absent may have been the writer, and may still write */
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && !sm->c.writer; i++)
+		if (sm->nodes[i].lost && sm->nodes[i].absent)
+			return;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		const struct ddr_sm_node *n = &sm->nodes[i];
 
 		if (n->started && !n->leaving && (!id || n->id < id))
 			id = n->id;
 	}
-	if (id != sm->node)
+	if (id != sm->node || !sm->c.writer)
 		sm->c.writer_ready = false;
 	sm->c.writer = id;
 }
@@ -286,7 +290,9 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_viewer *v = ddr_sm_viewer(sm, msg->sender);
 
-	if (sm->c.phase != DDR_V_HELLO || msg->hello.view != sm->c.view_name)
+	if ((msg->hello.flags & DDR_HELLO_VOID) && sm->c.phase == DDR_V_AGREED && msg->epoch == sm->c.epoch && sm->c.synced)
+		ddr_sm_void(sm);
+	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->c.phase != DDR_V_HELLO || msg->hello.view != sm->c.view_name)
 		return;		/* of another view */
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
@@ -338,11 +344,23 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 	return NULL;
 }
 
+static bool none_started(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].started)
+			return false;
+	return true;
+}
+
 bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
 {
-	if (sm->c.rec >> slot & 1)
-		return false;	/* a survivor takes over what the node had dirty */
-	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node;
+	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
+	if ((sm->c.rec >> slot & 1) && (sm->c.rec_by[slot] || !none_started(sm)))
+		return false;
+	if (!((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node)
+		return true;
+	/* it is to be freed, since its owner left; if nobody is there to do it, the owner has it back */
+	return !sm->t.slot_node[slot] && sm->sb.slot_node[slot] == node && !sm->c.writer && none_started(sm);
 }
 
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -363,6 +381,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 			sm->start = DDR_S_OFF;
 		return;
 	}
+	sm->c.rec &= ~(1ull << slot);
 	n->started = true;
 	n->lost = n->absent = n->dead = n->leaving = false;
 	n->failure = 0;

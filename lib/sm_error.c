@@ -125,12 +125,13 @@ void ddr_sm_errors_forget(struct ddr_sm *sm)
 	memset(sm->mm, 0, sizeof(sm->mm));
 }
 
+/* "Try again" comes after the kernel was told that the member is out, or a flush would fail on it once more, for good. */
 static void errors_answer(struct ddr_sm *sm)
 {
 	for (struct ddr_sm_error *e = sm->err; e < sm->err + DDR_SM_ERRORS && sm->n_err; e++) {
 		bool fail = e->refused || sm->failed;
 
-		if (!e->used || !(fail || ddr_sm_agreed_out(sm, 1u << e->member)))
+		if (!e->used || !(fail || (ddr_sm_agreed_out(sm, 1u << e->member) && ddr_sm_members_told(sm))))
 			continue;
 		if (!ddr_sm_room(sm, 1))
 			return;

@@ -302,16 +302,43 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 			x->drained = true;
 }
 
-/* Regions of the range that we have to resync; bit i: the i-th region that it touches. */
+/* Regions of the range that we have to resync; bit i: the i-th region that it touches. Before our slot was read: any. */
 static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
 	uint64_t dirty = 0;
 
+	if (!sm->planned)
+		return ~0ull;
 	for (uint64_t r = first; r <= last && r - first < 64; r++)
 		if (ddr_bit(sm->resync, r))
 			dirty |= 1ull << (r - first);
 	return dirty;
+}
+
+/* Does somebody's job work in the range now, on our word of an earlier binding? */
+static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
+{
+	if (!x->used || x->drained || !all_acked(sm, x))
+		return false;
+	if (x->node != sm->node)
+		return true;
+	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		if (r->id == x->id && (r->state == DDR_R_JOB || r->state == DDR_R_HELD))
+			return true;
+	return false;
+}
+
+/*
+ * ENABLE ends the ranges of the binding before, and what waits behind them goes on, before any DRAIN that came
+ * later. So it waits until no job works in one of them.
+ */
+bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		if (in_work(sm, &sm->ex[i]))
+			return false;
+	return true;
 }
 
 static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)

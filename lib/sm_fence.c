@@ -211,12 +211,30 @@ void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->again = true;
 }
 
-/* Nothing of ours is under way that another node would wait for, or that could still land on a disk. */
+static bool io_out(const struct ddr_sm *sm)
+{
+	bool out = sm->flush_io && !sm->flush_held;
+
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		out |= sm->log[i].state == DDR_W_FLYING;
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		out |= sm->mapb[i].state == DDR_W_FLYING;
+	for (uint32_t i = 0; i < DDR_SM_RANGES; i++)
+		out |= sm->range[i].state == DDR_R_JOB;
+	return out;
+}
+
+/*
+ * Nothing of ours could still land on a disk. Once the kernel is gone nothing is carried on either, so what
+ * came after the clean stop (the slot of a dead node, a change of the map) is left to the others.
+ */
 static bool may_leave(struct ddr_sm *sm)
 {
-	if (sm->start == DDR_S_DONE && !ddr_sm_at_rest(sm))
+	if (sm->t.io || sm->c.rc_io || sm->n_granted)
 		return false;
-	return !sm->t.io && sm->c.rc == DDR_RC_IDLE && !sm->n_granted;
+	if (sm->start == DDR_S_DONE && sm->k.state != DDR_K_GONE)
+		return ddr_sm_at_rest(sm) && sm->c.rc == DDR_RC_IDLE;
+	return !io_out(sm);
 }
 
 static void leave(struct ddr_sm *sm)

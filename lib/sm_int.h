@@ -203,6 +203,7 @@ struct ddr_sm_trans {
 	uint32_t slot_node[DDR_MAX_SLOTS];	/* by whom */
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
+	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
 	uint64_t io;				/* superblock write, 0: none is out */
 	uint32_t targets;			/* members that it goes to */
 	uint32_t blocked;			/* members on which it failed: their failure comes first */
@@ -282,6 +283,8 @@ struct ddr_sm_cluster {
 	uint64_t reload_io, reload_at;
 	struct ddr_super disk;
 	bool disk_known;
+	bool disk_changed;		/* the map there is not the group's */
+	bool unproven;			/* built, and nothing was written since: its owners' last writes may have come after our reading */
 	uint32_t writer;		/* node that writes superblocks and map, 0: none */
 	bool writer_ready;		/* we know what the one before left on the disks */
 	/* recovery of slots */
@@ -467,7 +470,7 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_cluster_pump(struct ddr_sm *sm);
-/* Chooses the writer anew if the last one is gone for good. In the total order only. */
+/* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. In the total order only. */
 void ddr_sm_writer_choose(struct ddr_sm *sm);
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
 /* The place of a node in the table, made if need be: never NULL (more than 64 are a bug, and the last one is reused). */
@@ -485,6 +488,8 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_join_view(struct ddr_sm *sm);
 void ddr_sm_join_pump(struct ddr_sm *sm);
 void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
+/* The state that was built from the disks is not what they hold: nobody has one. */
+void ddr_sm_void(struct ddr_sm *sm);
 
 /* ---- sm_fence.c ---------------------------------------------------------------- */
 
@@ -528,7 +533,8 @@ void ddr_sm_enable_pump(struct ddr_sm *sm);
 /* A record to the kernel, with a number of its own if @seq is 0. */
 struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count);
 uint64_t ddr_sm_kseq(struct ddr_sm *sm);
-/* Has our kernel applied all member states? */
+/* Was our kernel told all member states; has it applied them? */
+bool ddr_sm_members_told(const struct ddr_sm *sm);
 bool ddr_sm_applied(const struct ddr_sm *sm);
 void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_bits_all(struct ddr_sm *sm);
@@ -616,6 +622,7 @@ uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
 void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_ex_settle(struct ddr_sm *sm);
 void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
+bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
 
 /* ---- sm_resync.c --------------------------------------------------------------- */
 
@@ -644,6 +651,8 @@ void ddr_sm_member_settle(struct ddr_sm *sm);
 void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
 /* No change of the members is wanted or under way. A function of what was delivered, so the same on all nodes. */
 bool ddr_sm_members_settled(const struct ddr_sm *sm);
+/* Members that the superblocks have out: until all voters have acknowledged, no kernel may do without them. */
+void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
 /* Slot @slot goes to @node (0: it is free) with the next change. */
 void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
 /* The writer is another one: what the last left on the disks is where it goes on. */

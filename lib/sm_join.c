@@ -8,6 +8,10 @@
  * epoch, its number, how many there are, and the digest of all; with the last one
  * all joiners of the view have the state, at the same place in the order.
  *
+ * A state built from the disks while somebody may still write them is not proven: nobody writes
+ * until all owners of slots are here or proven dead. Then the writer reads again, and
+ * if anything has changed, all begin anew (ddr_sm_void).
+ *
  * Must never: take what was read from disk before this moment for the truth; go on with a
  * state that is not complete; let a node write superblocks or map before it knows
  * what the writer before it left there (rule 12).
@@ -94,16 +98,19 @@ static void walk_range(struct ddr_walk *w, struct ddr_sm_ex *x)
 }
 
 /* A change of the members: what is wanted, and whether the last one still waits for acknowledgements. */
-static void walk_change(struct ddr_walk *w, struct ddr_sm_trans *t)
+static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 {
+	struct ddr_sm_trans *t = &sm->t;
 	uint32_t faulty = t->want_faulty | t->faulty, missing = t->want_missing | t->missing;
 	uint64_t slots = t->want_slots | t->slots;
-	bool ack = t->state == DDR_T_ACK;
+	bool ack = t->state == DDR_T_ACK && (ddr_sm_voters(sm) & ~t->acked) != 0;
+	uint32_t leaving = ack || t->state != DDR_T_ACK ? t->leaving : 0;
 
 	flag(w, &ack);
 	w64(w, &t->acked);
 	w32(w, &faulty);
 	w32(w, &missing);
+	w32(w, &leaving);
 	w64(w, &slots);
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
 		w32(w, &t->slot_node[s]);
@@ -113,6 +120,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm_trans *t)
 	t->want_faulty = faulty;
 	t->want_missing = missing;
 	t->want_slots = slots;
+	t->leaving = leaving;
 }
 
 static void walk_state(struct ddr_walk *w, struct ddr_sm *sm)
@@ -123,12 +131,13 @@ static void walk_state(struct ddr_walk *w, struct ddr_sm *sm)
 	w64(w, &c->ring_history);
 	w32(w, &c->failures);
 	w32(w, &c->writer);
+	flag(w, &c->unproven);
 	flag(w, &sm->failed);
 	w64(w, &c->rec);
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
 		w32(w, &c->rec_by[s]);
 	walk_super(w, &sm->sb);
-	walk_change(w, &sm->t);
+	walk_change(w, sm);
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		walk_node(w, &sm->nodes[i]);
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
@@ -151,6 +160,18 @@ static uint64_t digest_of(const uint8_t *p, uint32_t n)
 		h = ddr_sm_mix(h ^ v);
 	}
 	return h;
+}
+
+bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint64_t *digest)
+{
+	struct ddr_walk w = { { buf, buf + size, false }, true };
+
+	if (!sm->c.on || !sm->c.synced || sm->c.phase != DDR_V_AGREED || sm->c.transfer)
+		return false;
+	walk_state(&w, sm);
+	*place = ddr_sm_mix(ddr_sm_mix(sm->c.history ^ sm->c.epoch) ^ sm->ring);
+	*digest = digest_of(buf, (uint32_t)(w.c.p - buf));
+	return !w.c.bad;
 }
 
 /* ---- sending ------------------------------------------------------------------- */
@@ -205,7 +226,7 @@ static bool state_valid(const struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		if (sm->mapb[i].dur > sm->mapb[i].mem)
 			return false;
-	return true;
+	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }
 
 static void state_take(struct ddr_sm *sm)
@@ -284,7 +305,7 @@ static void reload(struct ddr_sm *sm)
 	if (sm->c.reload_io || sm->now < sm->c.reload_at || !ddr_sm_room(sm, 1))
 		return;
 	sm->c.reload_io = ddr_sm_io(sm, 0);
-	sm->c.disk_known = false;
+	sm->c.disk_known = sm->c.disk_changed = false;
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		sm->mapb[i].loaded &= !sm->c.building;
 	out = ddr_sm_out(sm, DDR_OUT_RELOAD);
@@ -334,10 +355,57 @@ static void build(struct ddr_sm *sm)
 			ddr_sm_lose(sm, ddr_sm_place(sm, sm->sb.slot_node[s]), true);
 	for (uint32_t i = 0; i < c->n_view; i++)
 		ddr_sm_place(sm, c->view[i].id)->here = true;
-	c->synced = c->writer_ready = true;
+	/* that the superblocks have a member out does not say that every kernel has heard of it */
+	ddr_sm_members_leave(sm, ((1u << sm->sb.members) - 1) & ~ddr_sm_written(sm));
+	c->writer = 0;
+	c->writer_ready = false;
+	c->synced = c->unproven = true;
 	ddr_sm_viewer(sm, sm->node)->synced = true;
 	c->transfer = c->n_view > 1;
 	sm->again = true;
+}
+
+/*
+ * Nobody takes part yet (that takes the first MEMBER_DONE), so there is nothing to lose: all say
+ * hello once more, without a state, and it is built anew.
+ */
+void ddr_sm_void(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	if (!c->unproven || sm->start >= DDR_S_READ) {
+		ddr_sm_bug(sm, "the state of the group is called void while nodes take part");
+		return;
+	}
+	memset(sm->nodes, 0, sizeof(sm->nodes));
+	memset(sm->ex, 0, sizeof(sm->ex));
+	memset(&sm->t, 0, sizeof(sm->t));
+	memset(c->rec_by, 0, sizeof(c->rec_by));
+	for (uint32_t i = 0; i < c->n_view; i++)
+		c->view[i].hello = c->view[i].synced = c->view[i].other = false;
+	c->rec = c->reload_at = 0;
+	c->writer = 0;
+	c->synced = c->unproven = c->writer_ready = c->hello_sent = c->rc_sent = c->leave_sent = c->leave_done = false;
+	c->phase = DDR_V_HELLO;
+	sm->start = DDR_S_OFF;
+	ddr_sm_join_view(sm);
+	sm->again = true;
+}
+
+/* The disks are not as they were when the state was built from them: somebody wrote after that, and is proven dead only now. */
+static bool voided(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_HELLO };
+
+	if (!sm->c.unproven || (sm->c.disk.seq == sm->sb.seq && !sm->c.disk_changed))
+		return false;
+	sm->c.reload_at = sm->now + RETRY_MS;
+	if (!ddr_sm_may_send(sm))
+		return true;
+	msg.hello.view = sm->c.view_name;
+	msg.hello.flags = DDR_HELLO_VOID;
+	ddr_sm_send(sm, &msg);
+	return true;
 }
 
 void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
@@ -360,7 +428,7 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	if (c->building) {
 		build(sm);
-	} else if (c->writer == sm->node && c->synced && !c->writer_ready) {
+	} else if (c->writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
 		ddr_sm_member_takeover(sm, &c->disk);
 		c->writer_ready = true;
 	}

@@ -105,6 +105,8 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 
 	if (m == DDR_NO_MEMBER)
 		return DDR_KM_OUT;
+	if (sm->t.leaving >> m & 1)
+		return DDR_KM_LEAVING;
 	switch (sm->sb.member[m].state) {
 	case DDR_MEMBER_IN_SYNC: return DDR_KM_IN_SYNC;
 	case DDR_MEMBER_REBUILDING: return DDR_KM_REBUILDING;
@@ -112,14 +114,19 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 	return DDR_KM_OUT;
 }
 
-bool ddr_sm_applied(const struct ddr_sm *sm)
+bool ddr_sm_members_told(const struct ddr_sm *sm)
 {
-	if (sm->k.state != DDR_K_ATTACHED || sm->k.applying)
+	if (sm->k.state != DDR_K_ATTACHED)
 		return false;
 	for (uint32_t p = 0; p < sm->sb.roles; p++)
 		if (sm->k.sent[p] != kernel_state(sm, p))
 			return false;
 	return true;
+}
+
+bool ddr_sm_applied(const struct ddr_sm *sm)
+{
+	return ddr_sm_members_told(sm) && !sm->k.applying;
 }
 
 static void applied(struct ddr_sm *sm, const struct ddr_rec *rec)
@@ -281,7 +288,7 @@ void ddr_sm_enable_pump(struct ddr_sm *sm)
 {
 	if (!ddr_sm_running(sm) || !ddr_sm_room(sm, 4))
 		return;
-	if (!sm->k.enabled && !sm->k.bits) {
+	if (!sm->k.enabled && !sm->k.bits && ddr_sm_members_told(sm) && ddr_sm_ex_may_enable(sm)) {
 		ddr_sm_rec(sm, DDR_U_ENABLE, 0, 0, 0);
 		sm->k.enabled = true;
 		sm->again = true;

@@ -5,14 +5,15 @@
  * MEMBER_FAIL (the intent) is judged at its delivery, so that all nodes judge alike. One
  * node of the view writes the superblocks of the members that remain, at a higher
  * generation. MEMBER_DONE says that they are durable; on its delivery the state changes,
- * each kernel is told, and each node acknowledges when its kernel obeys. Only when all
- * have, errors are answered and writes that waited for it count (agreed).
+ * each kernel is told that the member leaves, and each node acknowledges when its kernel does
+ * not read it any more. Only when all have (agreed), each kernel is told that it is out, errors
+ * are answered, and what failed on it alone counts. A node that is alone tells its kernel at once.
  *
  * A superblock write that fails on a member is a further intent, and the write is
  * repeated with both at the next generation, whose predecessor is the one that failed.
  *
- * Must never: change a state before the superblocks say so (rule 12); answer an error
- * before all have acknowledged (rule 3); leave fewer members than the data needs (rule 4).
+ * Must never: change a state before the superblocks say so (rule 12); let a kernel do without
+ * a member that another one may still read (rule 3); leave fewer members than the data needs (rule 4).
  */
 #include "sm_int.h"
 
@@ -58,7 +59,7 @@ bool ddr_sm_members_settled(const struct ddr_sm *sm)
 
 bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
 {
-	return ddr_sm_members_settled(sm) && !(ddr_sm_written(sm) & members);
+	return ddr_sm_members_settled(sm) && !((ddr_sm_written(sm) | sm->t.leaving) & members);
 }
 
 /* ---- intents ------------------------------------------------------------------- */
@@ -310,6 +311,15 @@ static void failed_events(struct ddr_sm *sm, uint32_t members)
 		}
 }
 
+/* A node that is alone has nobody to wait for: what its kernel writes without them, no other kernel reads from them. */
+void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members)
+{
+	uint64_t voters = ddr_sm_voters(sm);
+
+	if (voters & (voters - 1))
+		sm->t.leaving |= members;
+}
+
 /* Does the message end the change that was judged, no more and no less than its members and slots? */
 static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struct ddr_super *sb)
 {
@@ -330,12 +340,13 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
-/* All kernels obey. */
+/* No kernel reads a member that went any more: from now on ours may do without it. */
 static void agreed(struct ddr_sm *sm)
 {
 	uint32_t spare = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) - (1u << sm->sb.order);
 
 	sm->t.state = DDR_T_IDLE;
+	sm->t.leaving = 0;
 	sm->again = true;
 	ddr_sm_works_restart(sm);
 	if (ddr_sm_degraded(sm))
@@ -360,6 +371,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	sm->sb = sb;
+	sm->c.unproven = false;
 	sm->t.want_faulty &= ~msg->done.faulty;
 	sm->t.want_missing &= ~msg->done.missing;
 	sm->t.want_slots &= ~msg->done.slots;
@@ -368,6 +380,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.ack_sent = sm->t.writing = sm->t.written = false;
 	sm->t.faulty = sm->t.missing = 0;
 	sm->t.slots = 0;
+	ddr_sm_members_leave(sm, out);
 	if (out) {
 		failed_events(sm, out);
 		ddr_sm_batch_members(sm);
@@ -421,6 +434,12 @@ void ddr_sm_member_view(struct ddr_sm *sm)
 		t->ack_sent = false;
 }
 
+/* Our kernel obeys, or there is none any more: a node that leaves has removed it, and is waited for until its LEAVE. */
+static bool obeyed(const struct ddr_sm *sm)
+{
+	return !sm->c.leave_sent && (ddr_sm_applied(sm) || (sm->c.leave_wanted && sm->k.state == DDR_K_GONE));
+}
+
 void ddr_sm_member_pump(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_ACK };
@@ -428,6 +447,8 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 
 	if (!ddr_sm_active(sm) || (sm->start < DDR_S_DELIVERED && !(sm->c.on && sm->c.synced)))
 		return;
+	if (sm->c.left_told)
+		return;		/* another one writes from now on: nothing of ours may still be on its way */
 	intents_send(sm);
 	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
 	    sm->start >= DDR_S_DELIVERED) {
@@ -436,7 +457,7 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 	}
 	if (t->state == DDR_T_WRITE)
 		change_write(sm);
-	if (t->state == DDR_T_ACK && !t->ack_sent && sm->start >= DDR_S_DELIVERED && ddr_sm_applied(sm) && ddr_sm_may_send(sm)) {
+	if (t->state == DDR_T_ACK && !t->ack_sent && sm->start >= DDR_S_DELIVERED && obeyed(sm) && ddr_sm_may_send(sm)) {
 		msg.ack.seq = sm->sb.seq;
 		ddr_sm_send(sm, &msg);
 		t->ack_sent = true;

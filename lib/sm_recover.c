@@ -28,10 +28,22 @@ uint32_t ddr_sm_slot(const struct ddr_sm *sm)
 	return sm->slot;
 }
 
+/* A range that the node has not acknowledged: what it had dirty there nobody will say. */
+static void ranges_doubt(struct ddr_sm *sm, uint32_t node)
+{
+	int at = ddr_sm_node_at(sm, node);
+
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && at >= 0 && !(x->acked >> at & 1))
+			x->dirty = ~0ull;
+}
+
 void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot)
 {
+	ranges_doubt(sm, sm->sb.slot_node[slot]);
+	if (!(sm->c.rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
+		sm->c.rec_by[slot] = 0;
 	sm->c.rec |= 1ull << slot;
-	sm->c.rec_by[slot] = 0;
 	sm->again = true;
 }
 
@@ -196,10 +208,15 @@ void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_
 	ddr_log_encode(blk, &info);
 }
 
-/* Behind all that may be readable later: the owner's next START makes the superblock's sequence grow once more. */
+/*
+ * Behind all that may be readable later: the owner's next START makes the superblock's sequence grow once more. A
+ * recovery that was begun before and not ended may have written as well: it was of an earlier epoch.
+ */
 static uint64_t seq_next(const struct ddr_sm *sm, const struct ddr_sm_log *b)
 {
-	return b->loaded ? b->seq + 1 : (sm->sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1));
+	uint64_t epoch = sm->c.epoch & 0x3fffff;
+
+	return b->loaded ? b->seq + 1 : (sm->sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1)) + (epoch << 8);
 }
 
 static void clear_next(struct ddr_sm *sm)

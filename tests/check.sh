@@ -67,7 +67,7 @@ part_sanitizers() {
 # know what io_uring writes, and those that only do more of the same for minutes.
 part_valgrind() { # one test for each program
 	local name ok=0 bad=0 programs=""
-	for name in assemble conf crc32c devio format format-log geometry layout msg parity sm-error sm-ex sm-member; do
+	for name in assemble conf crc32c devio format format-log geometry layout msg parity sm-cluster sm-error sm-ex sm-member; do
 		programs+=" tests/unit/test-$name"
 	done
 	programs+=" tests/scenarios/run"
@@ -161,6 +161,22 @@ build_in_chroot() { # build_in_chroot SUITE RELEASE WHAT: warnings are errors
 		collect_modules "$2" "$root/$dir"
 }
 
+build_for_debug() { # build_for_debug WHAT: in the debug kernel's own tree; warnings are errors
+	local dir=$build/debug/$1
+	rm -rf "$dir"
+	"$top/packaging/stage-kernel-source" copy "$1" "$top" "$dir" &&
+		no_warnings make -C "$DDRAID_CACHE/kernel-with-debugging/tree" M="$dir" KCFLAGS=-Werror \
+			-j"$(nproc)" modules
+}
+
+part_debug() { # the modules for the kernel that finds mistakes, which is built first
+	local release updates
+	release=$(harness release debug) && build_for_debug ddraid && build_for_debug tests &&
+		collect_modules "$release" "$build/debug" || return 1
+	updates=$stage/lib/modules/$release/updates
+	mkdir -p "$updates" && cp "$build/modules/$release/dm-ddraid.ko" "$updates/"
+}
+
 part_kernel() { # part_kernel SUITE: the modules for that suite's kernel, kept for the tests that boot it
 	local release updates
 	release=$(harness release "$1") || return 1
@@ -186,14 +202,23 @@ part_release() { # make distcheck, and nothing of the repository is left out of 
 	! comm -13 "$logs/in-release" "$logs/in-git" | sed 's/^/not in the release: /' | grep . && tally 1 0
 }
 
-run_pytest() { # run_pytest DIRECTORY ARGUMENT...
+# Half of a virtual machine's test is waiting: for its firmware, for one process after the other, for time limits. So
+# files of such tests run side by side, but no more of them than fit into the memory of a small machine.
+vm_workers() {
+	local cores
+	cores=$(nproc)
+	echo $((cores < 4 ? cores : 4))
+}
+
+run_pytest() { # run_pytest DIRECTORY
 	local dir=$1 xml counts rc=0
-	shift
+	set --
+	[ "$dir" != tests/vm ] || set -- -n "$(vm_workers)" --dist loadfile
 	xml=$logs/${dir//\//-}.xml
 	rm -f "$xml"
 	PYTHONPATH=$top/tests/vm PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m pytest -p no:cacheprovider -q -ra --durations=10 --junitxml="$xml" \
-		"$top/$dir" "$@" || rc=1
+		"$@" "$top/$dir" || rc=1
 	counts=$(/usr/bin/python3 "$top/tests/tally.py" junit "$xml") && tally "${counts% *}" "${counts#* }"
 	return "$rc"
 }

@@ -23,7 +23,7 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		1u
+#define DDR_ABI_VERSION		2u
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_NO_MEMBER		0xffffffffu
@@ -94,6 +94,8 @@ enum ddr_kmember {
 	DDR_KM_OUT	= 0,		/* neither read nor written */
 	DDR_KM_IN_SYNC	= 1,
 	DDR_KM_REBUILDING = 2,		/* always written; read only below the cursor */
+	DDR_KM_LEAVING	= 3,		/* it failed, and not all nodes know: not read; written still, so that nothing
+					 * completes without it. A member that is OUT stays OUT */
 };
 
 enum ddr_error_op { DDR_OP_READ = 0, DDR_OP_WRITE = 1, DDR_OP_FLUSH = 2, DDR_OP_ZEROES = 3 };

@@ -138,6 +138,13 @@ def test_both_places_of_a_map_block_damaged(examine, defect):
     assert (badmeta.word(defect) or "region map") in report["errors"][0]
 
 
+def test_what_cannot_be_opened_is_not_called_damaged(tmp_path):
+    absent = tmp_path / "absent"
+    done = ddraid("examine", absent)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [f"{absent}: no valid member", f"  unread     {absent}: No such file or directory"]
+
+
 def test_assembly_uses_the_other_copy(members, tmp_path):
     """A damaged copy costs nothing; two of them cost the member."""
     bad = tmp_path / "bad"

@@ -2,96 +2,81 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node loses its power under load.
 
-Topology: three nodes, each writing blocks of its own of one array of five disks (order 2, one parity);
-corosync over two rings; a fence device that cuts the power.
-Phases: all start the array at once; load on all; node N dies; it is fenced, its dirty regions are taken over by
-one survivor and no others are resynced; the survivors' load goes on meanwhile, without an error; everything that anybody was
-promised is read on every survivor; the node comes back, joins and writes; in the end all stop the array, no
-stripe is wrong, nothing is dirty.
+Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; corosync over
+two rings; a fence device that cuts the power, for ddraidd and for dlm_controld.
+Phases: load on all; node N dies; at that moment the disks hold nothing inconsistent outside of dirty regions; it is
+fenced, its dirty regions (counted) are taken over by one survivor and no others are resynced; the survivors'
+load goes on without an error, and its longest stall is measured, in a region that the dead node held dirty (at most token
+timeout, fencing and 1 s) and in one that it did not (at most the change of the membership and 1 s); everything that anybody was promised is read on every survivor; the node comes back, joins,
+and reads it too. In the end all stop the array, no stripe is wrong, nothing is dirty.
 """
-import argparse
-import pathlib
+import datetime
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "vm")]
+import drill
 
-import ddvm  # noqa: E402
-import tools  # noqa: E402
-from rig import NAME, Rig  # noqa: E402
-
-DISKS, SIZE = 5, "64M"
+MORE = 1.0      # s that a stall may last beyond what it waits for, and beyond the longest write before the fault
 
 
-def round_of(rig, victim):
-    """One death and its mending; seconds from the death to the recovery."""
-    survivors = [i for i in rig.ledgers if i != victim]
+def dirty_of(report, slot):
+    return sum(count for _, count in report["slots"].get(str(slot), []))
+
+
+def recovered_regions(rig, victim):
+    """How many dirty regions of a dead node the survivors found and took over, in all."""
+    return sum(e["regions"] for i in rig.up() for e in rig.events(i) if e["event"] == "recovery" and e["node"] == victim)
+
+
+def membership_change(events):
+    """Seconds that the longest change of the membership took on a node: from the first word of it until it had quorum again."""
+    longest, since = 0, None
+    for event in (e for e in events if e["event"] == "view"):
+        at = datetime.datetime.fromisoformat(event["time"].rstrip("Z"))
+        if event["quorate"] and since:
+            longest, since = max(longest, (at - since).total_seconds()), None
+        elif not event["quorate"]:
+            since = since or at
+    return longest
+
+
+def death(rig, victim):
+    """A node dies under load, and all but its stalls is judged; figures."""
+    slot = rig.slot(victim)
     rig.load()
-    time.sleep(2)
+    rig.progress()
+    noise = max(max(rig.loads[i].stalls().values()) for i in rig.up())
     rig.die(victim)
     began = time.monotonic()
-    cut = rig.raw()
-    assert cut["bad_outside_dirty"] == [], f"inconsistent stripes outside dirty regions: {cut['bad_outside_dirty']}"
-    rig.cluster.wait_fenced(victim)
-    for i in survivors:
-        rig.wait_event(i, "node-recovered", 60, node=victim)
-    seconds = time.monotonic() - began
-    for i in survivors:
-        rig.progress(i)
-    rig.stop_load()
-    rig.wait_idle()
-    for i in survivors:
-        rig.verify(i)
-    rig.raw("--assert-none")
-    return seconds
+    dirty = dirty_of(rig.raw(), slot)
+    rig.wait_fenced(victim)
+    fenced = time.monotonic() - began
+    rig.wait_recovered(victim)
+    recovered = time.monotonic() - began
+    rig.progress()
+    found = recovered_regions(rig, victim)
+    assert found == dirty, f"regions recovered: {found}; dirty in the dead node's slot: {dirty}"
+    change = max(membership_change(rig.events(i)) for i in rig.up())
+    stalls = rig.settle()
+    own, shared = (max(s[name] for s in stalls.values()) for name in ("own", "shared"))
+    rig.bring([victim])
+    return {"fenced": fenced, "recovered": recovered, "dirty": dirty, "change": change, "own": own, "shared": shared, "noise": noise}
 
 
-def run(cluster, writer, rounds=1):
-    rig = Rig(cluster, writer)
-    rig.boot()
-    rig.create()
-    rig.start()
-    rig.wait_active([1, 2, 3])
-    for number in range(rounds):
-        victim = 3 - number % 3
-        seconds = round_of(rig, victim)
-        print(f"node {victim} died: recovered after {seconds:.1f} s", flush=True)
-        rig.boot([victim])
-        rig.start([victim])
-        rig.wait_active([1, 2, 3])
-        rig.verify(victim)
-    rig.load()
-    time.sleep(1)
-    rig.stop_load()
-    rig.stop()
-    rig.raw("--assert-none", "--assert-idle")
+def say(victim, seen):
+    return ("node {victim} died: fenced after {fenced:.1f} s, recovered after {recovered:.1f} s ({dirty} regions); longest stall {shared:.2f} s "
+            "in its regions, {own:.2f} s in others; membership change {change:.2f} s; longest write before the fault {noise:.2f} s"
+            .format(victim=victim, **seen))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=10)
-    args = parser.parse_args()
-    run_directory = None
-    try:
-        ddvm.check_machine()
-        run_directory = ddvm.Run()
-        disks = [ddvm.Disk(run_directory.path / f"d{i}.raw", SIZE, f"d{i}") for i in range(DISKS)]
-        nodes = [ddvm.Node(run_directory, f"n{i}", disks) for i in (1, 2, 3)]
-        cluster = ddvm.Cluster(run_directory, nodes)
-        run(cluster, tools.build_writer(run_directory.path), args.rounds)
-        print(f"{NAME}: {args.rounds} deaths, nothing lost")
-    except ddvm.HarnessError as error:
-        print(f"cluster_node: {error}", file=sys.stderr)
-        return 1
-    except (AssertionError, ddvm.NodeDied) as error:
-        print(f"cluster_node: FAILED: {error}\nlogs: {run_directory.keep_logs('cluster_node')}", file=sys.stderr)
-        return 1
-    finally:
-        if run_directory:
-            run_directory.close()
-    return 0
+def round_of(rig, number):
+    victim = len(rig.all) - (number - 1) % len(rig.all)
+    seen = death(rig, victim)
+    more = MORE + seen["noise"]
+    assert seen["shared"] <= seen["fenced"] + more, f"a write to a region of the dead node stood still for too long: {say(victim, seen)}"
+    assert seen["own"] <= seen["change"] + more, f"a write to a region of a survivor's own stood still for too long: {say(victim, seen)}"
+    return say(victim, seen)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(drill.main("cluster_node", __doc__, round_of))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The main job, for a newcomer: five disks become an array, and then things go wrong.
+"""The main job, for a newcomer: three machines share an array of five disks, and then things go wrong.
 
-Everything is real: a kernel with the module, the daemon, XFS, fio with verification. Each
-step says what happens and why it is safe; the first thing that is not as it should be
+Everything is real: three kernels with the module, corosync, dlm, GFS2 mounted on all three, fio with
+verification. Each step says what happens and why it is safe; the first thing that is not as it should be
 ends the demo with an error.
 """
 import argparse
@@ -16,132 +16,129 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "vm")]
 
 import ddvm  # noqa: E402
 import tools  # noqa: E402
-from guest import Guest  # noqa: E402
+from load import FIO, verify  # noqa: E402
+from rig import DEV, MOUNT, NAME, Rig  # noqa: E402
 
-DEV = "/dev/mapper/demo"
-FILES = ("fio --name=demo --directory=/mnt --direct=1 --ioengine=libaio --iodepth=16 --bsrange=4k-1M --numjobs=4 --size=12M "
-         "--verify=crc32c --verify_interval=4096 --verify_fatal=1 --group_reporting --output-format=terse --fallocate=none")
-LEDGER_BLOCKS = 4096        # a file of 16 MiB in which every sector says what it is
+VICTIM = 3
 
 
 class Demo:
     def __init__(self, run, kernel):
-        disks = [ddvm.Disk(run.path / f"disk{i}.raw", "160M", f"disk{i}") for i in range(5)]
-        self.node = ddvm.Node(run, "demo", disks, kernel=kernel)
-        self.guest = Guest(self.node)
-        self.writer = tools.build_writer(run.path).read_bytes()
-        self.ledger = tools.Ledger()
+        disks = [ddvm.Disk(run.path / f"disk{i}.raw", "64M", f"disk{i}") for i in range(5)]
+        nodes = [ddvm.Node(run, f"node{i}", disks, kernel=kernel) for i in (1, 2, 3)]
+        self.rig = Rig(ddvm.Cluster(run, nodes), tools.build_writer(run.path))
         self.begin = time.monotonic()
         self.summary = []
-        self.sequence = 1
 
     # -- what the user sees
 
     def say(self, text):
         seconds = int(time.monotonic() - self.begin)
+        text = text.replace("\n", "\n         ")
         print(f"[{seconds // 60}:{seconds % 60:02}] {text}", flush=True)
 
-    def show(self, command):
+    def show(self, number, command):
         """A command as a user would type it, and what it prints."""
-        print(f"         # {command}")
-        out = self.node.run(command, timeout=120)
+        print(f"         node{number}# {command}")
+        out = self.rig.node(number).run(command, timeout=120)
         for line in (out.out + out.err).rstrip().splitlines():
             print(f"         {line}")
         sys.stdout.flush()
 
+    def promised(self):
+        """How many blocks and records were reported durable so far."""
+        return sum(len(ledger.durable) for ledger in self.rig.ledgers.values()), len(self.rig.appended)
+
+    def verify(self, what, numbers=None):
+        self.rig.on_each(lambda i: verify(self.rig, i), numbers)
+        blocks, records = self.promised()
+        self.say(f"Verified {what}, on each node that is up: {blocks} blocks and {records} records that any node was promised, none lost.")
+        self.summary.append(f"{what}: {blocks} blocks and {records} records that had been reported durable, none lost")
+
     # -- steps
 
-    def boot(self, again=False):
-        self.node.boot()
-        self.node.put("/tmp/writer", self.writer, 0o755)
-        self.guest.start_daemon(idle_time="2s")
-        self.guest.watch_events()
-        if not again:
-            self.say(f"A virtual machine is up: Linux {self.node.kernel.release}, five disks of 160 MiB, ddraidd.")
+    def boot(self):
+        self.rig.boot()
+        self.say(f"Three virtual machines are up: Linux {self.rig.node(1).kernel.release}, the same five disks of 64 MiB in each, corosync,\n"
+                 "dlm_controld, ddraidd. A fence device can cut the power of each.")
 
     def create(self):
         self.say("Four disks' worth of data, one of parity. Nothing has to be synchronised first: a stripe is one 4 KiB block,\n"
-                 "         each write is a write of whole stripes, and what nobody wrote needs no parity.")
-        disks = " ".join(d.dev for d in self.node.disks)
-        self.show(f"ddraid create demo --order 2 --parity 1 {disks}")
-        self.show("ddraid start demo")
-        self.show("ddraid status demo")
+                 "each write is a write of whole stripes, and what nobody wrote needs no parity.")
+        disks = " ".join(d.dev for d in self.rig.node(1).disks)
+        self.show(1, f"ddraid create {NAME} --order 2 --parity 1 --region-size 1M {disks}")
+        self.show(1, f"ddraid start {NAME}")
+        self.rig.start([2, 3])
+        self.say("The same command on node2 and node3, and all three have the device. Who writes what is agreed over corosync.")
+        self.show(2, f"ddraid status {NAME}")
+
+    def mount(self):
+        self.rig.prepare()
+        self.say("GFS2 on it, mounted on all three at the same time.")
+        self.show(3, f"df -h {MOUNT} && mount | grep gfs2")
 
     def fill(self):
-        self.show(f"mkfs.xfs -q -f {DEV} && mount {DEV} /mnt && df -h /mnt")
-        self.node.run(f"dd if=/dev/zero of=/mnt/ledger bs=1M count={LEDGER_BLOCKS * 4096 >> 20} conv=fsync 2>/dev/null; sync")
-        self.say("fio writes 48 MiB in four files, blocks of 4 KiB to 1 MiB, and verifies all of it.")
-        self.node.run(f"{FILES} --rw=randwrite --do_verify=1 --end_fsync=1 >/dev/null", timeout=300)
-        self.summary.append("48 MiB written and verified by fio on the healthy array")
+        self.say("fio on all three, each in a file of its own, blocks of 4 to 64 KiB; everything is read back and verified.")
+        self.rig.on_each(lambda i: self.rig.node(i).run(f"{FIO.format(node=i)} >/dev/null", timeout=300))
+        self.summary.append("fio with verification on three nodes at once: no error")
 
     def load(self):
-        """A load that knows what it was promised: each durable write is noted outside of the machine."""
-        job = self.node.spawn(f"exec /tmp/writer load /mnt/ledger 0 {LEDGER_BLOCKS} 8 32 {self.sequence} {self.sequence} 0")
-        self.sequence += 1 << 32
-        job.wait_output("F ", 60)
-        return job
+        self.say("Load on all three, from now on: fio with verification; synchronous writes, of which each is noted outside of the\n"
+                 "machine once it was reported durable; and one file to which all append under a lock.")
+        self.rig.mark()
+        self.rig.load()
+        self.rig.progress()
 
-    def note(self, job):
-        self.ledger.read(job.out)
-        assert not self.ledger.errors, f"the load saw an error: {self.ledger.errors}"
+    def kill_node(self):
+        rig, slot = self.rig, self.rig.slot(VICTIM)
+        self.say(f"Power cut of node{VICTIM}, in the middle of its writes.")
+        rig.die(VICTIM)
+        began = time.monotonic()
+        cut = rig.raw()
+        dirty, total = sum(n for _, n in cut["slots"].get(str(slot), [])), cut["regions"]
+        self.say(f"The raw disks at that moment, read by an independent program: inconsistent stripes: {cut['bad_blocks']}, none of them outside\n"
+                 f"of the regions that the dirty logs name; node{VICTIM} had {dirty} of {total} regions in its log.")
+        rig.wait_fenced(VICTIM)
+        rig.wait_recovered(VICTIM)
+        seconds = time.monotonic() - began
+        rig.progress()
+        found = sum(e["regions"] for i in rig.up() for e in rig.events(i) if e["event"] == "recovery" and e["node"] == VICTIM)
+        assert found == dirty, f"recovery of {found} regions, the log named {dirty}"
+        self.say(f"corosync missed it, its power was cut for certain (else it could write again), and a survivor made the parity of these\n"
+                 f"{dirty} regions right, {seconds:.0f} s after the cut. The others needed nothing. The load of the survivors never stopped.")
+        self.summary.append(f"node{VICTIM} killed under load: {dirty} of {total} regions resynced, no others, {seconds:.0f} s after the cut")
+        stalls = rig.settle()
+        longest = max(s["shared"] for s in stalls.values())
+        self.summary.append(f"longest wait of a write of the survivors to the array meanwhile: {longest:.2f} s")
+        self.verify(f"after the death of node{VICTIM}")
 
-    def verify(self, what):
-        self.node.run(f"{FILES} --rw=randread >/dev/null", timeout=300)
-        result = self.node.run(f"/tmp/writer verify /mnt/ledger 0 {LEDGER_BLOCKS}", stdin=self.ledger.expectations(),
-                               timeout=120, check=False)
-        assert result.code == 0, f"{what}: {result.out}"
-        self.say(f"Verified {what}: fio's files, and {len(self.ledger.durable)} blocks that were reported durable.")
-        self.summary.append(f"nothing lost {what}: {len(self.ledger.durable)} durable blocks and fio's 48 MiB verified")
-
-    def raw(self, *options):
-        return tools.rawcheck("check", [d.path for d in self.node.disks], *options)
-
-    def power_cut(self):
-        self.say("Under a load of small synchronous writes: power cut. The machine is gone between two instructions.")
-        job = self.load()
-        time.sleep(3)
-        self.node.kill()
-        self.note(job)
-        report = self.raw()
-        assert report["bad_outside_dirty"] == [], f"stripes are wrong outside the dirty log: {report['bad_outside_dirty']}"
-        total = report["regions"]
-        self.say(f"On the raw disks {report['bad_blocks']} stripes are inconsistent, none of them outside of the "
-                 f"{report['dirty_count']} regions (of {total}) that the dirty log names.")
-        self.boot(again=True)
-        self.show("ddraid start demo")
-        start = time.monotonic()
-        self.guest.wait_idle("demo")
-        found = sum(e["regions"] for e in self.guest.events_seen() if e["event"] == "recovery")
-        assert found == report["dirty_count"], f"recovery of {found} regions, the log named {report['dirty_count']}"
-        self.say(f"Resync of {found} regions instead of {total}: done {time.monotonic() - start:.1f} s after the start; the array was in use at once.")
-        self.summary.append(f"power cut: {found} of {total} regions resynced, no others")
-        self.node.run(f"mount {DEV} /mnt")
-        self.verify("after the power cut")
-        self.raw("--assert-none", "--assert-idle")
-        self.say("The raw disks, read by an independent program: every stripe's parity is right.")
+    def come_back(self):
+        self.say(f"node{VICTIM} is switched on again, and joins.")
+        self.rig.bring([VICTIM])
+        self.show(VICTIM, f"ddraid status {NAME}")
 
     def pull_disk(self):
-        disk = self.node.disks[2]
-        self.say("Under load again: a disk is pulled out.")
-        job = self.load()
-        time.sleep(1)
-        self.node.unplug(disk)
-        time.sleep(3)
-        assert job.poll() is None, f"the load ended: {job.out[-200:]}{job.err}"
-        job.kill()
-        job.wait(30)
-        self.note(job)
-        state = self.guest.status("demo")["state"]
-        assert state == "degraded", f"the array is {state}, not degraded"
-        self.say("The load saw no error: the daemon took the disk out of the array, on all other disks, before the write went on.")
-        self.show("ddraid status demo")
-        self.verify("with a disk missing")
-        self.node.run("umount /mnt")
+        rig = self.rig
+        self.load()
+        self.say("A disk is pulled out, of all three machines.")
+        rig.on_each(lambda i: rig.node(i).unplug(rig.node(i).disks[2]))
+        for i in rig.up():
+            rig.wait_event(i, "member-failed")
+        rig.progress()
+        rig.stop_load()
+        self.say("No load saw an error: the nodes agreed that the disk is out, and wrote that on the other four, before any write went\n"
+                 "on without it; what was on it is computed from the others.")
+        for i in rig.up():
+            state = rig.guests[i].status(NAME)["state"]
+            assert state == "degraded", f"on node{i} the array is {state}, not degraded"
+        self.show(1, f"ddraid status {NAME}")
+        self.summary.append("a disk pulled under load: no error on any node")
+        self.verify("without the disk")
 
     def end(self):
-        self.show("ddraid stop demo")
-        self.node.dmesg_check()
-        self.node.shutdown()
+        self.rig.stop()
+        for node in self.rig.cluster.nodes:
+            node.dmesg_check()
         print(f"\nIn {time.monotonic() - self.begin:.0f} s:")
         for line in self.summary:
             print(f"  * {line}")
@@ -152,13 +149,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", help="bookworm, trixie, sid or a directory")
     args = parser.parse_args()
-    run = demo = None
+    run = None
     try:
         ddvm.check_machine()
         run = ddvm.Run()
         demo = Demo(run, args.kernel)
-        print("ddraid demo: an array of five disks on one (virtual) machine, and what it survives\n")
-        for step in (demo.boot, demo.create, demo.fill, demo.power_cut, demo.pull_disk, demo.end):
+        print("ddraid demo: three (virtual) machines share an array of five disks, and what it survives\n")
+        for step in (demo.boot, demo.create, demo.mount, demo.fill, demo.load, demo.kill_node, demo.come_back, demo.pull_disk, demo.end):
             step()
     except ddvm.HarnessError as error:
         print(f"demo: {error}", file=sys.stderr)

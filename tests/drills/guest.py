@@ -73,9 +73,13 @@ class Guest:
     def stop(self, name):
         self.command(f"stop {name}", timeout=120)
 
+    def arrays(self):
+        """All objects of `status --json`."""
+        return json.loads(self.command("status --json").out)
+
     def status(self, name):
         """The array's object of `status --json`."""
-        return next(a for a in json.loads(self.command("status --json").out) if a["name"] == name)
+        return next(a for a in self.arrays() if a["name"] == name)
 
     def busy(self, name):
         """Why the array is not idle yet, or None."""

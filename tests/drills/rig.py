@@ -1,61 +1,134 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cluster with one array, for the drills named cluster_*: nodes, load on all of them, ledgers, the raw checker.
+"""A cluster with one array and GFS2 on it, for the drills named cluster_*: nodes, faults, checks.
 
-Each node writes blocks of its own (two nodes that write one block are a file system's business).
-What a node was promised is noted outside of it, so that it can die.
+The file system takes all of the device but its last regions, where each node beats in a region of its own and
+in one that all share (load.py), so that the array's stalls are seen apart from the file system's.
 """
+import concurrent.futures
+import shutil
+import subprocess
 import time
 
 import tools
+from ddvm.cluster import DDRAIDD, DLM
+from ddvm.config import time_scale
 from guest import Guest
+from load import Load, SHARED_FILE, fill, verify
 
 NAME = "shared"
 DEV = f"/dev/mapper/{NAME}"
+MOUNT = "/mnt"
+REGION = 1 << 20                # bytes
+
 
 
 class Rig:
     """The cluster's machines are off, share their disks, and have a member for each role of the shape."""
 
-    def __init__(self, cluster, writer, shape=(2, 1, "rotating"), **options):
-        self.cluster, self.shape, self.options = cluster, shape, options
+    def __init__(self, cluster, writer, shape=(2, 1, "rotating"), filesystem=True, **options):
+        """`filesystem`: GFS2, and dlm_controld to fence beside ddraidd; else the loads that need none."""
+        self.cluster, self.shape, self.filesystem, self.options = cluster, shape, filesystem, options
+        self.region_blocks = REGION // 4096
         self.writer = writer.read_bytes()
+        self.all = list(range(1, len(cluster.nodes) + 1))
         self.guests = {}
         self.loads = {}
-        self.ledgers = {i: tools.Ledger() for i in range(1, len(cluster.nodes) + 1)}
+        self.ledgers = {i: tools.Ledger() for i in self.all}
+        self.appended = {}              # number of a record of the shared file -> the node that was promised it
         self.sequence = 0
         self.blocks = 0
+        self.marks = {}
+        self.fenced = {}
 
     # -- nodes
 
-    def boot(self, numbers=None):
-        """Power on (all, or these), corosync, the daemon; no array yet."""
-        numbers = list(numbers or self.ledgers)
+    def up(self):
+        return sorted(self.guests)
+
+    def node(self, number):
+        return self.cluster.node(number)
+
+    def boot(self, numbers=None, alone=False):
+        """Power on (all, or these), corosync, dlm, the daemon; no array yet. `alone`: cut off; dlm is for later."""
+        numbers = list(numbers or self.all)
         self.cluster.boot(numbers)
-        self.cluster.start_corosync(numbers)
+        self.cluster.start_corosync(numbers, wait=not alone)
+        if not alone:
+            self.start_dlm(numbers)
         for i in numbers:
-            node = self.cluster.node(i)
-            node.put("/tmp/writer", self.writer, 0o755)
-            self.guests[i] = Guest(node)
-            self.guests[i].start_daemon(wait=False, **{"fence_command": "/ddvm/fence", "idle_time": "1s", **self.options})
+            self.node(i).put("/tmp/writer", self.writer, 0o755)
+            self.guests[i] = Guest(self.node(i))
+            self.start_daemon(i)
         for i in numbers:
-            self.guests[i].wait_daemon()
-            self.guests[i].watch_events()
+            self.watch(i)
+
+    def start_dlm(self, numbers):
+        if self.filesystem:
+            self.cluster.start_dlm(numbers)
+
+    def start_daemon(self, number):
+        self.guests[number].start_daemon(wait=False, **{"fence_command": "/ddvm/fence", "idle_time": "1s", **self.options})
+
+    def watch(self, number):
+        """Until the daemon answers; its events count from now on."""
+        self.guests[number].wait_daemon()
+        self.guests[number].watch_events()
+        self.marks[number] = 0
 
     def create(self):
+        """The array, started on all nodes, and what is on it."""
         first = self.guests[min(self.guests)]
-        first.create(NAME, *self.shape, [d.dev for d in first.node.disks])
+        first.create(NAME, *self.shape, [d.dev for d in first.node.disks], f"--region-size {REGION}")
+        self.start()
+        self.prepare()
+
+    def prepare(self):
+        """What is on the array, once all have it: the file system, mounted, and the files of the load."""
+        first = self.guests[min(self.guests)]
+        self.blocks = int(first.node.run(f"blockdev --getsize64 {DEV}").out) // 4096
+        if self.filesystem:
+            first.node.run(f"mkfs.gfs2 -q -O -K -p lock_dlm -t ddvm:fs -j {len(self.all)} -J 8 {DEV} {self.tail()}", timeout=120)
+            self.mount()
+            first.node.run(f": > {SHARED_FILE}")
+            self.on_each(lambda i: fill(self.node(i), i))
+
+    def tail(self):
+        """The first block that the file system does not have."""
+        return (self.blocks // self.region_blocks - len(self.all) - 1) * self.region_blocks
 
     def start(self, numbers=None):
-        """The array on nodes, side by side."""
-        jobs = [self.guests[i].node.spawn(f"exec ddraid start {NAME}") for i in numbers or self.guests]
-        for job in jobs:
-            job.wait(120, check=True)
-        one = self.guests[min(numbers or self.guests)].node
-        self.blocks = int(one.run(f"blockdev --getsize64 {DEV}").out) // 4096
+        """The array on nodes, side by side; until they and those that had it take part."""
+        numbers = list(numbers or self.guests)
+        self.on_each(self.start_one, numbers)
+        self.wait_active(self.up())
+
+    def start_one(self, number):
+        self.guests[number].command(f"start {NAME}", timeout=120)
+
+    def stop_one(self, number):
+        self.guests[number].stop(NAME)
+
+    def mount(self, numbers=None):
+        if self.filesystem:
+            self.on_each(lambda i: self.node(i).run(f"mount -t gfs2 -o noatime {DEV} {MOUNT}", timeout=120), numbers)
+
+    def bring(self, numbers):
+        """Nodes that were off take part again, see what was promised, and have the file system."""
+        self.boot(numbers)
+        self.start(numbers)
+        self.mount(numbers)
+        for i in numbers:
+            verify(self, i)
+
+    def on_each(self, what, numbers=None):
+        """Does something for each node (all, or these) at the same time; a list of results."""
+        numbers = list(numbers or self.up())
+        with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
+            return list(pool.map(what, numbers))
 
     def wait_active(self, numbers, timeout=60):
         """Until each of these nodes says that exactly these take part."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * time_scale()
         for i in numbers:
             while True:
                 cluster = self.guests[i].status(NAME)["cluster"]
@@ -65,78 +138,153 @@ class Rig:
                 assert time.monotonic() < deadline, f"node {i}: {cluster}"
                 time.sleep(0.3)
 
-    def die(self, number):
-        """Power cut."""
-        self.cluster.node(number).kill()
-        self.note(number)
+    def wait_ready(self, number, timeout=60):
+        """Until the node's daemon serves the array."""
+        deadline = time.monotonic() + timeout * time_scale()
+        while not any(a["ready"] for a in self.guests[number].arrays() if a["name"] == NAME):
+            assert time.monotonic() < deadline, f"node {number}: the array is not served: {self.guests[number].arrays()}"
+            time.sleep(0.3)
+
+    def slot(self, number):
+        """The node's slot, as another node says."""
+        other = next(i for i in self.up() if i != number)
+        return next(n["slot"] for n in self.guests[other].status(NAME)["cluster"]["nodes"] if n["id"] == number)
+
+    # -- faults
+
+    def die(self, *numbers):
+        """Power cut of these at the same moment."""
+        for i in numbers:
+            self.node(i).qemu.process.kill()
+        for i in numbers:
+            self.node(i).kill()
+            self.gone(i)
+
+    def gone(self, number):
+        """The machine is off: what its load was promised is known from outside."""
         self.guests.pop(number)
+        load = self.loads.pop(number, None)
+        if load:
+            load.note()
+
+    def wait_fenced(self, number, timeout=90, program=DDRAIDD):
+        """Until the node's power was cut on request of ddraidd since the mark."""
+        self.cluster.wait_fenced(number, self.fenced[number, program] + 1, timeout, program)
+        if number in self.guests:
+            self.gone(number)
+
+    def node_fenced(self, number):
+        """How often ddraidd and dlm had the node's power cut since the mark."""
+        return [self.cluster.fencer.count(number, program) - self.fenced[number, program] for program in (DDRAIDD, DLM)]
+
+    def wait_recovered(self, *numbers, timeout=90):
+        """Until all who are left know that the nodes' regions are taken over, and dlm will not fence them any more either."""
+        for survivor in self.up():
+            for dead in numbers:
+                self.wait_event(survivor, "node-recovered", timeout, node=dead)
+        for dead in numbers if self.filesystem else ():
+            self.wait_fenced(dead, timeout, DLM)
 
     # -- load
 
-    def window(self, number):
-        """(first, count) of the blocks that a node writes."""
-        share = self.blocks // len(self.ledgers)
-        return (number - 1) * share, share
-
-    def load(self, numbers=None, threads=4, longest=32):
-        """A load on nodes, each in its window, until it is stopped or the node dies."""
-        for i in numbers or self.guests:
-            first, count = self.window(i)
-            self.sequence += 1 << 24
-            self.loads[i] = self.guests[i].node.spawn(
-                f"exec /tmp/writer load {DEV} {first} {count} {threads} {longest} {self.sequence} {self.sequence >> 24} 0")
-        for i in numbers or list(self.guests):
-            self.loads[i].wait_output("F ", 60)
-
-    def note(self, number):
-        """What the node was promised so far; its load may have seen no error."""
-        job = self.loads.pop(number, None)
-        if job:
-            self.ledgers[number].read(job.out)
-        assert not self.ledgers[number].errors, f"node {number}: the load saw errors: {self.ledgers[number].errors}"
+    def load(self, numbers=None):
+        """A load on nodes until it is stopped or the node dies; returns when all of it runs."""
+        for i in numbers or self.up():
+            self.loads[i] = Load(self, i)
+        for i in numbers or self.up():
+            self.loads[i].wait_running()
 
     def stop_load(self, numbers=None):
-        for i in list(numbers or self.loads):
-            assert self.loads[i].poll() is None, f"node {i}: the load ended: {self.loads[i].out[-300:]} {self.loads[i].err}"
-            self.loads[i].kill()
-            self.loads[i].wait(60)
-            self.note(i)
+        """Ends it; it must have seen no error. {node: the longest stalls in s, by name}."""
+        numbers = list(numbers or self.loads)
+        stalls = dict(zip(numbers, self.on_each(lambda i: self.loads[i].stop(), numbers))) if numbers else {}
+        for i in numbers:
+            self.loads.pop(i)
+        return stalls
 
-    def progress(self, number, timeout=60):
-        """Seconds until the node's load reports a further write as durable."""
-        job, begin = self.loads[number], time.monotonic()
-        seen = job.out.count("\nF ")
-        job.channel.wait_for(lambda: job.out.count("\nF ") > seen or job.poll() is not None, timeout)
-        assert job.out.count("\nF ") > seen, f"node {number}: its load stands still: {self.guests[number].status(NAME)}"
-        return time.monotonic() - begin
+    def progress(self, numbers=None, timeout=90):
+        """Until each part of each load has gone on."""
+        for i in numbers or list(self.loads):
+            self.loads[i].progress(timeout)
 
     # -- checks
 
-    def verify(self, on):
-        """All that any node was promised, read on node `on`."""
-        for i, ledger in self.ledgers.items():
-            first, count = self.window(i)
-            result = self.guests[on].node.run(f"/tmp/writer verify {DEV} {first} {count}", stdin=ledger.expectations(),
-                                              timeout=240, check=False)
-            assert result.code == 0, f"what node {i} wrote, read on {on}: {result.out[-1000:]}"
+    def mark(self):
+        """From now on wait_event() and wait_fenced() look only at what comes."""
+        for i, guest in self.guests.items():
+            self.marks[i] = len(guest.events_seen())
+        self.fenced = {(i, program): self.cluster.fencer.count(i, program) for i in self.all for program in (DDRAIDD, DLM)}
 
-    def raw(self, *options):
-        return tools.rawcheck("check", [d.path for d in self.cluster.nodes[0].disks], *options)
+    def events(self, number):
+        return self.guests[number].events_seen()[self.marks[number]:]
 
     def wait_event(self, number, event, timeout=60, **fields):
-        """Until a node's events held one such; it."""
-        guest, deadline = self.guests[number], time.monotonic() + timeout
+        """Until a node's events since the mark held one such; it."""
+        guest, deadline = self.guests[number], time.monotonic() + timeout * time_scale()
         while True:
-            found = [e for e in guest.events_seen() if e["event"] == event and all(e.get(k) == v for k, v in fields.items())]
+            found = [e for e in self.events(number) if e["event"] == event and all(e.get(k) == v for k, v in fields.items())]
             if found:
                 return found[-1]
-            assert time.monotonic() < deadline, f"node {number}: no event {event} {fields}: {guest.events_seen()[-8:]}"
+            assert time.monotonic() < deadline, f"node {number}: no event {event} {fields}: {self.events(number)[-8:]}, {guest.status(NAME)['cluster']}"
             time.sleep(0.2)
 
-    def wait_idle(self, timeout=120):
-        for guest in self.guests.values():
-            guest.wait_idle(NAME, timeout)
+    def disks(self):
+        return [d.path for d in self.cluster.nodes[0].disks]
+
+    def raw(self, *options):
+        """What a power cut of all at this moment would leave, by an independent reader; its report."""
+        directory = self.cluster.run.path / "snapshot"
+        directory.mkdir(exist_ok=True)
+        began = time.monotonic()
+        with self.cluster.frozen():
+            subprocess.run(["cp", "--sparse=auto", *self.disks(), directory], check=True)
+        frozen = time.monotonic() - began
+        report = tools.rawcheck("check", [directory / path.name for path in self.disks()], *options)
+        report["frozen"] = frozen
+        shutil.rmtree(directory)
+        assert report["bad_outside_dirty"] == [], f"inconsistent stripes outside dirty regions: {report['bad_outside_dirty']}"
+        assert report["log_unreadable"] == [], f"log blocks are unreadable: {report['log_unreadable']}"
+        return report
+
+    def wait_idle(self, to_sync=True, timeout=120):
+        """Until no node has a dirty region and (`to_sync`) none waits for its first resync; as long as that gets fewer."""
+        left, deadline = None, 0
+        while True:
+            regions = [guest.status(NAME)["regions"] for guest in self.guests.values()]
+            now = sum(r["dirty"] + (r["needs_sync"] if to_sync else 0) for r in regions)
+            if not now:
+                return
+            if left is None or now < left:
+                left, deadline = now, time.monotonic() + timeout * time_scale()
+            assert time.monotonic() < deadline, f"for {timeout} s not less than {left} regions to do: {regions}"
+            time.sleep(0.3)
+
+    def settle(self):
+        """The end of a round: load off, all that anybody was promised is on every node, nothing is inconsistent; the stalls."""
+        stalls = self.stop_load()
+        self.wait_idle(to_sync=False)
+        self.on_each(lambda i: verify(self, i))
+        self.raw()
+        return stalls
+
+    def unmount(self, numbers=None):
+        if self.filesystem:
+            self.on_each(lambda i: self.node(i).run(f"umount {MOUNT}", timeout=120), numbers)
 
     def stop(self, numbers=None):
-        for i in numbers or list(self.guests):
-            self.guests[i].stop(NAME)
+        numbers = list(numbers or self.up())
+        self.unmount(numbers)
+        for i in numbers:
+            self.stop_one(i)
+
+    def finish(self, between=None):
+        """All stop (between unmounting and stopping `between(rig)`); then no stripe is wrong and nothing is dirty or waits for a resync."""
+        self.wait_idle()
+        self.unmount()
+        if between:
+            between(self)
+        for i in self.up():
+            self.stop_one(i)
+        tools.rawcheck("check", self.disks(), "--assert-none", "--assert-idle")
+        for node in self.cluster.nodes:
+            node.dmesg_check()

@@ -4,7 +4,7 @@
  *
  *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART]
  *	writer verify DEV FIRST COUNT < expectations
- *	writer pulse DEV BLOCK COUNT SECONDS
+ *	writer pulse DEV BLOCK COUNT SECONDS [APART_MS]
  *
  * load: each thread owns a part of the blocks FIRST..+COUNT and writes random runs of 1 to
  * MAX blocks of it, with sequence numbers from SEQ on, growing over all threads. About every
@@ -18,7 +18,8 @@
  * number. Every sector must be a sector of its own block with that sequence number or a later
  * one; sectors of blocks without an expectation may also be all zero. Code 1 if one is not.
  *
- * pulse: rewrites one run of COUNT blocks again and again and prints "P start_ms duration_us" for each.
+ * pulse: rewrites one run of COUNT blocks again and again, APART_MS (20 if not given) between two, and prints
+ * "P start_ms duration_us" for each.
  *
  * Must never print a write as durable that is not: that is what the drills rely on.
  */
@@ -304,6 +305,7 @@ static int pulse(int fd, char **a)
 {
 	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10), seq = 1;
 	int64_t end = now_us() + strtoll(a[2], NULL, 10) * 1000000;
+	unsigned int apart_ms = a[3] ? atoi(a[3]) : 20;
 	void *buf;
 
 	if (!count || count > MAX_RUN || posix_memalign(&buf, BLOCK, MAX_RUN * BLOCK))
@@ -320,7 +322,7 @@ static int pulse(int fd, char **a)
 		}
 		printf("P %" PRId64 " %" PRId64 "\n", start / 1000, now_us() - start);
 		fflush(stdout);
-		usleep(20000);
+		usleep(apart_ms * 1000);
 	}
 	return 0;
 }
@@ -329,10 +331,10 @@ int main(int argc, char **argv)
 {
 	int fd;
 
-	if (argc < 3 || (strcmp(argv[1], "load") ? strcmp(argv[1], "verify") ? strcmp(argv[1], "pulse") || argc != 6
-			 : argc != 5 : argc != 10 && argc != 11)) {
+	if (argc < 3 || (strcmp(argv[1], "load") ? strcmp(argv[1], "verify") ? strcmp(argv[1], "pulse") || argc < 6
+			 || argc > 7 : argc != 5 : argc != 10 && argc != 11)) {
 		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART] | "
-			"verify DEV FIRST COUNT | pulse DEV BLOCK COUNT SECONDS\n");
+			"verify DEV FIRST COUNT | pulse DEV BLOCK COUNT SECONDS [APART_MS]\n");
 		return 2;
 	}
 	fd = open(argv[2], O_RDWR | O_DIRECT | O_CLOEXEC);

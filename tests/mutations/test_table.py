@@ -13,7 +13,7 @@ TOP = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 import table  # noqa: E402
 
-EDIT = re.compile(r"^file: (.*)\n--- old\n(.*?)\n--- new\n(.*?)\n?--- end$", re.M | re.S)
+EDIT = re.compile(r"^file: ([^\n]*)\n--- old\n(.*?)\n--- new\n(.*?)\n?--- end$", re.M | re.S)
 
 
 def test_the_document_is_up_to_date():

@@ -11,15 +11,23 @@
  * and says where the first difference is; --rewrite writes what was answered instead.
  * After every step ddr_sm_check() must find nothing.
  *
+ * One file may hold several nodes (init nodes=1,2,3): each has an instance, a kernel, I/O and a queue of what the group
+ * delivers. What one sends is queued, in one order, at all that are in its view and have it in theirs. A command that
+ * begins with "N:" is for node N, any other for all nodes that are up, one after the other; answers begin with the node.
+ *
  * Commands (regions a+n, members and regions as lists 1,2,3):
  *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [slot=N] [node=N] [slots=N]
- *	     [cluster] [fencing]
+ *	     [cluster] [fencing] [nodes=LIST]
  *	own SLOT NODE			before "up": the superblock says that the node owns the slot
  *	state MEMBER STATE		before "up": the member's state (number of enum ddr_member_state)
  *	up				makes the instance; then, before its first step:
  *	log SLOT INDEX [dirty=LIST] [seq=N] [node=N] [boot=N] [cookie=N] | log SLOT INDEX unreadable
  *	map INDEX [CHAR for each region: u n c, upper case: suspect] | map INDEX unreadable
- *	auto [msg] [io] [kernel]	from now on: messages are delivered, I/O ends well, the kernel answers at once
+ *	auto [msg] [io] [kernel] [disk]	from now on: messages are delivered, I/O ends well, the kernel answers at once; what is
+ *	     read anew is what was written (superblocks, block 0 of logs and map)
+ *	disk log SLOT ... | disk map ...	as log and map: what "auto disk" reads of what nobody wrote yet
+ *	quiet | loud			answers are not shown | shown again
+ *	down				the daemon dies; "up" starts another one
  *	view NODES [no-quorum] [ring=N]
  *	attach cookie=N [boot=N] [held=a+n]	with the whole declaration
  *	detach
@@ -29,7 +37,7 @@
  *	tick MS | deliver (the oldest message) | drop (it) | foreign NODE (the oldest message, in the name of NODE)
  *	done log N | map N | sb | flush | job N	[failed=LIST] [result=N] [mismatches=N]
  *	quorum NODES [no-quorum] [ring=N]	of the quorum service, with a cluster
- *	super				the superblock of the disks, between a reload and its end
+ *	super [seq=N]			the superblock of the disks, between a reload and its end
  *	done reload | slot | slotwrite N	[result=N]
  *	leave | fence-ack NODE | fenced NODE [failure=N] [result=N]
  *	fenced NODE | fail MEMBER | clean | set KEY VALUE | accept a+n | region N | status
@@ -38,38 +46,19 @@
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/rig.h"
+#include "world.h"
 
-#define MAX_PENDING	256
 #define MAX_ARGS	16
-
-struct pending { enum ddr_out_type type; uint64_t io; uint32_t index; struct ddr_rec rec; uint64_t start, count; };
-struct message { uint32_t len; uint8_t bytes[DDR_SM_MSG_MAX]; };
-
-struct world {
-	struct rig_geometry geo;
-	struct ddr_sm_config cfg;
-	struct ddr_super sb;
-	struct ddr_sm *sm;
-	struct ddr_output out[DDR_SM_MAX_OUT];
-	bool auto_msg, auto_io, auto_kernel;
-	struct pending io[MAX_PENDING], kernel[MAX_PENDING];	/* open I/O; records of the kernel that it answers */
-	uint32_t n_io, n_kernel;
-	struct message msg[MAX_PENDING];
-	uint32_t n_msg;
-	FILE *to;
-};
 
 static const char *current;	/* file, for complaints */
 static int line_number;
 static FILE *transcript;	/* of the file, and its text: shown if the file cannot go on */
 static char *transcript_text;
 
-static void __attribute__((noreturn)) die(const char *what, const char *arg)
+void die(const char *what, const char *arg)
 {
 	if (transcript) {
 		fflush(transcript);
@@ -142,172 +131,7 @@ static void run_of(const struct args *a, int i, uint64_t *start, uint64_t *count
 	*count = strtoull(plus + 1, NULL, 0);
 }
 
-/* ---- outputs ------------------------------------------------------------------- */
-
-static void show_contents(struct world *w, const struct ddr_output *o)
-{
-	struct ddr_disk_log blk;
-	struct ddr_super sb;
-
-	if (o->type == DDR_OUT_LOG_WRITE || o->type == DDR_OUT_SLOT_WRITE) {
-		if (o->type == DDR_OUT_LOG_WRITE)
-			ddr_sm_log_block(w->sm, o->index, &blk);
-		else
-			ddr_sm_slot_block(w->sm, o->index, &blk);
-		fputs(" dirty=", w->to);
-		for (uint32_t r = 0, n = 0; r < DDR_LOG_REGIONS; r++)
-			if (ddr_log_get(blk.payload, r))
-				fprintf(w->to, "%s%u", n++ ? "," : "", r);
-		fprintf(w->to, " owner=%" PRIu64, __builtin_bswap64(__builtin_bswap64(blk.cookie.raw)));
-	} else if (o->type == DDR_OUT_MAP_WRITE) {
-		ddr_sm_map_block(w->sm, o->index, &blk);
-		fputs(" map=", w->to);
-		for (uint32_t r = 0; r < DDR_MAP_REGIONS && r + o->index * DDR_MAP_REGIONS < w->geo.blocks / w->geo.region_blocks; r++) {
-			uint8_t nibble = ddr_map_get(blk.payload, r);
-			int c = "unc?"[nibble & 3];
-
-			fputc(nibble & DDR_REGION_F_SUSPECT ? toupper(c) : c, w->to);
-			fputs(nibble & DDR_REGION_F_WRITTEN ? "w" : "", w->to);
-		}
-	} else if (o->type == DDR_OUT_SB_WRITE) {
-		ddr_sm_superblock(w->sm, 0, &sb);
-		fprintf(w->to, " generation=%" PRIu64 " seq=%" PRIu64 " states=", sb.generation, sb.seq);
-		for (uint32_t m = 0; m < sb.members; m++)
-			fputc("?ARFMS"[sb.member[m].state], w->to);
-		fprintf(w->to, " valid=%s", ddr_super_check(&sb).code ? "no" : "yes");
-	}
-}
-
-static void remember(struct world *w, const struct ddr_output *o)
-{
-	struct pending p = { o->type, o->io, o->index, o->rec, o->start, o->count };
-
-	switch (o->type) {
-	case DDR_OUT_MCAST:
-		if (w->n_msg == MAX_PENDING)
-			die("too many messages", "");
-		w->msg[w->n_msg].len = o->msg_len;
-		memcpy(w->msg[w->n_msg++].bytes, o->msg, o->msg_len);
-		return;
-	case DDR_OUT_KERNEL:
-		if (o->rec.type != DDR_U_MEMBER && o->rec.type != DDR_U_DRAIN && o->rec.type != DDR_U_REAP)
-			return;
-		if (w->n_kernel == MAX_PENDING)
-			die("too many records", "");
-		w->kernel[w->n_kernel++] = p;
-		return;
-	case DDR_OUT_EVENT:
-	case DDR_OUT_GIVE_UP:
-	case DDR_OUT_FENCE:
-		return;
-	default:
-		if (w->n_io == MAX_PENDING)
-			die("too much I/O", "");
-		w->io[w->n_io++] = p;
-	}
-}
-
-static void step(struct world *w, const struct ddr_input *in)
-{
-	struct ddr_input next = *in;
-	struct ddr_outputs outs = { w->out, 0, false };
-	char buf[1024];
-	const char *why;
-
-	do {
-		ddr_sm_step(w->sm, &next, &outs);
-		for (uint32_t i = 0; i < outs.n; i++) {
-			fprintf(w->to, "    %s", rig_output(&outs.out[i], buf, sizeof(buf)));
-			show_contents(w, &outs.out[i]);
-			fputc('\n', w->to);
-			remember(w, &outs.out[i]);
-		}
-		why = ddr_sm_check(w->sm);
-		if (why)
-			die("the state machine is inconsistent", why);
-		next = (struct ddr_input){ .type = DDR_IN_NONE };
-	} while (outs.more);
-}
-
-/* ---- answers ------------------------------------------------------------------- */
-
-static void take(struct pending *p, uint32_t *n, uint32_t i)
-{
-	memmove(p + i, p + i + 1, (*n - i - 1) * sizeof(*p));
-	(*n)--;
-}
-
-static void deliver(struct world *w, uint32_t sender, bool give)
-{
-	struct message m;
-	struct ddr_input in = { .type = DDR_IN_MSG, .node = sender };
-
-	if (!w->n_msg)
-		die("no message is on its way", "");
-	m = w->msg[0];
-	memmove(w->msg, w->msg + 1, --w->n_msg * sizeof(m));
-	in.msg = m.bytes;
-	in.msg_len = m.len;
-	if (give)
-		step(w, &in);
-}
-
-static void kernel_answer(struct world *w, uint32_t i, uint64_t closed)
-{
-	struct ddr_rec was = w->kernel[i].rec;
-	struct ddr_input in = { .type = DDR_IN_K_REC };
-
-	take(w->kernel, &w->n_kernel, i);
-	in.rec.seq = was.seq;
-	in.rec.start = was.start;
-	in.rec.count = was.count;
-	if (was.type == DDR_U_REAP)
-		in.rec.count = closed;
-	in.rec.type = was.type == DDR_U_MEMBER ? DDR_K_APPLIED : was.type == DDR_U_DRAIN ? DDR_K_DRAINED : DDR_K_REAPED;
-	step(w, &in);
-}
-
-static void io_done(struct world *w, uint32_t i, uint32_t failed, int32_t result, uint64_t mismatches)
-{
-	static const enum ddr_in_type types[] = {
-		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE,
-		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
-		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE, [DDR_OUT_RELOAD] = DDR_IN_RELOADED,
-		[DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE, [DDR_OUT_SLOT_WRITE] = DDR_IN_LOG_DONE,
-	};
-	struct ddr_input in = { .type = types[w->io[i].type], .io = w->io[i].io, .failed_members = failed,
-				.result = result, .mismatches = mismatches };
-
-	take(w->io, &w->n_io, i);
-	step(w, &in);
-}
-
-/* What is read must be said by the scenario. */
-static bool reads(const struct pending *p)
-{
-	return p->type == DDR_OUT_RELOAD || p->type == DDR_OUT_SLOT_READ;
-}
-
-static void answer_all(struct world *w)
-{
-	bool again = true;
-
-	for (int limit = 0; again; limit++) {
-		if (limit > 100000)
-			die("the conversation does not end", "");
-		again = false;
-		if (w->auto_msg && w->n_msg) {
-			deliver(w, w->cfg.node, true);
-			again = true;
-		} else if (w->auto_kernel && w->n_kernel) {
-			kernel_answer(w, 0, 0);
-			again = true;
-		} else if (w->auto_io && w->n_io && !reads(&w->io[0])) {
-			io_done(w, 0, 0, 0, 0);
-			again = true;
-		}
-	}
-}
+/* ---- commands ------------------------------------------------------------------ */
 
 static void cmd_done(struct world *w, const struct args *a)
 {
@@ -318,10 +142,10 @@ static void cmd_done(struct world *w, const struct args *a)
 	};
 
 	for (size_t k = 0; a->n > 1 && k < sizeof(kinds) / sizeof(kinds[0]); k++)
-		for (uint32_t i = 0; i < w->n_io && strcmp(a->v[1], kinds[k].name) == 0; i++) {
-			uint64_t id = kinds[k].type == DDR_OUT_JOB_RANGE ? w->io[i].start : w->io[i].index;
+		for (uint32_t i = 0; i < w->me->n_io && strcmp(a->v[1], kinds[k].name) == 0; i++) {
+			uint64_t id = kinds[k].type == DDR_OUT_JOB_RANGE ? w->me->io[i].start : w->me->io[i].index;
 
-			if (w->io[i].type != kinds[k].type || (a->n > 2 && isdigit((unsigned char)a->v[2][0]) && id != at(a, 2)))
+			if (w->me->io[i].type != kinds[k].type || (a->n > 2 && isdigit((unsigned char)a->v[2][0]) && id != at(a, 2)))
 				continue;
 			io_done(w, i, (uint32_t)list(named(a, "failed")), (int32_t)strtol(named(a, "result") ? named(a, "result") : "0", NULL, 10),
 				number(a, "mismatches", 0));
@@ -334,24 +158,32 @@ static void cmd_answer(struct world *w, const struct args *a, uint32_t type)
 {
 	uint64_t n = a->n > 1 && isdigit((unsigned char)a->v[1][0]) ? at(a, 1) : 0;
 
-	for (uint32_t i = 0; i < w->n_kernel; i++)
-		if (w->kernel[i].rec.type == type && n-- == 0) {
+	for (uint32_t i = 0; i < w->me->n_kernel; i++)
+		if (w->me->kernel[i].rec.type == type && n-- == 0) {
 			kernel_answer(w, i, number(a, "closed", 0));
 			return;
 		}
 	die("the kernel was not asked for that", a->v[0]);
 }
 
-/* ---- commands ------------------------------------------------------------------ */
+static void node_down(struct node *n)
+{
+	free(n->sm);
+	n->sm = NULL;
+	n->n_io = n->n_kernel = n->n_msg = 0;
+	n->view = 0;
+}
 
 static void cmd_init(struct world *w, const struct args *a)
 {
-	FILE *to = w->to;
+	uint64_t nodes = named(a, "nodes") ? list(named(a, "nodes")) : 1ull << number(a, "node", 1);
+	FILE *to = w->to, *nowhere = w->nowhere;
 
-	if (w->sm)
-		free(w->sm);
+	for (uint32_t i = 0; i < w->n; i++)
+		node_down(&w->node[i]);
 	memset(w, 0, sizeof(*w));
 	w->to = to;
+	w->nowhere = nowhere;
 	w->geo.order = (uint8_t)number(a, "order", 2);
 	w->geo.parity = (uint8_t)number(a, "parity", 1);
 	w->geo.layout = (uint8_t)number(a, "layout", 0);
@@ -360,15 +192,51 @@ static void cmd_init(struct world *w, const struct args *a)
 	w->geo.spares = (uint16_t)number(a, "spares", 0);
 	w->geo.slots = (uint32_t)number(a, "slots", 4);
 	rig_super(&w->sb, &w->geo);
-	w->cfg.super = &w->sb;
-	w->cfg.node = (uint32_t)number(a, "node", 1);
-	w->cfg.slot = (uint32_t)number(a, "slot", 0);
-	w->cfg.cluster = flag(a, "cluster");
-	w->cfg.fencing = flag(a, "fencing");
-	w->cfg.present = named(a, "present") ? (uint32_t)list(named(a, "present")) : (1u << w->sb.members) - 1;
+	for (uint32_t id = 0; id < 64; id++) {
+		struct ddr_sm_config *cfg = &w->node[w->n].cfg;
+
+		if (!(nodes >> id & 1))
+			continue;
+		if (w->n++ == MAX_NODES)
+			die("too many nodes", "");
+		cfg->super = &w->sb;
+		cfg->node = id;
+		cfg->slot = (uint32_t)number(a, "slot", 0);
+		cfg->cluster = flag(a, "cluster");
+		cfg->fencing = flag(a, "fencing");
+		cfg->present = named(a, "present") ? (uint32_t)list(named(a, "present")) : (1u << w->sb.members) - 1;
+	}
+	w->me = w->node;
 }
 
-static void cmd_log(struct world *w, const struct args *a)
+static void cmd_up(struct world *w)
+{
+	struct node *n = w->me;
+
+	node_down(n);
+	n->pid++;
+	if (w->n > 1) {		/* what each process draws for itself */
+		n->cfg.entropy[0] = (uint8_t)n->cfg.node;
+		n->cfg.entropy[1] = (uint8_t)n->pid;
+	}
+	n->sm = rig_sm(&n->cfg);
+	if (!n->sm)
+		die("the configuration is refused", "");
+}
+
+/* A block of the model's disk. */
+static void disk_set(struct world *w, uint32_t place, const uint8_t *payload, const struct args *a)
+{
+	struct ddr_log_info info = { .slot = place == MAP ? DDR_MAP_SLOT : (uint16_t)place, .seq = number(a, "seq", 1),
+				     .generation = w->sb.generation, .node = (uint32_t)number(a, "node", 1),
+				     .cookie = number(a, "cookie", 0), .boot_id[0] = (uint8_t)number(a, "boot", 1) };
+
+	memcpy(info.array_uuid, w->sb.array_uuid, sizeof(info.array_uuid));
+	memcpy(w->disk[place].payload, payload, DDR_LOG_PAYLOAD);
+	ddr_log_encode(&w->disk[place], &info);
+}
+
+static void cmd_log(struct world *w, const struct args *a, int arg, bool disk)
 {
 	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 }, boot[16] = { (uint8_t)number(a, "boot", 1) };
 	uint64_t dirty = list(named(a, "dirty"));
@@ -376,14 +244,17 @@ static void cmd_log(struct world *w, const struct args *a)
 
 	for (uint32_t r = 0; r < 64; r++)
 		ddr_log_set(payload, r, dirty >> r & 1);
-	ddr_sm_load_log(w->sm, (uint32_t)at(a, 1), (uint32_t)at(a, 2), unreadable ? NULL : payload, number(a, "seq", 1),
-			(uint32_t)number(a, "node", 1), boot, number(a, "cookie", 0));
+	if (disk)
+		disk_set(w, (uint32_t)at(a, arg) % MAX_SLOTS, payload, a);
+	else
+		ddr_sm_load_log(w->me->sm, (uint32_t)at(a, arg), (uint32_t)at(a, arg + 1), unreadable ? NULL : payload,
+				number(a, "seq", 1), (uint32_t)number(a, "node", 1), boot, number(a, "cookie", 0));
 }
 
-static void cmd_map(struct world *w, const struct args *a)
+static void cmd_map(struct world *w, const struct args *a, int arg, bool disk)
 {
 	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 };
-	const char *s = a->n > 2 ? a->v[2] : "";
+	const char *s = a->n > arg + 1 ? a->v[arg + 1] : "";
 	bool unreadable = flag(a, "unreadable");
 
 	for (uint32_t i = 0; s[i] && !unreadable; i++) {
@@ -392,7 +263,10 @@ static void cmd_map(struct world *w, const struct args *a)
 
 		ddr_map_set(payload, i, (uint8_t)(state | (isupper((unsigned char)s[i]) ? DDR_REGION_F_SUSPECT : 0)));
 	}
-	ddr_sm_load_map(w->sm, (uint32_t)at(a, 1), unreadable ? NULL : payload, 1);
+	if (disk)
+		disk_set(w, MAP, payload, a);
+	else
+		ddr_sm_load_map(w->me->sm, (uint32_t)at(a, arg), unreadable ? NULL : payload, 1);
 }
 
 static void cmd_attach(struct world *w, const struct args *a)
@@ -401,7 +275,7 @@ static void cmd_attach(struct world *w, const struct args *a)
 	uint64_t n = 0;
 
 	in.boot_id[0] = (uint8_t)number(a, "boot", 1);
-	w->n_kernel = 0;
+	w->me->n_kernel = 0;
 	step(w, &in);
 	in.type = DDR_IN_K_REC;
 	if (named(a, "held")) {
@@ -421,8 +295,14 @@ static void cmd_view(struct world *w, const struct args *a, enum ddr_in_type typ
 	uint64_t nodes = list(a->n > 1 ? a->v[1] : "1");
 
 	for (uint32_t n = 0; n < 64; n++)
-		if (nodes >> n & 1)
+		if (nodes >> n & 1) {
+			for (const struct node *o = w->node; o < w->node + w->n && w->n > 1; o++)
+				if (o->cfg.node == n)
+					in.pids[in.n_nodes] = o->pid;
 			in.nodes[in.n_nodes++] = n;
+		}
+	if (type == DDR_IN_VIEW)
+		w->me->view = nodes;
 	step(w, &in);
 }
 
@@ -430,11 +310,11 @@ static void cmd_status(const struct world *w)
 {
 	struct ddr_sm_status s;
 
-	ddr_sm_get_status(w->sm, &s);
-	fprintf(w->to, "    regions=%" PRIu64 " unwritten=%" PRIu64 " clean=%" PRIu64 " needs-sync=%" PRIu64 " suspect=%" PRIu64
+	ddr_sm_get_status(w->me->sm, &s);
+	fprintf(begin(w), "regions=%" PRIu64 " unwritten=%" PRIu64 " clean=%" PRIu64 " needs-sync=%" PRIu64 " suspect=%" PRIu64
 		" dirty=%" PRIu64 " granted=%" PRIu64 " resync=%" PRIu64 "\n", s.regions, s.unwritten, s.clean, s.needs_sync,
 		s.suspect, s.dirty, s.granted, s.resync_regions);
-	fprintf(w->to, "    generation=%" PRIu64 " attached=%d ready=%d quorate=%d degraded=%d failed=%d gave-up=%d writes: log=%"
+	fprintf(begin(w), "generation=%" PRIu64 " attached=%d ready=%d quorate=%d degraded=%d failed=%d gave-up=%d writes: log=%"
 		PRIu64 " map=%" PRIu64 " sb=%" PRIu64 " flushes=%" PRIu64 " mcasts=%" PRIu64 "\n", s.generation, s.attached, s.ready,
 		s.quorate, s.degraded, s.failed, s.gave_up, s.log_writes, s.map_writes, s.sb_writes, s.flushes, s.mcasts);
 }
@@ -499,7 +379,8 @@ static bool cmd_input(struct world *w, const struct args *a)
 	return true;
 }
 
-static bool cmd_setup(struct world *w, const struct args *a)
+/* What is for no node in particular. Returns false if there is no such command. */
+static bool cmd_world(struct world *w, const struct args *a)
 {
 	const char *c = a->v[0];
 
@@ -509,65 +390,103 @@ static bool cmd_setup(struct world *w, const struct args *a)
 		w->sb.slot_node[at(a, 1) % DDR_MAX_SLOTS] = (uint32_t)at(a, 2);
 	} else if (strcmp(c, "state") == 0) {
 		w->sb.member[at(a, 1) % DDR_MAX_MEMBERS].state = (uint8_t)at(a, 2);
-	} else if (strcmp(c, "up") == 0) {
-		w->sm = rig_sm(&w->cfg);
-		if (!w->sm)
-			die("the configuration is refused", "");
-	} else if (!w->sm) {
-		die("before the instance is up", c);
-	} else if (strcmp(c, "log") == 0) {
-		cmd_log(w, a);
-	} else if (strcmp(c, "map") == 0) {
-		cmd_map(w, a);
-	} else if (strcmp(c, "super") == 0) {
-		ddr_sm_load_super(w->sm, &w->sb);
+	} else if (strcmp(c, "disk") == 0 && a->n > 2 && strcmp(a->v[1], "log") == 0) {
+		cmd_log(w, a, 2, true);
+	} else if (strcmp(c, "disk") == 0) {
+		cmd_map(w, a, 1, true);
 	} else if (strcmp(c, "auto") == 0) {
 		w->auto_msg = flag(a, "msg");
 		w->auto_io = flag(a, "io");
 		w->auto_kernel = flag(a, "kernel");
+		w->auto_disk = flag(a, "disk");
+	} else if (strcmp(c, "quiet") == 0 || strcmp(c, "loud") == 0) {
+		w->quiet = c[0] == 'q';
 	} else {
 		return false;
 	}
 	return true;
 }
 
+static void cmd_super(struct world *w, const struct args *a)
+{
+	struct ddr_super sb = w->sb;
+
+	sb.seq = number(a, "seq", sb.seq);
+	ddr_sm_load_super(w->me->sm, &sb);
+}
+
+/* Of one node. */
+static void cmd_node(struct world *w, const struct args *a)
+{
+	const char *c = a->v[0];
+
+	if (strcmp(c, "up") == 0) {
+		cmd_up(w);
+		return;
+	}
+	if (!w->me->sm)
+		die("before the instance is up", c);
+	if (strcmp(c, "down") == 0)
+		node_down(w->me);
+	else if (strcmp(c, "log") == 0)
+		cmd_log(w, a, 1, false);
+	else if (strcmp(c, "map") == 0)
+		cmd_map(w, a, 1, false);
+	else if (strcmp(c, "super") == 0)
+		cmd_super(w, a);
+	else if (strcmp(c, "view") == 0)
+		cmd_view(w, a, DDR_IN_VIEW);
+	else if (strcmp(c, "quorum") == 0)
+		cmd_view(w, a, DDR_IN_QUORUM);
+	else if (strcmp(c, "attach") == 0)
+		cmd_attach(w, a);
+	else if (strcmp(c, "deliver") == 0)
+		deliver(w, 0, true);
+	else if (strcmp(c, "foreign") == 0)
+		deliver(w, (uint32_t)at(a, 1), true);
+	else if (strcmp(c, "drop") == 0)
+		deliver(w, 0, false);
+	else if (strcmp(c, "done") == 0)
+		cmd_done(w, a);
+	else if (strcmp(c, "drained") == 0)
+		cmd_answer(w, a, DDR_U_DRAIN);
+	else if (strcmp(c, "applied") == 0)
+		cmd_answer(w, a, DDR_U_MEMBER);
+	else if (strcmp(c, "reaped") == 0)
+		cmd_answer(w, a, DDR_U_REAP);
+	else if (strcmp(c, "region") == 0)
+		fprintf(begin(w), "%#x\n", ddr_sm_region(w->me->sm, at(a, 1)));
+	else if (strcmp(c, "status") == 0)
+		cmd_status(w);
+	else if (!cmd_input(w, a))
+		die("no such command", c);
+}
+
 static void command(struct world *w, char *line)
 {
 	struct args a;
+	uint32_t only = 0;
+	bool done = false;
 
 	split(line, &a);
+	if (a.n && strchr(a.v[0], ':')) {
+		only = (uint32_t)strtoul(a.v[0], NULL, 10);
+		memmove(a.v, a.v + 1, (size_t)--a.n * sizeof(a.v[0]));
+	}
 	if (a.n == 0)
 		die("an empty command", "");
-	if (cmd_setup(w, &a) || cmd_input(w, &a))
-		;
-	else if (strcmp(a.v[0], "view") == 0)
-		cmd_view(w, &a, DDR_IN_VIEW);
-	else if (strcmp(a.v[0], "quorum") == 0)
-		cmd_view(w, &a, DDR_IN_QUORUM);
-	else if (strcmp(a.v[0], "attach") == 0)
-		cmd_attach(w, &a);
-	else if (strcmp(a.v[0], "deliver") == 0)
-		deliver(w, w->cfg.node, true);
-	else if (strcmp(a.v[0], "foreign") == 0)
-		deliver(w, (uint32_t)at(&a, 1), true);
-	else if (strcmp(a.v[0], "drop") == 0)
-		deliver(w, w->cfg.node, false);
-	else if (strcmp(a.v[0], "done") == 0)
-		cmd_done(w, &a);
-	else if (strcmp(a.v[0], "drained") == 0)
-		cmd_answer(w, &a, DDR_U_DRAIN);
-	else if (strcmp(a.v[0], "applied") == 0)
-		cmd_answer(w, &a, DDR_U_MEMBER);
-	else if (strcmp(a.v[0], "reaped") == 0)
-		cmd_answer(w, &a, DDR_U_REAP);
-	else if (strcmp(a.v[0], "region") == 0)
-		fprintf(w->to, "    %#x\n", ddr_sm_region(w->sm, at(&a, 1)));
-	else if (strcmp(a.v[0], "status") == 0)
-		cmd_status(w);
-	else
-		die("no such command", a.v[0]);
-	if (w->sm)
-		answer_all(w);
+	if (!cmd_world(w, &a)) {
+		for (uint32_t i = 0; i < w->n; i++) {
+			w->me = &w->node[i];
+			if (only ? w->me->cfg.node != only : w->n > 1 && !w->me->sm && strcmp(a.v[0], "up") != 0)
+				continue;
+			cmd_node(w, &a);
+			done = true;
+		}
+		if (!done)
+			die("no such node, or none is up, for", a.v[0]);
+	}
+	answer_all(w);
 }
 
 /* ---- files --------------------------------------------------------------------- */
@@ -581,6 +500,7 @@ static char *replay(FILE *in)
 
 	memset(&w, 0, sizeof(w));
 	transcript = w.to = open_memstream(&transcript_text, &size);
+	w.nowhere = fopen("/dev/null", "w");
 	for (line_number = 1; fgets(line, sizeof(line), in); line_number++) {
 		if (line[0] == ' ')
 			continue;	/* an answer of the last time */
@@ -590,7 +510,9 @@ static char *replay(FILE *in)
 		strcpy(copy, line + 1);
 		command(&w, copy);
 	}
-	free(w.sm);
+	for (uint32_t i = 0; i < w.n; i++)
+		node_down(&w.node[i]);
+	fclose(w.nowhere);
 	fclose(w.to);
 	transcript = NULL;
 	return transcript_text;

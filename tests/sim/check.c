@@ -114,7 +114,7 @@ const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, ui
 }
 
 /* Members that count: in sync by the newest superblock, and able to answer. */
-static uint32_t members_counting(const struct sim *s)
+uint32_t check_counting(const struct sim *s)
 {
 	const struct ddr_super *sb = newest_super(s);
 	uint32_t mask = sb ? check_in_sync(sb) : 0;
@@ -125,7 +125,7 @@ static uint32_t members_counting(const struct sim *s)
 	return mask;
 }
 
-static bool marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region)
+bool check_marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region)
 {
 	uint64_t seq;
 	const struct ddr_disk_log *blk = check_newest(s, m, slot, &seq);
@@ -134,12 +134,12 @@ static bool marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t r
 }
 
 /* Does every copy of the slot's log that could be the one that survives say that the region is dirty? */
-static bool marked_in(const struct sim *s, uint32_t slot, uint64_t region)
+bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region)
 {
-	uint32_t counting = members_counting(s);
+	uint32_t counting = check_counting(s);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && !marked_on(s, m, slot, region))
+		if ((counting >> m & 1) && !check_marked_on(s, m, slot, region))
 			return false;
 	return true;
 }
@@ -147,13 +147,13 @@ static bool marked_in(const struct sim *s, uint32_t slot, uint64_t region)
 static bool marked_everywhere(const struct sim *s, uint64_t region)
 {
 	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		if (marked_in(s, i, region))
+		if (check_marked_in(s, i, region))
 			return true;
 	return false;
 }
 
 /* The slot that the newest superblock gives to the node. */
-static uint32_t slot_of(const struct sim *s, const struct node *n)
+uint32_t check_slot_of(const struct sim *s, const struct node *n)
 {
 	const struct ddr_super *sb = newest_super(s);
 
@@ -166,13 +166,13 @@ static uint32_t slot_of(const struct sim *s, const struct node *n)
 /* Rule 1: no chunk before the mark is durable on all members in sync. */
 void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t count, const char *what)
 {
-	uint32_t slot = slot_of(s, n);
+	uint32_t slot = check_slot_of(s, n);
 	uint64_t first = start / s->geo.region_blocks, last = (start + count - 1) / s->geo.region_blocks;
 
 	if (check_hopeless(s))
 		return;
 	for (uint64_t r = first; s->g.parity && r <= last; r++)
-		if (slot == DDR_SM_NO_SLOT || !marked_in(s, slot, r))
+		if (slot == DDR_SM_NO_SLOT || !check_marked_in(s, slot, r))
 			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync in the slot of node %u",
 				      what, (unsigned long long)r, n->id);
 }
@@ -180,13 +180,13 @@ void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t 
 /* Rule 11: a log block is newer than every copy that could be read later. */
 void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq)
 {
-	uint32_t counting = members_counting(s);
+	uint32_t counting = check_counting(s);
 	uint64_t there;
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if ((counting >> m & 1) && check_newest(s, m, slot, &there) && there >= seq)
-			sim_violation(s, "rule 11: a log block is written with sequence %llu, and member %u holds %llu",
-				      (unsigned long long)seq, m, (unsigned long long)there);
+			sim_violation(s, "rule 11: a block of the %s is written with sequence %llu, and member %u holds %llu",
+				      slot == SIM_MAP ? "map" : "log", (unsigned long long)seq, m, (unsigned long long)there);
 }
 
 /* ---- parity -------------------------------------------------------------------- */
@@ -307,7 +307,7 @@ static void media_map(struct sim *s, uint32_t counting)
 /* If power went now and every cache with it: is what is wrong marked, and does the map know what was written? */
 void check_media(struct sim *s)
 {
-	uint32_t counting = members_counting(s);
+	uint32_t counting = check_counting(s);
 
 	/*
 	 * A member that dropped its cache in a flush which failed, and is not out yet: that the
@@ -388,34 +388,22 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 	t->failed = t->wild = false;
 }
 
-void check_death(struct sim *s)
+void check_torn(struct sim *s, uint64_t b)
 {
-	uint32_t counting = members_counting(s);
-
-	check_media(s);
-	for (uint64_t b = 0; b < s->blocks; b++)
-		if (s->truth[b].wild)
-			s->truth[b].torn |= !parity_right(s, b, counting, disk_read);
+	if (s->truth[b].wild)
+		s->truth[b].torn |= !parity_right(s, b, check_counting(s), disk_read);
 }
 
-void check_dead(struct sim *s, const struct node *by, uint32_t slot)
+void check_death(struct sim *s)
 {
-	const struct ddr_super *sb = newest_super(s);
-	const struct node *n = s->node;
-
-	while (n < s->node + s->n_nodes && n->id != sb->slot_node[slot])
-		n++;
-	if (n == s->node + s->n_nodes || n == by || !n->up || !n->k.there || n->left)
-		return;
-	for (uint64_t r = 0; r < s->regions; r++)
-		if (n->k.granted[r])
-			sim_violation(s, "rule 6: node %u takes over slot %u, and node %u, which owns it, may still write region %llu",
-				      by->id, slot, n->id, (unsigned long long)r);
+	check_media(s);
+	for (uint64_t b = 0; b < s->blocks; b++)
+		check_torn(s, b);
 }
 
 void check_crash(struct sim *s)
 {
-	uint32_t counting = members_counting(s);
+	uint32_t counting = check_counting(s);
 
 	check_media(s);
 	for (uint64_t b = 0; b < s->blocks && !s->lossy; b++)
@@ -448,6 +436,8 @@ void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members
 
 static bool written_now(const struct sim *s, uint64_t b)
 {
+	if (late_writes(s, b, 1))
+		return true;
 	for (uint32_t i = 0; i < s->n_nodes; i++)
 		if (kernel_writes(&s->node[i].k, b))
 			return true;
@@ -474,7 +464,7 @@ void check_visible(struct sim *s, const struct node *n)
 		if (n->k.state[m] == DDR_KM_IN_SYNC)
 			readable |= 1u << m;
 	}
-	if (!(members_counting(s) & well & ~readable))	/* a kernel that has not heard of all yet proves nothing */
+	if (!(check_counting(s) & well & ~readable))	/* a kernel that has not heard of all yet proves nothing */
 		check_whole(s, 0, s->blocks, readable);
 	for (uint64_t b = 0; b < s->blocks; b++) {
 		struct truth *t = &s->truth[b];
@@ -503,7 +493,7 @@ void check_visible(struct sim *s, const struct node *n)
 /* Rule 3: what a write or flush left out, or what failed it, is out by every superblock that counts, before it completes. */
 void check_completion(struct sim *s, const struct op *op)
 {
-	uint32_t counting = members_counting(s), left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
+	uint32_t counting = check_counting(s), left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
 
 	if (op->kind == OP_READ || check_hopeless(s))
 		return;
@@ -528,14 +518,17 @@ void check_frozen(struct sim *s, const struct node *n)
 		sim_violation(s, "rule 8: there is no quorum, and the kernel goes on writing");
 }
 
-/* Rule 5: W and EX never overlap. */
+/* Rule 5: W and EX never overlap. No write may be in flight, nor begin, in a kernel that lives or a machine that died. */
 void check_job_range(struct sim *s, uint64_t start, uint64_t count)
 {
 	for (uint32_t i = 0; i < s->n_nodes; i++)
 		for (uint64_t b = start; b < start + count; b++)
-			if (kernel_writes(&s->node[i].k, b))
-				sim_violation(s, "rule 5: a job works on block %llu while a write of node %u is in flight there",
+			if (kernel_may_write(s, &s->node[i].k, b))
+				sim_violation(s, "rule 5: a job works on block %llu while node %u writes there, or may",
 					      (unsigned long long)b, s->node[i].id);
+	if (late_writes(s, start, count))
+		sim_violation(s, "rule 6: a job works on blocks %llu+%llu while a write of a dead node may still land there",
+			      (unsigned long long)start, (unsigned long long)count);
 }
 
 /* ---- the end ------------------------------------------------------------------- */
@@ -573,7 +566,7 @@ static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 
 void check_final(struct sim *s, struct node *n)
 {
-	uint32_t counting = members_counting(s);
+	uint32_t counting = check_counting(s);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if ((s->disk[m].faulted || s->disk[m].meta_failed) && (counting >> m & 1))

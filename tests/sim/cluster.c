@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Several nodes: the process group and the quorum service as corosync promises them, networks
- * that split and heal, machines and daemons that die, fencing, and their schedule.
+ * that split and heal, machines and daemons that die, and fencing. When: schedule.c.
  *
  * What a node sends waits in its outbox until it is ordered; what is ordered waits at each
  * member until it is delivered there. When the network changes, those who stay together
@@ -38,11 +38,25 @@ static void push_view(struct sim *s, struct node *to, uint32_t part, const uint3
 		}
 }
 
+static bool together;	/* what joins and leaves is gathered into one view */
+static bool views_due;
+
 static void views(struct sim *s, uint32_t part)
 {
+	views_due = together;
+	if (together)
+		return;
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
 		if (n->in_group && n->part == part)
 			push_view(s, n, part, NULL);
+}
+
+void cluster_together(struct sim *s, bool begin)
+{
+	together = begin;
+	for (uint32_t p = 0; p < s->n_nodes && views_due && !begin; p++)
+		views(s, p);
+	views_due &= begin;
 }
 
 void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t len)
@@ -75,7 +89,7 @@ void cluster_gone(struct sim *s, struct node *n)
 }
 
 /* The oldest message of a node takes its place in the order. */
-static bool order(struct sim *s, struct node *from)
+bool cluster_order(struct sim *s, struct node *from)
 {
 	if (!from->n_outbox)
 		return false;
@@ -100,7 +114,7 @@ static uint32_t machines(const struct sim *s, uint32_t part)
 	return n;
 }
 
-static bool deliver_quorum(struct sim *s, struct node *n)
+bool cluster_quorum(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_QUORUM };
 
@@ -114,10 +128,11 @@ static bool deliver_quorum(struct sim *s, struct node *n)
 	in.quorate = n->q_quorate = machines(s, n->part) * 2 > s->n_nodes;
 	n->quorate = n->q_quorate && n->q_ring == n->v_ring;
 	node_step(s, n, &in);
+	check_frozen(s, n);
 	return true;
 }
 
-static bool deliver(struct sim *s, struct node *n)
+bool cluster_deliver(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_MSG };
 	static struct bus_event e;
@@ -140,6 +155,10 @@ static bool deliver(struct sim *s, struct node *n)
 		sim_trace(s, "node %u: view of %u, ring %llu", n->id, e.n, (unsigned long long)e.ring);
 	}
 	node_step(s, n, &in);
+	if (e.msg.len)
+		check_digest(s, n);
+	else
+		check_frozen(s, n);
 	return true;
 }
 
@@ -150,10 +169,14 @@ static bool moves_with(const struct node *a, const struct node *b, const uint32_
 	return a->in_group && a->part == b->part && old[a - s->node] == old[b - s->node];
 }
 
-/* Messages at the end of the old ring may have reached only those who went elsewhere. */
+/*
+ * Messages at the end of the old ring may have reached only those who went elsewhere. Behind the first
+ * that is missing, only what those sent who stay together is delivered.
+ */
 static void forget_tail(struct sim *s, struct node *first, const uint32_t *old)
 {
-	uint32_t tail = SIM_MAX_EVENTS, lost = 0;	/* bit i: node i's messages from here on */
+	uint32_t tail = SIM_MAX_EVENTS;
+	bool hole = false;
 
 	for (struct node *n = first; n < s->node + s->n_nodes; n++) {
 		uint32_t t = 0;
@@ -167,9 +190,10 @@ static void forget_tail(struct sim *s, struct node *first, const uint32_t *old)
 	for (; tail; tail--) {
 		uint32_t sender = first->events[first->n_events - tail].msg.sender;
 
-		if (!moves_with(&s->node[sender - 1], first, old, s) && sim_chance(s, 3))
-			lost |= 1u << (sender - 1);
-		if (!(lost >> (sender - 1) & 1))
+		if (moves_with(&s->node[sender - 1], first, old, s))
+			continue;
+		hole |= sim_chance(s, 3);
+		if (!hole)
 			continue;
 		for (struct node *n = first; n < s->node + s->n_nodes; n++)
 			if (moves_with(n, first, old, s)) {
@@ -211,9 +235,9 @@ static void parts(const struct sim *s, uint32_t *old)
 		old[i] = s->node[i].part;
 }
 
-static void split(struct sim *s)
+void cluster_split(struct sim *s, uint32_t n)
 {
-	uint32_t old[SIM_MAX_NODES], n = 1 + (uint32_t)sim_rand(s, 3);
+	uint32_t old[SIM_MAX_NODES];
 
 	parts(s, old);
 	for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -223,7 +247,18 @@ static void split(struct sim *s)
 	reconfigure(s, old);
 }
 
-static void heal(struct sim *s)
+void cluster_isolate(struct sim *s, struct node *n)
+{
+	uint32_t old[SIM_MAX_NODES];
+
+	parts(s, old);
+	for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
+		o->part = o == n;
+	sim_trace(s, "network: node %u is cut off", n->id);
+	reconfigure(s, old);
+}
+
+void cluster_heal(struct sim *s)
 {
 	uint32_t old[SIM_MAX_NODES];
 
@@ -234,9 +269,18 @@ static void heal(struct sim *s)
 	reconfigure(s, old);
 }
 
+void cluster_flap(struct sim *s)
+{
+	uint32_t old[SIM_MAX_NODES];
+
+	parts(s, old);
+	sim_trace(s, "network: a new ring of the same nodes");
+	reconfigure(s, old);
+}
+
 /* ---- machines ------------------------------------------------------------------ */
 
-static void power_off(struct sim *s, struct node *n)
+void cluster_power_off(struct sim *s, struct node *n)
 {
 	uint32_t old[SIM_MAX_NODES];
 
@@ -251,7 +295,7 @@ static void power_off(struct sim *s, struct node *n)
 	s->stats[STAT_DEATHS]++;
 }
 
-static void power_on(struct sim *s, struct node *n)
+void cluster_power_on(struct sim *s, struct node *n)
 {
 	uint32_t old[SIM_MAX_NODES];
 
@@ -263,24 +307,26 @@ static void power_on(struct sim *s, struct node *n)
 }
 
 /* All power: the disks' caches go too. */
-static void blackout(struct sim *s)
+void cluster_blackout(struct sim *s)
 {
 	sim_trace(s, "all power is lost");
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
-		power_off(s, n);
+		cluster_power_off(s, n);
+	late_settle(s, 0);
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		disk_power(s, &s->disk[m]);
-		disk_landed(s, &s->disk[m]);
+		disk_landed(s, &s->disk[m], NULL);
 	}
 	check_crash(s);
 	s->stats[STAT_CRASHES]++;
 }
 
 /* The daemon comes up, if nothing of the last one is under way; an array that was evicted is made anew. */
-static bool daemon_start(struct sim *s, struct node *n)
+bool cluster_daemon_start(struct sim *s, struct node *n)
 {
 	if (!n->up || n->sm || !node_may_start(n))
 		return false;
+	late_settle(s, n->id);	/* of the machine before it was started anew */
 	if (n->k.killed || n->left) {
 		if (kernel_in_flight(&n->k))
 			return false;
@@ -294,7 +340,7 @@ static bool daemon_start(struct sim *s, struct node *n)
 
 void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out)
 {
-	for (uint32_t i = 0; i < SIM_MAX_NODES * 2; i++)
+	for (uint32_t i = 0; i < SIM_MAX_FENCES; i++)
 		if (!s->fence[i].used) {
 			s->fence[i].used = true;
 			s->fence[i].by = n->id;
@@ -306,31 +352,39 @@ void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out)
 	sim_violation(s, "more fencing under way than nodes could need");
 }
 
-static bool fence_event(struct sim *s)
+/* Cut off from now on, and what it had on its way has ended. */
+static void cut_off(struct sim *s, uint32_t id)
 {
-	uint32_t i = (uint32_t)sim_rand(s, SIM_MAX_NODES * 2);
+	cluster_power_off(s, &s->node[id - 1]);
+	late_settle(s, id);
+	s->stats[STAT_FENCED]++;
+}
+
+bool cluster_fence_event(struct sim *s)
+{
+	uint32_t i = (uint32_t)sim_rand(s, SIM_MAX_FENCES);
 	struct ddr_input in = { .type = DDR_IN_FENCED };
 	struct node *by;
 
+	for (uint32_t left = SIM_MAX_FENCES; left && !s->fence[i].used; left--)
+		i = (i + 1) % SIM_MAX_FENCES;
 	if (!s->fence[i].used)
 		return false;
 	s->fence[i].used = false;
 	in.node = s->fence[i].target;
 	in.failure = s->fence[i].failure;
-	in.result = !s->calm && sim_chance(s, 4) ? -5 : 0;
+	in.result = !s->calm && s->storm.fence_fails && sim_chance(s, s->storm.fence_fails) ? -5 : 0;
 	by = &s->node[s->fence[i].by - 1];
-	if (!by->up || by->pid != s->fence[i].pid)
-		return false;	/* the agent died with its node */
-	if (in.result == 0)
-		power_off(s, &s->node[in.node - 1]);
-	s->stats[STAT_FENCED] += in.result == 0;
-	if (by->sm)
+	/* an agent that says that it failed, or died with its node, may have done it nevertheless */
+	if (in.result == 0 || sim_chance(s, 4))
+		cut_off(s, in.node);
+	if (by->sm && by->up && by->pid == s->fence[i].pid)
 		node_step(s, by, &in);
 	return true;
 }
 
 /* Fencing is off: the operator sees who is lost, cuts it off, and says so. */
-static void operator_fences(struct sim *s, struct node *n)
+void cluster_operator_fences(struct sim *s, struct node *n)
 {
 	static struct ddr_sm_status st;
 	struct ddr_input in = { .type = DDR_IN_OP_FENCE_ACK };
@@ -340,218 +394,22 @@ static void operator_fences(struct sim *s, struct node *n)
 	ddr_sm_get_status(n->sm, &st);
 	for (uint32_t i = 0; i < st.n_nodes && n->sm; i++)
 		if (st.node[i].failure && st.node[i].id != n->id) {
-			power_off(s, &s->node[st.node[i].id - 1]);
+			cut_off(s, st.node[i].id);
 			in.node = st.node[i].id;
 			node_step(s, n, &in);
-			s->stats[STAT_FENCED]++;
 			return;
 		}
 }
 
-/* ---- leaving ------------------------------------------------------------------- */
-
-static void op(struct sim *s, struct node *n, enum ddr_in_type type, uint32_t key, uint64_t value)
-{
-	struct ddr_input in = { .type = type, .key = key, .value = value };
-
-	if (n->sm)
-		node_step(s, n, &in);
-}
-
-static void leave_begin(struct sim *s, struct node *n)
-{
-	if (!n->sm || !n->ready || n->leaving)
-		return;
-	sim_trace(s, "node %u: the array is to be stopped", n->id);
-	n->leaving = true;
-	n->clean = n->clean_asked = false;
-}
-
-static void leave_go_on(struct sim *s, struct node *n)
-{
-	if (!n->leaving || !n->sm)
-		return;
-	if (!n->clean_asked && !kernel_busy(&n->k)) {
-		n->clean_asked = true;
-		op(s, n, DDR_IN_OP_CLEAN, 0, 0);
-	} else if (n->left) {
-		sim_trace(s, "node %u: leaves", n->id);
-		s->stats[STAT_LEFT]++;
-		n->leaving = false;
-		node_kill(s, n);
-		n->left = true;
-	} else if (n->clean && n->k.there && !kernel_busy(&n->k)) {
-		for (uint64_t r = 0; r < s->regions; r++)
-			if (n->k.granted[r])
-				return;
-		memset(&n->k, 0, sizeof(n->k));
-		op(s, n, DDR_IN_K_DETACHED, 0, 0);
-		op(s, n, DDR_IN_OP_LEAVE, 0, 0);
-	}
-}
-
-/* ---- the schedule -------------------------------------------------------------- */
-
-static struct node *any(struct sim *s)
-{
-	return &s->node[sim_rand(s, s->n_nodes)];
-}
-
-static void misfortune(struct sim *s, struct node *n)
-{
-	switch (sim_rand(s, 12)) {
-	case 0:
-	case 1:
-		power_off(s, n);
-		break;
-	case 2:
-	case 3:
-	case 4:
-		if (n->sm) {
-			n->crash_after = (int)sim_rand(s, 8);
-			s->stats[STAT_KILLS]++;
-		}
-		break;
-	case 5:
-	case 6:
-		split(s);
-		break;
-	case 7:
-		heal(s);
-		break;
-	case 8:
-		leave_begin(s, n);
-		break;
-	case 9:
-		if (sim_chance(s, 4))
-			blackout(s);
-		break;
-	case 10:
-		op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
-		break;
-	default:
-		if (n->up && sim_chance(s, 2)) {	/* a reboot faster than anybody sees */
-			power_off(s, n);
-			power_on(s, n);
-			daemon_start(s, n);
-		}
-	}
-}
-
-static bool progress(struct sim *s, struct node *n)
-{
-	switch (sim_rand(s, 6)) {
-	case 0: return order(s, n);
-	case 1:
-	case 2: return deliver(s, n);
-	case 3: return deliver_quorum(s, n);
-	default: return sim_progress(s, n);
-	}
-}
-
-static void tick(struct sim *s, struct node *n, uint64_t ms)
-{
-	struct ddr_input in = { .type = DDR_IN_TICK };
-
-	s->now += ms;
-	in.now_ms = s->now;
-	if (n->sm)
-		node_step(s, n, &in);
-}
-
-void cluster_one_event(struct sim *s)
-{
-	struct node *n = any(s);
-	uint64_t what = sim_rand(s, 2000);
-
-	s->event++;
-	if (what < 8)
-		misfortune(s, n);
-	else if (what < 60)
-		tick(s, n, 1 + sim_rand(s, 2000));
-	else if (what < 64 && !n->up)
-		power_on(s, n);
-	else if (what < 80)
-		daemon_start(s, n);
-	else if (what < 82 && n->part)
-		heal(s);
-	else if (what < 100)
-		s->fencing ? (void)fence_event(s) : sim_chance(s, 8) ? operator_fences(s, n) : (void)0;
-	else if (what < 120)
-		leave_go_on(s, n);
-	else if (what < 300 && n->up && !n->leaving)
-		kernel_start(s, &n->k, sim_chance(s, 8) ? OP_FLUSH : sim_chance(s, 8) ? OP_READ : sim_chance(s, 40) ? OP_MISMATCH : OP_WRITE);
-	else
-		progress(s, n);
-	if (sim_chance(s, 16))
-		check_media(s);
-	if (sim_chance(s, 16)) {
-		n = any(s);
-		if (n->k.there && n->k.enabled && !n->k.killed)
-			check_visible(s, n);
-		check_frozen(s, n);
-	}
-}
-
-/* ---- the end ------------------------------------------------------------------- */
-
-static bool node_at_rest(const struct sim *s, const struct node *n)
-{
-	static struct ddr_sm_status st;
-
-	if (!n->up || !n->sm || n->n_events || n->n_outbox || n->quorum_due || node_io_count(n) || kernel_busy(&n->k))
-		return false;
-	ddr_sm_get_status(n->sm, &st);
-	for (uint32_t i = 0; i < st.n_nodes; i++)
-		if (st.node[i].state != DDR_NS_ACTIVE && st.node[i].state != DDR_NS_LEFT)
-			return false;
-	return st.ready && st.joined && !st.granted && !st.dirty && !st.resync_regions &&
-	       (st.degraded || !st.needs_sync || !s->g.parity);
-}
-
-static bool at_rest(const struct sim *s)
-{
-	for (uint32_t i = 0; i < s->n_nodes; i++)
-		if (!node_at_rest(s, &s->node[i]))
-			return false;
-	return true;
-}
-
-void cluster_calm(struct sim *s)
-{
-	s->calm = true;
-	heal(s);
-	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
-		n->crash_after = -1;
-		n->leaving = n->leaving && n->sm && (n->clean_asked || !n->k.there);
-		if (!n->leaving)
-			op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PAUSED, 0);
-	}
-	for (uint64_t limit = s->event + 200000; !at_rest(s); s->event++) {
-		struct node *n = any(s);
-
-		if (s->event == limit)
-			sim_violation(s, "liveness: it does not come to rest");
-		if (!n->up)
-			power_on(s, n);
-		else if (s->fencing ? fence_event(s) : (sim_chance(s, 200) && (operator_fences(s, n), true)))
-			continue;
-		else if (daemon_start(s, n))
-			continue;
-		else if (sim_chance(s, 40))
-			leave_go_on(s, n);
-		else if (!progress(s, n) && sim_chance(s, 4))
-			tick(s, n, 300);
-	}
-	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
-		check_final(s, n);
-}
+/* ---- a cluster -------------------------------------------------------------------- */
 
 void cluster_init(struct sim *s)
 {
 	s->fencing = !sim_chance(s, 5);
 	s->faults_left = 0;
 	s->lossy = false;
+	storm_draw(s);
+	together = views_due = false;
 	for (uint32_t i = 0; i < s->n_nodes; i++) {
 		struct node *n = &s->node[i];
 
@@ -569,7 +427,7 @@ void cluster_init(struct sim *s)
 		s->ring[p] = ++s->bus.ring;
 	for (uint32_t i = 0; i < s->n_nodes; i++)
 		if (sim_chance(s, 2))
-			daemon_start(s, &s->node[i]);
+			cluster_daemon_start(s, &s->node[i]);
 }
 
 void cluster_free(struct sim *s)
@@ -579,4 +437,5 @@ void cluster_free(struct sim *s)
 		free(s->node[i].events);
 		free(s->node[i].outbox);
 	}
+	late_free(s);
 }

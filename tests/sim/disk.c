@@ -75,22 +75,31 @@ static uint64_t valid_seq(const struct sim *s, const uint8_t *bytes, uint32_t sl
 	return ddr_log_decode(bytes, &s->sb0, (uint16_t)slot, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
 }
 
-void disk_landed(const struct sim *s, struct disk *d)
+static void super_landed(const struct sim *s, struct disk *d)
 {
 	const struct ddr_super *best;
 	struct ddr_super copy[2];
 	bool valid[2];
 
-	for (unsigned int c = 0; c < 2; c++) {
+	for (unsigned int c = 0; c < 2; c++)
 		valid[c] = ddr_super_decode(d->sb[c], c, ddr_super_offset(&s->sb0, c), &copy[c]).code == DDR_FE_OK;
-		for (uint32_t i = 0; i < s->sb0.slots; i++)
-			d->log_seq[i][c] = valid_seq(s, d->log[i][c], i, c);
-		d->map_seq[c] = valid_seq(s, d->map[c], DDR_MAP_SLOT, c);
-	}
 	best = ddr_super_newer(valid[0] ? &copy[0] : NULL, valid[1] ? &copy[1] : NULL);
 	d->has_super = best != NULL;
 	if (best)
 		d->super = *best;
+}
+
+void disk_landed(const struct sim *s, struct disk *d, const uint8_t *place)
+{
+	for (unsigned int c = 0; c < 2; c++) {
+		for (uint32_t i = 0; i < s->sb0.slots; i++)
+			if (!place || place == d->log[i][c])
+				d->log_seq[i][c] = valid_seq(s, d->log[i][c], i, c);
+		if (!place || place == d->map[c])
+			d->map_seq[c] = valid_seq(s, d->map[c], DDR_MAP_SLOT, c);
+		if (!place || place == d->sb[c])
+			super_landed(s, d);
+	}
 }
 
 void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block)

@@ -75,7 +75,10 @@ void kernel_bind(struct sim *s, struct kernel *k)
 
 	k->attached = true;
 	k->n_queue = 0;
-	memset(k->ex, 0, sizeof(k->ex));
+	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++) {
+		x->used &= x->drained;
+		x->old = true;
+	}
 	memset(k->apply, 0, sizeof(k->apply));
 	memset(k->asked, 0, sizeof(k->asked));
 	for (uint64_t r = 0; r < s->regions; r++)
@@ -98,8 +101,8 @@ static bool holds_range(const struct op *op)
 	       (op->kind == OP_READ && op->state == OP_FLIGHT);
 }
 
-/* May something that came at @order begin on these blocks? @read: it shares with reads. */
-static bool range_free(const struct kernel *k, uint64_t start, uint64_t count, uint64_t order, bool read)
+/* May something that came at @order begin on these blocks? @read: it shares with reads. @ex: ranges of the daemon before do not count. */
+static bool range_free(const struct kernel *k, uint64_t start, uint64_t count, uint64_t order, bool read, bool ex)
 {
 	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
 		bool waits = op->state == OP_RANGE && op->order < order;
@@ -110,7 +113,7 @@ static bool range_free(const struct kernel *k, uint64_t start, uint64_t count, u
 			return false;
 	}
 	for (const struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
-		if (x->used && x->order != order && (x->drained || x->order < order) &&
+		if (x->used && x->order != order && (x->drained || x->order < order) && !(ex && x->old) &&
 		    overlap(start, count, x->start, x->count))
 			return false;
 	return true;
@@ -122,6 +125,16 @@ bool kernel_writes(const struct kernel *k, uint64_t block)
 		if (holds_range(op) && op->kind == OP_WRITE && overlap(block, 1, op->start, op->count))
 			return true;
 	return false;
+}
+
+bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block)
+{
+	if (!k->there || k->killed || !k->granted[region_of(s, block)])
+		return kernel_writes(k, block);
+	for (const struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
+		if (x->used && x->drained && overlap(block, 1, x->start, x->count))
+			return kernel_writes(k, block);
+	return true;
 }
 
 /* ---- operations ---------------------------------------------------------------- */
@@ -194,6 +207,18 @@ static void op_flight(struct sim *s, struct kernel *k, struct op *op)
 	op->pend = op->kind == OP_READ ? 1 : op->targets;
 }
 
+/* Rule 3: what completes without a member does so when no node that lives reads it any more. */
+static void nobody_reads(struct sim *s, const struct op *op)
+{
+	uint32_t left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
+
+	for (const struct node *n = s->node; n < s->node + s->n_nodes && op->kind != OP_READ; n++)
+		for (uint32_t m = 0; n->k.there && n->k.enabled && !n->k.killed && m < s->g.roles; m++)
+			if ((left >> m & 1) && n->k.state[m] == DDR_KM_IN_SYNC)
+				sim_violation(s, "rule 3: a %s completes without member %u, which the kernel of node %u reads",
+					      op->kind == OP_WRITE ? "write" : "flush", m, n->id);
+}
+
 static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 {
 	uint64_t r = region_of(s, op->start);
@@ -211,8 +236,10 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 		if ((uint32_t)__builtin_popcount(op->targets) < s->g.roles)
 			s->missing_write[r] = true;
 	}
-	if (good)
+	if (good) {
 		check_completion(s, op);
+		nobody_reads(s, op);
+	}
 	if (op->kind == OP_FLUSH && good) {
 		promise_keep(s, op);
 		s->stats[STAT_FLUSHES]++;
@@ -242,17 +269,24 @@ static void op_settle(struct sim *s, struct kernel *k, struct op *op)
 	op_end(s, k, op, true);
 }
 
+/* What the member holds of a block once this version of it was written. */
+static uint64_t chunk(const struct sim *s, uint32_t version, uint32_t m, uint64_t b)
+{
+	uint32_t role = ddr_geo_role(&s->g, m, b), data = ddr_geo_data(&s->g);
+	uint64_t tokens[8], pq[2];
+
+	if (role < data)
+		return sim_token(version, role, b);
+	for (uint32_t i = 0; i < data; i++)
+		tokens[i] = sim_token(version, i, b);
+	sim_parity(s, tokens, pq);
+	return pq[role - data];
+}
+
 static void member_write(struct sim *s, struct op *op, uint32_t m)
 {
-	for (uint64_t b = op->start; b < op->start + op->count; b++) {
-		uint32_t role = ddr_geo_role(&s->g, m, b), data = ddr_geo_data(&s->g);
-		uint64_t tokens[8], pq[2];
-
-		for (uint32_t i = 0; i < data; i++)
-			tokens[i] = sim_token(op->version, i, b);
-		sim_parity(s, tokens, pq);
-		disk_write(&s->disk[m], b, role < data ? tokens[role] : pq[role - data]);
-	}
+	for (uint64_t b = op->start; b < op->start + op->count; b++)
+		disk_write(&s->disk[m], b, chunk(s, op->version, m, b));
 }
 
 /* One member's part of an operation ends. */
@@ -314,9 +348,11 @@ bool kernel_event(struct sim *s, struct kernel *k)
 		if (op->kind == OP_READ) {
 			read_end(s, k, op);
 		} else {
-			while (!(op->pend >> m & 1))
-				m = (m + 1) % s->g.roles;
-			member_end(s, k, op, m);
+			do {
+				while (!(op->pend >> m & 1))
+					m = (m + 1) % s->g.roles;
+				member_end(s, k, op, m);
+			} while (s->cluster && op->state == OP_FLIGHT && op->pend && !sim_chance(s, 4));
 		}
 		kernel_run(s, k);
 		return true;
@@ -379,7 +415,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 		op->order = ++k->order;
 		return true;
 	case OP_RANGE:
-		if ((s->cluster && k->frozen) || !range_free(k, op->start, op->count, op->order, op->kind == OP_READ))
+		if ((s->cluster && k->frozen) || !range_free(k, op->start, op->count, op->order, op->kind == OP_READ, false))
 			return false;
 		op_flight(s, k, op);
 		return true;
@@ -392,7 +428,7 @@ static bool ex_advance(struct sim *s, struct kernel *k, struct kex *x)
 {
 	struct ddr_rec rec = { .type = DDR_K_DRAINED, .seq = x->seq, .start = x->start, .count = x->count };
 
-	if (!x->used || x->drained || !range_free(k, x->start, x->count, x->order, false))
+	if (!x->used || x->drained || !range_free(k, x->start, x->count, x->order, false, true))
 		return false;
 	x->drained = true;
 	tell(s, k, &rec);
@@ -429,9 +465,11 @@ void kernel_run(struct sim *s, struct kernel *k)
 	}
 }
 
-/* The file system above keeps two nodes from writing one block at once. */
+/* The file system above keeps two nodes from writing one block at once, also while one that died may still write. */
 static bool in_use(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
 {
+	if (late_writes(s, start, count))
+		return true;
 	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
 		for (const struct op *op = n->k.op; op < n->k.op + SIM_MAX_OPS && &n->k != k; op++)
 			if (op->state != OP_FREE && op->kind == OP_WRITE && overlap(start, count, op->start, op->count))
@@ -447,6 +485,24 @@ bool kernel_in_flight(const struct kernel *k)
 	return false;
 }
 
+/* Where an operation begins: mostly where others are busy; a mismatch, where there is one. */
+static uint64_t place(struct sim *s, enum op_kind kind)
+{
+	uint64_t b = sim_rand(s, s->blocks);
+
+	if (!s->cluster)
+		return b;
+	if (kind != OP_MISMATCH) {
+		if (!sim_chance(s, 5))
+			b = (s->storm.focus * s->geo.region_blocks + sim_rand(s, s->storm.focus_regions * s->geo.region_blocks)) % s->blocks;
+		return b;
+	}
+	for (uint64_t i = 0; i < s->blocks; i++)
+		if (s->truth[(b + i) % s->blocks].ever && !check_parity(s, (b + i) % s->blocks, 1, (1u << s->g.roles) - 1))
+			return (b + i) % s->blocks;
+	return b;
+}
+
 bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 {
 	struct op *op = k->op;
@@ -457,11 +513,11 @@ bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 		return false;
 	op->kind = kind;
 	op->pend = op->failed = 0;
-	op->start = sim_rand(s, s->blocks);
+	op->start = place(s, kind);
 	op->count = 1 + sim_rand(s, 6);
 	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > s->blocks)
 		op->count = 1;
-	if (k->killed || (kind == OP_WRITE && in_use(s, k, op->start, op->count)))
+	if (k->killed || ((kind == OP_WRITE || (s->cluster && kind == OP_MISMATCH)) && in_use(s, k, op->start, op->count)))
 		return false;
 	s->stats[STAT_WRITES] += kind == OP_WRITE;
 	op->order = ++k->order;
@@ -522,7 +578,7 @@ static void drain(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 static void release(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 {
 	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
-		if (x->used && x->seq == rec->seq) {
+		if (x->used && !x->old && x->seq == rec->seq) {
 			x->used = false;
 			return;
 		}
@@ -538,7 +594,8 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 	a += rec->member;
 	if (a->used)
 		sim_violation(s, "MEMBER before the last one was applied");
-	k->state[rec->member] = (uint32_t)rec->arg[0];
+	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT)
+		k->state[rec->member] = (uint32_t)rec->arg[0];
 	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
 }
 
@@ -552,6 +609,9 @@ static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 			if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
 			    check_parity(s, op->start, op->count, written_members(s, k)))
 				sim_violation(s, "a mismatch that is none is answered with an error");
+			if (rec->arg[0] == DDR_RES_FAIL && s->cluster)
+				sim_violation(s, "rule 9: the parity of blocks %llu+%llu was not resynced after a death, and a read there ends with an error",
+					      (unsigned long long)op->start, (unsigned long long)op->count);
 			op->state = OP_FREE;
 		} else if (rec->arg[0] == DDR_RES_FAIL) {
 			op_end(s, k, op, false);
@@ -590,6 +650,13 @@ static void refuse(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		k->asked[r] = false;
 }
 
+static void enable(struct kernel *k)
+{
+	k->enabled = true;
+	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
+		x->used &= !x->old;
+}
+
 /* The kernel refuses a record with a field that its type does not have. */
 static bool well_formed(const struct ddr_rec *rec)
 {
@@ -609,7 +676,7 @@ void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		sim_violation(s, "a record that the kernel would refuse, type %u", rec->type);
 	switch (rec->type) {
 	case DDR_U_MEMBER: member(s, k, rec); break;
-	case DDR_U_ENABLE: k->enabled = true; break;
+	case DDR_U_ENABLE: enable(k); break;
 	case DDR_U_GRANT: grant(s, k, rec); break;
 	case DDR_U_REFUSE: refuse(s, k, rec); break;
 	case DDR_U_REAP: reap(s, k, rec); break;
@@ -628,23 +695,29 @@ void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 
 /* ---- power --------------------------------------------------------------------- */
 
-/* Of each member's part that had not ended, each chunk landed or did not. */
+/* Of each member's part that had not ended, each chunk landed or did not; with a cluster it may also land later. */
+static void op_power(struct sim *s, const struct node *n, struct op *op, uint32_t m)
+{
+	for (uint64_t b = op->start; b < op->start + op->count; b++) {
+		if (s->cluster)
+			late_chunk(s, n->id, DDR_OUT_KERNEL, m, b, chunk(s, op->version, m, b));
+		else if (sim_chance(s, 2))
+			disk_write(&s->disk[m], b, chunk(s, op->version, m, b));
+	}
+}
+
 void kernel_power(struct sim *s, struct kernel *k)
 {
+	const struct node *n = node_of(s, k);
+
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
 		if (op->kind != OP_WRITE || (op->state != OP_FLIGHT && op->state != OP_ERROR))
 			continue;
 		for (uint64_t b = op->start; b < op->start + op->count; b++)
 			s->truth[b].wild |= s->cluster;
 		for (uint32_t m = 0; m < s->g.roles; m++)
-			for (uint64_t b = op->start; (op->pend >> m & 1) && !s->disk[m].dead && b < op->start + op->count; b++) {
-				struct op one = *op;
-
-				one.start = b;
-				one.count = 1;
-				if (sim_chance(s, 2))
-					member_write(s, &one, m);
-			}
+			if ((op->pend >> m & 1) && !s->disk[m].dead)
+				op_power(s, n, op, m);
 	}
 	memset(k, 0, sizeof(*k));
 }

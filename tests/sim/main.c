@@ -4,6 +4,8 @@
  *
  *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]
  *
+ *	ddrsim --scale		what operations cost with up to 64 nodes and a million regions (scale.c)
+ *
  * --rules-only leaves ddr_sm_check() out, so that a bug must show on the disks or in the kernel.
  * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
  */
@@ -70,7 +72,7 @@ static void create(struct sim *s)
 		}
 	}
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		disk_landed(s, &s->disk[m]);
+		disk_landed(s, &s->disk[m], NULL);
 	for (uint64_t b = 0; b < s->blocks; b++)
 		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++)
 			s->truth[b].base[i] = s->disk[ddr_geo_member(&s->g, i, b)].media[b];
@@ -178,7 +180,7 @@ static void operator(struct sim *s, struct node *n)
 	node_step(s, n, &in);
 }
 
-static void tick(struct sim *s, struct node *n, uint64_t ms)
+void sim_tick(struct sim *s, struct node *n, uint64_t ms)
 {
 	struct ddr_input in = { .type = DDR_IN_TICK };
 
@@ -233,7 +235,7 @@ static void one_event(struct sim *s)
 	if (what < 6)
 		misfortune(s, n);
 	else if (what < 40)
-		tick(s, n, 1 + sim_rand(s, 3000));
+		sim_tick(s, n, 1 + sim_rand(s, 3000));
 	else if (!n->quorate && what < 60)
 		quorum(s, n);
 	else if (what < 200)
@@ -291,7 +293,7 @@ static void calm(struct sim *s)
 		if (!n->sm && node_may_start(n))
 			node_start(s, n);
 		else if (!sim_progress(s, n))
-			tick(s, n, 1000);
+			sim_tick(s, n, 1000);
 	}
 	if (!s->lossy)
 		check_final(s, n);
@@ -324,7 +326,7 @@ static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nod
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]\n");
+	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] | --scale\n");
 	exit(2);
 }
 
@@ -371,7 +373,7 @@ static bool run(struct sim *s, const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct sim *s = malloc(sizeof(*s));
+	struct sim *s;
 	struct options o = { .first = 1, .last = 300, .events = 3000, .nodes = 1 };
 	bool good;
 	char *end;
@@ -382,6 +384,9 @@ int main(int argc, char **argv)
 		if (strcmp(argv[i], "--trace") == 0) {
 			o.trace = true;
 			continue;
+		} else if (strcmp(argv[i], "--scale") == 0) {
+			scale();
+			return 0;
 		} else if (strcmp(argv[i], "--quiet") == 0) {
 			o.quiet = true;
 			continue;
@@ -406,6 +411,7 @@ int main(int argc, char **argv)
 			usage();
 		i++;
 	}
+	s = malloc(sizeof(*s));
 	if (!s)
 		return 2;
 	good = run(s, &o);

@@ -43,10 +43,7 @@ static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_
 
 bool node_may_start(const struct node *n)
 {
-	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
-		if (n->io[i].used)
-			return false;	/* the locks of the last daemon are still held */
-	return !n->sm;
+	return !n->sm && !n->n_io;	/* else the locks of the last daemon are still held */
 }
 
 static void attach(struct sim *s, struct node *n)
@@ -72,6 +69,11 @@ static void join(struct sim *s, struct node *n)
 	if (!n->k.there)
 		kernel_new(s, &n->k);
 	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
+	node_step(s, n, &in);
+	in = (struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_AWAY_MS, .value = s->storm.away_ms };
+	node_step(s, n, &in);
+	in.key = DDR_SM_IDLE_MS;
+	in.value = s->storm.idle_ms;
 	node_step(s, n, &in);
 	if (n->sm)
 		attach(s, n);
@@ -122,9 +124,46 @@ void node_start(struct sim *s, struct node *n)
 	kernel_run(s, &n->k);
 }
 
+static uint8_t *place_of(struct sim *s, const struct io *io, uint32_t m)
+{
+	struct disk *d = &s->disk[m];
+
+	if (io->type == DDR_OUT_SB_WRITE)
+		return d->sb[io->place];
+	return io->type == DDR_OUT_MAP_WRITE ? d->map[io->place] : d->log[io->slot][io->place];
+}
+
+static const uint8_t *bytes_of(const struct io *io, uint32_t m)
+{
+	return io->block[io->type == DDR_OUT_SB_WRITE ? m : 0];
+}
+
+/* The first owner of an array: that no disk names it until its first superblocks landed is a limit (doc/protocol.md), so they land. */
+static void first_write_lands(struct sim *s, struct node *n)
+{
+	struct ddr_super sb;
+	bool owned = !check_newest_super(s, &sb);
+
+	for (uint32_t i = 0; i < s->sb0.slots; i++)
+		owned |= sb.slot_node[i] != 0;
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io && !owned; io++) {
+		if (!io->used || io->type != DDR_OUT_SB_WRITE)
+			continue;
+		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+			if (io->pend >> m & 1) {
+				memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
+				disk_landed(s, &s->disk[m], place_of(s, io, m));
+			}
+		io->used = false;
+		n->n_io--;
+	}
+}
+
 void node_kill(struct sim *s, struct node *n)
 {
 	sim_trace(s, "daemon dies");
+	if (s->cluster)
+		first_write_lands(s, n);
 	free(n->sm);
 	n->sm = NULL;
 	n->k.attached = false;
@@ -140,20 +179,6 @@ void node_kill(struct sim *s, struct node *n)
 }
 
 /* ---- I/O ----------------------------------------------------------------------- */
-
-static uint8_t *place_of(struct sim *s, const struct io *io, uint32_t m)
-{
-	struct disk *d = &s->disk[m];
-
-	if (io->type == DDR_OUT_SB_WRITE)
-		return d->sb[io->place];
-	return io->type == DDR_OUT_MAP_WRITE ? d->map[io->place] : d->log[io->slot][io->place];
-}
-
-static const uint8_t *bytes_of(const struct io *io, uint32_t m)
-{
-	return io->block[io->type == DDR_OUT_SB_WRITE ? m : 0];
-}
 
 static bool is_meta(const struct io *io)
 {
@@ -194,11 +219,11 @@ static void io_content(struct sim *s, struct node *n, struct io *io)
 		ddr_sm_map_block(n->sm, io->index, blk);
 	seq = __builtin_bswap64(__builtin_bswap64(blk->seq.raw));
 	io->place = seq & 1;
-	if (io->type == DDR_OUT_MAP_WRITE)
+	if (io->type == DDR_OUT_MAP_WRITE) {
+		check_log_sequence(s, SIM_MAP, seq);
 		return;
+	}
 	check_log_sequence(s, io->slot, seq);
-	if (io->type == DDR_OUT_SLOT_WRITE)
-		check_dead(s, n, io->slot);
 	s->stats[STAT_CLEARS] += clears(s, n, blk);
 	if (!n->quorate)
 		sim_violation(s, "rule 8: the log is written without quorum");
@@ -214,6 +239,7 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 		sim_violation(s, "more than %d requests are out", SIM_MAX_IO);
 	memset(io, 0, offsetof(struct io, block));
 	io->used = true;
+	n->n_io++;
 	io->phase = JOB_READ;
 	io->type = out->type;
 	io->io = out->io;
@@ -230,6 +256,10 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->pend = out->members;
 	if (is_meta(io))
 		io_content(s, n, io);
+	if (s->cluster)
+		check_submit(s, n, io);
+	if (io->type == DDR_OUT_SLOT_READ)
+		memset(n->resynced, 0, sizeof(n->resynced));
 	if (io->type == DDR_OUT_JOB_RANGE) {
 		io->pend = 1;
 		s->stats[STAT_JOBS]++;
@@ -270,6 +300,7 @@ static void io_end(struct sim *s, struct node *n, struct io *io)
 	bool orphan = io->orphan;
 
 	io->used = false;
+	n->n_io--;
 	if (!orphan && (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ))
 		in.result = read_anew(s, n, io);
 	if (!orphan)
@@ -372,6 +403,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 				disk_flush(&s->disk[m], disk_now());
 			}
 		}
+		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan;
 		io_end(s, n, io);
 	}
 }
@@ -395,7 +427,7 @@ static void part_end(struct sim *s, struct node *n, struct io *io)
 		io->failed |= 1u << m;
 	} else {
 		memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
-		disk_landed(s, d);
+		disk_landed(s, d, place_of(s, io, m));
 	}
 	if (io->failed >> m & 1)
 		sim_trace(s, "member %u fails a request of the daemon", m);
@@ -405,18 +437,14 @@ static void part_end(struct sim *s, struct node *n, struct io *io)
 
 uint32_t node_io_count(const struct node *n)
 {
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
-		count += n->io[i].used;
-	return count;
+	return n->n_io;
 }
 
 static bool io_event(struct sim *s, struct node *n)
 {
 	uint32_t first = (uint32_t)sim_rand(s, SIM_MAX_IO);
 
-	for (uint32_t i = 0; i < SIM_MAX_IO; i++) {
+	for (uint32_t i = 0; i < SIM_MAX_IO && n->n_io; i++) {
 		struct io *io = &n->io[(first + i) % SIM_MAX_IO];
 
 		if (!io->used)
@@ -428,7 +456,9 @@ static bool io_event(struct sim *s, struct node *n)
 		else if (io->type == DDR_OUT_JOB_RANGE)
 			job_event(s, n, io);
 		else
-			part_end(s, n, io);
+			do
+				part_end(s, n, io);
+			while (s->cluster && io->pend && !sim_chance(s, 4));
 		return true;
 	}
 	return false;
@@ -488,14 +518,25 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	}
 }
 
+/* RECOVERED says that the slot is clear. */
+static void check_sent(struct sim *s, const struct node *n, const struct ddr_output *out)
+{
+	struct ddr_msg msg;
+
+	if (!ddr_msg_decode(out->msg, out->msg_len, &msg) && msg.type == DDR_M_RECOVERED)
+		check_recovered(s, n, msg.recover.slot);
+}
+
 static void carry_out(struct sim *s, struct node *n, const struct ddr_output *out)
 {
 	char buf[1024];
 
-	if (s->cluster)
+	if (s->trace && s->cluster)
 		sim_trace(s, "%u: %s", n->id, rig_output(out, buf, sizeof(buf)));
-	else
+	else if (s->trace)
 		sim_trace(s, "%s", rig_output(out, buf, sizeof(buf)));
+	if (s->cluster)
+		storm_steer(s, n, out);
 	switch (out->type) {
 	case DDR_OUT_KERNEL:
 		if (out->rec.type == DDR_U_GRANT && !n->quorate)
@@ -505,6 +546,7 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	case DDR_OUT_MCAST:
 		s->stats[STAT_MESSAGES]++;
 		if (s->cluster) {
+			check_sent(s, n, out);
 			cluster_send(s, n, out->msg, out->msg_len);
 			return;
 		}
@@ -579,32 +621,63 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 
 /* ---- power --------------------------------------------------------------------- */
 
+/* Its part on a member had not ended: with a cluster it may still land at any time, else it is whole, torn or not there. */
+static void meta_power(struct sim *s, const struct node *n, struct io *io, uint32_t m)
+{
+	if (s->disk[m].dead)
+		return;
+	if (s->cluster)
+		late_meta(s, n->id, io, m, place_of(s, io, m), bytes_of(io, m));
+	else
+		disk_tear(s, place_of(s, io, m), bytes_of(io, m));
+}
+
+static void job_power(struct sim *s, const struct node *n, struct io *io)
+{
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		if (!io->differs[b - io->start])
+			continue;
+		if (!s->cluster && sim_chance(s, 2))
+			job_write_block(s, io, b);
+		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster; i++) {
+			uint32_t m = ddr_geo_member(&s->g, i, b);
+
+			if (io->members >> m & 1)
+				late_chunk(s, n->id, DDR_OUT_JOB_RANGE, m, b, io->parity[i - ddr_geo_data(&s->g)][b - io->start]);
+		}
+	}
+}
+
+static void io_power(struct sim *s, struct node *n)
+{
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++) {
+		if (!io->used)
+			continue;
+		for (uint32_t m = 0; is_meta(io) && m < DDR_MAX_MEMBERS; m++)
+			if (io->pend >> m & 1)
+				meta_power(s, n, io, m);
+		if (io->type == DDR_OUT_JOB_RANGE && io->phase == JOB_WRITE)
+			job_power(s, n, io);
+		io->used = false;
+		n->n_io--;
+	}
+}
+
 void node_power(struct sim *s, struct node *n)
 {
 	sim_trace(s, "power is lost");
 	if (n->sm)
 		node_kill(s, n);
-	for (struct io *io = n->io; io < n->io + SIM_MAX_IO; io++) {
-		for (uint32_t m = 0; io->used && is_meta(io) && m < DDR_MAX_MEMBERS; m++)
-			if ((io->pend >> m & 1) && !s->disk[m].dead)
-				disk_tear(s, place_of(s, io, m), bytes_of(io, m));
-		if (io->used && io->type == DDR_OUT_JOB_RANGE && io->phase == JOB_WRITE)
-			for (uint64_t b = io->start; b < io->start + io->count; b++)
-				if (io->differs[b - io->start] && sim_chance(s, 2))
-					job_write_block(s, io, b);
-		io->used = false;
-	}
+	io_power(s, n);
 	kernel_power(s, &n->k);
 	if (s->cluster) {	/* the disks are not its own */
-		for (uint32_t m = 0; m < s->sb0.members; m++)
-			disk_landed(s, &s->disk[m]);
 		check_death(s);
 		return;
 	}
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		s->disk[m].faulted = s->disk[m].dropped = false;	/* what it lost, the others have lost too */
 		disk_power(s, &s->disk[m]);
-		disk_landed(s, &s->disk[m]);
+		disk_landed(s, &s->disk[m], NULL);
 	}
 	check_crash(s);
 	s->boot++;

@@ -125,14 +125,14 @@ static const char *record_name(uint32_t type)
 
 const char *rig_record(const struct ddr_rec *rec, char *buf, size_t size)
 {
-	static const char *const states[] = { "out", "in-sync", "rebuilding" };
+	static const char *const states[] = { "out", "in-sync", "rebuilding", "leaving" };
 	static const char *const answers[] = { "?", "retry", "fail", "pass" };
 	struct line l = { buf, size, 0 };
 
 	say(&l, "%s", record_name(rec->type));
 	switch (rec->type) {
 	case DDR_U_MEMBER:
-		say(&l, " %u %s", rec->member, rec->arg[0] < 3 ? states[rec->arg[0]] : "?");
+		say(&l, " %u %s", rec->member, rec->arg[0] < 4 ? states[rec->arg[0]] : "?");
 		return buf;
 	case DDR_U_RESOLVE:
 		say(&l, " seq=%llu %s", rec->seq, rec->arg[0] < 4 ? answers[rec->arg[0]] : "?");
@@ -188,7 +188,10 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say(&l, "START slot=%u", m.start.slot);
 		say_mask(&l, "missing", m.start.missing);
 		break;
-	case DDR_M_HELLO: say(&l, "HELLO epoch=%u%s", m.epoch, m.hello.flags & DDR_HELLO_SYNCED ? " synced" : ""); break;
+	case DDR_M_HELLO:
+		say(&l, "HELLO epoch=%u%s%s", m.epoch, m.hello.flags & DDR_HELLO_SYNCED ? " synced" : "",
+		    m.hello.flags & DDR_HELLO_VOID ? " void" : "");
+		break;
 	case DDR_M_STATE:
 		say(&l, "STATE epoch=%u chunk %u of %u", m.state.epoch, m.state.index + 1, m.state.count);
 		break;

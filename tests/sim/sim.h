@@ -8,8 +8,13 @@
  *	kernel.c	grants, ranges, writes, reads and flushes in flight, the channel
  *	node.c		what a daemon does with the machine's outputs; crashes
  *	bus.c		messages in total order, views
+ *	late.c		what a machine had on its way to the disks as it died, and lands later or never
  *	check.c		the safety rules, from the disks and the model alone
- *	main.c		the schedule, faults, liveness, options
+ *	check_cluster.c	those that speak of several nodes
+ *	cluster.c	several nodes: group, quorum, networks, machines, fencing
+ *	schedule.c	what happens to several nodes, and when
+ *	scale.c		what operations cost in large clusters, counted
+ *	main.c		the schedule of one node, faults, liveness, options
  *
  * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their
  * Reed-Solomon sum byte by byte, so parity is as real as on disks.
@@ -31,6 +36,8 @@
 #define SIM_MAX_QUEUE	4096
 #define SIM_MAX_EX	64
 #define SIM_MAX_LATER	64
+#define SIM_DIGESTS	1024
+#define SIM_MAX_FENCES	256
 #define SIM_BOOT	1
 
 struct sim;
@@ -67,8 +74,8 @@ void disk_drop_cache(struct disk *d);
 bool disk_fails(struct disk *d, enum disk_fault kind);
 /* Power is lost: each cached chunk reached the media or did not. */
 void disk_power(struct sim *s, struct disk *d);
-/* Metadata of the disk changed. */
-void disk_landed(const struct sim *s, struct disk *d);
+/* The metadata block at @place changed; NULL: any may have. */
+void disk_landed(const struct sim *s, struct disk *d, const uint8_t *place);
 /* 4096 bytes land whole, in part, or not at all. */
 void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block);
 
@@ -92,7 +99,7 @@ struct op {
 	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
 };
 
-struct kex { bool used, drained; uint64_t seq, start, count, order; };
+struct kex { bool used, drained, old; uint64_t seq, start, count, order; };	/* old: of the daemon before, until ENABLE */
 struct kapply { bool used; uint64_t seq, order; };
 
 struct kernel {
@@ -122,6 +129,8 @@ bool kernel_event(struct sim *s, struct kernel *k);
 bool kernel_busy(const struct kernel *k);
 void kernel_power(struct sim *s, struct kernel *k);
 bool kernel_writes(const struct kernel *k, uint64_t block);
+/* It has a grant and no drained range stops it: a write may begin at any moment. */
+bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block);
 bool kernel_in_flight(const struct kernel *k);
 
 /* ---- node ---------------------------------------------------------------------- */
@@ -170,6 +179,9 @@ struct node {
 	struct bus_message *outbox;	/* SIM_MAX_EVENTS: sent, not ordered yet */
 	uint32_t n_outbox;
 	bool quorum_due;
+	uint32_t n_io;			/* of io[], used */
+	bool resynced[SIM_MAX_REGIONS];	/* by a job of it, since it last read a dead node's slot */
+	uint64_t asleep;		/* event until which its daemon gets no CPU */
 	int crash_after;		/* the daemon dies after so many more outputs; -1: it does not */
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
@@ -197,7 +209,46 @@ void bus_view(struct sim *s, struct node *n);
 bool bus_event(struct sim *s);
 void bus_forget(struct sim *s, uint32_t sender);
 
+/* ---- late ---------------------------------------------------------------------- */
+
+/* A request of a dead machine: 4 KiB of metadata (@bytes), or a chunk. */
+struct late {
+	uint32_t node, member;
+	enum ddr_out_type type;		/* DDR_OUT_KERNEL: of its kernel */
+	uint32_t slot;
+	uint8_t *place, *bytes;
+	uint64_t block, token;
+};
+
+void late_chunk(struct sim *s, uint32_t node, enum ddr_out_type type, uint32_t member, uint64_t block, uint64_t token);
+void late_meta(struct sim *s, uint32_t node, const struct io *io, uint32_t member, uint8_t *place, const uint8_t *bytes);
+/* One of them lands, or never will; false: there is none. */
+bool late_event(struct sim *s);
+/* All of this node (0: of all) land now or never: they were aborted, or enough time has passed. */
+void late_settle(struct sim *s, uint32_t node);
+bool late_writes(const struct sim *s, uint64_t start, uint64_t count);
+bool late_of(const struct sim *s, uint32_t node);
+void late_free(struct sim *s);
+
 /* ---- the world ----------------------------------------------------------------- */
+
+/* What is likely in this seed: drawn once, so that seeds differ much. */
+#define SIM_MISFORTUNES	18
+struct storm {
+	uint32_t weight[SIM_MISFORTUNES], sum;
+	uint32_t every;			/* events between misfortunes that come by themselves */
+	uint32_t steer;			/* how often one follows an interesting output: 1 of so many; 0: never */
+	uint32_t patience;		/* events of peace after one, at least */
+	uint64_t peace_until;
+	uint32_t hot_left, hot_node;	/* events until the next one, and whom it befalls */
+	uint32_t daemon_back, power_back, heal_back;	/* 1 of so many events */
+	uint32_t fence_speed, fence_fails;
+	uint32_t io;			/* of 100 events */
+	uint64_t focus, focus_regions;	/* where most of the I/O goes */
+	uint64_t away_ms, idle_ms;
+	uint32_t slow;			/* a node that gets little CPU, 0: none */
+};
+
 
 /* What a block should hold. Versions are numbers of writes; 0: what was there before. */
 struct truth {
@@ -236,13 +287,17 @@ struct sim {
 	uint64_t cookie, now;
 	uint8_t boot;
 	uint64_t ring[SIM_MAX_NODES];	/* of each part of the network */
-	struct { bool used; uint32_t by, target; uint64_t failure, pid; } fence[SIM_MAX_NODES * 2];
+	struct { bool used; uint32_t by, target; uint64_t failure, pid; } fence[SIM_MAX_FENCES];
 	bool fencing;
+	struct storm storm;
+	struct late *late;		/* on their way from dead machines */
+	uint32_t n_late, room_late;
+	struct { uint64_t place, digest; } digest[SIM_DIGESTS];
 	uint64_t stats[24];
 };
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
-	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES };
+	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED };
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {
@@ -280,16 +335,55 @@ bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t 
 void check_frozen(struct sim *s, const struct node *n);
 void check_job_range(struct sim *s, uint64_t start, uint64_t count);
 void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq);
-/* Rule 6: the slot belongs to a node that may still write. */
-void check_dead(struct sim *s, const struct node *by, uint32_t slot);
-/* A node died: what it had in flight is there or not. */
+/* A node died, or a chunk of one that died has landed. */
 void check_death(struct sim *s);
+void check_torn(struct sim *s, uint64_t block);
 void check_final(struct sim *s, struct node *n);
+
+/* What check_cluster.c needs of the disks. */
+bool check_marked_on(const struct sim *s, uint32_t member, uint32_t slot, uint64_t region);
+bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region);
+uint32_t check_slot_of(const struct sim *s, const struct node *n);
+uint32_t check_counting(const struct sim *s);
+
+/* ---- check_cluster.c ----------------------------------------------------------- */
+
+/* A request of a daemon with a cluster is about to be submitted. */
+void check_submit(struct sim *s, const struct node *n, const struct io *io);
+/* RECOVERED is sent: nothing is dirty in the slot. */
+void check_recovered(struct sim *s, const struct node *n, uint32_t slot);
+/* Equal places in the total order, equal states. */
+void check_digest(struct sim *s, const struct node *n);
+
+/* ---- scale.c ------------------------------------------------------------------- */
+
+/* Prints what operations cost with 3 to 64 nodes and a million regions. */
+void scale(void);
 
 /* ---- cluster.c ----------------------------------------------------------------- */
 
 void cluster_init(struct sim *s);
 void cluster_free(struct sim *s);
+bool cluster_order(struct sim *s, struct node *n);
+bool cluster_deliver(struct sim *s, struct node *n);
+bool cluster_quorum(struct sim *s, struct node *n);
+void cluster_split(struct sim *s, uint32_t parts);
+void cluster_isolate(struct sim *s, struct node *n);
+void cluster_heal(struct sim *s);
+void cluster_flap(struct sim *s);		/* a new ring of the same nodes */
+void cluster_power_off(struct sim *s, struct node *n);
+void cluster_power_on(struct sim *s, struct node *n);
+void cluster_blackout(struct sim *s);
+bool cluster_daemon_start(struct sim *s, struct node *n);
+void cluster_together(struct sim *s, bool begin);	/* what joins and leaves in between is one event for the rest */
+bool cluster_fence_event(struct sim *s);
+void cluster_operator_fences(struct sim *s, struct node *n);
+
+/* ---- schedule.c ---------------------------------------------------------------- */
+
+void storm_draw(struct sim *s);
+/* The node gave this output: is it a good moment for a misfortune? */
+void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *out);
 void cluster_one_event(struct sim *s);
 void cluster_calm(struct sim *s);
 void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t len);
@@ -298,5 +392,7 @@ void cluster_gone(struct sim *s, struct node *n);	/* it died, or left */
 void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out);
 /* What the node does with its CPU and disks; shared with one node. */
 bool sim_progress(struct sim *s, struct node *n);
+/* Time goes on by @ms, and the node's daemon, if it runs, is told. */
+void sim_tick(struct sim *s, struct node *n, uint64_t ms);
 
 #endif

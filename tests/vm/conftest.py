@@ -60,16 +60,27 @@ class Machines:
 _MACHINES = None
 
 
+def check_machine():
+    """End the session with one line if this machine lacks something."""
+    try:
+        ddvm.check_machine()
+    except ddvm.HarnessError as error:
+        pytest.exit(f"ddvm: {error}", returncode=3)
+
+
 def machines():
     """The session's machines; the machine's resources are checked on the first call."""
     global _MACHINES
     if _MACHINES is None:
-        try:
-            ddvm.check_machine()
-        except ddvm.HarnessError as error:
-            pytest.exit(f"ddvm: {error}", returncode=3)
+        check_machine()
         _MACHINES = Machines()
     return _MACHINES
+
+
+def pytest_sessionstart(session):
+    """With workers (pytest-xdist) a worker cannot end the session, so it is checked before them."""
+    if getattr(session.config.option, "numprocesses", None):
+        check_machine()
 
 
 def pytest_sessionfinish():

@@ -134,7 +134,7 @@ def test_usage(node):
     ("twice", "true", "/dev/vda", ["same device", "its own disk"]),
     ("twice-by-link", "ln -sf /dev/vda /tmp/link", "/tmp/link", ["same device"]),
     ("held", "echo 0 1000 linear /dev/vdc 0 | dmsetup create hold", "/dev/vdc", ["/dev/vdc", "in use"]),
-    ("mounted", "mkfs.ext4 -q /dev/vdc && mount /dev/vdc /mnt", "/dev/vdc", ["/dev/vdc", "in use"]),
+    ("mounted", "mkfs.ext4 -q /dev/vdc && mount -o ro /dev/vdc /mnt", "/dev/vdc", ["/dev/vdc", "in use"]),
     ("ext4", "mkfs.ext4 -q /dev/vdc", "/dev/vdc", ["/dev/vdc", "ext4 file system", "--force"]),
     ("ext4-read", "mkfs.ext4 -q -b 1024 /dev/vdc", "/dev/vdc", ["ext4 file system"]),
     ("swap", "mkswap -q /dev/vdc || mkswap /dev/vdc", "/dev/vdc", ["swap"]),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The channel between kernel and daemon, with an exerciser that plays the daemon.
 
-The cases are tests/vm/guest/kchan_cases.py and run in the guest; each makes arrays of
+The cases are those of tests/vm/guest/kchan_cases.py and run in the guest; each makes arrays of
 its own over the members, and the kernel's log is checked after each.
 """
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernels to boot: Debian 12's, Debian 13's, unstable's, or a directory with one's own.
+"""Kernels to boot: Debian 12's, Debian 13's, unstable's, one that finds mistakes, or a directory with one's own.
 
 A kernel is an image that QEMU boots, a release string, a modules tree on the
 host (for depmod and initramfs) and the same tree as an erofs layer.
@@ -17,10 +17,11 @@ import tempfile
 import zlib
 
 from . import apt, initramfs
-from .config import GUEST_FILES, HarnessError, cache_dir, locked
+from .config import GUEST_FILES, TOP, HarnessError, cache_dir, locked
 from .image import mkfs_erofs
 
 SUITES = ("bookworm", "trixie", "sid")
+DEBUG_BUILD = TOP / "tests" / "vm" / "debug" / "build"
 
 # The subtrees of /lib/modules/VERSION/kernel that guests use; the rest is most of its size.
 MODULE_TREES = ["arch", "block", "crypto", "fs", "lib", "mm", "net", "virt",
@@ -193,10 +194,22 @@ def _from_suite(suite):
         return kernel
 
 
+def debug_directory():
+    """Where the kernel that finds mistakes lies, with `tree` to build modules in; built if it is not there."""
+    directory = cache_dir() / "kernel-with-debugging"
+    with locked(cache_dir() / "kernel-with-debugging.lock"):
+        if not directory.is_dir():
+            done = subprocess.run([DEBUG_BUILD, directory], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise HarnessError(f"the debug kernel does not build: {done.stderr.strip()[-2000:]}")
+    return directory
+
+
 def get(name=None):
     """The Kernel called `name`.
 
-    bookworm, trixie, sid: Debian's; anything else: a directory that holds
+    bookworm, trixie, sid: Debian's; debug: with KASAN, lockdep and more, built from
+    Debian 12's source (half an hour, once); anything else: a directory that holds
     `bzImage` and `lib/modules/RELEASE` (a debug kernel; booted as bzImage,
     since one with KASAN does not start by PVH).  Default: DDRAID_KERNEL, or
     bookworm.
@@ -209,12 +222,12 @@ def get(name=None):
         return _install(name, f"{modules.name}-{digest}", image, modules)
     if name in SUITES:
         return _from_suite(name)
-    directory = pathlib.Path(name)
+    directory = debug_directory() if name == "debug" else pathlib.Path(name)
     trees = [m for m in directory.glob("lib/modules/*") if m.is_dir()]
     if not (directory / "bzImage").is_file() or len(trees) != 1:
-        raise HarnessError(f"kernel {name}: neither one of {', '.join(SUITES)} nor a "
+        raise HarnessError(f"kernel {name}: neither one of {', '.join(SUITES)}, debug nor a "
                            "directory with bzImage and lib/modules/RELEASE")
     stat = (directory / "bzImage").stat()
     digest = hashlib.sha256(f"{directory}{stat.st_size}{stat.st_mtime_ns}".encode())
-    return _install(directory.name, f"own-{digest.hexdigest()[:12]}", directory / "bzImage",
+    return _install(name, f"own-{digest.hexdigest()[:12]}", directory / "bzImage",
                     trees[0], raw_image=True)

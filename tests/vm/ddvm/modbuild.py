@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import subprocess
 
-from . import apt
+from . import apt, kernel as kernels
 from .config import TOP, HarnessError, cache_dir, locked
 
 SOURCE = TOP / "tests" / "modules"
@@ -48,8 +48,9 @@ def build_chroot(suite):
 def _make(kernel, work):
     """Run Kbuild on the links in `work`."""
     target = ["modules"]
-    if kernel.name == "bookworm":
-        headers = pathlib.Path(f"/lib/modules/{kernel.release}/build")
+    if kernel.name in ("bookworm", "debug"):
+        headers = (pathlib.Path(f"/lib/modules/{kernel.release}/build") if kernel.name == "bookworm"
+                   else kernels.debug_directory() / "tree")
         if not headers.is_dir():
             raise HarnessError(f"no headers of kernel {kernel.release}: "
                                "apt-get install linux-headers-amd64")

@@ -51,7 +51,7 @@ class Node:
         self.boots = 0
         self.boot_seconds = None
         self.ports = {}             # disk serial -> number of its root port
-        self.allowed = []
+        self.allowed, self.forgiven = [], []
         self.namespace = None       # file of the network namespace that the machine runs in
         self.after_start = None     # called when QEMU runs
         self.power = threading.Lock()
@@ -294,6 +294,10 @@ class Node:
         """Lines that match this regular expression are expected and no fault."""
         self.allowed.append(re.compile(pattern))
 
+    def forgive(self, pattern):
+        """A whole piece of log that matches this regular expression (. is any character) is no fault."""
+        self.forgiven.append(re.compile(pattern, re.DOTALL))
+
     def dmesg_check(self):
         """AssertionError when any boot's kernel log shows a fault of the kernel."""
         text = self.console()
@@ -302,6 +306,8 @@ class Node:
                 text += self.dmesg()
             except NodeDied:
                 pass
+        for pattern in self.forgiven:
+            text = pattern.sub("", text)
         bad = [line for line in text.splitlines()
                if BAD_LOG.search(line)
                and not any(p.search(line) for p in self.allowed)]

@@ -122,11 +122,16 @@ class Qmp:
                 return answer["return"]
 
     def wait_event(self, name, device, timeout):
-        """True once the event `name` came for `device`."""
+        """True once the event `name` came for `device`, or for what the guest sees of it.
+
+        QEMU keeps a virtio device's other half as long as something refers to it, which may be long on a busy machine.
+        """
         deadline = time.monotonic() + timeout * time_scale()
         while time.monotonic() < deadline:
             for event in self.events:
-                if event["event"] == name and event["data"].get("device") == device:
+                data = event["data"]
+                if event["event"] == name and (data.get("device") == device or data.get("path") ==
+                                               f"/machine/peripheral/{device}/virtio-backend"):
                     self.events.remove(event)
                     return True
             self.execute("query-status")

@@ -32,7 +32,8 @@ HELD, HELD_END, LOCK, CLOSED, REAPED, DRAINED, ERROR, APPLIED, MISMATCH, SUSPEND
 (MEMBER, ENABLE, GRANT, REFUSE, REAP, DRAIN, RELEASE, RESOLVE, BITS, FREEZE, THAW, KILL, STATUS,
  PING, CONFIG) = range(64, 79)
 F_AHEAD, F_REVOKE, F_READS, F_RESENT = 1, 2, 4, 8
-KM_OUT, KM_IN_SYNC, KM_REBUILDING = 0, 1, 2
+ABI = 2
+KM_OUT, KM_IN_SYNC, KM_REBUILDING, KM_LEAVING = 0, 1, 2, 3
 RES_RETRY, RES_FAIL, RES_PASS = 1, 2, 3
 KC_TIMEOUT_MS, KC_AHEAD = 1, 2
 
@@ -66,7 +67,7 @@ class Channel:
         self.fd = os.open(DEV, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         self.queue = collections.deque()
 
-    def bind(self, uuid, epoch, timeout_ms=10000, abi=1, flags=0):
+    def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0):
         data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 30))
         fcntl.ioctl(self.fd, IOC_BIND, data)
         v = BIND.unpack(data)

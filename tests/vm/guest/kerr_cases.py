@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 
-from kchan import (APPLIED, BITS, BLOCK, CLOSED, DRAIN, DRAINED, ERROR, F_RESENT, KILL, KM_IN_SYNC, KM_OUT, KM_REBUILDING,
-                   LOCK, GRANT, MEMBER, MISMATCH, NO_MEMBER, REAP, REAPED, RELEASE, RESOLVE, RES_FAIL, RES_PASS,
+from kchan import (APPLIED, BITS, BLOCK, CLOSED, DRAIN, DRAINED, ENABLE, ERROR, F_RESENT, KILL, KM_IN_SYNC, KM_LEAVING, KM_OUT,
+                   KM_REBUILDING, LOCK, GRANT, MEMBER, MISMATCH, NO_MEMBER, REAP, REAPED, RELEASE, RESOLVE, RES_FAIL, RES_PASS,
                    RES_RETRY, IO, Array, Server, fio, fio_ends, wait_for)
 
 EC_IO, EC_MEDIUM = 1, 2
@@ -110,6 +110,43 @@ def case_write_out():
         ch.until(REAPED, seq=9)
         ch.send(REAP, seq=10, count=99)
         assert ch.until(CLOSED).status == 0
+        ch.close()
+
+
+def case_leaving():
+    """A member leaves while other nodes may still read it: it is not read here, but no write and no flush ends without it."""
+    with array() as a:
+        ch = ready(a)
+        out(ch, 0, seq=49, state=KM_LEAVING)
+        assert a.status()[0] == "aAA"
+        raw(0, 0, b"\x99" * CHUNK)                     # who reads it gets this
+        assert content(a, 0) == b"\x11" * BLOCK
+        assert IO(a.path, 4, 0x22).done() == 0
+        assert raw(0, 4) == b"\x22" * CHUNK           # written still
+        forget(0, "fail", "write")
+        w = IO(a.path, 4, 0x33)
+        e = ch.until(ERROR, member=0)
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)       # not out: it fails again, and asks again
+        again = ch.until(ERROR, member=0)
+        assert again.seq != e.seq
+        w.waits()
+        assert raw(1, 4) == b"\x33" * CHUNK
+        ch.close()                                      # a new daemon finds it so
+        ch = a.attach(enable=False)
+        again = ch.expect(ERROR, member=0)
+        for m, state in enumerate((KM_LEAVING, KM_IN_SYNC, KM_IN_SYNC)):
+            out(ch, m, seq=60 + m, state=state)
+        ch.send(ENABLE)
+        w.waits()
+        out(ch, 0, seq=70)
+        w.waits()
+        ch.send(RESOLVE, seq=again.seq, a0=RES_RETRY)
+        assert w.done() == 0
+        assert content(a, 4) == b"\x33" * BLOCK
+        out(ch, 0, seq=71, state=KM_LEAVING)            # what is complete without it is never written to it again
+        assert a.status()[0] == "DAA"
+        assert IO(a.path, 4, 0x44).done() == 0
+        ch.silent()
         ch.close()
 
 

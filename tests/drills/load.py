@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a node of a cluster does with an array while things die, and the proof that nothing of it is lost.
+
+On GFS2, for each node: a file of its own whose every sector says what it is (writer.c), a file of its own that
+fio writes and verifies again and again, and records appended to a file of all nodes under a lock. On the device
+itself two pulses: 4 KiB written again and again, in a region of the node's own and in one that all nodes share.
+Without the file system the sectors that say what they are are on the device, a window for each node.
+
+What was promised is noted on the host as it is printed, so that it outlives the node.
+"""
+import pathlib
+import time
+
+LEDGER_BLOCKS = 1024            # of a node's ledger: a file of 4 MiB, or a window of the device
+SHARED_FILE = "/mnt/shared"
+APPEND = pathlib.Path(__file__).resolve().parent / "append.py"
+FIO = ("fio --name=load --directory=/mnt --filename=fio{node} --size=512k --bsrange=4k-64k --rw=randwrite --direct=1 --ioengine=libaio "
+       "--iodepth=4 --serialize_overlap=1 --fallocate=none --verify=crc32c --verify_interval=4096 --verify_fatal=1 --end_fsync=1 "
+       "--randrepeat=0 --output-format=terse")
+PULSE_SECONDS, BEAT_MS = 3600, 100
+
+
+def fill(node, number):
+    """The files of a node, allocated once so that what follows rewrites blocks."""
+    node.run(f"dd if=/dev/zero of=/mnt/ledger{number} bs=64k count={LEDGER_BLOCKS * 4096 >> 16} conv=fsync 2>&1", timeout=120)
+
+
+def place(rig, number):
+    """(file or device, first block) of a node's ledger."""
+    return (f"/mnt/ledger{number}", 0) if rig.filesystem else ("/dev/mapper/shared", (number - 1) * LEDGER_BLOCKS)
+
+
+class Load:
+    """The load of one node, from its beginning to its end or the node's."""
+
+    def __init__(self, rig, number, threads=2, longest=16):
+        self.rig, self.number, self.node = rig, number, rig.node(number)
+        self.ledger = rig.ledgers[number]
+        rig.sequence += 1 << 24         # more than any load can use
+        path, first = place(rig, number)
+        self.jobs = {"ledger": self.node.spawn(f"exec /tmp/writer load {path} {first} {LEDGER_BLOCKS} {threads} {longest} "
+                                               f"{rig.sequence} {rig.sequence >> 24} 0")}
+        own = rig.tail() + (number - 1) * rig.region_blocks
+        shared = rig.tail() + len(rig.all) * rig.region_blocks + number
+        for name, block in (("own", own), ("shared", shared)):
+            self.jobs[name] = self.node.spawn(f"exec /tmp/writer pulse /dev/mapper/shared {block} 1 {PULSE_SECONDS} {BEAT_MS}")
+        if rig.filesystem:
+            self.node.put("/tmp/append", APPEND.read_bytes(), 0o755)
+            self.node.run("rm -f /tmp/stop")
+            self.jobs["append"] = self.node.spawn(f"exec /tmp/append {SHARED_FILE} {number}")
+            self.jobs["fio"] = self.node.spawn(f"while [ ! -e /tmp/stop ]; do {FIO.format(node=number)} >/dev/null || exit 1; echo verified; done")
+
+    def wait_running(self):
+        for name, job in self.jobs.items():
+            job.wait_output("F " if name == "ledger" else "\n", 120)
+
+    def check(self):
+        """No part of it has ended or seen an error."""
+        for name, job in self.jobs.items():
+            assert job.poll() is None, f"node {self.number}: {name} ended with {job.poll()}: {job.out[-300:]} {job.err[-500:]}"
+
+    def progress(self, timeout):
+        """Until each part has done something more."""
+        self.check()
+        seen = {name: len(job.out) for name, job in self.jobs.items()}
+        for name, job in self.jobs.items():
+            job.channel.wait_for(lambda job=job, name=name: len(job.out) > seen[name] or job.poll() is not None, timeout)
+            assert len(job.out) > seen[name], f"node {self.number}: {name} stands still: {self.rig.guests[self.number].status('shared')}"
+        self.check()
+
+    def beats(self, name, times, timeout=30):
+        """Until a pulse has beaten so many times more."""
+        job = self.jobs[name]
+        seen = job.out.count("\n")
+        job.channel.wait_for(lambda: job.out.count("\n") >= seen + times, timeout)
+        assert job.out.count("\n") >= seen + times, f"node {self.number}: its pulse stopped: {job.out[-200:]}"
+
+    def stands_still(self, seconds):
+        """Nothing of it writes for this long, once what had ended before was printed; and nothing has failed."""
+        time.sleep(1)
+        before = {name: len(job.out) for name, job in self.jobs.items()}
+        time.sleep(seconds)
+        moved = [name for name, job in self.jobs.items() if len(job.out) != before[name]]
+        assert not moved, f"node {self.number} has no quorum and went on with {moved}"
+        self.check()
+
+    def note(self):
+        """What was promised so far."""
+        self.ledger.read(self.jobs["ledger"].out)
+        assert not self.ledger.errors, f"node {self.number}: the load saw errors: {self.ledger.errors}"
+        if "append" in self.jobs:
+            for line in self.jobs["append"].out.splitlines(keepends=True):
+                if line.endswith("\n"):
+                    self.rig.appended[int(line)] = self.number
+
+    def stop(self):
+        """Ends it, and returns the longest stalls of its pulses in seconds by name."""
+        self.check()
+        if "fio" in self.jobs:
+            self.node.run(": > /tmp/stop")
+        for name in ("ledger", "own", "shared"):
+            self.jobs[name].kill()
+        for name, job in self.jobs.items():
+            code = job.wait(120).code
+            assert code == (0 if name in ("append", "fio") else -9), f"node {self.number}: {name}: {job.out[-300:]} {job.err[-1000:]}"
+        self.note()
+        return self.stalls()
+
+    def stalls(self):
+        """The longest stall of each pulse so far, in seconds."""
+        return {name: stall(self.jobs[name].out) for name in ("own", "shared")}
+
+
+def stall(text):
+    """The longest write of a pulse, in seconds; the last line may be torn."""
+    lines = [line.split() for line in text.splitlines(keepends=True) if line.startswith("P ") and line.endswith("\n")]
+    return max((int(line[2]) for line in lines), default=0) / 1e6
+
+
+def verify(rig, on):
+    """All that any node was promised, read on node `on`."""
+    node = rig.node(on)
+    for i, ledger in rig.ledgers.items():
+        path, first = place(rig, i)
+        result = node.run(f"/tmp/writer verify {path} {first} {LEDGER_BLOCKS}", stdin=ledger.expectations(), timeout=240, check=False)
+        assert result.code == 0, f"what node {i} wrote, read on {on}: {result.out[-1000:]} {result.err}"
+    if rig.filesystem:
+        verify_appended(node.get(SHARED_FILE), rig.appended, on)
+
+
+def verify_appended(content, promised, on):
+    records = [tuple(map(int, line.split())) for line in content.splitlines()]
+    numbers = [number for number, _ in records]
+    assert numbers == list(range(1, len(numbers) + 1)), f"read on node {on}: the shared file's records are {numbers[:20]} ... {numbers[-5:]}"
+    lost = [number for number, node in promised.items() if number > len(records) or records[number - 1][1] != node]
+    assert not lost, f"read on node {on}: of {len(records)} records in the shared file these were another's: {lost[:20]}"

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* See world.h. Must never: answer what a scenario did not say is to be answered by itself. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "world.h"
+
+/* ---- outputs ------------------------------------------------------------------- */
+
+FILE *begin(const struct world *w)
+{
+	FILE *to = w->quiet ? w->nowhere : w->to;
+
+	fputs("    ", to);
+	if (w->n > 1)
+		fprintf(to, "%u: ", w->me->cfg.node);
+	return to;
+}
+
+static void show_contents(struct world *w, FILE *to, const struct ddr_output *o)
+{
+	struct ddr_disk_log blk;
+	struct ddr_super sb;
+
+	if (o->type == DDR_OUT_LOG_WRITE || o->type == DDR_OUT_SLOT_WRITE) {
+		if (o->type == DDR_OUT_LOG_WRITE)
+			ddr_sm_log_block(w->me->sm, o->index, &blk);
+		else
+			ddr_sm_slot_block(w->me->sm, o->index, &blk);
+		fputs(" dirty=", to);
+		for (uint32_t r = 0, n = 0; r < DDR_LOG_REGIONS; r++)
+			if (ddr_log_get(blk.payload, r))
+				fprintf(to, "%s%u", n++ ? "," : "", r);
+		fprintf(to, " owner=%" PRIu64, __builtin_bswap64(__builtin_bswap64(blk.cookie.raw)));
+	} else if (o->type == DDR_OUT_MAP_WRITE) {
+		ddr_sm_map_block(w->me->sm, o->index, &blk);
+		fputs(" map=", to);
+		for (uint32_t r = 0; r < DDR_MAP_REGIONS && r + o->index * DDR_MAP_REGIONS < w->geo.blocks / w->geo.region_blocks; r++) {
+			uint8_t nibble = ddr_map_get(blk.payload, r);
+			int c = "unc?"[nibble & 3];
+
+			fputc(nibble & DDR_REGION_F_SUSPECT ? toupper(c) : c, to);
+			fputs(nibble & DDR_REGION_F_WRITTEN ? "w" : "", to);
+		}
+	} else if (o->type == DDR_OUT_SB_WRITE) {
+		ddr_sm_superblock(w->me->sm, 0, &sb);
+		fprintf(to, " generation=%" PRIu64 " seq=%" PRIu64 " states=", sb.generation, sb.seq);
+		for (uint32_t m = 0; m < sb.members; m++)
+			fputc("?ARFMS"[sb.member[m].state], to);
+		fprintf(to, " valid=%s", ddr_super_check(&sb).code ? "no" : "yes");
+	}
+}
+
+static void send(struct world *w, const struct ddr_output *o)
+{
+	for (struct node *n = w->node; n < w->node + w->n; n++) {
+		struct message *m = &n->msg[n->n_msg];
+
+		if (n != w->me && !(n->sm && (n->view >> w->me->cfg.node & 1) && (w->me->view >> n->cfg.node & 1)))
+			continue;
+		if (n->n_msg == MAX_PENDING)
+			die("too many messages", "");
+		m->sender = w->me->cfg.node;
+		m->len = o->msg_len;
+		memcpy(m->bytes, o->msg, o->msg_len);
+		n->n_msg++;
+	}
+}
+
+static void remember(struct world *w, const struct ddr_output *o)
+{
+	struct pending p = { .type = o->type, .io = o->io, .index = o->index, .slot = o->slot, .rec = o->rec,
+			     .start = o->start, .count = o->count };
+
+	switch (o->type) {
+	case DDR_OUT_MCAST:
+		send(w, o);
+		return;
+	case DDR_OUT_KERNEL:
+		if (o->rec.type != DDR_U_MEMBER && o->rec.type != DDR_U_DRAIN && o->rec.type != DDR_U_REAP)
+			return;
+		if (w->me->n_kernel == MAX_PENDING)
+			die("too many records", "");
+		w->me->kernel[w->me->n_kernel++] = p;
+		return;
+	case DDR_OUT_EVENT:
+	case DDR_OUT_GIVE_UP:
+	case DDR_OUT_FENCE:
+		return;
+	case DDR_OUT_SB_WRITE:
+		ddr_sm_superblock(w->me->sm, 0, &p.sb);
+		break;
+	case DDR_OUT_LOG_WRITE:
+		p.slot = ddr_sm_slot(w->me->sm);
+		ddr_sm_log_block(w->me->sm, o->index, &p.blk);
+		break;
+	case DDR_OUT_SLOT_WRITE:
+		ddr_sm_slot_block(w->me->sm, o->index, &p.blk);
+		break;
+	case DDR_OUT_MAP_WRITE:
+		ddr_sm_map_block(w->me->sm, o->index, &p.blk);
+		break;
+	default:
+		break;
+	}
+	if (w->me->n_io == MAX_PENDING)
+		die("too much I/O", "");
+	w->me->io[w->me->n_io++] = p;
+}
+
+void step(struct world *w, const struct ddr_input *in)
+{
+	struct ddr_input next = *in;
+	struct ddr_outputs outs = { w->out, 0, false };
+	char buf[1024];
+	const char *why;
+
+	do {
+		ddr_sm_step(w->me->sm, &next, &outs);
+		for (uint32_t i = 0; i < outs.n; i++) {
+			FILE *to = begin(w);
+
+			fputs(rig_output(&outs.out[i], buf, sizeof(buf)), to);
+			show_contents(w, to, &outs.out[i]);
+			fputc('\n', to);
+			remember(w, &outs.out[i]);
+		}
+		why = ddr_sm_check(w->me->sm);
+		if (why)
+			die("the state machine is inconsistent", why);
+		next = (struct ddr_input){ .type = DDR_IN_NONE };
+	} while (outs.more);
+}
+
+/* ---- answers ------------------------------------------------------------------- */
+
+static void take(struct pending *p, uint32_t *n, uint32_t i)
+{
+	memmove(p + i, p + i + 1, (*n - i - 1) * sizeof(*p));
+	(*n)--;
+}
+
+void deliver(struct world *w, uint32_t sender, bool give)
+{
+	struct message m;
+	struct ddr_input in = { .type = DDR_IN_MSG };
+
+	if (!w->me->n_msg)
+		die("no message is on its way", "");
+	m = w->me->msg[0];
+	memmove(w->me->msg, w->me->msg + 1, --w->me->n_msg * sizeof(m));
+	in.node = sender ? sender : m.sender;
+	in.msg = m.bytes;
+	in.msg_len = m.len;
+	if (give)
+		step(w, &in);
+}
+
+void kernel_answer(struct world *w, uint32_t i, uint64_t closed)
+{
+	struct ddr_rec was = w->me->kernel[i].rec;
+	struct ddr_input in = { .type = DDR_IN_K_REC };
+
+	take(w->me->kernel, &w->me->n_kernel, i);
+	in.rec.seq = was.seq;
+	in.rec.start = was.start;
+	in.rec.count = was.count;
+	if (was.type == DDR_U_REAP)
+		in.rec.count = closed;
+	in.rec.type = was.type == DDR_U_MEMBER ? DDR_K_APPLIED : was.type == DDR_U_DRAIN ? DDR_K_DRAINED : DDR_K_REAPED;
+	step(w, &in);
+}
+
+/* "auto disk": what is written is there, and what is read is what is there. */
+static void disk_io(struct world *w, const struct pending *p)
+{
+	const struct ddr_disk_log *blk = &w->disk[p->type == DDR_OUT_RELOAD ? MAP : p->slot % MAX_SLOTS];
+	struct ddr_log_info info;
+
+	switch (p->type) {
+	case DDR_OUT_SB_WRITE:
+		w->sb = p->sb;
+		return;
+	case DDR_OUT_LOG_WRITE:
+	case DDR_OUT_SLOT_WRITE:
+		w->disk[p->slot % MAX_SLOTS] = p->blk;
+		return;
+	case DDR_OUT_MAP_WRITE:
+		w->disk[MAP] = p->blk;
+		return;
+	case DDR_OUT_RELOAD:
+	case DDR_OUT_SLOT_READ:
+		memset(&info, 0, sizeof(info));
+		for (unsigned int place = 0; place < 2; place++)	/* nobody wrote it yet: seq 0 */
+			ddr_log_decode(blk, &w->sb, p->type == DDR_OUT_RELOAD ? DDR_MAP_SLOT : (uint16_t)p->slot, 0, place, &info);
+		if (p->type == DDR_OUT_SLOT_READ) {
+			ddr_sm_load_log(w->me->sm, p->slot, 0, blk->payload, info.seq, info.node, info.boot_id, info.cookie);
+			return;
+		}
+		ddr_sm_load_super(w->me->sm, &w->sb);
+		ddr_sm_load_map(w->me->sm, 0, blk->payload, info.seq);
+		return;
+	default:
+		return;
+	}
+}
+
+void io_done(struct world *w, uint32_t i, uint32_t failed, int32_t result, uint64_t mismatches)
+{
+	static const enum ddr_in_type types[] = {
+		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE,
+		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
+		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE, [DDR_OUT_RELOAD] = DDR_IN_RELOADED,
+		[DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE, [DDR_OUT_SLOT_WRITE] = DDR_IN_LOG_DONE,
+	};
+	struct ddr_input in = { .type = types[w->me->io[i].type], .io = w->me->io[i].io, .failed_members = failed,
+				.result = result, .mismatches = mismatches };
+
+	if (w->auto_disk && result == 0)
+		disk_io(w, &w->me->io[i]);
+	take(w->me->io, &w->me->n_io, i);
+	step(w, &in);
+}
+
+/* What is read must be said by the scenario, unless there is a disk. */
+static bool reads(const struct pending *p)
+{
+	return p->type == DDR_OUT_RELOAD || p->type == DDR_OUT_SLOT_READ;
+}
+
+static bool answer_one(struct world *w)
+{
+	if (!w->me->sm)
+		return false;
+	if (w->auto_msg && w->me->n_msg)
+		deliver(w, 0, true);
+	else if (w->auto_kernel && w->me->n_kernel)
+		kernel_answer(w, 0, 0);
+	else if (w->me->n_io && (reads(&w->me->io[0]) ? w->auto_disk : w->auto_io))
+		io_done(w, 0, 0, 0, 0);
+	else
+		return false;
+	return true;
+}
+
+void answer_all(struct world *w)
+{
+	bool again = true;
+
+	for (int limit = 0; again; limit++) {
+		if (limit > 100000)
+			die("the conversation does not end", "");
+		again = false;
+		for (uint32_t i = 0; i < w->n && !again; i++) {
+			w->me = &w->node[i];
+			again = answer_one(w);
+		}
+	}
+}

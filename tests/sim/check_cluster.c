@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The safety rules that speak of several nodes, from the disks, the model kernels and what
+ * is on its way. Only check_digest() asks the state machines, and only whether they agree.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+static const struct node *owner_of(const struct sim *s, uint32_t slot)
+{
+	struct ddr_super sb;
+
+	if (check_newest_super(s, &sb))
+		for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+			if (n->id == sb.slot_node[slot])
+				return n;
+	return NULL;
+}
+
+/* Rules 6, 7: the owner of the slot that is taken over writes no more. */
+static void check_dead(struct sim *s, const struct node *by, uint32_t slot)
+{
+	const struct node *n = owner_of(s, slot);
+
+	if (!n || n == by)
+		return;
+	if (late_of(s, n->id))
+		sim_violation(s, "rule 6: node %u takes over slot %u, and requests of node %u, which owned it, may still land",
+			      by->id, slot, n->id);
+	for (uint64_t r = 0; r < s->regions && n->up && n->k.there && !n->k.killed && !n->left; r++)
+		if (n->k.granted[r])
+			sim_violation(s, "rule 6: node %u takes over slot %u, and node %u, which owns it, may still write region %llu",
+				      by->id, slot, n->id, (unsigned long long)r);
+	for (uint64_t b = 0; b < s->blocks; b++)
+		if (kernel_writes(&n->k, b))
+			sim_violation(s, "rule 6: node %u takes over slot %u, and node %u, which owns it, still writes block %llu",
+				      by->id, slot, n->id, (unsigned long long)b);
+}
+
+/* Does the newest copy of the slot on any member, or one that cannot be read, say that the region is dirty? */
+static bool dirty(const struct sim *s, uint32_t slot, uint64_t region)
+{
+	uint32_t counting = check_counting(s);
+	const struct ddr_disk_log *best = NULL;
+	uint64_t seq, top = 0;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		const struct ddr_disk_log *blk = counting >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
+
+		if (blk && seq > top) {
+			best = blk;
+			top = seq;
+		}
+	}
+	return s->g.parity && (!best || ddr_log_get(best->payload, (uint32_t)region));
+}
+
+/* Rule 12: what is cleared in a dead node's slot is marked in the slot of the node that takes it over, or was resynced since. */
+static void check_copied(struct sim *s, const struct node *by, uint32_t slot)
+{
+	uint32_t own = check_slot_of(s, by);
+
+	for (uint64_t r = 0; r < s->regions; r++)
+		if (dirty(s, slot, r) && !by->resynced[r] && (own == DDR_SM_NO_SLOT || !check_marked_in(s, own, r)))
+			sim_violation(s, "rule 12: node %u clears region %llu in slot %u, and it is not durably marked in its own",
+				      by->id, (unsigned long long)r, slot);
+}
+
+void check_recovered(struct sim *s, const struct node *n, uint32_t slot)
+{
+	for (uint64_t r = 0; r < s->regions; r++)
+		if (dirty(s, slot, r))
+			sim_violation(s, "rule 11: node %u says that slot %u is recovered, and region %llu is dirty in it", n->id, slot, (unsigned long long)r);
+}
+
+/* What must have one writer: a slot, the map, the superblocks. */
+static int place_of(enum ddr_out_type type, uint32_t slot)
+{
+	switch (type) {
+	case DDR_OUT_LOG_WRITE:
+	case DDR_OUT_SLOT_WRITE: return (int)slot;
+	case DDR_OUT_MAP_WRITE: return SIM_MAX_NODES;
+	case DDR_OUT_SB_WRITE: return SIM_MAX_NODES + 1;
+	default: return -1;
+	}
+}
+
+/* Nobody else writes there: no daemon, no orphan of one, no machine that died. */
+static void check_alone(struct sim *s, const struct node *by, const struct io *io)
+{
+	static const char *const names[] = { "the map", "the superblocks" };
+	int place = place_of(io->type, io->slot);
+	const char *what = place < SIM_MAX_NODES ? "a slot" : names[place - SIM_MAX_NODES];
+
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (uint32_t i = 0; i < SIM_MAX_IO && n->n_io && n != by; i++)
+			if (n->io[i].used && place_of(n->io[i].type, n->io[i].slot) == place)
+				sim_violation(s, "rule 12: node %u writes %s while a write of node %u to it is on its way", by->id, what, n->id);
+	for (uint32_t i = 0; i < s->n_late; i++)
+		if (place_of(s->late[i].type, s->late[i].slot) == place)
+			sim_violation(s, "rule 6: node %u writes %s while a write of node %u, which died, may still land",
+				      by->id, what, s->late[i].node);
+}
+
+/* Rules 11, 12: superblocks go on behind the newest that is on any disk. */
+static void check_super(struct sim *s, const struct node *by, const struct io *io)
+{
+	struct ddr_super disk, next;
+	uint32_t m = (uint32_t)__builtin_ctz(io->members);
+
+	if (!io->members || !check_newest_super(s, &disk) ||
+	    ddr_super_decode(io->block[m], (unsigned int)io->place, ddr_super_offset(&s->sb0, (unsigned int)io->place), &next).code != DDR_FE_OK)
+		return;
+	if (next.seq <= disk.seq || next.generation < disk.generation)
+		sim_violation(s, "rule 12: node %u writes superblocks of generation %llu, sequence %llu, and those on disk have %llu, %llu",
+			      by->id, (unsigned long long)next.generation, (unsigned long long)next.seq,
+			      (unsigned long long)disk.generation, (unsigned long long)disk.seq);
+}
+
+void check_submit(struct sim *s, const struct node *n, const struct io *io)
+{
+	if (io->type == DDR_OUT_SLOT_READ || io->type == DDR_OUT_SLOT_WRITE)
+		check_dead(s, n, io->slot);
+	if (io->type == DDR_OUT_SLOT_WRITE)
+		check_copied(s, n, io->slot);
+	if (place_of(io->type, io->slot) >= 0)
+		check_alone(s, n, io);
+	if (io->type == DDR_OUT_SB_WRITE)
+		check_super(s, n, io);
+}
+
+void check_digest(struct sim *s, const struct node *n)
+{
+	static uint8_t buf[65536];
+	uint64_t place, digest;
+
+	if (!n->sm || !ddr_sm_digest(n->sm, buf, sizeof(buf), &place, &digest))
+		return;
+	if (s->digest[place % SIM_DIGESTS].place == place && s->digest[place % SIM_DIGESTS].digest != digest)
+		sim_violation(s, "rule 11: node %u is at a place in the total order at which another one had another state", n->id);
+	s->digest[place % SIM_DIGESTS].place = place;
+	s->digest[place % SIM_DIGESTS].digest = digest;
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What happens to several nodes, and when. Seeds differ in what is likely (storm_draw):
+ * a mixture that is the same everywhere finds the same things everywhere.
+ *
+ * Misfortunes come by themselves, and just after outputs at which a rule is at stake (a slot being
+ * taken over, a fence, a range, a write of what all share): a uniform schedule hardly meets
+ * these moments.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- leaving ------------------------------------------------------------------- */
+
+static void op(struct sim *s, struct node *n, enum ddr_in_type type, uint32_t key, uint64_t value)
+{
+	struct ddr_input in = { .type = type, .key = key, .value = value };
+
+	if (n->sm)
+		node_step(s, n, &in);
+}
+
+static void leave_begin(struct sim *s, struct node *n)
+{
+	if (!n->sm || !n->ready || n->leaving)
+		return;
+	sim_trace(s, "node %u: the array is to be stopped", n->id);
+	n->leaving = true;
+	n->clean = n->clean_asked = false;
+}
+
+static void leave_go_on(struct sim *s, struct node *n)
+{
+	if (!n->leaving || !n->sm)
+		return;
+	if (!n->clean_asked && !kernel_busy(&n->k)) {
+		n->clean_asked = true;
+		op(s, n, DDR_IN_OP_CLEAN, 0, 0);
+	} else if (n->left) {
+		sim_trace(s, "node %u: leaves", n->id);
+		s->stats[STAT_LEFT]++;
+		n->leaving = false;
+		node_kill(s, n);
+		n->left = true;
+	} else if (n->clean && n->k.there && !kernel_busy(&n->k)) {
+		for (uint64_t r = 0; r < s->regions; r++)
+			if (n->k.granted[r])
+				return;
+		memset(&n->k, 0, sizeof(n->k));
+		op(s, n, DDR_IN_K_DETACHED, 0, 0);
+		op(s, n, DDR_IN_OP_LEAVE, 0, 0);
+	}
+}
+
+/* ---- misfortunes --------------------------------------------------------------- */
+
+enum misfortune { POWER_OFF, POWER_OFF_TWO, REBOOT, BLACKOUT, KILL_SOON, KILL_ALL, RESTART, SPLIT_TWO, SPLIT_THREE, ISOLATE, HEAL, FLAP,
+	LEAVE, LEAVE_ALL, JOIN_ALL, LEAVE_AND_JOIN, SLEEP, SETTINGS };
+
+static const uint32_t often[SIM_MISFORTUNES] = {
+	[POWER_OFF] = 4, [POWER_OFF_TWO] = 1, [REBOOT] = 3, [BLACKOUT] = 1, [KILL_SOON] = 6, [KILL_ALL] = 2, [RESTART] = 4, [SPLIT_TWO] = 2,
+	[SPLIT_THREE] = 1, [ISOLATE] = 4, [HEAL] = 4, [FLAP] = 2, [LEAVE] = 4, [LEAVE_ALL] = 1, [JOIN_ALL] = 2, [LEAVE_AND_JOIN] = 2, [SLEEP] = 2,
+	[SETTINGS] = 1,
+};
+
+static uint32_t one_of(struct sim *s, const uint32_t *list, uint32_t n)
+{
+	return list[sim_rand(s, n)];
+}
+
+void storm_draw(struct sim *s)
+{
+	static const uint32_t every[] = { 80, 150, 300, 600, 1500 }, steer[] = { 0, 2, 4, 8, 16 }, patience[] = { 0, 50, 150, 400 };
+	static const uint32_t back[] = { 15, 40, 100, 300 }, fails[] = { 0, 8, 3, 2 }, speed[] = { 4, 15, 60, 200 }, io[] = { 4, 8, 15 };
+	static const uint32_t away[] = { 1000, 5000, 30000 }, idle[] = { 100, 500, 2000, 5000 };
+	struct storm *w = &s->storm;
+
+	for (uint32_t i = 0; i < SIM_MISFORTUNES; i++) {
+		w->weight[i] = sim_chance(s, 3) ? 0 : often[i] * (1 + (uint32_t)sim_rand(s, 4));
+		w->sum += w->weight[i];
+	}
+	w->weight[SETTINGS]++;	/* never none at all */
+	w->sum++;
+	w->every = one_of(s, every, 5);
+	w->steer = one_of(s, steer, 5);
+	w->patience = one_of(s, patience, 4);
+	w->daemon_back = one_of(s, back, 4);
+	w->power_back = one_of(s, back, 4);
+	w->heal_back = one_of(s, back, 4) * 2;
+	w->fence_fails = one_of(s, fails, 4);
+	w->fence_speed = one_of(s, speed, 4);
+	w->io = one_of(s, io, 3);
+	w->away_ms = one_of(s, away, 3);
+	w->idle_ms = one_of(s, idle, 4);
+	w->focus = sim_rand(s, s->regions);
+	w->focus_regions = 1 + sim_rand(s, 3);
+	w->slow = sim_chance(s, 4) ? 1 + (uint32_t)sim_rand(s, s->n_nodes) : 0;
+}
+
+static void kill_soon(struct sim *s, struct node *n)
+{
+	if (!n->sm)
+		return;
+	n->crash_after = (int)sim_rand(s, 8);
+	s->stats[STAT_KILLS]++;
+}
+
+static void kill_now(struct sim *s, struct node *n)
+{
+	if (!n->sm)
+		return;
+	node_kill(s, n);
+	s->stats[STAT_KILLS]++;
+}
+
+static void all(struct sim *s, void (*what)(struct sim *, struct node *))
+{
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		what(s, n);
+}
+
+static void start(struct sim *s, struct node *n)
+{
+	cluster_daemon_start(s, n);
+}
+
+/* Most of those that run, at one moment. */
+static void maybe_leave(struct sim *s, struct node *n)
+{
+	if (!sim_chance(s, 3))
+		leave_begin(s, n);
+}
+
+static struct node *any(struct sim *s)
+{
+	return &s->node[sim_rand(s, s->n_nodes)];
+}
+
+static void befall(struct sim *s, enum misfortune what, struct node *n)
+{
+	switch (what) {
+	case POWER_OFF_TWO:
+		cluster_power_off(s, any(s));	/* and */
+		/* fall through */
+	case POWER_OFF:
+		cluster_power_off(s, n);
+		return;
+	case REBOOT:	/* faster than anybody sees */
+		if (n->up) {
+			cluster_power_off(s, n);
+			cluster_power_on(s, n);
+			cluster_daemon_start(s, n);
+		}
+		return;
+	case BLACKOUT:
+		cluster_blackout(s);
+		return;
+	case KILL_SOON:
+		kill_soon(s, n);
+		return;
+	case KILL_ALL:
+		all(s, kill_now);
+		return;
+	case RESTART:
+		kill_now(s, n);
+		cluster_daemon_start(s, n);
+		return;
+	case SPLIT_TWO:
+		cluster_split(s, 2);
+		return;
+	case SPLIT_THREE:
+		cluster_split(s, 3);
+		return;
+	case ISOLATE:
+		cluster_isolate(s, n);
+		return;
+	case HEAL:
+		cluster_heal(s);
+		return;
+	case FLAP:
+		cluster_flap(s);
+		return;
+	case LEAVE:
+		leave_begin(s, n);
+		return;
+	case LEAVE_ALL:
+		all(s, maybe_leave);
+		return;
+	case JOIN_ALL:
+		cluster_together(s, true);
+		all(s, start);
+		cluster_together(s, false);
+		return;
+	case LEAVE_AND_JOIN:	/* in one event, and another one joins with it */
+		cluster_together(s, true);
+		kill_now(s, n);
+		cluster_daemon_start(s, n);
+		cluster_daemon_start(s, any(s));
+		cluster_together(s, false);
+		return;
+	case SLEEP:
+		n->asleep = s->event + 20 + sim_rand(s, 300);
+		return;
+	case SETTINGS:
+		op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
+		s->storm.focus = sim_rand(s, s->regions);
+		return;
+	}
+}
+
+static void misfortune(struct sim *s, struct node *n)
+{
+	uint64_t at = sim_rand(s, s->storm.sum);
+	uint32_t what = 0;
+
+	if (s->event < s->storm.peace_until)
+		return;
+	while (at >= s->storm.weight[what])
+		at -= s->storm.weight[what++];
+	s->storm.peace_until = s->event + s->storm.patience;
+	befall(s, (enum misfortune)what, n);
+}
+
+/* How much is at stake: 1 of so many such outputs is followed by a misfortune; 0: nothing. */
+static uint32_t stake(const struct ddr_output *out)
+{
+	struct ddr_msg msg;
+
+	switch (out->type) {
+	case DDR_OUT_FENCE:
+	case DDR_OUT_SLOT_READ:
+	case DDR_OUT_SLOT_WRITE:
+	case DDR_OUT_RELOAD: return 1;
+	case DDR_OUT_SB_WRITE: return 2;
+	case DDR_OUT_JOB_RANGE:
+	case DDR_OUT_MAP_WRITE: return 4;
+	case DDR_OUT_LOG_WRITE: return 8;
+	case DDR_OUT_MCAST: break;
+	default: return 0;
+	}
+	if (ddr_msg_decode(out->msg, out->msg_len, &msg))
+		return 0;
+	switch (msg.type) {
+	case DDR_M_RECOVER:
+	case DDR_M_RECOVERED:
+	case DDR_M_LEAVE:
+	case DDR_M_FENCED: return 1;
+	case DDR_M_START:
+	case DDR_M_MEMBER_DONE: return 2;
+	case DDR_M_STATE:
+	case DDR_M_HELLO: return 16;
+	default: return 6;
+	}
+}
+
+void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *out)
+{
+	uint32_t in = s->calm || !s->storm.steer || s->storm.hot_left || s->event < s->storm.peace_until ? 0 : stake(out);
+
+	if (!in || !sim_chance(s, in * s->storm.steer))
+		return;
+	s->storm.hot_left = 1 + (uint32_t)sim_rand(s, sim_chance(s, 2) ? 4 : 40);
+	s->storm.hot_node = sim_chance(s, 3) ? any(s)->id : n->id;
+	if (out->type == DDR_OUT_JOB_RANGE && sim_chance(s, 2)) {	/* and others want to write just there */
+		s->storm.focus = out->start / s->geo.region_blocks;
+		s->storm.focus_regions = 1;
+	}
+}
+
+/* ---- the schedule -------------------------------------------------------------- */
+
+/* One thing of those that wait on the node; false: there is none. */
+static bool progress(struct sim *s, struct node *n)
+{
+	uint64_t first = sim_rand(s, 8);
+
+	if (n->asleep > s->event && !s->calm)
+		return kernel_event(s, &n->k);
+	for (uint64_t i = 0; i < 8; i++)
+		switch ((first + i) % 8) {
+		case 0:
+			if (cluster_quorum(s, n))
+				return true;
+			break;
+		case 1:
+		case 2:
+			if (!cluster_order(s, n))
+				break;
+			while (!sim_chance(s, 4) && cluster_order(s, n))
+				;
+			return true;
+		case 3:
+		case 4:
+		case 5:
+			if (!cluster_deliver(s, n))
+				break;
+			while (!sim_chance(s, 4) && cluster_deliver(s, n))
+				;
+			return true;
+		default:
+			if (sim_progress(s, n))
+				return true;
+		}
+	return false;
+}
+
+static enum op_kind kind(struct sim *s)
+{
+	return sim_chance(s, 8) ? OP_FLUSH : sim_chance(s, 8) ? OP_READ : sim_chance(s, 30) ? OP_MISMATCH : OP_WRITE;
+}
+
+static void look(struct sim *s)
+{
+	struct node *n = any(s);
+
+	if (sim_chance(s, 16))
+		check_media(s);
+	if (sim_chance(s, 32) && n->k.there && n->k.enabled && !n->k.killed)
+		check_visible(s, n);
+}
+
+/* What comes back by itself. */
+static void comes_back(struct sim *s, struct node *n)
+{
+	const struct storm *w = &s->storm;
+
+	if (!n->up && sim_chance(s, w->power_back))
+		cluster_power_on(s, n);
+	else if (n->up && !n->sm && sim_chance(s, w->daemon_back))
+		cluster_daemon_start(s, n);
+	else if (n->part && sim_chance(s, w->heal_back))
+		cluster_heal(s);
+	if (n->leaving && sim_chance(s, 8))
+		leave_go_on(s, n);
+	if (sim_chance(s, w->fence_speed))
+		s->fencing ? (void)cluster_fence_event(s) : cluster_operator_fences(s, n);
+	if (s->n_late && sim_chance(s, 8))
+		late_event(s);
+}
+
+void cluster_one_event(struct sim *s)
+{
+	struct node *n = any(s);
+	bool moved = false;
+
+	s->event++;
+	if (s->storm.hot_left && --s->storm.hot_left == 0) {
+		s->stats[STAT_STEERED]++;
+		misfortune(s, &s->node[s->storm.hot_node - 1]);
+	} else if (sim_chance(s, s->storm.every)) {
+		misfortune(s, n);
+	}
+	comes_back(s, n);
+	if (n->id == s->storm.slow && !sim_chance(s, 6))
+		n = any(s);
+	if (sim_rand(s, 100) < s->storm.io && n->up && !n->leaving && n->k.enabled && n->k.there)
+		moved = kernel_start(s, &n->k, kind(s));
+	for (uint32_t i = 0; i < s->n_nodes && !moved; i++)
+		moved = progress(s, &s->node[(n->id - 1 + i) % s->n_nodes]);
+	if (!moved || sim_chance(s, 40))
+		sim_tick(s, n, 1 + sim_rand(s, 1000));
+	look(s);
+}
+
+/* ---- the end ------------------------------------------------------------------- */
+
+static bool node_at_rest(const struct sim *s, const struct node *n)
+{
+	static struct ddr_sm_status st;
+
+	if (!n->up || !n->sm || n->n_events || n->n_outbox || n->quorum_due || node_io_count(n) || kernel_busy(&n->k))
+		return false;
+	ddr_sm_get_status(n->sm, &st);
+	for (uint32_t i = 0; i < st.n_nodes; i++)
+		if (st.node[i].state != DDR_NS_ACTIVE && st.node[i].state != DDR_NS_LEFT)
+			return false;
+	return st.ready && st.joined && !st.granted && !st.dirty && !st.resync_regions &&
+	       (st.degraded || !st.needs_sync || !s->g.parity);
+}
+
+static bool at_rest(const struct sim *s)
+{
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		if (!node_at_rest(s, &s->node[i]))
+			return false;
+	return true;
+}
+
+void cluster_calm(struct sim *s)
+{
+	s->calm = true;
+	cluster_heal(s);
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
+		n->crash_after = -1;
+		n->leaving = n->leaving && n->sm && (n->clean_asked || !n->k.there);
+		if (!n->leaving)
+			op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PAUSED, 0);
+	}
+	for (uint64_t limit = s->event + 200000; !at_rest(s); s->event++) {
+		struct node *n = any(s);
+
+		if (s->event == limit)
+			sim_violation(s, "liveness: it does not come to rest");
+		if (!n->up)
+			cluster_power_on(s, n);
+		else if (s->fencing ? cluster_fence_event(s) : (sim_chance(s, 200) && (cluster_operator_fences(s, n), true)))
+			continue;
+		else if (cluster_daemon_start(s, n))
+			continue;
+		else if (sim_chance(s, 40))
+			leave_go_on(s, n);
+		else if (!progress(s, n) && sim_chance(s, 4))
+			sim_tick(s, n, 300);
+	}
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		check_final(s, n);
+}
+

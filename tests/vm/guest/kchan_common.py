@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the cases of the channel share. See kchan_cases.py."""
+import contextlib
+import os
+
+from kchan import Array, GRANT, IO, LOCK, wait_for
+
+RB = 256        # blocks in a region of the usual array
+
+
+@contextlib.contextmanager
+def array(**kwargs):
+    """An array that is gone afterwards, whatever waits in it."""
+    a = Array(**kwargs)
+    try:
+        yield a
+    finally:
+        # force ends what waits; whoever waited may take a moment to close the device
+        wait_for(lambda: not (a.dm("remove", "--force", a.name, check=False), os.path.exists(a.path))[1], 30)
+
+
+def grant(ch, r):
+    ch.send(GRANT, seq=r.seq, start=r.start, count=r.count)
+
+
+def written(a, ch, region, data=0x11):
+    """Writes the first block of a region that is not granted yet, granting it."""
+    w = IO(a.path, region * RB, data)
+    r = ch.until(LOCK, start=region)
+    grant(ch, r)
+    assert w.done() == 0
+    return r

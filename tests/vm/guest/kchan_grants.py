@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cases: grants, exclusive ranges, and daemons that go while both are held. See kchan_cases.py."""
+import errno
+import os
+import random
+import signal
+import time
+
+import kchan
+from kchan import (BLOCK, CLOSED, CONFIG, Channel, DRAIN, DRAINED, Daemon, ENABLE, F_AHEAD, F_RESENT, F_REVOKE, GRANT,
+                   IO, KC_AHEAD, LOCK, PING, PONG, REAP, REAPED, REFUSE, RELEASE, Server, fio, fio_ends, wait_for)
+from kchan_common import RB, array, grant, written
+
+# ---- grants -----------------------------------------------------------------------------------
+
+def case_grant():
+    """Grant, refuse, late, partial, doubled, unknown, unasked."""
+    with array() as a:
+        ch = a.attach()
+        w = IO(a.path, 0, 1)
+        r = ch.expect(LOCK, start=0, count=1, flags=0)
+        assert r.seq
+        w.waits(1.5)
+        assert a.parked() == 1
+        assert ch.refused(GRANT, seq=r.seq + 1, start=0, count=1) == errno.ENOENT
+        assert ch.refused(GRANT, seq=r.seq, start=0, count=2) == errno.ENOENT
+        w.waits(0.1)
+        grant(ch, r)
+        assert w.done() == 0 and a.parked() == 0
+        grant(ch, r)                                    # twice does no harm
+        assert IO(a.path, 0, 1).done() == 0
+        ch.silent()
+
+        w = IO(a.path, 5 * RB, 1)
+        r = ch.expect(LOCK, start=5)
+        assert ch.refused(REFUSE, seq=r.seq, start=5, count=1, status=-errno.EAGAIN) == errno.EINVAL
+        assert ch.refused(REFUSE, seq=r.seq, start=5, count=1) == errno.EINVAL
+        assert ch.refused(REFUSE, seq=r.seq + 1, start=5, count=1, status=-errno.EIO) == errno.ENOENT
+        ch.send(REFUSE, seq=r.seq, start=5, count=1, status=-errno.EIO)
+        assert w.done() == errno.EIO
+        assert ch.refused(GRANT, seq=r.seq, start=5, count=1) == errno.ENOENT
+        w = IO(a.path, 5 * RB, 1)                       # asked for anew
+        again = ch.expect(LOCK, start=5)
+        assert again.seq != r.seq
+        ch.send(REFUSE, seq=again.seq, start=5, count=1, status=-errno.ENOSPC)
+        assert w.done() == errno.ENOSPC
+        w = IO(a.path, 5 * RB, 1)
+        ch.expect(LOCK, start=5)
+        ch.send(REFUSE, start=0, count=a.regions, status=-errno.EIO)    # all that waits; 0 is granted
+        assert w.done() == errno.EIO and IO(a.path, 0, 1).done() == 0
+
+        many = [IO(a.path, (10 + i) * RB, 1) for i in range(6)]
+        got = set()
+        while len(got) < 6:
+            r = ch.expect(LOCK)
+            got |= set(range(r.start, r.start + r.count))
+            if r.count > 1:                             # one by one, from behind
+                for region in reversed(range(r.start, r.start + r.count)):
+                    ch.send(GRANT, seq=r.seq, start=region, count=1)
+            else:
+                grant(ch, r)
+        assert got == set(range(10, 16))
+        assert [w.done() for w in many] == [0] * 6
+
+        ch.send(GRANT, start=20, count=2)               # nobody asked
+        assert IO(a.path, 20 * RB, 1).done() == IO(a.path, 21 * RB, 1).done() == 0
+        ch.silent()
+        assert int(a.status()[5]) == 9, a.status()
+        ch.close()
+
+
+def case_ahead():
+    """A stream has the following regions asked for before it needs them."""
+    with array() as a:
+        ch = a.attach(ahead=2)
+        written(a, ch, 0)
+        w = IO(a.path, RB, 1)
+        r = ch.expect(LOCK, start=1)
+        first = {1} if r.count == 1 else {1, 2, 3}
+        assert r.flags == 0
+        grant(ch, r)
+        if first == {1}:
+            r = ch.expect(LOCK, start=2, count=2, flags=F_AHEAD)
+            grant(ch, r)
+        assert w.done() == 0
+        assert IO(a.path, 2 * RB, 1).done() == 0        # no wait; moves the window
+        r = ch.expect(LOCK, start=4, count=1, flags=F_AHEAD)
+        # refused while a write has come to wait for it: the write asks for itself
+        w = IO(a.path, 4 * RB, 1)
+        a.wait_parked(1)
+        ch.send(REFUSE, seq=r.seq, start=4, count=1, status=-errno.EIO)
+        again = ch.until(LOCK, start=4)
+        assert not again.flags & F_AHEAD
+        grant(ch, again)
+        assert w.done() == 0
+        ch.send(CONFIG, a0=KC_AHEAD, a1=0)
+        ch.close()
+
+
+def case_reap():
+    """The clock: what was used since the last REAP stays."""
+    with array() as a:
+        ch = a.attach()
+        for region in (3, 4, 5, 9):
+            written(a, ch, region)
+        ch.send(REAP, seq=50, count=100)
+        ch.expect(REAPED, seq=50, start=4, count=0)
+        assert IO(a.path, 4 * RB, 1).done() == 0
+        ch.send(REAP, seq=51, count=100)
+        assert ch.refused(REAP, seq=52, count=1) == errno.EBUSY
+        got = [ch.next() for _ in range(4)]
+        assert [(r.type, r.start, r.count, r.status) for r in got[:3]] == \
+            [(CLOSED, 3, 1, 0), (CLOSED, 5, 1, 0), (CLOSED, 9, 1, 0)], got
+        assert got[3][:5] == (REAPED, 0, 51, 1, 3), got
+        assert IO(a.path, 4 * RB, 1).done() == 0
+        w = IO(a.path, 5 * RB, 1)                       # closed is closed
+        r = ch.expect(LOCK, start=5)
+        w.waits()
+        grant(ch, r)
+        assert w.done() == 0
+        assert ch.refused(REAP, seq=53, count=0) == errno.EINVAL
+        ch.close()
+
+
+def case_closed_before_lock():
+    """A write that comes between the close and its CLOSED: LOCK follows CLOSED, and a GRANT that crosses is void."""
+    with array() as a:
+        ch = a.attach()
+        lock = written(a, ch, 3)
+        for seq in (60, 61):
+            ch.send(REAP, seq=seq, count=10)
+            if seq == 60:
+                ch.expect(REAPED, seq=60, count=0)
+        w = IO(a.path, 3 * RB, 7)
+        a.wait_parked(1)
+        ch.send(GRANT, start=3, count=1)                # crosses CLOSED
+        assert ch.refused(GRANT, seq=lock.seq, start=3, count=1) == errno.ENOENT
+        w.waits(0.2)
+        ch.expect(CLOSED, start=3, count=1)
+        ch.until(REAPED, seq=61)
+        r = ch.expect(LOCK, start=3)
+        w.waits(0.2)
+        grant(ch, r)
+        assert w.done() == 0
+        ch.close()
+
+
+def case_rebind():
+    """Held regions are declared, requests come again with their number, void what the old one had begun."""
+    with array() as a:
+        ch = a.attach()
+        for region in (0, 1, 2, 7):
+            written(a, ch, region)
+        w = IO(a.path, 20 * RB, 1)
+        r = ch.expect(LOCK, start=20)
+        ch.send(REAP, seq=1, count=100)
+        ch.expect(REAPED, seq=1)
+        assert IO(a.path, 7 * RB, 1).done() == 0
+        ch.send(REAP, seq=2, count=2)                   # closes 0 and 1; CLOSED is not read
+        new = a.attach(enable=False)
+        assert new.found == {2, 7}, new.found
+        assert ch.refused(GRANT, seq=r.seq, start=20, count=1) == errno.ESTALE
+        assert IO(a.path, 2 * RB, 1).done() == 0        # goes on meanwhile
+        again = new.expect(LOCK, start=20)
+        assert again.seq == r.seq and again.flags == F_RESENT, again
+        new.silent()                                    # no CLOSED, no REAPED of the old one
+        a.enable(new)
+        grant(new, again)
+        assert w.done() == 0
+        w = IO(a.path, 0, 1)
+        grant(new, new.expect(LOCK, start=0))
+        assert w.done() == 0
+        ch.close()
+        assert a.status()[7] == "attached"              # the old one's close means nothing
+        new.close()
+
+
+def case_not_before_held():
+    """Before HELD_END was read nothing may be built on the grants."""
+    with array() as a:
+        ch = Channel()
+        ch.bind(a.uuid, 1)
+        for kind, fields in ((GRANT, {"start": 0, "count": 1}), (REAP, {"seq": 1, "count": 1}), (ENABLE, {}),
+                             (DRAIN, {"seq": 1, "start": 0, "count": 1}),
+                             (REFUSE, {"seq": 1, "start": 0, "count": 1, "status": -errno.EIO})):
+            assert ch.refused(kind, **fields) == errno.EBUSY, kind
+        assert ch.held() == set()
+        ch.send(GRANT, start=0, count=1)
+        ch.close()
+
+
+# ---- EX ---------------------------------------------------------------------------------------
+
+def member_bytes(a, block, blocks):
+    """What the members hold of a range, past every cache."""
+    out = []
+    for device in a.devices:
+        fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
+        area = kchan.mmap.mmap(-1, blocks * BLOCK // 2)
+        assert os.preadv(fd, [area], a.offset * 512 + block * BLOCK // 2) == len(area)
+        out.append(bytes(area))
+        os.close(fd)
+    return out
+
+
+def case_drain():
+    """EX blocks what overlaps it and nothing else."""
+    with array() as a:
+        ch = a.attach()
+        written(a, ch, 0)
+        ch.send(DRAIN, seq=9, start=10, count=5)
+        ch.expect(DRAINED, seq=9, start=10, count=5)
+        assert ch.refused(DRAIN, seq=9, start=100, count=1) == errno.EEXIST
+        inside = [IO(a.path, b, 0x55) for b in (10, 14)]
+        across = IO(a.path, 8, 0x66, blocks=4)
+        for block in (7, 15, 200):          # a later write to 9 would wait behind the one across
+            assert IO(a.path, block, 0x33).done() == 0
+        assert IO(a.path, 12).done() == 0               # plain reads see the old data
+        for w in [*inside, across]:
+            w.waits(0.1)
+        # a second EX over the first waits for it, and what overlaps both for both
+        ch.send(DRAIN, seq=11, start=0, count=RB)
+        ch.silent()
+        ch.send(RELEASE, seq=9)
+        assert [w.done() for w in inside] == [0, 0] and across.done() == 0
+        ch.expect(DRAINED, seq=11)
+        late = IO(a.path, 255, 1)
+        late.waits()
+        ch.send(RELEASE, seq=11)
+        assert late.done() == 0
+        assert ch.refused(RELEASE, seq=11) == errno.ENOENT
+        for start, count in ((a.blocks, 1), (a.blocks - 1, 2), (0, 0), (1 << 63, 1 << 63), (1, (1 << 64) - 1),
+                             (0, (1 << 18) + 1)):
+            assert ch.refused(DRAIN, seq=12, start=start, count=count) == errno.ERANGE
+        for seq in range(100, 228):
+            ch.send(DRAIN, seq=seq, start=seq, count=1)
+        assert ch.refused(DRAIN, seq=500, start=0, count=1) == errno.ENOSPC
+        for seq in range(100, 228):
+            ch.send(RELEASE, seq=seq)
+        ch.send(DRAIN, seq=500, start=0, count=a.blocks)        # many units at once
+        ch.until(DRAINED, seq=500)
+        ch.send(RELEASE, seq=500)
+        ch.close()
+
+
+def case_drain_load(seconds):
+    """Under load the members do not change in a range from DRAINED to RELEASE; fio sees its own data."""
+    seconds = int(seconds)
+    with array() as a:
+        server = Server(a, a.attach(), reap=0.3)
+        job = fio(a, seconds)
+        end, rounds, moved = time.monotonic() + seconds - 2, 0, 0
+        while time.monotonic() < end or rounds < 10:
+            count = random.choice((1, 16, 256, 512, 700))
+            start = random.randrange(a.blocks - count)
+            seq = 10000 + rounds
+            before = member_bytes(a, start & ~7, 512)
+            server.ch.send(DRAIN, seq=seq, start=start, count=count)
+            server.answer(DRAINED, seq=seq, start=start, count=count)
+            lo, hi = start + -start % 8, (start + count) & ~7
+            if hi > lo:
+                first = member_bytes(a, lo, hi - lo)
+                time.sleep(0.02)
+                assert member_bytes(a, lo, hi - lo) == first, f"EX {start}+{count} was written to"
+                moved += first != before
+            server.ch.send(RELEASE, seq=seq)
+            rounds += 1
+        fio_ends(job, seconds + 60)
+        server.stop()
+        assert moved, rounds
+        assert a.parked() == 0
+        server.ch.close()
+        print(f"{rounds} EX ranges, {server.locks} LOCK records")
+
+
+def case_revoke():
+    """EX with REVOKE closes all regions that it touches: CLOSED first, then DRAINED."""
+    with array() as a:
+        ch = a.attach()
+        for region in (0, 1, 2, 4):
+            written(a, ch, region)
+        ch.send(DRAIN, flags=F_REVOKE, seq=3, start=RB, count=2 * RB)
+        ch.expect(CLOSED, start=1, count=2, status=0)
+        ch.expect(DRAINED, seq=3)
+        w = IO(a.path, RB, 1)
+        r = ch.expect(LOCK, start=1)
+        grant(ch, r)
+        w.waits()                                       # granted, but EX holds it
+        ch.send(RELEASE, seq=3)
+        assert w.done() == 0
+        assert IO(a.path, 0, 1).done() == IO(a.path, 4 * RB, 1).done() == 0
+        ch.silent()
+
+        # with a write in flight there (behind another EX) CLOSED and DRAINED wait for it
+        ch.send(DRAIN, seq=20, start=4 * RB, count=1)
+        ch.expect(DRAINED, seq=20)
+        w = IO(a.path, 4 * RB, 1)
+        w.waits()
+        ch.send(DRAIN, flags=F_REVOKE, seq=21, start=4 * RB + 100, count=1)
+        ch.silent()
+        late = IO(a.path, 4 * RB + 9, 1)                # CLOSING: parks, and does not ask yet
+        late.waits(0.2)
+        ch.silent(0.1)
+        ch.send(RELEASE, seq=20)
+        assert w.done() == 0
+        ch.expect(CLOSED, start=4, count=1, status=0)
+        ch.expect(DRAINED, seq=21)
+        grant(ch, ch.expect(LOCK, start=4))
+        assert late.done() == 0
+        ch.send(RELEASE, seq=21)
+        ch.close()
+
+
+def case_revoke_rebind():
+    """A revoke that was under way when the daemon went is void; EX holds until the next one is enabled."""
+    with array() as a:
+        ch = a.attach()
+        written(a, ch, 0)
+        ch.send(DRAIN, seq=20, start=0, count=1)
+        ch.expect(DRAINED, seq=20)
+        w = IO(a.path, 0, 1)
+        w.waits()
+        ch.send(DRAIN, flags=F_REVOKE, seq=21, start=100, count=1)
+        late = IO(a.path, 9, 1)
+        late.waits(0.2)
+        ch.close()
+        w.waits(0.2)                                    # the old one's job may still write
+        new = a.attach(enable=False)
+        assert new.found == {0}
+        w.waits(0.2)
+        assert late.done() == 0                         # granted still, and no EX there
+        assert new.refused(RELEASE, seq=20) == errno.ENOENT
+        new.send(DRAIN, seq=20, start=0, count=1)       # its own numbers
+        a.enable(new)
+        new.expect(DRAINED, seq=20)
+        assert w.done() == 0
+        new.send(RELEASE, seq=20)
+        new.silent()
+        new.close()
+
+
+# ---- daemons that go ------------------------------------------------------------------------------
+
+def case_daemon_death(timeout_ms):
+    """kill -9 under load: granted regions go on, within the bound; nothing fails, nothing is lost."""
+    timeout = int(timeout_ms) / 1000
+    with array() as a:
+        d = Daemon(a, int(timeout_ms))
+        half = a.blocks * BLOCK // 2
+        job = fio(a, 12, jobs=1, size=half // 2)
+        time.sleep(2)
+        assert IO(a.path, a.blocks // 2, 1).done() == 0
+        d.kill()
+        died = time.monotonic()
+        wait_for(lambda: a.status()[7] == "detached", 2)
+        assert IO(a.path, a.blocks // 2 + 1, 1).done() == 0     # granted: goes on
+        new = IO(a.path, a.blocks - 1, 1)                       # not granted: waits
+        new.waits(0.2)
+        assert time.monotonic() - died < timeout - 0.3, "too slow a machine for this timeout"
+        time.sleep(max(0, died + timeout + 0.5 - time.monotonic()))
+        w = IO(a.path, a.blocks // 2 + 2, 1)
+        w.waits()                                               # the bound is over
+        assert IO(a.path, a.blocks // 2 + 2).done() == 0        # reads go on
+        before = [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)]
+        time.sleep(0.5)
+        assert [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)] == before, "somebody writes"
+        assert job.poll() is None
+        d = Daemon(a, int(timeout_ms))
+        assert w.done() == new.done() == 0
+        fio_ends(job, 60)
+        d.kill()
+
+
+def case_daemon_deaths(rounds):
+    """Again and again, faster than the bound: fio notices nothing."""
+    with array() as a:
+        d = Daemon(a, 10000)
+        job = fio(a, 2 + int(rounds))
+        for _ in range(int(rounds)):
+            time.sleep(0.7)
+            d.kill()
+            time.sleep(random.uniform(0, 0.5))
+            d = Daemon(a, 10000)
+        fio_ends(job, 90 + int(rounds) * 5)
+        d.kill()
+
+
+def case_daemon_hung():
+    """A daemon that says nothing counts as gone, and is back with its next word."""
+    with array() as a:
+        d = Daemon(a, 1500)
+        assert IO(a.path, 0, 1).done() == 0
+        d.signal(signal.SIGSTOP)
+        assert IO(a.path, 1, 1).done() == 0
+        wait_for(lambda: a.status()[7] == "detached", 4)
+        w = IO(a.path, 2, 1)
+        w.waits()
+        assert IO(a.path, 2).done() == 0
+        d.signal(signal.SIGCONT)
+        assert w.done() == 0
+        assert a.status()[7] == "attached"
+        d.kill()
+
+
+def case_not_enabled_is_no_daemon():
+    """A daemon that attaches and does not get ready does not keep old member states alive."""
+    with array() as a:
+        ch = a.attach(timeout_ms=1000)
+        written(a, ch, 0)
+        ch.close()
+        ch = a.attach(timeout_ms=1000, enable=False)
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            ch.send(PING, seq=1)
+            ch.until(PONG, seq=1)
+            time.sleep(0.05)
+        assert a.status()[7] == "attached"
+        w = IO(a.path, 0, 1)
+        for _ in range(5):
+            w.waits(0.1)
+            ch.send(PING, seq=2)
+        a.enable(ch)
+        assert w.done() == 0
+        ch.close()
