@@ -5,7 +5,8 @@
  *
  * There is at most one open error a member and class. The first operation that fails
  * opens it and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join
- * it. So nothing is allocated, and a thousand failed writes are one record.
+ * it. So nothing is allocated, and a thousand failed writes are one record. The daemon may
+ * be quicker than a bio that is on its way to wait: such a one takes the answer as it is.
  *
  * A write that waits here keeps its region, its range and its data: whatever the
  * answer, it is finished or reported, never forgotten. A read keeps nothing.
@@ -23,6 +24,7 @@
 struct ddr_error {
 	struct ddr_krec		krec;
 	bool			open;		/* DDR_U_RESOLVE is due */
+	u32			answer;		/* enum ddr_resolve, of the last that was closed */
 	struct list_head	waiting;	/* struct ddr_io */
 };
 
@@ -107,13 +109,13 @@ blk_status_t ddr_error_status(u32 class)
 /* ---- records ------------------------------------------------------------------------ */
 
 /* Under the lock. */
-static struct ddr_error *ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member, u32 class)
+static void ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member, u32 class)
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_error *e = &es->error[member][class];
 
 	if (e->open)
-		return e;
+		return;
 	ddr_channel_unqueue(a, &e->krec);
 	e->open = true;
 	e->krec.rec = (struct ddr_rec) {
@@ -126,7 +128,6 @@ static struct ddr_error *ddr_error_open(struct ddr_errors *es, struct ddr_io *io
 		.arg[0] = io->op,
 	};
 	ddr_channel_queue(a, &e->krec);
-	return e;
 }
 
 void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
@@ -148,33 +149,43 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 	spin_unlock_irqrestore(&es->lock, irq);
 }
 
-/* Under the lock: parks @io on @list, or says how it has to end. */
-static bool ddr_error_may_wait(struct ddr_io *io, struct list_head *list, blk_status_t *status)
+/* Under the lock. */
+static void ddr_error_wait(struct ddr_io *io, struct list_head *list)
 {
-	struct ddr_array *a = io->t->array;
-
-	if (ddr_array_bounces(a, true, status))
-		return false;
 	list_add_tail(&io->parked, list);
-	atomic_inc(&a->nr_parked);
-	return true;
+	atomic_inc(&io->t->array->nr_parked);
+}
+
+static void ddr_error_resumed(struct work_struct *work)
+{
+	struct ddr_io *io = ddr_io_of(work);
+
+	io->resume(io, io->action);
 }
 
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action))
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
+	struct ddr_error *e = &es->error[member][class];
 	blk_status_t status;
 	unsigned long irq;
-	bool parked;
+	bool ended, answered;
 
 	io->resume = resume;
 	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
-	parked = ddr_error_may_wait(io, &ddr_error_open(es, io, member, class)->waiting, &status);
+	ended = ddr_array_bounces(a, true, &status);
+	answered = !ended && !e->open;
+	if (answered)
+		io->action = e->answer;
+	else if (!ended)
+		ddr_error_wait(io, &e->waiting);
 	spin_unlock_irqrestore(&es->lock, irq);
-	if (!parked)
+	if (ended)
 		ddr_io_finish(io, status);
+	else if (answered)
+		ddr_io_compute(io, ddr_error_resumed);
 }
 
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))
@@ -183,14 +194,15 @@ void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io
 	struct ddr_errors *es = a->engine->errors;
 	blk_status_t status;
 	unsigned long irq;
-	bool parked;
+	bool ended;
 
 	io->resume = resume;
 	INIT_LIST_HEAD(&io->mismatch.link);
 	trace_ddraid_park(a, DDR_NO_MEMBER, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
-	parked = ddr_error_may_wait(io, &es->mismatches, &status);
-	if (parked) {
+	ended = ddr_array_bounces(a, true, &status);
+	if (!ended) {
+		ddr_error_wait(io, &es->mismatches);
 		io->mismatch.rec = (struct ddr_rec) {
 			.type = DDR_K_MISMATCH,
 			.seq = ++es->seq,
@@ -201,7 +213,7 @@ void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io
 		ddr_channel_queue(a, &io->mismatch);
 	}
 	spin_unlock_irqrestore(&es->lock, irq);
-	if (!parked)
+	if (ended)
 		ddr_io_finish(io, status);
 }
 
@@ -229,13 +241,6 @@ void ddr_error_redeclare(struct ddr_array *a)
 
 /* ---- answers ------------------------------------------------------------------------ */
 
-static void ddr_error_resumed(struct work_struct *work)
-{
-	struct ddr_io *io = ddr_io_of(work);
-
-	io->resume(io, io->action);
-}
-
 /* Under the lock: closes what DDR_U_RESOLVE @seq answers, moves its waiters to @run. */
 static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, u32 action, struct list_head *run)
 {
@@ -248,6 +253,7 @@ static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, 
 		if (action == DDR_RES_PASS)
 			return -EINVAL;
 		e->open = false;
+		e->answer = action;
 		list_splice_tail_init(&e->waiting, run);
 		return 0;
 	}

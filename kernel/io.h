@@ -235,8 +235,9 @@ blk_status_t ddr_error_status(u32 class);	/* what the bio ends with, if it has t
 /* Counts, and tells the daemon, that @member failed the piece of @io; nobody waits. Any context. */
 void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
 /*
- * Waits for the daemon's answer to the open error of @member and @class (opens one if there is none): @resume runs from
- * io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context; the caller has lost the io.
+ * Waits for the daemon's answer to the error of @member and @class, which this io has reported before; it may have come
+ * already. @resume runs from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
+ * the caller has lost the io.
  */
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action));
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
