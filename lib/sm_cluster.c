@@ -194,17 +194,23 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.view = sm->c.view_name;
 	msg.hello.history = sm->c.ring_history;
 	msg.hello.flags = sm->c.synced ? DDR_HELLO_SYNCED : 0;
+	msg.hello.flags |= sm->c.synced && sm->c.unproven ? DDR_HELLO_UNPROVEN : 0;
 	ddr_sm_send(sm, &msg);
 	sm->c.hello_sent = true;
 }
 
-/* Is state a (epoch, how many have it) to be preferred to b? Of equals the one of the lowest node, which comes first. */
+/*
+ * Is state a (epoch, how many have it) to be preferred to b? Of equals the one of the lowest node, which comes first.
+ * One by which somebody wrote comes before one that was only read: the disks are as the first says, whatever its epoch.
+ */
 static const struct ddr_sm_viewer *better(const struct ddr_sm *sm, const struct ddr_sm_viewer *a, const struct ddr_sm_viewer *b)
 {
 	uint32_t na = 0, nb = 0;
 
-	if (!a || a->epoch != b->epoch)
-		return !a || b->epoch > a->epoch ? b : a;
+	if (!a || a->unproven != b->unproven)
+		return !a || a->unproven ? b : a;
+	if (a->epoch != b->epoch)
+		return b->epoch > a->epoch ? b : a;
 	for (uint32_t i = 0; i < sm->c.n_view; i++) {
 		const struct ddr_sm_viewer *v = &sm->c.view[i];
 
@@ -254,8 +260,10 @@ static void nodes_update(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->c.n_view; i++) {
 		struct ddr_sm_node *n = ddr_sm_place(sm, sm->c.view[i].id);
 
-		if (sm->c.view[i].other)
+		if (sm->c.view[i].other) {
 			ddr_sm_lose(sm, n, false);
+			n->stranger = true;
+		}
 	}
 	here_update(sm);
 	ddr_sm_writer_choose(sm);
@@ -281,6 +289,8 @@ static void agreed(struct ddr_sm *sm)
 	if (!c->synced)
 		return;
 	ddr_sm_settle(sm);
+	/* others may have begun to write since we read, while this node was cut off: no superblock names them to us */
+	c->writer_ready &= !c->unproven;
 	c->history = ddr_sm_mix(c->history ^ c->view_name ^ c->epoch);
 	nodes_update(sm);
 	ddr_sm_resend(sm);
@@ -296,6 +306,7 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;		/* of another view */
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
+	v->unproven = msg->hello.flags & DDR_HELLO_UNPROVEN;
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
 	for (uint32_t i = 0; i < sm->c.n_view; i++)
@@ -383,7 +394,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	sm->c.rec &= ~(1ull << slot);
 	n->started = true;
-	n->lost = n->absent = n->dead = n->leaving = false;
+	n->lost = n->absent = n->stranger = n->dead = n->leaving = false;
 	n->failure = 0;
 	n->cookie = msg->start.cookie;
 	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));

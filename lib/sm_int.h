@@ -229,6 +229,7 @@ struct ddr_sm_node {
 	bool started;			/* its START was delivered, and it was not lost since */
 	bool leaving;			/* its LEAVE was delivered */
 	bool absent;			/* lost since the group's start */
+	bool stranger;			/* lost, and had another state: it may be writing what all share */
 	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
 	uint32_t leave_dirty;		/* regions in its slot, as it left */
 	uint32_t attempt;		/* of fencing */
@@ -247,6 +248,7 @@ struct ddr_sm_viewer {
 	uint32_t id, pid;
 	bool hello;			/* its hello for this view was delivered */
 	bool synced, other;		/* it has the state; it has one that is not the group's */
+	bool unproven;			/* nobody has written anything by that state */
 	uint32_t epoch;
 	uint64_t history;
 };
@@ -281,6 +283,7 @@ struct ddr_sm_cluster {
 	uint64_t digest;
 	/* reading the disks */
 	uint64_t reload_io, reload_at;
+	uint32_t reload_epoch;		/* in which it began */
 	struct ddr_super disk;
 	bool disk_known;
 	bool disk_changed;		/* the map there is not the group's */

@@ -77,6 +77,7 @@ static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
 	flag(w, &n->started);
 	flag(w, &n->leaving);
 	flag(w, &n->absent);
+	flag(w, &n->stranger);
 	flag(w, &n->dead);
 	w32(w, &n->leave_dirty);
 	w32(w, &n->attempt);
@@ -305,6 +306,7 @@ static void reload(struct ddr_sm *sm)
 	if (sm->c.reload_io || sm->now < sm->c.reload_at || !ddr_sm_room(sm, 1))
 		return;
 	sm->c.reload_io = ddr_sm_io(sm, 0);
+	sm->c.reload_epoch = sm->c.epoch;
 	sm->c.disk_known = sm->c.disk_changed = false;
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		sm->mapb[i].loaded &= !sm->c.building;
@@ -418,6 +420,8 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	c->reload_io = 0;
 	sm->again = true;
+	if (c->reload_epoch != c->epoch)
+		return;		/* what was read before this agreement may be older than what the others wrote */
 	if (in->result || !c->disk_known) {
 		c->reload_at = sm->now + RETRY_MS;
 		return;
@@ -434,6 +438,18 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 }
 
+/*
+ * May the disks be read for what the last writer left? Not while our own write is out, nor while a node that had another
+ * state is lost: it may have been the writer there.
+ */
+static bool at_peace(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].lost && sm->nodes[i].stranger)
+			return false;
+	return !sm->t.io;
+}
+
 void ddr_sm_join_pump(struct ddr_sm *sm)
 {
 	const struct ddr_sm_cluster *c = &sm->c;
@@ -441,7 +457,8 @@ void ddr_sm_join_pump(struct ddr_sm *sm)
 	if (c->phase != DDR_V_AGREED || !sm->quorate)
 		return;
 	/* a new process of the writer is not the writer before its START: until then its node is lost */
-	if (c->building || (c->synced && c->writer == sm->node && sm->start >= DDR_S_DELIVERED && !c->writer_ready))
+	if (c->building ||
+	    (c->synced && c->writer == sm->node && sm->start >= DDR_S_DELIVERED && !c->writer_ready && at_peace(sm)))
 		reload(sm);
 	if (c->synced && c->transfer && c->provider == sm->node)
 		chunks_send(sm);
