@@ -245,6 +245,10 @@ static void on_tick(void *data)
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
 		return;
 	ddr_drive_tick(a, ddr_now_ms());
+	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
+		ddr_array_close(a, !a->removed);	/* may free it */
+		return;
+	}
 	if (a->state != DDR_ARRAY_RUNNING || !a->removed)
 		return;
 	late = ddr_now_ms() >= a->part_until_ms;

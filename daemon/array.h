@@ -33,7 +33,8 @@
  * removed parts: it reads what the kernel said last, and goes when the marks of the grants
  * that it closed well are cleared, or soon if that does not come to an end. In a cluster DOWN also waits
  * for corosync; an array that parts then tells the group that this node is done with it; and a RUNNING
- * one closes and binds again when its group was lost and may be joined anew.
+ * one closes and binds again when its group was lost and may be joined anew. A RUNNING one that broke (an output that
+ * could not be carried out) is closed and bound again without a cluster; in one it was given up, and stays so.
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
 
@@ -103,6 +104,7 @@ struct ddr_array {
 	bool ready;			/* READY was told: the device serves */
 	bool clean_asked;		/* OP_CLEAN is under way */
 	bool parting;			/* removed, and the channel is at its end: the kernel's part is played here */
+	const char *broken;		/* drive.c's ddr_drive_break(): why, or NULL */
 	uint64_t part_until_ms;		/* removed: it goes then at the latest */
 	const char *refusal;		/* why the last operator's request was refused, or NULL */
 	uint64_t dirty_left;		/* of the last clean stop */

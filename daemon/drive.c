@@ -16,8 +16,57 @@
 #include "daemon/events.h"
 #include "daemon/state.h"
 
-/* What is left of the queue to the kernel must hold the outputs of a step and a ping. */
+/*
+ * The kernel takes all that is written to it, so a queue that is flushed at half cannot overflow: what is left of it must
+ * hold the outputs of a step and a ping. It fills only when the kernel takes nothing: see ddr_drive_break().
+ */
 _Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
+
+/* ---- what cannot go on ----------------------------------------------------------- */
+
+static void give_up(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
+
+	qb_log(LOG_CRIT, "array '%s': this node gives the array up%s%s; its I/O fails from now on", a->name,
+	       o->text ? ": " : "", o->text ? o->text : "");
+	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again",
+		 o->text ? ": " : "", o->text ? o->text : "");
+	ddr_kchan_put(a->chan, &kill);		/* always fits */
+	a->cluster.gave_up = a->d->transport->cluster;
+	ddr_event_array(a, o);
+}
+
+void ddr_drive_break(struct ddr_array *a, const char *why)
+{
+	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED, .text = why };
+	char text[DDR_ERROR_LEN];
+
+	if (a->broken)
+		return;
+	a->broken = why;
+	if (a->d->transport->cluster) {
+		give_up(a, &out);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s; the array is attached anew, and new writes wait for that; if this comes again, "
+		 "report it as a fault of ddraid, with the log of ddraidd", why);
+	ddr_event_plain(a, LOG_ERR, "broken", text);
+}
+
+static void to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
+{
+	if (!ddr_kchan_put(a->chan, rec))
+		ddr_drive_break(a, "the queue to the kernel overflows");
+}
+
+/* Whoever gave up or broke has left the group, or is about to: nothing of it may be sent any more. */
+static void to_group(struct ddr_array *a, const struct ddr_output *o)
+{
+	if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
+		ddr_drive_break(a, a->d->transport->cluster ? "the queue to the cluster overflows" :
+				"the queue of the node's messages to itself overflows");
+}
 
 /* ---- outputs ------------------------------------------------------------------- */
 
@@ -81,42 +130,13 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms);
 }
 
-static void give_up(struct ddr_array *a, const struct ddr_output *o)
-{
-	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
-
-	qb_log(LOG_CRIT, "array '%s': this node gives the array up%s%s; its I/O fails from now on", a->name,
-	       o->text ? ": " : "", o->text ? o->text : "");
-	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again",
-		 o->text ? ": " : "", o->text ? o->text : "");
-	ddr_kchan_put(a->chan, &kill);
-	a->cluster.gave_up = a->d->transport->cluster;
-	ddr_event_array(a, o);
-}
-
-/*
- * The others would wait for this message for ever, and so would our own state machine. In a cluster
- * the node leaves instead, without a word: it is fenced, and its regions are recovered.
- */
-static void lost_message(struct ddr_array *a)
-{
-	static const struct ddr_output out = {
-		.type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED, .text = "the queue to the cluster overflows",
-	};
-
-	qb_log(LOG_CRIT, "array '%s': %s", a->name, out.text);
-	if (a->d->transport->cluster)
-		give_up(a, &out);
-}
-
 static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_meta_op *op;
 
 	switch (o->type) {
 	case DDR_OUT_KERNEL:
-		if (!ddr_kchan_put(a->chan, &o->rec))
-			qb_log(LOG_CRIT, "array '%s': the queue to the kernel overflows", a->name);
+		to_kernel(a, &o->rec);
 		break;
 	case DDR_OUT_LOG_WRITE:
 	case DDR_OUT_SLOT_WRITE:
@@ -134,8 +154,7 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		run_job(a, o);
 		break;
 	case DDR_OUT_MCAST:
-		if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
-			lost_message(a);
+		to_group(a, o);
 		break;
 	case DDR_OUT_FENCE:
 	case DDR_OUT_RELOAD:
@@ -159,12 +178,14 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 		a->outs.n = 0;
 		a->outs.more = false;
 		ddr_sm_step(a->sm, in, &a->outs);
-		for (uint32_t i = 0; i < a->outs.n; i++)
+		for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
 			carry_out(a, &a->outs.out[i]);
+		if (a->outs.lost)
+			ddr_drive_break(a, "a step of the state machine has more outputs than fit");
 		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
 			ddr_kchan_flush(a->chan);
 		in = &none;
-	} while (a->outs.more);
+	} while (a->outs.more && !a->broken);
 }
 
 struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)
@@ -217,10 +238,10 @@ void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
 {
 	struct ddr_rec asked;
 
-	if (!a->sm)
+	if (!a->sm || a->broken)
 		return;
 	step_once(a, in);
-	while (a->parting && ddr_kchan_take(a->chan, &asked)) {
+	while (a->parting && !a->broken && ddr_kchan_take(a->chan, &asked)) {
 		in = answer_of_gone(a, &asked);
 		if (in)
 			step_once(a, in);
@@ -298,7 +319,7 @@ const struct ddr_kchan_ops ddr_drive_kchan_ops = {
 /* An operator's request: what is refused is refused at once. */
 static const char *request(struct ddr_array *a, struct ddr_input *in)
 {
-	a->refusal = NULL;
+	a->refusal = a->broken;
 	ddr_drive_step(a, in);
 	return a->refusal;
 }
@@ -351,8 +372,8 @@ static void configure_kernel(struct ddr_array *a)
 	struct ddr_rec ahead = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
 				 .arg = { DDR_KC_AHEAD, a->tune.grant_ahead } };
 
-	ddr_kchan_put(a->chan, &timeout);
-	ddr_kchan_put(a->chan, &ahead);
+	to_kernel(a, &timeout);
+	to_kernel(a, &ahead);
 	ddr_kchan_flush(a->chan);
 }
 
@@ -373,7 +394,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
 
 		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
-		ddr_kchan_put(a->chan, &ping);
+		to_kernel(a, &ping);
 		ddr_kchan_flush(a->chan);
 	}
 	if (!a->sm)
@@ -533,7 +554,7 @@ bool ddr_drive_part(struct ddr_array *a)
 {
 	struct ddr_sm_status st;
 
-	if (!a->ready)
+	if (!a->ready || a->broken)
 		return false;
 	ddr_sm_get_status(a->sm, &st);
 	if (!st.dirty && !st.granted)
@@ -559,4 +580,5 @@ void ddr_drive_stop(struct ddr_array *a)
 	ddr_members_put(a->members);
 	a->members = NULL;
 	a->ready = a->parting = false;
+	a->broken = NULL;
 }

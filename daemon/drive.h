@@ -12,6 +12,13 @@
 struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type);
 /* One input, and all that follows from it at once. */
 void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
+/*
+ * An output of the state machine cannot be carried out, @why (static text) says which. All that it decides from then on
+ * would rest on it, so it decides nothing more: its steps do nothing, and the rest of its outputs is dropped. In a cluster
+ * this node gives the array up (the kernel's side is killed, the others fence it). Without one the next tick attaches the
+ * array anew, as after a crash of this process: by rule 12 that loses nothing. May be called within a step.
+ */
+void ddr_drive_break(struct ddr_array *a, const char *why);
 
 extern const struct ddr_transport_events ddr_drive_transport_events;
 /* RELOAD, SLOT_READ, FENCE. */

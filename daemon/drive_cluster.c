@@ -177,21 +177,33 @@ static int start_reload(struct ddr_array *a, const struct ddr_output *o, uint16_
 
 /* ---- answers that wait for a tick ------------------------------------------------ */
 
-static struct ddr_array_answer *answer_place(struct ddr_array *a)
+/*
+ * A free place, or that of a question of the operator about the same node: nobody waits for the proof of an
+ * earlier failure any more, and so there is one for a node at most.
+ */
+static struct ddr_array_answer *answer_place(struct ddr_array *a, const struct ddr_array_answer *what)
 {
-	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++)
-		if (!a->cluster.answer[i].used)
-			return &a->cluster.answer[i];
-	qb_log(LOG_CRIT, "array '%s': more questions than can be open at once", a->name);
-	return NULL;
+	struct ddr_array_answer *place = NULL;
+
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++) {
+		struct ddr_array_answer *w = &a->cluster.answer[i];
+
+		if (what->external && w->used && w->external && w->node == what->node)
+			return w;
+		if (!w->used && !place)
+			place = w;
+	}
+	return place;
 }
 
 static void answer_later(struct ddr_array *a, const struct ddr_array_answer *what)
 {
-	struct ddr_array_answer *p = answer_place(a);
+	struct ddr_array_answer *p = answer_place(a, what);
 
 	if (p)
 		*p = *what;
+	else
+		ddr_drive_break(a, "more questions than can be open at once");
 }
 
 static void give_fenced(struct ddr_array *a, uint32_t node, uint64_t failure, int result)
@@ -278,7 +290,7 @@ const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node)
 {
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_FENCE_ACK);
 
-	a->refusal = NULL;
+	a->refusal = a->broken;
 	in->node = node;
 	ddr_drive_step(a, in);
 	if (a->refusal)
@@ -309,7 +321,7 @@ void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
 
 bool ddr_drive_leave(struct ddr_array *a)
 {
-	if (!a->d->transport->cluster || a->cluster.lost || a->cluster.gave_up || a->cluster.leaving)
+	if (!a->d->transport->cluster || a->broken || a->cluster.lost || a->cluster.gave_up || a->cluster.leaving)
 		return false;
 	a->cluster.leaving = a->parting = true;
 	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_OP_LEAVE));

@@ -16,16 +16,19 @@
 #include "daemon/kchan.h"
 
 #define BATCH	256u
+#define RING	(DDR_KCHAN_QUEUE + 1)	/* the last place is KILL's */
 
 struct ddr_kchan {
 	qb_loop_t *loop;
 	const struct ddr_kchan_ops *ops;
 	void *ctx;
 	int fd;
-	bool started, polls_out, failed;
+	bool started, polls_out;
+	bool failed;				/* superseded, or closed */
 	bool deaf;				/* the array is gone: nothing is written any more, what is left is read */
+	bool killed;				/* KILL was queued */
 	unsigned int head, n;			/* queue: a ring */
-	struct ddr_rec queue[DDR_KCHAN_QUEUE];
+	struct ddr_rec queue[RING];
 	struct ddr_rec tx[BATCH], rx[BATCH];	/* two: what a received record causes is written between */
 };
 
@@ -76,11 +79,21 @@ fail:
 	return ret;
 }
 
+static void poll_out(struct ddr_kchan *c, bool on)
+{
+	if (c->started && c->polls_out != on) {
+		c->polls_out = on;
+		qb_loop_poll_mod(c->loop, QB_LOOP_HIGH, c->fd, on ? POLLIN | POLLOUT : POLLIN, c, on_ready);
+	}
+}
+
 int ddr_kchan_start(struct ddr_kchan *c)
 {
 	int ret = qb_loop_poll_add(c->loop, QB_LOOP_HIGH, c->fd, POLLIN, c, on_ready);
 
 	c->started = ret == 0;
+	if (c->failed)
+		poll_out(c, true);	/* seen before anybody looked: on_ready() reports it */
 	return ret;
 }
 
@@ -97,14 +110,19 @@ void ddr_kchan_close(struct ddr_kchan *c)
 
 unsigned int ddr_kchan_room(const struct ddr_kchan *c)
 {
-	return DDR_KCHAN_QUEUE - c->n;
+	return c->n < DDR_KCHAN_QUEUE ? DDR_KCHAN_QUEUE - c->n : 0;
 }
 
 bool ddr_kchan_put(struct ddr_kchan *c, const struct ddr_rec *rec)
 {
-	if (c->n == DDR_KCHAN_QUEUE)
+	bool kill = rec->type == DDR_U_KILL;
+
+	if ((kill && c->killed) || (c->failed && !c->deaf))
+		return true;	/* it is on its way already; nobody hears this channel any more, and gone() tells */
+	if (c->n >= DDR_KCHAN_QUEUE && !kill)
 		return false;
-	c->queue[(c->head + c->n) % DDR_KCHAN_QUEUE] = *rec;
+	c->killed |= kill;
+	c->queue[(c->head + c->n) % RING] = *rec;
 	c->n++;
 	return true;
 }
@@ -114,17 +132,9 @@ bool ddr_kchan_take(struct ddr_kchan *c, struct ddr_rec *rec)
 	if (c->n == 0)
 		return false;
 	*rec = c->queue[c->head];
-	c->head = (c->head + 1) % DDR_KCHAN_QUEUE;
+	c->head = (c->head + 1) % RING;
 	c->n--;
 	return true;
-}
-
-static void poll_out(struct ddr_kchan *c, bool on)
-{
-	if (c->started && c->polls_out != on) {
-		c->polls_out = on;
-		qb_loop_poll_mod(c->loop, QB_LOOP_HIGH, c->fd, on ? POLLIN | POLLOUT : POLLIN, c, on_ready);
-	}
 }
 
 /* Copies the front of the queue to tx; returns the number of records. */
@@ -133,13 +143,13 @@ static unsigned int front(struct ddr_kchan *c)
 	unsigned int n = c->n < BATCH ? c->n : BATCH;
 
 	for (unsigned int i = 0; i < n; i++)
-		c->tx[i] = c->queue[(c->head + i) % DDR_KCHAN_QUEUE];
+		c->tx[i] = c->queue[(c->head + i) % RING];
 	return n;
 }
 
 static void advance(struct ddr_kchan *c, unsigned int n)
 {
-	c->head = (c->head + n) % DDR_KCHAN_QUEUE;
+	c->head = (c->head + n) % RING;
 	c->n -= n;
 }
 
@@ -155,7 +165,9 @@ static void refused(const struct ddr_rec *rec, int error)
 
 void ddr_kchan_flush(struct ddr_kchan *c)
 {
-	while (c->n && !c->failed && !c->deaf) {
+	if (c->failed)
+		return;			/* on_ready() is called for, or was */
+	while (c->n && !c->deaf) {
 		unsigned int n = front(c);
 		ssize_t done = write(c->fd, c->tx, n * sizeof(struct ddr_rec));
 
@@ -185,6 +197,7 @@ static void gone(struct ddr_kchan *c, int error)
 	qb_loop_poll_del(c->loop, c->fd);
 	c->started = false;
 	c->failed = true;
+	c->deaf |= error == -ENODEV;
 	close(c->fd);
 	c->fd = -1;
 	c->ops->gone(c->ctx, error);	/* may free c */

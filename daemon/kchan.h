@@ -56,7 +56,10 @@ int ddr_kchan_open(struct ddr_kchan **out, qb_loop_t *loop, struct ddr_bind *bin
 		   const struct ddr_kchan_ops *ops, void *ctx);
 int ddr_kchan_start(struct ddr_kchan *c);
 void ddr_kchan_close(struct ddr_kchan *c);
-/* Queues a record; false if the queue is full (ddr_kchan_room() tells before). */
+/*
+ * Queues a record; false if the queue is full (ddr_kchan_room() tells before), and the record is lost: the caller must
+ * not go on as if it had been told. KILL always fits, and is queued once.
+ */
 bool ddr_kchan_put(struct ddr_kchan *c, const struct ddr_rec *rec);
 unsigned int ddr_kchan_room(const struct ddr_kchan *c);
 /* After gone(): takes the oldest record that the kernel never got; false if there is none. */

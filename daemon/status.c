@@ -36,7 +36,7 @@ static const char *state_name(const struct ddr_array *a, const struct ddr_sm_sta
 {
 	if (a->state != DDR_ARRAY_RUNNING)
 		return "inactive";
-	if (st->failed || st->gave_up)
+	if (st->failed || st->gave_up || a->cluster.gave_up)
 		return "failed";
 	return st->degraded ? "degraded" : "optimal";
 }

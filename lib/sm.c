@@ -364,6 +364,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	sm->o = out;
 	out->n = 0;
 	out->more = false;
+	out->lost = false;
 	if (sm->gave_up)
 		return;
 	handle(sm, in);
@@ -374,6 +375,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 			pumps[i](sm);
 	} while (sm->again && !sm->full && !sm->gave_up);
 	out->more = sm->full && !sm->gave_up;
+	out->lost = sm->bug;
 }
 
 /* ---- what is written ----------------------------------------------------------- */

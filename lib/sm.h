@@ -216,6 +216,7 @@ struct ddr_outputs {
 	struct ddr_output *out;	/* DDR_SM_MAX_OUT of them, owned by the driver */
 	uint32_t n;
 	bool more;
+	bool lost;		/* a fault of the machine: outputs, or a message, did not fit. It must not be stepped any more */
 };
 
 struct ddr_sm;

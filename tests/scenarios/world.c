@@ -112,7 +112,7 @@ static void remember(struct world *w, const struct ddr_output *o)
 void step(struct world *w, const struct ddr_input *in)
 {
 	struct ddr_input next = *in;
-	struct ddr_outputs outs = { w->out, 0, false };
+	struct ddr_outputs outs = { .out = w->out };
 	char buf[1024];
 	const char *why;
 

@@ -595,7 +595,7 @@ bool node_limit_open(const struct sim *s)
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 {
 	struct ddr_input next = *in;
-	struct ddr_outputs outs = { n->out, 0, false };
+	struct ddr_outputs outs = { .out = n->out };
 	const char *why;
 
 	do {

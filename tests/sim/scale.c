@@ -159,7 +159,7 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 
 static void step(struct scale *w, uint32_t node, const struct ddr_input *in)
 {
-	struct ddr_outputs outs = { w->out, 0, false };
+	struct ddr_outputs outs = { .out = w->out };
 	struct ddr_input next = *in;
 
 	do {

@@ -68,7 +68,7 @@ static inline void cx_send(struct cx *c, struct cx_node *from, const struct ddr_
 
 static inline void cx_step(struct cx *c, struct cx_node *n, const struct ddr_input *in)
 {
-	struct ddr_outputs outs = { c->buf, 0, false };
+	struct ddr_outputs outs = { .out = c->buf };
 	struct ddr_input next = *in;
 
 	do {

@@ -34,7 +34,7 @@ struct fx {
 
 static inline void fx_step(struct fx *f, const struct ddr_input *in)
 {
-	struct ddr_outputs outs = { f->buf, 0, false };
+	struct ddr_outputs outs = { .out = f->buf };
 	struct ddr_input next = *in;
 
 	do {

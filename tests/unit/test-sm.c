@@ -515,7 +515,7 @@ static void a_million_regions(void **state)
 	const struct rig_geometry big = { .order = 3, .parity = 2, .blocks = 16ull << 20, .region_blocks = 16, .slots = 1 };
 	struct fx *f = *state;
 	struct ddr_input in = { .type = DDR_IN_K_REC };
-	struct ddr_outputs outs = { f->buf, 0, false };
+	struct ddr_outputs outs = { .out = f->buf };
 	uint32_t steps, grants = 0;
 
 	fx_down(f);

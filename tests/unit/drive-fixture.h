@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The world around the daemon's driver, played: the kernel behind /dev/ddraid, the state machine, the members, the
+ * group, the loader. What is real is the channel's queue, the driver and the life of the array. Included by one program only.
+ */
+#ifndef DDR_TESTS_UNIT_DRIVE_FIXTURE_H
+#define DDR_TESTS_UNIT_DRIVE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/array.h"
+#include "daemon/drive.h"
+#include "daemon/events.h"
+#include "daemon/fence.h"
+#include "daemon/ipc_server.h"
+#include "daemon/loader.h"
+#include "daemon/metaio.h"
+#include "daemon/reload.h"
+#include "daemon/state.h"
+#include "tests/unit/fixture.h"
+
+#define TOLD_MAX	(4 * DDR_KCHAN_QUEUE)
+
+/* What is played, and what it saw. */
+static struct {
+	/* the kernel */
+	int fd, peer;			/* the channel, and what makes it readable */
+	int refuse;			/* write() fails with it; 0: takes all */
+	struct ddr_rec told[TOLD_MAX];
+	unsigned int n_told, binds;
+	/* the state machine */
+	unsigned int steps, made;
+	void (*answer)(const struct ddr_input *in, struct ddr_outputs *out);
+	struct ddr_input last;
+	/* the group */
+	unsigned int sent, room, left;
+	/* the loader */
+	struct ddr_load *load;
+	struct ddr_members *members;
+	/* events */
+	char event[32];
+	unsigned int n_events;
+	uint64_t now;
+} play;
+
+static struct ddr_transport_ops cluster_ops, alone_ops;
+static struct ddr_daemon d;
+
+uint64_t ddr_now_ms(void)
+{
+	return play.now += 100;
+}
+
+/* ---- the kernel ------------------------------------------------------------------ */
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+ssize_t __real_write(int fd, const void *buf, size_t len);
+ssize_t __wrap_write(int fd, const void *buf, size_t len);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	int fds[2];
+
+	if (strcmp(path, "/dev/" DDR_DEVICE_NAME) != 0)
+		return __real_open(path, flags, 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	if (play.peer > 0)
+		close(play.peer);
+	play.fd = fds[0];
+	play.peer = fds[1];
+	play.binds++;
+	return play.fd;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct ddr_bind *b = arg;
+
+	assert_int_equal(fd, play.fd);
+	assert_int_equal(request, DDR_IOC_BIND);
+	b->cookie = 7;
+	return 0;
+}
+
+ssize_t __wrap_write(int fd, const void *buf, size_t len)
+{
+	if (fd != play.fd)
+		return __real_write(fd, buf, len);
+	if (play.refuse) {
+		errno = play.refuse;
+		return -1;
+	}
+	assert_true(play.n_told + len / sizeof(struct ddr_rec) <= TOLD_MAX);
+	memcpy(&play.told[play.n_told], buf, len);
+	play.n_told += (unsigned int)(len / sizeof(struct ddr_rec));
+	return (ssize_t)len;
+}
+
+static unsigned int told(uint32_t type)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < play.n_told; i++)
+		n += play.told[i].type == type;
+	return n;
+}
+
+/* ---- the state machine ----------------------------------------------------------- */
+
+size_t ddr_sm_size(const struct ddr_sm_config *cfg)
+{
+	(void)cfg;
+	return 16;
+}
+
+struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
+{
+	(void)size;
+	(void)cfg;
+	play.made++;
+	return mem;
+}
+
+void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)sm;
+	play.steps++;
+	play.last = *in;
+	out->n = 0;
+	out->more = out->lost = false;
+	if (play.answer)
+		play.answer(in, out);
+}
+
+void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
+		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie)
+{
+	(void)sm, (void)slot, (void)index, (void)payload, (void)seq, (void)node, (void)boot_id, (void)cookie;
+}
+
+void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
+{
+	(void)sm, (void)index, (void)payload, (void)seq;
+}
+
+void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
+{
+	(void)sm, (void)sb;
+}
+
+void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	(void)sm;
+	memset(st, 0, sizeof(*st));
+	st->dirty = 1;
+}
+
+uint32_t ddr_sm_slot(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return 0;
+}
+
+/* Nothing of metadata is played. */
+void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm, (void)index, (void)blk;
+	fail();
+}
+
+void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm, (void)index, (void)blk;
+	fail();
+}
+
+void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm, (void)index, (void)blk;
+	fail();
+}
+
+void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb)
+{
+	(void)sm, (void)member, (void)sb;
+	fail();
+}
+
+/* ---- the members ----------------------------------------------------------------- */
+
+int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg)
+{
+	(void)cfg;
+	*out = NULL;
+	return 0;
+}
+
+void ddr_metaio_close(struct ddr_metaio *m)
+{
+	(void)m;
+}
+
+struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members)
+{
+	(void)m, (void)kind, (void)io, (void)members;
+	fail();
+	return NULL;
+}
+
+void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member)
+{
+	(void)op, (void)member;
+	return NULL;
+}
+
+void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
+{
+	(void)op, (void)offset;
+}
+
+void ddr_metaio_refuse(struct ddr_meta_op *op)
+{
+	(void)op;
+}
+
+void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms)
+{
+	(void)op, (void)now_ms, (void)timeout_ms;
+}
+
+void ddr_metaio_kick(struct ddr_metaio *m)
+{
+	(void)m;
+}
+
+void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
+{
+	(void)m, (void)now_ms;
+}
+
+const char *ddr_metaio_engine(const struct ddr_metaio *m)
+{
+	(void)m;
+	return "none";
+}
+
+int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
+{
+	(void)cfg;
+	*out = NULL;
+	return 0;
+}
+
+void ddr_jobs_close(struct ddr_jobs *j)
+{
+	(void)j;
+}
+
+void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms)
+{
+	(void)j, (void)r, (void)now_ms, (void)timeout_ms;
+}
+
+void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
+{
+	(void)j, (void)now_ms;
+}
+
+void ddr_members_get(struct ddr_members *m)
+{
+	m->refs++;
+}
+
+void ddr_members_put(struct ddr_members *m)
+{
+	if (m)
+		m->refs--;
+}
+
+int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
+{
+	(void)loop;
+	assert_null(play.load);
+	play.load = l;
+	return 0;
+}
+
+void ddr_load_cancel(struct ddr_load *l)
+{
+	(void)l;
+}
+
+void ddr_load_free(struct ddr_load *l)
+{
+	free(l);
+}
+
+/* Every read of the members fails at once: the answer waits for a tick. */
+int ddr_reload_start(struct ddr_reload *r, qb_loop_t *loop)
+{
+	(void)r, (void)loop;
+	return -EAGAIN;
+}
+
+void ddr_reload_free(struct ddr_reload *r)
+{
+	free(r);
+}
+
+/* ---- the rest of the daemon ------------------------------------------------------ */
+
+int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
+		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
+{
+	(void)f, (void)node, (void)name, (void)conf, (void)lost_ms, (void)failure, (void)done, (void)ctx;
+	return -EAGAIN;
+}
+
+void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
+{
+	(void)f, (void)ctx;
+}
+
+void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
+{
+	(void)a, (void)priority;
+	assert_true(strlen(text) > 0);
+	snprintf(play.event, sizeof(play.event), "%s", name);
+	play.n_events++;
+}
+
+void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
+{
+	ddr_event_plain(a, 0, o->type == DDR_OUT_GIVE_UP ? "give-up" : "event", a->error);
+}
+
+void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a)
+{
+	(void)s, (void)a;
+}
+
+void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+{
+	(void)major, (void)minor;
+	snprintf(buf, size, "/dev/mapper/played");
+}
+
+void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
+{
+	(void)dir, (void)uuid, (void)generation, (void)gen_id;
+}
+
+void ddr_rate_done(struct ddr_array *a, uint64_t blocks)
+{
+	(void)a, (void)blocks;
+}
+
+void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	(void)a, (void)now_ms;
+}
+
+void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	(void)a, (void)now_ms;
+}
+
+/* ---- the group ------------------------------------------------------------------- */
+
+static struct ddr_transport group;
+
+static const char *group_waits(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return NULL;
+}
+
+static uint32_t group_node(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return 1;
+}
+
+static const char *group_node_name(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
+{
+	(void)daemon;
+	snprintf(buf, size, "node %u", node);
+	return buf;
+}
+
+static int group_join(struct ddr_transport **out, struct ddr_daemon *daemon, const uint8_t uuid[16],
+		      const struct ddr_transport_events *events, void *ctx)
+{
+	(void)uuid, (void)events, (void)ctx;
+	group.ops = daemon->transport;
+	*out = &group;
+	return 0;
+}
+
+static bool group_mcast(struct ddr_transport *t, const uint8_t *msg, uint32_t len)
+{
+	(void)msg, (void)len;
+	assert_ptr_equal(t, &group);
+	if (!play.room)
+		return false;
+	play.room--;
+	play.sent++;
+	return true;
+}
+
+static void group_leave(struct ddr_transport *t)
+{
+	assert_ptr_equal(t, &group);
+	play.left++;
+}
+
+/* ---- an array that runs ---------------------------------------------------------- */
+
+static const uint8_t uuid[16] = { 1 };
+
+static void loaded(void)
+{
+	struct ddr_load *l = play.load;
+
+	assert_non_null(l);
+	play.load = NULL;
+	l->ok = true;
+	l->members = play.members;
+	fixture_super(&l->assembly.super, 2, 1, DDR_LAYOUT_ROTATING, 64u << 20, 0);
+	l->log = calloc((size_t)l->assembly.super.slots * l->assembly.super.log_blocks, sizeof(*l->log));
+	l->map = calloc(l->assembly.super.map_blocks, sizeof(*l->map));
+	/* the driver reads them only while it starts */
+	struct ddr_load_block *log = l->log, *map = l->map;
+
+	l->done(l->ctx);
+	free(log);
+	free(map);
+}
+
+static struct ddr_array *begin(bool cluster)
+{
+	struct ddr_array *a;
+
+	memset(&play, 0, sizeof(play));
+	play.room = UINT32_MAX;
+	play.members = calloc(1, sizeof(*play.members));
+	memset(&d, 0, sizeof(d));
+	qb_list_init(&d.arrays);
+	ddr_conf_defaults(&d.conf);
+	cluster_ops = (struct ddr_transport_ops){
+		.name = "played", .cluster = true, .waits = group_waits, .node = group_node, .node_name = group_node_name,
+		.join = group_join, .mcast = group_mcast, .leave = group_leave,
+	};
+	alone_ops = cluster_ops;
+	alone_ops.cluster = false;
+	d.transport = cluster ? &cluster_ops : &alone_ops;
+	d.loop = qb_loop_create();
+	ddr_array_appeared(&d, uuid, false);
+	a = ddr_array_by_uuid(&d, uuid);
+	assert_non_null(a);
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	assert_int_equal(play.binds, 1);
+	play.n_told = play.n_events = 0;
+	return a;
+}
+
+static void stop(void *data)
+{
+	qb_loop_stop(data);
+}
+
+/* Lets some ticks pass. */
+static void run(void)
+{
+	qb_loop_timer_handle timer;
+
+	assert_int_equal(qb_loop_timer_add(d.loop, QB_LOOP_LOW, 350 * QB_TIME_NS_IN_MSEC, d.loop, stop, &timer), 0);
+	qb_loop_run(d.loop);
+}
+
+static void end(void)
+{
+	play.answer = NULL;
+	ddr_arrays_close(&d);
+	if (play.load)
+		play.load->done(play.load->ctx);	/* its thread has ended */
+	free(play.members);
+	qb_loop_destroy(d.loop);
+	close(play.peer);
+}
+
+static void step(struct ddr_array *a)
+{
+	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_NONE));
+}
+
+#endif

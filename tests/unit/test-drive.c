@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the daemon does when something does not fit: a queue to the kernel that takes nothing, a
+ * group that takes no message, more questions than can be open.
+ */
+#include "tests/unit/drive-fixture.h"
+
+/* ---- what the state machine says ------------------------------------------------- */
+
+static unsigned int said;
+
+/* As many records as a step may have, numbered. */
+static void says_records(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	for (out->n = 0; out->n < DDR_SM_MAX_OUT; out->n++) {
+		memset(&out->out[out->n], 0, sizeof(*out->out));
+		out->out[out->n].type = DDR_OUT_KERNEL;
+		out->out[out->n].rec.type = DDR_U_GRANT;
+		out->out[out->n].rec.seq = ++said;
+	}
+}
+
+/* More than the queue holds, in one step. */
+static void says_many_records(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	says_records(in, out);
+	out->more = said < 3 * DDR_KCHAN_QUEUE;
+}
+
+static void says_message(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	memset(&out->out[0], 0, 2 * sizeof(*out->out));
+	out->out[0].type = DDR_OUT_MCAST;
+	out->out[0].msg_len = 1;
+	out->out[1].type = DDR_OUT_KERNEL;	/* must not be told: what it rests on was not sent */
+	out->out[1].rec.type = DDR_U_GRANT;
+	out->n = 2;
+}
+
+static void says_too_much(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	out->lost = true;
+}
+
+static void gives_up(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	memset(&out->out[0], 0, sizeof(*out->out));
+	out->out[0].type = DDR_OUT_GIVE_UP;
+	out->n = 1;
+}
+
+static void asks(struct ddr_outputs *out, enum ddr_out_type type, uint32_t node, uint64_t number)
+{
+	memset(&out->out[0], 0, sizeof(*out->out));
+	out->out[0].type = type;
+	out->out[0].node = node;
+	out->out[0].io = out->out[0].failure = number;
+	out->n = 1;
+}
+
+static void asks_to_read(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_RELOAD, 0, ++said);
+}
+
+static void asks_to_fence(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	if (in->type == DDR_IN_NONE)
+		asks(out, DDR_OUT_FENCE, 3, ++said);
+}
+
+/* Steps until the array broke, at most @most. Returns how many it took. */
+static unsigned int until_broken(struct ddr_array *a, unsigned int most)
+{
+	unsigned int n = 0;
+
+	while (!a->broken && n < most) {
+		step(a);
+		n++;
+	}
+	assert_non_null(a->broken);
+	return n;
+}
+
+static void says_nothing_more(struct ddr_array *a)
+{
+	unsigned int steps = play.steps, n_told = play.n_told, sent = play.sent;
+
+	step(a);
+	assert_non_null(ddr_drive_clean(a));		/* refused, not hung */
+	assert_false(a->clean_asked);
+	assert_non_null(ddr_drive_set(a, DDR_SM_IDLE_MS, 1000));
+	assert_int_equal(play.steps, steps);
+	assert_int_equal(play.n_told, n_told);
+	assert_int_equal(play.sent, sent);
+}
+
+/* ---- the tests ------------------------------------------------------------------- */
+
+/* However many records a step has: a kernel that takes them gets all, in order. */
+static void a_kernel_that_takes_all_gets_all(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	said = 0;
+	play.answer = says_many_records;
+	step(a);
+	assert_null(a->broken);
+	assert_int_equal(play.n_told, 3 * DDR_KCHAN_QUEUE);
+	for (unsigned int i = 0; i < play.n_told; i++)
+		assert_int_equal(play.told[i].seq, i + 1);
+	end();
+}
+
+static void in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	said = 0;
+	play.refuse = EAGAIN;
+	play.answer = says_records;
+	assert_int_equal(until_broken(a, 100), DDR_KCHAN_QUEUE / DDR_SM_MAX_OUT + 1);
+	assert_string_equal(play.event, "give-up");
+	assert_true(a->cluster.gave_up);
+	assert_int_equal(play.left, 1);
+	says_nothing_more(a);
+	assert_int_equal(play.n_told, 0);
+	play.refuse = 0;				/* the kernel takes records again */
+	run();
+	assert_true(play.n_told > DDR_KCHAN_QUEUE);
+	for (unsigned int i = 0; i < DDR_KCHAN_QUEUE; i++)
+		assert_int_equal(play.told[i].seq, i + 1);
+	assert_int_equal(play.told[DDR_KCHAN_QUEUE].type, DDR_U_KILL);
+	assert_int_equal(told(DDR_U_KILL), 1);
+	assert_int_equal(told(DDR_U_GRANT), DDR_KCHAN_QUEUE);
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);	/* and stays so, for status to tell */
+	assert_int_equal(play.binds, 1);
+	assert_non_null(strstr(a->error, "stop it, and start it again"));
+	end();
+}
+
+static void alone_a_full_queue_to_the_kernel_begins_anew(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	said = 0;
+	play.refuse = EAGAIN;
+	play.answer = says_records;
+	until_broken(a, 100);
+	assert_string_equal(play.event, "broken");
+	assert_int_equal(play.n_events, 1);
+	says_nothing_more(a);
+	play.refuse = 0;
+	play.answer = NULL;
+	run();
+	/* the old channel may still have told what it had taken, no more */
+	assert_true(told(DDR_U_GRANT) <= DDR_KCHAN_QUEUE);
+	for (unsigned int i = 0; i < told(DDR_U_GRANT); i++)
+		assert_int_equal(play.told[i].seq, i + 1);
+	play.n_told = 0;
+	assert_int_equal(play.binds, 2);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	assert_int_equal(play.made, 2);
+	assert_null(a->broken);
+	assert_int_equal(told(DDR_U_GRANT), 0);
+	assert_int_equal(told(DDR_U_KILL), 0);
+	play.answer = says_records;
+	step(a);
+	assert_int_equal(told(DDR_U_GRANT), DDR_SM_MAX_OUT);
+	end();
+}
+
+static void a_kill_fits_into_a_full_queue(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	play.refuse = EAGAIN;
+	play.answer = says_records;
+	while (ddr_kchan_room(a->chan))
+		step(a);
+	assert_null(a->broken);
+	play.answer = gives_up;
+	step(a);
+	step(a);					/* once more changes nothing */
+	assert_null(a->broken);
+	play.refuse = 0;
+	play.answer = NULL;
+	step(a);
+	assert_int_equal(play.n_told, DDR_KCHAN_QUEUE + 1);
+	assert_int_equal(play.told[DDR_KCHAN_QUEUE].type, DDR_U_KILL);
+	end();
+}
+
+/* Nobody hears a superseded channel: that its queue is full is no news. The array begins anew because of the other daemon. */
+static void a_superseded_channel_does_not_overflow(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	play.refuse = ESTALE;
+	play.answer = says_records;
+	for (unsigned int i = 0; i < 2 * DDR_KCHAN_QUEUE / DDR_SM_MAX_OUT; i++)
+		step(a);
+	assert_null(a->broken);
+	play.answer = NULL;
+	run();
+	assert_int_equal(play.binds, 2);
+	end();
+}
+
+/* The array is removed, and what it was asked last is answered here: a queue that overflows ends that, at once. */
+static void a_removed_array_that_overflows_goes(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	ddr_array_removed(&d, uuid, 7);
+	play.refuse = ENODEV;
+	play.answer = says_records;
+	until_broken(a, 100);
+	play.answer = NULL;
+	run();
+	assert_int_equal(d.n_arrays, 0);
+	end();
+}
+
+static void a_message_that_does_not_fit_breaks(bool cluster)
+{
+	struct ddr_array *a = begin(cluster);
+
+	play.room = 3;
+	play.answer = says_message;
+	assert_int_equal(until_broken(a, 100), 4);
+	assert_int_equal(play.sent, 3);
+	assert_int_equal(told(DDR_U_GRANT), 3);
+	assert_string_equal(play.event, cluster ? "give-up" : "broken");
+	assert_int_equal(told(DDR_U_KILL), cluster);
+	assert_int_equal(play.left, cluster);
+	play.room = 100;
+	says_nothing_more(a);
+	run();
+	assert_int_equal(play.binds, cluster ? 1 : 2);
+	assert_int_equal(play.left, 1);
+	end();
+}
+
+static void in_a_cluster_a_message_that_does_not_fit_gives_the_array_up(void **state)
+{
+	(void)state;
+	a_message_that_does_not_fit_breaks(true);
+}
+
+static void alone_a_message_that_does_not_fit_begins_anew(void **state)
+{
+	(void)state;
+	a_message_that_does_not_fit_breaks(false);
+}
+
+static void an_output_that_was_lost_breaks(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	play.answer = says_too_much;
+	assert_int_equal(until_broken(a, 100), 1);
+	assert_int_equal(told(DDR_U_KILL), 1);
+	end();
+}
+
+static void more_questions_than_fit_break(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	play.answer = asks_to_read;
+	assert_int_equal(until_broken(a, 1000), DDR_ARRAY_ANSWERS + 1);
+	assert_int_equal(told(DDR_U_KILL), 1);
+	end();
+}
+
+/* With fencing by somebody else each failure of a node is a question; the operator answers all of them at once. */
+static void a_node_that_fails_often_is_one_question(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	snprintf(d.conf.fence_command, sizeof(d.conf.fence_command), "%s", DDR_FENCE_EXTERNAL);
+	said = 0;
+	play.answer = asks_to_fence;
+	for (unsigned int i = 0; i < 10 * DDR_ARRAY_ANSWERS; i++)
+		step(a);
+	assert_null(a->broken);
+	assert_null(ddr_drive_fence_ack(a, 3));
+	play.answer = NULL;
+	ddr_drive_cluster_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_FENCED);
+	assert_int_equal(play.last.node, 3);
+	assert_int_equal(play.last.failure, said);
+	assert_int_equal(play.last.result, 0);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_kernel_that_takes_all_gets_all),
+		cmocka_unit_test(in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up),
+		cmocka_unit_test(alone_a_full_queue_to_the_kernel_begins_anew),
+		cmocka_unit_test(a_kill_fits_into_a_full_queue),
+		cmocka_unit_test(a_superseded_channel_does_not_overflow),
+		cmocka_unit_test(a_removed_array_that_overflows_goes),
+		cmocka_unit_test(in_a_cluster_a_message_that_does_not_fit_gives_the_array_up),
+		cmocka_unit_test(alone_a_message_that_does_not_fit_begins_anew),
+		cmocka_unit_test(an_output_that_was_lost_breaks),
+		cmocka_unit_test(more_questions_than_fit_break),
+		cmocka_unit_test(a_node_that_fails_often_is_one_question),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

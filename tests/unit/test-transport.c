@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The queues of both transports: as long as corosync is busy (or the loop does not run) what
+ * is sent waits, in order; a message that does not fit is refused to the caller, and what
+ * had been taken is delivered all the same. Corosync's library is played here.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <corosync/cpg.h>
+
+#include "daemon/corosync.h"
+#include "daemon/daemon.h"
+#include "daemon/transport.h"
+#include "lib/sm.h"
+
+#define QUEUE	1024u	/* of both transports */
+
+static struct {
+	cs_error_t answer;		/* of cpg_mcast_joined() */
+	unsigned int refused, sent, received, views;
+	uint32_t last;			/* number in the last message */
+	int pipe[2];
+	qb_loop_t *loop;
+} play;
+
+static struct ddr_daemon d;
+
+/* ---- corosync -------------------------------------------------------------------- */
+
+static void take(const uint8_t *msg, size_t len)
+{
+	uint32_t number;
+
+	assert_int_equal(len, sizeof(number));
+	memcpy(&number, msg, sizeof(number));
+	assert_int_equal(number, play.last + 1);	/* in order, none twice, none missing */
+	play.last = number;
+}
+
+cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_model_data_t *data, void *context)
+{
+	(void)model, (void)data, (void)context;
+	*handle = 1;
+	return CS_OK;
+}
+
+cs_error_t cpg_finalize(cpg_handle_t handle)
+{
+	(void)handle;
+	return CS_OK;
+}
+
+cs_error_t cpg_fd_get(cpg_handle_t handle, int *fd)
+{
+	(void)handle;
+	*fd = play.pipe[0];
+	return CS_OK;
+}
+
+cs_error_t cpg_max_atomic_msgsize_get(cpg_handle_t handle, uint32_t *size)
+{
+	(void)handle;
+	*size = 1u << 20;
+	return CS_OK;
+}
+
+cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
+{
+	(void)handle, (void)context;
+	return CS_ERR_BAD_HANDLE;
+}
+
+cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
+{
+	(void)handle, (void)types;
+	return CS_ERR_TRY_AGAIN;
+}
+
+cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *group)
+{
+	(void)handle, (void)group;
+	return CS_OK;
+}
+
+cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, const struct iovec *iov, unsigned int n)
+{
+	(void)handle, (void)guarantee;
+	assert_int_equal(n, 1);
+	if (play.answer != CS_OK) {
+		play.refused++;
+		return play.answer;
+	}
+	take(iov->iov_base, iov->iov_len);
+	play.sent++;
+	return CS_OK;
+}
+
+bool ddr_corosync_up(const struct ddr_corosync *c)
+{
+	(void)c;
+	return true;
+}
+
+uint64_t ddr_corosync_epoch(const struct ddr_corosync *c)
+{
+	(void)c;
+	return 1;
+}
+
+uint32_t ddr_corosync_node(const struct ddr_corosync *c)
+{
+	(void)c;
+	return 1;
+}
+
+const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
+{
+	static const struct ddr_quorum none;
+
+	(void)c;
+	return &none;
+}
+
+const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+{
+	(void)c;
+	snprintf(buf, size, "node %u", node);
+	return buf;
+}
+
+const char *ddr_corosync_error(const struct ddr_corosync *c)
+{
+	(void)c;
+	return "";
+}
+
+void ddr_corosync_listen(struct ddr_corosync *c, struct ddr_corosync_listener *l)
+{
+	(void)c, (void)l;
+}
+
+void ddr_corosync_unlisten(struct ddr_corosync_listener *l)
+{
+	(void)l;
+}
+
+uint64_t ddr_now_ms(void)
+{
+	return 1000;
+}
+
+/* ---- who listens ----------------------------------------------------------------- */
+
+static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
+{
+	(void)ctx, (void)nodes, (void)pids, (void)n, (void)ring;
+	play.views++;
+}
+
+static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
+{
+	(void)ctx, (void)nodes, (void)n, (void)quorate, (void)ring;
+}
+
+static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
+{
+	(void)ctx, (void)node;
+	assert_int_equal(play.views, 1);
+	take(msg, len);
+	play.received++;
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+	(void)ctx;
+	fail_msg("lost: %s", why);
+}
+
+static const struct ddr_transport_events events = {
+	.view = on_view, .quorum = on_quorum, .message = on_message, .lost = on_lost,
+};
+
+static struct ddr_transport *join(const struct ddr_transport_ops *ops)
+{
+	static const uint8_t uuid[16] = { 1 };
+	struct ddr_transport *t;
+
+	memset(&play, 0, sizeof(play));
+	play.answer = CS_OK;
+	assert_int_equal(pipe(play.pipe), 0);
+	memset(&d, 0, sizeof(d));
+	d.conf.node_id = 1;
+	d.loop = play.loop = qb_loop_create();
+	d.transport = ops;
+	assert_int_equal(ops->join(&t, &d, uuid, &events, NULL), 0);
+	return t;
+}
+
+static void leave(struct ddr_transport *t)
+{
+	t->ops->leave(t);
+	close(play.pipe[0]);
+	close(play.pipe[1]);
+	qb_loop_destroy(play.loop);
+}
+
+static void stop(void *data)
+{
+	qb_loop_stop(data);
+}
+
+static void run(unsigned int ms)
+{
+	qb_loop_timer_handle timer;
+
+	assert_int_equal(qb_loop_timer_add(play.loop, QB_LOOP_LOW, ms * QB_TIME_NS_IN_MSEC, play.loop, stop, &timer), 0);
+	qb_loop_run(play.loop);
+}
+
+static bool mcast(struct ddr_transport *t, uint32_t number)
+{
+	return t->ops->mcast(t, (const uint8_t *)&number, sizeof(number));
+}
+
+/* ---- the tests ------------------------------------------------------------------- */
+
+static void fill(struct ddr_transport *t)
+{
+	for (uint32_t i = 1; i <= QUEUE; i++)
+		assert_true(mcast(t, i));
+	assert_false(mcast(t, QUEUE + 1));
+	assert_false(mcast(t, QUEUE + 1));
+}
+
+static void a_busy_corosync_gets_all_that_was_taken(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	play.answer = CS_ERR_TRY_AGAIN;
+	fill(t);
+	run(60);
+	assert_true(play.refused > 1);			/* it is tried again, by itself */
+	assert_int_equal(play.sent, 0);
+	play.answer = CS_OK;
+	run(60);
+	assert_int_equal(play.sent, QUEUE);
+	assert_true(mcast(t, QUEUE + 1));
+	assert_int_equal(play.sent, QUEUE + 1);
+	leave(t);
+}
+
+static void messages_to_oneself_wait_for_the_loop(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_local);
+
+	(void)state;
+	fill(t);
+	assert_int_equal(play.received, 0);		/* never from within a call */
+	run(60);
+	assert_int_equal(play.received, QUEUE);
+	assert_true(mcast(t, QUEUE + 1));
+	run(60);
+	assert_int_equal(play.received, QUEUE + 1);
+	leave(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_busy_corosync_gets_all_that_was_taken),
+		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
