@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What operations cost in a large cluster: messages and writes of the state machines, counted.
+ * What operations cost in a large cluster: messages and writes of the state machines, counted, and
+ * the time that they would take if nothing but messages and disks took any.
  *
- * No faults and no time: disks, kernels, the group and fencing answer at once and as asked, one
- * event after the other, so the counts are exact and always the same. Prints the table of doc/performance.md.
+ * No faults: disks, kernels, the group and fencing answer as asked, one event after the other, so that
+ * counts and times are exact and always the same. The time is a model and no measurement: one bus for all messages, which
+ * sends one at a time, disks that take the same for each access and any number at once, kernels and fencing that take none.
+ * Prints the table of doc/performance.md.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +16,14 @@
 
 #define REGIONS		(1u << 20)
 #define REGION_BLOCKS	16u
+#define SEND_US		100u	/* the bus is taken by one message */
+#define DELIVER_US	1000u	/* from then until it is delivered everywhere */
+#define DISK_US		5000u	/* one access to all members, or a flush, or a range of a job */
 
-struct item { struct item *next; uint32_t node; struct ddr_input in; uint8_t msg[]; };
+/* What takes the same time ends in the order of its beginning. */
+enum lane { LANE_NOW, LANE_DISK, LANE_BUS, LANES };
+
+struct item { struct item *next; uint64_t at; uint32_t node; struct ddr_input in; uint8_t msg[]; };
 
 struct one {
 	struct ddr_sm *sm;		/* NULL: off */
@@ -29,7 +38,8 @@ struct scale {
 	struct one node[DDR_SM_MAX_NODES];
 	uint8_t *map;
 	uint64_t *map_seq, ring;
-	struct item *first, **last;
+	struct { struct item *first, **last; } lane[LANES];
+	uint64_t now, since, bus;	/* us; the bus is taken until then */
 	uint64_t msgs, log, mapw, super, flush, jobs;
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
@@ -45,10 +55,11 @@ static void *memory(size_t n)
 	return p;
 }
 
-static void push(struct scale *w, uint32_t node, const struct ddr_input *in, const struct ddr_output *msg)
+static void push_at(struct scale *w, enum lane lane, uint64_t at, uint32_t node, const struct ddr_input *in, const struct ddr_output *msg)
 {
 	struct item *i = memory(sizeof(*i) + (msg ? msg->msg_len : 0));
 
+	i->at = at;
 	i->node = node;
 	i->in = *in;
 	if (msg) {
@@ -56,8 +67,13 @@ static void push(struct scale *w, uint32_t node, const struct ddr_input *in, con
 		i->in.msg = i->msg;
 		i->in.msg_len = msg->msg_len;
 	}
-	*w->last = i;
-	w->last = &i->next;
+	*w->lane[lane].last = i;
+	w->lane[lane].last = &i->next;
+}
+
+static void push(struct scale *w, uint32_t node, const struct ddr_input *in)
+{
+	push_at(w, LANE_NOW, w->now, node, in, NULL);
 }
 
 /* ---- what the outputs ask for -------------------------------------------------- */
@@ -72,7 +88,7 @@ static void kernel(struct scale *w, uint32_t node, const struct ddr_rec *rec)
 		in.rec.type = DDR_K_DRAINED;
 	else
 		return;
-	push(w, node, &in, NULL);
+	push(w, node, &in);
 }
 
 /* Slots are found by their payload: what the machine writes is kept, what it reads is given. */
@@ -121,9 +137,10 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 	case DDR_OUT_MCAST:
 		in.type = DDR_IN_MSG;
 		w->msgs++;
+		w->bus = (w->bus > w->now ? w->bus : w->now) + SEND_US;
 		for (uint32_t i = 0; i < w->n; i++)
 			if (w->node[i].here)
-				push(w, i, &in, out);
+				push_at(w, LANE_BUS, w->bus + DELIVER_US, i, &in, out);
 		return;
 	case DDR_OUT_LOG_WRITE:
 	case DDR_OUT_SLOT_WRITE:
@@ -154,7 +171,10 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 	}
 	if (out->type == DDR_OUT_RELOAD || out->type == DDR_OUT_SLOT_READ)
 		load(w, sm, out);	/* nothing changes before the answer */
-	push(w, node, &in, NULL);
+	if (out->type == DDR_OUT_FENCE)
+		push(w, node, &in);
+	else
+		push_at(w, LANE_DISK, w->now + DISK_US, node, &in, NULL);
 }
 
 static void step(struct scale *w, uint32_t node, const struct ddr_input *in)
@@ -170,15 +190,32 @@ static void step(struct scale *w, uint32_t node, const struct ddr_input *in)
 	} while (outs.more);
 }
 
+/* What ends first, or NULL. */
+static struct item *pop(struct scale *w)
+{
+	struct item *i = NULL;
+	uint32_t best = 0;
+
+	for (uint32_t l = 0; l < LANES; l++)
+		if (w->lane[l].first && (!i || w->lane[l].first->at < i->at)) {
+			i = w->lane[l].first;
+			best = l;
+		}
+	if (i) {
+		w->lane[best].first = i->next;
+		if (!i->next)
+			w->lane[best].last = &w->lane[best].first;
+	}
+	return i;
+}
+
 /* Until nothing is under way any more. */
 static void run(struct scale *w)
 {
-	while (w->first) {
-		struct item *i = w->first;
+	struct item *i;
 
-		w->first = i->next;
-		if (!w->first)
-			w->last = &w->first;
+	while ((i = pop(w))) {
+		w->now = i->at;
 		if (w->node[i->node].here)
 			step(w, i->node, &i->in);
 		free(i);
@@ -199,7 +236,7 @@ static void view(struct scale *w)
 	for (int quorum = 0; quorum < 2; quorum++, in.type = DDR_IN_QUORUM)
 		for (uint32_t i = 0; i < w->n; i++)
 			if (w->node[i].here)
-				push(w, i, &in, NULL);
+				push(w, i, &in);
 }
 
 static void up(struct scale *w, uint32_t i)
@@ -212,18 +249,18 @@ static void up(struct scale *w, uint32_t i)
 	if (!w->node[i].sm)
 		exit(2);
 	w->node[i].here = true;
-	push(w, i, &in, NULL);
+	push(w, i, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = i + 1, .boot_id = { 1 } };
-	push(w, i, &in, NULL);
+	push(w, i, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD_END } };
-	push(w, i, &in, NULL);
+	push(w, i, &in);
 }
 
 static void record(struct scale *w, uint32_t node, uint32_t type, uint64_t start, uint64_t count, int status)
 {
 	struct ddr_input in = { .type = DDR_IN_K_REC, .rec = { .type = type, .seq = 1, .start = start, .count = count, .status = status } };
 
-	push(w, node, &in, NULL);
+	push(w, node, &in);
 	run(w);
 }
 
@@ -231,14 +268,15 @@ static void op(struct scale *w, uint32_t node, enum ddr_in_type type)
 {
 	struct ddr_input in = { .type = type };
 
-	push(w, node, &in, NULL);
+	push(w, node, &in);
 	run(w);
 }
 
 static void count(struct scale *w, const char *what)
 {
-	printf("| %u | %s | %llu | %llu | %llu | %llu | %llu | %llu |\n", w->n, what, (unsigned long long)w->msgs, (unsigned long long)w->log,
+	printf("| %u | %s | %.1f | %llu | %llu | %llu | %llu | %llu | %llu |\n", w->n, what, (double)(w->now - w->since) / 1000, (unsigned long long)w->msgs, (unsigned long long)w->log,
 	       (unsigned long long)w->mapw, (unsigned long long)w->super, (unsigned long long)w->flush, (unsigned long long)w->jobs);
+	w->since = w->now;
 	w->msgs = w->log = w->mapw = w->super = w->flush = w->jobs = 0;
 }
 
@@ -314,7 +352,8 @@ static void cluster(uint32_t n)
 
 	rig_super(&w->sb, &g);
 	w->n = n;
-	w->last = &w->first;
+	for (uint32_t l = 0; l < LANES; l++)
+		w->lane[l].last = &w->lane[l].first;
 	w->blocks = w->sb.log_blocks;
 	w->map_blocks = w->sb.map_blocks;
 	w->map = memory((size_t)w->map_blocks * DDR_LOG_PAYLOAD);
@@ -338,8 +377,8 @@ void scale(void)
 {
 	static const uint32_t sizes[] = { 3, 5, 16, 64 };
 
-	printf("| nodes | operation, %u regions | messages | log writes | map writes | superblocks | flushes | job ranges |\n"
-	       "| --- | --- | --- | --- | --- | --- | --- | --- |\n", REGIONS);
+	printf("| nodes | operation, %u regions | ms | messages | log writes | map writes | superblocks | flushes | job ranges |\n"
+	       "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", REGIONS);
 	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		cluster(sizes[i]);
 }
