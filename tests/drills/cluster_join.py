@@ -45,8 +45,8 @@ def round_of(rig, _number):
     two = back(rig, [2, 3])
     away(rig, [3])
     assert not any(any(rig.node_fenced(i)) for i in rig.all), f"a node that left in order was fenced: {rig.cluster.fencer.log}"
-    rig.node(3).shutdown()
-    rig.gone(3)
+    rig.shut_down(3)
+    assert not any(rig.node_fenced(3)), f"a node that was shut down was fenced: {rig.cluster.fencer.log}"
     rig.cluster.network.partition([1, 2], [3])
     rig.boot([3], alone=True)
     start = rig.node(3).spawn("exec ddraid start shared")

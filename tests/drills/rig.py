@@ -160,6 +160,14 @@ class Rig:
             self.node(i).kill()
             self.gone(i)
 
+    def shut_down(self, number):
+        """Power off as a system does it: its daemons end in order first. The array is stopped there."""
+        self.node(number).run("kill -TERM $(pidof ddraidd)")
+        self.guests[number].daemon.wait(60)
+        self.cluster.stop(number)
+        self.node(number).shutdown()
+        self.gone(number)
+
     def gone(self, number):
         """The machine is off: what its load was promised is known from outside."""
         self.guests.pop(number)
