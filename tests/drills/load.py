@@ -15,9 +15,11 @@ LEDGER_BLOCKS = 1024            # of a node's ledger: a file of 4 MiB, or a wind
 SHARED_FILE = "/mnt/shared"
 APPEND = pathlib.Path(__file__).resolve().parent / "append.py"
 FIO = ("fio --name=load --directory=/mnt --filename=fio{node} --size=512k --bsrange=4k-64k --rw=randwrite --direct=1 --ioengine=libaio "
-       "--iodepth=4 --serialize_overlap=1 --fallocate=none --verify=crc32c --verify_interval=4096 --verify_fatal=1 --end_fsync=1 "
+       "--iodepth=4 --thinktime=20ms --thinktime_blocks=4 --serialize_overlap=1 --fallocate=none --verify=crc32c --verify_interval=4096 --verify_fatal=1 --end_fsync=1 "
        "--randrepeat=0 --output-format=terse")
 PULSE_SECONDS, BEAT_MS = 3600, 100
+# Loads that pause, so that several emulated machines on a few processors still answer; a stall is then the fault's.
+APART, PAUSE_US = 8, 10000
 
 
 def fill(node, number):
@@ -39,7 +41,7 @@ class Load:
         rig.sequence += 1 << 24         # more than any load can use
         path, first = place(rig, number)
         self.jobs = {"ledger": self.node.spawn(f"exec /tmp/writer load {path} {first} {LEDGER_BLOCKS} {threads} {longest} "
-                                               f"{rig.sequence} {rig.sequence >> 24} 0")}
+                                               f"{rig.sequence} {rig.sequence >> 24} 0 {APART} {PAUSE_US}")}
         own = rig.tail() + (number - 1) * rig.region_blocks
         shared = rig.tail() + len(rig.all) * rig.region_blocks + number
         for name, block in (("own", own), ("shared", shared)):

@@ -2,7 +2,7 @@
 /*
  * A load whose every sector says what it is, and its verifier.
  *
- *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART]
+ *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART [PAUSE_US]]
  *	writer verify DEV FIRST COUNT < expectations
  *	writer pulse DEV BLOCK COUNT SECONDS [APART_MS]
  *
@@ -12,7 +12,7 @@
  * RWF_DSYNC. On standard output: "F seq first count" for each write that is known to be
  * durable, printed only after the DSYNC write, or an fdatasync() begun after the write's end,
  * has returned; a write that failed prints "E errno first count" and ends the load.
- * SECONDS 0: until killed.
+ * SECONDS 0: until killed. PAUSE_US: of a thread between two writes.
  *
  * verify: standard input holds "first count seq": these blocks were durable with that sequence
  * number. Every sector must be a sector of its own block with that sequence number or a later
@@ -69,6 +69,7 @@ static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct run pending[PENDING];
 static unsigned int n_pending;
 static uint64_t apart = 8;
+static unsigned int pause_us;
 
 static void die(const char *what)
 {
@@ -198,6 +199,8 @@ static void *load_thread(void *data)
 			report(&r, 1);
 		else if ((ended(&r) || dice == 1) && !flush(t->fd, mine))
 			break;
+		if (pause_us)
+			usleep(pause_us);
 	}
 	free(buf);
 	return NULL;
@@ -211,8 +214,10 @@ static int load(int fd, char **a)
 	struct thread *t;
 	int64_t end;
 
-	if (a[7])
+	if (a[7]) {
 		apart = strtoull(a[7], NULL, 10);
+		pause_us = a[8] ? atoi(a[8]) : 0;
+	}
 	if (!threads || threads > 64 || !max || max > MAX_RUN || count / threads < max || !apart || apart >= PENDING) {
 		fprintf(stderr, "writer: load: bad arguments\n");
 		return 2;
@@ -332,8 +337,8 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc < 3 || (strcmp(argv[1], "load") ? strcmp(argv[1], "verify") ? strcmp(argv[1], "pulse") || argc < 6
-			 || argc > 7 : argc != 5 : argc != 10 && argc != 11)) {
-		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART] | "
+			 || argc > 7 : argc != 5 : argc < 10 || argc > 12)) {
+		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART [PAUSE_US]] | "
 			"verify DEV FIRST COUNT | pulse DEV BLOCK COUNT SECONDS [APART_MS]\n");
 		return 2;
 	}
