@@ -55,6 +55,8 @@ class Rig:
         self.cluster.start_corosync(numbers, wait=not alone)
         if not alone:
             self.start_dlm(numbers)
+        for i in numbers if alone else ():
+            self.cluster.wait_members([i], [i], quorate=False)
         for i in numbers:
             self.node(i).put("/tmp/writer", self.writer, 0o755)
             self.guests[i] = Guest(self.node(i))
