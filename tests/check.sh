@@ -67,7 +67,7 @@ part_sanitizers() {
 # know what io_uring writes, and those that only do more of the same for minutes.
 part_valgrind() { # one test for each program
 	local name ok=0 bad=0 programs=""
-	for name in assemble conf crc32c devio drive format format-log geometry layout msg parity sm-cluster sm-error sm-ex sm-member transport; do
+	for name in assemble conf crc32c devio drive format format-log geometry layout msg parity sm-cluster sm-error sm-ex sm-member sm-wait transport; do
 		programs+=" tests/unit/test-$name"
 	done
 	programs+=" tests/scenarios/run"

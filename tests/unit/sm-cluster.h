@@ -351,6 +351,16 @@ static inline int cx_find(const struct cx_node *n, enum ddr_out_type type, uint3
 	return -1;
 }
 
+/* An output of the type that is not answered yet; there must be one. */
+static inline uint32_t cx_open(const struct cx_node *n, enum ddr_out_type type)
+{
+	for (uint32_t i = 0; i < n->n; i++)
+		if (n->open[i] && n->log[i].type == type)
+			return i;
+	fail_msg("no output of type %u waits for its answer", (unsigned int)type);
+	return 0;
+}
+
 static inline int cx_event(const struct cx_node *n, enum ddr_event event)
 {
 	return cx_find(n, DDR_OUT_EVENT, event);

@@ -711,16 +711,6 @@ static void the_next_writer_follows_the_disks(void **state)
 
 /* ---- an array that nobody owns ------------------------------------------------- */
 
-/* An output of the type that is not answered yet; there must be one. */
-static uint32_t open_one(const struct cx_node *n, enum ddr_out_type type)
-{
-	for (uint32_t i = 0; i < n->n; i++)
-		if (n->open[i] && n->log[i].type == type)
-			return i;
-	fail_msg("no output of type %u waits for its answer", (unsigned int)type);
-	return 0;
-}
-
 /* Node 1 has built a state of the array that nobody owns, is to be its first writer, and is cut off; then its reading ends. */
 static void first_writer_is_cut_off(struct cx *c)
 {
@@ -731,11 +721,11 @@ static void first_writer_is_cut_off(struct cx *c)
 	c->answers = CX_MSG | CX_KERNEL;
 	cx_view(c, 1, 1, true);
 	cx_settle(c);
-	cx_done(c, &c->node[0], open_one(&c->node[0], DDR_OUT_RELOAD));
+	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_RELOAD));
 	cx_settle(c);
 	assert_int_equal(cx_sees(&c->node[0], 1).state, DDR_NS_ACTIVE);
 	cx_view(c, 1, 1, false);
-	cx_done(c, &c->node[0], open_one(&c->node[0], DDR_OUT_RELOAD));
+	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_RELOAD));
 	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
 	c->answers = CX_ALL;
 }
@@ -788,12 +778,12 @@ static void a_reading_of_another_epoch_does_not_count(void **state)
 	c->answers = CX_MSG | CX_KERNEL;
 	cx_view(c, 1, 1, true);
 	cx_settle(c);
-	at = open_one(&c->node[0], DDR_OUT_RELOAD);
+	at = cx_open(&c->node[0], DDR_OUT_RELOAD);
 	cx_view(c, 1, 1, true);
 	cx_settle(c);
 	cx_done(c, &c->node[0], at);
 	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
-	cx_done(c, &c->node[0], open_one(&c->node[0], DDR_OUT_RELOAD));
+	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_RELOAD));
 	assert_true(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0) >= 0);
 }
 
@@ -860,9 +850,9 @@ static void a_new_writer_waits_for_strangers(void **state)
 	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
 	cx_tick(c, 31000);
 	c->answers = CX_MSG | CX_KERNEL;
-	cx_done(c, &c->node[2], open_one(&c->node[2], DDR_OUT_RELOAD));
+	cx_done(c, &c->node[2], cx_open(&c->node[2], DDR_OUT_RELOAD));
 	cx_settle(c);
-	assert_true(open_one(&c->node[2], DDR_OUT_SB_WRITE) > 0);
+	assert_true(cx_open(&c->node[2], DDR_OUT_SB_WRITE) > 0);
 	cx_forget(c);
 	cx_view(c, 6, 6, true);
 	cx_settle(c);
