@@ -278,6 +278,11 @@ static uint8_t map_on(const struct sim *s, uint32_t m, uint64_t region)
 	return blk ? ddr_map_get(blk->payload, (uint32_t)region) : DDR_REGION_NEEDS_SYNC | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT;
 }
 
+bool check_suspect_on(const struct sim *s, uint32_t m, uint64_t region)
+{
+	return map_on(s, m, region) & DDR_REGION_F_SUSPECT;
+}
+
 static bool region_written(const struct sim *s, uint64_t r)
 {
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
@@ -315,7 +320,7 @@ void check_media(struct sim *s)
 	 * that it goes is (check_final).
 	 */
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		counting &= s->disk[m].faulted ? ~(1u << m) : ~0u;
+		counting &= (s->cluster ? s->disk[m].dropped : s->disk[m].faulted != 0) ? ~(1u << m) : ~0u;
 
 	if (!s->g.parity || s->lossy)
 		return;
@@ -385,7 +390,7 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 	}
 	t->n_later = 0;
 	t->acked = 0;
-	t->failed = t->wild = false;
+	t->failed = t->spoiled = t->wild = false;
 }
 
 void check_torn(struct sim *s, uint64_t b)
@@ -431,7 +436,7 @@ void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members
 {
 	for (uint64_t b = start; b < start + count; b++)
 		if (data_there(s, b, members) && parity_right(s, b, members, disk_read))
-			s->truth[b].torn = false;
+			s->truth[b].torn = s->truth[b].spoiled = false;
 }
 
 static bool written_now(const struct sim *s, uint64_t b)
@@ -458,7 +463,7 @@ void check_visible(struct sim *s, const struct node *n)
 	if (s->lossy)
 		return;
 	for (uint32_t m = 0; m < s->g.roles; m++) {
-		if (s->disk[m].dead || s->disk[m].faulted)
+		if (s->disk[m].dead || (s->disk[m].faulted && !s->cluster))
 			continue;
 		well |= 1u << m;
 		if (n->k.state[m] == DDR_KM_IN_SYNC)
@@ -493,7 +498,7 @@ void check_visible(struct sim *s, const struct node *n)
 /* Rule 3: what a write or flush left out, or what failed it, is out by every superblock that counts, before it completes. */
 void check_completion(struct sim *s, const struct op *op)
 {
-	uint32_t counting = check_counting(s), left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
+	uint32_t counting = check_counting(s), left = (((1u << s->g.roles) - 1) & ~op->done) | op->broken;
 
 	if (op->kind == OP_READ || check_hopeless(s))
 		return;
@@ -569,7 +574,7 @@ void check_final(struct sim *s, struct node *n)
 	uint32_t counting = check_counting(s);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((s->disk[m].faulted || s->disk[m].meta_failed) && (counting >> m & 1))
+		if ((s->disk[m].faulted || s->disk[m].daemon_failed) && (counting >> m & 1))
 			sim_violation(s, "rule 3: member %u failed a write or a flush, and is in sync", m);
 	if (n->k.there)
 		check_visible(s, n);

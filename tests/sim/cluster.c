@@ -331,6 +331,7 @@ bool cluster_daemon_start(struct sim *s, struct node *n)
 		if (kernel_in_flight(&n->k))
 			return false;
 		memset(&n->k, 0, sizeof(n->k));
+		disk_forget_kernel(s, n);
 	}
 	node_start(s, n);
 	return true;
@@ -406,7 +407,6 @@ void cluster_operator_fences(struct sim *s, struct node *n)
 void cluster_init(struct sim *s)
 {
 	s->fencing = !sim_chance(s, 5);
-	s->faults_left = 0;
 	s->lossy = false;
 	storm_draw(s);
 	together = views_due = false;

@@ -43,21 +43,46 @@ void disk_drop_cache(struct disk *d)
 	memset(d->cached, 0, sizeof(d->cached));
 }
 
-bool disk_fails(struct disk *d, enum disk_fault kind)
+static uint32_t bit_of(const struct sim *s, const struct node *n)
 {
-	if (d->dead)
-		return true;
-	if (d->once != kind)
+	return 1u << (n - s->node);
+}
+
+bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d)
+{
+	return d->dead || (d->cut & bit_of(s, n));
+}
+
+/* What it had in its cache as a flush failed is gone with one node; with several it stays, since that is not promised (doc/protocol.md). */
+bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind)
+{
+	bool once = d->once == kind && !d->dead;
+
+	if (!once && !disk_gone(s, n, d))
 		return false;
-	d->once = FAULT_NONE;
-	if (kind == FAULT_FLUSH) {
+	if (once)
+		d->once = FAULT_NONE;
+	if (once && kind == FAULT_FLUSH && !s->cluster) {
 		disk_drop_cache(d);
 		d->dropped = true;
 	}
-	if (kind == FAULT_WRITE || kind == FAULT_FLUSH)
-		d->faulted = true;
-	d->meta_failed |= kind == FAULT_META;
+	if (!d->dead && (kind == FAULT_WRITE || kind == FAULT_FLUSH))
+		d->faulted |= bit_of(s, n);
+	if (!d->dead && kind == FAULT_META)
+		d->daemon_failed |= bit_of(s, n);
 	return true;
+}
+
+void disk_forget_kernel(struct sim *s, const struct node *n)
+{
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		s->disk[m].faulted &= ~bit_of(s, n);
+}
+
+void disk_forget_daemon(struct sim *s, const struct node *n)
+{
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		s->disk[m].daemon_failed &= ~bit_of(s, n);
 }
 
 void disk_power(struct sim *s, struct disk *d)

@@ -2,6 +2,9 @@
 /*
  * Model of the kernel target: what doc/kernel-interface.md promises, and no more.
  *
+ * What fails is reported when the round has ended on all members, and waits for the answer a little later: the daemon may be
+ * quicker. One error is open for a member and class; what waits for it takes the answer that it got last.
+ *
  * A write is admitted, gets a grant for its region, waits for its range, and is then in
  * flight on every member that the kernel may write; each member's write ends by itself.
  * Ranges of blocks are handed out in the order of arrival: writes and EX exclude what
@@ -51,14 +54,31 @@ static void tell_regions(struct sim *s, struct kernel *k, uint32_t type, uint64_
 	tell(s, k, &rec);
 }
 
-static void tell_error(struct sim *s, struct kernel *k, const struct op *op)
+static void tell_mismatch(struct sim *s, struct kernel *k, const struct op *op)
 {
-	struct ddr_rec rec = { .type = op->kind == OP_MISMATCH ? DDR_K_MISMATCH : DDR_K_ERROR, .seq = op->seq,
-			       .start = op->start, .count = op->count, 
-			       .status = op->blame < s->g.roles ? (int)op->class[op->blame] : 0, .member = op->blame };
+	struct ddr_rec rec = { .type = DDR_K_MISMATCH, .seq = op->seq, .start = op->start, .count = op->count,
+			       .member = DDR_NO_MEMBER };
 
-	rec.arg[0] = op->kind == OP_READ ? DDR_OP_READ : op->kind == OP_FLUSH ? DDR_OP_FLUSH : DDR_OP_WRITE;
 	tell(s, k, &rec);
+}
+
+/* The member failed the operation: the daemon is told, unless it knows already. */
+static void report(struct sim *s, struct kernel *k, const struct op *op, uint32_t m)
+{
+	struct kerror *e = &k->errors[m][op->class[m]];
+
+	if (e->open)
+		return;
+	s->stats[STAT_ERRORS]++;
+	e->open = true;
+	e->rec = (struct ddr_rec){ .type = DDR_K_ERROR, .seq = ++k->seq, .start = op->start, .count = op->count,
+				   .status = (int)op->class[m], .member = m };
+	if (op->kind == OP_FLUSH) {
+		e->rec.start = 0;
+		e->rec.count = s->blocks;
+	}
+	e->rec.arg[0] = op->kind == OP_READ ? DDR_OP_READ : op->kind == OP_FLUSH ? DDR_OP_FLUSH : DDR_OP_WRITE;
+	tell(s, k, &e->rec);
 }
 
 void kernel_new(struct sim *s, struct kernel *k)
@@ -87,9 +107,13 @@ void kernel_bind(struct sim *s, struct kernel *k)
 			tell_regions(s, k, DDR_K_HELD, r, 1, 0);
 		}
 	tell_regions(s, k, DDR_K_HELD_END, 0, held, 0);
+	for (uint32_t m = 0; m < s->g.roles; m++)
+		for (uint32_t c = 0; c < SIM_CLASSES; c++)
+			if (k->errors[m][c].open)
+				tell(s, k, &k->errors[m][c].rec);
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-		if (op->state == OP_ERROR)
-			tell_error(s, k, op);
+		if (op->state == OP_ERROR && op->kind == OP_MISMATCH)
+			tell_mismatch(s, k, op);
 }
 
 /* ---- ranges -------------------------------------------------------------------- */
@@ -97,7 +121,7 @@ void kernel_bind(struct sim *s, struct kernel *k)
 /* A write that waits for the answer to an error keeps its range, a read keeps nothing. */
 static bool holds_range(const struct op *op)
 {
-	return (op->kind == OP_WRITE && (op->state == OP_FLIGHT || op->state == OP_ERROR)) ||
+	return (op->kind == OP_WRITE && (op->state == OP_FLIGHT || op->state == OP_PARKING || op->state == OP_ERROR)) ||
 	       (op->kind == OP_READ && op->state == OP_FLIGHT);
 }
 
@@ -194,27 +218,71 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 	check_marked(s, node_of(s, k), op->start, op->count, "a write");
 }
 
+/* Members that the kernel reads. */
+static uint32_t read_members(const struct sim *s, const struct kernel *k)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t m = 0; m < s->g.roles; m++)
+		if (k->state[m] == DDR_KM_IN_SYNC)
+			mask |= 1u << m;
+	return mask;
+}
+
+static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good);
+
+/* A round: what is not written yet of the members that are in the array now. */
+static void op_submit(struct sim *s, struct kernel *k, struct op *op)
+{
+	uint32_t todo = written_members(s, k) & ~op->done;
+
+	op->state = OP_FLIGHT;
+	op->generation = ++k->order;
+	op->failed = 0;
+	if (op->kind == OP_READ) {
+		op->pend = 1;
+		op->sees = read_members(s, k);
+		return;
+	}
+	if ((uint32_t)__builtin_popcount(read_members(s, k)) < ddr_geo_data(&s->g) || (todo & op->lost)) {
+		op_end(s, k, op, false);
+		return;
+	}
+	op->targets = op->pend = todo;
+	if (!todo)
+		op_end(s, k, op, true);
+}
+
 static void op_flight(struct sim *s, struct kernel *k, struct op *op)
 {
-	op->state = OP_FLIGHT;
-	op->targets = written_members(s, k);
-	op->failed = op->broken = 0;
+	op->done = op->lost = op->broken = 0;
 	op->issued = disk_now();
 	if (op->kind == OP_WRITE)
 		write_begin(s, k, op);
 	if (op->kind == OP_FLUSH)
 		promise_begin(s, op);
-	op->pend = op->kind == OP_READ ? 1 : op->targets;
+	op_submit(s, k, op);
+}
+
+/* Members from which a read that is under way in the kernel may still take something. */
+static uint32_t in_reads(const struct kernel *k)
+{
+	uint32_t mask = 0;
+
+	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->kind == OP_READ && op->state == OP_FLIGHT)
+			mask |= op->sees;
+	return mask;
 }
 
 /* Rule 3: what completes without a member does so when no node that lives reads it any more. */
-static void nobody_reads(struct sim *s, const struct op *op)
+static void nobody_reads(struct sim *s, const struct kernel *k, const struct op *op)
 {
-	uint32_t left = (((1u << s->g.roles) - 1) & ~op->targets) | op->broken;
+	uint32_t left = (((1u << s->g.roles) - 1) & ~op->done) | op->broken;
 
 	for (const struct node *n = s->node; n < s->node + s->n_nodes && op->kind != OP_READ; n++)
 		for (uint32_t m = 0; n->k.there && n->k.enabled && !n->k.killed && m < s->g.roles; m++)
-			if ((left >> m & 1) && n->k.state[m] == DDR_KM_IN_SYNC)
+			if ((left >> m & 1) && (n->k.state[m] == DDR_KM_IN_SYNC || (&n->k != k && (in_reads(&n->k) >> m & 1))))
 				sim_violation(s, "rule 3: a %s completes without member %u, which the kernel of node %u reads",
 					      op->kind == OP_WRITE ? "write" : "flush", m, n->id);
 }
@@ -227,18 +295,18 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 		k->flight[r]--;
 		k->error[r] |= !good;
 		for (uint64_t b = op->start; b < op->start + op->count; b++) {
-			s->truth[b].failed = !good;
+			s->truth[b].failed = s->truth[b].spoiled = !good;
 			if (!good)
 				continue;
 			s->truth[b].acked = op->version;
 			s->truth[b].torn = s->truth[b].lost = s->truth[b].wild = false;
 		}
-		if ((uint32_t)__builtin_popcount(op->targets) < s->g.roles)
+		if ((uint32_t)__builtin_popcount(op->done | (good ? 0 : op->targets)) < s->g.roles)
 			s->missing_write[r] = true;
 	}
 	if (good) {
 		check_completion(s, op);
-		nobody_reads(s, op);
+		nobody_reads(s, k, op);
 	}
 	if (op->kind == OP_FLUSH && good) {
 		promise_keep(s, op);
@@ -251,22 +319,38 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 /* All members have ended: is there an error to report, or is the operation over? */
 static void op_settle(struct sim *s, struct kernel *k, struct op *op)
 {
-	while (op->failed) {
-		uint32_t m = (uint32_t)__builtin_ctz(op->failed);
-
-		if (k->state[m] == DDR_KM_OUT) {
-			op->failed &= ~(1u << m);
-			op->targets &= ~(1u << m);
-			continue;
-		}
-		op->blame = m;
-		op->seq = ++k->seq;
-		op->state = OP_ERROR;
-		s->stats[STAT_ERRORS]++;
-		tell_error(s, k, op);
+	op->done |= op->targets & ~op->failed;
+	if (!op->failed) {
+		op_end(s, k, op, true);
 		return;
 	}
-	op_end(s, k, op, true);
+	for (uint32_t m = 0; m < s->g.roles; m++)
+		if (op->failed >> m & 1) {
+			report(s, k, op, m);
+			op->blame = m;
+		}
+	if (op->kind == OP_FLUSH)
+		op->lost |= op->failed;
+	op->state = OP_PARKING;
+}
+
+/* The daemon has decided about a member that failed. */
+static void op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t answer)
+{
+	if (answer == DDR_RES_RETRY)
+		op_submit(s, k, op);
+	else
+		op_end(s, k, op, false);
+}
+
+/* It is there to wait for the answer, unless that has come already. */
+static void op_park(struct sim *s, struct kernel *k, struct op *op)
+{
+	const struct kerror *e = &k->errors[op->blame][op->class[op->blame]];
+
+	op->state = OP_ERROR;
+	if (!e->open)
+		op_resume(s, k, op, e->answer);
 }
 
 /* What the member holds of a block once this version of it was written. */
@@ -292,20 +376,21 @@ static void member_write(struct sim *s, struct op *op, uint32_t m)
 /* One member's part of an operation ends. */
 static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
 {
+	const struct node *n = node_of(s, k);
 	struct disk *d = &s->disk[m];
 	bool failed = false;
 
 	op->pend &= ~(1u << m);
 	op->class[m] = DDR_EC_IO;
-	if (op->kind == OP_WRITE && disk_fails(d, FAULT_WRITE)) {
+	if (op->kind == OP_WRITE && disk_fails(s, n, d, FAULT_WRITE)) {
 		failed = true;
-	} else if (op->kind == OP_WRITE && disk_fails(d, FAULT_NOSPC)) {
+	} else if (op->kind == OP_WRITE && disk_fails(s, n, d, FAULT_NOSPC)) {
 		failed = true;
 		op->class[m] = DDR_EC_NOSPC;
 	} else if (op->kind == OP_WRITE) {
 		member_write(s, op, m);
 	} else if (op->kind == OP_FLUSH) {
-		failed = disk_fails(d, FAULT_FLUSH);
+		failed = disk_fails(s, n, d, FAULT_FLUSH);
 		if (!failed)
 			disk_flush(d, op->issued);
 	}
@@ -318,21 +403,34 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 		op_settle(s, k, op);
 }
 
+/* A read that fails on a member goes on without it, as long as the others have what it wants. */
 static void read_end(struct sim *s, struct kernel *k, struct op *op)
 {
-	uint32_t m = (uint32_t)sim_rand(s, s->g.roles);
+	const struct node *n = node_of(s, k);
+	uint32_t m = (uint32_t)sim_rand(s, s->g.roles), left = read_members(s, k) & ~op->failed;
 	struct disk *d = &s->disk[m];
 	bool medium;
 
-	op->pend = 0;
-	if (k->state[m] == DDR_KM_IN_SYNC) {
-		medium = disk_fails(d, FAULT_READ_MEDIUM) && !d->dead;
-		if (medium || disk_fails(d, FAULT_READ_IO)) {
-			op->class[m] = medium ? DDR_EC_MEDIUM : DDR_EC_IO;
-			op->failed = 1u << m;
-		}
+	if (!(left >> m & 1)) {
+		op_end(s, k, op, (uint32_t)__builtin_popcount(left) >= ddr_geo_data(&s->g));
+		return;
 	}
-	op_settle(s, k, op);
+	medium = !disk_gone(s, n, d) && disk_fails(s, n, d, FAULT_READ_MEDIUM);
+	if (!medium && !disk_fails(s, n, d, FAULT_READ_IO)) {
+		op_end(s, k, op, true);
+		return;
+	}
+	op->class[m] = medium ? DDR_EC_MEDIUM : DDR_EC_IO;
+	op->failed |= 1u << m;
+	op->blame = m;
+	sim_trace(s, "kernel: member %u fails operation %llu", m, (unsigned long long)op->order);
+	report(s, k, op, m);
+	if ((uint32_t)__builtin_popcount(left & ~(1u << m)) >= ddr_geo_data(&s->g))
+		return;
+	if (medium)
+		op_end(s, k, op, false);
+	else
+		op->state = OP_PARKING;
 }
 
 bool kernel_event(struct sim *s, struct kernel *k)
@@ -343,9 +441,11 @@ bool kernel_event(struct sim *s, struct kernel *k)
 		struct op *op = &k->op[(first + i) % SIM_MAX_OPS];
 		uint32_t m = (uint32_t)sim_rand(s, s->g.roles);
 
-		if (op->state != OP_FLIGHT || !op->pend)
+		if (op->state != OP_PARKING && (op->state != OP_FLIGHT || !op->pend))
 			continue;
-		if (op->kind == OP_READ) {
+		if (op->state == OP_PARKING) {
+			op_park(s, k, op);
+		} else if (op->kind == OP_READ) {
 			read_end(s, k, op);
 		} else {
 			do {
@@ -382,7 +482,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 	if (k->killed) {
 		if (op->state == OP_FREE || op->state == OP_FLIGHT)
 			return false;
-		for (uint64_t b = op->start; op->state == OP_ERROR && op->kind == OP_WRITE && b < op->start + op->count; b++)
+		for (uint64_t b = op->start; holds_range(op) && op->kind == OP_WRITE && b < op->start + op->count; b++)
 			s->truth[b].failed = true;
 		op->state = OP_FREE;
 		return true;
@@ -398,7 +498,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 			op->state = OP_ERROR;
 			op->blame = DDR_NO_MEMBER;
 			op->seq = ++k->seq;
-			tell_error(s, k, op);
+			tell_mismatch(s, k, op);
 		}
 		return true;
 	case OP_GRANT:
@@ -435,7 +535,7 @@ static bool ex_advance(struct sim *s, struct kernel *k, struct kex *x)
 	return true;
 }
 
-/* Reads that were in flight when the states changed must end; what waits will obey the new ones. */
+/* What was in flight when the states changed must end; what waits, or is on its way to, will obey the new ones. */
 static bool apply_advance(struct sim *s, struct kernel *k, struct kapply *a)
 {
 	struct ddr_rec rec = { .type = DDR_K_APPLIED, .seq = a->seq };
@@ -443,7 +543,7 @@ static bool apply_advance(struct sim *s, struct kernel *k, struct kapply *a)
 	if (!a->used)
 		return false;
 	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-		if (op->kind == OP_READ && op->state == OP_FLIGHT && op->order < a->order)
+		if (op->state == OP_FLIGHT && op->pend && op->generation < a->order)
 			return false;
 	a->used = false;
 	tell(s, k, &rec);
@@ -599,35 +699,51 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
 }
 
-static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+/* A write that ended with an error left its blocks as they are: a read there may end with one too. */
+static bool spoiled(const struct sim *s, const struct op *op)
+{
+	for (uint64_t b = op->start; b < op->start + op->count; b++)
+		if (s->truth[b].spoiled)
+			return true;
+	return false;
+}
+
+/* Returns whether there is such a mismatch. */
+static bool resolve_mismatch(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 {
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
-		if (op->state != OP_ERROR || op->seq != rec->seq)
+		if (op->state != OP_ERROR || op->kind != OP_MISMATCH || op->seq != rec->seq)
 			continue;
-		if (op->kind == OP_MISMATCH) {
-			/* where parity is right, the answer must be to hand the data up, whoever asked */
-			if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
-			    check_parity(s, op->start, op->count, written_members(s, k)))
-				sim_violation(s, "a mismatch that is none is answered with an error");
-			if (rec->arg[0] == DDR_RES_FAIL && s->cluster)
-				sim_violation(s, "rule 9: the parity of blocks %llu+%llu was not resynced after a death, and a read there ends with an error",
-					      (unsigned long long)op->start, (unsigned long long)op->count);
-			op->state = OP_FREE;
-		} else if (rec->arg[0] == DDR_RES_FAIL) {
-			op_end(s, k, op, false);
-		} else if (op->kind == OP_READ) {
-			op->failed = 0;
-			op_end(s, k, op, true);
-		} else if (k->state[op->blame] == DDR_KM_OUT) {
-			op_settle(s, k, op);
-		} else {
-			op->state = OP_FLIGHT;
-			op->failed &= ~(1u << op->blame);
-			op->pend = 1u << op->blame;
-		}
-		return;
+		/* where parity is right, the answer must be to hand the data up, whoever asked */
+		if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
+		    check_parity(s, op->start, op->count, written_members(s, k)))
+			sim_violation(s, "a mismatch that is none is answered with an error");
+		if (rec->arg[0] == DDR_RES_FAIL && s->cluster && !spoiled(s, op))
+			sim_violation(s, "rule 9: the parity of blocks %llu+%llu was not resynced after a death, and a read there ends with an error",
+				      (unsigned long long)op->start, (unsigned long long)op->count);
+		op->state = OP_FREE;
+		return true;
 	}
-	sim_violation(s, "RESOLVE of an error that the kernel does not have");
+	return false;
+}
+
+static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
+{
+	for (uint32_t m = 0; m < s->g.roles; m++)
+		for (uint32_t c = 0; c < SIM_CLASSES; c++) {
+			struct kerror *e = &k->errors[m][c];
+
+			if (!e->open || e->rec.seq != rec->seq)
+				continue;
+			e->open = false;
+			e->answer = (uint32_t)rec->arg[0];
+			for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+				if (op->state == OP_ERROR && op->kind != OP_MISMATCH && op->blame == m && op->class[m] == c)
+					op_resume(s, k, op, e->answer);
+			return;
+		}
+	if (!resolve_mismatch(s, k, rec))
+		sim_violation(s, "RESOLVE of an error that the kernel does not have");
 }
 
 static void grant(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
@@ -711,13 +827,14 @@ void kernel_power(struct sim *s, struct kernel *k)
 	const struct node *n = node_of(s, k);
 
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
-		if (op->kind != OP_WRITE || (op->state != OP_FLIGHT && op->state != OP_ERROR))
+		if (op->kind != OP_WRITE || !holds_range(op))
 			continue;
 		for (uint64_t b = op->start; b < op->start + op->count; b++)
 			s->truth[b].wild |= s->cluster;
 		for (uint32_t m = 0; m < s->g.roles; m++)
-			if ((op->pend >> m & 1) && !s->disk[m].dead)
+			if ((op->pend >> m & 1) && !disk_gone(s, n, &s->disk[m]))
 				op_power(s, n, op, m);
 	}
 	memset(k, 0, sizeof(*k));
+	disk_forget_kernel(s, n);
 }

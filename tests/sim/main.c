@@ -114,11 +114,27 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 
 /* ---- faults -------------------------------------------------------------------- */
 
-static void fault_disk(struct sim *s)
+/* The operator takes out a member that has not failed. */
+static void operator_fails(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = (uint32_t)sim_rand(s, s->sb0.members) };
+
+	if (!n->sm || !s->faults_left || s->disk[in.member].chosen)
+		return;
+	s->faults_left--;
+	s->disk[in.member].chosen = true;
+	node_step(s, n, &in);
+}
+
+void sim_member_fault(struct sim *s, struct node *n)
 {
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
+	if (s->cluster && sim_chance(s, 6)) {
+		operator_fails(s, n);
+		return;
+	}
 	if (d->dead || d->once != FAULT_NONE)
 		return;
 	if (sim_chance(s, 3)) {
@@ -126,7 +142,9 @@ static void fault_disk(struct sim *s)
 	} else if (s->lossy || (s->faults_left && !d->chosen)) {
 		s->faults_left -= !s->lossy;
 		d->chosen = true;
-		if (sim_chance(s, 2))
+		if (s->cluster && sim_chance(s, 2))
+			d->cut |= 1u << (n - s->node);
+		else if (sim_chance(s, 2))
 			d->dead = true;
 		else
 			d->once = costly[sim_rand(s, 4)];
@@ -134,7 +152,8 @@ static void fault_disk(struct sim *s)
 		return;
 	}
 	s->stats[STAT_FAULTS]++;
-	sim_trace(s, "fault: member %d %s %d", (int)(d - s->disk), d->dead ? "is dead" : "will fail once:", d->once);
+	sim_trace(s, "fault: member %d %s (%d), cut off from nodes %x", (int)(d - s->disk), d->dead ? "is dead" : "will fail once",
+		  d->once, d->cut);
 }
 
 static void quorum(struct sim *s, struct node *n)
@@ -167,15 +186,9 @@ static void operator(struct sim *s, struct node *n)
 		quorum(s, n);
 		return;
 	case 4:
-		if (!s->faults_left || !sim_chance(s, 4))
-			return;
-		in.type = DDR_IN_OP_FAIL_MEMBER;
-		in.member = (uint32_t)sim_rand(s, s->sb0.members);
-		if (s->disk[in.member].chosen)
-			return;
-		s->faults_left--;
-		s->disk[in.member].chosen = true;
-		break;
+		if (sim_chance(s, 4))
+			operator_fails(s, n);
+		return;
 	}
 	node_step(s, n, &in);
 }
@@ -208,7 +221,7 @@ static void misfortune(struct sim *s, struct node *n)
 		break;
 	case 3:
 	case 4:
-		fault_disk(s);
+		sim_member_fault(s, n);
 		break;
 	default:
 		operator(s, n);

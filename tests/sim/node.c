@@ -81,6 +81,12 @@ static void join(struct sim *s, struct node *n)
 		cluster_joined(s, n);
 }
 
+/* The device of a dead member can often be opened; only its I/O fails. */
+static bool still_there(struct sim *s)
+{
+	return s->cluster && (s->calm || sim_chance(s, 2));
+}
+
 void node_start(struct sim *s, struct node *n)
 {
 	struct ddr_sm_config cfg = { .node = n->id, .slot = 0, .super = &n->sb };
@@ -94,8 +100,10 @@ void node_start(struct sim *s, struct node *n)
 	}
 	if (check_hopeless(s))
 		return;		/* the node has seen a later generation, and does not start from an older one (note 8) */
-	for (uint32_t m = 0; m < n->sb.members; m++)
-		cfg.present |= s->disk[m].dead ? 0 : 1u << m;
+	for (uint32_t m = 0; m < n->sb.members; m++) {
+		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
+		cfg.present |= s->disk[m].dead && !still_there(s) ? 0 : 1u << m;
+	}
 	for (uint32_t i = 0; i < 16; i++)
 		cfg.entropy[i] = (uint8_t)sim_rand(s, 256);
 	cfg.cluster = s->cluster;
@@ -168,8 +176,7 @@ void node_kill(struct sim *s, struct node *n)
 	n->sm = NULL;
 	n->k.attached = false;
 	n->k.n_queue = 0;
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-		s->disk[m].meta_failed = false;	/* the next one writes all of it anew */
+	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
 	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
 		n->io[i].orphan = true;
 	if (s->cluster)
@@ -273,16 +280,20 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 static int read_anew(struct sim *s, struct node *n, const struct io *io)
 {
 	struct ddr_super sb;
+	uint32_t there;
 
 	if (!s->calm && sim_chance(s, 20))
 		return -EIO;
 	if (!check_newest_super(s, &sb))
 		return -EIO;
+	there = check_in_sync(&sb);
+	for (uint32_t m = 0; m < sb.members; m++)
+		there &= disk_gone(s, n, &s->disk[m]) ? ~(1u << m) : ~0u;
 	if (io->type == DDR_OUT_RELOAD) {
 		ddr_sm_load_super(n->sm, &sb);
-		load_blocks(s, n, check_in_sync(&sb), SIM_MAP, false);
+		load_blocks(s, n, there, SIM_MAP, false);
 	} else {
-		load_blocks(s, n, check_in_sync(&sb), io->slot, !s->calm && sim_chance(s, 40));
+		load_blocks(s, n, there, io->slot, !s->calm && sim_chance(s, 40));
 	}
 	return 0;
 }
@@ -307,16 +318,33 @@ static void io_end(struct sim *s, struct node *n, struct io *io)
 		node_step(s, n, &in);
 }
 
-/* An error that only a dead daemon hears of is a known limit: its requests do not meet one that passes. */
-static bool answers(const struct io *io, const struct disk *d)
+/*
+ * Does this request of the daemon fail? What it was for did not happen, and goes on in the next daemon's hands if this one dies
+ * before it has told of it; unless a cache is gone with it, which nobody else knows of.
+ */
+static bool io_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind)
 {
-	return !io->orphan || d->dead;
+	uint32_t before = d->faulted;
+
+	if (!disk_fails(s, n, d, kind))
+		return false;
+	if (!d->dropped && d->faulted != before) {
+		d->faulted = before;
+		d->daemon_failed |= 1u << (n - s->node);
+	}
+	return true;
+}
+
+/* An error that only a dead daemon hears of is a known limit: its requests do not meet one that passes. */
+static bool answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d)
+{
+	return !io->orphan || disk_gone(s, n, d);
 }
 
 /* ---- jobs ---------------------------------------------------------------------- */
 
 /* Members that play the parity roles of the range; a range never crosses a turn unless all are there. */
-static void job_read(struct sim *s, struct io *io)
+static void job_read(struct sim *s, const struct node *n, struct io *io)
 {
 	uint32_t data = ddr_geo_data(&s->g);
 
@@ -329,10 +357,10 @@ static void job_read(struct sim *s, struct io *io)
 
 			if (!(io->members >> m & 1))
 				sim_violation(s, "a job on blocks of which data is missing");
-			if (s->disk[m].dead || disk_fails(&s->disk[m], FAULT_READ_IO)) {
+			if (io_fails(s, n, &s->disk[m], FAULT_READ_IO)) {
 				io->failed |= 1u << m;
 				io->result = -EIO;
-			} else if (disk_fails(&s->disk[m], FAULT_READ_MEDIUM)) {
+			} else if (io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM)) {
 				io->failed |= 1u << m;
 				io->result = -ENODATA;
 			}
@@ -352,7 +380,7 @@ static void job_read(struct sim *s, struct io *io)
 	}
 }
 
-static void job_write_block(struct sim *s, struct io *io, uint64_t b)
+static void job_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
 {
 	uint32_t data = ddr_geo_data(&s->g);
 
@@ -361,7 +389,7 @@ static void job_write_block(struct sim *s, struct io *io, uint64_t b)
 
 		if (!(io->members >> m & 1))
 			continue;
-		if (answers(io, &s->disk[m]) && disk_fails(&s->disk[m], FAULT_WRITE)) {
+		if (answers(s, n, io, &s->disk[m]) && io_fails(s, n, &s->disk[m], FAULT_WRITE)) {
 			io->failed |= 1u << m;
 			io->result = -EIO;
 		} else {
@@ -377,7 +405,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 			io_end(s, n, io);
 			return;
 		}
-		job_read(s, io);
+		job_read(s, n, io);
 		if (io->result || io->job == DDR_KA_VERIFY)
 			io_end(s, n, io);
 		else
@@ -387,7 +415,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 		check_job_range(s, io->start, io->count);
 		for (uint64_t b = io->start; b < io->start + io->count; b++)
 			if (io->differs[b - io->start])
-				job_write_block(s, io, b);
+				job_write_block(s, n, io, b);
 		io->phase = JOB_FLUSH;
 		check_whole(s, io->start, io->count, io->members);
 		if (io->orphan || io->result)
@@ -396,7 +424,7 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 		for (uint32_t m = 0; m < s->g.roles; m++) {
 			if (!(io->members >> m & 1))
 				continue;
-			if (answers(io, &s->disk[m]) && disk_fails(&s->disk[m], FAULT_FLUSH)) {
+			if (answers(s, n, io, &s->disk[m]) && io_fails(s, n, &s->disk[m], FAULT_FLUSH)) {
 				io->failed |= 1u << m;
 				io->result = -EIO;
 			} else {
@@ -419,11 +447,11 @@ static void part_end(struct sim *s, struct node *n, struct io *io)
 	d = &s->disk[m];
 	io->pend &= ~(1u << m);
 	if (io->type == DDR_OUT_FLUSH) {
-		if (answers(io, d) && disk_fails(d, FAULT_FLUSH))
+		if (answers(s, n, io, d) && io_fails(s, n, d, FAULT_FLUSH))
 			io->failed |= 1u << m;
 		else
 			disk_flush(d, io->issued);
-	} else if (answers(io, d) && disk_fails(d, FAULT_META)) {
+	} else if (answers(s, n, io, d) && io_fails(s, n, d, FAULT_META)) {
 		io->failed |= 1u << m;
 	} else {
 		memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
@@ -624,7 +652,7 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 /* Its part on a member had not ended: with a cluster it may still land at any time, else it is whole, torn or not there. */
 static void meta_power(struct sim *s, const struct node *n, struct io *io, uint32_t m)
 {
-	if (s->disk[m].dead)
+	if (disk_gone(s, n, &s->disk[m]))
 		return;
 	if (s->cluster)
 		late_meta(s, n->id, io, m, place_of(s, io, m), bytes_of(io, m));
@@ -638,11 +666,11 @@ static void job_power(struct sim *s, const struct node *n, struct io *io)
 		if (!io->differs[b - io->start])
 			continue;
 		if (!s->cluster && sim_chance(s, 2))
-			job_write_block(s, io, b);
+			job_write_block(s, n, io, b);
 		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster; i++) {
 			uint32_t m = ddr_geo_member(&s->g, i, b);
 
-			if (io->members >> m & 1)
+			if ((io->members >> m & 1) && !disk_gone(s, n, &s->disk[m]))
 				late_chunk(s, n->id, DDR_OUT_JOB_RANGE, m, b, io->parity[i - ddr_geo_data(&s->g)][b - io->start]);
 		}
 	}
@@ -675,7 +703,8 @@ void node_power(struct sim *s, struct node *n)
 		return;
 	}
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
-		s->disk[m].faulted = s->disk[m].dropped = false;	/* what it lost, the others have lost too */
+		s->disk[m].faulted = 0;
+		s->disk[m].dropped = false;	/* what it lost, the others have lost too */
 		disk_power(s, &s->disk[m]);
 		disk_landed(s, &s->disk[m], NULL);
 	}

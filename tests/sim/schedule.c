@@ -56,12 +56,12 @@ static void leave_go_on(struct sim *s, struct node *n)
 /* ---- misfortunes --------------------------------------------------------------- */
 
 enum misfortune { POWER_OFF, POWER_OFF_TWO, REBOOT, BLACKOUT, KILL_SOON, KILL_ALL, RESTART, SPLIT_TWO, SPLIT_THREE, ISOLATE, HEAL, FLAP,
-	LEAVE, LEAVE_ALL, JOIN_ALL, LEAVE_AND_JOIN, SLEEP, SETTINGS };
+	LEAVE, LEAVE_ALL, JOIN_ALL, LEAVE_AND_JOIN, SLEEP, MEMBER, SETTINGS };
 
 static const uint32_t often[SIM_MISFORTUNES] = {
 	[POWER_OFF] = 4, [POWER_OFF_TWO] = 1, [REBOOT] = 3, [BLACKOUT] = 1, [KILL_SOON] = 6, [KILL_ALL] = 2, [RESTART] = 4, [SPLIT_TWO] = 2,
 	[SPLIT_THREE] = 1, [ISOLATE] = 4, [HEAL] = 4, [FLAP] = 2, [LEAVE] = 4, [LEAVE_ALL] = 1, [JOIN_ALL] = 2, [LEAVE_AND_JOIN] = 2, [SLEEP] = 2,
-	[SETTINGS] = 1,
+	[MEMBER] = 3, [SETTINGS] = 1,
 };
 
 static uint32_t one_of(struct sim *s, const uint32_t *list, uint32_t n)
@@ -202,6 +202,9 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 	case SLEEP:
 		n->asleep = s->event + 20 + sim_rand(s, 300);
 		return;
+	case MEMBER:
+		sim_member_fault(s, n);
+		return;
 	case SETTINGS:
 		op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
 		s->storm.focus = sim_rand(s, s->regions);
@@ -228,6 +231,8 @@ static uint32_t stake(const struct ddr_output *out)
 	struct ddr_msg msg;
 
 	switch (out->type) {
+	case DDR_OUT_KERNEL:	/* a member goes */
+		return out->rec.type == DDR_U_MEMBER && out->rec.arg[0] != DDR_KM_IN_SYNC ? 4 : out->rec.type == DDR_U_RESOLVE ? 2 : 0;
 	case DDR_OUT_FENCE:
 	case DDR_OUT_SLOT_READ:
 	case DDR_OUT_SLOT_WRITE:
@@ -247,6 +252,8 @@ static uint32_t stake(const struct ddr_output *out)
 	case DDR_M_LEAVE:
 	case DDR_M_FENCED: return 1;
 	case DDR_M_START:
+	case DDR_M_MEMBER_FAIL:
+	case DDR_M_MEMBER_ACK:
 	case DDR_M_MEMBER_DONE: return 2;
 	case DDR_M_STATE:
 	case DDR_M_HELLO: return 16;
@@ -391,6 +398,10 @@ void cluster_calm(struct sim *s)
 {
 	s->calm = true;
 	cluster_heal(s);
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
+		s->disk[m].once = FAULT_NONE;
+		s->disk[m].cut = 0;
+	}
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
 		n->crash_after = -1;
 		n->leaving = n->leaving && n->sm && (n->clean_asked || !n->k.there);

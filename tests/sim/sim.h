@@ -41,6 +41,7 @@
 #define SIM_BOOT	1
 
 struct sim;
+struct node;
 
 /* ---- disks --------------------------------------------------------------------- */
 
@@ -57,9 +58,10 @@ struct disk {
 	bool has_super;
 	bool dead;		/* every request fails, for good */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
-	bool faulted;		/* it failed a write or flush: what it holds may be old */
+	uint32_t cut;		/* nodes that do not reach it: theirs fail, like those to a dead one (bit: index of the node) */
+	uint32_t faulted;	/* nodes whose kernel has seen it fail a write or flush: what it holds may be old */
 	bool dropped;		/* a flush failed, and its cache was dropped */
-	bool meta_failed;	/* it failed a metadata write of a daemon that still lives */
+	uint32_t daemon_failed;	/* nodes for whose daemon, which still lives, it failed something */
 	enum disk_fault once;	/* the next request of this kind fails */
 };
 
@@ -70,8 +72,13 @@ uint64_t disk_now(void);
 /* What was cached at the time @issued, in its newest version, is on the media. */
 void disk_flush(struct disk *d, uint64_t issued);
 void disk_drop_cache(struct disk *d);
-/* Does this request fail now? */
-bool disk_fails(struct disk *d, enum disk_fault kind);
+/* Does this request of @n fail now? */
+bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind);
+/* Do all requests of @n fail? */
+bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d);
+/* The kernel, the daemon of @n is gone: what it saw fail it has not completed, and nobody else need care. */
+void disk_forget_kernel(struct sim *s, const struct node *n);
+void disk_forget_daemon(struct sim *s, const struct node *n);
 /* Power is lost: each cached chunk reached the media or did not. */
 void disk_power(struct sim *s, struct disk *d);
 /* The metadata block at @place changed; NULL: any may have. */
@@ -82,7 +89,8 @@ void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block);
 /* ---- kernel -------------------------------------------------------------------- */
 
 enum op_kind { OP_WRITE, OP_READ, OP_FLUSH, OP_MISMATCH };
-enum op_state { OP_FREE, OP_ADMIT, OP_GRANT, OP_RANGE, OP_FLIGHT, OP_ERROR };
+/* PARKING: what failed is reported, and the operation is on its way to wait for the answer. */
+enum op_state { OP_FREE, OP_ADMIT, OP_GRANT, OP_RANGE, OP_FLIGHT, OP_PARKING, OP_ERROR };
 
 struct op {
 	enum op_state state;
@@ -90,10 +98,13 @@ struct op {
 	uint64_t order;
 	uint64_t start, count;		/* blocks */
 	uint32_t version;
-	uint32_t targets, pend, failed;	/* members */
-	uint32_t blame;			/* the member of the open error */
+	uint64_t generation;		/* of member states, in which it is in flight: an order */
+	uint32_t targets, pend, failed;	/* members: of this round, not ended, failed in it; a read: those that it avoids */
+	uint32_t done, lost;		/* written or flushed; failed a flush */
+	uint32_t sees;			/* a read: members that it may read, as it began */
+	uint32_t blame;			/* the member for which it waits */
 	uint32_t broken;		/* members that failed it in a way that must cost them their place */
-	uint64_t seq;			/* of the open error */
+	uint64_t seq;			/* of an open mismatch */
 	enum ddr_error_class class[DDR_UAPI_MAX_ROLES];	/* of what failed, by member */
 	uint64_t issued;		/* flush: when it began */
 	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
@@ -101,6 +112,8 @@ struct op {
 
 struct kex { bool used, drained, old; uint64_t seq, start, count, order; };	/* old: of the daemon before, until ENABLE */
 struct kapply { bool used; uint64_t seq, order; };
+struct kerror { bool open; uint32_t answer; struct ddr_rec rec; };	/* one for a member and class: what fails while it is open joins it */
+#define SIM_CLASSES	(DDR_EC_INVAL + 1)
 
 struct kernel {
 	bool there;			/* the array object exists */
@@ -113,6 +126,7 @@ struct kernel {
 	struct op op[SIM_MAX_OPS];
 	struct kex ex[SIM_MAX_EX];
 	struct kapply apply[DDR_UAPI_MAX_ROLES];
+	struct kerror errors[DDR_UAPI_MAX_ROLES][SIM_CLASSES];
 	struct ddr_rec queue[SIM_MAX_QUEUE];	/* to the daemon */
 	uint32_t n_queue;
 	uint64_t order, seq;
@@ -233,7 +247,7 @@ void late_free(struct sim *s);
 /* ---- the world ----------------------------------------------------------------- */
 
 /* What is likely in this seed: drawn once, so that seeds differ much. */
-#define SIM_MISFORTUNES	18
+#define SIM_MISFORTUNES	19
 struct storm {
 	uint32_t weight[SIM_MISFORTUNES], sum;
 	uint32_t every;			/* events between misfortunes that come by themselves */
@@ -257,6 +271,7 @@ struct truth {
 	uint8_t unknown;		/* roles of base that a crash left undefined */
 	uint32_t acked;			/* last version acknowledged, 0: base */
 	bool failed;			/* the last write ended with an error: undefined */
+	bool spoiled;			/* and its parity may be wrong, until its region is closed and resynced */
 	bool lost;			/* by a limit that doc/protocol.md names */
 	bool wild;			/* in flight when a node died: old or new, chunk by chunk */
 	bool torn;			/* its parity was wrong after a crash, and has not been seen right since */
@@ -343,6 +358,7 @@ void check_final(struct sim *s, struct node *n);
 /* What check_cluster.c needs of the disks. */
 bool check_marked_on(const struct sim *s, uint32_t member, uint32_t slot, uint64_t region);
 bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region);
+bool check_suspect_on(const struct sim *s, uint32_t member, uint64_t region);
 uint32_t check_slot_of(const struct sim *s, const struct node *n);
 uint32_t check_counting(const struct sim *s);
 
@@ -390,6 +406,8 @@ void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t 
 void cluster_joined(struct sim *s, struct node *n);	/* its daemon joins the group */
 void cluster_gone(struct sim *s, struct node *n);	/* it died, or left */
 void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out);
+/* A member fails something, once or for good; with a cluster perhaps only what @n asks of it. */
+void sim_member_fault(struct sim *s, struct node *n);
 /* What the node does with its CPU and disks; shared with one node. */
 bool sim_progress(struct sim *s, struct node *n);
 /* Time goes on by @ms, and the node's daemon, if it runs, is told. */
