@@ -484,6 +484,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 			return false;
 		for (uint64_t b = op->start; holds_range(op) && op->kind == OP_WRITE && b < op->start + op->count; b++)
 			s->truth[b].failed = true;
+		sim_trace(s, "kernel: operation %llu ends with its kernel", (unsigned long long)op->order);
 		op->state = OP_FREE;
 		return true;
 	}

@@ -45,6 +45,13 @@ void sim_violation(struct sim *s, const char *fmt, ...)
 	longjmp(broken, 1);
 }
 
+void sim_abandon(struct sim *s, const char *why)
+{
+	sim_trace(s, "the run ends here: %s", why);
+	s->stats[STAT_ABANDONED]++;
+	longjmp(broken, 2);
+}
+
 /* ---- a world ------------------------------------------------------------------- */
 
 /* An array as `create` leaves it: whatever was on the disks is in the data area. */
@@ -126,6 +133,17 @@ static void operator_fails(struct sim *s, struct node *n)
 	node_step(s, n, &in);
 }
 
+/* The array cannot do without any member that it has left, and others than @n take part. */
+static bool rule_4_applies(const struct sim *s, const struct node *n)
+{
+	uint32_t others = 0;
+	struct ddr_super sb;
+
+	for (const struct node *o = s->node; o < s->node + s->n_nodes; o++)
+		others += o != n && o->sm && o->ready && o->quorate;
+	return others && check_newest_super(s, &sb) && (uint32_t)__builtin_popcount(check_in_sync(&sb)) == ddr_geo_data(&s->g);
+}
+
 void sim_member_fault(struct sim *s, struct node *n)
 {
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
@@ -148,6 +166,8 @@ void sim_member_fault(struct sim *s, struct node *n)
 			d->dead = true;
 		else
 			d->once = costly[sim_rand(s, 4)];
+	} else if (s->cluster && rule_4_applies(s, n)) {
+		d->cut |= 1u << (n - s->node);
 	} else {
 		return;
 	}
@@ -314,12 +334,13 @@ static void calm(struct sim *s)
 
 static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nodes, bool trace, bool rules_only)
 {
-	volatile bool good = true;
+	volatile int end;
 
 	memset(s, 0, sizeof(*s));
 	s->trace = trace;
 	s->rules_only = rules_only;
-	if (setjmp(broken) == 0) {
+	end = setjmp(broken);
+	if (end == 0) {
 		world_init(s, seed, events, nodes);
 		if (s->cluster)
 			cluster_init(s);
@@ -328,11 +349,9 @@ static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nod
 		while (s->event < events)
 			(s->cluster ? cluster_one_event : one_event)(s);
 		(s->cluster ? cluster_calm : calm)(s);
-	} else {
-		good = false;
 	}
 	cluster_free(s);
-	return good;
+	return end != 1;
 }
 
 /* ---- options ------------------------------------------------------------------- */
@@ -377,10 +396,11 @@ static bool run(struct sim *s, const struct options *o)
 		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT]);
 	if (o->nodes > 1)
 		printf("  nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, nodes joined %llu, evicted %llu, "
-		       "left %llu, messages %llu\n", (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS],
+		       "left %llu, messages %llu, gave up (rule 4) %llu, ended early %llu\n", (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS],
 		       (unsigned long long)stats[STAT_FENCED], (unsigned long long)stats[STAT_RECOVERED],
 		       (unsigned long long)stats[STAT_JOINED], (unsigned long long)stats[STAT_EVICTED],
-		       (unsigned long long)stats[STAT_LEFT], (unsigned long long)stats[STAT_MESSAGES]);
+		       (unsigned long long)stats[STAT_LEFT], (unsigned long long)stats[STAT_MESSAGES],
+		       (unsigned long long)stats[STAT_GAVE_UP], (unsigned long long)stats[STAT_ABANDONED]);
 	return true;
 }
 

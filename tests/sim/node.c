@@ -513,12 +513,27 @@ bool node_event(struct sim *s, struct node *n)
 
 /* ---- outputs ------------------------------------------------------------------- */
 
+/* Rule 4: is there a member that only this node does not reach, and without which there would be too few? */
+static bool cut_too_far(const struct sim *s, const struct node *n)
+{
+	struct ddr_super sb;
+	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((in_sync >> m & 1) && (s->disk[m].cut >> (n - s->node) & 1) &&
+		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
+			return true;
+	return false;
+}
+
 static void event_out(struct sim *s, struct node *n, const struct ddr_output *out)
 {
 	switch (out->event) {
 	case DDR_EV_BUG:
 		sim_violation(s, "the machine says that this cannot be: %s", out->text);
 	case DDR_EV_FAILED:
+		if (s->cluster && cut_too_far(s, n))
+			sim_abandon(s, "the only node that took part does not reach a member that the array needs");
 		if (!s->lossy)
 			sim_violation(s, "the array failed although the parity covers what happened");
 		n->failed = true;
@@ -587,9 +602,11 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		if (s->cluster) {
 			n->gave_up = true;
 			n->k.killed = true;
+			kernel_run(s, &n->k);	/* what waits ends with an error */
 			s->stats[STAT_EVICTED]++;
-			if (out->event != DDR_EV_EVICTED)
+			if (out->event != DDR_EV_EVICTED && !cut_too_far(s, n))
 				sim_violation(s, "node %u gives up: %s", n->id, out->text);
+			s->stats[STAT_GAVE_UP] += out->event != DDR_EV_EVICTED;
 			return;
 		}
 		sim_violation(s, "one node has nobody to give up for");

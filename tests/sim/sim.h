@@ -312,7 +312,7 @@ struct sim {
 };
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
-	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED };
+	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED };
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {
@@ -329,6 +329,9 @@ void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2]);
 void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A rule was broken: says which, with the seed, and ends the run. */
 void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+/* What happened is more than the array can bear, and nothing can be said of what follows. */
+void sim_abandon(struct sim *s, const char *why) __attribute__((noreturn));
 
 /* ---- checkers ------------------------------------------------------------------ */
 
