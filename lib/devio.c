@@ -175,7 +175,7 @@ int ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64
 
 int ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struct ddr_error *err)
 {
-	void *zero = ddr_dev_buffer(ZERO_RUN);
+	void *zero = ddr_dev_buffer(len < ZERO_RUN ? (size_t)len : ZERO_RUN);	/* most runs are one block */
 	int rc = 0;
 
 	if (!zero)
