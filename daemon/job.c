@@ -67,6 +67,27 @@ static void jobs_free(struct ddr_jobs *j)
 	free(j);
 }
 
+static uint8_t *aligned(size_t size)
+{
+	void *p;
+
+	return posix_memalign(&p, 4096, size) ? NULL : p;
+}
+
+/* Buffers are kept. Those of the first places are made at the start, others at the first use of their place. */
+static int get_buffers(struct range *r)
+{
+	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
+
+	for (unsigned int m = 0; m < r->j->geo.roles; m++)
+		if (!r->piece[m] && !(r->piece[m] = aligned(size)))
+			return -ENOMEM;
+	for (unsigned int p = 0; p < r->j->geo.parity; p++)
+		if (!r->calc[p] && !(r->calc[p] = aligned(size)))
+			return -ENOMEM;
+	return 0;
+}
+
 int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
 {
 	struct ddr_jobs *j = calloc(1, sizeof(*j));
@@ -80,16 +101,23 @@ int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
 	ddr_super_geometry(cfg->super, &j->geo);
 	j->data_offset = cfg->super->data_offset;
 	j->blocks = cfg->super->array_blocks;
+	ddr_members_get(cfg->members);
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
 		j->range[i].j = j;
-	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
-	if (ret) {
-		free(j);
-		return ret;
+	for (unsigned int i = 0; i < DDR_JOB_PREPARED; i++) {
+		ret = get_buffers(&j->range[i]);
+		if (ret)
+			goto fail;
 	}
-	ddr_members_get(cfg->members);
+	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
+	if (ret)
+		goto fail;
 	*out = j;
 	return 0;
+
+fail:
+	jobs_free(j);
+	return ret;
 }
 
 void ddr_jobs_close(struct ddr_jobs *j)
@@ -311,27 +339,6 @@ static int check(const struct range *r)
 		for (unsigned int i = 0; i < ddr_geo_data(g); i++)
 			if (!(r->what.members & (1u << ddr_geo_member(g, i, b))))
 				return -EINVAL;
-	return 0;
-}
-
-static uint8_t *aligned(size_t size)
-{
-	void *p;
-
-	return posix_memalign(&p, 4096, size) ? NULL : p;
-}
-
-/* Buffers are made at the first use of a place and kept; jobs are not on the grant path. */
-static int get_buffers(struct range *r)
-{
-	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
-
-	for (unsigned int m = 0; m < r->j->geo.roles; m++)
-		if (!r->piece[m] && !(r->piece[m] = aligned(size)))
-			return -ENOMEM;
-	for (unsigned int p = 0; p < r->j->geo.parity; p++)
-		if (!r->calc[p] && !(r->calc[p] = aligned(size)))
-			return -ENOMEM;
 	return 0;
 }
 

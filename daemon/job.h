@@ -23,6 +23,11 @@
 
 #define DDR_JOB_BLOCKS_MAX	512u	/* blocks of one range: 2 MiB of the device */
 #define DDR_JOB_PARALLEL	12u	/* ranges in work at once */
+/*
+ * So many of them need no memory when they start: writers wait for a range in work, and whoever wants memory may wait for
+ * those. As many as resync_parallel is at first.
+ */
+#define DDR_JOB_PREPARED	4u
 
 struct ddr_jobs;
 
