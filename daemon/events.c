@@ -54,6 +54,7 @@ static const struct {
 static const char *const class_name[] = {
 	[DDR_EC_IO] = "I/O error", [DDR_EC_MEDIUM] = "bad sector", [DDR_EC_FENCED] = "reservation conflict",
 	[DDR_EC_NOSPC] = "no space", [DDR_EC_TIMEOUT] = "timeout", [DDR_EC_INVAL] = "invalid request",
+	[DDR_EC_ABSENT] = "not in the table",
 };
 static const char *const op_name[] = {
 	[DDR_OP_READ] = "read", [DDR_OP_WRITE] = "write", [DDR_OP_FLUSH] = "flush", [DDR_OP_ZEROES] = "write-zeroes",

@@ -395,12 +395,16 @@ u32 ddr_array_read_mask(struct ddr_array *a, u64 block)
 	return ddr_array_turn(a, members & READ_ONCE(a->present), block);
 }
 
-u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
+u32 ddr_array_written(struct ddr_array *a)
 {
 	u32 bits = READ_ONCE(a->member_bits);
 
-	bits |= bits >> DDR_MB_REBUILDING;
-	return ddr_array_turn(a, bits & READ_ONCE(a->present), block);
+	return (bits | bits >> DDR_MB_REBUILDING) & (BIT(DDR_GEO_MAX_ROLES) - 1);
+}
+
+u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
+{
+	return ddr_array_turn(a, ddr_array_written(a) & READ_ONCE(a->present), block);
 }
 
 /* ---- the active instance --------------------------------------------------------- */

@@ -202,6 +202,7 @@ void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms);
 /* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
 u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
+u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach by their state, with a device or without */
 
 /* ---- region.c ------------------------------------------------------------------ */
 

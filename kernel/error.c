@@ -19,7 +19,7 @@
 #include "io.h"
 #include "trace.h"
 
-#define DDR_NR_CLASSES	(DDR_EC_INVAL + 1)
+#define DDR_NR_CLASSES	(DDR_EC_ABSENT + 1)
 
 struct ddr_error {
 	struct ddr_krec		krec;
@@ -42,6 +42,7 @@ static const char *const ddr_class_names[DDR_NR_CLASSES] = {
 	[DDR_EC_NOSPC] = "no space",
 	[DDR_EC_TIMEOUT] = "timeout",
 	[DDR_EC_INVAL] = "operation refused",
+	[DDR_EC_ABSENT] = "not in the table",
 };
 
 static const char *const ddr_op_names[] = {
@@ -135,12 +136,13 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
 	struct ddr_member *m = &a->member[member];
+	struct dm_dev *dev = io->t->dev[member].dm;
 	unsigned long irq;
 
 	atomic_inc(io->op == DDR_OP_READ ? &m->err_read : &m->err_write);
 	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
 	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", dm_table_device_name(io->t->ti->table),
-		    member, io->t->dev[member].dm->name, ddr_class_names[class], ddr_op_names[io->op],
+		    member, dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
 		    io->block, io->blocks);
 	if (io->t->nosync)
 		return;
@@ -186,6 +188,20 @@ void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(str
 		ddr_io_finish(io, status);
 	else if (answered)
 		ddr_io_compute(io, ddr_error_resumed);
+}
+
+bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))
+{
+	unsigned long absent = ddr_array_written(io->t->array) & ~io->t->present;
+	unsigned int member;
+
+	if (likely(!absent))
+		return false;
+	ddr_gen_exit(io);
+	for_each_set_bit(member, &absent, DDR_GEO_MAX_ROLES)
+		ddr_error_report(io, member, DDR_EC_ABSENT);
+	ddr_error_park(io, __ffs(absent), DDR_EC_ABSENT, resume);
+	return true;
 }
 
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))

@@ -10,6 +10,7 @@
 #include "trace.h"
 
 static void ddr_flush_end(struct ddr_io *io);
+static void ddr_flush_resume(struct ddr_io *io, u32 action);
 
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
@@ -17,6 +18,8 @@ static void ddr_flush_submit(struct ddr_io *io)
 	u32 todo;
 
 	ddr_gen_enter(io);
+	if (ddr_error_park_absent(io, ddr_flush_resume))
+		return;
 	todo = ddr_io_write_mask(io) & ~io->buf->done;
 	if (hweight32(ddr_io_read_mask(io)) < ddr_geo_data(ddr_io_geo(io)) || (todo & io->buf->lost))
 		ddr_io_finish(io, BLK_STS_IOERR);

@@ -240,6 +240,11 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
  * the caller has lost the io.
  */
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action));
+/*
+ * A write or flush of a member that is in the array by its state, and that this table has no device for, has failed: tells
+ * the daemon, leaves the generation and waits as above. False: there is no such member. With nosync there never is.
+ */
+bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
 /* nosync: nobody else decides. True: @member is out now, and the rest suffices. */
 bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class);

@@ -103,7 +103,8 @@ TRACE_EVENT(ddraid_member_error,
 		  __entry->member, DDR_SHOW_OP(__entry->op),
 		  __print_symbolic(__entry->class,
 			{ DDR_EC_IO, "io" }, { DDR_EC_MEDIUM, "medium" }, { DDR_EC_FENCED, "fenced" },
-			{ DDR_EC_NOSPC, "nospc" }, { DDR_EC_TIMEOUT, "timeout" }, { DDR_EC_INVAL, "inval" }),
+			{ DDR_EC_NOSPC, "nospc" }, { DDR_EC_TIMEOUT, "timeout" }, { DDR_EC_INVAL, "inval" },
+			{ DDR_EC_ABSENT, "absent" }),
 		  __entry->block, __entry->blocks)
 );
 

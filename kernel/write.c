@@ -62,6 +62,7 @@ static void ddr_write_fill(struct ddr_io *io, u32 roles)
 
 static void ddr_write_end(struct ddr_io *io);
 static void ddr_write_failed(struct work_struct *work);
+static void ddr_write_resume(struct ddr_io *io, u32 action);
 
 /*
  * Submits what is not yet written of the members that are in the array now; nothing
@@ -75,6 +76,8 @@ static void ddr_write_submit(struct ddr_io *io)
 	u32 todo;
 
 	ddr_gen_enter(io);
+	if (ddr_error_park_absent(io, ddr_write_resume))
+		return;
 	/* what too few members hold could not be read again */
 	if (hweight32(ddr_io_read_mask(io)) < ddr_geo_data(ddr_io_geo(io))) {
 		ddr_io_finish(io, BLK_STS_IOERR);

@@ -47,6 +47,7 @@ static void error_event(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t m
 		[DDR_EC_IO] = "the member is broken or gone", [DDR_EC_MEDIUM] = "bad sector",
 		[DDR_EC_FENCED] = "this node was fenced from the member", [DDR_EC_NOSPC] = "the member has no space left",
 		[DDR_EC_TIMEOUT] = "the member does not answer", [DDR_EC_INVAL] = "the member refused the request as invalid",
+		[DDR_EC_ABSENT] = "this node's table has no device for the member",
 	};
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, text[rec->status]);
 
@@ -85,13 +86,32 @@ static void not_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t me
 	resolve(sm, rec->seq, covered ? DDR_RES_RETRY : DDR_RES_FAIL);
 }
 
+/*
+ * The table that the kernel uses has no device for the member. Nothing is wrong with the member: that table is judged when a
+ * daemon starts with it, and the bios wait for that. It may have been replaced by one that has the device.
+ */
+static void absent(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
+{
+	if (sm->present >> member & 1) {
+		resolve(sm, rec->seq, DDR_RES_RETRY);
+		return;
+	}
+	if (ddr_sm_written(sm) >> member & 1)
+		error_event(sm, rec, member);
+	park(sm, rec, member);
+}
+
 void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	uint32_t m = ddr_sm_member_at(sm, rec->member);
 
-	if (m == DDR_NO_MEMBER || rec->status < DDR_EC_IO || rec->status > DDR_EC_INVAL || rec->arg[0] > DDR_OP_ZEROES) {
+	if (m == DDR_NO_MEMBER || rec->status < DDR_EC_IO || rec->status > DDR_EC_ABSENT || rec->arg[0] > DDR_OP_ZEROES) {
 		ddr_sm_bug(sm, "an error of an unknown member, class or operation");
 		resolve(sm, rec->seq, DDR_RES_FAIL);
+		return;
+	}
+	if (rec->status == DDR_EC_ABSENT) {
+		absent(sm, rec, m);
 		return;
 	}
 	ddr_sm_count_error(sm, m, rec->arg[0] != DDR_OP_READ);

@@ -23,7 +23,7 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		2u
+#define DDR_ABI_VERSION		3u
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_NO_MEMBER		0xffffffffu
@@ -107,6 +107,7 @@ enum ddr_error_class {
 	DDR_EC_NOSPC	= 4,
 	DDR_EC_TIMEOUT	= 5,
 	DDR_EC_INVAL	= 6,		/* our bug, or a device that lies about its limits */
+	DDR_EC_ABSENT	= 7,		/* a write or flush has to reach it, and the table names no device for it */
 };
 
 enum ddr_resolve {

@@ -118,6 +118,83 @@ static void more_errors_than_the_table_holds_are_tried_again(void **state)
 	fx_sent(f, DDR_M_MEMBER_FAIL, &(struct ddr_msg){ 0 });
 }
 
+/* ---- a member that the table has no device for ------------------------------------ */
+
+/* Does any message speak of a member that fails? */
+static bool reports(const struct fx *f)
+{
+	struct ddr_msg msg;
+
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(f->log[i].msg, f->log[i].msg_len, &msg) &&
+		    msg.type == DDR_M_MEMBER_FAIL)
+			return true;
+	return false;
+}
+
+/* The daemon binds to a table that has the devices in @present; the kernel had a write and a flush that member 2 belongs to. */
+static void bind_without(struct fx *f, uint32_t present)
+{
+	fx_down(f);
+	fx_make(f, &fx_five);
+	f->cfg.present = present;
+	f->sm = rig_sm(&f->cfg);
+	assert_non_null(f->sm);
+	fx_load_empty(f);
+	fx_view(f, 1, true, 1);
+	f->answers = 0;
+	fx_attach(f, 7, 0, 0);
+	fx_error(f, 5, 2, DDR_EC_ABSENT, DDR_OP_FLUSH);
+	assert_int_equal(fx_kernel(f, DDR_U_RESOLVE), -1);
+	f->answers = FX_ALL;
+	fx_settle(f);
+}
+
+static void rule_3_a_member_without_a_device_is_out_before_the_write_goes_on(void **state)
+{
+	struct fx *f = *state;
+	int told = -1;
+
+	bind_without(f, 0x1f & ~4u);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_MISSING);
+	assert_int_equal(fx_status(f).generation, 2);
+	assert_int_equal(fx_status(f).err_write[2], 0);	/* nothing is wrong with the disk */
+	assert_false(reports(f));
+	for (int i = 0, at; (at = fx_find_nth(f, DDR_OUT_KERNEL, DDR_U_MEMBER, (uint32_t)i)) >= 0; i++)
+		if (f->log[at].rec.member == 2 && f->log[at].rec.arg[0] == DDR_KM_OUT)
+			told = at;
+	assert_true(told > fx_find(f, DDR_OUT_SB_WRITE, 0));
+	assert_true(fx_kernel(f, DDR_U_RESOLVE) > told);
+	assert_int_equal(answer(f), DDR_RES_RETRY);
+	assert_int_equal(f->log[fx_kernel(f, DDR_U_RESOLVE)].rec.seq, 5);
+	fx_forget(f);
+	fx_error(f, 6, 2, DDR_EC_ABSENT, DDR_OP_WRITE);	/* of a bio that looked a moment before */
+	assert_int_equal(answer(f), DDR_RES_RETRY);
+}
+
+static void rule_4_more_members_without_a_device_than_parity_covers(void **state)
+{
+	struct fx *f = *state;
+
+	bind_without(f, 0x1f & ~6u);
+	assert_true(fx_event(f, DDR_EV_FAILED) >= 0);
+	assert_int_equal(answer(f), DDR_RES_FAIL);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
+	assert_int_equal(fx_count(f, DDR_OUT_SB_WRITE, 0), 0);
+}
+
+/* The table was one without the device, and is one with it when the daemon looks. */
+static void a_device_that_is_back_is_tried_again(void **state)
+{
+	struct fx *f = *state;
+
+	fx_error(f, 5, 2, DDR_EC_ABSENT, DDR_OP_WRITE);
+	assert_int_equal(answer(f), DDR_RES_RETRY);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
+	assert_int_equal(fx_status(f).generation, 1);
+	assert_false(reports(f));
+}
+
 /* ---- mismatches ---------------------------------------------------------------- */
 
 /* Region 3 becomes clean, and the kernel says that its parity is wrong. */
@@ -184,6 +261,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_class_and_operation), TEST(rule_8_a_fenced_node_gives_up), TEST(rule_4_a_member_that_is_needed_stays),
 		TEST(a_bad_sector_without_parity_is_an_error_and_no_more), TEST(more_errors_than_the_table_holds_are_tried_again),
+		TEST(rule_3_a_member_without_a_device_is_out_before_the_write_goes_on),
+		TEST(rule_4_more_members_without_a_device_than_parity_covers), TEST(a_device_that_is_back_is_tried_again),
 		TEST(rule_9_a_mismatch_is_read_again_under_ex), TEST(rule_9_a_mismatch_that_stays_fails_the_read),
 		TEST(a_mismatch_where_nothing_is_known_passes), TEST(a_mismatch_meets_a_bad_sector),
 	};

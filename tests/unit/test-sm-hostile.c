@@ -96,7 +96,7 @@ static void errors_of_unknown_members_and_classes(void **state)
 {
 	struct fx *f = *state;
 	static const struct { uint32_t member; int class; uint64_t op; } bad[] = {
-		{ 6, 1, 1 }, { 1000, 1, 1 }, { DDR_NO_MEMBER, 1, 1 }, { 0, 0, 1 }, { 0, 7, 1 }, { 0, -1, 1 }, { 0, 1, 4 }, { 0, 1, UINT64_MAX },
+		{ 6, 1, 1 }, { 1000, 1, 1 }, { DDR_NO_MEMBER, 1, 1 }, { 0, 0, 1 }, { 0, 8, 1 }, { 0, -1, 1 }, { 0, 1, 4 }, { 0, 1, UINT64_MAX },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -332,6 +332,33 @@ def test_stale_member_in_a_table_by_hand_is_not_read(serving):
     assert serving.node.run(f"dd if={DEV} bs=1M count=8 iflag=direct | sha256sum").out == after
 
 
+def test_nothing_is_complete_without_a_member_that_a_new_table_leaves_out(serving):
+    """The daemon stands still when the table is changed by hand: writes and flushes wait until it has judged the table."""
+    serving.begin(idle_time="60s", daemon_timeout="100s")
+    serving.array()
+    node = serving.node
+    serving.write(0, 2)
+    line = node.run("ddraid table data").out.strip()
+    serving.guest.daemon.kill(19)
+    node.run(f"dmsetup suspend --noflush data; echo '{line.replace(MEMBERS[1], '-')}' | dmsetup load data; dmsetup resume data")
+    data = os.urandom(4 * 4096)
+    node.put("/tmp/new", data)
+    write = node.spawn(["dd", "if=/tmp/new", f"of={DEV}", "bs=4096", "oflag=direct,dsync", "conv=nocreat"])
+    node.wait_until("test $(dmsetup status data | awk '{ print $10 }') = 1", 30)
+    node.run(f"dd if={DEV} of=/dev/null bs=1M skip=4 count=4 iflag=direct")        # reads elsewhere go on
+    assert write.poll() is None
+    serving.guest.daemon.kill(18)
+    assert write.wait(60).code == 0, write.err
+    status = serving.guest.status("data")
+    assert status["state"] == "degraded" and status["members"][1]["state"] == "missing" and status["generation"] == 2
+    node.run(f"cmp -n {len(data)} /tmp/new {DEV}")
+    serving.guest.stop("data")
+    node.run(f"echo '{line}' | dmsetup create data")       # the device is back, and stale
+    node.wait_until("ddraid status data | grep -q degraded", 20)
+    assert serving.guest.status("data")["members"][1]["state"] == "missing"
+    node.run(f"cmp -n {len(data)} /tmp/new {DEV}")
+
+
 def test_members_missing_at_start_need_the_operator_where_others_could_have_gone_on(serving):
     serving.begin()
     serving.guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])

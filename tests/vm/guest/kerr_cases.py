@@ -17,7 +17,7 @@ from kchan import (APPLIED, BITS, BLOCK, CLOSED, DRAIN, DRAINED, ENABLE, ERROR, 
                    KM_REBUILDING, LOCK, GRANT, MEMBER, MISMATCH, NO_MEMBER, REAP, REAPED, RELEASE, RESOLVE, RES_FAIL, RES_PASS,
                    RES_RETRY, IO, Array, Server, fio, fio_ends, wait_for)
 
-EC_IO, EC_MEDIUM = 1, 2
+EC_IO, EC_MEDIUM, EC_ABSENT = 1, 2, 7
 OP_READ, OP_WRITE, OP_FLUSH = 0, 1, 2
 RB_CLEAN, RB_SUSPECT_ERROR = 1, 2
 DISKS = ["/dev/vda", "/dev/vdb", "/dev/vdc"]
@@ -181,6 +181,94 @@ def case_write_fails():
         ch.until(REAPED, seq=9)
         ch.send(REAP, seq=10, count=99)
         assert ch.until(CLOSED).status != 0
+        ch.close()
+
+
+def reload(a, without=None):
+    """A table that names no device for that member becomes the active one."""
+    words = a.table().split()
+    if without is not None:
+        words[words.index(a.devices[without])] = "-"
+    a.dm("suspend", "--noflush", "--nolockfs", a.name, timeout=10)
+    a.dm("load", a.name, "--table", " ".join(words))
+    a.dm("resume", a.name)
+
+
+class Flush(IO):
+    """A flush, and nothing else."""
+
+    def __init__(self, path):
+        super().__init__(path, 0)
+
+    def run(self):
+        fd = os.open(self.path, os.O_RDWR)
+        try:
+            os.fsync(fd)
+            self.result = 0
+        except OSError as error:
+            self.result = error.errno
+        finally:
+            os.close(fd)
+
+
+def case_absent():
+    """Nothing is complete without a member that is in the array, if the table has no device for it: it is OUT first."""
+    with array() as a:
+        ch = ready(a)
+        reload(a, without=1)
+        w, f = IO(a.path, 4, 0x22, blocks=2), Flush(a.path)
+        e = ch.until(ERROR)
+        assert (e.member, e.status, e.a0 in (OP_WRITE, OP_FLUSH)) == (1, EC_ABSENT, True), e
+        w.waits()
+        f.waits(0.1)
+        a.wait_parked(2)
+        assert content(a) == b"\x11" * BLOCK             # reads do without
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)       # not out: asked again
+        again = ch.until(ERROR, member=1)
+        assert again.seq != e.seq and again.status == EC_ABSENT
+        w.waits()
+        ch.close()                                      # the next daemon finds it so, and judges the table
+        ch = a.attach(enable=False)
+        again = ch.until(ERROR, member=1)
+        assert again.status == EC_ABSENT and again.flags & F_RESENT
+        assert ch.refused(MEMBER, seq=60, member=1, a0=KM_IN_SYNC) == errno.ENODEV
+        out(ch, 1, seq=61, state=KM_LEAVING)            # other nodes may still read it
+        ch.send(RESOLVE, seq=again.seq, a0=RES_RETRY)
+        again = ch.until(ERROR, member=1)
+        w.waits()
+        out(ch, 1, seq=62)
+        w.waits()
+        ch.send(ENABLE)
+        ch.send(RESOLVE, seq=again.seq, a0=RES_RETRY)
+        assert w.done() == 0 and f.done() == 0 and a.parked() == 0
+        assert content(a, 4) == b"\x22" * BLOCK
+        assert IO(a.path, 6, 0x33, flags=os.O_DSYNC).done() == 0
+        ch.silent()
+        ch.close()
+
+
+def case_absent_back():
+    """A table that has the device again: what waited is written to it too. FAIL and KILL end what waits."""
+    with array() as a:
+        ch = ready(a)
+        raw(2, 4, b"\xff" * CHUNK)
+        reload(a, without=2)
+        w = IO(a.path, 4, 0x22)
+        e = ch.until(ERROR, member=2, status=EC_ABSENT)
+        w.waits(0.1)
+        ch.send(RESOLVE, seq=e.seq, a0=RES_FAIL)
+        assert w.done() == errno.EIO
+        w = IO(a.path, 4, 0x33)
+        ch.until(ERROR, member=2, status=EC_ABSENT)
+        a.wait_parked(1)
+        reload(a)
+        assert w.done() == 0 and a.parked() == 0
+        assert raw(0, 4) == raw(1, 4) == b"\x33" * CHUNK and raw(2, 4) == bytes(CHUNK)
+        reload(a, without=2)
+        w = IO(a.path, 4, 0x44)
+        a.wait_parked(1)                                # the record of before is still open
+        ch.send(KILL)
+        assert w.done() == errno.EIO and a.parked() == 0
         ch.close()
 
 
