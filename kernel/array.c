@@ -46,7 +46,7 @@ static struct workqueue_struct *ddr_free_wq;
 
 static inline bool ddr_flags_admit(unsigned long flags, bool write)
 {
-	unsigned long stop = BIT(DDR_A_KILLED);
+	unsigned long stop = BIT(DDR_A_KILLED) | BIT(DDR_A_UNJUDGED);
 
 	if (write)
 		stop |= BIT(DDR_A_FROZEN_WRITES) | BIT(DDR_A_WRITES_STOPPED);
@@ -315,9 +315,11 @@ void ddr_array_heard(struct ddr_array *a, bool enabled)
 	}
 }
 
-void ddr_array_enable(struct ddr_array *a)
+void ddr_array_enable(struct ddr_array *a, u32 tables)
 {
 	spin_lock_irq(&a->lock);
+	if (tables == a->tables)
+		clear_bit(DDR_A_UNJUDGED, &a->flags);
 	a->heard = jiffies;
 	a->served = a->heard;
 	clear_bit(DDR_A_WRITES_STOPPED, &a->flags);
@@ -409,11 +411,37 @@ u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
 
 /* ---- the active instance --------------------------------------------------------- */
 
+/*
+ * Under a->lock. States are those of the devices that the daemon saw. Another device in a member's place may hold
+ * anything: nothing is read from it, nor written to it, until a daemon that has seen this table enables it.
+ */
+static void ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
+{
+	bool other, back;
+	dev_t dev;
+	u32 m;
+
+	for (m = 0; m < a->geo.roles; m++) {
+		if (!t->dev[m].dm)
+			continue;
+		dev = t->dev[m].dm->bdev->bd_dev;
+		other = a->devices[m] && a->devices[m] != dev;
+		/* the number may be another device's by now */
+		back = a->started && !(a->present & BIT(m)) && a->member[m].state != DDR_KM_OUT;
+		if ((other || back) && !a->nosync) {
+			set_bit(DDR_A_UNJUDGED, &a->flags);
+			DMINFO("%pUb: the table names a new device for member %u, all I/O waits for the daemon", &a->uuid, m);
+		}
+		a->devices[m] = dev;
+	}
+}
+
 void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 {
 	u32 m;
 
 	spin_lock_irq(&a->lock);
+	ddr_array_compare(a, t);
 	WRITE_ONCE(a->present, t->present);
 	/* nosync: nobody tells. What failed or was missing once is stale: it stays out for good */
 	if (a->nosync)
@@ -423,6 +451,7 @@ void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 						       DDR_KM_IN_SYNC : DDR_KM_OUT, 0);
 	a->started = true;
 	rcu_assign_pointer(a->active, t);
+	smp_store_release(&a->tables, a->tables + 1);	/* with ddr_bind(): who sees the number sees the table */
 	assign_bit(DDR_A_FAIL_NO_DAEMON, &a->flags, t->fail_if_no_daemon);
 	clear_bit(DDR_A_SUSPENDED, &a->flags);
 	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);

@@ -518,6 +518,7 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 {
 	struct ddr_array *a;
 	uuid_t uuid;
+	u32 tables;
 	int r;
 
 	if (ch->state != DDR_CH_CONTROL)
@@ -529,6 +530,8 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 	r = mutex_lock_interruptible(&a->ctl_mutex);
 	if (r)
 		goto put;
+	/* with ddr_array_activate(): the table described is this one, or a later one, which ENABLE is then not for */
+	tables = smp_load_acquire(&a->tables);
 	if (a->nosync)
 		r = -EOPNOTSUPP;
 	else if (a->gone)
@@ -537,8 +540,10 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 		r = -ESTALE;
 	else
 		r = ddr_bind_describe(a, out);
-	if (!r)
+	if (!r) {
+		ch->session.tables = tables;
 		ddr_channel_hook(a, ch, in);
+	}
 	mutex_unlock(&a->ctl_mutex);
 	if (!r)
 		return 0;	/* the reference is the channel's */

@@ -58,7 +58,7 @@ static int ddr_cmd_enable(struct ddr_array *a, struct ddr_session *s, const stru
 		return -EBUSY;
 	s->enabled = true;
 	ddr_range_release_orphans(a);
-	ddr_array_enable(a);
+	ddr_array_enable(a, s->tables);
 	return 0;
 }
 

@@ -74,6 +74,7 @@ enum {
 	DDR_A_FLUSH_SUSPEND,	/* a suspend waits for all bios */
 	DDR_A_FAIL_NO_DAEMON,	/* the active table says fail_if_no_daemon */
 	DDR_A_SUSPENDED,	/* no instance is active */
+	DDR_A_UNJUDGED,		/* the active table names other devices than the last ENABLE was for */
 };
 
 /*
@@ -110,6 +111,8 @@ struct ddr_array {
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
 	u64			epoch;		/* of the last bind; under ctl_mutex */
 	bool			started;	/* an instance was active before; under lock */
+	u32			tables;		/* instances that became active; under lock, read with acquire */
+	dev_t			devices[DDR_GEO_MAX_ROLES];	/* by member, of the last table that named one; under lock */
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
 	struct work_struct	kick_work;	/* runs parked bios again */
@@ -195,7 +198,7 @@ void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor
 /* A daemon was bound, made a system call (@enabled: it had sent ENABLE), sent ENABLE, went, wants another timeout. May sleep. */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);
-void ddr_array_enable(struct ddr_array *a);
+void ddr_array_enable(struct ddr_array *a, u32 tables);	/* for the table with that number */
 void ddr_array_unbound(struct ddr_array *a);
 void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms);
 
@@ -320,6 +323,7 @@ void ddr_target_event(struct ddr_array *a);
 /* What the kernel remembers of one bind, beside the array; under ctl_mutex. */
 struct ddr_session {
 	bool	enabled;	/* has sent ENABLE */
+	u32	tables;		/* the bind saw the table with this number */
 	bool	pong_due;
 	u64	pong_seq;
 };

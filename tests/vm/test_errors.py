@@ -10,8 +10,8 @@ import pytest
 VM = {"disks": 3, "size": "32M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
-CASES = ["write_out", "leaving", "write_again", "write_fails", "absent", "absent_back", "one_record", "two_members", "flush",
-         "read_error", "read_lost", "member_joins", "applied_waits", "rebind", "suspend", "kill", "mismatch", "suspect", "rebuilding", "load"]
+CASES = ["write_out", "leaving", "write_again", "write_fails", "absent", "absent_back", "other_device", "one_record", "two_members",
+         "flush", "read_error", "read_lost", "member_joins", "applied_waits", "rebind", "suspend", "kill", "mismatch", "suspect", "rebuilding", "load"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -262,6 +262,9 @@ def case_absent_back():
         ch.until(ERROR, member=2, status=EC_ABSENT)
         a.wait_parked(1)
         reload(a)
+        w.waits()                                       # it may be another disk: the daemon has to look
+        ch.close()
+        ch = a.attach()
         assert w.done() == 0 and a.parked() == 0
         assert raw(0, 4) == raw(1, 4) == b"\x33" * CHUNK and raw(2, 4) == bytes(CHUNK)
         reload(a, without=2)
@@ -270,6 +273,49 @@ def case_absent_back():
         ch.send(KILL)
         assert w.done() == errno.EIO and a.parked() == 0
         ch.close()
+
+
+def case_other_device():
+    """Another device in the place of a member may hold anything: no I/O before a daemon that has seen the table enables it."""
+    size = int(subprocess.run(["blockdev", "--getsz", DISKS[1]], check=True, capture_output=True).stdout)
+    dm("create", "g1", "--table", f"0 {size} error")
+    try:
+        with array() as a:
+            ch = ready(a)
+            reload(a)
+            assert content(a) == b"\x11" * BLOCK and a.parked() == 0    # the same devices
+            right, a.devices[1] = a.devices[1], "/dev/mapper/g1"
+            reload(a)
+            r, w = IO(a.path, 0), IO(a.path, 4, 0x22)
+            a.wait_parked(2)
+            ch.send(ENABLE)                             # of a daemon that has not seen it
+            r.waits()
+            w.waits(0.1)
+            ch.close()
+            ch = a.attach(enable=False)
+            r.waits()
+            for m in (0, 2):
+                out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+            out(ch, 1, seq=61)
+            ch.send(ENABLE)
+            assert r.done() == 0 and r.area[:] == b"\x11" * BLOCK
+            assert w.done() == 0
+            a.devices[1] = right
+            reload(a)
+            r = IO(a.path, 4)
+            r.waits()
+            ch.close()
+            ch = a.attach(enable=False)
+            for m in (0, 2):
+                out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+            ch.send(ENABLE)
+            assert r.done() == 0 and r.area[:] == b"\x22" * BLOCK
+            reload(a, without=1)                        # one that is out anyway
+            assert content(a, 4) == b"\x22" * BLOCK and IO(a.path, 8, 0x33).done() == 0
+            ch.silent()
+            ch.close()
+    finally:
+        dm("remove", "--retry", "g1")
 
 
 def case_one_record():
