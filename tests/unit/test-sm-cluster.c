@@ -872,6 +872,28 @@ static void a_new_writer_waits_for_strangers(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_RELOAD, 0) >= 0);
 }
 
+/* ---- a table without a member --------------------------------------------------- */
+
+/* The others use the member: the node is refused, as one that reaches less than they do, and the member stays. */
+static void rule_4_a_node_whose_table_lacks_a_member_fails_nobody(void **state)
+{
+	struct ddr_input error = { .type = DDR_IN_K_REC, .rec = { .type = DDR_K_ERROR, .seq = 5, .member = 2, .status = DDR_EC_ABSENT,
+								 .start = 3, .count = 1, .arg = { DDR_OP_WRITE } } };
+	struct cx *c = *state;
+
+	cx_forget(c);
+	c->node[1].cfg.present &= ~4u;
+	cx_start(c, 1, 1, 1);
+	cx_step(c, &c->node[1], &error);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	assert_true(cx_find(&c->node[1], DDR_OUT_GIVE_UP, 0) >= 0);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE), -1);	/* KILL ends what waits */
+	assert_int_equal(cx_status(&c->node[0]).member_state[2], DDR_MEMBER_IN_SYNC);
+	assert_int_equal(cx_status(&c->node[0]).generation, 1);
+	assert_true(cx_status(&c->node[0]).ready);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -888,6 +910,7 @@ int main(void)
 		TEST(what_was_written_counts_more_than_what_was_read), TEST(a_first_writer_reads_again_in_each_epoch),
 		TEST(a_reading_of_another_epoch_does_not_count), TEST(a_first_writer_waits_for_who_may_have_written),
 		TEST(a_new_writer_waits_for_strangers),
+		TEST(rule_4_a_node_whose_table_lacks_a_member_fails_nobody),
 	};
 
 	return cmocka_run_group_tests_name("state machine: several nodes", tests, NULL, NULL);
