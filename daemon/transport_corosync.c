@@ -72,6 +72,7 @@ struct group {
 
 	uint64_t line_until_ms;		/* the minute that is counted */
 	unsigned int lines;
+	cs_error_t refusal;		/* of a message, as logged last */
 
 	unsigned int head, waiting;
 	struct message queue[QUEUE];
@@ -126,10 +127,14 @@ static void flush(struct group *g)
 		}
 		if (ret != CS_OK) {
 			/* a dead connection shows at its descriptor as well, and is reported there */
-			qb_log(LOG_ERR, "corosync refuses a message: error %d", ret);
+			if (ret != g->refusal)
+				qb_log(LOG_ERR, "corosync refuses a message to the group %.*s: error %d; it is tried again and again",
+				       (int)g->name.length, g->name.value, ret);
+			g->refusal = ret;
 			retry_later(g);
 			return;
 		}
+		g->refusal = CS_OK;
 		g->head = (g->head + 1) % QUEUE;
 		g->waiting--;
 	}

@@ -243,12 +243,11 @@ static void fill(struct ddr_transport *t)
 	assert_false(mcast(t, QUEUE + 1));
 }
 
-static void a_busy_corosync_gets_all_that_was_taken(void **state)
+static void waits_until_corosync_takes_it(cs_error_t answer)
 {
 	struct ddr_transport *t = join(&ddr_transport_corosync);
 
-	(void)state;
-	play.answer = CS_ERR_TRY_AGAIN;
+	play.answer = answer;
 	fill(t);
 	run(60);
 	assert_true(play.refused > 1);			/* it is tried again, by itself */
@@ -259,6 +258,19 @@ static void a_busy_corosync_gets_all_that_was_taken(void **state)
 	assert_true(mcast(t, QUEUE + 1));
 	assert_int_equal(play.sent, QUEUE + 1);
 	leave(t);
+}
+
+static void a_busy_corosync_gets_all_that_was_taken(void **state)
+{
+	(void)state;
+	waits_until_corosync_takes_it(CS_ERR_TRY_AGAIN);
+}
+
+/* Whatever the error: a message is not passed over, or the next ones would come without it. */
+static void a_corosync_that_refuses_gets_all_that_was_taken(void **state)
+{
+	(void)state;
+	waits_until_corosync_takes_it(CS_ERR_NO_MEMORY);
 }
 
 static void messages_to_oneself_wait_for_the_loop(void **state)
@@ -280,6 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_busy_corosync_gets_all_that_was_taken),
+		cmocka_unit_test(a_corosync_that_refuses_gets_all_that_was_taken),
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
 	};
 
