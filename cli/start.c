@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -15,11 +16,13 @@
 
 #define ARRAYS_MAX	64
 #define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */
+#define SLICE_MS	5000	/* how often it is asked what it waits for */
 
 struct start {
 	struct ddr_ipc *ipc;
 	struct scan scan;
 	bool degraded;		/* the operator's word: members may be missing */
+	int limit_ms;		/* --timeout; 0: none */
 };
 
 /* The daemon is there and its module is loaded. */
@@ -61,26 +64,57 @@ static void tell_suspect(const char *name, struct json_object *status)
 	}
 }
 
+/*
+ * The status of the array once the daemon serves it; or NULL, and why not. As long as the daemon says
+ * what it waits for (quorum, the fencing of a node), that is told, and waited for as well.
+ */
+static struct json_object *wait_served(struct start *s, const char *name, const char *uuid, char *why, size_t size)
+{
+	int left = WAIT_MS, all = s->limit_ms;
+	char told[512] = "";
+
+	for (;;) {
+		struct json_object *request = client_request("wait", uuid), *data, *status;
+		int slice = all && all < SLICE_MS ? all : SLICE_MS;
+		const char *waits;
+
+		json_object_object_add(request, "timeout_ms", json_object_new_int(slice));
+		if (!client_try(s->ipc, request, &data, slice + CLIENT_TIMEOUT_MS, why, size))
+			return NULL;
+		status = json_object_get(client_length(data) ? json_object_array_get_idx(data, 0) : NULL);
+		json_object_put(data);
+		if (client_flag(status, "ready"))
+			return status;
+		waits = client_clean(client_text(client_object(status, "cluster"), "waits"));
+		if (*waits && strcmp(waits, told) != 0) {
+			snprintf(told, sizeof(told), "%s", waits);
+			cli_warn("start", "'%s' waits: %s", name, told);
+		}
+		json_object_put(status);
+		left = *waits ? WAIT_MS : left - slice;
+		if (left <= 0 || (all && (all -= slice) == 0)) {
+			snprintf(why, size, "it was not attached in time%s%s; the log of ddraidd says more", *told ? ": " : "", told);
+			return NULL;
+		}
+	}
+}
+
 /* Waits for the daemon; takes the device down again if it is refused, with all that waits in it already. */
 static int attach(struct start *s, const char *name, const char *uuid, uint64_t sectors)
 {
-	struct json_object *request = client_request("wait", uuid), *data;
+	struct json_object *status;
 	char why[1200];
 	struct ddr_error err;
 
-	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
-	if (!client_try(s->ipc, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS, why, sizeof(why))) {
+	status = wait_served(s, name, uuid, why, sizeof(why));
+	if (!status) {
 		if (cli_dm_fail(name, sectors, &err) || cli_dm_remove(name, &err))
 			cli_warn("start", "%s", err.text);
 		return cli_fail("start", "'%s': %s", name, why);
 	}
-	if (client_length(data)) {
-		struct json_object *status = json_object_array_get_idx(data, 0);
-
-		printf("%s: started, %s, /dev/mapper/%s\n", name, client_clean(client_text(status, "state")), name);
-		tell_suspect(name, status);
-	}
-	json_object_put(data);
+	printf("%s: started, %s, /dev/mapper/%s\n", name, client_clean(client_text(status, "state")), name);
+	tell_suspect(name, status);
+	json_object_put(status);
 	return cli_finish("start");
 }
 
@@ -132,11 +166,21 @@ static int start_all(struct start *s)
 	return worst;
 }
 
+static bool timeout_of(const char *text, int *ms)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	*ms = n > 0 && n <= 86400 ? (int)n * 1000 : 0;
+	return *ms && !*end;
+}
+
 int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "all", no_argument, NULL, 'a' },
 		{ "degraded", no_argument, NULL, 'd' },
+		{ "timeout", required_argument, NULL, 't' },
 		{ 0 },
 	};
 	struct start s = { 0 };
@@ -149,7 +193,9 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 			all = true;
 		else if (c == 'd')
 			s.degraded = true;
-		else
+		else if (c == 't' && !timeout_of(optarg, &s.limit_ms))
+			return cli_usage(cmd, "--timeout takes seconds, 1 to 86400");
+		else if (c != 't')
 			return cli_bad_option(cmd, c, argv);
 	}
 	if (argc - optind != (all ? 0 : 1))

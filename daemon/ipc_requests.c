@@ -358,6 +358,5 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 	else if (!a)
 		ddr_client_error(c, "the kernel has no array '%s'", c->which);
 	else
-		ddr_client_error(c, "array '%s' was not attached in time; the log of ddraidd says what it waits for",
-				 c->which);
+		ddr_client_ok(c, status_of(c, a));	/* not ready; it says what it waits for */
 }

@@ -50,6 +50,7 @@ def round_of(rig, _number):
     rig.cluster.network.partition([1, 2], [3])
     rig.boot([3], alone=True)
     start = rig.node(3).spawn("exec ddraid start shared")
+    start.wait_output("waits: no quorum")
     rig.cluster.network.partition([1, 3], [2])
     began = time.monotonic()
     rig.wait_fenced(2)
