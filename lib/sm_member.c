@@ -280,11 +280,20 @@ static void change_take(struct ddr_sm_trans *t)
 	t->want_slots = 0;
 }
 
+/* Our LEAVE says that nothing of ours is under way: if we die now nobody fences us. Who stays writes, if anybody does. */
+static bool others_write(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->c.leave_sent && sm->nodes[i].started && !sm->nodes[i].leaving && sm->nodes[i].id != sm->node)
+			return true;
+	return false;
+}
+
 static void change_write(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->t;
 
-	if (t->io || ddr_sm_writer(sm) != sm->node || sm->start < DDR_S_DELIVERED ||
+	if (t->io || others_write(sm) || ddr_sm_writer(sm) != sm->node || sm->start < DDR_S_DELIVERED ||
 	    (sm->c.on && !sm->c.writer_ready) || !ddr_sm_may_send(sm))
 		return;
 	if (t->written) {

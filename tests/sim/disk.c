@@ -75,8 +75,10 @@ bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_f
 
 void disk_forget_kernel(struct sim *s, const struct node *n)
 {
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].faulted &= ~bit_of(s, n);
+		s->disk[m].was_cut &= ~bit_of(s, n) | s->disk[m].cut;
+	}
 }
 
 void disk_forget_daemon(struct sim *s, const struct node *n)

@@ -171,6 +171,7 @@ void sim_member_fault(struct sim *s, struct node *n)
 	} else {
 		return;
 	}
+	d->was_cut |= d->cut;
 	s->stats[STAT_FAULTS]++;
 	sim_trace(s, "fault: member %d %s (%d), cut off from nodes %x", (int)(d - s->disk), d->dead ? "is dead" : "will fail once",
 		  d->once, d->cut);

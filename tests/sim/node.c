@@ -330,7 +330,7 @@ static bool io_fails(struct sim *s, const struct node *n, struct disk *d, enum d
 		return false;
 	if (!d->dropped && d->faulted != before) {
 		d->faulted = before;
-		d->daemon_failed |= 1u << (n - s->node);
+		d->daemon_failed |= n->sm ? 1u << (n - s->node) : 0;
 	}
 	return true;
 }
@@ -520,7 +520,7 @@ static bool cut_too_far(const struct sim *s, const struct node *n)
 	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((in_sync >> m & 1) && (s->disk[m].cut >> (n - s->node) & 1) &&
+		if ((in_sync >> m & 1) && (s->disk[m].was_cut >> (n - s->node) & 1) &&
 		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
 			return true;
 	return false;

@@ -59,6 +59,7 @@ struct disk {
 	bool dead;		/* every request fails, for good */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
 	uint32_t cut;		/* nodes that do not reach it: theirs fail, like those to a dead one (bit: index of the node) */
+	uint32_t was_cut;	/* nodes whose kernel may still speak of such a failure */
 	uint32_t faulted;	/* nodes whose kernel has seen it fail a write or flush: what it holds may be old */
 	bool dropped;		/* a flush failed, and its cache was dropped */
 	uint32_t daemon_failed;	/* nodes for whose daemon, which still lives, it failed something */

@@ -120,6 +120,30 @@ static void a_writer_that_left_writes_no_more(void **state)
 	assert_int_equal(c->sb.slot_node[0], 0);
 }
 
+/* Between its LEAVE and the delivery of that somebody fails: the change is the next writer's, since nobody would fence this one. */
+static void a_writer_that_leaves_begins_nothing(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_msg msg;
+
+	cx_forget(c);
+	c->answers = CX_KERNEL;
+	member_fails(c, 1);
+	cx_op(c, 0, DDR_IN_K_DETACHED, 0);
+	cx_op(c, 0, DDR_IN_OP_LEAVE, 0);
+	assert_true(sent(&c->node[0], DDR_M_LEAVE, &msg));
+	cx_deliver(c, &c->node[0], NULL);	/* MEMBER_FAIL */
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_true(cx_event(&c->node[0], DDR_EV_LEFT) >= 0);
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
+	cx_kill(c, 0);
+	cx_view(c, 6, 7, true);
+	cx_settle(c);
+	assert_int_equal(cx_status(&c->node[1]).member_state[2], DDR_MEMBER_FAULTY);
+}
+
 /* ---- leaving ------------------------------------------------------------------- */
 
 /* Its kernel is gone, and a write of its log is not: that could still land when its slot is another's. */
@@ -347,6 +371,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(nobody_writes_while_an_owner_is_absent), TEST(a_writer_that_left_writes_no_more),
+		TEST(a_writer_that_leaves_begins_nothing),
 		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_agrees_to_failures),
 		TEST(a_second_fencing_does_not_end_a_recovery), TEST(each_recovery_writes_behind_the_last),
 		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back),
