@@ -84,6 +84,12 @@ def test_number_of_devices(images, options, count, words):
     refused(paths, ("create", "t", "--force", *options, *paths), words, 2)
 
 
+def test_start_takes_a_time():
+    for word in ("0", "5x", "-1", "86401", ""):
+        done = ddraid("start", "x", "--timeout", word)
+        assert done.returncode == 2 and "--timeout takes seconds" in done.stderr, done
+
+
 def test_help_and_version():
     for args in ((), ("help",), ("--help",), ("-h",)):
         done = ddraid(*args)
