@@ -39,17 +39,23 @@ static bool all_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 	return x->granted || (ddr_sm_voters(sm) & ~x->acked) == 0;
 }
 
+/* Is a part of it in the range of a node? */
+static bool in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count)
+{
+	for (const struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && overlaps(start, count, x->start, x->count))
+			return true;
+	return false;
+}
+
 /* ---- our ranges ---------------------------------------------------------------- */
 
 struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit)
 {
 	struct ddr_sm_range *fresh = NULL;
 
-	if (ddr_sm_ranges_used(sm) >= limit)
+	if (ddr_sm_ranges_used(sm) >= limit || in_force(sm, start, count))
 		return NULL;
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
-		if (x->used && overlaps(start, count, x->start, x->count))
-			return NULL;
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_FREE)
 			fresh = fresh ? fresh : r;
@@ -302,13 +308,16 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 			x->drained = true;
 }
 
-/* Regions of the range that we have to resync; bit i: the i-th region that it touches. Before our slot was read: any. */
+/*
+ * Regions of the range that somebody has to resync, as far as we know; bit i: the i-th region that it touches. Before our slot was read, and while
+ * the slot of a dead node is being taken over: any.
+ */
 static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
 	uint64_t dirty = 0;
 
-	if (!sm->planned)
+	if (!sm->planned || sm->c.rec)
 		return ~0ull;
 	for (uint64_t r = first; r <= last && r - first < 64; r++)
 		if (ddr_bit(sm->resync, r))
@@ -369,7 +378,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 	case DDR_R_ASK:
 		if (!r->verify && (sm->wk[r->owner].again || sm->stopping)) {
 			range_end(sm, r, false, DDR_R_FREE);
-		} else if (ddr_sm_members_settled(sm)) {
+		} else if (ddr_sm_members_settled(sm) && !in_force(sm, r->start, r->count)) {
 			msg.ex.id = r->id;
 			msg.ex.mode = DDR_EX_RANGE;
 			msg.ex.job = r->verify ? DDR_KA_VERIFY : DDR_KA_RESYNC;

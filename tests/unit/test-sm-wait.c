@@ -340,6 +340,53 @@ static void what_the_dead_had_dirty_is_not_known(void **state)
 	assert_int_equal(n->log[at].rec.arg[0], DDR_RES_PASS);
 }
 
+/* The first output of the type that waits at the node is a job that ends so. */
+static void job_ends(struct cx *c, uint32_t i, uint64_t mismatches)
+{
+	struct cx_node *n = &c->node[i];
+	uint32_t at = cx_open(n, DDR_OUT_JOB_RANGE);
+	struct ddr_input in = { .type = DDR_IN_JOB_DONE, .io = n->log[at].io, .mismatches = mismatches };
+
+	n->open[at] = false;
+	cx_step(c, n, &in);
+}
+
+/*
+ * Note 16: a range that begins after the death, while the dead node's slot is being read. Whoever acknowledges it cannot know
+ * what is dirty there. Two nodes ask for the range at once, so that one of them has to wait meanwhile.
+ */
+static void what_is_being_recovered_is_not_known(void **state)
+{
+	const struct ddr_rec mismatch = { .type = DDR_K_MISMATCH, .seq = 9, .start = 1, .count = 1 };
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	int at;
+
+	one_is_clean(c);
+	c->answers = 0;
+	cx_record(c, 1, mismatch);
+	cx_record(c, 0, mismatch);
+	c->answers = CX_MSG;
+	cx_settle(c);		/* ends, too: who has to wait for the range does not ask again and again */
+	kernel_answers(c, 0, DDR_U_DRAIN);
+	kernel_answers(c, 1, DDR_U_DRAIN);
+	cx_settle(c);
+	cx_kill(c, 2);
+	c->answers = CX_MSG | CX_FENCE;
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	job_ends(c, 1, 0);
+	cx_settle(c);
+	kernel_answers(c, 0, DDR_U_DRAIN);
+	kernel_answers(c, 1, DDR_U_DRAIN);
+	cx_settle(c);
+	job_ends(c, 0, 1);
+	at = cx_find(n, DDR_OUT_KERNEL, DDR_U_RESOLVE);
+	assert_true(at >= 0);
+	assert_int_equal(n->log[at].rec.arg[0], DDR_RES_PASS);
+	assert_int_equal(events(n, DDR_EV_NODE_RECOVERED), 0);
+}
+
 /* Rule 5: ENABLE would let go on what waits in the kernel behind a range of its last daemon; a job works in that range. */
 static void enable_waits_for_a_job(void **state)
 {
@@ -376,6 +423,7 @@ int main(void)
 		TEST(a_second_fencing_does_not_end_a_recovery), TEST(each_recovery_writes_behind_the_last),
 		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back),
 		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
+		TEST(what_is_being_recovered_is_not_known),
 		TEST(enable_waits_for_a_job),
 	};
 
