@@ -3,10 +3,11 @@
  * Errors of members: their classes, the records that tell the daemon, the bios that
  * wait for its answer; and, without a daemon (nosync), the decision itself.
  *
- * There is at most one open error a member and class. The first operation that fails
- * opens it and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join
- * it. So nothing is allocated, and a thousand failed writes are one record. The daemon may
- * be quicker than a bio that is on its way to wait: such a one takes the answer as it is.
+ * There is at most one open error a member, class and kind of operation, since the daemon judges what
+ * failed a flush otherwise than what failed a read. The first operation that fails opens it
+ * and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join it. So
+ * nothing is allocated, and a thousand failed writes are one record. The daemon may be
+ * quicker than a bio that is on its way to wait: such a one takes the answer as it is.
  *
  * A write that waits here keeps its region, its range and its data: whatever the
  * answer, it is finished or reported, never forgotten. A read keeps nothing.
@@ -20,6 +21,8 @@
 #include "trace.h"
 
 #define DDR_NR_CLASSES	(DDR_EC_ABSENT + 1)
+#define DDR_NR_OPS	(DDR_OP_ZEROES + 1)
+#define DDR_NR_ERRORS	(DDR_GEO_MAX_ROLES * DDR_NR_CLASSES * DDR_NR_OPS)
 
 struct ddr_error {
 	struct ddr_krec		krec;
@@ -32,7 +35,7 @@ struct ddr_errors {
 	spinlock_t		lock;		/* all of it; irq-safe */
 	u64			seq;		/* of the last record */
 	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
-	struct ddr_error	error[DDR_GEO_MAX_ROLES][DDR_NR_CLASSES];
+	struct ddr_error	error[DDR_NR_ERRORS];
 };
 
 static const char *const ddr_class_names[DDR_NR_CLASSES] = {
@@ -109,11 +112,16 @@ blk_status_t ddr_error_status(u32 class)
 
 /* ---- records ------------------------------------------------------------------------ */
 
+static struct ddr_error *ddr_error_of(struct ddr_errors *es, const struct ddr_io *io, u32 member, u32 class)
+{
+	return &es->error[(member * DDR_NR_CLASSES + class) * DDR_NR_OPS + io->op];
+}
+
 /* Under the lock. */
 static void ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member, u32 class)
 {
 	struct ddr_array *a = io->t->array;
-	struct ddr_error *e = &es->error[member][class];
+	struct ddr_error *e = ddr_error_of(es, io, member, class);
 
 	if (e->open)
 		return;
@@ -169,7 +177,7 @@ void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(str
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
-	struct ddr_error *e = &es->error[member][class];
+	struct ddr_error *e = ddr_error_of(es, io, member, class);
 	blk_status_t status;
 	unsigned long irq;
 	bool ended, answered;
@@ -236,7 +244,7 @@ void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io
 void ddr_error_redeclare(struct ddr_array *a)
 {
 	struct ddr_errors *es = a->engine->errors;
-	struct ddr_error *e = &es->error[0][0], *end = e + DDR_GEO_MAX_ROLES * DDR_NR_CLASSES;
+	struct ddr_error *e = es->error, *end = e + DDR_NR_ERRORS;
 	struct ddr_io *io;
 
 	spin_lock_irq(&es->lock);
@@ -260,7 +268,7 @@ void ddr_error_redeclare(struct ddr_array *a)
 /* Under the lock: closes what DDR_U_RESOLVE @seq answers, moves its waiters to @run. */
 static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, u32 action, struct list_head *run)
 {
-	struct ddr_error *e = &es->error[0][0], *end = e + DDR_GEO_MAX_ROLES * DDR_NR_CLASSES;
+	struct ddr_error *e = es->error, *end = e + DDR_NR_ERRORS;
 	struct ddr_io *io;
 
 	for (; e < end; e++) {
@@ -306,7 +314,7 @@ int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status)
 {
 	struct ddr_errors *es = a->engine->errors;
-	struct ddr_error *e = &es->error[0][0], *end = e + DDR_GEO_MAX_ROLES * DDR_NR_CLASSES;
+	struct ddr_error *e = es->error, *end = e + DDR_NR_ERRORS;
 	struct ddr_io *io, *next;
 	LIST_HEAD(run);
 
@@ -359,18 +367,16 @@ bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class)
 
 int ddr_errors_init(struct ddr_engine *e)
 {
-	struct ddr_errors *es = kzalloc(sizeof(*es), GFP_KERNEL);
-	u32 m, c;
+	struct ddr_errors *es = kvzalloc(sizeof(*es), GFP_KERNEL);
+	struct ddr_error *error;
 
 	if (!es)
 		return -ENOMEM;
 	spin_lock_init(&es->lock);
 	INIT_LIST_HEAD(&es->mismatches);
-	for (m = 0; m < DDR_GEO_MAX_ROLES; m++) {
-		for (c = 0; c < DDR_NR_CLASSES; c++) {
-			INIT_LIST_HEAD(&es->error[m][c].krec.link);
-			INIT_LIST_HEAD(&es->error[m][c].waiting);
-		}
+	for (error = es->error; error < es->error + DDR_NR_ERRORS; error++) {
+		INIT_LIST_HEAD(&error->krec.link);
+		INIT_LIST_HEAD(&error->waiting);
 	}
 	e->errors = es;
 	return 0;
@@ -378,5 +384,5 @@ int ddr_errors_init(struct ddr_engine *e)
 
 void ddr_errors_free(struct ddr_engine *e)
 {
-	kfree(e->errors);
+	kvfree(e->errors);
 }

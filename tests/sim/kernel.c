@@ -3,7 +3,7 @@
  * Model of the kernel target: what doc/kernel-interface.md promises, and no more.
  *
  * What fails is reported when the round has ended on all members, and waits for the answer a little later: the daemon may be
- * quicker. One error is open for a member and class; what waits for it takes the answer that it got last.
+ * quicker. One error is open for a member, class and operation; what waits for it takes the answer that it got last.
  *
  * A write is admitted, gets a grant for its region, waits for its range, and is then in
  * flight on every member that the kernel may write; each member's write ends by itself.
@@ -62,10 +62,20 @@ static void tell_mismatch(struct sim *s, struct kernel *k, const struct op *op)
 	tell(s, k, &rec);
 }
 
+static uint32_t kind_of(const struct op *op)
+{
+	return op->kind == OP_READ ? DDR_OP_READ : op->kind == OP_FLUSH ? DDR_OP_FLUSH : DDR_OP_WRITE;
+}
+
+static struct kerror *error_of(struct kernel *k, const struct op *op, uint32_t m)
+{
+	return &k->errors[(m * SIM_CLASSES + op->class[m]) * (DDR_OP_ZEROES + 1) + kind_of(op)];
+}
+
 /* The member failed the operation: the daemon is told, unless it knows already. */
 static void report(struct sim *s, struct kernel *k, const struct op *op, uint32_t m)
 {
-	struct kerror *e = &k->errors[m][op->class[m]];
+	struct kerror *e = error_of(k, op, m);
 
 	if (e->open)
 		return;
@@ -77,7 +87,7 @@ static void report(struct sim *s, struct kernel *k, const struct op *op, uint32_
 		e->rec.start = 0;
 		e->rec.count = s->blocks;
 	}
-	e->rec.arg[0] = op->kind == OP_READ ? DDR_OP_READ : op->kind == OP_FLUSH ? DDR_OP_FLUSH : DDR_OP_WRITE;
+	e->rec.arg[0] = kind_of(op);
 	tell(s, k, &e->rec);
 }
 
@@ -107,10 +117,9 @@ void kernel_bind(struct sim *s, struct kernel *k)
 			tell_regions(s, k, DDR_K_HELD, r, 1, 0);
 		}
 	tell_regions(s, k, DDR_K_HELD_END, 0, held, 0);
-	for (uint32_t m = 0; m < s->g.roles; m++)
-		for (uint32_t c = 0; c < SIM_CLASSES; c++)
-			if (k->errors[m][c].open)
-				tell(s, k, &k->errors[m][c].rec);
+	for (struct kerror *e = k->errors; e < k->errors + SIM_ERRORS; e++)
+		if (e->open)
+			tell(s, k, &e->rec);
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
 		if (op->state == OP_ERROR && op->kind == OP_MISMATCH)
 			tell_mismatch(s, k, op);
@@ -346,7 +355,7 @@ static void op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t a
 /* It is there to wait for the answer, unless that has come already. */
 static void op_park(struct sim *s, struct kernel *k, struct op *op)
 {
-	const struct kerror *e = &k->errors[op->blame][op->class[op->blame]];
+	const struct kerror *e = error_of(k, op, op->blame);
 
 	op->state = OP_ERROR;
 	if (!e->open)
@@ -730,19 +739,16 @@ static bool resolve_mismatch(struct sim *s, struct kernel *k, const struct ddr_r
 
 static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 {
-	for (uint32_t m = 0; m < s->g.roles; m++)
-		for (uint32_t c = 0; c < SIM_CLASSES; c++) {
-			struct kerror *e = &k->errors[m][c];
-
-			if (!e->open || e->rec.seq != rec->seq)
-				continue;
-			e->open = false;
-			e->answer = (uint32_t)rec->arg[0];
-			for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-				if (op->state == OP_ERROR && op->kind != OP_MISMATCH && op->blame == m && op->class[m] == c)
-					op_resume(s, k, op, e->answer);
-			return;
-		}
+	for (struct kerror *e = k->errors; e < k->errors + SIM_ERRORS; e++) {
+		if (!e->open || e->rec.seq != rec->seq)
+			continue;
+		e->open = false;
+		e->answer = (uint32_t)rec->arg[0];
+		for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+			if (op->state == OP_ERROR && op->kind != OP_MISMATCH && error_of(k, op, op->blame) == e)
+				op_resume(s, k, op, e->answer);
+		return;
+	}
 	if (!resolve_mismatch(s, k, rec))
 		sim_violation(s, "RESOLVE of an error that the kernel does not have");
 }

@@ -113,8 +113,9 @@ struct op {
 
 struct kex { bool used, drained, old; uint64_t seq, start, count, order; };	/* old: of the daemon before, until ENABLE */
 struct kapply { bool used; uint64_t seq, order; };
-struct kerror { bool open; uint32_t answer; struct ddr_rec rec; };	/* one for a member and class: what fails while it is open joins it */
+struct kerror { bool open; uint32_t answer; struct ddr_rec rec; };	/* one for a member, class and operation: what fails while it is open joins it */
 #define SIM_CLASSES	(DDR_EC_INVAL + 1)
+#define SIM_ERRORS	(DDR_UAPI_MAX_ROLES * SIM_CLASSES * (DDR_OP_ZEROES + 1))
 
 struct kernel {
 	bool there;			/* the array object exists */
@@ -127,7 +128,7 @@ struct kernel {
 	struct op op[SIM_MAX_OPS];
 	struct kex ex[SIM_MAX_EX];
 	struct kapply apply[DDR_UAPI_MAX_ROLES];
-	struct kerror errors[DDR_UAPI_MAX_ROLES][SIM_CLASSES];
+	struct kerror errors[SIM_ERRORS];
 	struct ddr_rec queue[SIM_MAX_QUEUE];	/* to the daemon */
 	uint32_t n_queue;
 	uint64_t order, seq;

@@ -11,11 +11,12 @@ import mmap
 import os
 import subprocess
 import sys
+import threading
 import time
 
 from kchan import (APPLIED, BITS, BLOCK, CLOSED, DRAIN, DRAINED, ENABLE, ERROR, F_RESENT, KILL, KM_IN_SYNC, KM_LEAVING, KM_OUT,
                    KM_REBUILDING, LOCK, GRANT, MEMBER, MISMATCH, NO_MEMBER, REAP, REAPED, RELEASE, RESOLVE, RES_FAIL, RES_PASS,
-                   RES_RETRY, IO, Array, Server, fio, fio_ends, wait_for)
+                   RES_RETRY, IO, Array, Server, code, fio, fio_ends, wait_for)
 
 EC_IO, EC_MEDIUM, EC_ABSENT = 1, 2, 7
 OP_READ, OP_WRITE, OP_FLUSH = 0, 1, 2
@@ -330,6 +331,34 @@ def case_one_record():
         out(ch, 2)
         ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
         assert all(w.done() == 0 for w in writes)
+        ch.close()
+
+
+def case_read_and_flush():
+    """A flush that fails as a read did is a record of its own: a member may be kept for the one and not for the other."""
+    with array() as a:
+        ch = ready(a)
+        assert IO(a.path, 8, 0x12, flags=os.O_DSYNC).done() == 0
+        out(ch, 0)
+        forget(1, "fail", "all")
+        r = IO(a.path, 8)
+        read = ch.until(ERROR, member=1, a0=OP_READ)
+        a.wait_parked(1)
+        fd = os.open(a.path, os.O_RDWR)
+        flush = threading.Thread(target=lambda: result.append(code(os.fsync, fd)), daemon=True)
+        result = []
+        flush.start()
+        second = ch.until(ERROR, member=1, a0=OP_FLUSH)
+        assert second.status == read.status and second.seq != read.seq
+        a.wait_parked(2)
+        ch.send(RESOLVE, seq=read.seq, a0=RES_FAIL)
+        assert r.done() == errno.EIO
+        flush.join(0.3)
+        assert flush.is_alive(), result
+        ch.send(RESOLVE, seq=second.seq, a0=RES_FAIL)
+        flush.join(10)
+        assert result == [errno.EIO]
+        os.close(fd)
         ch.close()
 
 
