@@ -436,8 +436,8 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 	}
 }
 
-/* One member's part of some request ends. */
-static void part_end(struct sim *s, struct node *n, struct io *io)
+/* One member's part of some request ends; false: it was the last, and what stands at @io now may be another request. */
+static bool part_end(struct sim *s, struct node *n, struct io *io)
 {
 	uint32_t m = (uint32_t)sim_rand(s, DDR_MAX_MEMBERS);
 	struct disk *d;
@@ -459,8 +459,10 @@ static void part_end(struct sim *s, struct node *n, struct io *io)
 	}
 	if (io->failed >> m & 1)
 		sim_trace(s, "member %u fails a request of the daemon", m);
-	if (!io->pend)
-		io_end(s, n, io);
+	if (io->pend)
+		return true;
+	io_end(s, n, io);
+	return false;
 }
 
 uint32_t node_io_count(const struct node *n)
@@ -484,9 +486,8 @@ static bool io_event(struct sim *s, struct node *n)
 		else if (io->type == DDR_OUT_JOB_RANGE)
 			job_event(s, n, io);
 		else
-			do
-				part_end(s, n, io);
-			while (s->cluster && io->pend && !sim_chance(s, 4));
+			while (part_end(s, n, io) && s->cluster && !sim_chance(s, 4))
+				;
 		return true;
 	}
 	return false;
