@@ -118,21 +118,28 @@ static int attach(struct start *s, const char *name, const char *uuid, uint64_t 
 	return cli_finish("start");
 }
 
-static int start_one(struct start *s, const char *which)
+/* An array whose device was made, and that the daemon does not serve yet. */
+struct made {
+	char name[DDR_NAME_LEN], uuid[37];
+	uint64_t sectors;		/* 0: none was made: it failed, or there was one already */
+};
+
+static int make_device(struct start *s, const char *which, struct made *made)
 {
-	char params[DDR_MAX_ROLES * PATH_MAX + 256], uuid[37];
+	char params[DDR_MAX_ROLES * PATH_MAX + 256];
 	struct cli_dm_info info;
 	struct scan_array array;
-	const char *name;
+	const char *name = made->name;
 	struct ddr_error err;
 
+	made->sectors = 0;
 	if (scan_assemble(&s->scan, which, NULL, &array, &err))
 		return cli_fail("start", "%s", err.text);
-	name = array.assembly.super.name;
-	cli_format_uuid(array.assembly.super.array_uuid, uuid);
+	snprintf(made->name, sizeof(made->name), "%s", array.assembly.super.name);
+	cli_format_uuid(array.assembly.super.array_uuid, made->uuid);
 	if (cli_dm_find(name, &info, &err))
 		return cli_fail("start", "%s", err.text);
-	if (info.exists && strcmp(info.uuid, uuid) == 0) {
+	if (info.exists && strcmp(info.uuid, made->uuid) == 0) {
 		printf("%s: is started already\n", name);
 		return cli_finish("start");
 	}
@@ -144,21 +151,35 @@ static int start_one(struct start *s, const char *which)
 		cli_warn("start", "'%s': %s", name, array.assembly.note);
 	if (scan_table_params(&array, params, sizeof(params)))
 		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
-	if (cli_dm_create(name, uuid, scan_sectors(&array.assembly.super), params, &err))
+	if (cli_dm_create(name, made->uuid, scan_sectors(&array.assembly.super), params, &err))
 		return cli_fail("start", "%s", err.text);
-	return attach(s, name, uuid, scan_sectors(&array.assembly.super));
+	made->sectors = scan_sectors(&array.assembly.super);
+	return CLI_DONE;
 }
 
+static int start_one(struct start *s, const char *which)
+{
+	struct made made;
+	int rc = make_device(s, which, &made);
+
+	return made.sectors ? attach(s, made.name, made.uuid, made.sectors) : rc;
+}
+
+/* All devices are made first: one that has to wait must not keep the others from being served. */
 static int start_all(struct start *s)
 {
+	static struct made made[ARRAYS_MAX];
 	struct scan_name list[ARRAYS_MAX];
 	size_t n = scan_arrays(&s->scan, list, ARRAYS_MAX);
-	int worst = CLI_DONE;
+	int worst = CLI_DONE, rc;
 	char uuid[37];
 
 	for (size_t i = 0; i < n; i++) {
-		int rc = start_one(s, cli_format_uuid(list[i].uuid, uuid));
-
+		rc = make_device(s, cli_format_uuid(list[i].uuid, uuid), &made[i]);
+		worst = rc > worst ? rc : worst;
+	}
+	for (size_t i = 0; i < n; i++) {
+		rc = made[i].sectors ? attach(s, made[i].name, made[i].uuid, made[i].sectors) : CLI_DONE;
 		worst = rc > worst ? rc : worst;
 	}
 	if (n == 0)

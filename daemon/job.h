@@ -25,7 +25,7 @@
 #define DDR_JOB_PARALLEL	12u	/* ranges in work at once */
 /*
  * So many of them need no memory when they start: writers wait for a range in work, and whoever wants memory may wait for
- * those. As many as resync_parallel is at first.
+ * those. More than resync_parallel is at first (2); whoever sets it above this makes the rest at their first use.
  */
 #define DDR_JOB_PREPARED	4u
 
