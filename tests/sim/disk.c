@@ -68,8 +68,6 @@ bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_f
 	}
 	if (!d->dead && (kind == FAULT_WRITE || kind == FAULT_FLUSH))
 		d->faulted |= bit_of(s, n);
-	if (!d->dead && kind == FAULT_META)
-		d->daemon_failed |= bit_of(s, n);
 	return true;
 }
 

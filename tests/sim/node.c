@@ -328,10 +328,11 @@ static bool io_fails(struct sim *s, const struct node *n, struct disk *d, enum d
 
 	if (!disk_fails(s, n, d, kind))
 		return false;
-	if (!d->dropped && d->faulted != before) {
-		d->faulted = before;
-		d->daemon_failed |= n->sm ? 1u << (n - s->node) : 0;
-	}
+	if (d->dropped || (kind != FAULT_META && d->faulted == before))
+		return true;
+	d->faulted = before;
+	if (n->sm && !d->dead)
+		d->daemon_failed |= 1u << (n - s->node);
 	return true;
 }
 
@@ -342,6 +343,17 @@ static bool answers(const struct sim *s, const struct node *n, const struct io *
 }
 
 /* ---- jobs ---------------------------------------------------------------------- */
+
+/* A bad sector leaves the member in the array, and is not told of where another one failed for worse (daemon/job.c). */
+static void job_read_failed(struct io *io, uint32_t m, int error)
+{
+	if (io->result == -EIO && error == -ENODATA)
+		return;
+	if (io->result != error)
+		io->failed = 0;
+	io->failed |= 1u << m;
+	io->result = error;
+}
 
 /* Members that play the parity roles of the range; a range never crosses a turn unless all are there. */
 static void job_read(struct sim *s, const struct node *n, struct io *io)
@@ -357,13 +369,10 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 
 			if (!(io->members >> m & 1))
 				sim_violation(s, "a job on blocks of which data is missing");
-			if (io_fails(s, n, &s->disk[m], FAULT_READ_IO)) {
-				io->failed |= 1u << m;
-				io->result = -EIO;
-			} else if (io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM)) {
-				io->failed |= 1u << m;
-				io->result = -ENODATA;
-			}
+			if (io_fails(s, n, &s->disk[m], FAULT_READ_IO))
+				job_read_failed(io, m, -EIO);
+			else if (io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
+				job_read_failed(io, m, -ENODATA);
 			tokens[i] = disk_read(&s->disk[m], b);
 			/* it dropped its cache and is not out yet: the job takes what is old (limits) */
 			s->truth[b].lost |= s->disk[m].dropped;
@@ -514,14 +523,17 @@ bool node_event(struct sim *s, struct node *n)
 
 /* ---- outputs ------------------------------------------------------------------- */
 
-/* Rule 4: is there a member that only this node does not reach, and without which there would be too few? */
+/*
+ * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node has left,
+ * and only hears of it: that another one does not reach.
+ */
 static bool cut_too_far(const struct sim *s, const struct node *n)
 {
 	struct ddr_super sb;
 	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((in_sync >> m & 1) && (s->disk[m].was_cut >> (n - s->node) & 1) &&
+		if ((in_sync >> m & 1) && (n->left ? s->disk[m].was_cut : s->disk[m].was_cut >> (n - s->node) & 1) &&
 		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
 			return true;
 	return false;
