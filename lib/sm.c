@@ -38,6 +38,7 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 	sm->mapb = part(l, n_map * sizeof(*sm->mapb));
 	sm->err = part(l, DDR_SM_ERRORS * sizeof(*sm->err));
 	sm->c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
+	sm->c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
 	sm->c.rc_map = part(l, cluster ? bytes : 0);
 	sm->c.rc_log = part(l, cluster ? n_log * sizeof(*sm->log) : 0);
 }
@@ -163,19 +164,21 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
 {
+	size_t at = (size_t)index * DDR_LOG_PAYLOAD;
+
 	if (index >= sm->n_map)
 		return;
-	if (sm->c.on && !sm->c.building) {	/* a new writer: the content is the group's, the sequence goes on */
+	if (sm->c.on && !sm->c.building) {	/* a new writer: the sequence goes on, and the group is told what it lacks */
 		if (seq > sm->mapb[index].seq)
 			sm->mapb[index].seq = seq;
-		if (payload && memcmp(sm->map + (size_t)index * DDR_LOG_PAYLOAD, payload, DDR_LOG_PAYLOAD))
-			sm->c.disk_changed = true;
+		memcpy(sm->c.disk_map + at, payload ? payload : sm->map + at, DDR_LOG_PAYLOAD);
+		sm->c.disk_changed |= memcmp(sm->map + at, sm->c.disk_map + at, DDR_LOG_PAYLOAD) != 0;
 		return;
 	}
 	sm->mapb[index].loaded = payload != NULL;
 	sm->mapb[index].seq = seq;
 	if (payload)
-		memcpy(sm->map + (size_t)index * DDR_LOG_PAYLOAD, payload, DDR_LOG_PAYLOAD);
+		memcpy(sm->map + at, payload, DDR_LOG_PAYLOAD);
 }
 
 /* ---- outputs ------------------------------------------------------------------- */

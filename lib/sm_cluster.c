@@ -57,10 +57,9 @@ void ddr_sm_writer_choose(struct ddr_sm *sm)
 
 	if (at >= 0 && (sm->nodes[at].lost || sm->nodes[at].started))
 		return;
-	/* the state was built from the disks: whoever is absent may have been the writer, and may still write */
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && !sm->c.writer; i++)
-		if (sm->nodes[i].lost && sm->nodes[i].absent)
-			return;
+	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
+	if (!sm->c.writer && ddr_sm_any_lost(sm))
+		return;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		const struct ddr_sm_node *n = &sm->nodes[i];
 
@@ -68,7 +67,7 @@ void ddr_sm_writer_choose(struct ddr_sm *sm)
 			id = n->id;
 	}
 	if (id != sm->node || !sm->c.writer)
-		sm->c.writer_ready = false;
+		sm->c.writer_ready = sm->c.merging = false;
 	sm->c.writer = id;
 }
 

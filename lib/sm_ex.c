@@ -308,16 +308,25 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 			x->drained = true;
 }
 
+/* Has somebody left with dirty regions, in a slot that is not recovered yet? */
+static bool left_dirty(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].leaving && sm->nodes[i].leave_dirty)
+			return true;
+	return false;
+}
+
 /*
- * Regions of the range that somebody has to resync, as far as we know; bit i: the i-th region that it touches. Before our slot was read, and while
- * the slot of a dead node is being taken over: any.
+ * Regions of the range that somebody has to resync, as far as we know; bit i: the i-th region that it touches. Before our slot
+ * was read, and while the slot of a node that died or left is still to be taken over: any.
  */
 static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
 	uint64_t dirty = 0;
 
-	if (!sm->planned || sm->c.rec)
+	if (!sm->planned || sm->c.rec || left_dirty(sm))
 		return ~0ull;
 	for (uint64_t r = first; r <= last && r - first < 64; r++)
 		if (ddr_bit(sm->resync, r))

@@ -206,7 +206,9 @@ void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	n->leave_dirty = msg->leave.dirty;
 	if (msg->sender == sm->node)
 		sm->c.leave_done = true;
-	if (!n->leave_dirty && slot != DDR_SM_NO_SLOT)
+	if (n->leave_dirty)
+		ddr_sm_ranges_doubt(sm, n->id);
+	else if (slot != DDR_SM_NO_SLOT)
 		ddr_sm_slot_give(sm, slot, 0);
 	sm->again = true;
 }

@@ -55,6 +55,12 @@ void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region)
 	sm->again = true;
 }
 
+/* Does the block, as it is on the disks or will be soon, name our kernel? */
+static bool says_ours(const struct ddr_sm_log *b)
+{
+	return b->dur_ours || (b->state != DDR_W_IDLE && b->fly_ours);
+}
+
 void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 {
 	if (sm->sb.parity == 0)
@@ -67,6 +73,9 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 	if (ddr_bit(sm->resync, region))
 		return;
 	ddr_bit_set(sm->resync, region);
+	/* the mark of a grant stands for more now; our next daemon would not resync what the kernel holds, if its block names the kernel */
+	if (ddr_bit(sm->granted, region))
+		log_of(sm, region)->dirty |= says_ours(log_of(sm, region));
 	if (sm->n_resync++ == 0) {
 		sm->resync_total = sm->resync_done = 0;
 		sm->resync_regions_done = sm->resync_blocks = 0;
@@ -255,6 +264,11 @@ bool ddr_sm_log_idle(const struct ddr_sm *sm)
 
 /* ---- the plan after a start ---------------------------------------------------- */
 
+uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top)
+{
+	return top > seq ? top + ((top ^ seq) & 1) : seq;
+}
+
 /*
  * What could not be read counts as the worst (rule 11). Its sequence must go on behind any
  * that a copy may have which is readable again later: the superblocks were written anew
@@ -279,9 +293,9 @@ static void plan_unread(struct ddr_sm *sm)
 		if (!sm->log[r / DDR_LOG_REGIONS].loaded)
 			ddr_bit_set(sm->mark, r);
 	ddr_sm_map_unread(sm);
+	/* a copy that nobody could read may be newer than all that were read; the next block goes where the newest is not */
 	for (uint32_t i = 0; i < sm->n_log; i++)
-		if (!sm->log[i].loaded)
-			sm->log[i].seq = top;
+		sm->log[i].seq = sm->log[i].loaded ? ddr_sm_seq_behind(sm->log[i].seq, top) : top;
 }
 
 static bool names_our_kernel(const struct ddr_sm *sm, const struct ddr_sm_log *b)

@@ -286,7 +286,10 @@ struct ddr_sm_cluster {
 	uint32_t reload_epoch;		/* in which it began */
 	struct ddr_super disk;
 	bool disk_known;
+	uint8_t *disk_map;		/* nibbles, as map; the group's where a block could not be read */
 	bool disk_changed;		/* the map there is not the group's */
+	bool merging, merge_sent;	/* the group is told what only the disks know; MAP_SET is on its way */
+	uint64_t merge_at;		/* regions before it are told */
 	bool unproven;			/* built, and nothing was written since: its owners' last writes may have come after our reading */
 	uint32_t writer;		/* node that writes superblocks and map, 0: none */
 	bool writer_ready;		/* we know what the one before left on the disks */
@@ -514,6 +517,8 @@ bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
 
 uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node);
 void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
+/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
+void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node);
 /* What the node was recovering, another one does. */
 void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
 void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
@@ -594,6 +599,8 @@ void ddr_sm_map_counts(struct ddr_sm *sm);
 void ddr_sm_map_unread(struct ddr_sm *sm);
 /* The highest sequence that is known, and beyond that of what is not. */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm);
+/* The first sequence from @top on that goes to the place where @seq is; @seq, if that is not before @top. */
+uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top);
 /* Does the operation leave the region as it is, and is that durable? */
 bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op);
 /* Adds a region to the MAP_SET that is being put together; false: no room in it, or one is on its way. */
@@ -602,6 +609,8 @@ void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_map_pump(struct ddr_sm *sm);
+/* A new writer has read the map: goes on telling the group what it lacks; then the writer is ready. */
+void ddr_sm_map_merge(struct ddr_sm *sm);
 void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in);
 bool ddr_sm_map_idle(const struct ddr_sm *sm);
 void ddr_sm_map_view(struct ddr_sm *sm);

@@ -293,7 +293,7 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
 /* Another view: what was on its way begins anew. */
 void ddr_sm_join_view(struct ddr_sm *sm)
 {
-	sm->c.building = false;
+	sm->c.building = sm->c.merging = sm->c.merge_sent = false;
 	sm->c.chunks = sm->c.sent = sm->c.delivered = sm->c.used = 0;
 }
 
@@ -434,7 +434,8 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 		build(sm);
 	} else if (c->writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
 		ddr_sm_member_takeover(sm, &c->disk);
-		c->writer_ready = true;
+		c->merging = true;
+		c->merge_at = 0;
 	}
 }
 
@@ -458,8 +459,10 @@ void ddr_sm_join_pump(struct ddr_sm *sm)
 		return;
 	/* a new process of the writer is not the writer before its START: until then its node is lost */
 	if (c->building ||
-	    (c->synced && c->writer == sm->node && sm->start >= DDR_S_DELIVERED && !c->writer_ready && at_peace(sm)))
+	    (c->synced && c->writer == sm->node && sm->start >= DDR_S_DELIVERED && !c->writer_ready && !c->merging && at_peace(sm)))
 		reload(sm);
+	if (c->merging)
+		ddr_sm_map_merge(sm);
 	if (c->synced && c->transfer && c->provider == sm->node)
 		chunks_send(sm);
 }

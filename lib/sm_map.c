@@ -213,6 +213,8 @@ void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	for (uint32_t i = 0; i < msg->map_set.n; i++)
 		run_apply(sm, &msg->map_set.run[i]);
+	if (msg->sender == sm->node && !msg->map_set.id)
+		sm->c.merge_sent = false;
 	if (!ours)
 		return;
 	sm->mq.state = DDR_MQ_WAIT;
@@ -238,6 +240,77 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 		if (d->version > sm->mapb[d->block].fly)
 			sm->mapb[d->block].fly = d->version;	/* another node wrote it */
 	}
+}
+
+/* ---- a new writer -------------------------------------------------------------- */
+
+/*
+ * What the disks know of a region and the group does not, as an operation; 0: nothing. The writer that is dead may have
+ * written what was delivered to it alone, and have cleared marks by it. The other way round, what the group knows and the
+ * disks do not is on its way, and marked. CLEAN is left by SUSPECT only, so whoever has it, without that, knows more.
+ */
+static uint32_t lacking(uint8_t group, uint8_t disk)
+{
+	uint8_t state = group & DDR_REGION_STATE_MASK, there = disk & DDR_REGION_STATE_MASK;
+	uint8_t flags = disk & (uint8_t)~group & (DDR_REGION_F_SUSPECT | DDR_REGION_F_WRITTEN);
+
+	if (flags & DDR_REGION_F_SUSPECT)
+		return DDR_MAP_OP_SUSPECT;
+	if (there == DDR_REGION_CLEAN && state != DDR_REGION_CLEAN && !(group & DDR_REGION_F_SUSPECT))
+		return DDR_MAP_OP_CLEAN;
+	if (flags & DDR_REGION_F_WRITTEN)
+		return DDR_MAP_OP_DEGRADED;
+	return there != DDR_REGION_UNWRITTEN && state == DDR_REGION_UNWRITTEN ? DDR_MAP_OP_WRITTEN : 0;
+}
+
+/* The next message of what the group lacks. Regions that need two operations are met again after the first was delivered. */
+static uint32_t merge_runs(const struct ddr_sm *sm, struct ddr_msg_map_run *run, uint64_t *at)
+{
+	uint32_t n = 0;
+
+	for (uint64_t r = *at; r < sm->regions; r++) {
+		uint32_t op = lacking(ddr_sm_nibble(sm, r), ddr_map_get(sm->c.disk_map, (uint32_t)r));
+
+		if (!op)
+			continue;
+		if (n && run[n - 1].op == op && run[n - 1].start + run[n - 1].count == r && run[n - 1].count < DDR_MAP_REGIONS) {
+			run[n - 1].count++;
+			continue;
+		}
+		if (n == DDR_MAP_RUNS)
+			break;
+		if (!n)
+			*at = r;
+		run[n++] = (struct ddr_msg_map_run){ (uint32_t)r, 1, op };
+	}
+	return n;
+}
+
+/* A copy that could not be read may be newer than those that were, if the last writer died in the midst of a write. */
+static void sequences_go_on(struct ddr_sm *sm)
+{
+	uint64_t top = (sm->sb.seq << DDR_SM_SEQ_SHIFT) + ((uint64_t)(sm->c.epoch & 0x3fffff) << 8);
+
+	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++)
+		b->seq = ddr_sm_seq_behind(b->seq + 2, top);
+}
+
+void ddr_sm_map_merge(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_MAP_SET };		/* id 0: nobody waits for it to be durable */
+
+	if (sm->c.merge_sent || !ddr_sm_may_send(sm))
+		return;
+	msg.map_set.n = merge_runs(sm, msg.map_set.run, &sm->c.merge_at);
+	if (msg.map_set.n) {
+		ddr_sm_send(sm, &msg);
+		sm->c.merge_sent = true;
+		return;
+	}
+	sequences_go_on(sm);
+	sm->c.merging = false;
+	sm->c.writer_ready = true;
+	sm->again = true;
 }
 
 /* ---- the writer ---------------------------------------------------------------- */

@@ -28,8 +28,7 @@ uint32_t ddr_sm_slot(const struct ddr_sm *sm)
 	return sm->slot;
 }
 
-/* A range that the node has not acknowledged: what it had dirty there nobody will say. */
-static void ranges_doubt(struct ddr_sm *sm, uint32_t node)
+void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node)
 {
 	int at = ddr_sm_node_at(sm, node);
 
@@ -40,7 +39,7 @@ static void ranges_doubt(struct ddr_sm *sm, uint32_t node)
 
 void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot)
 {
-	ranges_doubt(sm, sm->sb.slot_node[slot]);
+	ddr_sm_ranges_doubt(sm, sm->sb.slot_node[slot]);
 	if (!(sm->c.rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
 		sm->c.rec_by[slot] = 0;
 	sm->c.rec |= 1ull << slot;
@@ -185,13 +184,18 @@ void ddr_sm_read_pump(struct ddr_sm *sm)
 
 /* ---- clearing ------------------------------------------------------------------ */
 
-/* Are the marks durable in our own slot? Those that were once need not be looked at again. */
+/*
+ * Are the marks durable in our own slot? Those that were once need not be looked at again. One that was there for a grant
+ * counts when its block names no kernel any more: until then our next daemon would take it for the grant alone. Where none
+ * is left, the region was resynced meanwhile.
+ */
 static bool marks_durable(struct ddr_sm *sm)
 {
-	uint64_t open = 0;
+	uint64_t open = 0, grants;
 
 	for (uint64_t w = 0; w < sm->words && sm->sb.parity; w++) {
-		sm->c.rc_map[w] &= ~sm->dur[w];
+		grants = sm->log[w / DDR_WORDS_LOG].dur_ours ? sm->resync[w] & sm->granted[w] : 0;
+		sm->c.rc_map[w] &= sm->mark[w] & ~(sm->dur[w] & ~grants);
 		open |= sm->c.rc_map[w];
 	}
 	return !open;
@@ -215,8 +219,9 @@ void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_
 static uint64_t seq_next(const struct ddr_sm *sm, const struct ddr_sm_log *b)
 {
 	uint64_t epoch = sm->c.epoch & 0x3fffff;
+	uint64_t top = (sm->sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1)) + (epoch << 8);
 
-	return b->loaded ? b->seq + 1 : (sm->sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1)) + (epoch << 8);
+	return b->loaded ? ddr_sm_seq_behind(b->seq + 1, top) : top;
 }
 
 static void clear_next(struct ddr_sm *sm)

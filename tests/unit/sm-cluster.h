@@ -399,4 +399,23 @@ static inline void cx_record(struct cx *c, uint32_t i, struct ddr_rec rec)
 	cx_step(c, &c->node[i], &in);
 }
 
+/* For cmocka: @nodes that share an array, their end. */
+static inline int cx_setup(void **state, uint32_t nodes)
+{
+	struct cx *c = malloc(sizeof(*c));
+
+	cx_up(c, nodes, true);
+	*state = c;
+	return 0;
+}
+
+static inline int cx_teardown(void **state)
+{
+	struct cx *c = *state;
+
+	cx_down(c);
+	free(c);
+	return 0;
+}
+
 #endif

@@ -7,20 +7,7 @@
 
 static int setup(void **state)
 {
-	struct cx *c = malloc(sizeof(*c));
-
-	cx_up(c, 2, true);
-	*state = c;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct cx *c = *state;
-
-	cx_down(c);
-	free(c);
-	return 0;
+	return cx_setup(state, 2);
 }
 
 static struct ddr_msg decoded(const struct cx_message *m)
@@ -682,196 +669,6 @@ static void rule_3_out_after_all_have_stopped_reading(void **state)
 	}
 }
 
-/* Rule 12: the writer died between the superblocks and the word that they are durable. The next one follows what is there. */
-static void the_next_writer_follows_the_disks(void **state)
-{
-	struct cx *c = *state;
-	uint8_t id[16];
-
-	cx_forget(c);
-	c->answers = CX_KERNEL;
-	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 5, .member = 2, .status = DDR_EC_IO, .arg[0] = DDR_OP_WRITE });
-	cx_deliver(c, &c->node[0], NULL);
-	cx_deliver(c, &c->node[1], NULL);
-	cx_done(c, &c->node[0], (uint32_t)cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0));
-	assert_int_equal(c->sb.generation, 2);
-	memcpy(id, c->sb.gen_id, sizeof(id));
-	cx_kill(c, 0);
-	c->answers = CX_ALL;
-	cx_view(c, 2, 2, true);
-	cx_settle(c);
-	assert_int_equal(c->sb.generation, 2);	/* the dead one could still be writing */
-	c->answers = CX_ALL | CX_FENCE;
-	cx_settle(c);
-	assert_int_equal(c->sb.generation, 3);
-	assert_memory_equal(c->sb.gen_prev, id, sizeof(id));
-	assert_int_equal(cx_status(&c->node[1]).member_state[2], DDR_MEMBER_FAULTY);
-	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
-}
-
-/* ---- an array that nobody owns ------------------------------------------------- */
-
-/* Node 1 has built a state of the array that nobody owns, is to be its first writer, and is cut off; then its reading ends. */
-static void first_writer_is_cut_off(struct cx *c)
-{
-	cx_down(c);
-	cx_make(c, 2, true);
-	cx_start(c, 0, 0, 0);
-	cx_start(c, 1, 0, 0);
-	c->answers = CX_MSG | CX_KERNEL;
-	cx_view(c, 1, 1, true);
-	cx_settle(c);
-	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_RELOAD));
-	cx_settle(c);
-	assert_int_equal(cx_sees(&c->node[0], 1).state, DDR_NS_ACTIVE);
-	cx_view(c, 1, 1, false);
-	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_RELOAD));
-	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
-	c->answers = CX_ALL;
-}
-
-/* Notes 8, 9: the other one took the array meanwhile. Its state is what the disks hold; the one that was only read is not. */
-static void what_was_written_counts_more_than_what_was_read(void **state)
-{
-	struct cx *c = *state;
-
-	first_writer_is_cut_off(c);
-	cx_view(c, 2, 2, true);
-	cx_settle(c);
-	assert_true(cx_status(&c->node[1]).joined);
-	cx_view(c, 3, 3, true);
-	cx_settle(c);
-	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
-	assert_true(cx_find(&c->node[0], DDR_OUT_GIVE_UP, 0) >= 0);
-	assert_false(cx_status(&c->node[1]).gave_up);
-	assert_int_equal(cx_sees(&c->node[1], 1).state, DDR_NS_FENCING);
-}
-
-/* The other one took it, and died: when the first has quorum again it reads anew, and finds an owner to fence. */
-static void a_first_writer_reads_again_in_each_epoch(void **state)
-{
-	struct cx *c = *state;
-	uint64_t seq;
-
-	first_writer_is_cut_off(c);
-	cx_view(c, 2, 2, true);
-	cx_settle(c);
-	seq = c->sb.seq;
-	cx_kill(c, 1);
-	cx_view(c, 1, 1, true);
-	cx_settle(c);
-	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
-	assert_int_equal(cx_sees(&c->node[0], 2).state, DDR_NS_SUSPECT);
-	c->answers = CX_ALL | CX_FENCE;
-	cx_tick(c, 31000);
-	assert_true(cx_status(&c->node[0]).joined);
-	assert_true(c->sb.seq > seq);
-}
-
-/* A reading that began in one epoch and ends in the next says nothing of what was written in between. */
-static void a_reading_of_another_epoch_does_not_count(void **state)
-{
-	struct cx *c = *state;
-	uint32_t at;
-
-	first_writer_is_cut_off(c);
-	c->answers = CX_MSG | CX_KERNEL;
-	cx_view(c, 1, 1, true);
-	cx_settle(c);
-	at = cx_open(&c->node[0], DDR_OUT_RELOAD);
-	cx_view(c, 1, 1, true);
-	cx_settle(c);
-	cx_done(c, &c->node[0], at);
-	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
-	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_RELOAD));
-	assert_true(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0) >= 0);
-}
-
-/* Two have only read, as far as they know, and one of them wrote: the other waits until that one is proven dead, and reads again. */
-static void a_first_writer_waits_for_who_may_have_written(void **state)
-{
-	struct cx *c = *state;
-	struct cx_node *other = &c->node[1];
-	uint64_t seq = 0;
-
-	first_writer_is_cut_off(c);
-	c->answers = CX_IO | CX_KERNEL;
-	cx_view(c, 2, 2, true);
-	while (cx_find(other, DDR_OUT_SB_WRITE, 0) < 0 || cx_status(other).sb_writes == 0 || seq == 0) {
-		cx_settle(c);
-		if (cx_find(other, DDR_OUT_SB_WRITE, 0) >= 0)
-			seq = c->sb.seq;	/* it has ended, and that is not delivered yet */
-		else
-			assert_true(cx_deliver(c, other, NULL));
-	}
-	c->answers = CX_ALL;
-	cx_forget(c);
-	cx_view(c, 3, 3, true);
-	cx_settle(c);
-	assert_true(cx_find(other, DDR_OUT_GIVE_UP, 0) >= 0);
-	assert_int_equal(cx_find(&c->node[0], DDR_OUT_RELOAD, 0), -1);
-	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
-	cx_kill(c, 1);
-	c->answers = CX_ALL | CX_FENCE;
-	cx_view(c, 1, 1, true);
-	cx_settle(c);
-	assert_int_equal(c->sb.seq, seq);	/* another one owns it: that one is to be proven dead anew */
-	cx_tick(c, 31000);
-	assert_true(cx_status(&c->node[0]).joined);
-	assert_true(c->sb.seq > seq);
-}
-
-/*
- * The writer of a group dies; a node that was not in it fences it and is to be the next one, when it meets the rest of that group.
- * Their state is what was written, so it goes on, and its new writer reads when the stranger is proven dead.
- */
-static void a_new_writer_waits_for_strangers(void **state)
-{
-	struct cx *c = *state;
-	struct ddr_input dead = { .type = DDR_IN_FENCED, .node = 1 };
-	int at;
-
-	cx_down(c);
-	cx_up(c, 1, true);
-	for (uint32_t i = 1; i < 3; i++) {
-		c->node[i].cfg = c->node[0].cfg;
-		c->node[i].cfg.node = i + 1;
-		cx_start(c, i, 0, 0);
-	}
-	c->answers = CX_MSG | CX_KERNEL;	/* its slot is not on the disks yet */
-	cx_view(c, 3, 3, true);
-	cx_settle(c);
-	assert_int_equal(cx_sees(&c->node[1], 2).state, DDR_NS_ACTIVE);
-	cx_kill(c, 0);
-	cx_view(c, 2, 2, false);
-	c->answers = CX_ALL | CX_FENCE;
-	cx_view(c, 4, 4, true);
-	cx_settle(c);
-	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
-	cx_tick(c, 31000);
-	c->answers = CX_MSG | CX_KERNEL;
-	cx_done(c, &c->node[2], cx_open(&c->node[2], DDR_OUT_RELOAD));
-	cx_settle(c);
-	assert_true(cx_open(&c->node[2], DDR_OUT_SB_WRITE) > 0);
-	cx_forget(c);
-	cx_view(c, 6, 6, true);
-	cx_settle(c);
-	assert_true(cx_find(&c->node[2], DDR_OUT_GIVE_UP, 0) >= 0);
-	dead.failure = cx_sees(&c->node[1], 1).failure;
-	cx_step(c, &c->node[1], &dead);
-	cx_settle(c);
-	assert_int_equal(cx_sees(&c->node[1], 3).state, DDR_NS_FENCING);
-	assert_int_equal(cx_sees(&c->node[1], 1).failure, 0);
-	assert_int_equal(cx_find(&c->node[1], DDR_OUT_RELOAD, 0), -1);
-	at = cx_find(&c->node[1], DDR_OUT_FENCE, 0);
-	dead.node = 3;
-	dead.failure = cx_sees(&c->node[1], 3).failure;
-	assert_true(at >= 0);
-	cx_step(c, &c->node[1], &dead);
-	cx_settle(c);
-	assert_true(cx_find(&c->node[1], DDR_OUT_RELOAD, 0) >= 0);
-}
-
 /* ---- a table without a member --------------------------------------------------- */
 
 /* The others use the member: the node is refused, as one that reaches less than they do, and the member stays. */
@@ -896,7 +693,7 @@ static void rule_4_a_node_whose_table_lacks_a_member_fails_nobody(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_joiner_gets_the_state_in_chunks), TEST(a_damaged_chunk_is_not_believed), TEST(chunks_out_of_turn),
 		TEST(a_new_view_in_the_middle), TEST(nobody_changes_the_state_in_transfer), TEST(two_joins_at_once),
@@ -906,10 +703,6 @@ int main(void)
 		TEST(messages_that_are_not_whole), TEST(messages_from_elsewhere), TEST(messages_that_contradict),
 		TEST(a_recovery_is_the_claimers), TEST(an_unreadable_slot_of_a_dead_node_is_all_dirty),
 		TEST(rule_3_out_after_all_have_stopped_reading),
-		TEST(the_next_writer_follows_the_disks),
-		TEST(what_was_written_counts_more_than_what_was_read), TEST(a_first_writer_reads_again_in_each_epoch),
-		TEST(a_reading_of_another_epoch_does_not_count), TEST(a_first_writer_waits_for_who_may_have_written),
-		TEST(a_new_writer_waits_for_strangers),
 		TEST(rule_4_a_node_whose_table_lacks_a_member_fails_nobody),
 	};
 

@@ -7,20 +7,7 @@
 
 static int setup(void **state)
 {
-	struct cx *c = malloc(sizeof(*c));
-
-	cx_up(c, 3, true);
-	*state = c;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct cx *c = *state;
-
-	cx_down(c);
-	free(c);
-	return 0;
+	return cx_setup(state, 3);
 }
 
 static void lock(struct cx *c, uint32_t i, uint64_t region)
@@ -100,6 +87,38 @@ static void nobody_writes_while_an_owner_is_absent(void **state)
 	cx_tick(c, 31000);
 	assert_true(cx_status(&c->node[0]).joined && cx_status(&c->node[1]).joined);
 	assert_true(c->sb.seq > seq);
+}
+
+/*
+ * The same, and who takes part on one side of a split may be the writer there as soon as the absent one is proven dead. So the
+ * other side, where that is proven too, has none before the first is.
+ */
+static void nobody_writes_while_a_starter_is_lost(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+
+	cx_down(c);
+	cx_start(c, 0, 0, 0);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_tick(c, 31000);
+	assert_int_equal(cx_sees(n, 1).state, DDR_NS_ACTIVE);
+	cx_view(c, 1, 1, false);
+	cx_view(c, 2, 6, true);
+	cx_settle(c);
+	cx_tick(c, 31000);
+	assert_int_equal(cx_sees(n, 1).state, DDR_NS_FENCING);
+	for (uint32_t i = 0; i < n->n; i++)
+		if (n->open[i] && n->log[i].type == DDR_OUT_FENCE && n->log[i].node == 3)
+			cx_fenced(c, n, i, 0);
+	cx_settle(c);
+	assert_int_equal(cx_sees(n, 3).state, DDR_NS_RECOVERING);
+	assert_int_equal(cx_find(n, DDR_OUT_SB_WRITE, 0), -1);
+	cx_fenced(c, n, cx_open(n, DDR_OUT_FENCE), 0);
+	cx_settle(c);
+	assert_true(cx_find(n, DDR_OUT_SB_WRITE, 0) >= 0);
 }
 
 /* Whoever said that it left writes no more, also what its own leaving makes necessary. */
@@ -289,6 +308,63 @@ static void an_owner_has_its_slot_back(void **state)
 	assert_true(cx_status(&c->node[2]).joined);
 }
 
+static uint64_t sequence(const struct ddr_disk_log *blk)
+{
+	return le64toh(blk->seq.raw);
+}
+
+/*
+ * Both held the region, and the survivor's mark names its kernel: its next daemon would take it for that kernel's alone, and resync
+ * nothing. So the dead slot is cleared after the survivor's block has no owner. A copy of it that could not be read is older, too.
+ */
+static void a_slot_is_cleared_when_our_block_has_no_owner(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	uint32_t dead = cx_sees(n, 3).slot, own = ddr_sm_slot(n->sm);
+	struct ddr_disk_log blk;
+
+	lock(c, 0, 2);
+	cx_settle(c);
+	assert_int_equal(le64toh(c->disk[own].cookie.raw), 7);
+	cx_forget(c);
+	slot_is_being_recovered(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_SLOT_READ));
+	cx_settle(c);
+	assert_int_equal(cx_find(n, DDR_OUT_SLOT_WRITE, 0), -1);
+	cx_done(c, n, cx_open(n, DDR_OUT_LOG_WRITE));
+	assert_int_equal(le64toh(c->disk[own].cookie.raw), 0);
+	assert_int_equal(n->log[cx_open(n, DDR_OUT_SLOT_WRITE)].slot, dead);
+	ddr_sm_slot_block(n->sm, 0, &blk);
+	assert_true(sequence(&blk) > sequence(&c->disk[dead]) + 1);
+	assert_true((sequence(&blk) ^ sequence(&c->disk[dead])) & 1);	/* the newest copy is not overwritten */
+}
+
+/* Rule 11: a copy that no member gives at the start may be one newer than all that were read; what is written is behind it. */
+static void a_daemon_writes_behind_what_nobody_could_read(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+	uint32_t own = ddr_sm_slot(n->sm);
+	struct ddr_disk_log blk;
+
+	lock(c, 1, 2);
+	cx_settle(c);
+	cx_forget(c);
+	cx_start(c, 1, 0, 0);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_SB_WRITE));
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_SLOT_READ));
+	cx_settle(c);
+	cx_open(n, DDR_OUT_LOG_WRITE);
+	ddr_sm_log_block(n->sm, 0, &blk);
+	assert_true(sequence(&blk) > sequence(&c->disk[own]) + 1);
+	assert_true((sequence(&blk) ^ sequence(&c->disk[own])) & 1);
+}
+
 /* ---- ranges -------------------------------------------------------------------- */
 
 /* Note 16: its slot is not read yet, so it cannot know that nothing in the range is dirty there. */
@@ -387,6 +463,54 @@ static void what_is_being_recovered_is_not_known(void **state)
 	assert_int_equal(events(n, DDR_EV_NODE_RECOVERED), 0);
 }
 
+/* A node leaves, and its daemon is still there. What it leaves dirty in its slot is taken over when that is gone. */
+static void leaves_dirty(struct cx *c, uint32_t i)
+{
+	struct ddr_msg msg;
+
+	cx_op(c, i, DDR_IN_K_DETACHED, 0);
+	cx_op(c, i, DDR_IN_OP_LEAVE, 0);
+	cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_LOG_WRITE));
+	cx_settle(c);
+	assert_true(sent(&c->node[i], DDR_M_LEAVE, &msg));
+	assert_int_equal(msg.leave.dirty, 1);
+}
+
+static void mismatch_is_passed(struct cx *c)
+{
+	struct cx_node *n = &c->node[0];
+	int at;
+
+	job_ends(c, 0, 1);
+	at = cx_find(n, DDR_OUT_KERNEL, DDR_U_RESOLVE);
+	assert_true(at >= 0);
+	assert_int_equal(n->log[at].rec.arg[0], DDR_RES_PASS);
+}
+
+/* Note 16: what it left dirty in the range nobody knows, whether the range came after it or it did not acknowledge it any more. */
+static void what_was_left_dirty_is_not_known(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint32_t before = 0; before < 2; before++) {
+		cx_down(c);
+		cx_up(c, 3, true);
+		one_is_clean(c);
+		c->answers = CX_MSG;
+		lock(c, 2, 0);
+		if (!before)
+			leaves_dirty(c, 2);
+		cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 1, .count = 1 });
+		cx_settle(c);
+		kernel_answers(c, 0, DDR_U_DRAIN);
+		kernel_answers(c, 1, DDR_U_DRAIN);
+		cx_settle(c);
+		if (before)
+			leaves_dirty(c, 2);
+		mismatch_is_passed(c);
+	}
+}
+
 /* Rule 5: ENABLE would let go on what waits in the kernel behind a range of its last daemon; a job works in that range. */
 static void enable_waits_for_a_job(void **state)
 {
@@ -415,13 +539,15 @@ static void enable_waits_for_a_job(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(nobody_writes_while_an_owner_is_absent), TEST(a_writer_that_left_writes_no_more),
+		TEST(nobody_writes_while_an_owner_is_absent), TEST(nobody_writes_while_a_starter_is_lost),
+		 TEST(a_writer_that_left_writes_no_more),
 		TEST(a_writer_that_leaves_begins_nothing),
 		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_agrees_to_failures),
 		TEST(a_second_fencing_does_not_end_a_recovery), TEST(each_recovery_writes_behind_the_last),
-		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back),
+		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
+		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known),
 		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
 		TEST(what_is_being_recovered_is_not_known),
 		TEST(enable_waits_for_a_job),
