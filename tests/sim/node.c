@@ -523,17 +523,26 @@ bool node_event(struct sim *s, struct node *n)
 
 /* ---- outputs ------------------------------------------------------------------- */
 
+static bool takes_part(const struct node *n)
+{
+	struct ddr_sm_status st;
+
+	ddr_sm_get_status(n->sm, &st);
+	return st.joined && !n->left;
+}
+
 /*
- * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node has left,
+ * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node takes no part,
  * and only hears of it: that another one does not reach.
  */
 static bool cut_too_far(const struct sim *s, const struct node *n)
 {
 	struct ddr_super sb;
 	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
+	uint32_t who = takes_part(n) ? 1u << (n - s->node) : ~0u;
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((in_sync >> m & 1) && (n->left ? s->disk[m].was_cut : s->disk[m].was_cut >> (n - s->node) & 1) &&
+		if ((in_sync >> m & 1) && (s->disk[m].was_cut & who) &&
 		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
 			return true;
 	return false;
