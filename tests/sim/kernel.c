@@ -12,9 +12,9 @@
  */
 #include <string.h>
 
-#include "sim.h"
+#include "kernel.h"
 
-static const struct node *node_of(const struct sim *s, const struct kernel *k)
+const struct node *kernel_node(const struct sim *s, const struct kernel *k)
 {
 	const struct node *n = s->node;
 
@@ -23,106 +23,9 @@ static const struct node *node_of(const struct sim *s, const struct kernel *k)
 	return n;
 }
 
-static uint64_t region_of(const struct sim *s, uint64_t block)
-{
-	return block / s->geo.region_blocks;
-}
-
 static bool overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
 {
 	return a < b + nb && b < a + na;
-}
-
-/* ---- the channel --------------------------------------------------------------- */
-
-static void tell(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	char buf[256];
-
-	if (!k->attached)
-		return;
-	if (k->n_queue == SIM_MAX_QUEUE)
-		sim_violation(s, "the channel holds more than %d records", SIM_MAX_QUEUE);
-	k->queue[k->n_queue++] = *rec;
-	sim_trace(s, "kernel> %s", rig_record(rec, buf, sizeof(buf)));
-}
-
-static void tell_regions(struct sim *s, struct kernel *k, uint32_t type, uint64_t start, uint64_t count, int status)
-{
-	struct ddr_rec rec = { .type = type, .start = start, .count = count, .status = status, .seq = ++k->seq };
-
-	tell(s, k, &rec);
-}
-
-static void tell_mismatch(struct sim *s, struct kernel *k, const struct op *op)
-{
-	struct ddr_rec rec = { .type = DDR_K_MISMATCH, .seq = op->seq, .start = op->start, .count = op->count,
-			       .member = DDR_NO_MEMBER };
-
-	tell(s, k, &rec);
-}
-
-static uint32_t kind_of(const struct op *op)
-{
-	return op->kind == OP_READ ? DDR_OP_READ : op->kind == OP_FLUSH ? DDR_OP_FLUSH : DDR_OP_WRITE;
-}
-
-static struct kerror *error_of(struct kernel *k, const struct op *op, uint32_t m)
-{
-	return &k->errors[(m * SIM_CLASSES + op->class[m]) * (DDR_OP_ZEROES + 1) + kind_of(op)];
-}
-
-/* The member failed the operation: the daemon is told, unless it knows already. */
-static void report(struct sim *s, struct kernel *k, const struct op *op, uint32_t m)
-{
-	struct kerror *e = error_of(k, op, m);
-
-	if (e->open)
-		return;
-	s->stats[STAT_ERRORS]++;
-	e->open = true;
-	e->rec = (struct ddr_rec){ .type = DDR_K_ERROR, .seq = ++k->seq, .start = op->start, .count = op->count,
-				   .status = (int)op->class[m], .member = m };
-	if (op->kind == OP_FLUSH) {
-		e->rec.start = 0;
-		e->rec.count = s->blocks;
-	}
-	e->rec.arg[0] = kind_of(op);
-	tell(s, k, &e->rec);
-}
-
-void kernel_new(struct sim *s, struct kernel *k)
-{
-	memset(k, 0, sizeof(*k));
-	k->there = true;
-	k->boot = s->cluster ? node_of(s, k)->boot : s->boot;
-	k->cookie = ++s->cookie;
-}
-
-void kernel_bind(struct sim *s, struct kernel *k)
-{
-	uint64_t held = 0;
-
-	k->attached = true;
-	k->n_queue = 0;
-	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++) {
-		x->used &= x->drained;
-		x->old = true;
-	}
-	memset(k->apply, 0, sizeof(k->apply));
-	memset(k->asked, 0, sizeof(k->asked));
-	for (uint64_t r = 0; r < s->regions; r++)
-		if (k->granted[r]) {
-			held++;
-			tell_regions(s, k, DDR_K_HELD, r, 1, 0);
-		}
-	tell_regions(s, k, DDR_K_HELD_END, 0, held, 0);
-	for (struct kerror *e = k->errors; e < k->errors + SIM_ERRORS; e++)
-		if (e->open)
-			tell(s, k, &e->rec);
-	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-		if (op->state == OP_ERROR && op->kind == OP_MISMATCH)
-			tell_mismatch(s, k, op);
 }
 
 /* ---- ranges -------------------------------------------------------------------- */
@@ -172,7 +75,7 @@ bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t bloc
 
 /* ---- operations ---------------------------------------------------------------- */
 
-static uint32_t written_members(const struct sim *s, const struct kernel *k)
+uint32_t kernel_written(const struct sim *s, const struct kernel *k)
 {
 	uint32_t mask = 0;
 
@@ -224,7 +127,7 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 		t->later[t->n_later++] = op->version;
 		t->ever = true;
 	}
-	check_marked(s, node_of(s, k), op->start, op->count, "a write");
+	check_marked(s, kernel_node(s, k), op->start, op->count, "a write");
 }
 
 /* Members that the kernel reads. */
@@ -243,7 +146,7 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good);
 /* A round: what is not written yet of the members that are in the array now. */
 static void op_submit(struct sim *s, struct kernel *k, struct op *op)
 {
-	uint32_t todo = written_members(s, k) & ~op->done;
+	uint32_t todo = kernel_written(s, k) & ~op->done;
 
 	op->state = OP_FLIGHT;
 	op->generation = ++k->order;
@@ -335,7 +238,7 @@ static void op_settle(struct sim *s, struct kernel *k, struct op *op)
 	}
 	for (uint32_t m = 0; m < s->g.roles; m++)
 		if (op->failed >> m & 1) {
-			report(s, k, op, m);
+			kernel_report(s, k, op, m);
 			op->blame = m;
 		}
 	if (op->kind == OP_FLUSH)
@@ -344,7 +247,7 @@ static void op_settle(struct sim *s, struct kernel *k, struct op *op)
 }
 
 /* The daemon has decided about a member that failed. */
-static void op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t answer)
+void kernel_op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t answer)
 {
 	if (answer == DDR_RES_RETRY)
 		op_submit(s, k, op);
@@ -355,11 +258,11 @@ static void op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t a
 /* It is there to wait for the answer, unless that has come already. */
 static void op_park(struct sim *s, struct kernel *k, struct op *op)
 {
-	const struct kerror *e = error_of(k, op, op->blame);
+	const struct kerror *e = kernel_error_of(k, op, op->blame);
 
 	op->state = OP_ERROR;
 	if (!e->open)
-		op_resume(s, k, op, e->answer);
+		kernel_op_resume(s, k, op, e->answer);
 }
 
 /* What the member holds of a block once this version of it was written. */
@@ -385,7 +288,7 @@ static void member_write(struct sim *s, struct op *op, uint32_t m)
 /* One member's part of an operation ends. */
 static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
 {
-	const struct node *n = node_of(s, k);
+	const struct node *n = kernel_node(s, k);
 	struct disk *d = &s->disk[m];
 	bool failed = false;
 
@@ -415,7 +318,7 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 /* A read that fails on a member goes on without it, as long as the others have what it wants. */
 static void read_end(struct sim *s, struct kernel *k, struct op *op)
 {
-	const struct node *n = node_of(s, k);
+	const struct node *n = kernel_node(s, k);
 	uint32_t m = (uint32_t)sim_rand(s, s->g.roles), left = read_members(s, k) & ~op->failed;
 	struct disk *d = &s->disk[m];
 	bool medium;
@@ -433,7 +336,7 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 	op->failed |= 1u << m;
 	op->blame = m;
 	sim_trace(s, "kernel: member %u fails operation %llu", m, (unsigned long long)op->order);
-	report(s, k, op, m);
+	kernel_report(s, k, op, m);
 	if ((uint32_t)__builtin_popcount(left & ~(1u << m)) >= ddr_geo_data(&s->g))
 		return;
 	if (medium)
@@ -480,7 +383,7 @@ static void ask(struct sim *s, struct kernel *k, uint64_t r)
 	for (uint64_t i = r; i <= r + ahead && i < s->regions; i++)
 		if (i == r || !k->granted[i]) {
 			k->asked[i] = true;
-			tell_regions(s, k, DDR_K_LOCK, i, 1, 0);
+			kernel_tell_regions(s, k, DDR_K_LOCK, i, 1, 0);
 		}
 }
 
@@ -508,7 +411,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 			op->state = OP_ERROR;
 			op->blame = DDR_NO_MEMBER;
 			op->seq = ++k->seq;
-			tell_mismatch(s, k, op);
+			kernel_tell_mismatch(s, k, op);
 		}
 		return true;
 	case OP_GRANT:
@@ -541,7 +444,7 @@ static bool ex_advance(struct sim *s, struct kernel *k, struct kex *x)
 	if (!x->used || x->drained || !range_free(k, x->start, x->count, x->order, false, true))
 		return false;
 	x->drained = true;
-	tell(s, k, &rec);
+	kernel_tell(s, k, &rec);
 	return true;
 }
 
@@ -556,7 +459,7 @@ static bool apply_advance(struct sim *s, struct kernel *k, struct kapply *a)
 		if (op->state == OP_FLIGHT && op->pend && op->generation < a->order)
 			return false;
 	a->used = false;
-	tell(s, k, &rec);
+	kernel_tell(s, k, &rec);
 	return true;
 }
 
@@ -647,175 +550,6 @@ bool kernel_busy(const struct kernel *k)
 	return k->n_queue != 0;
 }
 
-/* ---- records of the daemon ----------------------------------------------------- */
-
-static void reap(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	struct ddr_rec end = { .type = DDR_K_REAPED, .seq = rec->seq };
-
-	for (uint64_t r = 0; r < s->regions; r++) {
-		bool waits = false;
-
-		for (uint32_t i = 0; i < SIM_MAX_OPS; i++)
-			waits |= k->op[i].state == OP_GRANT && region_of(s, k->op[i].start) == r;
-		if (!k->granted[r] || k->flight[r] || waits)
-			continue;
-		if (k->touched[r]) {
-			k->touched[r] = false;
-			continue;
-		}
-		k->granted[r] = false;
-		end.count++;
-		tell_regions(s, k, DDR_K_CLOSED, r, 1, k->error[r] ? -5 : 0);
-		k->error[r] = false;
-	}
-	for (uint64_t r = 0; r < s->regions; r++)
-		end.start += k->granted[r];
-	tell(s, k, &end);
-}
-
-static void drain(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	struct kex *x = k->ex;
-
-	while (x < k->ex + SIM_MAX_EX && x->used)
-		x++;
-	if (x == k->ex + SIM_MAX_EX || rec->count == 0 || rec->start + rec->count > s->blocks)
-		sim_violation(s, "DRAIN that the kernel would refuse");
-	*x = (struct kex){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count, .order = ++k->order };
-}
-
-static void release(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
-		if (x->used && !x->old && x->seq == rec->seq) {
-			x->used = false;
-			return;
-		}
-	sim_violation(s, "RELEASE of a range that the kernel does not have");
-}
-
-static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	struct kapply *a = k->apply;
-
-	if (rec->member >= s->g.roles)
-		sim_violation(s, "MEMBER that the kernel would refuse");
-	a += rec->member;
-	if (a->used)
-		sim_violation(s, "MEMBER before the last one was applied");
-	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT)
-		k->state[rec->member] = (uint32_t)rec->arg[0];
-	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
-}
-
-/* A write that ended with an error left its blocks as they are: a read there may end with one too. */
-static bool spoiled(const struct sim *s, const struct op *op)
-{
-	for (uint64_t b = op->start; b < op->start + op->count; b++)
-		if (s->truth[b].spoiled)
-			return true;
-	return false;
-}
-
-/* Returns whether there is such a mismatch. */
-static bool resolve_mismatch(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
-		if (op->state != OP_ERROR || op->kind != OP_MISMATCH || op->seq != rec->seq)
-			continue;
-		/* where parity is right, the answer must be to hand the data up, whoever asked */
-		if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
-		    check_parity(s, op->start, op->count, written_members(s, k)))
-			sim_violation(s, "a mismatch that is none is answered with an error");
-		if (rec->arg[0] == DDR_RES_FAIL && s->cluster && !spoiled(s, op))
-			sim_violation(s, "rule 9: the parity of blocks %llu+%llu was not resynced after a death, and a read there ends with an error",
-				      (unsigned long long)op->start, (unsigned long long)op->count);
-		op->state = OP_FREE;
-		return true;
-	}
-	return false;
-}
-
-static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	for (struct kerror *e = k->errors; e < k->errors + SIM_ERRORS; e++) {
-		if (!e->open || e->rec.seq != rec->seq)
-			continue;
-		e->open = false;
-		e->answer = (uint32_t)rec->arg[0];
-		for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-			if (op->state == OP_ERROR && op->kind != OP_MISMATCH && error_of(k, op, op->blame) == e)
-				op_resume(s, k, op, e->answer);
-		return;
-	}
-	if (!resolve_mismatch(s, k, rec))
-		sim_violation(s, "RESOLVE of an error that the kernel does not have");
-}
-
-static void grant(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	if (rec->count == 0 || rec->start + rec->count > s->regions)
-		sim_violation(s, "GRANT of regions that do not exist");
-	for (uint64_t r = rec->start; r < rec->start + rec->count; r++) {
-		k->granted[r] = true;
-		k->asked[r] = false;
-	}
-}
-
-static void refuse(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-		if (op->state == OP_GRANT && region_of(s, op->start) >= rec->start &&
-		    region_of(s, op->start) < rec->start + rec->count)
-			op->state = OP_FREE;
-	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
-		k->asked[r] = false;
-}
-
-static void enable(struct kernel *k)
-{
-	k->enabled = true;
-	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
-		x->used &= !x->old;
-}
-
-/* The kernel refuses a record with a field that its type does not have. */
-static bool well_formed(const struct ddr_rec *rec)
-{
-	bool has_seq = rec->type == DDR_U_MEMBER || rec->type == DDR_U_REAP || rec->type == DDR_U_DRAIN ||
-		       rec->type == DDR_U_RELEASE || rec->type == DDR_U_RESOLVE;
-	bool has_range = rec->type == DDR_U_GRANT || rec->type == DDR_U_REFUSE || rec->type == DDR_U_DRAIN ||
-			 rec->type == DDR_U_BITS || rec->type == DDR_U_STATUS;
-
-	return has_seq == (rec->seq != 0) && (has_range || rec->start == 0) &&
-	       (has_range || rec->type == DDR_U_REAP || rec->count == 0) &&
-	       (rec->type == DDR_U_MEMBER || rec->member == DDR_NO_MEMBER);
-}
-
-void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
-{
-	if (!well_formed(rec))
-		sim_violation(s, "a record that the kernel would refuse, type %u", rec->type);
-	switch (rec->type) {
-	case DDR_U_MEMBER: member(s, k, rec); break;
-	case DDR_U_ENABLE: enable(k); break;
-	case DDR_U_GRANT: grant(s, k, rec); break;
-	case DDR_U_REFUSE: refuse(s, k, rec); break;
-	case DDR_U_REAP: reap(s, k, rec); break;
-	case DDR_U_DRAIN: drain(s, k, rec); break;
-	case DDR_U_RELEASE: release(s, k, rec); break;
-	case DDR_U_RESOLVE: resolve(s, k, rec); break;
-	case DDR_U_BITS:
-		for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
-			k->bits[r] = (uint32_t)rec->arg[0];
-		break;
-	case DDR_U_FREEZE: k->frozen = true; break;
-	case DDR_U_THAW: k->frozen = false; break;
-	}
-	kernel_run(s, k);
-}
-
 /* ---- power --------------------------------------------------------------------- */
 
 /* Of each member's part that had not ended, each chunk landed or did not; with a cluster it may also land later. */
@@ -831,7 +565,7 @@ static void op_power(struct sim *s, const struct node *n, struct op *op, uint32_
 
 void kernel_power(struct sim *s, struct kernel *k)
 {
-	const struct node *n = node_of(s, k);
+	const struct node *n = kernel_node(s, k);
 
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
 		if (op->kind != OP_WRITE || !holds_range(op))

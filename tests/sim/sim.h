@@ -5,7 +5,8 @@
  * which one happens next is drawn from the seed; so a seed replays exactly.
  *
  *	disk.c		members with volatile caches, torn metadata writes, failures
- *	kernel.c	grants, ranges, writes, reads and flushes in flight, the channel
+ *	kernel.c	grants, ranges, writes, reads and flushes in flight
+ *	kernel_channel.c	its channel: records to and from the daemon
  *	node.c		what a daemon does with the machine's outputs; crashes
  *	bus.c		messages in total order, views
  *	late.c		what a machine had on its way to the disks as it died, and lands later or never
