@@ -283,4 +283,23 @@ static inline struct ddr_sm_status fx_status(const struct fx *f)
 static const struct rig_geometry fx_five = { .order = 2, .parity = 1, .blocks = 4096, .region_blocks = 256, .slots = 4 };
 static const struct rig_geometry fx_six = { .order = 2, .parity = 2, .blocks = 4096, .region_blocks = 256, .slots = 4, .spares = 1 };
 
+/* For cmocka: an array of that geometry that this node has started, its end. */
+static inline int fx_setup(void **state, const struct rig_geometry *geo)
+{
+	struct fx *f = malloc(sizeof(*f));
+
+	fx_up(f, geo);
+	*state = f;
+	return 0;
+}
+
+static inline int fx_teardown(void **state)
+{
+	struct fx *f = *state;
+
+	fx_down(f);
+	free(f);
+	return 0;
+}
+
 #endif

@@ -4,20 +4,7 @@
 
 static int setup(void **state)
 {
-	struct fx *f = malloc(sizeof(*f));
-
-	fx_up(f, &fx_five);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fx *f = *state;
-
-	fx_down(f);
-	free(f);
-	return 0;
+	return fx_setup(state, &fx_five);
 }
 
 static uint64_t answer(const struct fx *f)
@@ -257,7 +244,7 @@ static void a_mismatch_meets_a_bad_sector(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(every_class_and_operation), TEST(rule_8_a_fenced_node_gives_up), TEST(rule_4_a_member_that_is_needed_stays),
 		TEST(a_bad_sector_without_parity_is_an_error_and_no_more), TEST(more_errors_than_the_table_holds_are_tried_again),

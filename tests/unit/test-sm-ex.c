@@ -4,20 +4,7 @@
 
 static int setup(void **state)
 {
-	struct fx *f = malloc(sizeof(*f));
-
-	fx_up(f, &fx_five);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fx *f = *state;
-
-	fx_down(f);
-	free(f);
-	return 0;
+	return fx_setup(state, &fx_five);
 }
 
 /* A write in region 3 failed: its resync asks for one range. */
@@ -285,7 +272,7 @@ static void ranges_are_bounded_and_parallel(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rule_5_the_order_of_a_range), TEST(rule_5_all_of_the_view_acknowledge),
 		TEST(a_node_that_left_counts_until_it_is_fenced), TEST(a_range_of_another_node_is_served),

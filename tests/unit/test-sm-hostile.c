@@ -7,20 +7,7 @@
 
 static int setup(void **state)
 {
-	struct fx *f = malloc(sizeof(*f));
-
-	fx_up(f, &fx_six);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fx *f = *state;
-
-	fx_down(f);
-	free(f);
-	return 0;
+	return fx_setup(state, &fx_six);
 }
 
 static void assert_bug_and_nothing_else(struct fx *f)
@@ -363,7 +350,7 @@ static void nonsense_is_survived(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(regions_that_do_not_exist), TEST(answers_to_nothing), TEST(a_second_end_of_the_same_write),
 		TEST(grants_that_the_kernel_does_not_have), TEST(errors_of_unknown_members_and_classes),

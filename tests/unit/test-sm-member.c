@@ -4,20 +4,7 @@
 
 static int setup(void **state)
 {
-	struct fx *f = malloc(sizeof(*f));
-
-	fx_up(f, &fx_six);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fx *f = *state;
-
-	fx_down(f);
-	free(f);
-	return 0;
+	return fx_setup(state, &fx_six);
 }
 
 static void restart(struct fx *f)
@@ -342,7 +329,7 @@ static void configurations_out_of_limits(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rule_3_the_order_of_a_failure), TEST(the_superblocks_of_a_failure),
 		TEST(names_of_generations_differ_by_start), TEST(a_failure_while_the_superblocks_are_written),

@@ -4,20 +4,7 @@
 
 static int setup(void **state)
 {
-	struct fx *f = malloc(sizeof(*f));
-
-	fx_up(f, &fx_five);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fx *f = *state;
-
-	fx_down(f);
-	free(f);
-	return 0;
+	return fx_setup(state, &fx_five);
 }
 
 static bool dirty(const struct fx *f, uint64_t region)
@@ -543,7 +530,7 @@ static void a_million_regions(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rule_1_grant_waits_for_the_log), TEST(group_commit_takes_what_came_meanwhile),
 		TEST(a_granted_region_costs_nothing_more), TEST(parity_0_has_no_log), TEST(parity_0_stops_cleanly),
