@@ -29,8 +29,8 @@ def rounds(rig, round_of, count, between=None):
     rig.finish(between)
 
 
-def main(name, doc, round_of, nodes=3, filesystem=True, kind=Rig, **options):
-    """`kind`: of rig; `options`: of ddraid.conf. Returns the exit code."""
+def main(name, doc, round_of, nodes=3, votes=(), filesystem=True, kind=Rig, **options):
+    """`votes`: {id: votes}; `kind`: of rig; `options`: of ddraid.conf. Returns the exit code."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     args = parser.parse_args()
@@ -39,7 +39,7 @@ def main(name, doc, round_of, nodes=3, filesystem=True, kind=Rig, **options):
         ddvm.check_machine()
         run = ddvm.Run()
         disks = [ddvm.Disk(run.path / f"d{i}.raw", SIZE, f"d{i}") for i in range(DISKS)]
-        cluster = ddvm.Cluster(run, [ddvm.Node(run, f"n{i}", disks) for i in range(1, nodes + 1)])
+        cluster = ddvm.Cluster(run, [ddvm.Node(run, f"n{i}", disks) for i in range(1, nodes + 1)], votes=votes)
         print(f"{name}: {args.rounds} rounds on {nodes} nodes", flush=True)
         rig = kind(cluster, tools.build_writer(run.path), filesystem=filesystem, **options)
         rounds(rig, round_of, args.rounds)

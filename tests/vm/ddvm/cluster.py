@@ -24,7 +24,7 @@ from .network import Network
 
 FENCE_AGENT = "/ddvm/fence"
 DDRAIDD, DLM = "ddraidd", "dlm_controld"        # who fences
-TOKEN_MS = 5000         # three emulated machines on two cores, with another test beside them
+TOKEN_MS = 5000         # three emulated machines on two cores, with another test beside them; more machines: more
 # Debian's 6.1.192 warns of a copy that dlm makes as it is meant to be: its message ends with bytes that belong to it.
 DLM_WARNING = r"memcpy: detected field-spanning write[^\n]* at fs/dlm/requestqueue\.c.*?---\[ end trace [^\n]*"
 
@@ -78,11 +78,13 @@ class Fencer:
 class Cluster:
     """Machines (switched off, sharing their disks) as a cluster; id of a node: its place from 1."""
 
-    def __init__(self, run, nodes, transport="knet", rings=2):
-        """`transport`: knet, or udpu (which uses ring 0 only)."""
+    def __init__(self, run, nodes, transport="knet", rings=2, votes=()):
+        """`transport`: knet, or udpu (which uses ring 0 only); `votes`: {id: votes} of nodes with more than one."""
         if transport not in ("knet", "udpu"):
             raise HarnessError(f"corosync transport {transport}: neither knet nor udpu")
         self.run, self.nodes, self.transport = run, list(nodes), transport
+        self.votes_of = {i: dict(votes).get(i, 1) for i in range(1, len(self.nodes) + 1)}
+        self.token_ms = int(TOKEN_MS * time_scale() * max(1, len(self.nodes) / 3))
         self.network = Network(len(self.nodes), rings)
         self.fencer = Fencer(self)
         for number, node in enumerate(self.nodes, 1):
@@ -150,15 +152,15 @@ class Cluster:
         """Text of corosync.conf, the same for all nodes."""
         count = len(self.nodes)
         rings = self.network.rings if self.transport == "knet" else 1
-        quorum = ["provider: corosync_votequorum", f"expected_votes: {count}"]
+        quorum = ["provider: corosync_votequorum", f"expected_votes: {sum(self.votes_of.values())}"]
         if count == 2:
             quorum += ["two_node: 1", "wait_for_all: 0"]
         nodes = "".join(_section("node", [
-            f"nodeid: {i}", f"name: {node.name}",
+            f"nodeid: {i}", f"name: {node.name}", f"quorum_votes: {self.votes_of[i]}",
             *(f"ring{r}_addr: {self.network.address(r, i)}" for r in range(rings))], 1)
             for i, node in enumerate(self.nodes, 1))
         return (_section("totem", ["version: 2", "cluster_name: ddvm",
-                                   f"transport: {self.transport}", f"token: {int(TOKEN_MS * time_scale())}",
+                                   f"transport: {self.transport}", f"token: {self.token_ms}",
                                    "crypto_cipher: none", "crypto_hash: none"])
                 + _section("system", ["sched_rr: no", "priority: max"])
                 + _section("logging", ["to_stderr: yes", "to_logfile: no", "to_syslog: no"])
