@@ -139,7 +139,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk64(w, &m->hello.history);
 		walk32(w, &m->hello.flags);
 		walk_zero(w, 4);
-		if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN))
+		if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE))
 			w->c.bad = true;
 		return true;
 	case DDR_M_STATE:

@@ -184,6 +184,14 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 
 /* ---- hellos and agreement ------------------------------------------------------ */
 
+/* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */
+static bool active(const struct ddr_sm *sm)
+{
+	if (!sm->c.synced || sm->start < DDR_S_DELIVERED)
+		return false;
+	return sm->t.io || sm->t.written || (!sm->c.unproven && ddr_sm_slot_of(sm, sm->node) != DDR_SM_NO_SLOT);
+}
+
 static void hello_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO };
@@ -194,6 +202,7 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.history = sm->c.ring_history;
 	msg.hello.flags = sm->c.synced ? DDR_HELLO_SYNCED : 0;
 	msg.hello.flags |= sm->c.synced && sm->c.unproven ? DDR_HELLO_UNPROVEN : 0;
+	msg.hello.flags |= active(sm) ? DDR_HELLO_ACTIVE : 0;
 	ddr_sm_send(sm, &msg);
 	sm->c.hello_sent = true;
 }
@@ -219,12 +228,48 @@ static const struct ddr_sm_viewer *better(const struct ddr_sm *sm, const struct 
 	return nb > na ? b : a;
 }
 
+/* Has somebody the same state and takes part? */
+static bool upheld(const struct ddr_sm *sm, const struct ddr_sm_viewer *v)
+{
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		if (sm->c.view[i].active && sm->c.view[i].epoch == v->epoch && sm->c.view[i].history == v->history)
+			return true;
+	return false;
+}
+
+/*
+ * A state of which nobody here takes part in the array may be old: those who do may have gone on elsewhere, and fenced
+ * nobody for it. Who has it forgets it.
+ */
+static uint64_t old_states(const struct ddr_sm *sm)
+{
+	uint64_t old = 0;
+
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		if (sm->c.view[i].synced && !sm->c.view[i].unproven && !upheld(sm, &sm->c.view[i]))
+			old |= 1ull << i;
+	return old;
+}
+
+static void forget_states(struct ddr_sm *sm, uint64_t whose)
+{
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		if (!(whose >> i & 1))
+			continue;
+		sm->c.view[i].synced = sm->c.view[i].other = false;
+		if (sm->c.view[i].id == sm->node)
+			ddr_sm_forget(sm);
+	}
+}
+
 /* Whose state the group's is. Returns false if nobody has one. */
 static bool judge_states(struct ddr_sm *sm)
 {
 	const struct ddr_sm_viewer *best = NULL;
+	uint64_t useless = 0;
 	uint32_t epoch = 0;
 
+	forget_states(sm, old_states(sm));
 	for (uint32_t i = 0; i < sm->c.n_view; i++) {
 		if (sm->c.view[i].epoch > epoch)
 			epoch = sm->c.view[i].epoch;
@@ -236,9 +281,11 @@ static bool judge_states(struct ddr_sm *sm)
 		struct ddr_sm_viewer *v = &sm->c.view[i];
 
 		v->other = v->synced && (v->epoch != best->epoch || v->history != best->history);
+		useless |= v->other && !v->active ? 1ull << i : 0;
 		if (v->synced && !v->other && !sm->c.provider)
 			sm->c.provider = v->id;
 	}
+	forget_states(sm, useless);	/* they have done nothing by it: no reason to put them out */
 	sm->c.epoch = epoch + 1;
 	return best != NULL;
 }
@@ -306,6 +353,7 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
 	v->unproven = msg->hello.flags & DDR_HELLO_UNPROVEN;
+	v->active = msg->hello.flags & DDR_HELLO_ACTIVE;
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
 	for (uint32_t i = 0; i < sm->c.n_view; i++)
@@ -367,10 +415,7 @@ bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
 	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
 	if ((sm->c.rec >> slot & 1) && (sm->c.rec_by[slot] || !none_started(sm)))
 		return false;
-	if (!((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node)
-		return true;
-	/* it is to be freed, since its owner left; if nobody is there to do it, the owner has it back */
-	return !sm->t.slot_node[slot] && sm->sb.slot_node[slot] == node && !sm->c.writer && none_started(sm);
+	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node;
 }
 
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)

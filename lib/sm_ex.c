@@ -272,6 +272,39 @@ void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node)
 			ex_end(sm, x);
 }
 
+void ddr_sm_ex_forget(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		if (x->used && x->drain_sent && sm->k.state == DDR_K_ATTACHED && sm->n_stale < DDR_SM_EX)
+			sm->stale[sm->n_stale++] = *x;
+	memset(sm->ex, 0, sizeof(sm->ex));
+}
+
+void ddr_sm_ex_adopt(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_stale;) {
+		const struct ddr_sm_ex *old = &sm->stale[i];
+		struct ddr_sm_ex *x = ex_find(sm, old->node, old->id);
+
+		if (!x || x->start != old->start || x->count != old->count) {
+			i++;
+			continue;
+		}
+		x->drain_sent = true;
+		x->drained = old->drained;
+		x->ack_sent = false;
+		x->kseq = old->kseq;
+		sm->stale[i] = sm->stale[--sm->n_stale];
+	}
+}
+
+/* Ranges that our state does not have are over, unless it lacks them because their owner was elsewhere: that one is lost then. */
+static void stale_release(struct ddr_sm *sm)
+{
+	while (sm->n_stale && sm->c.synced && sm->c.phase == DDR_V_AGREED && !sm->c.transfer && !ddr_sm_any_lost(sm) && ddr_sm_room(sm, 1))
+		ddr_sm_rec(sm, DDR_U_RELEASE, sm->stale[--sm->n_stale].kseq, 0, 0);
+}
+
 void ddr_sm_ex_view(struct ddr_sm *sm)
 {
 	int self = ddr_sm_node_at(sm, sm->node);
@@ -293,6 +326,7 @@ void ddr_sm_ex_detached(struct ddr_sm *sm)
 {
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
 		x->drain_sent = x->drained = false;
+	sm->n_stale = 0;	/* the kernel keeps them until the next ENABLE */
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
 		r->tainted = r->state == DDR_R_JOB || r->state == DDR_R_HELD;
 }
@@ -306,6 +340,8 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
 		if (x->used && x->drain_sent && x->kseq == rec->seq)
 			x->drained = true;
+	for (uint32_t i = 0; i < sm->n_stale; i++)
+		sm->stale[i].drained |= sm->stale[i].kseq == rec->seq;
 }
 
 /* Has somebody left with dirty regions, in a slot that is not recovered yet? */
@@ -359,6 +395,16 @@ bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
 	return true;
 }
 
+/* Ranges that our kernel has; it takes no more than DDR_SM_EX. */
+static uint32_t drains_out(const struct ddr_sm *sm)
+{
+	uint32_t n = sm->n_stale;
+
+	for (const struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX && sm->n_stale; x++)
+		n += x->used && x->drain_sent;
+	return n;
+}
+
 static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
@@ -366,6 +412,8 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 	if (!x->used || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
 		return;
 	if (!x->drain_sent) {
+		if (drains_out(sm) >= DDR_SM_EX)
+			return;
 		x->kseq = ddr_sm_kseq(sm);
 		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count);
 		x->drain_sent = true;
@@ -420,6 +468,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 
 void ddr_sm_ex_pump(struct ddr_sm *sm)
 {
+	stale_release(sm);
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
 		ex_serve(sm, x);
 	if (!ddr_sm_running(sm))

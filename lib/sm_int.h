@@ -249,6 +249,7 @@ struct ddr_sm_viewer {
 	bool hello;			/* its hello for this view was delivered */
 	bool synced, other;		/* it has the state; it has one that is not the group's */
 	bool unproven;			/* nobody has written anything by that state */
+	bool active;			/* it takes part */
 	uint32_t epoch;
 	uint64_t history;
 };
@@ -362,6 +363,8 @@ struct ddr_sm {
 	struct ddr_sm_kernel k;
 	struct ddr_sm_trans t;
 	struct ddr_sm_ex ex[DDR_SM_EX];
+	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
+	uint32_t n_stale;
 	struct ddr_sm_range range[DDR_SM_RANGES];
 	struct ddr_sm_work wk[DDR_SM_WORKS];
 	struct ddr_sm_error *err;
@@ -496,6 +499,8 @@ void ddr_sm_join_pump(struct ddr_sm *sm);
 void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
 /* The state that was built from the disks is not what they hold: nobody has one. */
 void ddr_sm_void(struct ddr_sm *sm);
+/* We have no state any more, and have not begun. The view stays. */
+void ddr_sm_forget(struct ddr_sm *sm);
 
 /* ---- sm_fence.c ---------------------------------------------------------------- */
 
@@ -625,6 +630,10 @@ void ddr_sm_ex_pump(struct ddr_sm *sm);
 /* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
 void ddr_sm_ex_cancel(struct ddr_sm *sm);
 void ddr_sm_ex_view(struct ddr_sm *sm);
+/* The state is forgotten: its ranges are not in force for us, but their owners may be at work in them. */
+void ddr_sm_ex_forget(struct ddr_sm *sm);
+/* Another state is here: ranges that it has too go on as they are in our kernel. */
+void ddr_sm_ex_adopt(struct ddr_sm *sm);
 void ddr_sm_ex_detached(struct ddr_sm *sm);
 /* A free range of ours, filled, or NULL: none is free, or it would overlap one in force. */
 struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);

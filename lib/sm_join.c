@@ -254,6 +254,7 @@ static void state_take(struct ddr_sm *sm)
 		sm->mapb[i].fly = sm->mapb[i].dur;
 	}
 	ddr_sm_map_counts(sm);
+	ddr_sm_ex_adopt(sm);
 	c->synced = true;
 }
 
@@ -367,6 +368,22 @@ static void build(struct ddr_sm *sm)
 	sm->again = true;
 }
 
+void ddr_sm_forget(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->c;
+
+	memset(sm->nodes, 0, sizeof(sm->nodes));
+	ddr_sm_ex_forget(sm);
+	memset(&sm->t, 0, sizeof(sm->t));
+	memset(c->rec_by, 0, sizeof(c->rec_by));
+	c->rec = c->reload_at = 0;
+	c->writer = 0;
+	c->synced = c->unproven = c->writer_ready = c->rc_sent = c->leave_sent = c->leave_done = false;
+	sm->start = DDR_S_OFF;
+	ddr_sm_join_view(sm);
+	sm->again = true;
+}
+
 /*
  * Nobody takes part yet (that takes the first MEMBER_DONE), so there is nothing to lose: all say
  * hello once more, without a state, and it is built anew.
@@ -379,19 +396,11 @@ void ddr_sm_void(struct ddr_sm *sm)
 		ddr_sm_bug(sm, "the state of the group is called void while nodes take part");
 		return;
 	}
-	memset(sm->nodes, 0, sizeof(sm->nodes));
-	memset(sm->ex, 0, sizeof(sm->ex));
-	memset(&sm->t, 0, sizeof(sm->t));
-	memset(c->rec_by, 0, sizeof(c->rec_by));
+	ddr_sm_forget(sm);
 	for (uint32_t i = 0; i < c->n_view; i++)
 		c->view[i].hello = c->view[i].synced = c->view[i].other = false;
-	c->rec = c->reload_at = 0;
-	c->writer = 0;
-	c->synced = c->unproven = c->writer_ready = c->hello_sent = c->rc_sent = c->leave_sent = c->leave_done = false;
+	c->hello_sent = false;
 	c->phase = DDR_V_HELLO;
-	sm->start = DDR_S_OFF;
-	ddr_sm_join_view(sm);
-	sm->again = true;
 }
 
 /* The disks are not as they were when the state was built from them: somebody wrote after that, and is proven dead only now. */

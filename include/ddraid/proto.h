@@ -46,6 +46,7 @@ enum ddr_msg_type {
 #define DDR_HELLO_SYNCED	1u	/* the sender has the state of a group */
 #define DDR_HELLO_VOID		2u	/* no hello: the state that was built from the disks is not what they hold, nobody has one */
 #define DDR_HELLO_UNPROVEN	4u	/* the sender's state was built from the disks, and nobody has written anything by it yet */
+#define DDR_HELLO_ACTIVE	8u	/* the sender takes part: whoever goes on without it fences it first */
 
 /* FENCED: how it is known. */
 enum ddr_fenced_how { DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_FAILED = 3 };

@@ -38,22 +38,22 @@ static void check_dead(struct sim *s, const struct node *by, uint32_t slot)
 				      by->id, slot, n->id, (unsigned long long)b);
 }
 
-/* Does the newest copy of the slot on any member, or one that cannot be read, say that the region is dirty? */
+/*
+ * Was the region marked durably in the slot: does the newest copy on each member, or one that cannot be read, say that it is dirty?
+ * A mark on some of them was never granted, and who takes the slot over need not reach those.
+ */
 static bool dirty(const struct sim *s, uint32_t slot, uint64_t region)
 {
 	uint32_t counting = check_counting(s);
-	const struct ddr_disk_log *best = NULL;
-	uint64_t seq, top = 0;
+	const struct ddr_disk_log *blk;
+	uint64_t seq;
 
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
-		const struct ddr_disk_log *blk = counting >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
-
-		if (blk && seq > top) {
-			best = blk;
-			top = seq;
-		}
+		blk = counting >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
+		if (blk && !ddr_log_get(blk->payload, (uint32_t)region))
+			return false;
 	}
-	return s->g.parity && (!best || ddr_log_get(best->payload, (uint32_t)region));
+	return s->g.parity;
 }
 
 /* Could it not be resynced? Its data is missing in part, and it is listed; or none of its parity is there. */

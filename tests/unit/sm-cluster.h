@@ -249,8 +249,8 @@ static inline void cx_tick(struct cx *c, uint64_t ms)
 	cx_settle(c);
 }
 
-/* A new process of the node's daemon; its kernel is as it was, with these regions held. It is in no view yet. */
-static inline void cx_start(struct cx *c, uint32_t i, uint64_t held, uint64_t n_held)
+/* A new process of the node's daemon. It has no kernel, and is in no view yet. */
+static inline void cx_daemon(struct cx *c, uint32_t i)
 {
 	struct cx_node *n = &c->node[i];
 	struct ddr_input in = { .type = DDR_IN_TICK, .now_ms = c->now };
@@ -264,6 +264,15 @@ static inline void cx_start(struct cx *c, uint32_t i, uint64_t held, uint64_t n_
 	n->sm = rig_sm(&n->cfg);
 	assert_non_null(n->sm);
 	cx_step(c, n, &in);
+}
+
+/* The same; its kernel is as it was, with these regions held. */
+static inline void cx_start(struct cx *c, uint32_t i, uint64_t held, uint64_t n_held)
+{
+	struct cx_node *n = &c->node[i];
+	struct ddr_input in;
+
+	cx_daemon(c, i);
 	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = 1 };
 	cx_step(c, n, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD, .start = held, .count = n_held } };

@@ -358,6 +358,34 @@ static void who_was_left_behind_is_evicted(void **state)
 	assert_int_equal(c->node[2].n, 0);
 }
 
+/*
+ * Who takes no part has the group's state and is cut off, with quorum: those who do take part may go on without it, and fence
+ * nobody for it. So its state is worth nothing; it reads the disks. When they meet again it has done nothing, and joins them.
+ */
+static void a_state_that_nobody_upholds_is_forgotten(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[2];
+
+	n->cfg = c->node[0].cfg;
+	n->cfg.node = 3;
+	cx_daemon(c, 2);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	assert_true(cx_status(n).synced);
+	cx_forget(c);
+	cx_view(c, 4, 6, true);
+	cx_settle(c);
+	assert_true(cx_find(n, DDR_OUT_RELOAD, 0) >= 0);
+	assert_int_equal(cx_sees(n, 1).state, DDR_NS_SUSPECT);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	assert_int_equal(cx_find(n, DDR_OUT_GIVE_UP, 0), -1);
+	assert_true(cx_status(n).synced);
+	assert_int_equal(cx_sees(n, 1).state, DDR_NS_ACTIVE);
+	assert_alike(c, 7);
+}
+
 /* The instance that was fenced never takes part again; another one of the same node does. */
 static void a_fenced_instance_never_comes_back(void **state)
 {
@@ -698,7 +726,7 @@ int main(void)
 		TEST(a_joiner_gets_the_state_in_chunks), TEST(a_damaged_chunk_is_not_believed), TEST(chunks_out_of_turn),
 		TEST(a_new_view_in_the_middle), TEST(nobody_changes_the_state_in_transfer), TEST(two_joins_at_once),
 		TEST(leave_and_join_in_one_event), TEST(a_restart_in_one_event), TEST(a_dead_daemon_is_fenced_in_time),
-		TEST(sides_that_agreed_on_nothing_resume), TEST(who_was_left_behind_is_evicted),
+		TEST(sides_that_agreed_on_nothing_resume), TEST(who_was_left_behind_is_evicted), TEST(a_state_that_nobody_upholds_is_forgotten),
 		TEST(a_fenced_instance_never_comes_back), TEST(a_fence_ack_is_for_one_failure),
 		TEST(messages_that_are_not_whole), TEST(messages_from_elsewhere), TEST(messages_that_contradict),
 		TEST(a_recovery_is_the_claimers), TEST(an_unreadable_slot_of_a_dead_node_is_all_dirty),

@@ -215,21 +215,27 @@ static void slot_is_being_recovered(struct cx *c)
 	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_RECOVERING);
 }
 
-/* Its owner came back, did not begin in it yet, was cut off and is fenced once more: who recovers it goes on. */
+/*
+ * Its owner came back on its own, fenced the others, was about to write as the first, and meets them: it is put out and fenced once
+ * more. Who recovers its slot goes on.
+ */
 static void a_second_fencing_does_not_end_a_recovery(void **state)
 {
 	struct cx *c = *state;
+	struct cx_node *n = &c->node[2];
 
 	slot_is_being_recovered(c);
 	reboot(c, 2);
+	cx_view(c, 4, 4, true);
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	cx_tick(c, 31000);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	cx_settle(c);
+	cx_open(n, DDR_OUT_SB_WRITE);
 	cx_view(c, 7, 7, true);
 	cx_settle(c);
-	assert_true(cx_status(&c->node[2]).synced);
-	cx_view(c, 4, 4, false);
-	cx_view(c, 3, 3, true);
-	cx_settle(c);
-	cx_view(c, 7, 7, true);
-	cx_settle(c);
+	assert_true(cx_find(n, DDR_OUT_GIVE_UP, 0) >= 0);
 	assert_int_equal(events(&c->node[0], DDR_EV_NODE_FENCED), 2);
 	assert_int_equal(cx_event(&c->node[0], DDR_EV_NODE_RECOVERED), -1);
 	cx_kill(c, 2);
@@ -277,10 +283,11 @@ static void owner_is_back_and_the_others_die(struct cx *c)
 	c->answers = CX_ALL | CX_FENCE;
 	cx_view(c, 4, 4, true);
 	cx_settle(c);
+	cx_tick(c, 31000);
 	cx_tick(c, 2000);
 }
 
-/* The last one that could recover it dies too: its owner, which came back and waits, begins in it and resyncs it itself. */
+/* The last one that could recover it dies too. Its owner, which came back and waits, reads the disks, and has it back. */
 static void an_owner_without_survivors_begins(void **state)
 {
 	struct cx *c = *state;
@@ -289,6 +296,25 @@ static void an_owner_without_survivors_begins(void **state)
 	owner_is_back_and_the_others_die(c);
 	assert_true(cx_status(&c->node[2]).joined);
 	assert_int_equal(cx_status(&c->node[2]).resync_regions + cx_status(&c->node[2]).dirty, 0);
+}
+
+/* It is fenced by a node that has no kernel yet, so takes no part, and recovers nothing. It resyncs its slot itself. */
+static void an_owner_does_not_wait_for_who_takes_no_part(void **state)
+{
+	struct cx *c = *state;
+
+	cx_down(c);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_daemon(c, 0);
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	cx_tick(c, 31000);
+	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_RECOVERING);
+	reboot(c, 2);
+	cx_view(c, 5, 5, true);
+	cx_settle(c);
+	cx_tick(c, 2000);
+	assert_true(cx_status(&c->node[2]).joined);
 }
 
 /* It left, its slot was to be freed, and it is back; nobody is left who could free it: it has the slot back. */
@@ -460,6 +486,42 @@ static void what_is_being_recovered_is_not_known(void **state)
 	assert_int_equal(events(n, DDR_EV_NODE_RECOVERED), 0);
 }
 
+/*
+ * Rule 5: a new daemon has the group's state, and its kernel keeps its writers out of a range in which node 1 works. It is cut off
+ * before it takes part, and forgets the state. The range stays as it is until the others are proven dead.
+ */
+static void a_range_outlives_the_state(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+	int drain, release;
+
+	one_is_clean(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 1, .count = 1 });
+	cx_settle(c);
+	cx_open(&c->node[0], DDR_OUT_JOB_RANGE);
+	cx_start(c, 1, 0, 1);
+	c->answers = CX_KERNEL;
+	cx_view(c, 7, 7, true);
+	while (!cx_status(n).synced)
+		for (uint32_t i = 0; i < 3; i++)
+			cx_deliver(c, &c->node[i], NULL);
+	drain = cx_find(n, DDR_OUT_KERNEL, DDR_U_DRAIN);
+	assert_true(drain >= 0);
+	cx_view(c, 2, 6, true);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	cx_tick(c, 31000);
+	assert_int_equal(cx_sees(n, 1).state, DDR_NS_FENCING);
+	assert_int_equal(cx_find(n, DDR_OUT_KERNEL, DDR_U_RELEASE), -1);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_settle(c);
+	release = cx_find(n, DDR_OUT_KERNEL, DDR_U_RELEASE);
+	assert_true(release >= 0);
+	assert_int_equal(n->log[release].rec.seq, n->log[drain].rec.seq);
+}
+
 /* A node leaves, and its daemon is still there. What it leaves dirty in its slot is taken over when that is gone. */
 static void leaves_dirty(struct cx *c, uint32_t i)
 {
@@ -542,9 +604,10 @@ int main(void)
 		 TEST(a_writer_that_left_writes_no_more),
 		TEST(a_writer_that_leaves_begins_nothing),
 		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_agrees_to_failures),
-		TEST(a_second_fencing_does_not_end_a_recovery), TEST(each_recovery_writes_behind_the_last),
-		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
-		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known),
+		 TEST(a_second_fencing_does_not_end_a_recovery),
+		TEST(each_recovery_writes_behind_the_last),
+		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back), TEST(an_owner_does_not_wait_for_who_takes_no_part), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
+		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known), TEST(a_range_outlives_the_state),
 		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
 		TEST(what_is_being_recovered_is_not_known),
 		TEST(enable_waits_for_a_job),
