@@ -197,11 +197,31 @@ void ddr_sm_op_leave(struct ddr_sm *sm)
 	sm->c.leave_wanted = true;
 }
 
+/*
+ * Is the node the last one that takes part, with others in the view? It stays until one of those takes part, or none is there:
+ * who leaves last frees its slot itself, and if it died in that write the others, who know nothing of it, could write as well.
+ */
+static bool is_last(const struct ddr_sm *sm, uint32_t id)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->nodes[i];
+
+		if (n->id != id && n->started && !n->leaving && ddr_sm_slot_of(sm, n->id) != DDR_SM_NO_SLOT)
+			return false;
+	}
+	return sm->c.n_view > 1;
+}
+
 void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
 	uint32_t slot = ddr_sm_slot_of(sm, msg->sender);
 
+	if (is_last(sm, msg->sender)) {		/* the others left at the same moment */
+		if (msg->sender == sm->node)
+			sm->c.leave_sent = false;
+		return;
+	}
 	n->leaving = true;
 	n->leave_dirty = msg->leave.dirty;
 	if (msg->sender == sm->node)
@@ -254,7 +274,7 @@ static void leave(struct ddr_sm *sm)
 		ddr_sm_event(sm, DDR_EV_LEFT, NULL);
 		return;
 	}
-	if (sm->c.leave_sent || !may_leave(sm) || !ddr_sm_may_send(sm))
+	if (sm->c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
 		return;
 	msg.leave.slot = sm->slot;
 	msg.leave.dirty = (uint32_t)ddr_sm_marks(sm);

@@ -201,6 +201,66 @@ static void who_leaves_agrees_to_failures(void **state)
 	assert_true(cx_find(&c->node[0], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
+static void goes(struct cx *c, uint32_t i)
+{
+	cx_op(c, i, DDR_IN_K_DETACHED, 0);
+	cx_op(c, i, DDR_IN_OP_LEAVE, 0);
+}
+
+/* All at the same moment: the last one, in the order of their words, stays until the others are gone, and frees all slots. */
+static void all_leave_at_once(void **state)
+{
+	struct cx *c = *state;
+
+	cx_forget(c);
+	for (uint32_t i = 0; i < 3; i++)
+		goes(c, i);
+	cx_settle(c);
+	assert_true(cx_event(&c->node[0], DDR_EV_LEFT) >= 0);
+	assert_true(cx_event(&c->node[1], DDR_EV_LEFT) >= 0);
+	assert_int_equal(cx_event(&c->node[2], DDR_EV_LEFT), -1);
+	cx_kill(c, 0);
+	cx_kill(c, 1);
+	cx_view(c, 4, 7, true);
+	cx_settle(c);
+	assert_true(cx_event(&c->node[2], DDR_EV_LEFT) >= 0);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(c->sb.slot_node[i], 0);
+}
+
+/* Somebody is there who takes no part yet: the last one waits until it does, and leaves its slot to it. */
+static void the_last_one_waits_for_who_begins(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint32_t i = 2; i > 0; i--) {
+		goes(c, i);
+		cx_settle(c);
+		cx_kill(c, i);
+		cx_view(c, (1u << i) - 1, 7, true);
+		cx_settle(c);
+	}
+	cx_forget(c);
+	cx_daemon(c, 1);
+	cx_view(c, 3, 7, true);
+	cx_settle(c);
+	goes(c, 0);
+	cx_settle(c);
+	assert_int_equal(cx_event(&c->node[0], DDR_EV_LEFT), -1);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 7, true);
+	cx_settle(c);
+	assert_true(cx_event(&c->node[0], DDR_EV_LEFT) >= 0);
+	cx_kill(c, 0);
+	cx_view(c, 2, 7, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[1]).joined);
+	assert_int_equal(cx_event(&c->node[1], DDR_EV_NODE_LOST), -1);
+	assert_int_equal(c->sb.slot_node[cx_sees(&c->node[1], 2).slot], 2);
+	for (uint32_t i = 0; i < c->sb.slots; i++)
+		assert_true(c->sb.slot_node[i] == 0 || c->sb.slot_node[i] == 2);
+}
+
 /* ---- slots --------------------------------------------------------------------- */
 
 /* Node 3 is dead, and node 1 reads its slot; nothing that is read arrives. */
@@ -603,6 +663,7 @@ int main(void)
 		TEST(nobody_writes_while_an_owner_is_absent), TEST(nobody_writes_while_a_starter_is_lost),
 		 TEST(a_writer_that_left_writes_no_more),
 		TEST(a_writer_that_leaves_begins_nothing),
+		TEST(all_leave_at_once), TEST(the_last_one_waits_for_who_begins),
 		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_agrees_to_failures),
 		 TEST(a_second_fencing_does_not_end_a_recovery),
 		TEST(each_recovery_writes_behind_the_last),
