@@ -418,6 +418,13 @@ bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
 	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node;
 }
 
+bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)
+{
+	uint32_t slot = slot_choose(sm, node);
+
+	return slot != DDR_SM_NO_SLOT && ddr_sm_slot_settled(sm, slot, node);
+}
+
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];

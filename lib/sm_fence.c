@@ -197,19 +197,32 @@ void ddr_sm_op_leave(struct ddr_sm *sm)
 	sm->c.leave_wanted = true;
 }
 
+/* Is it about to go, or can it begin now? */
+static bool moves(const struct ddr_sm *sm, uint32_t id)
+{
+	int at = ddr_sm_node_at(sm, id);
+
+	return (at >= 0 && sm->nodes[at].leaving) || ddr_sm_can_begin(sm, id);
+}
+
 /*
- * Is the node the last one that takes part, with others in the view? It stays until one of those takes part, or none is there:
- * who leaves last frees its slot itself, and if it died in that write the others, who know nothing of it, could write as well.
+ * Is the node the last one that takes part, with others in the view? It stays until one of those takes part, or none is there that
+ * could or is leaving: who leaves last frees its slot itself, and if it died in that write the others, who know nothing of it,
+ * could write as well.
  */
 static bool is_last(const struct ddr_sm *sm, uint32_t id)
 {
+	bool others = false;
+
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		const struct ddr_sm_node *n = &sm->nodes[i];
 
 		if (n->id != id && n->started && !n->leaving && ddr_sm_slot_of(sm, n->id) != DDR_SM_NO_SLOT)
 			return false;
 	}
-	return sm->c.n_view > 1;
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		others |= sm->c.view[i].id != id && moves(sm, sm->c.view[i].id);
+	return others;
 }
 
 void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
