@@ -283,6 +283,8 @@ static void change_take(struct ddr_sm_trans *t)
 /* Our LEAVE says that nothing of ours is under way: if we die now nobody fences us. Who stays writes, if anybody does. */
 static bool others_write(const struct ddr_sm *sm)
 {
+	if (sm->c.leave_sent && !sm->c.leave_done)
+		return true;		/* the order may put somebody before it who begins */
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->c.leave_sent && sm->nodes[i].started && !sm->nodes[i].leaving && sm->nodes[i].id != sm->node)
 			return true;

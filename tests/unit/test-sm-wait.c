@@ -228,6 +228,24 @@ static void all_leave_at_once(void **state)
 		assert_int_equal(c->sb.slot_node[i], 0);
 }
 
+/* Nor does it begin a change between its LEAVE and the delivery of that: it does not know yet who stays. */
+static void a_leaving_writer_begins_nothing(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+
+	cx_down(c);
+	cx_up(c, 2, true);
+	cx_forget(c);
+	c->answers = 0;
+	goes(c, 1);
+	goes(c, 0);
+	assert_true(cx_deliver(c, n, NULL));		/* LEAVE of node 2: its slot is to be freed */
+	assert_int_equal(cx_find(n, DDR_OUT_SB_WRITE, 0), -1);
+	assert_true(cx_deliver(c, n, NULL));		/* its own: nobody would be left, so it stays */
+	assert_true(cx_find(n, DDR_OUT_SB_WRITE, 0) >= 0);
+}
+
 /* Somebody is there who takes no part yet: the last one waits until it does, and leaves its slot to it. */
 static void the_last_one_waits_for_who_begins(void **state)
 {
@@ -663,7 +681,7 @@ int main(void)
 		TEST(nobody_writes_while_an_owner_is_absent), TEST(nobody_writes_while_a_starter_is_lost),
 		 TEST(a_writer_that_left_writes_no_more),
 		TEST(a_writer_that_leaves_begins_nothing),
-		TEST(all_leave_at_once), TEST(the_last_one_waits_for_who_begins),
+		TEST(all_leave_at_once), TEST(a_leaving_writer_begins_nothing), TEST(the_last_one_waits_for_who_begins),
 		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_agrees_to_failures),
 		 TEST(a_second_fencing_does_not_end_a_recovery),
 		TEST(each_recovery_writes_behind_the_last),
