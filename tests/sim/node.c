@@ -426,7 +426,6 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 			if (io->differs[b - io->start])
 				job_write_block(s, n, io, b);
 		io->phase = JOB_FLUSH;
-		check_whole(s, io->start, io->count, io->members);
 		if (io->orphan || io->result)
 			io_end(s, n, io);
 	} else {
@@ -441,6 +440,8 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 			}
 		}
 		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan;
+		if (!io->result)	/* until now a loss of power could have made it wrong again */
+			check_whole(s, io->start, io->count, io->members);
 		io_end(s, n, io);
 	}
 }
