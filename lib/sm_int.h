@@ -485,9 +485,9 @@ struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
 /* The place of a node in the table, made if need be: never NULL (more than 64 are a bug, and the last one is reused). */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
 void ddr_sm_evict(struct ddr_sm *sm, const char *text);
-/* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
 /* Is there a slot for the node, which nobody has to recover or to free first? */
 bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node);
+/* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
 bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node);
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
