@@ -306,10 +306,8 @@ static void nodes_update(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->c.n_view; i++) {
 		struct ddr_sm_node *n = ddr_sm_place(sm, sm->c.view[i].id);
 
-		if (sm->c.view[i].other) {
+		if (sm->c.view[i].other)
 			ddr_sm_lose(sm, n, false);
-			n->stranger = true;
-		}
 	}
 	here_update(sm);
 	ddr_sm_writer_choose(sm);
@@ -445,7 +443,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	sm->c.rec &= ~(1ull << slot);
 	n->started = true;
-	n->lost = n->absent = n->stranger = n->dead = n->leaving = false;
+	n->lost = n->absent = n->dead = n->leaving = false;
 	n->failure = 0;
 	n->cookie = msg->start.cookie;
 	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));

@@ -146,7 +146,7 @@ static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
 	out = ddr_sm_event(sm, DDR_EV_NODE_FENCED, how == DDR_FENCED_AGENT ? "fenced" : "acknowledged by the operator");
 	out->a = n->failure;
 	out->b = n->id;
-	n->lost = n->absent = n->stranger = n->leaving = false;
+	n->lost = n->absent = n->leaving = false;
 	n->dead = true;
 	n->asked = n->how = 0;
 	n->how_sent = n->wait_told = false;

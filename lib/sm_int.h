@@ -229,7 +229,6 @@ struct ddr_sm_node {
 	bool started;			/* its START was delivered, and it was not lost since */
 	bool leaving;			/* its LEAVE was delivered */
 	bool absent;			/* lost since the group's start */
-	bool stranger;			/* lost, and had another state: it may be writing what all share */
 	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
 	uint32_t leave_dirty;		/* regions in its slot, as it left */
 	uint32_t attempt;		/* of fencing */

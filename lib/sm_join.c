@@ -77,7 +77,6 @@ static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
 	flag(w, &n->started);
 	flag(w, &n->leaving);
 	flag(w, &n->absent);
-	flag(w, &n->stranger);
 	flag(w, &n->dead);
 	w32(w, &n->leave_dirty);
 	w32(w, &n->attempt);
@@ -419,6 +418,24 @@ static bool voided(struct ddr_sm *sm)
 	return true;
 }
 
+/*
+ * Does a slot on the disks belong to a node that began where we were not? Then our state is old, and our superblocks would take
+ * the slot away, with what is dirty in it (rule 12). A claim that we know of is one whose end nobody heard.
+ */
+static bool owner_unknown(const struct ddr_sm *sm)
+{
+	for (uint32_t s = 0; s < sm->sb.slots; s++) {
+		uint32_t id = sm->c.disk.slot_node[s];
+		int at = ddr_sm_node_at(sm, id);
+
+		if (!id || id == sm->sb.slot_node[s] || ((sm->t.want_slots | sm->t.slots) >> s & 1))
+			continue;
+		if (at < 0 || !(sm->nodes[at].started || sm->nodes[at].lost))
+			return true;
+	}
+	return false;
+}
+
 void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_cluster *c = &sm->c;
@@ -442,6 +459,10 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	if (c->building) {
 		build(sm);
 	} else if (c->writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
+		if (owner_unknown(sm)) {
+			ddr_sm_evict(sm, "the others went on without this node: its array must be stopped and started anew");
+			return;
+		}
 		ddr_sm_member_takeover(sm, &c->disk);
 		c->merging = true;
 		c->merge_at = 0;
@@ -449,15 +470,12 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 }
 
 /*
- * May the disks be read for what the last writer left? Not while our own write is out, nor while a node that had another
- * state is lost: it may have been the writer there.
+ * May the disks be read for what the last writer left? Not while our own write is out, nor while anybody is lost: where it is,
+ * the last writer may be proven dead, too, and it may have become the next one.
  */
 static bool at_peace(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].lost && sm->nodes[i].stranger)
-			return false;
-	return !sm->t.io;
+	return !sm->t.io && !ddr_sm_any_lost(sm);
 }
 
 void ddr_sm_join_pump(struct ddr_sm *sm)

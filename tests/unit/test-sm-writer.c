@@ -82,6 +82,24 @@ static void what_only_the_disks_know_of_the_map(void **state)
 	assert_true(le64toh(blk->seq.raw) > seq + 100);	/* not only behind its own writes */
 }
 
+/* The writer that is dead let a node begin while we were apart: that one's slot is on the disks, with its marks. We do not take it away. */
+static void an_owner_that_nobody_knows(void **state)
+{
+	struct cx *c = *state;
+
+	c->sb.seq += 2;
+	c->sb.slot_node[CX_SLOTS - 1] = 4;
+	cx_kill(c, 0);
+	cx_forget(c);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_view(c, 2, 2, true);
+	cx_settle(c);
+	assert_true(cx_find(&c->node[1], DDR_OUT_RELOAD, 0) >= 0);
+	assert_true(cx_find(&c->node[1], DDR_OUT_GIVE_UP, 0) >= 0);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_SB_WRITE, 0), -1);
+	assert_int_equal(c->sb.slot_node[CX_SLOTS - 1], 4);
+}
+
 /* ---- an array that nobody owns ------------------------------------------------- */
 
 /* Node 1 has built a state of the array that nobody owns, is to be its first writer, and is cut off; then its reading ends. */
@@ -261,15 +279,43 @@ static void a_new_writer_waits_for_strangers(void **state)
 	assert_true(cx_find(next, DDR_OUT_RELOAD, 0) >= 0);
 }
 
+/*
+ * The writer died, and node 2 may have seen that proven where it is now, and be the next one. So when the writer is back it does
+ * not write before node 2 is proven dead, or back.
+ */
+static void a_writer_that_is_back_waits_for_whoever_is_lost(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *writer = &c->node[0];
+
+	cx_down(c);
+	cx_up(c, 3, true);
+	cx_kill(c, 0);
+	cx_forget(c);
+	c->node[0].cookie++;
+	cx_start(c, 0, 0, 0);
+	cx_view(c, 5, 5, true);
+	cx_settle(c);
+	assert_int_equal(cx_sees(&c->node[2], 1).state, DDR_NS_ACTIVE);
+	assert_int_equal(cx_sees(writer, 2).state, DDR_NS_FENCING);
+	assert_int_equal(cx_find(writer, DDR_OUT_RELOAD, 0), -1);
+	assert_int_equal(cx_find(writer, DDR_OUT_SB_WRITE, 0), -1);
+	cx_fenced(c, writer, cx_open(writer, DDR_OUT_FENCE), 0);
+	cx_settle(c);
+	assert_true(cx_find(writer, DDR_OUT_SB_WRITE, 0) >= 0);
+	assert_true(cx_status(writer).joined);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_next_writer_follows_the_disks), TEST(what_only_the_disks_know_of_the_map),
+		TEST(the_next_writer_follows_the_disks), TEST(what_only_the_disks_know_of_the_map), TEST(an_owner_that_nobody_knows),
 		TEST(what_was_written_counts_more_than_what_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
 		TEST(a_reading_of_another_epoch_does_not_count),
 		TEST(a_first_writer_waits_for_who_may_have_written), TEST(a_new_writer_waits_for_strangers),
+		TEST(a_writer_that_is_back_waits_for_whoever_is_lost),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who writes the superblocks", tests, NULL, NULL);
