@@ -118,6 +118,7 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_cluster *c = &sm->c;
+	uint64_t before = c->view_name;
 
 	c->n_view = in->n_nodes;
 	for (uint32_t i = 0; i < in->n_nodes; i++) {
@@ -132,6 +133,8 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 	c->view_name = ddr_sm_mix(in->ring);
 	for (uint32_t i = 0; i < c->n_view; i++)
 		c->view_name = ddr_sm_mix(c->view_name ^ ((uint64_t)c->view[i].id << 32 | c->view[i].pid));
+	if (c->view_name != before)
+		c->void_epoch = 0;
 }
 
 /* A place for @id: its own, one never used, or one of a node that nothing is waited for of. */
@@ -348,6 +351,8 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_void(sm);
 	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->c.phase != DDR_V_HELLO || msg->hello.view != sm->c.view_name)
 		return;		/* of another view */
+	if (msg->epoch < sm->c.void_epoch)
+		return;		/* said before its sender heard that the state is void */
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
 	v->unproven = msg->hello.flags & DDR_HELLO_UNPROVEN;

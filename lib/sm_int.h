@@ -266,6 +266,7 @@ struct ddr_sm_cluster {
 	struct ddr_sm_viewer view[DDR_SM_MAX_NODES];
 	uint32_t n_view;
 	uint64_t view_name;
+	uint32_t void_epoch;		/* hellos of an epoch before it were said before the state was called void */
 	enum ddr_view_phase phase;
 	bool hello_sent;
 	bool synced;			/* we have the state */

@@ -399,6 +399,7 @@ void ddr_sm_void(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < c->n_view; i++)
 		c->view[i].hello = c->view[i].synced = c->view[i].other = false;
 	c->hello_sent = false;
+	c->void_epoch = c->epoch;
 	c->phase = DDR_V_HELLO;
 }
 

@@ -160,6 +160,47 @@ static void a_first_writer_reads_again_in_each_epoch(void **state)
 	assert_true(c->sb.seq > seq);
 }
 
+/*
+ * Node 2 was given the same view twice and said hello for each; the second one is ordered behind the word that the state is void, and
+ * speaks of that state. It does not count: nobody has one.
+ */
+static void a_hello_from_before_the_state_was_void(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0], *late = &c->node[1];
+	struct cx_message hello = { .sender = 2 };
+	uint32_t at;
+
+	cx_down(c);
+	cx_make(c, 2, true);
+	cx_start(c, 0, 0, 0);
+	cx_start(c, 1, 0, 0);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	cx_settle(c);
+	at = late->n;
+	cx_view(c, 3, 3, true);
+	while (late->log[at].type != DDR_OUT_MCAST)
+		at++;
+	hello.len = late->log[at].msg_len;
+	memcpy(hello.bytes, late->log[at].msg, hello.len);
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));	/* of the epoch before */
+	c->sb.seq++;
+	c->answers = CX_KERNEL;
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(c->node[i].n_queue, 1);
+		c->node[i].queue[c->node[i].n_queue++] = hello;
+	}
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_true(cx_status(n).joined);
+	assert_true(cx_status(late).joined);
+}
+
 /* The same, with its first write on its way: when that has ended it reads what it may have met there. */
 static void a_first_writer_reads_again_behind_its_write(void **state)
 {
@@ -313,7 +354,7 @@ int main(void)
 		TEST(the_next_writer_follows_the_disks), TEST(what_only_the_disks_know_of_the_map), TEST(an_owner_that_nobody_knows),
 		TEST(what_was_written_counts_more_than_what_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
-		TEST(a_reading_of_another_epoch_does_not_count),
+		TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
 		TEST(a_first_writer_waits_for_who_may_have_written), TEST(a_new_writer_waits_for_strangers),
 		TEST(a_writer_that_is_back_waits_for_whoever_is_lost),
 	};
