@@ -362,6 +362,7 @@ struct ddr_sm {
 	struct ddr_sm_mapreq mq;
 	struct ddr_sm_kernel k;
 	struct ddr_sm_trans t;
+	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;

@@ -370,10 +370,12 @@ static void build(struct ddr_sm *sm)
 void ddr_sm_forget(struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->c;
+	/* what failed here has failed, whatever the group knew of it; and the kernel's errors wait for the word on it */
+	struct ddr_sm_trans none = { .report_hard = sm->seen_hard, .report_soft = sm->seen_soft };
 
 	memset(sm->nodes, 0, sizeof(sm->nodes));
 	ddr_sm_ex_forget(sm);
-	memset(&sm->t, 0, sizeof(sm->t));
+	sm->t = none;
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;
 	c->writer = 0;

@@ -70,6 +70,8 @@ void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard)
 		sm->t.report_hard |= members;
 	else
 		sm->t.report_soft |= members;
+	sm->seen_hard |= hard ? members : 0;
+	sm->seen_soft |= hard ? 0 : members;
 	sm->again = true;
 }
 
@@ -112,6 +114,7 @@ static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard,
 	out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array cannot do without: it stays, what failed is an error");
 	out->a = EBUSY;
 	out->member = (uint32_t)__builtin_ctz(soft);
+	sm->seen_soft &= ~soft;
 	ddr_sm_errors_refused(sm, soft);
 	ddr_sm_ranges_refused(sm, soft);
 }
@@ -160,6 +163,8 @@ static void intents_send(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_FAIL };
 	struct ddr_sm_trans *t = &sm->t;
 
+	sm->seen_hard &= alive(sm);
+	sm->seen_soft &= alive(sm);
 	t->report_hard &= alive(sm) & ~going(sm);
 	t->report_soft &= alive(sm) & ~going(sm);
 	msg.fail.hard = t->report_hard & ~t->reported_hard;

@@ -201,6 +201,33 @@ static void a_hello_from_before_the_state_was_void(void **state)
 	assert_true(cx_status(late).joined);
 }
 
+/* Rule 3: a member fails the first superblock write, and the state is void then. The failure stays one. */
+static void a_failure_outlives_the_state(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	struct ddr_input in = { .type = DDR_IN_SB_DONE, .failed_members = 1 << 1 };
+	uint32_t at;
+
+	first_writer_is_cut_off(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	cx_settle(c);
+	at = cx_open(n, DDR_OUT_SB_WRITE);
+	cx_view(c, 1, 1, false);
+	cx_write(c, n, &n->log[at]);
+	in.io = n->log[at].io;
+	n->open[at] = false;
+	cx_step(c, n, &in);
+	c->answers = CX_ALL;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	assert_true(cx_status(n).joined);
+	assert_int_equal(cx_status(n).member_state[1], DDR_MEMBER_FAULTY);
+}
+
 /* The same, with its first write on its way: when that has ended it reads what it may have met there. */
 static void a_first_writer_reads_again_behind_its_write(void **state)
 {
@@ -354,7 +381,7 @@ int main(void)
 		TEST(the_next_writer_follows_the_disks), TEST(what_only_the_disks_know_of_the_map), TEST(an_owner_that_nobody_knows),
 		TEST(what_was_written_counts_more_than_what_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
-		TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
+		TEST(a_failure_outlives_the_state), TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
 		TEST(a_first_writer_waits_for_who_may_have_written), TEST(a_new_writer_waits_for_strangers),
 		TEST(a_writer_that_is_back_waits_for_whoever_is_lost),
 	};
