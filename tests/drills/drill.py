@@ -39,7 +39,8 @@ def main(name, doc, round_of, nodes=3, votes=(), filesystem=True, kind=Rig, **op
         ddvm.check_machine()
         run = ddvm.Run()
         disks = [ddvm.Disk(run.path / f"d{i}.raw", SIZE, f"d{i}") for i in range(DISKS)]
-        cluster = ddvm.Cluster(run, [ddvm.Node(run, f"n{i}", disks) for i in range(1, nodes + 1)], votes=votes)
+        cpus = 2 if nodes <= 3 else 1   # of each machine: more of them than this are too many for emulation on a few processors
+        cluster = ddvm.Cluster(run, [ddvm.Node(run, f"n{i}", disks, cpus=cpus) for i in range(1, nodes + 1)], votes=votes)
         print(f"{name}: {args.rounds} rounds on {nodes} nodes", flush=True)
         rig = kind(cluster, tools.build_writer(run.path), filesystem=filesystem, **options)
         rounds(rig, round_of, args.rounds)

@@ -204,8 +204,8 @@ class Cluster:
                     break
                 job = self.corosync[i]
                 assert job.poll() is None, f"node {i}: corosync ended: {job.err[-2000:]}"
-                assert time.monotonic() < deadline, \
-                    f"node {i} sees {sorted(seen)}, quorate {has_quorum}; wanted {members}: {job.err[-2000:]}"
+                words = "".join(f"\nnode {n}: {self.corosync[n].err[-1500:]}" for n in {i} | set(members) - seen if n in self.corosync)
+                assert time.monotonic() < deadline, f"node {i} sees {sorted(seen)}, quorate {has_quorum}; wanted {members}{words}"
                 time.sleep(0.3)
 
     def start_dlm(self, numbers=None):

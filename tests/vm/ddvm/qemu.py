@@ -143,6 +143,18 @@ class Qmp:
         self.sock.close()
 
 
+ACCEPTS = "00010000"        # flags of a listening socket in /proc/net/unix: __SO_ACCEPTCON
+
+
+def _listens(pid, path):
+    """Does the process, or another one of its network namespace, listen on this socket? Its file is there a moment before."""
+    try:
+        table = pathlib.Path(f"/proc/{pid}/net/unix").read_text(encoding="utf-8")
+    except OSError:
+        return False            # it has just ended
+    return any(fields[3] == ACCEPTS and fields[-1] == str(path) for fields in map(str.split, table.splitlines()))
+
+
 class Qemu:
     """A machine that is switched on; made anew for each boot."""
 
@@ -196,7 +208,7 @@ class Qemu:
 
         self.process = _LAUNCHER.submit(launch).result()
         deadline = time.monotonic() + 30 * time_scale()
-        while not (self.qmp_path.exists() and self.agent_path.exists()):
+        while not all(_listens(self.pid, path) for path in (self.qmp_path, self.agent_path)):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 reason = self.stderr.read_text(errors="replace").strip()
