@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The daemon of a living node is killed; it comes back in time; and it does not.
 
-Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; away_time is 10 s.
+Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; away_time is 30 s.
 Phases: load on all; kill -9 of ddraidd on node N. While it is away the node's writes to regions that it was granted go
 on (its pulse beats). It is started again at once: it declares what its kernel holds, and the load of all nodes
 goes on without an error; nobody is fenced. Then it is killed again and stays away: after away_time the
@@ -43,4 +43,4 @@ def round_of(rig, number):
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_daemon", __doc__, round_of, away_time="10s"))
+    sys.exit(drill.main("cluster_daemon", __doc__, round_of, away_time="30s"))
