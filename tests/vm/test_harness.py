@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The harness does what its users rely on: commands, disks, power cuts, limits."""
 
+import os
+import signal
 import time
 
 import pytest
@@ -13,6 +15,23 @@ VM = {"disks": 3, "size": "64M"}
 def test_boots_in_time(shared_node):
     assert shared_node.boot_seconds < 60
     assert shared_node.run("uname -r").out.strip() == shared_node.kernel.release
+
+
+@pytest.mark.vm(disks=1)
+@pytest.mark.parametrize("fault", ["crash", "timer"])
+def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
+    """QEMU dies, or a processor of it gets no timer any more, before the guest is up: it is started again, and its log does not count."""
+    node = make_nodes(disks=1)[0]
+    node.start()
+    if fault == "crash":
+        os.kill(node.qemu.pid, signal.SIGSEGV)
+    else:
+        os.kill(node.qemu.pid, signal.SIGSTOP)
+        with open(node.qemu.serial, "a", encoding="ascii") as console:
+            console.write("rcu: rcu_preempt kthread timer wakeup didn't happen for 30001 jiffies! WARNING: not ours\n")
+    node.ready(timeout=60)
+    assert node.boots == 2 and node.run("true").code == 0
+    node.dmesg_check()
 
 
 def test_run_returns_code_out_err(shared_node):
