@@ -110,6 +110,7 @@ struct ddr_array {
 	uint64_t dirty_left;		/* of the last clean stop */
 	uint64_t quiet_until_ms;	/* a clean stop: resync is not resumed before */
 	uint64_t ping_seq, ping_due_ms;
+	uint32_t table_asked;			/* members whose devices a table of ours is asked to name; the next tick says that it will not */
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
 	uint8_t gen_id_writing[16];
 

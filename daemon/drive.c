@@ -153,6 +153,9 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 	case DDR_OUT_JOB_RANGE:
 		run_job(a, o);
 		break;
+	case DDR_OUT_TABLE:
+		a->table_asked |= 1u << o->member;
+		break;
 	case DDR_OUT_MCAST:
 		to_group(a, o);
 		break;
@@ -386,6 +389,21 @@ void ddr_drive_tune(struct ddr_array *a)
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
 }
 
+/* A table is what `ddraid start` or an administrator made it: this version does not load another one. */
+static void tables_refuse(struct ddr_array *a)
+{
+	while (a->table_asked) {
+		struct ddr_input *in = ddr_drive_input(a, DDR_IN_TABLE_DONE);
+
+		in->member = (uint32_t)__builtin_ctz(a->table_asked);
+		in->result = -ENODEV;
+		a->table_asked &= a->table_asked - 1;
+		qb_log(LOG_ERR, "array '%s': the table does not name the device of member %u at its place: stop the array here, and start it",
+		       a->name, in->member);
+		ddr_drive_step(a, in);
+	}
+}
+
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	struct ddr_input *in;
@@ -405,6 +423,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = now_ms;
 	ddr_drive_step(a, in);
+	tables_refuse(a);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
 	ddr_stall_tick(a, now_ms);
@@ -490,7 +509,7 @@ static int make_io(struct ddr_array *a)
 	return ret;
 }
 
-static void attach(struct ddr_array *a)
+static void attach(struct ddr_array *a, const struct ddr_load *l)
 {
 	struct ddr_input *in;
 
@@ -504,6 +523,7 @@ static void attach(struct ddr_array *a)
 	ddr_drive_step(a, in);
 	in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
 	in->cookie = a->bind.cookie;
+	in->members = l->present;
 	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
 	ddr_drive_step(a, in);
 }
@@ -546,7 +566,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	ddr_state_seen(a->d->conf.state_dir, a->uuid, a->super.generation, a->super.gen_id);
 	qb_log(LOG_INFO, "array '%s': node %u, transport %s, metadata by %s", a->name, transport->node(a->d), transport->name,
 	       ddr_metaio_engine(a->meta));
-	attach(a);
+	attach(a, l);
 	return 0;
 }
 

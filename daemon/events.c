@@ -49,6 +49,8 @@ static const struct {
 	[DDR_EV_WAIT]		= { "wait", LOG_WARNING, NULL, "node" },
 	[DDR_EV_EVICTED]	= { "evicted", LOG_CRIT },
 	[DDR_EV_LEFT]		= { "left", LOG_INFO },
+	[DDR_EV_REBUILD_START]	= { "rebuild-start", LOG_NOTICE, "generation" },
+	[DDR_EV_REBUILD_DONE]	= { "rebuild-done", LOG_NOTICE, "generation" },
 };
 
 static const char *const class_name[] = {
@@ -100,6 +102,13 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 	case DDR_EV_MEMBER_FAILED:
 		snprintf(buf, size, "member %u (%s) failed and is out of the array, generation %" PRIu64
 			 "; replace the disk", o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_REBUILD_START:
+		snprintf(buf, size, "spare %u (%s) takes the place of a member that is out and is rebuilt, generation %" PRIu64, o->member,
+			 device(a, o->member), o->a);
+		break;
+	case DDR_EV_REBUILD_DONE:
+		snprintf(buf, size, "member %u (%s) is rebuilt and in sync, generation %" PRIu64, o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_MEMBER_ERROR:
 		if (o->member == DDR_NO_MEMBER)	/* the text says what */

@@ -124,6 +124,18 @@ static void walk_state(struct ddr_walk *w, struct ddr_msg *m)
 		w->c.bad = true;
 }
 
+static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
+{
+	walk32(w, &s->op);
+	walk32(w, &s->member);
+	walk32(w, &s->role);
+	walk_zero(w, 4);
+	walk64(w, &s->cursor);
+	if (s->op > DDR_MEMBER_OP_WHOLE || (s->op != DDR_MEMBER_OP_TAKE && s->role) || (s->op != DDR_MEMBER_OP_CURSOR && s->cursor) ||
+	    (!s->op && s->member))
+		w->c.bad = true;
+}
+
 /* The body of m->type; false: there is no such type. */
 static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 {
@@ -173,6 +185,15 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->done.faulty);
 		walk32(w, &m->done.missing);
 		walk64(w, &m->done.slots);
+		walk_set(w, &m->done.set);
+		return true;
+	case DDR_M_MEMBER_SET:
+		walk_set(w, &m->set);
+		if (!m->set.op)
+			w->c.bad = true;
+		return true;
+	case DDR_M_FOLDED:
+		walk64(w, &m->folded.since);
 		return true;
 	case DDR_M_MEMBER_ACK:
 		walk64(w, &m->ack.seq);

@@ -41,6 +41,12 @@ struct ddr_msg_map_done {
 	uint64_t version;	/* is durable */
 };
 
+struct ddr_msg_member_set {
+	uint32_t op;		/* enum ddr_member_op, or 0 */
+	uint32_t member, role;	/* @role: of TAKE, else 0 */
+	uint64_t cursor;	/* blocks: of CURSOR, else 0 */
+};
+
 /* One message, in host byte order. The union is the body of @type. */
 struct ddr_msg {
 	enum ddr_msg_type type;
@@ -61,8 +67,11 @@ struct ddr_msg {
 			uint8_t gen_id[16], gen_prev[16];
 			uint32_t faulty, missing;
 			uint64_t slots;
+			struct ddr_msg_member_set set;
 		} done;
 		struct { uint64_t seq; } ack;
+		struct ddr_msg_member_set set;
+		struct { uint64_t since; } folded;
 		struct { uint32_t id; uint8_t mode, job; uint64_t start, count; } ex;
 		struct { uint32_t owner, id; uint64_t dirty; } ex_ack;
 		struct { uint32_t id; } ex_release;

@@ -36,6 +36,7 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 	sm->map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
 	sm->log = part(l, n_log * sizeof(*sm->log));
 	sm->mapb = part(l, n_map * sizeof(*sm->mapb));
+	sm->rb.map_want = part(l, n_map * sizeof(*sm->rb.map_want));
 	sm->err = part(l, DDR_SM_ERRORS * sizeof(*sm->err));
 	sm->c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
 	sm->c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
@@ -312,6 +313,9 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		if (!value)
 			sm->stopping = false;
 		return;
+	case DDR_SM_HOT_SPARE:
+		sm->hot_spare = value != 0;
+		return;
 	case DDR_SM_AWAY_MS:
 		if (value < 1000 || value > 3600000)
 			break;
@@ -350,6 +354,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_RELOADED: ddr_sm_reloaded(sm, in); return;
 	case DDR_IN_SLOT_DONE: ddr_sm_slot_done(sm, in); return;
 	case DDR_IN_OP_LEAVE: ddr_sm_op_leave(sm); return;
+	case DDR_IN_TABLE_DONE: ddr_sm_table_done(sm, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
 	ddr_sm_bug(sm, "an input of an unknown type");
@@ -359,7 +364,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 static void (*const pumps[])(struct ddr_sm *) = {
 	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
-	ddr_sm_resync_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+	ddr_sm_resync_pump, ddr_sm_rebuild_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
@@ -450,6 +455,9 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->resync_total = sm->resync_total;
 	st->resync_regions = sm->n_resync;
 	st->mismatches = sm->mismatches;
+	st->rebuilding = ddr_sm_rebuilding(sm);
+	if (st->rebuilding != DDR_NO_MEMBER)
+		st->rebuild_done = sm->rb.next > sm->sb.member[st->rebuilding].cursor ? sm->rb.next : sm->sb.member[st->rebuilding].cursor;
 	st->generation = sm->sb.generation;
 	st->attached = sm->k.state == DDR_K_ATTACHED;
 	st->ready = ddr_sm_running(sm) && sm->k.enabled;

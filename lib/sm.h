@@ -81,7 +81,8 @@ enum ddr_in_type {
 	DDR_IN_FENCED,		/* answer to FENCE: node, failure, result (0: it is dead, and was cut off after it failed) */
 
 	/* kernel channel; one input for each record */
-	DDR_IN_K_ATTACHED,	/* a channel was bound: cookie, boot_id. HELD inputs follow */
+	DDR_IN_K_ATTACHED,	/* a channel was bound: cookie, boot_id, members (those whose devices its table names, each at its
+				 * role). HELD inputs follow */
 	DDR_IN_K_DETACHED,	/* the channel went (array removed, or superseded) */
 	DDR_IN_K_REC,		/* rec: any channel record DDR_K_* */
 
@@ -107,6 +108,7 @@ enum ddr_in_type {
 	DDR_IN_SLOT_DONE,	/* io, result: answer to SLOT_READ */
 	DDR_IN_OP_LEAVE,	/* this node is done with the array: answered by DDR_EV_LEFT, or DDR_EV_REFUSED (EBUSY: its
 				 * kernel still holds grants) */
+	DDR_IN_TABLE_DONE,	/* member, result: answer to TABLE; 0 if nothing had to be done. Where the table was loaded anew K_ATTACHED comes, and no answer */
 	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
 				 * (ESRCH) if it has none */
 };
@@ -116,6 +118,7 @@ enum ddr_sm_key {
 	DDR_SM_IDLE_MS,		/* a region unused for so long is cleared (default 5000) */
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
+	DDR_SM_HOT_SPARE,	/* value 1: when this node writes the superblocks, a spare takes the place of a member that is out (default 0) */
 	DDR_SM_AWAY_MS,		/* a node whose daemon died while the node lives, or that is absent at the group's start, is
 				 * fenced after so long (default 30000); one that left the cluster is fenced at once */
 };
@@ -136,7 +139,8 @@ struct ddr_input {
 	uint64_t cookie;
 	uint8_t boot_id[16];
 	uint64_t io;
-	uint32_t failed_members;	/* bit m: member m of the table */
+	uint32_t members;		/* bit m: member m of the table */
+	uint32_t failed_members;
 	int32_t result;
 	uint64_t mismatches;
 	uint32_t member;
@@ -152,7 +156,8 @@ enum ddr_out_type {
 	DDR_OUT_SB_WRITE,	/* io, members: write the superblock (both the sequence and the content are ready) */
 	DDR_OUT_FLUSH,		/* io, members: flush their caches */
 	DDR_OUT_JOB_RANGE,	/* io, job, start, count (blocks), members: under EX now; resync reads the data
-				 * roles, computes parity, writes parity where it differs, flushes; DDR_IN_JOB_DONE */
+				 * roles, computes parity, writes parity where it differs, flushes; rebuild computes what
+				 * @member holds from the members, writes and flushes it; DDR_IN_JOB_DONE */
 	DDR_OUT_MCAST,		/* msg, msg_len */
 	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
@@ -162,6 +167,7 @@ enum ddr_out_type {
 	/* with a cluster */
 	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */
 	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log anew; DDR_IN_SLOT_DONE */
+	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position; DDR_IN_TABLE_DONE */
 	DDR_OUT_SLOT_WRITE,	/* io, slot, index, members: as LOG_WRITE, for a dead node's slot; the block is taken with
 				 * ddr_sm_slot_block(); DDR_IN_LOG_DONE */
 };
@@ -191,6 +197,8 @@ enum ddr_event {
 	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. What it had dirty is being resynced by a survivor (RECOVERY there) */
 	DDR_EV_WAIT,		/* text: what is waited for and what to do; b: node. Told once for each cause */
 	DDR_EV_EVICTED,		/* as the event of GIVE_UP */
+	DDR_EV_REBUILD_START,	/* member, a: generation. It was a spare, has a role now, and is written */
+	DDR_EV_REBUILD_DONE,	/* member, a: generation. It is in sync */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
 };
 
@@ -282,6 +290,8 @@ struct ddr_sm_status {
 	uint64_t resync_done, resync_total;	/* blocks */
 	uint64_t resync_regions;	/* regions still to do */
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
+	uint32_t rebuilding;		/* member, or DDR_NO_MEMBER */
+	uint64_t rebuild_done;		/* blocks, of all of the array: what is passed over counts as done */
 	uint64_t generation;
 	bool attached, ready, quorate, failed, gave_up;
 	bool degraded;			/* a role has no member in sync */

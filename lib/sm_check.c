@@ -83,7 +83,7 @@ static const char *check_range(const struct ddr_sm *sm, const struct ddr_sm_rang
 		in_force |= sm->ex[i].used && sm->ex[i].node == sm->node && sm->ex[i].id == r->id;
 	if (in_force != (r->state >= DDR_R_ACKS))
 		return "a range of ours and the ranges in force differ";
-	if (!r->verify && r->state < DDR_R_RELEASE && sm->wk[r->owner].state != DDR_WK_RUN)
+	if (r->kind == DDR_RK_WORK && r->state < DDR_R_RELEASE && sm->wk[r->owner].state != DDR_WK_RUN)
 		return "a range belongs to a work that does not run";
 	return NULL;
 }
@@ -104,7 +104,7 @@ static const char *check_ranges(const struct ddr_sm *sm)
 		why = check_range(sm, r);
 		if (why)
 			return why;
-		out[r->owner % DDR_SM_WORKS] += !r->verify && r->state < DDR_R_RELEASE;
+		out[r->owner % DDR_SM_WORKS] += r->kind == DDR_RK_WORK && r->state < DDR_R_RELEASE;
 	}
 	for (uint32_t i = 0; i < DDR_SM_WORKS; i++) {
 		const struct ddr_sm_work *w = &sm->wk[i];

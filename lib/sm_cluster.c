@@ -448,7 +448,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	sm->c.rec &= ~(1ull << slot);
 	n->started = true;
-	n->lost = n->absent = n->dead = n->leaving = false;
+	n->lost = n->absent = n->folded = n->dead = n->leaving = false;
 	n->failure = 0;
 	n->cookie = msg->start.cookie;
 	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));

@@ -246,7 +246,7 @@ static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
 	r = ddr_sm_range_new(sm, m->start, m->count, DDR_SM_RANGES);
 	if (!r)
 		return;
-	r->verify = true;
+	r->kind = DDR_RK_VERIFY;
 	r->owner = (uint32_t)(m - sm->mm);
 	r->mismatch = m->seq;
 	m->ranged = true;

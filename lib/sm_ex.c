@@ -86,8 +86,10 @@ uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm)
 static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_state next)
 {
 	r->state = next;
-	if (r->verify)
+	if (r->kind == DDR_RK_VERIFY)
 		ddr_sm_mismatch_range(sm, r, done);
+	else if (r->kind == DDR_RK_REBUILD)
+		ddr_sm_rebuild_range(sm, r, done);
 	else
 		ddr_sm_work_range(sm, r, done);
 	sm->again = true;
@@ -95,11 +97,24 @@ static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum
 
 /* ---- jobs ---------------------------------------------------------------------- */
 
+static enum ddr_kaction job_of(const struct ddr_sm_range *r)
+{
+	return r->kind == DDR_RK_VERIFY ? DDR_KA_VERIFY : r->kind == DDR_RK_REBUILD ? DDR_KA_REBUILD : DDR_KA_RESYNC;
+}
+
+/* Can it be done with the members as they are now? */
+static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
+{
+	if (r->kind == DDR_RK_REBUILD)
+		return ddr_sm_rebuilding(sm) == r->owner && !r->dirty && sm->sb.member[r->owner].since == r->mismatch;
+	return ddr_sm_doable(sm, r->start) == DDR_DO_JOB && ddr_sm_doable(sm, r->start + r->count - 1) == DDR_DO_JOB;
+}
+
 static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 {
 	struct ddr_output *out;
 
-	if (ddr_sm_doable(sm, r->start) != DDR_DO_JOB || ddr_sm_doable(sm, r->start + r->count - 1) != DDR_DO_JOB) {
+	if (!job_possible(sm, r)) {
 		range_end(sm, r, false, DDR_R_RELEASE);
 		return;
 	}
@@ -107,10 +122,13 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	r->state = DDR_R_JOB;
 	r->io = ddr_sm_io(sm, (uint32_t)(r - sm->range));
 	out->io = r->io;
-	out->job = r->verify ? DDR_KA_VERIFY : DDR_KA_RESYNC;
+	out->job = job_of(r);
 	out->start = r->start;
 	out->count = r->count;
-	out->members = ddr_sm_in_sync(sm);
+	out->member = r->kind == DDR_RK_REBUILD ? r->owner : DDR_NO_MEMBER;
+	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
+	if (r->kind == DDR_RK_REBUILD)
+		out->members &= ~(1u << r->owner);
 }
 
 static void job_event(struct ddr_sm *sm, const struct ddr_sm_range *r, uint32_t member, const char *text)
@@ -345,7 +363,7 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 }
 
 /* Has somebody left with dirty regions, in a slot that is not recovered yet? */
-static bool left_dirty(const struct ddr_sm *sm)
+bool ddr_sm_left_dirty(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->nodes[i].leaving && sm->nodes[i].leave_dirty)
@@ -362,7 +380,7 @@ static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *
 	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
 	uint64_t dirty = 0;
 
-	if (!sm->planned || sm->c.rec || left_dirty(sm))
+	if (!sm->planned || sm->c.rec || ddr_sm_left_dirty(sm))
 		return ~0ull;
 	for (uint64_t r = first; r <= last && r - first < 64; r++)
 		if (ddr_bit(sm->resync, r))
@@ -426,6 +444,17 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 	}
 }
 
+/* Nobody wants it any more, and nobody was asked yet. */
+static bool given_up(const struct ddr_sm *sm, const struct ddr_sm_range *r)
+{
+	switch (r->kind) {
+	case DDR_RK_WORK: return sm->wk[r->owner].again || sm->stopping;
+	case DDR_RK_REBUILD: return !job_possible(sm, r) || sm->stopping;
+	case DDR_RK_VERIFY: break;
+	}
+	return false;
+}
+
 static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 {
 	struct ddr_msg msg = { .type = r->state == DDR_R_ASK ? DDR_M_EX_REQUEST : DDR_M_EX_RELEASE };
@@ -433,12 +462,12 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 
 	switch (r->state) {
 	case DDR_R_ASK:
-		if (!r->verify && (sm->wk[r->owner].again || sm->stopping)) {
+		if (given_up(sm, r)) {
 			range_end(sm, r, false, DDR_R_FREE);
 		} else if (ddr_sm_members_settled(sm) && !in_force(sm, r->start, r->count)) {
 			msg.ex.id = r->id;
 			msg.ex.mode = DDR_EX_RANGE;
-			msg.ex.job = r->verify ? DDR_KA_VERIFY : DDR_KA_RESYNC;
+			msg.ex.job = (uint8_t)job_of(r);
 			msg.ex.start = r->start;
 			msg.ex.count = r->count;
 			r->state = DDR_R_ASKED;

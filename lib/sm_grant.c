@@ -192,6 +192,7 @@ static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
 {
 	b->state = DDR_W_IDLE;
 	b->dur_ours = b->fly_ours;
+	b->fly_renew = false;
 	b->ready = true;
 	memcpy(block_words(sm, sm->dur, b), block_words(sm, sm->fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
 	sm->again = true;
@@ -229,6 +230,8 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 	}
 	b->state = DDR_W_FLYING;
 	b->dirty = false;
+	b->fly_renew = b->renew;
+	b->renew = false;
 	b->fly_ours = !any_of_both(mark, block_words(sm, sm->resync, b));
 	b->dur_ours |= b->fly_ours;
 	b->seq++;

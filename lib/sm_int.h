@@ -11,6 +11,7 @@
  *	sm_ex.c		exclusive ranges: requests, drains, acknowledgements, release
  *	sm_resync.c	what is resynced and when: region works and their ranges, verification of mismatches
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
+ *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
@@ -77,6 +78,7 @@ struct ddr_sm_log {
 	enum ddr_write_state state;
 	bool loaded;
 	bool dirty;		/* memory differs from what was written last */
+	bool renew, fly_renew;	/* a member that rebuilds has never got it; the write that is out brings it */
 	bool fly_ours;		/* the write that is out names our kernel as the owner */
 	bool dur_ours;		/* a copy that names it may be on disk */
 	bool ready;		/* regions of it may have become ready for their grant */
@@ -122,6 +124,9 @@ struct ddr_sm_kernel {
 	bool enabled, frozen;		/* as told to it */
 	bool freeze_told;		/* it may still be frozen for an earlier daemon */
 	uint8_t sent[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember told, 0xff: nothing */
+	uint64_t cursor[DDR_UAPI_MAX_ROLES];	/* told with it */
+	uint32_t table;			/* members whose devices its table names */
+	uint32_t table_asked;		/* of those that it does not: TABLE is out */
 	uint64_t member_seq[DDR_UAPI_MAX_ROLES];
 	uint32_t applying;		/* positions whose APPLIED is open */
 	uint64_t bits_at;		/* word at which the scan of bchg goes on */
@@ -147,10 +152,12 @@ struct ddr_sm_ex {
  */
 enum ddr_range_state { DDR_R_FREE, DDR_R_ASK, DDR_R_ASKED, DDR_R_ACKS, DDR_R_JOB, DDR_R_HELD, DDR_R_RELEASE, DDR_R_RELEASED };
 
+enum ddr_range_kind { DDR_RK_WORK, DDR_RK_VERIFY, DDR_RK_REBUILD };
+
 struct ddr_sm_range {
 	enum ddr_range_state state;
-	bool verify;			/* of a mismatch; else of a work */
-	uint32_t owner;			/* index of the mismatch or work */
+	enum ddr_range_kind kind;
+	uint32_t owner;			/* index of the work or mismatch, or the member */
 	uint64_t mismatch;		/* number of the mismatch, since its place may be taken anew */
 	uint32_t id;
 	uint64_t start, count;		/* blocks */
@@ -211,6 +218,8 @@ struct ddr_sm_trans {
 	bool written;				/* it is durable, DONE may be sent */
 	uint64_t acked;
 	bool ack_sent;
+	struct ddr_msg_member_set want_set, set;	/* operation 0: none. Delivered and not begun; of the change under way */
+	bool restart;				/* the change that waits for acknowledgements is of more than slots and cursors */
 	uint32_t report_hard, report_soft;	/* members whose failure we must report */
 	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
 };
@@ -230,6 +239,7 @@ struct ddr_sm_node {
 	bool leaving;			/* its LEAVE was delivered */
 	bool absent;			/* lost since the group's start */
 	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
+	bool folded;			/* what it had dirty before its kernel wrote to all that rebuild is in the map */
 	uint32_t leave_dirty;		/* regions in its slot, as it left */
 	uint32_t attempt;		/* of fencing */
 	uint64_t failure;		/* name of its present failure */
@@ -310,6 +320,23 @@ struct ddr_sm_cluster {
 	bool leave_wanted, leave_sent, leave_done, left_told;
 };
 
+/* The rebuild of a member: by the writer, from the cursor of the superblocks on. */
+struct ddr_sm_rebuild {
+	uint64_t since;			/* generation of the member's state that all this is about; 0: nobody rebuilds */
+	uint32_t member;
+	uint64_t next;			/* block at which the next range begins */
+	uint64_t redo;			/* lowest block of what was not done; or UINT64_MAX */
+	uint64_t cursor_at;		/* ms of the last change of the cursor */
+	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
+	bool ending;			/* all ranges are done */
+	bool told;
+	bool set_sent;			/* MEMBER_SET is on its way */
+	/* folding, on every node */
+	uint64_t fold_at;		/* region at which it goes on */
+	bool fold_mapping;		/* regions of it are in the MAP_SET that is on its way */
+	bool folded_sent;
+};
+
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
 
 struct ddr_sm {
@@ -363,6 +390,7 @@ struct ddr_sm {
 	struct ddr_sm_kernel k;
 	struct ddr_sm_trans t;
 	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
+	struct ddr_sm_rebuild rb;
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;
@@ -390,7 +418,7 @@ struct ddr_sm {
 	bool reap_wait;			/* clean stop: what is left is in use, ask again at the next tick */
 
 	/* operator */
-	bool stopping, clean_wanted, paused, suspect_error;
+	bool stopping, clean_wanted, paused, suspect_error, hot_spare;
 	uint32_t parallel;
 	uint64_t idle_ms, away_ms;
 
@@ -543,6 +571,7 @@ void ddr_sm_read_pump(struct ddr_sm *sm);
 void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_detached(struct ddr_sm *sm);
 void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_kernel_pump(struct ddr_sm *sm);
 void ddr_sm_bits_pump(struct ddr_sm *sm);
 void ddr_sm_enable_pump(struct ddr_sm *sm);
@@ -660,6 +689,8 @@ bool ddr_sm_works_idle(const struct ddr_sm *sm);
 /* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
 enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
 enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);
+/* Members that a job on blocks with this role map has to do with: sources, and parity that is written whatever was rebuilt. */
+uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block);
 
 /* ---- sm_member.c --------------------------------------------------------------- */
 
@@ -686,6 +717,29 @@ bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
 /* None of @members is in the array any more, and all nodes have agreed to that. */
 bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members);
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
+
+/* A spare may be taken, a cursor may grow: is it so still, as the superblocks are now? */
+bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+
+/* ---- sm_rebuild.c -------------------------------------------------------------- */
+
+void ddr_sm_rebuild_pump(struct ddr_sm *sm);
+void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* Nobody has folded any more: a member begins to be rebuilt. */
+void ddr_sm_unfold(struct ddr_sm *sm);
+/* The MAP_SET with what we folded is durable. */
+void ddr_sm_fold_mapped(struct ddr_sm *sm);
+void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
+/* What was sent in the ring before and not delivered. */
+void ddr_sm_rebuild_view(struct ddr_sm *sm);
+/* Members whose chunk of this block is right: in sync, or rebuilt that far. */
+uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
+/* The first block behind @block, up to @end, from which on other members are readable. */
+uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
+/* The member that is rebuilt now, or DDR_NO_MEMBER. */
+uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
+bool ddr_sm_left_dirty(const struct ddr_sm *sm);
 
 /* ---- sm_error.c ---------------------------------------------------------------- */
 

@@ -78,6 +78,7 @@ static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
 	flag(w, &n->leaving);
 	flag(w, &n->absent);
 	flag(w, &n->dead);
+	flag(w, &n->folded);
 	w32(w, &n->leave_dirty);
 	w32(w, &n->attempt);
 	w64(w, &n->failure);
@@ -103,6 +104,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	struct ddr_sm_trans *t = &sm->t;
 	uint32_t faulty = t->want_faulty | t->faulty, missing = t->want_missing | t->missing;
 	uint64_t slots = t->want_slots | t->slots;
+	struct ddr_msg_member_set set = t->set.op ? t->set : t->want_set;
 	bool ack = t->state == DDR_T_ACK && (ddr_sm_voters(sm) & ~t->acked) != 0;
 	uint32_t leaving = ack || t->state != DDR_T_ACK ? t->leaving : 0;
 
@@ -114,8 +116,15 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	w64(w, &slots);
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
 		w32(w, &t->slot_node[s]);
+	w32(w, &set.op);
+	w32(w, &set.member);
+	w32(w, &set.role);
+	w64(w, &set.cursor);
+	flag(w, &t->restart);
 	if (w->write)
 		return;
+	t->want_set = set;
+	memset(&t->set, 0, sizeof(t->set));
 	t->state = ack ? DDR_T_ACK : DDR_T_IDLE;
 	t->want_faulty = faulty;
 	t->want_missing = missing;
@@ -376,6 +385,8 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	memset(sm->nodes, 0, sizeof(sm->nodes));
 	ddr_sm_ex_forget(sm);
 	sm->t = none;
+	sm->rb.since = 0;
+	ddr_sm_rebuild_view(sm);
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;
 	c->writer = 0;

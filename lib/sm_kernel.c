@@ -37,6 +37,8 @@ void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->k.same = sm->k.cookie == in->cookie && memcmp(sm->k.boot_id, in->boot_id, sizeof(in->boot_id)) == 0;
 	sm->k.cookie = in->cookie;
 	memcpy(sm->k.boot_id, in->boot_id, sizeof(sm->k.boot_id));
+	sm->k.table = in->members;
+	sm->k.table_asked = 0;
 	sm->k.declared = 0;
 	memset(sm->held, 0, sm->words * sizeof(uint64_t));
 }
@@ -114,12 +116,22 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 	return DDR_KM_OUT;
 }
 
+static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
+{
+	return kernel_state(sm, position) == DDR_KM_REBUILDING ? sm->sb.member[ddr_sm_member_at(sm, position)].cursor : 0;
+}
+
+static bool told(const struct ddr_sm *sm, uint32_t position)
+{
+	return sm->k.sent[position] == kernel_state(sm, position) && sm->k.cursor[position] == cursor_of(sm, position);
+}
+
 bool ddr_sm_members_told(const struct ddr_sm *sm)
 {
 	if (sm->k.state != DDR_K_ATTACHED)
 		return false;
 	for (uint32_t p = 0; p < sm->sb.roles; p++)
-		if (sm->k.sent[p] != kernel_state(sm, p))
+		if (!told(sm, p))
 			return false;
 	return true;
 }
@@ -154,6 +166,37 @@ static void freeze(struct ddr_sm *sm)
 	sm->k.status = true;
 }
 
+/* Another member may have had this place when the kernel got its table: what that names is not to be read nor written as if it were this one. */
+static bool table_has(struct ddr_sm *sm, uint32_t position)
+{
+	uint32_t m = ddr_sm_member_at(sm, position);
+	struct ddr_output *out;
+
+	if (sm->k.table >> m & 1)
+		return true;
+	if (sm->k.table_asked >> m & 1 || !ddr_sm_room(sm, 1))
+		return false;
+	out = ddr_sm_out(sm, DDR_OUT_TABLE);
+	out->member = m;
+	out->index = position;
+	sm->k.table_asked |= 1u << m;
+	return false;
+}
+
+/* The table could not be made to name the device: for this node the member is broken. */
+void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	if (in->member >= sm->sb.members || !(sm->k.table_asked >> in->member & 1)) {
+		ddr_sm_bug(sm, "the end of a change of the table that was not asked for");
+		return;
+	}
+	sm->k.table_asked &= ~(1u << in->member);
+	if (in->result)
+		ddr_sm_report(sm, 1u << in->member, true);
+	else
+		sm->k.table |= 1u << in->member;
+}
+
 /* The superblocks are the truth; the kernel hears of a state only when they say it. */
 void ddr_sm_kernel_pump(struct ddr_sm *sm)
 {
@@ -164,18 +207,20 @@ void ddr_sm_kernel_pump(struct ddr_sm *sm)
 		return;
 	for (uint32_t p = 0; p < sm->sb.roles; p++) {
 		uint8_t state = kernel_state(sm, p);
-		uint32_t m = ddr_sm_member_at(sm, p);
 		struct ddr_rec *rec;
 
 		/* the kernel takes the next state of a member only when it has applied the last */
-		if (sm->k.sent[p] == state || (sm->k.applying >> p & 1) || !ddr_sm_room(sm, 1))
+		if (told(sm, p) || (sm->k.applying >> p & 1) || !ddr_sm_room(sm, 1))
+			continue;
+		if ((state == DDR_KM_REBUILDING || state == DDR_KM_IN_SYNC) && !table_has(sm, p))
 			continue;
 		sm->k.member_seq[p] = ddr_sm_kseq(sm);
 		rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->k.member_seq[p], 0, 0);
 		rec->member = p;
 		rec->arg[0] = state;
-		rec->start = state == DDR_KM_REBUILDING ? sm->sb.member[m].cursor : 0;
+		rec->start = cursor_of(sm, p);
 		sm->k.sent[p] = state;
+		sm->k.cursor[p] = rec->start;
 		sm->k.applying |= 1u << p;
 	}
 }
@@ -262,7 +307,8 @@ static void status_line(struct ddr_sm *sm)
 	if (!sm->k.status || !ddr_sm_room(sm, 1))
 		return;
 	rec = ddr_sm_rec(sm, DDR_U_STATUS, 0, sm->resync_done, sm->resync_total);
-	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : ddr_sm_works_idle(sm) ? DDR_KA_IDLE : DDR_KA_RESYNC;
+	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : !ddr_sm_works_idle(sm) ? DDR_KA_RESYNC :
+		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD : DDR_KA_IDLE;
 	rec->arg[1] = sm->regions - sm->n_needs_sync;
 	rec->arg[2] = sm->mismatches;
 	sm->k.status = false;

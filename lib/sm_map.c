@@ -165,6 +165,7 @@ static void request_check(struct ddr_sm *sm)
 	memset(q, 0, sizeof(*q));
 	ddr_sm_batch_mapped(sm);
 	ddr_sm_works_mapped(sm);
+	ddr_sm_fold_mapped(sm);
 	sm->again = true;
 }
 

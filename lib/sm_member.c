@@ -17,6 +17,8 @@
  */
 #include "sm_int.h"
 
+static const struct ddr_msg_member_set none;
+
 /* ---- judging ------------------------------------------------------------------- */
 
 /* Members that are in the array in any way: in sync, rebuilding, spare. */
@@ -52,7 +54,7 @@ bool ddr_sm_members_settled(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_trans *t = &sm->t;
 
-	if (going(sm) || t->want_slots || t->slots)
+	if (going(sm) || t->want_slots || t->slots || t->want_set.op || t->set.op)
 		return false;
 	return t->state == DDR_T_IDLE || all_acked(sm);
 }
@@ -158,6 +160,31 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
 }
 
+bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+{
+	const struct ddr_member *m = &sm->sb.member[set->member];
+
+	if (!set->op || set->member >= sm->sb.members || (going(sm) >> set->member & 1))
+		return false;
+	if (set->op == DDR_MEMBER_OP_TAKE) {
+		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
+
+		return m->state == DDR_MEMBER_SPARE && holder != DDR_NO_MEMBER && !(alive(sm) >> holder & 1) && !(sm->t.leaving >> holder & 1);
+	}
+	return m->state == DDR_MEMBER_REBUILDING &&
+	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->sb.array_blocks));
+}
+
+/* One at a time, and none while a failure is on its way; who asked looks again when that is over. */
+void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	if (msg->sender == sm->node)
+		sm->rb.set_sent = false;
+	if (ddr_sm_members_settled(sm) && ddr_sm_set_valid(sm, &msg->set))
+		sm->t.want_set = msg->set;
+	sm->again = true;
+}
+
 static void intents_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_FAIL };
@@ -203,13 +230,50 @@ static void set_members(struct ddr_super *sb, uint32_t members, uint8_t state)
 		}
 }
 
-static void apply(const struct ddr_sm *sm, struct ddr_super *sb, uint32_t faulty, uint32_t missing, uint64_t slots)
+/* The spare takes the role, and whoever had it has none; the rest of a set is of a member that rebuilds. */
+static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set)
 {
+	struct ddr_member *m = &sb->member[set->member];
+
+	switch (set->op) {
+	case DDR_MEMBER_OP_TAKE:
+		for (uint32_t i = 0; i < sb->members; i++)
+			if (sb->member[i].role == set->role)
+				sb->member[i].role = DDR_ROLE_NONE;
+		m->role = (uint16_t)set->role;
+		m->state = DDR_MEMBER_REBUILDING;
+		m->since = sb->generation;
+		return;
+	case DDR_MEMBER_OP_CURSOR:
+		m->cursor = set->cursor;
+		return;
+	case DDR_MEMBER_OP_WHOLE:
+		set_members(sb, 1u << set->member, DDR_MEMBER_IN_SYNC);
+		return;
+	}
+}
+
+/* Nobody is missing any more: what one that comes back lacks is not noted from here on (protocol-notes, 4). */
+static void whole(struct ddr_super *sb)
+{
+	for (uint32_t m = 0, n = 0; m < sb->members; m++) {
+		n += sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC;
+		if (n == sb->roles)
+			sb->log_base = sb->generation;
+	}
+}
+
+static void apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
+		  uint64_t slots)
+{
+	apply_set(sb, set);
 	set_members(sb, faulty, DDR_MEMBER_FAULTY);
 	set_members(sb, missing, DDR_MEMBER_MISSING);
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (slots >> s & 1)
 			sb->slot_node[s] = sm->t.slot_node[s];
+	if (set->op == DDR_MEMBER_OP_WHOLE)
+		whole(sb);
 }
 
 /* Content of the next superblocks: after the last try, if one failed, else after what is agreed. */
@@ -222,12 +286,12 @@ static void next_build(struct ddr_sm *sm)
 	if (!retry)
 		*sb = sm->sb;
 	sb->seq++;
-	if (retry || t->faulty || t->missing) {
+	if (retry || t->faulty || t->missing || t->set.op == DDR_MEMBER_OP_TAKE || t->set.op == DDR_MEMBER_OP_WHOLE) {
 		sb->generation++;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
-	apply(sm, sb, t->faulty, t->missing, t->slots);
+	apply(sm, sb, &t->set, t->faulty, t->missing, t->slots);
 }
 
 static void superblocks_write(struct ddr_sm *sm)
@@ -271,6 +335,7 @@ static void done_send(struct ddr_sm *sm)
 	msg.done.faulty = sm->t.faulty;
 	msg.done.missing = sm->t.missing;
 	msg.done.slots = sm->t.slots;
+	msg.done.set = sm->t.set;
 	ddr_sm_send(sm, &msg);
 	sm->t.state = DDR_T_DONE_SENT;
 }
@@ -283,6 +348,9 @@ static void change_take(struct ddr_sm_trans *t)
 	t->slots |= t->want_slots;
 	t->want_faulty = t->want_missing = 0;
 	t->want_slots = 0;
+	if (t->want_set.op)
+		t->set = t->want_set;
+	t->want_set = none;
 }
 
 /* Our LEAVE says that nothing of ours is under way: if we die now nobody fences us. Who stays writes, if anybody does. */
@@ -316,6 +384,11 @@ static void change_write(struct ddr_sm *sm)
 
 /* ---- done ---------------------------------------------------------------------- */
 
+static bool same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b)
+{
+	return a->op == b->op && a->member == b->member && a->role == b->role && a->cursor == b->cursor;
+}
+
 static void failed_events(struct ddr_sm *sm, uint32_t members)
 {
 	for (uint32_t m = 0; m < sm->sb.members; m++)
@@ -341,18 +414,20 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 {
 	const struct ddr_sm_trans *t = &sm->t;
 
-	if (t->state == DDR_T_ACK || !(msg->done.faulty | msg->done.missing | msg->done.slots) ||
+	if (t->state == DDR_T_ACK || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.set.op) ||
 	    msg->sender != ddr_sm_writer(sm) || msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq)
 		return false;
 	if (msg->done.faulty & ~(t->faulty | t->want_faulty) || msg->done.missing & ~(t->missing | t->want_missing) ||
 	    msg->done.slots & ~(t->slots | t->want_slots))
+		return false;
+	if (msg->done.set.op && !same_set(&msg->done.set, &t->set) && !same_set(&msg->done.set, &t->want_set))
 		return false;
 	*sb = sm->sb;
 	sb->generation = msg->done.generation;
 	sb->seq = msg->done.seq;
 	memcpy(sb->gen_id, msg->done.gen_id, sizeof(sb->gen_id));
 	memcpy(sb->gen_prev, msg->done.gen_prev, sizeof(sb->gen_prev));
-	apply(sm, sb, msg->done.faulty, msg->done.missing, msg->done.slots);
+	apply(sm, sb, &msg->done.set, msg->done.faulty, msg->done.missing, msg->done.slots);
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
@@ -364,8 +439,9 @@ static void agreed(struct ddr_sm *sm)
 	sm->t.state = DDR_T_IDLE;
 	sm->t.leaving = 0;
 	sm->again = true;
-	ddr_sm_works_restart(sm);
-	if (ddr_sm_degraded(sm))
+	if (sm->t.restart)
+		ddr_sm_works_restart(sm);
+	if (sm->t.restart && ddr_sm_degraded(sm))
 		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = spare;
 	if (sm->sb.slot_node[sm->slot] == sm->node && !(sm->t.want_slots >> sm->slot & 1))
 		ddr_sm_started(sm);
@@ -375,6 +451,21 @@ void ddr_sm_member_settle(struct ddr_sm *sm)
 {
 	if (all_acked(sm))
 		agreed(sm);
+}
+
+/* From now on every kernel writes to a member that begins to be rebuilt; what was written before is folded into the map. */
+static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+{
+	struct ddr_output *out;
+
+	if (set->op == DDR_MEMBER_OP_TAKE)
+		ddr_sm_unfold(sm);
+	if (set->op != DDR_MEMBER_OP_TAKE && set->op != DDR_MEMBER_OP_WHOLE)
+		return;
+	out = ddr_sm_event(sm, set->op == DDR_MEMBER_OP_TAKE ? DDR_EV_REBUILD_START : DDR_EV_REBUILD_DONE, NULL);
+	out->member = set->member;
+	out->a = sm->sb.generation;
+	sm->k.status = true;
 }
 
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -391,12 +482,17 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.want_faulty &= ~msg->done.faulty;
 	sm->t.want_missing &= ~msg->done.missing;
 	sm->t.want_slots &= ~msg->done.slots;
+	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
+		sm->t.want_set = none;
+	sm->t.set = none;
+	sm->t.restart = out || msg->done.slots || msg->done.set.op != DDR_MEMBER_OP_CURSOR;
 	sm->t.state = DDR_T_ACK;
 	sm->t.acked = 0;
 	sm->t.ack_sent = sm->t.writing = sm->t.written = false;
 	sm->t.faulty = sm->t.missing = 0;
 	sm->t.slots = 0;
 	ddr_sm_members_leave(sm, out);
+	set_done(sm, &msg->done.set);
 	if (out) {
 		failed_events(sm, out);
 		ddr_sm_batch_members(sm);

@@ -16,18 +16,29 @@
 
 enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
 {
-	uint32_t in_sync = ddr_sm_in_sync(sm), parity = 0;
+	uint32_t readable = ddr_sm_readable(sm, block), written = ddr_sm_written(sm), parity = 0;
 	struct ddr_geometry geo;
 
 	ddr_super_geometry(&sm->sb, &geo);
 	for (uint32_t role = 0; role < geo.roles; role++) {
-		bool there = in_sync >> ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block)) & 1;
+		uint32_t m = ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
 
-		if (role < ddr_geo_data(&geo) && !there)
+		if (role < ddr_geo_data(&geo) && !(readable >> m & 1))
 			return DDR_DO_SUSPECT;
-		parity += role >= ddr_geo_data(&geo) && there;
+		parity += role >= ddr_geo_data(&geo) && (written >> m & 1);
 	}
 	return parity ? DDR_DO_JOB : DDR_DO_NOTHING;
+}
+
+uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block)
+{
+	uint32_t members = ddr_sm_readable(sm, block), written = ddr_sm_written(sm);
+	struct ddr_geometry geo;
+
+	ddr_super_geometry(&sm->sb, &geo);
+	for (uint32_t role = ddr_geo_data(&geo); role < geo.roles; role++)
+		members |= written & 1u << ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
+	return members;
 }
 
 bool ddr_sm_works_idle(const struct ddr_sm *sm)
@@ -163,7 +174,7 @@ static uint64_t range_end_of(const struct ddr_sm *sm, const struct ddr_sm_work *
 	uint64_t step = turns && w->step > DDR_ROTATE_BLOCKS ? DDR_ROTATE_BLOCKS : w->step;
 	uint64_t end = (w->next / step + 1) * step;
 
-	return end < w->end ? end : w->end;
+	return ddr_sm_readable_end(sm, w->next, end < w->end ? end : w->end);
 }
 
 static void work_run(struct ddr_sm *sm, struct ddr_sm_work *w)

@@ -108,6 +108,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 	ddr_sm_ex_view(sm);
 	ddr_sm_fence_resend(sm);
 	ddr_sm_recover_resend(sm);
+	ddr_sm_rebuild_view(sm);
 }
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -273,6 +274,8 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_MEMBER_FAIL: ddr_sm_member_fail(sm, &msg); return;
 	case DDR_M_MEMBER_DONE: ddr_sm_member_done(sm, &msg); return;
 	case DDR_M_MEMBER_ACK: ddr_sm_member_ack(sm, &msg); return;
+	case DDR_M_MEMBER_SET: ddr_sm_member_set(sm, &msg); return;
+	case DDR_M_FOLDED: ddr_sm_folded(sm, &msg); return;
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
 	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
 	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;

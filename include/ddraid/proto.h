@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		3u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers */
+#define DDR_MSG_VERSION		4u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -33,8 +33,11 @@ enum ddr_msg_type {
 	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0 */
 	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft (members) */
 	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
-					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed */
+					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed,
+					 * then as MEMBER_SET (operation 0: nothing of that kind) */
 	DDR_M_MEMBER_ACK	= 18,	/* u64 superblock sequence */
+	DDR_M_MEMBER_SET	= 19,	/* u32 operation, u32 member, u32 role, u32 0, u64 cursor (blocks) */
+	DDR_M_FOLDED		= 20,	/* u64 generation since which somebody is rebuilding */
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
@@ -59,6 +62,13 @@ enum ddr_ex_mode { DDR_EX_RANGE = 1 };
 #define DDR_EX_BLOCKS		512u	/* blocks of a range at most: 2 MiB of the device */
 #define DDR_MAP_RUNS		36u	/* runs of a MAP_SET at most */
 #define DDR_MAP_DONES		28u	/* blocks of a MAP_DONE at most */
+
+/* What a MEMBER_SET asks for. */
+enum ddr_member_op {
+	DDR_MEMBER_OP_TAKE	= 1,	/* the spare gets the role, which nobody holds that works, and is rebuilt */
+	DDR_MEMBER_OP_CURSOR	= 2,	/* below the cursor the member is right, and flushed */
+	DDR_MEMBER_OP_WHOLE	= 3,	/* all of it is: the member is in sync */
+};
 
 /* What a MAP_SET does to a region; each may be repeated without harm. */
 enum ddr_map_op {

@@ -84,6 +84,23 @@ bool check_hopeless(const struct sim *s)
 	return false;
 }
 
+void check_places(struct sim *s)
+{
+	const struct ddr_super *sb = newest_super(s);
+
+	for (uint32_t m = 0; sb && m < sb->members; m++)
+		if (sb->member[m].role < s->g.roles)
+			s->at[sb->member[m].role] = (uint8_t)m;
+	if (sb && sb->log_base != s->log_base)	/* whoever was out before is rebuilt as a whole */
+		memset(s->missing_write, 0, sizeof(s->missing_write));
+	s->log_base = sb ? sb->log_base : s->log_base;
+}
+
+uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block)
+{
+	return s->at[ddr_geo_member(&s->g, role, block)];
+}
+
 bool check_newest_super(const struct sim *s, struct ddr_super *sb)
 {
 	const struct ddr_super *best = newest_super(s);
@@ -123,6 +140,17 @@ uint32_t check_counting(const struct sim *s)
 		if (s->disk[m].dead)
 			mask &= ~(1u << m);
 	return mask;
+}
+
+/* Members that hold their part of the block: those that count, and those that are rebuilt that far. */
+static uint32_t holding(const struct sim *s, uint64_t b, uint32_t counting)
+{
+	const struct ddr_super *sb = newest_super(s);
+
+	for (uint32_t m = 0; sb && m < sb->members; m++)
+		if (sb->member[m].state == DDR_MEMBER_REBUILDING && b < sb->member[m].cursor && !s->disk[m].dead)
+			counting |= 1u << m;
+	return counting;
 }
 
 bool check_marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region)
@@ -205,7 +233,7 @@ static bool read_role(const struct sim *s, uint64_t b, uint32_t role, uint32_t m
 	uint64_t tokens[10] = { 0 }, pq[2];
 
 	for (uint32_t i = 0; i < s->g.roles; i++) {
-		uint32_t m = ddr_geo_member(&s->g, i, b);
+		uint32_t m = check_member(s, i, b);
 
 		if (members >> m & 1) {
 			tokens[i] = get(&s->disk[m], b);
@@ -238,7 +266,7 @@ static bool read_role(const struct sim *s, uint64_t b, uint32_t role, uint32_t m
 /* A data role is missing: do P and Q, where both are there, say the same of it? */
 static bool both_agree(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get)
 {
-	uint32_t p = ddr_geo_member(&s->g, ddr_geo_data(&s->g), b), q = ddr_geo_member(&s->g, s->g.roles - 1, b);
+	uint32_t p = check_member(s, ddr_geo_data(&s->g), b), q = check_member(s, s->g.roles - 1, b);
 	uint64_t by_p, by_q;
 
 	if (s->g.parity < 2 || !read_role(s, b, role, members & ~(1u << q), get, &by_p) ||
@@ -254,7 +282,7 @@ static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, read
 	uint64_t tokens[8], pq[2];
 
 	for (uint32_t i = 0; i < data; i++) {
-		uint32_t m = ddr_geo_member(&s->g, i, b);
+		uint32_t m = check_member(s, i, b);
 
 		if (!(members >> m & 1))
 			return both_agree(s, b, i, members, get);
@@ -262,7 +290,7 @@ static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, read
 	}
 	sim_parity(s, tokens, pq);
 	for (uint32_t i = data; i < s->g.roles; i++) {
-		uint32_t m = ddr_geo_member(&s->g, i, b);
+		uint32_t m = check_member(s, i, b);
 
 		if ((members >> m & 1) && get(&s->disk[m], b) != pq[i - data])
 			return false;
@@ -336,7 +364,7 @@ void check_media(struct sim *s)
 		if (suspect)
 			continue;	/* rule 9: it could not be resynced, and that is listed */
 		for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-			if ((s->truth[b].ever || clean) && !parity_right(s, b, counting, media_read))
+			if ((s->truth[b].ever || clean) && !parity_right(s, b, holding(s, b, counting), media_read))
 				sim_violation(s, "rule 2: the parity of block %llu is wrong on the media and its region %llu is not marked",
 					      (unsigned long long)b, (unsigned long long)r);
 	}
@@ -348,7 +376,7 @@ void check_media(struct sim *s)
 /* A reconstruction of a block that was in flight at a crash may give anything; only such a block (rule 9). */
 static bool torn(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint32_t readable)
 {
-	return t->torn && !t->acked && !(readable >> ddr_geo_member(&s->g, role, b) & 1);
+	return t->torn && !t->acked && !(readable >> check_member(s, role, b) & 1);
 }
 
 static bool written_since(const struct truth *t, uint32_t role, uint64_t b, uint64_t token)
@@ -371,9 +399,9 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 
 	t->torn |= !parity_right(s, b, members, media_read);
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
-		bool direct = members >> ddr_geo_member(&s->g, i, b) & 1;
-		/* in flight (or never written), and reconstructed: it may be anything (rule 9) */
-		bool undefined = !direct && (t->n_later || t->failed || t->torn || !t->ever);
+		bool direct = members >> check_member(s, i, b) & 1;
+		/* in flight (or never written), and reconstructed: it may be anything (rule 9); never written, a rebuild passes it over */
+		bool undefined = direct ? !t->ever && s->geo.spares : t->n_later || t->failed || t->torn || !t->ever;
 		uint64_t token;
 
 		if (!read_role(s, b, i, members, media_read, &token))
@@ -396,7 +424,65 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 void check_torn(struct sim *s, uint64_t b)
 {
 	if (s->truth[b].wild)
-		s->truth[b].torn |= !parity_right(s, b, check_counting(s), disk_read);
+		s->truth[b].torn |= !parity_right(s, b, holding(s, b, check_counting(s)), disk_read);
+}
+
+static bool listed(const struct sim *s, uint64_t region)
+{
+	uint32_t counting = check_counting(s);
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((counting >> m & 1) && !check_suspect_on(s, m, region))
+			return false;
+	return true;
+}
+
+/* A member got its chunk of the block from the others: what it is now may not have been promised, if the block was in flight at a crash. */
+void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token)
+{
+	struct truth *t = &s->truth[b];
+
+	if (role >= ddr_geo_data(&s->g) || one_of(t, role, b, token) || (t->ever && !t->torn && !t->wild && !t->failed))
+		return;
+	if (t->ever && !t->failed && !listed(s, b / s->geo.region_blocks))
+		sim_violation(s, "rule 9: block %llu was in flight at a crash, a member is rebuilt from what is left of it, and its region is not listed as suspect",
+			      (unsigned long long)b);
+	for (uint32_t i = 0; i < ddr_geo_data(&s->g) && t->acked; i++)
+		t->base[i] = sim_token(t->acked, i, b);
+	t->acked = 0;
+	t->base[role] = token;
+	t->unknown |= (uint8_t)(1u << role);
+}
+
+/* What the block holds before it is written for the first time: whatever is on those that have its roles now, for a rebuild passes it over. */
+void check_before(struct sim *s, uint64_t b)
+{
+	uint32_t there = check_counting(s) | holding(s, b, 0);
+
+	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
+		uint32_t m = check_member(s, i, b);
+
+		if (there >> m & 1)
+			s->truth[b].base[i] = disk_read(&s->disk[m], b);
+		else
+			s->truth[b].unknown |= (uint8_t)(1u << i);
+	}
+}
+
+/* The chunk of a role as the members hold the others; false: too few of them do. */
+bool check_chunk(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, uint64_t *token)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+	uint64_t tokens[8], pq[2];
+
+	if (role < data)
+		return read_role(s, b, role, members, disk_read, token);
+	for (uint32_t i = 0; i < data; i++)
+		if (!read_role(s, b, i, members, disk_read, &tokens[i]))
+			return false;
+	sim_parity(s, tokens, pq);
+	*token = pq[role - data];
+	return true;
 }
 
 void check_death(struct sim *s)
@@ -412,7 +498,7 @@ void check_crash(struct sim *s)
 
 	check_media(s);
 	for (uint64_t b = 0; b < s->blocks && !s->lossy; b++)
-		crash_block(s, b, counting);
+		crash_block(s, b, holding(s, b, counting));
 }
 
 bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members)
@@ -426,7 +512,7 @@ bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t 
 static bool data_there(const struct sim *s, uint64_t b, uint32_t members)
 {
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++)
-		if (!(members >> ddr_geo_member(&s->g, i, b) & 1))
+		if (!(members >> check_member(s, i, b) & 1))
 			return false;
 	return true;
 }
@@ -452,27 +538,41 @@ static bool written_now(const struct sim *s, uint64_t b)
 /* A chunk of a block that was in flight when a node died: old or new; reconstructed, anything until it was resynced. */
 static bool wild(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint64_t token, uint32_t readable)
 {
-	return t->wild && (one_of(t, role, b, token) || !(readable >> ddr_geo_member(&s->g, role, b) & 1));
+	return t->wild && (one_of(t, role, b, token) || !(readable >> check_member(s, role, b) & 1));
+}
+
+/* Members that the kernel reads this block from because they are rebuilt that far. */
+static uint32_t rebuilt(const struct sim *s, const struct kernel *k, uint64_t b)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		if (k->state[p] == DDR_KM_REBUILDING && b < k->cursor[p])
+			mask |= 1u << k->disk[p];
+	return mask;
 }
 
 /* What a reader on this node gets now: the last write that was acknowledged, whoever is missing. */
 void check_visible(struct sim *s, const struct node *n)
 {
-	uint32_t readable = 0, well = 0;
+	uint32_t in_sync = 0, well = 0;
 
 	if (s->lossy)
 		return;
-	for (uint32_t m = 0; m < s->g.roles; m++) {
+	for (uint32_t p = 0; p < s->g.roles; p++) {
+		uint32_t m = n->k.disk[p];
+
 		if (s->disk[m].dead || (s->disk[m].faulted && !s->cluster))
 			continue;
 		well |= 1u << m;
-		if (n->k.state[m] == DDR_KM_IN_SYNC)
-			readable |= 1u << m;
+		if (n->k.state[p] == DDR_KM_IN_SYNC)
+			in_sync |= 1u << m;
 	}
-	if (!(check_counting(s) & well & ~readable))	/* a kernel that has not heard of all yet proves nothing */
-		check_whole(s, 0, s->blocks, readable);
+	if (!(check_counting(s) & well & ~in_sync))	/* a kernel that has not heard of all yet proves nothing */
+		check_whole(s, 0, s->blocks, in_sync);
 	for (uint64_t b = 0; b < s->blocks; b++) {
 		struct truth *t = &s->truth[b];
+		uint32_t readable = in_sync | (rebuilt(s, &n->k, b) & well);
 		uint64_t token;
 
 		if (written_now(s, b) || t->failed || t->lost)
@@ -482,7 +582,7 @@ void check_visible(struct sim *s, const struct node *n)
 
 			if ((t->unknown >> i & 1 && !t->acked) || !read_role(s, b, i, readable, disk_read, &token))
 				continue;
-			if (!t->ever && !(readable >> ddr_geo_member(&s->g, i, b) & 1))
+			if (!t->ever && !(readable >> check_member(s, i, b) & 1))
 				continue;	/* never written: nothing in it is defined */
 			if (token != want && t->ever && !torn(s, t, b, i, readable) && !wild(s, t, b, i, token, readable))
 				sim_violation(s, "block %llu, chunk %u: a reader (members %x) gets something else than what was acknowledged (version %u, promised %u, %u later)",
@@ -495,6 +595,17 @@ void check_visible(struct sim *s, const struct node *n)
 	}
 }
 
+/* Positions whose member is in sync. */
+static uint32_t places_in_sync(const struct ddr_super *sb)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t m = 0; m < sb->members; m++)
+		if (sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC)
+			mask |= 1u << sb->member[m].role;
+	return mask;
+}
+
 /* Rule 3: what a write or flush left out, or what failed it, is out by every superblock that counts, before it completes. */
 void check_completion(struct sim *s, const struct op *op)
 {
@@ -505,7 +616,7 @@ void check_completion(struct sim *s, const struct op *op)
 	for (uint32_t m = 0; m < s->sb0.members && left; m++) {
 		if (!(counting >> m & 1))
 			continue;
-		if (!s->disk[m].has_super || (check_in_sync(&s->disk[m].super) & left))
+		if (!s->disk[m].has_super || (places_in_sync(&s->disk[m].super) & left))
 			sim_violation(s, "rule 3: a %s completes without member %d, which the superblock of member %u still has in sync",
 				      op->kind == OP_WRITE ? "write" : "flush", __builtin_ctz(left), m);
 	}
@@ -544,7 +655,7 @@ static bool undefined(const struct sim *s, uint64_t b, uint32_t counting)
 	const struct truth *t = &s->truth[b];
 
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g) && t->ever && !t->acked; i++)
-		if ((t->unknown >> i & 1) && !(counting >> ddr_geo_member(&s->g, i, b) & 1))
+		if ((t->unknown >> i & 1) && !(counting >> check_member(s, i, b) & 1))
 			return true;
 	return false;
 }
@@ -558,13 +669,13 @@ static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 		if ((counting >> m & 1) && s->g.parity && marked_everywhere(s, r))
 			sim_violation(s, "liveness: region %llu is still marked on member %u", (unsigned long long)r, m);
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, counting, disk_read))
+		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, holding(s, b, counting), disk_read))
 			sim_violation(s, "the parity of block %llu is wrong at the end", (unsigned long long)b);
 	if (!degraded && s->g.parity && (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC)
 		sim_violation(s, "liveness: region %llu still needs its sync", (unsigned long long)r);
 	/* rule 9: what a crash left undefined is listed, until it is rewritten */
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-		if (undefined(s, b, counting) && !(nibble & DDR_REGION_F_SUSPECT))
+		if (undefined(s, b, holding(s, b, counting)) && !(nibble & DDR_REGION_F_SUSPECT))
 			sim_violation(s, "rule 9: block %llu is undefined and its region %llu is not listed as suspect",
 				      (unsigned long long)b, (unsigned long long)r);
 }

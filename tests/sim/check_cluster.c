@@ -66,7 +66,7 @@ static bool past_resync(const struct sim *s, uint64_t region)
 		listed &= !(counting >> m & 1) || check_suspect_on(s, m, region);
 	for (uint64_t b = region * s->geo.region_blocks; b < (region + 1) * s->geo.region_blocks && b < s->blocks; b++)
 		for (uint32_t role = ddr_geo_data(&s->g); role < s->g.roles; role++)
-			parity |= counting & 1u << ddr_geo_member(&s->g, role, b);
+			parity |= counting & 1u << check_member(s, role, b);
 	return listed || !parity;
 }
 

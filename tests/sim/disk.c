@@ -114,7 +114,7 @@ static void super_landed(const struct sim *s, struct disk *d)
 		d->super = *best;
 }
 
-void disk_landed(const struct sim *s, struct disk *d, const uint8_t *place)
+void disk_landed(struct sim *s, struct disk *d, const uint8_t *place)
 {
 	for (unsigned int c = 0; c < 2; c++) {
 		for (uint32_t i = 0; i < s->sb0.slots; i++)
@@ -125,6 +125,7 @@ void disk_landed(const struct sim *s, struct disk *d, const uint8_t *place)
 		if (!place || place == d->sb[c])
 			super_landed(s, d);
 	}
+	check_places(s);
 }
 
 void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block)

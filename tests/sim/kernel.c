@@ -85,6 +85,16 @@ uint32_t kernel_written(const struct sim *s, const struct kernel *k)
 	return mask;
 }
 
+uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		if (places >> p & 1)
+			mask |= 1u << k->disk[p];
+	return mask;
+}
+
 static void promise_begin(struct sim *s, struct op *op)
 {
 	for (uint64_t b = 0; b < s->blocks; b++)
@@ -125,18 +135,20 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 			t->n_later--;
 		}
 		t->later[t->n_later++] = op->version;
+		if (!t->ever && s->geo.spares)
+			check_before(s, b);
 		t->ever = true;
 	}
 	check_marked(s, kernel_node(s, k), op->start, op->count, "a write");
 }
 
-/* Members that the kernel reads. */
-static uint32_t read_members(const struct sim *s, const struct kernel *k)
+/* Members that the kernel reads for all of these blocks. */
+static uint32_t read_members(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
 {
 	uint32_t mask = 0;
 
 	for (uint32_t m = 0; m < s->g.roles; m++)
-		if (k->state[m] == DDR_KM_IN_SYNC)
+		if (k->state[m] == DDR_KM_IN_SYNC || (k->state[m] == DDR_KM_REBUILDING && start + count <= k->cursor[m]))
 			mask |= 1u << m;
 	return mask;
 }
@@ -153,10 +165,10 @@ static void op_submit(struct sim *s, struct kernel *k, struct op *op)
 	op->failed = 0;
 	if (op->kind == OP_READ) {
 		op->pend = 1;
-		op->sees = read_members(s, k);
+		op->sees = read_members(s, k, op->start, op->count);
 		return;
 	}
-	if ((uint32_t)__builtin_popcount(read_members(s, k)) < ddr_geo_data(&s->g) || (todo & op->lost)) {
+	if ((uint32_t)__builtin_popcount(read_members(s, k, 0, s->blocks)) < ddr_geo_data(&s->g) || (todo & op->lost)) {
 		op_end(s, k, op, false);
 		return;
 	}
@@ -194,7 +206,7 @@ static void nobody_reads(struct sim *s, const struct kernel *k, const struct op 
 
 	for (const struct node *n = s->node; n < s->node + s->n_nodes && op->kind != OP_READ; n++)
 		for (uint32_t m = 0; n->k.there && n->k.enabled && !n->k.killed && m < s->g.roles; m++)
-			if ((left >> m & 1) && (n->k.state[m] == DDR_KM_IN_SYNC || (&n->k != k && (in_reads(&n->k) >> m & 1))))
+			if ((left >> m & 1) && (n->k.state[m] == DDR_KM_IN_SYNC || (n->k.state[m] == DDR_KM_REBUILDING && op->start < n->k.cursor[m]) || (&n->k != k && (in_reads(&n->k) >> m & 1))))
 				sim_violation(s, "rule 3: a %s completes without member %u, which the kernel of node %u reads",
 					      op->kind == OP_WRITE ? "write" : "flush", m, n->id);
 }
@@ -279,17 +291,17 @@ static uint64_t chunk(const struct sim *s, uint32_t version, uint32_t m, uint64_
 	return pq[role - data];
 }
 
-static void member_write(struct sim *s, struct op *op, uint32_t m)
+static void member_write(struct sim *s, const struct kernel *k, struct op *op, uint32_t m)
 {
 	for (uint64_t b = op->start; b < op->start + op->count; b++)
-		disk_write(&s->disk[m], b, chunk(s, op->version, m, b));
+		disk_write(&s->disk[k->disk[m]], b, chunk(s, op->version, m, b));
 }
 
 /* One member's part of an operation ends. */
 static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
 {
 	const struct node *n = kernel_node(s, k);
-	struct disk *d = &s->disk[m];
+	struct disk *d = &s->disk[k->disk[m]];
 	bool failed = false;
 
 	op->pend &= ~(1u << m);
@@ -300,7 +312,7 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 		failed = true;
 		op->class[m] = DDR_EC_NOSPC;
 	} else if (op->kind == OP_WRITE) {
-		member_write(s, op, m);
+		member_write(s, k, op, m);
 	} else if (op->kind == OP_FLUSH) {
 		failed = disk_fails(s, n, d, FAULT_FLUSH);
 		if (!failed)
@@ -319,8 +331,8 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 static void read_end(struct sim *s, struct kernel *k, struct op *op)
 {
 	const struct node *n = kernel_node(s, k);
-	uint32_t m = (uint32_t)sim_rand(s, s->g.roles), left = read_members(s, k) & ~op->failed;
-	struct disk *d = &s->disk[m];
+	uint32_t m = (uint32_t)sim_rand(s, s->g.roles), left = read_members(s, k, op->start, op->count) & ~op->failed;
+	struct disk *d = &s->disk[k->disk[m]];
 	bool medium;
 
 	if (!(left >> m & 1)) {
@@ -499,7 +511,7 @@ bool kernel_in_flight(const struct kernel *k)
 }
 
 /* Where an operation begins: mostly where others are busy; a mismatch, where there is one. */
-static uint64_t place(struct sim *s, enum op_kind kind)
+static uint64_t place(struct sim *s, const struct kernel *k, enum op_kind kind)
 {
 	uint64_t b = sim_rand(s, s->blocks);
 
@@ -511,7 +523,7 @@ static uint64_t place(struct sim *s, enum op_kind kind)
 		return b;
 	}
 	for (uint64_t i = 0; i < s->blocks; i++)
-		if (s->truth[(b + i) % s->blocks].ever && !check_parity(s, (b + i) % s->blocks, 1, (1u << s->g.roles) - 1))
+		if (s->truth[(b + i) % s->blocks].ever && !check_parity(s, (b + i) % s->blocks, 1, kernel_members(s, k, (1u << s->g.roles) - 1)))
 			return (b + i) % s->blocks;
 	return b;
 }
@@ -526,7 +538,7 @@ bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 		return false;
 	op->kind = kind;
 	op->pend = op->failed = 0;
-	op->start = place(s, kind);
+	op->start = place(s, k, kind);
 	op->count = 1 + sim_rand(s, 6);
 	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > s->blocks)
 		op->count = 1;
@@ -555,11 +567,13 @@ bool kernel_busy(const struct kernel *k)
 /* Of each member's part that had not ended, each chunk landed or did not; with a cluster it may also land later. */
 static void op_power(struct sim *s, const struct node *n, struct op *op, uint32_t m)
 {
+	uint32_t disk = n->k.disk[m];
+
 	for (uint64_t b = op->start; b < op->start + op->count; b++) {
 		if (s->cluster)
-			late_chunk(s, n->id, DDR_OUT_KERNEL, m, b, chunk(s, op->version, m, b));
+			late_chunk(s, n->id, DDR_OUT_KERNEL, disk, b, chunk(s, op->version, m, b));
 		else if (sim_chance(s, 2))
-			disk_write(&s->disk[m], b, chunk(s, op->version, m, b));
+			disk_write(&s->disk[disk], b, chunk(s, op->version, m, b));
 	}
 }
 
@@ -573,7 +587,7 @@ void kernel_power(struct sim *s, struct kernel *k)
 		for (uint64_t b = op->start; b < op->start + op->count; b++)
 			s->truth[b].wild |= s->cluster;
 		for (uint32_t m = 0; m < s->g.roles; m++)
-			if ((op->pend >> m & 1) && !disk_gone(s, n, &s->disk[m]))
+			if ((op->pend >> m & 1) && !disk_gone(s, n, &s->disk[k->disk[m]]))
 				op_power(s, n, op, m);
 	}
 	memset(k, 0, sizeof(*k));

@@ -70,6 +70,7 @@ void kernel_new(struct sim *s, struct kernel *k)
 	k->there = true;
 	k->boot = s->cluster ? kernel_node(s, k)->boot : s->boot;
 	k->cookie = ++s->cookie;
+	memcpy(k->disk, s->at, sizeof(k->disk));
 }
 
 void kernel_bind(struct sim *s, struct kernel *k)
@@ -157,7 +158,20 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		sim_violation(s, "MEMBER before the last one was applied");
 	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT)
 		k->state[rec->member] = (uint32_t)rec->arg[0];
+	if (rec->start > s->blocks || (rec->start && rec->arg[0] != DDR_KM_REBUILDING))
+		sim_violation(s, "MEMBER that the kernel would refuse");
+	k->cursor[rec->member] = rec->start;
 	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
+}
+
+static uint32_t in_sync_places(const struct sim *s, const struct kernel *k)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		if (k->state[p] == DDR_KM_IN_SYNC || k->state[p] == DDR_KM_LEAVING)
+			mask |= 1u << p;
+	return mask;
 }
 
 /* A write that ended with an error left its blocks as they are: a read there may end with one too. */
@@ -177,7 +191,7 @@ static bool resolve_mismatch(struct sim *s, struct kernel *k, const struct ddr_r
 			continue;
 		/* where parity is right, the answer must be to hand the data up, whoever asked */
 		if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
-		    check_parity(s, op->start, op->count, kernel_written(s, k)))
+		    check_parity(s, op->start, op->count, kernel_members(s, k, in_sync_places(s, k))))
 			sim_violation(s, "a mismatch that is none is answered with an error");
 		if (rec->arg[0] == DDR_RES_FAIL && s->cluster && !spoiled(s, op))
 			sim_violation(s, "rule 9: the parity of blocks %llu+%llu was not resynced after a death, and a read there ends with an error",
@@ -239,7 +253,7 @@ static bool well_formed(const struct ddr_rec *rec)
 	bool has_range = rec->type == DDR_U_GRANT || rec->type == DDR_U_REFUSE || rec->type == DDR_U_DRAIN ||
 			 rec->type == DDR_U_BITS || rec->type == DDR_U_STATUS;
 
-	return has_seq == (rec->seq != 0) && (has_range || rec->start == 0) &&
+	return has_seq == (rec->seq != 0) && (has_range || rec->type == DDR_U_MEMBER || rec->start == 0) &&
 	       (has_range || rec->type == DDR_U_REAP || rec->count == 0) &&
 	       (rec->type == DDR_U_MEMBER || rec->member == DDR_NO_MEMBER);
 }

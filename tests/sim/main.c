@@ -104,12 +104,13 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	s->geo.slots = nodes;
 	if (s->geo.blocks > SIM_MAX_BLOCKS)
 		s->geo.blocks = SIM_MAX_BLOCKS;
+	s->lossy = sim_chance(s, 12);
+	s->geo.spares = (uint16_t)(s->geo.parity && !s->lossy ? sim_rand(s, 3) : 0);
 	rig_super(&s->sb0, &s->geo);
 	ddr_super_geometry(&s->sb0, &s->g);
 	s->blocks = s->geo.blocks;
 	s->regions = (s->blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
 	s->faults_left = s->g.parity;
-	s->lossy = sim_chance(s, 12);
 	s->slow_flush = sim_chance(s, 3);
 	s->n_nodes = nodes;
 	s->cluster = nodes > 1;

@@ -52,9 +52,20 @@ static void attach(struct sim *s, struct node *n)
 
 	in.boot_id[0] = n->k.boot;
 	in.boot_id[1] = (uint8_t)n->id;
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		in.members |= 1u << n->k.disk[p];
+	n->table_due = false;
 	node_step(s, n, &in);
 	kernel_bind(s, &n->k);
 	kernel_run(s, &n->k);
+}
+
+static void takes_spares(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+
+	if (n->sm)
+		node_step(s, n, &in);
 }
 
 /* A daemon of a cluster comes up: it reads nothing yet, and joins the group. */
@@ -75,6 +86,7 @@ static void join(struct sim *s, struct node *n)
 	in.key = DDR_SM_IDLE_MS;
 	in.value = s->storm.idle_ms;
 	node_step(s, n, &in);
+	takes_spares(s, n);
 	if (n->sm)
 		attach(s, n);
 	if (n->sm)
@@ -90,7 +102,6 @@ static bool still_there(struct sim *s)
 void node_start(struct sim *s, struct node *n)
 {
 	struct ddr_sm_config cfg = { .node = n->id, .slot = 0, .super = &n->sb };
-	struct ddr_input in = { .type = DDR_IN_K_ATTACHED };
 	uint32_t in_sync;
 
 	if (!check_newest_super(s, &n->sb)) {
@@ -125,11 +136,8 @@ void node_start(struct sim *s, struct node *n)
 	sim_trace(s, "daemon starts, generation %llu, present %x", (unsigned long long)n->sb.generation, cfg.present);
 	s->bus.ring++;
 	bus_view(s, n);
-	in.cookie = n->k.cookie;
-	in.boot_id[0] = n->k.boot;
-	node_step(s, n, &in);
-	kernel_bind(s, &n->k);
-	kernel_run(s, &n->k);
+	takes_spares(s, n);
+	attach(s, n);
 }
 
 static uint8_t *place_of(struct sim *s, const struct io *io, uint32_t m)
@@ -174,6 +182,7 @@ void node_kill(struct sim *s, struct node *n)
 		first_write_lands(s, n);
 	free(n->sm);
 	n->sm = NULL;
+	n->table_due = false;
 	n->k.attached = false;
 	n->k.n_queue = 0;
 	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
@@ -257,6 +266,8 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->start = out->start;
 	io->count = out->count;
 	io->job = out->job;
+	io->member = out->member;
+	memcpy(io->at, s->at, sizeof(io->at));
 	io->failed = 0;
 	io->result = 0;
 	io->mismatches = 0;
@@ -271,7 +282,7 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 		io->pend = 1;
 		s->stats[STAT_JOBS]++;
 		check_job_range(s, io->start, io->count);
-		if (io->job != DDR_KA_VERIFY)
+		if (io->job == DDR_KA_RESYNC)
 			check_marked(s, n, io->start, io->count, "a job");
 	}
 }
@@ -344,6 +355,12 @@ static bool answers(const struct sim *s, const struct node *n, const struct io *
 
 /* ---- jobs ---------------------------------------------------------------------- */
 
+/* The member that holds the role, as it was when the job began. */
+static uint32_t job_member(const struct sim *s, const struct io *io, uint32_t role, uint64_t block)
+{
+	return io->at[ddr_geo_member(&s->g, role, block)];
+}
+
 /* A bad sector leaves the member in the array, and is not told of where another one failed for worse (daemon/job.c). */
 static void job_read_failed(struct io *io, uint32_t m, int error)
 {
@@ -365,7 +382,7 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 		bool wrong = false;
 
 		for (uint32_t i = 0; i < data; i++) {
-			uint32_t m = ddr_geo_member(&s->g, i, b);
+			uint32_t m = job_member(s, io, i, b);
 
 			if (!(io->members >> m & 1))
 				sim_violation(s, "a job on blocks of which data is missing");
@@ -379,7 +396,7 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 		}
 		sim_parity(s, tokens, pq);
 		for (uint32_t i = data; i < s->g.roles; i++) {
-			uint32_t m = ddr_geo_member(&s->g, i, b);
+			uint32_t m = job_member(s, io, i, b);
 
 			io->parity[i - data][b - io->start] = pq[i - data];
 			wrong |= (io->members >> m & 1) && disk_read(&s->disk[m], b) != pq[i - data];
@@ -389,12 +406,55 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 	}
 }
 
+/* What the member at @io->member should hold, from the others. */
+static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
+{
+	uint32_t place = 0;
+
+	while (place < s->g.roles && io->at[place] != io->member)
+		place++;
+	if (place == s->g.roles || (io->members >> io->member & 1))
+		sim_violation(s, "a rebuild of member %u, which has no place or is its own source", io->member);
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		for (uint32_t m = 0; m < s->sb0.members; m++) {
+			if (!(io->members >> m & 1))
+				continue;
+			if (io_fails(s, n, &s->disk[m], FAULT_READ_IO))
+				job_read_failed(io, m, -EIO);
+			else if (io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
+				job_read_failed(io, m, -ENODATA);
+			s->truth[b].lost |= s->disk[m].dropped;
+		}
+		io->role = ddr_geo_role(&s->g, place, b);	/* the same in all of the range where that matters */
+		if (!io->result && !check_chunk(s, b, io->role, io->members, &io->parity[0][b - io->start]))
+			sim_violation(s, "a rebuild of blocks of which too little is there");
+		io->differs[b - io->start] = true;
+	}
+}
+
+static void rebuild_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
+{
+	struct disk *d = &s->disk[io->member];
+
+	if (answers(s, n, io, d) && io_fails(s, n, d, FAULT_WRITE)) {
+		io->failed |= 1u << io->member;
+		io->result = -EIO;
+		return;
+	}
+	disk_write(d, b, io->parity[0][b - io->start]);
+	check_rebuilt(s, b, io->role, io->parity[0][b - io->start]);
+}
+
 static void job_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
 {
 	uint32_t data = ddr_geo_data(&s->g);
 
+	if (io->job == DDR_KA_REBUILD) {
+		rebuild_write_block(s, n, io, b);
+		return;
+	}
 	for (uint32_t i = data; i < s->g.roles; i++) {
-		uint32_t m = ddr_geo_member(&s->g, i, b);
+		uint32_t m = job_member(s, io, i, b);
 
 		if (!(io->members >> m & 1))
 			continue;
@@ -414,7 +474,10 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 			io_end(s, n, io);
 			return;
 		}
-		job_read(s, n, io);
+		if (io->job == DDR_KA_REBUILD)
+			rebuild_read(s, n, io);
+		else
+			job_read(s, n, io);
 		if (io->result || io->job == DDR_KA_VERIFY)
 			io_end(s, n, io);
 		else
@@ -429,8 +492,10 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 		if (io->orphan || io->result)
 			io_end(s, n, io);
 	} else {
-		for (uint32_t m = 0; m < s->g.roles; m++) {
-			if (!(io->members >> m & 1))
+		uint32_t written = io->job == DDR_KA_REBUILD ? 1u << io->member : io->members;
+
+		for (uint32_t m = 0; m < s->sb0.members; m++) {
+			if (!(written >> m & 1))
 				continue;
 			if (answers(s, n, io, &s->disk[m]) && io_fails(s, n, &s->disk[m], FAULT_FLUSH)) {
 				io->failed |= 1u << m;
@@ -439,8 +504,8 @@ static void job_event(struct sim *s, struct node *n, struct io *io)
 				disk_flush(&s->disk[m], disk_now());
 			}
 		}
-		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan;
-		if (!io->result)	/* until now a loss of power could have made it wrong again */
+		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan && io->job != DDR_KA_REBUILD;
+		if (!io->result && io->job != DDR_KA_REBUILD)	/* until now a loss of power could have made it wrong again */
 			check_whole(s, io->start, io->count, io->members);
 		io_end(s, n, io);
 	}
@@ -515,8 +580,27 @@ static bool record_event(struct sim *s, struct node *n)
 	return true;
 }
 
+/* A new table, and the daemon binds itself anew; or the device cannot be opened here. */
+static void table_event(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->table_member, .result = -ENXIO };
+
+	n->table_due = false;
+	if (disk_gone(s, n, &s->disk[n->table_member])) {
+		node_step(s, n, &in);
+		return;
+	}
+	sim_trace(s, "node %u: table with member %u at place %u", n->id, n->table_member, n->table_place);
+	n->k.disk[n->table_place] = (uint8_t)n->table_member;
+	attach(s, n);
+}
+
 bool node_event(struct sim *s, struct node *n)
 {
+	if (n->table_due && n->sm && n->k.there && sim_chance(s, 4)) {
+		table_event(s, n);
+		return true;
+	}
 	if (sim_chance(s, 2))
 		return io_event(s, n) || record_event(s, n);
 	return record_event(s, n) || io_event(s, n);
@@ -633,6 +717,11 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 			return;
 		}
 		sim_violation(s, "one node has nobody to give up for");
+	case DDR_OUT_TABLE:
+		n->table_due = true;
+		n->table_member = out->member;
+		n->table_place = out->index;
+		return;
 	case DDR_OUT_FENCE:
 		if (s->cluster) {
 			cluster_fence(s, n, out);
@@ -707,8 +796,10 @@ static void job_power(struct sim *s, const struct node *n, struct io *io)
 			continue;
 		if (!s->cluster && sim_chance(s, 2))
 			job_write_block(s, n, io, b);
-		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster; i++) {
-			uint32_t m = ddr_geo_member(&s->g, i, b);
+		if (s->cluster && io->job == DDR_KA_REBUILD && !disk_gone(s, n, &s->disk[io->member]))
+			late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->member, b, io->parity[0][b - io->start]);
+		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster && io->job != DDR_KA_REBUILD; i++) {
+			uint32_t m = job_member(s, io, i, b);
 
 			if ((io->members >> m & 1) && !disk_gone(s, n, &s->disk[m]))
 				late_chunk(s, n->id, DDR_OUT_JOB_RANGE, m, b, io->parity[i - ddr_geo_data(&s->g)][b - io->start]);

@@ -133,6 +133,8 @@ const char *rig_record(const struct ddr_rec *rec, char *buf, size_t size)
 	switch (rec->type) {
 	case DDR_U_MEMBER:
 		say(&l, " %u %s", rec->member, rec->arg[0] < 4 ? states[rec->arg[0]] : "?");
+		if (rec->start)
+			say(&l, " up to %llu", rec->start);
 		return buf;
 	case DDR_U_RESOLVE:
 		say(&l, " seq=%llu %s", rec->seq, rec->arg[0] < 4 ? answers[rec->arg[0]] : "?");
@@ -173,6 +175,15 @@ static void say_runs(struct line *l, const struct ddr_msg *m)
 		say(l, " %u+%u:%s", m->map_set.run[i].start, m->map_set.run[i].count, ops[m->map_set.run[i].op]);
 }
 
+static void say_set(struct line *l, const struct ddr_msg_member_set *set)
+{
+	switch (set->op) {
+	case DDR_MEMBER_OP_TAKE: say(l, " take=%u role=%u", set->member, set->role); break;
+	case DDR_MEMBER_OP_CURSOR: say(l, " rebuilt=%u up to %" PRIu64, set->member, set->cursor); break;
+	case DDR_MEMBER_OP_WHOLE: say(l, " whole=%u", set->member); break;
+	}
+}
+
 const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t size)
 {
 	struct line l = { buf, size, 0 };
@@ -211,7 +222,13 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say_mask(&l, "faulty", m.done.faulty);
 		say_mask(&l, "missing", m.done.missing);
 		say_mask(&l, "slots", m.done.slots);
+		say_set(&l, &m.done.set);
 		break;
+	case DDR_M_MEMBER_SET:
+		say(&l, "MEMBER_SET");
+		say_set(&l, &m.set);
+		break;
+	case DDR_M_FOLDED: say(&l, "FOLDED since=%" PRIu64, m.folded.since); break;
 	case DDR_M_MEMBER_ACK: say(&l, "MEMBER_ACK seq=%" PRIu64, m.ack.seq); break;
 	case DDR_M_EX_REQUEST:
 		say(&l, "EX_REQUEST id=%u %" PRIu64 "+%" PRIu64, m.ex.id, m.ex.start, m.ex.count);
@@ -245,7 +262,7 @@ const char *rig_event(enum ddr_event event)
 		[DDR_EV_REFUSED] = "REFUSED", [DDR_EV_BUG] = "BUG", [DDR_EV_NODE_JOINED] = "NODE_JOINED",
 		[DDR_EV_NODE_LEFT] = "NODE_LEFT", [DDR_EV_NODE_LOST] = "NODE_LOST", [DDR_EV_NODE_FENCED] = "NODE_FENCED",
 		[DDR_EV_NODE_RECOVERED] = "NODE_RECOVERED", [DDR_EV_WAIT] = "WAIT", [DDR_EV_EVICTED] = "EVICTED",
-		[DDR_EV_LEFT] = "LEFT",
+		[DDR_EV_LEFT] = "LEFT", [DDR_EV_REBUILD_START] = "REBUILD_START", [DDR_EV_REBUILD_DONE] = "REBUILD_DONE",
 	};
 
 	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";
@@ -278,8 +295,12 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 	case DDR_OUT_SB_WRITE: say(&l, "write superblocks"); break;
 	case DDR_OUT_FLUSH: say(&l, "flush"); break;
 	case DDR_OUT_JOB_RANGE:
-		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->job == DDR_KA_VERIFY ? "verify" : "resync", out->start, out->count);
+		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->job == DDR_KA_VERIFY ? "verify" : out->job == DDR_KA_REBUILD ? "rebuild" : "resync",
+		    out->start, out->count);
+		if (out->job == DDR_KA_REBUILD)
+			say(&l, " member=%u", out->member);
 		break;
+	case DDR_OUT_TABLE: say(&l, "table member=%u place=%u", out->member, out->index); return buf;
 	case DDR_OUT_FENCE: say(&l, "fence %u failure=%" PRIu64, out->node, out->failure); return buf;
 	case DDR_OUT_RELOAD: say(&l, "reload"); break;
 	case DDR_OUT_SLOT_READ: say(&l, "read slot %u", out->slot); break;

@@ -134,6 +134,7 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 	switch (out->type) {
 	case DDR_OUT_KERNEL: kernel(w, node, &out->rec); return;
 	case DDR_OUT_EVENT: return;
+	case DDR_OUT_TABLE: exit(2);	/* there is no spare */
 	case DDR_OUT_MCAST:
 		in.type = DDR_IN_MSG;
 		w->msgs++;
@@ -250,7 +251,7 @@ static void up(struct scale *w, uint32_t i)
 		exit(2);
 	w->node[i].here = true;
 	push(w, i, &in);
-	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = i + 1, .boot_id = { 1 } };
+	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = i + 1, .boot_id = { 1 }, .members = 0xffff };
 	push(w, i, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD_END } };
 	push(w, i, &in);

@@ -84,7 +84,7 @@ void disk_forget_daemon(struct sim *s, const struct node *n);
 /* Power is lost: each cached chunk reached the media or did not. */
 void disk_power(struct sim *s, struct disk *d);
 /* The metadata block at @place changed; NULL: any may have. */
-void disk_landed(const struct sim *s, struct disk *d, const uint8_t *place);
+void disk_landed(struct sim *s, struct disk *d, const uint8_t *place);
 /* 4096 bytes land whole, in part, or not at all. */
 void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block);
 
@@ -123,7 +123,9 @@ struct kernel {
 	uint64_t cookie;
 	uint8_t boot;
 	bool attached, enabled, frozen, killed;
+	uint8_t disk[DDR_UAPI_MAX_ROLES];	/* its table: the member at each place. All masks of its own are of places */
 	uint32_t state[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember */
+	uint64_t cursor[DDR_UAPI_MAX_ROLES];
 	bool granted[SIM_MAX_REGIONS], touched[SIM_MAX_REGIONS], asked[SIM_MAX_REGIONS], error[SIM_MAX_REGIONS];
 	uint32_t flight[SIM_MAX_REGIONS], bits[SIM_MAX_REGIONS];
 	struct op op[SIM_MAX_OPS];
@@ -163,7 +165,8 @@ struct io {
 	enum ddr_out_type type;
 	uint64_t io;
 	uint64_t issued;		/* flush: when it began */
-	uint32_t index, slot, members, pend, failed, job;
+	uint8_t at[DDR_MAX_ROLES];	/* a job: member at each place */
+	uint32_t index, slot, member, role, members, pend, failed, job;
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
 	uint64_t place;
@@ -182,6 +185,8 @@ struct node {
 	struct ddr_super sb;		/* as loaded */
 	bool quorate, failed, clean;
 	bool ready;
+	bool table_due;			/* its kernel is to get a table with the member at the place */
+	uint32_t table_member, table_place;
 	/* with a cluster */
 	bool up;			/* the machine has power */
 	bool in_group;			/* its daemon is a member of the process group */
@@ -293,6 +298,8 @@ struct sim {
 	struct ddr_super sb0;
 	struct ddr_geometry g;
 	uint64_t blocks, regions;
+	uint8_t at[DDR_MAX_ROLES];	/* member at each place */
+	uint64_t log_base;
 	struct disk disk[DDR_MAX_MEMBERS];
 	uint32_t faults_left;		/* members that may still fail */
 	bool lossy;			/* more may fail than the parity covers: data is lost, but nothing may hang */
@@ -340,6 +347,13 @@ void sim_abandon(struct sim *s, const char *why) __attribute__((noreturn));
 
 /* The newest superblock on any member that is not dead; false: there is none. */
 bool check_newest_super(const struct sim *s, struct ddr_super *sb);
+/* Who holds which place by the newest superblock: to be called when that may have changed. */
+void check_places(struct sim *s);
+/* The member that holds the role of a block. */
+uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block);
+bool check_chunk(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, uint64_t *token);
+void check_before(struct sim *s, uint64_t b);
+void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token);
 bool check_hopeless(const struct sim *s);
 uint32_t check_in_sync(const struct ddr_super *sb);
 /* Newest valid log or map block of a member; NULL: none. */

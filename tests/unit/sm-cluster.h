@@ -47,6 +47,7 @@ struct cx {
 	struct cx_node node[CX_NODES];
 	struct ddr_output buf[DDR_SM_MAX_OUT];
 	uint32_t answers;
+	uint16_t spares;
 	int bad_reads;			/* so many readings of a slot fail; then none of its blocks can be read */
 	uint64_t ring, now;
 };
@@ -122,7 +123,7 @@ static inline void cx_read(struct cx *c, struct cx_node *n, const struct ddr_out
 
 static inline bool cx_is_io(const struct ddr_output *o)
 {
-	return (o->type >= DDR_OUT_LOG_WRITE && o->type <= DDR_OUT_JOB_RANGE) || o->type >= DDR_OUT_RELOAD;
+	return (o->type >= DDR_OUT_LOG_WRITE && o->type <= DDR_OUT_JOB_RANGE) || (o->type >= DDR_OUT_RELOAD && o->type != DDR_OUT_TABLE);
 }
 
 static inline void cx_done(struct cx *c, struct cx_node *n, uint32_t i)
@@ -155,6 +156,14 @@ static inline void cx_kernel_answer(struct cx *c, struct cx_node *n, uint32_t i)
 
 	in.rec.type = was->type == DDR_U_MEMBER ? DDR_K_APPLIED : was->type == DDR_U_DRAIN ? DDR_K_DRAINED : DDR_K_REAPED;
 	in.rec.count = was->type == DDR_U_REAP ? 0 : was->count;
+	n->open[i] = false;
+	cx_step(c, n, &in);
+}
+
+static inline void cx_table(struct cx *c, struct cx_node *n, uint32_t i, int result)
+{
+	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->log[i].member, .result = result };
+
 	n->open[i] = false;
 	cx_step(c, n, &in);
 }
@@ -198,6 +207,8 @@ static inline bool cx_answer_one(struct cx *c, struct cx_node *n)
 			cx_done(c, n, i);
 		else if ((type == DDR_U_MEMBER || type == DDR_U_DRAIN || type == DDR_U_REAP) && (c->answers & CX_KERNEL))
 			cx_kernel_answer(c, n, i);
+		else if (o->type == DDR_OUT_TABLE && (c->answers & CX_KERNEL))
+			cx_table(c, n, i, 0);
 		else if (o->type == DDR_OUT_FENCE && (c->answers & CX_FENCE))
 			cx_fenced(c, n, i, 0);
 		else
@@ -221,8 +232,11 @@ static inline void cx_settle(struct cx *c)
 
 static inline void cx_make(struct cx *c, uint32_t nodes, bool fencing)
 {
+	uint16_t spares = c->spares;
+
 	memset(c, 0, sizeof(*c));
-	c->geo = (struct rig_geometry){ .order = 2, .parity = 2, .blocks = 1024, .region_blocks = 256, .slots = CX_SLOTS };
+	c->spares = spares;
+	c->geo = (struct rig_geometry){ .order = 2, .parity = 2, .blocks = 1024, .region_blocks = 256, .slots = CX_SLOTS, .spares = spares };
 	rig_super(&c->sb, &c->geo);
 	c->answers = CX_ALL;
 	c->now = 1000;
@@ -273,7 +287,7 @@ static inline void cx_start(struct cx *c, uint32_t i, uint64_t held, uint64_t n_
 	struct ddr_input in;
 
 	cx_daemon(c, i);
-	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = 1 };
+	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = 1, .members = n->cfg.present & ((1u << c->sb.roles) - 1) };
 	cx_step(c, n, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD, .start = held, .count = n_held } };
 	if (n_held)
@@ -411,8 +425,9 @@ static inline void cx_record(struct cx *c, uint32_t i, struct ddr_rec rec)
 /* For cmocka: @nodes that share an array, their end. */
 static inline int cx_setup(void **state, uint32_t nodes)
 {
-	struct cx *c = malloc(sizeof(*c));
+	struct cx *c = calloc(1, sizeof(*c));
 
+	assert_non_null(c);
 	cx_up(c, nodes, true);
 	*state = c;
 	return 0;

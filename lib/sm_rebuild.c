@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * A spare takes the place of a member that is out, and gets what that one held.
+ *
+ * The writer of the view asks for the spare (TAKE). When the superblocks say that it rebuilds, every
+ * kernel writes to it, whatever the cursor. Each node then folds: what it has dirty was perhaps written
+ * before, so the map has to say that those regions were written; and its slot's log goes to the new
+ * member. When all have said so (FOLDED) the writer works, region by region from the cursor on, under exclusive
+ * ranges of which nobody has a part to resync; regions that nobody ever wrote are passed over. The cursor
+ * grows by a change of the superblocks, behind ranges that were flushed. At the end, and when the region
+ * map is on the new member as well, it is in sync (WHOLE). The next writer goes on from the cursor.
+ *
+ * Must never: pass over a region that somebody may have written before the member was; let the cursor
+ * pass a range that was not written and flushed; call the member in sync before log and map are on it.
+ */
+#include "sm_int.h"
+
+#define NO_BLOCK	UINT64_MAX
+#define CURSOR_MS	10000u	/* between two changes of the cursor ... */
+#define CURSOR_PARTS	64u	/* ... or after so large a part of the array */
+
+/* ---- what is readable ---------------------------------------------------------- */
+
+uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_REBUILDING)
+			return m;
+	return DDR_NO_MEMBER;
+}
+
+uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block)
+{
+	uint32_t mask = ddr_sm_in_sync(sm);
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_REBUILDING && block < sm->sb.member[m].cursor)
+			mask |= 1u << m;
+	return mask;
+}
+
+uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_REBUILDING && sm->sb.member[m].cursor > block && sm->sb.member[m].cursor < end)
+			end = sm->sb.member[m].cursor;
+	return end;
+}
+
+/* ---- folding ------------------------------------------------------------------- */
+
+void ddr_sm_unfold(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		sm->nodes[i].folded = false;
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		sm->mapb[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
+	for (uint32_t i = 0; i < sm->n_log && sm->planned; i++)
+		sm->log[i].dirty = sm->log[i].renew = true;
+	sm->rb.fold_at = 0;
+	sm->rb.fold_mapping = sm->rb.folded_sent = false;
+	sm->again = true;
+}
+
+void ddr_sm_fold_mapped(struct ddr_sm *sm)
+{
+	sm->rb.fold_mapping = false;
+}
+
+void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	uint32_t m = ddr_sm_rebuilding(sm);
+
+	if (msg->sender == sm->node)
+		sm->rb.folded_sent = false;
+	if (m != DDR_NO_MEMBER && sm->sb.member[m].since == msg->folded.since)
+		sm->nodes[ddr_sm_node_at(sm, msg->sender)].folded = true;
+	sm->again = true;
+}
+
+static bool log_renewed(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		if (sm->log[i].renew || sm->log[i].fly_renew)
+			return false;
+	return true;
+}
+
+/* Puts what is dirty here into the map. Returns true once all that was dirty when this began is there, durable. */
+static bool fold_map(struct ddr_sm *sm)
+{
+	struct ddr_sm_rebuild *rb = &sm->rb;
+
+	while (rb->fold_at < sm->regions && sm->sb.parity) {
+		uint64_t r = rb->fold_at;
+
+		if (r % 64 == 0 && !sm->mark[r / 64]) {
+			rb->fold_at += 64;
+			continue;
+		}
+		if (ddr_bit(sm->mark, r) && !ddr_sm_map_holds(sm, r, DDR_MAP_OP_DEGRADED)) {
+			if (!ddr_sm_map_want(sm, r, DDR_MAP_OP_DEGRADED))
+				return false;
+			rb->fold_mapping = true;
+		}
+		rb->fold_at++;
+	}
+	return !rb->fold_mapping;
+}
+
+static void fold(struct ddr_sm *sm, uint32_t member)
+{
+	struct ddr_msg msg = { .type = DDR_M_FOLDED };
+	int self = ddr_sm_node_at(sm, sm->node);
+
+	if (self < 0 || sm->nodes[self].folded || sm->rb.folded_sent || !ddr_sm_applied(sm) || !fold_map(sm) || !log_renewed(sm) ||
+	    !ddr_sm_may_send(sm))
+		return;
+	msg.folded.since = sm->sb.member[member].since;
+	sm->rb.folded_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+static bool all_folded(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].started && !sm->nodes[i].leaving && !sm->nodes[i].folded)
+			return false;
+	return !ddr_sm_any_lost(sm) && !sm->c.rec && !ddr_sm_left_dirty(sm);
+}
+
+/* ---- the change of the superblocks --------------------------------------------- */
+
+static void ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, uint64_t cursor)
+{
+	struct ddr_msg msg = { .type = DDR_M_MEMBER_SET };
+
+	msg.set = (struct ddr_msg_member_set){ op, member, role, cursor };
+	if (sm->rb.set_sent || !ddr_sm_may_send(sm) || !ddr_sm_members_settled(sm) || !ddr_sm_set_valid(sm, &msg.set))
+		return;
+	sm->rb.set_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+/* The first role that nobody holds who works, and a spare for it. One at a time: the next when this one is in sync. */
+static void take(struct ddr_sm *sm)
+{
+	uint32_t written = ddr_sm_written(sm);
+
+	for (uint32_t role = 0; sm->hot_spare && role < sm->sb.roles; role++) {
+		uint32_t holder = ddr_sm_member_at(sm, role);
+
+		if (holder == DDR_NO_MEMBER || (written >> holder & 1))
+			continue;
+		for (uint32_t m = 0; m < sm->sb.members; m++)
+			if (sm->sb.member[m].state == DDR_MEMBER_SPARE && (sm->present >> m & 1)) {
+				ask(sm, DDR_MEMBER_OP_TAKE, m, role, 0);
+				return;
+			}
+	}
+}
+
+/* ---- ranges -------------------------------------------------------------------- */
+
+void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
+{
+	if ((!done || r->dirty) && r->start < sm->rb.redo)
+		sm->rb.redo = r->start;
+	sm->k.status = true;
+}
+
+/* The lowest block of what is not done; @out: are ranges under way? */
+static uint64_t done_to(const struct ddr_sm *sm, bool *out)
+{
+	uint64_t lowest = sm->rb.next < sm->rb.redo ? sm->rb.next : sm->rb.redo;
+
+	*out = false;
+	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		if (r->kind == DDR_RK_REBUILD && r->state != DDR_R_FREE && r->state < DDR_R_RELEASE) {
+			*out = true;
+			lowest = r->start < lowest ? r->start : lowest;
+		}
+	return lowest;
+}
+
+static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
+{
+	uint64_t step = sm->sb.layout == DDR_LAYOUT_ROTATING ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
+	uint64_t end = (block / step + 1) * step, region = block / sm->region_blocks;
+	uint64_t region_end = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
+
+	return ddr_sm_readable_end(sm, block, end < region_end ? end : region_end);
+}
+
+static void ranges_begin(struct ddr_sm *sm)
+{
+	struct ddr_sm_rebuild *rb = &sm->rb;
+
+	while (rb->next < sm->sb.array_blocks) {
+		uint64_t region = rb->next / sm->region_blocks, end = range_end_of(sm, rb->next);
+		struct ddr_sm_range *r;
+
+		if ((ddr_sm_nibble(sm, region) & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN) {
+			rb->next = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
+			continue;
+		}
+		if (ddr_bit(sm->resync, region))
+			return;
+		r = ddr_sm_range_new(sm, rb->next, end - rb->next, sm->parallel);
+		if (!r)
+			return;
+		r->kind = DDR_RK_REBUILD;
+		r->owner = rb->member;
+		r->mismatch = rb->since;
+		rb->next = end;
+	}
+}
+
+/* ---- the job ------------------------------------------------------------------- */
+
+static void begin(struct ddr_sm *sm, uint32_t member)
+{
+	struct ddr_sm_rebuild *rb = &sm->rb;
+
+	rb->member = member;
+	rb->since = sm->sb.member[member].since;
+	rb->next = sm->sb.member[member].cursor;
+	rb->redo = NO_BLOCK;
+	rb->cursor_at = sm->now;
+	rb->ending = false;
+}
+
+static void map_wanted(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		sm->rb.map_want[i] = sm->mapb[i].mem;
+	sm->rb.ending = true;
+}
+
+static bool map_there(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->n_map && sm->sb.parity; i++)
+		if (sm->mapb[i].dur < sm->rb.map_want[i])
+			return false;
+	return true;
+}
+
+static void cursor_serve(struct ddr_sm *sm, uint64_t done)
+{
+	uint64_t at = sm->sb.member[sm->rb.member].cursor;
+
+	if (done <= at || (done - at < sm->sb.array_blocks / CURSOR_PARTS && sm->now - sm->rb.cursor_at < CURSOR_MS))
+		return;
+	sm->rb.cursor_at = sm->now;
+	ask(sm, DDR_MEMBER_OP_CURSOR, sm->rb.member, 0, done);
+}
+
+static void serve(struct ddr_sm *sm)
+{
+	struct ddr_sm_rebuild *rb = &sm->rb;
+	bool out;
+	uint64_t done = done_to(sm, &out);
+
+	if (!out && rb->redo != NO_BLOCK) {
+		rb->next = rb->redo < rb->next ? rb->redo : rb->next;
+		rb->redo = NO_BLOCK;
+		rb->ending = false;
+	}
+	if (rb->redo == NO_BLOCK && all_folded(sm) && !sm->n_resync)
+		ranges_begin(sm);
+	done = done_to(sm, &out);
+	if (done < sm->sb.array_blocks || out) {
+		rb->ending = false;
+		cursor_serve(sm, done);
+		return;
+	}
+	if (!rb->ending)
+		map_wanted(sm);
+	if (all_folded(sm) && map_there(sm))
+		ask(sm, DDR_MEMBER_OP_WHOLE, rb->member, 0, 0);
+}
+
+void ddr_sm_rebuild_pump(struct ddr_sm *sm)
+{
+	uint32_t member = ddr_sm_rebuilding(sm);
+
+	if (!ddr_sm_running(sm) || !sm->k.enabled || sm->sb.parity == 0)
+		return;
+	if (member != DDR_NO_MEMBER)
+		fold(sm, member);
+	if (ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready) || sm->stopping || sm->paused || sm->now < sm->hold_until ||
+	    !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 4)) {
+		return;
+	}
+	if (member == DDR_NO_MEMBER) {
+		sm->rb.since = 0;
+		take(sm);
+		return;
+	}
+	if (sm->rb.since != sm->sb.member[member].since || sm->rb.member != member)
+		begin(sm, member);
+	serve(sm);
+}
+
+void ddr_sm_rebuild_view(struct ddr_sm *sm)
+{
+	sm->rb.set_sent = sm->rb.folded_sent = false;
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Spares on several nodes: who takes one, what is folded before, the rebuild and its cursor, its end. */
+#include "sm-cluster.h"
+
+#define SPARE	6u		/* the first one behind the roles */
+#define ROLE	2u		/* of the member that fails */
+
+static void takes_spares(struct cx *c, uint32_t i)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+
+	cx_step(c, &c->node[i], &in);
+}
+
+static int setup(void **state)
+{
+	struct cx *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->spares = 1;
+	cx_up(c, 2, true);
+	takes_spares(c, 0);
+	takes_spares(c, 1);
+	*state = c;
+	return 0;
+}
+
+static void member_fails(struct cx *c, uint32_t i, uint32_t member, uint64_t seq)
+{
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = seq, .member = member, .status = DDR_EC_IO, .arg[0] = DDR_OP_WRITE });
+}
+
+static void wants(struct cx *c, uint32_t i, uint64_t region)
+{
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 100 + region, .start = region, .count = 1 });
+	cx_settle(c);
+}
+
+static bool covered(const struct cx_node *n, uint64_t block)
+{
+	for (uint32_t i = 0; i < n->n; i++)
+		if (n->log[i].type == DDR_OUT_JOB_RANGE && n->log[i].job == DDR_KA_REBUILD && block >= n->log[i].start &&
+		    block < n->log[i].start + n->log[i].count)
+			return true;
+	return false;
+}
+
+/* All of it, with nobody in the way: only what was ever written is rebuilt, from the members in sync, by the writer alone. */
+static void a_spare_takes_the_place(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *writer = &c->node[0], *other = &c->node[1];
+	int at;
+
+	wants(c, 1, 1);
+	member_fails(c, 1, ROLE, 5);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		at = cx_find(&c->node[i], DDR_OUT_TABLE, 0);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].member, SPARE);
+		assert_int_equal(c->node[i].log[at].index, ROLE);
+		assert_true(cx_event(&c->node[i], DDR_EV_REBUILD_START) >= 0 && cx_event(&c->node[i], DDR_EV_REBUILD_DONE) >= 0);
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_FAULTY);
+		assert_false(st.degraded);
+	}
+	at = cx_find(writer, DDR_OUT_JOB_RANGE, 0);
+	assert_true(at >= 0);
+	assert_int_equal(writer->log[at].member, SPARE);
+	assert_int_equal(writer->log[at].members, 0x3f & ~(1u << ROLE));
+	assert_true(covered(writer, 256) && covered(writer, 511));
+	assert_false(covered(writer, 0) || covered(writer, 512));
+	assert_int_equal(cx_find(other, DDR_OUT_JOB_RANGE, 0), -1);
+	assert_int_equal(c->sb.member[SPARE].role, ROLE);
+	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
+	assert_int_equal(c->sb.generation, 4);		/* failed, taken, in sync */
+	assert_int_equal(c->sb.log_base, 4);		/* who was out before needs all of it */
+}
+
+/* A region that node 2 wrote for the first time, and has dirty still: the map says so before anybody calls it never written. */
+static void what_is_dirty_is_in_the_map_first(void **state)
+{
+	struct cx *c = *state;
+	bool folded = false;
+
+	wants(c, 1, 3);
+	cx_forget(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	member_fails(c, 1, ROLE, 5);
+	for (uint32_t round = 0; round < 200; round++) {
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++) {
+				bool map = c->node[i].log[o].type == DDR_OUT_MAP_WRITE;
+
+				if (!c->node[i].open[o] || !cx_is_io(&c->node[i].log[o]))
+					continue;
+				cx_done(c, &c->node[i], o);
+				folded |= map && (ddr_map_get(c->disk[CX_SLOTS].payload, 3) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+				assert_true(folded || cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) < 0);
+			}
+		cx_tick(c, 10);
+	}
+	assert_true(folded);
+	assert_true(covered(&c->node[0], 3 * 256));
+}
+
+/* Node 2 has not got a table with the new device: the rebuild waits, and no kernel reads it. If it never can, the member is broken for it. */
+static void a_node_that_does_not_reach_the_spare(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+
+	wants(c, 1, 1);
+	cx_forget(c);
+	c->answers = CX_MSG | CX_IO;
+	member_fails(c, 0, ROLE, 5);
+	for (uint32_t round = 0; round < 50; round++) {
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++)
+				if (c->node[i].open[o] && c->node[i].log[o].type == DDR_OUT_KERNEL && c->node[i].log[o].rec.type == DDR_U_MEMBER)
+					cx_kernel_answer(c, &c->node[i], o);
+		if (round == 20)
+			cx_table(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_TABLE), 0);
+		cx_tick(c, 10);
+	}
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0), -1);
+	for (uint32_t o = 0; o < n->n; o++)
+		assert_false(n->log[o].type == DDR_OUT_KERNEL && n->log[o].rec.type == DDR_U_MEMBER && n->log[o].rec.member == ROLE &&
+			     n->log[o].rec.arg[0] == DDR_KM_REBUILDING);
+	c->answers = CX_ALL;
+	cx_table(c, n, cx_open(n, DDR_OUT_TABLE), -6);
+	cx_settle(c);
+	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_FAULTY);
+	assert_int_equal(cx_status(&c->node[0]).member_state[SPARE], DDR_MEMBER_FAULTY);
+	assert_false(cx_status(n).gave_up || cx_status(n).failed);
+}
+
+/* A kernel whose table names the old device where the new one has its place is not told that it is in sync. */
+static void an_old_table_is_not_believed(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+
+	wants(c, 0, 1);
+	member_fails(c, 0, ROLE, 5);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+	cx_kill(c, 1);
+	cx_view(c, 1, 3, true);
+	cx_settle(c);
+	c->answers = CX_MSG | CX_IO;
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	for (uint32_t round = 0; round < 20; round++) {
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++)
+				if (c->node[i].open[o] && c->node[i].log[o].type == DDR_OUT_KERNEL && c->node[i].log[o].rec.type == DDR_U_MEMBER)
+					cx_kernel_answer(c, &c->node[i], o);
+	}
+	assert_int_equal(n->log[cx_open(n, DDR_OUT_TABLE)].member, SPARE);
+	for (uint32_t o = 0; o < n->n; o++)
+		assert_false(n->log[o].type == DDR_OUT_KERNEL && n->log[o].rec.type == DDR_U_MEMBER && n->log[o].rec.member == ROLE);
+	assert_false(cx_status(n).ready);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_true(cx_status(n).ready);
+}
+
+/* The writer dies: the next one goes on behind the cursor that is on the disks, and does again what was not flushed. */
+static void the_next_writer_goes_on(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *next = &c->node[1];
+
+	wants(c, 1, 0);
+	wants(c, 1, 1);
+	wants(c, 1, 2);
+	wants(c, 1, 3);
+	c->answers = CX_MSG | CX_KERNEL;
+	member_fails(c, 1, ROLE, 5);
+	for (uint32_t round = 0; round < 400 && c->sb.member[SPARE].cursor == 0; round++) {
+		bool done = false;
+
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n && !done; o++)
+				if (c->node[i].open[o] && cx_is_io(&c->node[i].log[o]) &&
+				    (c->node[i].log[o].type != DDR_OUT_JOB_RANGE || c->node[i].log[o].start < 512)) {
+					cx_done(c, &c->node[i], o);
+					done = true;
+				}
+		cx_tick(c, 10);
+	}
+	assert_true(c->sb.member[SPARE].cursor > 0 && c->sb.member[SPARE].cursor <= 512);
+	assert_true(covered(&c->node[0], 512));		/* under way */
+	cx_kill(c, 0);
+	cx_forget(c);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_view(c, 2, 2, true);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_true(covered(next, 1023));
+	assert_false(covered(next, 0));
+	assert_int_equal(cx_status(next).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+}
+
+/* Nothing was ever written, so there is nothing to rebuild; but the member is not in sync while writes of this kind are not answered. */
+static void not_in_sync_without(struct cx *c, enum ddr_out_type kind)
+{
+	c->answers = CX_ALL & ~CX_IO;
+	member_fails(c, 1, ROLE, 5);
+	for (uint32_t round = 0; round < 400; round++) {
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++)
+				if (c->node[i].open[o] && cx_is_io(&c->node[i].log[o]) && (round >= 200 || c->node[i].log[o].type != kind))
+					cx_done(c, &c->node[i], o);
+		cx_tick(c, 10);
+		if (round == 199) {
+			assert_int_equal(cx_status(&c->node[1]).member_state[SPARE], DDR_MEMBER_REBUILDING);
+			assert_true(c->node[0].log[cx_open(&c->node[0], kind)].members >> SPARE & 1);
+		}
+	}
+	assert_int_equal(cx_status(&c->node[1]).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+}
+
+static void in_sync_with_the_map_only(void **state)
+{
+	not_in_sync_without(*state, DDR_OUT_MAP_WRITE);
+}
+
+static void in_sync_with_the_log_only(void **state)
+{
+	not_in_sync_without(*state, DDR_OUT_LOG_WRITE);
+}
+
+/* The spare fails while it is rebuilt: nobody needs it, and nothing that the array has is lost. */
+static void the_spare_fails(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input in = { .type = DDR_IN_JOB_DONE, .result = -5, .failed_members = 1u << SPARE };
+	uint32_t at;
+
+	wants(c, 1, 1);
+	c->answers = CX_ALL & ~CX_IO;
+	member_fails(c, 1, ROLE, 5);
+	for (uint32_t round = 0; round < 200 && cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) < 0; round++) {
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++)
+				if (c->node[i].open[o] && cx_is_io(&c->node[i].log[o]) && c->node[i].log[o].type != DDR_OUT_JOB_RANGE)
+					cx_done(c, &c->node[i], o);
+		cx_tick(c, 10);
+	}
+	at = cx_open(&c->node[0], DDR_OUT_JOB_RANGE);
+	in.io = c->node[0].log[at].io;
+	c->node[0].open[at] = false;
+	cx_step(c, &c->node[0], &in);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(cx_status(&c->node[1]).member_state[SPARE], DDR_MEMBER_FAULTY);
+	assert_int_equal(cx_status(&c->node[1]).rebuilding, DDR_NO_MEMBER);
+	assert_false(cx_status(&c->node[1]).failed);
+	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
+		TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
+		TEST(in_sync_with_the_log_only),
+		TEST(the_spare_fails),
+	};
+
+	return cmocka_run_group_tests_name("state machine: spares and rebuild", tests, NULL, NULL);
+}
