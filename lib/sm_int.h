@@ -329,7 +329,6 @@ struct ddr_sm_rebuild {
 	uint64_t cursor_at;		/* ms of the last change of the cursor */
 	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
 	bool ending;			/* all ranges are done */
-	bool told;
 	bool set_sent;			/* MEMBER_SET is on its way */
 	/* folding, on every node */
 	uint64_t fold_at;		/* region at which it goes on */

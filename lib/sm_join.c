@@ -235,6 +235,8 @@ static bool state_valid(const struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		if (sm->mapb[i].dur > sm->mapb[i].mem)
 			return false;
+	if (sm->t.want_set.op > DDR_MEMBER_OP_WHOLE || sm->t.want_set.member >= sm->sb.members || sm->t.want_set.cursor > sm->sb.array_blocks)
+		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }
 

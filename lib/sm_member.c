@@ -162,10 +162,11 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 
 bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
-	const struct ddr_member *m = &sm->sb.member[set->member];
+	const struct ddr_member *m;
 
 	if (!set->op || set->member >= sm->sb.members || (going(sm) >> set->member & 1))
 		return false;
+	m = &sm->sb.member[set->member];
 	if (set->op == DDR_MEMBER_OP_TAKE) {
 		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 

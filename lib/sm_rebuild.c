@@ -305,4 +305,5 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 void ddr_sm_rebuild_view(struct ddr_sm *sm)
 {
 	sm->rb.set_sent = sm->rb.folded_sent = false;
+	sm->rb.fold_at = 0;
 }

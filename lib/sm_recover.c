@@ -62,6 +62,7 @@ static void recovered(struct ddr_sm *sm, uint32_t slot)
 	out->a = slot;
 	out->b = sm->sb.slot_node[slot];
 	sm->nodes[ddr_sm_node_at(sm, sm->c.rec_by[slot])].folded = false;	/* it has marks now that are older */
+	sm->rb.fold_at = 0;
 	sm->c.rec &= ~(1ull << slot);
 	sm->c.rec_by[slot] = 0;
 	sm->again = true;
