@@ -235,22 +235,35 @@ static bool state_valid(const struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		if (sm->mapb[i].dur > sm->mapb[i].mem)
 			return false;
-	if (sm->t.want_set.op > DDR_MEMBER_OP_WHOLE || sm->t.want_set.member >= sm->sb.members || sm->t.want_set.cursor > sm->sb.array_blocks)
+	if (sm->t.want_set.op > DDR_MEMBER_OP_WHOLE || sm->t.want_set.member >= sm->sb.members ||
+	    sm->t.want_set.cursor > sm->sb.array_blocks)
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
+}
+
+/* What was received is not believed: nothing of it may be shown, or looked at, as if it were the array's. */
+static void state_drop(struct ddr_sm *sm, const struct ddr_super *was)
+{
+	sm->sb = *was;
+	memset(&sm->t, 0, sizeof(sm->t));
+	memset(sm->ex, 0, sizeof(sm->ex));
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		sm->mapb[i].mem = sm->mapb[i].dur = sm->mapb[i].fly = 0;
+	ddr_sm_give_up(sm, "the state of the group that was received is damaged, or of another array");
 }
 
 static void state_take(struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->c;
 	struct ddr_walk w = { { c->buf, c->buf + c->used, false }, false };
+	const struct ddr_super was = sm->sb;
 
 	if (digest_of(c->buf, c->used) == c->digest)
 		walk_state(&w, sm);
 	else
 		w.c.bad = true;
 	if (w.c.bad || w.c.p != w.c.end || !state_valid(sm)) {
-		ddr_sm_give_up(sm, "the state of the group that was received is damaged, or of another array");
+		state_drop(sm, &was);
 		return;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {

@@ -169,9 +169,10 @@ void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
 		}
 	} else if (c->rc_io && in->io == c->rc_io && c->rc == DDR_RC_READ) {
 		c->rc_io = 0;
-		c->rc_at = sm->now + RETRY_MS;
 		if (in->result == 0)
 			marks_take(sm);
+		else
+			c->rc_at = sm->now + RETRY_MS;
 	} else {
 		ddr_sm_bug(sm, "the end of a reading that was not asked for");
 	}
