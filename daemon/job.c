@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Resync and verify of a range. See job.h.
+ * Resync, verify and rebuild of a range. See job.h.
  *
- * A range goes through: read all members that are in sync -> compute and compare ->
- * write the parity that differs -> flush the members that were written -> done. Each
- * arrow waits for all requests of the step before.
+ * A range goes through: read all members that are in sync (of a rebuild: those that it takes) -> compute and compare ->
+ * write the parity that differs (what the new member holds) -> flush the members that were written -> done. Each
+ * arrow waits for all requests of the step before. In here a member is called by its place in the stripe; in
+ * what is given and reported, by its number.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,11 +34,14 @@ struct range {
 	uint64_t deadline_ms;
 	bool reported;
 	unsigned int waiting;			/* requests of this step that have not ended */
-	uint32_t written;			/* members that were written, to be flushed */
-	uint8_t *piece[DDR_MAX_ROLES];		/* by member: its part of the range */
-	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be */
+	uint32_t readable;			/* places whose members hold what they should */
+	unsigned int target;			/* place that is rebuilt */
+	uint32_t unread;			/* places on which a read of this step failed */
+	uint32_t written;			/* places that were written, to be flushed */
+	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
+	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be; of a rebuild: what nobody asked for */
 	struct ddr_aio_req req[REQUESTS_MAX];
-	uint32_t req_member[REQUESTS_MAX];
+	uint32_t req_place[REQUESTS_MAX];
 	unsigned int n_req;
 };
 
@@ -191,9 +195,10 @@ static void note_failure(struct range *r, const struct ddr_aio_req *req, unsigne
 static void request_done(struct ddr_aio_req *req)
 {
 	struct range *r = (struct range *)req->tag;
-	unsigned int member = r->req_member[req - r->req];
+	unsigned int place = r->req_place[req - r->req], member = r->what.at[place];
 
 	if (req->result) {
+		r->unread |= req->op == DDR_AIO_READ ? 1u << place : 0;
 		note_failure(r, req, member);
 		qb_log(LOG_ERR, "member %u: a job's %s at byte %llu failed: %s", member,
 		       req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
@@ -203,16 +208,16 @@ static void request_done(struct ddr_aio_req *req)
 		step_done(r);
 }
 
-static void add_request(struct range *r, enum ddr_aio_op op, unsigned int member, size_t from, size_t len)
+static void add_request(struct range *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len)
 {
 	struct ddr_aio_req *req = &r->req[r->n_req];
 	struct ddr_jobs *j = r->j;
 
-	r->req_member[r->n_req++] = member;
+	r->req_place[r->n_req++] = place;
 	*req = (struct ddr_aio_req){
 		.op = op,
-		.fd = ddr_members_fd(j->cfg.members, member),
-		.buf = r->piece[member] + from,
+		.fd = ddr_members_fd(j->cfg.members, r->what.at[place]),
+		.buf = r->piece[place] + from,
 		.len = (uint32_t)len,
 		.offset = j->data_offset + ddr_geo_offset(&j->geo, r->what.start) + from,
 		.done = request_done,
@@ -226,6 +231,23 @@ static void begin_step(struct range *r, enum step step)
 {
 	r->step = step;
 	r->n_req = 0;
+}
+
+typedef void (*segment_fn)(struct range *r, uint64_t block, size_t from, size_t len, void *ctx);
+
+/* Calls @fn for each run of blocks between two turns of the roles. @from and @len: bytes of a piece. */
+static void each_segment(struct range *r, segment_fn fn, void *ctx)
+{
+	uint64_t unit = 1u << DDR_GEO_UNIT_SHIFT, b = r->what.start, end = b + r->what.count;
+	size_t chunk = r->j->geo.chunk;
+
+	while (b < end) {
+		uint64_t next = (b / unit + 1) * unit;
+		uint64_t n = (next < end ? next : end) - b;
+
+		fn(r, b, (size_t)(b - r->what.start) * chunk, (size_t)n * chunk, ctx);
+		b += n;
+	}
 }
 
 /* First and last byte + 1 of the chunks in [from, from + len) that differ from @calc; counts them in @diff by block. */
@@ -245,11 +267,12 @@ static size_t differing(const struct range *r, const uint8_t *disk, const uint8_
 	return end;
 }
 
-/* Computes the parity of one segment (no turn of the roles within), and writes what differs. */
-static void check_segment(struct range *r, size_t from, size_t len, uint8_t *diff)
+/* ---- resync and verify ---------------------------------------------------------- */
+
+/* Computes the parity of one segment, and writes what differs. @ctx: a byte for each block that differs. */
+static void check_segment(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
 {
 	const struct ddr_geometry *g = &r->j->geo;
-	uint64_t block = r->what.start + from / g->chunk;
 	void *piece[DDR_MAX_ROLES];
 	unsigned int data = ddr_geo_data(g);
 
@@ -262,9 +285,9 @@ static void check_segment(struct range *r, size_t from, size_t len, uint8_t *dif
 		unsigned int m = ddr_geo_member(g, data + p, block);
 		size_t first = 0, end;
 
-		if (!(r->what.members & (1u << m)))
+		if (!(r->readable & (1u << m)))
 			continue;
-		end = differing(r, r->piece[m], r->calc[p], from, len, &first, diff);
+		end = differing(r, r->piece[m], r->calc[p], from, len, &first, ctx);
 		if (!end || !r->what.repair)
 			continue;
 		memcpy(r->piece[m] + first, r->calc[p] + first, end - first);
@@ -273,44 +296,137 @@ static void check_segment(struct range *r, size_t from, size_t len, uint8_t *dif
 	}
 }
 
-/* Calls check_segment() for each run of blocks between two turns of the roles. */
 static void compare(struct range *r)
 {
 	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
-	uint64_t unit = 1u << DDR_GEO_UNIT_SHIFT, b = r->what.start, end = b + r->what.count;
 
 	begin_step(r, STEP_WRITE);
-	while (b < end) {
-		uint64_t next = (b / unit + 1) * unit;
-		uint64_t n = (next < end ? next : end) - b;
-
-		check_segment(r, (size_t)(b - r->what.start) * r->j->geo.chunk, (size_t)n * r->j->geo.chunk, diff);
-		b += n;
-	}
+	each_segment(r, check_segment, diff);
 	for (uint64_t i = 0; i < r->what.count; i++)
 		r->result.mismatches += diff[i];
 }
 
+/* ---- rebuild -------------------------------------------------------------------- */
+
+/* How what the target holds at @block comes from what can be read. -1: it does not. */
+static int plan_rebuild(const struct range *r, uint64_t block, struct ddr_recovery *plan)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	uint32_t lost = 0;
+
+	for (unsigned int role = 0; role < g->roles; role++)
+		if (!(r->readable >> ddr_geo_member(g, role, block) & 1))
+			lost |= 1u << role;
+	return ddr_recovery_plan(plan, g, lost);
+}
+
+struct sources { uint32_t places; bool impossible; };
+
+static void segment_sources(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
+{
+	struct sources *s = ctx;
+	struct ddr_recovery plan;
+
+	(void)from;
+	(void)len;
+	if (plan_rebuild(r, block, &plan)) {
+		s->impossible = true;
+		return;
+	}
+	for (unsigned int i = 0; i < plan.data; i++)
+		s->places |= 1u << ddr_geo_member(&r->j->geo, plan.source[i], block);
+}
+
+static void segment_rebuild(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	void *piece[DDR_MAX_ROLES];
+	struct ddr_recovery plan;
+	unsigned int spare = 0;
+
+	(void)ctx;
+	plan_rebuild(r, block, &plan);		/* it went before the reads */
+	for (unsigned int role = 0; role < g->roles; role++) {
+		unsigned int place = ddr_geo_member(g, role, block);
+		bool other = !(r->readable >> place & 1) && place != r->target;
+
+		piece[role] = (other ? r->calc[spare++] : r->piece[place]) + from;
+	}
+	ddr_recovery_run(&plan, len, piece);
+}
+
+static void rebuild(struct range *r)
+{
+	begin_step(r, STEP_WRITE);
+	each_segment(r, segment_rebuild, NULL);
+	r->written = 1u << r->target;
+	add_request(r, DDR_AIO_WRITE, r->target, 0, run_bytes(r));
+}
+
+/* ---- the steps ------------------------------------------------------------------ */
+
 static void flush(struct range *r)
 {
-	uint32_t members = r->written;
+	uint32_t places = r->written;
 
 	begin_step(r, STEP_FLUSH);
-	for (unsigned int m = 0; members; m++, members >>= 1)
-		if (members & 1)
-			add_request(r, DDR_AIO_FLUSH, m, 0, 0);
+	for (unsigned int p = 0; places; p++, places >>= 1)
+		if (places & 1)
+			add_request(r, DDR_AIO_FLUSH, p, 0, 0);
+}
+
+/* Reads what the range needs; false: that cannot be had. */
+static bool read_places(struct range *r)
+{
+	struct sources s = { .places = r->readable };
+
+	if (r->what.rebuild) {
+		s.places = 0;
+		each_segment(r, segment_sources, &s);
+		if (s.impossible)
+			return false;
+	}
+	begin_step(r, STEP_READ);
+	r->unread = 0;
+	for (unsigned int p = 0; p < r->j->geo.roles; p++)
+		if (s.places >> p & 1)
+			add_request(r, DDR_AIO_READ, p, 0, run_bytes(r));
+	return true;
+}
+
+/* Some blocks of a source cannot be read: a rebuild goes without it where the parity covers one more. */
+static bool read_others(struct range *r)
+{
+	uint32_t readable = r->readable;
+
+	if (!r->what.rebuild || r->step != STEP_READ || r->reported || !bad_sector(r->result.result))
+		return false;
+	r->readable &= ~r->unread;
+	if (!read_places(r)) {
+		r->readable = readable;
+		return false;
+	}
+	r->result.result = 0;
+	r->result.failed = 0;
+	ddr_aio_kick(r->j->aio);
+	return true;
 }
 
 /* All requests of the step have ended: what comes next? */
 static void step_done(struct range *r)
 {
+	if (read_others(r))
+		return;
 	if (r->result.result || r->reported) {
 		finish(r);
 		return;
 	}
 	switch (r->step) {
 	case STEP_READ:
-		compare(r);
+		if (r->what.rebuild)
+			rebuild(r);
+		else
+			compare(r);
 		break;
 	case STEP_WRITE:
 		flush(r);
@@ -325,7 +441,7 @@ static void step_done(struct range *r)
 		finish(r);	/* nothing differed */
 }
 
-/* Every data role of the range is needed; of the parity, at least one. */
+/* A resync needs every data role of the range, and a parity to be of use; a rebuild, a place to write and enough others. */
 static int check(const struct range *r)
 {
 	const struct ddr_jobs *j = r->j;
@@ -335,11 +451,28 @@ static int check(const struct range *r)
 	if (g->parity == 0 || r->what.count == 0 || r->what.count > DDR_JOB_BLOCKS_MAX ||
 	    __builtin_add_overflow(r->what.start, r->what.count, &end) || end > j->blocks)
 		return -EINVAL;
+	if (r->what.rebuild)
+		return r->target < g->roles && !(r->readable >> r->target & 1) ? 0 : -EINVAL;
 	for (uint64_t b = r->what.start; b < end; b = ((b >> DDR_GEO_UNIT_SHIFT) + 1) << DDR_GEO_UNIT_SHIFT)
 		for (unsigned int i = 0; i < ddr_geo_data(g); i++)
-			if (!(r->what.members & (1u << ddr_geo_member(g, i, b))))
+			if (!(r->readable & (1u << ddr_geo_member(g, i, b))))
 				return -EINVAL;
 	return 0;
+}
+
+/* From the numbers of members to their places. */
+static void place_members(struct range *r)
+{
+	r->readable = 0;
+	r->target = DDR_MAX_ROLES;
+	for (unsigned int p = 0; p < r->j->geo.roles; p++) {
+		unsigned int m = r->what.at[p];
+
+		if (m < DDR_MAX_MEMBERS && (r->what.members >> m & 1))
+			r->readable |= 1u << p;
+		if (r->what.rebuild && m == r->what.target)
+			r->target = p;
+	}
 }
 
 static struct range *find_free(struct ddr_jobs *j)
@@ -367,16 +500,16 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	r->waiting = 0;
 	r->deadline_ms = now_ms + timeout_ms;
 	begin_step(r, STEP_READ);
+	place_members(r);
 	r->result.result = check(r);
 	if (!r->result.result)
 		r->result.result = get_buffers(r);
+	if (!r->result.result && !read_places(r))
+		r->result.result = -EINVAL;
 	if (r->result.result) {
 		r->step = STEP_REPORT;
 		return;
 	}
-	for (unsigned int m = 0; m < j->geo.roles; m++)
-		if (what->members & (1u << m))
-			add_request(r, DDR_AIO_READ, m, 0, run_bytes(r));
 	ddr_aio_kick(j->aio);
 }
 
@@ -397,7 +530,7 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 			r->result.result = -ETIMEDOUT;
 			for (unsigned int q = 0; q < r->n_req; q++)
 				if (!r->req[q].ended)
-					r->result.failed |= 1u << r->req_member[q];
+					r->result.failed |= 1u << r->what.at[r->req_place[q]];
 			qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", r->result.failed);
 			report(r);	/* the buffers stay until the last request ends */
 		}

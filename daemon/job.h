@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Work on a range of blocks that is held exclusively (EX): resync and verify.
+ * Work on a range of blocks that is held exclusively (EX): resync, verify and rebuild.
  *
  * Resync reads the members, computes parity from the data roles, writes parity
- * where it differs, and flushes what it wrote. Verify only compares. It must
- * never: write a data role, write outside the range or without EX (its caller has it),
+ * where it differs, and flushes what it wrote. Verify only compares. Rebuild computes what one
+ * member should hold from as many others as it takes, writes that and flushes it. It must
+ * never: write a data role of a member that is in sync, write outside the range or without EX (its caller has it),
  * write parity of a stripe whose data it could not read, or report a range as done
  * before its writes are flushed.
  *
@@ -40,7 +41,7 @@ struct ddr_job_result {
 	 */
 	int result;
 	uint32_t failed;	/* bit m: member m */
-	uint64_t mismatches;	/* blocks whose parity differed */
+	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0 */
 	uint64_t blocks;	/* of the range */
 };
 
@@ -63,6 +64,9 @@ struct ddr_job_range {
 	uint64_t start, count;	/* blocks, at most DDR_JOB_BLOCKS_MAX */
 	uint32_t members;	/* bit m: member m is in sync for the range */
 	bool repair;		/* write parity where it differs; else only compare */
+	bool rebuild;		/* compute and write what @target holds; @repair does not count */
+	uint32_t target;
+	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe, 0xff: none */
 };
 
 /* Starts a range. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */

@@ -37,7 +37,7 @@ struct rig {
 	struct ddr_metaio *meta;
 	uint32_t meta_failed;
 	bool done;
-	uint8_t *before[DDR_MAX_ROLES];
+	uint8_t *before[DDR_MAX_ROLES + 1];	/* and of a spare */
 };
 
 uint64_t ddr_now_ms(void)
@@ -78,7 +78,7 @@ static void make_member(struct rig *rig, unsigned int m)
 
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, DATA_OFFSET + (off_t)area(rig) + DDR_TAIL_BYTES), 0);
-	rig->before[m] = malloc(area(rig));
+	rig->before[m] = aligned_alloc(4096, area(rig));
 	for (size_t i = 0; i < area(rig); i++)
 		rig->before[m][i] = (uint8_t)random();
 	assert_int_equal(pwrite(fd, rig->before[m], area(rig), DATA_OFFSET), (ssize_t)area(rig));
@@ -118,17 +118,25 @@ static void rig_close(struct rig *rig)
 	qb_loop_destroy(rig->loop);
 }
 
-static void job(struct rig *rig, uint32_t members, uint64_t start, uint64_t count, bool repair)
+static void run(struct rig *rig, struct ddr_job_range *r)
 {
-	struct ddr_job_range r = { .io = 5, .start = start, .count = count, .members = members, .repair = repair };
-
+	r->io = 5;
 	rig->done = false;
-	ddr_jobs_range(rig->jobs, &r, 1000, 60000);
+	ddr_jobs_range(rig->jobs, r, 1000, 60000);
 	ddr_jobs_tick(rig->jobs, 1001);
 	if (!rig->done)
 		qb_loop_run(rig->loop);
 	assert_true(rig->done);
 	assert_int_equal(rig->result.io, 5);
+}
+
+static void job(struct rig *rig, uint32_t members, uint64_t start, uint64_t count, bool repair)
+{
+	struct ddr_job_range r = { .start = start, .count = count, .members = members, .repair = repair };
+
+	for (unsigned int p = 0; p < DDR_MAX_ROLES; p++)
+		r.at[p] = (uint8_t)p;
+	run(rig, &r);
 }
 
 static uint8_t double_gf(uint8_t x)
@@ -249,6 +257,87 @@ static void every_geometry_by_threads(void **state)
 {
 	(void)state;
 	every_geometry_by(DDR_ENGINE_THREADS);
+}
+
+/* Role @role of the array is held by the spare, member @spare, which holds nothing yet; the members of @out are out. */
+static void rebuild(struct rig *rig, uint32_t spare, uint32_t place, uint32_t out)
+{
+	struct ddr_job_range r = { .start = FIRST, .count = COUNT, .rebuild = true, .target = spare };
+
+	for (unsigned int p = 0; p < rig->geo.roles; p++) {
+		r.at[p] = (uint8_t)(p == place ? spare : p);
+		r.members |= out >> p & 1 ? 0 : 1u << r.at[p];
+	}
+	r.members &= ~(1u << spare);
+	run(rig, &r);
+}
+
+/* In the range the spare holds what the member at its place holds; outside of it, and on all others, nothing has changed. */
+static void check_rebuilt(struct rig *rig, uint32_t spare, uint32_t place)
+{
+	size_t from = (size_t)FIRST * rig->geo.chunk, len = (size_t)COUNT * rig->geo.chunk;
+	uint8_t *disk = aligned_alloc(4096, area(rig));
+
+	for (unsigned int m = 0; m <= rig->geo.roles; m++) {
+		assert_int_equal(pread(rig->members->dev[m].fd, disk, area(rig), DATA_OFFSET), (ssize_t)area(rig));
+		if (m == spare) {
+			assert_memory_equal(disk + from, rig->before[place] + from, len);
+			memcpy(disk + from, rig->before[m] + from, len);
+		}
+		assert_memory_equal(disk, rig->before[m], area(rig));
+	}
+	assert_int_equal(pwrite(rig->members->dev[spare].fd, rig->before[spare], area(rig), DATA_OFFSET), (ssize_t)area(rig));
+	free(disk);
+}
+
+static void remember(struct rig *rig)
+{
+	uint8_t *disk[DDR_MAX_ROLES];
+
+	job(rig, (1u << rig->geo.roles) - 1, FIRST, COUNT, true);
+	read_disks(rig, disk);
+	for (unsigned int m = 0; m < rig->geo.roles; m++) {
+		free(rig->before[m]);
+		rig->before[m] = disk[m];
+	}
+}
+
+static void each_member_is_rebuilt(struct rig *rig)
+{
+	uint32_t spare = rig->geo.roles;
+
+	make_member(rig, spare);
+	remember(rig);
+	for (uint32_t place = 0; place < rig->geo.roles; place++)
+		for (uint32_t other = 0; other < rig->geo.roles; other++) {
+			bool two = other != place;
+
+			rebuild(rig, spare, place, two ? 1u << other : 0);
+			if (two && rig->geo.parity == 1) {
+				assert_int_equal(rig->result.result, -EINVAL);
+				continue;
+			}
+			assert_int_equal(rig->result.result, 0);
+			assert_int_equal(rig->result.blocks, COUNT);
+			check_rebuilt(rig, spare, place);
+		}
+	rebuild(rig, spare, spare, 0);			/* it stands nowhere */
+	assert_int_equal(rig->result.result, -EINVAL);
+	free(rig->before[spare]);
+}
+
+static void a_spare_is_rebuilt_in_every_geometry(void **state)
+{
+	(void)state;
+	for (unsigned int order = 0; order <= 3; order++)
+		for (unsigned int parity = 1; parity <= 2; parity++)
+			for (unsigned int layout = 0; layout <= 1; layout++) {
+				struct rig rig;
+
+				rig_open(&rig, order, parity, layout, DDR_ENGINE_AUTO);
+				each_member_is_rebuilt(&rig);
+				rig_close(&rig);
+			}
 }
 
 static void a_missing_parity_member_leaves_the_other(void **state)
@@ -386,6 +475,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_geometry_by_the_best_engine),
 		cmocka_unit_test(every_geometry_by_threads),
+		cmocka_unit_test(a_spare_is_rebuilt_in_every_geometry),
 		cmocka_unit_test(a_missing_parity_member_leaves_the_other),
 		cmocka_unit_test(what_cannot_be_done_is_refused),
 		cmocka_unit_test(a_member_that_fails_is_named),
