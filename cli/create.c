@@ -23,7 +23,7 @@
 
 #include "cli/cli.h"
 #include "cli/create.h"
-#include "cli/scan.h"
+#include "lib/scan.h"
 #include "cli/signature.h"
 #include "lib/layout.h"
 

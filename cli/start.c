@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
-#include "cli/scan.h"
+#include "lib/scan.h"
 
 #define ARRAYS_MAX	64
 #define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */
@@ -20,7 +20,7 @@
 
 struct start {
 	struct ddr_ipc *ipc;
-	struct scan scan;
+	struct ddr_scan scan;
 	bool degraded;		/* the operator's word: members may be missing */
 	int limit_ms;		/* --timeout; 0: none */
 };
@@ -128,12 +128,12 @@ static int make_device(struct start *s, const char *which, struct made *made)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
 	struct cli_dm_info info;
-	struct scan_array array;
+	struct ddr_scan_array array;
 	const char *name = made->name;
 	struct ddr_error err;
 
 	made->sectors = 0;
-	if (scan_assemble(&s->scan, which, NULL, &array, &err))
+	if (ddr_scan_assemble(&s->scan, which, NULL, &array, &err))
 		return cli_fail("start", "%s", err.text);
 	snprintf(made->name, sizeof(made->name), "%s", array.assembly.super.name);
 	cli_format_uuid(array.assembly.super.array_uuid, made->uuid);
@@ -149,11 +149,11 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
 	if (array.assembly.note[0])
 		cli_warn("start", "'%s': %s", name, array.assembly.note);
-	if (scan_table_params(&array, params, sizeof(params)))
+	if (ddr_scan_table_params(&array, params, sizeof(params)))
 		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
-	if (cli_dm_create(name, made->uuid, scan_sectors(&array.assembly.super), params, &err))
+	if (cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
 		return cli_fail("start", "%s", err.text);
-	made->sectors = scan_sectors(&array.assembly.super);
+	made->sectors = ddr_scan_sectors(&array.assembly.super);
 	return CLI_DONE;
 }
 
@@ -169,8 +169,8 @@ static int start_one(struct start *s, const char *which)
 static int start_all(struct start *s)
 {
 	static struct made made[ARRAYS_MAX];
-	struct scan_name list[ARRAYS_MAX];
-	size_t n = scan_arrays(&s->scan, list, ARRAYS_MAX);
+	struct ddr_scan_name list[ARRAYS_MAX];
+	size_t n = ddr_scan_arrays(&s->scan, list, ARRAYS_MAX);
 	int worst = CLI_DONE, rc;
 	char uuid[37];
 
@@ -226,11 +226,11 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		return CLI_FAILED;
 	}
 	cli_dm_init();
-	if (scan_devices(&s.scan, &err)) {
+	if (ddr_scan_devices(&s.scan, &err)) {
 		rc = cli_fail("start", "%s", err.text);
 	} else {
 		rc = all ? start_all(&s) : start_one(&s, argv[optind]);
-		scan_free(&s.scan);
+		ddr_scan_free(&s.scan);
 	}
 	ddr_ipc_close(s.ipc);
 	return rc;

@@ -10,15 +10,15 @@
 #include <uuid/uuid.h>
 
 #include "cli/cli.h"
-#include "cli/scan.h"
+#include "lib/scan.h"
 
-static int print_table(const struct scan_array *array)
+static int print_table(const struct ddr_scan_array *array)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
 
-	if (scan_table_params(array, params, sizeof(params)))
+	if (ddr_scan_table_params(array, params, sizeof(params)))
 		return cli_fail("table", "the device names make a line that is too long");
-	printf("0 %" PRIu64 " ddraid %s\n", scan_sectors(&array->assembly.super), params);
+	printf("0 %" PRIu64 " ddraid %s\n", ddr_scan_sectors(&array->assembly.super), params);
 	if (array->assembly.note[0])
 		cli_warn("table", "%s", array->assembly.note);
 	return cli_finish("table");
@@ -31,9 +31,9 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 		{ 0 },
 	};
 	const char *which = NULL;
-	struct scan_array array;
+	struct ddr_scan_array array;
 	struct ddr_error err;
-	struct scan scan;
+	struct ddr_scan scan;
 	uuid_t parsed;
 	int c, rc;
 
@@ -48,9 +48,9 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 		return cli_usage(cmd, "give the name of one array, or --uuid and its uuid");
 	if (!which)
 		which = argv[optind];
-	if (scan_devices(&scan, &err))
+	if (ddr_scan_devices(&scan, &err))
 		return cli_fail(cmd->name, "%s", err.text);
-	rc = scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array);
-	scan_free(&scan);
+	rc = ddr_scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array);
+	ddr_scan_free(&scan);
 	return rc;
 }

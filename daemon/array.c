@@ -309,7 +309,7 @@ void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16])
 	a->fresh = false;
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_REFUSED)
 		bind_array(a);
-	else if (!fresh)
+	else if (!fresh && !(a->state == DDR_ARRAY_RUNNING && ddr_drive_rebind(a)))
 		ddr_array_close(a, true);	/* the table may name other devices now */
 }
 

@@ -43,6 +43,7 @@ enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR
 #define DDR_NODE_NAME_LEN	64u
 
 struct ddr_reload;
+struct ddr_table;
 
 struct ddr_array_seen {
 	uint32_t node;
@@ -110,7 +111,9 @@ struct ddr_array {
 	uint64_t dirty_left;		/* of the last clean stop */
 	uint64_t quiet_until_ms;	/* a clean stop: resync is not resumed before */
 	uint64_t ping_seq, ping_due_ms;
-	uint32_t table_asked;			/* members whose devices a table of ours is asked to name; the next tick says that it will not */
+	uint32_t table_asked;			/* bit m: a table of ours is asked to name the device of member m ... */
+	uint8_t table_place[DDR_MAX_MEMBERS];	/* ... at this place */
+	struct ddr_table *table;		/* one that is being loaded */
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
 	uint8_t gen_id_writing[16];
 
@@ -172,6 +175,11 @@ const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions h
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
 /* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */
 bool ddr_drive_leave(struct ddr_array *a);
+/*
+ * Another table of the array was resumed: binds to it, and the state machine goes on in its place in the group. False: the array has to
+ * be closed and loaded anew (the table names devices that were not looked at, or it does not go).
+ */
+bool ddr_drive_rebind(struct ddr_array *a);
 void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
 
 extern const struct ddr_kchan_ops ddr_drive_kchan_ops;

@@ -160,7 +160,7 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		run_job(a, o);
 		break;
 	case DDR_OUT_TABLE:
-		a->table_asked |= 1u << o->member;
+		ddr_drive_table_output(a, o);
 		break;
 	case DDR_OUT_MCAST:
 		to_group(a, o);
@@ -374,7 +374,7 @@ const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
 
 /* ---- the kernel's side of the settings ------------------------------------------ */
 
-static void configure_kernel(struct ddr_array *a)
+void ddr_drive_configure_kernel(struct ddr_array *a)
 {
 	struct ddr_rec timeout = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
 				   .arg = { DDR_KC_TIMEOUT_MS, a->tune.daemon_timeout_ms } };
@@ -388,26 +388,12 @@ static void configure_kernel(struct ddr_array *a)
 
 void ddr_drive_tune(struct ddr_array *a)
 {
-	configure_kernel(a);
+	ddr_drive_configure_kernel(a);
 	a->ping_due_ms = 0;
 	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
 	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
-}
-
-/* A table is what `ddraid start` or an administrator made it: this version does not load another one. */
-static void tables_refuse(struct ddr_array *a)
-{
-	while (a->table_asked) {
-		struct ddr_input *in = ddr_drive_input(a, DDR_IN_TABLE_DONE);
-
-		in->member = (uint32_t)__builtin_ctz(a->table_asked);
-		in->result = -ENODEV;
-		a->table_asked &= a->table_asked - 1;
-		qb_log(LOG_ERR, "array '%s': the table does not name the device of member %u at its place: stop the array here, and start it",
-		       a->name, in->member);
-		ddr_drive_step(a, in);
-	}
+	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
 }
 
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
@@ -429,7 +415,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = now_ms;
 	ddr_drive_step(a, in);
-	tables_refuse(a);
+	ddr_drive_table_tick(a);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
 	ddr_stall_tick(a, now_ms);
@@ -515,23 +501,30 @@ static int make_io(struct ddr_array *a)
 	return ret;
 }
 
+void ddr_drive_attached(struct ddr_array *a, uint32_t table)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
+
+	in->cookie = a->bind.cookie;
+	in->members = table;
+	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
+	ddr_drive_step(a, in);
+}
+
 static void attach(struct ddr_array *a, const struct ddr_load *l)
 {
 	struct ddr_input *in;
 
-	configure_kernel(a);
+	ddr_drive_configure_kernel(a);
 	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
 	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync);
 	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
+	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = ddr_now_ms();
 	ddr_drive_step(a, in);
-	in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
-	in->cookie = a->bind.cookie;
-	in->members = l->present;
-	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
-	ddr_drive_step(a, in);
+	ddr_drive_attached(a, l->table);
 }
 
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
@@ -595,6 +588,7 @@ void ddr_drive_stop(struct ddr_array *a)
 		a->transport->ops->leave(a->transport);
 	a->transport = NULL;
 	ddr_drive_cluster_stop(a);
+	ddr_drive_table_stop(a);
 	ddr_jobs_close(a->jobs);
 	a->jobs = NULL;
 	ddr_metaio_close(a->meta);

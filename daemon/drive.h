@@ -20,6 +20,17 @@ void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
  */
 void ddr_drive_break(struct ddr_array *a, const char *why);
 
+/* TABLE: the table of our kernel is to name this member's device. Answered by a tick, or by what the kernel tells of the new table. */
+void ddr_drive_table_output(struct ddr_array *a, const struct ddr_output *o);
+void ddr_drive_table_tick(struct ddr_array *a);
+/* A table that is being loaded comes to its end without us. */
+void ddr_drive_table_stop(struct ddr_array *a);
+
+/* Tells the kernel this node's settings of it. */
+void ddr_drive_configure_kernel(struct ddr_array *a);
+/* A channel is bound, and started: what it declares follows. @table: as DDR_IN_K_ATTACHED's members. */
+void ddr_drive_attached(struct ddr_array *a, uint32_t table);
+
 extern const struct ddr_transport_events ddr_drive_transport_events;
 /* RELOAD, SLOT_READ, FENCE. */
 void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o);

@@ -18,16 +18,17 @@
 
 #include "daemon/loader.h"
 #include "daemon/state.h"
+#include "lib/scan.h"
 
 #define STACK_BYTES	(512u << 10)
 #define RETRY_MS	50
 #define SAY_AFTER	(3000 / RETRY_MS)	/* tries until the wait for a lock is worth a line */
 
 struct supers {
-	struct ddr_supers s[DDR_UAPI_MAX_ROLES];
-	struct ddr_error error[DDR_UAPI_MAX_ROLES];
-	struct ddr_candidate cand[DDR_UAPI_MAX_ROLES];
-	unsigned int position[DDR_UAPI_MAX_ROLES];	/* candidate -> position in the table */
+	struct ddr_supers s[DDR_MAX_MEMBERS];
+	struct ddr_error error[DDR_MAX_MEMBERS];
+	struct ddr_candidate cand[DDR_MAX_MEMBERS];
+	unsigned int place[DDR_MAX_MEMBERS];	/* candidate -> place in l->members: in the table, or behind it */
 	size_t n;
 };
 
@@ -62,49 +63,52 @@ static int check_table(struct ddr_load *l)
 	return 0;
 }
 
-/* Each device stands where the superblock on it says. */
-static int check_positions(struct ddr_load *l, const struct supers *all)
+/*
+ * A device that the table names and that plays stands where its role is. One that does not play (it failed, another one has
+ * its role by now) may stand there: nothing is read from it or written to it, and the state machine asks for another table.
+ */
+static int check_position(struct ddr_load *l, const struct supers *all, size_t c)
 {
-	const struct ddr_super *sb = &l->assembly.super;
+	const struct ddr_super *sb = &l->assembly.super, *own = all->cand[c].super;
+	const char *device = all->cand[c].device;
+	unsigned int p = all->place[c];
+	uint16_t role;
 
-	for (size_t c = 0; c < all->n; c++) {
-		const struct ddr_super *own = all->cand[c].super;
-		unsigned int p = all->position[c];
-
-		if (!own)
-			continue;
-		if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
-			return ddr_error_set(&l->error, "%s is a member of another array ('%s'); take it out of the table",
-					     all->cand[c].device, own->name);
-		if (l->assembly.verdict[c] == DDR_V_REMOVED)
-			return ddr_error_set(&l->error, "%s was removed from array '%s'; put '-' in its place in the table",
-					     all->cand[c].device, sb->name);
-		if (own->member[own->this_member].role == DDR_ROLE_NONE)
-			return ddr_error_set(&l->error, "%s plays no role in array '%s' (%s); put '-' in its place in the table",
-					     all->cand[c].device, sb->name,
-					     ddr_member_state_name(own->member[own->this_member].state));
-		if (own->member[own->this_member].role != p)
-			return ddr_error_set(&l->error, "%s stands at position %u of the table, but it holds role %u of "
-					     "array '%s'; use the line that `ddraid table` prints", all->cand[c].device,
-					     p, own->member[own->this_member].role, sb->name);
-	}
-	for (unsigned int p = 0; p < sb->roles; p++)
-		if (sb->member[p].role != p)
-			return ddr_error_set(&l->error, "entry %u of the member table holds role %u; this version needs "
-					     "roles in order", p, sb->member[p].role);
+	if (!own || p >= l->bind.members)
+		return 0;
+	if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
+		return ddr_error_set(&l->error, "%s is a member of another array ('%s'); take it out of the table", device, own->name);
+	if (l->assembly.verdict[c] != DDR_V_CURRENT)
+		return 0;
+	role = sb->member[own->this_member].role;
+	if (role == DDR_ROLE_NONE)
+		return ddr_error_set(&l->error, "%s plays no role in array '%s' (%s); put '-' in its place in the table", device,
+				     sb->name, ddr_member_state_name(sb->member[own->this_member].state));
+	if (role != p)
+		return ddr_error_set(&l->error, "%s stands at position %u of the table, but it holds role %u of array '%s'; use "
+				     "the line that `ddraid table` prints", device, p, role, sb->name);
 	return 0;
 }
 
-static void read_supers(struct ddr_load *l, struct supers *all)
+static int check_positions(struct ddr_load *l, const struct supers *all)
 {
-	for (unsigned int p = 0; p < l->members->n; p++) {
+	for (size_t c = 0; c < all->n; c++)
+		if (check_position(l, all, c))
+			return -1;
+	return 0;
+}
+
+/* Superblocks of the devices from @from on. */
+static void read_supers(struct ddr_load *l, struct supers *all, unsigned int from)
+{
+	for (unsigned int p = from; p < l->members->n; p++) {
 		struct ddr_supers *s = &all->s[all->n];
 		struct ddr_candidate *c = &all->cand[all->n];
 		struct ddr_dev *dev = &l->members->dev[p];
 
 		if (!(l->members->open & (1u << p)))
 			continue;
-		all->position[all->n] = p;
+		all->place[all->n] = p;
 		c->device = l->members->name[p];
 		c->bytes = dev->bytes;
 		if (ddr_dev_read_supers(dev, s, &all->error[all->n]))
@@ -119,22 +123,114 @@ static void read_supers(struct ddr_load *l, struct supers *all)
 
 static int assemble(struct ddr_load *l, const struct supers *all)
 {
-	struct ddr_assembly *a = &l->assembly;
 	struct ddr_known known;
 
 	if (all->n == 0)
 		return ddr_error_set(&l->error, "no member of the table can be opened");
 	ddr_state_load(l->state_dir, l->bind.uuid, &known);
-	if (ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, a, &l->error))
+	return ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error);
+}
+
+/* Waits until no other open file has a lock on a member. */
+static int lock_members(struct ddr_load *l)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+	uint32_t busy;
+
+	for (unsigned int i = 0; (busy = ddr_members_lock(l->members)); i++) {
+		if (atomic_load(&l->cancel))
+			return ddr_error_set(&l->error, "the array went while its members were locked");
+		atomic_store(&l->locked_by_others, busy);
+		if (i == SAY_AFTER)
+			qb_log(LOG_NOTICE, "%s is locked: I/O of an earlier ddraidd has not ended, or another program "
+			       "holds it; waiting", l->members->name[__builtin_ctz(busy)]);
+		nanosleep(&pause, NULL);
+	}
+	atomic_store(&l->locked_by_others, 0);
+	return 0;
+}
+
+/* ---- members that no table names ------------------------------------------------- */
+
+/* Spares, and whoever took the place of one that the table names still. */
+static bool some_are_elsewhere(const struct ddr_load *l)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (l->assembly.device[m] < 0 && sb->member[m].state != DDR_MEMBER_FAULTY && sb->member[m].state != DDR_MEMBER_MISSING)
+			return true;
+	return false;
+}
+
+/* Adds the devices of this machine that belong to the array. What cannot be looked at does not count. */
+static int add_others(struct ddr_load *l, struct supers *all)
+{
+	unsigned int from = l->members->n;
+	struct ddr_scan scan;
+	struct ddr_error err;
+
+	if (ddr_scan_devices(&scan, &err)) {
+		qb_log(LOG_WARNING, "spares are not looked for: %s", err.text);
+		return 0;
+	}
+	for (size_t i = 0; i < scan.n; i++) {
+		const struct ddr_supers *s = &scan.dev[i].supers;
+
+		if (s->newest >= 0 && memcmp(s->copy[s->newest].super.array_uuid, l->bind.uuid, sizeof(l->bind.uuid)) == 0)
+			ddr_members_add(l->members, scan.dev[i].path);
+	}
+	ddr_scan_free(&scan);
+	if (l->members->n == from)
+		return 0;
+	if (lock_members(l))
 		return -1;
-	if (check_table(l) || check_positions(l, all))
+	read_supers(l, all, from);
+	return 1;
+}
+
+/* ---- from places to members ------------------------------------------------------ */
+
+/* Which device is which member, known now; for those that have none, what the table names at their place. */
+static void arrange(struct ddr_load *l, const struct supers *all)
+{
+	const struct ddr_assembly *a = &l->assembly;
+	int from[DDR_MAX_MEMBERS];
+
+	for (unsigned int m = 0; m < a->super.members; m++) {
+		int c = a->device[m] >= 0 ? a->device[m] : a->other[m];
+		uint16_t role = a->super.member[m].role;
+
+		from[m] = c >= 0 ? (int)all->place[c] : role < l->bind.members && !(l->members->open & (1u << role)) ? role : -1;
+		if (a->device[m] < 0)
+			continue;
+		l->present |= 1u << m;
+		if (from[m] == role)
+			l->table |= 1u << m;
+	}
+	ddr_members_arrange(l->members, from, a->super.members, l->present);
+}
+
+static int find_members(struct ddr_load *l, struct supers *all)
+{
+	int ret;
+
+	read_supers(l, all, 0);
+	ret = assemble(l, all);
+	if (ret || some_are_elsewhere(l)) {
+		int more = add_others(l, all);
+
+		if (more < 0)
+			return -1;
+		if (more)
+			ret = assemble(l, all);
+	}
+	if (ret || check_table(l) || check_positions(l, all))
 		return -1;
-	if (ddr_super_ro_only(&a->super))
+	if (ddr_super_ro_only(&l->assembly.super))
 		return ddr_error_set(&l->error, "array '%s' uses features that this version may only read; "
-				     "start it with a newer version", a->super.name);
-	for (unsigned int m = 0; m < a->super.roles; m++)
-		if (a->device[m] >= 0)
-			l->present |= 1u << m;
+				     "start it with a newer version", l->assembly.super.name);
+	arrange(l, all);
 	return 0;
 }
 
@@ -183,7 +279,7 @@ int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint3
 
 	if (!buf)
 		return -ENOMEM;
-	for (unsigned int m = 0; m < sb->roles; m++)
+	for (unsigned int m = 0; m < sb->members; m++)
 		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
 			any |= read_run(members, sb, m, offset, n, slot, buf, out);
 	free(buf);
@@ -214,25 +310,6 @@ static int read_log_and_map(struct ddr_load *l)
 	return 0;
 }
 
-/* Waits until no other open file has a lock on a member. */
-static int lock_members(struct ddr_load *l)
-{
-	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
-	uint32_t busy;
-
-	for (unsigned int i = 0; (busy = ddr_members_lock(l->members)); i++) {
-		if (atomic_load(&l->cancel))
-			return ddr_error_set(&l->error, "the array went while its members were locked");
-		atomic_store(&l->locked_by_others, busy);
-		if (i == SAY_AFTER)
-			qb_log(LOG_NOTICE, "%s is locked: I/O of an earlier ddraidd has not ended, or another program "
-			       "holds it; waiting", l->members->name[__builtin_ctz(busy)]);
-		nanosleep(&pause, NULL);
-	}
-	atomic_store(&l->locked_by_others, 0);
-	return 0;
-}
-
 static void load(struct ddr_load *l)
 {
 	struct supers *all = calloc(1, sizeof(*all));
@@ -242,10 +319,8 @@ static void load(struct ddr_load *l)
 		return;
 	}
 	ddr_members_open(l->members, &l->bind);
-	if (lock_members(l) == 0) {
-		read_supers(l, all);
-		l->ok = assemble(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
-	}
+	if (lock_members(l) == 0)
+		l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
 	free(all);
 }
 

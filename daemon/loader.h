@@ -46,6 +46,7 @@ struct ddr_load {
 	struct ddr_members *members;
 	struct ddr_assembly assembly;
 	uint32_t present;		/* bit m: member m is open and current */
+	uint32_t table;			/* bit m: and the table names its device at its role */
 	struct ddr_load_block *log;	/* [slot * log_blocks + index] */
 	struct ddr_load_block *map;	/* [index] */
 	atomic_uint locked_by_others;	/* while it waits: the members that are locked */

@@ -30,6 +30,7 @@
 #include "daemon/fence.h"
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
+#include "daemon/table.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -458,6 +459,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	protect_memory();
+	ddr_table_init();
 	open_log(&p, &o);
 	ret = serve(&p);
 	qb_log_fini();

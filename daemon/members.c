@@ -95,9 +95,29 @@ void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t s
 		snprintf(buf, size, "%u:%u", major, minor);
 }
 
-void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind)
+static bool open_one(struct ddr_members *m, unsigned int i, const char *node)
 {
 	struct ddr_error err;
+
+	if (ddr_dev_open(&m->dev[i], node, DDR_DEV_WRITE, &err)) {
+		m->dev[i].fd = -1;
+		snprintf(m->error[i], sizeof(m->error[i]), "%.150s", err.text);
+		return false;
+	}
+	m->open |= 1u << i;
+	return true;
+}
+
+static void set_device(struct ddr_members *m, unsigned int i, uint32_t major, uint32_t minor)
+{
+	m->named |= 1u << i;
+	m->major[i] = major;
+	m->minor[i] = minor;
+	ddr_device_name(major, minor, m->name[i], sizeof(m->name[i]));
+}
+
+void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind)
+{
 	char node[64];
 
 	m->n = bind->members <= DDR_UAPI_MAX_ROLES ? bind->members : DDR_UAPI_MAX_ROLES;
@@ -106,19 +126,61 @@ void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind)
 
 		if (!major && !minor)
 			continue;
-		m->named |= 1u << i;
-		ddr_device_name(major, minor, m->name[i], sizeof(m->name[i]));
-		if (!ddr_device_node(major, minor, node, sizeof(node))) {
+		set_device(m, i, major, minor);
+		if (ddr_device_node(major, minor, node, sizeof(node)))
+			open_one(m, i, node);
+		else
 			snprintf(m->error[i], sizeof(m->error[i]), "device %u:%u is gone", major, minor);
-			continue;
-		}
-		if (ddr_dev_open(&m->dev[i], node, DDR_DEV_WRITE, &err)) {
-			m->dev[i].fd = -1;
-			snprintf(m->error[i], sizeof(m->error[i]), "%.150s", err.text);
-			continue;
-		}
-		m->open |= 1u << i;
 	}
+}
+
+uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor)
+{
+	for (unsigned int i = 0; i < m->n; i++)
+		if ((m->named & (1u << i)) && m->major[i] == major && m->minor[i] == minor)
+			return i;
+	return DDR_NO_MEMBER;
+}
+
+bool ddr_members_add(struct ddr_members *m, const char *path)
+{
+	struct stat st;
+
+	if (m->n == DDR_MAX_MEMBERS || stat(path, &st) || !S_ISBLK(st.st_mode) ||
+	    ddr_members_by_device(m, major(st.st_rdev), minor(st.st_rdev)) != DDR_NO_MEMBER)
+		return false;
+	set_device(m, m->n, major(st.st_rdev), minor(st.st_rdev));
+	m->n++;
+	return open_one(m, m->n - 1, path);
+}
+
+void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n, uint32_t playing)
+{
+	struct ddr_members old = *m;
+
+	m->n = n;
+	m->open = m->named = 0;
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++) {
+		int f = i < n ? from[i] : -1;
+
+		m->dev[i] = (struct ddr_dev){ .fd = -1 };
+		m->name[i][0] = m->error[i][0] = '\0';
+		m->major[i] = m->minor[i] = 0;
+		if (f < 0 || !(old.named & (1u << f)))
+			continue;
+		m->named |= 1u << i;
+		m->major[i] = old.major[f];
+		m->minor[i] = old.minor[f];
+		memcpy(m->name[i], old.name[f], sizeof(m->name[i]));
+		memcpy(m->error[i], old.error[f], sizeof(m->error[i]));
+		if ((playing & (1u << i)) && (old.open & (1u << f))) {
+			m->open |= 1u << i;
+			m->dev[i] = old.dev[f];
+			old.dev[f] = (struct ddr_dev){ .fd = -1 };
+		}
+	}
+	for (unsigned int f = 0; f < DDR_MAX_MEMBERS; f++)
+		ddr_dev_close(&old.dev[f]);
 }
 
 uint32_t ddr_members_lock(struct ddr_members *m)

@@ -17,13 +17,15 @@
 
 #include "lib/devio.h"
 
+/* Everything by the number of the member; before ddr_members_arrange() by the place in the table, and behind those as added. */
 struct ddr_members {
 	unsigned int refs;			/* the loop's thread only */
-	unsigned int n;				/* members with a role */
+	unsigned int n;				/* members; before: devices */
 	uint32_t open;				/* bit m: dev[m] is open and locked */
 	struct ddr_dev dev[DDR_MAX_MEMBERS];
-	char name[DDR_MAX_MEMBERS][64];		/* for people: /dev/..., "" where the table has '-' */
-	uint32_t named;				/* bit m: the table names a device */
+	char name[DDR_MAX_MEMBERS][64];		/* for people: /dev/..., "" if no device is known */
+	uint32_t named;				/* bit m: a device is known */
+	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* of it */
 	char error[DDR_MAX_MEMBERS][160];	/* why it is not open, or "" */
 };
 
@@ -40,6 +42,18 @@ int ddr_members_fd(const struct ddr_members *m, unsigned int i);
  * not open is not an error: it is not in @m->open, and its error[] says why. May sleep.
  */
 void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind);
+/*
+ * Opens one more device at the end, by the node at @path. False: it does not open, is there already, or there are
+ * too many. May sleep.
+ */
+bool ddr_members_add(struct ddr_members *m, const char *path);
+/*
+ * From then on by the numbers of members: what is at place from[i] is member i, for i < @n; -1: no device is known. Those of
+ * @playing stay open, all others are closed.
+ */
+void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n, uint32_t playing);
+/* The member whose device has these numbers, or DDR_NO_MEMBER. */
+uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
 /* Locks all that are open. Returns the bits of those that another open file has locked. Does not sleep. */
 uint32_t ddr_members_lock(struct ddr_members *m);
 

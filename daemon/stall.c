@@ -43,7 +43,7 @@ static void look_at(struct ddr_array *a, unsigned int m, uint64_t now_ms)
 	uint64_t ended, flying;
 	char text[160];
 
-	if (!read_counters(a->bind.dev_major[m], a->bind.dev_minor[m], &ended, &flying))
+	if (!read_counters(a->members->major[m], a->members->minor[m], &ended, &flying))
 		return;
 	if (!flying || ended != s->ended) {
 		s->ended = ended;

@@ -43,10 +43,13 @@ static const char *state_name(const struct ddr_array *a, const struct ddr_sm_sta
 
 static struct json_object *member_object(const struct ddr_array *a, const struct ddr_sm_status *st, unsigned int i)
 {
-	const struct ddr_member *m = &a->super.member[i];
 	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
+	const struct ddr_member *m;
+	struct ddr_super sb;
 	char uuid[37];
 
+	ddr_sm_superblock(a->sm, i, &sb);
+	m = &sb.member[i];
 	uuid_unparse_lower(m->uuid, uuid);
 	add_number(o, "index", i);
 	json_object_object_add(o, "role", m->role == DDR_ROLE_NONE ? NULL : json_object_new_int(m->role));
@@ -136,25 +139,38 @@ static struct json_object *suspect_array(const struct ddr_array *a, const struct
 }
 
 /* Numbers in bytes of the device, rate in bytes a second, eta in seconds. */
+static struct json_object *job_object(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint32_t node)
+{
+	struct json_object *o = json_object_new_object();
+	uint64_t rate = a->rate.per_s * DDR_BLOCK_SIZE;
+
+	add_text(o, "type", type);
+	add_number(o, "done", done * DDR_BLOCK_SIZE);
+	add_number(o, "total", total * DDR_BLOCK_SIZE);
+	add_number(o, "rate", rate);
+	json_object_object_add(o, "eta", rate && total > done ? json_object_new_uint64((total - done) * DDR_BLOCK_SIZE / rate) : NULL);
+	json_object_object_add(o, "priority", NULL);
+	add_number(o, "node", node);
+	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
+	return o;
+}
+
 static struct json_object *jobs_array(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	struct json_object *list = json_object_new_array(), *o;
-	uint64_t rate = a->rate.per_s * DDR_BLOCK_SIZE;
 
-	if (a->state != DDR_ARRAY_RUNNING || (st->resync_done >= st->resync_total && st->resync_regions == 0))
+	if (a->state != DDR_ARRAY_RUNNING)
 		return list;
-	o = json_object_new_object();
-	add_text(o, "type", "resync");
-	add_number(o, "done", st->resync_done * DDR_BLOCK_SIZE);
-	add_number(o, "total", st->resync_total * DDR_BLOCK_SIZE);
-	add_number(o, "rate", rate);
-	json_object_object_add(o, "eta", rate && st->resync_total > st->resync_done ?
-			       json_object_new_uint64((st->resync_total - st->resync_done) * DDR_BLOCK_SIZE / rate) : NULL);
-	json_object_object_add(o, "priority", NULL);
-	add_number(o, "node", a->d->transport->node(a->d));
-	add_number(o, "mismatches", st->mismatches);
-	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
-	json_object_array_add(list, o);
+	if (st->resync_done < st->resync_total || st->resync_regions) {
+		o = job_object(a, "resync", st->resync_done, st->resync_total, a->d->transport->node(a->d));
+		add_number(o, "mismatches", st->mismatches);
+		json_object_array_add(list, o);
+	}
+	if (st->rebuilding != DDR_NO_MEMBER) {
+		o = job_object(a, "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
+		add_number(o, "member", st->rebuilding);
+		json_object_array_add(list, o);
+	}
 	return list;
 }
 
@@ -240,8 +256,8 @@ static int find_device(const struct ddr_array *a, const char *path)
 
 	if (stat(path, &st) || !S_ISBLK(st.st_mode))
 		return -1;
-	for (unsigned int i = 0; i < a->bind.members && i < DDR_UAPI_MAX_ROLES; i++)
-		if (st.st_rdev == makedev(a->bind.dev_major[i], a->bind.dev_minor[i]))
+	for (unsigned int i = 0; i < a->members->n; i++)
+		if (a->members->named & (1u << i) && st.st_rdev == makedev(a->members->major[i], a->members->minor[i]))
 			return (int)i;
 	return -1;
 }

@@ -63,6 +63,8 @@ static const struct ddr_option options[] = {
 	  "bytes of the array a second that resync takes at most; 0: no limit" },
 	{ "resync_parallel", DDR_OPT_INT, TUNE(resync_parallel), true, "2", 1, 8, NULL, NULL,
 	  "ranges that resync works on at once" },
+	{ "hot_spare", DDR_OPT_BOOL, TUNE(hot_spare), true, "yes", 0, 1, NULL, NULL,
+	  "a spare takes the place of a member that is out by itself" },
 	{ "grant_ahead", DDR_OPT_INT, TUNE(grant_ahead), true, "1", 0, 64, NULL, NULL,
 	  "regions asked for ahead of a sequential writer; 0: none" },
 	{ "daemon_timeout", DDR_OPT_MS, TUNE(daemon_timeout_ms), true, "30s", 1000, 600 * 1000, NULL, NULL,

@@ -31,6 +31,7 @@ struct ddr_tunables {
 	uint64_t resync_min;		/* bytes of the device a second while the array is in use */
 	uint64_t resync_max;		/* bytes of the device a second at most, 0: no limit */
 	uint64_t resync_parallel;	/* ranges in work at once */
+	uint64_t hot_spare;		/* 1: a spare is taken by itself */
 	uint64_t resync;		/* 0: paused */
 	uint64_t grant_ahead;		/* regions asked for ahead of a sequential writer */
 	uint64_t daemon_timeout_ms;	/* the kernel counts a silent daemon as gone after this */

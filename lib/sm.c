@@ -456,6 +456,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->resync_regions = sm->n_resync;
 	st->mismatches = sm->mismatches;
 	st->rebuilding = ddr_sm_rebuilding(sm);
+	st->writer = ddr_sm_writer(sm);
 	if (st->rebuilding != DDR_NO_MEMBER)
 		st->rebuild_done = sm->rb.next > sm->sb.member[st->rebuilding].cursor ? sm->rb.next : sm->sb.member[st->rebuilding].cursor;
 	st->generation = sm->sb.generation;

@@ -291,6 +291,7 @@ struct ddr_sm_status {
 	uint64_t resync_regions;	/* regions still to do */
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
 	uint32_t rebuilding;		/* member, or DDR_NO_MEMBER */
+	uint32_t writer;		/* the node that writes superblocks and map, and rebuilds; 0: none is known */
 	uint64_t rebuild_done;		/* blocks, of all of the array: what is passed over counts as done */
 	uint64_t generation;
 	bool attached, ready, quorate, failed, gave_up;

@@ -29,12 +29,25 @@ def rounds(rig, round_of, count, between=None):
     rig.finish(between)
 
 
+def save_words(run, cluster, rig):
+    """What the programs on the nodes said last, beside the machines' own logs."""
+    for i in cluster.dlm:
+        if cluster.node(i).alive():
+            done = cluster.node(i).run("dlm_tool status; dlm_tool ls -n; dlm_tool dump", check=False, timeout=60)
+            (run.path / f"n{i}.dlm_tool.log").write_text(done.out + done.err)
+    for i, guest in rig.guests.items() if rig else ():
+        for what, job in (("daemon", guest.daemon), ("events", guest.events), ("corosync", cluster.corosync.get(i)),
+                          ("dlm", cluster.dlm.get(i))):
+            if job:
+                (run.path / f"n{i}.{what}.log").write_text(job.out + job.err)
+
+
 def main(name, doc, round_of, nodes=3, votes=(), filesystem=True, kind=Rig, **options):
     """`votes`: {id: votes}; `kind`: of rig; `options`: of ddraid.conf. Returns the exit code."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     args = parser.parse_args()
-    run = None
+    run = rig = None
     try:
         ddvm.check_machine()
         run = ddvm.Run()
@@ -52,6 +65,7 @@ def main(name, doc, round_of, nodes=3, votes=(), filesystem=True, kind=Rig, **op
         for node in run.nodes:
             if node.alive():
                 node.save_dmesg()
+        save_words(run, cluster, rig)
         print(f"{name}: FAILED: {error}\nfenced: {cluster.fencer.log}\nlogs: {run.keep_logs(name)}", file=sys.stderr)
         return 1
     finally:

@@ -28,6 +28,7 @@
 #include "daemon/metaio.h"
 #include "daemon/reload.h"
 #include "daemon/state.h"
+#include "daemon/table.h"
 #include "tests/unit/fixture.h"
 
 #define TOLD_MAX	(4 * DDR_KCHAN_QUEUE)
@@ -39,6 +40,7 @@ static struct {
 	int refuse;			/* write() fails with it; 0: takes all */
 	struct ddr_rec told[TOLD_MAX];
 	unsigned int n_told, binds;
+	uint32_t minor[DDR_UAPI_MAX_ROLES];	/* of the devices in its table, 0: '-' */
 	/* the state machine */
 	unsigned int steps, made;
 	void (*answer)(const struct ddr_input *in, struct ddr_outputs *out);
@@ -48,6 +50,8 @@ static struct {
 	/* the loader */
 	struct ddr_load *load;
 	struct ddr_members *members;
+	struct ddr_super super;
+	struct ddr_table *table;	/* that is being loaded */
 	/* events */
 	char event[32];
 	unsigned int n_events;
@@ -92,6 +96,11 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 	assert_int_equal(fd, play.fd);
 	assert_int_equal(request, DDR_IOC_BIND);
 	b->cookie = 7;
+	b->members = 5;
+	for (unsigned int p = 0; p < b->members; p++) {
+		b->dev_major[p] = play.minor[p] ? 8 : 0;
+		b->dev_minor[p] = play.minor[p];
+	}
 	return 0;
 }
 
@@ -195,8 +204,8 @@ void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_
 
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb)
 {
-	(void)sm, (void)member, (void)sb;
-	fail();
+	(void)sm, (void)member;
+	*sb = play.super;
 }
 
 /* ---- the members ----------------------------------------------------------------- */
@@ -288,6 +297,31 @@ void ddr_members_put(struct ddr_members *m)
 {
 	if (m)
 		m->refs--;
+}
+
+int ddr_members_fd(const struct ddr_members *m, unsigned int i)
+{
+	return m->open >> i & 1 ? 100 + (int)i : -1;
+}
+
+uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor)
+{
+	for (unsigned int i = 0; i < m->n; i++)
+		if (m->major[i] == major && m->minor[i] == minor)
+			return i;
+	return DDR_NO_MEMBER;
+}
+
+int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
+{
+	(void)loop;
+	play.table = t;
+	return 0;
+}
+
+void ddr_table_free(struct ddr_table *t)
+{
+	free(t);
 }
 
 int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
@@ -450,11 +484,14 @@ static void loaded(void)
 	free(map);
 }
 
-static struct ddr_array *begin(bool cluster)
+/* @minor: of the first device of the table, which names consecutive ones; 0: it names none. */
+static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 {
 	struct ddr_array *a;
 
 	memset(&play, 0, sizeof(play));
+	for (uint32_t p = 0; minor && p < 5; p++)
+		play.minor[p] = minor + p;
 	play.room = UINT32_MAX;
 	play.members = calloc(1, sizeof(*play.members));
 	memset(&d, 0, sizeof(d));
@@ -476,6 +513,11 @@ static struct ddr_array *begin(bool cluster)
 	assert_int_equal(play.binds, 1);
 	play.n_told = play.n_events = 0;
 	return a;
+}
+
+static struct ddr_array *begin(bool cluster)
+{
+	return begin_on(cluster, 0);
 }
 
 static void stop(void *data)

@@ -311,6 +311,153 @@ static void a_node_that_fails_often_is_one_question(void **state)
 	end();
 }
 
+/* ---- another table --------------------------------------------------------------- */
+
+#define SPARE	5u
+#define PLACE	2u
+
+static void asks_for_table(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_TABLE, 0, 0);
+	out->out[0].member = SPARE;
+	out->out[0].index = PLACE;
+	play.answer = NULL;
+}
+
+/* Five members and a spare, 8:10 to 8:15, of which the table names five. */
+static struct ddr_array *begin_with_spare(void)
+{
+	struct ddr_array *a;
+
+	a = begin_on(true, 10);
+	play.super.members = play.members->n = SPARE + 1;
+	for (uint32_t m = 0; m <= SPARE; m++) {
+		play.super.member[m].role = m < SPARE ? (uint16_t)m : DDR_ROLE_NONE;
+		play.members->major[m] = 8;
+		play.members->minor[m] = 10 + m;
+		play.members->open |= 1u << m;
+		snprintf(play.members->name[m], sizeof(play.members->name[m]), "/dev/sd%c", 'a' + (int)m);
+	}
+	return a;
+}
+
+static void ask(struct ddr_array *a)
+{
+	play.answer = asks_for_table;
+	step(a);
+	play.last = (struct ddr_input){ 0 };
+	ddr_drive_table_tick(a);
+}
+
+static void a_table_with_the_spare_is_loaded(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	ask(a);
+	assert_non_null(play.table);
+	assert_int_equal(play.table->place, PLACE);
+	assert_int_equal(play.table->major, 8);
+	assert_int_equal(play.table->minor, 10 + SPARE);
+	play.table->done(play.table->ctx, play.table);
+	assert_int_not_equal(play.last.type, DDR_IN_TABLE_DONE);	/* the new binding says it */
+	ask(a);
+	play.table->result = -EALREADY;
+	play.table->done(play.table->ctx, play.table);
+	assert_int_equal(play.last.type, DDR_IN_TABLE_DONE);
+	assert_int_equal(play.last.member, SPARE);
+	assert_int_equal(play.last.result, 0);
+	ask(a);
+	play.table->result = -EIO;
+	snprintf(play.table->error.text, sizeof(play.table->error.text), "no");
+	play.table->done(play.table->ctx, play.table);
+	assert_int_equal(play.last.type, DDR_IN_TABLE_DONE);
+	assert_int_equal(play.last.result, -EIO);
+	assert_string_equal(play.event, "table-failed");
+	end();
+}
+
+static void a_spare_that_is_not_there_is_said(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	play.members->open &= ~(1u << SPARE);
+	ask(a);
+	assert_null(play.table);
+	assert_int_equal(play.last.type, DDR_IN_TABLE_DONE);
+	assert_int_equal(play.last.member, SPARE);
+	assert_int_equal(play.last.result, -ENODEV);
+	end();
+}
+
+/* An array that ends while its table is loaded hears nothing of that any more. */
+static void a_table_outlives_its_array(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+	struct ddr_table *t;
+
+	(void)state;
+	ask(a);
+	t = play.table;
+	end();
+	assert_null(t->ctx);
+	t->done(t->ctx, t);
+}
+
+/* The spare stands in the table: the state machine hears of it in its place, and the node stays in the group. */
+static void a_table_of_known_devices_is_taken_in_place(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+	unsigned int made = play.made;
+
+	(void)state;
+	play.super.member[PLACE].role = DDR_ROLE_NONE;
+	play.super.member[SPARE].role = PLACE;
+	ddr_array_resumed(&d, uuid);		/* with APPEARED */
+	play.minor[PLACE] = 10 + SPARE;
+	ddr_array_resumed(&d, uuid);
+	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
+	assert_int_equal(play.last.members, 0x3f & ~(1u << PLACE));
+	assert_int_equal(play.binds, 2);
+	assert_int_equal(play.made, made);
+	assert_int_equal(play.left, 0);
+	assert_null(play.load);
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	end();
+}
+
+/* The place is the spare's by the superblocks, and the table names the old device still: it does not count as there. */
+static void an_old_device_is_not_the_member(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	play.super.member[PLACE].role = DDR_ROLE_NONE;
+	play.super.member[SPARE].role = PLACE;
+	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid);
+	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
+	assert_int_equal(play.last.members, 0x1f & ~(1u << PLACE));
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	end();
+}
+
+static void a_table_of_unknown_devices_is_looked_at_anew(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	ddr_array_resumed(&d, uuid);
+	play.minor[PLACE] = 77;
+	ddr_array_resumed(&d, uuid);
+	assert_int_equal(play.left, 1);
+	assert_non_null(play.load);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +472,12 @@ int main(void)
 		cmocka_unit_test(an_output_that_was_lost_breaks),
 		cmocka_unit_test(more_questions_than_fit_break),
 		cmocka_unit_test(a_node_that_fails_often_is_one_question),
+		cmocka_unit_test(a_table_with_the_spare_is_loaded),
+		cmocka_unit_test(a_spare_that_is_not_there_is_said),
+		cmocka_unit_test(a_table_outlives_its_array),
+		cmocka_unit_test(a_table_of_known_devices_is_taken_in_place),
+		cmocka_unit_test(an_old_device_is_not_the_member),
+		cmocka_unit_test(a_table_of_unknown_devices_is_looked_at_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "daemon/fence.h"
 #include "daemon/reload.h"
 #include "daemon/state.h"
+#include "daemon/table.h"
 
 #define MEMBER_BYTES	(64ull << 20)
 #define REGIONS		32u
@@ -216,6 +217,17 @@ void ddr_stall_tick(struct ddr_array *array, uint64_t now_ms)
 	(void)array, (void)now_ms;
 }
 
+int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
+{
+	(void)t, (void)loop;
+	return -ENOSYS;
+}
+
+void ddr_table_free(struct ddr_table *t)
+{
+	free(t);
+}
+
 /* ---- an array on files ----------------------------------------------------------- */
 
 static void open_member(struct ddr_members *members, unsigned int m)
@@ -234,7 +246,7 @@ static void open_member(struct ddr_members *members, unsigned int m)
 
 static void start(uint64_t engine)
 {
-	struct ddr_load load = { .present = 0x1f };
+	struct ddr_load load = { .present = 0x1f, .table = 0x1f };
 	struct ddr_super *sb = &load.assembly.super;
 	size_t blocks;
 

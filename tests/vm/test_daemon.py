@@ -378,7 +378,7 @@ def test_members_missing_at_start_need_the_operator_where_others_could_have_gone
 
 def test_start_with_members_missing_is_durable_and_leaves_spares_alone(serving):
     """Generation 3 lies on every member that is there before start ends; the spare stays at 1 and stays a spare."""
-    serving.begin()
+    serving.begin(hot_spare="no")
     serving.guest.create("data", 1, 2, "rotating", MEMBERS[:4], "--spare /dev/vde")
     serving.guest.start("data")
     serving.guest.command("fail data 0")
@@ -393,7 +393,7 @@ def test_start_with_members_missing_is_durable_and_leaves_spares_alone(serving):
     assert reports[4]["member"]["state"] == "spare"
     serving.node.boot()
     serving.guest = Guest(serving.node)
-    serving.begin()
+    serving.begin(hot_spare="no")
     assert "spare, member 4 of array data" in serving.guest.command("examine /dev/vde").out
     done = serving.guest.command("start data")
     assert "member 1 is stale (/dev/vdb)" in done.err and "vde" not in done.err, done

@@ -1,16 +1,16 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Finds the members of arrays among the block devices of this machine, and assembles
- * one array: for `table` and `start`.
+ * one array: for `table` and `start`, and for a daemon that looks for what no table names.
  *
  * Looked at: every block device with a size that nothing but a ddraid device holds (the
  * paths below a multipath or other mapping are left to what is on top of them), and
- * that is no ddraid device itself. The environment variable DDRAID_DEVICES
+ * that is neither suspended nor a ddraid device itself. The environment variable DDRAID_DEVICES
  * replaces that: a list of paths or shell patterns, separated by blanks; regular files
  * count there too. Devices are opened read-only and closed again.
  */
-#ifndef DDR_CLI_SCAN_H
-#define DDR_CLI_SCAN_H
+#ifndef DDR_LIB_SCAN_H
+#define DDR_LIB_SCAN_H
 
 #include <limits.h>
 
@@ -18,24 +18,24 @@
 #include "lib/devio.h"
 
 /* A device that is a member of some array, or was once: something of a superblock was found. */
-struct scan_device {
+struct ddr_scan_device {
 	char path[PATH_MAX];
 	uint64_t bytes;
 	struct ddr_supers supers;	/* supers.newest < 0: damaged, supers say how */
 	struct ddr_error error;		/* then: the sentence */
 };
 
-struct scan {
-	struct scan_device *dev;
+struct ddr_scan {
+	struct ddr_scan_device *dev;
 	size_t n;
 };
 
 /* Scans. Devices that cannot be opened or read, and those without any trace of ddraid, are left out. */
-int scan_devices(struct scan *scan, struct ddr_error *err);
-void scan_free(struct scan *scan);
+int ddr_scan_devices(struct ddr_scan *scan, struct ddr_error *err);
+void ddr_scan_free(struct ddr_scan *scan);
 
 /* An array that was assembled; the candidates borrow from the scan. */
-struct scan_array {
+struct ddr_scan_array {
 	struct ddr_candidate cand[DDR_ASSEMBLE_MAX];
 	size_t n;
 	struct ddr_assembly assembly;
@@ -46,10 +46,10 @@ struct scan_array {
  * Returns 0, or -1 with @err (no such array, a name that two arrays have, or a refusal
  * of ddr_assemble()).
  */
-int scan_assemble(const struct scan *scan, const char *which, const struct ddr_known *known,
-		  struct scan_array *array, struct ddr_error *err);
+int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const struct ddr_known *known,
+		  struct ddr_scan_array *array, struct ddr_error *err);
 
-struct scan_name {
+struct ddr_scan_name {
 	uint8_t uuid[DDR_UUID_LEN];
 	char name[DDR_NAME_LEN];
 };
@@ -58,10 +58,10 @@ struct scan_name {
  * The arrays that the scan found, each once, in the order of their names. Returns how
  * many were stored, at most @max.
  */
-size_t scan_arrays(const struct scan *scan, struct scan_name *list, size_t max);
+size_t ddr_scan_arrays(const struct ddr_scan *scan, struct ddr_scan_name *list, size_t max);
 
 /* The device's size in 512-byte sectors. */
-static inline uint64_t scan_sectors(const struct ddr_super *sb)
+static inline uint64_t ddr_scan_sectors(const struct ddr_super *sb)
 {
 	return sb->array_blocks * (DDR_BLOCK_SIZE / 512);
 }
@@ -71,6 +71,12 @@ static inline uint64_t scan_sectors(const struct ddr_super *sb)
  * libdevmapper and `table`. Stale and missing members are '-'. Returns 0, or -1
  * if @size is too small.
  */
-int scan_table_params(const struct scan_array *array, char *buf, size_t size);
+int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t size);
+
+/*
+ * The parameters of a table with "@major:@minor" at @place of the stripe, else as they were. Returns the new text, to be
+ * freed, or NULL: it is no table of ours, or there is no memory. *@same: it says so already.
+ */
+char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
 
 #endif

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Finding and assembling arrays on this machine; see scan.h. */
 #include <dirent.h>
 #include <errno.h>
@@ -11,8 +11,7 @@
 
 #include <uuid/uuid.h>
 
-#include "cli/scan.h"
-#include "cli/cli.h"
+#include "lib/scan.h"
 
 #define SYS_BLOCK	"/sys/class/block"
 #define DM_UUID_PREFIX	"DDRAID-"
@@ -60,6 +59,15 @@ static bool held_by_others(const char *name)
 	return held;
 }
 
+/* Whoever opens a mapped device that is suspended waits until it is resumed. */
+static bool is_suspended(const char *name)
+{
+	char path[PATH_MAX], suspended[32];
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dm/suspended", name);
+	return read_line(path, suspended, sizeof(suspended)) && strcmp(suspended, "1") == 0;
+}
+
 /* Optical and floppy drives take seconds to open and never hold a member. */
 static bool never_a_member(const char *name)
 {
@@ -75,7 +83,7 @@ static bool worth_opening(const char *name)
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/size", name);
 	if (!read_line(path, sectors, sizeof(sectors)) || strcmp(sectors, "0") == 0)
 		return false;
-	return !is_ddraid_device(name) && !held_by_others(name);
+	return !is_ddraid_device(name) && !is_suspended(name) && !held_by_others(name);
 }
 
 /* -------------------------------------------------- the scan */
@@ -94,9 +102,9 @@ static bool has_trace(const struct ddr_supers *s)
 	return false;
 }
 
-static int look_at(struct scan *scan, const char *path, unsigned int flags, struct ddr_error *err)
+static int look_at(struct ddr_scan *scan, const char *path, unsigned int flags, struct ddr_error *err)
 {
-	struct scan_device *list, *d;
+	struct ddr_scan_device *list, *d;
 	struct ddr_dev dev;
 
 	if (ddr_dev_open(&dev, path, flags, NULL))
@@ -123,7 +131,7 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
-static int scan_all(struct scan *scan, struct ddr_error *err)
+static int scan_all(struct ddr_scan *scan, struct ddr_error *err)
 {
 	char path[PATH_MAX];
 	struct dirent **list;
@@ -144,7 +152,7 @@ static int scan_all(struct scan *scan, struct ddr_error *err)
 	return rc;
 }
 
-static bool seen(const struct scan *scan, const char *path)
+static bool seen(const struct ddr_scan *scan, const char *path)
 {
 	for (size_t i = 0; i < scan->n; i++)
 		if (strcmp(scan->dev[i].path, path) == 0)
@@ -153,7 +161,7 @@ static bool seen(const struct scan *scan, const char *path)
 }
 
 /* One pattern of DDRAID_DEVICES; two names of one device count once. */
-static int scan_pattern(struct scan *scan, const char *pattern, struct ddr_error *err)
+static int scan_pattern(struct ddr_scan *scan, const char *pattern, struct ddr_error *err)
 {
 	char path[PATH_MAX];
 	glob_t found;
@@ -168,7 +176,7 @@ static int scan_pattern(struct scan *scan, const char *pattern, struct ddr_error
 	return rc;
 }
 
-static int scan_listed(struct scan *scan, const char *listed, struct ddr_error *err)
+static int scan_listed(struct ddr_scan *scan, const char *listed, struct ddr_error *err)
 {
 	char *copy = strdup(listed), *state = NULL;
 	int rc = copy ? 0 : ddr_error_set(err, "out of memory");
@@ -179,34 +187,34 @@ static int scan_listed(struct scan *scan, const char *listed, struct ddr_error *
 	return rc;
 }
 
-int scan_devices(struct scan *scan, struct ddr_error *err)
+int ddr_scan_devices(struct ddr_scan *scan, struct ddr_error *err)
 {
 	const char *listed = getenv("DDRAID_DEVICES");
 	int rc;
 
-	*scan = (struct scan){ 0 };
+	*scan = (struct ddr_scan){ 0 };
 	if (!listed && geteuid() != 0)
 		return ddr_error_set(err, "only root may look at the disks; use sudo");
 	rc = listed ? scan_listed(scan, listed, err) : scan_all(scan, err);
 	if (rc)
-		scan_free(scan);
+		ddr_scan_free(scan);
 	return rc;
 }
 
-void scan_free(struct scan *scan)
+void ddr_scan_free(struct ddr_scan *scan)
 {
 	free(scan->dev);
-	*scan = (struct scan){ 0 };
+	*scan = (struct ddr_scan){ 0 };
 }
 
 /* -------------------------------------------------- arrays of the scan */
 
-static const struct ddr_super *super_of(const struct scan_device *d)
+static const struct ddr_super *super_of(const struct ddr_scan_device *d)
 {
 	return d->supers.newest < 0 ? NULL : &d->supers.copy[d->supers.newest].super;
 }
 
-size_t scan_arrays(const struct scan *scan, struct scan_name *list, size_t max)
+size_t ddr_scan_arrays(const struct ddr_scan *scan, struct ddr_scan_name *list, size_t max)
 {
 	size_t n = 0;
 
@@ -230,9 +238,9 @@ size_t scan_arrays(const struct scan *scan, struct scan_name *list, size_t max)
 }
 
 /* The uuid that @which means: itself, or that of the only array of this name. */
-static int find_uuid(const struct scan *scan, const char *which, uint8_t uuid[DDR_UUID_LEN], struct ddr_error *err)
+static int find_uuid(const struct ddr_scan *scan, const char *which, uint8_t uuid[DDR_UUID_LEN], struct ddr_error *err)
 {
-	const struct scan_device *first = NULL;
+	const struct ddr_scan_device *first = NULL;
 
 	if (uuid_parse(which, uuid) == 0)
 		return 0;
@@ -252,8 +260,8 @@ static int find_uuid(const struct scan *scan, const char *which, uint8_t uuid[DD
 	return ddr_error_set(err, "no device belongs to an array with the name %s; see ddraid examine DEV...", which);
 }
 
-int scan_assemble(const struct scan *scan, const char *which, const struct ddr_known *known,
-		  struct scan_array *array, struct ddr_error *err)
+int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const struct ddr_known *known,
+		  struct ddr_scan_array *array, struct ddr_error *err)
 {
 	uint8_t uuid[DDR_UUID_LEN];
 
@@ -279,14 +287,15 @@ int scan_assemble(const struct scan *scan, const char *which, const struct ddr_k
 
 /* -------------------------------------------------- the table line */
 
-int scan_table_params(const struct scan_array *array, char *buf, size_t size)
+int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t size)
 {
 	const struct ddr_super *sb = &array->assembly.super;
 	char uuid[37];
 	size_t used;
 	int n;
 
-	n = snprintf(buf, size, "%s %u %u %s %" PRIu32 " %" PRIu64 " %u", cli_format_uuid(sb->array_uuid, uuid), sb->order,
+	uuid_unparse_lower(sb->array_uuid, uuid);
+	n = snprintf(buf, size, "%s %u %u %s %" PRIu32 " %" PRIu64 " %u", uuid, sb->order,
 		     sb->parity, sb->layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated", sb->region_size / 512,
 		     sb->data_offset / 512, sb->roles);
 	for (uint32_t role = 0; role < sb->roles; role++) {
@@ -298,4 +307,32 @@ int scan_table_params(const struct scan_array *array, char *buf, size_t size)
 		n += snprintf(buf + used, size - used, " %s", c < 0 ? "-" : array->cand[c].device);
 	}
 	return n < 0 || (size_t)n >= size ? -1 : 0;
+}
+
+#define WORDS_BEFORE	7u	/* UUID ORDER PARITY LAYOUT REGION OFFSET MEMBERS, then the devices */
+
+static const char *word_at(const char *text, unsigned int n)
+{
+	for (text += strspn(text, " "); n; n--) {
+		text += strcspn(text, " ");
+		text += strspn(text, " ");
+	}
+	return text;
+}
+
+char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same)
+{
+	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);
+	const char *word = word_at(params, WORDS_BEFORE + place);
+	size_t length = strcspn(word, " ");
+	char device[32], *text;
+
+	*same = false;
+	if (place >= members || length == 0)
+		return NULL;
+	snprintf(device, sizeof(device), "%" PRIu32 ":%" PRIu32, major, minor);
+	*same = strlen(device) == length && strncmp(word, device, length) == 0;
+	if (asprintf(&text, "%.*s%s%s", (int)(word - params), params, device, word + length) < 0)
+		return NULL;
+	return text;
 }

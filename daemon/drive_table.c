@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The table of our kernel: makes it name the device of a member that took another one's place, and binds to a table that was
+ * resumed without leaving the group, where all of its devices are known.
+ *
+ * Must never: answer for a table that was not loaded; take over a table of other devices than those whose superblocks were read.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/drive.h"
+#include "daemon/events.h"
+#include "daemon/table.h"
+
+/* ---- TABLE ----------------------------------------------------------------------- */
+
+void ddr_drive_table_output(struct ddr_array *a, const struct ddr_output *o)
+{
+	a->table_asked |= 1u << o->member;
+	a->table_place[o->member] = (uint8_t)o->index;
+}
+
+static void answer(struct ddr_array *a, uint32_t member, int result)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_TABLE_DONE);
+
+	in->member = member;
+	in->result = result;
+	ddr_drive_step(a, in);
+}
+
+static void refuse(struct ddr_array *a, uint32_t member, const char *why, int error)
+{
+	char text[DDR_ERROR_LEN];
+
+	snprintf(text, sizeof(text), "member %u (%s) cannot be taken into the array on this node: %.300s", member,
+		 a->members->name[member][0] ? a->members->name[member] : "no device", why);
+	ddr_event_plain(a, LOG_ERR, "table-failed", text);
+	answer(a, member, error);
+}
+
+/* A table that the kernel has now is told of by RESUMED, and the state machine by what follows: ddr_drive_rebind(). */
+static void on_table(void *ctx, struct ddr_table *t)
+{
+	struct ddr_array *a = ctx;
+
+	if (a) {
+		a->table = NULL;
+		if (t->result == -EALREADY)
+			answer(a, t->member, 0);
+		else if (t->result)
+			refuse(a, t->member, t->error.text, t->result);
+	}
+	ddr_table_free(t);
+}
+
+static int load_table(struct ddr_array *a, uint32_t member)
+{
+	struct ddr_table *t = calloc(1, sizeof(*t));
+	int ret = t ? 0 : -ENOMEM;
+
+	if (ret)
+		return ret;
+	t->dm_major = a->bind.dm_major;
+	t->dm_minor = a->bind.dm_minor;
+	t->place = a->table_place[member];
+	t->major = a->members->major[member];
+	t->minor = a->members->minor[member];
+	t->member = member;
+	t->done = on_table;
+	t->ctx = a;
+	ret = ddr_table_start(t, a->d->loop);
+	if (ret)
+		ddr_table_free(t);
+	else
+		a->table = t;
+	return ret;
+}
+
+void ddr_drive_table_tick(struct ddr_array *a)
+{
+	while (a->table_asked && !a->table && !a->broken) {
+		uint32_t member = (uint32_t)__builtin_ctz(a->table_asked);
+		int ret;
+
+		a->table_asked &= a->table_asked - 1;
+		if (ddr_members_fd(a->members, member) < 0) {
+			refuse(a, member, "its device was not found when the array was attached", -ENODEV);
+			continue;
+		}
+		ret = load_table(a, member);
+		if (ret)
+			refuse(a, member, strerror(-ret), ret);
+	}
+}
+
+void ddr_drive_table_stop(struct ddr_array *a)
+{
+	if (a->table)
+		a->table->ctx = NULL;
+	a->table = NULL;
+	a->table_asked = 0;
+}
+
+/* ---- a table that was resumed ----------------------------------------------------- */
+
+static bool same_shape(const struct ddr_bind *a, const struct ddr_bind *b)
+{
+	return a->cookie == b->cookie && a->order == b->order && a->parity == b->parity && a->layout == b->layout &&
+	       a->region_sectors == b->region_sectors && a->members == b->members && a->sectors == b->sectors &&
+	       a->data_offset_sectors == b->data_offset_sectors && a->dm_major == b->dm_major && a->dm_minor == b->dm_minor;
+}
+
+/* The members whose devices @bind names at their roles. */
+static uint32_t members_of(const struct ddr_array *a, const struct ddr_bind *bind)
+{
+	struct ddr_super sb;
+	uint32_t table = 0;
+
+	ddr_sm_superblock(a->sm, 0, &sb);
+	for (unsigned int p = 0; p < bind->members; p++) {
+		uint32_t m = ddr_members_by_device(a->members, bind->dev_major[p], bind->dev_minor[p]);
+
+		if (m != DDR_NO_MEMBER && sb.member[m].role == p && ddr_members_fd(a->members, m) >= 0)
+			table |= 1u << m;
+	}
+	return table;
+}
+
+/* Is every device that stands there now, and did not before, one whose superblock was read? */
+static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
+{
+	for (unsigned int p = 0; p < bind->members; p++) {
+		uint32_t major = bind->dev_major[p], minor = bind->dev_minor[p];
+		uint32_t m = ddr_members_by_device(a->members, major, minor);
+
+		if ((major != a->bind.dev_major[p] || minor != a->bind.dev_minor[p]) &&
+		    (m == DDR_NO_MEMBER || ddr_members_fd(a->members, m) < 0))
+			return false;
+	}
+	return true;
+}
+
+bool ddr_drive_rebind(struct ddr_array *a)
+{
+	struct ddr_bind bind = { .timeout_ms = (uint32_t)a->tune.daemon_timeout_ms };
+	struct ddr_kchan *chan;
+
+	if (!a->sm || a->broken || a->parting || a->cluster.lost || a->cluster.gave_up)
+		return false;
+	memcpy(bind.uuid, a->uuid, sizeof(bind.uuid));
+	if (ddr_kchan_open(&chan, a->d->loop, &bind, &ddr_drive_kchan_ops, a))
+		return false;
+	if (!same_shape(&a->bind, &bind) || !all_known(a, &bind) || ddr_kchan_start(chan)) {
+		ddr_kchan_close(chan);
+		return false;
+	}
+	ddr_kchan_close(a->chan);
+	a->chan = chan;
+	a->bind = bind;
+	a->ready = false;
+	qb_log(LOG_INFO, "array '%s': bound to the table that was resumed", a->name);
+	ddr_drive_configure_kernel(a);
+	ddr_drive_attached(a, members_of(a, &bind));
+	return true;
+}

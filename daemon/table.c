@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Loading a table. See table.h.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <libdevmapper.h>
+#include <qb/qblog.h>
+
+#include "daemon/loader.h"
+#include "daemon/table.h"
+#include "lib/scan.h"
+
+#define TARGET		"ddraid"
+
+static pthread_mutex_t dm_lock = PTHREAD_MUTEX_INITIALIZER;	/* libdevmapper is for one thread */
+static char last_message[200];					/* under it: what libdevmapper said last */
+
+static void on_log(int level, const char *file, int line, int error, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+static void on_log(int level, const char *file, int line, int error, const char *format, ...)
+{
+	va_list ap;
+
+	(void)file;
+	(void)line;
+	(void)error;
+	if ((level & 7) > 4)	/* _LOG_WARN */
+		return;
+	va_start(ap, format);
+	vsnprintf(last_message, sizeof(last_message), format, ap);
+	va_end(ap);
+}
+
+/* ---- the ioctls ------------------------------------------------------------------ */
+
+static int failed(struct ddr_table *t, const char *what)
+{
+	ddr_error_set(&t->error, "%s of the table failed: %s", what, last_message[0] ? last_message : strerror(errno));
+	return -EIO;
+}
+
+static struct dm_task *task(const struct ddr_table *t, int type)
+{
+	struct dm_task *task = dm_task_create(type);
+
+	last_message[0] = '\0';
+	if (task && (!dm_task_set_major(task, (int)t->dm_major) || !dm_task_set_minor(task, (int)t->dm_minor))) {
+		dm_task_destroy(task);
+		task = NULL;
+	}
+	return task;
+}
+
+/* The table as it should be, and its length in sectors. */
+static int read_table(struct ddr_table *t, char **text, uint64_t *sectors)
+{
+	struct dm_task *get = task(t, DM_DEVICE_TABLE);
+	char *type = NULL, *params = NULL;
+	bool same = false;
+	uint64_t start;
+	int ret = 0;
+
+	*text = NULL;
+	if (!get || !dm_task_run(get)) {
+		ret = failed(t, "reading");
+	} else {
+		dm_get_next_target(get, NULL, &start, sectors, &type, &params);
+		if (type && params && strcmp(type, TARGET) == 0)
+			*text = ddr_scan_table_replace(params, t->place, t->major, t->minor, &same);
+		if (!*text) {
+			ddr_error_set(&t->error, "the mapped device has no table of " TARGET " with a place %u", t->place);
+			ret = -EINVAL;
+		}
+	}
+	if (get)
+		dm_task_destroy(get);
+	return same ? -EALREADY : ret;
+}
+
+static int run_synced(struct ddr_table *t, struct dm_task *task, bool ok, const char *what)
+{
+	uint32_t cookie = 0;
+
+	ok = ok && dm_task_set_cookie(task, &cookie, 0) && dm_task_run(task);
+	if (task)
+		dm_task_destroy(task);
+	dm_udev_wait(cookie);
+	return ok ? 0 : failed(t, what);
+}
+
+/* A load, and a resume that suspends by itself: there is no moment at which the end of this process leaves it suspended. */
+static int change(struct ddr_table *t)
+{
+	struct dm_task *load, *resume;
+	uint64_t sectors = 0;
+	char *text;
+	int ret = read_table(t, &text, &sectors);
+
+	if (ret == 0) {
+		load = task(t, DM_DEVICE_RELOAD);
+		if (!load || !dm_task_add_target(load, 0, sectors, TARGET, text) || !dm_task_run(load))
+			ret = failed(t, "loading");
+		if (load)
+			dm_task_destroy(load);
+	}
+	if (ret == 0) {
+		resume = task(t, DM_DEVICE_RESUME);
+		ret = run_synced(t, resume, resume && dm_task_no_flush(resume) && dm_task_skip_lockfs(resume), "activation");
+	}
+	free(text);
+	return ret;
+}
+
+void ddr_table_init(void)
+{
+	dm_log_with_errno_init(on_log);
+	if (access("/run/udev/control", F_OK))
+		setenv("DM_DISABLE_UDEV", "1", 1);	/* nobody would complete the cookie */
+}
+
+/* ---- the thread ------------------------------------------------------------------ */
+
+static void *thread_main(void *data)
+{
+	struct ddr_table *t = data;
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&dm_lock);
+	t->result = change(t);
+	pthread_mutex_unlock(&dm_lock);
+	if (write(t->event_fd, &one, sizeof(one)) < 0)
+		qb_perror(LOG_ERR, "writing an eventfd");
+	return NULL;
+}
+
+static int32_t on_done(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_table *t = data;
+
+	(void)revents;
+	qb_loop_poll_del(t->loop, fd);
+	pthread_join((pthread_t)t->thread, NULL);
+	close(fd);
+	t->done(t->ctx, t);
+	return 0;
+}
+
+int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
+{
+	int ret;
+
+	t->loop = loop;
+	t->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->event_fd < 0)
+		return -errno;
+	ret = qb_loop_poll_add(loop, QB_LOOP_MED, t->event_fd, POLLIN, t, on_done);
+	if (ret == 0) {
+		ret = ddr_load_thread(thread_main, t, &t->thread);
+		if (ret == 0)
+			return 0;
+		qb_loop_poll_del(loop, t->event_fd);
+	}
+	close(t->event_fd);
+	return ret;
+}
+
+void ddr_table_free(struct ddr_table *t)
+{
+	free(t);
+}

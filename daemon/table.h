@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Loads a table into one of this node's mapped devices that names another device at one place, and nothing else anew.
+ *
+ * device-mapper exchanges the tables in one call, without flushing: I/O that waits is taken back and given to the new table,
+ * so it waits for nothing that only this daemon can give. Whatever happens to this process meanwhile, the device is never left suspended.
+ * The call sleeps, so it is done in a thread of its own.
+ */
+#ifndef DDR_DAEMON_TABLE_H
+#define DDR_DAEMON_TABLE_H
+
+#include <stdint.h>
+
+#include <qb/qbloop.h>
+
+#include "lib/error.h"
+
+struct ddr_table {
+	/* given */
+	uint32_t dm_major, dm_minor;	/* the mapped device */
+	uint32_t place;			/* of the stripe */
+	uint32_t major, minor;		/* what is to stand there */
+	uint32_t member;		/* the caller's */
+	void (*done)(void *ctx, struct ddr_table *t);	/* from the loop, once; frees it by ddr_table_free(). ctx NULL: nobody waits */
+	void *ctx;
+	/* found */
+	int result;			/* 0: the kernel has it, and tells so by RESUMED; -EALREADY: it had it; another errno: @error */
+	struct ddr_error error;
+	/* own */
+	qb_loop_t *loop;
+	int event_fd;
+	unsigned long thread;
+};
+
+/* To be called once, before there are threads. */
+void ddr_table_init(void);
+/* Starts the thread. 0 or a negative errno (then done() is not called). */
+int ddr_table_start(struct ddr_table *t, qb_loop_t *loop);
+void ddr_table_free(struct ddr_table *t);
+
+#endif

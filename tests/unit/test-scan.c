@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A table line with another device at one place. (What is found on disks is tested in virtual machines.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "lib/scan.h"
+
+#define HEAD	"0a1b 1 1 rotating 2048 2048 3 "
+
+static void expect(const char *params, uint32_t place, const char *wanted, bool wanted_same)
+{
+	bool same = !wanted_same;
+	char *text = ddr_scan_table_replace(params, place, 259, 11, &same);
+
+	if (!wanted) {
+		assert_null(text);
+		return;
+	}
+	assert_string_equal(text, wanted);
+	assert_int_equal(same, wanted_same);
+	free(text);
+}
+
+static void one_word_is_another(void **state)
+{
+	(void)state;
+	expect(HEAD "8:0 8:16 8:32", 0, HEAD "259:11 8:16 8:32", false);
+	expect(HEAD "8:0 - 8:32", 1, HEAD "8:0 259:11 8:32", false);
+	expect(HEAD "8:0 8:16 -", 2, HEAD "8:0 8:16 259:11", false);
+	expect(HEAD "8:0 8:16 8:32 1 verify_reads", 2, HEAD "8:0 8:16 259:11 1 verify_reads", false);
+	expect(HEAD "8:0 259:11 8:32", 1, HEAD "8:0 259:11 8:32", true);
+	expect(HEAD "8:0 259:1 8:32", 1, HEAD "8:0 259:11 8:32", false);
+}
+
+static void what_is_no_table_is_refused(void **state)
+{
+	(void)state;
+	expect(HEAD "8:0 8:16 8:32", 3, NULL, false);
+	expect(HEAD "8:0 8:16", 2, NULL, false);
+	expect("0 1 error", 0, NULL, false);
+	expect("", 0, NULL, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_word_is_another), cmocka_unit_test(what_is_no_table_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("scan", tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Spares on one node, with the real module and device-mapper: taken by themselves, rebuilt under load, right to the last block."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
+import tools  # noqa: E402
+from test_daemon import DEV, MEMBERS, Serving  # noqa: E402
+
+VM = {"disks": 7, "size": "96M"}
+SPARES = ["/dev/vdf", "/dev/vdg"]
+
+
+@pytest.fixture
+def serving(shared_node, stage):
+    del stage
+    s = Serving(shared_node)
+    yield s
+    if shared_node.alive():
+        s.end()
+
+
+def states(serving):
+    return [m["state"] for m in serving.guest.status("data")["members"]]
+
+
+def raw(serving, skip=()):
+    """The independent checker on the disks of the array: parity is right everywhere."""
+    return tools.rawcheck("check", [d.path for i, d in enumerate(serving.node.disks) if i not in skip], "--assert-idle")
+
+
+def begin(serving, spares=1, parity=1, **options):
+    serving.begin(**options)
+    serving.guest.create("data", 2, parity, "rotating", MEMBERS if parity == 1 else [*MEMBERS, SPARES[0]],
+                         " ".join(f"--spare {s}" for s in SPARES[parity - 1:parity - 1 + spares]))
+    serving.guest.start("data")
+    serving.guest.watch_events()
+
+
+def fill(serving, megabytes, seed=7):
+    serving.node.run(f"fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=8 --rw=write --bs=256k --size={megabytes}m "
+                     f"--verify=crc32c --randseed={seed} --do_verify=0 --output-format=terse", timeout=180)
+
+
+def verify(serving, megabytes, seed=7):
+    serving.node.run(f"fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=8 --rw=write --bs=256k --size={megabytes}m "
+                     f"--verify=crc32c --randseed={seed} --verify_only --output-format=terse", timeout=180)
+
+
+def test_spare_takes_the_place_of_a_failed_member(serving):
+    """Taken by itself, rebuilt where something was written, read from afterwards; and the array starts from it again."""
+    begin(serving)
+    fill(serving, 32)
+    serving.guest.wait_idle("data")
+    before = serving.guest.status("data")["regions"]
+    assert before["unwritten"] > before["clean"] > 0
+    serving.guest.command("fail data 1")
+    assert serving.event("rebuild-start")["member"] == 5
+    assert serving.event("rebuild-done", 120)["device"] == "/dev/vdf"
+    assert states(serving) == ["in-sync", "faulty", "in-sync", "in-sync", "in-sync", "in-sync"]
+    assert serving.guest.status("data")["state"] == "optimal"
+    table = serving.node.run("dmsetup table data").out.split()
+    number = serving.node.run("stat -c '%Hr:%Lr' /dev/vdf").out.strip()
+    assert number in table and serving.node.run("stat -c '%Hr:%Lr' /dev/vdb").out.strip() not in table
+    serving.guest.command("fail data 0")                # what the spare holds is needed now
+    verify(serving, 32)
+    serving.guest.stop("data")
+    serving.guest.start("data")
+    assert states(serving)[5] == "in-sync"
+    verify(serving, 32)
+    serving.guest.stop("data")
+    raw(serving)
+
+
+def test_rebuild_under_load(serving):
+    """A disk is pulled while fio writes; the spare is rebuilt under it, and every block is right in the end."""
+    begin(serving, resync_min_rate="100M")
+    fill(serving, 48)
+    fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --offset=48m "
+                             "--bsrange=4k-128k --size=48m --verify=crc32c --verify_backlog=64 --verify_fatal=1 --serialize_overlap=1 "
+                             "--time_based --runtime=20 --output-format=terse")
+    serving.node.wait_until("test $(ddraid status data --json | grep -c granted) -gt 0", 20)
+    disk = serving.node.disks[2]
+    serving.node.allow_dmesg(r".*")
+    serving.node.unplug(disk)
+    try:
+        serving.event("rebuild-done", 120)
+        assert fio.wait(120).code == 0, fio.err[-1000:]
+        assert states(serving) == ["in-sync", "in-sync", "faulty", "in-sync", "in-sync", "in-sync"]
+        verify(serving, 48)
+        serving.guest.wait_idle("data")
+        serving.guest.stop("data")
+        raw(serving, skip={2})
+    finally:
+        serving.node.plug(disk)
+
+
+def test_daemon_killed_in_a_rebuild_goes_on(serving):
+    """The cursor lies on the disks: the next daemon goes on with it, and the kernel's table has the spare already."""
+    begin(serving, resync_max_rate="4M")
+    fill(serving, 64)
+    serving.guest.wait_idle("data")
+    serving.guest.command("fail data 3")
+    serving.event("rebuild-start")
+    serving.node.wait_until("ddraid when data | grep -q 'rebuild.* [1-9][0-9.]* %'", 60)
+    serving.guest.kill_daemon()
+    serving.guest.start_daemon(**serving.config)
+    serving.guest.watch_events()
+    assert states(serving)[5] == "rebuilding"
+    serving.guest.command("set data resync-max-rate 0")
+    serving.event("rebuild-done", 120)
+    assert states(serving) == ["in-sync", "in-sync", "in-sync", "faulty", "in-sync", "in-sync"]
+    serving.guest.command("fail data 0")
+    verify(serving, 64)
+    serving.guest.stop("data")
+    raw(serving)
+
+
+def test_two_members_and_two_spares(serving):
+    """P and Q: both places are filled, one after the other; then two more may fail."""
+    serving.begin()
+    serving.guest.create("data", 1, 2, "rotating", MEMBERS[:4], "--spare /dev/vde --spare /dev/vdf")
+    serving.guest.start("data")
+    serving.guest.watch_events()
+    fill(serving, 24)
+    serving.guest.command("fail data 0")
+    serving.guest.command("fail data 2", check=False)
+    serving.node.wait_until("test $(ddraid status data --json | grep -c '\"in-sync\"') -eq 4", 120)
+    assert states(serving) == ["faulty", "in-sync", "faulty", "in-sync", "in-sync", "in-sync"]
+    serving.guest.command("fail data 1")
+    serving.guest.command("fail data 3")
+    verify(serving, 24)
+    serving.guest.stop("data")
+    raw(serving)
+
+
+def test_no_spare_is_taken_where_the_administrator_forbids_it(serving):
+    begin(serving, hot_spare="no")
+    fill(serving, 8)
+    serving.guest.command("fail data 4")
+    serving.event("member-failed")
+    fill(serving, 8, seed=9)
+    assert states(serving) == ["in-sync"] * 4 + ["faulty", "spare"]
+    serving.guest.command("set data hot-spare yes")
+    serving.event("rebuild-done", 60)
+    verify(serving, 8, seed=9)
+    reports = json.loads(serving.node.run("ddraid examine --json /dev/vdf").out)
+    assert reports[0]["member"]["state"] == "in-sync"
