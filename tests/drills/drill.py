@@ -42,7 +42,7 @@ def save_words(run, cluster, rig):
                 (run.path / f"n{i}.{what}.log").write_text(job.out + job.err)
 
 
-def main(name, doc, round_of, nodes=3, votes=(), filesystem=True, kind=Rig, **options):
+def main(name, doc, round_of, nodes=3, disks=DISKS, votes=(), filesystem=True, kind=Rig, **options):
     """`votes`: {id: votes}; `kind`: of rig; `options`: of ddraid.conf. Returns the exit code."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
@@ -51,7 +51,7 @@ def main(name, doc, round_of, nodes=3, votes=(), filesystem=True, kind=Rig, **op
     try:
         ddvm.check_machine()
         run = ddvm.Run()
-        disks = [ddvm.Disk(run.path / f"d{i}.raw", SIZE, f"d{i}") for i in range(DISKS)]
+        disks = [ddvm.Disk(run.path / f"d{i}.raw", SIZE, f"d{i}") for i in range(disks)]
         cpus = 2 if nodes <= 3 else 1   # of each machine: more of them than this are too many for emulation on a few processors
         cluster = ddvm.Cluster(run, [ddvm.Node(run, f"n{i}", disks, cpus=cpus) for i in range(1, nodes + 1)], votes=votes)
         print(f"{name}: {args.rounds} rounds on {nodes} nodes", flush=True)

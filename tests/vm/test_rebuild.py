@@ -66,14 +66,12 @@ def test_spare_takes_the_place_of_a_failed_member(serving):
     table = serving.node.run("dmsetup table data").out.split()
     number = serving.node.run("stat -c '%Hr:%Lr' /dev/vdf").out.strip()
     assert number in table and serving.node.run("stat -c '%Hr:%Lr' /dev/vdb").out.strip() not in table
-    serving.guest.command("fail data 0")                # what the spare holds is needed now
-    verify(serving, 32)
-    serving.guest.stop("data")
-    serving.guest.start("data")
-    assert states(serving)[5] == "in-sync"
-    verify(serving, 32)
     serving.guest.stop("data")
     raw(serving)
+    serving.guest.start("data")
+    assert states(serving)[5] == "in-sync"
+    serving.guest.command("fail data 0")                # what the spare holds is needed now
+    verify(serving, 32)
 
 
 def test_rebuild_under_load(serving):
@@ -101,7 +99,7 @@ def test_rebuild_under_load(serving):
 
 def test_daemon_killed_in_a_rebuild_goes_on(serving):
     """The cursor lies on the disks: the next daemon goes on with it, and the kernel's table has the spare already."""
-    begin(serving, resync_max_rate="4M")
+    begin(serving, resync_min_rate="2M", resync_max_rate="4M")
     fill(serving, 64)
     serving.guest.wait_idle("data")
     serving.guest.command("fail data 3")
@@ -111,13 +109,14 @@ def test_daemon_killed_in_a_rebuild_goes_on(serving):
     serving.guest.start_daemon(**serving.config)
     serving.guest.watch_events()
     assert states(serving)[5] == "rebuilding"
-    serving.guest.command("set data resync-max-rate 0")
+    serving.guest.command("set data resync_max_rate=0")
     serving.event("rebuild-done", 120)
     assert states(serving) == ["in-sync", "in-sync", "in-sync", "faulty", "in-sync", "in-sync"]
-    serving.guest.command("fail data 0")
-    verify(serving, 64)
     serving.guest.stop("data")
     raw(serving)
+    serving.guest.start("data")
+    serving.guest.command("fail data 0")
+    verify(serving, 64)
 
 
 def test_two_members_and_two_spares(serving):
@@ -131,11 +130,12 @@ def test_two_members_and_two_spares(serving):
     serving.guest.command("fail data 2", check=False)
     serving.node.wait_until("test $(ddraid status data --json | grep -c '\"in-sync\"') -eq 4", 120)
     assert states(serving) == ["faulty", "in-sync", "faulty", "in-sync", "in-sync", "in-sync"]
+    serving.guest.stop("data")
+    raw(serving)
+    serving.guest.start("data")
     serving.guest.command("fail data 1")
     serving.guest.command("fail data 3")
     verify(serving, 24)
-    serving.guest.stop("data")
-    raw(serving)
 
 
 def test_no_spare_is_taken_where_the_administrator_forbids_it(serving):
@@ -145,7 +145,7 @@ def test_no_spare_is_taken_where_the_administrator_forbids_it(serving):
     serving.event("member-failed")
     fill(serving, 8, seed=9)
     assert states(serving) == ["in-sync"] * 4 + ["faulty", "spare"]
-    serving.guest.command("set data hot-spare yes")
+    serving.guest.command("set data hot_spare=yes")
     serving.event("rebuild-done", 60)
     verify(serving, 8, seed=9)
     reports = json.loads(serving.node.run("ddraid examine --json /dev/vdf").out)
