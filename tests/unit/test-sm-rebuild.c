@@ -148,6 +148,22 @@ static void what_is_dirty_is_in_the_map_first(void **state)
 	assert_true(covered(&c->node[0], 3 * 256));
 }
 
+/* Node 1 was away, so that node 2 is the writer, and node 1 the lowest, which recovers slots. */
+static void the_second_writes(struct cx *c)
+{
+	cx_kill(c, 0);
+	c->answers |= CX_FENCE;
+	cx_view(c, 0xe, 0xe, true);
+	cx_settle(c);
+	c->node[0].cookie++;
+	cx_start(c, 0, 0, 0);
+	cx_view(c, 0xf, 0xf, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[0]).ready && cx_status(&c->node[1]).ready);
+	assert_int_equal(cx_status(&c->node[0]).writer, 2);
+	takes_spares(c, 0);
+}
+
 /*
  * Node 4 had written a region for the first time, and dies with node 3 before it could say so in the map. Node 1, which is not the
  * writer any more, recovers both slots. It has folded what it knew of when the first was done; it does so again, or the writer
@@ -158,16 +174,7 @@ static void what_dead_nodes_had_dirty_too(void **state)
 	struct cx *c = *state;
 	struct cx_node *recovers = &c->node[0], *writer = &c->node[1];
 
-	cx_kill(c, 0);
-	c->answers |= CX_FENCE;
-	cx_view(c, 0xe, 0xe, true);
-	cx_settle(c);
-	c->node[0].cookie++;
-	cx_start(c, 0, 0, 0);
-	cx_view(c, 0xf, 0xf, true);
-	cx_settle(c);
-	assert_true(cx_status(recovers).ready && cx_status(writer).ready);
-	takes_spares(c, 0);
+	the_second_writes(c);
 	wants(c, 3, 3);
 	member_fails(c, 3, 5, 5);		/* Q: the others are resynced without it */
 	pass_without(c, 50, 8, DDR_OUT_TABLE);
