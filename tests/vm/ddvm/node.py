@@ -271,6 +271,8 @@ class Node:
         """
         self.qemu.qmp.execute("device_del", id=f"disk-{disk.serial}")
         if not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", timeout):
+            # what it hangs in stands in its log then
+            self.run("echo w >/proc/sysrq-trigger; echo l >/proc/sysrq-trigger", check=False, timeout=10)
             raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}")
         self.run(["rm", "-f", disk.dev])
 
