@@ -37,8 +37,12 @@ class SpareRig(Rig):
         self.on_each(lambda i: self.node(i).unplug(self.node(i).disks[index]))
 
     def put_back(self, indices):
+        """As blank ones, all of them: what lay where the next array writes nothing would be no parity of anything."""
         for index in indices:
             self.on_each(lambda i, index=index: self.node(i).plug(self.node(i).disks[index]))
+        node = self.node(min(self.guests))
+        for disk in node.disks:
+            node.run(f"blkdiscard -z {disk.dev} || dd if=/dev/zero of={disk.dev} bs=1M conv=nocreat,fsync", check=False, timeout=120)
 
 
 def round_of(rig, number):
