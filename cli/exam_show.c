@@ -187,7 +187,7 @@ static void print_valid(const struct exam *exam)
 	print_time("made", sb->created);
 	print_time("updated", sb->updated);
 	if (is_spare(sb))
-		printf("  spare      holds no data; it is told nothing until it is taken: the members are those of generation %" PRIu64
+		printf("  spare      holds no data until it is taken; the members are those of generation %" PRIu64
 		       "\n", sb->generation);
 	print_members(sb);
 	if (is_spare(sb))

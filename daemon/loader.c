@@ -163,7 +163,29 @@ static bool some_are_elsewhere(const struct ddr_load *l)
 	return false;
 }
 
-/* Adds the devices of this machine that belong to the array. What cannot be looked at does not count. */
+/*
+ * Does a device that the table does not name count? A spare does, and whoever is rebuilt; one in sync if the table names at its place
+ * another member, whose place it took. Else the table leaves it out, and that is the will of whoever made the table.
+ */
+static bool counts(const struct ddr_load *l, const struct supers *all, const struct ddr_super *own)
+{
+	const struct ddr_member *m = &own->member[own->this_member];
+
+	if (memcmp(own->array_uuid, l->bind.uuid, sizeof(l->bind.uuid)))
+		return false;
+	if (m->state != DDR_MEMBER_IN_SYNC)
+		return m->state == DDR_MEMBER_SPARE || m->state == DDR_MEMBER_REBUILDING;
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *there = all->cand[c].super;
+
+		if (all->place[c] == m->role)
+			return there && memcmp(there->array_uuid, own->array_uuid, sizeof(own->array_uuid)) == 0 &&
+			       there->this_member != own->this_member;
+	}
+	return false;
+}
+
+/* Adds the devices of this machine that count. What cannot be looked at does not. */
 static int add_others(struct ddr_load *l, struct supers *all)
 {
 	unsigned int from = l->members->n;
@@ -177,7 +199,7 @@ static int add_others(struct ddr_load *l, struct supers *all)
 	for (size_t i = 0; i < scan.n; i++) {
 		const struct ddr_supers *s = &scan.dev[i].supers;
 
-		if (s->newest >= 0 && memcmp(s->copy[s->newest].super.array_uuid, l->bind.uuid, sizeof(l->bind.uuid)) == 0)
+		if (s->newest >= 0 && counts(l, all, &s->copy[s->newest].super))
 			ddr_members_add(l->members, scan.dev[i].path);
 	}
 	ddr_scan_free(&scan);

@@ -2,19 +2,23 @@
 /* Finding and assembling arrays on this machine; see scan.h. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <linux/dm-ioctl.h>
 #include <uuid/uuid.h>
 
 #include "lib/scan.h"
 
 #define SYS_BLOCK	"/sys/class/block"
 #define DM_UUID_PREFIX	"DDRAID-"
+#define STACK_MAX	16u	/* devices upon one another that are followed; what stands higher is left alone */
 
 /* -------------------------------------------------- what sysfs says */
 
@@ -33,12 +37,45 @@ static bool read_line(const char *path, char *buf, size_t size)
 	return ok;
 }
 
+/*
+ * Is the first target of a mapped device ours? One that was made by hand has no uuid that says so, and whoever reads it may wait
+ * for the very daemon that looks. By the ioctl itself: libdevmapper is not for several threads.
+ */
+static bool has_our_target(unsigned int major, unsigned int minor)
+{
+	struct { struct dm_ioctl head; char data[4096]; } arg = {
+		.head.version = { DM_VERSION_MAJOR, 0, 0 },
+		.head.data_size = sizeof(arg), .head.data_start = sizeof(arg.head),
+		.head.flags = DM_STATUS_TABLE_FLAG,
+		.head.dev = (minor & 0xff) | (__u64)major << 8 | (__u64)(minor & ~0xffu) << 12,
+	};
+	int fd = open("/dev/" DM_DIR "/" DM_CONTROL_NODE, O_RDWR | O_CLOEXEC);
+	struct dm_target_spec spec;
+	bool ours;
+
+	if (fd < 0)
+		return false;
+	ours = ioctl(fd, DM_TABLE_STATUS, &arg) == 0 && arg.head.target_count > 0 &&
+	       arg.head.data_start + sizeof(spec) <= sizeof(arg);
+	close(fd);
+	if (!ours)
+		return false;
+	memcpy(&spec, (const char *)&arg + arg.head.data_start, sizeof(spec));
+	return strncmp(spec.target_type, "ddraid", sizeof(spec.target_type)) == 0;
+}
+
 static bool is_ddraid_device(const char *name)
 {
-	char path[PATH_MAX], uuid[256];
+	char path[PATH_MAX], text[256];
+	unsigned int major, minor;
 
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dm/uuid", name);
-	return read_line(path, uuid, sizeof(uuid)) && strncmp(uuid, DM_UUID_PREFIX, strlen(DM_UUID_PREFIX)) == 0;
+	if (!read_line(path, text, sizeof(text)))
+		return false;		/* no mapped device */
+	if (strncmp(text, DM_UUID_PREFIX, strlen(DM_UUID_PREFIX)) == 0)
+		return true;
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dev", name);
+	return read_line(path, text, sizeof(text)) && sscanf(text, "%u:%u", &major, &minor) == 2 && has_our_target(major, minor);
 }
 
 /* True if something other than a ddraid device stands on top of @name. */
@@ -68,10 +105,38 @@ static bool is_suspended(const char *name)
 	return read_line(path, suspended, sizeof(suspended)) && strcmp(suspended, "1") == 0;
 }
 
-/* Optical and floppy drives take seconds to open and never hold a member. */
+/* On whatever stands on an array, a read may wait for the daemon of that array, which may be the one that looks. */
+static bool stands_on_ours(const char *name, unsigned int depth)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	bool ours = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/slaves", name);
+	if (depth == 0)
+		return true;
+	dir = opendir(path);
+	if (!dir)
+		return false;		/* it has none: a disk, a partition */
+	while (!ours && (e = readdir(dir)))
+		ours = e->d_name[0] != '.' && (is_ddraid_device(e->d_name) || stands_on_ours(e->d_name, depth - 1));
+	closedir(dir);
+	return ours;
+}
+
+/*
+ * Optical and floppy drives take seconds to open and never hold a member. The file of a loop device may lie on an array, and
+ * memory is no place for data.
+ */
 static bool never_a_member(const char *name)
 {
-	return strncmp(name, "sr", 2) == 0 || strncmp(name, "fd", 2) == 0;
+	static const char *const kinds[] = { "sr", "fd", "loop", "ram", "zram" };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strncmp(name, kinds[i], strlen(kinds[i])) == 0)
+			return true;
+	return false;
 }
 
 static bool worth_opening(const char *name)
@@ -83,7 +148,7 @@ static bool worth_opening(const char *name)
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/size", name);
 	if (!read_line(path, sectors, sizeof(sectors)) || strcmp(sectors, "0") == 0)
 		return false;
-	return !is_ddraid_device(name) && !is_suspended(name) && !held_by_others(name);
+	return !is_ddraid_device(name) && !is_suspended(name) && !stands_on_ours(name, STACK_MAX) && !held_by_others(name);
 }
 
 /* -------------------------------------------------- the scan */

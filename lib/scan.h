@@ -5,7 +5,7 @@
  *
  * Looked at: every block device with a size that nothing but a ddraid device holds (the
  * paths below a multipath or other mapping are left to what is on top of them), and
- * that is neither suspended nor a ddraid device itself. The environment variable DDRAID_DEVICES
+ * that is neither suspended nor a ddraid device itself, nor stands on one; no loop devices. The environment variable DDRAID_DEVICES
  * replaces that: a list of paths or shell patterns, separated by blanks; regular files
  * count there too. Devices are opened read-only and closed again.
  */

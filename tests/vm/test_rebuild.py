@@ -119,6 +119,25 @@ def test_daemon_killed_in_a_rebuild_goes_on(serving):
     verify(serving, 64)
 
 
+def test_old_table_is_replaced(serving):
+    """The line from before the spare took the place: its device is found, and the table that runs names it."""
+    begin(serving)
+    line = serving.node.run("ddraid table data").out.strip()
+    fill(serving, 16)
+    serving.guest.command("fail data 1")
+    serving.event("rebuild-done", 60)
+    serving.guest.stop("data")
+    assert "/dev/vdb" in line and "/dev/vdf" not in line
+    serving.node.run(f"echo '{line}' | dmsetup create data")
+    serving.node.wait_until("ddraid status data | grep -q optimal", 30)
+    assert states(serving) == ["in-sync", "faulty", "in-sync", "in-sync", "in-sync", "in-sync"]
+    number = serving.node.run("stat -c '%Hr:%Lr' /dev/vdf").out.strip()
+    assert number in serving.node.run("dmsetup table data").out.split()
+    verify(serving, 16)
+    serving.node.run("ddraid stop data")
+    raw(serving)
+
+
 def test_two_members_and_two_spares(serving):
     """P and Q: both places are filled, one after the other; then two more may fail."""
     serving.begin()
