@@ -98,6 +98,17 @@ static int run_synced(struct ddr_table *t, struct dm_task *task, bool ok, const 
 	return ok ? 0 : failed(t, what);
 }
 
+/* A table that did not become active would wait for whoever resumes the device next. */
+static void clear(struct ddr_table *t)
+{
+	struct dm_task *task = dm_task_create(DM_DEVICE_CLEAR);
+
+	if (!task || !dm_task_set_major(task, (int)t->dm_major) || !dm_task_set_minor(task, (int)t->dm_minor) || !dm_task_run(task))
+		qb_log(LOG_WARNING, "device %u:%u keeps an inactive table: dmsetup clear takes it away", t->dm_major, t->dm_minor);
+	if (task)
+		dm_task_destroy(task);
+}
+
 /* A load, and a resume that suspends by itself: there is no moment at which the end of this process leaves it suspended. */
 static int change(struct ddr_table *t)
 {
@@ -116,6 +127,8 @@ static int change(struct ddr_table *t)
 	if (ret == 0) {
 		resume = task(t, DM_DEVICE_RESUME);
 		ret = run_synced(t, resume, resume && dm_task_no_flush(resume) && dm_task_skip_lockfs(resume), "activation");
+		if (ret)
+			clear(t);
 	}
 	free(text);
 	return ret;

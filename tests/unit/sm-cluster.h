@@ -350,6 +350,17 @@ static inline void cx_up(struct cx *c, uint32_t nodes, bool fencing)
 	}
 }
 
+/* A third node, at place 2, joins two that take part: up to the last hello, behind which it gets the state in chunks. */
+static inline void cx_third_joins(struct cx *c)
+{
+	cx_start(c, 2, 0, 0);
+	c->answers = CX_IO | CX_KERNEL;
+	cx_view(c, 7, 7, true);
+	for (int hello = 0; hello < 3; hello++)
+		for (uint32_t i = 0; i < 3; i++)
+			assert_true(cx_deliver(c, &c->node[i], NULL));
+}
+
 static inline void cx_down(struct cx *c)
 {
 	for (uint32_t i = 0; i < CX_NODES; i++)

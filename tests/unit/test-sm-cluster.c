@@ -46,12 +46,7 @@ static void assert_alike(struct cx *c, uint32_t mask)
 static void join_begins(struct cx *c)
 {
 	cx_forget(c);
-	cx_start(c, 2, 0, 0);
-	c->answers = CX_IO | CX_KERNEL;
-	cx_view(c, 7, 7, true);
-	for (int hello = 0; hello < 3; hello++)
-		for (uint32_t i = 0; i < 3; i++)
-			assert_true(cx_deliver(c, &c->node[i], NULL));
+	cx_third_joins(c);
 }
 
 static void a_joiner_gets_the_state_in_chunks(void **state)
