@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The device-mapper side of start and stop; see dm.h. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,45 +10,19 @@
 #include <uuid/uuid.h>
 
 #include "cli/dm.h"
-
-static char last_message[256];	/* what libdevmapper said last */
-
-static void on_log(int level, const char *file, int line, int error, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
-
-static void on_log(int level, const char *file, int line, int error, const char *format, ...)
-{
-	va_list ap;
-
-	(void)file;
-	(void)line;
-	(void)error;
-	if ((level & 7) > 4)	/* _LOG_WARN */
-		return;
-	va_start(ap, format);
-	vsnprintf(last_message, sizeof(last_message), format, ap);
-	va_end(ap);
-}
-
-void cli_dm_init(void)
-{
-	dm_log_with_errno_init(on_log);
-	/* without a running udev nobody would make the node, or complete the cookie */
-	if (access("/run/udev/control", F_OK))
-		setenv("DM_DISABLE_UDEV", "1", 1);
-}
+#include "lib/dm.h"
 
 static int failed(struct ddr_error *err, const char *what, const char *name)
 {
 	return ddr_error_set(err, "device-mapper: %s of '%s' failed: %s", what, name,
-			     last_message[0] ? last_message : strerror(errno));
+			     ddr_dm_said());
 }
 
 static struct dm_task *task(int type, const char *name)
 {
 	struct dm_task *t = dm_task_create(type);
 
-	last_message[0] = '\0';
+	ddr_dm_forget();
 	if (t && !dm_task_set_name(t, name)) {
 		dm_task_destroy(t);
 		t = NULL;
@@ -121,18 +94,6 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	return ok ? 0 : -1;
 }
 
-/* Runs @t if it could be made (@ok), and waits for udev; frees it. */
-static bool run_synced(struct dm_task *t, bool ok)
-{
-	uint32_t cookie = 0;
-
-	ok = ok && dm_task_set_cookie(t, &cookie, 0) && dm_task_run(t);
-	if (t)
-		dm_task_destroy(t);
-	dm_udev_wait(cookie);
-	return ok;
-}
-
 int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err)
 {
 	struct dm_task *t = task(DM_DEVICE_RELOAD, name);
@@ -142,7 +103,7 @@ int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err)
 		dm_task_destroy(t);
 	if (ok) {
 		t = task(DM_DEVICE_RESUME, name);
-		ok = run_synced(t, t && dm_task_no_flush(t) && dm_task_skip_lockfs(t));
+		ok = ddr_dm_run_synced(t, t && dm_task_no_flush(t) && dm_task_skip_lockfs(t));
 	}
 	return ok ? 0 : failed(err, "failing the I/O", name);
 }
@@ -150,7 +111,7 @@ int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err)
 int cli_dm_remove(const char *name, struct ddr_error *err)
 {
 	struct dm_task *t = task(DM_DEVICE_REMOVE, name);
-	bool ok = run_synced(t, t && dm_task_retry_remove(t));
+	bool ok = ddr_dm_run_synced(t, t && dm_task_retry_remove(t));
 
 	if (!ok)
 		return failed(err, "removal", name);
@@ -164,7 +125,7 @@ int cli_dm_each(int (*fn)(const struct cli_dm_info *info, void *ctx), void *ctx,
 	struct dm_names *n;
 	int worst = 0;
 
-	last_message[0] = '\0';
+	ddr_dm_forget();
 	if (!t || !dm_task_run(t) || !(n = dm_task_get_names(t))) {
 		if (t)
 			dm_task_destroy(t);

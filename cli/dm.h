@@ -20,8 +20,7 @@ struct cli_dm_info {
 	uint32_t open_count;
 };
 
-/* To be called once before the others. */
-void cli_dm_init(void);
+/* ddr_dm_init() of lib/dm.h comes before all of these. */
 /* What there is under this device name. 0, or -1 with @err. */
 int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err);
 /* Makes and resumes the device. */

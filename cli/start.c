@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
+#include "lib/dm.h"
 #include "lib/scan.h"
 
 #define ARRAYS_MAX	64
@@ -225,7 +226,7 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		ddr_ipc_close(s.ipc);
 		return CLI_FAILED;
 	}
-	cli_dm_init();
+	ddr_dm_init();
 	if (ddr_scan_devices(&s.scan, &err)) {
 		rc = cli_fail("start", "%s", err.text);
 	} else {

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
+#include "lib/dm.h"
 
 #define CLEAN_MS	60000	/* for the last writes, flushes and the clearing of marks */
 
@@ -110,7 +111,7 @@ int cmd_stop(const struct cli_command *cmd, int argc, char **argv)
 		s.ipc = s.force ? NULL : client_connect("stop");
 	if (!s.ipc && !s.force)
 		return CLI_FAILED;
-	cli_dm_init();
+	ddr_dm_init();
 	if (!all)
 		rc = stop_named(&s, argv[optind]);
 	else if ((rc = cli_dm_each(stop_device, &s, &err)) < 0)

@@ -30,7 +30,7 @@
 #include "daemon/fence.h"
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
-#include "daemon/table.h"
+#include "lib/dm.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -459,7 +459,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	protect_memory();
-	ddr_table_init();
+	ddr_dm_init();
 	open_log(&p, &o);
 	ret = serve(&p);
 	qb_log_fini();

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,35 +15,18 @@
 
 #include "daemon/loader.h"
 #include "daemon/table.h"
+#include "lib/dm.h"
 #include "lib/scan.h"
 
 #define TARGET		"ddraid"
 
 static pthread_mutex_t dm_lock = PTHREAD_MUTEX_INITIALIZER;	/* libdevmapper is for one thread */
-static char last_message[200];					/* under it: what libdevmapper said last */
-
-static void on_log(int level, const char *file, int line, int error, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
-
-static void on_log(int level, const char *file, int line, int error, const char *format, ...)
-{
-	va_list ap;
-
-	(void)file;
-	(void)line;
-	(void)error;
-	if ((level & 7) > 4)	/* _LOG_WARN */
-		return;
-	va_start(ap, format);
-	vsnprintf(last_message, sizeof(last_message), format, ap);
-	va_end(ap);
-}
 
 /* ---- the ioctls ------------------------------------------------------------------ */
 
 static int failed(struct ddr_table *t, const char *what)
 {
-	ddr_error_set(&t->error, "%s of the table failed: %s", what, last_message[0] ? last_message : strerror(errno));
+	ddr_error_set(&t->error, "%s of the table failed: %s", what, ddr_dm_said());
 	return -EIO;
 }
 
@@ -53,7 +34,7 @@ static struct dm_task *task(const struct ddr_table *t, int type)
 {
 	struct dm_task *task = dm_task_create(type);
 
-	last_message[0] = '\0';
+	ddr_dm_forget();
 	if (task && (!dm_task_set_major(task, (int)t->dm_major) || !dm_task_set_minor(task, (int)t->dm_minor))) {
 		dm_task_destroy(task);
 		task = NULL;
@@ -87,17 +68,6 @@ static int read_table(struct ddr_table *t, char **text, uint64_t *sectors)
 	return same ? -EALREADY : ret;
 }
 
-static int run_synced(struct ddr_table *t, struct dm_task *task, bool ok, const char *what)
-{
-	uint32_t cookie = 0;
-
-	ok = ok && dm_task_set_cookie(task, &cookie, 0) && dm_task_run(task);
-	if (task)
-		dm_task_destroy(task);
-	dm_udev_wait(cookie);
-	return ok ? 0 : failed(t, what);
-}
-
 /* A table that did not become active would wait for whoever resumes the device next. */
 static void clear(struct ddr_table *t)
 {
@@ -126,19 +96,13 @@ static int change(struct ddr_table *t)
 	}
 	if (ret == 0) {
 		resume = task(t, DM_DEVICE_RESUME);
-		ret = run_synced(t, resume, resume && dm_task_no_flush(resume) && dm_task_skip_lockfs(resume), "activation");
-		if (ret)
+		if (!ddr_dm_run_synced(resume, resume && dm_task_no_flush(resume) && dm_task_skip_lockfs(resume))) {
+			ret = failed(t, "activation");
 			clear(t);
+		}
 	}
 	free(text);
 	return ret;
-}
-
-void ddr_table_init(void)
-{
-	dm_log_with_errno_init(on_log);
-	if (access("/run/udev/control", F_OK))
-		setenv("DM_DISABLE_UDEV", "1", 1);	/* nobody would complete the cookie */
 }
 
 /* ---- the thread ------------------------------------------------------------------ */

@@ -32,8 +32,6 @@ struct ddr_table {
 	unsigned long thread;
 };
 
-/* To be called once, before there are threads. */
-void ddr_table_init(void);
 /* Starts the thread. 0 or a negative errno (then done() is not called). */
 int ddr_table_start(struct ddr_table *t, qb_loop_t *loop);
 void ddr_table_free(struct ddr_table *t);
