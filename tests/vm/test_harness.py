@@ -1,15 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The harness does what its users rely on: commands, disks, power cuts, limits."""
 
+import fcntl
 import os
 import signal
+import threading
 import time
 
 import pytest
 
-from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied
+from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied, Run
 
 VM = {"disks": 3, "size": "64M"}
+
+
+def test_runs_that_begin_together_leave_each_other_alone(tmp_path, monkeypatch):
+    """One is slow between making its lock file and locking it: the other must not take its directory for a dead one's."""
+    lock, runs = fcntl.flock, []
+
+    def slow_lock(handle, operation):
+        if operation == fcntl.LOCK_EX and "run-" in handle.name:
+            time.sleep(0.3)
+        lock(handle, operation)
+
+    monkeypatch.setenv("DDRAID_VMTMP", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", slow_lock)
+    (tmp_path / "run-of-the-dead").mkdir()
+    makers = [threading.Thread(target=lambda: runs.append(Run())) for _ in range(3)]
+    for maker in makers:
+        maker.start()
+        time.sleep(0.1)
+    for maker in makers:
+        maker.join()
+    assert len({run.path for run in runs}) == 3 and all(run.path.is_dir() for run in runs)
+    assert not (tmp_path / "run-of-the-dead").exists()
+    for run in runs:
+        run.close()
 
 
 def test_boots_in_time(shared_node):

@@ -52,6 +52,7 @@ class Node:
         self.boots = 0
         self.boot_seconds = None
         self.ports = {}             # disk serial -> number of its root port
+        self.unplugged = {}         # disk serial -> in which boot
         self.allowed, self.forgiven = [], []
         self.namespace = None       # file of the network namespace that the machine runs in
         self.after_start = None     # called when QEMU runs
@@ -269,11 +270,16 @@ class Node:
         A writer that creates files (dd without conv=nocreat) may then make a
         regular file of that name.
         """
+        block = self.run(["readlink", disk.dev]).out.strip().rsplit("/", 1)[-1]
         self.qemu.qmp.execute("device_del", id=f"disk-{disk.serial}")
-        if not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", timeout):
+        try:
+            # Not QEMU's DEVICE_DELETED, which now and then comes half a minute after the guest has lost the disk.
+            self.wait_until(f"! [ -e /sys/block/{block} ]", timeout)
+        except AssertionError:
             # what it hangs in stands in its log then
             self.run("echo w >/proc/sysrq-trigger; echo l >/proc/sysrq-trigger", check=False, timeout=10)
-            raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}")
+            raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}") from None
+        self.unplugged[disk.serial] = self.boots
         self.run(["rm", "-f", disk.dev])
 
     def set_limit(self, disk, iops=0, bps=0):
@@ -289,6 +295,9 @@ class Node:
 
     def plug(self, disk, timeout=30):
         """Give an unplugged disk back to the running machine."""
+        if self.unplugged.pop(disk.serial, None) == self.boots and \
+                not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", 4 * timeout):
+            raise CommandTimeout(f"{self.name}: QEMU did not give up disk {disk.serial}")
         device = self._disk_device(disk)
         self.qemu.qmp.execute("device_add", **device)
         self.wait_until(

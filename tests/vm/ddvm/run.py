@@ -4,6 +4,10 @@
 A run holds a lock on its directory; directories whose lock is free were left by
 a run that was killed, and the next run removes them.  Directories with logs of
 a failed test are kept under a name that says so.
+
+Must never remove the directory of a run that lives.  One that is being made has
+a lock file before it has the lock, so runs are made one after the other, under
+a lock of their parent.
 """
 
 import atexit
@@ -13,7 +17,7 @@ import shutil
 import tempfile
 import time
 
-from .config import work_root
+from .config import locked, work_root
 
 KEEP_FAILED = 10
 
@@ -22,10 +26,11 @@ class Run:
     """Directory `path` with disks, sockets, logs; nodes register themselves for the end."""
 
     def __init__(self):
-        self._remove_stale()
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=work_root()))
-        self.lock = open(self.path / "lock", "w", encoding="ascii")
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        with locked(work_root() / "making"):
+            self._remove_stale()
+            self.path = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=work_root()))
+            self.lock = open(self.path / "lock", "w", encoding="ascii")
+            fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.nodes = []
         atexit.register(self.close)
 
@@ -36,8 +41,7 @@ class Run:
                 with open(old / "lock", "r+", encoding="ascii") as handle:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except FileNotFoundError:
-                if time.time() - old.stat().st_mtime < 60:
-                    continue
+                pass    # killed before it had a lock
             except OSError:
                 continue
             shutil.rmtree(old, ignore_errors=True)
