@@ -140,8 +140,8 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "%s left in order", node(a, o->b, name, sizeof(name)));
 		break;
 	case DDR_EV_NODE_LOST:
-		snprintf(buf, size, "%s is lost; its regions wait until it is back or known to be dead",
-			 node(a, o->b, name, sizeof(name)));
+		snprintf(buf, size, "%s is lost%s%s; its regions wait until it is back or known to be dead",
+			 node(a, o->b, name, sizeof(name)), o->text ? ": " : "", o->text ? o->text : "");
 		break;
 	case DDR_EV_NODE_FENCED:
 		snprintf(buf, size, "%s is dead", node(a, o->b, name, sizeof(name)));

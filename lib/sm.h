@@ -192,7 +192,7 @@ enum ddr_event {
 	DDR_EV_BUG,		/* an input that cannot be: text */
 	DDR_EV_NODE_JOINED,	/* b: node, a: its slot. It takes part */
 	DDR_EV_NODE_LEFT,	/* b: node. It stopped cleanly */
-	DDR_EV_NODE_LOST,	/* b: node, a: failure. Its regions wait until it is back or proven dead */
+	DDR_EV_NODE_LOST,	/* b: node, a: failure. Its regions wait until it is back or proven dead; text: why, unless it left the view */
 	DDR_EV_NODE_FENCED,	/* b: node, a: failure; text: how it is known */
 	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. What it had dirty is being resynced by a survivor (RECOVERY there) */
 	DDR_EV_WAIT,		/* text: what is waited for and what to do; b: node. Told once for each cause */

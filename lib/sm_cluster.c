@@ -18,6 +18,8 @@
  */
 #include "sm_int.h"
 
+#define MEET_MS	3000u	/* from the quorum that is back until those who have met agree without the rest */
+
 /*
  * Mixes 64 bits (the finalizer of SplitMix64; Steele, Lea and Flood, "Fast splittable
  * pseudorandom number generators", 2014).
@@ -103,6 +105,10 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_bug(sm, "a quorum without a cluster, or of too many nodes");
 		return;
 	}
+	if (!in->quorate && sm->c.synced)
+		sm->c.apart = true;
+	else if (in->quorate && !sm->c.q_quorate)
+		sm->c.meet_until = sm->now + MEET_MS;
 	sm->c.q_quorate = in->quorate;
 	sm->c.q_ring = in->ring;
 	sm->c.q_n = in->n_nodes;
@@ -195,11 +201,31 @@ static bool active(const struct ddr_sm *sm)
 	return sm->t.io || sm->t.written || (!sm->c.unproven && ddr_sm_slot_of(sm, sm->node) != DDR_SM_NO_SLOT);
 }
 
+static bool somebody_absent(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].started && !sm->nodes[i].leaving && !sm->nodes[i].lost && !sm->nodes[i].here)
+			return true;
+	return false;
+}
+
+/*
+ * Nobody had quorum, and some have met again: those who are still on their way would be fenced as soon as these agree. A healed network
+ * brings its nodes one after the other. Whoever had quorum all the time waits for nobody, and says hello.
+ */
+static bool others_may_come(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		if (sm->c.view[i].hello)
+			return false;
+	return sm->c.apart && sm->now < sm->c.meet_until && somebody_absent(sm);
+}
+
 static void hello_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO };
 
-	if (sm->c.phase != DDR_V_HELLO || sm->c.hello_sent || !sm->quorate || !ddr_sm_room(sm, 1))
+	if (sm->c.phase != DDR_V_HELLO || sm->c.hello_sent || !sm->quorate || others_may_come(sm) || !ddr_sm_room(sm, 1))
 		return;
 	msg.hello.view = sm->c.view_name;
 	msg.hello.history = sm->c.ring_history;
@@ -322,6 +348,7 @@ static void agreed(struct ddr_sm *sm)
 	bool known = judge_states(sm);
 
 	c->phase = DDR_V_AGREED;
+	c->apart = false;
 	if (c->synced && ddr_sm_viewer(sm, sm->node)->other) {
 		ddr_sm_evict(sm, "the others went on without this node: its array must be stopped and started anew");
 		return;

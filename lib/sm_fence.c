@@ -22,6 +22,7 @@ bool ddr_sm_any_lost(const struct ddr_sm *sm)
 
 void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 {
+	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 	struct ddr_output *out;
 
 	n->started = false;
@@ -34,7 +35,8 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	n->lost_at = sm->now;
 	n->asked = n->how = 0;
 	n->how_sent = n->wait_told = false;
-	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" : NULL);
+	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" :
+			   v && v->other ? "it came with another state" : NULL);
 	out->a = n->failure;
 	out->b = n->id;
 }

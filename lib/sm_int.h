@@ -279,6 +279,8 @@ struct ddr_sm_cluster {
 	uint32_t void_epoch;		/* hellos of an epoch before it were said before the state was called void */
 	enum ddr_view_phase phase;
 	bool hello_sent;
+	bool apart;			/* there was no quorum since the last agreement */
+	uint64_t meet_until;		/* ms: then, who is absent is not waited for any more */
 	bool synced;			/* we have the state */
 	bool transfer;			/* some of the view have not: nobody changes it */
 	bool building;			/* we make it, from disk */

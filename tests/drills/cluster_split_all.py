@@ -6,8 +6,10 @@ Topology: three nodes, one array of five disks (order 2, one parity), loads on t
 wants its nodes restarted after such a split; the array does not.
 Phases: load on all; each node is alone, nobody has quorum: the I/O of all stands still, no I/O fails, nobody is fenced. The
 network heals: all go on by themselves; everything that anybody was promised is read on every node. Even rounds heal
-in two steps: first two nodes, which then have quorum and fence the third. corosync may take two such steps by itself: then, and
-only then, an odd round may end like an even one.
+in two steps: first two nodes, which then have quorum and fence the third.
+A message that reached only its sender before the network broke makes that node's state another one: then, and only then, the
+two whose state is the same go on and fence it, or of two who meet the first fences the other. Whoever was fenced is brought
+back, and all go on.
 """
 import contextlib
 import sys
@@ -19,23 +21,26 @@ from ddvm.config import time_scale
 from rig import NAME
 
 
-def third(rig):
-    """The network is whole: the node that the two others fenced since they had met before, or None once all are active."""
+def others(rig):
+    """Nodes that the rest put out, since they came with another state."""
+    return {e["node"] for i in rig.up() for e in rig.events(i) if e["event"] == "node-lost" and "another state" in e["text"]}
+
+
+def outcome(rig, left_out):
+    """The network is whole: (nodes that were fenced, those of them that had another state), once all that are left are active."""
     deadline = time.monotonic() + 90 * time_scale()
     while True:
-        for victim in rig.all:
-            if any(rig.node_fenced(victim)):
-                rest = [i for i in rig.all if i != victim]
-                for i in rest:
-                    assert [e for e in rig.events(i) if e["event"] == "view" and e["nodes"] == 2 and e["quorate"]], \
-                        f"node {victim} was fenced, and node {i} never saw two nodes with quorum: {rig.events(i)}"
-                return victim
-        active = None
-        with contextlib.suppress(ddvm.NodeDied):        # fenced meanwhile, or it stays inactive
+        fenced = {i for i in rig.all if any(rig.node_fenced(i))}
+        for i in fenced & set(rig.up()):
+            rig.wait_fenced(i)
+        active, other = [], set()
+        with contextlib.suppress(ddvm.NodeDied):        # fenced meanwhile
+            other = others(rig)
             active = [{n["id"] for n in rig.guests[i].status(NAME)["cluster"]["nodes"] if n["state"] == "active"} for i in rig.up()]
-            if all(a == set(rig.all) for a in active):
-                return None
-        assert time.monotonic() < deadline, f"the network is whole, and these are active: {active}"
+        if active and fenced == other | left_out and (len(active) == 1 or all(a == set(rig.up()) for a in active)):
+            return fenced, other
+        assert fenced <= other | left_out or not active, f"fenced: {fenced}; with another state: {other}"
+        assert time.monotonic() < deadline, f"the network is whole; fenced: {fenced}, with another state: {other}, active: {active}"
         time.sleep(0.3)
 
 
@@ -52,27 +57,27 @@ def round_of(rig, number):
     assert not any(any(rig.node_fenced(i)) for i in rig.all), f"somebody without quorum fenced: {rig.cluster.fencer.log}"
     text = f"all stood still before {time.monotonic() - began:.1f} s"
     began = time.monotonic()
-    victim = None
+    left_out = set()
     if number % 2 == 0:
         victim = number // 2 % 3 + 1
+        left_out = {victim}
         rig.cluster.network.partition([i for i in rig.all if i != victim], [victim])
         rig.wait_fenced(victim)
-        rig.wait_recovered(victim)
-        text += f", two met, third fenced and recovered after {time.monotonic() - began:.1f} s"
     rig.cluster.network.heal()
-    if not victim:
-        victim = third(rig)
-        if victim:
-            rig.wait_fenced(victim)
-            rig.wait_recovered(victim)
-            text += f", two met first, third fenced and recovered {time.monotonic() - began:.1f} s after it healed"
+    fenced, other = outcome(rig, left_out)
+    text += f", healed: {'all go on' if not fenced else f'fenced {sorted(fenced)}'}"
+    if other:
+        text += f" ({sorted(other)} had another state)"
+    if len(rig.up()) == 1:      # no quorum before somebody is back
+        rig.bring(fenced)
+        fenced = ()
+    rig.wait_recovered(*(left_out | other))
     rig.wait_active(rig.up())
     rig.progress()
-    if not victim:
-        text += f", all went on {time.monotonic() - began:.1f} s after it healed"
+    text += f", the load too after {time.monotonic() - began:.1f} s"
     rig.settle()
-    if victim:
-        rig.bring([victim])
+    if fenced:
+        rig.bring(fenced)
     return text
 
 

@@ -320,6 +320,62 @@ static void sides_that_agreed_on_nothing_resume(void **state)
 	assert_alike(c, 3);
 }
 
+static void all_apart(struct cx *c, uint32_t nodes)
+{
+	cx_down(c);
+	cx_up(c, nodes, true);
+	for (uint32_t i = 0; i < nodes; i++)
+		cx_view(c, 1u << i, 1u << i, false);
+	cx_settle(c);
+	cx_forget(c);
+}
+
+/* The network heals, two have quorum, and the third needs a moment more: it is not fenced for that. */
+static void a_healed_network_brings_them_one_after_the_other(void **state)
+{
+	struct cx *c = *state;
+
+	all_apart(c, 3);
+	cx_view(c, 3, 3, true);
+	cx_tick(c, 2900);
+	assert_false(cx_status(&c->node[0]).agreed);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(cx_status(&c->node[i]).agreed && cx_status(&c->node[i]).ready);
+		assert_int_equal(cx_event(&c->node[i], DDR_EV_NODE_LOST), -1);
+	}
+	assert_alike(c, 7);
+}
+
+static void who_does_not_come_is_fenced(void **state)
+{
+	struct cx *c = *state;
+
+	all_apart(c, 3);
+	cx_view(c, 3, 3, true);
+	cx_tick(c, 2900);
+	assert_false(cx_status(&c->node[0]).agreed);
+	cx_tick(c, 200);
+	assert_true(cx_status(&c->node[0]).agreed && cx_status(&c->node[1]).agreed);
+	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_FENCING);
+}
+
+/* Two of four keep quorum and agree without the rest. One that comes back does not make them wait for the other. */
+static void who_kept_quorum_waits_for_nobody(void **state)
+{
+	struct cx *c = *state;
+
+	all_apart(c, 4);
+	cx_view(c, 3, 3, true);
+	cx_tick(c, 3100);
+	assert_int_equal(cx_sees(&c->node[0], 4).state, DDR_NS_FENCING);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[0]).agreed);
+	assert_true(cx_find(&c->node[2], DDR_OUT_GIVE_UP, 0) >= 0);
+}
+
 /* Two went on with quorum and without the third: it is evicted, for good, and the others fence it before anything is agreed with it. */
 static void who_was_left_behind_is_evicted(void **state)
 {
@@ -335,6 +391,7 @@ static void who_was_left_behind_is_evicted(void **state)
 	cx_view(c, 3, 3, true);
 	cx_settle(c);
 	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_FENCING);	/* it is not in the quorum's members: at once */
+	assert_null(c->node[0].log[cx_event(&c->node[0], DDR_EV_NODE_LOST)].text);
 	cx_forget(c);
 	cx_view(c, 7, 7, true);
 	cx_settle(c);
@@ -721,7 +778,8 @@ int main(void)
 		TEST(a_joiner_gets_the_state_in_chunks), TEST(a_damaged_chunk_is_not_believed), TEST(chunks_out_of_turn),
 		TEST(a_new_view_in_the_middle), TEST(nobody_changes_the_state_in_transfer), TEST(two_joins_at_once),
 		TEST(leave_and_join_in_one_event), TEST(a_restart_in_one_event), TEST(a_dead_daemon_is_fenced_in_time),
-		TEST(sides_that_agreed_on_nothing_resume), TEST(who_was_left_behind_is_evicted), TEST(a_state_that_nobody_upholds_is_forgotten),
+		TEST(sides_that_agreed_on_nothing_resume), TEST(a_healed_network_brings_them_one_after_the_other), TEST(who_does_not_come_is_fenced),
+		TEST(who_kept_quorum_waits_for_nobody), TEST(who_was_left_behind_is_evicted), TEST(a_state_that_nobody_upholds_is_forgotten),
 		TEST(a_fenced_instance_never_comes_back), TEST(a_fence_ack_is_for_one_failure),
 		TEST(messages_that_are_not_whole), TEST(messages_from_elsewhere), TEST(messages_that_contradict),
 		TEST(a_recovery_is_the_claimers), TEST(an_unreadable_slot_of_a_dead_node_is_all_dirty),
