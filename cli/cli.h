@@ -58,11 +58,13 @@ const char *cli_format_uuid(const uint8_t uuid[16], char *buf);
 struct json_object;
 void cli_print_json(struct json_object *json);
 
+int cmd_add(const struct cli_command *cmd, int argc, char **argv);
 int cmd_create(const struct cli_command *cmd, int argc, char **argv);
 int cmd_events(const struct cli_command *cmd, int argc, char **argv);
 int cmd_examine(const struct cli_command *cmd, int argc, char **argv);
 int cmd_fail(const struct cli_command *cmd, int argc, char **argv);
 int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv);
+int cmd_remove(const struct cli_command *cmd, int argc, char **argv);
 int cmd_set(const struct cli_command *cmd, int argc, char **argv);
 int cmd_start(const struct cli_command *cmd, int argc, char **argv);
 int cmd_status(const struct cli_command *cmd, int argc, char **argv);

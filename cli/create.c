@@ -6,16 +6,11 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <json-c/json.h>
@@ -23,11 +18,9 @@
 
 #include "cli/cli.h"
 #include "cli/create.h"
+#include "cli/disk.h"
 #include "lib/scan.h"
-#include "cli/signature.h"
 #include "lib/layout.h"
-
-#define LOCK_TRIES	50	/* of 100 ms */
 
 struct create_args {
 	const char *name;
@@ -170,98 +163,6 @@ static int check_twice(const struct create_args *a, uint32_t n, struct ddr_error
 		}
 	}
 	return 0;
-}
-
-/* Zoned disks cannot rewrite in place. The queue of a partition is that of its disk. */
-static bool is_zoned(const struct ddr_dev *dev)
-{
-	char dir[64], path[128], model[32] = "";
-	FILE *f;
-
-	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u", major(dev->rdev), minor(dev->rdev));
-	snprintf(path, sizeof(path), "%s/queue/zoned", dir);
-	f = fopen(path, "re");
-	if (!f) {
-		snprintf(path, sizeof(path), "%s/../queue/zoned", dir);
-		f = fopen(path, "re");
-	}
-	if (!f)
-		return false;
-	if (!fgets(model, sizeof(model), f))
-		model[0] = '\0';
-	fclose(f);
-	return model[0] && strncmp(model, "none", 4) != 0;
-}
-
-static int check_block_device(const struct ddr_dev *dev, struct ddr_error *err)
-{
-	int read_only = 0;
-
-	if (!dev->is_block)
-		return 0;
-	if (ioctl(dev->fd, BLKROGET, &read_only) || read_only)
-		return ddr_error_set(err, "%s: is read-only", dev->path);
-	if (is_zoned(dev))
-		return ddr_error_set(err, "%s: is a zoned disk, which cannot rewrite blocks in place", dev->path);
-	return 0;
-}
-
-static int check_sectors(const struct ddr_dev *dev, const struct create_args *a, struct ddr_error *err)
-{
-	uint32_t chunk = DDR_BLOCK_SIZE >> a->order;
-	unsigned int fits = 0;
-
-	while (fits < DDR_MAX_ORDER && DDR_BLOCK_SIZE >> (fits + 1) >= dev->logical_sector)
-		fits++;
-	if (dev->logical_sector > chunk)
-		return ddr_error_set(err, "%s: its sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
-				     " bytes that a member holds of each block at order %" PRIu64 "; use order %u at most, "
-				     "or disks with smaller sectors", dev->path, dev->logical_sector, chunk, a->order, fits);
-	if (dev->physical_sector > chunk && !a->force)
-		return ddr_error_set(err, "%s: its physical sectors of %" PRIu32 " bytes hold the chunks of %" PRIu32
-				     " blocks (%" PRIu32 " bytes each at order %" PRIu64 "): a power loss while the disk rewrites "
-				     "one could damage blocks at rest on several members; use disks with smaller "
-				     "physical sectors or a lower order, or --force if the disks protect against it",
-				     dev->path, dev->physical_sector, dev->physical_sector / chunk, chunk, a->order);
-	return 0;
-}
-
-static int check_content(const struct ddr_dev *dev, bool force, char *holds, size_t size, struct ddr_error *err)
-{
-	if (signature_find(dev, holds, size, err))
-		return -1;
-	if (holds[0] && !force)
-		return ddr_error_set(err, "%s: holds data (%s); use another device, or --force to destroy it", dev->path,
-				     holds);
-	return 0;
-}
-
-/*
- * udev and a daemon that serves the device hold this lock while they use it. udev looks at
- * a device for a moment after each program that wrote to it, so it is waited for.
- */
-static int lock_device(const struct ddr_dev *dev, struct ddr_error *err)
-{
-	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
-
-	for (unsigned int tries = 0; flock(dev->fd, LOCK_EX | LOCK_NB); tries++) {
-		if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
-			return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
-		nanosleep(&pause, NULL);
-	}
-	return 0;
-}
-
-static int open_device(struct create_plan *plan, const struct create_args *a, uint32_t i, struct ddr_error *err)
-{
-	struct ddr_dev *dev = &plan->dev[i];
-	unsigned int flags = DDR_DEV_WRITE | DDR_DEV_EXCL | (a->force ? DDR_DEV_FILE : 0);
-
-	if (ddr_dev_open(dev, a->path[i], flags, err))
-		return -1;
-	if (lock_device(dev, err) || check_block_device(dev, err) || check_sectors(dev, a, err))
-		return -1;
-	return check_content(dev, a->force, plan->holds[i], sizeof(plan->holds[i]), err);
 }
 
 /*
@@ -444,7 +345,7 @@ static int create(struct create_plan *plan, const struct create_args *a)
 	if (check_twice(a, n, &err))
 		return cli_fail("create", "%s", err.text);
 	for (uint32_t i = 0; i < n; i++)
-		if (open_device(plan, a, i, &err))
+		if (disk_open(&plan->dev[i], a->path[i], a->order, a->force, plan->holds[i], sizeof(plan->holds[i]), &err))
 			return cli_fail("create", "%s", err.text);
 	if (plan_array(plan, a, &err))
 		return cli_fail("create", "%s", err.text);

@@ -21,5 +21,10 @@ struct create_plan {
  * sentence in @err says on which devices it is. Returns 0 or -1.
  */
 int create_write(const struct create_plan *plan, struct ddr_error *err);
+/*
+ * Makes one disk ready for a superblock of the array of @sb: empty log and map, and nothing that anybody could take for a superblock.
+ * @wipe: old signatures go first. Returns 0 or -1.
+ */
+int create_prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, struct ddr_error *err);
 
 #endif

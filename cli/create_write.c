@@ -80,11 +80,9 @@ static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, stru
 	return last > from ? ddr_dev_zero(dev, last, sectors_end - last, err) : 0;
 }
 
-static int prepare(const struct create_plan *plan, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)
+static int prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)
 {
-	const struct ddr_super *sb = &plan->super;
-
-	if (plan->wipe && signature_wipe(dev, err))
+	if (wipe && signature_wipe(dev, err))
 		return -1;
 	if (ddr_dev_write(dev, image, sb->data_offset - DDR_SB_OFFSET, DDR_SB_OFFSET, err) ||
 	    zero_old_supers(dev, sb, err) || zero_tail(dev, sb, err))
@@ -160,7 +158,7 @@ int create_write(const struct create_plan *plan, struct ddr_error *err)
 		return ddr_error_set(err, "out of memory; nothing was changed");
 	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
 		changed |= 1u << m;
-		rc = prepare(plan, &plan->dev[m], image, err);
+		rc = prepare(&plan->super, plan->wipe, &plan->dev[m], image, err);
 	}
 	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
 		written |= 1u << m;
@@ -168,4 +166,13 @@ int create_write(const struct create_plan *plan, struct ddr_error *err)
 	}
 	free(image);
 	return rc ? undo(plan, changed, written, err) : 0;
+}
+
+int create_prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, struct ddr_error *err)
+{
+	uint8_t *image = make_image(sb);
+	int rc = image ? prepare(sb, wipe, dev, image, err) : ddr_error_set(err, "out of memory; nothing was changed");
+
+	free(image);
+	return rc;
 }

@@ -136,8 +136,15 @@ static void print_array(struct json_object *a)
 	printf("  uuid     %s, generation %" PRIu64 "\n", client_clean(client_text(a, "uuid")), client_number(a, "generation"));
 	if (!client_null(a, "error"))
 		printf("  error    %s\n", client_clean(client_text(a, "error")));
-	for (size_t i = 0; i < client_length(members); i++)
-		print_member(json_object_array_get_idx(members, i));
+	for (size_t i = 0; i < client_length(members); i++) {
+		struct json_object *m = json_object_array_get_idx(members, i);
+
+		/* a free entry of the table: whoever had it was removed */
+		if (!client_null(m, "role") || strcmp(client_text(m, "state"), "missing") != 0)
+			print_member(m);
+	}
+	if (!client_null(client_object(a, "cluster"), "unseen"))
+		printf("  disks    %s\n", client_clean(client_text(client_object(a, "cluster"), "unseen")));
 	if (strcmp(client_text(a, "state"), "inactive") != 0)
 		print_regions(a);
 	print_cluster(a);

@@ -42,6 +42,7 @@ enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR
 #define DDR_ARRAY_ANSWERS	128u	/* questions of the state machine that wait for a tick, or for the operator */
 #define DDR_NODE_NAME_LEN	64u
 
+struct ddr_finder;
 struct ddr_reload;
 struct ddr_table;
 
@@ -71,6 +72,15 @@ struct ddr_array_cluster {
 	struct ddr_array_seen seen[DDR_SM_MAX_NODES];
 	struct ddr_reload *reload[DDR_ARRAY_RELOADS];
 	struct ddr_array_answer answer[DDR_ARRAY_ANSWERS];
+};
+
+/* drive_seek.c's. */
+struct ddr_array_seek {
+	uint32_t wanted;		/* members whose devices are looked for */
+	uint32_t dropped;		/* members that were removed: their devices are let go */
+	uint64_t at_ms;			/* when to look (again) */
+	struct ddr_finder *finder;	/* at work */
+	struct ddr_finder *ready;	/* what it found, until it may be taken */
 };
 
 struct ddr_array {
@@ -113,6 +123,8 @@ struct ddr_array {
 	uint64_t ping_seq, ping_due_ms;
 	uint32_t table_asked;			/* bit m: a table of ours is asked to name the device of member m ... */
 	uint8_t table_place[DDR_MAX_MEMBERS];	/* ... at this place */
+	uint32_t table_unname;			/* places where it shall name nobody any more */
+	struct ddr_array_seek seek;
 	struct ddr_table *table;		/* one that is being loaded */
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
 	uint8_t gen_id_writing[16];
@@ -171,6 +183,10 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
 const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
+/* A disk with this uuid is to be a spare; the member is forgotten (@uuid: random); its device is looked for, and it comes back. */
+const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]);
+const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16]);
+const char *ddr_drive_seek(struct ddr_array *a, uint32_t member);
 const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
 /* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */

@@ -31,6 +31,7 @@ struct ddr_daemon {
 	struct ddr_fence *fence;	/* likewise */
 	struct ddr_kctl *kctl;
 	struct ddr_ipcs *ipc;
+	int uevent_fd;
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	bool listed;			/* the kernel told all arrays that it had */

@@ -98,7 +98,7 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 	struct ddr_meta_op *op = ddr_metaio_get(a->meta, DDR_META_SB, o->io, o->members);
 	struct ddr_super sb;
 
-	for (unsigned int m = 0; m < a->super.members; m++) {
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
 		struct ddr_fault fault;
 		char why[DDR_ERROR_LEN];
 
@@ -162,6 +162,9 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 	case DDR_OUT_TABLE:
 		ddr_drive_table_output(a, o);
 		break;
+	case DDR_OUT_SEEK:
+		ddr_drive_seek_output(a, o);
+		break;
 	case DDR_OUT_MCAST:
 		to_group(a, o);
 		break;
@@ -171,6 +174,8 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		ddr_drive_cluster_output(a, o);
 		break;
 	case DDR_OUT_EVENT:
+		if (o->event == DDR_EV_MEMBER_ADDED || o->event == DDR_EV_MEMBER_REMOVED || o->event == DDR_EV_REBUILD_START)
+			ddr_drive_members_changed(a, o->event == DDR_EV_MEMBER_REMOVED ? o->member : DDR_NO_MEMBER);
 		ddr_event_array(a, o);
 		break;
 	case DDR_OUT_GIVE_UP:
@@ -364,12 +369,34 @@ const char *ddr_drive_accept(struct ddr_array *a)
 	return request(a, in);
 }
 
-const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
+static const char *of_member(struct ddr_array *a, enum ddr_in_type type, uint32_t member, const uint8_t *uuid)
 {
-	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_FAIL_MEMBER);
+	struct ddr_input *in = ddr_drive_input(a, type);
 
 	in->member = member;
+	if (uuid)
+		memcpy(in->uuid, uuid, sizeof(in->uuid));
 	return request(a, in);
+}
+
+const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
+{
+	return of_member(a, DDR_IN_OP_FAIL_MEMBER, member, NULL);
+}
+
+const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16])
+{
+	return of_member(a, DDR_IN_OP_ADD, DDR_NO_MEMBER, uuid);
+}
+
+const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16])
+{
+	return of_member(a, DDR_IN_OP_REMOVE, member, uuid);
+}
+
+const char *ddr_drive_seek(struct ddr_array *a, uint32_t member)
+{
+	return of_member(a, DDR_IN_OP_SEEK, member, NULL);
 }
 
 /* ---- the kernel's side of the settings ------------------------------------------ */
@@ -416,6 +443,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	in->now_ms = now_ms;
 	ddr_drive_step(a, in);
 	ddr_drive_table_tick(a);
+	ddr_drive_seek_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
 	ddr_stall_tick(a, now_ms);
@@ -589,6 +617,7 @@ void ddr_drive_stop(struct ddr_array *a)
 	a->transport = NULL;
 	ddr_drive_cluster_stop(a);
 	ddr_drive_table_stop(a);
+	ddr_drive_seek_stop(a);
 	ddr_jobs_close(a->jobs);
 	a->jobs = NULL;
 	ddr_metaio_close(a->meta);

@@ -26,6 +26,13 @@ void ddr_drive_table_tick(struct ddr_array *a);
 /* A table that is being loaded comes to its end without us. */
 void ddr_drive_table_stop(struct ddr_array *a);
 
+/* SEEK: a member's device is to be found. */
+void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o);
+void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms);
+void ddr_drive_seek_stop(struct ddr_array *a);
+/* The table of members is another one; member @removed, unless that is DDR_NO_MEMBER, was removed. */
+void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed);
+
 /* Tells the kernel this node's settings of it. */
 void ddr_drive_configure_kernel(struct ddr_array *a);
 /* A channel is bound, and started: what it declares follows. @table: as DDR_IN_K_ATTACHED's members. */

@@ -47,7 +47,11 @@ static void on_table(void *ctx, struct ddr_table *t)
 {
 	struct ddr_array *a = ctx;
 
-	if (a) {
+	if (a && t->member == DDR_NO_MEMBER) {
+		a->table = NULL;
+		if (t->result && t->result != -EALREADY)
+			qb_log(LOG_WARNING, "array '%s': the table names a device still that was removed: %s", a->name, t->error.text);
+	} else if (a) {
 		a->table = NULL;
 		if (t->result == -EALREADY)
 			answer(a, t->member, 0);
@@ -57,7 +61,8 @@ static void on_table(void *ctx, struct ddr_table *t)
 	ddr_table_free(t);
 }
 
-static int load_table(struct ddr_array *a, uint32_t member)
+/* @member: DDR_NO_MEMBER: nobody is to stand at @place. */
+static int load_table(struct ddr_array *a, uint32_t member, uint32_t place)
 {
 	struct ddr_table *t = calloc(1, sizeof(*t));
 	int ret = t ? 0 : -ENOMEM;
@@ -66,9 +71,9 @@ static int load_table(struct ddr_array *a, uint32_t member)
 		return ret;
 	t->dm_major = a->bind.dm_major;
 	t->dm_minor = a->bind.dm_minor;
-	t->place = a->table_place[member];
-	t->major = a->members->major[member];
-	t->minor = a->members->minor[member];
+	t->place = place;
+	t->major = member == DDR_NO_MEMBER ? 0 : a->members->major[member];
+	t->minor = member == DDR_NO_MEMBER ? 0 : a->members->minor[member];
 	t->member = member;
 	t->done = on_table;
 	t->ctx = a;
@@ -91,9 +96,15 @@ void ddr_drive_table_tick(struct ddr_array *a)
 			refuse(a, member, "its device was not found when the array was attached", -ENODEV);
 			continue;
 		}
-		ret = load_table(a, member);
+		ret = load_table(a, member, a->table_place[member]);
 		if (ret)
 			refuse(a, member, strerror(-ret), ret);
+	}
+	if (a->table_unname && !a->table && !a->broken) {
+		uint32_t place = (uint32_t)__builtin_ctz(a->table_unname);
+
+		if (load_table(a, DDR_NO_MEMBER, place) == 0)
+			a->table_unname &= ~(1u << place);
 	}
 }
 
@@ -130,15 +141,29 @@ static uint32_t members_of(const struct ddr_array *a, const struct ddr_bind *bin
 	return table;
 }
 
+/* Has the place a member that works? Whoever makes a table without it leaves it out, and that is judged by a load. */
+static bool place_works(const struct ddr_super *sb, unsigned int place)
+{
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (sb->member[m].role == place && (sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING))
+			return true;
+	return false;
+}
+
 /* Is every device that stands there now, and did not before, one whose superblock was read? */
 static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
 {
+	struct ddr_super sb;
+
+	ddr_sm_superblock(a->sm, 0, &sb);
 	for (unsigned int p = 0; p < bind->members; p++) {
 		uint32_t major = bind->dev_major[p], minor = bind->dev_minor[p];
 		uint32_t m = ddr_members_by_device(a->members, major, minor);
+		bool known = m != DDR_NO_MEMBER && ddr_members_fd(a->members, m) >= 0;
 
-		if ((major != a->bind.dev_major[p] || minor != a->bind.dev_minor[p]) &&
-		    (m == DDR_NO_MEMBER || ddr_members_fd(a->members, m) < 0))
+		if (major == a->bind.dev_major[p] && minor == a->bind.dev_minor[p])
+			continue;
+		if (major || minor ? !known : place_works(&sb, p))
 			return false;
 	}
 	return true;

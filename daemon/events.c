@@ -50,7 +50,9 @@ static const struct {
 	[DDR_EV_EVICTED]	= { "evicted", LOG_CRIT },
 	[DDR_EV_LEFT]		= { "left", LOG_INFO },
 	[DDR_EV_REBUILD_START]	= { "rebuild-start", LOG_NOTICE, "generation" },
-	[DDR_EV_REBUILD_DONE]	= { "rebuild-done", LOG_NOTICE, "generation" },
+	[DDR_EV_MEMBER_ADDED]	= { "member-added", LOG_NOTICE, "generation" },
+	[DDR_EV_MEMBER_REMOVED]	= { "member-removed", LOG_NOTICE, "generation" },
+	[DDR_EV_REBUILD_DONE]	= { "rebuild-done", LOG_NOTICE, "generation", "blocks" },
 };
 
 static const char *const class_name[] = {
@@ -104,8 +106,14 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 			 "; replace the disk", o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_REBUILD_START:
-		snprintf(buf, size, "spare %u (%s) takes the place of a member that is out and is rebuilt, generation %" PRIu64, o->member,
-			 device(a, o->member), o->a);
+		snprintf(buf, size, "member %u (%s) %s, generation %" PRIu64, o->member, device(a, o->member), o->b ?
+			 "is back, and gets what was written without it" : "has the place of one that was out, and is rebuilt", o->a);
+		break;
+	case DDR_EV_MEMBER_ADDED:
+		snprintf(buf, size, "member %u is a spare, generation %" PRIu64, o->member, o->a);
+		break;
+	case DDR_EV_MEMBER_REMOVED:
+		snprintf(buf, size, "member %u (%s) was removed, generation %" PRIu64, o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_REBUILD_DONE:
 		snprintf(buf, size, "member %u (%s) is rebuilt and in sync, generation %" PRIu64, o->member, device(a, o->member), o->a);

@@ -18,7 +18,9 @@
 #define DDR_CLIENT_EVENTS	256u	/* events that may wait for a slow listener */
 
 /* What a client that has asked is waiting for; its answer comes later. */
-enum ddr_client_wait { DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN, DDR_WAIT_FAILED };
+enum ddr_client_wait {
+	DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN, DDR_WAIT_FAILED, DDR_WAIT_ADDED, DDR_WAIT_REMOVED, DDR_WAIT_BACK,
+};
 
 struct ddr_client {
 	struct qb_list_head list;
@@ -26,7 +28,8 @@ struct ddr_client {
 	qb_ipcs_connection_t *conn;
 	enum ddr_client_wait wait;
 	char which[64];			/* array that it waits for */
-	uint32_t member;		/* that is to be out */
+	uint32_t member;		/* that is to be out, or back */
+	uint8_t uuid[16];		/* of the member that is to be added, or of the place of one that is to be removed */
 	uint64_t until_ms;
 	bool listening;
 	bool lost;			/* it was too slow: told, and dropped */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <qb/qblog.h>
+#include <uuid/uuid.h>
 
 #include "daemon/array.h"
 #include "daemon/ipc_client.h"
@@ -176,20 +177,87 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, NULL);
 }
 
-static void do_fail(struct ddr_client *c, struct json_object *req)
+/* The array and the member that the request names; NULL and answered: there is none. */
+static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req, int *member)
 {
-	const char *which = text_of(req, "member", 255), *why;
+	const char *which = text_of(req, "member", 255);
 	struct ddr_array *a = array_of(c, req, true);
-	int member;
+
+	if (!a)
+		return NULL;
+	*member = which ? ddr_status_find_member(a, which) : -1;
+	if (*member >= 0)
+		return a;
+	ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", which ? which : "", a->name);
+	return NULL;
+}
+
+/* A disk that was made ready is to be a spare. Answered with its number, when the superblocks have it. */
+static void do_add(struct ddr_client *c, struct json_object *req)
+{
+	const char *text = text_of(req, "uuid", 36), *why;
+	struct ddr_array *a = array_of(c, req, true);
 
 	if (!a)
 		return;
-	member = which ? ddr_status_find_member(a, which) : -1;
-	if (member < 0) {
-		ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", which ? which : "",
-				 a->name);
+	if (!text || uuid_parse(text, c->uuid)) {
+		ddr_client_error(c, "add needs the uuid of the disk");
 		return;
 	}
+	why = ddr_drive_add(a, c->uuid);
+	if (why)
+		ddr_client_error(c, "nothing is added to array '%s': %s", a->name, why);
+	else
+		begin_wait(c, req, DDR_WAIT_ADDED);
+}
+
+static void do_remove(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a;
+	const char *why;
+	int member;
+
+	a = member_of(c, req, &member);
+	if (!a)
+		return;
+	uuid_generate(c->uuid);
+	why = ddr_drive_remove(a, (uint32_t)member, c->uuid);
+	if (why) {
+		ddr_client_error(c, "member %d of array '%s' stays: %s", member, a->name, why);
+		return;
+	}
+	c->member = (uint32_t)member;
+	begin_wait(c, req, DDR_WAIT_REMOVED);
+}
+
+/* All nodes look for the device of a member that is out, or a spare. Answered when all have found it, and it is taken back. */
+static void do_seek(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a;
+	const char *why;
+	int member;
+
+	a = member_of(c, req, &member);
+	if (!a)
+		return;
+	why = ddr_drive_seek(a, (uint32_t)member);
+	if (why) {
+		ddr_client_error(c, "member %d of array '%s' is not taken back: %s", member, a->name, why);
+		return;
+	}
+	c->member = (uint32_t)member;
+	begin_wait(c, req, DDR_WAIT_BACK);
+}
+
+static void do_fail(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a;
+	const char *why;
+	int member;
+
+	a = member_of(c, req, &member);
+	if (!a)
+		return;
 	why = ddr_drive_fail(a, (uint32_t)member);
 	if (why) {
 		ddr_client_error(c, "member %d of array '%s' stays: %s", member, a->name, why);
@@ -271,7 +339,7 @@ static const struct {
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
-	{ "fail", do_fail }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
+	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
@@ -321,17 +389,54 @@ static void check_clean(struct ddr_client *c, struct ddr_array *a)
 	}
 }
 
-static void check_failed(struct ddr_client *c, struct ddr_array *a)
+static void member_ok(struct ddr_client *c, struct ddr_array *a, uint32_t member)
+{
+	struct json_object *data = json_object_new_object();
+
+	json_object_object_add(data, "member", json_object_new_int64(member));
+	json_object_object_add(data, "state", json_object_new_string(ddr_member_state_name(a->super.member[member].state)));
+	ddr_client_ok(c, data);
+}
+
+/* Who waits for a member to go or to come. */
+static void check_member(struct ddr_client *c, struct ddr_array *a)
 {
 	struct ddr_sm_status st;
+	uint8_t state;
 
 	if (!a || a->state != DDR_ARRAY_RUNNING) {
 		ddr_client_error(c, "array '%s' went meanwhile", c->which);
 		return;
 	}
 	ddr_sm_get_status(a->sm, &st);
-	if (st.member_state[c->member] != DDR_MEMBER_IN_SYNC && st.member_state[c->member] != DDR_MEMBER_REBUILDING)
+	if (c->wait == DDR_WAIT_ADDED || c->wait == DDR_WAIT_REMOVED) {
+		for (uint32_t m = 0; m < a->super.members; m++)
+			if (!memcmp(a->super.member[m].uuid, c->uuid, sizeof(c->uuid)))
+				member_ok(c, a, m);
+		return;
+	}
+	state = st.member_state[c->member];
+	if (c->wait == DDR_WAIT_FAILED && state != DDR_MEMBER_IN_SYNC && state != DDR_MEMBER_REBUILDING)
 		ddr_client_ok(c, NULL);
+	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
+					 (state == DDR_MEMBER_SPARE && !(st.unseen >> c->member & 1))))
+		member_ok(c, a, c->member);
+}
+
+static void late(struct ddr_client *c, struct ddr_array *a)
+{
+	struct ddr_sm_status st = { 0 };
+	char name[DDR_NODE_NAME_LEN];
+
+	if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_sm_get_status(a->sm, &st);
+	if (c->wait == DDR_WAIT_FAILED)
+		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
+	else if (c->wait == DDR_WAIT_BACK && st.unseen_by)
+		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
+				 a->d->transport->node_name(a->d, st.unseen_by, name, sizeof(name)));
+	else
+		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status tells how they are, the log of ddraidd why", c->which);
 }
 
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
@@ -346,12 +451,11 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 	else if (c->wait == DDR_WAIT_CLEAN)
 		check_clean(c, a);
 	else
-		check_failed(c, a);
+		check_member(c, a);
 	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)
 		return;
-	if (c->wait == DDR_WAIT_FAILED)
-		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why",
-				 c->member, c->which);
+	if (c->wait >= DDR_WAIT_FAILED)
+		late(c, a);
 	else if (c->wait == DDR_WAIT_CLEAN)
 		ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs",
 				 c->which);

@@ -513,6 +513,11 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	ddr_aio_kick(j->aio);
 }
 
+bool ddr_jobs_idle(const struct ddr_jobs *j)
+{
+	return j->busy == 0;
+}
+
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 {
 	ddr_aio_kick(j->aio);

@@ -71,6 +71,8 @@ struct ddr_job_range {
 
 /* Starts a range. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
+/* No range is under way. */
+bool ddr_jobs_idle(const struct ddr_jobs *j);
 /* Reports ranges that are over their time. */
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms);
 

@@ -4,14 +4,10 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <qb/qblog.h>
 #include <uuid/uuid.h>
@@ -20,7 +16,6 @@
 #include "daemon/state.h"
 #include "lib/scan.h"
 
-#define STACK_BYTES	(512u << 10)
 #define RETRY_MS	50
 #define SAY_AFTER	(3000 / RETRY_MS)	/* tries until the wait for a lock is worth a line */
 
@@ -152,13 +147,13 @@ static int lock_members(struct ddr_load *l)
 
 /* ---- members that no table names ------------------------------------------------- */
 
-/* Spares, and whoever took the place of one that the table names still. */
+/* Whoever took the place of one that the table names still. Spares are looked for beside the array, when it runs (drive_seek.c). */
 static bool some_are_elsewhere(const struct ddr_load *l)
 {
 	const struct ddr_super *sb = &l->assembly.super;
 
 	for (unsigned int m = 0; m < sb->members; m++)
-		if (l->assembly.device[m] < 0 && sb->member[m].state != DDR_MEMBER_FAULTY && sb->member[m].state != DDR_MEMBER_MISSING)
+		if (l->assembly.device[m] < 0 && (sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING))
 			return true;
 	return false;
 }
@@ -346,69 +341,24 @@ static void load(struct ddr_load *l)
 	free(all);
 }
 
-static void *thread_main(void *data)
+static void run(struct ddr_worker *w)
 {
-	struct ddr_load *l = data;
-	uint64_t one = 1;
-
-	load(l);
-	if (write(l->event_fd, &one, sizeof(one)) < 0)
-		qb_perror(LOG_ERR, "writing an eventfd");
-	return NULL;
+	load(ddr_worker_of(w, struct ddr_load, worker));
 }
 
-static int32_t on_done(int32_t fd, int32_t revents, void *data)
+static void done(struct ddr_worker *w)
 {
-	struct ddr_load *l = data;
+	struct ddr_load *l = ddr_worker_of(w, struct ddr_load, worker);
 
-	(void)revents;
-	qb_loop_poll_del(l->loop, fd);
-	pthread_join((pthread_t)l->thread, NULL);
-	close(fd);
-	l->event_fd = -1;
 	l->done(l->ctx);
-	return 0;
-}
-
-int ddr_load_thread(void *(*run)(void *), void *arg, unsigned long *out)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int ret;
-
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_BLOCK, &all, &old);	/* signals are the loop's */
-	ret = pthread_create(&thread, &attr, run, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	*out = (unsigned long)thread;
-	return -ret;
 }
 
 int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
 {
-	int ret;
-
-	l->loop = loop;
+	l->worker.run = run;
+	l->worker.done = done;
 	l->members = ddr_members_new();
-	if (!l->members)
-		return -ENOMEM;
-	l->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (l->event_fd < 0)
-		return -errno;
-	ret = qb_loop_poll_add(loop, QB_LOOP_MED, l->event_fd, POLLIN, l, on_done);
-	if (ret)
-		goto fail_event;
-	ret = ddr_load_thread(thread_main, l, &l->thread);
-	if (ret == 0)
-		return 0;
-	qb_loop_poll_del(loop, l->event_fd);
-fail_event:
-	close(l->event_fd);
-	return ret;
+	return l->members ? ddr_worker_start(&l->worker, loop) : -ENOMEM;
 }
 
 void ddr_load_cancel(struct ddr_load *l)

@@ -14,11 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <qb/qbloop.h>
-
 #include <ddraid/uapi.h>
 
 #include "daemon/members.h"
+#include "daemon/worker.h"
 #include "lib/assemble.h"
 #include "lib/conf.h"
 
@@ -52,9 +51,7 @@ struct ddr_load {
 	atomic_uint locked_by_others;	/* while it waits: the members that are locked */
 	/* own */
 	atomic_bool cancel;
-	qb_loop_t *loop;
-	int event_fd;
-	unsigned long thread;
+	struct ddr_worker worker;
 };
 
 /* Starts the thread. Returns 0 or a negative errno (then done() is not called). */
@@ -71,7 +68,5 @@ void ddr_load_free(struct ddr_load *l);
  */
 int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot,
 		  struct ddr_load_block *out);
-/* Starts a thread with signals blocked and a small stack. 0 or a negative errno. */
-int ddr_load_thread(void *(*run)(void *), void *arg, unsigned long *thread);
 
 #endif

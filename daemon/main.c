@@ -30,6 +30,7 @@
 #include "daemon/fence.h"
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
+#include "daemon/uevent.h"
 #include "lib/dm.h"
 
 #ifndef PR_SET_IO_FLUSHER
@@ -408,9 +409,11 @@ static int serve(struct process *p)
 		ddr_ipcs_close(d);
 		return ret;
 	}
+	ddr_uevent_open(d);
 	qb_log(LOG_NOTICE, "ddraidd %s, transport %s", PACKAGE_VERSION, d->transport->name);
 	release_parent(p);
 	qb_loop_run(d->loop);
+	ddr_uevent_close(d);
 	ddr_arrays_close(d);
 	ddr_kctl_close(d->kctl);
 	ddr_ipcs_close(d);

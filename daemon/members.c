@@ -33,6 +33,7 @@ void ddr_members_put(struct ddr_members *m)
 {
 	if (!m || --m->refs)
 		return;
+	ddr_members_close_old(m);
 	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
 		ddr_dev_close(&m->dev[i]);
 	free(m);
@@ -181,6 +182,34 @@ void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n
 	}
 	for (unsigned int f = 0; f < DDR_MAX_MEMBERS; f++)
 		ddr_dev_close(&old.dev[f]);
+}
+
+bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev)
+{
+	if ((m->open & (1u << i)) && m->n_old == DDR_MEMBERS_OLD)
+		return false;
+	if (m->open & (1u << i))
+		m->old[m->n_old++] = m->dev[i];
+	m->dev[i] = (struct ddr_dev){ .fd = -1 };
+	m->open &= ~(1u << i);
+	m->named &= ~(1u << i);
+	m->major[i] = m->minor[i] = 0;
+	m->name[i][0] = m->error[i][0] = '\0';
+	if (!dev)
+		return true;
+	m->dev[i] = *dev;
+	*dev = (struct ddr_dev){ .fd = -1 };
+	m->open |= 1u << i;
+	set_device(m, i, major(m->dev[i].rdev), minor(m->dev[i].rdev));
+	if (i >= m->n)
+		m->n = i + 1;
+	return true;
+}
+
+void ddr_members_close_old(struct ddr_members *m)
+{
+	while (m->n_old)
+		ddr_dev_close(&m->old[--m->n_old]);
 }
 
 uint32_t ddr_members_lock(struct ddr_members *m)

@@ -17,6 +17,8 @@
 
 #include "lib/devio.h"
 
+#define DDR_MEMBERS_OLD	32u
+
 /* Everything by the number of the member; before ddr_members_arrange() by the place in the table, and behind those as added. */
 struct ddr_members {
 	unsigned int refs;			/* the loop's thread only */
@@ -27,6 +29,8 @@ struct ddr_members {
 	uint32_t named;				/* bit m: a device is known */
 	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* of it */
 	char error[DDR_MAX_MEMBERS][160];	/* why it is not open, or "" */
+	unsigned int n_old;
+	struct ddr_dev old[DDR_MEMBERS_OLD];	/* descriptors of devices that were a member; something may use them still */
 };
 
 /* Nothing open; one reference. NULL: no memory. */
@@ -52,6 +56,13 @@ bool ddr_members_add(struct ddr_members *m, const char *path);
  * @playing stay open, all others are closed.
  */
 void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n, uint32_t playing);
+/*
+ * Member @i has another device from now on: @dev, which is open and locked, and is taken over (NULL: none). False: too
+ * many that were replaced are still in use. Nobody may read the members meanwhile (ddr_reload).
+ */
+bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev);
+/* Closes what was replaced. Only while no request to it can be under way. */
+void ddr_members_close_old(struct ddr_members *m);
 /* The member whose device has these numbers, or DDR_NO_MEMBER. */
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
 /* Locks all that are open. Returns the bits of those that another open file has locked. Does not sleep. */

@@ -276,6 +276,11 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 	}
 }
 
+bool ddr_metaio_idle(const struct ddr_metaio *m)
+{
+	return qb_list_empty(&m->busy);
+}
+
 const char *ddr_metaio_engine(const struct ddr_metaio *m)
 {
 	return ddr_aio_engine_name(m->aio);

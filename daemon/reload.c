@@ -3,12 +3,9 @@
  * Reading the members anew. See reload.h.
  */
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <qb/qblog.h>
 
@@ -70,52 +67,35 @@ static int read_all(struct ddr_reload *r)
 	return ddr_load_area(r->members, &r->super, r->from, super ? DDR_MAP_SLOT : r->slot, r->block);
 }
 
-static void *thread_main(void *data)
+static void run(struct ddr_worker *w)
 {
-	struct ddr_reload *r = data;
-	uint64_t one = 1;
+	struct ddr_reload *r = ddr_worker_of(w, struct ddr_reload, worker);
 
 	r->result = read_all(r);
-	if (write(r->event_fd, &one, sizeof(one)) < 0)
-		qb_perror(LOG_ERR, "writing an eventfd");
-	return NULL;
 }
 
-static int32_t on_done(int32_t fd, int32_t revents, void *data)
+static void done(struct ddr_worker *w)
 {
-	struct ddr_reload *r = data;
+	struct ddr_reload *r = ddr_worker_of(w, struct ddr_reload, worker);
 
-	(void)revents;
-	qb_loop_poll_del(r->loop, fd);
-	pthread_join((pthread_t)r->thread, NULL);
 	r->done(r->ctx, r);
-	return 0;
 }
 
 int ddr_reload_start(struct ddr_reload *r, qb_loop_t *loop)
 {
 	int ret;
 
-	r->loop = loop;
-	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (r->event_fd < 0)
-		return -errno;
-	ret = qb_loop_poll_add(loop, QB_LOOP_HIGH, r->event_fd, POLLIN, r, on_done);
-	if (ret == 0) {
-		ddr_members_get(r->members);
-		ret = ddr_load_thread(thread_main, r, &r->thread);
-		if (ret == 0)
-			return 0;
+	r->worker.run = run;
+	r->worker.done = done;
+	ddr_members_get(r->members);
+	ret = ddr_worker_start(&r->worker, loop);
+	if (ret)
 		ddr_members_put(r->members);
-		qb_loop_poll_del(loop, r->event_fd);
-	}
-	close(r->event_fd);
 	return ret;
 }
 
 void ddr_reload_free(struct ddr_reload *r)
 {
-	close(r->event_fd);
 	ddr_members_put(r->members);
 	free(r->block);
 	free(r);

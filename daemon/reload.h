@@ -8,9 +8,8 @@
 
 #include <stdint.h>
 
-#include <qb/qbloop.h>
-
 #include "daemon/loader.h"
+#include "daemon/worker.h"
 #include "lib/format.h"
 
 #define DDR_RELOAD_SUPER	0xffffu		/* instead of a slot: superblock and map */
@@ -28,9 +27,7 @@ struct ddr_reload {
 	int result;				/* 0 or a negative errno */
 	struct ddr_load_block *block;		/* of the slot's log, or of the map */
 	/* own */
-	qb_loop_t *loop;
-	int event_fd;
-	unsigned long thread;
+	struct ddr_worker worker;
 };
 
 /* Takes over @r (from calloc). Returns 0, or a negative errno: @r is the caller's again. */

@@ -186,6 +186,20 @@ static void add_node(const struct ddr_array *a, struct json_object *nodes, uint3
 	json_object_array_add(nodes, o);
 }
 
+/* A disk that not all nodes have found, and what to do; NULL: there is none. */
+static struct json_object *unseen(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	char text[256], name[DDR_NODE_NAME_LEN];
+	uint32_t member = st->unseen & st->sought ? st->unseen & st->sought : st->unseen;
+
+	if (!member)
+		return NULL;
+	snprintf(text, sizeof(text), "%s does not see the disk of member %u, which is %s: connect it there, or remove the member",
+		 a->d->transport->node_name(a->d, st->unseen_by, name, sizeof(name)), __builtin_ctz(member),
+		 st->unseen & st->sought ? "called back" : "a spare");
+	return json_object_new_string(text);
+}
+
 static struct json_object *cluster_object(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	static const char *const states[] = {
@@ -204,6 +218,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
 	add_text(o, "fencing", !cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
 	json_object_object_add(o, "waits", st->wait ? json_object_new_string(st->wait) : NULL);
+	json_object_object_add(o, "unseen", unseen(a, st));
 	json_object_object_add(o, "nodes", nodes);
 	return o;
 }

@@ -3,17 +3,14 @@
  * Loading a table. See table.h.
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <libdevmapper.h>
 #include <qb/qblog.h>
 
-#include "daemon/loader.h"
 #include "daemon/table.h"
 #include "lib/dm.h"
 #include "lib/scan.h"
@@ -107,48 +104,27 @@ static int change(struct ddr_table *t)
 
 /* ---- the thread ------------------------------------------------------------------ */
 
-static void *thread_main(void *data)
+static void run(struct ddr_worker *w)
 {
-	struct ddr_table *t = data;
-	uint64_t one = 1;
+	struct ddr_table *t = ddr_worker_of(w, struct ddr_table, worker);
 
 	pthread_mutex_lock(&dm_lock);
 	t->result = change(t);
 	pthread_mutex_unlock(&dm_lock);
-	if (write(t->event_fd, &one, sizeof(one)) < 0)
-		qb_perror(LOG_ERR, "writing an eventfd");
-	return NULL;
 }
 
-static int32_t on_done(int32_t fd, int32_t revents, void *data)
+static void done(struct ddr_worker *w)
 {
-	struct ddr_table *t = data;
+	struct ddr_table *t = ddr_worker_of(w, struct ddr_table, worker);
 
-	(void)revents;
-	qb_loop_poll_del(t->loop, fd);
-	pthread_join((pthread_t)t->thread, NULL);
-	close(fd);
 	t->done(t->ctx, t);
-	return 0;
 }
 
 int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
 {
-	int ret;
-
-	t->loop = loop;
-	t->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->event_fd < 0)
-		return -errno;
-	ret = qb_loop_poll_add(loop, QB_LOOP_MED, t->event_fd, POLLIN, t, on_done);
-	if (ret == 0) {
-		ret = ddr_load_thread(thread_main, t, &t->thread);
-		if (ret == 0)
-			return 0;
-		qb_loop_poll_del(loop, t->event_fd);
-	}
-	close(t->event_fd);
-	return ret;
+	t->worker.run = run;
+	t->worker.done = done;
+	return ddr_worker_start(&t->worker, loop);
 }
 
 void ddr_table_free(struct ddr_table *t)

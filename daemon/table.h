@@ -11,15 +11,14 @@
 
 #include <stdint.h>
 
-#include <qb/qbloop.h>
-
+#include "daemon/worker.h"
 #include "lib/error.h"
 
 struct ddr_table {
 	/* given */
 	uint32_t dm_major, dm_minor;	/* the mapped device */
 	uint32_t place;			/* of the stripe */
-	uint32_t major, minor;		/* what is to stand there */
+	uint32_t major, minor;		/* what is to stand there; both 0: nothing */
 	uint32_t member;		/* the caller's */
 	void (*done)(void *ctx, struct ddr_table *t);	/* from the loop, once; frees it by ddr_table_free(). ctx NULL: nobody waits */
 	void *ctx;
@@ -27,9 +26,7 @@ struct ddr_table {
 	int result;			/* 0: the kernel has it, and tells so by RESUMED; -EALREADY: it had it; another errno: @error */
 	struct ddr_error error;
 	/* own */
-	qb_loop_t *loop;
-	int event_fd;
-	unsigned long thread;
+	struct ddr_worker worker;
 };
 
 /* Starts the thread. 0 or a negative errno (then done() is not called). */

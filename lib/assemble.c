@@ -117,6 +117,17 @@ static bool newer(const struct ddr_super *a, const struct ddr_super *b)
 	return a->generation != b->generation ? a->generation > b->generation : a->seq > b->seq;
 }
 
+/*
+ * It was called back, and nothing was rebuilt yet: the superblocks that say so are written before there is one on it. Nothing of it is read,
+ * or, if it is to get only what it missed, it is proven to be as it was.
+ */
+static bool needs_nothing(const struct ddr_super *disk, const struct ddr_super *newest, uint32_t member)
+{
+	const struct ddr_member *m = &newest->member[member];
+
+	return m->cursor == 0 && (!(m->flags & DDR_MEMBER_F_PARTIAL) || ddr_super_is_last(newest, member, disk));
+}
+
 static enum ddr_verdict judge(const struct ddr_candidate *c, const struct ddr_super *newest, int32_t member)
 {
 	uint8_t state;
@@ -126,6 +137,8 @@ static enum ddr_verdict judge(const struct ddr_candidate *c, const struct ddr_su
 	state = newest->member[member].state;
 	if (state == DDR_MEMBER_FAULTY || state == DDR_MEMBER_MISSING)
 		return c->super->generation == newest->generation ? DDR_V_OUT : DDR_V_STALE;
+	if (state == DDR_MEMBER_REBUILDING && needs_nothing(c->super, newest, (uint32_t)member))
+		return c->bytes < ddr_layout_data_end(newest) ? DDR_V_TOO_SMALL : DDR_V_CURRENT;
 	/*
 	 * One generation behind and still in the table: the last superblock write did not reach it. A spare holds nothing
 	 * that could be old, and its superblock is not written again before it is taken.

@@ -150,6 +150,8 @@ static struct ddr_fault check_member(const struct ddr_super *sb, uint32_t i)
 		return FAULT(DDR_FE_M_ROLE, i, m->role, 0);
 	if (m->state == DDR_MEMBER_REBUILDING ? m->cursor > sb->array_blocks : m->cursor != 0)
 		return FAULT(DDR_FE_M_CURSOR, i, m->cursor, 0);
+	if (m->flags & ~(m->state == DDR_MEMBER_REBUILDING ? DDR_MEMBER_F_PARTIAL : 0))
+		return FAULT(DDR_FE_M_FLAGS, i, m->flags, 0);
 	if (m->since > sb->generation || m->since == 0)
 		return FAULT(DDR_FE_M_SINCE, i, m->since, sb->generation);
 	return FINE;
@@ -198,8 +200,9 @@ static struct ddr_fault check_tables(const struct ddr_super *sb)
 	for (uint32_t i = sb->members; i < DDR_MAX_MEMBERS; i++) {
 		const struct ddr_member *m = &sb->member[i];
 
-		if (!uuid_equal(m->uuid, unused.uuid) || m->state || m->role || m->export_node || m->cursor ||
-		    m->since || m->err_read || m->err_write || m->err_corrected)
+		if (!uuid_equal(m->uuid, unused.uuid) || m->state || m->flags || m->role || m->export_node || m->cursor ||
+		    m->since || m->err_read || m->err_write || m->err_corrected ||
+		    memcmp(m->last_gen, unused.last_gen, sizeof(m->last_gen)))
 			return FAULT(DDR_FE_M_UNUSED, i, 0, 0);
 	}
 	fault = check_roles(sb);
@@ -249,6 +252,7 @@ static void decode_members(const struct ddr_disk_sb *d, struct ddr_super *sb)
 
 		memcpy(m->uuid, dm->uuid, sizeof(m->uuid));
 		m->state = dm->state;
+		m->flags = dm->flags;
 		m->role = get16(dm->role);
 		m->export_node = get32(dm->export_node);
 		m->cursor = get64(dm->cursor);
@@ -256,6 +260,7 @@ static void decode_members(const struct ddr_disk_sb *d, struct ddr_super *sb)
 		m->err_read = get32(dm->err_read);
 		m->err_write = get32(dm->err_write);
 		m->err_corrected = get32(dm->err_corrected);
+		memcpy(m->last_gen, dm->last_gen, sizeof(m->last_gen));
 	}
 	for (uint32_t i = 0; i < DDR_MAX_SLOTS; i++)
 		sb->slot_node[i] = get32(d->slot[i].node);
@@ -303,9 +308,6 @@ static struct ddr_fault check_raw(const struct ddr_disk_sb *d)
 	const struct ddr_field *field;
 	size_t n, at;
 
-	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
-		if (d->member[i].flags)
-			return FAULT(DDR_FE_M_FLAGS, i, d->member[i].flags, 0);
 	for (uint32_t i = 0; i < DDR_MAX_SLOTS; i++)
 		if (get32(d->slot[i].flags))
 			return FAULT(DDR_FE_S_FLAGS, i, get32(d->slot[i].flags), 0);
@@ -373,6 +375,7 @@ static void encode_members(const struct ddr_super *sb, struct ddr_disk_sb *d)
 
 		memcpy(dm->uuid, m->uuid, sizeof(dm->uuid));
 		dm->state = m->state;
+		dm->flags = m->flags;
 		dm->role = put16(m->role);
 		dm->export_node = put32(m->export_node);
 		dm->cursor = put64(m->cursor);
@@ -380,6 +383,7 @@ static void encode_members(const struct ddr_super *sb, struct ddr_disk_sb *d)
 		dm->err_read = put32(m->err_read);
 		dm->err_write = put32(m->err_write);
 		dm->err_corrected = put32(m->err_corrected);
+		memcpy(dm->last_gen, m->last_gen, sizeof(dm->last_gen));
 	}
 	for (uint32_t i = 0; i < sb->slots; i++)
 		d->slot[i].node = put32(sb->slot_node[i]);
@@ -467,6 +471,15 @@ const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct d
 	if (a->created != b->created)
 		return "creation time";
 	return NULL;
+}
+
+bool ddr_super_is_last(const struct ddr_super *sb, uint32_t member, const struct ddr_super *disk)
+{
+	static const uint8_t unknown[DDR_LAST_GEN_LEN];
+	const struct ddr_member *m = &sb->member[member];
+
+	return uuid_equal(sb->array_uuid, disk->array_uuid) && uuid_equal(m->uuid, disk->member[disk->this_member].uuid) &&
+	       memcmp(m->last_gen, unknown, sizeof(unknown)) != 0 && memcmp(m->last_gen, disk->gen_id, sizeof(unknown)) == 0;
 }
 
 bool ddr_super_same_member(const struct ddr_super *a, const struct ddr_super *b)

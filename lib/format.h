@@ -27,6 +27,7 @@
 struct ddr_member {
 	uint8_t uuid[DDR_UUID_LEN];
 	uint8_t state;			/* enum ddr_member_state */
+	uint8_t flags;			/* DDR_MEMBER_F_* */
 	uint16_t role;			/* its role where the layout is not turned, or DDR_ROLE_NONE */
 	uint32_t export_node;		/* node that exports the disk, 0: shared */
 	uint64_t cursor;		/* blocks; rebuilding only, otherwise 0 */
@@ -34,6 +35,7 @@ struct ddr_member {
 	uint32_t err_read;
 	uint32_t err_write;
 	uint32_t err_corrected;
+	uint8_t last_gen[DDR_LAST_GEN_LEN];	/* faulty, missing: of the id of the last generation of which it was */
 };
 
 /* A superblock, checked and in host byte order. */
@@ -200,6 +202,11 @@ bool ddr_name_valid(const char *name, size_t size);
 const struct ddr_super *ddr_super_newer(const struct ddr_super *copy0, const struct ddr_super *copy1);
 /* True if both copies are of one member of one array with one geometry (what never changes in a member's life). */
 bool ddr_super_same_member(const struct ddr_super *a, const struct ddr_super *b);
+/*
+ * Is @disk, the newest superblock of a disk, the last that member @member of @sb can have had while it was whole? @sb: the
+ * array's, which has it out.
+ */
+bool ddr_super_is_last(const struct ddr_super *sb, uint32_t member, const struct ddr_super *disk);
 /* Name of the first field of the geometry in which two members of one array differ, or NULL. */
 const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct ddr_super *b);
 

@@ -25,7 +25,7 @@ static const struct ddr_field super_fields[] = {
 	SB(roles), SB(members), SB(this_member), SB(reserved2), SB(reserved3), SB(created), SB(updated),
 	SB(reserved4),
 	MB(uuid), MB(state), MB(flags), MB(role), MB(export_node), MB(cursor), MB(since), MB(err_read),
-	MB(err_write), MB(err_corrected), MB(reserved),
+	MB(err_write), MB(err_corrected), MB(last_gen), MB(reserved),
 	SL(node), SL(flags), SL(reserved),
 };
 

@@ -7,6 +7,7 @@
  * was compared with its limit.
  */
 #include "msg.h"
+#include "format.h"
 
 #include <string.h>
 
@@ -124,6 +125,11 @@ static void walk_state(struct ddr_walk *w, struct ddr_msg *m)
 		w->c.bad = true;
 }
 
+bool ddr_member_op_names(uint32_t op)
+{
+	return op == DDR_MEMBER_OP_ADD || op == DDR_MEMBER_OP_REMOVE;
+}
+
 static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
 {
 	walk32(w, &s->op);
@@ -131,8 +137,9 @@ static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
 	walk32(w, &s->role);
 	walk_zero(w, 4);
 	walk64(w, &s->cursor);
-	if (s->op > DDR_MEMBER_OP_WHOLE || (s->op != DDR_MEMBER_OP_TAKE && s->role) || (s->op != DDR_MEMBER_OP_CURSOR && s->cursor) ||
-	    (!s->op && s->member))
+	ddr_walk_bytes(w, s->uuid, sizeof(s->uuid));
+	if (s->op > DDR_MEMBER_OP_READD || (s->op != DDR_MEMBER_OP_TAKE && s->role) || (s->op != DDR_MEMBER_OP_CURSOR && s->cursor) ||
+	    (!s->op && s->member) || ddr_uuid_is_zero(s->uuid) != !ddr_member_op_names(s->op))
 		w->c.bad = true;
 }
 
@@ -145,6 +152,8 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->start.missing);
 		walk64(w, &m->start.cookie);
 		ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
+		walk32(w, &m->start.present);
+		walk_zero(w, 4);
 		return true;
 	case DDR_M_HELLO:
 		walk64(w, &m->hello.view);
@@ -194,6 +203,15 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		return true;
 	case DDR_M_FOLDED:
 		walk64(w, &m->folded.since);
+		return true;
+	case DDR_M_SEEK:
+		walk32(w, &m->seek.member);
+		walk_zero(w, 4);
+		return true;
+	case DDR_M_SEEN:
+		walk32(w, &m->seen.members);
+		walk_zero(w, 4);
+		walk64(w, &m->seen.generation);
 		return true;
 	case DDR_M_MEMBER_ACK:
 		walk64(w, &m->ack.seq);

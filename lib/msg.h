@@ -45,6 +45,7 @@ struct ddr_msg_member_set {
 	uint32_t op;		/* enum ddr_member_op, or 0 */
 	uint32_t member, role;	/* @role: of TAKE, else 0 */
 	uint64_t cursor;	/* blocks: of CURSOR, else 0 */
+	uint8_t uuid[16];	/* of ADD and REMOVE, else zero */
 };
 
 /* One message, in host byte order. The union is the body of @type. */
@@ -55,7 +56,7 @@ struct ddr_msg {
 	uint64_t ring;
 	uint32_t epoch, serial;
 	union {
-		struct { uint32_t slot, missing; uint64_t cookie; uint8_t boot_id[16]; } start;
+		struct { uint32_t slot, missing, present; uint64_t cookie; uint8_t boot_id[16]; } start;
 		struct { uint64_t view, history; uint32_t flags; } hello;
 		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
 		struct { uint32_t slot, dirty; } leave;
@@ -72,6 +73,8 @@ struct ddr_msg {
 		struct { uint64_t seq; } ack;
 		struct ddr_msg_member_set set;
 		struct { uint64_t since; } folded;
+		struct { uint32_t member; } seek;
+		struct { uint32_t members; uint64_t generation; } seen;
 		struct { uint32_t id; uint8_t mode, job; uint64_t start, count; } ex;
 		struct { uint32_t owner, id; uint64_t dirty; } ex_ack;
 		struct { uint32_t id; } ex_release;
@@ -79,6 +82,9 @@ struct ddr_msg {
 		struct { uint32_t n; struct ddr_msg_map_done block[DDR_MAP_DONES]; } map_done;
 	};
 };
+
+/* Does the operation of a MEMBER_SET name a disk? */
+bool ddr_member_op_names(uint32_t op);
 
 /* Writes @msg to @buf of @size bytes. Returns the length, or 0 if it does not fit or its type or counts are invalid. */
 size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size);

@@ -395,7 +395,10 @@ char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major,
 	*same = false;
 	if (place >= members || length == 0)
 		return NULL;
-	snprintf(device, sizeof(device), "%" PRIu32 ":%" PRIu32, major, minor);
+	if (major || minor)
+		snprintf(device, sizeof(device), "%" PRIu32 ":%" PRIu32, major, minor);
+	else
+		snprintf(device, sizeof(device), "-");
 	*same = strlen(device) == length && strncmp(word, device, length) == 0;
 	if (asprintf(&text, "%.*s%s%s", (int)(word - params), params, device, word + length) < 0)
 		return NULL;

@@ -74,7 +74,7 @@ static inline uint64_t ddr_scan_sectors(const struct ddr_super *sb)
 int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t size);
 
 /*
- * The parameters of a table with "@major:@minor" at @place of the stripe, else as they were. Returns the new text, to be
+ * The parameters of a table with "@major:@minor" (both 0: with "-") at @place of the stripe, else as they were. Returns the new text, to be
  * freed, or NULL: it is no table of ours, or there is no memory. *@same: it says so already.
  */
 char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);

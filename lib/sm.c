@@ -355,6 +355,10 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_SLOT_DONE: ddr_sm_slot_done(sm, in); return;
 	case DDR_IN_OP_LEAVE: ddr_sm_op_leave(sm); return;
 	case DDR_IN_TABLE_DONE: ddr_sm_table_done(sm, in); return;
+	case DDR_IN_PRESENT: ddr_sm_present(sm, in); return;
+	case DDR_IN_OP_SEEK: ddr_sm_op_seek(sm, in->member); return;
+	case DDR_IN_OP_ADD: ddr_sm_op_member(sm, DDR_MEMBER_OP_ADD, in); return;
+	case DDR_IN_OP_REMOVE: ddr_sm_op_member(sm, DDR_MEMBER_OP_REMOVE, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
 	ddr_sm_bug(sm, "an input of an unknown type");
@@ -364,7 +368,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 static void (*const pumps[])(struct ddr_sm *) = {
 	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
-	ddr_sm_resync_pump, ddr_sm_rebuild_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+	ddr_sm_resync_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
@@ -456,6 +460,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->resync_regions = sm->n_resync;
 	st->mismatches = sm->mismatches;
 	st->rebuilding = ddr_sm_rebuilding(sm);
+	ddr_sm_seek_status(sm, st);
 	st->writer = ddr_sm_writer(sm);
 	if (st->rebuilding != DDR_NO_MEMBER)
 		st->rebuild_done = sm->rb.next > sm->sb.member[st->rebuilding].cursor ? sm->rb.next : sm->sb.member[st->rebuilding].cursor;

@@ -109,9 +109,17 @@ enum ddr_in_type {
 	DDR_IN_OP_LEAVE,	/* this node is done with the array: answered by DDR_EV_LEFT, or DDR_EV_REFUSED (EBUSY: its
 				 * kernel still holds grants) */
 	DDR_IN_TABLE_DONE,	/* member, result: answer to TABLE; 0 if nothing had to be done. Where the table was loaded anew K_ATTACHED comes, and no answer */
+	DDR_IN_PRESENT,		/* member, value (DDR_PRESENT_*): its device, which was not open here, is */
+	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
+	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
+	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
 	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
 				 * (ESRCH) if it has none */
 };
+
+/* What is known of a device that was found. */
+#define DDR_PRESENT_TABLE	1u	/* the table that our kernel uses names it */
+#define DDR_PRESENT_LAST	2u	/* its superblock is of the last generation of which the member was: ddr_super_is_last() */
 
 enum ddr_sm_key {
 	DDR_SM_SUSPECT_READS,	/* value 1: reconstructing reads of suspect regions fail */
@@ -144,6 +152,7 @@ struct ddr_input {
 	int32_t result;
 	uint64_t mismatches;
 	uint32_t member;
+	uint8_t uuid[16];
 	uint32_t key;
 	uint64_t value;
 	uint64_t start, count;
@@ -168,6 +177,7 @@ enum ddr_out_type {
 	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */
 	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log anew; DDR_IN_SLOT_DONE */
 	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position; DDR_IN_TABLE_DONE */
+	DDR_OUT_SEEK,		/* member: look for its device; DDR_IN_PRESENT if it is found, else nothing */
 	DDR_OUT_SLOT_WRITE,	/* io, slot, index, members: as LOG_WRITE, for a dead node's slot; the block is taken with
 				 * ddr_sm_slot_block(); DDR_IN_LOG_DONE */
 };
@@ -197,8 +207,10 @@ enum ddr_event {
 	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. What it had dirty is being resynced by a survivor (RECOVERY there) */
 	DDR_EV_WAIT,		/* text: what is waited for and what to do; b: node. Told once for each cause */
 	DDR_EV_EVICTED,		/* as the event of GIVE_UP */
-	DDR_EV_REBUILD_START,	/* member, a: generation. It was a spare, has a role now, and is written */
-	DDR_EV_REBUILD_DONE,	/* member, a: generation. It is in sync */
+	DDR_EV_REBUILD_START,	/* member, a: generation, b: only what was written since it went. It has a role, and is written */
+	DDR_EV_REBUILD_DONE,	/* member, a: generation, b: blocks that this node has written to it. It is in sync */
+	DDR_EV_MEMBER_ADDED,	/* member, a: generation. It is a spare: from a new disk, or one that was out and has no role */
+	DDR_EV_MEMBER_REMOVED,	/* member, a: generation */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
 };
 
@@ -298,6 +310,9 @@ struct ddr_sm_status {
 	bool degraded;			/* a role has no member in sync */
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;	/* counters since init */
 	uint8_t member_state[DDR_MAX_MEMBERS];
+	uint32_t sought;		/* members that come back once all nodes see them */
+	uint32_t unseen;		/* members of these, and spares, that a node does not see */
+	uint32_t unseen_by;		/* the first node that does not see one of them, or a spare; 0: none */
 	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS];	/* with those of earlier starts */
 
 	/* with a cluster: all nodes that are known, in the order of their places */

@@ -12,6 +12,7 @@
  *	sm_resync.c	what is resynced and when: region works and their ranges, verification of mismatches
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
+ *	sm_seek.c	who sees which member; members that are added, removed, or come back
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
@@ -219,6 +220,7 @@ struct ddr_sm_trans {
 	uint64_t acked;
 	bool ack_sent;
 	struct ddr_msg_member_set want_set, set;	/* operation 0: none. Delivered and not begun; of the change under way */
+	uint32_t back;				/* members that are out, and come back once all see them */
 	bool restart;				/* the change that waits for acknowledgements is of more than slots and cursors */
 	uint32_t report_hard, report_soft;	/* members whose failure we must report */
 	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
@@ -240,6 +242,7 @@ struct ddr_sm_node {
 	bool absent;			/* lost since the group's start */
 	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
 	bool folded;			/* what it had dirty before its kernel wrote to all that rebuild is in the map */
+	uint32_t sees;			/* members whose devices it has open */
 	uint32_t leave_dirty;		/* regions in its slot, as it left */
 	uint32_t attempt;		/* of fencing */
 	uint64_t failure;		/* name of its present failure */
@@ -329,6 +332,7 @@ struct ddr_sm_rebuild {
 	uint64_t next;			/* block at which the next range begins */
 	uint64_t redo;			/* lowest block of what was not done; or UINT64_MAX */
 	uint64_t cursor_at;		/* ms of the last change of the cursor */
+	uint64_t copied;		/* blocks that this node has written to it */
 	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
 	bool ending;			/* all ranges are done */
 	bool set_sent;			/* MEMBER_SET is on its way */
@@ -336,6 +340,16 @@ struct ddr_sm_rebuild {
 	uint64_t fold_at;		/* region at which it goes on */
 	bool fold_mapping;		/* regions of it are in the MAP_SET that is on its way */
 	bool folded_sent;
+};
+
+/* Own: what this node knows of devices, and what of that it has told. */
+struct ddr_sm_seek {
+	uint32_t last;			/* members whose superblock is the last that they can have had */
+	bool seen_sent;			/* SEEN is on its way */
+	uint32_t looked;		/* members whose devices were looked for since they were wanted */
+	uint32_t ask;			/* SEEK is to be sent for these */
+	bool ask_sent;			/* one is on its way */
+	struct ddr_msg_member_set set;	/* the operator's ADD or REMOVE, until it was taken; operation 0: none */
 };
 
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
@@ -392,6 +406,7 @@ struct ddr_sm {
 	struct ddr_sm_trans t;
 	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
 	struct ddr_sm_rebuild rb;
+	struct ddr_sm_seek sk;
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;
@@ -635,6 +650,8 @@ void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble);
 void ddr_sm_map_counts(struct ddr_sm *sm);
 /* Blocks of the map that could not be read: the worst that they can have said. */
 void ddr_sm_map_unread(struct ddr_sm *sm);
+/* No member is missing any more: "written since a member is missing" is dropped, in the total order. */
+void ddr_sm_map_whole(struct ddr_sm *sm);
 /* The highest sequence that is known, and beyond that of what is not. */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm);
 /* The first sequence from @top on that goes to the place where @seq is; @seq, if that is not before @top. */
@@ -741,6 +758,31 @@ uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t e
 /* The member that is rebuilt now, or DDR_NO_MEMBER. */
 uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
 bool ddr_sm_left_dirty(const struct ddr_sm *sm);
+
+/* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
+bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+
+/* ---- sm_seek.c ----------------------------------------------------------------- */
+
+void ddr_sm_seek_pump(struct ddr_sm *sm);
+void ddr_sm_seek_view(struct ddr_sm *sm);
+void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member);
+/* ADD, REMOVE: one of them at a time. */
+void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in);
+void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* The members went: who has their devices open has those of members that are out. */
+void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
+/* Our superblock is another one, or about to be: the device that is open for a member may be one that was removed. */
+void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *other);
+/* Members that are faulty or missing. */
+uint32_t ddr_sm_members_out(const struct ddr_sm *sm);
+/* Has every node that takes part the member's device? A function of what was delivered. */
+bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
+void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+/* Could it come back by the regions that were written since it went? */
+bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
 
 /* ---- sm_error.c ---------------------------------------------------------------- */
 

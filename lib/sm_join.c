@@ -60,11 +60,17 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	w64(w, &sb->log_base);
 	ddr_walk_bytes(w, sb->gen_id, sizeof(sb->gen_id));
 	ddr_walk_bytes(w, sb->gen_prev, sizeof(sb->gen_prev));
-	for (uint32_t m = 0; m < sb->members; m++) {
-		w8(w, &sb->member[m].state);
-		w16(w, &sb->member[m].role);
-		w64(w, &sb->member[m].cursor);
-		w64(w, &sb->member[m].since);
+	w16(w, &sb->members);
+	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++) {
+		struct ddr_member *m = &sb->member[i];
+
+		ddr_walk_bytes(w, m->uuid, sizeof(m->uuid));
+		w8(w, &m->state);
+		w8(w, &m->flags);
+		w16(w, &m->role);
+		w64(w, &m->cursor);
+		w64(w, &m->since);
+		ddr_walk_bytes(w, m->last_gen, sizeof(m->last_gen));
 	}
 	for (uint32_t s = 0; s < sb->slots; s++)
 		w32(w, &sb->slot_node[s]);
@@ -79,6 +85,7 @@ static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
 	flag(w, &n->absent);
 	flag(w, &n->dead);
 	flag(w, &n->folded);
+	w32(w, &n->sees);
 	w32(w, &n->leave_dirty);
 	w32(w, &n->attempt);
 	w64(w, &n->failure);
@@ -120,6 +127,8 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	w32(w, &set.member);
 	w32(w, &set.role);
 	w64(w, &set.cursor);
+	ddr_walk_bytes(w, set.uuid, sizeof(set.uuid));
+	w32(w, &t->back);
 	flag(w, &t->restart);
 	if (w->write)
 		return;
@@ -235,8 +244,8 @@ static bool state_valid(const struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		if (sm->mapb[i].dur > sm->mapb[i].mem)
 			return false;
-	if (sm->t.want_set.op > DDR_MEMBER_OP_WHOLE || sm->t.want_set.member >= sm->sb.members ||
-	    sm->t.want_set.cursor > sm->sb.array_blocks)
+	if (sm->t.want_set.op > DDR_MEMBER_OP_READD || sm->t.want_set.member >= sm->sb.members + (sm->t.want_set.op == DDR_MEMBER_OP_ADD ? 1u : 0u) ||
+	    sm->t.want_set.cursor > sm->sb.array_blocks || sm->t.back >> sm->sb.members)
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }
@@ -278,6 +287,7 @@ static void state_take(struct ddr_sm *sm)
 	}
 	ddr_sm_map_counts(sm);
 	ddr_sm_ex_adopt(sm);
+	ddr_sm_members_known(sm, &was);
 	c->synced = true;
 }
 
@@ -352,7 +362,7 @@ static bool disk_valid(const struct ddr_sm *sm)
 
 	return sm->c.disk_known && ddr_super_check(b).code == DDR_FE_OK &&
 	       !memcmp(a->array_uuid, b->array_uuid, sizeof(a->array_uuid)) && !ddr_super_geometry_differs(a, b) &&
-	       a->slots == b->slots && a->members == b->members;
+	       a->slots == b->slots;
 }
 
 /* Nobody has the state: it is what is on disk. Every owner of a slot counts as failed until it is here and declared. */
@@ -361,6 +371,7 @@ static void build(struct ddr_sm *sm)
 	struct ddr_sm_cluster *c = &sm->c;
 
 	c->building = false;
+	ddr_sm_members_known(sm, &c->disk);
 	sm->sb = c->disk;
 	ddr_sm_map_unread(sm);
 	for (uint32_t i = 0; i < sm->n_map; i++) {
@@ -402,6 +413,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	sm->t = none;
 	sm->rb.since = 0;
 	ddr_sm_rebuild_view(sm);
+	ddr_sm_seek_view(sm);
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;
 	c->writer = 0;

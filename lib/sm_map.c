@@ -57,6 +57,19 @@ void ddr_sm_map_unread(struct ddr_sm *sm)
 	}
 }
 
+void ddr_sm_map_whole(struct ddr_sm *sm)
+{
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		uint8_t nibble = ddr_sm_nibble(sm, r);
+
+		if (!(nibble & DDR_REGION_F_WRITTEN))
+			continue;
+		ddr_map_set(sm->map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
+		sm->mapb[r / DDR_MAP_REGIONS].mem++;
+	}
+	sm->again = true;
+}
+
 static uint8_t apply(uint8_t nibble, uint32_t op)
 {
 	uint8_t state = nibble & DDR_REGION_STATE_MASK, flags = nibble & (uint8_t)~DDR_REGION_STATE_MASK;

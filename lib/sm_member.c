@@ -160,20 +160,52 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
 }
 
+static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (!memcmp(sm->sb.member[m].uuid, uuid, sizeof(sm->sb.member[m].uuid)))
+			return true;
+	return false;
+}
+
 bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	const struct ddr_member *m;
+	bool out;
 
-	if (!set->op || set->member >= sm->sb.members || (going(sm) >> set->member & 1))
+	if (!set->op || set->member >= DDR_MAX_MEMBERS || (going(sm) >> set->member & 1) || (sm->t.leaving >> set->member & 1))
+		return false;
+	if (ddr_member_op_names(set->op) && uuid_known(sm, set->uuid))
 		return false;
 	m = &sm->sb.member[set->member];
+	out = set->member < sm->sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);
+	switch (set->op) {
+	case DDR_MEMBER_OP_ADD:
+		return set->member == sm->sb.members || (out && m->role == DDR_ROLE_NONE);
+	case DDR_MEMBER_OP_REMOVE:
+		return out || (set->member < sm->sb.members && m->state == DDR_MEMBER_SPARE);
+	case DDR_MEMBER_OP_READD:
+	case DDR_MEMBER_OP_BACK:
+		if (set->op == DDR_MEMBER_OP_READD && !(out && ddr_sm_may_readd(sm, set->member)))
+			return false;
+		return out && ddr_sm_all_see(sm, set->member) && (m->role == DDR_ROLE_NONE || ddr_sm_rebuilding(sm) == DDR_NO_MEMBER);
+	}
+	if (set->member >= sm->sb.members)
+		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE) {
 		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 
-		return m->state == DDR_MEMBER_SPARE && holder != DDR_NO_MEMBER && !(alive(sm) >> holder & 1) && !(sm->t.leaving >> holder & 1);
+		return m->state == DDR_MEMBER_SPARE && holder != DDR_NO_MEMBER && !(alive(sm) >> holder & 1) && !(sm->t.leaving >> holder & 1) &&
+		       ddr_sm_all_see(sm, set->member);
 	}
 	return m->state == DDR_MEMBER_REBUILDING &&
 	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->sb.array_blocks));
+}
+
+static bool same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b)
+{
+	return a->op == b->op && a->member == b->member && a->role == b->role && a->cursor == b->cursor &&
+	       !memcmp(a->uuid, b->uuid, sizeof(a->uuid));
 }
 
 /* One at a time, and none while a failure is on its way; who asked looks again when that is over. */
@@ -181,8 +213,11 @@ void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	if (msg->sender == sm->node)
 		sm->rb.set_sent = false;
-	if (ddr_sm_members_settled(sm) && ddr_sm_set_valid(sm, &msg->set))
+	if (ddr_sm_members_settled(sm) && ddr_sm_set_valid(sm, &msg->set)) {
 		sm->t.want_set = msg->set;
+		if (msg->sender == sm->node && same_set(&msg->set, &sm->sk.set))
+			sm->sk.set.op = 0;
+	}
 	sm->again = true;
 }
 
@@ -221,17 +256,59 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 	memcpy(id, h, sizeof(h));
 }
 
-static void set_members(struct ddr_super *sb, uint32_t members, uint8_t state)
+static void set_state(struct ddr_super *sb, uint32_t member, uint8_t state)
 {
-	for (uint32_t m = 0; m < sb->members; m++)
-		if (members >> m & 1) {
-			sb->member[m].state = state;
-			sb->member[m].since = sb->generation;
-			sb->member[m].cursor = 0;
-		}
+	struct ddr_member *m = &sb->member[member];
+
+	m->state = state;
+	m->flags = 0;
+	m->since = sb->generation;
+	m->cursor = 0;
+	memset(m->last_gen, 0, sizeof(m->last_gen));
 }
 
-/* The spare takes the role, and whoever had it has none; the rest of a set is of a member that rebuilds. */
+/* Members go. Of those that held all of their role by the superblocks of @now, the name of that generation is kept. */
+static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32_t members, uint8_t state)
+{
+	for (uint32_t i = 0; i < sb->members; i++) {
+		const struct ddr_member *was = &now->member[i];
+
+		if (!(members >> i & 1))
+			continue;
+		set_state(sb, i, state);
+		if (was->state == DDR_MEMBER_IN_SYNC || (was->flags & DDR_MEMBER_F_PARTIAL))
+			memcpy(sb->member[i].last_gen, now->gen_id, sizeof(sb->member[i].last_gen));
+	}
+}
+
+static void new_member(struct ddr_super *sb, const struct ddr_msg_member_set *set, uint8_t state)
+{
+	uint16_t role = sb->member[set->member].role;
+
+	if (set->member == sb->members || set->op == DDR_MEMBER_OP_ADD)
+		role = DDR_ROLE_NONE;
+	if (set->member == sb->members)
+		sb->members++;
+	memset(&sb->member[set->member], 0, sizeof(sb->member[0]));
+	memcpy(sb->member[set->member].uuid, set->uuid, sizeof(set->uuid));
+	sb->member[set->member].role = role;
+	set_state(sb, set->member, state);
+}
+
+static void come_back(struct ddr_super *sb, uint32_t member, bool partial)
+{
+	struct ddr_member *m = &sb->member[member];
+	uint8_t last_gen[DDR_LAST_GEN_LEN];
+
+	memcpy(last_gen, m->last_gen, sizeof(last_gen));
+	set_state(sb, member, m->role == DDR_ROLE_NONE ? DDR_MEMBER_SPARE : DDR_MEMBER_REBUILDING);
+	if (!partial)
+		return;
+	m->flags = DDR_MEMBER_F_PARTIAL;
+	memcpy(m->last_gen, last_gen, sizeof(m->last_gen));	/* until it has a superblock that knows */
+}
+
+/* The spare takes the role, and whoever had it has none. */
 static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set)
 {
 	struct ddr_member *m = &sb->member[set->member];
@@ -242,39 +319,48 @@ static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set
 			if (sb->member[i].role == set->role)
 				sb->member[i].role = DDR_ROLE_NONE;
 		m->role = (uint16_t)set->role;
-		m->state = DDR_MEMBER_REBUILDING;
-		m->since = sb->generation;
+		set_state(sb, set->member, DDR_MEMBER_REBUILDING);
 		return;
 	case DDR_MEMBER_OP_CURSOR:
 		m->cursor = set->cursor;
 		return;
 	case DDR_MEMBER_OP_WHOLE:
-		set_members(sb, 1u << set->member, DDR_MEMBER_IN_SYNC);
+		set_state(sb, set->member, DDR_MEMBER_IN_SYNC);
+		return;
+	case DDR_MEMBER_OP_ADD:
+		new_member(sb, set, DDR_MEMBER_SPARE);
+		return;
+	case DDR_MEMBER_OP_REMOVE:
+		new_member(sb, set, DDR_MEMBER_MISSING);
+		return;
+	case DDR_MEMBER_OP_BACK:
+	case DDR_MEMBER_OP_READD:
+		come_back(sb, set->member, set->op == DDR_MEMBER_OP_READD);
 		return;
 	}
 }
 
 /* Nobody is missing any more: what one that comes back lacks is not noted from here on (protocol-notes, 4). */
-static void whole(struct ddr_super *sb)
+static bool whole(const struct ddr_super *sb)
 {
-	for (uint32_t m = 0, n = 0; m < sb->members; m++) {
+	uint32_t n = 0;
+
+	for (uint32_t m = 0; m < sb->members; m++)
 		n += sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC;
-		if (n == sb->roles)
-			sb->log_base = sb->generation;
-	}
+	return n == sb->roles;
 }
 
 static void apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
 		  uint64_t slots)
 {
 	apply_set(sb, set);
-	set_members(sb, faulty, DDR_MEMBER_FAULTY);
-	set_members(sb, missing, DDR_MEMBER_MISSING);
+	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY);
+	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING);
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (slots >> s & 1)
 			sb->slot_node[s] = sm->t.slot_node[s];
-	if (set->op == DDR_MEMBER_OP_WHOLE)
-		whole(sb);
+	if (set->op == DDR_MEMBER_OP_WHOLE && whole(sb))
+		sb->log_base = sb->generation;
 }
 
 /* Content of the next superblocks: after the last try, if one failed, else after what is agreed. */
@@ -287,7 +373,7 @@ static void next_build(struct ddr_sm *sm)
 	if (!retry)
 		*sb = sm->sb;
 	sb->seq++;
-	if (retry || t->faulty || t->missing || t->set.op == DDR_MEMBER_OP_TAKE || t->set.op == DDR_MEMBER_OP_WHOLE) {
+	if (retry || t->faulty || t->missing || (t->set.op && t->set.op != DDR_MEMBER_OP_CURSOR)) {
 		sb->generation++;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
@@ -385,11 +471,6 @@ static void change_write(struct ddr_sm *sm)
 
 /* ---- done ---------------------------------------------------------------------- */
 
-static bool same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b)
-{
-	return a->op == b->op && a->member == b->member && a->role == b->role && a->cursor == b->cursor;
-}
-
 static void failed_events(struct ddr_sm *sm, uint32_t members)
 {
 	for (uint32_t m = 0; m < sm->sb.members; m++)
@@ -454,18 +535,38 @@ void ddr_sm_member_settle(struct ddr_sm *sm)
 		agreed(sm);
 }
 
+static enum ddr_event set_event(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+{
+	if (set->op == DDR_MEMBER_OP_WHOLE)
+		return DDR_EV_REBUILD_DONE;
+	if (set->op == DDR_MEMBER_OP_REMOVE)
+		return DDR_EV_MEMBER_REMOVED;
+	return sm->sb.member[set->member].state == DDR_MEMBER_SPARE ? DDR_EV_MEMBER_ADDED : DDR_EV_REBUILD_START;
+}
+
+static uint64_t copied(const struct ddr_sm *sm, uint32_t member)
+{
+	return sm->rb.since && sm->rb.member == member ? sm->rb.copied : 0;
+}
+
 /* From now on every kernel writes to a member that begins to be rebuilt; what was written before is folded into the map. */
 static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	struct ddr_output *out;
 
-	if (set->op == DDR_MEMBER_OP_TAKE)
-		ddr_sm_unfold(sm);
-	if (set->op != DDR_MEMBER_OP_TAKE && set->op != DDR_MEMBER_OP_WHOLE)
+	if (!set->op || set->op == DDR_MEMBER_OP_CURSOR)
 		return;
-	out = ddr_sm_event(sm, set->op == DDR_MEMBER_OP_TAKE ? DDR_EV_REBUILD_START : DDR_EV_REBUILD_DONE, NULL);
+	sm->t.back &= ~(1u << set->member);
+	if (ddr_member_op_names(set->op))
+		ddr_sm_members_gone(sm, 1u << set->member);
+	if (set->op == DDR_MEMBER_OP_WHOLE && whole(&sm->sb))
+		ddr_sm_map_whole(sm);
+	out = ddr_sm_event(sm, set_event(sm, set), NULL);
 	out->member = set->member;
 	out->a = sm->sb.generation;
+	out->b = out->event == DDR_EV_REBUILD_DONE ? copied(sm, set->member) : sm->sb.member[set->member].flags & DDR_MEMBER_F_PARTIAL;
+	if (out->event == DDR_EV_REBUILD_START)
+		ddr_sm_unfold(sm);
 	sm->k.status = true;
 }
 
@@ -496,6 +597,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	set_done(sm, &msg->done.set);
 	if (out) {
 		failed_events(sm, out);
+		ddr_sm_members_gone(sm, out);
 		ddr_sm_batch_members(sm);
 		sm->k.status = true;
 	}

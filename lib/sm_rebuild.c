@@ -131,15 +131,22 @@ static bool all_folded(const struct ddr_sm *sm)
 
 /* ---- the change of the superblocks --------------------------------------------- */
 
-static void ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, uint64_t cursor)
+bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
-	struct ddr_msg msg = { .type = DDR_M_MEMBER_SET };
+	struct ddr_msg msg = { .type = DDR_M_MEMBER_SET, .set = *set };
 
-	msg.set = (struct ddr_msg_member_set){ op, member, role, cursor };
-	if (sm->rb.set_sent || !ddr_sm_may_send(sm) || !ddr_sm_members_settled(sm) || !ddr_sm_set_valid(sm, &msg.set))
-		return;
+	if (sm->rb.set_sent || !ddr_sm_may_send(sm) || !ddr_sm_members_settled(sm) || !ddr_sm_set_valid(sm, set))
+		return false;
 	sm->rb.set_sent = true;
 	ddr_sm_send(sm, &msg);
+	return true;
+}
+
+static void ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, uint64_t cursor)
+{
+	struct ddr_msg_member_set set = { .op = op, .member = member, .role = role, .cursor = cursor };
+
+	ddr_sm_ask(sm, &set);
 }
 
 /* The first role that nobody holds who works, and a spare for it. One at a time: the next when this one is in sync. */
@@ -153,7 +160,7 @@ static void take(struct ddr_sm *sm)
 		if (holder == DDR_NO_MEMBER || (written >> holder & 1))
 			continue;
 		for (uint32_t m = 0; m < sm->sb.members; m++)
-			if (sm->sb.member[m].state == DDR_MEMBER_SPARE && (sm->present >> m & 1)) {
+			if (sm->sb.member[m].state == DDR_MEMBER_SPARE && ddr_sm_all_see(sm, m)) {
 				ask(sm, DDR_MEMBER_OP_TAKE, m, role, 0);
 				return;
 			}
@@ -166,6 +173,8 @@ void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool 
 {
 	if ((!done || r->dirty) && r->start < sm->rb.redo)
 		sm->rb.redo = r->start;
+	else if (done && !r->dirty)
+		sm->rb.copied += r->count;
 	sm->k.status = true;
 }
 
@@ -192,6 +201,16 @@ static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
 	return ddr_sm_readable_end(sm, block, end < region_end ? end : region_end);
 }
 
+/* Does the member lack the region? Nobody needs what was never written, and one that is back has what was not written since. */
+static bool lacks(const struct ddr_sm *sm, uint64_t region)
+{
+	uint8_t nibble = ddr_sm_nibble(sm, region);
+
+	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN)
+		return false;
+	return !(sm->sb.member[sm->rb.member].flags & DDR_MEMBER_F_PARTIAL) || (nibble & DDR_REGION_F_WRITTEN);
+}
+
 static void ranges_begin(struct ddr_sm *sm)
 {
 	struct ddr_sm_rebuild *rb = &sm->rb;
@@ -200,7 +219,7 @@ static void ranges_begin(struct ddr_sm *sm)
 		uint64_t region = rb->next / sm->region_blocks, end = range_end_of(sm, rb->next);
 		struct ddr_sm_range *r;
 
-		if ((ddr_sm_nibble(sm, region) & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN) {
+		if (!lacks(sm, region)) {
 			rb->next = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
 			continue;
 		}
@@ -227,6 +246,7 @@ static void begin(struct ddr_sm *sm, uint32_t member)
 	rb->next = sm->sb.member[member].cursor;
 	rb->redo = NO_BLOCK;
 	rb->cursor_at = sm->now;
+	rb->copied = 0;
 	rb->ending = false;
 }
 

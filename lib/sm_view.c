@@ -109,6 +109,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 	ddr_sm_fence_resend(sm);
 	ddr_sm_recover_resend(sm);
 	ddr_sm_rebuild_view(sm);
+	ddr_sm_seek_view(sm);
 }
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -206,6 +207,7 @@ static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	sm->nodes[at].started = true;
+	sm->nodes[at].sees = msg->start.present & ~ddr_sm_members_out(sm);
 	if (msg->sender == sm->node)
 		sm->start = DDR_S_DELIVERED;
 	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
@@ -276,6 +278,8 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_MEMBER_ACK: ddr_sm_member_ack(sm, &msg); return;
 	case DDR_M_MEMBER_SET: ddr_sm_member_set(sm, &msg); return;
 	case DDR_M_FOLDED: ddr_sm_folded(sm, &msg); return;
+	case DDR_M_SEEK: ddr_sm_seek(sm, &msg); return;
+	case DDR_M_SEEN: ddr_sm_seen(sm, &msg); return;
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
 	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
 	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;
@@ -335,6 +339,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	}
 	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;
 	msg.start.missing = members_absent(sm);
+	msg.start.present = sm->present;
 	msg.start.cookie = sm->k.cookie;
 	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);

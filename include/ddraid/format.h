@@ -64,12 +64,16 @@ enum ddr_member_state {
 	DDR_MEMBER_NONE		= 0,	/* the table entry is not used */
 	DDR_MEMBER_IN_SYNC	= 1,	/* holds its role for every stripe */
 	DDR_MEMBER_REBUILDING	= 2,	/* written always, read below the cursor only */
-	DDR_MEMBER_FAULTY	= 3,	/* failed: neither read nor written; needs a full rebuild */
-	DDR_MEMBER_MISSING	= 4,	/* not there (or left): may be re-added by dirty regions */
+	DDR_MEMBER_FAULTY	= 3,	/* failed: neither read nor written */
+	DDR_MEMBER_MISSING	= 4,	/* not there, as a node began; neither read nor written */
 	DDR_MEMBER_SPARE	= 5,	/* no role */
 };
 
 #define DDR_ROLE_NONE		0xffffu
+
+/* Flags of a member. */
+#define DDR_MEMBER_F_PARTIAL	1u	/* rebuilding: it lacks only regions with DDR_REGION_F_WRITTEN */
+#define DDR_LAST_GEN_LEN	8u
 
 /* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */
 #define DDR_FEATURE_COMPAT_KNOWN	0u
@@ -82,7 +86,7 @@ enum ddr_member_state {
 struct ddr_disk_member {		/* 64 bytes */
 	uint8_t		uuid[16];
 	uint8_t		state;		/* enum ddr_member_state */
-	uint8_t		flags;		/* 0 */
+	uint8_t		flags;		/* DDR_MEMBER_F_* */
 	ddr_le16	role;		/* 0 .. roles-1 or DDR_ROLE_NONE */
 	ddr_le32	export_node;	/* node that exports this disk, 0: none (a truly shared disk) */
 	ddr_le64	cursor;		/* rebuilding: blocks below it are right and flushed */
@@ -90,7 +94,9 @@ struct ddr_disk_member {		/* 64 bytes */
 	ddr_le32	err_read;	/* errors counted so far, for the reports */
 	ddr_le32	err_write;
 	ddr_le32	err_corrected;
-	uint8_t		reserved[12];
+	uint8_t		last_gen[8];	/* faulty, missing: the first bytes of the id of the last generation of which it was;
+					 * zero: not known, or it did not hold all of its role then */
+	uint8_t		reserved[4];
 };
 
 struct ddr_disk_slot {			/* 32 bytes */

@@ -18,13 +18,13 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		4u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild */
+#define DDR_MSG_VERSION		5u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {
-	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id */
+	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open, u32 0 */
 	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 0 */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
@@ -36,8 +36,10 @@ enum ddr_msg_type {
 					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed,
 					 * then as MEMBER_SET (operation 0: nothing of that kind) */
 	DDR_M_MEMBER_ACK	= 18,	/* u64 superblock sequence */
-	DDR_M_MEMBER_SET	= 19,	/* u32 operation, u32 member, u32 role, u32 0, u64 cursor (blocks) */
+	DDR_M_MEMBER_SET	= 19,	/* u32 operation, u32 member, u32 role, u32 0, u64 cursor (blocks), u8[16] uuid */
 	DDR_M_FOLDED		= 20,	/* u64 generation since which somebody is rebuilding */
+	DDR_M_SEEK		= 21,	/* u32 member, u32 0 */
+	DDR_M_SEEN		= 22,	/* u32 members whose devices the sender has open, u32 0, u64 generation of its superblock */
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
@@ -68,6 +70,10 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_TAKE	= 1,	/* the spare gets the role, which nobody holds that works, and is rebuilt */
 	DDR_MEMBER_OP_CURSOR	= 2,	/* below the cursor the member is right, and flushed */
 	DDR_MEMBER_OP_WHOLE	= 3,	/* all of it is: the member is in sync */
+	DDR_MEMBER_OP_ADD	= 4,	/* a new disk with this uuid is a spare, at an index that nobody needs */
+	DDR_MEMBER_OP_REMOVE	= 5,	/* who is out, or a spare, is forgotten: its place has this uuid, which no disk has */
+	DDR_MEMBER_OP_BACK	= 6,	/* who is out is rebuilt; if its role is another one's by now, it is a spare */
+	DDR_MEMBER_OP_READD	= 7,	/* the same, but for regions that were not written since it went */
 };
 
 /* What a MAP_SET does to a region; each may be repeated without harm. */

@@ -35,7 +35,7 @@ SUPER = {
 }
 MEMBER = {
     "uuid": (0, 16), "state": (16, 1), "flags": (17, 1), "role": (18, 2), "export_node": (20, 4), "cursor": (24, 8),
-    "since": (32, 8), "err_read": (40, 4), "err_write": (44, 4), "err_corrected": (48, 4), "reserved": (52, 12),
+    "since": (32, 8), "err_read": (40, 4), "err_write": (44, 4), "err_corrected": (48, 4), "last_gen": (52, 8), "reserved": (60, 4),
 }
 SLOT = {"node": (0, 4), "flags": (4, 4), "reserved": (8, 24)}
 LOG = {

@@ -91,9 +91,21 @@ void check_places(struct sim *s)
 	for (uint32_t m = 0; sb && m < sb->members; m++)
 		if (sb->member[m].role < s->g.roles)
 			s->at[sb->member[m].role] = (uint8_t)m;
-	if (sb && sb->log_base != s->log_base)	/* whoever was out before is rebuilt as a whole */
+	if (sb && sb->log_base != s->log_base)	/* nobody is out: from now on the map speaks of those who will be */
 		memset(s->missing_write, 0, sizeof(s->missing_write));
 	s->log_base = sb ? sb->log_base : s->log_base;
+}
+
+/* The array is told to be whole: as many may fail again as the parity covers, but for those that have failed and nobody has noticed. */
+void check_whole_again(struct sim *s)
+{
+	const struct ddr_super *sb = newest_super(s);
+
+	if (!sb || (uint32_t)__builtin_popcount(check_in_sync(sb)) < s->g.roles)
+		return;
+	s->faults_left = s->g.parity;
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		s->faults_left -= s->faults_left && s->disk[s->at[p]].chosen;
 }
 
 uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block)

@@ -85,6 +85,14 @@ void disk_forget_daemon(struct sim *s, const struct node *n)
 		s->disk[m].daemon_failed &= ~bit_of(s, n);
 }
 
+void disk_back(struct sim *s, struct disk *d)
+{
+	d->dead = d->dropped = d->chosen = false;
+	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
+	disk_drop_cache(d);
+	check_places(s);
+}
+
 void disk_power(struct sim *s, struct disk *d)
 {
 	for (uint64_t b = 0; b < SIM_MAX_BLOCKS; b++)

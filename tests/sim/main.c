@@ -134,6 +134,24 @@ static void operator_fails(struct sim *s, struct node *n)
 	node_step(s, n, &in);
 }
 
+/* A member that is out is put back, without what it had in its cache, and the operator says so on some node. Sometimes the disk is dead still. */
+static bool operator_seeks(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SEEK, .member = (uint32_t)sim_rand(s, s->sb0.members) };
+	struct disk *d = &s->disk[in.member];
+	struct ddr_super sb;
+
+	if (!n->sm || s->lossy || !check_newest_super(s, &sb) || sb.member[in.member].state == DDR_MEMBER_IN_SYNC ||
+	    sb.member[in.member].state == DDR_MEMBER_REBUILDING || sb.member[in.member].state == DDR_MEMBER_SPARE)
+		return false;
+	if (!d->dead || !sim_chance(s, 4)) {
+		disk_back(s, d);
+		sim_trace(s, "member %u is back", in.member);
+	}
+	node_step(s, n, &in);
+	return true;
+}
+
 /* The array cannot do without any member that it has left, and others than @n take part. */
 static bool rule_4_applies(const struct sim *s, const struct node *n)
 {
@@ -150,6 +168,8 @@ void sim_member_fault(struct sim *s, struct node *n)
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
+	if (sim_chance(s, 3) && operator_seeks(s, n))
+		return;
 	if (s->cluster && sim_chance(s, 6)) {
 		operator_fails(s, n);
 		return;

@@ -183,6 +183,7 @@ void node_kill(struct sim *s, struct node *n)
 	free(n->sm);
 	n->sm = NULL;
 	n->table_due = false;
+	n->seek = 0;
 	n->k.attached = false;
 	n->k.n_queue = 0;
 	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
@@ -595,8 +596,29 @@ static void table_event(struct sim *s, struct node *n)
 	attach(s, n);
 }
 
+/* The daemon has looked for the device of a member. */
+static void seek_event(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_PRESENT, .member = (uint32_t)__builtin_ctz(n->seek) };
+	const struct disk *d = &s->disk[in.member];
+	struct ddr_super sb;
+
+	n->seek &= n->seek - 1;
+	if (disk_gone(s, n, d))
+		return;
+	ddr_sm_superblock(n->sm, 0, &sb);
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		in.value |= n->k.disk[p] == in.member ? DDR_PRESENT_TABLE : 0;
+	in.value |= d->has_super && ddr_super_is_last(&sb, in.member, &d->super) ? DDR_PRESENT_LAST : 0;
+	node_step(s, n, &in);
+}
+
 bool node_event(struct sim *s, struct node *n)
 {
+	if (n->seek && n->sm && sim_chance(s, 4)) {
+		seek_event(s, n);
+		return true;
+	}
 	if (n->table_due && n->sm && n->k.there && sim_chance(s, 4)) {
 		table_event(s, n);
 		return true;
@@ -644,6 +666,9 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		if (!s->lossy)
 			sim_violation(s, "the array failed although the parity covers what happened");
 		n->failed = true;
+		return;
+	case DDR_EV_REBUILD_DONE:
+		check_whole_again(s);
 		return;
 	case DDR_EV_CLEAN:
 		n->clean = true;
@@ -721,6 +746,9 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		n->table_due = true;
 		n->table_member = out->member;
 		n->table_place = out->index;
+		return;
+	case DDR_OUT_SEEK:
+		n->seek |= 1u << out->member;
 		return;
 	case DDR_OUT_FENCE:
 		if (s->cluster) {

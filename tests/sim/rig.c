@@ -181,6 +181,10 @@ static void say_set(struct line *l, const struct ddr_msg_member_set *set)
 	case DDR_MEMBER_OP_TAKE: say(l, " take=%u role=%u", set->member, set->role); break;
 	case DDR_MEMBER_OP_CURSOR: say(l, " rebuilt=%u up to %" PRIu64, set->member, set->cursor); break;
 	case DDR_MEMBER_OP_WHOLE: say(l, " whole=%u", set->member); break;
+	case DDR_MEMBER_OP_ADD: say(l, " add=%u", set->member); break;
+	case DDR_MEMBER_OP_REMOVE: say(l, " remove=%u", set->member); break;
+	case DDR_MEMBER_OP_BACK: say(l, " back=%u", set->member); break;
+	case DDR_MEMBER_OP_READD: say(l, " readd=%u", set->member); break;
 	}
 }
 
@@ -228,6 +232,11 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say(&l, "MEMBER_SET");
 		say_set(&l, &m.set);
 		break;
+	case DDR_M_SEEK: say(&l, "SEEK member=%u", m.seek.member); break;
+	case DDR_M_SEEN:
+		say(&l, "SEEN");
+		say_mask(&l, "members", m.seen.members);
+		break;
 	case DDR_M_FOLDED: say(&l, "FOLDED since=%" PRIu64, m.folded.since); break;
 	case DDR_M_MEMBER_ACK: say(&l, "MEMBER_ACK seq=%" PRIu64, m.ack.seq); break;
 	case DDR_M_EX_REQUEST:
@@ -263,6 +272,7 @@ const char *rig_event(enum ddr_event event)
 		[DDR_EV_NODE_LEFT] = "NODE_LEFT", [DDR_EV_NODE_LOST] = "NODE_LOST", [DDR_EV_NODE_FENCED] = "NODE_FENCED",
 		[DDR_EV_NODE_RECOVERED] = "NODE_RECOVERED", [DDR_EV_WAIT] = "WAIT", [DDR_EV_EVICTED] = "EVICTED",
 		[DDR_EV_LEFT] = "LEFT", [DDR_EV_REBUILD_START] = "REBUILD_START", [DDR_EV_REBUILD_DONE] = "REBUILD_DONE",
+		[DDR_EV_MEMBER_ADDED] = "MEMBER_ADDED", [DDR_EV_MEMBER_REMOVED] = "MEMBER_REMOVED",
 	};
 
 	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";
@@ -301,6 +311,7 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 			say(&l, " member=%u", out->member);
 		break;
 	case DDR_OUT_TABLE: say(&l, "table member=%u place=%u", out->member, out->index); return buf;
+	case DDR_OUT_SEEK: say(&l, "seek member=%u", out->member); return buf;
 	case DDR_OUT_FENCE: say(&l, "fence %u failure=%" PRIu64, out->node, out->failure); return buf;
 	case DDR_OUT_RELOAD: say(&l, "reload"); break;
 	case DDR_OUT_SLOT_READ: say(&l, "read slot %u", out->slot); break;

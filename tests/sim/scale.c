@@ -134,6 +134,7 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 	switch (out->type) {
 	case DDR_OUT_KERNEL: kernel(w, node, &out->rec); return;
 	case DDR_OUT_EVENT: return;
+	case DDR_OUT_SEEK:
 	case DDR_OUT_TABLE: exit(2);	/* there is no spare */
 	case DDR_OUT_MCAST:
 		in.type = DDR_IN_MSG;

@@ -237,6 +237,7 @@ static uint32_t stake(const struct ddr_output *out)
 	case DDR_OUT_SLOT_READ:
 	case DDR_OUT_SLOT_WRITE:
 	case DDR_OUT_TABLE:
+	case DDR_OUT_SEEK:
 	case DDR_OUT_RELOAD: return 1;
 	case DDR_OUT_SB_WRITE: return 2;
 	case DDR_OUT_JOB_RANGE:
@@ -253,6 +254,8 @@ static uint32_t stake(const struct ddr_output *out)
 	case DDR_M_LEAVE:
 	case DDR_M_FOLDED:
 	case DDR_M_MEMBER_SET:
+	case DDR_M_SEEK:
+	case DDR_M_SEEN:
 	case DDR_M_FENCED: return 1;
 	case DDR_M_START:
 	case DDR_M_MEMBER_FAIL:

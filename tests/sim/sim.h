@@ -81,6 +81,8 @@ bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d);
 /* The kernel, the daemon of @n is gone: what it saw fail it has not completed, and nobody else need care. */
 void disk_forget_kernel(struct sim *s, const struct node *n);
 void disk_forget_daemon(struct sim *s, const struct node *n);
+/* A disk that was out of the array works again; what it had not flushed is lost. */
+void disk_back(struct sim *s, struct disk *d);
 /* Power is lost: each cached chunk reached the media or did not. */
 void disk_power(struct sim *s, struct disk *d);
 /* The metadata block at @place changed; NULL: any may have. */
@@ -187,6 +189,7 @@ struct node {
 	bool ready;
 	bool table_due;			/* its kernel is to get a table with the member at the place */
 	uint32_t table_member, table_place;
+	uint32_t seek;			/* members whose devices its daemon looks for */
 	/* with a cluster */
 	bool up;			/* the machine has power */
 	bool in_group;			/* its daemon is a member of the process group */
@@ -346,6 +349,7 @@ void sim_abandon(struct sim *s, const char *why) __attribute__((noreturn));
 /* ---- checkers ------------------------------------------------------------------ */
 
 /* The newest superblock on any member that is not dead; false: there is none. */
+void check_whole_again(struct sim *s);
 bool check_newest_super(const struct sim *s, struct ddr_super *sb);
 /* Who holds which place by the newest superblock: to be called when that may have changed. */
 void check_places(struct sim *s);

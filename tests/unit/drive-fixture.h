@@ -17,12 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "daemon/array.h"
 #include "daemon/drive.h"
 #include "daemon/events.h"
 #include "daemon/fence.h"
+#include "daemon/finder.h"
 #include "daemon/ipc_server.h"
 #include "daemon/loader.h"
 #include "daemon/metaio.h"
@@ -52,6 +54,10 @@ static struct {
 	struct ddr_members *members;
 	struct ddr_super super;
 	struct ddr_table *table;	/* that is being loaded */
+	struct ddr_finder *finder;	/* that looks for devices */
+	unsigned int found_freed;
+	uint32_t sought, replaced, let_go;	/* members */
+	bool busy;			/* requests are under way */
 	/* events */
 	char event[32];
 	unsigned int n_events;
@@ -175,6 +181,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	(void)sm;
 	memset(st, 0, sizeof(*st));
 	st->dirty = 1;
+	st->sought = play.sought;
 }
 
 uint32_t ddr_sm_slot(const struct ddr_sm *sm)
@@ -312,6 +319,52 @@ uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint
 	return DDR_NO_MEMBER;
 }
 
+bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev)
+{
+	m->n_old++;
+	if (!dev) {
+		play.let_go |= 1u << i;
+		return true;
+	}
+	play.replaced |= 1u << i;
+	m->open |= 1u << i;
+	m->major[i] = major(dev->rdev);
+	m->minor[i] = minor(dev->rdev);
+	dev->fd = -1;
+	return true;
+}
+
+void ddr_members_close_old(struct ddr_members *m)
+{
+	m->n_old = 0;
+}
+
+bool ddr_metaio_idle(const struct ddr_metaio *m)
+{
+	(void)m;
+	return !play.busy;
+}
+
+bool ddr_jobs_idle(const struct ddr_jobs *j)
+{
+	(void)j;
+	return true;
+}
+
+int ddr_finder_start(struct ddr_finder *f, qb_loop_t *loop)
+{
+	(void)loop;
+	assert_null(play.finder);
+	play.finder = f;
+	return 0;
+}
+
+void ddr_finder_free(struct ddr_finder *f)
+{
+	play.found_freed++;
+	free(f);
+}
+
 int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
 {
 	(void)loop;
@@ -378,7 +431,9 @@ void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const 
 
 void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
 {
-	ddr_event_plain(a, 0, o->type == DDR_OUT_GIVE_UP ? "give-up" : "event", a->error);
+	bool gave_up = o->type == DDR_OUT_GIVE_UP;
+
+	ddr_event_plain(a, 0, gave_up ? "give-up" : "event", gave_up ? a->error : "told");
 }
 
 void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a)

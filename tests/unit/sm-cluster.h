@@ -123,7 +123,7 @@ static inline void cx_read(struct cx *c, struct cx_node *n, const struct ddr_out
 
 static inline bool cx_is_io(const struct ddr_output *o)
 {
-	return (o->type >= DDR_OUT_LOG_WRITE && o->type <= DDR_OUT_JOB_RANGE) || (o->type >= DDR_OUT_RELOAD && o->type != DDR_OUT_TABLE);
+	return (o->type >= DDR_OUT_LOG_WRITE && o->type <= DDR_OUT_JOB_RANGE) || (o->type >= DDR_OUT_RELOAD && o->type != DDR_OUT_TABLE && o->type != DDR_OUT_SEEK);
 }
 
 static inline void cx_done(struct cx *c, struct cx_node *n, uint32_t i)

@@ -311,6 +311,32 @@ static void test_rebuilding_does_not_count(void **state)
 	refused(&w, "member 0 is not there, member 3 is rebuilding (sdd)");
 }
 
+/* All power went when the superblocks called it back, before it had one of its own: it need not be called back again. */
+static void test_called_back(void **state)
+{
+	static const struct { uint8_t flags, id; uint64_t cursor; bool plays; } rows[] = {
+		{ 0, 0, 0, true }, { 0, 0, 8, false },
+		{ DDR_MEMBER_F_PARTIAL, 1, 0, true }, { DDR_MEMBER_F_PARTIAL, 0, 0, false }, { DDR_MEMBER_F_PARTIAL, 1, 8, false },
+	};
+	struct world w;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		new_world(&w, 2, 1, 0);
+		change(&w, 2, DDR_MEMBER_FAULTY, ~4u);
+		change(&w, 2, DDR_MEMBER_REBUILDING, 0);
+		w.now.member[2].flags = rows[i].flags;
+		w.now.member[2].cursor = rows[i].cursor;
+		if (rows[i].id)
+			memcpy(w.now.member[2].last_gen, w.disk[2].gen_id, DDR_LAST_GEN_LEN);
+		write_disks(&w, ~4u);
+		show_set(&w, 31);
+		starts(&w);
+		assert_int_equal(w.out.verdict[2], rows[i].plays ? DDR_V_CURRENT : DDR_V_STALE);
+		assert_int_equal(w.out.usable, 31 & ~4u);
+	}
+}
+
 /* A role with two holders while it is copied: the one in sync plays. */
 static void test_copying_to_a_spare(void **state)
 {
@@ -593,6 +619,7 @@ int main(void)
 		cmocka_unit_test(test_restored_from_an_image),
 		cmocka_unit_test(test_member_that_failed_and_is_current),
 		cmocka_unit_test(test_rebuilding_does_not_count),
+		cmocka_unit_test(test_called_back),
 		cmocka_unit_test(test_copying_to_a_spare),
 		cmocka_unit_test(test_mirror_split_in_halves),
 		cmocka_unit_test(test_mirror_split_uneven),

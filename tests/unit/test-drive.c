@@ -458,6 +458,189 @@ static void a_table_of_unknown_devices_is_looked_at_anew(void **state)
 	end();
 }
 
+/* ---- devices that are looked for --------------------------------------------------- */
+
+static void asks_to_seek(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_SEEK, 0, 0);
+	out->out[0].member = PLACE;
+	play.answer = NULL;
+}
+
+/* Member PLACE is out, and sought. */
+static struct ddr_array *begin_to_seek(void)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	for (uint32_t p = 0; p < SPARE; p++)
+		a->bind.dev_major[p] = 8, a->bind.dev_minor[p] = 10 + p;
+	memset(play.super.member[PLACE].uuid, 0x22, sizeof(play.super.member[PLACE].uuid));
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+	play.sought = 1u << PLACE;
+	play.replaced = play.let_go = play.found_freed = 0;
+	play.answer = asks_to_seek;
+	step(a);
+	play.last = (struct ddr_input){ 0 };
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_non_null(play.finder);
+	assert_int_equal(play.finder->want, 1u << PLACE);
+	assert_memory_equal(play.finder->uuid[PLACE], play.super.member[PLACE].uuid, 16);
+	return a;
+}
+
+/* The finder ends: it found the device 8:@minor, or the one that is open. */
+static void found(unsigned int minor_number)
+{
+	struct ddr_finder *f = play.finder;
+
+	play.finder = NULL;
+	f->found = 1u << PLACE;
+	f->same = minor_number == 10 + PLACE ? f->found : 0;
+	f->dev[PLACE].rdev = makedev(8, minor_number);
+	f->super[PLACE] = play.super;
+	f->super[PLACE].this_member = PLACE;
+	f->done(f->ctx, f);
+}
+
+static void a_device_that_was_found_is_told(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+
+	(void)state;
+	memset(play.super.gen_id, 7, sizeof(play.super.gen_id));
+	memset(play.super.member[PLACE].last_gen, 7, DDR_LAST_GEN_LEN);
+	found(50);
+	assert_int_equal(play.last.type, DDR_IN_PRESENT);
+	assert_int_equal(play.last.member, PLACE);
+	assert_int_equal(play.last.value, DDR_PRESENT_LAST);	/* the table names another one */
+	assert_int_equal(play.replaced, 1u << PLACE);
+	assert_int_equal(play.found_freed, 1);
+	play.busy = true;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->n_old, 1);		/* a request may use it still */
+	play.busy = false;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->n_old, 0);
+	assert_null(play.finder);				/* it is not looked for any more */
+	end();
+}
+
+static void the_device_that_is_open_is_not_opened_anew(void **state)
+{
+	(void)state;
+	begin_to_seek();
+	memset(play.super.member[PLACE].last_gen, 9, DDR_LAST_GEN_LEN);
+	found(10 + PLACE);
+	assert_int_equal(play.last.type, DDR_IN_PRESENT);
+	assert_int_equal(play.last.value, DDR_PRESENT_TABLE);	/* and its superblock is an older one */
+	assert_int_equal(play.replaced, 0);
+	end();
+}
+
+/* While it was looked for the member was removed, or came in; while members are read nothing is exchanged. */
+static void what_is_found_too_late_or_too_early(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+
+	(void)state;
+	play.super.member[PLACE].uuid[0]++;
+	found(50);
+	assert_int_not_equal(play.last.type, DDR_IN_PRESENT);
+	assert_int_equal(play.replaced, 0);
+	end();
+
+	a = begin_to_seek();
+	play.sought = 0;
+	found(50);
+	assert_int_not_equal(play.last.type, DDR_IN_PRESENT);
+	end();
+
+	a = begin_to_seek();
+	a->cluster.reload[0] = (struct ddr_reload *)&play;
+	found(50);
+	assert_int_not_equal(play.last.type, DDR_IN_PRESENT);
+	a->cluster.reload[0] = NULL;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_PRESENT);
+	end();
+}
+
+/* It is not there: it is looked for again when the kernel has a new device, and not before. */
+static void a_device_that_is_not_there_is_waited_for(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+	struct ddr_finder *f = play.finder;
+
+	(void)state;
+	play.finder = NULL;
+	f->done(f->ctx, f);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_null(play.finder);
+	a->seek.at_ms = ddr_now_ms();
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_non_null(play.finder);
+	f = play.finder;
+	end();
+	assert_null(f->ctx);
+	f->done(f->ctx, f);
+	play.finder = NULL;
+}
+
+static void removes(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_EVENT, 0, 0);
+	out->out[0].event = DDR_EV_MEMBER_REMOVED;
+	out->out[0].member = PLACE;
+	play.answer = NULL;
+}
+
+/* The kernel's table names it no more, and this process lets it go: it may be used for anything. */
+static void a_member_that_was_removed_is_let_go(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+	unsigned int made = play.made;
+
+	(void)state;
+	for (uint32_t p = 0; p < SPARE; p++)
+		a->bind.dev_major[p] = 8, a->bind.dev_minor[p] = play.minor[p] = 10 + p;
+	ddr_array_resumed(&d, uuid);		/* with APPEARED */
+	play.super.member[PLACE].state = DDR_MEMBER_MISSING;
+	play.answer = removes;
+	step(a);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 1u << PLACE);
+	ddr_drive_table_tick(a);
+	assert_non_null(play.table);
+	assert_int_equal(play.table->place, PLACE);
+	assert_int_equal(play.table->major + play.table->minor, 0);
+	play.table->done(play.table->ctx, play.table);
+	play.minor[PLACE] = 0;
+	ddr_array_resumed(&d, uuid);
+	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
+	assert_int_equal(play.made, made);	/* bound in place */
+	end();
+}
+
+/* A table without a member that works: whoever made it leaves the member out, so the array is loaded anew, and judged. */
+static void a_table_that_leaves_a_member_out_is_judged(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	for (uint32_t p = 0; p < SPARE; p++) {
+		a->bind.dev_major[p] = 8;
+		a->bind.dev_minor[p] = play.minor[p] = 10 + p;
+		play.super.member[p].state = DDR_MEMBER_IN_SYNC;
+	}
+	ddr_array_resumed(&d, uuid);
+	play.minor[PLACE] = 0;
+	ddr_array_resumed(&d, uuid);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +660,10 @@ int main(void)
 		cmocka_unit_test(a_table_outlives_its_array),
 		cmocka_unit_test(a_table_of_known_devices_is_taken_in_place),
 		cmocka_unit_test(an_old_device_is_not_the_member),
+		cmocka_unit_test(a_device_that_was_found_is_told), cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
+		cmocka_unit_test(what_is_found_too_late_or_too_early), cmocka_unit_test(a_device_that_is_not_there_is_waited_for),
+		cmocka_unit_test(a_member_that_was_removed_is_let_go),
+		cmocka_unit_test(a_table_that_leaves_a_member_out_is_judged),
 		cmocka_unit_test(a_table_of_unknown_devices_is_looked_at_anew),
 	};
 

@@ -19,6 +19,7 @@
 #include "daemon/fence.h"
 #include "daemon/reload.h"
 #include "daemon/state.h"
+#include "daemon/finder.h"
 #include "daemon/table.h"
 
 #define MEMBER_BYTES	(64ull << 20)
@@ -215,6 +216,18 @@ void ddr_rate_tick(struct ddr_array *array, uint64_t now_ms)
 void ddr_stall_tick(struct ddr_array *array, uint64_t now_ms)
 {
 	(void)array, (void)now_ms;
+}
+
+int ddr_finder_start(struct ddr_finder *f, qb_loop_t *loop)
+{
+	(void)f, (void)loop;
+	fail();
+	return -1;
+}
+
+void ddr_finder_free(struct ddr_finder *f)
+{
+	(void)f;
 }
 
 int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)

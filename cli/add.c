@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraid add: a new disk becomes a spare of the array; one that was a member, and is out, comes back.
+ *
+ * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
+ * then it gets one of its own: a crash leaves a blank disk, or a spare that is not there and may be removed. All nodes look for it by that.
+ *
+ * Must never: write to a disk that holds anything, without --force; give a disk a superblock that could count as a newer one
+ * than those of the members.
+ */
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uuid/uuid.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/create.h"
+#include "cli/disk.h"
+#include "lib/assemble.h"
+#include "lib/layout.h"
+
+#define WAIT_MS	20000
+
+struct add {
+	const char *name, *path;
+	bool force;
+	struct ddr_ipc *ipc;
+	struct json_object *array;	/* its status */
+	struct ddr_super super;		/* of the array */
+	struct ddr_dev dev;		/* the disk */
+	uint8_t uuid[DDR_UUID_LEN];
+};
+
+/* ---- what the array is ----------------------------------------------------------- */
+
+static bool get_status(struct add *a)
+{
+	struct json_object *list;
+
+	if (!client_call(a->ipc, "add", client_request("status", a->name), &list, CLIENT_TIMEOUT_MS))
+		return false;
+	a->array = json_object_get(json_object_array_get_idx(list, 0));
+	json_object_put(list);
+	return a->array != NULL;
+}
+
+/* The superblock of a member that works, and so the array's. */
+static bool get_super(struct add *a)
+{
+	struct json_object *members = client_object(a->array, "members");
+	struct ddr_error err = { .text = "no member is in sync" };
+	struct ddr_supers s;
+
+	for (size_t i = 0; i < client_length(members); i++) {
+		struct json_object *m = json_object_array_get_idx(members, i);
+		struct ddr_dev dev;
+		int rc;
+
+		if (strcmp(client_text(m, "state"), "in-sync") != 0 || ddr_dev_open(&dev, client_text(m, "device"), DDR_DEV_FILE, &err))
+			continue;
+		rc = ddr_dev_read_supers(&dev, &s, &err);
+		ddr_dev_close(&dev);
+		if (rc)
+			continue;
+		a->super = s.copy[s.newest].super;
+		return true;
+	}
+	cli_fail("add", "the superblock of array '%s' cannot be read: %s", a->name, err.text);
+	return false;
+}
+
+/* ---- one that was a member -------------------------------------------------------- */
+
+/* The member of the array that the disk says it is, or -1. */
+static int member_of(const struct add *a)
+{
+	struct ddr_supers s;
+	struct ddr_error err;
+	struct ddr_dev dev;
+	const struct ddr_super *own;
+	int rc;
+
+	if (ddr_dev_open(&dev, a->path, DDR_DEV_FILE, &err))
+		return -1;
+	rc = ddr_dev_read_supers(&dev, &s, &err);
+	ddr_dev_close(&dev);
+	own = rc ? NULL : &s.copy[s.newest].super;
+	if (!own || memcmp(own->array_uuid, a->super.array_uuid, sizeof(own->array_uuid)) != 0)
+		return -1;
+	for (int m = 0; m < a->super.members; m++)
+		if (memcmp(own->member[own->this_member].uuid, a->super.member[m].uuid, DDR_UUID_LEN) == 0)
+			return m;
+	return -1;
+}
+
+/* All nodes look for it; when all have found it, it is a spare, or is rebuilt. */
+static int seek(struct add *a, int member)
+{
+	struct json_object *request = client_request("seek", a->name), *data;
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", member);
+	json_object_object_add(request, "member", json_object_new_string(number));
+	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
+	if (!client_call(a->ipc, "add", request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	printf("%s is member %d of array '%s': %s\n", a->path, member, a->name, client_clean(client_text(data, "state")));
+	json_object_put(data);
+	return cli_finish("add");
+}
+
+/* ---- a new disk ------------------------------------------------------------------- */
+
+static int check_disk(struct add *a)
+{
+	char holds[160], need[32], has[32];
+	struct ddr_error err;
+
+	if (disk_open(&a->dev, a->path, a->super.order, a->force, holds, sizeof(holds), &err))
+		return cli_fail("add", "%s", err.text);
+	if (a->dev.bytes < ddr_layout_member_bytes(&a->super))
+		return cli_fail("add", "%s has %s, and the members of array '%s' need %s; use a larger disk", a->path,
+				cli_format_size(a->dev.bytes, has, sizeof(has)), a->name,
+				cli_format_size(ddr_layout_member_bytes(&a->super), need, sizeof(need)));
+	if (holds[0])
+		cli_warn("add", "%s: destroying what it holds (%s)", a->path, holds);
+	return CLI_DONE;
+}
+
+/* The array has an entry for it from now on. Its number, or -1. */
+static int enter(struct add *a)
+{
+	struct json_object *request = client_request("add", a->name), *data;
+	char text[37];
+	int member;
+
+	json_object_object_add(request, "uuid", json_object_new_string(cli_format_uuid(a->uuid, text)));
+	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
+	if (!client_call(a->ipc, "add", request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
+		return -1;
+	member = (int)client_number(data, "member");
+	json_object_put(data);
+	return member;
+}
+
+/* Both copies, and no sequence that the members have not had. */
+static int write_supers(struct add *a, int member)
+{
+	struct ddr_super sb = a->super;
+	struct ddr_error err;
+
+	sb.this_member = (uint16_t)member;
+	for (sb.seq = a->super.seq - 1; sb.seq <= a->super.seq; sb.seq++)
+		if (ddr_dev_write_super(&a->dev, &sb, &err))
+			return cli_fail("add", "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
+	if (ddr_dev_drop_cache(&a->dev, &err))
+		return cli_fail("add", "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
+	return CLI_DONE;
+}
+
+static int add_new(struct add *a)
+{
+	struct ddr_error err;
+	int member, rc = check_disk(a);
+
+	if (rc)
+		return rc;
+	if (create_prepare(&a->super, a->force, &a->dev, &err))
+		return cli_fail("add", "%s; the array was not changed, the former content of the disk is overwritten", err.text);
+	uuid_generate(a->uuid);
+	member = enter(a);
+	if (member < 0 || !get_super(a))
+		return CLI_FAILED;
+	if (member >= a->super.members || memcmp(a->super.member[member].uuid, a->uuid, sizeof(a->uuid)) != 0)
+		return cli_fail("add", "the members of array '%s' have changed meanwhile; look at them, and try again", a->name);
+	rc = write_supers(a, member);
+	ddr_dev_close(&a->dev);		/* whoever finds it locks it */
+	a->dev.fd = -1;
+	return rc ? rc : seek(a, member);
+}
+
+/* ---- the command ------------------------------------------------------------------ */
+
+static int add(struct add *a)
+{
+	int member;
+
+	if (!get_status(a) || !get_super(a))
+		return CLI_FAILED;
+	member = member_of(a);
+	if (member >= 0 && (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING))
+		return cli_fail("add", "%s is member %d of array '%s' and works already", a->path, member, a->name);
+	return member >= 0 ? seek(a, member) : add_new(a);
+}
+
+int cmd_add(const struct cli_command *cmd, int argc, char **argv)
+{
+	static const struct option options[] = { { "force", no_argument, NULL, 'f' }, { 0 } };
+	struct add a = { .dev = { .fd = -1 } };
+	char path[PATH_MAX];
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c != 'f')
+			return cli_bad_option(cmd, c, argv);
+		a.force = true;
+	}
+	if (argc - optind != 2)
+		return cli_usage(cmd, "give the name of an array and one disk");
+	a.name = argv[optind];
+	a.path = realpath(argv[optind + 1], path) ? path : argv[optind + 1];
+	a.ipc = client_connect("add");
+	if (!a.ipc)
+		return CLI_FAILED;
+	rc = add(&a);
+	json_object_put(a.array);
+	ddr_dev_close(&a.dev);
+	ddr_ipc_close(a.ipc);
+	return rc;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Devices of members that this node should have and has not: looks for them when the state machine says so, and again when the
+ * kernel has new block devices; and lets go of what is not a member any more.
+ *
+ * Must never: take a device whose member is another one by now, or is in use; close a descriptor to which a request may be under way.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/drive.h"
+#include "daemon/events.h"
+#include "daemon/finder.h"
+
+#define AGAIN_MS	5000u	/* before what was there, but not to be had, is looked for again */
+
+void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o)
+{
+	a->seek.wanted |= 1u << o->member;
+	a->seek.at_ms = 0;
+}
+
+/* The members are not being read: descriptors may be exchanged. */
+static bool no_readers(const struct ddr_array *a)
+{
+	for (unsigned int i = 0; i < DDR_ARRAY_RELOADS; i++)
+		if (a->cluster.reload[i])
+			return false;
+	return true;
+}
+
+/* Members that are a spare, or sought by the operator; whoever else was looked for is not any more. */
+static uint32_t still_wanted(const struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+	uint32_t wanted;
+
+	ddr_sm_get_status(a->sm, &st);
+	wanted = st.sought;
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		wanted |= st.member_state[m] == DDR_MEMBER_SPARE ? 1u << m : 0;
+	return a->seek.wanted & wanted;
+}
+
+/* ---- what was found ---------------------------------------------------------------- */
+
+static bool in_table(const struct ddr_array *a, unsigned int m, uint16_t role)
+{
+	return role < DDR_UAPI_MAX_ROLES && a->bind.dev_major[role] == a->members->major[m] && a->bind.dev_minor[role] == a->members->minor[m];
+}
+
+static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
+{
+	struct ddr_input *in;
+	struct ddr_super sb;
+
+	ddr_sm_superblock(a->sm, 0, &sb);
+	if (memcmp(sb.member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
+		return;		/* it was removed meanwhile, or needs nobody's device */
+	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
+		return;
+	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);
+	a->seek.wanted &= ~(1u << m);
+	in = ddr_drive_input(a, DDR_IN_PRESENT);
+	in->member = m;
+	in->value = (in_table(a, m, sb.member[m].role) ? DDR_PRESENT_TABLE : 0) | (ddr_super_is_last(&sb, m, &f->super[m]) ? DDR_PRESENT_LAST : 0);
+	ddr_drive_step(a, in);
+}
+
+static void install(struct ddr_array *a)
+{
+	struct ddr_finder *f = a->seek.ready;
+
+	if (!f || a->broken || !no_readers(a))
+		return;
+	a->seek.ready = NULL;
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS && !a->broken; m++) {
+		if (f->found & (1u << m))
+			present(a, f, m);
+		if (!f->error[m].text[0])
+			continue;
+		qb_log(LOG_WARNING, "array '%s': member %u is looked for: %s", a->name, m, f->error[m].text);
+		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
+	}
+	ddr_finder_free(f);
+}
+
+static void on_found(void *ctx, struct ddr_finder *f)
+{
+	struct ddr_array *a = ctx;
+
+	if (!a) {
+		ddr_finder_free(f);
+		return;
+	}
+	a->seek.finder = NULL;
+	a->seek.ready = f;
+	install(a);
+}
+
+static void look(struct ddr_array *a)
+{
+	struct ddr_finder *f = calloc(1, sizeof(*f));
+	struct ddr_super sb;
+
+	if (!f)
+		return;		/* the next tick tries again */
+	ddr_sm_superblock(a->sm, 0, &sb);
+	memcpy(f->array, a->uuid, sizeof(f->array));
+	f->want = a->seek.wanted;
+	f->have = a->members->open;
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
+		memcpy(f->uuid[m], sb.member[m].uuid, sizeof(f->uuid[m]));
+		f->rdev[m] = a->members->dev[m].rdev;
+	}
+	f->done = on_found;
+	f->ctx = a;
+	if (ddr_finder_start(f, a->d->loop)) {
+		free(f);
+		return;
+	}
+	a->seek.finder = f;
+	a->seek.at_ms = UINT64_MAX;		/* until there is something new */
+}
+
+/* ---- what is not a member any more ------------------------------------------------- */
+
+void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed)
+{
+	struct ddr_super sb;
+
+	ddr_sm_superblock(a->sm, 0, &sb);
+	a->super.members = sb.members;
+	memcpy(a->super.member, sb.member, sizeof(a->super.member));
+	if (a->members->n < sb.members)
+		a->members->n = sb.members;
+	if (removed < DDR_MAX_MEMBERS)
+		a->seek.dropped |= 1u << removed;
+}
+
+static void let_go(struct ddr_array *a)
+{
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
+		uint16_t role = a->super.member[m].role;
+
+		if (!(a->seek.dropped & (1u << m)))
+			continue;
+		if (in_table(a, m, role))
+			a->table_unname |= 1u << role;
+		ddr_members_replace(a->members, m, NULL);
+	}
+	a->seek.dropped = 0;
+}
+
+/* ---- the loop ---------------------------------------------------------------------- */
+
+void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	if (a->broken)
+		return;
+	install(a);
+	if (a->seek.dropped && no_readers(a))
+		let_go(a);
+	if (a->members->n_old && no_readers(a) && ddr_metaio_idle(a->meta) && ddr_jobs_idle(a->jobs))
+		ddr_members_close_old(a->members);
+	if (!a->seek.wanted || a->seek.finder || a->seek.ready || now_ms < a->seek.at_ms)
+		return;
+	a->seek.wanted = still_wanted(a);
+	if (a->seek.wanted)
+		look(a);
+}
+
+void ddr_drive_seek_stop(struct ddr_array *a)
+{
+	if (a->seek.finder)
+		a->seek.finder->ctx = NULL;
+	if (a->seek.ready)
+		ddr_finder_free(a->seek.ready);
+	memset(&a->seek, 0, sizeof(a->seek));
+	a->table_unname = 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Looks for the devices of members among the block devices of this machine, beside whatever else goes on.
+ *
+ * It opens and locks what it finds, and writes nothing. What it may open is lib/scan.h's to say.
+ */
+#ifndef DDR_DAEMON_FINDER_H
+#define DDR_DAEMON_FINDER_H
+
+#include <stdint.h>
+
+#include "daemon/worker.h"
+#include "lib/devio.h"
+
+struct ddr_finder {
+	/* given */
+	uint8_t array[16];			/* uuid */
+	uint32_t want;				/* members */
+	uint8_t uuid[DDR_MAX_MEMBERS][16];	/* of these */
+	uint32_t have;				/* of these: a device is open already ... */
+	dev_t rdev[DDR_MAX_MEMBERS];		/* ... with this number; if it is that one still, it is not opened anew */
+	void (*done)(void *ctx, struct ddr_finder *f);	/* from the loop, once; frees it. ctx NULL: nobody waits any more */
+	void *ctx;
+	/* found */
+	uint32_t found;				/* members */
+	uint32_t same;				/* of these: the device that is open is theirs */
+	struct ddr_dev dev[DDR_MAX_MEMBERS];	/* found and not the same: open and locked */
+	struct ddr_super super[DDR_MAX_MEMBERS];	/* as the device says */
+	struct ddr_error error[DDR_MAX_MEMBERS];	/* not found, but something was there */
+	/* own */
+	struct ddr_worker worker;
+};
+
+/* Takes over @f (from calloc). 0, or a negative errno: @f is the caller's again. */
+int ddr_finder_start(struct ddr_finder *f, qb_loop_t *loop);
+/* Closes what was not taken out of dev[]. */
+void ddr_finder_free(struct ddr_finder *f);
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Events of block devices, from the kernel itself: udev need not run. See uevent.h.
+ *
+ * Must never: believe more of an event than that something has changed; who sent it is checked, what it says is not needed.
+ */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array.h"
+#include "daemon/uevent.h"
+
+#define KERNEL_GROUP	1u
+#define SETTLE_MS	300u	/* the device's node, and what is put on top of it, come a little later */
+
+/* Has the event, "KEY=VALUE" strings behind a header, this one? */
+static bool has(const char *text, size_t len, const char *what)
+{
+	for (const char *p = text; p < text + len; p += strlen(p) + 1)
+		if (strcmp(p, what) == 0)
+			return true;
+	return false;
+}
+
+static void look_again(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->seek.at_ms == UINT64_MAX)
+			a->seek.at_ms = ddr_now_ms() + SETTLE_MS;
+	}
+}
+
+static int32_t on_event(int32_t fd, int32_t revents, void *data)
+{
+	struct sockaddr_nl from;
+	char text[8192];
+	struct iovec iov = { text, sizeof(text) - 1 };
+	struct msghdr msg = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT);
+
+	(void)revents;
+	if (n < 0 && errno == ENOBUFS)
+		look_again(data);	/* some were lost */
+	if (n <= 0 || from.nl_pid != 0)
+		return 0;		/* only the kernel is listened to */
+	text[n] = '\0';
+	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change")))
+		look_again(data);
+	return 0;
+}
+
+void ddr_uevent_open(struct ddr_daemon *d)
+{
+	struct sockaddr_nl own = { .nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP };
+
+	d->uevent_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+	if (d->uevent_fd >= 0 && (bind(d->uevent_fd, (struct sockaddr *)&own, sizeof(own)) ||
+				  qb_loop_poll_add(d->loop, QB_LOOP_LOW, d->uevent_fd, POLLIN, d, on_event))) {
+		close(d->uevent_fd);
+		d->uevent_fd = -1;
+	}
+	if (d->uevent_fd < 0)
+		qb_perror(LOG_WARNING, "new disks are not noticed by themselves");
+}
+
+void ddr_uevent_close(struct ddr_daemon *d)
+{
+	if (d->uevent_fd < 0)
+		return;
+	qb_loop_poll_del(d->loop, d->uevent_fd);
+	close(d->uevent_fd);
+	d->uevent_fd = -1;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Which node sees which member, and members that come: new disks, and old ones that are back.
+ *
+ * Each node says whose devices it has open (SEEN). Nobody is taken into the array before all nodes that take part
+ * see it, since from that change on every kernel writes to it. A member that is out comes back when the operator says so
+ * (SEEK): every node looks for its device, and when all have it the writer asks for it to be rebuilt (BACK). If its
+ * superblock is the last one that it can have had, and what was written without it is noted in the map since it went, only
+ * that is rebuilt (READD).
+ *
+ * Must never: ask for a member by what a node saw before it went; call back by regions a disk whose superblock is older, or
+ * of another history, than the last one of which it was a whole member.
+ */
+#include "sm_int.h"
+
+bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].started && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> member & 1))
+			return false;
+	return true;
+}
+
+bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member)
+{
+	static const uint8_t unknown[DDR_LAST_GEN_LEN];
+	const struct ddr_member *m = &sm->sb.member[member];
+
+	return m->role != DDR_ROLE_NONE && m->since > sm->sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
+}
+
+uint32_t ddr_sm_members_out(const struct ddr_sm *sm)
+{
+	uint32_t out = 0;
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_FAULTY || sm->sb.member[m].state == DDR_MEMBER_MISSING)
+			out |= 1u << m;
+	return out;
+}
+
+static bool is_out(const struct ddr_sm *sm, uint32_t member)
+{
+	return member < sm->sb.members && (ddr_sm_members_out(sm) >> member & 1);
+}
+
+/* ---- inputs -------------------------------------------------------------------- */
+
+void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	uint32_t bit = in->member < DDR_MAX_MEMBERS ? 1u << in->member : 0;
+
+	if (!bit || in->member >= sm->sb.members) {
+		ddr_sm_bug(sm, "the device of a member that does not exist");
+		return;
+	}
+	if (ddr_sm_written(sm) & bit)
+		return;		/* it came in meanwhile: this node said that it had the device */
+	sm->present |= bit;
+	sm->sk.last = in->value & DDR_PRESENT_LAST ? sm->sk.last | bit : sm->sk.last & ~bit;
+	sm->k.table = in->value & DDR_PRESENT_TABLE ? sm->k.table | bit : sm->k.table & ~bit;
+	sm->again = true;
+}
+
+static void refuse(struct ddr_sm *sm, uint32_t member, const char *why)
+{
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
+
+	out->a = EBUSY;
+	out->member = member;
+}
+
+void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
+{
+	if (!ddr_sm_running(sm) || (!is_out(sm, member) && (member >= sm->sb.members || sm->sb.member[member].state != DDR_MEMBER_SPARE))) {
+		refuse(sm, member, "the array does not run, or the member is no spare and not out of it");
+		return;
+	}
+	sm->sk.ask |= 1u << member;
+}
+
+/* Where a new disk has its place in the table: one that nobody needs any more, or behind the last one. */
+static uint32_t free_place(const struct ddr_sm *sm)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (is_out(sm, m) && sm->sb.member[m].role == DDR_ROLE_NONE)
+			return m;
+	return sm->sb.members;
+}
+
+void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in)
+{
+	struct ddr_msg_member_set set = { .op = op, .member = op == DDR_MEMBER_OP_ADD ? free_place(sm) : in->member };
+
+	memcpy(set.uuid, in->uuid, sizeof(set.uuid));
+	if (sm->sk.set.op)
+		refuse(sm, set.member, "another change of the members is being made: try again");
+	else if (!ddr_sm_running(sm) || !ddr_sm_set_valid(sm, &set))
+		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array does not run, or its table of members is full: remove those that are out" :
+		       "the array does not run, or the member is in use: fail it first");
+	else
+		sm->sk.set = set;
+}
+
+/* ---- the total order ----------------------------------------------------------- */
+
+void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	uint32_t m = msg->seek.member;
+
+	if (m >= sm->sb.members) {
+		ddr_sm_bug(sm, "a member that does not exist is sought");
+		return;
+	}
+	if (msg->sender == sm->node) {
+		sm->sk.ask &= ~(1u << m);
+		sm->sk.ask_sent = false;
+	}
+	if (is_out(sm, m))
+		sm->t.back |= 1u << m;
+	sm->sk.looked &= ~(1u << m);
+	sm->again = true;
+}
+
+void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+	uint32_t sees = msg->seen.members;
+
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (m >= sm->sb.members || sm->sb.member[m].since > msg->seen.generation)
+			sees &= ~(1u << m);	/* said before it went, or was another one */
+	n->sees = sees;
+	if (msg->sender == sm->node)
+		sm->sk.seen_sent = false;
+	sm->again = true;
+}
+
+void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		sm->nodes[i].sees &= ~members;
+	sm->t.back &= ~members;
+	sm->present &= ~members;
+	sm->sk.last &= ~members;
+	sm->sk.looked &= ~members;
+}
+
+void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *other)
+{
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (memcmp(sm->sb.member[m].uuid, other->member[m].uuid, sizeof(other->member[m].uuid)) != 0) {
+			sm->present &= ~(1u << m);
+			sm->sk.last &= ~(1u << m);
+			sm->sk.looked &= ~(1u << m);
+		}
+}
+
+/* ---- the pump ------------------------------------------------------------------ */
+
+/* Devices that this node should have, and has not: spares, and who is to come back. */
+static void look(struct ddr_sm *sm)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		bool wanted = sm->sb.member[m].state == DDR_MEMBER_SPARE || (sm->t.back >> m & 1);
+
+		if (!wanted || ((sm->present | sm->sk.looked) >> m & 1) || !ddr_sm_room(sm, 1))
+			continue;
+		ddr_sm_out(sm, DDR_OUT_SEEK)->member = m;
+		sm->sk.looked |= 1u << m;
+	}
+}
+
+static void tell(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_SEEN };
+	int self = ddr_sm_node_at(sm, sm->node);
+
+	if (self < 0 || !sm->nodes[self].started || sm->nodes[self].sees == sm->present || sm->sk.seen_sent || !ddr_sm_may_send(sm))
+		return;
+	msg.seen.members = sm->present;
+	msg.seen.generation = sm->sb.generation;
+	sm->sk.seen_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+static void seek(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_SEEK };
+
+	if (!sm->sk.ask || sm->sk.ask_sent || !ddr_sm_may_send(sm))
+		return;
+	msg.seek.member = (uint32_t)__builtin_ctz(sm->sk.ask);
+	sm->sk.ask_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+/* The operator's change of the table, until it was taken; another one may be first. */
+static void change(struct ddr_sm *sm)
+{
+	if (!sm->sk.set.op)
+		return;
+	if (sm->sk.set.op == DDR_MEMBER_OP_ADD)
+		sm->sk.set.member = free_place(sm);
+	if (!ddr_sm_members_settled(sm))
+		return;
+	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {
+		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again");
+		sm->sk.set.op = 0;
+		return;
+	}
+	ddr_sm_ask(sm, &sm->sk.set);
+}
+
+/* The writer calls back who is sought, one at a time. */
+static void call_back(struct ddr_sm *sm)
+{
+	if (!sm->t.back || ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready) || sm->stopping || sm->sb.parity == 0)
+		return;
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		bool readd = (sm->sk.last >> m & 1) && ddr_sm_may_readd(sm, m);
+		struct ddr_msg_member_set set = { .op = readd ? DDR_MEMBER_OP_READD : DDR_MEMBER_OP_BACK, .member = m };
+
+		if ((sm->t.back >> m & 1) && ddr_sm_set_valid(sm, &set)) {
+			ddr_sm_ask(sm, &set);
+			return;
+		}
+	}
+}
+
+void ddr_sm_seek_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm) || !sm->k.enabled)
+		return;
+	look(sm);
+	tell(sm);
+	seek(sm);
+	change(sm);
+	call_back(sm);
+}
+
+/* What was on its way in the ring before, and was not delivered. */
+void ddr_sm_seek_view(struct ddr_sm *sm)
+{
+	sm->sk.seen_sent = sm->sk.ask_sent = false;
+}
+
+void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	uint32_t wanted = sm->t.back;
+
+	st->sought = sm->t.back;
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		wanted |= sm->sb.member[m].state == DDR_MEMBER_SPARE ? 1u << m : 0;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		uint32_t unseen = wanted & ~sm->nodes[i].sees;
+
+		if (!sm->nodes[i].started || sm->nodes[i].leaving || !unseen)
+			continue;
+		st->unseen |= unseen;
+		if (!st->unseen_by)
+			st->unseen_by = sm->nodes[i].id;
+	}
+}

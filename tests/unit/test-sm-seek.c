@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Members that come and go: who sees them, disks that are back, by regions or as a whole, new ones and removed ones. */
+#include "sm-cluster.h"
+
+#define OUT		2u	/* the member that goes, and its role */
+#define REGION		256u	/* blocks */
+
+static int up_with(void **state, uint16_t spares)
+{
+	struct cx *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->spares = spares;
+	cx_up(c, 2, true);
+	*state = c;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return up_with(state, 0);
+}
+
+static int setup_spare(void **state)
+{
+	return up_with(state, 1);
+}
+
+static void wants(struct cx *c, uint32_t i, uint64_t region)
+{
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 100 + region, .start = region, .count = 1 });
+	cx_settle(c);
+}
+
+/* What is granted is closed and cleared. */
+static void closes(struct cx *c, uint32_t i, uint64_t region)
+{
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = region, .count = 1 });
+	cx_settle(c);
+}
+
+static void member_fails(struct cx *c, uint32_t i, uint32_t member)
+{
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 5, .member = member, .status = DDR_EC_IO, .arg[0] = DDR_OP_WRITE });
+	cx_settle(c);
+}
+
+static void sees(struct cx *c, uint32_t i, uint32_t member, uint64_t how)
+{
+	struct ddr_input in = { .type = DDR_IN_PRESENT, .member = member, .value = how };
+
+	cx_step(c, &c->node[i], &in);
+	cx_settle(c);
+}
+
+static void op(struct cx *c, uint32_t i, enum ddr_in_type type, uint32_t member, uint8_t uuid)
+{
+	struct ddr_input in = { .type = type, .member = member };
+
+	memset(in.uuid, uuid, sizeof(in.uuid));
+	cx_step(c, &c->node[i], &in);
+	cx_settle(c);
+}
+
+static bool covered(const struct cx *c, uint64_t block)
+{
+	for (uint32_t n = 0; n < 2; n++)
+		for (uint32_t i = 0; i < c->node[n].n; i++) {
+			const struct ddr_output *o = &c->node[n].log[i];
+
+			if (o->type == DDR_OUT_JOB_RANGE && o->job == DDR_KA_REBUILD && block >= o->start && block < o->start + o->count)
+				return true;
+		}
+	return false;
+}
+
+static const struct ddr_output *event(const struct cx *c, uint32_t i, enum ddr_event event)
+{
+	int at = cx_event(&c->node[i], event);
+
+	return at < 0 ? NULL : &c->node[i].log[at];
+}
+
+/* Regions 1 and 2 were written with all members there; then OUT goes, and region 2 is written again. */
+static void goes_and_is_missed(struct cx *c)
+{
+	wants(c, 0, 1);
+	wants(c, 1, 2);
+	closes(c, 0, 1);
+	closes(c, 1, 2);
+	cx_tick(c, 100);
+	member_fails(c, 1, OUT);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	assert_memory_equal(c->sb.member[OUT].last_gen, c->sb.gen_prev, DDR_LAST_GEN_LEN);
+	wants(c, 1, 2);
+	closes(c, 1, 2);
+	cx_tick(c, 100);
+	cx_forget(c);
+}
+
+static bool flagged(const struct cx *c, uint32_t region)
+{
+	return ddr_map_get(c->disk[CX_SLOTS].payload, region) & DDR_REGION_F_WRITTEN;
+}
+
+/* It is back as it was: only what was written since is copied, and then the map forgets that it was. */
+static void it_comes_back_by_its_regions(void **state)
+{
+	struct cx *c = *state;
+
+	goes_and_is_missed(c);
+	assert_true(flagged(c, 2));
+	op(c, 1, DDR_IN_OP_SEEK, OUT, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(c->node[i].log[cx_find(&c->node[i], DDR_OUT_SEEK, 0)].member, OUT);
+	sees(c, 0, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);	/* node 2 has not found it yet */
+	assert_int_equal(cx_status(&c->node[0]).unseen_by, 2);
+	assert_int_equal(cx_status(&c->node[0]).sought, 1u << OUT);
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	cx_tick(c, 100);
+	assert_int_equal(event(c, 1, DDR_EV_REBUILD_START)->b, 1);
+	assert_true(cx_find(&c->node[1], DDR_OUT_TABLE, 0) >= 0);	/* its table names the device that was */
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_TABLE, 0), -1);
+	assert_true(covered(c, 2 * REGION) && covered(c, 3 * REGION - 1));
+	assert_false(covered(c, REGION) || covered(c, 3 * REGION));
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
+	assert_int_equal(c->sb.member[OUT].flags, 0);
+	assert_int_equal(event(c, 0, DDR_EV_REBUILD_DONE)->b, REGION);
+	assert_int_equal(event(c, 1, DDR_EV_REBUILD_DONE)->b, 0);
+	assert_int_equal(c->sb.log_base, c->sb.generation);
+	assert_false(flagged(c, 2));
+	assert_int_equal(cx_status(&c->node[0]).sought, 0);
+}
+
+/* What it says of itself is not the last that it can have had: it was somewhere else meanwhile, or is a copy. */
+static void an_older_disk_gets_all(void **state)
+{
+	struct cx *c = *state;
+
+	goes_and_is_missed(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, 0);
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	cx_tick(c, 100);
+	assert_int_equal(event(c, 0, DDR_EV_REBUILD_START)->b, 0);
+	assert_true(covered(c, REGION) && covered(c, 2 * REGION));
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
+}
+
+/* It failed again before all of it was rebuilt: it was never whole, whatever its superblock says. */
+static void who_was_never_whole_gets_all(void **state)
+{
+	struct cx *c = *state;
+
+	goes_and_is_missed(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, 0);
+	c->answers = CX_MSG | CX_KERNEL;
+	sees(c, 1, OUT, 0);
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
+			cx_done(c, &c->node[0], o);
+	cx_settle(c);
+	assert_int_equal(cx_status(&c->node[0]).member_state[OUT], DDR_MEMBER_REBUILDING);
+	c->answers = CX_ALL;
+	member_fails(c, 0, OUT);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST);
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	cx_tick(c, 100);
+	assert_int_equal(event(c, 0, DDR_EV_REBUILD_START)->b, 0);
+	assert_true(covered(c, REGION));
+}
+
+/* ... but who was brought up by its regions and fails on the way lacks no others than before, and those written meanwhile. */
+static void who_was_brought_up_in_part_goes_on_so(void **state)
+{
+	struct cx *c = *state;
+
+	goes_and_is_missed(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST);
+	c->answers = CX_MSG | CX_KERNEL;
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
+			cx_done(c, &c->node[0], o);
+	cx_settle(c);
+	assert_int_equal(cx_status(&c->node[0]).member_state[OUT], DDR_MEMBER_REBUILDING);
+	c->answers = CX_ALL;
+	member_fails(c, 0, OUT);
+	assert_memory_equal(c->sb.member[OUT].last_gen, c->sb.gen_prev, DDR_LAST_GEN_LEN);
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST);
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	cx_tick(c, 100);
+	assert_int_equal(event(c, 0, DDR_EV_REBUILD_START)->b, 1);
+	assert_true(covered(c, 2 * REGION));
+	assert_false(covered(c, REGION));
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
+}
+
+/* SEEN was said before the member went, and is delivered after it: the device that was open then is not the one that is back. */
+static void what_was_seen_before_it_went_does_not_count(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input late = { .type = DDR_IN_MSG, .node = 2 };
+	uint8_t bytes[DDR_SM_MSG_MAX];
+	struct ddr_msg m;
+
+	for (uint32_t i = 0; i < c->node[1].n; i++)	/* its last message so far: of this epoch */
+		if (c->node[1].log[i].type == DDR_OUT_MCAST)
+			assert_null(ddr_msg_decode(c->node[1].log[i].msg, c->node[1].log[i].msg_len, &m));
+	m.type = DDR_M_SEEN;
+	m.seen.members = 0x3f;
+	m.seen.generation = c->sb.generation;
+	goes_and_is_missed(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST);
+	late.msg = bytes;
+	late.msg_len = (uint32_t)ddr_msg_encode(&m, bytes, sizeof(bytes));
+	for (uint32_t i = 0; i < 2; i++)
+		cx_step(c, &c->node[i], &late);
+	assert_null(event(c, 0, DDR_EV_REFUSED));
+	cx_settle(c);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	assert_int_equal(cx_status(&c->node[0]).unseen_by, 2);
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	assert_int_not_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+}
+
+/* A new disk becomes a spare, once all see it it may be taken; it is removed, and its place is used again. */
+static void a_disk_is_added_and_removed(void **state)
+{
+	struct cx *c = *state;
+	uint8_t uuid[16];
+
+	op(c, 1, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_int_equal(c->sb.members, 7);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_SPARE);
+	assert_int_equal(c->sb.member[6].role, DDR_ROLE_NONE);
+	memset(uuid, 0xa1, sizeof(uuid));
+	assert_memory_equal(c->sb.member[6].uuid, uuid, sizeof(uuid));
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(event(c, i, DDR_EV_MEMBER_ADDED)->member, 6);
+		assert_int_equal(c->node[i].log[cx_find(&c->node[i], DDR_OUT_SEEK, 0)].member, 6);
+	}
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);	/* the same again */
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	op(c, 0, DDR_IN_OP_REMOVE, 6, 0xb2);
+	assert_int_equal(c->sb.members, 7);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_MISSING);
+	assert_non_null(event(c, 1, DDR_EV_MEMBER_REMOVED));
+	op(c, 1, DDR_IN_OP_ADD, 0, 0xc3);
+	assert_int_equal(c->sb.members, 7);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_SPARE);
+	memset(uuid, 0xc3, sizeof(uuid));
+	assert_memory_equal(c->sb.member[6].uuid, uuid, sizeof(uuid));
+}
+
+static void who_works_is_not_removed(void **state)
+{
+	struct cx *c = *state;
+
+	op(c, 0, DDR_IN_OP_REMOVE, OUT, 0xb2);
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	assert_int_equal(c->sb.generation, 1);
+	member_fails(c, 0, OUT);
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_REMOVE, OUT, 0xb2);
+	assert_null(event(c, 0, DDR_EV_REFUSED));
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_MISSING);
+	assert_int_equal(c->sb.member[OUT].role, OUT);		/* the role waits for somebody */
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST);
+	sees(c, 1, OUT, DDR_PRESENT_LAST);
+	cx_tick(c, 100);
+	assert_int_not_equal(c->sb.member[OUT].flags, DDR_MEMBER_F_PARTIAL);	/* who was removed is nobody that was ever whole */
+	assert_int_equal(event(c, 0, DDR_EV_REBUILD_START)->b, 0);
+}
+
+/* A spare is not taken while a node does not see it; a member whose role it took is a spare when it is back. */
+static void all_must_see_a_spare(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input hot = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+
+	cx_kill(c, 1);
+	c->node[1].cfg.present &= ~(1u << 6);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	for (uint32_t i = 0; i < 2; i++)
+		cx_step(c, &c->node[i], &hot);
+	cx_forget(c);
+	member_fails(c, 0, OUT);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_SPARE);
+	assert_int_equal(cx_status(&c->node[0]).unseen_by, 2);
+	sees(c, 1, 6, 0);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_IN_SYNC);
+	assert_int_equal(c->sb.member[OUT].role, DDR_ROLE_NONE);
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, 0);
+	sees(c, 1, OUT, 0);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_SPARE);
+	assert_non_null(event(c, 0, DDR_EV_MEMBER_ADDED));
+}
+
+static void who_is_in_is_not_sought(void **state)
+{
+	struct cx *c = *state;
+
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_SEEK, 15, 0);
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_MCAST, 0), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
+		TEST(it_comes_back_by_its_regions), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
+		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
+		TEST(a_disk_is_added_and_removed), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
+		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
