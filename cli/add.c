@@ -43,8 +43,11 @@ static bool get_status(struct add *a)
 
 	if (!client_call(a->ipc, "add", client_request("status", a->name), &list, CLIENT_TIMEOUT_MS))
 		return false;
-	a->array = json_object_get(json_object_array_get_idx(list, 0));
+	if (client_length(list))
+		a->array = json_object_get(json_object_array_get_idx(list, 0));
 	json_object_put(list);
+	if (!a->array)
+		cli_fail("add", "ddraidd sent no data; daemon and command are of different releases");
 	return a->array != NULL;
 }
 

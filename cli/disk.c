@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A disk that is to become a member; see disk.h. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
 #include <linux/fs.h>
 
 #include "cli/disk.h"
 #include "cli/signature.h"
 
-#define LOCK_TRIES	50u	/* of 100 ms */
+#define LOCK_MS	5000u
 
 /* Zoned disks cannot rewrite in place. The queue of a partition is that of its disk. */
 static bool is_zoned(const struct ddr_dev *dev)
@@ -80,29 +77,13 @@ static int check_content(const struct ddr_dev *dev, bool force, char *holds, siz
 	return 0;
 }
 
-/*
- * udev and a daemon that serves the device hold this lock while they use it. udev looks at
- * a device for a moment after each program that wrote to it, so it is waited for.
- */
-static int lock_device(const struct ddr_dev *dev, struct ddr_error *err)
-{
-	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
-
-	for (unsigned int tries = 0; flock(dev->fd, LOCK_EX | LOCK_NB); tries++) {
-		if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
-			return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
-		nanosleep(&pause, NULL);
-	}
-	return 0;
-}
-
 int disk_open(struct ddr_dev *dev, const char *path, uint64_t order, bool force, char *holds, size_t size, struct ddr_error *err)
 {
 	unsigned int flags = DDR_DEV_WRITE | DDR_DEV_EXCL | (force ? DDR_DEV_FILE : 0);
 
 	if (ddr_dev_open(dev, path, flags, err))
 		return -1;
-	if (lock_device(dev, err) || check_block_device(dev, err) || check_sectors(dev, order, force, err))
+	if (ddr_dev_lock(dev, LOCK_MS, err) || check_block_device(dev, err) || check_sectors(dev, order, force, err))
 		return -1;
 	return check_content(dev, force, holds, size, err);
 }

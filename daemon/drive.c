@@ -126,13 +126,12 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 		.io = o->io, .start = o->start, .count = o->count, .members = o->members,
 		.repair = o->job != DDR_KA_VERIFY, .rebuild = o->job == DDR_KA_REBUILD, .target = o->member,
 	};
-	struct ddr_super sb;
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
-	ddr_sm_superblock(a->sm, 0, &sb);
 	memset(r.at, 0xff, sizeof(r.at));
-	for (unsigned int m = 0; m < sb.members; m++)
-		if (sb.member[m].role < DDR_MAX_ROLES)
-			r.at[sb.member[m].role] = (uint8_t)m;
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (sb->member[m].role < DDR_MAX_ROLES)
+			r.at[sb->member[m].role] = (uint8_t)m;
 	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms);
 }
 

@@ -53,11 +53,10 @@ static bool in_table(const struct ddr_array *a, unsigned int m, uint16_t role)
 
 static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 {
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
 	struct ddr_input *in;
-	struct ddr_super sb;
 
-	ddr_sm_superblock(a->sm, 0, &sb);
-	if (memcmp(sb.member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
+	if (memcmp(sb->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
 		return;		/* it was removed meanwhile, or needs nobody's device */
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
@@ -65,7 +64,7 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	a->seek.wanted &= ~(1u << m);
 	in = ddr_drive_input(a, DDR_IN_PRESENT);
 	in->member = m;
-	in->value = (in_table(a, m, sb.member[m].role) ? DDR_PRESENT_TABLE : 0) | (ddr_super_is_last(&sb, m, &f->super[m]) ? DDR_PRESENT_LAST : 0);
+	in->value = (in_table(a, m, sb->member[m].role) ? DDR_PRESENT_TABLE : 0) | (ddr_super_is_last(sb, m, &f->super[m]) ? DDR_PRESENT_LAST : 0);
 	ddr_drive_step(a, in);
 }
 
@@ -84,6 +83,8 @@ static void install(struct ddr_array *a)
 		qb_log(LOG_WARNING, "array '%s': member %u is looked for: %s", a->name, m, f->error[m].text);
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
 	}
+	if ((a->seek.wanted & f->found) && a->seek.at_ms == UINT64_MAX)
+		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
 	ddr_finder_free(f);
 }
 
@@ -103,16 +104,14 @@ static void on_found(void *ctx, struct ddr_finder *f)
 static void look(struct ddr_array *a)
 {
 	struct ddr_finder *f = calloc(1, sizeof(*f));
-	struct ddr_super sb;
 
 	if (!f)
 		return;		/* the next tick tries again */
-	ddr_sm_superblock(a->sm, 0, &sb);
 	memcpy(f->array, a->uuid, sizeof(f->array));
 	f->want = a->seek.wanted;
 	f->have = a->members->open;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
-		memcpy(f->uuid[m], sb.member[m].uuid, sizeof(f->uuid[m]));
+		memcpy(f->uuid[m], ddr_sm_super(a->sm)->member[m].uuid, sizeof(f->uuid[m]));
 		f->rdev[m] = a->members->dev[m].rdev;
 	}
 	f->done = on_found;
@@ -129,13 +128,12 @@ static void look(struct ddr_array *a)
 
 void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed)
 {
-	struct ddr_super sb;
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
-	ddr_sm_superblock(a->sm, 0, &sb);
-	a->super.members = sb.members;
-	memcpy(a->super.member, sb.member, sizeof(a->super.member));
-	if (a->members->n < sb.members)
-		a->members->n = sb.members;
+	a->super.members = sb->members;
+	memcpy(a->super.member, sb->member, sizeof(a->super.member));
+	if (a->members->n < sb->members)
+		a->members->n = sb->members;
 	if (removed < DDR_MAX_MEMBERS)
 		a->seek.dropped |= 1u << removed;
 }

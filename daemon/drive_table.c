@@ -128,14 +128,13 @@ static bool same_shape(const struct ddr_bind *a, const struct ddr_bind *b)
 /* The members whose devices @bind names at their roles. */
 static uint32_t members_of(const struct ddr_array *a, const struct ddr_bind *bind)
 {
-	struct ddr_super sb;
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
 	uint32_t table = 0;
 
-	ddr_sm_superblock(a->sm, 0, &sb);
 	for (unsigned int p = 0; p < bind->members; p++) {
 		uint32_t m = ddr_members_by_device(a->members, bind->dev_major[p], bind->dev_minor[p]);
 
-		if (m != DDR_NO_MEMBER && sb.member[m].role == p && ddr_members_fd(a->members, m) >= 0)
+		if (m != DDR_NO_MEMBER && sb->member[m].role == p && ddr_members_fd(a->members, m) >= 0)
 			table |= 1u << m;
 	}
 	return table;
@@ -153,9 +152,6 @@ static bool place_works(const struct ddr_super *sb, unsigned int place)
 /* Is every device that stands there now, and did not before, one whose superblock was read? */
 static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
 {
-	struct ddr_super sb;
-
-	ddr_sm_superblock(a->sm, 0, &sb);
 	for (unsigned int p = 0; p < bind->members; p++) {
 		uint32_t major = bind->dev_major[p], minor = bind->dev_minor[p];
 		uint32_t m = ddr_members_by_device(a->members, major, minor);
@@ -163,7 +159,7 @@ static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
 
 		if (major == a->bind.dev_major[p] && minor == a->bind.dev_minor[p])
 			continue;
-		if (major || minor ? !known : place_works(&sb, p))
+		if (major || minor ? !known : place_works(ddr_sm_super(a->sm), p))
 			return false;
 	}
 	return true;

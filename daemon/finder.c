@@ -5,15 +5,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 
 #include <qb/qblog.h>
 
 #include "daemon/finder.h"
 #include "lib/scan.h"
 
-#define LOCK_TRIES	30u	/* of 100 ms */
+#define LOCK_MS	3000u
 
 /* The member that a superblock speaks for, or -1: it is not looked for. */
 static int wanted(const struct ddr_finder *f, const struct ddr_super *sb)
@@ -26,19 +24,6 @@ static int wanted(const struct ddr_finder *f, const struct ddr_super *sb)
 		if ((f->want & (1u << m)) && memcmp(own, f->uuid[m], sizeof(f->uuid[m])) == 0)
 			return (int)m;
 	return -1;
-}
-
-/* udev holds this lock for the moment in which it looks at a device that somebody wrote to. */
-static bool lock(int fd)
-{
-	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
-
-	for (unsigned int tries = 0; flock(fd, LOCK_EX | LOCK_NB); tries++) {
-		if (tries == LOCK_TRIES)
-			return false;
-		nanosleep(&pause, NULL);
-	}
-	return true;
 }
 
 static void take(struct ddr_finder *f, unsigned int m, const char *path, const struct ddr_super *sb)
@@ -58,8 +43,7 @@ static void take(struct ddr_finder *f, unsigned int m, const char *path, const s
 	if ((f->have & (1u << m)) && dev.rdev == f->rdev[m]) {
 		f->same |= 1u << m;
 		ddr_dev_close(&dev);
-	} else if (!lock(dev.fd)) {
-		ddr_error_set(&f->error[m], "%s is locked by another program", path);
+	} else if (ddr_dev_lock(&dev, LOCK_MS, &f->error[m])) {
 		ddr_dev_close(&dev);
 		return;
 	} else {

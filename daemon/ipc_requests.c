@@ -192,6 +192,18 @@ static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req
 	return NULL;
 }
 
+/* What was asked of a member was refused (@why), or is waited for. */
+static void answer_later(struct ddr_client *c, struct json_object *req, const struct ddr_array *a, int member, const char *why,
+			 enum ddr_client_wait wait)
+{
+	if (why) {
+		ddr_client_error(c, "member %d of array '%s' stays as it is: %s", member, a->name, why);
+		return;
+	}
+	c->member = (uint32_t)member;
+	begin_wait(c, req, wait);
+}
+
 /* A disk that was made ready is to be a spare. Answered with its number, when the superblocks have it. */
 static void do_add(struct ddr_client *c, struct json_object *req)
 {
@@ -214,57 +226,34 @@ static void do_add(struct ddr_client *c, struct json_object *req)
 static void do_remove(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a;
-	const char *why;
 	int member;
 
 	a = member_of(c, req, &member);
 	if (!a)
 		return;
 	uuid_generate(c->uuid);
-	why = ddr_drive_remove(a, (uint32_t)member, c->uuid);
-	if (why) {
-		ddr_client_error(c, "member %d of array '%s' stays: %s", member, a->name, why);
-		return;
-	}
-	c->member = (uint32_t)member;
-	begin_wait(c, req, DDR_WAIT_REMOVED);
+	answer_later(c, req, a, member, ddr_drive_remove(a, (uint32_t)member, c->uuid), DDR_WAIT_REMOVED);
 }
 
 /* All nodes look for the device of a member that is out, or a spare. Answered when all have found it, and it is taken back. */
 static void do_seek(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a;
-	const char *why;
 	int member;
 
 	a = member_of(c, req, &member);
-	if (!a)
-		return;
-	why = ddr_drive_seek(a, (uint32_t)member);
-	if (why) {
-		ddr_client_error(c, "member %d of array '%s' is not taken back: %s", member, a->name, why);
-		return;
-	}
-	c->member = (uint32_t)member;
-	begin_wait(c, req, DDR_WAIT_BACK);
+	if (a)
+		answer_later(c, req, a, member, ddr_drive_seek(a, (uint32_t)member), DDR_WAIT_BACK);
 }
 
 static void do_fail(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a;
-	const char *why;
 	int member;
 
 	a = member_of(c, req, &member);
-	if (!a)
-		return;
-	why = ddr_drive_fail(a, (uint32_t)member);
-	if (why) {
-		ddr_client_error(c, "member %d of array '%s' stays: %s", member, a->name, why);
-		return;
-	}
-	c->member = (uint32_t)member;
-	begin_wait(c, req, DDR_WAIT_FAILED);
+	if (a)
+		answer_later(c, req, a, member, ddr_drive_fail(a, (uint32_t)member), DDR_WAIT_FAILED);
 }
 
 /* A node by its id, or by its name in the cluster; 0: there is none. */
@@ -419,7 +408,7 @@ static void check_member(struct ddr_client *c, struct ddr_array *a)
 	if (c->wait == DDR_WAIT_FAILED && state != DDR_MEMBER_IN_SYNC && state != DDR_MEMBER_REBUILDING)
 		ddr_client_ok(c, NULL);
 	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
-					 (state == DDR_MEMBER_SPARE && !(st.unseen >> c->member & 1))))
+					 (state == DDR_MEMBER_SPARE && !st.unseen_by[c->member])))
 		member_ok(c, a, c->member);
 }
 
@@ -432,9 +421,9 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 		ddr_sm_get_status(a->sm, &st);
 	if (c->wait == DDR_WAIT_FAILED)
 		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
-	else if (c->wait == DDR_WAIT_BACK && st.unseen_by)
+	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
 		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
-				 a->d->transport->node_name(a->d, st.unseen_by, name, sizeof(name)));
+				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
 	else
 		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status tells how they are, the log of ddraidd why", c->which);
 }

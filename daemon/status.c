@@ -44,12 +44,9 @@ static const char *state_name(const struct ddr_array *a, const struct ddr_sm_sta
 static struct json_object *member_object(const struct ddr_array *a, const struct ddr_sm_status *st, unsigned int i)
 {
 	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
-	const struct ddr_member *m;
-	struct ddr_super sb;
+	const struct ddr_member *m = &ddr_sm_super(a->sm)->member[i];
 	char uuid[37];
 
-	ddr_sm_superblock(a->sm, i, &sb);
-	m = &sb.member[i];
 	uuid_unparse_lower(m->uuid, uuid);
 	add_number(o, "index", i);
 	json_object_object_add(o, "role", m->role == DDR_ROLE_NONE ? NULL : json_object_new_int(m->role));
@@ -190,13 +187,15 @@ static void add_node(const struct ddr_array *a, struct json_object *nodes, uint3
 static struct json_object *unseen(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	char text[256], name[DDR_NODE_NAME_LEN];
-	uint32_t member = st->unseen & st->sought ? st->unseen & st->sought : st->unseen;
+	uint32_t member = 0;
 
-	if (!member)
+	while (member < DDR_MAX_MEMBERS && !st->unseen_by[member])
+		member++;
+	if (member == DDR_MAX_MEMBERS)
 		return NULL;
 	snprintf(text, sizeof(text), "%s does not see the disk of member %u, which is %s: connect it there, or remove the member",
-		 a->d->transport->node_name(a->d, st->unseen_by, name, sizeof(name)), __builtin_ctz(member),
-		 st->unseen & st->sought ? "called back" : "a spare");
+		 a->d->transport->node_name(a->d, st->unseen_by[member], name, sizeof(name)), member,
+		 st->sought & (1u << member) ? "called back" : "a spare");
 	return json_object_new_string(text);
 }
 

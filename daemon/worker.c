@@ -42,7 +42,7 @@ static int thread_start(struct ddr_worker *w)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
-	pthread_t thread;
+	pthread_t thread = 0;
 	int ret;
 
 	sigfillset(&all);

@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/devio.h"
 
+#define LOCK_PAUSE_MS	100u
 #define ZERO_RUN	(1u << 20)	/* bytes written at once by ddr_dev_zero() */
 
 /* -------------------------------------------------- open and close */
@@ -102,6 +105,18 @@ void ddr_dev_close(struct ddr_dev *dev)
 		close(dev->fd);
 	free(dev->path);
 	*dev = (struct ddr_dev){ .fd = -1 };
+}
+
+int ddr_dev_lock(const struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err)
+{
+	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
+
+	for (unsigned int waited = 0; flock(dev->fd, LOCK_EX | LOCK_NB); waited += LOCK_PAUSE_MS) {
+		if (errno != EWOULDBLOCK || waited >= wait_ms)
+			return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
+		nanosleep(&pause, NULL);
+	}
+	return 0;
 }
 
 bool ddr_dev_same(const struct ddr_dev *a, const struct ddr_dev *b)

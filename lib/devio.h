@@ -39,6 +39,11 @@ struct ddr_dev {
 int ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flags, struct ddr_error *err);
 /* Closes what ddr_dev_open() opened. A struct with fd -1 and path NULL is allowed. */
 void ddr_dev_close(struct ddr_dev *dev);
+/*
+ * Locks the open file, exclusively. udev holds this lock for the moment in which it looks at a device that somebody wrote to, so
+ * it is waited for, @wait_ms at most. Returns 0, or -1 with @err: another program holds it.
+ */
+int ddr_dev_lock(const struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err);
 /* True if both are the same disk or file. */
 bool ddr_dev_same(const struct ddr_dev *a, const struct ddr_dev *b);
 

@@ -130,6 +130,12 @@ bool ddr_member_op_names(uint32_t op)
 	return op == DDR_MEMBER_OP_ADD || op == DDR_MEMBER_OP_REMOVE;
 }
 
+bool ddr_member_set_formed(const struct ddr_msg_member_set *s)
+{
+	return s->op <= DDR_MEMBER_OP_READD && (s->op || !s->member) && (s->op == DDR_MEMBER_OP_TAKE || !s->role) &&
+	       (s->op == DDR_MEMBER_OP_CURSOR || !s->cursor) && ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
+}
+
 static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
 {
 	walk32(w, &s->op);
@@ -138,8 +144,7 @@ static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
 	walk_zero(w, 4);
 	walk64(w, &s->cursor);
 	ddr_walk_bytes(w, s->uuid, sizeof(s->uuid));
-	if (s->op > DDR_MEMBER_OP_READD || (s->op != DDR_MEMBER_OP_TAKE && s->role) || (s->op != DDR_MEMBER_OP_CURSOR && s->cursor) ||
-	    (!s->op && s->member) || ddr_uuid_is_zero(s->uuid) != !ddr_member_op_names(s->op))
+	if (!ddr_member_set_formed(s))
 		w->c.bad = true;
 }
 

@@ -48,6 +48,9 @@ struct ddr_msg_member_set {
 	uint8_t uuid[16];	/* of ADD and REMOVE, else zero */
 };
 
+/* Is there such an operation, with nothing that does not belong to it? */
+bool ddr_member_set_formed(const struct ddr_msg_member_set *set);
+
 /* One message, in host byte order. The union is the body of @type. */
 struct ddr_msg {
 	enum ddr_msg_type type;

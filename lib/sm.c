@@ -439,6 +439,11 @@ void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_supe
 	}
 }
 
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
+{
+	return &sm->sb;
+}
+
 /* ---- status -------------------------------------------------------------------- */
 
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)

@@ -284,6 +284,12 @@ uint32_t ddr_sm_slot(const struct ddr_sm *sm);
 /* All but sb->updated, which is the driver's: there is no clock in here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 
+/*
+ * What all have agreed on: who holds which role, and in what state. (A superblock that is being written may say more, and may
+ * never come to count.) @this_member of it means nothing. Until the next step.
+ */
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm);
+
 #define DDR_SM_NO_SLOT		0xffffffffu
 
 enum ddr_sm_node_state {
@@ -311,8 +317,7 @@ struct ddr_sm_status {
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;	/* counters since init */
 	uint8_t member_state[DDR_MAX_MEMBERS];
 	uint32_t sought;		/* members that come back once all nodes see them */
-	uint32_t unseen;		/* members of these, and spares, that a node does not see */
-	uint32_t unseen_by;		/* the first node that does not see one of them, or a spare; 0: none */
+	uint32_t unseen_by[DDR_MAX_MEMBERS];	/* of these, and of spares: the first node that does not see the member; 0: all do */
 	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS];	/* with those of earlier starts */
 
 	/* with a cluster: all nodes that are known, in the order of their places */

@@ -477,7 +477,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	n->started = true;
 	n->lost = n->absent = n->folded = n->dead = n->leaving = false;
 	n->failure = 0;
-	n->sees = msg->start.present & ~ddr_sm_members_out(sm);
+	n->sees = ddr_sm_seen_at_start(sm, msg->start.present);
 	n->cookie = msg->start.cookie;
 	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));
 	/* what its last process had in hand has ended; nothing that one acknowledged counts for this one */

@@ -776,8 +776,8 @@ void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
 /* Our superblock is another one, or about to be: the device that is open for a member may be one that was removed. */
 void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *other);
-/* Members that are faulty or missing. */
-uint32_t ddr_sm_members_out(const struct ddr_sm *sm);
+/* Of the members whose devices a node has open as it begins: those that it may have open. */
+uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present);
 /* Has every node that takes part the member's device? A function of what was delivered. */
 bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);

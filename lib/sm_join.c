@@ -232,6 +232,8 @@ static void chunks_send(struct ddr_sm *sm)
 
 static bool state_valid(const struct ddr_sm *sm)
 {
+	const struct ddr_msg_member_set *set = &sm->t.want_set;
+
 	if (ddr_super_check(&sm->sb).code != DDR_FE_OK || ddr_sm_node_at(sm, sm->node) < 0)
 		return false;
 	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
@@ -244,8 +246,8 @@ static bool state_valid(const struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		if (sm->mapb[i].dur > sm->mapb[i].mem)
 			return false;
-	if (sm->t.want_set.op > DDR_MEMBER_OP_READD || sm->t.want_set.member >= sm->sb.members + (sm->t.want_set.op == DDR_MEMBER_OP_ADD ? 1u : 0u) ||
-	    sm->t.want_set.cursor > sm->sb.array_blocks || sm->t.back >> sm->sb.members)
+	if (!ddr_member_set_formed(set) || set->member >= sm->sb.members + (set->op == DDR_MEMBER_OP_ADD ? 1u : 0u) ||
+	    (set->op && set->role >= sm->sb.roles) || set->cursor > sm->sb.array_blocks || sm->t.back >> sm->sb.members)
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }

@@ -175,7 +175,7 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 
 	if (!set->op || set->member >= DDR_MAX_MEMBERS || (going(sm) >> set->member & 1) || (sm->t.leaving >> set->member & 1))
 		return false;
-	if (ddr_member_op_names(set->op) && uuid_known(sm, set->uuid))
+	if (ddr_member_op_names(set->op) && (ddr_uuid_is_zero(set->uuid) || uuid_known(sm, set->uuid)))
 		return false;
 	m = &sm->sb.member[set->member];
 	out = set->member < sm->sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);

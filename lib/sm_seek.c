@@ -29,7 +29,7 @@ bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member)
 	return m->role != DDR_ROLE_NONE && m->since > sm->sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
 }
 
-uint32_t ddr_sm_members_out(const struct ddr_sm *sm)
+static uint32_t members_out(const struct ddr_sm *sm)
 {
 	uint32_t out = 0;
 
@@ -39,9 +39,14 @@ uint32_t ddr_sm_members_out(const struct ddr_sm *sm)
 	return out;
 }
 
+uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present)
+{
+	return present & ((1u << sm->sb.members) - 1) & ~members_out(sm);
+}
+
 static bool is_out(const struct ddr_sm *sm, uint32_t member)
 {
-	return member < sm->sb.members && (ddr_sm_members_out(sm) >> member & 1);
+	return member < sm->sb.members && (members_out(sm) >> member & 1);
 }
 
 /* ---- inputs -------------------------------------------------------------------- */
@@ -125,10 +130,10 @@ void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg)
 void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t sees = msg->seen.members;
+	uint32_t sees = msg->seen.members & ((1u << sm->sb.members) - 1);
 
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-		if (m >= sm->sb.members || sm->sb.member[m].since > msg->seen.generation)
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].since > msg->seen.generation)
 			sees &= ~(1u << m);	/* said before it went, or was another one */
 	n->sees = sees;
 	if (msg->sender == sm->node)
@@ -158,13 +163,17 @@ void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *other)
 
 /* ---- the pump ------------------------------------------------------------------ */
 
-/* Devices that this node should have, and has not: spares, and who is to come back. */
+/* All nodes should have its device: a spare, and who is to come back. */
+static bool wanted(const struct ddr_sm *sm, uint32_t m)
+{
+	return sm->sb.member[m].state == DDR_MEMBER_SPARE || (sm->t.back >> m & 1);
+}
+
+/* Devices that this node should have, and has not. */
 static void look(struct ddr_sm *sm)
 {
 	for (uint32_t m = 0; m < sm->sb.members; m++) {
-		bool wanted = sm->sb.member[m].state == DDR_MEMBER_SPARE || (sm->t.back >> m & 1);
-
-		if (!wanted || ((sm->present | sm->sk.looked) >> m & 1) || !ddr_sm_room(sm, 1))
+		if (!wanted(sm, m) || ((sm->present | sm->sk.looked) >> m & 1) || !ddr_sm_room(sm, 1))
 			continue;
 		ddr_sm_out(sm, DDR_OUT_SEEK)->member = m;
 		sm->sk.looked |= 1u << m;
@@ -247,18 +256,9 @@ void ddr_sm_seek_view(struct ddr_sm *sm)
 
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
-	uint32_t wanted = sm->t.back;
-
 	st->sought = sm->t.back;
 	for (uint32_t m = 0; m < sm->sb.members; m++)
-		wanted |= sm->sb.member[m].state == DDR_MEMBER_SPARE ? 1u << m : 0;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		uint32_t unseen = wanted & ~sm->nodes[i].sees;
-
-		if (!sm->nodes[i].started || sm->nodes[i].leaving || !unseen)
-			continue;
-		st->unseen |= unseen;
-		if (!st->unseen_by)
-			st->unseen_by = sm->nodes[i].id;
-	}
+		for (uint32_t i = 0; i < DDR_SM_MAX_NODES && wanted(sm, m) && !st->unseen_by[m]; i++)
+			if (sm->nodes[i].started && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> m & 1))
+				st->unseen_by[m] = sm->nodes[i].id;
 }

@@ -207,7 +207,7 @@ static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	sm->nodes[at].started = true;
-	sm->nodes[at].sees = msg->start.present & ~ddr_sm_members_out(sm);
+	sm->nodes[at].sees = ddr_sm_seen_at_start(sm, msg->start.present);
 	if (msg->sender == sm->node)
 		sm->start = DDR_S_DELIVERED;
 	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);

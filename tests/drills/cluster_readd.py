@@ -68,6 +68,7 @@ def round_of(rig, number):
     began = time.monotonic()
     copied, written = rig.back(by, victim)
     took = time.monotonic() - began
+    # nothing of the file that nobody touched need be copied; half of it is room for regions that hold something else as well
     assert 0 < copied <= written - (STILL << 20) // 4096 // 2, f"{copied} blocks were copied of {written} that were ever written"
     rig.progress()
     rig.settle()

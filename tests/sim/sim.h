@@ -8,6 +8,7 @@
  *	kernel.c	grants, ranges, writes, reads and flushes in flight
  *	kernel_channel.c	its channel: records to and from the daemon
  *	node.c		what a daemon does with the machine's outputs; crashes
+ *	job.c		its jobs: resync, verify, rebuild
  *	bus.c		messages in total order, views
  *	late.c		what a machine had on its way to the disks as it died, and lands later or never
  *	check.c		the safety rules, from the disks and the model alone
@@ -219,6 +220,17 @@ bool node_event(struct sim *s, struct node *n);
 bool node_limit_open(const struct sim *s);
 bool node_may_start(const struct node *n);
 uint32_t node_io_count(const struct node *n);
+/* A request of the daemon has ended: it is told, and @io is free. */
+void node_io_end(struct sim *s, struct node *n, struct io *io);
+bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind);
+bool node_io_answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d);
+
+/* ---- job ----------------------------------------------------------------------- */
+
+/* The next step of a job. */
+void job_event(struct sim *s, struct node *n, struct io *io);
+/* Its writes were under way as power was lost. */
+void job_power(struct sim *s, const struct node *n, struct io *io);
 
 /* ---- bus ----------------------------------------------------------------------- */
 

@@ -215,6 +215,12 @@ void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_supe
 	*sb = play.super;
 }
 
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return &play.super;
+}
+
 /* ---- the members ----------------------------------------------------------------- */
 
 int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg)

@@ -115,7 +115,7 @@ static void it_comes_back_by_its_regions(void **state)
 		assert_int_equal(c->node[i].log[cx_find(&c->node[i], DDR_OUT_SEEK, 0)].member, OUT);
 	sees(c, 0, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);	/* node 2 has not found it yet */
-	assert_int_equal(cx_status(&c->node[0]).unseen_by, 2);
+	assert_int_equal(cx_status(&c->node[0]).unseen_by[OUT], 2);
 	assert_int_equal(cx_status(&c->node[0]).sought, 1u << OUT);
 	sees(c, 1, OUT, DDR_PRESENT_LAST);
 	cx_tick(c, 100);
@@ -148,6 +148,20 @@ static void an_older_disk_gets_all(void **state)
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
 }
 
+/* Node 2 sees it, too, so that it is called back; it fails before anything was copied. */
+static void fails_again(struct cx *c, uint64_t how)
+{
+	c->answers = CX_MSG | CX_KERNEL;
+	sees(c, 1, OUT, how);
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
+			cx_done(c, &c->node[0], o);
+	cx_settle(c);
+	assert_int_equal(cx_status(&c->node[0]).member_state[OUT], DDR_MEMBER_REBUILDING);
+	c->answers = CX_ALL;
+	member_fails(c, 0, OUT);
+}
+
 /* It failed again before all of it was rebuilt: it was never whole, whatever its superblock says. */
 static void who_was_never_whole_gets_all(void **state)
 {
@@ -156,15 +170,7 @@ static void who_was_never_whole_gets_all(void **state)
 	goes_and_is_missed(c);
 	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
 	sees(c, 0, OUT, 0);
-	c->answers = CX_MSG | CX_KERNEL;
-	sees(c, 1, OUT, 0);
-	for (uint32_t o = 0; o < c->node[0].n; o++)
-		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
-			cx_done(c, &c->node[0], o);
-	cx_settle(c);
-	assert_int_equal(cx_status(&c->node[0]).member_state[OUT], DDR_MEMBER_REBUILDING);
-	c->answers = CX_ALL;
-	member_fails(c, 0, OUT);
+	fails_again(c, 0);
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
 	cx_forget(c);
 	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
@@ -183,15 +189,7 @@ static void who_was_brought_up_in_part_goes_on_so(void **state)
 	goes_and_is_missed(c);
 	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
 	sees(c, 0, OUT, DDR_PRESENT_LAST);
-	c->answers = CX_MSG | CX_KERNEL;
-	sees(c, 1, OUT, DDR_PRESENT_LAST);
-	for (uint32_t o = 0; o < c->node[0].n; o++)
-		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
-			cx_done(c, &c->node[0], o);
-	cx_settle(c);
-	assert_int_equal(cx_status(&c->node[0]).member_state[OUT], DDR_MEMBER_REBUILDING);
-	c->answers = CX_ALL;
-	member_fails(c, 0, OUT);
+	fails_again(c, DDR_PRESENT_LAST);
 	assert_memory_equal(c->sb.member[OUT].last_gen, c->sb.gen_prev, DDR_LAST_GEN_LEN);
 	cx_forget(c);
 	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
@@ -228,7 +226,7 @@ static void what_was_seen_before_it_went_does_not_count(void **state)
 	assert_null(event(c, 0, DDR_EV_REFUSED));
 	cx_settle(c);
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
-	assert_int_equal(cx_status(&c->node[0]).unseen_by, 2);
+	assert_int_equal(cx_status(&c->node[0]).unseen_by[OUT], 2);
 	sees(c, 1, OUT, DDR_PRESENT_LAST);
 	assert_int_not_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
 }
@@ -252,6 +250,10 @@ static void a_disk_is_added_and_removed(void **state)
 	cx_forget(c);
 	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);	/* the same again */
 	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0);		/* a disk that has no name */
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_MCAST, 0), -1);
 	op(c, 0, DDR_IN_OP_REMOVE, 6, 0xb2);
 	assert_int_equal(c->sb.members, 7);
 	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_MISSING);
@@ -301,7 +303,7 @@ static void all_must_see_a_spare(void **state)
 	member_fails(c, 0, OUT);
 	cx_tick(c, 100);
 	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_SPARE);
-	assert_int_equal(cx_status(&c->node[0]).unseen_by, 2);
+	assert_int_equal(cx_status(&c->node[0]).unseen_by[6], 2);
 	sees(c, 1, 6, 0);
 	cx_tick(c, 100);
 	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_IN_SYNC);

@@ -99,7 +99,8 @@ static void joiner_lives(struct fx *f)
 	}
 }
 
-static bool survives(struct fx *f, uint32_t at, uint8_t value)
+/* A change of a byte of the state; @op: at its place, what is asked of a member, or 0. */
+static bool survives_op(struct fx *f, uint32_t at, uint8_t value, uint32_t op_at, uint8_t op)
 {
 	bool up;
 
@@ -107,6 +108,8 @@ static bool survives(struct fx *f, uint32_t at, uint8_t value)
 	chunks_take(f);
 	if (at < f->used)
 		f->bytes[at] = value == f->bytes[at] ? (uint8_t)~value : value;
+	if (op)
+		f->bytes[op_at] = op;
 	chunks_give(f);
 	up = cx_find(&f->c->node[2], DDR_OUT_GIVE_UP, 0) < 0;
 	if (up)
@@ -115,6 +118,11 @@ static bool survives(struct fx *f, uint32_t at, uint8_t value)
 		assert_false(cx_status(&f->c->node[2]).joined);
 	cx_down(f->c);
 	return up;
+}
+
+static bool survives(struct fx *f, uint32_t at, uint8_t value)
+{
+	return survives_op(f, at, value, 0, 0);
 }
 
 #define STEP	89u	/* bytes: meets other places of each record of a table that repeats */
@@ -147,9 +155,12 @@ static void a_change_of_a_member_that_does_not_exist(void **state)
 	f->c->spares = 1;
 	assert_true(survives(f, STATE_MAX, 0));
 	at = place_of_set_member(f->c);
-	assert_true(survives(f, at, (uint8_t)(f->c->sb.members - 1)));
-	assert_false(survives(f, at, (uint8_t)f->c->sb.members));
-	assert_false(survives(f, at, 0xff));
+	assert_true(survives_op(f, at, (uint8_t)(f->c->sb.members - 1), at - 4, DDR_MEMBER_OP_BACK));
+	assert_false(survives_op(f, at, (uint8_t)f->c->sb.members, at - 4, DDR_MEMBER_OP_BACK));
+	assert_false(survives_op(f, at, 0xff, at - 4, DDR_MEMBER_OP_BACK));
+	assert_false(survives_op(f, at, 1, at - 4, 0xff));	/* no such operation */
+	assert_false(survives_op(f, at + 4, 1, at - 4, DDR_MEMBER_OP_BACK));	/* a role, which is not its to give */
+	assert_false(survives_op(f, at + 4, 0xff, at - 4, DDR_MEMBER_OP_TAKE));
 }
 
 static int setup(void **state)

@@ -2,21 +2,10 @@
 """Members that come and go on one node: a disk pulled and put back, one failed by hand and taken back, new disks, and what is refused."""
 import json
 
-import pytest
-
-from test_daemon import DEV, MEMBERS, Serving
+from test_daemon import DEV, serving  # noqa: F401
 from test_rebuild import begin, fill, raw, states, verify
 
 VM = {"disks": 7, "size": "96M"}
-
-
-@pytest.fixture
-def serving(shared_node, stage):
-    del stage
-    s = Serving(shared_node)
-    yield s
-    if shared_node.alive():
-        s.end()
 
 
 def written(serving, device):
@@ -146,4 +135,3 @@ def test_what_is_refused(serving):
     assert states(serving) == ["in-sync"] * 5
     assert json.loads(serving.node.run("ddraid examine --json /dev/vda").out)[0]["generation"] == 1
     verify(serving, 4)
-    assert MEMBERS[0] == "/dev/vda"

@@ -4,24 +4,13 @@ import json
 import pathlib
 import sys
 
-import pytest
-
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
 import tools  # noqa: E402
-from test_daemon import DEV, MEMBERS, Serving  # noqa: E402
+from test_daemon import DEV, MEMBERS, serving  # noqa: E402,F401
 
 VM = {"disks": 7, "size": "96M"}
 SPARES = ["/dev/vdf", "/dev/vdg"]
-
-
-@pytest.fixture
-def serving(shared_node, stage):
-    del stage
-    s = Serving(shared_node)
-    yield s
-    if shared_node.alive():
-        s.end()
 
 
 def states(serving):

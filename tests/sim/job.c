@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Jobs of a daemon on the disks: resync, verify and rebuild of one range each, read, written
+ * and flushed in events of their own, so that anything may happen in between.
+ */
+#include <errno.h>
+
+#include "sim.h"
+
+/* The member that holds the role, as it was when the job began. */
+static uint32_t job_member(const struct sim *s, const struct io *io, uint32_t role, uint64_t block)
+{
+	return io->at[ddr_geo_member(&s->g, role, block)];
+}
+
+/* A bad sector leaves the member in the array, and is not told of where another one failed for worse (daemon/job.c). */
+static void job_read_failed(struct io *io, uint32_t m, int error)
+{
+	if (io->result == -EIO && error == -ENODATA)
+		return;
+	if (io->result != error)
+		io->failed = 0;
+	io->failed |= 1u << m;
+	io->result = error;
+}
+
+/* Members that play the parity roles of the range; a range never crosses a turn unless all are there. */
+static void job_read(struct sim *s, const struct node *n, struct io *io)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		uint64_t tokens[8], pq[2];
+		bool wrong = false;
+
+		for (uint32_t i = 0; i < data; i++) {
+			uint32_t m = job_member(s, io, i, b);
+
+			if (!(io->members >> m & 1))
+				sim_violation(s, "a job on blocks of which data is missing");
+			if (node_io_fails(s, n, &s->disk[m], FAULT_READ_IO))
+				job_read_failed(io, m, -EIO);
+			else if (node_io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
+				job_read_failed(io, m, -ENODATA);
+			tokens[i] = disk_read(&s->disk[m], b);
+			/* it dropped its cache and is not out yet: the job takes what is old (limits) */
+			s->truth[b].lost |= s->disk[m].dropped;
+		}
+		sim_parity(s, tokens, pq);
+		for (uint32_t i = data; i < s->g.roles; i++) {
+			uint32_t m = job_member(s, io, i, b);
+
+			io->parity[i - data][b - io->start] = pq[i - data];
+			wrong |= (io->members >> m & 1) && disk_read(&s->disk[m], b) != pq[i - data];
+		}
+		io->differs[b - io->start] = wrong;
+		io->mismatches += wrong;
+	}
+}
+
+/* What the member at @io->member should hold, from the others. */
+static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
+{
+	uint32_t place = 0;
+
+	while (place < s->g.roles && io->at[place] != io->member)
+		place++;
+	if (place == s->g.roles || (io->members >> io->member & 1))
+		sim_violation(s, "a rebuild of member %u, which has no place or is its own source", io->member);
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		for (uint32_t m = 0; m < s->sb0.members; m++) {
+			if (!(io->members >> m & 1))
+				continue;
+			if (node_io_fails(s, n, &s->disk[m], FAULT_READ_IO))
+				job_read_failed(io, m, -EIO);
+			else if (node_io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
+				job_read_failed(io, m, -ENODATA);
+			s->truth[b].lost |= s->disk[m].dropped;
+		}
+		io->role = ddr_geo_role(&s->g, place, b);	/* the same in all of the range where that matters */
+		if (!io->result && !check_chunk(s, b, io->role, io->members, &io->parity[0][b - io->start]))
+			sim_violation(s, "a rebuild of blocks of which too little is there");
+		io->differs[b - io->start] = true;
+	}
+}
+
+static void rebuild_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
+{
+	struct disk *d = &s->disk[io->member];
+
+	if (node_io_answers(s, n, io, d) && node_io_fails(s, n, d, FAULT_WRITE)) {
+		io->failed |= 1u << io->member;
+		io->result = -EIO;
+		return;
+	}
+	disk_write(d, b, io->parity[0][b - io->start]);
+	check_rebuilt(s, b, io->role, io->parity[0][b - io->start]);
+}
+
+static void job_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+
+	if (io->job == DDR_KA_REBUILD) {
+		rebuild_write_block(s, n, io, b);
+		return;
+	}
+	for (uint32_t i = data; i < s->g.roles; i++) {
+		uint32_t m = job_member(s, io, i, b);
+
+		if (!(io->members >> m & 1))
+			continue;
+		if (node_io_answers(s, n, io, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_WRITE)) {
+			io->failed |= 1u << m;
+			io->result = -EIO;
+		} else {
+			disk_write(&s->disk[m], b, io->parity[i - data][b - io->start]);
+		}
+	}
+}
+
+void job_event(struct sim *s, struct node *n, struct io *io)
+{
+	if (io->phase == JOB_READ) {
+		if (io->orphan) {
+			node_io_end(s, n, io);
+			return;
+		}
+		if (io->job == DDR_KA_REBUILD)
+			rebuild_read(s, n, io);
+		else
+			job_read(s, n, io);
+		if (io->result || io->job == DDR_KA_VERIFY)
+			node_io_end(s, n, io);
+		else
+			io->phase = JOB_WRITE;
+	} else if (io->phase == JOB_WRITE) {
+		/* as long as it may still land, nobody else may write there, whether its daemon lives or not */
+		check_job_range(s, io->start, io->count);
+		for (uint64_t b = io->start; b < io->start + io->count; b++)
+			if (io->differs[b - io->start])
+				job_write_block(s, n, io, b);
+		io->phase = JOB_FLUSH;
+		if (io->orphan || io->result)
+			node_io_end(s, n, io);
+	} else {
+		uint32_t written = io->job == DDR_KA_REBUILD ? 1u << io->member : io->members;
+
+		for (uint32_t m = 0; m < s->sb0.members; m++) {
+			if (!(written >> m & 1))
+				continue;
+			if (node_io_answers(s, n, io, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_FLUSH)) {
+				io->failed |= 1u << m;
+				io->result = -EIO;
+			} else {
+				disk_flush(&s->disk[m], disk_now());
+			}
+		}
+		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan && io->job != DDR_KA_REBUILD;
+		if (!io->result && io->job != DDR_KA_REBUILD)	/* until now a loss of power could have made it wrong again */
+			check_whole(s, io->start, io->count, io->members);
+		node_io_end(s, n, io);
+	}
+}
+
+void job_power(struct sim *s, const struct node *n, struct io *io)
+{
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		if (!io->differs[b - io->start])
+			continue;
+		if (!s->cluster && sim_chance(s, 2))
+			job_write_block(s, n, io, b);
+		if (s->cluster && io->job == DDR_KA_REBUILD && !disk_gone(s, n, &s->disk[io->member]))
+			late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->member, b, io->parity[0][b - io->start]);
+		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster && io->job != DDR_KA_REBUILD; i++) {
+			uint32_t m = job_member(s, io, i, b);
+
+			if ((io->members >> m & 1) && !disk_gone(s, n, &s->disk[m]))
+				late_chunk(s, n->id, DDR_OUT_JOB_RANGE, m, b, io->parity[i - ddr_geo_data(&s->g)][b - io->start]);
+		}
+	}
+}
