@@ -481,6 +481,15 @@ static bool takes_part(const struct node *n)
 	return st.joined && !n->left;
 }
 
+static bool needs_cut(const struct sim *s, uint32_t in_sync, uint32_t who)
+{
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((in_sync >> m & 1) && (s->disk[m].was_cut & who) &&
+		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
+			return true;
+	return false;
+}
+
 /*
  * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node takes no part,
  * and only hears of it: that another one does not reach.
@@ -491,11 +500,8 @@ static bool cut_too_far(const struct sim *s, const struct node *n)
 	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
 	uint32_t who = takes_part(n) ? 1u << (n - s->node) : ~0u;
 
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((in_sync >> m & 1) && (s->disk[m].was_cut & who) &&
-		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
-			return true;
-	return false;
+	/* the disks may say already that one more is in sync, which nobody knew as the failure was judged */
+	return needs_cut(s, in_sync, who) || needs_cut(s, check_in_sync(ddr_sm_super(n->sm)), who);
 }
 
 static void event_out(struct sim *s, struct node *n, const struct ddr_output *out)
