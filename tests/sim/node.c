@@ -481,11 +481,17 @@ static bool takes_part(const struct node *n)
 	return st.joined && !n->left;
 }
 
+/* Would it be too few without a member that does not answer @who, and those others that have failed something, which may be on their way out? */
 static bool needs_cut(const struct sim *s, uint32_t in_sync, uint32_t who)
 {
+	uint32_t failing = 0;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if (s->disk[m].dead || s->disk[m].faulted || s->disk[m].daemon_failed || s->disk[m].was_cut)
+			failing |= 1u << m;
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if ((in_sync >> m & 1) && (s->disk[m].was_cut & who) &&
-		    (uint32_t)__builtin_popcount(in_sync) == ddr_geo_data(&s->g))
+		    (uint32_t)__builtin_popcount(in_sync & ~failing & ~(1u << m)) < ddr_geo_data(&s->g))
 			return true;
 	return false;
 }
