@@ -23,6 +23,8 @@ static const struct cli_command commands[] = {
 	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
 	{ "add", "NAME DEV [--force]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
 	{ "remove", "NAME MEMBER", "forget a member that is out, or a spare", cmd_remove },
+	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",
+	  "compare parity and data of all that was written", cmd_verify },
 	{ "fence-ack", "NODE", "say that a lost node is dead, so that its regions may be recovered", cmd_fence_ack },
 	{ "table", "NAME | --uuid UUID", "print the line that dmsetup create takes", cmd_table },
 	{ "examine", "DEV... [--json]", "show what the disks say about themselves", cmd_examine },

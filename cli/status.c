@@ -6,59 +6,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
-
-#define BAR_WIDTH	30
+#include "cli/job.h"
 
 static const char *size_text(uint64_t bytes, char *buf, size_t size)
 {
 	return cli_format_size(bytes, buf, size);
-}
-
-static const char *duration(uint64_t s, char *buf, size_t size)
-{
-	if (s < 120)
-		snprintf(buf, size, "%" PRIu64 " s", s);
-	else if (s < 7200)
-		snprintf(buf, size, "%" PRIu64 " min", (s + 30) / 60);
-	else
-		snprintf(buf, size, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
-	return buf;
-}
-
-static void print_bar(uint64_t done, uint64_t total)
-{
-	int full = total ? (int)(done * BAR_WIDTH / total) : 0;
-
-	if (!isatty(STDOUT_FILENO))
-		return;
-	putchar('[');
-	for (int i = 0; i < BAR_WIDTH; i++)
-		putchar(i < full ? '#' : '.');
-	printf("] ");
-}
-
-static void print_job(struct json_object *job)
-{
-	uint64_t done = client_number(job, "done"), total = client_number(job, "total");
-	char a[32], b[32], c[32], d[32];
-
-	printf("  %-8s ", client_clean(client_text(job, "type")));
-	print_bar(done, total);
-	printf("%5.1f %%  %s of %s", total ? (double)done * 100 / (double)total : 0.0,
-	       size_text(done, a, sizeof(a)), size_text(total, b, sizeof(b)));
-	if (client_flag(job, "paused"))
-		printf(", paused");
-	else if (client_number(job, "rate"))
-		printf(", %s/s", size_text(client_number(job, "rate"), c, sizeof(c)));
-	if (!client_null(job, "eta"))
-		printf(", %s left", duration(client_number(job, "eta"), d, sizeof(d)));
-	if (client_number(job, "mismatches"))
-		printf(", %" PRIu64 " blocks differed", client_number(job, "mismatches"));
-	putchar('\n');
 }
 
 static void print_member(struct json_object *m)
@@ -150,7 +105,7 @@ static void print_array(struct json_object *a)
 	print_cluster(a);
 	print_suspect(a);
 	for (size_t i = 0; i < client_length(jobs); i++)
-		print_job(json_object_array_get_idx(jobs, i));
+		job_print(json_object_array_get_idx(jobs, i));
 }
 
 /* The arrays as the daemon describes them, or NULL and the reason printed. */
@@ -254,7 +209,7 @@ int cmd_when(const struct cli_command *cmd, int argc, char **argv)
 		struct json_object *job = json_object_array_get_idx(jobs, i);
 
 		printf("%s:\n", client_clean(client_text(job, "name")));
-		print_job(job);
+		job_print(job);
 	}
 	if (client_length(jobs) == 0)
 		printf("nothing is running\n");

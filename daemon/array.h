@@ -139,15 +139,22 @@ struct ddr_array {
 	} stall[DDR_UAPI_MAX_ROLES];
 	uint64_t stall_at_ms;
 
-	/* rate.c's: the pace of resync */
+	/* rate.c's: the pace of resync, and of verify */
 	struct {
 		uint64_t at_ms;		/* last sample */
 		uint64_t done;		/* blocks since then */
 		uint64_t per_s;		/* blocks a second, smoothed */
 		int64_t credit;		/* blocks that may be done; below 1: paused */
 		uint64_t io_seen;	/* sectors that the device had served */
-		bool busy;		/* the device was in use */
+		bool busy;		/* the device was in use ... */
+		uint64_t busy_ms;	/* ... when that was looked at last */
 		bool paused;		/* as told to the state machine */
+		uint64_t scanned;	/* blocks that verify has read since the last sample */
+		uint64_t scan_per_s;	/* blocks a second, smoothed */
+		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
+		uint64_t scan_at_ms;	/* last tick */
+		uint64_t debt_us;	/* for so long verify has to leave the disks to others */
+		bool scan_paused;	/* as told to the state machine */
 	} rate;
 };
 
@@ -181,6 +188,7 @@ bool ddr_drive_part(struct ddr_array *a);
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
 /* Operator's requests; the array is RUNNING. They return why they were refused, or NULL: under way, or done. */
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
+const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags);	/* DDR_VERIFY_F_* */
 const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
 /* A disk with this uuid is to be a spare; the member is forgotten (@uuid: random); its device is looked for, and it comes back. */
@@ -208,6 +216,11 @@ extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
  */
 void ddr_rate_done(struct ddr_array *a, uint64_t blocks);
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
+/*
+ * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or such a read
+ * takes much longer than it can) verify has a share of the time that its priority gives, and pauses for the rest.
+ */
+void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us);
 
 /* ---- stall.c ------------------------------------------------------------------- */
 

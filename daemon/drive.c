@@ -124,7 +124,7 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_job_range r = {
 		.io = o->io, .start = o->start, .count = o->count, .members = o->members,
-		.repair = o->job != DDR_KA_VERIFY, .rebuild = o->job == DDR_KA_REBUILD, .target = o->member,
+		.fix = o->fix, .repair = o->job != DDR_KA_VERIFY, .rebuild = o->job == DDR_KA_REBUILD, .target = o->member,
 	};
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
@@ -312,17 +312,30 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	ddr_drive_step(a, in);
 }
 
-static void on_job(void *ctx, const struct ddr_job_result *r)
+static void job_input(struct ddr_input *in, const struct ddr_job_result *r)
 {
-	struct ddr_array *a = ctx;
-	struct ddr_input *in = ddr_drive_input(a, DDR_IN_JOB_DONE);
-
 	in->io = r->io;
 	in->result = r->result;
 	in->failed_members = r->failed;
 	in->mismatches = r->mismatches;
+	in->start = r->bad_start;
+	in->count = r->bad_count;
+	in->repaired = r->repaired;
+	memcpy(in->fixed, r->fixed, sizeof(in->fixed));
+}
+
+static void on_job(void *ctx, const struct ddr_job_result *r)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in;
+
+	if (r->scan)	/* before the next one begins */
+		ddr_rate_scanned(a, r->blocks, r->us);
+	in = ddr_drive_input(a, DDR_IN_JOB_DONE);
+	job_input(in, r);
 	ddr_drive_step(a, in);
-	ddr_rate_done(a, r->blocks);
+	if (!r->scan)
+		ddr_rate_done(a, r->blocks);
 }
 
 const struct ddr_kchan_ops ddr_drive_kchan_ops = {
@@ -343,6 +356,16 @@ const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t val
 
 	in->key = key;
 	in->value = value;
+	return request(a, in);
+}
+
+const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_VERIFY);
+
+	in->key = op;
+	in->value = priority;
+	in->members = flags;
 	return request(a, in);
 }
 
@@ -420,6 +443,7 @@ void ddr_drive_tune(struct ddr_array *a)
 	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
 	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
+	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
 }
 
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
@@ -440,6 +464,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 		ddr_jobs_tick(a->jobs, now_ms);
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = now_ms;
+	in->value = (uint64_t)time(NULL);
 	ddr_drive_step(a, in);
 	ddr_drive_table_tick(a);
 	ddr_drive_seek_tick(a, now_ms);
@@ -548,8 +573,10 @@ static void attach(struct ddr_array *a, const struct ddr_load *l)
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync);
 	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
 	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
+	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = ddr_now_ms();
+	in->value = (uint64_t)time(NULL);
 	ddr_drive_step(a, in);
 	ddr_drive_attached(a, l->table);
 }

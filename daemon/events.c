@@ -52,6 +52,12 @@ static const struct {
 	[DDR_EV_REBUILD_START]	= { "rebuild-start", LOG_NOTICE, "generation" },
 	[DDR_EV_MEMBER_ADDED]	= { "member-added", LOG_NOTICE, "generation" },
 	[DDR_EV_MEMBER_REMOVED]	= { "member-removed", LOG_NOTICE, "generation" },
+	[DDR_EV_VERIFY_START]	= { "verify-start", LOG_NOTICE, "priority", "repair" },
+	[DDR_EV_VERIFY_PAUSED]	= { "verify-paused", LOG_NOTICE, "found", "repaired" },
+	[DDR_EV_VERIFY_STOPPED]	= { "verify-stopped", LOG_NOTICE, "found", "repaired" },
+	[DDR_EV_VERIFY_DONE]	= { "verify-done", LOG_NOTICE, "found", "repaired" },
+	[DDR_EV_REPAIRED]	= { "repaired", LOG_WARNING, "repaired", NULL, "first_block", "blocks" },
+	[DDR_EV_MISMATCH]	= { "mismatch", LOG_ERR, "found", NULL, "first_block", "blocks" },
 	[DDR_EV_REBUILD_DONE]	= { "rebuild-done", LOG_NOTICE, "generation", "blocks" },
 };
 
@@ -117,6 +123,22 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_REBUILD_DONE:
 		snprintf(buf, size, "member %u (%s) is rebuilt and in sync, generation %" PRIu64, o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_VERIFY_START:
+		snprintf(buf, size, "verify runs, priority %" PRIu64 "%s", o->a, o->b ? ", parity is rewritten where nobody knows what is wrong" : "");
+		break;
+	case DDR_EV_VERIFY_PAUSED:
+	case DDR_EV_VERIFY_STOPPED:
+	case DDR_EV_VERIFY_DONE:
+		snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit, %" PRIu64 " of them put right", o->event == DDR_EV_VERIFY_DONE ?
+			 "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
+		break;
+	case DDR_EV_REPAIRED:
+		snprintf(buf, size, "member %u (%s): blocks %" PRIu64 "+%" PRIu64 " put right from the others", o->member, device(a, o->member),
+			 o->start, o->count);
+		break;
+	case DDR_EV_MISMATCH:
+		snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
 		break;
 	case DDR_EV_MEMBER_ERROR:
 		if (o->member == DDR_NO_MEMBER)	/* the text says what */

@@ -256,6 +256,42 @@ static void do_fail(struct ddr_client *c, struct json_object *req)
 		answer_later(c, req, a, member, ddr_drive_fail(a, (uint32_t)member), DDR_WAIT_FAILED);
 }
 
+static int verify_op(const char *action)
+{
+	static const struct { const char *name; int op; } ops[] = {
+		{ "start", DDR_VERIFY_OP_START }, { "pause", DDR_VERIFY_OP_PAUSE }, { "stop", DDR_VERIFY_OP_STOP },
+	};
+
+	for (size_t i = 0; action && i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(ops[i].name, action))
+			return ops[i].op;
+	return 0;
+}
+
+static void do_verify(struct ddr_client *c, struct json_object *req)
+{
+	struct json_object *priority = json_object_object_get(req, "priority"), *repair = json_object_object_get(req, "repair");
+	int op = verify_op(text_of(req, "action", 16));
+	struct ddr_array *a = array_of(c, req, true);
+	const char *why;
+	int64_t p;
+
+	if (!a)
+		return;
+	p = priority ? json_object_get_int64(priority) : (int64_t)a->tune.verify_priority;
+	if (!op || p < 1 || p > 5) {
+		ddr_client_error(c, "verify needs an action, start, pause or stop, and a priority from 1 to 5");
+		return;
+	}
+	c->op = (uint32_t)op;
+	c->serial = ddr_sm_super(a->sm)->verify.serial;
+	why = ddr_drive_verify(a, (uint32_t)op, (uint32_t)p, repair && json_object_get_boolean(repair) ? DDR_VERIFY_F_REPAIR : 0);
+	if (why)
+		ddr_client_error(c, "%s", why);
+	else
+		begin_wait(c, req, DDR_WAIT_VERIFY);
+}
+
 /* A node by its id, or by its name in the cluster; 0: there is none. */
 static uint32_t find_node(const struct ddr_array *a, const struct ddr_sm_status *st, const char *which)
 {
@@ -328,7 +364,7 @@ static const struct {
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
-	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
+	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "verify", do_verify }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
@@ -412,6 +448,20 @@ static void check_member(struct ddr_client *c, struct ddr_array *a)
 		member_ok(c, a, c->member);
 }
 
+static void check_verify(struct ddr_client *c, struct ddr_array *a)
+{
+	const struct ddr_verify *v;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		return;
+	}
+	v = &ddr_sm_super(a->sm)->verify;
+	if (c->op == DDR_VERIFY_OP_START ? v->state == DDR_VERIFY_RUNNING || v->serial != c->serial :
+	    c->op == DDR_VERIFY_OP_PAUSE ? v->state != DDR_VERIFY_RUNNING : v->state == DDR_VERIFY_NONE)
+		ddr_client_ok(c, NULL);
+}
+
 static void late(struct ddr_client *c, struct ddr_array *a)
 {
 	struct ddr_sm_status st = { 0 };
@@ -421,6 +471,8 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 		ddr_sm_get_status(a->sm, &st);
 	if (c->wait == DDR_WAIT_FAILED)
 		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
+	else if (c->wait == DDR_WAIT_VERIFY)
+		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
 	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
 		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
 				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
@@ -439,6 +491,8 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 		check_ready(c, a);
 	else if (c->wait == DDR_WAIT_CLEAN)
 		check_clean(c, a);
+	else if (c->wait == DDR_WAIT_VERIFY)
+		check_verify(c, a);
 	else
 		check_member(c, a);
 	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)

@@ -3,13 +3,15 @@
  * Resync, verify and rebuild of a range. See job.h.
  *
  * A range goes through: read all members that are in sync (of a rebuild: those that it takes) -> compute and compare ->
- * write the parity that differs (what the new member holds) -> flush the members that were written -> done. Each
+ * write the parity that differs (what the new member holds, what a fix has found) -> flush the members that were written -> read
+ * bad sectors back that were rewritten -> done. Each
  * arrow waits for all requests of the step before. In here a member is called by its place in the stripe; in
  * what is given and reported, by its number.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <qb/qblog.h>
 
@@ -24,7 +26,7 @@
 _Static_assert(REQUESTS_MAX >= SEGMENTS_MAX * DDR_MAX_PARITY, "room for all writes of a range");
 _Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
 
-enum step { STEP_FREE, STEP_READ, STEP_WRITE, STEP_FLUSH, STEP_REPORT };
+enum step { STEP_FREE, STEP_READ, STEP_WRITE, STEP_FLUSH, STEP_CHECK, STEP_REPORT };
 
 struct range {
 	struct ddr_jobs *j;
@@ -38,6 +40,9 @@ struct range {
 	unsigned int target;			/* place that is rebuilt */
 	uint32_t unread;			/* places on which a read of this step failed */
 	uint32_t written;			/* places that were written, to be flushed */
+	uint32_t rewritten;			/* of these: bad sectors, to be read back */
+	size_t from[DDR_MAX_ROLES], to[DDR_MAX_ROLES];	/* by place: bytes that a fix changed; from >= to: none */
+	uint64_t began_us;
 	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
 	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be; of a rebuild: what nobody asked for */
 	struct ddr_aio_req req[REQUESTS_MAX];
@@ -143,11 +148,20 @@ static size_t run_bytes(const struct range *r)
 	return (size_t)r->what.count * r->j->geo.chunk;
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 static void report(struct range *r)
 {
 	if (r->reported)
 		return;
 	r->reported = true;
+	r->result.us = now_us() - r->began_us;
 	if (!r->j->closing)
 		r->j->cfg.done(r->j->cfg.ctx, &r->result);
 }
@@ -178,7 +192,7 @@ static bool bad_sector(int error)
 
 static void note_failure(struct range *r, const struct ddr_aio_req *req, unsigned int member)
 {
-	bool soft = req->op == DDR_AIO_READ && bad_sector(req->result);
+	bool soft = req->op == DDR_AIO_READ && bad_sector(req->result) && r->step != STEP_CHECK;
 	int result = soft || !bad_sector(req->result) ? req->result : -EIO;
 
 	if (r->result.result && soft != bad_sector(r->result.result)) {
@@ -208,7 +222,8 @@ static void request_done(struct ddr_aio_req *req)
 		step_done(r);
 }
 
-static void add_request(struct range *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len)
+/* A read of STEP_CHECK goes to @buf, everything else to the place's piece. */
+static void add_buffer(struct range *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len, uint8_t *buf)
 {
 	struct ddr_aio_req *req = &r->req[r->n_req];
 	struct ddr_jobs *j = r->j;
@@ -217,7 +232,7 @@ static void add_request(struct range *r, enum ddr_aio_op op, unsigned int place,
 	*req = (struct ddr_aio_req){
 		.op = op,
 		.fd = ddr_members_fd(j->cfg.members, r->what.at[place]),
-		.buf = r->piece[place] + from,
+		.buf = buf,
 		.len = (uint32_t)len,
 		.offset = j->data_offset + ddr_geo_offset(&j->geo, r->what.start) + from,
 		.done = request_done,
@@ -225,6 +240,11 @@ static void add_request(struct range *r, enum ddr_aio_op op, unsigned int place,
 	};
 	r->waiting++;
 	ddr_aio_submit(j->aio, req);
+}
+
+static void add_request(struct range *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len)
+{
+	add_buffer(r, op, place, from, len, r->piece[place] + from);
 }
 
 static void begin_step(struct range *r, enum step step)
@@ -296,14 +316,173 @@ static void check_segment(struct range *r, uint64_t block, size_t from, size_t l
 	}
 }
 
+static void count_differing(struct range *r, const uint8_t *diff)
+{
+	uint64_t last = 0;
+
+	for (uint64_t i = 0; i < r->what.count; i++) {
+		if (!diff[i])
+			continue;
+		if (!r->result.mismatches++)
+			r->result.bad_start = r->what.start + i;
+		last = r->what.start + i;
+	}
+	if (r->result.mismatches)
+		r->result.bad_count = last - r->result.bad_start + 1;
+}
+
 static void compare(struct range *r)
 {
 	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
 
 	begin_step(r, STEP_WRITE);
 	each_segment(r, check_segment, diff);
-	for (uint64_t i = 0; i < r->what.count; i++)
-		r->result.mismatches += diff[i];
+	count_differing(r, diff);
+}
+
+/* ---- fix ------------------------------------------------------------------------ */
+
+static void changed(struct range *r, unsigned int place, size_t from, size_t len)
+{
+	if (r->from[place] >= r->to[place])
+		r->from[place] = from;
+	if (from < r->from[place])
+		r->from[place] = from;
+	if (from + len > r->to[place])
+		r->to[place] = from + len;
+	r->result.fixed[r->what.at[place]].blocks++;
+}
+
+/* One block that does not fit, its chunks at byte @at of the pieces, and what its parity would be. */
+static bool fix_block(struct range *r, uint64_t block, size_t at)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	const void *piece[DDR_MAX_ROLES], *calc[2] = { r->calc[0] + at, g->parity == 2 ? r->calc[1] + at : NULL };
+	unsigned int data = ddr_geo_data(g), place;
+	int role = -1;
+
+	for (unsigned int i = 0; i < g->roles; i++)
+		piece[i] = r->piece[ddr_geo_member(g, i, block)] + at;
+	if (g->parity == 2)
+		role = ddr_parity_locate(g, g->chunk, piece, calc);
+	if (role < 0 && !(r->what.fix & DDR_FIX_PARITY))
+		return false;
+	if (role >= 0 && role < (int)data) {
+		uint8_t *d;
+
+		place = ddr_geo_member(g, (unsigned int)role, block);
+		d = r->piece[place] + at;
+		for (size_t k = 0; k < g->chunk; k++)
+			d[k] ^= ((const uint8_t *)piece[data])[k] ^ r->calc[0][at + k];
+		changed(r, place, at, g->chunk);
+		return true;
+	}
+	for (unsigned int p = 0; p < g->parity; p++) {
+		if (role >= 0 && role != (int)(data + p))
+			continue;
+		place = ddr_geo_member(g, data + p, block);
+		memcpy(r->piece[place] + at, r->calc[p] + at, g->chunk);
+		changed(r, place, at, g->chunk);
+	}
+	return true;
+}
+
+static void fix_segment(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	uint8_t *diff = ctx;
+
+	for (size_t at = from; at < from + len; at += g->chunk)
+		if (diff[at / g->chunk] && fix_block(r, block, at)) {
+			diff[at / g->chunk] = 0;
+			r->result.repaired++;
+		}
+}
+
+static void write_changed(struct range *r)
+{
+	for (unsigned int p = 0; p < r->j->geo.roles; p++)
+		if (r->from[p] < r->to[p]) {
+			struct ddr_fixed *f = &r->result.fixed[r->what.at[p]];
+
+			f->start = r->what.start + r->from[p] / r->j->geo.chunk;
+			f->count = (r->to[p] - r->from[p]) / r->j->geo.chunk;
+			r->written |= 1u << p;
+			add_request(r, DDR_AIO_WRITE, p, r->from[p], r->to[p] - r->from[p]);
+		}
+}
+
+/* All could be read: where does it not fit, and what is wrong? */
+static void fix_wrong(struct range *r)
+{
+	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
+
+	begin_step(r, STEP_WRITE);
+	if (!(r->what.fix & DDR_FIX_WRONG) || r->readable != (1u << r->j->geo.roles) - 1)
+		return;
+	each_segment(r, check_segment, diff);
+	each_segment(r, fix_segment, diff);
+	count_differing(r, diff);
+	write_changed(r);
+}
+
+/* One block, of which some chunks cannot be read: from the others. False: they do not suffice. */
+static bool fix_unread(struct range *r)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	void *piece[DDR_MAX_ROLES];
+	struct ddr_recovery plan;
+	unsigned int spare = 0;
+	uint32_t lost = 0;
+
+	if (!(r->what.fix & DDR_FIX_BAD) || r->what.count != 1)
+		return false;
+	for (unsigned int role = 0; role < g->roles; role++) {
+		unsigned int place = ddr_geo_member(g, role, r->what.start);
+		bool there = r->readable >> place & 1;
+
+		lost |= !there || (r->unread >> place & 1) ? 1u << role : 0;
+		if (!there && spare == g->parity)
+			return false;
+		piece[role] = there ? r->piece[place] : r->calc[spare++];
+	}
+	if (ddr_recovery_plan(&plan, g, lost))
+		return false;
+	ddr_recovery_run(&plan, g->chunk, piece);
+	begin_step(r, STEP_WRITE);
+	for (unsigned int p = 0; p < g->roles; p++)
+		if (r->unread >> p & 1)
+			changed(r, p, 0, g->chunk);
+	r->rewritten = r->unread;
+	r->result.repaired = 1;
+	r->result.result = 0;
+	r->result.failed = 0;
+	write_changed(r);
+	return true;
+}
+
+/* What was rewritten is read back: at most as many places as there is parity. */
+static void read_back(struct range *r)
+{
+	unsigned int n = 0;
+
+	begin_step(r, STEP_CHECK);
+	for (unsigned int p = 0; p < r->j->geo.roles; p++)
+		if (r->rewritten >> p & 1)
+			add_buffer(r, DDR_AIO_READ, p, 0, r->j->geo.chunk, r->calc[n++]);
+}
+
+static void check_back(struct range *r)
+{
+	unsigned int n = 0;
+
+	for (unsigned int p = 0; p < r->j->geo.roles; p++) {
+		if (!(r->rewritten >> p & 1) || !memcmp(r->piece[p], r->calc[n++], r->j->geo.chunk))
+			continue;
+		qb_log(LOG_ERR, "member %u: a bad sector was rewritten, and reads as something else", r->what.at[p]);
+		r->result.result = -EIO;
+		r->result.failed |= 1u << r->what.at[p];
+	}
 }
 
 /* ---- rebuild -------------------------------------------------------------------- */
@@ -417,6 +596,10 @@ static void step_done(struct range *r)
 {
 	if (read_others(r))
 		return;
+	if (r->step == STEP_READ && r->unread && !r->reported && bad_sector(r->result.result) && fix_unread(r)) {
+		ddr_aio_kick(r->j->aio);
+		return;
+	}
 	if (r->result.result || r->reported) {
 		finish(r);
 		return;
@@ -425,12 +608,25 @@ static void step_done(struct range *r)
 	case STEP_READ:
 		if (r->what.rebuild)
 			rebuild(r);
+		else if (r->what.fix)
+			fix_wrong(r);
 		else
 			compare(r);
 		break;
 	case STEP_WRITE:
 		flush(r);
 		break;
+	case STEP_FLUSH:
+		if (r->rewritten) {
+			read_back(r);
+			break;
+		}
+		finish(r);
+		return;
+	case STEP_CHECK:
+		check_back(r);
+		finish(r);
+		return;
 	default:
 		finish(r);
 		return;
@@ -441,7 +637,7 @@ static void step_done(struct range *r)
 		finish(r);	/* nothing differed */
 }
 
-/* A resync needs every data role of the range, and a parity to be of use; a rebuild, a place to write and enough others. */
+/* A resync needs every data role of the range, and a parity to be of use; a rebuild, a place to write and enough others; a fix, none for certain. */
 static int check(const struct range *r)
 {
 	const struct ddr_jobs *j = r->j;
@@ -451,6 +647,8 @@ static int check(const struct range *r)
 	if (g->parity == 0 || r->what.count == 0 || r->what.count > DDR_JOB_BLOCKS_MAX ||
 	    __builtin_add_overflow(r->what.start, r->what.count, &end) || end > j->blocks)
 		return -EINVAL;
+	if (r->what.fix)
+		return 0;	/* what it lacks shows when it is read */
 	if (r->what.rebuild)
 		return r->target < g->roles && !(r->readable >> r->target & 1) ? 0 : -EINVAL;
 	for (uint64_t b = r->what.start; b < end; b = ((b >> DDR_GEO_UNIT_SHIFT) + 1) << DDR_GEO_UNIT_SHIFT)
@@ -494,9 +692,13 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	}
 	j->busy++;
 	r->what = *what;
-	r->result = (struct ddr_job_result){ .io = what->io, .blocks = what->count };
+	r->result = (struct ddr_job_result){ .io = what->io, .blocks = what->count,
+					     .scan = !what->repair && !what->rebuild && !what->fix };
 	r->reported = false;
-	r->written = 0;
+	r->written = r->rewritten = 0;
+	memset(r->from, 0, sizeof(r->from));
+	memset(r->to, 0, sizeof(r->to));
+	r->began_us = now_us();
 	r->waiting = 0;
 	r->deadline_ms = now_ms + timeout_ms;
 	begin_step(r, STEP_READ);

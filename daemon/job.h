@@ -2,10 +2,11 @@
 /*
  * Work on a range of blocks that is held exclusively (EX): resync, verify and rebuild.
  *
- * Resync reads the members, computes parity from the data roles, writes parity
- * where it differs, and flushes what it wrote. Verify only compares. Rebuild computes what one
+ * Verify only compares, and needs no range held; with @fix it has one, and puts right what can be told. Resync reads the members, computes parity from the data roles, writes parity
+ * where it differs, and flushes what it wrote. Rebuild computes what one
  * member should hold from as many others as it takes, writes that and flushes it. It must
- * never: write a data role of a member that is in sync, write outside the range or without EX (its caller has it),
+ * never: write a data role of a member that is in sync (but for a bad sector, and one that P and Q
+ * call wrong), write outside the range or without EX (its caller has it),
  * write parity of a stripe whose data it could not read, or report a range as done
  * before its writes are flushed.
  *
@@ -21,9 +22,10 @@
 
 #include "daemon/members.h"
 #include "lib/format.h"
+#include "lib/sm.h"
 
 #define DDR_JOB_BLOCKS_MAX	512u	/* blocks of one range: 2 MiB of the device */
-#define DDR_JOB_PARALLEL	12u	/* ranges in work at once */
+#define DDR_JOB_PARALLEL	14u	/* ranges in work at once */
 /*
  * So many of them need no memory when they start: writers wait for a range in work, and whoever wants memory may wait for
  * those. More than resync_parallel is at first (2); whoever sets it above this makes the rest at their first use.
@@ -41,7 +43,12 @@ struct ddr_job_result {
 	 */
 	int result;
 	uint32_t failed;	/* bit m: member m */
-	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0 */
+	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0; of a fix: that stay so */
+	uint64_t bad_start, bad_count;	/* blocks from the first that differed to the last; or 0 */
+	uint64_t repaired;	/* of a fix: blocks put right ... */
+	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* ... where, by member */
+	uint64_t us;		/* microseconds that it took */
+	bool scan;		/* it only read, without EX: verify */
 	uint64_t blocks;	/* of the range */
 };
 
@@ -63,6 +70,7 @@ struct ddr_job_range {
 	uint64_t io;		/* named in the result */
 	uint64_t start, count;	/* blocks, at most DDR_JOB_BLOCKS_MAX */
 	uint32_t members;	/* bit m: member m is in sync for the range */
+	uint32_t fix;		/* DDR_FIX_*; @repair and @rebuild are not set */
 	bool repair;		/* write parity where it differs; else only compare */
 	bool rebuild;		/* compute and write what @target holds; @repair does not count */
 	uint32_t target;

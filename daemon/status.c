@@ -152,6 +152,38 @@ static struct json_object *job_object(const struct ddr_array *a, const char *typ
 	return o;
 }
 
+static struct json_object *verify_job(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
+	struct json_object *o = job_object(a, "verify", st->verify_done, a->super.array_blocks, st->writer);
+	uint64_t rate = v->state == DDR_VERIFY_RUNNING ? a->rate.scan_per_s * DDR_BLOCK_SIZE : 0, left = a->super.array_blocks - st->verify_done;
+
+	add_number(o, "rate", rate);
+	json_object_object_add(o, "eta", rate ? json_object_new_uint64(left * DDR_BLOCK_SIZE / rate) : NULL);
+	json_object_object_add(o, "paused", json_object_new_boolean(v->state == DDR_VERIFY_PAUSED));
+	add_number(o, "priority", v->priority);
+	add_number(o, "mismatches", v->found);
+	add_number(o, "repaired", v->repaired);
+	return o;
+}
+
+/* The verify that runs, or the last one. */
+static struct json_object *verify_object(const struct ddr_array *a)
+{
+	static const char *const states[] = { [DDR_VERIFY_NONE] = "idle", [DDR_VERIFY_RUNNING] = "running", [DDR_VERIFY_PAUSED] = "paused" };
+	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
+	struct json_object *o = json_object_new_object();
+
+	add_text(o, "state", states[v->state]);
+	add_number(o, "serial", v->serial);
+	json_object_object_add(o, "begun", v->begun ? json_object_new_uint64(v->begun) : NULL);
+	json_object_object_add(o, "ended", v->ended ? json_object_new_uint64(v->ended) : NULL);
+	add_number(o, "found", v->found);
+	add_number(o, "repaired", v->repaired);
+	json_object_object_add(o, "repair", json_object_new_boolean(v->flags & DDR_VERIFY_F_REPAIR));
+	return o;
+}
+
 static struct json_object *jobs_array(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	struct json_object *list = json_object_new_array(), *o;
@@ -163,6 +195,8 @@ static struct json_object *jobs_array(const struct ddr_array *a, const struct dd
 		add_number(o, "mismatches", st->mismatches);
 		json_object_array_add(list, o);
 	}
+	if (ddr_sm_super(a->sm)->verify.state != DDR_VERIFY_NONE)
+		json_object_array_add(list, verify_job(a, st));
 	if (st->rebuilding != DDR_NO_MEMBER) {
 		o = job_object(a, "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
 		add_number(o, "member", st->rebuilding);
@@ -254,6 +288,8 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	json_object_object_add(o, "members", members_array(a, &st));
 	json_object_object_add(o, "regions", regions_object(&st));
 	json_object_object_add(o, "jobs", jobs_array(a, &st));
+	if (a->state == DDR_ARRAY_RUNNING)
+		json_object_object_add(o, "verify", verify_object(a));
 	json_object_object_add(o, "cluster", cluster_object(a, &st));
 	json_object_object_add(o, "attached", json_object_new_boolean(st.attached));
 	json_object_object_add(o, "ready", json_object_new_boolean(a->ready));

@@ -31,6 +31,8 @@ struct ddr_tunables {
 	uint64_t resync_min;		/* bytes of the device a second while the array is in use */
 	uint64_t resync_max;		/* bytes of the device a second at most, 0: no limit */
 	uint64_t resync_parallel;	/* ranges in work at once */
+	uint64_t max_corrected;		/* a member of which more places had to be put right is failed; 0: never */
+	uint64_t verify_priority;	/* 1 .. 5, of one that is started without */
 	uint64_t hot_spare;		/* 1: a spare is taken by itself */
 	uint64_t resync;		/* 0: paused */
 	uint64_t grant_ahead;		/* regions asked for ahead of a sequential writer */

@@ -218,6 +218,16 @@ static struct ddr_fault check_tables(const struct ddr_super *sb)
 	return FINE;
 }
 
+static bool verify_valid(const struct ddr_super *sb)
+{
+	const struct ddr_verify *v = &sb->verify;
+
+	if (v->state == DDR_VERIFY_NONE)
+		return !v->priority && !v->flags && !v->cursor;
+	return v->state <= DDR_VERIFY_PAUSED && v->priority >= 1 && v->priority <= 5 && !(v->flags & ~DDR_VERIFY_F_REPAIR) &&
+	       v->cursor <= sb->array_blocks && v->serial && sb->parity;
+}
+
 struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 {
 	struct ddr_fault fault;
@@ -233,6 +243,8 @@ struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 	if (!ddr_name_valid(sb->name, sizeof(sb->name)))
 		return FAULT(DDR_FE_NAME, 0, 0, 0);
 	fault = check_shape(sb);
+	if (!fault.code && !verify_valid(sb))
+		return FAULT(DDR_FE_VERIFY, 0, 0, 0);
 	if (!fault.code)
 		fault = check_areas(sb);
 	if (!fault.code)
@@ -298,6 +310,15 @@ static void decode_fields(const struct ddr_disk_sb *d, struct ddr_super *sb)
 	sb->this_member = get16(d->this_member);
 	sb->created = get64(d->created);
 	sb->updated = get64(d->updated);
+	sb->verify.serial = get32(d->verify_serial);
+	sb->verify.state = d->verify_state;
+	sb->verify.priority = d->verify_priority;
+	sb->verify.flags = d->verify_flags;
+	sb->verify.begun = get64(d->verify_begun);
+	sb->verify.ended = get64(d->verify_ended);
+	sb->verify.cursor = get64(d->verify_cursor);
+	sb->verify.found = get64(d->verify_found);
+	sb->verify.repaired = get64(d->verify_repaired);
 	decode_members(d, sb);
 }
 
@@ -433,6 +454,15 @@ struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf)
 	d.this_member = put16(sb->this_member);
 	d.created = put64(sb->created);
 	d.updated = put64(sb->updated);
+	d.verify_serial = put32(sb->verify.serial);
+	d.verify_state = sb->verify.state;
+	d.verify_priority = sb->verify.priority;
+	d.verify_flags = sb->verify.flags;
+	d.verify_begun = put64(sb->verify.begun);
+	d.verify_ended = put64(sb->verify.ended);
+	d.verify_cursor = put64(sb->verify.cursor);
+	d.verify_found = put64(sb->verify.found);
+	d.verify_repaired = put64(sb->verify.repaired);
 	encode_members(sb, &d);
 	d.crc32c = put32(ddr_crc32c_block(&d, sizeof(d), offsetof(struct ddr_disk_sb, crc32c)));
 	memcpy(buf, &d, sizeof(d));

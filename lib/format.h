@@ -38,6 +38,17 @@ struct ddr_member {
 	uint8_t last_gen[DDR_LAST_GEN_LEN];	/* faulty, missing: of the id of the last generation of which it was */
 };
 
+/* The verify that is under way, or the last one. */
+struct ddr_verify {
+	uint32_t serial;		/* verifies begun so far */
+	uint8_t state;			/* enum ddr_verify_state */
+	uint8_t priority;		/* 1 .. 5, or 0 */
+	uint8_t flags;			/* DDR_VERIFY_F_* */
+	uint64_t begun, ended;		/* seconds since 1970, or 0 */
+	uint64_t cursor;		/* blocks */
+	uint64_t found, repaired;	/* blocks */
+};
+
 /* A superblock, checked and in host byte order. */
 struct ddr_super {
 	uint64_t seq;			/* of this copy; copy = seq & 1 */
@@ -69,6 +80,7 @@ struct ddr_super {
 	uint16_t this_member;
 	uint64_t created;		/* seconds since 1970 */
 	uint64_t updated;
+	struct ddr_verify verify;
 	struct ddr_member member[DDR_MAX_MEMBERS];
 	uint32_t slot_node[DDR_MAX_SLOTS];	/* node id that owns the slot, 0: free */
 };
@@ -98,6 +110,7 @@ enum ddr_format_error {
 	DDR_FE_RESERVED,	/* a reserved byte is not zero; a: its offset */
 	DDR_FE_SEQ,		/* zero, or not of this place */
 	DDR_FE_POLICY,
+	DDR_FE_VERIFY,		/* state, priority, flags and cursor of the verify do not go together */
 	DDR_FE_UUID,
 	DDR_FE_NAME,
 	DDR_FE_ORDER,

@@ -132,7 +132,7 @@ bool ddr_member_op_names(uint32_t op)
 
 bool ddr_member_set_formed(const struct ddr_msg_member_set *s)
 {
-	return s->op <= DDR_MEMBER_OP_READD && (s->op || !s->member) && (s->op == DDR_MEMBER_OP_TAKE || !s->role) &&
+	return s->op <= DDR_MEMBER_OP_RECORD && (s->op != DDR_MEMBER_OP_RECORD || !s->member) && (s->op || !s->member) && (s->op == DDR_MEMBER_OP_TAKE || !s->role) &&
 	       (s->op == DDR_MEMBER_OP_CURSOR || !s->cursor) && ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
 }
 
@@ -145,6 +145,28 @@ static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
 	walk64(w, &s->cursor);
 	ddr_walk_bytes(w, s->uuid, sizeof(s->uuid));
 	if (!ddr_member_set_formed(s))
+		w->c.bad = true;
+}
+
+/* Nothing that does not belong to the operation. */
+static void walk_verify(struct ddr_walk *w, struct ddr_msg *m)
+{
+	bool start, told;
+
+	walk32(w, &m->verify.op);
+	walk32(w, &m->verify.priority);
+	walk32(w, &m->verify.flags);
+	walk32(w, &m->verify.serial);
+	walk64(w, &m->verify.time);
+	walk64(w, &m->verify.cursor);
+	walk64(w, &m->verify.found);
+	walk64(w, &m->verify.repaired);
+	start = m->verify.op == DDR_VERIFY_OP_START;
+	told = m->verify.op == DDR_VERIFY_OP_PROGRESS || m->verify.op == DDR_VERIFY_OP_DONE;
+	if (m->verify.op < DDR_VERIFY_OP_START || m->verify.op > DDR_VERIFY_OP_DONE || (m->verify.flags & ~DDR_VERIFY_F_REPAIR) ||
+	    (start ? m->verify.priority < 1 || m->verify.priority > 5 : m->verify.priority || m->verify.flags) ||
+	    (!start && m->verify.op != DDR_VERIFY_OP_DONE && m->verify.time) ||
+	    (!told && (m->verify.serial || m->verify.cursor || m->verify.found || m->verify.repaired)))
 		w->c.bad = true;
 }
 
@@ -217,6 +239,9 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->seen.members);
 		walk_zero(w, 4);
 		walk64(w, &m->seen.generation);
+		return true;
+	case DDR_M_VERIFY:
+		walk_verify(w, m);
 		return true;
 	case DDR_M_MEMBER_ACK:
 		walk64(w, &m->ack.seq);

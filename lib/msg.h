@@ -78,6 +78,7 @@ struct ddr_msg {
 		struct { uint64_t since; } folded;
 		struct { uint32_t member; } seek;
 		struct { uint32_t members; uint64_t generation; } seen;
+		struct { uint32_t op, priority, flags, serial; uint64_t time, cursor, found, repaired; } verify;
 		struct { uint32_t id; uint8_t mode, job; uint64_t start, count; } ex;
 		struct { uint32_t owner, id; uint64_t dirty; } ex_ack;
 		struct { uint32_t id; } ex_release;

@@ -44,4 +44,11 @@ int ddr_recovery_plan(struct ddr_recovery *plan, const struct ddr_geometry *geo,
 /* Computes the lost pieces from the sources. Other pieces are not touched, and may be NULL. */
 void ddr_recovery_run(const struct ddr_recovery *plan, size_t len, void *const piece[]);
 
+/*
+ * One piece of a stripe of an array with P and Q does not fit: which? (Anvin, section 4: with what P and Q differ by, a
+ * single wrong data piece i gives dQ = 2^i * dP in every byte.) @piece: all roles, as read; @calc: P and Q of the data pieces.
+ * Returns the role, or -1 if they fit, or if it is more than one.
+ */
+int ddr_parity_locate(const struct ddr_geometry *geo, size_t len, const void *const piece[], const void *const calc[2]);
+
 #endif

@@ -90,6 +90,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->n_map = n_map;
 	sm->words = (uint64_t)n_log * DDR_WORDS_LOG;
 	sm->sb = *cfg->super;
+	sm->vf.recorded = sm->sb.verify;
 	sm->node = cfg->node;
 	sm->slot = cfg->cluster ? 0 : cfg->slot;
 	sm->c.on = cfg->cluster;
@@ -313,6 +314,14 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		if (!value)
 			sm->stopping = false;
 		return;
+	case DDR_SM_VERIFY_PAUSED:
+		sm->vf.paced = value != 0;
+		return;
+	case DDR_SM_MAX_CORRECTED:
+		if (value > UINT32_MAX)
+			break;
+		sm->max_corrected = (uint32_t)value;
+		return;
 	case DDR_SM_HOT_SPARE:
 		sm->hot_spare = value != 0;
 		return;
@@ -334,7 +343,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	switch (in->type) {
 	case DDR_IN_NONE: return;
-	case DDR_IN_TICK: tick(sm, in->now_ms); return;
+	case DDR_IN_TICK: tick(sm, in->now_ms); sm->wall = in->value; return;
 	case DDR_IN_VIEW: ddr_sm_view(sm, in); return;
 	case DDR_IN_MSG: ddr_sm_message(sm, in); return;
 	case DDR_IN_FENCED: ddr_sm_fenced(sm, in); return;
@@ -359,6 +368,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_SEEK: ddr_sm_op_seek(sm, in->member); return;
 	case DDR_IN_OP_ADD: ddr_sm_op_member(sm, DDR_MEMBER_OP_ADD, in); return;
 	case DDR_IN_OP_REMOVE: ddr_sm_op_member(sm, DDR_MEMBER_OP_REMOVE, in); return;
+	case DDR_IN_OP_VERIFY: ddr_sm_op_verify(sm, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
 	ddr_sm_bug(sm, "an input of an unknown type");
@@ -368,7 +378,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 static void (*const pumps[])(struct ddr_sm *) = {
 	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
-	ddr_sm_resync_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
@@ -436,6 +446,7 @@ void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_supe
 	for (uint32_t m = 0; m < sb->members; m++) {
 		sb->member[m].err_read = sm->sb.member[m].err_read;
 		sb->member[m].err_write = sm->sb.member[m].err_write;
+		sb->member[m].err_corrected = sm->sb.member[m].err_corrected;
 	}
 }
 
@@ -464,6 +475,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->resync_total = sm->resync_total;
 	st->resync_regions = sm->n_resync;
 	st->mismatches = sm->mismatches;
+	st->verify_done = ddr_sm_verify_done(sm);
 	st->rebuilding = ddr_sm_rebuilding(sm);
 	ddr_sm_seek_status(sm, st);
 	st->writer = ddr_sm_writer(sm);
@@ -487,6 +499,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		st->member_state[m] = sm->sb.member[m].state;
 		st->err_read[m] = sm->sb.member[m].err_read;
 		st->err_write[m] = sm->sb.member[m].err_write;
+		st->err_corrected[m] = sm->sb.member[m].err_corrected;
 	}
 }
 

@@ -63,6 +63,7 @@
 #include <stdint.h>
 
 #include <ddraid/format.h>
+#include <ddraid/proto.h>
 #include <ddraid/uapi.h>
 #include "geometry.h"
 
@@ -73,7 +74,7 @@
 
 enum ddr_in_type {
 	DDR_IN_NONE = 0,	/* go on emitting */
-	DDR_IN_TICK,		/* now_ms */
+	DDR_IN_TICK,		/* now_ms; value: seconds since 1970, for the reports of verify alone */
 
 	/* group; the local transport gives one VIEW with itself, quorate, at start */
 	DDR_IN_VIEW,		/* nodes[], pids[], n_nodes, ring; quorate only without a cluster */
@@ -91,7 +92,9 @@ enum ddr_in_type {
 	DDR_IN_MAP_DONE,	/* io, failed_members */
 	DDR_IN_SB_DONE,		/* io, failed_members */
 	DDR_IN_FLUSH_DONE,	/* io, failed_members */
-	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks). result 0: done and flushed.
+	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks). result 0: done and flushed. Of one that only
+				 * reads: start, count (from the first block that does not fit to the last). With @fix:
+				 * repaired (blocks), fixed[]; mismatches counts what stayed as it was, from the first to the last as above.
 				 * -ENODATA, -EILSEQ: failed_members could not read some of these blocks (bad
 				 * sectors). Another errno: they failed; no failed_members: tried again later */
 
@@ -113,6 +116,7 @@ enum ddr_in_type {
 	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
+	DDR_IN_OP_VERIFY,	/* key (enum ddr_verify_op: START, PAUSE, STOP); of START value: priority, members: DDR_VERIFY_F_* */
 	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
 				 * (ESRCH) if it has none */
 };
@@ -126,9 +130,17 @@ enum ddr_sm_key {
 	DDR_SM_IDLE_MS,		/* a region unused for so long is cleared (default 5000) */
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
+	DDR_SM_VERIFY_PAUSED,	/* value 1: verify reads nothing for the moment (default 0) */
+	DDR_SM_MAX_CORRECTED,	/* a member of which this node has put right more than so many places is failed; 0: never (default) */
 	DDR_SM_HOT_SPARE,	/* value 1: when this node writes the superblocks, a spare takes the place of a member that is out (default 0) */
 	DDR_SM_AWAY_MS,		/* a node whose daemon died while the node lives, or that is absent at the group's start, is
 				 * fenced after so long (default 30000); one that left the cluster is fenced at once */
+};
+
+/* What a job has put right on a member: from the first block to the last, and how many of them. */
+struct ddr_fixed {
+	uint64_t start, count;
+	uint64_t blocks;
 };
 
 struct ddr_input {
@@ -150,7 +162,8 @@ struct ddr_input {
 	uint32_t members;		/* bit m: member m of the table */
 	uint32_t failed_members;
 	int32_t result;
-	uint64_t mismatches;
+	uint64_t mismatches, repaired;
+	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* by member; blocks 0: nothing */
 	uint32_t member;
 	uint8_t uuid[16];
 	uint32_t key;
@@ -166,7 +179,8 @@ enum ddr_out_type {
 	DDR_OUT_FLUSH,		/* io, members: flush their caches */
 	DDR_OUT_JOB_RANGE,	/* io, job, start, count (blocks), members: under EX now; resync reads the data
 				 * roles, computes parity, writes parity where it differs, flushes; rebuild computes what
-				 * @member holds from the members, writes and flushes it; DDR_IN_JOB_DONE */
+				 * @member holds from the members, writes and flushes it; verify compares, without EX if @fix is 0,
+				 * and puts right what @fix says; DDR_IN_JOB_DONE */
 	DDR_OUT_MCAST,		/* msg, msg_len */
 	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
@@ -211,8 +225,19 @@ enum ddr_event {
 	DDR_EV_REBUILD_DONE,	/* member, a: generation, b: blocks that this node has written to it. It is in sync */
 	DDR_EV_MEMBER_ADDED,	/* member, a: generation. It is a spare: from a new disk, or one that was out and has no role */
 	DDR_EV_MEMBER_REMOVED,	/* member, a: generation */
+	DDR_EV_VERIFY_START,	/* a: priority, b: flags. It begins, or goes on */
+	DDR_EV_VERIFY_PAUSED,	/* a: blocks found wrong so far, b: of these put right */
+	DDR_EV_VERIFY_STOPPED,	/* likewise */
+	DDR_EV_VERIFY_DONE,	/* likewise */
+	DDR_EV_REPAIRED,	/* member, start, count: something in there was put right on it; a: blocks */
+	DDR_EV_MISMATCH,	/* start, count: blocks in there do not fit, or cannot be read, and stay as they are; a: how many; text: why */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
 };
+
+/* What a job of verify puts right, under EX. */
+#define DDR_FIX_BAD	1u	/* a bad sector, if the range is one block: from the others; then it is read back. Of a longer one it is the result */
+#define DDR_FIX_WRONG	2u	/* what does not fit, if it is known which chunk: P and Q tell */
+#define DDR_FIX_PARITY	4u	/* and if it is not: the parity is written anew */
 
 struct ddr_output {
 	enum ddr_out_type type;
@@ -221,6 +246,8 @@ struct ddr_output {
 	uint32_t index;
 	uint32_t members;	/* bit m: member m */
 	uint32_t job;		/* enum ddr_kaction */
+	uint32_t fix;		/* JOB_RANGE: DDR_FIX_* */
+	bool unlocked;		/* JOB_RANGE: without EX, so it only reads, and what it reads may be just being written */
 	uint64_t start, count;
 	uint32_t node, member;
 	uint32_t slot;		/* SLOT_READ, SLOT_WRITE */
@@ -308,6 +335,7 @@ struct ddr_sm_status {
 	uint64_t resync_done, resync_total;	/* blocks */
 	uint64_t resync_regions;	/* regions still to do */
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
+	uint64_t verify_done;		/* blocks; the rest of what is known of verify: ddr_sm_super() */
 	uint32_t rebuilding;		/* member, or DDR_NO_MEMBER */
 	uint32_t writer;		/* the node that writes superblocks and map, and rebuilds; 0: none is known */
 	uint64_t rebuild_done;		/* blocks, of all of the array: what is passed over counts as done */
@@ -318,7 +346,7 @@ struct ddr_sm_status {
 	uint8_t member_state[DDR_MAX_MEMBERS];
 	uint32_t sought;		/* members that come back once all nodes see them */
 	uint32_t unseen_by[DDR_MAX_MEMBERS];	/* of these, and of spares: the first node that does not see the member; 0: all do */
-	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS];	/* with those of earlier starts */
+	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS], err_corrected[DDR_MAX_MEMBERS];	/* with those of earlier starts */
 
 	/* with a cluster: all nodes that are known, in the order of their places */
 	struct ddr_sm_node_status {

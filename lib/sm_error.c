@@ -83,6 +83,8 @@ static void not_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t me
 {
 	bool covered = rec->status == DDR_EC_MEDIUM && ddr_sm_can_lose(sm, 1u << member);
 
+	if (covered)
+		ddr_sm_fix_new(sm, rec->start, rec->count, DDR_FIX_BAD);
 	resolve(sm, rec->seq, covered ? DDR_RES_RETRY : DDR_RES_FAIL);
 }
 

@@ -90,6 +90,8 @@ static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum
 		ddr_sm_mismatch_range(sm, r, done);
 	else if (r->kind == DDR_RK_REBUILD)
 		ddr_sm_rebuild_range(sm, r, done);
+	else if (r->kind == DDR_RK_FIX)
+		ddr_sm_fix_range(sm, r, done);
 	else
 		ddr_sm_work_range(sm, r, done);
 	sm->again = true;
@@ -99,7 +101,7 @@ static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum
 
 static enum ddr_kaction job_of(const struct ddr_sm_range *r)
 {
-	return r->kind == DDR_RK_VERIFY ? DDR_KA_VERIFY : r->kind == DDR_RK_REBUILD ? DDR_KA_REBUILD : DDR_KA_RESYNC;
+	return r->kind == DDR_RK_VERIFY || r->kind == DDR_RK_FIX ? DDR_KA_VERIFY : r->kind == DDR_RK_REBUILD ? DDR_KA_REBUILD : DDR_KA_RESYNC;
 }
 
 /* Can it be done with the members as they are now? */
@@ -107,6 +109,8 @@ static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	if (r->kind == DDR_RK_REBUILD)
 		return ddr_sm_rebuilding(sm) == r->owner && !r->dirty && sm->sb.member[r->owner].since == r->mismatch;
+	if (r->kind == DDR_RK_FIX)
+		return ddr_sm_fix_possible(sm, r);
 	return ddr_sm_doable(sm, r->start) == DDR_DO_JOB && ddr_sm_doable(sm, r->start + r->count - 1) == DDR_DO_JOB;
 }
 
@@ -127,6 +131,7 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	out->count = r->count;
 	out->member = r->kind == DDR_RK_REBUILD ? r->owner : DDR_NO_MEMBER;
 	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
+	out->fix = r->kind == DDR_RK_FIX ? sm->fix[r->owner].what : 0;
 	if (r->kind == DDR_RK_REBUILD)
 		out->members &= ~(1u << r->owner);
 }
@@ -146,12 +151,15 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 {
 	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
+	for (uint32_t m = 0; m < sm->sb.members && !(medium && r->kind == DDR_RK_FIX); m++)
 		if (r->failed >> m & 1) {
 			ddr_sm_count_error(sm, m, false);
 			job_event(sm, r, m, medium ? "a job could not read its blocks" : "a job failed on the member");
 		}
 	if (medium) {
+		if (r->kind != DDR_RK_FIX)
+			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
 		range_end(sm, r, false, DDR_R_RELEASE);
 	} else if (r->failed) {
 		r->state = DDR_R_HELD;
@@ -168,6 +176,10 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t i = ddr_sm_io_index(in->io);
 	struct ddr_sm_range *r = i < DDR_SM_RANGES ? &sm->range[i] : NULL;
 
+	if (i >= DDR_SM_RANGES && i < DDR_SM_RANGES + DDR_SM_SCANS) {
+		ddr_sm_scan_done(sm, in);
+		return;
+	}
 	if (!r || r->state != DDR_R_JOB || r->io != in->io) {
 		ddr_sm_bug(sm, "the end of a job that does not run");
 		return;
@@ -175,6 +187,10 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	r->result = in->result;
 	r->failed = in->failed_members & ddr_sm_written(sm);
 	r->mismatches = in->mismatches < r->count ? in->mismatches : r->count;
+	r->repaired = in->repaired < r->count ? in->repaired : r->count;
+	r->bad_start = in->start;
+	r->bad_count = in->count;
+	memcpy(r->fixed, in->fixed, sizeof(r->fixed));
 	if (r->result == 0 && !r->failed)
 		range_end(sm, r, !r->tainted, DDR_R_RELEASE);
 	else
@@ -449,7 +465,8 @@ static bool given_up(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	switch (r->kind) {
 	case DDR_RK_WORK: return sm->wk[r->owner].again || sm->stopping;
-	case DDR_RK_REBUILD: return !job_possible(sm, r) || sm->stopping;
+	case DDR_RK_REBUILD:
+	case DDR_RK_FIX: return !job_possible(sm, r) || sm->stopping;
 	case DDR_RK_VERIFY: break;
 	}
 	return false;

@@ -13,6 +13,8 @@
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
  *	sm_seek.c	who sees which member; members that are added, removed, or come back
+ *	sm_fix.c	bad sectors and wrong chunks that are put right in place
+ *	sm_verify.c	the verify that all agree on, and its reads
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
@@ -45,6 +47,8 @@
 #define DDR_SM_MISMATCHES	64u
 #define DDR_SM_EX		128u	/* ranges of all nodes that are in force at once */
 #define DDR_SM_RANGES		12u	/* of these ours: jobs, and some for mismatches */
+#define DDR_SM_FIXES		16u	/* places that this node puts right at once */
+#define DDR_SM_SCANS		2u	/* reads of verify that are out at once */
 #define DDR_SM_WORKS		8u	/* regions in resync at once */
 #define DDR_SM_REAP_MAX		(1u << 20)
 #define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
@@ -153,16 +157,18 @@ struct ddr_sm_ex {
  */
 enum ddr_range_state { DDR_R_FREE, DDR_R_ASK, DDR_R_ASKED, DDR_R_ACKS, DDR_R_JOB, DDR_R_HELD, DDR_R_RELEASE, DDR_R_RELEASED };
 
-enum ddr_range_kind { DDR_RK_WORK, DDR_RK_VERIFY, DDR_RK_REBUILD };
+enum ddr_range_kind { DDR_RK_WORK, DDR_RK_VERIFY, DDR_RK_REBUILD, DDR_RK_FIX };
 
 struct ddr_sm_range {
 	enum ddr_range_state state;
 	enum ddr_range_kind kind;
-	uint32_t owner;			/* index of the work or mismatch, or the member */
+	uint32_t owner;			/* index of the work, mismatch or fix, or the member */
 	uint64_t mismatch;		/* number of the mismatch, since its place may be taken anew */
 	uint32_t id;
 	uint64_t start, count;		/* blocks */
-	uint64_t io, mismatches;
+	uint64_t io, mismatches, repaired;
+	uint64_t bad_start, bad_count;	/* from the first block that stayed wrong to the last */
+	struct ddr_fixed fixed[DDR_MAX_MEMBERS];
 	bool dirty;			/* another node has to resync a part of it */
 	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
 	uint32_t failed;
@@ -183,6 +189,43 @@ struct ddr_sm_work {
 	bool suspect;			/* a part could not be done: its data is missing */
 	uint32_t step;			/* blocks of a range; small ones find out a bad sector */
 	uint64_t flush;			/* ticket */
+};
+
+/* A place that is put right. WAIT: for its region, in which others work; MARK: until the mark is durable. */
+enum ddr_fix_state { DDR_FX_FREE, DDR_FX_WAIT, DDR_FX_MARK, DDR_FX_RUN };
+
+struct ddr_sm_fix {
+	enum ddr_fix_state state;
+	uint32_t what;			/* DDR_FIX_* */
+	uint64_t start, count;		/* blocks, of one region */
+	uint64_t at;			/* below it, it is done */
+	uint32_t step;			/* blocks of a range */
+	bool out;			/* a range is under way */
+	bool left;			/* a bad sector stays */
+	bool given_up;
+};
+
+/* A read of verify. AGAIN: it did not fit; WRONG: nor did it after some looks, or there is a bad sector: it waits for a fix. */
+enum ddr_scan_state { DDR_SC_FREE, DDR_SC_READ, DDR_SC_AGAIN, DDR_SC_WRONG };
+
+struct ddr_sm_scan {
+	enum ddr_scan_state state;
+	uint64_t io, start, count;	/* blocks */
+	uint32_t looks;
+};
+
+/* Own: the writer's work on the verify that is agreed on, and what the operator asks of it. */
+struct ddr_sm_verify {
+	bool begun;			/* what follows is of the verify with the number @serial */
+	uint32_t serial;
+	uint64_t next;			/* block at which the next read begins */
+	struct ddr_sm_scan scan[DDR_SM_SCANS];
+	uint64_t found, repaired;	/* blocks; not told yet */
+	uint64_t told_at;		/* ms */
+	bool sent;			/* a VERIFY of ours is on its way */
+	bool paced;			/* no more reads for now */
+	uint32_t ask, ask_priority, ask_flags;	/* the operator's request, until it was delivered; 0: none */
+	struct ddr_verify writing, recorded;	/* in the superblock write that is out, and on the disks */
 };
 
 struct ddr_sm_error {
@@ -412,6 +455,10 @@ struct ddr_sm {
 	uint32_t n_stale;
 	struct ddr_sm_range range[DDR_SM_RANGES];
 	struct ddr_sm_work wk[DDR_SM_WORKS];
+	struct ddr_sm_fix fix[DDR_SM_FIXES];
+	struct ddr_sm_verify vf;
+	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places put right by this node */
+	uint64_t wall;			/* seconds since 1970, of the last tick */
 	struct ddr_sm_error *err;
 	uint32_t n_err;
 	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
@@ -783,6 +830,29 @@ bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* Could it come back by the regions that were written since it went? */
 bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
+
+/* ---- sm_fix.c ------------------------------------------------------------------ */
+
+/* Something is wrong in these blocks (what is beyond their region is left out). False: there is no place for it now. @what: DDR_FIX_*. */
+bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what);
+bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
+void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
+void ddr_sm_fix_pump(struct ddr_sm *sm);
+bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
+/* The lowest block that verify has found wrong and that is not dealt with; @block, if that is lower. */
+uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);
+
+/* ---- sm_verify.c --------------------------------------------------------------- */
+
+void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
+/* A read without a range has ended; its io has an index from DDR_SM_RANGES on. */
+void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
+bool ddr_sm_scans_idle(const struct ddr_sm *sm);
+/* Blocks below which all was looked at, as far as this node knows. */
+uint64_t ddr_sm_verify_done(const struct ddr_sm *sm);
+void ddr_sm_verify_pump(struct ddr_sm *sm);
+void ddr_sm_verify_view(struct ddr_sm *sm);
 
 /* ---- sm_error.c ---------------------------------------------------------------- */
 

@@ -74,6 +74,15 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	}
 	for (uint32_t s = 0; s < sb->slots; s++)
 		w32(w, &sb->slot_node[s]);
+	w32(w, &sb->verify.serial);
+	w8(w, &sb->verify.state);
+	w8(w, &sb->verify.priority);
+	w8(w, &sb->verify.flags);
+	w64(w, &sb->verify.begun);
+	w64(w, &sb->verify.ended);
+	w64(w, &sb->verify.cursor);
+	w64(w, &sb->verify.found);
+	w64(w, &sb->verify.repaired);
 }
 
 static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
@@ -416,6 +425,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	sm->rb.since = 0;
 	ddr_sm_rebuild_view(sm);
 	ddr_sm_seek_view(sm);
+	ddr_sm_verify_view(sm);
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;
 	c->writer = 0;

@@ -308,7 +308,12 @@ static void status_line(struct ddr_sm *sm)
 		return;
 	rec = ddr_sm_rec(sm, DDR_U_STATUS, 0, sm->resync_done, sm->resync_total);
 	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : !ddr_sm_works_idle(sm) ? DDR_KA_RESYNC :
-		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD : DDR_KA_IDLE;
+		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD :
+		      sm->sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;
+	if (rec->arg[0] == DDR_KA_VERIFY) {
+		rec->start = ddr_sm_verify_done(sm);
+		rec->count = sm->sb.array_blocks;
+	}
 	rec->arg[1] = sm->regions - sm->n_needs_sync;
 	rec->arg[2] = sm->mismatches;
 	sm->k.status = false;

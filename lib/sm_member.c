@@ -190,6 +190,8 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 			return false;
 		return out && ddr_sm_all_see(sm, set->member) && (m->role == DDR_ROLE_NONE || ddr_sm_rebuilding(sm) == DDR_NO_MEMBER);
 	}
+	if (set->op == DDR_MEMBER_OP_RECORD)
+		return true;
 	if (set->member >= sm->sb.members)
 		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE) {
@@ -363,6 +365,12 @@ static void apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 		sb->log_base = sb->generation;
 }
 
+/* Not only how far something is. */
+static bool changes_members(const struct ddr_msg_member_set *set)
+{
+	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD;
+}
+
 /* Content of the next superblocks: after the last try, if one failed, else after what is agreed. */
 static void next_build(struct ddr_sm *sm)
 {
@@ -373,7 +381,8 @@ static void next_build(struct ddr_sm *sm)
 	if (!retry)
 		*sb = sm->sb;
 	sb->seq++;
-	if (retry || t->faulty || t->missing || (t->set.op && t->set.op != DDR_MEMBER_OP_CURSOR)) {
+	sb->verify = sm->vf.writing = sm->sb.verify;
+	if (retry || t->faulty || t->missing || changes_members(&t->set)) {
 		sb->generation++;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
@@ -407,6 +416,8 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	t->io = 0;
 	t->blocked = in->failed_members & t->targets;
 	t->written = !t->blocked;
+	if (t->written)
+		sm->vf.recorded = sm->vf.writing;
 	if (t->blocked)
 		ddr_sm_report(sm, t->blocked, true);
 }
@@ -554,7 +565,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	struct ddr_output *out;
 
-	if (!set->op || set->op == DDR_MEMBER_OP_CURSOR)
+	if (!changes_members(set))
 		return;
 	sm->t.back &= ~(1u << set->member);
 	if (ddr_member_op_names(set->op))
@@ -587,7 +598,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
 		sm->t.want_set = none;
 	sm->t.set = none;
-	sm->t.restart = out || msg->done.slots || msg->done.set.op != DDR_MEMBER_OP_CURSOR;
+	sm->t.restart = out || msg->done.slots || changes_members(&msg->done.set);
 	sm->t.state = DDR_T_ACK;
 	sm->t.acked = 0;
 	sm->t.ack_sent = sm->t.writing = sm->t.written = false;
@@ -622,6 +633,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 	struct ddr_sm_trans *t = &sm->t;
 	uint32_t out = 0;
 
+	sm->vf.recorded = disk->verify;
 	if (disk->seq <= sm->sb.seq)
 		return;
 	sm->next = sm->sb;

@@ -109,6 +109,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 	ddr_sm_fence_resend(sm);
 	ddr_sm_recover_resend(sm);
 	ddr_sm_rebuild_view(sm);
+	ddr_sm_verify_view(sm);
 	ddr_sm_seek_view(sm);
 }
 
@@ -279,6 +280,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_MEMBER_SET: ddr_sm_member_set(sm, &msg); return;
 	case DDR_M_FOLDED: ddr_sm_folded(sm, &msg); return;
 	case DDR_M_SEEK: ddr_sm_seek(sm, &msg); return;
+	case DDR_M_VERIFY: ddr_sm_verify_message(sm, &msg); return;
 	case DDR_M_SEEN: ddr_sm_seen(sm, &msg); return;
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
 	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;

@@ -71,6 +71,10 @@ enum ddr_member_state {
 
 #define DDR_ROLE_NONE		0xffffu
 
+/* What is known of the verify that runs, or of the last one; the numbers are on disk. */
+enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_PAUSED = 2 };
+#define DDR_VERIFY_F_REPAIR	1u	/* parity is rewritten where nobody knows which chunk is wrong */
+
 /* Flags of a member. */
 #define DDR_MEMBER_F_PARTIAL	1u	/* rebuilding: it lacks only regions with DDR_REGION_F_WRITTEN */
 #define DDR_LAST_GEN_LEN	8u
@@ -143,7 +147,17 @@ struct ddr_disk_sb {			/* 4096 bytes */
 	ddr_le32	reserved3;
 	ddr_le64	created;	/* seconds since 1970 */
 	ddr_le64	updated;
-	uint8_t		reserved4[768];
+	ddr_le32	verify_serial;	/* verifies begun so far */
+	uint8_t		verify_state;	/* enum ddr_verify_state */
+	uint8_t		verify_priority;	/* 1 .. 5; 0 when none is under way */
+	uint8_t		verify_flags;	/* DDR_VERIFY_F_* */
+	uint8_t		reserved5;
+	ddr_le64	verify_begun;	/* seconds since 1970, of the one under way or the last one; 0: there was none */
+	ddr_le64	verify_ended;	/* seconds since 1970, of the last one that came to its end */
+	ddr_le64	verify_cursor;	/* blocks below it were looked at; 0 when none is under way */
+	ddr_le64	verify_found;	/* blocks that did not fit */
+	ddr_le64	verify_repaired;	/* of these: put right */
+	uint8_t		reserved4[720];
 	struct ddr_disk_member	member[DDR_MAX_MEMBERS];	/* at 1024 */
 	struct ddr_disk_slot	slot[DDR_MAX_SLOTS];		/* at 2048 */
 };

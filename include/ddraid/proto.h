@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		5u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back */
+#define DDR_MSG_VERSION		6u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -40,6 +40,7 @@ enum ddr_msg_type {
 	DDR_M_FOLDED		= 20,	/* u64 generation since which somebody is rebuilding */
 	DDR_M_SEEK		= 21,	/* u32 member, u32 0 */
 	DDR_M_SEEN		= 22,	/* u32 members whose devices the sender has open, u32 0, u64 generation of its superblock */
+	DDR_M_VERIFY		= 23,	/* u32 operation, u32 priority, u32 flags, u32 serial, u64 time, u64 cursor (blocks), u64 found, u64 repaired (blocks) */
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
@@ -74,6 +75,16 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_REMOVE	= 5,	/* who is out, or a spare, is forgotten: its place has this uuid, which no disk has */
 	DDR_MEMBER_OP_BACK	= 6,	/* who is out is rebuilt; if its role is another one's by now, it is a spare */
 	DDR_MEMBER_OP_READD	= 7,	/* the same, but for regions that were not written since it went */
+	DDR_MEMBER_OP_RECORD	= 8,	/* of no member: the superblocks get what the group knows of the verify */
+};
+
+/* What a VERIFY says. */
+enum ddr_verify_op {
+	DDR_VERIFY_OP_START	= 1,	/* priority, flags, time. One that is paused goes on */
+	DDR_VERIFY_OP_PAUSE	= 2,
+	DDR_VERIFY_OP_STOP	= 3,
+	DDR_VERIFY_OP_PROGRESS	= 4,	/* serial, cursor; found, repaired: since the last word */
+	DDR_VERIFY_OP_DONE	= 5,	/* the same, and time */
 };
 
 /* What a MAP_SET does to a region; each may be repeated without harm. */

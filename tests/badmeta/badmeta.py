@@ -31,7 +31,9 @@ SUPER = {
     "log_base": (192, 8), "log_offset": (200, 8), "log_blocks": (208, 4), "slots": (212, 4),
     "map_offset": (216, 8), "map_blocks": (224, 4), "roles": (228, 2), "members": (230, 2),
     "this_member": (232, 2), "reserved2": (234, 2), "reserved3": (236, 4), "created": (240, 8),
-    "updated": (248, 8), "reserved4": (256, 768),
+    "updated": (248, 8), "verify_serial": (256, 4), "verify_state": (260, 1), "verify_priority": (261, 1),
+    "verify_flags": (262, 1), "reserved5": (263, 1), "verify_begun": (264, 8), "verify_ended": (272, 8), "verify_cursor": (280, 8),
+    "verify_found": (288, 8), "verify_repaired": (296, 8), "reserved4": (304, 720),
 }
 MEMBER = {
     "uuid": (0, 16), "state": (16, 1), "flags": (17, 1), "role": (18, 2), "export_node": (20, 4), "cursor": (24, 8),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Jobs of a daemon on the disks: resync, verify and rebuild of one range each, read, written
+ * Jobs of a daemon on the disks: resync, verify, fix and rebuild of one range each, read, written
  * and flushed in events of their own, so that anything may happen in between.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "sim.h"
 
@@ -54,7 +55,10 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 			wrong |= (io->members >> m & 1) && disk_read(&s->disk[m], b) != pq[i - data];
 		}
 		io->differs[b - io->start] = wrong;
-		io->mismatches += wrong;
+		if (wrong && !io->mismatches++)
+			io->bad_start = b;
+		if (wrong)
+			io->bad_count = b - io->bad_start + 1;
 	}
 }
 
@@ -97,12 +101,152 @@ static void rebuild_write_block(struct sim *s, const struct node *n, struct io *
 	check_rebuilt(s, b, io->role, io->parity[0][b - io->start]);
 }
 
+/* ---- fix ----------------------------------------------------------------------- */
+
+static bool fix_reads(struct sim *s, const struct node *n, struct io *io, uint32_t m)
+{
+	struct disk *d = &s->disk[m];
+
+	if (node_io_fails(s, n, d, FAULT_READ_IO)) {
+		job_read_failed(io, m, -EIO);
+		return false;
+	}
+	if (!d->sour && !node_io_fails(s, n, d, FAULT_READ_MEDIUM))
+		return true;
+	d->sour -= d->sour > 0;
+	if (io->count > 1)
+		job_read_failed(io, m, -ENODATA);
+	io->lost |= 1u << m;
+	return false;
+}
+
+/* One block, of which some members cannot be read. What is put there is what was there, unless nobody knows what that was. */
+static void fix_lost(struct sim *s, struct io *io)
+{
+	struct truth *t = &s->truth[io->start];
+	uint32_t k = 0;
+
+	for (uint32_t role = 0; role < s->g.roles; role++) {
+		uint32_t m = job_member(s, io, role, io->start);
+		uint64_t token;
+
+		if (!(io->lost >> m & 1))
+			continue;
+		if (k == s->g.parity || !check_chunk(s, io->start, role, io->members & ~io->lost, &token)) {
+			io->result = -ENODATA;
+			io->failed = io->lost;
+			return;
+		}
+		if (token != disk_read(&s->disk[m], io->start) && t->ever && !t->torn && !t->failed && !t->lost && !t->spoiled && !t->wild)
+			sim_violation(s, "a bad sector of member %u at block %llu is rewritten with something else", m, (unsigned long long)io->start);
+		if (!t->ever && role < ddr_geo_data(&s->g))
+			t->unknown |= (uint8_t)(1u << role);	/* nothing in it was ever defined, nor is its parity */
+		io->put[k][0] = (uint8_t)m;
+		io->parity[k++][0] = token;
+	}
+	io->differs[0] = true;
+	io->repaired = 1;
+	io->fixed = io->lost;
+}
+
+static void put(struct io *io, uint32_t k, uint64_t b, uint32_t m, uint64_t token)
+{
+	io->put[k][b - io->start] = (uint8_t)m;
+	io->parity[k][b - io->start] = token;
+	io->differs[b - io->start] = true;
+	io->fixed |= 1u << m;
+}
+
+/* With P and Q: one chunk whose change makes both fit. */
+static bool fix_one(const struct sim *s, struct io *io, uint64_t b, uint64_t *tokens, const uint64_t pq[2])
+{
+	uint32_t data = ddr_geo_data(&s->g);
+	uint64_t p = disk_read(&s->disk[job_member(s, io, data, b)], b), q = disk_read(&s->disk[job_member(s, io, data + 1, b)], b);
+
+	if (p == pq[0] || q == pq[1]) {
+		put(io, 0, b, job_member(s, io, data + (p == pq[0]), b), pq[p == pq[0]]);
+		return true;
+	}
+	for (uint32_t i = 0; i < data; i++) {
+		uint64_t was = tokens[i], now[2];
+
+		tokens[i] ^= p ^ pq[0];
+		sim_parity(s, tokens, now);
+		if (now[0] == p && now[1] == q) {
+			put(io, 0, b, job_member(s, io, i, b), tokens[i]);
+			return true;
+		}
+		tokens[i] = was;
+	}
+	return false;
+}
+
+static bool fix_block(const struct sim *s, struct io *io, uint64_t b, uint64_t *tokens, const uint64_t pq[2])
+{
+	uint32_t data = ddr_geo_data(&s->g);
+
+	if (s->g.parity == 2 && fix_one(s, io, b, tokens, pq))
+		return true;
+	for (uint32_t k = 0; k < s->g.parity && (io->fix & DDR_FIX_PARITY); k++)
+		put(io, k, b, job_member(s, io, data + k, b), pq[k]);
+	return io->fix & DDR_FIX_PARITY;
+}
+
+static void fix_compare(const struct sim *s, struct io *io)
+{
+	uint32_t data = ddr_geo_data(&s->g);
+
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		uint64_t tokens[8], pq[2];
+		bool wrong = false;
+
+		for (uint32_t i = 0; i < data; i++)
+			tokens[i] = disk_read(&s->disk[job_member(s, io, i, b)], b);
+		sim_parity(s, tokens, pq);
+		for (uint32_t k = 0; k < s->g.parity; k++)
+			wrong |= disk_read(&s->disk[job_member(s, io, data + k, b)], b) != pq[k];
+		if (wrong && fix_block(s, io, b, tokens, pq))
+			io->repaired++;
+		else
+			io->mismatches += wrong;
+	}
+}
+
+static void fix_read(struct sim *s, const struct node *n, struct io *io)
+{
+	memset(io->put, 0xff, sizeof(io->put));
+	memset(io->differs, 0, sizeof(io->differs));
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if (io->members >> m & 1)
+			fix_reads(s, n, io, m);
+	if (!io->result && io->lost)
+		fix_lost(s, io);
+	else if (!io->result && (io->fix & DDR_FIX_WRONG) && (uint32_t)__builtin_popcount(io->members) == s->g.roles)
+		fix_compare(s, io);
+}
+
+static void fix_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
+{
+	for (uint32_t k = 0; k < 2; k++) {
+		uint32_t m = io->put[k][b - io->start];
+
+		if (m == 0xff)
+			continue;
+		if (node_io_answers(s, n, io, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_WRITE)) {
+			io->failed |= 1u << m;
+			io->result = -EIO;
+		} else {
+			disk_write(&s->disk[m], b, io->parity[k][b - io->start]);
+		}
+	}
+}
+
 static void job_write_block(struct sim *s, const struct node *n, struct io *io, uint64_t b)
 {
 	uint32_t data = ddr_geo_data(&s->g);
 
-	if (io->job == DDR_KA_REBUILD) {
-		rebuild_write_block(s, n, io, b);
+	if (io->job == DDR_KA_REBUILD || io->fix) {
+		(io->fix ? fix_write_block : rebuild_write_block)(s, n, io, b);
 		return;
 	}
 	for (uint32_t i = data; i < s->g.roles; i++) {
@@ -128,9 +272,11 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 		}
 		if (io->job == DDR_KA_REBUILD)
 			rebuild_read(s, n, io);
+		else if (io->fix)
+			fix_read(s, n, io);
 		else
 			job_read(s, n, io);
-		if (io->result || io->job == DDR_KA_VERIFY)
+		if (io->result || (io->job == DDR_KA_VERIFY && !io->fixed))
 			node_io_end(s, n, io);
 		else
 			io->phase = JOB_WRITE;
@@ -144,7 +290,7 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 		if (io->orphan || io->result)
 			node_io_end(s, n, io);
 	} else {
-		uint32_t written = io->job == DDR_KA_REBUILD ? 1u << io->member : io->members;
+		uint32_t written = io->job == DDR_KA_REBUILD ? 1u << io->member : io->fix ? io->fixed : io->members;
 
 		for (uint32_t m = 0; m < s->sb0.members; m++) {
 			if (!(written >> m & 1))
@@ -156,8 +302,8 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 				disk_flush(&s->disk[m], disk_now());
 			}
 		}
-		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan && io->job != DDR_KA_REBUILD;
-		if (!io->result && io->job != DDR_KA_REBUILD)	/* until now a loss of power could have made it wrong again */
+		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan && io->job == DDR_KA_RESYNC;
+		if (!io->result && io->job == DDR_KA_RESYNC)	/* until now a loss of power could have made it wrong again */
 			check_whole(s, io->start, io->count, io->members);
 		node_io_end(s, n, io);
 	}
@@ -172,7 +318,10 @@ void job_power(struct sim *s, const struct node *n, struct io *io)
 			job_write_block(s, n, io, b);
 		if (s->cluster && io->job == DDR_KA_REBUILD && !disk_gone(s, n, &s->disk[io->member]))
 			late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->member, b, io->parity[0][b - io->start]);
-		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster && io->job != DDR_KA_REBUILD; i++) {
+		for (uint32_t k = 0; k < 2 && s->cluster && io->fix; k++)
+			if (io->put[k][b - io->start] != 0xff && !disk_gone(s, n, &s->disk[io->put[k][b - io->start]]))
+				late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->put[k][b - io->start], b, io->parity[k][b - io->start]);
+		for (uint32_t i = ddr_geo_data(&s->g); i < s->g.roles && s->cluster && io->job == DDR_KA_RESYNC; i++) {
 			uint32_t m = job_member(s, io, i, b);
 
 			if ((io->members >> m & 1) && !disk_gone(s, n, &s->disk[m]))

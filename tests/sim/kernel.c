@@ -111,9 +111,11 @@ static void promise_keep(struct sim *s, const struct op *op)
 		if (v <= t->promised)
 			continue;	/* a flush that began later has ended before */
 		t->promised = v;
+		if (!t->failed)		/* a write that failed since has spoiled what it reached, and a rebuild made of it what it could */
+			t->unknown = 0;
 		for (uint32_t role = 0; role < ddr_geo_data(&s->g); role++)
-			t->base[role] = sim_token(v, role, b);
-		t->unknown = 0;
+			if (!(t->unknown >> role & 1))
+				t->base[role] = sim_token(v, role, b);
 		for (uint32_t i = 0; i < t->n_later; i++)
 			if (t->later[i] > v)
 				t->later[kept++] = t->later[i];
@@ -340,6 +342,8 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 		return;
 	}
 	medium = !disk_gone(s, n, d) && disk_fails(s, n, d, FAULT_READ_MEDIUM);
+	if (medium)
+		d->sour = (uint32_t)sim_rand(s, 5);
 	if (!medium && !disk_fails(s, n, d, FAULT_READ_IO)) {
 		op_end(s, k, op, true);
 		return;

@@ -134,6 +134,16 @@ static void operator_fails(struct sim *s, struct node *n)
 	node_step(s, n, &in);
 }
 
+/* Is the member out for every kernel? Before that its disk is no spare part. */
+static bool nobody_uses(const struct sim *s, uint32_t member)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (uint32_t p = 0; n->k.there && p < s->g.roles; p++)
+			if (n->k.disk[p] == member && n->k.state[p] != DDR_KM_OUT)
+				return false;
+	return true;
+}
+
 /* A member that is out is put back, without what it had in its cache, and the operator says so on some node. Sometimes the disk is dead still. */
 static bool operator_seeks(struct sim *s, struct node *n)
 {
@@ -141,7 +151,7 @@ static bool operator_seeks(struct sim *s, struct node *n)
 	struct disk *d = &s->disk[in.member];
 	struct ddr_super sb;
 
-	if (!n->sm || s->lossy || !check_newest_super(s, &sb) || sb.member[in.member].state == DDR_MEMBER_IN_SYNC ||
+	if (!n->sm || s->lossy || !nobody_uses(s, in.member) || !check_newest_super(s, &sb) || sb.member[in.member].state == DDR_MEMBER_IN_SYNC ||
 	    sb.member[in.member].state == DDR_MEMBER_REBUILDING || sb.member[in.member].state == DDR_MEMBER_SPARE)
 		return false;
 	if (!d->dead || !sim_chance(s, 4)) {
@@ -150,6 +160,16 @@ static bool operator_seeks(struct sim *s, struct node *n)
 	}
 	node_step(s, n, &in);
 	return true;
+}
+
+/* A verify is begun, goes on, pauses or ends. */
+static void operator_verifies(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = sim_chance(s, 3) ? DDR_VERIFY_OP_PAUSE + (uint32_t)sim_rand(s, 2) : DDR_VERIFY_OP_START,
+				.value = 1 + sim_rand(s, 5), .members = sim_chance(s, 2) ? DDR_VERIFY_F_REPAIR : 0 };
+
+	if (n->sm)
+		node_step(s, n, &in);
 }
 
 /* The array cannot do without any member that it has left, and others than @n take part. */
@@ -170,6 +190,10 @@ void sim_member_fault(struct sim *s, struct node *n)
 
 	if (sim_chance(s, 3) && operator_seeks(s, n))
 		return;
+	if (sim_chance(s, 4)) {
+		operator_verifies(s, n);
+		return;
+	}
 	if (s->cluster && sim_chance(s, 6)) {
 		operator_fails(s, n);
 		return;
@@ -322,6 +346,8 @@ static bool at_rest(const struct sim *s, const struct node *n)
 		return false;
 	if (st.failed)
 		return true;
+	if (ddr_sm_super(n->sm)->verify.state == DDR_VERIFY_RUNNING && !st.degraded)
+		return false;
 	return st.ready && !st.granted && !st.dirty && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
 }
 

@@ -268,6 +268,8 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->count = out->count;
 	io->job = out->job;
 	io->member = out->member;
+	io->fix = out->fix;
+	io->unlocked = out->unlocked;
 	for (uint32_t m = 0; m < ddr_sm_super(n->sm)->members; m++)
 		if (ddr_sm_super(n->sm)->member[m].role < s->g.roles)
 			io->at[ddr_sm_super(n->sm)->member[m].role] = (uint8_t)m;
@@ -284,8 +286,9 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	if (io->type == DDR_OUT_JOB_RANGE) {
 		io->pend = 1;
 		s->stats[STAT_JOBS]++;
-		check_job_range(s, io->start, io->count);
-		if (io->job == DDR_KA_RESYNC)
+		if (!io->unlocked)
+			check_job_range(s, io->start, io->count);
+		if (io->job == DDR_KA_RESYNC || io->fix)
 			check_marked(s, n, io->start, io->count, "a job");
 	}
 }
@@ -321,9 +324,13 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 		[DDR_OUT_RELOAD] = DDR_IN_RELOADED, [DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE,
 	};
 	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed,
-				.result = io->result, .mismatches = io->mismatches };
+				.result = io->result, .mismatches = io->mismatches, .repaired = io->repaired,
+				.start = io->bad_start, .count = io->bad_count };
 	bool orphan = io->orphan;
 
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (io->fixed >> m & 1)
+			in.fixed[m] = (struct ddr_fixed){ io->start, io->count, io->repaired };
 	io->used = false;
 	n->n_io--;
 	if (!orphan && (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ))

@@ -237,6 +237,12 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say(&l, "SEEN");
 		say_mask(&l, "members", m.seen.members);
 		break;
+	case DDR_M_VERIFY:
+		say(&l, "VERIFY %s", m.verify.op == DDR_VERIFY_OP_START ? "start" : m.verify.op == DDR_VERIFY_OP_PAUSE ? "pause" :
+		    m.verify.op == DDR_VERIFY_OP_STOP ? "stop" : m.verify.op == DDR_VERIFY_OP_DONE ? "done" : "progress");
+		if (m.verify.cursor)
+			say(&l, " up to %" PRIu64 " found=%" PRIu64 " repaired=%" PRIu64, m.verify.cursor, m.verify.found, m.verify.repaired);
+		break;
 	case DDR_M_FOLDED: say(&l, "FOLDED since=%" PRIu64, m.folded.since); break;
 	case DDR_M_MEMBER_ACK: say(&l, "MEMBER_ACK seq=%" PRIu64, m.ack.seq); break;
 	case DDR_M_EX_REQUEST:
@@ -273,6 +279,8 @@ const char *rig_event(enum ddr_event event)
 		[DDR_EV_NODE_RECOVERED] = "NODE_RECOVERED", [DDR_EV_WAIT] = "WAIT", [DDR_EV_EVICTED] = "EVICTED",
 		[DDR_EV_LEFT] = "LEFT", [DDR_EV_REBUILD_START] = "REBUILD_START", [DDR_EV_REBUILD_DONE] = "REBUILD_DONE",
 		[DDR_EV_MEMBER_ADDED] = "MEMBER_ADDED", [DDR_EV_MEMBER_REMOVED] = "MEMBER_REMOVED",
+		[DDR_EV_VERIFY_START] = "VERIFY_START", [DDR_EV_VERIFY_PAUSED] = "VERIFY_PAUSED", [DDR_EV_VERIFY_STOPPED] = "VERIFY_STOPPED",
+		[DDR_EV_VERIFY_DONE] = "VERIFY_DONE", [DDR_EV_REPAIRED] = "REPAIRED", [DDR_EV_MISMATCH] = "MISMATCH",
 	};
 
 	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";
@@ -305,7 +313,7 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 	case DDR_OUT_SB_WRITE: say(&l, "write superblocks"); break;
 	case DDR_OUT_FLUSH: say(&l, "flush"); break;
 	case DDR_OUT_JOB_RANGE:
-		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->job == DDR_KA_VERIFY ? "verify" : out->job == DDR_KA_REBUILD ? "rebuild" : "resync",
+		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->fix ? "fix" : out->unlocked ? "look at" : out->job == DDR_KA_VERIFY ? "verify" : out->job == DDR_KA_REBUILD ? "rebuild" : "resync",
 		    out->start, out->count);
 		if (out->job == DDR_KA_REBUILD)
 			say(&l, " member=%u", out->member);

@@ -388,6 +388,8 @@ static bool node_at_rest(const struct sim *s, const struct node *n)
 	for (uint32_t i = 0; i < st.n_nodes; i++)
 		if (st.node[i].state != DDR_NS_ACTIVE && st.node[i].state != DDR_NS_LEFT)
 			return false;
+	if (ddr_sm_super(n->sm)->verify.state == DDR_VERIFY_RUNNING && !st.degraded)
+		return false;
 	return st.ready && st.joined && !st.granted && !st.dirty && !st.resync_regions &&
 	       (st.degraded || !st.needs_sync || !s->g.parity);
 }

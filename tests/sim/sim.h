@@ -66,6 +66,7 @@ struct disk {
 	bool dropped;		/* a flush failed, and its cache was dropped */
 	uint32_t daemon_failed;	/* nodes for whose daemon, which still lives, it failed something */
 	enum disk_fault once;	/* the next request of this kind fails */
+	uint32_t sour;		/* so many reads of a fix fail: it looks for a bad sector that somebody met */
 };
 
 void disk_write(struct disk *d, uint64_t block, uint64_t token);
@@ -170,6 +171,10 @@ struct io {
 	uint64_t issued;		/* flush: when it began */
 	uint8_t at[DDR_MAX_ROLES];	/* a job: member at each place */
 	uint32_t index, slot, member, role, members, pend, failed, job;
+	uint32_t fix, lost;		/* DDR_FIX_*; members that could not be read */
+	bool unlocked;
+	uint64_t repaired, bad_start, bad_count;
+	uint32_t fixed;
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
 	uint64_t place;
@@ -177,6 +182,7 @@ struct io {
 	int32_t result;
 	uint64_t mismatches;
 	uint64_t parity[2][512];
+	uint8_t put[2][512];		/* a fix: members that get parity[][] of the block; 0xff: none */
 	bool differs[512];
 };
 

@@ -463,6 +463,13 @@ void ddr_rate_done(struct ddr_array *a, uint64_t blocks)
 	(void)a, (void)blocks;
 }
 
+void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
+{
+	(void)a;
+	(void)blocks;
+	(void)us;
+}
+
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	(void)a, (void)now_ms;

@@ -23,6 +23,7 @@ static void make(struct ddr_super *sb, uint8_t *buf)
 	sb->seq = 8;
 	sb->slot_node[0] = 1;
 	sb->slot_node[1] = 7;
+	sb->verify = (struct ddr_verify){ 6, DDR_VERIFY_RUNNING, 4, DDR_VERIFY_F_REPAIR, 1700000001, 1700000002, 1000, 12, 11 };
 	sb->member[1].state = DDR_MEMBER_REBUILDING;
 	sb->member[1].cursor = 77;
 	sb->member[1].since = 4;
@@ -199,7 +200,7 @@ static const struct row rows[] = {
 	BYTE(name, 20, 'x', DDR_FE_NAME), BYTE(name, 63, 'x', DDR_FE_NAME), BYTE(name, 2, 0, DDR_FE_NAME),
 	ROW(order, 4, DDR_FE_ORDER), ROW(order, 255, DDR_FE_ORDER), ROW(order, 1, DDR_FE_CHUNK),
 	ROW(order, 3, DDR_FE_CHUNK),
-	ROW(parity, 3, DDR_FE_PARITY), ROW(parity, 2, DDR_FE_ROLES), ROW(parity, 0, DDR_FE_ROLES),
+	ROW(parity, 3, DDR_FE_PARITY), ROW(parity, 2, DDR_FE_ROLES), ROW(parity, 0, DDR_FE_VERIFY),
 	ROW(layout, 2, DDR_FE_LAYOUT), ROW(layout, 0, DDR_FE_OK),
 	ROW(reserved1, 1, DDR_FE_RESERVED),
 	ROW(chunk, 0, DDR_FE_CHUNK), ROW(chunk, 2048, DDR_FE_CHUNK), ROW(chunk, UINT32_MAX, DDR_FE_CHUNK),
@@ -234,7 +235,11 @@ static const struct row rows[] = {
 	ROW(this_member, 6, DDR_FE_THIS_MEMBER), ROW(this_member, UINT16_MAX, DDR_FE_THIS_MEMBER),
 	ROW(reserved2, 1, DDR_FE_RESERVED), ROW(reserved3, 1, DDR_FE_RESERVED),
 	ROW(created, UINT64_MAX, DDR_FE_OK), ROW(updated, 0, DDR_FE_OK),
-	BYTE(reserved4, 0, 1, DDR_FE_RESERVED), BYTE(reserved4, 767, 1, DDR_FE_RESERVED),
+	ROW(verify_serial, 0, DDR_FE_VERIFY), ROW(verify_state, 0, DDR_FE_VERIFY), ROW(verify_state, 2, DDR_FE_OK), ROW(verify_state, 3, DDR_FE_VERIFY),
+	ROW(verify_priority, 0, DDR_FE_VERIFY), ROW(verify_priority, 6, DDR_FE_VERIFY), ROW(verify_flags, 2, DDR_FE_VERIFY),
+	ROW(verify_cursor, UINT64_MAX, DDR_FE_VERIFY), ROW(verify_begun, 0, DDR_FE_OK), ROW(verify_ended, UINT64_MAX, DDR_FE_OK),
+	ROW(verify_found, UINT64_MAX, DDR_FE_OK), ROW(verify_repaired, UINT64_MAX, DDR_FE_OK), ROW(reserved5, 1, DDR_FE_RESERVED),
+	BYTE(reserved4, 0, 1, DDR_FE_RESERVED), BYTE(reserved4, 719, 1, DDR_FE_RESERVED),
 
 	MEM(0, state, 0, DDR_FE_M_STATE), MEM(3, state, 6, DDR_FE_M_STATE), MEM(3, state, 255, DDR_FE_M_STATE),
 	MEM(3, state, DDR_MEMBER_SPARE, DDR_FE_M_ROLE), MEM(5, state, DDR_MEMBER_IN_SYNC, DDR_FE_M_ROLE),

@@ -354,6 +354,101 @@ static void a_missing_parity_member_leaves_the_other(void **state)
 	rig_close(&rig);
 }
 
+/* ---- what does not fit ---------------------------------------------------------- */
+
+/* One byte of what a member holds of a block is another one. (The same change on two members would cancel itself in P.) */
+static void rot(struct rig *rig, unsigned int m, uint64_t block)
+{
+	off_t at = DATA_OFFSET + (off_t)(block * rig->geo.chunk) + 7;
+	uint8_t byte[1];
+
+	assert_int_equal(fcntl(rig->members->dev[m].fd, F_SETFL, 0), 0);
+	assert_int_equal(pread(rig->members->dev[m].fd, byte, 1, at), 1);
+	byte[0] ^= (uint8_t)(0x29 + m);
+	assert_int_equal(pwrite(rig->members->dev[m].fd, byte, 1, at), 1);
+}
+
+static void fix(struct rig *rig, uint32_t what)
+{
+	struct ddr_job_range r = { .start = FIRST, .count = COUNT, .members = (1u << rig->geo.roles) - 1, .fix = what };
+
+	for (unsigned int p = 0; p < DDR_MAX_ROLES; p++)
+		r.at[p] = (uint8_t)p;
+	run(rig, &r);
+	assert_int_equal(rig->result.result, 0);
+	assert_int_equal(rig->result.failed, 0);
+}
+
+static void check_as_before(struct rig *rig)
+{
+	uint8_t *disk[DDR_MAX_ROLES];
+
+	read_disks(rig, disk);
+	for (unsigned int m = 0; m < rig->geo.roles; m++)
+		assert_memory_equal(disk[m], rig->before[m], area(rig));
+	free_disks(rig, disk);
+}
+
+/* With P and Q it is known which chunk is wrong: data, P or Q, on whatever member. */
+static void one_wrong_chunk_of_a_block_is_found(void **state)
+{
+	(void)state;
+	for (unsigned int order = 0; order <= 3; order++)
+		for (unsigned int layout = 0; layout <= 1; layout++) {
+			struct rig rig;
+
+			rig_open(&rig, order, 2, layout, DDR_ENGINE_AUTO);
+			remember(&rig);
+			for (unsigned int m = 0; m < rig.geo.roles; m++) {
+				rot(&rig, m, FIRST + 3 + m);
+				rot(&rig, m, FIRST + 300 + 2 * m);
+				job(&rig, (1u << rig.geo.roles) - 1, FIRST, COUNT, false);
+				assert_int_equal(rig.result.mismatches, 2);
+				assert_int_equal(rig.result.bad_start, FIRST + 3 + m);
+				assert_int_equal(rig.result.bad_count, 298 + m);
+				fix(&rig, DDR_FIX_BAD | DDR_FIX_WRONG);
+				assert_int_equal(rig.result.repaired, 2);
+				assert_int_equal(rig.result.mismatches, 0);
+				assert_int_equal(rig.result.fixed[m].blocks, 2);
+				assert_int_equal(rig.result.fixed[m].start, FIRST + 3 + m);
+				assert_int_equal(rig.result.fixed[m].count, 298 + m);
+				check_as_before(&rig);
+			}
+			fix(&rig, DDR_FIX_BAD);
+			for (unsigned int m = 0; m < rig.geo.roles; m++)
+				assert_int_equal(rig.result.fixed[m].blocks, 0);
+			rig_close(&rig);
+		}
+}
+
+/* What is wrong is not known: nothing is written, unless parity is to be rewritten whatever is wrong. */
+static void what_cannot_be_told_stays(void **state)
+{
+	(void)state;
+	for (unsigned int parity = 1; parity <= 2; parity++) {
+		struct rig rig;
+
+		rig_open(&rig, 2, parity, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+		remember(&rig);
+		rot(&rig, 1, FIRST + 9);
+		rot(&rig, 2, FIRST + 9 + (parity == 1));
+		if (parity == 2)
+			rig.before[2][(FIRST + 9) * rig.geo.chunk + 7] ^= 0x2b;
+		rig.before[1][(FIRST + 9) * rig.geo.chunk + 7] ^= 0x2a;
+		if (parity == 1)
+			rig.before[2][(FIRST + 10) * rig.geo.chunk + 7] ^= 0x2b;
+		fix(&rig, DDR_FIX_BAD | DDR_FIX_WRONG);
+		assert_int_equal(rig.result.repaired, 0);
+		assert_int_equal(rig.result.mismatches, 3 - parity);
+		check_as_before(&rig);
+		fix(&rig, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+		assert_int_equal(rig.result.repaired, 3 - parity);
+		assert_int_equal(rig.result.mismatches, 0);
+		check_disks(&rig, (1u << rig.geo.roles) - 1);
+		rig_close(&rig);
+	}
+}
+
 static void what_cannot_be_done_is_refused(void **state)
 {
 	static const struct { uint32_t members; uint64_t start, count; } bad[] = {
@@ -477,6 +572,8 @@ int main(void)
 		cmocka_unit_test(every_geometry_by_threads),
 		cmocka_unit_test(a_spare_is_rebuilt_in_every_geometry),
 		cmocka_unit_test(a_missing_parity_member_leaves_the_other),
+		cmocka_unit_test(one_wrong_chunk_of_a_block_is_found),
+		cmocka_unit_test(what_cannot_be_told_stays),
 		cmocka_unit_test(what_cannot_be_done_is_refused),
 		cmocka_unit_test(a_member_that_fails_is_named),
 		cmocka_unit_test(metadata_goes_to_all_that_are_asked),

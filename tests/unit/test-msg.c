@@ -58,6 +58,14 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 	case DDR_M_MEMBER_SET: m->set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_CURSOR, 6, 0, 1ull << 40, { 0 } }; break;
 	case DDR_M_SEEK: m->seek.member = 5; break;
 	case DDR_M_SEEN: m->seen.members = 0x7f; m->seen.generation = 9; break;
+	case DDR_M_VERIFY:
+		m->verify.op = DDR_VERIFY_OP_DONE;
+		m->verify.serial = 3;
+		m->verify.time = 1700000000;
+		m->verify.cursor = 1ull << 40;
+		m->verify.found = 7;
+		m->verify.repaired = 5;
+		break;
 	case DDR_M_FOLDED: m->folded.since = 12; break;
 	case DDR_M_MEMBER_ACK: m->ack.seq = 34; break;
 	case DDR_M_EX_REQUEST:
@@ -89,7 +97,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 
 static const enum ddr_msg_type types[] = {
 	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
-	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN,
+	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY,
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -111,7 +119,7 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 5, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 6, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 

@@ -208,6 +208,11 @@ void ddr_rate_done(struct ddr_array *array, uint64_t blocks)
 	(void)array, (void)blocks;
 }
 
+void ddr_rate_scanned(struct ddr_array *array, uint64_t blocks, uint64_t us)
+{
+	(void)array, (void)blocks, (void)us;
+}
+
 void ddr_rate_tick(struct ddr_array *array, uint64_t now_ms)
 {
 	(void)array, (void)now_ms;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What status, when and verify print of a job that runs. It must never fail: what the daemon did not say
+ * is left out.
+ */
+#ifndef DDR_CLI_JOB_H
+#define DDR_CLI_JOB_H
+
+#include <json-c/json.h>
+
+/* One line, with a bar on a terminal. @job: an object of "jobs" of `ddraid status --json`. */
+void job_print(struct json_object *job);
+
+#endif

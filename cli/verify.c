@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraid verify: starts, pauses and stops the comparison of parity and data, and tells how it stands. The work is the daemons';
+ * it goes on whichever node the command is given on, and over restarts.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/job.h"
+
+struct verify {
+	const char *name, *action;
+	uint64_t priority;		/* 0: as configured */
+	bool repair, json;
+};
+
+static int parse(const struct cli_command *cmd, int argc, char **argv, struct verify *v)
+{
+	static const struct option options[] = {
+		{ "priority", required_argument, NULL, 'p' }, { "repair", no_argument, NULL, 'r' }, { "json", no_argument, NULL, 'j' }, { 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c == 'p' && !cli_parse_uint(optarg, 1, 5, &v->priority))
+			return cli_usage(cmd, "the priority is 1 (verify goes first) to 5 (everything else does), not '%s'", optarg);
+		if (c != 'p' && c != 'r' && c != 'j')
+			return cli_bad_option(cmd, c, argv);
+		v->repair |= c == 'r';
+		v->json |= c == 'j';
+	}
+	if (argc - optind != 2)
+		return cli_usage(cmd, "give the name of an array, and start, pause, stop or status");
+	v->name = argv[optind];
+	v->action = argv[optind + 1];
+	if (strcmp(v->action, "start") && strcmp(v->action, "pause") && strcmp(v->action, "stop") && strcmp(v->action, "status"))
+		return cli_usage(cmd, "'%s' is not start, pause, stop or status", v->action);
+	if (strcmp(v->action, "start") && (v->priority || v->repair))
+		return cli_usage(cmd, "--priority and --repair belong to start; a verify that is paused goes on with them");
+	if (strcmp(v->action, "status") && v->json)
+		return cli_usage(cmd, "--json belongs to status");
+	return CLI_DONE;
+}
+
+static const char *date(uint64_t seconds, char *buf, size_t size)
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (!localtime_r(&t, &tm) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(buf, size, "%" PRIu64, seconds);
+	return buf;
+}
+
+static void print_last(struct json_object *verify)
+{
+	char buf[64];
+
+	if (client_null(verify, "begun")) {
+		printf("never verified\n");
+		return;
+	}
+	printf("%s, begun %s", client_clean(client_text(verify, "state")), date(client_number(verify, "begun"), buf, sizeof(buf)));
+	if (!client_null(verify, "ended"))
+		printf(", last ended %s", date(client_number(verify, "ended"), buf, sizeof(buf)));
+	printf(": %" PRIu64 " blocks did not fit, %" PRIu64 " of them put right\n", client_number(verify, "found"), client_number(verify, "repaired"));
+}
+
+static void print_status(struct json_object *array)
+{
+	struct json_object *jobs = client_object(array, "jobs");
+
+	printf("%s: ", client_clean(client_text(array, "name")));
+	print_last(client_object(array, "verify"));
+	for (size_t i = 0; i < client_length(jobs); i++) {
+		struct json_object *job = json_object_array_get_idx(jobs, i);
+
+		if (!strcmp(client_text(job, "type"), "verify"))
+			job_print(job);
+	}
+}
+
+static int show(struct ddr_ipc *ipc, const struct verify *v)
+{
+	struct json_object *data, *array;
+
+	if (!client_call(ipc, "verify", client_request("status", v->name), &data, CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	array = client_length(data) ? json_object_array_get_idx(data, 0) : NULL;
+	if (!array || !client_object(array, "verify")) {
+		json_object_put(data);
+		return cli_fail("verify", "array '%s' does not run on this node; ddraid status tells why", v->name);
+	}
+	if (v->json) {
+		cli_print_json(json_object_get(client_object(array, "verify")));
+	} else {
+		print_status(array);
+	}
+	json_object_put(data);
+	return cli_finish("verify");
+}
+
+static int ask(struct ddr_ipc *ipc, const struct verify *v)
+{
+	struct json_object *request = client_request("verify", v->name), *data;
+
+	json_object_object_add(request, "action", json_object_new_string(v->action));
+	if (v->priority)
+		json_object_object_add(request, "priority", json_object_new_int64((int64_t)v->priority));
+	json_object_object_add(request, "repair", json_object_new_boolean(v->repair));
+	if (!client_call(ipc, "verify", request, &data, 2 * CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	json_object_put(data);
+	return CLI_DONE;
+}
+
+int cmd_verify(const struct cli_command *cmd, int argc, char **argv)
+{
+	struct verify v = { 0 };
+	struct ddr_ipc *ipc;
+	int rc = parse(cmd, argc, argv, &v);
+
+	if (rc)
+		return rc;
+	ipc = client_connect("verify");
+	if (!ipc)
+		return CLI_FAILED;
+	rc = strcmp(v.action, "status") ? ask(ipc, &v) : show(ipc, &v);
+	ddr_ipc_close(ipc);
+	return rc;
+}

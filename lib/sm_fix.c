@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What lies wrong on a member is put right in place, from the others: a bad sector that a read
+ * met, and chunks of which verify says that they do not fit.
+ *
+ * Any node does this for what it has met itself. The region is marked in its slot, the blocks are held
+ * exclusively, and read again: somebody may have written them meanwhile. A range in which a
+ * sector cannot be read is taken again in smaller pieces, down to the block, so that nothing is written that
+ * could be read. The mark goes as every other one: behind a flush.
+ *
+ * Must never: write without mark and range (protocol-notes, 7); work where parity may be wrong, as after a
+ * crash (note 16), or where a member is missing or being rebuilt; wait for anything that a
+ * writer waits for.
+ */
+#include "sm_int.h"
+
+#define SMALL_STEP	16u	/* blocks of a range, once one of more met a bad sector */
+
+static uint64_t region_of(const struct ddr_sm *sm, const struct ddr_sm_fix *f)
+{
+	return f->start / sm->region_blocks;
+}
+
+static bool overlaps(const struct ddr_sm_fix *f, uint64_t start, uint64_t count)
+{
+	return f->start < start + count && start < f->start + f->count;
+}
+
+/* Is what the others hold to be relied on, and is there somebody to write to? */
+static bool possible(const struct ddr_sm *sm, const struct ddr_sm_fix *f)
+{
+	uint64_t r = region_of(sm, f);
+
+	if (sm->sb.parity == 0 || sm->failed || sm->c.rec || ddr_sm_any_lost(sm) || ddr_sm_left_dirty(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
+		return false;
+	if (ddr_bit(sm->resync, r) || (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT))
+		return false;
+	return !(f->what & DDR_FIX_WRONG) || (!ddr_sm_degraded(sm) && ddr_sm_parity_known(sm, f->start, f->count));
+}
+
+bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
+{
+	return possible(sm, &sm->fix[r->owner]) && !r->dirty;
+}
+
+bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what)
+{
+	struct ddr_sm_fix *fresh = NULL;
+	uint64_t end;
+
+	if (count == 0 || start >= sm->sb.array_blocks)
+		return true;
+	end = ddr_sm_region_start(sm, start / sm->region_blocks) + ddr_sm_region_length(sm, start / sm->region_blocks);
+	if (count > end - start)
+		count = end - start;
+	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++) {
+		if (f->state == DDR_FX_FREE)
+			fresh = fresh ? fresh : f;
+		else if (overlaps(f, start, count))
+			return true;	/* it is being looked at; what it does not cover is met again */
+	}
+	if (!fresh)
+		return false;
+	*fresh = (struct ddr_sm_fix){ .state = DDR_FX_WAIT, .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what };
+	if (possible(sm, fresh))
+		sm->again = true;
+	else
+		fresh->state = DDR_FX_FREE;
+	return true;
+}
+
+bool ddr_sm_fixes_idle(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_FIXES; i++)
+		if (sm->fix[i].state != DDR_FX_FREE)
+			return false;
+	return true;
+}
+
+uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block)
+{
+	for (const struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+		if (f->state != DDR_FX_FREE && (f->what & DDR_FIX_WRONG) && f->start < block)
+			block = f->start;
+	return block;
+}
+
+static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
+{
+	uint64_t r = region_of(sm, f);
+
+	if (f->state != DDR_FX_WAIT) {
+		ddr_bit_clear(sm->work, r);
+		sm->clear_scan = sm->sync_scan = true;
+	}
+	if (!f->left && !f->given_up)	/* the background may have met it */
+		ddr_bit_clear(sm->skip, r);
+	f->state = DDR_FX_FREE;
+	sm->again = true;
+}
+
+/* ---- what came of a range ------------------------------------------------------ */
+
+static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
+{
+	return start >= r->start && count && count <= r->count && start - r->start <= r->count - count;
+}
+
+static void repaired(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		struct ddr_output *out;
+		uint64_t n = r->fixed[m].blocks;
+
+		if (!n || n > r->count || !within(r, r->fixed[m].start, r->fixed[m].count))
+			continue;
+		sm->sb.member[m].err_corrected += (uint32_t)n;
+		sm->corrected[m] += (uint32_t)n;
+		out = ddr_sm_event(sm, DDR_EV_REPAIRED, f->what & DDR_FIX_WRONG ? "it did not fit the others" : "a bad sector was rewritten");
+		out->member = m;
+		out->start = r->fixed[m].start;
+		out->count = r->fixed[m].count;
+		out->a = n;
+		if (sm->max_corrected && sm->corrected[m] > sm->max_corrected && ddr_sm_can_lose(sm, 1u << m))
+			ddr_sm_report(sm, 1u << m, false);
+	}
+}
+
+static void left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const char *why)
+{
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MISMATCH, why);
+
+	out->start = within(r, r->bad_start, r->bad_count) ? r->bad_start : r->start;
+	out->count = within(r, r->bad_start, r->bad_count) ? r->bad_count : r->count;
+	out->a = r->mismatches ? r->mismatches : r->count;
+}
+
+static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
+{
+	if (r->mismatches)
+		left_wrong(sm, r, sm->sb.parity == 1 ? "parity does not fit the data, and does not tell which of them is wrong" :
+			   "more than one chunk of a block does not fit: which is not known");
+	if (f->what & DDR_FIX_WRONG) {
+		sm->vf.found += r->mismatches + r->repaired;
+		sm->vf.repaired += r->repaired;
+	}
+	repaired(sm, f, r);
+}
+
+void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
+{
+	struct ddr_sm_fix *f = &sm->fix[r->owner];
+	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
+
+	f->out = false;
+	if (done && !r->dirty) {
+		counted(sm, f, r);
+		f->at += r->count;
+	} else if (medium && r->count > 1) {
+		f->step = r->count > SMALL_STEP ? SMALL_STEP : 1;
+	} else if (medium) {
+		left_wrong(sm, r, "a bad sector stays: too few of the other members could be read");
+		f->left = true;
+		f->at += r->count;
+	} else {
+		f->given_up = true;	/* whoever meets it again begins anew */
+	}
+}
+
+/* ---- the life of a fix --------------------------------------------------------- */
+
+static void ranges_begin(struct ddr_sm *sm, struct ddr_sm_fix *f)
+{
+	uint64_t end = f->start + f->count, step = (f->at / f->step + 1) * f->step;
+	struct ddr_sm_range *r;
+
+	r = ddr_sm_range_new(sm, f->at, (step < end ? step : end) - f->at, sm->parallel);
+	if (!r)
+		return;
+	r->kind = DDR_RK_FIX;
+	r->owner = (uint32_t)(f - sm->fix);
+	f->out = true;
+}
+
+static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
+{
+	uint64_t r = region_of(sm, f);
+
+	if (f->out)
+		return;
+	if (f->given_up || sm->stopping || f->at >= f->start + f->count || !possible(sm, f)) {
+		fix_end(sm, f);
+		return;
+	}
+	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->work, r) && !ddr_bit(sm->clr, r)) {
+		f->state = DDR_FX_MARK;
+		ddr_bit_set(sm->work, r);
+		ddr_sm_mark(sm, r);
+	}
+	if (f->state == DDR_FX_MARK && ddr_bit(sm->mark, r) && ddr_bit(sm->dur, r))
+		f->state = DDR_FX_RUN;
+	if (f->state == DDR_FX_RUN && sm->now >= sm->hold_until)
+		ranges_begin(sm, f);
+}
+
+void ddr_sm_fix_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm) || !sm->k.enabled || !ddr_sm_members_settled(sm))
+		return;
+	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+		if (f->state != DDR_FX_FREE && ddr_sm_room(sm, 4))
+			serve(sm, f);
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Verify: does the parity of all that was written fit the data?
+ *
+ * That one is under way, and how far it is, is part of what the group agrees on, and stands in the
+ * superblocks, so it goes on whoever dies. The writer of the view reads, without locks and without messages: what is
+ * being written at that moment looks wrong then, and is read again; what still does is given to
+ * sm_fix.c, which looks once more under an exclusive range. Regions whose parity nobody
+ * promises are passed over: never written, to be synced, dirty at a crash, suspect.
+ *
+ * Must never: call blocks wrong that were read without a range; let the cursor pass blocks that
+ * were not looked at; work while a member is missing or rebuilt (there is nothing to compare then).
+ */
+#include "sm_int.h"
+
+#define CURSOR_MS	60000u	/* between two words on how far it is ... */
+#define CURSOR_PARTS	64u	/* ... or after so large a part of the array */
+#define LOOKS		3u	/* so often a range is read before it is taken exclusively */
+
+static bool is_on(const struct ddr_sm *sm)
+{
+	return sm->sb.verify.state == DDR_VERIFY_RUNNING;
+}
+
+/* ---- the record, in the total order -------------------------------------------- */
+
+static void start(struct ddr_verify *v, const struct ddr_msg *msg)
+{
+	if (v->state == DDR_VERIFY_NONE) {
+		v->serial++;
+		v->begun = msg->verify.time;
+		v->cursor = v->found = v->repaired = 0;
+	}
+	v->state = DDR_VERIFY_RUNNING;
+	v->priority = (uint8_t)msg->verify.priority;
+	v->flags = (uint8_t)msg->verify.flags;
+}
+
+static void end(struct ddr_verify *v)
+{
+	v->state = DDR_VERIFY_NONE;
+	v->priority = v->flags = 0;
+	v->cursor = 0;
+}
+
+static void event(struct ddr_sm *sm, enum ddr_event type)
+{
+	const struct ddr_verify *v = &sm->sb.verify;
+	struct ddr_output *out = ddr_sm_event(sm, type, NULL);
+
+	out->a = type == DDR_EV_VERIFY_START ? v->priority : v->found;
+	out->b = type == DDR_EV_VERIFY_START ? v->flags : v->repaired;
+	sm->k.status = true;
+}
+
+void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_verify *v = &sm->sb.verify;
+	bool its = v->state != DDR_VERIFY_NONE && msg->verify.serial == v->serial;
+
+	if (msg->sender == sm->node) {
+		sm->vf.sent = false;
+		if (msg->verify.op == sm->vf.ask)
+			sm->vf.ask = 0;
+	}
+	sm->again = true;
+	switch (msg->verify.op) {
+	case DDR_VERIFY_OP_START:
+		start(v, msg);
+		event(sm, DDR_EV_VERIFY_START);
+		return;
+	case DDR_VERIFY_OP_PAUSE:
+		if (v->state == DDR_VERIFY_RUNNING) {
+			v->state = DDR_VERIFY_PAUSED;
+			event(sm, DDR_EV_VERIFY_PAUSED);
+		}
+		return;
+	case DDR_VERIFY_OP_STOP:
+		if (v->state != DDR_VERIFY_NONE) {
+			end(v);
+			event(sm, DDR_EV_VERIFY_STOPPED);
+		}
+		return;
+	case DDR_VERIFY_OP_PROGRESS:
+	case DDR_VERIFY_OP_DONE:
+		if (!its || msg->verify.cursor < v->cursor || msg->verify.cursor > sm->sb.array_blocks)
+			return;		/* of one that was stopped meanwhile */
+		v->cursor = msg->verify.cursor;
+		v->found += msg->verify.found;
+		v->repaired += msg->verify.repaired;
+		if (msg->verify.op == DDR_VERIFY_OP_DONE) {
+			v->ended = msg->verify.time;
+			end(v);
+			event(sm, DDR_EV_VERIFY_DONE);
+		}
+		return;
+	}
+}
+
+void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	const struct ddr_verify *v = &sm->sb.verify;
+	const char *why = NULL;
+
+	if (!ddr_sm_running(sm) || sm->vf.ask)
+		why = "the array does not run, or has not carried out the request before this one: try again";
+	else if (sm->sb.parity == 0)
+		why = "the array has no parity: there is nothing to compare";
+	else if (in->key != DDR_VERIFY_OP_START && v->state == DDR_VERIFY_NONE)
+		why = "no verify is under way";
+	else if (in->key == DDR_VERIFY_OP_START && (in->value < 1 || in->value > 5 || (in->members & ~DDR_VERIFY_F_REPAIR)))
+		why = "the priority of a verify is 1 (it goes first) to 5 (everything else does)";
+	if (why) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EBUSY;
+		return;
+	}
+	sm->vf.ask = in->key;
+	sm->vf.ask_priority = (uint32_t)in->value;
+	sm->vf.ask_flags = in->members;
+}
+
+static void send(struct ddr_sm *sm, uint32_t op, uint64_t cursor)
+{
+	struct ddr_sm_verify *vf = &sm->vf;
+	struct ddr_msg msg = { .type = DDR_M_VERIFY };
+	bool ours = op == DDR_VERIFY_OP_PROGRESS || op == DDR_VERIFY_OP_DONE;
+
+	msg.verify.op = op;
+	msg.verify.time = op == DDR_VERIFY_OP_START || op == DDR_VERIFY_OP_DONE ? sm->wall : 0;
+	if (op == DDR_VERIFY_OP_START) {
+		msg.verify.priority = vf->ask_priority;
+		msg.verify.flags = vf->ask_flags;
+	}
+	if (ours) {
+		msg.verify.serial = sm->sb.verify.serial;
+		msg.verify.cursor = cursor;
+		msg.verify.found = vf->found;
+		msg.verify.repaired = vf->repaired;
+		vf->found = vf->repaired = 0;
+		vf->told_at = sm->now;
+	}
+	vf->sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+/* The superblocks lag behind what the group knows: they are written once more. Not for each small step. */
+static void record(struct ddr_sm *sm)
+{
+	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_RECORD };
+
+	if (!memcmp(&sm->vf.recorded, &sm->sb.verify, sizeof(sm->vf.recorded)))
+		return;
+	ddr_sm_ask(sm, &set);
+}
+
+/* ---- reading ------------------------------------------------------------------- */
+
+static bool worth(const struct ddr_sm *sm, uint64_t region)
+{
+	return ddr_sm_parity_known(sm, ddr_sm_region_start(sm, region), 1) && !(ddr_sm_nibble(sm, region) & DDR_REGION_F_SUSPECT);
+}
+
+static void scan_start(struct ddr_sm *sm, struct ddr_sm_scan *s)
+{
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_JOB_RANGE);
+
+	s->io = ddr_sm_io(sm, DDR_SM_RANGES + (uint32_t)(s - sm->vf.scan));
+	out->io = s->io;
+	out->job = DDR_KA_VERIFY;
+	out->unlocked = true;
+	out->start = s->start;
+	out->count = s->count;
+	out->members = ddr_sm_in_sync(sm);
+}
+
+static void scan_new(struct ddr_sm *sm, struct ddr_sm_scan *s)
+{
+	struct ddr_sm_verify *vf = &sm->vf;
+
+	while (vf->next < sm->sb.array_blocks) {
+		uint64_t region = vf->next / sm->region_blocks;
+		uint64_t region_end = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
+		uint64_t step = (vf->next / DDR_EX_BLOCKS + 1) * DDR_EX_BLOCKS;
+
+		if (!worth(sm, region)) {
+			vf->next = region_end;
+			continue;
+		}
+		*s = (struct ddr_sm_scan){ .state = DDR_SC_READ, .start = vf->next, .count = (step < region_end ? step : region_end) - vf->next };
+		vf->next += s->count;
+		scan_start(sm, s);
+		return;
+	}
+}
+
+/* What was read does not fit: read it again, for it may have been written meanwhile; in the end under a range. */
+static void scan_doubt(struct ddr_sm_scan *s, const struct ddr_input *in)
+{
+	if (in->count && in->start >= s->start && in->start - s->start < s->count && in->count <= s->count - (in->start - s->start)) {
+		s->start = in->start;
+		s->count = in->count;
+	}
+	s->state = ++s->looks < LOOKS ? DDR_SC_AGAIN : DDR_SC_WRONG;
+}
+
+void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_scan *s = &sm->vf.scan[(ddr_sm_io_index(in->io) - DDR_SM_RANGES) % DDR_SM_SCANS];
+	bool medium = in->result == -ENODATA || in->result == -EILSEQ;
+
+	if (s->state != DDR_SC_READ || s->io != in->io) {
+		ddr_sm_bug(sm, "the end of a read of verify that is not out");
+		return;
+	}
+	sm->again = true;
+	if (in->result == 0 && !in->failed_members && !in->mismatches)
+		s->state = DDR_SC_FREE;
+	else if (in->result == 0 && !in->failed_members)
+		scan_doubt(s, in);
+	else if (medium)
+		s->state = DDR_SC_WRONG;
+	else
+		s->state = DDR_SC_AGAIN;
+	if (in->result && !medium) {
+		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
+		ddr_sm_report(sm, in->failed_members & ddr_sm_written(sm), false);
+	}
+}
+
+static void scan_serve(struct ddr_sm *sm, struct ddr_sm_scan *s, bool may_read)
+{
+	uint32_t what = DDR_FIX_BAD | DDR_FIX_WRONG | (sm->sb.verify.flags & DDR_VERIFY_F_REPAIR ? DDR_FIX_PARITY : 0);
+
+	if (s->state == DDR_SC_AGAIN && !worth(sm, s->start / sm->region_blocks))
+		s->state = DDR_SC_FREE;
+	if (s->state == DDR_SC_AGAIN && may_read) {
+		s->state = DDR_SC_READ;
+		scan_start(sm, s);
+	}
+	if (s->state == DDR_SC_WRONG && ddr_sm_fix_new(sm, s->start, s->count, what))
+		s->state = DDR_SC_FREE;
+	if (s->state == DDR_SC_FREE && may_read)
+		scan_new(sm, s);
+}
+
+bool ddr_sm_scans_idle(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_SCANS; i++)
+		if (sm->vf.scan[i].state == DDR_SC_READ)
+			return false;
+	return true;
+}
+
+/* All below this was looked at, and what was wrong has been dealt with. */
+static uint64_t done_to(const struct ddr_sm *sm)
+{
+	uint64_t lowest = sm->vf.next;
+
+	for (const struct ddr_sm_scan *s = sm->vf.scan; s < sm->vf.scan + DDR_SM_SCANS; s++)
+		if (s->state != DDR_SC_FREE && s->start < lowest)
+			lowest = s->start;
+	return ddr_sm_fix_lowest(sm, lowest);
+}
+
+uint64_t ddr_sm_verify_done(const struct ddr_sm *sm)
+{
+	uint64_t done = is_on(sm) && sm->vf.begun && sm->vf.serial == sm->sb.verify.serial ? done_to(sm) : 0;
+
+	return done > sm->sb.verify.cursor ? done : sm->sb.verify.cursor;
+}
+
+/* ---- the pump ------------------------------------------------------------------ */
+
+/* It is another verify than the one before, or it was ours, and others went on with it. */
+static void begin(struct ddr_sm *sm)
+{
+	struct ddr_sm_verify *vf = &sm->vf;
+
+	for (uint32_t i = 0; i < DDR_SM_SCANS; i++)
+		if (vf->scan[i].state != DDR_SC_READ)
+			vf->scan[i].state = DDR_SC_FREE;
+	vf->begun = true;
+	vf->serial = sm->sb.verify.serial;
+	vf->next = sm->sb.verify.cursor;
+	vf->told_at = sm->now;
+	vf->found = vf->repaired = 0;
+}
+
+static void work(struct ddr_sm *sm)
+{
+	struct ddr_sm_verify *vf = &sm->vf;
+	bool may_read = !vf->paced && !sm->stopping && sm->now >= sm->hold_until && !sm->n_resync && !ddr_sm_degraded(sm) &&
+			ddr_sm_rebuilding(sm) == DDR_NO_MEMBER && !ddr_sm_any_lost(sm) && !sm->c.rec;
+	uint64_t done;
+
+	if (!vf->begun || vf->serial != sm->sb.verify.serial || vf->next < sm->sb.verify.cursor)
+		begin(sm);
+	for (struct ddr_sm_scan *s = vf->scan; s < vf->scan + DDR_SM_SCANS; s++)
+		if (ddr_sm_room(sm, 4))
+			scan_serve(sm, s, may_read);
+	done = done_to(sm);
+	if (vf->sent || !ddr_sm_may_send(sm))
+		return;
+	if (done >= sm->sb.array_blocks)
+		send(sm, DDR_VERIFY_OP_DONE, sm->sb.array_blocks);
+	else if (done > sm->sb.verify.cursor &&
+		 (done - sm->sb.verify.cursor >= sm->sb.array_blocks / CURSOR_PARTS || sm->now - vf->told_at >= CURSOR_MS))
+		send(sm, DDR_VERIFY_OP_PROGRESS, done);
+}
+
+void ddr_sm_verify_pump(struct ddr_sm *sm)
+{
+	if (!ddr_sm_running(sm) || !sm->k.enabled)
+		return;
+	if (sm->vf.ask && !sm->vf.sent && ddr_sm_may_send(sm))
+		send(sm, sm->vf.ask, 0);
+	if (ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready)) {
+		sm->vf.begun = false;
+		return;
+	}
+	if (!sm->stopping)
+		record(sm);
+	if (is_on(sm))
+		work(sm);
+}
+
+void ddr_sm_verify_view(struct ddr_sm *sm)
+{
+	sm->vf.sent = false;
+	sm->vf.begun = false;	/* from the cursor that all know */
+}

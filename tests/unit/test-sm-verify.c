@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Verify: what is read, what is looked at again, who goes on; and what is put right in place, there and after a bad sector. */
+#include "sm-cluster.h"
+#include "sm-fixture.h"
+
+#define REGION	256u
+#define ENODATA_	(-61)
+
+static int setup(void **state)
+{
+	return fx_setup(state, &fx_six);
+}
+
+static int setup_cluster(void **state)
+{
+	struct cx *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	cx_up(c, 3, true);
+	*state = c;
+	return 0;
+}
+
+static int teardown_cluster(void **state)
+{
+	cx_down(*state);
+	free(*state);
+	return 0;
+}
+
+/* ---- one node ------------------------------------------------------------------ */
+
+/* These regions are written, closed, and their parity is computed as a whole. */
+static void make_clean(struct fx *f, uint64_t start, uint64_t count)
+{
+	fx_lock(f, start, count);
+	fx_closed(f, start, count, 0);
+	fx_tick(f, 100);
+	for (uint64_t r = start; r < start + count; r++)
+		assert_int_equal(ddr_sm_region(f->sm, r), DDR_REGION_CLEAN);
+	fx_forget(f);
+}
+
+static void ask(struct fx *f, enum ddr_verify_op op, uint32_t flags)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = op, .value = 3, .members = flags };
+
+	fx_step(f, &in);
+	fx_settle(f);
+}
+
+static const struct ddr_verify *record(const struct fx *f)
+{
+	return &ddr_sm_super(f->sm)->verify;
+}
+
+/* A job that is open ends like this. */
+static void job_ends(struct fx *f, struct ddr_input in)
+{
+	uint32_t i = fx_open_io(f, DDR_OUT_JOB_RANGE);
+
+	in.type = DDR_IN_JOB_DONE;
+	in.io = f->log[i].io;
+	f->open[i] = false;
+	fx_step(f, &in);
+	fx_settle(f);
+}
+
+static const struct ddr_output *job(const struct fx *f)
+{
+	return &f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)];
+}
+
+static bool job_open(const struct fx *f)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->open[i] && f->log[i].type == DDR_OUT_JOB_RANGE)
+			return true;
+	return false;
+}
+
+/* All but jobs is answered by itself. */
+static void answer_all_but_jobs(struct fx *f)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE) {
+			fx_done(f, i, 0, 0, 0);
+			fx_settle(f);
+		}
+}
+
+static void what_was_written_is_read_without_a_range(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	make_clean(f, 7, 2);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
+	assert_int_equal(job(f)->start, 2 * REGION);
+	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 2);		/* two reads side by side */
+	while (job_open(f)) {
+		const struct ddr_output *o = job(f);
+
+		assert_true(o->unlocked && o->job == DDR_KA_VERIFY && !o->fix && o->members == 0x3f);
+		assert_true(o->start / REGION == 2 || o->start / REGION == 7 || o->start / REGION == 8);
+		job_ends(f, (struct ddr_input){ 0 });
+	}
+	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 3);
+	assert_int_equal(fx_kernel(f, DDR_U_DRAIN), -1);		/* no lock, no mark */
+	assert_int_equal(fx_count(f, DDR_OUT_LOG_WRITE, 0), 0);
+	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
+	assert_int_equal(record(f)->state, DDR_VERIFY_NONE);
+}
+
+/* What other nodes write looks wrong for a moment. */
+static void what_looks_wrong_is_read_again(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	job_ends(f, (struct ddr_input){ .mismatches = 2, .start = 2 * REGION + 40, .count = 9 });
+	assert_int_equal(job(f)->start, 2 * REGION + 40);
+	assert_int_equal(job(f)->count, 9);
+	assert_true(job(f)->unlocked);
+	job_ends(f, (struct ddr_input){ 0 });
+	answer_all_but_jobs(f);
+	assert_int_equal(fx_kernel(f, DDR_U_DRAIN), -1);
+	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
+	assert_int_equal(record(f)->found, 0);
+}
+
+/* Rule 2, note 7: the mark is durable before the range is asked for, and the range is held before anything is written. */
+static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
+{
+	struct fx *f = *state;
+	int drain, log;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	answer_all_but_jobs(f);
+	for (uint32_t look = 0; look < 3; look++) {
+		assert_true(job(f)->unlocked);
+		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 5, .count = 1 });
+	}
+	assert_int_equal(fx_kernel(f, DDR_U_DRAIN), -1);		/* the mark first */
+	assert_false(job_open(f));
+	answer_all_but_jobs(f);
+	log = fx_find(f, DDR_OUT_LOG_WRITE, 0);
+	drain = fx_kernel(f, DDR_U_DRAIN);
+	assert_true(log >= 0 && drain > log);
+	assert_true(!job(f)->unlocked && job(f)->fix == (DDR_FIX_BAD | DDR_FIX_WRONG));
+	assert_int_equal(job(f)->start, 2 * REGION + 5);
+	assert_int_equal(job(f)->count, 1);
+	assert_true(ddr_sm_region(f->sm, 2) & DDR_SM_REGION_DIRTY);
+	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);		/* it waits for that */
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1 } });
+	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].member, 2);
+	assert_int_equal(fx_status(f).err_corrected[2], 1);
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 1000);
+	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
+	assert_int_equal(record(f)->found, 1);
+	assert_int_equal(record(f)->repaired, 1);
+	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);	/* and the mark is gone */
+}
+
+static void parity_is_rewritten_only_if_asked_for(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
+	for (uint32_t look = 0; look < 3; look++)
+		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION, .count = 1 });
+	answer_all_but_jobs(f);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+	job_ends(f, (struct ddr_input){ .mismatches = 1 });
+	assert_int_equal(f->log[fx_event(f, DDR_EV_MISMATCH)].a, 1);
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 1000);
+	assert_int_equal(record(f)->found, 1);
+	assert_int_equal(record(f)->repaired, 0);
+}
+
+static void it_pauses_and_goes_on_where_it_was(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 6);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	job_ends(f, (struct ddr_input){ 0 });
+	job_ends(f, (struct ddr_input){ 0 });
+	answer_all_but_jobs(f);
+	ask(f, DDR_VERIFY_OP_PAUSE, 0);
+	job_ends(f, (struct ddr_input){ 0 });
+	job_ends(f, (struct ddr_input){ 0 });
+	assert_false(job_open(f));
+	answer_all_but_jobs(f);
+	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x7f);	/* told on the disks */
+	assert_int_equal(record(f)->state, DDR_VERIFY_PAUSED);
+	assert_int_equal(record(f)->cursor, 4 * REGION);	/* what had ended as it was told */
+	ask(f, DDR_VERIFY_OP_START, 0);
+	assert_int_equal(record(f)->serial, 1);
+	assert_int_equal(job(f)->start, 6 * REGION);	/* what was read meanwhile need not be read again */
+	ask(f, DDR_VERIFY_OP_STOP, 0);
+	assert_int_equal(record(f)->state, DDR_VERIFY_NONE);
+	ask(f, DDR_VERIFY_OP_STOP, 0);
+	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
+}
+
+static void nothing_is_read_while_a_member_is_out_or_others_come_first(void **state)
+{
+	struct fx *f = *state;
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_VERIFY_PAUSED, .value = 1 };
+
+	make_clean(f, 2, 6);
+	fx_step(f, &in);
+	ask(f, DDR_VERIFY_OP_START, 0);
+	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 0);
+	fx_error(f, 5, 2, DDR_EC_IO, DDR_OP_WRITE);
+	in.value = 0;
+	fx_step(f, &in);
+	fx_settle(f);
+	fx_tick(f, 1000);
+	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 0);
+	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
+}
+
+/* ---- bad sectors --------------------------------------------------------------- */
+
+/* From the range that the read met to the one block, so that nothing is written that can be read. */
+static void a_bad_sector_is_found_and_rewritten(void **state)
+{
+	struct fx *f = *state;
+	struct ddr_rec rec = { .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 40, .arg = { DDR_OP_READ } };
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_record(f, rec);
+	fx_settle(f);
+	answer_all_but_jobs(f);
+	assert_int_equal(job(f)->count, 40);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
+	assert_int_equal(job(f)->start, 2 * REGION);
+	assert_int_equal(job(f)->count, 16);
+	job_ends(f, (struct ddr_input){ 0 });
+	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
+	assert_int_equal(job(f)->start, 2 * REGION + 16);
+	assert_int_equal(job(f)->count, 1);
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1 } });
+	assert_int_equal(job(f)->start, 2 * REGION + 17);
+	for (uint32_t b = 17; b < 40; b++)
+		job_ends(f, (struct ddr_input){ 0 });
+	assert_false(job_open(f));
+	assert_int_equal(fx_count(f, DDR_OUT_EVENT, DDR_EV_REPAIRED), 1);
+	assert_int_equal(fx_status(f).err_read[1], 1);
+	assert_int_equal(fx_status(f).err_corrected[1], 1);
+	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_IN_SYNC);
+}
+
+static void a_member_with_too_many_is_failed(void **state)
+{
+	struct ddr_rec rec = { .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .count = 1, .arg = { DDR_OP_READ } };
+	struct ddr_input limit = { .type = DDR_IN_OP_SET, .key = DDR_SM_MAX_CORRECTED, .value = 2 };
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	fx_step(f, &limit);
+	f->answers = FX_MSG | FX_KERNEL;
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_IN_SYNC);
+		rec.start = 2 * REGION + 8 * i;
+		rec.seq++;
+		fx_record(f, rec);
+		fx_settle(f);
+		answer_all_but_jobs(f);
+		job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { rec.start, 1, 1 } });
+	}
+	f->answers = FX_ALL;
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
+}
+
+/* A read that fails again after the rewrite, or the write itself. */
+static void a_member_that_cannot_be_rewritten_is_failed(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 1,
+				       .arg = { DDR_OP_READ } });
+	fx_settle(f);
+	answer_all_but_jobs(f);
+	job_ends(f, (struct ddr_input){ .result = -5, .failed_members = 2 });
+	f->answers = FX_ALL;
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
+}
+
+/* Note 16: what the others hold may be wrong there. */
+static void nothing_is_rewritten_where_a_resync_is_due(void **state)
+{
+	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	fx_lock(f, 2, 1);
+	fx_step(f, &pause);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_closed(f, 2, 1, -5);		/* a write there has failed */
+	fx_forget(f);
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 1,
+				       .arg = { DDR_OP_READ } });
+	fx_settle(f);
+	answer_all_but_jobs(f);
+	for (uint32_t i = 0; i < f->n; i++)
+		assert_true(f->log[i].type != DDR_OUT_JOB_RANGE || !f->log[i].fix);
+}
+
+/* ---- several nodes ------------------------------------------------------------- */
+
+static void verify_on(struct cx *c, uint32_t i, enum ddr_verify_op op)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = op, .value = 2 };
+
+	cx_step(c, &c->node[i], &in);
+	cx_settle(c);
+}
+
+static void wrote(struct cx *c, uint32_t i, uint64_t region)
+{
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 100 + region, .start = region, .count = 1 };
+
+	cx_record(c, i, rec);
+	cx_settle(c);
+	rec.type = DDR_K_CLOSED;
+	cx_record(c, i, rec);
+	cx_settle(c);
+	cx_tick(c, 100);
+}
+
+/* Asked of any node, done by the writer; all know how it went, and so do the disks. */
+static void all_nodes_know_of_it(void **state)
+{
+	struct cx *c = *state;
+
+	wrote(c, 1, 1);
+	cx_forget(c);
+	verify_on(c, 2, DDR_VERIFY_OP_START);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(cx_event(&c->node[i], DDR_EV_VERIFY_START) >= 0);
+		assert_true(cx_event(&c->node[i], DDR_EV_VERIFY_DONE) >= 0);
+		assert_int_equal(ddr_sm_super(c->node[i].sm)->verify.serial, 1);
+	}
+	assert_true(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) >= 0);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0), -1);
+	assert_int_equal(cx_find(&c->node[2], DDR_OUT_JOB_RANGE, 0), -1);
+	assert_int_equal(c->sb.verify.serial, 1);
+	assert_int_equal(c->sb.generation, 1);		/* no change of the members */
+}
+
+static void the_next_writer_goes_on(void **state)
+{
+	struct cx *c = *state;
+
+	wrote(c, 1, 1);
+	cx_forget(c);
+	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
+	verify_on(c, 2, DDR_VERIFY_OP_START);
+	assert_true(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) >= 0);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_kill(c, 0);
+	cx_view(c, 6, 6, true);
+	cx_settle(c);
+	for (uint32_t i = 0; i < 20; i++)
+		cx_tick(c, 1000);
+	assert_true(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0) >= 0);
+	assert_true(cx_event(&c->node[2], DDR_EV_VERIFY_DONE) >= 0);
+	assert_int_equal(c->sb.verify.state, DDR_VERIFY_NONE);
+}
+
+/* Note 16: a write of node 2 has failed there, and it has not made the parity right yet. Node 1 sees a clean region with a bad sector. */
+static void nothing_is_rewritten_where_another_node_has_a_resync_due(void **state)
+{
+	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 101, .start = 1, .count = 1 };
+	struct cx *c = *state;
+
+	wrote(c, 0, 1);
+	cx_step(c, &c->node[1], &pause);
+	cx_record(c, 1, rec);
+	cx_settle(c);
+	rec = (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1, .status = -5 };
+	cx_record(c, 1, rec);
+	cx_settle(c);
+	cx_forget(c);
+	rec = (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = REGION, .count = 1, .arg = { DDR_OP_READ } };
+	cx_record(c, 0, rec);
+	cx_settle(c);
+	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_DRAIN) >= 0);
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0), -1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
+#define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, teardown_cluster)
+	const struct CMUnitTest tests[] = {
+		TEST(what_was_written_is_read_without_a_range), TEST(what_looks_wrong_is_read_again),
+		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
+		TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
+		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed),
+		TEST(a_member_that_cannot_be_rewritten_is_failed), TEST(nothing_is_rewritten_where_a_resync_is_due),
+		CLUSTER(nothing_is_rewritten_where_another_node_has_a_resync_due), CLUSTER(all_nodes_know_of_it), CLUSTER(the_next_writer_goes_on),
+	};
+
+	return cmocka_run_group_tests_name("state machine: verify", tests, NULL, NULL);
+}

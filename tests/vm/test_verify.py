@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verify on one node, with the real module: what rots is found, and put right where it is known what it was; bad sectors are rewritten."""
+import json
+
+from test_daemon import DEV, serving  # noqa: F401
+from test_rebuild import fill, raw, tools, verify
+
+VM = {"disks": 6, "size": "96M"}
+DATA = 1 << 20                  # of these arrays: bytes before the data area
+CHUNK = 1024
+BLOCKS = 256                    # of a region
+
+
+def begin(serving, parity, devices=None, **options):
+    serving.begin(**options)
+    serving.guest.create_and_start("data", 2, parity, "rotating", devices or [d.dev for d in serving.node.disks[:4 + parity]])
+    serving.guest.watch_events()
+    assert serving.node.run(f"ddraid examine --json {(devices or ['/dev/vda'])[0]} | grep -c '\"data_offset\": {DATA},'").out.strip() == "1"
+
+
+def filled(serving, parity, megabytes=8, **options):
+    begin(serving, parity, **options)
+    fill(serving, megabytes)
+    serving.guest.wait_idle("data")
+
+
+def rot(serving, member, block, sectors=1):
+    """What the member holds of a block becomes something else, behind everybody's back."""
+    serving.node.run(f"dd if=/dev/urandom of={serving.node.disks[member].dev} bs=512 seek={(DATA + block * CHUNK) // 512} count={sectors} "
+                     "oflag=direct conv=notrunc,nocreat status=none")
+
+
+def run_verify(serving, options=""):
+    """One verify from begin to end: its record."""
+    before = len([e for e in serving.guest.events_seen() if e["event"] == "verify-done"])
+    serving.node.run(f"ddraid verify data start --priority 1 {options}")
+    serving.node.wait_until("test $(ddraid verify data status --json | grep -c '\"state\": \"idle\"') = 1", 60)
+    done = [e for e in serving.guest.events_seen() if e["event"] == "verify-done"]
+    assert len(done) == before + 1, done
+    return json.loads(serving.node.run("ddraid verify data status --json").out)
+
+
+def events(serving, name):
+    return [e for e in serving.guest.events_seen() if e["event"] == name]
+
+
+def test_what_rots_is_put_right_with_two_parities(serving):
+    """Data, P and Q: whichever chunk is wrong, the others say so, and what it was."""
+    filled(serving, 2)
+    result = run_verify(serving)
+    assert (result["found"], result["repaired"]) == (0, 0)
+    wrong = {member: 3 + 70 * member for member in range(6)}
+    for member, block in wrong.items():
+        rot(serving, member, block, 1 + member % 2)
+    result = run_verify(serving)
+    assert (result["found"], result["repaired"]) == (6, 6), result
+    seen = {e["member"]: (e["first_block"], e["blocks"]) for e in events(serving, "repaired")}
+    assert {m: first for m, (first, _) in seen.items()} == wrong and all(n == 1 for _, n in seen.values()), seen
+    assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [1] * 6
+    assert run_verify(serving)["found"] == 0
+    verify(serving, 8)
+    serving.guest.wait_idle("data")
+    serving.guest.stop("data")
+    raw(serving)
+    serving.guest.start("data")         # the counts and the date of it stay
+    result = json.loads(serving.node.run("ddraid verify data status --json").out)
+    assert result["serial"] == 3 and result["ended"] >= result["begun"] > 1700000000
+    assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [1] * 6
+
+
+def test_with_one_parity_it_is_told_and_nothing_is_guessed(serving):
+    filled(serving, 1)
+    rot(serving, 4, 11)                 # P, where nothing is turned
+    rot(serving, 1, 40)
+    result = run_verify(serving)
+    assert (result["found"], result["repaired"]) == (2, 0), result
+    found = sorted((e["first_block"], e["blocks"]) for e in events(serving, "mismatch"))
+    assert found == [(11, 1), (40, 1)] or found == [(11, 30)], found
+    serving.node.wait_until("ddraid status data | grep -q ' 0 dirty'", 20)
+    disks = [d.path for d in serving.node.disks[:5]]
+    assert tools.rawcheck("check", disks, "--assert-none", ok=(1,))["failures"] == ["2 inconsistent stripes, first 11"]
+    result = run_verify(serving, "--repair")
+    assert (result["found"], result["repaired"]) == (2, 2), result
+    assert run_verify(serving)["found"] == 0
+    serving.guest.stop("data")
+    raw(serving, skip=(5,))
+
+
+def test_verify_under_load_writes_nothing(serving):
+    """What others write while it reads looks wrong for a moment: nothing is found, and nothing is written."""
+    filled(serving, 2, 16)
+    fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --bsrange=4k-64k --size=16m "
+                             "--verify=crc32c --verify_backlog=64 --verify_fatal=1 --serialize_overlap=1 --time_based --runtime=12 --output-format=terse")
+    for _ in range(3):
+        result = run_verify(serving)
+        assert (result["found"], result["repaired"]) == (0, 0), result
+    assert fio.wait(120).code == 0, fio.err[-1000:]
+    assert not events(serving, "repaired") and not events(serving, "mismatch")
+
+
+def test_it_goes_on_after_the_daemon_died(serving):
+    """With priority 5 under load it takes long: paused, over the death of the daemon, to its end."""
+    filled(serving, 2, 32)
+    fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=4 --rw=randread --bs=64k --size=32m "
+                             "--time_based --runtime=600 --output-format=terse")
+    serving.node.run("ddraid verify data start --priority 5")
+    serving.node.wait_until("ddraid when data | grep -q 'verify.*priority 5'", 20)
+    serving.node.run("ddraid verify data pause")
+    status = json.loads(serving.node.run("ddraid verify data status --json").out)
+    assert status["state"] == "paused"
+    result = serving.node.run("ddraid verify data status").out
+    assert "paused" in result and "%" in result
+    serving.guest.daemon.kill(9)
+    serving.guest.daemon.wait(30, check=False)
+    serving.guest.start_daemon(**serving.config)
+    serving.node.wait_until("ddraid verify data status | grep -q paused", 30)
+    serving.guest.watch_events()
+    serving.node.run("ddraid verify data start --priority 1")
+    serving.event("verify-done", 90)
+    status = json.loads(serving.node.run("ddraid verify data status --json").out)
+    assert (status["serial"], status["found"]) == (1, 0)
+    serving.node.run("pkill fio", check=False)
+    fio.wait(30, check=False)
+    stop = serving.node.run("ddraid verify data stop", check=False)
+    assert stop.code == 1 and "no verify is under way" in stop.err
+
+
+def test_bad_sectors_are_rewritten(serving, load_forget):
+    """One that a read meets, and one that only verify meets: both can be read again afterwards, and no member was lost."""
+    load_forget(serving.node)
+    devices = []
+    for i, disk in enumerate(serving.node.disks[:5]):
+        serving.node.run(["dmsetup", "create", f"f{i}", "--table", f"0 {disk.size // 512} forget {disk.dev} 0"])
+        devices.append(f"/dev/mapper/f{i}")
+    filled(serving, 1, devices=devices)
+    serving.node.allow_dmesg(r".*(bad sector|ddraid).*")
+
+    def bad(member):
+        return int(serving.node.run(f"dmsetup status f{member}").out.split("bad=")[1].split()[0])
+    serving.node.run(f"dmsetup message f1 0 bad add {(DATA + 20 * CHUNK) // 512} 3")
+    serving.node.run(f"dmsetup message f3 0 bad add {(DATA + 700 * CHUNK) // 512} 1")
+    assert (bad(1), bad(3)) == (3, 1)
+    serving.node.run(f"dd if={DEV} of=/dev/null bs=64k count=4 iflag=direct status=none")       # meets that of member 1
+    assert serving.event("repaired")["member"] == 1
+    serving.node.wait_until("test $(ddraid status data --json | grep -c 'corrected\": 2') = 1", 20)
+    assert run_verify(serving)["found"] == 1
+    assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [0, 2, 0, 1, 0]
+    assert [m["state"] for m in serving.guest.status("data")["members"]] == ["in-sync"] * 5
+    assert (bad(1), bad(3)) == (0, 0)
+    verify(serving, 8)
+
+
+def test_what_is_refused(serving):
+    begin(serving, 1)
+    for line, code, text in (("start --priority 6", 2, "1 (verify goes first)"), ("begin", 2, "is not start"), ("pause", 1, "no verify is under way"),
+                             ("stop --repair", 2, "belong to start"), ("start --json", 2, "--json belongs to status")):
+        result = serving.node.run(f"ddraid verify data {line}", check=False)
+        assert result.code == code and text in result.err, result
+    result = serving.node.run("ddraid verify nobody status", check=False)
+    assert result.code == 1 and "nobody" in result.err
+    assert "never verified" in serving.node.run("ddraid verify data status").out
