@@ -15,54 +15,10 @@
 
 #include <qb/qblog.h>
 
-#include "daemon/aio.h"
-#include "daemon/job.h"
+#include "daemon/job_int.h"
 #include "lib/parity.h"
 
 #define QUEUE_DEPTH	128u
-/* parity writes of a range: at most two for each piece of it between two turns of the roles */
-#define SEGMENTS_MAX	(DDR_JOB_BLOCKS_MAX / (1u << DDR_GEO_UNIT_SHIFT) + 1)
-#define REQUESTS_MAX	16u
-_Static_assert(REQUESTS_MAX >= SEGMENTS_MAX * DDR_MAX_PARITY, "room for all writes of a range");
-_Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
-
-enum step { STEP_FREE, STEP_READ, STEP_WRITE, STEP_FLUSH, STEP_CHECK, STEP_REPORT };
-
-struct range {
-	struct ddr_jobs *j;
-	enum step step;
-	struct ddr_job_range what;
-	struct ddr_job_result result;
-	uint64_t deadline_ms;
-	bool reported;
-	unsigned int waiting;			/* requests of this step that have not ended */
-	uint32_t readable;			/* places whose members hold what they should */
-	unsigned int target;			/* place that is rebuilt */
-	uint32_t unread;			/* places on which a read of this step failed */
-	uint32_t written;			/* places that were written, to be flushed */
-	uint32_t rewritten;			/* of these: bad sectors, to be read back */
-	size_t from[DDR_MAX_ROLES], to[DDR_MAX_ROLES];	/* by place: bytes that a fix changed; from >= to: none */
-	uint64_t began_us;
-	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
-	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be; of a rebuild: what nobody asked for */
-	struct ddr_aio_req req[REQUESTS_MAX];
-	uint32_t req_place[REQUESTS_MAX];
-	unsigned int n_req;
-};
-
-struct ddr_jobs {
-	struct ddr_jobs_config cfg;
-	struct ddr_geometry geo;
-	uint64_t data_offset;		/* bytes */
-	uint64_t blocks;
-	struct ddr_aio *aio;
-	bool closing;
-	unsigned int busy;
-	struct range range[DDR_JOB_PARALLEL];
-	/* Found no place (hanging requests hold them all); reported by the next tick. The state machine has at most so many. */
-	uint64_t refused[DDR_JOB_PARALLEL];
-	unsigned int n_refused;
-};
 
 static void jobs_free(struct ddr_jobs *j)
 {
@@ -84,7 +40,7 @@ static uint8_t *aligned(size_t size)
 }
 
 /* Buffers are kept. Those of the first places are made at the start, others at the first use of their place. */
-static int get_buffers(struct range *r)
+static int get_buffers(struct ddr_job_work *r)
 {
 	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
 
@@ -143,7 +99,7 @@ void ddr_jobs_close(struct ddr_jobs *j)
 }
 
 /* Bytes that a member holds of the range. */
-static size_t run_bytes(const struct range *r)
+static size_t run_bytes(const struct ddr_job_work *r)
 {
 	return (size_t)r->what.count * r->j->geo.chunk;
 }
@@ -156,7 +112,7 @@ static uint64_t now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-static void report(struct range *r)
+static void report(struct ddr_job_work *r)
 {
 	if (r->reported)
 		return;
@@ -166,7 +122,7 @@ static void report(struct range *r)
 		r->j->cfg.done(r->j->cfg.ctx, &r->result);
 }
 
-static void retire(struct range *r)
+static void retire(struct ddr_job_work *r)
 {
 	struct ddr_jobs *j = r->j;
 
@@ -176,13 +132,13 @@ static void retire(struct range *r)
 		jobs_free(j);
 }
 
-static void finish(struct range *r)
+static void finish(struct ddr_job_work *r)
 {
 	report(r);
 	retire(r);
 }
 
-static void step_done(struct range *r);
+static void step_done(struct ddr_job_work *r);
 
 /* A bad sector leaves the member in the array, unless another request failed for worse. */
 static bool bad_sector(int error)
@@ -190,7 +146,7 @@ static bool bad_sector(int error)
 	return error == -ENODATA || error == -EILSEQ;
 }
 
-static void note_failure(struct range *r, const struct ddr_aio_req *req, unsigned int member)
+static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, unsigned int member)
 {
 	bool soft = req->op == DDR_AIO_READ && bad_sector(req->result) && r->step != STEP_CHECK;
 	int result = soft || !bad_sector(req->result) ? req->result : -EIO;
@@ -208,7 +164,7 @@ static void note_failure(struct range *r, const struct ddr_aio_req *req, unsigne
 
 static void request_done(struct ddr_aio_req *req)
 {
-	struct range *r = (struct range *)req->tag;
+	struct ddr_job_work *r = (struct ddr_job_work *)req->tag;
 	unsigned int place = r->req_place[req - r->req], member = r->what.at[place];
 
 	if (req->result) {
@@ -222,8 +178,7 @@ static void request_done(struct ddr_aio_req *req)
 		step_done(r);
 }
 
-/* A read of STEP_CHECK goes to @buf, everything else to the place's piece. */
-static void add_buffer(struct range *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len, uint8_t *buf)
+void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len, uint8_t *buf)
 {
 	struct ddr_aio_req *req = &r->req[r->n_req];
 	struct ddr_jobs *j = r->j;
@@ -242,21 +197,18 @@ static void add_buffer(struct range *r, enum ddr_aio_op op, unsigned int place, 
 	ddr_aio_submit(j->aio, req);
 }
 
-static void add_request(struct range *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len)
+void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len)
 {
-	add_buffer(r, op, place, from, len, r->piece[place] + from);
+	ddr_job_buffer(r, op, place, from, len, r->piece[place] + from);
 }
 
-static void begin_step(struct range *r, enum step step)
+void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step)
 {
 	r->step = step;
 	r->n_req = 0;
 }
 
-typedef void (*segment_fn)(struct range *r, uint64_t block, size_t from, size_t len, void *ctx);
-
-/* Calls @fn for each run of blocks between two turns of the roles. @from and @len: bytes of a piece. */
-static void each_segment(struct range *r, segment_fn fn, void *ctx)
+void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx)
 {
 	uint64_t unit = 1u << DDR_GEO_UNIT_SHIFT, b = r->what.start, end = b + r->what.count;
 	size_t chunk = r->j->geo.chunk;
@@ -271,7 +223,7 @@ static void each_segment(struct range *r, segment_fn fn, void *ctx)
 }
 
 /* First and last byte + 1 of the chunks in [from, from + len) that differ from @calc; counts them in @diff by block. */
-static size_t differing(const struct range *r, const uint8_t *disk, const uint8_t *calc, size_t from, size_t len,
+static size_t differing(const struct ddr_job_work *r, const uint8_t *disk, const uint8_t *calc, size_t from, size_t len,
 			size_t *first, uint8_t *diff)
 {
 	size_t chunk = r->j->geo.chunk, end = 0;
@@ -289,8 +241,7 @@ static size_t differing(const struct range *r, const uint8_t *disk, const uint8_
 
 /* ---- resync and verify ---------------------------------------------------------- */
 
-/* Computes the parity of one segment, and writes what differs. @ctx: a byte for each block that differs. */
-static void check_segment(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
+void ddr_job_check(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	void *piece[DDR_MAX_ROLES];
@@ -312,11 +263,11 @@ static void check_segment(struct range *r, uint64_t block, size_t from, size_t l
 			continue;
 		memcpy(r->piece[m] + first, r->calc[p] + first, end - first);
 		r->written |= 1u << m;
-		add_request(r, DDR_AIO_WRITE, m, first, end - first);
+		ddr_job_request(r, DDR_AIO_WRITE, m, first, end - first);
 	}
 }
 
-static void count_differing(struct range *r, const uint8_t *diff)
+void ddr_job_differing(struct ddr_job_work *r, const uint8_t *diff)
 {
 	uint64_t last = 0;
 
@@ -331,164 +282,19 @@ static void count_differing(struct range *r, const uint8_t *diff)
 		r->result.bad_count = last - r->result.bad_start + 1;
 }
 
-static void compare(struct range *r)
+static void compare(struct ddr_job_work *r)
 {
 	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
 
-	begin_step(r, STEP_WRITE);
-	each_segment(r, check_segment, diff);
-	count_differing(r, diff);
-}
-
-/* ---- fix ------------------------------------------------------------------------ */
-
-static void changed(struct range *r, unsigned int place, size_t from, size_t len)
-{
-	if (r->from[place] >= r->to[place])
-		r->from[place] = from;
-	if (from < r->from[place])
-		r->from[place] = from;
-	if (from + len > r->to[place])
-		r->to[place] = from + len;
-	r->result.fixed[r->what.at[place]].blocks++;
-}
-
-/* One block that does not fit, its chunks at byte @at of the pieces, and what its parity would be. */
-static bool fix_block(struct range *r, uint64_t block, size_t at)
-{
-	const struct ddr_geometry *g = &r->j->geo;
-	const void *piece[DDR_MAX_ROLES], *calc[2] = { r->calc[0] + at, g->parity == 2 ? r->calc[1] + at : NULL };
-	unsigned int data = ddr_geo_data(g), place;
-	int role = -1;
-
-	for (unsigned int i = 0; i < g->roles; i++)
-		piece[i] = r->piece[ddr_geo_member(g, i, block)] + at;
-	if (g->parity == 2)
-		role = ddr_parity_locate(g, g->chunk, piece, calc);
-	if (role < 0 && !(r->what.fix & DDR_FIX_PARITY))
-		return false;
-	if (role >= 0 && role < (int)data) {
-		uint8_t *d;
-
-		place = ddr_geo_member(g, (unsigned int)role, block);
-		d = r->piece[place] + at;
-		for (size_t k = 0; k < g->chunk; k++)
-			d[k] ^= ((const uint8_t *)piece[data])[k] ^ r->calc[0][at + k];
-		changed(r, place, at, g->chunk);
-		return true;
-	}
-	for (unsigned int p = 0; p < g->parity; p++) {
-		if (role >= 0 && role != (int)(data + p))
-			continue;
-		place = ddr_geo_member(g, data + p, block);
-		memcpy(r->piece[place] + at, r->calc[p] + at, g->chunk);
-		changed(r, place, at, g->chunk);
-	}
-	return true;
-}
-
-static void fix_segment(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
-{
-	const struct ddr_geometry *g = &r->j->geo;
-	uint8_t *diff = ctx;
-
-	for (size_t at = from; at < from + len; at += g->chunk)
-		if (diff[at / g->chunk] && fix_block(r, block, at)) {
-			diff[at / g->chunk] = 0;
-			r->result.repaired++;
-		}
-}
-
-static void write_changed(struct range *r)
-{
-	for (unsigned int p = 0; p < r->j->geo.roles; p++)
-		if (r->from[p] < r->to[p]) {
-			struct ddr_fixed *f = &r->result.fixed[r->what.at[p]];
-
-			f->start = r->what.start + r->from[p] / r->j->geo.chunk;
-			f->count = (r->to[p] - r->from[p]) / r->j->geo.chunk;
-			r->written |= 1u << p;
-			add_request(r, DDR_AIO_WRITE, p, r->from[p], r->to[p] - r->from[p]);
-		}
-}
-
-/* All could be read: where does it not fit, and what is wrong? */
-static void fix_wrong(struct range *r)
-{
-	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
-
-	begin_step(r, STEP_WRITE);
-	if (!(r->what.fix & DDR_FIX_WRONG) || r->readable != (1u << r->j->geo.roles) - 1)
-		return;
-	each_segment(r, check_segment, diff);
-	each_segment(r, fix_segment, diff);
-	count_differing(r, diff);
-	write_changed(r);
-}
-
-/* One block, of which some chunks cannot be read: from the others. False: they do not suffice. */
-static bool fix_unread(struct range *r)
-{
-	const struct ddr_geometry *g = &r->j->geo;
-	void *piece[DDR_MAX_ROLES];
-	struct ddr_recovery plan;
-	unsigned int spare = 0;
-	uint32_t lost = 0;
-
-	if (!(r->what.fix & DDR_FIX_BAD) || r->what.count != 1)
-		return false;
-	for (unsigned int role = 0; role < g->roles; role++) {
-		unsigned int place = ddr_geo_member(g, role, r->what.start);
-		bool there = r->readable >> place & 1;
-
-		lost |= !there || (r->unread >> place & 1) ? 1u << role : 0;
-		if (!there && spare == g->parity)
-			return false;
-		piece[role] = there ? r->piece[place] : r->calc[spare++];
-	}
-	if (ddr_recovery_plan(&plan, g, lost))
-		return false;
-	ddr_recovery_run(&plan, g->chunk, piece);
-	begin_step(r, STEP_WRITE);
-	for (unsigned int p = 0; p < g->roles; p++)
-		if (r->unread >> p & 1)
-			changed(r, p, 0, g->chunk);
-	r->rewritten = r->unread;
-	r->result.repaired = 1;
-	r->result.result = 0;
-	r->result.failed = 0;
-	write_changed(r);
-	return true;
-}
-
-/* What was rewritten is read back: at most as many places as there is parity. */
-static void read_back(struct range *r)
-{
-	unsigned int n = 0;
-
-	begin_step(r, STEP_CHECK);
-	for (unsigned int p = 0; p < r->j->geo.roles; p++)
-		if (r->rewritten >> p & 1)
-			add_buffer(r, DDR_AIO_READ, p, 0, r->j->geo.chunk, r->calc[n++]);
-}
-
-static void check_back(struct range *r)
-{
-	unsigned int n = 0;
-
-	for (unsigned int p = 0; p < r->j->geo.roles; p++) {
-		if (!(r->rewritten >> p & 1) || !memcmp(r->piece[p], r->calc[n++], r->j->geo.chunk))
-			continue;
-		qb_log(LOG_ERR, "member %u: a bad sector was rewritten, and reads as something else", r->what.at[p]);
-		r->result.result = -EIO;
-		r->result.failed |= 1u << r->what.at[p];
-	}
+	ddr_job_step(r, STEP_WRITE);
+	ddr_job_segments(r, ddr_job_check, diff);
+	ddr_job_differing(r, diff);
 }
 
 /* ---- rebuild -------------------------------------------------------------------- */
 
 /* How what the target holds at @block comes from what can be read. -1: it does not. */
-static int plan_rebuild(const struct range *r, uint64_t block, struct ddr_recovery *plan)
+static int plan_rebuild(const struct ddr_job_work *r, uint64_t block, struct ddr_recovery *plan)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	uint32_t lost = 0;
@@ -501,7 +307,7 @@ static int plan_rebuild(const struct range *r, uint64_t block, struct ddr_recove
 
 struct sources { uint32_t places; bool impossible; };
 
-static void segment_sources(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
+static void segment_sources(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)
 {
 	struct sources *s = ctx;
 	struct ddr_recovery plan;
@@ -516,7 +322,7 @@ static void segment_sources(struct range *r, uint64_t block, size_t from, size_t
 		s->places |= 1u << ddr_geo_member(&r->j->geo, plan.source[i], block);
 }
 
-static void segment_rebuild(struct range *r, uint64_t block, size_t from, size_t len, void *ctx)
+static void segment_rebuild(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	void *piece[DDR_MAX_ROLES];
@@ -534,47 +340,47 @@ static void segment_rebuild(struct range *r, uint64_t block, size_t from, size_t
 	ddr_recovery_run(&plan, len, piece);
 }
 
-static void rebuild(struct range *r)
+static void rebuild(struct ddr_job_work *r)
 {
-	begin_step(r, STEP_WRITE);
-	each_segment(r, segment_rebuild, NULL);
+	ddr_job_step(r, STEP_WRITE);
+	ddr_job_segments(r, segment_rebuild, NULL);
 	r->written = 1u << r->target;
-	add_request(r, DDR_AIO_WRITE, r->target, 0, run_bytes(r));
+	ddr_job_request(r, DDR_AIO_WRITE, r->target, 0, run_bytes(r));
 }
 
 /* ---- the steps ------------------------------------------------------------------ */
 
-static void flush(struct range *r)
+static void flush(struct ddr_job_work *r)
 {
 	uint32_t places = r->written;
 
-	begin_step(r, STEP_FLUSH);
+	ddr_job_step(r, STEP_FLUSH);
 	for (unsigned int p = 0; places; p++, places >>= 1)
 		if (places & 1)
-			add_request(r, DDR_AIO_FLUSH, p, 0, 0);
+			ddr_job_request(r, DDR_AIO_FLUSH, p, 0, 0);
 }
 
 /* Reads what the range needs; false: that cannot be had. */
-static bool read_places(struct range *r)
+static bool read_places(struct ddr_job_work *r)
 {
 	struct sources s = { .places = r->readable };
 
 	if (r->what.rebuild) {
 		s.places = 0;
-		each_segment(r, segment_sources, &s);
+		ddr_job_segments(r, segment_sources, &s);
 		if (s.impossible)
 			return false;
 	}
-	begin_step(r, STEP_READ);
+	ddr_job_step(r, STEP_READ);
 	r->unread = 0;
 	for (unsigned int p = 0; p < r->j->geo.roles; p++)
 		if (s.places >> p & 1)
-			add_request(r, DDR_AIO_READ, p, 0, run_bytes(r));
+			ddr_job_request(r, DDR_AIO_READ, p, 0, run_bytes(r));
 	return true;
 }
 
 /* Some blocks of a source cannot be read: a rebuild goes without it where the parity covers one more. */
-static bool read_others(struct range *r)
+static bool read_others(struct ddr_job_work *r)
 {
 	uint32_t readable = r->readable;
 
@@ -592,11 +398,11 @@ static bool read_others(struct range *r)
 }
 
 /* All requests of the step have ended: what comes next? */
-static void step_done(struct range *r)
+static void step_done(struct ddr_job_work *r)
 {
 	if (read_others(r))
 		return;
-	if (r->step == STEP_READ && r->unread && !r->reported && bad_sector(r->result.result) && fix_unread(r)) {
+	if (r->step == STEP_READ && r->unread && !r->reported && bad_sector(r->result.result) && ddr_job_fix_unread(r)) {
 		ddr_aio_kick(r->j->aio);
 		return;
 	}
@@ -609,7 +415,7 @@ static void step_done(struct range *r)
 		if (r->what.rebuild)
 			rebuild(r);
 		else if (r->what.fix)
-			fix_wrong(r);
+			ddr_job_fix_wrong(r);
 		else
 			compare(r);
 		break;
@@ -618,13 +424,13 @@ static void step_done(struct range *r)
 		break;
 	case STEP_FLUSH:
 		if (r->rewritten) {
-			read_back(r);
+			ddr_job_read_back(r);
 			break;
 		}
 		finish(r);
 		return;
 	case STEP_CHECK:
-		check_back(r);
+		ddr_job_check_back(r);
 		finish(r);
 		return;
 	default:
@@ -638,7 +444,7 @@ static void step_done(struct range *r)
 }
 
 /* A resync needs every data role of the range, and a parity to be of use; a rebuild, a place to write and enough others; a fix, none for certain. */
-static int check(const struct range *r)
+static int check(const struct ddr_job_work *r)
 {
 	const struct ddr_jobs *j = r->j;
 	const struct ddr_geometry *g = &j->geo;
@@ -659,7 +465,7 @@ static int check(const struct range *r)
 }
 
 /* From the numbers of members to their places. */
-static void place_members(struct range *r)
+static void place_members(struct ddr_job_work *r)
 {
 	r->readable = 0;
 	r->target = DDR_MAX_ROLES;
@@ -673,7 +479,7 @@ static void place_members(struct range *r)
 	}
 }
 
-static struct range *find_free(struct ddr_jobs *j)
+static struct ddr_job_work *find_free(struct ddr_jobs *j)
 {
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
 		if (j->range[i].step == STEP_FREE)
@@ -683,7 +489,7 @@ static struct range *find_free(struct ddr_jobs *j)
 
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64_t now_ms, uint64_t timeout_ms)
 {
-	struct range *r = find_free(j);
+	struct ddr_job_work *r = find_free(j);
 
 	if (!r) {
 		if (j->n_refused < DDR_JOB_PARALLEL)
@@ -701,7 +507,7 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	r->began_us = now_us();
 	r->waiting = 0;
 	r->deadline_ms = now_ms + timeout_ms;
-	begin_step(r, STEP_READ);
+	ddr_job_step(r, STEP_READ);
 	place_members(r);
 	r->result.result = check(r);
 	if (!r->result.result)
@@ -729,7 +535,7 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 		j->cfg.done(j->cfg.ctx, &busy);
 	}
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++) {
-		struct range *r = &j->range[i];
+		struct ddr_job_work *r = &j->range[i];
 
 		if (r->step == STEP_REPORT) {
 			finish(r);
