@@ -10,8 +10,21 @@ import time
 import pytest
 
 from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied, Run
+from ddvm import stage as stages
 
 VM = {"disks": 3, "size": "64M"}
+
+
+def test_a_stage_image_goes_with_its_run(tmp_path, shared_node):
+    """The image of a run that has ended is gone: the next one of the same process makes its own."""
+    source, works = tmp_path / "stage", [tmp_path / "one", tmp_path / "two"]
+    (source / "usr/bin").mkdir(parents=True)
+    (source / "usr/bin/true").write_text("")
+    for work in works:
+        work.mkdir()
+    images = [stages.pack(source, shared_node.kernel, work) for work in works]
+    assert all(image.parent == work and image.exists() for image, work in zip(images, works))
+    assert stages.pack(source, shared_node.kernel, works[0]) == images[0]
 
 
 def test_runs_that_begin_together_leave_each_other_alone(tmp_path, monkeypatch):

@@ -53,9 +53,9 @@ def _index_modules(tree, kernel):
 def pack(directory, kernel, work):
     """Path of the erofs layer for a stage directory and a kernel, made below `work`."""
     directory = pathlib.Path(directory).resolve()
-    key = (_fingerprint(directory), kernel.release)
+    key = (work, _fingerprint(directory), kernel.release)      # it goes with the run that made it
     if key not in _PACKED:
-        name = f"stage-{key[0]}-{kernel.release}"
+        name = f"stage-{key[1]}-{kernel.release}"
         tree = work / name
         usrmerged(tree)
         _copy(directory, tree)
