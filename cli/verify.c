@@ -96,11 +96,10 @@ static int show(struct ddr_ipc *ipc, const struct verify *v)
 		json_object_put(data);
 		return cli_fail("verify", "array '%s' does not run on this node; ddraid status tells why", v->name);
 	}
-	if (v->json) {
+	if (v->json)
 		cli_print_json(json_object_get(client_object(array, "verify")));
-	} else {
+	else
 		print_status(array);
-	}
 	json_object_put(data);
 	return cli_finish("verify");
 }

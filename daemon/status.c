@@ -135,19 +135,26 @@ static struct json_object *suspect_array(const struct ddr_array *a, const struct
 	return list;
 }
 
-/* Numbers in bytes of the device, rate in bytes a second, eta in seconds. */
-static struct json_object *job_object(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint32_t node)
+/* @done, @total: blocks. @rate: blocks a second. In the object all are bytes of the device, and eta is in seconds. */
+static struct json_object *job_object(const char *type, uint64_t done, uint64_t total, uint64_t rate, uint32_t node)
 {
 	struct json_object *o = json_object_new_object();
-	uint64_t rate = a->rate.per_s * DDR_BLOCK_SIZE;
 
 	add_text(o, "type", type);
 	add_number(o, "done", done * DDR_BLOCK_SIZE);
 	add_number(o, "total", total * DDR_BLOCK_SIZE);
-	add_number(o, "rate", rate);
-	json_object_object_add(o, "eta", rate && total > done ? json_object_new_uint64((total - done) * DDR_BLOCK_SIZE / rate) : NULL);
+	add_number(o, "rate", rate * DDR_BLOCK_SIZE);
+	json_object_object_add(o, "eta", rate && total > done ? json_object_new_uint64((total - done) / rate) : NULL);
 	json_object_object_add(o, "priority", NULL);
 	add_number(o, "node", node);
+	return o;
+}
+
+/* A resync or a rebuild. */
+static struct json_object *sync_job(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint32_t node)
+{
+	struct json_object *o = job_object(type, done, total, a->rate.per_s, node);
+
 	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
 	return o;
 }
@@ -155,11 +162,9 @@ static struct json_object *job_object(const struct ddr_array *a, const char *typ
 static struct json_object *verify_job(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
-	struct json_object *o = job_object(a, "verify", st->verify_done, a->super.array_blocks, st->writer);
-	uint64_t rate = v->state == DDR_VERIFY_RUNNING ? a->rate.scan_per_s * DDR_BLOCK_SIZE : 0, left = a->super.array_blocks - st->verify_done;
+	uint64_t rate = v->state == DDR_VERIFY_RUNNING ? a->rate.scan_per_s : 0;
+	struct json_object *o = job_object("verify", st->verify_done, a->super.array_blocks, rate, st->writer);
 
-	add_number(o, "rate", rate);
-	json_object_object_add(o, "eta", rate ? json_object_new_uint64(left * DDR_BLOCK_SIZE / rate) : NULL);
 	json_object_object_add(o, "paused", json_object_new_boolean(v->state == DDR_VERIFY_PAUSED));
 	add_number(o, "priority", v->priority);
 	add_number(o, "mismatches", v->found);
@@ -191,14 +196,14 @@ static struct json_object *jobs_array(const struct ddr_array *a, const struct dd
 	if (a->state != DDR_ARRAY_RUNNING)
 		return list;
 	if (st->resync_done < st->resync_total || st->resync_regions) {
-		o = job_object(a, "resync", st->resync_done, st->resync_total, a->d->transport->node(a->d));
+		o = sync_job(a, "resync", st->resync_done, st->resync_total, a->d->transport->node(a->d));
 		add_number(o, "mismatches", st->mismatches);
 		json_object_array_add(list, o);
 	}
 	if (ddr_sm_super(a->sm)->verify.state != DDR_VERIFY_NONE)
 		json_object_array_add(list, verify_job(a, st));
 	if (st->rebuilding != DDR_NO_MEMBER) {
-		o = job_object(a, "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
+		o = sync_job(a, "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
 		add_number(o, "member", st->rebuilding);
 		json_object_array_add(list, o);
 	}

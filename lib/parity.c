@@ -107,31 +107,19 @@ void ddr_recovery_run(const struct ddr_recovery *plan, size_t len, void *const p
 	ec_encode_data((int)len, plan->data, plan->n_lost, (unsigned char *)(uintptr_t)plan->tables, source, target);
 }
 
-static uint8_t times2(uint8_t x)
-{
-	return (uint8_t)(x << 1 ^ (x & 0x80 ? 0x1d : 0));
-}
-
-/* Is b = 2^i * a? */
-static bool is_multiple(uint8_t a, uint8_t b, unsigned int i)
-{
-	while (i--)
-		a = times2(a);
-	return a == b;
-}
-
 int ddr_parity_locate(const struct ddr_geometry *geo, size_t len, const void *const piece[], const void *const calc[2])
 {
 	unsigned int data = ddr_geo_data(geo);
 	const uint8_t *p = piece[data], *q = piece[data + 1], *p2 = calc[0], *q2 = calc[1];
+	unsigned char power = 1;
 	bool p_fits = memcmp(p, p2, len) == 0, q_fits = memcmp(q, q2, len) == 0;
 
 	if (p_fits || q_fits)
 		return p_fits && q_fits ? -1 : (int)(p_fits ? data + 1 : data);
-	for (unsigned int i = 0; i < data; i++) {
+	for (unsigned int i = 0; i < data; i++, power = gf_mul(power, 2)) {
 		size_t k = 0;
 
-		while (k < len && is_multiple(p[k] ^ p2[k], q[k] ^ q2[k], i))
+		while (k < len && gf_mul(power, p[k] ^ p2[k]) == (q[k] ^ q2[k]))
 			k++;
 		if (k == len)
 			return (int)i;

@@ -136,15 +136,26 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 		out->members &= ~(1u << r->owner);
 }
 
-static void job_event(struct ddr_sm *sm, const struct ddr_sm_range *r, uint32_t member, const char *text)
+static void job_event(struct ddr_sm *sm, uint64_t start, uint64_t count, int32_t result, uint32_t member, const char *text)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, text);
 
 	out->member = member;
-	out->a = r->result == -ENODATA || r->result == -EILSEQ ? DDR_EC_MEDIUM : DDR_EC_IO;
+	out->a = result == -ENODATA || result == -EILSEQ ? DDR_EC_MEDIUM : DDR_EC_IO;
 	out->b = DDR_OP_READ;
-	out->start = r->start;
-	out->count = r->count;
+	out->start = start;
+	out->count = count;
+}
+
+void ddr_sm_job_errors(struct ddr_sm *sm, uint64_t start, uint64_t count, int32_t result, uint32_t members)
+{
+	bool medium = result == -ENODATA || result == -EILSEQ;
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (members >> m & 1) {
+			ddr_sm_count_error(sm, m, false);
+			job_event(sm, start, count, result, m, medium ? "a job could not read its blocks" : "a job failed on the member");
+		}
 }
 
 static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
@@ -152,11 +163,8 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
 
 	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
-	for (uint32_t m = 0; m < sm->sb.members && !(medium && r->kind == DDR_RK_FIX); m++)
-		if (r->failed >> m & 1) {
-			ddr_sm_count_error(sm, m, false);
-			job_event(sm, r, m, medium ? "a job could not read its blocks" : "a job failed on the member");
-		}
+	if (!medium || r->kind != DDR_RK_FIX)
+		ddr_sm_job_errors(sm, r->start, r->count, r->result, r->failed);
 	if (medium) {
 		if (r->kind != DDR_RK_FIX)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
@@ -165,7 +173,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		r->state = DDR_R_HELD;
 		ddr_sm_report(sm, r->failed, false);
 	} else {
-		job_event(sm, r, DDR_NO_MEMBER, "a job failed and is tried again later");
+		job_event(sm, r->start, r->count, r->result, DDR_NO_MEMBER, "a job failed and is tried again later");
 		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
 		range_end(sm, r, false, DDR_R_RELEASE);
 	}

@@ -43,6 +43,12 @@ bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 	return possible(sm, &sm->fix[r->owner]) && !r->dirty;
 }
 
+/* Will this fix do all that is asked for these blocks? */
+static bool covers(const struct ddr_sm_fix *f, uint64_t start, uint64_t count, uint32_t what)
+{
+	return !(what & ~f->what) && f->at <= start && start + count <= f->start + f->count;
+}
+
 bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what)
 {
 	struct ddr_sm_fix *fresh = NULL;
@@ -57,15 +63,16 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 		if (f->state == DDR_FX_FREE)
 			fresh = fresh ? fresh : f;
 		else if (overlaps(f, start, count))
-			return true;	/* it is being looked at; what it does not cover is met again */
+			return covers(f, start, count, what);
 	}
 	if (!fresh)
 		return false;
 	*fresh = (struct ddr_sm_fix){ .state = DDR_FX_WAIT, .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what };
-	if (possible(sm, fresh))
-		sm->again = true;
-	else
+	if (!possible(sm, fresh)) {
 		fresh->state = DDR_FX_FREE;
+		return false;
+	}
+	sm->again = true;
 	return true;
 }
 
@@ -93,6 +100,8 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		ddr_bit_clear(sm->work, r);
 		sm->clear_scan = sm->sync_scan = true;
 	}
+	if ((f->what & DDR_FIX_WRONG) && f->at < f->start + f->count)
+		ddr_sm_verify_again(sm);
 	if (!f->left && !f->given_up)	/* the background may have met it */
 		ddr_bit_clear(sm->skip, r);
 	f->state = DDR_FX_FREE;
@@ -114,7 +123,8 @@ static void repaired(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct
 
 		if (!n || n > r->count || !within(r, r->fixed[m].start, r->fixed[m].count))
 			continue;
-		sm->sb.member[m].err_corrected += (uint32_t)n;
+		if (sm->sb.member[m].err_corrected < UINT32_MAX - (uint32_t)n)
+			sm->sb.member[m].err_corrected += (uint32_t)n;
 		sm->corrected[m] += (uint32_t)n;
 		out = ddr_sm_event(sm, DDR_EV_REPAIRED, f->what & DDR_FIX_WRONG ? "it did not fit the others" : "a bad sector was rewritten");
 		out->member = m;
@@ -156,6 +166,8 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	if (done && !r->dirty) {
 		counted(sm, f, r);
 		f->at += r->count;
+		if (f->step < DDR_EX_BLOCKS && f->at % (f->step == 1 ? SMALL_STEP : DDR_EX_BLOCKS) == 0)
+			f->step = f->step == 1 ? SMALL_STEP : DDR_EX_BLOCKS;
 	} else if (medium && r->count > 1) {
 		f->step = r->count > SMALL_STEP ? SMALL_STEP : 1;
 	} else if (medium) {
@@ -163,6 +175,9 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		f->left = true;
 		f->at += r->count;
 	} else {
+		/* rule 2: a write that failed on a member that stays, or whose range may not have held */
+		if ((r->failed & ddr_sm_written(sm)) || r->tainted)
+			ddr_sm_need_resync(sm, region_of(sm, f));
 		f->given_up = true;	/* whoever meets it again begins anew */
 	}
 }

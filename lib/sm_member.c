@@ -490,6 +490,7 @@ static void failed_events(struct ddr_sm *sm, uint32_t members)
 
 			out->member = m;
 			out->a = sm->sb.generation;
+			sm->corrected[m] = 0;	/* who is there next is another disk, or begins anew */
 		}
 }
 

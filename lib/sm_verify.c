@@ -27,7 +27,7 @@ static bool is_on(const struct ddr_sm *sm)
 static void start(struct ddr_verify *v, const struct ddr_msg *msg)
 {
 	if (v->state == DDR_VERIFY_NONE) {
-		v->serial++;
+		v->serial = v->serial < UINT32_MAX ? v->serial + 1 : 1;
 		v->begun = msg->verify.time;
 		v->cursor = v->found = v->repaired = 0;
 	}
@@ -62,8 +62,11 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->vf.sent = false;
 		if (msg->verify.op == sm->vf.ask)
 			sm->vf.ask = 0;
+		sm->vf.told_found = sm->vf.told_repaired = 0;
 	}
 	sm->again = true;
+	if (sm->sb.parity == 0)
+		return;		/* its sender should not have */
 	switch (msg->verify.op) {
 	case DDR_VERIFY_OP_START:
 		start(v, msg);
@@ -88,6 +91,7 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		v->cursor = msg->verify.cursor;
 		v->found += msg->verify.found;
 		v->repaired += msg->verify.repaired;
+		sm->k.status = true;
 		if (msg->verify.op == DDR_VERIFY_OP_DONE) {
 			v->ended = msg->verify.time;
 			end(v);
@@ -136,6 +140,8 @@ static void send(struct ddr_sm *sm, uint32_t op, uint64_t cursor)
 		msg.verify.cursor = cursor;
 		msg.verify.found = vf->found;
 		msg.verify.repaired = vf->repaired;
+		vf->told_found = vf->found;
+		vf->told_repaired = vf->repaired;
 		vf->found = vf->repaired = 0;
 		vf->told_at = sm->now;
 	}
@@ -143,14 +149,19 @@ static void send(struct ddr_sm *sm, uint32_t op, uint64_t cursor)
 	ddr_sm_send(sm, &msg);
 }
 
-/* The superblocks lag behind what the group knows: they are written once more. Not for each small step. */
+static bool same(const struct ddr_verify *a, const struct ddr_verify *b)
+{
+	return a->serial == b->serial && a->state == b->state && a->priority == b->priority && a->flags == b->flags && a->begun == b->begun &&
+	       a->ended == b->ended && a->cursor == b->cursor && a->found == b->found && a->repaired == b->repaired;
+}
+
+/* The superblocks lag behind what the group knows: they are written once more. */
 static void record(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_RECORD };
 
-	if (!memcmp(&sm->vf.recorded, &sm->sb.verify, sizeof(sm->vf.recorded)))
-		return;
-	ddr_sm_ask(sm, &set);
+	if (!same(&sm->vf.recorded, &sm->sb.verify))
+		ddr_sm_ask(sm, &set);
 }
 
 /* ---- reading ------------------------------------------------------------------- */
@@ -213,6 +224,7 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	sm->again = true;
+	ddr_sm_job_errors(sm, s->start, s->count, in->result, in->failed_members & ddr_sm_written(sm));
 	if (in->result == 0 && !in->failed_members && !in->mismatches)
 		s->state = DDR_SC_FREE;
 	else if (in->result == 0 && !in->failed_members)
@@ -222,16 +234,22 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 	else
 		s->state = DDR_SC_AGAIN;
 	if (in->result && !medium) {
-		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
+		sm->vf.again_at = sm->now + DDR_SM_RETRY_MS;
 		ddr_sm_report(sm, in->failed_members & ddr_sm_written(sm), false);
 	}
+}
+
+/* Nobody promises the parity there any more: a resync of it is due, or the region is suspect. That a node is lost is another matter: it passes. */
+static bool settled_elsewhere(const struct ddr_sm *sm, const struct ddr_sm_scan *s)
+{
+	return !ddr_sm_any_lost(sm) && !sm->c.rec && !worth(sm, s->start / sm->region_blocks);
 }
 
 static void scan_serve(struct ddr_sm *sm, struct ddr_sm_scan *s, bool may_read)
 {
 	uint32_t what = DDR_FIX_BAD | DDR_FIX_WRONG | (sm->sb.verify.flags & DDR_VERIFY_F_REPAIR ? DDR_FIX_PARITY : 0);
 
-	if (s->state == DDR_SC_AGAIN && !worth(sm, s->start / sm->region_blocks))
+	if ((s->state == DDR_SC_AGAIN || s->state == DDR_SC_WRONG) && settled_elsewhere(sm, s))
 		s->state = DDR_SC_FREE;
 	if (s->state == DDR_SC_AGAIN && may_read) {
 		s->state = DDR_SC_READ;
@@ -279,18 +297,28 @@ static void begin(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < DDR_SM_SCANS; i++)
 		if (vf->scan[i].state != DDR_SC_READ)
 			vf->scan[i].state = DDR_SC_FREE;
+	/* what was put right was found once; what stayed wrong is met again */
+	vf->repaired = vf->serial == sm->sb.verify.serial ? vf->repaired : 0;
+	vf->found = vf->repaired;
 	vf->begun = true;
 	vf->serial = sm->sb.verify.serial;
 	vf->next = sm->sb.verify.cursor;
 	vf->told_at = sm->now;
-	vf->found = vf->repaired = 0;
+}
+
+static bool reads_allowed(const struct ddr_sm *sm)
+{
+	if (sm->vf.paced || sm->stopping || sm->now < sm->hold_until || sm->now < sm->vf.again_at)
+		return false;
+	if (ddr_sm_any_lost(sm) || sm->c.rec || ddr_sm_left_dirty(sm) || sm->n_resync)
+		return false;
+	return !ddr_sm_degraded(sm) && ddr_sm_rebuilding(sm) == DDR_NO_MEMBER;
 }
 
 static void work(struct ddr_sm *sm)
 {
 	struct ddr_sm_verify *vf = &sm->vf;
-	bool may_read = !vf->paced && !sm->stopping && sm->now >= sm->hold_until && !sm->n_resync && !ddr_sm_degraded(sm) &&
-			ddr_sm_rebuilding(sm) == DDR_NO_MEMBER && !ddr_sm_any_lost(sm) && !sm->c.rec;
+	bool may_read = reads_allowed(sm);
 	uint64_t done;
 
 	if (!vf->begun || vf->serial != sm->sb.verify.serial || vf->next < sm->sb.verify.cursor)
@@ -324,8 +352,18 @@ void ddr_sm_verify_pump(struct ddr_sm *sm)
 		work(sm);
 }
 
+void ddr_sm_verify_again(struct ddr_sm *sm)
+{
+	sm->vf.begun = false;
+	sm->vf.again_at = sm->now + DDR_SM_RETRY_MS;
+}
+
 void ddr_sm_verify_view(struct ddr_sm *sm)
 {
+	/* what the old view did not deliver is told again, */
+	sm->vf.found += sm->vf.told_found;
+	sm->vf.repaired += sm->vf.told_repaired;
+	sm->vf.told_found = sm->vf.told_repaired = 0;
 	sm->vf.sent = false;
-	sm->vf.begun = false;	/* from the cursor that all know */
+	sm->vf.begun = false;	/* and the work goes on from the cursor that all know */
 }

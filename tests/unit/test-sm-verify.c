@@ -259,8 +259,11 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	assert_int_equal(job(f)->count, 1);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1 } });
 	assert_int_equal(job(f)->start, 2 * REGION + 17);
-	for (uint32_t b = 17; b < 40; b++)
+	for (uint32_t b = 17; b < 32; b++)
 		job_ends(f, (struct ddr_input){ 0 });
+	assert_int_equal(job(f)->start, 2 * REGION + 32);	/* and no longer block by block */
+	assert_int_equal(job(f)->count, 8);
+	job_ends(f, (struct ddr_input){ 0 });
 	assert_false(job_open(f));
 	assert_int_equal(fx_count(f, DDR_OUT_EVENT, DDR_EV_REPAIRED), 1);
 	assert_int_equal(fx_status(f).err_read[1], 1);
@@ -306,6 +309,107 @@ static void a_member_that_cannot_be_rewritten_is_failed(void **state)
 	f->answers = FX_ALL;
 	fx_settle(f);
 	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
+}
+
+static void three_looks(struct fx *f, uint64_t start, uint64_t count)
+{
+	for (uint32_t look = 0; look < 3; look++)
+		job_ends(f, (struct ddr_input){ .mismatches = (uint32_t)count, .start = start, .count = count });
+	answer_all_but_jobs(f);
+}
+
+/* The cursor waits for what was not settled, whatever the reason. */
+static void what_could_not_be_settled_is_looked_at_again(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	three_looks(f, 2 * REGION + 5, 1);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	job_ends(f, (struct ddr_input){ .result = -110 });	/* no member's fault */
+	answer_all_but_jobs(f);
+	assert_false(job_open(f));
+	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
+	fx_tick(f, 10000);
+	answer_all_but_jobs(f);
+	assert_true(job(f)->unlocked);
+	assert_int_equal(job(f)->start, 2 * REGION);
+	three_looks(f, 2 * REGION + 5, 1);
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1 } });
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 1000);
+	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
+	assert_int_equal(record(f)->found, 1);
+}
+
+/* Somebody's bad sector is being put right there; that judges no block. */
+static void a_bad_sector_beside_it_does_not_settle_it(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 8,
+				       .arg = { DDR_OP_READ } });
+	fx_settle(f);
+	three_looks(f, 2 * REGION + 5, 1);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	job_ends(f, (struct ddr_input){ 0 });
+	answer_all_but_jobs(f);
+	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(job(f)->start, 2 * REGION + 5);
+}
+
+/* Rule 2: the write may have reached some members and not others. */
+static void a_rewrite_that_failed_leaves_a_resync(void **state)
+{
+	struct rig_geometry no_spare = fx_six;
+	struct fx *f = *state;
+
+	no_spare.spares = 0;
+	fx_down(f);
+	fx_up(f, &no_spare);
+	make_clean(f, 2, 1);
+	fx_error(f, 3, 0, DDR_EC_IO, DDR_OP_WRITE);
+	fx_forget(f);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 6, .member = 2, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 1,
+				       .arg = { DDR_OP_READ } });
+	fx_settle(f);
+	answer_all_but_jobs(f);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	f->answers = FX_ALL;
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 7, .member = 1, .status = DDR_EC_IO, .start = 3, .count = 1, .arg = { DDR_OP_WRITE } });
+	f->answers = FX_MSG | FX_KERNEL;
+	assert_int_equal(fx_status(f).resync_regions, 0);
+	job_ends(f, (struct ddr_input){ .result = -5, .failed_members = 4 });	/* and nobody else may go now */
+	answer_all_but_jobs(f);
+	assert_int_equal(fx_status(f).resync_regions, 1);
+}
+
+/* A message of a node that should have refused it. */
+static void without_parity_nothing_is_verified(void **state)
+{
+	const struct rig_geometry stripe = { .order = 2, .parity = 0, .blocks = 4096, .region_blocks = 256 };
+	struct ddr_msg msg = { .type = DDR_M_VERIFY, .verify = { .op = DDR_VERIFY_OP_START, .priority = 3 } };
+	struct fx *f = *state;
+	uint8_t buf[DDR_SM_MSG_MAX];
+
+	fx_down(f);
+	fx_up(f, &stripe);
+	memcpy(msg.uuid, f->sb.array_uuid, sizeof(msg.uuid));
+	msg.ring = 1;
+	msg.sender = 1;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
+	fx_message(f, 1, buf, (uint32_t)ddr_msg_encode(&msg, buf, sizeof(buf)));
+	assert_int_equal(record(f)->state, DDR_VERIFY_NONE);
+	assert_int_equal(fx_event(f, DDR_EV_VERIFY_START), -1);
 }
 
 /* Note 16: what the others hold may be wrong there. */
@@ -421,6 +525,8 @@ int main(void)
 		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
 		TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
 		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed),
+		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_bad_sector_beside_it_does_not_settle_it),
+		TEST(a_rewrite_that_failed_leaves_a_resync), TEST(without_parity_nothing_is_verified),
 		TEST(a_member_that_cannot_be_rewritten_is_failed), TEST(nothing_is_rewritten_where_a_resync_is_due),
 		CLUSTER(nothing_is_rewritten_where_another_node_has_a_resync_due), CLUSTER(all_nodes_know_of_it), CLUSTER(the_next_writer_goes_on),
 	};
