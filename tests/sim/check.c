@@ -105,7 +105,7 @@ void check_whole_again(struct sim *s)
 		return;
 	s->faults_left = s->g.parity;
 	for (uint32_t p = 0; p < s->g.roles; p++)
-		s->faults_left -= s->faults_left && s->disk[s->at[p]].chosen;
+		s->faults_left -= s->faults_left && (s->disk[s->at[p]].chosen || s->disk[s->at[p]].cut);
 }
 
 uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block)
@@ -474,6 +474,7 @@ void check_before(struct sim *s, uint64_t b)
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 		uint32_t m = check_member(s, i, b);
 
+		s->truth[b].unknown &= (uint8_t)~(1u << i);	/* a crash before may have found nobody with the role */
 		if (there >> m & 1)
 			s->truth[b].base[i] = disk_read(&s->disk[m], b);
 		else

@@ -164,12 +164,14 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
 }
 
-static uint32_t in_sync_places(const struct sim *s, const struct kernel *k)
+/* The places that a read of these blocks relies on. */
+static uint32_t read_places(const struct sim *s, const struct kernel *k, const struct op *op)
 {
 	uint32_t mask = 0;
 
 	for (uint32_t p = 0; p < s->g.roles; p++)
-		if (k->state[p] == DDR_KM_IN_SYNC || k->state[p] == DDR_KM_LEAVING)
+		if (k->state[p] == DDR_KM_IN_SYNC || k->state[p] == DDR_KM_LEAVING ||
+		    (k->state[p] == DDR_KM_REBUILDING && op->start + op->count <= k->cursor[p]))
 			mask |= 1u << p;
 	return mask;
 }
@@ -191,7 +193,7 @@ static bool resolve_mismatch(struct sim *s, struct kernel *k, const struct ddr_r
 			continue;
 		/* where parity is right, the answer must be to hand the data up, whoever asked */
 		if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
-		    check_parity(s, op->start, op->count, kernel_members(s, k, in_sync_places(s, k))))
+		    check_parity(s, op->start, op->count, kernel_members(s, k, read_places(s, k, op))))
 			sim_violation(s, "a mismatch that is none is answered with an error");
 		if (rec->arg[0] == DDR_RES_FAIL && s->cluster && !spoiled(s, op))
 			sim_violation(s, "rule 9: the parity of blocks %llu+%llu was not resynced after a death, and a read there ends with an error",
