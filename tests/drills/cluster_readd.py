@@ -13,28 +13,17 @@ import sys
 import time
 
 import drill
-from rig import MOUNT, NAME, Rig
+from rig import NAME
+from still import STILL, StillRig
 
 AWAY = 30                       # s
-STILL = 12                      # MiB that nobody touches again
 
 
-class ReaddRig(Rig):
+class ReaddRig(StillRig):
     """P and Q, so that what is left can be checked while a member is missing."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, shape=(1, 2, "rotating"), **options)
-
-    def prepare(self):
-        super().prepare()
-        node = self.node(min(self.guests))
-        node.run(f"dd if=/dev/urandom of={MOUNT}/still bs=1M count={STILL} conv=fsync 2>/dev/null", timeout=180)
-        self.still = node.run(f"sha256sum {MOUNT}/still", timeout=120).out
-
-    def read_still(self):
-        for i in self.up():
-            self.node(i).run("echo 3 >/proc/sys/vm/drop_caches")
-            assert self.node(i).run(f"sha256sum {MOUNT}/still", timeout=120).out == self.still
 
     def back(self, by, index):
         """`ddraid add` on a node; (blocks that were copied, blocks that were ever written)."""

@@ -12,6 +12,7 @@ import pathlib
 import time
 
 LEDGER_BLOCKS = 1024            # of a node's ledger: a file of 4 MiB, or a window of the device
+THREADS, LONGEST = 2, 16        # of its writer; blocks of a write
 SHARED_FILE = "/mnt/shared"
 APPEND = pathlib.Path(__file__).resolve().parent / "append.py"
 FIO = ("fio --name=load --directory=/mnt --filename=fio{node} --size=512k --bsrange=4k-64k --rw=randwrite --direct=1 --ioengine=libaio "
@@ -35,21 +36,22 @@ def place(rig, number):
 class Load:
     """The load of one node, from its beginning to its end or the node's."""
 
-    def __init__(self, rig, number, threads=2, longest=16):
+    def __init__(self, rig, number, append=True, threads=THREADS, longest=LONGEST):
         self.rig, self.number, self.node = rig, number, rig.node(number)
         self.ledger = rig.ledgers[number]
         rig.sequence += 1 << 24         # more than any load can use
         path, first = place(rig, number)
+        self.node.run("rm -f /tmp/stop")
         self.jobs = {"ledger": self.node.spawn(f"exec /tmp/writer load {path} {first} {LEDGER_BLOCKS} {threads} {longest} "
                                                f"{rig.sequence} {rig.sequence >> 24} 0 {APART} {PAUSE_US}")}
         own = rig.tail() + (number - 1) * rig.region_blocks
         shared = rig.tail() + len(rig.all) * rig.region_blocks + number
         for name, block in (("own", own), ("shared", shared)):
             self.jobs[name] = self.node.spawn(f"exec /tmp/writer pulse /dev/mapper/shared {block} 1 {PULSE_SECONDS} {BEAT_MS}")
-        if rig.filesystem:
+        if rig.filesystem and append:
             self.node.put("/tmp/append", APPEND.read_bytes(), 0o755)
-            self.node.run("rm -f /tmp/stop")
             self.jobs["append"] = self.node.spawn(f"exec /tmp/append {SHARED_FILE} {number}")
+        if rig.filesystem:
             self.jobs["fio"] = self.node.spawn(f"while [ ! -e /tmp/stop ]; do {FIO.format(node=number)} >/dev/null || exit 1; echo verified; done")
 
     def wait_running(self):
@@ -119,12 +121,13 @@ def stall(text):
     return max((int(line[2]) for line in lines), default=0) / 1e6
 
 
-def verify(rig, on):
-    """All that any node was promised, read on node `on`."""
+def verify(rig, on, torn=False):
+    """All that any node was promised, read on node `on`. `torn`: a degraded array lost its power; what was in flight may be anything."""
     node = rig.node(on)
     for i, ledger in rig.ledgers.items():
         path, first = place(rig, i)
-        result = node.run(f"/tmp/writer verify {path} {first} {LEDGER_BLOCKS}", stdin=ledger.expectations(), timeout=240, check=False)
+        garbage = THREADS * LONGEST if torn else 0
+        result = node.run(f"/tmp/writer verify {path} {first} {LEDGER_BLOCKS} {garbage}", stdin=ledger.expectations(), timeout=240, check=False)
         assert result.code == 0, f"what node {i} wrote, read on {on}: {result.out[-1000:]} {result.err}"
     if rig.filesystem:
         verify_appended(node.get(SHARED_FILE), rig.appended, on)

@@ -197,10 +197,10 @@ class Rig:
 
     # -- load
 
-    def load(self, numbers=None):
+    def load(self, numbers=None, **options):
         """A load on nodes until it is stopped or the node dies; returns when all of it runs."""
         for i in numbers or self.up():
-            self.loads[i] = Load(self, i)
+            self.loads[i] = Load(self, i, **options)
         for i in numbers or self.up():
             self.loads[i].wait_running()
 
@@ -269,11 +269,17 @@ class Rig:
             assert time.monotonic() < deadline, f"for {timeout} s not less than {left} regions to do: {regions}"
             time.sleep(0.3)
 
-    def settle(self):
-        """The end of a round: load off, all that anybody was promised is on every node, nothing is inconsistent; the stalls."""
+    def settle(self, torn=False):
+        """The end of a round: load off, all that anybody was promised is on every node, nothing is inconsistent; the stalls.
+
+        `torn`: see load.verify; what was in flight then is written anew.
+        """
         stalls = self.stop_load()
         self.wait_idle(to_sync=False)
-        self.on_each(lambda i: verify(self, i))
+        self.on_each(lambda i: verify(self, i, torn))
+        if torn:
+            self.on_each(lambda i: fill(self.node(i), i))
+            self.ledgers = {i: tools.Ledger() for i in self.all}
         self.raw()
         return stalls
 

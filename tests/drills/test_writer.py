@@ -28,8 +28,8 @@ def written(tmp_path_factory):
     return writer, image, ledger
 
 
-def verify(writer, image, text):
-    done = subprocess.run([writer, "verify", image, "0", str(BLOCKS)], input=text, capture_output=True, text=True,
+def verify(writer, image, text, garbage=0):
+    done = subprocess.run([writer, "verify", image, "0", str(BLOCKS), str(garbage)], input=text, capture_output=True, text=True,
                           check=False)
     return done.returncode, done.stdout
 
@@ -65,6 +65,17 @@ def test_damaged_sector_is_seen(written, at, data, word):
     code, out = verify(writer, image, ledger.expectations())
     patch(image, block * 4096 + at, old)
     assert code == 1 and f"block {block}: {word}" in out
+
+
+def test_garbage_is_allowed_up_to_a_number_and_never_what_is_old(written):
+    writer, image, ledger = written
+    one, two = sorted(ledger.durable)[:2]
+    old = patch(image, one * 4096 + 100, b"\xff"), patch(image, two * 4096 + 100, b"\xff")
+    allowed = [verify(writer, image, ledger.expectations(), n)[0] for n in (0, 1, 2)]
+    patch(image, one * 4096 + 100, old[0])
+    patch(image, two * 4096 + 100, old[1])
+    lost = verify(writer, image, ledger.expectations() + f"{one} 1 {ledger.durable[one] + 1000000}\n", BLOCKS)[0]
+    assert (allowed, lost) == ([1, 1, 0], 1)
 
 
 def test_misplaced_block_is_seen(written):

@@ -271,6 +271,28 @@ def test_bad_sectors_heal_by_a_flushed_write(forget):
     assert forget.read(4096, 4096)[512:1536] == b"\x56" * 1024
 
 
+def test_through_has_no_cache(forget):
+    """What is written is below at once, a write heals bad sectors, and faults are as they are with a cache."""
+    disk = forget.disk.dev
+    forget.node.run(["dmsetup", "remove", "--retry", "forget"])
+    forget.node.run(["dmsetup", "create", "forget", "--table", f"0 {LENGTH // SECTOR} forget {disk} {OFFSET} through"])
+    assert forget.node.run("dmsetup table forget").out.split()[5:] == ["through"]
+    forget.message("bad", "add", 9, 2)
+    assert forget.io("read", 4096, 4096, check=False).code != 0
+    forget.write(9 * SECTOR, SECTOR, 0x55)
+    assert forget.status()["bad"] == 1
+    forget.write(4096, 8192, 0x56)
+    assert (forget.status()["bad"], forget.status()["unflushed_bytes"]) == (0, 0)
+    assert forget.below(4096, 8192) == b"\x56" * 8192 == forget.read(4096, 8192)
+    forget.flush()
+    forget.message("fail", "write")
+    assert forget.io("write", 4096, 512, 0x57, check=False).code != 0
+    forget.message("fail", "none")
+    assert forget.below(4096, 512) == b"\x56" * 512
+    forget.power_cut()
+    assert forget.read(4096, 8192) == b"\x56" * 8192
+
+
 def test_bad_clear(forget):
     forget.message("bad", "add", 0, LENGTH // SECTOR)
     assert forget.status()["bad"] == LENGTH // SECTOR

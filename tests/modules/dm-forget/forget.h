@@ -90,6 +90,7 @@ struct forget {
 	struct dm_target *ti;
 	struct dm_dev *dev;
 	sector_t offset;
+	bool through;			/* no cache */
 
 	struct mutex lock;
 	struct xarray cache;		/* unit number -> struct unit */

@@ -15,6 +15,16 @@ static int end_now(struct bio *bio, blk_status_t status)
 	return DM_MAPIO_SUBMITTED;
 }
 
+/* To the device below as it is. */
+static int pass(struct forget *f, struct bio *bio)
+{
+	sector_t start = dm_target_offset(f->ti, bio->bi_iter.bi_sector);
+
+	bio_set_dev(bio, f->dev->bdev);
+	bio->bi_iter.bi_sector = f->offset + start;
+	return DM_MAPIO_REMAPPED;
+}
+
 static int serve_read(struct forget *f, struct bio *bio)
 {
 	sector_t start = dm_target_offset(f->ti, bio->bi_iter.bi_sector);
@@ -51,9 +61,19 @@ static int serve_read(struct forget *f, struct bio *bio)
 	if (status || cached == end - start)
 		return end_now(bio, status);
 	io->iter = bio->bi_iter;
-	bio_set_dev(bio, f->dev->bdev);
-	bio->bi_iter.bi_sector = f->offset + start;
-	return DM_MAPIO_REMAPPED;
+	return pass(f, bio);
+}
+
+/* Without a cache: the bad sectors that it covers are well. */
+static int write_through(struct forget *f, struct bio *bio, sector_t start, sector_t end)
+{
+	unsigned long index, last = (end - 1) >> UNIT_SHIFT;
+
+	mutex_lock(&f->lock);
+	for (index = start >> UNIT_SHIFT; index <= last; index++)
+		bad_set(f, index, bad_mask(f, index) & ~unit_mask(index, start, end));
+	mutex_unlock(&f->lock);
+	return pass(f, bio);
 }
 
 static int serve_write(struct forget *f, struct bio *bio)
@@ -69,6 +89,8 @@ static int serve_write(struct forget *f, struct bio *bio)
 	atomic64_add(bio->bi_iter.bi_size, &f->written_bytes);
 	if (READ_ONCE(f->fail) & FAIL_WRITE)
 		return end_now(bio, BLK_STS_IOERR);
+	if (f->through)
+		return write_through(f, bio, start, end);
 	status = cache_write(f, bio, start, end, zero, &id);
 	if (status || !(bio->bi_opf & REQ_FUA)) {
 		if (!status)
@@ -90,6 +112,8 @@ static int serve_flush(struct forget *f, struct bio *bio)
 	atomic64_inc(&f->flushes);
 	if (READ_ONCE(f->fail) & FAIL_FLUSH)
 		return end_now(bio, BLK_STS_IOERR);
+	if (f->through)
+		return pass(f, bio);
 	io->job = (struct job){ .type = JOB_FLUSH, .bio = bio, .epoch = io->epoch,
 				.sel = everything(f) };
 	job_queue(f, &io->job);

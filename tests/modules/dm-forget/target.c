@@ -11,7 +11,12 @@
  * The cache keeps the newest version of a sector. That an older unflushed
  * version survives while the newer one is lost is what "leak" is for.
  *
- * Table:	<start> <length> forget <device> <offset in sectors>
+ * Table:	<start> <length> forget <device> <offset in sectors> [through]
+ *
+ * With "through" there is no cache: each write goes to the device below before it
+ * is acknowledged, so that several machines may share that. It still fails,
+ * hangs, delays and has bad sectors as told (a write heals them as it begins);
+ * "forget" loses nothing then.
  *
  * Messages:
  *   forget [all | torn SEED | random SEED]
@@ -273,8 +278,9 @@ static int forget_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	struct forget *f;
 	int ret = -EINVAL;
 
-	if (argc != 2 || kstrtoull(argv[1], 10, &offset)) {
-		ti->error = "Give <device> <offset in sectors>";
+	if (argc < 2 || argc > 3 || kstrtoull(argv[1], 10, &offset) ||
+	    (argc == 3 && strcmp(argv[2], "through"))) {
+		ti->error = "Give <device> <offset in sectors> [through]";
 		return -EINVAL;
 	}
 	f = forget_new(ti);
@@ -283,6 +289,7 @@ static int forget_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		return -ENOMEM;
 	}
 	f->offset = offset;
+	f->through = argc == 3;
 	ret = dm_get_device(ti, argv[0], dm_table_get_mode(ti->table), &f->dev);
 	if (ret) {
 		ti->error = "Cannot open the device";
@@ -333,12 +340,13 @@ static void forget_status(struct dm_target *ti, status_type_t type, unsigned int
 		       READ_ONCE(f->held_count));
 		break;
 	case STATUSTYPE_TABLE:
-		DMEMIT("%s %llu", f->dev->name, (unsigned long long)f->offset);
+		DMEMIT("%s %llu%s", f->dev->name, (unsigned long long)f->offset,
+		       f->through ? " through" : "");
 		break;
 	case STATUSTYPE_IMA:
 		DMEMIT_TARGET_NAME_VERSION(ti->type);
-		DMEMIT(",device_name=%s,offset=%llu;", f->dev->name,
-		       (unsigned long long)f->offset);
+		DMEMIT(",device_name=%s,offset=%llu,through=%c;", f->dev->name,
+		       (unsigned long long)f->offset, f->through ? 'y' : 'n');
 		break;
 	}
 }
@@ -352,6 +360,8 @@ static int forget_iterate_devices(struct dm_target *ti, iterate_devices_callout_
 
 static void forget_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
+	if (((struct forget *)ti->private)->through)
+		return;
 	/* The cache takes discards as zeroes, whatever lies below. */
 	limits->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
 	limits->max_hw_discard_sectors = UINT_MAX >> SECTOR_SHIFT;

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Disks have sectors that cannot be read, and no node sees an error.
+
+Topology: three nodes, one array of four disks (order 1, P and Q on disks of their own), GFS2 on it, mounted on all; each disk lies below a device
+that can have bad sectors, on every node; corosync over two rings; a fence device.
+Phases: a file is written that nobody touches again; load on all; of blocks of that file a sector goes bad, in some on two members. In odd rounds
+these are the members with the data, as one node sees them, which reads the file; in even ones members in turn, as the node
+sees them that does the verify. The right data comes all the same, the sectors are rewritten from the others and can be read
+afterwards (counted, by member), no member is lost, and the load sees nothing. Everything that anybody was promised, and the file, are read on every
+node; parity is right everywhere; nobody is fenced.
+"""
+import sys
+
+import drill
+from faulty import FaultyRig
+from rig import NAME
+
+BAD = 12                        # blocks with a bad sector
+
+
+def bad_left(rig, i):
+    return [int(rig.node(i).run(f"dmsetup status m{m}").out.split("bad=")[1].split()[0]) for m in range(rig.members)]
+
+
+def corrected(rig, i):
+    return [m["errors"]["corrected"] for m in rig.guests[i].status(NAME)["members"][:rig.members]]
+
+
+def spoil(rig, on, members):
+    """Bad sectors on node @on, in blocks of the file, on these members; how many each has."""
+    per_member = [0] * rig.members
+    for i in range(BAD):
+        block = rig.still_blocks[i * len(rig.still_blocks) // BAD]
+        for m in {members[i % len(members)], members[(i + (i % 3 == 0)) % len(members)]}:       # every third block: two
+            rig.node(on).run(f"dmsetup message m{m} 0 bad add {rig.sector(block)} 1")
+            per_member[m] += 1
+    assert bad_left(rig, on) == per_member
+    return per_member
+
+
+def round_of(rig, number):
+    on = (number - 1) % len(rig.all) + 1 if number % 2 else min(rig.all)
+    rig.wait_idle()
+    rig.load()
+    rig.progress()
+    before = corrected(rig, on)
+    spoilt = spoil(rig, on, [0, 1] if number % 2 else list(range(rig.members)))
+    if number % 2:
+        rig.read_still()
+    else:
+        rig.node(max(rig.all)).run(f"ddraid verify {NAME} start --priority 2")
+        assert rig.wait_event(on, "verify-done", 240)["found"] == 0
+    for m in range(rig.members):
+        rig.node(on).wait_until(f"test \"$(dmsetup status m{m} | grep -o 'bad=[0-9]*')\" = bad=0", 60)
+    put_right = [now - was for now, was in zip(corrected(rig, on), before)]
+    assert put_right == spoilt, f"put right: {put_right}, bad: {spoilt}"
+    assert all(m["state"] == "in-sync" for m in rig.guests[on].status(NAME)["members"])
+    rig.progress()
+    rig.settle()
+    rig.read_still()
+    rig.assert_nobody_fenced()
+    return f"{sum(spoilt)} sectors bad as node {on} sees it, met by {'reads' if number % 2 else 'verify'}, put right"
+
+
+if __name__ == "__main__":
+    sys.exit(drill.main("cluster_bad_sectors", __doc__, round_of, disks=4, kind=FaultyRig, shape=(1, 2, "dedicated")))

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A node alone loses its path to a disk.
+
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
+made to fail, on every node; corosync over two rings; a fence device that cuts the power.
+Phases: a file is written that nobody touches again; load. Odd rounds, load on all: one node cannot reach a member any more. The array can do without it, so
+it is out for all; nobody sees an error, nobody is fenced; the path is there again, and `ddraid add` takes the member back. Even rounds, load
+on the others: two members are out already, and the node cannot reach a third. It gives up the array for itself [rule 4], is fenced, and the
+others go on with that member; the node comes back with its path, and the two members too. Everything that anybody was promised, and
+the file, are read on every node, and nothing is inconsistent.
+"""
+import sys
+import time
+
+import drill
+from faulty import FaultyRig
+from rig import MOUNT, NAME
+
+
+def covered(rig, victim, lost):
+    rig.load()
+    rig.progress()
+    rig.tell(victim, "fail all", [lost])
+    rig.wait_failed(victim)
+    rig.progress()
+    rig.raw()
+    rig.back(lost, victim)
+    rig.progress()
+    rig.settle()
+    rig.assert_nobody_fenced()
+    return f"node {lost} lost its path to member {victim}: out for all, and back"
+
+
+def one_too_many(rig, victim, lost):
+    others = [i for i in rig.all if i != lost]
+    out = [m for m in range(rig.members) if m != victim][:2]
+    rig.wait_idle()
+    for m in out:
+        rig.guests[1].command(f"fail {NAME} {m}")
+        rig.wait_failed(m)
+    rig.load(others)
+    rig.progress()
+    began = time.monotonic()
+    rig.tell(victim, "fail all", [lost])
+    # whatever it does with its file system now, it has to do without the array
+    rig.node(lost).spawn(f"dd if=/dev/zero of={MOUNT}/scratch{lost} bs=64k count=64 oflag=direct 2>&1")
+    rig.wait_fenced(lost)
+    rig.wait_recovered(lost)
+    took = time.monotonic() - began
+    rig.progress()
+    for i in others:
+        state = rig.guests[i].status(NAME)["members"][victim]["state"]
+        assert state == "in-sync", f"node {i}: member {victim} is {state}"
+    rig.settle()
+    rig.bring([lost])
+    for m in out:
+        rig.back(lost, m)
+    return f"node {lost} lost its path to member {victim}, one too many: it gave up and was fenced, recovered after {took:.1f} s"
+
+
+def round_of(rig, number):
+    victim, lost = (number - 1) % rig.members, (number - 1) % len(rig.all) + 1
+    seen = covered(rig, victim, lost) if number % 2 else one_too_many(rig, victim, lost)
+    rig.read_still()
+    return seen
+
+
+if __name__ == "__main__":
+    sys.exit(drill.main("cluster_path", __doc__, round_of, disks=4, kind=FaultyRig))
