@@ -57,18 +57,30 @@ static const char *date(uint64_t seconds, char *buf, size_t size)
 	return buf;
 }
 
+static void print_next(struct json_object *verify)
+{
+	char buf[64];
+
+	if (!strcmp(client_text(verify, "state"), "idle") && !client_null(verify, "due"))
+		printf("  the next one is due %s\n", date(client_number(verify, "due"), buf, sizeof(buf)));
+	if (!client_null(verify, "waits"))
+		printf("  it waits: %s\n", client_clean(client_text(verify, "waits")));
+}
+
 static void print_last(struct json_object *verify)
 {
 	char buf[64];
 
 	if (client_null(verify, "begun")) {
 		printf("never verified\n");
+		print_next(verify);
 		return;
 	}
 	printf("%s, begun %s", client_clean(client_text(verify, "state")), date(client_number(verify, "begun"), buf, sizeof(buf)));
 	if (!client_null(verify, "ended"))
 		printf(", last ended %s", date(client_number(verify, "ended"), buf, sizeof(buf)));
 	printf(": %" PRIu64 " blocks did not fit, %" PRIu64 " of them put right\n", client_number(verify, "found"), client_number(verify, "repaired"));
+	print_next(verify);
 }
 
 static void print_status(struct json_object *array)

@@ -154,8 +154,17 @@ struct ddr_array {
 		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
 		uint64_t scan_at_ms;	/* last tick */
 		uint64_t debt_us;	/* for so long verify has to leave the disks to others */
+		bool scan_closed;	/* it began by itself, and these are not its hours */
 		bool scan_paused;	/* as told to the state machine */
 	} rate;
+
+	/* schedule.c's: the next verify */
+	struct {
+		uint64_t ready_ms;	/* since then nothing but its turn is missing */
+		uint64_t asked_ms;	/* this node asked for it */
+		bool closed;		/* it is not one of its hours */
+		bool told;		/* that it is late */
+	} sched;
 };
 
 /* ---- array.c ------------------------------------------------------------------- */
@@ -234,5 +243,14 @@ struct json_object;
 struct json_object *ddr_status_array(struct ddr_array *a);
 /* Index of the member that @which names (number, device or uuid); -1: none. */
 int ddr_status_find_member(const struct ddr_array *a, const char *which);
+
+/* ---- schedule.c ---------------------------------------------------------------- */
+
+/* Begins with the verify whose turn it is; call it every now and then. */
+void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms);
+/* Seconds since 1970 from which on the array is to be verified next; UINT64_MAX: never by itself. The array is served. */
+uint64_t ddr_schedule_due(const struct ddr_array *a);
+/* What a verify that is due, or has begun, waits for: one line, or NULL. The array is served. */
+const char *ddr_schedule_waits(const struct ddr_array *a);
 
 #endif

@@ -35,6 +35,7 @@ struct ddr_daemon {
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	bool listed;			/* the kernel told all arrays that it had */
+	uint64_t schedule_ms;		/* last look at the schedule of verify */
 };
 
 /* Milliseconds of CLOCK_MONOTONIC. */

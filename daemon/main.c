@@ -335,6 +335,7 @@ static void on_tick(void *data)
 		qb_log(LOG_CRIT, "no timer");
 	ddr_ipcs_tick(p->d.ipc, now);
 	ddr_arrays_retry(&p->d);
+	ddr_schedule_tick(&p->d, now);
 	tell_ready(p);
 	if (p->watchdog_ms && now >= p->watchdog_due_ms) {
 		p->watchdog_due_ms = now + p->watchdog_ms / 3;

@@ -108,10 +108,12 @@ static void scan_tick(struct ddr_array *a, uint64_t now_ms)
 	uint64_t us = (now_ms - a->rate.scan_at_ms) * 1000;
 
 	a->rate.scan_at_ms = now_ms;
+	if (a->rate.scan_closed)
+		scan_pause(a, true);
 	if (!a->rate.scan_paused)
 		return;
 	a->rate.debt_us -= us < a->rate.debt_us ? us : a->rate.debt_us;
-	if (!a->rate.debt_us)
+	if (!a->rate.debt_us && !a->rate.scan_closed)
 		scan_pause(a, false);
 }
 

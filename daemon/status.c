@@ -178,6 +178,8 @@ static struct json_object *verify_object(const struct ddr_array *a)
 	static const char *const states[] = { [DDR_VERIFY_NONE] = "idle", [DDR_VERIFY_RUNNING] = "running", [DDR_VERIFY_PAUSED] = "paused" };
 	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
 	struct json_object *o = json_object_new_object();
+	const char *waits = ddr_schedule_waits(a);
+	uint64_t due = ddr_schedule_due(a);
 
 	add_text(o, "state", states[v->state]);
 	add_number(o, "serial", v->serial);
@@ -186,6 +188,9 @@ static struct json_object *verify_object(const struct ddr_array *a)
 	add_number(o, "found", v->found);
 	add_number(o, "repaired", v->repaired);
 	json_object_object_add(o, "repair", json_object_new_boolean(v->flags & DDR_VERIFY_F_REPAIR));
+	json_object_object_add(o, "scheduled", json_object_new_boolean(v->flags & DDR_VERIFY_F_SCHEDULED));
+	json_object_object_add(o, "due", due == UINT64_MAX ? NULL : json_object_new_uint64(due));
+	json_object_object_add(o, "waits", waits ? json_object_new_string(waits) : NULL);
 	return o;
 }
 

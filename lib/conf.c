@@ -10,6 +10,7 @@
 #include <syslog.h>
 
 #include "lib/conf.h"
+#include "lib/schedule.h"
 
 #ifndef RUNSTATEDIR
 #define RUNSTATEDIR "/run"
@@ -43,6 +44,8 @@ static const struct ddr_option options[] = {
 	  "time from the success of the fence command until nothing of the node is on its way to a member" },
 	{ "away_time", DDR_OPT_MS, CONF(away_ms), false, "30s", 1000, 3600 * 1000, NULL, NULL,
 	  "a node whose ddraidd died, or that is absent at the start of the group, is fenced after this time" },
+	{ "verify_parallel", DDR_OPT_INT, CONF(verify_parallel), false, "1", 1, 256, NULL, NULL,
+	  "arrays that are verified by themselves at the same time" },
 	{ "log_level", DDR_OPT_ENUM, CONF(log_level), false, "info", 0, 0, level_names, level_values,
 	  "least important messages that are logged" },
 	{ "log_syslog", DDR_OPT_BOOL, CONF(log_syslog), false, "yes", 0, 1, NULL, NULL,
@@ -67,6 +70,10 @@ static const struct ddr_option options[] = {
 	  "a member of which more places had to be put right since the start is taken out; 0: never" },
 	{ "verify_priority", DDR_OPT_INT, TUNE(verify_priority), true, "4", 1, 5, NULL, NULL,
 	  "of a verify that is started without one: 1 goes first, 5 leaves the disks to everything else" },
+	{ "verify_every", DDR_OPT_MS, TUNE(verify_every_ms), true, "30d", 0, 3650ull * 86400 * 1000, NULL, NULL,
+	  "time from the beginning of one verify to that of the next; 0: only when somebody asks for it" },
+	{ "verify_hours", DDR_OPT_HOURS, TUNE(verify_hours), true, "0-24", 0, 0, NULL, NULL,
+	  "hours of the day (local time) in which a verify that began by itself reads; it may go over midnight, as 22-6" },
 	{ "hot_spare", DDR_OPT_BOOL, TUNE(hot_spare), true, "yes", 0, 1, NULL, NULL,
 	  "a spare takes the place of a member that is out by itself" },
 	{ "grant_ahead", DDR_OPT_INT, TUNE(grant_ahead), true, "1", 0, 64, NULL, NULL,
@@ -136,7 +143,7 @@ struct unit {
 };
 
 static const struct unit ms_units[] = {
-	{ "", 1000 }, { "s", 1000 }, { "ms", 1 }, { "m", 60000 }, { "min", 60000 }, { NULL, 0 }
+	{ "", 1000 }, { "s", 1000 }, { "ms", 1 }, { "m", 60000 }, { "min", 60000 }, { "h", 3600000 }, { "d", 86400000 }, { NULL, 0 }
 };
 static const struct unit byte_units[] = {
 	{ "", 1 }, { "K", 1024 }, { "M", MIB }, { "G", 1024 * MIB }, { "T", MIB * MIB },
@@ -165,6 +172,16 @@ static bool parse_enum(const struct ddr_option *opt, const char *s, uint64_t *v)
 			return true;
 		}
 	return false;
+}
+
+static bool parse_hours(const char *s, uint64_t *v)
+{
+	uint64_t from, to;
+
+	if (!parse_number(s, &from, &s) || *s != '-' || !parse_number(s + 1, &to, &s) || *s || from > 24 || to > 24 || from % 24 == to)
+		return false;
+	*v = DDR_HOURS(from, to);
+	return true;
 }
 
 static bool parse_bool(const char *s, uint64_t *v)
@@ -201,6 +218,9 @@ static void describe(const struct ddr_option *opt, char *buf, size_t size)
 		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, as 500ms, 5s or 2min",
 			 opt->min, opt->max / 1000);
 		break;
+	case DDR_OPT_HOURS:
+		snprintf(buf, size, "two different hours from 0 to 24, as 0-24, 1-5 or 22-6");
+		break;
 	case DDR_OPT_INT:
 		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64, opt->min, opt->max);
 		break;
@@ -227,6 +247,8 @@ static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v
 		return parse_units(s, byte_units, v) && *v >= opt->min && *v <= opt->max;
 	case DDR_OPT_INT:
 		return parse_units(s, no_units, v) && *v >= opt->min && *v <= opt->max;
+	case DDR_OPT_HOURS:
+		return parse_hours(s, v);
 	case DDR_OPT_PATH:
 	case DDR_OPT_COMMAND:
 		break;
@@ -422,6 +444,9 @@ const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option
 		return format_units(v, ms_units, buf, size);
 	case DDR_OPT_BYTES:
 		return format_units(v, byte_units, buf, size);
+	case DDR_OPT_HOURS:
+		snprintf(buf, size, "%" PRIu64 "-%" PRIu64, v >> 8, v & 0xff);
+		break;
 	case DDR_OPT_ENUM:
 		for (size_t i = 0; opt->names[i]; i++)
 			if ((opt->values ? opt->values[i] : i) == v)

@@ -33,6 +33,8 @@ struct ddr_tunables {
 	uint64_t resync_parallel;	/* ranges in work at once */
 	uint64_t max_corrected;		/* a member of which more places had to be put right is failed; 0: never */
 	uint64_t verify_priority;	/* 1 .. 5, of one that is started without */
+	uint64_t verify_every_ms;	/* from the beginning of one to that of the next; 0: never by itself */
+	uint64_t verify_hours;		/* DDR_HOURS(), local time: of those that begin by themselves */
 	uint64_t hot_spare;		/* 1: a spare is taken by itself */
 	uint64_t resync;		/* 0: paused */
 	uint64_t grant_ahead;		/* regions asked for ahead of a sequential writer */
@@ -49,13 +51,14 @@ struct ddr_conf {
 	uint64_t fence_timeout_ms;	/* a fence command that runs for so long has failed */
 	uint64_t fence_settle_ms;	/* after its success, until nothing of the node is on its way to a member */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
+	uint64_t verify_parallel;	/* arrays that are verified by themselves at the same time */
 	char state_dir[DDR_CONF_PATH_MAX];
 	char run_dir[DDR_CONF_PATH_MAX];
 	char fence_command[DDR_CONF_PATH_MAX];	/* a program and its arguments, or DDR_FENCE_* */
 	struct ddr_tunables tune;	/* defaults of every array */
 };
 
-enum ddr_option_type { DDR_OPT_INT, DDR_OPT_BOOL, DDR_OPT_MS, DDR_OPT_BYTES, DDR_OPT_ENUM, DDR_OPT_PATH,
+enum ddr_option_type { DDR_OPT_INT, DDR_OPT_BOOL, DDR_OPT_MS, DDR_OPT_BYTES, DDR_OPT_ENUM, DDR_OPT_HOURS, DDR_OPT_PATH,
 		       DDR_OPT_COMMAND };
 
 /* One option. All values but paths are uint64_t at @offset in struct ddr_conf. */

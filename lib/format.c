@@ -224,7 +224,7 @@ static bool verify_valid(const struct ddr_super *sb)
 
 	if (v->state == DDR_VERIFY_NONE)
 		return !v->priority && !v->flags && !v->cursor;
-	return v->state <= DDR_VERIFY_PAUSED && v->priority >= 1 && v->priority <= 5 && !(v->flags & ~DDR_VERIFY_F_REPAIR) &&
+	return v->state <= DDR_VERIFY_PAUSED && v->priority >= 1 && v->priority <= 5 && !(v->flags & ~DDR_VERIFY_F_ALL) &&
 	       v->cursor <= sb->array_blocks && v->serial && sb->parity;
 }
 

@@ -163,7 +163,7 @@ static void walk_verify(struct ddr_walk *w, struct ddr_msg *m)
 	walk64(w, &m->verify.repaired);
 	start = m->verify.op == DDR_VERIFY_OP_START;
 	told = m->verify.op == DDR_VERIFY_OP_PROGRESS || m->verify.op == DDR_VERIFY_OP_DONE;
-	if (m->verify.op < DDR_VERIFY_OP_START || m->verify.op > DDR_VERIFY_OP_DONE || (m->verify.flags & ~DDR_VERIFY_F_REPAIR) ||
+	if (m->verify.op < DDR_VERIFY_OP_START || m->verify.op > DDR_VERIFY_OP_DONE || (m->verify.flags & ~DDR_VERIFY_F_ALL) ||
 	    (start ? m->verify.priority < 1 || m->verify.priority > 5 : m->verify.priority || m->verify.flags) ||
 	    (!start && m->verify.op != DDR_VERIFY_OP_DONE && m->verify.time) ||
 	    (!told && (m->verify.serial || m->verify.cursor || m->verify.found || m->verify.repaired)))

@@ -46,10 +46,11 @@ static void end(struct ddr_verify *v)
 static void event(struct ddr_sm *sm, enum ddr_event type)
 {
 	const struct ddr_verify *v = &sm->sb.verify;
-	struct ddr_output *out = ddr_sm_event(sm, type, NULL);
+	bool alone = type == DDR_EV_VERIFY_START && (v->flags & DDR_VERIFY_F_SCHEDULED);
+	struct ddr_output *out = ddr_sm_event(sm, type, alone ? "it began by itself" : NULL);
 
 	out->a = type == DDR_EV_VERIFY_START ? v->priority : v->found;
-	out->b = type == DDR_EV_VERIFY_START ? v->flags : v->repaired;
+	out->b = type == DDR_EV_VERIFY_START ? v->flags & DDR_VERIFY_F_REPAIR : v->repaired;
 	sm->k.status = true;
 }
 
@@ -112,7 +113,7 @@ void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in)
 		why = "the array has no parity: there is nothing to compare";
 	else if (in->key != DDR_VERIFY_OP_START && v->state == DDR_VERIFY_NONE)
 		why = "no verify is under way";
-	else if (in->key == DDR_VERIFY_OP_START && (in->value < 1 || in->value > 5 || (in->members & ~DDR_VERIFY_F_REPAIR)))
+	else if (in->key == DDR_VERIFY_OP_START && (in->value < 1 || in->value > 5 || (in->members & ~DDR_VERIFY_F_ALL)))
 		why = "the priority of a verify is 1 (it goes first) to 5 (everything else does)";
 	if (why) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EBUSY;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "lib/conf.h"
+#include "lib/schedule.h"
 
 static char err[DDR_CONF_ERROR_MAX];
 
@@ -61,6 +62,9 @@ static void defaults_are_the_documented_ones(void **state)
 	assert_int_equal(c.tune.resync_max, 0);
 	assert_int_equal(c.tune.daemon_timeout_ms, 30000);
 	assert_int_equal(c.tune.io_timeout_ms, 60000);
+	assert_true(c.tune.verify_every_ms == 30ull * 86400 * 1000);
+	assert_true(c.tune.verify_hours == DDR_HOURS(0, 24));
+	assert_int_equal(c.verify_parallel, 1);
 }
 
 static void values_are_read_in_their_units(void **state)
@@ -71,7 +75,8 @@ static void values_are_read_in_their_units(void **state)
 	assert_int_equal(load_text(&c, "# a comment\n\n  idle-time =  250ms  \nresync_min_rate=1M\n"
 				   "resync_max_rate = 2GiB\nio_timeout = 2min\ndaemon_timeout = 7\n"
 				   "log_level = debug\nlog_syslog = off\nresync = paused\nio_engine = threads\n"
-				   "state_dir = /some/where\nnode_id = 4294967295\nresync_parallel = 8"), 0);
+				   "state_dir = /some/where\nnode_id = 4294967295\nresync_parallel = 8\n"
+				   "verify_every = 7d\nverify_hours = 22-6\nverify_parallel = 3"), 0);
 	assert_int_equal(c.tune.idle_ms, 250);
 	assert_int_equal(c.tune.resync_min, 1 << 20);
 	assert_true(c.tune.resync_max == 2ull << 30);
@@ -84,6 +89,9 @@ static void values_are_read_in_their_units(void **state)
 	assert_string_equal(c.state_dir, "/some/where");
 	assert_true(c.node_id == 4294967295u);
 	assert_int_equal(c.tune.resync_parallel, 8);
+	assert_true(c.tune.verify_every_ms == 7ull * 86400 * 1000);
+	assert_true(c.tune.verify_hours == DDR_HOURS(22, 6));
+	assert_int_equal(c.verify_parallel, 3);
 }
 
 static void bad_lines_are_named(void **state)
@@ -97,7 +105,16 @@ static void bad_lines_are_named(void **state)
 		{ "idle_time =\n", ":1: ", "expected a time" },
 		{ "idle_time = -1\n", ":1: ", "expected a time" },
 		{ "idle_time = 5 s\n", ":1: ", "expected a time" },
-		{ "idle_time = 5h\n", ":1: ", "expected a time" },
+		{ "idle_time = 5h\n", ":1: ", "expected a time" },		/* too long */
+		{ "idle_time = 5w\n", ":1: ", "expected a time" },
+		{ "verify_every = 3651d\n", ":1: ", "expected a time" },
+		{ "verify_hours = 5\n", ":1: ", "expected two different hours" },
+		{ "verify_hours = 5-25\n", ":1: ", "expected two different hours" },
+		{ "verify_hours = 7-7\n", ":1: ", "expected two different hours" },
+		{ "verify_hours = 24-0\n", ":1: ", "expected two different hours" },
+		{ "verify_hours = 22-6h\n", ":1: ", "expected two different hours" },
+		{ "verify_hours = -6\n", ":1: ", "expected two different hours" },
+		{ "verify_parallel = 0\n", ":1: ", "expected a number" },
 		{ "idle_time = 99ms\n", ":1: ", "expected a time" },
 		{ "idle_time = 3601s\n", ":1: ", "expected a time" },
 		{ "idle_time = 99999999999999999999\n", ":1: ", "expected a time" },

@@ -236,7 +236,7 @@ static const struct row rows[] = {
 	ROW(reserved2, 1, DDR_FE_RESERVED), ROW(reserved3, 1, DDR_FE_RESERVED),
 	ROW(created, UINT64_MAX, DDR_FE_OK), ROW(updated, 0, DDR_FE_OK),
 	ROW(verify_serial, 0, DDR_FE_VERIFY), ROW(verify_state, 0, DDR_FE_VERIFY), ROW(verify_state, 2, DDR_FE_OK), ROW(verify_state, 3, DDR_FE_VERIFY),
-	ROW(verify_priority, 0, DDR_FE_VERIFY), ROW(verify_priority, 6, DDR_FE_VERIFY), ROW(verify_flags, 2, DDR_FE_VERIFY),
+	ROW(verify_priority, 0, DDR_FE_VERIFY), ROW(verify_priority, 6, DDR_FE_VERIFY), ROW(verify_flags, 4, DDR_FE_VERIFY),
 	ROW(verify_cursor, UINT64_MAX, DDR_FE_VERIFY), ROW(verify_begun, 0, DDR_FE_OK), ROW(verify_ended, UINT64_MAX, DDR_FE_OK),
 	ROW(verify_found, UINT64_MAX, DDR_FE_OK), ROW(verify_repaired, UINT64_MAX, DDR_FE_OK), ROW(reserved5, 1, DDR_FE_RESERVED),
 	BYTE(reserved4, 0, 1, DDR_FE_RESERVED), BYTE(reserved4, 719, 1, DDR_FE_RESERVED),

@@ -190,6 +190,23 @@ static void parity_is_rewritten_only_if_asked_for(void **state)
 	assert_int_equal(record(f)->repaired, 0);
 }
 
+/* An operator who asks for it makes it his own. */
+static void one_that_began_by_itself_may_be_taken_over(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_SCHEDULED);
+	assert_int_equal(record(f)->flags, DDR_VERIFY_F_SCHEDULED);
+	assert_string_equal(f->log[fx_event(f, DDR_EV_VERIFY_START)].text, "it began by itself");
+	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
+	assert_int_equal(record(f)->flags, DDR_VERIFY_F_REPAIR);
+	assert_int_equal(record(f)->serial, 1);
+	ask(f, DDR_VERIFY_OP_START, 4);
+	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
+}
+
 static void it_pauses_and_goes_on_where_it_was(void **state)
 {
 	struct fx *f = *state;
@@ -523,7 +540,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_written_is_read_without_a_range), TEST(what_looks_wrong_is_read_again),
 		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
-		TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
+		TEST(one_that_began_by_itself_may_be_taken_over), TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
 		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed),
 		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_bad_sector_beside_it_does_not_settle_it),
 		TEST(a_rewrite_that_failed_leaves_a_resync), TEST(without_parity_nothing_is_verified),

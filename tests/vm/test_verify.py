@@ -159,3 +159,29 @@ def test_what_is_refused(serving):
     result = serving.node.run("ddraid verify nobody status", check=False)
     assert result.code == 1 and "nobody" in result.err
     assert "never verified" in serving.node.run("ddraid verify data status").out
+
+
+def test_the_schedule(serving):
+    """It begins by itself, rests outside of its hours, goes on in them, and begins again; what an operator asks for takes no notice of hours."""
+    filled(serving, 2, verify_every="3s", verify_hours="0-24")
+
+    def status():
+        return json.loads(serving.node.run("ddraid verify data status --json").out)
+    assert serving.event("verify-start", 60)["text"].count("it began by itself")
+    serving.event("verify-done", 90)
+    hour = int(serving.node.run("date +%H").out)
+    closed = f"{(hour + 3) % 24}-{(hour + 5) % 24}"
+    serving.node.run(f"ddraid set data verify_hours={closed}")
+    serving.node.wait_until("ddraid verify data status | grep -q 'it waits: it is not one of its hours'", 60)
+    first = status()
+    assert first["due"] == first["begun"] + 3 and not first["scheduled"]
+    serving.node.run("ddraid verify data start --priority 1")
+    serving.node.wait_until(f"test $(ddraid verify data status --json | grep -c '\"serial\": *{first['serial'] + 1},') = 1 && "
+                            "ddraid verify data status | grep -q '^data: idle'", 90)
+    serving.node.run("ddraid set data verify_hours=0-24")
+    serving.node.wait_until(f"test $(ddraid verify data status --json | grep -o '\"serial\": *[0-9]*' | grep -o '[0-9]*') -gt {first['serial'] + 1}", 60)
+    serving.node.run("ddraid set data verify_every=0")
+    serving.node.wait_until("ddraid verify data status | grep -q '^data: idle'", 90)
+    assert status()["due"] is None
+    wrong = serving.node.run("ddraid set data verify_hours=7-7", check=False)
+    assert wrong.code == 1 and "22-6" in wrong.err

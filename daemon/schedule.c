@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The schedule of verify: what lib/schedule.c decides is asked for, as the operator would. See daemon.h.
+ *
+ * Must never: pause or stop what the operator started; begin one on an array that this node does not write the superblocks of.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/array.h"
+#include "daemon/events.h"
+#include "lib/schedule.h"
+
+#define LOOK_MS		1000u
+#define ASKED_MS	10000u	/* a request that shows no effect is made again after this */
+
+static unsigned int hour_of_day(uint64_t now)
+{
+	time_t t = (time_t)now;
+	struct tm tm;
+
+	return localtime_r(&t, &tm) ? (unsigned int)tm.tm_hour : 0;
+}
+
+static bool is_served(const struct ddr_array *a)
+{
+	return a->sm && a->ready && !a->broken && ddr_sm_super(a->sm)->parity;
+}
+
+uint64_t ddr_schedule_due(const struct ddr_array *a)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+
+	return sb->parity ? ddr_sched_due(sb->created, sb->verify.begun, a->tune.verify_every_ms / 1000) : DDR_SCHED_NEVER;
+}
+
+const char *ddr_schedule_waits(const struct ddr_array *a)
+{
+	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
+	struct ddr_sm_status st;
+
+	ddr_sm_get_status(a->sm, &st);
+	if (v->state == DDR_VERIFY_PAUSED)
+		return "it was paused: ddraid verify NAME start goes on";
+	if (v->state == DDR_VERIFY_NONE && ddr_schedule_due(a) > (uint64_t)time(NULL))
+		return NULL;
+	if (st.degraded || st.rebuilding != DDR_NO_MEMBER)
+		return "a member is out or being rebuilt";
+	if (st.resync_regions)
+		return "regions are being resynced";
+	if (a->sched.closed && (v->state == DDR_VERIFY_NONE || (v->flags & DDR_VERIFY_F_SCHEDULED)))
+		return "it is not one of its hours (verify_hours)";
+	return v->state == DDR_VERIFY_NONE ? "its turn: another array is being verified, or its node has not begun yet" : NULL;
+}
+
+static void too_late(struct ddr_array *a, uint64_t due, uint64_t now, bool ours)
+{
+	uint64_t every = a->tune.verify_every_ms / 1000;
+	char text[160];
+	bool late = ours && due != DDR_SCHED_NEVER && now > due && now - due > every;
+
+	if (late && !a->sched.told) {
+		snprintf(text, sizeof(text), "the last verify began %" PRIu64 " days ago, and verify_every is %" PRIu64 ": ddraid verify NAME status tells what it waits for",
+			 (now - due + every) / 86400, every / 86400);
+		ddr_event_plain(a, LOG_WARNING, "verify-overdue", text);
+	}
+	a->sched.told = late;
+}
+
+static void look_at(struct ddr_array *a, struct ddr_sched_array *s, uint64_t now, uint64_t now_ms)
+{
+	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
+	struct ddr_sm_status st;
+	bool whole;
+
+	ddr_sm_get_status(a->sm, &st);
+	whole = !st.degraded && st.rebuilding == DDR_NO_MEMBER && !st.resync_regions;
+	a->sched.closed = !ddr_sched_open(a->tune.verify_hours, hour_of_day(now));
+	a->rate.scan_closed = a->sched.closed && (v->flags & DDR_VERIFY_F_SCHEDULED);
+	*s = (struct ddr_sched_array){ .due = ddr_schedule_due(a), .ours = st.writer == a->d->transport->node(a->d) };
+	s->able = whole && !a->sched.closed && v->state == DDR_VERIFY_NONE && now_ms >= a->quiet_until_ms &&
+		  (!a->sched.asked_ms || now_ms - a->sched.asked_ms >= ASKED_MS);
+	s->reads = whole && v->state == DDR_VERIFY_RUNNING && !a->rate.scan_closed;
+	if (!s->able || s->due > now)
+		a->sched.ready_ms = now_ms;
+	s->ready_s = (now_ms - a->sched.ready_ms) / 1000;
+	too_late(a, s->due, now, s->ours);
+}
+
+static void ask(struct ddr_array *a, uint64_t now_ms)
+{
+	a->sched.asked_ms = now_ms;
+	ddr_drive_verify(a, DDR_VERIFY_OP_START, (uint32_t)a->tune.verify_priority, DDR_VERIFY_F_SCHEDULED);
+}
+
+void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms)
+{
+	uint64_t now = (uint64_t)time(NULL);
+	struct ddr_sched_array *list;
+	struct ddr_array *a, **of;
+	size_t n = 0;
+	int pick;
+
+	if (now_ms - d->schedule_ms < LOOK_MS || !d->n_arrays)
+		return;
+	d->schedule_ms = now_ms;
+	list = calloc(d->n_arrays, sizeof(*list));
+	of = calloc(d->n_arrays, sizeof(struct ddr_array *));
+	if (list && of) {
+		qb_list_for_each_entry(a, &d->arrays, list)
+			if (is_served(a) && n < d->n_arrays) {
+				look_at(a, &list[n], now, now_ms);
+				of[n++] = a;
+			}
+		pick = ddr_sched_pick(list, n, now, d->conf.verify_parallel);
+		if (pick >= 0)
+			ask(of[pick], now_ms);
+	}
+	free(list);
+	free(of);
+}

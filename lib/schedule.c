@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * See schedule.h. What is due for longest goes first, so that none is forgotten however many there are; one that cannot
+ * begin now lets the next one go before it, and stays the first in the row.
+ */
+#include "lib/schedule.h"
+
+uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every)
+{
+	uint64_t last = begun ? begun : created, due;
+
+	if (!every || __builtin_add_overflow(last, every, &due))
+		return DDR_SCHED_NEVER;
+	return due;
+}
+
+bool ddr_sched_open(uint64_t hours, unsigned int hour)
+{
+	unsigned int from = (unsigned int)(hours >> 8), to = hours & 0xff;
+
+	return from < to ? hour >= from && hour < to : hour >= from || hour < to;
+}
+
+int ddr_sched_pick(const struct ddr_sched_array *array, size_t n, uint64_t now, uint64_t parallel)
+{
+	const struct ddr_sched_array *first = NULL;
+	uint64_t reading = 0;
+
+	for (const struct ddr_sched_array *a = array; a < array + n; a++) {
+		reading += a->reads;
+		if (!a->able || a->due > now || (!a->ours && a->ready_s > DDR_SCHED_PATIENCE_S))
+			continue;
+		if (!first || a->due < first->due)
+			first = a;
+	}
+	return first && first->ours && reading < parallel ? (int)(first - array) : -1;
+}
