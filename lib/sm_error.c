@@ -12,6 +12,8 @@
  */
 #include "sm_int.h"
 
+#define MISMATCH_LOOKS	8u	/* reads of the same blocks that did not fit and do now; then what was read goes up */
+
 static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
 {
 	ddr_sm_rec(sm, DDR_U_RESOLVE, seq, 0, 0)->arg[0] = action;
@@ -201,6 +203,35 @@ static void mismatch_answer(struct ddr_sm *sm, struct ddr_sm_mismatch *m, uint32
 	m->used = false;
 }
 
+/* With P and Q it may be known what is wrong. Blocks of two regions are two fixes; what is wrong after these nobody can tell. */
+static bool to_be_fixed(struct ddr_sm *sm, struct ddr_sm_mismatch *m, const struct ddr_sm_range *r)
+{
+	uint64_t end = r->start + r->count, from = r->bad_start >= r->start && r->bad_start < end ? r->bad_start : r->start;
+
+	if (sm->sb.parity < 2 || m->tries == 2)
+		return false;
+	if (ddr_sm_fix_new(sm, from, end - from, DDR_FIX_BAD | DDR_FIX_WRONG))
+		m->tries++;
+	else if (!ddr_sm_fix_pending(sm, from, end - from))
+		return false;
+	m->fixing = true;
+	sm->again = true;
+	return true;
+}
+
+/*
+ * It fits now. What the kernel has read may have been written at that moment, or wrong, and put right since: so it
+ * reads once more. Where somebody writes all the time that could go on for ever, and what is read means nothing anyway.
+ */
+static bool is_worth_another_look(struct ddr_sm *sm, const struct ddr_sm_mismatch *m)
+{
+	if (sm->mm_start != m->start)
+		sm->mm_looks = 0;
+	sm->mm_start = m->start;
+	sm->mm_looks = sm->mm_looks < MISMATCH_LOOKS ? sm->mm_looks + 1 : 0;
+	return sm->mm_looks != 0;
+}
+
 void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
 {
 	struct ddr_sm_mismatch *m = &sm->mm[r->owner];
@@ -216,9 +247,11 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 		return;
 	}
 	if (r->mismatches == 0 || r->dirty) {
-		mismatch_answer(sm, m, DDR_RES_PASS);
+		mismatch_answer(sm, m, r->mismatches == 0 && is_worth_another_look(sm, m) ? DDR_RES_RETRY : DDR_RES_PASS);
 		return;
 	}
+	if (to_be_fixed(sm, m, r))
+		return;
 	sm->mismatches += r->mismatches;
 	out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, "parity does not match the data of a clean region: the read fails");
 	out->start = r->start;
@@ -262,6 +295,9 @@ void ddr_sm_error_pump(struct ddr_sm *sm)
 		errors_answer(sm);
 	for (struct ddr_sm_mismatch *m = sm->mm; m < sm->mm + DDR_SM_MISMATCHES; m++) {
 		if (!m->used || m->ranged || !ddr_sm_room(sm, 1))
+			continue;
+		m->fixing = m->fixing && ddr_sm_fix_pending(sm, m->start, m->count);
+		if (m->fixing && !sm->failed)
 			continue;
 		if (sm->failed)
 			mismatch_answer(sm, m, DDR_RES_FAIL);

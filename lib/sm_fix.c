@@ -76,6 +76,14 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 	return true;
 }
 
+bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count)
+{
+	for (const struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+		if (f->state != DDR_FX_FREE && overlaps(f, start, count))
+			return true;
+	return false;
+}
+
 bool ddr_sm_fixes_idle(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_FIXES; i++)

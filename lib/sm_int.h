@@ -373,6 +373,8 @@ bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
 
 /* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*. */
 bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what);
+/* Is something being put right in these blocks? */
+bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count);
 bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_fix_pump(struct ddr_sm *sm);

@@ -215,6 +215,8 @@ struct ddr_sm_error {
 struct ddr_sm_mismatch {
 	bool used;
 	bool ranged;			/* a range of ours reads it again */
+	bool fixing;			/* a fix works there; then it is read once more */
+	uint32_t tries;			/* fixes that were begun for it */
 	uint64_t seq, start, count;
 };
 
@@ -439,6 +441,8 @@ struct ddr_sm {
 	struct ddr_sm_error *err;
 	uint32_t n_err;
 	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
+	uint64_t mm_start;		/* block of the last one that turned out to be none, ... */
+	uint32_t mm_looks;		/* ... and how often in a row it did */
 	uint32_t ex_id, map_id;
 
 	/* flushes: tickets are numbers of flushes; a ticket is served when flushed has reached it */

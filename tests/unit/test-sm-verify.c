@@ -252,6 +252,61 @@ static void nothing_is_read_while_a_member_is_out_or_others_come_first(void **st
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
 }
 
+/* ---- a read that is checked (verify_reads) -------------------------------------- */
+
+static uint64_t answered(const struct fx *f)
+{
+	int i = fx_kernel(f, DDR_U_RESOLVE);
+
+	return i < 0 ? 0 : f->log[i].rec.arg[0];
+}
+
+/* Two parities say which chunk is wrong: it is put right, and then the kernel reads once more. */
+static void a_checked_read_gets_what_was_put_right(void **state)
+{
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 2 * REGION + 4, .count = 8, .member = DDR_NO_MEMBER });
+	fx_settle(f);
+	assert_int_equal(job(f)->job, DDR_KA_VERIFY);
+	assert_int_equal(job(f)->fix, 0);
+	job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 6, .count = 1 });
+	answer_all_but_jobs(f);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(job(f)->start, 2 * REGION + 6);
+	assert_int_equal(answered(f), 0);
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1 } });
+	answer_all_but_jobs(f);
+	while (job_open(f)) {		/* the rest of the fix, and a last look at all that was read */
+		assert_int_equal(answered(f), 0);
+		job_ends(f, (struct ddr_input){ 0 });
+		answer_all_but_jobs(f);
+	}
+	assert_int_equal(answered(f), DDR_RES_RETRY);
+	assert_int_equal(fx_status(f).err_corrected[2], 1);
+}
+
+static void a_checked_read_fails_where_nobody_knows_what_is_wrong(void **state)
+{
+	struct fx *f = *state;
+	uint32_t fixes = 0;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 2 * REGION + 4, .count = 8, .member = DDR_NO_MEMBER });
+	fx_settle(f);
+	while (job_open(f)) {
+		fixes += job(f)->fix != 0;
+		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 6, .count = 1 });
+		answer_all_but_jobs(f);
+	}
+	assert_int_equal(answered(f), DDR_RES_FAIL);
+	assert_true(fixes > 0 && fixes <= 4);
+	assert_true(fx_event(f, DDR_EV_MISMATCH) >= 0);
+}
+
 /* ---- bad sectors --------------------------------------------------------------- */
 
 /* From the range that the read met to the one block, so that nothing is written that can be read. */
@@ -541,6 +596,7 @@ int main(void)
 		TEST(what_was_written_is_read_without_a_range), TEST(what_looks_wrong_is_read_again),
 		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
 		TEST(one_that_began_by_itself_may_be_taken_over), TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
+		TEST(a_checked_read_gets_what_was_put_right), TEST(a_checked_read_fails_where_nobody_knows_what_is_wrong),
 		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed),
 		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_bad_sector_beside_it_does_not_settle_it),
 		TEST(a_rewrite_that_failed_leaves_a_resync), TEST(without_parity_nothing_is_verified),

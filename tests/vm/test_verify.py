@@ -2,6 +2,8 @@
 """Verify on one node, with the real module: what rots is found, and put right where it is known what it was; bad sectors are rewritten."""
 import json
 
+import pytest
+
 from test_daemon import DEV, serving  # noqa: F401
 from test_rebuild import fill, raw, tools, verify
 
@@ -148,6 +150,31 @@ def test_bad_sectors_are_rewritten(serving, load_forget):
     assert [m["state"] for m in serving.guest.status("data")["members"]] == ["in-sync"] * 5
     assert (bad(1), bad(3)) == (0, 0)
     verify(serving, 8)
+
+
+@pytest.mark.parametrize("parity", [1, 2])
+def test_checked_reads(serving, parity):
+    """verify_reads: what rots is never handed up. With two parities the read puts it right; with one it fails, and says which blocks."""
+    filled(serving, parity)
+    read = f"dd if={DEV} bs=64k count=8 iflag=direct status=none"
+    before = serving.node.run(f"{read} | sha256sum").out
+    table = serving.node.run("ddraid table data").out.strip()
+    uuid = serving.guest.status("data")["uuid"]
+    serving.guest.stop("data")
+    serving.node.run(f"dmsetup create data --uuid DDRAID-{uuid} --table '{table} 1 verify_reads'")
+    serving.node.wait_until("ddraid status data --json | grep -q '\"ready\": *true'", 60)
+    assert serving.node.run(f"{read} | sha256sum").out == before
+    rot(serving, 2, 21)
+    result = serving.node.run(f"set -o pipefail; {read} | sha256sum", check=False)
+    if parity == 2:
+        assert (result.code, result.out) == (0, before), result
+        repaired = events(serving, "repaired")
+        assert [(e["member"], e["first_block"], e["blocks"]) for e in repaired] == [(2, 21, 1)], repaired
+        assert run_verify(serving)["found"] == 0
+    else:
+        serving.node.allow_dmesg(r".*(I/O error|ddraid).*")
+        assert result.code != 0 and "Input/output error" in result.err, result
+        assert "parity does not match" in serving.event("member-error")["text"]
 
 
 def test_what_is_refused(serving):
