@@ -144,7 +144,9 @@ struct ddr_array {
 		uint64_t at_ms;		/* last sample */
 		uint64_t done;		/* blocks since then */
 		uint64_t per_s;		/* blocks a second, smoothed */
-		int64_t credit;		/* blocks that may be done; below 1: paused */
+		int64_t credit;		/* blocks that are to be done; below 1: paused, unless its share of the time is left */
+		int64_t most;		/* blocks that may be done at most; below 1: paused */
+		uint64_t job_debt_us;	/* for so long resync has to leave the disks to others */
 		uint64_t io_seen;	/* sectors that the device had served */
 		bool busy;		/* the device was in use ... */
 		uint64_t busy_ms;	/* ... when that was looked at last */
@@ -220,10 +222,11 @@ extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
 /* ---- rate.c -------------------------------------------------------------------- */
 
 /*
- * Keeps resync to resync_min_rate (while the device is in use) and resync_max_rate, by
+ * A range of resync or rebuild has ended, which took @us microseconds. Keeps them to resync_max_rate, and, while the device is in use, to
+ * resync_min_rate or the share of the time that resync_priority gives, whichever is more, by
  * pausing between ranges: never within one, since users' writes wait for it.
  */
-void ddr_rate_done(struct ddr_array *a, uint64_t blocks);
+void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us);
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
 /*
  * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or such a read

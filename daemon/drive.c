@@ -335,7 +335,7 @@ static void on_job(void *ctx, const struct ddr_job_result *r)
 	job_input(in, r);
 	ddr_drive_step(a, in);
 	if (!r->scan)
-		ddr_rate_done(a, r->blocks);
+		ddr_rate_done(a, r->blocks, r->us);
 }
 
 const struct ddr_kchan_ops ddr_drive_kchan_ops = {

@@ -2,11 +2,11 @@
 /*
  * The pace of resync and of verify. See array.h.
  *
- * A credit of blocks, filled four times a second with a quarter of the limit, and spent
+ * Two credits of blocks, filled four times a second with a quarter of what resync is to have and of what it may have at most, and spent
  * by each range that ends. Below one block resync pauses until it is filled again.
  *
- * Verify is not paced by a rate but by a share of the time, since nobody knows how fast the disks are: a read
- * that took t, while others use them, is followed by a rest in proportion.
+ * Nobody knows how fast the disks are, so a priority is a share of the time: work that took t, while others use the disks,
+ * is followed by a rest in proportion. Verify has nothing else; resync and rebuild have at least resync_min_rate.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,19 +36,33 @@ static uint64_t device_io(const struct ddr_array *a)
 	return read + written;
 }
 
-static uint64_t limit(const struct ddr_array *a)
+static uint64_t limit(const struct ddr_array *a, bool busy)
 {
 	const struct ddr_tunables *t = &a->tune;
 	uint64_t bytes = t->resync_max ? t->resync_max : UINT64_MAX;
 
-	if (a->rate.busy && t->resync_min < bytes)
+	if (busy && t->resync_min < bytes)
 		bytes = t->resync_min;
 	return bytes / DDR_BLOCK_SIZE;
 }
 
+/* Of a hundred parts of the time, by priority: what background work may have while others use the disks. */
+static const uint32_t share[] = { 2, 100, 50, 20, 8, 2 };
+
+/* How long work of @us has to leave the disks to others, where @side_by_side of it run. */
+static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side)
+{
+	uint32_t part = share[priority < sizeof(share) / sizeof(share[0]) ? priority : 0];
+
+	return us * (100 - part) / part / side_by_side;
+}
+
+/* ---- resync and rebuild ---------------------------------------------------------- */
+
 static void pause_if_spent(struct ddr_array *a)
 {
-	bool pause = a->rate.credit < 1;
+	bool spent = a->rate.credit < 1 && !(a->rate.busy && a->rate.job_debt_us == 0);
+	bool pause = spent || a->rate.most < 1;
 
 	/* resuming would end a clean stop */
 	if (pause == a->rate.paused || (!pause && ddr_now_ms() < a->quiet_until_ms))
@@ -57,11 +71,27 @@ static void pause_if_spent(struct ddr_array *a)
 	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, pause || !a->tune.resync);
 }
 
-void ddr_rate_done(struct ddr_array *a, uint64_t blocks)
+void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)
 {
 	a->rate.done += blocks;
 	a->rate.credit -= (int64_t)blocks;
+	a->rate.most -= (int64_t)blocks;
+	if (a->rate.busy)
+		a->rate.job_debt_us += rest_after(a->tune.resync_priority, us, a->tune.resync_parallel);
+	else
+		a->rate.job_debt_us = 0;
+	if (a->rate.job_debt_us > REST_MAX_US)
+		a->rate.job_debt_us = REST_MAX_US;
 	pause_if_spent(a);
+}
+
+/* The quarter of a second's part of @per_s blocks is added to what was overdrawn. */
+static int64_t refill(int64_t credit, uint64_t per_s)
+{
+	uint64_t quota = per_s / (1000 / SAMPLE_MS);
+
+	quota = quota < 1 ? 1 : quota > INT64_MAX / 2 ? INT64_MAX / 2 : quota;
+	return credit > 0 ? (int64_t)quota : credit + (int64_t)quota;
 }
 
 /* ---- verify --------------------------------------------------------------------- */
@@ -73,9 +103,6 @@ static void scan_pause(struct ddr_array *a, bool pause)
 	a->rate.scan_paused = pause;
 	ddr_drive_set(a, DDR_SM_VERIFY_PAUSED, pause);
 }
-
-/* Of a hundred parts of the time, by priority: what verify may have while others use the disks. */
-static const uint32_t share[] = { 2, 100, 50, 20, 8, 2 };
 
 /* Reads that take three times as long as they can meet those of somebody else: of another node, whose I/O is not seen here. */
 static bool crowded(const struct ddr_array *a, uint64_t ns)
@@ -95,35 +122,44 @@ void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 		a->rate.best_ns = ns;
 	if (!busy)
 		a->rate.debt_us = 0;
-	else if (priority < sizeof(share) / sizeof(share[0]))
-		a->rate.debt_us += us * (100 - share[priority]) / share[priority] / SCANS;
+	else
+		a->rate.debt_us += rest_after(priority, us, SCANS);
 	if (a->rate.debt_us > REST_MAX_US)
 		a->rate.debt_us = REST_MAX_US;
 	if (a->rate.debt_us >= REST_US)
 		scan_pause(a, true);
 }
 
-static void scan_tick(struct ddr_array *a, uint64_t now_ms)
+static void pay(uint64_t *debt_us, uint64_t us)
+{
+	*debt_us -= us < *debt_us ? us : *debt_us;
+}
+
+static void debts_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	uint64_t us = (now_ms - a->rate.scan_at_ms) * 1000;
 
 	a->rate.scan_at_ms = now_ms;
+	pay(&a->rate.job_debt_us, us);
 	if (a->rate.scan_closed)
 		scan_pause(a, true);
 	if (!a->rate.scan_paused)
 		return;
-	a->rate.debt_us -= us < a->rate.debt_us ? us : a->rate.debt_us;
+	pay(&a->rate.debt_us, us);
 	if (!a->rate.debt_us && !a->rate.scan_closed)
 		scan_pause(a, false);
 }
 
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 {
-	uint64_t ms = now_ms - a->rate.at_ms, io, quota;
+	uint64_t ms = now_ms - a->rate.at_ms, io;
 
-	scan_tick(a, now_ms);
-	if (ms < SAMPLE_MS)
+	debts_tick(a, now_ms);
+	if (ms < SAMPLE_MS) {
+		if (a->rate.paused)
+			pause_if_spent(a);
 		return;
+	}
 	a->rate.at_ms = now_ms;
 	if (a->rate.done || a->rate.paused || a->rate.per_s || a->rate.scanned || a->rate.scan_paused || a->rate.scan_per_s) {
 		io = device_io(a);
@@ -136,11 +172,7 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	a->rate.scan_per_s = (a->rate.scan_per_s * 7 + a->rate.scanned * 1000 / ms) / 8;
 	a->rate.scanned = 0;
 	a->rate.best_ns += a->rate.best_ns >> 10;	/* what was fastest long ago says nothing of the disks now */
-	quota = limit(a) / (1000 / SAMPLE_MS);
-	if (quota < 1)
-		quota = 1;
-	if (quota > INT64_MAX / 2)
-		quota = INT64_MAX / 2;
-	a->rate.credit = a->rate.credit > 0 ? (int64_t)quota : a->rate.credit + (int64_t)quota;
+	a->rate.credit = refill(a->rate.credit, limit(a, a->rate.busy));
+	a->rate.most = refill(a->rate.most, limit(a, false));
 	pause_if_spent(a);
 }

@@ -156,6 +156,7 @@ static struct json_object *sync_job(const struct ddr_array *a, const char *type,
 	struct json_object *o = job_object(type, done, total, a->rate.per_s, node);
 
 	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
+	add_number(o, "priority", a->tune.resync_priority);
 	return o;
 }
 

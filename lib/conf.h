@@ -30,6 +30,7 @@ struct ddr_tunables {
 	uint64_t idle_ms;		/* a region unused for so long is cleared */
 	uint64_t resync_min;		/* bytes of the device a second while the array is in use */
 	uint64_t resync_max;		/* bytes of the device a second at most, 0: no limit */
+	uint64_t resync_priority;	/* 1 .. 5: its share of the time while the array is in use */
 	uint64_t resync_parallel;	/* ranges in work at once */
 	uint64_t max_corrected;		/* a member of which more places had to be put right is failed; 0: never */
 	uint64_t verify_priority;	/* 1 .. 5, of one that is started without */

@@ -458,9 +458,9 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	(void)dir, (void)uuid, (void)generation, (void)gen_id;
 }
 
-void ddr_rate_done(struct ddr_array *a, uint64_t blocks)
+void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)
 {
-	(void)a, (void)blocks;
+	(void)a, (void)blocks, (void)us;
 }
 
 void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)

@@ -203,9 +203,9 @@ void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
 	(void)f, (void)ctx;
 }
 
-void ddr_rate_done(struct ddr_array *array, uint64_t blocks)
+void ddr_rate_done(struct ddr_array *array, uint64_t blocks, uint64_t us)
 {
-	(void)array, (void)blocks;
+	(void)array, (void)blocks, (void)us;
 }
 
 void ddr_rate_scanned(struct ddr_array *array, uint64_t blocks, uint64_t us)

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The pace of background work: its rates, its share of the time while the array is in use, and the hours of a verify. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "daemon/array.h"
+
+static struct ddr_super super;
+static uint64_t now_ms;
+static bool resync_paused, verify_paused;
+
+/* ---- what rate.c uses ---------------------------------------------------------- */
+
+uint64_t ddr_now_ms(void)
+{
+	return now_ms;
+}
+
+const char *ddr_drive_set(struct ddr_array *a, uint32_t key, uint64_t value)
+{
+	(void)a;
+	if (key == DDR_SM_RESYNC_PAUSED)
+		resync_paused = value;
+	else if (key == DDR_SM_VERIFY_PAUSED)
+		verify_paused = value;
+	return NULL;
+}
+
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return &super;
+}
+
+/* ---- the tests ----------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+	struct ddr_array *a = calloc(1, sizeof(*a));
+
+	assert_non_null(a);
+	now_ms = 1000000;
+	resync_paused = verify_paused = false;
+	a->tune = (struct ddr_tunables){ .resync = 1, .resync_min = 64 * 1024, .resync_priority = 4, .resync_parallel = 2 };
+	super.verify.priority = 4;
+	*state = a;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+/* Ticks of 100 ms, at least one, until @flag is false; the milliseconds. @busy: somebody uses the device all the time. */
+static uint64_t until_free(struct ddr_array *a, const bool *flag, bool busy)
+{
+	uint64_t begun = now_ms;
+
+	do {
+		now_ms += 100;
+		a->rate.io_seen = busy;		/* there is no device, which has served nothing: something else than was seen */
+		ddr_rate_tick(a, now_ms);
+	} while (*flag && now_ms - begun < 60000);
+	return now_ms - begun;
+}
+
+static void warm_up(struct ddr_array *a, bool busy)
+{
+	a->rate.done = 1;		/* the device is looked at while there is work */
+	for (uint64_t begun = now_ms; now_ms - begun < 1000; )
+		until_free(a, &(const bool){ false }, busy);
+}
+
+static void a_rate_is_not_exceeded(void **state)
+{
+	struct ddr_array *a = *state;
+
+	a->tune.resync_max = 4 << 20;		/* 1024 blocks a second */
+	warm_up(a, false);
+	assert_false(resync_paused);
+	ddr_rate_done(a, 2048, 1000);
+	assert_true(resync_paused);
+	assert_in_range(until_free(a, &resync_paused, false), 1500, 2500);
+}
+
+static void without_a_limit_it_does_not_rest_while_nobody_else_works(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, false);
+	for (int i = 0; i < 50; i++) {
+		ddr_rate_done(a, 512, 100000);
+		assert_false(resync_paused);
+		until_free(a, &resync_paused, false);
+	}
+}
+
+/* Its share of the time: what took a second is followed by so much rest. Two ranges run side by side. */
+static void a_priority_is_a_share_of_the_time(void **state)
+{
+	static const struct { uint64_t priority, least, most; } cases[] = { { 1, 0, 200 }, { 2, 400, 900 }, { 3, 1900, 2400 }, { 4, 5600, 6200 }, { 5, 9800, 10500 } };
+	struct ddr_array *a = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		a->tune.resync_priority = cases[i].priority;
+		warm_up(a, true);
+		a->rate.job_debt_us = 0;
+		a->rate.credit = -1000000;	/* resync_min_rate is used up */
+		ddr_rate_done(a, 512, 1000000);
+		assert_in_range(until_free(a, &resync_paused, true), cases[i].least, cases[i].most);
+	}
+}
+
+static void the_least_rate_is_had_whatever_the_priority(void **state)
+{
+	struct ddr_array *a = *state;
+	uint64_t blocks = 0, begun;
+
+	a->tune.resync_priority = 5;
+	a->tune.resync_min = 1 << 20;		/* 256 blocks a second */
+	warm_up(a, true);
+	begun = now_ms;
+	while (now_ms - begun < 20000) {
+		if (!resync_paused) {
+			ddr_rate_done(a, 64, 2000000);	/* slow disks: its share would be next to nothing */
+			blocks += 64;
+		}
+		until_free(a, &(const bool){ false }, true);
+	}
+	assert_in_range(blocks, 20 * 256 * 8 / 10, 20 * 256 * 13 / 10);
+}
+
+static void the_most_holds_for_what_goes_first_as_well(void **state)
+{
+	struct ddr_array *a = *state;
+
+	a->tune.resync_priority = 1;
+	a->tune.resync_max = 4 << 20;
+	warm_up(a, true);
+	ddr_rate_done(a, 2048, 1000);
+	assert_true(resync_paused);
+	assert_in_range(until_free(a, &resync_paused, true), 1500, 2500);
+}
+
+static void verify_rests_in_proportion_while_others_work(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, true);
+	ddr_rate_scanned(a, 512, 1000000);
+	assert_true(verify_paused);
+	assert_in_range(until_free(a, &verify_paused, true), 5000, 6500);
+	warm_up(a, false);
+	ddr_rate_scanned(a, 512, 1000000);
+	assert_false(verify_paused);
+}
+
+static void verify_rests_outside_of_its_hours(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, false);
+	a->rate.scan_closed = true;
+	assert_int_equal(until_free(a, &(const bool){ false }, false), 100);
+	assert_true(verify_paused);
+	assert_int_equal(until_free(a, &verify_paused, false), 60000);
+	a->rate.scan_closed = false;
+	assert_in_range(until_free(a, &verify_paused, false), 100, 200);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_rate_is_not_exceeded), TEST(without_a_limit_it_does_not_rest_while_nobody_else_works), TEST(a_priority_is_a_share_of_the_time),
+		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
+		TEST(verify_rests_in_proportion_while_others_work), TEST(verify_rests_outside_of_its_hours),
+	};
+
+	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);
+}
