@@ -23,9 +23,14 @@ class FaultyRig(StillRig):
         node.allow_dmesg(r".*(I/O error|bad sector|dm-\d+|ddraid|gfs2).*")
         if node.run("dmsetup info m0", check=False).code:
             node.load_module(modbuild.test_module("dm-forget", node.kernel))
-            for i, disk in enumerate(node.disks):
-                node.run(["dmsetup", "create", f"m{i}", "--table", f"0 {disk.size // 512} forget {disk.dev} 0 through"])
+            for index in range(len(node.disks)):
+                self.layer(number, index)
         super().start_daemon(number)
+
+    def layer(self, number, index):
+        """What can fail, above a disk."""
+        node, disk = self.node(number), self.node(number).disks[index]
+        node.run(["dmsetup", "create", f"m{index}", "--table", f"0 {disk.size // 512} forget {disk.dev} 0 through"])
 
     def create(self):
         first = self.guests[min(self.guests)]

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A disk fails at the moment at which a node loses its power.
+
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
+made to fail, on every node; corosync over two rings; a fence device that cuts the power.
+Phases: a file is written that nobody touches again; load on all; a member fails on all nodes and one of them dies, in odd rounds the
+disk just before the node, in even ones just after. The node is fenced, the survivors agree that the member is out, take over what the
+node had in work, and go on without an error. Everything that anybody was promised, and the file, are read on every survivor, but for blocks that the dead node
+had in flight: with a member out a torn stripe is what nobody wrote. Then the node comes back, the disk is well again, and taken back.
+"""
+import sys
+import time
+
+import drill
+from faulty import FaultyRig
+
+
+def round_of(rig, number):
+    victim, dead = (number - 1) % rig.members, len(rig.all) - (number - 1) % len(rig.all)
+    rig.load(append=False)
+    rig.progress()
+    began = time.monotonic()
+    if number % 2:
+        rig.tell(victim, "fail all")
+        rig.die(dead)
+    else:
+        rig.die(dead)
+        rig.tell(victim, "fail all")
+    rig.wait_failed(victim)
+    rig.wait_fenced(dead)
+    rig.wait_recovered(dead)
+    recovered = time.monotonic() - began
+    rig.progress()
+    rig.raw()
+    stalls = rig.settle(torn=True)
+    rig.read_still()
+    rig.bring([dead])
+    rig.load()
+    rig.back(dead, victim)
+    rig.progress()
+    rig.settle()
+    rig.read_still()
+    longest = max(s for node in stalls.values() for s in node.values())
+    return f"member {victim} and node {dead}: recovered after {recovered:.1f} s, longest stall {longest:.1f} s; both back"
+
+
+if __name__ == "__main__":
+    sys.exit(drill.main("cluster_member_node", __doc__, round_of, disks=4, kind=FaultyRig))
