@@ -34,7 +34,7 @@ uint64_t ddr_schedule_due(const struct ddr_array *a)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
-	return sb->parity ? ddr_sched_due(sb->created, sb->verify.begun, a->tune.verify_every_ms / 1000) : DDR_SCHED_NEVER;
+	return sb->parity ? ddr_sched_due(sb->created, sb->verify.begun, a->tune.verify_every_ms / 1000, (uint64_t)time(NULL)) : DDR_SCHED_NEVER;
 }
 
 const char *ddr_schedule_waits(const struct ddr_array *a)

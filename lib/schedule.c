@@ -5,10 +5,14 @@
  */
 #include "lib/schedule.h"
 
-uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every)
+#define DAY_S	86400u
+
+uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every, uint64_t now)
 {
 	uint64_t last = begun ? begun : created, due;
 
+	if (last > now && last - now > DAY_S)
+		last = 0;
 	if (!every || __builtin_add_overflow(last, every, &due))
 		return DDR_SCHED_NEVER;
 	return due;

@@ -26,8 +26,11 @@ struct ddr_sched_array {
 	bool reads;		/* a verify of it is reading now, on whichever node */
 };
 
-/* The next time: @every seconds after the last one began, or, without one, after the array was made. @every 0: never. */
-uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every);
+/*
+ * The next time: @every seconds after the last one began, or, without one, after the array was made. @every 0: never.
+ * What lies more than a day after @now was written by a clock that went wrong, and counts as long ago.
+ */
+uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every, uint64_t now);
 /* Is @hour (0 .. 23) within @hours? */
 bool ddr_sched_open(uint64_t hours, unsigned int hour);
 /* The array that this node is to begin with now, or -1: the one that is due for longest, if not @parallel of them read already. */

@@ -14,10 +14,19 @@
 static void the_next_one_counts_from_the_beginning_of_the_last(void **state)
 {
 	(void)state;
-	assert_int_equal(ddr_sched_due(500, 0, 100), 600);
-	assert_int_equal(ddr_sched_due(500, 900, 100), 1000);
-	assert_int_equal(ddr_sched_due(500, 900, 0), DDR_SCHED_NEVER);
-	assert_int_equal(ddr_sched_due(500, UINT64_MAX - 3, 100), DDR_SCHED_NEVER);
+	assert_int_equal(ddr_sched_due(500, 0, 100, 550), 600);
+	assert_int_equal(ddr_sched_due(500, 900, 100, 950), 1000);
+	assert_int_equal(ddr_sched_due(500, 900, 0, 950), DDR_SCHED_NEVER);
+	assert_int_equal(ddr_sched_due(500, 900, UINT64_MAX, 950), DDR_SCHED_NEVER);
+}
+
+/* Nobody is to wait for the year 2100 because a clock was there. */
+static void a_clock_that_was_wrong_does_not_put_it_off(void **state)
+{
+	(void)state;
+	assert_int_equal(ddr_sched_due(500, 2 * NOW, 100, NOW), 100);
+	assert_int_equal(ddr_sched_due(2 * NOW, 0, 100, NOW), 100);
+	assert_int_equal(ddr_sched_due(500, NOW + 60, 100, NOW), NOW + 160);	/* another node's clock is a bit ahead */
 }
 
 static void hours_may_go_over_midnight(void **state)
@@ -85,7 +94,7 @@ static void none_is_forgotten(void **state)
 		if (running >= 0 && step % 3 == 0)
 			running = -1;
 		for (int i = 0; i < 50; i++)
-			list[i] = (struct ddr_sched_array){ .due = ddr_sched_due(1, begun[i], every), .ours = true, .able = i != running, .reads = i == running };
+			list[i] = (struct ddr_sched_array){ .due = ddr_sched_due(1, begun[i], every, now), .ours = true, .able = i != running, .reads = i == running };
 		if (running < 0) {
 			running = ddr_sched_pick(list, 50, now, 1);
 			if (running >= 0) {
@@ -103,6 +112,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_one_counts_from_the_beginning_of_the_last), cmocka_unit_test(hours_may_go_over_midnight),
+		cmocka_unit_test(a_clock_that_was_wrong_does_not_put_it_off),
 		cmocka_unit_test(what_is_due_for_longest_goes_first), cmocka_unit_test(no_more_than_so_many_at_once),
 		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(none_is_forgotten),
 	};
