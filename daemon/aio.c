@@ -19,6 +19,7 @@
  */
 #define IOPRIO_CLASS_SHIFT	13
 #define IOPRIO_BACKGROUND	((2 << IOPRIO_CLASS_SHIFT) | 7)
+#define IOPRIO_IDLE		(3 << IOPRIO_CLASS_SHIFT)
 
 static void queue_free(struct ddr_aio *q)
 {
@@ -90,6 +91,7 @@ int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigne
 	q->loop = loop;
 	q->depth = depth;
 	q->ioprio = background ? IOPRIO_BACKGROUND : 0;
+	q->ioprio_idle = IOPRIO_IDLE;
 	q->tail = &q->head;
 	q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (q->event_fd < 0) {

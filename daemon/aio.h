@@ -38,6 +38,7 @@ struct ddr_aio_req {
 	uint64_t offset;		/* bytes */
 	void (*done)(struct ddr_aio_req *req);	/* called once, from the loop */
 	uintptr_t tag;			/* the owner's */
+	bool idle;			/* a read that may wait for all others; not for requests that anybody waits for */
 	/* for done(): 0, or a negative errno; a short transfer is -EIO */
 	int result;
 	bool ended;
@@ -67,6 +68,7 @@ struct ddr_aio {
 	unsigned int depth;		/* requests that the engine has at most */
 	unsigned int in_flight;		/* with the engine, or waiting for it */
 	int ioprio;			/* as in ioprio_set(2), 0: the process's */
+	int ioprio_idle;		/* of requests that are @idle */
 	bool closing, dispatching;
 	struct ddr_aio_req *head, **tail;	/* waiting for room */
 };

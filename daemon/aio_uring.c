@@ -69,7 +69,7 @@ static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
 		break;
 	}
 	if (req->op != DDR_AIO_FLUSH)
-		sqe->ioprio = (__u16)q->ioprio;
+		sqe->ioprio = (__u16)(req->idle ? q->ioprio_idle : q->ioprio);
 	io_uring_sqe_set_data(sqe, req);
 	u->room--;
 	return true;

@@ -125,9 +125,11 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	struct ddr_job_range r = {
 		.io = o->io, .start = o->start, .count = o->count, .members = o->members,
 		.fix = o->fix, .repair = o->job != DDR_KA_VERIFY, .rebuild = o->job == DDR_KA_REBUILD, .target = o->member,
+		.unlocked = o->unlocked,
 	};
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
+	r.idle = o->unlocked && sb->verify.priority == DDR_VERIFY_IDLE;
 	memset(r.at, 0xff, sizeof(r.at));
 	for (unsigned int m = 0; m < sb->members; m++)
 		if (sb->member[m].role < DDR_MAX_ROLES)

@@ -192,6 +192,7 @@ void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pla
 		.offset = j->data_offset + ddr_geo_offset(&j->geo, r->what.start) + from,
 		.done = request_done,
 		.tag = (uintptr_t)r,
+		.idle = r->what.idle,
 	};
 	r->waiting++;
 	ddr_aio_submit(j->aio, req);
@@ -499,7 +500,7 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	j->busy++;
 	r->what = *what;
 	r->result = (struct ddr_job_result){ .io = what->io, .blocks = what->count,
-					     .scan = !what->repair && !what->rebuild && !what->fix };
+					     .scan = what->unlocked };
 	r->reported = false;
 	r->written = r->rewritten = 0;
 	memset(r->from, 0, sizeof(r->from));

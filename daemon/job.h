@@ -48,7 +48,7 @@ struct ddr_job_result {
 	uint64_t repaired;	/* of a fix: blocks put right ... */
 	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* ... where, by member */
 	uint64_t us;		/* microseconds that it took */
-	bool scan;		/* it only read, without EX: verify */
+	bool scan;		/* the range was @unlocked: verify */
 	uint64_t blocks;	/* of the range */
 };
 
@@ -74,6 +74,8 @@ struct ddr_job_range {
 	bool repair;		/* write parity where it differs; else only compare */
 	bool rebuild;		/* compute and write what @target holds; @repair does not count */
 	uint32_t target;
+	bool unlocked;		/* nobody waits for it: it only reads, without EX */
+	bool idle;		/* @unlocked, and read only while the disks have nothing else to do (io_uring alone can) */
 	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe, 0xff: none */
 };
 

@@ -73,6 +73,7 @@ enum ddr_member_state {
 
 /* What is known of the verify that runs, or of the last one; the numbers are on disk. */
 enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_PAUSED = 2 };
+#define DDR_VERIFY_IDLE		5u	/* the priority of one that only reads while the disks have nothing else to do, where the kernel's scheduler can */
 #define DDR_VERIFY_F_REPAIR	1u	/* parity is rewritten where nobody knows which chunk is wrong */
 #define DDR_VERIFY_F_SCHEDULED	2u	/* nobody asked for it but the schedule: it keeps to its hours */
 #define DDR_VERIFY_F_ALL	3u
