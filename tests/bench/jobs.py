@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What resync, rebuild and verify get, and what they cost, on disks that QEMU limits, in one virtual machine and one run.
+
+An order-2 array with one parity and a spare. First what a member streams; then, with the array idle, the first resync, the rebuild of an array that was
+written as a whole, and of one of which a tenth was; then verify, alone and beside a load that never pauses, at each priority, and what the load
+loses. Ratios count; figures do not travel.
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "vm"), str(HERE.parent / "drills")]
+
+import devices  # noqa: E402
+from ddvm import Disk, HarnessError, Node, Run, check_machine  # noqa: E402
+from ddvm.config import stage_dir  # noqa: E402
+from guest import Guest  # noqa: E402
+
+MIB = devices.MIB
+NAME, DEV = "data", "/dev/mapper/data"
+MEMBERS, SIZE = 5, 160                  # MiB of a member; another disk is the spare
+LIMITS = {"iops": 1000, "bps": 25 * MIB}
+TARGETS = {
+    # what: (least, most) of the ratio
+    "first resync over the slowest member": (0.90, None), "rebuild over the slowest member": (0.90, None),
+    "rebuild of a tenth over that of all": (None, 0.15),
+    "loss of random writes, verify at 5": (None, 0.03), "loss of sequential reads, verify at 5": (None, 0.05),
+}
+
+
+class Jobs:
+    """One node with an array on limited disks; `figures`: what was measured."""
+
+    def __init__(self, run, runtime):
+        self.disks = [Disk(run.path / f"jobs-{i}.raw", SIZE * MIB, f"j{i}", **LIMITS) for i in range(MEMBERS + 1)]
+        self.node = Node(run, "bench-jobs", self.disks, memory=1024)
+        self.runtime, self.figures = runtime, {}
+        self.node.boot()
+        self.guest = Guest(self.node)
+        self.guest.start_daemon(idle_time="500ms", resync_max_rate="0", verify_every="0")
+        self.guest.watch_events()
+
+    def say(self, what, value, unit):
+        self.figures[what] = value
+        print(f"  {what:52} {value:9.2f} {unit}", flush=True)
+
+    def array(self):
+        paths = [d.dev for d in self.disks]
+        self.guest.create(NAME, 2, 1, "rotating", paths[:MEMBERS], f"--force --spare {paths[MEMBERS]}")
+        self.guest.start(NAME)
+        self.bytes = int(self.node.run(f"blockdev --getsize64 {DEV}").out)
+
+    def gone(self):
+        self.guest.stop(NAME)
+        for disk in self.disks:
+            self.node.run(f"blkdiscard -z -f {disk.dev} || dd if=/dev/zero of={disk.dev} bs=1M count=4 conv=nocreat 2>/dev/null", check=False, timeout=120)
+
+    def fill(self, share):
+        self.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count={int(self.bytes * share) // MIB} oflag=direct conv=nocreat,fsync 2>/dev/null", timeout=600)
+
+    def event(self, name, seen):
+        deadline = time.monotonic() + 600
+        while True:
+            found = [e for e in self.guest.events_seen()[seen:] if e["event"] == name]
+            if found:
+                return found[-1]
+            assert time.monotonic() < deadline, f"no event {name}: {self.guest.status(NAME)}"
+            time.sleep(0.02)
+
+    # -- measurements
+
+    def member(self):
+        """What the slowest member streams, in MiB a second."""
+        rates = []
+        for disk in self.disks:
+            began = time.monotonic()
+            self.node.run(f"dd if={disk.dev} of=/dev/null bs=1M count={SIZE} iflag=direct 2>/dev/null", timeout=120)
+            rates.append(SIZE / (time.monotonic() - began))
+        self.say("slowest member, streaming", min(rates), "MiB/s")
+        return min(rates)
+
+    def first_resync(self, stream):
+        self.array()
+        self.guest.command(f"set {NAME} resync=paused")
+        self.fill(1)
+        seconds = self.until_idle()
+        self.say("first resync of all", seconds, "s")
+        self.say("first resync over the slowest member", self.bytes / 4 / MIB / seconds / stream, "")
+
+    def until_idle(self):
+        time.sleep(2)
+        began = time.monotonic()
+        self.guest.command(f"set {NAME} resync=run")
+        while self.guest.busy(NAME):
+            assert time.monotonic() - began < 600, self.guest.busy(NAME)
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def rebuild(self, label):
+        seen = len(self.guest.events_seen())
+        self.guest.command(f"fail {NAME} 0")
+        self.event("rebuild-start", seen)
+        began = time.monotonic()
+        self.event("rebuild-done", seen)
+        seconds = time.monotonic() - began
+        self.say(f"rebuild of {label}", seconds, "s")
+        return seconds
+
+    def verify(self, priority, wait=True):
+        seen = len(self.guest.events_seen())
+        began = time.monotonic()
+        self.guest.command(f"verify {NAME} start --priority {priority}")
+        if wait:
+            done = self.event("verify-done", seen)
+            assert done["found"] == 0, done
+        return time.monotonic() - began
+
+    def load(self, pattern):
+        return devices.fio(self.node, DEV, pattern, self.bytes // 2, self.runtime, 2)["mibs"]
+
+    def costs(self, pattern, label):
+        """What verify at each priority takes from a load that never pauses."""
+        before = self.load(pattern)
+        for priority in range(1, 6):
+            self.verify(priority, wait=False)
+            beside = self.load(pattern)
+            self.guest.command(f"verify {NAME} stop", check=False)
+            after = self.load(pattern)
+            self.say(f"loss of {label}, verify at {priority}", 1 - 2 * beside / (before + after), "")
+            before = after
+
+    def under_load(self, priority):
+        """A verify that ends while the disks are never idle, over one that is alone."""
+        alone = self.verify(1)
+        self.say("verify alone", alone, "s")
+        fio = self.node.spawn(f"fio --name=l --filename={DEV} --direct=1 --ioengine=libaio --iodepth=8 --rw=randrw --bs=4k --size={self.bytes // 2} --time_based "
+                              "--runtime=3600 --output-format=terse")
+        time.sleep(3)
+        beside = self.verify(priority)
+        self.node.run("pkill fio", check=False)
+        fio.wait(60)
+        self.say(f"verify at {priority} under full load over verify alone", beside / alone, "times as long")
+
+    def all(self):
+        stream = self.member()
+        self.first_resync(stream)
+        whole = self.rebuild("an array written as a whole")
+        self.say("rebuild over the slowest member", self.bytes / 4 / MIB / whole / stream, "")
+        self.gone()
+        self.array()
+        self.fill(0.1)
+        while self.guest.busy(NAME):
+            time.sleep(0.1)
+        self.say("rebuild of a tenth over that of all", self.rebuild("an array of which a tenth was written") / whole, "")
+        self.fill(1)
+        while self.guest.busy(NAME):
+            time.sleep(0.1)
+        self.costs("randwrite", "random writes")
+        self.costs("seqread", "sequential reads")
+        self.under_load(4)
+
+
+def verdicts(figures):
+    missed = 0
+    for what, (least, most) in TARGETS.items():
+        value = figures[what]
+        met = (least is None or value >= least) and (most is None or value <= most)
+        missed += not met
+        print(f"  {what:52} {value:6.3f}  target {f'>= {least}' if least else f'<= {most}'}  {'met' if met else 'MISSED'}")
+    return missed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runtime", type=int, default=10, help="seconds of one measurement of a load")
+    parser.add_argument("--json", metavar="FILE", help="where the figures go (default: build/bench-jobs.json)")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
+    args = parser.parse_args()
+    run = None
+    try:
+        check_machine()
+        if not stage_dir():
+            raise HarnessError("nothing is built: run ./quickstart build first")
+        run = Run()
+        jobs = Jobs(run, args.runtime)
+        jobs.all()
+    except HarnessError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if run:
+            run.close()
+    path = pathlib.Path(args.json or pathlib.Path(os.environ.get("DDRAID_BUILDDIR", HERE.parents[1] / "build")) / "bench-jobs.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"kernel": jobs.node.kernel.release, "runtime": args.runtime, "figures": jobs.figures}, indent=1), encoding="utf-8")
+    missed = verdicts(jobs.figures)
+    print(f"\nfigures: {path}")
+    return 1 if args.strict and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
