@@ -16,6 +16,8 @@
 #include "daemon/events.h"
 #include "daemon/state.h"
 
+#define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
+
 /*
  * The kernel takes all that is written to it, so a queue that is flushed at half cannot overflow: what is left of it must
  * hold the outputs of a step and a ping. It fills only when the kernel takes nothing: see ddr_drive_break().
@@ -134,7 +136,8 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	for (unsigned int m = 0; m < sb->members; m++)
 		if (sb->member[m].role < DDR_MAX_ROLES)
 			r.at[sb->member[m].role] = (uint8_t)m;
-	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms);
+	/* the scheduler may keep an idle read waiting; that a member hangs is seen by stall.c */
+	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms + (r.idle ? IDLE_WAIT_MS : 0));
 }
 
 static void carry_out(struct ddr_array *a, const struct ddr_output *o)

@@ -74,7 +74,8 @@ static void pause_if_spent(struct ddr_array *a)
 void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)
 {
 	a->rate.done += blocks;
-	a->rate.credit -= (int64_t)blocks;
+	if (a->rate.credit >= 1 || !a->rate.busy)	/* what its share of the time allowed beyond costs nothing */
+		a->rate.credit -= (int64_t)blocks;
 	a->rate.most -= (int64_t)blocks;
 	if (a->rate.busy)
 		a->rate.job_debt_us += rest_after(a->tune.resync_priority, us, a->tune.resync_parallel);

@@ -25,16 +25,29 @@ static unsigned int hour_of_day(uint64_t now)
 	return localtime_r(&t, &tm) ? (unsigned int)tm.tm_hour : 0;
 }
 
+/* A request to an array that leaves, or takes no part, would be refused, and what is refused ends the leaving. */
 static bool is_served(const struct ddr_array *a)
 {
-	return a->sm && a->ready && !a->broken && ddr_sm_super(a->sm)->parity;
+	struct ddr_sm_status st;
+
+	if (!a->sm || !a->ready || a->broken || a->parting || !ddr_sm_super(a->sm)->parity)
+		return false;
+	if (a->cluster.leaving || a->cluster.lost || a->cluster.gave_up)
+		return false;
+	ddr_sm_get_status(a->sm, &st);
+	return st.ready && st.quorate && !st.failed && !st.gave_up;
+}
+
+static uint64_t every_s(const struct ddr_array *a)
+{
+	return (a->tune.verify_every_ms + 999) / 1000;
 }
 
 uint64_t ddr_schedule_due(const struct ddr_array *a)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
-	return sb->parity ? ddr_sched_due(sb->created, sb->verify.begun, a->tune.verify_every_ms / 1000, (uint64_t)time(NULL)) : DDR_SCHED_NEVER;
+	return sb->parity ? ddr_sched_due(sb->created, sb->verify.begun, every_s(a), (uint64_t)time(NULL)) : DDR_SCHED_NEVER;
 }
 
 const char *ddr_schedule_waits(const struct ddr_array *a)
@@ -56,15 +69,16 @@ const char *ddr_schedule_waits(const struct ddr_array *a)
 	return v->state == DDR_VERIFY_NONE ? "its turn: another array is being verified, or its node has not begun yet" : NULL;
 }
 
-static void too_late(struct ddr_array *a, uint64_t due, uint64_t now, bool ours)
+/* One whose date is of a clock that went wrong is due for ever; nothing is known to be late then. */
+static void too_late(struct ddr_array *a, const struct ddr_sched_array *s, uint64_t now)
 {
-	uint64_t every = a->tune.verify_every_ms / 1000;
+	uint64_t every = every_s(a);
+	bool late = s->ours && s->due != DDR_SCHED_NEVER && s->due != every && now > s->due && now - s->due > every;
 	char text[160];
-	bool late = ours && due != DDR_SCHED_NEVER && now > due && now - due > every;
 
 	if (late && !a->sched.told) {
-		snprintf(text, sizeof(text), "the last verify began %" PRIu64 " days ago, and verify_every is %" PRIu64 ": ddraid verify NAME status tells what it waits for",
-			 (now - due + every) / 86400, every / 86400);
+		snprintf(text, sizeof(text), "a verify is due for %" PRIu64 " days, with verify_every %" PRIu64 " days: ddraid verify NAME status tells what it waits for",
+			 (now - s->due) / 86400, every / 86400);
 		ddr_event_plain(a, LOG_WARNING, "verify-overdue", text);
 	}
 	a->sched.told = late;
@@ -74,20 +88,24 @@ static void look_at(struct ddr_array *a, struct ddr_sched_array *s, uint64_t now
 {
 	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
 	struct ddr_sm_status st;
-	bool whole;
+	bool whole, asked = a->sched.asked_ms && now_ms - a->sched.asked_ms < ASKED_MS;
 
 	ddr_sm_get_status(a->sm, &st);
 	whole = !st.degraded && st.rebuilding == DDR_NO_MEMBER && !st.resync_regions;
 	a->sched.closed = !ddr_sched_open(a->tune.verify_hours, hour_of_day(now));
 	a->rate.scan_closed = a->sched.closed && (v->flags & DDR_VERIFY_F_SCHEDULED);
 	*s = (struct ddr_sched_array){ .due = ddr_schedule_due(a), .ours = st.writer == a->d->transport->node(a->d) };
-	s->able = whole && !a->sched.closed && v->state == DDR_VERIFY_NONE && now_ms >= a->quiet_until_ms &&
-		  (!a->sched.asked_ms || now_ms - a->sched.asked_ms >= ASKED_MS);
-	s->reads = whole && v->state == DDR_VERIFY_RUNNING && !a->rate.scan_closed;
-	if (!s->able || s->due > now)
+	s->able = whole && !a->sched.closed && v->state == DDR_VERIFY_NONE && now_ms >= a->quiet_until_ms && !asked;
+	s->reads = whole && !a->rate.scan_closed && (v->state == DDR_VERIFY_RUNNING || (asked && v->state == DDR_VERIFY_NONE));
+	too_late(a, s, now);
+}
+
+/* How long nothing but its turn has been missing: while fewer than @parallel are read, that is. */
+static void patience(struct ddr_array *a, struct ddr_sched_array *s, bool full, uint64_t now, uint64_t now_ms)
+{
+	if (!a->sched.ready_ms || full || !s->able || s->due > now)
 		a->sched.ready_ms = now_ms;
 	s->ready_s = (now_ms - a->sched.ready_ms) / 1000;
-	too_late(a, s->due, now, s->ours);
 }
 
 static void ask(struct ddr_array *a, uint64_t now_ms)
@@ -101,7 +119,7 @@ void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms)
 	uint64_t now = (uint64_t)time(NULL);
 	struct ddr_sched_array *list;
 	struct ddr_array *a, **of;
-	size_t n = 0;
+	size_t n = 0, reading = 0;
 	int pick;
 
 	if (now_ms - d->schedule_ms < LOOK_MS || !d->n_arrays)
@@ -115,6 +133,10 @@ void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms)
 				look_at(a, &list[n], now, now_ms);
 				of[n++] = a;
 			}
+		for (size_t i = 0; i < n; i++)
+			reading += list[i].reads;
+		for (size_t i = 0; i < n; i++)
+			patience(of[i], &list[i], reading >= d->conf.verify_parallel, now, now_ms);
 		pick = ddr_sched_pick(list, n, now, d->conf.verify_parallel);
 		if (pick >= 0)
 			ask(of[pick], now_ms);

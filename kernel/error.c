@@ -233,7 +233,9 @@ void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io
 			.start = io->block,
 			.count = io->blocks,
 			.member = DDR_NO_MEMBER,
+			.arg = { io->looks },
 		};
+		io->looks += io->looks < U8_MAX;
 		ddr_channel_queue(a, &io->mismatch);
 	}
 	spin_unlock_irqrestore(&es->lock, irq);

@@ -27,6 +27,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 	io->done = 0;
 	io->flags = 0;
 	io->avoid = 0;
+	io->looks = 0;
 	io->tries = 0;
 
 	switch (bio_op(bio)) {

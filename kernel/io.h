@@ -58,6 +58,7 @@ struct ddr_io {
 	u32			flags;
 	u32			avoid;		/* members that failed to read the piece */
 	u16			tries;		/* for want of resources */
+	u8			looks;		/* MISMATCH records of the piece so far */
 	u8			op;		/* enum ddr_error_op */
 	u8			error_member, error_class;	/* the worst that explains @avoid */
 	struct ddr_plan		plan;		/* reads */

@@ -180,7 +180,7 @@ static bool parse_hours(const char *s, uint64_t *v)
 {
 	uint64_t from, to;
 
-	if (!parse_number(s, &from, &s) || *s != '-' || !parse_number(s + 1, &to, &s) || *s || from > 24 || to > 24 || from % 24 == to)
+	if (!parse_number(s, &from, &s) || *s != '-' || !parse_number(s + 1, &to, &s) || *s || from > 24 || to > 24 || from == to || from % 24 == to)
 		return false;
 	*v = DDR_HOURS(from, to);
 	return true;

@@ -12,7 +12,8 @@
  */
 #include "sm_int.h"
 
-#define MISMATCH_LOOKS	8u	/* reads of the same blocks that did not fit and do now; then what was read goes up */
+#define MISMATCH_LOOKS	8u	/* so often a read that did not fit, where all fits now, is done once more; then what was read goes up */
+#define MISMATCH_FIXES	4u	/* that are begun for a read: of two regions, and some that ended without a verdict */
 
 static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
 {
@@ -190,10 +191,11 @@ void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
 	while (m < sm->mm + DDR_SM_MISMATCHES && m->used)
 		m++;
 	if (m == sm->mm + DDR_SM_MISMATCHES) {
-		resolve(sm, rec->seq, DDR_RES_FAIL);
+		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it comes again */
 		return;
 	}
-	*m = (struct ddr_sm_mismatch){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count };
+	*m = (struct ddr_sm_mismatch){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count,
+					.looks = (uint32_t)rec->arg[0] };
 }
 
 static void mismatch_answer(struct ddr_sm *sm, struct ddr_sm_mismatch *m, uint32_t action)
@@ -203,33 +205,20 @@ static void mismatch_answer(struct ddr_sm *sm, struct ddr_sm_mismatch *m, uint32
 	m->used = false;
 }
 
-/* With P and Q it may be known what is wrong. Blocks of two regions are two fixes; what is wrong after these nobody can tell. */
+/* With P and Q it may be known what is wrong; a fix finds out. What is wrong after a few nobody can tell. */
 static bool to_be_fixed(struct ddr_sm *sm, struct ddr_sm_mismatch *m, const struct ddr_sm_range *r)
 {
 	uint64_t end = r->start + r->count, from = r->bad_start >= r->start && r->bad_start < end ? r->bad_start : r->start;
 
-	if (sm->sb.parity < 2 || m->tries == 2)
+	if (sm->sb.parity < 2 || m->tries == MISMATCH_FIXES)
 		return false;
 	if (ddr_sm_fix_new(sm, from, end - from, DDR_FIX_BAD | DDR_FIX_WRONG))
 		m->tries++;
-	else if (!ddr_sm_fix_pending(sm, from, end - from))
-		return false;
+	else if (!ddr_sm_fix_pending(sm, from, end - from) && ddr_sm_fix_room(sm))
+		return false;	/* none is possible now */
 	m->fixing = true;
 	sm->again = true;
 	return true;
-}
-
-/*
- * It fits now. What the kernel has read may have been written at that moment, or wrong, and put right since: so it
- * reads once more. Where somebody writes all the time that could go on for ever, and what is read means nothing anyway.
- */
-static bool is_worth_another_look(struct ddr_sm *sm, const struct ddr_sm_mismatch *m)
-{
-	if (sm->mm_start != m->start)
-		sm->mm_looks = 0;
-	sm->mm_start = m->start;
-	sm->mm_looks = sm->mm_looks < MISMATCH_LOOKS ? sm->mm_looks + 1 : 0;
-	return sm->mm_looks != 0;
 }
 
 void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
@@ -247,7 +236,11 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 		return;
 	}
 	if (r->mismatches == 0 || r->dirty) {
-		mismatch_answer(sm, m, r->mismatches == 0 && is_worth_another_look(sm, m) ? DDR_RES_RETRY : DDR_RES_PASS);
+		/*
+		 * What fits now may have been written when the kernel read it, or wrong, and put right since: it reads once more.
+		 * Where somebody writes all the time that could go on for ever, and what is read means nothing anyway.
+		 */
+		mismatch_answer(sm, m, r->mismatches == 0 && (m->tries || m->looks < MISMATCH_LOOKS) ? DDR_RES_RETRY : DDR_RES_PASS);
 		return;
 	}
 	if (to_be_fixed(sm, m, r))
@@ -269,7 +262,7 @@ static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
 	struct ddr_sm_range *r;
 
 	if (!ddr_sm_parity_known(sm, m->start, m->count)) {
-		mismatch_answer(sm, m, DDR_RES_PASS);
+		mismatch_answer(sm, m, m->tries ? DDR_RES_RETRY : DDR_RES_PASS);
 		return;
 	}
 	if (!verifiable(sm, m->start) || !verifiable(sm, m->start + m->count - 1)) {
@@ -296,7 +289,7 @@ void ddr_sm_error_pump(struct ddr_sm *sm)
 	for (struct ddr_sm_mismatch *m = sm->mm; m < sm->mm + DDR_SM_MISMATCHES; m++) {
 		if (!m->used || m->ranged || !ddr_sm_room(sm, 1))
 			continue;
-		m->fixing = m->fixing && ddr_sm_fix_pending(sm, m->start, m->count);
+		m->fixing = m->fixing && (ddr_sm_fix_pending(sm, m->start, m->count) || !ddr_sm_fix_room(sm));
 		if (m->fixing && !sm->failed)
 			continue;
 		if (sm->failed)

@@ -52,8 +52,10 @@ static bool covers(const struct ddr_sm_fix *f, uint64_t start, uint64_t count, u
 bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what)
 {
 	struct ddr_sm_fix *fresh = NULL;
+	bool of_verify = what & DDR_SM_FIX_OF_VERIFY;
 	uint64_t end;
 
+	what &= ~DDR_SM_FIX_OF_VERIFY;
 	if (count == 0 || start >= sm->sb.array_blocks)
 		return true;
 	end = ddr_sm_region_start(sm, start / sm->region_blocks) + ddr_sm_region_length(sm, start / sm->region_blocks);
@@ -63,17 +65,26 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 		if (f->state == DDR_FX_FREE)
 			fresh = fresh ? fresh : f;
 		else if (overlaps(f, start, count))
-			return covers(f, start, count, what);
+			return covers(f, start, count, what) && (f->of_verify || !of_verify);
 	}
 	if (!fresh)
 		return false;
-	*fresh = (struct ddr_sm_fix){ .state = DDR_FX_WAIT, .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what };
+	*fresh = (struct ddr_sm_fix){ .state = DDR_FX_WAIT, .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what,
+				      .of_verify = of_verify };
 	if (!possible(sm, fresh)) {
 		fresh->state = DDR_FX_FREE;
 		return false;
 	}
 	sm->again = true;
 	return true;
+}
+
+bool ddr_sm_fix_room(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_FIXES; i++)
+		if (sm->fix[i].state == DDR_FX_FREE)
+			return true;
+	return false;
 }
 
 bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count)
@@ -95,7 +106,7 @@ bool ddr_sm_fixes_idle(const struct ddr_sm *sm)
 uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block)
 {
 	for (const struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
-		if (f->state != DDR_FX_FREE && (f->what & DDR_FIX_WRONG) && f->start < block)
+		if (f->state != DDR_FX_FREE && f->of_verify && f->start < block)
 			block = f->start;
 	return block;
 }
@@ -108,7 +119,7 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		ddr_bit_clear(sm->work, r);
 		sm->clear_scan = sm->sync_scan = true;
 	}
-	if ((f->what & DDR_FIX_WRONG) && f->at < f->start + f->count)
+	if (f->of_verify && f->at < f->start + f->count)
 		ddr_sm_verify_again(sm);
 	if (!f->left && !f->given_up)	/* the background may have met it */
 		ddr_bit_clear(sm->skip, r);
@@ -158,7 +169,7 @@ static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct 
 	if (r->mismatches)
 		left_wrong(sm, r, sm->sb.parity == 1 ? "parity does not fit the data, and does not tell which of them is wrong" :
 			   "more than one chunk of a block does not fit: which is not known");
-	if (f->what & DDR_FIX_WRONG) {
+	if (f->of_verify) {
 		sm->vf.found += r->mismatches + r->repaired;
 		sm->vf.repaired += r->repaired;
 	}
@@ -197,7 +208,7 @@ static void ranges_begin(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	uint64_t end = f->start + f->count, step = (f->at / f->step + 1) * f->step;
 	struct ddr_sm_range *r;
 
-	r = ddr_sm_range_new(sm, f->at, (step < end ? step : end) - f->at, sm->parallel);
+	r = ddr_sm_range_new(sm, f->at, (step < end ? step : end) - f->at, DDR_SM_RANGES);	/* a read may wait for it; resync does not come first */
 	if (!r)
 		return;
 	r->kind = DDR_RK_FIX;

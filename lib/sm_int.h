@@ -371,10 +371,13 @@ bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
 
 /* ---- sm_fix.c ------------------------------------------------------------------ */
 
-/* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*. */
+/* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*, and DDR_SM_FIX_OF_VERIFY. */
+#define DDR_SM_FIX_OF_VERIFY	0x80000000u	/* verify counts what it finds, and waits for its end */
 bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what);
 /* Is something being put right in these blocks? */
 bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count);
+/* Is there a place for another fix? */
+bool ddr_sm_fix_room(const struct ddr_sm *sm);
 bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_fix_pump(struct ddr_sm *sm);

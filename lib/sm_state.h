@@ -178,6 +178,7 @@ struct ddr_sm_fix {
 	uint32_t step;			/* blocks of a range */
 	bool out;			/* a range is under way */
 	bool left;			/* a bad sector stays */
+	bool of_verify;			/* verify waits for it, and counts what it finds */
 	bool given_up;
 };
 
@@ -217,6 +218,7 @@ struct ddr_sm_mismatch {
 	bool ranged;			/* a range of ours reads it again */
 	bool fixing;			/* a fix works there; then it is read once more */
 	uint32_t tries;			/* fixes that were begun for it */
+	uint32_t looks;			/* how often this very read did not fit before */
 	uint64_t seq, start, count;
 };
 
@@ -441,8 +443,6 @@ struct ddr_sm {
 	struct ddr_sm_error *err;
 	uint32_t n_err;
 	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
-	uint64_t mm_start;		/* block of the last one that turned out to be none, ... */
-	uint32_t mm_looks;		/* ... and how often in a row it did */
 	uint32_t ex_id, map_id;
 
 	/* flushes: tickets are numbers of flushes; a ticket is served when flushed has reached it */

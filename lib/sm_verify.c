@@ -70,6 +70,8 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;		/* its sender should not have */
 	switch (msg->verify.op) {
 	case DDR_VERIFY_OP_START:
+		if (v->state != DDR_VERIFY_NONE && (msg->verify.flags & DDR_VERIFY_F_SCHEDULED))
+			return;		/* somebody asked for one meanwhile */
 		start(v, msg);
 		event(sm, DDR_EV_VERIFY_START);
 		return;
@@ -248,7 +250,7 @@ static bool settled_elsewhere(const struct ddr_sm *sm, const struct ddr_sm_scan 
 
 static void scan_serve(struct ddr_sm *sm, struct ddr_sm_scan *s, bool may_read)
 {
-	uint32_t what = DDR_FIX_BAD | DDR_FIX_WRONG | (sm->sb.verify.flags & DDR_VERIFY_F_REPAIR ? DDR_FIX_PARITY : 0);
+	uint32_t what = DDR_SM_FIX_OF_VERIFY | DDR_FIX_BAD | DDR_FIX_WRONG | (sm->sb.verify.flags & DDR_VERIFY_F_REPAIR ? DDR_FIX_PARITY : 0);
 
 	if ((s->state == DDR_SC_AGAIN || s->state == DDR_SC_WRONG) && settled_elsewhere(sm, s))
 		s->state = DDR_SC_FREE;

@@ -129,6 +129,8 @@ class Jobs:
         for priority in range(1, 6):
             self.verify(priority, wait=False)
             beside = self.load(pattern)
+            read = [j["done"] for j in self.guest.status(NAME)["jobs"] if j["type"] == "verify"]
+            assert not read or read[0], "verify has read nothing: that is no cost"
             self.guest.command(f"verify {NAME} stop", check=False)
             after = self.load(pattern)
             self.say(f"loss of {label}, verify at {priority}", 1 - 2 * beside / (before + after), "")

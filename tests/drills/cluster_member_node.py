@@ -5,10 +5,11 @@
 Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
 made to fail, on every node; corosync over two rings; a fence device that cuts the power.
 Phases: a file is written that nobody touches again; load on all; a member fails on all nodes and one of them dies, in odd rounds the
-disk just before the node, in even ones just after. The node is fenced, the survivors agree that the member is out, take over what the
+disk just before the node, in even ones while it goes. The node is fenced, the survivors agree that the member is out, take over what the
 node had in work, and go on without an error. Everything that anybody was promised, and the file, are read on every survivor, but for blocks that the dead node
 had in flight: with a member out a torn stripe is what nobody wrote. Then the node comes back, the disk is well again, and taken back.
 """
+import concurrent.futures
 import sys
 import time
 
@@ -21,18 +22,21 @@ def round_of(rig, number):
     rig.load(append=False)
     rig.progress()
     began = time.monotonic()
-    if number % 2:
-        rig.tell(victim, "fail all")
+    survivors = [i for i in rig.all if i != dead]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        failing = pool.submit(rig.tell, victim, "fail all", survivors if number % 2 == 0 else rig.all)
+        if number % 2:
+            failing.result()
         rig.die(dead)
-    else:
-        rig.die(dead)
-        rig.tell(victim, "fail all")
+        failing.result()
     rig.wait_failed(victim)
     rig.wait_fenced(dead)
     rig.wait_recovered(dead)
     recovered = time.monotonic() - began
     rig.progress()
     rig.raw()
+    for i in survivors:
+        assert not any(rig.node_fenced(i)), f"node {i} was fenced too: {rig.cluster.fencer.log}"
     stalls = rig.settle(torn=True)
     rig.read_still()
     rig.bring([dead])

@@ -278,7 +278,8 @@ class Rig:
         self.wait_idle(to_sync=False)
         self.on_each(lambda i: verify(self, i, torn))
         if torn:
-            self.on_each(lambda i: fill(self.node(i), i))
+            for i in self.all:          # the files of those that are off as well
+                fill(self.node(self.up()[0]), i)
             self.ledgers = {i: tools.Ledger() for i in self.all}
         self.raw()
         return stalls

@@ -112,6 +112,7 @@ static void bad_lines_are_named(void **state)
 		{ "verify_hours = 5-25\n", ":1: ", "expected two different hours" },
 		{ "verify_hours = 7-7\n", ":1: ", "expected two different hours" },
 		{ "verify_hours = 24-0\n", ":1: ", "expected two different hours" },
+		{ "verify_hours = 24-24\n", ":1: ", "expected two different hours" },
 		{ "verify_hours = 22-6h\n", ":1: ", "expected two different hours" },
 		{ "verify_hours = -6\n", ":1: ", "expected two different hours" },
 		{ "verify_parallel = 0\n", ":1: ", "expected a number" },
