@@ -61,7 +61,8 @@ static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side
 
 static void pause_if_spent(struct ddr_array *a)
 {
-	bool spent = a->rate.credit < 1 && !(a->rate.busy && a->rate.job_debt_us == 0);
+	bool share_left = a->rate.busy && a->tune.resync_priority < 5 && a->rate.job_debt_us == 0;	/* with 5 it has resync_min_rate alone */
+	bool spent = a->rate.credit < 1 && !share_left;
 	bool pause = spent || a->rate.most < 1;
 
 	/* resuming would end a clean stop */

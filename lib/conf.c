@@ -64,7 +64,7 @@ static const struct ddr_option options[] = {
 	  "bytes of the array a second that resync may take while the array is in use" },
 	{ "resync_max_rate", DDR_OPT_BYTES, TUNE(resync_max), true, "0", 0, UINT64_MAX, NULL, NULL,
 	  "bytes of the array a second that resync takes at most; 0: no limit" },
-	{ "resync_priority", DDR_OPT_INT, TUNE(resync_priority), true, "4", 1, 5, NULL, NULL,
+	{ "resync_priority", DDR_OPT_INT, TUNE(resync_priority), true, "5", 1, 5, NULL, NULL,
 	  "of resync and rebuild while the array is in use: 1 goes first, 5 leaves the disks to everything else, but for resync_min_rate" },
 	{ "resync_parallel", DDR_OPT_INT, TUNE(resync_parallel), true, "2", 1, 8, NULL, NULL,
 	  "ranges that resync works on at once" },
