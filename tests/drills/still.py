@@ -10,7 +10,7 @@ STILL = 12                      # MiB
 FIEMAP = r"""
 import fcntl, struct, sys
 f = open(sys.argv[1], "rb")
-buf = bytearray(struct.pack("=QQIIII", 0, 1 << 62, 1, 512, 0, 0) + bytes(56 * 512))
+buf = bytearray(struct.pack("=QQIIII", 0, 1 << 62, 1, 0, 512, 0) + bytes(56 * 512))
 fcntl.ioctl(f, 0xC020660B, buf)
 for i in range(struct.unpack_from("=I", buf, 20)[0]):
     logical, physical, length = struct.unpack_from("=QQQ", buf, 32 + 56 * i)
