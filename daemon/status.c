@@ -261,6 +261,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	add_number(o, "node", a->d->transport->node(a->d));
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
 	add_text(o, "fencing", !cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
+	json_object_object_add(o, "writer", st->writer ? json_object_new_uint64(st->writer) : NULL);
 	json_object_object_add(o, "waits", st->wait ? json_object_new_string(st->wait) : NULL);
 	json_object_object_add(o, "unseen", unseen(a, st));
 	json_object_object_add(o, "nodes", nodes);

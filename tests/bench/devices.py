@@ -6,6 +6,7 @@ behind: what it wrote at the members' beginnings is wiped before the next one.
 """
 import dataclasses
 import json
+import re
 import time
 
 MIB = 1 << 20
@@ -98,20 +99,23 @@ class Bench:
         parts = " ".join(f"{d} 0" for d in used)
         return self._table("bench", f"0 {each * len(used)} striped {len(used)} {chunk} {parts}")
 
-    def _make_md(self, level, used):
+    def make_md(self, level, used, clean=True):
+        """@clean: without its first resync."""
+        options = [] if level == 1 else [f"--chunk={CHUNK_KIB}"]
+        options += [] if level == 0 else ["--bitmap=internal"]
+        options += ["--assume-clean"] if clean and level else []
         self.node.run(["mdadm", "-q", "--create", "/dev/md100", "--run", "--metadata=1.2", f"--level={level}",
-                       f"--raid-devices={len(used)}", f"--chunk={CHUNK_KIB}", "--assume-clean", "--bitmap=internal",
-                       *used])
+                       f"--raid-devices={len(used)}", *options, *used])
         return "/dev/md100"
 
     def _make_md4(self, _kind, used):
-        return self._make_md(4, used)
+        return self.make_md(4, used)
 
     def _make_md5(self, _kind, used):
-        return self._make_md(5, used)
+        return self.make_md(5, used)
 
     def _make_md6(self, _kind, used):
-        return self._make_md(6, used)
+        return self.make_md(6, used)
 
     def _make_dmraid5(self, _kind, used):
         meta, chunk = 4 * MIB // 512, CHUNK_KIB * 2
@@ -165,6 +169,8 @@ PATTERNS = {
     "seqread": ("--rw=read --bs=1M", 16),
     "randwrite": ("--rw=randwrite --bs=4k", 16),
     "randread": ("--rw=randread --bs=4k", 16),
+    "write3": ("--rw=write --bs=64k --numjobs=3", 4),
+    "read3": ("--rw=read --bs=64k --numjobs=3", 4),
     "mixed": ("--rw=randrw --rwmixread=70 --bs=4k", 16),
     "write1": ("--rw=randwrite --bs=4k", 1),
     "read1": ("--rw=randread --bs=4k", 1),
@@ -174,8 +180,8 @@ PATTERNS = {
 def fio(node, path, pattern, span, runtime, ramp):
     """One measurement: {iops, mibs, lat_us} over reads and writes together; several jobs share the span."""
     options, depth = PATTERNS[pattern]
-    if "numjobs=2" in options:
-        span //= 2
+    if jobs := re.search(r"numjobs=(\d)", options):
+        span = span // int(jobs[1]) // MIB * MIB
         options += f" --offset_increment={span} --group_reporting"
     out = node.run(f"fio --output-format=json --name=b --filename={path} --direct=1 --ioengine=libaio "
                    f"--iodepth={depth} --size={span} --time_based --runtime={runtime} --ramp_time={ramp} "

@@ -7,8 +7,6 @@ layout gives), ram disks (what the CPU pays), and disks with a fixed latency of 
 (how many rounds of I/O a write takes). Ratios count; figures do not travel.
 """
 import argparse
-import json
-import os
 import pathlib
 import sys
 import time
@@ -18,8 +16,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "vm"), str(HERE.parent / "drills")]
 
 import devices  # noqa: E402
 import report  # noqa: E402
-from ddvm import Disk, HarnessError, Node, Run, check_machine  # noqa: E402
-from ddvm.config import stage_dir  # noqa: E402
+import session  # noqa: E402
+from ddvm import Disk, Node  # noqa: E402
 
 MIB = devices.MIB
 GROUPS = {
@@ -134,27 +132,17 @@ def run_group(run, group, args, results):
 def main():
     args = arguments()
     start, results, release = time.time(), [], None
-    run = None
-    try:
-        check_machine()
-        if not args.peers_only and not stage_dir():
-            raise HarnessError("nothing is built: run ./quickstart build first (or take --peers-only)")
-        run = Run()
+
+    def measure_all(run):
+        nonlocal release
         for group in args.groups:
             release = run_group(run, group, args, results)
-    except HarnessError as error:
-        print(f"bench: {error}", file=sys.stderr)
+
+    if not session.within_run(measure_all, need_stage=not args.peers_only):
         return 1
-    finally:
-        if run:
-            run.close()
     judged = report.judge(results)
-    path = pathlib.Path(args.json or pathlib.Path(os.environ.get("DDRAID_BUILDDIR", HERE.parents[1] / "build"))
-                        / "bench.json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"kernel": release, "seconds": round(time.time() - start), "rounds": args.rounds,
-                                "runtime": args.runtime, "results": results, "targets": judged}, indent=1),
-                    encoding="utf-8")
+    path = session.keep({"kernel": release, "seconds": round(time.time() - start), "rounds": args.rounds,
+                         "runtime": args.runtime, "results": results, "targets": judged}, "bench.json", args.json)
     print(report.table(results))
     if judged:
         print(report.verdicts(judged))

@@ -40,8 +40,8 @@ def spoil(rig, on, members):
 
 
 def round_of(rig, number):
-    on = (number - 1) % len(rig.all) + 1 if number % 2 else min(rig.all)
     rig.wait_idle()
+    on = (number - 1) % len(rig.all) + 1 if number % 2 else rig.guests[1].status(NAME)["cluster"]["writer"]
     rig.load()
     rig.progress()
     before = corrected(rig, on)

@@ -42,7 +42,7 @@ def verify_ends(rig, by, priority, kill):
     rig.mark()
     rig.node(by).run(f"ddraid verify {NAME} start --priority {priority}", timeout=60)
     if kill:
-        writer = next(j["node"] for j in rig.guests[by].status(NAME)["jobs"] if j["type"] == "verify")
+        writer = rig.guests[by].status(NAME)["cluster"]["writer"]
         rig.guests[writer].kill_daemon()
         rig.start_daemon(writer)
         rig.watch(writer)

@@ -46,8 +46,8 @@ class FaultyRig(StillRig):
         return {m["index"]: (int(m["device"].rsplit("/m", 1)[1]), m["state"]) for m in members if m["device"]}
 
     def slow(self, rate):
-        """Rebuild and resync on all nodes at most so fast; None: as fast as they can."""
-        self.on_each(lambda i: self.guests[i].command(f"set {NAME} resync_min_rate={'64K' if rate else '10M'}"))
+        """Rebuild and resync on all nodes so fast, whatever else the disks do; None: as fast as they can."""
+        self.on_each(lambda i: self.guests[i].command(f"set {NAME} resync_min_rate={rate or '10M'}"))
         self.on_each(lambda i: self.guests[i].command(f"set {NAME} resync_max_rate={rate or 0}"))
 
     # -- faults
