@@ -33,7 +33,7 @@ static void print_bar(uint64_t done, uint64_t total)
 	printf("] ");
 }
 
-void job_print(struct json_object *job)
+void job_print(struct json_object *array, struct json_object *job)
 {
 	uint64_t done = client_number(job, "done"), total = client_number(job, "total");
 	char a[32], b[32], c[32], d[32];
@@ -54,5 +54,9 @@ void job_print(struct json_object *job)
 		printf(", %" PRIu64 " of them put right", client_number(job, "repaired"));
 	if (!client_null(job, "priority"))
 		printf(", priority %" PRIu64, client_number(job, "priority"));
+	if (!client_null(job, "member"))
+		printf(", onto member %" PRIu64, client_number(job, "member"));
+	if (client_number(job, "node") && client_number(job, "node") != client_number(client_object(array, "cluster"), "node"))
+		printf(", by node %" PRIu64 ", which knows its rate", client_number(job, "node"));
 	putchar('\n');
 }

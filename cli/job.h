@@ -8,7 +8,7 @@
 
 #include <json-c/json.h>
 
-/* One line, with a bar on a terminal. @job: an object of "jobs" of `ddraid status --json`. */
-void job_print(struct json_object *job);
+/* One line, with a bar on a terminal. @array: an object of `ddraid status --json`, @job: one of its "jobs". */
+void job_print(struct json_object *array, struct json_object *job);
 
 #endif

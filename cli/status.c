@@ -105,7 +105,7 @@ static void print_array(struct json_object *a)
 	print_cluster(a);
 	print_suspect(a);
 	for (size_t i = 0; i < client_length(jobs); i++)
-		job_print(json_object_array_get_idx(jobs, i));
+		job_print(a, json_object_array_get_idx(jobs, i));
 }
 
 /* The arrays as the daemon describes them, or NULL and the reason printed. */
@@ -187,9 +187,25 @@ static struct json_object *collect_jobs(struct json_object *arrays)
 	return list;
 }
 
+static void print_jobs(struct json_object *arrays)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < client_length(arrays); i++) {
+		struct json_object *a = json_object_array_get_idx(arrays, i), *jobs = client_object(a, "jobs");
+
+		if (client_length(jobs))
+			printf("%s:\n", client_clean(client_text(a, "name")));
+		for (size_t k = 0; k < client_length(jobs); k++, n++)
+			job_print(a, json_object_array_get_idx(jobs, k));
+	}
+	if (n == 0)
+		printf("nothing is running\n");
+}
+
 int cmd_when(const struct cli_command *cmd, int argc, char **argv)
 {
-	struct json_object *data, *jobs;
+	struct json_object *data;
 	const char *name;
 	bool json;
 	int rc = parse(cmd, argc, argv, &json, &name);
@@ -199,20 +215,10 @@ int cmd_when(const struct cli_command *cmd, int argc, char **argv)
 	data = fetch("when", name);
 	if (!data)
 		return CLI_FAILED;
-	jobs = collect_jobs(data);
+	if (json)
+		cli_print_json(collect_jobs(data));
+	else
+		print_jobs(data);
 	json_object_put(data);
-	if (json) {
-		cli_print_json(jobs);
-		return cli_finish("when");
-	}
-	for (size_t i = 0; i < client_length(jobs); i++) {
-		struct json_object *job = json_object_array_get_idx(jobs, i);
-
-		printf("%s:\n", client_clean(client_text(job, "name")));
-		job_print(job);
-	}
-	if (client_length(jobs) == 0)
-		printf("nothing is running\n");
-	json_object_put(jobs);
 	return cli_finish("when");
 }

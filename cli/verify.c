@@ -93,7 +93,7 @@ static void print_status(struct json_object *array)
 		struct json_object *job = json_object_array_get_idx(jobs, i);
 
 		if (!strcmp(client_text(job, "type"), "verify"))
-			job_print(job);
+			job_print(array, job);
 	}
 }
 
