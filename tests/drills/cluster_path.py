@@ -52,10 +52,11 @@ def one_too_many(rig, victim, lost):
     for i in others:
         state = rig.guests[i].status(NAME)["members"][victim]["state"]
         assert state == "in-sync", f"node {i}: member {victim} is {state}"
-    rig.settle()
+    rig.settle(raw=False)
     rig.bring([lost])
     for m in out:
         rig.back(lost, m)
+    rig.raw()
     return f"node {lost} lost its path to member {victim}, one too many: it gave up and was fenced, recovered after {took:.1f} s"
 
 

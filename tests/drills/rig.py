@@ -269,10 +269,10 @@ class Rig:
             assert time.monotonic() < deadline, f"for {timeout} s not less than {left} regions to do: {regions}"
             time.sleep(0.3)
 
-    def settle(self, torn=False):
+    def settle(self, torn=False, raw=True):
         """The end of a round: load off, all that anybody was promised is on every node, nothing is inconsistent; the stalls.
 
-        `torn`: see load.verify; what was in flight then is written anew.
+        `torn`: see load.verify; what was in flight then is written anew. `raw`: not where so many members are out that nothing is left to check by.
         """
         stalls = self.stop_load()
         self.wait_idle(to_sync=False)
@@ -281,7 +281,8 @@ class Rig:
             for i in self.all:          # the files of those that are off as well
                 fill(self.node(self.up()[0]), i)
             self.ledgers = {i: tools.Ledger() for i in self.all}
-        self.raw()
+        if raw:
+            self.raw()
         return stalls
 
     def unmount(self, numbers=None):
