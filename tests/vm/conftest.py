@@ -52,7 +52,8 @@ class Machines:
         """Switch machines off for good and remove their disks."""
         for node in nodes:
             node.kill()
-            self.run.nodes.remove(node)
+            if node in self.run.nodes:      # not after an interrupt: the run is closed by then
+                self.run.nodes.remove(node)
         for disk in {str(d.path) for node in nodes for d in node.disks}:
             pathlib.Path(disk).unlink(missing_ok=True)
 
