@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Verify on one node, with the real module: what rots is found, and put right where it is known what it was; bad sectors are rewritten."""
+import base64
 import json
 
 import pytest
@@ -150,6 +151,48 @@ def test_bad_sectors_are_rewritten(serving, load_forget):
     assert [m["state"] for m in serving.guest.status("data")["members"]] == ["in-sync"] * 5
     assert (bad(1), bad(3)) == (0, 0)
     verify(serving, 8)
+
+
+def with_checksums(node, index):
+    """A dm-integrity device over a disk, each sector of which can be read; its path."""
+    disk, name = node.disks[index], f"sum{index}"
+    node.run(f"dd if=/dev/zero of={disk.dev} bs=64k count=1 oflag=direct conv=nocreat status=none")
+
+    def table(sectors):
+        return f"dmsetup create {name} --table '0 {sectors} integrity {disk.dev} 0 - J 1 internal_hash:crc32c'"
+    node.run(f"{table(8)} && dmsetup remove {name}")        # makes its superblock, which says how much there is
+    node.run(table(int.from_bytes(disk.read(16, 8), "little")))
+    node.run(f"dd if=/dev/zero of=/dev/mapper/{name} bs=1M oflag=direct conv=nocreat status=none", check=False, timeout=120)
+    return f"/dev/mapper/{name}"
+
+
+def test_checksums_below_members_turn_rot_into_bad_sectors(serving):
+    """dm-integrity below each member: with one parity, what rots silently on a disk is put right by a read and by verify."""
+    serving.node.run("modprobe -a dm_integrity crc32c", timeout=60)
+    devices = [with_checksums(serving.node, i) for i in range(5)]
+    filled(serving, 1, megabytes=4, devices=devices)
+    serving.node.allow_dmesg(r".*(integrity|checksum|ddraid|I/O error).*")
+
+    def rot_below(member, block):
+        chunk = serving.node.run(f"dd if={devices[member]} bs={CHUNK} skip={DATA // CHUNK + block} count=1 iflag=direct status=none | base64 -w0").out
+        disk, wanted = serving.node.disks[member], base64.b64decode(chunk)
+        at = disk.read(0, disk.size).find(wanted)
+        assert at > 0 and len(set(wanted)) > 16, "the chunk is not found on the disk"
+        disk.write(at + 512, bytes(b ^ 0xff for b in wanted[512:]))
+        read = serving.node.run(f"dd if={devices[member]} of=/dev/null bs={CHUNK} skip={DATA // CHUNK + block} count=1 iflag=direct status=none", check=False)
+        assert read.code, "dm-integrity does not notice"
+    rot_below(1, 20)
+    rot_below(3, 700)
+    serving.node.run(f"dd if={DEV} of=/dev/null bs=64k count=4 iflag=direct status=none")
+    assert serving.event("repaired")["member"] == 1
+    serving.node.wait_until("test $(ddraid status data --json | grep -c 'corrected\": 1') = 1", 20)
+    result = run_verify(serving)
+    assert (result["found"], result["repaired"]) == (1, 1), result
+    assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [0, 1, 0, 1, 0]
+    assert [m["state"] for m in serving.guest.status("data")["members"]] == ["in-sync"] * 5
+    for member, block in ((1, 20), (3, 700)):
+        serving.node.run(f"dd if={devices[member]} of=/dev/null bs={CHUNK} skip={DATA // CHUNK + block} count=1 iflag=direct status=none")
+    verify(serving, 4)
 
 
 @pytest.mark.parametrize("parity", [1, 2])
