@@ -130,7 +130,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 	case DDR_EV_VERIFY_PAUSED:
 	case DDR_EV_VERIFY_STOPPED:
 	case DDR_EV_VERIFY_DONE:
-		snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit, %" PRIu64 " of them put right", o->event == DDR_EV_VERIFY_DONE ?
+		snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right", o->event == DDR_EV_VERIFY_DONE ?
 			 "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
 		break;
 	case DDR_EV_REPAIRED:

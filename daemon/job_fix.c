@@ -122,8 +122,10 @@ bool ddr_job_fix_unread(struct ddr_job_work *r)
 	ddr_recovery_run(&plan, g->chunk, piece);
 	ddr_job_step(r, STEP_WRITE);
 	for (unsigned int p = 0; p < g->roles; p++)
-		if (r->unread >> p & 1)
+		if (r->unread >> p & 1) {
 			changed(r, p, 0, g->chunk);
+			r->result.fixed[r->what.at[p]].unread = true;
+		}
 	r->rewritten = r->unread;
 	r->result.repaired = 1;
 	r->result.result = 0;

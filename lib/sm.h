@@ -141,6 +141,7 @@ enum ddr_sm_key {
 struct ddr_fixed {
 	uint64_t start, count;
 	uint64_t blocks;
+	bool unread;		/* it could not be read; else it did not fit the others */
 };
 
 struct ddr_input {

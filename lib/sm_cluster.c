@@ -475,7 +475,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	sm->c.rec &= ~(1ull << slot);
 	n->started = true;
-	n->lost = n->absent = n->folded = n->dead = n->leaving = false;
+	n->lost = n->absent = n->folded = n->dead = n->leaving = n->gave_up = false;
 	n->failure = 0;
 	n->sees = ddr_sm_seen_at_start(sm, msg->start.present);
 	n->cookie = msg->start.cookie;

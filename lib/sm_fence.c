@@ -80,7 +80,7 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 
-	if (v && v->other)
+	if ((v && v->other) || n->gave_up)
 		return true;
 	if (!n->absent && !ddr_sm_in_quorum(sm, n->id))
 		return true;

@@ -134,7 +134,7 @@ static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
 	return start >= r->start && count && count <= r->count && start - r->start <= r->count - count;
 }
 
-static void repaired(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
+static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	for (uint32_t m = 0; m < sm->sb.members; m++) {
 		struct ddr_output *out;
@@ -145,7 +145,7 @@ static void repaired(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct
 		if (sm->sb.member[m].err_corrected < UINT32_MAX - (uint32_t)n)
 			sm->sb.member[m].err_corrected += (uint32_t)n;
 		sm->corrected[m] += (uint32_t)n;
-		out = ddr_sm_event(sm, DDR_EV_REPAIRED, f->what & DDR_FIX_WRONG ? "it did not fit the others" : "a bad sector was rewritten");
+		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : "it did not fit the others");
 		out->member = m;
 		out->start = r->fixed[m].start;
 		out->count = r->fixed[m].count;
@@ -173,7 +173,7 @@ static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct 
 		sm->vf.found += r->mismatches + r->repaired;
 		sm->vf.repaired += r->repaired;
 	}
-	repaired(sm, f, r);
+	repaired(sm, r);
 }
 
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)

@@ -105,12 +105,15 @@ static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
 static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard, uint32_t soft)
 {
 	bool ours = msg->sender == sm->node;
+	int at = ddr_sm_node_at(sm, msg->sender);
 	struct ddr_output *out;
 
 	if (hard && (ddr_sm_voters(sm) & (ddr_sm_voters(sm) - 1)) == 0)
 		ddr_sm_array_failed(sm, "more members failed than the parity covers");
 	else if (hard && ours)
 		ddr_sm_give_up(sm, "this node cannot write a member that the array cannot do without");
+	else if (hard && at >= 0)
+		sm->nodes[at].gave_up = true;
 	if (!soft || !ours)
 		return;
 	out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array cannot do without: it stays, what failed is an error");

@@ -274,6 +274,7 @@ struct ddr_sm_node {
 	uint64_t cookie;
 	/* own */
 	uint64_t lost_at;		/* ms */
+	bool gave_up;			/* it cannot go on by itself, rule 4: it need not be waited for once it is gone */
 	uint64_t asked;			/* failure for which FENCE is out */
 	uint32_t how;			/* FENCED is to be sent */
 	bool how_sent, wait_told;

@@ -50,7 +50,8 @@ def round_of(rig, number):
         rig.read_still()
     else:
         rig.node(max(rig.all)).run(f"ddraid verify {NAME} start --priority 2")
-        assert rig.wait_event(on, "verify-done", 240)["found"] == 0
+        done = rig.wait_event(on, "verify-done", 240)
+        assert done["found"] == done["repaired"] == BAD, done
     for m in range(rig.members):
         rig.node(on).wait_until(f"test \"$(dmsetup status m{m} | grep -o 'bad=[0-9]*')\" = bad=0", 60)
     put_right = [now - was for now, was in zip(corrected(rig, on), before)]

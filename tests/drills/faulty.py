@@ -47,8 +47,9 @@ class FaultyRig(StillRig):
 
     def slow(self, rate):
         """Rebuild and resync on all nodes so fast, whatever else the disks do; None: as fast as they can."""
-        self.on_each(lambda i: self.guests[i].command(f"set {NAME} resync_min_rate={rate or '10M'}"))
-        self.on_each(lambda i: self.guests[i].command(f"set {NAME} resync_max_rate={rate or 0}"))
+        steps = [f"resync_min_rate={rate}", f"resync_max_rate={rate}"] if rate else ["resync_max_rate=0", "resync_min_rate=10M"]
+        for step in steps:              # the least must not be above the most, at no time
+            self.on_each(lambda i, step=step: self.guests[i].command(f"set {NAME} {step}"))
 
     # -- faults
 

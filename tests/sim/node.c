@@ -330,7 +330,7 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 		if (io->fixed >> m & 1)
-			in.fixed[m] = (struct ddr_fixed){ io->start, io->count, io->repaired };
+			in.fixed[m] = (struct ddr_fixed){ io->start, io->count, io->repaired, false };
 	io->used = false;
 	n->n_io--;
 	if (!orphan && (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ))

@@ -158,7 +158,7 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	assert_int_equal(job(f)->count, 1);
 	assert_true(ddr_sm_region(f->sm, 2) & DDR_SM_REGION_DIRTY);
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);		/* it waits for that */
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1 } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
 	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].member, 2);
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
 	f->answers = FX_ALL;
@@ -281,7 +281,7 @@ static void a_checked_read_gets_what_was_put_right(void **state)
 	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(job(f)->start, 2 * REGION + 6);
 	assert_int_equal(answered(f), 0);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1 } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1, false } });
 	answer_all_but_jobs(f);
 	while (job_open(f)) {		/* the rest of the fix, and a last look at all that was read */
 		assert_int_equal(answered(f), 0);
@@ -333,7 +333,7 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
 	assert_int_equal(job(f)->start, 2 * REGION + 16);
 	assert_int_equal(job(f)->count, 1);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1 } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1, false } });
 	assert_int_equal(job(f)->start, 2 * REGION + 17);
 	for (uint32_t b = 17; b < 32; b++)
 		job_ends(f, (struct ddr_input){ 0 });
@@ -363,7 +363,7 @@ static void a_member_with_too_many_is_failed(void **state)
 		fx_record(f, rec);
 		fx_settle(f);
 		answer_all_but_jobs(f);
-		job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { rec.start, 1, 1 } });
+		job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { rec.start, 1, 1, false } });
 	}
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -413,7 +413,7 @@ static void what_could_not_be_settled_is_looked_at_again(void **state)
 	assert_true(job(f)->unlocked);
 	assert_int_equal(job(f)->start, 2 * REGION);
 	three_looks(f, 2 * REGION + 5, 1);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1 } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
 	f->answers = FX_ALL;
 	fx_settle(f);
 	fx_tick(f, 1000);
