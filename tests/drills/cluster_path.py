@@ -15,7 +15,7 @@ import time
 
 import drill
 from faulty import FaultyRig
-from rig import MOUNT, NAME
+from rig import DEV, NAME
 
 
 def covered(rig, victim, lost):
@@ -43,8 +43,8 @@ def one_too_many(rig, victim, lost):
     rig.progress()
     began = time.monotonic()
     rig.tell(victim, "fail all", [lost])
-    # whatever it does with its file system now, it has to do without the array
-    rig.node(lost).spawn(f"dd if=/dev/zero of={MOUNT}/scratch{lost} bs=64k count=64 oflag=direct 2>&1")
+    # a write of its own, beside the file system, which may find out by reads alone and write nothing any more
+    rig.node(lost).spawn(f"/tmp/writer pulse {DEV} {rig.tail() + (lost - 1) * rig.region_blocks} 1 5")
     rig.wait_fenced(lost)
     rig.wait_recovered(lost)
     took = time.monotonic() - began

@@ -586,7 +586,7 @@ def describe(array):
         "uuid": array.sb["uuid"], "name": array.sb["name"], "order": array.sb["order"], "parity": array.sb["parity"],
         "layout": array.sb["layout"], "blocks": array.sb["blocks"], "region_blocks": array.region_blocks,
         "regions": array.sb["regions"], "generation": array.sb["generation"],
-        "members": [{"state": m["state"], "role": m["role"]} for m in array.sb["members"]],
+        "members": [{"state": m["state"], "role": m["role"], "cursor": m["cursor"]} for m in array.sb["members"]],
         "present": [bool(m) for m in array.position], "stale": [m.path for m in array.stale],
         "dirty": pairs(dirty), "dirty_count": count(dirty),
         "slots": {str(s): pairs(r) for s, r in slots.items() if r}, "log_unreadable": log_bad,
