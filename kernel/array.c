@@ -436,10 +436,36 @@ static void ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 	}
 }
 
-void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
+/*
+ * The array gets the blocks of a longer table. Grants stay: their regions are as long as the array, and the one that it ended in has
+ * more blocks now, in which the daemon may have ranges of which we were not told. So all I/O waits until it has told us, and enables this table.
+ */
+static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
+{
+	u64 regions = ((t->blocks - 1) >> a->region_blocks_shift) + 1;
+
+	mutex_lock(&a->ctl_mutex);
+	if (regions > a->regions)
+		ddr_regions_grow(a, t->grown);
+	spin_lock_irq(&a->lock);
+	WRITE_ONCE(a->blocks, t->blocks);
+	WRITE_ONCE(a->regions, regions);
+	set_bit(DDR_A_UNJUDGED, &a->flags);
+	spin_unlock_irq(&a->lock);
+	mutex_unlock(&a->ctl_mutex);
+	DMINFO("%pUb: the table has %llu blocks now, all I/O waits for the daemon", &a->uuid, t->blocks);
+}
+
+int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 {
 	u32 m;
 
+	if (t->blocks < a->blocks) {
+		DMERR("%pUb: the table is shorter than the array has become", &a->uuid);
+		return -EINVAL;
+	}
+	if (t->blocks > a->blocks)
+		ddr_array_grow(a, t);
 	spin_lock_irq(&a->lock);
 	ddr_array_compare(a, t);
 	WRITE_ONCE(a->present, t->present);
@@ -457,6 +483,7 @@ void ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
 	clear_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
 	spin_unlock_irq(&a->lock);
+	return 0;
 }
 
 void ddr_array_resumed(struct ddr_array *a)
@@ -573,18 +600,19 @@ static struct ddr_array *__ddr_array_find(const uuid_t *uuid)
 	return NULL;
 }
 
+/* May a table like this be loaded for the array? A longer one lets it grow; without a daemon nobody knows of that. */
 static bool ddr_array_matches(const struct ddr_array *a, const struct ddr_geometry *geo,
 			      u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync)
 {
 	return a->geo.order == geo->order && a->geo.parity == geo->parity &&
-	       a->geo.rotating == geo->rotating && a->blocks == blocks &&
+	       a->geo.rotating == geo->rotating && (nosync ? blocks == a->blocks : blocks >= READ_ONCE(a->blocks)) &&
 	       DDR_BLOCK_SECTORS << a->region_blocks_shift == region_sectors &&
 	       a->data_offset == data_offset && a->nosync == nosync;
 }
 
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 				const struct ddr_geometry *geo, u64 blocks, u32 region_sectors,
-				sector_t data_offset, bool nosync)
+				sector_t data_offset, bool nosync, struct ddr_regions **grown)
 {
 	struct ddr_array *new, *a;
 
@@ -610,6 +638,8 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 	}
 	mutex_unlock(&ddr_registry_mutex);
 	if (a) {
+		if (!IS_ERR(a) && blocks > READ_ONCE(a->blocks))
+			swap(*grown, new->regions_state);
 		ddr_array_free(new);
 		return a;
 	}

@@ -134,6 +134,8 @@ struct ddr_target {
 	struct ddr_array	*array;
 	struct ddr_dev		dev[DDR_GEO_MAX_ROLES];
 	u32			roles;
+	u64			blocks;		/* the length of this table */
+	struct ddr_regions	*grown;		/* for the array, if that is shorter when this table becomes active */
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
 	mempool_t		bufs[2];	/* pages.c: struct ddr_buf, small and large */
@@ -150,10 +152,11 @@ void ddr_array_exit(void);			/* after the last: waits until all arrays are freed
 
 /*
  * .ctr: finds or makes the array of @uuid (NULL: nosync, outside of the registry) for mapped device @md, and becomes one of
- * its users. May sleep. ERR_PTR: -EBUSY it is bound to another mapped device, -EINVAL the geometry or nosync differs, -ENOMEM.
+ * its users. May sleep. ERR_PTR: -EBUSY it is bound to another mapped device, -EINVAL the geometry or nosync differs, or it has more
+ * blocks, -ENOMEM. If it has fewer, @grown is what ddr_array_activate() needs to let it grow; the caller's, for ddr_regions_drop().
  */
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md, const struct ddr_geometry *geo,
-				u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync);
+				u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync, struct ddr_regions **grown);
 /* .dtr: gives that back. With the last user the array is gone: it leaves the registry, the daemon reads EOF. May sleep. */
 void ddr_array_release(struct ddr_array *a);
 struct ddr_array *ddr_array_find(const uuid_t *uuid);	/* with a reference for ddr_array_put(), or NULL; may sleep */
@@ -161,8 +164,11 @@ void ddr_array_put(struct ddr_array *a);		/* may be called from any context; fre
 /* The registered array with the smallest cookie above @cookie, with a reference, or NULL; may sleep. */
 struct ddr_array *ddr_array_next(u64 cookie);
 
-/* .preresume: @t is the instance whose devices are used from now on; ends a noflush suspend. Never waits for the daemon. */
-void ddr_array_activate(struct ddr_array *a, struct ddr_target *t);
+/*
+ * .preresume: @t is the instance whose devices are used from now on; ends a noflush suspend. Never waits for the daemon. No bio is
+ * in the target. A longer table lets the array grow. -EINVAL: it is shorter than the array has become since it was loaded.
+ */
+int ddr_array_activate(struct ddr_array *a, struct ddr_target *t);
 /* .resume: tells the daemon, runs what is parked. */
 void ddr_array_resumed(struct ddr_array *a);
 /*
@@ -217,6 +223,12 @@ u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach
  */
 int ddr_regions_init(struct ddr_array *a);		/* kvzalloc; may sleep */
 void ddr_regions_free(struct ddr_array *a);
+void ddr_regions_drop(struct ddr_regions *rs);		/* NULL is allowed */
+/*
+ * What is kept for the regions of @a goes to the places in @grown, which has more, and those are the array's from now on; @grown has
+ * the old ones then. Under ctl_mutex, before a->regions changes, and while no bio is in the target.
+ */
+void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown);
 bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio);	/* while parked, bio->bi_private is ours */
 /* @error: a member write of this bio did not succeed and its failure was not agreed: the region must be resynced. Any context. */
 void ddr_region_put(struct ddr_array *a, u64 region, bool error);
@@ -232,6 +244,7 @@ int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/*
 void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
 /* Closes the grants start..+count: new writes park, each CLOSED follows when its last write ended. Does not wait. */
 void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count);
+/* Under ctl_mutex, or ex_mutex (range.c). */
 bool ddr_region_any_closing(struct ddr_array *a, u64 start, u64 count);	/* revoked, and writes are in flight still */
 /* A new daemon: HELD runs and HELD_END from the start, LOCK again for all that wait (DDR_F_RESENT). Under ctl_mutex. */
 void ddr_region_declare(struct ddr_array *a);
@@ -248,6 +261,9 @@ void ddr_region_end_parked(struct ddr_array *a, blk_status_t status);	/* ends al
 
 /* ---- range.c ------------------------------------------------------------------- */
 
+/* Between them nothing looks at regions on behalf of EX ranges. Under ctl_mutex; may sleep. */
+void ddr_ranges_hold(struct ddr_array *a);
+void ddr_ranges_let_go(struct ddr_array *a);
 /*
  * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), one spinlock a bucket.
  * A range never crosses a unit. Writers exclude writers, EX and reconstructing readers where they overlap; readers share.

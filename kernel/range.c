@@ -193,6 +193,16 @@ static void ddr_ex_work(struct work_struct *work)
 	mutex_unlock(&rs->ex_mutex);
 }
 
+void ddr_ranges_hold(struct ddr_array *a)
+{
+	mutex_lock(&a->ranges->ex_mutex);
+}
+
+void ddr_ranges_let_go(struct ddr_array *a)
+{
+	mutex_unlock(&a->ranges->ex_mutex);
+}
+
 void ddr_range_revoked(struct ddr_array *a)
 {
 	queue_work(a->ctl_wq, &a->ranges->ex_work);

@@ -742,15 +742,43 @@ int ddr_regions_init(struct ddr_array *a)
 	return -ENOMEM;
 }
 
-void ddr_regions_free(struct ddr_array *a)
+/*
+ * A fresh state takes over what the array knows, and gives its larger memory for it. The structure itself stays, with its locks:
+ * its lists are in use all the time. Words and bits are looked at by bios, of which there are none, and under the mutexes.
+ */
+void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown)
 {
 	struct ddr_regions *rs = a->regions_state;
+	size_t map = BITS_TO_LONGS(a->regions) * sizeof(long);
 
+	memcpy(grown->word, rs->word, a->regions * sizeof(*rs->word));
+	memcpy(grown->clean, rs->clean, map);
+	memcpy(grown->suspect, rs->suspect, map);
+	memcpy(grown->lock.bits, rs->lock.bits, map);
+	memcpy(grown->closed.bits, rs->closed.bits, map);
+	ddr_ranges_hold(a);
+	swap(rs->word, grown->word);
+	ddr_ranges_let_go(a);
+	swap(rs->clean, grown->clean);
+	swap(rs->suspect, grown->suspect);
+	swap(rs->lock.bits, grown->lock.bits);
+	swap(rs->closed.bits, grown->closed.bits);
+}
+
+void ddr_regions_drop(struct ddr_regions *rs)
+{
+	if (!rs)
+		return;
 	kvfree(rs->word);
 	kvfree(rs->lock.bits);
 	kvfree(rs->closed.bits);
 	kvfree(rs->clean);
 	kvfree(rs->suspect);
 	kvfree(rs);
+}
+
+void ddr_regions_free(struct ddr_array *a)
+{
+	ddr_regions_drop(a->regions_state);
 	a->regions_state = NULL;
 }

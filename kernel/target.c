@@ -53,7 +53,7 @@ static int ddr_attach_array(struct ddr_target *t, const struct ddr_table *tab)
 {
 	struct dm_target *ti = t->ti;
 	struct ddr_array *a = ddr_array_get(tab->no_uuid ? NULL : &tab->uuid, dm_table_get_md(ti->table), &tab->geo,
-					    tab->blocks, tab->region_sectors, tab->data_offset, t->nosync);
+					    tab->blocks, tab->region_sectors, tab->data_offset, t->nosync, &t->grown);
 
 	if (!IS_ERR(a)) {
 		t->array = a;
@@ -64,7 +64,7 @@ static int ddr_attach_array(struct ddr_target *t, const struct ddr_table *tab)
 		ti->error = "The array is in use by another mapped device";
 		break;
 	case -EINVAL:
-		ti->error = "Geometry, length or nosync differ from the table that is loaded: remove the device first";
+		ti->error = "Geometry or nosync differ from the table that is loaded, or this one is shorter: remove the device first";
 		break;
 	default:
 		ti->error = "Cannot allocate the array";
@@ -78,6 +78,7 @@ static void ddr_dtr(struct dm_target *ti)
 
 	cancel_work_sync(&t->event);
 	ddr_pools_exit(t);
+	ddr_regions_drop(t->grown);
 	ddr_array_release(t->array);
 	ddr_table_put_devices(t);
 	kfree(t);
@@ -102,6 +103,7 @@ static int ddr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	r = dm_set_target_max_io_len(ti, min(tab.region_sectors, DDR_UNIT_SECTORS));
 	if (r)
 		goto put_devices;
+	t->blocks = tab.blocks;
 	r = ddr_attach_array(t, &tab);
 	if (r)
 		goto put_devices;
@@ -121,6 +123,7 @@ static int ddr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	return 0;
 
 release_array:
+	ddr_regions_drop(t->grown);
 	ddr_array_release(t->array);
 put_devices:
 	ddr_table_put_devices(t);
@@ -164,8 +167,7 @@ static int ddr_preresume(struct dm_target *ti)
 {
 	struct ddr_target *t = ti->private;
 
-	ddr_array_activate(t->array, t);
-	return 0;
+	return ddr_array_activate(t->array, t);
 }
 
 static void ddr_resume(struct dm_target *ti)
@@ -347,7 +349,7 @@ static int ddr_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn 
 
 	for (i = 0; i < t->roles && !r; i++)
 		if (t->dev[i].dm)
-			r = fn(ti, t->dev[i].dm, a->data_offset, ddr_member_sectors(&a->geo, a->blocks), data);
+			r = fn(ti, t->dev[i].dm, a->data_offset, ddr_member_sectors(&a->geo, t->blocks), data);
 	return r;
 }
 
