@@ -102,6 +102,8 @@ static int check_pair(const struct ddr_candidate *a, const struct ddr_candidate 
 				     "are paths to one disk; remove the copy, or put the paths under multipath",
 				     a->device, b->device, a->super->this_member, a->super->name);
 	field = ddr_super_geometry_differs(a->super, b->super);
+	if (!field && a->super->generation == b->super->generation && a->super->array_blocks != b->super->array_blocks)
+		field = "array size";	/* it grows with a new generation */
 	if (field)
 		return ddr_error_set(err, "%s and %s are members of array %s, but differ in %s; one of them was damaged or "
 				     "tampered with, find out which and leave it out", a->device, b->device,

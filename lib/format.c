@@ -101,9 +101,9 @@ static struct ddr_fault check_areas(const struct ddr_super *sb)
 		return FAULT(DDR_FE_DATA_OFFSET, 0, sb->data_offset, 0);
 	if (sb->slots == 0 || sb->slots > DDR_MAX_SLOTS)
 		return FAULT(DDR_FE_SLOTS, 0, sb->slots, 0);
-	if (sb->log_blocks != log_blocks)
+	if (sb->log_blocks < log_blocks || sb->log_blocks > div_up(DDR_MAX_REGIONS, DDR_LOG_REGIONS))
 		return FAULT(DDR_FE_LOG_BLOCKS, 0, sb->log_blocks, log_blocks);
-	if (sb->map_blocks != map_blocks)
+	if (sb->map_blocks < map_blocks || sb->map_blocks > div_up(DDR_MAX_REGIONS, DDR_MAP_REGIONS))
 		return FAULT(DDR_FE_MAP_BLOCKS, 0, sb->map_blocks, map_blocks);
 	if (sb->log_offset % DDR_META_BLOCK || sb->log_offset < DDR_SB_OFFSET + DDR_META_BLOCK ||
 	    sb->log_offset > sb->data_offset)
@@ -488,8 +488,6 @@ const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct d
 		return "layout";
 	if (a->region_size != b->region_size)
 		return "region size";
-	if (a->array_blocks != b->array_blocks)
-		return "array size";
 	if (a->data_offset != b->data_offset)
 		return "data offset";
 	if (a->log_offset != b->log_offset)
@@ -498,6 +496,8 @@ const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct d
 		return "number of slots";
 	if (a->map_offset != b->map_offset)
 		return "map offset";
+	if (a->log_blocks != b->log_blocks || a->map_blocks != b->map_blocks)
+		return "size of log or map";
 	if (a->created != b->created)
 		return "creation time";
 	return NULL;

@@ -220,7 +220,10 @@ bool ddr_super_same_member(const struct ddr_super *a, const struct ddr_super *b)
  * array's, which has it out.
  */
 bool ddr_super_is_last(const struct ddr_super *sb, uint32_t member, const struct ddr_super *disk);
-/* Name of the first field of the geometry in which two members of one array differ, or NULL. */
+/*
+ * Name of the first field of the geometry in which two members of one array differ, or NULL. The size of the array is not one of them:
+ * it grows, with a new generation, and a disk that missed that has the smaller one.
+ */
 const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct ddr_super *b);
 
 /* Geometry for lib/geometry.h. @sb is a checked superblock. */
@@ -237,6 +240,29 @@ static inline uint64_t ddr_super_regions(const struct ddr_super *sb)
 	uint64_t n = ddr_super_region_blocks(sb);
 
 	return (sb->array_blocks + n - 1) / n;
+}
+
+/* Regions that log and map have room for. */
+static inline uint64_t ddr_super_most_regions(const struct ddr_super *sb)
+{
+	uint64_t log = (uint64_t)sb->log_blocks * DDR_LOG_REGIONS, map = (uint64_t)sb->map_blocks * DDR_MAP_REGIONS;
+	uint64_t least = log < map ? log : map;
+
+	return least < DDR_MAX_REGIONS ? least : DDR_MAX_REGIONS;
+}
+
+/* So large can the array become at most: blocks. */
+static inline uint64_t ddr_super_most_blocks(const struct ddr_super *sb)
+{
+	return ddr_super_most_regions(sb) * ddr_super_region_blocks(sb);
+}
+
+/* Blocks that a member of @bytes has room for, and a tail behind them: a multiple of 2^order. */
+static inline uint64_t ddr_super_blocks_in(const struct ddr_super *sb, uint64_t bytes)
+{
+	uint64_t taken = sb->data_offset + DDR_TAIL_BYTES, blocks = bytes < taken ? 0 : (bytes - taken) / sb->chunk;
+
+	return blocks - blocks % (1u << sb->order);
 }
 
 /* Byte offset on a member of place @place of block @index of slot @slot's log. */

@@ -27,7 +27,7 @@ static bool is_blank(const void *buf, size_t len)
 /* The payload speaks of regions of the array only; what lies behind them is zero. */
 static struct ddr_fault check_log_payload(const uint8_t *payload, uint64_t first, uint64_t regions)
 {
-	uint64_t here = regions - first;
+	uint64_t here = first < regions ? regions - first : 0;	/* there may be blocks for regions that the array does not have yet */
 
 	for (uint32_t i = here < DDR_LOG_REGIONS ? (uint32_t)here : DDR_LOG_REGIONS; i < DDR_LOG_REGIONS; i++)
 		if (ddr_log_get(payload, i))

@@ -10,8 +10,8 @@ static uint64_t div_up(uint64_t n, uint64_t by)
 }
 
 /*
- * The areas for one region size. The metadata is sized for as many regions as the
- * whole device could hold, which is never fewer than the array gets: so the data
+ * The areas for one region size. The metadata is sized for several times as many regions
+ * as the whole device could hold, and so never for fewer than the array gets: the data
  * offset needs no second round. Returns the number of regions, or 0 if the device
  * is too small or the regions would be more than the format allows.
  */
@@ -19,13 +19,16 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 {
 	uint64_t region_blocks = region_size / DDR_BLOCK_SIZE;
 	uint64_t bound = div_up(req->member_bytes / sb->chunk, region_blocks);
-	uint64_t log_bytes, map_bytes, meta_end, blocks, regions;
+	uint64_t log_bytes, map_bytes, meta_end, blocks, regions, most;
 
 	/* a little more than the limit may still fit once the metadata is taken off */
 	if (bound > 2u * DDR_MAX_REGIONS)
 		return 0;
-	log_bytes = (uint64_t)req->slots * div_up(bound, DDR_LOG_REGIONS) * 2 * DDR_META_BLOCK;
-	map_bytes = div_up(bound, DDR_MAP_REGIONS) * 2 * DDR_META_BLOCK;
+	most = bound * DDR_DEF_GROWTH < DDR_MAX_REGIONS ? bound * DDR_DEF_GROWTH : DDR_MAX_REGIONS;
+	sb->log_blocks = (uint32_t)div_up(most, DDR_LOG_REGIONS);
+	sb->map_blocks = (uint32_t)div_up(most, DDR_MAP_REGIONS);
+	log_bytes = (uint64_t)req->slots * sb->log_blocks * 2 * DDR_META_BLOCK;
+	map_bytes = (uint64_t)sb->map_blocks * 2 * DDR_META_BLOCK;
 	sb->log_offset = DDR_SB_OFFSET + DDR_META_BLOCK;
 	sb->map_offset = sb->log_offset + log_bytes;
 	meta_end = sb->map_offset + map_bytes + DDR_META_BLOCK;
@@ -40,8 +43,6 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 	sb->region_size = region_size;
 	sb->array_blocks = blocks;
 	sb->slots = req->slots;
-	sb->log_blocks = (uint32_t)div_up(regions, DDR_LOG_REGIONS);
-	sb->map_blocks = (uint32_t)div_up(regions, DDR_MAP_REGIONS);
 	return regions;
 }
 

@@ -11,6 +11,7 @@
 
 #define DDR_DEF_REGION		(4u << 20)	/* bytes: the smallest region size chosen by default */
 #define DDR_DEF_REGIONS		(1u << 16)	/* by default the region size grows beyond so many regions */
+#define DDR_DEF_GROWTH		8u		/* the metadata has room for so many times the regions of the device as it is */
 #define DDR_MIN_ARRAY_BLOCKS	256u		/* blocks: an array is at least 1 MiB */
 
 struct ddr_layout_request {
@@ -23,7 +24,9 @@ struct ddr_layout_request {
 /*
  * Fills the geometry of @sb (order to map_blocks, roles) for members of that size:
  * superblock, log, map, superblock, data from a multiple of 1 MiB, and behind it at
- * least DDR_TAIL_BYTES. Nothing else of @sb is touched. Returns 0, or -1 with the
+ * least DDR_TAIL_BYTES. Log and map have room for DDR_DEF_GROWTH times the regions that
+ * the device could hold, as far as the format allows: so far the array can grow later, when its
+ * members are larger. Nothing else of @sb is touched. Returns 0, or -1 with the
  * reason in @err and @sb unchanged.
  */
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
