@@ -64,6 +64,7 @@ int cmd_events(const struct cli_command *cmd, int argc, char **argv);
 int cmd_examine(const struct cli_command *cmd, int argc, char **argv);
 int cmd_fail(const struct cli_command *cmd, int argc, char **argv);
 int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv);
+int cmd_grow(const struct cli_command *cmd, int argc, char **argv);
 int cmd_verify(const struct cli_command *cmd, int argc, char **argv);
 int cmd_remove(const struct cli_command *cmd, int argc, char **argv);
 int cmd_set(const struct cli_command *cmd, int argc, char **argv);

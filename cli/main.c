@@ -23,6 +23,7 @@ static const struct cli_command commands[] = {
 	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
 	{ "add", "NAME DEV [--force]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
 	{ "remove", "NAME MEMBER", "forget a member that is out, or a spare", cmd_remove },
+	{ "grow", "NAME [--size SIZE] [--json]", "let the array take what its members have room for", cmd_grow },
 	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",
 	  "compare parity and data of all that was written", cmd_verify },
 	{ "fence-ack", "NODE", "say that a lost node is dead, so that its regions may be recovered", cmd_fence_ack },

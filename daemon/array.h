@@ -43,6 +43,7 @@ enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR
 #define DDR_NODE_NAME_LEN	64u
 
 struct ddr_finder;
+struct ddr_grow;
 struct ddr_reload;
 struct ddr_table;
 
@@ -83,6 +84,20 @@ struct ddr_array_seek {
 	struct ddr_finder *ready;	/* what it found, until it may be taken */
 };
 
+/* drive_grow.c's. */
+struct ddr_array_grow {
+	uint64_t room_io;		/* 0: nobody asks how large devices are */
+	uint32_t room_members;
+	uint64_t io;			/* members are being prepared; 0: none is */
+	uint32_t waiting, failed;
+	int error;			/* it could not be begun for some */
+	uint64_t due_ms;		/* then those that are waited for have failed */
+	struct ddr_grow *work[DDR_MAX_MEMBERS];
+	uint64_t resize;		/* blocks that our kernel's table is to have; 0: it has them */
+	uint64_t resize_ms;		/* not before */
+	char refusal[DDR_ERROR_LEN];	/* why the array did not grow as the operator wanted, or "" */
+};
+
 struct ddr_array {
 	struct qb_list_head list;
 	struct ddr_daemon *d;
@@ -103,7 +118,7 @@ struct ddr_array {
 	struct ddr_load *load;		/* LOADING, and CLOSING while its thread lives */
 
 	/* RUNNING */
-	struct ddr_super super;		/* as loaded: geometry and names; states are the state machine's */
+	struct ddr_super super;		/* as loaded: geometry and names; states are the state machine's, and so is the size, which is kept up */
 	struct ddr_members *members;
 	struct ddr_metaio *meta;
 	struct ddr_jobs *jobs;
@@ -130,6 +145,7 @@ struct ddr_array {
 	uint8_t gen_id_writing[16];
 
 	struct ddr_array_cluster cluster;
+	struct ddr_array_grow grow;
 
 	/* stall.c's: members that may hang */
 	struct ddr_stall {
@@ -206,6 +222,8 @@ const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]);
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16]);
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member);
+/* Blocks that it is to have; 0: as many as there is room for. The end is an event, and a->grow.refusal if it is refused. */
+const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks);
 const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
 /* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */

@@ -169,6 +169,11 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 	case DDR_OUT_SEEK:
 		ddr_drive_seek_output(a, o);
 		break;
+	case DDR_OUT_ROOM:
+	case DDR_OUT_PREPARE:
+	case DDR_OUT_RESIZE:
+		ddr_drive_grow_output(a, o);
+		break;
 	case DDR_OUT_MCAST:
 		to_group(a, o);
 		break;
@@ -196,6 +201,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 		a->outs.n = 0;
 		a->outs.more = false;
 		ddr_sm_step(a->sm, in, &a->outs);
+		ddr_drive_sized(a);
 		for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
 			carry_out(a, &a->outs.out[i]);
 		if (a->outs.lost)
@@ -473,6 +479,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_step(a, in);
 	ddr_drive_table_tick(a);
 	ddr_drive_seek_tick(a, now_ms);
+	ddr_drive_grow_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
 	ddr_stall_tick(a, now_ms);
@@ -564,6 +571,7 @@ void ddr_drive_attached(struct ddr_array *a, uint32_t table)
 
 	in->cookie = a->bind.cookie;
 	in->members = table;
+	in->count = a->bind.sectors / (DDR_BLOCK_SIZE / 512);
 	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
 	ddr_drive_step(a, in);
 }
@@ -649,6 +657,7 @@ void ddr_drive_stop(struct ddr_array *a)
 	ddr_drive_cluster_stop(a);
 	ddr_drive_table_stop(a);
 	ddr_drive_seek_stop(a);
+	ddr_drive_grow_stop(a);
 	ddr_jobs_close(a->jobs);
 	a->jobs = NULL;
 	ddr_metaio_close(a->meta);

@@ -26,6 +26,17 @@ void ddr_drive_table_tick(struct ddr_array *a);
 /* A table that is being loaded comes to its end without us. */
 void ddr_drive_table_stop(struct ddr_array *a);
 
+/* Our kernel's table is to be so long. */
+void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors);
+
+/* ROOM, PREPARE, RESIZE: the array grows. */
+void ddr_drive_grow_output(struct ddr_array *a, const struct ddr_output *o);
+void ddr_drive_grow_tick(struct ddr_array *a, uint64_t now_ms);
+void ddr_drive_grow_stop(struct ddr_array *a);
+void ddr_drive_resize_failed(struct ddr_array *a, const char *why);
+/* After a step: the array may have grown. */
+void ddr_drive_sized(struct ddr_array *a);
+
 /* SEEK: a member's device is to be found. */
 void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms);

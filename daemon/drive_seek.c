@@ -13,6 +13,7 @@
 #include "daemon/drive.h"
 #include "daemon/events.h"
 #include "daemon/finder.h"
+#include "lib/layout.h"
 
 #define AGAIN_MS	5000u	/* before what was there, but not to be had, is looked for again */
 
@@ -108,6 +109,7 @@ static void look(struct ddr_array *a)
 	if (!f)
 		return;		/* the next tick tries again */
 	memcpy(f->array, a->uuid, sizeof(f->array));
+	f->bytes = ddr_layout_member_bytes(&a->super);
 	f->want = a->seek.wanted;
 	f->have = a->members->open;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {

@@ -47,7 +47,11 @@ static void on_table(void *ctx, struct ddr_table *t)
 {
 	struct ddr_array *a = ctx;
 
-	if (a && t->member == DDR_NO_MEMBER) {
+	if (a && t->sectors) {
+		a->table = NULL;
+		if (t->result && t->result != -EALREADY)
+			ddr_drive_resize_failed(a, t->error.text);
+	} else if (a && t->member == DDR_NO_MEMBER) {
 		a->table = NULL;
 		if (t->result && t->result != -EALREADY)
 			qb_log(LOG_WARNING, "array '%s': the table names a device still that was removed: %s", a->name, t->error.text);
@@ -61,8 +65,8 @@ static void on_table(void *ctx, struct ddr_table *t)
 	ddr_table_free(t);
 }
 
-/* @member: DDR_NO_MEMBER: nobody is to stand at @place. */
-static int load_table(struct ddr_array *a, uint32_t member, uint32_t place)
+/* @member: DDR_NO_MEMBER: nobody is to stand at @place. @sectors: not 0: the table is to be so long, and nothing else. */
+static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint64_t sectors)
 {
 	struct ddr_table *t = calloc(1, sizeof(*t));
 	int ret = t ? 0 : -ENOMEM;
@@ -71,6 +75,7 @@ static int load_table(struct ddr_array *a, uint32_t member, uint32_t place)
 		return ret;
 	t->dm_major = a->bind.dm_major;
 	t->dm_minor = a->bind.dm_minor;
+	t->sectors = sectors;
 	t->place = place;
 	t->major = member == DDR_NO_MEMBER ? 0 : a->members->major[member];
 	t->minor = member == DDR_NO_MEMBER ? 0 : a->members->minor[member];
@@ -96,16 +101,24 @@ void ddr_drive_table_tick(struct ddr_array *a)
 			refuse(a, member, "its device was not found when the array was attached", -ENODEV);
 			continue;
 		}
-		ret = load_table(a, member, a->table_place[member]);
+		ret = load_table(a, member, a->table_place[member], 0);
 		if (ret)
 			refuse(a, member, strerror(-ret), ret);
 	}
 	if (a->table_unname && !a->table && !a->broken) {
 		uint32_t place = (uint32_t)__builtin_ctz(a->table_unname);
 
-		if (load_table(a, DDR_NO_MEMBER, place) == 0)
+		if (load_table(a, DDR_NO_MEMBER, place, 0) == 0)
 			a->table_unname &= ~(1u << place);
 	}
+}
+
+void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors)
+{
+	int ret = load_table(a, DDR_NO_MEMBER, 0, sectors);
+
+	if (ret)
+		ddr_drive_resize_failed(a, strerror(-ret));
 }
 
 void ddr_drive_table_stop(struct ddr_array *a)
@@ -118,10 +131,15 @@ void ddr_drive_table_stop(struct ddr_array *a)
 
 /* ---- a table that was resumed ----------------------------------------------------- */
 
-static bool same_shape(const struct ddr_bind *a, const struct ddr_bind *b)
+/* It may be longer, up to what the array has. */
+static bool same_shape(const struct ddr_array *array, const struct ddr_bind *b)
 {
+	const struct ddr_bind *a = &array->bind;
+	uint64_t most = ddr_sm_super(array->sm)->array_blocks * (DDR_BLOCK_SIZE / 512);
+
 	return a->cookie == b->cookie && a->order == b->order && a->parity == b->parity && a->layout == b->layout &&
-	       a->region_sectors == b->region_sectors && a->members == b->members && a->sectors == b->sectors &&
+	       a->region_sectors == b->region_sectors && a->members == b->members && a->sectors <= b->sectors &&
+	       b->sectors <= (most > a->sectors ? most : a->sectors) &&
 	       a->data_offset_sectors == b->data_offset_sectors && a->dm_major == b->dm_major && a->dm_minor == b->dm_minor;
 }
 
@@ -175,7 +193,7 @@ bool ddr_drive_rebind(struct ddr_array *a)
 	memcpy(bind.uuid, a->uuid, sizeof(bind.uuid));
 	if (ddr_kchan_open(&chan, a->d->loop, &bind, &ddr_drive_kchan_ops, a))
 		return false;
-	if (!same_shape(&a->bind, &bind) || !all_known(a, &bind) || ddr_kchan_start(chan)) {
+	if (!same_shape(a, &bind) || !all_known(a, &bind) || ddr_kchan_start(chan)) {
 		ddr_kchan_close(chan);
 		return false;
 	}

@@ -58,6 +58,8 @@ static const struct {
 	[DDR_EV_VERIFY_DONE]	= { "verify-done", LOG_NOTICE, "found", "repaired" },
 	[DDR_EV_REPAIRED]	= { "repaired", LOG_WARNING, "repaired", NULL, "first_block", "blocks" },
 	[DDR_EV_MISMATCH]	= { "mismatch", LOG_ERR, "found", NULL, "first_block", "blocks" },
+	[DDR_EV_GROWN]		= { "grown", LOG_NOTICE, "old_blocks", "blocks" },
+	[DDR_EV_GROW_REFUSED]	= { "grow-refused", LOG_WARNING, "bytes", "node" },
 	[DDR_EV_REBUILD_DONE]	= { "rebuild-done", LOG_NOTICE, "generation", "blocks" },
 };
 
@@ -139,6 +141,16 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_MISMATCH:
 		snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
+		break;
+	case DDR_EV_GROWN:
+		snprintf(buf, size, "grown from %" PRIu64 " to %" PRIu64 " bytes", o->a * DDR_BLOCK_SIZE, o->b * DDR_BLOCK_SIZE);
+		break;
+	case DDR_EV_GROW_REFUSED:
+		if (o->b)
+			snprintf(buf, size, "the array does not grow: member %u (%s) has %" PRIu64 " bytes on %s", o->member, device(a, o->member),
+				 o->a, node(a, o->b, name, sizeof(name)));
+		else
+			snprintf(buf, size, "the array does not grow");
 		break;
 	case DDR_EV_MEMBER_ERROR:
 		if (o->member == DDR_NO_MEMBER)	/* the text says what */
@@ -292,6 +304,9 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		a->clean_asked = false;
 		a->dirty_left = o->a;
 		a->quiet_until_ms = ddr_now_ms() + QUIET_MS;
+		break;
+	case DDR_EV_GROW_REFUSED:
+		snprintf(a->grow.refusal, sizeof(a->grow.refusal), "%s", text);
 		break;
 	case DDR_EV_LEFT:
 		a->cluster.left = true;

@@ -2,6 +2,7 @@
 /*
  * Looking for the devices of members. See finder.h.
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,11 @@ static void take(struct ddr_finder *f, unsigned int m, const char *path, const s
 	}
 	if (ddr_dev_open(&dev, path, DDR_DEV_WRITE, &f->error[m]))
 		return;
+	if (dev.bytes < f->bytes) {
+		ddr_error_set(&f->error[m], "%s has %" PRIu64 " bytes on this node, a member of the array needs %" PRIu64, path, dev.bytes, f->bytes);
+		ddr_dev_close(&dev);
+		return;
+	}
 	if ((f->have & (1u << m)) && dev.rdev == f->rdev[m]) {
 		f->same |= 1u << m;
 		ddr_dev_close(&dev);

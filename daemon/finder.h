@@ -15,6 +15,7 @@
 struct ddr_finder {
 	/* given */
 	uint8_t array[16];			/* uuid */
+	uint64_t bytes;				/* that a member needs */
 	uint32_t want;				/* members */
 	uint8_t uuid[DDR_MAX_MEMBERS][16];	/* of these */
 	uint32_t have;				/* of these: a device is open already ... */

@@ -20,7 +20,7 @@
 /* What a client that has asked is waiting for; its answer comes later. */
 enum ddr_client_wait {
 	DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN, DDR_WAIT_FAILED, DDR_WAIT_ADDED, DDR_WAIT_REMOVED, DDR_WAIT_BACK,
-	DDR_WAIT_VERIFY,
+	DDR_WAIT_VERIFY, DDR_WAIT_GROWN,
 };
 
 struct ddr_client {
@@ -32,6 +32,7 @@ struct ddr_client {
 	uint32_t member;		/* that is to be out, or back */
 	uint8_t uuid[16];		/* of the member that is to be added, or of the place of one that is to be removed */
 	uint32_t op, serial;		/* DDR_VERIFY_OP_*, and the number of the last verify before it */
+	uint64_t blocks;		/* that the array had before it was to grow */
 	uint64_t until_ms;
 	bool listening;
 	bool lost;			/* it was too slow: told, and dropped */

@@ -3,6 +3,7 @@
  * What the requests of clients mean. See ipc_server.h for the list.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,6 +293,50 @@ static void do_verify(struct ddr_client *c, struct json_object *req)
 		begin_wait(c, req, DDR_WAIT_VERIFY);
 }
 
+/* Why the array cannot get that size whatever its members are, answered. */
+static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64_t bytes)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+	uint64_t most = ddr_super_most_blocks(sb) * DDR_BLOCK_SIZE, now = sb->array_blocks * DDR_BLOCK_SIZE, unit = (uint64_t)DDR_BLOCK_SIZE << sb->order;
+
+	if (now == most || bytes > most)
+		ddr_client_error(c, "array '%s' has room for log and map of %" PRIu64 " bytes at most%s", a->name, most, now == most ? ", which it has already" :
+				 ": ask for less, or make an array with larger regions");
+	else if (bytes && bytes < now)
+		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes: an array does not shrink", a->name, now);
+	else if (bytes == now)
+		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes already", a->name, now);
+	else if (bytes % unit)
+		ddr_client_error(c, "the size of array '%s' is a multiple of %" PRIu64 " bytes; take %" PRIu64, a->name, unit, bytes - bytes % unit);
+	else
+		return false;
+	return true;
+}
+
+/* The array is to take what its members have room for, or so many bytes of it. Answered with the old and the new size. */
+static void do_grow(struct ddr_client *c, struct json_object *req)
+{
+	struct json_object *size = json_object_object_get(req, "size");
+	struct ddr_array *a = array_of(c, req, true);
+	const char *why;
+	int64_t bytes = size ? json_object_get_int64(size) : 0;
+
+	if (!a)
+		return;
+	if (bytes < 0 || (size && bytes == 0)) {
+		ddr_client_error(c, "grow needs a size in bytes, or none");
+		return;
+	}
+	if (size_refused(c, a, (uint64_t)bytes))
+		return;
+	c->blocks = a->super.array_blocks;
+	why = ddr_drive_grow(a, (uint64_t)bytes / DDR_BLOCK_SIZE);
+	if (why)
+		ddr_client_error(c, "array '%s' does not grow: %s", a->name, why);
+	else
+		begin_wait(c, req, DDR_WAIT_GROWN);
+}
+
 /* A node by its id, or by its name in the cluster; 0: there is none. */
 static uint32_t find_node(const struct ddr_array *a, const struct ddr_sm_status *st, const char *which)
 {
@@ -364,7 +409,7 @@ static const struct {
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
-	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "verify", do_verify }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
+	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "verify", do_verify }, { "grow", do_grow }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
@@ -462,6 +507,24 @@ static void check_verify(struct ddr_client *c, struct ddr_array *a)
 		ddr_client_ok(c, NULL);
 }
 
+/* The new size, once this node's device has it too. */
+static void check_grown(struct ddr_client *c, struct ddr_array *a)
+{
+	struct json_object *data;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+	} else if (a->grow.refusal[0] && a->super.array_blocks <= c->blocks) {
+		ddr_client_error(c, "array '%s': %s", a->name, a->grow.refusal);
+	} else if (a->super.array_blocks > c->blocks && a->bind.sectors >= a->super.array_blocks * (DDR_BLOCK_SIZE / 512)) {
+		data = json_object_new_object();
+		json_object_object_add(data, "old", json_object_new_uint64(c->blocks * DDR_BLOCK_SIZE));
+		json_object_object_add(data, "new", json_object_new_uint64(a->super.array_blocks * DDR_BLOCK_SIZE));
+		json_object_object_add(data, "largest", json_object_new_uint64(ddr_super_most_blocks(&a->super) * DDR_BLOCK_SIZE));
+		ddr_client_ok(c, data);
+	}
+}
+
 static void late(struct ddr_client *c, struct ddr_array *a)
 {
 	struct ddr_sm_status st = { 0 };
@@ -471,6 +534,9 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 		ddr_sm_get_status(a->sm, &st);
 	if (c->wait == DDR_WAIT_FAILED)
 		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
+	else if (c->wait == DDR_WAIT_GROWN)
+		ddr_client_error(c, "array '%s' did not grow in time: a node that is lost has to be back or fenced first, or the members change; it goes on by itself, ddraid status tells",
+				 c->which);
 	else if (c->wait == DDR_WAIT_VERIFY)
 		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
 	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
@@ -493,6 +559,8 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 		check_clean(c, a);
 	else if (c->wait == DDR_WAIT_VERIFY)
 		check_verify(c, a);
+	else if (c->wait == DDR_WAIT_GROWN)
+		check_grown(c, a);
 	else
 		check_member(c, a);
 	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)

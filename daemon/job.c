@@ -85,6 +85,11 @@ fail:
 	return ret;
 }
 
+void ddr_jobs_resize(struct ddr_jobs *j, uint64_t blocks)
+{
+	j->blocks = blocks;
+}
+
 void ddr_jobs_close(struct ddr_jobs *j)
 {
 	if (!j)

@@ -14,6 +14,7 @@
 
 #include "daemon/loader.h"
 #include "daemon/state.h"
+#include "lib/layout.h"
 #include "lib/scan.h"
 
 #define RETRY_MS	50
@@ -51,7 +52,7 @@ static int check_table(struct ddr_load *l)
 		return refuse(l, "region sectors", b->region_sectors, sb->region_size / 512);
 	if (b->data_offset_sectors != sb->data_offset / 512)
 		return refuse(l, "data offset sectors", b->data_offset_sectors, sb->data_offset / 512);
-	if (b->sectors != sb->array_blocks * (DDR_BLOCK_SIZE / 512))
+	if (b->sectors > sb->array_blocks * (DDR_BLOCK_SIZE / 512))	/* a shorter one is made longer once the array runs */
 		return refuse(l, "length in sectors", b->sectors, sb->array_blocks * (DDR_BLOCK_SIZE / 512));
 	if (b->members != sb->roles)
 		return refuse(l, "members", b->members, sb->roles);
@@ -73,6 +74,10 @@ static int check_position(struct ddr_load *l, const struct supers *all, size_t c
 		return 0;
 	if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
 		return ddr_error_set(&l->error, "%s is a member of another array ('%s'); take it out of the table", device, own->name);
+	/* the others have it as it is: that it seems small here must not cost them the member */
+	if (l->supers_only && l->assembly.verdict[c] == DDR_V_TOO_SMALL)
+		return ddr_error_set(&l->error, "%s has %" PRIu64 " bytes on this node, the array needs %" PRIu64 ": let this node see its new size",
+				     device, all->cand[c].bytes, ddr_layout_member_bytes(sb));
 	if (l->assembly.verdict[c] != DDR_V_CURRENT)
 		return 0;
 	role = sb->member[own->this_member].role;

@@ -45,10 +45,10 @@ static int read_super(struct ddr_reload *r)
 	free(s);
 	if (!any)
 		return -EIO;
-	/* where things lie never changes; whatever says otherwise is not to be followed */
+	/* where things lie never changes, but the array grows; whatever says otherwise is not to be followed */
 	if (best.slots != r->super.slots || best.log_blocks != r->super.log_blocks ||
 	    best.map_blocks != r->super.map_blocks || best.roles != r->super.roles ||
-	    best.data_offset != r->super.data_offset || best.array_blocks != r->super.array_blocks)
+	    best.data_offset != r->super.data_offset)
 		return -EINVAL;
 	r->super = best;
 	return 0;

@@ -294,7 +294,10 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	add_text(o, "layout", layout_name(a->bind.layout));
 	add_number(o, "block_size", DDR_BLOCK_SIZE);
 	add_number(o, "region_size", (uint64_t)a->bind.region_sectors * 512);
-	add_number(o, "size", a->bind.sectors * 512);
+	add_number(o, "size", a->state == DDR_ARRAY_RUNNING ? a->super.array_blocks * DDR_BLOCK_SIZE : a->bind.sectors * 512);
+	add_number(o, "device_size", a->bind.sectors * 512);
+	if (a->state == DDR_ARRAY_RUNNING)
+		add_number(o, "largest_size", ddr_super_most_blocks(&a->super) * DDR_BLOCK_SIZE);
 	add_text(o, "state", state_name(a, &st));
 	add_number(o, "generation", st.generation);
 	json_object_object_add(o, "members", members_array(a, &st));

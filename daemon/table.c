@@ -53,7 +53,11 @@ static int read_table(struct ddr_table *t, char **text, uint64_t *sectors)
 		ret = failed(t, "reading");
 	} else {
 		dm_get_next_target(get, NULL, &start, sectors, &type, &params);
-		if (type && params && strcmp(type, TARGET) == 0)
+		if (type && params && strcmp(type, TARGET) == 0 && t->sectors) {
+			same = *sectors == t->sectors;
+			*sectors = t->sectors;
+			*text = strdup(params);
+		} else if (type && params && strcmp(type, TARGET) == 0)
 			*text = ddr_scan_table_replace(params, t->place, t->major, t->minor, &same);
 		if (!*text) {
 			ddr_error_set(&t->error, "the mapped device has no table of " TARGET " with a place %u", t->place);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Loads a table into one of this node's mapped devices that names another device at one place, and nothing else anew.
+ * Loads a table into one of this node's mapped devices that names another device at one place, or is longer, and nothing else anew.
  *
  * device-mapper exchanges the tables in one call, without flushing: I/O that waits is taken back and given to the new table,
  * so it waits for nothing that only this daemon can give. Whatever happens to this process meanwhile, the device is never left suspended.
@@ -17,6 +17,7 @@
 struct ddr_table {
 	/* given */
 	uint32_t dm_major, dm_minor;	/* the mapped device */
+	uint64_t sectors;		/* 0: it stays as long as it is. Else it gets this length, and no other device */
 	uint32_t place;			/* of the stripe */
 	uint32_t major, minor;		/* what is to stand there; both 0: nothing */
 	uint32_t member;		/* the caller's */

@@ -36,6 +36,16 @@ static int learn_block(struct ddr_dev *dev, struct ddr_error *err)
 	return 0;
 }
 
+uint64_t ddr_dev_size(const struct ddr_dev *dev)
+{
+	uint64_t bytes = 0;
+	struct stat st;
+
+	if (dev->is_block)
+		return ioctl(dev->fd, BLKGETSIZE64, &bytes) ? 0 : bytes;
+	return fstat(dev->fd, &st) ? 0 : (uint64_t)st.st_size;
+}
+
 static int learn(struct ddr_dev *dev, unsigned int flags, struct ddr_error *err)
 {
 	struct stat st;

@@ -44,6 +44,8 @@ void ddr_dev_close(struct ddr_dev *dev);
  * it is waited for, @wait_ms at most. Returns 0, or -1 with @err: another program holds it.
  */
 int ddr_dev_lock(const struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err);
+/* Its size in bytes as it is now, which may be more than as it was opened; 0: it cannot be learned. */
+uint64_t ddr_dev_size(const struct ddr_dev *dev);
 /* True if both are the same disk or file. */
 bool ddr_dev_same(const struct ddr_dev *a, const struct ddr_dev *b);
 

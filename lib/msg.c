@@ -130,10 +130,16 @@ bool ddr_member_op_names(uint32_t op)
 	return op == DDR_MEMBER_OP_ADD || op == DDR_MEMBER_OP_REMOVE;
 }
 
+/* Operations of no member. */
+static bool of_none(uint32_t op)
+{
+	return !op || op == DDR_MEMBER_OP_RECORD || op == DDR_MEMBER_OP_GROW;
+}
+
 bool ddr_member_set_formed(const struct ddr_msg_member_set *s)
 {
-	return s->op <= DDR_MEMBER_OP_RECORD && (s->op != DDR_MEMBER_OP_RECORD || !s->member) && (s->op || !s->member) && (s->op == DDR_MEMBER_OP_TAKE || !s->role) &&
-	       (s->op == DDR_MEMBER_OP_CURSOR || !s->cursor) && ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
+	return (s->op <= DDR_MEMBER_OP_RECORD || s->op == DDR_MEMBER_OP_GROW) && (!of_none(s->op) || !s->member) && (s->op == DDR_MEMBER_OP_TAKE || !s->role) &&
+	       (s->op == DDR_MEMBER_OP_GROW ? s->cursor != 0 : s->op == DDR_MEMBER_OP_CURSOR || !s->cursor) && ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
 }
 
 static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
@@ -180,7 +186,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk64(w, &m->start.cookie);
 		ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
 		walk32(w, &m->start.present);
-		walk_zero(w, 4);
+		walk32(w, &m->start.generation);
 		return true;
 	case DDR_M_HELLO:
 		walk64(w, &m->hello.view);
@@ -242,6 +248,15 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		return true;
 	case DDR_M_VERIFY:
 		walk_verify(w, m);
+		return true;
+	case DDR_M_GROW:
+		walk64(w, &m->grow.blocks);
+		return true;
+	case DDR_M_ROOM:
+		walk64(w, &m->room.bytes);
+		walk32(w, &m->room.member);
+		walk_zero(w, 4);
+		walk64(w, &m->room.generation);
 		return true;
 	case DDR_M_MEMBER_ACK:
 		walk64(w, &m->ack.seq);

@@ -44,7 +44,7 @@ struct ddr_msg_map_done {
 struct ddr_msg_member_set {
 	uint32_t op;		/* enum ddr_member_op, or 0 */
 	uint32_t member, role;	/* @role: of TAKE, else 0 */
-	uint64_t cursor;	/* blocks: of CURSOR, else 0 */
+	uint64_t cursor;	/* blocks: of CURSOR and GROW, else 0 */
 	uint8_t uuid[16];	/* of ADD and REMOVE, else zero */
 };
 
@@ -59,7 +59,7 @@ struct ddr_msg {
 	uint64_t ring;
 	uint32_t epoch, serial;
 	union {
-		struct { uint32_t slot, missing, present; uint64_t cookie; uint8_t boot_id[16]; } start;
+		struct { uint32_t slot, missing, present, generation; uint64_t cookie; uint8_t boot_id[16]; } start;
 		struct { uint64_t view, history; uint32_t flags; } hello;
 		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
 		struct { uint32_t slot, dirty; } leave;
@@ -79,6 +79,8 @@ struct ddr_msg {
 		struct { uint32_t member; } seek;
 		struct { uint32_t members; uint64_t generation; } seen;
 		struct { uint32_t op, priority, flags, serial; uint64_t time, cursor, found, repaired; } verify;
+		struct { uint64_t blocks; } grow;
+		struct { uint64_t bytes, generation; uint32_t member; } room;
 		struct { uint32_t id; uint8_t mode, job; uint64_t start, count; } ex;
 		struct { uint32_t owner, id; uint64_t dirty; } ex_ack;
 		struct { uint32_t id; } ex_release;

@@ -57,9 +57,10 @@ static bool limits(const struct ddr_sm_config *cfg, uint32_t *n_log, uint32_t *n
 	regions = ddr_super_regions(sb);
 	if (regions == 0 || regions > DDR_MAX_REGIONS)
 		return false;
-	*n_log = (uint32_t)((regions + DDR_LOG_REGIONS - 1) / DDR_LOG_REGIONS);
-	*n_map = (uint32_t)((regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS);
-	return *n_log <= sb->log_blocks && *n_map <= sb->map_blocks;
+	/* all that there is: the array may grow into it */
+	*n_log = sb->log_blocks;
+	*n_map = sb->map_blocks;
+	return true;
 }
 
 size_t ddr_sm_size(const struct ddr_sm_config *cfg)
@@ -100,6 +101,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	memcpy(sm->entropy, cfg->entropy, sizeof(sm->entropy));
 	sm->regions = ddr_super_regions(&sm->sb);
 	sm->region_blocks = ddr_super_region_blocks(&sm->sb);
+	sm->g.room = sm->sb.array_blocks;	/* whoever loaded the superblocks has seen that the devices are that large */
 	sm->idle_ms = 5000;
 	sm->away_ms = 30000;
 	sm->parallel = 4;
@@ -368,6 +370,9 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_SEEK: ddr_sm_op_seek(sm, in->member); return;
 	case DDR_IN_OP_ADD: ddr_sm_op_member(sm, DDR_MEMBER_OP_ADD, in); return;
 	case DDR_IN_OP_REMOVE: ddr_sm_op_member(sm, DDR_MEMBER_OP_REMOVE, in); return;
+	case DDR_IN_OP_GROW: ddr_sm_op_grow(sm, in->count); return;
+	case DDR_IN_ROOM: ddr_sm_room_known(sm, in); return;
+	case DDR_IN_PREPARED: ddr_sm_grow_prepared(sm, in); return;
 	case DDR_IN_OP_VERIFY: ddr_sm_op_verify(sm, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
@@ -378,7 +383,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 static void (*const pumps[])(struct ddr_sm *) = {
 	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
-	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)

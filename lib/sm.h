@@ -83,7 +83,7 @@ enum ddr_in_type {
 
 	/* kernel channel; one input for each record */
 	DDR_IN_K_ATTACHED,	/* a channel was bound: cookie, boot_id, members (those whose devices its table names, each at its
-				 * role). HELD inputs follow */
+				 * role), count (blocks: the length of its table). HELD inputs follow */
 	DDR_IN_K_DETACHED,	/* the channel went (array removed, or superseded) */
 	DDR_IN_K_REC,		/* rec: any channel record DDR_K_* */
 
@@ -116,6 +116,10 @@ enum ddr_in_type {
 	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
+	DDR_IN_OP_GROW,		/* count: blocks that the array is to have; 0: as many as its members have room for. DDR_EV_GROWN or
+				 * DDR_EV_GROW_REFUSED follows */
+	DDR_IN_ROOM,		/* answer to ROOM: io, result (an errno: nothing was learned), value: bytes of the smallest, member: which that is */
+	DDR_IN_PREPARED,	/* answer to PREPARE: io, result, failed_members. An errno without any: nothing was done, it is asked again later */
 	DDR_IN_OP_VERIFY,	/* key (enum ddr_verify_op: START, PAUSE, STOP); of START value: priority, members: DDR_VERIFY_F_* */
 	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
 				 * (ESRCH) if it has none */
@@ -192,6 +196,11 @@ enum ddr_out_type {
 	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */
 	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log anew; DDR_IN_SLOT_DONE */
 	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position; DDR_IN_TABLE_DONE */
+	DDR_OUT_ROOM,		/* io, members: how large are their devices now? One that is not open has 0 bytes; DDR_IN_ROOM */
+	DDR_OUT_PREPARE,	/* io, members, start, count: the array is to have the blocks start..+count as well. What they have in the
+				 * region that block @start lies in is zeroed, and so is the tail behind them; durable; DDR_IN_PREPARED */
+	DDR_OUT_RESIZE,		/* count: our kernel may have a table of so many blocks. A new table is told of by K_ATTACHED; one that cannot be
+				 * loaded is tried again: until then the end of the array is not there on this node */
 	DDR_OUT_SEEK,		/* member: look for its device; DDR_IN_PRESENT if it is found, else nothing */
 	DDR_OUT_SLOT_WRITE,	/* io, slot, index, members: as LOG_WRITE, for a dead node's slot; the block is taken with
 				 * ddr_sm_slot_block(); DDR_IN_LOG_DONE */
@@ -232,6 +241,8 @@ enum ddr_event {
 	DDR_EV_VERIFY_DONE,	/* likewise */
 	DDR_EV_REPAIRED,	/* member, start, count: something in there was put right on it; a: blocks */
 	DDR_EV_MISMATCH,	/* start, count: blocks in there do not fit, or cannot be read, and stay as they are; a: how many; text: why */
+	DDR_EV_GROWN,		/* a: blocks before, b: now. All of the array's superblocks say so */
+	DDR_EV_GROW_REFUSED,	/* of this node's OP_GROW; text: why. b: the node where the member has only a bytes; 0: it is not for that */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
 };
 

@@ -130,6 +130,8 @@ static const char *check_members(const struct ddr_sm *sm)
 		return "a member leaves that the superblocks have in the array";
 	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->sb.order)
 		return "fewer members are in sync than hold the data";
+	if (sm->regions != ddr_super_regions(&sm->sb))
+		return "the number of regions is not that of the superblock";
 	if (ddr_super_check(&sm->sb).code != DDR_FE_OK)
 		return "the superblock is not valid";
 	return NULL;

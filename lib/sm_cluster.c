@@ -468,7 +468,8 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_evict(sm, why);
 	if (why)
 		return;
-	if (!ddr_sm_slot_settled(sm, slot, msg->sender)) {
+	/* nor while the array is about to grow, or if it has since the START was sent: it says nothing of the devices for that size */
+	if (!ddr_sm_slot_settled(sm, slot, msg->sender) || ddr_sm_growing(sm) || msg->start.generation != (uint32_t)sm->sb.generation) {
 		if (ours)
 			sm->start = DDR_S_OFF;
 		return;
@@ -478,6 +479,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	n->lost = n->absent = n->folded = n->dead = n->leaving = n->gave_up = false;
 	n->failure = 0;
 	n->sees = ddr_sm_seen_at_start(sm, msg->start.present);
+	n->roomed = false;
 	n->cookie = msg->start.cookie;
 	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));
 	/* what its last process had in hand has ended; nothing that one acknowledged counts for this one */

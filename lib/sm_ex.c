@@ -450,14 +450,18 @@ static uint32_t drains_out(const struct ddr_sm *sm)
 static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
+	/* behind the end of its table our kernel has no writers; a longer one is told of the range before it is enabled */
+	uint64_t there = x->start < sm->k.blocks ? sm->k.blocks - x->start : 0;
 
 	if (!x->used || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
 		return;
-	if (!x->drain_sent) {
+	if (!there)
+		x->drained = true;
+	if (!x->drain_sent && there) {
 		if (drains_out(sm) >= DDR_SM_EX)
 			return;
 		x->kseq = ddr_sm_kseq(sm);
-		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count);
+		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count < there ? x->count : there);
 		x->drain_sent = true;
 	} else if (x->drained && !x->ack_sent && ddr_sm_active(sm) && sm->start >= DDR_S_DELIVERED && ddr_sm_talks(sm)) {
 		msg.ex_ack.owner = x->node;

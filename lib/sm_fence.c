@@ -267,7 +267,7 @@ static bool io_out(const struct ddr_sm *sm)
  */
 static bool may_leave(struct ddr_sm *sm)
 {
-	if (sm->t.io || sm->c.rc_io || sm->n_granted)
+	if (sm->t.io || sm->g.prep_io || sm->c.rc_io || sm->n_granted)
 		return false;
 	if (sm->start == DDR_S_DONE && sm->k.state != DDR_K_GONE)
 		return ddr_sm_at_rest(sm) && sm->c.rc == DDR_RC_IDLE;

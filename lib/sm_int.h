@@ -13,6 +13,7 @@
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
  *	sm_seek.c	who sees which member; members that are added, removed, or come back
+ *	sm_grow.c	the array takes what its members have room for
  *	sm_fix.c	bad sectors and wrong chunks that are put right in place
  *	sm_verify.c	the verify that all agree on, and its reads
  *	sm_error.c	errors and mismatches that the kernel reports
@@ -368,6 +369,32 @@ bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* Could it come back by the regions that were written since it went? */
 bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
+
+/* ---- sm_grow.c ----------------------------------------------------------------- */
+
+void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks);
+void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* Is this the size that all have agreed on? */
+bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+/* Superblocks with a larger size are wanted or under way. A function of what was delivered. */
+bool ddr_sm_growing(const struct ddr_sm *sm);
+/* What all have said is judged; as ddr_sm_settle(). */
+void ddr_sm_grow_settle(struct ddr_sm *sm);
+/* The members changed, by what all have agreed on. */
+void ddr_sm_grow_members(struct ddr_sm *sm);
+/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
+bool ddr_sm_sized(struct ddr_sm *sm);
+void ddr_sm_grown(struct ddr_sm *sm, uint64_t before);
+void ddr_sm_grow_view(struct ddr_sm *sm);
+void ddr_sm_grow_forget(struct ddr_sm *sm);
+/* The writer's members are ready for the change that it is about to write, if that is one of the size. */
+bool ddr_sm_grow_prepare(struct ddr_sm *sm);
+/* Are the devices here large enough for the array as it is now, and is our kernel's table not longer? */
+bool ddr_sm_grow_may_start(struct ddr_sm *sm);
+void ddr_sm_grow_pump(struct ddr_sm *sm);
 
 /* ---- sm_fix.c ------------------------------------------------------------------ */
 

@@ -18,7 +18,7 @@
  */
 #include "sm_int.h"
 
-#define STATE_FIXED	12288u	/* bytes, at most, of all but the map */
+#define STATE_FIXED	14336u	/* bytes, at most, of all but the map */
 #define RETRY_MS	1000u
 
 uint32_t ddr_sm_state_size(uint32_t n_map)
@@ -58,6 +58,7 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	w64(w, &sb->generation);
 	w64(w, &sb->seq);
 	w64(w, &sb->log_base);
+	w64(w, &sb->array_blocks);
 	ddr_walk_bytes(w, sb->gen_id, sizeof(sb->gen_id));
 	ddr_walk_bytes(w, sb->gen_prev, sizeof(sb->gen_prev));
 	w16(w, &sb->members);
@@ -95,6 +96,9 @@ static void walk_node(struct ddr_walk *w, struct ddr_sm_node *n)
 	flag(w, &n->dead);
 	flag(w, &n->folded);
 	w32(w, &n->sees);
+	flag(w, &n->roomed);
+	w64(w, &n->room);
+	w32(w, &n->room_member);
 	w32(w, &n->leave_dirty);
 	w32(w, &n->attempt);
 	w64(w, &n->failure);
@@ -150,6 +154,25 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	t->leaving = leaving;
 }
 
+/* The map, as far as there are regions; behind that it is zero everywhere. */
+static void walk_map(struct ddr_walk *w, struct ddr_sm *sm)
+{
+	size_t all = (size_t)sm->n_map * DDR_LOG_PAYLOAD, used;
+
+	for (uint32_t i = 0; i < sm->n_map; i++) {
+		w64(w, &sm->mapb[i].mem);
+		w64(w, &sm->mapb[i].dur);
+	}
+	if (w->c.bad || (!w->write && !ddr_sm_sized(sm))) {
+		w->c.bad = true;
+		return;
+	}
+	used = (size_t)((sm->regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS) * DDR_LOG_PAYLOAD;
+	ddr_walk_bytes(w, sm->map, used);
+	if (!w->write)
+		memset(sm->map + used, 0, all - used);
+}
+
 static void walk_state(struct ddr_walk *w, struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->c;
@@ -169,11 +192,9 @@ static void walk_state(struct ddr_walk *w, struct ddr_sm *sm)
 		walk_node(w, &sm->nodes[i]);
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
 		walk_range(w, &sm->ex[i]);
-	for (uint32_t i = 0; i < sm->n_map; i++) {
-		w64(w, &sm->mapb[i].mem);
-		w64(w, &sm->mapb[i].dur);
-	}
-	ddr_walk_bytes(w, sm->map, (size_t)sm->n_map * DDR_LOG_PAYLOAD);
+	w32(w, &sm->g.by);
+	w64(w, &sm->g.want);
+	walk_map(w, sm);
 }
 
 static uint64_t digest_of(const uint8_t *p, uint32_t n)
@@ -256,7 +277,8 @@ static bool state_valid(const struct ddr_sm *sm)
 		if (sm->mapb[i].dur > sm->mapb[i].mem)
 			return false;
 	if (!ddr_member_set_formed(set) || set->member >= sm->sb.members + (set->op == DDR_MEMBER_OP_ADD ? 1u : 0u) ||
-	    (set->op && set->role >= sm->sb.roles) || set->cursor > sm->sb.array_blocks || sm->t.back >> sm->sb.members)
+	    (set->op && set->role >= sm->sb.roles) ||
+	    set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->sb) : sm->sb.array_blocks) || sm->t.back >> sm->sb.members)
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }
@@ -265,6 +287,7 @@ static bool state_valid(const struct ddr_sm *sm)
 static void state_drop(struct ddr_sm *sm, const struct ddr_super *was)
 {
 	sm->sb = *was;
+	ddr_sm_sized(sm);
 	memset(&sm->t, 0, sizeof(sm->t));
 	memset(sm->ex, 0, sizeof(sm->ex));
 	for (uint32_t i = 0; i < sm->n_map; i++)
@@ -384,6 +407,7 @@ static void build(struct ddr_sm *sm)
 	c->building = false;
 	ddr_sm_members_known(sm, &c->disk);
 	sm->sb = c->disk;
+	ddr_sm_sized(sm);
 	ddr_sm_map_unread(sm);
 	for (uint32_t i = 0; i < sm->n_map; i++) {
 		sm->mapb[i].mem = 1;
@@ -426,6 +450,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	ddr_sm_rebuild_view(sm);
 	ddr_sm_seek_view(sm);
 	ddr_sm_verify_view(sm);
+	ddr_sm_grow_forget(sm);
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;
 	c->writer = 0;
@@ -528,7 +553,7 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
  */
 static bool at_peace(const struct ddr_sm *sm)
 {
-	return !sm->t.io && !ddr_sm_any_lost(sm);
+	return !sm->t.io && !sm->g.prep_io && !ddr_sm_any_lost(sm);
 }
 
 void ddr_sm_join_pump(struct ddr_sm *sm)

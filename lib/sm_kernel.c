@@ -38,6 +38,8 @@ void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->k.cookie = in->cookie;
 	memcpy(sm->k.boot_id, in->boot_id, sizeof(sm->k.boot_id));
 	sm->k.table = in->members;
+	sm->k.blocks = in->count;
+	sm->g.resized = 0;
 	sm->k.table_asked = 0;
 	sm->k.declared = 0;
 	memset(sm->held, 0, sm->words * sizeof(uint64_t));
@@ -116,9 +118,22 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 	return DDR_KM_OUT;
 }
 
+/* What its table does not have, the kernel is told nothing of. */
+static uint64_t kernel_regions(const struct ddr_sm *sm)
+{
+	uint64_t regions = (sm->k.blocks + sm->region_blocks - 1) / sm->region_blocks;
+
+	return regions < sm->regions ? regions : sm->regions;
+}
+
 static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
 {
-	return kernel_state(sm, position) == DDR_KM_REBUILDING ? sm->sb.member[ddr_sm_member_at(sm, position)].cursor : 0;
+	uint64_t cursor;
+
+	if (kernel_state(sm, position) != DDR_KM_REBUILDING)
+		return 0;
+	cursor = sm->sb.member[ddr_sm_member_at(sm, position)].cursor;
+	return cursor < sm->k.blocks ? cursor : sm->k.blocks;
 }
 
 static bool told(const struct ddr_sm *sm, uint32_t position)
@@ -246,7 +261,7 @@ static uint32_t bits_told(const struct ddr_sm *sm, uint64_t r)
 
 void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region)
 {
-	if (bits_of(sm, region) == bits_told(sm, region))
+	if (bits_of(sm, region) == bits_told(sm, region) || region >= kernel_regions(sm))
 		return;
 	ddr_bit_set(sm->bchg, region);
 	sm->k.bits = true;
@@ -261,7 +276,7 @@ void ddr_sm_bits_all(struct ddr_sm *sm)
 	memset(sm->ksusp, 0, sm->words * sizeof(uint64_t));
 	if (sm->k.state != DDR_K_ATTACHED)
 		return;
-	ddr_sm_rec(sm, DDR_U_BITS, 0, 0, sm->regions);
+	ddr_sm_rec(sm, DDR_U_BITS, 0, 0, kernel_regions(sm));
 	sm->k.bits = false;
 	for (uint64_t r = 0; sm->planned && r < sm->regions; r++)
 		ddr_sm_bits_changed(sm, r);
@@ -315,6 +330,8 @@ static void status_line(struct ddr_sm *sm)
 		rec->count = sm->sb.array_blocks;
 	}
 	rec->arg[1] = sm->regions - sm->n_needs_sync;
+	if (rec->arg[1] > kernel_regions(sm))
+		rec->arg[1] = kernel_regions(sm);
 	rec->arg[2] = sm->mismatches;
 	sm->k.status = false;
 }

@@ -195,6 +195,8 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 	}
 	if (set->op == DDR_MEMBER_OP_RECORD)
 		return true;
+	if (set->op == DDR_MEMBER_OP_GROW)
+		return ddr_sm_grow_valid(sm, set);
 	if (set->member >= sm->sb.members)
 		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE) {
@@ -338,6 +340,9 @@ static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set
 	case DDR_MEMBER_OP_REMOVE:
 		new_member(sb, set, DDR_MEMBER_MISSING);
 		return;
+	case DDR_MEMBER_OP_GROW:
+		sb->array_blocks = set->cursor;
+		return;
 	case DDR_MEMBER_OP_BACK:
 	case DDR_MEMBER_OP_READD:
 		come_back(sb, set->member, set->op == DDR_MEMBER_OP_READD);
@@ -364,7 +369,8 @@ static void apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (slots >> s & 1)
 			sb->slot_node[s] = sm->t.slot_node[s];
-	if (set->op == DDR_MEMBER_OP_WHOLE && whole(sb))
+	/* nor is the end of a region that the array ended in prepared on a member that was out as it grew */
+	if ((set->op == DDR_MEMBER_OP_WHOLE && whole(sb)) || set->op == DDR_MEMBER_OP_GROW)
 		sb->log_base = sb->generation;
 }
 
@@ -480,7 +486,8 @@ static void change_write(struct ddr_sm *sm)
 		return;		/* the intent is on its way */
 	t->blocked = 0;
 	change_take(t);
-	superblocks_write(sm);
+	if (ddr_sm_grow_prepare(sm))
+		superblocks_write(sm);
 }
 
 /* ---- done ---------------------------------------------------------------------- */
@@ -569,7 +576,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	struct ddr_output *out;
 
-	if (!changes_members(set))
+	if (!changes_members(set) || set->op == DDR_MEMBER_OP_GROW)
 		return;
 	sm->t.back &= ~(1u << set->member);
 	if (ddr_member_op_names(set->op))
@@ -588,6 +595,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t out = msg->done.faulty | msg->done.missing;
+	uint64_t generation = sm->sb.generation, blocks = sm->sb.array_blocks;
 	struct ddr_super sb;
 
 	if (!done_valid(sm, msg, &sb)) {
@@ -610,6 +618,10 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.slots = 0;
 	ddr_sm_members_leave(sm, out);
 	set_done(sm, &msg->done.set);
+	if (sb.array_blocks != blocks)
+		ddr_sm_grown(sm, blocks);
+	else if (sb.generation != generation)
+		ddr_sm_grow_members(sm);
 	if (out) {
 		failed_events(sm, out);
 		ddr_sm_members_gone(sm, out);

@@ -106,6 +106,7 @@ struct ddr_sm_kernel {
 	bool freeze_told;		/* it may still be frozen for an earlier daemon */
 	uint8_t sent[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember told, 0xff: nothing */
 	uint64_t cursor[DDR_UAPI_MAX_ROLES];	/* told with it */
+	uint64_t blocks;		/* the length of its table, which may be that of the array before it grew */
 	uint32_t table;			/* members whose devices its table names */
 	uint32_t table_asked;		/* of those that it does not: TABLE is out */
 	uint64_t member_seq[DDR_UAPI_MAX_ROLES];
@@ -267,6 +268,9 @@ struct ddr_sm_node {
 	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
 	bool folded;			/* what it had dirty before its kernel wrote to all that rebuild is in the map */
 	uint32_t sees;			/* members whose devices it has open */
+	bool roomed;			/* the next two are known */
+	uint64_t room;			/* bytes of the smallest device that it has of the members */
+	uint32_t room_member;		/* of this one */
 	uint32_t leave_dirty;		/* regions in its slot, as it left */
 	uint32_t attempt;		/* of fencing */
 	uint64_t failure;		/* name of its present failure */
@@ -377,6 +381,24 @@ struct ddr_sm_seek {
 	struct ddr_msg_member_set set;	/* the operator's ADD or REMOVE, until it was taken; operation 0: none */
 };
 
+/* The array is to grow. */
+struct ddr_sm_grow {
+	uint32_t by;			/* node that asked for it; 0: it is not */
+	uint64_t want;			/* blocks; 0: as many as there is room for */
+	/* own */
+	bool op, op_sent;		/* the operator asks for it */
+	uint64_t op_want;
+	uint64_t room;			/* blocks: for so many the devices that are open here are large enough */
+	uint64_t room_io, room_at, room_generation;
+	bool room_known, room_sent;	/* the next two are known, and are those of the generation above; ROOM is on its way */
+	uint64_t room_bytes;
+	uint32_t room_member;
+	uint64_t prep_io, prep_at;
+	uint64_t preparing, prepared;	/* blocks: the members are, for an array of this size */
+	uint64_t long_at;		/* ms: until then our kernel's table may be longer than the array; 0: it is not */
+	uint64_t resized;		/* blocks: for which RESIZE was said */
+};
+
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
 
 struct ddr_sm {
@@ -432,6 +454,7 @@ struct ddr_sm {
 	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
 	struct ddr_sm_rebuild rb;
 	struct ddr_sm_seek sk;
+	struct ddr_sm_grow g;
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;

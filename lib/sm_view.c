@@ -111,6 +111,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 	ddr_sm_rebuild_view(sm);
 	ddr_sm_verify_view(sm);
 	ddr_sm_seek_view(sm);
+	ddr_sm_grow_view(sm);
 }
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -179,6 +180,7 @@ void ddr_sm_settle(struct ddr_sm *sm)
 {
 	ddr_sm_member_settle(sm);
 	ddr_sm_ex_settle(sm);
+	ddr_sm_grow_settle(sm);
 }
 
 bool ddr_sm_may_send(struct ddr_sm *sm)
@@ -282,6 +284,8 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_SEEK: ddr_sm_seek(sm, &msg); return;
 	case DDR_M_VERIFY: ddr_sm_verify_message(sm, &msg); return;
 	case DDR_M_SEEN: ddr_sm_seen(sm, &msg); return;
+	case DDR_M_GROW: ddr_sm_grow(sm, &msg); return;
+	case DDR_M_ROOM: ddr_sm_room_told(sm, &msg); return;
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
 	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
 	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;
@@ -329,6 +333,8 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	if (sm->c.leave_wanted || (sm->c.on && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
+	if (!ddr_sm_grow_may_start(sm))
+		return;
 	why = sm->c.on ? NULL : start_refused(sm, &node);
 	if (why) {
 		if (!sm->refused_told) {
@@ -342,6 +348,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->present;
+	msg.start.generation = (uint32_t)sm->sb.generation;
 	msg.start.cookie = sm->k.cookie;
 	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);

@@ -18,13 +18,14 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		7u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule */
+#define DDR_MSG_VERSION		8u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {
-	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open, u32 0 */
+	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
+					 * u32 generation of the sender's superblock, its lower half */
 	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 0 */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
@@ -41,6 +42,9 @@ enum ddr_msg_type {
 	DDR_M_SEEK		= 21,	/* u32 member, u32 0 */
 	DDR_M_SEEN		= 22,	/* u32 members whose devices the sender has open, u32 0, u64 generation of its superblock */
 	DDR_M_VERIFY		= 23,	/* u32 operation, u32 priority, u32 flags, u32 serial, u64 time, u64 cursor (blocks), u64 found, u64 repaired (blocks) */
+	DDR_M_GROW		= 26,	/* u64 size that the array is to have (blocks; 0: as large as its members let it) */
+	DDR_M_ROOM		= 27,	/* u64 bytes of the smallest device that the sender has of the array's members, u32 which member, u32 0,
+					 * u64 generation of its superblock */
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
@@ -76,6 +80,7 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_BACK	= 6,	/* who is out is rebuilt; if its role is another one's by now, it is a spare */
 	DDR_MEMBER_OP_READD	= 7,	/* the same, but for regions that were not written since it went */
 	DDR_MEMBER_OP_RECORD	= 8,	/* of no member: the superblocks get what the group knows of the verify */
+	DDR_MEMBER_OP_GROW	= 16,	/* of no member: the array has as many blocks as the cursor says */
 };
 
 /* What a VERIFY says. */

@@ -271,7 +271,8 @@ static void cmd_map(struct world *w, const struct args *a, int arg, bool disk)
 
 static void cmd_attach(struct world *w, const struct args *a)
 {
-	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = number(a, "cookie", 7), .members = 0xffff };
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = number(a, "cookie", 7), .members = 0xffff,
+				.count = number(a, "blocks", w->sb.array_blocks) };
 	uint64_t n = 0;
 
 	in.boot_id[0] = (uint8_t)number(a, "boot", 1);

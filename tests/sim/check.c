@@ -94,6 +94,8 @@ void check_places(struct sim *s)
 	if (sb && sb->log_base != s->log_base)	/* nobody is out: from now on the map speaks of those who will be */
 		memset(s->missing_write, 0, sizeof(s->missing_write));
 	s->log_base = sb ? sb->log_base : s->log_base;
+	if (sb && sb->array_blocks != s->blocks)
+		grow_sized(s, sb->array_blocks);
 }
 
 /* The array is told to be whole: as many may fail again as the parity covers, but for those that have failed and nobody has noticed. */

@@ -104,8 +104,10 @@ void disk_power(struct sim *s, struct disk *d)
 static uint64_t valid_seq(const struct sim *s, const uint8_t *bytes, uint32_t slot, unsigned int place)
 {
 	struct ddr_log_info info;
+	struct ddr_super sb = s->sb0;
 
-	return ddr_log_decode(bytes, &s->sb0, (uint16_t)slot, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
+	sb.array_blocks = ddr_super_most_blocks(&sb);	/* the array grows */
+	return ddr_log_decode(bytes, &sb, (uint16_t)slot, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
 }
 
 static void super_landed(const struct sim *s, struct disk *d)

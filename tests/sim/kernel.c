@@ -170,7 +170,7 @@ static void op_submit(struct sim *s, struct kernel *k, struct op *op)
 		op->sees = read_members(s, k, op->start, op->count);
 		return;
 	}
-	if ((uint32_t)__builtin_popcount(read_members(s, k, 0, s->blocks)) < ddr_geo_data(&s->g) || (todo & op->lost)) {
+	if ((uint32_t)__builtin_popcount(read_members(s, k, 0, k->blocks)) < ddr_geo_data(&s->g) || (todo & op->lost)) {
 		op_end(s, k, op, false);
 		return;
 	}
@@ -396,7 +396,7 @@ static void ask(struct sim *s, struct kernel *k, uint64_t r)
 
 	if (k->asked[r] && !sim_chance(s, 16))
 		return;		/* now and then requests overlap */
-	for (uint64_t i = r; i <= r + ahead && i < s->regions; i++)
+	for (uint64_t i = r; i <= r + ahead && i <= region_of(s, k->blocks - 1); i++)
 		if (i == r || !k->granted[i]) {
 			k->asked[i] = true;
 			kernel_tell_regions(s, k, DDR_K_LOCK, i, 1, 0);
@@ -418,7 +418,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 	}
 	switch (op->state) {
 	case OP_ADMIT:
-		if (!k->enabled || k->frozen)
+		if (!k->enabled || k->frozen || k->unjudged)
 			return false;
 		op->state = op->kind == OP_WRITE ? OP_GRANT : OP_RANGE;
 		if (op->kind == OP_FLUSH) {
@@ -517,18 +517,18 @@ bool kernel_in_flight(const struct kernel *k)
 /* Where an operation begins: mostly where others are busy; a mismatch, where there is one. */
 static uint64_t place(struct sim *s, const struct kernel *k, enum op_kind kind)
 {
-	uint64_t b = sim_rand(s, s->blocks);
+	uint64_t b = sim_rand(s, k->blocks);
 
 	if (!s->cluster)
 		return b;
 	if (kind != OP_MISMATCH) {
 		if (!sim_chance(s, 5))
-			b = (s->storm.focus * s->geo.region_blocks + sim_rand(s, s->storm.focus_regions * s->geo.region_blocks)) % s->blocks;
+			b = (s->storm.focus * s->geo.region_blocks + sim_rand(s, s->storm.focus_regions * s->geo.region_blocks)) % k->blocks;
 		return b;
 	}
-	for (uint64_t i = 0; i < s->blocks; i++)
-		if (s->truth[(b + i) % s->blocks].ever && !check_parity(s, (b + i) % s->blocks, 1, kernel_members(s, k, (1u << s->g.roles) - 1)))
-			return (b + i) % s->blocks;
+	for (uint64_t i = 0; i < k->blocks; i++)
+		if (s->truth[(b + i) % k->blocks].ever && !check_parity(s, (b + i) % k->blocks, 1, kernel_members(s, k, (1u << s->g.roles) - 1)))
+			return (b + i) % k->blocks;
 	return b;
 }
 
@@ -544,7 +544,7 @@ bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 	op->pend = op->failed = 0;
 	op->start = place(s, k, kind);
 	op->count = 1 + sim_rand(s, 6);
-	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > s->blocks)
+	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > k->blocks)
 		op->count = 1;
 	if (k->killed || ((kind == OP_WRITE || (s->cluster && kind == OP_MISMATCH)) && in_use(s, k, op->start, op->count)))
 		return false;

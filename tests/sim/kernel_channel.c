@@ -58,7 +58,7 @@ void kernel_report(struct sim *s, struct kernel *k, const struct op *op, uint32_
 				   .status = (int)op->class[m], .member = m };
 	if (op->kind == OP_FLUSH) {
 		e->rec.start = 0;
-		e->rec.count = s->blocks;
+		e->rec.count = k->blocks;
 	}
 	e->rec.arg[0] = kind_of(op);
 	kernel_tell(s, k, &e->rec);
@@ -70,6 +70,7 @@ void kernel_new(struct sim *s, struct kernel *k)
 	k->there = true;
 	k->boot = s->cluster ? kernel_node(s, k)->boot : s->boot;
 	k->cookie = ++s->cookie;
+	k->blocks = s->blocks;
 	memcpy(k->disk, s->at, sizeof(k->disk));
 }
 
@@ -132,7 +133,7 @@ static void drain(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 
 	while (x < k->ex + SIM_MAX_EX && x->used)
 		x++;
-	if (x == k->ex + SIM_MAX_EX || rec->count == 0 || rec->start + rec->count > s->blocks)
+	if (x == k->ex + SIM_MAX_EX || rec->count == 0 || rec->start + rec->count > k->blocks)
 		sim_violation(s, "DRAIN that the kernel would refuse");
 	*x = (struct kex){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count, .order = ++k->order };
 }
@@ -158,7 +159,7 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		sim_violation(s, "MEMBER before the last one was applied");
 	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT)
 		k->state[rec->member] = (uint32_t)rec->arg[0];
-	if (rec->start > s->blocks || (rec->start && rec->arg[0] != DDR_KM_REBUILDING))
+	if (rec->start > k->blocks || (rec->start && rec->arg[0] != DDR_KM_REBUILDING))
 		sim_violation(s, "MEMBER that the kernel would refuse");
 	k->cursor[rec->member] = rec->start;
 	*a = (struct kapply){ .used = true, .seq = rec->seq, .order = ++k->order };
@@ -220,9 +221,14 @@ static void resolve(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		sim_violation(s, "RESOLVE of an error that the kernel does not have");
 }
 
+static uint64_t regions(const struct sim *s, const struct kernel *k)
+{
+	return (k->blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
+}
+
 static void grant(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 {
-	if (rec->count == 0 || rec->start + rec->count > s->regions)
+	if (rec->count == 0 || rec->start + rec->count > regions(s, k))
 		sim_violation(s, "GRANT of regions that do not exist");
 	for (uint64_t r = rec->start; r < rec->start + rec->count; r++) {
 		k->granted[r] = true;
@@ -243,6 +249,7 @@ static void refuse(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 static void enable(struct kernel *k)
 {
 	k->enabled = true;
+	k->unjudged = false;
 	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
 		x->used &= !x->old;
 }
@@ -273,7 +280,13 @@ void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 	case DDR_U_DRAIN: drain(s, k, rec); break;
 	case DDR_U_RELEASE: release(s, k, rec); break;
 	case DDR_U_RESOLVE: resolve(s, k, rec); break;
+	case DDR_U_STATUS:
+		if (rec->arg[1] > regions(s, k))
+			sim_violation(s, "STATUS that the kernel would refuse");
+		break;
 	case DDR_U_BITS:
+		if (rec->count == 0 || rec->start + rec->count > regions(s, k))
+			sim_violation(s, "BITS of regions that do not exist");
 		for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
 			k->bits[r] = (uint32_t)rec->arg[0];
 		break;

@@ -63,7 +63,7 @@ static void create(struct sim *s)
 		struct ddr_log_info info = { .slot = 0, .seq = 1, .generation = 1 };
 		struct disk *d = &s->disk[m];
 
-		for (uint64_t b = 0; b < s->blocks; b++)
+		for (uint64_t b = 0; b < SIM_MAX_BLOCKS; b++)
 			d->media[b] = sim_rand(s, UINT64_MAX);
 		memcpy(info.array_uuid, sb.array_uuid, sizeof(info.array_uuid));
 		sb.this_member = (uint16_t)m;
@@ -110,6 +110,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	ddr_super_geometry(&s->sb0, &s->g);
 	s->blocks = s->geo.blocks;
 	s->regions = (s->blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
+	grow_init(s);
 	s->faults_left = s->g.parity;
 	s->slow_flush = sim_chance(s, 3);
 	s->n_nodes = nodes;
@@ -192,6 +193,10 @@ void sim_member_fault(struct sim *s, struct node *n)
 		return;
 	if (sim_chance(s, 4)) {
 		operator_verifies(s, n);
+		return;
+	}
+	if (!s->cluster && sim_chance(s, 4)) {
+		grow_wanted(s, n);
 		return;
 	}
 	if (s->cluster && sim_chance(s, 6)) {
@@ -358,6 +363,7 @@ static void calm(struct sim *s)
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 };
 
 	s->calm = true;
+	grow_calm(s);
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 		s->disk[m].once = FAULT_NONE;
 	n->crash_after = -1;
@@ -437,11 +443,12 @@ static bool run(struct sim *s, const struct options *o)
 	if (o->quiet)
 		return true;
 	printf("seeds %llu-%llu of %llu events: no rule was broken (writes %llu, flushes %llu, power cuts %llu, daemons killed %llu, "
-		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu)\n", (unsigned long long)o->first,
+		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu, longer tables %llu)\n", (unsigned long long)o->first,
 		       (unsigned long long)o->last, (unsigned long long)o->events, (unsigned long long)stats[STAT_WRITES],
 		       (unsigned long long)stats[STAT_FLUSHES], (unsigned long long)stats[STAT_CRASHES],
 		       (unsigned long long)stats[STAT_KILLS], (unsigned long long)stats[STAT_FAULTS], (unsigned long long)stats[STAT_JOBS],
-		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT]);
+		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT],
+		       (unsigned long long)stats[STAT_GROWN]);
 	if (o->nodes > 1)
 		printf("  nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, nodes joined %llu, evicted %llu, "
 		       "left %llu, messages %llu, gave up (rule 4) %llu, ended early %llu\n", (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS],

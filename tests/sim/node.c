@@ -18,7 +18,9 @@ static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_
 	const struct ddr_disk_log *best = NULL;
 	struct ddr_log_info info;
 	uint64_t seq, top = 0;
+	struct ddr_super sb = n->sb;
 
+	sb.array_blocks = ddr_super_most_blocks(&sb);	/* how large the array is by now, others may know */
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		const struct ddr_disk_log *blk = in_sync >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
 
@@ -34,7 +36,7 @@ static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_
 			ddr_sm_load_log(n->sm, slot, 0, NULL, 0, 0, NULL, 0);
 		return;
 	}
-	ddr_log_decode(best, &n->sb, (uint16_t)slot, 0, top & 1, &info);
+	ddr_log_decode(best, &sb, (uint16_t)slot, 0, top & 1, &info);
 	if (map)
 		ddr_sm_load_map(n->sm, 0, best->payload, top);
 	else
@@ -48,7 +50,7 @@ bool node_may_start(const struct node *n)
 
 static void attach(struct sim *s, struct node *n)
 {
-	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = n->k.cookie };
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = n->k.cookie, .count = n->k.blocks };
 
 	in.boot_id[0] = n->k.boot;
 	in.boot_id[1] = (uint8_t)n->id;
@@ -111,6 +113,8 @@ void node_start(struct sim *s, struct node *n)
 	}
 	if (check_hopeless(s))
 		return;		/* the node has seen a later generation, and does not start from an older one (note 8) */
+	if (n->room < n->sb.array_blocks)
+		n->room = s->room;	/* with devices that it sees too small it does not start */
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
 		cfg.present |= s->disk[m].dead && !still_there(s) ? 0 : 1u << m;
@@ -184,6 +188,7 @@ void node_kill(struct sim *s, struct node *n)
 	n->sm = NULL;
 	n->table_due = false;
 	n->seek = 0;
+	n->resize = 0;
 	n->k.attached = false;
 	n->k.n_queue = 0;
 	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
@@ -322,6 +327,7 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 		[DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE, [DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE,
 		[DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE, [DDR_OUT_SLOT_WRITE] = DDR_IN_LOG_DONE,
 		[DDR_OUT_RELOAD] = DDR_IN_RELOADED, [DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE,
+		[DDR_OUT_ROOM] = DDR_IN_ROOM, [DDR_OUT_PREPARE] = DDR_IN_PREPARED,
 	};
 	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed,
 				.result = io->result, .mismatches = io->mismatches, .repaired = io->repaired,
@@ -335,6 +341,10 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 	n->n_io--;
 	if (!orphan && (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ))
 		in.result = read_anew(s, n, io);
+	if (io->type == DDR_OUT_ROOM)
+		grow_room(s, n, io, &in);
+	if (io->type == DDR_OUT_PREPARE)
+		in.start = in.count = 0;
 	if (!orphan)
 		node_step(s, n, &in);
 }
@@ -380,6 +390,8 @@ static bool part_end(struct sim *s, struct node *n, struct io *io)
 			disk_flush(d, io->issued);
 	} else if (node_io_answers(s, n, io, d) && node_io_fails(s, n, d, FAULT_META)) {
 		io->failed |= 1u << m;
+	} else if (io->type == DDR_OUT_PREPARE) {
+		grow_prepare(s, io, m);
 	} else {
 		memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
 		disk_landed(s, d, place_of(s, io, m));
@@ -408,7 +420,7 @@ static bool io_event(struct sim *s, struct node *n)
 			continue;
 		if (io->type == DDR_OUT_FLUSH && s->slow_flush && !s->calm && !sim_chance(s, 16))
 			continue;
-		if (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ)
+		if (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ || io->type == DDR_OUT_ROOM || !io->pend)
 			node_io_end(s, n, io);
 		else if (io->type == DDR_OUT_JOB_RANGE)
 			job_event(s, n, io);
@@ -467,6 +479,11 @@ bool node_event(struct sim *s, struct node *n)
 {
 	if (n->seek && n->sm && sim_chance(s, 4)) {
 		seek_event(s, n);
+		return true;
+	}
+	if (n->resize && n->sm && n->k.there && sim_chance(s, 8)) {
+		grow_resize(s, n);
+		attach(s, n);
 		return true;
 	}
 	if (n->table_due && n->sm && n->k.there && sim_chance(s, 4)) {
@@ -609,6 +626,9 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		n->table_member = out->member;
 		n->table_place = out->index;
 		return;
+	case DDR_OUT_RESIZE:
+		n->resize = out->count;
+		return;
 	case DDR_OUT_SEEK:
 		n->seek |= 1u << out->member;
 		return;
@@ -687,6 +707,9 @@ static void io_power(struct sim *s, struct node *n)
 		for (uint32_t m = 0; is_meta(io) && m < DDR_MAX_MEMBERS; m++)
 			if (io->pend >> m & 1)
 				meta_power(s, n, io, m);
+		for (uint32_t m = 0; io->type == DDR_OUT_PREPARE && m < DDR_MAX_MEMBERS; m++)
+			if ((io->pend >> m & 1) && !disk_gone(s, n, &s->disk[m]))
+				grow_prepare_power(s, n, io, m);
 		if (io->type == DDR_OUT_JOB_RANGE && io->phase == JOB_WRITE)
 			job_power(s, n, io);
 		io->used = false;

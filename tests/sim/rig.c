@@ -185,6 +185,7 @@ static void say_set(struct line *l, const struct ddr_msg_member_set *set)
 	case DDR_MEMBER_OP_REMOVE: say(l, " remove=%u", set->member); break;
 	case DDR_MEMBER_OP_BACK: say(l, " back=%u", set->member); break;
 	case DDR_MEMBER_OP_READD: say(l, " readd=%u", set->member); break;
+	case DDR_MEMBER_OP_GROW: say(l, " blocks=%" PRIu64, set->cursor); break;
 	}
 }
 
@@ -237,6 +238,8 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say(&l, "SEEN");
 		say_mask(&l, "members", m.seen.members);
 		break;
+	case DDR_M_GROW: say(&l, "GROW blocks=%" PRIu64, m.grow.blocks); break;
+	case DDR_M_ROOM: say(&l, "ROOM bytes=%" PRIu64 " member=%u", m.room.bytes, m.room.member); break;
 	case DDR_M_VERIFY:
 		say(&l, "VERIFY %s", m.verify.op == DDR_VERIFY_OP_START ? "start" : m.verify.op == DDR_VERIFY_OP_PAUSE ? "pause" :
 		    m.verify.op == DDR_VERIFY_OP_STOP ? "stop" : m.verify.op == DDR_VERIFY_OP_DONE ? "done" : "progress");
@@ -281,6 +284,7 @@ const char *rig_event(enum ddr_event event)
 		[DDR_EV_MEMBER_ADDED] = "MEMBER_ADDED", [DDR_EV_MEMBER_REMOVED] = "MEMBER_REMOVED",
 		[DDR_EV_VERIFY_START] = "VERIFY_START", [DDR_EV_VERIFY_PAUSED] = "VERIFY_PAUSED", [DDR_EV_VERIFY_STOPPED] = "VERIFY_STOPPED",
 		[DDR_EV_VERIFY_DONE] = "VERIFY_DONE", [DDR_EV_REPAIRED] = "REPAIRED", [DDR_EV_MISMATCH] = "MISMATCH",
+		[DDR_EV_GROWN] = "GROWN", [DDR_EV_GROW_REFUSED] = "GROW_REFUSED",
 	};
 
 	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";
@@ -320,6 +324,9 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 		break;
 	case DDR_OUT_TABLE: say(&l, "table member=%u place=%u", out->member, out->index); return buf;
 	case DDR_OUT_SEEK: say(&l, "seek member=%u", out->member); return buf;
+	case DDR_OUT_ROOM: say(&l, "how large"); break;
+	case DDR_OUT_PREPARE: say(&l, "prepare %" PRIu64 "+%" PRIu64, out->start, out->count); break;
+	case DDR_OUT_RESIZE: say(&l, "table of %" PRIu64 " blocks", out->count); return buf;
 	case DDR_OUT_FENCE: say(&l, "fence %u failure=%" PRIu64, out->node, out->failure); return buf;
 	case DDR_OUT_RELOAD: say(&l, "reload"); break;
 	case DDR_OUT_SLOT_READ: say(&l, "read slot %u", out->slot); break;

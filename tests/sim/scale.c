@@ -134,6 +134,9 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 	switch (out->type) {
 	case DDR_OUT_KERNEL: kernel(w, node, &out->rec); return;
 	case DDR_OUT_EVENT: return;
+	case DDR_OUT_ROOM:
+	case DDR_OUT_PREPARE:
+	case DDR_OUT_RESIZE:
 	case DDR_OUT_SEEK:
 	case DDR_OUT_TABLE: exit(2);	/* there is no spare */
 	case DDR_OUT_MCAST:
@@ -252,7 +255,7 @@ static void up(struct scale *w, uint32_t i)
 		exit(2);
 	w->node[i].here = true;
 	push(w, i, &in);
-	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = i + 1, .boot_id = { 1 }, .members = 0xffff };
+	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = i + 1, .boot_id = { 1 }, .members = 0xffff, .count = w->sb.array_blocks };
 	push(w, i, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD_END } };
 	push(w, i, &in);

@@ -56,12 +56,12 @@ static void leave_go_on(struct sim *s, struct node *n)
 /* ---- misfortunes --------------------------------------------------------------- */
 
 enum misfortune { POWER_OFF, POWER_OFF_TWO, REBOOT, BLACKOUT, KILL_SOON, KILL_ALL, RESTART, SPLIT_TWO, SPLIT_THREE, ISOLATE, HEAL, FLAP,
-	LEAVE, LEAVE_ALL, JOIN_ALL, LEAVE_AND_JOIN, SLEEP, MEMBER, SETTINGS };
+	LEAVE, LEAVE_ALL, JOIN_ALL, LEAVE_AND_JOIN, SLEEP, MEMBER, GROW, SETTINGS };
 
 static const uint32_t often[SIM_MISFORTUNES] = {
 	[POWER_OFF] = 4, [POWER_OFF_TWO] = 1, [REBOOT] = 3, [BLACKOUT] = 1, [KILL_SOON] = 6, [KILL_ALL] = 2, [RESTART] = 4, [SPLIT_TWO] = 2,
 	[SPLIT_THREE] = 1, [ISOLATE] = 4, [HEAL] = 4, [FLAP] = 2, [LEAVE] = 4, [LEAVE_ALL] = 1, [JOIN_ALL] = 2, [LEAVE_AND_JOIN] = 2, [SLEEP] = 2,
-	[MEMBER] = 3, [SETTINGS] = 1,
+	[MEMBER] = 3, [GROW] = 4, [SETTINGS] = 1,
 };
 
 static uint32_t one_of(struct sim *s, const uint32_t *list, uint32_t n)
@@ -205,6 +205,9 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 	case MEMBER:
 		sim_member_fault(s, n);
 		return;
+	case GROW:
+		grow_wanted(s, n);
+		return;
 	case SETTINGS:
 		op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
 		s->storm.focus = sim_rand(s, s->regions);
@@ -238,6 +241,8 @@ static uint32_t stake(const struct ddr_output *out)
 	case DDR_OUT_SLOT_WRITE:
 	case DDR_OUT_TABLE:
 	case DDR_OUT_SEEK:
+	case DDR_OUT_PREPARE:
+	case DDR_OUT_RESIZE:
 	case DDR_OUT_RELOAD: return 1;
 	case DDR_OUT_SB_WRITE: return 2;
 	case DDR_OUT_JOB_RANGE:
@@ -256,6 +261,8 @@ static uint32_t stake(const struct ddr_output *out)
 	case DDR_M_MEMBER_SET:
 	case DDR_M_SEEK:
 	case DDR_M_SEEN:
+	case DDR_M_GROW:
+	case DDR_M_ROOM:
 	case DDR_M_FENCED: return 1;
 	case DDR_M_START:
 	case DDR_M_MEMBER_FAIL:
@@ -382,7 +389,7 @@ static bool node_at_rest(const struct sim *s, const struct node *n)
 {
 	static struct ddr_sm_status st;
 
-	if (!n->up || !n->sm || n->n_events || n->n_outbox || n->quorum_due || node_io_count(n) || kernel_busy(&n->k))
+	if (!n->up || !n->sm || n->n_events || n->n_outbox || n->quorum_due || node_io_count(n) || kernel_busy(&n->k) || n->resize)
 		return false;
 	ddr_sm_get_status(n->sm, &st);
 	for (uint32_t i = 0; i < st.n_nodes; i++)
@@ -406,6 +413,7 @@ void cluster_calm(struct sim *s)
 {
 	s->calm = true;
 	cluster_heal(s);
+	grow_calm(s);
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
 		s->disk[m].cut = 0;

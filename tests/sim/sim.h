@@ -9,6 +9,7 @@
  *	kernel_channel.c	its channel: records to and from the daemon
  *	node.c		what a daemon does with the machine's outputs; crashes
  *	job.c		its jobs: resync, verify, rebuild
+ *	grow.c		members that become larger, and the array that grows into them
  *	bus.c		messages in total order, views
  *	late.c		what a machine had on its way to the disks as it died, and lands later or never
  *	check.c		the safety rules, from the disks and the model alone
@@ -126,6 +127,8 @@ struct kernel {
 	bool there;			/* the array object exists */
 	uint64_t cookie;
 	uint8_t boot;
+	uint64_t blocks;		/* of its table */
+	bool unjudged;			/* a longer table: all waits until ENABLE */
 	bool attached, enabled, frozen, killed;
 	uint8_t disk[DDR_UAPI_MAX_ROLES];	/* its table: the member at each place. All masks of its own are of places */
 	uint32_t state[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember */
@@ -197,6 +200,8 @@ struct node {
 	bool table_due;			/* its kernel is to get a table with the member at the place */
 	uint32_t table_member, table_place;
 	uint32_t seek;			/* members whose devices its daemon looks for */
+	uint64_t resize;		/* blocks: its kernel is to get such a table; 0: it is not */
+	uint64_t room;			/* blocks for which members have room, as it sees them */
 	/* with a cluster */
 	bool up;			/* the machine has power */
 	bool in_group;			/* its daemon is a member of the process group */
@@ -238,6 +243,17 @@ void job_event(struct sim *s, struct node *n, struct io *io);
 /* Its writes were under way as power was lost. */
 void job_power(struct sim *s, const struct node *n, struct io *io);
 
+/* ---- grow ---------------------------------------------------------------------- */
+
+void grow_init(struct sim *s);
+void grow_sized(struct sim *s, uint64_t blocks);
+void grow_wanted(struct sim *s, struct node *n);
+void grow_calm(struct sim *s);
+void grow_room(const struct sim *s, const struct node *n, const struct io *io, struct ddr_input *in);
+void grow_prepare(struct sim *s, struct io *io, uint32_t m);
+void grow_prepare_power(struct sim *s, const struct node *n, const struct io *io, uint32_t m);
+void grow_resize(struct sim *s, struct node *n);
+
 /* ---- bus ----------------------------------------------------------------------- */
 
 
@@ -276,7 +292,7 @@ void late_free(struct sim *s);
 /* ---- the world ----------------------------------------------------------------- */
 
 /* What is likely in this seed: drawn once, so that seeds differ much. */
-#define SIM_MISFORTUNES	19
+#define SIM_MISFORTUNES	20
 struct storm {
 	uint32_t weight[SIM_MISFORTUNES], sum;
 	uint32_t every;			/* events between misfortunes that come by themselves */
@@ -318,7 +334,8 @@ struct sim {
 	struct rig_geometry geo;
 	struct ddr_super sb0;
 	struct ddr_geometry g;
-	uint64_t blocks, regions;
+	uint64_t blocks, regions;	/* by the newest superblock */
+	uint64_t room;			/* blocks for which members have room now */
 	uint8_t at[DDR_MAX_ROLES];	/* member at each place */
 	uint64_t log_base;
 	struct disk disk[DDR_MAX_MEMBERS];
@@ -343,7 +360,7 @@ struct sim {
 };
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
-	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED };
+	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN };
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {

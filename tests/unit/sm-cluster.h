@@ -287,7 +287,7 @@ static inline void cx_start(struct cx *c, uint32_t i, uint64_t held, uint64_t n_
 	struct ddr_input in;
 
 	cx_daemon(c, i);
-	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = 1, .members = n->cfg.present & ((1u << c->sb.roles) - 1) };
+	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = 1, .members = n->cfg.present & ((1u << c->sb.roles) - 1), .count = c->sb.array_blocks };
 	cx_step(c, n, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD, .start = held, .count = n_held } };
 	if (n_held)

@@ -214,7 +214,7 @@ static inline void fx_view(struct fx *f, uint32_t n, bool quorate, uint64_t ring
 
 static inline void fx_attach(struct fx *f, uint64_t cookie, uint64_t held_start, uint64_t held_count)
 {
-	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = cookie, .members = 0xffff };
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = cookie, .members = 0xffff, .count = f->sb.array_blocks };
 
 	in.boot_id[0] = 1;
 	fx_step(f, &in);

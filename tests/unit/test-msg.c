@@ -56,6 +56,12 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->done.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_ADD, 6, 0, 0, { 7 } };
 		break;
 	case DDR_M_MEMBER_SET: m->set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_CURSOR, 6, 0, 1ull << 40, { 0 } }; break;
+	case DDR_M_GROW: m->grow.blocks = 1ull << 33; break;
+	case DDR_M_ROOM:
+		m->room.bytes = 1ull << 45;
+		m->room.member = 3;
+		m->room.generation = 7;
+		break;
 	case DDR_M_SEEK: m->seek.member = 5; break;
 	case DDR_M_SEEN: m->seen.members = 0x7f; m->seen.generation = 9; break;
 	case DDR_M_VERIFY:
@@ -97,7 +103,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 
 static const enum ddr_msg_type types[] = {
 	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
-	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY,
+	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY, DDR_M_GROW, DDR_M_ROOM,
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -119,7 +125,7 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 7, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 8, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 
@@ -224,6 +230,17 @@ static void values_out_of_range_are_refused(void **state)
 	sample(&m, DDR_M_MAP_SET);
 	m.map_set.run[3].op = 6;
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	sample(&m, DDR_M_MEMBER_SET);
+	m.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_GROW, 0, 0, 1ull << 40, { 0 } };
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 88);
+	m.set.cursor = 0;		/* no size */
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_GROW, 1, 0, 1ull << 40, { 0 } };
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	for (uint32_t op = DDR_MEMBER_OP_RECORD + 1; op < 20; op++) {
+		m.set = (struct ddr_msg_member_set){ op, 0, 0, op == DDR_MEMBER_OP_GROW, { 0 } };
+		assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)) != 0, op == DDR_MEMBER_OP_GROW);
+	}
 }
 
 /* Whatever is flipped: it is refused, or it is a message whose counts are within their limits. */

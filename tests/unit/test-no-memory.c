@@ -17,9 +17,11 @@
 #include "daemon/drive.h"
 #include "daemon/events.h"
 #include "daemon/fence.h"
+#include "daemon/grow.h"
 #include "daemon/reload.h"
 #include "daemon/state.h"
 #include "daemon/finder.h"
+#include "daemon/grow.h"
 #include "daemon/table.h"
 
 #define MEMBER_BYTES	(64ull << 20)
@@ -223,6 +225,24 @@ void ddr_stall_tick(struct ddr_array *array, uint64_t now_ms)
 	(void)array, (void)now_ms;
 }
 
+int ddr_grow_start(struct ddr_grow *g, qb_loop_t *loop)
+{
+	(void)g;
+	(void)loop;
+	return -ENOMEM;
+}
+
+void ddr_grow_free(struct ddr_grow *g)
+{
+	(void)g;
+}
+
+uint64_t ddr_grow_bytes(const struct ddr_super *sb, uint64_t blocks)
+{
+	(void)sb;
+	return blocks;
+}
+
 int ddr_finder_start(struct ddr_finder *f, qb_loop_t *loop)
 {
 	(void)f, (void)loop;
@@ -282,6 +302,7 @@ static void start(uint64_t engine)
 		load.map[i].valid = true;
 	d.conf.io_engine = engine;
 	assert_int_equal(ddr_kchan_open(&a.chan, d.loop, &a.bind, &ddr_drive_kchan_ops, &a), 0);
+	a.bind.sectors = sb->array_blocks * (DDR_BLOCK_SIZE / 512);
 	assert_int_equal(ddr_drive_start(&a, &load), 0);
 	free(load.log);
 	free(load.map);

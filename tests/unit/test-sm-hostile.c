@@ -116,7 +116,7 @@ static void mismatches_outside_of_the_array(void **state)
 static void a_declaration_that_is_not_complete(void **state)
 {
 	struct fx *f = *state;
-	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = 8, .members = 0xffff };
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = 8, .members = 0xffff, .count = f->sb.array_blocks };
 
 	fx_step(f, &in);
 	fx_forget(f);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Preparing a member for a larger array. See grow.h.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "daemon/grow.h"
+#include "lib/devio.h"
+#include "lib/layout.h"
+
+uint64_t ddr_grow_bytes(const struct ddr_super *sb, uint64_t blocks)
+{
+	uint64_t end = ddr_super_regions(sb) * ddr_super_region_blocks(sb);
+
+	return ((end < blocks ? end : blocks) - sb->array_blocks) * sb->chunk;
+}
+
+static int prepare(struct ddr_grow *g)
+{
+	const struct ddr_dev *dev = &g->members->dev[g->member];
+	struct ddr_super sb = g->super;
+	uint64_t from = ddr_layout_data_end(&sb), bytes = ddr_grow_bytes(&sb, g->blocks), now = ddr_dev_size(dev), last, to;
+
+	sb.array_blocks = g->blocks;
+	to = ddr_layout_data_end(&sb);
+	if (g->blocks <= g->super.array_blocks || now < ddr_layout_member_bytes(&sb))
+		return ddr_error_set(&g->error, "%s has %llu bytes, which is too small for the new size", dev->path, (unsigned long long)now);
+	if (bytes && ddr_dev_zero(dev, from, bytes, &g->error))
+		return -1;
+	/* as create leaves it: right behind the data, and where a signature would lie that speaks of the end of the disk */
+	last = (now - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
+	if (ddr_dev_zero(dev, to, DDR_TAIL_BYTES, &g->error) || (last > to && ddr_dev_zero(dev, last, DDR_TAIL_BYTES, &g->error)))
+		return -1;
+	return ddr_dev_sync(dev, &g->error);
+}
+
+static void run(struct ddr_worker *w)
+{
+	struct ddr_grow *g = ddr_worker_of(w, struct ddr_grow, worker);
+
+	g->result = prepare(g) ? -EIO : 0;
+}
+
+static void done(struct ddr_worker *w)
+{
+	struct ddr_grow *g = ddr_worker_of(w, struct ddr_grow, worker);
+
+	g->done(g->ctx, g);
+}
+
+int ddr_grow_start(struct ddr_grow *g, qb_loop_t *loop)
+{
+	int ret;
+
+	g->worker.run = run;
+	g->worker.done = done;
+	ddr_members_get(g->members);
+	ret = ddr_worker_start(&g->worker, loop);
+	if (ret)
+		ddr_members_put(g->members);
+	return ret;
+}
+
+void ddr_grow_free(struct ddr_grow *g)
+{
+	ddr_members_put(g->members);
+	free(g);
+}

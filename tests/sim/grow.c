@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Members that become larger, and the array that grows into them: what the operator does, what daemons see of it and when, how the
+ * members are prepared, and the longer tables of the kernels. And the rules for it, from the disks and the kernels: nobody
+ * addresses a block that not all who take part know of, and that they have no room for.
+ *
+ * A size here is what the array could have: devices are that large, with metadata and tail. A node sees the new size of the devices
+ * at once, later, or when it begins.
+ */
+#include <string.h>
+
+#include "kernel.h"
+
+static uint64_t most(const struct sim *s)
+{
+	uint64_t blocks = SIM_MAX_REGIONS * (uint64_t)s->geo.region_blocks;
+
+	return blocks < SIM_MAX_BLOCKS ? blocks : SIM_MAX_BLOCKS;
+}
+
+void grow_init(struct sim *s)
+{
+	s->room = s->blocks;
+	for (struct node *n = s->node; n < s->node + SIM_MAX_NODES; n++)
+		n->room = s->room;
+}
+
+/* The array is as large as its newest superblock says. What is in new blocks is what their disks hold. */
+void grow_sized(struct sim *s, uint64_t blocks)
+{
+	uint64_t before = s->blocks;
+
+	s->blocks = blocks;
+	s->regions = (blocks + s->geo.region_blocks - 1) / s->geo.region_blocks;
+	for (uint64_t b = before; b < blocks; b++)
+		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++)
+			s->truth[b].base[i] = s->disk[check_member(s, i, b)].media[b];
+}
+
+/* Devices become larger, and somebody wants the array to grow. */
+void grow_wanted(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_GROW };
+
+	if (!n->sm || s->lossy)
+		return;
+	if (sim_chance(s, 2)) {
+		s->room += sim_rand(s, 3ull * s->geo.region_blocks) << s->g.order;
+		s->room = s->room < most(s) ? s->room : most(s);
+		for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
+			o->room = sim_chance(s, 4) ? o->room : s->room;
+		sim_trace(s, "members have room for %llu blocks", (unsigned long long)s->room);
+	}
+	if (sim_chance(s, 2))
+		in.count = s->blocks + (sim_rand(s, 2ull * s->geo.region_blocks) << s->g.order);
+	node_step(s, n, &in);
+}
+
+void grow_calm(struct sim *s)
+{
+	for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
+		o->room = s->room;
+}
+
+/* ROOM has ended. */
+void grow_room(const struct sim *s, const struct node *n, const struct io *io, struct ddr_input *in)
+{
+	in->member = io->members ? (uint32_t)__builtin_ctz(io->members) : 0;
+	in->value = s->sb0.data_offset + DDR_TAIL_BYTES + n->room * s->sb0.chunk;
+}
+
+/* Blocks that PREPARE zeroes. */
+static uint64_t prepared_end(const struct sim *s, const struct io *io)
+{
+	uint64_t region = (io->start + s->geo.region_blocks - 1) / s->geo.region_blocks * s->geo.region_blocks;
+
+	return region < io->start + io->count ? region : io->start + io->count;
+}
+
+void grow_prepare(struct sim *s, struct io *io, uint32_t m)
+{
+	for (uint64_t b = io->start; b < prepared_end(s, io); b++) {
+		for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+			if (s->truth[b].ever || (n->k.there && n->k.enabled && !n->k.killed && n->k.blocks > b))
+				sim_violation(s, "block %llu is prepared for an array that has it already", (unsigned long long)b);
+		s->disk[m].media[b] = 0;
+		s->disk[m].cached[b] = false;
+	}
+}
+
+/* The machine dies while members are being prepared. */
+void grow_prepare_power(struct sim *s, const struct node *n, const struct io *io, uint32_t m)
+{
+	for (uint64_t b = io->start; b < prepared_end(s, io); b++) {
+		if (s->cluster)
+			late_chunk(s, n->id, io->type, m, b, 0);
+		else if (sim_chance(s, 2))
+			s->disk[m].media[b] = 0;
+	}
+}
+
+/* A longer table. Whoever takes part knows that the array is that large, and so do all members that count. */
+void grow_resize(struct sim *s, struct node *n)
+{
+	uint32_t counting = check_counting(s);
+	struct ddr_sm_status st;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if ((counting >> m & 1) && s->disk[m].super.array_blocks < n->resize)
+			sim_violation(s, "the kernel of node %u gets %llu blocks, and the superblock of member %u does not know them",
+				      n->id, (unsigned long long)n->resize, m);
+	for (struct node *o = s->node; o < s->node + s->n_nodes; o++) {
+		if (!o->sm || o->left)
+			continue;
+		ddr_sm_get_status(o->sm, &st);
+		if (!(s->cluster ? st.joined && st.synced && !st.gave_up : true))
+			continue;
+		if (ddr_sm_super(o->sm)->array_blocks < n->resize)
+			sim_violation(s, "the kernel of node %u gets %llu blocks, and node %u does not know them", n->id,
+				      (unsigned long long)n->resize, o->id);
+		if (o->room < n->resize)
+			sim_violation(s, "the kernel of node %u gets %llu blocks, and devices of node %u have no room for them", n->id,
+				      (unsigned long long)n->resize, o->id);
+	}
+	n->k.blocks = n->resize;
+	n->k.unjudged = true;
+	n->resize = 0;
+	s->stats[STAT_GROWN]++;
+	sim_trace(s, "node %u: table of %llu blocks", n->id, (unsigned long long)n->k.blocks);
+}
