@@ -32,6 +32,7 @@ struct cx_node {
 	struct ddr_sm *sm;		/* NULL: its daemon is down */
 	uint32_t pid;
 	uint64_t cookie, view;
+	uint64_t room;			/* bytes of member 1, the smallest, as it sees it */
 	struct ddr_output log[CX_MAX];	/* everything since cx_forget() */
 	bool open[CX_MAX];
 	uint32_t n;
@@ -49,6 +50,7 @@ struct cx {
 	uint32_t answers;
 	uint16_t spares;
 	int bad_reads;			/* so many readings of a slot fail; then none of its blocks can be read */
+	uint32_t unprepared;		/* members that cannot be prepared for a larger array */
 	uint64_t ring, now;
 };
 
@@ -123,7 +125,7 @@ static inline void cx_read(struct cx *c, struct cx_node *n, const struct ddr_out
 
 static inline bool cx_is_io(const struct ddr_output *o)
 {
-	return (o->type >= DDR_OUT_LOG_WRITE && o->type <= DDR_OUT_JOB_RANGE) || (o->type >= DDR_OUT_RELOAD && o->type != DDR_OUT_TABLE && o->type != DDR_OUT_SEEK);
+	return (o->type >= DDR_OUT_LOG_WRITE && o->type <= DDR_OUT_JOB_RANGE) || (o->type >= DDR_OUT_RELOAD && o->type != DDR_OUT_TABLE && o->type != DDR_OUT_SEEK && o->type != DDR_OUT_RESIZE);
 }
 
 static inline void cx_done(struct cx *c, struct cx_node *n, uint32_t i)
@@ -132,11 +134,18 @@ static inline void cx_done(struct cx *c, struct cx_node *n, uint32_t i)
 		[DDR_OUT_LOG_WRITE] = DDR_IN_LOG_DONE, [DDR_OUT_MAP_WRITE] = DDR_IN_MAP_DONE, [DDR_OUT_SB_WRITE] = DDR_IN_SB_DONE,
 		[DDR_OUT_FLUSH] = DDR_IN_FLUSH_DONE, [DDR_OUT_JOB_RANGE] = DDR_IN_JOB_DONE, [DDR_OUT_RELOAD] = DDR_IN_RELOADED,
 		[DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE, [DDR_OUT_SLOT_WRITE] = DDR_IN_LOG_DONE,
+		[DDR_OUT_ROOM] = DDR_IN_ROOM, [DDR_OUT_PREPARE] = DDR_IN_PREPARED,
 	};
 	const struct ddr_output *o = &n->log[i];
 	struct ddr_input in = { .type = types[o->type], .io = o->io };
 
 	n->open[i] = false;
+	if (o->type == DDR_OUT_ROOM) {
+		in.value = n->room;
+		in.member = 1;
+	}
+	if (o->type == DDR_OUT_PREPARE)
+		in.failed_members = c->unprepared;
 	if (o->type == DDR_OUT_SLOT_READ && c->bad_reads > 1)
 		in.result = -5;
 	else if (o->type == DDR_OUT_SLOT_READ && c->bad_reads)

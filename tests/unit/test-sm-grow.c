@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The array grows: who has room, in what order members, superblocks and tables get the new size, and what is refused. */
+#include <errno.h>
+
+#include "sm-cluster.h"
+
+#define BEFORE	1024u	/* blocks */
+#define AFTER	1500u	/* a little less than there is room for */
+
+static int setup(void **state)
+{
+	return cx_setup(state, 2);
+}
+
+static uint64_t bytes_for(const struct cx *c, uint64_t blocks)
+{
+	return c->sb.data_offset + DDR_TAIL_BYTES + blocks * c->sb.chunk;
+}
+
+static void rooms(struct cx *c, uint64_t one, uint64_t two)
+{
+	c->node[0].room = bytes_for(c, one);
+	c->node[1].room = bytes_for(c, two);
+	c->node[2].room = bytes_for(c, one);
+}
+
+static void grow(struct cx *c, uint32_t i, uint64_t blocks)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_GROW, .count = blocks };
+
+	cx_step(c, &c->node[i], &in);
+	cx_settle(c);
+}
+
+static const struct ddr_output *event(const struct cx *c, uint32_t i, enum ddr_event event)
+{
+	int at = cx_event(&c->node[i], event);
+
+	return at < 0 ? NULL : &c->node[i].log[at];
+}
+
+/* The kernel of the node has a table of so many blocks, and its daemon is bound anew. */
+static void table(struct cx *c, uint32_t i, uint64_t blocks)
+{
+	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = 7, .boot_id[0] = 1, .members = c->node[i].cfg.present, .count = blocks };
+
+	cx_step(c, &c->node[i], &in);
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_HELD_END });
+	cx_settle(c);
+}
+
+static void all_have_room_and_then_it_grows(void **state)
+{
+	struct cx *c = *state;
+	const struct ddr_output *o;
+
+	rooms(c, 1504, AFTER);
+	cx_forget(c);
+	grow(c, 1, 0);
+	o = event(c, 0, DDR_EV_GROWN);
+	assert_non_null(o);
+	assert_int_equal(o->a, BEFORE);
+	assert_int_equal(o->b, AFTER);	/* what the smaller node has */
+	assert_non_null(event(c, 1, DDR_EV_GROWN));
+	assert_int_equal(c->sb.array_blocks, AFTER);
+	assert_int_equal(c->sb.log_base, c->sb.generation);
+	assert_int_equal(cx_status(&c->node[1]).regions, 6);
+	/* members are prepared for what is new, and before the superblocks say so; one node does it */
+	assert_true(cx_find(&c->node[0], DDR_OUT_PREPARE, 0) < cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0));
+	o = &c->node[0].log[cx_find(&c->node[0], DDR_OUT_PREPARE, 0)];
+	assert_int_equal(o->start, BEFORE);
+	assert_int_equal(o->count, AFTER - BEFORE);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_PREPARE, 0), -1);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(c->node[i].log[cx_find(&c->node[i], DDR_OUT_RESIZE, 0)].count, AFTER);
+}
+
+/* Until its table is longer, a kernel hears of nothing that it does not have; then all of it is told. */
+static void a_short_table_is_told_of_what_it_has(void **state)
+{
+	struct cx *c = *state;
+
+	rooms(c, AFTER, AFTER);
+	grow(c, 0, 0);
+	table(c, 0, AFTER);
+	cx_forget(c);
+	table(c, 1, BEFORE);
+	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_BITS)].rec.count, 4);
+	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_STATUS)].rec.arg[1], 4);
+	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_RESIZE, 0)].count, AFTER);	/* asked for again */
+	/* the other one writes there, dies, and what it wrote is resynced here, where no kernel has to drain it */
+	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 9, .start = 5, .count = 1 });
+	cx_settle(c);
+	assert_true(cx_find(&c->node[0], DDR_OUT_KERNEL, DDR_U_GRANT) >= 0);
+	cx_kill(c, 0);
+	c->answers |= CX_FENCE;
+	cx_forget(c);
+	cx_view(c, 2, 2, true);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	cx_tick(c, 1000);
+	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0)].start, 5 * 256);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_DRAIN), -1);
+	assert_int_equal(cx_status(&c->node[1]).resync_regions, 0);
+	cx_forget(c);
+	table(c, 1, AFTER);
+	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_BITS)].rec.count, 6);
+}
+
+/* No kernel may address the new blocks before the other node has said that it knows of them. */
+static void no_table_before_all_have_acknowledged(void **state)
+{
+	struct cx *c = *state;
+	int done = -1;
+
+	rooms(c, AFTER, AFTER);
+	cx_forget(c);
+	c->answers = CX_IO | CX_KERNEL;
+	grow(c, 0, 0);
+	for (int i = 0; i < 100 && done < 0; i++) {
+		if (!cx_deliver(c, &c->node[0], NULL))
+			cx_deliver(c, &c->node[1], NULL);
+		cx_settle(c);
+		done = cx_event(&c->node[0], DDR_EV_GROWN);
+	}
+	assert_true(done >= 0);
+	while (cx_deliver(c, &c->node[0], NULL))
+		cx_settle(c);
+	assert_null(event(c, 1, DDR_EV_GROWN));
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_RESIZE, 0), -1);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_true(cx_find(&c->node[0], DDR_OUT_RESIZE, 0) >= 0);
+}
+
+static void who_has_no_room_is_named(void **state)
+{
+	struct cx *c = *state;
+	uint64_t generation = c->sb.generation;
+	const struct ddr_output *o;
+
+	rooms(c, AFTER, BEFORE);
+	cx_forget(c);
+	for (uint32_t blocks = 0; blocks <= AFTER; blocks += AFTER) {
+		cx_forget(c);
+		grow(c, 0, blocks);
+		o = event(c, 0, DDR_EV_GROW_REFUSED);
+		assert_non_null(o);
+		assert_int_equal(o->b, 2);
+		assert_int_equal(o->a, bytes_for(c, BEFORE));
+		assert_int_equal(o->member, 1);
+		assert_null(event(c, 1, DDR_EV_GROW_REFUSED));	/* nobody asked there */
+	}
+	assert_int_equal(c->sb.generation, generation);
+	assert_int_equal(c->sb.array_blocks, BEFORE);
+	rooms(c, AFTER, AFTER);		/* looked at anew */
+	grow(c, 0, 1200);
+	assert_int_equal(c->sb.array_blocks, 1200);
+}
+
+static void sizes_that_cannot_be(void **state)
+{
+	struct cx *c = *state;
+	static const uint64_t sizes[] = { 1, BEFORE - 4, BEFORE, BEFORE + 1, 1ull << 40 };
+
+	rooms(c, AFTER, AFTER);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		cx_forget(c);
+		grow(c, 0, sizes[i]);
+		assert_int_equal(event(c, 0, DDR_EV_REFUSED)->a, EINVAL);
+		assert_int_equal(cx_find(&c->node[0], DDR_OUT_MCAST, 0), -1);
+	}
+}
+
+static void a_degraded_array_does_not_grow(void **state)
+{
+	struct cx *c = *state;
+
+	rooms(c, AFTER, AFTER);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 5, .member = 3, .status = DDR_EC_IO, .arg[0] = DDR_OP_WRITE });
+	cx_settle(c);
+	cx_forget(c);
+	grow(c, 0, 0);
+	assert_int_equal(event(c, 0, DDR_EV_GROW_REFUSED)->b, 0);
+	assert_int_equal(c->sb.array_blocks, BEFORE);
+}
+
+/* A member that cannot be prepared is out by the superblocks that have the new size, and is no member to be called back by regions. */
+static void who_is_not_prepared_goes(void **state)
+{
+	struct cx *c = *state;
+
+	rooms(c, AFTER, AFTER);
+	c->unprepared = 1u << 2;
+	grow(c, 0, 0);
+	assert_int_equal(c->sb.array_blocks, AFTER);
+	assert_int_equal(c->sb.member[2].state, DDR_MEMBER_FAULTY);
+	assert_true(c->sb.member[2].since <= c->sb.log_base);
+}
+
+/* The writer dies when members are prepared: the next one prepares them, and the array has grown. */
+static void the_next_writer_goes_on(void **state)
+{
+	struct cx *c = *state;
+
+	rooms(c, AFTER, AFTER);
+	c->answers = CX_MSG | CX_KERNEL;
+	grow(c, 1, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_ROOM));
+	cx_settle(c);
+	cx_open(&c->node[0], DDR_OUT_PREPARE);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_kill(c, 0);
+	cx_view(c, 2, 2, true);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	cx_tick(c, 1000);
+	assert_true(cx_find(&c->node[1], DDR_OUT_PREPARE, 0) >= 0);
+	assert_int_equal(c->sb.array_blocks, AFTER);
+	assert_non_null(event(c, 1, DDR_EV_GROWN));
+}
+
+/* One that loaded the superblocks before the array grew looks at its devices again, before it takes part. */
+static void joins_with(struct cx *c, uint64_t room, bool takes_part)
+{
+	rooms(c, AFTER, AFTER);
+	c->node[2].cfg = c->node[1].cfg;
+	c->node[2].cfg.node = 3;
+	c->node[2].cookie = 7;
+	cx_start(c, 2, 0, 0);
+	grow(c, 0, 0);
+	c->node[2].room = bytes_for(c, room);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(cx_find(&c->node[2], DDR_OUT_GIVE_UP, 0) >= 0, !takes_part);
+	if (takes_part) {
+		assert_true(cx_status(&c->node[2]).joined);
+		assert_int_equal(c->node[2].log[cx_find(&c->node[2], DDR_OUT_RESIZE, 0)].count, AFTER);
+	}
+}
+
+static void who_joins_has_room(void **state)
+{
+	joins_with(*state, AFTER, true);
+}
+
+static void who_joins_without_room_stays_out(void **state)
+{
+	joins_with(*state, BEFORE, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
+		TEST(all_have_room_and_then_it_grows), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
+		TEST(who_has_no_room_is_named), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes),
+		TEST(the_next_writer_goes_on), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
