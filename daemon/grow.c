@@ -19,21 +19,22 @@ uint64_t ddr_grow_bytes(const struct ddr_super *sb, uint64_t blocks)
 
 static int prepare(struct ddr_grow *g)
 {
-	const struct ddr_dev *dev = &g->members->dev[g->member];
+	struct ddr_dev dev = g->members->dev[g->member];
 	struct ddr_super sb = g->super;
-	uint64_t from = ddr_layout_data_end(&sb), bytes = ddr_grow_bytes(&sb, g->blocks), now = ddr_dev_size(dev), last, to;
+	uint64_t from = ddr_layout_data_end(&sb), bytes = ddr_grow_bytes(&sb, g->blocks), last, to;
 
+	dev.bytes = ddr_dev_size(&dev);		/* it was opened when it was smaller */
 	sb.array_blocks = g->blocks;
 	to = ddr_layout_data_end(&sb);
-	if (g->blocks <= g->super.array_blocks || now < ddr_layout_member_bytes(&sb))
-		return ddr_error_set(&g->error, "%s has %llu bytes, which is too small for the new size", dev->path, (unsigned long long)now);
-	if (bytes && ddr_dev_zero(dev, from, bytes, &g->error))
+	if (g->blocks <= g->super.array_blocks || dev.bytes < ddr_layout_member_bytes(&sb))
+		return ddr_error_set(&g->error, "%s has %llu bytes, which is too small for the new size", dev.path, (unsigned long long)dev.bytes);
+	if (bytes && ddr_dev_zero(&dev, from, bytes, &g->error))
 		return -1;
 	/* as create leaves it: right behind the data, and where a signature would lie that speaks of the end of the disk */
-	last = (now - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
-	if (ddr_dev_zero(dev, to, DDR_TAIL_BYTES, &g->error) || (last > to && ddr_dev_zero(dev, last, DDR_TAIL_BYTES, &g->error)))
+	last = (dev.bytes - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
+	if (ddr_dev_zero(&dev, to, DDR_TAIL_BYTES, &g->error) || (last > to && ddr_dev_zero(&dev, last, DDR_TAIL_BYTES, &g->error)))
 		return -1;
-	return ddr_dev_sync(dev, &g->error);
+	return ddr_dev_sync(&dev, &g->error);
 }
 
 static void run(struct ddr_worker *w)
