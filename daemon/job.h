@@ -63,9 +63,9 @@ struct ddr_jobs_config {
 };
 
 int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg);
-/* No done() is called any more; memory and members go with the last request in flight. */
 /* The array has so many blocks from now on. */
 void ddr_jobs_resize(struct ddr_jobs *j, uint64_t blocks);
+/* No done() is called any more; memory and members go with the last request in flight. */
 void ddr_jobs_close(struct ddr_jobs *j);
 
 struct ddr_job_range {
