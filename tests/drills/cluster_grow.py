@@ -89,6 +89,14 @@ def space(rig, number):
     return int(blocks) * int(block)
 
 
+def wait_space(rig, number, had, timeout=90):
+    """GFS2 tells a node of another one's gfs2_grow at its next look at the common counts, which is every 30 s."""
+    deadline = time.monotonic() + timeout * time_scale()
+    while space(rig, number) <= had:
+        assert time.monotonic() < deadline, f"node {number}: the file system has {space(rig, number)} bytes, as before"
+        time.sleep(1)
+
+
 def round_of(rig, number):
     last, by = drill.DISKS - 1, (number - 1) % len(rig.all) + 1
     late = by % len(rig.all) + 1                # sees the new size of one device later
@@ -120,7 +128,7 @@ def round_of(rig, number):
     rig.on_each(lambda i: rig.node(i).run(f"dd if=/dev/urandom of={MOUNT}/grown.{i} bs=1M count={fill} conv=fsync status=none && "
                                           f"sha256sum {MOUNT}/grown.{i} >{MOUNT}/sum.{i}", timeout=240))
     for i in rig.up():
-        assert space(rig, i) > had, f"node {i}: the file system has {space(rig, i)} bytes, as before"
+        wait_space(rig, i, had)
         rig.node(i).run(f"echo 3 >/proc/sys/vm/drop_caches; sha256sum -c --quiet {MOUNT}/sum.*", timeout=240)
     rig.wait_idle(to_sync=False)
     rig.raw()
