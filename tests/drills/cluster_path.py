@@ -55,7 +55,7 @@ def one_too_many(rig, victim, lost):
     rig.settle(raw=False)
     rig.bring([lost])
     for m in out:
-        rig.back(lost, m)
+        rig.back(lost, m, whole=m == out[-1])
     rig.raw()
     return f"node {lost} lost its path to member {victim}, one too many: it gave up and was fenced, recovered after {took:.1f} s"
 
