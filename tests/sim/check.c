@@ -532,11 +532,14 @@ static bool data_there(const struct sim *s, uint64_t b, uint32_t members)
 	return true;
 }
 
-/* Blocks whose parity is right again on all of @members, the data among them, and where it was rebuilt, are torn no more. */
+/*
+ * Blocks whose parity is right again on all of @members, the data among them, and where it was rebuilt, are torn no more: on the media too,
+ * since what a job has put into caches only may be gone after the next crash.
+ */
 void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members)
 {
 	for (uint64_t b = start; b < start + count; b++)
-		if (data_there(s, b, members) && parity_right(s, b, holding(s, b, members), disk_read))
+		if (data_there(s, b, members) && parity_right(s, b, holding(s, b, members), disk_read) && parity_right(s, b, holding(s, b, members), media_read))
 			s->truth[b].torn = s->truth[b].spoiled = false;
 }
 
