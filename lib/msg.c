@@ -186,7 +186,8 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk64(w, &m->start.cookie);
 		ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
 		walk32(w, &m->start.present);
-		walk32(w, &m->start.generation);
+		walk_zero(w, 4);
+		walk64(w, &m->start.room);
 		return true;
 	case DDR_M_HELLO:
 		walk64(w, &m->hello.view);

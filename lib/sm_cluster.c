@@ -468,8 +468,8 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_evict(sm, why);
 	if (why)
 		return;
-	/* nor while the array is about to grow, or if it has since the START was sent: it says nothing of the devices for that size */
-	if (!ddr_sm_slot_settled(sm, slot, msg->sender) || ddr_sm_growing(sm) || msg->start.generation != (uint32_t)sm->sb.generation) {
+	/* nor if the array has grown since the START was sent, or is about to, and the sender has not seen its devices so large */
+	if (!ddr_sm_slot_settled(sm, slot, msg->sender) || msg->start.room < ddr_sm_grow_needs(sm)) {
 		if (ours)
 			sm->start = DDR_S_OFF;
 		return;

@@ -116,6 +116,18 @@ bool ddr_sm_growing(const struct ddr_sm *sm)
 	return sm->t.want_set.op == DDR_MEMBER_OP_GROW || sm->t.set.op == DDR_MEMBER_OP_GROW;
 }
 
+uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm)
+{
+	const struct ddr_msg_member_set *set = sm->t.want_set.op == DDR_MEMBER_OP_GROW ? &sm->t.want_set : &sm->t.set;
+
+	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->sb.array_blocks ? set->cursor : sm->sb.array_blocks;
+}
+
+uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
+{
+	return sm->c.on ? sm->g.room : sm->sb.array_blocks;
+}
+
 void ddr_sm_grow_settle(struct ddr_sm *sm)
 {
 	const struct ddr_sm_node *min = least(sm);
@@ -254,8 +266,12 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	g->room_member = in->member;
 	if (fits(sm, in->value) > g->room)
 		g->room = fits(sm, in->value);
+	if (sm->start == DDR_S_OFF && g->room < ddr_sm_grow_needs(sm)) {
+		g->room_known = false;	/* it may see them larger soon */
+		g->room_at = sm->now + RETRY_MS;
+	}
 	sm->again = true;
-	if (g->room_known && sm->start == DDR_S_OFF && g->room < sm->sb.array_blocks)
+	if (g->room_generation == sm->sb.generation && sm->start == DDR_S_OFF && g->room < sm->sb.array_blocks)
 		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs: make this node see its new size, and start the array again");
 }
 
@@ -333,7 +349,7 @@ bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 			ddr_sm_evict(sm, "the table of this node's device is longer than the array: stop it, and start it again");
 		return false;
 	}
-	if (sm->g.room >= sm->sb.array_blocks)
+	if (sm->g.room >= ddr_sm_grow_needs(sm))
 		return true;
 	measure(sm, false);
 	return false;

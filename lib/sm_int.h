@@ -381,6 +381,8 @@ void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg);
 bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
 /* Superblocks with a larger size are wanted or under way. A function of what was delivered. */
 bool ddr_sm_growing(const struct ddr_sm *sm);
+uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm);	/* blocks that a node must have room for to begin: of the size that comes, if one does */
+uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it has looked */
 /* What all have said is judged; as ddr_sm_settle(). */
 void ddr_sm_grow_settle(struct ddr_sm *sm);
 /* The members changed, by what all have agreed on. */

@@ -348,7 +348,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->present;
-	msg.start.generation = (uint32_t)sm->sb.generation;
+	msg.start.room = ddr_sm_grow_room(sm);
 	msg.start.cookie = sm->k.cookie;
 	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);

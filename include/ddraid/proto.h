@@ -25,7 +25,7 @@
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
-					 * u32 generation of the sender's superblock, its lower half */
+					 * u32 0, u64 blocks that the devices which it has open have room for */
 	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 0 */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */

@@ -221,6 +221,34 @@ static void the_next_writer_goes_on(void **state)
 	assert_non_null(event(c, 1, DDR_EV_GROWN));
 }
 
+/* The writer's daemon dies when members are prepared, and is back before anybody fences its node: the change waits for it, and it must not wait for the change. */
+static void the_writers_daemon_is_back(void **state)
+{
+	struct cx *c = *state;
+
+	rooms(c, AFTER, AFTER);
+	c->answers = CX_MSG | CX_KERNEL;
+	grow(c, 1, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_ROOM));
+	cx_settle(c);
+	cx_open(&c->node[0], DDR_OUT_PREPARE);
+	c->answers = CX_ALL;
+	cx_kill(c, 0);
+	cx_view(c, 2, 3, true);
+	cx_settle(c);
+	assert_int_equal(c->sb.array_blocks, BEFORE);
+	cx_start(c, 0, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	cx_tick(c, 1000);
+	assert_true(cx_status(&c->node[0]).joined);
+	assert_int_equal(c->sb.array_blocks, AFTER);
+	assert_non_null(event(c, 0, DDR_EV_GROWN));
+	assert_non_null(event(c, 1, DDR_EV_GROWN));
+}
+
 /* One that loaded the superblocks before the array grew looks at its devices again, before it takes part. */
 static void joins_with(struct cx *c, uint64_t room, bool takes_part)
 {
@@ -257,7 +285,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 		TEST(all_have_room_and_then_it_grows), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
 		TEST(who_has_no_room_is_named), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes),
-		TEST(the_next_writer_goes_on), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
+		TEST(the_next_writer_goes_on), TEST(the_writers_daemon_is_back), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
