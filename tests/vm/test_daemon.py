@@ -237,7 +237,7 @@ def test_wrong_tables_are_refused_by_the_daemon(serving):
              (wrong(line, 7, str(int(words[7]) * 2)), "region sectors"),
              (wrong(wrong(line, 8, str(int(words[8]) + 2048)), 1, str(int(words[1]) - 16384)), "data offset"),
              (wrong(line, 6, "dedicated"), "layout"),
-             (wrong(line, 1, str(int(words[1]) - 4096)), "length")]
+             (wrong(line, 1, str(int(words[1]) + 1024)), "length")]
     for table, why in cases:
         serving.node.run(f"echo '{table}' | dmsetup create data")
         done = serving.node.run(f"ddraid status {uuid}; dmsetup status data", check=False)
@@ -252,6 +252,22 @@ def test_wrong_tables_are_refused_by_the_daemon(serving):
     serving.node.run(f"echo '{foreign}' | dmsetup create data")     # a blank disk: this member is missing
     serving.node.wait_until("ddraid status data | grep -q degraded", 20)
     assert serving.guest.status("data")["members"][1]["state"] == "missing"
+
+
+def test_a_table_that_is_too_short_is_made_longer(serving):
+    """As a node has it that was away when the array grew."""
+    serving.begin()
+    serving.array()
+    serving.write(0, 2)
+    read = f"dd if={DEV} bs=64k count=32 iflag=direct status=none | sha256sum"
+    before = serving.node.run(read).out
+    words = serving.node.run("ddraid table data").out.split()
+    serving.guest.stop("data")
+    short = wrong(" ".join(words), 1, str(int(words[1]) - 4096))
+    serving.node.run(f"echo '{short}' | dmsetup create data")
+    serving.node.wait_until(f"test $(blockdev --getsz {DEV}) = {words[1]}", 30)
+    assert serving.node.run(read).out == before
+    serving.write(0, 2)
 
 
 def test_what_waits_in_a_refused_array_can_be_ended(serving):
