@@ -237,7 +237,7 @@ def test_wrong_tables_are_refused_by_the_daemon(serving):
              (wrong(line, 7, str(int(words[7]) * 2)), "region sectors"),
              (wrong(wrong(line, 8, str(int(words[8]) + 2048)), 1, str(int(words[1]) - 16384)), "data offset"),
              (wrong(line, 6, "dedicated"), "layout"),
-             (wrong(line, 1, str(int(words[1]) + 1024)), "length")]
+             (wrong(line, 1, str(int(words[1]) + 256)), "length")]
     for table, why in cases:
         serving.node.run(f"echo '{table}' | dmsetup create data")
         done = serving.node.run(f"ddraid status {uuid}; dmsetup status data", check=False)
