@@ -276,10 +276,8 @@ void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
 	struct ddr_sm_ex *x = ex_find(sm, msg->sender, msg->ex_release.id);
 	struct ddr_sm_range *r = msg->sender == sm->node ? range_find(sm, msg->ex_release.id, DDR_R_RELEASED) : NULL;
 
-	if (!x) {
-		ddr_sm_bug(sm, "the release of a range that is not in force");
-		return;
-	}
+	if (!x)
+		return;		/* it was cancelled while it was being given back */
 	ex_end(sm, x);
 	if (r)
 		r->state = DDR_R_FREE;
@@ -297,7 +295,13 @@ void ddr_sm_ex_cancel(struct ddr_sm *sm)
 		if (r) {
 			r->state = DDR_R_ASK;
 			r->id = ++sm->ex_id;
+			continue;
 		}
+		/* it was being given back, see detached; where that is on its way nothing is left of it when it comes */
+		r = x->node == sm->node ? range_find(sm, x->id, DDR_R_RELEASE) : NULL;
+		r = r || x->node != sm->node ? r : range_find(sm, x->id, DDR_R_RELEASED);
+		if (r)
+			r->state = DDR_R_FREE;
 	}
 }
 
@@ -369,8 +373,12 @@ void ddr_sm_ex_detached(struct ddr_sm *sm)
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
 		x->drain_sent = x->drained = false;
 	sm->n_stale = 0;	/* the kernel keeps them until the next ENABLE */
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
 		r->tainted = r->state == DDR_R_JOB || r->state == DDR_R_HELD;
+		/* our own word for it is void, and others whose kernels are bound anew as well must not wait for it while we wait for theirs */
+		if (r->state == DDR_R_ACKS)
+			range_end(sm, r, false, DDR_R_RELEASE);
+	}
 }
 
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
@@ -412,10 +420,15 @@ static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *
 	return dirty;
 }
 
-/* Does somebody's job work in the range now, on our word of an earlier binding? */
+/*
+ * A job works in it, or may begin to at any moment: our word of an earlier binding is given, or on its way, that nobody writes there. One of ours
+ * that had not begun has been given back (detached).
+ */
 static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
-	if (!x->used || x->drained || !all_acked(sm, x))
+	int self = ddr_sm_node_at(sm, sm->node);
+
+	if (!x->used || x->drained || !(all_acked(sm, x) || x->ack_sent || (self >= 0 && (x->acked >> self & 1))))
 		return false;
 	if (x->node != sm->node)
 		return true;

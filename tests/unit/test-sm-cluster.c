@@ -609,8 +609,8 @@ static void messages_that_contradict(void **state)
 		{ DDR_M_FENCED, false },	/* nobody is lost */
 		{ DDR_M_RECOVER, true }, { DDR_M_RECOVERED, true },	/* no slot is due */
 		{ DDR_M_MEMBER_DONE, true },	/* not from the writer, and of no change */
-		{ DDR_M_MEMBER_ACK, true }, { DDR_M_EX_RELEASE, true },
-		{ DDR_M_EX_ACK, false },	/* of a range that was cancelled, for all we know */
+		{ DDR_M_MEMBER_ACK, true },
+		{ DDR_M_EX_RELEASE, false }, { DDR_M_EX_ACK, false },	/* of a range that was cancelled, for all we know */
 		{ DDR_M_MAP_DONE, false },	/* of a version that was durable before */
 	};
 	struct cx *c = *state;
