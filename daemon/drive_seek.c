@@ -59,6 +59,8 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 
 	if (memcmp(sb->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
 		return;		/* it was removed meanwhile, or needs nobody's device */
+	if (a->grow.work[m])
+		return;		/* zeroes for a larger array may still be on their way to it: later */
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
 	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);

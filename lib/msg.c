@@ -281,6 +281,9 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->ex_release.id);
 		walk_zero(w, 4);
 		return true;
+	case DDR_M_EX_VOID:
+		walk_zero(w, 8);
+		return true;
 	case DDR_M_MAP_SET:
 		walk_map_set(w, m);
 		return true;

@@ -276,11 +276,38 @@ void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
 	struct ddr_sm_ex *x = ex_find(sm, msg->sender, msg->ex_release.id);
 	struct ddr_sm_range *r = msg->sender == sm->node ? range_find(sm, msg->ex_release.id, DDR_R_RELEASED) : NULL;
 
-	if (!x)
-		return;		/* it was cancelled while it was being given back */
+	if (!x) {
+		ddr_sm_bug(sm, "a range ends that is not in force");
+		return;
+	}
 	ex_end(sm, x);
 	if (r)
 		r->state = DDR_R_FREE;
+}
+
+/*
+ * The sender's kernel went, and with it what it held back for the ranges that the sender had acknowledged. Where others have not
+ * acknowledged yet, the acknowledgement is taken back. Where all have, the owner may be at work: the sender's next kernel is not enabled
+ * before that ends; but the sender itself gives back what it had not begun, or two such nodes would wait for each other.
+ */
+void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	bool ours = msg->sender == sm->node;
+
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
+		struct ddr_sm_range *r = ours && x->used && x->node == sm->node ? range_find(sm, x->id, DDR_R_ACKS) : NULL;
+
+		if (!x->used)
+			continue;
+		if (!all_acked(sm, x)) {
+			x->acked &= ~(1ull << ddr_sm_node_at(sm, msg->sender));
+			x->ack_sent = x->ack_sent && !ours;
+		} else if (r && !x->drained) {
+			range_end(sm, r, false, DDR_R_RELEASE);
+		}
+	}
+	if (ours)
+		sm->ex_void = DDR_XV_NONE;
 }
 
 void ddr_sm_ex_cancel(struct ddr_sm *sm)
@@ -295,13 +322,7 @@ void ddr_sm_ex_cancel(struct ddr_sm *sm)
 		if (r) {
 			r->state = DDR_R_ASK;
 			r->id = ++sm->ex_id;
-			continue;
 		}
-		/* it was being given back, see detached; where that is on its way nothing is left of it when it comes */
-		r = x->node == sm->node ? range_find(sm, x->id, DDR_R_RELEASE) : NULL;
-		r = r || x->node != sm->node ? r : range_find(sm, x->id, DDR_R_RELEASED);
-		if (r)
-			r->state = DDR_R_FREE;
 	}
 }
 
@@ -324,6 +345,7 @@ void ddr_sm_ex_forget(struct ddr_sm *sm)
 		if (x->used && x->drain_sent && sm->k.state == DDR_K_ATTACHED && sm->n_stale < DDR_SM_EX)
 			sm->stale[sm->n_stale++] = *x;
 	memset(sm->ex, 0, sizeof(sm->ex));
+	sm->ex_void = DDR_XV_NONE;	/* our next START takes back whatever we acknowledged */
 }
 
 void ddr_sm_ex_adopt(struct ddr_sm *sm)
@@ -364,21 +386,22 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
 		if (!(x->acked >> self & 1))
 			x->ack_sent = false;
+	if (sm->ex_void == DDR_XV_SENT)
+		sm->ex_void = DDR_XV_DUE;
 }
 
 /* ---- our kernel ---------------------------------------------------------------- */
 
 void ddr_sm_ex_detached(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
 		x->drain_sent = x->drained = false;
-	sm->n_stale = 0;	/* the kernel keeps them until the next ENABLE */
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
-		r->tainted = r->state == DDR_R_JOB || r->state == DDR_R_HELD;
-		/* our own word for it is void, and others whose kernels are bound anew as well must not wait for it while we wait for theirs */
-		if (r->state == DDR_R_ACKS)
-			range_end(sm, r, false, DDR_R_RELEASE);
+		if (x->used && x->ack_sent && sm->ex_void == DDR_XV_NONE)
+			sm->ex_void = DDR_XV_DUE;
 	}
+	sm->n_stale = 0;	/* the kernel keeps them until the next ENABLE */
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		r->tainted = r->state == DDR_R_JOB || r->state == DDR_R_HELD;
 }
 
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
@@ -420,15 +443,10 @@ static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *
 	return dirty;
 }
 
-/*
- * A job works in it, or may begin to at any moment: our word of an earlier binding is given, or on its way, that nobody writes there. One of ours
- * that had not begun has been given back (detached).
- */
+/* A job works in it, or may begin to at any moment, where the binding before kept our writers out and this one does not yet. */
 static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
-	int self = ddr_sm_node_at(sm, sm->node);
-
-	if (!x->used || x->drained || !(all_acked(sm, x) || x->ack_sent || (self >= 0 && (x->acked >> self & 1))))
+	if (!x->used || x->drained || !all_acked(sm, x))
 		return false;
 	if (x->node != sm->node)
 		return true;
@@ -440,10 +458,13 @@ static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 
 /*
  * ENABLE ends the ranges of the binding before, and what waits behind them goes on, before any DRAIN that came
- * later. So it waits until no job works in one of them.
+ * later. So it waits until all know which of our acknowledgements do not count any more, and no job works in one of
+ * those that do.
  */
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
 {
+	if (sm->ex_void != DDR_XV_NONE)
+		return false;
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
 		if (in_work(sm, &sm->ex[i]))
 			return false;
@@ -476,7 +497,8 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 		x->kseq = ddr_sm_kseq(sm);
 		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count < there ? x->count : there);
 		x->drain_sent = true;
-	} else if (x->drained && !x->ack_sent && ddr_sm_active(sm) && sm->start >= DDR_S_DELIVERED && ddr_sm_talks(sm)) {
+	} else if (x->drained && !x->ack_sent && sm->ex_void == DDR_XV_NONE && ddr_sm_active(sm) && sm->start >= DDR_S_DELIVERED &&
+		   ddr_sm_talks(sm)) {
 		msg.ex_ack.owner = x->node;
 		msg.ex_ack.id = x->id;
 		msg.ex_ack.dirty = dirty_in_range(sm, x);
@@ -537,14 +559,28 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 	}
 }
 
+static void void_serve(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_EX_VOID };
+
+	if (sm->ex_void != DDR_XV_DUE || !ddr_sm_active(sm) || !ddr_sm_may_send(sm))
+		return;
+	sm->ex_void = DDR_XV_SENT;
+	ddr_sm_send(sm, &msg);
+}
+
 void ddr_sm_ex_pump(struct ddr_sm *sm)
 {
+	bool running = ddr_sm_running(sm);
+
 	stale_release(sm);
+	void_serve(sm);
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
 		ex_serve(sm, x);
-	if (!ddr_sm_running(sm))
+	if (!ddr_sm_active(sm) || sm->c.leave_sent)
 		return;
+	/* what others wait for is given back without our kernel, too */
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
-		if (r->state != DDR_R_FREE && ddr_sm_may_send(sm))
+		if ((running || r->state == DDR_R_RELEASE) && ddr_sm_may_send(sm))
 			range_serve(sm, r);
 }

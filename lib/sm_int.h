@@ -259,6 +259,7 @@ void ddr_sm_map_view(struct ddr_sm *sm);
 void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
 void ddr_sm_ex_pump(struct ddr_sm *sm);
 /* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */

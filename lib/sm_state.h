@@ -128,6 +128,9 @@ struct ddr_sm_ex {
 	uint64_t kseq;
 };
 
+/* EX_VOID: our kernel is gone, and what it drained for acknowledgements of ours counts no more. */
+enum ddr_sm_ex_void { DDR_XV_NONE, DDR_XV_DUE, DDR_XV_SENT };
+
 /*
  * A range of ours, from the wish to the end of its release:
  * ask -> asked (our request is on its way) -> acks -> job -> [held: a member failed in it] -> release -> released.
@@ -458,6 +461,7 @@ struct ddr_sm {
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;
+	enum ddr_sm_ex_void ex_void;
 	struct ddr_sm_range range[DDR_SM_RANGES];
 	struct ddr_sm_work wk[DDR_SM_WORKS];
 	struct ddr_sm_fix fix[DDR_SM_FIXES];

@@ -289,6 +289,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
 	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
 	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;
+	case DDR_M_EX_VOID: ddr_sm_ex_void(sm, &msg); return;
 	case DDR_M_MAP_SET: ddr_sm_map_set(sm, &msg); return;
 	case DDR_M_MAP_DONE: ddr_sm_map_told(sm, &msg); return;
 	}

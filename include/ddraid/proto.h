@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		8u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow */
+#define DDR_MSG_VERSION		9u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -48,6 +48,7 @@ enum ddr_msg_type {
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
+	DDR_M_EX_VOID		= 35,	/* u64 0: what the sender acknowledged and not all have does not count */
 	DDR_M_MAP_SET		= 48,	/* u32 id, u32 n, then n times: u32 start, u32 count (regions), u32 operation */
 	DDR_M_MAP_DONE		= 49,	/* u32 n, u32 0, then n times: u32 block, u32 0, u64 version */
 };

@@ -91,6 +91,8 @@ class Rig:
         if self.filesystem:
             first.node.run(f"mkfs.gfs2 -q -O -K -p lock_dlm -t ddvm:fs -j {len(self.all)} -J 8 {DEV} {self.tail()}", timeout=120)
             self.mount()
+            self.ledgers = {i: tools.Ledger() for i in self.all}        # nothing is promised on a new file system
+            self.appended = {}
             first.node.run(f": > {SHARED_FILE}")
             self.on_each(lambda i: fill(self.node(i), i))
 

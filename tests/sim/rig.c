@@ -256,6 +256,7 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say_mask(&l, "dirty", m.ex_ack.dirty);
 		break;
 	case DDR_M_EX_RELEASE: say(&l, "EX_RELEASE id=%u", m.ex_release.id); break;
+	case DDR_M_EX_VOID: say(&l, "EX_VOID"); break;
 	case DDR_M_MAP_SET:
 		say(&l, "MAP_SET");
 		say_runs(&l, &m);

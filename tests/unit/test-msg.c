@@ -87,6 +87,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->ex_ack.dirty = 3;
 		break;
 	case DDR_M_EX_RELEASE: m->ex_release.id = 8; break;
+	case DDR_M_EX_VOID: break;
 	case DDR_M_MAP_SET:
 		m->map_set.id = 1;
 		m->map_set.n = DDR_MAP_RUNS;
@@ -103,7 +104,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 
 static const enum ddr_msg_type types[] = {
 	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
-	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY, DDR_M_GROW, DDR_M_ROOM,
+	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_EX_VOID, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY, DDR_M_GROW, DDR_M_ROOM,
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -125,7 +126,7 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 8, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 9, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 

@@ -198,11 +198,9 @@ static void who_is_not_prepared_goes(void **state)
 	assert_true(c->sb.member[2].since <= c->sb.log_base);
 }
 
-/* The writer dies when members are prepared: the next one prepares them, and the array has grown. */
-static void the_next_writer_goes_on(void **state)
+/* Up to the moment in which the writer, the first node, prepares the members for the larger array that the other one asked for. */
+static void members_are_prepared(struct cx *c)
 {
-	struct cx *c = *state;
-
 	rooms(c, AFTER, AFTER);
 	c->answers = CX_MSG | CX_KERNEL;
 	grow(c, 1, 0);
@@ -210,6 +208,14 @@ static void the_next_writer_goes_on(void **state)
 		cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_ROOM));
 	cx_settle(c);
 	cx_open(&c->node[0], DDR_OUT_PREPARE);
+}
+
+/* The writer dies when members are prepared: the next one prepares them, and the array has grown. */
+static void the_next_writer_goes_on(void **state)
+{
+	struct cx *c = *state;
+
+	members_are_prepared(c);
 	c->answers = CX_ALL | CX_FENCE;
 	cx_kill(c, 0);
 	cx_view(c, 2, 2, true);
@@ -221,18 +227,12 @@ static void the_next_writer_goes_on(void **state)
 	assert_non_null(event(c, 1, DDR_EV_GROWN));
 }
 
-/* The writer's daemon dies when members are prepared, and is back before anybody fences its node: the change waits for it, and it must not wait for the change. */
+/* The writer's daemon dies then, and is back before anybody fences its node: the change waits for it, and it must not wait for the change. */
 static void the_writers_daemon_is_back(void **state)
 {
 	struct cx *c = *state;
 
-	rooms(c, AFTER, AFTER);
-	c->answers = CX_MSG | CX_KERNEL;
-	grow(c, 1, 0);
-	for (uint32_t i = 0; i < 2; i++)
-		cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_ROOM));
-	cx_settle(c);
-	cx_open(&c->node[0], DDR_OUT_PREPARE);
+	members_are_prepared(c);
 	c->answers = CX_ALL;
 	cx_kill(c, 0);
 	cx_view(c, 2, 3, true);

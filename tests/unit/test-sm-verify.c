@@ -160,6 +160,7 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);		/* it waits for that */
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
 	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].member, 2);
+	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "it did not fit the others");
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -333,7 +334,7 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
 	assert_int_equal(job(f)->start, 2 * REGION + 16);
 	assert_int_equal(job(f)->count, 1);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1, false } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1, true } });
 	assert_int_equal(job(f)->start, 2 * REGION + 17);
 	for (uint32_t b = 17; b < 32; b++)
 		job_ends(f, (struct ddr_input){ 0 });
@@ -342,6 +343,7 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	job_ends(f, (struct ddr_input){ 0 });
 	assert_false(job_open(f));
 	assert_int_equal(fx_count(f, DDR_OUT_EVENT, DDR_EV_REPAIRED), 1);
+	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "a bad sector was rewritten");
 	assert_int_equal(fx_status(f).err_read[1], 1);
 	assert_int_equal(fx_status(f).err_corrected[1], 1);
 	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_IN_SYNC);

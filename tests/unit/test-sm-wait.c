@@ -648,30 +648,29 @@ static void what_was_left_dirty_is_not_known(void **state)
 	}
 }
 
-/* Rule 5: ENABLE would let go on what waits in the kernel behind a range of its last daemon; a job works in that range. */
-static void enable_waits_for_a_job(void **state)
+/* What a node alone cannot write, and the array cannot do without, makes it give up: the others know, and do not wait for its daemon. */
+static void rule_4_who_gives_up_is_fenced_at_once(void **state)
 {
+	struct ddr_input error = { .type = DDR_IN_K_REC, .rec = { .type = DDR_K_ERROR, .seq = 5, .member = 2, .status = DDR_EC_IO,
+								 .start = 3, .count = 1, .arg = { DDR_OP_WRITE } } };
 	struct cx *c = *state;
 
-	one_is_clean(c);
-	c->answers = CX_MSG | CX_KERNEL;
-	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 1, .count = 1 });
+	cx_down(c);
+	cx_up(c, 3, true);
+	for (uint32_t m = 0; m < 2; m++) {
+		cx_step(c, &c->node[0], &(struct ddr_input){ .type = DDR_IN_OP_FAIL_MEMBER, .member = m });
+		cx_settle(c);
+		assert_int_equal(cx_status(&c->node[0]).member_state[m], DDR_MEMBER_FAULTY);
+	}
+	cx_forget(c);
+	cx_step(c, &c->node[2], &error);
 	cx_settle(c);
-	assert_true(cx_open(&c->node[0], DDR_OUT_JOB_RANGE) > 0);
-	cx_start(c, 1, 0, 0);
-	c->answers = CX_MSG;
-	cx_view(c, 7, 7, true);
+	assert_true(cx_find(&c->node[2], DDR_OUT_GIVE_UP, 0) >= 0);
+	c->answers &= ~CX_FENCE;
+	cx_view(c, 3, 7, true);
 	cx_settle(c);
-	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_SB_WRITE));
-	cx_settle(c);
-	kernel_answers(c, 1, DDR_U_MEMBER);
-	cx_settle(c);
-	cx_done(c, &c->node[1], cx_open(&c->node[1], DDR_OUT_SLOT_READ));
-	cx_settle(c);
-	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_ENABLE), -1);
-	kernel_answers(c, 1, DDR_U_DRAIN);
-	cx_settle(c);
-	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_ENABLE) >= 0);
+	assert_true(cx_find(&c->node[0], DDR_OUT_FENCE, 0) >= 0);
+	assert_int_equal(cx_status(&c->node[0]).member_state[2], DDR_MEMBER_IN_SYNC);
 }
 
 int main(void)
@@ -688,8 +687,7 @@ int main(void)
 		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back), TEST(an_owner_does_not_wait_for_who_takes_no_part), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
 		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known), TEST(a_range_outlives_the_state),
 		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
-		TEST(what_is_being_recovered_is_not_known),
-		TEST(enable_waits_for_a_job),
+		TEST(what_is_being_recovered_is_not_known), TEST(rule_4_who_gives_up_is_fenced_at_once),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who waits for whom", tests, NULL, NULL);

@@ -144,7 +144,8 @@ def test_bad_sectors_are_rewritten(serving, load_forget):
     serving.node.run(f"dmsetup message f3 0 bad add {(DATA + 700 * CHUNK) // 512} 1")
     assert (bad(1), bad(3)) == (3, 1)
     serving.node.run(f"dd if={DEV} of=/dev/null bs=64k count=4 iflag=direct status=none")       # meets that of member 1
-    assert serving.event("repaired")["member"] == 1
+    repaired = serving.event("repaired")
+    assert repaired["member"] == 1 and "bad sector" in repaired["text"], repaired
     serving.node.wait_until("test $(ddraid status data --json | grep -c 'corrected\": 2') = 1", 20)
     assert run_verify(serving)["found"] == 1
     assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [0, 2, 0, 1, 0]
