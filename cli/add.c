@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid add: a new disk becomes a spare of the array; one that was a member, and is out, comes back.
+ * ddraid replace: a new disk, or a spare, gets a copy of a member that works, and then its place.
  *
  * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
  * then it gets one of its own: a crash leaves a blank disk, or a spare that is not there and may be removed. All nodes look for it by that.
@@ -26,13 +27,16 @@
 #define WAIT_MS	20000
 
 struct add {
-	const char *name, *path;
+	const char *cmd;		/* as the operator called it */
+	const char *name, *path;	/* @path of replace: NULL: any spare */
+	const char *old;		/* replace: the member */
 	bool force;
 	struct ddr_ipc *ipc;
 	struct json_object *array;	/* its status */
 	struct ddr_super super;		/* of the array */
 	struct ddr_dev dev;		/* the disk */
 	uint8_t uuid[DDR_UUID_LEN];
+	int member;			/* as which it was added or found */
 };
 
 /* ---- what the array is ----------------------------------------------------------- */
@@ -41,13 +45,13 @@ static bool get_status(struct add *a)
 {
 	struct json_object *list;
 
-	if (!client_call(a->ipc, "add", client_request("status", a->name), &list, CLIENT_TIMEOUT_MS))
+	if (!client_call(a->ipc, a->cmd, client_request("status", a->name), &list, CLIENT_TIMEOUT_MS))
 		return false;
 	if (client_length(list))
 		a->array = json_object_get(json_object_array_get_idx(list, 0));
 	json_object_put(list);
 	if (!a->array)
-		cli_fail("add", "ddraidd sent no data; daemon and command are of different releases");
+		cli_fail(a->cmd, "ddraidd sent no data; daemon and command are of different releases");
 	return a->array != NULL;
 }
 
@@ -72,7 +76,7 @@ static bool get_super(struct add *a)
 		a->super = s.copy[s.newest].super;
 		return true;
 	}
-	cli_fail("add", "the superblock of array '%s' cannot be read: %s", a->name, err.text);
+	cli_fail(a->cmd, "the superblock of array '%s' cannot be read: %s", a->name, err.text);
 	return false;
 }
 
@@ -106,14 +110,15 @@ static int seek(struct add *a, int member)
 	struct json_object *request = client_request("seek", a->name), *data;
 	char number[16];
 
+	a->member = member;
 	snprintf(number, sizeof(number), "%d", member);
 	json_object_object_add(request, "member", json_object_new_string(number));
 	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
-	if (!client_call(a->ipc, "add", request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
+	if (!client_call(a->ipc, a->cmd, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
 	printf("%s is member %d of array '%s': %s\n", a->path, member, a->name, client_clean(client_text(data, "state")));
 	json_object_put(data);
-	return cli_finish("add");
+	return cli_finish(a->cmd);
 }
 
 /* ---- a new disk ------------------------------------------------------------------- */
@@ -124,13 +129,13 @@ static int check_disk(struct add *a)
 	struct ddr_error err;
 
 	if (disk_open(&a->dev, a->path, a->super.order, a->force, holds, sizeof(holds), &err))
-		return cli_fail("add", "%s", err.text);
+		return cli_fail(a->cmd, "%s", err.text);
 	if (a->dev.bytes < ddr_layout_member_bytes(&a->super))
-		return cli_fail("add", "%s has %s, and the members of array '%s' need %s; use a larger disk", a->path,
+		return cli_fail(a->cmd, "%s has %s, and the members of array '%s' need %s; use a larger disk", a->path,
 				cli_format_size(a->dev.bytes, has, sizeof(has)), a->name,
 				cli_format_size(ddr_layout_member_bytes(&a->super), need, sizeof(need)));
 	if (holds[0])
-		cli_warn("add", "%s: destroying what it holds (%s)", a->path, holds);
+		cli_warn(a->cmd, "%s: destroying what it holds (%s)", a->path, holds);
 	return CLI_DONE;
 }
 
@@ -143,7 +148,7 @@ static int enter(struct add *a)
 
 	json_object_object_add(request, "uuid", json_object_new_string(cli_format_uuid(a->uuid, text)));
 	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
-	if (!client_call(a->ipc, "add", request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
+	if (!client_call(a->ipc, a->cmd, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
 		return -1;
 	member = (int)client_number(data, "member");
 	json_object_put(data);
@@ -159,9 +164,9 @@ static int write_supers(struct add *a, int member)
 	sb.this_member = (uint16_t)member;
 	for (sb.seq = a->super.seq - 1; sb.seq <= a->super.seq; sb.seq++)
 		if (ddr_dev_write_super(&a->dev, &sb, &err))
-			return cli_fail("add", "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
+			return cli_fail(a->cmd, "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
 	if (ddr_dev_drop_cache(&a->dev, &err))
-		return cli_fail("add", "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
+		return cli_fail(a->cmd, "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
 	return CLI_DONE;
 }
 
@@ -173,20 +178,20 @@ static int add_new(struct add *a)
 	if (rc)
 		return rc;
 	if (create_prepare(&a->super, a->force, &a->dev, &err))
-		return cli_fail("add", "%s; the array was not changed, the former content of the disk is overwritten", err.text);
+		return cli_fail(a->cmd, "%s; the array was not changed, the former content of the disk is overwritten", err.text);
 	uuid_generate(a->uuid);
 	member = enter(a);
 	if (member < 0 || !get_super(a))
 		return CLI_FAILED;
 	if (member >= a->super.members || memcmp(a->super.member[member].uuid, a->uuid, sizeof(a->uuid)) != 0)
-		return cli_fail("add", "the members of array '%s' have changed meanwhile; look at them, and try again", a->name);
+		return cli_fail(a->cmd, "the members of array '%s' have changed meanwhile; look at them, and try again", a->name);
 	rc = write_supers(a, member);
 	ddr_dev_close(&a->dev);		/* whoever finds it locks it */
 	a->dev.fd = -1;
 	return rc ? rc : seek(a, member);
 }
 
-/* ---- the command ------------------------------------------------------------------ */
+/* ---- add -------------------------------------------------------------------------- */
 
 static int add(struct add *a)
 {
@@ -196,32 +201,144 @@ static int add(struct add *a)
 		return CLI_FAILED;
 	member = member_of(a);
 	if (member >= 0 && (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING))
-		return cli_fail("add", "%s is member %d of array '%s' and works already", a->path, member, a->name);
+		return cli_fail(a->cmd, "%s is member %d of array '%s' and works already", a->path, member, a->name);
 	return member >= 0 ? seek(a, member) : add_new(a);
 }
 
-int cmd_add(const struct cli_command *cmd, int argc, char **argv)
+/* ---- replace ---------------------------------------------------------------------- */
+
+/* The member that the operator names: by its index, its uuid or its device; NULL: there is none. */
+static struct json_object *find_member(struct add *a)
+{
+	struct json_object *members = client_object(a->array, "members");
+	char path[PATH_MAX], number[24];
+	const char *old = a->old[0] == '/' && realpath(a->old, path) ? path : a->old;
+
+	for (size_t i = 0; i < client_length(members); i++) {
+		struct json_object *m = json_object_array_get_idx(members, i);
+
+		snprintf(number, sizeof(number), "%d", (int)client_number(m, "index"));
+		if (!strcmp(old, number) || !strcmp(old, client_text(m, "uuid")) || !strcmp(old, client_text(m, "device")))
+			return m;
+	}
+	cli_fail(a->cmd, "'%s' is no member of array '%s'; ddraid status lists them", a->old, a->name);
+	return NULL;
+}
+
+static int check_old(struct add *a, struct json_object *old)
+{
+	struct json_object *jobs = client_object(a->array, "jobs");
+	int index = (int)client_number(old, "index");
+
+	if (strcmp(client_text(old, "state"), "in-sync") != 0)
+		return cli_fail(a->cmd, "member %d of array '%s' is %s, not in sync: there is nothing to copy; ddraid add %s DEV gives the array "
+				"a disk that is rebuilt from the others", index, a->name, client_clean(client_text(old, "state")), a->name);
+	for (size_t i = 0; i < client_length(jobs); i++) {
+		const char *type = client_text(json_object_array_get_idx(jobs, i), "type");
+
+		if (!strcmp(type, "rebuild") || !strcmp(type, "replace"))
+			return cli_fail(a->cmd, "a %s of array '%s' is under way; wait for its end, ddraid when %s tells how long", type, a->name, a->name);
+	}
+	return CLI_DONE;
+}
+
+/* A spare that the array has. */
+static int take_spare(struct add *a)
+{
+	for (int m = 0; m < a->super.members; m++)
+		if (a->super.member[m].state == DDR_MEMBER_SPARE) {
+			a->member = m;
+			return CLI_DONE;
+		}
+	return cli_fail(a->cmd, "array '%s' has no spare; name a disk: ddraid replace %s %s DEV", a->name, a->name, a->old);
+}
+
+/* The disk becomes a spare, if it is none. */
+static int get_new(struct add *a)
+{
+	int member = a->path ? member_of(a) : -1;
+
+	if (!a->path)
+		return take_spare(a);
+	if (member < 0)
+		return add_new(a);
+	if (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING)
+		return cli_fail(a->cmd, "%s is member %d of array '%s' and works already", a->path, member, a->name);
+	if (a->super.member[member].role != DDR_ROLE_NONE)
+		return cli_fail(a->cmd, "%s is member %d of array '%s', which is out and misses it; ddraid add %s %s takes it back", a->path,
+				member, a->name, a->name, a->path);
+	return seek(a, member);
+}
+
+static int replace(struct add *a)
+{
+	struct json_object *request, *data, *old;
+	char number[16], text[24];
+	int rc;
+
+	if (!get_status(a) || !get_super(a))
+		return CLI_FAILED;
+	old = find_member(a);
+	if (!old)
+		return CLI_FAILED;
+	rc = check_old(a, old);
+	if (!rc)
+		rc = get_new(a);
+	if (rc)
+		return rc;
+	snprintf(number, sizeof(number), "%d", (int)client_number(old, "index"));
+	snprintf(text, sizeof(text), "%d", a->member);
+	request = client_request("replace", a->name);
+	json_object_object_add(request, "member", json_object_new_string(number));
+	json_object_object_add(request, "spare", json_object_new_string(text));
+	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
+	if (!client_call(a->ipc, a->cmd, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	json_object_put(data);
+	printf("member %s of array '%s' is copied to member %d, which takes its place then; ddraid when %s tells how long that takes\n", number,
+	       a->name, a->member, a->name);
+	return cli_finish(a->cmd);
+}
+
+/* ---- the options ------------------------------------------------------------------ */
+
+static int run(const struct cli_command *cmd, int argc, char **argv, bool replaces)
 {
 	static const struct option options[] = { { "force", no_argument, NULL, 'f' }, { 0 } };
-	struct add a = { .dev = { .fd = -1 } };
+	struct add a = { .cmd = cmd->name, .dev = { .fd = -1 } };
 	char path[PATH_MAX];
-	int c, rc;
+	int c, rc, n;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c != 'f')
 			return cli_bad_option(cmd, c, argv);
 		a.force = true;
 	}
-	if (argc - optind != 2)
-		return cli_usage(cmd, "give the name of an array and one disk");
+	n = argc - optind;
+	if (replaces ? n < 2 || n > 3 : n != 2)
+		return cli_usage(cmd, replaces ? "give the name of an array, a member, and the new disk if it is not to be a spare" :
+				 "give the name of an array and one disk");
 	a.name = argv[optind];
-	a.path = realpath(argv[optind + 1], path) ? path : argv[optind + 1];
-	a.ipc = client_connect("add");
+	a.old = replaces ? argv[optind + 1] : NULL;
+	a.path = replaces && n == 2 ? NULL : argv[optind + n - 1];
+	if (a.path && realpath(a.path, path))
+		a.path = path;
+	a.ipc = client_connect(cmd->name);
 	if (!a.ipc)
 		return CLI_FAILED;
-	rc = add(&a);
+	rc = replaces ? replace(&a) : add(&a);
 	json_object_put(a.array);
 	ddr_dev_close(&a.dev);
 	ddr_ipc_close(a.ipc);
 	return rc;
+}
+
+int cmd_add(const struct cli_command *cmd, int argc, char **argv)
+{
+	return run(cmd, argc, argv, false);
+}
+
+int cmd_replace(const struct cli_command *cmd, int argc, char **argv)
+{
+	return run(cmd, argc, argv, true);
 }

@@ -59,6 +59,7 @@ struct json_object;
 void cli_print_json(struct json_object *json);
 
 int cmd_add(const struct cli_command *cmd, int argc, char **argv);
+int cmd_replace(const struct cli_command *cmd, int argc, char **argv);
 int cmd_create(const struct cli_command *cmd, int argc, char **argv);
 int cmd_events(const struct cli_command *cmd, int argc, char **argv);
 int cmd_examine(const struct cli_command *cmd, int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct cli_command commands[] = {
 	{ "set", "NAME KEY=VALUE...", "change settings of a running array", cmd_set },
 	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
 	{ "add", "NAME DEV [--force]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
+	{ "replace", "NAME MEMBER [DEV] [--force]", "copy a member that works to a new disk or a spare, which takes its place", cmd_replace },
 	{ "remove", "NAME MEMBER", "forget a member that is out, or a spare", cmd_remove },
 	{ "grow", "NAME [--size SIZE] [--json]", "let the array take what its members have room for", cmd_grow },
 	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",

@@ -139,6 +139,7 @@ struct ddr_array {
 	uint32_t table_asked;			/* bit m: a table of ours is asked to name the device of member m ... */
 	uint8_t table_place[DDR_MAX_MEMBERS];	/* ... at this place */
 	uint32_t table_unname;			/* places where it shall name nobody any more */
+	bool table_unshadow;			/* it is asked to name nobody who replaces another one */
 	struct ddr_array_seek seek;
 	struct ddr_table *table;		/* one that is being loaded */
 	uint64_t gen_writing;		/* generation of the superblock write that is out */
@@ -224,6 +225,7 @@ const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member);
 /* Blocks that it is to have; 0: as many as there is room for. The end is an event, and a->grow.refusal if it is refused. */
 const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks);
+const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare);
 const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
 /* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */

@@ -131,10 +131,12 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	};
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
+	r.copy = o->job != DDR_KA_VERIFY && o->member != DDR_NO_MEMBER && o->from != DDR_NO_MEMBER;
+	r.from = o->from;
 	r.idle = o->unlocked && sb->verify.priority == DDR_VERIFY_IDLE;
 	memset(r.at, 0xff, sizeof(r.at));
 	for (unsigned int m = 0; m < sb->members; m++)
-		if (sb->member[m].role < DDR_MAX_ROLES)
+		if (sb->member[m].role < DDR_MAX_ROLES && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING))
 			r.at[sb->member[m].role] = (uint8_t)m;
 	/* the scheduler may keep an idle read waiting; that a member hangs is seen by stall.c */
 	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms + (r.idle ? IDLE_WAIT_MS : 0));
@@ -183,8 +185,10 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		ddr_drive_cluster_output(a, o);
 		break;
 	case DDR_OUT_EVENT:
-		if (o->event == DDR_EV_MEMBER_ADDED || o->event == DDR_EV_MEMBER_REMOVED || o->event == DDR_EV_REBUILD_START)
-			ddr_drive_members_changed(a, o->event == DDR_EV_MEMBER_REMOVED ? o->member : DDR_NO_MEMBER);
+		if (o->event == DDR_EV_MEMBER_ADDED || o->event == DDR_EV_MEMBER_REMOVED || o->event == DDR_EV_REBUILD_START ||
+		    o->event == DDR_EV_REBUILD_DONE || o->event == DDR_EV_MEMBER_FAILED)
+			ddr_drive_members_changed(a, o->event == DDR_EV_MEMBER_REMOVED ? o->member :
+						  o->event == DDR_EV_REBUILD_DONE ? o->node : DDR_NO_MEMBER);
 		ddr_event_array(a, o);
 		break;
 	case DDR_OUT_GIVE_UP:
@@ -427,6 +431,15 @@ const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t
 	return of_member(a, DDR_IN_OP_REMOVE, member, uuid);
 }
 
+const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_REPLACE);
+
+	in->member = member;
+	in->value = spare;
+	return request(a, in);
+}
+
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member)
 {
 	return of_member(a, DDR_IN_OP_SEEK, member, NULL);
@@ -565,6 +578,17 @@ static int make_io(struct ddr_array *a)
 	return ret;
 }
 
+/* The member that replaces another one by the table, if it has that one's role. */
+static uint32_t shadow_of(const struct ddr_array *a)
+{
+	uint32_t m = a->bind.shadow_place == DDR_NO_MEMBER ? DDR_NO_MEMBER :
+		     ddr_members_by_device(a->members, a->bind.dev_major[DDR_UAPI_SHADOW], a->bind.dev_minor[DDR_UAPI_SHADOW]);
+
+	if (m == DDR_NO_MEMBER || ddr_sm_super(a->sm)->member[m].role != a->bind.shadow_place || ddr_members_fd(a->members, m) < 0)
+		return DDR_NO_MEMBER;
+	return m;
+}
+
 void ddr_drive_attached(struct ddr_array *a, uint32_t table)
 {
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
@@ -572,6 +596,8 @@ void ddr_drive_attached(struct ddr_array *a, uint32_t table)
 	in->cookie = a->bind.cookie;
 	in->members = table;
 	in->count = a->bind.sectors / (DDR_BLOCK_SIZE / 512);
+	in->member = shadow_of(a);
+	in->value = (a->bind.shadow_place != DDR_NO_MEMBER ? DDR_SHADOW_NAMED : 0) | (a->bind.shadow_state != DDR_KM_OUT ? DDR_SHADOW_USED : 0);
 	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
 	ddr_drive_step(a, in);
 }

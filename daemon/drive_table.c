@@ -19,27 +19,32 @@
 
 void ddr_drive_table_output(struct ddr_array *a, const struct ddr_output *o)
 {
+	if (o->member == DDR_NO_MEMBER) {
+		a->table_unshadow = true;
+		return;
+	}
 	a->table_asked |= 1u << o->member;
 	a->table_place[o->member] = (uint8_t)o->index;
 }
 
-static void answer(struct ddr_array *a, uint32_t member, int result)
+static void answer(struct ddr_array *a, uint32_t member, uint32_t index, int result)
 {
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_TABLE_DONE);
 
 	in->member = member;
+	in->value = index;
 	in->result = result;
 	ddr_drive_step(a, in);
 }
 
-static void refuse(struct ddr_array *a, uint32_t member, const char *why, int error)
+static void refuse(struct ddr_array *a, uint32_t member, uint32_t index, const char *why, int error)
 {
 	char text[DDR_ERROR_LEN];
 
 	snprintf(text, sizeof(text), "member %u (%s) cannot be taken into the array on this node: %.300s", member,
 		 a->members->name[member][0] ? a->members->name[member] : "no device", why);
 	ddr_event_plain(a, LOG_ERR, "table-failed", text);
-	answer(a, member, error);
+	answer(a, member, index, error);
 }
 
 /* A table that the kernel has now is told of by RESUMED, and the state machine by what follows: ddr_drive_rebind(). */
@@ -47,25 +52,31 @@ static void on_table(void *ctx, struct ddr_table *t)
 {
 	struct ddr_array *a = ctx;
 
-	if (a && t->sectors) {
+	uint32_t index = t->shadow ? DDR_UAPI_SHADOW : t->place;
+
+	if (a)
 		a->table = NULL;
+	if (a && t->sectors) {
 		if (t->result && t->result != -EALREADY)
 			ddr_drive_resize_failed(a, t->error.text);
 	} else if (a && t->member == DDR_NO_MEMBER) {
-		a->table = NULL;
 		if (t->result && t->result != -EALREADY)
-			qb_log(LOG_WARNING, "array '%s': the table names a device still that was removed: %s", a->name, t->error.text);
+			qb_log(LOG_WARNING, "array '%s': the table names a device still that is not used any more: %s", a->name, t->error.text);
+		if (t->shadow && t->result)
+			answer(a, t->member, index, t->result == -EALREADY ? 0 : t->result);
 	} else if (a) {
-		a->table = NULL;
 		if (t->result == -EALREADY)
-			answer(a, t->member, 0);
+			answer(a, t->member, index, 0);
 		else if (t->result)
-			refuse(a, t->member, t->error.text, t->result);
+			refuse(a, t->member, index, t->error.text, t->result);
 	}
 	ddr_table_free(t);
 }
 
-/* @member: DDR_NO_MEMBER: nobody is to stand at @place. @sectors: not 0: the table is to be so long, and nothing else. */
+/*
+ * @member: DDR_NO_MEMBER: nobody is to stand at @place; DDR_UAPI_SHADOW: beside what stands where the member's role is.
+ * @sectors: not 0: the table is to be so long, and nothing else.
+ */
 static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint64_t sectors)
 {
 	struct ddr_table *t = calloc(1, sizeof(*t));
@@ -76,7 +87,8 @@ static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint
 	t->dm_major = a->bind.dm_major;
 	t->dm_minor = a->bind.dm_minor;
 	t->sectors = sectors;
-	t->place = place;
+	t->shadow = place == DDR_UAPI_SHADOW;
+	t->place = !t->shadow ? place : member == DDR_NO_MEMBER ? 0 : ddr_sm_super(a->sm)->member[member].role;
 	t->major = member == DDR_NO_MEMBER ? 0 : a->members->major[member];
 	t->minor = member == DDR_NO_MEMBER ? 0 : a->members->minor[member];
 	t->member = member;
@@ -93,18 +105,20 @@ static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint
 void ddr_drive_table_tick(struct ddr_array *a)
 {
 	while (a->table_asked && !a->table && !a->broken) {
-		uint32_t member = (uint32_t)__builtin_ctz(a->table_asked);
+		uint32_t member = (uint32_t)__builtin_ctz(a->table_asked), place = a->table_place[member];
 		int ret;
 
 		a->table_asked &= a->table_asked - 1;
 		if (ddr_members_fd(a->members, member) < 0) {
-			refuse(a, member, "its device was not found when the array was attached", -ENODEV);
+			refuse(a, member, place, "its device was not found when the array was attached", -ENODEV);
 			continue;
 		}
-		ret = load_table(a, member, a->table_place[member], 0);
+		ret = load_table(a, member, place, 0);
 		if (ret)
-			refuse(a, member, strerror(-ret), ret);
+			refuse(a, member, place, strerror(-ret), ret);
 	}
+	if (a->table_unshadow && !a->table && !a->broken && load_table(a, DDR_NO_MEMBER, DDR_UAPI_SHADOW, 0) == 0)
+		a->table_unshadow = false;
 	if (a->table_unname && !a->table && !a->broken) {
 		uint32_t place = (uint32_t)__builtin_ctz(a->table_unname);
 
@@ -127,6 +141,7 @@ void ddr_drive_table_stop(struct ddr_array *a)
 		a->table->ctx = NULL;
 	a->table = NULL;
 	a->table_asked = 0;
+	a->table_unshadow = false;
 }
 
 /* ---- a table that was resumed ----------------------------------------------------- */
@@ -152,7 +167,7 @@ static uint32_t members_of(const struct ddr_array *a, const struct ddr_bind *bin
 	for (unsigned int p = 0; p < bind->members; p++) {
 		uint32_t m = ddr_members_by_device(a->members, bind->dev_major[p], bind->dev_minor[p]);
 
-		if (m != DDR_NO_MEMBER && sb->member[m].role == p && ddr_members_fd(a->members, m) >= 0)
+		if (m != DDR_NO_MEMBER && sb->member[m].role == p && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING) && ddr_members_fd(a->members, m) >= 0)
 			table |= 1u << m;
 	}
 	return table;
@@ -170,14 +185,14 @@ static bool place_works(const struct ddr_super *sb, unsigned int place)
 /* Is every device that stands there now, and did not before, one whose superblock was read? */
 static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
 {
-	for (unsigned int p = 0; p < bind->members; p++) {
+	for (unsigned int p = 0; p < DDR_UAPI_PLACES; p++) {
 		uint32_t major = bind->dev_major[p], minor = bind->dev_minor[p];
 		uint32_t m = ddr_members_by_device(a->members, major, minor);
 		bool known = m != DDR_NO_MEMBER && ddr_members_fd(a->members, m) >= 0;
 
 		if (major == a->bind.dev_major[p] && minor == a->bind.dev_minor[p])
 			continue;
-		if (major || minor ? !known : place_works(ddr_sm_super(a->sm), p))
+		if (major || minor ? !known : p != DDR_UAPI_SHADOW && place_works(ddr_sm_super(a->sm), p))
 			return false;
 	}
 	return true;

@@ -114,6 +114,11 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 			 "; replace the disk", o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_REBUILD_START:
+		if (o->b & DDR_MEMBER_F_REPLACING) {
+			snprintf(buf, size, "member %u (%s) replaces member %u (%s), which is copied to it, generation %" PRIu64, o->member,
+				 device(a, o->member), o->node, device(a, o->node), o->a);
+			break;
+		}
 		snprintf(buf, size, "member %u (%s) %s, generation %" PRIu64, o->member, device(a, o->member), o->b ?
 			 "is back, and gets what was written without it" : "has the place of one that was out, and is rebuilt", o->a);
 		break;
@@ -124,6 +129,11 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "member %u (%s) was removed, generation %" PRIu64, o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_REBUILD_DONE:
+		if (o->node != DDR_NO_MEMBER) {
+			snprintf(buf, size, "member %u (%s) has replaced member %u (%s), which is out of the array, generation %" PRIu64, o->member,
+				 device(a, o->member), o->node, device(a, o->node), o->a);
+			break;
+		}
 		snprintf(buf, size, "member %u (%s) is rebuilt and in sync, generation %" PRIu64, o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_VERIFY_START:

@@ -20,7 +20,7 @@
 /* What a client that has asked is waiting for; its answer comes later. */
 enum ddr_client_wait {
 	DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN, DDR_WAIT_FAILED, DDR_WAIT_ADDED, DDR_WAIT_REMOVED, DDR_WAIT_BACK,
-	DDR_WAIT_VERIFY, DDR_WAIT_GROWN,
+	DDR_WAIT_REPLACE, DDR_WAIT_VERIFY, DDR_WAIT_GROWN,
 };
 
 struct ddr_client {

@@ -247,6 +247,28 @@ static void do_seek(struct ddr_client *c, struct json_object *req)
 		answer_later(c, req, a, member, ddr_drive_seek(a, (uint32_t)member), DDR_WAIT_BACK);
 }
 
+/* The spare "spare" is to replace the member "member", once all nodes see it. */
+static void do_replace(struct ddr_client *c, struct json_object *req)
+{
+	const char *with = text_of(req, "spare", 255), *why;
+	struct ddr_array *a;
+	int member, spare;
+
+	a = member_of(c, req, &member);
+	if (!a)
+		return;
+	spare = with ? ddr_status_find_member(a, with) : -1;
+	if (spare < 0) {
+		ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", with ? with : "", a->name);
+		return;
+	}
+	why = ddr_drive_replace(a, (uint32_t)member, (uint32_t)spare);
+	if (why)
+		ddr_client_error(c, "member %d of array '%s' is not replaced: %s", member, a->name, why);
+	else
+		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
+}
+
 static void do_fail(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a;
@@ -409,7 +431,8 @@ static const struct {
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
-	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "verify", do_verify }, { "grow", do_grow }, { "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
+	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
+	{ "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
@@ -488,6 +511,8 @@ static void check_member(struct ddr_client *c, struct ddr_array *a)
 	state = st.member_state[c->member];
 	if (c->wait == DDR_WAIT_FAILED && state != DDR_MEMBER_IN_SYNC && state != DDR_MEMBER_REBUILDING)
 		ddr_client_ok(c, NULL);
+	if (c->wait == DDR_WAIT_REPLACE && state != DDR_MEMBER_SPARE)
+		member_ok(c, a, c->member);
 	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
 					 (state == DDR_MEMBER_SPARE && !st.unseen_by[c->member])))
 		member_ok(c, a, c->member);
@@ -539,7 +564,7 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 				 c->which);
 	else if (c->wait == DDR_WAIT_VERIFY)
 		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
-	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
+	else if ((c->wait == DDR_WAIT_BACK || c->wait == DDR_WAIT_REPLACE) && st.unseen_by[c->member])
 		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
 				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
 	else

@@ -167,10 +167,16 @@ static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, 
 		r->result.result = result;
 }
 
+/* The disk that replaces another one is the place behind all others: it has the piece of that one. */
+static unsigned int member_at(const struct ddr_job_work *r, unsigned int place)
+{
+	return place == DDR_JOB_COPY ? r->what.target : r->what.at[place];
+}
+
 static void request_done(struct ddr_aio_req *req)
 {
 	struct ddr_job_work *r = (struct ddr_job_work *)req->tag;
-	unsigned int place = r->req_place[req - r->req], member = r->what.at[place];
+	unsigned int place = r->req_place[req - r->req], member = member_at(r, place);
 
 	if (req->result) {
 		r->unread |= req->op == DDR_AIO_READ ? 1u << place : 0;
@@ -191,7 +197,7 @@ void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pla
 	r->req_place[r->n_req++] = place;
 	*req = (struct ddr_aio_req){
 		.op = op,
-		.fd = ddr_members_fd(j->cfg.members, r->what.at[place]),
+		.fd = ddr_members_fd(j->cfg.members, member_at(r, place)),
 		.buf = buf,
 		.len = (uint32_t)len,
 		.offset = j->data_offset + ddr_geo_offset(&j->geo, r->what.start) + from,
@@ -205,7 +211,7 @@ void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pla
 
 void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len)
 {
-	ddr_job_buffer(r, op, place, from, len, r->piece[place] + from);
+	ddr_job_buffer(r, op, place, from, len, r->piece[place == DDR_JOB_COPY ? r->target : place] + from);
 }
 
 void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step)
@@ -288,6 +294,13 @@ void ddr_job_differing(struct ddr_job_work *r, const uint8_t *diff)
 		r->result.bad_count = last - r->result.bad_start + 1;
 }
 
+/* The piece of the member that is replaced is right: the one that replaces it gets it. */
+static void copy(struct ddr_job_work *r)
+{
+	r->written |= 1u << DDR_JOB_COPY;
+	ddr_job_request(r, DDR_AIO_WRITE, DDR_JOB_COPY, 0, run_bytes(r));
+}
+
 static void compare(struct ddr_job_work *r)
 {
 	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
@@ -295,6 +308,8 @@ static void compare(struct ddr_job_work *r)
 	ddr_job_step(r, STEP_WRITE);
 	ddr_job_segments(r, ddr_job_check, diff);
 	ddr_job_differing(r, diff);
+	if (r->copy)
+		copy(r);
 }
 
 /* ---- rebuild -------------------------------------------------------------------- */
@@ -349,7 +364,12 @@ static void segment_rebuild(struct ddr_job_work *r, uint64_t block, size_t from,
 static void rebuild(struct ddr_job_work *r)
 {
 	ddr_job_step(r, STEP_WRITE);
-	ddr_job_segments(r, segment_rebuild, NULL);
+	if (!r->copy || !(r->readable >> r->target & 1))
+		ddr_job_segments(r, segment_rebuild, NULL);
+	if (r->copy) {
+		copy(r);
+		return;
+	}
 	r->written = 1u << r->target;
 	ddr_job_request(r, DDR_AIO_WRITE, r->target, 0, run_bytes(r));
 }
@@ -371,7 +391,9 @@ static bool read_places(struct ddr_job_work *r)
 {
 	struct sources s = { .places = r->readable };
 
-	if (r->what.rebuild) {
+	if (r->what.rebuild && r->copy && (r->readable >> r->target & 1)) {
+		s.places = 1u << r->target;
+	} else if (r->what.rebuild) {
 		s.places = 0;
 		ddr_job_segments(r, segment_sources, &s);
 		if (s.impossible)
@@ -456,13 +478,15 @@ static int check(const struct ddr_job_work *r)
 	const struct ddr_geometry *g = &j->geo;
 	uint64_t end;
 
-	if (g->parity == 0 || r->what.count == 0 || r->what.count > DDR_JOB_BLOCKS_MAX ||
+	if ((g->parity == 0 && !r->copy) || r->what.count == 0 || r->what.count > DDR_JOB_BLOCKS_MAX ||
 	    __builtin_add_overflow(r->what.start, r->what.count, &end) || end > j->blocks)
 		return -EINVAL;
 	if (r->what.fix)
 		return 0;	/* what it lacks shows when it is read */
+	if (r->copy && (r->target >= g->roles || ddr_members_fd(j->cfg.members, r->what.target) < 0))
+		return -EINVAL;
 	if (r->what.rebuild)
-		return r->target < g->roles && !(r->readable >> r->target & 1) ? 0 : -EINVAL;
+		return r->target < g->roles && r->copy == (r->readable >> r->target & 1) ? 0 : -EINVAL;
 	for (uint64_t b = r->what.start; b < end; b = ((b >> DDR_GEO_UNIT_SHIFT) + 1) << DDR_GEO_UNIT_SHIFT)
 		for (unsigned int i = 0; i < ddr_geo_data(g); i++)
 			if (!(r->readable & (1u << ddr_geo_member(g, i, b))))
@@ -475,12 +499,13 @@ static void place_members(struct ddr_job_work *r)
 {
 	r->readable = 0;
 	r->target = DDR_MAX_ROLES;
+	r->copy = r->what.copy;
 	for (unsigned int p = 0; p < r->j->geo.roles; p++) {
 		unsigned int m = r->what.at[p];
 
 		if (m < DDR_MAX_MEMBERS && (r->what.members >> m & 1))
 			r->readable |= 1u << p;
-		if (r->what.rebuild && m == r->what.target)
+		if (r->copy ? m == r->what.from : r->what.rebuild && m == r->what.target)
 			r->target = p;
 	}
 }
@@ -549,7 +574,7 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 			r->result.result = -ETIMEDOUT;
 			for (unsigned int q = 0; q < r->n_req; q++)
 				if (!r->req[q].ended)
-					r->result.failed |= 1u << r->what.at[r->req_place[q]];
+					r->result.failed |= 1u << member_at(r, r->req_place[q]);
 			qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", r->result.failed);
 			report(r);	/* the buffers stay until the last request ends */
 		}

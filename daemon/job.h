@@ -76,6 +76,8 @@ struct ddr_job_range {
 	bool repair;		/* write parity where it differs; else only compare */
 	bool rebuild;		/* compute and write what @target holds; @repair does not count */
 	uint32_t target;
+	bool copy;		/* @target replaces the member @from: it gets a copy of what can be read there; without @rebuild, of what is there then */
+	uint32_t from;
 	bool unlocked;		/* nobody waits for it: it only reads, without EX */
 	bool idle;		/* @unlocked, and read only while the disks have nothing else to do (io_uring alone can) */
 	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe, 0xff: none */

@@ -15,6 +15,8 @@
 _Static_assert(REQUESTS_MAX >= SEGMENTS_MAX * DDR_MAX_PARITY, "room for all writes of a range");
 _Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
 
+#define DDR_JOB_COPY	DDR_MAX_ROLES	/* as a place: of the disk that replaces the one at the target */
+
 enum ddr_job_step { STEP_FREE, STEP_READ, STEP_WRITE, STEP_FLUSH, STEP_CHECK, STEP_REPORT };
 
 struct ddr_job_work {
@@ -26,7 +28,8 @@ struct ddr_job_work {
 	bool reported;
 	unsigned int waiting;			/* requests of this step that have not ended */
 	uint32_t readable;			/* places whose members hold what they should */
-	unsigned int target;			/* place that is rebuilt */
+	unsigned int target;			/* place that is rebuilt, or copied */
+	bool copy;				/* what.target replaces the member at that place */
 	uint32_t unread;			/* places on which a read of this step failed */
 	uint32_t written;			/* places that were written, to be flushed */
 	uint32_t rewritten;			/* of these: bad sectors, to be read back */

@@ -209,8 +209,12 @@ static struct json_object *jobs_array(const struct ddr_array *a, const struct dd
 	if (ddr_sm_super(a->sm)->verify.state != DDR_VERIFY_NONE)
 		json_object_array_add(list, verify_job(a, st));
 	if (st->rebuilding != DDR_NO_MEMBER) {
-		o = sync_job(a, "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
+		bool replace = st->replaced != DDR_NO_MEMBER;
+
+		o = sync_job(a, replace ? "replace" : "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
 		add_number(o, "member", st->rebuilding);
+		if (replace)
+			add_number(o, "replaces", st->replaced);
 		json_object_array_add(list, o);
 	}
 	return list;

@@ -39,6 +39,21 @@ static struct dm_task *task(const struct ddr_table *t, int type)
 	return task;
 }
 
+/* The parameters as they should be; NULL: there is no such place, or no memory. */
+static char *table_text(const struct ddr_table *t, const char *params, bool *same)
+{
+	bool no_shadow;
+	char *text, *whole;
+
+	if (t->shadow)
+		return ddr_scan_table_shadow(params, t->place, t->major, t->minor, same);
+	text = ddr_scan_table_replace(params, t->place, t->major, t->minor, same);
+	whole = text ? ddr_scan_table_shadow(text, t->place, 0, 0, &no_shadow) : NULL;
+	*same = *same && whole && no_shadow;
+	free(text);
+	return whole;
+}
+
 /* The table as it should be, and its length in sectors. */
 static int read_table(struct ddr_table *t, char **text, uint64_t *sectors)
 {
@@ -57,8 +72,9 @@ static int read_table(struct ddr_table *t, char **text, uint64_t *sectors)
 			same = *sectors == t->sectors;
 			*sectors = t->sectors;
 			*text = strdup(params);
-		} else if (type && params && strcmp(type, TARGET) == 0)
-			*text = ddr_scan_table_replace(params, t->place, t->major, t->minor, &same);
+		} else if (type && params && strcmp(type, TARGET) == 0) {
+			*text = table_text(t, params, &same);
+		}
 		if (!*text) {
 			ddr_error_set(&t->error, "the mapped device has no table of " TARGET " with a place %u", t->place);
 			ret = -EINVAL;

@@ -9,6 +9,7 @@
 #ifndef DDR_DAEMON_TABLE_H
 #define DDR_DAEMON_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/worker.h"
@@ -19,7 +20,8 @@ struct ddr_table {
 	uint32_t dm_major, dm_minor;	/* the mapped device */
 	uint64_t sectors;		/* 0: it stays as long as it is. Else it gets this length, and no other device */
 	uint32_t place;			/* of the stripe */
-	uint32_t major, minor;		/* what is to stand there; both 0: nothing */
+	uint32_t major, minor;		/* what is to stand there; both 0: nothing. Nothing beside it */
+	bool shadow;			/* it is to stand beside the device at that place, to replace it; both 0: nothing beside any */
 	uint32_t member;		/* the caller's */
 	void (*done)(void *ctx, struct ddr_table *t);	/* from the loop, once; frees it by ddr_table_free(). ctx NULL: nobody waits */
 	void *ctx;

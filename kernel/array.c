@@ -355,8 +355,9 @@ static void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u
 	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
 
 	/* what is complete without it on this node must not be written to it again */
-	if (state == DDR_KM_LEAVING && a->member[member].state == DDR_KM_OUT)
-		state = DDR_KM_OUT;
+	if (state == DDR_KM_LEAVING && a->member[member].state == DDR_KM_OUT &&
+	    (member != DDR_SHADOW || (a->present & BIT(DDR_SHADOW))))
+		state = DDR_KM_OUT;	/* a shadow that no table names holds up what is written, no more */
 	WRITE_ONCE(a->member[member].cursor, cursor);
 	WRITE_ONCE(a->member[member].state, state);
 	if (state == DDR_KM_IN_SYNC)
@@ -397,16 +398,27 @@ u32 ddr_array_read_mask(struct ddr_array *a, u64 block)
 	return ddr_array_turn(a, members & READ_ONCE(a->present), block);
 }
 
+bool ddr_array_shadow_readable(struct ddr_array *a, u64 block)
+{
+	u32 bits = smp_load_acquire(&a->member_bits);	/* as ddr_array_read_mask() */
+
+	if (bits & BIT(DDR_SHADOW))
+		return true;
+	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) && block < READ_ONCE(a->member[DDR_SHADOW].cursor);
+}
+
 u32 ddr_array_written(struct ddr_array *a)
 {
 	u32 bits = READ_ONCE(a->member_bits);
 
-	return (bits | bits >> DDR_MB_REBUILDING) & (BIT(DDR_GEO_MAX_ROLES) - 1);
+	return (bits | bits >> DDR_MB_REBUILDING) & (BIT(DDR_PLACES) - 1);
 }
 
 u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
 {
-	return ddr_array_turn(a, ddr_array_written(a) & READ_ONCE(a->present), block);
+	u32 members = ddr_array_written(a) & READ_ONCE(a->present) & (BIT(DDR_GEO_MAX_ROLES) - 1);
+
+	return ddr_array_turn(a, members, block);
 }
 
 /* ---- the active instance --------------------------------------------------------- */
@@ -421,7 +433,11 @@ static void ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 	dev_t dev;
 	u32 m;
 
-	for (m = 0; m < a->geo.roles; m++) {
+	/* a shadow that is in use may not go, nor be another place's, unless the daemon says so */
+	if (a->member[DDR_SHADOW].state != DDR_KM_OUT && a->started &&
+	    ((a->present & ~t->present & BIT(DDR_SHADOW)) || a->shadow_place != t->shadow_place))
+		set_bit(DDR_A_UNJUDGED, &a->flags);
+	for (m = 0; m < DDR_PLACES; m++) {
 		if (!t->dev[m].dm)
 			continue;
 		dev = t->dev[m].dm->bdev->bd_dev;
@@ -469,6 +485,7 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	spin_lock_irq(&a->lock);
 	ddr_array_compare(a, t);
 	WRITE_ONCE(a->present, t->present);
+	a->shadow_place = t->shadow_place;
 	/* nosync: nobody tells. What failed or was missing once is stale: it stays out for good */
 	if (a->nosync)
 		for (m = 0; m < a->geo.roles; m++)

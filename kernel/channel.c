@@ -491,15 +491,17 @@ static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b)
 
 	rcu_read_lock();
 	t = rcu_dereference(a->active);
-	for (m = 0; t && m < a->geo.roles; m++) {
+	for (m = 0; t && m < DDR_PLACES; m++) {
 		if (!t->dev[m].dm)
 			continue;
 		b->dev_major[m] = MAJOR(t->dev[m].dm->bdev->bd_dev);
 		b->dev_minor[m] = MINOR(t->dev[m].dm->bdev->bd_dev);
 	}
+	b->shadow_place = t && t->dev[DDR_SHADOW].dm ? t->shadow_place : DDR_NO_MEMBER;
 	rcu_read_unlock();
 	if (!t)
 		return -EAGAIN;
+	b->shadow_state = READ_ONCE(a->member[DDR_SHADOW].state);
 	b->order = a->geo.order;
 	b->parity = a->geo.parity;
 	b->layout = a->geo.rotating;
@@ -658,7 +660,7 @@ static struct miscdevice ddr_misc = {
 int ddr_channel_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct ddr_rec) != 64);
-	BUILD_BUG_ON(sizeof(struct ddr_bind) != 168);
+	BUILD_BUG_ON(sizeof(struct ddr_bind) != 192);
 	return misc_register(&ddr_misc);
 }
 

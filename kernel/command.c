@@ -37,7 +37,7 @@ static int ddr_cmd_member(struct ddr_array *a, struct ddr_session *s, const stru
 {
 	u32 m = rec->member;
 
-	if (m >= a->geo.roles)
+	if (m >= a->geo.roles && m != DDR_SHADOW)
 		return -ERANGE;
 	if (rec->arg[0] > DDR_KM_LEAVING)
 		return -EINVAL;

@@ -45,6 +45,12 @@
 #define DM_MSG_PREFIX "ddraid"
 
 #define DDR_BLOCK_SECTORS	8u	/* sectors in a block */
+/*
+ * Index of the shadow among the members: a disk that replaces the one at its place. It is written like that one, and read
+ * instead of it once that one is not read any more.
+ */
+#define DDR_SHADOW		DDR_UAPI_SHADOW
+#define DDR_PLACES		DDR_UAPI_PLACES
 #define DDR_UNIT_SECTORS	2048u	/* a bio never crosses a multiple of it: one role map, one range bucket */
 
 struct ddr_array;
@@ -99,8 +105,8 @@ struct ddr_array {
 	unsigned long		flags;		/* DDR_A_* */
 	struct mutex		ctl_mutex;	/* binds, commands of the daemon, detach; array.c has the lock order */
 	spinlock_t		lock;		/* members, parked list, channel pointer; irq-safe, never held over submission */
-	struct ddr_member	member[DDR_GEO_MAX_ROLES];
-	u32			member_bits;	/* by member: in sync 0..9, rebuilding or leaving 16..25; READ_ONCE, written under lock */
+	struct ddr_member	member[DDR_PLACES];
+	u32			member_bits;	/* by member: in sync 0..10, rebuilding or leaving 16..26; READ_ONCE, written under lock */
 	u32			present;	/* by member: the active table names a device */
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
 	struct bio_list		parked;		/* bios that wait for ENABLE, THAW or a daemon; under lock */
@@ -112,7 +118,8 @@ struct ddr_array {
 	u64			epoch;		/* of the last bind; under ctl_mutex */
 	bool			started;	/* an instance was active before; under lock */
 	u32			tables;		/* instances that became active; under lock, read with acquire */
-	dev_t			devices[DDR_GEO_MAX_ROLES];	/* by member, of the last table that named one; under lock */
+	u32			shadow_place;	/* of the active table; under lock */
+	dev_t			devices[DDR_PLACES];	/* by member, of the last table that named one; under lock */
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
 	struct work_struct	kick_work;	/* runs parked bios again */
@@ -132,10 +139,11 @@ struct ddr_array {
 struct ddr_target {
 	struct dm_target	*ti;
 	struct ddr_array	*array;
-	struct ddr_dev		dev[DDR_GEO_MAX_ROLES];
+	struct ddr_dev		dev[DDR_PLACES];
 	u32			roles;
 	u64			blocks;		/* the length of this table */
 	struct ddr_regions	*grown;		/* for the array, if that is shorter when this table becomes active */
+	u32			shadow_place;	/* whose shadow dev[DDR_SHADOW] is */
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
 	mempool_t		bufs[2];	/* pages.c: struct ddr_buf, small and large */
@@ -211,6 +219,7 @@ void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms);
 /* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
 u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
+bool ddr_array_shadow_readable(struct ddr_array *a, u64 block);
 u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach by their state, with a device or without */
 
 /* ---- region.c ------------------------------------------------------------------ */

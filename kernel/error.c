@@ -22,7 +22,7 @@
 
 #define DDR_NR_CLASSES	(DDR_EC_ABSENT + 1)
 #define DDR_NR_OPS	(DDR_OP_ZEROES + 1)
-#define DDR_NR_ERRORS	(DDR_GEO_MAX_ROLES * DDR_NR_CLASSES * DDR_NR_OPS)
+#define DDR_NR_ERRORS	(DDR_PLACES * DDR_NR_CLASSES * DDR_NR_OPS)
 
 struct ddr_error {
 	struct ddr_krec		krec;
@@ -206,7 +206,7 @@ bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, 
 	if (likely(!absent))
 		return false;
 	ddr_gen_exit(io);
-	for_each_set_bit(member, &absent, DDR_GEO_MAX_ROLES)
+	for_each_set_bit(member, &absent, DDR_PLACES)
 		ddr_error_report(io, member, DDR_EC_ABSENT);
 	ddr_error_park(io, __ffs(absent), DDR_EC_ABSENT, resume);
 	return true;

@@ -15,13 +15,13 @@ static void ddr_flush_resume(struct ddr_io *io, u32 action);
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
 {
-	u32 todo;
+	u32 todo, shadow;
 
 	ddr_gen_enter(io);
 	if (ddr_error_park_absent(io, ddr_flush_resume))
 		return;
 	todo = ddr_io_write_mask(io) & ~io->buf->done;
-	if (hweight32(ddr_io_read_mask(io)) < ddr_geo_data(ddr_io_geo(io)) || (todo & io->buf->lost))
+	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io)) || (todo & io->buf->lost))
 		ddr_io_finish(io, BLK_STS_IOERR);
 	else if (!todo)
 		ddr_io_finish(io, BLK_STS_OK);
@@ -49,19 +49,19 @@ static void ddr_flush_failed(struct work_struct *work)
 	struct ddr_buf *buf = io->buf;
 	u32 failed_member = 0, failed_class = 0;
 	bool again = false, decided = true;
-	unsigned int member;
+	unsigned int role;
 
-	for_each_set_bit(member, &buf->failed, DDR_GEO_MAX_ROLES) {
-		u32 class;
+	for_each_set_bit(role, &buf->failed, DDR_PLACES) {
+		u32 member = ddr_io_member(io, role), class;
 
-		if (ddr_error_judge(io, member, &class) == DDR_V_AGAIN) {
+		if (ddr_error_judge(io, role, &class) == DDR_V_AGAIN) {
 			again = true;
 			continue;
 		}
 		ddr_error_report(io, member, class);
 		if (io->t->nosync)
 			decided &= ddr_error_decide(io, member, class);
-		buf->lost |= BIT(member);
+		buf->lost |= BIT(role);
 		failed_member = member;
 		failed_class = class;
 	}

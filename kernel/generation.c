@@ -74,7 +74,7 @@ static void ddr_gen_turned(struct work_struct *work)
 	spin_lock_irq(&e->lock);
 	now = e->now;
 	e->now = 0;
-	for_each_set_bit(m, &now, DDR_GEO_MAX_ROLES)
+	for_each_set_bit(m, &now, DDR_PLACES)
 		ddr_channel_queue(e->a, &e->applied[m]);
 	WRITE_ONCE(e->turning, false);
 	if (e->next)
@@ -115,7 +115,7 @@ void ddr_io_member_forget(struct ddr_array *a)
 	spin_lock_irq(&e->lock);
 	e->next = 0;
 	e->now = 0;
-	for (m = 0; m < DDR_GEO_MAX_ROLES; m++)
+	for (m = 0; m < DDR_PLACES; m++)
 		ddr_channel_unqueue(a, &e->applied[m]);
 	spin_unlock_irq(&e->lock);
 }
@@ -125,7 +125,7 @@ int ddr_gen_init(struct ddr_engine *e)
 	int i, r;
 	u32 m;
 
-	for (m = 0; m < DDR_GEO_MAX_ROLES; m++) {
+	for (m = 0; m < DDR_PLACES; m++) {
 		INIT_LIST_HEAD(&e->applied[m].link);
 		e->applied[m].rec.type = DDR_K_APPLIED;
 		e->applied[m].rec.member = m;

@@ -90,7 +90,7 @@ void ddr_io_piece(struct ddr_io *io)
 static u32 ddr_io_present(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
-	u32 members = io->t->present & ~io->avoid;
+	u32 members = io->t->present & ~io->avoid & ddr_role_mask(g);
 	u32 role, mask = 0;
 
 	if (likely(members == ddr_role_mask(g)))
@@ -107,14 +107,41 @@ static u32 ddr_io_used(struct ddr_io *io)
 	return io->t->nocalc ? ddr_data_mask(ddr_io_geo(io)) : ~0u;
 }
 
-u32 ddr_io_read_mask(struct ddr_io *io)
+u32 ddr_io_shadow_role(struct ddr_io *io)
 {
-	return ddr_array_read_mask(io->t->array, io->block) & ddr_io_present(io) & ddr_io_used(io);
+	return likely(!io->t->dev[DDR_SHADOW].dm) ? 0 :
+	       BIT(ddr_geo_role(ddr_io_geo(io), io->t->shadow_place, io->block));
+}
+
+u32 ddr_io_member(struct ddr_io *io, u32 role)
+{
+	const struct ddr_geometry *g = ddr_io_geo(io);
+
+	if (unlikely(role == g->roles || (io->op == DDR_OP_READ && (io->plan.shadow & BIT(role)))))
+		return DDR_SHADOW;
+	return ddr_geo_member(g, role, io->block);
+}
+
+u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow)
+{
+	struct ddr_array *a = io->t->array;
+	u32 mask = ddr_array_read_mask(a, io->block), role = ddr_io_shadow_role(io);
+
+	/* the place itself goes first: as long as it is read, nothing is read from its shadow */
+	*shadow = 0;
+	if (unlikely(role & ~mask) && !(io->avoid & BIT(DDR_SHADOW)) && ddr_array_shadow_readable(a, io->block))
+		*shadow = role;
+	return (mask & ddr_io_present(io) & ddr_io_used(io)) | *shadow;
 }
 
 u32 ddr_io_write_mask(struct ddr_io *io)
 {
-	return ddr_array_write_mask(io->t->array, io->block) & ddr_io_present(io) & ddr_io_used(io);
+	struct ddr_array *a = io->t->array;
+	u32 mask = ddr_array_write_mask(a, io->block) & ddr_io_present(io) & ddr_io_used(io);
+
+	if (unlikely(io->t->dev[DDR_SHADOW].dm) && (ddr_array_written(a) & BIT(DDR_SHADOW)))
+		mask |= BIT(a->geo.roles);
+	return mask;
 }
 
 /* The wait for a range was cancelled or refused: the array is killed, or hands its bios back to dm. */
@@ -190,7 +217,8 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 	struct ddr_target *t = io->t;
 	struct ddr_buf *buf = io->buf;
 	const struct ddr_geometry *g = ddr_io_geo(io);
-	struct block_device *bdev = t->dev[ddr_geo_member(g, role, io->block)].dm->bdev;
+	struct block_device *bdev = t->dev[ddr_io_member(io, role)].dm->bdev;
+	u32 held = role == g->roles ? __ffs(ddr_io_shadow_role(io)) : role;
 	struct bio *bio = ddr_buf_bio(buf, role);
 
 	if ((buf->zeroed & BIT(role)) && io->op == DDR_OP_ZEROES)
@@ -204,7 +232,7 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 		bio_init(bio, bdev, NULL, 0, opf);
 		bio->bi_iter.bi_size = buf->bytes;
 	} else {
-		bio_init(bio, bdev, buf->vec + ddr_buf_slot(buf, role), buf->pages, opf);
+		bio_init(bio, bdev, buf->vec + ddr_buf_slot(buf, held), buf->pages, opf);
 		bio->bi_vcnt = buf->pages;
 		bio->bi_iter.bi_size = buf->bytes;
 	}
@@ -228,7 +256,7 @@ void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(stru
 	buf->failed = 0;
 	/* one more than there are operations: a ram disk ends them while they are submitted */
 	atomic_set(&buf->pending, hweight32(roles) + 1);
-	for_each_set_bit(role, &todo, DDR_GEO_MAX_ROLES) {
+	for_each_set_bit(role, &todo, DDR_PLACES) {
 		ddr_member_init(io, role, opf);
 		submit_bio_noacct(ddr_buf_bio(buf, role));
 	}

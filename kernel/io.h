@@ -37,6 +37,7 @@ struct ddr_plan {
 	u32	lost;		/* data roles to compute */
 	u32	check;		/* parity (order 0: copies) read only to be compared */
 	u32	buffers;	/* roles with a buffer; 0: straight to the pages of the bio */
+	u32	shadow;		/* roles read from the shadow of their place */
 };
 
 /* State of one bio, in the per-bio data of dm. */
@@ -76,12 +77,12 @@ struct ddr_buf {
 	struct ddr_io	*io;
 	void		(*end)(struct ddr_io *io);	/* all operations ended; any context */
 	atomic_t	pending;
-	u32		issued;		/* roles of this round */
+	u32		issued;		/* roles of this round; BIT(g->roles): the shadow, which gets what its place gets */
 	unsigned long	failed;		/* roles of this round that failed; atomic bit operations */
 	u32		done;		/* roles written successfully, in any round */
 	u32		filled;		/* roles whose buffers hold what they should */
 	u32		zeroed;		/* roles that get real zeroes, not write-zeroes */
-	u32		lost;		/* flush: members that failed one */
+	u32		lost;		/* flush: roles (of block 0) whose member failed one */
 	u32		roles;		/* that have a buffer */
 	u32		bytes;		/* on each member */
 	u32		pages;		/* vectors (pages, or one part of one) a role */
@@ -116,9 +117,11 @@ static inline u32 ddr_role_mask(const struct ddr_geometry *g)
 
 /* Names the piece of the bio that begins io->done sectors into it. */
 void ddr_io_piece(struct ddr_io *io);
-/* Roles of the piece whose members are read from / written to now. */
-u32 ddr_io_read_mask(struct ddr_io *io);
-u32 ddr_io_write_mask(struct ddr_io *io);
+/* Roles of the piece whose members are read from / written to now. @shadow: of those read, the one that is read from the shadow. */
+u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow);
+u32 ddr_io_write_mask(struct ddr_io *io);	/* with BIT(g->roles) for the shadow */
+u32 ddr_io_member(struct ddr_io *io, u32 role);	/* to which an operation of the piece goes */
+u32 ddr_io_shadow_role(struct ddr_io *io);	/* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
 /* Locks the range of the piece; false: @wake is called from ctl_wq once it is locked, the caller has lost the io. */
 bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
 /*
@@ -162,7 +165,7 @@ struct ddr_engine {
 	u32			current_gen;	/* acquire/release */
 	bool			turning;	/* the other generation is draining */
 	u32			next, now;	/* members whose APPLIED waits for the next turn, for this one */
-	struct ddr_krec		applied[DDR_GEO_MAX_ROLES];
+	struct ddr_krec		applied[DDR_PLACES];
 	struct work_struct	turned;
 	struct completion	drained;	/* at the end */
 

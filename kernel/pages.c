@@ -82,6 +82,12 @@ static size_t ddr_buf_size(u32 roles, u32 vecs)
 	return sizeof(struct ddr_buf) + roles * sizeof(struct bio) + vecs * sizeof(struct bio_vec);
 }
 
+/* Operations of one piece: one a role, and one for the shadow. */
+static u32 ddr_buf_bios(const struct ddr_target *t)
+{
+	return t->array->geo.roles + !!t->dev[DDR_SHADOW].dm;
+}
+
 /* Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to compare its copies. */
 static u32 ddr_max_buffers(const struct ddr_target *t)
 {
@@ -94,8 +100,7 @@ static u32 ddr_max_buffers(const struct ddr_target *t)
 
 int ddr_pools_init(struct ddr_target *t)
 {
-	const struct ddr_geometry *g = &t->array->geo;
-	u32 bytes = (t->ti->max_io_len / DDR_BLOCK_SECTORS) * g->chunk;
+	u32 bytes = (t->ti->max_io_len / DDR_BLOCK_SECTORS) * t->array->geo.chunk;
 	u32 vecs = ddr_max_buffers(t) * ddr_vecs(bytes);
 	int r;
 
@@ -103,10 +108,10 @@ int ddr_pools_init(struct ddr_target *t)
 	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 8));
 	if (!t->stock)
 		return -ENOMEM;
-	r = mempool_init_kmalloc_pool(&t->bufs[0], DDR_SMALL_RESERVE, ddr_buf_size(g->roles, DDR_SMALL_VECS));
+	r = mempool_init_kmalloc_pool(&t->bufs[0], DDR_SMALL_RESERVE, ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS));
 	if (r)
 		goto end_stock;
-	r = mempool_init_kmalloc_pool(&t->bufs[1], DDR_LARGE_RESERVE, ddr_buf_size(g->roles, vecs));
+	r = mempool_init_kmalloc_pool(&t->bufs[1], DDR_LARGE_RESERVE, ddr_buf_size(ddr_buf_bios(t), vecs));
 	if (r)
 		goto exit_small;
 	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, t);
@@ -225,7 +230,7 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	buf->large = large;
 	buf->shared = shared;
 	buf->owned = pages;
-	buf->vec = (struct bio_vec *)ddr_buf_bio(buf, g->roles);
+	buf->vec = (struct bio_vec *)ddr_buf_bio(buf, ddr_buf_bios(t));
 	io->buf = buf;
 
 	if (!pages) {

@@ -37,10 +37,11 @@ static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
 static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
-	u32 data = ddr_data_mask(g), mask = ddr_io_read_mask(io), parity = mask & ~data, use = 0;
+	u32 data = ddr_data_mask(g), shadow, mask = ddr_io_read_mask(io, &shadow), parity = mask & ~data, use = 0;
 	u32 p = BIT(ddr_geo_data(g));
 
 	memset(plan, 0, sizeof(*plan));
+	plan->shadow = shadow;
 	if (g->order == 0)
 		return ddr_plan_mirror(io, mask, plan);
 
@@ -157,13 +158,12 @@ static void ddr_read_lost(struct ddr_io *io)
 static void ddr_read_failed(struct work_struct *work)
 {
 	struct ddr_io *io = ddr_io_of(work);
-	const struct ddr_geometry *g = ddr_io_geo(io);
 	struct ddr_buf *buf = io->buf;
 	bool again = false;
 	unsigned int role;
 
 	for_each_set_bit(role, &buf->failed, DDR_GEO_MAX_ROLES) {
-		u32 member = ddr_geo_member(g, role, io->block), class;
+		u32 member = ddr_io_member(io, role), class;
 
 		/* nobody waits for read-ahead, and drivers give up on it early */
 		if (io->bio->bi_opf & REQ_RAHEAD) {

@@ -5,6 +5,8 @@
  *	<array uuid|-> <order> <parity> <dedicated|rotating> <region sectors>
  *	<data offset sectors> <#members> {<device>|-}... [<#options> {<option>}...]
  *
+ * The option "replace <place> <device>" counts as three.
+ *
  * Every step checks one thing and says in ti->error what is wrong with it.
  *
  * Must never: accept a line that the superblocks could not mean, or touch the array.
@@ -135,6 +137,20 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 	return 0;
 }
 
+static int ddr_open_member(struct ddr_target *t, struct ddr_table *tab, u32 i, const char *arg)
+{
+	struct dm_target *ti = t->ti;
+	int r = dm_get_device(ti, arg, dm_table_get_mode(ti->table), &t->dev[i].dm);
+
+	if (r) {
+		DMERR("%s: cannot be opened: %d", arg, r);
+		ti->error = "A member cannot be opened";
+		return r;
+	}
+	t->present |= BIT(i);
+	return ddr_check_device(t, tab, i);
+}
+
 static int ddr_parse_members(struct ddr_target *t, struct ddr_table *tab, u64 members, char **argv)
 {
 	struct dm_target *ti = t->ti;
@@ -148,25 +164,18 @@ static int ddr_parse_members(struct ddr_target *t, struct ddr_table *tab, u64 me
 	for (i = 0; i < members; i++) {
 		if (!strcmp(argv[i], "-"))
 			continue;
-		r = dm_get_device(ti, argv[i], dm_table_get_mode(ti->table), &t->dev[i].dm);
-		if (r) {
-			DMERR("%s: cannot be opened: %d", argv[i], r);
-			ti->error = "A member cannot be opened";
-			return r;
-		}
-		t->present |= BIT(i);
-		r = ddr_check_device(t, tab, i);
+		r = ddr_open_member(t, tab, i, argv[i]);
 		if (r)
 			return r;
 	}
-	return 0;
+	return tab->shadow ? ddr_open_member(t, tab, DDR_SHADOW, tab->shadow) : 0;
 }
 
 void ddr_table_put_devices(struct ddr_target *t)
 {
 	u32 i;
 
-	for (i = DDR_GEO_MAX_ROLES; i--; )
+	for (i = DDR_PLACES; i--; )
 		if (t->dev[i].dm)
 			dm_put_device(t->ti, t->dev[i].dm);
 }
@@ -188,10 +197,26 @@ static int ddr_parse_option(struct ddr_target *t, const char *arg)
 		return 0;
 	}
 	DMERR("%s: unknown option", arg);
-	return ddr_bad(t->ti, "Unknown option: nosync, nocalc, verify_reads, fail_if_no_daemon");
+	return ddr_bad(t->ti, "Unknown option: nosync, nocalc, verify_reads, fail_if_no_daemon, replace <place> <device>");
 }
 
-static int ddr_parse_options(struct ddr_target *t, unsigned int argc, char **argv)
+/* replace <place> <device>; the device is opened when all of the line was read. */
+static int ddr_parse_replace(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv)
+{
+	u64 place;
+
+	if (tab->shadow)
+		return ddr_bad(t->ti, "An option is given twice");
+	if (argc < 3)
+		return ddr_bad(t->ti, "replace needs a place and a device");
+	if (!ddr_number(argv[1], t->roles - 1, &place))
+		return ddr_bad(t->ti, "replace: no such place");
+	t->shadow_place = place;
+	tab->shadow = argv[2];
+	return 0;
+}
+
+static int ddr_parse_options(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv)
 {
 	u64 count;
 	u32 i;
@@ -204,15 +229,18 @@ static int ddr_parse_options(struct ddr_target *t, unsigned int argc, char **arg
 	if (count != argc - 1)
 		return ddr_bad(t->ti, "The number of options is not the number of arguments after it");
 	for (i = 1; i < argc; i++) {
-		r = ddr_parse_option(t, argv[i]);
+		bool replace = !strcmp(argv[i], "replace");
+
+		r = replace ? ddr_parse_replace(t, tab, argc - i, argv + i) : ddr_parse_option(t, argv[i]);
 		if (r)
 			return r;
+		i += replace ? 2 : 0;
 	}
 	return 0;
 }
 
 /* Which options go together, and with what. */
-static int ddr_check_options(struct ddr_target *t, struct ddr_table *tab)
+static int ddr_check_options(struct ddr_target *t, struct ddr_table *tab, char **members)
 {
 	struct dm_target *ti = t->ti;
 
@@ -224,6 +252,10 @@ static int ddr_check_options(struct ddr_target *t, struct ddr_table *tab)
 		return ddr_bad(ti, "nosync and fail_if_no_daemon exclude each other");
 	if (t->nocalc && t->verify_reads)
 		return ddr_bad(ti, "nocalc and verify_reads exclude each other");
+	if (t->nosync && tab->shadow)
+		return ddr_bad(ti, "nosync and replace exclude each other");
+	if (tab->shadow && !strcmp(members[t->shadow_place], "-"))
+		return ddr_bad(ti, "replace: the place has no member");
 	if (t->verify_reads && !tab->geo.parity)
 		return ddr_bad(ti, "verify_reads needs parity");
 	return 0;
@@ -256,9 +288,9 @@ int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int ar
 	t->roles = members;
 
 	/* the options first: they cost nothing, and no device is opened for a wrong line */
-	r = ddr_parse_options(t, argc - DDR_FIXED_ARGS - members, argv + DDR_FIXED_ARGS + members);
+	r = ddr_parse_options(t, tab, argc - DDR_FIXED_ARGS - members, argv + DDR_FIXED_ARGS + members);
 	if (!r)
-		r = ddr_check_options(t, tab);
+		r = ddr_check_options(t, tab, argv + DDR_FIXED_ARGS);
 	if (!r)
 		r = ddr_parse_members(t, tab, members, argv + DDR_FIXED_ARGS);
 	if (!r && t->nocalc && t->present != BIT(t->roles) - 1)

@@ -30,6 +30,7 @@ struct ddr_table {
 	u64			blocks;
 	u32			region_sectors;
 	u64			data_offset;		/* sectors */
+	const char		*shadow;		/* device of "replace", or NULL; of the arguments */
 };
 
 /* Sectors that the data area takes on each member. */

@@ -43,7 +43,7 @@ static bool ddr_members_write_zeroes(struct ddr_target *t)
 {
 	u32 i;
 
-	for (i = 0; i < t->roles; i++)
+	for (i = 0; i < DDR_PLACES; i++)
 		if (t->dev[i].dm && !bdev_write_zeroes_sectors(t->dev[i].dm->bdev))
 			return false;
 	return true;
@@ -264,12 +264,15 @@ static void ddr_status_table(struct ddr_target *t, char *result, unsigned int ma
 		DMEMIT(" %s", t->dev[i].dm ? t->dev[i].dm->name : "-");
 	for (i = 0; i < DDR_NR_OPTIONS; i++)
 		options += *ddr_option_flag(t, i);
+	options += t->dev[DDR_SHADOW].dm ? 3 : 0;
 	if (!options)
 		return;
 	DMEMIT(" %u", options);
 	for (i = 0; i < DDR_NR_OPTIONS; i++)
 		if (*ddr_option_flag(t, i))
 			DMEMIT(" %s", ddr_options[i].name);
+	if (t->dev[DDR_SHADOW].dm)
+		DMEMIT(" replace %u %s", t->shadow_place, t->dev[DDR_SHADOW].dm->name);
 }
 
 static void ddr_status_ima(struct ddr_target *t, char *result, unsigned int maxlen)
@@ -286,6 +289,8 @@ static void ddr_status_ima(struct ddr_target *t, char *result, unsigned int maxl
 		DMEMIT(",member_%u=%s", i, t->dev[i].dm ? t->dev[i].dm->name : "-");
 	for (i = 0; i < t->roles; i++)
 		DMEMIT(",member_%u_state=%c", i, ddr_member_letter(t, i));
+	if (t->dev[DDR_SHADOW].dm)
+		DMEMIT(",replace_%u=%s", t->shadow_place, t->dev[DDR_SHADOW].dm->name);
 	for (i = 0; i < DDR_NR_OPTIONS; i++)
 		DMEMIT(",%s=%c", ddr_options[i].name, *ddr_option_flag(t, i) ? 'y' : 'n');
 	DMEMIT(";");
@@ -347,7 +352,7 @@ static int ddr_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn 
 	int r = 0;
 	u32 i;
 
-	for (i = 0; i < t->roles && !r; i++)
+	for (i = 0; i < DDR_PLACES && !r; i++)
 		if (t->dev[i].dm)
 			r = fn(ti, t->dev[i].dm, a->data_offset, ddr_member_sectors(&a->geo, t->blocks), data);
 	return r;
@@ -382,7 +387,7 @@ static void ddr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 static struct target_type ddr_target_type = {
 	.name = "ddraid",
-	.version = { 1, 0, 0 },
+	.version = { 1, 1, 0 },
 	.module = THIS_MODULE,
 	.ctr = ddr_ctr,
 	.dtr = ddr_dtr,

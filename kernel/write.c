@@ -73,13 +73,13 @@ static void ddr_write_submit(struct ddr_io *io)
 {
 	struct ddr_buf *buf = io->buf;
 	blk_opf_t opf = REQ_OP_WRITE;
-	u32 todo;
+	u32 todo, fill, shadow;
 
 	ddr_gen_enter(io);
 	if (ddr_error_park_absent(io, ddr_write_resume))
 		return;
 	/* what too few members hold could not be read again */
-	if (hweight32(ddr_io_read_mask(io)) < ddr_geo_data(ddr_io_geo(io))) {
+	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io))) {
 		ddr_io_finish(io, BLK_STS_IOERR);
 		return;
 	}
@@ -93,7 +93,8 @@ static void ddr_write_submit(struct ddr_io *io)
 		if (bio_op(io->bio) == REQ_OP_WRITE_ZEROES)
 			opf |= io->bio->bi_opf & REQ_NOUNMAP;
 	} else {
-		ddr_write_fill(io, todo);
+		fill = todo & ddr_role_mask(ddr_io_geo(io));
+		ddr_write_fill(io, todo == fill ? fill : fill | ddr_io_shadow_role(io));
 	}
 	ddr_io_submit(io, todo, opf, ddr_write_end);
 }
@@ -133,13 +134,12 @@ static void ddr_write_failed(struct work_struct *work)
 {
 	struct ddr_io *io = ddr_io_of(work);
 	struct ddr_buf *buf = io->buf;
-	const struct ddr_geometry *g = ddr_io_geo(io);
 	u32 failed_member = 0, failed_class = 0;
 	bool again = false, decided = true;
 	unsigned int role;
 
-	for_each_set_bit(role, &buf->failed, DDR_GEO_MAX_ROLES) {
-		u32 member = ddr_geo_member(g, role, io->block), class;
+	for_each_set_bit(role, &buf->failed, DDR_PLACES) {
+		u32 member = ddr_io_member(io, role), class;
 
 		switch (ddr_error_judge(io, role, &class)) {
 		case DDR_V_AGAIN:

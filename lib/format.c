@@ -150,7 +150,7 @@ static struct ddr_fault check_member(const struct ddr_super *sb, uint32_t i)
 		return FAULT(DDR_FE_M_ROLE, i, m->role, 0);
 	if (m->state == DDR_MEMBER_REBUILDING ? m->cursor > sb->array_blocks : m->cursor != 0)
 		return FAULT(DDR_FE_M_CURSOR, i, m->cursor, 0);
-	if (m->flags & ~(m->state == DDR_MEMBER_REBUILDING ? DDR_MEMBER_F_PARTIAL : 0))
+	if (m->flags && (m->state != DDR_MEMBER_REBUILDING || (m->flags != DDR_MEMBER_F_PARTIAL && m->flags != DDR_MEMBER_F_REPLACING)))
 		return FAULT(DDR_FE_M_FLAGS, i, m->flags, 0);
 	if (m->since > sb->generation || m->since == 0)
 		return FAULT(DDR_FE_M_SINCE, i, m->since, sb->generation);
@@ -158,25 +158,33 @@ static struct ddr_fault check_member(const struct ddr_super *sb, uint32_t i)
 }
 
 /*
- * Each role has one holder, or two while it is copied from one disk to another: then
- * one of them, and only one, is rebuilding.
+ * Each role has one holder, or two while one disk is replaced by another: one of them is
+ * in sync then, and the other one says that it replaces it. One role at a time.
  */
 static struct ddr_fault check_roles(const struct ddr_super *sb)
 {
+	uint32_t replaced = 0;
+
 	for (uint32_t role = 0; role < sb->roles; role++) {
-		uint32_t holders = 0, rebuilding = 0, last = 0;
+		uint32_t holders = 0, replacing = 0, in_sync = 0, last = 0;
 
 		for (uint32_t i = 0; i < sb->members; i++) {
-			if (sb->member[i].role != role)
+			const struct ddr_member *m = &sb->member[i];
+
+			if (m->role != role)
 				continue;
 			holders++;
-			rebuilding += sb->member[i].state == DDR_MEMBER_REBUILDING;
+			in_sync += m->state == DDR_MEMBER_IN_SYNC;
+			replacing += (m->flags & DDR_MEMBER_F_REPLACING) != 0;
 			last = i;
 		}
 		if (holders == 0)
 			return FAULT(DDR_FE_M_ROLE_NOBODY, 0, role, 0);
-		if (holders > 2 || (holders == 2 && rebuilding != 1))
+		if (holders > 2 || (holders == 2 && (replacing != 1 || in_sync != 1)))
 			return FAULT(DDR_FE_M_ROLE_TWICE, last, role, 0);
+		replaced += replacing;
+		if (replaced > 1 || (holders == 1 && replacing))
+			return FAULT(DDR_FE_M_FLAGS, last, sb->member[last].flags, 0);
 	}
 	return FINE;
 }

@@ -404,3 +404,54 @@ char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major,
 		return NULL;
 	return text;
 }
+
+/* The options but "replace PLACE DEVICE", each with a space before it. Returns how many words that are, or -1: they do not fit. */
+static int other_options(const char *word, char *buf, size_t size)
+{
+	size_t used = 0;
+	int n = 0;
+
+	buf[0] = '\0';
+	while (*word) {
+		size_t length = strcspn(word, " ");
+
+		if (length == strlen("replace") && strncmp(word, "replace", length) == 0) {
+			word = word_at(word, 3);
+			continue;
+		}
+		if (used + length + 2 > size)
+			return -1;
+		used += (size_t)snprintf(buf + used, size - used, " %.*s", (int)length, word);
+		word = word_at(word, 1);
+		n++;
+	}
+	return n;
+}
+
+char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same)
+{
+	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);
+	const char *tail = members <= DDR_MAX_ROLES ? word_at(params, WORDS_BEFORE + (unsigned int)members) : "";
+	size_t head = (size_t)(tail - params);
+	char options[512], shadow[64] = "", count[16] = "", *text;
+	int n;
+
+	*same = false;
+	if (members == 0 || members > DDR_MAX_ROLES || place >= members || *word_at(params, WORDS_BEFORE + (unsigned int)members - 1) == '\0')
+		return NULL;
+	n = other_options(word_at(tail, 1), options, sizeof(options));
+	if (n < 0)
+		return NULL;
+	while (head && params[head - 1] == ' ')
+		head--;
+	if (major || minor) {
+		snprintf(shadow, sizeof(shadow), " replace %" PRIu32 " %" PRIu32 ":%" PRIu32, place, major, minor);
+		n += 3;
+	}
+	if (n)
+		snprintf(count, sizeof(count), " %d", n);
+	if (asprintf(&text, "%.*s%s%s%s", (int)head, params, count, options, shadow) < 0)
+		return NULL;
+	*same = strcmp(text, params) == 0;
+	return text;
+}

@@ -78,5 +78,7 @@ int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t 
  * freed, or NULL: it is no table of ours, or there is no memory. *@same: it says so already.
  */
 char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
+/* The same, with that device as the one that replaces what stands at @place; both 0: with none anywhere. Not for one with nosync. */
+char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
 
 #endif

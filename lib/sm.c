@@ -109,6 +109,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	for (uint32_t i = 0; i < n_map; i++)
 		sm->mapb[i].mem = 1;
 	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
+	sm->k.shadow = sm->k.shadow_asked = DDR_NO_MEMBER;
 	return sm;
 }
 
@@ -206,7 +207,7 @@ struct ddr_output *ddr_sm_out(struct ddr_sm *sm, enum ddr_out_type type)
 	out = &sm->o->out[sm->o->n++];
 	memset(out, 0, offsetof(struct ddr_output, msg));
 	out->type = type;
-	out->member = DDR_NO_MEMBER;
+	out->member = out->from = DDR_NO_MEMBER;
 	return out;
 }
 
@@ -373,6 +374,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_GROW: ddr_sm_op_grow(sm, in->count); return;
 	case DDR_IN_ROOM: ddr_sm_room_known(sm, in); return;
 	case DDR_IN_PREPARED: ddr_sm_grow_prepared(sm, in); return;
+	case DDR_IN_OP_REPLACE: ddr_sm_op_replace(sm, in); return;
 	case DDR_IN_OP_VERIFY: ddr_sm_op_verify(sm, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
@@ -482,6 +484,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->mismatches = sm->mismatches;
 	st->verify_done = ddr_sm_verify_done(sm);
 	st->rebuilding = ddr_sm_rebuilding(sm);
+	st->replaced = ddr_sm_replaced(sm);
 	ddr_sm_seek_status(sm, st);
 	st->writer = ddr_sm_writer(sm);
 	if (st->rebuilding != DDR_NO_MEMBER)

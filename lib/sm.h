@@ -83,7 +83,8 @@ enum ddr_in_type {
 
 	/* kernel channel; one input for each record */
 	DDR_IN_K_ATTACHED,	/* a channel was bound: cookie, boot_id, members (those whose devices its table names, each at its
-				 * role), count (blocks: the length of its table). HELD inputs follow */
+				 * role), count (blocks: the length of its table), member (whose device it names as the one that
+				 * replaces the member at its role, or DDR_NO_MEMBER), value (DDR_SHADOW_*). HELD inputs follow */
 	DDR_IN_K_DETACHED,	/* the channel went (array removed, or superseded) */
 	DDR_IN_K_REC,		/* rec: any channel record DDR_K_* */
 
@@ -111,11 +112,12 @@ enum ddr_in_type {
 	DDR_IN_SLOT_DONE,	/* io, result: answer to SLOT_READ */
 	DDR_IN_OP_LEAVE,	/* this node is done with the array: answered by DDR_EV_LEFT, or DDR_EV_REFUSED (EBUSY: its
 				 * kernel still holds grants) */
-	DDR_IN_TABLE_DONE,	/* member, result: answer to TABLE; 0 if nothing had to be done. Where the table was loaded anew K_ATTACHED comes, and no answer */
+	DDR_IN_TABLE_DONE,	/* member, value (the index), result: answer to TABLE; 0 if nothing had to be done. Where the table was loaded anew K_ATTACHED comes, and no answer */
 	DDR_IN_PRESENT,		/* member, value (DDR_PRESENT_*): its device, which was not open here, is */
 	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
+	DDR_IN_OP_REPLACE,	/* member, which is in sync, value: the spare that is to replace it. Taken once all nodes see the spare */
 	DDR_IN_OP_GROW,		/* count: blocks that the array is to have; 0: as many as its members have room for. DDR_EV_GROWN or
 				 * DDR_EV_GROW_REFUSED follows */
 	DDR_IN_ROOM,		/* answer to ROOM: io, result (an errno: nothing was learned), value: bytes of the smallest, member: which that is */
@@ -128,6 +130,10 @@ enum ddr_in_type {
 /* What is known of a device that was found. */
 #define DDR_PRESENT_TABLE	1u	/* the table that our kernel uses names it */
 #define DDR_PRESENT_LAST	2u	/* its superblock is of the last generation of which the member was: ddr_super_is_last() */
+
+/* What a table says of the disk that replaces a member. */
+#define DDR_SHADOW_NAMED	1u	/* it names one */
+#define DDR_SHADOW_USED		2u	/* the kernel's state of it is not DDR_KM_OUT */
 
 enum ddr_sm_key {
 	DDR_SM_SUSPECT_READS,	/* value 1: reconstructing reads of suspect regions fail */
@@ -183,8 +189,9 @@ enum ddr_out_type {
 	DDR_OUT_SB_WRITE,	/* io, members: write the superblock (both the sequence and the content are ready) */
 	DDR_OUT_FLUSH,		/* io, members: flush their caches */
 	DDR_OUT_JOB_RANGE,	/* io, job, start, count (blocks), members: under EX now; resync reads the data
-				 * roles, computes parity, writes parity where it differs, flushes; rebuild computes what
-				 * @member holds from the members, writes and flushes it; verify compares, without EX if @fix is 0,
+				 * roles, computes parity, writes parity where it differs, and to @member, if it replaces one,
+				 * what that one (@from) holds then, flushes; rebuild computes what @member holds from the members, or copies it
+				 * from @from where that can be read, writes and flushes it; verify compares, without EX if @fix is 0,
 				 * and puts right what @fix says; DDR_IN_JOB_DONE */
 	DDR_OUT_MCAST,		/* msg, msg_len */
 	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
@@ -195,7 +202,8 @@ enum ddr_out_type {
 	/* with a cluster */
 	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */
 	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log anew; DDR_IN_SLOT_DONE */
-	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position; DDR_IN_TABLE_DONE */
+	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position, and no other one beside it;
+				 * DDR_UAPI_SHADOW: beside the one at its role, or with DDR_NO_MEMBER nowhere. DDR_IN_TABLE_DONE */
 	DDR_OUT_ROOM,		/* io, members: how large are their devices now? One that is not open has 0 bytes; DDR_IN_ROOM */
 	DDR_OUT_PREPARE,	/* io, members, start, count: the array is to have the blocks start..+count as well. What they have in the
 				 * region that block @start lies in is zeroed, and so is the tail behind them; durable; DDR_IN_PREPARED */
@@ -231,8 +239,10 @@ enum ddr_event {
 	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. What it had dirty is being resynced by a survivor (RECOVERY there) */
 	DDR_EV_WAIT,		/* text: what is waited for and what to do; b: node. Told once for each cause */
 	DDR_EV_EVICTED,		/* as the event of GIVE_UP */
-	DDR_EV_REBUILD_START,	/* member, a: generation, b: only what was written since it went. It has a role, and is written */
-	DDR_EV_REBUILD_DONE,	/* member, a: generation, b: blocks that this node has written to it. It is in sync */
+	DDR_EV_REBUILD_START,	/* member, a: generation, b: DDR_MEMBER_F_*: only what was written since it went, or a copy of node, the member
+				 * that it replaces. It has a role, and is written */
+	DDR_EV_REBUILD_DONE,	/* member, a: generation, b: blocks that this node has written to it. It is in sync; it has replaced
+				 * member node, if that is not DDR_NO_MEMBER, and this one is out */
 	DDR_EV_MEMBER_ADDED,	/* member, a: generation. It is a spare: from a new disk, or one that was out and has no role */
 	DDR_EV_MEMBER_REMOVED,	/* member, a: generation */
 	DDR_EV_VERIFY_START,	/* a: priority, b: flags. It begins, or goes on */
@@ -262,6 +272,7 @@ struct ddr_output {
 	bool unlocked;		/* JOB_RANGE: without EX, so it only reads, and what it reads may be just being written */
 	uint64_t start, count;
 	uint32_t node, member;
+	uint32_t from;		/* JOB_RANGE: the member that @member replaces, or DDR_NO_MEMBER */
 	uint32_t slot;		/* SLOT_READ, SLOT_WRITE */
 	uint64_t failure;	/* FENCE */
 	enum ddr_event event;
@@ -349,6 +360,7 @@ struct ddr_sm_status {
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
 	uint64_t verify_done;		/* blocks; the rest of what is known of verify: ddr_sm_super() */
 	uint32_t rebuilding;		/* member, or DDR_NO_MEMBER */
+	uint32_t replaced;		/* the member whose place it takes, which is in sync still, or DDR_NO_MEMBER */
 	uint32_t writer;		/* the node that writes superblocks and map, and rebuilds; 0: none is known */
 	uint64_t rebuild_done;		/* blocks, of all of the array: what is passed over counts as done */
 	uint64_t generation;

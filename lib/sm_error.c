@@ -108,11 +108,16 @@ static void absent(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member
 
 void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	uint32_t m = ddr_sm_member_at(sm, rec->member);
+	uint32_t m = ddr_sm_device_at(sm, rec->member);
+	bool known = rec->member < sm->sb.roles || rec->member == DDR_UAPI_SHADOW;
 
-	if (m == DDR_NO_MEMBER || rec->status < DDR_EC_IO || rec->status > DDR_EC_ABSENT || rec->arg[0] > DDR_OP_ZEROES) {
+	if (!known || rec->status < DDR_EC_IO || rec->status > DDR_EC_ABSENT || rec->arg[0] > DDR_OP_ZEROES) {
 		ddr_sm_bug(sm, "an error of an unknown member, class or operation");
 		resolve(sm, rec->seq, DDR_RES_FAIL);
+		return;
+	}
+	if (m == DDR_NO_MEMBER) {
+		park(sm, rec, DDR_MAX_MEMBERS);	/* of one that is out, and whose place another one has */
 		return;
 	}
 	if (rec->status == DDR_EC_ABSENT) {
@@ -135,10 +140,16 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	}
 }
 
+/* Nobody, if nobody has to go any more. */
+static uint32_t mask_of(const struct ddr_sm_error *e)
+{
+	return e->member < DDR_MAX_MEMBERS ? 1u << e->member : 0;
+}
+
 void ddr_sm_errors_refused(struct ddr_sm *sm, uint32_t members)
 {
 	for (uint32_t i = 0; i < DDR_SM_ERRORS && sm->n_err; i++)
-		if (sm->err[i].used && sm->err[i].soft && (members >> sm->err[i].member & 1))
+		if (sm->err[i].used && sm->err[i].soft && (members & mask_of(&sm->err[i])))
 			sm->err[i].refused = true;
 }
 
@@ -156,7 +167,7 @@ static void errors_answer(struct ddr_sm *sm)
 	for (struct ddr_sm_error *e = sm->err; e < sm->err + DDR_SM_ERRORS && sm->n_err; e++) {
 		bool fail = e->refused || sm->failed;
 
-		if (!e->used || !(fail || (ddr_sm_agreed_out(sm, 1u << e->member) && ddr_sm_members_told(sm))))
+		if (!e->used || !(fail || (ddr_sm_agreed_out(sm, mask_of(e)) && ddr_sm_members_told(sm))))
 			continue;
 		if (!ddr_sm_room(sm, 1))
 			return;

@@ -104,6 +104,12 @@ static enum ddr_kaction job_of(const struct ddr_sm_range *r)
 	return r->kind == DDR_RK_VERIFY || r->kind == DDR_RK_FIX ? DDR_KA_VERIFY : r->kind == DDR_RK_REBUILD ? DDR_KA_REBUILD : DDR_KA_RESYNC;
 }
 
+/* The data is there, and parity to be computed from it. */
+static bool all_data(const struct ddr_sm *sm, const struct ddr_sm_range *r)
+{
+	return ddr_sm_doable(sm, r->start) == DDR_DO_JOB && ddr_sm_doable(sm, r->start + r->count - 1) == DDR_DO_JOB;
+}
+
 /* Can it be done with the members as they are now? */
 static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
@@ -111,7 +117,25 @@ static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 		return ddr_sm_rebuilding(sm) == r->owner && !r->dirty && sm->sb.member[r->owner].since == r->mismatch;
 	if (r->kind == DDR_RK_FIX)
 		return ddr_sm_fix_possible(sm, r);
-	return ddr_sm_doable(sm, r->start) == DDR_DO_JOB && ddr_sm_doable(sm, r->start + r->count - 1) == DDR_DO_JOB;
+	if (r->kind == DDR_RK_WORK && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
+		return true;
+	return all_data(sm, r);
+}
+
+/* The disk that replaces another one gets what that one holds. */
+static void job_copies(struct ddr_sm *sm, const struct ddr_sm_range *r, struct ddr_output *out)
+{
+	out->member = r->kind == DDR_RK_REBUILD ? r->owner : DDR_NO_MEMBER;
+	out->from = DDR_NO_MEMBER;
+	if (r->kind != DDR_RK_WORK && r->kind != DDR_RK_REBUILD)
+		return;
+	if (ddr_sm_replacing(sm) != DDR_NO_MEMBER) {
+		out->member = ddr_sm_replacing(sm);
+		out->from = ddr_sm_replaced(sm);
+	}
+	/* no parity can be computed: the copy is all that there is to do */
+	if (r->kind == DDR_RK_WORK && !all_data(sm, r))
+		out->job = DDR_KA_REBUILD;
 }
 
 static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
@@ -129,11 +153,11 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	out->job = job_of(r);
 	out->start = r->start;
 	out->count = r->count;
-	out->member = r->kind == DDR_RK_REBUILD ? r->owner : DDR_NO_MEMBER;
+	job_copies(sm, r, out);
 	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
 	out->fix = r->kind == DDR_RK_FIX ? sm->fix[r->owner].what : 0;
-	if (r->kind == DDR_RK_REBUILD)
-		out->members &= ~(1u << r->owner);
+	if (out->member != DDR_NO_MEMBER)
+		out->members &= ~(1u << out->member);
 }
 
 static void job_event(struct ddr_sm *sm, uint64_t start, uint64_t count, int32_t result, uint32_t member, const char *text)
@@ -168,6 +192,8 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 	if (medium) {
 		if (r->kind != DDR_RK_FIX)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
+		if (r->kind == DDR_RK_REBUILD)
+			sm->hold_until = sm->now + DDR_SM_RETRY_MS;	/* until somebody writes there, it will fail again */
 		range_end(sm, r, false, DDR_R_RELEASE);
 	} else if (r->failed) {
 		r->state = DDR_R_HELD;
@@ -451,7 +477,7 @@ static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 	if (x->node != sm->node)
 		return true;
 	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
-		if (r->id == x->id && (r->state == DDR_R_JOB || r->state == DDR_R_HELD))
+		if (r->id == x->id && (r->state == DDR_R_ACKS || r->state == DDR_R_JOB || r->state == DDR_R_HELD))
 			return true;
 	return false;
 }

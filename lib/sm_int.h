@@ -171,6 +171,8 @@ void ddr_sm_read_pump(struct ddr_sm *sm);
 void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_detached(struct ddr_sm *sm);
 void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
+/* The member whose device our kernel has at the position, one that goes included; or DDR_NO_MEMBER. */
+uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position);
 void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_kernel_pump(struct ddr_sm *sm);
 void ddr_sm_bits_pump(struct ddr_sm *sm);
@@ -331,10 +333,14 @@ void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
 
 void ddr_sm_rebuild_pump(struct ddr_sm *sm);
 void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* Of what was written before the member that rebuilds came, all is in the map; and nobody has anything to resync that may make it differ from its model. */
+bool ddr_sm_all_folded(const struct ddr_sm *sm);
 /* Nobody has folded any more: a member begins to be rebuilt. */
 void ddr_sm_unfold(struct ddr_sm *sm);
 /* The MAP_SET with what we folded is durable. */
 void ddr_sm_fold_mapped(struct ddr_sm *sm);
+/* The cursor in the superblock counts, whatever was done since. */
+void ddr_sm_rebuild_anew(struct ddr_sm *sm);
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
 /* What was sent in the ring before and not delivered. */
 void ddr_sm_rebuild_view(struct ddr_sm *sm);
@@ -344,6 +350,9 @@ uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
 uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
 /* The member that is rebuilt now, or DDR_NO_MEMBER. */
 uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
+/* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */
+uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
+uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
 bool ddr_sm_left_dirty(const struct ddr_sm *sm);
 
 /* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
@@ -357,6 +366,8 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member);
 /* ADD, REMOVE: one of them at a time. */
 void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in);
+/* REPLACE: waits until all nodes see the spare; its REMOVE ends that. */
+void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg);
 /* The members went: who has their devices open has those of members that are out. */

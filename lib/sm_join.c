@@ -134,6 +134,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	w32(w, &missing);
 	w32(w, &leaving);
 	w64(w, &slots);
+	flag(w, &t->copy_void);
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
 		w32(w, &t->slot_node[s]);
 	w32(w, &set.op);

@@ -41,6 +41,12 @@ void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->k.blocks = in->count;
 	sm->g.resized = 0;
 	sm->k.table_asked = 0;
+	sm->k.shadow = in->value & DDR_SHADOW_NAMED && in->member < DDR_MAX_MEMBERS ? in->member : DDR_NO_MEMBER;
+	sm->k.shadow_named = in->value & DDR_SHADOW_NAMED;
+	sm->k.shadow_asked = DDR_NO_MEMBER;
+	sm->k.unname_asked = false;
+	sm->k.sent[DDR_UAPI_SHADOW] = in->value & DDR_SHADOW_USED ? 0xff : DDR_KM_OUT;
+	sm->k.cursor[DDR_UAPI_SHADOW] = 0;
 	sm->k.declared = 0;
 	memset(sm->held, 0, sm->words * sizeof(uint64_t));
 }
@@ -95,20 +101,69 @@ static void held_end(struct ddr_sm *sm, const struct ddr_rec *rec)
 
 /* ---- members ------------------------------------------------------------------- */
 
+/* A member that replaces another one has its role, and not yet its place. */
 uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position)
 {
 	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].role == position && position < sm->sb.roles)
+		if (sm->sb.member[m].role == position && position < sm->sb.roles && !(sm->sb.member[m].flags & DDR_MEMBER_F_REPLACING))
 			return m;
 	return DDR_NO_MEMBER;
 }
 
+/* Has the holder of this place come in as a shadow, and the table does not name it there yet? */
+static bool shadow_serves(const struct ddr_sm *sm, uint32_t position)
+{
+	uint32_t m = sm->k.shadow;
+
+	return m < sm->sb.members && ddr_sm_member_at(sm, position) == m && !(sm->k.table >> m & 1);
+}
+
+/*
+ * The member that lost its role to another one in the change that not all have acknowledged: it failed, or was copied to the end.
+ * Both took their state with that change, and whose role somebody took in another way had been out before.
+ */
+static uint32_t left_member(const struct ddr_sm *sm)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		const struct ddr_member *old = &sm->sb.member[m];
+
+		if (!(sm->t.leaving >> m & 1) || old->role != DDR_ROLE_NONE)
+			continue;
+		for (uint32_t i = 0; i < sm->sb.members; i++) {
+			const struct ddr_member *new = &sm->sb.member[i];
+
+			if (new->since == old->since && new->role != DDR_ROLE_NONE && (new->state == DDR_MEMBER_IN_SYNC || new->state == DDR_MEMBER_REBUILDING))
+				return m;
+		}
+	}
+	return DDR_NO_MEMBER;
+}
+
+/* The member that our kernel is to use at the position, or DDR_NO_MEMBER: nobody, or one that goes. */
+static uint32_t wanted_at(const struct ddr_sm *sm, uint32_t position)
+{
+	uint32_t m = sm->k.shadow;
+
+	if (position != DDR_UAPI_SHADOW)
+		return shadow_serves(sm, position) ? DDR_NO_MEMBER : ddr_sm_member_at(sm, position);
+	return m < sm->sb.members && shadow_serves(sm, sm->sb.member[m].role) ? m : ddr_sm_replacing(sm);
+}
+
+uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position)
+{
+	uint32_t m = wanted_at(sm, position);
+
+	return m != DDR_NO_MEMBER ? m : left_member(sm);
+}
+
 static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 {
-	uint32_t m = ddr_sm_member_at(sm, position);
+	uint32_t m = wanted_at(sm, position);
+	bool of_left = position == DDR_UAPI_SHADOW || shadow_serves(sm, position);
 
+	/* others may read it still: nothing completes without it, whether our table names it or not */
 	if (m == DDR_NO_MEMBER)
-		return DDR_KM_OUT;
+		return of_left && left_member(sm) != DDR_NO_MEMBER ? DDR_KM_LEAVING : DDR_KM_OUT;
 	if (sm->t.leaving >> m & 1)
 		return DDR_KM_LEAVING;
 	switch (sm->sb.member[m].state) {
@@ -132,7 +187,7 @@ static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
 
 	if (kernel_state(sm, position) != DDR_KM_REBUILDING)
 		return 0;
-	cursor = sm->sb.member[ddr_sm_member_at(sm, position)].cursor;
+	cursor = sm->sb.member[wanted_at(sm, position)].cursor;
 	return cursor < sm->k.blocks ? cursor : sm->k.blocks;
 }
 
@@ -141,12 +196,18 @@ static bool told(const struct ddr_sm *sm, uint32_t position)
 	return sm->k.sent[position] == kernel_state(sm, position) && sm->k.cursor[position] == cursor_of(sm, position);
 }
 
+/* The positions in the order in which they are told: a place may be read from its shadow as soon as it is not read itself. */
+static uint32_t position_of(uint32_t i)
+{
+	return i == 0 ? DDR_UAPI_SHADOW : i - 1;
+}
+
 bool ddr_sm_members_told(const struct ddr_sm *sm)
 {
 	if (sm->k.state != DDR_K_ATTACHED)
 		return false;
-	for (uint32_t p = 0; p < sm->sb.roles; p++)
-		if (!told(sm, p))
+	for (uint32_t i = 0; i <= sm->sb.roles; i++)
+		if (!told(sm, position_of(i)))
 			return false;
 	return true;
 }
@@ -158,11 +219,14 @@ bool ddr_sm_applied(const struct ddr_sm *sm)
 
 static void applied(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	for (uint32_t p = 0; p < sm->sb.roles; p++)
+	for (uint32_t i = 0; i <= sm->sb.roles; i++) {
+		uint32_t p = position_of(i);
+
 		if ((sm->k.applying >> p & 1) && sm->k.member_seq[p] == rec->seq) {
 			sm->k.applying &= ~(1u << p);
 			return;
 		}
+	}
 	ddr_sm_bug(sm, "APPLIED without a MEMBER");
 }
 
@@ -181,38 +245,104 @@ static void freeze(struct ddr_sm *sm)
 	sm->k.status = true;
 }
 
+static void table_ask(struct ddr_sm *sm, uint32_t member, uint32_t position)
+{
+	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_TABLE);
+
+	out->member = member;
+	out->index = position;
+}
+
 /* Another member may have had this place when the kernel got its table: what that names is not to be read nor written as if it were this one. */
 static bool table_has(struct ddr_sm *sm, uint32_t position)
 {
-	uint32_t m = ddr_sm_member_at(sm, position);
-	struct ddr_output *out;
+	uint32_t m = wanted_at(sm, position);
 
-	if (sm->k.table >> m & 1)
+	if (position == DDR_UAPI_SHADOW ? sm->k.shadow == m : sm->k.table >> m & 1)
 		return true;
-	if (sm->k.table_asked >> m & 1 || !ddr_sm_room(sm, 1))
+	if (!ddr_sm_room(sm, 1))
 		return false;
-	out = ddr_sm_out(sm, DDR_OUT_TABLE);
-	out->member = m;
-	out->index = position;
-	sm->k.table_asked |= 1u << m;
+	if (position == DDR_UAPI_SHADOW && sm->k.shadow_asked != m) {
+		table_ask(sm, m, position);
+		sm->k.shadow_asked = m;
+	} else if (position != DDR_UAPI_SHADOW && !(sm->k.table_asked >> m & 1)) {
+		table_ask(sm, m, position);
+		sm->k.table_asked |= 1u << m;
+	}
 	return false;
 }
 
-/* The table could not be made to name the device: for this node the member is broken. */
+/* What the kernel does not need in its table any more: a device beside another one. Until that is done nothing is wrong. */
+static void table_tidy(struct ddr_sm *sm)
+{
+	uint32_t m = sm->k.shadow, place = m < sm->sb.members ? sm->sb.member[m].role : DDR_NO_MEMBER;
+
+	if (!sm->k.shadow_named || !ddr_sm_running(sm) || !ddr_sm_applied(sm) || !ddr_sm_room(sm, 1))
+		return;
+	if (kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_OUT && !sm->k.unname_asked) {
+		table_ask(sm, DDR_NO_MEMBER, DDR_UAPI_SHADOW);
+		sm->k.unname_asked = true;
+	} else if (place < sm->sb.roles && shadow_serves(sm, place) && kernel_state(sm, place) == DDR_KM_OUT && !(sm->k.table_asked >> m & 1)) {
+		table_ask(sm, m, place);
+		sm->k.table_asked |= 1u << m;
+	}
+}
+
+/* The table could not be made to name the device: for this node the member is broken, unless the kernel has it already as a shadow. */
 void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	if (in->member >= sm->sb.members || !(sm->k.table_asked >> in->member & 1)) {
+	bool shadow = in->value == DDR_UAPI_SHADOW;
+	uint32_t m = in->member;
+
+	if (shadow && m == DDR_NO_MEMBER ? !sm->k.unname_asked : m >= sm->sb.members ||
+	    (shadow ? sm->k.shadow_asked != m : !(sm->k.table_asked >> m & 1))) {
 		ddr_sm_bug(sm, "the end of a change of the table that was not asked for");
 		return;
 	}
-	sm->k.table_asked &= ~(1u << in->member);
-	if (in->result)
-		ddr_sm_report(sm, 1u << in->member, true);
+	if (m == DDR_NO_MEMBER) {
+		sm->k.shadow_named = in->result != 0;
+		return;
+	}
+	if (in->result && !shadow && sm->k.shadow == m)
+		return;
+	if (shadow)
+		sm->k.shadow_asked = DDR_NO_MEMBER;
 	else
-		sm->k.table |= 1u << in->member;
+		sm->k.table_asked &= ~(1u << m);
+	if (in->result) {
+		ddr_sm_report(sm, 1u << m, true);
+	} else if (shadow) {
+		sm->k.shadow = m;
+		sm->k.shadow_named = true;
+	} else {
+		sm->k.table |= 1u << m;
+	}
 }
 
 /* The superblocks are the truth; the kernel hears of a state only when they say it. */
+static void member_tell(struct ddr_sm *sm, uint32_t p)
+{
+	uint8_t state = kernel_state(sm, p);
+	struct ddr_rec *rec;
+
+	/* the kernel takes the next state of a member only when it has applied the last */
+	if (told(sm, p) || (sm->k.applying >> p & 1) || !ddr_sm_room(sm, 1))
+		return;
+	if ((state == DDR_KM_REBUILDING || state == DDR_KM_IN_SYNC) && !table_has(sm, p))
+		return;
+	/* what reads this place is its shadow from now on: the kernel must know that first */
+	if (p != DDR_UAPI_SHADOW && shadow_serves(sm, p) && kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_IN_SYNC && !told(sm, DDR_UAPI_SHADOW))
+		return;
+	sm->k.member_seq[p] = ddr_sm_kseq(sm);
+	rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->k.member_seq[p], 0, 0);
+	rec->member = p;
+	rec->arg[0] = state;
+	rec->start = cursor_of(sm, p);
+	sm->k.sent[p] = state;
+	sm->k.cursor[p] = rec->start;
+	sm->k.applying |= 1u << p;
+}
+
 void ddr_sm_kernel_pump(struct ddr_sm *sm)
 {
 	if (sm->k.state != DDR_K_ATTACHED)
@@ -220,24 +350,9 @@ void ddr_sm_kernel_pump(struct ddr_sm *sm)
 	freeze(sm);
 	if (sm->start < DDR_S_DELIVERED || (sm->start == DDR_S_DELIVERED && sm->t.state != DDR_T_ACK))
 		return;
-	for (uint32_t p = 0; p < sm->sb.roles; p++) {
-		uint8_t state = kernel_state(sm, p);
-		struct ddr_rec *rec;
-
-		/* the kernel takes the next state of a member only when it has applied the last */
-		if (told(sm, p) || (sm->k.applying >> p & 1) || !ddr_sm_room(sm, 1))
-			continue;
-		if ((state == DDR_KM_REBUILDING || state == DDR_KM_IN_SYNC) && !table_has(sm, p))
-			continue;
-		sm->k.member_seq[p] = ddr_sm_kseq(sm);
-		rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->k.member_seq[p], 0, 0);
-		rec->member = p;
-		rec->arg[0] = state;
-		rec->start = cursor_of(sm, p);
-		sm->k.sent[p] = state;
-		sm->k.cursor[p] = rec->start;
-		sm->k.applying |= 1u << p;
-	}
+	for (uint32_t i = 0; i <= sm->sb.roles; i++)
+		member_tell(sm, position_of(i));
+	table_tidy(sm);
 }
 
 /* ---- bits ---------------------------------------------------------------------- */

@@ -102,6 +102,15 @@ static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
 	return true;
 }
 
+/* As it was when the failure was delivered, so that all say the same. */
+static void copy_judge(struct ddr_sm *sm)
+{
+	uint32_t replaced = ddr_sm_replaced(sm);
+
+	if (replaced != DDR_NO_MEMBER && (going(sm) >> replaced & 1) && !ddr_sm_all_folded(sm))
+		sm->t.copy_void = true;
+}
+
 static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard, uint32_t soft)
 {
 	bool ours = msg->sender == sm->node;
@@ -145,6 +154,7 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	if (going(sm) != before)
 		ddr_sm_ex_cancel(sm);
+	copy_judge(sm);
 	if (hard | soft)
 		refused(sm, msg, hard, soft);
 }
@@ -161,6 +171,7 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 	for (uint32_t m = 0; m < sm->sb.members; m++)
 		if ((missing >> m & 1) && !judge(sm, m, &sm->t.want_missing))
 			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
+	copy_judge(sm);
 }
 
 static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
@@ -199,11 +210,15 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 		return ddr_sm_grow_valid(sm, set);
 	if (set->member >= sm->sb.members)
 		return false;
-	if (set->op == DDR_MEMBER_OP_TAKE) {
+	if (set->op == DDR_MEMBER_OP_TAKE || set->op == DDR_MEMBER_OP_REPLACE) {
 		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
+		bool works = holder != DDR_NO_MEMBER && (alive(sm) >> holder & 1);
 
-		return m->state == DDR_MEMBER_SPARE && holder != DDR_NO_MEMBER && !(alive(sm) >> holder & 1) && !(sm->t.leaving >> holder & 1) &&
-		       ddr_sm_all_see(sm, set->member);
+		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->t.leaving | going(sm)) >> holder & 1) ||
+		    !ddr_sm_all_see(sm, set->member))
+			return false;
+		return set->op == DDR_MEMBER_OP_TAKE ? !works :
+		       sm->sb.member[holder].state == DDR_MEMBER_IN_SYNC && ddr_sm_rebuilding(sm) == DDR_NO_MEMBER;
 	}
 	return m->state == DDR_MEMBER_REBUILDING &&
 	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->sb.array_blocks));
@@ -274,6 +289,29 @@ static void set_state(struct ddr_super *sb, uint32_t member, uint8_t state)
 	memset(m->last_gen, 0, sizeof(m->last_gen));
 }
 
+/*
+ * Of two that have one role, one goes: the other one has it alone. If both go, the one that was a copy has nothing that
+ * counts.
+ */
+static void roles_go(struct ddr_super *sb, uint32_t members, bool copy_void)
+{
+	for (uint32_t i = 0; i < sb->members; i++) {
+		struct ddr_member *new = &sb->member[i];
+
+		if (!(new->flags & DDR_MEMBER_F_REPLACING))
+			continue;
+		for (uint32_t old = 0; old < sb->members && !(members >> i & 1); old++)
+			if ((members >> old & 1) && sb->member[old].role == new->role) {
+				sb->member[old].role = DDR_ROLE_NONE;
+				new->flags = 0;
+				new->since = sb->generation;
+				new->cursor = copy_void ? 0 : new->cursor;
+			}
+		if (members >> i & 1)
+			new->role = DDR_ROLE_NONE;
+	}
+}
+
 /* Members go. Of those that held all of their role by the superblocks of @now, the name of that generation is kept. */
 static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32_t members, uint8_t state)
 {
@@ -315,7 +353,20 @@ static void come_back(struct ddr_super *sb, uint32_t member, bool partial)
 	memcpy(m->last_gen, last_gen, sizeof(m->last_gen));	/* until it has a superblock that knows */
 }
 
-/* The spare takes the role, and whoever had it has none. */
+/* The copy is complete: whoever had the role is not needed any more. */
+static void take_over(struct ddr_super *sb, uint32_t member)
+{
+	struct ddr_member *m = &sb->member[member];
+
+	for (uint32_t i = 0; i < sb->members && (m->flags & DDR_MEMBER_F_REPLACING); i++)
+		if (i != member && sb->member[i].role == m->role) {
+			sb->member[i].role = DDR_ROLE_NONE;
+			set_state(sb, i, DDR_MEMBER_MISSING);
+		}
+	set_state(sb, member, DDR_MEMBER_IN_SYNC);
+}
+
+/* The spare takes the role, and whoever had it has none; or has it still, and is copied. */
 static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set)
 {
 	struct ddr_member *m = &sb->member[set->member];
@@ -331,8 +382,13 @@ static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set
 	case DDR_MEMBER_OP_CURSOR:
 		m->cursor = set->cursor;
 		return;
+	case DDR_MEMBER_OP_REPLACE:
+		m->role = (uint16_t)set->role;
+		set_state(sb, set->member, DDR_MEMBER_REBUILDING);
+		m->flags = DDR_MEMBER_F_REPLACING;
+		return;
 	case DDR_MEMBER_OP_WHOLE:
-		set_state(sb, set->member, DDR_MEMBER_IN_SYNC);
+		take_over(sb, set->member);
 		return;
 	case DDR_MEMBER_OP_ADD:
 		new_member(sb, set, DDR_MEMBER_SPARE);
@@ -360,10 +416,33 @@ static bool whole(const struct ddr_super *sb)
 	return n == sb->roles;
 }
 
+/* Without parity nobody knows what a node was writing that died: where a disk and its copy may differ, if they may. */
+static bool copies_differ(const struct ddr_sm *sm, const struct ddr_super *sb, uint64_t slots)
+{
+	bool died = false;
+
+	for (uint32_t s = 0; s < sb->slots; s++) {
+		int n = (slots >> s & 1) && sb->slot_node[s] ? ddr_sm_node_at(sm, sb->slot_node[s]) : -1;
+
+		died |= (slots >> s & 1) && sb->slot_node[s] && (n < 0 || !sm->nodes[n].leaving);
+	}
+	return died && sb->parity == 0;
+}
+
+static void copy_anew(struct ddr_super *sb)
+{
+	for (uint32_t m = 0; m < sb->members; m++)
+		if (sb->member[m].flags & DDR_MEMBER_F_REPLACING)
+			sb->member[m].cursor = 0;
+}
+
 static void apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
 		  uint64_t slots)
 {
 	apply_set(sb, set);
+	if (copies_differ(sm, sb, slots))
+		copy_anew(sb);
+	roles_go(sb, faulty | missing, sm->t.copy_void);
 	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY);
 	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING);
 	for (uint32_t s = 0; s < sb->slots; s++)
@@ -380,15 +459,21 @@ static bool changes_members(const struct ddr_msg_member_set *set)
 	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD;
 }
 
-/* Content of the next superblocks: after the last try, if one failed, else after what is agreed. */
+/* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
 static void next_build(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->t;
 	struct ddr_super *sb = &sm->next;
+	const struct ddr_super last = sm->next;
 	bool retry = t->writing;
 
-	if (!retry)
-		*sb = sm->sb;
+	*sb = sm->sb;
+	if (retry) {
+		sb->seq = last.seq;
+		sb->generation = last.generation;
+		memcpy(sb->gen_prev, last.gen_prev, sizeof(sb->gen_prev));
+		memcpy(sb->gen_id, last.gen_id, sizeof(sb->gen_id));
+	}
 	sb->seq++;
 	sb->verify = sm->vf.writing = sm->sb.verify;
 	if (retry || t->faulty || t->missing || changes_members(&t->set)) {
@@ -572,7 +657,7 @@ static uint64_t copied(const struct ddr_sm *sm, uint32_t member)
 }
 
 /* From now on every kernel writes to a member that begins to be rebuilt; what was written before is folded into the map. */
-static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, uint32_t replaced)
 {
 	struct ddr_output *out;
 
@@ -581,12 +666,18 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 	sm->t.back &= ~(1u << set->member);
 	if (ddr_member_op_names(set->op))
 		ddr_sm_members_gone(sm, 1u << set->member);
+	if (replaced != DDR_NO_MEMBER && set->op == DDR_MEMBER_OP_WHOLE) {
+		ddr_sm_members_leave(sm, 1u << replaced);
+		ddr_sm_members_gone(sm, 1u << replaced);
+		ddr_sm_batch_members(sm);
+	}
 	if (set->op == DDR_MEMBER_OP_WHOLE && whole(&sm->sb))
 		ddr_sm_map_whole(sm);
 	out = ddr_sm_event(sm, set_event(sm, set), NULL);
 	out->member = set->member;
 	out->a = sm->sb.generation;
-	out->b = out->event == DDR_EV_REBUILD_DONE ? copied(sm, set->member) : sm->sb.member[set->member].flags & DDR_MEMBER_F_PARTIAL;
+	out->b = out->event == DDR_EV_REBUILD_DONE ? copied(sm, set->member) : sm->sb.member[set->member].flags;
+	out->node = out->event == DDR_EV_REBUILD_DONE ? replaced : ddr_sm_replaced(sm);
 	if (out->event == DDR_EV_REBUILD_START)
 		ddr_sm_unfold(sm);
 	sm->k.status = true;
@@ -594,7 +685,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	uint32_t out = msg->done.faulty | msg->done.missing;
+	uint32_t out = msg->done.faulty | msg->done.missing, replaced = ddr_sm_replaced(sm);
 	uint64_t generation = sm->sb.generation, blocks = sm->sb.array_blocks;
 	struct ddr_super sb;
 
@@ -602,6 +693,8 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
 		return;
 	}
+	if (copies_differ(sm, &sm->sb, msg->done.slots))
+		ddr_sm_rebuild_anew(sm);
 	sm->sb = sb;
 	sm->c.unproven = false;
 	sm->t.want_faulty &= ~msg->done.faulty;
@@ -616,8 +709,9 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.ack_sent = sm->t.writing = sm->t.written = false;
 	sm->t.faulty = sm->t.missing = 0;
 	sm->t.slots = 0;
+	sm->t.copy_void &= ddr_sm_replacing(sm) != DDR_NO_MEMBER;
 	ddr_sm_members_leave(sm, out);
-	set_done(sm, &msg->done.set);
+	set_done(sm, &msg->done.set, replaced);
 	if (sb.array_blocks != blocks)
 		ddr_sm_grown(sm, blocks);
 	else if (sb.generation != generation)

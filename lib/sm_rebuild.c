@@ -10,6 +10,12 @@
  * grows by a change of the superblocks, behind ranges that were flushed. At the end, and when the region
  * map is on the new member as well, it is in sync (WHOLE). The next writer goes on from the cursor.
  *
+ * A member that replaces another one goes the same way, but that the other one stays: it is read, and
+ * written, until the new one is WHOLE. Nothing is read from the new one before. Both must hold the same then, so what a crash
+ * left on them is copied by whoever resyncs it, and no node says FOLDED while it has something to resync. If the other one
+ * fails, what is left is a rebuild, from the cursor on. Without parity there is no dirty log and no map:
+ * all is copied, and once more after a crash, since nobody knows where the two differ.
+ *
  * Must never: pass over a region that somebody may have written before the member was; let the cursor
  * pass a range that was not written and flushed; call the member in sync before log and map are on it.
  */
@@ -29,21 +35,45 @@ uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
 	return DDR_NO_MEMBER;
 }
 
+uint32_t ddr_sm_replacing(const struct ddr_sm *sm)
+{
+	uint32_t m = ddr_sm_rebuilding(sm);
+
+	return m != DDR_NO_MEMBER && (sm->sb.member[m].flags & DDR_MEMBER_F_REPLACING) ? m : DDR_NO_MEMBER;
+}
+
+uint32_t ddr_sm_replaced(const struct ddr_sm *sm)
+{
+	uint32_t m = ddr_sm_replacing(sm);
+
+	return m == DDR_NO_MEMBER ? m : ddr_sm_member_at(sm, sm->sb.member[m].role);
+}
+
+/* Its chunk may count: it is no copy of one that counts itself. */
+static bool rebuilt_to(const struct ddr_sm *sm, uint32_t m, uint64_t *cursor)
+{
+	*cursor = sm->sb.member[m].cursor;
+	return sm->sb.member[m].state == DDR_MEMBER_REBUILDING && !(sm->sb.member[m].flags & DDR_MEMBER_F_REPLACING);
+}
+
 uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block)
 {
 	uint32_t mask = ddr_sm_in_sync(sm);
+	uint64_t cursor;
 
 	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_REBUILDING && block < sm->sb.member[m].cursor)
+		if (rebuilt_to(sm, m, &cursor) && block < cursor)
 			mask |= 1u << m;
 	return mask;
 }
 
 uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end)
 {
+	uint64_t cursor;
+
 	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_REBUILDING && sm->sb.member[m].cursor > block && sm->sb.member[m].cursor < end)
-			end = sm->sb.member[m].cursor;
+		if (rebuilt_to(sm, m, &cursor) && cursor > block && cursor < end)
+			end = cursor;
 	return end;
 }
 
@@ -55,7 +85,7 @@ void ddr_sm_unfold(struct ddr_sm *sm)
 		sm->nodes[i].folded = false;
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		sm->mapb[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
-	for (uint32_t i = 0; i < sm->n_log && sm->planned; i++)
+	for (uint32_t i = 0; i < sm->n_log && sm->planned && sm->sb.parity; i++)
 		sm->log[i].dirty = sm->log[i].renew = true;
 	sm->rb.fold_at = 0;
 	sm->rb.fold_mapping = sm->rb.folded_sent = false;
@@ -90,6 +120,7 @@ static bool log_renewed(const struct ddr_sm *sm)
 static bool fold_map(struct ddr_sm *sm)
 {
 	struct ddr_sm_rebuild *rb = &sm->rb;
+	uint32_t op = ddr_sm_degraded(sm) ? DDR_MAP_OP_DEGRADED : DDR_MAP_OP_WRITTEN;
 
 	while (rb->fold_at < sm->regions && sm->sb.parity) {
 		uint64_t r = rb->fold_at;
@@ -98,8 +129,8 @@ static bool fold_map(struct ddr_sm *sm)
 			rb->fold_at += 64;
 			continue;
 		}
-		if (ddr_bit(sm->mark, r) && !ddr_sm_map_holds(sm, r, DDR_MAP_OP_DEGRADED)) {
-			if (!ddr_sm_map_want(sm, r, DDR_MAP_OP_DEGRADED))
+		if (ddr_bit(sm->mark, r) && !ddr_sm_map_holds(sm, r, op)) {
+			if (!ddr_sm_map_want(sm, r, op))
 				return false;
 			rb->fold_mapping = true;
 		}
@@ -116,12 +147,14 @@ static void fold(struct ddr_sm *sm, uint32_t member)
 	if (self < 0 || sm->nodes[self].folded || sm->rb.folded_sent || !ddr_sm_applied(sm) || !fold_map(sm) || !log_renewed(sm) ||
 	    !ddr_sm_may_send(sm))
 		return;
+	if (sm->n_resync && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
+		return;		/* there the two may differ still */
 	msg.folded.since = sm->sb.member[member].since;
 	sm->rb.folded_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
-static bool all_folded(const struct ddr_sm *sm)
+bool ddr_sm_all_folded(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->nodes[i].started && !sm->nodes[i].leaving && !sm->nodes[i].folded)
@@ -206,6 +239,8 @@ static bool lacks(const struct ddr_sm *sm, uint64_t region)
 {
 	uint8_t nibble = ddr_sm_nibble(sm, region);
 
+	if (sm->sb.parity == 0)
+		return true;
 	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN)
 		return false;
 	return !(sm->sb.member[sm->rb.member].flags & DDR_MEMBER_F_PARTIAL) || (nibble & DDR_REGION_F_WRITTEN);
@@ -286,7 +321,7 @@ static void serve(struct ddr_sm *sm)
 		rb->redo = NO_BLOCK;
 		rb->ending = false;
 	}
-	if (rb->redo == NO_BLOCK && all_folded(sm) && !sm->n_resync)
+	if (rb->redo == NO_BLOCK && ddr_sm_all_folded(sm) && !sm->n_resync)
 		ranges_begin(sm);
 	done = done_to(sm, &out);
 	if (done < sm->sb.array_blocks || out) {
@@ -296,7 +331,7 @@ static void serve(struct ddr_sm *sm)
 	}
 	if (!rb->ending)
 		map_wanted(sm);
-	if (all_folded(sm) && map_there(sm))
+	if (ddr_sm_all_folded(sm) && map_there(sm))
 		ask(sm, DDR_MEMBER_OP_WHOLE, rb->member, 0, 0);
 }
 
@@ -304,7 +339,7 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 {
 	uint32_t member = ddr_sm_rebuilding(sm);
 
-	if (!ddr_sm_running(sm) || !sm->k.enabled || sm->sb.parity == 0)
+	if (!ddr_sm_running(sm) || !sm->k.enabled)
 		return;
 	if (member != DDR_NO_MEMBER)
 		fold(sm, member);
@@ -320,6 +355,11 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 	if (sm->rb.since != sm->sb.member[member].since || sm->rb.member != member)
 		begin(sm, member);
 	serve(sm);
+}
+
+void ddr_sm_rebuild_anew(struct ddr_sm *sm)
+{
+	sm->rb.since = 0;
 }
 
 void ddr_sm_rebuild_view(struct ddr_sm *sm)

@@ -184,15 +184,15 @@ static void work_run(struct ddr_sm *sm, struct ddr_sm_work *w)
 		enum ddr_doable doable = ddr_sm_doable(sm, w->next);
 		struct ddr_sm_range *r;
 
-		if (doable == DDR_DO_JOB) {
+		/* what can be read of a member that is being replaced is copied, whatever the parity */
+		if (doable == DDR_DO_JOB || ddr_sm_replacing(sm) != DDR_NO_MEMBER) {
 			r = ddr_sm_range_new(sm, w->next, end - w->next, sm->parallel);
 			if (!r)
 				return;
 			r->owner = (uint32_t)(w - sm->wk);
 			w->out++;
-		} else if (doable == DDR_DO_SUSPECT) {
-			w->suspect = true;
 		}
+		w->suspect |= doable == DDR_DO_SUSPECT;
 		w->next = end;
 	}
 }

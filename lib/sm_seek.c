@@ -98,11 +98,44 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 	struct ddr_msg_member_set set = { .op = op, .member = op == DDR_MEMBER_OP_ADD ? free_place(sm) : in->member };
 
 	memcpy(set.uuid, in->uuid, sizeof(set.uuid));
+	if (op == DDR_MEMBER_OP_REMOVE && sm->sk.set.op == DDR_MEMBER_OP_REPLACE && sm->sk.set.member == set.member)
+		sm->sk.set.op = 0;
 	if (sm->sk.set.op)
 		refuse(sm, set.member, "another change of the members is being made: try again");
 	else if (!ddr_sm_running(sm) || !ddr_sm_set_valid(sm, &set))
 		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array does not run, or its table of members is full: remove those that are out" :
 		       "the array does not run, or the member is in use: fail it first");
+	else
+		sm->sk.set = set;
+}
+
+/* May the spare replace the member, once all see it? NULL, or why not. */
+static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+{
+	uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
+
+	if (holder == DDR_NO_MEMBER || sm->sb.member[holder].state != DDR_MEMBER_IN_SYNC)
+		return "the member that is to be replaced is not in sync: add the new disk instead, it is rebuilt from the others";
+	if (set->member >= sm->sb.members || sm->sb.member[set->member].state != DDR_MEMBER_SPARE)
+		return "the new disk is no spare of the array";
+	if (ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
+		return "another member is being rebuilt or replaced: wait for its end";
+	return NULL;
+}
+
+void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	uint32_t role = in->member < sm->sb.members ? sm->sb.member[in->member].role : DDR_ROLE_NONE;
+	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_REPLACE, .member = in->value < DDR_MAX_MEMBERS ? (uint32_t)in->value : DDR_NO_MEMBER,
+					  .role = role };
+	const char *why = not_replaceable(sm, &set);
+
+	if (sm->sk.set.op)
+		refuse(sm, in->member, "another change of the members is being made: try again");
+	else if (!ddr_sm_running(sm))
+		refuse(sm, in->member, "the array does not run");
+	else if (why)
+		refuse(sm, in->member, why);
 	else
 		sm->sk.set = set;
 }
@@ -212,6 +245,8 @@ static void change(struct ddr_sm *sm)
 	if (sm->sk.set.op == DDR_MEMBER_OP_ADD)
 		sm->sk.set.member = free_place(sm);
 	if (!ddr_sm_members_settled(sm))
+		return;
+	if (sm->sk.set.op == DDR_MEMBER_OP_REPLACE && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
 		return;
 	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {
 		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again");

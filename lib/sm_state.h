@@ -104,12 +104,16 @@ struct ddr_sm_kernel {
 	bool same;			/* the instance that was attached before */
 	bool enabled, frozen;		/* as told to it */
 	bool freeze_told;		/* it may still be frozen for an earlier daemon */
-	uint8_t sent[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember told, 0xff: nothing */
-	uint64_t cursor[DDR_UAPI_MAX_ROLES];	/* told with it */
+	uint8_t sent[DDR_UAPI_PLACES];	/* enum ddr_kmember told, 0xff: nothing */
+	uint64_t cursor[DDR_UAPI_PLACES];	/* told with it */
 	uint64_t blocks;		/* the length of its table, which may be that of the array before it grew */
-	uint32_t table;			/* members whose devices its table names */
+	uint32_t table;			/* members whose devices its table names at their roles */
 	uint32_t table_asked;		/* of those that it does not: TABLE is out */
-	uint64_t member_seq[DDR_UAPI_MAX_ROLES];
+	uint32_t shadow;		/* the one that it names beside the device at its role, or DDR_NO_MEMBER */
+	uint32_t shadow_asked;		/* TABLE with it is out, or DDR_NO_MEMBER */
+	bool shadow_named;		/* it names one, whoever that is */
+	bool unname_asked;		/* TABLE is out that it name none */
+	uint64_t member_seq[DDR_UAPI_PLACES];
 	uint32_t applying;		/* positions whose APPLIED is open */
 	uint64_t bits_at;		/* word at which the scan of bchg goes on */
 	bool bits;			/* bchg is not empty */
@@ -239,6 +243,7 @@ struct ddr_sm_trans {
 	uint32_t slot_node[DDR_MAX_SLOTS];	/* by whom */
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
+	bool copy_void;				/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */
 	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
 	uint64_t io;				/* superblock write, 0: none is out */
 	uint32_t targets;			/* members that it goes to */
@@ -381,7 +386,7 @@ struct ddr_sm_seek {
 	uint32_t looked;		/* members whose devices were looked for since they were wanted */
 	uint32_t ask;			/* SEEK is to be sent for these */
 	bool ask_sent;			/* one is on its way */
-	struct ddr_msg_member_set set;	/* the operator's ADD or REMOVE, until it was taken; operation 0: none */
+	struct ddr_msg_member_set set;	/* the operator's ADD, REMOVE or REPLACE, until it was taken; operation 0: none */
 };
 
 /* The array is to grow. */

@@ -80,6 +80,7 @@ enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_
 
 /* Flags of a member. */
 #define DDR_MEMBER_F_PARTIAL	1u	/* rebuilding: it lacks only regions with DDR_REGION_F_WRITTEN */
+#define DDR_MEMBER_F_REPLACING	2u	/* rebuilding: another one is in sync in the same role, until this one takes it over */
 #define DDR_LAST_GEN_LEN	8u
 
 /* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */

@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		9u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back */
+#define DDR_MSG_VERSION		9u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -81,6 +81,7 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_BACK	= 6,	/* who is out is rebuilt; if its role is another one's by now, it is a spare */
 	DDR_MEMBER_OP_READD	= 7,	/* the same, but for regions that were not written since it went */
 	DDR_MEMBER_OP_RECORD	= 8,	/* of no member: the superblocks get what the group knows of the verify */
+	DDR_MEMBER_OP_REPLACE	= 9,	/* the spare gets a copy of the role from who holds it in sync, and takes it over when it is WHOLE */
 	DDR_MEMBER_OP_GROW	= 16,	/* of no member: the array has as many blocks as the cursor says */
 };
 

@@ -23,9 +23,11 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		4u
+#define DDR_ABI_VERSION		5u
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
+#define DDR_UAPI_SHADOW		10u	/* as a member's index: the disk that replaces the one at its place */
+#define DDR_UAPI_PLACES		11u	/* indices of members, the shadow's among them */
 #define DDR_NO_MEMBER		0xffffffffu
 
 struct ddr_rec {			/* 64 bytes */
@@ -35,7 +37,7 @@ struct ddr_rec {			/* 64 bytes */
 	__u64	start;			/* first region or block */
 	__u64	count;			/* number of regions or blocks */
 	__s32	status;			/* 0 or a negative errno; DDR_K_ERROR: enum ddr_error_class */
-	__u32	member;			/* member index (= position in the table) or DDR_NO_MEMBER */
+	__u32	member;			/* member index (= position in the table), DDR_UAPI_SHADOW or DDR_NO_MEMBER */
 	__u64	arg[3];
 };
 
@@ -143,8 +145,11 @@ struct ddr_bind {
 	__u64	sectors;		/* length of the device */
 	__u64	cookie;			/* this instance of the array object; never the same twice within a boot */
 	__u32	dm_major, dm_minor;	/* of the mapped device */
-	__u32	dev_major[DDR_UAPI_MAX_ROLES];	/* 0:0 where the table has '-' */
-	__u32	dev_minor[DDR_UAPI_MAX_ROLES];
+	__u32	shadow_place;		/* place at which the table names a disk that replaces the member, or DDR_NO_MEMBER */
+	__u32	shadow_state;		/* enum ddr_kmember, as the last daemon left it */
+	__u32	dev_major[DDR_UAPI_PLACES];	/* 0:0 where the table has '-' */
+	__u32	dev_minor[DDR_UAPI_PLACES];
+	__u32	reserved;		/* 0 */
 };
 
 /*

@@ -89,7 +89,7 @@ void check_places(struct sim *s)
 	const struct ddr_super *sb = newest_super(s);
 
 	for (uint32_t m = 0; sb && m < sb->members; m++)
-		if (sb->member[m].role < s->g.roles)
+		if (sb->member[m].role < s->g.roles && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING))
 			s->at[sb->member[m].role] = (uint8_t)m;
 	if (sb && sb->log_base != s->log_base)	/* nobody is out: from now on the map speaks of those who will be */
 		memset(s->missing_write, 0, sizeof(s->missing_write));
@@ -162,7 +162,7 @@ static uint32_t holding(const struct sim *s, uint64_t b, uint32_t counting)
 	const struct ddr_super *sb = newest_super(s);
 
 	for (uint32_t m = 0; sb && m < sb->members; m++)
-		if (sb->member[m].state == DDR_MEMBER_REBUILDING && b < sb->member[m].cursor && !s->disk[m].dead)
+		if (sb->member[m].state == DDR_MEMBER_REBUILDING && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING) && b < sb->member[m].cursor && !s->disk[m].dead)
 			counting |= 1u << m;
 	return counting;
 }
@@ -559,14 +559,14 @@ static bool wild(const struct sim *s, const struct truth *t, uint64_t b, uint32_
 	return t->wild && (one_of(t, role, b, token) || !(readable >> check_member(s, role, b) & 1));
 }
 
-/* Members that the kernel reads this block from because they are rebuilt that far. */
+/* Members that the kernel reads this block from. */
 static uint32_t rebuilt(const struct sim *s, const struct kernel *k, uint64_t b)
 {
 	uint32_t mask = 0;
 
 	for (uint32_t p = 0; p < s->g.roles; p++)
-		if (k->state[p] == DDR_KM_REBUILDING && b < k->cursor[p])
-			mask |= 1u << k->disk[p];
+		if (kernel_reads(k, p, b) != SIM_NOBODY)
+			mask |= 1u << kernel_reads(k, p, b);
 	return mask;
 }
 
@@ -574,16 +574,20 @@ static uint32_t rebuilt(const struct sim *s, const struct kernel *k, uint64_t b)
 void check_visible(struct sim *s, const struct node *n)
 {
 	uint32_t in_sync = 0, well = 0;
+	uint8_t at[DDR_MAX_ROLES];
 
 	if (s->lossy)
 		return;
+	memcpy(at, s->at, sizeof(at));
 	for (uint32_t p = 0; p < s->g.roles; p++) {
-		uint32_t m = n->k.disk[p];
+		uint32_t m = kernel_reads(&n->k, p, s->blocks), some = kernel_reads(&n->k, p, 0);
 
-		if (s->disk[m].dead || (s->disk[m].faulted && !s->cluster))
+		some = some == SIM_NOBODY ? n->k.disk[p] : some;
+		s->at[p] = (uint8_t)some;	/* the superblocks may name another one already */
+		if (s->disk[some].dead || (s->disk[some].faulted && !s->cluster))
 			continue;
-		well |= 1u << m;
-		if (n->k.state[p] == DDR_KM_IN_SYNC)
+		well |= 1u << some;
+		if (m != SIM_NOBODY)
 			in_sync |= 1u << m;
 	}
 	if (!(check_counting(s) & well & ~in_sync))	/* a kernel that has not heard of all yet proves nothing */
@@ -611,36 +615,44 @@ void check_visible(struct sim *s, const struct node *n)
 			sim_violation(s, "the kernel was told that region %llu is clean, and the parity of block %llu is wrong",
 				      (unsigned long long)(b / s->geo.region_blocks), (unsigned long long)b);
 	}
-}
-
-/* Positions whose member is in sync. */
-static uint32_t places_in_sync(const struct ddr_super *sb)
-{
-	uint32_t mask = 0;
-
-	for (uint32_t m = 0; m < sb->members; m++)
-		if (sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC)
-			mask |= 1u << sb->member[m].role;
-	return mask;
+	memcpy(s->at, at, sizeof(at));
 }
 
 /* Rule 3: what a write or flush left out, or what failed it, is out by every superblock that counts, before it completes. */
-void check_completion(struct sim *s, const struct op *op)
+void check_completion(struct sim *s, const struct kernel *k, const struct op *op)
 {
-	uint32_t counting = check_counting(s), left = (((1u << s->g.roles) - 1) & ~op->done) | op->broken;
+	uint32_t counting = check_counting(s), done = kernel_members(s, k, op->done & ~op->broken);
 	const struct ddr_super *newest = newest_super(s);
 
 	if (op->kind == OP_READ || check_hopeless(s) || !newest)
 		return;
-	for (uint32_t m = 0; m < s->sb0.members && left; m++) {
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		uint32_t left;
+
 		if (!(counting >> m & 1))
 			continue;
 		if (s->disk[m].has_super && s->disk[m].super.generation < newest->member[m].since)
 			continue;	/* it is called in sync by the others, and has no superblock that says so: it counts as stale */
-		if (!s->disk[m].has_super || (places_in_sync(&s->disk[m].super) & left))
+		left = s->disk[m].has_super ? check_in_sync(&s->disk[m].super) & ~done : 1u << m;
+		if (left)
 			sim_violation(s, "rule 3: a %s completes without member %d, which the superblock of member %u still has in sync",
 				      op->kind == OP_WRITE ? "write" : "flush", __builtin_ctz(left), m);
 	}
+}
+
+void check_replaced(struct sim *s, uint32_t old, uint32_t new)
+{
+	const struct ddr_super *sb = newest_super(s);
+
+	if (s->disk[old].dead || s->disk[new].dead || !sb || sb->member[new].state != DDR_MEMBER_IN_SYNC)
+		return;
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (uint32_t p = 0; p < DDR_UAPI_PLACES && n->k.there; p++)
+			if (n->k.disk[p] == old && (n->k.state[p] == DDR_KM_OUT || p == DDR_UAPI_SHADOW))
+				return;		/* it is left behind already */
+	for (uint64_t b = 0; b < s->blocks; b++)
+		if (s->truth[b].ever && !s->truth[b].failed && !s->truth[b].lost && !written_now(s, b) && disk_read(&s->disk[old], b) != disk_read(&s->disk[new], b))
+			sim_violation(s, "member %u has replaced member %u, and holds something else in block %llu", new, old, (unsigned long long)b);
 }
 
 /* Rule 8: without quorum the kernel is frozen, as soon as the daemon knows. */

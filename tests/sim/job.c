@@ -44,6 +44,8 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 			else if (node_io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
 				job_read_failed(io, m, -ENODATA);
 			tokens[i] = disk_read(&s->disk[m], b);
+			if (io->from != DDR_NO_MEMBER && m == io->from)
+				io->copy[b - io->start] = tokens[i];
 			/* it dropped its cache and is not out yet: the job takes what is old (limits) */
 			s->truth[b].lost |= s->disk[m].dropped;
 		}
@@ -52,9 +54,11 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 			uint32_t m = job_member(s, io, i, b);
 
 			io->parity[i - data][b - io->start] = pq[i - data];
+			if (io->from != DDR_NO_MEMBER && m == io->from)
+				io->copy[b - io->start] = pq[i - data];
 			wrong |= (io->members >> m & 1) && disk_read(&s->disk[m], b) != pq[i - data];
 		}
-		io->differs[b - io->start] = wrong;
+		io->differs[b - io->start] = wrong || io->from != DDR_NO_MEMBER;
 		if (wrong && !io->mismatches++)
 			io->bad_start = b;
 		if (wrong)
@@ -62,15 +66,43 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 	}
 }
 
+/* What the member holds that is replaced; false: some of it cannot be read, and is computed from the others if they suffice. */
+static bool copy_read(struct sim *s, const struct node *n, struct io *io)
+{
+	struct disk *d = &s->disk[io->from];
+	bool medium = false;
+
+	if (!(io->members >> io->from & 1))
+		sim_violation(s, "a copy of member %u, which cannot be read", io->from);
+	for (uint64_t b = io->start; b < io->start + io->count; b++) {
+		if (node_io_fails(s, n, d, FAULT_READ_IO))
+			job_read_failed(io, io->from, -EIO);
+		medium |= node_io_fails(s, n, d, FAULT_READ_MEDIUM);
+		io->parity[0][b - io->start] = disk_read(d, b);
+		io->differs[b - io->start] = true;
+		s->truth[b].lost |= d->dropped;
+	}
+	if (io->result || !medium)
+		return true;
+	if ((uint32_t)__builtin_popcount(io->members & ~(1u << io->from)) >= ddr_geo_data(&s->g)) {
+		io->members &= ~(1u << io->from);
+		return false;
+	}
+	job_read_failed(io, io->from, -ENODATA);
+	return true;
+}
+
 /* What the member at @io->member should hold, from the others. */
 static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 {
 	uint32_t place = 0;
 
-	while (place < s->g.roles && io->at[place] != io->member)
+	while (place < s->g.roles && io->at[place] != (io->from != DDR_NO_MEMBER ? io->from : io->member))
 		place++;
 	if (place == s->g.roles || (io->members >> io->member & 1))
 		sim_violation(s, "a rebuild of member %u, which has no place or is its own source", io->member);
+	if (io->from != DDR_NO_MEMBER && copy_read(s, n, io))
+		return;
 	for (uint64_t b = io->start; b < io->start + io->count; b++) {
 		for (uint32_t m = 0; m < s->sb0.members; m++) {
 			if (!(io->members >> m & 1))
@@ -98,7 +130,8 @@ static void rebuild_write_block(struct sim *s, const struct node *n, struct io *
 		return;
 	}
 	disk_write(d, b, io->parity[0][b - io->start]);
-	check_rebuilt(s, b, io->role, io->parity[0][b - io->start]);
+	if (io->from == DDR_NO_MEMBER || !(io->members >> io->from & 1))
+		check_rebuilt(s, b, io->role, io->parity[0][b - io->start]);
 }
 
 /* ---- fix ----------------------------------------------------------------------- */
@@ -249,6 +282,14 @@ static void job_write_block(struct sim *s, const struct node *n, struct io *io, 
 		(io->fix ? fix_write_block : rebuild_write_block)(s, n, io, b);
 		return;
 	}
+	if (io->from != DDR_NO_MEMBER) {
+		if (node_io_answers(s, n, io, &s->disk[io->member]) && node_io_fails(s, n, &s->disk[io->member], FAULT_WRITE)) {
+			io->failed |= 1u << io->member;
+			io->result = -EIO;
+		} else {
+			disk_write(&s->disk[io->member], b, io->copy[b - io->start]);
+		}
+	}
 	for (uint32_t i = data; i < s->g.roles; i++) {
 		uint32_t m = job_member(s, io, i, b);
 
@@ -290,7 +331,7 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 		if (io->orphan || io->result)
 			node_io_end(s, n, io);
 	} else {
-		uint32_t written = io->job == DDR_KA_REBUILD ? 1u << io->member : io->fix ? io->fixed : io->members;
+		uint32_t written = io->job == DDR_KA_REBUILD ? 1u << io->member : io->fix ? io->fixed : io->members | (io->from != DDR_NO_MEMBER ? 1u << io->member : 0);
 
 		for (uint32_t m = 0; m < s->sb0.members; m++) {
 			if (!(written >> m & 1))
@@ -318,6 +359,8 @@ void job_power(struct sim *s, const struct node *n, struct io *io)
 			job_write_block(s, n, io, b);
 		if (s->cluster && io->job == DDR_KA_REBUILD && !disk_gone(s, n, &s->disk[io->member]))
 			late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->member, b, io->parity[0][b - io->start]);
+		if (s->cluster && io->job == DDR_KA_RESYNC && io->from != DDR_NO_MEMBER && !disk_gone(s, n, &s->disk[io->member]))
+			late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->member, b, io->copy[b - io->start]);
 		for (uint32_t k = 0; k < 2 && s->cluster && io->fix; k++)
 			if (io->put[k][b - io->start] != 0xff && !disk_gone(s, n, &s->disk[io->put[k][b - io->start]]))
 				late_chunk(s, n->id, DDR_OUT_JOB_RANGE, io->put[k][b - io->start], b, io->parity[k][b - io->start]);

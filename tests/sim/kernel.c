@@ -82,7 +82,7 @@ uint32_t kernel_written(const struct sim *s, const struct kernel *k)
 	for (uint32_t m = 0; m < s->g.roles; m++)
 		if (k->state[m] != DDR_KM_OUT)
 			mask |= 1u << m;
-	return mask;
+	return k->state[DDR_UAPI_SHADOW] != DDR_KM_OUT ? mask | 1u << DDR_UAPI_SHADOW : mask;
 }
 
 uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places)
@@ -92,7 +92,22 @@ uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t pl
 	for (uint32_t p = 0; p < s->g.roles; p++)
 		if (places >> p & 1)
 			mask |= 1u << k->disk[p];
+	if ((places >> DDR_UAPI_SHADOW & 1) && k->disk[DDR_UAPI_SHADOW] != SIM_NOBODY)
+		mask |= 1u << k->disk[DDR_UAPI_SHADOW];
 	return mask;
+}
+
+static bool readable(const struct kernel *k, uint32_t place, uint64_t block)
+{
+	return k->state[place] == DDR_KM_IN_SYNC || (k->state[place] == DDR_KM_REBUILDING && block < k->cursor[place]);
+}
+
+uint32_t kernel_reads(const struct kernel *k, uint32_t place, uint64_t block)
+{
+	if (readable(k, place, block))
+		return k->disk[place];
+	return place == k->shadow_place && k->disk[DDR_UAPI_SHADOW] != SIM_NOBODY && readable(k, DDR_UAPI_SHADOW, block) ?
+	       k->disk[DDR_UAPI_SHADOW] : SIM_NOBODY;
 }
 
 static void promise_begin(struct sim *s, struct op *op)
@@ -150,9 +165,33 @@ static uint32_t read_members(const struct sim *s, const struct kernel *k, uint64
 	uint32_t mask = 0;
 
 	for (uint32_t m = 0; m < s->g.roles; m++)
-		if (k->state[m] == DDR_KM_IN_SYNC || (k->state[m] == DDR_KM_REBUILDING && start + count <= k->cursor[m]))
+		if (kernel_reads(k, m, start + count - 1) != SIM_NOBODY)
 			mask |= 1u << m;
 	return mask;
+}
+
+/* Which members these are. */
+static uint32_t sources(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		if (kernel_reads(k, p, start + count - 1) != SIM_NOBODY)
+			mask |= 1u << kernel_reads(k, p, start + count - 1);
+	return mask;
+}
+
+/* It has to reach a member for which the table has no device: it waits until that one is out. */
+static bool op_absent(struct sim *s, struct kernel *k, struct op *op, uint32_t todo)
+{
+	if (!(todo >> DDR_UAPI_SHADOW & 1) || k->disk[DDR_UAPI_SHADOW] != SIM_NOBODY)
+		return false;
+	op->pend = 0;
+	op->class[DDR_UAPI_SHADOW] = DDR_EC_ABSENT;
+	op->blame = DDR_UAPI_SHADOW;
+	kernel_report(s, k, op, DDR_UAPI_SHADOW);
+	op->state = OP_PARKING;
+	return true;
 }
 
 static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good);
@@ -167,9 +206,11 @@ static void op_submit(struct sim *s, struct kernel *k, struct op *op)
 	op->failed = 0;
 	if (op->kind == OP_READ) {
 		op->pend = 1;
-		op->sees = read_members(s, k, op->start, op->count);
+		op->sees = sources(s, k, op->start, op->count);
 		return;
 	}
+	if (op_absent(s, k, op, todo))
+		return;
 	if ((uint32_t)__builtin_popcount(read_members(s, k, 0, k->blocks)) < ddr_geo_data(&s->g) || (todo & op->lost)) {
 		op_end(s, k, op, false);
 		return;
@@ -204,13 +245,29 @@ static uint32_t in_reads(const struct kernel *k)
 /* Rule 3: what completes without a member does so when no node that lives reads it any more. */
 static void nobody_reads(struct sim *s, const struct kernel *k, const struct op *op)
 {
-	uint32_t left = (((1u << s->g.roles) - 1) & ~op->done) | op->broken;
+	uint32_t done = kernel_members(s, k, op->done & ~op->broken);
 
-	for (const struct node *n = s->node; n < s->node + s->n_nodes && op->kind != OP_READ; n++)
-		for (uint32_t m = 0; n->k.there && n->k.enabled && !n->k.killed && m < s->g.roles; m++)
-			if ((left >> m & 1) && (n->k.state[m] == DDR_KM_IN_SYNC || (n->k.state[m] == DDR_KM_REBUILDING && op->start < n->k.cursor[m]) || (&n->k != k && (in_reads(&n->k) >> m & 1))))
-				sim_violation(s, "rule 3: a %s completes without member %u, which the kernel of node %u reads",
-					      op->kind == OP_WRITE ? "write" : "flush", m, n->id);
+	for (const struct node *n = s->node; n < s->node + s->n_nodes && op->kind != OP_READ; n++) {
+		uint32_t read = 0;
+
+		if (!n->k.there || !n->k.enabled || n->k.killed)
+			continue;
+		for (uint32_t p = 0; p < s->g.roles; p++)
+			if (kernel_reads(&n->k, p, op->start) != SIM_NOBODY)
+				read |= 1u << kernel_reads(&n->k, p, op->start);
+		read |= &n->k != k ? in_reads(&n->k) : 0;
+		if (read & ~done)
+			sim_violation(s, "rule 3: a %s completes without member %d, which the kernel of node %u reads",
+				      op->kind == OP_WRITE ? "write" : "flush", __builtin_ctz(read & ~done), n->id);
+	}
+}
+
+/* Places whose part is written, on the disk there or on its shadow. */
+static uint32_t places_done(const struct sim *s, const struct kernel *k, const struct op *op)
+{
+	uint32_t shadow = op->done >> DDR_UAPI_SHADOW & 1 ? 1u << k->shadow_place : 0;
+
+	return (op->done | shadow) & ((1u << s->g.roles) - 1);
 }
 
 static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
@@ -227,11 +284,11 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 			s->truth[b].acked = op->version;
 			s->truth[b].torn = s->truth[b].lost = s->truth[b].wild = false;
 		}
-		if ((uint32_t)__builtin_popcount(op->done | (good ? 0 : op->targets)) < s->g.roles)
+		if ((uint32_t)__builtin_popcount(places_done(s, k, op) | (good ? 0 : op->targets & ((1u << s->g.roles) - 1))) < s->g.roles)
 			s->missing_write[r] = true;
 	}
 	if (good) {
-		check_completion(s, op);
+		check_completion(s, k, op);
 		nobody_reads(s, k, op);
 	}
 	if (op->kind == OP_FLUSH && good) {
@@ -250,7 +307,7 @@ static void op_settle(struct sim *s, struct kernel *k, struct op *op)
 		op_end(s, k, op, true);
 		return;
 	}
-	for (uint32_t m = 0; m < s->g.roles; m++)
+	for (uint32_t m = 0; m < DDR_UAPI_PLACES; m++)
 		if (op->failed >> m & 1) {
 			kernel_report(s, k, op, m);
 			op->blame = m;
@@ -293,10 +350,16 @@ static uint64_t chunk(const struct sim *s, uint32_t version, uint32_t m, uint64_
 	return pq[role - data];
 }
 
+/* The shadow of a place holds what that does. */
+static uint32_t place_of(const struct kernel *k, uint32_t m)
+{
+	return m == DDR_UAPI_SHADOW ? k->shadow_place : m;
+}
+
 static void member_write(struct sim *s, const struct kernel *k, struct op *op, uint32_t m)
 {
 	for (uint64_t b = op->start; b < op->start + op->count; b++)
-		disk_write(&s->disk[k->disk[m]], b, chunk(s, op->version, m, b));
+		disk_write(&s->disk[k->disk[m]], b, chunk(s, op->version, place_of(k, m), b));
 }
 
 /* One member's part of an operation ends. */
@@ -334,13 +397,17 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 {
 	const struct node *n = kernel_node(s, k);
 	uint32_t m = (uint32_t)sim_rand(s, s->g.roles), left = read_members(s, k, op->start, op->count) & ~op->failed;
-	struct disk *d = &s->disk[k->disk[m]];
+	struct disk *d;
+	uint32_t at = m;
 	bool medium;
 
 	if (!(left >> m & 1)) {
 		op_end(s, k, op, (uint32_t)__builtin_popcount(left) >= ddr_geo_data(&s->g));
 		return;
 	}
+	if (kernel_reads(k, m, op->start + op->count - 1) != k->disk[m])
+		at = DDR_UAPI_SHADOW;
+	d = &s->disk[k->disk[at]];
 	medium = !disk_gone(s, n, d) && disk_fails(s, n, d, FAULT_READ_MEDIUM);
 	if (medium)
 		d->sour = (uint32_t)sim_rand(s, 5);
@@ -348,11 +415,11 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 		op_end(s, k, op, true);
 		return;
 	}
-	op->class[m] = medium ? DDR_EC_MEDIUM : DDR_EC_IO;
+	op->class[at] = medium ? DDR_EC_MEDIUM : DDR_EC_IO;
 	op->failed |= 1u << m;
-	op->blame = m;
-	sim_trace(s, "kernel: member %u fails operation %llu", m, (unsigned long long)op->order);
-	kernel_report(s, k, op, m);
+	op->blame = at;
+	sim_trace(s, "kernel: member %u fails operation %llu", at, (unsigned long long)op->order);
+	kernel_report(s, k, op, at);
 	if ((uint32_t)__builtin_popcount(left & ~(1u << m)) >= ddr_geo_data(&s->g))
 		return;
 	if (medium)
@@ -378,7 +445,7 @@ bool kernel_event(struct sim *s, struct kernel *k)
 		} else {
 			do {
 				while (!(op->pend >> m & 1))
-					m = (m + 1) % s->g.roles;
+					m = (m + 1) % DDR_UAPI_PLACES;
 				member_end(s, k, op, m);
 			} while (s->cluster && op->state == OP_FLIGHT && op->pend && !sim_chance(s, 4));
 		}
@@ -418,7 +485,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 	}
 	switch (op->state) {
 	case OP_ADMIT:
-		if (!k->enabled || k->frozen || k->unjudged)
+		if (!k->enabled || k->frozen || k->suspended || k->unjudged)
 			return false;
 		op->state = op->kind == OP_WRITE ? OP_GRANT : OP_RANGE;
 		if (op->kind == OP_FLUSH) {
@@ -431,7 +498,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 		}
 		return true;
 	case OP_GRANT:
-		if (s->cluster && k->frozen)
+		if ((s->cluster && k->frozen) || k->suspended)
 			return false;
 		if (!k->granted[r]) {
 			if (!k->asked[r] && k->attached)
@@ -444,7 +511,7 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 		op->order = ++k->order;
 		return true;
 	case OP_RANGE:
-		if ((s->cluster && k->frozen) || !range_free(k, op->start, op->count, op->order, op->kind == OP_READ, false))
+		if ((s->cluster && k->frozen) || k->suspended || !range_free(k, op->start, op->count, op->order, op->kind == OP_READ, false))
 			return false;
 		op_flight(s, k, op);
 		return true;
@@ -489,7 +556,7 @@ void kernel_run(struct sim *s, struct kernel *k)
 			again |= op_advance(s, k, &k->op[i]);
 		for (uint32_t i = 0; i < SIM_MAX_EX; i++)
 			again |= ex_advance(s, k, &k->ex[i]);
-		for (uint32_t i = 0; i < DDR_UAPI_MAX_ROLES; i++)
+		for (uint32_t i = 0; i < DDR_UAPI_PLACES; i++)
 			again |= apply_advance(s, k, &k->apply[i]);
 	}
 }
@@ -566,6 +633,24 @@ bool kernel_busy(const struct kernel *k)
 	return k->n_queue != 0;
 }
 
+void kernel_requeue(struct sim *s, struct kernel *k)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
+		uint64_t r = region_of(s, op->start);
+
+		if (op->state != OP_ERROR && op->state != OP_RANGE)
+			continue;
+		if (op->kind == OP_WRITE) {
+			k->flight[r]--;
+			k->error[r] |= op->state == OP_ERROR;
+		}
+		/* some of it may be written: until it is written again, it is what a write that failed leaves */
+		for (uint64_t b = op->start; op->kind == OP_WRITE && op->state == OP_ERROR && b < op->start + op->count; b++)
+			s->truth[b].failed = s->truth[b].spoiled = true;
+		op->state = OP_ADMIT;
+	}
+}
+
 /* ---- power --------------------------------------------------------------------- */
 
 /* Of each member's part that had not ended, each chunk landed or did not; with a cluster it may also land later. */
@@ -575,9 +660,9 @@ static void op_power(struct sim *s, const struct node *n, struct op *op, uint32_
 
 	for (uint64_t b = op->start; b < op->start + op->count; b++) {
 		if (s->cluster)
-			late_chunk(s, n->id, DDR_OUT_KERNEL, disk, b, chunk(s, op->version, m, b));
+			late_chunk(s, n->id, DDR_OUT_KERNEL, disk, b, chunk(s, op->version, place_of(&n->k, m), b));
 		else if (sim_chance(s, 2))
-			disk_write(&s->disk[disk], b, chunk(s, op->version, m, b));
+			disk_write(&s->disk[disk], b, chunk(s, op->version, place_of(&n->k, m), b));
 	}
 }
 
@@ -590,7 +675,7 @@ void kernel_power(struct sim *s, struct kernel *k)
 			continue;
 		for (uint64_t b = op->start; b < op->start + op->count; b++)
 			s->truth[b].wild |= s->cluster;
-		for (uint32_t m = 0; m < s->g.roles; m++)
+		for (uint32_t m = 0; m < DDR_UAPI_PLACES; m++)
 			if ((op->pend >> m & 1) && !disk_gone(s, n, &s->disk[k->disk[m]]))
 				op_power(s, n, op, m);
 	}

@@ -29,8 +29,6 @@ void kernel_report(struct sim *s, struct kernel *k, const struct op *op, uint32_
 
 /* Members that writes go to. */
 uint32_t kernel_written(const struct sim *s, const struct kernel *k);
-/* The members at these places, by its table. */
-uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places);
 /* What the operation waited for was answered. */
 void kernel_op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t answer);
 

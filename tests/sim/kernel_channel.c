@@ -71,7 +71,8 @@ void kernel_new(struct sim *s, struct kernel *k)
 	k->boot = s->cluster ? kernel_node(s, k)->boot : s->boot;
 	k->cookie = ++s->cookie;
 	k->blocks = s->blocks;
-	memcpy(k->disk, s->at, sizeof(k->disk));
+	memcpy(k->disk, s->at, sizeof(s->at));
+	k->disk[DDR_UAPI_SHADOW] = SIM_NOBODY;
 }
 
 void kernel_bind(struct sim *s, struct kernel *k)
@@ -152,12 +153,14 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 {
 	struct kapply *a = k->apply;
 
-	if (rec->member >= s->g.roles)
+	if (rec->member >= s->g.roles && rec->member != DDR_UAPI_SHADOW)
 		sim_violation(s, "MEMBER that the kernel would refuse");
+	if (rec->member == DDR_UAPI_SHADOW && k->disk[DDR_UAPI_SHADOW] == SIM_NOBODY && rec->arg[0] != DDR_KM_OUT && rec->arg[0] != DDR_KM_LEAVING)
+		sim_violation(s, "MEMBER of a shadow that the table does not name");
 	a += rec->member;
 	if (a->used)
 		sim_violation(s, "MEMBER before the last one was applied");
-	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT)
+	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT || rec->member == DDR_UAPI_SHADOW)
 		k->state[rec->member] = (uint32_t)rec->arg[0];
 	if (rec->start > k->blocks || (rec->start && rec->arg[0] != DDR_KM_REBUILDING))
 		sim_violation(s, "MEMBER that the kernel would refuse");

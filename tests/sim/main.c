@@ -106,6 +106,9 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 		s->geo.blocks = SIM_MAX_BLOCKS;
 	s->lossy = sim_chance(s, 12);
 	s->geo.spares = (uint16_t)(s->geo.parity && !s->lossy ? sim_rand(s, 3) : 0);
+	s->replaces = seed % 3 == 0 && !s->lossy;	/* not drawn: what happens in the other seeds stays as it was */
+	if (s->replaces && !s->geo.spares)
+		s->geo.spares = 1;
 	rig_super(&s->sb0, &s->geo);
 	ddr_super_geometry(&s->sb0, &s->g);
 	s->blocks = s->geo.blocks;
@@ -139,7 +142,7 @@ static void operator_fails(struct sim *s, struct node *n)
 static bool nobody_uses(const struct sim *s, uint32_t member)
 {
 	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
-		for (uint32_t p = 0; n->k.there && p < s->g.roles; p++)
+		for (uint32_t p = 0; n->k.there && p < DDR_UAPI_PLACES; p++)
 			if (n->k.disk[p] == member && n->k.state[p] != DDR_KM_OUT)
 				return false;
 	return true;
@@ -159,6 +162,23 @@ static bool operator_seeks(struct sim *s, struct node *n)
 		disk_back(s, d);
 		sim_trace(s, "member %u is back", in.member);
 	}
+	node_step(s, n, &in);
+	return true;
+}
+
+/* A member that works is replaced by a spare, or what replaces one is taken out. */
+bool sim_replace(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = (uint32_t)sim_rand(s, s->sb0.members) };
+	struct ddr_super sb;
+
+	if (!n->sm || !check_newest_super(s, &sb))
+		return false;
+	for (uint32_t m = 0; m < sb.members; m++)
+		if (sb.member[m].state == DDR_MEMBER_SPARE)
+			in.value = m;
+		else if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && sim_chance(s, 3))
+			in = (struct ddr_input){ .type = DDR_IN_OP_FAIL_MEMBER, .member = m };
 	node_step(s, n, &in);
 	return true;
 }
@@ -189,6 +209,8 @@ void sim_member_fault(struct sim *s, struct node *n)
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
+	if (s->replaces && sim_chance(s, 3) && sim_replace(s, n))
+		return;
 	if (sim_chance(s, 3) && operator_seeks(s, n))
 		return;
 	if (sim_chance(s, 4)) {

@@ -48,14 +48,35 @@ bool node_may_start(const struct node *n)
 	return !n->sm && !n->n_io;	/* else the locks of the last daemon are still held */
 }
 
+/* The members that the kernel's table names at their roles. */
+static uint32_t named_by(const struct sim *s, const struct node *n)
+{
+	const struct ddr_super *sb = ddr_sm_super(n->sm);
+	uint32_t members = 0;
+
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		if (sb->member[n->k.disk[p]].role == p)
+			members |= 1u << n->k.disk[p];
+	return members;
+}
+
+static uint32_t shadow_of(const struct sim *s, const struct node *n)
+{
+	uint32_t m = n->k.disk[DDR_UAPI_SHADOW];
+
+	(void)s;
+	return m != SIM_NOBODY && ddr_sm_super(n->sm)->member[m].role == n->k.shadow_place ? m : DDR_NO_MEMBER;
+}
+
 static void attach(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = n->k.cookie, .count = n->k.blocks };
 
 	in.boot_id[0] = n->k.boot;
 	in.boot_id[1] = (uint8_t)n->id;
-	for (uint32_t p = 0; p < s->g.roles; p++)
-		in.members |= 1u << n->k.disk[p];
+	in.members = named_by(s, n);
+	in.member = shadow_of(s, n);
+	in.value = (n->k.disk[DDR_UAPI_SHADOW] != SIM_NOBODY ? DDR_SHADOW_NAMED : 0) | (n->k.state[DDR_UAPI_SHADOW] != DDR_KM_OUT ? DDR_SHADOW_USED : 0);
 	n->table_due = false;
 	node_step(s, n, &in);
 	kernel_bind(s, &n->k);
@@ -189,6 +210,7 @@ void node_kill(struct sim *s, struct node *n)
 	n->table_due = false;
 	n->seek = 0;
 	n->resize = 0;
+	n->k.suspended = false;
 	n->k.attached = false;
 	n->k.n_queue = 0;
 	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
@@ -273,10 +295,11 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->count = out->count;
 	io->job = out->job;
 	io->member = out->member;
+	io->from = out->type == DDR_OUT_JOB_RANGE && out->job != DDR_KA_VERIFY && out->member != DDR_NO_MEMBER ? out->from : DDR_NO_MEMBER;
 	io->fix = out->fix;
 	io->unlocked = out->unlocked;
 	for (uint32_t m = 0; m < ddr_sm_super(n->sm)->members; m++)
-		if (ddr_sm_super(n->sm)->member[m].role < s->g.roles)
+		if (ddr_sm_super(n->sm)->member[m].role < s->g.roles && !(ddr_sm_super(n->sm)->member[m].flags & DDR_MEMBER_F_REPLACING))
 			io->at[ddr_sm_super(n->sm)->member[m].role] = (uint8_t)m;
 	io->failed = 0;
 	io->result = 0;
@@ -444,18 +467,48 @@ static bool record_event(struct sim *s, struct node *n)
 	return true;
 }
 
+/* What is in flight ends before the table is exchanged, and what waits is given back. */
+static bool suspended(struct sim *s, struct node *n)
+{
+	n->k.suspended = true;
+	if (kernel_in_flight(&n->k)) {
+		kernel_event(s, &n->k);
+		return false;
+	}
+	for (const struct op *op = n->k.op; op < n->k.op + SIM_MAX_OPS; op++)
+		if (op->state == OP_PARKING) {
+			kernel_event(s, &n->k);
+			return false;
+		}
+	kernel_requeue(s, &n->k);
+	n->k.suspended = false;
+	return true;
+}
+
 /* A new table, and the daemon binds itself anew; or the device cannot be opened here. */
 static void table_event(struct sim *s, struct node *n)
 {
-	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->table_member, .result = -ENXIO };
+	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->table_member, .value = n->table_place, .result = -ENXIO };
+	bool shadow = n->table_place == DDR_UAPI_SHADOW;
 
-	n->table_due = false;
-	if (disk_gone(s, n, &s->disk[n->table_member])) {
+	if (n->table_member != DDR_NO_MEMBER && disk_gone(s, n, &s->disk[n->table_member])) {
+		n->table_due = false;
+		n->k.suspended = false;
 		node_step(s, n, &in);
 		return;
 	}
-	sim_trace(s, "node %u: table with member %u at place %u", n->id, n->table_member, n->table_place);
-	n->k.disk[n->table_place] = (uint8_t)n->table_member;
+	if ((shadow || n->k.disk[DDR_UAPI_SHADOW] != SIM_NOBODY) && !suspended(s, n))
+		return;
+	n->table_due = false;
+	sim_trace(s, "node %u: table with member %d at place %u", n->id, (int)n->table_member, n->table_place);
+	/* another device at a place: all waits until the daemon that has seen this table enables it */
+	if (!shadow && n->k.disk[DDR_UAPI_SHADOW] != SIM_NOBODY)
+		n->k.enabled = false;
+	n->k.disk[n->table_place] = n->table_member == DDR_NO_MEMBER ? SIM_NOBODY : (uint8_t)n->table_member;
+	if (shadow && n->table_member != DDR_NO_MEMBER)
+		n->k.shadow_place = ddr_sm_super(n->sm)->member[n->table_member].role;
+	else if (!shadow && n->k.shadow_place == n->table_place)
+		n->k.disk[DDR_UAPI_SHADOW] = SIM_NOBODY;
 	attach(s, n);
 }
 
@@ -469,8 +522,7 @@ static void seek_event(struct sim *s, struct node *n)
 	n->seek &= n->seek - 1;
 	if (disk_gone(s, n, d))
 		return;
-	for (uint32_t p = 0; p < s->g.roles; p++)
-		in.value |= n->k.disk[p] == in.member ? DDR_PRESENT_TABLE : 0;
+	in.value |= named_by(s, n) >> in.member & 1 ? DDR_PRESENT_TABLE : 0;
 	in.value |= d->has_super && ddr_super_is_last(sb, in.member, &d->super) ? DDR_PRESENT_LAST : 0;
 	node_step(s, n, &in);
 }
@@ -547,6 +599,8 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		n->failed = true;
 		return;
 	case DDR_EV_REBUILD_DONE:
+		if (out->node != DDR_NO_MEMBER)
+			check_replaced(s, out->node, out->member);
 		check_whole_again(s);
 		return;
 	case DDR_EV_CLEAN:

@@ -186,6 +186,7 @@ static void say_set(struct line *l, const struct ddr_msg_member_set *set)
 	case DDR_MEMBER_OP_BACK: say(l, " back=%u", set->member); break;
 	case DDR_MEMBER_OP_READD: say(l, " readd=%u", set->member); break;
 	case DDR_MEMBER_OP_GROW: say(l, " blocks=%" PRIu64, set->cursor); break;
+	case DDR_MEMBER_OP_REPLACE: say(l, " replace=%u role=%u", set->member, set->role); break;
 	}
 }
 
@@ -322,6 +323,8 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 		    out->start, out->count);
 		if (out->job == DDR_KA_REBUILD)
 			say(&l, " member=%u", out->member);
+		if (out->job != DDR_KA_VERIFY && out->member != DDR_NO_MEMBER && out->from != DDR_NO_MEMBER)
+			say(&l, " copy of=%u to=%u", out->from, out->member);
 		break;
 	case DDR_OUT_TABLE: say(&l, "table member=%u place=%u", out->member, out->index); return buf;
 	case DDR_OUT_SEEK: say(&l, "seek member=%u", out->member); return buf;

@@ -372,6 +372,8 @@ void cluster_one_event(struct sim *s)
 		misfortune(s, n);
 	}
 	comes_back(s, n);
+	if (s->replaces && sim_chance(s, 200))
+		sim_replace(s, n);
 	if (n->id == s->storm.slow && !sim_chance(s, 6))
 		n = any(s);
 	if (sim_rand(s, 100) < s->storm.io && n->up && !n->leaving && n->k.enabled && n->k.there)

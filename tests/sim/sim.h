@@ -42,6 +42,7 @@
 #define SIM_DIGESTS	1024
 #define SIM_MAX_FENCES	256
 #define SIM_BOOT	1
+#define SIM_NOBODY	0xffu
 
 struct sim;
 struct node;
@@ -108,11 +109,11 @@ struct op {
 	uint64_t generation;		/* of member states, in which it is in flight: an order */
 	uint32_t targets, pend, failed;	/* members: of this round, not ended, failed in it; a read: those that it avoids */
 	uint32_t done, lost;		/* written or flushed; failed a flush */
-	uint32_t sees;			/* a read: members that it may read, as it began */
+	uint32_t sees;			/* a read: members (not places) that it may read, as it began */
 	uint32_t blame;			/* the member for which it waits */
 	uint32_t broken;		/* members that failed it in a way that must cost them their place */
 	uint64_t seq;			/* of an open mismatch */
-	enum ddr_error_class class[DDR_UAPI_MAX_ROLES];	/* of what failed, by member */
+	enum ddr_error_class class[DDR_UAPI_PLACES];	/* of what failed, by member */
 	uint64_t issued;		/* flush: when it began */
 	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
 };
@@ -120,8 +121,8 @@ struct op {
 struct kex { bool used, drained, old; uint64_t seq, start, count, order; };	/* old: of the daemon before, until ENABLE */
 struct kapply { bool used; uint64_t seq, order; };
 struct kerror { bool open; uint32_t answer; struct ddr_rec rec; };	/* one for a member, class and operation: what fails while it is open joins it */
-#define SIM_CLASSES	(DDR_EC_INVAL + 1)
-#define SIM_ERRORS	(DDR_UAPI_MAX_ROLES * SIM_CLASSES * (DDR_OP_ZEROES + 1))
+#define SIM_CLASSES	(DDR_EC_ABSENT + 1)
+#define SIM_ERRORS	(DDR_UAPI_PLACES * SIM_CLASSES * (DDR_OP_ZEROES + 1))
 
 struct kernel {
 	bool there;			/* the array object exists */
@@ -130,14 +131,16 @@ struct kernel {
 	uint64_t blocks;		/* of its table */
 	bool unjudged;			/* a longer table: all waits until ENABLE */
 	bool attached, enabled, frozen, killed;
-	uint8_t disk[DDR_UAPI_MAX_ROLES];	/* its table: the member at each place. All masks of its own are of places */
-	uint32_t state[DDR_UAPI_MAX_ROLES];	/* enum ddr_kmember */
-	uint64_t cursor[DDR_UAPI_MAX_ROLES];
+	uint8_t disk[DDR_UAPI_PLACES];	/* its table: the member at each place; SIM_NOBODY: the shadow's, if there is none. All masks of its own are of places */
+	uint32_t shadow_place;		/* whose shadow that is */
+	bool suspended;			/* a table that changes what is at the shadow's place waits for what is in flight */
+	uint32_t state[DDR_UAPI_PLACES];	/* enum ddr_kmember */
+	uint64_t cursor[DDR_UAPI_PLACES];
 	bool granted[SIM_MAX_REGIONS], touched[SIM_MAX_REGIONS], asked[SIM_MAX_REGIONS], error[SIM_MAX_REGIONS];
 	uint32_t flight[SIM_MAX_REGIONS], bits[SIM_MAX_REGIONS];
 	struct op op[SIM_MAX_OPS];
 	struct kex ex[SIM_MAX_EX];
-	struct kapply apply[DDR_UAPI_MAX_ROLES];
+	struct kapply apply[DDR_UAPI_PLACES];
 	struct kerror errors[SIM_ERRORS];
 	struct ddr_rec queue[SIM_MAX_QUEUE];	/* to the daemon */
 	uint32_t n_queue;
@@ -158,6 +161,12 @@ bool kernel_writes(const struct kernel *k, uint64_t block);
 /* It has a grant and no drained range stops it: a write may begin at any moment. */
 bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block);
 bool kernel_in_flight(const struct kernel *k);
+/* The member from which a read of the block takes what the place holds, or SIM_NOBODY. */
+uint32_t kernel_reads(const struct kernel *k, uint32_t place, uint64_t block);
+/* All that waits for the daemon is given back, and comes again: a table is about to be changed. */
+void kernel_requeue(struct sim *s, struct kernel *k);
+/* The members at these places, by its table. */
+uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places);
 
 /* ---- node ---------------------------------------------------------------------- */
 
@@ -173,7 +182,7 @@ struct io {
 	uint64_t io;
 	uint64_t issued;		/* flush: when it began */
 	uint8_t at[DDR_MAX_ROLES];	/* a job: member at each place */
-	uint32_t index, slot, member, role, members, pend, failed, job;
+	uint32_t index, slot, member, from, role, members, pend, failed, job;
 	uint32_t fix, lost;		/* DDR_FIX_*; members that could not be read */
 	bool unlocked;
 	uint64_t repaired, bad_start, bad_count;
@@ -184,7 +193,7 @@ struct io {
 	enum job_phase phase;
 	int32_t result;
 	uint64_t mismatches;
-	uint64_t parity[2][512];
+	uint64_t parity[2][512], copy[512];
 	uint8_t put[2][512];		/* a fix: members that get parity[][] of the block; 0xff: none */
 	bool differs[512];
 };
@@ -340,6 +349,7 @@ struct sim {
 	uint64_t log_base;
 	struct disk disk[DDR_MAX_MEMBERS];
 	uint32_t faults_left;		/* members that may still fail */
+	bool replaces;			/* the operator replaces members */
 	bool lossy;			/* more may fail than the parity covers: data is lost, but nothing may hang */
 	struct node node[SIM_MAX_NODES];
 	uint32_t n_nodes;
@@ -402,7 +412,7 @@ void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t 
 void check_media(struct sim *s);
 void check_crash(struct sim *s);
 void check_visible(struct sim *s, const struct node *n);
-void check_completion(struct sim *s, const struct op *op);
+void check_completion(struct sim *s, const struct kernel *k, const struct op *op);
 void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members);
 /* Is the parity of these blocks right, as far as @members hold it? */
 bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members);
@@ -413,6 +423,8 @@ void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq);
 void check_death(struct sim *s);
 void check_torn(struct sim *s, uint64_t block);
 void check_final(struct sim *s, struct node *n);
+/* A member was replaced: what it held, the new one holds. */
+void check_replaced(struct sim *s, uint32_t old, uint32_t new);
 
 /* What check_cluster.c needs of the disks. */
 bool check_marked_on(const struct sim *s, uint32_t member, uint32_t slot, uint64_t region);
@@ -467,6 +479,8 @@ void cluster_gone(struct sim *s, struct node *n);	/* it died, or left */
 void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out);
 /* A member fails something, once or for good; with a cluster perhaps only what @n asks of it. */
 void sim_member_fault(struct sim *s, struct node *n);
+/* The operator has a member replaced, or thinks better of it. */
+bool sim_replace(struct sim *s, struct node *n);
 /* What the node does with its CPU and disks; shared with one node. */
 bool sim_progress(struct sim *s, struct node *n);
 /* Time goes on by @ms, and the node's daemon, if it runs, is told. */

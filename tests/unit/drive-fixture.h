@@ -106,6 +106,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 	assert_int_equal(fd, play.fd);
 	assert_int_equal(request, DDR_IOC_BIND);
 	b->cookie = 7;
+	b->shadow_place = DDR_NO_MEMBER;
 	b->members = 5;
 	for (unsigned int p = 0; p < b->members; p++) {
 		b->dev_major[p] = play.minor[p] ? 8 : 0;

@@ -171,7 +171,8 @@ static inline void cx_kernel_answer(struct cx *c, struct cx_node *n, uint32_t i)
 
 static inline void cx_table(struct cx *c, struct cx_node *n, uint32_t i, int result)
 {
-	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->log[i].member, .result = result };
+	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->log[i].member, .value = n->log[i].index,
+				.result = result };
 
 	n->open[i] = false;
 	cx_step(c, n, &in);

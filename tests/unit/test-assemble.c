@@ -345,6 +345,7 @@ static void test_copying_to_a_spare(void **state)
 	(void)state;
 	new_world(&w, 2, 1, 1);
 	w.now.member[5].role = 2;
+	w.now.member[5].flags = DDR_MEMBER_F_REPLACING;
 	change(&w, 5, DDR_MEMBER_REBUILDING, 0x3f);
 	show_set(&w, 0x3f);
 	starts(&w);

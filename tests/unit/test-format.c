@@ -363,8 +363,22 @@ static void test_roles(void **state)
 	sb = ok;				/* a spare that a role is copied to */
 	sb.member[5].state = DDR_MEMBER_REBUILDING;
 	sb.member[5].role = 3;
+	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_ROLE_TWICE);	/* and that does not say so */
+	sb.member[5].flags = DDR_MEMBER_F_REPLACING;
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_OK);
-	sb.member[5].role = 1;			/* but not two of them */
+	sb.member[5].flags = DDR_MEMBER_F_REPLACING | DDR_MEMBER_F_PARTIAL;
+	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_FLAGS);
+	sb.member[5].flags = DDR_MEMBER_F_REPLACING;
+	sb.member[3].state = DDR_MEMBER_FAULTY;	/* of one that is not in sync there is no copy */
+	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_ROLE_TWICE);
+	sb.member[3].role = DDR_ROLE_NONE;	/* nor of nobody */
+	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_FLAGS);
+	sb.member[5].flags = 0;
+	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_OK);
+	sb = ok;
+	sb.member[5].state = DDR_MEMBER_REBUILDING;
+	sb.member[5].flags = DDR_MEMBER_F_REPLACING;
+	sb.member[5].role = 1;			/* which somebody else rebuilds */
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_ROLE_TWICE);
 	sb = ok;				/* a spare took the role of one that failed */
 	sb.member[2].state = DDR_MEMBER_FAULTY;

@@ -105,6 +105,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 	if (request != DDR_IOC_BIND)
 		return __real_ioctl(fd, request, arg);
 	((struct ddr_bind *)arg)->cookie = 7;
+	((struct ddr_bind *)arg)->shadow_place = DDR_NO_MEMBER;
 	return 0;
 }
 

@@ -120,6 +120,145 @@ static void a_spare_takes_the_place(void **state)
 	assert_int_equal(c->sb.log_base, 4);		/* who was out before needs all of it */
 }
 
+static void replace(struct cx *c, uint32_t i, uint32_t member, uint32_t spare)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = member, .value = spare };
+
+	cx_step(c, &c->node[i], &in);
+}
+
+/* The last state that the kernel was told of a place; 0xff: none. */
+static uint64_t told(const struct cx_node *n, uint32_t place)
+{
+	uint64_t state = 0xff;
+
+	for (uint32_t o = 0; o < n->n; o++)
+		if (n->log[o].type == DDR_OUT_KERNEL && n->log[o].rec.type == DDR_U_MEMBER && n->log[o].rec.member == place)
+			state = n->log[o].rec.arg[0];
+	return state;
+}
+
+/* Both are written, the old one is read and copied, and at the end the new one has its place: nobody is missing at any time. */
+static void a_member_is_replaced(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *writer = &c->node[0];
+	int at;
+
+	wants(c, 1, 1);
+	replace(c, 1, ROLE, SPARE);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		at = cx_find(&c->node[i], DDR_OUT_TABLE, 0);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].member, SPARE);
+		assert_int_equal(c->node[i].log[at].index, DDR_UAPI_SHADOW);
+		at = cx_event(&c->node[i], DDR_EV_REBUILD_START);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].b, DDR_MEMBER_F_REPLACING);
+		assert_int_equal(c->node[i].log[at].node, ROLE);
+		at = cx_event(&c->node[i], DDR_EV_REBUILD_DONE);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].node, ROLE);
+		assert_true(cx_event(&c->node[i], DDR_EV_DEGRADED) < 0 && cx_event(&c->node[i], DDR_EV_MEMBER_FAILED) < 0);
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_MISSING);
+	}
+	at = cx_find(writer, DDR_OUT_JOB_RANGE, 0);
+	assert_true(at >= 0);
+	assert_int_equal(writer->log[at].member, SPARE);
+	assert_int_equal(writer->log[at].from, ROLE);
+	assert_true(writer->log[at].members >> ROLE & 1);
+	assert_true(covered(writer, 256) && covered(writer, 511));
+	assert_false(covered(writer, 0) || covered(writer, 512));
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0), -1);
+	assert_int_equal(c->sb.member[SPARE].role, ROLE);
+	assert_int_equal(c->sb.member[SPARE].flags, 0);
+	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
+	assert_int_equal(c->sb.generation, 3);		/* begun, whole */
+	replace(c, 0, ROLE, SPARE);
+	assert_true(cx_event(writer, DDR_EV_REFUSED) >= 0);
+}
+
+/* While one node reads the old one still, the other one writes both: it tells its kernel to read the shadow, and that the place goes. */
+static void the_old_one_is_written_until_all_know(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	bool both = false;
+
+	wants(c, 1, 1);
+	replace(c, 1, ROLE, SPARE);
+	for (uint32_t round = 0; round < 400 && told(n, ROLE) != DDR_KM_LEAVING; round++) {
+		cx_settle(c);
+		cx_tick(c, 10);
+		for (uint32_t o = 0; o < n->n; o++) {
+			const struct ddr_rec *r = &n->log[o].rec;
+			bool member = n->log[o].type == DDR_OUT_KERNEL && r->type == DDR_U_MEMBER;
+
+			both |= member && r->member == DDR_UAPI_SHADOW && r->arg[0] == DDR_KM_IN_SYNC;
+			assert_true(both || !member || r->member != ROLE || r->arg[0] == DDR_KM_IN_SYNC);
+			if (member && r->member == ROLE && r->arg[0] == DDR_KM_LEAVING)
+				return;
+		}
+	}
+	fail_msg("the kernel was never told that the old one goes");
+}
+
+/* Its copy was half done: what is left is rebuilt from the others, and the old one is no member. */
+static void the_old_one_fails(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint64_t r = 0; r < 16; r++)
+		wants(c, 1, r);
+	replace(c, 0, ROLE, SPARE);
+	for (uint32_t round = 0; round < 200 && cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) < 0; round++)
+		pass_without(c, 1, 2, DDR_OUT_JOB_RANGE);
+	assert_true(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) >= 0);
+	member_fails(c, 1, ROLE, 5);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		assert_true(cx_event(&c->node[i], DDR_EV_MEMBER_FAILED) >= 0 && cx_event(&c->node[i], DDR_EV_REBUILD_DONE) >= 0);
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_FAULTY);
+		assert_false(st.degraded);
+	}
+	assert_int_equal(c->sb.member[SPARE].role, ROLE);
+	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
+}
+
+/* The operator thinks better of it: nobody was ever missing. */
+static void the_new_one_goes(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = SPARE };
+
+	wants(c, 1, 1);
+	replace(c, 0, ROLE, SPARE);
+	for (uint32_t round = 0; round < 200 && cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) < 0; round++)
+		pass_without(c, 1, 2, DDR_OUT_JOB_RANGE);
+	cx_step(c, &c->node[0], &in);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_FAULTY);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_IN_SYNC);
+		assert_false(st.degraded);
+		assert_int_equal(told(&c->node[i], DDR_UAPI_SHADOW), DDR_KM_OUT);
+	}
+	assert_int_equal(c->sb.member[SPARE].role, DDR_ROLE_NONE);
+	assert_int_equal(c->sb.member[ROLE].role, ROLE);
+}
+
 /* A region that node 2 wrote for the first time, and has dirty still: the map says so before anybody calls it never written. */
 static void what_is_dirty_is_in_the_map_first(void **state)
 {
@@ -327,6 +466,10 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
+		TEST(a_member_is_replaced),
+		TEST(the_old_one_is_written_until_all_know),
+		TEST(the_old_one_fails),
+		TEST(the_new_one_goes),
 		TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
 		TEST(in_sync_with_the_log_only),
 		TEST(the_spare_fails),

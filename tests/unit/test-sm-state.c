@@ -144,7 +144,7 @@ static uint32_t place_of_set_member(const struct cx *c)
 	uint32_t head = 8 + 8 + 4 + 4 + 1 + 1 + 8 + 4 * DDR_MAX_SLOTS;
 	uint32_t super = 8 + 8 + 8 + 8 + 16 + 16 + 2 + DDR_MAX_MEMBERS * (16 + 1 + 1 + 2 + 8 + 8 + 8) + c->sb.slots * 4 + 4 + 3 + 5 * 8;
 
-	return head + super + 1 + 8 + 4 + 4 + 4 + 8 + 4 * DDR_MAX_SLOTS + 4;
+	return head + super + 1 + 8 + 4 + 4 + 4 + 8 + 1 + 4 * DDR_MAX_SLOTS + 4;
 }
 
 static void a_change_of_a_member_that_does_not_exist(void **state)
@@ -161,6 +161,7 @@ static void a_change_of_a_member_that_does_not_exist(void **state)
 	assert_false(survives_op(f, at, 1, at - 4, 0xff));	/* no such operation */
 	assert_false(survives_op(f, at + 4, 1, at - 4, DDR_MEMBER_OP_BACK));	/* a role, which is not its to give */
 	assert_false(survives_op(f, at + 4, 0xff, at - 4, DDR_MEMBER_OP_TAKE));
+	assert_false(survives_op(f, at + 4, 0xff, at - 4, DDR_MEMBER_OP_REPLACE));
 }
 
 static int setup(void **state)

@@ -32,18 +32,19 @@ HELD, HELD_END, LOCK, CLOSED, REAPED, DRAINED, ERROR, APPLIED, MISMATCH, SUSPEND
 (MEMBER, ENABLE, GRANT, REFUSE, REAP, DRAIN, RELEASE, RESOLVE, BITS, FREEZE, THAW, KILL, STATUS,
  PING, CONFIG) = range(64, 79)
 F_AHEAD, F_REVOKE, F_READS, F_RESENT = 1, 2, 4, 8
-ABI = 4
+ABI = 5
+SHADOW = 10
 KM_OUT, KM_IN_SYNC, KM_REBUILDING, KM_LEAVING = 0, 1, 2, 3
 RES_RETRY, RES_FAIL, RES_PASS = 1, 2, 3
 KC_TIMEOUT_MS, KC_AHEAD = 1, 2
 
 REC = struct.Struct("=IIQQQiIQQQ")
-BIND = struct.Struct("=II16sQIIIIIIQQQII10I10I")
+BIND = struct.Struct("=II16sQIIIIIIQQQIIII11I11II4x")
 IOC_BIND = (3 << 30) | (BIND.size << 16) | (ord("R") << 8) | 0xd0
 
 Rec = collections.namedtuple("Rec", "type flags seq start count status member a0 a1 a2")
 Bound = collections.namedtuple("Bound", "abi flags uuid epoch timeout order parity layout region_sectors "
-                               "members data_offset sectors cookie dm_major dm_minor majors minors")
+                               "members data_offset sectors cookie dm_major dm_minor shadow_place shadow_state majors minors")
 
 
 def rec(kind, flags=0, seq=0, start=0, count=0, status=0, member=NO_MEMBER, a0=0, a1=0, a2=0):
@@ -68,16 +69,16 @@ class Channel:
         self.queue = collections.deque()
 
     def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0):
-        data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 30))
+        data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 35))
         fcntl.ioctl(self.fd, IOC_BIND, data)
         v = BIND.unpack(data)
-        return Bound(*v[:15], v[15:25], v[25:35])
+        return Bound(*v[:17], v[17:28], v[28:39])
 
     def bind_abi(self, uuid):
         """(errno, abi) of a bind with an ABI that does not exist."""
         # more than 1 KiB, or the interpreter does not hand back what a failed call wrote
         data = bytearray(4096)
-        data[:BIND.size] = BIND.pack(77, 0, uuid, 1, 10000, *[0] * 30)
+        data[:BIND.size] = BIND.pack(77, 0, uuid, 1, 10000, *[0] * 35)
         return code(fcntl.ioctl, self.fd, IOC_BIND, data), struct.unpack_from("=I", data)[0]
 
     def write(self, *records):

@@ -85,7 +85,7 @@ def case_bind():
         for m, device in enumerate(a.devices):
             st = os.stat(device)
             assert (b.majors[m], b.minors[m]) == (os.major(st.st_rdev), os.minor(st.st_rdev))
-        assert b.majors[3:] == b.minors[3:] == (0,) * 7
+        assert b.majors[3:] == b.minors[3:] == (0,) * 8
         st = os.stat(a.path)
         assert (b.dm_major, b.dm_minor) == (os.major(st.st_rdev), os.minor(st.st_rdev))
         assert ch.held() == set()

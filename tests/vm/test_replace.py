@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A member that works is copied to a new disk, which takes its place: under load, without parity, slowly, with deaths in the middle."""
+import time
+
+from test_daemon import DEV, serving  # noqa: F401
+from test_members import refused
+from test_rebuild import begin, fill, raw, states, verify
+
+VM = {"disks": 7, "size": "96M"}
+LOAD = (f"fio --name=load --filename={DEV} --direct=1 --ioengine=libaio --iodepth=4 --rw=randwrite --bs=16k --offset=40m --size=16m "
+        "--time_based --runtime=600 --output-format=terse >/run/load.log 2>&1 & echo $! >/run/load.pid")
+
+
+def table(serving):
+    return serving.node.run("dmsetup table data").out
+
+
+def job(serving):
+    return next((j for j in serving.guest.status("data")["jobs"] if j["type"] == "replace"), None)
+
+
+def slowly(serving, rate="512K"):
+    """So that there is time for what happens in the middle."""
+    serving.guest.command(f"set data resync_min_rate=64K resync_max_rate={rate}")
+
+
+def fast(serving):
+    serving.guest.command("set data resync_max_rate=1G resync_min_rate=64M")
+
+
+def settled(serving, old, new):
+    """The new disk has the place of the old one, and nobody holds the old one any more."""
+    serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
+    number = serving.node.run(f"cat /sys/block/{new[5:]}/dev").out.strip()
+    assert number in table(serving)
+    serving.node.wait_until(f"test -z \"$(ls /sys/block/{old[5:]}/holders)\"", 30)
+
+
+def test_member_is_replaced_under_load(serving):
+    """Nothing is degraded at any time, both disks hold the same at the end, and what the new one holds is right where it is needed."""
+    begin(serving, spares=0)
+    fill(serving, 32)
+    serving.guest.wait_idle("data")
+    serving.node.run(LOAD)
+    slowly(serving, "4M")
+    out = serving.guest.command("replace data /dev/vdb /dev/vdf").out
+    assert "member 1 of array 'data' is copied to member 5" in out, out
+    assert "replaces member 1" in serving.event("rebuild-start")["text"]
+    seen = job(serving)
+    assert seen and seen["member"] == 5 and seen["replaces"] == 1, seen
+    assert serving.guest.status("data")["state"] == "optimal"
+    assert "replace 1 " in table(serving)
+    assert "replace" in refused(serving, "replace data 2 /dev/vdg")
+    fast(serving)
+    done = serving.event("rebuild-done", 180)
+    assert "has replaced member 1" in done["text"]
+    assert not any(e["event"] in ("degraded", "member-failed") for e in serving.guest.events_seen()), serving.guest.events_seen()
+    serving.node.run("kill -INT $(cat /run/load.pid); while kill -0 $(cat /run/load.pid) 2>/dev/null; do sleep 0.2; done; ! grep -i error /run/load.log")
+    settled(serving, "/dev/vdb", "/dev/vdf")
+    assert states(serving) == ["in-sync", "missing", "in-sync", "in-sync", "in-sync", "in-sync"]
+    assert serving.guest.status("data")["state"] == "optimal"
+    verify(serving, 32)
+    serving.guest.stop("data")
+    raw(serving)
+    serving.guest.start("data")
+    assert serving.guest.status("data")["state"] == "optimal"
+    serving.guest.command("fail data 0")        # what the new one holds is needed now
+    verify(serving, 32)
+
+
+def test_without_parity(serving):
+    """The only way off a disk that is about to die, if nothing covers it."""
+    serving.begin()
+    serving.guest.create("data", 2, 0, "dedicated", ["/dev/vda", "/dev/vdb", "/dev/vdc", "/dev/vdd"], "")
+    serving.guest.start("data")
+    serving.guest.watch_events()
+    fill(serving, 32)
+    serving.guest.command("replace data 2 /dev/vde")
+    serving.event("rebuild-done", 180)
+    settled(serving, "/dev/vdc", "/dev/vde")
+    serving.node.run("dd if=/dev/urandom of=/dev/vdc bs=1M conv=nocreat oflag=direct 2>/dev/null || true", timeout=120)
+    verify(serving, 32)
+    serving.guest.stop("data")
+    serving.guest.start("data")
+    verify(serving, 32)
+
+
+def test_old_disk_dies_in_the_middle(serving):
+    """What was copied stays, and the rest is computed from the others."""
+    begin(serving, spares=0)
+    fill(serving, 32)
+    serving.guest.wait_idle("data")
+    slowly(serving)
+    serving.guest.command("replace data 2 /dev/vdf")
+    serving.event("rebuild-start")
+    until = time.monotonic() + 120
+    while not (job(serving) or {"done": 0})["done"] and time.monotonic() < until:
+        time.sleep(1)
+    serving.node.allow_dmesg(r".*")
+    serving.node.unplug(serving.node.disks[2])
+    fill(serving, 4, seed=9)
+    serving.event("member-failed")
+    fast(serving)
+    serving.event("rebuild-done", 180)
+    assert states(serving)[5] == "in-sync" and serving.guest.status("data")["state"] == "optimal"
+    verify(serving, 4, seed=9)
+    serving.guest.command("fail data 0")
+    verify(serving, 4, seed=9)
+    serving.end()
+    serving.node.plug(serving.node.disks[2])
+
+
+def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
+    """The next daemon goes on from the cursor; a new disk that is taken out leaves the array as it was."""
+    begin(serving, spares=0)
+    fill(serving, 32)
+    serving.guest.wait_idle("data")
+    slowly(serving)
+    serving.guest.command("replace data 0 /dev/vdf")
+    serving.event("rebuild-start")
+    serving.guest.kill_daemon()
+    serving.guest.start_daemon(**{**serving.config, "resync_min_rate": "64K", "resync_max_rate": "512K"})
+    serving.guest.watch_events()
+    assert job(serving)["replaces"] == 0
+    fill(serving, 4, seed=5)
+    serving.guest.command("fail data 5")
+    serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
+    assert states(serving) == ["in-sync"] * 5 + ["faulty"] and serving.guest.status("data")["state"] == "optimal"
+    fast(serving)
+    serving.guest.command("replace data 0 /dev/vdg")
+    serving.event("rebuild-done", 180)
+    settled(serving, "/dev/vda", "/dev/vdg")
+    verify(serving, 4, seed=5)
+    serving.guest.stop("data")
+    raw(serving)
+
+
+def test_what_is_refused(serving):
+    begin(serving, spares=0)
+    fill(serving, 4)
+    assert "no spare" in refused(serving, "replace data 1")
+    assert "no member" in refused(serving, "replace data 9 /dev/vdf")
+    assert "works already" in refused(serving, "replace data 1 /dev/vda")
+    serving.node.run("mkfs.ext4 -q -F /dev/vdf")
+    assert "ext4" in refused(serving, "replace data 1 /dev/vdf")
+    serving.guest.command("fail data 3")
+    assert "not in sync" in refused(serving, "replace data 3 /dev/vdf --force")
+    assert serving.guest.command("replace data", check=False).code == 2
+    verify(serving, 4)
