@@ -26,6 +26,36 @@ static void expect(const char *params, uint32_t place, const char *wanted, bool 
 	free(text);
 }
 
+static void expect_shadow(const char *params, uint32_t minor, const char *wanted, bool wanted_same)
+{
+	bool same = !wanted_same;
+	char *text = ddr_scan_table_shadow(params, 1, minor ? 259 : 0, minor, &same);
+
+	if (!wanted) {
+		assert_null(text);
+		return;
+	}
+	assert_string_equal(text, wanted);
+	assert_int_equal(same, wanted_same);
+	free(text);
+}
+
+/* The option of the disk that replaces another one, among others, comes and goes. */
+static void a_shadow_is_named(void **state)
+{
+	(void)state;
+	expect_shadow(HEAD "8:0 8:16 8:32", 7, HEAD "8:0 8:16 8:32 3 replace 1 259:7", false);
+	expect_shadow(HEAD "8:0 8:16 8:32 3 replace 1 259:7", 7, HEAD "8:0 8:16 8:32 3 replace 1 259:7", true);
+	expect_shadow(HEAD "8:0 8:16 8:32 3 replace 0 259:7", 7, HEAD "8:0 8:16 8:32 3 replace 1 259:7", false);
+	expect_shadow(HEAD "8:0 8:16 8:32 4 replace 0 259:9 verify_reads", 7, HEAD "8:0 8:16 8:32 4 verify_reads replace 1 259:7", false);
+	expect_shadow(HEAD "8:0 8:16 8:32 4 verify_reads replace 1 259:7", 0, HEAD "8:0 8:16 8:32 1 verify_reads", false);
+	expect_shadow(HEAD "8:0 8:16 8:32 3 replace 1 259:7", 0, HEAD "8:0 8:16 8:32", false);
+	expect_shadow(HEAD "8:0 8:16 8:32", 0, HEAD "8:0 8:16 8:32", true);
+	expect_shadow("0a1b 0 1 dedicated 2048 2048 1 8:0", 7, NULL, false);
+	expect_shadow(HEAD "8:0 8:16", 7, NULL, false);
+	expect_shadow("0 1 error", 7, NULL, false);
+}
+
 static void one_word_is_another(void **state)
 {
 	(void)state;
@@ -49,7 +79,7 @@ static void what_is_no_table_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_word_is_another), cmocka_unit_test(what_is_no_table_is_refused),
+		cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(what_is_no_table_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("scan", tests, NULL, NULL);
