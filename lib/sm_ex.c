@@ -477,7 +477,7 @@ static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 	if (x->node != sm->node)
 		return true;
 	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
-		if (r->id == x->id && (r->state == DDR_R_ACKS || r->state == DDR_R_JOB || r->state == DDR_R_HELD))
+		if (r->id == x->id && (r->state == DDR_R_JOB || r->state == DDR_R_HELD))
 			return true;
 	return false;
 }
