@@ -110,6 +110,48 @@ def test_old_disk_dies_in_the_middle(serving):
     serving.node.plug(serving.node.disks[2])
 
 
+def test_new_disk_dies_in_the_middle(serving):
+    """The array is as it was: nothing ever rested on the new one."""
+    begin(serving, spares=0)
+    fill(serving, 32)
+    serving.guest.wait_idle("data")
+    slowly(serving)
+    serving.guest.command("replace data 2 /dev/vdf")
+    serving.event("rebuild-start")
+    serving.node.allow_dmesg(r".*")
+    serving.node.unplug(serving.node.disks[5])
+    fill(serving, 4, seed=9)                    # a write completes when all know that the new one is out
+    assert serving.event("member-failed")["member"] == 5
+    serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
+    assert states(serving) == ["in-sync"] * 5 + ["faulty"] and serving.guest.status("data")["state"] == "optimal"
+    verify(serving, 4, seed=9)
+    serving.guest.stop("data")
+    raw(serving, skip=(5,))
+    serving.end()
+    serving.node.plug(serving.node.disks[5])
+
+
+def test_half_of_a_mirror(serving):
+    serving.begin()
+    serving.guest.create("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"], "--force")
+    serving.guest.start("data")
+    serving.guest.watch_events()
+    fill(serving, 16)
+    serving.guest.wait_idle("data")
+    slowly(serving, "4M")
+    serving.guest.command("replace data 0 /dev/vdc")
+    serving.event("rebuild-start")
+    fill(serving, 4, seed=7)
+    fast(serving)
+    serving.event("rebuild-done", 180)
+    settled(serving, "/dev/vda", "/dev/vdc")
+    serving.guest.command("fail data 1")        # the new one alone
+    verify(serving, 4, seed=7)
+    serving.guest.stop("data")
+    serving.guest.start("data")
+    verify(serving, 4, seed=7)
+
+
 def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
     """The next daemon goes on from the cursor; a new disk that is taken out leaves the array as it was."""
     begin(serving, spares=0)
