@@ -355,9 +355,13 @@ static void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u
 	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
 
 	/* what is complete without it on this node must not be written to it again */
-	if (state == DDR_KM_LEAVING && a->member[member].state == DDR_KM_OUT &&
+	if (state == DDR_KM_LEAVING && (a->said_out & BIT(member)) &&
 	    (member != DDR_SHADOW || (a->present & BIT(DDR_SHADOW))))
 		state = DDR_KM_OUT;	/* a shadow that no table names holds up what is written, no more */
+	if (state == DDR_KM_OUT)
+		a->said_out |= BIT(member);
+	else
+		a->said_out &= ~BIT(member);
 	WRITE_ONCE(a->member[member].cursor, cursor);
 	WRITE_ONCE(a->member[member].state, state);
 	if (state == DDR_KM_IN_SYNC)
@@ -448,6 +452,9 @@ static void ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 			set_bit(DDR_A_UNJUDGED, &a->flags);
 			DMINFO("%pUb: the table names a new device for member %u, all I/O waits for the daemon", &a->uuid, m);
 		}
+		/* whoever had the place was out, not this one: other nodes may read it already */
+		if (other || !(a->present & BIT(m)))
+			a->said_out &= ~BIT(m);
 		a->devices[m] = dev;
 	}
 }

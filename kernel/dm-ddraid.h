@@ -108,6 +108,7 @@ struct ddr_array {
 	struct ddr_member	member[DDR_PLACES];
 	u32			member_bits;	/* by member: in sync 0..10, rebuilding or leaving 16..26; READ_ONCE, written under lock */
 	u32			present;	/* by member: the active table names a device */
+	u32			said_out;	/* by member: set to OUT with the device that it has; under lock */
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
 	struct bio_list		parked;		/* bios that wait for ENABLE, THAW or a daemon; under lock */
 	atomic_t		nr_parked;	/* all parked bios: here, in region.c and in error.c */

@@ -576,8 +576,8 @@ void check_visible(struct sim *s, const struct node *n)
 	uint32_t in_sync = 0, well = 0;
 	uint8_t at[DDR_MAX_ROLES];
 
-	if (s->lossy)
-		return;
+	if (s->lossy || n->k.unjudged)
+		return;		/* nobody reads there before the daemon has seen the table */
 	memcpy(at, s->at, sizeof(at));
 	for (uint32_t p = 0; p < s->g.roles; p++) {
 		uint32_t m = kernel_reads(&n->k, p, s->blocks), some = kernel_reads(&n->k, p, 0);

@@ -160,8 +160,9 @@ static void member(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 	a += rec->member;
 	if (a->used)
 		sim_violation(s, "MEMBER before the last one was applied");
-	if (rec->arg[0] != DDR_KM_LEAVING || k->state[rec->member] != DDR_KM_OUT || rec->member == DDR_UAPI_SHADOW)
+	if (rec->arg[0] != DDR_KM_LEAVING || !k->said_out[rec->member] || (rec->member == DDR_UAPI_SHADOW && k->disk[DDR_UAPI_SHADOW] == SIM_NOBODY))
 		k->state[rec->member] = (uint32_t)rec->arg[0];
+	k->said_out[rec->member] = k->state[rec->member] == DDR_KM_OUT;
 	if (rec->start > k->blocks || (rec->start && rec->arg[0] != DDR_KM_REBUILDING))
 		sim_violation(s, "MEMBER that the kernel would refuse");
 	k->cursor[rec->member] = rec->start;

@@ -497,14 +497,14 @@ static void table_event(struct sim *s, struct node *n)
 		node_step(s, n, &in);
 		return;
 	}
-	if ((shadow || n->k.disk[DDR_UAPI_SHADOW] != SIM_NOBODY) && !suspended(s, n))
+	if (!suspended(s, n))
 		return;
 	n->table_due = false;
 	sim_trace(s, "node %u: table with member %d at place %u", n->id, (int)n->table_member, n->table_place);
-	/* another device at a place: all waits until the daemon that has seen this table enables it */
-	if (!shadow && n->k.disk[DDR_UAPI_SHADOW] != SIM_NOBODY)
-		n->k.enabled = false;
+	/* another device at a place, or a shadow that is in use: all waits until the daemon that has seen this table enables it */
+	n->k.unjudged |= !shadow || n->k.state[DDR_UAPI_SHADOW] != DDR_KM_OUT;
 	n->k.disk[n->table_place] = n->table_member == DDR_NO_MEMBER ? SIM_NOBODY : (uint8_t)n->table_member;
+	n->k.said_out[n->table_place] &= n->table_member == DDR_NO_MEMBER;
 	if (shadow && n->table_member != DDR_NO_MEMBER)
 		n->k.shadow_place = ddr_sm_super(n->sm)->member[n->table_member].role;
 	else if (!shadow && n->k.shadow_place == n->table_place)

@@ -135,6 +135,7 @@ struct kernel {
 	uint32_t shadow_place;		/* whose shadow that is */
 	bool suspended;			/* a table that changes what is at the shadow's place waits for what is in flight */
 	uint32_t state[DDR_UAPI_PLACES];	/* enum ddr_kmember */
+	bool said_out[DDR_UAPI_PLACES];	/* it was set to OUT with the device that it has */
 	uint64_t cursor[DDR_UAPI_PLACES];
 	bool granted[SIM_MAX_REGIONS], touched[SIM_MAX_REGIONS], asked[SIM_MAX_REGIONS], error[SIM_MAX_REGIONS];
 	uint32_t flight[SIM_MAX_REGIONS], bits[SIM_MAX_REGIONS];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Spares on several nodes: who takes one, what is folded before, the rebuild and its cursor, its end. */
+#include <errno.h>
+
 #include "sm-cluster.h"
 
 #define SPARE	6u		/* the first one behind the roles */
@@ -232,6 +234,28 @@ static void the_old_one_fails(void **state)
 	}
 	assert_int_equal(c->sb.member[SPARE].role, ROLE);
 	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
+}
+
+/* Where a write had failed on node 2 the two may hold different things until that node has resynced it: nothing is copied before. */
+static void who_resyncs_has_not_folded(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *other = &c->node[1];
+
+	wants(c, 1, 1);
+	cx_forget(c);
+	replace(c, 0, ROLE, SPARE);
+	pass_without(c, 2, 2, DDR_OUT_TABLE);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1, .status = -EIO });
+	pass_without(c, 50, 2, DDR_OUT_JOB_RANGE);
+	cx_open(other, DDR_OUT_JOB_RANGE);
+	assert_int_equal(cx_status(&c->node[0]).rebuilding, SPARE);
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0), -1);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(other->log[cx_find(other, DDR_OUT_JOB_RANGE, 0)].member, SPARE);	/* it copies what it has resynced */
+	assert_true(covered(&c->node[0], 256));
+	assert_int_equal(cx_status(&c->node[0]).member_state[SPARE], DDR_MEMBER_IN_SYNC);
 }
 
 /* The operator thinks better of it: nobody was ever missing. */
@@ -469,7 +493,7 @@ int main(void)
 		TEST(a_member_is_replaced),
 		TEST(the_old_one_is_written_until_all_know),
 		TEST(the_old_one_fails),
-		TEST(the_new_one_goes),
+		TEST(the_new_one_goes), TEST(who_resyncs_has_not_folded),
 		TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
 		TEST(in_sync_with_the_log_only),
 		TEST(the_spare_fails),

@@ -325,6 +325,11 @@ def case_other_device():
             assert r.done() == 0 and r.area[:] == b"\x22" * BLOCK
             reload(a, without=1)                        # one that is out anyway
             assert content(a, 4) == b"\x22" * BLOCK and IO(a.path, 8, 0x33).done() == 0
+            reload(a)
+            out(ch, 1, seq=70, state=KM_LEAVING)        # that was said of whoever had the place: this one may be read by others
+            assert IO(a.path, 12, 0x44).done() == 0
+            assert raw(1, 12) == b"\x44" * CHUNK and raw(1, 8) != b"\x33" * CHUNK
+            out(ch, 1, seq=71)
             ch.silent()
             ch.close()
     finally:
