@@ -140,7 +140,7 @@ bool ddr_member_set_formed(const struct ddr_msg_member_set *s)
 {
 	bool has_role = s->op == DDR_MEMBER_OP_TAKE || s->op == DDR_MEMBER_OP_REPLACE;
 
-	return (s->op <= DDR_MEMBER_OP_REPLACE || s->op == DDR_MEMBER_OP_GROW) && (!of_none(s->op) || !s->member) && (has_role || !s->role) &&
+	return (s->op <= DDR_MEMBER_OP_STAY || s->op == DDR_MEMBER_OP_GROW) && (!of_none(s->op) || !s->member) && (has_role || !s->role) &&
 	       (s->op == DDR_MEMBER_OP_GROW ? s->cursor != 0 : s->op == DDR_MEMBER_OP_CURSOR || !s->cursor) && ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
 }
 

@@ -28,6 +28,7 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	n->started = false;
 	if (n->lost)
 		return;
+	ddr_sm_whole_void(sm);
 	n->lost = true;
 	n->absent = absent;
 	n->attempt = 0;
@@ -49,8 +50,10 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
 		ddr_sm_lose(sm, n, false);
 		return;
 	}
-	if (n->leave_dirty && slot != DDR_SM_NO_SLOT)
+	if (n->leave_dirty && slot != DDR_SM_NO_SLOT) {
+		ddr_sm_whole_void(sm);
 		ddr_sm_recover_slot(sm, slot);
+	}
 	ddr_sm_ex_fenced(sm, n->id);
 	ddr_sm_recover_drop(sm, n->id);
 	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;

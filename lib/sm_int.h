@@ -355,6 +355,10 @@ uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
 uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
 bool ddr_sm_left_dirty(const struct ddr_sm *sm);
 
+/* Members whose failure all know, and the superblocks not yet. */
+uint32_t ddr_sm_going(const struct ddr_sm *sm);
+/* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
+void ddr_sm_whole_void(struct ddr_sm *sm);
 /* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
 bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
 

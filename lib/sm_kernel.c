@@ -45,6 +45,7 @@ void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->k.shadow_named = in->value & DDR_SHADOW_NAMED;
 	sm->k.shadow_asked = DDR_NO_MEMBER;
 	sm->k.unname_asked = false;
+	sm->k.tidy_at = 0;
 	sm->k.sent[DDR_UAPI_SHADOW] = in->value & DDR_SHADOW_USED ? 0xff : DDR_KM_OUT;
 	sm->k.cursor[DDR_UAPI_SHADOW] = 0;
 	sm->k.declared = 0;
@@ -191,9 +192,27 @@ static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
 	return cursor < sm->k.blocks ? cursor : sm->k.blocks;
 }
 
+/* It goes, nobody reads it, and it cannot be had here: what there is to tell is that it is out, later. Others must not wait for us until then. */
+static bool given_up(const struct ddr_sm *sm, uint32_t position)
+{
+	uint32_t m = wanted_at(sm, position);
+
+	if (m == DDR_NO_MEMBER || !(ddr_sm_going(sm) >> m & 1) || sm->sb.member[m].state != DDR_MEMBER_REBUILDING)
+		return false;
+	if (position == DDR_UAPI_SHADOW)
+		return sm->k.shadow != m;
+	return !(sm->k.table >> m & 1) && sm->sb.member[m].cursor == 0;
+}
+
+/* Of this member: what was said of the one that had the place before does not count. Of nobody there is nothing to say but that he is out. */
 static bool told(const struct ddr_sm *sm, uint32_t position)
 {
-	return sm->k.sent[position] == kernel_state(sm, position) && sm->k.cursor[position] == cursor_of(sm, position);
+	uint8_t state = kernel_state(sm, position);
+
+	if (given_up(sm, position))
+		return true;
+	return sm->k.sent[position] == state && sm->k.cursor[position] == cursor_of(sm, position) &&
+	       (state == DDR_KM_OUT || sm->k.sent_of[position] == (uint8_t)ddr_sm_device_at(sm, position));
 }
 
 /* The positions in the order in which they are told: a place may be read from its shadow as soon as it is not read itself. */
@@ -202,7 +221,7 @@ static uint32_t position_of(uint32_t i)
 	return i == 0 ? DDR_UAPI_SHADOW : i - 1;
 }
 
-bool ddr_sm_members_told(const struct ddr_sm *sm)
+static bool all_told(const struct ddr_sm *sm)
 {
 	if (sm->k.state != DDR_K_ATTACHED)
 		return false;
@@ -210,6 +229,19 @@ bool ddr_sm_members_told(const struct ddr_sm *sm)
 		if (!told(sm, position_of(i)))
 			return false;
 	return true;
+}
+
+/* One that replaces a member has to wait while another one, which did so, still serves as a shadow. */
+static bool shadow_awaited(const struct ddr_sm *sm)
+{
+	uint32_t m = ddr_sm_replacing(sm);
+
+	return m != DDR_NO_MEMBER && !(ddr_sm_going(sm) >> m & 1) && wanted_at(sm, DDR_UAPI_SHADOW) != m;
+}
+
+bool ddr_sm_members_told(const struct ddr_sm *sm)
+{
+	return all_told(sm) && !shadow_awaited(sm);
 }
 
 bool ddr_sm_applied(const struct ddr_sm *sm)
@@ -272,12 +304,12 @@ static bool table_has(struct ddr_sm *sm, uint32_t position)
 	return false;
 }
 
-/* What the kernel does not need in its table any more: a device beside another one. Until that is done nothing is wrong. */
+/* What the kernel does not need in its table any more: a device beside another one. Until that is done nothing is wrong, but the next one waits. */
 static void table_tidy(struct ddr_sm *sm)
 {
 	uint32_t m = sm->k.shadow, place = m < sm->sb.members ? sm->sb.member[m].role : DDR_NO_MEMBER;
 
-	if (!sm->k.shadow_named || !ddr_sm_running(sm) || !ddr_sm_applied(sm) || !ddr_sm_room(sm, 1))
+	if (!sm->k.shadow_named || !ddr_sm_running(sm) || !all_told(sm) || sm->k.applying || sm->now < sm->k.tidy_at || !ddr_sm_room(sm, 1))
 		return;
 	if (kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_OUT && !sm->k.unname_asked) {
 		table_ask(sm, DDR_NO_MEMBER, DDR_UAPI_SHADOW);
@@ -288,35 +320,48 @@ static void table_tidy(struct ddr_sm *sm)
 	}
 }
 
+static bool table_asked(const struct ddr_sm *sm, uint32_t member, bool shadow)
+{
+	if (member == DDR_NO_MEMBER)
+		return shadow && sm->k.unname_asked;
+	if (member >= sm->sb.members)
+		return false;
+	return shadow ? sm->k.shadow_asked == member : sm->k.table_asked >> member & 1;
+}
+
+/* The table is as it was: tried again later. Whoever waits for that is broken for this node. */
+static void tidy_failed(struct ddr_sm *sm)
+{
+	sm->k.tidy_at = sm->now + DDR_SM_RETRY_MS;
+	if (shadow_awaited(sm))
+		ddr_sm_report(sm, 1u << ddr_sm_replacing(sm), true);
+}
+
 /* The table could not be made to name the device: for this node the member is broken, unless the kernel has it already as a shadow. */
 void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	bool shadow = in->value == DDR_UAPI_SHADOW;
 	uint32_t m = in->member;
 
-	if (shadow && m == DDR_NO_MEMBER ? !sm->k.unname_asked : m >= sm->sb.members ||
-	    (shadow ? sm->k.shadow_asked != m : !(sm->k.table_asked >> m & 1))) {
+	if (!table_asked(sm, m, shadow)) {
 		ddr_sm_bug(sm, "the end of a change of the table that was not asked for");
 		return;
 	}
 	if (m == DDR_NO_MEMBER) {
+		sm->k.unname_asked = false;
 		sm->k.shadow_named = in->result != 0;
-		return;
-	}
-	if (in->result && !shadow && sm->k.shadow == m)
-		return;
-	if (shadow)
-		sm->k.shadow_asked = DDR_NO_MEMBER;
-	else
-		sm->k.table_asked &= ~(1u << m);
-	if (in->result) {
-		ddr_sm_report(sm, 1u << m, true);
 	} else if (shadow) {
-		sm->k.shadow = m;
-		sm->k.shadow_named = true;
+		sm->k.shadow_asked = DDR_NO_MEMBER;
+		sm->k.shadow = in->result ? sm->k.shadow : m;
+		sm->k.shadow_named |= !in->result;
 	} else {
-		sm->k.table |= 1u << m;
+		sm->k.table_asked &= ~(1u << m);
+		sm->k.table |= in->result ? 0 : 1u << m;
 	}
+	if (in->result && (m == DDR_NO_MEMBER || (!shadow && sm->k.shadow == m)))
+		tidy_failed(sm);
+	else if (in->result)
+		ddr_sm_report(sm, 1u << m, true);
 }
 
 /* The superblocks are the truth; the kernel hears of a state only when they say it. */
@@ -339,6 +384,7 @@ static void member_tell(struct ddr_sm *sm, uint32_t p)
 	rec->arg[0] = state;
 	rec->start = cursor_of(sm, p);
 	sm->k.sent[p] = state;
+	sm->k.sent_of[p] = (uint8_t)ddr_sm_device_at(sm, p);
 	sm->k.cursor[p] = rec->start;
 	sm->k.applying |= 1u << p;
 }

@@ -32,14 +32,14 @@ static uint32_t alive(const struct ddr_sm *sm)
 	return mask;
 }
 
-static uint32_t going(const struct ddr_sm *sm)
+uint32_t ddr_sm_going(const struct ddr_sm *sm)
 {
 	return sm->t.want_faulty | sm->t.want_missing | sm->t.faulty | sm->t.missing;
 }
 
 bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
 {
-	uint32_t left = ddr_sm_in_sync(sm) & ~going(sm);
+	uint32_t left = ddr_sm_in_sync(sm) & ~ddr_sm_going(sm);
 
 	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->sb.order;
 }
@@ -54,7 +54,7 @@ bool ddr_sm_members_settled(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_trans *t = &sm->t;
 
-	if (going(sm) || t->want_slots || t->slots || t->want_set.op || t->set.op)
+	if (ddr_sm_going(sm) || t->want_slots || t->slots || t->want_set.op || t->set.op)
 		return false;
 	return t->state == DDR_T_IDLE || all_acked(sm);
 }
@@ -94,7 +94,7 @@ void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 /* One member of an intent. Returns false if the array cannot do without it. */
 static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
 {
-	if (!(alive(sm) >> m & 1) || (going(sm) >> m & 1))
+	if (!(alive(sm) >> m & 1) || (ddr_sm_going(sm) >> m & 1))
 		return true;
 	if (!ddr_sm_can_lose(sm, 1u << m))
 		return false;
@@ -102,13 +102,35 @@ static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
 	return true;
 }
 
-/* As it was when the failure was delivered, so that all say the same. */
+/*
+ * Its superblocks may be written, and MEMBER_DONE may be on its way: that one changes nothing any more, on all nodes alike, and what is on the
+ * disks is written over.
+ */
+void ddr_sm_whole_void(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_msg_member_set *set = t->want_set.op == DDR_MEMBER_OP_WHOLE ? &t->want_set : &t->set;
+
+	if (set->op != DDR_MEMBER_OP_WHOLE || set->member != ddr_sm_replacing(sm))
+		return;
+	set->op = DDR_MEMBER_OP_STAY;
+	if (t->state == DDR_T_DONE_SENT)
+		t->state = DDR_T_WRITE;
+	t->written = false;
+	t->overtaken = t->io != 0;
+}
+
+/* A member fails that is being replaced, or replaces one. As it was when the failure was delivered, so that all say the same. */
 static void copy_judge(struct ddr_sm *sm)
 {
 	uint32_t replaced = ddr_sm_replaced(sm);
 
-	if (replaced != DDR_NO_MEMBER && (going(sm) >> replaced & 1) && !ddr_sm_all_folded(sm))
+	if (replaced == DDR_NO_MEMBER)
+		return;
+	if ((ddr_sm_going(sm) >> replaced & 1) && !ddr_sm_all_folded(sm))
 		sm->t.copy_void = true;
+	if (ddr_sm_going(sm) >> ddr_sm_replacing(sm) & 1)
+		ddr_sm_whole_void(sm);
 }
 
 static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard, uint32_t soft)
@@ -135,7 +157,7 @@ static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard,
 
 void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	uint32_t all = msg->fail.hard | msg->fail.soft, before = going(sm), hard = 0, soft = 0;
+	uint32_t all = msg->fail.hard | msg->fail.soft, before = ddr_sm_going(sm), hard = 0, soft = 0;
 
 	if (all >> sm->sb.members) {
 		ddr_sm_bug(sm, "the failure of a member that does not exist");
@@ -152,7 +174,7 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->t.reported_hard &= ~msg->fail.hard;
 		sm->t.reported_soft &= ~msg->fail.soft;
 	}
-	if (going(sm) != before)
+	if (ddr_sm_going(sm) != before)
 		ddr_sm_ex_cancel(sm);
 	copy_judge(sm);
 	if (hard | soft)
@@ -182,12 +204,18 @@ static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
 	return false;
 }
 
+/* Nobody has anything to resync, nor is about to: then the two hold the same. */
+static bool copy_is_whole(const struct ddr_sm *sm)
+{
+	return ddr_sm_all_folded(sm) && !ddr_sm_any_lost(sm) && !sm->c.rec && !ddr_sm_left_dirty(sm);
+}
+
 bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	const struct ddr_member *m;
 	bool out;
 
-	if (!set->op || set->member >= DDR_MAX_MEMBERS || (going(sm) >> set->member & 1) || (sm->t.leaving >> set->member & 1))
+	if (!set->op || set->member >= DDR_MAX_MEMBERS || (ddr_sm_going(sm) >> set->member & 1) || (sm->t.leaving >> set->member & 1))
 		return false;
 	if (ddr_member_op_names(set->op) && (ddr_uuid_is_zero(set->uuid) || uuid_known(sm, set->uuid)))
 		return false;
@@ -214,12 +242,16 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 		bool works = holder != DDR_NO_MEMBER && (alive(sm) >> holder & 1);
 
-		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->t.leaving | going(sm)) >> holder & 1) ||
+		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->t.leaving | ddr_sm_going(sm)) >> holder & 1) ||
 		    !ddr_sm_all_see(sm, set->member))
 			return false;
 		return set->op == DDR_MEMBER_OP_TAKE ? !works :
 		       sm->sb.member[holder].state == DDR_MEMBER_IN_SYNC && ddr_sm_rebuilding(sm) == DDR_NO_MEMBER;
 	}
+	if (set->op == DDR_MEMBER_OP_STAY)
+		return set->member == ddr_sm_replacing(sm);
+	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_sm_replacing(sm) && !copy_is_whole(sm))
+		return false;
 	return m->state == DDR_MEMBER_REBUILDING &&
 	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->sb.array_blocks));
 }
@@ -250,8 +282,8 @@ static void intents_send(struct ddr_sm *sm)
 
 	sm->seen_hard &= alive(sm);
 	sm->seen_soft &= alive(sm);
-	t->report_hard &= alive(sm) & ~going(sm);
-	t->report_soft &= alive(sm) & ~going(sm);
+	t->report_hard &= alive(sm) & ~ddr_sm_going(sm);
+	t->report_soft &= alive(sm) & ~ddr_sm_going(sm);
 	msg.fail.hard = t->report_hard & ~t->reported_hard;
 	msg.fail.soft = t->report_soft & ~t->reported_soft;
 	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_may_send(sm))
@@ -366,6 +398,14 @@ static void take_over(struct ddr_super *sb, uint32_t member)
 	set_state(sb, member, DDR_MEMBER_IN_SYNC);
 }
 
+/* Of the member that this one replaces; a disk may say that it was out. */
+static void stay(struct ddr_super *sb, uint32_t member)
+{
+	for (uint32_t i = 0; i < sb->members; i++)
+		if (i != member && sb->member[i].role == sb->member[member].role)
+			sb->member[i].since = sb->generation;
+}
+
 /* The spare takes the role, and whoever had it has none; or has it still, and is copied. */
 static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set)
 {
@@ -389,6 +429,9 @@ static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set
 		return;
 	case DDR_MEMBER_OP_WHOLE:
 		take_over(sb, set->member);
+		return;
+	case DDR_MEMBER_OP_STAY:
+		stay(sb, set->member);
 		return;
 	case DDR_MEMBER_OP_ADD:
 		new_member(sb, set, DDR_MEMBER_SPARE);
@@ -491,7 +534,7 @@ static void superblocks_write(struct ddr_sm *sm)
 
 	next_build(sm);
 	t->writing = true;
-	t->targets = alive(sm) & ~going(sm) & sm->present;
+	t->targets = alive(sm) & ~ddr_sm_going(sm) & sm->present;
 	t->io = ddr_sm_io(sm, 0);
 	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
 	out->io = t->io;
@@ -509,7 +552,10 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	t->io = 0;
 	t->blocked = in->failed_members & t->targets;
-	t->written = !t->blocked;
+	if (t->set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == t->set.member)
+		t->blocked &= ~(1u << ddr_sm_replaced(sm));	/* it is out by that */
+	t->written = !t->blocked && !t->overtaken;
+	t->overtaken = false;
 	if (t->written)
 		sm->vf.recorded = sm->vf.writing;
 	if (t->blocked)
@@ -661,7 +707,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 {
 	struct ddr_output *out;
 
-	if (!changes_members(set) || set->op == DDR_MEMBER_OP_GROW)
+	if (!changes_members(set) || set->op == DDR_MEMBER_OP_GROW || set->op == DDR_MEMBER_OP_STAY)
 		return;
 	sm->t.back &= ~(1u << set->member);
 	if (ddr_member_op_names(set->op))
@@ -683,12 +729,23 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 	sm->k.status = true;
 }
 
+/* WHOLE was on its way when something came before it, see ddr_sm_whole_void(). */
+static bool overtaken(const struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	const struct ddr_msg_member_set *set = sm->t.want_set.op ? &sm->t.want_set : &sm->t.set;
+
+	return msg->done.set.op == DDR_MEMBER_OP_WHOLE && set->op == DDR_MEMBER_OP_STAY && set->member == msg->done.set.member &&
+	       msg->sender == ddr_sm_writer(sm);
+}
+
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t out = msg->done.faulty | msg->done.missing, replaced = ddr_sm_replaced(sm);
 	uint64_t generation = sm->sb.generation, blocks = sm->sb.array_blocks;
 	struct ddr_super sb;
 
+	if (overtaken(sm, msg))
+		return;
 	if (!done_valid(sm, msg, &sb)) {
 		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
 		return;
@@ -733,15 +790,24 @@ void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
 }
 
+/* Do the disks say that a member was replaced, which is not so? */
+static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
+{
+	uint32_t new = ddr_sm_replacing(sm);
+
+	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->sb.member[new].role;
+}
+
 /*
  * The one before may have begun a change that nobody heard the end of: ours follows it, and has
  * at least what it had. A member that it took out is reported, since those on whose superblock
- * that stands would otherwise tell another story than the rest.
+ * that stands would otherwise tell another story than the rest; but not one that was to be
+ * replaced by its copy, in which nothing is wrong.
  */
 void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 {
 	struct ddr_sm_trans *t = &sm->t;
-	uint32_t out = 0;
+	uint32_t out = 0, stays = 0;
 
 	sm->vf.recorded = disk->verify;
 	if (disk->seq <= sm->sb.seq)
@@ -752,10 +818,12 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 	memcpy(sm->next.gen_id, disk->gen_id, sizeof(disk->gen_id));
 	memcpy(sm->next.gen_prev, disk->gen_prev, sizeof(disk->gen_prev));
 	t->writing = true;
+	if (whole_on(sm, disk))
+		stays = 1u << ddr_sm_replaced(sm);
 	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if ((alive(sm) >> m & 1) && (disk->member[m].state == DDR_MEMBER_FAULTY || disk->member[m].state == DDR_MEMBER_MISSING))
+		if (((alive(sm) & ~stays) >> m & 1) && (disk->member[m].state == DDR_MEMBER_FAULTY || disk->member[m].state == DDR_MEMBER_MISSING))
 			out |= 1u << m;
-	t->blocked = out & ~going(sm);
+	t->blocked = out & ~ddr_sm_going(sm);
 	if (t->blocked)
 		ddr_sm_report(sm, t->blocked, true);
 }

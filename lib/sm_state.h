@@ -105,6 +105,7 @@ struct ddr_sm_kernel {
 	bool enabled, frozen;		/* as told to it */
 	bool freeze_told;		/* it may still be frozen for an earlier daemon */
 	uint8_t sent[DDR_UAPI_PLACES];	/* enum ddr_kmember told, 0xff: nothing */
+	uint8_t sent_of[DDR_UAPI_PLACES];	/* of which member */
 	uint64_t cursor[DDR_UAPI_PLACES];	/* told with it */
 	uint64_t blocks;		/* the length of its table, which may be that of the array before it grew */
 	uint32_t table;			/* members whose devices its table names at their roles */
@@ -113,6 +114,7 @@ struct ddr_sm_kernel {
 	uint32_t shadow_asked;		/* TABLE with it is out, or DDR_NO_MEMBER */
 	bool shadow_named;		/* it names one, whoever that is */
 	bool unname_asked;		/* TABLE is out that it name none */
+	uint64_t tidy_at;		/* not before that once more, since it could not be done */
 	uint64_t member_seq[DDR_UAPI_PLACES];
 	uint32_t applying;		/* positions whose APPLIED is open */
 	uint64_t bits_at;		/* word at which the scan of bchg goes on */
@@ -243,6 +245,7 @@ struct ddr_sm_trans {
 	uint32_t slot_node[DDR_MAX_SLOTS];	/* by whom */
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
+	bool overtaken;				/* what the superblock write that is out says is not to be */
 	bool copy_void;				/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */
 	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
 	uint64_t io;				/* superblock write, 0: none is out */

@@ -82,6 +82,7 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_READD	= 7,	/* the same, but for regions that were not written since it went */
 	DDR_MEMBER_OP_RECORD	= 8,	/* of no member: the superblocks get what the group knows of the verify */
 	DDR_MEMBER_OP_REPLACE	= 9,	/* the spare gets a copy of the role from who holds it in sync, and takes it over when it is WHOLE */
+	DDR_MEMBER_OP_STAY	= 10,	/* who is replaced stays: WHOLE of its copy, which may be on the disks already, is not to be */
 	DDR_MEMBER_OP_GROW	= 16,	/* of no member: the array has as many blocks as the cursor says */
 };
 

@@ -186,6 +186,7 @@ static void say_set(struct line *l, const struct ddr_msg_member_set *set)
 	case DDR_MEMBER_OP_BACK: say(l, " back=%u", set->member); break;
 	case DDR_MEMBER_OP_READD: say(l, " readd=%u", set->member); break;
 	case DDR_MEMBER_OP_GROW: say(l, " blocks=%" PRIu64, set->cursor); break;
+	case DDR_MEMBER_OP_STAY: say(l, " not whole=%u", set->member); break;
 	case DDR_MEMBER_OP_REPLACE: say(l, " replace=%u role=%u", set->member, set->role); break;
 	}
 }

@@ -238,7 +238,7 @@ static void values_out_of_range_are_refused(void **state)
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	m.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_GROW, 1, 0, 1ull << 40, { 0 } };
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
-	for (uint32_t op = DDR_MEMBER_OP_REPLACE + 1; op < 20; op++) {
+	for (uint32_t op = DDR_MEMBER_OP_STAY + 1; op < 20; op++) {
 		m.set = (struct ddr_msg_member_set){ op, 0, 0, op == DDR_MEMBER_OP_GROW, { 0 } };
 		assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)) != 0, op == DDR_MEMBER_OP_GROW);
 	}

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A member that works is replaced by a copy of it, on several nodes; and what fails, or dies, on the way. */
+#include <errno.h>
+
+#include "sm-rebuild.h"
+
+static void replace(struct cx *c, uint32_t i, uint32_t member, uint32_t spare)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = member, .value = spare };
+
+	cx_step(c, &c->node[i], &in);
+}
+
+/* The last state that the kernel was told of a place; 0xff: none. */
+static uint64_t told(const struct cx_node *n, uint32_t place)
+{
+	uint64_t state = 0xff;
+
+	for (uint32_t o = 0; o < n->n; o++)
+		if (n->log[o].type == DDR_OUT_KERNEL && n->log[o].rec.type == DDR_U_MEMBER && n->log[o].rec.member == place)
+			state = n->log[o].rec.arg[0];
+	return state;
+}
+
+/* Both are written, the old one is read and copied, and at the end the new one has its place: nobody is missing at any time. */
+static void a_member_is_replaced(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *writer = &c->node[0];
+	int at;
+
+	wants(c, 1, 1);
+	replace(c, 1, ROLE, SPARE);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		at = cx_find(&c->node[i], DDR_OUT_TABLE, 0);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].member, SPARE);
+		assert_int_equal(c->node[i].log[at].index, DDR_UAPI_SHADOW);
+		at = cx_event(&c->node[i], DDR_EV_REBUILD_START);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].b, DDR_MEMBER_F_REPLACING);
+		assert_int_equal(c->node[i].log[at].node, ROLE);
+		at = cx_event(&c->node[i], DDR_EV_REBUILD_DONE);
+		assert_true(at >= 0);
+		assert_int_equal(c->node[i].log[at].node, ROLE);
+		assert_true(cx_event(&c->node[i], DDR_EV_DEGRADED) < 0 && cx_event(&c->node[i], DDR_EV_MEMBER_FAILED) < 0);
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_MISSING);
+	}
+	at = cx_find(writer, DDR_OUT_JOB_RANGE, 0);
+	assert_true(at >= 0);
+	assert_int_equal(writer->log[at].member, SPARE);
+	assert_int_equal(writer->log[at].from, ROLE);
+	assert_true(writer->log[at].members >> ROLE & 1);
+	assert_true(covered(writer, 256) && covered(writer, 511));
+	assert_false(covered(writer, 0) || covered(writer, 512));
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0), -1);
+	assert_int_equal(c->sb.member[SPARE].role, ROLE);
+	assert_int_equal(c->sb.member[SPARE].flags, 0);
+	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
+	assert_int_equal(c->sb.generation, 3);		/* begun, whole */
+	replace(c, 0, ROLE, SPARE);
+	assert_true(cx_event(writer, DDR_EV_REFUSED) >= 0);
+}
+
+/* While one node reads the old one still, the other one writes both: it tells its kernel to read the shadow, and that the place goes. */
+static void the_old_one_is_written_until_all_know(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	bool both = false;
+
+	wants(c, 1, 1);
+	replace(c, 1, ROLE, SPARE);
+	for (uint32_t round = 0; round < 400 && told(n, ROLE) != DDR_KM_LEAVING; round++) {
+		cx_settle(c);
+		cx_tick(c, 10);
+		for (uint32_t o = 0; o < n->n; o++) {
+			const struct ddr_rec *r = &n->log[o].rec;
+			bool member = n->log[o].type == DDR_OUT_KERNEL && r->type == DDR_U_MEMBER;
+
+			both |= member && r->member == DDR_UAPI_SHADOW && r->arg[0] == DDR_KM_IN_SYNC;
+			assert_true(both || !member || r->member != ROLE || r->arg[0] == DDR_KM_IN_SYNC);
+			if (member && r->member == ROLE && r->arg[0] == DDR_KM_LEAVING)
+				return;
+		}
+	}
+	fail_msg("the kernel was never told that the old one goes");
+}
+
+/* Its copy was half done: what is left is rebuilt from the others, and the old one is no member. */
+static void the_old_one_fails(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint64_t r = 0; r < 16; r++)
+		wants(c, 1, r);
+	replace(c, 0, ROLE, SPARE);
+	for (uint32_t round = 0; round < 200 && cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) < 0; round++)
+		pass_without(c, 1, 2, DDR_OUT_JOB_RANGE);
+	assert_true(cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) >= 0);
+	member_fails(c, 1, ROLE, 5);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		assert_true(cx_event(&c->node[i], DDR_EV_MEMBER_FAILED) >= 0 && cx_event(&c->node[i], DDR_EV_REBUILD_DONE) >= 0);
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_FAULTY);
+		assert_false(st.degraded);
+	}
+	assert_int_equal(c->sb.member[SPARE].role, ROLE);
+	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
+}
+
+/* Where a write had failed on node 2 the two may hold different things until that node has resynced it: nothing is copied before. */
+static void who_resyncs_has_not_folded(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *other = &c->node[1];
+
+	wants(c, 1, 1);
+	wants(c, 1, 2);
+	cx_forget(c);
+	replace(c, 0, ROLE, SPARE);
+	pass_without(c, 2, 2, DDR_OUT_TABLE);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 2, .count = 1, .status = -EIO });
+	pass_without(c, 50, 2, DDR_OUT_JOB_RANGE);
+	cx_open(other, DDR_OUT_JOB_RANGE);
+	assert_int_equal(cx_status(&c->node[0]).rebuilding, SPARE);
+	assert_false(covered(&c->node[0], 256));
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(other->log[cx_find(other, DDR_OUT_JOB_RANGE, 0)].member, SPARE);	/* it copies what it has resynced */
+	assert_true(covered(&c->node[0], 256));
+	assert_int_equal(cx_status(&c->node[0]).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+}
+
+/* The operator thinks better of it: nobody was ever missing. */
+static void the_new_one_goes(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = SPARE };
+
+	wants(c, 1, 1);
+	replace(c, 0, ROLE, SPARE);
+	for (uint32_t round = 0; round < 200 && cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) < 0; round++)
+		pass_without(c, 1, 2, DDR_OUT_JOB_RANGE);
+	cx_step(c, &c->node[0], &in);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_FAULTY);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_IN_SYNC);
+		assert_false(st.degraded);
+		assert_int_equal(told(&c->node[i], DDR_UAPI_SHADOW), DDR_KM_OUT);
+	}
+	assert_int_equal(c->sb.member[SPARE].role, DDR_ROLE_NONE);
+	assert_int_equal(c->sb.member[ROLE].role, ROLE);
+}
+
+/* ---- the moment in which the new one takes over --------------------------------- */
+
+/* The writer's superblocks in which the new one has taken over are out: they are on the disks, and fail on those of @fail; or it dies and nobody hears of it. */
+static bool whole_written(struct cx *c, uint32_t fail, bool dies)
+{
+	struct cx_node *n = &c->node[0];
+	struct ddr_super sb;
+
+	for (uint32_t o = 0; o < n->n; o++) {
+		struct ddr_input in = { .type = DDR_IN_SB_DONE, .io = n->log[o].io, .failed_members = fail };
+
+		if (!n->open[o] || n->log[o].type != DDR_OUT_SB_WRITE)
+			continue;
+		ddr_sm_superblock(n->sm, 0, &sb);
+		if (sb.member[SPARE].state != DDR_MEMBER_IN_SYNC)
+			continue;
+		cx_write(c, n, &n->log[o]);
+		n->open[o] = false;
+		if (dies)
+			cx_kill(c, 0);
+		else
+			cx_step(c, n, &in);
+		return true;
+	}
+	return false;
+}
+
+static void up_to_whole(struct cx *c, uint32_t fail, bool dies)
+{
+	wants(c, 1, 1);
+	replace(c, 0, ROLE, SPARE);
+	for (uint32_t round = 0; round < 500; round++) {
+		pass_without(c, 1, 1, DDR_OUT_SB_WRITE);
+		if (whole_written(c, fail, dies))
+			return;
+		for (uint32_t o = 0; o < c->node[0].n; o++)
+			if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
+				cx_done(c, &c->node[0], o);
+	}
+	fail_msg("the copy does not come to its end");
+}
+
+static void settles(struct cx *c)
+{
+	c->answers = CX_ALL | CX_FENCE;
+	for (uint32_t round = 0; round < 4; round++) {
+		cx_settle(c);
+		cx_tick(c, 400);
+	}
+}
+
+/* P and Q are out: each of the others holds what nobody else does. */
+static void nothing_to_spare(struct cx *c)
+{
+	for (uint32_t i = 0; i < 2; i++)
+		cx_step(c, &c->node[i], &(struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE });
+	member_fails(c, 1, 4, 54);
+	cx_settle(c);
+	member_fails(c, 1, 5, 55);
+	settles(c);
+	assert_int_equal(c->sb.member[4].state, DDR_MEMBER_FAULTY);
+	assert_int_equal(c->sb.member[5].state, DDR_MEMBER_FAULTY);
+}
+
+static void old_one_stays(struct cx *c)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ddr_sm_status st = cx_status(&c->node[i]);
+
+		assert_true(st.ready && !st.failed && !st.gave_up);
+		assert_int_equal(st.member_state[ROLE], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(st.member_state[SPARE], DDR_MEMBER_FAULTY);
+	}
+	assert_int_equal(c->sb.member[ROLE].role, ROLE);
+	assert_int_equal(c->sb.member[SPARE].role, DDR_ROLE_NONE);
+	assert_int_equal(c->sb.member[ROLE].since, c->sb.generation);	/* a disk says that it was out */
+}
+
+/* The new one fails as it takes over: nobody needed it, and the old one is as good as it was. */
+static void the_new_one_fails_at_the_end(void **state)
+{
+	up_to_whole(*state, 1u << SPARE, false);
+	settles(*state);
+	old_one_stays(*state);
+	assert_false(cx_status(&((struct cx *)*state)->node[0]).degraded);
+}
+
+static void the_new_one_fails_and_nothing_is_to_spare(void **state)
+{
+	nothing_to_spare(*state);
+	up_to_whole(*state, 1u << SPARE, false);
+	settles(*state);
+	old_one_stays(*state);
+}
+
+/* The end of it is on its way to all when the new one fails for node 2, whose word comes first: nobody obeys the end. */
+static void a_failure_overtakes_the_end(void **state)
+{
+	struct cx *c = *state;
+	struct cx_message later[2][4];
+	struct ddr_msg msg;
+	uint32_t ends = 0, n[2];
+
+	nothing_to_spare(c);
+	up_to_whole(c, 0, false);
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		ends += c->node[0].log[o].type == DDR_OUT_MCAST && !ddr_msg_decode(c->node[0].log[o].msg, c->node[0].log[o].msg_len, &msg) &&
+			msg.type == DDR_M_MEMBER_DONE && msg.done.set.op == DDR_MEMBER_OP_WHOLE;
+	assert_int_equal(ends, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		n[i] = c->node[i].n_queue;
+		assert_in_range(n[i], 1, 4);
+		memcpy(later[i], c->node[i].queue, n[i] * sizeof(later[i][0]));
+		c->node[i].n_queue = 0;
+	}
+	c->answers = 0;
+	member_fails(c, 1, DDR_UAPI_SHADOW, 90);
+	for (uint32_t i = 0; i < 2; i++) {
+		memcpy(&c->node[i].queue[c->node[i].n_queue], later[i], n[i] * sizeof(later[i][0]));
+		c->node[i].n_queue += n[i];
+	}
+	settles(c);
+	old_one_stays(c);
+	assert_int_equal(cx_event(&c->node[0], DDR_EV_BUG), -1);
+	assert_int_equal(cx_event(&c->node[1], DDR_EV_BUG), -1);
+}
+
+static void is_replaced(struct cx *c, uint32_t i)
+{
+	struct ddr_sm_status st = cx_status(&c->node[i]);
+
+	assert_true(st.ready && !st.failed && !st.gave_up);
+	assert_int_equal(st.member_state[ROLE], DDR_MEMBER_MISSING);
+	assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
+}
+
+/* The old one takes its last superblock no more: that does not matter, it is out. */
+static void the_old_one_fails_at_the_end(void **state)
+{
+	nothing_to_spare(*state);
+	up_to_whole(*state, 1u << ROLE, false);
+	settles(*state);
+	is_replaced(*state, 0);
+	is_replaced(*state, 1);
+}
+
+/* The writer dies when the disks say that it has taken over, and nobody has heard of it: no disk is bad, and nobody says so. */
+static void the_writer_dies_at_the_end(void **state)
+{
+	struct cx *c = *state;
+
+	nothing_to_spare(c);
+	up_to_whole(c, 0, true);
+	cx_forget(c);
+	cx_view(c, 2, 2, true);
+	settles(c);
+	is_replaced(c, 1);
+	assert_int_equal(cx_event(&c->node[1], DDR_EV_MEMBER_FAILED), -1);
+}
+
+/* What it was writing is resynced on both before the new one takes over, though that was agreed when it died. */
+static void what_the_dead_wrote_is_copied_first(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+	int at, whole;
+
+	wants(c, 0, 2);
+	up_to_whole(c, 0, true);
+	cx_forget(c);
+	cx_view(c, 2, 2, true);
+	settles(c);
+	whole = cx_event(n, DDR_EV_REBUILD_DONE);
+	for (at = 0; at < whole && !(n->log[at].type == DDR_OUT_JOB_RANGE && n->log[at].job == DDR_KA_RESYNC && n->log[at].start == 2 * 256); at++)
+		;
+	assert_in_range(at, 0, whole - 1);
+	assert_int_equal(n->log[at].member, SPARE);
+	assert_int_equal(n->log[at].from, ROLE);
+	is_replaced(c, 1);
+}
+
+/* ---- the next one --------------------------------------------------------------- */
+
+/* Everything is answered, but that node 2's table is to name the new disk at its place: that stays out, or fails. */
+static void pass_untidy(struct cx *c, uint32_t rounds, int result)
+{
+	for (uint32_t round = 0; round < rounds; round++) {
+		c->answers = CX_MSG;
+		cx_settle(c);
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++) {
+				bool tidy = i == 1 && c->node[i].log[o].type == DDR_OUT_TABLE && c->node[i].log[o].index == ROLE;
+
+				if (!c->node[i].open[o] || (tidy && !result))
+					continue;
+				if (tidy)
+					cx_table(c, &c->node[i], o, result);
+				else
+					answer(c, &c->node[i], o);
+			}
+		cx_tick(c, 20);
+	}
+}
+
+/* A kernel that has the first disk still as a shadow cannot have the second: nobody relies on that one before. */
+static void the_next_one_waits(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint64_t r = 0; r < 4; r++)
+		wants(c, 1, r);
+	replace(c, 0, ROLE, SPARE);
+	pass_untidy(c, 400, 0);
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_IN_SYNC);
+	replace(c, 0, 3, SPARE + 1);
+	pass_untidy(c, 400, 0);
+	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_REBUILDING);
+	assert_int_equal(c->sb.member[SPARE + 1].cursor, 0);
+	pass_without(c, 400, 0, DDR_OUT_TABLE);
+	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_IN_SYNC);
+	assert_int_equal(c->sb.member[3].state, DDR_MEMBER_MISSING);
+	for (uint32_t i = 0; i < 2; i++) {
+		bool named = false;
+
+		for (uint32_t o = 0; o < c->node[i].n; o++)
+			named |= c->node[i].log[o].type == DDR_OUT_TABLE && c->node[i].log[o].member == SPARE + 1;
+		assert_true(named);
+	}
+}
+
+/* If that node's table can never be put in order, the second disk is broken for it. */
+static void the_next_one_cannot_be(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint64_t r = 0; r < 4; r++)
+		wants(c, 1, r);
+	replace(c, 0, ROLE, SPARE);
+	pass_untidy(c, 400, -ENXIO);
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_IN_SYNC);
+	replace(c, 0, 3, SPARE + 1);
+	pass_untidy(c, 600, -ENXIO);
+	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_FAULTY);
+	assert_int_equal(c->sb.member[3].state, DDR_MEMBER_IN_SYNC);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_member_is_replaced), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(who_resyncs_has_not_folded),
+		TEST(the_new_one_goes), TEST(the_new_one_fails_at_the_end), TEST(the_new_one_fails_and_nothing_is_to_spare),
+		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end),
+		TEST(what_the_dead_wrote_is_copied_first), TEST(the_next_one_waits), TEST(the_next_one_cannot_be),
+	};
+
+	return cmocka_run_group_tests_name("state machine: replacing", tests, NULL, NULL);
+}
