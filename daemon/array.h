@@ -153,7 +153,7 @@ struct ddr_array {
 		uint64_t ended;		/* I/O that had ended at the last look */
 		uint64_t since_ms;	/* no I/O was under way, or some ended, then */
 		bool told;
-	} stall[DDR_UAPI_MAX_ROLES];
+	} stall[DDR_MAX_MEMBERS];
 	uint64_t stall_at_ms;
 
 	/* rate.c's: the pace of resync, and of verify */
