@@ -4,7 +4,7 @@
  *
  * A range goes through: read all members that are in sync (of a rebuild: those that it takes) -> compute and compare ->
  * write the parity that differs (what the new member holds, what a fix has found) -> flush the members that were written -> read
- * bad sectors back that were rewritten -> done. Each
+ * bad sectors back that were rewritten -> done. A copy of a disk with bad sectors takes more steps (job_copy.c). Each
  * arrow waits for all requests of the step before. In here a member is called by its place in the stripe; in
  * what is given and reported, by its number.
  */
@@ -146,17 +146,17 @@ static void finish(struct ddr_job_work *r)
 static void step_done(struct ddr_job_work *r);
 
 /* A bad sector leaves the member in the array, unless another request failed for worse. */
-static bool bad_sector(int error)
+bool ddr_job_bad_sector(int error)
 {
 	return error == -ENODATA || error == -EILSEQ;
 }
 
 static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, unsigned int member)
 {
-	bool soft = req->op == DDR_AIO_READ && bad_sector(req->result) && r->step != STEP_CHECK;
-	int result = soft || !bad_sector(req->result) ? req->result : -EIO;
+	bool soft = req->op == DDR_AIO_READ && ddr_job_bad_sector(req->result) && r->step != STEP_CHECK;
+	int result = soft || !ddr_job_bad_sector(req->result) ? req->result : -EIO;
 
-	if (r->result.result && soft != bad_sector(r->result.result)) {
+	if (r->result.result && soft != ddr_job_bad_sector(r->result.result)) {
 		if (soft)
 			return;
 		r->result.failed = 0;
@@ -314,14 +314,13 @@ static void compare(struct ddr_job_work *r)
 
 /* ---- rebuild -------------------------------------------------------------------- */
 
-/* How what the target holds at @block comes from what can be read. -1: it does not. */
-static int plan_rebuild(const struct ddr_job_work *r, uint64_t block, struct ddr_recovery *plan)
+int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	uint32_t lost = 0;
 
 	for (unsigned int role = 0; role < g->roles; role++)
-		if (!(r->readable >> ddr_geo_member(g, role, block) & 1))
+		if (!(readable >> ddr_geo_member(g, role, block) & 1))
 			lost |= 1u << role;
 	return ddr_recovery_plan(plan, g, lost);
 }
@@ -335,7 +334,7 @@ static void segment_sources(struct ddr_job_work *r, uint64_t block, size_t from,
 
 	(void)from;
 	(void)len;
-	if (plan_rebuild(r, block, &plan)) {
+	if (ddr_job_plan(r, r->readable, block, &plan)) {
 		s->impossible = true;
 		return;
 	}
@@ -343,33 +342,37 @@ static void segment_sources(struct ddr_job_work *r, uint64_t block, size_t from,
 		s->places |= 1u << ddr_geo_member(&r->j->geo, plan.source[i], block);
 }
 
-static void segment_rebuild(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)
+void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, size_t from, size_t len)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	void *piece[DDR_MAX_ROLES];
 	struct ddr_recovery plan;
 	unsigned int spare = 0;
 
-	(void)ctx;
-	plan_rebuild(r, block, &plan);		/* it went before the reads */
+	ddr_job_plan(r, readable, block, &plan);	/* it went before the reads */
 	for (unsigned int role = 0; role < g->roles; role++) {
 		unsigned int place = ddr_geo_member(g, role, block);
-		bool other = !(r->readable >> place & 1) && place != r->target;
+		bool other = !(readable >> place & 1) && place != r->target;
 
 		piece[role] = (other ? r->calc[spare++] : r->piece[place]) + from;
 	}
 	ddr_recovery_run(&plan, len, piece);
 }
 
+static void segment_rebuild(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)
+{
+	(void)ctx;
+	ddr_job_compute(r, r->readable, block, from, len);
+}
+
 static void rebuild(struct ddr_job_work *r)
 {
 	ddr_job_step(r, STEP_WRITE);
-	if (!r->copy || !(r->readable >> r->target & 1))
-		ddr_job_segments(r, segment_rebuild, NULL);
 	if (r->copy) {
 		copy(r);
 		return;
 	}
+	ddr_job_segments(r, segment_rebuild, NULL);
 	r->written = 1u << r->target;
 	ddr_job_request(r, DDR_AIO_WRITE, r->target, 0, run_bytes(r));
 }
@@ -391,7 +394,7 @@ static bool read_places(struct ddr_job_work *r)
 {
 	struct sources s = { .places = r->readable };
 
-	if (r->what.rebuild && r->copy && (r->readable >> r->target & 1)) {
+	if (r->what.rebuild && r->copy) {
 		s.places = 1u << r->target;
 	} else if (r->what.rebuild) {
 		s.places = 0;
@@ -412,7 +415,7 @@ static bool read_others(struct ddr_job_work *r)
 {
 	uint32_t readable = r->readable;
 
-	if (!r->what.rebuild || r->step != STEP_READ || r->reported || !bad_sector(r->result.result))
+	if (!r->what.rebuild || r->copy || r->step != STEP_READ || r->reported || !ddr_job_bad_sector(r->result.result))
 		return false;
 	r->readable &= ~r->unread;
 	if (!read_places(r)) {
@@ -428,9 +431,13 @@ static bool read_others(struct ddr_job_work *r)
 /* All requests of the step have ended: what comes next? */
 static void step_done(struct ddr_job_work *r)
 {
+	if (ddr_job_copy_step(r)) {
+		ddr_aio_kick(r->j->aio);
+		return;
+	}
 	if (read_others(r))
 		return;
-	if (r->step == STEP_READ && r->unread && !r->reported && bad_sector(r->result.result) && ddr_job_fix_unread(r)) {
+	if (r->step == STEP_READ && r->unread && !r->reported && ddr_job_bad_sector(r->result.result) && ddr_job_fix_unread(r)) {
 		ddr_aio_kick(r->j->aio);
 		return;
 	}
@@ -455,6 +462,7 @@ static void step_done(struct ddr_job_work *r)
 			ddr_job_read_back(r);
 			break;
 		}
+		ddr_job_copy_end(r);
 		finish(r);
 		return;
 	case STEP_CHECK:
@@ -532,11 +540,13 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	r->result = (struct ddr_job_result){ .io = what->io, .blocks = what->count,
 					     .scan = what->unlocked };
 	r->reported = false;
-	r->written = r->rewritten = 0;
+	r->written = r->rewritten = r->unreadable = 0;
+	r->renew = false;
 	memset(r->from, 0, sizeof(r->from));
 	memset(r->to, 0, sizeof(r->to));
 	r->began_us = now_us();
 	r->waiting = 0;
+	r->timeout_ms = timeout_ms;
 	r->deadline_ms = now_ms + timeout_ms;
 	ddr_job_step(r, STEP_READ);
 	place_members(r);
@@ -568,6 +578,9 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++) {
 		struct ddr_job_work *r = &j->range[i];
 
+		if (r->renew)
+			r->deadline_ms = now_ms + r->timeout_ms;
+		r->renew = false;
 		if (r->step == STEP_REPORT) {
 			finish(r);
 		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms) {

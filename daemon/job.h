@@ -76,7 +76,11 @@ struct ddr_job_range {
 	bool repair;		/* write parity where it differs; else only compare */
 	bool rebuild;		/* compute and write what @target holds; @repair does not count */
 	uint32_t target;
-	bool copy;		/* @target replaces the member @from: it gets a copy of what can be read there; without @rebuild, of what is there then */
+	/*
+	 * @target replaces the member @from: it gets a copy of it; without @rebuild, of what is there then. A rebuild computes from the
+	 * others, block by block, what cannot be read there. What cannot be had at all is not written, and is the result; all else is written.
+	 */
+	bool copy;
 	uint32_t from;
 	bool unlocked;		/* nobody waits for it: it only reads, without EX */
 	bool idle;		/* @unlocked, and read only while the disks have nothing else to do (io_uring alone can) */
