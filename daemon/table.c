@@ -42,16 +42,7 @@ static struct dm_task *task(const struct ddr_table *t, int type)
 /* The parameters as they should be; NULL: there is no such place, or no memory. */
 static char *table_text(const struct ddr_table *t, const char *params, bool *same)
 {
-	bool no_shadow;
-	char *text, *whole;
-
-	if (t->shadow)
-		return ddr_scan_table_shadow(params, t->place, t->major, t->minor, same);
-	text = ddr_scan_table_replace(params, t->place, t->major, t->minor, same);
-	whole = text ? ddr_scan_table_shadow(text, t->place, 0, 0, &no_shadow) : NULL;
-	*same = *same && whole && no_shadow;
-	free(text);
-	return whole;
+	return (t->shadow ? ddr_scan_table_shadow : ddr_scan_table_replace)(params, t->place, t->major, t->minor, same);
 }
 
 /* The table as it should be, and its length in sectors. */

@@ -20,7 +20,7 @@ struct ddr_table {
 	uint32_t dm_major, dm_minor;	/* the mapped device */
 	uint64_t sectors;		/* 0: it stays as long as it is. Else it gets this length, and no other device */
 	uint32_t place;			/* of the stripe */
-	uint32_t major, minor;		/* what is to stand there; both 0: nothing. Nothing beside it */
+	uint32_t major, minor;		/* what is to stand there, and nothing beside it; both 0: nothing */
 	bool shadow;			/* it is to stand beside the device at that place, to replace it; both 0: nothing beside any */
 	uint32_t member;		/* the caller's */
 	void (*done)(void *ctx, struct ddr_table *t);	/* from the loop, once; frees it by ddr_table_free(). ctx NULL: nobody waits */

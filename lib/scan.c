@@ -385,24 +385,9 @@ static const char *word_at(const char *text, unsigned int n)
 	return text;
 }
 
-char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same)
+static bool word_is(const char *word, const char *text)
 {
-	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);
-	const char *word = word_at(params, WORDS_BEFORE + place);
-	size_t length = strcspn(word, " ");
-	char device[32], *text;
-
-	*same = false;
-	if (place >= members || length == 0)
-		return NULL;
-	if (major || minor)
-		snprintf(device, sizeof(device), "%" PRIu32 ":%" PRIu32, major, minor);
-	else
-		snprintf(device, sizeof(device), "-");
-	*same = strlen(device) == length && strncmp(word, device, length) == 0;
-	if (asprintf(&text, "%.*s%s%s", (int)(word - params), params, device, word + length) < 0)
-		return NULL;
-	return text;
+	return strcspn(word, " ") == strlen(text) && strncmp(word, text, strlen(text)) == 0;
 }
 
 /* The options but "replace PLACE DEVICE", each with a space before it. Returns how many words that are, or -1: they do not fit. */
@@ -415,7 +400,7 @@ static int other_options(const char *word, char *buf, size_t size)
 	while (*word) {
 		size_t length = strcspn(word, " ");
 
-		if (length == strlen("replace") && strncmp(word, "replace", length) == 0) {
+		if (word_is(word, "replace")) {
 			word = word_at(word, 3);
 			continue;
 		}
@@ -428,12 +413,20 @@ static int other_options(const char *word, char *buf, size_t size)
 	return n;
 }
 
+static void device_text(char buf[32], uint32_t major, uint32_t minor)
+{
+	if (major || minor)
+		snprintf(buf, 32, "%" PRIu32 ":%" PRIu32, major, minor);
+	else
+		snprintf(buf, 32, "-");
+}
+
 char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same)
 {
 	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);
 	const char *tail = members <= DDR_MAX_ROLES ? word_at(params, WORDS_BEFORE + (unsigned int)members) : "";
 	size_t head = (size_t)(tail - params);
-	char options[512], shadow[64] = "", count[16] = "", *text;
+	char options[512], device[32], shadow[64] = "", count[16] = "", *text;
 	int n;
 
 	*same = false;
@@ -445,7 +438,8 @@ char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, 
 	while (head && params[head - 1] == ' ')
 		head--;
 	if (major || minor) {
-		snprintf(shadow, sizeof(shadow), " replace %" PRIu32 " %" PRIu32 ":%" PRIu32, place, major, minor);
+		device_text(device, major, minor);
+		snprintf(shadow, sizeof(shadow), " replace %" PRIu32 " %s", place, device);
 		n += 3;
 	}
 	if (n)
@@ -454,4 +448,39 @@ char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, 
 		return NULL;
 	*same = strcmp(text, params) == 0;
 	return text;
+}
+
+/* Does a device stand beside @place, or @device beside any? */
+static bool has_shadow(const char *params, uint32_t place, const char *device)
+{
+	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);
+	const char *word = members <= DDR_MAX_ROLES ? word_at(params, WORDS_BEFORE + (unsigned int)members + 1) : "";
+
+	for (; *word; word = word_at(word, word_is(word, "replace") ? 3 : 1))
+		if (word_is(word, "replace") && (strtoul(word_at(word, 1), NULL, 10) == place || word_is(word_at(word, 2), device)))
+			return true;
+	return false;
+}
+
+char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same)
+{
+	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);
+	const char *word = word_at(params, WORDS_BEFORE + place);
+	size_t length = strcspn(word, " ");
+	char device[32], *text, *without;
+	bool no_shadow;
+
+	*same = false;
+	if (place >= members || length == 0)
+		return NULL;
+	device_text(device, major, minor);
+	if (asprintf(&text, "%.*s%s%s", (int)(word - params), params, device, word + length) < 0)
+		return NULL;
+	*same = word_is(word, device);
+	if (!has_shadow(params, place, device))
+		return text;
+	*same = false;
+	without = ddr_scan_table_shadow(text, place, 0, 0, &no_shadow);
+	free(text);
+	return without;
 }

@@ -74,11 +74,12 @@ static inline uint64_t ddr_scan_sectors(const struct ddr_super *sb)
 int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t size);
 
 /*
- * The parameters of a table with "@major:@minor" (both 0: with "-") at @place of the stripe, else as they were. Returns the new text, to be
- * freed, or NULL: it is no table of ours, or there is no memory. *@same: it says so already.
+ * The parameters of a table with "@major:@minor" (both 0: with "-") at @place of the stripe, else as they were. What stood beside that place,
+ * to replace what was there, goes, and so does this device where it stood beside another one; what replaces another member stays. Returns
+ * the new text, to be freed, or NULL: it is no table of ours, or there is no memory. *@same: it says so already.
  */
 char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
-/* The same, with that device as the one that replaces what stands at @place; both 0: with none anywhere. Not for one with nosync. */
+/* Likewise, with that device as the one that replaces what stands at @place; both 0: with none anywhere. Not for one with nosync. */
 char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
 
 #endif

@@ -67,6 +67,32 @@ static void one_word_is_another(void **state)
 	expect(HEAD "8:0 259:1 8:32", 1, HEAD "8:0 259:11 8:32", false);
 }
 
+/* Who stands beside another place is being copied, and stays; who stands beside this one, or is put here, does not. */
+static void another_place_keeps_its_shadow(void **state)
+{
+	(void)state;
+	expect(HEAD "8:0 8:16 8:32 3 replace 1 259:7", 0, HEAD "259:11 8:16 8:32 3 replace 1 259:7", false);
+	expect(HEAD "8:0 8:16 8:32 4 verify_reads replace 1 259:7", 0, HEAD "259:11 8:16 8:32 4 verify_reads replace 1 259:7", false);
+	expect(HEAD "259:11 8:16 8:32 3 replace 1 259:7", 0, HEAD "259:11 8:16 8:32 3 replace 1 259:7", true);
+	expect(HEAD "8:0 8:16 8:32 3 replace 1 259:11", 1, HEAD "8:0 259:11 8:32", false);
+	expect(HEAD "8:0 8:16 8:32 4 verify_reads replace 1 259:7", 1, HEAD "8:0 259:11 8:32 1 verify_reads", false);
+	expect(HEAD "8:0 8:16 8:32 3 replace 1 259:11", 0, HEAD "259:11 8:16 8:32", false);
+	expect(HEAD "8:0 259:11 8:32 3 replace 1 259:7", 1, HEAD "8:0 259:11 8:32", false);
+	expect(HEAD "8:0 8:16 8:32 3 replace 1 259:1", 0, HEAD "259:11 8:16 8:32 3 replace 1 259:1", false);
+}
+
+/* A member is forgotten that is out: its place names nobody then, and a replacement elsewhere goes on. */
+static void a_place_is_emptied_beside_a_shadow(void **state)
+{
+	bool same = true;
+	char *text = ddr_scan_table_replace(HEAD "8:0 8:16 8:32 3 replace 1 259:7", 2, 0, 0, &same);
+
+	(void)state;
+	assert_string_equal(text, HEAD "8:0 8:16 - 3 replace 1 259:7");
+	assert_false(same);
+	free(text);
+}
+
 static void what_is_no_table_is_refused(void **state)
 {
 	(void)state;
@@ -79,7 +105,8 @@ static void what_is_no_table_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(what_is_no_table_is_refused),
+		cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
+		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("scan", tests, NULL, NULL);
