@@ -7,7 +7,7 @@
  * means something else (a bad sector, no space, our own bug, a fence) fails nobody.
  *
  * Must never: answer "try again" to a write while the member that failed it still counts
- * (rule 3); fail a member for a bad sector that parity covers; hand up data of a clean
+ * (rule 3); fail a member for a bad sector that parity covers; hand up what only the copy of a member met; hand up data of a clean
  * region whose parity is wrong (with P alone nobody knows which chunk it is).
  */
 #include "sm_int.h"
@@ -82,6 +82,16 @@ static void broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member
 	ddr_sm_report(sm, 1u << member, rec->arg[0] != DDR_OP_READ);
 }
 
+/*
+ * The new disk of a replacement is needed by nobody: the old one and the others have it all. So nothing that it does not take
+ * is an error for anybody but itself, whatever its class.
+ */
+static void copy_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
+{
+	park(sm, rec, member);
+	ddr_sm_report(sm, 1u << member, true);
+}
+
 static void not_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
 	bool covered = rec->status == DDR_EC_MEDIUM && ddr_sm_can_lose(sm, 1u << member);
@@ -133,6 +143,8 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	if (rec->status == DDR_EC_FENCED) {
 		resolve(sm, rec->seq, DDR_RES_FAIL);
 		ddr_sm_give_up(sm, "this node was fenced from a member");
+	} else if (m == ddr_sm_replacing(sm)) {
+		copy_broken(sm, rec, m);
 	} else if (breaks_member(rec)) {
 		broken(sm, rec, m);
 	} else {

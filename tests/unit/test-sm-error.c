@@ -44,6 +44,49 @@ static void every_class_and_operation(void **state)
 	}
 }
 
+/* The spare replaces member 2, and is told to the kernel as its shadow. */
+static void replace_begins(struct fx *f)
+{
+	const uint32_t spare = f->sb.roles;
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = 2, .value = spare };
+	struct ddr_input done = { .type = DDR_IN_TABLE_DONE, .member = spare, .value = DDR_UAPI_SHADOW };
+
+	f->answers = FX_ALL & ~FX_IO;		/* so that it does not come to its end */
+	fx_step(f, &in);
+	fx_settle(f);
+	fx_done(f, (uint32_t)fx_find(f, DDR_OUT_SB_WRITE, 0), 0, 0, 0);
+	fx_settle(f);
+	assert_true(fx_find(f, DDR_OUT_TABLE, 0) >= 0);
+	fx_step(f, &done);
+	fx_settle(f);
+	assert_int_equal(fx_status(f).rebuilding, spare);
+	assert_int_equal(fx_status(f).replaced, 2);
+	f->answers = FX_ALL;
+	fx_forget(f);
+}
+
+/* Whatever the new disk of a replacement does not take: the old one and the others have it all, so it is no error of the array. */
+static void rule_3_no_error_of_a_copy_goes_up(void **state)
+{
+	static const struct { enum ddr_error_class class; enum ddr_error_op op; } rows[] = {
+		{ DDR_EC_IO, DDR_OP_WRITE }, { DDR_EC_MEDIUM, DDR_OP_WRITE }, { DDR_EC_NOSPC, DDR_OP_WRITE }, { DDR_EC_NOSPC, DDR_OP_ZEROES },
+		{ DDR_EC_TIMEOUT, DDR_OP_FLUSH }, { DDR_EC_INVAL, DDR_OP_WRITE }, { DDR_EC_INVAL, DDR_OP_ZEROES }, { DDR_EC_INVAL, DDR_OP_FLUSH },
+	};
+	struct fx *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		fx_down(f);
+		fx_up(f, &fx_six);
+		replace_begins(f);
+		fx_error(f, 70 + i, DDR_UAPI_SHADOW, rows[i].class, rows[i].op);
+		assert_int_equal(fx_status(f).member_state[f->sb.roles], DDR_MEMBER_FAULTY);
+		assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
+		assert_int_equal(answer(f), DDR_RES_RETRY);
+		assert_int_equal(f->log[fx_kernel(f, DDR_U_RESOLVE)].rec.seq, 70 + i);
+		assert_int_equal(fx_status(f).rebuilding, DDR_NO_MEMBER);
+	}
+}
+
 static void rule_8_a_fenced_node_gives_up(void **state)
 {
 	struct fx *f = *state;
@@ -254,7 +297,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(every_class_and_operation), TEST(rule_8_a_fenced_node_gives_up), TEST(rule_4_a_member_that_is_needed_stays),
+		TEST(every_class_and_operation), TEST(rule_3_no_error_of_a_copy_goes_up), TEST(rule_8_a_fenced_node_gives_up), TEST(rule_4_a_member_that_is_needed_stays),
 		TEST(a_bad_sector_without_parity_is_an_error_and_no_more), TEST(more_errors_than_the_table_holds_are_tried_again),
 		TEST(rule_3_a_member_without_a_device_is_out_before_the_write_goes_on),
 		TEST(rule_4_more_members_without_a_device_than_parity_covers), TEST(a_device_that_is_back_is_tried_again),
