@@ -79,6 +79,7 @@ struct ddr_array_cluster {
 struct ddr_array_seek {
 	uint32_t wanted;		/* members whose devices are looked for */
 	uint32_t dropped;		/* members that were removed: their devices are let go */
+	uint32_t replaced;		/* members that were replaced: likewise, once our table names their devices no more */
 	uint64_t at_ms;			/* when to look (again) */
 	struct ddr_finder *finder;	/* at work */
 	struct ddr_finder *ready;	/* what it found, until it may be taken */
@@ -133,6 +134,11 @@ struct ddr_array {
 	const char *broken;		/* drive.c's ddr_drive_break(): why, or NULL */
 	uint64_t part_until_ms;		/* removed: it goes then at the latest */
 	const char *refusal;		/* why the last operator's request was refused, or NULL */
+	struct {
+		uint32_t spare;		/* of the last request */
+		const char *refusal;	/* it had been taken, and is dropped: why; or NULL */
+		uint32_t late;		/* spares whose replacement nobody waits for any more */
+	} replace;
 	uint64_t dirty_left;		/* of the last clean stop */
 	uint64_t quiet_until_ms;	/* a clean stop: resync is not resumed before */
 	uint64_t ping_seq, ping_due_ms;
@@ -225,7 +231,10 @@ const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member);
 /* Blocks that it is to have; 0: as many as there is room for. The end is an event, and a->grow.refusal if it is refused. */
 const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks);
+/* It begins when all nodes see the spare; a->replace.refusal if it cannot any more. */
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare);
+/* Nobody waits for it any more: it shall not begin. From anywhere, done by the next tick; what was sent to the group by then may begin still. */
+void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare);
 const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
 /* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */

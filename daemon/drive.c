@@ -187,7 +187,7 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 	case DDR_OUT_EVENT:
 		if (o->event == DDR_EV_MEMBER_ADDED || o->event == DDR_EV_MEMBER_REMOVED || o->event == DDR_EV_REBUILD_START ||
 		    o->event == DDR_EV_REBUILD_DONE || o->event == DDR_EV_MEMBER_FAILED)
-			ddr_drive_members_changed(a, o->event == DDR_EV_MEMBER_REMOVED ? o->member :
+			ddr_drive_members_changed(a, o->event == DDR_EV_MEMBER_REMOVED ? o->member : DDR_NO_MEMBER,
 						  o->event == DDR_EV_REBUILD_DONE ? o->node : DDR_NO_MEMBER);
 		ddr_event_array(a, o);
 		break;
@@ -431,13 +431,38 @@ const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t
 	return of_member(a, DDR_IN_OP_REMOVE, member, uuid);
 }
 
+static void forget_late(struct ddr_array *a)
+{
+	while (a->replace.late) {
+		struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_REPLACE);
+
+		in->member = (uint32_t)__builtin_ctz(a->replace.late);
+		in->value = DDR_NO_MEMBER;
+		a->replace.late &= a->replace.late - 1;
+		ddr_drive_step(a, in);
+	}
+}
+
+void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare)
+{
+	a->replace.late |= 1u << spare;		/* who says so may have been called from within a step */
+}
+
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)
 {
-	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_REPLACE);
+	struct ddr_input *in;
+	const char *why;
 
+	forget_late(a);
+	in = ddr_drive_input(a, DDR_IN_OP_REPLACE);
 	in->member = member;
 	in->value = spare;
-	return request(a, in);
+	why = request(a, in);
+	if (!why) {
+		a->replace.spare = spare;
+		a->replace.refusal = NULL;
+	}
+	return why;
 }
 
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member)
@@ -486,6 +511,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_metaio_tick(a->meta, now_ms);
 	if (a->jobs)
 		ddr_jobs_tick(a->jobs, now_ms);
+	forget_late(a);
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = now_ms;
 	in->value = (uint64_t)time(NULL);
@@ -637,6 +663,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->members = l->members;
 	ddr_members_get(a->members);
 	memset(&a->rate, 0, sizeof(a->rate));
+	memset(&a->replace, 0, sizeof(a->replace));
 	memset(a->stall, 0, sizeof(a->stall));
 	a->ready = a->clean_asked = a->parting = false;
 	a->quiet_until_ms = 0;

@@ -41,8 +41,8 @@ void ddr_drive_sized(struct ddr_array *a);
 void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_seek_stop(struct ddr_array *a);
-/* The table of members is another one; member @removed, unless that is DDR_NO_MEMBER, was removed. */
-void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed);
+/* The table of members is another one; member @removed was removed, and @replaced replaced, unless that is DDR_NO_MEMBER. */
+void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced);
 
 /* Tells the kernel this node's settings of it. */
 void ddr_drive_configure_kernel(struct ddr_array *a);

@@ -130,7 +130,7 @@ static void look(struct ddr_array *a)
 
 /* ---- what is not a member any more ------------------------------------------------- */
 
-void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed)
+void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 
@@ -140,6 +140,31 @@ void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed)
 		a->members->n = sb->members;
 	if (removed < DDR_MAX_MEMBERS)
 		a->seek.dropped |= 1u << removed;
+	if (replaced < DDR_MAX_MEMBERS)
+		a->seek.replaced |= 1u << replaced;
+}
+
+/* Does the table that our kernel uses name its device, in whatever place? */
+static bool named(const struct ddr_array *a, unsigned int m)
+{
+	for (unsigned int p = 0; p < DDR_UAPI_PLACES; p++)
+		if ((a->bind.dev_major[p] || a->bind.dev_minor[p]) && a->bind.dev_major[p] == a->members->major[m] &&
+		    a->bind.dev_minor[p] == a->members->minor[m])
+			return true;
+	return false;
+}
+
+/* Kernels write a member that was replaced until all have agreed that it is out, and it stands in a table for longer. It may come back. */
+static void let_go_replaced(struct ddr_array *a)
+{
+	for (unsigned int m = 0; a->seek.replaced >> m; m++) {
+		bool out = ddr_sm_super(a->sm)->member[m].state == DDR_MEMBER_MISSING;
+
+		if (!(a->seek.replaced & (1u << m)) || (out && named(a, m)))
+			continue;
+		a->seek.replaced &= ~(1u << m);
+		a->seek.dropped |= out ? 1u << m : 0;
+	}
 }
 
 static void let_go(struct ddr_array *a)
@@ -163,6 +188,7 @@ void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
 	if (a->broken)
 		return;
 	install(a);
+	let_go_replaced(a);
 	if (a->seek.dropped && no_readers(a))
 		let_go(a);
 	if (a->members->n_old && no_readers(a) && ddr_metaio_idle(a->meta) && ddr_jobs_idle(a->jobs))

@@ -37,12 +37,23 @@ static void answer(struct ddr_array *a, uint32_t member, uint32_t index, int res
 	ddr_drive_step(a, in);
 }
 
+/* The kernel uses it, beside the device at its place. */
+static bool beside(const struct ddr_array *a, uint32_t member, uint32_t index)
+{
+	return index != DDR_UAPI_SHADOW && a->bind.shadow_place == index && a->bind.dev_major[DDR_UAPI_SHADOW] == a->members->major[member] &&
+	       a->bind.dev_minor[DDR_UAPI_SHADOW] == a->members->minor[member];
+}
+
 static void refuse(struct ddr_array *a, uint32_t member, uint32_t index, const char *why, int error)
 {
+	const char *name = a->members->name[member][0] ? a->members->name[member] : "no device";
 	char text[DDR_ERROR_LEN];
 
-	snprintf(text, sizeof(text), "member %u (%s) cannot be taken into the array on this node: %.300s", member,
-		 a->members->name[member][0] ? a->members->name[member] : "no device", why);
+	if (beside(a, member, index))
+		snprintf(text, sizeof(text), "the table of this node names the disk still that member %u (%s) has replaced, and keeps it open: %.300s",
+			 member, name, why);
+	else
+		snprintf(text, sizeof(text), "member %u (%s) cannot be taken into the array on this node: %.300s", member, name, why);
 	ddr_event_plain(a, LOG_ERR, "table-failed", text);
 	answer(a, member, index, error);
 }
@@ -50,9 +61,8 @@ static void refuse(struct ddr_array *a, uint32_t member, uint32_t index, const c
 /* A table that the kernel has now is told of by RESUMED, and the state machine by what follows: ddr_drive_rebind(). */
 static void on_table(void *ctx, struct ddr_table *t)
 {
-	struct ddr_array *a = ctx;
-
 	uint32_t index = t->shadow ? DDR_UAPI_SHADOW : t->place;
+	struct ddr_array *a = ctx;
 
 	if (a)
 		a->table = NULL;

@@ -306,6 +306,8 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		break;
 	case DDR_EV_REFUSED:
 		a->refusal = o->text ? o->text : "refused";
+		if (o->b == DDR_MEMBER_OP_REPLACE && o->member == a->replace.spare)
+			a->replace.refusal = a->refusal;
 		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
 		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */
 			snprintf(a->error, sizeof(a->error), "%s", a->refusal);

@@ -30,7 +30,7 @@ struct ddr_client {
 	enum ddr_client_wait wait;
 	char which[64];			/* array that it waits for */
 	uint32_t member;		/* that is to be out, or back */
-	uint8_t uuid[16];		/* of the member that is to be added, or of the place of one that is to be removed */
+	uint8_t uuid[16];		/* of the member that is to be added, or to replace another one; or of the place of one that is to be removed */
 	uint32_t op, serial;		/* DDR_VERIFY_OP_*, and the number of the last verify before it */
 	uint64_t blocks;		/* that the array had before it was to grow */
 	uint64_t until_ms;
@@ -47,6 +47,8 @@ void ddr_client_error(struct ddr_client *c, const char *format, ...) __attribute
 
 /* ipc_requests.c: handles one request of a client. @text: @len bytes, not checked. */
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len);
+/* It is gone, and waits for nothing any more. */
+void ddr_client_gone(struct ddr_client *c);
 /* Has what it waits for happened? Then it is answered. */
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms);
 

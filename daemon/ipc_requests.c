@@ -262,6 +262,7 @@ static void do_replace(struct ddr_client *c, struct json_object *req)
 		ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", with ? with : "", a->name);
 		return;
 	}
+	memcpy(c->uuid, a->super.member[spare].uuid, sizeof(c->uuid));
 	why = ddr_drive_replace(a, (uint32_t)member, (uint32_t)spare);
 	if (why)
 		ddr_client_error(c, "member %d of array '%s' is not replaced: %s", member, a->name, why);
@@ -491,6 +492,25 @@ static void member_ok(struct ddr_client *c, struct ddr_array *a, uint32_t member
 	ddr_client_ok(c, data);
 }
 
+/* Who waits for a spare to replace another member: it does, or is a spare still; or it cannot any more. */
+static void check_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	uint8_t state = st->member_state[c->member];
+
+	if (a->replace.refusal && a->replace.spare == c->member)
+		ddr_client_error(c, "member %u of array '%s' replaces nobody: %s", c->member, c->which, a->replace.refusal);
+	else if (memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
+		ddr_client_error(c, "member %u of array '%s', which was to replace another one, was removed meanwhile", c->member, c->which);
+	else if (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER))
+		member_ok(c, a, c->member);
+	else if (state == DDR_MEMBER_REBUILDING)
+		ddr_client_error(c, "member %u of array '%s', which was to replace another one, has taken the place of one that is out, and is rebuilt",
+				 c->member, c->which);
+	else if (state != DDR_MEMBER_SPARE)
+		ddr_client_error(c, "member %u of array '%s', which was to replace another one, is %s now; the log of ddraidd says why", c->member,
+				 c->which, ddr_member_state_name(state));
+}
+
 /* Who waits for a member to go or to come. */
 static void check_member(struct ddr_client *c, struct ddr_array *a)
 {
@@ -511,8 +531,8 @@ static void check_member(struct ddr_client *c, struct ddr_array *a)
 	state = st.member_state[c->member];
 	if (c->wait == DDR_WAIT_FAILED && state != DDR_MEMBER_IN_SYNC && state != DDR_MEMBER_REBUILDING)
 		ddr_client_ok(c, NULL);
-	if (c->wait == DDR_WAIT_REPLACE && state != DDR_MEMBER_SPARE)
-		member_ok(c, a, c->member);
+	if (c->wait == DDR_WAIT_REPLACE)
+		check_replace(c, a, &st);
 	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
 					 (state == DDR_MEMBER_SPARE && !st.unseen_by[c->member])))
 		member_ok(c, a, c->member);
@@ -550,6 +570,30 @@ static void check_grown(struct ddr_client *c, struct ddr_array *a)
 	}
 }
 
+void ddr_client_gone(struct ddr_client *c)
+{
+	struct ddr_array *a = c->wait == DDR_WAIT_REPLACE ? ddr_array_find(c->d, c->which) : NULL;
+
+	if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_drive_replace_late(a, c->member);
+	c->wait = DDR_WAIT_NONE;
+}
+
+/* It is not to begin hours later, when nobody thinks of it any more. */
+static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd says why";
+
+	if (a && a->state == DDR_ARRAY_RUNNING) {
+		ddr_drive_replace_late(a, c->member);
+		if (st->unseen_by[c->member])
+			snprintf(why, sizeof(why), "node %s does not see its device",
+				 a->d->transport->node_name(a->d, st->unseen_by[c->member], node, sizeof(node)));
+	}
+	ddr_client_error(c, "member %u of array '%s' did not begin in time to replace another one, and shall not do so any more: %s. "
+			 "If just now all were agreeing on it, it begins still; ddraid status tells", c->member, c->which, why);
+}
+
 static void late(struct ddr_client *c, struct ddr_array *a)
 {
 	struct ddr_sm_status st = { 0 };
@@ -557,6 +601,10 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 
 	if (a && a->state == DDR_ARRAY_RUNNING)
 		ddr_sm_get_status(a->sm, &st);
+	if (c->wait == DDR_WAIT_REPLACE) {
+		late_replace(c, a, &st);
+		return;
+	}
 	if (c->wait == DDR_WAIT_FAILED)
 		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
 	else if (c->wait == DDR_WAIT_GROWN)
@@ -564,7 +612,7 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 				 c->which);
 	else if (c->wait == DDR_WAIT_VERIFY)
 		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
-	else if ((c->wait == DDR_WAIT_BACK || c->wait == DDR_WAIT_REPLACE) && st.unseen_by[c->member])
+	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
 		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
 				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
 	else

@@ -230,6 +230,7 @@ static int32_t on_closed(qb_ipcs_connection_t *conn)
 	if (!c)
 		return 0;
 	qb_ipcs_context_set(conn, NULL);
+	ddr_client_gone(c);
 	qb_list_del(&c->list);
 	the_service->n_clients--;
 	for (; c->n; c->n--, c->head = (c->head + 1) % (DDR_CLIENT_EVENTS + 1))

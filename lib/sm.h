@@ -117,7 +117,8 @@ enum ddr_in_type {
 	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
-	DDR_IN_OP_REPLACE,	/* member, which is in sync, value: the spare that is to replace it. Taken once all nodes see the spare */
+	DDR_IN_OP_REPLACE,	/* member, which is in sync, value: the spare that is to replace it. Taken once all nodes see the spare. Value
+				 * DDR_NO_MEMBER: what member, a spare, was to replace it shall not; if it had been sent to the group it may */
 	DDR_IN_OP_GROW,		/* count: blocks that the array is to have; 0: as many as its members have room for. DDR_EV_GROWN or
 				 * DDR_EV_GROW_REFUSED follows */
 	DDR_IN_ROOM,		/* answer to ROOM: io, result (an errno: nothing was learned), value: bytes of the smallest, member: which that is */
@@ -230,7 +231,8 @@ enum ddr_event {
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
 	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed) */
 	DDR_EV_VIEW,		/* a: nodes, b: quorate */
-	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why */
+	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why. b: enum ddr_member_op of a change of member that had
+				 * been taken, and is dropped; else 0 */
 	DDR_EV_BUG,		/* an input that cannot be: text */
 	DDR_EV_NODE_JOINED,	/* b: node, a: its slot. It takes part */
 	DDR_EV_NODE_LEFT,	/* b: node. It stopped cleanly */

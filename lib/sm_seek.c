@@ -67,12 +67,13 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->again = true;
 }
 
-static void refuse(struct ddr_sm *sm, uint32_t member, const char *why)
+static struct ddr_output *refuse(struct ddr_sm *sm, uint32_t member, const char *why)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
 
 	out->a = EBUSY;
 	out->member = member;
+	return out;
 }
 
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
@@ -123,6 +124,13 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 	return NULL;
 }
 
+/* It was not begun, and is not wanted any more. What is on its way to the others already, they may still do. */
+static void replace_forget(struct ddr_sm *sm, uint32_t spare)
+{
+	if (sm->sk.set.op == DDR_MEMBER_OP_REPLACE && sm->sk.set.member == spare)
+		sm->sk.set.op = 0;
+}
+
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t role = in->member < sm->sb.members ? sm->sb.member[in->member].role : DDR_ROLE_NONE;
@@ -130,7 +138,9 @@ void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 					  .role = role };
 	const char *why = not_replaceable(sm, &set);
 
-	if (sm->sk.set.op)
+	if (in->value == DDR_NO_MEMBER)
+		replace_forget(sm, in->member);
+	else if (sm->sk.set.op)
 		refuse(sm, in->member, "another change of the members is being made: try again");
 	else if (!ddr_sm_running(sm))
 		refuse(sm, in->member, "the array does not run");
@@ -249,7 +259,7 @@ static void change(struct ddr_sm *sm)
 	if (sm->sk.set.op == DDR_MEMBER_OP_REPLACE && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
 		return;
 	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {
-		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again");
+		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->sk.set.op;
 		sm->sk.set.op = 0;
 		return;
 	}

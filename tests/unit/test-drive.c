@@ -623,6 +623,95 @@ static void a_member_that_was_removed_is_let_go(void **state)
 	end();
 }
 
+static void replaced(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_EVENT, PLACE, 0);	/* node: the member that was replaced */
+	out->out[0].event = DDR_EV_REBUILD_DONE;
+	out->out[0].member = SPARE;
+	play.super.member[PLACE].role = DDR_ROLE_NONE;
+	play.super.member[PLACE].state = DDR_MEMBER_MISSING;
+	play.super.member[SPARE].role = PLACE;
+	play.answer = NULL;
+}
+
+/* The table names the new disk beside the old one, and the old one was replaced. */
+static struct ddr_array *begin_replaced(void)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	for (uint32_t p = 0; p < SPARE; p++)
+		a->bind.dev_major[p] = 8, a->bind.dev_minor[p] = play.minor[p] = 10 + p;
+	a->bind.shadow_place = PLACE;
+	a->bind.dev_major[DDR_UAPI_SHADOW] = 8;
+	a->bind.dev_minor[DDR_UAPI_SHADOW] = 10 + SPARE;
+	play.answer = replaced;
+	step(a);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	return a;
+}
+
+/* Others write the old disk still, and our table names it: it has its name, and stays open, until neither is so. */
+static void a_member_that_was_replaced_is_let_go_last(void **state)
+{
+	struct ddr_array *a = begin_replaced();
+
+	(void)state;
+	assert_int_equal(play.let_go, 0);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 0);
+	a->bind.dev_minor[PLACE] = 10 + SPARE;
+	a->bind.shadow_place = DDR_NO_MEMBER;
+	a->bind.dev_major[DDR_UAPI_SHADOW] = a->bind.dev_minor[DDR_UAPI_SHADOW] = 0;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 1u << PLACE);
+	assert_int_equal(a->table_unname, 0);	/* its place is another one's */
+	end();
+}
+
+/* It came back as a spare before: this node needs it. */
+static void a_member_that_was_replaced_and_is_back_stays(void **state)
+{
+	struct ddr_array *a = begin_replaced();
+
+	(void)state;
+	play.super.member[PLACE].state = DDR_MEMBER_SPARE;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	a->bind.dev_minor[PLACE] = 10 + SPARE;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 0);
+	end();
+}
+
+static struct ddr_input forgotten;
+
+static void notes_what_is_forgotten(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)out;
+	if (in->type == DDR_IN_OP_REPLACE)
+		forgotten = *in;
+}
+
+/* Whoever waits may be told from within a step: the state machine hears of it at the next tick. */
+static void a_replacement_that_is_late_is_forgotten(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	play.answer = notes_what_is_forgotten;
+	assert_null(ddr_drive_replace(a, PLACE, SPARE));
+	assert_int_equal(forgotten.member, PLACE);
+	assert_int_equal(forgotten.value, SPARE);
+	forgotten = (struct ddr_input){ 0 };
+	ddr_drive_replace_late(a, SPARE);
+	assert_int_equal(forgotten.type, DDR_IN_NONE);
+	run();
+	assert_int_equal(forgotten.type, DDR_IN_OP_REPLACE);
+	assert_int_equal(forgotten.member, SPARE);
+	assert_int_equal(forgotten.value, DDR_NO_MEMBER);
+	end();
+}
+
 /* A table without a member that works: whoever made it leaves the member out, so the array is loaded anew, and judged. */
 static void a_table_that_leaves_a_member_out_is_judged(void **state)
 {
@@ -663,6 +752,9 @@ int main(void)
 		cmocka_unit_test(a_device_that_was_found_is_told), cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early), cmocka_unit_test(a_device_that_is_not_there_is_waited_for),
 		cmocka_unit_test(a_member_that_was_removed_is_let_go),
+		cmocka_unit_test(a_member_that_was_replaced_is_let_go_last),
+		cmocka_unit_test(a_member_that_was_replaced_and_is_back_stays),
+		cmocka_unit_test(a_replacement_that_is_late_is_forgotten),
 		cmocka_unit_test(a_table_that_leaves_a_member_out_is_judged),
 		cmocka_unit_test(a_table_of_unknown_devices_is_looked_at_anew),
 	};

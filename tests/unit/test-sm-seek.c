@@ -328,6 +328,116 @@ static void who_is_in_is_not_sought(void **state)
 	assert_int_equal(cx_find(&c->node[0], DDR_OUT_MCAST, 0), -1);
 }
 
+/* ---- replacing ------------------------------------------------------------------- */
+
+#define SPARE	6u
+
+static void replace(struct cx *c, uint32_t i, uint32_t member, uint64_t spare)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = member, .value = spare };
+
+	cx_step(c, &c->node[i], &in);
+	cx_settle(c);
+}
+
+/* Node 2 begins anew, and does not see the spare. */
+static void spare_is_not_seen(struct cx *c)
+{
+	cx_kill(c, 1);
+	c->node[1].cfg.present &= ~(1u << SPARE);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_forget(c);
+}
+
+/* Who asked for it does not wait any more: it does not begin hours later, and holds up nothing else. */
+static void a_replacement_is_forgotten(void **state)
+{
+	struct cx *c = *state;
+
+	spare_is_not_seen(c);
+	replace(c, 0, OUT, SPARE);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));		/* one change at a time */
+	replace(c, 0, SPARE + 1, DDR_NO_MEMBER);		/* of another spare: nothing is forgotten */
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	cx_forget(c);
+	replace(c, 0, SPARE, DDR_NO_MEMBER);
+	assert_null(event(c, 0, DDR_EV_REFUSED));
+	sees(c, 1, SPARE, 0);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_SPARE);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_null(event(c, 0, DDR_EV_REFUSED));
+	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
+}
+
+/* It has begun: what is not wanted any more is the operator's to end, with fail. */
+static void what_has_begun_is_not_forgotten(void **state)
+{
+	struct cx *c = *state;
+
+	replace(c, 0, OUT, SPARE);
+	replace(c, 0, SPARE, DDR_NO_MEMBER);
+	cx_tick(c, 100);
+	assert_null(event(c, 0, DDR_EV_REFUSED));
+	assert_non_null(event(c, 0, DDR_EV_REBUILD_START));
+}
+
+/* It waits, and cannot be any more: the event says which request that was, so that whoever waits can be told. */
+static void what_became_impossible_is_told(void **state)
+{
+	struct cx *c = *state;
+
+	spare_is_not_seen(c);
+	replace(c, 0, OUT, SPARE);
+	assert_null(event(c, 0, DDR_EV_REFUSED));
+	member_fails(c, 1, OUT);
+	cx_tick(c, 100);
+	assert_non_null(event(c, 0, DDR_EV_REFUSED));
+	assert_int_equal(event(c, 0, DDR_EV_REFUSED)->member, SPARE);
+	assert_int_equal(event(c, 0, DDR_EV_REFUSED)->b, DDR_MEMBER_OP_REPLACE);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
+}
+
+/* With data missing no parity is to be believed after a failed write: who resyncs copies what can be read of the old disk, and has no other source. */
+static void a_copy_without_parity_has_one_source(void **state)
+{
+	struct cx *c = *state;
+	unsigned int n = 0;
+
+	wants(c, 1, 1);
+	member_fails(c, 0, OUT);
+	c->answers = CX_MSG | CX_KERNEL;	/* the copy does not come to its end */
+	replace(c, 0, OUT + 1, SPARE);
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
+			cx_done(c, &c->node[0], o);
+	cx_settle(c);
+	for (uint32_t i = 0; i < 2; i++)
+		cx_table(c, &c->node[i], (uint32_t)cx_find(&c->node[i], DDR_OUT_TABLE, 0), 0);
+	assert_int_equal(cx_status(&c->node[1]).replaced, OUT + 1);
+	c->answers = CX_ALL;
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1, .status = -5 });
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t o = 0; o < c->node[1].n; o++) {
+		const struct ddr_output *out = &c->node[1].log[o];
+
+		if (out->type != DDR_OUT_JOB_RANGE || out->job != DDR_KA_REBUILD)
+			continue;
+		assert_int_equal(out->member, SPARE);
+		assert_int_equal(out->from, OUT + 1);
+		assert_int_equal(out->members, 1u << (OUT + 1));
+		n++;
+	}
+	assert_true(n > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +446,10 @@ int main(void)
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
 		TEST(a_disk_is_added_and_removed), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_replacement_is_forgotten, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(what_has_begun_is_not_forgotten, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(what_became_impossible_is_told, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_copy_without_parity_has_one_source, setup_spare, cx_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Who has asked for a replacement, and waits: what the answer is, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/array.h"
+#include "daemon/ipc_client.h"
+#include "daemon/kchan.h"
+
+#define SPARE	5u
+
+static struct ddr_array array;
+static struct ddr_daemon d;
+static struct ddr_transport_ops ops;
+static struct ddr_sm_status status;
+static char answer[512];		/* "ok", or the error; "": none yet */
+static uint32_t late;
+static uint64_t now;
+
+/* ---- what ipc_requests.c uses ---------------------------------------------------- */
+
+uint64_t ddr_now_ms(void) { return now; }
+void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st) { (void)sm; *st = status; }
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { (void)sm; return &array.super; }
+struct ddr_array *ddr_array_find(struct ddr_daemon *daemon, const char *name) { (void)daemon; return strcmp(name, "data") ? NULL : &array; }
+int ddr_status_find_member(const struct ddr_array *a, const char *which) { (void)a; return atoi(which); }
+struct json_object *ddr_status_array(struct ddr_array *a) { (void)a; return NULL; }
+bool ddr_kctl_connected(const struct ddr_kctl *k) { (void)k; return true; }
+const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value) { (void)a, (void)key, (void)value; return NULL; }
+const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t p, uint32_t f) { (void)a, (void)op, (void)p, (void)f; return NULL; }
+const char *ddr_drive_clean(struct ddr_array *a) { (void)a; return NULL; }
+const char *ddr_drive_fail(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
+const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]) { (void)a, (void)uuid; return NULL; }
+const char *ddr_drive_remove(struct ddr_array *a, uint32_t m, const uint8_t uuid[16]) { (void)a, (void)m, (void)uuid; return NULL; }
+const char *ddr_drive_seek(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
+const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks) { (void)a, (void)blocks; return NULL; }
+const char *ddr_drive_accept(struct ddr_array *a) { (void)a; return NULL; }
+const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node) { (void)a, (void)node; return NULL; }
+void ddr_drive_tune(struct ddr_array *a) { (void)a; }
+
+const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)
+{
+	assert_int_equal(member, 1);
+	a->replace.spare = spare;
+	a->replace.refusal = NULL;
+	return NULL;
+}
+
+void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare)
+{
+	(void)a;
+	late |= 1u << spare;
+}
+
+void ddr_client_ok(struct ddr_client *c, struct json_object *data)
+{
+	assert_string_equal(answer, "");
+	c->wait = DDR_WAIT_NONE;
+	snprintf(answer, sizeof(answer), "ok");
+	json_object_put(data);
+}
+
+void ddr_client_error(struct ddr_client *c, const char *format, ...)
+{
+	va_list args;
+
+	assert_string_equal(answer, "");
+	c->wait = DDR_WAIT_NONE;
+	va_start(args, format);
+	vsnprintf(answer, sizeof(answer), format, args);
+	va_end(args);
+}
+
+static const char *node_name(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
+{
+	(void)daemon;
+	snprintf(buf, size, "n%u", node);
+	return buf;
+}
+
+/* ---- the tests ------------------------------------------------------------------- */
+
+/* A client that waits: the spare is one still. */
+static struct ddr_client asks(void)
+{
+	static const char text[] = "{\"cmd\":\"replace\",\"name\":\"data\",\"member\":\"1\",\"spare\":\"5\",\"timeout_ms\":20000}";
+	struct ddr_client c = { .d = &d };
+
+	memset(&array, 0, sizeof(array));
+	memset(&status, 0, sizeof(status));
+	ops.node_name = node_name;
+	d.transport = &ops;
+	array.d = &d;
+	array.state = DDR_ARRAY_RUNNING;
+	snprintf(array.name, sizeof(array.name), "data");
+	array.super.members = SPARE + 1;
+	for (uint32_t m = 0; m <= SPARE; m++) {
+		memset(array.super.member[m].uuid, (int)m + 1, sizeof(array.super.member[m].uuid));
+		status.member_state[m] = DDR_MEMBER_IN_SYNC;
+	}
+	status.member_state[SPARE] = DDR_MEMBER_SPARE;
+	status.rebuilding = status.replaced = DDR_NO_MEMBER;
+	answer[0] = '\0';
+	late = 0;
+	now = 1000;
+	ddr_client_request(&c, text, sizeof(text) - 1);
+	assert_string_equal(answer, "");
+	assert_int_equal(c.wait, DDR_WAIT_REPLACE);
+	return c;
+}
+
+static void expect(struct ddr_client *c, const char *words)
+{
+	ddr_client_check(c, now);
+	if (!strstr(answer, words) || !*answer)
+		fail_msg("'%s' is not in the answer '%s'", words, answer);
+	assert_int_equal(late, 0);
+}
+
+static void it_replaces_the_member(void **state)
+{
+	struct ddr_client c = asks();
+
+	(void)state;
+	ddr_client_check(&c, now);
+	assert_string_equal(answer, "");
+	status.member_state[SPARE] = DDR_MEMBER_REBUILDING;
+	status.rebuilding = SPARE;
+	status.replaced = 1;
+	expect(&c, "ok");
+	c = asks();
+	status.member_state[SPARE] = DDR_MEMBER_IN_SYNC;	/* so small an array is copied at once */
+	expect(&c, "ok");
+}
+
+/* It is no spare any more, and replaces nobody: that is no success. */
+static void something_else_became_of_it(void **state)
+{
+	struct ddr_client c = asks();
+
+	(void)state;
+	status.member_state[SPARE] = DDR_MEMBER_FAULTY;		/* its first superblock could not be written */
+	expect(&c, "is faulty now");
+	c = asks();
+	status.member_state[SPARE] = DDR_MEMBER_REBUILDING;	/* a hot spare for another role */
+	status.rebuilding = SPARE;
+	expect(&c, "has taken the place of one that is out");
+	c = asks();
+	status.member_state[SPARE] = DDR_MEMBER_MISSING;
+	memset(array.super.member[SPARE].uuid, 0x77, sizeof(array.super.member[SPARE].uuid));
+	expect(&c, "was removed");
+	c = asks();
+	memset(array.super.member[SPARE].uuid, 0x77, sizeof(array.super.member[SPARE].uuid));	/* and another one has its number */
+	expect(&c, "was removed");
+	c = asks();
+	array.replace.refusal = "the members have changed meanwhile";
+	expect(&c, "replaces nobody: the members have changed meanwhile");
+}
+
+/* Whoever does not wait any more does not want it any more. */
+static void who_goes_wants_nothing(void **state)
+{
+	struct ddr_client c = asks();
+
+	(void)state;
+	status.unseen_by[SPARE] = 3;
+	ddr_client_check(&c, now + 19999);
+	assert_string_equal(answer, "");
+	ddr_client_check(&c, now + 20000);
+	assert_non_null(strstr(answer, "n3 does not see"));
+	assert_int_equal(late, 1u << SPARE);
+	ddr_client_gone(&c);
+	c = asks();
+	ddr_client_gone(&c);
+	assert_int_equal(late, 1u << SPARE);
+	c = asks();
+	status.member_state[SPARE] = DDR_MEMBER_IN_SYNC;
+	ddr_client_check(&c, now);
+	ddr_client_gone(&c);
+	assert_int_equal(late, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
+	};
+
+	return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
+}
