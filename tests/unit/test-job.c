@@ -671,7 +671,7 @@ static void many_bad_sectors_take_their_time(void **state)
 		sour.slow = rig.geo.chunk;
 		copy_begin(&rig, (1u << rig.geo.roles) - 1, 5000);
 		ddr_jobs_tick(rig.jobs, 1001);
-		while (!sour.waiting)
+		while (!sour.waiting && !rig.done)
 			loop_for_a_moment(&rig);
 		ddr_jobs_tick(rig.jobs, 5000);
 		ddr_jobs_tick(rig.jobs, 9000);
