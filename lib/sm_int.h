@@ -301,6 +301,10 @@ uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block);
 
 /* ---- sm_member.c --------------------------------------------------------------- */
 
+/* Members whose failure all know, and the superblocks not yet. */
+uint32_t ddr_sm_going(const struct ddr_sm *sm);
+/* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
+void ddr_sm_whole_void(struct ddr_sm *sm);
 /* This node saw members fail. @hard: they must not go on being used; else what failed can be refused upwards. */
 void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
 void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
@@ -355,12 +359,21 @@ uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
 uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
 bool ddr_sm_left_dirty(const struct ddr_sm *sm);
 
-/* Members whose failure all know, and the superblocks not yet. */
-uint32_t ddr_sm_going(const struct ddr_sm *sm);
-/* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
-void ddr_sm_whole_void(struct ddr_sm *sm);
 /* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
 bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+
+/* ---- sm_apply.c ---------------------------------------------------------------- */
+
+/*
+ * @sb, which has its new generation already, becomes what the change makes of it: @set (operation 0: none), members that are
+ * @faulty or @missing from now on, @slots that go to the owners in t.slot_node.
+ */
+void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
+		  uint64_t slots);
+/* Does every role have a holder that is in sync? */
+bool ddr_sm_none_missing(const struct ddr_super *sb);
+/* The owners of @slots died without a log: a disk and its copy may differ anywhere. */
+bool ddr_sm_copies_differ(const struct ddr_sm *sm, const struct ddr_super *sb, uint64_t slots);
 
 /* ---- sm_seek.c ----------------------------------------------------------------- */
 

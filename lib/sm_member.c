@@ -310,192 +310,6 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 	memcpy(id, h, sizeof(h));
 }
 
-static void set_state(struct ddr_super *sb, uint32_t member, uint8_t state)
-{
-	struct ddr_member *m = &sb->member[member];
-
-	m->state = state;
-	m->flags = 0;
-	m->since = sb->generation;
-	m->cursor = 0;
-	memset(m->last_gen, 0, sizeof(m->last_gen));
-}
-
-/*
- * Of two that have one role, one goes: the other one has it alone. If both go, the one that was a copy has nothing that
- * counts.
- */
-static void roles_go(struct ddr_super *sb, uint32_t members, bool copy_void)
-{
-	for (uint32_t i = 0; i < sb->members; i++) {
-		struct ddr_member *new = &sb->member[i];
-
-		if (!(new->flags & DDR_MEMBER_F_REPLACING))
-			continue;
-		for (uint32_t old = 0; old < sb->members && !(members >> i & 1); old++)
-			if ((members >> old & 1) && sb->member[old].role == new->role) {
-				sb->member[old].role = DDR_ROLE_NONE;
-				new->flags = 0;
-				new->since = sb->generation;
-				new->cursor = copy_void ? 0 : new->cursor;
-			}
-		if (members >> i & 1)
-			new->role = DDR_ROLE_NONE;
-	}
-}
-
-/* Members go. Of those that held all of their role by the superblocks of @now, the name of that generation is kept. */
-static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32_t members, uint8_t state)
-{
-	for (uint32_t i = 0; i < sb->members; i++) {
-		const struct ddr_member *was = &now->member[i];
-
-		if (!(members >> i & 1))
-			continue;
-		set_state(sb, i, state);
-		if (was->state == DDR_MEMBER_IN_SYNC || (was->flags & DDR_MEMBER_F_PARTIAL))
-			memcpy(sb->member[i].last_gen, now->gen_id, sizeof(sb->member[i].last_gen));
-	}
-}
-
-static void new_member(struct ddr_super *sb, const struct ddr_msg_member_set *set, uint8_t state)
-{
-	uint16_t role = sb->member[set->member].role;
-
-	if (set->member == sb->members || set->op == DDR_MEMBER_OP_ADD)
-		role = DDR_ROLE_NONE;
-	if (set->member == sb->members)
-		sb->members++;
-	memset(&sb->member[set->member], 0, sizeof(sb->member[0]));
-	memcpy(sb->member[set->member].uuid, set->uuid, sizeof(set->uuid));
-	sb->member[set->member].role = role;
-	set_state(sb, set->member, state);
-}
-
-static void come_back(struct ddr_super *sb, uint32_t member, bool partial)
-{
-	struct ddr_member *m = &sb->member[member];
-	uint8_t last_gen[DDR_LAST_GEN_LEN];
-
-	memcpy(last_gen, m->last_gen, sizeof(last_gen));
-	set_state(sb, member, m->role == DDR_ROLE_NONE ? DDR_MEMBER_SPARE : DDR_MEMBER_REBUILDING);
-	if (!partial)
-		return;
-	m->flags = DDR_MEMBER_F_PARTIAL;
-	memcpy(m->last_gen, last_gen, sizeof(m->last_gen));	/* until it has a superblock that knows */
-}
-
-/* The copy is complete: whoever had the role is not needed any more. */
-static void take_over(struct ddr_super *sb, uint32_t member)
-{
-	struct ddr_member *m = &sb->member[member];
-
-	for (uint32_t i = 0; i < sb->members && (m->flags & DDR_MEMBER_F_REPLACING); i++)
-		if (i != member && sb->member[i].role == m->role) {
-			sb->member[i].role = DDR_ROLE_NONE;
-			set_state(sb, i, DDR_MEMBER_MISSING);
-		}
-	set_state(sb, member, DDR_MEMBER_IN_SYNC);
-}
-
-/* Of the member that this one replaces; a disk may say that it was out. */
-static void stay(struct ddr_super *sb, uint32_t member)
-{
-	for (uint32_t i = 0; i < sb->members; i++)
-		if (i != member && sb->member[i].role == sb->member[member].role)
-			sb->member[i].since = sb->generation;
-}
-
-/* The spare takes the role, and whoever had it has none; or has it still, and is copied. */
-static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set)
-{
-	struct ddr_member *m = &sb->member[set->member];
-
-	switch (set->op) {
-	case DDR_MEMBER_OP_TAKE:
-		for (uint32_t i = 0; i < sb->members; i++)
-			if (sb->member[i].role == set->role)
-				sb->member[i].role = DDR_ROLE_NONE;
-		m->role = (uint16_t)set->role;
-		set_state(sb, set->member, DDR_MEMBER_REBUILDING);
-		return;
-	case DDR_MEMBER_OP_CURSOR:
-		m->cursor = set->cursor;
-		return;
-	case DDR_MEMBER_OP_REPLACE:
-		m->role = (uint16_t)set->role;
-		set_state(sb, set->member, DDR_MEMBER_REBUILDING);
-		m->flags = DDR_MEMBER_F_REPLACING;
-		return;
-	case DDR_MEMBER_OP_WHOLE:
-		take_over(sb, set->member);
-		return;
-	case DDR_MEMBER_OP_STAY:
-		stay(sb, set->member);
-		return;
-	case DDR_MEMBER_OP_ADD:
-		new_member(sb, set, DDR_MEMBER_SPARE);
-		return;
-	case DDR_MEMBER_OP_REMOVE:
-		new_member(sb, set, DDR_MEMBER_MISSING);
-		return;
-	case DDR_MEMBER_OP_GROW:
-		sb->array_blocks = set->cursor;
-		return;
-	case DDR_MEMBER_OP_BACK:
-	case DDR_MEMBER_OP_READD:
-		come_back(sb, set->member, set->op == DDR_MEMBER_OP_READD);
-		return;
-	}
-}
-
-/* Nobody is missing any more: what one that comes back lacks is not noted from here on (protocol-notes, 4). */
-static bool whole(const struct ddr_super *sb)
-{
-	uint32_t n = 0;
-
-	for (uint32_t m = 0; m < sb->members; m++)
-		n += sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC;
-	return n == sb->roles;
-}
-
-/* Without parity nobody knows what a node was writing that died: where a disk and its copy may differ, if they may. */
-static bool copies_differ(const struct ddr_sm *sm, const struct ddr_super *sb, uint64_t slots)
-{
-	bool died = false;
-
-	for (uint32_t s = 0; s < sb->slots; s++) {
-		int n = (slots >> s & 1) && sb->slot_node[s] ? ddr_sm_node_at(sm, sb->slot_node[s]) : -1;
-
-		died |= (slots >> s & 1) && sb->slot_node[s] && (n < 0 || !sm->nodes[n].leaving);
-	}
-	return died && sb->parity == 0;
-}
-
-static void copy_anew(struct ddr_super *sb)
-{
-	for (uint32_t m = 0; m < sb->members; m++)
-		if (sb->member[m].flags & DDR_MEMBER_F_REPLACING)
-			sb->member[m].cursor = 0;
-}
-
-static void apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
-		  uint64_t slots)
-{
-	apply_set(sb, set);
-	if (copies_differ(sm, sb, slots))
-		copy_anew(sb);
-	roles_go(sb, faulty | missing, sm->t.copy_void);
-	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY);
-	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING);
-	for (uint32_t s = 0; s < sb->slots; s++)
-		if (slots >> s & 1)
-			sb->slot_node[s] = sm->t.slot_node[s];
-	/* nor is the end of a region that the array ended in prepared on a member that was out as it grew */
-	if ((set->op == DDR_MEMBER_OP_WHOLE && whole(sb)) || set->op == DDR_MEMBER_OP_GROW)
-		sb->log_base = sb->generation;
-}
-
 /* Not only how far something is. */
 static bool changes_members(const struct ddr_msg_member_set *set)
 {
@@ -524,7 +338,7 @@ static void next_build(struct ddr_sm *sm)
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
-	apply(sm, sb, &t->set, t->faulty, t->missing, t->slots);
+	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots);
 }
 
 static void superblocks_write(struct ddr_sm *sm)
@@ -662,7 +476,7 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 	sb->seq = msg->done.seq;
 	memcpy(sb->gen_id, msg->done.gen_id, sizeof(sb->gen_id));
 	memcpy(sb->gen_prev, msg->done.gen_prev, sizeof(sb->gen_prev));
-	apply(sm, sb, &msg->done.set, msg->done.faulty, msg->done.missing, msg->done.slots);
+	ddr_sm_apply(sm, sb, &msg->done.set, msg->done.faulty, msg->done.missing, msg->done.slots);
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
@@ -717,7 +531,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 		ddr_sm_members_gone(sm, 1u << replaced);
 		ddr_sm_batch_members(sm);
 	}
-	if (set->op == DDR_MEMBER_OP_WHOLE && whole(&sm->sb))
+	if (set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(&sm->sb))
 		ddr_sm_map_whole(sm);
 	out = ddr_sm_event(sm, set_event(sm, set), NULL);
 	out->member = set->member;
@@ -750,7 +564,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
 		return;
 	}
-	if (copies_differ(sm, &sm->sb, msg->done.slots))
+	if (ddr_sm_copies_differ(sm, &sm->sb, msg->done.slots))
 		ddr_sm_rebuild_anew(sm);
 	sm->sb = sb;
 	sm->c.unproven = false;
