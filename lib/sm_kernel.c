@@ -150,11 +150,26 @@ static uint32_t wanted_at(const struct ddr_sm *sm, uint32_t position)
 	return m < sm->sb.members && shadow_serves(sm, sm->sb.member[m].role) ? m : ddr_sm_replacing(sm);
 }
 
+static bool named(const struct ddr_sm *sm, uint32_t position, uint32_t m)
+{
+	return position == DDR_UAPI_SHADOW ? sm->k.shadow == m : sm->k.table >> m & 1;
+}
+
 uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position)
 {
-	uint32_t m = wanted_at(sm, position);
+	uint32_t m = wanted_at(sm, position), left = left_member(sm);
 
-	return m != DDR_NO_MEMBER ? m : left_member(sm);
+	if (m == DDR_NO_MEMBER)
+		return left;
+	/* the one that had the place and failed as this one got it */
+	return left != DDR_NO_MEMBER && sm->sb.member[left].since == sm->sb.member[m].since && !named(sm, position, m) ? left : m;
+}
+
+/* It goes, nobody reads it, and it cannot be had here: others must not wait until it can. */
+static bool given_up(const struct ddr_sm *sm, uint32_t position, uint32_t m)
+{
+	return (ddr_sm_going(sm) >> m & 1) && sm->sb.member[m].state == DDR_MEMBER_REBUILDING && !named(sm, position, m) &&
+	       (position == DDR_UAPI_SHADOW || sm->sb.member[m].cursor == 0);
 }
 
 static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
@@ -163,8 +178,10 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 	bool of_left = position == DDR_UAPI_SHADOW || shadow_serves(sm, position);
 
 	/* others may read it still: nothing completes without it, whether our table names it or not */
-	if (m == DDR_NO_MEMBER)
+	if (m == DDR_NO_MEMBER || given_up(sm, position, m)) {
+		of_left |= m != DDR_NO_MEMBER;
 		return of_left && left_member(sm) != DDR_NO_MEMBER ? DDR_KM_LEAVING : DDR_KM_OUT;
+	}
 	if (sm->t.leaving >> m & 1)
 		return DDR_KM_LEAVING;
 	switch (sm->sb.member[m].state) {
@@ -192,16 +209,12 @@ static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
 	return cursor < sm->k.blocks ? cursor : sm->k.blocks;
 }
 
-/* It goes, nobody reads it, and it cannot be had here: what there is to tell is that it is out, later. Others must not wait for us until then. */
-static bool given_up(const struct ddr_sm *sm, uint32_t position)
+/* Of whom there is something to tell, whatever the table names. */
+static uint8_t subject(const struct ddr_sm *sm, uint32_t position)
 {
 	uint32_t m = wanted_at(sm, position);
 
-	if (m == DDR_NO_MEMBER || !(ddr_sm_going(sm) >> m & 1) || sm->sb.member[m].state != DDR_MEMBER_REBUILDING)
-		return false;
-	if (position == DDR_UAPI_SHADOW)
-		return sm->k.shadow != m;
-	return !(sm->k.table >> m & 1) && sm->sb.member[m].cursor == 0;
+	return (uint8_t)(m != DDR_NO_MEMBER ? m : left_member(sm));
 }
 
 /* Of this member: what was said of the one that had the place before does not count. Of nobody there is nothing to say but that he is out. */
@@ -209,10 +222,8 @@ static bool told(const struct ddr_sm *sm, uint32_t position)
 {
 	uint8_t state = kernel_state(sm, position);
 
-	if (given_up(sm, position))
-		return true;
 	return sm->k.sent[position] == state && sm->k.cursor[position] == cursor_of(sm, position) &&
-	       (state == DDR_KM_OUT || sm->k.sent_of[position] == (uint8_t)ddr_sm_device_at(sm, position));
+	       (state == DDR_KM_OUT || sm->k.sent_of[position] == subject(sm, position));
 }
 
 /* The positions in the order in which they are told: a place may be read from its shadow as soon as it is not read itself. */
@@ -384,7 +395,7 @@ static void member_tell(struct ddr_sm *sm, uint32_t p)
 	rec->arg[0] = state;
 	rec->start = cursor_of(sm, p);
 	sm->k.sent[p] = state;
-	sm->k.sent_of[p] = (uint8_t)ddr_sm_device_at(sm, p);
+	sm->k.sent_of[p] = subject(sm, p);
 	sm->k.cursor[p] = rec->start;
 	sm->k.applying |= 1u << p;
 }

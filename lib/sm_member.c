@@ -607,9 +607,10 @@ void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 /* Do the disks say that a member was replaced, which is not so? */
 static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
 {
-	uint32_t new = ddr_sm_replacing(sm);
+	uint32_t new = ddr_sm_replacing(sm), old = ddr_sm_replaced(sm);
 
-	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->sb.member[new].role;
+	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->sb.member[new].role &&
+	       disk->member[old].state == DDR_MEMBER_MISSING;	/* and not that it failed */
 }
 
 /*

@@ -118,6 +118,50 @@ static void the_old_one_fails(void **state)
 	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
 }
 
+/*
+ * The old one fails as the replacement begins, so one change of the superblocks says both; and node 2 never gets a table with the new one at
+ * its place. Its kernel has the old one there still: what fails on that is not the new one's fault, and it is said to be out before all others do without it.
+ */
+static void both_fail_as_it_begins(void **state)
+{
+	struct ddr_input in = { .type = DDR_IN_SB_DONE, .failed_members = 1u << ROLE };
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+	uint32_t at;
+
+	wants(c, 1, 1);
+	cx_forget(c);
+	c->answers = CX_MSG;
+	replace(c, 0, ROLE, SPARE);
+	cx_settle(c);
+	at = cx_open(&c->node[0], DDR_OUT_SB_WRITE);
+	in.io = c->node[0].log[at].io;
+	c->node[0].open[at] = false;
+	cx_step(c, &c->node[0], &in);
+	cx_settle(c);
+	pass_without(c, 4, 2, DDR_OUT_TABLE);
+	assert_int_equal(c->sb.member[ROLE].state, DDR_MEMBER_FAULTY);
+	assert_int_equal(c->sb.member[SPARE].role, ROLE);
+	assert_int_equal(told(n, ROLE), 0xff);		/* it is in sync still, for this kernel */
+	member_fails(c, 1, ROLE, 6);
+	pass_without(c, 10, 2, DDR_OUT_TABLE);
+	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_REBUILDING);
+	for (uint32_t round = 0; round < 30; round++) {
+		for (uint32_t o = 0, last = n->n; o < last; o++)
+			if (n->open[o] && n->log[o].type == DDR_OUT_TABLE)
+				cx_table(c, n, o, -ENXIO);
+		pass_without(c, 1, 2, DDR_OUT_TABLE);
+	}
+	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_FAULTY);
+	assert_int_equal(told(n, ROLE), DDR_KM_OUT);
+	for (uint32_t o = 0, left = 0; o < n->n; o++) {
+		left |= n->log[o].type == DDR_OUT_KERNEL && n->log[o].rec.type == DDR_U_MEMBER && n->log[o].rec.member == ROLE &&
+			n->log[o].rec.arg[0] == DDR_KM_LEAVING;
+		assert_true(left || n->log[o].type != DDR_OUT_KERNEL || n->log[o].rec.type != DDR_U_MEMBER || n->log[o].rec.member != ROLE ||
+			    n->log[o].rec.arg[0] != DDR_KM_OUT);
+	}
+}
+
 /* Where a write had failed on node 2 the two may hold different things until that node has resynced it: nothing is copied before. */
 static void who_resyncs_has_not_folded(void **state)
 {
@@ -416,7 +460,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_member_is_replaced), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(who_resyncs_has_not_folded),
+		TEST(a_member_is_replaced), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(both_fail_as_it_begins), TEST(who_resyncs_has_not_folded),
 		TEST(the_new_one_goes), TEST(the_new_one_fails_at_the_end), TEST(the_new_one_fails_and_nothing_is_to_spare),
 		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end),
 		TEST(what_the_dead_wrote_is_copied_first), TEST(the_next_one_waits), TEST(the_next_one_cannot_be),
