@@ -42,6 +42,16 @@ static void wants(struct cx *c, uint32_t i, uint64_t block)
 	cx_settle(c);
 }
 
+/* A range of node 1, which it and node 2 have acknowledged, and node 3 has not. */
+static void two_of_three_acknowledge(struct cx *c)
+{
+	two_are_clean(c);
+	wants(c, 0, 1);
+	kernel_answers(c, 0, DDR_U_DRAIN);
+	kernel_answers(c, 1, DDR_U_DRAIN);
+	cx_settle(c);
+}
+
 static void detached(struct cx *c, uint32_t i)
 {
 	cx_op(c, i, DDR_IN_K_DETACHED, 0);
@@ -103,11 +113,7 @@ static void an_acknowledgement_is_taken_back(void **state)
 {
 	struct cx *c = *state;
 
-	two_are_clean(c);
-	wants(c, 0, 1);
-	kernel_answers(c, 0, DDR_U_DRAIN);
-	kernel_answers(c, 1, DDR_U_DRAIN);
-	cx_settle(c);
+	two_of_three_acknowledge(c);
 	detached(c, 1);
 	attached(c, 1);
 	assert_true(enabled(c, 1));
@@ -124,11 +130,7 @@ static void enable_waits_until_it_is_taken_back(void **state)
 {
 	struct cx *c = *state;
 
-	two_are_clean(c);
-	wants(c, 0, 1);
-	kernel_answers(c, 0, DDR_U_DRAIN);
-	kernel_answers(c, 1, DDR_U_DRAIN);
-	cx_settle(c);
+	two_of_three_acknowledge(c);
 	c->answers = 0;
 	kernel_answers(c, 2, DDR_U_DRAIN);	/* its word is ordered before that the other's is taken back */
 	detached(c, 1);
@@ -148,11 +150,7 @@ static void it_is_taken_back_in_the_next_view(void **state)
 {
 	struct cx *c = *state;
 
-	two_are_clean(c);
-	wants(c, 0, 1);
-	kernel_answers(c, 0, DDR_U_DRAIN);
-	kernel_answers(c, 1, DDR_U_DRAIN);
-	cx_settle(c);
+	two_of_three_acknowledge(c);
 	c->answers = 0;
 	detached(c, 1);
 	cx_view(c, 7, 7, true);

@@ -24,6 +24,16 @@ def slowly(serving, rate="512K"):
     serving.guest.command(f"set data resync_min_rate=64K resync_max_rate={rate}")
 
 
+def begin_slowly(serving, member):
+    """A copy of the member to /dev/vdf begins, and takes its time."""
+    begin(serving, spares=0)
+    fill(serving, 32)
+    serving.guest.wait_idle("data")
+    slowly(serving)
+    serving.guest.command(f"replace data {member} /dev/vdf")
+    serving.event("rebuild-start")
+
+
 def fast(serving):
     serving.guest.command("set data resync_max_rate=1G resync_min_rate=64M")
 
@@ -87,12 +97,7 @@ def test_without_parity(serving):
 
 def test_old_disk_dies_in_the_middle(serving):
     """What was copied stays, and the rest is computed from the others."""
-    begin(serving, spares=0)
-    fill(serving, 32)
-    serving.guest.wait_idle("data")
-    slowly(serving)
-    serving.guest.command("replace data 2 /dev/vdf")
-    serving.event("rebuild-start")
+    begin_slowly(serving, 2)
     until = time.monotonic() + 120
     while not (job(serving) or {"done": 0})["done"] and time.monotonic() < until:
         time.sleep(1)
@@ -112,12 +117,7 @@ def test_old_disk_dies_in_the_middle(serving):
 
 def test_new_disk_dies_in_the_middle(serving):
     """The array is as it was: nothing ever rested on the new one."""
-    begin(serving, spares=0)
-    fill(serving, 32)
-    serving.guest.wait_idle("data")
-    slowly(serving)
-    serving.guest.command("replace data 2 /dev/vdf")
-    serving.event("rebuild-start")
+    begin_slowly(serving, 2)
     serving.node.allow_dmesg(r".*")
     serving.node.unplug(serving.node.disks[5])
     fill(serving, 4, seed=9)                    # a write completes when all know that the new one is out
@@ -154,12 +154,7 @@ def test_half_of_a_mirror(serving):
 
 def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
     """The next daemon goes on from the cursor; a new disk that is taken out leaves the array as it was."""
-    begin(serving, spares=0)
-    fill(serving, 32)
-    serving.guest.wait_idle("data")
-    slowly(serving)
-    serving.guest.command("replace data 0 /dev/vdf")
-    serving.event("rebuild-start")
+    begin_slowly(serving, 0)
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**{**serving.config, "resync_min_rate": "64K", "resync_max_rate": "512K"})
     serving.guest.watch_events()
