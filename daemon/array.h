@@ -177,10 +177,13 @@ struct ddr_array {
 		uint64_t scanned;	/* blocks that verify has read since the last sample */
 		uint64_t scan_per_s;	/* blocks a second, smoothed */
 		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
+		uint64_t alone_ns;	/* a block costs verify so much while nobody else uses the disks; 0: not known */
 		uint64_t scan_at_ms;	/* last tick */
 		uint64_t debt_us;	/* for so long verify has to leave the disks to others */
 		bool scan_closed;	/* it began by itself, and these are not its hours */
 		bool scan_paused;	/* as told to the state machine */
+		bool scan_cut;		/* and it was, some time of this sample */
+		bool scan_whole;	/* verify had the last sample for itself */
 	} rate;
 
 	/* schedule.c's: the next verify */

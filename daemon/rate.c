@@ -47,7 +47,7 @@ static uint64_t limit(const struct ddr_array *a, bool busy)
 }
 
 /* Of a hundred parts of the time, by priority: what background work may have while others use the disks. */
-static const uint32_t share[] = { 2, 100, 50, 20, 8, 2 };
+static const uint32_t share[] = { 1, 100, 50, 20, 8, 1 };
 
 /* How long work of @us has to leave the disks to others, where @side_by_side of it run. */
 static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side)
@@ -103,6 +103,7 @@ static void scan_pause(struct ddr_array *a, bool pause)
 	if (pause == a->rate.scan_paused)
 		return;
 	a->rate.scan_paused = pause;
+	a->rate.scan_cut = true;
 	ddr_drive_set(a, DDR_SM_VERIFY_PAUSED, pause);
 }
 
@@ -112,12 +113,28 @@ static bool crowded(const struct ddr_array *a, uint64_t ns)
 	return a->rate.best_ns && ns > 3 * a->rate.best_ns;
 }
 
+/*
+ * What a block costs is known from a sample in which verify had the disks for itself, from its first moment to its last.
+ * One read does not tell: caches, and limits that let a burst pass, answer it faster than they can go on, and others wait for that later.
+ */
+static void learn_cost(struct ddr_array *a, uint64_t ms)
+{
+	bool whole = a->rate.scanned >= SCAN_BLOCKS && !a->rate.busy && !a->rate.scan_cut;
+	uint64_t ns = whole ? ms * 1000000 / a->rate.scanned : 0;
+
+	if (whole && a->rate.scan_whole)
+		a->rate.alone_ns = !a->rate.alone_ns || ns < a->rate.alone_ns ? ns : a->rate.alone_ns + (ns - a->rate.alone_ns) / 16;
+	a->rate.scan_whole = whole;
+	a->rate.scan_cut = a->rate.scan_paused;
+}
+
 void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 {
 	uint32_t priority = ddr_sm_super(a->sm)->verify.priority;
 	uint64_t ns = blocks ? us * 1000 / blocks : 0;
 	bool known = ddr_now_ms() - a->rate.busy_ms < 2 * SAMPLE_MS;
 	bool busy = !known || a->rate.busy || crowded(a, ns);
+	uint64_t alone_us = blocks * a->rate.alone_ns * SCANS / 1000;
 
 	a->rate.scanned += blocks;
 	if (ns && blocks >= SCAN_BLOCKS && (!a->rate.best_ns || ns < a->rate.best_ns))
@@ -125,7 +142,7 @@ void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 	if (!busy)
 		a->rate.debt_us = 0;
 	else
-		a->rate.debt_us += rest_after(priority, us, SCANS);
+		a->rate.debt_us += rest_after(priority, us > alone_us ? us : alone_us, SCANS);
 	if (a->rate.debt_us > REST_MAX_US)
 		a->rate.debt_us = REST_MAX_US;
 	if (a->rate.debt_us >= REST_US)
@@ -171,6 +188,7 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	}
 	a->rate.per_s = (a->rate.per_s * 7 + a->rate.done * 1000 / ms) / 8;
 	a->rate.done = 0;
+	learn_cost(a, ms);
 	a->rate.scan_per_s = (a->rate.scan_per_s * 7 + a->rate.scanned * 1000 / ms) / 8;
 	a->rate.scanned = 0;
 	a->rate.best_ns += a->rate.best_ns >> 10;	/* what was fastest long ago says nothing of the disks now */

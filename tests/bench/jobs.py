@@ -8,6 +8,7 @@ pieces of 64 KiB, lose beside it, and how much longer it takes beside a load tha
 """
 import argparse
 import pathlib
+import statistics
 import sys
 import time
 
@@ -34,10 +35,10 @@ TARGETS = {
 class Jobs:
     """One node with an array on limited disks; `figures`: what was measured."""
 
-    def __init__(self, run, runtime):
+    def __init__(self, run, runtime, rounds):
         self.disks = [Disk(run.path / f"jobs-{i}.raw", SIZE * MIB, f"j{i}", **LIMITS) for i in range(MEMBERS + 1)]
         self.node = Node(run, "bench-jobs", self.disks, memory=1024)
-        self.runtime, self.figures = runtime, {}
+        self.runtime, self.rounds, self.figures = runtime, rounds, {}
         self.node.boot()
         self.guest = Guest(self.node)
         self.guest.start_daemon(idle_time="500ms", resync_max_rate="0", verify_every="0")
@@ -45,7 +46,7 @@ class Jobs:
 
     def say(self, what, value, unit):
         self.figures[what] = value
-        print(f"  {what:52} {value:9.2f} {unit}", flush=True)
+        print(f"  {what:52} {value:9.3f} {unit}", flush=True)
 
     def array(self):
         paths = [d.dev for d in self.disks]
@@ -57,7 +58,7 @@ class Jobs:
         self.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count={int(self.bytes * share) // MIB} oflag=direct conv=nocreat,fsync 2>/dev/null", timeout=600)
 
     def event(self, name, seen):
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + 1800
         while True:
             found = [e for e in self.guest.events_seen()[seen:] if e["event"] == name]
             if found:
@@ -117,17 +118,24 @@ class Jobs:
         return devices.fio(self.node, DEV, pattern, self.bytes // 2, self.runtime, 2)["mibs"]
 
     def costs(self, pattern, label):
-        """What verify at each priority takes from a load that never pauses."""
+        """What verify at each priority takes from a load that never pauses: the median of the rounds, each between two loads without it."""
         before = self.load(pattern)
         for priority in range(1, 6):
-            self.verify(priority, wait=False)
-            beside = self.load(pattern)
-            read = [j["done"] for j in self.guest.status(NAME)["jobs"] if j["type"] == "verify"]
-            assert not read or read[0], "verify has read nothing: that is no cost"
-            self.guest.command(f"verify {NAME} stop", check=False)
-            after = self.load(pattern)
-            self.say(f"loss of {label}, verify at {priority}", 1 - 2 * beside / (before + after), "")
-            before = after
+            losses = []
+            for _ in range(self.rounds):
+                beside = self.beside_verify(pattern, priority)
+                after = self.load(pattern)
+                losses.append(1 - 2 * beside / (before + after))
+                before = after
+            self.say(f"loss of {label}, verify at {priority}", statistics.median(losses), f"({min(losses):.3f} to {max(losses):.3f})")
+
+    def beside_verify(self, pattern, priority):
+        self.verify(priority, wait=False)
+        beside = self.load(pattern)
+        read = [j["done"] for j in self.guest.status(NAME)["jobs"] if j["type"] == "verify"]
+        assert not read or read[0], "verify has read nothing: that is no cost"
+        self.guest.command(f"verify {NAME} stop", check=False)
+        return beside
 
     def under_load(self, priority, alone):
         """A verify that ends while the disks are never idle, over one that is alone."""
@@ -175,18 +183,19 @@ def verdicts(figures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", type=int, default=10, help="seconds of one measurement of a load")
+    parser.add_argument("--rounds", type=int, default=3, help="how often the cost of each priority is measured")
     parser.add_argument("--json", metavar="FILE", help="where the figures go (default: build/bench-jobs.json)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     args = parser.parse_args()
     jobs = []
 
     def measure(run):
-        jobs.append(Jobs(run, args.runtime))
+        jobs.append(Jobs(run, args.runtime, args.rounds))
         jobs[0].all()
 
     if not session.within_run(measure):
         return 1
-    path = session.keep({"kernel": jobs[0].node.kernel.release, "runtime": args.runtime, "figures": jobs[0].figures}, "bench-jobs.json", args.json)
+    path = session.keep({"kernel": jobs[0].node.kernel.release, "runtime": args.runtime, "rounds": args.rounds, "figures": jobs[0].figures}, "bench-jobs.json", args.json)
     missed = verdicts(jobs[0].figures)
     print(f"\nfigures: {path}")
     return 1 if args.strict and missed else 0

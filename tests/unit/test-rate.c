@@ -162,6 +162,49 @@ static void verify_rests_in_proportion_while_others_work(void **state)
 	assert_false(verify_paused);
 }
 
+/* A sample of 300 ms in which verify reads @blocks, in reads that each took @us. */
+static void sample(struct ddr_array *a, uint64_t blocks, uint64_t us, bool busy)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		if (!verify_paused)
+			ddr_rate_scanned(a, blocks / 3, us);
+		until_free(a, &(const bool){ false }, busy);
+	}
+}
+
+/* Disks that answer a read ten times as fast as they can go on: it costs what they can go on with. */
+static void a_burst_is_not_cheaper_than_what_follows(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, false);
+	for (unsigned int i = 0; i < 5; i++)
+		sample(a, 1536, 20000, false);
+	assert_in_range(a->rate.alone_ns, 190000, 210000);
+	sample(a, 384, 5000, false);		/* once somebody was in the way that cannot be seen */
+	assert_in_range(a->rate.alone_ns, 200000, 260000);
+	warm_up(a, true);
+	ddr_rate_scanned(a, 512, 20000);	/* as if it had taken 200 ms */
+	assert_true(verify_paused);
+	assert_in_range(until_free(a, &verify_paused, true), 1000, 1500);
+}
+
+static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, true);
+	for (unsigned int i = 0; i < 5; i++)
+		sample(a, 1536, 100, true);
+	assert_int_equal(a->rate.alone_ns, 0);
+	a->rate.scan_closed = true;
+	sample(a, 1536, 100, false);
+	a->rate.scan_closed = false;
+	until_free(a, &verify_paused, false);
+	sample(a, 1536, 100, false);
+	assert_int_equal(a->rate.alone_ns, 0);
+}
+
 static void verify_rests_outside_of_its_hours(void **state)
 {
 	struct ddr_array *a = *state;
@@ -181,7 +224,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_rate_is_not_exceeded), TEST(without_a_limit_it_does_not_rest_while_nobody_else_works), TEST(a_priority_is_a_share_of_the_time),
 		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
-		TEST(verify_rests_in_proportion_while_others_work), TEST(verify_rests_outside_of_its_hours),
+		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
+		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(verify_rests_outside_of_its_hours),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);
