@@ -204,12 +204,6 @@ static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
 	return false;
 }
 
-/* Nobody has anything to resync, nor is about to: then the two hold the same. */
-static bool copy_is_whole(const struct ddr_sm *sm)
-{
-	return ddr_sm_all_folded(sm) && !ddr_sm_any_lost(sm) && !sm->c.rec && !ddr_sm_left_dirty(sm);
-}
-
 bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	const struct ddr_member *m;
@@ -250,8 +244,8 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 	}
 	if (set->op == DDR_MEMBER_OP_STAY)
 		return set->member == ddr_sm_replacing(sm);
-	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_sm_replacing(sm) && !copy_is_whole(sm))
-		return false;
+	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_sm_replacing(sm) && !ddr_sm_all_folded(sm))
+		return false;	/* somebody has something to resync, or is about to: the two do not hold the same */
 	return m->state == DDR_MEMBER_REBUILDING &&
 	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->sb.array_blocks));
 }

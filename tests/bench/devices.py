@@ -177,15 +177,20 @@ PATTERNS = {
 }
 
 
-def fio(node, path, pattern, span, runtime, ramp):
-    """One measurement: {iops, mibs, lat_us} over reads and writes together; several jobs share the span."""
+def command(path, pattern, span, runtime, ramp):
+    """fio's, which prints JSON; several jobs share the span."""
     options, depth = PATTERNS[pattern]
     if jobs := re.search(r"numjobs=(\d)", options):
         span = span // int(jobs[1]) // MIB * MIB
         options += f" --offset_increment={span} --group_reporting"
-    out = node.run(f"fio --output-format=json --name=b --filename={path} --direct=1 --ioengine=libaio "
-                   f"--iodepth={depth} --size={span} --time_based --runtime={runtime} --ramp_time={ramp} "
-                   f"--norandommap --randseed=1 --end_fsync=0 {options}", timeout=120 + 10 * runtime).out
+    return (f"fio --output-format=json --name=b --filename={path} --direct=1 --ioengine=libaio "
+            f"--iodepth={depth} --size={span} --time_based --runtime={runtime} --ramp_time={ramp} "
+            f"--norandommap --randseed=1 --end_fsync=0 {options}")
+
+
+def fio(node, path, pattern, span, runtime, ramp):
+    """One measurement: {iops, mibs, lat_us} over reads and writes together; several jobs share the span."""
+    out = node.run(command(path, pattern, span, runtime, ramp), timeout=120 + 10 * runtime).out
     job = json.loads(out[out.index("{"):])["jobs"][0]
     if job["error"]:
         raise RuntimeError(f"fio {pattern} on {path}: error {job['error']}")

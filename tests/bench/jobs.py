@@ -8,7 +8,6 @@ pieces of 64 KiB, lose beside it, and how much longer it takes beside a load tha
 """
 import argparse
 import pathlib
-import statistics
 import sys
 import time
 
@@ -23,6 +22,7 @@ from guest import Guest  # noqa: E402
 MIB = devices.MIB
 NAME, DEV = "data", "/dev/mapper/data"
 MEMBERS, SIZE = 5, 160                  # MiB of a member; another disk is the spare
+SETTLE = 0.5                            # s, after the load or verify has begun or ended
 LIMITS = {"iops": 1000, "bps": 25 * MIB}
 TARGETS = {
     # what: (least, most) of the ratio
@@ -114,28 +114,52 @@ class Jobs:
             assert done["found"] == 0, done
         return time.monotonic() - began
 
-    def load(self, pattern):
-        return devices.fio(self.node, DEV, pattern, self.bytes // 2, self.runtime, 2)["mibs"]
+    def served(self):
+        """(seconds, MiB that the array has read and written)."""
+        up, stat = self.node.run(f"cat /proc/uptime /sys/block/$(basename $(readlink -f {DEV}))/stat").out.splitlines()
+        return float(up.split()[0]), (int(stat.split()[2]) + int(stat.split()[6])) / 2048
+
+    def speed(self, seconds):
+        time.sleep(SETTLE)
+        began, before = self.served()
+        time.sleep(seconds)
+        ended, after = self.served()
+        return (after - before) / (ended - began)
+
+    def verifying(self):
+        return [j for j in self.guest.status(NAME)["jobs"] if j["type"] == "verify"]
+
+    def beside_verify(self, priority, seconds):
+        self.verify(priority, wait=False)
+        beside = self.speed(seconds)
+        running = self.verifying()
+        assert running and running[0]["done"], f"verify read nothing or ended before the measurement did: that is no cost: {running}"
+        self.guest.command(f"verify {NAME} stop")
+        return beside
 
     def costs(self, pattern, label):
-        """What verify at each priority takes from a load that never pauses: the median of the rounds, each between two loads without it."""
-        before = self.load(pattern)
+        """
+        What verify at each priority takes from a load that never pauses, and goes on all the time: what that gets beside the
+        verify over what it gets before and after, over all rounds. A verify that goes first is soon done, so it has less time.
+        """
+        fio = self.node.spawn(f"exec {devices.command(DEV, pattern, self.bytes // 2, 36000, 0)}")
+        time.sleep(3)
         for priority in range(1, 6):
-            losses = []
+            seconds, beside, alone = self.runtime if priority > 3 else 4, [], []
+            before = self.speed(seconds)
             for _ in range(self.rounds):
-                beside = self.beside_verify(pattern, priority)
-                after = self.load(pattern)
-                losses.append(1 - 2 * beside / (before + after))
+                beside.append(self.beside_verify(priority, seconds))
+                after = self.speed(seconds)
+                alone.append((before + after) / 2)
                 before = after
-            self.say(f"loss of {label}, verify at {priority}", statistics.median(losses), f"({min(losses):.3f} to {max(losses):.3f})")
+            losses = [1 - b / a for b, a in zip(beside, alone)]
+            self.say(f"loss of {label}, verify at {priority}", 1 - sum(beside) / sum(alone), f"({min(losses):.3f} to {max(losses):.3f})")
+        self.end(fio)
 
-    def beside_verify(self, pattern, priority):
-        self.verify(priority, wait=False)
-        beside = self.load(pattern)
-        read = [j["done"] for j in self.guest.status(NAME)["jobs"] if j["type"] == "verify"]
-        assert not read or read[0], "verify has read nothing: that is no cost"
-        self.guest.command(f"verify {NAME} stop", check=False)
-        return beside
+    def end(self, fio):
+        assert fio.poll() is None, f"the load ended: {fio.err[-500:]}"
+        self.node.run("pkill -INT -x fio", check=False)
+        fio.wait(60)
 
     def under_load(self, priority, alone):
         """A verify that ends while the disks are never idle, over one that is alone."""
@@ -143,9 +167,7 @@ class Jobs:
                               f"--size={self.bytes // 3} --offset_increment={self.bytes // 3} --time_based --runtime=3600 --output-format=terse")
         time.sleep(3)
         beside = self.verify(priority)
-        assert fio.poll() is None, f"the load ended: {fio.err[-500:]}"
-        self.node.run("pkill -INT -x fio", check=False)
-        fio.wait(60)
+        self.end(fio)
         self.say(f"verify at {priority} under full load over verify alone", beside / alone, "times as long")
 
     def all(self):
@@ -162,10 +184,10 @@ class Jobs:
         self.fill(1)
         while self.guest.busy(NAME):
             time.sleep(0.1)
-        self.costs("write3", "writes")
-        self.costs("read3", "reads")
         alone = self.verify(1)
         self.say("verify alone", alone, "s")
+        self.costs("write3", "writes")
+        self.costs("read3", "reads")
         for priority in range(1, 6):
             self.under_load(priority, alone)
 
@@ -183,7 +205,7 @@ def verdicts(figures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", type=int, default=10, help="seconds of one measurement of a load")
-    parser.add_argument("--rounds", type=int, default=3, help="how often the cost of each priority is measured")
+    parser.add_argument("--rounds", type=int, default=5, help="how often the cost of each priority is measured")
     parser.add_argument("--json", metavar="FILE", help="where the figures go (default: build/bench-jobs.json)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     args = parser.parse_args()
