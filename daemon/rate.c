@@ -47,7 +47,7 @@ static uint64_t limit(const struct ddr_array *a, bool busy)
 }
 
 /* Of a hundred parts of the time, by priority: what background work may have while others use the disks. */
-static const uint32_t share[] = { 1, 100, 50, 20, 8, 1 };
+static const uint32_t share[] = { 2, 100, 50, 20, 8, 2 };
 
 /* How long work of @us has to leave the disks to others, where @side_by_side of it run. */
 static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side)

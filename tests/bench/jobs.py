@@ -116,7 +116,7 @@ class Jobs:
 
     def served(self):
         """(seconds, MiB that the array has read and written)."""
-        up, stat = self.node.run(f"cat /proc/uptime /sys/block/$(basename $(readlink -f {DEV}))/stat").out.splitlines()
+        up, stat = self.node.run(f"cat /proc/uptime /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {NAME})/stat").out.splitlines()
         return float(up.split()[0]), (int(stat.split()[2]) + int(stat.split()[6])) / 2048
 
     def speed(self, seconds):
