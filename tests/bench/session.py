@@ -3,12 +3,30 @@
 import json
 import os
 import pathlib
+import shutil
 import sys
 
 from ddvm import HarnessError, Run, check_machine
 from ddvm.config import stage_dir
 
+MEMORY, ROOM = pathlib.Path("/dev/shm"), 4 << 30
 TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+def available():
+    """Bytes of memory that programs may have."""
+    lines = pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def disks_in_memory():
+    """
+    Where there is room the disks are files in memory. On a disk of this machine each flush of theirs waits for what that has to
+    write, and not only the limits are measured: a rebuild took 9 s once instead of 6.5, and 26 s while others wrote a lot.
+    """
+    if "DDRAID_VMTMP" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM and available() >= 2 * ROOM:
+        os.environ["DDRAID_VMTMP"] = str(MEMORY / "ddraid-vm")
+    print(f"disks are in {os.environ.get('DDRAID_VMTMP', 'files of a real disk, whose speed counts')}", flush=True)
 
 
 def within_run(measure, need_stage=True):
@@ -18,6 +36,7 @@ def within_run(measure, need_stage=True):
         check_machine()
         if need_stage and not stage_dir():
             raise HarnessError("nothing is built: run ./quickstart build first")
+        disks_in_memory()
         run = Run()
         measure(run)
         return True
