@@ -180,12 +180,10 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 		return;
 	}
 	a->rate.at_ms = now_ms;
-	if (a->rate.done || a->rate.paused || a->rate.per_s || a->rate.scanned || a->rate.scan_paused || a->rate.scan_per_s) {
-		io = device_io(a);
-		a->rate.busy = io != a->rate.io_seen;
-		a->rate.io_seen = io;
-		a->rate.busy_ms = now_ms;
-	}
+	io = device_io(a);		/* whether anything works or not: the first look after a rest would see what was long ago */
+	a->rate.busy = io != a->rate.io_seen;
+	a->rate.io_seen = io;
+	a->rate.busy_ms = now_ms;
 	a->rate.per_s = (a->rate.per_s * 7 + a->rate.done * 1000 / ms) / 8;
 	a->rate.done = 0;
 	learn_cost(a, ms);

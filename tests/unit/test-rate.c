@@ -73,7 +73,6 @@ static uint64_t until_free(struct ddr_array *a, const bool *flag, bool busy)
 
 static void warm_up(struct ddr_array *a, bool busy)
 {
-	a->rate.done = 1;		/* the device is looked at while there is work */
 	for (uint64_t begun = now_ms; now_ms - begun < 1000; )
 		until_free(a, &(const bool){ false }, busy);
 }
@@ -99,6 +98,22 @@ static void without_a_limit_it_does_not_rest_while_nobody_else_works(void **stat
 		ddr_rate_done(a, 512, 100000);
 		assert_false(resync_paused);
 		until_free(a, &resync_paused, false);
+	}
+}
+
+/* Somebody used the device before, and nothing was to be done then. */
+static void use_of_long_ago_does_not_count(void **state)
+{
+	struct ddr_array *a = *state;
+
+	a->rate.io_seen = 1;
+	for (unsigned int i = 0; i < 10; i++)
+		ddr_rate_tick(a, now_ms += 100);
+	for (unsigned int i = 0; i < 10; i++) {
+		ddr_rate_done(a, 512, 10000);
+		assert_false(resync_paused);
+		ddr_rate_tick(a, now_ms += 100);
+		assert_false(a->rate.busy);
 	}
 }
 
@@ -222,7 +237,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_rate_is_not_exceeded), TEST(without_a_limit_it_does_not_rest_while_nobody_else_works), TEST(a_priority_is_a_share_of_the_time),
+		TEST(a_rate_is_not_exceeded), TEST(without_a_limit_it_does_not_rest_while_nobody_else_works),
+		TEST(use_of_long_ago_does_not_count), TEST(a_priority_is_a_share_of_the_time),
 		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(verify_rests_outside_of_its_hours),
