@@ -106,6 +106,9 @@ def test_it_goes_on_after_the_daemon_died(serving):
     filled(serving, 2, 32)
     fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=4 --rw=randread --bs=64k --size=32m "
                              "--time_based --runtime=600 --output-format=terse")
+    reads = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {DEV})/stat)"
+    begun = int(serving.node.run(f"echo {reads}").out)
+    serving.node.wait_until(f"test {reads} -gt {begun + 3000}", 60)     # the daemon looks four times a second who uses the array
     serving.node.run("ddraid verify data start --priority 5")
     serving.node.wait_until("ddraid when data | grep -q 'verify.*priority 5'", 20)
     serving.node.run("ddraid verify data pause")
