@@ -182,7 +182,7 @@ struct ddr_array {
 		uint64_t debt_us;	/* for so long verify has to leave the disks to others */
 		bool scan_closed;	/* it began by itself, and these are not its hours */
 		bool scan_paused;	/* as told to the state machine */
-		bool scan_cut;		/* and it was, some time of this sample */
+		bool scan_cut;		/* in this sample verify rested, or met somebody */
 		bool scan_whole;	/* verify had the last sample for itself */
 	} rate;
 

@@ -139,6 +139,7 @@ void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 	a->rate.scanned += blocks;
 	if (ns && blocks >= SCAN_BLOCKS && (!a->rate.best_ns || ns < a->rate.best_ns))
 		a->rate.best_ns = ns;
+	a->rate.scan_cut |= busy;
 	if (!busy)
 		a->rate.debt_us = 0;
 	else

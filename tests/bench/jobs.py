@@ -58,7 +58,7 @@ class Jobs:
         self.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count={int(self.bytes * share) // MIB} oflag=direct conv=nocreat,fsync 2>/dev/null", timeout=600)
 
     def event(self, name, seen):
-        deadline = time.monotonic() + 1800
+        deadline = time.monotonic() + 600
         while True:
             found = [e for e in self.guest.events_seen()[seen:] if e["event"] == name]
             if found:

@@ -220,6 +220,23 @@ static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void *
 	assert_int_equal(a->rate.alone_ns, 0);
 }
 
+/* Another node reads, which the device here does not show: long reads do. A sample that verify did not begin in tells nothing either. */
+static void what_it_costs_is_not_learnt_beside_other_nodes(void **state)
+{
+	struct ddr_array *a = *state;
+
+	super.verify.priority = 1;		/* it does not rest, whoever is there */
+	warm_up(a, false);
+	ddr_rate_scanned(a, 384, 1000);
+	for (unsigned int i = 0; i < 5; i++)
+		sample(a, 384, 10000, false);
+	assert_int_equal(a->rate.alone_ns, 0);
+	warm_up(a, false);
+	ddr_rate_scanned(a, 384, 1000);
+	warm_up(a, false);
+	assert_int_equal(a->rate.alone_ns, 0);
+}
+
 static void verify_rests_outside_of_its_hours(void **state)
 {
 	struct ddr_array *a = *state;
@@ -241,7 +258,8 @@ int main(void)
 		TEST(use_of_long_ago_does_not_count), TEST(a_priority_is_a_share_of_the_time),
 		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
-		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(verify_rests_outside_of_its_hours),
+		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
+		TEST(verify_rests_outside_of_its_hours),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);
