@@ -31,6 +31,7 @@ struct ddr_recovery {
 	uint8_t lost[2];		/* roles to compute */
 	uint8_t n_lost;
 	uint8_t source[8];		/* the 2^order roles that are read */
+	uint8_t sum[2];			/* of lost[i]: not 0 where it is the XOR of the sources */
 	unsigned char tables[32 * 8 * 2];	/* ISA-L's multiplication tables */
 };
 

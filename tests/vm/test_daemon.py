@@ -776,8 +776,12 @@ def test_a_listener_that_does_not_read_is_dropped(serving):
     serving.node.put("/tmp/hostile.py", (pathlib.Path(__file__).parent / "guest/ipc_hostile.py").read_bytes(), 0o755)
     deaf = serving.node.spawn("exec /tmp/hostile.py 300")
     deaf.wait_output("deaf", 20)
-    assert serving.node.run("/tmp/hostile.py flood 4000", timeout=300).out.split() == ["flood", "4000"]
-    assert "a listener to events is too slow; it is dropped" in serving.guest.daemon.err
+    for _ in range(8):
+        assert serving.node.run("/tmp/hostile.py flood 500", timeout=300).out.split() == ["flood", "500"]
+        if "a listener to events is too slow; it is dropped" in serving.guest.daemon.err:
+            break
+    else:
+        raise AssertionError("no listener was dropped")
     assert serving.guest.status("data")["state"] == "degraded"
     deaf.kill()
     deaf.wait(10, check=False)

@@ -120,6 +120,7 @@ class Node:
         """The machine's console is in the error if the agent does not answer."""
         try:
             if not self.channel.wait_for(lambda: self.channel.boot_id, timeout):
+                self.save_processors()
                 raise CommandTimeout(f"{self.name}: no agent after {timeout} s\n"
                                      f"{self.console_tail()}")
         except NodeDied as error:
@@ -326,6 +327,17 @@ class Node:
         except (CommandTimeout, NodeDied) as error:
             text = f"{error}\n"
         (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
+
+    def save_processors(self, looks=3):
+        """Write what the machine's processors do, seen a second apart, to the run's directory."""
+        path = self.session.path / f"{self.name}.{self.boots}.processors.log"
+        with open(path, "w", encoding="utf-8") as log:
+            try:
+                for _ in range(looks):
+                    log.write(self.qemu.processors(self.cpus))
+                    time.sleep(1)
+            except (HarnessError, OSError) as error:
+                log.write(f"{error}\n")
 
     def allow_dmesg(self, pattern):
         """Lines that match this regular expression are expected and no fault."""

@@ -223,6 +223,18 @@ class Qemu:
     def alive(self):
         return self.process is not None and self.process.poll() is None
 
+    def processors(self, cpus):
+        """
+        What the emulated processors and their timers are at, as text: for one who wants to know why a guest hangs. A QEMU that does
+        not answer this at once hangs itself, and is of no use any more.
+        """
+        self.qmp.sock.settimeout(5 * time_scale())
+
+        def ask(command):
+            return f"== {command}\n" + self.qmp.execute("human-monitor-command", **{"command-line": command})
+
+        return "".join(map(ask, ["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"]))
+
     def kill(self):
         """SIGKILL, and wait for the end.
 
