@@ -195,7 +195,7 @@ part_kernel() { # part_kernel SUITE: the modules for that suite's kernel, kept f
 # Release and virtual machines
 
 part_release() { # make distcheck, and nothing of the repository is left out of a release
-	make -C "$build" distcheck && tally 1 0 || return 1
+	make -C "$build" -j"$(nproc)" distcheck && tally 1 0 || return 1
 	[ -e "$top/.git" ] || return 0
 	tar -tf "$build"/ddraid-*.tar.xz | sed -n 's|^[^/]*/\(.*[^/]\)$|\1|p' | sort >"$logs/in-release"
 	git -C "$top" ls-files | grep -v '^\.gitignore$' | sort >"$logs/in-git"
