@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied, Run
 from ddvm import stage as stages
+from ddvm.processors import lost_timer
 
 VM = {"disks": 3, "size": "64M"}
 
@@ -71,6 +73,23 @@ def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
     node.ready(timeout=30)
     assert node.boots == 2 and node.run("true").code == 0
     node.dmesg_check()
+
+
+def test_a_lost_timer_is_told_from_a_quiet_machine(shared_node):
+    shared_node.save_processors()
+    assert len(shared_node.looks) == 3 and all("local APIC state" in look for look in shared_node.looks)
+    assert not lost_timer(shared_node.looks)
+    # under KVM no processor is ever seen to halt
+    look = shared_node.looks[0].replace("HLT=0", "HLT=1").replace("masked", "")
+    look = re.sub(r"initial_count = \d+ current_count = \d+", "initial_count = 7 current_count = 4", look)
+    look = re.sub(r"(?m)^([IR][SR]R\s).*", r"\1 (none)", look)
+    gone = look.replace("current_count = 4", "current_count = 0")
+    assert lost_timer([gone] * 3)
+    for healthy in (look, re.sub(r"(LVTT\s.*edge) +", r"\1 masked ", gone), re.sub(r"(?m)^IRR\s.*", "IRR 236", gone),
+                    gone.replace("HLT=1", "HLT=0"), gone.replace("initial_count = 7", "initial_count = 0")):
+        assert healthy != gone and not lost_timer([healthy] * 3)
+    assert not lost_timer([gone]) and not lost_timer([gone, gone, look])
+    assert not lost_timer([gone, re.sub(r"(?m)^RIP=\w+", "RIP=1", gone)])
 
 
 def test_run_returns_code_out_err(shared_node):

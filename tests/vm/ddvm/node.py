@@ -15,6 +15,7 @@ from . import image, kernel as kernels, stage as stages
 from .channel import Channel, CommandTimeout, NodeDied
 from .config import HarnessError, stage_dir
 from .disks import LIMIT_IO_SIZE, parse_size
+from .processors import lost_timer
 from .qemu import Qemu
 
 BAD_LOG = re.compile("|".join([
@@ -53,6 +54,7 @@ class Node:
         self.boot_seconds = None
         self.ports = {}             # disk serial -> number of its root port
         self.unplugged = {}         # disk serial -> in which boot
+        self.looks = []             # at the processors, when it did not come up
         self.allowed, self.forgiven = [], []
         self.namespace = None       # file of the network namespace that the machine runs in
         self.after_start = None     # called when QEMU runs
@@ -87,7 +89,8 @@ class Node:
         """Wait until the agent answers; switched on once more where QEMU is at fault.
 
         Version 7.2 dies of SIGSEGV once in some hundred boots; and now and then one of two emulated processors gets no timer
-        interrupt any more, which the guest's kernel says once its limit for RCU stalls (qemu.CMDLINE) is over.
+        interrupt any more. The processors' state shows that, or the guest's kernel says it once its limit for RCU stalls
+        (qemu.CMDLINE) is over.
         """
         try:
             return self._wait_agent(timeout)
@@ -109,6 +112,8 @@ class Node:
         return self.session.path / f"{self.name}.{self.boots}.console"
 
     def _timer_lost(self, patience=45):
+        if lost_timer(self.looks):
+            return True
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if LOST_TIMER.search(self._console_path().read_text(errors="replace")):
@@ -329,15 +334,17 @@ class Node:
         (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
 
     def save_processors(self, looks=3):
-        """Write what the machine's processors do, seen a second apart, to the run's directory."""
+        """Look at the machine's processors, a second apart; what is seen goes to the run's directory as well."""
+        self.looks = []
+        end = ""
+        try:
+            for _ in range(looks):
+                self.looks.append(self.qemu.processors(self.cpus))
+                time.sleep(1)
+        except (HarnessError, OSError) as error:
+            end = f"{error}\n"
         path = self.session.path / f"{self.name}.{self.boots}.processors.log"
-        with open(path, "w", encoding="utf-8") as log:
-            try:
-                for _ in range(looks):
-                    log.write(self.qemu.processors(self.cpus))
-                    time.sleep(1)
-            except (HarnessError, OSError) as error:
-                log.write(f"{error}\n")
+        path.write_text("".join(self.looks) + end, encoding="utf-8")
 
     def allow_dmesg(self, pattern):
         """Lines that match this regular expression are expected and no fault."""

@@ -231,7 +231,8 @@ class Qemu:
         self.qmp.sock.settimeout(5 * time_scale())
 
         def ask(command):
-            return f"== {command}\n" + self.qmp.execute("human-monitor-command", **{"command-line": command})
+            answer = self.qmp.execute("human-monitor-command", **{"command-line": command})
+            return f"== {command}\n{answer}".replace("\r", "")
 
         return "".join(map(ask, ["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"]))
 

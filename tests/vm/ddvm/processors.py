@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What QEMU says of its emulated processors, read: does one wait for a timer that has expired?"""
+
+import re
+
+STATE = re.compile(r"^CPU#(\d+)\n.*?^RIP=(\w+).*?HLT=(\d)", re.M | re.S)
+LAPIC = re.compile(r"^== info lapic (\d+)\n(.*?)(?=^== |\Z)", re.M | re.S)
+TIMER = re.compile(r"initial_count = (\d+) current_count = (\d+)")
+QUIET = re.compile(r"^[IR][SR]R\s+\(none\)", re.M)     # ISR and IRR: no interrupt is served or waits
+
+
+def expired(look):
+    """
+    {processor: where it halts} of those that halt while their local timer is armed, has run out, and no interrupt of it is about.
+
+    The interrupt handler arms the timer anew, or masks it, before the processor halts again. So one that is found like this more
+    than once at the same place has not got its interrupt. `look`: the text of Qemu.processors().
+    """
+    halted = {number: place for number, place, halt in STATE.findall(look) if halt == "1"}
+    found = {}
+    for number, text in LAPIC.findall(look):
+        timer = TIMER.search(text)
+        armed = "LVTT" in text and "masked" not in re.search(r"^LVTT\s.*$", text, re.M)[0]
+        if number in halted and armed and timer and int(timer[1]) and not int(timer[2]) and len(QUIET.findall(text)) == 2:
+            found[number] = halted[number]
+    return found
+
+
+def lost_timer(looks):
+    """Is one found expired in each of these looks, some time apart, and at the same place?"""
+    found = [set(expired(look).items()) for look in looks]
+    return len(found) > 1 and bool(set.intersection(*found))
