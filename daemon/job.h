@@ -2,13 +2,13 @@
 /*
  * Work on a range of blocks that is held exclusively (EX): resync, verify and rebuild.
  *
- * Verify only compares, and needs no range held; with @fix it has one, and puts right what can be told. Resync reads the members, computes parity from the data roles, writes parity
- * where it differs, and flushes what it wrote. Rebuild computes what one
- * member should hold from as many others as it takes, writes that and flushes it. It must
- * never: write a data role of a member that is in sync (but for a bad sector, and one that P and Q
- * call wrong), write outside the range or without EX (its caller has it),
- * write parity of a stripe whose data it could not read, or report a range as done
- * before its writes are flushed.
+ * Verify only compares, and needs no range held; with @fix it has one, and puts right what can be
+ * told. Resync reads the members, computes parity from the data roles, writes parity where it
+ * differs, and flushes what it wrote. Rebuild computes what one member should hold from as many
+ * others as it takes, writes that and flushes it. It must never: write a data role of a member
+ * that is in sync (but for a bad sector, and one that P and Q call wrong), write outside the range
+ * or without EX (its caller has it), write parity of a stripe whose data it could not read, or
+ * report a range as done before its writes are flushed.
  *
  * Its I/O has a queue of its own, apart from the dirty log's. All functions belong to
  * the loop's thread.

@@ -430,12 +430,13 @@ u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
 /*
  * Under a->lock. States are those of the devices that the daemon saw. Another device in a member's place may hold
  * anything: nothing is read from it, nor written to it, until a daemon that has seen this table enables it.
+ * Returns the places whose device was not in the table before (bit: place).
  */
-static void ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
+static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 {
 	bool other, back;
+	u32 m, fresh = 0;
 	dev_t dev;
-	u32 m;
 
 	/* a shadow that is in use may not go, nor be another place's, unless the daemon says so */
 	if (a->member[DDR_SHADOW].state != DDR_KM_OUT && a->started &&
@@ -452,11 +453,13 @@ static void ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 			set_bit(DDR_A_UNJUDGED, &a->flags);
 			DMINFO("%pUb: the table names a new device for member %u, all I/O waits for the daemon", &a->uuid, m);
 		}
-		/* whoever had the place was out, not this one: other nodes may read it already */
+		/* whoever had the place was out, and failed, not this one: other nodes may read it already */
 		if (other || !(a->present & BIT(m)))
-			a->said_out &= ~BIT(m);
+			fresh |= BIT(m);
 		a->devices[m] = dev;
 	}
+	a->said_out &= ~fresh;
+	return fresh;
 }
 
 /*
@@ -481,6 +484,7 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 
 int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 {
+	unsigned long fresh;
 	u32 m;
 
 	if (t->blocks < a->blocks) {
@@ -490,7 +494,13 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	if (t->blocks > a->blocks)
 		ddr_array_grow(a, t);
 	spin_lock_irq(&a->lock);
-	ddr_array_compare(a, t);
+	fresh = ddr_array_compare(a, t);
+	spin_unlock_irq(&a->lock);
+	/* before a daemon can bind to this table and is told of them */
+	for_each_set_bit(m, &fresh, DDR_PLACES)
+		ddr_error_forget(a, m);
+
+	spin_lock_irq(&a->lock);
 	WRITE_ONCE(a->present, t->present);
 	a->shadow_place = t->shadow_place;
 	/* nosync: nobody tells. What failed or was missing once is stale: it stays out for good */

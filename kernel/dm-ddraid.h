@@ -373,6 +373,7 @@ void ddr_engine_free(struct ddr_array *a);
 /* DDR_U_RESOLVE; -ENOENT for an unknown seq. */
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action);
 void ddr_error_redeclare(struct ddr_array *a);			/* after bind: queue all open ERROR records again */
+void ddr_error_forget(struct ddr_array *a, u32 member);		/* another device has the place; none of its I/O is left */
 void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status);
 /* Is APPLIED of an earlier DDR_U_MEMBER of this member still due? Then another one is refused with -EBUSY. Under ctl_mutex. */
 bool ddr_io_member_busy(struct ddr_array *a, u32 member);

@@ -313,6 +313,25 @@ int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 	return r;
 }
 
+/*
+ * No I/O of the old device is left, so nobody waits. An error of it that the daemon had not answered yet would be declared to
+ * the next one at the same place, as that one's.
+ */
+void ddr_error_forget(struct ddr_array *a, u32 member)
+{
+	struct ddr_errors *es = a->engine->errors;
+	struct ddr_error *e = es->error + member * DDR_NR_CLASSES * DDR_NR_OPS, *end = e + DDR_NR_CLASSES * DDR_NR_OPS;
+
+	spin_lock_irq(&es->lock);
+	for (; e < end; e++) {
+		WARN_ON_ONCE(!list_empty(&e->waiting));
+		ddr_channel_unqueue(a, &e->krec);
+		e->open = false;
+		e->answer = DDR_RES_RETRY;
+	}
+	spin_unlock_irq(&es->lock);
+}
+
 void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status)
 {
 	struct ddr_errors *es = a->engine->errors;

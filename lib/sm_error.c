@@ -118,7 +118,7 @@ static void absent(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member
 
 void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	uint32_t m = ddr_sm_device_at(sm, rec->member);
+	uint32_t m = ddr_sm_device_at(sm, rec->member, rec->status == DDR_EC_ABSENT);
 	bool known = rec->member < sm->sb.roles || rec->member == DDR_UAPI_SHADOW;
 
 	if (!known || rec->status < DDR_EC_IO || rec->status > DDR_EC_ABSENT || rec->arg[0] > DDR_OP_ZEROES) {

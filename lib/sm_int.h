@@ -171,8 +171,8 @@ void ddr_sm_read_pump(struct ddr_sm *sm);
 void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_detached(struct ddr_sm *sm);
 void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
-/* The member whose device our kernel has at the position, one that goes included; or DDR_NO_MEMBER. */
-uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position);
+/* The member whose device our kernel has at the position, one that goes included; or DDR_NO_MEMBER. @absent: our table has none there; who should be. */
+uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absent);
 void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_kernel_pump(struct ddr_sm *sm);
 void ddr_sm_bits_pump(struct ddr_sm *sm);

@@ -155,14 +155,18 @@ static bool named(const struct ddr_sm *sm, uint32_t position, uint32_t m)
 	return position == DDR_UAPI_SHADOW ? sm->k.shadow == m : sm->k.table >> m & 1;
 }
 
-uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position)
+uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absent)
 {
 	uint32_t m = wanted_at(sm, position), left = left_member(sm);
 
 	if (m == DDR_NO_MEMBER)
 		return left;
+	if (named(sm, position, m))
+		return m;
 	/* the one that had the place and failed as this one got it */
-	return left != DDR_NO_MEMBER && sm->sb.member[left].since == sm->sb.member[m].since && !named(sm, position, m) ? left : m;
+	if (left != DDR_NO_MEMBER && sm->sb.member[left].since == sm->sb.member[m].since)
+		return left;
+	return absent ? m : DDR_NO_MEMBER;	/* the device that our table still has there is one that was out before */
 }
 
 /* It goes, nobody reads it, and it cannot be had here: others must not wait until it can. */

@@ -254,7 +254,7 @@ class Rig:
         report = tools.rawcheck("check", [directory / path.name for path in self.disks()], *options)
         report["frozen"] = frozen
         shutil.rmtree(directory)
-        assert report["bad_outside_dirty"] == [], f"inconsistent stripes outside dirty regions: {report['bad_outside_dirty']}"
+        assert report["bad_outside_dirty"] == [], f"inconsistent stripes outside dirty regions: {report['bad_outside_dirty']}; {report}"
         assert report["log_unreadable"] == [], f"log blocks are unreadable: {report['log_unreadable']}"
         return report
 

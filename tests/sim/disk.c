@@ -60,6 +60,7 @@ bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_f
 
 	if (!once && !disk_gone(s, n, d))
 		return false;
+	d->failed = true;
 	if (once)
 		d->once = FAULT_NONE;
 	if (once && kind == FAULT_FLUSH && !s->cluster) {

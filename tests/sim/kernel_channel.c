@@ -64,6 +64,14 @@ void kernel_report(struct sim *s, struct kernel *k, const struct op *op, uint32_
 	kernel_tell(s, k, &e->rec);
 }
 
+void kernel_forget_errors(struct kernel *k, uint32_t place)
+{
+	const uint32_t each = SIM_CLASSES * (DDR_OP_ZEROES + 1);
+
+	for (struct kerror *e = k->errors + place * each; e < k->errors + (place + 1) * each; e++)
+		e->open = false;
+}
+
 void kernel_new(struct sim *s, struct kernel *k)
 {
 	memset(k, 0, sizeof(*k));

@@ -504,6 +504,8 @@ static void table_event(struct sim *s, struct node *n)
 	/* another device at a place, or a shadow that is in use: all waits until the daemon that has seen this table enables it */
 	n->k.unjudged |= !shadow || n->k.state[DDR_UAPI_SHADOW] != DDR_KM_OUT;
 	n->k.disk[n->table_place] = n->table_member == DDR_NO_MEMBER ? SIM_NOBODY : (uint8_t)n->table_member;
+	if (n->table_member != DDR_NO_MEMBER)
+		kernel_forget_errors(&n->k, n->table_place);
 	n->k.said_out[n->table_place] &= n->table_member == DDR_NO_MEMBER;
 	if (shadow && n->table_member != DDR_NO_MEMBER)
 		n->k.shadow_place = ddr_sm_super(n->sm)->member[n->table_member].role;
@@ -591,6 +593,10 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	switch (out->event) {
 	case DDR_EV_BUG:
 		sim_violation(s, "the machine says that this cannot be: %s", out->text);
+	case DDR_EV_MEMBER_ERROR:
+		if (out->member < DDR_MAX_MEMBERS && !s->disk[out->member].failed)
+			sim_violation(s, "an error is told of member %u, which has failed nothing", out->member);
+		return;
 	case DDR_EV_FAILED:
 		if (s->cluster && cut_too_far(s, n))
 			sim_abandon(s, "the only node that took part does not reach a member that the array needs");

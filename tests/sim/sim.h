@@ -61,6 +61,7 @@ struct disk {
 	struct ddr_super super;			/* the newer valid copy */
 	bool has_super;
 	bool dead;		/* every request fails, for good */
+	bool failed;		/* it has failed something, since it was put in */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
 	uint32_t cut;		/* nodes that do not reach it: theirs fail, like those to a dead one (bit: index of the node) */
 	uint32_t was_cut;	/* nodes whose kernel may still speak of such a failure */
@@ -166,6 +167,8 @@ bool kernel_in_flight(const struct kernel *k);
 uint32_t kernel_reads(const struct kernel *k, uint32_t place, uint64_t block);
 /* All that waits for the daemon is given back, and comes again: a table is about to be changed. */
 void kernel_requeue(struct sim *s, struct kernel *k);
+/* Another device has the place: errors of the one before are not declared as its own. */
+void kernel_forget_errors(struct kernel *k, uint32_t place);
 /* The members at these places, by its table. */
 uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places);
 

@@ -567,7 +567,7 @@ def wanted(args, array):
 
 
 def describe(array):
-    """Log and map as found: dirty regions by slot, states counted and listed."""
+    """Log and map as found: dirty regions by slot, states counted and listed. The report, the dirty regions, those of each state, the suspect ones."""
     slots, dirty, log_bad = array.dirty()
     states, map_bad = array.map()
     listed = {UNWRITTEN: [], NEEDS_SYNC: [], CLEAN: []}
@@ -594,11 +594,11 @@ def describe(array):
         "clean": pairs(listed[CLEAN]), "suspect": pairs(flags[4]), "written_while_missing": pairs(flags[8]),
         "map_invalid": pairs(listed.get(3, [])),
     }
-    return report, dirty, listed
+    return report, dirty, listed, merge(flags[4])
 
 
 def cmd_state(args, array):
-    report, _, _ = describe(array)
+    report, *_ = describe(array)
     report["superblock"] = array.sb
     return report, []
 
@@ -619,10 +619,12 @@ def cmd_check(args, array):
             written = parse_ranges(stream.read())
         report["bad_written"] = pairs(intersect(bad, written))
     if args.order is None:
-        state, dirty, listed = describe(array)
+        state, dirty, listed, suspect = describe(array)
         report.update(state)
         in_dirty = array.blocks_of(dirty)
-        report["bad_outside_dirty"] = pairs(subtract(bad, in_dirty))
+        # nobody can compute the parity of these before the member is back whose data was missing at a crash
+        waiting = array.blocks_of(intersect(merge(listed[NEEDS_SYNC]), suspect))
+        report["bad_outside_dirty"] = pairs(subtract(subtract(bad, in_dirty), waiting))
         report["bad_clean"] = pairs(intersect(subtract(bad, in_dirty), array.blocks_of(merge(listed[CLEAN]))))
         if args.assert_dirty:
             scope = bad if written is None else intersect(bad, written)

@@ -312,6 +312,20 @@ def test_inconsistency_against_log_and_map(tmp_path):
     run("check", *made.save(), "--assert-written", "--written", written, rc=1)
 
 
+def test_a_suspect_region_waits_for_its_resync(tmp_path):
+    """It was dirty at a crash without a member; once it is resynced (clean), or needs a resync for another reason, there is no excuse."""
+    made = Made(tmp_path, 2, 2, "rotating")
+    for block in (3, 40):
+        made.write(block)
+    made.damage(0, 40)                          # region 2
+    for state, stray in ((1 | 4, []), (1 | 4 | 8, []), (1, [[40, 1]]), (1 | 8, [[40, 1]]), (2 | 4, [[40, 1]])):
+        states = [2] * made.regions
+        states[2] = state
+        made.map(states)
+        report = run("check", *made.save())
+        assert report["bad_outside_dirty"] == stray and report["bad_blocks"] == 1, state
+
+
 def test_written_block_in_a_region_called_unwritten(tmp_path):
     made = Made(tmp_path, 1, 1, "dedicated")
     made.write(20)

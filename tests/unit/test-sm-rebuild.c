@@ -139,6 +139,28 @@ static void a_node_that_does_not_reach_the_spare(void **state)
 	assert_false(cx_status(n).gave_up || cx_status(n).failed);
 }
 
+/* The old disk fails one more write of node 2, whose table still names it, when the spare has its place already: the spare has failed nothing. */
+static void an_error_of_the_disk_before(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+
+	wants(c, 1, 1);
+	cx_forget(c);
+	member_fails(c, 0, ROLE, 5);
+	pass_without(c, 20, 3, DDR_OUT_TABLE);
+	assert_true(cx_event(n, DDR_EV_REBUILD_START) >= 0);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 77, .member = ROLE, .status = DDR_EC_IO, .arg[0] = DDR_OP_WRITE });
+	pass_without(c, 20, 3, DDR_OUT_TABLE);
+	for (uint32_t o = 0; o < n->n; o++)
+		assert_false(n->log[o].type == DDR_OUT_EVENT && n->log[o].event == DDR_EV_MEMBER_ERROR && n->log[o].member == SPARE);
+	cx_settle(c);
+	cx_tick(c, 100);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(cx_status(&c->node[i]).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+	assert_int_equal(c->sb.member[SPARE].err_write, 0);
+}
+
 /* A kernel whose table names the old device where the new one has its place is not told that it is in sync. */
 static void an_old_table_is_not_believed(void **state)
 {
@@ -250,7 +272,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
-		TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
+		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
 		TEST(in_sync_with_the_log_only),
 		TEST(the_spare_fails),
 		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),

@@ -336,6 +336,42 @@ def case_other_device():
         dm("remove", "--retry", "g1")
 
 
+def case_error_of_the_one_before():
+    """What the old device of a place failed, and nobody has answered, is not declared again once the table names another one there."""
+    size = int(subprocess.run(["blockdev", "--getsz", DISKS[1]], check=True, capture_output=True).stdout)
+    dm("create", "g1", "--table", f"0 {size} linear {DISKS[1]} 0")
+    try:
+        with array() as a:
+            ch = ready(a)
+            forget(1, "fail", "write")
+            w = IO(a.path, 4, 0x22)
+            e = ch.until(ERROR, member=1)
+            a.wait_parked(1)
+            out(ch, 1)
+            reload(a)                                   # the same device
+            assert w.done() == 0                        # it was given back, and went again without the member
+            ch.close()
+            ch = a.attach(enable=False)
+            again = ch.until(ERROR, member=1)
+            assert again.seq == e.seq and again.flags & F_RESENT
+            a.devices[1] = "/dev/mapper/g1"
+            reload(a)
+            assert ch.refused(RESOLVE, seq=e.seq, a0=RES_RETRY) == errno.ENOENT
+            ch.close()
+            ch = a.attach(enable=False)
+            ch.silent()
+            for m in (0, 2):
+                out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+            out(ch, 1, seq=61, state=KM_REBUILDING)
+            ch.send(ENABLE)
+            assert IO(a.path, 8, 0x33).done() == 0 and a.parked() == 0
+            assert content(a, 4) == b"\x22" * BLOCK
+            ch.silent()
+            ch.close()
+    finally:
+        dm("remove", "--retry", "g1")
+
+
 def case_one_record():
     """Many writes that fail the same way are one record, and one answer frees them."""
     with array() as a:
