@@ -88,7 +88,7 @@ void disk_forget_daemon(struct sim *s, const struct node *n)
 
 void disk_back(struct sim *s, struct disk *d)
 {
-	d->dead = d->dropped = d->chosen = false;
+	d->dead = d->failed = d->dropped = d->chosen = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
 	disk_drop_cache(d);
 	check_places(s);
