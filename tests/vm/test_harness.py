@@ -70,7 +70,7 @@ def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
         os.kill(node.qemu.pid, signal.SIGSTOP)
         with open(node.qemu.serial, "a", encoding="ascii") as console:
             console.write("rcu: rcu_preempt kthread timer wakeup didn't happen for 30001 jiffies! WARNING: not ours\n")
-    node.ready(timeout=30)
+    node.ready(timeout=60)
     assert node.boots == 2 and node.run("true").code == 0
     node.dmesg_check()
 

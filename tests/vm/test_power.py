@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A few cuts of the power-cut drill (tests/drills/power.py does many): one of each shape, of the first one another behind it."""
+"""A few rounds of the power-cut drill (tests/drills/power.py does many)."""
 import pathlib
 import random
 import sys
@@ -18,5 +18,5 @@ def test_power_cut_under_load(shape, stage, make_nodes, tmp_path):
     drill = power.Power(node, tools.build_writer(tmp_path), shape, random.Random(power.SHAPES.index(shape)))
     drill.boot()
     drill.create()
-    for _ in range(2 if shape is power.SHAPES[0] else 1):
+    for _ in range(2):
         drill.round()

@@ -226,15 +226,18 @@ class Qemu:
     def processors(self, cpus):
         """
         What the emulated processors and their timers are at, as text: for one who wants to know why a guest hangs. A QEMU that does
-        not answer this at once hangs itself, and is of no use any more.
+        not answer this soon hangs itself, and is of no use any more.
         """
-        self.qmp.sock.settimeout(5 * time_scale())
-
         def ask(command):
             answer = self.qmp.execute("human-monitor-command", **{"command-line": command})
             return f"== {command}\n{answer}".replace("\r", "")
 
-        return "".join(map(ask, ["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"]))
+        usual = self.qmp.sock.gettimeout()
+        self.qmp.sock.settimeout(5 * time_scale())
+        try:
+            return "".join(map(ask, ["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"]))
+        finally:
+            self.qmp.sock.settimeout(usual)
 
     def kill(self):
         """SIGKILL, and wait for the end.

@@ -288,88 +288,91 @@ def case_absent_back():
         ch.close()
 
 
-def case_other_device():
-    """Another device in the place of a member may hold anything: no I/O before a daemon that has seen the table enables it."""
+@contextlib.contextmanager
+def other(target):
+    """An array, and a device of the size of its member 1: @target, with {disk} for what that member lies on."""
     size = int(subprocess.run(["blockdev", "--getsz", DISKS[1]], check=True, capture_output=True).stdout)
-    dm("create", "g1", "--table", f"0 {size} error")
+    dm("create", "g1", "--table", f"0 {size} " + target.format(disk=DISKS[1]))
     try:
         with array() as a:
-            ch = ready(a)
-            reload(a)
-            assert content(a) == b"\x11" * BLOCK and a.parked() == 0    # the same devices
-            right, a.devices[1] = a.devices[1], "/dev/mapper/g1"
-            reload(a)
-            r, w = IO(a.path, 0), IO(a.path, 4, 0x22)
-            a.wait_parked(2)
-            ch.send(ENABLE)                             # of a daemon that has not seen it
-            r.waits()
-            w.waits(0.1)
-            ch.close()
-            ch = a.attach(enable=False)
-            r.waits()
-            for m in (0, 2):
-                out(ch, m, seq=60 + m, state=KM_IN_SYNC)
-            out(ch, 1, seq=61)
-            ch.send(ENABLE)
-            assert r.done() == 0 and r.area[:] == b"\x11" * BLOCK
-            assert w.done() == 0
-            a.devices[1] = right
-            reload(a)
-            r = IO(a.path, 4)
-            r.waits()
-            ch.close()
-            ch = a.attach(enable=False)
-            for m in (0, 2):
-                out(ch, m, seq=60 + m, state=KM_IN_SYNC)
-            ch.send(ENABLE)
-            assert r.done() == 0 and r.area[:] == b"\x22" * BLOCK
-            reload(a, without=1)                        # one that is out anyway
-            assert content(a, 4) == b"\x22" * BLOCK and IO(a.path, 8, 0x33).done() == 0
-            reload(a)
-            out(ch, 1, seq=70, state=KM_LEAVING)        # that was said of whoever had the place: this one may be read by others
-            assert IO(a.path, 12, 0x44).done() == 0
-            assert raw(1, 12) == b"\x44" * CHUNK and raw(1, 8) != b"\x33" * CHUNK
-            out(ch, 1, seq=71)
-            ch.silent()
-            ch.close()
+            yield a, "/dev/mapper/g1"
     finally:
         dm("remove", "--retry", "g1")
+
+
+def case_other_device():
+    """Another device in the place of a member may hold anything: no I/O before a daemon that has seen the table enables it."""
+    with other("error") as (a, device):
+        ch = ready(a)
+        reload(a)
+        assert content(a) == b"\x11" * BLOCK and a.parked() == 0    # the same devices
+        right, a.devices[1] = a.devices[1], device
+        reload(a)
+        r, w = IO(a.path, 0), IO(a.path, 4, 0x22)
+        a.wait_parked(2)
+        ch.send(ENABLE)                             # of a daemon that has not seen it
+        r.waits()
+        w.waits(0.1)
+        ch.close()
+        ch = a.attach(enable=False)
+        r.waits()
+        for m in (0, 2):
+            out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+        out(ch, 1, seq=61)
+        ch.send(ENABLE)
+        assert r.done() == 0 and r.area[:] == b"\x11" * BLOCK
+        assert w.done() == 0
+        a.devices[1] = right
+        reload(a)
+        r = IO(a.path, 4)
+        r.waits()
+        ch.close()
+        ch = a.attach(enable=False)
+        for m in (0, 2):
+            out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+        ch.send(ENABLE)
+        assert r.done() == 0 and r.area[:] == b"\x22" * BLOCK
+        raw(1, 8, bytes(CHUNK))                     # whatever another case left there
+        reload(a, without=1)                        # one that is out anyway
+        assert content(a, 4) == b"\x22" * BLOCK and IO(a.path, 8, 0x33).done() == 0
+        reload(a)
+        out(ch, 1, seq=70, state=KM_LEAVING)        # that was said of whoever had the place: this one may be read by others
+        assert IO(a.path, 12, 0x44).done() == 0
+        assert raw(1, 12) == b"\x44" * CHUNK and raw(1, 8) != b"\x33" * CHUNK
+        out(ch, 1, seq=71)
+        ch.silent()
+        ch.close()
 
 
 def case_error_of_the_one_before():
     """What the old device of a place failed, and nobody has answered, is not declared again once the table names another one there."""
-    size = int(subprocess.run(["blockdev", "--getsz", DISKS[1]], check=True, capture_output=True).stdout)
-    dm("create", "g1", "--table", f"0 {size} linear {DISKS[1]} 0")
-    try:
-        with array() as a:
-            ch = ready(a)
-            forget(1, "fail", "write")
-            w = IO(a.path, 4, 0x22)
-            e = ch.until(ERROR, member=1)
-            a.wait_parked(1)
-            out(ch, 1)
-            reload(a)                                   # the same device
-            assert w.done() == 0                        # it was given back, and went again without the member
-            ch.close()
-            ch = a.attach(enable=False)
-            again = ch.until(ERROR, member=1)
-            assert again.seq == e.seq and again.flags & F_RESENT
-            a.devices[1] = "/dev/mapper/g1"
-            reload(a)
-            assert ch.refused(RESOLVE, seq=e.seq, a0=RES_RETRY) == errno.ENOENT
-            ch.close()
-            ch = a.attach(enable=False)
-            ch.silent()
-            for m in (0, 2):
-                out(ch, m, seq=60 + m, state=KM_IN_SYNC)
-            out(ch, 1, seq=61, state=KM_REBUILDING)
-            ch.send(ENABLE)
-            assert IO(a.path, 8, 0x33).done() == 0 and a.parked() == 0
-            assert content(a, 4) == b"\x22" * BLOCK
-            ch.silent()
-            ch.close()
-    finally:
-        dm("remove", "--retry", "g1")
+    with other("linear {disk} 0") as (a, device):
+        ch = ready(a)
+        forget(1, "fail", "write")
+        w = IO(a.path, 4, 0x22)
+        e = ch.until(ERROR, member=1)
+        a.wait_parked(1)
+        out(ch, 1)
+        reload(a)                                   # the same device
+        assert w.done() == 0                        # it was given back, and went again without the member
+        ch.close()
+        ch = a.attach(enable=False)
+        again = ch.until(ERROR, member=1)
+        assert again.seq == e.seq and again.flags & F_RESENT
+        a.devices[1] = device
+        reload(a)
+        assert ch.refused(RESOLVE, seq=e.seq, a0=RES_RETRY) == errno.ENOENT
+        ch.close()
+        ch = a.attach(enable=False)
+        ch.silent()
+        for m in (0, 2):
+            out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+        out(ch, 1, seq=61, state=KM_REBUILDING)
+        ch.send(ENABLE)
+        assert IO(a.path, 8, 0x33).done() == 0 and a.parked() == 0
+        assert content(a, 4) == b"\x22" * BLOCK
+        ch.silent()
+        ch.close()
 
 
 def case_one_record():
