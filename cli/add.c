@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid add: a new disk becomes a spare of the array; one that was a member, and is out, comes back.
- * ddraid replace: a new disk, or a spare, gets a copy of a member that works, and then its place.
+ * ddraid replace: a new disk, or a spare, gets a copy of a member that works, and then its place; or the place of one that is out.
  *
  * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
  * then it gets one of its own: a crash leaves a blank disk, or a spare that is not there and may be removed. All nodes look for it by that.
@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include <uuid/uuid.h>
 
@@ -29,7 +31,8 @@
 struct add {
 	const char *cmd;		/* as the operator called it */
 	const char *name, *path;	/* @path of replace: NULL: any spare */
-	const char *old;		/* replace: the member */
+	const char *old;		/* replace: the member, */
+	uint32_t role;			/* and its role if it is out, so that the new one is rebuilt; or DDR_ROLE_NONE */
 	bool force;
 	struct ddr_ipc *ipc;
 	struct json_object *array;	/* its status */
@@ -170,11 +173,27 @@ static int write_supers(struct add *a, int member)
 	return CLI_DONE;
 }
 
+/* Asked before the disk is touched; who comes first gets the last place. */
+static bool has_place(const struct add *a)
+{
+	for (int m = 0; m < a->super.members; m++) {
+		const struct ddr_member *has = &a->super.member[m];
+
+		if (has->role == DDR_ROLE_NONE && (has->state == DDR_MEMBER_FAULTY || has->state == DDR_MEMBER_MISSING))
+			return true;
+	}
+	return a->super.members < DDR_MAX_MEMBERS;
+}
+
 static int add_new(struct add *a)
 {
 	struct ddr_error err;
-	int member, rc = check_disk(a);
+	int member, rc;
 
+	if (!has_place(a))
+		return cli_fail(a->cmd, "array '%s' has %d members, and no place for another one: ddraid remove %s MEMBER forgets a spare, or one that is out",
+				a->name, a->super.members, a->name);
+	rc = check_disk(a);
 	if (rc)
 		return rc;
 	if (create_prepare(&a->super, a->force, &a->dev, &err))
@@ -207,18 +226,30 @@ static int add(struct add *a)
 
 /* ---- replace ---------------------------------------------------------------------- */
 
-/* The member that the operator names: by its index, its uuid or its device; NULL: there is none. */
+static bool is_device(const char *path, dev_t rdev)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == rdev;
+}
+
+/* The member that the operator names: by its index, its uuid or its device, whatever that is called; NULL: there is none. */
 static struct json_object *find_member(struct add *a)
 {
 	struct json_object *members = client_object(a->array, "members");
-	char path[PATH_MAX], number[24];
-	const char *old = a->old[0] == '/' && realpath(a->old, path) ? path : a->old;
+	bool device = a->old[0] == '/';
+	char number[24];
+	struct stat st;
 
+	if (device && (stat(a->old, &st) || !S_ISBLK(st.st_mode))) {
+		cli_fail(a->cmd, "%s is no block device; name the member by the index that ddraid status shows", a->old);
+		return NULL;
+	}
 	for (size_t i = 0; i < client_length(members); i++) {
 		struct json_object *m = json_object_array_get_idx(members, i);
 
 		snprintf(number, sizeof(number), "%d", (int)client_number(m, "index"));
-		if (!strcmp(old, number) || !strcmp(old, client_text(m, "uuid")) || !strcmp(old, client_text(m, "device")))
+		if (device ? is_device(client_text(m, "device"), st.st_rdev) : !strcmp(a->old, number) || !strcasecmp(a->old, client_text(m, "uuid")))
 			return m;
 	}
 	cli_fail(a->cmd, "'%s' is no member of array '%s'; ddraid status lists them", a->old, a->name);
@@ -229,16 +260,17 @@ static int check_old(struct add *a, struct json_object *old)
 {
 	struct json_object *jobs = client_object(a->array, "jobs");
 	int index = (int)client_number(old, "index");
+	const char *state = client_clean(client_text(old, "state"));
 
-	if (strcmp(client_text(old, "state"), "in-sync") != 0)
-		return cli_fail(a->cmd, "member %d of array '%s' is %s, not in sync: there is nothing to copy; ddraid add %s DEV gives the array "
-				"a disk that is rebuilt from the others", index, a->name, client_clean(client_text(old, "state")), a->name);
+	if (client_null(old, "role"))
+		return cli_fail(a->cmd, "member %d of array '%s' is %s and has no role: there is nothing to replace", index, a->name, state);
 	for (size_t i = 0; i < client_length(jobs); i++) {
 		const char *type = client_text(json_object_array_get_idx(jobs, i), "type");
 
 		if (!strcmp(type, "rebuild") || !strcmp(type, "replace"))
 			return cli_fail(a->cmd, "a %s of array '%s' is under way; wait for its end, ddraid when %s tells how long", type, a->name, a->name);
 	}
+	a->role = strcmp(state, "in-sync") ? (uint32_t)client_number(old, "role") : DDR_ROLE_NONE;
 	return CLI_DONE;
 }
 
@@ -270,10 +302,33 @@ static int get_new(struct add *a)
 	return seek(a, member);
 }
 
+static int ask(struct add *a, int old)
+{
+	struct json_object *request = client_request("replace", a->name), *data;
+	char number[16], text[24];
+
+	snprintf(number, sizeof(number), "%d", old);
+	snprintf(text, sizeof(text), "%d", a->member);
+	json_object_object_add(request, "member", json_object_new_string(number));
+	json_object_object_add(request, "spare", json_object_new_string(text));
+	if (a->role != DDR_ROLE_NONE)
+		json_object_object_add(request, "role", json_object_new_int((int)a->role));
+	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
+	if (!client_call(a->ipc, a->cmd, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	json_object_put(data);
+	if (a->role != DDR_ROLE_NONE)
+		printf("member %d of array '%s' is out: member %d has its place and is rebuilt from the others; ddraid when %s tells how long that takes\n",
+		       old, a->name, a->member, a->name);
+	else
+		printf("member %d of array '%s' is copied to member %d, which takes its place then; ddraid when %s tells how long that takes\n", old,
+		       a->name, a->member, a->name);
+	return cli_finish(a->cmd);
+}
+
 static int replace(struct add *a)
 {
-	struct json_object *request, *data, *old;
-	char number[16], text[24];
+	struct json_object *old;
 	int rc;
 
 	if (!get_status(a) || !get_super(a))
@@ -284,20 +339,7 @@ static int replace(struct add *a)
 	rc = check_old(a, old);
 	if (!rc)
 		rc = get_new(a);
-	if (rc)
-		return rc;
-	snprintf(number, sizeof(number), "%d", (int)client_number(old, "index"));
-	snprintf(text, sizeof(text), "%d", a->member);
-	request = client_request("replace", a->name);
-	json_object_object_add(request, "member", json_object_new_string(number));
-	json_object_object_add(request, "spare", json_object_new_string(text));
-	json_object_object_add(request, "timeout_ms", json_object_new_int(WAIT_MS));
-	if (!client_call(a->ipc, a->cmd, request, &data, WAIT_MS + CLIENT_TIMEOUT_MS))
-		return CLI_FAILED;
-	json_object_put(data);
-	printf("member %s of array '%s' is copied to member %d, which takes its place then; ddraid when %s tells how long that takes\n", number,
-	       a->name, a->member, a->name);
-	return cli_finish(a->cmd);
+	return rc ? rc : ask(a, (int)client_number(old, "index"));
 }
 
 /* ---- the options ------------------------------------------------------------------ */
@@ -305,7 +347,7 @@ static int replace(struct add *a)
 static int run(const struct cli_command *cmd, int argc, char **argv, bool replaces)
 {
 	static const struct option options[] = { { "force", no_argument, NULL, 'f' }, { 0 } };
-	struct add a = { .cmd = cmd->name, .dev = { .fd = -1 } };
+	struct add a = { .cmd = cmd->name, .dev = { .fd = -1 }, .role = DDR_ROLE_NONE };
 	char path[PATH_MAX];
 	int c, rc, n;
 

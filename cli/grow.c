@@ -43,7 +43,7 @@ static void print(const struct grow *g, struct json_object *data)
 
 	cli_format_size(client_number(data, "old"), before, sizeof(before));
 	cli_format_size(now, after, sizeof(after));
-	printf("array %s has grown from %s to %s (%" PRIu64 " bytes)\n", g->name, before, after, now);
+	printf("array '%s' has grown from %s to %s (%" PRIu64 " bytes)\n", g->name, before, after, now);
 	if (!g->size && now == client_number(data, "largest"))
 		printf("  it cannot become larger: its log and map have no more room\n");
 	printf("  next: let the file system grow, on one node: gfs2_grow, or xfs_growfs, with the place where it is mounted\n");

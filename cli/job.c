@@ -8,7 +8,8 @@
 #include "cli/client.h"
 #include "cli/job.h"
 
-#define BAR_WIDTH	30
+#define BAR_WIDTH	24
+#define INDENT		11
 
 static const char *duration(uint64_t s, char *buf, size_t size)
 {
@@ -33,30 +34,60 @@ static void print_bar(uint64_t done, uint64_t total)
 	printf("] ");
 }
 
-void job_print(struct json_object *array, struct json_object *job)
+static void print_progress(struct json_object *job)
 {
 	uint64_t done = client_number(job, "done"), total = client_number(job, "total");
-	char a[32], b[32], c[32], d[32];
+	char buf[32];
 
 	printf("  %-8s ", client_clean(client_text(job, "type")));
 	print_bar(done, total);
-	printf("%5.1f %%  %s of %s", total ? (double)done * 100 / (double)total : 0.0,
-	       cli_format_size(done, a, sizeof(a)), cli_format_size(total, b, sizeof(b)));
+	printf("%5.1f %%", total ? (double)done * 100 / (double)total : 0.0);
 	if (client_flag(job, "paused"))
 		printf(", paused");
 	else if (client_number(job, "rate"))
-		printf(", %s/s", cli_format_size(client_number(job, "rate"), c, sizeof(c)));
+		printf(", %s/s", cli_format_size(client_number(job, "rate"), buf, sizeof(buf)));
 	if (!client_null(job, "eta"))
-		printf(", %s left", duration(client_number(job, "eta"), d, sizeof(d)));
-	if (client_number(job, "mismatches"))
-		printf(", %" PRIu64 " blocks differed", client_number(job, "mismatches"));
-	if (client_number(job, "repaired"))
-		printf(", %" PRIu64 " of them put right", client_number(job, "repaired"));
-	if (!client_null(job, "priority"))
-		printf(", priority %" PRIu64, client_number(job, "priority"));
+		printf(", %s left", duration(client_number(job, "eta"), buf, sizeof(buf)));
+	putchar('\n');
+}
+
+static void print_what(struct json_object *job)
+{
+	char a[32], b[32];
+
+	printf("%*s%s of %s", INDENT, "", cli_format_size(client_number(job, "done"), a, sizeof(a)),
+	       cli_format_size(client_number(job, "total"), b, sizeof(b)));
 	if (!client_null(job, "member"))
 		printf(", onto member %" PRIu64, client_number(job, "member"));
-	if (client_number(job, "node") && client_number(job, "node") != client_number(client_object(array, "cluster"), "node"))
-		printf(", by node %" PRIu64 ", which knows its rate", client_number(job, "node"));
+	if (!client_null(job, "replaces"))
+		printf(" for member %" PRIu64, client_number(job, "replaces"));
+	if (!client_null(job, "priority"))
+		printf(", priority %" PRIu64, client_number(job, "priority"));
 	putchar('\n');
+}
+
+static void print_found(struct json_object *job)
+{
+	printf("%*s%" PRIu64 " blocks differed", INDENT, "", client_number(job, "mismatches"));
+	if (!client_null(job, "repaired"))
+		printf(", %" PRIu64 " of them put right", client_number(job, "repaired"));
+	putchar('\n');
+}
+
+void job_print(struct json_object *array, struct json_object *job)
+{
+	struct json_object *cluster = client_object(array, "cluster"), *nodes = client_object(cluster, "nodes");
+
+	print_progress(job);
+	print_what(job);
+	if (client_number(job, "mismatches"))
+		print_found(job);
+	for (size_t i = 0; client_number(job, "node") != client_number(cluster, "node") && i < client_length(nodes); i++) {
+		struct json_object *n = json_object_array_get_idx(nodes, i);
+
+		if (client_number(n, "id") == client_number(job, "node"))
+			printf("%*sby %s, which knows its rate and how long it takes\n", INDENT, "", client_clean(client_text(n, "name")));
+	}
+	if (!client_null(job, "waits"))
+		printf("%*swaits: %s\n", INDENT, "", client_clean(client_text(job, "waits")));
 }

@@ -8,7 +8,7 @@
 
 #include <json-c/json.h>
 
-/* One line, with a bar on a terminal. @array: an object of `ddraid status --json`, @job: one of its "jobs". */
+/* Two lines, with a bar on a terminal, and one for each that is worth telling. @array: an object of `ddraid status --json`, @job: one of its "jobs". */
 void job_print(struct json_object *array, struct json_object *job);
 
 #endif

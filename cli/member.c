@@ -4,6 +4,7 @@
  * ddraid remove: the array forgets one that is out of it, or a spare. Nothing is written to the disk: what it says of itself
  * does not count any more.
  */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +12,40 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 
+/* A device is called by its name alone. */
+static const char *kind(const char *member)
+{
+	return member[0] == '/' ? "" : "member ";
+}
+
+static void print_failed(const char *name, const char *member, struct json_object *list)
+{
+	struct json_object *array = client_length(list) ? json_object_array_get_idx(list, 0) : NULL;
+	uint64_t more = client_number(array, "may_fail");
+
+	printf("%s%s is out of array '%s'", kind(member), member, name);
+	if (more)
+		printf("; %" PRIu64 " more member%s may fail\n", more, more > 1 ? "s" : "");
+	else
+		printf(", which cannot do without ANY other one now; ddraid add %s DEV gives it a disk that is rebuilt\n", name);
+}
+
+static void print_removed(const char *name, const char *member, struct json_object *data)
+{
+	(void)data;
+	printf("array '%s' has forgotten %s%s; the disk still says that it was a member: create and add take it with --force\n", name,
+	       kind(member), member);
+}
+
 /* The request has the name of the command. */
-static int on_member(const struct cli_command *cmd, int argc, char **argv)
+static int on_member(const struct cli_command *cmd, int argc, char **argv, void (*print)(const char *, const char *, struct json_object *))
 {
 	struct json_object *request, *data;
 	char path[PATH_MAX];
 	struct ddr_ipc *ipc;
 	int rc = CLI_FAILED;
 
-	if (argc != 3)
+	if (argc != 3 || argv[1][0] == '-' || argv[2][0] == '-')
 		return cli_usage(cmd, "give the name of an array and one member: its device, index or uuid");
 	ipc = client_connect(cmd->name);
 	if (!ipc)
@@ -29,8 +55,9 @@ static int on_member(const struct cli_command *cmd, int argc, char **argv)
 	json_object_object_add(request, "member", json_object_new_string(
 			       argv[2][0] == '/' && realpath(argv[2], path) ? path : argv[2]));
 	if (client_call(ipc, cmd->name, request, &data, 4 * CLIENT_TIMEOUT_MS)) {
+		print(argv[1], argv[2], data);
 		json_object_put(data);
-		rc = CLI_DONE;
+		rc = cli_finish(cmd->name);
 	}
 	ddr_ipc_close(ipc);
 	return rc;
@@ -38,10 +65,10 @@ static int on_member(const struct cli_command *cmd, int argc, char **argv)
 
 int cmd_fail(const struct cli_command *cmd, int argc, char **argv)
 {
-	return on_member(cmd, argc, argv);
+	return on_member(cmd, argc, argv, print_failed);
 }
 
 int cmd_remove(const struct cli_command *cmd, int argc, char **argv)
 {
-	return on_member(cmd, argc, argv);
+	return on_member(cmd, argc, argv, print_removed);
 }

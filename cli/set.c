@@ -28,7 +28,7 @@ static int check_one(const struct cli_command *cmd, char *setting)
 	*value++ = '\0';
 	ddr_conf_defaults(&conf);
 	if (!special(setting) && ddr_conf_set(&conf, setting, value, true, err, sizeof(err)))
-		return cli_usage(cmd, "%s; man ddraid lists the settings", err);
+		return cli_usage(cmd, "%s; man ddraid.conf lists the settings", err);
 	return CLI_DONE;
 }
 

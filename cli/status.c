@@ -19,16 +19,40 @@ static const char *size_text(uint64_t bytes, char *buf, size_t size)
 static void print_member(struct json_object *m)
 {
 	struct json_object *errors = client_object(m, "errors");
-	char role[16] = "spare";
+	const char *state = client_null(m, "state") ? "-" : client_clean(client_text(m, "state"));
+	char role[16] = "no role";
 
 	if (!client_null(m, "role"))
 		snprintf(role, sizeof(role), "role %" PRIu64, client_number(m, "role"));
-	printf("  %2" PRIu64 "  %-8s %-11s %-24s", client_number(m, "index"), role,
-	       client_clean(client_text(m, "state")), client_null(m, "device") ? "-" : client_clean(client_text(m, "device")));
+	printf("  %2" PRIu64 "  %-8s %-11s %s\n", client_number(m, "index"), role, state,
+	       client_null(m, "device") ? "-" : client_clean(client_text(m, "device")));
 	if (client_number(errors, "read") || client_number(errors, "write") || client_number(errors, "corrected"))
-		printf(" errors: read %" PRIu64 ", write %" PRIu64 ", corrected %" PRIu64, client_number(errors, "read"),
+		printf("      errors: %" PRIu64 " reading, %" PRIu64 " writing, %" PRIu64 " bad sectors put right\n", client_number(errors, "read"),
 		       client_number(errors, "write"), client_number(errors, "corrected"));
-	putchar('\n');
+}
+
+/* How many disks more it can do without. */
+static void print_redundancy(struct json_object *a)
+{
+	uint64_t more = client_number(a, "may_fail");
+
+	if (strcmp(client_text(a, "state"), "failed") == 0)
+		printf("  FAILED   %s\n", client_flag(a, "gave_up") ? "on this node alone: it gave up its part (see the log of ddraidd); other nodes may go on" :
+		       "more members are out than the parity covers: no I/O until they are back");
+	else if (strcmp(client_text(a, "state"), "degraded") == 0 && more)
+		printf("  DEGRADED one more member may fail\n");
+	else if (strcmp(client_text(a, "state"), "degraded") == 0)
+		printf("  DEGRADED no other member may fail\n");
+}
+
+/* The group has agreed on a size that this node's device has not got. */
+static void print_sizes(struct json_object *a)
+{
+	char buf[32];
+
+	if (client_number(a, "device_size") != client_number(a, "size") && client_number(a, "device_size"))
+		printf("  size     the device of this node has %s of it; the log of ddraidd says why\n",
+		       size_text(client_number(a, "device_size"), buf, sizeof(buf)));
 }
 
 static void print_regions(struct json_object *a)
@@ -36,7 +60,7 @@ static void print_regions(struct json_object *a)
 	struct json_object *r = client_object(a, "regions");
 	char buf[32];
 
-	printf("  regions  %" PRIu64 " of %s: %" PRIu64 " never written, %" PRIu64 " clean, %" PRIu64 " to be synced, %"
+	printf("  regions  %" PRIu64 " of %s: %" PRIu64 " unwritten, %" PRIu64 " clean, %" PRIu64 " to sync, %"
 	       PRIu64 " dirty", client_number(r, "total"), size_text(client_number(a, "region_size"), buf, sizeof(buf)),
 	       client_number(r, "unwritten"), client_number(r, "clean"), client_number(r, "needs_sync"),
 	       client_number(r, "dirty"));
@@ -74,6 +98,8 @@ static void print_cluster(struct json_object *a)
 		       client_clean(client_text(n, "state")));
 		if (!client_null(n, "slot"))
 			printf(", slot %" PRIu64, client_number(n, "slot"));
+		if (client_number(n, "id") == client_number(c, "writer"))
+			printf(", the writer");		/* of superblocks and map; it rebuilds and verifies */
 		puts(client_number(n, "id") == client_number(c, "node") ? " (this one)" : "");
 	}
 	if (!client_null(c, "waits"))
@@ -91,6 +117,8 @@ static void print_array(struct json_object *a)
 	printf("  uuid     %s, generation %" PRIu64 "\n", client_clean(client_text(a, "uuid")), client_number(a, "generation"));
 	if (!client_null(a, "error"))
 		printf("  error    %s\n", client_clean(client_text(a, "error")));
+	print_redundancy(a);
+	print_sizes(a);
 	for (size_t i = 0; i < client_length(members); i++) {
 		struct json_object *m = json_object_array_get_idx(members, i);
 

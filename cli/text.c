@@ -95,7 +95,7 @@ bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 
 bool cli_parse_size(const char *text, uint64_t *bytes)
 {
-	static const char units[] = "kmgt";
+	static const char units[] = "kmgtp";
 	unsigned int shift = 0;
 	unsigned long long v;
 	const char *unit;

@@ -123,7 +123,8 @@ static int ask(struct ddr_ipc *ipc, const struct verify *v)
 	json_object_object_add(request, "action", json_object_new_string(v->action));
 	if (v->priority)
 		json_object_object_add(request, "priority", json_object_new_int64((int64_t)v->priority));
-	json_object_object_add(request, "repair", json_object_new_boolean(v->repair));
+	if (v->repair)
+		json_object_object_add(request, "repair", json_object_new_boolean(true));
 	if (!client_call(ipc, "verify", request, &data, 2 * CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
 	json_object_put(data);

@@ -111,7 +111,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_MEMBER_FAILED:
 		snprintf(buf, size, "member %u (%s) failed and is out of the array, generation %" PRIu64
-			 "; replace the disk", o->member, device(a, o->member), o->a);
+			 "; ddraid add %s DEV gives the array another disk, if it has no spare", o->member, device(a, o->member), o->a, a->name);
 		break;
 	case DDR_EV_REBUILD_START:
 		if (o->b & DDR_MEMBER_F_REPLACING) {
@@ -306,7 +306,7 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		break;
 	case DDR_EV_REFUSED:
 		a->refusal = o->text ? o->text : "refused";
-		if (o->b == DDR_MEMBER_OP_REPLACE && o->member == a->replace.spare)
+		if ((o->b == DDR_MEMBER_OP_REPLACE || o->b == DDR_MEMBER_OP_TAKE) && o->member == a->replace.spare)
 			a->replace.refusal = a->refusal;
 		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
 		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */

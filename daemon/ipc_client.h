@@ -32,6 +32,7 @@ struct ddr_client {
 	uint32_t member;		/* that is to be out, or back */
 	uint8_t uuid[16];		/* of the member that is to be added, or to replace another one; or of the place of one that is to be removed */
 	uint32_t op, serial;		/* DDR_VERIFY_OP_*, and the number of the last verify before it */
+	uint32_t role;			/* that a spare is to take from a member that is out; DDR_ROLE_NONE: it is to replace one that works */
 	uint64_t blocks;		/* that the array had before it was to grow */
 	uint64_t until_ms;
 	bool listening;

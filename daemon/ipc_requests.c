@@ -247,10 +247,23 @@ static void do_seek(struct ddr_client *c, struct json_object *req)
 		answer_later(c, req, a, member, ddr_drive_seek(a, (uint32_t)member), DDR_WAIT_BACK);
 }
 
-/* The spare "spare" is to replace the member "member", once all nodes see it. */
+/* Has the spare the role already? It takes one of its own accord, where it may. */
+static bool has_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
+{
+	const struct ddr_member *m = &ddr_sm_super(a->sm)->member[spare];
+
+	return role != DDR_ROLE_NONE && m->role == role && !(m->flags & DDR_MEMBER_F_REPLACING) &&
+	       (m->state == DDR_MEMBER_REBUILDING || m->state == DDR_MEMBER_IN_SYNC);
+}
+
+/*
+ * The spare "spare" is to replace the member "member", once all nodes see it. "role": the member is out, and that was its role
+ * before the spare came.
+ */
 static void do_replace(struct ddr_client *c, struct json_object *req)
 {
 	const char *with = text_of(req, "spare", 255), *why;
+	struct json_object *role = json_object_object_get(req, "role");
 	struct ddr_array *a;
 	int member, spare;
 
@@ -263,6 +276,11 @@ static void do_replace(struct ddr_client *c, struct json_object *req)
 		return;
 	}
 	memcpy(c->uuid, a->super.member[spare].uuid, sizeof(c->uuid));
+	c->role = role ? (uint32_t)json_object_get_int(role) : DDR_ROLE_NONE;
+	if (has_taken(a, (uint32_t)spare, c->role)) {
+		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
+		return;
+	}
 	why = ddr_drive_replace(a, (uint32_t)member, (uint32_t)spare);
 	if (why)
 		ddr_client_error(c, "member %d of array '%s' is not replaced: %s", member, a->name, why);
@@ -297,19 +315,23 @@ static void do_verify(struct ddr_client *c, struct json_object *req)
 	struct json_object *priority = json_object_object_get(req, "priority"), *repair = json_object_object_get(req, "repair");
 	int op = verify_op(text_of(req, "action", 16));
 	struct ddr_array *a = array_of(c, req, true);
+	const struct ddr_verify *v;
 	const char *why;
+	uint32_t flags;
 	int64_t p;
 
 	if (!a)
 		return;
-	p = priority ? json_object_get_int64(priority) : (int64_t)a->tune.verify_priority;
+	v = &ddr_sm_super(a->sm)->verify;		/* what is not said stays as it is in one that is under way */
+	p = priority ? json_object_get_int64(priority) : v->state == DDR_VERIFY_NONE ? (int64_t)a->tune.verify_priority : v->priority;
+	flags = repair ? (json_object_get_boolean(repair) ? DDR_VERIFY_F_REPAIR : 0) : v->state == DDR_VERIFY_NONE ? 0 : v->flags & DDR_VERIFY_F_REPAIR;
 	if (!op || p < 1 || p > 5) {
 		ddr_client_error(c, "verify needs an action, start, pause or stop, and a priority from 1 to 5");
 		return;
 	}
 	c->op = (uint32_t)op;
-	c->serial = ddr_sm_super(a->sm)->verify.serial;
-	why = ddr_drive_verify(a, (uint32_t)op, (uint32_t)p, repair && json_object_get_boolean(repair) ? DDR_VERIFY_F_REPAIR : 0);
+	c->serial = v->serial;
+	why = ddr_drive_verify(a, (uint32_t)op, (uint32_t)p, flags);
 	if (why)
 		ddr_client_error(c, "%s", why);
 	else
@@ -323,8 +345,8 @@ static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64
 	uint64_t most = ddr_super_most_blocks(sb) * DDR_BLOCK_SIZE, now = sb->array_blocks * DDR_BLOCK_SIZE, unit = (uint64_t)DDR_BLOCK_SIZE << sb->order;
 
 	if (now == most || bytes > most)
-		ddr_client_error(c, "array '%s' has room for log and map of %" PRIu64 " bytes at most%s", a->name, most, now == most ? ", which it has already" :
-				 ": ask for less, or make an array with larger regions");
+		ddr_client_error(c, "the log and map of array '%s' have room for an array of %" PRIu64 " bytes at most%s", a->name, most,
+				 now == most ? ", which it has already" : ": ask for less, or make an array with larger regions");
 	else if (bytes && bytes < now)
 		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes: an array does not shrink", a->name, now);
 	else if (bytes == now)
@@ -497,13 +519,15 @@ static void check_replace(struct ddr_client *c, struct ddr_array *a, const struc
 {
 	uint8_t state = st->member_state[c->member];
 
-	if (a->replace.refusal && a->replace.spare == c->member)
+	if (has_taken(a, c->member, c->role) && !memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
+		member_ok(c, a, c->member);
+	else if (a->replace.refusal && a->replace.spare == c->member)
 		ddr_client_error(c, "member %u of array '%s' replaces nobody: %s", c->member, c->which, a->replace.refusal);
 	else if (memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
 		ddr_client_error(c, "member %u of array '%s', which was to replace another one, was removed meanwhile", c->member, c->which);
-	else if (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER))
+	else if (c->role == DDR_ROLE_NONE && (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER)))
 		member_ok(c, a, c->member);
-	else if (state == DDR_MEMBER_REBUILDING)
+	else if (state == DDR_MEMBER_REBUILDING || state == DDR_MEMBER_IN_SYNC)
 		ddr_client_error(c, "member %u of array '%s', which was to replace another one, has taken the place of one that is out, and is rebuilt",
 				 c->member, c->which);
 	else if (state != DDR_MEMBER_SPARE)
@@ -529,8 +553,8 @@ static void check_member(struct ddr_client *c, struct ddr_array *a)
 		return;
 	}
 	state = st.member_state[c->member];
-	if (c->wait == DDR_WAIT_FAILED && state != DDR_MEMBER_IN_SYNC && state != DDR_MEMBER_REBUILDING)
-		ddr_client_ok(c, NULL);
+	if (c->wait == DDR_WAIT_FAILED && (state == DDR_MEMBER_FAULTY || state == DDR_MEMBER_MISSING))
+		ddr_client_ok(c, status_of(c, a));
 	if (c->wait == DDR_WAIT_REPLACE)
 		check_replace(c, a, &st);
 	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||

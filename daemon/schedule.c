@@ -57,7 +57,7 @@ const char *ddr_schedule_waits(const struct ddr_array *a)
 
 	ddr_sm_get_status(a->sm, &st);
 	if (v->state == DDR_VERIFY_PAUSED)
-		return "it was paused: ddraid verify NAME start goes on";
+		return "it was paused: ddraid verify start goes on with it";
 	if (v->state == DDR_VERIFY_NONE && ddr_schedule_due(a) > (uint64_t)time(NULL))
 		return NULL;
 	if (st.degraded || st.rebuilding != DDR_NO_MEMBER)
@@ -74,11 +74,11 @@ static void too_late(struct ddr_array *a, const struct ddr_sched_array *s, uint6
 {
 	uint64_t every = every_s(a);
 	bool late = s->ours && s->due != DDR_SCHED_NEVER && s->due != every && now > s->due && now - s->due > every;
-	char text[160];
+	char text[224];
 
 	if (late && !a->sched.told) {
-		snprintf(text, sizeof(text), "a verify is due for %" PRIu64 " days, with verify_every %" PRIu64 " days: ddraid verify NAME status tells what it waits for",
-			 (now - s->due) / 86400, every / 86400);
+		snprintf(text, sizeof(text), "a verify is due for %" PRIu64 " hours, with verify_every %" PRIu64 " hours: ddraid verify %s status tells what it waits for",
+			 (now - s->due) / 3600, every / 3600, a->name);
 		ddr_event_plain(a, LOG_WARNING, "verify-overdue", text);
 	}
 	a->sched.told = late;

@@ -3,7 +3,8 @@
  * What `ddraid status --json` prints: one object for an array. The names of the fields
  * are a public interface: fields may be added, never renamed.
  */
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,11 @@
 static void add_text(struct json_object *o, const char *key, const char *text)
 {
 	json_object_object_add(o, key, json_object_new_string(text));
+}
+
+static void add_text_or_null(struct json_object *o, const char *key, const char *text)
+{
+	json_object_object_add(o, key, text ? json_object_new_string(text) : NULL);
 }
 
 static void add_number(struct json_object *o, const char *key, uint64_t n)
@@ -39,6 +45,16 @@ static const char *state_name(const struct ddr_array *a, const struct ddr_sm_sta
 	if (st->failed || st->gave_up || a->cluster.gave_up)
 		return "failed";
 	return st->degraded ? "degraded" : "optimal";
+}
+
+/* So many members more it can do without. */
+static uint32_t may_fail(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	uint32_t whole = 0, data = 1u << a->bind.order;
+
+	for (unsigned int i = 0; a->state == DDR_ARRAY_RUNNING && !st->failed && i < a->super.members; i++)
+		whole += st->member_state[i] == DDR_MEMBER_IN_SYNC && ddr_sm_super(a->sm)->member[i].role != DDR_ROLE_NONE;
+	return whole > data ? whole - data : 0;
 }
 
 static struct json_object *member_object(const struct ddr_array *a, const struct ddr_sm_status *st, unsigned int i)
@@ -61,7 +77,7 @@ static struct json_object *member_object(const struct ddr_array *a, const struct
 	return o;
 }
 
-/* A member of an array that is not served: all that is known is the table. */
+/* A member of an array that is not served: all that is known is the table. How the member is, nobody here knows. */
 static struct json_object *table_member(const struct ddr_array *a, unsigned int i)
 {
 	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
@@ -73,7 +89,7 @@ static struct json_object *table_member(const struct ddr_array *a, unsigned int 
 	add_number(o, "role", i);
 	json_object_object_add(o, "device", *name ? json_object_new_string(name) : NULL);
 	json_object_object_add(o, "uuid", NULL);
-	add_text(o, "state", "missing");
+	add_text_or_null(o, "state", NULL);
 	add_number(errors, "read", 0);
 	add_number(errors, "write", 0);
 	add_number(errors, "corrected", 0);
@@ -135,28 +151,33 @@ static struct json_object *suspect_array(const struct ddr_array *a, const struct
 	return list;
 }
 
-/* @done, @total: blocks. @rate: blocks a second. In the object all are bytes of the device, and eta is in seconds. */
-static struct json_object *job_object(const char *type, uint64_t done, uint64_t total, uint64_t rate, uint32_t node)
+/*
+ * @done, @total: blocks. @rate: blocks a second, of what this node does. In the object all are bytes of the device, and eta is
+ * in seconds. Of what another node does nobody here knows the rate.
+ */
+static struct json_object *job_object(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint64_t rate, uint32_t node)
 {
 	struct json_object *o = json_object_new_object();
+	bool ours = node == a->d->transport->node(a->d);
 
 	add_text(o, "type", type);
 	add_number(o, "done", done * DDR_BLOCK_SIZE);
 	add_number(o, "total", total * DDR_BLOCK_SIZE);
-	add_number(o, "rate", rate * DDR_BLOCK_SIZE);
-	json_object_object_add(o, "eta", rate && total > done ? json_object_new_uint64((total - done) / rate) : NULL);
+	json_object_object_add(o, "rate", ours ? json_object_new_uint64(rate * DDR_BLOCK_SIZE) : NULL);
+	json_object_object_add(o, "eta", ours && rate && total > done ? json_object_new_uint64((total - done) / rate) : NULL);
 	json_object_object_add(o, "priority", NULL);
 	add_number(o, "node", node);
 	return o;
 }
 
-/* A resync or a rebuild. */
+/* A resync, a rebuild or a replace: its settings are those of the node that does it. */
 static struct json_object *sync_job(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint32_t node)
 {
-	struct json_object *o = job_object(type, done, total, a->rate.per_s, node);
+	struct json_object *o = job_object(a, type, done, total, a->rate.per_s, node);
+	bool ours = node == a->d->transport->node(a->d);
 
-	json_object_object_add(o, "paused", json_object_new_boolean(!a->tune.resync));
-	add_number(o, "priority", a->tune.resync_priority);
+	json_object_object_add(o, "paused", ours ? json_object_new_boolean(!a->tune.resync) : NULL);
+	json_object_object_add(o, "priority", ours ? json_object_new_uint64(a->tune.resync_priority) : NULL);
 	return o;
 }
 
@@ -164,12 +185,17 @@ static struct json_object *verify_job(const struct ddr_array *a, const struct dd
 {
 	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
 	uint64_t rate = v->state == DDR_VERIFY_RUNNING ? a->rate.scan_per_s : 0;
-	struct json_object *o = job_object("verify", st->verify_done, a->super.array_blocks, rate, st->writer);
+	struct ddr_sm_progress p;
+	struct json_object *o;
 
+	ddr_sm_verify_progress(a->sm, &p);
+	o = job_object(a, "verify", p.done, p.total, rate, st->writer);
+	add_number(o, "position", p.at * DDR_BLOCK_SIZE);
 	json_object_object_add(o, "paused", json_object_new_boolean(v->state == DDR_VERIFY_PAUSED));
 	add_number(o, "priority", v->priority);
 	add_number(o, "mismatches", v->found);
 	add_number(o, "repaired", v->repaired);
+	add_text_or_null(o, "waits", ddr_schedule_waits(a));
 	return o;
 }
 
@@ -191,7 +217,28 @@ static struct json_object *verify_object(const struct ddr_array *a)
 	json_object_object_add(o, "repair", json_object_new_boolean(v->flags & DDR_VERIFY_F_REPAIR));
 	json_object_object_add(o, "scheduled", json_object_new_boolean(v->flags & DDR_VERIFY_F_SCHEDULED));
 	json_object_object_add(o, "due", due == UINT64_MAX ? NULL : json_object_new_uint64(due));
-	json_object_object_add(o, "waits", waits ? json_object_new_string(waits) : NULL);
+	add_text_or_null(o, "waits", waits);
+	return o;
+}
+
+static struct json_object *rebuild_job(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	bool replace = st->replaced != DDR_NO_MEMBER;
+	struct ddr_sm_progress p;
+	struct json_object *o;
+	char waits[256];
+
+	ddr_sm_rebuild_progress(a->sm, &p);
+	o = sync_job(a, replace ? "replace" : "rebuild", p.done, p.total, st->writer);
+	add_number(o, "position", p.at * DDR_BLOCK_SIZE);
+	add_number(o, "mismatches", 0);
+	add_number(o, "member", st->rebuilding);
+	if (replace)
+		add_number(o, "replaces", st->replaced);
+	snprintf(waits, sizeof(waits), "between byte %" PRIu64 " and %" PRIu64 " of the array lies a bad sector, and too little is left to compute it "
+		 "(ddraidd has logged which): it goes on when these blocks are written", p.bad_start * DDR_BLOCK_SIZE,
+		 (p.bad_start + p.bad_count) * DDR_BLOCK_SIZE - 1);
+	add_text_or_null(o, "waits", p.bad_count ? waits : NULL);
 	return o;
 }
 
@@ -208,15 +255,8 @@ static struct json_object *jobs_array(const struct ddr_array *a, const struct dd
 	}
 	if (ddr_sm_super(a->sm)->verify.state != DDR_VERIFY_NONE)
 		json_object_array_add(list, verify_job(a, st));
-	if (st->rebuilding != DDR_NO_MEMBER) {
-		bool replace = st->replaced != DDR_NO_MEMBER;
-
-		o = sync_job(a, replace ? "replace" : "rebuild", st->rebuild_done, a->super.array_blocks, st->writer);
-		add_number(o, "member", st->rebuilding);
-		if (replace)
-			add_number(o, "replaces", st->replaced);
-		json_object_array_add(list, o);
-	}
+	if (st->rebuilding != DDR_NO_MEMBER)
+		json_object_array_add(list, rebuild_job(a, st));
 	return list;
 }
 
@@ -248,6 +288,16 @@ static struct json_object *unseen(const struct ddr_array *a, const struct ddr_sm
 	return json_object_new_string(text);
 }
 
+/* What all wait for, and for which node. */
+static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
+{
+	char text[512], name[DDR_NODE_NAME_LEN];
+
+	if (st->wait && st->wait_node)
+		snprintf(text, sizeof(text), "%s (node %u) %s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait);
+	add_text_or_null(o, "waits", st->wait && st->wait_node ? text : st->wait);
+}
+
 static struct json_object *cluster_object(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	static const char *const states[] = {
@@ -266,7 +316,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
 	add_text(o, "fencing", !cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
 	json_object_object_add(o, "writer", st->writer ? json_object_new_uint64(st->writer) : NULL);
-	json_object_object_add(o, "waits", st->wait ? json_object_new_string(st->wait) : NULL);
+	cluster_waits(a, st, o);
 	json_object_object_add(o, "unseen", unseen(a, st));
 	json_object_object_add(o, "nodes", nodes);
 	return o;
@@ -303,6 +353,8 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	if (a->state == DDR_ARRAY_RUNNING)
 		add_number(o, "largest_size", ddr_super_most_blocks(&a->super) * DDR_BLOCK_SIZE);
 	add_text(o, "state", state_name(a, &st));
+	json_object_object_add(o, "gave_up", json_object_new_boolean(st.gave_up || a->cluster.gave_up));
+	add_number(o, "may_fail", may_fail(a, &st));
 	add_number(o, "generation", st.generation);
 	json_object_object_add(o, "members", members_array(a, &st));
 	json_object_object_add(o, "regions", regions_object(&st));
@@ -312,7 +364,7 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	json_object_object_add(o, "cluster", cluster_object(a, &st));
 	json_object_object_add(o, "attached", json_object_new_boolean(st.attached));
 	json_object_object_add(o, "ready", json_object_new_boolean(a->ready));
-	json_object_object_add(o, "error", a->error[0] ? json_object_new_string(a->error) : NULL);
+	add_text_or_null(o, "error", a->error[0] ? a->error : NULL);
 	json_object_object_add(o, "suspect", suspect_array(a, &st));
 	json_object_object_add(o, "counters", counters_object(&st));
 	return o;

@@ -482,13 +482,10 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->resync_total = sm->resync_total;
 	st->resync_regions = sm->n_resync;
 	st->mismatches = sm->mismatches;
-	st->verify_done = ddr_sm_verify_done(sm);
 	st->rebuilding = ddr_sm_rebuilding(sm);
 	st->replaced = ddr_sm_replaced(sm);
 	ddr_sm_seek_status(sm, st);
 	st->writer = ddr_sm_writer(sm);
-	if (st->rebuilding != DDR_NO_MEMBER)
-		st->rebuild_done = sm->rb.next > sm->sb.member[st->rebuilding].cursor ? sm->rb.next : sm->sb.member[st->rebuilding].cursor;
 	st->generation = sm->sb.generation;
 	st->attached = sm->k.state == DDR_K_ATTACHED;
 	st->ready = ddr_sm_running(sm) && sm->k.enabled;

@@ -117,7 +117,7 @@ enum ddr_in_type {
 	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
-	DDR_IN_OP_REPLACE,	/* member, which is in sync, value: the spare that is to replace it. Taken once all nodes see the spare. Value
+	DDR_IN_OP_REPLACE,	/* member, which is in sync or out, value: the spare that is to replace it. Taken once all nodes see the spare. Value
 				 * DDR_NO_MEMBER: what member, a spare, was to replace it shall not; if it had been sent to the group it may */
 	DDR_IN_OP_GROW,		/* count: blocks that the array is to have; 0: as many as its members have room for. DDR_EV_GROWN or
 				 * DDR_EV_GROW_REFUSED follows */
@@ -360,11 +360,9 @@ struct ddr_sm_status {
 	uint64_t resync_done, resync_total;	/* blocks */
 	uint64_t resync_regions;	/* regions still to do */
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
-	uint64_t verify_done;		/* blocks; the rest of what is known of verify: ddr_sm_super() */
 	uint32_t rebuilding;		/* member, or DDR_NO_MEMBER */
 	uint32_t replaced;		/* the member whose place it takes, which is in sync still, or DDR_NO_MEMBER */
 	uint32_t writer;		/* the node that writes superblocks and map, and rebuilds; 0: none is known */
-	uint64_t rebuild_done;		/* blocks, of all of the array: what is passed over counts as done */
 	uint64_t generation;
 	bool attached, ready, quorate, failed, gave_up;
 	bool degraded;			/* a role has no member in sync */
@@ -386,9 +384,19 @@ struct ddr_sm_status {
 	bool synced;			/* this node has the state of the group */
 	bool joined;			/* this node takes part: its slot is its own */
 	const char *wait;		/* what is waited for and what to do, or NULL */
-	uint32_t wait_node;		/* and for whom, or 0 */
+	uint32_t wait_node;		/* the node that does what @wait says; 0: it is a sentence of its own */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+/*
+ * How far a job is: the block of the array that it has come to, and of all the blocks that it looks at, or copies, those before
+ * that. What it passes over counts in neither; what others write meanwhile may add to both. All 0: there is no such job. O(regions).
+ */
+struct ddr_sm_progress {
+	uint64_t at, done, total;
+	uint64_t bad_start, bad_count;	/* blocks that hold up a rebuild, as the node knows that does it: they cannot be read, nor computed; or 0 */
+};
+void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p);
+void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p);
 /* enum ddr_region_state | flags, | DDR_SM_REGION_DIRTY if marked in our slot */
 #define DDR_SM_REGION_DIRTY	0x80u
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region);

@@ -526,14 +526,16 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
 		if (n->lost && !st->wait) {
-			st->wait = sm->c.fencing ? "a node is lost: its regions wait until it is fenced or back" :
-				   "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack";
+			st->wait = sm->c.fencing ? "is lost: its regions wait until it is fenced or back" :
+				   "is lost and fencing is off: make sure that it is dead, then ddraid fence-ack says so";
 			st->wait_node = n->id;
 		}
 	}
 	st->agreed = sm->c.phase == DDR_V_AGREED;
 	st->synced = sm->c.synced;
 	st->joined = sm->start == DDR_S_DONE;
+	if ((!sm->quorate && sm->viewed) || !st->agreed)
+		st->wait_node = 0;
 	if (!sm->quorate && sm->viewed)
 		st->wait = "no quorum: I/O is frozen until more nodes of the cluster are there";
 	else if (!st->agreed)

@@ -215,6 +215,16 @@ static inline uint64_t ddr_sm_region_length(const struct ddr_sm *sm, uint64_t re
 	return left < sm->region_blocks ? left : sm->region_blocks;
 }
 
+/* A region that the job does not pass over. */
+static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_progress *p, uint64_t region)
+{
+	uint64_t start = ddr_sm_region_start(sm, region), length = ddr_sm_region_length(sm, region);
+
+	p->total += length;
+	if (p->at > start)
+		p->done += p->at - start < length ? p->at - start : length;
+}
+
 /* ---- sm_clear.c ---------------------------------------------------------------- */
 
 void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec);
@@ -451,7 +461,7 @@ void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
 bool ddr_sm_scans_idle(const struct ddr_sm *sm);
 /* Blocks below which all was looked at, as far as this node knows. */
-uint64_t ddr_sm_verify_done(const struct ddr_sm *sm);
+uint64_t ddr_sm_verify_at(const struct ddr_sm *sm);
 void ddr_sm_verify_pump(struct ddr_sm *sm);
 /* What verify has found was not dealt with: it reads from its cursor on once more, after a while. */
 void ddr_sm_verify_again(struct ddr_sm *sm);

@@ -502,7 +502,7 @@ static void status_line(struct ddr_sm *sm)
 		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD :
 		      sm->sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;
 	if (rec->arg[0] == DDR_KA_VERIFY) {
-		rec->start = ddr_sm_verify_done(sm);
+		rec->start = ddr_sm_verify_at(sm);
 		rec->count = sm->sb.array_blocks;
 	}
 	rec->arg[1] = sm->regions - sm->n_needs_sync;

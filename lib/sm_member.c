@@ -80,13 +80,19 @@ void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard)
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 {
 	struct ddr_output *out;
+	const char *why = NULL;
 
-	if (member < sm->sb.members && (alive(sm) >> member & 1) && ddr_sm_can_lose(sm, 1u << member) &&
-	    ddr_sm_running(sm)) {
+	if (!ddr_sm_running(sm))
+		why = "the array does not run";
+	else if (member >= sm->sb.members || !(alive(sm) >> member & 1))
+		why = "it is out of the array already";
+	else if (!ddr_sm_can_lose(sm, 1u << member))
+		why = "the array has no member left that it could do without";
+	if (!why) {
 		ddr_sm_report(sm, 1u << member, false);
 		return;
 	}
-	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run, has no such working member, or cannot do without it");
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
 	out->a = EBUSY;
 	out->member = member;
 }
@@ -237,10 +243,9 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 		bool works = holder != DDR_NO_MEMBER && (alive(sm) >> holder & 1);
 
 		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->t.leaving | ddr_sm_going(sm)) >> holder & 1) ||
-		    !ddr_sm_all_see(sm, set->member))
+		    !ddr_sm_all_see(sm, set->member) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
 			return false;
-		return set->op == DDR_MEMBER_OP_TAKE ? !works :
-		       sm->sb.member[holder].state == DDR_MEMBER_IN_SYNC && ddr_sm_rebuilding(sm) == DDR_NO_MEMBER;
+		return set->op == DDR_MEMBER_OP_TAKE ? !works : sm->sb.member[holder].state == DDR_MEMBER_IN_SYNC;
 	}
 	if (set->op == DDR_MEMBER_OP_STAY)
 		return set->member == ddr_sm_replacing(sm);

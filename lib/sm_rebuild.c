@@ -204,10 +204,19 @@ static void take(struct ddr_sm *sm)
 
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
 {
-	if ((!done || r->dirty) && r->start < sm->rb.redo)
-		sm->rb.redo = r->start;
+	struct ddr_sm_rebuild *rb = &sm->rb;
+	bool bad = !done && (r->result == -ENODATA || r->result == -EILSEQ);
+
+	if (bad && (!rb->bad_count || r->start <= rb->bad_start)) {
+		rb->bad_start = r->start;
+		rb->bad_count = r->count;
+	} else if (done && r->start <= rb->bad_start && rb->bad_start < r->start + r->count) {
+		rb->bad_start = rb->bad_count = 0;
+	}
+	if ((!done || r->dirty) && r->start < rb->redo)
+		rb->redo = r->start;
 	else if (done && !r->dirty)
-		sm->rb.copied += r->count;
+		rb->copied += r->count;
 	sm->k.status = true;
 }
 
@@ -235,7 +244,7 @@ static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
 }
 
 /* Does the member lack the region? Nobody needs what was never written, and one that is back has what was not written since. */
-static bool lacks(const struct ddr_sm *sm, uint64_t region)
+static bool lacks(const struct ddr_sm *sm, uint32_t member, uint64_t region)
 {
 	uint8_t nibble = ddr_sm_nibble(sm, region);
 
@@ -243,7 +252,7 @@ static bool lacks(const struct ddr_sm *sm, uint64_t region)
 		return true;
 	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN)
 		return false;
-	return !(sm->sb.member[sm->rb.member].flags & DDR_MEMBER_F_PARTIAL) || (nibble & DDR_REGION_F_WRITTEN);
+	return !(sm->sb.member[member].flags & DDR_MEMBER_F_PARTIAL) || (nibble & DDR_REGION_F_WRITTEN);
 }
 
 static void ranges_begin(struct ddr_sm *sm)
@@ -254,7 +263,7 @@ static void ranges_begin(struct ddr_sm *sm)
 		uint64_t region = rb->next / sm->region_blocks, end = range_end_of(sm, rb->next);
 		struct ddr_sm_range *r;
 
-		if (!lacks(sm, region)) {
+		if (!lacks(sm, rb->member, region)) {
 			rb->next = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
 			continue;
 		}
@@ -282,6 +291,7 @@ static void begin(struct ddr_sm *sm, uint32_t member)
 	rb->redo = NO_BLOCK;
 	rb->cursor_at = sm->now;
 	rb->copied = 0;
+	rb->bad_start = rb->bad_count = 0;
 	rb->ending = false;
 }
 
@@ -355,6 +365,27 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 	if (sm->rb.since != sm->sb.member[member].since || sm->rb.member != member)
 		begin(sm, member);
 	serve(sm);
+}
+
+void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
+{
+	const struct ddr_sm_rebuild *rb = &sm->rb;
+	uint32_t m = ddr_sm_rebuilding(sm);
+	bool out;
+
+	memset(p, 0, sizeof(*p));
+	if (m == DDR_NO_MEMBER)
+		return;
+	if (ddr_sm_writer(sm) == sm->node && rb->since && rb->since == sm->sb.member[m].since && rb->member == m) {
+		p->at = done_to(sm, &out);
+		p->bad_start = rb->bad_start;
+		p->bad_count = rb->bad_count;
+	}
+	if (p->at < sm->sb.member[m].cursor)
+		p->at = sm->sb.member[m].cursor;	/* all that a node knows which does not work */
+	for (uint64_t r = 0; r < sm->regions; r++)
+		if (lacks(sm, m, r))
+			ddr_sm_progress_add(sm, p, r);
 }
 
 void ddr_sm_rebuild_anew(struct ddr_sm *sm)

@@ -85,6 +85,12 @@ void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 	sm->sk.ask |= 1u << member;
 }
 
+/* The operator gives a spare somebody's place: of a member that works (it is copied), or of one that is out. */
+static bool replaces(const struct ddr_msg_member_set *set)
+{
+	return set->op == DDR_MEMBER_OP_REPLACE || set->op == DDR_MEMBER_OP_TAKE;
+}
+
 /* Where a new disk has its place in the table: one that nobody needs any more, or behind the last one. */
 static uint32_t free_place(const struct ddr_sm *sm)
 {
@@ -99,7 +105,7 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 	struct ddr_msg_member_set set = { .op = op, .member = op == DDR_MEMBER_OP_ADD ? free_place(sm) : in->member };
 
 	memcpy(set.uuid, in->uuid, sizeof(set.uuid));
-	if (op == DDR_MEMBER_OP_REMOVE && sm->sk.set.op == DDR_MEMBER_OP_REPLACE && sm->sk.set.member == set.member)
+	if (op == DDR_MEMBER_OP_REMOVE && replaces(&sm->sk.set) && sm->sk.set.member == set.member)
 		sm->sk.set.op = 0;
 	if (sm->sk.set.op)
 		refuse(sm, set.member, "another change of the members is being made: try again");
@@ -115,8 +121,10 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 {
 	uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 
-	if (holder == DDR_NO_MEMBER || sm->sb.member[holder].state != DDR_MEMBER_IN_SYNC)
-		return "the member that is to be replaced is not in sync: add the new disk instead, it is rebuilt from the others";
+	if (holder == DDR_NO_MEMBER)
+		return "the member that is to be replaced has no place in the array";
+	if (set->op == DDR_MEMBER_OP_REPLACE && sm->sb.member[holder].state != DDR_MEMBER_IN_SYNC)
+		return "the member that is to be replaced is not in sync any more: try again";
 	if (set->member >= sm->sb.members || sm->sb.member[set->member].state != DDR_MEMBER_SPARE)
 		return "the new disk is no spare of the array";
 	if (ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
@@ -127,15 +135,15 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 /* It was not begun, and is not wanted any more. What is on its way to the others already, they may still do. */
 static void replace_forget(struct ddr_sm *sm, uint32_t spare)
 {
-	if (sm->sk.set.op == DDR_MEMBER_OP_REPLACE && sm->sk.set.member == spare)
+	if (replaces(&sm->sk.set) && sm->sk.set.member == spare)
 		sm->sk.set.op = 0;
 }
 
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t role = in->member < sm->sb.members ? sm->sb.member[in->member].role : DDR_ROLE_NONE;
-	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_REPLACE, .member = in->value < DDR_MAX_MEMBERS ? (uint32_t)in->value : DDR_NO_MEMBER,
-					  .role = role };
+	struct ddr_msg_member_set set = { .op = is_out(sm, in->member) ? DDR_MEMBER_OP_TAKE : DDR_MEMBER_OP_REPLACE,
+					  .member = in->value < DDR_MAX_MEMBERS ? (uint32_t)in->value : DDR_NO_MEMBER, .role = role };
 	const char *why = not_replaceable(sm, &set);
 
 	if (in->value == DDR_NO_MEMBER)
@@ -256,7 +264,7 @@ static void change(struct ddr_sm *sm)
 		sm->sk.set.member = free_place(sm);
 	if (!ddr_sm_members_settled(sm))
 		return;
-	if (sm->sk.set.op == DDR_MEMBER_OP_REPLACE && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
+	if (replaces(&sm->sk.set) && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
 		return;
 	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {
 		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->sk.set.op;

@@ -373,6 +373,7 @@ struct ddr_sm_rebuild {
 	uint64_t redo;			/* lowest block of what was not done; or UINT64_MAX */
 	uint64_t cursor_at;		/* ms of the last change of the cursor */
 	uint64_t copied;		/* blocks that this node has written to it */
+	uint64_t bad_start, bad_count;	/* the lowest range that a bad sector holds up; or 0 */
 	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
 	bool ending;			/* all ranges are done */
 	bool set_sent;			/* MEMBER_SET is on its way */

@@ -283,11 +283,26 @@ static uint64_t done_to(const struct ddr_sm *sm)
 	return ddr_sm_fix_lowest(sm, lowest);
 }
 
-uint64_t ddr_sm_verify_done(const struct ddr_sm *sm)
+uint64_t ddr_sm_verify_at(const struct ddr_sm *sm)
 {
 	uint64_t done = is_on(sm) && sm->vf.begun && sm->vf.serial == sm->sb.verify.serial ? done_to(sm) : 0;
 
 	return done > sm->sb.verify.cursor ? done : sm->sb.verify.cursor;
+}
+
+void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
+{
+	memset(p, 0, sizeof(*p));
+	if (sm->sb.verify.state == DDR_VERIFY_NONE)
+		return;
+	p->at = ddr_sm_verify_at(sm);
+	for (uint64_t r = 0; r < sm->regions; r++) {
+		uint8_t nibble = ddr_sm_nibble(sm, r);
+
+		/* as worth(), but that while a node is recovered nothing is, for a moment */
+		if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !(nibble & DDR_REGION_F_SUSPECT))
+			ddr_sm_progress_add(sm, p, r);
+	}
 }
 
 /* ---- the pump ------------------------------------------------------------------ */
