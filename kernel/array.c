@@ -331,14 +331,16 @@ void ddr_array_enable(struct ddr_array *a, u32 tables)
 
 void ddr_array_unbound(struct ddr_array *a)
 {
-	bool gone;
+	bool over;
 
 	spin_lock_irq(&a->lock);
-	set_bit(DDR_A_DETACHED, &a->flags);
-	gone = a->gone;
-	ddr_deadline_arm(a);
+	over = a->gone || a->channel;		/* another one has bound meanwhile */
+	if (!a->channel) {
+		set_bit(DDR_A_DETACHED, &a->flags);
+		ddr_deadline_arm(a);
+	}
 	spin_unlock_irq(&a->lock);
-	if (gone)
+	if (over)
 		return;
 	DMWARN("%pUb: the daemon has gone", &a->uuid);
 	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
@@ -428,6 +430,15 @@ u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
 /* ---- the active instance --------------------------------------------------------- */
 
 /*
+ * Under a->lock, before what the daemon has to judge: a late ENABLE for the table before must not take that back. No table is active
+ * until the new one is, so who sees the number sees that table, or none.
+ */
+static void ddr_array_next_table(struct ddr_array *a)
+{
+	smp_store_release(&a->tables, a->tables + 1);	/* with ddr_bind() */
+}
+
+/*
  * Under a->lock. States are those of the devices that the daemon saw. Another device in a member's place may hold
  * anything: nothing is read from it, nor written to it, until a daemon that has seen this table enables it.
  * Returns the places whose device was not in the table before (bit: place).
@@ -438,6 +449,7 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 	u32 m, fresh = 0;
 	dev_t dev;
 
+	ddr_array_next_table(a);
 	/* a shadow that is in use may not go, nor be another place's, unless the daemon says so */
 	if (a->member[DDR_SHADOW].state != DDR_KM_OUT && a->started &&
 	    ((a->present & ~t->present & BIT(DDR_SHADOW)) || a->shadow_place != t->shadow_place))
@@ -476,6 +488,7 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 	spin_lock_irq(&a->lock);
 	WRITE_ONCE(a->blocks, t->blocks);
 	WRITE_ONCE(a->regions, regions);
+	ddr_array_next_table(a);
 	set_bit(DDR_A_UNJUDGED, &a->flags);
 	spin_unlock_irq(&a->lock);
 	mutex_unlock(&a->ctl_mutex);
@@ -511,7 +524,6 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 						       DDR_KM_IN_SYNC : DDR_KM_OUT, 0);
 	a->started = true;
 	rcu_assign_pointer(a->active, t);
-	smp_store_release(&a->tables, a->tables + 1);	/* with ddr_bind(): who sees the number sees the table */
 	assign_bit(DDR_A_FAIL_NO_DAEMON, &a->flags, t->fail_if_no_daemon);
 	clear_bit(DDR_A_SUSPENDED, &a->flags);
 	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
@@ -547,6 +559,8 @@ static void ddr_array_free(struct ddr_array *a)
 		cancel_delayed_work_sync(&a->deadline);
 		destroy_workqueue(a->ctl_wq);
 	}
+	if (a->engine)
+		ddr_engine_settle(a);		/* what it waits for comes through io_wq */
 	if (a->io_wq)
 		destroy_workqueue(a->io_wq);
 	if (a->engine)

@@ -369,6 +369,7 @@ int ddr_io_init(void);						/* what the module has once: limits of memory */
 void ddr_io_exit(void);
 /* The engine's part of an array: ddr_array_get() calls init when it makes one (io_wq exists), the last put calls free (no I/O is left). May sleep. */
 int ddr_engine_init(struct ddr_array *a);
+void ddr_engine_settle(struct ddr_array *a);	/* no I/O is left: nothing of it needs io_wq after this */
 void ddr_engine_free(struct ddr_array *a);
 /* DDR_U_RESOLVE; -ENOENT for an unknown seq. */
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action);

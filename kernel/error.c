@@ -34,6 +34,7 @@ struct ddr_error {
 struct ddr_errors {
 	spinlock_t		lock;		/* all of it; irq-safe */
 	u64			seq;		/* of the last record */
+	u32			flush_open;	/* members of which an error of a flush is open; read without the lock */
 	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
 	struct ddr_error	error[DDR_NR_ERRORS];
 };
@@ -117,6 +118,27 @@ static struct ddr_error *ddr_error_of(struct ddr_errors *es, const struct ddr_io
 	return &es->error[(member * DDR_NR_CLASSES + class) * DDR_NR_OPS + io->op];
 }
 
+/* The member's error of a flush that is open, or NULL. Under the lock. */
+static struct ddr_error *ddr_error_of_flush(struct ddr_errors *es, u32 member)
+{
+	struct ddr_error *e;
+	u32 class;
+
+	for (class = 0; class < DDR_NR_CLASSES; class++) {
+		e = &es->error[(member * DDR_NR_CLASSES + class) * DDR_NR_OPS + DDR_OP_FLUSH];
+		if (e->open)
+			return e;
+	}
+	return NULL;
+}
+
+/* Under the lock, when an error of the member has been closed. */
+static void ddr_error_closed(struct ddr_errors *es, u32 member)
+{
+	if (!ddr_error_of_flush(es, member))
+		WRITE_ONCE(es->flush_open, es->flush_open & ~BIT(member));
+}
+
 /* Under the lock. */
 static void ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member, u32 class)
 {
@@ -127,6 +149,8 @@ static void ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member,
 		return;
 	ddr_channel_unqueue(a, &e->krec);
 	e->open = true;
+	if (io->op == DDR_OP_FLUSH)
+		WRITE_ONCE(es->flush_open, es->flush_open | BIT(member));
 	e->krec.rec = (struct ddr_rec) {
 		.type = DDR_K_ERROR,
 		.seq = ++es->seq,
@@ -173,29 +197,56 @@ static void ddr_error_resumed(struct work_struct *work)
 	io->resume(io, io->action);
 }
 
+/* Under es->lock, which is given back: waits for the answer to @e, or goes on with @action if there is none to come. */
+static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 action, unsigned long irq)
+	__releases(&io->t->array->engine->errors->lock)
+{
+	struct ddr_array *a = io->t->array;
+	struct ddr_errors *es = a->engine->errors;
+	bool waits = e && e->open, ended;
+	blk_status_t status;
+
+	ended = ddr_array_bounces(a, true, &status);
+	if (!ended && waits)
+		ddr_error_wait(io, &e->waiting);
+	else if (!ended)
+		io->action = action;
+	spin_unlock_irqrestore(&es->lock, irq);
+	if (ended)
+		ddr_io_finish(io, status);
+	else if (!waits)
+		ddr_io_compute(io, ddr_error_resumed);
+}
+
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action))
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
 	struct ddr_error *e = ddr_error_of(es, io, member, class);
-	blk_status_t status;
 	unsigned long irq;
-	bool ended, answered;
 
 	io->resume = resume;
 	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
-	ended = ddr_array_bounces(a, true, &status);
-	answered = !ended && !e->open;
-	if (answered)
-		io->action = e->answer;
-	else if (!ended)
-		ddr_error_wait(io, &e->waiting);
-	spin_unlock_irqrestore(&es->lock, irq);
-	if (ended)
-		ddr_io_finish(io, status);
-	else if (answered)
-		ddr_io_compute(io, ddr_error_resumed);
+	ddr_error_park_unlock(io, e, e->answer, irq);
+}
+
+u32 ddr_error_flush_open(struct ddr_array *a)
+{
+	return READ_ONCE(a->engine->errors->flush_open);
+}
+
+void ddr_error_park_flush(struct ddr_io *io, u32 member, void (*resume)(struct ddr_io *io, u32 action))
+{
+	struct ddr_array *a = io->t->array;
+	struct ddr_errors *es = a->engine->errors;
+	unsigned long irq;
+
+	io->resume = resume;
+	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
+	spin_lock_irqsave(&es->lock, irq);
+	/* answered since it was seen: the states of the members say how */
+	ddr_error_park_unlock(io, ddr_error_of_flush(es, member), DDR_RES_RETRY, irq);
 }
 
 bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))
@@ -280,6 +331,7 @@ static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, 
 			return -EINVAL;
 		e->open = false;
 		e->answer = action;
+		ddr_error_closed(es, e->krec.rec.member);
 		list_splice_tail_init(&e->waiting, run);
 		return 0;
 	}
@@ -329,6 +381,7 @@ void ddr_error_forget(struct ddr_array *a, u32 member)
 		e->open = false;
 		e->answer = DDR_RES_RETRY;
 	}
+	ddr_error_closed(es, member);
 	spin_unlock_irq(&es->lock);
 }
 

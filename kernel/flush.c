@@ -3,7 +3,10 @@
  * Flush: to every member that is written. A member that failed it may have lost what
  * was written before, so it is out of the array before the flush ends, or the flush fails.
  *
- * Must never: end successfully on the second try of a member that failed the first: a
+ * What it lost may be anybody's: the failure is known to the daemon (an open error) from the moment at which the member reports it,
+ * and until that is answered no flush that the member takes part in ends well, whenever it was begun.
+ *
+ * Must never: end successfully on the second try of a member that failed the first, be that another flush: a
  * disk forgets what it could not write, and says so once.
  */
 #include "io.h"
@@ -11,6 +14,29 @@
 
 static void ddr_flush_end(struct ddr_io *io);
 static void ddr_flush_resume(struct ddr_io *io, u32 action);
+
+/*
+ * A flush that one of these members has failed is not decided: what the member lost may have been for this flush to keep. Any context.
+ */
+static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
+{
+	u32 open = ddr_error_flush_open(io->t->array), member = DDR_NO_MEMBER;
+	unsigned int role;
+
+	if (likely(!open))
+		return false;
+	for_each_set_bit(role, &roles, DDR_PLACES) {
+		if (!(open & BIT(ddr_io_member(io, role))))
+			continue;
+		io->buf->lost |= BIT(role);
+		member = ddr_io_member(io, role);
+	}
+	if (member == DDR_NO_MEMBER)
+		return false;
+	ddr_gen_exit(io);
+	ddr_error_park_flush(io, member, ddr_flush_resume);
+	return true;
+}
 
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
@@ -21,7 +47,11 @@ static void ddr_flush_submit(struct ddr_io *io)
 	if (ddr_error_park_absent(io, ddr_flush_resume))
 		return;
 	todo = ddr_io_write_mask(io) & ~io->buf->done;
-	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io)) || (todo & io->buf->lost))
+	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io)))
+		ddr_io_finish(io, BLK_STS_IOERR);
+	else if (ddr_flush_park(io, todo))
+		return;
+	else if (todo & io->buf->lost)
 		ddr_io_finish(io, BLK_STS_IOERR);
 	else if (!todo)
 		ddr_io_finish(io, BLK_STS_OK);
@@ -42,34 +72,36 @@ static void ddr_flush_resume(struct ddr_io *io, u32 action)
 		ddr_io_finish(io, BLK_STS_IOERR);
 }
 
+void ddr_flush_member_failed(struct ddr_io *io, unsigned int role)
+{
+	u32 class;
+
+	if (ddr_error_judge(io, role, &class) == DDR_V_FAILED)
+		ddr_error_report(io, ddr_io_member(io, role), class);
+}
+
 /* io_wq */
 static void ddr_flush_failed(struct work_struct *work)
 {
 	struct ddr_io *io = ddr_io_of(work);
 	struct ddr_buf *buf = io->buf;
-	u32 failed_member = 0, failed_class = 0;
+	u32 failed_class = 0, class;
 	bool again = false, decided = true;
 	unsigned int role;
 
 	for_each_set_bit(role, &buf->failed, DDR_PLACES) {
-		u32 member = ddr_io_member(io, role), class;
-
 		if (ddr_error_judge(io, role, &class) == DDR_V_AGAIN) {
 			again = true;
 			continue;
 		}
-		ddr_error_report(io, member, class);
 		if (io->t->nosync)
-			decided &= ddr_error_decide(io, member, class);
+			decided &= ddr_error_decide(io, ddr_io_member(io, role), class);
 		buf->lost |= BIT(role);
-		failed_member = member;
 		failed_class = class;
 	}
 	ddr_gen_exit(io);
 	if (!decided)
 		ddr_io_finish(io, ddr_error_status(failed_class));
-	else if (failed_class && !io->t->nosync)
-		ddr_error_park(io, failed_member, failed_class, ddr_flush_resume);
 	else if (again)
 		ddr_io_retry(io, io->t->array->io_wq, ddr_flush_again);
 	else
@@ -81,11 +113,13 @@ static void ddr_flush_end(struct ddr_io *io)
 {
 	struct ddr_buf *buf = io->buf;
 
-	buf->done |= buf->issued & ~buf->failed;
-	if (likely(!buf->failed))
-		ddr_io_finish(io, BLK_STS_OK);
-	else
+	if (unlikely(buf->failed)) {
+		buf->done |= buf->issued & ~buf->failed;
 		ddr_io_compute(io, ddr_flush_failed);
+		return;
+	}
+	if (!ddr_flush_park(io, buf->issued))
+		ddr_io_finish(io, BLK_STS_OK);
 }
 
 void ddr_flush_start(struct ddr_io *io)

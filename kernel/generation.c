@@ -76,10 +76,12 @@ static void ddr_gen_turned(struct work_struct *work)
 	e->now = 0;
 	for_each_set_bit(m, &now, DDR_PLACES)
 		ddr_channel_queue(e->a, &e->applied[m]);
-	WRITE_ONCE(e->turning, false);
 	if (e->next)
 		ddr_gen_turn(e);
+	else
+		WRITE_ONCE(e->turning, false);
 	spin_unlock_irq(&e->lock);
+	smp_mb();	/* wake_up_var() looks whether somebody waits: pairs with prepare_to_wait_event() */
 	wake_up_var(&e->turning);
 }
 
@@ -145,12 +147,13 @@ int ddr_gen_init(struct ddr_engine *e)
 	return 0;
 }
 
-/* No I/O is left, but a turn may still be on its way through RCU and io_wq. */
-void ddr_gen_free(struct ddr_engine *e)
+void ddr_gen_settle(struct ddr_engine *e)
 {
 	wait_var_event(&e->turning, !READ_ONCE(e->turning));
-	flush_work(&e->turned);
+}
 
+void ddr_gen_free(struct ddr_engine *e)
+{
 	percpu_ref_kill(&e->gen[e->current_gen].ref);
 	wait_for_completion(&e->drained);
 	percpu_ref_exit(&e->gen[0].ref);

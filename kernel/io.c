@@ -199,9 +199,13 @@ static void ddr_buf_op_done(struct ddr_buf *buf)
 static void ddr_member_endio(struct bio *bio)
 {
 	struct ddr_buf *buf = bio->bi_private;
+	unsigned int role = bio - ddr_buf_bio(buf, 0);
 
-	if (unlikely(bio->bi_status))
-		set_bit(bio - ddr_buf_bio(buf, 0), &buf->failed);
+	if (unlikely(bio->bi_status)) {
+		set_bit(role, &buf->failed);
+		if (buf->io->op == DDR_OP_FLUSH)
+			ddr_flush_member_failed(buf->io, role);
+	}
 	bio_uninit(bio);
 	ddr_buf_op_done(buf);
 }
@@ -336,6 +340,11 @@ exit_gen:
 free:
 	kfree(e);
 	return r;
+}
+
+void ddr_engine_settle(struct ddr_array *a)
+{
+	ddr_gen_settle(a->engine);
 }
 
 void ddr_engine_free(struct ddr_array *a)

@@ -174,7 +174,9 @@ struct ddr_engine {
 };
 
 int ddr_gen_init(struct ddr_engine *e);
-void ddr_gen_free(struct ddr_engine *e);
+/* No I/O is left: waits for a turn that is on its way through RCU and io_wq, and for those behind it. */
+void ddr_gen_settle(struct ddr_engine *e);
+void ddr_gen_free(struct ddr_engine *e);	/* settled, and io_wq is gone: no work of it may run */
 /* From here to ddr_gen_exit() the io obeys the member states that it reads. Never sleeps; never held while parked. */
 void ddr_gen_enter(struct ddr_io *io);
 void ddr_gen_exit(struct ddr_io *io);
@@ -222,6 +224,7 @@ u32 ddr_parity_check(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 ch
 void ddr_write_start(struct ddr_io *io);
 void ddr_read_start(struct ddr_io *io);
 void ddr_flush_start(struct ddr_io *io);
+void ddr_flush_member_failed(struct ddr_io *io, unsigned int role);	/* its operation for the role has failed; any context */
 
 /* ---- error.c ------------------------------------------------------------- */
 
@@ -249,6 +252,10 @@ void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(str
  * the daemon, leaves the generation and waits as above. False: there is no such member. With nosync there never is.
  */
 bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
+/* Members (bit: member) that failed a flush, whosever, about which the daemon has not decided. Any context. */
+u32 ddr_error_flush_open(struct ddr_array *a);
+/* The io waits until that is decided of @member. Any context. */
+void ddr_error_park_flush(struct ddr_io *io, u32 member, void (*resume)(struct ddr_io *io, u32 action));
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
 /* nosync: nobody else decides. True: @member is out now, and the rest suffices. */
 bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class);

@@ -149,7 +149,7 @@ struct ddr_bind {
 	__u32	shadow_state;		/* enum ddr_kmember, as the last daemon left it */
 	__u32	dev_major[DDR_UAPI_PLACES];	/* 0:0 where the table has '-' */
 	__u32	dev_minor[DDR_UAPI_PLACES];
-	__u32	reserved;		/* 0 */
+	__u32	reserved[2];		/* 0 */
 };
 
 /*

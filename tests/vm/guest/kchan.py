@@ -39,7 +39,7 @@ RES_RETRY, RES_FAIL, RES_PASS = 1, 2, 3
 KC_TIMEOUT_MS, KC_AHEAD = 1, 2
 
 REC = struct.Struct("=IIQQQiIQQQ")
-BIND = struct.Struct("=II16sQIIIIIIQQQIIII11I11II4x")
+BIND = struct.Struct("=II16sQIIIIIIQQQIIII11I11III")
 IOC_BIND = (3 << 30) | (BIND.size << 16) | (ord("R") << 8) | 0xd0
 
 Rec = collections.namedtuple("Rec", "type flags seq start count status member a0 a1 a2")
@@ -69,7 +69,7 @@ class Channel:
         self.queue = collections.deque()
 
     def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0):
-        data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 35))
+        data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 36))
         fcntl.ioctl(self.fd, IOC_BIND, data)
         v = BIND.unpack(data)
         return Bound(*v[:17], v[17:28], v[28:39])
@@ -78,7 +78,7 @@ class Channel:
         """(errno, abi) of a bind with an ABI that does not exist."""
         # more than 1 KiB, or the interpreter does not hand back what a failed call wrote
         data = bytearray(4096)
-        data[:BIND.size] = BIND.pack(77, 0, uuid, 1, 10000, *[0] * 35)
+        data[:BIND.size] = BIND.pack(77, 0, uuid, 1, 10000, *[0] * 36)
         return code(fcntl.ioctl, self.fd, IOC_BIND, data), struct.unpack_from("=I", data)[0]
 
     def write(self, *records):
@@ -161,16 +161,17 @@ class Channel:
 
 
 class Array:
-    """Order 1, one parity, three members; made with dmsetup."""
+    """Order 1, one parity, three members, if nothing else is said; made with dmsetup."""
 
     count = 0
 
     def __init__(self, region=2048, devices=("/dev/vda", "/dev/vdb", "/dev/vdc"), options="", blocks=8192,
-                 uuid=None, name=None, resume=True):
+                 uuid=None, name=None, resume=True, order=1, parity=1):
         Array.count += 1
         self.name = name or f"k{Array.count}"
         self.uuid = uuid or os.urandom(16)
         self.region, self.blocks, self.devices, self.options = region, blocks, list(devices), options
+        self.order, self.parity = order, parity
         self.offset = 2048
         self.path = f"/dev/mapper/{self.name}"
         self.region_blocks = region // 8
@@ -187,7 +188,7 @@ class Array:
         uuid = "-".join((u[:8], u[8:12], u[12:16], u[16:20], u[20:]))
         words = options.split()
         tail = f" {len(words)} {options}" if words else ""
-        return (f"0 {self.blocks * 8} ddraid {uuid} 1 1 rotating {self.region} {self.offset} "
+        return (f"0 {self.blocks * 8} ddraid {uuid} {self.order} {self.parity} rotating {self.region} {self.offset} "
                 f"{len(self.devices)} {' '.join(self.devices)}{tail}")
 
     @staticmethod

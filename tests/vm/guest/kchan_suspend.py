@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import pathlib
 import select
 import signal
 import struct
@@ -12,7 +13,7 @@ import time
 import kchan
 from kchan import (APPLIED, Array, CLOSED, Channel, DRAIN, DRAINED, ENABLE, ERROR, FREEZE, F_READS, F_RESENT, GRANT,
                    IO, KM_IN_SYNC, KM_OUT, LIST_END, LOCK, MEMBER, PING, REAP, REAPED, RELEASE, REMOVED, RESOLVE,
-                   SUSPEND, Server, THAW, fio, fio_ends, wait_for)
+                   SUSPEND, Server, THAW, fio, fio_ends, rec, wait_for)
 from kchan_common import RB, array, grant, written
 
 # ---- suspend, remove, reload ------------------------------------------------------------------------
@@ -177,6 +178,29 @@ def case_remove():
         ch.close()
         control.close()
         os.close(fd)
+
+
+@contextlib.contextmanager
+def slow_rcu(jiffies=600):
+    """A processor that idles is found to do so after so long: what waits for RCU waits."""
+    path = pathlib.Path("/sys/module/rcutree/parameters/jiffies_till_first_fqs")
+    usual = path.read_text(encoding="ascii")
+    path.write_text(str(jiffies), encoding="ascii")
+    try:
+        yield
+    finally:
+        path.write_text(usual, encoding="ascii")
+
+
+def case_removed_while_turning(times="6"):
+    """An array that goes while changes of its members are on their way through RCU, and nobody waits for them, waits for them itself."""
+    with slow_rcu():
+        for _ in range(int(times)):
+            with array() as a:
+                ch = a.attach(enable=False)
+                assert ch.write(*(rec(MEMBER, seq=70 + m, member=m, a0=KM_IN_SYNC) for m in range(3))) == 3 * 64
+                ch.close()
+                a.remove()
 
 
 def case_reload():

@@ -449,6 +449,73 @@ def case_flush():
         ch.close()
 
 
+def case_flush_of_others():
+    """What a member lost that failed a flush may be anybody's: no flush ends before that is decided, whenever it was begun."""
+    with array() as a:
+        ch = ready(a)
+        forget(2, "fail", "flush")
+        first = Flush(a.path)
+        e = ch.until(ERROR, member=2, a0=OP_FLUSH)
+        forget(2, "fail", "none")
+        second = Flush(a.path)
+        second.waits()
+        a.wait_parked(2)
+        reload(a)                               # gives both back: they begin anew
+        a.wait_parked(2)
+        first.waits()
+        ch.close()
+        ch = a.attach(enable=False)
+        assert ch.until(ERROR, member=2, a0=OP_FLUSH).seq == e.seq
+        out(ch, 2)
+        for m in (0, 1):
+            out(ch, m, seq=60 + m, state=KM_IN_SYNC)
+        ch.send(ENABLE)
+        first.waits()
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
+        assert first.done() == 0 and second.done() == 0 and Flush(a.path).done() == 0
+        ch.silent()
+        ch.close()
+
+
+def case_flush_under_way():
+    """A flush that waits for another member while one fails a flush of somebody else has not kept what that one lost."""
+    with array() as a:
+        ch = ready(a)
+        forget(1, "hang", "on")
+        first = Flush(a.path)
+        first.waits()
+        forget(2, "fail", "flush")
+        second = Flush(a.path)
+        e = ch.until(ERROR, member=2, a0=OP_FLUSH)      # at once, though member 1 has not answered
+        forget(2, "fail", "none")
+        forget(1, "hang", "off")
+        first.waits()
+        a.wait_parked(2)
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)       # and it is not out
+        assert first.done() == errno.EIO and second.done() == errno.EIO
+        assert Flush(a.path).done() == 0
+        ch.close()
+
+
+def case_flush_two():
+    """Two members fail one flush, and the parity covers both: it waits for each."""
+    with array(order=0, parity=2, blocks=4096) as a:
+        ch = ready(a)
+        forget(1, "fail", "flush")
+        forget(2, "fail", "flush")
+        f = Flush(a.path)
+        errors = {e.member: e for e in (ch.until(ERROR, a0=OP_FLUSH), ch.until(ERROR, a0=OP_FLUSH))}
+        assert set(errors) == {1, 2}
+        for member in (2, 1):
+            f.waits()
+            out(ch, member, seq=60 + member)
+            f.waits(0.1)
+            ch.send(RESOLVE, seq=errors[member].seq, a0=RES_RETRY)
+        assert f.done() == 0 and a.parked() == 0
+        assert content(a) == b"\x11" * BLOCK
+        ch.close()
+
+
 def case_read_error():
     """Reconstructed at once; the daemon is told, and nobody waits for it."""
     with array() as a:
