@@ -21,7 +21,7 @@ static struct ddr_daemon d;
 static struct ddr_transport_ops ops;
 static struct ddr_sm_status status;
 static char answer[512];		/* "ok", or the error; "": none yet */
-static uint32_t late;
+static uint32_t late, asked, verify_priority, verify_flags;
 static uint64_t now;
 
 /* ---- what ipc_requests.c uses ---------------------------------------------------- */
@@ -34,7 +34,6 @@ int ddr_status_find_member(const struct ddr_array *a, const char *which) { (void
 struct json_object *ddr_status_array(struct ddr_array *a) { (void)a; return NULL; }
 bool ddr_kctl_connected(const struct ddr_kctl *k) { (void)k; return true; }
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value) { (void)a, (void)key, (void)value; return NULL; }
-const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t p, uint32_t f) { (void)a, (void)op, (void)p, (void)f; return NULL; }
 const char *ddr_drive_clean(struct ddr_array *a) { (void)a; return NULL; }
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]) { (void)a, (void)uuid; return NULL; }
@@ -45,9 +44,18 @@ const char *ddr_drive_accept(struct ddr_array *a) { (void)a; return NULL; }
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node) { (void)a, (void)node; return NULL; }
 void ddr_drive_tune(struct ddr_array *a) { (void)a; }
 
+const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags)
+{
+	(void)a, (void)op;
+	verify_priority = priority;
+	verify_flags = flags;
+	return NULL;
+}
+
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)
 {
 	assert_int_equal(member, 1);
+	asked++;
 	a->replace.spare = spare;
 	a->replace.refusal = NULL;
 	return NULL;
@@ -87,12 +95,8 @@ static const char *node_name(const struct ddr_daemon *daemon, uint32_t node, cha
 
 /* ---- the tests ------------------------------------------------------------------- */
 
-/* A client that waits: the spare is one still. */
-static struct ddr_client asks(void)
+static void fresh(void)
 {
-	static const char text[] = "{\"cmd\":\"replace\",\"name\":\"data\",\"member\":\"1\",\"spare\":\"5\",\"timeout_ms\":20000}";
-	struct ddr_client c = { .d = &d };
-
 	memset(&array, 0, sizeof(array));
 	memset(&status, 0, sizeof(status));
 	ops.node_name = node_name;
@@ -103,17 +107,43 @@ static struct ddr_client asks(void)
 	array.super.members = SPARE + 1;
 	for (uint32_t m = 0; m <= SPARE; m++) {
 		memset(array.super.member[m].uuid, (int)m + 1, sizeof(array.super.member[m].uuid));
+		array.super.member[m].role = m < SPARE ? (uint16_t)m : DDR_ROLE_NONE;
 		status.member_state[m] = DDR_MEMBER_IN_SYNC;
 	}
 	status.member_state[SPARE] = DDR_MEMBER_SPARE;
 	status.rebuilding = status.replaced = DDR_NO_MEMBER;
 	answer[0] = '\0';
-	late = 0;
+	late = asked = 0;
 	now = 1000;
-	ddr_client_request(&c, text, sizeof(text) - 1);
+}
+
+static struct ddr_client request(const char *text)
+{
+	struct ddr_client c = { .d = &d };
+
+	ddr_client_request(&c, text, strlen(text));
+	return c;
+}
+
+/* A client that waits: the spare is one still. */
+static struct ddr_client asks(void)
+{
+	struct ddr_client c;
+
+	fresh();
+	c = request("{\"cmd\":\"replace\",\"name\":\"data\",\"member\":\"1\",\"spare\":\"5\",\"timeout_ms\":20000}");
 	assert_string_equal(answer, "");
 	assert_int_equal(c.wait, DDR_WAIT_REPLACE);
 	return c;
+}
+
+#define FOR_ONE_THAT_IS_OUT	"{\"cmd\":\"replace\",\"name\":\"data\",\"member\":\"1\",\"spare\":\"5\",\"role\":1,\"timeout_ms\":20000}"
+
+static void takes(uint32_t role)
+{
+	array.super.member[SPARE].role = (uint16_t)role;
+	array.super.member[SPARE].state = status.member_state[SPARE] = DDR_MEMBER_REBUILDING;
+	status.rebuilding = SPARE;
 }
 
 static void expect(struct ddr_client *c, const char *words)
@@ -164,6 +194,55 @@ static void something_else_became_of_it(void **state)
 	expect(&c, "replaces nobody: the members have changed meanwhile");
 }
 
+/* The place of a member that is out: a spare may have taken it by itself before anybody asked, or another one. */
+static void it_takes_the_place_of_one_that_is_out(void **state)
+{
+	struct ddr_client c;
+
+	(void)state;
+	fresh();
+	c = request(FOR_ONE_THAT_IS_OUT);
+	assert_string_equal(answer, "");
+	assert_int_equal(asked, 1);
+	takes(1);
+	expect(&c, "ok");
+	fresh();
+	takes(1);
+	request(FOR_ONE_THAT_IS_OUT);
+	assert_string_equal(answer, "ok");
+	assert_int_equal(asked, 0);
+	fresh();
+	c = request(FOR_ONE_THAT_IS_OUT);
+	takes(2);
+	expect(&c, "has taken the place of one that is out");
+	fresh();
+	c = request(FOR_ONE_THAT_IS_OUT);
+	takes(1);
+	array.replace.refusal = "the members have changed meanwhile";	/* it was quicker than the request */
+	expect(&c, "ok");
+}
+
+/* What is not said of a verify that is under way stays as it is. */
+static void a_verify_goes_on_as_it_was(void **state)
+{
+	(void)state;
+	fresh();
+	array.tune.verify_priority = 4;
+	request("{\"cmd\":\"verify\",\"name\":\"data\",\"action\":\"start\"}");
+	assert_int_equal(verify_priority, 4);
+	assert_int_equal(verify_flags, 0);
+	fresh();
+	array.tune.verify_priority = 4;
+	array.super.verify = (struct ddr_verify){ .state = DDR_VERIFY_PAUSED, .priority = 2, .flags = DDR_VERIFY_F_REPAIR | DDR_VERIFY_F_SCHEDULED };
+	request("{\"cmd\":\"verify\",\"name\":\"data\",\"action\":\"start\"}");
+	assert_int_equal(verify_priority, 2);
+	assert_int_equal(verify_flags, DDR_VERIFY_F_REPAIR);
+	answer[0] = '\0';
+	request("{\"cmd\":\"verify\",\"name\":\"data\",\"action\":\"start\",\"priority\":5,\"repair\":false}");
+	assert_int_equal(verify_priority, 5);
+	assert_int_equal(verify_flags, 0);
+}
+
 /* Whoever does not wait any more does not want it any more. */
 static void who_goes_wants_nothing(void **state)
 {
@@ -190,6 +269,7 @@ static void who_goes_wants_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
 		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};
 

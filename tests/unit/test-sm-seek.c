@@ -404,6 +404,72 @@ static void what_became_impossible_is_told(void **state)
 	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
 }
 
+/* Nobody takes spares by themselves: the operator gives one the place of a member that is out, and it is rebuilt from the others. */
+static void a_member_that_is_out_is_replaced(void **state)
+{
+	struct ddr_sm_progress p;
+	struct cx *c = *state;
+
+	wants(c, 1, 1);
+	closes(c, 1, 1);
+	member_fails(c, 0, OUT);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_SPARE);
+	cx_forget(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	replace(c, 1, OUT, SPARE);
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
+			cx_done(c, &c->node[0], o);
+	cx_settle(c);
+	assert_int_equal(cx_status(&c->node[0]).rebuilding, SPARE);
+	assert_int_equal(cx_status(&c->node[0]).replaced, DDR_NO_MEMBER);
+	for (uint32_t i = 0; i < 2; i++) {	/* one region of it was ever written */
+		ddr_sm_rebuild_progress(c->node[i].sm, &p);
+		assert_true(p.at == 0 && p.done == 0 && p.total == REGION && p.bad_count == 0);
+	}
+	c->answers = CX_ALL;
+	for (uint32_t i = 0; i < 2; i++)
+		cx_table(c, &c->node[i], (uint32_t)cx_find(&c->node[i], DDR_OUT_TABLE, 0), 0);
+	cx_tick(c, 100);
+	assert_true(covered(c, REGION));
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_IN_SYNC);
+	assert_int_equal(c->sb.member[SPARE].role, OUT);
+	assert_int_equal(c->sb.member[OUT].role, DDR_ROLE_NONE);
+	assert_null(event(c, 1, DDR_EV_REFUSED));
+	ddr_sm_rebuild_progress(c->node[0].sm, &p);
+	assert_int_equal(p.total, 0);
+	replace(c, 1, OUT, SPARE);		/* it has no place any more */
+	assert_non_null(event(c, 1, DDR_EV_REFUSED));
+}
+
+/* One member at a time, whoever asks. */
+static void not_while_another_one_is_rebuilt(void **state)
+{
+	struct cx *c = *state;
+
+	member_fails(c, 0, OUT);
+	member_fails(c, 0, OUT + 1);
+	op(c, 0, DDR_IN_OP_ADD, 0, 0xa1);
+	sees(c, 0, SPARE + 1, 0);
+	sees(c, 1, SPARE + 1, 0);
+	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_forget(c);
+	replace(c, 0, OUT, SPARE);
+	replace(c, 1, OUT + 1, SPARE + 1);	/* of the two one is first, and the other is told */
+	for (uint32_t round = 0; round < 20; round++) {
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++)
+				if (c->node[i].open[o] && c->node[i].log[o].type == DDR_OUT_SB_WRITE)
+					cx_done(c, &c->node[i], o);
+		cx_tick(c, 10);
+		cx_settle(c);
+	}
+	assert_int_equal((c->sb.member[SPARE].state == DDR_MEMBER_REBUILDING) + (c->sb.member[SPARE + 1].state == DDR_MEMBER_REBUILDING), 1);
+	assert_non_null(event(c, 1, DDR_EV_REFUSED));
+}
+
 /* With data missing no parity is to be believed after a failed write: who resyncs copies what can be read of the old disk, and has no other source. */
 static void a_copy_without_parity_has_one_source(void **state)
 {
@@ -449,6 +515,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_replacement_is_forgotten, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_has_begun_is_not_forgotten, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_became_impossible_is_told, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_member_that_is_out_is_replaced, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(not_while_another_one_is_rebuilt, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_copy_without_parity_has_one_source, setup_spare, cx_teardown),
 	};
 

@@ -172,6 +172,33 @@ def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
     raw(serving)
 
 
+def test_member_that_is_out_is_replaced(serving):
+    """With no spare taken by itself; and then that disk in its turn, by a name that is a link."""
+    begin(serving, spares=0)
+    serving.guest.command("set data hot_spare=no")
+    fill(serving, 16)
+    serving.guest.wait_idle("data")
+    node = serving.node
+    node.run("dmsetup create lin --table \"0 $(blockdev --getsz /dev/vdf) linear /dev/vdf 0\"; rm -f /dev/mapper/lin; "
+             "ln -s ../dm-$(dmsetup info -c --noheadings -o minor lin) /dev/mapper/lin; test -b /dev/mapper/lin")
+    serving.guest.command("fail data 1")
+    out = serving.guest.command("replace data 1 /dev/mapper/lin").out
+    assert "member 5 has its place and is rebuilt" in out
+    serving.event("rebuild-done", 180)
+    status = serving.guest.status("data")
+    assert status["state"] == "optimal" and status["may_fail"] == 1
+    assert (status["members"][5]["role"], status["members"][1]["role"]) == (1, None)
+    verify(serving, 16)
+    out = serving.guest.command("replace data /dev/mapper/lin /dev/vdg").out
+    assert "member 5 of array 'data' is copied to member 1," in out     # the entry of the one that failed
+    serving.event("rebuild-done", 180)
+    serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
+    verify(serving, 16)
+    serving.guest.stop("data")
+    node.wait_until("dmsetup remove lin", 30)
+    raw(serving, skip=(1,))
+
+
 def test_what_is_refused(serving):
     begin(serving, spares=0)
     fill(serving, 4)
@@ -180,7 +207,10 @@ def test_what_is_refused(serving):
     assert "works already" in refused(serving, "replace data 1 /dev/vda")
     serving.node.run("mkfs.ext4 -q -F /dev/vdf")
     assert "ext4" in refused(serving, "replace data 1 /dev/vdf")
-    serving.guest.command("fail data 3")
-    assert "not in sync" in refused(serving, "replace data 3 /dev/vdf --force")
+    assert "no block device" in refused(serving, "replace data /dev/vdz /dev/vdf")
+    assert "cannot do without ANY other" in serving.guest.command("fail data 3").out
+    assert "out of the array already" in refused(serving, "fail data 3")
+    assert "could do without" in refused(serving, "fail data 2")
+    assert serving.guest.command("fail data --force", check=False).code == 2
     assert serving.guest.command("replace data", check=False).code == 2
     verify(serving, 4)

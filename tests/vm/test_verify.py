@@ -110,7 +110,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
     begun = int(serving.node.run(f"echo {reads}").out)
     serving.node.wait_until(f"test {reads} -gt {begun + 3000}", 60)     # the daemon looks four times a second who uses the array
     serving.node.run("ddraid verify data start --priority 5")
-    serving.node.wait_until("ddraid when data | grep -q 'verify.*priority 5'", 20)
+    serving.node.wait_until("ddraid when data | grep -q 'priority 5'", 20)
     serving.node.run("ddraid verify data pause")
     status = json.loads(serving.node.run("ddraid verify data status --json").out)
     assert status["state"] == "paused"
