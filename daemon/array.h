@@ -78,7 +78,7 @@ struct ddr_array_cluster {
 /* drive_seek.c's. */
 struct ddr_array_seek {
 	uint32_t wanted;		/* members whose devices are looked for */
-	uint32_t dropped;		/* members that were removed: their devices are let go */
+	uint32_t dropped;		/* members that were removed: their devices are let go, once they are not being prepared for a larger array */
 	uint32_t replaced;		/* members that were replaced: likewise, once our table names their devices no more */
 	uint64_t at_ms;			/* when to look (again) */
 	struct ddr_finder *finder;	/* at work */

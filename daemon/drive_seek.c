@@ -32,6 +32,15 @@ static bool no_readers(const struct ddr_array *a)
 	return true;
 }
 
+/* A thread may still write zeroes for a larger array to a member, by the descriptor that it has had from the beginning. Nobody can call it back. */
+static bool growing(const struct ddr_array *a)
+{
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (a->grow.work[m])
+			return true;
+	return false;
+}
+
 /* Members that are a spare, or sought by the operator; whoever else was looked for is not any more. */
 static uint32_t still_wanted(const struct ddr_array *a)
 {
@@ -52,6 +61,17 @@ static bool in_table(const struct ddr_array *a, unsigned int m, uint16_t role)
 	return role < DDR_UAPI_MAX_ROLES && a->bind.dev_major[role] == a->members->major[m] && a->bind.dev_minor[role] == a->members->minor[m];
 }
 
+/*
+ * To be looked for again: the device that had the number before is still to be let go (it would be the new one that goes); what was found to be
+ * open already has gone meanwhile; zeroes for a larger array are on their way to it.
+ */
+static bool not_yet(const struct ddr_array *a, const struct ddr_finder *f, unsigned int m)
+{
+	bool same = f->same & (1u << m), open = a->members->open & (1u << m);
+
+	return (a->seek.dropped & (1u << m)) || (same && (!open || a->members->dev[m].rdev != f->rdev[m])) || a->grow.work[m];
+}
+
 static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
@@ -59,8 +79,8 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 
 	if (memcmp(sb->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
 		return;		/* it was removed meanwhile, or needs nobody's device */
-	if (a->grow.work[m])
-		return;		/* zeroes for a larger array may still be on their way to it: later */
+	if (not_yet(a, f, m))
+		return;
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
 	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);
@@ -167,18 +187,19 @@ static void let_go_replaced(struct ddr_array *a)
 	}
 }
 
+/* A member that is being prepared for a larger array keeps its device until that has ended, however late. */
 static void let_go(struct ddr_array *a)
 {
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
 		uint16_t role = a->super.member[m].role;
 
-		if (!(a->seek.dropped & (1u << m)))
+		if (!(a->seek.dropped & (1u << m)) || a->grow.work[m])
 			continue;
 		if (in_table(a, m, role))
 			a->table_unname |= 1u << role;
 		ddr_members_replace(a->members, m, NULL);
+		a->seek.dropped &= ~(1u << m);
 	}
-	a->seek.dropped = 0;
 }
 
 /* ---- the loop ---------------------------------------------------------------------- */
@@ -187,11 +208,11 @@ void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	if (a->broken)
 		return;
-	install(a);
 	let_go_replaced(a);
 	if (a->seek.dropped && no_readers(a))
 		let_go(a);
-	if (a->members->n_old && no_readers(a) && ddr_metaio_idle(a->meta) && ddr_jobs_idle(a->jobs))
+	install(a);
+	if (a->members->n_old && no_readers(a) && !growing(a) && ddr_metaio_idle(a->meta) && ddr_jobs_idle(a->jobs))
 		ddr_members_close_old(a->members);
 	if (!a->seek.wanted || a->seek.finder || a->seek.ready || now_ms < a->seek.at_ms)
 		return;

@@ -3,7 +3,8 @@
  * Prepares one member for an array that is about to grow: zeroes what will be the end of the region that the array ends in, whose
  * parity is right then, and the tail behind the new end. In a thread of its own, since it sleeps.
  *
- * It writes nothing before the present end of the array's data, and nothing else.
+ * It writes nothing before the present end of the array's data, and nothing else. Until done() was called the member keeps the
+ * device that it has: its descriptor is in use, whatever became of the member.
  */
 #ifndef DDR_DAEMON_GROW_H
 #define DDR_DAEMON_GROW_H

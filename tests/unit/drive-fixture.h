@@ -333,12 +333,15 @@ uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint
 bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev)
 {
 	m->n_old++;
+	m->open &= ~(1u << i);
+	m->major[i] = m->minor[i] = 0;
 	if (!dev) {
 		play.let_go |= 1u << i;
 		return true;
 	}
 	play.replaced |= 1u << i;
 	m->open |= 1u << i;
+	m->dev[i].rdev = dev->rdev;
 	m->major[i] = major(dev->rdev);
 	m->minor[i] = minor(dev->rdev);
 	dev->fd = -1;

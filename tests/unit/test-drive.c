@@ -623,6 +623,116 @@ static void a_member_that_was_removed_is_let_go(void **state)
 	end();
 }
 
+static void prepares(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_PREPARE, 0, 0);
+	out->out[0].io = 9;
+	out->out[0].members = 1u << PLACE;
+	out->out[0].start = out->out[0].count = 100;
+	play.answer = NULL;
+}
+
+/* The array is to grow, member PLACE hangs while it is zeroed, and is out of the array after some time. */
+static void hangs_while_it_is_zeroed(struct ddr_array *a)
+{
+	play.answer = prepares;
+	step(a);
+	assert_non_null(a->grow.work[PLACE]);
+	play.now = a->grow.due_ms;
+	ddr_drive_grow_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_PREPARED);
+	assert_int_equal(play.last.failed_members, 1u << PLACE);
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+}
+
+static void zeroes_end(void)
+{
+	struct ddr_grow *g = play.grow[PLACE];
+
+	play.grow[PLACE] = NULL;
+	g->done(g->ctx, g);
+}
+
+/* Its descriptor is what the zeroes go to: were it closed, they would go to whatever file has the number next. */
+static void a_member_that_is_zeroed_is_let_go_when_that_has_ended(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	hangs_while_it_is_zeroed(a);
+	play.answer = removes;
+	step(a);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 0);
+	assert_true(play.members->open >> PLACE & 1);
+	zeroes_end();
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 1u << PLACE);
+	assert_int_equal(play.members->n_old, 0);
+	end();
+}
+
+/* Whatever else is to be closed waits as well. */
+static void nothing_is_closed_while_a_member_is_zeroed(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	hangs_while_it_is_zeroed(a);
+	play.members->n_old = 1;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->n_old, 1);
+	zeroes_end();
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->n_old, 0);
+	end();
+}
+
+/* Another disk has the number of one that is let go late: it comes when that has gone, and is not let go in its stead. */
+static void what_has_the_number_of_one_that_is_let_go_late_comes_after_it(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+
+	(void)state;
+	hangs_while_it_is_zeroed(a);
+	play.answer = removes;
+	step(a);
+	zeroes_end();
+	play.last = (struct ddr_input){ 0 };
+	found(50);			/* between two ticks */
+	assert_int_not_equal(play.last.type, DDR_IN_PRESENT);
+	assert_int_equal(play.replaced, 0);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 1u << PLACE);
+	play.now = a->seek.at_ms;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	found(50);
+	assert_int_equal(play.last.type, DDR_IN_PRESENT);
+	assert_int_equal(play.replaced, 1u << PLACE);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->minor[PLACE], 50);
+	end();
+}
+
+/* The finder saw that this node has the device, which was let go before it said so: it is looked for again, and opened. */
+static void a_device_that_was_let_go_meanwhile_is_not_there(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+
+	(void)state;
+	play.answer = removes;
+	step(a);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.let_go, 1u << PLACE);
+	play.last = (struct ddr_input){ 0 };
+	found(10 + PLACE);
+	assert_int_not_equal(play.last.type, DDR_IN_PRESENT);
+	assert_true(a->seek.wanted >> PLACE & 1);
+	end();
+}
+
 static void replaced(const struct ddr_input *in, struct ddr_outputs *out)
 {
 	(void)in;
@@ -752,6 +862,10 @@ int main(void)
 		cmocka_unit_test(a_device_that_was_found_is_told), cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early), cmocka_unit_test(a_device_that_is_not_there_is_waited_for),
 		cmocka_unit_test(a_member_that_was_removed_is_let_go),
+		cmocka_unit_test(a_member_that_is_zeroed_is_let_go_when_that_has_ended),
+		cmocka_unit_test(nothing_is_closed_while_a_member_is_zeroed),
+		cmocka_unit_test(what_has_the_number_of_one_that_is_let_go_late_comes_after_it),
+		cmocka_unit_test(a_device_that_was_let_go_meanwhile_is_not_there),
 		cmocka_unit_test(a_member_that_was_replaced_is_let_go_last),
 		cmocka_unit_test(a_member_that_was_replaced_and_is_back_stays),
 		cmocka_unit_test(a_replacement_that_is_late_is_forgotten),
