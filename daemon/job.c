@@ -562,9 +562,43 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	ddr_aio_kick(j->aio);
 }
 
+/* Members whose requests of this step have not ended. */
+static uint32_t requests_out(const struct ddr_job_work *r)
+{
+	uint32_t members = 0;
+
+	for (unsigned int q = 0; q < r->n_req; q++)
+		if (!r->req[q].ended)
+			members |= 1u << member_at(r, r->req_place[q]);
+	return members;
+}
+
 bool ddr_jobs_idle(const struct ddr_jobs *j)
 {
 	return j->busy == 0;
+}
+
+uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
+{
+	uint32_t members = 0;
+
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
+		if (j->range[i].step != STEP_FREE)
+			members |= requests_out(&j->range[i]);
+	return members;
+}
+
+/* Members that do not answer have failed, and those that failed for worse than a bad sector; with a bad sector alone a member stays. */
+static void late(struct ddr_job_work *r)
+{
+	uint32_t hang = requests_out(r);
+
+	if (ddr_job_bad_sector(r->result.result))
+		r->result.failed = 0;
+	r->result.result = -ETIMEDOUT;
+	r->result.failed |= hang;
+	qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", hang);
+	report(r);	/* the buffers stay until the last request ends */
 }
 
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
@@ -584,12 +618,7 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 		if (r->step == STEP_REPORT) {
 			finish(r);
 		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms) {
-			r->result.result = -ETIMEDOUT;
-			for (unsigned int q = 0; q < r->n_req; q++)
-				if (!r->req[q].ended)
-					r->result.failed |= 1u << member_at(r, r->req_place[q]);
-			qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", r->result.failed);
-			report(r);	/* the buffers stay until the last request ends */
+			late(r);
 		}
 	}
 }

@@ -91,6 +91,8 @@ struct ddr_job_range {
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
 /* No range is under way. */
 bool ddr_jobs_idle(const struct ddr_jobs *j);
+/* Members that have a request under way, also of ranges that were reported: it may still be carried out. */
+uint32_t ddr_jobs_asked(const struct ddr_jobs *j);
 /* Reports ranges that are over their time. */
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms);
 
