@@ -3,7 +3,7 @@
  * Devices of members that this node should have and has not: looks for them when the state machine says so, and again when the
  * kernel has new block devices; and lets go of what is not a member any more.
  *
- * Must never: take a device whose member is another one by now, or is in use; close a descriptor to which a request may be under way.
+ * Must never: take a device whose member is another one by now, or is in use, or to which an old request is under way by the same descriptor; close a descriptor to which a request may be under way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,26 +61,41 @@ static bool in_table(const struct ddr_array *a, unsigned int m, uint16_t role)
 	return role < DDR_UAPI_MAX_ROLES && a->bind.dev_major[role] == a->members->major[m] && a->bind.dev_minor[role] == a->members->minor[m];
 }
 
-/*
- * To be looked for again: the device that had the number before is still to be let go (it would be the new one that goes); what was found to be
- * open already has gone meanwhile; zeroes for a larger array are on their way to it.
- */
-static bool not_yet(const struct ddr_array *a, const struct ddr_finder *f, unsigned int m)
+/* A request that was given up may still be carried out, and is older than all that the member is to hold when it comes back. */
+static uint32_t asked(const struct ddr_array *a)
+{
+	return ddr_metaio_asked(a->meta) | ddr_jobs_asked(a->jobs);
+}
+
+/* What was found is not to be taken now, but looked for again: why? NULL: it may be taken. */
+static const char *not_yet(const struct ddr_array *a, const struct ddr_finder *f, unsigned int m)
 {
 	bool same = f->same & (1u << m), open = a->members->open & (1u << m);
 
-	return (a->seek.dropped & (1u << m)) || (same && (!open || a->members->dev[m].rdev != f->rdev[m])) || a->grow.work[m];
+	if (a->seek.dropped & (1u << m))
+		return "the device that had its number before is still in use";	/* the new one would be let go in its stead */
+	if (same && (!open || a->members->dev[m].rdev != f->rdev[m]))
+		return "its device was let go meanwhile";
+	if (a->grow.work[m])
+		return "zeroes for a larger array may still be on their way to it";
+	if (same && (asked(a) & (1u << m)))
+		return "what was asked of it before it went may still be under way to it";
+	return NULL;
 }
 
 static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 	struct ddr_input *in;
+	const char *wait;
 
 	if (memcmp(sb->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
 		return;		/* it was removed meanwhile, or needs nobody's device */
-	if (not_yet(a, f, m))
+	wait = not_yet(a, f, m);
+	if (wait) {
+		qb_log(LOG_NOTICE, "array '%s': member %u was found, and has to wait: %s", a->name, m, wait);
 		return;
+	}
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
 	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);

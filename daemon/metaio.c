@@ -276,6 +276,16 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 	}
 }
 
+uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
+{
+	struct qb_list_head *iter;
+	uint32_t members = 0;
+
+	qb_list_for_each(iter, &m->busy)
+		members |= qb_list_entry(iter, struct ddr_meta_op, list)->waiting;
+	return members;
+}
+
 bool ddr_metaio_idle(const struct ddr_metaio *m)
 {
 	return qb_list_empty(&m->busy);

@@ -60,6 +60,8 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 void ddr_metaio_kick(struct ddr_metaio *m);
 /* Reports members that are over their time; call it every now and then. */
 void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms);
+/* Members that have a request under way, also one that was reported as failed: it may still be carried out. */
+uint32_t ddr_metaio_asked(const struct ddr_metaio *m);
 /* No request is under way. */
 bool ddr_metaio_idle(const struct ddr_metaio *m);
 const char *ddr_metaio_engine(const struct ddr_metaio *m);

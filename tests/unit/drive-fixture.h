@@ -62,6 +62,7 @@ static struct {
 	unsigned int found_freed;
 	uint32_t sought, replaced, let_go;	/* members */
 	bool busy;			/* requests are under way */
+	uint32_t meta_asked, jobs_asked;	/* to these members */
 	/* events */
 	char event[32];
 	unsigned int n_events;
@@ -357,6 +358,18 @@ bool ddr_metaio_idle(const struct ddr_metaio *m)
 {
 	(void)m;
 	return !play.busy;
+}
+
+uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
+{
+	(void)m;
+	return play.meta_asked;
+}
+
+uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
+{
+	(void)j;
+	return play.jobs_asked;
 }
 
 bool ddr_jobs_idle(const struct ddr_jobs *j)

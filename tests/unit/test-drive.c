@@ -458,6 +458,39 @@ static void a_table_of_unknown_devices_is_looked_at_anew(void **state)
 	end();
 }
 
+/* ---- a member that hangs while it is zeroed ----------------------------------------- */
+
+static void prepares(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	asks(out, DDR_OUT_PREPARE, 0, 0);
+	out->out[0].io = 9;
+	out->out[0].members = 1u << PLACE;
+	out->out[0].start = out->out[0].count = 100;
+	play.answer = NULL;
+}
+
+/* The array is to grow, member PLACE hangs while it is zeroed, and is out of the array after some time. */
+static void hangs_while_it_is_zeroed(struct ddr_array *a)
+{
+	play.answer = prepares;
+	step(a);
+	assert_non_null(a->grow.work[PLACE]);
+	play.now = a->grow.due_ms;
+	ddr_drive_grow_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_PREPARED);
+	assert_int_equal(play.last.failed_members, 1u << PLACE);
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+}
+
+static void zeroes_end(void)
+{
+	struct ddr_grow *g = play.grow[PLACE];
+
+	play.grow[PLACE] = NULL;
+	g->done(g->ctx, g);
+}
+
 /* ---- devices that are looked for --------------------------------------------------- */
 
 static void asks_to_seek(const struct ddr_input *in, struct ddr_outputs *out)
@@ -536,6 +569,35 @@ static void the_device_that_is_open_is_not_opened_anew(void **state)
 	assert_int_equal(play.last.value, DDR_PRESENT_TABLE);	/* and its superblock is an older one */
 	assert_int_equal(play.replaced, 0);
 	end();
+}
+
+/* A write that it did not answer in time may still be carried out, then over what a rebuild has written: it comes back when all have ended. */
+static void a_member_comes_back_when_its_old_requests_have_ended(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct ddr_array *a = begin_to_seek();
+
+		/* what others are asked does not count: that never ends */
+		play.meta_asked = (i == 0 ? 1u << PLACE : 0) | 1u << (PLACE + 1);
+		play.jobs_asked = (i == 1 ? 1u << PLACE : 0) | 1u << (PLACE - 1);
+		if (i == 2)
+			hangs_while_it_is_zeroed(a);
+		play.last = (struct ddr_input){ 0 };
+		found(10 + PLACE);
+		assert_int_not_equal(play.last.type, DDR_IN_PRESENT);
+		play.meta_asked &= ~(1u << PLACE);
+		play.jobs_asked &= ~(1u << PLACE);
+		if (i == 2)
+			zeroes_end();
+		play.now = a->seek.at_ms;	/* it is looked for again */
+		ddr_drive_seek_tick(a, ddr_now_ms());
+		assert_non_null(play.finder);
+		found(10 + PLACE);
+		assert_int_equal(play.last.type, DDR_IN_PRESENT);
+		assert_int_equal(play.last.member, PLACE);
+		end();
+	}
 }
 
 /* While it was looked for the member was removed, or came in; while members are read nothing is exchanged. */
@@ -621,37 +683,6 @@ static void a_member_that_was_removed_is_let_go(void **state)
 	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
 	assert_int_equal(play.made, made);	/* bound in place */
 	end();
-}
-
-static void prepares(const struct ddr_input *in, struct ddr_outputs *out)
-{
-	(void)in;
-	asks(out, DDR_OUT_PREPARE, 0, 0);
-	out->out[0].io = 9;
-	out->out[0].members = 1u << PLACE;
-	out->out[0].start = out->out[0].count = 100;
-	play.answer = NULL;
-}
-
-/* The array is to grow, member PLACE hangs while it is zeroed, and is out of the array after some time. */
-static void hangs_while_it_is_zeroed(struct ddr_array *a)
-{
-	play.answer = prepares;
-	step(a);
-	assert_non_null(a->grow.work[PLACE]);
-	play.now = a->grow.due_ms;
-	ddr_drive_grow_tick(a, ddr_now_ms());
-	assert_int_equal(play.last.type, DDR_IN_PREPARED);
-	assert_int_equal(play.last.failed_members, 1u << PLACE);
-	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
-}
-
-static void zeroes_end(void)
-{
-	struct ddr_grow *g = play.grow[PLACE];
-
-	play.grow[PLACE] = NULL;
-	g->done(g->ctx, g);
 }
 
 /* Its descriptor is what the zeroes go to: were it closed, they would go to whatever file has the number next. */
@@ -861,6 +892,7 @@ int main(void)
 		cmocka_unit_test(an_old_device_is_not_the_member),
 		cmocka_unit_test(a_device_that_was_found_is_told), cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early), cmocka_unit_test(a_device_that_is_not_there_is_waited_for),
+		cmocka_unit_test(a_member_comes_back_when_its_old_requests_have_ended),
 		cmocka_unit_test(a_member_that_was_removed_is_let_go),
 		cmocka_unit_test(a_member_that_is_zeroed_is_let_go_when_that_has_ended),
 		cmocka_unit_test(nothing_is_closed_while_a_member_is_zeroed),

@@ -121,6 +121,7 @@ static void late_end(struct rig *rig)
 		keeps(m, 0);
 	while (!ddr_jobs_idle(rig->jobs))
 		loop_for(rig, 5);
+	assert_int_equal(ddr_jobs_asked(rig->jobs), 0);
 	rig_close(rig);
 }
 
@@ -146,6 +147,7 @@ static void a_bad_sector_is_not_to_blame_for_another_one_that_hangs(void **state
 		assert_true(rig.done);
 		assert_int_equal(rig.result.result, -ETIMEDOUT);
 		assert_int_equal(rig.result.failed, 1u << 1);
+		assert_int_equal(ddr_jobs_asked(rig.jobs), 1u << 1);	/* what was given up is under way still */
 		late_end(&rig);
 	}
 }
