@@ -214,10 +214,16 @@ void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pl
 	ddr_job_buffer(r, op, place, from, len, r->piece[place == DDR_JOB_COPY ? r->target : place] + from);
 }
 
+/*
+ * Whoever is asked now has all of the time to answer, however long others took before: io_timeout is what one answer may take. No range lives
+ * for ever by that, since the number of its steps is bounded: of reads, one more for each source that is left out; of a copy with bad sectors,
+ * a few for each block; then one to write, to flush, and to read back.
+ */
 void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step)
 {
 	r->step = step;
 	r->n_req = 0;
+	r->renew = true;
 }
 
 void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx)
@@ -541,7 +547,6 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 					     .scan = what->unlocked };
 	r->reported = false;
 	r->written = r->rewritten = r->unreadable = 0;
-	r->renew = false;
 	memset(r->from, 0, sizeof(r->from));
 	memset(r->to, 0, sizeof(r->to));
 	r->began_us = now_us();
@@ -555,6 +560,7 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 		r->result.result = get_buffers(r);
 	if (!r->result.result && !read_places(r))
 		r->result.result = -EINVAL;
+	r->renew = false;
 	if (r->result.result) {
 		r->step = STEP_REPORT;
 		return;

@@ -87,13 +87,13 @@ struct ddr_job_range {
 	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe, 0xff: none */
 };
 
-/* Starts a range. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
+/* Starts a range; a member may take @timeout_ms to answer, in each of its steps. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
 /* No range is under way. */
 bool ddr_jobs_idle(const struct ddr_jobs *j);
 /* Members that have a request under way, also of ranges that were reported: it may still be carried out. */
 uint32_t ddr_jobs_asked(const struct ddr_jobs *j);
-/* Reports ranges that are over their time. */
+/* Reports ranges one of whose members is over its time; call it every now and then. */
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms);
 
 #endif

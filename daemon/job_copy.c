@@ -142,7 +142,6 @@ bool ddr_job_copy_step(struct ddr_job_work *r)
 		return false;
 	r->result.result = 0;
 	r->result.failed = 0;
-	r->renew = true;
 	if (go_on(r))
 		return true;
 	r->step = STEP_WRITE;		/* and it has ended */

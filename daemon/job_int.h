@@ -26,7 +26,7 @@ struct ddr_job_work {
 	struct ddr_job_range what;
 	struct ddr_job_result result;
 	uint64_t deadline_ms, timeout_ms;
-	bool renew;				/* from the next tick on it has all of its time again */
+	bool renew;				/* another step has begun: from the next tick on it has all of its time again */
 	bool reported;
 	unsigned int waiting;			/* requests of this step that have not ended */
 	uint32_t readable;			/* places whose members hold what they should */

@@ -27,6 +27,7 @@ static struct {
 	pthread_cond_t changed;
 	int fd[DDR_MAX_ROLES];
 	unsigned int keeps[DDR_MAX_ROLES];	/* by member: what it does not answer */
+	unsigned int waits[DDR_MAX_ROLES];	/* what waits for that */
 	int error[DDR_MAX_ROLES];		/* every read of it fails with this */
 } disks = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -46,8 +47,11 @@ static int comes(int fd, unsigned int what)
 	for (unsigned int m = 0; m < DDR_MAX_ROLES; m++) {
 		if (disks.fd[m] != fd)
 			continue;
-		while (disks.keeps[m] & what)
+		while (disks.keeps[m] & what) {
+			disks.waits[m] |= what;
 			pthread_cond_wait(&disks.changed, &disks.lock);
+		}
+		disks.waits[m] &= ~what;
 		error = what == READS ? disks.error[m] : 0;
 	}
 	pthread_mutex_unlock(&disks.lock);
@@ -82,6 +86,16 @@ static void keeps(unsigned int member, unsigned int what)
 	pthread_mutex_unlock(&disks.lock);
 }
 
+static bool waits_for(unsigned int member, unsigned int what)
+{
+	bool waits;
+
+	pthread_mutex_lock(&disks.lock);
+	waits = disks.waits[member] & what;
+	pthread_mutex_unlock(&disks.lock);
+	return waits;
+}
+
 /* ---- a range ---------------------------------------------------------------------- */
 
 #define TIMEOUT	5000u		/* milliseconds */
@@ -112,6 +126,13 @@ static void begin(struct rig *rig)
 static void until_asked(struct rig *rig, uint32_t members)
 {
 	while (ddr_jobs_asked(rig->jobs) != members)
+		loop_for(rig, 5);
+}
+
+/* The flush of @member has come, and waits. */
+static void until_flushed(struct rig *rig, unsigned int member)
+{
+	while (!waits_for(member, FLUSHES))
 		loop_for(rig, 5);
 }
 
@@ -170,11 +191,71 @@ static void a_broken_member_and_one_that_hangs_are_both_named(void **state)
 	late_end(&rig);
 }
 
+/* The time is for an answer, not for the range: a step has all of it, however long the one before took; and no more. */
+static void whoever_was_just_asked_is_not_late(void **state)
+{
+	(void)state;
+	for (unsigned int hangs = 0; hangs <= 2; hangs++) {
+		uint64_t now = 1000 + TIMEOUT - 1;
+		struct rig rig;
+
+		late_open(&rig);
+		keeps(1, READS);
+		keeps(P, WRITES);
+		begin(&rig);
+		until_asked(&rig, 1u << 1);
+		ddr_jobs_tick(rig.jobs, now);
+		keeps(1, 0);				/* it answers, late, and well */
+		until_asked(&rig, 1u << P);		/* the parity is written */
+		ddr_jobs_tick(rig.jobs, ++now);
+		ddr_jobs_tick(rig.jobs, now + TIMEOUT - 1);
+		assert_false(rig.done);
+		if (hangs == 0) {
+			ddr_jobs_tick(rig.jobs, now + TIMEOUT);
+		} else {
+			now += TIMEOUT - 1;
+			keeps(P, FLUSHES);
+			until_flushed(&rig, P);
+			ddr_jobs_tick(rig.jobs, ++now);
+			ddr_jobs_tick(rig.jobs, now + TIMEOUT - 1);
+			assert_false(rig.done);
+			if (hangs == 1)
+				ddr_jobs_tick(rig.jobs, now + TIMEOUT);
+		}
+		assert_int_equal(rig.done, hangs < 2);
+		late_end(&rig);
+		assert_true(rig.done);
+		assert_int_equal(rig.result.result, hangs < 2 ? -ETIMEDOUT : 0);
+		assert_int_equal(rig.result.failed, hangs < 2 ? 1u << P : 0);
+	}
+}
+
+/* The range had its time from its beginning, whenever the first tick comes. */
+static void a_tick_does_not_give_more_time(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	keeps(1, READS);
+	begin(&rig);
+	until_asked(&rig, 1u << 1);
+	for (uint64_t now = 1100; now < 1000 + TIMEOUT; now += 100)
+		ddr_jobs_tick(rig.jobs, now);
+	assert_false(rig.done);
+	ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT);
+	assert_true(rig.done);
+	assert_int_equal(rig.result.failed, 1u << 1);
+	late_end(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bad_sector_is_not_to_blame_for_another_one_that_hangs),
 		cmocka_unit_test(a_broken_member_and_one_that_hangs_are_both_named),
+		cmocka_unit_test(whoever_was_just_asked_is_not_late),
+		cmocka_unit_test(a_tick_does_not_give_more_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
