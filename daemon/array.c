@@ -85,12 +85,13 @@ static void loaded(void *ctx)
 		refused(a);
 	} else {
 		a->state = DDR_ARRAY_RUNNING;
-		if (l->assembly.note[0])
-			ddr_event_plain(a, LOG_WARNING, "assembled", l->assembly.note);
 		if (ddr_drive_start(a, l)) {
 			ddr_kchan_close(a->chan);
 			a->chan = NULL;
 			refused(a);
+		} else if (l->assembly.note[0]) {
+			/* not before: whoever hears it asks the state machine of an array that runs */
+			ddr_event_plain(a, LOG_WARNING, "assembled", l->assembly.note);
 		}
 	}
 	ddr_load_free(l);
@@ -183,10 +184,10 @@ static void array_down(struct ddr_array *a)
 void ddr_array_close(struct ddr_array *a, bool rebind)
 {
 	a->rebind = rebind;
+	a->state = DDR_ARRAY_CLOSING;	/* before its state machine goes */
 	ddr_drive_stop(a);
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
-	a->state = DDR_ARRAY_CLOSING;
 	if (a->load)
 		ddr_load_cancel(a->load);	/* loaded() goes on */
 	else

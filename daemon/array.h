@@ -124,7 +124,7 @@ struct ddr_array {
 	struct ddr_metaio *meta;
 	struct ddr_jobs *jobs;
 	struct ddr_transport *transport;
-	struct ddr_sm *sm;
+	struct ddr_sm *sm;		/* never NULL while anybody can see that the array is RUNNING */
 	uint32_t slot;
 	struct ddr_input in;
 	struct ddr_outputs outs;

@@ -472,9 +472,20 @@ void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
 	(void)f, (void)ctx;
 }
 
+/* Clients that wait look at once, and ask the state machine of whatever runs. */
+void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *of)
+{
+	struct ddr_array *a;
+
+	(void)s, (void)of;
+	qb_list_for_each_entry(a, &d.arrays, list)
+		assert_true(a->state != DDR_ARRAY_RUNNING || a->sm);
+}
+
 void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
 {
-	(void)a, (void)priority;
+	(void)priority;
+	ddr_ipcs_changed(NULL, a);
 	assert_true(strlen(text) > 0);
 	snprintf(play.event, sizeof(play.event), "%s", name);
 	play.n_events++;
@@ -485,11 +496,6 @@ void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
 	bool gave_up = o->type == DDR_OUT_GIVE_UP;
 
 	ddr_event_plain(a, 0, gave_up ? "give-up" : "event", gave_up ? a->error : "told");
-}
-
-void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a)
-{
-	(void)s, (void)a;
 }
 
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)
@@ -528,6 +534,7 @@ void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms)
 /* ---- the group ------------------------------------------------------------------- */
 
 static struct ddr_transport group;
+static int group_refuses;
 
 static const char *group_waits(const struct ddr_daemon *daemon)
 {
@@ -552,6 +559,8 @@ static int group_join(struct ddr_transport **out, struct ddr_daemon *daemon, con
 		      const struct ddr_transport_events *events, void *ctx)
 {
 	(void)uuid, (void)events, (void)ctx;
+	if (group_refuses)
+		return group_refuses;
 	group.ops = daemon->transport;
 	*out = &group;
 	return 0;
@@ -571,6 +580,7 @@ static bool group_mcast(struct ddr_transport *t, const uint8_t *msg, uint32_t le
 static void group_leave(struct ddr_transport *t)
 {
 	assert_ptr_equal(t, &group);
+	ddr_ipcs_changed(NULL, NULL);
 	play.left++;
 }
 

@@ -267,6 +267,27 @@ static void alone_a_message_that_does_not_fit_begins_anew(void **state)
 	a_message_that_does_not_fit_breaks(false);
 }
 
+/* Whoever hears of an array that runs asks its state machine (ddr_ipcs_changed() of the fixture): it is there by then, or the array does not run. */
+static void an_array_runs_when_it_has_a_state_machine(void **state)
+{
+	(void)state;
+	for (unsigned int refused = 0; refused <= 1; refused++) {
+		struct ddr_array *a = begin(false);
+
+		ddr_array_close(a, true);
+		assert_non_null(play.load);
+		snprintf(play.load->assembly.note, sizeof(play.load->assembly.note), "a member is not there");
+		group_refuses = refused ? -EAGAIN : 0;
+		loaded();
+		group_refuses = 0;
+		assert_int_equal(a->state, refused ? DDR_ARRAY_REFUSED : DDR_ARRAY_RUNNING);
+		assert_string_equal(play.event, refused ? "refused" : "assembled");
+		assert_int_equal(play.n_events, 1);
+		assert_int_equal(a->sm != NULL, !refused);
+		end();
+	}
+}
+
 static void an_output_that_was_lost_breaks(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -882,6 +903,7 @@ int main(void)
 		cmocka_unit_test(a_removed_array_that_overflows_goes),
 		cmocka_unit_test(in_a_cluster_a_message_that_does_not_fit_gives_the_array_up),
 		cmocka_unit_test(alone_a_message_that_does_not_fit_begins_anew),
+		cmocka_unit_test(an_array_runs_when_it_has_a_state_machine),
 		cmocka_unit_test(an_output_that_was_lost_breaks),
 		cmocka_unit_test(more_questions_than_fit_break),
 		cmocka_unit_test(a_node_that_fails_often_is_one_question),
