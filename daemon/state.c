@@ -22,6 +22,7 @@
 #include "lib/conf.h"
 
 #define STACK_BYTES	(128u << 10)
+#define NOTED_MAX	64u		/* arrays of which it is known what was noted; of others it is written each time */
 
 struct note {
 	char dir[DDR_CONF_PATH_MAX];
@@ -31,6 +32,54 @@ struct note {
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;	/* one file is written at a time */
 
+/* What the files hold, or are about to: superblocks are written far more often than their generation changes. */
+static struct note noted[NOTED_MAX];
+static unsigned int noted_next;		/* the place that the next array takes */
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;	/* the two above; nobody sleeps with it */
+
+static bool same(const struct ddr_known *a, const struct ddr_known *b)
+{
+	return a->generation == b->generation && !memcmp(a->gen_id, b->gen_id, sizeof(a->gen_id));
+}
+
+/* noting is locked. NULL: nothing is known of the array. */
+static struct note *find_noted(const char *dir, const uint8_t uuid[16])
+{
+	for (unsigned int i = 0; i < NOTED_MAX; i++)
+		if (noted[i].known.generation && !memcmp(noted[i].uuid, uuid, sizeof(noted[i].uuid)) && !strcmp(noted[i].dir, dir))
+			return &noted[i];
+	return NULL;
+}
+
+/* The file holds it, or is about to. False: that was known. Generation 0: it holds nothing. */
+static bool note_down(const struct note *note)
+{
+	struct note *n;
+	bool new;
+
+	pthread_mutex_lock(&noting);
+	n = find_noted(note->dir, note->uuid);
+	new = !n || !same(&n->known, &note->known);
+	if (!n && note->known.generation)
+		n = &noted[noted_next++ % NOTED_MAX];
+	if (n)
+		*n = *note;
+	pthread_mutex_unlock(&noting);
+	return new;
+}
+
+/* It could not be written: whoever sees it next tries again. */
+static void note_failed(const struct note *note)
+{
+	struct note *n;
+
+	pthread_mutex_lock(&noting);
+	n = find_noted(note->dir, note->uuid);
+	if (n && same(&n->known, &note->known))
+		n->known.generation = 0;
+	pthread_mutex_unlock(&noting);
+}
+
 static void file_name(const char *dir, const uint8_t uuid[16], char *buf, size_t size)
 {
 	char text[37];
@@ -39,7 +88,7 @@ static void file_name(const char *dir, const uint8_t uuid[16], char *buf, size_t
 	snprintf(buf, size, "%s/%s.generation", dir, text);
 }
 
-void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+static void read_file(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
 {
 	char path[DDR_CONF_PATH_MAX + 64], id[37] = "";
 	uint64_t generation = 0;
@@ -56,6 +105,17 @@ void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *k
 	else
 		qb_log(LOG_WARNING, "%s is damaged; the last generation seen is not known", path);
 	fclose(f);
+}
+
+void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+{
+	struct note note;
+
+	read_file(dir, uuid, known);
+	snprintf(note.dir, sizeof(note.dir), "%s", dir);
+	memcpy(note.uuid, uuid, sizeof(note.uuid));
+	note.known = *known;
+	note_down(&note);
 }
 
 static int write_file(const char *path, const struct ddr_known *known)
@@ -83,9 +143,8 @@ static int save(const struct note *note)
 
 	if (mkdir(note->dir, 0700) && errno != EEXIST)
 		return -errno;
-	ddr_state_load(note->dir, note->uuid, &old);
-	if (old.generation > note->known.generation ||
-	    (old.generation == note->known.generation && !memcmp(old.gen_id, note->known.gen_id, sizeof(old.gen_id))))
+	read_file(note->dir, note->uuid, &old);
+	if (old.generation > note->known.generation || same(&old, &note->known))
 		return 0;
 	file_name(note->dir, note->uuid, path, sizeof(path));
 	snprintf(tmp, sizeof(tmp), "%s.new", path);
@@ -111,9 +170,11 @@ static void *thread_main(void *data)
 	pthread_mutex_lock(&writing);
 	ret = save(note);
 	pthread_mutex_unlock(&writing);
-	if (ret)
+	if (ret) {
 		qb_log(LOG_WARNING, "cannot remember generation %" PRIu64 " in %s: %s", note->known.generation,
 		       note->dir, strerror(-ret));
+		note_failed(note);
+	}
 	free(note);
 	return NULL;
 }
@@ -134,6 +195,10 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	memcpy(note->uuid, uuid, sizeof(note->uuid));
 	note->known.generation = generation;
 	memcpy(note->known.gen_id, gen_id, sizeof(note->known.gen_id));
+	if (!note_down(note)) {
+		free(note);
+		return;
+	}
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -144,6 +209,7 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	pthread_attr_destroy(&attr);
 	if (ret) {
 		qb_log(LOG_WARNING, "cannot remember generation %" PRIu64 ": %s", generation, strerror(ret));
+		note_failed(note);
 		free(note);
 	}
 }

@@ -15,7 +15,10 @@
 
 /* Reads what is remembered; generation 0: nothing. May sleep: not for the loop's thread. */
 void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known);
-/* Remembers a generation, unless a later one is. Returns at once; a thread writes the file, atomically. */
+/*
+ * Remembers a generation, unless a later one is. Returns at once; a thread writes the file, atomically. Call it as often as you like: there is no
+ * thread for what the file held, when it was read or written last, or is about to hold.
+ */
 void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16]);
 
 #endif
