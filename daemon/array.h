@@ -148,7 +148,8 @@ struct ddr_array {
 	bool table_unshadow;			/* it is asked to name nobody who replaces another one */
 	struct ddr_array_seek seek;
 	struct ddr_table *table;		/* one that is being loaded */
-	uint64_t gen_writing;		/* generation of the superblock write that is out */
+	uint64_t gen_writing;		/* generation of the superblock write that is out, */
+	uint32_t gen_members;		/* and the members that it goes to */
 	uint8_t gen_id_writing[16];
 
 	struct ddr_array_cluster cluster;

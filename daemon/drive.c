@@ -117,6 +117,7 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 		}
 		ddr_metaio_at(op, ddr_super_offset(&sb, ddr_super_copy(sb.seq)));
 		a->gen_writing = sb.generation;
+		a->gen_members = o->members;
 		memcpy(a->gen_id_writing, sb.gen_id, sizeof(a->gen_id_writing));
 	}
 	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
@@ -320,7 +321,8 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	struct ddr_array *a = ctx;
 	struct ddr_input *in = ddr_drive_input(a, type[kind]);
 
-	if (kind == DDR_META_SB)
+	/* one that no disk has taken would be missed at the next start */
+	if (kind == DDR_META_SB && (a->gen_members & ~failed))
 		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
 	in->io = io;
 	in->failed_members = failed;

@@ -63,6 +63,8 @@ static struct {
 	uint32_t sought, replaced, let_go;	/* members */
 	bool busy;			/* requests are under way */
 	uint32_t meta_asked, jobs_asked;	/* to these members */
+	struct ddr_metaio_config meta;
+	uint64_t generation_seen;	/* that was noted last; 0: none */
 	/* events */
 	char event[32];
 	unsigned int n_events;
@@ -231,7 +233,7 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 
 int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg)
 {
-	(void)cfg;
+	play.meta = *cfg;
 	*out = NULL;
 	return 0;
 }
@@ -506,7 +508,8 @@ void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t s
 
 void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
 {
-	(void)dir, (void)uuid, (void)generation, (void)gen_id;
+	(void)dir, (void)uuid, (void)gen_id;
+	play.generation_seen = generation;
 }
 
 void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)

@@ -892,6 +892,24 @@ static void a_table_that_leaves_a_member_out_is_judged(void **state)
 	end();
 }
 
+/* What no disk has taken is no state of the array: the next start would miss the members that have it. */
+static void a_generation_is_noted_when_a_disk_has_it(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	play.generation_seen = 0;
+	a->gen_writing = 9;
+	a->gen_members = 0x3;
+	play.meta.done(play.meta.ctx, DDR_META_SB, 1, 0x3);
+	assert_int_equal(play.generation_seen, 0);
+	play.meta.done(play.meta.ctx, DDR_META_LOG, 1, 0);
+	assert_int_equal(play.generation_seen, 0);
+	play.meta.done(play.meta.ctx, DDR_META_SB, 1, 0x1);
+	assert_int_equal(play.generation_seen, 9);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -900,6 +918,7 @@ int main(void)
 		cmocka_unit_test(alone_a_full_queue_to_the_kernel_begins_anew),
 		cmocka_unit_test(a_kill_fits_into_a_full_queue),
 		cmocka_unit_test(a_superseded_channel_does_not_overflow),
+		cmocka_unit_test(a_generation_is_noted_when_a_disk_has_it),
 		cmocka_unit_test(a_removed_array_that_overflows_goes),
 		cmocka_unit_test(in_a_cluster_a_message_that_does_not_fit_gives_the_array_up),
 		cmocka_unit_test(alone_a_message_that_does_not_fit_begins_anew),
