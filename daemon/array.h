@@ -130,6 +130,8 @@ struct ddr_array {
 	struct ddr_outputs outs;
 	bool ready;			/* READY was told: the device serves */
 	bool clean_asked;		/* OP_CLEAN is under way */
+	bool clean_late;		/* nobody waits for it any more: the next tick takes it back */
+	const char *clean_refusal;	/* it ended, and nothing was made clean: why; or NULL */
 	bool parting;			/* removed, and the channel is at its end: the kernel's part is played here */
 	const char *broken;		/* drive.c's ddr_drive_break(): why, or NULL */
 	uint64_t part_until_ms;		/* removed: it goes then at the latest */
@@ -140,7 +142,7 @@ struct ddr_array {
 		uint32_t late;		/* spares whose replacement nobody waits for any more */
 	} replace;
 	uint64_t dirty_left;		/* of the last clean stop */
-	uint64_t quiet_until_ms;	/* a clean stop: resync is not resumed before */
+	uint64_t quiet_until_ms;	/* a clean stop: no job goes on before, if the device is still there then; 0: there was none */
 	uint64_t ping_seq, ping_due_ms;
 	uint32_t table_asked;			/* bit m: a table of ours is asked to name the device of member m ... */
 	uint8_t table_place[DDR_MAX_MEMBERS];	/* ... at this place */
@@ -228,6 +230,8 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
 const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags);	/* DDR_VERIFY_F_* */
 const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
+/* Nobody waits for it any more: unless the device goes, the array is used on. Also from within a step. */
+void ddr_drive_clean_late(struct ddr_array *a);
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
 /* A disk with this uuid is to be a spare; the member is forgotten (@uuid: random); its device is looked for, and it comes back. */
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]);

@@ -391,13 +391,33 @@ const char *ddr_drive_clean(struct ddr_array *a)
 	const char *why;
 
 	a->clean_asked = true;
+	a->clean_late = false;
+	a->clean_refusal = NULL;
 	a->quiet_until_ms = UINT64_MAX;
 	why = request(a, ddr_drive_input(a, DDR_IN_OP_CLEAN));
 	if (why) {
 		a->clean_asked = false;
+		a->clean_late = true;		/* the refusal may have been another one's */
 		a->quiet_until_ms = 0;
 	}
 	return why;
+}
+
+void ddr_drive_clean_late(struct ddr_array *a)
+{
+	a->clean_late = true;
+}
+
+/* A clean stop holds up all background work, so it must not outlive whoever wanted it: it did not come to its end, or the device stayed. */
+static void forget_clean(struct ddr_array *a, uint64_t now_ms)
+{
+	bool stays = a->quiet_until_ms && a->quiet_until_ms != UINT64_MAX && now_ms >= a->quiet_until_ms;
+
+	if (a->removed || a->parting || !(a->clean_late || stays))
+		return;
+	a->clean_late = a->clean_asked = false;
+	a->quiet_until_ms = 0;
+	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_OP_STAY));
 }
 
 const char *ddr_drive_accept(struct ddr_array *a)
@@ -514,6 +534,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	if (a->jobs)
 		ddr_jobs_tick(a->jobs, now_ms);
 	forget_late(a);
+	forget_clean(a, now_ms);
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = now_ms;
 	in->value = (uint64_t)time(NULL);
@@ -667,7 +688,8 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	memset(&a->rate, 0, sizeof(a->rate));
 	memset(&a->replace, 0, sizeof(a->replace));
 	memset(a->stall, 0, sizeof(a->stall));
-	a->ready = a->clean_asked = a->parting = false;
+	a->ready = a->clean_asked = a->clean_late = a->parting = false;
+	a->clean_refusal = NULL;
 	a->quiet_until_ms = 0;
 	ret = make_io(a);
 	if (ret == 0)

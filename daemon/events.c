@@ -38,6 +38,7 @@ static const struct {
 	[DDR_EV_SUSPECT]	= { "suspect", LOG_WARNING, "total", NULL, "first_region", "regions" },
 	[DDR_EV_FAILED]		= { "failed", LOG_CRIT },
 	[DDR_EV_CLEAN]		= { "clean", LOG_INFO, "dirty" },
+	[DDR_EV_CLEAN_REFUSED]	= { "refused", LOG_WARNING, "errno" },
 	[DDR_EV_VIEW]		= { "view", LOG_INFO, "nodes", "quorate" },
 	[DDR_EV_REFUSED]	= { "refused", LOG_WARNING, "errno" },
 	[DDR_EV_BUG]		= { "bug", LOG_CRIT },
@@ -311,6 +312,11 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
 		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */
 			snprintf(a->error, sizeof(a->error), "%s", a->refusal);
+		break;
+	case DDR_EV_CLEAN_REFUSED:
+		a->refusal = a->clean_refusal = o->text ? o->text : "refused";
+		a->clean_asked = false;
+		a->quiet_until_ms = 0;
 		break;
 	case DDR_EV_CLEAN:
 		a->clean_asked = false;

@@ -53,4 +53,7 @@ void ddr_client_gone(struct ddr_client *c);
 /* Has what it waits for happened? Then it is answered. */
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms);
 
+/* ipc_server.c: does a client wait for that of that array? */
+bool ddr_clients_wait(const struct ddr_daemon *d, const struct ddr_array *a, enum ddr_client_wait wait);
+
 #endif

@@ -113,6 +113,13 @@ static void do_wait(struct ddr_client *c, struct json_object *req)
 	begin_wait(c, req, DDR_WAIT_READY);
 }
 
+/* Whoever waited for a clean stop does not any more: without another one who does it is not wanted. */
+static void nobody_stops(struct ddr_client *c, struct ddr_array *a)
+{
+	if (a && a->state == DDR_ARRAY_RUNNING && a->clean_asked && !ddr_clients_wait(c->d, a, DDR_WAIT_CLEAN))
+		ddr_drive_clean_late(a);
+}
+
 static void do_stop(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a = array_of(c, req, true);
@@ -125,6 +132,8 @@ static void do_stop(struct ddr_client *c, struct json_object *req)
 		ddr_client_error(c, "%s", why);
 	else
 		begin_wait(c, req, DDR_WAIT_CLEAN);
+	if (c->wait == DDR_WAIT_NONE)
+		nobody_stops(c, a);
 }
 
 /* Settings that are the state machine's, not a tunable: key, value, what to do. */
@@ -498,6 +507,8 @@ static void check_clean(struct ddr_client *c, struct ddr_array *a)
 
 	if (!a || a->state != DDR_ARRAY_RUNNING) {
 		ddr_client_error(c, "array '%s' went while it was being stopped", c->which);
+	} else if (!a->clean_asked && a->clean_refusal) {
+		ddr_client_error(c, "array '%s' was not made clean: %s", c->which, a->clean_refusal);
 	} else if (!a->clean_asked) {
 		data = json_object_new_object();
 		json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
@@ -596,11 +607,14 @@ static void check_grown(struct ddr_client *c, struct ddr_array *a)
 
 void ddr_client_gone(struct ddr_client *c)
 {
-	struct ddr_array *a = c->wait == DDR_WAIT_REPLACE ? ddr_array_find(c->d, c->which) : NULL;
+	enum ddr_client_wait wait = c->wait;
+	struct ddr_array *a = wait == DDR_WAIT_REPLACE || wait == DDR_WAIT_CLEAN ? ddr_array_find(c->d, c->which) : NULL;
 
-	if (a && a->state == DDR_ARRAY_RUNNING)
-		ddr_drive_replace_late(a, c->member);
 	c->wait = DDR_WAIT_NONE;
+	if (wait == DDR_WAIT_CLEAN)
+		nobody_stops(c, a);
+	else if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_drive_replace_late(a, c->member);
 }
 
 /* It is not to begin hours later, when nobody thinks of it any more. */
@@ -616,6 +630,12 @@ static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct
 	}
 	ddr_client_error(c, "member %u of array '%s' did not begin in time to replace another one, and shall not do so any more: %s. "
 			 "If just now all were agreeing on it, it begins still; ddraid status tells", c->member, c->which, why);
+}
+
+static void late_clean(struct ddr_client *c, struct ddr_array *a)
+{
+	ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs", c->which);
+	nobody_stops(c, a);
 }
 
 static void late(struct ddr_client *c, struct ddr_array *a)
@@ -665,8 +685,7 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 	if (c->wait >= DDR_WAIT_FAILED)
 		late(c, a);
 	else if (c->wait == DDR_WAIT_CLEAN)
-		ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs",
-				 c->which);
+		late_clean(c, a);
 	else if (!a)
 		ddr_client_error(c, "the kernel has no array '%s'", c->which);
 	else

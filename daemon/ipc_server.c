@@ -10,6 +10,7 @@
 
 #include <qb/qblog.h>
 
+#include "daemon/array.h"
 #include "daemon/ipc_client.h"
 #include "daemon/ipc_server.h"
 #include "lib/ipc.h"
@@ -146,6 +147,19 @@ bool ddr_ipcs_listeners(const struct ddr_ipcs *s)
 	qb_list_for_each(iter, &s->clients)
 		if (qb_list_entry(iter, struct ddr_client, list)->listening)
 			return true;
+	return false;
+}
+
+bool ddr_clients_wait(const struct ddr_daemon *d, const struct ddr_array *a, enum ddr_client_wait wait)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->ipc->clients) {
+		const struct ddr_client *c = qb_list_entry(iter, struct ddr_client, list);
+
+		if (c->wait == wait && ddr_array_find(c->d, c->which) == a)
+			return true;
+	}
 	return false;
 }
 

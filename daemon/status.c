@@ -364,6 +364,8 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	json_object_object_add(o, "cluster", cluster_object(a, &st));
 	json_object_object_add(o, "attached", json_object_new_boolean(st.attached));
 	json_object_object_add(o, "ready", json_object_new_boolean(a->ready));
+	/* until the device is removed, or the array is used on */
+	json_object_object_add(o, "stopping", json_object_new_boolean(a->state == DDR_ARRAY_RUNNING && ddr_now_ms() < a->quiet_until_ms));
 	add_text_or_null(o, "error", a->error[0] ? a->error : NULL);
 	json_object_object_add(o, "suspect", suspect_array(a, &st));
 	json_object_object_add(o, "counters", counters_object(&st));

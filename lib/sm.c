@@ -314,7 +314,7 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		return;
 	case DDR_SM_RESYNC_PAUSED:
 		sm->paused = value != 0;
-		if (!value)
+		if (!value && !sm->clean_wanted)
 			sm->stopping = false;
 		return;
 	case DDR_SM_VERIFY_PAUSED:
@@ -360,6 +360,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_JOB_DONE: ddr_sm_job_done(sm, in); return;
 	case DDR_IN_OP_FAIL_MEMBER: ddr_sm_op_fail(sm, in->member); return;
 	case DDR_IN_OP_CLEAN: sm->stopping = sm->clean_wanted = true; return;
+	case DDR_IN_OP_STAY: sm->stopping = sm->clean_wanted = false; return;
 	case DDR_IN_OP_SET: op_set(sm, in->key, in->value); return;
 	case DDR_IN_OP_ACCEPT: ddr_sm_accept(sm, in); return;
 	case DDR_IN_QUORUM: ddr_sm_quorum(sm, in); return;

@@ -102,7 +102,9 @@ enum ddr_in_type {
 	/* operator */
 	DDR_IN_OP_FAIL_MEMBER,	/* member */
 	DDR_IN_OP_CLEAN,	/* end jobs, close, flush and clear everything; answered by DDR_EV_CLEAN (clean stop).
-				 * Jobs stay stopped until a LOCK or OP_SET RESYNC_PAUSED 0 shows that the array is used on */
+				 * Or by DDR_EV_CLEAN_REFUSED: it will not come, and jobs go on. Once it came jobs stay stopped until OP_STAY,
+				 * a LOCK or OP_SET RESYNC_PAUSED 0 shows that the array is used on */
+	DDR_IN_OP_STAY,		/* the clean stop is not wanted any more: no DDR_EV_CLEAN comes, and jobs go on. No answer */
 	DDR_IN_OP_SET,		/* key (enum ddr_sm_key), value */
 	DDR_IN_OP_ACCEPT,	/* accept the content of suspect regions start..+count */
 
@@ -230,6 +232,7 @@ enum ddr_event {
 	DDR_EV_SUSPECT,		/* start, count: a run of such regions; a: how many there are in all */
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
 	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed) */
+	DDR_EV_CLEAN_REFUSED,	/* OP_CLEAN has ended without it; a: errno, text says why */
 	DDR_EV_VIEW,		/* a: nodes, b: quorate */
 	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why. b: enum ddr_member_op of a change of member that had
 				 * been taken, and is dropped; else 0 */

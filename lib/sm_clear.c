@@ -214,7 +214,7 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 		return;
 	if (!sm->quorate && !sm->failed) {
 		sm->clean_wanted = sm->stopping = false;
-		ddr_sm_event(sm, DDR_EV_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
+		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
 		return;
 	}
 	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))

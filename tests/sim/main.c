@@ -265,7 +265,7 @@ static void operator(struct sim *s, struct node *n)
 		return;
 	switch (sim_rand(s, 5)) {
 	case 0:
-		in.type = DDR_IN_OP_CLEAN;
+		in.type = sim_chance(s, 3) ? DDR_IN_OP_STAY : DDR_IN_OP_CLEAN;
 		break;
 	case 1:
 		in.key = DDR_SM_RESYNC_PARALLEL;
@@ -382,7 +382,7 @@ static bool at_rest(const struct sim *s, const struct node *n)
 static void calm(struct sim *s)
 {
 	struct node *n = &s->node[0];
-	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 };
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 }, stay = { .type = DDR_IN_OP_STAY };
 
 	s->calm = true;
 	grow_calm(s);
@@ -394,6 +394,8 @@ static void calm(struct sim *s)
 		if (n->sm)
 			bus_view(s, n);
 	}
+	if (n->sm)
+		node_step(s, n, &stay);
 	if (n->sm)
 		node_step(s, n, &in);
 	for (uint64_t limit = s->event + 30000; !at_rest(s, n); s->event++) {

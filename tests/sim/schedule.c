@@ -30,6 +30,23 @@ static void leave_begin(struct sim *s, struct node *n)
 	n->clean = n->clean_asked = false;
 }
 
+/* Whoever wanted the stop does not any more, and nobody pauses anything. */
+static void go_on(struct sim *s, struct node *n)
+{
+	n->leaving = n->clean = n->clean_asked = false;
+	op(s, n, DDR_IN_OP_STAY, 0, 0);
+	op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PAUSED, 0);
+}
+
+/* The device is there still: it came too late, or whoever wanted it went. */
+static void leave_ends(struct sim *s, struct node *n)
+{
+	if (!n->leaving || !n->clean_asked || !n->k.there || !n->sm || n->left)
+		return;
+	sim_trace(s, "node %u: the array is not to be stopped any more", n->id);
+	go_on(s, n);
+}
+
 static void leave_go_on(struct sim *s, struct node *n)
 {
 	if (!n->leaving || !n->sm)
@@ -352,7 +369,7 @@ static void comes_back(struct sim *s, struct node *n)
 	else if (n->part && sim_chance(s, w->heal_back))
 		cluster_heal(s);
 	if (n->leaving && sim_chance(s, 8))
-		leave_go_on(s, n);
+		sim_chance(s, 12) ? leave_ends(s, n) : leave_go_on(s, n);
 	if (sim_chance(s, w->fence_speed))
 		s->fencing ? (void)cluster_fence_event(s) : cluster_operator_fences(s, n);
 	if (s->n_late && sim_chance(s, 8))
@@ -424,7 +441,7 @@ void cluster_calm(struct sim *s)
 		n->crash_after = -1;
 		n->leaving = n->leaving && n->sm && (n->clean_asked || !n->k.there);
 		if (!n->leaving)
-			op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PAUSED, 0);
+			go_on(s, n);
 	}
 	for (uint64_t limit = s->event + 200000; !at_rest(s); s->event++) {
 		struct node *n = any(s);

@@ -497,6 +497,8 @@ void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
 {
 	bool gave_up = o->type == DDR_OUT_GIVE_UP;
 
+	if (!gave_up && o->event == DDR_EV_CLEAN_REFUSED)
+		a->refusal = "played";
 	ddr_event_plain(a, 0, gave_up ? "give-up" : "event", gave_up ? a->error : "told");
 }
 

@@ -100,6 +100,114 @@ static void says_nothing_more(struct ddr_array *a)
 	assert_int_equal(play.sent, sent);
 }
 
+/* ---- a clean stop ---------------------------------------------------------------- */
+
+static unsigned int stays;
+
+static void counts_stays(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)out;
+	stays += in->type == DDR_IN_OP_STAY;
+}
+
+static void refuses_clean(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	counts_stays(in, out);
+	if (in->type != DDR_IN_OP_CLEAN)
+		return;
+	memset(&out->out[0], 0, sizeof(*out->out));
+	out->out[0].type = DDR_OUT_EVENT;
+	out->out[0].event = DDR_EV_CLEAN_REFUSED;
+	out->n = 1;
+}
+
+static struct ddr_array *asked_to_stop(void)
+{
+	struct ddr_array *a = begin(false);
+
+	stays = 0;
+	play.answer = counts_stays;
+	assert_null(ddr_drive_clean(a));
+	assert_true(a->clean_asked);
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(stays, 0);
+	return a;
+}
+
+/* Nobody waits any more for the stop. */
+static void a_stop_that_nobody_waits_for_is_taken_back(void **state)
+{
+	struct ddr_array *a = asked_to_stop();
+
+	(void)state;
+	ddr_drive_clean_late(a);
+	assert_int_equal(stays, 0);		/* not from within whatever step */
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(stays, 1);
+	assert_false(a->clean_asked);
+	assert_int_equal(a->quiet_until_ms, 0);
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(stays, 1);
+	end();
+	a = asked_to_stop();
+	ddr_drive_clean_late(a);
+	assert_null(ddr_drive_clean(a));	/* another one wants it */
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(stays, 0);
+	assert_true(a->clean_asked);
+	end();
+}
+
+/* Its device is gone: nobody uses it on, and what is left is cleared. */
+static void a_removed_array_goes_on_stopping(void **state)
+{
+	struct ddr_array *a = asked_to_stop();
+
+	(void)state;
+	a->removed = true;
+	ddr_drive_clean_late(a);
+	ddr_drive_tick(a, ddr_now_ms());
+	a->removed = false;
+	a->parting = true;
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(stays, 0);
+	assert_true(a->clean_asked);
+	assert_int_equal(a->quiet_until_ms, UINT64_MAX);
+	a->parting = false;
+	end();
+}
+
+/* It is clean, and the device was not removed. */
+static void who_stays_after_a_clean_stop_works_on(void **state)
+{
+	struct ddr_array *a = asked_to_stop();
+
+	(void)state;
+	a->clean_asked = false;			/* as events.c does */
+	a->quiet_until_ms = ddr_now_ms() + 10000;
+	ddr_drive_tick(a, a->quiet_until_ms - 1);
+	assert_int_equal(stays, 0);
+	ddr_drive_tick(a, a->quiet_until_ms);
+	assert_int_equal(stays, 1);
+	assert_int_equal(a->quiet_until_ms, 0);
+	end();
+}
+
+static void a_stop_that_is_refused_leaves_nothing(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	stays = 0;
+	play.answer = refuses_clean;
+	assert_non_null(ddr_drive_clean(a));
+	assert_false(a->clean_asked);
+	assert_int_equal(a->quiet_until_ms, 0);
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(stays, 1);
+	end();
+}
+
 /* ---- the tests ------------------------------------------------------------------- */
 
 /* However many records a step has: a kernel that takes them gets all, in order. */
@@ -944,6 +1052,8 @@ int main(void)
 		cmocka_unit_test(a_replacement_that_is_late_is_forgotten),
 		cmocka_unit_test(a_table_that_leaves_a_member_out_is_judged),
 		cmocka_unit_test(a_table_of_unknown_devices_is_looked_at_anew),
+		cmocka_unit_test(a_stop_that_nobody_waits_for_is_taken_back), cmocka_unit_test(a_removed_array_goes_on_stopping),
+		cmocka_unit_test(who_stays_after_a_clean_stop_works_on), cmocka_unit_test(a_stop_that_is_refused_leaves_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who has asked for a replacement, and waits: what the answer is, and when. */
+/* Who has asked for a replacement, or for a clean stop, and waits: what the answer is, and when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +22,7 @@ static struct ddr_transport_ops ops;
 static struct ddr_sm_status status;
 static char answer[512];		/* "ok", or the error; "": none yet */
 static uint32_t late, asked, verify_priority, verify_flags;
+static enum ddr_client_wait others_wait;
 static uint64_t now;
 
 /* ---- what ipc_requests.c uses ---------------------------------------------------- */
@@ -34,7 +35,8 @@ int ddr_status_find_member(const struct ddr_array *a, const char *which) { (void
 struct json_object *ddr_status_array(struct ddr_array *a) { (void)a; return NULL; }
 bool ddr_kctl_connected(const struct ddr_kctl *k) { (void)k; return true; }
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value) { (void)a, (void)key, (void)value; return NULL; }
-const char *ddr_drive_clean(struct ddr_array *a) { (void)a; return NULL; }
+bool ddr_clients_wait(const struct ddr_daemon *daemon, const struct ddr_array *a, enum ddr_client_wait w) { (void)daemon, (void)a; return w == others_wait; }
+void ddr_drive_clean_late(struct ddr_array *a) { a->clean_late = true; }
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]) { (void)a, (void)uuid; return NULL; }
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t m, const uint8_t uuid[16]) { (void)a, (void)m, (void)uuid; return NULL; }
@@ -58,6 +60,14 @@ const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spa
 	asked++;
 	a->replace.spare = spare;
 	a->replace.refusal = NULL;
+	return NULL;
+}
+
+const char *ddr_drive_clean(struct ddr_array *a)
+{
+	a->clean_asked = true;
+	a->clean_late = false;
+	a->clean_refusal = NULL;
 	return NULL;
 }
 
@@ -114,6 +124,7 @@ static void fresh(void)
 	status.rebuilding = status.replaced = DDR_NO_MEMBER;
 	answer[0] = '\0';
 	late = asked = 0;
+	others_wait = DDR_WAIT_NONE;
 	now = 1000;
 }
 
@@ -266,10 +277,77 @@ static void who_goes_wants_nothing(void **state)
 	assert_int_equal(late, 0);
 }
 
+/* A client that waits for a clean stop, which is under way. */
+static struct ddr_client stops(void)
+{
+	static const char text[] = "{\"cmd\":\"stop\",\"name\":\"data\",\"timeout_ms\":60000}";
+	struct ddr_client c = { .d = &d };
+
+	fresh();
+	ddr_client_request(&c, text, sizeof(text) - 1);
+	assert_string_equal(answer, "");
+	assert_int_equal(c.wait, DDR_WAIT_CLEAN);
+	assert_false(array.clean_late);
+	return c;
+}
+
+/* Whoever does not wait for a stop any more does not want it any more: it would hold up all background work. */
+static void who_goes_stops_nothing(void **state)
+{
+	struct ddr_client c = stops();
+
+	(void)state;
+	ddr_client_check(&c, now + 59999);
+	assert_string_equal(answer, "");
+	assert_false(array.clean_late);
+	ddr_client_check(&c, now + 60000);
+	assert_non_null(strstr(answer, "did not become clean in time"));
+	assert_true(array.clean_late);
+	c = stops();
+	ddr_client_gone(&c);			/* interrupted */
+	assert_true(array.clean_late);
+	assert_int_equal(late, 0);
+	c = stops();
+	others_wait = DDR_WAIT_CLEAN;
+	ddr_client_gone(&c);
+	assert_false(array.clean_late);
+	c = stops();
+	array.state = DDR_ARRAY_CLOSING;	/* and when the daemon lets it go, nothing */
+	ddr_client_gone(&c);
+	assert_false(array.clean_late);
+}
+
+static void a_stop_without_a_wait_is_none(void **state)
+{
+	static const char text[] = "{\"cmd\":\"stop\",\"name\":\"data\",\"timeout_ms\":-1}";
+	struct ddr_client c = { .d = &d };
+
+	(void)state;
+	fresh();
+	ddr_client_request(&c, text, sizeof(text) - 1);
+	assert_non_null(strstr(answer, "timeout_ms"));
+	assert_true(array.clean_late);
+}
+
+static void a_stop_ends(void **state)
+{
+	struct ddr_client c = stops();
+
+	(void)state;
+	array.clean_asked = false;
+	expect(&c, "ok");
+	assert_false(array.clean_late);
+	c = stops();
+	array.clean_asked = false;
+	array.clean_refusal = "nothing can be made clean without quorum";
+	expect(&c, "not made clean: nothing can be made clean without quorum");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
+		cmocka_unit_test(who_goes_stops_nothing), cmocka_unit_test(a_stop_without_a_wait_is_none), cmocka_unit_test(a_stop_ends),
 		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};
 

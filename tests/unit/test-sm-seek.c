@@ -316,6 +316,27 @@ static void all_must_see_a_spare(void **state)
 	assert_non_null(event(c, 0, DDR_EV_MEMBER_ADDED));
 }
 
+/* A clean stop that cannot end, for the array is written, takes no spare; when it is not wanted any more, one is taken. */
+static void a_stop_that_is_taken_back_lets_a_spare_be_taken(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input hot = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+
+	for (uint32_t i = 0; i < 2; i++)
+		cx_step(c, &c->node[i], &hot);
+	wants(c, 0, 3);
+	op(c, 0, DDR_IN_OP_CLEAN, 0, 0);
+	cx_forget(c);
+	member_fails(c, 0, OUT);
+	cx_tick(c, 100);
+	assert_null(event(c, 0, DDR_EV_CLEAN));
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_SPARE);
+	op(c, 0, DDR_IN_OP_STAY, 0, 0);
+	cx_tick(c, 200);
+	assert_int_equal(c->sb.member[6].role, OUT);
+	assert_null(event(c, 0, DDR_EV_CLEAN));
+}
+
 static void who_is_in_is_not_sought(void **state)
 {
 	struct cx *c = *state;
@@ -512,6 +533,7 @@ int main(void)
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
 		TEST(a_disk_is_added_and_removed), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_stop_that_is_taken_back_lets_a_spare_be_taken, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_replacement_is_forgotten, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_has_begun_is_not_forgotten, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_became_impossible_is_told, setup_spare, cx_teardown),

@@ -468,6 +468,57 @@ static void a_clean_stop_leaves_nothing_marked(void **state)
 	assert_true(fx_count(f, DDR_OUT_JOB_RANGE, 0) > 0);
 }
 
+static int job(const struct fx *f)
+{
+	return fx_find(f, DDR_OUT_JOB_RANGE, 0);
+}
+
+/* A stop that does not come to its end, and then is not wanted any more: the array is as before. */
+static void a_clean_stop_is_taken_back(void **state)
+{
+	struct ddr_input clean = { .type = DDR_IN_OP_CLEAN }, stay = { .type = DDR_IN_OP_STAY };
+	const struct ddr_input resume = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 };
+	struct fx *f = *state;
+
+	fx_lock(f, 3, 2);
+	fx_tick(f, 10);
+	fx_step(f, &clean);
+	fx_settle(f);
+	fx_forget(f);
+	fx_step(f, &resume);		/* a setting does not end it */
+	fx_closed(f, 3, 1, -5);
+	assert_int_equal(job(f), -1);
+	fx_step(f, &stay);
+	fx_settle(f);
+	assert_int_equal(f->log[job(f)].start, 3 * 256);
+	fx_forget(f);
+	fx_closed(f, 4, 1, 0);
+	fx_settle(f);
+	assert_int_equal(fx_event(f, DDR_EV_CLEAN), -1);
+	assert_true(job(f) >= 0);	/* computed for the first time */
+	fx_forget(f);
+	fx_step(f, &clean);		/* and a later one ends */
+	fx_settle(f);
+	assert_true(fx_event(f, DDR_EV_CLEAN) >= 0);
+}
+
+/* It came to its end, and the device stayed. */
+static void after_a_clean_stop_it_may_be_used_on(void **state)
+{
+	struct ddr_input clean = { .type = DDR_IN_OP_CLEAN }, stay = { .type = DDR_IN_OP_STAY };
+	struct fx *f = *state;
+
+	fx_lock(f, 3, 1);
+	fx_step(f, &clean);
+	fx_closed(f, 3, 1, 0);
+	fx_settle(f);
+	assert_true(fx_event(f, DDR_EV_CLEAN) >= 0);
+	assert_int_equal(job(f), -1);
+	fx_step(f, &stay);
+	fx_settle(f);
+	assert_true(job(f) >= 0);
+}
+
 static void regions_that_are_idle_are_closed(void **state)
 {
 	struct fx *f = *state;
@@ -544,6 +595,7 @@ int main(void)
 		TEST(rule_11_an_unreadable_map_means_written), TEST(rule_9_what_cannot_be_resynced_is_suspect),
 		TEST(rule_9_a_missing_parity_member_leaves_nothing_suspect), TEST(rule_8_without_quorum_nothing_is_granted),
 		TEST(what_closed_while_detached_is_resynced), TEST(a_clean_stop_leaves_nothing_marked),
+		TEST(a_clean_stop_is_taken_back), TEST(after_a_clean_stop_it_may_be_used_on),
 		TEST(regions_that_are_idle_are_closed), TEST(the_background_computes_what_was_written_once),
 		TEST(a_million_regions),
 	};
