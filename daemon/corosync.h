@@ -61,4 +61,11 @@ const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, 
 /* Why it is not up: one sentence; "" if it is. */
 const char *ddr_corosync_error(const struct ddr_corosync *c);
 
+/*
+ * corosync_conf.c: does a node with this corosync.conf belong to a cluster? Not where it is not there, nor where its list of nodes has one:
+ * such a file comes with Debian's package. Without a list corosync finds its nodes by multicast. 1, 0, or a negative errno: it cannot be
+ * read. @err: one line if it cannot be, or is not in order (which counts as a cluster); else "".
+ */
+int ddr_corosync_configured(const char *path, char *err, size_t size);
+
 #endif

@@ -236,35 +236,18 @@ static void protect_memory(void)
 			strerror(errno));
 }
 
-/*
- * Is there a cluster? Debian's package of corosync brings a configuration whose list of nodes has one,
- * this machine; without a list corosync finds its nodes by multicast.
- */
-static bool cluster_configured(void)
-{
-	FILE *f = fopen(COROSYNC_CONF, "re");
-	unsigned int nodes = 0;
-	char *line = NULL;
-	size_t size = 0;
-
-	if (!f)
-		return false;
-	while (getline(&line, &size, f) > 0) {
-		const char *s = line + strspn(line, " \t");
-
-		nodes += strncmp(s, "ring0_addr", 10) == 0;
-	}
-	free(line);
-	fclose(f);
-	return nodes != 1;
-}
-
+/* NULL: it is not known, and that was said. */
 static const struct ddr_transport_ops *choose_transport(const struct ddr_conf *conf)
 {
-	if (conf->transport == DDR_TRANSPORT_COROSYNC ||
-	    (conf->transport == DDR_TRANSPORT_AUTO && cluster_configured()))
-		return &ddr_transport_corosync;
-	return &ddr_transport_local;
+	char err[DDR_CONF_ERROR_MAX];
+	int cluster = conf->transport == DDR_TRANSPORT_COROSYNC;
+
+	if (conf->transport == DDR_TRANSPORT_AUTO) {
+		cluster = ddr_corosync_configured(COROSYNC_CONF, err, sizeof(err));
+		if (*err)
+			fprintf(stderr, "ddraidd: %s\n", err);
+	}
+	return cluster < 0 ? NULL : cluster ? &ddr_transport_corosync : &ddr_transport_local;
 }
 
 static int read_boot_id(uint8_t id[16])
@@ -458,6 +441,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	p.d.transport = choose_transport(&p.d.conf);
+	if (!p.d.transport)
+		return 1;
 	if (p.d.transport->cluster && ddr_fence_fork(&p.d.fence)) {
 		fprintf(stderr, "ddraidd: the process that runs fence commands cannot be started: %s\n", strerror(errno));
 		return 1;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a corosync.conf says of a cluster: a node must serve alone only where it is sure that it is alone. */
+#include <setjmp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/corosync.h"
+
+#define TWO	"totem {\n\tversion: 2\n\tcluster_name: c\n}\n\nnodelist {\n\tnode {\n\t\tring0_addr: 10.0.0.1\n\t\tnodeid: 1\n\t}\n" \
+		"\tnode {\n\t\tring0_addr: 10.0.0.2\n\t\tnodeid: 2\n\t}\n}\n\nquorum {\n\tprovider: corosync_votequorum\n}\n"
+#define ONE	"# as the package brings it\n\ntotem {\n\tversion: 2\n\n\t# crypto {\n\tcrypto_cipher: none\n}\nlogging {\n\tfileline: off\n}\n" \
+		"quorum {\n\tprovider: corosync_votequorum\n}\nnodelist {\n\t# ring0_addr: of another one\n\tnode {\n\t\tname: node1\n\t\tnodeid: 1\n" \
+		"\t\tring0_addr: 127.0.0.1\n\t}\n}\n"
+
+static char dir[] = "/tmp/ddraid-corosync-XXXXXX", path[64], err[512];
+
+static int says_of(const char *text, size_t len)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(text, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+	return ddr_corosync_configured(path, err, sizeof(err));
+}
+
+static int says(const char *text)
+{
+	return says_of(text, strlen(text));
+}
+
+static void a_file_in_order(void **state)
+{
+	(void)state;
+	assert_int_equal(says(TWO), 1);
+	assert_string_equal(err, "");
+	assert_int_equal(says(ONE), 0);
+	assert_string_equal(err, "");
+	assert_int_equal(says("totem {\n\tversion: 2\n}\n"), 1);	/* without a list the nodes are found by multicast */
+	assert_string_equal(err, "");
+	/* of the lists of nodes alone, and as corosync reads them */
+	assert_int_equal(says("nodelist{\r\n node  {\r\n  ring0_addr:a\r\n }\r\n}\r\n"), 0);
+	assert_int_equal(says("other {\n node {\n  ring0_addr: a\n }\n}\n"), 1);
+	assert_int_equal(says("nodelist {\n node {\n  ring0_addr: a\n }\n node {\n  ring1_addr: b\n }\n}\n"), 1);
+}
+
+/* However far it was written, a cluster's is never one node; and what is of one node counts only when it is whole. */
+static void a_part_of_a_file_is_not_one_node(void **state)
+{
+	(void)state;
+	for (size_t n = 0; n < strlen(TWO); n++)
+		assert_int_equal(says_of(TWO, n), 1);
+	for (size_t n = 0; n + 2 < strlen(ONE); n++)	/* at the end only the newline is missing */
+		assert_int_equal(says_of(ONE, n), 1);
+	assert_non_null(strstr(err, path));
+	assert_non_null(strstr(err, "a section is not closed"));
+	assert_int_equal(says(ONE "}\n"), 1);
+	assert_non_null(strstr(err, "line 23"));
+	assert_int_equal(says(ONE "rest of a word\n"), 1);
+	assert_int_equal(says_of(ONE "\0\0\0\0", sizeof(ONE) + 3), 1);
+	assert_non_null(strstr(err, "zero bytes"));
+}
+
+static void no_file_is_no_cluster(void **state)
+{
+	char below[80];
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), 0);
+	assert_string_equal(err, "");
+	says(TWO);
+	snprintf(below, sizeof(below), "%s/corosync.conf", path);	/* the directory is a file */
+	assert_int_equal(ddr_corosync_configured(below, err, sizeof(err)), 0);
+	assert_string_equal(err, "");
+}
+
+/* It is there, and cannot be read: nobody knows. */
+static void what_cannot_be_read_is_an_error(void **state)
+{
+	(void)state;
+	assert_int_equal(ddr_corosync_configured(dir, err, sizeof(err)), -EISDIR);
+	assert_non_null(strstr(err, dir));
+	assert_non_null(strstr(err, "transport = "));
+	assert_null(strchr(err, '\n'));
+	unlink(path);
+	assert_int_equal(symlink("corosync.conf", path), 0);
+	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -ELOOP);
+	unlink(path);
+	assert_int_equal(symlink("nowhere", path), 0);
+	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -ENOENT);
+	unlink(path);
+	says(ONE);
+	assert_int_equal(chmod(path, 0), 0);
+	if (geteuid() != 0)
+		assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -EACCES);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/corosync.conf", dir);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(path);
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_in_order), cmocka_unit_test(a_part_of_a_file_is_not_one_node), cmocka_unit_test(no_file_is_no_cluster),
+		cmocka_unit_test(what_cannot_be_read_is_an_error),
+	};
+
+	return cmocka_run_group_tests_name("corosync.conf", tests, setup, teardown);
+}
