@@ -15,6 +15,8 @@
 
 #include "daemon/daemon.h"
 
+#define DDR_CLIENTS_MAX		16u	/* each has buffers in locked memory */
+#define DDR_LISTENERS_MAX	12u	/* of them; the others are left for commands */
 #define DDR_CLIENT_EVENTS	256u	/* events that may wait for a slow listener */
 
 /* What a client that has asked is waiting for; its answer comes later. */
@@ -36,7 +38,8 @@ struct ddr_client {
 	uint64_t blocks;		/* that the array had before it was to grow */
 	uint64_t until_ms;
 	bool listening;
-	bool lost;			/* it was too slow: told, and dropped */
+	bool lost;			/* it was too slow: told, if it reads that, and dropped */
+	uint64_t sent_ms;		/* when it was found so, or took something since */
 	bool drop;			/* the next tick disconnects it, when nobody uses it */
 	unsigned int head, n;		/* events that wait to be sent: a ring */
 	struct json_object *queue[DDR_CLIENT_EVENTS + 1];	/* one more for the notice */

@@ -13,6 +13,7 @@
 
 #include "daemon/array.h"
 #include "daemon/ipc_client.h"
+#include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
 #include "lib/ipc.h"
 
@@ -444,6 +445,10 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 static void do_events(struct ddr_client *c, struct json_object *req)
 {
 	(void)req;
+	if (ddr_ipcs_listeners(c->d->ipc) >= DDR_LISTENERS_MAX) {
+		ddr_client_error(c, "%u clients listen to events already: the other places are kept for commands; end one of them", DDR_LISTENERS_MAX);
+		return;
+	}
 	c->listening = true;
 	ddr_client_ok(c, status_of(c, NULL));
 }

@@ -15,7 +15,7 @@
 #include "daemon/ipc_server.h"
 #include "lib/ipc.h"
 
-#define CLIENTS_MAX	16u	/* each has buffers in locked memory */
+#define LOST_MS		5000u	/* so long a listener that was too slow may take nothing of what waits for it */
 
 struct ddr_ipcs {
 	struct ddr_daemon *d;
@@ -85,14 +85,20 @@ void ddr_client_error(struct ddr_client *c, const char *format, ...)
 	reply(c, o);
 }
 
-/* Sends what waits, as far as the client's buffer takes it; a client that was too slow goes with the last of it. */
-static void drain(struct ddr_client *c)
+/*
+ * Sends what waits, as far as the client's buffer takes it. A client that was too slow goes with the last of it, or when it takes nothing
+ * for a while: one that does not read at all must not keep its place from others.
+ */
+static void drain(struct ddr_client *c, uint64_t now_ms)
 {
 	while (c->n) {
 		struct json_object *e = c->queue[c->head];
 
-		if (send_json(c, e, qb_ipcs_event_sendv) < 0)
+		if (send_json(c, e, qb_ipcs_event_sendv) < 0) {
+			c->drop |= c->lost && now_ms >= c->sent_ms + LOST_MS;
 			return;
+		}
+		c->sent_ms = now_ms;
 		json_object_put(e);
 		c->head = (c->head + 1) % (DDR_CLIENT_EVENTS + 1);
 		c->n--;
@@ -118,11 +124,12 @@ static void queue_event(struct ddr_client *c, struct json_object *e)
 		json_object_object_add(notice, "event", json_object_new_string("lost"));
 		json_object_object_add(notice, "text", json_object_new_string("this listener is too slow; events are lost"));
 		c->lost = true;
+		c->sent_ms = ddr_now_ms();
 		push(c, notice);
 		json_object_put(notice);
 		qb_log(LOG_WARNING, "a listener to events is too slow; it is dropped");
 	}
-	drain(c);
+	drain(c, ddr_now_ms());
 }
 
 void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *event)
@@ -138,16 +145,16 @@ void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *event)
 	json_object_put(event);
 }
 
-bool ddr_ipcs_listeners(const struct ddr_ipcs *s)
+unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s)
 {
 	struct qb_list_head *iter;
+	unsigned int n = 0;
 
 	if (!s)
-		return false;
+		return 0;
 	qb_list_for_each(iter, &s->clients)
-		if (qb_list_entry(iter, struct ddr_client, list)->listening)
-			return true;
-	return false;
+		n += qb_list_entry(iter, struct ddr_client, list)->listening;
+	return n;
 }
 
 bool ddr_clients_wait(const struct ddr_daemon *d, const struct ddr_array *a, enum ddr_client_wait wait)
@@ -184,7 +191,7 @@ void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms)
 		struct ddr_client *c = qb_list_entry(iter, struct ddr_client, list);
 
 		ddr_client_check(c, now_ms);
-		drain(c);
+		drain(c, now_ms);
 		if (c->drop)
 			qb_ipcs_disconnect(c->conn);	/* frees c */
 	}
@@ -198,8 +205,8 @@ static int32_t on_accept(qb_ipcs_connection_t *conn, uid_t uid, gid_t gid)
 	(void)gid;
 	if (uid != 0)
 		return -EACCES;
-	if (the_service->n_clients >= CLIENTS_MAX) {
-		qb_log(LOG_WARNING, "more than %u clients at once; one is refused", CLIENTS_MAX);
+	if (the_service->n_clients >= DDR_CLIENTS_MAX) {
+		qb_log(LOG_WARNING, "more than %u clients at once; one is refused", DDR_CLIENTS_MAX);
 		return -EAGAIN;
 	}
 	return 0;

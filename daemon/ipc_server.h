@@ -26,8 +26,8 @@ struct json_object;
 /* Opens the service. 0 or a negative errno. */
 int ddr_ipcs_open(struct ddr_daemon *d);
 void ddr_ipcs_close(struct ddr_daemon *d);
-/* Does anybody listen to events? @s may be NULL. */
-bool ddr_ipcs_listeners(const struct ddr_ipcs *s);
+/* How many listen to events. @s may be NULL. */
+unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s);
 /* Sends an event to all that listen, and takes over the reference. Slow listeners are dropped. */
 void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *event);
 /* @a may have become what somebody waits for; NULL: an array went. @s may be NULL. */

@@ -12,6 +12,7 @@
 
 #include "daemon/array.h"
 #include "daemon/ipc_client.h"
+#include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
 
 #define SPARE	5u
@@ -23,6 +24,7 @@ static struct ddr_sm_status status;
 static char answer[512];		/* "ok", or the error; "": none yet */
 static uint32_t late, asked, verify_priority, verify_flags;
 static enum ddr_client_wait others_wait;
+static unsigned int listeners;
 static uint64_t now;
 
 /* ---- what ipc_requests.c uses ---------------------------------------------------- */
@@ -36,6 +38,7 @@ struct json_object *ddr_status_array(struct ddr_array *a) { (void)a; return NULL
 bool ddr_kctl_connected(const struct ddr_kctl *k) { (void)k; return true; }
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value) { (void)a, (void)key, (void)value; return NULL; }
 bool ddr_clients_wait(const struct ddr_daemon *daemon, const struct ddr_array *a, enum ddr_client_wait w) { (void)daemon, (void)a; return w == others_wait; }
+unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s) { (void)s; return listeners; }
 void ddr_drive_clean_late(struct ddr_array *a) { a->clean_late = true; }
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]) { (void)a, (void)uuid; return NULL; }
@@ -343,10 +346,33 @@ static void a_stop_ends(void **state)
 	expect(&c, "not made clean: nothing can be made clean without quorum");
 }
 
+/* However many listen, there is a place for a command. */
+static void not_all_may_listen(void **state)
+{
+	static const char text[] = "{\"cmd\":\"events\"}";
+	struct ddr_client c = { .d = &d };
+
+	(void)state;
+	world();
+	qb_list_init(&d.arrays);
+	listeners = DDR_LISTENERS_MAX - 1;
+	ddr_client_request(&c, text, sizeof(text) - 1);
+	assert_string_equal(answer, "ok");
+	assert_true(c.listening);
+	answer[0] = '\0';
+	c.listening = false;
+	listeners = DDR_LISTENERS_MAX;
+	ddr_client_request(&c, text, sizeof(text) - 1);
+	assert_non_null(strstr(answer, "listen to events already"));
+	assert_false(c.listening);
+	assert_true(DDR_LISTENERS_MAX < DDR_CLIENTS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
+		cmocka_unit_test(not_all_may_listen),
 		cmocka_unit_test(who_goes_stops_nothing), cmocka_unit_test(a_stop_without_a_wait_is_none), cmocka_unit_test(a_stop_ends),
 		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};
