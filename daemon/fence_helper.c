@@ -101,7 +101,10 @@ static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
 		dprintf(out, "the command is empty, too long, or has a %% that is none of %%n %%N %%t %%%%\n");
 		_exit(127);
 	}
+	/* what is ignored stays so across exec, and a shell cannot even change it */
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
 		_exit(127);
 	execv(argv[0], argv);
@@ -123,6 +126,18 @@ static int input_of(const struct ddr_fence_order *o)
 	return fds[0];
 }
 
+/* We must not wait for what an agent says; an agent that says much has to wait for us, and is to see no error. */
+static int open_output(int fds[2])
+{
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0)
+		return 0;
+	close(fds[0]);
+	close(fds[1]);
+	return -1;
+}
+
 static void start(struct ddr_fence_order *o)
 {
 	struct agent *a = NULL;
@@ -134,7 +149,7 @@ static void start(struct ddr_fence_order *o)
 		if (!agents[i].pid)
 			a = &agents[i];
 	in = a ? input_of(o) : -1;
-	if (in < 0 || pipe2(out, O_CLOEXEC | O_NONBLOCK)) {
+	if (in < 0 || open_output(out)) {
 		reply(o->id, -EAGAIN, "too many agents, or no pipe");
 		if (in >= 0)
 			close(in);
@@ -239,6 +254,15 @@ static bool busy(void)
 	return false;
 }
 
+/* Whoever started the daemon may wait until nobody has its terminal or pipe any more. */
+static void let_go_of_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+}
+
 _Noreturn void ddr_fence_helper(int fd)
 {
 	static struct ddr_fence_order order;
@@ -248,6 +272,7 @@ _Noreturn void ddr_fence_helper(int fd)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
 	prctl(PR_SET_NAME, "ddraidd-fence");
+	let_go_of_terminal();
 	/* the pid file's lock and the like must not outlive the daemon in here */
 	if (dup2(fd, SOCKET_FD) < 0 || syscall(SYS_close_range, SOCKET_FD + 1, ~0U, 0))
 		_exit(1);

@@ -136,6 +136,44 @@ static void failure_says_what_the_agent_said(void **state)
 	assert_non_null(strstr(got.why[0], "code 7: the switch does not answer"));
 }
 
+/* More than a pipe holds, at once: it waits until that is read. */
+static void an_agent_may_say_much(void **state)
+{
+	(void)state;
+	agent("dd if=/dev/zero bs=200000 count=2", "");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_string_equal(got.why[0], "");
+	assert_int_equal(got.result[0], 0);
+}
+
+/* The helper ignores them; an agent, and whatever it starts and ends again, must not. */
+static void an_agent_can_be_ended(void **state)
+{
+	static const char *const bodies[] = { "kill -TERM $$; exit 0", "kill -INT $$; exit 0", "kill -PIPE $$; exit 0" };
+	static const char *const words[] = { "signal 15", "signal 2", "signal 13" };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		agent(bodies[i], "");
+		ask(4, ddr_now_ms(), 10 + i);
+		wait_for(i + 1);
+		assert_true(got.result[i] < 0);
+		assert_non_null(strstr(got.why[i], words[i]));
+	}
+}
+
+/* Or who started ddraidd by a remote shell would wait for it for ever. */
+static void the_helper_has_no_terminal(void **state)
+{
+	(void)state;
+	agent("for fd in 0 1 2; do readlink /proc/$PPID/fd/$fd; done > fds", "");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_int_equal(got.result[0], 0);
+	assert_string_equal(content("fds"), "/dev/null\n/dev/null\n/dev/null\n");
+}
+
 static void no_such_agent(void **state)
 {
 	(void)state;
@@ -234,6 +272,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(success_and_what_the_agent_is_told, before),
 		cmocka_unit_test_setup(failure_says_what_the_agent_said, before),
+		cmocka_unit_test_setup(an_agent_may_say_much, before),
+		cmocka_unit_test_setup(an_agent_can_be_ended, before),
+		cmocka_unit_test_setup(the_helper_has_no_terminal, before),
 		cmocka_unit_test_setup(no_such_agent, before),
 		cmocka_unit_test_setup(bad_percent_is_refused, before),
 		cmocka_unit_test_setup(a_slow_agent_is_killed, before),
