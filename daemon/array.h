@@ -284,6 +284,11 @@ struct json_object *ddr_status_array(struct ddr_array *a);
 /* Index of the member that @which names (number, device or uuid); -1: none. */
 int ddr_status_find_member(const struct ddr_array *a, const char *which);
 
+/* ---- zone.c -------------------------------------------------------------------- */
+
+/* The hour of the day here, 0 to 23, as the zone was within the last minutes; false: it is not known yet, ask again. From the loop. */
+bool ddr_zone_hour(struct ddr_daemon *d, uint64_t now, uint64_t now_ms, unsigned int *hour);
+
 /* ---- schedule.c ---------------------------------------------------------------- */
 
 /* Begins with the verify whose turn it is; call it every now and then. */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <syslog.h>
 #include <time.h>
 
@@ -17,12 +18,14 @@
 #define LOOK_MS		1000u
 #define ASKED_MS	10000u	/* a request that shows no effect is made again after this */
 
-static unsigned int hour_of_day(uint64_t now)
+/* Whoever has no hours needs no clock either; until the hour is known it is none of those of the others. */
+static bool is_closed(const struct ddr_array *a, uint64_t now, uint64_t now_ms)
 {
-	time_t t = (time_t)now;
-	struct tm tm;
+	unsigned int hour;
 
-	return localtime_r(&t, &tm) ? (unsigned int)tm.tm_hour : 0;
+	if (a->tune.verify_hours == DDR_HOURS(0, 24))
+		return false;
+	return !ddr_zone_hour(a->d, now, now_ms, &hour) || !ddr_sched_open(a->tune.verify_hours, hour);
 }
 
 /* A request to an array that leaves, or takes no part, would be refused, and what is refused ends the leaving. */
@@ -92,9 +95,10 @@ static void look_at(struct ddr_array *a, struct ddr_sched_array *s, uint64_t now
 
 	ddr_sm_get_status(a->sm, &st);
 	whole = !st.degraded && st.rebuilding == DDR_NO_MEMBER && !st.resync_regions;
-	a->sched.closed = !ddr_sched_open(a->tune.verify_hours, hour_of_day(now));
+	a->sched.closed = is_closed(a, now, now_ms);
 	a->rate.scan_closed = a->sched.closed && (v->flags & DDR_VERIFY_F_SCHEDULED);
 	*s = (struct ddr_sched_array){ .due = ddr_schedule_due(a), .ours = st.writer == a->d->transport->node(a->d) };
+	memcpy(s->uuid, a->uuid, sizeof(s->uuid));
 	s->able = whole && !a->sched.closed && v->state == DDR_VERIFY_NONE && now_ms >= a->quiet_until_ms && !asked;
 	s->reads = whole && !a->rate.scan_closed && (v->state == DDR_VERIFY_RUNNING || (asked && v->state == DDR_VERIFY_NONE));
 	too_late(a, s, now);

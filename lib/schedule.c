@@ -3,6 +3,8 @@
  * See schedule.h. What is due for longest goes first, so that none is forgotten however many there are; one that cannot
  * begin now lets the next one go before it, and stays the first in the row.
  */
+#include <string.h>
+
 #include "lib/schedule.h"
 
 #define DAY_S	86400u
@@ -25,6 +27,12 @@ bool ddr_sched_open(uint64_t hours, unsigned int hour)
 	return from < to ? hour >= from && hour < to : hour >= from || hour < to;
 }
 
+/* The order in which an array is listed is of one node alone: two that each saw the other's first would wait for each other. */
+static bool goes_before(const struct ddr_sched_array *a, const struct ddr_sched_array *b)
+{
+	return a->due != b->due ? a->due < b->due : memcmp(a->uuid, b->uuid, sizeof(a->uuid)) < 0;
+}
+
 int ddr_sched_pick(const struct ddr_sched_array *array, size_t n, uint64_t now, uint64_t parallel)
 {
 	const struct ddr_sched_array *first = NULL;
@@ -34,7 +42,7 @@ int ddr_sched_pick(const struct ddr_sched_array *array, size_t n, uint64_t now, 
 		reading += a->reads;
 		if (!a->able || a->due > now || (!a->ours && a->ready_s > DDR_SCHED_PATIENCE_S))
 			continue;
-		if (!first || a->due < first->due)
+		if (!first || goes_before(a, first))
 			first = a;
 	}
 	return first && first->ours && reading < parallel ? (int)(first - array) : -1;

@@ -19,6 +19,7 @@
 
 /* What one array is to the schedule. */
 struct ddr_sched_array {
+	uint8_t uuid[16];	/* orders those that are due at the same time, on all nodes alike */
 	uint64_t due;		/* seconds since 1970 from which on it is to be verified; DDR_SCHED_NEVER */
 	uint64_t ready_s;	/* for so many seconds nothing but its turn was missing */
 	bool able;		/* nothing hinders it: whole, in its hours, none under way */

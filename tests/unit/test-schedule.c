@@ -82,6 +82,20 @@ static void the_turn_of_another_node_is_waited_for(void **state)
 	assert_int_equal(ddr_sched_pick(list, 2, NOW, 1), 1);
 }
 
+/* Made at the same moment, say: each node lists them in its own order, and one of them begins. */
+static void all_nodes_break_a_tie_alike(void **state)
+{
+	struct ddr_sched_array a = { .uuid = { 1, 9 }, .due = NOW - 5, .able = true }, b = { .uuid = { 2 }, .due = NOW - 5, .able = true };
+
+	(void)state;
+	for (unsigned int mine = 0; mine < 2; mine++) {
+		a.ours = !mine;
+		b.ours = mine;
+		assert_int_equal(ddr_sched_pick((struct ddr_sched_array[]){ a, b }, 2, NOW, 1), mine ? -1 : 0);
+		assert_int_equal(ddr_sched_pick((struct ddr_sched_array[]){ b, a }, 2, NOW, 1), mine ? -1 : 1);
+	}
+}
+
 /* However many arrays there are, and however long each takes. */
 static void none_is_forgotten(void **state)
 {
@@ -114,7 +128,7 @@ int main(void)
 		cmocka_unit_test(the_next_one_counts_from_the_beginning_of_the_last), cmocka_unit_test(hours_may_go_over_midnight),
 		cmocka_unit_test(a_clock_that_was_wrong_does_not_put_it_off),
 		cmocka_unit_test(what_is_due_for_longest_goes_first), cmocka_unit_test(no_more_than_so_many_at_once),
-		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(none_is_forgotten),
+		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(all_nodes_break_a_tie_alike), cmocka_unit_test(none_is_forgotten),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
