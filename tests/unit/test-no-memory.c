@@ -360,6 +360,12 @@ static bool is_out(void)
 	return play.resolved && play.out;
 }
 
+/* What is under way at the stop is freed when it ends, and here no loop runs any more then. */
+static bool is_idle(void)
+{
+	return ddr_metaio_idle(a.meta) && ddr_jobs_idle(a.jobs);
+}
+
 static void no_memory_with(uint64_t engine)
 {
 	struct ddr_sm_status st;
@@ -392,6 +398,7 @@ static void no_memory_with(uint64_t engine)
 	assert_int_equal(st.generation, 2);
 	play.no_memory = false;
 
+	until(is_idle);
 	ddr_drive_stop(&a);
 	ddr_kchan_close(a.chan);
 	close(play.peer);
