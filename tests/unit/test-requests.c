@@ -353,7 +353,7 @@ static void not_all_may_listen(void **state)
 	struct ddr_client c = { .d = &d };
 
 	(void)state;
-	world();
+	fresh();
 	qb_list_init(&d.arrays);
 	listeners = DDR_LISTENERS_MAX - 1;
 	ddr_client_request(&c, text, sizeof(text) - 1);
