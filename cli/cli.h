@@ -42,6 +42,11 @@ int cli_bad_option(const struct cli_command *cmd, int c, char **argv);
 /* Flushes stdout: a full disk or a closed pipe is a failure, not a success. Returns CLI_DONE or CLI_FAILED. */
 int cli_finish(const char *what);
 
+/* ddr_scan_devices() in a process that may be left behind (scan.c); warns of disks that hang. 0, or -1 with @err and nothing to free. */
+struct ddr_scan;
+struct ddr_error;
+int cli_scan(const char *what, struct ddr_scan *scan, struct ddr_error *err);
+
 /* A whole decimal number from @min to @max, nothing behind it. */
 bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /*

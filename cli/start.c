@@ -227,7 +227,7 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		return CLI_FAILED;
 	}
 	ddr_dm_init();
-	if (ddr_scan_devices(&s.scan, &err)) {
+	if (cli_scan("start", &s.scan, &err)) {
 		rc = cli_fail("start", "%s", err.text);
 	} else {
 		rc = all ? start_all(&s) : start_one(&s, argv[optind]);

@@ -48,7 +48,7 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 		return cli_usage(cmd, "give the name of one array, or --uuid and its uuid");
 	if (!which)
 		which = argv[optind];
-	if (ddr_scan_devices(&scan, &err))
+	if (cli_scan(cmd->name, &scan, &err))
 		return cli_fail(cmd->name, "%s", err.text);
 	rc = ddr_scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array);
 	ddr_scan_free(&scan);

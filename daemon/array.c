@@ -106,6 +106,7 @@ static int begin_load(struct ddr_array *a)
 		return -ENOMEM;
 	l->bind = a->bind;
 	l->supers_only = a->d->transport->cluster;
+	l->limit_ms = (unsigned int)a->tune.io_timeout_ms;
 	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
 	l->done = loaded;
 	l->ctx = a;

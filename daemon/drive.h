@@ -41,6 +41,8 @@ void ddr_drive_sized(struct ddr_array *a);
 void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_seek_stop(struct ddr_array *a);
+/* Devices have come, or are free: whoever waits for one looks again, in @after_ms. */
+void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms);
 /* The table of members is another one; member @removed was removed, and @replaced replaced, unless that is DDR_NO_MEMBER. */
 void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced);
 

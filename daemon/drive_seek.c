@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Devices of members that this node should have and has not: looks for them when the state machine says so, and again when the
- * kernel has new block devices; and lets go of what is not a member any more.
+ * kernel has new block devices or this daemon lets one go; and lets go of what is not a member any more.
  *
  * Must never: take a device whose member is another one by now, or is in use, or to which an old request is under way by the same descriptor; close a descriptor to which a request may be under way.
  */
@@ -123,6 +123,9 @@ static void install(struct ddr_array *a)
 	}
 	if ((a->seek.wanted & f->found) && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
+	/* what hangs may be what is looked for; nothing tells when it answers again */
+	if (a->seek.wanted && f->hung && a->seek.at_ms == UINT64_MAX)
+		a->seek.at_ms = ddr_now_ms() + a->tune.io_timeout_ms;
 	ddr_finder_free(f);
 }
 
@@ -139,8 +142,22 @@ static void on_found(void *ctx, struct ddr_finder *f)
 	install(a);
 }
 
+/*
+ * What this daemon has open as a member, and does not look for, could not be locked as another one anyway; and if it hangs, whoever opens
+ * it does too. What is on its way out is not left out: soon it may be anything.
+ */
+static void leave_out(struct ddr_finder *f, const struct ddr_array *other, uint32_t but)
+{
+	uint32_t members = other->members ? other->members->open & ~(but | other->seek.dropped | other->seek.replaced) : 0;
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		if ((members & (1u << m)) && f->n_leave_out < DDR_FINDER_LEAVE_OUT)
+			f->leave_out[f->n_leave_out++] = other->members->dev[m].rdev;
+}
+
 static void look(struct ddr_array *a)
 {
+	struct qb_list_head *iter;
 	struct ddr_finder *f = calloc(1, sizeof(*f));
 
 	if (!f)
@@ -152,6 +169,12 @@ static void look(struct ddr_array *a)
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
 		memcpy(f->uuid[m], ddr_sm_super(a->sm)->member[m].uuid, sizeof(f->uuid[m]));
 		f->rdev[m] = a->members->dev[m].rdev;
+	}
+	f->limit_ms = (unsigned int)a->tune.io_timeout_ms;
+	qb_list_for_each(iter, &a->d->arrays) {
+		const struct ddr_array *other = qb_list_entry(iter, struct ddr_array, list);
+
+		leave_out(f, other, other == a ? f->want : 0);
 	}
 	f->done = on_found;
 	f->ctx = a;
@@ -205,6 +228,8 @@ static void let_go_replaced(struct ddr_array *a)
 /* A member that is being prepared for a larger array keeps its device until that has ended, however late. */
 static void let_go(struct ddr_array *a)
 {
+	bool any = false;
+
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
 		uint16_t role = a->super.member[m].role;
 
@@ -214,10 +239,25 @@ static void let_go(struct ddr_array *a)
 			a->table_unname |= 1u << role;
 		ddr_members_replace(a->members, m, NULL);
 		a->seek.dropped &= ~(1u << m);
+		any = true;
 	}
+	if (any)
+		ddr_drive_seek_again(a->d, 0);
 }
 
 /* ---- the loop ---------------------------------------------------------------------- */
+
+void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->seek.at_ms == UINT64_MAX)
+			a->seek.at_ms = ddr_now_ms() + after_ms;
+	}
+}
 
 void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
 {
@@ -244,4 +284,5 @@ void ddr_drive_seek_stop(struct ddr_array *a)
 		ddr_finder_free(a->seek.ready);
 	memset(&a->seek, 0, sizeof(a->seek));
 	a->table_unname = 0;
+	ddr_drive_seek_again(a->d, 0);
 }

@@ -59,16 +59,27 @@ static void take(struct ddr_finder *f, unsigned int m, const char *path, const s
 	f->found |= 1u << m;
 }
 
+void ddr_finder_tell_hung(const struct ddr_scan *scan, unsigned int limit_ms)
+{
+	for (size_t i = 0; i < scan->n_hung; i++)
+		if (!scan->hung[i].known)
+			qb_log(LOG_WARNING, "%s has not answered for %u ms: it counts as not there, and is not looked at again while it hangs",
+			       scan->hung[i].path, limit_ms);
+}
+
 static void run(struct ddr_worker *w)
 {
 	struct ddr_finder *f = ddr_worker_of(w, struct ddr_finder, worker);
+	const struct ddr_scan_how how = { .limit_ms = f->limit_ms, .leave_out = f->leave_out, .n_leave_out = f->n_leave_out };
 	struct ddr_scan scan;
 	struct ddr_error err;
 
-	if (ddr_scan_devices(&scan, &err)) {
+	if (ddr_scan_devices(&scan, &how, &err)) {
 		qb_log(LOG_WARNING, "members are not looked for: %s", err.text);
 		return;
 	}
+	ddr_finder_tell_hung(&scan, f->limit_ms);
+	f->hung = scan.n_hung > 0;
 	for (size_t i = 0; i < scan.n; i++) {
 		const struct ddr_supers *s = &scan.dev[i].supers;
 		int m = s->newest < 0 ? -1 : wanted(f, &s->copy[s->newest].super);

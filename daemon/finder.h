@@ -7,10 +7,16 @@
 #ifndef DDR_DAEMON_FINDER_H
 #define DDR_DAEMON_FINDER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/worker.h"
 #include "lib/devio.h"
+
+#define DDR_FINDER_LEAVE_OUT	2048u
+
+struct ddr_scan;
 
 struct ddr_finder {
 	/* given */
@@ -20,6 +26,9 @@ struct ddr_finder {
 	uint8_t uuid[DDR_MAX_MEMBERS][16];	/* of these */
 	uint32_t have;				/* of these: a device is open already ... */
 	dev_t rdev[DDR_MAX_MEMBERS];		/* ... with this number; if it is that one still, it is not opened anew */
+	unsigned int limit_ms;			/* a device that has not answered by then counts as not there */
+	size_t n_leave_out;			/* devices that are in use already, and not looked for: they are not opened */
+	dev_t leave_out[DDR_FINDER_LEAVE_OUT];
 	void (*done)(void *ctx, struct ddr_finder *f);	/* from the loop, once; frees it. ctx NULL: nobody waits any more */
 	void *ctx;
 	/* found */
@@ -28,6 +37,7 @@ struct ddr_finder {
 	struct ddr_dev dev[DDR_MAX_MEMBERS];	/* found and not the same: open and locked */
 	struct ddr_super super[DDR_MAX_MEMBERS];	/* as the device says */
 	struct ddr_error error[DDR_MAX_MEMBERS];	/* not found, but something was there */
+	bool hung;				/* some device did not answer; it may be one of them */
 	/* own */
 	struct ddr_worker worker;
 };
@@ -36,5 +46,7 @@ struct ddr_finder {
 int ddr_finder_start(struct ddr_finder *f, qb_loop_t *loop);
 /* Closes what was not taken out of dev[]. */
 void ddr_finder_free(struct ddr_finder *f);
+/* A line of the log for each device that a scan with this limit has found to hang, once. */
+void ddr_finder_tell_hung(const struct ddr_scan *scan, unsigned int limit_ms);
 
 #endif

@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #include <qb/qblog.h>
 #include <uuid/uuid.h>
 
+#include "daemon/finder.h"
 #include "daemon/loader.h"
 #include "daemon/state.h"
 #include "lib/layout.h"
@@ -189,13 +191,20 @@ static bool counts(const struct ddr_load *l, const struct supers *all, const str
 static int add_others(struct ddr_load *l, struct supers *all)
 {
 	unsigned int from = l->members->n;
+	struct ddr_scan_how how = { .limit_ms = l->limit_ms };
+	dev_t named[DDR_MAX_MEMBERS];
 	struct ddr_scan scan;
 	struct ddr_error err;
 
-	if (ddr_scan_devices(&scan, &err)) {
+	for (unsigned int p = 0; p < from; p++)		/* they would not be added anyway, and may hang */
+		if (l->members->named & (1u << p))
+			named[how.n_leave_out++] = makedev(l->members->major[p], l->members->minor[p]);
+	how.leave_out = named;
+	if (ddr_scan_devices(&scan, &how, &err)) {
 		qb_log(LOG_WARNING, "spares are not looked for: %s", err.text);
 		return 0;
 	}
+	ddr_finder_tell_hung(&scan, l->limit_ms);
 	for (size_t i = 0; i < scan.n; i++) {
 		const struct ddr_supers *s = &scan.dev[i].supers;
 

@@ -35,6 +35,7 @@ struct ddr_load {
 	/* given */
 	struct ddr_bind bind;
 	bool supers_only;		/* log and map are read later (reload.h) */
+	unsigned int limit_ms;		/* a device that has not answered by then counts as not there */
 	char state_dir[DDR_CONF_PATH_MAX];
 	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
 	void *ctx;

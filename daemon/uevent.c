@@ -13,7 +13,7 @@
 
 #include <qb/qblog.h>
 
-#include "daemon/array.h"
+#include "daemon/drive.h"
 #include "daemon/uevent.h"
 
 #define KERNEL_GROUP	1u
@@ -28,18 +28,6 @@ static bool has(const char *text, size_t len, const char *what)
 	return false;
 }
 
-static void look_again(struct ddr_daemon *d)
-{
-	struct qb_list_head *iter;
-
-	qb_list_for_each(iter, &d->arrays) {
-		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
-
-		if (a->seek.at_ms == UINT64_MAX)
-			a->seek.at_ms = ddr_now_ms() + SETTLE_MS;
-	}
-}
-
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
 {
 	struct sockaddr_nl from;
@@ -50,12 +38,12 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 
 	(void)revents;
 	if (n < 0 && errno == ENOBUFS)
-		look_again(data);	/* some were lost */
+		ddr_drive_seek_again(data, SETTLE_MS);	/* some were lost */
 	if (n <= 0 || from.nl_pid != 0)
 		return 0;		/* only the kernel is listened to */
 	text[n] = '\0';
 	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change")))
-		look_again(data);
+		ddr_drive_seek_again(data, SETTLE_MS);
 	return 0;
 }
 

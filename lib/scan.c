@@ -9,16 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <linux/dm-ioctl.h>
 #include <uuid/uuid.h>
 
+#include "lib/look.h"
 #include "lib/scan.h"
 
 #define SYS_BLOCK	"/sys/class/block"
 #define DM_UUID_PREFIX	"DDRAID-"
 #define STACK_MAX	16u	/* devices upon one another that are followed; what stands higher is left alone */
+#define AT_ONCE		32u	/* devices that are looked at side by side, so that many that hang cost hardly more time than one */
 
 /* -------------------------------------------------- what sysfs says */
 
@@ -167,27 +170,101 @@ static bool has_trace(const struct ddr_supers *s)
 	return false;
 }
 
-static int look_at(struct ddr_scan *scan, const char *path, unsigned int flags, struct ddr_error *err)
+/* A scan under way: the devices that are being looked at, in the order in which they are taken up. */
+struct search {
+	struct ddr_scan *scan;
+	const struct ddr_scan_how *how;
+	struct ddr_look *look[AT_ONCE];
+	size_t first, n;
+};
+
+static struct ddr_look *being_looked_at(const struct search *s, size_t i)
+{
+	return s->look[(s->first + i) % AT_ONCE];
+}
+
+/* @known: an earlier scan has told of it. */
+static int add_hung(struct ddr_scan *scan, const char *path, bool known, struct ddr_error *err)
+{
+	struct ddr_scan_hung *list = realloc(scan->hung, (scan->n_hung + 1) * sizeof(*list));
+
+	if (!list)
+		return ddr_error_set(err, "out of memory");
+	scan->hung = list;
+	snprintf(list[scan->n_hung].path, sizeof(list->path), "%s", path);
+	list[scan->n_hung++].known = known;
+	return 0;
+}
+
+static int add_device(struct ddr_scan *scan, const struct ddr_look *look, struct ddr_error *err)
 {
 	struct ddr_scan_device *list, *d;
-	struct ddr_dev dev;
 
-	if (ddr_dev_open(&dev, path, flags, NULL))
+	if (!look->opened || !has_trace(&look->supers))
 		return 0;
 	list = realloc(scan->dev, (scan->n + 1) * sizeof(*list));
-	if (!list) {
-		ddr_dev_close(&dev);
+	if (!list)
 		return ddr_error_set(err, "out of memory");
-	}
 	scan->dev = list;
-	d = &list[scan->n];
-	memset(d, 0, sizeof(*d));
-	snprintf(d->path, sizeof(d->path), "%s", path);
-	d->bytes = dev.bytes;
-	ddr_dev_read_supers(&dev, &d->supers, &d->error);
-	ddr_dev_close(&dev);
-	if (has_trace(&d->supers))
-		scan->n++;
+	d = &list[scan->n++];
+	memcpy(d->path, look->path, sizeof(d->path));
+	d->bytes = look->bytes;
+	d->supers = look->supers;
+	d->error = look->error;
+	return 0;
+}
+
+/* What the first of those that are being looked at has found. */
+static int take_first(struct search *s, struct ddr_error *err)
+{
+	struct ddr_look *look = being_looked_at(s, 0);
+	int rc;
+
+	s->first++;
+	s->n--;
+	rc = ddr_look_wait(look) ? add_device(s->scan, look, err) : add_hung(s->scan, look->path, false, err);
+	ddr_look_put(look);
+	return rc;
+}
+
+/* After an error nothing more is waited for. */
+static int take_all(struct search *s, int rc, struct ddr_error *err)
+{
+	while (s->n && !rc)
+		rc = take_first(s, err);
+	for (size_t i = 0; i < s->n; i++)
+		ddr_look_put(being_looked_at(s, i));
+	return rc;
+}
+
+static bool left_out(const struct ddr_scan_how *how, const char *path)
+{
+	struct stat st;
+
+	if (how->n_leave_out == 0 || stat(path, &st) || !S_ISBLK(st.st_mode))
+		return false;
+	for (size_t i = 0; i < how->n_leave_out; i++)
+		if (how->leave_out[i] == st.st_rdev)
+			return true;
+	return false;
+}
+
+static int look_at(struct search *s, const char *path, unsigned int flags, struct ddr_error *err)
+{
+	struct ddr_look *look;
+
+	if (left_out(s->how, path))
+		return 0;
+	if (s->n == AT_ONCE && take_first(s, err))
+		return -1;
+	switch (ddr_look_start(&look, path, flags, s->how->limit_ms, err)) {
+	case DDR_LOOK_FAILED:
+		return -1;
+	case DDR_LOOK_HANGS:
+		return add_hung(s->scan, path, true, err);
+	case DDR_LOOK_RUNS:
+		s->look[(s->first + s->n++) % AT_ONCE] = look;
+	}
 	return 0;
 }
 
@@ -196,7 +273,7 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
-static int scan_all(struct ddr_scan *scan, struct ddr_error *err)
+static int scan_all(struct search *s, struct ddr_error *err)
 {
 	char path[PATH_MAX];
 	struct dirent **list;
@@ -209,7 +286,7 @@ static int scan_all(struct ddr_scan *scan, struct ddr_error *err)
 			snprintf(path, sizeof(path), "/dev/%s", list[i]->d_name);
 			for (char *p = path; (p = strchr(p, '!')); )
 				*p = '/';	/* sysfs writes the slash of cciss/c0d0 so */
-			rc = look_at(scan, path, 0, err);
+			rc = look_at(s, path, 0, err);
 		}
 		free(list[i]);
 	}
@@ -217,16 +294,22 @@ static int scan_all(struct ddr_scan *scan, struct ddr_error *err)
 	return rc;
 }
 
-static bool seen(const struct ddr_scan *scan, const char *path)
+static bool seen(const struct search *s, const char *path)
 {
-	for (size_t i = 0; i < scan->n; i++)
-		if (strcmp(scan->dev[i].path, path) == 0)
+	for (size_t i = 0; i < s->scan->n; i++)
+		if (strcmp(s->scan->dev[i].path, path) == 0)
+			return true;
+	for (size_t i = 0; i < s->scan->n_hung; i++)
+		if (strcmp(s->scan->hung[i].path, path) == 0)
+			return true;
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(being_looked_at(s, i)->path, path) == 0)
 			return true;
 	return false;
 }
 
 /* One pattern of DDRAID_DEVICES; two names of one device count once. */
-static int scan_pattern(struct ddr_scan *scan, const char *pattern, struct ddr_error *err)
+static int scan_pattern(struct search *s, const char *pattern, struct ddr_error *err)
 {
 	char path[PATH_MAX];
 	glob_t found;
@@ -235,32 +318,33 @@ static int scan_pattern(struct ddr_scan *scan, const char *pattern, struct ddr_e
 	if (glob(pattern, 0, NULL, &found))
 		return 0;
 	for (size_t i = 0; !rc && i < found.gl_pathc; i++)
-		if (realpath(found.gl_pathv[i], path) && !seen(scan, path))
-			rc = look_at(scan, path, DDR_DEV_FILE, err);
+		if (realpath(found.gl_pathv[i], path) && !seen(s, path))
+			rc = look_at(s, path, DDR_DEV_FILE, err);
 	globfree(&found);
 	return rc;
 }
 
-static int scan_listed(struct ddr_scan *scan, const char *listed, struct ddr_error *err)
+static int scan_listed(struct search *s, const char *listed, struct ddr_error *err)
 {
 	char *copy = strdup(listed), *state = NULL;
 	int rc = copy ? 0 : ddr_error_set(err, "out of memory");
 
 	for (char *p = copy ? strtok_r(copy, " \t\n", &state) : NULL; p && !rc; p = strtok_r(NULL, " \t\n", &state))
-		rc = scan_pattern(scan, p, err);
+		rc = scan_pattern(s, p, err);
 	free(copy);
 	return rc;
 }
 
-int ddr_scan_devices(struct ddr_scan *scan, struct ddr_error *err)
+int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	const char *listed = getenv("DDRAID_DEVICES");
+	struct search s = { .scan = scan, .how = how };
 	int rc;
 
 	*scan = (struct ddr_scan){ 0 };
 	if (!listed && geteuid() != 0)
 		return ddr_error_set(err, "only root may look at the disks; use sudo");
-	rc = listed ? scan_listed(scan, listed, err) : scan_all(scan, err);
+	rc = take_all(&s, listed ? scan_listed(&s, listed, err) : scan_all(&s, err), err);
 	if (rc)
 		ddr_scan_free(scan);
 	return rc;
@@ -269,6 +353,7 @@ int ddr_scan_devices(struct ddr_scan *scan, struct ddr_error *err)
 void ddr_scan_free(struct ddr_scan *scan)
 {
 	free(scan->dev);
+	free(scan->hung);
 	*scan = (struct ddr_scan){ 0 };
 }
 

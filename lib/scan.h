@@ -7,7 +7,7 @@
  * paths below a multipath or other mapping are left to what is on top of them), and
  * that is neither suspended nor a ddraid device itself, nor stands on one; no loop devices. The environment variable DDRAID_DEVICES
  * replaces that: a list of paths or shell patterns, separated by blanks; regular files
- * count there too. Devices are opened read-only and closed again.
+ * count there too. Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as not there (look.h).
  */
 #ifndef DDR_LIB_SCAN_H
 #define DDR_LIB_SCAN_H
@@ -25,13 +25,32 @@ struct ddr_scan_device {
 	struct ddr_error error;		/* then: the sentence */
 };
 
+/* A device that did not answer. */
+struct ddr_scan_hung {
+	char path[PATH_MAX];
+	bool known;			/* it has not since an earlier scan of this process */
+};
+
 struct ddr_scan {
 	struct ddr_scan_device *dev;
 	size_t n;
+	struct ddr_scan_hung *hung;
+	size_t n_hung;
 };
 
-/* Scans. Devices that cannot be opened or read, and those without any trace of ddraid, are left out. */
-int ddr_scan_devices(struct ddr_scan *scan, struct ddr_error *err);
+#define DDR_SCAN_LIMIT_MS	60000u	/* for whoever has no io_timeout */
+
+struct ddr_scan_how {
+	unsigned int limit_ms;		/* a device that has not answered by then counts as not there */
+	const dev_t *leave_out;		/* block devices that are not to be opened */
+	size_t n_leave_out;
+};
+
+/*
+ * Scans. Devices that cannot be opened or read, and those without any trace of ddraid, are left out. Sleeps, for long only where
+ * devices hang. 0, or -1 with @err and nothing to free.
+ */
+int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 void ddr_scan_free(struct ddr_scan *scan);
 
 /* An array that was assembled; the candidates borrow from the scan. */

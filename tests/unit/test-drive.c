@@ -778,6 +778,94 @@ static void a_device_that_is_not_there_is_waited_for(void **state)
 	play.finder = NULL;
 }
 
+static bool is_left_out(const struct ddr_finder *f, unsigned int minor_number)
+{
+	for (size_t i = 0; i < f->n_leave_out; i++)
+		if (f->leave_out[i] == makedev(8, minor_number))
+			return true;
+	return false;
+}
+
+/* Ends the finder, and has the next one begin. */
+static struct ddr_finder *look_once_more(struct ddr_array *a)
+{
+	struct ddr_finder *f = play.finder;
+
+	play.finder = NULL;
+	f->done(f->ctx, f);
+	a->seek.at_ms = ddr_now_ms();
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_non_null(play.finder);
+	return play.finder;
+}
+
+/* A member that hangs holds up nobody who looks for another one: what is open as a member is not opened. What is looked for, or let go, is. */
+static void members_that_are_open_are_left_out(void **state)
+{
+	struct ddr_array *a = begin_to_seek(), other = { .d = a->d };
+	struct ddr_members others = { .open = 1u << 1 };
+	struct ddr_finder *f;
+
+	(void)state;
+	assert_int_equal(play.finder->limit_ms, a->tune.io_timeout_ms);
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		a->members->dev[m].rdev = makedev(8, 10 + m);
+	others.dev[1].rdev = makedev(8, 91);
+	others.dev[2].rdev = makedev(8, 92);
+	other.members = &others;
+	other.seek.at_ms = UINT64_MAX;
+	qb_list_add_tail(&other.list, &d.arrays);
+	f = look_once_more(a);
+	for (unsigned int m = 0; m < SPARE; m++)
+		assert_int_equal(is_left_out(f, 10 + m), m != PLACE && (a->members->open & (1u << m)));
+	assert_true(is_left_out(f, 10 + (PLACE ? 0 : 1)));
+	assert_true(is_left_out(f, 91));
+	assert_false(is_left_out(f, 92));
+	other.seek.dropped = 1u << 1;
+	f = look_once_more(a);
+	assert_false(is_left_out(f, 91));
+	other.seek.dropped = 0;
+	other.seek.replaced = 1u << 1;
+	f = look_once_more(a);
+	assert_false(is_left_out(f, 91));
+	qb_list_del(&other.list);
+	end();
+}
+
+/* What was left out may be what is looked for, once it is free. */
+static void what_is_free_is_looked_at(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+	struct ddr_finder *f = play.finder;
+
+	(void)state;
+	play.finder = NULL;
+	f->done(f->ctx, f);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_null(play.finder);
+	a->seek.dropped = 1u << SPARE;
+	ddr_drive_seek_tick(a, ddr_now_ms() + 1000);
+	assert_non_null(play.finder);
+	end();
+}
+
+/* A disk that hangs may be the one: it is looked at again, but not all the time. */
+static void after_a_disk_that_hangs_it_is_looked_again(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+	struct ddr_finder *f = play.finder;
+
+	(void)state;
+	play.finder = NULL;
+	f->hung = true;
+	f->done(f->ctx, f);
+	ddr_drive_seek_tick(a, ddr_now_ms() + a->tune.io_timeout_ms / 2);
+	assert_null(play.finder);
+	ddr_drive_seek_tick(a, ddr_now_ms() + a->tune.io_timeout_ms + 1000);
+	assert_non_null(play.finder);
+	end();
+}
+
 static void removes(const struct ddr_input *in, struct ddr_outputs *out)
 {
 	(void)in;
@@ -1042,6 +1130,8 @@ int main(void)
 		cmocka_unit_test(a_device_that_was_found_is_told), cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early), cmocka_unit_test(a_device_that_is_not_there_is_waited_for),
 		cmocka_unit_test(a_member_comes_back_when_its_old_requests_have_ended),
+		cmocka_unit_test(members_that_are_open_are_left_out), cmocka_unit_test(what_is_free_is_looked_at),
+		cmocka_unit_test(after_a_disk_that_hangs_it_is_looked_again),
 		cmocka_unit_test(a_member_that_was_removed_is_let_go),
 		cmocka_unit_test(a_member_that_is_zeroed_is_let_go_when_that_has_ended),
 		cmocka_unit_test(nothing_is_closed_while_a_member_is_zeroed),

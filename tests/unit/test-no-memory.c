@@ -372,6 +372,7 @@ static void no_memory_with(uint64_t engine)
 
 	memset(&play, 0, sizeof(play));
 	memset(&d, 0, sizeof(d));
+	qb_list_init(&d.arrays);
 	memset(&a, 0, sizeof(a));
 	ddr_conf_defaults(&d.conf);
 	d.conf.node_id = 1;

@@ -1,16 +1,245 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A table line with another device at one place. (What is found on disks is tested in virtual machines.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+/* A scan in which a disk hangs, and a table line with another device at one place. (What is found on disks is tested in virtual machines.) */
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/fixture.h"
 #include "lib/scan.h"
 
 #define HEAD	"0a1b 1 1 rotating 2048 2048 3 "
+
+/* ---- the scan -------------------------------------------------------------------- */
+
+#define MEMBER_BYTES	(16u << 20)
+#define LIMIT_MS	2000u
+#define IN_USE		makedev(259, 77)
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	char dir[32];
+	bool hangs;			/* whoever reads what has "hung" in its name waits */
+	unsigned int hung_reads;	/* so many have begun */
+} disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+
+int __real_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
+int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
+
+int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err)
+{
+	if (strstr(dev->path, "hung")) {
+		pthread_mutex_lock(&disk.lock);
+		disk.hung_reads++;
+		while (disk.hangs)
+			pthread_cond_wait(&disk.cond, &disk.lock);
+		pthread_mutex_unlock(&disk.lock);
+	}
+	return __real_ddr_dev_read_supers(dev, out, err);
+}
+
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+
+/* A file that is called a device. */
+int __wrap_stat(const char *path, struct stat *st)
+{
+	int ret = __real_stat(path, st);
+
+	if (ret == 0 && strstr(path, "device")) {
+		st->st_mode = S_IFBLK | 0600;
+		st->st_rdev = IN_USE;
+	}
+	return ret;
+}
+
+static void hang(bool yes)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.hangs = yes;
+	pthread_cond_broadcast(&disk.cond);
+	pthread_mutex_unlock(&disk.lock);
+}
+
+static unsigned int hung_reads(void)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&disk.lock);
+	n = disk.hung_reads;
+	pthread_mutex_unlock(&disk.lock);
+	return n;
+}
+
+static void make_member(const char *name, uint16_t member)
+{
+	struct ddr_super sb;
+	struct ddr_error err;
+	struct ddr_dev dev;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", disk.dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(ftruncate(fileno(f), MEMBER_BYTES), 0);
+	fclose(f);
+	fixture_super(&sb, 1, 1, DDR_LAYOUT_ROTATING, MEMBER_BYTES, 0);
+	sb.this_member = member;
+	assert_int_equal(ddr_dev_open(&dev, path, DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
+	for (sb.seq = 1; sb.seq <= 2; sb.seq++)
+		assert_int_equal(ddr_dev_write_super(&dev, &sb, &err), 0);
+	ddr_dev_close(&dev);
+}
+
+/* Three members, of which the one in the middle hangs when that is wanted. */
+static int make_disks(void **state)
+{
+	char pattern[64];
+
+	(void)state;
+	strcpy(disk.dir, "test-scan-XXXXXX");
+	assert_non_null(mkdtemp(disk.dir));
+	make_member("a", 0);
+	make_member("b-hung", 1);
+	make_member("c", 2);
+	snprintf(pattern, sizeof(pattern), "%s/*", disk.dir);
+	setenv("DDRAID_DEVICES", pattern, 1);
+	disk.hung_reads = 0;
+	return 0;
+}
+
+static int remove_disks(void **state)
+{
+	static const char *const names[] = { "a", "b-hung", "c", "d-device" };
+	char path[64];
+
+	(void)state;
+	hang(false);
+	for (unsigned int i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "%s/%s", disk.dir, names[i]);
+		unlink(path);
+	}
+	return rmdir(disk.dir);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Scans; how many ms that took. */
+static uint64_t scan_for(struct ddr_scan *scan, unsigned int limit_ms)
+{
+	const struct ddr_scan_how how = { .limit_ms = limit_ms };
+	uint64_t begin = now_ms();
+	struct ddr_error err;
+
+	if (ddr_scan_devices(scan, &how, &err))
+		fail_msg("%s", err.text);
+	return now_ms() - begin;
+}
+
+static bool is(const char *path, const char *name)
+{
+	return strcmp(strrchr(path, '/') + 1, name) == 0;
+}
+
+/* The others are found, and it is told once. While it hangs there is one thread in it, which nobody waits for any more. */
+static void a_disk_that_hangs_counts_as_not_there(void **state)
+{
+	struct ddr_scan scan;
+
+	(void)state;
+	hang(true);
+	assert_in_range(scan_for(&scan, LIMIT_MS), LIMIT_MS, 20 * LIMIT_MS);
+	assert_int_equal(scan.n, 2);
+	assert_true(is(scan.dev[0].path, "a") && is(scan.dev[1].path, "c"));
+	assert_int_equal(scan.dev[1].supers.copy[scan.dev[1].supers.newest].super.this_member, 2);
+	assert_int_equal(scan.n_hung, 1);
+	assert_true(is(scan.hung[0].path, "b-hung"));
+	assert_false(scan.hung[0].known);
+	ddr_scan_free(&scan);
+
+	assert_in_range(scan_for(&scan, 3600 * 1000), 0, 60 * 1000);
+	assert_int_equal(scan.n, 2);
+	assert_int_equal(scan.n_hung, 1);
+	assert_true(scan.hung[0].known);
+	assert_int_equal(hung_reads(), 1);
+	ddr_scan_free(&scan);
+}
+
+/* Its thread ends, long after those who waited for it have gone; then it is a disk like others. */
+static void a_disk_that_answers_again_is_found(void **state)
+{
+	struct ddr_scan scan;
+
+	(void)state;
+	hang(true);
+	scan_for(&scan, LIMIT_MS);
+	ddr_scan_free(&scan);
+	assert_int_equal(hung_reads(), 1);
+	hang(false);
+	for (unsigned int i = 0; i < 1000; i++) {	/* the thread is not ours to wait for */
+		scan_for(&scan, 60 * 1000);
+		if (scan.n == 3)
+			break;
+		assert_true(scan.n_hung == 1 && scan.hung[0].known);
+		ddr_scan_free(&scan);
+		usleep(10 * 1000);
+	}
+	assert_int_equal(scan.n, 3);
+	assert_true(is(scan.dev[1].path, "b-hung"));
+	assert_int_equal(scan.n_hung, 0);
+	ddr_scan_free(&scan);
+}
+
+/* What the caller has open, and does not look for, is not opened. */
+static void what_is_in_use_is_left_out(void **state)
+{
+	const dev_t in_use[] = { makedev(8, 1), IN_USE };
+	const struct ddr_scan_how how = { .limit_ms = 60 * 1000, .leave_out = in_use, .n_leave_out = 2 };
+	struct ddr_error err;
+	struct ddr_scan scan;
+
+	(void)state;
+	make_member("d-device", 2);
+	scan_for(&scan, 60 * 1000);
+	assert_int_equal(scan.n, 4);
+	ddr_scan_free(&scan);
+	assert_int_equal(ddr_scan_devices(&scan, &how, &err), 0);
+	assert_int_equal(scan.n, 3);
+	assert_true(is(scan.dev[2].path, "c"));
+	ddr_scan_free(&scan);
+}
+
+/* More than are looked at side by side, and in their order. */
+static void many_disks_are_found_in_order(void **state)
+{
+	struct ddr_scan scan;
+	char name[16];
+
+	(void)state;
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "n%02u", i);
+		make_member(name, 0);
+	}
+	scan_for(&scan, 60 * 1000);
+	assert_int_equal(scan.n, 103);
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "n%02u", i);
+		assert_true(is(scan.dev[3 + i].path, name));
+		unlink(scan.dev[3 + i].path);
+	}
+	ddr_scan_free(&scan);
+}
+
+/* ---- the table line -------------------------------------------------------------- */
 
 static void expect(const char *params, uint32_t place, const char *wanted, bool wanted_same)
 {
@@ -105,9 +334,14 @@ static void what_is_no_table_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_disk_that_hangs_counts_as_not_there, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(a_disk_that_answers_again_is_found, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(what_is_in_use_is_left_out, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(many_disks_are_found_in_order, make_disks, remove_disks),
 		cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
 		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
 	};
 
+	alarm(300);	/* a scan that waits for what hangs is to fail */
 	return cmocka_run_group_tests_name("scan", tests, NULL, NULL);
 }

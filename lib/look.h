@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Reads the superblocks of one device in a thread of its own, so that a disk that neither answers nor fails holds up nobody for longer than a limit.
+ *
+ * A thread that hangs in the kernel cannot be ended. It is left alone with what it uses: the look, the descriptor and the memory of
+ * the read are its own until it ends by itself, and whoever waited has none of them. While it hangs its device is not opened again.
+ * Must never: write; touch the look of a thread that has not ended.
+ */
+#ifndef DDR_LIB_LOOK_H
+#define DDR_LIB_LOOK_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "lib/devio.h"
+
+struct ddr_look {
+	char path[PATH_MAX];
+	unsigned int flags;		/* DDR_DEV_... */
+	/* found; only after ddr_look_wait() said that it has ended */
+	bool opened;			/* else error says why */
+	uint64_t bytes;
+	struct ddr_supers supers;	/* newest < 0: error says why */
+	struct ddr_error error;
+	/* own */
+	struct ddr_look *next;
+	unsigned int refs;
+	bool ended;
+	uint64_t due_ms;
+};
+
+enum ddr_look_start { DDR_LOOK_RUNS, DDR_LOOK_HANGS, DDR_LOOK_FAILED };
+
+/*
+ * Begins to look at @path, read-only, for at most @limit_ms. RUNS: *@look is to be waited for, and put. HANGS: an earlier thread is
+ * still in there and late (one that is not late is waited for first). FAILED: no memory or no thread, @err says so.
+ */
+enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err);
+/* Waits until it has ended, or its limit is over: false, and then nothing of @look but its path may be read. */
+bool ddr_look_wait(struct ddr_look *look);
+/* Gives it back; whatever still runs goes on without the caller. NULL is allowed. */
+void ddr_look_put(struct ddr_look *look);
+
+#endif
