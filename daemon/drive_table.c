@@ -94,6 +94,7 @@ static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint
 
 	if (ret)
 		return ret;
+	memcpy(t->uuid, a->uuid, sizeof(t->uuid));
 	t->dm_major = a->bind.dm_major;
 	t->dm_minor = a->bind.dm_minor;
 	t->sectors = sectors;
@@ -148,7 +149,7 @@ void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors)
 void ddr_drive_table_stop(struct ddr_array *a)
 {
 	if (a->table)
-		a->table->ctx = NULL;
+		ddr_table_forget(a->table);
 	a->table = NULL;
 	a->table_asked = 0;
 	a->table_unshadow = false;

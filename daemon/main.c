@@ -31,7 +31,6 @@
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
 #include "daemon/uevent.h"
-#include "lib/dm.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -448,7 +447,6 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	protect_memory();
-	ddr_dm_init();
 	open_log(&p, &o);
 	ret = serve(&p);
 	qb_log_fini();

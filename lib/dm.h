@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the command and the daemon need of libdevmapper alike: its words for an error, and an ioctl that waits for udev. For one
- * thread at a time, as libdevmapper is.
+ * What the command needs of libdevmapper: its words for an error, and an ioctl that waits for udev. For one thread, as libdevmapper
+ * is; the daemon makes its few ioctls itself (daemon/table.c).
  */
 #ifndef DDR_LIB_DM_H
 #define DDR_LIB_DM_H

@@ -425,6 +425,11 @@ int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
 	return 0;
 }
 
+void ddr_table_forget(struct ddr_table *t)
+{
+	t->ctx = NULL;
+}
+
 void ddr_table_free(struct ddr_table *t)
 {
 	free(t);

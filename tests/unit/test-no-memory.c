@@ -262,6 +262,11 @@ int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
 	return -ENOSYS;
 }
 
+void ddr_table_forget(struct ddr_table *t)
+{
+	t->ctx = NULL;
+}
+
 void ddr_table_free(struct ddr_table *t)
 {
 	free(t);
