@@ -13,10 +13,12 @@
 #include <qb/qblog.h>
 #include <uuid/uuid.h>
 
+#include "daemon/daemon.h"
 #include "daemon/finder.h"
 #include "daemon/loader.h"
 #include "daemon/state.h"
 #include "lib/layout.h"
+#include "lib/look.h"
 #include "lib/scan.h"
 
 #define RETRY_MS	50
@@ -100,26 +102,60 @@ static int check_positions(struct ddr_load *l, const struct supers *all)
 	return 0;
 }
 
-/* Superblocks of the devices from @from on. */
-static void read_supers(struct ddr_load *l, struct supers *all, unsigned int from)
+/* What was read of the device at place @p. */
+static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, const struct ddr_look *look)
 {
-	for (unsigned int p = from; p < l->members->n; p++) {
-		struct ddr_supers *s = &all->s[all->n];
-		struct ddr_candidate *c = &all->cand[all->n];
-		struct ddr_dev *dev = &l->members->dev[p];
+	struct ddr_candidate *c = &all->cand[all->n];
 
-		if (!(l->members->open & (1u << p)))
+	all->place[all->n] = p;
+	all->s[all->n] = look->supers;
+	all->error[all->n] = look->error;
+	*c = (struct ddr_candidate){ .device = l->members->name[p], .bytes = l->members->dev[p].bytes };
+	if (look->supers.newest < 0)
+		c->error = all->error[all->n].text;
+	else
+		c->super = &all->s[all->n].copy[look->supers.newest].super;
+	if (c->super && !l->name[0])
+		memcpy(l->name, c->super->name, sizeof(l->name));
+	all->n++;
+}
+
+/* One that hangs counts as not there, by whatever made it hang: it is closed, and the thread that is in it has a descriptor of its own. */
+static void leave_out(struct ddr_load *l, unsigned int p, const char *why)
+{
+	qb_log(LOG_ERR, "%s %s: it counts as not there", l->members->name[p], why);
+	ddr_members_leave_out(l->members, p, why);
+}
+
+/* Superblocks of the devices from @from on, but for those of @but. */
+static void read_supers(struct ddr_load *l, struct supers *all, unsigned int from, uint32_t but)
+{
+	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
+	char why[80];
+
+	for (unsigned int p = from; p < l->members->n; p++) {
+		struct ddr_error err;
+
+		if (!(l->members->open & ~but & (1u << p)))
 			continue;
-		all->place[all->n] = p;
-		c->device = l->members->name[p];
-		c->bytes = dev->bytes;
-		if (ddr_dev_read_supers(dev, s, &all->error[all->n]))
-			c->error = all->error[all->n].text;
-		else
-			c->super = &s->copy[s->newest].super;
-		if (c->super && !l->name[0])
-			memcpy(l->name, c->super->name, sizeof(l->name));
-		all->n++;
+		switch (ddr_look_read(&look[p], &l->members->dev[p], l->limit_ms, &err)) {
+		case DDR_LOOK_HANGS:
+			leave_out(l, p, "does not answer since an earlier look");
+			break;
+		case DDR_LOOK_FAILED:
+			leave_out(l, p, err.text);
+			break;
+		case DDR_LOOK_RUNS:
+			break;
+		}
+	}
+	snprintf(why, sizeof(why), "has not delivered its superblock within %u ms", l->limit_ms);
+	for (unsigned int p = from; p < l->members->n; p++) {
+		if (look[p] && ddr_look_wait(look[p]))
+			take_supers(l, all, p, look[p]);
+		else if (look[p])
+			leave_out(l, p, why);
+		ddr_look_put(look[p]);
 	}
 }
 
@@ -133,22 +169,59 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 	return ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error);
 }
 
-/* Waits until no other open file has a lock on a member. */
-static int lock_members(struct ddr_load *l)
+/*
+ * Waits until no other open file has a lock on a member, or until @due_ms. Returns 0, or -1: the array went; *@busy: those that are still locked.
+ */
+static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
-	uint32_t busy;
 
-	for (unsigned int i = 0; (busy = ddr_members_lock(l->members)); i++) {
+	for (unsigned int i = 0; (*busy = ddr_members_lock(l->members)); i++) {
 		if (atomic_load(&l->cancel))
 			return ddr_error_set(&l->error, "the array went while its members were locked");
-		atomic_store(&l->locked_by_others, busy);
+		atomic_store(&l->locked_by_others, *busy);
+		if (ddr_now_ms() >= due_ms)
+			return 0;
 		if (i == SAY_AFTER)
 			qb_log(LOG_NOTICE, "%s is locked: I/O of an earlier ddraidd has not ended, or another program "
-			       "holds it; waiting", l->members->name[__builtin_ctz(busy)]);
+			       "holds it; waiting", l->members->name[__builtin_ctz(*busy)]);
 		nanosleep(&pause, NULL);
 	}
 	atomic_store(&l->locked_by_others, 0);
+	return 0;
+}
+
+static void leave_out_locked(struct ddr_load *l, uint32_t busy)
+{
+	for (unsigned int p = 0; p < l->members->n; p++)
+		if (busy & (1u << p))
+			leave_out(l, p, "is locked still: I/O of an earlier ddraidd hangs in it, or another program holds it");
+	atomic_store(&l->locked_by_others, 0);
+}
+
+/*
+ * Locks and reads what the table names. I/O of an earlier process that hangs in one member holds its lock. When that has lasted for the limit
+ * the member counts as not there, as it would if it hung for us, if the array can do without: then it is out by the next generation, and
+ * what lands there late is never read; nobody takes it in again before its lock is free. Else there is nothing to do but to wait. Returns 0
+ * (assembled), 1 (it cannot be assembled of these, l->error says why), -1: it is over.
+ */
+static int read_table_members(struct ddr_load *l, struct supers *all)
+{
+	uint64_t due_ms = ddr_now_ms() + l->limit_ms;
+	uint32_t busy;
+
+	for (;;) {
+		if (lock_members(l, due_ms, &busy))
+			return -1;
+		all->n = 0;
+		read_supers(l, all, 0, busy);
+		if (assemble(l, all) == 0)
+			break;
+		if (!busy)
+			return 1;
+		due_ms = UINT64_MAX;
+	}
+	leave_out_locked(l, busy);
 	return 0;
 }
 
@@ -187,14 +260,15 @@ static bool counts(const struct ddr_load *l, const struct supers *all, const str
 	return false;
 }
 
-/* Adds the devices of this machine that count. What cannot be looked at does not. */
-static int add_others(struct ddr_load *l, struct supers *all)
+/* Adds the devices of this machine that count. What cannot be looked at does not; nor what stays locked, unless it is @needed. */
+static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 {
 	unsigned int from = l->members->n;
 	struct ddr_scan_how how = { .limit_ms = l->limit_ms };
 	dev_t named[DDR_MAX_MEMBERS];
 	struct ddr_scan scan;
 	struct ddr_error err;
+	uint32_t busy;
 
 	for (unsigned int p = 0; p < from; p++)		/* they would not be added anyway, and may hang */
 		if (l->members->named & (1u << p))
@@ -209,14 +283,15 @@ static int add_others(struct ddr_load *l, struct supers *all)
 		const struct ddr_supers *s = &scan.dev[i].supers;
 
 		if (s->newest >= 0 && counts(l, all, &s->copy[s->newest].super))
-			ddr_members_add(l->members, scan.dev[i].path);
+			ddr_members_add(l->members, scan.dev[i].path, l->limit_ms);
 	}
 	ddr_scan_free(&scan);
 	if (l->members->n == from)
 		return 0;
-	if (lock_members(l))
+	if (lock_members(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy))
 		return -1;
-	read_supers(l, all, from);
+	leave_out_locked(l, busy);
+	read_supers(l, all, from, 0);
 	return 1;
 }
 
@@ -244,12 +319,12 @@ static void arrange(struct ddr_load *l, const struct supers *all)
 
 static int find_members(struct ddr_load *l, struct supers *all)
 {
-	int ret;
+	int ret = read_table_members(l, all);
 
-	read_supers(l, all, 0);
-	ret = assemble(l, all);
+	if (ret < 0)
+		return -1;
 	if (ret || some_are_elsewhere(l)) {
-		int more = add_others(l, all);
+		int more = add_others(l, all, ret != 0);
 
 		if (more < 0)
 			return -1;
@@ -349,9 +424,11 @@ static void load(struct ddr_load *l)
 		ddr_error_set(&l->error, "out of memory");
 		return;
 	}
-	ddr_members_open(l->members, &l->bind);
-	if (lock_members(l) == 0)
-		l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
+	ddr_members_open(l->members, &l->bind, l->limit_ms);
+	for (unsigned int p = 0; p < l->members->n; p++)
+		if (l->members->error[p][0])
+			qb_log(LOG_WARNING, "%s: it counts as not there", l->members->error[p]);
+	l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
 	free(all);
 }
 

@@ -4,8 +4,8 @@
  * superblocks, the dirty log and the region map, and decides whether the table is right.
  *
  * All of that sleeps, so it is done in a thread of its own: a member that hangs holds
- * up its own array only. The thread touches nothing but its struct ddr_load until it ends.
- * It must never write to a member.
+ * up its own array only, and for no longer than the limit: then it counts as not there. The thread touches nothing but its
+ * struct ddr_load until it ends; what still hangs in a member by then touches nothing of it. It must never write to a member.
  */
 #ifndef DDR_DAEMON_LOADER_H
 #define DDR_DAEMON_LOADER_H

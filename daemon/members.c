@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 
 #include "daemon/members.h"
+#include "lib/look.h"
 
 struct ddr_members *ddr_members_new(void)
 {
@@ -96,17 +97,43 @@ void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t s
 		snprintf(buf, size, "%u:%u", major, minor);
 }
 
-static bool open_one(struct ddr_members *m, unsigned int i, const char *node)
+/* NULL: it does not open, and error[] says why. */
+static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const char *node, unsigned int limit_ms)
 {
+	struct ddr_look *look;
 	struct ddr_error err;
 
-	if (ddr_dev_open(&m->dev[i], node, DDR_DEV_WRITE, &err)) {
-		m->dev[i].fd = -1;
+	switch (ddr_look_open(&look, node, DDR_DEV_WRITE, limit_ms, &err)) {
+	case DDR_LOOK_HANGS:
+		snprintf(m->error[i], sizeof(m->error[i]), "%s does not answer: it hangs since an earlier look", node);
+		return NULL;
+	case DDR_LOOK_FAILED:
 		snprintf(m->error[i], sizeof(m->error[i]), "%.150s", err.text);
-		return false;
+		return NULL;
+	case DDR_LOOK_RUNS:
+		break;
 	}
-	m->open |= 1u << i;
-	return true;
+	return look;
+}
+
+static bool end_open(struct ddr_members *m, unsigned int i, struct ddr_look *look, unsigned int limit_ms)
+{
+	bool open = false;
+
+	if (!look)
+		return false;
+	if (!ddr_look_wait(look)) {
+		snprintf(m->error[i], sizeof(m->error[i]), "%.64s could not be opened within %u ms", look->path, limit_ms);
+	} else if (!look->opened) {
+		snprintf(m->error[i], sizeof(m->error[i]), "%.150s", look->error.text);
+	} else {
+		m->dev[i] = look->dev;
+		look->dev = (struct ddr_dev){ .fd = -1 };
+		m->open |= 1u << i;
+		open = true;
+	}
+	ddr_look_put(look);
+	return open;
 }
 
 static void set_device(struct ddr_members *m, unsigned int i, uint32_t major, uint32_t minor)
@@ -117,8 +144,9 @@ static void set_device(struct ddr_members *m, unsigned int i, uint32_t major, ui
 	ddr_device_name(major, minor, m->name[i], sizeof(m->name[i]));
 }
 
-void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind)
+void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms)
 {
+	struct ddr_look *look[DDR_UAPI_MAX_ROLES] = { NULL };
 	char node[64];
 
 	m->n = bind->members <= DDR_UAPI_MAX_ROLES ? bind->members : DDR_UAPI_MAX_ROLES;
@@ -129,10 +157,12 @@ void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind)
 			continue;
 		set_device(m, i, major, minor);
 		if (ddr_device_node(major, minor, node, sizeof(node)))
-			open_one(m, i, node);
+			look[i] = begin_open(m, i, node, limit_ms);
 		else
 			snprintf(m->error[i], sizeof(m->error[i]), "device %u:%u is gone", major, minor);
 	}
+	for (unsigned int i = 0; i < m->n; i++)
+		end_open(m, i, look[i], limit_ms);
 }
 
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor)
@@ -143,7 +173,7 @@ uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint
 	return DDR_NO_MEMBER;
 }
 
-bool ddr_members_add(struct ddr_members *m, const char *path)
+bool ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms)
 {
 	struct stat st;
 
@@ -152,7 +182,7 @@ bool ddr_members_add(struct ddr_members *m, const char *path)
 		return false;
 	set_device(m, m->n, major(st.st_rdev), minor(st.st_rdev));
 	m->n++;
-	return open_one(m, m->n - 1, path);
+	return end_open(m, m->n - 1, begin_open(m, m->n - 1, path, limit_ms), limit_ms);
 }
 
 void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n, uint32_t playing)
@@ -210,6 +240,13 @@ void ddr_members_close_old(struct ddr_members *m)
 {
 	while (m->n_old)
 		ddr_dev_close(&m->old[--m->n_old]);
+}
+
+void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *why)
+{
+	ddr_dev_close(&m->dev[i]);
+	m->open &= ~(1u << i);
+	snprintf(m->error[i], sizeof(m->error[i]), "%.150s", why);
 }
 
 uint32_t ddr_members_lock(struct ddr_members *m)

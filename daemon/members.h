@@ -43,14 +43,16 @@ int ddr_members_fd(const struct ddr_members *m, unsigned int i);
 
 /*
  * Opens what @bind names, O_DIRECT, by the kernel's own device nodes. A device that does
- * not open is not an error: it is not in @m->open, and its error[] says why. May sleep.
+ * not open, or not within @limit_ms, is not an error: it is not in @m->open, and its error[] says why. May sleep.
  */
-void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind);
+void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms);
 /*
  * Opens one more device at the end, by the node at @path. False: it does not open, is there already, or there are
  * too many. May sleep.
  */
-bool ddr_members_add(struct ddr_members *m, const char *path);
+bool ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms);
+/* The device at place @i, which is open, counts as not there: closes it. Before ddr_members_arrange() only. */
+void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *why);
 /*
  * From then on by the numbers of members: what is at place from[i] is member i, for i < @n; -1: no device is known. Those of
  * @playing stay open, all others are closed.

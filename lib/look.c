@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Looking at a device that may hang; see look.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,11 +44,11 @@ static void wait_until(uint64_t ms)
 	pthread_cond_timedwait(&changed, &lock, &ts);
 }
 
-/* With the lock. */
-static void put(struct ddr_look *l)
+/* Without the lock: a close may wait, too. */
+static void destroy(struct ddr_look *l)
 {
-	if (--l->refs == 0)
-		free(l);
+	ddr_dev_close(&l->dev);
+	free(l);
 }
 
 /* ---- the thread ------------------------------------------------------------------ */
@@ -55,22 +56,24 @@ static void put(struct ddr_look *l)
 static void *look(void *data)
 {
 	struct ddr_look *l = data, **p;
-	struct ddr_dev dev;
+	bool last;
 
-	if (ddr_dev_open(&dev, l->path, l->flags, &l->error) == 0) {
-		l->opened = true;
-		l->bytes = dev.bytes;
-		ddr_dev_read_supers(&dev, &l->supers, &l->error);
-		ddr_dev_close(&dev);
+	l->opened = l->what == DDR_LOOK_READ || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
+	l->bytes = l->dev.bytes;
+	if (l->opened && l->what != DDR_LOOK_OPEN) {
+		ddr_dev_read_supers(&l->dev, &l->supers, &l->error);
+		ddr_dev_close(&l->dev);
 	}
 	pthread_mutex_lock(&lock);
 	for (p = &running; *p != l; p = &(*p)->next)
 		;
 	*p = l->next;
 	l->ended = true;
-	put(l);
+	last = --l->refs == 0;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
+	if (last)
+		destroy(l);
 	return NULL;
 }
 
@@ -132,20 +135,30 @@ static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, stru
 	return DDR_LOOK_RUNS;
 }
 
-enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+static struct ddr_look *look_new(const char *path, unsigned int flags, struct ddr_error *err)
 {
 	struct ddr_look *l = calloc(1, sizeof(*l));
-	enum ddr_look_start ret;
 
-	*look = NULL;
 	if (!l) {
 		ddr_error_set(err, "out of memory");
-		return DDR_LOOK_FAILED;
+		return NULL;
 	}
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	l->flags = flags;
+	l->dev.fd = -1;
 	l->refs = 1;
 	l->supers.newest = -1;
+	return l;
+}
+
+/* Takes over @l; NULL: there was no memory. */
+static enum ddr_look_start begin(struct ddr_look **look, struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
+{
+	enum ddr_look_start ret = DDR_LOOK_FAILED;
+
+	*look = NULL;
+	if (!l)
+		return ret;
 	pthread_once(&once, make_cond);
 	pthread_mutex_lock(&lock);
 	ret = start(l, limit_ms, err);
@@ -153,8 +166,40 @@ enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, uns
 	if (ret == DDR_LOOK_RUNS)
 		*look = l;
 	else
-		free(l);
+		destroy(l);
 	return ret;
+}
+
+enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+{
+	return begin(look, look_new(path, flags, err), limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+{
+	struct ddr_look *l = look_new(path, flags, err);
+
+	if (l)
+		l->what = DDR_LOOK_OPEN;
+	return begin(look, l, limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	struct ddr_look *l = look_new(dev->path, 0, err);
+
+	if (l) {
+		l->what = DDR_LOOK_READ;
+		l->dev = *dev;
+		l->dev.path = strdup(dev->path);
+		l->dev.fd = fcntl(dev->fd, F_DUPFD_CLOEXEC, 0);
+		if (!l->dev.path || l->dev.fd < 0) {
+			ddr_error_set(err, "%s: no memory or no descriptor to read it", dev->path);
+			destroy(l);
+			l = NULL;
+		}
+	}
+	return begin(look, l, limit_ms, err);
 }
 
 bool ddr_look_wait(struct ddr_look *l)
@@ -171,9 +216,13 @@ bool ddr_look_wait(struct ddr_look *l)
 
 void ddr_look_put(struct ddr_look *l)
 {
+	bool last;
+
 	if (!l)
 		return;
 	pthread_mutex_lock(&lock);
-	put(l);
+	last = --l->refs == 0;
 	pthread_mutex_unlock(&lock);
+	if (last)
+		destroy(l);
 }
