@@ -213,7 +213,10 @@ static int change(struct ddr_table *t, struct request *r)
 
 /* ---- the thread ------------------------------------------------------------------ */
 
-/* A change that nobody wants any more may still be in the kernel; the next one of the same array waits for it, or each would take the other's table. */
+/*
+ * A change that nobody wants any more may still be in the kernel; the next one of the same array waits for it, or each would take
+ * the other's table.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 static struct ddr_table *running;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opens one device, and reads its superblocks, in a thread of its own, so that a disk that neither answers nor fails holds up nobody for longer than a limit.
+ * Opens one device, and reads its superblocks, in a thread of its own, so that a disk that neither answers nor fails holds up nobody for
+ * longer than a limit.
  *
  * A thread that hangs in the kernel cannot be ended. It is left alone with what it uses: the look, the descriptor and the memory of
  * the read are its own until it ends by itself, and whoever waited has none of them. While it hangs its device is not opened again.
