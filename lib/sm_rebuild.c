@@ -139,11 +139,17 @@ static bool fold_map(struct ddr_sm *sm)
 	return !rb->fold_mapping;
 }
 
+/*
+ * Not while we take over a slot: its marks join ours at once, perhaps behind the place to which we have folded, and RECOVERED, which unfolds us, may
+ * be on its way. A FOLDED that is sent behind it is delivered behind it and would count; one that was sent before our RECOVER came is unfolded by it.
+ */
 static void fold(struct ddr_sm *sm, uint32_t member)
 {
 	struct ddr_msg msg = { .type = DDR_M_FOLDED };
 	int self = ddr_sm_node_at(sm, sm->node);
 
+	if (sm->c.rc != DDR_RC_IDLE)
+		return;
 	if (self < 0 || sm->nodes[self].folded || sm->rb.folded_sent || !ddr_sm_applied(sm) || !fold_map(sm) || !log_renewed(sm) ||
 	    !ddr_sm_may_send(sm))
 		return;

@@ -50,8 +50,8 @@ static inline void answer(struct cx *c, struct cx_node *n, uint32_t o)
 		cx_kernel_answer(c, n, o);
 }
 
-/* Time passes. Everything is answered, but outputs of this kind at the places of @mask. */
-static inline void pass_without(struct cx *c, uint32_t rounds, uint32_t mask, enum ddr_out_type kind)
+/* Time passes. Everything is answered, but outputs of the kind @kind[i] at place i (-1: none). */
+static inline void pass_but(struct cx *c, uint32_t rounds, const int kind[CX_NODES])
 {
 	uint32_t fence = c->answers & CX_FENCE;
 
@@ -60,11 +60,21 @@ static inline void pass_without(struct cx *c, uint32_t rounds, uint32_t mask, en
 		cx_settle(c);
 		for (uint32_t i = 0; i < CX_NODES; i++)
 			for (uint32_t o = 0; c->node[i].sm && o < c->node[i].n; o++)
-				if (c->node[i].open[o] && (!(mask >> i & 1) || c->node[i].log[o].type != kind))
+				if (c->node[i].open[o] && (int)c->node[i].log[o].type != kind[i])
 					answer(c, &c->node[i], o);
 		cx_tick(c, 10);
 	}
 	c->answers = CX_ALL | fence;
+}
+
+/* The same: but outputs of this kind at the places of @mask. */
+static inline void pass_without(struct cx *c, uint32_t rounds, uint32_t mask, enum ddr_out_type without)
+{
+	int kind[CX_NODES];
+
+	for (uint32_t i = 0; i < CX_NODES; i++)
+		kind[i] = mask >> i & 1 ? (int)without : -1;
+	pass_but(c, rounds, kind);
 }
 
 static inline void member_fails(struct cx *c, uint32_t i, uint32_t member, uint64_t seq)

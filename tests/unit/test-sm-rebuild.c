@@ -112,6 +112,39 @@ static void what_dead_nodes_had_dirty_too(void **state)
 	assert_int_equal(cx_status(writer).member_state[SPARE], DDR_MEMBER_IN_SYNC);
 }
 
+/*
+ * The same, but the first slot's marks come when node 1 has folded all that it knew of, and waits for the map: what that slot had dirty
+ * lies behind. "Folded" said between them and RECOVERED would count for them too, since it is delivered behind it.
+ */
+static void what_it_takes_over_as_it_folds(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *recovers = &c->node[0], *writer = &c->node[1];
+
+	the_second_writes(c);
+	wants(c, 3, 2);
+	wants(c, 0, 3);
+	cx_forget(c);
+	member_fails(c, 1, ROLE, 5);
+	pass_but(c, 40, (const int[CX_NODES]){ -1, DDR_OUT_MAP_WRITE, -1, DDR_OUT_TABLE });
+	assert_int_equal(cx_status(writer).rebuilding, SPARE);
+	cx_done(c, writer, cx_open(writer, DDR_OUT_MAP_WRITE));		/* as it was when the rebuild began */
+	pass_but(c, 20, (const int[CX_NODES]){ -1, DDR_OUT_MAP_WRITE, -1, DDR_OUT_TABLE });
+	cx_kill(c, 3);
+	cx_view(c, 7, 7, true);
+	pass_but(c, 60, (const int[CX_NODES]){ DDR_OUT_SLOT_WRITE, DDR_OUT_MAP_WRITE, -1, -1 });
+	assert_true(cx_event(recovers, DDR_EV_RECOVERY) >= 0);
+	c->answers = 0;
+	cx_done(c, writer, cx_open(writer, DDR_OUT_MAP_WRITE));		/* the word of that reaches node 1 behind its RECOVERED */
+	cx_done(c, recovers, cx_open(recovers, DDR_OUT_SLOT_WRITE));
+	pass_without(c, 60, 0, DDR_OUT_MAP_WRITE);
+	for (uint32_t round = 0; round < 50; round++)
+		cx_tick(c, 500);
+	assert_true(covered(writer, 2 * 256));
+	assert_true(covered(writer, 3 * 256));
+	assert_int_equal(cx_status(writer).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+}
+
 /* The spare has the place, and no node a table yet that names it there; then the old disk fails one more write of node 2. */
 static void taken_without_a_table(struct cx *c)
 {
@@ -289,6 +322,7 @@ int main(void)
 		TEST(in_sync_with_the_log_only),
 		TEST(the_spare_fails),
 		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),
+		cmocka_unit_test_setup_teardown(what_it_takes_over_as_it_folds, setup_four, cx_teardown),
 	};
 
 	return cmocka_run_group_tests_name("state machine: spares and rebuild", tests, NULL, NULL);
