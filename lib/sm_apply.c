@@ -156,19 +156,7 @@ bool ddr_sm_none_missing(const struct ddr_super *sb)
 	return n == sb->roles;
 }
 
-/* Without parity nobody knows what a node was writing that died: where a disk and its copy may differ, if they may. */
-bool ddr_sm_copies_differ(const struct ddr_sm *sm, const struct ddr_super *sb, uint64_t slots)
-{
-	bool died = false;
-
-	for (uint32_t s = 0; s < sb->slots; s++) {
-		int n = (slots >> s & 1) && sb->slot_node[s] ? ddr_sm_node_at(sm, sb->slot_node[s]) : -1;
-
-		died |= (slots >> s & 1) && sb->slot_node[s] && (n < 0 || !sm->nodes[n].leaving);
-	}
-	return died && sb->parity == 0;
-}
-
+/* Without parity nobody knows what a node was writing that died: its disk and the copy may differ anywhere. */
 static void copy_anew(struct ddr_super *sb)
 {
 	for (uint32_t m = 0; m < sb->members; m++)
@@ -180,7 +168,7 @@ void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 		  uint64_t slots)
 {
 	apply_set(sb, set);
-	if (ddr_sm_copies_differ(sm, sb, slots))
+	if (sm->t.died & slots)
 		copy_anew(sb);
 	roles_go(sb, faulty | missing, sm->t.copy_void);
 	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY);

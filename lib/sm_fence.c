@@ -157,8 +157,10 @@ static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
 	n->how_sent = n->wait_told = false;
 	ddr_sm_ex_fenced(sm, n->id);
 	ddr_sm_recover_drop(sm, n->id);
-	if (slot != DDR_SM_NO_SLOT)
+	if (slot != DDR_SM_NO_SLOT) {
+		ddr_sm_slot_died(sm, slot);
 		ddr_sm_recover_slot(sm, slot);
+	}
 	ddr_sm_writer_choose(sm);
 	sm->again = true;
 }

@@ -331,6 +331,8 @@ bool ddr_sm_members_settled(const struct ddr_sm *sm);
 void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
 /* Slot @slot goes to @node (0: it is free) with the next change. */
 void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
+/* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
+void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
 /* The writer is another one: what the last left on the disks is where it goes on. */
 void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 /* Could the array go on without @members (those that are on the way out counted)? */
@@ -382,8 +384,6 @@ void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 		  uint64_t slots);
 /* Does every role have a holder that is in sync? */
 bool ddr_sm_none_missing(const struct ddr_super *sb);
-/* The owners of @slots died without a log: a disk and its copy may differ anywhere. */
-bool ddr_sm_copies_differ(const struct ddr_sm *sm, const struct ddr_super *sb, uint64_t slots);
 
 /* ---- sm_seek.c ----------------------------------------------------------------- */
 

@@ -134,6 +134,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	w32(w, &missing);
 	w32(w, &leaving);
 	w64(w, &slots);
+	w64(w, &t->died);
 	flag(w, &t->copy_void);
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
 		w32(w, &t->slot_node[s]);
@@ -280,6 +281,8 @@ static bool state_valid(const struct ddr_sm *sm)
 	if (!ddr_member_set_formed(set) || set->member >= sm->sb.members + (set->op == DDR_MEMBER_OP_ADD ? 1u : 0u) ||
 	    (set->op && set->role >= sm->sb.roles) ||
 	    set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->sb) : sm->sb.array_blocks) || sm->t.back >> sm->sb.members)
+		return false;
+	if (sm->t.died && sm->sb.parity)
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }

@@ -193,8 +193,16 @@ void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node)
 	sm->t.slot_node[slot] = node;
 }
 
+void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot)
+{
+	if (sm->sb.parity == 0)
+		sm->t.died |= 1ull << slot;
+}
+
 void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing)
 {
+	if (sm->sb.slot_node[slot])
+		ddr_sm_slot_died(sm, slot);	/* whoever leaves cleanly owns none any more */
 	ddr_sm_slot_give(sm, slot, node);
 	for (uint32_t m = 0; m < sm->sb.members; m++)
 		if ((missing >> m & 1) && !judge(sm, m, &sm->t.want_missing))
@@ -563,13 +571,14 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
 		return;
 	}
-	if (ddr_sm_copies_differ(sm, &sm->sb, msg->done.slots))
+	if (sm->t.died & msg->done.slots)
 		ddr_sm_rebuild_anew(sm);
 	sm->sb = sb;
 	sm->c.unproven = false;
 	sm->t.want_faulty &= ~msg->done.faulty;
 	sm->t.want_missing &= ~msg->done.missing;
 	sm->t.want_slots &= ~msg->done.slots;
+	sm->t.died &= ~msg->done.slots;
 	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
 		sm->t.want_set = none;
 	sm->t.set = none;

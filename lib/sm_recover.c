@@ -65,6 +65,9 @@ static void recovered(struct ddr_sm *sm, uint32_t slot)
 	sm->rb.fold_at = 0;
 	sm->c.rec &= ~(1ull << slot);
 	sm->c.rec_by[slot] = 0;
+	/* the change that frees its slot lets the copy begin anew; it may be long until the dead one begins again */
+	if (sm->sb.parity == 0 && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
+		ddr_sm_slot_give(sm, slot, 0);
 	sm->again = true;
 }
 

@@ -246,6 +246,7 @@ struct ddr_sm_trans {
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
 	bool overtaken;				/* what the superblock write that is out says is not to be */
+	uint64_t died;				/* without parity: slots whose owners died; when they change hands, a copy begins anew */
 	bool copy_void;				/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */
 	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
 	uint64_t io;				/* superblock write, 0: none is out */

@@ -357,12 +357,30 @@ static void look(struct sim *s)
 		check_visible(s, n);
 }
 
+/*
+ * Without parity nobody knows what a node was writing that died, so its copy begins anew. Whoever comes back at once claims its slot, and is no
+ * test of that: in every other seed the dead stay away while a member is copied, unless nobody else is up.
+ */
+static bool stays_away(const struct sim *s)
+{
+	struct ddr_super sb;
+	bool copied = false, up = false;
+
+	if (s->g.parity || !s->replaces || s->seed % 2 || !check_newest_super(s, &sb))
+		return false;
+	for (uint32_t m = 0; m < sb.members; m++)
+		copied |= (sb.member[m].flags & DDR_MEMBER_F_REPLACING) != 0;
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		up |= n->up;
+	return copied && up;
+}
+
 /* What comes back by itself. */
 static void comes_back(struct sim *s, struct node *n)
 {
 	const struct storm *w = &s->storm;
 
-	if (!n->up && sim_chance(s, w->power_back))
+	if (!n->up && sim_chance(s, w->power_back) && !stays_away(s))
 		cluster_power_on(s, n);
 	else if (n->up && !n->sm && sim_chance(s, w->daemon_back))
 		cluster_daemon_start(s, n);

@@ -456,14 +456,125 @@ static void the_next_one_cannot_be(void **state)
 	assert_int_equal(c->sb.member[3].state, DDR_MEMBER_IN_SYNC);
 }
 
+/* ---- without parity ------------------------------------------------------------- */
+
+#define SPARE_0	4u		/* there the first one is behind the four with data */
+
+/* Two nodes and an array without parity; of a member that is replaced the first half is copied, and a job is out for the rest. */
+static int setup_half_copied(void **state)
+{
+	struct cx *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->spares = 2;
+	cx_make(c, 2, true);
+	c->geo.parity = 0;
+	rig_super(&c->sb, &c->geo);
+	for (uint32_t i = 0; i < 2; i++)
+		c->node[i].cfg.present = (1u << c->sb.members) - 1;
+	cx_start(c, 0, 0, 0);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	replace(c, 0, 1, SPARE_0);
+	for (uint32_t round = 0; round < 300; round++) {
+		pass_without(c, 1, 1, DDR_OUT_JOB_RANGE);
+		for (uint32_t o = 0; o < c->node[0].n; o++)
+			if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_JOB_RANGE && c->node[0].log[o].start < 512)
+				cx_done(c, &c->node[0], o);
+	}
+	assert_int_equal(c->sb.member[SPARE_0].cursor, 512);
+	*state = c;
+	return 0;
+}
+
+/* Is one of the first blocks copied by an output of the node's from @from on? */
+static bool anew(const struct cx_node *n, uint32_t from)
+{
+	for (uint32_t o = from; o < n->n; o++)
+		if (n->log[o].type == DDR_OUT_JOB_RANGE && n->log[o].start == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Node 2 dies for good, and nobody knows where it was writing: below the cursor, too, the old one may have what it wrote and the new one not.
+ * Nobody claims its slot, and all is copied once more before the new one takes over.
+ */
+static void who_died_does_not_come_back(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	uint32_t from = n->n;
+
+	cx_kill(c, 1);
+	cx_view(c, 1, 1, true);
+	settles(c);
+	assert_true(cx_event(n, DDR_EV_NODE_RECOVERED) >= 0);
+	for (uint32_t round = 0; round < 20; round++)
+		cx_tick(c, 1000);
+	assert_true(anew(n, from));
+	assert_int_equal(cx_status(n).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
+	assert_int_equal(cx_status(n).member_state[1], DDR_MEMBER_MISSING);
+	assert_int_equal(c->sb.slot_node[1], 0);
+}
+
+/* So it is where node 2 comes back, and has its slot again: its last process died. */
+static void who_died_comes_back(void **state)
+{
+	struct cx *c = *state;
+	uint32_t from = c->node[0].n;
+
+	cx_kill(c, 1);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	settles(c);
+	for (uint32_t round = 0; round < 20; round++)
+		cx_tick(c, 1000);
+	assert_true(cx_status(&c->node[1]).ready);
+	assert_true(anew(&c->node[0], from));
+	assert_int_equal(cx_status(&c->node[1]).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
+}
+
+/* Node 2 leaves cleanly, and is gone before the superblocks say that its slot is free: it died nowhere, and the copy goes on. */
+static void who_leaves_has_not_died(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	uint32_t from = n->n;
+
+	c->answers = CX_ALL & ~CX_IO;
+	cx_op(c, 1, DDR_IN_OP_CLEAN, 0);
+	cx_settle(c);
+	assert_true(cx_event(&c->node[1], DDR_EV_CLEAN) >= 0);
+	cx_step(c, &c->node[1], &(struct ddr_input){ .type = DDR_IN_K_DETACHED });
+	cx_op(c, 1, DDR_IN_OP_LEAVE, 0);
+	cx_settle(c);
+	assert_true(cx_event(&c->node[1], DDR_EV_LEFT) >= 0);
+	cx_open(n, DDR_OUT_SB_WRITE);
+	cx_kill(c, 1);
+	cx_view(c, 1, 1, true);
+	pass_without(c, 20, 1, DDR_OUT_JOB_RANGE);
+	assert_int_equal(c->sb.slot_node[1], 0);
+	assert_int_equal(c->sb.member[SPARE_0].cursor, 512);
+	assert_int_equal(ddr_sm_super(n->sm)->member[SPARE_0].cursor, 512);
+	settles(c);
+	for (uint32_t round = 0; round < 20; round++)
+		cx_tick(c, 1000);
+	assert_false(anew(n, from));
+	assert_int_equal(cx_status(n).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
+}
+
 int main(void)
 {
+#define HALF(name) cmocka_unit_test_setup_teardown(name, setup_half_copied, cx_teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_member_is_replaced), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(both_fail_as_it_begins), TEST(who_resyncs_has_not_folded),
 		TEST(the_new_one_goes), TEST(the_new_one_fails_at_the_end), TEST(the_new_one_fails_and_nothing_is_to_spare),
 		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end),
 		TEST(what_the_dead_wrote_is_copied_first), TEST(the_next_one_waits), TEST(the_next_one_cannot_be),
+		HALF(who_died_does_not_come_back), HALF(who_died_comes_back), HALF(who_leaves_has_not_died),
 	};
 
 	return cmocka_run_group_tests_name("state machine: replacing", tests, NULL, NULL);
