@@ -139,18 +139,31 @@ static void copy_judge(struct ddr_sm *sm)
 		ddr_sm_whole_void(sm);
 }
 
+/*
+ * A hard report that cannot be followed: what its sender is alone with has failed for all, and of several nodes the sender must go, since its kernel's
+ * writes could not be completed. One that is leaving has no kernel any more, and whoever stays writes what it could not.
+ */
+static void refused_hard(struct ddr_sm *sm, uint32_t sender)
+{
+	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, sender)];
+
+	if (n->leaving)
+		return;
+	if (ddr_sm_voters(sm) == 1ull << (n - sm->nodes))
+		ddr_sm_array_failed(sm, "more members failed than the parity covers");
+	else if (sender == sm->node)
+		ddr_sm_give_up(sm, "this node cannot write a member that the array cannot do without");
+	else
+		n->gave_up = true;
+}
+
 static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard, uint32_t soft)
 {
 	bool ours = msg->sender == sm->node;
-	int at = ddr_sm_node_at(sm, msg->sender);
 	struct ddr_output *out;
 
-	if (hard && (ddr_sm_voters(sm) & (ddr_sm_voters(sm) - 1)) == 0)
-		ddr_sm_array_failed(sm, "more members failed than the parity covers");
-	else if (hard && ours)
-		ddr_sm_give_up(sm, "this node cannot write a member that the array cannot do without");
-	else if (hard && at >= 0)
-		sm->nodes[at].gave_up = true;
+	if (hard)
+		refused_hard(sm, msg->sender);
 	if (!soft || !ours)
 		return;
 	out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array cannot do without: it stays, what failed is an error");

@@ -673,6 +673,61 @@ static void rule_4_who_gives_up_is_fenced_at_once(void **state)
 	assert_int_equal(cx_status(&c->node[0]).member_state[2], DDR_MEMBER_IN_SYNC);
 }
 
+/*
+ * The writer leaves while a write of the map is out, which fails on a member that the array cannot do without, for this node alone. Its LEAVE comes before its
+ * word of that, so of @nodes one less has a say: even if that is a single one, it has not failed anything, and goes on. Nor need the leaver give up.
+ */
+static void leaver_cannot_write(struct cx *c, uint32_t nodes)
+{
+	struct cx_node *leaver = &c->node[0], *stays = &c->node[nodes - 1];
+	struct ddr_input failed = { .type = DDR_IN_MAP_DONE, .failed_members = 1u << 2 };
+	struct ddr_msg msg;
+	uint32_t at;
+
+	cx_down(c);
+	cx_up(c, nodes, true);
+	for (uint32_t m = 0; m < 2; m++) {
+		cx_step(c, leaver, &(struct ddr_input){ .type = DDR_IN_OP_FAIL_MEMBER, .member = m });
+		cx_settle(c);
+	}
+	cx_op(c, 0, DDR_IN_OP_CLEAN, 0);
+	cx_settle(c);
+	lock(c, nodes - 1, 1);
+	cx_settle(c);
+	cx_forget(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_record(c, nodes - 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1 });
+	cx_done(c, stays, cx_open(stays, DDR_OUT_FLUSH));
+	cx_settle(c);
+	at = cx_open(leaver, DDR_OUT_MAP_WRITE);
+	cx_op(c, 0, DDR_IN_K_DETACHED, 0);
+	cx_op(c, 0, DDR_IN_OP_LEAVE, 0);
+	cx_settle(c);
+	assert_false(sent(leaver, DDR_M_LEAVE, &msg));
+	failed.io = leaver->log[at].io;
+	leaver->open[at] = false;
+	cx_step(c, leaver, &failed);
+	assert_true(sent(leaver, DDR_M_LEAVE, &msg));
+	assert_true(sent(leaver, DDR_M_MEMBER_FAIL, &msg));
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_true(cx_event(leaver, DDR_EV_LEFT) >= 0);
+	assert_false(cx_status(leaver).gave_up || cx_status(leaver).failed);
+	cx_kill(c, 0);
+	cx_view(c, (1u << nodes) - 2, (1u << nodes) - 1, true);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_false(cx_status(stays).failed || cx_status(stays).gave_up);
+	assert_true(cx_status(stays).ready);
+	assert_int_equal(ddr_map_get(c->disk[CX_SLOTS].payload, 1) & DDR_REGION_STATE_MASK, DDR_REGION_NEEDS_SYNC);	/* the next writer wrote it */
+}
+
+static void what_a_leaver_cannot_write_fails_nobody(void **state)
+{
+	leaver_cannot_write(*state, 2);
+	leaver_cannot_write(*state, 3);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
@@ -688,6 +743,7 @@ int main(void)
 		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known), TEST(a_range_outlives_the_state),
 		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
 		TEST(what_is_being_recovered_is_not_known), TEST(rule_4_who_gives_up_is_fenced_at_once),
+		TEST(what_a_leaver_cannot_write_fails_nobody),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who waits for whom", tests, NULL, NULL);
