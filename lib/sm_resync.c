@@ -51,14 +51,20 @@ bool ddr_sm_works_idle(const struct ddr_sm *sm)
 
 /* ---- the life of a work -------------------------------------------------------- */
 
+/* What it has done does not count: it will all be done again. */
+static void work_undo(struct ddr_sm *sm, struct ddr_sm_work *w)
+{
+	if (w->crash)
+		sm->resync_done -= w->done;
+	w->done = 0;
+}
+
 static void work_restart(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	w->state = DDR_WK_MARK;
 	w->next = ddr_sm_region_start(sm, w->region);
 	w->end = w->next + ddr_sm_region_length(sm, w->region);
-	if (w->crash)
-		sm->resync_done -= w->done;
-	w->done = 0;
+	work_undo(sm, w);
 	w->again = w->suspect = false;
 	sm->again = true;
 }
@@ -214,9 +220,18 @@ static void work_map(struct ddr_sm *sm, struct ddr_sm_work *w)
 		w->state = DDR_WK_MAP_SENT;
 }
 
+/*
+ * Is the work to end where it is? The background has nothing to do while a member is missing: what a region lacks of its data
+ * cannot make its parity wrong, and nothing was in flight there. It begins again when the array is whole.
+ */
+static bool work_stops(const struct ddr_sm *sm, const struct ddr_sm_work *w)
+{
+	return sm->stopping || (!w->crash && ddr_sm_degraded(sm));
+}
+
 static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
-	bool may_run = !sm->stopping && !sm->paused && sm->now >= sm->hold_until;
+	bool stops = work_stops(sm, w), may_run = !stops && !sm->paused && sm->now >= sm->hold_until;
 
 	if (w->state == DDR_WK_MARK && ddr_bit(sm->mark, w->region) && ddr_bit(sm->dur, w->region) && may_run)
 		w->state = DDR_WK_RUN;
@@ -232,8 +247,10 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 			w->flush = ddr_sm_flush_ticket(sm);
 		}
 	}
-	if (sm->stopping && w->out == 0 && (w->state == DDR_WK_MARK || w->state == DDR_WK_RUN))
+	if (stops && w->out == 0 && (w->state == DDR_WK_MARK || w->state == DDR_WK_RUN)) {
+		work_undo(sm, w);
 		work_end(sm, w);
+	}
 	if (w->state == DDR_WK_FLUSH && sm->flushed >= w->flush)
 		w->state = DDR_WK_MAP;
 	if (w->state == DDR_WK_MAP)

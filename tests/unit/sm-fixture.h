@@ -160,14 +160,23 @@ static inline uint32_t fx_count(const struct fx *f, enum ddr_out_type type, uint
 	return n;
 }
 
-/* The one open I/O of a type; fails the test if there is none. */
-static inline uint32_t fx_open_io(const struct fx *f, enum ddr_out_type type)
+/* The first open I/O of a type, or -1. */
+static inline int fx_find_open(const struct fx *f, enum ddr_out_type type)
 {
 	for (uint32_t i = 0; i < f->n; i++)
 		if (f->open[i] && f->log[i].type == type)
-			return i;
-	fail_msg("no such I/O is open");
-	return 0;
+			return (int)i;
+	return -1;
+}
+
+/* The same; fails the test if there is none. */
+static inline uint32_t fx_open_io(const struct fx *f, enum ddr_out_type type)
+{
+	int i = fx_find_open(f, type);
+
+	if (i < 0)
+		fail_msg("no such I/O is open");
+	return (uint32_t)i;
 }
 
 /* The last message of a type that was sent, decoded; fails the test if there is none. */

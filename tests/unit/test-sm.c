@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Grants, marks, clearing and resync of the state machine, one rule a test. */
+#include <errno.h>
+
 #include "sm-fixture.h"
 
 static int setup(void **state)
@@ -546,6 +548,83 @@ static void the_background_computes_what_was_written_once(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
 }
 
+/* All that is out is answered, but jobs. */
+static void settle_but_jobs(struct fx *f)
+{
+	f->answers = FX_MSG | FX_KERNEL;
+	for (uint32_t before = f->n + 1; f->n != before;) {
+		before = f->n;
+		fx_settle(f);
+		for (uint32_t i = 0; i < before; i++)
+			if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE)
+				fx_done(f, i, 0, 0, 0);
+		fx_settle(f);
+	}
+}
+
+/*
+ * A data member fails while the background is at work in a region. Nothing was in flight there, so what its parity says of the member's data is as good
+ * as before: the region is not listed as one that has lost some, and is done when a member has taken the place.
+ */
+static void the_background_ends_where_data_goes_missing(void **state)
+{
+	struct fx *f = *state;
+
+	fx_lock(f, 5, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_closed(f, 5, 1, 0);
+	settle_but_jobs(f);
+	fx_tick(f, 1000);
+	assert_int_equal(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].start / 256, 5);
+	fx_error(f, 9, 1, DDR_EC_IO, DDR_OP_WRITE);
+	settle_but_jobs(f);
+	assert_true(fx_status(f).degraded);
+	fx_done(f, fx_open_io(f, DDR_OUT_JOB_RANGE), 0, 0, 0);
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 2000);
+	assert_int_equal(fx_event(f, DDR_EV_SUSPECT), -1);
+	assert_int_equal(fx_status(f).suspect, 0);
+	assert_int_equal(map_state(f, 5) & DDR_REGION_STATE_MASK, DDR_REGION_NEEDS_SYNC);
+	assert_false(dirty(f, 5));
+}
+
+/* A stop ends a resync in its midst, and it begins anew when somebody writes again: what it had done is not counted twice. */
+static void a_stopped_resync_has_done_nothing(void **state)
+{
+	static const struct rig_geometry large = { .order = 2, .parity = 1, .blocks = 32768, .region_blocks = 8192, .slots = 4 };
+	struct ddr_input stop = { .type = DDR_IN_OP_CLEAN }, go_on = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED };
+	struct fx *f = *state;
+
+	fx_down(f);
+	fx_make(f, &large);
+	f->sm = rig_sm(&f->cfg);
+	assert_non_null(f->sm);
+	fx_load_empty(f);
+	fx_view(f, 1, true, 1);
+	fx_attach(f, 7, 0, 0);
+	fx_lock(f, 3, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_closed(f, 3, 1, -EIO);
+	for (uint32_t round = 0; round < 3; round++) {
+		settle_but_jobs(f);
+		fx_done(f, fx_open_io(f, DDR_OUT_JOB_RANGE), 0, 0, 0);
+		assert_true(fx_status(f).resync_done > 0);
+		fx_step(f, &stop);
+		while (fx_find_open(f, DDR_OUT_JOB_RANGE) >= 0)
+			fx_done(f, (uint32_t)fx_find_open(f, DDR_OUT_JOB_RANGE), 0, 0, 0);
+		settle_but_jobs(f);
+		assert_true(fx_event(f, DDR_EV_CLEAN) >= 0);
+		assert_int_equal(fx_status(f).resync_done, 0);
+		assert_int_equal(fx_status(f).resync_total, 8192);
+		fx_forget(f);
+		fx_step(f, &go_on);
+	}
+	f->answers = FX_ALL;
+	fx_settle(f);
+	assert_int_equal(fx_status(f).resync_done, 8192);
+}
+
 /* ---- size ---------------------------------------------------------------------- */
 
 static void a_million_regions(void **state)
@@ -597,6 +676,7 @@ int main(void)
 		TEST(what_closed_while_detached_is_resynced), TEST(a_clean_stop_leaves_nothing_marked),
 		TEST(a_clean_stop_is_taken_back), TEST(after_a_clean_stop_it_may_be_used_on),
 		TEST(regions_that_are_idle_are_closed), TEST(the_background_computes_what_was_written_once),
+		TEST(the_background_ends_where_data_goes_missing), TEST(a_stopped_resync_has_done_nothing),
 		TEST(a_million_regions),
 	};
 
