@@ -108,7 +108,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	s->geo.spares = (uint16_t)(s->geo.parity && !s->lossy ? sim_rand(s, 3) : 0);
 	s->replaces = seed % 3 == 0 && !s->lossy;	/* not drawn: what happens in the other seeds stays as it was */
 	if (s->replaces && !s->geo.spares)
-		s->geo.spares = 1;
+		s->geo.spares = sim_keeps_copies(s) ? 4 : 1;
 	rig_super(&s->sb0, &s->geo);
 	ddr_super_geometry(&s->sb0, &s->g);
 	s->blocks = s->geo.blocks;
@@ -166,6 +166,15 @@ static bool operator_seeks(struct sim *s, struct node *n)
 	return true;
 }
 
+/*
+ * Without parity nobody knows what a node was writing that died, so its copy begins anew. Such an array has its spares once, and a copy hardly comes to its
+ * end in time: in every other seed it has more of them, nobody takes one out, and who died stays away for so long (schedule.c).
+ */
+bool sim_keeps_copies(const struct sim *s)
+{
+	return s->replaces && !s->geo.parity && s->seed % 2 == 0;
+}
+
 /* A member that works is replaced by a spare, or what replaces one is taken out. */
 bool sim_replace(struct sim *s, struct node *n)
 {
@@ -177,7 +186,7 @@ bool sim_replace(struct sim *s, struct node *n)
 	for (uint32_t m = 0; m < sb.members; m++)
 		if (sb.member[m].state == DDR_MEMBER_SPARE)
 			in.value = m;
-		else if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && sim_chance(s, 3))
+		else if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && !sim_keeps_copies(s) && sim_chance(s, 3))
 			in = (struct ddr_input){ .type = DDR_IN_OP_FAIL_MEMBER, .member = m };
 	node_step(s, n, &in);
 	return true;

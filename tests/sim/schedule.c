@@ -357,16 +357,13 @@ static void look(struct sim *s)
 		check_visible(s, n);
 }
 
-/*
- * Without parity nobody knows what a node was writing that died, so its copy begins anew. Whoever comes back at once claims its slot, and is no
- * test of that: in every other seed the dead stay away while a member is copied, unless nobody else is up.
- */
+/* A member is being copied without parity: whoever comes back at once claims its slot, and is no test of what its death does to the copy. */
 static bool stays_away(const struct sim *s)
 {
 	struct ddr_super sb;
 	bool copied = false, up = false;
 
-	if (s->g.parity || !s->replaces || s->seed % 2 || !check_newest_super(s, &sb))
+	if (!sim_keeps_copies(s) || !check_newest_super(s, &sb))
 		return false;
 	for (uint32_t m = 0; m < sb.members; m++)
 		copied |= (sb.member[m].flags & DDR_MEMBER_F_REPLACING) != 0;

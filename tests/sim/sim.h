@@ -484,6 +484,7 @@ void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out);
 /* A member fails something, once or for good; with a cluster perhaps only what @n asks of it. */
 void sim_member_fault(struct sim *s, struct node *n);
 /* The operator has a member replaced, or thinks better of it. */
+bool sim_keeps_copies(const struct sim *s);
 bool sim_replace(struct sim *s, struct node *n);
 /* What the node does with its CPU and disks; shared with one node. */
 bool sim_progress(struct sim *s, struct node *n);
