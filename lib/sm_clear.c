@@ -176,9 +176,18 @@ void ddr_sm_batch_members(struct ddr_sm *sm)
 	sm->batch_at = 0;
 }
 
+/*
+ * A member of which somebody knows that it failed may have dropped what was in its cache, though our flush of it ended well. So nothing is cleared until it is
+ * out, and then what it lacks is noted.
+ */
+static bool may_clear(const struct ddr_sm *sm)
+{
+	return sm->t.state == DDR_T_IDLE && ddr_sm_members_settled(sm) && !sm->t.report_hard;
+}
+
 void ddr_sm_batch_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) || sm->t.state != DDR_T_IDLE)
+	if (!ddr_sm_running(sm) || !may_clear(sm))
 		return;
 	if (sm->batch == DDR_B_IDLE && sm->clear_scan)
 		batch_begin(sm);

@@ -103,6 +103,67 @@ static bool flagged(const struct cx *c, uint32_t region)
 	return ddr_map_get(c->disk[CX_SLOTS].payload, region) & DDR_REGION_F_WRITTEN;
 }
 
+static void flush_fails(struct cx *c, uint32_t i)
+{
+	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 5, .member = OUT, .status = DDR_EC_IO, .arg[0] = DDR_OP_FLUSH });
+}
+
+/*
+ * A flush of node 1 fails on OUT, which may have dropped what it had in its cache. Node 2 knows, but the superblocks do not say so yet when it closes a region
+ * that it had written, and flushes: it is not cleared as what OUT has. So when OUT comes back, the region is among those that it lacks.
+ */
+static void what_is_cleared_as_a_member_goes(void **state)
+{
+	struct cx *c = *state;
+
+	wants(c, 1, 1);
+	c->answers = CX_MSG | CX_KERNEL;
+	flush_fails(c, 0);
+	cx_settle(c);
+	cx_open(&c->node[0], DDR_OUT_SB_WRITE);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1 });
+	for (uint32_t round = 0; round < 20; round++) {
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t o = 0; o < c->node[i].n; o++)
+				if (c->node[i].open[o] && cx_is_io(&c->node[i].log[o]) && c->node[i].log[o].type != DDR_OUT_SB_WRITE)
+					cx_done(c, &c->node[i], o);
+		cx_settle(c);
+	}
+	assert_true(ddr_sm_region(c->node[1].sm, 1) & DDR_SM_REGION_DIRTY);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	assert_false(ddr_sm_region(c->node[1].sm, 1) & DDR_SM_REGION_DIRTY);
+	assert_true(flagged(c, 1));
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	sees(c, 1, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	cx_tick(c, 100);
+	assert_true(covered(c, REGION));
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
+}
+
+/* The same where the node that clears is the one whose flush failed, and its word of it has not been delivered yet. */
+static void what_is_cleared_before_the_word_is_there(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+
+	wants(c, 0, 1);
+	c->answers = CX_IO | CX_KERNEL;
+	flush_fails(c, 0);
+	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1 });
+	cx_settle(c);
+	assert_int_equal(cx_find(n, DDR_OUT_FLUSH, 0), -1);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	assert_false(ddr_sm_region(n->sm, 1) & DDR_SM_REGION_DIRTY);
+	assert_true(flagged(c, 1));
+}
+
 /* It is back as it was: only what was written since is copied, and then the map forgets that it was. */
 static void it_comes_back_by_its_regions(void **state)
 {
@@ -529,6 +590,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
+		TEST(what_is_cleared_as_a_member_goes), TEST(what_is_cleared_before_the_word_is_there),
 		TEST(it_comes_back_by_its_regions), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
 		TEST(a_disk_is_added_and_removed), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
