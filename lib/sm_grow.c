@@ -72,6 +72,8 @@ static uint64_t fits(const struct ddr_sm *sm, uint64_t bytes)
 	return blocks < most ? blocks : most;
 }
 
+static const char has_it[] = "an array does not shrink, and has that size already";
+
 /* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
 static uint64_t target(const struct ddr_sm *sm)
 {
@@ -152,6 +154,8 @@ void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
 	bool ours = msg->sender == sm->node;
 	const char *why = sm->g.by || ddr_sm_growing(sm) ? "it is about to grow already" : not_now(sm);
 
+	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->sb.array_blocks)
+		why = has_it;	/* it has grown since that was asked for */
 	if (ours)
 		sm->g.op = sm->g.op_sent = false;
 	if (why) {
@@ -236,7 +240,7 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
 	else if (sm->g.op)
 		why = "it is about to grow already";
 	else if (blocks && blocks <= sm->sb.array_blocks)
-		why = "an array does not shrink, and has that size already";
+		why = has_it;
 	else if (blocks % (1u << sm->sb.order) || blocks > ddr_super_most_blocks(&sm->sb))
 		why = "it cannot have such a size";
 	if (why) {

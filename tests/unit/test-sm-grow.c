@@ -75,6 +75,35 @@ static void all_have_room_and_then_it_grows(void **state)
 		assert_int_equal(c->node[i].log[cx_find(&c->node[i], DDR_OUT_RESIZE, 0)].count, AFTER);
 }
 
+/* Both operators ask for the same: the second word is delivered when the array has that size, and no device is to blame. */
+static void who_asks_second_hears_that_it_is_done(void **state)
+{
+	struct cx *c = *state;
+	struct cx_message later[2];
+	const struct ddr_output *o;
+
+	rooms(c, 1504, 1504);
+	cx_forget(c);
+	c->answers = 0;
+	cx_step(c, &c->node[0], &(struct ddr_input){ .type = DDR_IN_OP_GROW, .count = AFTER });
+	cx_step(c, &c->node[1], &(struct ddr_input){ .type = DDR_IN_OP_GROW, .count = AFTER });
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(c->node[i].n_queue, 2);
+		later[i] = c->node[i].queue[--c->node[i].n_queue];
+	}
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(c->sb.array_blocks, AFTER);
+	assert_null(event(c, 1, DDR_EV_GROW_REFUSED));
+	for (uint32_t i = 0; i < 2; i++)
+		c->node[i].queue[c->node[i].n_queue++] = later[i];
+	cx_settle(c);
+	o = event(c, 1, DDR_EV_GROW_REFUSED);
+	assert_non_null(o);
+	assert_non_null(strstr(o->text, "has that size already"));
+	assert_null(event(c, 0, DDR_EV_GROW_REFUSED));
+}
+
 /* Until its table is longer, a kernel hears of nothing that it does not have; then all of it is told. */
 static void a_short_table_is_told_of_what_it_has(void **state)
 {
@@ -283,7 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
-		TEST(all_have_room_and_then_it_grows), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
+		TEST(all_have_room_and_then_it_grows), TEST(who_asks_second_hears_that_it_is_done), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
 		TEST(who_has_no_room_is_named), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes),
 		TEST(the_next_writer_goes_on), TEST(the_writers_daemon_is_back), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
 	};
