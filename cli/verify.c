@@ -79,7 +79,7 @@ static void print_last(struct json_object *verify)
 	printf("%s, begun %s", client_clean(client_text(verify, "state")), date(client_number(verify, "begun"), buf, sizeof(buf)));
 	if (!client_null(verify, "ended"))
 		printf(", last ended %s", date(client_number(verify, "ended"), buf, sizeof(buf)));
-	printf(": %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right\n", client_number(verify, "found"), client_number(verify, "repaired"));
+	printf("\n  %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right\n", client_number(verify, "found"), client_number(verify, "repaired"));
 	print_next(verify);
 }
 
