@@ -293,7 +293,8 @@ def fio(array, seconds, *more, jobs=2, depth=8, offset=0, size=None, verify=True
             f"--offset_increment={size}", "--group_reporting", "--time_based", f"--runtime={seconds}",
             "--randrepeat=0", "--verify_fatal=1", *more]
     if verify:
-        args += ["--verify=crc32c", "--verify_backlog=64"]
+        # of two passes over the file, writes and reads of the same blocks would be under way side by side
+        args += ["--verify=crc32c", "--verify_backlog=64", "--serialize_overlap=1"]
     return subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
