@@ -22,12 +22,13 @@ struct head {
 	struct ddr_error error;
 };
 
-static bool put_all(int fd, const void *data, size_t len)
+/* All of it, written or read. */
+static bool move_all(int fd, void *data, size_t len, bool out)
 {
-	const char *p = data;
+	char *p = data;
 
 	while (len) {
-		ssize_t n = write(fd, p, len);
+		ssize_t n = out ? write(fd, p, len) : read(fd, p, len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -39,21 +40,14 @@ static bool put_all(int fd, const void *data, size_t len)
 	return true;
 }
 
+static bool put_all(int fd, void *data, size_t len)
+{
+	return move_all(fd, data, len, true);
+}
+
 static bool get_all(int fd, void *data, size_t len)
 {
-	char *p = data;
-
-	while (len) {
-		ssize_t n = read(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		p += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return move_all(fd, data, len, false);
 }
 
 static void child(int fd)

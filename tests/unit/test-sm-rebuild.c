@@ -313,13 +313,44 @@ static void the_spare_fails(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
+/* Too little is left to compute a bad sector: status can say which blocks hold the rebuild up, until they are written. */
+static void what_holds_it_up_is_known(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	struct ddr_input bad = { .type = DDR_IN_JOB_DONE, .result = -ENODATA, .failed_members = 1 };
+	struct ddr_sm_progress p;
+	int at;
+
+	wants(c, 1, 1);
+	member_fails(c, 0, ROLE, 5);
+	pass_without(c, 50, 1, DDR_OUT_JOB_RANGE);
+	at = cx_find(n, DDR_OUT_JOB_RANGE, 0);
+	assert_true(at >= 0 && n->open[at] && n->log[at].job == DDR_KA_REBUILD);
+	ddr_sm_rebuild_progress(n->sm, &p);
+	assert_true(p.total > 0 && p.bad_count == 0);
+	bad.io = n->log[at].io;
+	n->open[at] = false;
+	cx_step(c, n, &bad);
+	ddr_sm_rebuild_progress(n->sm, &p);
+	assert_int_equal(p.bad_start, n->log[at].start);
+	assert_int_equal(p.bad_count, n->log[at].count);
+	assert_true(p.at <= p.bad_start && p.done < p.total);
+	ddr_sm_rebuild_progress(c->node[1].sm, &p);	/* known to the one who works */
+	assert_int_equal(p.bad_count, 0);
+	pass_without(c, 800, 0, DDR_OUT_JOB_RANGE);	/* it is tried again, and can be read */
+	ddr_sm_rebuild_progress(n->sm, &p);
+	assert_int_equal(p.total + p.bad_count, 0);
+	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
 		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
-		TEST(in_sync_with_the_log_only),
+		TEST(in_sync_with_the_log_only), TEST(what_holds_it_up_is_known),
 		TEST(the_spare_fails),
 		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_it_takes_over_as_it_folds, setup_four, cx_teardown),
