@@ -213,11 +213,48 @@ static bool rule_4_applies(const struct sim *s, const struct node *n)
 	return others && check_newest_super(s, &sb) && (uint32_t)__builtin_popcount(check_in_sync(&sb)) == ddr_geo_data(&s->g);
 }
 
+static void fails(struct sim *s, struct disk *d, enum disk_fault once)
+{
+	s->faults_left--;
+	d->chosen = true;
+	d->dead = once == FAULT_NONE;
+	d->once = once;
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %d %s", (int)(d - s->disk), d->dead ? "is dead" : "will fail once");
+}
+
+/* What hardly happens by chance, in seeds of its own: it is a flush that a member fails. */
+static bool flush_fails(struct sim *s, struct disk *d)
+{
+	if (s->seed % 5 != 1 || s->lossy || !s->faults_left || d->chosen || d->dead || d->once != FAULT_NONE)
+		return false;
+	fails(s, d, FAULT_FLUSH);
+	return true;
+}
+
+/* The same: a disk that was partly copied dies as the array is used again after a crash. Without parity that would be one too many. */
+static void old_disk_dies(struct sim *s)
+{
+	struct ddr_super sb;
+	uint16_t role = DDR_ROLE_NONE;
+
+	if (!s->replaces || s->seed % 2 || !s->faults_left || !check_newest_super(s, &sb))
+		return;
+	for (uint32_t m = 0; m < sb.members; m++)
+		if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && sb.member[m].cursor)
+			role = sb.member[m].role;
+	for (uint32_t m = 0; m < sb.members && role != DDR_ROLE_NONE; m++)
+		if (sb.member[m].role == role && sb.member[m].state == DDR_MEMBER_IN_SYNC && !s->disk[m].chosen && !s->disk[m].dead)
+			fails(s, &s->disk[m], FAULT_NONE);
+}
+
 void sim_member_fault(struct sim *s, struct node *n)
 {
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
+	if (flush_fails(s, d))
+		return;
 	if (s->replaces && sim_chance(s, 3) && sim_replace(s, n))
 		return;
 	if (sim_chance(s, 3) && operator_seeks(s, n))
@@ -341,6 +378,13 @@ bool sim_progress(struct sim *s, struct node *n)
 	}
 }
 
+static void begin(struct sim *s, struct node *n)
+{
+	node_start(s, n);
+	if (n->sm)
+		old_disk_dies(s);
+}
+
 static void one_event(struct sim *s)
 {
 	struct node *n = &s->node[0];
@@ -356,7 +400,7 @@ static void one_event(struct sim *s)
 	else if (what < 200)
 		kernel_start(s, &n->k, sim_chance(s, 8) ? OP_FLUSH : sim_chance(s, 8) ? OP_READ : sim_chance(s, 40) ? OP_MISMATCH : OP_WRITE);
 	else if (!n->sm && node_may_start(n) && what < 300)
-		node_start(s, n);
+		begin(s, n);
 	else
 		sim_progress(s, n);
 	if (sim_chance(s, 16))
