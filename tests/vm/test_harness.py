@@ -2,6 +2,7 @@
 """The harness does what its users rely on: commands, disks, power cuts, limits."""
 
 import fcntl
+import mmap
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied, Run
 from ddvm import stage as stages
-from ddvm.processors import lost_timer
+from ddvm.processors import lost_timer, serves_for_ever
 
 VM = {"disks": 3, "size": "64M"}
 
@@ -70,7 +71,33 @@ def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
         os.kill(node.qemu.pid, signal.SIGSTOP)
         with open(node.qemu.serial, "a", encoding="ascii") as console:
             console.write("rcu: rcu_preempt kthread timer wakeup didn't happen for 30001 jiffies! WARNING: not ours\n")
-    node.ready(timeout=60)
+    node.ready(timeout=40)
+    assert node.boots == 2 and node.run("true").code == 0
+    node.dmesg_check()
+
+
+@pytest.mark.vm(disks=1)
+def test_code_that_is_not_the_guests_any_more_is_not_the_tests(make_nodes, shared_node, tmp_path):
+    """
+    QEMU goes on with a translation of what the guest has changed: it is started again. The memory is a file here, which is changed
+    behind QEMU's back: a loop for ever (jmp .) where an idle processor comes by in each interrupt, and out again.
+    """
+    address, _, name = shared_node.run("grep -w sched_clock_idle_wakeup_event /proc/kallsyms").out.split()
+    place = int(address, 16) - 0xffffffff80000000
+    ram = f"memory-backend-file,id=ram,size=768M,share=on,mem-path={tmp_path}/ram"
+    node = make_nodes(disks=1, devices=["-object", ram, "-machine", "memory-backend=ram"])[0]
+    node.start()
+    with open(tmp_path / "ram", "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        own = memory[place:place + 2]
+        while own == bytes(2):          # until the kernel is in its place
+            own = memory[place:place + 2]
+        memory[place:place + 2] = b"\xeb\xfe"
+        deadline = time.monotonic() + 60
+        while f"RIP={address}" not in node.qemu.processors(node.cpus):
+            assert time.monotonic() < deadline, f"no processor comes by {name}"
+            time.sleep(0.1)
+        memory[place:place + 2] = own
+    node.ready(timeout=40)
     assert node.boots == 2 and node.run("true").code == 0
     node.dmesg_check()
 
@@ -90,6 +117,10 @@ def test_a_lost_timer_is_told_from_a_quiet_machine(shared_node):
         assert healthy != gone and not lost_timer([healthy] * 3)
     assert not lost_timer([gone]) and not lost_timer([gone, gone, look])
     assert not lost_timer([gone, re.sub(r"(?m)^RIP=\w+", "RIP=1", gone)])
+    busy = re.sub(r"(?m)^ISR\s.*", "ISR  251 236 ", look.replace("HLT=1", "HLT=0"))
+    assert serves_for_ever([busy, busy.replace("251", "")]) and not serves_for_ever([busy])
+    for healthy in (look, busy.replace("HLT=0", "HLT=1"), busy.replace("251 236", "253")):
+        assert not serves_for_ever([busy, busy, healthy])
 
 
 def test_run_returns_code_out_err(shared_node):

@@ -15,7 +15,7 @@ from . import image, kernel as kernels, stage as stages
 from .channel import Channel, CommandTimeout, NodeDied
 from .config import HarnessError, stage_dir
 from .disks import LIMIT_IO_SIZE, parse_size
-from .processors import lost_timer
+from .processors import lost_timer, serves_for_ever
 from .qemu import Qemu
 
 BAD_LOG = re.compile("|".join([
@@ -90,7 +90,9 @@ class Node:
 
         Version 7.2 dies of SIGSEGV once in some hundred boots; and now and then one of two emulated processors gets no timer
         interrupt any more. The processors' state shows that, or the guest's kernel says it once its limit for RCU stalls
-        (qemu.CMDLINE) is over.
+        (qemu.CMDLINE) is over. And once in some thousand boots it goes on with the translation of code that the guest has changed
+        meanwhile: a write discards the old translation before it changes the code, and another processor can translate the
+        old one in between. Where Linux patches itself, the processor then meets a breakpoint that is long gone, for ever.
         """
         try:
             return self._wait_agent(timeout)
@@ -99,9 +101,12 @@ class Node:
                 raise
             fault = "QEMU crashed"
         except CommandTimeout:
-            if not self._timer_lost():
+            if self._code_stale():
+                fault = "QEMU ran code that the guest had changed"
+            elif self._timer_lost():
+                fault = "QEMU lost a processor's timer"
+            else:
                 raise
-            fault = "QEMU lost a processor's timer"
         print(f"{self.name}: {fault} before anything of a test ran; it is started again", file=sys.stderr)
         self.kill()
         self._console_path().rename(self._console_path().with_suffix(".emulator"))
@@ -110,6 +115,14 @@ class Node:
 
     def _console_path(self):
         return self.session.path / f"{self.name}.{self.boots}.console"
+
+    def _code_stale(self):
+        """Does a processor get out of an interrupt that it serves for ever as soon as its code is translated anew?"""
+        if not serves_for_ever(self.looks):
+            return False
+        self.qemu.translate_anew()
+        self.save_processors("anew")
+        return len(self.looks) > 1 and not serves_for_ever(self.looks)
 
     def _timer_lost(self, patience=45):
         if lost_timer(self.looks):
@@ -333,7 +346,7 @@ class Node:
             text = f"{error}\n"
         (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
 
-    def save_processors(self, looks=3):
+    def save_processors(self, name="processors", looks=3):
         """Look at the machine's processors, a second apart; what is seen goes to the run's directory as well."""
         self.looks = []
         end = ""
@@ -343,7 +356,7 @@ class Node:
                 time.sleep(1)
         except (HarnessError, OSError) as error:
             end = f"{error}\n"
-        path = self.session.path / f"{self.name}.{self.boots}.processors.log"
+        path = self.session.path / f"{self.name}.{self.boots}.{name}.log"
         path.write_text("".join(self.looks) + end, encoding="utf-8")
 
     def allow_dmesg(self, pattern):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What QEMU says of its emulated processors, read: does one wait for a timer that has expired?"""
+"""What QEMU says of its emulated processors, read: does one wait for a timer that has expired, or serve one interrupt for ever?"""
 
 import re
 
 STATE = re.compile(r"^CPU#(\d+)\n.*?^RIP=(\w+).*?HLT=(\d)", re.M | re.S)
 LAPIC = re.compile(r"^== info lapic (\d+)\n(.*?)(?=^== |\Z)", re.M | re.S)
 TIMER = re.compile(r"initial_count = (\d+) current_count = (\d+)")
+SERVED = re.compile(r"^ISR\s+([\d ]+)", re.M)
 QUIET = re.compile(r"^[IR][SR]R\s+\(none\)", re.M)     # ISR and IRR: no interrupt is served or waits
 
 
@@ -30,3 +31,15 @@ def lost_timer(looks):
     """Is one found expired in each of these looks, some time apart, and at the same place?"""
     found = [set(expired(look).items()) for look in looks]
     return len(found) > 1 and bool(set.intersection(*found))
+
+
+def serves(look):
+    """{(processor, vector)}: which interrupts are being served.  `look`: the text of Qemu.processors()."""
+    halted = {number for number, _, halt in STATE.findall(look) if halt == "1"}
+    return {(number, vector) for number, text in LAPIC.findall(look) if number not in halted
+            for served in SERVED.findall(text) for vector in served.split()}
+
+
+def serves_for_ever(looks):
+    """Does a processor serve the same interrupt in each of these looks?  A healthy one is done with it in microseconds."""
+    return len(looks) > 1 and bool(set.intersection(*map(serves, looks)))

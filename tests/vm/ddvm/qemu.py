@@ -239,6 +239,14 @@ class Qemu:
         finally:
             self.qmp.sock.settimeout(usual)
 
+    def translate_anew(self):
+        """
+        From now on the guest's code is translated one instruction at a time: no translation made before is used any more, and the
+        guest is some times slower. Without emulation this does nothing.
+        """
+        for command in ("singlestep on", "one-insn-per-tb on"):     # until 8.0, and since
+            self.qmp.execute("human-monitor-command", **{"command-line": command})
+
     def kill(self):
         """SIGKILL, and wait for the end.
 
