@@ -132,15 +132,6 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 	return (ssize_t)len;
 }
 
-static unsigned int told(uint32_t type)
-{
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < play.n_told; i++)
-		n += play.told[i].type == type;
-	return n;
-}
-
 /* ---- the state machine ----------------------------------------------------------- */
 
 size_t ddr_sm_size(const struct ddr_sm_config *cfg)
@@ -681,6 +672,16 @@ static void end(void)
 static void step(struct ddr_array *a)
 {
 	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_NONE));
+}
+
+/* The state machine says one thing. */
+static void asks(struct ddr_outputs *out, enum ddr_out_type type, uint32_t node, uint64_t number)
+{
+	memset(&out->out[0], 0, sizeof(*out->out));
+	out->out[0].type = type;
+	out->out[0].node = node;
+	out->out[0].io = out->out[0].failure = number;
+	out->n = 1;
 }
 
 #endif
