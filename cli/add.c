@@ -51,7 +51,7 @@ static bool get_status(struct add *a)
 	if (!client_call(a->ipc, a->cmd, client_request("status", a->name), &list, CLIENT_TIMEOUT_MS))
 		return false;
 	if (client_length(list))
-		a->array = json_object_get(json_object_array_get_idx(list, 0));
+		a->array = json_object_get(client_at(list, 0));
 	json_object_put(list);
 	if (!a->array)
 		cli_fail(a->cmd, "ddraidd sent no data; daemon and command are of different releases");
@@ -66,7 +66,7 @@ static bool get_super(struct add *a)
 	struct ddr_supers s;
 
 	for (size_t i = 0; i < client_length(members); i++) {
-		struct json_object *m = json_object_array_get_idx(members, i);
+		struct json_object *m = client_at(members, i);
 		struct ddr_dev dev;
 		int rc;
 
@@ -246,7 +246,7 @@ static struct json_object *find_member(struct add *a)
 		return NULL;
 	}
 	for (size_t i = 0; i < client_length(members); i++) {
-		struct json_object *m = json_object_array_get_idx(members, i);
+		struct json_object *m = client_at(members, i);
 
 		snprintf(number, sizeof(number), "%d", (int)client_number(m, "index"));
 		if (device ? is_device(client_text(m, "device"), st.st_rdev) : !strcmp(a->old, number) || !strcasecmp(a->old, client_text(m, "uuid")))
@@ -265,7 +265,7 @@ static int check_old(struct add *a, struct json_object *old)
 	if (client_null(old, "role"))
 		return cli_fail(a->cmd, "member %d of array '%s' is %s and has no role: there is nothing to replace", index, a->name, state);
 	for (size_t i = 0; i < client_length(jobs); i++) {
-		const char *type = client_text(json_object_array_get_idx(jobs, i), "type");
+		const char *type = client_text(client_at(jobs, i), "type");
 
 		if (!strcmp(type, "rebuild") || !strcmp(type, "replace"))
 			return cli_fail(a->cmd, "a %s of array '%s' is under way; wait for its end, ddraid when %s tells how long", type, a->name, a->name);

@@ -105,6 +105,11 @@ size_t client_length(struct json_object *array)
 	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
 }
 
+struct json_object *client_at(struct json_object *array, size_t i)
+{
+	return i < client_length(array) ? json_object_array_get_idx(array, i) : NULL;
+}
+
 const char *client_clean(const char *text)
 {
 	static char buf[4][512];

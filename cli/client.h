@@ -37,6 +37,8 @@ struct json_object *client_object(struct json_object *o, const char *key);
 bool client_null(struct json_object *o, const char *key);
 /* Length of an array; 0 if it is none. */
 size_t client_length(struct json_object *array);
+/* The element @i of an array, borrowed; NULL if there is none, or this is no array. */
+struct json_object *client_at(struct json_object *array, size_t i);
 /* The text with control characters as '?', in one of a few static buffers: for printf, at most four at a time. */
 const char *client_clean(const char *text);
 

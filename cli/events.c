@@ -34,7 +34,7 @@ static int print_state(struct json_object *arrays, bool json)
 		return rc;
 	}
 	for (size_t i = 0; i < client_length(arrays); i++) {
-		struct json_object *a = json_object_array_get_idx(arrays, i);
+		struct json_object *a = client_at(arrays, i);
 
 		printf("%s: is %s\n", client_clean(client_text(a, "name")), client_clean(client_text(a, "state")));
 	}

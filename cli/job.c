@@ -83,7 +83,7 @@ void job_print(struct json_object *array, struct json_object *job)
 	if (client_number(job, "mismatches"))
 		print_found(job);
 	for (size_t i = 0; client_number(job, "node") != client_number(cluster, "node") && i < client_length(nodes); i++) {
-		struct json_object *n = json_object_array_get_idx(nodes, i);
+		struct json_object *n = client_at(nodes, i);
 
 		if (client_number(n, "id") == client_number(job, "node"))
 			printf("%*sby %s, which knows its rate and how long it takes\n", INDENT, "", client_clean(client_text(n, "name")));

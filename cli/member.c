@@ -20,7 +20,7 @@ static const char *kind(const char *member)
 
 static void print_failed(const char *name, const char *member, struct json_object *list)
 {
-	struct json_object *array = client_length(list) ? json_object_array_get_idx(list, 0) : NULL;
+	struct json_object *array = client_at(list, 0);
 	uint64_t more = client_number(array, "may_fail");
 
 	printf("%s%s is out of array '%s'", kind(member), member, name);

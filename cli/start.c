@@ -52,12 +52,12 @@ static void tell_suspect(const char *name, struct json_object *status)
 		cli_warn("start", "'%s' was being written at a crash and has members missing: %" PRIu64 " regions are "
 			 "suspect; blocks that were in flight may read as garbage; ddraid status lists them", name, n);
 		for (size_t i = 0; i < client_length(runs); i++) {
-			struct json_object *run = json_object_array_get_idx(runs, i);
+			struct json_object *run = client_at(runs, i);
 
 			cli_warn("start", "suspect: regions %" PRIu64 " to %" PRIu64,
-				 json_object_get_uint64(json_object_array_get_idx(run, 0)),
-				 json_object_get_uint64(json_object_array_get_idx(run, 0)) +
-				 json_object_get_uint64(json_object_array_get_idx(run, 1)) - 1);
+				 json_object_get_uint64(client_at(run, 0)),
+				 json_object_get_uint64(client_at(run, 0)) +
+				 json_object_get_uint64(client_at(run, 1)) - 1);
 		}
 	} else if (dirty && strcmp(client_text(status, "state"), "degraded") == 0) {
 		cli_warn("start", "'%s' was being written at a crash and has members missing; %" PRIu64 " regions are "
@@ -82,7 +82,7 @@ static struct json_object *wait_served(struct start *s, const char *name, const 
 		json_object_object_add(request, "timeout_ms", json_object_new_int(slice));
 		if (!client_try(s->ipc, request, &data, slice + CLIENT_TIMEOUT_MS, why, size))
 			return NULL;
-		status = json_object_get(client_length(data) ? json_object_array_get_idx(data, 0) : NULL);
+		status = json_object_get(client_at(data, 0));
 		json_object_put(data);
 		if (client_flag(status, "ready"))
 			return status;

@@ -74,9 +74,9 @@ static void print_suspect(struct json_object *a)
 	struct json_object *runs = client_object(a, "suspect");
 
 	for (size_t i = 0; i < client_length(runs); i++) {
-		struct json_object *run = json_object_array_get_idx(runs, i);
-		uint64_t start = json_object_get_uint64(json_object_array_get_idx(run, 0));
-		uint64_t count = json_object_get_uint64(json_object_array_get_idx(run, 1));
+		struct json_object *run = client_at(runs, i);
+		uint64_t start = json_object_get_uint64(client_at(run, 0));
+		uint64_t count = json_object_get_uint64(client_at(run, 1));
 
 		printf("  suspect  regions %" PRIu64 " to %" PRIu64 ": blocks in flight at the crash may read as garbage\n",
 		       start, start + count - 1);
@@ -92,7 +92,7 @@ static void print_cluster(struct json_object *a)
 	printf("  cluster  %s, fencing %s\n", client_flag(c, "quorate") ? "quorate" : "NO QUORUM: nothing may be written",
 	       strcmp(client_text(c, "fencing"), "none") == 0 ? "OFF" : client_clean(client_text(c, "fencing")));
 	for (size_t i = 0; i < client_length(nodes); i++) {
-		struct json_object *n = json_object_array_get_idx(nodes, i);
+		struct json_object *n = client_at(nodes, i);
 
 		printf("  node %-3" PRIu64 " %-16s %s", client_number(n, "id"), client_clean(client_text(n, "name")),
 		       client_clean(client_text(n, "state")));
@@ -122,7 +122,7 @@ static void print_array(struct json_object *a)
 	print_redundancy(a);
 	print_sizes(a);
 	for (size_t i = 0; i < client_length(members); i++) {
-		struct json_object *m = json_object_array_get_idx(members, i);
+		struct json_object *m = client_at(members, i);
 
 		/* a free entry of the table: whoever had it was removed */
 		if (!client_null(m, "role") || strcmp(client_text(m, "state"), "missing") != 0)
@@ -135,7 +135,7 @@ static void print_array(struct json_object *a)
 	print_cluster(a);
 	print_suspect(a);
 	for (size_t i = 0; i < client_length(jobs); i++)
-		job_print(a, json_object_array_get_idx(jobs, i));
+		job_print(a, client_at(jobs, i));
 }
 
 /* The arrays as the daemon describes them, or NULL and the reason printed. */
@@ -191,7 +191,7 @@ int cmd_status(const struct cli_command *cmd, int argc, char **argv)
 	for (size_t i = 0; i < client_length(data); i++) {
 		if (i)
 			putchar('\n');
-		print_array(json_object_array_get_idx(data, i));
+		print_array(client_at(data, i));
 	}
 	if (client_length(data) == 0)
 		printf("no arrays are started on this node\n");
@@ -205,11 +205,15 @@ static struct json_object *collect_jobs(struct json_object *arrays)
 	struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; i < client_length(arrays); i++) {
-		struct json_object *a = json_object_array_get_idx(arrays, i), *jobs = client_object(a, "jobs");
+		struct json_object *a = client_at(arrays, i), *jobs = client_object(a, "jobs");
 
 		for (size_t k = 0; k < client_length(jobs); k++) {
-			struct json_object *job = json_object_get(json_object_array_get_idx(jobs, k));
+			struct json_object *job = json_object_get(client_at(jobs, k));
 
+			if (!json_object_is_type(job, json_type_object)) {
+				json_object_put(job);
+				continue;
+			}
 			json_object_object_add(job, "name", json_object_new_string(client_text(a, "name")));
 			json_object_array_add(list, job);
 		}
@@ -222,12 +226,12 @@ static void print_jobs(struct json_object *arrays)
 	size_t n = 0;
 
 	for (size_t i = 0; i < client_length(arrays); i++) {
-		struct json_object *a = json_object_array_get_idx(arrays, i), *jobs = client_object(a, "jobs");
+		struct json_object *a = client_at(arrays, i), *jobs = client_object(a, "jobs");
 
 		if (client_length(jobs))
 			printf("%s:\n", client_clean(client_text(a, "name")));
 		for (size_t k = 0; k < client_length(jobs); k++, n++)
-			job_print(a, json_object_array_get_idx(jobs, k));
+			job_print(a, client_at(jobs, k));
 	}
 	if (n == 0)
 		printf("nothing is running\n");

@@ -34,7 +34,7 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 		served = false;
 	else
 		served = client_length(data) &&
-			 strcmp(client_text(json_object_array_get_idx(data, 0), "state"), "inactive") != 0;
+			 strcmp(client_text(client_at(data, 0), "state"), "inactive") != 0;
 	json_object_put(data);
 	if (!served)
 		return true;

@@ -90,7 +90,7 @@ static void print_status(struct json_object *array)
 	printf("%s: ", client_clean(client_text(array, "name")));
 	print_last(client_object(array, "verify"));
 	for (size_t i = 0; i < client_length(jobs); i++) {
-		struct json_object *job = json_object_array_get_idx(jobs, i);
+		struct json_object *job = client_at(jobs, i);
 
 		if (!strcmp(client_text(job, "type"), "verify"))
 			job_print(array, job);
@@ -103,7 +103,7 @@ static int show(struct ddr_ipc *ipc, const struct verify *v)
 
 	if (!client_call(ipc, "verify", client_request("status", v->name), &data, CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
-	array = client_length(data) ? json_object_array_get_idx(data, 0) : NULL;
+	array = client_at(data, 0);
 	if (!array || !client_object(array, "verify")) {
 		json_object_put(data);
 		return cli_fail("verify", "array '%s' does not run on this node; ddraid status tells why", v->name);

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What `ddraid status` and `when` print of what a daemon says, or of what a daemon should not say. */
+#include <errno.h>
+#include <getopt.h>
+#include <unistd.h>
+
+#include "tests/unit/fixture.h"
+#include "cli/cli.h"
+#include "lib/ipc.h"
+
+/* ---- the daemon ------------------------------------------------------------------ */
+
+static struct {
+	const char *reply;	/* JSON with ' for " */
+	int error;
+	bool terminal, json;
+	char cmd[16];		/* of the request */
+	char *text;		/* what was printed */
+	size_t len;
+} play;
+
+int ddr_ipc_connect(struct ddr_ipc **out)
+{
+	*out = (struct ddr_ipc *)&play;
+	return 0;
+}
+
+void ddr_ipc_close(struct ddr_ipc *c)
+{
+	assert_ptr_equal(c, &play);
+}
+
+int ddr_ipc_call(struct ddr_ipc *c, struct json_object *request, struct json_object **reply, int timeout_ms)
+{
+	char *text;
+
+	assert_ptr_equal(c, &play);
+	assert_true(timeout_ms > 0);
+	snprintf(play.cmd, sizeof(play.cmd), "%s", json_object_get_string(json_object_object_get(request, "cmd")));
+	if (play.error)
+		return play.error;
+	text = strdup(play.reply);
+	assert_non_null(text);
+	for (char *p = text; *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	*reply = json_tokener_parse(text);
+	assert_non_null(*reply);
+	free(text);
+	return 0;
+}
+
+int __wrap_isatty(int fd);
+
+int __wrap_isatty(int fd)
+{
+	assert_int_equal(fd, STDOUT_FILENO);
+	return play.terminal;
+}
+
+/* Runs `status`, or another command, against a daemon that answers @reply. Returns the exit code; what it prints is in play.text. */
+static int ask(int (*run)(const struct cli_command *cmd, int argc, char **argv), const char *reply)
+{
+	static const struct cli_command cmd = { .name = "status" };
+	char name[] = "status", json[] = "--json", *argv[] = { name, play.json ? json : NULL, NULL };
+	FILE *out = stdout;
+	int rc;
+
+	free(play.text);
+	play.reply = reply;
+	stdout = open_memstream(&play.text, &play.len);
+	assert_non_null(stdout);
+	optind = 0;
+	rc = run(&cmd, 1 + play.json, argv);
+	fclose(stdout);
+	stdout = out;
+	return rc;
+}
+
+static void says(const char *text)
+{
+	if (!strstr(play.text, text))
+		fail_msg("no \"%s\" in:\n%s", text, play.text);
+}
+
+static void does_not_say(const char *text)
+{
+	if (strstr(play.text, text))
+		fail_msg("\"%s\" in:\n%s", text, play.text);
+}
+
+/* ---- tests ----------------------------------------------------------------------- */
+
+#define NODES	"'nodes': [{'id': 1, 'name': 'n1', 'state': 'active', 'slot': 0}, {'id': 2, 'name': 'n2', 'state': 'active', 'slot': 1}]"
+#define CLUSTER	"'cluster': {'transport': 'corosync', 'fencing': 'command', 'quorate': true, 'node': 1, 'writer': 2, " NODES "}"
+#define ARRAY	"'name': 'data', 'state': 'rebuilding', 'size': 1073741824, 'device_size': 1073741824, " CLUSTER
+#define REPLY(rest) "{'rc': 0, 'data': [{" ARRAY ", " rest "}]}"
+#define WORK	"'type': 'rebuild', 'done': 268435456, 'total': 1073741824, 'position': 536870912, 'mismatches': 0, 'member': 3"
+
+/* Only who does a job knows how fast, and by which settings. */
+static void a_job_of_another_node_has_no_rate(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, REPLY("'jobs': [{" WORK ", 'node': 2, 'rate': null, 'eta': null, 'paused': null, 'priority': null, 'waits': null}]")), CLI_DONE);
+	assert_string_equal(play.cmd, "status");
+	says("  rebuild   25.0 %\n");
+	says("256 MiB of 1 GiB, onto member 3\n");
+	says("by n2, which knows its rate and how long it takes\n");
+	does_not_say("left");
+	does_not_say("priority");
+	does_not_say("paused");
+	does_not_say("waits");
+}
+
+static void a_job_of_this_node_says_all(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 1, 'rate': 4194304, 'eta': 192, 'paused': false, 'priority': 3, 'replaces': 4,"
+			 " 'waits': 'for a bad sector'}]")), CLI_DONE);
+	says("data:\n  rebuild   25.0 %, 4 MiB/s, 3 min left\n");
+	says("onto member 3 for member 4, priority 3\n");
+	says("waits: for a bad sector\n");
+	does_not_say("by n");
+	does_not_say("[");
+	play.terminal = true;
+	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 1, 'paused': true, 'rate': 4194304}]")), CLI_DONE);
+	play.terminal = false;
+	says("[######..................]  25.0 %, paused\n");
+	does_not_say("/s");
+}
+
+static void who_gave_up_is_told_from_a_lost_array(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': true, 'may_fail': 0}]}"), CLI_DONE);
+	says("FAILED   on this node alone");
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': false, 'may_fail': 0}]}"), CLI_DONE);
+	says("FAILED   more members are out than the parity covers");
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'degraded', 'may_fail': 1}]}"), CLI_DONE);
+	says("DEGRADED one more member may fail\n");
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'degraded', 'may_fail': 0}]}"), CLI_DONE);
+	says("DEGRADED no other member may fail\n");
+}
+
+static void what_the_cluster_waits_for_is_said(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'clean', 'stopping': true, 'cluster': {'transport': 'corosync', 'fencing': 'none',"
+			 " 'quorate': false, 'waits': 'n3 (node 3) is fenced', 'unseen': 'n2 does not see the disk of member 1', 'nodes': []}}]}"), CLI_DONE);
+	says("  cluster  NO QUORUM: nothing may be written, fencing OFF\n");
+	says("  waits    n3 (node 3) is fenced\n");
+	says("  disks    n2 does not see the disk of member 1\n");
+	says("  stopping a clean stop is under way");
+}
+
+static void members_are_listed_and_free_entries_are_not(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, REPLY("'members': [{'index': 0, 'role': 0, 'state': 'in-sync', 'device': '/dev/sda', 'errors': {'read': 1, 'write': 2, 'corrected': 3}},"
+			 "{'index': 1, 'role': null, 'state': 'missing', 'device': null}, {'index': 2, 'role': 1, 'state': 'missing', 'device': null},"
+			 "{'index': 3, 'role': null, 'state': 'spare', 'device': '/dev/sdd'}], 'suspect': [[7, 2]]")), CLI_DONE);
+	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 bad sectors put right\n");
+	does_not_say("   1  no role");
+	says("   2  role 1   missing     -\n");
+	says("   3  no role  spare       /dev/sdd\n");
+	says("suspect  regions 7 to 8:");
+}
+
+static void nothing_to_say_is_said(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': []}"), CLI_DONE);
+	assert_string_equal(play.text, "no arrays are started on this node\n");
+	assert_int_equal(ask(cmd_when, REPLY("'jobs': []")), CLI_DONE);
+	assert_string_equal(play.text, "nothing is running\n");
+}
+
+/* No text of a daemon moves the cursor, and no wrong type is believed. */
+static void what_a_daemon_should_not_say_is_harmless(void **state)
+{
+	static const char *const replies[] = {
+		"{'rc': 0, 'data': [{'name': 7, 'state': [], 'members': {}, 'jobs': 'x', 'cluster': 3, 'regions': null, 'suspect': [3, [], ['a', 'b']]}]}",
+		"{'rc': 0, 'data': [null, 3, 'x', []]}",
+		"{'rc': 0, 'data': [{'members': [null, 'x', {'role': 'x', 'index': -5, 'state': null}], 'jobs': [null, {'done': 9, 'total': 0}, {'done': 9, 'total': 3}]}]}",
+		"{'rc': 0, 'data': {'name': 'data'}}",
+	};
+
+	(void)state;
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'da\\u001b[2Jta', 'state': 'cle\\nan', 'error': '\\u0007'}]}"), CLI_DONE);
+	says("da?[2Jta: cle?an");
+	play.terminal = true;
+	for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+		assert_int_equal(ask(cmd_status, replies[i]), CLI_DONE);
+		assert_int_equal(ask(cmd_when, replies[i]), CLI_DONE);
+		play.json = true;
+		assert_int_equal(ask(cmd_when, replies[i]), CLI_DONE);
+		play.json = false;
+	}
+	play.terminal = false;
+}
+
+static void a_refusal_is_the_exit_code(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, "{'rc': 1, 'error': 'no such array'}"), CLI_FAILED);
+	assert_string_equal(play.text, "");
+	assert_int_equal(ask(cmd_status, "{'rc': 0}"), CLI_FAILED);
+	assert_int_equal(ask(cmd_status, "{'error': 'no such array'}"), CLI_FAILED);
+	play.error = -ETIMEDOUT;
+	assert_int_equal(ask(cmd_status, "{}"), CLI_FAILED);
+	play.error = 0;
+}
+
+static int forget(void **state)
+{
+	(void)state;
+	free(play.text);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_job_of_another_node_has_no_rate),
+		cmocka_unit_test(a_job_of_this_node_says_all),
+		cmocka_unit_test(who_gave_up_is_told_from_a_lost_array),
+		cmocka_unit_test(what_the_cluster_waits_for_is_said),
+		cmocka_unit_test(members_are_listed_and_free_entries_are_not),
+		cmocka_unit_test(nothing_to_say_is_said),
+		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
+		cmocka_unit_test(a_refusal_is_the_exit_code),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, forget);
+}
