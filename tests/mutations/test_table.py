@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The mutations are fit to be tried: documented, applicable to the code as it is, with tests that exist."""
+import importlib.util
 import os
 import pathlib
 import re
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
 
 import pytest
 
@@ -30,6 +32,17 @@ def test_text_applies(path):
     assert edits
     for name, old, new in edits:
         assert (TOP / name).read_text().count(old) == 1 and old != new, f"its text does not occur once in {name}"
+
+
+def test_what_is_changed_is_built():
+    """By tests/mutations/run, which compiles what the finders need by itself."""
+    spec = importlib.util.spec_from_loader("run", SourceFileLoader("run", str(HERE / "run")))
+    run = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(run)
+    built = {name for part in run.sources(TOP) for name in part}
+    for path in sorted(HERE.glob("*.mut")):
+        for name, _, _ in run.Mutation(path).edits:
+            assert name in built or (name.endswith(".h") and name.startswith("lib/sm")), f"{path.name}: {name} is not compiled"
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*/*.patch")), ids=lambda p: p.stem)
