@@ -19,7 +19,7 @@ static const struct cli_command commands[] = {
 	{ "status", "[NAME] [--json]", "show the arrays of this node", cmd_status },
 	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
 	{ "events", "[--json]", "print each change as it happens", cmd_events },
-	{ "set", "NAME KEY=VALUE...", "change settings of a running array", cmd_set },
+	{ "set", "NAME [KEY=VALUE]...", "list or change settings of a running array", cmd_set },
 	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
 	{ "add", "NAME DEV [--force]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
 	{ "replace", "NAME MEMBER [DEV] [--force]", "copy a member that works to a new disk or a spare, which takes its place", cmd_replace },

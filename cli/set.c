@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid set: changes settings of a running array. The values are checked here, for a
- * clear usage error, and again by the daemon.
+ * ddraid set: changes settings of a running array, or lists them. The values are checked
+ * here, for a clear usage error, and again by the daemon.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +38,26 @@ static int set_one(struct ddr_ipc *ipc, const char *name, const char *setting)
 
 	json_object_object_add(request, "key", json_object_new_string(setting));
 	json_object_object_add(request, "value", json_object_new_string(setting + strlen(setting) + 1));
-	if (!client_call(ipc, "set", request, &data, CLIENT_TIMEOUT_MS))
+	if (!client_call(ipc, "set", request, &data, 4 * CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
 	json_object_put(data);
 	return CLI_DONE;
+}
+
+static int list(struct ddr_ipc *ipc, const char *name)
+{
+	struct json_object *data;
+
+	if (!client_call(ipc, "set", client_request("settings", name), &data, CLIENT_TIMEOUT_MS))
+		return CLI_FAILED;
+	if (!json_object_is_type(data, json_type_object)) {
+		json_object_put(data);
+		return cli_fail("set", "ddraidd sent no data; daemon and command are of different releases");
+	}
+	json_object_object_foreach(data, key, value)
+		printf("%s = %s\n", client_clean(key), json_object_is_type(value, json_type_string) ? client_clean(json_object_get_string(value)) : "-");
+	json_object_put(data);
+	return cli_finish("set");
 }
 
 int cmd_set(const struct cli_command *cmd, int argc, char **argv)
@@ -49,8 +65,8 @@ int cmd_set(const struct cli_command *cmd, int argc, char **argv)
 	struct ddr_ipc *ipc;
 	int rc = CLI_DONE;
 
-	if (argc < 3)
-		return cli_usage(cmd, "give the name of an array and at least one KEY=VALUE");
+	if (argc < 2)
+		return cli_usage(cmd, "give the name of an array, and KEY=VALUE if something is to change");
 	for (int i = 2; i < argc && rc == CLI_DONE; i++)
 		rc = check_one(cmd, argv[i]);
 	if (rc)
@@ -58,6 +74,8 @@ int cmd_set(const struct cli_command *cmd, int argc, char **argv)
 	ipc = client_connect("set");
 	if (!ipc)
 		return CLI_FAILED;
+	if (argc == 2)
+		rc = list(ipc, argv[1]);
 	for (int i = 2; i < argc && rc == CLI_DONE; i++)
 		rc = set_one(ipc, argv[1], argv[i]);
 	ddr_ipc_close(ipc);

@@ -53,6 +53,7 @@ static const struct {
 	[DDR_EV_REBUILD_START]	= { "rebuild-start", LOG_NOTICE, "generation" },
 	[DDR_EV_MEMBER_ADDED]	= { "member-added", LOG_NOTICE, "generation" },
 	[DDR_EV_MEMBER_REMOVED]	= { "member-removed", LOG_NOTICE, "generation" },
+	[DDR_EV_POLICY]		= { "policy", LOG_NOTICE },
 	[DDR_EV_VERIFY_START]	= { "verify-start", LOG_NOTICE, "priority", "repair" },
 	[DDR_EV_VERIFY_PAUSED]	= { "verify-paused", LOG_NOTICE, "found", "repaired" },
 	[DDR_EV_VERIFY_STOPPED]	= { "verify-stopped", LOG_NOTICE, "found", "repaired" },
@@ -128,6 +129,10 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_MEMBER_REMOVED:
 		snprintf(buf, size, "member %u (%s) was removed, generation %" PRIu64, o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_POLICY:
+		snprintf(buf, size, "suspect-reads = %s: reads of suspect regions that have to be reconstructed %s", o->a & DDR_POLICY_SUSPECT_READS_ERROR ?
+			 "error" : "pass", o->a & DDR_POLICY_SUSPECT_READS_ERROR ? "fail" : "give what there is");
 		break;
 	case DDR_EV_REBUILD_DONE:
 		if (o->node != DDR_NO_MEMBER) {

@@ -22,7 +22,7 @@
 /* What a client that has asked is waiting for; its answer comes later. */
 enum ddr_client_wait {
 	DDR_WAIT_NONE, DDR_WAIT_READY, DDR_WAIT_CLEAN, DDR_WAIT_FAILED, DDR_WAIT_ADDED, DDR_WAIT_REMOVED, DDR_WAIT_BACK,
-	DDR_WAIT_REPLACE, DDR_WAIT_VERIFY, DDR_WAIT_GROWN,
+	DDR_WAIT_REPLACE, DDR_WAIT_VERIFY, DDR_WAIT_GROWN, DDR_WAIT_POLICY,
 };
 
 struct ddr_client {
@@ -33,7 +33,7 @@ struct ddr_client {
 	char which[64];			/* array that it waits for */
 	uint32_t member;		/* that is to be out, or back */
 	uint8_t uuid[16];		/* of the member that is to be added, or to replace another one; or of the place of one that is to be removed */
-	uint32_t op, serial;		/* DDR_VERIFY_OP_*, and the number of the last verify before it */
+	uint32_t op, serial;		/* DDR_VERIFY_OP_*, and the number of the last verify before it; or DDR_POLICY_* that are to be */
 	uint32_t role;			/* that a spare is to take from a member that is out; DDR_ROLE_NONE: it is to replace one that works */
 	uint64_t blocks;		/* that the array had before it was to grow */
 	uint64_t until_ms;

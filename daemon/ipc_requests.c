@@ -137,25 +137,50 @@ static void do_stop(struct ddr_client *c, struct json_object *req)
 		nobody_stops(c, a);
 }
 
-/* Settings that are the state machine's, not a tunable: key, value, what to do. */
-static bool set_special(struct ddr_client *c, struct ddr_array *a, const char *key, const char *value)
+/* Settings that are the array's, on all nodes, and not a tunable: key, value, what to do. */
+static bool set_special(struct ddr_client *c, struct json_object *req, struct ddr_array *a, const char *key, const char *value)
 {
-	bool policy = !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads");
+	bool policy = !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads"), error = !strcmp(value, "error");
 	const char *why = NULL;
 
 	if (!policy && strcmp(key, "suspect"))
 		return false;
-	if (policy && (!strcmp(value, "error") || !strcmp(value, "pass")))
-		why = ddr_drive_set(a, DDR_SM_SUSPECT_READS, !strcmp(value, "error"));
+	if (policy && (error || !strcmp(value, "pass")))
+		why = ddr_drive_set(a, DDR_SM_SUSPECT_READS, error);
 	else if (!policy && !strcmp(value, "accept"))
 		why = ddr_drive_accept(a);
 	else
 		why = policy ? "expected error or pass" : "expected accept";
+	c->op = error ? DDR_POLICY_SUSPECT_READS_ERROR : 0;
 	if (why)
 		ddr_client_error(c, "%s = '%.64s': %s", key, value, why);
+	else if (policy)
+		begin_wait(c, req, DDR_WAIT_POLICY);
 	else
 		ddr_client_ok(c, NULL);
 	return true;
+}
+
+/* What `set` changes, as text: of this node, and of the array. */
+static void do_settings(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a = array_of(c, req, true);
+	struct json_object *data;
+	const struct ddr_option *options;
+	struct ddr_conf conf = c->d->conf;
+	char value[DDR_CONF_PATH_MAX];
+
+	if (!a)
+		return;
+	conf.tune = a->tune;
+	data = json_object_new_object();
+	for (size_t i = 0, n = ddr_conf_options(&options); i < n; i++)
+		if (options[i].per_array)
+			json_object_object_add(data, options[i].key,
+					       json_object_new_string(ddr_conf_format(&conf, &options[i], value, sizeof(value))));
+	json_object_object_add(data, "suspect_reads",
+			       json_object_new_string(ddr_sm_super(a->sm)->policy & DDR_POLICY_SUSPECT_READS_ERROR ? "error" : "pass"));
+	ddr_client_ok(c, data);
 }
 
 static void do_set(struct ddr_client *c, struct json_object *req)
@@ -171,7 +196,7 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 		ddr_client_error(c, "set needs a key and a value");
 		return;
 	}
-	if (set_special(c, a, key, value))
+	if (set_special(c, req, a, key, value))
 		return;
 	conf = c->d->conf;
 	conf.tune = a->tune;
@@ -467,7 +492,7 @@ static const struct {
 	const char *cmd;
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
-	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set },
+	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
 	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
 	{ "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };
@@ -592,6 +617,14 @@ static void check_verify(struct ddr_client *c, struct ddr_array *a)
 		ddr_client_ok(c, NULL);
 }
 
+static void check_policy(struct ddr_client *c, struct ddr_array *a)
+{
+	if (!a || a->state != DDR_ARRAY_RUNNING)
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+	else if (ddr_sm_super(a->sm)->policy == c->op)
+		ddr_client_ok(c, NULL);
+}
+
 /* The new size, once this node's device has it too. */
 static void check_grown(struct ddr_client *c, struct ddr_array *a)
 {
@@ -659,7 +692,7 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 	else if (c->wait == DDR_WAIT_GROWN)
 		ddr_client_error(c, "array '%s' did not grow in time: a node that is lost has to be back or fenced first, or the members change; it goes on by itself, ddraid status tells",
 				 c->which);
-	else if (c->wait == DDR_WAIT_VERIFY)
+	else if (c->wait == DDR_WAIT_VERIFY || c->wait == DDR_WAIT_POLICY)
 		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
 	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
 		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
@@ -683,6 +716,8 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 		check_verify(c, a);
 	else if (c->wait == DDR_WAIT_GROWN)
 		check_grown(c, a);
+	else if (c->wait == DDR_WAIT_POLICY)
+		check_policy(c, a);
 	else
 		check_member(c, a);
 	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)

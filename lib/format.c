@@ -244,8 +244,8 @@ struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 		return FAULT(DDR_FE_INCOMPAT, 0, sb->incompat, DDR_FEATURE_INCOMPAT_KNOWN);
 	if (sb->seq == 0)
 		return FAULT(DDR_FE_SEQ, 0, 0, 0);
-	if (sb->policy & ~DDR_POLICY_SUSPECT_READS_ERROR)
-		return FAULT(DDR_FE_POLICY, 0, sb->policy, DDR_POLICY_SUSPECT_READS_ERROR);
+	if (sb->policy & ~DDR_POLICY_ALL)
+		return FAULT(DDR_FE_POLICY, 0, sb->policy, DDR_POLICY_ALL);
 	if (ddr_uuid_is_zero(sb->array_uuid))
 		return FAULT(DDR_FE_UUID, 0, 0, 0);
 	if (!ddr_name_valid(sb->name, sizeof(sb->name)))

@@ -133,15 +133,25 @@ bool ddr_member_op_names(uint32_t op)
 /* Operations of no member. */
 static bool of_none(uint32_t op)
 {
-	return !op || op == DDR_MEMBER_OP_RECORD || op == DDR_MEMBER_OP_GROW;
+	return !op || op == DDR_MEMBER_OP_RECORD || op == DDR_MEMBER_OP_GROW || op == DDR_MEMBER_OP_POLICY;
+}
+
+static bool cursor_formed(const struct ddr_msg_member_set *s)
+{
+	switch (s->op) {
+	case DDR_MEMBER_OP_CURSOR: return true;
+	case DDR_MEMBER_OP_GROW: return s->cursor != 0;
+	case DDR_MEMBER_OP_POLICY: return !(s->cursor & ~(uint64_t)DDR_POLICY_ALL);
+	}
+	return !s->cursor;
 }
 
 bool ddr_member_set_formed(const struct ddr_msg_member_set *s)
 {
 	bool has_role = s->op == DDR_MEMBER_OP_TAKE || s->op == DDR_MEMBER_OP_REPLACE;
 
-	return (s->op <= DDR_MEMBER_OP_STAY || s->op == DDR_MEMBER_OP_GROW) && (!of_none(s->op) || !s->member) && (has_role || !s->role) &&
-	       (s->op == DDR_MEMBER_OP_GROW ? s->cursor != 0 : s->op == DDR_MEMBER_OP_CURSOR || !s->cursor) && ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
+	return (s->op <= DDR_MEMBER_OP_STAY || of_none(s->op)) && (!of_none(s->op) || !s->member) && (has_role || !s->role) && cursor_formed(s) &&
+	       ddr_uuid_is_zero(s->uuid) == !ddr_member_op_names(s->op);
 }
 
 static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)

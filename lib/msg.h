@@ -44,7 +44,7 @@ struct ddr_msg_map_done {
 struct ddr_msg_member_set {
 	uint32_t op;		/* enum ddr_member_op, or 0 */
 	uint32_t member, role;	/* @role: of TAKE and REPLACE, else 0 */
-	uint64_t cursor;	/* blocks: of CURSOR and GROW, else 0 */
+	uint64_t cursor;	/* blocks: of CURSOR and GROW; DDR_POLICY_*: of POLICY; else 0 */
 	uint8_t uuid[16];	/* of ADD and REMOVE, else zero */
 };
 

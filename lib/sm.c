@@ -105,7 +105,6 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->idle_ms = 5000;
 	sm->away_ms = 30000;
 	sm->parallel = 4;
-	sm->suspect_error = sm->sb.policy & DDR_POLICY_SUSPECT_READS_ERROR;
 	for (uint32_t i = 0; i < n_map; i++)
 		sm->mapb[i].mem = 1;
 	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
@@ -302,10 +301,7 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 {
 	switch (key) {
 	case DDR_SM_SUSPECT_READS:
-		if (sm->suspect_error != (value != 0)) {
-			sm->suspect_error = value != 0;
-			ddr_sm_bits_all(sm);
-		}
+		ddr_sm_op_policy(sm, value ? DDR_POLICY_SUSPECT_READS_ERROR : 0);
 		return;
 	case DDR_SM_IDLE_MS:
 		if (value < 100 || value > 3600000)

@@ -139,7 +139,7 @@ enum ddr_in_type {
 #define DDR_SHADOW_USED		2u	/* the kernel's state of it is not DDR_KM_OUT */
 
 enum ddr_sm_key {
-	DDR_SM_SUSPECT_READS,	/* value 1: reconstructing reads of suspect regions fail */
+	DDR_SM_SUSPECT_READS,	/* value 1: reconstructing reads of suspect regions fail. On all nodes, once the superblocks have it (POLICY) */
 	DDR_SM_IDLE_MS,		/* a region unused for so long is cleared (default 5000) */
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
@@ -259,6 +259,7 @@ enum ddr_event {
 	DDR_EV_GROWN,		/* a: blocks before, b: now. All of the array's superblocks say so */
 	DDR_EV_GROW_REFUSED,	/* of this node's OP_GROW; text: why. b: the node where the member has only a bytes; 0: it is not for that */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
+	DDR_EV_POLICY,		/* a: DDR_POLICY_* of the array from now on; it is in the superblocks */
 };
 
 /* What a job of verify puts right, under EX. */

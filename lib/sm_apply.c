@@ -139,6 +139,9 @@ static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set
 	case DDR_MEMBER_OP_GROW:
 		sb->array_blocks = set->cursor;
 		return;
+	case DDR_MEMBER_OP_POLICY:
+		sb->policy = (uint32_t)set->cursor;
+		return;
 	case DDR_MEMBER_OP_BACK:
 	case DDR_MEMBER_OP_READD:
 		come_back(sb, set->member, set->op == DDR_MEMBER_OP_READD);

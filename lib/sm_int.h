@@ -395,6 +395,7 @@ void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member);
 void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in);
 /* REPLACE: waits until all nodes see the spare; its REMOVE ends that, and so does a REPLACE that says to forget it. */
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy);
 void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg);
 /* The members went: who has their devices open has those of members that are out. */

@@ -59,6 +59,7 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	w64(w, &sb->seq);
 	w64(w, &sb->log_base);
 	w64(w, &sb->array_blocks);
+	w32(w, &sb->policy);
 	ddr_walk_bytes(w, sb->gen_id, sizeof(sb->gen_id));
 	ddr_walk_bytes(w, sb->gen_prev, sizeof(sb->gen_prev));
 	w16(w, &sb->members);
@@ -280,7 +281,8 @@ static bool state_valid(const struct ddr_sm *sm)
 			return false;
 	if (!ddr_member_set_formed(set) || set->member >= sm->sb.members + (set->op == DDR_MEMBER_OP_ADD ? 1u : 0u) ||
 	    (set->op && set->role >= sm->sb.roles) ||
-	    set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->sb) : sm->sb.array_blocks) || sm->t.back >> sm->sb.members)
+	    (set->op != DDR_MEMBER_OP_POLICY &&
+	     set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->sb) : sm->sb.array_blocks)) || sm->t.back >> sm->sb.members)
 		return false;
 	if (sm->t.died && sm->sb.parity)
 		return false;

@@ -425,7 +425,7 @@ static uint32_t bits_of(const struct ddr_sm *sm, uint64_t r)
 
 	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !ddr_bit(sm->resync, r))
 		bits |= DDR_RB_CLEAN;
-	if ((nibble & DDR_REGION_F_SUSPECT) && sm->suspect_error)
+	if ((nibble & DDR_REGION_F_SUSPECT) && (sm->sb.policy & DDR_POLICY_SUSPECT_READS_ERROR))
 		bits |= DDR_RB_SUSPECT_ERROR;
 	return bits;
 }

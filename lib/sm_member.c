@@ -257,6 +257,8 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 		return true;
 	if (set->op == DDR_MEMBER_OP_GROW)
 		return ddr_sm_grow_valid(sm, set);
+	if (set->op == DDR_MEMBER_OP_POLICY)
+		return set->cursor != sm->sb.policy;
 	if (set->member >= sm->sb.members)
 		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE || set->op == DDR_MEMBER_OP_REPLACE) {
@@ -330,10 +332,10 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 	memcpy(id, h, sizeof(h));
 }
 
-/* Not only how far something is. */
+/* Not only how far something is, or what is done with reads. */
 static bool changes_members(const struct ddr_msg_member_set *set)
 {
-	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD;
+	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD && set->op != DDR_MEMBER_OP_POLICY;
 }
 
 /* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
@@ -541,6 +543,11 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 {
 	struct ddr_output *out;
 
+	if (set->op == DDR_MEMBER_OP_POLICY) {
+		for (uint64_t r = 0; r < sm->regions; r++)
+			ddr_sm_bits_changed(sm, r);
+		ddr_sm_event(sm, DDR_EV_POLICY, NULL)->a = sm->sb.policy;
+	}
 	if (!changes_members(set) || set->op == DDR_MEMBER_OP_GROW || set->op == DDR_MEMBER_OP_STAY)
 		return;
 	sm->t.back &= ~(1u << set->member);

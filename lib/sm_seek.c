@@ -116,6 +116,19 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 		sm->sk.set = set;
 }
 
+/* What all nodes are to do with reads that may give garbage: no node goes by it before it is on the disks. */
+void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
+{
+	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_POLICY, .cursor = policy };
+
+	if (sm->sk.set.op)
+		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is being made: try again")->a = EBUSY;
+	else if (!ddr_sm_running(sm))
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run")->a = EBUSY;
+	else if (ddr_sm_set_valid(sm, &set))
+		sm->sk.set = set;
+}
+
 /* May the spare replace the member, once all see it? NULL, or why not. */
 static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
@@ -266,6 +279,10 @@ static void change(struct ddr_sm *sm)
 		return;
 	if (replaces(&sm->sk.set) && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
 		return;
+	if (sm->sk.set.op == DDR_MEMBER_OP_POLICY && !ddr_sm_set_valid(sm, &sm->sk.set)) {
+		sm->sk.set.op = 0;	/* another node had the same wish */
+		return;
+	}
 	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {
 		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->sk.set.op;
 		sm->sk.set.op = 0;

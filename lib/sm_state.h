@@ -500,7 +500,7 @@ struct ddr_sm {
 	bool reap_wait;			/* clean stop: what is left is in use, ask again at the next tick */
 
 	/* operator */
-	bool stopping, clean_wanted, paused, suspect_error, hot_spare;
+	bool stopping, clean_wanted, paused, hot_spare;
 	uint32_t parallel;
 	uint64_t idle_ms, away_ms;
 

@@ -90,6 +90,7 @@ enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_
 
 /* Policy bits of the superblock. */
 #define DDR_POLICY_SUSPECT_READS_ERROR	(1u << 0)	/* reconstructing reads of suspect regions fail */
+#define DDR_POLICY_ALL			DDR_POLICY_SUSPECT_READS_ERROR
 
 struct ddr_disk_member {		/* 64 bytes */
 	uint8_t		uuid[16];

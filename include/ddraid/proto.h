@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		10u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died */
+#define DDR_MSG_VERSION		11u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -84,6 +84,7 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_REPLACE	= 9,	/* the spare gets a copy of the role from who holds it in sync, and takes it over when it is WHOLE */
 	DDR_MEMBER_OP_STAY	= 10,	/* who is replaced stays: WHOLE of its copy, which may be on the disks already, is not to be */
 	DDR_MEMBER_OP_GROW	= 16,	/* of no member: the array has as many blocks as the cursor says */
+	DDR_MEMBER_OP_POLICY	= 17,	/* of no member: the policy of the array is what the cursor says (DDR_POLICY_*) */
 };
 
 /* What a VERIFY says. */

@@ -48,6 +48,8 @@ static void show_contents(struct world *w, FILE *to, const struct ddr_output *o)
 		fprintf(to, " generation=%" PRIu64 " seq=%" PRIu64 " states=", sb.generation, sb.seq);
 		for (uint32_t m = 0; m < sb.members; m++)
 			fputc("?ARFMS"[sb.member[m].state], to);
+		if (sb.policy)
+			fprintf(to, " policy=%u", sb.policy);
 		fprintf(to, " valid=%s", ddr_super_check(&sb).code ? "no" : "yes");
 	}
 }

@@ -720,6 +720,8 @@ void check_final(struct sim *s, struct node *n)
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if ((s->disk[m].faulted || s->disk[m].daemon_failed) && (counting >> m & 1))
 			sim_violation(s, "rule 3: member %u failed a write or a flush, and is in sync", m);
+	if (n->sm && ddr_sm_super(n->sm)->policy != newest_super(s)->policy)
+		sim_violation(s, "rule 12: node %u goes by another policy than the disks", n->id);
 	if (n->k.there)
 		check_visible(s, n);
 	check_media(s);

@@ -202,6 +202,18 @@ static void operator_verifies(struct sim *s, struct node *n)
 		node_step(s, n, &in);
 }
 
+/* What is to be done with reads that may give garbage, in seeds of its own. */
+static bool operator_decides(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_SUSPECT_READS };
+
+	if (s->seed % 7 != 3 || !n->sm || !sim_chance(s, 2))
+		return false;
+	in.value = sim_chance(s, 2);
+	node_step(s, n, &in);
+	return true;
+}
+
 /* The array cannot do without any member that it has left, and others than @n take part. */
 static bool rule_4_applies(const struct sim *s, const struct node *n)
 {
@@ -253,7 +265,7 @@ void sim_member_fault(struct sim *s, struct node *n)
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
-	if (flush_fails(s, d))
+	if (flush_fails(s, d) || operator_decides(s, n))
 		return;
 	if (s->replaces && sim_chance(s, 3) && sim_replace(s, n))
 		return;

@@ -186,6 +186,7 @@ static void say_set(struct line *l, const struct ddr_msg_member_set *set)
 	case DDR_MEMBER_OP_BACK: say(l, " back=%u", set->member); break;
 	case DDR_MEMBER_OP_READD: say(l, " readd=%u", set->member); break;
 	case DDR_MEMBER_OP_GROW: say(l, " blocks=%" PRIu64, set->cursor); break;
+	case DDR_MEMBER_OP_POLICY: say(l, " policy=%" PRIu64, set->cursor); break;
 	case DDR_MEMBER_OP_STAY: say(l, " not whole=%u", set->member); break;
 	case DDR_MEMBER_OP_REPLACE: say(l, " replace=%u role=%u", set->member, set->role); break;
 	}
@@ -287,7 +288,7 @@ const char *rig_event(enum ddr_event event)
 		[DDR_EV_MEMBER_ADDED] = "MEMBER_ADDED", [DDR_EV_MEMBER_REMOVED] = "MEMBER_REMOVED",
 		[DDR_EV_VERIFY_START] = "VERIFY_START", [DDR_EV_VERIFY_PAUSED] = "VERIFY_PAUSED", [DDR_EV_VERIFY_STOPPED] = "VERIFY_STOPPED",
 		[DDR_EV_VERIFY_DONE] = "VERIFY_DONE", [DDR_EV_REPAIRED] = "REPAIRED", [DDR_EV_MISMATCH] = "MISMATCH",
-		[DDR_EV_GROWN] = "GROWN", [DDR_EV_GROW_REFUSED] = "GROW_REFUSED",
+		[DDR_EV_POLICY] = "POLICY", [DDR_EV_GROWN] = "GROWN", [DDR_EV_GROW_REFUSED] = "GROW_REFUSED",
 	};
 
 	return (unsigned int)event < sizeof(names) / sizeof(names[0]) && names[event] ? names[event] : "?";

@@ -97,8 +97,8 @@ void storm_draw(struct sim *s)
 		w->weight[i] = sim_chance(s, 3) ? 0 : often[i] * (1 + (uint32_t)sim_rand(s, 4));
 		w->sum += w->weight[i];
 	}
-	w->weight[SETTINGS]++;	/* never none at all */
-	w->sum++;
+	w->weight[SETTINGS] += s->seed % 7 == 3 ? 10 : 1;	/* never none at all */
+	w->sum += s->seed % 7 == 3 ? 10 : 1;
 	w->every = one_of(s, every, 5);
 	w->steer = one_of(s, steer, 5);
 	w->patience = one_of(s, patience, 4);
@@ -227,6 +227,8 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 		return;
 	case SETTINGS:
 		op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
+		if (s->seed % 7 == 3)	/* not drawn in the others */
+			op(s, n, DDR_IN_OP_SET, DDR_SM_SUSPECT_READS, sim_rand(s, 2));
 		s->storm.focus = sim_rand(s, s->regions);
 		return;
 	}

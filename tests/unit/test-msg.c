@@ -126,7 +126,7 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 10, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 11, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 
@@ -238,9 +238,17 @@ static void values_out_of_range_are_refused(void **state)
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	m.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_GROW, 1, 0, 1ull << 40, { 0 } };
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_POLICY, 0, 0, 0, { 0 } };
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 88);
+	m.set.cursor = DDR_POLICY_ALL + 1;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.set.cursor = DDR_POLICY_ALL | 1ull << 32;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	for (uint32_t op = DDR_MEMBER_OP_STAY + 1; op < 20; op++) {
-		m.set = (struct ddr_msg_member_set){ op, 0, 0, op == DDR_MEMBER_OP_GROW, { 0 } };
-		assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)) != 0, op == DDR_MEMBER_OP_GROW);
+		bool known = op == DDR_MEMBER_OP_GROW || op == DDR_MEMBER_OP_POLICY;
+
+		m.set = (struct ddr_msg_member_set){ op, 0, 0, known, { 0 } };
+		assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)) != 0, known);
 	}
 }
 

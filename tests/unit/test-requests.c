@@ -22,6 +22,7 @@ static struct ddr_daemon d;
 static struct ddr_transport_ops ops;
 static struct ddr_sm_status status;
 static char answer[512];		/* "ok", or the error; "": none yet */
+static char given[4096];		/* data of the last one that went well */
 static uint32_t late, asked, verify_priority, verify_flags;
 static enum ddr_client_wait others_wait;
 static unsigned int listeners;
@@ -85,6 +86,7 @@ void ddr_client_ok(struct ddr_client *c, struct json_object *data)
 	assert_string_equal(answer, "");
 	c->wait = DDR_WAIT_NONE;
 	snprintf(answer, sizeof(answer), "ok");
+	snprintf(given, sizeof(given), "%s", data ? json_object_to_json_string_ext(data, JSON_C_TO_STRING_PLAIN) : "");
 	json_object_put(data);
 }
 
@@ -182,6 +184,47 @@ static void it_replaces_the_member(void **state)
 	c = asks();
 	status.member_state[SPARE] = DDR_MEMBER_IN_SYNC;	/* so small an array is copied at once */
 	expect(&c, "ok");
+}
+
+/* What is done with suspect reads is answered when it is so; what else is set, at once. */
+static void a_policy_is_waited_for(void **state)
+{
+	struct ddr_client c;
+
+	(void)state;
+	fresh();
+	c = request("{\"cmd\":\"set\",\"name\":\"data\",\"key\":\"suspect-reads\",\"value\":\"error\",\"timeout_ms\":20000}");
+	assert_int_equal(c.wait, DDR_WAIT_POLICY);
+	ddr_client_check(&c, now);
+	assert_string_equal(answer, "");
+	array.super.policy = DDR_POLICY_SUSPECT_READS_ERROR;
+	expect(&c, "ok");
+	answer[0] = '\0';
+	c = request("{\"cmd\":\"set\",\"name\":\"data\",\"key\":\"suspect_reads\",\"value\":\"error\"}");
+	assert_string_equal(answer, "ok");
+	answer[0] = '\0';
+	c = request("{\"cmd\":\"set\",\"name\":\"data\",\"key\":\"suspect-reads\",\"value\":\"pass\",\"timeout_ms\":20000}");
+	ddr_client_check(&c, now + 20000);
+	assert_non_null(strstr(answer, "did not take the request in time"));
+	answer[0] = '\0';
+	c = request("{\"cmd\":\"set\",\"name\":\"data\",\"key\":\"suspect-reads\",\"value\":\"perhaps\"}");
+	assert_non_null(strstr(answer, "expected error or pass"));
+}
+
+static void settings_are_listed(void **state)
+{
+	(void)state;
+	fresh();
+	ddr_conf_defaults(&d.conf);
+	array.tune = d.conf.tune;
+	array.tune.idle_ms = 700;
+	(void)request("{\"cmd\":\"settings\",\"name\":\"data\"}");
+	assert_non_null(strstr(given, "\"idle_time\":\"700ms\""));
+	assert_non_null(strstr(given, "\"suspect_reads\":\"pass\""));
+	assert_null(strstr(given, "node_id"));		/* not an array's */
+	answer[0] = '\0';
+	(void)request("{\"cmd\":\"settings\",\"name\":\"nothing\"}");
+	assert_non_null(strstr(answer, "no array 'nothing'"));
 }
 
 /* It is no spare any more, and replaces nobody: that is no success. */
@@ -372,7 +415,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
-		cmocka_unit_test(not_all_may_listen),
+		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
 		cmocka_unit_test(who_goes_stops_nothing), cmocka_unit_test(a_stop_without_a_wait_is_none), cmocka_unit_test(a_stop_ends),
 		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};

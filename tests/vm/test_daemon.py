@@ -153,8 +153,11 @@ def test_set_changes_a_running_array(serving):
         done = serving.guest.command(f"set data {setting}", check=False)
         assert (done.code == 0) == (setting == "idle-time=5"), f"{setting}: {done}"
         assert done.code in (0, 2), f"{setting}: {done}"
-    done = serving.guest.command("set nothing idle-time=5s", check=False)
-    assert done.code == 1 and "no array 'nothing'" in done.err
+    listed = serving.guest.command("set data").out.splitlines()
+    assert "idle_time = 5s" in listed and "resync_parallel = 4" in listed and "suspect_reads = pass" in listed
+    for command in ("set nothing idle-time=5s", "set nothing"):
+        done = serving.guest.command(command, check=False)
+        assert done.code == 1 and "no array 'nothing'" in done.err
 
 
 def test_events_are_told_as_they_happen(serving):
@@ -648,6 +651,9 @@ def test_dirty_and_degraded_start_is_not_silent(serving):
     serving.node.wait_until("ddraid status data | grep -q SUSPECT", 30)
     assert serving.guest.status("data")["regions"]["suspect"] == 2
     serving.guest.command("set data suspect-reads=error")
+    serving.guest.stop("data")
+    serving.guest.command("start data --degraded")          # it is the array's, and on the disks
+    assert "suspect_reads = error" in serving.guest.command("set data").out
     serving.guest.command("set data suspect=accept")
     serving.node.wait_until("! ddraid status data | grep -q SUSPECT", 30)
 
