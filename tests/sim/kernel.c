@@ -65,7 +65,8 @@ bool kernel_writes(const struct kernel *k, uint64_t block)
 
 bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block)
 {
-	if (!k->there || k->killed || block >= k->blocks || !k->granted[region_of(s, block)])
+	/* a table that has become longer waits for ENABLE as a whole, whatever was granted and drained */
+	if (!k->there || k->killed || k->unjudged || block >= k->blocks || !k->granted[region_of(s, block)])
 		return kernel_writes(k, block);
 	for (const struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
 		if (x->used && x->drained && overlap(block, 1, x->start, x->count))
