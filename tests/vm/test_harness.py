@@ -71,7 +71,7 @@ def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
         os.kill(node.qemu.pid, signal.SIGSTOP)
         with open(node.qemu.serial, "a", encoding="ascii") as console:
             console.write("rcu: rcu_preempt kthread timer wakeup didn't happen for 30001 jiffies! WARNING: not ours\n")
-    node.ready(timeout=40)
+    node.ready(timeout=20)
     assert node.boots == 2 and node.run("true").code == 0
     node.dmesg_check()
 
@@ -97,7 +97,7 @@ def test_code_that_is_not_the_guests_any_more_is_not_the_tests(make_nodes, share
             assert time.monotonic() < deadline, f"no processor comes by {name}"
             time.sleep(0.1)
         memory[place:place + 2] = own
-    node.ready(timeout=40)
+    node.ready(timeout=20)
     assert node.boots == 2 and node.run("true").code == 0
     node.dmesg_check()
 

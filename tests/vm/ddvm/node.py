@@ -85,8 +85,8 @@ class Node:
         if self.after_start:
             self.after_start()
 
-    def ready(self, timeout=120):
-        """Wait until the agent answers; switched on once more where QEMU is at fault.
+    def ready(self, timeout=120, again=120):
+        """Wait until the agent answers, at most `timeout`; switched on once more, for `again`, where QEMU is at fault.
 
         Version 7.2 dies of SIGSEGV once in some hundred boots; and now and then one of two emulated processors gets no timer
         interrupt any more. The processors' state shows that, or the guest's kernel says it once its limit for RCU stalls
@@ -111,7 +111,7 @@ class Node:
         self.kill()
         self._console_path().rename(self._console_path().with_suffix(".emulator"))
         self.start()
-        return self._wait_agent(timeout)
+        return self._wait_agent(again)
 
     def _console_path(self):
         return self.session.path / f"{self.name}.{self.boots}.console"
