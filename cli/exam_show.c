@@ -186,6 +186,8 @@ static void print_valid(const struct exam *exam)
 	       cli_format_uuid(sb->gen_id, gen), sb->seq);
 	print_time("made", sb->created);
 	print_time("updated", sb->updated);
+	if (sb->policy & DDR_POLICY_SUSPECT_READS_ERROR)
+		printf("  policy     suspect-reads = error\n");
 	if (is_spare(sb))
 		printf("  spare      holds no data until it is taken; the members are those of generation %" PRIu64
 		       "\n", sb->generation);
@@ -286,6 +288,7 @@ static void add_valid(struct json_object *o, const struct exam *exam)
 	add(o, "seq", json_object_new_uint64(sb->seq));
 	add(o, "created", json_object_new_uint64(sb->created));
 	add(o, "updated", json_object_new_uint64(sb->updated));
+	add(o, "suspect_reads", json_object_new_string(sb->policy & DDR_POLICY_SUSPECT_READS_ERROR ? "error" : "pass"));
 	add(o, "member", json_member(sb, sb->this_member));
 	for (uint32_t i = 0; i < sb->members; i++)
 		json_object_array_add(members, json_member(sb, i));

@@ -201,7 +201,7 @@ def test_every_shape(images, order, parity):
     for index, report in enumerate(reports):
         assert report["valid"] and "errors" not in report
         assert report["array_uuid"] == array["uuid"]
-        assert report["size"] == array["size"]
+        assert report["size"] == array["size"] and report["suspect_reads"] == "pass"
         assert report["member"]["index"] == index
         assert report["member"]["role"] == (index if index < roles else None)
         assert report["member"]["uuid"] == array["members"][index]["uuid"]

@@ -652,7 +652,8 @@ def test_dirty_and_degraded_start_is_not_silent(serving):
     assert serving.guest.status("data")["regions"]["suspect"] == 2
     serving.guest.command("set data suspect-reads=error")
     serving.guest.stop("data")
-    serving.guest.command("start data --degraded")          # it is the array's, and on the disks
+    assert "suspect-reads = error" in serving.node.run("ddraid examine /dev/vdb").out       # it is the array's, and on the disks
+    serving.guest.command("start data --degraded")
     assert "suspect_reads = error" in serving.guest.command("set data").out
     serving.guest.command("set data suspect=accept")
     serving.node.wait_until("! ddraid status data | grep -q SUSPECT", 30)
