@@ -116,16 +116,19 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 		sm->sk.set = set;
 }
 
-/* What all nodes are to do with reads that may give garbage: no node goes by it before it is on the disks. */
+/*
+ * What all nodes are to do with reads that may give garbage: no node goes by it before it is on the disks. The last wish counts, also if
+ * the one before has not been carried out, or is on its way.
+ */
 void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_POLICY, .cursor = policy };
 
-	if (sm->sk.set.op)
+	if (sm->sk.set.op && sm->sk.set.op != DDR_MEMBER_OP_POLICY)
 		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is being made: try again")->a = EBUSY;
 	else if (!ddr_sm_running(sm))
 		ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run")->a = EBUSY;
-	else if (ddr_sm_set_valid(sm, &set))
+	else
 		sm->sk.set = set;
 }
 
@@ -279,8 +282,10 @@ static void change(struct ddr_sm *sm)
 		return;
 	if (replaces(&sm->sk.set) && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
 		return;
+	if (sm->sk.set.op == DDR_MEMBER_OP_POLICY && sm->rb.set_sent)
+		return;		/* it may be the opposite that is on its way */
 	if (sm->sk.set.op == DDR_MEMBER_OP_POLICY && !ddr_sm_set_valid(sm, &sm->sk.set)) {
-		sm->sk.set.op = 0;	/* another node had the same wish */
+		sm->sk.set.op = 0;	/* it is so */
 		return;
 	}
 	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {

@@ -351,7 +351,6 @@ static bool is_left_out(const struct ddr_finder *f, unsigned int minor_number)
 	return false;
 }
 
-/* Ends the finder, and has the next one begin. */
 /* The array goes while it is looked for devices: the search ends by itself. */
 static void end_looking(void)
 {
@@ -363,6 +362,7 @@ static void end_looking(void)
 	play.finder = NULL;
 }
 
+/* Ends the finder, and has the next one begin. */
 static struct ddr_finder *look_once_more(struct ddr_array *a)
 {
 	struct ddr_finder *f = play.finder;
