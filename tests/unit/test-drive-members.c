@@ -322,33 +322,14 @@ static void what_is_found_too_late_or_too_early(void **state)
 	end();
 }
 
-/* It is not there: it is looked for again when the kernel has a new device, and not before. */
-static void a_device_that_is_not_there_is_waited_for(void **state)
+/* The finder ends, and found nothing; or, @hung: a disk hung. */
+static void nothing_found(bool hung)
 {
-	struct ddr_array *a = begin_to_seek();
 	struct ddr_finder *f = play.finder;
 
-	(void)state;
 	play.finder = NULL;
+	f->hung = hung;
 	f->done(f->ctx, f);
-	ddr_drive_seek_tick(a, ddr_now_ms());
-	assert_null(play.finder);
-	a->seek.at_ms = ddr_now_ms();
-	ddr_drive_seek_tick(a, ddr_now_ms());
-	assert_non_null(play.finder);
-	f = play.finder;
-	end();
-	assert_null(f->ctx);
-	f->done(f->ctx, f);
-	play.finder = NULL;
-}
-
-static bool is_left_out(const struct ddr_finder *f, unsigned int minor_number)
-{
-	for (size_t i = 0; i < f->n_leave_out; i++)
-		if (f->leave_out[i] == makedev(8, minor_number))
-			return true;
-	return false;
 }
 
 /* The array goes while it is looked for devices: the search ends by itself. */
@@ -362,13 +343,33 @@ static void end_looking(void)
 	play.finder = NULL;
 }
 
+/* It is not there: it is looked for again when the kernel has a new device, and not before. */
+static void a_device_that_is_not_there_is_waited_for(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+
+	(void)state;
+	nothing_found(false);
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_null(play.finder);
+	a->seek.at_ms = ddr_now_ms();
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_non_null(play.finder);
+	end_looking();
+}
+
+static bool is_left_out(const struct ddr_finder *f, unsigned int minor_number)
+{
+	for (size_t i = 0; i < f->n_leave_out; i++)
+		if (f->leave_out[i] == makedev(8, minor_number))
+			return true;
+	return false;
+}
+
 /* Ends the finder, and has the next one begin. */
 static struct ddr_finder *look_once_more(struct ddr_array *a)
 {
-	struct ddr_finder *f = play.finder;
-
-	play.finder = NULL;
-	f->done(f->ctx, f);
+	nothing_found(false);
 	a->seek.at_ms = ddr_now_ms();
 	ddr_drive_seek_tick(a, ddr_now_ms());
 	assert_non_null(play.finder);
@@ -412,11 +413,9 @@ static void members_that_are_open_are_left_out(void **state)
 static void what_is_free_is_looked_at(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
-	struct ddr_finder *f = play.finder;
 
 	(void)state;
-	play.finder = NULL;
-	f->done(f->ctx, f);
+	nothing_found(false);
 	ddr_drive_seek_tick(a, ddr_now_ms());
 	assert_null(play.finder);
 	a->seek.dropped = 1u << SPARE;
@@ -429,12 +428,9 @@ static void what_is_free_is_looked_at(void **state)
 static void after_a_disk_that_hangs_it_is_looked_again(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
-	struct ddr_finder *f = play.finder;
 
 	(void)state;
-	play.finder = NULL;
-	f->hung = true;
-	f->done(f->ctx, f);
+	nothing_found(true);
 	ddr_drive_seek_tick(a, ddr_now_ms() + a->tune.io_timeout_ms / 2);
 	assert_null(play.finder);
 	ddr_drive_seek_tick(a, ddr_now_ms() + a->tune.io_timeout_ms + 1000);
