@@ -129,14 +129,14 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
 	return ddr_array_admit_slow(a, bio, write);
 }
 
-void ddr_array_park(struct ddr_array *a, struct bio *bio)
+void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon)
 {
 	blk_status_t status;
 	unsigned long irq;
 	bool end;
 
 	spin_lock_irqsave(&a->lock, irq);
-	end = ddr_array_bounces(a, false, &status);
+	end = ddr_array_bounces(a, daemon, &status);
 	if (!end) {
 		bio_list_add(&a->parked, bio);
 		atomic_inc(&a->nr_parked);
@@ -549,6 +549,19 @@ void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t)
 	spin_unlock_irq(&a->lock);
 	synchronize_rcu();
 	ddr_channel_wake(a);
+}
+
+/* The table that was resumed last is there until the next one is, and holds its devices: no other has one of these numbers. */
+bool ddr_array_names(struct ddr_array *a, dev_t dev)
+{
+	bool named = false;
+	u32 m;
+
+	spin_lock_irq(&a->lock);
+	for (m = 0; m < DDR_PLACES; m++)
+		named |= (a->present & BIT(m)) && a->devices[m] == dev;
+	spin_unlock_irq(&a->lock);
+	return named;
 }
 
 /* ---- registry and lifetime -------------------------------------------------------- */

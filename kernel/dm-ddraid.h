@@ -202,8 +202,8 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
  * for the daemon)? Then *@status says how it has to end (after the lock was dropped); true. false: park it. Any context.
  */
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
-/* Parks @bio here until the next kick, or ends it as ddr_array_bounces() says. It holds neither a region nor a range. Any context. */
-void ddr_array_park(struct ddr_array *a, struct bio *bio);
+/* Parks @bio here until the next kick, or ends it as ddr_array_bounces() of @daemon says. It holds neither a region nor a range. Any context. */
+void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon);
 /* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
 void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
 /* Gives all bios of the parked list to ddr_io_resubmit(), from ctl_wq. Any context. */
@@ -221,6 +221,7 @@ void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms);
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
 u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
 bool ddr_array_shadow_readable(struct ddr_array *a, u64 block);
+bool ddr_array_names(struct ddr_array *a, dev_t dev);	/* is it a device of the table that was resumed last? Process context */
 u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach by their state, with a device or without */
 
 /* ---- region.c ------------------------------------------------------------------ */
@@ -279,7 +280,8 @@ void ddr_ranges_let_go(struct ddr_array *a);
  * A range never crosses a unit. Writers exclude writers, EX and reconstructing readers where they overlap; readers share.
  * A bio holds one range at a time, or EX may deadlock with it.
  * ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake is called from ctl_wq, once. -EAGAIN: it would wait, but the
- * array is killed or in a noflush suspend: give the region back, then ddr_array_park().
+ * array is killed or in a noflush suspend: give the region back, then ddr_array_park(). -ENOTCONN: so it is, or there is no daemon to end
+ * the EX range that it would wait for, and I/O fails without one: the same, and tell ddr_array_park().
  * @wake finds r->locked set: the range is held now; or clear: the wait was cancelled, act as for -EAGAIN.
  */
 struct ddr_range {
@@ -309,7 +311,8 @@ int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool rev
 int ddr_range_release(struct ddr_array *a, u64 seq);	/* -ENOENT; may sleep */
 /*
  * A new daemon knows nothing of the EX ranges of the old one, whose job may still have writes in flight to members: they
- * hold until the new one sends ENABLE, which it does after those have ended. May sleep.
+ * hold until the new one sends ENABLE, which it does after those have ended. They do not count against its DDR_EX_MAX, but there are
+ * at most twice so many in all; one that lies in an older one is not kept. May sleep.
  */
 void ddr_range_orphan_all(struct ddr_array *a);
 void ddr_range_release_orphans(struct ddr_array *a);

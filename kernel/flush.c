@@ -7,7 +7,8 @@
  * and until that is answered no flush that the member takes part in ends well, whenever it was begun.
  *
  * Must never: end successfully on the second try of a member that failed the first, be that another flush: a
- * disk forgets what it could not write, and says so once.
+ * disk forgets what it could not write, and says so once. So a member that has ended this flush well in an earlier
+ * round, and failed another one since, counts like one that it is still sent to.
  */
 #include "io.h"
 #include "trace.h"
@@ -41,17 +42,18 @@ static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
 {
-	u32 todo, shadow;
+	u32 mask, todo, shadow;
 
 	ddr_gen_enter(io);
 	if (ddr_error_park_absent(io, ddr_flush_resume))
 		return;
-	todo = ddr_io_write_mask(io) & ~io->buf->done;
+	mask = ddr_io_write_mask(io);
+	todo = mask & ~io->buf->done;
 	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io)))
 		ddr_io_finish(io, BLK_STS_IOERR);
-	else if (ddr_flush_park(io, todo))
+	else if (ddr_flush_park(io, todo | io->buf->done))
 		return;
-	else if (todo & io->buf->lost)
+	else if (mask & io->buf->lost)
 		ddr_io_finish(io, BLK_STS_IOERR);
 	else if (!todo)
 		ddr_io_finish(io, BLK_STS_OK);
@@ -118,7 +120,7 @@ static void ddr_flush_end(struct ddr_io *io)
 		ddr_io_compute(io, ddr_flush_failed);
 		return;
 	}
-	if (!ddr_flush_park(io, buf->issued))
+	if (!ddr_flush_park(io, buf->issued | buf->done))
 		ddr_io_finish(io, BLK_STS_OK);
 }
 

@@ -144,11 +144,14 @@ u32 ddr_io_write_mask(struct ddr_io *io)
 	return mask;
 }
 
-/* The wait for a range was cancelled or refused: the array is killed, or hands its bios back to dm. */
-static void ddr_io_turned_away(struct ddr_io *io)
+/*
+ * The wait for a range was cancelled or refused: the array is killed, or hands its bios back to dm, or @daemon: the wait would have been
+ * for the daemon, who is not there. A cancelled one asks for its range again, if nothing else ends it, and is told then.
+ */
+static void ddr_io_turned_away(struct ddr_io *io, bool daemon)
 {
 	ddr_io_drop(io, false);
-	ddr_array_park(io->t->array, io->bio);
+	ddr_array_park(io->t->array, io->bio, daemon);
 }
 
 static void ddr_io_woken(struct ddr_range *range)
@@ -156,7 +159,7 @@ static void ddr_io_woken(struct ddr_range *range)
 	struct ddr_io *io = container_of(range, struct ddr_io, range);
 
 	if (!range->locked) {
-		ddr_io_turned_away(io);
+		ddr_io_turned_away(io, false);
 		return;
 	}
 	trace_ddraid_range_locked(io->t->array, io->block, io->blocks, range->write);
@@ -169,13 +172,15 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 	struct ddr_array *a = io->t->array;
 	u64 block = io->block;
 	u32 blocks = io->blocks;
+	int ret;
 
 	io->range.start = block;
 	io->range.count = blocks;
 	io->range.write = write;
 	io->range.wake = ddr_io_woken;
 	io->wake = wake;
-	switch (ddr_range_lock(a, &io->range)) {
+	ret = ddr_range_lock(a, &io->range);
+	switch (ret) {
 	case 0:
 		io->flags |= DDR_IO_RANGE;
 		return true;
@@ -183,7 +188,7 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 		trace_ddraid_range_wait(a, block, blocks, write);
 		return false;
 	default:
-		ddr_io_turned_away(io);
+		ddr_io_turned_away(io, ret == -ENOTCONN);
 		return false;
 	}
 }

@@ -46,9 +46,10 @@ struct ddr_ex {
 
 struct ddr_ranges {
 	struct ddr_array	*array;
-	struct mutex		ex_mutex;	/* of the next two */
+	struct mutex		ex_mutex;	/* of the next three */
 	struct list_head	ex;
-	unsigned int		nr_ex;
+	unsigned int		nr_ex;		/* of them, not orphans */
+	unsigned int		nr_orphans;
 	struct work_struct	ex_work;
 	struct ddr_range_bucket	bucket[1 << DDR_RANGE_BUCKET_BITS];
 };
@@ -62,6 +63,17 @@ static bool ddr_range_conflicts(const struct ddr_range *a, const struct ddr_rang
 {
 	return (a->write || b->write) &&
 	       a->start < b->start + b->count && b->start < a->start + a->count;
+}
+
+/* Under the bucket's lock: is an EX range ahead of @r, which is not in the list yet, that it has to wait for? Only the daemon ends that one. */
+static bool ddr_range_behind_ex(const struct ddr_range_bucket *b, const struct ddr_range *r)
+{
+	const struct ddr_range *o;
+
+	list_for_each_entry(o, &b->list, list)
+		if (o->ex && ddr_range_conflicts(o, r))
+			return true;
+	return false;
 }
 
 /* Under the bucket's lock: is something ahead of @r in the list that it has to wait for? */
@@ -125,9 +137,11 @@ int ddr_range_lock(struct ddr_array *a, struct ddr_range *r)
 	r->ex = NULL;
 	spin_lock_irqsave(&b->lock, irq);
 	r->locked = !ddr_range_blocked(b, r);
-	if (!r->locked)
+	if (!r->locked && ddr_range_behind_ex(b, r))
+		ret = ddr_array_bounces(a, true, &status) ? -ENOTCONN : -EINPROGRESS;
+	else if (!r->locked)
 		ret = ddr_array_bounces(a, false, &status) ? -EAGAIN : -EINPROGRESS;
-	if (ret != -EAGAIN) {
+	if (!ret || ret == -EINPROGRESS) {
 		list_add_tail(&r->list, &b->list);
 		b->waiting += !r->locked;
 	}
@@ -272,7 +286,7 @@ int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool rev
 	mutex_lock(&rs->ex_mutex);
 	if (ddr_ex_find(rs, seq))
 		r = -EEXIST;
-	else if (rs->nr_ex >= DDR_EX_MAX)
+	else if (rs->nr_ex >= DDR_EX_MAX || rs->nr_ex + rs->nr_orphans >= 2 * DDR_EX_MAX)
 		r = -ENOSPC;
 	mutex_unlock(&rs->ex_mutex);
 	if (r)
@@ -308,7 +322,10 @@ static void ddr_ex_end(struct ddr_array *a, struct ddr_ex *ex)
 	unsigned int i;
 
 	list_del(&ex->list);
-	a->ranges->nr_ex--;
+	if (ex->orphan)
+		a->ranges->nr_orphans--;
+	else
+		a->ranges->nr_ex--;
 	for (i = 0; i < ex->pieces; i++) {
 		ddr_range_unlock(a, &ex->piece[i]);
 		cond_resched();
@@ -330,14 +347,38 @@ int ddr_range_release(struct ddr_array *a, u64 seq)
 	return ex ? 0 : -ENOENT;
 }
 
+/*
+ * Under ex_mutex: does an orphan ahead of @ex cover all of it? Both end together, and whatever waits for @ex came later than that one,
+ * so it waits for that one too.
+ */
+static bool ddr_ex_covered(const struct ddr_ranges *rs, const struct ddr_ex *ex)
+{
+	u64 start = ex->krec.rec.start, end = start + ex->krec.rec.count;
+	const struct ddr_ex *o;
+
+	list_for_each_entry(o, &rs->ex, list) {
+		if (o == ex)
+			break;
+		if (o->krec.rec.start <= start && end <= o->krec.rec.start + o->krec.rec.count)
+			return true;
+	}
+	return false;
+}
+
 void ddr_range_orphan_all(struct ddr_array *a)
 {
 	struct ddr_ranges *rs = a->ranges;
-	struct ddr_ex *ex;
+	struct ddr_ex *ex, *n;
 
 	mutex_lock(&rs->ex_mutex);
-	list_for_each_entry(ex, &rs->ex, list)
+	rs->nr_orphans += rs->nr_ex;
+	rs->nr_ex = 0;
+	list_for_each_entry_safe(ex, n, &rs->ex, list) {
 		ex->orphan = true;
+		/* each daemon that goes before it enables has told the same ranges again */
+		if (ddr_ex_covered(rs, ex))
+			ddr_ex_end(a, ex);
+	}
 	mutex_unlock(&rs->ex_mutex);
 }
 

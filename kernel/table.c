@@ -112,6 +112,7 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 	struct dm_target *ti = t->ti;
 	struct dm_dev *dev = t->dev[i].dm;
 	struct block_device *bdev = dev->bdev;
+	u64 sectors;
 	u32 j;
 
 	if (bdev->bd_disk == dm_disk(dm_table_get_md(ti->table)))
@@ -129,10 +130,29 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 	if (bdev_physical_block_size(bdev) > tab->geo.chunk)
 		DMWARN("%s: physical sectors of %u bytes hold more than a chunk (%u): slow, and a power failure may harm neighbours",
 		       dev->name, bdev_physical_block_size(bdev), tab->geo.chunk);
-	if (bdev_nr_sectors(bdev) < tab->data_offset + ddr_member_sectors(&tab->geo, tab->blocks)) {
-		DMERR("%s: has %llu sectors, the array needs %llu", dev->name, (u64)bdev_nr_sectors(bdev),
+	sectors = bdev_nr_sectors(bdev);
+	if (!sectors) {
+		tab->empty |= BIT(i);			/* ddr_table_check_empty() */
+		return 0;
+	}
+	if (sectors < tab->data_offset + ddr_member_sectors(&tab->geo, tab->blocks)) {
+		DMERR("%s: has %llu sectors, the array needs %llu", dev->name, sectors,
 		      tab->data_offset + (u64)ddr_member_sectors(&tab->geo, tab->blocks));
 		return ddr_bad(ti, "A member is too small");
+	}
+	return 0;
+}
+
+int ddr_table_check_empty(struct ddr_target *t, const struct ddr_table *tab)
+{
+	unsigned long empty = tab->empty;
+	u32 i;
+
+	for_each_set_bit(i, &empty, DDR_PLACES) {
+		if (ddr_array_names(t->array, t->dev[i].dm->bdev->bd_dev))
+			continue;
+		DMERR("%s: has no sectors: no medium, or the disk is gone", t->dev[i].dm->name);
+		return ddr_bad(t->ti, "A member is too small");
 	}
 	return 0;
 }

@@ -107,6 +107,9 @@ static int ddr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	r = ddr_attach_array(t, &tab);
 	if (r)
 		goto put_devices;
+	r = ddr_table_check_empty(t, &tab);
+	if (r)
+		goto release_array;
 	r = ddr_pools_init(t);
 	if (r) {
 		ti->error = "Cannot allocate the reserves of memory";

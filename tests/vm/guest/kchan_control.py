@@ -217,6 +217,29 @@ def case_fail_if_no_daemon():
         ch.close()
 
 
+def case_fail_if_no_daemon_ex():
+    """What waits behind an EX range waits for the daemon, who alone can end it; what waits for another write does not."""
+    with array(options="fail_if_no_daemon") as a:
+        ch = a.attach()
+        written(a, ch, 0)
+        ch.send(DRAIN, seq=20, start=0, count=4)
+        ch.until(DRAINED, seq=20)
+        waiting = [IO(a.path, 0, 1), IO(a.path, 3, 2, blocks=4), IO(a.path, 6, 3)]      # the last one waits for the one before it
+        for w in waiting:
+            w.waits(0.1)
+        ch.close()
+        assert [w.done() for w in waiting] == [errno.EIO, errno.EIO, 0]
+        assert IO(a.path, 2, 1).done() == errno.EIO
+        assert IO(a.path, 4, 1).done() == 0
+        assert IO(a.path, 0).done() == 0
+        ch = a.attach(enable=False)                     # it may release them yet
+        w = IO(a.path, 0, 1)
+        w.waits()
+        a.enable(ch)
+        assert w.done() == 0 and a.parked() == 0
+        ch.close()
+
+
 # ---- members, small commands --------------------------------------------------------------------------
 
 def case_member():

@@ -339,6 +339,55 @@ def case_revoke_rebind():
         new.close()
 
 
+def case_drain_rebind():
+    """Each daemon has room for all its EX ranges, though those of the ones before it are in force until one sends ENABLE."""
+    with array() as a:
+        written(a, a.attach(), 0)
+        for _ in range(4):                              # each tells the kernel the same, and goes before it enables
+            ch = a.attach(enable=False)
+            for i in range(100):
+                ch.send(DRAIN, seq=1 + i, start=2 * i, count=1)
+        ch.silent()
+        w = IO(a.path, 198, 1)
+        w.waits()
+        a.enable(ch)
+        assert {ch.until(DRAINED).seq for _ in range(100)} == set(range(1, 101))
+        w.waits()
+        for i in range(100):
+            ch.send(RELEASE, seq=1 + i)
+        assert w.done() == 0
+
+        # a range that only overlaps an older one is kept; there is room for those of one daemon beside the own ones
+        ch.send(GRANT, start=1, count=2)
+        for first in (0, 1):
+            for i in range(128):
+                ch.send(DRAIN, seq=1 + i, start=RB + 4 * i + first, count=2)
+            assert ch.refused(DRAIN, seq=500, start=0, count=1) == errno.ENOSPC
+            ch = a.attach(enable=False)
+        assert ch.refused(DRAIN, seq=500, start=0, count=1) == errno.ENOSPC
+        ios = [IO(a.path, RB + 4 * 127 + block, 1) for block in (0, 2)]     # of the older one, of the other one
+        assert IO(a.path, RB + 3, 1).done() == 0
+        for w in ios:
+            w.waits()
+        a.enable(ch)
+        assert [w.done() for w in ios] == [0, 0]
+
+        # a part of an older one is not kept
+        ch.send(DRAIN, seq=500, start=0, count=4)
+        ch.until(DRAINED, seq=500)
+        for _ in range(3):
+            ch = a.attach(enable=False)
+            for i in range(128):
+                ch.send(DRAIN, seq=1 + i, start=i % 4, count=1)
+        w = IO(a.path, 3, 1)
+        w.waits()
+        ch = a.attach()
+        assert w.done() == 0
+        ch.send(DRAIN, seq=1, start=0, count=a.blocks)
+        ch.until(DRAINED, seq=1)
+        ch.close()
+
+
 # ---- daemons that go ------------------------------------------------------------------------------
 
 def case_daemon_death(timeout_ms):

@@ -344,6 +344,25 @@ def case_other_device():
         ch.close()
 
 
+def case_empty_device():
+    """A device without a size, which a disk that was pulled is too, is refused if the array has not had it."""
+    empty = "/dev/loop7"                                # nothing is attached to it
+    subprocess.run(["modprobe", "loop"], check=True)
+    wait_for(lambda: os.path.exists(empty))
+    with array() as a:
+        ch = ready(a)
+        right, a.devices[1] = a.devices[1], empty
+        assert a.dm("load", a.name, "--table", a.table(), check=False).returncode != 0
+        a.devices[1] = right
+        reload(a)
+        assert content(a) == b"\x11" * BLOCK
+        ch.close()
+        a.devices = [DISKS[0], empty, DISKS[2]]
+    assert a.dm("create", "n1", "--table", a.table(), check=False).returncode != 0     # the array is new
+    log = subprocess.run(["dmesg"], check=True, capture_output=True, text=True).stdout
+    assert log.count("has no sectors") == 2, log[-2000:]
+
+
 def case_error_of_the_one_before():
     """What the old device of a place failed, and nobody has answered, is not declared again once the table names another one there."""
     with other("linear {disk} 0") as (a, device):
@@ -513,6 +532,64 @@ def case_flush_two():
             ch.send(RESOLVE, seq=errors[member].seq, a0=RES_RETRY)
         assert f.done() == 0 and a.parked() == 0
         assert content(a) == b"\x11" * BLOCK
+        ch.close()
+
+
+def case_flush_kept_lost():
+    """A member has kept what this flush was for, then failed another one: it may have lost it again."""
+    with array(order=0, parity=2, blocks=4096) as a:
+        ch = ready(a)
+        for state, result in ((KM_IN_SYNC, errno.EIO), (KM_OUT, 0)):
+            forget(1, "hang", "on")
+            first = Flush(a.path)
+            first.waits()                                   # members 0 and 2 have ended it
+            forget(2, "fail", "flush")
+            second = Flush(a.path)
+            e2 = ch.until(ERROR, member=2, a0=OP_FLUSH)
+            forget(2, "fail", "none")
+            forget(1, "fail", "flush")
+            forget(1, "hang", "off")
+            e1 = ch.until(ERROR, member=1, a0=OP_FLUSH)
+            a.wait_parked(2)
+            forget(1, "fail", "none")
+            out(ch, 1)
+            ch.send(RESOLVE, seq=e1.seq, a0=RES_RETRY)
+            first.waits()
+            second.waits(0.1)
+            out(ch, 2, seq=51, state=state)
+            first.waits(0.1)
+            ch.send(RESOLVE, seq=e2.seq, a0=RES_RETRY)
+            assert first.done() == result and second.done() == result, (state, first.result, second.result)
+            assert a.parked() == 0
+            if state == KM_IN_SYNC:
+                out(ch, 1, seq=52, state=KM_IN_SYNC)
+        assert content(a) == b"\x11" * BLOCK
+        ch.close()
+
+
+def case_flush_kept_lost_late():
+    """The same, while the flush waits for a member that joined after the other one had ended it."""
+    with array(order=0, parity=2, blocks=4096) as a:
+        ch = ready(a)
+        out(ch, 0)
+        forget(1, "fail", "flush")
+        first = Flush(a.path)                               # member 2 has ended it
+        e1 = ch.until(ERROR, member=1, a0=OP_FLUSH)
+        a.wait_parked(1)
+        forget(0, "hang", "on")
+        out(ch, 1, seq=51)
+        out(ch, 0, seq=52, state=KM_REBUILDING)
+        ch.send(RESOLVE, seq=e1.seq, a0=RES_RETRY)
+        first.waits()
+        forget(2, "fail", "flush")
+        second = Flush(a.path)
+        e2 = ch.until(ERROR, member=2, a0=OP_FLUSH)
+        forget(2, "fail", "none")
+        forget(0, "hang", "off")
+        first.waits()
+        a.wait_parked(2)
+        ch.send(RESOLVE, seq=e2.seq, a0=RES_RETRY)           # and it is not out
+        assert first.done() == errno.EIO and second.done() == errno.EIO and a.parked() == 0
         ch.close()
 
 
