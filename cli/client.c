@@ -35,8 +35,7 @@ struct json_object *client_request(const char *cmd, const char *name)
 	return o;
 }
 
-bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms,
-		char *error, size_t size)
+int client_ask(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms, char *error, size_t size)
 {
 	struct json_object *reply, *found;
 	int ret = ddr_ipc_call(c, request, &reply, timeout_ms);
@@ -47,7 +46,7 @@ bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_obje
 	if (ret) {
 		snprintf(error, size, "%s", ret == -ENOTCONN ? "ddraidd went away; its log says why" :
 			 ret == -ETIMEDOUT ? "ddraidd did not answer in time; its log may say why" : strerror(-ret));
-		return false;
+		return ret;
 	}
 	ok = json_object_object_get_ex(reply, "rc", &found) && json_object_get_int(found) == 0;
 	if (!ok)
@@ -55,7 +54,13 @@ bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_obje
 	else if (json_object_object_get_ex(reply, "data", &found))
 		*data = json_object_get(found);
 	json_object_put(reply);
-	return ok;
+	return ok ? 0 : 1;
+}
+
+bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms,
+		char *error, size_t size)
+{
+	return client_ask(c, request, data, timeout_ms, error, size) == 0;
 }
 
 bool client_call(struct ddr_ipc *c, const char *what, struct json_object *request, struct json_object **data,

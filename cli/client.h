@@ -25,7 +25,12 @@ struct json_object *client_request(const char *cmd, const char *name);
  */
 bool client_call(struct ddr_ipc *c, const char *what, struct json_object *request, struct json_object **data,
 		 int timeout_ms);
-/* Likewise, but the sentence goes to @error (@size bytes) instead of stderr. */
+/*
+ * Likewise, but the sentence goes to @error (@size bytes). Returns 0; 1: the daemon refused; or a negative errno: there is no answer, and
+ * an answer may come late, so this connection is good for nothing more.
+ */
+int client_ask(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms, char *error, size_t size);
+/* Likewise, for whom any failure is one. */
 bool client_try(struct ddr_ipc *c, struct json_object *request, struct json_object **data, int timeout_ms,
 		char *error, size_t size);
 

@@ -8,7 +8,8 @@
  *     earlier array (where copy 1 would be searched for) and the tail are zeroed; flush.
  *     Until here no superblock of either array exists: a crash leaves blank disks,
  *     never a mix of old and new, and never an old copy with a higher sequence;
- *  3. both superblocks on every member; flush; read back.
+ *  3. both superblocks on every member; flush; read back;
+ *  4. when all are written, each is read once more: two paths to one disk show only now.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,6 +111,25 @@ static int write_supers(const struct create_plan *plan, uint16_t member, struct 
 	return ddr_dev_drop_cache(&plan->dev[member], err);
 }
 
+/* Where a superblock of this array, but of another member, has come back, the disk has been written by that one's path. */
+static int check_disk(const struct create_plan *plan, uint16_t member, struct ddr_error *err)
+{
+	const struct ddr_dev *dev = &plan->dev[member];
+	const struct ddr_super *sb;
+	struct ddr_supers back;
+
+	if (ddr_dev_read_supers(dev, &back, err))
+		return -1;
+	sb = &back.copy[back.newest].super;
+	if (memcmp(sb->array_uuid, plan->super.array_uuid, sizeof(sb->array_uuid)) != 0)
+		return ddr_error_set(err, "%s: its superblock was written, and now it has that of another array (%s); somebody else "
+				     "writes to it", dev->path, sb->name);
+	if (sb->this_member != member)
+		return ddr_error_set(err, "%s and %s are two paths to one disk: each member needs its own; put the paths under multipath, and "
+				     "give the disk once", dev->path, plan->dev[sb->this_member].path);
+	return 0;
+}
+
 /* -------------------------------------------------- when it goes wrong */
 
 /* Appends " PATH" for each device of @set to the sentence. */
@@ -164,6 +184,8 @@ int create_write(const struct create_plan *plan, struct ddr_error *err)
 		written |= 1u << m;
 		rc = write_supers(plan, m, err);
 	}
+	for (uint16_t m = 0; !rc && m < plan->super.members; m++)
+		rc = check_disk(plan, m, err);
 	free(image);
 	return rc ? undo(plan, changed, written, err) : 0;
 }

@@ -3,11 +3,13 @@
  * ddraid start: assembles an array from what its disks say, loads the table, and waits
  * until the daemon serves it. What the daemon refuses is taken down again.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -18,12 +20,19 @@
 #define ARRAYS_MAX	64
 #define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */
 #define SLICE_MS	5000	/* how often it is asked what it waits for */
+#define PATIENCE_MS	30000	/* for disks that are not there yet */
+#define TURN_MS		1000	/* likewise, where several arrays are waited for */
+#define RETRY_MS	200	/* between attempts to reach a daemon that went */
 
 struct start {
 	struct ddr_ipc *ipc;
 	struct ddr_scan scan;
 	bool degraded;		/* the operator's word: members may be missing */
-	int limit_ms;		/* --timeout; 0: none */
+	uint64_t until_ms;	/* --timeout; UINT64_MAX: none */
+	int patience_ms;	/* --all: for disks that are not there yet */
+	bool lost;		/* the connection was, once: another daemon may have been there between */
+	uint64_t lost_ms;	/* since when there is no answer; 0: there is */
+	uint32_t alone;		/* this node's id where the daemon has no cluster; 0: it has one */
 };
 
 /* The daemon is there and its module is loaded. */
@@ -36,6 +45,7 @@ static bool daemon_ready(struct start *s)
 	if (!s->ipc || !client_call(s->ipc, "start", client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS))
 		return false;
 	module = client_flag(data, "module");
+	s->alone = (uint32_t)client_number(data, "alone");
 	json_object_put(data);
 	if (!module)
 		cli_fail("start", "the kernel module is not loaded; modprobe dm-ddraid");
@@ -65,65 +75,154 @@ static void tell_suspect(const char *name, struct json_object *status)
 	}
 }
 
-/*
- * The status of the array once the daemon serves it; or NULL, and why not. As long as the daemon says
- * what it waits for (quorum, the fencing of a node), that is told, and waited for as well.
- */
-static struct json_object *wait_served(struct start *s, const char *name, const char *uuid, char *why, size_t size)
+/* An array whose device was made, and that the daemon does not serve yet. */
+struct made {
+	char name[DDR_NAME_LEN], uuid[37];
+	uint64_t sectors;		/* 0: none was made, or nobody waits for it any more */
+	uint64_t due_ms;		/* until then it may be silent why it does not serve it */
+	char told[512];			/* what it waits for, as it was printed */
+};
+
+enum answer { SERVED, NOT_YET, REFUSED, GONE };
+
+static uint64_t now_ms(void)
 {
-	int left = WAIT_MS, all = s->limit_ms;
-	char told[512] = "";
+	struct timespec ts;
 
-	for (;;) {
-		struct json_object *request = client_request("wait", uuid), *data, *status;
-		int slice = all && all < SLICE_MS ? all : SLICE_MS;
-		const char *waits;
-
-		json_object_object_add(request, "timeout_ms", json_object_new_int(slice));
-		if (!client_try(s->ipc, request, &data, slice + CLIENT_TIMEOUT_MS, why, size))
-			return NULL;
-		status = json_object_get(client_at(data, 0));
-		json_object_put(data);
-		if (client_flag(status, "ready"))
-			return status;
-		waits = client_clean(client_text(client_object(status, "cluster"), "waits"));
-		if (*waits && strcmp(waits, told) != 0) {
-			snprintf(told, sizeof(told), "%s", waits);
-			cli_warn("start", "'%s' waits: %s", name, told);
-		}
-		json_object_put(status);
-		left = *waits ? WAIT_MS : left - slice;
-		if (left <= 0 || (all && (all -= slice) == 0)) {
-			snprintf(why, size, "it was not attached in time%s%s; the log of ddraidd says more", *told ? ": " : "", told);
-			return NULL;
-		}
-	}
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Waits for the daemon; takes the device down again if it is refused, with all that waits in it already. */
-static int attach(struct start *s, const char *name, const char *uuid, uint64_t sectors)
+/* The daemon went, or hangs: another one comes at once where somebody sees to that. False: none came in time. */
+static bool reconnect(struct start *s)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+	uint64_t now = now_ms();
+
+	if (!s->lost_ms)
+		s->lost_ms = now;
+	s->lost = true;
+	ddr_ipc_close(s->ipc);
+	s->ipc = NULL;
+	while (now < s->until_ms && now < s->lost_ms + WAIT_MS) {
+		nanosleep(&pause, NULL);
+		if (ddr_ipc_connect(&s->ipc) == 0)
+			return true;
+		now = now_ms();
+	}
+	s->ipc = NULL;
+	return false;
+}
+
+/* As long as the daemon says what it waits for (quorum, the fencing of a node), that is told, and waited for as well. */
+static void tell_waits(struct made *m, struct json_object *status)
+{
+	const char *waits = client_clean(client_text(client_object(status, "cluster"), "waits"));
+
+	if (*waits && strcmp(waits, m->told) != 0) {
+		snprintf(m->told, sizeof(m->told), "%s", waits);
+		cli_warn("start", "'%s' waits: %s", m->name, m->told);
+	}
+	if (*waits)
+		m->due_ms = now_ms() + WAIT_MS;
+}
+
+/* Asks for at most @slice_ms. SERVED: its status in *@status; REFUSED and GONE: why. */
+static enum answer ask(struct start *s, struct made *m, int slice_ms, struct json_object **status, char *why, size_t size)
+{
+	struct json_object *request = client_request("wait", m->uuid), *data;
+	uint64_t now = now_ms();
+	int rc;
+
+	if (now < s->until_ms && s->until_ms - now < (uint64_t)slice_ms)
+		slice_ms = (int)(s->until_ms - now);
+	json_object_object_add(request, "timeout_ms", json_object_new_int(slice_ms));
+	if (s->ipc) {
+		rc = client_ask(s->ipc, request, &data, slice_ms + CLIENT_TIMEOUT_MS, why, size);
+	} else {
+		json_object_put(request);
+		rc = -ENOTCONN;
+	}
+	if (rc < 0)
+		return reconnect(s) ? NOT_YET : GONE;
+	s->lost_ms = 0;
+	if (rc)
+		return REFUSED;
+	*status = json_object_get(client_at(data, 0));
+	json_object_put(data);
+	if (client_flag(*status, "ready"))
+		return SERVED;
+	tell_waits(m, *status);
+	json_object_put(*status);
+	now = now_ms();
+	if (now < m->due_ms && now < s->until_ms)
+		return NOT_YET;
+	snprintf(why, size, "it was not attached in time%s%s; the log of ddraidd says more", *m->told ? ": " : "", m->told);
+	return REFUSED;
+}
+
+/*
+ * What the daemon refuses goes, with all that waits in it already. But where another daemon was there before, it may have been served
+ * meanwhile: then it goes only if nobody has it open.
+ */
+static void take_down(struct start *s, const struct made *m)
+{
+	struct cli_dm_info info;
+	struct ddr_error err;
+
+	if (s->lost && (cli_dm_find(m->name, &info, &err) || info.open_count))
+		cli_warn("start", "'%s' is in use, and its device stays; ddraid stop takes it down", m->name);
+	else if (cli_dm_fail(m->name, m->sectors, &err) || cli_dm_remove(m->name, &err))
+		cli_warn("start", "%s", err.text);
+}
+
+/* Waits a while for the daemon. An exit code, or -1: it has to be asked again. */
+static int attach(struct start *s, struct made *m, int slice_ms)
 {
 	struct json_object *status;
 	char why[1200];
-	struct ddr_error err;
 
-	status = wait_served(s, name, uuid, why, sizeof(why));
-	if (!status) {
-		if (cli_dm_fail(name, sectors, &err) || cli_dm_remove(name, &err))
-			cli_warn("start", "%s", err.text);
-		return cli_fail("start", "'%s': %s", name, why);
+	switch (ask(s, m, slice_ms, &status, why, sizeof(why))) {
+	case NOT_YET:
+		return -1;
+	case REFUSED:
+		take_down(s, m);
+		return cli_fail("start", "'%s': %s", m->name, why);
+	case GONE:
+		return cli_fail("start", "'%s': ddraidd went away, and is not back in time; the device stays, and is served when it is; "
+				"ddraid stop takes it down", m->name);
+	case SERVED:
+		break;
 	}
-	printf("%s: started, %s, /dev/mapper/%s\n", name, client_clean(client_text(status, "state")), name);
-	tell_suspect(name, status);
+	printf("%s: started, %s, /dev/mapper/%s\n", m->name, client_clean(client_text(status, "state")), m->name);
+	tell_suspect(m->name, status);
 	json_object_put(status);
 	return cli_finish("start");
 }
 
-/* An array whose device was made, and that the daemon does not serve yet. */
-struct made {
-	char name[DDR_NAME_LEN], uuid[37];
-	uint64_t sectors;		/* 0: none was made: it failed, or there was one already */
-};
+/* Waits for all of them in turn: one that has to wait must not keep another one from being told of. The worst exit code. */
+static int attach_all(struct start *s, struct made *made, size_t n)
+{
+	int worst = CLI_DONE, rc;
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		made[i].due_ms = now_ms() + WAIT_MS;
+		made[i].told[0] = '\0';
+		left += made[i].sectors != 0;
+	}
+	for (size_t i = 0; left; i = (i + 1) % n) {
+		if (!made[i].sectors)
+			continue;
+		rc = attach(s, &made[i], left > 1 ? TURN_MS : SLICE_MS);
+		if (rc < 0)
+			continue;
+		worst = rc > worst ? rc : worst;
+		made[i].sectors = 0;
+		left--;
+	}
+	return worst;
+}
 
 static int make_device(struct start *s, const char *which, struct made *made)
 {
@@ -146,6 +245,8 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	}
 	if (info.exists)
 		return cli_fail("start", "there is another device /dev/mapper/%s; remove it or rename it first", name);
+	if (s->alone && ddr_assemble_alone(&array.assembly.super, s->alone, &err))
+		return cli_fail("start", "%s", err.text);
 	if (array.assembly.doubtful && !s->degraded)
 		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
 	if (array.assembly.note[0])
@@ -160,41 +261,118 @@ static int make_device(struct start *s, const char *which, struct made *made)
 
 static int start_one(struct start *s, const char *which)
 {
-	struct made made;
+	static struct made made;
 	int rc = make_device(s, which, &made);
 
-	return made.sectors ? attach(s, made.name, made.uuid, made.sectors) : rc;
+	return made.sectors ? attach_all(s, &made, 1) : rc;
 }
 
-/* All devices are made first: one that has to wait must not keep the others from being served. */
+/* Those of --all, of which each is taken up once. */
+struct all {
+	struct made made[ARRAYS_MAX];
+	size_t n;
+	int worst;			/* exit code */
+	char told[ARRAYS_MAX][37];	/* arrays that wait for disks, as it was printed */
+	size_t n_told;
+};
+
+/* Disks of the array may come yet, as while a machine boots. What is started already waits for nothing. */
+static bool lacks_disks(struct start *s, struct all *all, const char *uuid)
+{
+	static struct ddr_scan_array array;
+	struct cli_dm_info info;
+	struct ddr_error err;
+	uint32_t absent;
+	size_t told = 0;
+
+	memset(&array.assembly, 0, sizeof(array.assembly));
+	ddr_scan_assemble(&s->scan, uuid, NULL, &array, &err);
+	absent = ddr_assembly_absent(&array.assembly);
+	if (!absent || (cli_dm_find(array.assembly.super.name, &info, &err) == 0 && info.exists))
+		return false;
+	while (told < all->n_told && strcmp(all->told[told], uuid) != 0)
+		told++;
+	if (told == all->n_told && told < ARRAYS_MAX) {
+		memcpy(all->told[all->n_told++], uuid, sizeof(all->told[0]));
+		cli_warn("start", "'%s' has no disk for member %d%s yet: it is waited for, %d seconds at most", array.assembly.super.name,
+			 __builtin_ctz(absent), absent & (absent - 1) ? " and others" : "", s->patience_ms / 1000);
+	}
+	return true;
+}
+
+/* Makes the devices of arrays that were not taken up yet. @late: of those that lack disks, too. Returns how many are left for later. */
+static size_t make_devices(struct start *s, struct all *all, bool late)
+{
+	struct ddr_scan_name list[ARRAYS_MAX];
+	size_t n = ddr_scan_arrays(&s->scan, list, ARRAYS_MAX), left = 0;
+	char uuid[37];
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		struct made *made = &all->made[all->n];
+		size_t known = 0;
+
+		cli_format_uuid(list[i].uuid, uuid);
+		while (known < all->n && strcmp(all->made[known].uuid, uuid) != 0)
+			known++;
+		if (known < all->n || all->n == ARRAYS_MAX)
+			continue;
+		if (!late && lacks_disks(s, all, uuid)) {
+			left++;
+			continue;
+		}
+		memcpy(made->uuid, uuid, sizeof(made->uuid));
+		rc = make_device(s, uuid, made);
+		all->worst = rc > all->worst ? rc : all->worst;
+		all->n++;
+	}
+	return left;
+}
+
+/*
+ * All devices are made first: one that has to wait must not keep the others from being served. An array whose disks are not all there
+ * gets some time: once it has started without one, that disk is stale, and has to be called back by hand.
+ */
 static int start_all(struct start *s)
 {
-	static struct made made[ARRAYS_MAX];
-	struct ddr_scan_name list[ARRAYS_MAX];
-	size_t n = ddr_scan_arrays(&s->scan, list, ARRAYS_MAX);
-	int worst = CLI_DONE, rc;
-	char uuid[37];
+	const struct timespec pause = { .tv_sec = 1 };
+	uint64_t due = now_ms() + (uint64_t)s->patience_ms;
+	static struct all all;
+	struct ddr_error err;
+	int rc;
 
-	for (size_t i = 0; i < n; i++) {
-		rc = make_device(s, cli_format_uuid(list[i].uuid, uuid), &made[i]);
-		worst = rc > worst ? rc : worst;
+	while (make_devices(s, &all, now_ms() >= due)) {
+		nanosleep(&pause, NULL);
+		ddr_scan_free(&s->scan);
+		if (cli_scan("start", &s->scan, &err)) {
+			all.worst = cli_fail("start", "%s", err.text);
+			break;
+		}
 	}
-	for (size_t i = 0; i < n; i++) {
-		rc = made[i].sectors ? attach(s, made[i].name, made[i].uuid, made[i].sectors) : CLI_DONE;
-		worst = rc > worst ? rc : worst;
-	}
-	if (n == 0)
+	rc = attach_all(s, all.made, all.n);
+	if (all.n == 0 && !all.worst)
 		printf("no arrays were found\n");
-	return worst;
+	return rc > all.worst ? rc : all.worst;
 }
 
-static bool timeout_of(const char *text, int *ms)
+static bool patience_of(const char *text, int *ms)
 {
-	char *end;
-	long n = strtol(text, &end, 10);
+	uint64_t seconds;
 
-	*ms = n > 0 && n <= 86400 ? (int)n * 1000 : 0;
-	return *ms && !*end;
+	if (!cli_parse_uint(text, 0, 3600, &seconds))
+		return false;
+	*ms = (int)seconds * 1000;
+	return true;
+}
+
+static bool timeout_of(const char *text, uint64_t *until_ms)
+{
+	uint64_t seconds;
+
+	if (!cli_parse_uint(text, 1, 86400, &seconds))
+		return false;
+	*until_ms = now_ms() + seconds * 1000;
+	return true;
 }
 
 int cmd_start(const struct cli_command *cmd, int argc, char **argv)
@@ -203,9 +381,10 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		{ "all", no_argument, NULL, 'a' },
 		{ "degraded", no_argument, NULL, 'd' },
 		{ "timeout", required_argument, NULL, 't' },
+		{ "wait-disks", required_argument, NULL, 'w' },
 		{ 0 },
 	};
-	struct start s = { 0 };
+	struct start s = { .until_ms = UINT64_MAX, .patience_ms = PATIENCE_MS };
 	struct ddr_error err;
 	bool all = false;
 	int c, rc;
@@ -215,9 +394,11 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 			all = true;
 		else if (c == 'd')
 			s.degraded = true;
-		else if (c == 't' && !timeout_of(optarg, &s.limit_ms))
+		else if (c == 't' && !timeout_of(optarg, &s.until_ms))
 			return cli_usage(cmd, "--timeout takes seconds, 1 to 86400");
-		else if (c != 't')
+		else if (c == 'w' && !patience_of(optarg, &s.patience_ms))
+			return cli_usage(cmd, "--wait-disks takes seconds, 0 to 3600");
+		else if (c != 't' && c != 'w')
 			return cli_bad_option(cmd, c, argv);
 	}
 	if (argc - optind != (all ? 0 : 1))

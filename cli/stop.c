@@ -50,6 +50,8 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 	if (client_number(data, "dirty"))
 		cli_warn("stop", "'%s': %" PRIu64 " regions stay dirty and are synced after the next start", info->name,
 			 client_number(data, "dirty"));
+	else if (!client_object(data, "dirty"))
+		cli_warn("stop", "'%s': stopped before it was known what is dirty: it is synced by the nodes that stay, or after the next start", info->name);
 	json_object_put(data);
 	return true;
 }

@@ -240,6 +240,33 @@ static void test_undo_fails(void **state)
 	assert_null(strstr(err.text, path[3]));
 }
 
+/* Nothing but the disk itself says that two devices are paths to it. */
+static void test_two_paths_to_one_disk(void **state)
+{
+	static const char second[] = "test-create-second-path";
+	struct ddr_supers s;
+	struct ddr_error err;
+
+	(void)state;
+	for (uint32_t other = 2; other < N; other++) {		/* a member, a spare */
+		teardown(NULL);
+		setup(NULL);
+		unlink(second);
+		assert_int_equal(link(path[1], second), 0);
+		ddr_dev_close(&plan.dev[other]);
+		assert_int_equal(ddr_dev_open(&plan.dev[other], second, DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
+		assert_int_equal(create_write(&plan, &err), -1);
+		assert_non_null(strstr(err.text, "are two paths to one disk"));
+		assert_non_null(strstr(err.text, path[1]));
+		assert_non_null(strstr(err.text, second));
+		assert_non_null(strstr(err.text, "no superblock of it is left"));
+		for (uint32_t m = 0; m < N; m++)
+			if (ddr_dev_read_supers(&plan.dev[m], &s, &err) == 0)
+				assert_memory_not_equal(s.copy[s.newest].super.array_uuid, plan.super.array_uuid, 16);
+		unlink(second);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -250,6 +277,7 @@ int main(void)
 		TEST(test_metadata_write_fails),
 		TEST(test_flush_fails),
 		TEST(test_undo_fails),
+		TEST(test_two_paths_to_one_disk),
 	};
 
 	return cmocka_run_group_tests_name("create-write", tests, NULL, NULL);

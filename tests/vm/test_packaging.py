@@ -56,6 +56,32 @@ def test_units_and_rules(node):
              "&& diff -r /etc/udev /mnt/etc/udev && umount /mnt")
 
 
+def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
+    """A disk left over from another array: the start fails and says so, and at shutdown what did start is stopped all the same."""
+    a, b, c = (d.dev for d in node.disks)
+    node.run(f"systemctl start ddraidd && ddraid create old --order 0 {b} {c} && ddraid create data --order 0 --force {a} {b}")
+    node.run("systemctl start ddraid", timeout=120)
+    assert "status=1/FAILURE" in node.run("systemctl status ddraid", check=False).out
+    assert "'old': array old is degraded" in node.run("journalctl -u ddraid").out
+    assert [x["name"] for x in json.loads(node.run("ddraid status --json").out)] == ["data"]
+    node.run("dd if=/dev/urandom of=/dev/mapper/data bs=1M count=8 oflag=direct conv=nocreat")
+    node.run("systemctl stop ddraid ddraidd")
+    assert "data" not in node.run("dmsetup ls").out.split()
+    for disk in (a, b):
+        slots = json.loads(node.run(f"ddraid examine --json {disk}").out)[0]["slots"]
+        assert [s["node"] for s in slots if s["node"]] == [1] and not any(s["dirty"] for s in slots), slots
+
+
+def test_without_the_module_the_boot_goes_on(node):
+    """Nothing may wait for ever for a daemon that waits for a module; who starts an array hears why not."""
+    node.run("systemctl stop ddraid ddraidd; rmmod dm_ddraid; echo 'install dm_ddraid /bin/false' >/etc/modprobe.d/none.conf")
+    node.run("systemctl start ddraidd ddraid", timeout=60)
+    assert "the kernel module dm-ddraid is not loaded" in node.run("systemctl show -P StatusText ddraidd").out
+    assert "the kernel module is not loaded; modprobe dm-ddraid" in node.run("journalctl -u ddraid").out
+    node.run("rm /etc/modprobe.d/none.conf && modprobe dm_ddraid")
+    node.wait_until("systemctl show -P StatusText ddraidd | grep -qx serving", timeout=20)
+
+
 def test_an_array_without_a_daemon_is_not_scanned(node):
     """Reads wait until a daemon attaches; udev must not be among those who wait."""
     node.run("systemctl start ddraidd && ddraid create data --order 1 "
