@@ -170,6 +170,8 @@ static void read_slot(struct exam *exam, const struct ddr_dev *dev, uint8_t *buf
 			s->cookie = info.cookie;
 			memcpy(s->boot_id, info.boot_id, sizeof(s->boot_id));
 		}
+		for (uint32_t i = 0; i < DDR_LOG_REPAIRS; i++)
+			s->n_repairs += info.repair[i] != 0;
 		payload = buf + (unsigned int)place * DDR_META_BLOCK + DDR_LOG_HEADER;
 		for (uint32_t i = 0; i < DDR_LOG_REGIONS && first + i < exam->regions; i++) {
 			if (!ddr_log_get(payload, i))

@@ -16,6 +16,7 @@ struct exam_slot {
 	uint64_t n_dirty;		/* regions */
 	uint32_t unreadable;		/* log blocks without a valid place: all their regions may be dirty */
 	uint8_t *dirty;			/* one bit a region, in the order of ddr_log_get() */
+	uint64_t n_repairs;		/* of these: marked for a repair alone */
 };
 
 struct exam {

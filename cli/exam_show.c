@@ -158,6 +158,8 @@ static void print_slots(const struct exam *exam)
 			printf("node %" PRIu32 ", ", exam->sb->slot_node[i] ? exam->sb->slot_node[i] : s->node);
 		printf("%" PRIu64 " dirty regions%s", s->n_dirty, s->n_dirty ? ":" : "");
 		print_runs(exam, in_slot, s);
+		if (s->n_repairs)
+			printf("; %" PRIu64 " of them only to put right what is wrong in place", s->n_repairs);
 		if (s->unreadable)
 			printf("; %" PRIu32 " log blocks unreadable", s->unreadable);
 		printf("\n");
@@ -259,6 +261,7 @@ static struct json_object *json_slots(const struct exam *exam)
 		add(o, "slot", json_object_new_int64(i));
 		add(o, "node", json_object_new_int64(exam->sb->slot_node[i] ? exam->sb->slot_node[i] : s->node));
 		add(o, "dirty", json_regions(exam, in_slot, s));
+		add(o, "for_repair", json_object_new_int64((int64_t)s->n_repairs));
 		add(o, "unreadable_blocks", json_object_new_int64(s->unreadable));
 		add(o, "boot_id", json_uuid(s->boot_id));
 		json_object_array_add(list, o);

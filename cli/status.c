@@ -102,7 +102,7 @@ static void print_cluster(struct json_object *a)
 			printf(", the writer");		/* of superblocks and map; it rebuilds and verifies */
 		puts(client_number(n, "id") == client_number(c, "node") ? " (this one)" : "");
 	}
-	if (!client_null(c, "waits"))
+	if (!client_null(c, "waits") && strcmp(client_text(c, "waits"), client_text(a, "error")) != 0)
 		printf("  waits    %s\n", client_clean(client_text(c, "waits")));
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/ipc_server.h"
 
 #define TICK_MS		100u
+#define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be there */
 #define PART_MS		10000u	/* from the removal of an array to its end here */
 
 static void array_down(struct ddr_array *a);
@@ -54,6 +55,30 @@ static void refused(struct ddr_array *a)
 	ddr_event_plain(a, LOG_ERR, "refused", a->error);
 }
 
+/* ddr_arrays_retry() goes on. */
+static void wait_for_cluster(struct ddr_array *a, const char *why, uint64_t retry_ms)
+{
+	a->state = DDR_ARRAY_DOWN;
+	a->waiting = true;
+	a->retry_ms = retry_ms;
+	snprintf(a->error, sizeof(a->error), "%s", why);
+}
+
+/* The members were loaded, and that is all. a->error says why. */
+static void not_started(struct ddr_array *a, int error)
+{
+	const char *waits = a->d->transport->waits(a->d);
+
+	ddr_kchan_close(a->chan);
+	a->chan = NULL;
+	if (error != -ENOTCONN) {
+		refused(a);
+		return;
+	}
+	wait_for_cluster(a, waits ? waits : "the cluster does not answer; it is asked again", ddr_now_ms() + WAIT_MS);
+	qb_log(LOG_WARNING, "array '%s': the cluster went while its members were read: %s", a->name, a->error);
+}
+
 /* The name of the mapped device, until the superblock tells the array's. */
 static void name_by_device(struct ddr_array *a)
 {
@@ -69,6 +94,7 @@ static void loaded(void *ctx)
 {
 	struct ddr_array *a = ctx;
 	struct ddr_load *l = a->load;
+	int ret;
 
 	a->load = NULL;
 	if (a->state == DDR_ARRAY_CLOSING) {
@@ -85,10 +111,9 @@ static void loaded(void *ctx)
 		refused(a);
 	} else {
 		a->state = DDR_ARRAY_RUNNING;
-		if (ddr_drive_start(a, l)) {
-			ddr_kchan_close(a->chan);
-			a->chan = NULL;
-			refused(a);
+		ret = ddr_drive_start(a, l);
+		if (ret) {
+			not_started(a, ret);
 		} else if (l->assembly.note[0]) {
 			/* not before: whoever hears it asks the state machine of an array that runs */
 			ddr_event_plain(a, LOG_WARNING, "assembled", l->assembly.note);
@@ -126,8 +151,7 @@ static void bind_array(struct ddr_array *a)
 	int ret;
 
 	if (waits) {
-		a->waiting = true;
-		snprintf(a->error, sizeof(a->error), "%s", waits);
+		wait_for_cluster(a, waits, 0);
 		return;
 	}
 	memset(&a->bind, 0, sizeof(a->bind));
@@ -198,13 +222,15 @@ void ddr_array_close(struct ddr_array *a, bool rebind)
 void ddr_arrays_retry(struct ddr_daemon *d)
 {
 	struct qb_list_head *iter, *next;
+	uint64_t now;
 
 	if (d->transport->waits(d))
 		return;
+	now = ddr_now_ms();
 	qb_list_for_each_safe(iter, next, &d->arrays) {
 		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
 
-		if (a->state == DDR_ARRAY_DOWN && a->waiting) {
+		if (a->state == DDR_ARRAY_DOWN && a->waiting && now >= a->retry_ms) {
 			a->waiting = false;
 			a->error[0] = '\0';
 			bind_array(a);

@@ -32,9 +32,10 @@
  * table to bind to). CLOSING waits for the loader's thread to end. A RUNNING array that is
  * removed parts: it reads what the kernel said last, and goes when the marks of the grants
  * that it closed well are cleared, or soon if that does not come to an end. In a cluster DOWN also waits
- * for corosync; an array that parts then tells the group that this node is done with it; and a RUNNING
- * one closes and binds again when its group was lost and may be joined anew. A RUNNING one that broke (an output that
- * could not be carried out) is closed and bound again without a cluster; in one it was given up, and stays so.
+ * for corosync (and LOADING becomes that if corosync has gone by the end of the load); an array that parts then tells the
+ * group that this node is done with it; and a RUNNING one closes and binds again when its group was lost and may be joined
+ * anew. A RUNNING one that broke (an output that could not be carried out) is closed and bound again without a cluster; in one
+ * it was given up, and stays so.
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
 
@@ -110,7 +111,8 @@ struct ddr_array {
 	bool fresh;			/* the RESUMED that comes next tells of what is bound already */
 	bool removed;			/* gone in the kernel; requests do not find it any more */
 	bool rebind;			/* CLOSING: bind again after it */
-	bool waiting;			/* DOWN: for the cluster */
+	bool waiting;			/* DOWN: for the cluster ... */
+	uint64_t retry_ms;		/* ... and not bound again before */
 	qb_loop_timer_handle tick;
 	struct ddr_tunables tune;
 
@@ -164,6 +166,7 @@ struct ddr_array {
 		bool told;
 	} stall[DDR_MAX_MEMBERS];
 	uint64_t stall_at_ms;
+	uint64_t tick_ms;		/* the last tick; 0: there was none since it runs */
 
 	/* rate.c's: the pace of resync, and of verify */
 	struct {
@@ -220,7 +223,7 @@ void ddr_array_close(struct ddr_array *a, bool rebind);
 
 /* ---- drive.c ------------------------------------------------------------------- */
 
-/* Makes the state machine out of what was loaded, and starts it. 0 or a negative errno with a->error. */
+/* Makes the state machine out of what was loaded, and starts it. 0 or a negative errno with a->error; -ENOTCONN: the cluster has gone. */
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l);
 void ddr_drive_stop(struct ddr_array *a);
 /* The kernel's side is gone for good, and has said how: clears what can be cleared. false: there is nothing to do. */

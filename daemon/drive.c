@@ -16,6 +16,7 @@
 #include "daemon/events.h"
 #include "daemon/state.h"
 
+#define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */
 #define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
 
 /*
@@ -334,6 +335,7 @@ static void job_input(struct ddr_input *in, const struct ddr_job_result *r)
 	in->io = r->io;
 	in->result = r->result;
 	in->failed_members = r->failed;
+	in->members = r->hard & r->failed;
 	in->mismatches = r->mismatches;
 	in->start = r->bad_start;
 	in->count = r->bad_count;
@@ -517,6 +519,24 @@ void ddr_drive_tune(struct ddr_array *a)
 	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
 }
 
+/*
+ * This process was stopped, or its machine: what the members answered meanwhile is heard after this tick only. That time is
+ * not theirs; a member that hangs is seen as much later.
+ */
+static void forgive(struct ddr_array *a, uint64_t now_ms)
+{
+	uint64_t ms = a->tick_ms ? now_ms - a->tick_ms : 0;
+
+	a->tick_ms = now_ms;
+	if (ms < STOOD_STILL_MS)
+		return;
+	qb_log(LOG_WARNING, "array '%s': ddraidd stood still for %llu ms; members have as much more time to answer", a->name, (unsigned long long)ms);
+	ddr_metaio_delay(a->meta, ms);
+	ddr_jobs_delay(a->jobs, ms);
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		a->stall[m].since_ms += ms;
+}
+
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	struct ddr_input *in;
@@ -530,6 +550,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	}
 	if (!a->sm)
 		return;
+	forgive(a, now_ms);
 	ddr_metaio_tick(a->meta, now_ms);
 	if (a->jobs)
 		ddr_jobs_tick(a->jobs, now_ms);
@@ -600,6 +621,8 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 
 			ddr_sm_load_log(a->sm, s, i, b->valid ? b->payload : NULL, b->seq, b->node, b->boot_id,
 					b->cookie);
+			if (b->valid)
+				ddr_sm_load_repairs(a->sm, s, i, b->repair);
 		}
 	}
 	for (uint32_t i = 0; i < sb->map_blocks; i++)
@@ -688,6 +711,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	memset(&a->rate, 0, sizeof(a->rate));
 	memset(&a->replace, 0, sizeof(a->replace));
 	memset(a->stall, 0, sizeof(a->stall));
+	a->tick_ms = 0;
 	a->ready = a->clean_asked = a->clean_late = a->parting = false;
 	a->clean_refusal = NULL;
 	a->quiet_until_ms = 0;
@@ -726,8 +750,23 @@ bool ddr_drive_part(struct ddr_array *a)
 	return !ddr_drive_clean(a) && a->clean_asked;
 }
 
+/* One member that hangs must not keep the others from whoever serves the array next, which may be this daemon. */
+static void end_members(struct ddr_array *a, uint32_t growing)
+{
+	if (!a->members)
+		return;
+	ddr_members_keep(a->members, DDR_MEMBERS_GROW, growing);
+	ddr_members_end(a->members);
+	ddr_members_put(a->members);
+	a->members = NULL;
+}
+
 void ddr_drive_stop(struct ddr_array *a)
 {
+	uint32_t growing = 0;
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		growing |= a->grow.work[m] ? 1u << m : 0;
 	if (a->transport)
 		a->transport->ops->leave(a->transport);
 	a->transport = NULL;
@@ -743,8 +782,7 @@ void ddr_drive_stop(struct ddr_array *a)
 	a->sm = NULL;
 	free(a->outs.out);
 	a->outs.out = NULL;
-	ddr_members_put(a->members);
-	a->members = NULL;
+	end_members(a, growing);
 	a->ready = a->parting = false;
 	a->broken = NULL;
 }

@@ -123,6 +123,8 @@ static void load_blocks(struct ddr_array *a, const struct ddr_reload *r)
 		const struct ddr_load_block *b = &r->block[i];
 
 		ddr_sm_load_log(a->sm, r->slot, i, b->valid ? b->payload : NULL, b->seq, b->node, b->boot_id, b->cookie);
+		if (b->valid)
+			ddr_sm_load_repairs(a->sm, r->slot, i, b->repair);
 	}
 }
 

@@ -245,6 +245,19 @@ static void let_go(struct ddr_array *a)
 		ddr_drive_seek_again(a->d, 0);
 }
 
+/*
+ * Devices that are members no more. Verify always has a read under way, of those that are: a disk that was taken out must not stay locked until
+ * it has ended.
+ */
+static void close_old(struct ddr_array *a)
+{
+	if (!a->members->n_old || !no_readers(a) || growing(a) || !ddr_metaio_idle(a->meta))
+		return;
+	for (unsigned int i = a->members->n_old; i-- > 0;)
+		if (!ddr_jobs_use(a->jobs, a->members->old[i].fd))
+			ddr_members_close_old(a->members, i);
+}
+
 /* ---- the loop ---------------------------------------------------------------------- */
 
 void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms)
@@ -267,8 +280,7 @@ void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
 	if (a->seek.dropped && no_readers(a))
 		let_go(a);
 	install(a);
-	if (a->members->n_old && no_readers(a) && !growing(a) && ddr_metaio_idle(a->meta) && ddr_jobs_idle(a->jobs))
-		ddr_members_close_old(a->members);
+	close_old(a);
 	if (!a->seek.wanted || a->seek.finder || a->seek.ready || now_ms < a->seek.at_ms)
 		return;
 	a->seek.wanted = still_wanted(a);

@@ -186,7 +186,10 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "failed: more members are lost than the parity covers");
 		break;
 	case DDR_EV_CLEAN:
-		snprintf(buf, size, "clean: %" PRIu64 " regions stay dirty", o->a);
+		if (o->a == UINT64_MAX)
+			snprintf(buf, size, "stopped before it was known which regions are dirty: they are synced by who stays, or after the next start");
+		else
+			snprintf(buf, size, "clean: %" PRIu64 " regions stay dirty", o->a);
 		break;
 	case DDR_EV_VIEW:
 		snprintf(buf, size, "view of %" PRIu64 " nodes, %s", o->a, o->b ? "quorate" : "not quorate");

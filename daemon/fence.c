@@ -30,7 +30,7 @@ struct request {
 	void *ctx;
 };
 
-/* The last run of an agent against a node. */
+/* A run of an agent against a node. What has ended is kept until another one needs its place. */
 struct run {
 	uint32_t node;		/* 0: free */
 	uint64_t id;
@@ -147,12 +147,24 @@ void ddr_fence_close(struct ddr_fence *f)
 	free(f);
 }
 
+/* Somebody waits for its end, or for the loop to tell it. */
+static bool in_use(const struct ddr_fence *f, const struct run *run)
+{
+	if (run->node && !run->ended)
+		return true;
+	for (unsigned int i = 0; i < REQUESTS; i++)
+		if (f->request[i].used && f->request[i].run == run->id)
+			return true;
+	return false;
+}
+
+/* An agent may already run against the node, for an earlier loss: it proves nothing for this one, and goes on beside it. */
 static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *order)
 {
 	struct run *place = NULL;
 
 	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
-		if (f->run[i].node == order->node || (!place && (!f->run[i].node || f->run[i].ended)))
+		if (!in_use(f, &f->run[i]) && (!place || f->run[i].node == order->node))
 			place = &f->run[i];
 	if (!place)
 		return NULL;

@@ -31,8 +31,9 @@ void ddr_fence_close(struct ddr_fence *f);
 
 /*
  * Asks for one proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost; an agent
- * that was started since then serves this request as well. @done is called once, unless ddr_fence_forget()
- * comes before. Returns 0 or a negative errno (then done() is not called).
+ * that was started since then serves this request as well; one that was started before proves nothing for it, and another
+ * one is started beside that. @done is called once, unless ddr_fence_forget() comes before. Returns 0 or a negative errno
+ * (then done() is not called).
  */
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The fence helper: a process with its memory locked that starts agents, gives them what they
- * need to know, and tells how they ended. See fence_helper.h.
+ * need to know, and tells how they ended. See fence_helper.h. Neither it nor an agent may wait for memory that is freed by
+ * writing: the arrays that would be written wait for the agent.
  *
  * An agent's output goes to the log line of its failure; its process group is killed when
  * its time is over.
@@ -23,6 +24,10 @@
 
 #include "daemon/daemon.h"
 #include "daemon/fence_helper.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
 
 #define WORDS		32	/* of a command */
 #define SOCKET_FD	3
@@ -263,6 +268,15 @@ static void let_go_of_terminal(void)
 		dup2(null, fd);
 }
 
+/* Agents inherit the first across fork and exec; the memory of their own they do not lock. */
+static void protect_memory(void)
+{
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
+		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure fence commands may wait for the "
+			"arrays that wait for them; give ddraidd CAP_SYS_RESOURCE\n", strerror(errno));
+	mlockall(MCL_CURRENT | MCL_FUTURE);	/* that it cannot be is told by the daemon, which may lock as much */
+}
+
 _Noreturn void ddr_fence_helper(int fd)
 {
 	static struct ddr_fence_order order;
@@ -272,12 +286,12 @@ _Noreturn void ddr_fence_helper(int fd)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
 	prctl(PR_SET_NAME, "ddraidd-fence");
+	protect_memory();
 	let_go_of_terminal();
 	/* the pid file's lock and the like must not outlive the daemon in here */
 	if (dup2(fd, SOCKET_FD) < 0 || syscall(SYS_close_range, SOCKET_FD + 1, ~0U, 0))
 		_exit(1);
 	fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-	mlockall(MCL_CURRENT | MCL_FUTURE);
 	for (;;) {
 		poll(&p, 1, busy() ? 50 : -1);
 		n = p.revents ? recv(SOCKET_FD, &order, sizeof(order), MSG_DONTWAIT) : -1;

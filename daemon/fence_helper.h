@@ -10,7 +10,7 @@
 
 #include "lib/conf.h"
 
-#define DDR_FENCE_RUNS		64u	/* agents at once: one a node */
+#define DDR_FENCE_RUNS		64u	/* agents at once: seldom more than one a node */
 #define DDR_FENCE_NAME_LEN	64u
 #define DDR_FENCE_TEXT_LEN	200u
 

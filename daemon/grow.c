@@ -66,6 +66,7 @@ int ddr_grow_start(struct ddr_grow *g, qb_loop_t *loop)
 
 void ddr_grow_free(struct ddr_grow *g)
 {
+	ddr_members_keep(g->members, DDR_MEMBERS_GROW, g->members->kept[DDR_MEMBERS_GROW] & ~(1u << g->member));
 	ddr_members_put(g->members);
 	free(g);
 }

@@ -481,8 +481,11 @@ static void do_events(struct ddr_client *c, struct json_object *req)
 static void do_ping(struct ddr_client *c, struct json_object *req)
 {
 	struct json_object *data = json_object_new_object();
+	const struct ddr_transport_ops *transport = c->d->transport;
 
 	(void)req;
+	if (!transport->cluster)	/* in one the group decides who takes part, not an id */
+		json_object_object_add(data, "alone", json_object_new_uint64(transport->node(c->d)));
 	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
 	json_object_object_add(data, "module", json_object_new_boolean(ddr_kctl_connected(c->d->kctl)));
 	ddr_client_ok(c, data);
@@ -523,11 +526,12 @@ void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
 	json_object_put(req);
 }
 
+/* One that waits for the cluster is not refused: it is served when that is back. */
 static void check_ready(struct ddr_client *c, struct ddr_array *a)
 {
 	if (a && a->state == DDR_ARRAY_RUNNING && a->ready)
 		ddr_client_ok(c, status_of(c, a));
-	else if (a && a->error[0])
+	else if (a && a->error[0] && !a->waiting && !a->cluster.lost)
 		ddr_client_error(c, "%s", a->error);
 }
 
@@ -541,7 +545,8 @@ static void check_clean(struct ddr_client *c, struct ddr_array *a)
 		ddr_client_error(c, "array '%s' was not made clean: %s", c->which, a->clean_refusal);
 	} else if (!a->clean_asked) {
 		data = json_object_new_object();
-		json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
+		if (a->dirty_left != UINT64_MAX)
+			json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
 		ddr_client_ok(c, data);
 	}
 }
@@ -726,8 +731,10 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 		late(c, a);
 	else if (c->wait == DDR_WAIT_CLEAN)
 		late_clean(c, a);
-	else if (!a)
-		ddr_client_error(c, "the kernel has no array '%s'", c->which);
-	else
+	else if (a)
 		ddr_client_ok(c, status_of(c, a));	/* not ready; it says what it waits for */
+	else if (!c->d->listed)
+		ddr_client_ok(c, NULL);			/* the kernel has not said yet what it has */
+	else
+		ddr_client_error(c, "the kernel has no array '%s'", c->which);
 }

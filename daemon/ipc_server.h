@@ -6,7 +6,7 @@
  * Requests (lib/ipc.h has the framing), all with "cmd":
  *	status	[name]			data: array of objects as `ddraid status --json` prints them
  *	wait	name [timeout_ms]	answered when the array serves, or was refused, or the time is over
- *	stop	name			answered when nothing dirty is left; data: {"dirty": regions}
+ *	stop	name			answered when nothing dirty is left; data: {"dirty": regions}; not there: not known
  *	set	name key value		one setting of the array
  *	fail	name member [timeout_ms]	member: number, device or uuid; answered when it is out
  *	fence-ack	node		the node (id or name) is dead: for all arrays that wait for that

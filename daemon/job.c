@@ -98,6 +98,7 @@ void ddr_jobs_close(struct ddr_jobs *j)
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
 		if (j->range[i].step == STEP_REPORT && !j->range[i].waiting)
 			j->busy--;
+	ddr_members_keep(j->cfg.members, DDR_MEMBERS_JOBS, ddr_jobs_asked(j));
 	ddr_aio_close(j->aio);
 	if (j->busy == 0)
 		jobs_free(j);
@@ -163,6 +164,7 @@ static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, 
 		r->result.result = 0;
 	}
 	r->result.failed |= 1u << member;
+	r->result.hard |= req->op != DDR_AIO_READ ? 1u << member : 0;
 	if (!r->result.result)
 		r->result.result = result;
 }
@@ -185,7 +187,14 @@ static void request_done(struct ddr_aio_req *req)
 		       req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
 		       (unsigned long long)req->offset, strerror(-req->result));
 	}
-	if (--r->waiting == 0)
+	if (r->j->closing)
+		ddr_members_keep(r->j->cfg.members, DDR_MEMBERS_JOBS, ddr_jobs_asked(r->j));
+	if (--r->waiting > 0)
+		return;
+	/* once the array is closed others may write it, and what was read is old */
+	if (r->j->closing)
+		finish(r);
+	else
 		step_done(r);
 }
 
@@ -584,6 +593,15 @@ bool ddr_jobs_idle(const struct ddr_jobs *j)
 	return j->busy == 0;
 }
 
+bool ddr_jobs_use(const struct ddr_jobs *j, int fd)
+{
+	for (const struct ddr_job_work *r = j->range; r < j->range + DDR_JOB_PARALLEL; r++)
+		for (unsigned int q = 0; r->step != STEP_FREE && q < r->n_req; q++)
+			if (!r->req[q].ended && r->req[q].fd == fd)
+				return true;
+	return false;
+}
+
 uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
 {
 	uint32_t members = 0;
@@ -599,12 +617,21 @@ static void late(struct ddr_job_work *r)
 {
 	uint32_t hang = requests_out(r);
 
+	for (unsigned int q = 0; q < r->n_req; q++)
+		if (!r->req[q].ended && r->req[q].op != DDR_AIO_READ)
+			r->result.hard |= 1u << member_at(r, r->req_place[q]);
 	if (ddr_job_bad_sector(r->result.result))
 		r->result.failed = 0;
 	r->result.result = -ETIMEDOUT;
 	r->result.failed |= hang;
 	qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", hang);
 	report(r);	/* the buffers stay until the last request ends */
+}
+
+void ddr_jobs_delay(struct ddr_jobs *j, uint64_t ms)
+{
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
+		j->range[i].deadline_ms += ms;
 }
 
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)

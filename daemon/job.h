@@ -43,6 +43,7 @@ struct ddr_job_result {
 	 */
 	int result;
 	uint32_t failed;	/* bit m: member m */
+	uint32_t hard;		/* of these: those that failed a write or a flush, or did not end one in time (-ETIMEDOUT: it may still be carried out) */
 	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0; of a fix: that stay so */
 	uint64_t bad_start, bad_count;	/* blocks from the first that differed to the last; or 0 */
 	uint64_t repaired;	/* of a fix: blocks put right ... */
@@ -65,7 +66,10 @@ struct ddr_jobs_config {
 int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg);
 /* The array has so many blocks from now on. */
 void ddr_jobs_resize(struct ddr_jobs *j, uint64_t blocks);
-/* No done() is called any more; memory and members go with the last request in flight. */
+/*
+ * No done() is called any more, and no range goes on to its next step. Memory and members go with the last request in
+ * flight, and the members are told of each (ddr_members_keep()).
+ */
 void ddr_jobs_close(struct ddr_jobs *j);
 
 struct ddr_job_range {
@@ -91,8 +95,12 @@ struct ddr_job_range {
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
 /* No range is under way. */
 bool ddr_jobs_idle(const struct ddr_jobs *j);
+/* Is a request to this descriptor under way? What begins later goes to the one that the member has then. */
+bool ddr_jobs_use(const struct ddr_jobs *j, int fd);
 /* Members that have a request under way, also of ranges that were reported: it may still be carried out. */
 uint32_t ddr_jobs_asked(const struct ddr_jobs *j);
+/* This process stood still for so long: nothing that ended meanwhile was seen, and all have so much more time. Before ddr_jobs_tick(). */
+void ddr_jobs_delay(struct ddr_jobs *j, uint64_t ms);
 /* Reports ranges one of whose members is over its time; call it every now and then. */
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms);
 

@@ -356,6 +356,7 @@ static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slo
 	best->node = info.node;
 	best->cookie = info.cookie;
 	memcpy(best->boot_id, info.boot_id, sizeof(best->boot_id));
+	memcpy(best->repair, info.repair, sizeof(best->repair));
 	memcpy(best->payload, blk->payload, sizeof(best->payload));
 }
 

@@ -28,6 +28,7 @@ struct ddr_load_block {
 	uint64_t seq;
 	uint64_t cookie;
 	uint8_t boot_id[16];
+	uint16_t repair[DDR_LOG_REPAIRS];
 	uint8_t payload[DDR_LOG_PAYLOAD];
 };
 

@@ -52,7 +52,7 @@ struct process {
 	struct ddr_daemon d;
 	int pid_fd;
 	int parent_fd;		/* of the process that waits for us to be up, or -1 */
-	bool told_ready;
+	bool told_ready, told_missing;
 	uint64_t watchdog_ms;	/* 0: nobody asks */
 	uint64_t watchdog_due_ms;
 	qb_loop_timer_handle tick;
@@ -191,8 +191,8 @@ static int take_pid_file(struct process *p)
 	if (flock(p->pid_fd, LOCK_EX | LOCK_NB)) {
 		n = read(p->pid_fd, text, sizeof(text) - 1);
 		text[n > 0 ? strspn(text, "0123456789") : 0] = '\0';
-		fprintf(stderr, "ddraidd: another ddraidd (pid %s) runs on this node; stop it first\n",
-			*text ? text : "unknown");
+		fprintf(stderr, "ddraidd: another ddraidd (pid %s) runs on this node; stop it first; one that was stopped or killed and does "
+			"not end waits for a disk that hangs, until the disk's driver gives up\n", *text ? text : "unknown");
 		return -1;
 	}
 	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
@@ -299,8 +299,22 @@ static const struct ddr_kctl_ops kctl_ops = {
 	.appeared = on_appeared, .resumed = on_resumed, .removed = on_removed, .listed = on_listed, .lost = on_lost,
 };
 
+/*
+ * Without the kernel module there is nothing to be ready for, and it may never come: a boot that waits for this daemon must go on, to where
+ * `ddraid start` fails and says so.
+ */
+static void tell_missing(struct process *p)
+{
+	if (p->told_missing)
+		return;
+	p->told_missing = true;
+	sd_notify(0, "READY=1\nSTATUS=there is no /dev/" DDR_DEVICE_NAME ": the kernel module dm-ddraid is not loaded; waiting for it");
+}
+
 static void tell_ready(struct process *p)
 {
+	if (!ddr_kctl_connected(p->d.kctl))
+		tell_missing(p);
 	if (p->told_ready || !ddr_kctl_connected(p->d.kctl) || !ddr_arrays_settled(&p->d))
 		return;
 	p->told_ready = true;

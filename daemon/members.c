@@ -34,7 +34,8 @@ void ddr_members_put(struct ddr_members *m)
 {
 	if (!m || --m->refs)
 		return;
-	ddr_members_close_old(m);
+	while (m->n_old)
+		ddr_members_close_old(m, 0);
 	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
 		ddr_dev_close(&m->dev[i]);
 	free(m);
@@ -236,10 +237,10 @@ bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *
 	return true;
 }
 
-void ddr_members_close_old(struct ddr_members *m)
+void ddr_members_close_old(struct ddr_members *m, unsigned int i)
 {
-	while (m->n_old)
-		ddr_dev_close(&m->old[--m->n_old]);
+	ddr_dev_close(&m->old[i]);
+	m->old[i] = m->old[--m->n_old];
 }
 
 void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *why)
@@ -257,4 +258,31 @@ uint32_t ddr_members_lock(struct ddr_members *m)
 		if (m->open & (1u << i) && flock(m->dev[i].fd, LOCK_EX | LOCK_NB))
 			busy |= 1u << i;
 	return busy;
+}
+
+/* A request may have gone to the device that was a member before: such a lock goes only when nothing is under way. */
+static void unlock(struct ddr_members *m)
+{
+	uint32_t kept = 0;
+
+	for (unsigned int u = 0; u < DDR_MEMBERS_USERS; u++)
+		kept |= m->kept[u];
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		if (m->open & ~kept & (1u << i))
+			flock(m->dev[i].fd, LOCK_UN);
+	for (unsigned int i = 0; i < m->n_old && !kept; i++)
+		flock(m->old[i].fd, LOCK_UN);
+}
+
+void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_t members)
+{
+	m->kept[user] = members;
+	if (m->ended)
+		unlock(m);
+}
+
+void ddr_members_end(struct ddr_members *m)
+{
+	m->ended = true;
+	unlock(m);
 }

@@ -5,7 +5,8 @@
  * The lock (flock, exclusive) is what tells a new daemon that its predecessor's I/O has
  * ended: requests in flight hold the open file beyond the death of their process. So a
  * descriptor is closed only when nothing uses it any more, or a late request could go
- * to whatever file has taken the number.
+ * to whatever file has taken the number. When the array is closed here, each member's lock goes as soon as nothing of ours
+ * can reach that member any more: one that hangs keeps its own, and not those of the others.
  */
 #ifndef DDR_DAEMON_MEMBERS_H
 #define DDR_DAEMON_MEMBERS_H
@@ -19,6 +20,9 @@
 
 #define DDR_MEMBERS_OLD	32u
 
+/* Whose requests to members may outlive the array. What reads the members anew (reload.h) harms nobody, and is none of them. */
+enum ddr_members_user { DDR_MEMBERS_META, DDR_MEMBERS_JOBS, DDR_MEMBERS_GROW, DDR_MEMBERS_USERS };
+
 /* Everything by the number of the member; before ddr_members_arrange() by the place in the table, and behind those as added. */
 struct ddr_members {
 	unsigned int refs;			/* the loop's thread only */
@@ -29,6 +33,8 @@ struct ddr_members {
 	uint32_t named;				/* bit m: a device is known */
 	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* of it */
 	char error[DDR_MAX_MEMBERS][160];	/* why it is not open, or "" */
+	bool ended;				/* the array is closed: locks go when nothing is under way */
+	uint32_t kept[DDR_MEMBERS_USERS];	/* then: members that have requests of this user under way */
 	unsigned int n_old;
 	struct ddr_dev old[DDR_MEMBERS_OLD];	/* descriptors of devices that were a member; something may use them still */
 };
@@ -63,12 +69,20 @@ void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n
  * many that were replaced are still in use. Nobody may read the members meanwhile (ddr_reload).
  */
 bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev);
-/* Closes what was replaced. Only while no request to it can be under way. */
-void ddr_members_close_old(struct ddr_members *m);
+/* Closes what was replaced: old[i]. Only while no request to it can be under way. */
+void ddr_members_close_old(struct ddr_members *m, unsigned int i);
 /* The member whose device has these numbers, or DDR_NO_MEMBER. */
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
 /* Locks all that are open. Returns the bits of those that another open file has locked. Does not sleep. */
 uint32_t ddr_members_lock(struct ddr_members *m);
+
+/*
+ * @user, which begins no new requests, has some under way to @members alone. Where the array has ended, the locks of those to
+ * which nobody has any go.
+ */
+void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_t members);
+/* The array is closed, and all users have said what they have under way. From now on locks go when that ends; descriptors go with the last reference. */
+void ddr_members_end(struct ddr_members *m);
 
 /* The node of a block device as the kernel names it ("/dev/sda"); false if there is none. */
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);

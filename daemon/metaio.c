@@ -124,6 +124,7 @@ void ddr_metaio_close(struct ddr_metaio *m)
 		if (!op->waiting)
 			op_free(op);	/* waited for a tick only */
 	}
+	ddr_members_keep(m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(m));
 	ddr_aio_close(m->aio);
 	if (qb_list_empty(&m->busy))
 		metaio_free(m);
@@ -210,6 +211,8 @@ static void request_done(struct ddr_aio_req *req)
 		op->failed |= 1u << member;
 		qb_log(LOG_ERR, "member %u: %s failed: %s", member, kind_name[op->kind], strerror(-req->result));
 	}
+	if (op->m->closing)
+		ddr_members_keep(op->m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(op->m));
 	if (op->waiting)
 		return;
 	report(op);
@@ -274,6 +277,14 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 		if (!op->waiting)
 			retire(op);
 	}
+}
+
+void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms)
+{
+	struct ddr_meta_op *op;
+
+	qb_list_for_each_entry(op, &m->busy, list)
+		op->deadline_ms += ms;
 }
 
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m)

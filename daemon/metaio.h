@@ -40,7 +40,7 @@ struct ddr_metaio_config {
 struct ddr_meta_op;
 
 int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg);
-/* No done() is called any more; memory and members go with the last request in flight. */
+/* No done() is called any more; memory and members go with the last request in flight, and the members are told of each (ddr_members_keep()). */
 void ddr_metaio_close(struct ddr_metaio *m);
 
 /*
@@ -60,6 +60,8 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 void ddr_metaio_kick(struct ddr_metaio *m);
 /* Reports members that are over their time; call it every now and then. */
 void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms);
+/* This process stood still for so long: nothing that ended meanwhile was seen, and all have so much more time. Before ddr_metaio_tick(). */
+void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms);
 /* Members that have a request under way, also one that was reported as failed: it may still be carried out. */
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m);
 /* No request is under way. */

@@ -293,6 +293,10 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 {
 	char text[512], name[DDR_NODE_NAME_LEN];
 
+	if (a->waiting || a->cluster.lost) {
+		add_text(o, "waits", a->error);
+		return;
+	}
 	if (st->wait && st->wait_node)
 		snprintf(text, sizeof(text), "%s (node %u) %s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait);
 	add_text_or_null(o, "waits", st->wait && st->wait_node ? text : st->wait);

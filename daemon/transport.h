@@ -44,7 +44,7 @@ struct ddr_transport_ops {
 	uint32_t (*node)(const struct ddr_daemon *d);
 	/* A node's name for people. Returns @buf. */
 	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
-	/* Joins the group of array @uuid; a view with this node follows. Returns 0 or a negative errno. */
+	/* Joins the group of array @uuid; a view with this node follows. Returns 0 or a negative errno; -ENOTCONN: there is no cluster now. */
 	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		    const struct ddr_transport_events *events, void *ctx);
 	/* Takes a message to send; false if the queue is full. */

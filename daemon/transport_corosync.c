@@ -442,6 +442,7 @@ static void on_timer(void *data)
 		flush(g);
 }
 
+/* -ENOTCONN: corosync is not there, or ends just now; it may be another time. */
 static int open_group(struct group *g)
 {
 	cpg_model_v1_data_t model = {
@@ -449,16 +450,19 @@ static int open_group(struct group *g)
 		.cpg_totem_confchg_fn = on_ring, .flags = CPG_MODEL_V1_DELIVER_INITIAL_TOTEM_CONF,
 	};
 	uint32_t max = 0;
+	int ret = 0;
 
 	if (cpg_model_initialize(&g->handle, CPG_MODEL_V1, (cpg_model_data_t *)&model, g) != CS_OK)
 		return -ENOTCONN;
-	if (cpg_fd_get(g->handle, &g->fd) != CS_OK ||
-	    cpg_max_atomic_msgsize_get(g->handle, &max) != CS_OK || max < DDR_SM_MSG_MAX ||
-	    qb_loop_poll_add(g->d->loop, QB_LOOP_HIGH, g->fd, POLLIN, g, on_readable)) {
+	if (cpg_fd_get(g->handle, &g->fd) != CS_OK || cpg_max_atomic_msgsize_get(g->handle, &max) != CS_OK)
+		ret = -ENOTCONN;
+	else if (max < DDR_SM_MSG_MAX)
+		ret = -EMSGSIZE;
+	else if (qb_loop_poll_add(g->d->loop, QB_LOOP_HIGH, g->fd, POLLIN, g, on_readable))
+		ret = -EIO;
+	if (ret)
 		cpg_finalize(g->handle);
-		return -EIO;
-	}
-	return 0;
+	return ret;
 }
 
 static const char *group_waits(const struct ddr_daemon *d)

@@ -333,3 +333,28 @@ int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_kn
 		return -1;
 	return check_sufficient(cand, out, err);
 }
+
+int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err)
+{
+	for (uint32_t s = 0; s < sb->slots; s++) {
+		uint32_t owner = sb->slot_node[s];
+
+		if (owner == 0 || owner == node)
+			continue;
+		return ddr_error_set(err, "array %s: slot %" PRIu32 " of its dirty log belongs to node %" PRIu32 ", and this is node %" PRIu32
+				     " without a cluster: others may be using it now; set up corosync first. If no other machine can: "
+				     "node_id = %" PRIu32 " in ddraid.conf if it was this one's under that id; else start it with transport = "
+				     "corosync, for which one node will do, and ddraid fence-ack", sb->name, s, owner, node, owner);
+	}
+	return 0;
+}
+
+uint32_t ddr_assembly_absent(const struct ddr_assembly *a)
+{
+	uint32_t absent = 0;
+
+	for (uint32_t m = 0; m < a->super.members; m++)
+		if ((a->missing >> m & 1) && a->other[m] < 0)
+			absent |= 1u << m;
+	return absent;
+}

@@ -78,6 +78,19 @@ struct ddr_assembly {
 int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_known *known,
 		 struct ddr_assembly *out, struct ddr_error *err);
 
+/*
+ * May node @node start an array in this state where no cluster says who else is there? Not if a slot of the dirty log belongs to another
+ * node: whoever leaves a cluster cleanly owns none any more, so that one runs, or has died with something in work. Returns 0, or -1: @err
+ * says what may be done. An array that only the cluster's node of the same id has in use cannot be told from one that this node left.
+ */
+int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err);
+
+/*
+ * Members that the newest superblock has in sync or rebuilding, and of which nothing is there at all: their disks may come yet. Also after
+ * a refusal, if out->super.members > 0.
+ */
+uint32_t ddr_assembly_absent(const struct ddr_assembly *a);
+
 /* Candidate (index into the array given to ddr_assemble()) that plays role @role, or -1. */
 int32_t ddr_assembly_role(const struct ddr_assembly *a, uint32_t role);
 

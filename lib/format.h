@@ -95,6 +95,7 @@ struct ddr_log_info {
 	uint8_t boot_id[DDR_UUID_LEN];	/* zero: not owned */
 	uint64_t cookie;
 	uint32_t node;
+	uint16_t repair[DDR_LOG_REPAIRS];	/* as in struct ddr_disk_log */
 };
 
 /* What can be wrong with a metadata block. DDR_FE_OK is 0. */
@@ -155,6 +156,7 @@ enum ddr_format_error {
 	DDR_FE_L_OWNER,		/* cookie or boot id without a node */
 	DDR_FE_L_BIT,		/* a region beyond the array is marked; a: the region */
 	DDR_FE_L_STATE,		/* a region has no valid state; a: the region */
+	DDR_FE_L_REPAIR,	/* a region is named for a repair that is not marked, or out of order; a: its number */
 	DDR_FE_COUNT
 };
 

@@ -48,6 +48,23 @@ static struct ddr_fault check_map_payload(const uint8_t *payload, uint64_t first
 	return FINE;
 }
 
+/* What is named for a repair must be marked; a block of the map names none. */
+static struct ddr_fault check_repairs(const struct ddr_disk_log *d, bool map)
+{
+	uint32_t last = 0;
+	bool end = false;
+
+	for (uint32_t i = 0; i < DDR_LOG_REPAIRS; i++) {
+		uint32_t at = le16toh(d->repair[i].raw);
+
+		if (at && (map || end || at <= last || at > DDR_LOG_REGIONS || !ddr_log_get(d->payload, at - 1)))
+			return FAULT(DDR_FE_L_REPAIR, at, 0);
+		end |= !at;
+		last = at;
+	}
+	return FINE;
+}
+
 static void decode_header(const struct ddr_disk_log *d, struct ddr_log_info *info)
 {
 	memset(info, 0, sizeof(*info));
@@ -59,6 +76,8 @@ static void decode_header(const struct ddr_disk_log *d, struct ddr_log_info *inf
 	memcpy(info->boot_id, d->boot_id, sizeof(info->boot_id));
 	info->cookie = le64toh(d->cookie.raw);
 	info->node = le32toh(d->node.raw);
+	for (uint32_t i = 0; i < DDR_LOG_REPAIRS; i++)
+		info->repair[i] = le16toh(d->repair[i].raw);
 }
 
 static struct ddr_fault check_envelope(const struct ddr_disk_log *d, bool map)
@@ -77,9 +96,6 @@ static struct ddr_fault check_envelope(const struct ddr_disk_log *d, bool map)
 	crc = ddr_crc32c_block(d, sizeof(*d), offsetof(struct ddr_disk_log, crc32c));
 	if (le32toh(d->crc32c.raw) != crc)
 		return FAULT(DDR_FE_CRC, le32toh(d->crc32c.raw), crc);
-	for (size_t i = 0; i < sizeof(d->reserved); i++)
-		if (d->reserved[i])
-			return FAULT(DDR_FE_RESERVED, offsetof(struct ddr_disk_log, reserved) + i, 0);
 	return FINE;
 }
 
@@ -125,6 +141,8 @@ struct ddr_fault ddr_log_decode(const void *buf, const struct ddr_super *sb, uin
 		fault = map ? check_map_payload(d->payload, first, regions) :
 			      check_log_payload(d->payload, first, regions);
 	if (!fault.code)
+		fault = check_repairs(d, map);
+	if (!fault.code)
 		*info = host;
 	return fault;
 }
@@ -142,6 +160,7 @@ void ddr_log_encode(struct ddr_disk_log *blk, const struct ddr_log_info *info)
 	blk->cookie.raw = htole64(info->cookie);
 	blk->node.raw = htole32(info->node);
 	blk->length.raw = htole32(sizeof(*blk));
-	memset(blk->reserved, 0, sizeof(blk->reserved));
+	for (uint32_t i = 0; i < DDR_LOG_REPAIRS; i++)
+		blk->repair[i].raw = htole16(info->repair[i]);
 	blk->crc32c.raw = htole32(ddr_crc32c_block(blk, sizeof(*blk), offsetof(struct ddr_disk_log, crc32c)));
 }

@@ -32,7 +32,7 @@ static const struct ddr_field super_fields[] = {
 
 static const struct ddr_field log_fields[] = {
 	LG(magic), LG(version), LG(slot), LG(index), LG(crc32c), LG(seq), LG(generation), LG(array_uuid),
-	LG(boot_id), LG(cookie), LG(node), LG(length), LG(reserved), LG(payload),
+	LG(boot_id), LG(cookie), LG(node), LG(length), LG(repair), LG(payload),
 };
 
 size_t ddr_fields(bool log, const struct ddr_field **fields)
@@ -142,6 +142,7 @@ static const struct {
 	[DDR_FE_L_OWNER]	= { "owner", FORM_PLAIN, "boot_id or cookie is set, but node is zero" },
 	[DDR_FE_L_BIT]		= { "payload", FORM_FOUND, "payload speaks of a region beyond the end of the array: it" },
 	[DDR_FE_L_STATE]	= { "payload", FORM_FOUND, "payload has a region without a valid state: it" },
+	[DDR_FE_L_REPAIR]	= { "repair", FORM_FOUND, "repair names a region that is not marked, or out of order: it" },
 };
 
 const char *ddr_format_error_name(enum ddr_format_error code)

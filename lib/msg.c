@@ -166,6 +166,23 @@ static void walk_set(struct ddr_walk *w, struct ddr_msg_member_set *s)
 		w->c.bad = true;
 }
 
+static void walk_done(struct ddr_walk *w, struct ddr_msg *m)
+{
+	walk64(w, &m->done.generation);
+	walk64(w, &m->done.seq);
+	ddr_walk_bytes(w, m->done.gen_id, sizeof(m->done.gen_id));
+	ddr_walk_bytes(w, m->done.gen_prev, sizeof(m->done.gen_prev));
+	walk32(w, &m->done.faulty);
+	walk32(w, &m->done.missing);
+	walk64(w, &m->done.slots);
+	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++) {
+		walk32(w, &m->done.owner[s]);
+		if (m->done.owner[s] && !(m->done.slots >> s & 1))
+			w->c.bad = true;
+	}
+	walk_set(w, &m->done.set);
+}
+
 /* Nothing that does not belong to the operation. */
 static void walk_verify(struct ddr_walk *w, struct ddr_msg *m)
 {
@@ -233,14 +250,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->fail.soft);
 		return true;
 	case DDR_M_MEMBER_DONE:
-		walk64(w, &m->done.generation);
-		walk64(w, &m->done.seq);
-		ddr_walk_bytes(w, m->done.gen_id, sizeof(m->done.gen_id));
-		ddr_walk_bytes(w, m->done.gen_prev, sizeof(m->done.gen_prev));
-		walk32(w, &m->done.faulty);
-		walk32(w, &m->done.missing);
-		walk64(w, &m->done.slots);
-		walk_set(w, &m->done.set);
+		walk_done(w, m);
 		return true;
 	case DDR_M_MEMBER_SET:
 		walk_set(w, &m->set);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ddraid/format.h>
 #include <ddraid/proto.h>
 
 /* A place in a buffer, and its end. Once a step does not fit, @bad stays set and every later step does nothing. */
@@ -71,6 +72,7 @@ struct ddr_msg {
 			uint8_t gen_id[16], gen_prev[16];
 			uint32_t faulty, missing;
 			uint64_t slots;
+			uint32_t owner[DDR_MAX_SLOTS];	/* of these, by the superblocks that were written */
 			struct ddr_msg_member_set set;
 		} done;
 		struct { uint64_t seq; } ack;

@@ -29,7 +29,7 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 {
 	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
 	uint64_t **maps[] = { &sm->mark, &sm->fly, &sm->dur, &sm->want, &sm->granted, &sm->held, &sm->resync,
-			      &sm->work, &sm->clr, &sm->skip, &sm->kclean, &sm->ksusp, &sm->bchg };
+			      &sm->work, &sm->clr, &sm->rep, &sm->rep_fly, &sm->look, &sm->skip, &sm->kclean, &sm->ksusp, &sm->bchg };
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		*maps[i] = part(l, bytes);
@@ -41,6 +41,7 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 	sm->c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
 	sm->c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
 	sm->c.rc_map = part(l, cluster ? bytes : 0);
+	sm->c.rc_rep = part(l, cluster ? bytes : 0);
 	sm->c.rc_log = part(l, cluster ? n_log * sizeof(*sm->log) : 0);
 }
 
@@ -162,8 +163,22 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 	b->cookie = payload ? cookie : 0;
 	if (payload && boot_id)
 		memcpy(b->boot_id, boot_id, sizeof(b->boot_id));
-	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++)
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++) {
+		ddr_bit_clear(sm->rep, r);
 		(payload && ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)) ? ddr_bit_set : ddr_bit_clear)(sm->mark, r);
+	}
+}
+
+void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS])
+{
+	bool dead = sm->c.on && sm->start != DDR_S_READ;
+	uint64_t *of = dead ? sm->c.rc_rep : sm->rep, first = (uint64_t)index * DDR_LOG_REGIONS;
+
+	if (slot >= sm->sb.slots || index >= sm->n_log || (!sm->c.on && slot != sm->slot))
+		return;
+	for (uint32_t i = 0; i < DDR_LOG_REPAIRS && repair[i]; i++)
+		if (repair[i] <= DDR_LOG_REGIONS && first + repair[i] - 1 < sm->regions)
+			ddr_bit_set(of, first + repair[i] - 1);
 }
 
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
@@ -419,13 +434,18 @@ static void block_info(const struct ddr_sm *sm, struct ddr_log_info *info, uint1
 void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
 {
 	const uint64_t *word = sm->fly + (size_t)index * DDR_WORDS_LOG;
+	const uint64_t *repair = sm->rep_fly + (size_t)index * DDR_WORDS_LOG;
 	struct ddr_log_info info;
+	uint32_t n = 0;
 
 	memset(blk, 0, sizeof(*blk));
 	for (uint32_t i = 0; i < DDR_LOG_PAYLOAD; i++)
 		blk->payload[i] = (uint8_t)(word[i / 8] >> (i % 8 * 8));
 	block_info(sm, &info, (uint16_t)sm->slot, index, sm->log[index].seq);
 	info.node = sm->node;
+	for (uint32_t i = 0; i < DDR_LOG_REGIONS && n < DDR_LOG_REPAIRS; i++)
+		if (ddr_bit(repair, i))
+			info.repair[n++] = (uint16_t)(i + 1);
 	if (sm->log[index].fly_ours) {
 		info.cookie = sm->k.cookie;
 		memcpy(info.boot_id, sm->k.boot_id, sizeof(info.boot_id));

@@ -195,7 +195,7 @@ enum ddr_out_type {
 				 * roles, computes parity, writes parity where it differs, and to @member, if it replaces one,
 				 * what that one (@from) holds then, flushes; rebuild computes what @member holds from the members, or copies it
 				 * from @from where that can be read, writes and flushes it; verify compares, without EX if @fix is 0,
-				 * and puts right what @fix says; DDR_IN_JOB_DONE */
+				 * and puts right what @fix says; DDR_IN_JOB_DONE (members: of those that failed, who failed a write or a flush) */
 	DDR_OUT_MCAST,		/* msg, msg_len */
 	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
@@ -231,7 +231,8 @@ enum ddr_event {
 	DDR_EV_DEGRADED,	/* a: how many more members may be lost */
 	DDR_EV_SUSPECT,		/* start, count: a run of such regions; a: how many there are in all */
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
-	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed) */
+	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed);
+				 * UINT64_MAX: not known, since this node's slot was not read yet */
 	DDR_EV_CLEAN_REFUSED,	/* OP_CLEAN has ended without it; a: errno, text says why */
 	DDR_EV_VIEW,		/* a: nodes, b: quorate */
 	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why. b: enum ddr_member_op of a change of member that had
@@ -324,6 +325,8 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
  */
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie);
+/* Of the block that was loaded just now: regions that its header names as marked for a repair alone. Without it all of its marks are those of writes. */
+void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS]);
 /* Likewise for the region map; NULL: every region of it counts as written, needs-sync. */
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
 /* Between RELOAD and RELOADED: the superblock of the newest generation on any member, and of these the highest sequence. */

@@ -95,11 +95,11 @@ static void take_over(struct ddr_super *sb, uint32_t member)
 	set_state(sb, member, DDR_MEMBER_IN_SYNC);
 }
 
-/* Of the member that this one replaces; a disk may say that it was out. */
+/* Of the member that this one replaces, and of itself; a disk may say that the one was out and the other whole. */
 static void stay(struct ddr_super *sb, uint32_t member)
 {
 	for (uint32_t i = 0; i < sb->members; i++)
-		if (i != member && sb->member[i].role == sb->member[member].role)
+		if (sb->member[i].role == sb->member[member].role)
 			sb->member[i].since = sb->generation;
 }
 
@@ -168,7 +168,7 @@ static void copy_anew(struct ddr_super *sb)
 }
 
 void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
-		  uint64_t slots)
+		  uint64_t slots, const uint32_t *owner)
 {
 	apply_set(sb, set);
 	if (sm->t.died & slots)
@@ -178,7 +178,7 @@ void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING);
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (slots >> s & 1)
-			sb->slot_node[s] = sm->t.slot_node[s];
+			sb->slot_node[s] = owner[s];
 	/* nor is the end of a region that the array ended in prepared on a member that was out as it grew */
 	if ((set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(sb)) || set->op == DDR_MEMBER_OP_GROW)
 		sb->log_base = sb->generation;

@@ -9,12 +9,13 @@
 
 static const char *check_counts(const struct ddr_sm *sm)
 {
-	uint64_t granted = 0, want = 0, resync = 0, needs_sync = 0, suspect = 0, block_want = 0;
+	uint64_t granted = 0, want = 0, resync = 0, look = 0, needs_sync = 0, suspect = 0, block_want = 0;
 
 	for (uint64_t w = 0; w < sm->words; w++) {
 		granted += (uint64_t)__builtin_popcountll(sm->granted[w]);
 		want += (uint64_t)__builtin_popcountll(sm->want[w]);
 		resync += (uint64_t)__builtin_popcountll(sm->resync[w]);
+		look += (uint64_t)__builtin_popcountll(sm->look[w]);
 	}
 	for (uint32_t i = 0; i < sm->n_log; i++)
 		block_want += sm->log[i].want;
@@ -22,7 +23,7 @@ static const char *check_counts(const struct ddr_sm *sm)
 		needs_sync += (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 		suspect += (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) != 0;
 	}
-	if (granted != sm->n_granted || want != sm->n_want || block_want != want || resync != sm->n_resync)
+	if (granted != sm->n_granted || want != sm->n_want || block_want != want || resync != sm->n_resync || look != sm->n_look)
 		return "a counter of regions is wrong";
 	if (sm->planned && (needs_sync != sm->n_needs_sync || suspect != sm->n_suspect))
 		return "a counter of the map is wrong";
@@ -46,7 +47,11 @@ static const char *check_regions(const struct ddr_sm *sm)
 			return "a region is asked for and not marked";
 		if (sm->want[w] & sm->granted[w])
 			return "a region is granted and asked for";
-		if (sm->clr[w] & (~mark | sm->granted[w] | sm->resync[w] | sm->want[w] | sm->work[w]))
+		if (sm->rep[w] & (~mark | sm->granted[w] | sm->resync[w] | sm->want[w]))
+			return "a mark that stands for more is called a repair's";
+		if (sm->look[w] & (~mark | sm->resync[w]))
+			return "a region is to be looked at that is resynced, or not marked";
+		if (sm->clr[w] & (~mark | sm->granted[w] | sm->resync[w] | sm->want[w] | sm->work[w] | sm->look[w]))
 			return "a region is being cleared that must stay marked";
 		if (sm->batch == DDR_B_IDLE && sm->clr[w])
 			return "a region is in a batch that does not exist";
@@ -64,6 +69,9 @@ static const char *check_blocks(const struct ddr_sm *sm)
 
 		if (sm->planned && b->state == DDR_W_IDLE && !b->dirty && memcmp(sm->fly + at, sm->mark + at, bytes))
 			return "a log block differs from what was written and is not due to be";
+		for (uint32_t k = 0; k < DDR_WORDS_LOG; k++)
+			if (b->state == DDR_W_IDLE && !b->dirty && (sm->rep_fly[at + k] & ~sm->rep[at + k]))
+				return "a log block names a region whose mark stands for more";
 		if (b->state == DDR_W_IDLE && memcmp(sm->fly + at, sm->dur + at, bytes))
 			return "a log write has ended and is not durable";
 	}

@@ -121,7 +121,7 @@ static void batch_begin(struct ddr_sm *sm)
 
 	sm->clear_scan = false;
 	for (uint64_t w = 0; w < sm->words; w++) {
-		sm->clr[w] = sm->mark[w] & ~(sm->granted[w] | sm->resync[w] | sm->want[w] | sm->work[w]);
+		sm->clr[w] = sm->mark[w] & ~(sm->granted[w] | sm->resync[w] | sm->want[w] | sm->work[w] | sm->look[w]);
 		any |= sm->clr[w];
 	}
 	if (!any)
@@ -210,6 +210,14 @@ uint64_t ddr_sm_marks(const struct ddr_sm *sm)
 	return n;
 }
 
+/* Our slot may have marks of an earlier start of this node, until we have read it. */
+bool ddr_sm_marks_known(const struct ddr_sm *sm)
+{
+	if (!sm->c.on || sm->planned || sm->sb.parity == 0)
+		return true;
+	return sm->start == DDR_S_OFF && sm->c.synced && ddr_sm_slot_of(sm, sm->node) == DDR_SM_NO_SLOT;
+}
+
 bool ddr_sm_at_rest(const struct ddr_sm *sm)
 {
 	return !sm->n_granted && !sm->n_want && ddr_sm_works_idle(sm) && ddr_sm_fixes_idle(sm) && ddr_sm_scans_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
@@ -229,5 +237,5 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
 		return;
 	sm->clean_wanted = false;
-	ddr_sm_event(sm, DDR_EV_CLEAN, NULL)->a = ddr_sm_marks(sm);
+	ddr_sm_event(sm, DDR_EV_CLEAN, NULL)->a = ddr_sm_marks_known(sm) ? ddr_sm_marks(sm) : UINT64_MAX;
 }

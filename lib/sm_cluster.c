@@ -404,17 +404,29 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm)
 
 /* ---- START --------------------------------------------------------------------- */
 
+uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
+{
+	for (uint32_t s = 0; s < sm->sb.slots; s++)
+		if (((sm->t.want_slots | sm->t.slots) >> s & 1) && sm->t.slot_node[s] == node && sm->sb.slot_node[s] != node)
+			return s;
+	return DDR_SM_NO_SLOT;
+}
+
+/* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
+static bool slot_free(const struct ddr_sm *sm, uint32_t slot)
+{
+	return !sm->sb.slot_node[slot] && (!((sm->t.want_slots | sm->t.slots) >> slot & 1) || !sm->t.slot_node[slot]);
+}
+
 /* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
 static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
 {
-	uint64_t taken = sm->t.want_slots | sm->t.slots;
 	uint32_t own = ddr_sm_slot_of(sm, node);
 
+	if (own == DDR_SM_NO_SLOT)
+		own = ddr_sm_slot_claimed(sm, node);	/* by an earlier process of it */
 	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->sb.slots; s++)
-		if ((taken >> s & 1) && sm->t.slot_node[s] == node)
-			own = s;	/* claimed by an earlier process of it, and not on the disks yet */
-	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->sb.slots; s++)
-		if (!sm->sb.slot_node[s] && !(taken >> s & 1))
+		if (slot_free(sm, s))
 			own = s;
 	return own;
 }
@@ -445,7 +457,7 @@ bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
 	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
 	if ((sm->c.rec >> slot & 1) && (sm->c.rec_by[slot] || !none_started(sm)))
 		return false;
-	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node;
+	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node || slot_free(sm, slot);
 }
 
 bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)

@@ -310,7 +310,7 @@ void ddr_sm_error_pump(struct ddr_sm *sm)
 	if (sm->n_err)
 		errors_answer(sm);
 	for (struct ddr_sm_mismatch *m = sm->mm; m < sm->mm + DDR_SM_MISMATCHES; m++) {
-		if (!m->used || m->ranged || !ddr_sm_room(sm, 1))
+		if (!m->used || (m->ranged && !sm->failed) || !ddr_sm_room(sm, 1))
 			continue;
 		m->fixing = m->fixing && (ddr_sm_fix_pending(sm, m->start, m->count) || !ddr_sm_fix_room(sm));
 		if (m->fixing && !sm->failed)

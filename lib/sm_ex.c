@@ -199,7 +199,9 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		range_end(sm, r, false, DDR_R_RELEASE);
 	} else if (r->failed) {
 		r->state = DDR_R_HELD;
-		ddr_sm_report(sm, r->failed, false);
+		/* rule 3: a disk that failed a flush may have dropped what others had written */
+		ddr_sm_report(sm, r->failed & ~r->hard, false);
+		ddr_sm_report(sm, r->failed & r->hard, true);
 	} else {
 		job_event(sm, r->start, r->count, r->result, DDR_NO_MEMBER, "a job failed and is tried again later");
 		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
@@ -222,6 +224,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	r->result = in->result;
 	r->failed = in->failed_members & ddr_sm_written(sm);
+	r->hard = in->members & r->failed;
 	r->mismatches = in->mismatches < r->count ? in->mismatches : r->count;
 	r->repaired = in->repaired < r->count ? in->repaired : r->count;
 	r->bad_start = in->start;
@@ -237,6 +240,9 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 {
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
 		if (r->state == DDR_R_HELD && (r->failed & members)) {
+			r->refused |= members & ~r->hard;
+			if (r->failed & ~r->refused)
+				continue;
 			sm->hold_until = sm->now + DDR_SM_RETRY_MS;
 			range_end(sm, r, false, DDR_R_RELEASE);
 		}
@@ -574,7 +580,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		}
 		return;
 	case DDR_R_HELD:
-		if (ddr_sm_agreed_out(sm, r->failed))
+		if (ddr_sm_agreed_out(sm, r->failed & ~r->refused))
 			range_end(sm, r, false, DDR_R_RELEASE);
 		return;
 	case DDR_R_RELEASE:
@@ -584,6 +590,27 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		return;
 	default:
 		return;
+	}
+}
+
+/*
+ * The array has failed: no job will run any more, and what waits behind our ranges must not wait for ever; it gets its errors. Where a job is
+ * out, or a write of one may still land, the range stays.
+ */
+static void ranges_give_up(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+		struct ddr_sm_ex *x = r->state == DDR_R_FREE ? NULL : ex_find(sm, sm->node, r->id);
+
+		if (r->state == DDR_R_JOB || (r->state == DDR_R_HELD && r->hard && r->result == -ETIMEDOUT) || !ddr_sm_room(sm, 2))
+			continue;
+		if (r->state == DDR_R_ASK || r->state == DDR_R_ACKS || r->state == DDR_R_HELD)
+			range_end(sm, r, false, DDR_R_RELEASE);
+		if (r->state != DDR_R_RELEASE)
+			continue;
+		if (x)
+			ex_end(sm, x);
+		r->state = DDR_R_FREE;
 	}
 }
 
@@ -601,6 +628,8 @@ void ddr_sm_ex_pump(struct ddr_sm *sm)
 {
 	bool running = ddr_sm_running(sm);
 
+	if (sm->failed && !sm->gave_up)
+		ranges_give_up(sm);
 	stale_release(sm);
 	void_serve(sm);
 	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)

@@ -235,7 +235,7 @@ static bool is_last(const struct ddr_sm *sm, uint32_t id)
 void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t slot = ddr_sm_slot_of(sm, msg->sender);
+	uint32_t slot = ddr_sm_slot_of(sm, msg->sender), claimed = ddr_sm_slot_claimed(sm, msg->sender);
 
 	if (is_last(sm, msg->sender)) {		/* the others left at the same moment */
 		if (msg->sender == sm->node)
@@ -243,7 +243,10 @@ void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	n->leaving = true;
-	n->leave_dirty = msg->leave.dirty;
+	/* a slot that it does not own yet was free: nothing is marked there, though it has not read that */
+	n->leave_dirty = claimed == DDR_SM_NO_SLOT ? msg->leave.dirty : 0;
+	if (claimed != DDR_SM_NO_SLOT)
+		slot = claimed;
 	if (msg->sender == sm->node)
 		sm->c.leave_done = true;
 	if (n->leave_dirty)
@@ -297,7 +300,8 @@ static void leave(struct ddr_sm *sm)
 	if (sm->c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
 		return;
 	msg.leave.slot = sm->slot;
-	msg.leave.dirty = (uint32_t)ddr_sm_marks(sm);
+	/* what we have not read may be marked: whoever stays reads it */
+	msg.leave.dirty = ddr_sm_marks_known(sm) ? (uint32_t)ddr_sm_marks(sm) : UINT32_MAX;
 	sm->c.leave_sent = true;
 	ddr_sm_send(sm, &msg);
 }

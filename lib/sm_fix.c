@@ -6,7 +6,8 @@
  * Any node does this for what it has met itself. The region is marked in its slot, the blocks are held
  * exclusively, and read again: somebody may have written them meanwhile. A range in which a
  * sector cannot be read is taken again in smaller pieces, down to the block, so that nothing is written that
- * could be read. The mark goes as every other one: behind a flush.
+ * could be read. The mark goes as every other one: behind a flush. Where nobody writes, it is named in the log as a repair's: if the repair
+ * does not end, the region is looked at again as a whole, and not resynced, which would make parity fit what was wrong.
  *
  * Must never: write without mark and range (protocol-notes, 7); work where parity may be wrong, as after a
  * crash (note 16), or where a member is missing or being rebuilt; wait for anything that a
@@ -115,6 +116,10 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 {
 	uint64_t r = region_of(sm, f);
 
+	if (f->look && f->at < f->start + f->count) {
+		ddr_sm_look(sm, r);
+		sm->look_until = sm->now + DDR_SM_RETRY_MS;	/* what stands in its way, as a resync of another node, takes its time */
+	}
 	if (f->state != DDR_FX_WAIT) {
 		ddr_bit_clear(sm->work, r);
 		sm->clear_scan = sm->sync_scan = true;
@@ -182,8 +187,10 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
 
 	f->out = false;
-	if (done && !r->dirty) {
+	if ((done || r->tainted) && !r->result && !r->failed && !r->dirty) {
 		counted(sm, f, r);
+		if (r->tainted)	/* our kernel was bound anew meanwhile: looked at once more, and not resynced, which would believe what is wrong beside it */
+			ddr_sm_look(sm, region_of(sm, f));
 		f->at += r->count;
 		if (f->step < DDR_EX_BLOCKS && f->at % (f->step == 1 ? SMALL_STEP : DDR_EX_BLOCKS) == 0)
 			f->step = f->step == 1 ? SMALL_STEP : DDR_EX_BLOCKS;
@@ -194,11 +201,59 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		f->left = true;
 		f->at += r->count;
 	} else {
-		/* rule 2: a write that failed on a member that stays, or whose range may not have held */
-		if ((r->failed & ddr_sm_written(sm)) || r->tainted)
+		if (r->failed & ddr_sm_written(sm))	/* rule 2: a write that failed on a member that stays */
 			ddr_sm_need_resync(sm, region_of(sm, f));
+		else if (r->tainted)
+			ddr_sm_look(sm, region_of(sm, f));
 		f->given_up = true;	/* whoever meets it again begins anew */
 	}
+}
+
+/* ---- repairs that did not end --------------------------------------------------- */
+
+void ddr_sm_look(struct ddr_sm *sm, uint64_t region)
+{
+	ddr_sm_mark_repair(sm, region);
+	ddr_bit_clear(sm->clr, region);
+	if (sm->sb.parity == 0 || ddr_bit(sm->resync, region) || ddr_bit(sm->look, region))
+		return;
+	ddr_bit_set(sm->look, region);
+	sm->n_look++;
+	sm->again = true;
+}
+
+void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region)
+{
+	if (!ddr_bit(sm->look, region))
+		return;
+	ddr_bit_clear(sm->look, region);
+	sm->n_look--;
+}
+
+static void look_begin(struct ddr_sm *sm, uint64_t r)
+{
+	bool known = sm->sb.parity == 2 && (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
+
+	if (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) {
+		ddr_sm_look_drop(sm, r);
+		sm->clear_scan = true;
+		return;
+	}
+	if (!ddr_sm_fix_new(sm, ddr_sm_region_start(sm, r), ddr_sm_region_length(sm, r), DDR_FIX_BAD | (known ? DDR_FIX_WRONG : 0)))
+		return;
+	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+		f->look |= f->state != DDR_FX_FREE && region_of(sm, f) == r;
+	ddr_sm_look_drop(sm, r);
+}
+
+/* Not while a member is out: the mark stays, and it is done when all are there again. */
+static void look_pump(struct ddr_sm *sm)
+{
+	if (!sm->n_look || sm->stopping || sm->now < sm->hold_until || sm->now < sm->look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
+		return;
+	for (uint64_t w = 0; w < sm->words && sm->n_look; w++)
+		for (uint64_t bits = sm->look[w]; bits && ddr_sm_fix_room(sm); bits &= bits - 1)
+			look_begin(sm, w * 64 + (uint64_t)__builtin_ctzll(bits));
 }
 
 /* ---- the life of a fix --------------------------------------------------------- */
@@ -229,9 +284,10 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->work, r) && !ddr_bit(sm->clr, r)) {
 		f->state = DDR_FX_MARK;
 		ddr_bit_set(sm->work, r);
-		ddr_sm_mark(sm, r);
+		/* parity that is made to fit whatever is wrong may just as well be made so by a resync */
+		(f->what & DDR_FIX_PARITY ? ddr_sm_mark : ddr_sm_mark_repair)(sm, r);
 	}
-	if (f->state == DDR_FX_MARK && ddr_bit(sm->mark, r) && ddr_bit(sm->dur, r))
+	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))
 		f->state = DDR_FX_RUN;
 	if (f->state == DDR_FX_RUN && sm->now >= sm->hold_until)
 		ranges_begin(sm, f);
@@ -241,6 +297,7 @@ void ddr_sm_fix_pump(struct ddr_sm *sm)
 {
 	if (!ddr_sm_running(sm) || !sm->k.enabled || !ddr_sm_members_settled(sm))
 		return;
+	look_pump(sm);
 	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
 		if (f->state != DDR_FX_FREE && ddr_sm_room(sm, 4))
 			serve(sm, f);

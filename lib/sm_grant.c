@@ -11,6 +11,10 @@
  * region that must be resynced may be granted at the same time. So a block that holds
  * such a region is written without an owner (cookie 0), and the next daemon resyncs all
  * of its marks.
+ *
+ * A mark may also be that of a repair alone (sm_fix.c): nobody wrote in the region, and after a crash it is looked at again instead of
+ * resynced, which would make parity fit what was to be put right. The block names such regions. A mark that stands for more
+ * does not count as durable before a block has been written that does not name its region.
  */
 #include "sm_int.h"
 
@@ -41,16 +45,31 @@ static bool any_of(const uint64_t *a)
 
 void ddr_sm_mark(struct ddr_sm *sm, uint64_t region)
 {
-	if (sm->sb.parity == 0 || ddr_bit(sm->mark, region))
+	if (sm->sb.parity == 0 || (ddr_bit(sm->mark, region) && !ddr_bit(sm->rep, region)))
 		return;
 	ddr_bit_set(sm->mark, region);
+	ddr_bit_clear(sm->rep, region);
 	log_of(sm, region)->dirty = true;
 	sm->again = true;
+}
+
+void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region)
+{
+	if (sm->sb.parity == 0 || ddr_bit(sm->mark, region))
+		return;
+	ddr_sm_mark(sm, region);
+	ddr_bit_set(sm->rep, region);
+}
+
+bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region)
+{
+	return ddr_bit(sm->mark, region) && ddr_bit(sm->dur, region) && (ddr_bit(sm->rep, region) || !ddr_bit(sm->rep_fly, region));
 }
 
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region)
 {
 	ddr_bit_clear(sm->mark, region);
+	ddr_bit_clear(sm->rep, region);
 	log_of(sm, region)->dirty = true;
 	sm->again = true;
 }
@@ -66,6 +85,7 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 	if (sm->sb.parity == 0)
 		return;
 	ddr_sm_mark(sm, region);
+	ddr_sm_look_drop(sm, region);
 	ddr_bit_clear(sm->clr, region);
 	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
 		if (sm->wk[i].state != DDR_WK_FREE && sm->wk[i].region == region)
@@ -128,7 +148,7 @@ static bool ready(const struct ddr_sm *sm, uint64_t region)
 {
 	if (sm->sb.parity == 0)
 		return true;
-	return ddr_bit(sm->mark, region) && ddr_bit(sm->dur, region) &&
+	return ddr_sm_mark_durable(sm, region) &&
 	       (!ddr_bit(sm->resync, region) || !sm->log[region / DDR_LOG_REGIONS].dur_ours);
 }
 
@@ -218,16 +238,29 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 }
 
+/* What the block names of the regions in @rep: it has room for some. The others' marks count as those of writes. */
+static void repairs_named(const uint64_t *rep, uint64_t *named)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
+		named[i] = 0;
+		for (uint64_t left = rep[i]; left && n < DDR_LOG_REPAIRS; left &= left - 1, n++)
+			named[i] |= left & -left;
+	}
+}
+
 static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 {
 	uint64_t *mark = block_words(sm, sm->mark, b), *fly = block_words(sm, sm->fly, b);
-	uint64_t *dur = block_words(sm, sm->dur, b);
+	uint64_t *dur = block_words(sm, sm->dur, b), *rep = block_words(sm, sm->rep, b), *rep_fly = block_words(sm, sm->rep_fly, b);
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_LOG_WRITE);
 
 	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
 		fly[i] = mark[i];
-		dur[i] &= mark[i];
+		dur[i] &= mark[i] & ~(rep_fly[i] & ~rep[i]);	/* until this write has ended, a copy may name them */
 	}
+	repairs_named(rep, rep_fly);
 	b->state = DDR_W_FLYING;
 	b->dirty = false;
 	b->fly_renew = b->renew;
@@ -242,12 +275,21 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 	sm->log_writes++;
 }
 
+/*
+ * The log counts without these members: the superblocks have them out, and none of several nodes reads them any more. A node by itself need
+ * not wait for its kernel to be done with them: that is told before any grant, and what hangs on such a disk may hang for long.
+ */
+static bool out_for_the_log(const struct ddr_sm *sm, uint32_t members)
+{
+	return !((ddr_sm_written(sm) | sm->t.leaving | ddr_sm_going(sm)) & members);
+}
+
 void ddr_sm_log_pump(struct ddr_sm *sm)
 {
 	if (!ddr_sm_running(sm))
 		return;
 	for (struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++) {
-		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
+		if (b->state == DDR_W_HELD && out_for_the_log(sm, b->failed))
 			log_complete(sm, b);
 		if (b->want && b->dur_ours && b->state == DDR_W_IDLE &&
 		    any_of_both(block_words(sm, sm->want, b), block_words(sm, sm->resync, b)))
@@ -320,8 +362,10 @@ void ddr_sm_plan(struct ddr_sm *sm)
 	struct ddr_output *out;
 
 	plan_unread(sm);
-	if (sm->sb.parity == 0)
+	if (sm->sb.parity == 0) {
 		memset(sm->mark, 0, sm->words * sizeof(uint64_t));
+		memset(sm->rep, 0, sm->words * sizeof(uint64_t));
+	}
 	for (uint32_t i = 0; i < sm->n_log; i++)
 		sm->log[i].dur_ours = names_our_kernel(sm, &sm->log[i]);
 	for (uint64_t r = 0; r < sm->regions; r++) {
@@ -331,8 +375,12 @@ void ddr_sm_plan(struct ddr_sm *sm)
 			grant_declared(sm, r);
 		if (is_held && !marked && sm->sb.parity && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
 			ddr_sm_bug(sm, "the kernel holds a region that is not marked");
-		if (is_held ? !marked || !log_of(sm, r)->dur_ours : marked)
+		if (!is_held && marked && ddr_bit(sm->rep, r))
+			ddr_sm_look(sm, r);
+		else if (is_held ? !marked || !log_of(sm, r)->dur_ours : marked)
 			ddr_sm_need_resync(sm, r);
+		else if (is_held)
+			ddr_sm_mark(sm, r);
 	}
 	/* The newest copy counts, and may lie on one member alone: make it durable on all (rule 14). */
 	for (uint32_t i = 0; i < sm->n_log; i++)

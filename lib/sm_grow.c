@@ -291,11 +291,10 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->again = true;
 	if (!g->preparing)
 		return;		/* for a state that was forgotten */
-	if (in->result && !in->failed_members) {
+	if (in->result)		/* some could not be begun: all of it is done again, whoever has failed meanwhile */
 		g->prep_at = sm->now + RETRY_MS;
-		return;
-	}
-	g->prepared = g->preparing;
+	else
+		g->prepared = g->preparing;
 	sm->t.blocked = in->failed_members & members_asked(sm);
 	if (sm->t.blocked)
 		ddr_sm_report(sm, sm->t.blocked, true);

@@ -114,6 +114,8 @@ struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
 /* The place of a node in the table, made if need be: never NULL (more than 64 are a bug, and the last one is reused). */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
 void ddr_sm_evict(struct ddr_sm *sm, const char *text);
+/* The slot that the node is to have and does not own by the superblocks that are agreed; or DDR_SM_NO_SLOT. */
+uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node);
 /* Is there a slot for the node, which nobody has to recover or to free first? */
 bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node);
 /* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
@@ -192,6 +194,10 @@ uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position);
 
 void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
 void ddr_sm_mark(struct ddr_sm *sm, uint64_t region);
+/* Likewise for a repair: until a writer of ours, or a resync, needs the mark as well, the log names it as that. */
+void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region);
+/* Is the region marked on all members in sync, as what it is marked for? */
+bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region);
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_log_pump(struct ddr_sm *sm);
@@ -238,6 +244,8 @@ uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
 void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_flush_pump(struct ddr_sm *sm);
 uint64_t ddr_sm_marks(const struct ddr_sm *sm);
+/* Is that all that is marked in our slot? Not before it was read. */
+bool ddr_sm_marks_known(const struct ddr_sm *sm);
 
 /* ---- sm_map.c ------------------------------------------------------------------ */
 
@@ -329,7 +337,7 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 bool ddr_sm_members_settled(const struct ddr_sm *sm);
 /* Members that the superblocks have out: until all voters have acknowledged, no kernel may do without them. */
 void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
-/* Slot @slot goes to @node (0: it is free) with the next change. */
+/* The slot is to be the node's, or free (0): by the change of the superblocks that was not begun, or else by the one after it. */
 void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
 /* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
 void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
@@ -378,10 +386,10 @@ bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
 
 /*
  * @sb, which has its new generation already, becomes what the change makes of it: @set (operation 0: none), members that are
- * @faulty or @missing from now on, @slots that go to the owners in t.slot_node.
+ * @faulty or @missing from now on, @slots that go to the owners in @owner.
  */
 void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
-		  uint64_t slots);
+		  uint64_t slots, const uint32_t *owner);
 /* Does every role have a holder that is in sync? */
 bool ddr_sm_none_missing(const struct ddr_super *sb);
 
@@ -400,8 +408,8 @@ void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg);
 /* The members went: who has their devices open has those of members that are out. */
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
-/* Our superblock is another one, or about to be: the device that is open for a member may be one that was removed. */
-void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *other);
+/* Our superblock is another one than it was: the device that is open for a member may be one that was removed, or stand in the wrong place of our kernel's table. */
+void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was);
 /* Of the members whose devices a node has open as it begins: those that it may have open. */
 uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present);
 /* Has every node that takes part the member's device? A function of what was delivered. */
@@ -450,6 +458,9 @@ bool ddr_sm_fix_room(const struct ddr_sm *sm);
 bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_fix_pump(struct ddr_sm *sm);
+/* A repair in the region did not end: it is looked at as a whole. It stays marked until then, or until it is to be resynced (drop). */
+void ddr_sm_look(struct ddr_sm *sm, uint64_t region);
+void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
 bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
 /* The lowest block that verify has found wrong and that is not dealt with; @block, if that is lower. */
 uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);

@@ -409,10 +409,11 @@ static bool disk_valid(const struct ddr_sm *sm)
 static void build(struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->c;
+	const struct ddr_super was = sm->sb;
 
 	c->building = false;
-	ddr_sm_members_known(sm, &c->disk);
 	sm->sb = c->disk;
+	ddr_sm_members_known(sm, &was);
 	ddr_sm_sized(sm);
 	ddr_sm_map_unread(sm);
 	for (uint32_t i = 0; i < sm->n_map; i++) {

@@ -38,6 +38,7 @@ void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->k.cookie = in->cookie;
 	memcpy(sm->k.boot_id, in->boot_id, sizeof(sm->k.boot_id));
 	sm->k.table = in->members;
+	sm->k.outdated = false;
 	sm->k.blocks = in->count;
 	sm->g.resized = 0;
 	sm->k.table_asked = 0;

@@ -360,7 +360,7 @@ static void next_build(struct ddr_sm *sm)
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
-	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots);
+	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, t->slot_node);
 }
 
 static void superblocks_write(struct ddr_sm *sm)
@@ -409,6 +409,8 @@ static void done_send(struct ddr_sm *sm)
 	msg.done.faulty = sm->t.faulty;
 	msg.done.missing = sm->t.missing;
 	msg.done.slots = sm->t.slots;
+	for (uint32_t s = 0; s < sm->sb.slots; s++)	/* by what was written, whatever came since */
+		msg.done.owner[s] = sm->t.slots >> s & 1 ? sm->next.slot_node[s] : 0;
 	msg.done.set = sm->t.set;
 	ddr_sm_send(sm, &msg);
 	sm->t.state = DDR_T_DONE_SENT;
@@ -498,7 +500,7 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 	sb->seq = msg->done.seq;
 	memcpy(sb->gen_id, msg->done.gen_id, sizeof(sb->gen_id));
 	memcpy(sb->gen_prev, msg->done.gen_prev, sizeof(sb->gen_prev));
-	ddr_sm_apply(sm, sb, &msg->done.set, msg->done.faulty, msg->done.missing, msg->done.slots);
+	ddr_sm_apply(sm, sb, &msg->done.set, msg->done.faulty, msg->done.missing, msg->done.slots, msg->done.owner);
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
@@ -579,6 +581,15 @@ static bool overtaken(const struct ddr_sm *sm, const struct ddr_msg *msg)
 	       msg->sender == ddr_sm_writer(sm);
 }
 
+/* What the disks say of a slot is so. Somebody may have left, or have been recovered, since that was on its way: then another change follows. */
+static void slots_done(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	sm->t.want_slots &= ~msg->done.slots;
+	for (uint32_t s = 0; s < sm->sb.slots; s++)
+		if ((msg->done.slots >> s & 1) && sm->t.slot_node[s] != msg->done.owner[s])
+			sm->t.want_slots |= 1ull << s;
+}
+
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t out = msg->done.faulty | msg->done.missing, replaced = ddr_sm_replaced(sm);
@@ -597,7 +608,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->c.unproven = false;
 	sm->t.want_faulty &= ~msg->done.faulty;
 	sm->t.want_missing &= ~msg->done.missing;
-	sm->t.want_slots &= ~msg->done.slots;
+	slots_done(sm, msg);
 	sm->t.died &= ~msg->done.slots;
 	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
 		sm->t.want_set = none;

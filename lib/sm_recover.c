@@ -132,6 +132,7 @@ void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload,
 	b->dirty = false;
 	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++) {
 		ddr_bit_clear(sm->c.rc_map, r);
+		ddr_bit_clear(sm->c.rc_rep, r);
 		if (payload && !ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)))
 			continue;
 		ddr_bit_set(sm->c.rc_map, r);
@@ -145,7 +146,9 @@ static void marks_take(struct ddr_sm *sm)
 
 	sm->c.rc_regions = 0;
 	for (uint64_t r = 0; r < sm->regions && sm->sb.parity; r++)
-		if (ddr_bit(sm->c.rc_map, r)) {
+		if (ddr_bit(sm->c.rc_map, r) && ddr_bit(sm->c.rc_rep, r)) {
+			ddr_sm_look(sm, r);
+		} else if (ddr_bit(sm->c.rc_map, r)) {
 			sm->c.rc_regions++;
 			ddr_sm_need_resync(sm, r);
 		}
@@ -201,7 +204,7 @@ static bool marks_durable(struct ddr_sm *sm)
 
 	for (uint64_t w = 0; w < sm->words && sm->sb.parity; w++) {
 		grants = sm->log[w / DDR_WORDS_LOG].dur_ours ? sm->resync[w] & sm->granted[w] : 0;
-		sm->c.rc_map[w] &= sm->mark[w] & ~(sm->dur[w] & ~grants);
+		sm->c.rc_map[w] &= sm->mark[w] & ~(sm->dur[w] & ~grants & (sm->rep[w] | ~sm->rep_fly[w]));
 		open |= sm->c.rc_map[w];
 	}
 	return !open;

@@ -233,7 +233,7 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	bool stops = work_stops(sm, w), may_run = !stops && !sm->paused && sm->now >= sm->hold_until;
 
-	if (w->state == DDR_WK_MARK && ddr_bit(sm->mark, w->region) && ddr_bit(sm->dur, w->region) && may_run)
+	if (w->state == DDR_WK_MARK && ddr_sm_mark_durable(sm, w->region) && may_run)
 		w->state = DDR_WK_RUN;
 	if (w->state == DDR_WK_RUN && may_run)
 		work_run(sm, w);

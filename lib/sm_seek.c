@@ -16,7 +16,8 @@
 bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].started && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> member & 1))
+		/* who is lost may be back any moment, and must find nobody in the array that it cannot reach */
+		if ((sm->nodes[i].started || sm->nodes[i].lost) && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> member & 1))
 			return false;
 	return true;
 }
@@ -218,14 +219,34 @@ void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
 	sm->sk.looked &= ~members;
 }
 
-void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *other)
+/*
+ * Our kernel's table was judged by the superblock @was. A device that it names for a member that has no role any more is not at its role, whatever
+ * role that gets. One that has another role now is in the wrong place, and no change of one place after the other leads from there to the right table.
+ */
+static void table_known(struct ddr_sm *sm, uint32_t m, const struct ddr_member *was)
 {
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-		if (memcmp(sm->sb.member[m].uuid, other->member[m].uuid, sizeof(other->member[m].uuid)) != 0) {
+	const struct ddr_member *now = &sm->sb.member[m];
+	bool table = sm->k.table >> m & 1, shadow = sm->k.shadow == m, same = !memcmp(now->uuid, was->uuid, sizeof(was->uuid));
+
+	if (same && now->role == was->role && (!table || !((now->flags ^ was->flags) & DDR_MEMBER_F_REPLACING)))
+		return;
+	if (same && (table || shadow) && now->role != DDR_ROLE_NONE)
+		sm->k.outdated = true;
+	sm->k.table &= ~(1u << m);
+	if (shadow)
+		sm->k.shadow = DDR_NO_MEMBER;
+}
+
+void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was)
+{
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
+		table_known(sm, m, &was->member[m]);
+		if (memcmp(sm->sb.member[m].uuid, was->member[m].uuid, sizeof(was->member[m].uuid)) != 0) {
 			sm->present &= ~(1u << m);
 			sm->sk.last &= ~(1u << m);
 			sm->sk.looked &= ~(1u << m);
 		}
+	}
 }
 
 /* ---- the pump ------------------------------------------------------------------ */
@@ -334,6 +355,6 @@ void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->sought = sm->t.back;
 	for (uint32_t m = 0; m < sm->sb.members; m++)
 		for (uint32_t i = 0; i < DDR_SM_MAX_NODES && wanted(sm, m) && !st->unseen_by[m]; i++)
-			if (sm->nodes[i].started && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> m & 1))
+			if ((sm->nodes[i].started || sm->nodes[i].lost) && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> m & 1))
 				st->unseen_by[m] = sm->nodes[i].id;
 }

@@ -109,6 +109,7 @@ struct ddr_sm_kernel {
 	uint64_t cursor[DDR_UAPI_PLACES];	/* told with it */
 	uint64_t blocks;		/* the length of its table, which may be that of the array before it grew */
 	uint32_t table;			/* members whose devices its table names at their roles */
+	bool outdated;			/* its table was made before members exchanged their roles */
 	uint32_t table_asked;		/* of those that it does not: TABLE is out */
 	uint32_t shadow;		/* the one that it names beside the device at its role, or DDR_NO_MEMBER */
 	uint32_t shadow_asked;		/* TABLE with it is out, or DDR_NO_MEMBER */
@@ -158,6 +159,8 @@ struct ddr_sm_range {
 	bool dirty;			/* another node has to resync a part of it */
 	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
 	uint32_t failed;
+	uint32_t hard;			/* of these: in a write or a flush; with -ETIMEDOUT it may be under way still */
+	uint32_t refused;		/* of these: they stay */
 	int32_t result;
 };
 
@@ -190,6 +193,7 @@ struct ddr_sm_fix {
 	bool left;			/* a bad sector stays */
 	bool of_verify;			/* verify waits for it, and counts what it finds */
 	bool given_up;
+	bool look;			/* it is a whole region, in which a repair did not end */
 };
 
 /* A read of verify. AGAIN: it did not fit; WRONG: nor did it after some looks, or there is a bad sector: it waits for a fix. */
@@ -241,8 +245,8 @@ enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT, DDR_T_ACK };
 struct ddr_sm_trans {
 	enum ddr_trans_state state;
 	uint32_t want_faulty, want_missing;	/* delivered and judged, not begun */
-	uint64_t want_slots;			/* slots claimed by START, not begun */
-	uint32_t slot_node[DDR_MAX_SLOTS];	/* by whom */
+	uint64_t want_slots;			/* slots that are to change hands, not begun */
+	uint32_t slot_node[DDR_MAX_SLOTS];	/* whose they are to be by what was delivered last, also of those under way; 0: free */
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
 	bool overtaken;				/* what the superblock write that is out says is not to be */
@@ -283,7 +287,7 @@ struct ddr_sm_node {
 	bool roomed;			/* the next two are known */
 	uint64_t room;			/* bytes of the smallest device that it has of the members */
 	uint32_t room_member;		/* of this one */
-	uint32_t leave_dirty;		/* regions in its slot, as it left */
+	uint32_t leave_dirty;		/* regions in its slot, as it left; UINT32_MAX: it had not read it */
 	uint32_t attempt;		/* of fencing */
 	uint64_t failure;		/* name of its present failure */
 	uint8_t boot_id[16];
@@ -359,6 +363,7 @@ struct ddr_sm_cluster {
 	uint64_t rc_io, rc_at, rc_regions;
 	uint32_t rc_index, rc_failed;
 	uint64_t *rc_map;		/* regions dirty in that slot */
+	uint64_t *rc_rep;		/* of these, for a repair alone */
 	struct ddr_sm_log *rc_log;	/* of its blocks: loaded, seq */
 	/* own slot */
 	uint64_t read_io, read_at;
@@ -454,10 +459,13 @@ struct ddr_sm {
 	uint64_t *resync;		/* may hold wrong parity: the mark stays until a resync has ended */
 	uint64_t *work;			/* in work */
 	uint64_t *clr;			/* in the batch that is being cleared */
+	uint64_t *rep;			/* marked for a repair alone: no writer of ours is or was in it since the mark was set */
+	uint64_t *rep_fly;		/* named so in what was written last */
+	uint64_t *look;			/* a repair in it did not end, here or on a node that died: it is looked at again, and stays marked until then */
 	uint64_t *skip;			/* met a bad sector in the background: not before skip_until */
 	uint64_t *kclean, *ksusp, *bchg;	/* bits told to the kernel; regions whose bits may have changed */
 	uint8_t *map;			/* nibbles, as in the payload */
-	uint64_t n_granted, n_want, n_resync, n_needs_sync, n_suspect;
+	uint64_t n_granted, n_want, n_resync, n_needs_sync, n_suspect, n_look;
 
 	struct ddr_sm_log *log;
 	struct ddr_sm_map *mapb;
@@ -506,6 +514,7 @@ struct ddr_sm {
 
 	/* resync */
 	uint64_t hold_until;		/* ms: no range begins before */
+	uint64_t look_until;		/* ms: no region is looked at again before */
 	uint64_t skip_until;		/* ms; 0: nothing is skipped */
 	uint64_t resync_at, sync_at;	/* region at which the search goes on */
 	bool sync_scan;			/* a region may have become ready for the background */

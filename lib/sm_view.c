@@ -346,6 +346,10 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		sm->refused_told = true;
 		return;
 	}
+	if (sm->k.outdated) {
+		ddr_sm_evict(sm, "members have changed their places since the table of this node was made: its array must be stopped and started anew");
+		return;
+	}
 	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->present;

@@ -179,6 +179,7 @@ struct ddr_disk_sb {			/* 4096 bytes */
 #define DDR_LOG_PAYLOAD		(DDR_META_BLOCK - DDR_LOG_HEADER)
 #define DDR_LOG_REGIONS		(DDR_LOG_PAYLOAD * 8u)	/* 31744 regions a log block */
 #define DDR_MAP_REGIONS		(DDR_LOG_PAYLOAD * 2u)	/* 7936 regions a map block */
+#define DDR_LOG_REPAIRS		24u			/* regions that a log block may name as marked for a repair alone; a map block names none */
 
 enum ddr_region_state {			/* the low two bits of a map nibble */
 	DDR_REGION_UNWRITTEN	= 0,	/* nobody ever wrote it: nothing in it is defined */
@@ -202,7 +203,7 @@ struct ddr_disk_log {			/* 4096 bytes; slot = DDR_MAP_SLOT: a block of the regio
 	ddr_le64	cookie;		/* target instance of the owner's kernel, 0: none */
 	ddr_le32	node;		/* owner's node id */
 	ddr_le32	length;		/* 4096 */
-	uint8_t		reserved[48];
+	ddr_le16	repair[DDR_LOG_REPAIRS];	/* marked for a repair alone: numbers of regions in this block + 1, ascending; then zeroes */
 	uint8_t		payload[DDR_LOG_PAYLOAD];
 };
 #define DDR_MAP_SLOT		0xffffu

@@ -43,7 +43,7 @@ SLOT = {"node": (0, 4), "flags": (4, 4), "reserved": (8, 24)}
 LOG = {
     "magic": (0, 4), "version": (4, 2), "slot": (6, 2), "index": (8, 4), "crc32c": (12, 4), "seq": (16, 8),
     "generation": (24, 8), "array_uuid": (32, 16), "boot_id": (48, 16), "cookie": (64, 8), "node": (72, 4),
-    "length": (76, 4), "reserved": (80, 48), "payload": (128, 3968),
+    "length": (76, 4), "repair": (80, 48), "payload": (128, 3968),
 }
 for _i in (0, 15):
     SUPER.update({f"member[{_i}].{k}": (1024 + 64 * _i + at, n) for k, (at, n) in MEMBER.items()})
@@ -75,7 +75,7 @@ LIES = {
         "magic": (0x6d724444, "magic"), "version": (2, "version"), "slot": (5, "slot"), "index": (1, "index"),
         "seq": (0, "seq"), "generation": (0, "generation"), "array_uuid": (1, "another array"),
         "boot_id": (1, "node is zero"), "cookie": (1, "node is zero"), "length": (0, "length"),
-        "reserved": (1, "reserved"), "payload": (ALL_ONES, "beyond the end"),
+        "repair": (1, "repair"), "payload": (ALL_ONES, "beyond the end"),
     },
 }
 LIES["map"] = dict(LIES["log"], slot=(0, "slot"), magic=(0x6c724444, "magic"), payload=(ALL_ONES, "valid state"))

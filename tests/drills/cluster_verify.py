@@ -5,13 +5,19 @@
 Topology: three nodes, one array of six disks (order 2, P and Q), GFS2 on it, mounted on all; corosync over two rings; a fence device.
 Phases: a file is written that nobody touches again; load on all; of blocks of that file a sector is overwritten on the raw disk, on each member in
 turn. `ddraid verify` is started on one node, and done by the one that writes the superblocks; every node says how it ended, and the numbers are
-those of the blocks that were spoilt, no more and no less, though the load went on all the time. In even rounds the daemon that does it is killed, and
-another node goes on. The file is read on every node, from the disks; parity is right everywhere.
+those of the blocks that were spoilt, no more and no less, though the load went on all the time. In even rounds the daemon that does it is killed as soon as
+the log says that it is about to put a block right, and whoever comes behind must not believe what is wrong there. The file is read on every node, from the
+disks; parity is right everywhere. (Nothing else lies in the regions in which blocks are spoilt: what rots where somebody writes as a daemon dies is not promised.)
 """
 import json
+import pathlib
 import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "tools")]
 
 import drill
+import rawcheck
 from rig import NAME
 from still import StillRig
 
@@ -26,12 +32,22 @@ class VerifyRig(StillRig):
 
     def rot(self, number):
         """Spoils a sector of @ROTTEN blocks of the file; each member has its turn."""
-        node, step = self.node(self.up()[0]), len(self.still_blocks) // ROTTEN
-        blocks = [self.still_blocks[i * step + number] for i in range(ROTTEN)]
+        node, still = self.node(self.up()[0]), set(self.still_blocks)
+        region = self.region_blocks
+        alone = [b for b in self.still_blocks if still.issuperset(range(b - b % region, b - b % region + region))]
+        blocks = [alone[i * (len(alone) // ROTTEN) + number] for i in range(ROTTEN)]
         for i, block in enumerate(blocks):
             disk = node.disks[i % len(node.disks)]
             node.run(f"dd if=/dev/urandom of={disk.dev} bs=512 count=1 seek={self.sector(block)} oflag=direct conv=notrunc,nocreat status=none")
         return sorted(blocks)
+
+    def wait_repair(self, seconds):
+        """Until a slot names a region that is marked for a repair."""
+        array, deadline = rawcheck.Array.assemble(self.disks()), time.monotonic() + seconds
+        while not array.repairs():
+            assert time.monotonic() < deadline, "nothing was put right"
+            time.sleep(0.002)
+        array.close()
 
     def verify_record(self, i):
         return json.loads(self.node(i).run(f"ddraid verify {NAME} status --json").out)
@@ -42,6 +58,7 @@ def verify_ends(rig, by, priority, kill):
     rig.mark()
     rig.node(by).run(f"ddraid verify {NAME} start --priority {priority}", timeout=60)
     if kill:
+        rig.wait_repair(240)
         writer = rig.guests[by].status(NAME)["cluster"]["writer"]
         rig.guests[writer].kill_daemon()
         rig.start_daemon(writer)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* See world.h. Must never: answer what a scenario did not say is to be answered by itself. */
 #include <ctype.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,6 +19,16 @@ FILE *begin(const struct world *w)
 	return to;
 }
 
+/* Is the region's mark that of a repair alone? */
+static bool repair_of(const struct ddr_disk_log *blk, uint32_t region)
+{
+	bool of = false;
+
+	for (uint32_t i = 0; i < DDR_LOG_REPAIRS; i++)
+		of |= le16toh(blk->repair[i].raw) == region + 1;
+	return of;
+}
+
 static void show_contents(struct world *w, FILE *to, const struct ddr_output *o)
 {
 	struct ddr_disk_log blk;
@@ -31,7 +42,7 @@ static void show_contents(struct world *w, FILE *to, const struct ddr_output *o)
 		fputs(" dirty=", to);
 		for (uint32_t r = 0, n = 0; r < DDR_LOG_REGIONS; r++)
 			if (ddr_log_get(blk.payload, r))
-				fprintf(to, "%s%u", n++ ? "," : "", r);
+				fprintf(to, "%s%u%s", n++ ? "," : "", r, repair_of(&blk, r) ? "r" : "");
 		fprintf(to, " owner=%" PRIu64, __builtin_bswap64(__builtin_bswap64(blk.cookie.raw)));
 	} else if (o->type == DDR_OUT_MAP_WRITE) {
 		ddr_sm_map_block(w->me->sm, o->index, &blk);
@@ -198,6 +209,7 @@ static void disk_io(struct world *w, const struct pending *p)
 			ddr_log_decode(blk, &w->sb, p->type == DDR_OUT_RELOAD ? DDR_MAP_SLOT : (uint16_t)p->slot, 0, place, &info);
 		if (p->type == DDR_OUT_SLOT_READ) {
 			ddr_sm_load_log(w->me->sm, p->slot, 0, blk->payload, info.seq, info.node, info.boot_id, info.cookie);
+			ddr_sm_load_repairs(w->me->sm, p->slot, 0, info.repair);
 			return;
 		}
 		ddr_sm_load_super(w->me->sm, &w->sb);

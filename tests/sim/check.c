@@ -167,21 +167,31 @@ static uint32_t holding(const struct sim *s, uint64_t b, uint32_t counting)
 	return counting;
 }
 
-bool check_marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region)
+bool check_marked(const struct ddr_disk_log *blk, uint64_t region, bool repair)
+{
+	if (!(blk->payload[region / 8] >> region % 8 & 1))
+		return false;
+	for (uint32_t i = 0; i < 48 && !repair; i += 2)	/* 16 bit numbers + 1 of what is marked for a repair alone, at byte 80 */
+		if ((((const uint8_t *)blk)[80 + i] | ((const uint8_t *)blk)[81 + i] << 8) == (int)region + 1)
+			return false;
+	return true;
+}
+
+bool check_marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region, bool repair)
 {
 	uint64_t seq;
 	const struct ddr_disk_log *blk = check_newest(s, m, slot, &seq);
 
-	return !blk || ddr_log_get(blk->payload, (uint32_t)region);
+	return !blk || check_marked(blk, region, repair);
 }
 
 /* Does every copy of the slot's log that could be the one that survives say that the region is dirty? */
-bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region)
+bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool repair)
 {
 	uint32_t counting = check_counting(s);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && !check_marked_on(s, m, slot, region))
+		if ((counting >> m & 1) && !check_marked_on(s, m, slot, region, repair))
 			return false;
 	return true;
 }
@@ -189,7 +199,7 @@ bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region)
 static bool marked_everywhere(const struct sim *s, uint64_t region)
 {
 	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		if (check_marked_in(s, i, region))
+		if (check_marked_in(s, i, region, true))
 			return true;
 	return false;
 }
@@ -206,7 +216,7 @@ uint32_t check_slot_of(const struct sim *s, const struct node *n)
 }
 
 /* Rule 1: no chunk before the mark is durable on all members in sync. */
-void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t count, const char *what)
+void check_marks(struct sim *s, const struct node *n, uint64_t start, uint64_t count, bool repair, const char *what)
 {
 	uint32_t slot = check_slot_of(s, n);
 	uint64_t first = start / s->geo.region_blocks, last = (start + count - 1) / s->geo.region_blocks;
@@ -214,7 +224,7 @@ void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t 
 	if (check_hopeless(s))
 		return;
 	for (uint64_t r = first; s->g.parity && r <= last; r++)
-		if (slot == DDR_SM_NO_SLOT || !check_marked_in(s, slot, r))
+		if (slot == DDR_SM_NO_SLOT || !check_marked_in(s, slot, r, repair))
 			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync in the slot of node %u",
 				      what, (unsigned long long)r, n->id);
 }

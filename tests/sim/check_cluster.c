@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The safety rules that speak of several nodes, from the disks, the model kernels and what
- * is on its way. Only check_digest() asks the state machines, and only whether they agree.
+ * is on its way. Only check_digest() and check_owners() ask the state machines, and only
+ * whether they agree, with each other and with the disks.
  */
 #include <string.h>
 
@@ -40,9 +41,9 @@ static void check_dead(struct sim *s, const struct node *by, uint32_t slot)
 
 /*
  * Was the region marked durably in the slot: does the newest copy on each member, or one that cannot be read, say that it is dirty?
- * A mark on some of them was never granted, and who takes the slot over need not reach those.
+ * A mark on some of them was never granted, and who takes the slot over need not reach those. @repair: one for a repair alone counts as well.
  */
-static bool dirty(const struct sim *s, uint32_t slot, uint64_t region)
+static bool dirty(const struct sim *s, uint32_t slot, uint64_t region, bool repair)
 {
 	uint32_t counting = check_counting(s);
 	const struct ddr_disk_log *blk;
@@ -50,7 +51,7 @@ static bool dirty(const struct sim *s, uint32_t slot, uint64_t region)
 
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		blk = counting >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
-		if (blk && !ddr_log_get(blk->payload, (uint32_t)region))
+		if (blk && !check_marked(blk, region, repair))
 			return false;
 	}
 	return s->g.parity;
@@ -76,7 +77,8 @@ static void check_copied(struct sim *s, const struct node *by, uint32_t slot)
 	uint32_t own = check_slot_of(s, by);
 
 	for (uint64_t r = 0; r < s->regions; r++)
-		if (dirty(s, slot, r) && !by->resynced[r] && !past_resync(s, r) && (own == DDR_SM_NO_SLOT || !check_marked_in(s, own, r)))
+		if (dirty(s, slot, r, true) && !by->resynced[r] && !past_resync(s, r) &&
+		    (own == DDR_SM_NO_SLOT || !check_marked_in(s, own, r, !dirty(s, slot, r, false))))
 			sim_violation(s, "rule 12: node %u clears region %llu in slot %u, and it is not durably marked in its own",
 				      by->id, (unsigned long long)r, slot);
 }
@@ -84,7 +86,7 @@ static void check_copied(struct sim *s, const struct node *by, uint32_t slot)
 void check_recovered(struct sim *s, const struct node *n, uint32_t slot)
 {
 	for (uint64_t r = 0; r < s->regions; r++)
-		if (dirty(s, slot, r))
+		if (dirty(s, slot, r, true))
 			sim_violation(s, "rule 11: node %u says that slot %u is recovered, and region %llu is dirty in it", n->id, slot, (unsigned long long)r);
 }
 
@@ -117,6 +119,15 @@ static void check_alone(struct sim *s, const struct node *by, const struct io *i
 				      by->id, what, s->late[i].node);
 }
 
+/* Rule 12: what is marked in a slot is somebody's to resync. */
+static void check_freed(struct sim *s, const struct node *by, const struct ddr_super *next)
+{
+	for (uint32_t slot = 0; slot < next->slots; slot++)
+		for (uint64_t r = 0; !next->slot_node[slot] && r < s->regions; r++)
+			if (dirty(s, slot, r, true))
+				sim_violation(s, "rule 12: node %u frees slot %u, in which region %llu is marked", by->id, slot, (unsigned long long)r);
+}
+
 /* Rules 11, 12: superblocks go on behind the newest that is on any disk. */
 static void check_super(struct sim *s, const struct node *by, const struct io *io)
 {
@@ -130,6 +141,7 @@ static void check_super(struct sim *s, const struct node *by, const struct io *i
 		sim_violation(s, "rule 12: node %u writes superblocks of generation %llu, sequence %llu, and those on disk have %llu, %llu",
 			      by->id, (unsigned long long)next.generation, (unsigned long long)next.seq,
 			      (unsigned long long)disk.generation, (unsigned long long)disk.seq);
+	check_freed(s, by, &next);
 }
 
 void check_submit(struct sim *s, const struct node *n, const struct io *io)
@@ -155,4 +167,18 @@ void check_digest(struct sim *s, const struct node *n)
 		sim_violation(s, "rule 11: node %u is at a place in the total order at which another one had another state", n->id);
 	s->digest[place % SIM_DIGESTS].place = place;
 	s->digest[place % SIM_DIGESTS].digest = digest;
+}
+
+/* Rule 12: whose the slots are by the state that was agreed, they are by the superblocks that it says are on the disks. */
+void check_owners(struct sim *s, const struct node *n)
+{
+	const struct ddr_super *sb = n->sm ? ddr_sm_super(n->sm) : NULL;
+	struct ddr_super disk;
+
+	if (!sb || !check_newest_super(s, &disk) || disk.seq != sb->seq || memcmp(disk.gen_id, sb->gen_id, sizeof(disk.gen_id)) != 0)
+		return;
+	for (uint32_t slot = 0; slot < sb->slots; slot++)
+		if (sb->slot_node[slot] != disk.slot_node[slot])
+			sim_violation(s, "rule 12: slot %u belongs to node %u by the state of node %u, and to node %u by the superblocks of that very change",
+				      slot, sb->slot_node[slot], n->id, disk.slot_node[slot]);
 }

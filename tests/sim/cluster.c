@@ -155,6 +155,7 @@ bool cluster_deliver(struct sim *s, struct node *n)
 		sim_trace(s, "node %u: view of %u, ring %llu", n->id, e.n, (unsigned long long)e.ring);
 	}
 	node_step(s, n, &in);
+	check_owners(s, n);
 	if (e.msg.len)
 		check_digest(s, n);
 	else

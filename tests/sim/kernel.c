@@ -157,7 +157,7 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 			check_before(s, b);
 		t->ever = true;
 	}
-	check_marked(s, kernel_node(s, k), op->start, op->count, "a write");
+	check_marks(s, kernel_node(s, k), op->start, op->count, false, "a write");
 }
 
 /* Members that the kernel reads for all of these blocks. */
@@ -393,6 +393,12 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 		op_settle(s, k, op);
 }
 
+/* Seeds of many bad sectors: what is put right, and those who write there meanwhile. Not drawn in the others. */
+static bool bad_sector(struct sim *s)
+{
+	return s->seed % 5 == 2 && s->g.parity && !s->lossy && sim_chance(s, 6);
+}
+
 /* A read that fails on a member goes on without it, as long as the others have what it wants. */
 static void read_end(struct sim *s, struct kernel *k, struct op *op)
 {
@@ -409,9 +415,11 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 	if (kernel_reads(k, m, op->start + op->count - 1) != k->disk[m])
 		at = DDR_UAPI_SHADOW;
 	d = &s->disk[k->disk[at]];
-	medium = !disk_gone(s, n, d) && disk_fails(s, n, d, FAULT_READ_MEDIUM);
-	if (medium)
+	medium = !disk_gone(s, n, d) && (disk_fails(s, n, d, FAULT_READ_MEDIUM) || bad_sector(s));
+	if (medium) {
 		d->sour = (uint32_t)sim_rand(s, 5);
+		d->failed = true;
+	}
 	if (!medium && !disk_fails(s, n, d, FAULT_READ_IO)) {
 		op_end(s, k, op, true);
 		return;

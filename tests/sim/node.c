@@ -41,6 +41,8 @@ static void load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_
 		ddr_sm_load_map(n->sm, 0, best->payload, top);
 	else
 		ddr_sm_load_log(n->sm, slot, 0, best->payload, top, info.node, info.boot_id, info.cookie);
+	if (!map)
+		ddr_sm_load_repairs(n->sm, slot, 0, info.repair);
 }
 
 bool node_may_start(const struct node *n)
@@ -317,7 +319,7 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 		if (!io->unlocked)
 			check_job_range(s, io->start, io->count);
 		if (io->job == DDR_KA_RESYNC || io->fix)
-			check_marked(s, n, io->start, io->count, "a job");
+			check_marks(s, n, io->start, io->count, io->fix && !(io->fix & DDR_FIX_PARITY), "a job");
 	}
 }
 
@@ -353,6 +355,7 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 		[DDR_OUT_ROOM] = DDR_IN_ROOM, [DDR_OUT_PREPARE] = DDR_IN_PREPARED,
 	};
 	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed,
+				.members = io->type == DDR_OUT_JOB_RANGE && io->phase != JOB_READ ? io->failed : 0,
 				.result = io->result, .mismatches = io->mismatches, .repaired = io->repaired,
 				.start = io->bad_start, .count = io->bad_count };
 	bool orphan = io->orphan;

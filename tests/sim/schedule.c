@@ -23,7 +23,7 @@ static void op(struct sim *s, struct node *n, enum ddr_in_type type, uint32_t ke
 
 static void leave_begin(struct sim *s, struct node *n)
 {
-	if (!n->sm || !n->ready || n->leaving)
+	if (!n->sm || n->leaving)	/* also one that has not quite begun */
 		return;
 	sim_trace(s, "node %u: the array is to be stopped", n->id);
 	n->leaving = true;

@@ -412,7 +412,8 @@ uint32_t check_in_sync(const struct ddr_super *sb);
 /* Newest valid log or map block of a member; NULL: none. */
 #define SIM_MAP 0xffffu
 const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, uint32_t slot, uint64_t *seq);
-void check_marked(struct sim *s, const struct node *n, uint64_t start, uint64_t count, const char *what);
+void check_marks(struct sim *s, const struct node *n, uint64_t start, uint64_t count, bool repair, const char *what);	/* @repair: a mark that is named as a repair's suffices */
+bool check_marked(const struct ddr_disk_log *blk, uint64_t region, bool repair);
 void check_media(struct sim *s);
 void check_crash(struct sim *s);
 void check_visible(struct sim *s, const struct node *n);
@@ -431,8 +432,8 @@ void check_final(struct sim *s, struct node *n);
 void check_replaced(struct sim *s, uint32_t old, uint32_t new);
 
 /* What check_cluster.c needs of the disks. */
-bool check_marked_on(const struct sim *s, uint32_t member, uint32_t slot, uint64_t region);
-bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region);
+bool check_marked_on(const struct sim *s, uint32_t member, uint32_t slot, uint64_t region, bool repair);
+bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool repair);	/* @repair: a mark that is named as a repair's suffices */
 bool check_suspect_on(const struct sim *s, uint32_t member, uint64_t region);
 uint32_t check_slot_of(const struct sim *s, const struct node *n);
 uint32_t check_counting(const struct sim *s);
@@ -445,6 +446,7 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io);
 void check_recovered(struct sim *s, const struct node *n, uint32_t slot);
 /* Equal places in the total order, equal states. */
 void check_digest(struct sim *s, const struct node *n);
+void check_owners(struct sim *s, const struct node *n);
 
 /* ---- scale.c ------------------------------------------------------------------- */
 

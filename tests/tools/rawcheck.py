@@ -399,6 +399,15 @@ class Array:
                     best = (head, block[128:])
         return best
 
+    def repairs(self):
+        """Regions that some slot has marked for a repair alone, by one member and without a look at checksums: for who waits for one."""
+        sb, member, found = self.sb, next(m for m in self.position if m), set()
+        for at in range(sb["slots"] * sb["log_blocks"]):
+            head = max((member.read(sb["log_offset"] + (at * 2 + place) * META, 128) for place in (0, 1)), key=lambda h: int.from_bytes(h[16:24], "little"))
+            index = int.from_bytes(head[8:12], "little")
+            found.update(index * LOG_REGIONS + n - 1 for n in struct.unpack_from("<24H", head, 80) if n)
+        return found
+
     def dirty(self):
         """(per slot {slot: runs of regions}, runs over all slots, list of unreadable (slot, block)).
 

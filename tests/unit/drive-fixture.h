@@ -62,7 +62,11 @@ static struct {
 	unsigned int found_freed;
 	uint32_t sought, replaced, let_go;	/* members */
 	bool busy;			/* requests are under way */
+	uint64_t meta_delay, jobs_delay;	/* that they were given in all */
+	uint32_t kept_growing;		/* members that are being zeroed when the array ends */
+	unsigned int ends;
 	uint32_t meta_asked, jobs_asked;	/* to these members */
+	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
 	/* events */
@@ -163,6 +167,14 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie)
 {
 	(void)sm, (void)slot, (void)index, (void)payload, (void)seq, (void)node, (void)boot_id, (void)cookie;
+}
+
+void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS])
+{
+	(void)sm;
+	(void)slot;
+	(void)index;
+	(void)repair;
 }
 
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
@@ -272,6 +284,12 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 	(void)m, (void)now_ms;
 }
 
+void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms)
+{
+	(void)m;
+	play.meta_delay += ms;
+}
+
 const char *ddr_metaio_engine(const struct ddr_metaio *m)
 {
 	(void)m;
@@ -295,6 +313,12 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t 
 	(void)j, (void)r, (void)now_ms, (void)timeout_ms;
 }
 
+void ddr_jobs_delay(struct ddr_jobs *j, uint64_t ms)
+{
+	(void)j;
+	play.jobs_delay += ms;
+}
+
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 {
 	(void)j, (void)now_ms;
@@ -309,6 +333,19 @@ void ddr_members_put(struct ddr_members *m)
 {
 	if (m)
 		m->refs--;
+}
+
+void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_t members)
+{
+	assert_int_equal(user, DDR_MEMBERS_GROW);
+	m->kept[user] = members;
+	play.kept_growing = members;
+}
+
+void ddr_members_end(struct ddr_members *m)
+{
+	(void)m;
+	play.ends++;
 }
 
 int ddr_members_fd(const struct ddr_members *m, unsigned int i)
@@ -342,9 +379,9 @@ bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *
 	return true;
 }
 
-void ddr_members_close_old(struct ddr_members *m)
+void ddr_members_close_old(struct ddr_members *m, unsigned int i)
 {
-	m->n_old = 0;
+	m->old[i] = m->old[--m->n_old];
 }
 
 bool ddr_metaio_idle(const struct ddr_metaio *m)
@@ -365,10 +402,10 @@ uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
 	return play.jobs_asked;
 }
 
-bool ddr_jobs_idle(const struct ddr_jobs *j)
+bool ddr_jobs_use(const struct ddr_jobs *j, int fd)
 {
 	(void)j;
-	return true;
+	return play.jobs_fd && fd == play.jobs_fd;
 }
 
 int ddr_grow_start(struct ddr_grow *g, qb_loop_t *loop)
@@ -536,11 +573,12 @@ void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms)
 
 static struct ddr_transport group;
 static int group_refuses;
+static const char *group_away;		/* why no group can be joined, or NULL */
 
 static const char *group_waits(const struct ddr_daemon *daemon)
 {
 	(void)daemon;
-	return NULL;
+	return group_away;
 }
 
 static uint32_t group_node(const struct ddr_daemon *daemon)
@@ -617,6 +655,8 @@ static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 	for (uint32_t p = 0; minor && p < 5; p++)
 		play.minor[p] = minor + p;
 	play.room = UINT32_MAX;
+	group_refuses = 0;
+	group_away = NULL;
 	play.members = calloc(1, sizeof(*play.members));
 	memset(&d, 0, sizeof(d));
 	qb_list_init(&d.arrays);

@@ -51,6 +51,7 @@ struct cx {
 	uint16_t spares;
 	int bad_reads;			/* so many readings of a slot fail; then none of its blocks can be read */
 	uint32_t unprepared;		/* members that cannot be prepared for a larger array */
+	int unbegun;			/* the preparation of others cannot begin: that error */
 	uint64_t ring, now;
 };
 
@@ -115,6 +116,7 @@ static inline void cx_read(struct cx *c, struct cx_node *n, const struct ddr_out
 		ddr_log_decode(&c->disk[at], &c->sb, at == CX_SLOTS ? DDR_MAP_SLOT : (uint16_t)at, 0, place, &info);
 	if (o->type == DDR_OUT_SLOT_READ) {
 		ddr_sm_load_log(n->sm, at, 0, c->disk[at].payload, info.seq, info.node, info.boot_id, info.cookie);
+		ddr_sm_load_repairs(n->sm, at, 0, info.repair);
 		return;
 	}
 	ddr_sm_load_super(n->sm, &c->sb);
@@ -144,8 +146,10 @@ static inline void cx_done(struct cx *c, struct cx_node *n, uint32_t i)
 		in.value = n->room;
 		in.member = 1;
 	}
-	if (o->type == DDR_OUT_PREPARE)
+	if (o->type == DDR_OUT_PREPARE) {
 		in.failed_members = c->unprepared;
+		in.result = c->unbegun;
+	}
 	if (o->type == DDR_OUT_SLOT_READ && c->bad_reads > 1)
 		in.result = -5;
 	else if (o->type == DDR_OUT_SLOT_READ && c->bad_reads)

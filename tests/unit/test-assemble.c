@@ -606,6 +606,48 @@ static void test_numbers_of_devices(void **state)
 	refused(&w, "more than the 64");
 }
 
+static void test_absent(void **state)
+{
+	struct world w;
+
+	(void)state;
+	new_world(&w, 2, 2, 1);
+	show_set(&w, 0x5d);			/* without members 1 and 5; 6 is the spare */
+	starts(&w);
+	assert_int_equal(ddr_assembly_absent(&w.out), 0x22);
+	show_set(&w, 0x1d);			/* a spare is not waited for */
+	starts(&w);
+	assert_int_equal(ddr_assembly_absent(&w.out), 0x22);
+	show_set(&w, 0x05);			/* too few */
+	refused(&w, "cannot start");
+	assert_int_equal(ddr_assembly_absent(&w.out), 0x3a);
+	change(&w, 1, DDR_MEMBER_MISSING, 0x7d);
+	change(&w, 2, DDR_MEMBER_FAULTY, 0x79);
+	show_set(&w, 0x79);			/* known to be out: nobody waits for them */
+	starts(&w);
+	assert_int_equal(ddr_assembly_absent(&w.out), 0);
+}
+
+/* -------------------------------------------------- no cluster, and owners of slots */
+
+static void test_alone(void **state)
+{
+	struct world w;
+
+	(void)state;
+	new_world(&w, 1, 1, 0);
+	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), 0);
+	w.now.slot_node[0] = 1;			/* what a single node leaves, stopped or not */
+	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), 0);
+	w.now.slot_node[w.now.slots - 1] = 7;
+	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), -1);
+	assert_non_null(strstr(w.err.text, "belongs to node 7, and this is node 1"));
+	assert_non_null(strstr(w.err.text, "ddraid fence-ack"));	/* the sentence is whole */
+	w.now.slot_node[0] = 0;
+	assert_int_equal(ddr_assemble_alone(&w.now, 7, &w.err), 0);
+	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -636,6 +678,8 @@ int main(void)
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_ro_compat),
 		cmocka_unit_test(test_numbers_of_devices),
+		cmocka_unit_test(test_absent),
+		cmocka_unit_test(test_alone),
 	};
 
 	return cmocka_run_group_tests_name("assemble", tests, NULL, NULL);

@@ -185,6 +185,21 @@ static void zeroes_end(void)
 	g->done(g->ctx, g);
 }
 
+/* Whoever serves the array next may have the other members at once. */
+static void a_member_that_is_zeroed_stays_locked_beyond_the_array(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	hangs_while_it_is_zeroed(a);
+	assert_int_equal(play.ends, 0);
+	ddr_array_close(a, false);
+	assert_int_equal(play.kept_growing, 1u << PLACE);
+	assert_int_equal(play.ends, 1);
+	zeroes_end();
+	end();
+}
+
 /* ---- devices that are looked for --------------------------------------------------- */
 
 static void asks_to_seek(const struct ddr_input *in, struct ddr_outputs *out)
@@ -494,6 +509,25 @@ static void a_member_that_is_zeroed_is_let_go_when_that_has_ended(void **state)
 	end();
 }
 
+/* Verify always has a read under way, but not to a disk that was taken out. */
+static void what_no_job_reads_is_closed(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	play.members->n_old = 2;
+	play.members->old[0].fd = 70;
+	play.members->old[1].fd = 71;
+	play.jobs_fd = 70;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->n_old, 1);
+	assert_int_equal(play.members->old[0].fd, 70);
+	play.jobs_fd = 0;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.members->n_old, 0);
+	end();
+}
+
 /* Whatever else is to be closed waits as well. */
 static void nothing_is_closed_while_a_member_is_zeroed(void **state)
 {
@@ -687,6 +721,7 @@ int main(void)
 		cmocka_unit_test(a_table_outlives_its_array),
 		cmocka_unit_test(a_table_of_known_devices_is_taken_in_place),
 		cmocka_unit_test(an_old_device_is_not_the_member),
+		cmocka_unit_test(what_no_job_reads_is_closed),
 		cmocka_unit_test(a_device_that_was_found_is_told),
 		cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early),
@@ -698,6 +733,7 @@ int main(void)
 		cmocka_unit_test(a_member_that_was_removed_is_let_go),
 		cmocka_unit_test(a_member_that_is_zeroed_is_let_go_when_that_has_ended),
 		cmocka_unit_test(nothing_is_closed_while_a_member_is_zeroed),
+		cmocka_unit_test(a_member_that_is_zeroed_stays_locked_beyond_the_array),
 		cmocka_unit_test(what_has_the_number_of_one_that_is_let_go_late_comes_after_it),
 		cmocka_unit_test(a_device_that_was_let_go_meanwhile_is_not_there),
 		cmocka_unit_test(a_member_that_was_replaced_is_let_go_last),

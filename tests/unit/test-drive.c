@@ -397,6 +397,67 @@ static void an_array_runs_when_it_has_a_state_machine(void **state)
 	}
 }
 
+/* Corosync ends between the binding and the end of the load: as if it had not been there before, and no refusal. @known: that was noticed. */
+static void who_cannot_join_waits_for_the_cluster(bool known)
+{
+	struct ddr_array *a = begin(true);
+
+	ddr_array_close(a, true);
+	group_refuses = -ENOTCONN;
+	group_away = known ? "there is no cluster" : NULL;
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);
+	assert_int_equal(play.n_events, 0);
+	assert_true(strlen(a->error) > 0);
+	if (known)
+		assert_string_equal(a->error, group_away);
+	ddr_arrays_retry(&d);
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);	/* not at once: each attempt opens all members */
+	assert_null(play.load);
+	group_refuses = 0;
+	group_away = NULL;
+	play.now += 1000;
+	ddr_arrays_retry(&d);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	assert_string_equal(a->error, "");
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	assert_int_equal(play.binds, 3);
+	end();
+}
+
+static void a_cluster_that_goes_during_the_load_is_waited_for(void **state)
+{
+	(void)state;
+	who_cannot_join_waits_for_the_cluster(true);
+	who_cannot_join_waits_for_the_cluster(false);
+}
+
+/* Nothing was heard while this process stood still: no member is to blame for that time. */
+static void members_are_not_blamed_for_a_daemon_that_stood_still(void **state)
+{
+	struct ddr_array *a = begin(false);
+	uint64_t now = ddr_now_ms();
+
+	(void)state;
+	ddr_drive_tick(a, now);				/* however long the load took */
+	a->stall[3].since_ms = now - 500;
+	ddr_drive_tick(a, now += 100);
+	ddr_drive_tick(a, now += 1900);			/* a busy machine */
+	assert_int_equal(play.meta_delay, 0);
+	ddr_drive_tick(a, now += 30000);
+	assert_int_equal(play.meta_delay, 30000);
+	assert_int_equal(play.jobs_delay, 30000);
+	assert_int_equal(a->stall[3].since_ms, now - 2000 - 500);
+	ddr_drive_tick(a, now += 100);
+	assert_int_equal(play.meta_delay, 30000);
+	ddr_array_close(a, true);
+	loaded();
+	ddr_drive_tick(a, now += 30000);		/* the array did not run meanwhile */
+	assert_int_equal(play.meta_delay, 30000);
+	end();
+}
+
 static void an_output_that_was_lost_breaks(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -453,6 +514,8 @@ int main(void)
 		cmocka_unit_test(in_a_cluster_a_message_that_does_not_fit_gives_the_array_up),
 		cmocka_unit_test(alone_a_message_that_does_not_fit_begins_anew),
 		cmocka_unit_test(an_array_runs_when_it_has_a_state_machine),
+		cmocka_unit_test(a_cluster_that_goes_during_the_load_is_waited_for),
+		cmocka_unit_test(members_are_not_blamed_for_a_daemon_that_stood_still),
 		cmocka_unit_test(an_output_that_was_lost_breaks),
 		cmocka_unit_test(more_questions_than_fit_break),
 		cmocka_unit_test(a_node_that_fails_often_is_one_question),

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +19,11 @@
 
 #include "daemon/daemon.h"
 #include "daemon/fence.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+#define PF_MEMALLOC_NOIO 0x80000u	/* of the kernel, in field 9 of /proc/PID/stat */
 
 static struct ddr_fence *fence;
 static qb_loop_t *loop;
@@ -30,6 +37,18 @@ static struct {
 	int result[8];
 	char why[8][256];
 } got;
+
+#define ASKED "DDR_TEST_ASKED"		/* in the helper's environment, and so in an agent's: PR_SET_IO_FLUSHER was asked for */
+
+int __real_prctl(int option, ...);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long e);
+
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long e)
+{
+	if (option == PR_SET_IO_FLUSHER && (int)a == 1)
+		setenv(ASKED, "1", 1);
+	return __real_prctl(option, a, b, c, e);
+}
 
 uint64_t ddr_now_ms(void)
 {
@@ -174,6 +193,37 @@ static void the_helper_has_no_terminal(void **state)
 	assert_string_equal(content("fds"), "/dev/null\n/dev/null\n/dev/null\n");
 }
 
+/* Is a process allowed to have this? It needs CAP_SYS_RESOURCE, which root may lack in a container. */
+static bool may_be_flusher(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(__real_prctl(PR_SET_IO_FLUSHER, 1ul, 0ul, 0ul, 0ul) ? 1 : 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status == 0;
+}
+
+/* Memory that an agent waits for must not wait for the arrays that wait for the agent: the helper sets it, and agents inherit it. */
+static void an_agent_does_not_wait_for_the_arrays(void **state)
+{
+	unsigned long flags;
+
+	(void)state;
+	agent("read -r line < /proc/self/stat; echo \"${line##*) }\" | cut -d' ' -f7 > flags; echo $" ASKED " > asked", "");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_int_equal(got.result[0], 0);
+	assert_string_equal(content("asked"), "1\n");
+	flags = strtoul(content("flags"), NULL, 10);
+	assert_true(flags != 0);
+	if (may_be_flusher())
+		assert_true(flags & PF_MEMALLOC_NOIO);
+	else
+		print_message("PR_SET_IO_FLUSHER is refused here (no CAP_SYS_RESOURCE): only that it was asked for is tested\n");
+}
+
 static void no_such_agent(void **state)
 {
 	(void)state;
@@ -240,6 +290,41 @@ static void one_run_for_one_failure(void **state)
 		assert_int_equal(got.result[i], 0);
 }
 
+/* Two arrays saw it go at different moments: the second one's run takes nothing from the first one. */
+static void two_losses_while_an_agent_runs(void **state)
+{
+	const struct timespec moment = { .tv_nsec = 10000000 };
+
+	(void)state;
+	agent("echo run >> both; sleep 1", "");
+	ask(5, ddr_now_ms(), 1);
+	nanosleep(&moment, NULL);
+	ask(5, ddr_now_ms(), 2);
+	wait_for(2);
+	assert_string_equal(content("both"), "run\nrun\n");
+	assert_int_equal(got.failure[0] + got.failure[1], 3);
+	assert_int_equal(got.result[0], 0);
+	assert_int_equal(got.result[1], 0);
+}
+
+/* What is known already is told by the loop: until then nobody else takes the place of that run. */
+static void what_is_known_is_told_behind_other_questions(void **state)
+{
+	uint64_t lost = ddr_now_ms();
+
+	(void)state;
+	agent("exit 0", "");
+	ask(7, lost, 1);
+	wait_for(1);
+	ask(7, lost, 2);
+	ask(7, ddr_now_ms() + 1, 3);
+	ask(8, lost, 4);
+	wait_for(4);
+	assert_int_equal(got.failure[1] + got.failure[2] + got.failure[3], 2 + 3 + 4);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(got.result[i], 0);
+}
+
 /* A failed run proves nothing for who asks next. */
 static void a_failed_run_is_not_reused(void **state)
 {
@@ -275,11 +360,14 @@ int main(void)
 		cmocka_unit_test_setup(an_agent_may_say_much, before),
 		cmocka_unit_test_setup(an_agent_can_be_ended, before),
 		cmocka_unit_test_setup(the_helper_has_no_terminal, before),
+		cmocka_unit_test_setup(an_agent_does_not_wait_for_the_arrays, before),
 		cmocka_unit_test_setup(no_such_agent, before),
 		cmocka_unit_test_setup(bad_percent_is_refused, before),
 		cmocka_unit_test_setup(a_slow_agent_is_killed, before),
 		cmocka_unit_test_setup(the_settle_time_passes, before),
 		cmocka_unit_test_setup(one_run_for_one_failure, before),
+		cmocka_unit_test_setup(two_losses_while_an_agent_runs, before),
+		cmocka_unit_test_setup(what_is_known_is_told_behind_other_questions, before),
 		cmocka_unit_test_setup(a_failed_run_is_not_reused, before),
 		cmocka_unit_test_setup(several_nodes_at_once, before),
 	};

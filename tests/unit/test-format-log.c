@@ -178,7 +178,7 @@ static const struct row rows[] = {
 	ROW(cookie, 0, DDR_FE_OK), ROW(node, 5, DDR_FE_OK), ROW(seq, UINT64_MAX - 1, DDR_FE_OK),
 	{ "array_uuid", AT(array_uuid) + 7, 1, 0xff, DDR_FE_L_UUID },
 	{ "boot_id", AT(boot_id), 8, 1, DDR_FE_OK },
-	{ "reserved", AT(reserved), 1, 1, DDR_FE_RESERVED }, { "reserved", AT(reserved) + 47, 1, 1, DDR_FE_RESERVED },
+	{ "repair", AT(repair), 2, 3, DDR_FE_L_REPAIR }, { "repair", AT(repair) + 46, 2, 1, DDR_FE_L_REPAIR },
 	{ "payload", AT(payload) + DDR_LOG_PAYLOAD - 1, 1, 0x80, DDR_FE_L_BIT },
 	{ "payload", AT(payload), 1, 0xff, DDR_FE_OK },
 };

@@ -11,8 +11,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -227,6 +231,7 @@ static void whoever_was_just_asked_is_not_late(void **state)
 		assert_true(rig.done);
 		assert_int_equal(rig.result.result, hangs < 2 ? -ETIMEDOUT : 0);
 		assert_int_equal(rig.result.failed, hangs < 2 ? 1u << P : 0);
+		assert_int_equal(rig.result.hard, rig.result.failed);	/* a write or a flush */
 	}
 }
 
@@ -246,7 +251,133 @@ static void a_tick_does_not_give_more_time(void **state)
 	ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT);
 	assert_true(rig.done);
 	assert_int_equal(rig.result.failed, 1u << 1);
+	assert_int_equal(rig.result.hard, 0);
 	late_end(&rig);
+}
+
+/* The loop stood still: the range has as much more time, and no more than that. */
+static void a_range_has_the_time_in_which_nobody_listened(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	keeps(1, READS);
+	begin(&rig);
+	until_asked(&rig, 1u << 1);
+	ddr_jobs_tick(rig.jobs, 1100);
+	ddr_jobs_delay(rig.jobs, 2 * TIMEOUT);
+	ddr_jobs_tick(rig.jobs, 1100 + 2 * TIMEOUT);
+	ddr_jobs_tick(rig.jobs, 1000 + 3 * TIMEOUT - 1);
+	assert_false(rig.done);
+	ddr_jobs_tick(rig.jobs, 1000 + 3 * TIMEOUT);
+	assert_true(rig.done);
+	assert_int_equal(rig.result.failed, 1u << 1);
+	late_end(&rig);
+}
+
+/* ---- the array is closed ------------------------------------------------------------ */
+
+/* Would another daemon have to wait for it? */
+static bool locked(int fd)
+{
+	char path[64];
+	int other;
+	bool ret;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDWR);
+	assert_true(other >= 0);
+	ret = flock(other, LOCK_EX | LOCK_NB) != 0;
+	assert_true(!ret || errno == EWOULDBLOCK);
+	close(other);
+	return ret;
+}
+
+static uint32_t all_locked(const struct rig *rig)
+{
+	uint32_t members = 0;
+
+	for (unsigned int m = 0; m < rig->members->n; m++)
+		if (rig->members->open >> m & 1 && locked(rig->members->dev[m].fd))
+			members |= 1u << m;
+	return members;
+}
+
+static void until_locked(struct rig *rig, uint32_t members)
+{
+	for (unsigned int i = 0; i < 400 && all_locked(rig) != members; i++)
+		loop_for(rig, 5);
+	assert_int_equal(all_locked(rig), members);
+}
+
+/* As the driver ends. */
+static void close_array(struct rig *rig)
+{
+	ddr_jobs_close(rig->jobs);
+	ddr_metaio_close(rig->meta);
+	rig->jobs = NULL;
+	rig->meta = NULL;
+	ddr_members_end(rig->members);
+}
+
+/* The others are free for whoever serves the array next: so nothing may be written to them that rests on what was read before. */
+static void a_closed_array_holds_only_the_member_that_hangs(void **state)
+{
+	uint8_t *now;
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	now = aligned_alloc(4096, area(&rig));
+	assert_non_null(now);
+	assert_int_equal(ddr_members_lock(rig.members), 0);
+	keeps(1, READS);
+	begin(&rig);
+	until_asked(&rig, 1u << 1);
+	assert_int_equal(all_locked(&rig), 0x1f);
+	close_array(&rig);
+	assert_int_equal(all_locked(&rig), 1u << 1);
+	keeps(1, 0);
+	until_locked(&rig, 0);
+	loop_for(&rig, 50);
+	assert_false(rig.done);
+	assert_int_equal(pread(rig.members->dev[P].fd, now, area(&rig), DATA_OFFSET), (ssize_t)area(&rig));
+	assert_memory_equal(now, rig.before[P], area(&rig));
+	free(now);
+	rig_close(&rig);
+}
+
+/* Each lock goes with the last request to its member. What went to a device that was replaced is not known by now. */
+static void locks_go_one_by_one(void **state)
+{
+	struct ddr_meta_op *op;
+	struct rig rig;
+	int old;
+
+	(void)state;
+	late_open(&rig);
+	old = rig.members->dev[3].fd;
+	assert_int_equal(ddr_members_lock(rig.members), 0);
+	assert_true(ddr_members_replace(rig.members, 3, NULL));
+	for (unsigned int m = 0; m < 3; m++)
+		keeps(m, WRITES);
+	op = ddr_metaio_get(rig.meta, DDR_META_LOG, 77, 0x7);
+	memset(ddr_metaio_block(op, 0), 1, DDR_META_BLOCK);
+	ddr_metaio_at(op, 8192);
+	ddr_metaio_run(op, 1000, TIMEOUT);
+	ddr_metaio_kick(rig.meta);
+	close_array(&rig);
+	assert_int_equal(all_locked(&rig), 0x7);
+	keeps(0, 0);
+	until_locked(&rig, 0x6);
+	keeps(2, 0);
+	until_locked(&rig, 0x2);
+	assert_true(locked(old));
+	keeps(1, 0);
+	until_locked(&rig, 0);
+	assert_false(locked(old));
+	rig_close(&rig);
 }
 
 int main(void)
@@ -256,6 +387,9 @@ int main(void)
 		cmocka_unit_test(a_broken_member_and_one_that_hangs_are_both_named),
 		cmocka_unit_test(whoever_was_just_asked_is_not_late),
 		cmocka_unit_test(a_tick_does_not_give_more_time),
+		cmocka_unit_test(a_range_has_the_time_in_which_nobody_listened),
+		cmocka_unit_test(a_closed_array_holds_only_the_member_that_hangs),
+		cmocka_unit_test(locks_go_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

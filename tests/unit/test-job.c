@@ -364,6 +364,26 @@ static void a_member_that_fails_is_named(void **state)
 	job(&rig, 0x1f, FIRST, COUNT, true);
 	assert_true(rig.result.result < 0);
 	assert_int_equal(rig.result.failed, 1u << 2);
+	assert_int_equal(rig.result.hard, 0);
+	rig_close(&rig);
+}
+
+/* A disk that fails a write is out, whatever the array can do without; so that is told apart. */
+static void a_write_that_fails_is_told(void **state)
+{
+	struct rig rig;
+	int fd;
+
+	(void)state;
+	rig_open(&rig, 2, 1, DDR_LAYOUT_DEDICATED, DDR_ENGINE_AUTO);
+	fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);	/* writes fail, and its parity is wrong */
+	assert_true(fd >= 0);
+	assert_true(dup2(fd, rig.members->dev[4].fd) >= 0);
+	close(fd);
+	job(&rig, 0x1f, FIRST, COUNT, true);
+	assert_true(rig.result.result < 0);
+	assert_int_equal(rig.result.failed, 1u << 4);
+	assert_int_equal(rig.result.hard, 1u << 4);
 	rig_close(&rig);
 }
 
@@ -378,6 +398,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_told_stays),
 		cmocka_unit_test(what_cannot_be_done_is_refused),
 		cmocka_unit_test(a_member_that_fails_is_named),
+		cmocka_unit_test(a_write_that_fails_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

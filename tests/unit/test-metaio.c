@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/job-rig.h"
@@ -88,11 +89,39 @@ static void a_member_that_does_not_answer_has_failed_in_time(void **state)
 	rig_close(&rig);
 }
 
+/* The loop stood still, and the members had answered long ago. */
+static void a_loop_that_stood_still_hears_the_answers(void **state)
+{
+	const struct timespec pause = { .tv_nsec = 200000000 };
+	struct ddr_meta_op *op;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_THREADS);
+	op = ddr_metaio_get(rig.meta, DDR_META_LOG, 77, 0x7);
+	memset(ddr_metaio_block(op, 0), 1, DDR_META_BLOCK);
+	ddr_metaio_at(op, 8192);
+	rig.done = false;
+	ddr_metaio_run(op, 1000, 5000);
+	ddr_metaio_kick(rig.meta);
+	nanosleep(&pause, NULL);
+	ddr_metaio_delay(rig.meta, 5000);
+	ddr_metaio_tick(rig.meta, 6000);
+	assert_false(rig.done);
+	ddr_metaio_tick(rig.meta, 10999);
+	assert_false(rig.done);
+	qb_loop_run(rig.loop);
+	assert_true(rig.done);
+	assert_int_equal(rig.meta_failed, 0);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metadata_goes_to_all_that_are_asked),
 		cmocka_unit_test(a_member_that_does_not_answer_has_failed_in_time),
+		cmocka_unit_test(a_loop_that_stood_still_hears_the_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

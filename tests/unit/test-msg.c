@@ -53,6 +53,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->done.faulty = 1;
 		m->done.missing = 2;
 		m->done.slots = 1ull << 63;
+		m->done.owner[63] = 9;
 		m->done.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_ADD, 6, 0, 0, { 7 } };
 		break;
 	case DDR_M_MEMBER_SET: m->set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_CURSOR, 6, 0, 1ull << 40, { 0 } }; break;
@@ -126,7 +127,7 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 11, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 12, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 

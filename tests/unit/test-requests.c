@@ -227,6 +227,59 @@ static void settings_are_listed(void **state)
 	assert_non_null(strstr(answer, "no array 'nothing'"));
 }
 
+static uint32_t seventh(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return 7;
+}
+
+/* Whoever starts an array alone has to know as whom; in a cluster the group decides that. */
+static void says_who_it_is_without_a_cluster(void **state)
+{
+	(void)state;
+	fresh();
+	ops.node = seventh;
+	(void)request("{\"cmd\":\"ping\"}");
+	assert_non_null(strstr(given, "\"alone\":7"));
+	ops.cluster = true;
+	answer[0] = '\0';
+	(void)request("{\"cmd\":\"ping\"}");
+	assert_null(strstr(given, "alone"));
+	ops.cluster = false;
+}
+
+/* Whoever waits for an array hears a refusal at once; that the cluster is not there, or the kernel's list, is none. */
+static void waits_where_nothing_is_refused(void **state)
+{
+	struct ddr_client c;
+
+	(void)state;
+	fresh();
+	array.state = DDR_ARRAY_DOWN;
+	snprintf(array.error, sizeof(array.error), "corosync does not run");
+	array.waiting = true;
+	c = request("{\"cmd\":\"wait\",\"name\":\"data\",\"timeout_ms\":1000}");
+	assert_string_equal(answer, "");
+	array.waiting = false;
+	ddr_client_check(&c, now);
+	assert_string_equal(answer, "corosync does not run");
+	answer[0] = '\0';
+	array.state = DDR_ARRAY_RUNNING;
+	array.cluster.lost = true;
+	c = request("{\"cmd\":\"wait\",\"name\":\"data\",\"timeout_ms\":1000}");
+	now += 1000;
+	ddr_client_check(&c, now);
+	assert_string_equal(answer, "ok");
+	answer[0] = '\0';
+	d.listed = false;
+	(void)request("{\"cmd\":\"wait\",\"name\":\"other\",\"timeout_ms\":0}");
+	assert_string_equal(answer, "ok");
+	answer[0] = '\0';
+	d.listed = true;
+	(void)request("{\"cmd\":\"wait\",\"name\":\"other\",\"timeout_ms\":0}");
+	assert_string_equal(answer, "the kernel has no array 'other'");
+}
+
 /* It is no spare any more, and replaces nobody: that is no success. */
 static void something_else_became_of_it(void **state)
 {
@@ -417,7 +470,9 @@ int main(void)
 		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
 		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
 		cmocka_unit_test(who_goes_stops_nothing), cmocka_unit_test(a_stop_without_a_wait_is_none), cmocka_unit_test(a_stop_ends),
-		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
+		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(says_who_it_is_without_a_cluster),
+		cmocka_unit_test(waits_where_nothing_is_refused),
+		cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};
 
 	return cmocka_run_group_tests_name("requests", tests, NULL, NULL);

@@ -227,6 +227,26 @@ static void who_is_not_prepared_goes(void **state)
 	assert_true(c->sb.member[2].since <= c->sb.log_base);
 }
 
+/* One hangs, and others could not even be begun: that they are not prepared must not be forgotten. */
+static void who_could_not_be_begun_is_prepared_later(void **state)
+{
+	struct cx *c = *state;
+
+	rooms(c, AFTER, AFTER);
+	c->unprepared = 1u << 2;
+	c->unbegun = -12;
+	grow(c, 0, 0);
+	assert_int_equal(c->sb.array_blocks, BEFORE);
+	assert_true(cx_find(&c->node[0], DDR_OUT_PREPARE, 0) >= 0);
+	c->unprepared = 0;
+	c->unbegun = 0;
+	cx_forget(c);
+	for (uint32_t i = 0; i < 10; i++)
+		cx_tick(c, 1000);
+	assert_true(cx_find(&c->node[0], DDR_OUT_PREPARE, 0) >= 0);
+	assert_int_equal(c->sb.array_blocks, AFTER);
+}
+
 /* Up to the moment in which the writer, the first node, prepares the members for the larger array that the other one asked for. */
 static void members_are_prepared(struct cx *c)
 {
@@ -313,7 +333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 		TEST(all_have_room_and_then_it_grows), TEST(who_asks_second_hears_that_it_is_done), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
-		TEST(who_has_no_room_is_named), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes),
+		TEST(who_has_no_room_is_named), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes), TEST(who_could_not_be_begun_is_prepared_later),
 		TEST(the_next_writer_goes_on), TEST(the_writers_daemon_is_back), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
 	};
 

@@ -232,6 +232,127 @@ static void an_old_table_is_not_believed(void **state)
 	assert_true(cx_status(n).ready);
 }
 
+static void generation_follows(struct ddr_super *sb, uint64_t generation)
+{
+	sb->generation = generation;
+	sb->log_base = generation - 1;
+	memset(sb->gen_prev, 5, sizeof(sb->gen_prev));
+	memset(sb->gen_id, 6, sizeof(sb->gen_id));
+}
+
+/*
+ * Node 3 is bound to a table that was judged by the superblocks @old, and is cut off while the others come to those of @c. They begin, and the
+ * network heals.
+ */
+static void joins_with_an_old_table(struct cx *c, const struct ddr_super *old)
+{
+	struct cx_node *n = &c->node[2];
+
+	assert_int_equal(ddr_super_check(&c->sb).code, DDR_FE_OK);
+	n->cfg.super = old;
+	cx_start(c, 2, 0, 0);
+	cx_view(c, 4, 4, false);
+	for (uint32_t i = 0; i < 2; i++)
+		cx_start(c, i, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_true(cx_status(&c->node[0]).ready);
+	n->n = 0;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	cx_tick(c, 100);
+}
+
+/* Every device of its table is a member in sync, and stands where another one has its place now. It must not be read nor written. */
+static void who_has_every_disk_in_another_place_is_put_out(struct cx *c, const struct ddr_super *old)
+{
+	struct cx_node *n = &c->node[2];
+	int at;
+
+	joins_with_an_old_table(c, old);
+	at = cx_find(n, DDR_OUT_GIVE_UP, 0);
+	assert_true(at >= 0);
+	assert_int_equal(n->log[at].event, DDR_EV_EVICTED);
+	assert_int_equal(cx_find(n, DDR_OUT_KERNEL, DDR_U_ENABLE), -1);
+	assert_int_equal(cx_find(n, DDR_OUT_TABLE, 0), -1);
+	assert_true(cx_status(&c->node[0]).ready);
+}
+
+static void places_were_exchanged(void **state)
+{
+	struct cx *c = *state;
+	static struct ddr_super old;
+
+	cx_down(c);
+	cx_make(c, 3, true);
+	old = c->sb;
+	generation_follows(&c->sb, 30);
+	for (uint32_t m = 0; m < 6; m++) {
+		c->sb.member[m].role = (uint16_t)((m + 1) % 6);
+		c->sb.member[m].since = 10 + m;
+	}
+	who_has_every_disk_in_another_place_is_put_out(c, &old);
+}
+
+/* One that failed came back as a spare, and took the place of the next one that failed. */
+static void a_place_was_left(void **state)
+{
+	struct cx *c = *state;
+	static struct ddr_super old;
+
+	cx_down(c);
+	cx_make(c, 3, true);
+	old = c->sb;
+	generation_follows(&c->sb, 9);
+	c->sb.member[0].role = 1;
+	c->sb.member[0].since = 6;
+	c->sb.member[1].role = DDR_ROLE_NONE;
+	c->sb.member[1].state = DDR_MEMBER_FAULTY;
+	c->sb.member[1].since = 5;
+	c->sb.member[SPARE].role = 0;
+	c->sb.member[SPARE].state = DDR_MEMBER_FAULTY;
+	c->sb.member[SPARE].since = 9;
+	who_has_every_disk_in_another_place_is_put_out(c, &old);
+}
+
+/* What a table names for a member that lost its place since, it does not name at the place that this one gets next. */
+static void a_place_that_was_left_is_forgotten(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[2];
+	static struct ddr_super old;
+	int at;
+
+	c->spares = 1;
+	cx_down(c);
+	cx_make(c, 3, true);
+	old = c->sb;
+	generation_follows(&c->sb, 9);
+	c->sb.member[SPARE].role = 0;
+	c->sb.member[SPARE].since = 6;
+	c->sb.member[SPARE].state = DDR_MEMBER_IN_SYNC;
+	c->sb.member[0].role = DDR_ROLE_NONE;
+	c->sb.member[0].since = 8;
+	c->sb.member[0].state = DDR_MEMBER_SPARE;
+	joins_with_an_old_table(c, &old);
+	assert_true(cx_status(n).ready);
+	at = cx_find(n, DDR_OUT_TABLE, 0);
+	assert_int_equal(n->log[at].member, SPARE);
+	assert_int_equal(n->log[at].index, 0);
+	cx_forget(c);
+	for (uint32_t i = 0; i < 3; i++)
+		takes_spares(c, i);
+	member_fails(c, 0, 1, 5);
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[0].role, 1);
+	at = cx_find(n, DDR_OUT_TABLE, 0);
+	assert_true(at >= 0);
+	assert_int_equal(n->log[at].member, 0);
+	assert_int_equal(n->log[at].index, 1);
+}
+
 /* The writer dies: the next one goes on behind the cursor that is on the disks, and does again what was not flushed. */
 static void the_next_writer_goes_on(void **state)
 {
@@ -349,7 +470,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
-		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
+		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(places_were_exchanged), TEST(a_place_was_left), TEST(a_place_that_was_left_is_forgotten),
+		TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
 		TEST(in_sync_with_the_log_only), TEST(what_holds_it_up_is_known),
 		TEST(the_spare_fails),
 		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),

@@ -2,6 +2,7 @@
 /* A member that works is replaced by a copy of it, on several nodes; and what fails, or dies, on the way. */
 #include <errno.h>
 
+#include "lib/assemble.h"
 #include "sm-rebuild.h"
 
 static void replace(struct cx *c, uint32_t i, uint32_t member, uint32_t spare)
@@ -370,6 +371,38 @@ static void the_writer_dies_at_the_end(void **state)
 	assert_int_equal(cx_event(&c->node[1], DDR_EV_MEMBER_FAILED), -1);
 }
 
+/* Superblocks of the end that came to nothing are on some disks, those of what was instead on others: they tell one story. */
+static void the_end_that_was_not_is_no_other_story(void **state)
+{
+	struct ddr_candidate disk[2];
+	struct ddr_assembly out;
+	struct cx *c = *state;
+	struct ddr_super end, stayed;
+	struct ddr_error err = { "" };
+
+	up_to_whole(c, 0, true);
+	end = c->sb;
+	cx_forget(c);
+	cx_view(c, 2, 2, true);
+	c->answers = CX_ALL | CX_FENCE;
+	for (uint32_t i = 0; c->sb.generation == end.generation; i++) {
+		assert_true(i < 2000);
+		if (!cx_answer_one(c, &c->node[1]))
+			cx_tick(c, 400);
+	}
+	stayed = c->sb;
+	assert_int_equal(stayed.member[SPARE].state, DDR_MEMBER_REBUILDING);
+	assert_int_equal(stayed.member[ROLE].state, DDR_MEMBER_IN_SYNC);
+	stayed.this_member = 0;
+	end.this_member = 1;
+	disk[0] = (struct ddr_candidate){ .device = "m0", .super = &stayed, .bytes = 1ull << 40 };
+	disk[1] = (struct ddr_candidate){ .device = "m1", .super = &end, .bytes = 1ull << 40 };
+	ddr_assemble(disk, 2, NULL, &out, &err);
+	assert_null(strstr(err.text, "separate"));
+	settles(c);
+	is_replaced(c, 1);
+}
+
 /* What it was writing is resynced on both before the new one takes over, though that was agreed when it died. */
 static void what_the_dead_wrote_is_copied_first(void **state)
 {
@@ -536,6 +569,35 @@ static void who_died_comes_back(void **state)
 	assert_int_equal(cx_status(&c->node[1]).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
 }
 
+/* It comes back and dies once more while its claim is being written: what frees its slot comes behind that. */
+static void who_claims_dies_again(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+
+	cx_kill(c, 1);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	pass_without(c, 4, 1, DDR_OUT_SB_WRITE);
+	cx_open(n, DDR_OUT_SB_WRITE);
+	cx_kill(c, 1);
+	c->answers |= CX_FENCE;
+	cx_view(c, 1, 1, true);
+	pass_without(c, 8, 1, DDR_OUT_SB_WRITE);
+	assert_true(cx_event(n, DDR_EV_NODE_RECOVERED) >= 0);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_done(c, n, cx_open(n, DDR_OUT_SB_WRITE));
+	cx_settle(c);
+	assert_int_equal(c->sb.slot_node[1], 2);
+	assert_int_equal(ddr_sm_super(n->sm)->slot_node[1], 2);
+	settles(c);
+	for (uint32_t round = 0; round < 20; round++)
+		cx_tick(c, 1000);
+	assert_int_equal(c->sb.slot_node[1], 0);
+	assert_int_equal(ddr_sm_super(n->sm)->slot_node[1], 0);
+	assert_int_equal(cx_status(n).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
+}
+
 /* Node 2 leaves cleanly, and is gone before the superblocks say that its slot is free: it died nowhere, and the copy goes on. */
 static void who_leaves_has_not_died(void **state)
 {
@@ -572,9 +634,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_member_is_replaced), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(both_fail_as_it_begins), TEST(who_resyncs_has_not_folded),
 		TEST(the_new_one_goes), TEST(the_new_one_fails_at_the_end), TEST(the_new_one_fails_and_nothing_is_to_spare),
-		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end),
+		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end), TEST(the_end_that_was_not_is_no_other_story),
 		TEST(what_the_dead_wrote_is_copied_first), TEST(the_next_one_waits), TEST(the_next_one_cannot_be),
-		HALF(who_died_does_not_come_back), HALF(who_died_comes_back), HALF(who_leaves_has_not_died),
+		HALF(who_died_does_not_come_back), HALF(who_died_comes_back), HALF(who_claims_dies_again), HALF(who_leaves_has_not_died),
 	};
 
 	return cmocka_run_group_tests_name("state machine: replacing", tests, NULL, NULL);

@@ -377,6 +377,38 @@ static void all_must_see_a_spare(void **state)
 	assert_non_null(event(c, 0, DDR_EV_MEMBER_ADDED));
 }
 
+/* Its daemon is away for a moment: when it is back, it must not find a member in the array that it cannot reach, and be thrown out for that. */
+static void who_is_lost_must_see_a_spare_too(void **state)
+{
+	struct ddr_input hot = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+	struct cx *c = *state;
+
+	cx_kill(c, 1);
+	c->node[1].cfg.present &= ~(1u << 6);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	for (uint32_t i = 0; i < 2; i++)
+		cx_step(c, &c->node[i], &hot);
+	member_fails(c, 0, OUT);
+	cx_tick(c, 100);
+	cx_kill(c, 1);
+	cx_view(c, 1, 3, true);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_SPARE);
+	assert_int_equal(cx_status(&c->node[0]).unseen_by[6], 2);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	assert_false(cx_status(&c->node[1]).gave_up);
+	assert_true(cx_status(&c->node[1]).ready);
+	sees(c, 1, 6, 0);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[6].state, DDR_MEMBER_IN_SYNC);
+}
+
 /* A clean stop that cannot end, for the array is written, takes no spare; when it is not wanted any more, one is taken. */
 static void a_stop_that_is_taken_back_lets_a_spare_be_taken(void **state)
 {
@@ -595,6 +627,7 @@ int main(void)
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
 		TEST(a_disk_is_added_and_removed), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(who_is_lost_must_see_a_spare_too, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_stop_that_is_taken_back_lets_a_spare_be_taken, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_replacement_is_forgotten, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_has_begun_is_not_forgotten, setup_spare, cx_teardown),

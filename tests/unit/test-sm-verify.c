@@ -423,6 +423,38 @@ static void what_could_not_be_settled_is_looked_at_again(void **state)
 	assert_int_equal(record(f)->found, 1);
 }
 
+/*
+ * The kernel is bound anew while a fix works: it counts, and the region is looked at once more. A resync would make parity fit
+ * whatever else is wrong in it.
+ */
+static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
+{
+	struct ddr_input gone = { .type = DDR_IN_K_DETACHED };
+	struct fx *f = *state;
+
+	make_clean(f, 2, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, 0);
+	three_looks(f, 2 * REGION + 5, 1);
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	fx_step(f, &gone);
+	fx_attach(f, 7, 0, 0);
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
+	answer_all_but_jobs(f);
+	assert_int_equal(fx_status(f).resync_regions, 0);
+	assert_int_equal(fx_status(f).err_corrected[2], 1);
+	while (!job(f)->fix)
+		job_ends(f, (struct ddr_input){ 0 });
+	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(job(f)->start, 2 * REGION);
+	assert_int_equal(job(f)->count, REGION);
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 1000);
+	assert_int_equal(record(f)->repaired, 1);
+	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);
+}
+
 /* Somebody's bad sector is being put right there; that judges no block. */
 static void a_bad_sector_beside_it_does_not_settle_it(void **state)
 {
@@ -604,7 +636,7 @@ int main(void)
 		TEST(one_that_began_by_itself_may_be_taken_over), TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
 		TEST(a_checked_read_gets_what_was_put_right), TEST(a_checked_read_fails_where_nobody_knows_what_is_wrong),
 		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed),
-		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_bad_sector_beside_it_does_not_settle_it),
+		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_table_that_is_loaded_meanwhile_costs_nothing), TEST(a_bad_sector_beside_it_does_not_settle_it),
 		TEST(a_rewrite_that_failed_leaves_a_resync), TEST(without_parity_nothing_is_verified),
 		TEST(a_member_that_cannot_be_rewritten_is_failed), TEST(nothing_is_rewritten_where_a_resync_is_due),
 		CLUSTER(nothing_is_rewritten_where_another_node_has_a_resync_due), CLUSTER(all_nodes_know_of_it), CLUSTER(the_next_writer_goes_on),

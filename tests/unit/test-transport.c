@@ -28,6 +28,9 @@
 
 static struct {
 	cs_error_t answer;		/* of cpg_mcast_joined() */
+	cs_error_t opens, asked;	/* of cpg_model_initialize(), and of the calls behind it */
+	uint32_t largest;		/* message that corosync takes */
+	unsigned int open;		/* handles */
 	unsigned int refused, sent, received, views;
 	uint32_t last;			/* number in the last message */
 	int pipe[2];
@@ -51,13 +54,17 @@ static void take(const uint8_t *msg, size_t len)
 cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_model_data_t *data, void *context)
 {
 	(void)model, (void)data, (void)context;
+	if (play.opens != CS_OK)
+		return play.opens;
 	*handle = 1;
+	play.open++;
 	return CS_OK;
 }
 
 cs_error_t cpg_finalize(cpg_handle_t handle)
 {
 	(void)handle;
+	play.open--;
 	return CS_OK;
 }
 
@@ -65,14 +72,14 @@ cs_error_t cpg_fd_get(cpg_handle_t handle, int *fd)
 {
 	(void)handle;
 	*fd = play.pipe[0];
-	return CS_OK;
+	return play.asked;
 }
 
 cs_error_t cpg_max_atomic_msgsize_get(cpg_handle_t handle, uint32_t *size)
 {
 	(void)handle;
-	*size = 1u << 20;
-	return CS_OK;
+	*size = play.largest;
+	return play.asked;
 }
 
 cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
@@ -191,18 +198,33 @@ static const struct ddr_transport_events events = {
 	.view = on_view, .quorum = on_quorum, .message = on_message, .lost = on_lost,
 };
 
-static struct ddr_transport *join(const struct ddr_transport_ops *ops)
-{
-	static const uint8_t uuid[16] = { 1 };
-	struct ddr_transport *t;
+static const uint8_t uuid[16] = { 1 };
 
+static void begin(const struct ddr_transport_ops *ops)
+{
 	memset(&play, 0, sizeof(play));
-	play.answer = CS_OK;
+	play.answer = play.opens = play.asked = CS_OK;
+	play.largest = 1u << 20;
 	assert_int_equal(pipe(play.pipe), 0);
 	memset(&d, 0, sizeof(d));
 	d.conf.node_id = 1;
 	d.loop = play.loop = qb_loop_create();
 	d.transport = ops;
+}
+
+static void end(void)
+{
+	close(play.pipe[0]);
+	close(play.pipe[1]);
+	qb_loop_destroy(play.loop);
+	assert_int_equal(play.open, 0);
+}
+
+static struct ddr_transport *join(const struct ddr_transport_ops *ops)
+{
+	struct ddr_transport *t;
+
+	begin(ops);
 	assert_int_equal(ops->join(&t, &d, uuid, &events, NULL), 0);
 	return t;
 }
@@ -210,9 +232,7 @@ static struct ddr_transport *join(const struct ddr_transport_ops *ops)
 static void leave(struct ddr_transport *t)
 {
 	t->ops->leave(t);
-	close(play.pipe[0]);
-	close(play.pipe[1]);
-	qb_loop_destroy(play.loop);
+	end();
 }
 
 static void stop(void *data)
@@ -273,6 +293,27 @@ static void a_corosync_that_refuses_gets_all_that_was_taken(void **state)
 	waits_until_corosync_takes_it(CS_ERR_NO_MEMORY);
 }
 
+/* What ends when corosync is back is told apart from what does not. */
+static void a_join_says_that_there_is_no_corosync(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	play.opens = CS_ERR_LIBRARY;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
+	play.opens = CS_ERR_TRY_AGAIN;			/* it is being started, or ends */
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
+	play.opens = CS_OK;
+	play.asked = CS_ERR_LIBRARY;			/* it went in between */
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
+	play.asked = CS_OK;
+	play.largest = DDR_SM_MSG_MAX - 1;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -EMSGSIZE);
+	assert_null(t);
+	end();
+}
+
 static void messages_to_oneself_wait_for_the_loop(void **state)
 {
 	struct ddr_transport *t = join(&ddr_transport_local);
@@ -293,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_busy_corosync_gets_all_that_was_taken),
 		cmocka_unit_test(a_corosync_that_refuses_gets_all_that_was_taken),
+		cmocka_unit_test(a_join_says_that_there_is_no_corosync),
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
 	};
 

@@ -94,8 +94,21 @@ def test_create_start_load_stop_start(serving):
 def test_second_daemon_is_refused(serving):
     serving.begin()
     second = serving.node.run("ddraidd -f", check=False)
-    assert second.code == 1 and "another ddraidd (pid" in second.err
+    assert second.code == 1 and "another ddraidd (pid" in second.err and "waits for a disk that hangs" in second.err
     assert serving.guest.daemon.poll() is None
+
+
+def test_no_process_of_the_daemon_waits_for_its_arrays(serving):
+    """Memory: neither the daemon nor the process that fences, and so no agent, frees it by writing; both have locked theirs."""
+    serving.begin(transport="corosync")
+    pid = serving.node.run("cat /run/ddraid/ddraidd.pid").out.strip()
+    helper = serving.node.run(f"cat /proc/{pid}/task/{pid}/children").out.split()
+    assert len(helper) == 1
+    for one in (pid, helper[0]):
+        name, _, fields = serving.node.run(f"cat /proc/{one}/stat").out.rpartition(") ")
+        assert int(fields.split()[6]) & 0x80000, f"{name}: without PF_MEMALLOC_NOIO"
+        locked = serving.node.run(f"grep VmLck /proc/{one}/status").out.split()
+        assert int(locked[1]) > 0, f"{name}: {locked}"
 
 
 def test_each_cold_region_costs_one_log_write(serving):
@@ -299,6 +312,39 @@ def test_what_waits_in_a_refused_array_can_be_ended(serving):
     holder.wait(20)
 
 
+def test_a_daemon_that_goes_during_start_costs_nothing(serving):
+    """`start --all` waits for one array while the other is served and in use: a daemon that dies is no refusal of either."""
+    serving.begin()
+    node = serving.node
+    serving.guest.create("slow", 1, 0, "dedicated", ["/dev/vda", "/dev/vdb"])
+    serving.guest.create("used", 1, 1, "rotating", ["/dev/vdc", "/dev/vdd", "/dev/vde"])
+    holder = node.spawn("exec flock /dev/vda sleep 1000")           # the daemon waits for it: without parity it has to
+    table = None
+    for back in (False, True):
+        start = node.spawn("exec ddraid start --all" + ("" if back else " --timeout 40"))
+        node.wait_until("ddraid status used | grep -q optimal", 30)
+        table = table or node.run("dmsetup table used").out
+        writer = node.spawn("exec 3<>/dev/mapper/used; for i in $(seq 15); do dd if=/dev/urandom bs=4096 count=64 oflag=direct "
+                            "conv=notrunc status=none seek=$((i * 64)) >&3 || exit 1; sleep 1; done")
+        time.sleep(2)
+        serving.guest.kill_daemon()
+        if not back:
+            assert start.wait(90).code == 1
+            lines = start.err.splitlines()
+            assert len(lines) == 1 and "'slow': ddraidd went away" in lines[0] and "the device stays" in lines[0], start.err
+            assert "used: started" in start.out
+        serving.begin()
+        assert writer.wait(60).code == 0, writer.err
+        assert node.run("dmsetup table used").out == table and node.run("dmsetup ls").out.count("\n") == 2
+        if not back:
+            node.run("dmsetup remove slow")
+            serving.guest.stop("used")
+    assert start.poll() is None, (start.out, start.err)
+    holder.kill(15)
+    assert start.wait(60).code == 0, start.err
+    assert "slow: started, optimal" in start.out and "used: started, optimal" in start.out and start.err == ""
+
+
 def test_foreign_and_copied_members_are_refused(serving):
     serving.begin()
     serving.guest.create("other", 0, 1, "dedicated", ["/dev/vda", "/dev/vdf"])
@@ -426,6 +472,57 @@ def test_start_with_members_missing_is_durable_and_leaves_spares_alone(serving):
     assert "/dev/vde plays no role in array 'data' (spare)" in status, status
 
 
+def test_array_of_another_node_is_not_started_without_a_cluster(serving):
+    """A slot with an owner: that node may be writing now, in a cluster that this machine does not know of yet."""
+    def restarted(node):
+        serving.guest.daemon.kill(15)
+        serving.guest.daemon.wait(30, check=False)
+        serving.begin(node_id=node)
+
+    serving.begin(node_id=2)
+    serving.array()
+    serving.write(0, 1)
+    serving.guest.stop("data")
+    disks = serving.node.run("cat /dev/vd[a-e] | sha256sum").out
+    restarted(1)
+    for what in ("data", "--all", "data --degraded"):
+        done = serving.guest.command(f"start {what}", check=False)
+        assert done.code == 1 and "slot 0 of its dirty log belongs to node 2" in done.err and "fence-ack" in done.err, done
+    assert "data" not in serving.node.run("dmsetup ls").out.split()
+    assert serving.node.run("cat /dev/vd[a-e] | sha256sum").out == disks
+    restarted(2)
+    serving.guest.start("data")
+
+
+def test_start_all_waits_for_disks_that_come_late(serving):
+    """A disk that comes some seconds after the others is no reason to start without it; one that never comes keeps nothing down."""
+    serving.begin()
+    node = serving.node
+    serving.guest.create("late", 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"])
+    serving.guest.create("whole", 0, 1, "dedicated", ["/dev/vdd", "/dev/vde"])
+    node.run("rm -rf /run/disks; mkdir /run/disks; ln -s /dev/vda /dev/vdc /dev/vdd /dev/vde /run/disks/")
+    serving.guest.env = {"DDRAID_DEVICES": "/run/disks/*"}
+    start = node.spawn("exec ddraid start --all", env=serving.guest.env)
+    node.wait_until("ddraid status whole | grep -q optimal", 30)    # it lacks nothing, and does not wait for the other one
+    time.sleep(2)
+    assert "late" not in node.run("dmsetup ls").out.split() and start.poll() is None
+    node.run("ln -s /dev/vdb /run/disks/")
+    assert start.wait(30).code == 0, start.err
+    assert "late: started, optimal" in start.out and "whole: started, optimal" in start.out
+    assert start.err == ("ddraid start: warning: 'late' has no disk for member 1 yet: it is waited for, 30 seconds at most\n")
+    assert serving.guest.status("late")["generation"] == 1
+    serving.guest.stop("late")
+    node.run("rm /run/disks/vdb")
+    begun = time.monotonic()
+    done = serving.guest.command("start --all --wait-disks 4")
+    assert time.monotonic() - begun >= 4 and "late: started, degraded" in done.out and "whole: is started already" in done.out
+    serving.guest.stop("late")
+    for command in ("start --all", "start late"):       # the superblocks know that it is out
+        begun = time.monotonic()
+        assert "degraded" in serving.guest.command(command).out and time.monotonic() - begun < 20
+        serving.guest.stop("late")
+
+
 def test_older_generation_than_seen_is_vetoed(serving):
     serving.begin()
     serving.guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
@@ -489,6 +586,34 @@ def test_member_that_hangs_is_out_in_time(serving, load_forget):
         node.run("dmsetup message f2 0 hang off")
         assert waiting.wait(20).code == 0
         serving.write(3)
+        assert serving.guest.status("data")["state"] == "degraded"
+    finally:
+        node.run("for i in 0 1 2 3; do dmsetup message f$i 0 hang off; done", check=False)
+        serving.node.run("ddraid stop --all --force", check=False, timeout=60)
+        node.run("for i in 0 1 2 3; do dmsetup remove --retry f$i; done", check=False)
+
+
+def test_a_member_that_hangs_holds_up_no_start(serving, load_forget):
+    """What hangs in it keeps its own lock alone: after a stop the same daemon serves the array without it."""
+    node = serving.node
+    load_forget(node)
+    for i, disk in enumerate(node.disks[:4]):
+        node.run(f"dmsetup create f{i} --table '0 {disk.size // 512} forget {disk.dev} 0'")
+    serving.guest.env = {"DDRAID_DEVICES": "/dev/mapper/f0 /dev/mapper/f1 /dev/mapper/f2 /dev/mapper/f3"}
+    try:
+        serving.begin(io_timeout="3s", idle_time="60s")
+        serving.array(parity=2, order=1, devices=[f"/dev/mapper/f{i}" for i in range(4)])
+        node.run("dmsetup message f1 0 hang on")
+        serving.write(0)                                # the mark waits for the member, which is out then
+        assert serving.guest.status("data")["members"][1]["state"] == "faulty"
+        serving.guest.stop("data")
+        # the command itself waits for a minute for what it looks at: it is not to look at that one
+        serving.guest.env = {"DDRAID_DEVICES": "/dev/mapper/f0 /dev/mapper/f2 /dev/mapper/f3"}
+        begun = time.monotonic()
+        serving.guest.command("start data", timeout=60)
+        serving.write(1)
+        took = time.monotonic() - begun
+        assert took < 12, f"{took:.1f} s"
         assert serving.guest.status("data")["state"] == "degraded"
     finally:
         node.run("for i in 0 1 2 3; do dmsetup message f$i 0 hang off; done", check=False)

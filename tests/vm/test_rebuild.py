@@ -146,6 +146,31 @@ def test_two_members_and_two_spares(serving):
     verify(serving, 24)
 
 
+def test_two_pulled_disks_and_two_spares(serving):
+    """Two disks are gone before the first spare is taken: the table still names the other one, which has no size any more."""
+    serving.begin(hot_spare="no")
+    serving.guest.create("data", 1, 2, "rotating", MEMBERS[:4], "--spare /dev/vde --spare /dev/vdf")
+    serving.guest.start("data")
+    serving.guest.watch_events()
+    fill(serving, 24)
+    pulled = [serving.node.disks[i] for i in (0, 2)]
+    serving.node.allow_dmesg(r".*")
+    try:
+        for disk in pulled:
+            serving.node.unplug(disk)
+        fill(serving, 24, seed=9)
+        serving.node.wait_until("test $(ddraid status data --json | grep -c '\"faulty\"') -eq 2", 60)
+        serving.guest.command("set data hot_spare=yes")
+        serving.node.wait_until("test $(ddraid status data --json | grep -c '\"in-sync\"') -eq 4", 120)
+        assert states(serving) == ["faulty", "in-sync", "faulty", "in-sync", "in-sync", "in-sync"]
+        verify(serving, 24, seed=9)
+        serving.guest.stop("data")
+        raw(serving, skip={0, 2})
+    finally:
+        for disk in pulled:
+            serving.node.plug(disk)
+
+
 def test_no_spare_is_taken_where_the_administrator_forbids_it(serving):
     begin(serving, hot_spare="no")
     fill(serving, 8)

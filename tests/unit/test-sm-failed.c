@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Members that fail in jobs of the daemon, and what an array that has failed leaves behind: a disk that fails a write or a flush is out, or the
+ * array has failed; nobody writes where a job's write may still land; and what waits behind a range gets its error.
+ */
+#include <errno.h>
+
+#include "sm-fixture.h"
+
+static const struct rig_geometry with_spare = { .order = 2, .parity = 1, .blocks = 4096, .region_blocks = 256, .slots = 4, .spares = 1 };
+
+static int setup(void **state)
+{
+	return fx_setup(state, &fx_five);
+}
+
+static int setup_spare(void **state)
+{
+	return fx_setup(state, &with_spare);
+}
+
+/* All I/O but that of jobs is answered, until there is none. */
+static void answer_all_but_jobs(struct fx *f)
+{
+	for (bool more = true; more;) {
+		more = false;
+		for (uint32_t i = 0; i < f->n; i++)
+			if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE) {
+				fx_done(f, i, 0, 0, 0);
+				fx_settle(f);
+				more = true;
+			}
+	}
+}
+
+/* A write failed in the region, for no member's fault: it is resynced. The job that does it is out. */
+static const struct ddr_output *resync(struct fx *f, uint64_t region)
+{
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_lock(f, region, 1);
+	answer_all_but_jobs(f);
+	fx_closed(f, region, 1, -5);
+	answer_all_but_jobs(f);
+	return &f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)];
+}
+
+static void job_fails(struct fx *f, uint32_t members, uint32_t hard, int result)
+{
+	uint32_t i = fx_open_io(f, DDR_OUT_JOB_RANGE);
+	struct ddr_input in = { .type = DDR_IN_JOB_DONE, .io = f->log[i].io, .failed_members = members, .members = hard, .result = result };
+
+	f->open[i] = false;
+	fx_step(f, &in);
+	fx_settle(f);
+	answer_all_but_jobs(f);
+}
+
+static uint32_t released(const struct fx *f)
+{
+	return fx_count(f, DDR_OUT_KERNEL, DDR_U_RELEASE);
+}
+
+/* The first member is out, and nothing more can go. */
+static void one_is_out(struct fx *f)
+{
+	fx_error(f, 5, 0, DDR_EC_IO, DDR_OP_WRITE);
+	answer_all_but_jobs(f);
+	assert_true(fx_status(f).degraded);
+}
+
+/* Its cache may be gone, with what the file system had flushed to it in other regions. */
+static void a_flush_that_fails_in_a_job_fails_its_member(void **state)
+{
+	struct fx *f = *state;
+
+	resync(f, 2);
+	job_fails(f, 1u << 4, 1u << 4, -5);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_FAULTY);
+}
+
+/* Rule 3, where the array cannot do without it: then it has failed, and nothing is cleared. */
+static void or_the_array(void **state)
+{
+	struct ddr_input hot = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+	struct fx *f = *state;
+	uint64_t now = 0;
+	int job = -1;
+
+	fx_step(f, &hot);
+	for (uint64_t r = 0; r < 16; r++)
+		fx_lock(f, r, 1);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_error(f, 5, 0, DDR_EC_IO, DDR_OP_WRITE);
+	while (ddr_sm_super(f->sm)->member[5].cursor < 1024) {		/* the spare is rebuilt so far */
+		int table = fx_find_open(f, DDR_OUT_TABLE);
+
+		answer_all_but_jobs(f);
+		if (table >= 0) {
+			struct ddr_input done = { .type = DDR_IN_TABLE_DONE, .member = f->log[table].member, .value = f->log[table].index };
+
+			f->open[table] = false;
+			fx_step(f, &done);
+			fx_settle(f);
+		}
+		job = fx_find_open(f, DDR_OUT_JOB_RANGE);
+		if (job >= 0)
+			fx_done(f, (uint32_t)job, 0, 0, 0);
+		fx_tick(f, now += 100);
+		assert_true(now < 100000);
+	}
+	fx_closed(f, 0, 1, -5);
+	for (job = -1; job < 0 || f->log[job].job != DDR_KA_RESYNC; job = fx_find_open(f, DDR_OUT_JOB_RANGE)) {
+		answer_all_but_jobs(f);
+		if (job >= 0)
+			fx_done(f, (uint32_t)job, 0, 0, 0);
+		fx_tick(f, now += 1000);
+		assert_true(now < 100000);
+	}
+	job_fails(f, 1u << 4, 1u << 4, -5);
+	assert_true(fx_status(f).failed);
+}
+
+/* A read may fail: what it was for is tried again, and the array goes on. */
+static void a_read_that_fails_is_tried_again(void **state)
+{
+	struct fx *f = *state;
+
+	resync(f, 2);
+	one_is_out(f);
+	job_fails(f, 1u << 4, 0, -5);
+	assert_false(fx_status(f).failed);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_IN_SYNC);
+	assert_true(released(f) > 0);
+	assert_true(fx_status(f).resync_regions > 0);
+}
+
+/* The member is needed, and a write to it may still land: nobody writes there any more. */
+static void what_may_still_land_meets_no_writer(void **state)
+{
+	struct fx *f = *state;
+
+	resync(f, 2);
+	one_is_out(f);
+	assert_true(fx_status(f).degraded);
+	job_fails(f, 1u << 4, 1u << 4, -ETIMEDOUT);
+	for (uint64_t now = 1000; now < 60000; now += 1000)
+		fx_tick(f, now);
+	assert_true(fx_status(f).failed);
+	assert_int_equal(released(f), 0);
+}
+
+/* If it can go, it goes, and the range with it. */
+static void where_it_can_go_the_range_ends(void **state)
+{
+	struct fx *f = *state;
+
+	resync(f, 2);
+	job_fails(f, 1u << 4, 1u << 4, -ETIMEDOUT);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_FAULTY);
+	assert_true(released(f) > 0);
+	assert_false(fx_status(f).failed);
+}
+
+/* Whoever waits behind a range of an array that has failed gets an error, and does not wait for ever. */
+static void a_failed_array_gives_its_ranges_back(void **state)
+{
+	struct fx *f = *state;
+
+	resync(f, 2);
+	one_is_out(f);
+	fx_error(f, 6, 1, DDR_EC_IO, DDR_OP_WRITE);
+	assert_true(fx_status(f).failed);
+	assert_int_equal(released(f), 0);		/* its job works still */
+	job_fails(f, 3, 0, -5);
+	assert_int_equal(released(f), fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN));
+}
+
+/* So does a read that did not fit, whose range was asked for and never came. */
+static void a_read_that_did_not_fit_is_answered(void **state)
+{
+	struct fx *f = *state;
+
+	fx_lock(f, 2, 1);
+	fx_closed(f, 2, 1, 0);
+	fx_tick(f, 100);
+	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);
+	fx_forget(f);
+	f->answers = FX_MSG;
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 512, .count = 1 });
+	fx_settle(f);
+	assert_true(fx_kernel(f, DDR_U_DRAIN) >= 0);
+	f->answers = FX_ALL & ~FX_KERNEL;
+	fx_error(f, 5, 0, DDR_EC_IO, DDR_OP_FLUSH);
+	fx_error(f, 6, 1, DDR_EC_IO, DDR_OP_FLUSH);
+	assert_true(fx_status(f).failed);
+	for (int i = 0, n = 0; n < 3; n++) {
+		i = fx_find_nth(f, DDR_OUT_KERNEL, DDR_U_RESOLVE, (uint32_t)n);
+		assert_true(i >= 0);
+		if (f->log[i].rec.seq == 9)
+			return;
+	}
+	fail_msg("the read that did not fit was not answered");
+}
+
+/* One node: its log does without the member as soon as the superblocks do, though the kernel has a write that hangs there. */
+static void the_log_does_not_wait_for_what_hangs(void **state)
+{
+	struct fx *f = *state;
+
+	fx_lock(f, 0, 1);
+	fx_forget(f);
+	f->answers = FX_MSG;			/* APPLIED does not come */
+	fx_lock(f, 3, 1);
+	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 1u << 2, 0, 0);
+	fx_settle(f);
+	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);
+	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
+	fx_settle(f);
+	fx_lock(f, 5, 1);
+	answer_all_but_jobs(f);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
+	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_GRANT), 2);
+	/* it was told before that the member is out */
+	assert_true(fx_kernel(f, DDR_U_MEMBER) >= 0 && fx_kernel(f, DDR_U_MEMBER) < fx_kernel(f, DDR_U_GRANT));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_flush_that_fails_in_a_job_fails_its_member), cmocka_unit_test_setup_teardown(or_the_array, setup_spare, fx_teardown),
+		TEST(a_read_that_fails_is_tried_again), TEST(what_may_still_land_meets_no_writer), TEST(where_it_can_go_the_range_ends),
+		TEST(a_failed_array_gives_its_ranges_back), TEST(a_read_that_did_not_fit_is_answered), TEST(the_log_does_not_wait_for_what_hangs),
+	};
+
+	return cmocka_run_group_tests_name("state machine: failures in jobs, failed arrays", tests, NULL, NULL);
+}
