@@ -289,6 +289,33 @@ static inline struct ddr_sm_status fx_status(const struct fx *f)
 	return st;
 }
 
+/* The job that waits for its end; there must be one. */
+static inline const struct ddr_output *fx_job(const struct fx *f)
+{
+	return &f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)];
+}
+
+/* All I/O but that of jobs is answered. */
+static inline void fx_answer_all_but_jobs(struct fx *f)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE) {
+			fx_done(f, i, 0, 0, 0);
+			fx_settle(f);
+		}
+}
+
+/* Regions of @f->sb.region_blocks: written, closed, and their parity computed as a whole. */
+static inline void fx_make_clean(struct fx *f, uint64_t start, uint64_t count)
+{
+	fx_lock(f, start, count);
+	fx_closed(f, start, count, 0);
+	fx_tick(f, 100);
+	for (uint64_t r = start; r < start + count; r++)
+		assert_int_equal(ddr_sm_region(f->sm, r), DDR_REGION_CLEAN);
+	fx_forget(f);
+}
+
 static const struct rig_geometry fx_five = { .order = 2, .parity = 1, .blocks = 4096, .region_blocks = 256, .slots = 4 };
 static const struct rig_geometry fx_six = { .order = 2, .parity = 2, .blocks = 4096, .region_blocks = 256, .slots = 4, .spares = 1 };
 

@@ -19,29 +19,15 @@ static int setup_spare(void **state)
 	return fx_setup(state, &with_spare);
 }
 
-/* All I/O but that of jobs is answered, until there is none. */
-static void answer_all_but_jobs(struct fx *f)
-{
-	for (bool more = true; more;) {
-		more = false;
-		for (uint32_t i = 0; i < f->n; i++)
-			if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE) {
-				fx_done(f, i, 0, 0, 0);
-				fx_settle(f);
-				more = true;
-			}
-	}
-}
-
 /* A write failed in the region, for no member's fault: it is resynced. The job that does it is out. */
 static const struct ddr_output *resync(struct fx *f, uint64_t region)
 {
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_lock(f, region, 1);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	fx_closed(f, region, 1, -5);
-	answer_all_but_jobs(f);
-	return &f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)];
+	fx_answer_all_but_jobs(f);
+	return fx_job(f);
 }
 
 static void job_fails(struct fx *f, uint32_t members, uint32_t hard, int result)
@@ -52,7 +38,7 @@ static void job_fails(struct fx *f, uint32_t members, uint32_t hard, int result)
 	f->open[i] = false;
 	fx_step(f, &in);
 	fx_settle(f);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 }
 
 static uint32_t released(const struct fx *f)
@@ -64,7 +50,7 @@ static uint32_t released(const struct fx *f)
 static void one_is_out(struct fx *f)
 {
 	fx_error(f, 5, 0, DDR_EC_IO, DDR_OP_WRITE);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_true(fx_status(f).degraded);
 }
 
@@ -94,7 +80,7 @@ static void or_the_array(void **state)
 	while (ddr_sm_super(f->sm)->member[5].cursor < 1024) {		/* the spare is rebuilt so far */
 		int table = fx_find_open(f, DDR_OUT_TABLE);
 
-		answer_all_but_jobs(f);
+		fx_answer_all_but_jobs(f);
 		if (table >= 0) {
 			struct ddr_input done = { .type = DDR_IN_TABLE_DONE, .member = f->log[table].member, .value = f->log[table].index };
 
@@ -110,7 +96,7 @@ static void or_the_array(void **state)
 	}
 	fx_closed(f, 0, 1, -5);
 	for (job = -1; job < 0 || f->log[job].job != DDR_KA_RESYNC; job = fx_find_open(f, DDR_OUT_JOB_RANGE)) {
-		answer_all_but_jobs(f);
+		fx_answer_all_but_jobs(f);
 		if (job >= 0)
 			fx_done(f, (uint32_t)job, 0, 0, 0);
 		fx_tick(f, now += 1000);
@@ -217,7 +203,7 @@ static void the_log_does_not_wait_for_what_hangs(void **state)
 	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
 	fx_settle(f);
 	fx_lock(f, 5, 1);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
 	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_GRANT), 2);
 	/* it was told before that the member is out */

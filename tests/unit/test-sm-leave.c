@@ -118,16 +118,23 @@ static void fourth_claims(struct cx *c, bool writes)
 	assert_int_equal(cx_sees(&c->node[1], 4).state, DDR_NS_ACTIVE);
 }
 
-/* Superblocks that give it the slot are on their way: they are what the disks say, and the next ones free it. */
-static void a_claim_on_its_way_is_freed_behind_it(void **state)
+/* The fourth leaves while superblocks that give it a slot are on their way. */
+static void claim_lands_behind_its_node(struct cx *c)
 {
-	struct cx *c = *state;
 	uint32_t at;
 
 	fourth_claims(c, true);
 	at = cx_open(&c->node[0], DDR_OUT_SB_WRITE);
 	leaves(c, 3);
 	cx_done(c, &c->node[0], at);
+}
+
+/* Superblocks that give it the slot are on their way: they are what the disks say, and the next ones free it. */
+static void a_claim_on_its_way_is_freed_behind_it(void **state)
+{
+	struct cx *c = *state;
+
+	claim_lands_behind_its_node(c);
 	assert_int_equal(c->sb.slot_node[3], 4);
 	c->answers = CX_ALL;
 	cx_settle(c);
@@ -144,12 +151,8 @@ static void a_claim_on_its_way_is_freed_behind_it(void **state)
 static void the_next_writer_frees_it(void **state)
 {
 	struct cx *c = *state;
-	uint32_t at;
 
-	fourth_claims(c, true);
-	at = cx_open(&c->node[0], DDR_OUT_SB_WRITE);
-	leaves(c, 3);
-	cx_done(c, &c->node[0], at);
+	claim_lands_behind_its_node(c);
 	cx_kill(c, 3);
 	the_next_writer_goes_on(c);
 	owners_are(c, (uint32_t[]){ 1, 2, 3, 0 });

@@ -15,19 +15,7 @@ static int setup(void **state)
 
 static int setup_cluster(void **state)
 {
-	struct cx *c = calloc(1, sizeof(*c));
-
-	assert_non_null(c);
-	cx_up(c, 3, true);
-	*state = c;
-	return 0;
-}
-
-static int teardown_cluster(void **state)
-{
-	cx_down(*state);
-	free(*state);
-	return 0;
+	return cx_setup(state, 3);
 }
 
 /* ---- what a block says --------------------------------------------------------- */
@@ -55,12 +43,7 @@ static char says(const struct fx *f, uint32_t region)
 
 static void make_clean(struct fx *f, uint64_t start, uint64_t count)
 {
-	fx_lock(f, start, count);
-	fx_closed(f, start, count, 0);
-	fx_tick(f, 100);
-	for (uint64_t r = start; r < start + count; r++)
-		assert_int_equal(ddr_sm_region(f->sm, r), DDR_REGION_CLEAN);
-	fx_forget(f);
+	fx_make_clean(f, start, count);
 	f->answers = FX_MSG | FX_KERNEL;
 }
 
@@ -76,11 +59,6 @@ static void answer(struct fx *f, enum ddr_out_type type)
 {
 	fx_done(f, fx_open_io(f, type), 0, 0, 0);
 	fx_settle(f);
-}
-
-static const struct ddr_output *job(const struct fx *f)
-{
-	return &f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)];
 }
 
 /* The daemon begins, over a log in which these regions are marked; those in @repair for one alone. All of the array is clean. */
@@ -110,16 +88,6 @@ static void begin(struct fx *f, const uint32_t *regions, uint32_t n, const uint3
 	fx_attach(f, 7, 0, 0);
 }
 
-/* All I/O but that of jobs is answered. */
-static void answer_all_but_jobs(struct fx *f)
-{
-	for (uint32_t i = 0; i < f->n; i++)
-		if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE) {
-			fx_done(f, i, 0, 0, 0);
-			fx_settle(f);
-		}
-}
-
 static void the_log_names_a_repair(void **state)
 {
 	struct fx *f = *state;
@@ -129,8 +97,8 @@ static void the_log_names_a_repair(void **state)
 	assert_int_equal(says(f, 2), 'r');
 	assert_int_equal(fx_find_open(f, DDR_OUT_JOB_RANGE), -1);	/* not before the mark is durable */
 	answer(f, DDR_OUT_LOG_WRITE);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
-	assert_int_equal(job(f)->start, 2 * REGION);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	f->answers = FX_ALL;
 	fx_settle(f);
 	fx_tick(f, 1000);
@@ -149,7 +117,7 @@ static void what_was_written_just_now_is_not_named(void **state)
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 	bad_sector(f, 2, 5);
 	assert_int_equal(says(f, 2), 'w');
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
 }
 
 /* Rule 1: a region is not granted while a copy of the log may say that nobody wrote there. */
@@ -193,9 +161,9 @@ static void a_resync_gets_a_mark_of_its_own(void **state)
 
 	begin(f, NULL, 0, both, 1);
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 100, .start = 3, .count = 1 });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	fx_closed(f, 3, 1, -5);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).resync_regions, 1);
 	assert_int_equal(says(f, 3), 'w');
 }
@@ -208,12 +176,12 @@ static void what_a_crash_cut_short_is_looked_at_again(void **state)
 
 	begin(f, NULL, 0, repair, 1);
 	assert_int_equal(fx_event(f, DDR_EV_RECOVERY), -1);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(says(f, 3), 'r');				/* on all members, as what it was */
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
-	assert_int_equal(job(f)->job, DDR_KA_VERIFY);
-	assert_int_equal(job(f)->start, 3 * REGION);
-	assert_int_equal(job(f)->count, REGION);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->job, DDR_KA_VERIFY);
+	assert_int_equal(fx_job(f)->start, 3 * REGION);
+	assert_int_equal(fx_job(f)->count, REGION);
 	assert_int_equal(fx_status(f).resync_regions, 0);
 	assert_true(ddr_sm_region(f->sm, 3) & DDR_SM_REGION_DIRTY);
 	f->answers = FX_ALL;
@@ -230,7 +198,7 @@ static void marks_of_writes_are_resynced(void **state)
 	struct fx *f = *state;
 
 	begin(f, written, 1, repair, 1);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).resync_regions, 1);
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -259,7 +227,7 @@ static void parity_that_is_to_fit_is_resynced(void **state)
 		fx_step(f, &in);
 		fx_settle(f);
 	}
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
 	assert_int_equal(says(f, 2), 'w');
 }
@@ -290,7 +258,7 @@ static void a_stop_leaves_the_mark(void **state)
 	struct fx *f = *state;
 
 	begin(f, NULL, 0, repair, 1);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	fx_step(f, &stop);
 	fx_done(f, fx_open_io(f, DDR_OUT_JOB_RANGE), 0, -5, 0);
 	f->answers = FX_ALL;
@@ -313,38 +281,49 @@ static void more_than_a_block_can_name(void **state)
 	f->sb.member[4].state = DDR_MEMBER_FAULTY;
 	f->sb.member[4].since = 1;
 	begin(f, NULL, 0, repair, DDR_LOG_REPAIRS);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	bad_sector(f, 40, 5);
 	for (uint32_t i = 0; i < DDR_LOG_REPAIRS; i++)
 		assert_int_equal(says(f, i + 1), 'r');
 	assert_int_equal(says(f, 40), 'w');
-	answer_all_but_jobs(f);
-	assert_int_equal(job(f)->start, 40 * REGION);
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(fx_job(f)->start, 40 * REGION);
 }
 
 /* ---- several nodes ------------------------------------------------------------- */
 
-/* Node 2 dies in the midst of a repair: who takes its slot over names it, before the slot is cleared, and looks at it again. */
-static void who_takes_over_looks_again(void **state)
+/* Node 2 has written region 1, and it has become clean. */
+static void region_1_is_clean(struct cx *c)
 {
-	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 101, .start = 1, .count = 1 };
-	struct cx *c = *state;
-	uint32_t own, dead;
-	int i;
-
-	cx_record(c, 1, rec);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 101, .start = 1, .count = 1 });
 	cx_settle(c);
 	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1 });
 	for (uint32_t s = 0; s < 20; s++)
 		cx_tick(c, 1000);
 	assert_int_equal(ddr_sm_region(c->node[0].sm, 1), DDR_REGION_CLEAN);
+}
+
+/* The kernel of that node met one in region 1. */
+static void bad_sector_at(struct cx *c, uint32_t node)
+{
+	cx_record(c, node, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = REGION, .count = 1,
+					     .arg = { DDR_OP_READ } });
+	cx_settle(c);
+}
+
+/* Node 2 dies in the midst of a repair: who takes its slot over names it, before the slot is cleared, and looks at it again. */
+static void who_takes_over_looks_again(void **state)
+{
+	struct cx *c = *state;
+	uint32_t own, dead;
+	int i;
+
+	region_1_is_clean(c);
 	own = ddr_sm_slot(c->node[0].sm) % CX_SLOTS;
 	dead = ddr_sm_slot(c->node[1].sm) % CX_SLOTS;
 	cx_forget(c);
 	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
-	rec = (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = REGION, .count = 1, .arg = { DDR_OP_READ } };
-	cx_record(c, 1, rec);
-	cx_settle(c);
+	bad_sector_at(c, 1);
 	i = cx_find(&c->node[1], DDR_OUT_LOG_WRITE, 0);
 	assert_true(i >= 0);
 	cx_done(c, &c->node[1], (uint32_t)i);
@@ -383,27 +362,19 @@ static void who_takes_over_looks_again(void **state)
 static void who_cannot_look_waits(void **state)
 {
 	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
-	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 101, .start = 1, .count = 1 };
 	struct cx *c = *state;
 	uint32_t asked;
 
-	cx_record(c, 1, rec);
-	cx_settle(c);
-	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1 });
-	for (uint32_t s = 0; s < 20; s++)
-		cx_tick(c, 1000);
+	region_1_is_clean(c);
 	c->answers = CX_MSG | CX_KERNEL;
-	rec = (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = REGION, .count = 1, .arg = { DDR_OP_READ } };
 	cx_forget(c);
-	cx_record(c, 0, rec);
-	cx_settle(c);
+	bad_sector_at(c, 0);
 	cx_done(c, &c->node[0], (uint32_t)cx_find(&c->node[0], DDR_OUT_LOG_WRITE, 0));
 	cx_kill(c, 0);
 	cx_view(c, 6, 7, true);
 	c->answers = CX_ALL;
 	cx_step(c, &c->node[1], &pause);
-	rec = (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 102, .start = 1, .count = 1 };
-	cx_record(c, 1, rec);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 102, .start = 1, .count = 1 });
 	cx_settle(c);
 	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 1, .count = 1, .status = -5 });
 	cx_settle(c);
@@ -422,7 +393,7 @@ static void who_cannot_look_waits(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
-#define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, teardown_cluster)
+#define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(the_log_names_a_repair), TEST(what_was_written_just_now_is_not_named), TEST(who_writes_there_gets_a_mark_of_its_own),
 		TEST(nor_does_a_mark_on_its_way_count), TEST(a_resync_gets_a_mark_of_its_own), TEST(what_a_crash_cut_short_is_looked_at_again),

@@ -13,33 +13,10 @@ static int setup(void **state)
 
 static int setup_cluster(void **state)
 {
-	struct cx *c = calloc(1, sizeof(*c));
-
-	assert_non_null(c);
-	cx_up(c, 3, true);
-	*state = c;
-	return 0;
-}
-
-static int teardown_cluster(void **state)
-{
-	cx_down(*state);
-	free(*state);
-	return 0;
+	return cx_setup(state, 3);
 }
 
 /* ---- one node ------------------------------------------------------------------ */
-
-/* These regions are written, closed, and their parity is computed as a whole. */
-static void make_clean(struct fx *f, uint64_t start, uint64_t count)
-{
-	fx_lock(f, start, count);
-	fx_closed(f, start, count, 0);
-	fx_tick(f, 100);
-	for (uint64_t r = start; r < start + count; r++)
-		assert_int_equal(ddr_sm_region(f->sm, r), DDR_REGION_CLEAN);
-	fx_forget(f);
-}
 
 static void ask(struct fx *f, enum ddr_verify_op op, uint32_t flags)
 {
@@ -66,11 +43,6 @@ static void job_ends(struct fx *f, struct ddr_input in)
 	fx_settle(f);
 }
 
-static const struct ddr_output *job(const struct fx *f)
-{
-	return &f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)];
-}
-
 static bool job_open(const struct fx *f)
 {
 	for (uint32_t i = 0; i < f->n; i++)
@@ -79,29 +51,19 @@ static bool job_open(const struct fx *f)
 	return false;
 }
 
-/* All but jobs is answered by itself. */
-static void answer_all_but_jobs(struct fx *f)
-{
-	for (uint32_t i = 0; i < f->n; i++)
-		if (f->open[i] && fx_is_io(&f->log[i]) && f->log[i].type != DDR_OUT_JOB_RANGE) {
-			fx_done(f, i, 0, 0, 0);
-			fx_settle(f);
-		}
-}
-
 static void what_was_written_is_read_without_a_range(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
-	make_clean(f, 7, 2);
+	fx_make_clean(f, 2, 1);
+	fx_make_clean(f, 7, 2);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
-	assert_int_equal(job(f)->start, 2 * REGION);
+	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 2);		/* two reads side by side */
 	while (job_open(f)) {
-		const struct ddr_output *o = job(f);
+		const struct ddr_output *o = fx_job(f);
 
 		assert_true(o->unlocked && o->job == DDR_KA_VERIFY && !o->fix && o->members == 0x3f);
 		assert_true(o->start / REGION == 2 || o->start / REGION == 7 || o->start / REGION == 8);
@@ -119,15 +81,15 @@ static void what_looks_wrong_is_read_again(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	job_ends(f, (struct ddr_input){ .mismatches = 2, .start = 2 * REGION + 40, .count = 9 });
-	assert_int_equal(job(f)->start, 2 * REGION + 40);
-	assert_int_equal(job(f)->count, 9);
-	assert_true(job(f)->unlocked);
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 40);
+	assert_int_equal(fx_job(f)->count, 9);
+	assert_true(fx_job(f)->unlocked);
 	job_ends(f, (struct ddr_input){ 0 });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_kernel(f, DDR_U_DRAIN), -1);
 	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
 	assert_int_equal(record(f)->found, 0);
@@ -139,23 +101,23 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	struct fx *f = *state;
 	int drain, log;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	for (uint32_t look = 0; look < 3; look++) {
-		assert_true(job(f)->unlocked);
+		assert_true(fx_job(f)->unlocked);
 		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 5, .count = 1 });
 	}
 	assert_int_equal(fx_kernel(f, DDR_U_DRAIN), -1);		/* the mark first */
 	assert_false(job_open(f));
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	log = fx_find(f, DDR_OUT_LOG_WRITE, 0);
 	drain = fx_kernel(f, DDR_U_DRAIN);
 	assert_true(log >= 0 && drain > log);
-	assert_true(!job(f)->unlocked && job(f)->fix == (DDR_FIX_BAD | DDR_FIX_WRONG));
-	assert_int_equal(job(f)->start, 2 * REGION + 5);
-	assert_int_equal(job(f)->count, 1);
+	assert_true(!fx_job(f)->unlocked && fx_job(f)->fix == (DDR_FIX_BAD | DDR_FIX_WRONG));
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 5);
+	assert_int_equal(fx_job(f)->count, 1);
 	assert_true(ddr_sm_region(f->sm, 2) & DDR_SM_REGION_DIRTY);
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);		/* it waits for that */
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
@@ -175,13 +137,13 @@ static void parity_is_rewritten_only_if_asked_for(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
 	for (uint32_t look = 0; look < 3; look++)
 		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION, .count = 1 });
-	answer_all_but_jobs(f);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
 	job_ends(f, (struct ddr_input){ .mismatches = 1 });
 	assert_int_equal(f->log[fx_event(f, DDR_EV_MISMATCH)].a, 1);
 	f->answers = FX_ALL;
@@ -196,7 +158,7 @@ static void one_that_began_by_itself_may_be_taken_over(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_SCHEDULED);
 	assert_int_equal(record(f)->flags, DDR_VERIFY_F_SCHEDULED);
@@ -216,23 +178,23 @@ static void it_pauses_and_goes_on_where_it_was(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 6);
+	fx_make_clean(f, 2, 6);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	job_ends(f, (struct ddr_input){ 0 });
 	job_ends(f, (struct ddr_input){ 0 });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	ask(f, DDR_VERIFY_OP_PAUSE, 0);
 	job_ends(f, (struct ddr_input){ 0 });
 	job_ends(f, (struct ddr_input){ 0 });
 	assert_false(job_open(f));
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x7f);	/* told on the disks */
 	assert_int_equal(record(f)->state, DDR_VERIFY_PAUSED);
 	assert_int_equal(record(f)->cursor, 4 * REGION);	/* what had ended as it was told */
 	ask(f, DDR_VERIFY_OP_START, 0);
 	assert_int_equal(record(f)->serial, 1);
-	assert_int_equal(job(f)->start, 6 * REGION);	/* what was read meanwhile need not be read again */
+	assert_int_equal(fx_job(f)->start, 6 * REGION);	/* what was read meanwhile need not be read again */
 	ask(f, DDR_VERIFY_OP_STOP, 0);
 	assert_int_equal(record(f)->state, DDR_VERIFY_NONE);
 	ask(f, DDR_VERIFY_OP_STOP, 0);
@@ -244,7 +206,7 @@ static void nothing_is_read_while_a_member_is_out_or_others_come_first(void **st
 	struct fx *f = *state;
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_VERIFY_PAUSED, .value = 1 };
 
-	make_clean(f, 2, 6);
+	fx_make_clean(f, 2, 6);
 	fx_step(f, &in);
 	ask(f, DDR_VERIFY_OP_START, 0);
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 0);
@@ -271,23 +233,23 @@ static void a_checked_read_gets_what_was_put_right(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 2 * REGION + 4, .count = 8, .member = DDR_NO_MEMBER });
 	fx_settle(f);
-	assert_int_equal(job(f)->job, DDR_KA_VERIFY);
-	assert_int_equal(job(f)->fix, 0);
+	assert_int_equal(fx_job(f)->job, DDR_KA_VERIFY);
+	assert_int_equal(fx_job(f)->fix, 0);
 	job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 6, .count = 1 });
-	answer_all_but_jobs(f);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
-	assert_int_equal(job(f)->start, 2 * REGION + 6);
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 6);
 	assert_int_equal(answered(f), 0);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1, false } });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	while (job_open(f)) {		/* the rest of the fix, and a last look at all that was read */
 		assert_int_equal(answered(f), 0);
 		job_ends(f, (struct ddr_input){ 0 });
-		answer_all_but_jobs(f);
+		fx_answer_all_but_jobs(f);
 	}
 	assert_int_equal(answered(f), DDR_RES_RETRY);
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
@@ -298,14 +260,14 @@ static void a_checked_read_fails_where_nobody_knows_what_is_wrong(void **state)
 	struct fx *f = *state;
 	uint32_t fixes = 0;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9, .start = 2 * REGION + 4, .count = 8, .member = DDR_NO_MEMBER });
 	fx_settle(f);
 	while (job_open(f)) {
-		fixes += job(f)->fix != 0;
+		fixes += fx_job(f)->fix != 0;
 		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 6, .count = 1 });
-		answer_all_but_jobs(f);
+		fx_answer_all_but_jobs(f);
 	}
 	assert_int_equal(answered(f), DDR_RES_FAIL);
 	assert_true(fixes > 0 && fixes <= 8);
@@ -320,26 +282,26 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	struct fx *f = *state;
 	struct ddr_rec rec = { .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 40, .arg = { DDR_OP_READ } };
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_record(f, rec);
 	fx_settle(f);
-	answer_all_but_jobs(f);
-	assert_int_equal(job(f)->count, 40);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(fx_job(f)->count, 40);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
 	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
-	assert_int_equal(job(f)->start, 2 * REGION);
-	assert_int_equal(job(f)->count, 16);
+	assert_int_equal(fx_job(f)->start, 2 * REGION);
+	assert_int_equal(fx_job(f)->count, 16);
 	job_ends(f, (struct ddr_input){ 0 });
 	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
-	assert_int_equal(job(f)->start, 2 * REGION + 16);
-	assert_int_equal(job(f)->count, 1);
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 16);
+	assert_int_equal(fx_job(f)->count, 1);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1, true } });
-	assert_int_equal(job(f)->start, 2 * REGION + 17);
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 17);
 	for (uint32_t b = 17; b < 32; b++)
 		job_ends(f, (struct ddr_input){ 0 });
-	assert_int_equal(job(f)->start, 2 * REGION + 32);	/* and no longer block by block */
-	assert_int_equal(job(f)->count, 8);
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 32);	/* and no longer block by block */
+	assert_int_equal(fx_job(f)->count, 8);
 	job_ends(f, (struct ddr_input){ 0 });
 	assert_false(job_open(f));
 	assert_int_equal(fx_count(f, DDR_OUT_EVENT, DDR_EV_REPAIRED), 1);
@@ -355,7 +317,7 @@ static void a_member_with_too_many_is_failed(void **state)
 	struct ddr_input limit = { .type = DDR_IN_OP_SET, .key = DDR_SM_MAX_CORRECTED, .value = 2 };
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	fx_step(f, &limit);
 	f->answers = FX_MSG | FX_KERNEL;
 	for (uint64_t i = 0; i < 3; i++) {
@@ -364,7 +326,7 @@ static void a_member_with_too_many_is_failed(void **state)
 		rec.seq++;
 		fx_record(f, rec);
 		fx_settle(f);
-		answer_all_but_jobs(f);
+		fx_answer_all_but_jobs(f);
 		job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { rec.start, 1, 1, false } });
 	}
 	f->answers = FX_ALL;
@@ -377,12 +339,12 @@ static void a_member_that_cannot_be_rewritten_is_failed(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 1,
 				       .arg = { DDR_OP_READ } });
 	fx_settle(f);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	job_ends(f, (struct ddr_input){ .result = -5, .failed_members = 2 });
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -393,7 +355,7 @@ static void three_looks(struct fx *f, uint64_t start, uint64_t count)
 {
 	for (uint32_t look = 0; look < 3; look++)
 		job_ends(f, (struct ddr_input){ .mismatches = (uint32_t)count, .start = start, .count = count });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 }
 
 /* The cursor waits for what was not settled, whatever the reason. */
@@ -401,19 +363,19 @@ static void what_could_not_be_settled_is_looked_at_again(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	three_looks(f, 2 * REGION + 5, 1);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
 	job_ends(f, (struct ddr_input){ .result = -110 });	/* no member's fault */
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_false(job_open(f));
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
 	fx_tick(f, 10000);
-	answer_all_but_jobs(f);
-	assert_true(job(f)->unlocked);
-	assert_int_equal(job(f)->start, 2 * REGION);
+	fx_answer_all_but_jobs(f);
+	assert_true(fx_job(f)->unlocked);
+	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	three_looks(f, 2 * REGION + 5, 1);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
 	f->answers = FX_ALL;
@@ -432,22 +394,22 @@ static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
 	struct ddr_input gone = { .type = DDR_IN_K_DETACHED };
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	three_looks(f, 2 * REGION + 5, 1);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
 	fx_step(f, &gone);
 	fx_attach(f, 7, 0, 0);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).resync_regions, 0);
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
-	while (!job(f)->fix)
+	while (!fx_job(f)->fix)
 		job_ends(f, (struct ddr_input){ 0 });
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
-	assert_int_equal(job(f)->start, 2 * REGION);
-	assert_int_equal(job(f)->count, REGION);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->start, 2 * REGION);
+	assert_int_equal(fx_job(f)->count, REGION);
 	f->answers = FX_ALL;
 	fx_settle(f);
 	fx_tick(f, 1000);
@@ -460,19 +422,19 @@ static void a_bad_sector_beside_it_does_not_settle_it(void **state)
 {
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 8,
 				       .arg = { DDR_OP_READ } });
 	fx_settle(f);
 	three_looks(f, 2 * REGION + 5, 1);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
 	job_ends(f, (struct ddr_input){ 0 });
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
-	assert_int_equal(job(f)->start, 2 * REGION + 5);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->start, 2 * REGION + 5);
 }
 
 /* Rule 2: the write may have reached some members and not others. */
@@ -484,21 +446,21 @@ static void a_rewrite_that_failed_leaves_a_resync(void **state)
 	no_spare.spares = 0;
 	fx_down(f);
 	fx_up(f, &no_spare);
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	fx_error(f, 3, 0, DDR_EC_IO, DDR_OP_WRITE);
 	fx_forget(f);
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 6, .member = 2, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 1,
 				       .arg = { DDR_OP_READ } });
 	fx_settle(f);
-	answer_all_but_jobs(f);
-	assert_int_equal(job(f)->fix, DDR_FIX_BAD);
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
 	f->answers = FX_ALL;
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 7, .member = 1, .status = DDR_EC_IO, .start = 3, .count = 1, .arg = { DDR_OP_WRITE } });
 	f->answers = FX_MSG | FX_KERNEL;
 	assert_int_equal(fx_status(f).resync_regions, 0);
 	job_ends(f, (struct ddr_input){ .result = -5, .failed_members = 4 });	/* and nobody else may go now */
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).resync_regions, 1);
 }
 
@@ -528,7 +490,7 @@ static void nothing_is_rewritten_where_a_resync_is_due(void **state)
 	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
 	struct fx *f = *state;
 
-	make_clean(f, 2, 1);
+	fx_make_clean(f, 2, 1);
 	fx_lock(f, 2, 1);
 	fx_step(f, &pause);
 	f->answers = FX_MSG | FX_KERNEL;
@@ -537,7 +499,7 @@ static void nothing_is_rewritten_where_a_resync_is_due(void **state)
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 4, .member = 1, .status = DDR_EC_MEDIUM, .start = 2 * REGION, .count = 1,
 				       .arg = { DDR_OP_READ } });
 	fx_settle(f);
-	answer_all_but_jobs(f);
+	fx_answer_all_but_jobs(f);
 	for (uint32_t i = 0; i < f->n; i++)
 		assert_true(f->log[i].type != DDR_OUT_JOB_RANGE || !f->log[i].fix);
 }
@@ -629,7 +591,7 @@ static void nothing_is_rewritten_where_another_node_has_a_resync_due(void **stat
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
-#define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, teardown_cluster)
+#define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, cx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_written_is_read_without_a_range), TEST(what_looks_wrong_is_read_again),
 		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
