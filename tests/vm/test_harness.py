@@ -13,7 +13,7 @@ import pytest
 
 from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied, Run
 from ddvm import stage as stages
-from ddvm.processors import lost_timer, serves_for_ever
+from ddvm.processors import deaf_for_ever, lost_timer, stacks
 
 VM = {"disks": 3, "size": "64M"}
 
@@ -117,10 +117,19 @@ def test_a_lost_timer_is_told_from_a_quiet_machine(shared_node):
         assert healthy != gone and not lost_timer([healthy] * 3)
     assert not lost_timer([gone]) and not lost_timer([gone, gone, look])
     assert not lost_timer([gone, re.sub(r"(?m)^RIP=\w+", "RIP=1", gone)])
-    busy = re.sub(r"(?m)^ISR\s.*", "ISR  251 236 ", look.replace("HLT=1", "HLT=0"))
-    assert serves_for_ever([busy, busy.replace("251", "")]) and not serves_for_ever([busy])
-    for healthy in (look, busy.replace("HLT=0", "HLT=1"), busy.replace("251 236", "253")):
-        assert not serves_for_ever([busy, busy, healthy])
+    busy = re.sub(r"RFL=\w+", "RFL=00000046", look.replace("HLT=1", "HLT=0"))
+    assert deaf_for_ever([busy] * 2) and not deaf_for_ever([busy])
+    for healthy in (look, busy.replace("HLT=0", "HLT=1"), busy.replace("RFL=00000046", "RFL=00000246")):
+        assert not deaf_for_ever([busy, busy, healthy])
+
+
+def test_stacks_are_seen(shared_node):
+    """A processor of a quiet machine halts where the kernel's idle loop does."""
+    address = int(shared_node.run("grep -w default_idle_call /proc/kallsyms").out.split()[0], 16)
+    shared_node.save_processors()
+    seen = shared_node.qemu.stacks(stacks(shared_node.looks[-1]))
+    words = [int(word, 16) for word in re.findall(r"0x\w+", seen)]
+    assert any(address <= word < address + 256 for word in words), seen
 
 
 def test_run_returns_code_out_err(shared_node):

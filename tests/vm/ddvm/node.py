@@ -15,7 +15,7 @@ from . import image, kernel as kernels, stage as stages
 from .channel import Channel, CommandTimeout, NodeDied
 from .config import HarnessError, stage_dir
 from .disks import LIMIT_IO_SIZE, parse_size
-from .processors import lost_timer, serves_for_ever
+from .processors import deaf_for_ever, lost_timer, stacks
 from .qemu import Qemu
 
 BAD_LOG = re.compile("|".join([
@@ -117,12 +117,12 @@ class Node:
         return self.session.path / f"{self.name}.{self.boots}.console"
 
     def _code_stale(self):
-        """Does a processor get out of an interrupt that it serves for ever as soon as its code is translated anew?"""
-        if not serves_for_ever(self.looks):
+        """Does a processor that takes no interrupts for ever take some as soon as its code is translated anew?"""
+        if not deaf_for_ever(self.looks):
             return False
         self.qemu.translate_anew()
         self.save_processors("anew")
-        return len(self.looks) > 1 and not serves_for_ever(self.looks)
+        return len(self.looks) > 1 and not deaf_for_ever(self.looks)
 
     def _timer_lost(self, patience=45):
         if lost_timer(self.looks):
@@ -339,11 +339,16 @@ class Node:
         return self.run("dmesg").out
 
     def save_dmesg(self):
-        """Write the running kernel's log to the run's directory, if the guest still answers."""
+        """
+        Write the running kernel's log to the run's directory. If the guest does not answer, what its processors are at is written
+        instead: whether the kernel hangs or the emulator is seen only there.
+        """
         try:
             text = self.run("dmesg", timeout=10, check=False).out
         except (CommandTimeout, NodeDied) as error:
             text = f"{error}\n"
+            if self.alive():
+                self.save_processors("hangs")
         (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
 
     def save_processors(self, name="processors", looks=3):
@@ -354,6 +359,7 @@ class Node:
             for _ in range(looks):
                 self.looks.append(self.qemu.processors(self.cpus))
                 time.sleep(1)
+            end = self.qemu.stacks(stacks(self.looks[-1]))
         except (HarnessError, OSError) as error:
             end = f"{error}\n"
         path = self.session.path / f"{self.name}.{self.boots}.{name}.log"

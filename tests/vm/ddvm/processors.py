@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What QEMU says of its emulated processors, read: does one wait for a timer that has expired, or serve one interrupt for ever?"""
+"""What QEMU says of its emulated processors, read: does one wait for a timer that has expired, or is one deaf to interrupts for ever?"""
 
 import re
 
-STATE = re.compile(r"^CPU#(\d+)\n.*?^RIP=(\w+).*?HLT=(\d)", re.M | re.S)
+STATE = re.compile(r"^CPU#(\d+)\n.*?\bRSP=(\w+).*?^RIP=(\w+) RFL=(\w+).*?HLT=(\d)", re.M | re.S)
+INTERRUPTS = 0x200      # in RFLAGS: interrupts are taken
 LAPIC = re.compile(r"^== info lapic (\d+)\n(.*?)(?=^== |\Z)", re.M | re.S)
 TIMER = re.compile(r"initial_count = (\d+) current_count = (\d+)")
-SERVED = re.compile(r"^ISR\s+([\d ]+)", re.M)
 QUIET = re.compile(r"^[IR][SR]R\s+\(none\)", re.M)     # ISR and IRR: no interrupt is served or waits
 
 
@@ -17,7 +17,7 @@ def expired(look):
     The interrupt handler arms the timer anew, or masks it, before the processor halts again. So one that is found like this more
     than once at the same place has not got its interrupt. `look`: the text of Qemu.processors().
     """
-    halted = {number: place for number, place, halt in STATE.findall(look) if halt == "1"}
+    halted = {number: place for number, _, place, _, halt in STATE.findall(look) if halt == "1"}
     found = {}
     for number, text in LAPIC.findall(look):
         timer = TIMER.search(text)
@@ -33,13 +33,16 @@ def lost_timer(looks):
     return len(found) > 1 and bool(set.intersection(*found))
 
 
-def serves(look):
-    """{(processor, vector)}: which interrupts are being served.  `look`: the text of Qemu.processors()."""
-    halted = {number for number, _, halt in STATE.findall(look) if halt == "1"}
-    return {(number, vector) for number, text in LAPIC.findall(look) if number not in halted
-            for served in SERVED.findall(text) for vector in served.split()}
+def deaf(look):
+    """{processor}: which of them do not halt and take no interrupts.  `look`: the text of Qemu.processors()."""
+    return {number for number, _, _, flags, halt in STATE.findall(look) if halt == "0" and not int(flags, 16) & INTERRUPTS}
 
 
-def serves_for_ever(looks):
-    """Does a processor serve the same interrupt in each of these looks?  A healthy one is done with it in microseconds."""
-    return len(looks) > 1 and bool(set.intersection(*map(serves, looks)))
+def deaf_for_ever(looks):
+    """Does a processor take no interrupts in each of these looks?  A healthy one takes them again after microseconds."""
+    return len(looks) > 1 and bool(set.intersection(*map(deaf, looks)))
+
+
+def stacks(look):
+    """{processor: address of its stack's top}.  `look`: the text of Qemu.processors()."""
+    return {int(number): int(top, 16) for number, top, _, _, _ in STATE.findall(look)}

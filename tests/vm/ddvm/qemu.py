@@ -228,14 +228,22 @@ class Qemu:
         What the emulated processors and their timers are at, as text: for one who wants to know why a guest hangs. A QEMU that does
         not answer this soon hangs itself, and is of no use any more.
         """
+        return self._ask(["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"])
+
+    def stacks(self, tops):
+        """The stacks of the processors as text; `tops`: {processor: address}."""
+        return "".join(self._ask([f"x /256gx {top:#x}"], **{"cpu-index": number}) for number, top in tops.items())
+
+    def _ask(self, commands, **arguments):
+        """What the monitor answers to these, soon, under a line with each."""
         def ask(command):
-            answer = self.qmp.execute("human-monitor-command", **{"command-line": command})
+            answer = self.qmp.execute("human-monitor-command", **{"command-line": command, **arguments})
             return f"== {command}\n{answer}".replace("\r", "")
 
         usual = self.qmp.sock.gettimeout()
         self.qmp.sock.settimeout(5 * time_scale())
         try:
-            return "".join(map(ask, ["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"]))
+            return "".join(map(ask, commands))
         finally:
             self.qmp.sock.settimeout(usual)
 
