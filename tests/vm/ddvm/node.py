@@ -349,6 +349,7 @@ class Node:
             text = f"{error}\n"
             if self.alive():
                 self.save_processors("hangs")
+                text += "QEMU lost a processor's timer\n" if lost_timer(self.looks) else ""
         (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
 
     def save_processors(self, name="processors", looks=3):
