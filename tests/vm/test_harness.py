@@ -13,7 +13,7 @@ import pytest
 
 from ddvm import CommandFailed, CommandTimeout, HarnessError, NodeDied, Run
 from ddvm import stage as stages
-from ddvm.processors import deaf_for_ever, lost_timer, stacks
+from ddvm.processors import deaf_for_ever, lost_timer
 
 VM = {"disks": 3, "size": "64M"}
 
@@ -123,12 +123,17 @@ def test_a_lost_timer_is_told_from_a_quiet_machine(shared_node):
         assert not deaf_for_ever([busy, busy, healthy])
 
 
-def test_stacks_are_seen(shared_node):
-    """A processor of a quiet machine halts where the kernel's idle loop does."""
+def test_a_guest_that_hangs_is_looked_at(shared_node):
+    """It answers no command: its processors and their stacks are in the logs. One that halts does so where the kernel's idle loop is."""
     address = int(shared_node.run("grep -w default_idle_call /proc/kallsyms").out.split()[0], 16)
-    shared_node.save_processors()
-    seen = shared_node.qemu.stacks(stacks(shared_node.looks[-1]))
-    words = [int(word, 16) for word in re.findall(r"0x\w+", seen)]
+    shared_node.qemu.qmp.execute("stop")
+    shared_node.save_dmesg()
+    shared_node.qemu.qmp.execute("cont")
+    directory = shared_node.session.path
+    assert "no end after 10 s: dmesg" in (directory / f"{shared_node.name}.dmesg.log").read_text(encoding="utf-8")
+    seen = (directory / f"{shared_node.name}.{shared_node.boots}.hangs.log").read_text(encoding="utf-8")
+    assert seen.count("== info registers -a\n") == 3
+    words = [int(word, 16) for stack in seen.split("== x /256gx ")[1:] for word in re.findall(r" 0x(\w+)", stack)]
     assert any(address <= word < address + 256 for word in words), seen
 
 
