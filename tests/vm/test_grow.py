@@ -8,7 +8,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
 import tools  # noqa: E402
 from guest import Guest  # noqa: E402
-from test_daemon import DEV, MEMBERS, serving  # noqa: E402,F401
+from serving import DEV, MEMBERS, serving  # noqa: E402,F401
 
 VM = {"disks": 5, "size": "96M"}
 GAP = 1 << 20           # of each disk, before the device that is a member: a scan finds one of them only

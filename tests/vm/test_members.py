@@ -2,7 +2,7 @@
 """Members that come and go on one node: a disk pulled and put back, one failed by hand and taken back, new disks, and what is refused."""
 import json
 
-from test_daemon import DEV, serving  # noqa: F401
+from serving import DEV, serving  # noqa: F401
 from test_rebuild import begin, fill, raw, states, verify
 
 VM = {"disks": 7, "size": "96M"}

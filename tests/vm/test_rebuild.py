@@ -7,7 +7,7 @@ import sys
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
 import tools  # noqa: E402
-from test_daemon import DEV, MEMBERS, serving  # noqa: E402,F401
+from serving import DEV, MEMBERS, serving  # noqa: E402,F401
 
 VM = {"disks": 7, "size": "96M"}
 SPARES = ["/dev/vdf", "/dev/vdg"]

@@ -2,7 +2,7 @@
 """A member that works is copied to a new disk, which takes its place: under load, without parity, slowly, with deaths in the middle."""
 import time
 
-from test_daemon import DEV, serving  # noqa: F401
+from serving import DEV, serving  # noqa: F401
 from test_members import refused
 from test_rebuild import begin, fill, raw, states, verify
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from test_daemon import DEV, serving  # noqa: F401
+from serving import DEV, serving  # noqa: F401
 from test_rebuild import fill, raw, tools, verify
 
 VM = {"disks": 6, "size": "96M"}

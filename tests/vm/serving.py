@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine with the daemon and, if asked for, one array: what the tests of the daemon have in common. No tests."""
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
+from guest import Guest  # noqa: E402
+from ddvm.config import stage_dir  # noqa: E402
+
+DEV = "/dev/mapper/data"
+REGION = 4 << 20
+BLOCKS = REGION // 4096
+MEMBERS = [f"/dev/vd{c}" for c in "abcde"]
+
+
+class Serving:
+    """A guest with a daemon and, if asked for, the array `data` of order 2, parity 1 on its first five disks."""
+
+    def __init__(self, node):
+        self.node = node
+        self.guest = Guest(node)
+        self.config = {"idle_time": "1s", "grant_ahead": 0}
+
+    def begin(self, **options):
+        self.config.update(options)
+        self.guest.start_daemon(**self.config)
+
+    def array(self, parity=1, devices=MEMBERS, order=2):
+        self.guest.create_and_start("data", order, parity, "rotating", devices)
+        return self.guest.status("data")["uuid"]
+
+    def write(self, region, count=1, check=True):
+        """One 4 KiB write to each of @count regions from @region on."""
+        return self.node.run(f"for r in $(seq {region} {region + count - 1}); do dd if=/dev/urandom of={DEV} bs=4096 count=1 "
+                             f"seek=$((r * {BLOCKS})) oflag=direct conv=nocreat status=none || exit 1; done", check=check)
+
+    def counters(self):
+        return self.guest.status("data")["counters"]
+
+    def event(self, name, timeout=20):
+        """The first event of this name since watch_events(); waits for it."""
+        deadline = time.monotonic() + timeout
+        while not (found := [e for e in self.guest.events_seen() if e["event"] == name]):
+            assert time.monotonic() < deadline, f"no event {name}: {self.guest.events_seen()}"
+            time.sleep(0.2)
+        return found[0]
+
+    def end(self):
+        """Whatever the test left: everything stops, and the disks are blank again."""
+        node = self.node
+        if self.guest.daemon and self.guest.daemon.poll() is None:
+            node.run("ddraid stop --all --force", check=False, timeout=120)
+            self.guest.daemon.kill(15)
+            self.guest.daemon.wait(30, check=False)
+        node.run("dmsetup remove_all --force; rm -rf /var/lib/ddraid /run/ddraid", check=False)
+        for disk in node.disks:
+            node.run(f"blkdiscard -z {disk.dev} || dd if=/dev/zero of={disk.dev} bs=1M conv=nocreat", check=False)
+
+
+@pytest.fixture
+def serving(shared_node, stage):
+    del stage
+    s = Serving(shared_node)
+    yield s
+    if shared_node.alive():     # after a failure the harness takes the machine away first
+        s.end()
+
+
+def examine(path):
+    """`ddraid examine --json` of an image on the host."""
+    program = pathlib.Path(stage_dir()) / "usr/sbin/ddraid"
+    return subprocess.run([program, "examine", "--json", path], capture_output=True, text=True, check=True).stdout
