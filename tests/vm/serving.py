@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A machine with the daemon and, if asked for, one array: what the tests of the daemon have in common. No tests."""
+import contextlib
 import pathlib
 import subprocess
 import sys
@@ -49,6 +50,21 @@ class Serving:
             assert time.monotonic() < deadline, f"no event {name}: {self.guest.events_seen()}"
             time.sleep(0.2)
         return found[0]
+
+    @contextlib.contextmanager
+    def members_that_hang(self, load_forget):
+        """/dev/mapper/f0 to f3 over the first four disks, which hang when told so; in the end nothing hangs and they are gone."""
+        load_forget(self.node)
+        for i, disk in enumerate(self.node.disks[:4]):
+            self.node.run(f"dmsetup create f{i} --table '0 {disk.size // 512} forget {disk.dev} 0'")
+        members = [f"/dev/mapper/f{i}" for i in range(4)]
+        self.guest.env = {"DDRAID_DEVICES": " ".join(members)}
+        try:
+            yield members
+        finally:
+            self.node.run("for i in 0 1 2 3; do dmsetup message f$i 0 hang off; done", check=False)
+            self.node.run("ddraid stop --all --force", check=False, timeout=60)
+            self.node.run("for i in 0 1 2 3; do dmsetup remove --retry f$i; done", check=False)
 
     def end(self):
         """Whatever the test left: everything stops, and the disks are blank again."""

@@ -158,13 +158,9 @@ def test_disk_taken_away_under_load(serving):
 def test_member_that_hangs_is_out_in_time(serving, load_forget):
     """No answer at all: after io_timeout the member is out, it is told, and writes go on without it."""
     node = serving.node
-    load_forget(node)
-    for i, disk in enumerate(node.disks[:4]):
-        node.run(f"dmsetup create f{i} --table '0 {disk.size // 512} forget {disk.dev} 0'")
-    serving.guest.env = {"DDRAID_DEVICES": "/dev/mapper/f0 /dev/mapper/f1 /dev/mapper/f2 /dev/mapper/f3"}
-    try:
+    with serving.members_that_hang(load_forget) as members:
         serving.begin(io_timeout="3s", idle_time="60s")
-        serving.array(parity=2, order=1, devices=[f"/dev/mapper/f{i}" for i in range(4)])
+        serving.array(parity=2, order=1, devices=members)
         serving.guest.watch_events()
         node.run("dmsetup message f1 0 hang on")
         begun = time.monotonic()
@@ -185,10 +181,6 @@ def test_member_that_hangs_is_out_in_time(serving, load_forget):
         assert waiting.wait(20).code == 0
         serving.write(3)
         assert serving.guest.status("data")["state"] == "degraded"
-    finally:
-        node.run("for i in 0 1 2 3; do dmsetup message f$i 0 hang off; done", check=False)
-        serving.node.run("ddraid stop --all --force", check=False, timeout=60)
-        node.run("for i in 0 1 2 3; do dmsetup remove --retry f$i; done", check=False)
 
 
 def test_two_arrays_on_one_daemon(serving):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A round each of the power-cut drill for the simplest and the largest kind of parity (tests/drills/power.py does many, of ten shapes)."""
+"""Two rounds each of the power-cut drill for the simplest and the largest kind of parity (tests/drills/power.py does many, of ten shapes)."""
 import pathlib
 import random
 import sys
@@ -18,4 +18,5 @@ def test_power_cut_under_load(shape, stage, make_nodes, tmp_path):
     drill = power.Power(node, tools.build_writer(tmp_path), shape, random.Random(power.SHAPES.index(shape)))
     drill.boot()
     drill.create()
-    drill.round()
+    for _ in range(2):
+        drill.round()

@@ -361,13 +361,9 @@ def test_older_generation_than_seen_is_vetoed(serving):
 def test_a_member_that_hangs_holds_up_no_start(serving, load_forget):
     """What hangs in it keeps its own lock alone: after a stop the same daemon serves the array without it."""
     node = serving.node
-    load_forget(node)
-    for i, disk in enumerate(node.disks[:4]):
-        node.run(f"dmsetup create f{i} --table '0 {disk.size // 512} forget {disk.dev} 0'")
-    serving.guest.env = {"DDRAID_DEVICES": "/dev/mapper/f0 /dev/mapper/f1 /dev/mapper/f2 /dev/mapper/f3"}
-    try:
+    with serving.members_that_hang(load_forget) as members:
         serving.begin(io_timeout="3s", idle_time="60s")
-        serving.array(parity=2, order=1, devices=[f"/dev/mapper/f{i}" for i in range(4)])
+        serving.array(parity=2, order=1, devices=members)
         node.run("dmsetup message f1 0 hang on")
         serving.write(0)                                # the mark waits for the member, which is out then
         assert serving.guest.status("data")["members"][1]["state"] == "faulty"
@@ -380,10 +376,6 @@ def test_a_member_that_hangs_holds_up_no_start(serving, load_forget):
         took = time.monotonic() - begun
         assert took < 12, f"{took:.1f} s"
         assert serving.guest.status("data")["state"] == "degraded"
-    finally:
-        node.run("for i in 0 1 2 3; do dmsetup message f$i 0 hang off; done", check=False)
-        serving.node.run("ddraid stop --all --force", check=False, timeout=60)
-        node.run("for i in 0 1 2 3; do dmsetup remove --retry f$i; done", check=False)
 
 
 def test_dirty_and_degraded_start_is_not_silent(serving):
