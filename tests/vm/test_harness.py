@@ -183,6 +183,23 @@ def test_spawn_poll_output_kill(shared_node):
     assert job.wait(10).code == -9
 
 
+def test_errors_are_not_behind_the_output_that_follows_them(shared_node, monkeypatch):
+    """What was written to standard error first is never seen last: a test may wait for the one and look for the other."""
+    channel, behind = shared_node.channel, []
+    event = type(channel)._event
+
+    def watched(head, body):
+        event(channel, head, body)
+        if head["ev"] == "out" and (job := channel.jobs.get(head["id"])):
+            behind.append(job.out.count("o") > job.err.count("e"))
+
+    monkeypatch.setattr(channel, "_event", watched)
+    job = shared_node.spawn(["python3", "-c", "import os, sys, time\nsys.stdin.read()\n"
+                             "for i in range(3000):\n    os.write(2, b'e')\n    os.write(1, b'o')\n    time.sleep(i % 3 / 3000)"])
+    assert job.wait().code == 0 and job.out == "o" * 3000 and job.err == "e" * 3000
+    assert len(behind) > 100 and not any(behind), f"{sum(behind)} of {len(behind)}"
+
+
 def test_daemon_left_behind_does_not_block_run(shared_node):
     start = time.monotonic()
     shared_node.run("sleep 30 & echo started")

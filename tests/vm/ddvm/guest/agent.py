@@ -152,11 +152,17 @@ class Agent:
             self.dispatch(head, body)
 
     def read_pipe(self, fd, job, kind):
-        """Pass on what the pipe holds; True while there may be more at once."""
+        """Pass on what the pipe holds; True while there may be more at once.
+
+        What a command wrote to its standard error before what is read here from its
+        standard output is sent first: who sees the one may look for the other.
+        """
         try:
             data = os.read(fd, CHUNK)
         except BlockingIOError:
             return False
+        if kind == 1:
+            self.read_errors_of(job)
         if not data:
             self.unwatch(fd)
             (job.proc.stdout if kind == 1 else job.proc.stderr).close()
@@ -164,6 +170,12 @@ class Agent:
         if job.ident in self.jobs:
             self.send({"ev": "out", "id": job.ident, "fd": kind}, data)
         return True
+
+    def read_errors_of(self, job):
+        """Pass on what the command's standard error holds (a pipe holds no more than CHUNK)."""
+        for fd, kind in job.pipes.items():
+            if kind == 2 and fd in self.by_fd and self.by_fd[fd][0] is job:
+                self.read_pipe(fd, job, kind)
 
     def ended(self, job):
         """The command itself is gone; what it left in its pipes still counts.
