@@ -247,16 +247,20 @@ def wait_for(true, timeout=10, what=lambda: ""):
 
 
 class IO(threading.Thread):
-    """One O_DIRECT read or write in a thread of its own; .result: None, 0 or an errno."""
+    """
+    One O_DIRECT read or write in a thread of its own; .result: None, 0 or an errno.
+
+    A thread that was started has asked for nothing yet: who needs one I/O to come before something else says submitted() or waits().
+    """
 
     def __init__(self, path, block, data=None, blocks=1, flags=0):
         super().__init__(daemon=True)
         self.path, self.block, self.blocks, self.flags = path, block, blocks, flags
         self.write = data is not None
         self.area = mmap.mmap(-1, blocks * BLOCK)
-        if self.write:
-            self.area[:] = bytes([data]) * (blocks * BLOCK)
+        self.area[:] = bytes([data or 0]) * (blocks * BLOCK)    # a read's too: with its pages there, the call waits for its I/O only
         self.result = None
+        self.calling = False
         self.start()
 
     def run(self):
@@ -264,6 +268,7 @@ class IO(threading.Thread):
             fd = os.open(self.path, (os.O_RDWR if self.write else os.O_RDONLY) | os.O_DIRECT | self.flags)
             try:
                 call = os.pwritev if self.write else os.preadv
+                self.calling = True
                 n = call(fd, [self.area], self.block * BLOCK)
                 self.result = 0 if n == len(self.area) else errno.ENODATA
             finally:
@@ -276,7 +281,22 @@ class IO(threading.Thread):
         assert not self.is_alive(), f"I/O at block {self.block} does not end"
         return self.result
 
+    def sleeps(self):
+        """Does its call sleep in the kernel, as one does that waits for I/O?"""
+        try:
+            with open(f"/proc/self/task/{self.native_id}/stat", encoding="ascii") as f:
+                return self.calling and f.read().rpartition(")")[2].split()[0] == "D"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    def submitted(self, timeout=10):
+        """Until the array has it: it waits there, or has ended. Returns itself."""
+        wait_for(lambda: self.sleeps() or not self.is_alive(), timeout, lambda: f"I/O at block {self.block} is not submitted")
+        return self
+
     def waits(self, seconds=0.3):
+        """It is submitted, and does not end for so long."""
+        self.submitted()
         self.join(seconds)
         assert self.is_alive(), f"I/O at block {self.block} did not wait: {self.result}"
 

@@ -201,7 +201,7 @@ def case_fail_if_no_daemon():
         r.waits()
         ch.close()
         assert r.done() == errno.EIO
-        ch = a.attach(timeout_ms=1000)
+        ch = a.attach(timeout_ms=4000)                  # what a busy machine may take for the next four lines
         written(a, ch, 0)
         w = IO(a.path, 2 * RB, 1)
         ch.until(LOCK)
@@ -210,7 +210,7 @@ def case_fail_if_no_daemon():
         assert w.done() == errno.EIO
         assert IO(a.path, 0).done() == 0                # reads go on
         assert IO(a.path, 4 * RB, 1).done() == errno.EIO
-        time.sleep(1.2)
+        time.sleep(4.2)
         assert IO(a.path, 0, 1).done() == errno.EIO     # granted, but the time is over
         ch = a.attach()
         assert IO(a.path, 0, 1).done() == 0
@@ -224,7 +224,8 @@ def case_fail_if_no_daemon_ex():
         written(a, ch, 0)
         ch.send(DRAIN, seq=20, start=0, count=4)
         ch.until(DRAINED, seq=20)
-        waiting = [IO(a.path, 0, 1), IO(a.path, 3, 2, blocks=4), IO(a.path, 6, 3)]      # the last one waits for the one before it
+        waiting = [IO(a.path, 0, 1), IO(a.path, 3, 2, blocks=4).submitted()]
+        waiting += [IO(a.path, 6, 3)]                   # waits for the one before it
         for w in waiting:
             w.waits(0.1)
         ch.close()

@@ -76,11 +76,12 @@ def case_ahead():
         written(a, ch, 0)
         w = IO(a.path, RB, 1)
         r = ch.expect(LOCK, start=1)
-        first = {1} if r.count == 1 else {1, 2, 3}
+        first = set(range(1, 1 + r.count))
         assert r.flags == 0
         grant(ch, r)
-        if first == {1}:
-            r = ch.expect(LOCK, start=2, count=2, flags=F_AHEAD)
+        while first != {1, 2, 3}:                       # who reads while they are asked for has them one by one
+            r = ch.expect(LOCK, start=max(first) + 1, flags=F_AHEAD)
+            first |= set(range(r.start, r.start + r.count))
             grant(ch, r)
         assert w.done() == 0
         assert IO(a.path, 2 * RB, 1).done() == 0        # no wait; moves the window
@@ -304,8 +305,9 @@ def case_revoke():
         ch.send(RELEASE, seq=20)
         assert w.done() == 0
         ch.expect(CLOSED, start=4, count=1, status=0)
-        ch.expect(DRAINED, seq=21)
-        grant(ch, ch.expect(LOCK, start=4))
+        both = {r.type: r for r in (ch.next(), ch.next())}      # each may follow at once: the late one is not in the range
+        assert set(both) == {DRAINED, LOCK} and both[DRAINED].seq == 21 and both[LOCK].start == 4, both
+        grant(ch, both[LOCK])
         assert late.done() == 0
         ch.send(RELEASE, seq=21)
         ch.close()
@@ -437,11 +439,11 @@ def case_daemon_deaths(rounds):
 def case_daemon_hung():
     """A daemon that says nothing counts as gone, and is back with its next word."""
     with array() as a:
-        d = Daemon(a, 1500)
+        d = Daemon(a, 4000)
         assert IO(a.path, 0, 1).done() == 0
         d.signal(signal.SIGSTOP)
         assert IO(a.path, 1, 1).done() == 0
-        wait_for(lambda: a.status()[7] == "detached", 4)
+        wait_for(lambda: a.status()[7] == "detached", 10)
         w = IO(a.path, 2, 1)
         w.waits()
         assert IO(a.path, 2).done() == 0
@@ -454,11 +456,11 @@ def case_daemon_hung():
 def case_not_enabled_is_no_daemon():
     """A daemon that attaches and does not get ready does not keep old member states alive."""
     with array() as a:
-        ch = a.attach(timeout_ms=1000)
+        ch = a.attach(timeout_ms=3000)
         written(a, ch, 0)
         ch.close()
-        ch = a.attach(timeout_ms=1000, enable=False)
-        end = time.monotonic() + 1.5
+        ch = a.attach(timeout_ms=3000, enable=False)
+        end = time.monotonic() + 3.5
         while time.monotonic() < end:
             ch.send(PING, seq=1)
             ch.until(PONG, seq=1)

@@ -203,6 +203,7 @@ class Flush(IO):
     def run(self):
         fd = os.open(self.path, os.O_RDWR)
         try:
+            self.calling = True
             os.fsync(fd)
             self.result = 0
         except OSError as error:
