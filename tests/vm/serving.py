@@ -43,10 +43,10 @@ class Serving:
     def counters(self):
         return self.guest.status("data")["counters"]
 
-    def event(self, name, timeout=20):
-        """The first event of this name since watch_events(); waits for it."""
+    def event(self, name, timeout=20, count=1):
+        """The first event of this name since watch_events(); waits until there are so many."""
         deadline = time.monotonic() + timeout
-        while not (found := [e for e in self.guest.events_seen() if e["event"] == name]):
+        while len(found := [e for e in self.guest.events_seen() if e["event"] == name]) < count:
             assert time.monotonic() < deadline, f"no event {name}: {self.guest.events_seen()}"
             time.sleep(0.2)
         return found[0]

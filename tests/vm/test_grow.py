@@ -56,7 +56,7 @@ def raw(serving, tmp_path, count=5):
 
 def end(serving):
     serving.guest.stop("data")
-    serving.node.run("for i in 0 1 2 3 4; do dmsetup remove m$i || exit 1; done")
+    serving.node.run("for i in 0 1 2 3 4; do dmsetup remove --retry m$i || exit 1; done")
 
 
 def test_grows_under_load(serving, tmp_path):

@@ -16,8 +16,8 @@ VM = {"disks": 6, "size": "96M"}
 def test_stop_refuses_an_open_array(serving):
     serving.begin()
     serving.array()
-    holder = serving.node.spawn(f"exec sleep 60 <{DEV}")
-    time.sleep(0.5)
+    holder = serving.node.spawn(f"exec <{DEV}; echo open; exec sleep 60")
+    holder.wait_output("open")
     done = serving.guest.command("stop data", check=False)
     assert done.code == 1 and "in use" in done.err
     assert serving.guest.status("data")["state"] == "optimal"
