@@ -74,6 +74,8 @@ class Serving:
             self.guest.daemon.kill(15)
             self.guest.daemon.wait(30, check=False)
         node.run("dmsetup remove_all --force; rm -rf /var/lib/ddraid /run/ddraid", check=False)
+        left = node.run("dmsetup ls", check=False).out.strip()
+        assert left in ("", "No devices found"), f"the test left devices that something holds open: {left}"
         for disk in node.disks:
             node.run(f"blkdiscard -z {disk.dev} || dd if=/dev/zero of={disk.dev} bs=1M conv=nocreat", check=False)
 

@@ -106,7 +106,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
     """With priority 5 under load it takes long: paused, over the death of the daemon, to its end."""
     filled(serving, 2, 32)
     fio = serving.node.spawn(f"exec fio --name=w --filename={DEV} --direct=1 --ioengine=libaio --iodepth=4 --rw=randread --bs=64k --size=32m "
-                             "--time_based --runtime=600 --output-format=terse")
+                             "--thread --time_based --runtime=600 --output-format=terse")
     reads = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {DEV})/stat)"
     begun = int(serving.node.run(f"echo {reads}").out)
     serving.node.wait_until(f"test {reads} -gt {begun + 3000}", 60)     # the daemon looks four times a second who uses the array
@@ -126,7 +126,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
     serving.event("verify-done", 90)
     status = json.loads(serving.node.run("ddraid verify data status --json").out)
     assert (status["serial"], status["found"]) == (1, 0)
-    # a fio that is asked to end may wait for events that it has had; killed, it ends once the array owes it nothing
+    # a fio that is asked to end may wait for events that it has had; killed, and one process, it ends once the array owes it nothing
     fio.kill()
     assert fio.wait(30).code != 0
     stop = serving.node.run("ddraid verify data stop", check=False)
