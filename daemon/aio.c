@@ -29,18 +29,82 @@ static void queue_free(struct ddr_aio *q)
 	free(q);
 }
 
+/* ---- lanes ----------------------------------------------------------------------- */
+
+/* A descriptor's lane for as long as it has requests. More of them than members can have share one, which costs them fairness alone. */
+static struct ddr_aio_lane *lane_of(struct ddr_aio *q, int fd)
+{
+	struct ddr_aio_lane *unused = NULL;
+
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++) {
+		bool used = l->begun || l->head;
+
+		if (used && l->fd == fd)
+			return l;
+		if (!used && !unused)
+			unused = l;
+	}
+	if (!unused)
+		return &q->lane[(unsigned int)fd % DDR_AIO_LANES];
+	unused->fd = fd;
+	return unused;
+}
+
+/*
+ * The first request of a lane takes any place that is free. Further ones leave as many free as there are lanes that have none (in a small
+ * engine, up to half of it): whoever comes next must not have to wait for what hangs in here.
+ */
+static bool has_room(const struct ddr_aio *q, const struct ddr_aio_lane *l)
+{
+	unsigned int left = q->room - q->begun;
+	unsigned int lanes = q->room / 2 < DDR_AIO_LANES ? q->room / 2 : DDR_AIO_LANES;
+
+	if (left == 0 || l->begun == 0)
+		return left != 0;
+	return l->begun < q->room / 4 && q->lanes_begun + left > lanes;
+}
+
+static bool begin(struct ddr_aio *q, struct ddr_aio_lane *l)
+{
+	struct ddr_aio_req *req = l->head, *rest = req->next;
+
+	if (!q->engine->put(q, req))
+		return false;
+	l->head = rest;		/* req is the engine's now */
+	if (!rest)
+		l->tail = &l->head;
+	q->lanes_begun += l->begun++ == 0;
+	q->begun++;
+	return true;
+}
+
+static void ended(struct ddr_aio *q, struct ddr_aio_lane *l)
+{
+	q->begun--;
+	q->lanes_begun -= --l->begun == 0;
+}
+
+/* One of each lane in turn, until there is no room, or nothing waits. */
 static void feed(struct ddr_aio *q)
 {
-	while (q->head) {
-		struct ddr_aio_req *req = q->head, *rest = req->next;
+	bool more = q->in_flight > q->begun;	/* most often nothing waits */
 
-		if (!q->engine->put(q, req))
-			return;
-		q->head = rest;	/* req is the engine's now */
-		if (!rest)
-			q->tail = &q->head;
+	while (more) {
+		more = false;
+		for (unsigned int i = 0; i < DDR_AIO_LANES; i++) {
+			struct ddr_aio_lane *l = &q->lane[(q->turn + i) % DDR_AIO_LANES];
+
+			if (!l->head || !has_room(q, l))
+				continue;
+			if (!begin(q, l))
+				return;
+			more = true;
+		}
+		q->turn++;
 	}
 }
+
+/* ---- the queue ------------------------------------------------------------------- */
 
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
 {
@@ -54,6 +118,7 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	q->dispatching = true;
 	while ((req = q->engine->get(q))) {
 		q->in_flight--;
+		ended(q, req->lane);
 		req->ended = true;
 		req->done(req);
 	}
@@ -92,7 +157,8 @@ int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigne
 	q->depth = depth;
 	q->ioprio = background ? IOPRIO_BACKGROUND : 0;
 	q->ioprio_idle = IOPRIO_IDLE;
-	q->tail = &q->head;
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++)
+		l->tail = &l->head;
 	q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (q->event_fd < 0) {
 		ret = -errno;
@@ -130,9 +196,10 @@ void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
 	req->next = NULL;
 	req->result = 0;
 	req->ended = false;
+	req->lane = lane_of(q, req->fd);
 	q->in_flight++;
-	*q->tail = req;
-	q->tail = &req->next;
+	*req->lane->tail = req;
+	req->lane->tail = &req->next;
 }
 
 void ddr_aio_kick(struct ddr_aio *q)

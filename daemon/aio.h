@@ -2,10 +2,15 @@
 /*
  * Asynchronous I/O on members: reads, durable writes and cache flushes.
  *
- * One queue belongs to one array and one purpose (metadata, or jobs), so that a member
- * that hangs holds up nobody else. Two engines: io_uring, and threads where the kernel
- * refuses io_uring. Either way a request in flight holds a reference to its open file,
- * and with it the flock() on the member, beyond the death of this process.
+ * One queue belongs to one array and one purpose (metadata, or jobs). Two engines: io_uring,
+ * and threads where the kernel refuses io_uring. Either way a request in flight holds a
+ * reference to its open file, and with it the flock() on the member, beyond the death of
+ * this process.
+ *
+ * A member that hangs holds up nobody else. Within a queue each descriptor has a lane: it gets a part of the engine's room
+ * at most, and of the rest one request's worth is kept for each that has nothing with the
+ * engine. So a request that the engine does not have yet waits for its own descriptor, and
+ * whoever finds it late blames the right member.
  *
  * It must never: sleep in the loop's thread, allocate after ddr_aio_open(), touch a
  * request's buffer after done() was called, or call done() from within a submission.
@@ -44,6 +49,17 @@ struct ddr_aio_req {
 	bool ended;
 	/* the queue's own */
 	struct ddr_aio_req *next;
+	struct ddr_aio_lane *lane;
+};
+
+/* Descriptors that have requests at the same time: of members, and of devices that were one (members.h). */
+#define DDR_AIO_LANES	48u
+
+/* The requests of one descriptor. */
+struct ddr_aio_lane {
+	int fd;
+	unsigned int begun;		/* with the engine */
+	struct ddr_aio_req *head, **tail;	/* waiting for room, the oldest first */
 };
 
 struct ddr_aio;
@@ -51,8 +67,9 @@ struct ddr_aio;
 /* What an engine does; aio.c does the rest. Internal to aio*.c. */
 struct ddr_aio_engine {
 	const char *name;
+	/* Sets @q->room. */
 	int (*open)(struct ddr_aio *q);
-	/* Takes @req if there is room; it is started by kick() at the latest. */
+	/* Takes @req, at most @q->room at a time; it is started by kick() at the latest. False: not now. */
 	bool (*put)(struct ddr_aio *q, struct ddr_aio_req *req);
 	void (*kick)(struct ddr_aio *q);
 	/* The next request that ended with its result set, or NULL. */
@@ -65,12 +82,16 @@ struct ddr_aio {
 	const struct ddr_aio_engine *engine;
 	void *priv;			/* the engine's */
 	int event_fd;			/* readable when requests ended */
-	unsigned int depth;		/* requests that the engine has at most */
+	unsigned int depth;		/* requests that the engine may have at most */
+	unsigned int room;		/* requests that it works on at the same time; a lane's part is a quarter of it */
 	unsigned int in_flight;		/* with the engine, or waiting for it */
 	int ioprio;			/* as in ioprio_set(2), 0: the process's */
 	int ioprio_idle;		/* of requests that are @idle */
 	bool closing, dispatching;
-	struct ddr_aio_req *head, **tail;	/* waiting for room */
+	struct ddr_aio_lane lane[DDR_AIO_LANES];
+	unsigned int turn;		/* the lane that is looked at first */
+	unsigned int begun;		/* requests with the engine ... */
+	unsigned int lanes_begun;	/* ... of so many lanes */
 };
 
 /*

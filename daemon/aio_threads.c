@@ -4,6 +4,10 @@
  *
  * A thread that waits in the kernel for a member keeps the process's files open, and
  * with them the lock on the member, as an io_uring request does.
+ *
+ * The pool has no more requests than threads, so none waits in here for what hangs: how
+ * many of them each member may have is aio.c's to say. Half of them are enough for one of
+ * each member that an array can have.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,11 +17,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <ddraid/format.h>
 #include <qb/qblog.h>
 
 #include "daemon/aio.h"
 
 #define THREADS_MAX	32u
+_Static_assert(THREADS_MAX / 2 >= DDR_MAX_MEMBERS, "a thread for each member of an array, whatever the others do");
 #define STACK_BYTES	(128u << 10)
 #define IOPRIO_WHO_PROCESS 1
 
@@ -133,7 +139,8 @@ static int pool_start(struct pool *p)
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	return p->threads ? 0 : -ret;
+	p->q->room = p->threads;
+	return p->threads == want ? 0 : -ret;	/* with fewer one member could have to wait for another one */
 }
 
 static int threads_open(struct ddr_aio *q)

@@ -13,7 +13,6 @@
 
 struct uring {
 	struct io_uring ring;
-	unsigned int room;	/* requests that may still be put without overflowing the completion queue */
 };
 
 static int uring_open(struct ddr_aio *q)
@@ -35,7 +34,7 @@ static int uring_open(struct ddr_aio *q)
 		free(u);
 		return ret;
 	}
-	u->room = q->depth;
+	q->room = q->depth;	/* the completion queue has place for more than that */
 	q->priv = u;
 	return 0;
 }
@@ -45,8 +44,6 @@ static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
 	struct uring *u = q->priv;
 	struct io_uring_sqe *sqe;
 
-	if (u->room == 0)
-		return false;
 	sqe = io_uring_get_sqe(&u->ring);
 	if (!sqe) {
 		io_uring_submit(&u->ring);
@@ -71,7 +68,6 @@ static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
 	if (req->op != DDR_AIO_FLUSH)
 		sqe->ioprio = (__u16)(req->idle ? q->ioprio_idle : q->ioprio);
 	io_uring_sqe_set_data(sqe, req);
-	u->room--;
 	return true;
 }
 
@@ -106,7 +102,6 @@ static struct ddr_aio_req *uring_get(struct ddr_aio *q)
 	else
 		req->result = 0;
 	io_uring_cqe_seen(&u->ring, cqe);
-	u->room++;
 	return req;
 }
 

@@ -18,7 +18,8 @@
 #include "daemon/job_int.h"
 #include "lib/parity.h"
 
-#define QUEUE_DEPTH	128u
+#define QUEUE_DEPTH	256u
+_Static_assert(QUEUE_DEPTH >= DDR_JOB_PARALLEL * REQUESTS_MAX, "room for all ranges");
 
 static void jobs_free(struct ddr_jobs *j)
 {

@@ -14,6 +14,7 @@
 #include "daemon/metaio.h"
 
 #define QUEUE_DEPTH	256u
+_Static_assert(DDR_AIO_LANES >= DDR_MAX_MEMBERS + DDR_MEMBERS_OLD, "a lane for each device that may be asked");
 
 struct ddr_meta_op {
 	struct qb_list_head list;	/* free or busy */

@@ -36,6 +36,8 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	(void)kind;
 	assert_int_equal(io, 77);
 	rig->meta_failed = failed;
+	rig->meta_blamed |= failed;
+	rig->meta_reports++;
 	rig->done = true;
 	qb_loop_stop(rig->loop);
 }

@@ -24,6 +24,8 @@ struct rig {
 	struct ddr_job_result result;
 	struct ddr_metaio *meta;
 	uint32_t meta_failed;
+	uint32_t meta_blamed;			/* by any report so far */
+	unsigned int meta_reports;
 	bool done;
 	uint8_t *before[DDR_MAX_ROLES + 1];	/* and of a spare */
 };

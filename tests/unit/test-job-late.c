@@ -276,6 +276,40 @@ static void a_range_has_the_time_in_which_nobody_listened(void **state)
 	late_end(&rig);
 }
 
+/* ---- a burst ------------------------------------------------------------------------ */
+
+#define BURST	40u		/* more than there are threads */
+
+/* All blocks of a map at once, as a member begins to hang: it gets no more threads than leave some to the others, which answer. */
+static void a_burst_blames_only_the_member_that_hangs(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	keeps(1, WRITES);
+	for (unsigned int i = 0; i < BURST; i++) {
+		struct ddr_meta_op *op = ddr_metaio_get(rig.meta, DDR_META_MAP, 77, 0x1f);
+
+		memset(ddr_metaio_block(op, 0), 1, DDR_META_BLOCK);
+		ddr_metaio_at(op, (2 + i) * DDR_META_BLOCK);
+		ddr_metaio_run(op, 1000, TIMEOUT);
+	}
+	ddr_metaio_kick(rig.meta);
+	for (unsigned int i = 0; i < 1000 && ddr_metaio_asked(rig.meta) != 1u << 1; i++)
+		loop_for(&rig, 5);
+	ddr_metaio_tick(rig.meta, 1000 + TIMEOUT - 1);
+	assert_int_equal(rig.meta_reports, 0);
+	ddr_metaio_tick(rig.meta, 1000 + TIMEOUT);
+	assert_int_equal(rig.meta_reports, BURST);
+	assert_int_equal(rig.meta_blamed, 1u << 1);
+	keeps(1, 0);
+	while (!ddr_metaio_idle(rig.meta))
+		loop_for(&rig, 5);
+	assert_int_equal(rig.meta_reports, BURST);
+	late_end(&rig);
+}
+
 /* ---- the array is closed ------------------------------------------------------------ */
 
 /* Would another daemon have to wait for it? */
@@ -388,6 +422,7 @@ int main(void)
 		cmocka_unit_test(whoever_was_just_asked_is_not_late),
 		cmocka_unit_test(a_tick_does_not_give_more_time),
 		cmocka_unit_test(a_range_has_the_time_in_which_nobody_listened),
+		cmocka_unit_test(a_burst_blames_only_the_member_that_hangs),
 		cmocka_unit_test(a_closed_array_holds_only_the_member_that_hangs),
 		cmocka_unit_test(locks_go_one_by_one),
 	};
