@@ -7,7 +7,9 @@
  * reference to its open file, and with it the flock() on the member, beyond the death of
  * this process.
  *
- * A member that hangs holds up nobody else. Within a queue each descriptor has a lane: it gets a part of the engine's room
+ * A member that hangs holds up nobody else. No queue waits for another one: threads are a
+ * queue's own, and the kernel's workers, which all rings share, may be as many as there can
+ * be requests. Within a queue each descriptor has a lane: it gets a part of the engine's room
  * at most, and of the rest one request's worth is kept for each that has nothing with the
  * engine. So a request that the engine does not have yet waits for its own descriptor, and
  * whoever finds it late blames the right member.

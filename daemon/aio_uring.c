@@ -15,6 +15,32 @@ struct uring {
 	struct io_uring ring;
 };
 
+static unsigned int requests;	/* that all rings of this process may have at the same time */
+
+/*
+ * What may block the kernel hands to its workers: each flush, and whatever else the driver has no room for at once. Left alone it has
+ * four of them for each CPU, and all rings of this task share them: a few flushes that hang would hold up those of every array. So there may
+ * be one for each request. They come when they are needed, and go when they idle.
+ */
+static void allow_workers(struct uring *u)
+{
+	unsigned int set[2] = { requests, 0 }, now[2] = { 0, 0 };	/* for files that block in a bounded time, as disks are taken to; for others: as it is */
+	static bool told;
+	int ret = io_uring_register_iowq_max_workers(&u->ring, set);
+
+	if (ret == 0)
+		ret = io_uring_register_iowq_max_workers(&u->ring, now);
+	if (told || (ret == 0 && now[0] >= requests))
+		return;
+	told = true;
+	if (ret)
+		qb_log(LOG_WARNING, "the number of io_uring's workers cannot be set (%s): flushes that hang may hold up other members",
+		       qb_strerror_r(-ret, (char[64]){ 0 }, 64));
+	else
+		qb_log(LOG_WARNING, "io_uring has %u workers and not %u (a limit on processes): flushes that hang may hold up other members",
+		       now[0], requests);
+}
+
 static int uring_open(struct ddr_aio *q)
 {
 	struct uring *u = calloc(1, sizeof(*u));
@@ -34,6 +60,8 @@ static int uring_open(struct ddr_aio *q)
 		free(u);
 		return ret;
 	}
+	requests += q->depth;
+	allow_workers(u);
 	q->room = q->depth;	/* the completion queue has place for more than that */
 	q->priv = u;
 	return 0;
@@ -109,6 +137,7 @@ static void uring_close(struct ddr_aio *q)
 {
 	struct uring *u = q->priv;
 
+	requests -= q->depth;
 	io_uring_queue_exit(&u->ring);
 	free(u);
 }

@@ -11,8 +11,11 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <liburing.h>
 
 #include "tests/unit/job-rig.h"
 
@@ -116,12 +119,39 @@ static void a_loop_that_stood_still_hears_the_answers(void **state)
 	rig_close(&rig);
 }
 
+/* Flushes that hang keep a worker of the kernel each, and all arrays of the process have the same ones: there may be one for each request. */
+static void every_request_may_have_a_worker(void **state)
+{
+	const unsigned int requests = 2 * (256 + 256);	/* of metadata and jobs of two arrays */
+	unsigned int workers[2] = { 0, 0 };		/* zeroes change nothing */
+	struct rlimit processes;
+	struct io_uring ring;
+	struct rig one, two;
+	bool uring;
+	int ret;
+
+	(void)state;
+	rig_open(&one, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+	rig_open(&two, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+	uring = strcmp(ddr_metaio_engine(two.meta), "io_uring") == 0 && io_uring_queue_init(4, &ring, 0) == 0;
+	ret = uring ? io_uring_register_iowq_max_workers(&ring, workers) : 0;
+	if (uring)
+		io_uring_queue_exit(&ring);
+	rig_close(&one);
+	rig_close(&two);
+	assert_int_equal(getrlimit(RLIMIT_NPROC, &processes), 0);
+	if (!uring || ret || processes.rlim_cur < requests)
+		skip();
+	assert_true(workers[0] >= requests);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metadata_goes_to_all_that_are_asked),
 		cmocka_unit_test(a_member_that_does_not_answer_has_failed_in_time),
 		cmocka_unit_test(a_loop_that_stood_still_hears_the_answers),
+		cmocka_unit_test(every_request_may_have_a_worker),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
