@@ -129,7 +129,7 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	struct ddr_job_range r = {
 		.io = o->io, .start = o->start, .count = o->count, .members = o->members,
 		.fix = o->fix, .repair = o->job != DDR_KA_VERIFY, .rebuild = o->job == DDR_KA_REBUILD, .target = o->member,
-		.unlocked = o->unlocked,
+		.unlocked = o->unlocked, .strict = o->strict,
 	};
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 

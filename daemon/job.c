@@ -153,10 +153,27 @@ bool ddr_job_bad_sector(int error)
 	return error == -ENODATA || error == -EILSEQ;
 }
 
+/* What many disks, and all that are reached over a network, say of a bad sector, too. */
+static bool plain_error(int error)
+{
+	return error == -EIO || error == -EREMOTEIO;
+}
+
+/* A read that failed, and leaves the member in the array if the others have what it should have brought. */
+static bool unreadable(const struct ddr_job_work *r, const struct ddr_aio_req *req)
+{
+	if (req->op != DDR_AIO_READ || r->step == STEP_CHECK)
+		return false;
+	return ddr_job_bad_sector(req->result) || (plain_error(req->result) && !r->what.strict);
+}
+
 static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, unsigned int member)
 {
-	bool soft = req->op == DDR_AIO_READ && ddr_job_bad_sector(req->result) && r->step != STEP_CHECK;
-	int result = soft || !ddr_job_bad_sector(req->result) ? req->result : -EIO;
+	bool soft = unreadable(r, req), bad = ddr_job_bad_sector(req->result);
+	int result = soft && !bad ? -ENODATA : !soft && bad ? -EIO : req->result;
+
+	if (soft && !bad)
+		r->plain |= 1u << member;
 
 	if (r->result.result && soft != ddr_job_bad_sector(r->result.result)) {
 		if (soft)
@@ -168,6 +185,18 @@ static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, 
 	r->result.hard |= req->op != DDR_AIO_READ ? 1u << member : 0;
 	if (!r->result.result)
 		r->result.result = result;
+}
+
+/*
+ * The others cannot make up for what was not read. Of members that named a bad sector that sector is lost; of those that said only that
+ * they cannot read, they may be gone: whose failure that is, is judged as for any other error.
+ */
+void ddr_job_too_few(struct ddr_job_work *r)
+{
+	if (!(r->result.failed & r->plain))
+		return;
+	r->result.failed &= r->plain;
+	r->result.result = -EIO;
 }
 
 /* The disk that replaces another one is the place behind all others: it has the piece of that one. */
@@ -436,6 +465,7 @@ static bool read_others(struct ddr_job_work *r)
 	r->readable &= ~r->unread;
 	if (!read_places(r)) {
 		r->readable = readable;
+		ddr_job_too_few(r);
 		return false;
 	}
 	r->result.result = 0;
@@ -556,7 +586,7 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	r->result = (struct ddr_job_result){ .io = what->io, .blocks = what->count,
 					     .scan = what->unlocked };
 	r->reported = false;
-	r->written = r->rewritten = r->unreadable = 0;
+	r->written = r->rewritten = r->unreadable = r->plain = 0;
 	memset(r->from, 0, sizeof(r->from));
 	memset(r->to, 0, sizeof(r->to));
 	r->began_us = now_us();

@@ -86,6 +86,7 @@ struct ddr_job_range {
 	 */
 	bool copy;
 	uint32_t from;
+	bool strict;		/* a read that fails with a plain I/O error is no bad sector: nothing is computed where this one reads */
 	bool unlocked;		/* nobody waits for it: it only reads, without EX */
 	bool idle;		/* @unlocked, and read only while the disks have nothing else to do (io_uring alone can) */
 	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe, 0xff: none */

@@ -156,4 +156,5 @@ void ddr_job_copy_end(struct ddr_job_work *r)
 		return;
 	r->result.result = -ENODATA;
 	r->result.failed = r->unreadable;
+	ddr_job_too_few(r);
 }

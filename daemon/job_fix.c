@@ -113,12 +113,16 @@ bool ddr_job_fix_unread(struct ddr_job_work *r)
 		bool there = r->readable >> place & 1;
 
 		lost |= !there || (r->unread >> place & 1) ? 1u << role : 0;
-		if (!there && spare == g->parity)
+		if (!there && spare == g->parity) {
+			ddr_job_too_few(r);
 			return false;
+		}
 		piece[role] = there ? r->piece[place] : r->calc[spare++];
 	}
-	if (ddr_recovery_plan(&plan, g, lost))
+	if (ddr_recovery_plan(&plan, g, lost)) {
+		ddr_job_too_few(r);
 		return false;
+	}
 	ddr_recovery_run(&plan, g->chunk, piece);
 	ddr_job_step(r, STEP_WRITE);
 	for (unsigned int p = 0; p < g->roles; p++)

@@ -33,6 +33,7 @@ struct ddr_job_work {
 	unsigned int target;			/* place that is rebuilt, or copied */
 	bool copy;				/* what.target replaces the member at that place */
 	uint32_t unread;			/* places on which a read of this step failed */
+	uint32_t plain;				/* members of which a read failed with no more than an I/O error */
 	uint32_t written;			/* places that were written, to be flushed */
 	uint32_t rewritten;			/* of these: bad sectors, to be read back */
 	size_t from[DDR_MAX_ROLES], to[DDR_MAX_ROLES];	/* by place: bytes that a fix changed; from >= to: none */
@@ -82,6 +83,8 @@ void ddr_job_differing(struct ddr_job_work *r, const uint8_t *diff);
 
 /* Such an error of a read says that these blocks are bad, not the member. */
 bool ddr_job_bad_sector(int error);
+/* The others do not suffice for what was not read: members that may be gone are named as failed. */
+void ddr_job_too_few(struct ddr_job_work *r);
 /* How what the target holds at @block comes from the places in @readable. -1: it does not. */
 int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan);
 /* Computes it, by that plan, for blocks between two turns of the roles. @from and @len: bytes of a piece. */

@@ -154,33 +154,52 @@ static void ddr_read_lost(struct ddr_io *io)
 	ddr_error_park(io, io->error_member, io->error_class, ddr_read_resume);
 }
 
+/*
+ * What the daemon is told that an error of a read means. A disk that cannot read a sector often says no more than "I/O error" (virtio, NBD,
+ * dm-dust). While the others have the data that is no reason to lose the disk: the block is computed and rewritten, and a disk that is
+ * broken fails that write. Where too few have it, it is for the daemon to judge who is broken, and for us to wait (ddr_read_lost()).
+ */
+static u32 ddr_read_class(struct ddr_io *io, u32 role, u32 class)
+{
+	blk_status_t status = ddr_io_status(io, role);
+	struct ddr_plan plan;
+
+	if (io->t->nosync || (status != BLK_STS_IOERR && status != BLK_STS_TARGET))
+		return class;
+	return ddr_read_plan(io, &plan) ? DDR_EC_MEDIUM : class;
+}
+
 /* io_wq: reads again, without the members that failed. */
 static void ddr_read_failed(struct work_struct *work)
 {
 	struct ddr_io *io = ddr_io_of(work);
 	struct ddr_buf *buf = io->buf;
-	bool again = false;
+	u32 class[DDR_GEO_MAX_ROLES];
+	unsigned long failed = 0;
 	unsigned int role;
+	bool again = false;
 
 	for_each_set_bit(role, &buf->failed, DDR_GEO_MAX_ROLES) {
-		u32 member = ddr_io_member(io, role), class;
+		u32 member = ddr_io_member(io, role);
 
 		/* nobody waits for read-ahead, and drivers give up on it early */
 		if (io->bio->bi_opf & REQ_RAHEAD) {
 			ddr_io_finish(io, ddr_io_status(io, role));
 			return;
 		}
-		if (ddr_error_judge(io, role, &class) == DDR_V_AGAIN) {
+		if (ddr_error_judge(io, role, &class[role]) == DDR_V_AGAIN) {
 			again = true;
 			continue;
 		}
-		ddr_error_report(io, member, class);
-		if (!io->avoid || class != DDR_EC_MEDIUM) {
+		if (!io->avoid || class[role] != DDR_EC_MEDIUM) {
 			io->error_member = member;
-			io->error_class = class;
+			io->error_class = class[role];
 		}
 		io->avoid |= BIT(member);
+		failed |= BIT(role);
 	}
+	for_each_set_bit(role, &failed, DDR_GEO_MAX_ROLES)
+		ddr_error_report(io, ddr_io_member(io, role), ddr_read_class(io, role, class[role]));
 	ddr_io_drop_buf(io);
 	if (again)
 		ddr_io_retry(io, io->t->array->ctl_wq, ddr_read_continue);

@@ -276,6 +276,7 @@ struct ddr_output {
 	uint32_t members;	/* bit m: member m */
 	uint32_t job;		/* enum ddr_kaction */
 	uint32_t fix;		/* JOB_RANGE: DDR_FIX_* */
+	bool strict;		/* JOB_RANGE: what cannot be read there cannot be computed: a plain I/O error of a read breaks its member */
 	bool unlocked;		/* JOB_RANGE: without EX, so it only reads, and what it reads may be just being written */
 	uint64_t start, count;
 	uint32_t node, member;

@@ -156,6 +156,7 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	job_copies(sm, r, out);
 	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
 	out->fix = r->kind == DDR_RK_FIX ? sm->fix[r->owner].what : 0;
+	out->strict = r->kind == DDR_RK_WORK && sm->wk[r->owner].crash;	/* what its parity should be is not known (rule 9) */
 	if (r->kind == DDR_RK_WORK && out->job == DDR_KA_REBUILD)
 		out->members = 1u << out->from;		/* the parity is not to be believed: what cannot be read there is not computed */
 	if (out->member != DDR_NO_MEMBER)

@@ -104,7 +104,7 @@ enum ddr_error_op { DDR_OP_READ = 0, DDR_OP_WRITE = 1, DDR_OP_FLUSH = 2, DDR_OP_
 
 enum ddr_error_class {
 	DDR_EC_IO	= 1,		/* the member is broken or gone */
-	DDR_EC_MEDIUM	= 2,		/* bad sector: the data of these blocks only */
+	DDR_EC_MEDIUM	= 2,		/* bad sector, or what cannot be read while the others have it: the data of these blocks only */
 	DDR_EC_FENCED	= 3,		/* reservation conflict: this node was fenced */
 	DDR_EC_NOSPC	= 4,
 	DDR_EC_TIMEOUT	= 5,

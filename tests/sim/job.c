@@ -25,6 +25,14 @@ static void job_read_failed(struct io *io, uint32_t m, int error)
 	io->result = error;
 }
 
+/* A plain error of a read is as a bad sector where the others have what the member should have brought. */
+static void job_read_lost(const struct sim *s, struct io *io, uint32_t m)
+{
+	bool enough = (uint32_t)__builtin_popcount(io->members & ~io->failed & ~(1u << m)) >= ddr_geo_data(&s->g);
+
+	job_read_failed(io, m, !io->strict && enough ? -ENODATA : -EIO);
+}
+
 /* Members that play the parity roles of the range; a range never crosses a turn unless all are there. */
 static void job_read(struct sim *s, const struct node *n, struct io *io)
 {
@@ -40,7 +48,7 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 			if (!(io->members >> m & 1))
 				sim_violation(s, "a job on blocks of which data is missing");
 			if (node_io_fails(s, n, &s->disk[m], FAULT_READ_IO))
-				job_read_failed(io, m, -EIO);
+				job_read_lost(s, io, m);
 			else if (node_io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
 				job_read_failed(io, m, -ENODATA);
 			tokens[i] = disk_read(&s->disk[m], b);
@@ -70,26 +78,34 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 static bool copy_read(struct sim *s, const struct node *n, struct io *io)
 {
 	struct disk *d = &s->disk[io->from];
-	bool medium = false;
+	bool medium = false, plain = false;
 
 	if (!(io->members >> io->from & 1))
 		sim_violation(s, "a copy of member %u, which cannot be read", io->from);
 	for (uint64_t b = io->start; b < io->start + io->count; b++) {
-		if (node_io_fails(s, n, d, FAULT_READ_IO))
-			job_read_failed(io, io->from, -EIO);
-		medium |= node_io_fails(s, n, d, FAULT_READ_MEDIUM);
+		plain |= node_io_fails(s, n, d, FAULT_READ_IO);
+		medium |= plain || node_io_fails(s, n, d, FAULT_READ_MEDIUM);
 		io->parity[0][b - io->start] = disk_read(d, b);
 		io->differs[b - io->start] = true;
 		s->truth[b].lost |= d->dropped;
 	}
-	if (io->result || !medium)
+	if (!medium)
 		return true;
 	if ((uint32_t)__builtin_popcount(io->members & ~(1u << io->from)) >= ddr_geo_data(&s->g)) {
 		io->members &= ~(1u << io->from);
 		return false;
 	}
-	job_read_failed(io, io->from, -ENODATA);
+	job_read_failed(io, io->from, plain ? -EIO : -ENODATA);
 	return true;
+}
+
+/* A source that cannot be read is done without, if the others suffice. */
+static void rebuild_without(const struct sim *s, struct io *io, uint32_t m, int error)
+{
+	if ((uint32_t)__builtin_popcount(io->members & ~(1u << m)) >= ddr_geo_data(&s->g))
+		io->members &= ~(1u << m);
+	else
+		job_read_failed(io, m, error);
 }
 
 /* What the member at @io->member should hold, from the others. */
@@ -108,9 +124,9 @@ static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 			if (!(io->members >> m & 1))
 				continue;
 			if (node_io_fails(s, n, &s->disk[m], FAULT_READ_IO))
-				job_read_failed(io, m, -EIO);
+				rebuild_without(s, io, m, -EIO);
 			else if (node_io_fails(s, n, &s->disk[m], FAULT_READ_MEDIUM))
-				job_read_failed(io, m, -ENODATA);
+				rebuild_without(s, io, m, -ENODATA);
 			s->truth[b].lost |= s->disk[m].dropped;
 		}
 		io->role = ddr_geo_role(&s->g, place, b);	/* the same in all of the range where that matters */
@@ -139,14 +155,12 @@ static void rebuild_write_block(struct sim *s, const struct node *n, struct io *
 static bool fix_reads(struct sim *s, const struct node *n, struct io *io, uint32_t m)
 {
 	struct disk *d = &s->disk[m];
+	bool plain = node_io_fails(s, n, d, FAULT_READ_IO);
 
-	if (node_io_fails(s, n, d, FAULT_READ_IO)) {
-		job_read_failed(io, m, -EIO);
-		return false;
-	}
-	if (!d->sour && !node_io_fails(s, n, d, FAULT_READ_MEDIUM))
+	if (!plain && !d->sour && !node_io_fails(s, n, d, FAULT_READ_MEDIUM))
 		return true;
 	d->sour -= d->sour > 0;
+	io->plain |= plain ? 1u << m : 0;
 	if (io->count > 1)
 		job_read_failed(io, m, -ENODATA);
 	io->lost |= 1u << m;
@@ -166,8 +180,8 @@ static void fix_lost(struct sim *s, struct io *io)
 		if (!(io->lost >> m & 1))
 			continue;
 		if (k == s->g.parity || !check_chunk(s, io->start, role, io->members & ~io->lost, &token)) {
-			io->result = -ENODATA;
-			io->failed = io->lost;
+			io->result = io->plain ? -EIO : -ENODATA;
+			io->failed = io->plain ? io->plain : io->lost;
 			return;
 		}
 		if (token != disk_read(&s->disk[m], io->start) && t->ever && !t->torn && !t->failed && !t->lost && !t->spoiled && !t->wild)

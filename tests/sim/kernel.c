@@ -406,7 +406,7 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 	uint32_t m = (uint32_t)sim_rand(s, s->g.roles), left = read_members(s, k, op->start, op->count) & ~op->failed;
 	struct disk *d;
 	uint32_t at = m;
-	bool medium;
+	bool medium, enough;
 
 	if (!(left >> m & 1)) {
 		op_end(s, k, op, (uint32_t)__builtin_popcount(left) >= ddr_geo_data(&s->g));
@@ -424,12 +424,13 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 		op_end(s, k, op, true);
 		return;
 	}
-	op->class[at] = medium ? DDR_EC_MEDIUM : DDR_EC_IO;
+	enough = (uint32_t)__builtin_popcount(left & ~(1u << m)) >= ddr_geo_data(&s->g);
+	op->class[at] = medium || enough ? DDR_EC_MEDIUM : DDR_EC_IO;	/* kernel/read.c */
 	op->failed |= 1u << m;
 	op->blame = at;
 	sim_trace(s, "kernel: member %u fails operation %llu", at, (unsigned long long)op->order);
 	kernel_report(s, k, op, at);
-	if ((uint32_t)__builtin_popcount(left & ~(1u << m)) >= ddr_geo_data(&s->g))
+	if (enough)
 		return;
 	if (medium)
 		op_end(s, k, op, false);

@@ -299,6 +299,7 @@ static void io_submit(struct sim *s, struct node *n, const struct ddr_output *ou
 	io->member = out->member;
 	io->from = out->type == DDR_OUT_JOB_RANGE && out->job != DDR_KA_VERIFY && out->member != DDR_NO_MEMBER ? out->from : DDR_NO_MEMBER;
 	io->fix = out->fix;
+	io->strict = out->strict;
 	io->unlocked = out->unlocked;
 	for (uint32_t m = 0; m < ddr_sm_super(n->sm)->members; m++)
 		if (ddr_sm_super(n->sm)->member[m].role < s->g.roles && !(ddr_sm_super(n->sm)->member[m].flags & DDR_MEMBER_F_REPLACING))

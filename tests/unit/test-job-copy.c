@@ -13,49 +13,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "tests/unit/job-rig.h"
-
-/* ---- bad sectors: by threads alone ------------------------------------------------ */
-
-ssize_t __real_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags);
-ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags);
-
-/* Set while no request is under way. */
-static struct {
-	struct { int fd; off_t at; int error; } bad[8];	/* bytes that cannot be read */
-	unsigned int n;
-	uint32_t slow;			/* reads of this length wait for @go ... */
-	atomic_uint waiting;		/* ... so many came */
-	sem_t go;
-} sour;
-
-ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
-{
-	if (sour.slow && iov->iov_len == sour.slow) {
-		sour.waiting++;
-		sem_wait(&sour.go);
-	}
-	for (unsigned int i = 0; i < sour.n; i++)
-		if (fd == sour.bad[i].fd && offset <= sour.bad[i].at && sour.bad[i].at < offset + (off_t)iov->iov_len) {
-			errno = sour.bad[i].error;
-			return -1;
-		}
-	return __real_preadv2(fd, iov, n, offset, flags);
-}
-
-static void goes_bad(struct rig *rig, unsigned int m, uint64_t block, int error)
-{
-	assert_true(sour.n < sizeof(sour.bad) / sizeof(sour.bad[0]));
-	sour.bad[sour.n].fd = rig->members->dev[m].fd;
-	sour.bad[sour.n].error = error;
-	sour.bad[sour.n++].at = DATA_OFFSET + (off_t)(block * rig->geo.chunk) + 99;
-}
+#include "tests/unit/job-sour.h"
 
 /* ---- a copy of a disk that has bad sectors --------------------------------------- */
 

@@ -445,6 +445,7 @@ static void what_closed_while_detached_is_resynced(void **state)
 	fx_attach(f, 7, 4, 1);		/* 3 is gone, and nobody said how its writes ended */
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
 	assert_int_equal(f->log[fx_find(f, DDR_OUT_JOB_RANGE, 0)].start, 3 * 256);
+	assert_true(f->log[fx_find(f, DDR_OUT_JOB_RANGE, 0)].strict);	/* what was in flight there cannot be computed */
 	assert_true(dirty(f, 4));
 	assert_int_equal(fx_status(f).granted, 1);
 }
@@ -576,6 +577,7 @@ static void the_background_ends_where_data_goes_missing(void **state)
 	settle_but_jobs(f);
 	fx_tick(f, 1000);
 	assert_int_equal(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].start / 256, 5);
+	assert_false(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].strict);	/* nothing was in flight there */
 	fx_error(f, 9, 1, DDR_EC_IO, DDR_OP_WRITE);
 	settle_but_jobs(f);
 	assert_true(fx_status(f).degraded);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Members of a rig (job-rig.h) some of whose bytes cannot be read. Of reads by DDR_ENGINE_THREADS alone; the program is
+ * linked with --wrap=preadv2.
+ */
+#ifndef DDR_TESTS_UNIT_JOB_SOUR_H
+#define DDR_TESTS_UNIT_JOB_SOUR_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "tests/unit/job-rig.h"
+
+/* Set while no request is under way. */
+struct sour {
+	struct { int fd; off_t at; int error; } bad[8];	/* bytes that cannot be read */
+	unsigned int n;
+	uint32_t slow;			/* reads of this length wait for @go ... */
+	atomic_uint waiting;		/* ... so many came */
+	sem_t go;
+};
+
+extern struct sour sour;
+
+/* Member @m answers reads of one byte of @block with @error (errno). */
+void goes_bad(struct rig *rig, unsigned int m, uint64_t block, int error);
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reads of a job that fail (daemon/job.c): what says that a member has a bad sector, and what that it may be gone.
+ * A plain I/O error is all that many disks say of a bad sector. So it breaks nobody where the others have what should have been read,
+ * and it does where they have not, and where nothing may be computed (after a crash).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/job-rig.h"
+#include "tests/unit/job-sour.h"
+
+static const int errors[] = { ENODATA, EILSEQ, EIO, EREMOTEIO };
+
+/* All stripes fit. */
+static void fitting_rig(struct rig *rig, unsigned int order, unsigned int parity)
+{
+	memset(&sour, 0, sizeof(sour));
+	rig_open(rig, order, parity, DDR_LAYOUT_DEDICATED, DDR_ENGINE_THREADS);
+	for (uint64_t b = 0; b < BLOCKS; b += DDR_JOB_BLOCKS_MAX)
+		job(rig, (1u << rig->geo.roles) - 1, b, DDR_JOB_BLOCKS_MAX, true);
+	for (unsigned int m = 0; m < rig->geo.roles; m++)
+		assert_int_equal(pread(rig->members->dev[m].fd, rig->before[m], area(rig), DATA_OFFSET), (ssize_t)area(rig));
+}
+
+static void do_range(struct rig *rig, struct ddr_job_range r)
+{
+	r.start = r.start ? r.start : FIRST;
+	r.count = r.count ? r.count : COUNT;
+	for (unsigned int p = 0; p < DDR_MAX_ROLES; p++)
+		r.at[p] = (uint8_t)p;
+	run(rig, &r);
+}
+
+static void check_as_before(struct rig *rig)
+{
+	uint8_t *disk = aligned_alloc(4096, area(rig));
+
+	for (unsigned int m = 0; m < rig->geo.roles; m++) {
+		assert_int_equal(pread(rig->members->dev[m].fd, disk, area(rig), DATA_OFFSET), (ssize_t)area(rig));
+		assert_memory_equal(disk, rig->before[m], area(rig));
+	}
+	free(disk);
+}
+
+/* Verify and the first resync leave it to a fix; what has to be told is a bad sector, whatever the disk called it. */
+static void who_only_looks_calls_it_a_bad_sector(void **state)
+{
+	(void)state;
+	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++)
+		for (unsigned int repair = 0; repair <= 1; repair++) {
+			struct rig rig;
+
+			fitting_rig(&rig, 2, 1);
+			goes_bad(&rig, 2, FIRST + 8, errors[e]);
+			do_range(&rig, (struct ddr_job_range){ .members = 0x1f, .repair = repair, .unlocked = !repair });
+			assert_int_equal(rig.result.result, errors[e] == EILSEQ ? -EILSEQ : -ENODATA);
+			assert_int_equal(rig.result.failed, 1u << 2);
+			assert_int_equal(rig.result.hard, 0);
+			rig_close(&rig);
+		}
+}
+
+/* After a crash nothing can be computed there: a disk that names no bad sector may be gone. */
+static void a_strict_range_believes_what_it_is_told(void **state)
+{
+	(void)state;
+	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
+		struct rig rig;
+
+		fitting_rig(&rig, 2, 1);
+		goes_bad(&rig, 2, FIRST + 8, errors[e]);
+		do_range(&rig, (struct ddr_job_range){ .members = 0x1f, .repair = true, .strict = true });
+		assert_int_equal(rig.result.result, -errors[e]);
+		assert_int_equal(rig.result.failed, 1u << 2);
+		rig_close(&rig);
+	}
+}
+
+/* One block, computed from the others and written. Here the disk cannot read it even then: now it is the disk that is broken. */
+static void it_is_rewritten_and_has_to_be_read_then(void **state)
+{
+	(void)state;
+	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
+		struct rig rig;
+
+		fitting_rig(&rig, 2, 1);
+		goes_bad(&rig, 2, FIRST + 8, errors[e]);
+		do_range(&rig, (struct ddr_job_range){ .start = FIRST + 8, .count = 1, .members = 0x1f, .fix = DDR_FIX_BAD });
+		assert_int_equal(rig.result.result, errors[e] == EREMOTEIO ? -EREMOTEIO : -EIO);
+		assert_int_equal(rig.result.failed, 1u << 2);
+		assert_int_equal(rig.result.fixed[2].blocks, 1);
+		assert_true(rig.result.fixed[2].unread);
+		check_as_before(&rig);
+		rig_close(&rig);
+	}
+}
+
+/* Two at one block: P and Q make up for both, P alone for none. Who named a bad sector has lost that, who did not may be gone. */
+static void where_the_others_do_not_suffice_the_member_is_named(void **state)
+{
+	(void)state;
+	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
+		bool plain = errors[e] == EIO || errors[e] == EREMOTEIO;
+		struct rig rig;
+
+		fitting_rig(&rig, 2, 1);
+		goes_bad(&rig, 2, FIRST + 8, errors[e]);
+		goes_bad(&rig, 3, FIRST + 8, ENODATA);
+		do_range(&rig, (struct ddr_job_range){ .start = FIRST + 8, .count = 1, .members = 0x1f, .fix = DDR_FIX_BAD });
+		assert_int_equal(rig.result.repaired, 0);
+		assert_int_equal(rig.result.hard, 0);
+		if (plain) {
+			assert_int_equal(rig.result.result, -EIO);
+			assert_int_equal(rig.result.failed, 1u << 2);
+		} else {
+			assert_true(rig.result.result == -ENODATA || rig.result.result == -EILSEQ);
+			assert_int_equal(rig.result.failed, 1u << 2 | 1u << 3);
+		}
+		check_as_before(&rig);
+		rig_close(&rig);
+	}
+}
+
+/* A source of a rebuild: with P and Q it goes on without it, with P alone it cannot. */
+static void a_rebuild_goes_on_without_it_if_it_can(void **state)
+{
+	(void)state;
+	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++)
+		for (unsigned int parity = 1; parity <= 2; parity++) {
+			bool plain = errors[e] == EIO || errors[e] == EREMOTEIO;
+			struct rig rig;
+			uint32_t all;
+
+			fitting_rig(&rig, 2, parity);
+			all = (1u << rig.geo.roles) - 1;
+			goes_bad(&rig, 3, FIRST + 8, errors[e]);
+			do_range(&rig, (struct ddr_job_range){ .members = all & ~1u, .rebuild = true, .target = 0 });
+			if (parity == 2)
+				assert_int_equal(rig.result.result, 0);
+			else if (plain)
+				assert_int_equal(rig.result.result, -EIO);
+			else
+				assert_int_equal(rig.result.result, -errors[e]);
+			assert_int_equal(rig.result.failed, parity == 2 ? 0 : 1u << 3);
+			check_as_before(&rig);
+			rig_close(&rig);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_only_looks_calls_it_a_bad_sector),
+		cmocka_unit_test(a_strict_range_believes_what_it_is_told),
+		cmocka_unit_test(it_is_rewritten_and_has_to_be_read_then),
+		cmocka_unit_test(where_the_others_do_not_suffice_the_member_is_named),
+		cmocka_unit_test(a_rebuild_goes_on_without_it_if_it_can),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
