@@ -372,6 +372,8 @@ void ddr_sm_rebuild_view(struct ddr_sm *sm);
 uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
 /* The first block behind @block, up to @end, from which on other members are readable. */
 uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
+/* The block that its rebuild has come to, as far as this node knows. 0: nobody is rebuilt. */
+uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm);
 /* The member that is rebuilt now, or DDR_NO_MEMBER. */
 uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
 /* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */

@@ -502,14 +502,15 @@ static void status_line(struct ddr_sm *sm)
 	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : !ddr_sm_works_idle(sm) ? DDR_KA_RESYNC :
 		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD :
 		      sm->sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;
-	if (rec->arg[0] == DDR_KA_VERIFY) {
-		rec->start = ddr_sm_verify_at(sm);
+	/* these go from one end of the array to the other; what they pass over would have to be counted anew each time */
+	if (rec->arg[0] == DDR_KA_VERIFY || rec->arg[0] == DDR_KA_REBUILD) {
+		rec->start = rec->arg[0] == DDR_KA_VERIFY ? ddr_sm_verify_at(sm) : ddr_sm_rebuild_at(sm);
 		rec->count = sm->sb.array_blocks;
 	}
 	rec->arg[1] = sm->regions - sm->n_needs_sync;
 	if (rec->arg[1] > kernel_regions(sm))
 		rec->arg[1] = kernel_regions(sm);
-	rec->arg[2] = sm->mismatches;
+	rec->arg[2] = sm->mismatches + sm->sb.verify.found;
 	sm->k.status = false;
 }
 

@@ -550,6 +550,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 			ddr_sm_bits_changed(sm, r);
 		ddr_sm_event(sm, DDR_EV_POLICY, NULL)->a = sm->sb.policy;
 	}
+	sm->k.status |= set->op == DDR_MEMBER_OP_CURSOR;	/* all that the kernels of other nodes hear of a rebuild */
 	if (!changes_members(set) || set->op == DDR_MEMBER_OP_GROW || set->op == DDR_MEMBER_OP_STAY)
 		return;
 	sm->t.back &= ~(1u << set->member);

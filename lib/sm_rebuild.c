@@ -373,22 +373,36 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 	serve(sm);
 }
 
+/* Is this node at work on the rebuild of the member? */
+static bool ours(const struct ddr_sm *sm, uint32_t m)
+{
+	return ddr_sm_writer(sm) == sm->node && sm->rb.since && sm->rb.since == sm->sb.member[m].since && sm->rb.member == m;
+}
+
+uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm)
+{
+	uint32_t m = ddr_sm_rebuilding(sm);
+	uint64_t at;
+	bool out;
+
+	if (m == DDR_NO_MEMBER)
+		return 0;
+	at = ours(sm, m) ? done_to(sm, &out) : 0;
+	return at > sm->sb.member[m].cursor ? at : sm->sb.member[m].cursor;	/* which is all that a node knows that does not work */
+}
+
 void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 {
-	const struct ddr_sm_rebuild *rb = &sm->rb;
 	uint32_t m = ddr_sm_rebuilding(sm);
-	bool out;
 
 	memset(p, 0, sizeof(*p));
 	if (m == DDR_NO_MEMBER)
 		return;
-	if (ddr_sm_writer(sm) == sm->node && rb->since && rb->since == sm->sb.member[m].since && rb->member == m) {
-		p->at = done_to(sm, &out);
-		p->bad_start = rb->bad_start;
-		p->bad_count = rb->bad_count;
+	p->at = ddr_sm_rebuild_at(sm);
+	if (ours(sm, m)) {
+		p->bad_start = sm->rb.bad_start;
+		p->bad_count = sm->rb.bad_count;
 	}
-	if (p->at < sm->sb.member[m].cursor)
-		p->at = sm->sb.member[m].cursor;	/* all that a node knows which does not work */
 	for (uint64_t r = 0; r < sm->regions; r++)
 		if (lacks(sm, m, r))
 			ddr_sm_progress_add(sm, p, r);

@@ -465,6 +465,45 @@ static void what_holds_it_up_is_known(void **state)
 	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_IN_SYNC);
 }
 
+/* What the kernel was told last, for `dmsetup status`. */
+static struct ddr_rec last_status(const struct cx_node *n)
+{
+	struct ddr_rec rec = { 0 };
+
+	for (uint32_t i = 0; i < n->n; i++)
+		if (n->log[i].type == DDR_OUT_KERNEL && n->log[i].rec.type == DDR_U_STATUS)
+			rec = n->log[i].rec;
+	return rec;
+}
+
+/* The block that it has come to, and how many there are: on the node that works, and on the others once the superblocks say it. */
+static void the_kernels_are_told_how_far_it_is(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	int at;
+
+	wants(c, 1, 1);
+	wants(c, 1, 2);
+	member_fails(c, 1, ROLE, 5);
+	pass_without(c, 50, 1, DDR_OUT_JOB_RANGE);
+	at = cx_find(n, DDR_OUT_JOB_RANGE, 0);
+	assert_true(at >= 0 && n->open[at] && n->log[at].start == 256 && n->log[at].count == 256);
+	assert_int_equal(last_status(n).arg[0], DDR_KA_REBUILD);
+	assert_int_equal(last_status(n).count, c->sb.array_blocks);
+	assert_true(last_status(n).start <= 256);
+	cx_done(c, n, (uint32_t)at);
+	pass_without(c, 50, 1, DDR_OUT_JOB_RANGE);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(last_status(&c->node[i]).arg[0], DDR_KA_REBUILD);
+		assert_int_equal(last_status(&c->node[i]).start, 512);
+		assert_int_equal(last_status(&c->node[i]).count, c->sb.array_blocks);
+	}
+	pass_without(c, 50, 0, DDR_OUT_JOB_RANGE);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(last_status(&c->node[i]).arg[0], DDR_KA_IDLE);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
@@ -472,7 +511,7 @@ int main(void)
 		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
 		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(places_were_exchanged), TEST(a_place_was_left), TEST(a_place_that_was_left_is_forgotten),
 		TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
-		TEST(in_sync_with_the_log_only), TEST(what_holds_it_up_is_known),
+		TEST(in_sync_with_the_log_only), TEST(what_holds_it_up_is_known), TEST(the_kernels_are_told_how_far_it_is),
 		TEST(the_spare_fails),
 		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_it_takes_over_as_it_folds, setup_four, cx_teardown),

@@ -43,6 +43,17 @@ static void job_ends(struct fx *f, struct ddr_input in)
 	fx_settle(f);
 }
 
+/* Stripes found wrong, as the kernel was told last. */
+static uint64_t told_wrong(const struct fx *f)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->log[i].type == DDR_OUT_KERNEL && f->log[i].rec.type == DDR_U_STATUS)
+			n = f->log[i].rec.arg[2];
+	return n;
+}
+
 static bool job_open(const struct fx *f)
 {
 	for (uint32_t i = 0; i < f->n; i++)
@@ -130,6 +141,7 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
 	assert_int_equal(record(f)->found, 1);
 	assert_int_equal(record(f)->repaired, 1);
+	assert_int_equal(told_wrong(f), 1);
 	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);	/* and the mark is gone */
 }
 

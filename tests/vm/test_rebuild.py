@@ -94,6 +94,9 @@ def test_daemon_killed_in_a_rebuild_goes_on(serving):
     serving.guest.command("fail data 3")
     serving.event("rebuild-start")
     serving.node.wait_until("ddraid when data | grep -q 'rebuild.* [1-9][0-9.]* %'", 60)
+    action, progress = serving.node.run("dmsetup status data").out.split()[5:7]
+    done, total = map(int, progress.split("/"))
+    assert action == "rebuild" and 0 < done < total == serving.guest.status("data")["size"] // 4096, progress
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**serving.config)
     serving.guest.watch_events()

@@ -58,6 +58,7 @@ def test_what_rots_is_put_right_with_two_parities(serving):
         rot(serving, member, block, 1 + member % 2)
     result = run_verify(serving)
     assert (result["found"], result["repaired"]) == (6, 6), result
+    serving.node.wait_until("test $(dmsetup status data | awk '{ print $8 }') = 6", 20)
     seen = {e["member"]: (e["first_block"], e["blocks"]) for e in events(serving, "repaired")}
     assert {m: first for m, (first, _) in seen.items()} == wrong and all(n == 1 for _, n in seen.values()), seen
     assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [1] * 6
