@@ -13,7 +13,8 @@
 #include "daemon/job_int.h"
 #include "lib/parity.h"
 
-static void changed(struct ddr_job_work *r, unsigned int place, size_t from, size_t len)
+/* @sure: it is known that what this member held was wrong. */
+static void changed(struct ddr_job_work *r, unsigned int place, size_t from, size_t len, bool sure)
 {
 	if (r->from[place] >= r->to[place])
 		r->from[place] = from;
@@ -22,6 +23,7 @@ static void changed(struct ddr_job_work *r, unsigned int place, size_t from, siz
 	if (from + len > r->to[place])
 		r->to[place] = from + len;
 	r->result.fixed[r->what.at[place]].blocks++;
+	r->result.fixed[r->what.at[place]].unsure += !sure;
 }
 
 /* One block that does not fit, its chunks at byte @at of the pieces, and what its parity would be. */
@@ -45,7 +47,7 @@ static bool fix_block(struct ddr_job_work *r, uint64_t block, size_t at)
 		d = r->piece[place] + at;
 		for (size_t k = 0; k < g->chunk; k++)
 			d[k] ^= ((const uint8_t *)piece[data])[k] ^ r->calc[0][at + k];
-		changed(r, place, at, g->chunk);
+		changed(r, place, at, g->chunk, true);
 		return true;
 	}
 	for (unsigned int p = 0; p < g->parity; p++) {
@@ -53,7 +55,7 @@ static bool fix_block(struct ddr_job_work *r, uint64_t block, size_t at)
 			continue;
 		place = ddr_geo_member(g, data + p, block);
 		memcpy(r->piece[place] + at, r->calc[p] + at, g->chunk);
-		changed(r, place, at, g->chunk);
+		changed(r, place, at, g->chunk, role >= 0);
 	}
 	return true;
 }
@@ -127,7 +129,7 @@ bool ddr_job_fix_unread(struct ddr_job_work *r)
 	ddr_job_step(r, STEP_WRITE);
 	for (unsigned int p = 0; p < g->roles; p++)
 		if (r->unread >> p & 1) {
-			changed(r, p, 0, g->chunk);
+			changed(r, p, 0, g->chunk, true);
 			r->result.fixed[r->what.at[p]].unread = true;
 		}
 	r->rewritten = r->unread;

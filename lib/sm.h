@@ -154,6 +154,7 @@ enum ddr_sm_key {
 struct ddr_fixed {
 	uint64_t start, count;
 	uint64_t blocks;
+	uint64_t unsure;	/* of these: parity that was made to fit, and nobody knows whether it was what was wrong */
 	bool unread;		/* it could not be read; else it did not fit the others */
 };
 

@@ -139,18 +139,23 @@ static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
 	return start >= r->start && count && count <= r->count && start - r->start <= r->count - count;
 }
 
+/*
+ * What counts against the member is only what was wrong on it for certain: a bad sector, or a chunk that P and Q locate. Parity that was
+ * made to fit says nothing of the disk that it lies on.
+ */
 static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	for (uint32_t m = 0; m < sm->sb.members; m++) {
 		struct ddr_output *out;
-		uint64_t n = r->fixed[m].blocks;
+		uint64_t n = r->fixed[m].blocks, unsure = r->fixed[m].unsure;
 
-		if (!n || n > r->count || !within(r, r->fixed[m].start, r->fixed[m].count))
+		if (!n || n > r->count || unsure > n || !within(r, r->fixed[m].start, r->fixed[m].count))
 			continue;
 		if (sm->sb.member[m].err_corrected < UINT32_MAX - (uint32_t)n)
 			sm->sb.member[m].err_corrected += (uint32_t)n;
-		sm->corrected[m] += (uint32_t)n;
-		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : "it did not fit the others");
+		sm->corrected[m] += (uint32_t)(n - unsure);
+		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : unsure == n ?
+				   "parity was made to fit the data, whichever was wrong" : "it did not fit the others");
 		out->member = m;
 		out->start = r->fixed[m].start;
 		out->count = r->fixed[m].count;

@@ -484,7 +484,7 @@ struct ddr_sm {
 	struct ddr_sm_work wk[DDR_SM_WORKS];
 	struct ddr_sm_fix fix[DDR_SM_FIXES];
 	struct ddr_sm_verify vf;
-	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places put right by this node */
+	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places that were wrong on it for certain, put right by this node */
 	uint64_t wall;			/* seconds since 1970, of the last tick */
 	struct ddr_sm_error *err;
 	uint32_t n_err;

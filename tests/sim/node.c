@@ -363,7 +363,8 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 		if (io->fixed >> m & 1)
-			in.fixed[m] = (struct ddr_fixed){ io->start, io->count, io->repaired, false };
+			in.fixed[m] = (struct ddr_fixed){ .start = io->start, .count = io->count, .blocks = io->repaired,
+							  .unsure = s->g.parity == 1 && !io->lost ? io->repaired : 0 };
 	io->used = false;
 	n->n_io--;
 	if (!orphan && (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ))

@@ -290,6 +290,7 @@ static void one_wrong_chunk_of_a_block_is_found(void **state)
 				assert_int_equal(rig.result.repaired, 2);
 				assert_int_equal(rig.result.mismatches, 0);
 				assert_int_equal(rig.result.fixed[m].blocks, 2);
+				assert_int_equal(rig.result.fixed[m].unsure, 0);
 				assert_int_equal(rig.result.fixed[m].start, FIRST + 3 + m);
 				assert_int_equal(rig.result.fixed[m].count, 298 + m);
 				check_as_before(&rig);
@@ -324,6 +325,8 @@ static void what_cannot_be_told_stays(void **state)
 		fix(&rig, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
 		assert_int_equal(rig.result.repaired, 3 - parity);
 		assert_int_equal(rig.result.mismatches, 0);
+		for (unsigned int m = 0; m < rig.geo.roles; m++)
+			assert_int_equal(rig.result.fixed[m].unsure, rig.result.fixed[m].blocks);
 		check_disks(&rig, (1u << rig.geo.roles) - 1);
 		rig_close(&rig);
 	}

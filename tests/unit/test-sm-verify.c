@@ -62,6 +62,13 @@ static bool job_open(const struct fx *f)
 	return false;
 }
 
+static void three_looks(struct fx *f, uint64_t start, uint64_t count)
+{
+	for (uint32_t look = 0; look < 3; look++)
+		job_ends(f, (struct ddr_input){ .mismatches = (uint32_t)count, .start = start, .count = count });
+	fx_answer_all_but_jobs(f);
+}
+
 static void what_was_written_is_read_without_a_range(void **state)
 {
 	struct fx *f = *state;
@@ -131,7 +138,7 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	assert_int_equal(fx_job(f)->count, 1);
 	assert_true(ddr_sm_region(f->sm, 2) & DDR_SM_REGION_DIRTY);
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);		/* it waits for that */
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, 0, false } });
 	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].member, 2);
 	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "it did not fit the others");
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
@@ -256,7 +263,7 @@ static void a_checked_read_gets_what_was_put_right(void **state)
 	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(fx_job(f)->start, 2 * REGION + 6);
 	assert_int_equal(answered(f), 0);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1, false } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1, 0, false } });
 	fx_answer_all_but_jobs(f);
 	while (job_open(f)) {		/* the rest of the fix, and a last look at all that was read */
 		assert_int_equal(answered(f), 0);
@@ -308,7 +315,7 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
 	assert_int_equal(fx_job(f)->start, 2 * REGION + 16);
 	assert_int_equal(fx_job(f)->count, 1);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1, true } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { 2 * REGION + 16, 1, 1, 0, true } });
 	assert_int_equal(fx_job(f)->start, 2 * REGION + 17);
 	for (uint32_t b = 17; b < 32; b++)
 		job_ends(f, (struct ddr_input){ 0 });
@@ -339,11 +346,45 @@ static void a_member_with_too_many_is_failed(void **state)
 		fx_record(f, rec);
 		fx_settle(f);
 		fx_answer_all_but_jobs(f);
-		job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { rec.start, 1, 1, false } });
+		job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[1] = { rec.start, 1, 1, 0, false } });
 	}
 	f->answers = FX_ALL;
 	fx_settle(f);
 	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
+}
+
+/* Parity that is made to fit: data may be what was wrong, on any other member. It is counted and told of, and costs the member nothing. */
+static void what_nobody_knows_counts_against_nobody(void **state)
+{
+	struct ddr_input limit = { .type = DDR_IN_OP_SET, .key = DDR_SM_MAX_CORRECTED, .value = 2 };
+	struct fx *f = *state;
+
+	fx_down(f);
+	fx_up(f, &fx_five);
+	fx_make_clean(f, 2, 1);
+	fx_step(f, &limit);
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
+	three_looks(f, 2 * REGION + 5, 9);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+	job_ends(f, (struct ddr_input){ .repaired = 9, .fixed[4] = { 2 * REGION + 5, 9, 9, 9, false } });
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 1000);
+	assert_int_equal(record(f)->repaired, 9);
+	assert_int_equal(fx_status(f).err_corrected[4], 9);
+	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].a, 9);
+	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "parity was made to fit the data, whichever was wrong");
+	assert_int_equal(fx_event(f, DDR_EV_MEMBER_FAILED), -1);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_IN_SYNC);
+	/* of others that were put right with it, some are known to be that member's */
+	f->answers = FX_MSG | FX_KERNEL;
+	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
+	three_looks(f, 2 * REGION + 5, 9);
+	job_ends(f, (struct ddr_input){ .repaired = 9, .fixed[4] = { 2 * REGION + 5, 9, 9, 6, false } });
+	f->answers = FX_ALL;
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_FAULTY);
 }
 
 /* A read that fails again after the rewrite, or the write itself. */
@@ -361,13 +402,6 @@ static void a_member_that_cannot_be_rewritten_is_failed(void **state)
 	f->answers = FX_ALL;
 	fx_settle(f);
 	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
-}
-
-static void three_looks(struct fx *f, uint64_t start, uint64_t count)
-{
-	for (uint32_t look = 0; look < 3; look++)
-		job_ends(f, (struct ddr_input){ .mismatches = (uint32_t)count, .start = start, .count = count });
-	fx_answer_all_but_jobs(f);
 }
 
 /* The cursor waits for what was not settled, whatever the reason. */
@@ -389,7 +423,7 @@ static void what_could_not_be_settled_is_looked_at_again(void **state)
 	assert_true(fx_job(f)->unlocked);
 	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	three_looks(f, 2 * REGION + 5, 1);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, 0, false } });
 	f->answers = FX_ALL;
 	fx_settle(f);
 	fx_tick(f, 1000);
@@ -413,7 +447,7 @@ static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
 	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
 	fx_step(f, &gone);
 	fx_attach(f, 7, 0, 0);
-	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, false } });
+	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, 0, false } });
 	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).resync_regions, 0);
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
@@ -609,7 +643,7 @@ int main(void)
 		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
 		TEST(one_that_began_by_itself_may_be_taken_over), TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
 		TEST(a_checked_read_gets_what_was_put_right), TEST(a_checked_read_fails_where_nobody_knows_what_is_wrong),
-		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed),
+		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed), TEST(what_nobody_knows_counts_against_nobody),
 		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_table_that_is_loaded_meanwhile_costs_nothing), TEST(a_bad_sector_beside_it_does_not_settle_it),
 		TEST(a_rewrite_that_failed_leaves_a_resync), TEST(without_parity_nothing_is_verified),
 		TEST(a_member_that_cannot_be_rewritten_is_failed), TEST(nothing_is_rewritten_where_a_resync_is_due),
