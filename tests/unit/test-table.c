@@ -253,6 +253,41 @@ static void a_table_is_exchanged(void **state)
 	assert_string_equal(dm.b.live, UUID_B TAIL "8:1 8:17 8:33");
 }
 
+/* Whatever is exchanged, put beside a place or made longer: options that the running table has, the next one has too. */
+static void options_stay(void **state)
+{
+	static const char both[] = "2 verify_reads fail_if_no_daemon";
+	struct ddr_table *t;
+	char text[128];
+
+	(void)state;
+	snprintf(dm.a.live, sizeof(dm.a.live), "%s%s8:0 8:16 8:32 %s", UUID_A, TAIL, both);
+	run(ask_for(&a));
+	snprintf(text, sizeof(text), "%s%s8:0 8:99 8:32 %s", UUID_A, TAIL, both);
+	assert_string_equal(dm.a.live, text);
+	t = ask_for(&a);
+	t->sectors = 8192;
+	run(t);
+	assert_int_equal(dm.a.sectors, 8192);
+	assert_string_equal(dm.a.live, text);
+	t = ask_for(&a);
+	t->shadow = true;
+	t->minor = 98;
+	run(t);
+	assert_string_equal(dm.a.live, UUID_A TAIL "8:0 8:99 8:32 5 verify_reads fail_if_no_daemon replace 1 8:98");
+	t = ask_for(&a);
+	t->shadow = true;
+	t->major = t->minor = 0;
+	run(t);
+	assert_string_equal(dm.a.live, text);
+	t = ask_for(&a);
+	t->major = t->minor = 0;
+	run(t);
+	snprintf(text, sizeof(text), "%s%s8:0 - 8:32 %s", UUID_A, TAIL, both);
+	assert_string_equal(dm.a.live, text);
+	assert_int_equal(dm.loads, 5);
+}
+
 /* One that was made by hand. */
 static void a_device_without_a_uuid_is_known_by_its_number(void **state)
 {
@@ -429,6 +464,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_table_is_exchanged, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(options_stay, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_device_without_a_uuid_is_known_by_its_number, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_table_that_is_refused_is_cleared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_array_is_left_alone, set_up, tear_down),
