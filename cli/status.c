@@ -27,7 +27,7 @@ static void print_member(struct json_object *m)
 	printf("  %2" PRIu64 "  %-8s %-11s %s\n", client_number(m, "index"), role, state,
 	       client_null(m, "device") ? "-" : client_clean(client_text(m, "device")));
 	if (client_number(errors, "read") || client_number(errors, "write") || client_number(errors, "corrected"))
-		printf("      errors: %" PRIu64 " reading, %" PRIu64 " writing, %" PRIu64 " bad sectors put right\n", client_number(errors, "read"),
+		printf("      errors: %" PRIu64 " reading, %" PRIu64 " writing, %" PRIu64 " blocks put right\n", client_number(errors, "read"),
 		       client_number(errors, "write"), client_number(errors, "corrected"));
 }
 

@@ -158,7 +158,7 @@ static void members_are_listed_and_free_entries_are_not(void **state)
 	assert_int_equal(ask(cmd_status, REPLY("'members': [{'index': 0, 'role': 0, 'state': 'in-sync', 'device': '/dev/sda', 'errors': {'read': 1, 'write': 2, 'corrected': 3}},"
 			 "{'index': 1, 'role': null, 'state': 'missing', 'device': null}, {'index': 2, 'role': 1, 'state': 'missing', 'device': null},"
 			 "{'index': 3, 'role': null, 'state': 'spare', 'device': '/dev/sdd'}], 'suspect': [[7, 2]]")), CLI_DONE);
-	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 bad sectors put right\n");
+	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 blocks put right\n");
 	does_not_say("   1  no role");
 	says("   2  role 1   missing     -\n");
 	says("   3  no role  spare       /dev/sdd\n");
