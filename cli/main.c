@@ -14,7 +14,7 @@ static const struct cli_command commands[] = {
 	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
 	  "[--spare DEV]... [--force] [--unequal] [--json] DEV...",
 	  "make a new array of empty disks", cmd_create },
-	{ "start", "NAME | --all [--degraded] [--timeout SECONDS] [--wait-disks SECONDS]", "assemble an array and start it", cmd_start },
+	{ "start", "NAME | --all [--degraded] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon]", "assemble an array and start it", cmd_start },
 	{ "stop", "NAME | --all [--force]", "stop an array", cmd_stop },
 	{ "status", "[NAME] [--json]", "show the arrays of this node", cmd_status },
 	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
@@ -28,7 +28,7 @@ static const struct cli_command commands[] = {
 	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",
 	  "compare parity and data of all that was written", cmd_verify },
 	{ "fence-ack", "NODE", "say that a lost node is dead, so that its regions may be recovered", cmd_fence_ack },
-	{ "table", "NAME | --uuid UUID", "print the line that dmsetup create takes", cmd_table },
+	{ "table", "NAME | --uuid UUID [--verify-reads] [--fail-if-no-daemon]", "print the line that dmsetup create takes", cmd_table },
 	{ "examine", "DEV... [--json]", "show what the disks say about themselves", cmd_examine },
 };
 

@@ -28,7 +28,10 @@ struct start {
 	struct ddr_ipc *ipc;
 	struct ddr_scan scan;
 	bool degraded;		/* the operator's word: members may be missing */
+	unsigned int table;	/* DDR_TABLE_*, as the operator asks for this time */
+	unsigned int always;	/* likewise, as the configuration of the daemon does: of what can have it */
 	uint64_t until_ms;	/* --timeout; UINT64_MAX: none */
+	bool all;
 	int patience_ms;	/* --all: for disks that are not there yet */
 	bool lost;		/* the connection was, once: another daemon may have been there between */
 	uint64_t lost_ms;	/* since when there is no answer; 0: there is */
@@ -46,6 +49,8 @@ static bool daemon_ready(struct start *s)
 		return false;
 	module = client_flag(data, "module");
 	s->alone = (uint32_t)client_number(data, "alone");
+	s->always = (client_flag(data, "verify_reads") ? DDR_TABLE_VERIFY_READS : 0) |
+		    (client_flag(data, "fail_if_no_daemon") ? DDR_TABLE_FAIL_IF_NO_DAEMON : 0);
 	json_object_put(data);
 	if (!module)
 		cli_fail("start", "the kernel module is not loaded; modprobe dm-ddraid");
@@ -224,6 +229,16 @@ static int attach_all(struct start *s, struct made *made, size_t n)
 	return worst;
 }
 
+/* Options of the table of this array. With --all, what has no parity goes without the check of it. */
+static bool options_of(const struct start *s, const struct ddr_super *sb, unsigned int *options)
+{
+	*options = s->table | s->always;
+	if (sb->parity)
+		return true;
+	*options &= ~DDR_TABLE_VERIFY_READS;
+	return s->all || !(s->table & DDR_TABLE_VERIFY_READS);
+}
+
 static int make_device(struct start *s, const char *which, struct made *made)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
@@ -231,6 +246,7 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	struct ddr_scan_array array;
 	const char *name = made->name;
 	struct ddr_error err;
+	unsigned int options;
 
 	made->sectors = 0;
 	if (ddr_scan_assemble(&s->scan, which, NULL, &array, &err))
@@ -241,6 +257,8 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "%s", err.text);
 	if (info.exists && strcmp(info.uuid, made->uuid) == 0) {
 		printf("%s: is started already\n", name);
+		if (s->table)
+			cli_warn("start", "'%s': its table stays as it is; --verify-reads and --fail-if-no-daemon count when it is started", name);
 		return cli_finish("start");
 	}
 	if (info.exists)
@@ -251,7 +269,9 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
 	if (array.assembly.note[0])
 		cli_warn("start", "'%s': %s", name, array.assembly.note);
-	if (ddr_scan_table_params(&array, params, sizeof(params)))
+	if (!options_of(s, &array.assembly.super, &options))
+		return cli_fail("start", "'%s' has no parity that --verify-reads could check", name);
+	if (ddr_scan_table_params(&array, options, params, sizeof(params)))
 		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
 	if (cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
 		return cli_fail("start", "%s", err.text);
@@ -382,18 +402,23 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		{ "degraded", no_argument, NULL, 'd' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "wait-disks", required_argument, NULL, 'w' },
+		{ "verify-reads", no_argument, NULL, 'v' },
+		{ "fail-if-no-daemon", no_argument, NULL, 'f' },
 		{ 0 },
 	};
 	struct start s = { .until_ms = UINT64_MAX, .patience_ms = PATIENCE_MS };
 	struct ddr_error err;
-	bool all = false;
 	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c == 'a')
-			all = true;
+			s.all = true;
 		else if (c == 'd')
 			s.degraded = true;
+		else if (c == 'v')
+			s.table |= DDR_TABLE_VERIFY_READS;
+		else if (c == 'f')
+			s.table |= DDR_TABLE_FAIL_IF_NO_DAEMON;
 		else if (c == 't' && !timeout_of(optarg, &s.until_ms))
 			return cli_usage(cmd, "--timeout takes seconds, 1 to 86400");
 		else if (c == 'w' && !patience_of(optarg, &s.patience_ms))
@@ -401,7 +426,7 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		else if (c != 't' && c != 'w')
 			return cli_bad_option(cmd, c, argv);
 	}
-	if (argc - optind != (all ? 0 : 1))
+	if (argc - optind != (s.all ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
 	if (!daemon_ready(&s)) {
 		ddr_ipc_close(s.ipc);
@@ -411,7 +436,7 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 	if (cli_scan("start", &s.scan, &err)) {
 		rc = cli_fail("start", "%s", err.text);
 	} else {
-		rc = all ? start_all(&s) : start_one(&s, argv[optind]);
+		rc = s.all ? start_all(&s) : start_one(&s, argv[optind]);
 		ddr_scan_free(&s.scan);
 	}
 	ddr_ipc_close(s.ipc);

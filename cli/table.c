@@ -12,11 +12,13 @@
 #include "cli/cli.h"
 #include "lib/scan.h"
 
-static int print_table(const struct ddr_scan_array *array)
+static int print_table(const struct ddr_scan_array *array, unsigned int options)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
 
-	if (ddr_scan_table_params(array, params, sizeof(params)))
+	if ((options & DDR_TABLE_VERIFY_READS) && !array->assembly.super.parity)
+		return cli_fail("table", "'%s' has no parity that --verify-reads could check", array->assembly.super.name);
+	if (ddr_scan_table_params(array, options, params, sizeof(params)))
 		return cli_fail("table", "the device names make a line that is too long");
 	printf("0 %" PRIu64 " ddraid %s\n", ddr_scan_sectors(&array->assembly.super), params);
 	if (array->assembly.note[0])
@@ -28,9 +30,12 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "uuid", required_argument, NULL, 'u' },
+		{ "verify-reads", no_argument, NULL, 'v' },
+		{ "fail-if-no-daemon", no_argument, NULL, 'f' },
 		{ 0 },
 	};
 	const char *which = NULL;
+	unsigned int table = 0;
 	struct ddr_scan_array array;
 	struct ddr_error err;
 	struct ddr_scan scan;
@@ -38,6 +43,10 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c == 'v' || c == 'f') {
+			table |= c == 'v' ? DDR_TABLE_VERIFY_READS : DDR_TABLE_FAIL_IF_NO_DAEMON;
+			continue;
+		}
 		if (c != 'u')
 			return cli_bad_option(cmd, c, argv);
 		if (uuid_parse(optarg, parsed))
@@ -50,7 +59,7 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 		which = argv[optind];
 	if (cli_scan(cmd->name, &scan, &err))
 		return cli_fail(cmd->name, "%s", err.text);
-	rc = ddr_scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array);
+	rc = ddr_scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array, table);
 	ddr_scan_free(&scan);
 	return rc;
 }

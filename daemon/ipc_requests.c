@@ -487,6 +487,8 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 	if (!transport->cluster)	/* in one the group decides who takes part, not an id */
 		json_object_object_add(data, "alone", json_object_new_uint64(transport->node(c->d)));
 	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
+	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads));	/* for `start` */
+	json_object_object_add(data, "fail_if_no_daemon", json_object_new_boolean(c->d->conf.fail_if_no_daemon));
 	json_object_object_add(data, "module", json_object_new_boolean(ddr_kctl_connected(c->d->kctl)));
 	ddr_client_ok(c, data);
 }

@@ -11,7 +11,7 @@
  *	fail	name member [timeout_ms]	member: number, device or uuid; answered when it is out
  *	fence-ack	node		the node (id or name) is dead: for all arrays that wait for that
  *	events				data as status; from then on every event is sent
- *	ping				data: {"version", "ready"}
+ *	ping				data: {"version", "module", "alone": node, without a cluster, "verify_reads", "fail_if_no_daemon"}
  */
 #ifndef DDR_DAEMON_IPC_SERVER_H
 #define DDR_DAEMON_IPC_SERVER_H

@@ -53,6 +53,8 @@ struct ddr_conf {
 	uint64_t fence_settle_ms;	/* after its success, until nothing of the node is on its way to a member */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
 	uint64_t verify_parallel;	/* arrays that are verified by themselves at the same time */
+	uint64_t verify_reads;		/* 1: tables that `ddraid start` makes here have this option ... */
+	uint64_t fail_if_no_daemon;	/* ... and this one */
 	char state_dir[DDR_CONF_PATH_MAX];
 	char run_dir[DDR_CONF_PATH_MAX];
 	char fence_command[DDR_CONF_PATH_MAX];	/* a program and its arguments, or DDR_FENCE_* */

@@ -437,8 +437,12 @@ int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const stru
 
 /* -------------------------------------------------- the table line */
 
-int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t size)
+int ddr_scan_table_params(const struct ddr_scan_array *array, unsigned int options, char *buf, size_t size)
 {
+	/* by the bits of DDR_TABLE_* */
+	static const char *const words[] = {
+		"", " 1 verify_reads", " 1 fail_if_no_daemon", " 2 verify_reads fail_if_no_daemon",
+	};
 	const struct ddr_super *sb = &array->assembly.super;
 	char uuid[37];
 	size_t used;
@@ -456,6 +460,10 @@ int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t 
 		used = (size_t)n;
 		n += snprintf(buf + used, size - used, " %s", c < 0 ? "-" : array->cand[c].device);
 	}
+	if (n < 0 || (size_t)n >= size)
+		return -1;
+	used = (size_t)n;
+	n += snprintf(buf + used, size - used, "%s", words[options & (DDR_TABLE_VERIFY_READS | DDR_TABLE_FAIL_IF_NO_DAEMON)]);
 	return n < 0 || (size_t)n >= size ? -1 : 0;
 }
 

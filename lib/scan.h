@@ -85,12 +85,16 @@ static inline uint64_t ddr_scan_sectors(const struct ddr_super *sb)
 	return sb->array_blocks * (DDR_BLOCK_SIZE / 512);
 }
 
+/* Options of the table, see dm-ddraid(7). */
+#define DDR_TABLE_VERIFY_READS		1u	/* an array without parity does not take it */
+#define DDR_TABLE_FAIL_IF_NO_DAEMON	2u
+
 /*
  * The parameters of the table line, without start, length and target name: for
- * libdevmapper and `table`. Stale and missing members are '-'. Returns 0, or -1
+ * libdevmapper and `table`. Stale and missing members are '-'. @options: DDR_TABLE_*. Returns 0, or -1
  * if @size is too small.
  */
-int ddr_scan_table_params(const struct ddr_scan_array *array, char *buf, size_t size);
+int ddr_scan_table_params(const struct ddr_scan_array *array, unsigned int options, char *buf, size_t size);
 
 /*
  * The parameters of a table with "@major:@minor" (both 0: with "-") at @place of the stripe, else as they were. What stood beside that place,

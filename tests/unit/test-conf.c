@@ -65,6 +65,8 @@ static void defaults_are_the_documented_ones(void **state)
 	assert_true(c.tune.verify_every_ms == 30ull * 86400 * 1000);
 	assert_true(c.tune.verify_hours == DDR_HOURS(0, 24));
 	assert_int_equal(c.verify_parallel, 1);
+	assert_int_equal(c.verify_reads, 0);
+	assert_int_equal(c.fail_if_no_daemon, 0);
 }
 
 static void values_are_read_in_their_units(void **state)
@@ -76,7 +78,7 @@ static void values_are_read_in_their_units(void **state)
 				   "resync_max_rate = 2GiB\nio_timeout = 2min\ndaemon_timeout = 7\n"
 				   "log_level = debug\nlog_syslog = off\nresync = paused\nio_engine = threads\n"
 				   "state_dir = /some/where\nnode_id = 4294967295\nresync_parallel = 8\n"
-				   "verify_every = 7d\nverify_hours = 22-6\nverify_parallel = 3"), 0);
+				   "verify_every = 7d\nverify_hours = 22-6\nverify_parallel = 3\nverify-reads = yes\nfail_if_no_daemon = on"), 0);
 	assert_int_equal(c.tune.idle_ms, 250);
 	assert_int_equal(c.tune.resync_min, 1 << 20);
 	assert_true(c.tune.resync_max == 2ull << 30);
@@ -92,6 +94,8 @@ static void values_are_read_in_their_units(void **state)
 	assert_true(c.tune.verify_every_ms == 7ull * 86400 * 1000);
 	assert_true(c.tune.verify_hours == DDR_HOURS(22, 6));
 	assert_int_equal(c.verify_parallel, 3);
+	assert_int_equal(c.verify_reads, 1);
+	assert_int_equal(c.fail_if_no_daemon, 1);
 }
 
 static void bad_lines_are_named(void **state)

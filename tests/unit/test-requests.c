@@ -248,6 +248,24 @@ static void says_who_it_is_without_a_cluster(void **state)
 	ops.cluster = false;
 }
 
+/* What `start` is to give each table, whoever calls it. */
+static void says_what_tables_are_to_have(void **state)
+{
+	(void)state;
+	fresh();
+	ops.node = seventh;
+	ddr_conf_defaults(&d.conf);
+	(void)request("{\"cmd\":\"ping\"}");
+	assert_non_null(strstr(given, "\"verify_reads\":false"));
+	assert_non_null(strstr(given, "\"fail_if_no_daemon\":false"));
+	d.conf.verify_reads = 1;
+	answer[0] = '\0';
+	(void)request("{\"cmd\":\"ping\"}");
+	assert_non_null(strstr(given, "\"verify_reads\":true"));
+	assert_non_null(strstr(given, "\"fail_if_no_daemon\":false"));
+	ddr_conf_defaults(&d.conf);
+}
+
 /* Whoever waits for an array hears a refusal at once; that the cluster is not there, or the kernel's list, is none. */
 static void waits_where_nothing_is_refused(void **state)
 {
@@ -470,7 +488,7 @@ int main(void)
 		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
 		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
 		cmocka_unit_test(who_goes_stops_nothing), cmocka_unit_test(a_stop_without_a_wait_is_none), cmocka_unit_test(a_stop_ends),
-		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(says_who_it_is_without_a_cluster),
+		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(says_who_it_is_without_a_cluster), cmocka_unit_test(says_what_tables_are_to_have),
 		cmocka_unit_test(waits_where_nothing_is_refused),
 		cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};

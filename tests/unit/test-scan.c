@@ -241,6 +241,32 @@ static void many_disks_are_found_in_order(void **state)
 
 /* ---- the table line -------------------------------------------------------------- */
 
+/* Options come last, counted; a line that does not fit is none. */
+static void a_line_has_the_options(void **state)
+{
+	static const char *const tails[] = { "", " 1 verify_reads", " 1 fail_if_no_daemon", " 2 verify_reads fail_if_no_daemon" };
+	static struct ddr_scan_array array;
+	struct ddr_super *sb = &array.assembly.super;
+	char line[256], wanted[256];
+
+	(void)state;
+	sb->parity = 1;
+	sb->members = sb->roles = 2;
+	sb->region_size = 1 << 20;
+	sb->data_offset = 1 << 20;
+	sb->member[1].role = 1;
+	sb->member[0].state = sb->member[1].state = DDR_MEMBER_IN_SYNC;
+	array.assembly.device[1] = -1;
+	array.cand[0].device = "/dev/sda";
+	for (unsigned int options = 0; options < 4; options++) {
+		assert_int_equal(ddr_scan_table_params(&array, options, line, sizeof(line)), 0);
+		snprintf(wanted, sizeof(wanted), "00000000-0000-0000-0000-000000000000 0 1 dedicated 2048 2048 2 /dev/sda -%s", tails[options]);
+		assert_string_equal(line, wanted);
+		assert_int_equal(ddr_scan_table_params(&array, options, line, strlen(wanted) + 1), 0);
+		assert_int_equal(ddr_scan_table_params(&array, options, line, strlen(wanted)), -1);
+	}
+}
+
 static void expect(const char *params, uint32_t place, const char *wanted, bool wanted_same)
 {
 	bool same = !wanted_same;
@@ -338,7 +364,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_disk_that_answers_again_is_found, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(what_is_in_use_is_left_out, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(many_disks_are_found_in_order, make_disks, remove_disks),
-		cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
+		cmocka_unit_test(a_line_has_the_options), cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
 		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
 	};
 

@@ -186,3 +186,27 @@ def test_no_spare_is_taken_where_the_administrator_forbids_it(serving):
     verify(serving, 8, seed=9)
     reports = json.loads(serving.node.run("ddraid examine --json /dev/vdf").out)
     assert reports[0]["member"]["state"] == "in-sync"
+
+
+def test_a_table_that_the_daemon_loads_keeps_its_options(serving):
+    """By the configuration at start, and after a spare took a place."""
+    begin(serving, verify_reads="yes", fail_if_no_daemon="yes")
+    options = ["2", "verify_reads", "fail_if_no_daemon"]
+    assert serving.node.run("dmsetup table data").out.split()[-3:] == options
+    fill(serving, 8)
+    serving.guest.wait_idle("data")
+    serving.guest.command("fail data 1")
+    serving.event("rebuild-done", 120)
+    number = serving.node.run("stat -c '%Hr:%Lr' /dev/vdf").out.strip()
+    table = serving.node.run("dmsetup table data").out.split()
+    assert number in table and table[-3:] == options, table
+    assert "stays as it is" in serving.node.run("ddraid start data --verify-reads").err
+
+
+def test_what_has_no_parity_is_not_checked(serving):
+    serving.begin()
+    serving.guest.create("data", 2, 0, "dedicated", MEMBERS[:4])
+    result = serving.node.run("ddraid start data --verify-reads", check=False)
+    assert result.code == 1 and "no parity" in result.err, result
+    serving.node.run("ddraid start --all --verify-reads --wait-disks 0")
+    assert "verify_reads" not in serving.node.run("dmsetup table data").out

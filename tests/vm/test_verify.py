@@ -208,11 +208,10 @@ def test_checked_reads(serving, parity):
     filled(serving, parity)
     read = f"dd if={DEV} of=/tmp/read bs=64k count=8 iflag=direct status=none && sha256sum /tmp/read"
     before = serving.node.run(read).out
-    table = serving.node.run("ddraid table data").out.strip()
-    uuid = serving.guest.status("data")["uuid"]
+    assert serving.node.run("ddraid table data --verify-reads").out.split()[-2:] == ["1", "verify_reads"]
     serving.guest.stop("data")
-    serving.node.run(f"dmsetup create data --uuid DDRAID-{uuid} --table '{table} 1 verify_reads'")
-    serving.node.wait_until("ddraid status data --json | grep -q '\"ready\": *true'", 60)
+    serving.guest.command("start data --verify-reads")
+    assert serving.node.run("dmsetup table data").out.split()[-2:] == ["1", "verify_reads"]
     assert serving.node.run(read).out == before
     rot(serving, 2, 21)
     result = serving.node.run(read, check=False)
