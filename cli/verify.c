@@ -83,7 +83,24 @@ static void print_last(struct json_object *verify)
 	print_next(verify);
 }
 
-static void print_status(struct json_object *array)
+/* Where, how much, on which member, and what became of it. */
+static void print_finding(struct json_object *f)
+{
+	uint64_t first = client_number(f, "first_block"), found = client_number(f, "found");
+	char buf[64];
+
+	printf("  %s  %" PRIu64 " %s of %" PRIu64 " to %" PRIu64 " (byte %" PRIu64 "): ", date(client_number(f, "time"), buf, sizeof(buf)), found,
+	       found == 1 ? "block" : "blocks", first, first + client_number(f, "blocks") - 1, client_number(f, "position"));
+	if (client_null(f, "member"))
+		printf("%s", client_flag(f, "repaired") ? "put right" : "as found");
+	else
+		printf("put right on member %" PRIu64, client_number(f, "member"));
+	if (!client_null(f, "text"))
+		printf("; %s", client_clean(client_text(f, "text")));
+	putchar('\n');
+}
+
+static void print_status(struct json_object *array, struct json_object *findings)
 {
 	struct json_object *jobs = client_object(array, "jobs");
 
@@ -95,11 +112,15 @@ static void print_status(struct json_object *array)
 		if (!strcmp(client_text(job, "type"), "verify"))
 			job_print(array, job);
 	}
+	if (client_length(findings))
+		printf("  the last that this node has found:\n");
+	for (size_t i = 0; i < client_length(findings); i++)
+		print_finding(client_at(findings, i));
 }
 
 static int show(struct ddr_ipc *ipc, const struct verify *v)
 {
-	struct json_object *data, *array;
+	struct json_object *data, *array, *findings = NULL;
 
 	if (!client_call(ipc, "verify", client_request("status", v->name), &data, CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
@@ -108,10 +129,17 @@ static int show(struct ddr_ipc *ipc, const struct verify *v)
 		json_object_put(data);
 		return cli_fail("verify", "array '%s' does not run on this node; ddraid status tells why", v->name);
 	}
-	if (v->json)
+	if (!client_call(ipc, "verify", client_request("findings", v->name), &findings, CLIENT_TIMEOUT_MS)) {
+		json_object_put(data);
+		return CLI_FAILED;
+	}
+	if (v->json) {
+		json_object_object_add(client_object(array, "verify"), "findings", json_object_get(findings));
 		cli_print_json(json_object_get(client_object(array, "verify")));
-	else
-		print_status(array);
+	} else {
+		print_status(array, findings);
+	}
+	json_object_put(findings);
 	json_object_put(data);
 	return cli_finish("verify");
 }

@@ -42,6 +42,7 @@ enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR
 #define DDR_ARRAY_RELOADS	16u	/* reads of the members at once */
 #define DDR_ARRAY_ANSWERS	128u	/* questions of the state machine that wait for a tick, or for the operator */
 #define DDR_NODE_NAME_LEN	64u
+#define DDR_ARRAY_FINDINGS	64u	/* the last ones that are remembered */
 
 struct ddr_finder;
 struct ddr_grow;
@@ -98,6 +99,16 @@ struct ddr_array_grow {
 	uint64_t resize;		/* blocks that our kernel's table is to have; 0: it has them */
 	uint64_t resize_ms;		/* not before */
 	char refusal[DDR_ERROR_LEN];	/* why the array did not grow as the operator wanted, or "" */
+};
+
+/* What this node has found wrong, or unreadable: an event REPAIRED or MISMATCH, kept for `ddraid verify NAME status`. */
+struct ddr_finding {
+	uint64_t time;			/* seconds since 1970; of the last time, where the same was found more than once */
+	uint64_t start, count;		/* from the first block to the last */
+	uint64_t blocks;		/* so many of them */
+	uint32_t member;		/* or DDR_NO_MEMBER: nobody knows */
+	bool repaired;
+	const char *text;		/* static, or NULL */
 };
 
 struct ddr_array {
@@ -158,6 +169,10 @@ struct ddr_array {
 
 	struct ddr_array_cluster cluster;
 	struct ddr_array_grow grow;
+
+	/* events.c's; in the order of their times, and kept as long as the device is there and the daemon lives */
+	struct ddr_finding finding[DDR_ARRAY_FINDINGS];
+	unsigned int n_findings;
 
 	/* stall.c's: members that may hang */
 	struct ddr_stall {
@@ -284,6 +299,8 @@ void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms);
 struct json_object;
 /* The object of `ddraid status --json`; the caller's. NULL: no memory. */
 struct json_object *ddr_status_array(struct ddr_array *a);
+/* What was found wrong, for `ddraid verify NAME status`. Not a part of the above: of many arrays it would not fit into one message. */
+struct json_object *ddr_status_findings(const struct ddr_array *a);
 /* Index of the member that @which names (number, device or uuid); -1: none. */
 int ddr_status_find_member(const struct ddr_array *a, const char *which);
 

@@ -301,6 +301,33 @@ static void tell_udev(const struct ddr_array *a)
 	close(fd);
 }
 
+static bool same_finding(const struct ddr_finding *a, const struct ddr_finding *b)
+{
+	return a->start == b->start && a->count == b->count && a->member == b->member && a->repaired == b->repaired;
+}
+
+/* The same place again, as by reads that are checked, or by the next verify, does not drive out the others. */
+static void remember_finding(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool repaired = o->event == DDR_EV_REPAIRED;
+	struct ddr_finding f = { .start = o->start, .count = o->count, .blocks = o->a, .member = repaired ? o->member : DDR_NO_MEMBER,
+				 .repaired = repaired, .text = o->text };
+	struct timespec ts;
+	unsigned int i = 0;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	f.time = (uint64_t)ts.tv_sec;
+	while (i < a->n_findings && !same_finding(&a->finding[i], &f))
+		i++;
+	if (i == DDR_ARRAY_FINDINGS)
+		i = 0;
+	if (i < a->n_findings) {
+		a->n_findings--;
+		memmove(&a->finding[i], &a->finding[i + 1], (a->n_findings - i) * sizeof(f));
+	}
+	a->finding[a->n_findings++] = f;
+}
+
 /* What status and waiters need to remember of it. */
 static void remember(struct ddr_array *a, const struct ddr_output *o, const char *text)
 {
@@ -336,6 +363,10 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		break;
 	case DDR_EV_LEFT:
 		a->cluster.left = true;
+		break;
+	case DDR_EV_REPAIRED:
+	case DDR_EV_MISMATCH:
+		remember_finding(a, o);
 		break;
 	default:
 		break;

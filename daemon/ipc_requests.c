@@ -86,6 +86,14 @@ static void do_status(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, status_of(c, a));
 }
 
+static void do_findings(struct ddr_client *c, struct json_object *req)
+{
+	const struct ddr_array *a = array_of(c, req, true);
+
+	if (a)
+		ddr_client_ok(c, ddr_status_findings(a));
+}
+
 /* Begins a wait: it is answered by ddr_client_check(), perhaps at once. */
 static void begin_wait(struct ddr_client *c, struct json_object *req, enum ddr_client_wait wait)
 {
@@ -497,7 +505,7 @@ static const struct {
 	const char *cmd;
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
-	{ "status", do_status }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
+	{ "status", do_status }, { "findings", do_findings }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
 	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
 	{ "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
 };

@@ -5,6 +5,7 @@
  *
  * Requests (lib/ipc.h has the framing), all with "cmd":
  *	status	[name]			data: array of objects as `ddraid status --json` prints them
+ *	findings name			data: array of what was found wrong, as `ddraid verify NAME status --json` prints it
  *	wait	name [timeout_ms]	answered when the array serves, or was refused, or the time is over
  *	stop	name			answered when nothing dirty is left; data: {"dirty": regions}; not there: not known
  *	set	name key value		one setting of the array

@@ -376,6 +376,29 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	return o;
 }
 
+/* The names of the fields are a public interface, as above: `ddraid verify NAME status --json` prints them. */
+struct json_object *ddr_status_findings(const struct ddr_array *a)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned int i = 0; i < a->n_findings; i++) {
+		const struct ddr_finding *f = &a->finding[i];
+		struct json_object *o = json_object_new_object();
+
+		add_number(o, "time", f->time);
+		add_number(o, "position", f->start * DDR_BLOCK_SIZE);
+		add_number(o, "length", f->count * DDR_BLOCK_SIZE);
+		add_number(o, "first_block", f->start);
+		add_number(o, "blocks", f->count);
+		add_number(o, "found", f->blocks);
+		json_object_object_add(o, "member", f->member == DDR_NO_MEMBER ? NULL : json_object_new_uint64(f->member));
+		json_object_object_add(o, "repaired", json_object_new_boolean(f->repaired));
+		add_text_or_null(o, "text", f->text);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 /* By whatever name: what counts is the device number. */
 static int find_device(const struct ddr_array *a, const char *path)
 {

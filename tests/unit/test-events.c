@@ -81,10 +81,58 @@ static void a_refusal_of_something_else(void **state)
 	assert_null(a.clean_refusal);
 }
 
+static void found(struct ddr_array *a, enum ddr_event event, uint32_t member, uint64_t start)
+{
+	struct ddr_output o = { .type = DDR_OUT_EVENT, .event = event, .member = member, .node = DDR_NO_MEMBER, .start = start, .count = 3, .a = 2,
+				.text = "so it is" };
+
+	ddr_event_array(a, &o);
+}
+
+/* What was found wrong is kept, the last of it, and each place once. */
+static void the_last_findings_are_kept(void **state)
+{
+	static struct ddr_array a;
+
+	(void)state;
+	a = stopping();
+	found(&a, DDR_EV_MISMATCH, DDR_NO_MEMBER, 7);
+	found(&a, DDR_EV_REPAIRED, 4, 7);
+	assert_int_equal(a.n_findings, 2);
+	assert_int_equal(a.finding[0].member, DDR_NO_MEMBER);
+	assert_false(a.finding[0].repaired);
+	assert_true(a.finding[0].time > 1700000000);
+	assert_int_equal(a.finding[1].member, 4);
+	assert_int_equal(a.finding[1].start, 7);
+	assert_int_equal(a.finding[1].count, 3);
+	assert_int_equal(a.finding[1].blocks, 2);
+	assert_true(a.finding[1].repaired);
+	assert_string_equal(a.finding[1].text, "so it is");
+	found(&a, DDR_EV_MISMATCH, DDR_NO_MEMBER, 7);	/* the same once more */
+	assert_int_equal(a.n_findings, 2);
+	assert_true(a.finding[0].repaired);
+	assert_false(a.finding[1].repaired);
+	for (uint64_t i = 0; i < DDR_ARRAY_FINDINGS; i++)
+		found(&a, DDR_EV_REPAIRED, 1, 100 * (i + 1));
+	assert_int_equal(a.n_findings, DDR_ARRAY_FINDINGS);
+	assert_int_equal(a.finding[0].start, 100);
+	found(&a, DDR_EV_REPAIRED, 1, 8);
+	assert_int_equal(a.n_findings, DDR_ARRAY_FINDINGS);
+	assert_int_equal(a.finding[0].start, 200);
+	assert_int_equal(a.finding[DDR_ARRAY_FINDINGS - 1].start, 8);
+	found(&a, DDR_EV_REPAIRED, 1, 300);
+	assert_int_equal(a.n_findings, DDR_ARRAY_FINDINGS);
+	assert_int_equal(a.finding[1].start, 400);
+	assert_int_equal(a.finding[DDR_ARRAY_FINDINGS - 1].start, 300);
+	tell(&a, DDR_EV_POLICY, 0, NULL);		/* no finding */
+	assert_int_equal(a.n_findings, DDR_ARRAY_FINDINGS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_clean_stop_has_ended), cmocka_unit_test(a_clean_stop_was_refused), cmocka_unit_test(a_refusal_of_something_else),
+		cmocka_unit_test(the_last_findings_are_kept),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);

@@ -84,8 +84,13 @@ def test_with_one_parity_it_is_told_and_nothing_is_guessed(serving):
     serving.node.wait_until("ddraid status data | grep -q ' 0 dirty'", 20)
     disks = [d.path for d in serving.node.disks[:5]]
     assert tools.rawcheck("check", disks, "--assert-none", ok=(1,))["failures"] == ["2 inconsistent stripes, first 11"]
+    kept = [f for f in result["findings"] if not f["repaired"]]
+    assert sum(f["found"] for f in kept) == 2 and {f["member"] for f in kept} == {None}, kept
+    assert min(f["first_block"] for f in kept) == 11 and min(f["position"] for f in kept) == 11 * 4096, kept
     result = run_verify(serving, "--repair")
     assert (result["found"], result["repaired"]) == (2, 2), result
+    assert sum(f["found"] for f in result["findings"] if f["repaired"] and f["member"] is not None) == 2, result
+    assert "put right on member" in serving.node.run("ddraid verify data status").out
     assert run_verify(serving)["found"] == 0
     serving.guest.stop("data")
     raw(serving, skip=(5,))
