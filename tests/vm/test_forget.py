@@ -271,13 +271,32 @@ def test_bad_sectors_heal_by_a_flushed_write(forget):
     assert forget.read(4096, 4096)[512:1536] == b"\x56" * 1024
 
 
+def test_bad_sectors_of_both_kinds(forget):
+    """Some disks say only that a read failed, and not that its sector is bad: where a read meets both, that is what it gets."""
+    def error(at, length=SECTOR):
+        result = forget.io("read", at * SECTOR, length, check=False)
+        return next((e for e in ("Errno 5]", "Errno 61]") if e in result.err), None) if result.code else None
+    forget.message("bad", "add", 9, 2)
+    forget.message("bad", "add", 10, 3, "ioerr")
+    assert forget.status()["bad"] == 4
+    assert [error(at) for at in range(8, 14)] == [None, "Errno 61]", "Errno 5]", "Errno 5]", "Errno 5]", None]
+    assert error(8, 4096) == "Errno 5]"
+    forget.message("bad", "add", 12, 1)
+    assert error(12) == "Errno 61]" and forget.status()["bad"] == 4
+    forget.write(9 * SECTOR, 2 * SECTOR, 0x55, fua=True)
+    assert [error(at) for at in range(8, 14)] == [None, None, None, "Errno 5]", "Errno 61]", None]
+    forget.write(8 * SECTOR, 4096, 0x56, fua=True)
+    assert forget.status()["bad"] == 0 and error(8, 4096) is None
+
+
 def test_through_has_no_cache(forget):
     """What is written is below at once, a write heals bad sectors, and faults are as they are with a cache."""
     disk = forget.disk.dev
     forget.node.run(["dmsetup", "remove", "--retry", "forget"])
     forget.node.run(["dmsetup", "create", "forget", "--table", f"0 {LENGTH // SECTOR} forget {disk} {OFFSET} through"])
     assert forget.node.run("dmsetup table forget").out.split()[5:] == ["through"]
-    forget.message("bad", "add", 9, 2)
+    forget.message("bad", "add", 9, 1)
+    forget.message("bad", "add", 10, 1, "ioerr")
     assert forget.io("read", 4096, 4096, check=False).code != 0
     forget.write(9 * SECTOR, SECTOR, 0x55)
     assert forget.status()["bad"] == 1
@@ -386,7 +405,7 @@ def test_table_round_trip(forget):
 BAD_MESSAGES = [
     "nonsense", "forget some", "forget torn", "forget torn x", "forget all 1", "revive now",
     "leak", "leak 101 1", "leak 5", "limit", "limit x", "bad", "bad add 1", "bad add 1 0",
-    f"bad add 0 {LENGTH // SECTOR + 1}", f"bad add {LENGTH // SECTOR} 1", "bad clear 1",
+    f"bad add 0 {LENGTH // SECTOR + 1}", f"bad add {LENGTH // SECTOR} 1", "bad add 1 1 medium", "bad add 1 1 ioerr 1", "bad clear 1",
     "fail", "fail some", "delay", "delay -1", "delay 60001", "delay 1 x", "delay 1 1 1", "hang", "hang maybe", "reset 1"]
 
 

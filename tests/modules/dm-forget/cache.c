@@ -74,23 +74,36 @@ void unit_cleaned(struct forget *f, unsigned long index, struct unit *unit, u8 m
 	}
 }
 
-u8 bad_mask(struct forget *f, unsigned long index)
+/* The low byte of a unit's entry: its bad sectors; the next one: those that fail plainly. */
+static unsigned long bad_entry(struct forget *f, unsigned long index)
 {
 	void *entry = xa_load(&f->bad, index);
 
 	return entry ? xa_to_value(entry) : 0;
 }
 
-/* Set the bad sectors of a unit; 0 or -ENOMEM. Holds lock. */
-int bad_set(struct forget *f, unsigned long index, u8 mask)
+u8 bad_mask(struct forget *f, unsigned long index)
+{
+	return bad_entry(f, index) & 0xff;
+}
+
+/* Of the bad sectors of a unit those that fail with a plain I/O error. */
+u8 bad_plain(struct forget *f, unsigned long index)
+{
+	return bad_entry(f, index) >> UNIT_SECTORS;
+}
+
+static int bad_set(struct forget *f, unsigned long index, u8 mask, u8 plain)
 {
 	u8 old = bad_mask(f, index);
 	void *entry = NULL;
 
-	if (mask == old)
+	if (mask == old && plain == bad_plain(f, index))
 		return 0;
 	if (mask)
-		entry = xa_store(&f->bad, index, xa_mk_value(mask), GFP_NOIO);
+		entry = xa_store(&f->bad, index,
+				 xa_mk_value(mask | (unsigned long)plain << UNIT_SECTORS),
+				 GFP_NOIO);
 	else
 		xa_erase(&f->bad, index);
 	if (xa_err(entry))
@@ -98,6 +111,20 @@ int bad_set(struct forget *f, unsigned long index, u8 mask)
 	f->bad_sectors += hweight8(mask);
 	f->bad_sectors -= hweight8(old);
 	return 0;
+}
+
+/* The sectors @mask of a unit are bad, of this kind; 0 or -ENOMEM. Holds lock. */
+int bad_add(struct forget *f, unsigned long index, u8 mask, bool plain)
+{
+	u8 others = bad_plain(f, index) & ~mask;
+
+	return bad_set(f, index, bad_mask(f, index) | mask, plain ? others | mask : others);
+}
+
+/* The sectors @mask of a unit are well. Holds lock. */
+void bad_heal(struct forget *f, unsigned long index, u8 mask)
+{
+	bad_set(f, index, bad_mask(f, index) & ~mask, bad_plain(f, index) & ~mask);
 }
 
 /* Empty the cache. */

@@ -94,7 +94,7 @@ struct forget {
 
 	struct mutex lock;
 	struct xarray cache;		/* unit number -> struct unit */
-	struct xarray bad;		/* unit number -> mask of bad sectors */
+	struct xarray bad;		/* unit number -> bad sectors, by kind */
 	u64 unflushed;			/* sectors */
 	u64 bad_sectors;
 	u32 last_write_id;
@@ -148,7 +148,9 @@ static inline struct selection everything(struct forget *f)
 u8 unit_mask(unsigned long index, sector_t start, sector_t end);
 void unit_cleaned(struct forget *f, unsigned long index, struct unit *unit, u8 mask);
 u8 bad_mask(struct forget *f, unsigned long index);
-int bad_set(struct forget *f, unsigned long index, u8 mask);
+u8 bad_plain(struct forget *f, unsigned long index);
+int bad_add(struct forget *f, unsigned long index, u8 mask, bool plain);
+void bad_heal(struct forget *f, unsigned long index, u8 mask);
 void drop_cache(struct forget *f);
 void copy_bio(struct forget *f, struct bio *bio, sector_t start, bool to_cache);
 struct overlay *overlay_make(struct forget *f, sector_t start, sector_t end);

@@ -44,9 +44,12 @@ static int serve_read(struct forget *f, struct bio *bio)
 		struct unit *unit = xa_load(&f->cache, index);
 		u8 wanted = unit_mask(index, start, end);
 		u8 dirty = unit ? unit->dirty & wanted : 0;
+		u8 bad = bad_mask(f, index) & wanted & ~dirty;
 
 		cached += hweight8(dirty);
-		if (bad_mask(f, index) & wanted & ~dirty)
+		if (bad & bad_plain(f, index))
+			status = BLK_STS_IOERR;
+		else if (bad && !status)
 			status = BLK_STS_MEDIUM;
 	}
 	if (!status && cached == end - start) {
@@ -71,7 +74,7 @@ static int write_through(struct forget *f, struct bio *bio, sector_t start, sect
 
 	mutex_lock(&f->lock);
 	for (index = start >> UNIT_SHIFT; index <= last; index++)
-		bad_set(f, index, bad_mask(f, index) & ~unit_mask(index, start, end));
+		bad_heal(f, index, unit_mask(index, start, end));
 	mutex_unlock(&f->lock);
 	return pass(f, bio);
 }

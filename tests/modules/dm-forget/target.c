@@ -31,9 +31,11 @@
  *		unflushed. 0: off (the default).
  *   limit MIB	When more than this is unflushed, all of it is written to the
  *		device below, as a disk does by itself. 0: never (the default).
- *   bad add START LENGTH | bad clear
+ *   bad add START LENGTH [ioerr] | bad clear
  *		Sectors whose reads fail as medium errors until a write of them
- *		has reached the medium.
+ *		has reached the medium; with "ioerr" as plain I/O errors, which is
+ *		all that many disks say of a bad sector. A read that meets both
+ *		kinds fails plainly; a sector that is added again is of the new kind.
  *   fail read | write | flush | all | none
  *		Fail these operations with an I/O error (they add up).
  *   delay MS [SPREAD]
@@ -113,15 +115,15 @@ static int msg_bad(struct forget *f, unsigned int argc, char **argv)
 		mutex_unlock(&f->lock);
 		return 0;
 	}
-	if (argc != 4 || strcasecmp(argv[1], "add") || kstrtou64(argv[2], 0, &start) ||
-	    kstrtou64(argv[3], 0, &length) || !length || start >= f->ti->len ||
-	    length > f->ti->len - start)
+	if (argc < 4 || argc > 5 || strcasecmp(argv[1], "add") ||
+	    kstrtou64(argv[2], 0, &start) || kstrtou64(argv[3], 0, &length) || !length ||
+	    start >= f->ti->len || length > f->ti->len - start ||
+	    (argc == 5 && strcasecmp(argv[4], "ioerr")))
 		return -EINVAL;
 	mutex_lock(&f->lock);
 	for (index = start >> UNIT_SHIFT; !ret && index <= (start + length - 1) >> UNIT_SHIFT;
 	     index++)
-		ret = bad_set(f, index,
-			      bad_mask(f, index) | unit_mask(index, start, start + length));
+		ret = bad_add(f, index, unit_mask(index, start, start + length), argc == 5);
 	mutex_unlock(&f->lock);
 	return ret;
 }

@@ -140,7 +140,7 @@ static void out_finish(struct forget *f, unsigned int count, bool keep)
 		unsigned long index = f->out[i].index;
 		struct unit *unit = xa_load(&f->cache, index);
 
-		bad_set(f, index, bad_mask(f, index) & ~f->out[i].mask);
+		bad_heal(f, index, f->out[i].mask);
 		if (unit && !keep)
 			unit_cleaned(f, index, unit, f->out[i].mask & ~unit->again);
 	}
