@@ -11,7 +11,7 @@ VM = {"disks": 3, "size": "32M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 CASES = ["write_out", "leaving", "write_again", "write_fails", "absent", "absent_back", "other_device", "empty_device", "error_of_the_one_before", "one_record", "read_and_flush", "two_members",
-         "flush", "flush_of_others", "flush_under_way", "flush_two", "flush_kept_lost", "flush_kept_lost_late", "read_error", "read_lost", "member_joins", "applied_waits", "rebind", "suspend", "kill", "mismatch", "suspect", "rebuilding", "load"]
+         "flush", "flush_of_others", "flush_under_way", "flush_two", "flush_kept_lost", "flush_kept_lost_late", "read_error", "bad_sector", "read_lost", "member_joins", "applied_waits", "rebind", "suspend", "kill", "mismatch", "suspect", "rebuilding", "load"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -27,6 +27,11 @@ def filled(serving, parity, megabytes=8, **options):
     serving.guest.wait_idle("data")
 
 
+def member_of(role, block, roles):
+    """Where a role of a block lies: doc/on-disk-format.md, 6, rotating."""
+    return (role + block // 256) % roles
+
+
 def rot(serving, member, block, sectors=1):
     """What the member holds of a block becomes something else, behind everybody's back."""
     serving.node.run(f"dd if=/dev/urandom of={serving.node.disks[member].dev} bs=512 seek={(DATA + block * CHUNK) // 512} count={sectors} "
@@ -53,9 +58,12 @@ def test_what_rots_is_put_right_with_two_parities(serving):
     filled(serving, 2)
     result = run_verify(serving)
     assert (result["found"], result["repaired"]) == (0, 0)
-    wrong = {member: 3 + 70 * member for member in range(6)}
-    for member, block in wrong.items():
-        rot(serving, member, block, 1 + member % 2)
+    wrong = {}
+    for role, turn in enumerate((1, 5) * 3):        # each role once, and each member once: 1, 0, 3, 2, 5, 4
+        block = 256 * turn + 3 + 35 * role
+        wrong[member_of(role, block, 6)] = block
+        rot(serving, member_of(role, block, 6), block, 1 + role % 2)
+    assert list(wrong) == [1, 0, 3, 2, 5, 4], wrong
     result = run_verify(serving)
     assert (result["found"], result["repaired"]) == (6, 6), result
     serving.node.wait_until("test $(dmsetup status data | awk '{ print $8 }') = 6", 20)
@@ -75,8 +83,9 @@ def test_what_rots_is_put_right_with_two_parities(serving):
 
 def test_with_one_parity_it_is_told_and_nothing_is_guessed(serving):
     filled(serving, 1)
-    rot(serving, 4, 11)                 # P, where nothing is turned
-    rot(serving, 1, 40)
+    assert (member_of(4, 11, 5), member_of(1, 40, 5)) == (4, 1)
+    rot(serving, 4, 11)                 # P
+    rot(serving, 1, 40)                 # data
     result = run_verify(serving)
     assert (result["found"], result["repaired"]) == (2, 0), result
     found = sorted((e["first_block"], e["blocks"]) for e in events(serving, "mismatch"))
@@ -139,20 +148,24 @@ def test_it_goes_on_after_the_daemon_died(serving):
     assert stop.code == 1 and "no verify is under way" in stop.err
 
 
-def test_bad_sectors_are_rewritten(serving, load_forget):
-    """One that a read meets, and one that only verify meets: both can be read again afterwards, and no member was lost."""
+@pytest.mark.parametrize("kind", ["", "ioerr"], ids=["medium", "ioerr"])
+def test_bad_sectors_are_rewritten(serving, load_forget, kind):
+    """One that a read meets, and one that only verify meets: both can be read again afterwards, and no member was lost.
+
+    So it is, too, where the disk says no more than that a read failed.
+    """
     load_forget(serving.node)
     devices = []
     for i, disk in enumerate(serving.node.disks[:5]):
         serving.node.run(["dmsetup", "create", f"f{i}", "--table", f"0 {disk.size // 512} forget {disk.dev} 0"])
         devices.append(f"/dev/mapper/f{i}")
     filled(serving, 1, devices=devices)
-    serving.node.allow_dmesg(r".*(bad sector|ddraid).*")
+    serving.node.allow_dmesg(r".*(bad sector|I/O error|ddraid).*")
 
     def bad(member):
         return int(serving.node.run(f"dmsetup status f{member}").out.split("bad=")[1].split()[0])
-    serving.node.run(f"dmsetup message f1 0 bad add {(DATA + 20 * CHUNK) // 512} 3")
-    serving.node.run(f"dmsetup message f3 0 bad add {(DATA + 700 * CHUNK) // 512} 1")
+    serving.node.run(f"dmsetup message f1 0 bad add {(DATA + 20 * CHUNK) // 512} 3 {kind}")
+    serving.node.run(f"dmsetup message f3 0 bad add {(DATA + 700 * CHUNK) // 512} 1 {kind}")
     assert (bad(1), bad(3)) == (3, 1)
     serving.node.run(f"dd if={DEV} of=/dev/null bs=64k count=4 iflag=direct status=none")       # meets that of member 1
     repaired = serving.event("repaired")
@@ -161,7 +174,10 @@ def test_bad_sectors_are_rewritten(serving, load_forget):
     assert run_verify(serving)["found"] == 1
     assert [m["errors"]["corrected"] for m in serving.guest.status("data")["members"]] == [0, 2, 0, 1, 0]
     assert [m["state"] for m in serving.guest.status("data")["members"]] == ["in-sync"] * 5
+    assert not events(serving, "member-failed")
     assert (bad(1), bad(3)) == (0, 0)
+    for member, block, sectors in ((1, 20, 3), (3, 700, 1)):            # and what was rewritten can be read
+        serving.node.run(f"dd if=/dev/mapper/f{member} of=/dev/null bs=512 skip={(DATA + block * CHUNK) // 512} count={sectors} iflag=direct status=none")
     verify(serving, 8)
 
 

@@ -67,6 +67,14 @@ def raw(member, block, data=None):
         os.close(fd)
 
 
+def flush(member):
+    fd = os.open(f"/dev/mapper/f{member}", os.O_RDWR)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def ready(a, regions=1):
     """An attached channel; the first regions are granted and block 0 holds 0x11."""
     ch = a.attach()
@@ -608,6 +616,26 @@ def case_read_error():
         ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
         assert content(a) == b"\x11" * BLOCK
         assert ch.until(ERROR, member=1).seq != e.seq
+        ch.close()
+
+
+def case_bad_sector():
+    """Reconstructed at once, whatever the disk says of it; the daemon is told, and a write of the sector makes it well."""
+    with array() as a:
+        ch = ready(a)
+        assert IO(a.path, 1, 0x12, flags=os.O_DSYNC).done() == 0    # bad sectors are seen by what was flushed only
+        for kind, status in (((), EC_MEDIUM), (("ioerr",), EC_IO)):
+            forget(1, "bad", "add", DATA // 512, 1, *kind)
+            assert content(a) == b"\x11" * BLOCK
+            e = ch.until(ERROR, member=1)
+            assert (e.status, e.a0, e.start, e.count) == (status, OP_READ, 0, 1)
+            assert a.parked() == 0
+            ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
+            chunk = bytes(x ^ y for x, y in zip(raw(0, 0), raw(2, 0)))      # as the daemon does it, from the others
+            raw(1, 0, chunk)
+            flush(1)
+            assert raw(1, 0) == chunk and content(a) == b"\x11" * BLOCK
+            ch.silent()
         ch.close()
 
 
