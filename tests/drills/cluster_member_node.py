@@ -6,8 +6,9 @@ Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, m
 made to fail, on every node; corosync over two rings; a fence device that cuts the power.
 Phases: a file is written that nobody touches again; load on all; a member fails on all nodes and one of them dies, in odd rounds the
 disk just before the node, in even ones while it goes. The node is fenced, the survivors agree that the member is out, take over what the
-node had in work, and go on without an error. Everything that anybody was promised, and the file, are read on every survivor, but for blocks that the dead node
-had in flight: with a member out a torn stripe is what nobody wrote. Then the node comes back, the disk is well again, and taken back.
+node had in work, and go on without an error. Everything that anybody was promised, and the file, are read on every survivor, but for the blocks that the dead node
+was writing: with a member out a torn stripe is what nobody wrote, and its region is listed as suspect (load.py has the rule). Then the node comes
+back, the disk is well again, and taken back.
 """
 import concurrent.futures
 import sys
@@ -45,8 +46,9 @@ def round_of(rig, number):
     rig.progress()
     rig.settle()
     rig.read_still()
+    suspect = rig.accept_suspect()
     longest = max(s for node in stalls.values() for s in node.values())
-    return f"member {victim} and node {dead}: recovered after {recovered:.1f} s, longest stall {longest:.1f} s; both back"
+    return f"member {victim} and node {dead}: recovered after {recovered:.1f} s, longest stall {longest:.1f} s; both back; {suspect} regions were suspect"
 
 
 if __name__ == "__main__":

@@ -45,12 +45,6 @@ class FaultyRig(StillRig):
         members = self.guests[min(self.guests)].status(NAME)["members"]
         return {m["index"]: (int(m["device"].rsplit("/m", 1)[1]), m["state"]) for m in members if m["device"]}
 
-    def slow(self, rate):
-        """Rebuild and resync on all nodes so fast, whatever else the disks do; None: as fast as they can."""
-        steps = [f"resync_min_rate={rate}", f"resync_max_rate={rate}"] if rate else ["resync_max_rate=0", "resync_min_rate=10M"]
-        for step in steps:              # the least must not be above the most, at no time
-            self.on_each(lambda i, step=step: self.guests[i].command(f"set {NAME} {step}"))
-
     # -- faults
 
     def tell(self, index, words, numbers=None):

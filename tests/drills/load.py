@@ -28,6 +28,30 @@ def fill(node, number):
     node.run(f"dd if=/dev/zero of=/mnt/ledger{number} bs=64k count={LEDGER_BLOCKS * 4096 >> 16} conv=fsync 2>&1", timeout=120)
 
 
+# prints the first block of the array of each piece of a file, and how many it has; the pieces are in order and without holes
+FIEMAP = r"""
+import fcntl, os, struct, sys
+f, at = open(sys.argv[1], "rb"), 0
+while at < os.fstat(f.fileno()).st_size:
+    buf = bytearray(struct.pack("=QQIIII", at, 1 << 62, 1, 0, 512, 0) + bytes(56 * 512))
+    fcntl.ioctl(f, 0xC020660B, buf)
+    pieces = [struct.unpack_from("=QQQ", buf, 32 + 56 * i) for i in range(struct.unpack_from("=I", buf, 20)[0])]
+    if not pieces or pieces[0][0] > at:
+        sys.exit(f"a hole at byte {at}")
+    for logical, physical, length in pieces:
+        if logical + length > at:
+            print((physical + at - logical) // 4096, (logical + length - at) // 4096)
+            at = logical + length
+"""
+
+
+def file_blocks(node, path):
+    """The array's blocks that a file has, in its order."""
+    node.put("/tmp/fiemap.py", FIEMAP.encode())
+    pieces = [tuple(map(int, line.split())) for line in node.run(f"python3 -SIE /tmp/fiemap.py {path}").out.splitlines()]
+    return [b for first, n in pieces for b in range(first, first + n)]
+
+
 def place(rig, number):
     """(file or device, first block) of a node's ledger."""
     return (f"/mnt/ledger{number}", 0) if rig.filesystem else ("/dev/mapper/shared", (number - 1) * LEDGER_BLOCKS)
@@ -41,6 +65,7 @@ class Load:
         self.ledger = rig.ledgers[number]
         rig.sequence += 1 << 24         # more than any load can use
         path, first = place(rig, number)
+        self.writes = threads, longest, rig.sequence, rig.sequence >> 24        # what its writes follow from
         self.node.run("rm -f /tmp/stop")
         self.jobs = {"ledger": self.node.spawn(f"exec /tmp/writer load {path} {first} {LEDGER_BLOCKS} {threads} {longest} "
                                                f"{rig.sequence} {rig.sequence >> 24} 0 {APART} {PAUSE_US}")}
@@ -122,15 +147,41 @@ def stall(text):
 
 
 def verify(rig, on, torn=False):
-    """All that any node was promised, read on node `on`. `torn`: a degraded array lost its power; what was in flight may be anything."""
-    node = rig.node(on)
+    """All that any node was promised, read on node `on`; {node: blocks of its ledger that are garbage, and may be}.
+
+    `torn`: nodes lost their power while a data member was missing. Then the format promises less of the blocks that they were writing at that
+    moment, and of no others: a chunk of such a block may be what nobody wrote, and its region is listed as suspect (doc/design.md, "The idea" and "After
+    a crash"; doc/on-disk-format.md, 4). So a block may be garbage if both is so:
+    - It was in flight on a node that died (rig.cut): each thread of a load has one write in flight at most, and which ones a load makes
+      follows from its seed. So all garbage of a thread must lie in one write, of at most LONGEST blocks, that is later than all that was
+      promised to be durable and than all that the disk shows to have ended (writer.c, find_in_flight).
+    - It lies in a region that is suspect now. (What earlier rounds left suspect was accepted: Rig.accept_suspect.)
+    What was acknowledged and was not being written again must be right, in suspect regions too; and all that survivors wrote.
+    """
+    node, harmed = rig.node(on), {}
     for i, ledger in rig.ledgers.items():
         path, first = place(rig, i)
-        garbage = THREADS * LONGEST if torn else 0
-        result = node.run(f"/tmp/writer verify {path} {first} {LEDGER_BLOCKS} {garbage}", stdin=ledger.expectations(), timeout=240, check=False)
-        assert result.code == 0, f"what node {i} wrote, read on {on}: {result.out[-1000:]} {result.err}"
+        cut = rig.cut.get(i, ()) if torn else ()
+        result = node.run(f"/tmp/writer verify {path} {first} {LEDGER_BLOCKS} {' '.join(map(str, cut))}", stdin=ledger.expectations(), timeout=240, check=False)
+        assert result.code == 0, (f"what node {i} wrote, read on {on}: {result.out[-6000:]} {result.err}; its load when its power was cut (threads, "
+                                  f"blocks of a write, first number, seed): {cut}; status: {rig.guests[on].status('shared')}")
+        blocks = [int(line.split()[1].rstrip(":")) for line in result.out.splitlines() if ": in flight," in line]
+        if blocks:
+            assert_suspect(rig, on, i, blocks, result.out)
+            harmed[i] = blocks
     if rig.filesystem:
         verify_appended(node.get(SHARED_FILE), rig.appended, on)
+    return harmed
+
+
+def assert_suspect(rig, on, number, blocks, words):
+    """The regions of these blocks of a node's ledger are listed as suspect."""
+    path, _ = place(rig, number)
+    where = file_blocks(rig.node(on), path) if rig.filesystem else range(rig.blocks)
+    suspect = {r for first, count in rig.guests[on].status("shared")["suspect"] for r in range(first, first + count)}
+    stray = {b: (where[b], where[b] // rig.region_blocks) for b in blocks if where[b] // rig.region_blocks not in suspect}
+    assert not stray, (f"node {number}'s blocks, read on {on}, are garbage outside of the suspect regions {sorted(suspect)}: (block of the array, region) "
+                       f"by block of its ledger: {stray}; {words[-6000:]}")
 
 
 def verify_appended(content, promised, on):

@@ -39,6 +39,7 @@ class Rig:
         self.blocks = 0
         self.marks = {}
         self.fenced = {}
+        self.cut = {}                   # node that went -> what the writes of its load followed from
 
     # -- nodes
 
@@ -178,6 +179,7 @@ class Rig:
         load = self.loads.pop(number, None)
         if load:
             load.note()
+            self.cut[number] = load.writes
 
     def wait_fenced(self, number, timeout=90, program=DDRAIDD):
         """Until the node's power was cut on request of ddraidd since the mark."""
@@ -274,18 +276,38 @@ class Rig:
     def settle(self, torn=False, raw=True):
         """The end of a round: load off, all that anybody was promised is on every node, nothing is inconsistent; the stalls.
 
-        `torn`: see load.verify; what was in flight then is written anew. `raw`: not where so many members are out that nothing is left to check by.
+        `torn`: see load.verify; the files of the nodes that died are written anew. `raw`: not where so many members are out that nothing is left to check by.
         """
         stalls = self.stop_load()
         self.wait_idle(to_sync=False)
-        self.on_each(lambda i: verify(self, i, torn))
-        if torn:
-            for i in self.all:          # the files of those that are off as well
-                fill(self.node(self.up()[0]), i)
-            self.ledgers = {i: tools.Ledger() for i in self.all}
+        harmed = self.on_each(lambda i: verify(self, i, torn))
+        for on, blocks in zip(self.up(), harmed):
+            if blocks:
+                print(f"      read on node {on}: in flight at the crash, garbage, in suspect regions: {blocks} (node: blocks of its ledger)", flush=True)
+        for i in self.cut if torn else ():
+            # What was in flight may become something else yet, when the member is computed anew. What survivors were promised stays so.
+            fill(self.node(self.up()[0]), i)
+            self.ledgers[i] = tools.Ledger()
+        self.cut = {}
         if raw:
             self.raw()
         return stalls
+
+    def accept_suspect(self, timeout=60):
+        """What is suspect was looked at, and the array is whole: it is accepted, so that what the next crash leaves is seen apart. How many regions."""
+        self.wait_idle()
+        count, deadline = self.guests[min(self.guests)].status(NAME)["regions"]["suspect"], time.monotonic() + timeout * time_scale()
+        while any(guest.status(NAME)["regions"]["suspect"] for guest in self.guests.values()):
+            assert time.monotonic() < deadline, f"still suspect: {[guest.status(NAME)['suspect'] for guest in self.guests.values()]}"
+            self.guests[min(self.guests)].command(f"set {NAME} suspect=accept", check=False)      # refused while the map is being changed
+            time.sleep(0.5)
+        return count
+
+    def slow(self, rate):
+        """Rebuild and resync on all nodes so fast, whatever else the disks do; None: as fast as they can."""
+        steps = [f"resync_min_rate={rate}", f"resync_max_rate={rate}"] if rate else ["resync_max_rate=0", "resync_min_rate=10M"]
+        for step in steps:              # the least must not be above the most, at no time
+            self.on_each(lambda i, step=step: self.guests[i].command(f"set {NAME} {step}"))
 
     def unmount(self, numbers=None):
         if self.filesystem:

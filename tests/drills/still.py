@@ -2,20 +2,10 @@
 """A cluster with a file that is written once and only read from then on, and whose place on the disks is known."""
 import json
 
+from load import file_blocks
 from rig import MOUNT, NAME, Rig
 
 STILL = 12                      # MiB
-
-# prints the first block of the array of each piece of the file, and how many it has
-FIEMAP = r"""
-import fcntl, struct, sys
-f = open(sys.argv[1], "rb")
-buf = bytearray(struct.pack("=QQIIII", 0, 1 << 62, 1, 0, 512, 0) + bytes(56 * 512))
-fcntl.ioctl(f, 0xC020660B, buf)
-for i in range(struct.unpack_from("=I", buf, 20)[0]):
-    logical, physical, length = struct.unpack_from("=QQQ", buf, 32 + 56 * i)
-    print(physical // 4096, length // 4096)
-"""
 
 
 class StillRig(Rig):
@@ -30,10 +20,8 @@ class StillRig(Rig):
         node = self.node(min(self.guests))
         node.run(f"dd if=/dev/urandom of={MOUNT}/still bs=1M count={STILL} conv=fsync 2>/dev/null", timeout=180)
         self.still = node.run(f"sha256sum {MOUNT}/still", timeout=120).out
-        node.put("/tmp/fiemap.py", FIEMAP.encode())
-        pieces = [tuple(map(int, line.split())) for line in node.run(f"python3 -SIE /tmp/fiemap.py {MOUNT}/still").out.splitlines()]
-        self.still_blocks = [b for first, n in pieces for b in range(first, first + n)]
-        assert len(self.still_blocks) == (STILL << 20) // 4096, pieces
+        self.still_blocks = file_blocks(node, f"{MOUNT}/still")
+        assert len(self.still_blocks) == (STILL << 20) // 4096, self.still_blocks
         device = self.guests[min(self.guests)].status(NAME)["members"][0]["device"]
         self.data_offset = json.loads(node.run(f"ddraid examine --json {device}").out)[0]["data_offset"]
 

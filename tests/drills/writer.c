@@ -3,11 +3,12 @@
  * A load whose every sector says what it is, and its verifier.
  *
  *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART [PAUSE_US]]
- *	writer verify DEV FIRST COUNT [GARBAGE] < expectations
+ *	writer verify DEV FIRST COUNT [THREADS MAX SEQ SEED] < expectations
  *	writer pulse DEV BLOCK COUNT SECONDS [APART_MS]
  *
  * load: each thread owns a part of the blocks FIRST..+COUNT and writes random runs of 1 to
- * MAX blocks of it, with sequence numbers from SEQ on, growing over all threads. About every
+ * MAX blocks of it, one after the other, the n-th of thread t with sequence number
+ * SEQ + n * THREADS + t; so the number says which write it is. About every
  * APART writes (8 if not given) of all threads together one of them flushes, or writes with
  * RWF_DSYNC. On standard output: "F seq first count" for each write that is known to be
  * durable, printed only after the DSYNC write, or an fdatasync() begun after the write's end,
@@ -17,7 +18,10 @@
  * verify: standard input holds "first count seq": these blocks were durable with that sequence
  * number. Every sector must be a sector of its own block with that sequence number or a later
  * one; sectors of blocks without an expectation may also be all zero. Code 1 if one is not.
- * GARBAGE: so many blocks may hold what nobody wrote: a write that was in flight when a degraded array lost its power.
+ * With the arguments of a load, its power was cut while a member of the array was missing: what a write in flight then
+ * replaced may read as what nobody wrote. Each thread had one write in flight at most. Which ones it would make follows from
+ * SEED, so that one is looked for which covers all such blocks of the thread, is later than all that the thread was told to be
+ * durable, and begun when all was written that the disk shows. Its blocks are printed as "in flight"; if there is none, all of them are bad.
  *
  * pulse: rewrites one run of COUNT blocks again and again, APART_MS (20 if not given) between two, and prints
  * "P start_ms duration_us" for each.
@@ -44,6 +48,7 @@
 #define SECTORS		(BLOCK / SECTOR)
 #define MAX_RUN		256u
 #define PENDING		1024u		/* writes between two flushes at most */
+#define MOST_WRITES	(1u << 24)	/* of a thread: where a search ends */
 #define MAGIC		0x5244726177657274ull
 
 struct head {			/* begins every sector; the rest follows from it */
@@ -53,15 +58,14 @@ struct head {			/* begins every sector; the rest follows from it */
 struct thread {
 	pthread_t id;
 	int fd;
-	uint64_t first, count, rng;
-	unsigned int max;
+	uint64_t first, count, rng, seq;
+	unsigned int max, threads;
 };
 
 struct run {
 	uint64_t seq, first, count;
 };
 
-static atomic_uint_fast64_t next_seq;
 static atomic_bool stop;
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -114,6 +118,35 @@ static int64_t now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+/* Thread @i of a load: FIRST COUNT THREADS MAX SEQ SEED. */
+static struct thread make_thread(int fd, unsigned int i, char **a)
+{
+	unsigned int threads = atoi(a[2]);
+	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10) / threads;
+
+	return (struct thread){ .fd = fd, .first = first + count * i, .count = count, .rng = strtoull(a[5], NULL, 10) * 1000003 + i,
+				.seq = strtoull(a[4], NULL, 10) + i, .max = atoi(a[3]), .threads = threads };
+}
+
+static bool load_arguments(char **a)
+{
+	uint64_t count = strtoull(a[1], NULL, 10);
+	unsigned int threads = atoi(a[2]), max = atoi(a[3]);
+
+	return threads && threads <= 64 && max && max <= MAX_RUN && count / threads >= max;
+}
+
+/* The next write of a thread; @dice: of its other choices. */
+static struct run next_run(struct thread *t, uint64_t *dice)
+{
+	struct run r = { .seq = t->seq, .count = 1 + mix(&t->rng) % t->max };
+
+	r.first = t->first + mix(&t->rng) % (t->count - r.count + 1);
+	*dice = mix(&t->rng);
+	t->seq += t->threads;
+	return r;
 }
 
 static int write_run(int fd, void *buf, uint64_t first, uint64_t count, int flags)
@@ -184,12 +217,11 @@ static void *load_thread(void *data)
 	if (posix_memalign(&buf, BLOCK, MAX_RUN * BLOCK))
 		die("memory");
 	while (!atomic_load(&stop)) {
-		uint64_t len = 1 + mix(&t->rng) % t->max;
-		struct run r = { .first = t->first + mix(&t->rng) % (t->count - len + 1), .count = len };
-		uint64_t dice = mix(&t->rng) % (2 * apart);
+		uint64_t dice;
+		struct run r = next_run(t, &dice);
 		int error;
 
-		r.seq = atomic_fetch_add(&next_seq, 1);
+		dice %= 2 * apart;
 		fill(buf, r.first, r.count, r.seq);
 		error = write_run(t->fd, buf, r.first, r.count, dice == 0 ? RWF_DSYNC : 0);
 		if (error) {
@@ -209,9 +241,9 @@ static void *load_thread(void *data)
 
 static int load(int fd, char **a)
 {
-	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10);
-	unsigned int threads = atoi(a[2]), max = atoi(a[3]), seconds = atoi(a[6]);
+	unsigned int threads = atoi(a[2]), seconds = atoi(a[6]);
 	struct run mine[PENDING];
+	uint64_t highest = 0;
 	struct thread *t;
 	int64_t end;
 
@@ -219,17 +251,15 @@ static int load(int fd, char **a)
 		apart = strtoull(a[7], NULL, 10);
 		pause_us = a[8] ? atoi(a[8]) : 0;
 	}
-	if (!threads || threads > 64 || !max || max > MAX_RUN || count / threads < max || !apart || apart >= PENDING) {
+	if (!load_arguments(a) || !apart || apart >= PENDING) {
 		fprintf(stderr, "writer: load: bad arguments\n");
 		return 2;
 	}
-	atomic_store(&next_seq, strtoull(a[4], NULL, 10));
 	t = calloc(threads, sizeof(*t));
 	if (!t)
 		die("memory");
 	for (unsigned int i = 0; i < threads; i++) {
-		t[i] = (struct thread){ .fd = fd, .first = first + count / threads * i, .count = count / threads,
-					.rng = strtoull(a[5], NULL, 10) * 1000003 + i, .max = max };
+		t[i] = make_thread(fd, i, a);
 		if (pthread_create(&t[i].id, NULL, load_thread, &t[i]))
 			die("thread");
 	}
@@ -237,10 +267,12 @@ static int load(int fd, char **a)
 	while (!atomic_load(&stop) && (!seconds || now_us() < end))
 		usleep(20000);
 	atomic_store(&stop, true);
-	for (unsigned int i = 0; i < threads; i++)
+	for (unsigned int i = 0; i < threads; i++) {
 		pthread_join(t[i].id, NULL);
+		highest = t[i].seq > highest ? t[i].seq : highest;
+	}
 	flush(fd, mine);
-	printf("END %" PRIu64 "\n", (uint64_t)atomic_load(&next_seq));
+	printf("END %" PRIu64 "\n", highest);
 	return 0;
 }
 
@@ -258,14 +290,67 @@ static uint64_t sector_seq(const uint8_t *at, uint64_t block, uint64_t sector)
 	return memcmp(at, want, SECTOR) ? UINT64_MAX : h.seq;
 }
 
+/* What the verifier knows of a block. */
+struct block {
+	uint64_t want;			/* durable; 0: nothing is */
+	uint64_t lowest, highest;	/* of its sectors, but for garbage; 0: never written */
+	bool garbage, in_flight;
+};
+
+static bool within(const struct run *r, uint64_t first, uint64_t last)
+{
+	return first >= r->first && last < r->first + r->count;
+}
+
+/*
+ * Finds the write that thread @t may have had in flight, by what its blocks @b (from its first one on) hold, and marks the garbage in it.
+ * It is the last one that the disk shows, or a later one; of those between, which had ended, nothing can be seen, so it covers them.
+ */
+static void find_in_flight(struct thread *t, struct block *b)
+{
+	uint64_t begin = t->seq, shown = 0, durable = 0, first = UINT64_MAX, last = 0, dice;
+
+	for (uint64_t i = 0; i < t->count; i++) {
+		if (b[i].garbage) {
+			first = i + t->first < first ? i + t->first : first;
+			last = i + t->first;
+		}
+		shown = b[i].highest > shown ? b[i].highest : shown;
+		durable = b[i].want > durable ? b[i].want : durable;
+	}
+	if (first > last || last - first >= t->max)
+		return;
+	/* Numbers below the first one are of an earlier load. */
+	for (struct run r = next_run(t, &dice); ; r = next_run(t, &dice)) {
+		if (r.seq < shown || r.seq <= durable)
+			continue;
+		if (within(&r, first, last)) {
+			for (uint64_t i = first; i <= last; i++)
+				b[i - t->first].in_flight = b[i - t->first].garbage;
+			return;
+		}
+		/* It is not this one, so if it had begun it has ended: all of it is in the one in flight, unless the disk shows it. */
+		if (r.seq != shown) {
+			first = r.first < first ? r.first : first;
+			last = r.first + r.count - 1 > last ? r.first + r.count - 1 : last;
+		}
+		if (last - first >= t->max || (r.seq - begin) / t->threads > MOST_WRITES)
+			return;
+	}
+}
+
 static int verify(int fd, char **a)
 {
 	uint64_t first = strtoull(a[0], NULL, 10), count = strtoull(a[1], NULL, 10), from, len, seq;
-	uint64_t bad = 0, torn = 0, checked = 0, expected = 0, unknown = 0, allowed = a[2] ? strtoull(a[2], NULL, 10) : 0;
-	uint64_t *want = calloc(count, sizeof(*want));
+	uint64_t bad = 0, torn = 0, expected = 0, in_flight = 0;
+	struct block *blocks = calloc(count, sizeof(*blocks));
 	uint8_t *buf;
 
-	if (!want || posix_memalign((void **)&buf, BLOCK, MAX_RUN * BLOCK))
+	if (a[2] && !load_arguments(a)) {
+		fprintf(stderr, "writer: verify: bad arguments\n");
+		return 2;
+	}
+	if (!blocks || posix_memalign((void **)&buf, BLOCK, MAX_RUN * BLOCK))
 		die("memory");
 	while (scanf("%" SCNu64 " %" SCNu64 " %" SCNu64, &from, &len, &seq) == 3) {
 		for (uint64_t b = from; b < from + len; b++) {
@@ -273,9 +358,9 @@ static int verify(int fd, char **a)
 				fprintf(stderr, "writer: verify: block %" PRIu64 " is outside\n", b);
 				return 2;
 			}
-			expected += !want[b - first];
-			if (want[b - first] < seq)
-				want[b - first] = seq;
+			expected += !blocks[b - first].want;
+			if (blocks[b - first].want < seq)
+				blocks[b - first].want = seq;
 		}
 	}
 	for (uint64_t b = 0; b < count; b += MAX_RUN) {
@@ -284,28 +369,41 @@ static int verify(int fd, char **a)
 		if (pread(fd, buf, n * BLOCK, (off_t)((first + b) * BLOCK)) != (ssize_t)(n * BLOCK))
 			die("read");
 		for (uint64_t i = 0; i < n; i++) {
-			uint64_t lowest = UINT64_MAX, highest = 0;
-			bool garbage = false;
+			struct block *block = &blocks[b + i];
 
+			block->lowest = UINT64_MAX;
 			for (uint64_t s = 0; s < SECTORS; s++) {
 				uint64_t is = sector_seq(buf + i * BLOCK + s * SECTOR, first + b + i, s);
 
-				garbage |= is == UINT64_MAX;
-				lowest = is < lowest ? is : lowest;
-				highest = is > highest ? is : highest;
+				if (is == UINT64_MAX) {
+					block->garbage = true;
+					continue;
+				}
+				block->lowest = is < block->lowest ? is : block->lowest;
+				block->highest = is > block->highest ? is : block->highest;
 			}
-			checked++;
-			torn += !garbage && lowest != highest;
-			if (!garbage && lowest >= want[b + i])
-				continue;
-			if (garbage && unknown++ < allowed)
-				continue;
-			if (bad++ < 20)
-				printf("block %" PRIu64 ": %s, sequence %" PRId64 " to %" PRId64 ", durable was %" PRIu64 "\n",
-				       first + b + i, garbage ? "garbage" : "lost", (int64_t)lowest, (int64_t)highest, want[b + i]);
 		}
 	}
-	printf("checked %" PRIu64 " expected %" PRIu64 " torn %" PRIu64 " garbage %" PRIu64 " bad %" PRIu64 "\n", checked, expected, torn, unknown, bad);
+	for (int i = 0; a[2] && i < atoi(a[2]); i++) {
+		struct thread t = make_thread(fd, i, a);
+
+		find_in_flight(&t, blocks + (t.first - first));
+	}
+	for (uint64_t b = 0; b < count; b++) {
+		const struct block *is = &blocks[b];
+		bool lost = is->lowest < is->want;	/* also one in flight has chunks of the old or of the new, and one may be anything */
+		const char *what = lost ? "lost" : is->in_flight ? "in flight" : "garbage";
+
+		torn += !is->garbage && is->lowest != is->highest;
+		in_flight += is->in_flight;
+		if (!is->garbage && !lost)
+			continue;
+		if ((lost || !is->in_flight) && bad++ >= 40)
+			continue;
+		printf("block %" PRIu64 ": %s, sequence %" PRId64 " to %" PRId64 ", durable was %" PRIu64 "\n", first + b, what,
+		       (int64_t)is->lowest, (int64_t)is->highest, is->want);
+	}
+	printf("checked %" PRIu64 " expected %" PRIu64 " torn %" PRIu64 " in flight %" PRIu64 " bad %" PRIu64 "\n", count, expected, torn, in_flight, bad);
 	return bad ? 1 : 0;
 }
 
@@ -343,12 +441,12 @@ int main(int argc, char **argv)
 	if (argc > 2 && !strcmp(argv[1], "load"))
 		ok = argc >= 10 && argc <= 12;
 	else if (argc > 2 && !strcmp(argv[1], "verify"))
-		ok = argc == 5 || argc == 6;
+		ok = argc == 5 || argc == 9;
 	else if (argc > 2 && !strcmp(argv[1], "pulse"))
 		ok = argc == 6 || argc == 7;
 	if (!ok) {
 		fprintf(stderr, "usage: writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART [PAUSE_US]] | "
-			"verify DEV FIRST COUNT [GARBAGE] | pulse DEV BLOCK COUNT SECONDS [APART_MS]\n");
+			"verify DEV FIRST COUNT [THREADS MAX SEQ SEED] | pulse DEV BLOCK COUNT SECONDS [APART_MS]\n");
 		return 2;
 	}
 	fd = open(argv[2], O_RDWR | O_DIRECT | O_CLOEXEC);
