@@ -4,12 +4,13 @@
 
 Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
 made to fail, on every node; corosync over two rings; a fence device. No answer for 5 s is a failure (io_timeout).
-Phases: a file is written that nobody touches again; load on all; a member fails on all nodes, in one of three ways, in turn:
-writes end with an error; reads do (while all read the file); nothing ends at all, until the disk's driver gives up, which is after the cluster did. The
+Phases: a file is written that nobody touches again; load on all; a member fails on all nodes, in one of three ways, the variants: write: writes end with
+an error; read: reads do (while all read the file); hang: nothing ends at all, until the disk's driver gives up, which is after the cluster did. The
 cluster agrees that the member is out, and the load goes on without an error; the disks hold nothing inconsistent
 outside of dirty regions; everything that anybody was promised, and the file, are read on every node without the member. It is well
 again, `ddraid add` takes it back while the load goes on, and all of that holds again. Nobody is fenced.
 """
+import functools
 import sys
 import time
 
@@ -35,8 +36,8 @@ def strike(rig, way, victim):
     rig.wait_failed(victim)
 
 
-def round_of(rig, number):
-    victim, way, by = (number - 1) % rig.members, WAYS[(number - 1) % len(WAYS)], (number - 1) % len(rig.all) + 1
+def round_of(way, rig, number):
+    victim, by = (number - 1) % rig.members, (number - 1) % len(rig.all) + 1
     rig.load()
     rig.progress()
     began = time.monotonic()
@@ -57,8 +58,8 @@ def round_of(rig, number):
     rig.read_still()
     rig.assert_nobody_fenced()
     longest = max(s for node in stalls.values() for s in node.values())
-    return f"member {victim}: {way}: out after {took:.1f} s, longest stall {longest:.1f} s; back in sync {back:.1f} s after it was well"
+    return f"member {victim}: out after {took:.1f} s, longest stall {longest:.1f} s; back in sync {back:.1f} s after it was well"
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_member", __doc__, round_of, disks=4, kind=FaultyRig, io_timeout="5s"))
+    sys.exit(drill.main("cluster_member", __doc__, {way: functools.partial(round_of, way) for way in WAYS}, disks=4, kind=FaultyRig, io_timeout="5s"))

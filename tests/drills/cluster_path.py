@@ -4,12 +4,13 @@
 
 Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
 made to fail, on every node; corosync over two rings; a fence device that cuts the power.
-Phases: a file is written that nobody touches again; load. Odd rounds, load on all: one node cannot reach a member any more. The array can do without it, so
-it is out for all; nobody sees an error, nobody is fenced; the path is there again, and `ddraid add` takes the member back. Even rounds, load
+Phases: a file is written that nobody touches again; load. Variant covered, load on all: one node cannot reach a member any more. The array can do without it, so
+it is out for all; nobody sees an error, nobody is fenced; the path is there again, and `ddraid add` takes the member back. Variant gives-up, load
 on the others: two members are out already, and the node cannot reach a third. It gives up the array for itself [rule 4], is fenced, and the
 others go on with that member; the node comes back with its path, and the two members too. Everything that anybody was promised, and
 the file, are read on every node, and nothing is inconsistent.
 """
+import functools
 import sys
 import time
 
@@ -60,12 +61,14 @@ def one_too_many(rig, victim, lost):
     return f"node {lost} lost its path to member {victim}, one too many: it gave up and was fenced, recovered after {took:.1f} s"
 
 
-def round_of(rig, number):
-    victim, lost = (number - 1) % rig.members, (number - 1) % len(rig.all) + 1
-    seen = covered(rig, victim, lost) if number % 2 else one_too_many(rig, victim, lost)
+def round_of(what, rig, number):
+    seen = what(rig, (number - 1) % rig.members, (number - 1) % len(rig.all) + 1)
     rig.read_still()
     return seen
 
 
+VARIANTS = {"covered": functools.partial(round_of, covered), "gives-up": functools.partial(round_of, one_too_many)}
+
+
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_path", __doc__, round_of, disks=4, kind=FaultyRig))
+    sys.exit(drill.main("cluster_path", __doc__, VARIANTS, disks=4, kind=FaultyRig))

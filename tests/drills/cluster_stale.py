@@ -4,11 +4,12 @@
 
 Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
 made to fail, on every node; corosync over two rings; a fence device.
-Phases: a member fails on all nodes while they write; the array is stopped everywhere. In odd rounds it is started with the stale disk in place: the
-disk is not used, by no node, until `ddraid add` takes it back. In even rounds two other disks are gone at the start: with the stale one there would be
+Phases: a member fails on all nodes while they write; the array is stopped everywhere. Variant not-used: it is started with the stale disk in place: the
+disk is not used, by no node, until `ddraid add` takes it back. Variant refused: two other disks are gone at the start: with the stale one there would be
 enough, and the start is refused, on each node, with the reason; the data is as it was when the disks are back.
 Everything that anybody was promised, and a file, are read on every node; nothing is inconsistent; nobody is fenced.
 """
+import functools
 import sys
 
 import drill
@@ -30,7 +31,7 @@ def refused(rig, victim):
     return result.err.strip()
 
 
-def round_of(rig, number):
+def round_of(variant, rig, number):
     victim = (number - 1) % rig.members
     rig.load()
     rig.progress()
@@ -40,7 +41,7 @@ def round_of(rig, number):
     rig.settle()
     rig.stop()
     rig.heal(victim)
-    why = refused(rig, victim) if number % 2 == 0 else ""
+    why = refused(rig, victim) if variant == "refused" else ""
     rig.start()
     for i in rig.all:
         state = rig.guests[i].status(NAME)["members"][victim]["state"]
@@ -59,4 +60,4 @@ def round_of(rig, number):
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_stale", __doc__, round_of, disks=4, kind=FaultyRig))
+    sys.exit(drill.main("cluster_stale", __doc__, {v: functools.partial(round_of, v) for v in ("not-used", "refused")}, disks=4, kind=FaultyRig))

@@ -5,10 +5,11 @@
 Topology: three nodes, one array of four disks (order 1, P and Q) and two spares, GFS2 on it, mounted on all; each disk lies below a device
 that can be made to fail, on every node; corosync over two rings; a fence device. The rebuild is held to 2 MiB/s until then, so that it is there to be caught.
 Phases: a file is written that nobody touches again; load on all; a member fails on all nodes, and a spare takes its place. When a part of it is
-rebuilt another one fails: in odd rounds a member, in even ones the spare itself. The array goes on with what the parity
+rebuilt another one fails; the variants: member: a second one; spare: the spare itself. The array goes on with what the parity
 covers, both places are rebuilt in the end, and the load goes on without an error all the time. Everything that anybody was promised, and the file, are
 read on every node; nothing is inconsistent; nobody is fenced. Then the two disks are well again, and become the spares of the next round.
 """
+import functools
 import sys
 import time
 
@@ -39,7 +40,7 @@ def spares_again(rig, numbers):
             rig.wait_event(i, "member-added", 60)
 
 
-def round_of(rig, number):
+def round_of(which, rig, number):
     working = {index: disk for index, (disk, state) in rig.disks_by_index().items() if state == "in-sync"}
     first, second = sorted(working)[(number - 1) % 3:(number - 1) % 3 + 2]
     rig.slow("2M")
@@ -49,7 +50,7 @@ def round_of(rig, number):
     rig.tell(working[first], "fail all")
     rig.wait_failed(first)
     spare = begun(rig)
-    other = second if number % 2 else spare
+    other = spare if which == "spare" else second
     failed = [working[first], rig.disks_by_index()[other][0]]
     rig.tell(failed[1], "fail all")
     rig.wait_failed(other)
@@ -71,4 +72,4 @@ def round_of(rig, number):
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_two_members", __doc__, round_of, disks=6, kind=FaultyRig, spares=2))
+    sys.exit(drill.main("cluster_two_members", __doc__, {which: functools.partial(round_of, which) for which in ("member", "spare")}, disks=6, kind=FaultyRig, spares=2))
