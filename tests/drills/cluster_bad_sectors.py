@@ -4,12 +4,13 @@
 
 Topology: three nodes, one array of four disks (order 1, P and Q on disks of their own), GFS2 on it, mounted on all; each disk lies below a device
 that can have bad sectors, on every node; corosync over two rings; a fence device.
-Phases: a file is written that nobody touches again; load on all; of blocks of that file a sector goes bad, in some on two members. In odd rounds
-these are the members with the data, as one node sees them, which reads the file; in even ones members in turn, as the node
-sees them that does the verify. The right data comes all the same, the sectors are rewritten from the others and can be read
-afterwards (counted, by member), no member is lost, and the load sees nothing. Everything that anybody was promised, and the file, are read on every
-node; parity is right everywhere; nobody is fenced.
+Phases: a file is written that nobody touches again; load on all; of blocks of that file a sector goes bad, in some on two members; half of
+them the disk calls bad, of the others it says no more than that the read failed. Variant reads: these are the members with the data, as one node sees
+them, which reads the file. Variant verify: members in turn, as the node sees them that does the verify. The right data comes all the
+same, the sectors are rewritten from the others and can be read afterwards (counted, by member), no member is lost, and the load sees
+nothing. Everything that anybody was promised, and the file, are read on every node; parity is right everywhere; nobody is fenced.
 """
+import functools
 import sys
 
 import drill
@@ -17,6 +18,7 @@ from faulty import FaultyRig
 from rig import NAME
 
 BAD = 12                        # blocks with a bad sector
+KINDS = ("", "ioerr")           # of bad sectors: see dm-forget
 
 
 def bad_left(rig, i):
@@ -28,25 +30,25 @@ def corrected(rig, i):
 
 
 def spoil(rig, on, members):
-    """Bad sectors on node @on, in blocks of the file, on these members; how many each has."""
+    """Bad sectors on node @on, in blocks of the file, on these members, of each member in turn of one kind and of the other; how many each has."""
     per_member = [0] * rig.members
     for i in range(BAD):
         block = rig.still_blocks[i * len(rig.still_blocks) // BAD]
         for m in {members[i % len(members)], members[(i + (i % 3 == 0)) % len(members)]}:       # every third block: two
-            rig.node(on).run(f"dmsetup message m{m} 0 bad add {rig.sector(block)} 1")
+            rig.node(on).run(f"dmsetup message m{m} 0 bad add {rig.sector(block)} 1 {KINDS[per_member[m] % len(KINDS)]}")
             per_member[m] += 1
-    assert bad_left(rig, on) == per_member
+    assert bad_left(rig, on) == per_member and all(n >= len(KINDS) for n in per_member if n), per_member
     return per_member
 
 
-def round_of(rig, number):
+def round_of(by, rig, number):
     rig.wait_idle()
-    on = (number - 1) % len(rig.all) + 1 if number % 2 else rig.guests[1].status(NAME)["cluster"]["writer"]
+    on = (number - 1) % len(rig.all) + 1 if by == "reads" else rig.guests[1].status(NAME)["cluster"]["writer"]
     rig.load()
     rig.progress()
     before = corrected(rig, on)
-    spoilt = spoil(rig, on, [0, 1] if number % 2 else list(range(rig.members)))
-    if number % 2:
+    spoilt = spoil(rig, on, [0, 1] if by == "reads" else list(range(rig.members)))
+    if by == "reads":
         rig.read_still()
     else:
         rig.node(max(rig.all)).run(f"ddraid verify {NAME} start --priority 2")
@@ -57,12 +59,14 @@ def round_of(rig, number):
     put_right = [now - was for now, was in zip(corrected(rig, on), before)]
     assert put_right == spoilt, f"put right: {put_right}, bad: {spoilt}"
     assert all(m["state"] == "in-sync" for m in rig.guests[on].status(NAME)["members"])
+    assert not [e for i in rig.up() for e in rig.events(i) if e["event"] == "member-failed"]
     rig.progress()
     rig.settle()
     rig.read_still()
     rig.assert_nobody_fenced()
-    return f"{sum(spoilt)} sectors bad as node {on} sees it, met by {'reads' if number % 2 else 'verify'}, put right"
+    return f"{sum(spoilt)} sectors bad as node {on} sees it, of both kinds, by member {spoilt}; put right, counted, no member lost"
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_bad_sectors", __doc__, round_of, disks=4, kind=FaultyRig, shape=(1, 2, "dedicated")))
+    sys.exit(drill.main("cluster_bad_sectors", __doc__, {by: functools.partial(round_of, by) for by in ("reads", "verify")}, disks=4, kind=FaultyRig,
+                        shape=(1, 2, "dedicated")))
