@@ -3,12 +3,15 @@
 """Data, P and Q rot on the disks, behind everybody's back, and verify puts them right while all nodes write.
 
 Topology: three nodes, one array of six disks (order 2, P and Q), GFS2 on it, mounted on all; corosync over two rings; a fence device.
-Phases: a file is written that nobody touches again; load on all; of blocks of that file a sector is overwritten on the raw disk, on each member in
-turn. `ddraid verify` is started on one node, and done by the one that writes the superblocks; every node says how it ended, and the numbers are
-those of the blocks that were spoilt, no more and no less, though the load went on all the time. In even rounds the daemon that does it is killed as soon as
-the log says that it is about to put a block right, and whoever comes behind must not believe what is wrong there. The file is read on every node, from the
+Phases: a file is written that nobody touches again; of blocks of that file a sector is overwritten on the raw disk, of each role in turn: data, P and Q.
+An independent reader of the disks sees that these are wrong there, and nowhere else in the file. Load on all; `ddraid verify` is started on one node,
+and done by the one that writes the superblocks; every node says how it ended. Variant undisturbed: the numbers are those of the blocks that were spoilt, by
+member, no more and no less, though the load went on all the time. Variant daemon-killed: the daemon that does it is killed as soon as the log says
+that it is about to put a block right, and whoever comes behind must not believe what is wrong there; nothing else is put right. The file is read on every node, from the
 disks; parity is right everywhere. (Nothing else lies in the regions in which blocks are spoilt: what rots where somebody writes as a daemon dies is not promised.)
 """
+import collections
+import functools
 import json
 import pathlib
 import sys
@@ -18,10 +21,13 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "tools")]
 
 import drill
 import rawcheck
+import tools
 from rig import NAME
 from still import StillRig
 
 ROTTEN = 12                     # blocks that are spoilt
+ROLES, DATA_ROLES = 6, 4        # P is the first one behind the data, then Q
+TURN = 256                      # blocks, until the roles go on to the next member: doc/on-disk-format.md, 6
 
 
 class VerifyRig(StillRig):
@@ -31,15 +37,42 @@ class VerifyRig(StillRig):
         super().__init__(*args, shape=(2, 2, "rotating"), **options)
 
     def rot(self, number):
-        """Spoils a sector of @ROTTEN blocks of the file; each member has its turn."""
+        """Spoils a sector of @ROTTEN blocks of the file; each role has its turn. {block: (role, member)}."""
         node, still = self.node(self.up()[0]), set(self.still_blocks)
         region = self.region_blocks
         alone = [b for b in self.still_blocks if still.issuperset(range(b - b % region, b - b % region + region))]
-        blocks = [alone[i * (len(alone) // ROTTEN) + number] for i in range(ROTTEN)]
-        for i, block in enumerate(blocks):
-            disk = node.disks[i % len(node.disks)]
+        spoilt = {}
+        for i in range(ROTTEN):
+            block, role = alone[i * (len(alone) // ROTTEN) + number], i % ROLES
+            spoilt[block] = role, (role + block // TURN) % ROLES
+            disk = node.disks[spoilt[block][1]]
             node.run(f"dd if=/dev/urandom of={disk.dev} bs=512 count=1 seek={self.sector(block)} oflag=direct conv=notrunc,nocreat status=none")
-        return sorted(blocks)
+        hit = collections.Counter(role for role, _ in spoilt.values())
+        assert all(hit[role] == ROTTEN // ROLES for role in range(ROLES)), f"of each role the same number, data, P and Q: {hit}; {spoilt}"
+        self.assert_wrong(spoilt)
+        return spoilt
+
+    def assert_wrong(self, spoilt):
+        """In the file the raw disks are wrong where they are spoilt and nowhere else: where it is data neither P nor Q fits, else the one that is."""
+        def blocks(pairs):
+            return {b for first, count in pairs for b in range(first, first + count)}
+        ranges = self.cluster.run.path / "still-blocks"
+        ranges.write_text("".join(f"{b}\n" for b in sorted(self.still_blocks)))
+        with self.cluster.frozen():
+            report = tools.rawcheck("check", self.disks(), "--ranges-file", ranges)
+        p = {b for b, (role, _) in spoilt.items() if role != DATA_ROLES + 1}
+        q = {b for b, (role, _) in spoilt.items() if role != DATA_ROLES}
+        assert (blocks(report["bad_p"]), blocks(report["bad_q"])) == (p, q), (
+            f"P is wrong in {report['bad_p']}, Q in {report['bad_q']}; spoilt, {{block: (role, member)}}: {spoilt}")
+
+    def corrected(self, i):
+        """Of each member, as a node counts it."""
+        return [m["errors"]["corrected"] for m in self.guests[i].status(NAME)["members"]]
+
+    def repaired(self, i):
+        """(member, block) -> how often a node said that it was put right, since the mark."""
+        return collections.Counter((e["member"], b) for e in self.events(i) if e["event"] == "repaired"
+                                   for b in range(e["first_block"], e["first_block"] + e["blocks"]))
 
     def wait_repair(self, seconds):
         """Until a slot names a region that is marked for a repair."""
@@ -72,23 +105,36 @@ def verify_ends(rig, by, priority, kill):
     return records[0]
 
 
-def round_of(rig, number):
-    by, kill = (number - 1) % len(rig.all) + 1, number % 2 == 0
+def round_of(kill, rig, number):
+    by = (number - 1) % len(rig.all) + 1
     rig.wait_idle()
-    spoilt = rig.rot(number)
+    writer = rig.guests[by].status(NAME)["cluster"]["writer"]
+    spoilt, before = rig.rot(number), rig.corrected(writer)
     rig.load()
     rig.progress()
     done = verify_ends(rig, by, 3 if kill else 2, kill)
+    wanted = collections.Counter((member, block) for block, (_, member) in spoilt.items())
+    told = {i: rig.repaired(i) for i in rig.up()}
+    members = collections.Counter(member for member, _ in wanted)
     assert done["found"] == done["repaired"] and (done["found"] == len(spoilt) or kill), f"{done}, not {len(spoilt)}: {spoilt}"
+    assert all(wanted.keys() >= of.keys() for of in told.values()), f"(member, block) that were put right, by node: {told}; spoilt: {wanted}"
     if kill:                            # what its daemon had not told yet is not in the numbers; but it was put right
         done = verify_ends(rig, by, 1, False)
         assert (done["found"], done["repaired"]) == (0, 0), done
+    else:
+        assert told[writer] == wanted, f"(member, block) that were put right by node {writer}: {told[writer]}; spoilt: {wanted}"
+        counted = [now - was for now, was in zip(rig.corrected(writer), before)]
+        assert counted == [members[m] for m in range(ROLES)], f"counted as put right, by member: {counted}; spoilt: {members}"
+    rig.assert_wrong({})
     assert not any(any(rig.node_fenced(i)) for i in rig.all)
     rig.progress()
     rig.settle()
     rig.read_still()
-    return f"{len(spoilt)} blocks spoilt and put right{', the daemon killed that did it' if kill else ''}"
+    return f"{len(spoilt)} blocks spoilt, {ROTTEN // ROLES} of each role, by member {[members[m] for m in range(ROLES)]}; put right"
+
+
+VARIANTS = {"undisturbed": functools.partial(round_of, False), "daemon-killed": functools.partial(round_of, True)}
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_verify", __doc__, round_of, disks=6, kind=VerifyRig))
+    sys.exit(drill.main("cluster_verify", __doc__, VARIANTS, disks=6, kind=VerifyRig))
