@@ -4,20 +4,23 @@
 
 Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
 made to fail, on every node; corosync over two rings; a fence device that cuts the power.
-Phases: a member fails while all nodes write; it is well again, and `ddraid add` takes it back. The rebuild is held to 2 MiB/s. In odd rounds
-its node dies at 30 %: another one goes on, from the cursor in the superblocks, and the load of those that are left sees no error. In even
-rounds all power is lost at 60 %: after the boot the rebuild goes on, and not from the beginning. Everything that anybody was
-promised, and a file that nobody touched, are read on every node; no stripe is wrong. Of the blocks that were in flight at the crash nothing is
-asked: with a member out a torn stripe is what nobody wrote, and its region is listed as suspect.
+Phases: a member fails while all nodes write; it is well again, and `ddraid add` takes it back. The rebuild is held to 2 MiB/s. Variant
+node-dies: its node dies at 30 %: another one goes on, and the load of those that are left sees no error. Variant power-lost: all power is lost at
+60 %, and the rebuild goes on after the boot. In both it goes on from the cursor in the superblocks, and not from the beginning: what is copied from
+then on is counted. Everything that anybody was promised, and a file that nobody touched, are read on every node; no stripe is wrong. Of the blocks that
+were being written at the crash less is asked: with a member out a torn stripe is what nobody wrote, and its region is listed as suspect (load.py has the rule).
 """
+import functools
 import sys
 import time
 
 import drill
+from ddvm.config import time_scale
 from faulty import FaultyRig
 from rig import MOUNT, NAME
 
 BALLAST = 40                    # MiB that are written while the member is out, so that there is something to rebuild
+RATE = "2M"                     # a second, so that the rebuild is there to be caught
 
 
 def at(rig, percent):
@@ -41,27 +44,63 @@ def rebuild_begins(rig, victim):
     rig.wait_failed(victim)
     rig.progress()
     rig.node(1).run(f"dd if=/dev/urandom of={MOUNT}/ballast bs=1M count={BALLAST} conv=notrunc,fsync status=none", timeout=240)
-    rig.slow("2M")
+    rig.slow(RATE)
     rig.heal(victim)
     rig.node(2).run(f"ddraid add {NAME} /dev/mapper/m{victim}", timeout=90)
     for i in rig.up():
         rig.wait_event(i, "rebuild-start", 90)
 
 
+def what_is_behind(rig, done):
+    """On the raw disks, as the power goes: (byte of the cursor, bytes of the regions below it that the member lacked). `done`: what the rebuild had come to."""
+    report, total, size = rig.raw(), rig.blocks * 4096, rig.region_blocks * 4096
+    cursor = next(m["cursor"] for m in report["members"] if m["state"] == "rebuilding") * 4096
+    # it follows by a 64th of the array, and the change of the superblocks takes its time
+    assert done > total // 16 and cursor >= done - total // 32, f"of {total} bytes it had come to {done}, and by the superblocks to {cursor}"
+    lacked = {r for first, n in report["written_while_missing"] for r in range(first, first + n)}
+    below = size * sum((r + 1) * size <= cursor for r in lacked)
+    assert below >= 4 * size, f"hardly anything of {sorted(lacked)} lay below the cursor, {cursor}: nothing would be proven"
+    return cursor, below
+
+
+def goes_on(rig, cursor, below):
+    """Until the rebuild has ended, which whoever came next took up at the cursor; (bytes that were copied since, bytes of all that the member lacked).
+
+    `status` never tells of a place below the cursor, wherever a node works. So what counts is how much was copied: from the beginning on
+    it would be all that the member lacks, and it must be less by what lay below the cursor, or by half of that at least: ranges
+    in which something was to be resynced are copied once more, and a region may be written for the first time after the last look.
+    """
+    total, deadline = 0, time.monotonic() + 240 * time_scale()
+    while not all(any(e["event"] == "rebuild-done" for e in rig.events(i)) for i in rig.up()):
+        for job in (j for i in rig.up() for j in rig.guests[i].status(NAME)["jobs"] if j["type"] == "rebuild"):
+            assert job["position"] >= cursor, f"by the superblocks {cursor} bytes were rebuilt, and it went on at {job['position']}"
+            if not total:
+                rig.slow(None)          # now that somebody has looked
+            total = max(total, job["total"])
+        assert time.monotonic() < deadline, f"not rebuilt: {rig.guests[min(rig.up())].status(NAME)['jobs']}"
+        time.sleep(0.2)
+    rig.wait_whole()
+    copied = sum(rig.wait_event(i, "rebuild-done")["blocks"] for i in rig.up()) * 4096
+    assert total, "the rebuild was over before anybody had looked: nothing is proven"
+    assert copied <= total - below + below // 2, (f"{copied} bytes were copied after the crash, of {total} that the member lacked in all; {below} of these lay "
+                                                  f"below the cursor, {cursor}: it did not go on there")
+    return copied, total
+
+
 def node_dies(rig):
     dead, done = at(rig, 30)
     rig.mark()
     rig.die(dead)
-    rig.raw()
+    cursor, below = what_is_behind(rig, done)
     rig.wait_fenced(dead)
     rig.wait_recovered(dead)
     rig.progress()
-    rig.slow(None)
-    rig.wait_whole()
+    copied, total = goes_on(rig, cursor, below)
     rig.settle(torn=True)
     rig.read_still()
     rig.bring([dead])
-    return f"node {dead} died with {done >> 20} MiB rebuilt, another one finished it"
+    return (f"node {dead} died with {done >> 20} MiB rebuilt, the cursor at {cursor >> 20} MiB; another one finished it: "
+            f"{copied >> 20} of {total >> 20} MiB copied after that, {below >> 20} MiB lay below the cursor")
 
 
 def power_goes(rig):
@@ -69,31 +108,32 @@ def power_goes(rig):
     rig.cluster.power_off()
     for i in rig.all:
         rig.gone(i)
-    cursor = next(m["cursor"] for m in rig.raw()["members"] if m["state"] == "rebuilding") * 4096
-    total = rig.blocks * 4096
-    # it follows by a 64th of the array, and the change of the superblocks takes its time
-    assert done > total // 16 and cursor >= done - total // 32, f"of {total} bytes it had come to {done}, and by the superblocks to {cursor}"
+    cursor, below = what_is_behind(rig, done)
+    options = rig.options
+    rig.options = {**options, "resync_min_rate": RATE, "resync_max_rate": RATE}     # what was set is gone with the power
     rig.boot()
+    rig.options = options
     rig.start()
-    jobs = [j for i in rig.up() for j in rig.guests[i].status(NAME)["jobs"] if j["type"] == "rebuild"]
-    resumed = min((j["position"] for j in jobs), default=None)
-    assert resumed is None or resumed >= cursor, f"by the superblocks {cursor} bytes were rebuilt, and it went on at {resumed}"
     rig.mount()
-    rig.wait_whole()
+    copied, total = goes_on(rig, cursor, below)
     rig.settle(torn=True)
     rig.read_still()
-    return f"all power lost with {done >> 20} MiB rebuilt, went on at {'the end' if resumed is None else f'{resumed >> 20} MiB'}"
+    return (f"all power lost with {done >> 20} MiB rebuilt, the cursor at {cursor >> 20} MiB: {copied >> 20} of {total >> 20} MiB copied after the boot, "
+            f"{below >> 20} MiB lay below the cursor")
 
 
-def round_of(rig, number):
+def round_of(crash, rig, number):
     victim = (number - 1) % rig.members
     rebuild_begins(rig, victim)
-    seen = node_dies(rig) if number % 2 else power_goes(rig)
+    seen = crash(rig)
     rig.wait_idle()
     for i in rig.up():
         assert rig.guests[i].status(NAME)["state"] == "optimal"
-    return f"member {victim}: {seen}"
+    return f"member {victim}: {seen}; {rig.accept_suspect()} regions were suspect"
+
+
+VARIANTS = {"node-dies": functools.partial(round_of, node_dies), "power-lost": functools.partial(round_of, power_goes)}
 
 
 if __name__ == "__main__":
-    sys.exit(drill.main("cluster_rebuild", __doc__, round_of, disks=4, kind=FaultyRig))
+    sys.exit(drill.main("cluster_rebuild", __doc__, VARIANTS, disks=4, kind=FaultyRig))
