@@ -360,36 +360,68 @@ static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slo
 	memcpy(best->payload, blk->payload, sizeof(best->payload));
 }
 
-/* Reads @n pairs of places from @offset of one member; false if the device gave an error somewhere. */
-static bool read_run(struct ddr_members *members, const struct ddr_super *sb, unsigned int member, uint64_t offset,
-		     uint32_t n, uint16_t slot, void *buf, struct ddr_load_block *out)
+/* One log, or the map, on all members. */
+struct area {
+	uint64_t offset;
+	uint16_t slot;
+	uint32_t n;			/* pairs of places */
+	struct ddr_look *look[DDR_MAX_MEMBERS];
+};
+
+/* Begins to read it on one member. False: there is no memory for that. */
+static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
 {
 	struct ddr_error err;
 
-	if (ddr_dev_read(&members->dev[member], buf, (size_t)n * 2 * DDR_META_BLOCK, offset, &err)) {
+	switch (ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, (size_t)ar->n * 2 * DDR_META_BLOCK, limit_ms, &err)) {
+	case DDR_LOOK_HANGS:
+		qb_log(LOG_ERR, "%s is not read at byte %" PRIu64 ": it does not answer since an earlier look", members->name[m], ar->offset);
+		return true;
+	case DDR_LOOK_FAILED:
 		qb_log(LOG_ERR, "%s", err.text);
 		return false;
+	case DDR_LOOK_RUNS:
+		break;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		for (unsigned int place = 0; place < 2; place++)
-			take_block(sb, (char *)buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, slot, i, place, &out[i]);
 	return true;
 }
 
-int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot,
+/* Takes what was read of one member; false: it gave an error somewhere, or hangs, and then what it has read is its thread's still. */
+static bool take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
+		     unsigned int limit_ms, struct ddr_load_block *out)
+{
+	struct ddr_look *look = ar->look[m];
+	bool whole = false;
+
+	if (!look)
+		return false;
+	if (!ddr_look_wait(look))
+		qb_log(LOG_ERR, "%s has not delivered what is at byte %" PRIu64 " within %u ms", members->name[m], ar->offset, limit_ms);
+	else if (!look->whole)
+		qb_log(LOG_ERR, "%s", look->error.text);
+	else
+		whole = true;
+	for (uint32_t i = 0; i < ar->n && whole; i++)
+		for (unsigned int place = 0; place < 2; place++)
+			take_block(sb, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, ar->slot, i, place, &out[i]);
+	ddr_look_put(look);
+	return whole;
+}
+
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
 		  struct ddr_load_block *out)
 {
-	bool map = slot == DDR_MAP_SLOT, any = false;
-	uint64_t offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0);
+	bool map = slot == DDR_MAP_SLOT, any = false, no_memory = false;
 	uint32_t n = map ? sb->map_blocks : sb->log_blocks;
-	void *buf = ddr_dev_buffer((size_t)n * 2 * DDR_META_BLOCK);
+	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot, .n = n };
 
-	if (!buf)
-		return -ENOMEM;
 	for (unsigned int m = 0; m < sb->members; m++)
 		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
-			any |= read_run(members, sb, m, offset, n, slot, buf, out);
-	free(buf);
+			no_memory |= !begin_run(&ar, members, m, limit_ms);
+	for (unsigned int m = 0; m < sb->members; m++)
+		any |= take_run(&ar, members, sb, m, limit_ms, out);
+	if (!any && no_memory)
+		return -ENOMEM;		/* one that was not asked may have it all */
 	for (uint32_t i = 0; i < n; i++) {
 		if (!any)
 			out[i].valid = false;
@@ -401,6 +433,7 @@ int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint3
 	return any ? 0 : -EIO;
 }
 
+/* A member that hangs by now is one that could not be read: the others have all that it has, and it fails when the array begins to write. */
 static int read_log_and_map(struct ddr_load *l)
 {
 	const struct ddr_super *sb = &l->assembly.super;
@@ -410,9 +443,9 @@ static int read_log_and_map(struct ddr_load *l)
 	if (!l->log || !l->map)
 		return ddr_error_set(&l->error, "out of memory");
 	for (uint32_t s = 0; s < sb->slots; s++)
-		if (ddr_load_area(l->members, sb, l->present, (uint16_t)s, l->log + (size_t)s * sb->log_blocks) == -ENOMEM)
+		if (ddr_load_area(l->members, sb, l->present, (uint16_t)s, l->limit_ms, l->log + (size_t)s * sb->log_blocks) == -ENOMEM)
 			return ddr_error_set(&l->error, "out of memory");
-	if (ddr_load_area(l->members, sb, l->present, DDR_MAP_SLOT, l->map) == -ENOMEM)
+	if (ddr_load_area(l->members, sb, l->present, DDR_MAP_SLOT, l->limit_ms, l->map) == -ENOMEM)
 		return ddr_error_set(&l->error, "out of memory");
 	return 0;
 }

@@ -4,8 +4,9 @@
  * superblocks, the dirty log and the region map, and decides whether the table is right.
  *
  * All of that sleeps, so it is done in a thread of its own: a member that hangs holds
- * up its own array only, and for no longer than the limit: then it counts as not there. The thread touches nothing but its
- * struct ddr_load until it ends; what still hangs in a member by then touches nothing of it. It must never write to a member.
+ * up its own array only, and for no longer than the limit: then it counts as not there, or, once it has delivered its superblock,
+ * as one whose log and map cannot be read. The thread touches nothing but its struct ddr_load until it ends; what still hangs in a
+ * member by then touches nothing of it. It must never write to a member.
  */
 #ifndef DDR_DAEMON_LOADER_H
 #define DDR_DAEMON_LOADER_H
@@ -36,7 +37,7 @@ struct ddr_load {
 	/* given */
 	struct ddr_bind bind;
 	bool supers_only;		/* log and map are read later (reload.h) */
-	unsigned int limit_ms;		/* a device that has not answered by then counts as not there */
+	unsigned int limit_ms;		/* what a device has not delivered by then counts as not there */
 	char state_dir[DDR_CONF_PATH_MAX];
 	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
 	void *ctx;
@@ -66,9 +67,11 @@ void ddr_load_free(struct ddr_load *l);
 /*
  * Reads the log of @slot, or the map (DDR_MAP_SLOT), of those members of @from that @sb has in sync, into the blocks
  * at @out (zeroed). The newest valid copy on any of them counts: a mark was durable on all of them before its
- * grant. A block that no member could deliver whole stays invalid. Sleeps. 0, -ENOMEM, or -EIO: no member answered.
+ * grant. All are read at once, and one that has not answered after @limit_ms is one that cannot be read. A block that no member
+ * could deliver whole stays invalid. Sleeps, for twice the limit at worst: another may be reading the same device. 0, -ENOMEM, or
+ * -EIO: no member answered.
  */
-int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot,
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
 		  struct ddr_load_block *out);
 
 #endif

@@ -10,39 +10,67 @@
 #include <qb/qblog.h>
 
 #include "daemon/reload.h"
-#include "lib/devio.h"
+#include "lib/look.h"
 
 static bool newer(const struct ddr_super *a, const struct ddr_super *b)
 {
 	return a->generation != b->generation ? a->generation > b->generation : a->seq > b->seq;
 }
 
-/* The superblock of the newest generation on any member, and of these the highest sequence. */
-static int read_super(struct ddr_reload *r)
+/* Begins to read the superblocks of one member. False: there is no memory for that. */
+static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_look **look)
 {
-	struct ddr_supers *s = malloc(sizeof(*s));
-	struct ddr_super best;
-	bool any = false;
+	struct ddr_error err;
 
-	if (!s)
-		return -ENOMEM;
-	for (unsigned int m = 0; m < r->members->n; m++) {
-		const struct ddr_super *sb;
-		struct ddr_error err;
+	switch (ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err)) {
+	case DDR_LOOK_HANGS:
+		qb_log(LOG_ERR, "%s: its superblock is not read: it does not answer since an earlier look", r->members->name[m]);
+		return true;
+	case DDR_LOOK_FAILED:
+		qb_log(LOG_ERR, "%s", err.text);
+		return false;
+	case DDR_LOOK_RUNS:
+		break;
+	}
+	return true;
+}
 
-		if (!(r->from & r->members->open & (1u << m)))
-			continue;
-		if (ddr_dev_read_supers(&r->members->dev[m], s, &err)) {
-			qb_log(LOG_ERR, "%s", err.text);
-			continue;
-		}
-		sb = &s->copy[s->newest].super;
-		if (memcmp(sb->array_uuid, r->super.array_uuid, sizeof(sb->array_uuid)) == 0 && (!any || newer(sb, &best))) {
-			best = *sb;
+/* Takes the superblock of one member if it is newer than @best, of which there is one if @any; returns whether there is one now. */
+static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_look *look, struct ddr_super *best, bool any)
+{
+	const struct ddr_super *sb;
+
+	if (!look)
+		return any;
+	if (!ddr_look_wait(look)) {
+		qb_log(LOG_ERR, "%s has not delivered its superblock within %u ms", r->members->name[m], r->limit_ms);
+	} else if (look->supers.newest < 0) {
+		qb_log(LOG_ERR, "%s", look->error.text);
+	} else {
+		sb = &look->supers.copy[look->supers.newest].super;
+		if (memcmp(sb->array_uuid, r->super.array_uuid, sizeof(sb->array_uuid)) == 0 && (!any || newer(sb, best))) {
+			*best = *sb;
 			any = true;
 		}
 	}
-	free(s);
+	ddr_look_put(look);
+	return any;
+}
+
+/* The superblock of the newest generation on any member, and of these the highest sequence. */
+static int read_super(struct ddr_reload *r)
+{
+	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
+	bool any = false, no_memory = false;
+	struct ddr_super best;
+
+	for (unsigned int m = 0; m < r->members->n; m++)
+		if (r->from & r->members->open & (1u << m))
+			no_memory |= !begin_super(r, m, &look[m]);
+	for (unsigned int m = 0; m < r->members->n; m++)
+		any = take_super(r, m, look[m], &best, any);
+	if (!any && no_memory)
+		return -ENOMEM;
 	if (!any)
 		return -EIO;
 	/* where things lie never changes, but the array grows; whatever says otherwise is not to be followed */
@@ -64,7 +92,7 @@ static int read_all(struct ddr_reload *r)
 	r->block = calloc(super ? r->super.map_blocks : r->super.log_blocks, sizeof(*r->block));
 	if (!r->block)
 		return -ENOMEM;
-	return ddr_load_area(r->members, &r->super, r->from, super ? DDR_MAP_SLOT : r->slot, r->block);
+	return ddr_load_area(r->members, &r->super, r->from, super ? DDR_MAP_SLOT : r->slot, r->limit_ms, r->block);
 }
 
 static void run(struct ddr_worker *w)

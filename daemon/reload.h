@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reads what is on the members anew while the array runs: superblocks with the region map, or the
- * dirty log of one slot. In a thread of its own, since it sleeps. It never writes to a member.
+ * dirty log of one slot. In a thread of its own, since it sleeps; what a member has not delivered within the limit counts as
+ * unreadable there. It never writes to a member.
  */
 #ifndef DDR_DAEMON_RELOAD_H
 #define DDR_DAEMON_RELOAD_H
@@ -20,6 +21,7 @@ struct ddr_reload {
 	struct ddr_super super;			/* what is known of the array; of DDR_RELOAD_SUPER the newest is put here */
 	uint32_t from;				/* members to read */
 	uint16_t slot;				/* or DDR_RELOAD_SUPER */
+	unsigned int limit_ms;			/* for each read of a member */
 	uint64_t io;				/* the caller's */
 	void (*done)(void *ctx, struct ddr_reload *r);	/* from the loop, once; frees it */
 	void *ctx;				/* NULL: nobody waits any more */

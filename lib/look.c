@@ -48,6 +48,7 @@ static void wait_until(uint64_t ms)
 static void destroy(struct ddr_look *l)
 {
 	ddr_dev_close(&l->dev);
+	free(l->buf);
 	free(l);
 }
 
@@ -58,12 +59,14 @@ static void *look(void *data)
 	struct ddr_look *l = data, **p;
 	bool last;
 
-	l->opened = l->what == DDR_LOOK_READ || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
+	l->opened = l->dev.fd >= 0 || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
 	l->bytes = l->dev.bytes;
-	if (l->opened && l->what != DDR_LOOK_OPEN) {
+	if (l->opened && l->what == DDR_LOOK_BYTES)
+		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
+	else if (l->opened && l->what != DDR_LOOK_OPEN)
 		ddr_dev_read_supers(&l->dev, &l->supers, &l->error);
-		ddr_dev_close(&l->dev);
-	}
+	if (l->what != DDR_LOOK_OPEN)
+		ddr_dev_close(&l->dev);		/* before it counts as ended: then it holds no lock any more */
 	pthread_mutex_lock(&lock);
 	for (p = &running; *p != l; p = &(*p)->next)
 		;
@@ -184,21 +187,37 @@ enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsi
 	return begin(look, l, limit_ms, err);
 }
 
-enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+/* At a device that is open, by a descriptor of its own; and @len bytes for what is read there, if any. */
+static struct ddr_look *look_opened(const struct ddr_dev *dev, size_t len, struct ddr_error *err)
 {
 	struct ddr_look *l = look_new(dev->path, 0, err);
 
-	if (l) {
-		l->what = DDR_LOOK_READ;
-		l->dev = *dev;
-		l->dev.path = strdup(dev->path);
-		l->dev.fd = fcntl(dev->fd, F_DUPFD_CLOEXEC, 0);
-		if (!l->dev.path || l->dev.fd < 0) {
-			ddr_error_set(err, "%s: no memory or no descriptor to read it", dev->path);
-			destroy(l);
-			l = NULL;
-		}
-	}
+	if (!l)
+		return NULL;
+	l->what = len ? DDR_LOOK_BYTES : DDR_LOOK_READ;
+	l->len = len;
+	l->buf = len ? ddr_dev_buffer(len) : NULL;
+	l->dev = *dev;
+	l->dev.path = strdup(dev->path);
+	l->dev.fd = fcntl(dev->fd, F_DUPFD_CLOEXEC, 0);
+	if (l->dev.path && l->dev.fd >= 0 && (l->buf || !len))
+		return l;
+	ddr_error_set(err, "%s: no memory or no descriptor to read it", dev->path);
+	destroy(l);
+	return NULL;
+}
+
+enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	return begin(look, look_opened(dev, 0, err), limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err)
+{
+	struct ddr_look *l = look_opened(dev, len, err);
+
+	if (l)
+		l->offset = offset;
 	return begin(look, l, limit_ms, err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opens one device, and reads its superblocks, in a thread of its own, so that a disk that neither answers nor fails holds up nobody for
- * longer than a limit.
+ * Opens one device, and reads its superblocks, or a part of one that is open, in a thread of its own, so that a disk that neither answers
+ * nor fails holds up nobody for longer than a limit.
  *
  * A thread that hangs in the kernel cannot be ended. It is left alone with what it uses: the look, the descriptor and the memory of
  * the read are its own until it ends by itself, and whoever waited has none of them. While it hangs its device is not opened again.
@@ -23,9 +23,13 @@ struct ddr_look {
 	struct ddr_dev dev;		/* ddr_look_open(): open, whoever waited may take it over and leave fd -1 and no path */
 	uint64_t bytes;
 	struct ddr_supers supers;	/* newest < 0: error says why */
+	bool whole;			/* ddr_look_bytes(): all of buf was read, else error says why */
+	void *buf;			/* goes with the look */
 	struct ddr_error error;
 	/* own */
-	enum { DDR_LOOK_ALL, DDR_LOOK_OPEN, DDR_LOOK_READ } what;
+	enum { DDR_LOOK_ALL, DDR_LOOK_OPEN, DDR_LOOK_READ, DDR_LOOK_BYTES } what;
+	uint64_t offset;
+	size_t len;
 	struct ddr_look *next;
 	unsigned int refs;
 	bool ended;
@@ -43,6 +47,8 @@ enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, uns
 enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err);
 /* Likewise, the superblocks of a device that is open. The thread has a descriptor of its own to the same open file, and so its lock. */
 enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err);
+/* Likewise, @len bytes (not 0) at @offset of a device that is open, both multiples of 4096. */
+enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err);
 /* Waits until it has ended, or its limit is over: false, and then nothing of @look but its path may be read. */
 bool ddr_look_wait(struct ddr_look *look);
 /* Gives it back; whatever still runs goes on without the caller. NULL is allowed. */

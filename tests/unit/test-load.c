@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Loading an array of which a member hangs, or stays locked: files that are called devices. */
+/* Loading an array, or reading it anew, while a member hangs or stays locked: files that are called devices. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
@@ -15,22 +16,28 @@
 #include "daemon/daemon.h"
 #include "daemon/finder.h"
 #include "daemon/loader.h"
+#include "daemon/reload.h"
 #include "daemon/state.h"
+#include "lib/look.h"
 
 #define MEMBERS		3u
 #define MEMBER_BYTES	(16u << 20)
 #define LIMIT_MS	1500u
 #define MAJOR		511u
+#define SEQ		2u			/* of what all members have in the log of slot 0, and in the map */
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	char dir[32];
 	uint32_t open_hangs, read_hangs;	/* members */
+	uint32_t area_hangs;			/* what is read of log and map */
+	uint32_t area_fails;
 	unsigned int hung[MEMBERS];		/* threads that have come so far */
 	struct ddr_super sb;
 	qb_loop_t *loop;
 	struct ddr_load *load;
+	bool whole;				/* log and map, too */
 	bool ended;
 	int locked[MEMBERS];			/* descriptors of another program */
 } rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
@@ -78,6 +85,20 @@ int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out
 	return __real_ddr_dev_read_supers(dev, out, err);
 }
 
+/* Of look.c alone: what reads superblocks is not wrapped in there. */
+int __real_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err);
+int __wrap_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err);
+int __wrap_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err)
+{
+	unsigned int m;
+	int ret;
+
+	assert_true(member_of(dev->path, &m));
+	hang(&rig.area_hangs, m);
+	ret = __real_ddr_dev_read(dev, buf, len, offset, err);
+	return rig.area_fails & (1u << m) ? ddr_error_set(err, "%s: cannot read", dev->path) : ret;
+}
+
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode)
@@ -109,13 +130,35 @@ int __wrap_stat(const char *path, struct stat *st)
 	return 0;
 }
 
-static void let_hang(uint32_t open, uint32_t read)
+static void let_all_hang(uint32_t open, uint32_t read, uint32_t area)
 {
 	pthread_mutex_lock(&rig.lock);
 	rig.open_hangs = open;
 	rig.read_hangs = read;
+	rig.area_hangs = area;
 	pthread_cond_broadcast(&rig.cond);
 	pthread_mutex_unlock(&rig.lock);
+}
+
+static void let_hang(uint32_t open, uint32_t read)
+{
+	let_all_hang(open, read, 0);
+}
+
+static void let_area_hang(uint32_t area)
+{
+	let_all_hang(0, 0, area);
+}
+
+/* How many have come to hang in member @m. */
+static unsigned int hung(unsigned int m)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&rig.lock);
+	n = rig.hung[m];
+	pthread_mutex_unlock(&rig.lock);
+	return n;
 }
 
 /* ---- the rest of the daemon ------------------------------------------------------ */
@@ -164,7 +207,7 @@ static void begin(void)
 	l->bind.members = sb->roles;
 	for (unsigned int p = 0; p < MEMBERS; p++)
 		l->bind.dev_major[p] = MAJOR, l->bind.dev_minor[p] = p;
-	l->supers_only = true;
+	l->supers_only = !rig.whole;
 	l->limit_ms = LIMIT_MS;
 	l->done = on_loaded;
 	rig.load = l;
@@ -185,6 +228,21 @@ static void end(void)
 	rig.load = NULL;
 }
 
+static void make_block(const struct ddr_dev *dev, uint16_t slot, uint64_t seq)
+{
+	struct ddr_log_info info = { .slot = slot, .seq = seq, .generation = rig.sb.generation, .node = 1 };
+	uint64_t at = slot == DDR_MAP_SLOT ? ddr_map_offset(&rig.sb, 0, seq & 1) : ddr_log_offset(&rig.sb, slot, 0, seq & 1);
+	struct ddr_disk_log *blk = ddr_dev_buffer(sizeof(*blk));
+	struct ddr_error err;
+
+	assert_non_null(blk);
+	memcpy(info.array_uuid, rig.sb.array_uuid, sizeof(info.array_uuid));
+	ddr_log_encode(blk, &info);
+	assert_int_equal(ddr_dev_write(dev, blk, sizeof(*blk), at, &err), 0);
+	free(blk);
+}
+
+/* The log of slot 0 is newer on member 1 than on the others. */
 static void make_member(unsigned int m)
 {
 	struct ddr_super sb = rig.sb;
@@ -202,6 +260,10 @@ static void make_member(unsigned int m)
 	sb.this_member = (uint16_t)m;
 	for (sb.seq = 1; sb.seq <= 2; sb.seq++)
 		assert_int_equal(ddr_dev_write_super(&dev, &sb, &err), 0);
+	make_block(&dev, 0, SEQ);
+	make_block(&dev, DDR_MAP_SLOT, SEQ);
+	if (m == 1)
+		make_block(&dev, 0, SEQ + 1);
 	ddr_dev_close(&dev);
 	rig.locked[m] = -1;
 	rig.hung[m] = 0;
@@ -216,6 +278,8 @@ static int set_up(void **state)
 	assert_int_equal(rig.sb.roles, MEMBERS);
 	for (unsigned int m = 0; m < MEMBERS; m++)
 		make_member(m);
+	rig.whole = false;
+	rig.area_fails = 0;
 	setenv("DDRAID_DEVICES", "/nothing/here", 1);
 	rig.loop = qb_loop_create();
 	return rig.loop ? 0 : -1;
@@ -364,6 +428,192 @@ static void without_those_that_are_locked_it_cannot_start(void **state)
 	end();
 }
 
+/* ---- log and map ----------------------------------------------------------------- */
+
+static void expect_all(void)
+{
+	assert_string_equal(rig.load->error.text, "");
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->present, 7);
+	assert_int_equal(rig.load->table, 7);
+	assert_int_equal(rig.load->members->open, 7);
+}
+
+/* @seq of the log of slot 0, 0: it could not be read. Nothing was ever written to the others. */
+static void expect_log(uint64_t seq, uint64_t map)
+{
+	const struct ddr_load *l = rig.load;
+
+	for (unsigned int i = 0; i < rig.sb.slots * rig.sb.log_blocks; i++)
+		assert_int_equal(l->log[i].valid, i == 0 && seq);
+	assert_int_equal(l->log[0].seq, seq);
+	for (unsigned int i = 0; i < rig.sb.map_blocks; i++)
+		assert_int_equal(l->map[i].valid, i == 0 && map);
+	assert_int_equal(l->map[0].seq, map);
+}
+
+static void the_newest_log_counts(void **state)
+{
+	(void)state;
+	rig.whole = true;
+	load();
+	expect_all();
+	expect_log(SEQ + 1, SEQ);
+	end();
+}
+
+/* Any copy will do. It hangs in the first area, and nobody asks it for the others. */
+static void a_log_that_hangs(void **state)
+{
+	uint64_t begun = ddr_now_ms();
+
+	(void)state;
+	rig.whole = true;
+	let_area_hang(1u << 1);
+	load();
+	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
+	expect_all();
+	expect_log(SEQ, SEQ);
+	assert_int_equal(hung(1), 1);
+	end();
+}
+
+static void a_log_that_cannot_be_read(void **state)
+{
+	(void)state;
+	rig.whole = true;
+	rig.area_fails = 1u << 1;
+	load();
+	expect_all();
+	expect_log(SEQ, SEQ);
+	end();
+}
+
+static void a_log_that_hangs_everywhere(void **state)
+{
+	uint64_t begun = ddr_now_ms();
+
+	(void)state;
+	rig.whole = true;
+	let_area_hang(7);
+	load();
+	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
+	expect_all();
+	expect_log(0, 0);
+	for (unsigned int m = 0; m < MEMBERS; m++)
+		assert_int_equal(hung(m), 1);
+	end();
+}
+
+/* ---- reading anew ---------------------------------------------------------------- */
+
+static void on_reloaded(void *ctx, struct ddr_reload *r)
+{
+	(void)r;
+	on_loaded(ctx);
+}
+
+/* Of the members that were loaded. */
+static struct ddr_reload *reload(uint16_t slot)
+{
+	struct ddr_reload *r = calloc(1, sizeof(*r));
+	uint64_t begun = ddr_now_ms();
+
+	assert_non_null(r);
+	r->members = rig.load->members;
+	r->super = rig.sb;
+	r->from = 7;
+	r->slot = slot;
+	r->limit_ms = LIMIT_MS;
+	r->done = on_reloaded;
+	rig.ended = false;
+	assert_int_equal(ddr_reload_start(r, rig.loop), 0);
+	while (!rig.ended)
+		qb_loop_run(rig.loop);
+	assert_true(ddr_now_ms() - begun < 20 * LIMIT_MS);
+	return r;
+}
+
+static void reload_fails(uint16_t slot)
+{
+	struct ddr_reload *r = reload(slot);
+
+	assert_int_equal(r->result, -EIO);
+	ddr_reload_free(r);
+}
+
+static void reload_finds(uint16_t slot, uint64_t seq)
+{
+	struct ddr_reload *r = reload(slot);
+
+	assert_int_equal(r->result, 0);
+	assert_true(r->block[0].valid);
+	assert_int_equal(r->block[0].seq, seq);
+	if (slot == DDR_RELOAD_SUPER)
+		assert_int_equal(r->super.seq, 2);
+	ddr_reload_free(r);
+}
+
+/* The threads are not ours to wait for. */
+static void until_they_answer(void)
+{
+	struct ddr_look *look;
+	struct ddr_error err;
+
+	let_hang(0, 0);
+	for (unsigned int m = 0; m < MEMBERS; m++) {
+		while (ddr_look_read(&look, &rig.load->members->dev[m], LIMIT_MS, &err) == DDR_LOOK_HANGS)
+			usleep(10000);
+		assert_non_null(look);
+		ddr_look_wait(look);
+		ddr_look_put(look);
+	}
+}
+
+static void a_slot_that_hangs(void **state)
+{
+	(void)state;
+	load();
+	reload_finds(0, SEQ + 1);
+	let_area_hang(1u << 1);
+	reload_finds(0, SEQ);
+	reload_finds(DDR_RELOAD_SUPER, SEQ);
+	assert_int_equal(hung(1), 1);
+	let_area_hang(7);
+	reload_fails(0);
+	until_they_answer();
+	reload_finds(0, SEQ + 1);	/* whoever asks again has it */
+	end();
+}
+
+static void a_superblock_that_hangs(void **state)
+{
+	(void)state;
+	load();
+	let_hang(0, 1u << 1);
+	reload_finds(DDR_RELOAD_SUPER, SEQ);
+	reload_finds(0, SEQ);
+	assert_int_equal(hung(1), 1);
+	let_hang(0, 7);
+	reload_fails(DDR_RELOAD_SUPER);
+	until_they_answer();
+	reload_finds(DDR_RELOAD_SUPER, SEQ);
+	end();
+}
+
+/* An array that is closed gives up its locks, and the thread that hangs in one has none of its own. */
+static void what_hangs_keeps_no_lock_of_an_array_that_ended(void **state)
+{
+	(void)state;
+	load();
+	let_area_hang(1u << 1);
+	reload_finds(0, SEQ);
+	ddr_members_end(rig.load->members);
+	for (unsigned int m = 0; m < MEMBERS; m++)
+		lock(m);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +623,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_stays_locked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_those_that_are_locked_it_cannot_start, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_open_that_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_newest_log_counts, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_log_that_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_log_that_cannot_be_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_log_that_hangs_everywhere, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_slot_that_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_superblock_that_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_hangs_keeps_no_lock_of_an_array_that_ended, set_up, tear_down),
 	};
 
 	alarm(120);	/* a load that waits for what hangs is to fail */
