@@ -570,6 +570,8 @@ static void ddr_array_free(struct ddr_array *a)
 {
 	if (a->ctl_wq) {
 		cancel_delayed_work_sync(&a->deadline);
+		if (a->ranges)
+			ddr_ranges_end(a);	/* what waits there comes through ctl_wq */
 		destroy_workqueue(a->ctl_wq);
 	}
 	if (a->engine)

@@ -295,7 +295,9 @@ struct ddr_range {
 	struct ddr_ex		*ex;		/* range.c's */
 };
 int ddr_ranges_init(struct ddr_array *a);
-void ddr_ranges_free(struct ddr_array *a);
+/* No daemon is left: ends its EX ranges. One that waited for another is told so through ctl_wq, which must be there still. May sleep. */
+void ddr_ranges_end(struct ddr_array *a);
+void ddr_ranges_free(struct ddr_array *a);	/* ended, and ctl_wq is gone: no work of it may run */
 int ddr_range_lock(struct ddr_array *a, struct ddr_range *r);
 void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r);	/* any context */
 void ddr_range_cancel_waiting(struct ddr_array *a);	/* all that wait, EX excepted, get their wake with locked clear; may sleep */

@@ -413,10 +413,15 @@ int ddr_ranges_init(struct ddr_array *a)
 	return 0;
 }
 
-void ddr_ranges_free(struct ddr_array *a)
+void ddr_ranges_end(struct ddr_array *a)
 {
 	ddr_range_orphan_all(a);
 	ddr_range_release_orphans(a);
+}
+
+void ddr_ranges_free(struct ddr_array *a)
+{
+	WARN_ON_ONCE(!list_empty(&a->ranges->ex));
 	mutex_destroy(&a->ranges->ex_mutex);
 	kvfree(a->ranges);
 	a->ranges = NULL;

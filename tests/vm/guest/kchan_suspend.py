@@ -203,6 +203,20 @@ def case_removed_while_turning(times="6"):
                 a.remove()
 
 
+def case_removed_behind_ex():
+    """An array that goes while one EX waits behind another, and whose daemon released neither, ends both before what they work with."""
+    for _ in range(4):
+        with array() as a:
+            ch = a.attach()
+            ch.send(DRAIN, seq=1, start=0, count=1)
+            ch.until(DRAINED, seq=1)
+            ch.send(DRAIN, seq=2, start=0, count=2)
+            ch.silent(0.1)
+            a.remove()
+            ch.close()
+    time.sleep(1)                                       # the array is freed by and by; the kernel's log is looked at
+
+
 def case_reload():
     """Grants, members and channel survive a reload; another geometry or device does not get the array."""
     with array() as a:
