@@ -10,7 +10,7 @@
  *
  * Must never: believe a field of a record before it was checked; let a superseded
  * descriptor change anything; wait for I/O in write(); let a daemon see a LOCK before
- * the CLOSED of the same region, or a DRAINED before the CLOSED that it revoked.
+ * the CLOSED of the same region.
  *
  * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the
  * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
@@ -119,7 +119,7 @@ bool ddr_channel_attached(struct ddr_array *a)
 void ddr_channel_drop(struct ddr_array *a)
 {
 	if (a->regions_state)
-		ddr_region_revoke(a, 0, a->regions);
+		ddr_region_close_all(a);
 	ddr_channel_wake(a);
 }
 

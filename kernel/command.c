@@ -86,7 +86,7 @@ static int ddr_cmd_drain(struct ddr_array *a, struct ddr_session *s, const struc
 {
 	if (!ddr_region_declared(a))
 		return -EBUSY;
-	return ddr_range_drain(a, rec->seq, rec->start, rec->count, rec->flags & DDR_F_REVOKE);
+	return ddr_range_drain(a, rec->seq, rec->start, rec->count);
 }
 
 static int ddr_cmd_release(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec)
@@ -183,7 +183,7 @@ static const struct ddr_command ddr_commands[] = {
 	DDR_CMD(DDR_U_GRANT, ddr_cmd_grant, DDR_MAY_SEQ | DDR_HAS_RANGE, 0),
 	DDR_CMD(DDR_U_REFUSE, ddr_cmd_refuse, DDR_MAY_SEQ | DDR_HAS_RANGE | DDR_HAS_STATUS, 0),
 	DDR_CMD(DDR_U_REAP, ddr_cmd_reap, DDR_HAS_SEQ | DDR_HAS_COUNT, 0),
-	DDR_CMD(DDR_U_DRAIN, ddr_cmd_drain, DDR_HAS_SEQ | DDR_HAS_RANGE, DDR_F_REVOKE),
+	DDR_CMD(DDR_U_DRAIN, ddr_cmd_drain, DDR_HAS_SEQ | DDR_HAS_RANGE, 0),
 	DDR_CMD(DDR_U_RELEASE, ddr_cmd_release, DDR_HAS_SEQ, 0),
 	DDR_CMD(DDR_U_RESOLVE, ddr_cmd_resolve, DDR_HAS_SEQ | DDR_HAS_ARG0, 0),
 	DDR_CMD(DDR_U_BITS, ddr_cmd_bits, DDR_HAS_RANGE | DDR_HAS_ARG0, 0),

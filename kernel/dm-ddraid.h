@@ -253,10 +253,7 @@ int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int er
 int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max);
 int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/* DDR_RB_* */
 void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
-/* Closes the grants start..+count: new writes park, each CLOSED follows when its last write ended. Does not wait. */
-void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count);
-/* Under ctl_mutex, or ex_mutex (range.c). */
-bool ddr_region_any_closing(struct ddr_array *a, u64 start, u64 count);	/* revoked, and writes are in flight still */
+void ddr_region_close_all(struct ddr_array *a);		/* all grants of an array that is gone; no write is left */
 /* A new daemon: HELD runs and HELD_END from the start, LOCK again for all that wait (DDR_F_RESENT). Under ctl_mutex. */
 void ddr_region_declare(struct ddr_array *a);
 /* Under ctl_mutex: fills @rec with up to @n records for the daemon; how many. ddr_region_sent() once they were read. */
@@ -272,9 +269,6 @@ void ddr_region_end_parked(struct ddr_array *a, blk_status_t status);	/* ends al
 
 /* ---- range.c ------------------------------------------------------------------- */
 
-/* Between them nothing looks at regions on behalf of EX ranges. Under ctl_mutex; may sleep. */
-void ddr_ranges_hold(struct ddr_array *a);
-void ddr_ranges_let_go(struct ddr_array *a);
 /*
  * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), one spinlock a bucket.
  * A range never crosses a unit. Writers exclude writers, EX and reconstructing readers where they overlap; readers share.
@@ -303,13 +297,13 @@ void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r);	/* any context 
 void ddr_range_cancel_waiting(struct ddr_array *a);	/* all that wait, EX excepted, get their wake with locked clear; may sleep */
 /*
  * EX: blocks start..+count (any number of units, at most DDR_EX_MAX_BLOCKS). Emits DRAINED seq once nothing of this node writes
- * there, or reads there to reconstruct; with @revoke also after all its regions were closed. It queues as a writer would: a write that
- * waits for DDR_U_RESOLVE keeps its range, and EX waits for it. Under ctl_mutex; may sleep, does not wait for writes.
+ * there, or reads there to reconstruct. It queues as a writer would: a write that waits for DDR_U_RESOLVE keeps its range, and
+ * EX waits for it. Under ctl_mutex; may sleep, does not wait for writes.
  * -EEXIST the seq is in use, -ENOSPC too many ranges, -ERANGE outside the device, -ENOMEM.
  */
 #define DDR_EX_MAX_BLOCKS	(1u << 18)
 #define DDR_EX_MAX		128u
-int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool revoke);
+int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count);
 int ddr_range_release(struct ddr_array *a, u64 seq);	/* -ENOENT; may sleep */
 /*
  * A new daemon knows nothing of the EX ranges of the old one, whose job may still have writes in flight to members: they
@@ -318,7 +312,6 @@ int ddr_range_release(struct ddr_array *a, u64 seq);	/* -ENOENT; may sleep */
  */
 void ddr_range_orphan_all(struct ddr_array *a);
 void ddr_range_release_orphans(struct ddr_array *a);
-void ddr_range_revoked(struct ddr_array *a);		/* a region was closed: look at the EX ranges that wait for it; any context */
 
 /* ---- channel.c ----------------------------------------------------------------- */
 

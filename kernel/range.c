@@ -34,8 +34,6 @@ struct ddr_range_bucket {
 struct ddr_ex {
 	struct list_head	list;		/* in ranges->ex */
 	u64			seq;
-	u64			first_region;	/* to be closed before DRAINED */
-	u64			regions;	/* 0: none */
 	atomic_t		waiting;	/* pieces that are not locked yet */
 	bool			drained;	/* DRAINED was queued */
 	bool			orphan;		/* of a daemon that is gone; has no seq any more */
@@ -198,28 +196,12 @@ static void ddr_ex_work(struct work_struct *work)
 
 	mutex_lock(&rs->ex_mutex);
 	list_for_each_entry(ex, &rs->ex, list) {
-		if (ex->drained || ex->orphan || atomic_read(&ex->waiting) ||
-		    (ex->regions && ddr_region_any_closing(a, ex->first_region, ex->regions)))
+		if (ex->drained || ex->orphan || atomic_read(&ex->waiting))
 			continue;
 		ex->drained = true;
 		ddr_channel_queue(a, &ex->krec);
 	}
 	mutex_unlock(&rs->ex_mutex);
-}
-
-void ddr_ranges_hold(struct ddr_array *a)
-{
-	mutex_lock(&a->ranges->ex_mutex);
-}
-
-void ddr_ranges_let_go(struct ddr_array *a)
-{
-	mutex_unlock(&a->ranges->ex_mutex);
-}
-
-void ddr_range_revoked(struct ddr_array *a)
-{
-	queue_work(a->ctl_wq, &a->ranges->ex_work);
 }
 
 static struct ddr_ex *ddr_ex_alloc(u64 seq, u64 start, u64 count)
@@ -274,7 +256,7 @@ static void ddr_ex_queue_piece(struct ddr_ranges *rs, struct ddr_range *r)
 	spin_unlock_irq(&b->lock);
 }
 
-int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool revoke)
+int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count)
 {
 	struct ddr_ranges *rs = a->ranges;
 	struct ddr_ex *ex;
@@ -294,12 +276,6 @@ int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool rev
 	ex = ddr_ex_alloc(seq, start, count);	/* ctl_mutex keeps other commands out */
 	if (!ex)
 		return -ENOMEM;
-	if (revoke) {
-		u64 last = (start + count - 1) >> a->region_blocks_shift;
-
-		ex->first_region = start >> a->region_blocks_shift;
-		ex->regions = last - ex->first_region + 1;
-	}
 	mutex_lock(&rs->ex_mutex);
 	list_add_tail(&ex->list, &rs->ex);
 	rs->nr_ex++;
@@ -308,8 +284,6 @@ int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count, bool rev
 		cond_resched();
 	}
 	mutex_unlock(&rs->ex_mutex);
-	if (revoke)
-		ddr_region_revoke(a, ex->first_region, ex->regions);
 	/* the bias: nobody looked at the range before it was complete */
 	if (atomic_dec_and_test(&ex->waiting))
 		queue_work(a->ctl_wq, &rs->ex_work);

@@ -10,9 +10,8 @@
  * Must never: let a write begin in a region that is not granted; report CLOSED while a
  * write is in flight there, or could begin; forget that a member write failed; lose a bio.
  *
- * Why CLOSED is a proof: GRANTED, CLOSING and the number of writes in flight are one
- * word. A write is counted by a compare-and-exchange that finds GRANTED without CLOSING.
- * The word leaves GRANTED by one that finds the number 0, and only GRANT sets it again,
+ * Why CLOSED is a proof: GRANTED and the number of writes in flight are one word. A
+ * write is counted by a compare-and-exchange that finds GRANTED. The word leaves GRANTED by one that finds the number 0, and only GRANT sets it again,
  * which is void until the daemon has read CLOSED. So between CLOSED and the next GRANT
  * the number is 0. ERROR is kept from the first failed put until CLOSED carried it.
  *
@@ -22,8 +21,8 @@
  *
  * The life of a word, beside the count:
  *	0 -> WANT (LOCK is to be sent) -> WANT SENT seq -> GRANTED
- *	GRANTED -> CLOSING (revoked, writes in flight) -> CLOSED (not read yet) -> 0
- * WANT may join CLOSING and CLOSED; its LOCK is sent only after CLOSED was read.
+ *	GRANTED (idle) -> CLOSED (not read yet) -> 0
+ * WANT may join CLOSED; its LOCK is sent only after CLOSED was read.
  *
  * Commands and fills run under a->ctl_mutex; a bucket's lock is taken inside it.
  */
@@ -39,11 +38,10 @@
 #define DDR_W_GRANTED	BIT_ULL(32)
 #define DDR_W_TOUCHED	BIT_ULL(33)		/* used since the clock's hand passed */
 #define DDR_W_ERROR	BIT_ULL(34)		/* a member write failed since the grant */
-#define DDR_W_CLOSING	BIT_ULL(35)		/* takes no new writes */
-#define DDR_W_CLOSED	BIT_ULL(36)		/* the daemon has not read CLOSED yet */
-#define DDR_W_WANT	BIT_ULL(37)		/* LOCK is to be sent, or was */
-#define DDR_W_SENT	BIT_ULL(38)		/* LOCK was sent, with the seq in this word */
-#define DDR_W_AHEAD	BIT_ULL(39)		/* as read-ahead */
+#define DDR_W_CLOSED	BIT_ULL(35)		/* the daemon has not read CLOSED yet */
+#define DDR_W_WANT	BIT_ULL(36)		/* LOCK is to be sent, or was */
+#define DDR_W_SENT	BIT_ULL(37)		/* LOCK was sent, with the seq in this word */
+#define DDR_W_AHEAD	BIT_ULL(38)		/* as read-ahead */
 #define DDR_W_SEQ_SHIFT	40
 #define DDR_W_SEQ	GENMASK_ULL(63, DDR_W_SEQ_SHIFT)
 #define DDR_W_REQUEST	(DDR_W_WANT | DDR_W_SENT | DDR_W_AHEAD | DDR_W_SEQ)
@@ -96,7 +94,7 @@ static inline bool ddr_word_change(struct ddr_regions *rs, u64 region, u64 *old,
 
 static inline bool ddr_word_open(u64 w)
 {
-	return (w & (DDR_W_GRANTED | DDR_W_CLOSING)) == DDR_W_GRANTED;
+	return w & DDR_W_GRANTED;
 }
 
 static bool ddr_regions_valid(struct ddr_array *a, u64 start, u64 count)
@@ -236,7 +234,7 @@ static bool ddr_region_get_slow(struct ddr_array *a, u64 region, struct bio *bio
 	}
 	spin_unlock_irqrestore(&b->lock, irq);
 	/* LOCK must not overtake CLOSED: ddr_region_sent() asks then */
-	if (!(w & (DDR_W_WANT | DDR_W_CLOSING | DDR_W_CLOSED))) {
+	if (!(w & (DDR_W_WANT | DDR_W_CLOSED))) {
 		ddr_map_set(&rs->lock, region);
 		ddr_channel_wake(a);
 		ddr_region_look_ahead(a, region);
@@ -273,38 +271,30 @@ bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio)
 /* ---- closing ------------------------------------------------------------------------- */
 
 /* Under the grant that was just given up: nobody else closes it. */
-static void ddr_region_closed(struct ddr_array *a, u64 region, u64 old)
+static void ddr_region_closed(struct ddr_array *a, u64 region)
 {
 	struct ddr_regions *rs = a->regions_state;
 
 	atomic64_dec(&rs->granted);
 	ddr_map_set(&rs->closed, region);
 	ddr_channel_wake(a);
-	if (old & DDR_W_CLOSING)
-		ddr_range_revoked(a);
 }
 
 static u64 ddr_word_closed(u64 w)
 {
-	return (w & ~(DDR_W_GRANTED | DDR_W_TOUCHED | DDR_W_CLOSING)) | DDR_W_CLOSED;
+	return (w & ~(DDR_W_GRANTED | DDR_W_TOUCHED)) | DDR_W_CLOSED;
 }
 
 void ddr_region_put(struct ddr_array *a, u64 region, bool error)
 {
 	struct ddr_regions *rs = a->regions_state;
-	u64 w;
 
 	if (a->nosync)
 		return;
 	if (unlikely(error))
 		atomic64_or(DDR_W_ERROR, &rs->word[region]);
-	w = atomic64_dec_return(&rs->word[region]);
-	while (unlikely((w & DDR_W_CLOSING) && !(w & DDR_W_COUNT))) {
-		if (!ddr_word_change(rs, region, &w, ddr_word_closed(w)))
-			continue;
-		ddr_region_closed(a, region, w);
-		break;
-	}
+	/* the write is over before it is not counted any more: with who closes the grant */
+	atomic64_dec_return_release(&rs->word[region]);
 }
 
 int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max)
@@ -328,7 +318,7 @@ int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max)
 			/* if it fails the region is in use: it keeps the bit */
 			ddr_word_change(rs, r, &w, w & ~DDR_W_TOUCHED);
 		} else if (ddr_word_change(rs, r, &w, ddr_word_closed(w))) {
-			ddr_region_closed(a, r, w);
+			ddr_region_closed(a, r);
 			rs->reaped++;
 		}
 	}
@@ -339,33 +329,19 @@ int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max)
 	return 0;
 }
 
-void ddr_region_revoke(struct ddr_array *a, u64 start, u64 count)
+void ddr_region_close_all(struct ddr_array *a)
 {
 	struct ddr_regions *rs = a->regions_state;
-	u64 r, w, new;
+	u64 r, w;
 
-	for (r = start; r < start + count; r++) {
+	for (r = 0; r < a->regions; r++) {
 		ddr_region_resched(r);
 		w = ddr_word(rs, r);
-		while (ddr_word_open(w)) {
-			new = w & DDR_W_COUNT ? w | DDR_W_CLOSING : ddr_word_closed(w);
-			if (!ddr_word_change(rs, r, &w, new))
-				continue;
-			if (new & DDR_W_CLOSED)
-				ddr_region_closed(a, r, w);
-			break;
-		}
+		if (!ddr_word_open(w) || WARN_ON_ONCE(w & DDR_W_COUNT))
+			continue;
+		if (ddr_word_change(rs, r, &w, ddr_word_closed(w)))
+			ddr_region_closed(a, r);
 	}
-}
-
-bool ddr_region_any_closing(struct ddr_array *a, u64 start, u64 count)
-{
-	u64 r;
-
-	for (r = start; r < start + count; r++)
-		if (ddr_word(a->regions_state, r) & DDR_W_CLOSING)
-			return true;
-	return false;
 }
 
 /* ---- answers of the daemon -------------------------------------------------------------- */
@@ -493,39 +469,27 @@ void ddr_region_set_ahead(struct ddr_array *a, u32 regions)
 void ddr_region_declare(struct ddr_array *a)
 {
 	struct ddr_regions *rs = a->regions_state;
-	struct bio_list run = BIO_EMPTY_LIST;
 	u64 r, w, new;
 
 	for (r = 0; r < a->regions; r++) {
 		ddr_region_resched(r);
 		w = ddr_word(rs, r);
-		if (!(w & (DDR_W_CLOSING | DDR_W_CLOSED | DDR_W_WANT)))
+		if (!(w & (DDR_W_CLOSED | DDR_W_WANT)))
 			continue;
 		do {
 			new = w;
-			/* a revoke by a daemon that is gone is void: granted still */
-			if (w & DDR_W_CLOSING)
-				new &= ~(DDR_W_CLOSING | DDR_W_REQUEST);
 			/* not declared held: the daemon resyncs it */
-			else if (w & DDR_W_CLOSED)
+			if (w & DDR_W_CLOSED)
 				new &= ~(DDR_W_CLOSED | DDR_W_ERROR);
 		} while (!ddr_word_change(rs, r, &w, new));
 		ddr_map_clear(&rs->closed, r);
-		if (new & DDR_W_WANT) {
+		if (new & DDR_W_WANT)
 			ddr_map_set(&rs->lock, r);
-		} else if (w & DDR_W_WANT) {
-			struct ddr_park_bucket *b = ddr_park_bucket(rs, r);
-
-			spin_lock_irq(&b->lock);
-			ddr_park_take(b, r, &run);
-			spin_unlock_irq(&b->lock);
-		}
 	}
 	rs->reap_due = false;
 	rs->declared = false;
 	rs->held_cursor = 0;
 	rs->held = 0;
-	ddr_array_rerun(a, &run);
 }
 
 bool ddr_region_declared(struct ddr_array *a)
@@ -588,8 +552,8 @@ unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *rec, un
 		u64 w = ddr_word(rs, r);
 		s32 status = w & DDR_W_ERROR ? -EIO : 0;
 
-		if (!(w & DDR_W_CLOSED)) {
-			/* a new bind has forgotten it while it was entered here */
+		if (WARN_ON_ONCE(!(w & DDR_W_CLOSED))) {
+			/* nothing to tell: bits and words change together, under ctl_mutex */
 		} else if (last && last->start + last->count == r && last->status == status) {
 			last->count++;
 		} else if (k < n) {
@@ -614,7 +578,7 @@ static u64 ddr_region_send(struct ddr_regions *rs, u64 region, u64 seq)
 	u64 w = ddr_word(rs, region), new;
 
 	do {
-		if (!(w & DDR_W_WANT) || (w & (DDR_W_CLOSING | DDR_W_CLOSED)))
+		if (!(w & DDR_W_WANT) || (w & DDR_W_CLOSED))
 			return 0;
 		new = w;
 		if (!(w & DDR_W_SENT))
@@ -756,9 +720,7 @@ void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown)
 	memcpy(grown->suspect, rs->suspect, map);
 	memcpy(grown->lock.bits, rs->lock.bits, map);
 	memcpy(grown->closed.bits, rs->closed.bits, map);
-	ddr_ranges_hold(a);
 	swap(rs->word, grown->word);
-	ddr_ranges_let_go(a);
 	swap(rs->clean, grown->clean);
 	swap(rs->suspect, grown->suspect);
 	swap(rs->lock.bits, grown->lock.bits);

@@ -52,7 +52,7 @@ enum ddr_rec_type {
 	DDR_K_HELD	= 16,		/* after bind: regions start..+count are granted here */
 	DDR_K_HELD_END	= 17,		/* end of that list, count: regions listed in all */
 	DDR_K_LOCK	= 18,		/* wants regions start..+count; DDR_F_AHEAD: nobody waits yet */
-	DDR_K_CLOSED	= 19,		/* answer to REAP or a revoking DRAIN: grants start..+count are closed;
+	DDR_K_CLOSED	= 19,		/* answer to REAP, or the array goes: grants start..+count are closed;
 					 * status 0: every member write in them ended successfully */
 	DDR_K_REAPED	= 20,		/* end of the answer to REAP seq; count: regions closed, start: regions still granted */
 	DDR_K_DRAINED	= 21,		/* answer to DRAIN seq: nothing of ours writes blocks start..+count any more */
@@ -71,8 +71,7 @@ enum ddr_rec_type {
 	DDR_U_GRANT	= 66,		/* answer to LOCK seq (or unasked, seq 0): regions start..+count may be written */
 	DDR_U_REFUSE	= 67,		/* answer to LOCK seq (or to all, seq 0): the waiting writes fail with status */
 	DDR_U_REAP	= 68,		/* close up to count grants that were not used since the last REAP; answered by CLOSED..., REAPED seq */
-	DDR_U_DRAIN	= 69,		/* EX: block new writes of *blocks* start..+count and end those in flight; seq names the
-					 * range; DDR_F_REVOKE: the grants of all regions that it touches are closed too (CLOSED) */
+	DDR_U_DRAIN	= 69,		/* EX: block new writes of *blocks* start..+count and end those in flight; seq names the range */
 	DDR_U_RELEASE	= 70,		/* ends DRAIN seq */
 	DDR_U_RESOLVE	= 71,		/* answer to ERROR or MISMATCH seq: arg[0] enum ddr_resolve */
 	DDR_U_BITS	= 72,		/* regions start..+count: arg[0] DDR_RB_* (what verify_reads and suspect-reads may conclude) */
@@ -87,7 +86,6 @@ enum ddr_rec_type {
 
 /* flags */
 #define DDR_F_AHEAD		(1u << 0)
-#define DDR_F_REVOKE		(1u << 1)
 #define DDR_F_READS		(1u << 2)
 #define DDR_F_RESENT		(1u << 3)	/* the request was already sent to an earlier descriptor */
 

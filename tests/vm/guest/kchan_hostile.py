@@ -8,7 +8,7 @@ import threading
 import time
 
 import kchan
-from kchan import (BITS, CONFIG, DRAIN, DRAINED, ENABLE, FREEZE, F_READS, F_REVOKE, GRANT, IO, KILL, KM_IN_SYNC, LOCK,
+from kchan import (BITS, CONFIG, DRAIN, DRAINED, ENABLE, FREEZE, F_READS, GRANT, IO, KILL, KM_IN_SYNC, LOCK,
                    MEMBER, PING, REAP, REFUSE, RELEASE, RESOLVE, STATUS, Server, THAW, code, fio, fio_ends)
 from kchan_common import RB, array, written
 
@@ -82,7 +82,7 @@ def random_record(a, rng):
         return kchan.rec(kind, seq=seq, start=number(a.regions), count=number(a.regions), status=rng.choice((0, 5, -11)))
     if kind == DRAIN:
         return kchan.rec(kind, seq=seq, start=number(a.blocks), count=rng.choice((0, 1, 300, number(a.blocks))),
-                         flags=rng.choice((0, 0, F_REVOKE, 1)))
+                         flags=rng.choice((0, 0, 2, 1)))
     if kind == MEMBER:                  # never one that puts a member out
         return kchan.rec(kind, seq=seq, member=rng.randrange(5), a0=rng.choice((KM_IN_SYNC, 4, 7)), start=number(2))
     if kind == CONFIG:
