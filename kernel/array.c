@@ -129,6 +129,15 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
 	return ddr_array_admit_slow(a, bio, write);
 }
 
+bool ddr_array_stops(struct ddr_array *a, bool begun)
+{
+	unsigned long flags = READ_ONCE(a->flags);
+
+	if (begun)
+		flags &= ~BIT(DDR_A_FROZEN_WRITES);
+	return !ddr_flags_admit(flags, true);
+}
+
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon)
 {
 	blk_status_t status;

@@ -197,6 +197,11 @@ void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
 /* May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller returns DM_MAPIO_SUBMITTED. */
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
 /*
+ * For a write that has passed the gate, and waited since: must nothing of it be sent now, since the gate is shut? @begun: something was
+ * sent already; it goes on although the array was frozen meanwhile. Any context.
+ */
+bool ddr_array_stops(struct ddr_array *a, bool begun);
+/*
  * For every place that parks bios, under the lock of its list: must @bio not be parked because the array is killed, is
  * in a noflush suspend, is in a flushing one and was never served, or fails I/O without a daemon (@daemon: the wait is
  * for the daemon)? Then *@status says how it has to end (after the lock was dropped); true. false: park it. Any context.

@@ -144,13 +144,9 @@ u32 ddr_io_write_mask(struct ddr_io *io)
 	return mask;
 }
 
-/*
- * The wait for a range was cancelled or refused: the array is killed, or hands its bios back to dm, or @daemon: the wait would have been
- * for the daemon, who is not there. A cancelled one asks for its range again, if nothing else ends it, and is told then.
- */
-static void ddr_io_turned_away(struct ddr_io *io, bool daemon)
+void ddr_io_turn_away(struct ddr_io *io, bool daemon)
 {
-	ddr_io_drop(io, false);
+	ddr_io_drop(io, io->flags & DDR_IO_SENT);
 	ddr_array_park(io->t->array, io->bio, daemon);
 }
 
@@ -158,8 +154,9 @@ static void ddr_io_woken(struct ddr_range *range)
 {
 	struct ddr_io *io = container_of(range, struct ddr_io, range);
 
+	/* cancelled: it asks for its range again, if nothing else ends it, and is told then why it may not wait */
 	if (!range->locked) {
-		ddr_io_turned_away(io, false);
+		ddr_io_turn_away(io, false);
 		return;
 	}
 	trace_ddraid_range_locked(io->t->array, io->block, io->blocks, range->write);
@@ -188,7 +185,8 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 		trace_ddraid_range_wait(a, block, blocks, write);
 		return false;
 	default:
-		ddr_io_turned_away(io, ret == -ENOTCONN);
+		/* -ENOTCONN: the wait would have been for the daemon, who is not there */
+		ddr_io_turn_away(io, ret == -ENOTCONN);
 		return false;
 	}
 }
@@ -290,7 +288,7 @@ void ddr_io_drop(struct ddr_io *io, bool error)
 		ddr_range_unlock(a, &io->range);
 	if (io->flags & DDR_IO_REGION)
 		ddr_region_put(a, io->block >> a->region_blocks_shift, error);
-	io->flags &= ~(DDR_IO_RANGE | DDR_IO_REGION);
+	io->flags &= ~(DDR_IO_RANGE | DDR_IO_REGION | DDR_IO_SENT);
 }
 
 void ddr_io_finish(struct ddr_io *io, blk_status_t status)

@@ -29,6 +29,7 @@ enum {
 	DDR_IO_REGION	= 1u << 0,	/* counted in its region */
 	DDR_IO_RANGE	= 1u << 1,	/* holds its range */
 	DDR_IO_RECHECK	= 1u << 2,	/* a mismatch was seen; this is the second look, under the range */
+	DDR_IO_SENT	= 1u << 3,	/* members may have something of this write */
 };
 
 /* Roles (bits) that one read needs. */
@@ -124,6 +125,11 @@ u32 ddr_io_member(struct ddr_io *io, u32 role);	/* to which an operation of the 
 u32 ddr_io_shadow_role(struct ddr_io *io);	/* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
 /* Locks the range of the piece; false: @wake is called from ctl_wq once it is locked, the caller has lost the io. */
 bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
+/*
+ * The io may not go on now: gives back all that it holds, and its bio asks again at the gate, or is ended as ddr_array_bounces() of @daemon
+ * says. What was sent of it counts as failed. Any context; the caller has lost the io.
+ */
+void ddr_io_turn_away(struct ddr_io *io, bool daemon);
 /*
  * Submits one operation of @opf to the member of each of @roles and calls @end once all have ended, maybe before it
  * returns. Data: the role's buffer, the pages of the bio itself if there is none (reads), nothing if the buffer has no pages.

@@ -7,7 +7,7 @@
  * member, parity is computed from the copy in the submitter's context, and each
  * member gets one bio.
  *
- * Must never: submit a chunk before the region is granted, let two writes of one
+ * Must never: submit a chunk before the region is granted, or after the gate was shut; let two writes of one
  * block overlap, let a member bio refer to the pages of the bio, or end the bio
  * successfully before the chunk of every member that is written at that time is on it.
  */
@@ -75,6 +75,11 @@ static void ddr_write_submit(struct ddr_io *io)
 	blk_opf_t opf = REQ_OP_WRITE;
 	u32 todo, fill, shadow;
 
+	/* once more: it passed the gate before it waited for a range, for memory or for the daemon's answer */
+	if (unlikely(ddr_array_stops(io->t->array, io->flags & DDR_IO_SENT))) {
+		ddr_io_turn_away(io, false);
+		return;
+	}
 	ddr_gen_enter(io);
 	if (ddr_error_park_absent(io, ddr_write_resume))
 		return;
@@ -96,6 +101,7 @@ static void ddr_write_submit(struct ddr_io *io)
 		fill = todo & ddr_role_mask(ddr_io_geo(io));
 		ddr_write_fill(io, todo == fill ? fill : fill | ddr_io_shadow_role(io));
 	}
+	io->flags |= DDR_IO_SENT;
 	ddr_io_submit(io, todo, opf, ddr_write_end);
 }
 

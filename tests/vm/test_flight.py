@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes in flight hold grants, ranges and blocks: tests/vm/guest/kflight_cases.py, in a guest."""
+"""Writes in flight hold grants, ranges and blocks, and those that wait behind them: tests/vm/guest/kflight_cases.py, in a guest."""
 import pathlib
 
 import pytest
@@ -8,7 +8,7 @@ VM = {"disks": 3, "size": "32M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 
-@pytest.mark.parametrize("case", ["reap", "drain", "overlap"])
+@pytest.mark.parametrize("case", ["reap", "drain", "overlap", "kill", "stop", "freeze"])
 def test_flight(shared_node, stage, load_forget, case):
     del stage
     shared_node.run("modprobe dm-ddraid")

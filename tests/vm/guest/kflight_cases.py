@@ -4,10 +4,14 @@
 Runs in a guest, with kchan.py and kerr_cases.py beside it; the argument names a case.
 Each is the proof of one safety rule: nothing of a write in flight may be called over.
 """
+import errno
 import sys
+import time
 
-from kchan import CLOSED, DRAIN, DRAINED, IO, REAP, REAPED, RELEASE
+from kchan import CLOSED, CONFIG, DRAIN, DRAINED, FREEZE, GRANT, IO, KC_TIMEOUT_MS, KILL, REAP, REAPED, RELEASE, THAW, wait_for
 from kerr_cases import CHUNK, array, content, forget, raw, ready
+
+UNIT = 256      # blocks of the largest I/O
 
 
 def hanging(a, block, data, member=1):
@@ -67,6 +71,83 @@ def case_overlap():
         assert (first.done(), second.done()) == (0, 0)
         assert content(a, 4)[:8] == bytes([0x33]) * 8
         assert [raw(m, 4)[:1] for m in range(3)] == [b"\x33", b"\x33", b"\x00"]
+        ch.close()
+
+
+def memory_taken(a, ch):
+    """
+    Large writes, one a region, of which the first wait on member 1 and take all the memory that there is for buffers; the others
+    wait for some. (writes, those of which the other members have something)
+    """
+    ch.send(GRANT, start=0, count=a.regions)
+    forget(1, "hang", "on")
+    writes = [IO(a.path, UNIT * i, 0x22, blocks=UNIT) for i in range(a.blocks // UNIT)]
+    for w in writes:
+        w.submitted()
+    time.sleep(1)
+    have = sent(writes)
+    assert 0 < len(have) < len(writes), "memory for all writes, or for none"
+    return writes, have
+
+
+def sent(writes):
+    """Those of which a member has data; with parity alone it has zeroes."""
+    return {w.block for w in writes if bytes([0x22]) * CHUNK in (raw(0, w.block), raw(2, w.block))}
+
+
+def case_kill():
+    """A write that waits for memory when KILL comes is not sent to any member any more."""
+    with array() as a:
+        ch = ready(a)
+        writes, have = memory_taken(a, ch)
+        ch.send(KILL)
+        forget(1, "hang", "off")
+        ends = {w.block: w.done(30) for w in writes}
+        assert set(ends.values()) == {0, errno.EIO}, ends
+        assert {b for b in ends if not ends[b]} <= have
+        assert sent(writes) == have
+        ch.close()
+
+
+def case_stop():
+    """Nor is it when the daemon is silent for too long; it goes on when the daemon is back."""
+    with array() as a:
+        ch = ready(a)
+        writes, have = memory_taken(a, ch)
+        behind = IO(a.path, min(have), 0x33)            # waits for the end of another one
+        behind.waits()
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
+        wait_for(lambda: a.status()[7] == "detached")
+        time.sleep(0.5)
+        forget(1, "hang", "off")
+        for w in writes:
+            if w.block in have:
+                assert w.done() == 0
+        a.wait_parked(len(writes) - len(have) + 1)
+        assert sent(writes) == have
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        assert {w.done(30) for w in writes} == {0} and behind.done() == 0
+        assert content(a, min(have))[:8] == bytes([0x33]) * 8
+        ch.close()
+
+
+def case_freeze():
+    """Nor is it when the array is frozen."""
+    with array() as a:
+        ch = ready(a)
+        writes, have = memory_taken(a, ch)
+        ch.send(FREEZE)
+        forget(1, "hang", "off")
+        for w in writes:
+            if w.block in have:
+                assert w.done() == 0
+        a.wait_parked(len(writes) - len(have))
+        assert sent(writes) == have
+        ch.send(DRAIN, seq=90, start=0, count=a.blocks)
+        ch.until(DRAINED, seq=90)
+        ch.send(RELEASE, seq=90)
+        ch.send(THAW)
+        assert {w.done(30) for w in writes} == {0}
         ch.close()
 
 
