@@ -147,7 +147,7 @@ struct ddr_target {
 	u32			shadow_place;	/* whose shadow dev[DDR_SHADOW] is */
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
-	mempool_t		bufs[2];	/* pages.c: struct ddr_buf, small and large */
+	mempool_t		bufs[3];	/* pages.c: struct ddr_buf: small, large, of flushes */
 	mempool_t		pages;		/* pages.c: reserve for the largest I/O */
 	struct ddr_stock	*stock;		/* pages.c: pages that were used before */
 	struct mutex		pages_lock;	/* whoever takes several pages of the reserve */

@@ -9,8 +9,11 @@
  * nothing is allocated, and a thousand failed writes are one record. The daemon may be
  * quicker than a bio that is on its way to wait: such a one takes the answer as it is.
  *
- * A write that waits here keeps its region, its range and its data: whatever the
- * answer, it is finished or reported, never forgotten. A read keeps nothing.
+ * A write that waits here keeps its region and its range: whatever the answer, it is
+ * finished or reported, never forgotten. Nothing that waits keeps memory that reads and
+ * writes need to end: while the daemon is away reads go on. So the data of a write is
+ * copied once more after the answer, and a flush, which has to know who has ended it,
+ * has memory of its own. A read keeps nothing.
  *
  * Must never: fail a member for what is not its fault, end a bio while a member of the
  * array lacks its data, or wait for the daemon in a generation of member states.
@@ -226,6 +229,8 @@ void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(str
 	unsigned long irq;
 
 	io->resume = resume;
+	if (io->op != DDR_OP_FLUSH)
+		ddr_io_drop_buf(io);
 	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
 	ddr_error_park_unlock(io, e, e->answer, irq);

@@ -11,8 +11,8 @@
  *   reference and a range, never a generation and never half of a buffer.
  * - io_wq computes, copies, judges errors and retries member writes. Nothing
  *   on it waits for memory, a range or the daemon.
- * - Whoever has its buffer needs nothing more to end, but the members and, if
- *   one of them failed, the answer of the daemon.
+ * - Whoever has its buffer needs nothing more to end but the members: who waits for
+ *   the daemon gives it back first. Flushes keep theirs, which nobody else uses.
  */
 #ifndef DDR_IO_H
 #define DDR_IO_H
@@ -87,7 +87,7 @@ struct ddr_buf {
 	u32		roles;		/* that have a buffer */
 	u32		bytes;		/* on each member */
 	u32		pages;		/* vectors (pages, or one part of one) a role */
-	u8		large;		/* pool that it came from */
+	u8		pool;		/* that it came from */
 	bool		shared;		/* one buffer for all roles: a mirror writes one copy to all members */
 	bool		owned;		/* the pages are ours to free */
 	struct bio_vec	*vec;		/* by slot, then page */
@@ -249,7 +249,7 @@ blk_status_t ddr_error_status(u32 class);	/* what the bio ends with, if it has t
 void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
 /*
  * Waits for the daemon's answer to the error of @member and @class, which this io has reported before; it may have come
- * already. @resume runs from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
+ * already. Its buffer is given back, but that of a flush. @resume runs from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
  * the caller has lost the io.
  */
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action));

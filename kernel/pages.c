@@ -25,8 +25,12 @@
 #define DDR_SMALL_VECS		32	/* of a buffer from the small pool */
 #define DDR_SMALL_RESERVE	32
 #define DDR_LARGE_RESERVE	4
+#define DDR_FLUSH_RESERVE	4
 #define DDR_BULK		16	/* pages taken from the allocator at once */
 #define DDR_STOCK_PAGES		4096	/* a target keeps for the next buffers */
+
+/* Pools of buffers. Flushes may keep theirs while they wait for the daemon: nobody else waits for one of those. */
+enum { DDR_BUFS_SMALL, DDR_BUFS_LARGE, DDR_BUFS_FLUSH };
 
 static struct percpu_counter ddr_pages_used;	/* in buffers */
 static s64 ddr_pages_limit;
@@ -108,21 +112,27 @@ int ddr_pools_init(struct ddr_target *t)
 	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 8));
 	if (!t->stock)
 		return -ENOMEM;
-	r = mempool_init_kmalloc_pool(&t->bufs[0], DDR_SMALL_RESERVE, ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS));
+	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE,
+				      ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS));
 	if (r)
 		goto end_stock;
-	r = mempool_init_kmalloc_pool(&t->bufs[1], DDR_LARGE_RESERVE, ddr_buf_size(ddr_buf_bios(t), vecs));
+	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_LARGE], DDR_LARGE_RESERVE, ddr_buf_size(ddr_buf_bios(t), vecs));
 	if (r)
 		goto exit_small;
-	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, t);
+	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE, ddr_buf_size(ddr_buf_bios(t), 0));
 	if (r)
 		goto exit_large;
+	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, t);
+	if (r)
+		goto exit_flush;
 	return 0;
 
+exit_flush:
+	mempool_exit(&t->bufs[DDR_BUFS_FLUSH]);
 exit_large:
-	mempool_exit(&t->bufs[1]);
+	mempool_exit(&t->bufs[DDR_BUFS_LARGE]);
 exit_small:
-	mempool_exit(&t->bufs[0]);
+	mempool_exit(&t->bufs[DDR_BUFS_SMALL]);
 end_stock:
 	ddr_stock_end(t->stock);
 	return r;
@@ -131,8 +141,9 @@ end_stock:
 void ddr_pools_exit(struct ddr_target *t)
 {
 	mempool_exit(&t->pages);
-	mempool_exit(&t->bufs[1]);
-	mempool_exit(&t->bufs[0]);
+	mempool_exit(&t->bufs[DDR_BUFS_FLUSH]);
+	mempool_exit(&t->bufs[DDR_BUFS_LARGE]);
+	mempool_exit(&t->bufs[DDR_BUFS_SMALL]);
 	ddr_stock_end(t->stock);
 }
 
@@ -216,9 +227,12 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	const struct ddr_geometry *g = &t->array->geo;
 	u32 bytes = io->op == DDR_OP_FLUSH ? 0 : io->blocks * g->chunk;
 	u32 vecs = ddr_vecs(bytes) * (shared ? 1 : hweight32(roles)), i;
-	bool large = vecs > DDR_SMALL_VECS;
-	struct ddr_buf *buf = mempool_alloc(&t->bufs[large], GFP_NOIO);
+	u8 pool = vecs > DDR_SMALL_VECS ? DDR_BUFS_LARGE : DDR_BUFS_SMALL;
+	struct ddr_buf *buf;
 
+	if (io->op == DDR_OP_FLUSH)
+		pool = DDR_BUFS_FLUSH;
+	buf = mempool_alloc(&t->bufs[pool], GFP_NOIO);
 	buf->io = io;
 	buf->done = 0;
 	buf->filled = 0;
@@ -227,7 +241,7 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	buf->roles = roles;
 	buf->bytes = bytes;
 	buf->pages = ddr_vecs(bytes);
-	buf->large = large;
+	buf->pool = pool;
 	buf->shared = shared;
 	buf->owned = pages;
 	buf->vec = (struct bio_vec *)ddr_buf_bio(buf, ddr_buf_bios(t));
@@ -254,7 +268,7 @@ void ddr_buf_put(struct ddr_io *io)
 	if (buf->owned)
 		ddr_buf_free_pages(t, buf, buf->pages * (buf->shared ? 1 : hweight32(buf->roles)));
 	io->buf = NULL;
-	mempool_free(buf, &t->bufs[buf->large]);
+	mempool_free(buf, &t->bufs[buf->pool]);
 }
 
 /* ---- where is what ----------------------------------------------------------------- */

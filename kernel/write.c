@@ -66,8 +66,7 @@ static void ddr_write_resume(struct ddr_io *io, u32 action);
 
 /*
  * Submits what is not yet written of the members that are in the array now; nothing
- * left: done. Also the way back from the daemon's answer, when members may have gone
- * or come since the first round. Process context; allocates nothing.
+ * left: done. Process context; allocates nothing.
  */
 static void ddr_write_submit(struct ddr_io *io)
 {
@@ -110,14 +109,6 @@ static void ddr_write_again(struct work_struct *work)
 	ddr_write_submit(ddr_io_of(work));
 }
 
-/* The daemon has decided about a member that failed. */
-static void ddr_write_resume(struct ddr_io *io, u32 action)
-{
-	if (action == DDR_RES_RETRY)
-		ddr_write_submit(io);
-	else
-		ddr_io_finish(io, BLK_STS_IOERR);
-}
 
 /* All operations of a round ended. Any context. */
 static void ddr_write_end(struct ddr_io *io)
@@ -174,7 +165,7 @@ static void ddr_write_failed(struct work_struct *work)
 		ddr_write_submit(io);
 }
 
-/* The range is ours: nothing else writes these blocks. Process context; may sleep for memory. */
+/* The range is ours: nothing else writes these blocks. Process context, not io_wq; may sleep for memory. */
 static void ddr_write_locked(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
@@ -183,6 +174,23 @@ static void ddr_write_locked(struct ddr_io *io)
 
 	ddr_buf_get(io, roles, zeroes || g->order == 0, !zeroes);
 	ddr_write_submit(io);
+}
+
+static void ddr_write_anew(struct work_struct *work)
+{
+	ddr_write_locked(ddr_io_of(work));
+}
+
+/*
+ * The daemon has decided about a member that failed. The data is copied anew: its owner may have changed it since, so all
+ * members get it, also those that have it already.
+ */
+static void ddr_write_resume(struct ddr_io *io, u32 action)
+{
+	if (action == DDR_RES_RETRY)
+		ddr_io_defer(io, ddr_write_anew);
+	else
+		ddr_io_finish(io, BLK_STS_IOERR);
 }
 
 /* Process context; may sleep for memory. */

@@ -8,7 +8,7 @@ VM = {"disks": 3, "size": "32M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 
-@pytest.mark.parametrize("case", ["reap", "drain", "overlap", "kill", "stop", "freeze"])
+@pytest.mark.parametrize("case", ["reap", "drain", "overlap", "kill", "stop", "freeze", "memory"])
 def test_flight(shared_node, stage, load_forget, case):
     del stage
     shared_node.run("modprobe dm-ddraid")

@@ -5,11 +5,14 @@ Runs in a guest, with kchan.py and kerr_cases.py beside it; the argument names a
 Each is the proof of one safety rule: nothing of a write in flight may be called over.
 """
 import errno
+import signal
+import subprocess
 import sys
 import time
 
-from kchan import CLOSED, CONFIG, DRAIN, DRAINED, FREEZE, GRANT, IO, KC_TIMEOUT_MS, KILL, REAP, REAPED, RELEASE, THAW, wait_for
-from kerr_cases import CHUNK, array, content, forget, raw, ready
+from kchan import (BLOCK, CLOSED, CONFIG, DRAIN, DRAINED, ERROR, F_READS, FREEZE, GRANT, IO, KC_TIMEOUT_MS, KILL, REAP, REAPED, RELEASE,
+                   RESOLVE, RES_RETRY, THAW, wait_for)
+from kerr_cases import CHUNK, array, content, forget, out, raw, ready
 
 UNIT = 256      # blocks of the largest I/O
 
@@ -148,6 +151,36 @@ def case_freeze():
         ch.send(RELEASE, seq=90)
         ch.send(THAW)
         assert {w.done(30) for w in writes} == {0}
+        ch.close()
+
+
+def case_memory():
+    """Writes that wait for RESOLVE, more than there is memory for: reads, other writes and a suspend do not wait for the daemon."""
+    with array() as a:
+        ch = ready(a)
+        ch.send(GRANT, start=0, count=a.regions)
+        forget(1, "fail", "write")
+        writes = [IO(a.path, UNIT * i, 0x22, blocks=UNIT) for i in range(2, a.blocks // UNIT)]
+        a.wait_parked(len(writes), 20)
+        read = IO(a.path, 0, blocks=UNIT)
+        assert read.done() == 0 and read.area[:4096] == bytes([0x11]) * 4096
+        ch.send(FREEZE, flags=F_READS)
+        ios = [IO(a.path, UNIT, 0x33, blocks=UNIT), IO(a.path, 0, blocks=UNIT)]
+        a.wait_parked(len(writes) + 2)
+        ch.send(THAW)                                   # what ran first waits now, and holds up nobody
+        assert ios[1].done() == 0
+        with subprocess.Popen(["dmsetup", "suspend", "--nolockfs", a.name]) as dm:
+            time.sleep(1)
+            assert dm.poll() is None
+            dm.send_signal(signal.SIGTERM)
+            assert dm.wait(10) != 0
+        e = ch.until(ERROR, member=1)
+        out(ch, 1)
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
+        assert {w.done(30) for w in writes + ios} == {0}
+        for start in range(2 * UNIT, a.blocks, UNIT):
+            read = IO(a.path, start, blocks=UNIT)
+            assert read.done() == 0 and read.area[:] == bytes([0x22]) * (UNIT * BLOCK)
         ch.close()
 
 
