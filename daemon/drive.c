@@ -206,6 +206,8 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 	do {
 		a->outs.n = 0;
 		a->outs.more = false;
+		if (a->cluster.leaving)
+			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
 		ddr_sm_step(a->sm, in, &a->outs);
 		ddr_drive_sized(a);
 		for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
@@ -708,6 +710,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->super = l->assembly.super;
 	a->members = l->members;
 	ddr_members_get(a->members);
+	memcpy(a->members->uuid, a->uuid, sizeof(a->members->uuid));
 	memset(&a->rate, 0, sizeof(a->rate));
 	memset(&a->replace, 0, sizeof(a->replace));
 	memset(a->stall, 0, sizeof(a->stall));

@@ -51,6 +51,8 @@ void ddr_drive_configure_kernel(struct ddr_array *a);
 /* A channel is bound, and started: what it declares follows. @table: as DDR_IN_K_ATTACHED's members. */
 void ddr_drive_attached(struct ddr_array *a, uint32_t table);
 
+/* Members to which a write of ours may be under way, whether it was given up or not. */
+uint32_t ddr_drive_landing(const struct ddr_array *a);
 extern const struct ddr_transport_events ddr_drive_transport_events;
 /* RELOAD, SLOT_READ, FENCE. */
 void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o);

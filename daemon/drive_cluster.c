@@ -322,10 +322,37 @@ void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
 							    .type = reload ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE });
 }
 
+uint32_t ddr_drive_landing(const struct ddr_array *a)
+{
+	uint32_t members = ddr_metaio_writes(a->meta) | ddr_jobs_writes(a->jobs) | ddr_members_late(a->uuid);
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		members |= a->grow.work[m] ? 1u << m : 0;
+	return members;
+}
+
+/* It took too long. The group is left without the LEAVE, so that the others wait for the proof that nothing of ours lands any more. */
+static void leave_unsaid(struct ddr_array *a)
+{
+	uint32_t members = ddr_drive_landing(a);
+	char text[224];
+
+	if (members)
+		snprintf(text, sizeof(text), "this node leaves with writes under way to members 0x%x, which hang: the others fence it, or wait for ddraid fence-ack", members);
+	else
+		snprintf(text, sizeof(text), "this node leaves before all have agreed on it: the others fence it, or wait for ddraid fence-ack");
+	ddr_event_plain(a, LOG_ERR, "left-unsaid", text);
+}
+
 bool ddr_drive_leave(struct ddr_array *a)
 {
-	if (!a->d->transport->cluster || a->broken || a->cluster.lost || a->cluster.gave_up || a->cluster.leaving)
+	if (!a->d->transport->cluster || a->broken || a->cluster.lost || a->cluster.gave_up)
 		return false;
+	if (a->cluster.leaving) {
+		if (!a->cluster.left)
+			leave_unsaid(a);
+		return false;
+	}
 	a->cluster.leaving = a->parting = true;
 	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_OP_LEAVE));
 	return !a->cluster.left;

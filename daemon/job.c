@@ -608,13 +608,13 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	ddr_aio_kick(j->aio);
 }
 
-/* Members whose requests of this step have not ended. */
-static uint32_t requests_out(const struct ddr_job_work *r)
+/* Members whose requests of this step have not ended; @writes: only writes. */
+static uint32_t requests_out(const struct ddr_job_work *r, bool writes)
 {
 	uint32_t members = 0;
 
 	for (unsigned int q = 0; q < r->n_req; q++)
-		if (!r->req[q].ended)
+		if (!r->req[q].ended && (!writes || r->req[q].op == DDR_AIO_WRITE))
 			members |= 1u << member_at(r, r->req_place[q]);
 	return members;
 }
@@ -633,20 +633,30 @@ bool ddr_jobs_use(const struct ddr_jobs *j, int fd)
 	return false;
 }
 
-uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
+static uint32_t all_out(const struct ddr_jobs *j, bool writes)
 {
 	uint32_t members = 0;
 
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
 		if (j->range[i].step != STEP_FREE)
-			members |= requests_out(&j->range[i]);
+			members |= requests_out(&j->range[i], writes);
 	return members;
+}
+
+uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
+{
+	return all_out(j, false);
+}
+
+uint32_t ddr_jobs_writes(const struct ddr_jobs *j)
+{
+	return all_out(j, true);
 }
 
 /* Members that do not answer have failed, and those that failed for worse than a bad sector; with a bad sector alone a member stays. */
 static void late(struct ddr_job_work *r)
 {
-	uint32_t hang = requests_out(r);
+	uint32_t hang = requests_out(r, false);
 
 	for (unsigned int q = 0; q < r->n_req; q++)
 		if (!r->req[q].ended && r->req[q].op != DDR_AIO_READ)

@@ -100,6 +100,8 @@ bool ddr_jobs_idle(const struct ddr_jobs *j);
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd);
 /* Members that have a request under way, also of ranges that were reported: it may still be carried out. */
 uint32_t ddr_jobs_asked(const struct ddr_jobs *j);
+/* Of these, those to which a write is under way: what a read or a flush that comes late does harms nobody. */
+uint32_t ddr_jobs_writes(const struct ddr_jobs *j);
 /* This process stood still for so long: nothing that ended meanwhile was seen, and all have so much more time. Before ddr_jobs_tick(). */
 void ddr_jobs_delay(struct ddr_jobs *j, uint64_t ms);
 /* Reports ranges one of whose members is over its time; call it every now and then. */

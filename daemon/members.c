@@ -13,6 +13,8 @@
 #include "daemon/members.h"
 #include "lib/look.h"
 
+static struct ddr_members *all_ended;	/* those that are not freed yet */
+
 struct ddr_members *ddr_members_new(void)
 {
 	struct ddr_members *m = calloc(1, sizeof(*m));
@@ -34,6 +36,11 @@ void ddr_members_put(struct ddr_members *m)
 {
 	if (!m || --m->refs)
 		return;
+	for (struct ddr_members **p = &all_ended; m->ended && *p; p = &(*p)->next)
+		if (*p == m) {
+			*p = m->next;
+			break;
+		}
 	while (m->n_old)
 		ddr_members_close_old(m, 0);
 	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
@@ -260,13 +267,20 @@ uint32_t ddr_members_lock(struct ddr_members *m)
 	return busy;
 }
 
-/* A request may have gone to the device that was a member before: such a lock goes only when nothing is under way. */
-static void unlock(struct ddr_members *m)
+static uint32_t all_kept(const struct ddr_members *m)
 {
 	uint32_t kept = 0;
 
 	for (unsigned int u = 0; u < DDR_MEMBERS_USERS; u++)
 		kept |= m->kept[u];
+	return kept;
+}
+
+/* A request may have gone to the device that was a member before: such a lock goes only when nothing is under way. */
+static void unlock(struct ddr_members *m)
+{
+	uint32_t kept = all_kept(m);
+
 	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
 		if (m->open & ~kept & (1u << i))
 			flock(m->dev[i].fd, LOCK_UN);
@@ -284,5 +298,16 @@ void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_
 void ddr_members_end(struct ddr_members *m)
 {
 	m->ended = true;
+	m->next = all_ended;
+	all_ended = m;
 	unlock(m);
+}
+
+uint32_t ddr_members_late(const uint8_t uuid[16])
+{
+	uint32_t members = 0;
+
+	for (const struct ddr_members *m = all_ended; m; m = m->next)
+		members |= memcmp(m->uuid, uuid, sizeof(m->uuid)) ? 0 : all_kept(m);
+	return members;
 }

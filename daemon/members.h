@@ -26,6 +26,8 @@ enum ddr_members_user { DDR_MEMBERS_META, DDR_MEMBERS_JOBS, DDR_MEMBERS_GROW, DD
 /* Everything by the number of the member; before ddr_members_arrange() by the place in the table, and behind those as added. */
 struct ddr_members {
 	unsigned int refs;			/* the loop's thread only */
+	uint8_t uuid[16];			/* of the array; the driver's */
+	struct ddr_members *next;		/* that has ended */
 	unsigned int n;				/* members; before: devices */
 	uint32_t open;				/* bit m: dev[m] is open and locked */
 	struct ddr_dev dev[DDR_MAX_MEMBERS];
@@ -83,6 +85,9 @@ uint32_t ddr_members_lock(struct ddr_members *m);
 void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_t members);
 /* The array is closed, and all users have said what they have under way. From now on locks go when that ends; descriptors go with the last reference. */
 void ddr_members_end(struct ddr_members *m);
+
+/* Members of the array @uuid to which requests of its instances here that have ended may be under way still. */
+uint32_t ddr_members_late(const uint8_t uuid[16]);
 
 /* The node of a block device as the kernel names it ("/dev/sda"); false if there is none. */
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);

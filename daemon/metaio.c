@@ -298,6 +298,19 @@ uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
 	return members;
 }
 
+uint32_t ddr_metaio_writes(const struct ddr_metaio *m)
+{
+	struct qb_list_head *iter;
+	uint32_t members = 0;
+
+	qb_list_for_each(iter, &m->busy) {
+		const struct ddr_meta_op *op = qb_list_entry(iter, struct ddr_meta_op, list);
+
+		members |= op->kind == DDR_META_FLUSH ? 0 : op->waiting;
+	}
+	return members;
+}
+
 bool ddr_metaio_idle(const struct ddr_metaio *m)
 {
 	return qb_list_empty(&m->busy);

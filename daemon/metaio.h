@@ -64,6 +64,8 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms);
 void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms);
 /* Members that have a request under way, also one that was reported as failed: it may still be carried out. */
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m);
+/* Of these, those to which a write is under way: what a flush that comes late does harms nobody. */
+uint32_t ddr_metaio_writes(const struct ddr_metaio *m);
 /* No request is under way. */
 bool ddr_metaio_idle(const struct ddr_metaio *m);
 const char *ddr_metaio_engine(const struct ddr_metaio *m);

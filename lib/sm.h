@@ -47,7 +47,8 @@
  *	says that the node was evicted, nothing of it may be resumed: the array is started anew;
  *  - a clean end: DDR_IN_OP_CLEAN until DDR_EV_CLEAN, then the kernel's array is removed, then
  *	DDR_IN_OP_LEAVE until DDR_EV_LEFT, then the driver leaves the group. Without the LEAVE a node
- *	that goes is one that failed: it is fenced, or must come back and declare what its kernel holds;
+ *	that goes is one that failed: it is fenced, or must come back and declare what its kernel holds. From
+ *	OP_LEAVE on the driver says before each step whether a write of it may land still (ddr_sm_landing());
  *  - messages are at most DDR_SM_MSG_MAX bytes. A step sends few of them, but for the state of a
  *	joiner, of which at most DDR_SM_CHUNKS are on their way. The driver queues what the group
  *	does not take at once (TRY_AGAIN), in order, and drops what is left when the instance ends.
@@ -342,6 +343,11 @@ void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_l
 void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);	/* of SLOT_WRITE */
 /* Our slot, for LOG_WRITE; with a cluster valid from the first LOG_WRITE on. */
 uint32_t ddr_sm_slot(const struct ddr_sm *sm);
+/*
+ * May a write of this daemon land still, though it was answered as failed for want of time, or its instance has ended? Nobody would wait
+ * for it, nor fence this node, once its LEAVE is delivered, so there is none until then.
+ */
+void ddr_sm_landing(struct ddr_sm *sm, bool landing);
 /* All but sb->updated, which is the driver's: there is no clock in here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 

@@ -256,6 +256,11 @@ void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->again = true;
 }
 
+void ddr_sm_landing(struct ddr_sm *sm, bool landing)
+{
+	sm->c.landing = landing;
+}
+
 static bool io_out(const struct ddr_sm *sm)
 {
 	bool out = sm->flush_io && !sm->flush_held;
@@ -270,12 +275,12 @@ static bool io_out(const struct ddr_sm *sm)
 }
 
 /*
- * Nothing of ours could still land on a disk. Once the kernel is gone nothing is carried on either, so what
+ * Nothing of ours could still land on a disk, what was given up among it. Once the kernel is gone nothing is carried on either, so what
  * came after the clean stop (the slot of a dead node, a change of the map) is left to the others.
  */
 static bool may_leave(struct ddr_sm *sm)
 {
-	if (sm->t.io || sm->g.prep_io || sm->c.rc_io || sm->n_granted)
+	if (sm->c.landing || sm->t.io || sm->g.prep_io || sm->c.rc_io || sm->n_granted)
 		return false;
 	if (sm->start == DDR_S_DONE && sm->k.state != DDR_K_GONE)
 		return ddr_sm_at_rest(sm) && sm->c.rc == DDR_RC_IDLE;

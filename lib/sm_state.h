@@ -369,6 +369,7 @@ struct ddr_sm_cluster {
 	uint64_t read_io, read_at;
 	/* leaving */
 	bool leave_wanted, leave_sent, leave_done, left_told;
+	bool landing;			/* a write that was answered may land still */
 };
 
 /* The rebuild of a member: by the writer, from the cursor of the superblocks on. */

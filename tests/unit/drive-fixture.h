@@ -66,6 +66,8 @@ static struct {
 	uint32_t kept_growing;		/* members that are being zeroed when the array ends */
 	unsigned int ends;
 	uint32_t meta_asked, jobs_asked;	/* to these members */
+	uint32_t meta_writes, jobs_writes, late;	/* writes; of an instance that has ended */
+	bool landing;			/* as the state machine was told */
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
@@ -161,6 +163,12 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	out->more = out->lost = false;
 	if (play.answer)
 		play.answer(in, out);
+}
+
+void ddr_sm_landing(struct ddr_sm *sm, bool landing)
+{
+	(void)sm;
+	play.landing = landing;
 }
 
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
@@ -400,6 +408,24 @@ uint32_t ddr_jobs_asked(const struct ddr_jobs *j)
 {
 	(void)j;
 	return play.jobs_asked;
+}
+
+uint32_t ddr_metaio_writes(const struct ddr_metaio *m)
+{
+	(void)m;
+	return play.meta_writes;
+}
+
+uint32_t ddr_jobs_writes(const struct ddr_jobs *j)
+{
+	(void)j;
+	return play.jobs_writes;
+}
+
+uint32_t ddr_members_late(const uint8_t array[16])
+{
+	assert_int_equal(array[0], 1);
+	return play.late;
 }
 
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd)

@@ -209,6 +209,60 @@ static void a_stop_that_is_refused_leaves_nothing(void **state)
 	end();
 }
 
+/* ---- leaving ---------------------------------------------------------------------- */
+
+/* Rule 2, note 6: as long as a write may land, wherever it comes from, the state machine knows of it before it decides. */
+static void who_leaves_says_what_may_land(void **state)
+{
+	struct ddr_array *a = begin(true);
+	uint32_t *writes[] = { &play.meta_writes, &play.jobs_writes, &play.late };
+
+	(void)state;
+	play.meta_writes = 4;
+	assert_true(ddr_drive_leave(a));
+	assert_int_equal(play.last.type, DDR_IN_OP_LEAVE);
+	assert_true(play.landing);
+	for (size_t i = 0; i < 3; i++) {
+		play.meta_writes = play.jobs_writes = play.late = 0;
+		step(a);
+		assert_false(play.landing);
+		*writes[i] = 4;
+		step(a);
+		assert_true(play.landing);
+	}
+	play.late = 0;
+	a->grow.work[2] = calloc(1, sizeof(struct ddr_grow));
+	step(a);
+	assert_true(play.landing);
+	free(a->grow.work[2]);
+	a->grow.work[2] = NULL;
+	play.meta_asked = play.jobs_asked = 4;	/* what reads or flushes */
+	step(a);
+	assert_false(play.landing);
+	end();
+}
+
+/* It does not end: the group is left without a word, so that the others fence this node. */
+static void who_cannot_leave_goes_without_a_word(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	play.jobs_writes = 4;
+	a->removed = a->parting = true;
+	a->part_until_ms = 0;
+	run();
+	assert_int_equal(play.left, 0);
+	assert_true(a->cluster.leaving);
+	assert_true(play.landing);
+	a->part_until_ms = 0;
+	run();
+	assert_string_equal(play.event, "left-unsaid");
+	assert_int_equal(play.left, 1);
+	assert_int_equal(d.n_arrays, 0);
+	end();
+}
+
 /* ---- the tests ------------------------------------------------------------------- */
 
 /* However many records a step has: a kernel that takes them gets all, in order. */
@@ -523,6 +577,8 @@ int main(void)
 		cmocka_unit_test(a_removed_array_goes_on_stopping),
 		cmocka_unit_test(who_stays_after_a_clean_stop_works_on),
 		cmocka_unit_test(a_stop_that_is_refused_leaves_nothing),
+		cmocka_unit_test(who_leaves_says_what_may_land),
+		cmocka_unit_test(who_cannot_leave_goes_without_a_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

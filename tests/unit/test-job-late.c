@@ -209,17 +209,21 @@ static void whoever_was_just_asked_is_not_late(void **state)
 		begin(&rig);
 		until_asked(&rig, 1u << 1);
 		ddr_jobs_tick(rig.jobs, now);
+		assert_int_equal(ddr_jobs_writes(rig.jobs), 0);
 		keeps(1, 0);				/* it answers, late, and well */
 		until_asked(&rig, 1u << P);		/* the parity is written */
+		assert_int_equal(ddr_jobs_writes(rig.jobs), 1u << P);
 		ddr_jobs_tick(rig.jobs, ++now);
 		ddr_jobs_tick(rig.jobs, now + TIMEOUT - 1);
 		assert_false(rig.done);
 		if (hangs == 0) {
 			ddr_jobs_tick(rig.jobs, now + TIMEOUT);
+			assert_int_equal(ddr_jobs_writes(rig.jobs), 1u << P);	/* given up, and under way still */
 		} else {
 			now += TIMEOUT - 1;
 			keeps(P, FLUSHES);
 			until_flushed(&rig, P);
+			assert_int_equal(ddr_jobs_writes(rig.jobs), 0);
 			ddr_jobs_tick(rig.jobs, ++now);
 			ddr_jobs_tick(rig.jobs, now + TIMEOUT - 1);
 			assert_false(rig.done);
@@ -372,6 +376,8 @@ static void a_closed_array_holds_only_the_member_that_hangs(void **state)
 	assert_int_equal(all_locked(&rig), 0x1f);
 	close_array(&rig);
 	assert_int_equal(all_locked(&rig), 1u << 1);
+	assert_int_equal(ddr_members_late(rig.members->uuid), 1u << 1);	/* the next instance does not say that nothing lands */
+	assert_int_equal(ddr_members_late((const uint8_t[16]){ 9 }), 0);
 	keeps(1, 0);
 	until_locked(&rig, 0);
 	loop_for(&rig, 50);

@@ -84,11 +84,20 @@ static void a_member_that_does_not_answer_has_failed_in_time(void **state)
 	assert_true(rig.done);
 	assert_int_equal(rig.meta_failed, 0x7);
 	assert_int_equal(ddr_metaio_asked(rig.meta), 0x7);	/* who was given up is asked still */
+	assert_int_equal(ddr_metaio_writes(rig.meta), 0x7);
 	rig.meta_failed = 0;
 	while (!ddr_metaio_idle(rig.meta))
 		loop_for(&rig, 20);		/* now the answers come: nothing is reported twice */
 	assert_int_equal(rig.meta_failed, 0);
 	assert_int_equal(ddr_metaio_asked(rig.meta), 0);
+	assert_int_equal(ddr_metaio_writes(rig.meta), 0);
+	op = ddr_metaio_get(rig.meta, DDR_META_FLUSH, 77, 0x7);
+	ddr_metaio_run(op, 1000, 5000);
+	assert_int_equal(ddr_metaio_asked(rig.meta), 0x7);
+	assert_int_equal(ddr_metaio_writes(rig.meta), 0);
+	ddr_metaio_kick(rig.meta);
+	while (!ddr_metaio_idle(rig.meta))
+		loop_for(&rig, 20);
 	rig_close(&rig);
 }
 

@@ -165,6 +165,12 @@ static void a_writer_that_leaves_begins_nothing(void **state)
 
 /* ---- leaving ------------------------------------------------------------------- */
 
+static void goes(struct cx *c, uint32_t i)
+{
+	cx_op(c, i, DDR_IN_K_DETACHED, 0);
+	cx_op(c, i, DDR_IN_OP_LEAVE, 0);
+}
+
 /* Its kernel is gone, and a write of its log is not: that could still land when its slot is another's. */
 static void who_leaves_waits_for_its_writes(void **state)
 {
@@ -184,6 +190,27 @@ static void who_leaves_waits_for_its_writes(void **state)
 	assert_int_equal(msg.leave.dirty, 1);
 }
 
+/* Note 6: no more than for one that was given up when its time was over. Nobody would wait for that, nor fence the node. */
+static void who_leaves_waits_for_what_was_given_up(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_msg msg;
+
+	cx_forget(c);
+	ddr_sm_landing(c->node[1].sm, true);
+	cx_op(c, 1, DDR_IN_OP_CLEAN, 0);
+	cx_settle(c);
+	goes(c, 1);
+	cx_settle(c);
+	cx_tick(c, 60000);
+	assert_false(sent(&c->node[1], DDR_M_LEAVE, &msg));
+	assert_int_equal(cx_event(&c->node[1], DDR_EV_LEFT), -1);
+	ddr_sm_landing(c->node[1].sm, false);
+	cx_tick(c, 100);
+	assert_true(sent(&c->node[1], DDR_M_LEAVE, &msg));
+	assert_true(cx_event(&c->node[1], DDR_EV_LEFT) >= 0);
+}
+
 /* The same node does not hold up the others meanwhile: in a kernel that is gone nothing has to obey. */
 static void who_leaves_agrees_to_failures(void **state)
 {
@@ -199,12 +226,6 @@ static void who_leaves_agrees_to_failures(void **state)
 	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_SB_WRITE));
 	cx_settle(c);
 	assert_true(cx_find(&c->node[0], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
-}
-
-static void goes(struct cx *c, uint32_t i)
-{
-	cx_op(c, i, DDR_IN_K_DETACHED, 0);
-	cx_op(c, i, DDR_IN_OP_LEAVE, 0);
 }
 
 /* All at the same moment: the last one, in the order of their words, stays until the others are gone, and frees all slots. */
@@ -736,7 +757,7 @@ int main(void)
 		 TEST(a_writer_that_left_writes_no_more),
 		TEST(a_writer_that_leaves_begins_nothing),
 		TEST(all_leave_at_once), TEST(a_leaving_writer_begins_nothing), TEST(the_last_one_waits_for_who_begins),
-		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_agrees_to_failures),
+		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_waits_for_what_was_given_up), TEST(who_leaves_agrees_to_failures),
 		 TEST(a_second_fencing_does_not_end_a_recovery),
 		TEST(each_recovery_writes_behind_the_last),
 		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back), TEST(an_owner_does_not_wait_for_who_takes_no_part), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
