@@ -16,7 +16,7 @@ CASES = ["control", "control_overrun", "bind", "not_root", "enable", "freeze", "
          "daemon_hung", "not_enabled_is_no_daemon", "suspend_noflush", "suspend_noflush_alone", "suspend_flush",
          "suspend_unserved", "suspend_noflush_load", "remove", "removed_while_turning", "removed_behind_ex", "reload",
          "member_error", "member_error_alone", "member", "small", "blocking_read", "hostile", "unload"]
-LOADS = {"drain_load": "8", "daemon_death": "6000", "daemon_deaths": "8", "binds_under_load": "40"}
+LOADS = {"drain_load": "8", "daemon_death": "10000", "daemon_deaths": "8", "binds_under_load": "40"}
 SEEDS = ["1", "2", "3"]
 
 

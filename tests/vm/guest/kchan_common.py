@@ -2,6 +2,8 @@
 """What the cases of the channel share. See kchan_cases.py."""
 import contextlib
 import os
+import subprocess
+import uuid
 
 from kchan import Array, GRANT, IO, LOCK, wait_for
 
@@ -17,6 +19,12 @@ def array(**kwargs):
     finally:
         # force ends what waits; whoever waited may take a moment to close the device
         wait_for(lambda: not (a.dm("remove", "--force", a.name, check=False), os.path.exists(a.path))[1], 30)
+
+
+def stops(a):
+    """How often the kernel has said that the array's writes wait because its daemon is not heard any more."""
+    log = subprocess.run(["dmesg"], capture_output=True, check=True).stdout.decode(errors="replace")
+    return log.count(f"{uuid.UUID(bytes=a.uuid)}: no daemon, writes wait")
 
 
 def grant(ch, r):

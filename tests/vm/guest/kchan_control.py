@@ -14,7 +14,7 @@ import kchan
 from kchan import (APPEARED, APPLIED, Array, BITS, CONFIG, Channel, DRAIN, DRAINED, FREEZE, F_READS, GRANT, IO,
                    KC_AHEAD, KC_TIMEOUT_MS, KILL, KM_IN_SYNC, KM_LEAVING, KM_OUT, KM_REBUILDING, LIST_END, LOCK,
                    MEMBER, NO_MEMBER, PING, PONG, REMOVED, RESUMED, STATUS, THAW, code, wait_for)
-from kchan_common import RB, array, written
+from kchan_common import RB, array, stops, written
 
 # ---- control descriptor, bind ---------------------------------------------------------------
 
@@ -201,16 +201,18 @@ def case_fail_if_no_daemon():
         r.waits()
         ch.close()
         assert r.done() == errno.EIO
-        ch = a.attach(timeout_ms=4000)                  # what a busy machine may take for the next four lines
+        ch = a.attach()
         written(a, ch, 0)
         w = IO(a.path, 2 * RB, 1)
         ch.until(LOCK)
         w.waits()
+        before = stops(a)
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=4000)
         ch.close()
         assert w.done() == errno.EIO
         assert IO(a.path, 0).done() == 0                # reads go on
         assert IO(a.path, 4 * RB, 1).done() == errno.EIO
-        time.sleep(4.2)
+        wait_for(lambda: stops(a) > before, 60)
         assert IO(a.path, 0, 1).done() == errno.EIO     # granted, but the time is over
         ch = a.attach()
         assert IO(a.path, 0, 1).done() == 0
@@ -295,7 +297,7 @@ def case_small():
         ch.send(CONFIG, a0=KC_AHEAD)
 
         w = IO(a.path, 7 * RB, 1)
-        a.wait_parked(1)
+        assert ch.poll(10) & select.POLLIN
         libc = ctypes.CDLL(None, use_errno=True)
         assert libc.read(ch.fd, ctypes.c_void_p(8), ctypes.c_size_t(4096)) == -1
         assert ctypes.get_errno() == errno.EFAULT

@@ -8,8 +8,8 @@ import time
 
 import kchan
 from kchan import (BLOCK, CLOSED, CONFIG, Channel, DRAIN, DRAINED, Daemon, ENABLE, F_AHEAD, F_RESENT, GRANT,
-                   IO, KC_AHEAD, LOCK, PING, PONG, REAP, REAPED, REFUSE, RELEASE, Server, fio, fio_ends, wait_for)
-from kchan_common import RB, array, grant, written
+                   IO, KC_AHEAD, KC_TIMEOUT_MS, LOCK, PING, PONG, REAP, REAPED, REFUSE, RELEASE, Server, fio, fio_ends, wait_for)
+from kchan_common import RB, array, grant, stops, written
 
 # ---- grants -----------------------------------------------------------------------------------
 
@@ -352,26 +352,37 @@ def case_drain_rebind():
 
 # ---- daemons that go ------------------------------------------------------------------------------
 
+def under_way(a):
+    """Reads and writes that the members have not ended yet."""
+    total = 0
+    for device in a.devices:
+        with open(f"/sys/block/{os.path.basename(device)}/inflight", encoding="ascii") as f:
+            total += sum(map(int, f.read().split()))
+    return total
+
+
 def case_daemon_death(timeout_ms):
     """kill -9 under load: granted regions go on, within the bound; nothing fails, nothing is lost."""
     timeout = int(timeout_ms) / 1000
     with array() as a:
         d = Daemon(a, int(timeout_ms))
         half = a.blocks * BLOCK // 2
-        job = fio(a, 12, jobs=1, size=half // 2)
+        job = fio(a, int(timeout) + 10, jobs=1, size=half // 2)
         time.sleep(2)
         assert IO(a.path, a.blocks // 2, 1).done() == 0
+        before = stops(a)
         d.kill()
         died = time.monotonic()
-        wait_for(lambda: a.status()[7] == "detached", 2)
+        wait_for(lambda: a.status()[7] == "detached", 10)
         assert IO(a.path, a.blocks // 2 + 1, 1).done() == 0     # granted: goes on
         new = IO(a.path, a.blocks - 1, 1)                       # not granted: waits
         new.waits(0.2)
         assert time.monotonic() - died < timeout - 0.3, "too slow a machine for this timeout"
-        time.sleep(max(0, died + timeout + 0.5 - time.monotonic()))
+        wait_for(lambda: stops(a) > before, timeout + 60)
         w = IO(a.path, a.blocks // 2 + 2, 1)
         w.waits()                                               # the bound is over
         assert IO(a.path, a.blocks // 2 + 2).done() == 0        # reads go on
+        wait_for(lambda: under_way(a) == 0)
         before = [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)]
         time.sleep(0.5)
         assert [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)] == before, "somebody writes"
@@ -399,11 +410,11 @@ def case_daemon_deaths(rounds):
 def case_daemon_hung():
     """A daemon that says nothing counts as gone, and is back with its next word."""
     with array() as a:
-        d = Daemon(a, 4000)
+        d = Daemon(a, 8000)
         assert IO(a.path, 0, 1).done() == 0
         d.signal(signal.SIGSTOP)
         assert IO(a.path, 1, 1).done() == 0
-        wait_for(lambda: a.status()[7] == "detached", 10)
+        wait_for(lambda: a.status()[7] == "detached", 60)
         w = IO(a.path, 2, 1)
         w.waits()
         assert IO(a.path, 2).done() == 0
@@ -416,15 +427,20 @@ def case_daemon_hung():
 def case_not_enabled_is_no_daemon():
     """A daemon that attaches and does not get ready does not keep old member states alive."""
     with array() as a:
-        ch = a.attach(timeout_ms=3000)
+        ch = a.attach()
         written(a, ch, 0)
         ch.close()
+        before = stops(a)
         ch = a.attach(timeout_ms=3000, enable=False)
-        end = time.monotonic() + 3.5
-        while time.monotonic() < end:
+        end = time.monotonic() + 60
+        while stops(a) == before:
+            assert time.monotonic() < end
             ch.send(PING, seq=1)
             ch.until(PONG, seq=1)
             time.sleep(0.05)
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        ch.send(PING, seq=1)
+        ch.until(PONG, seq=1)
         assert a.status()[7] == "attached"
         w = IO(a.path, 0, 1)
         for _ in range(5):
