@@ -46,7 +46,7 @@ def test_units_and_rules(node):
                     + before.strip(), timeout=60)
     node.run("udevadm trigger --settle /dev/mapper/data")
     assert udev(node, "/dev/mapper/data").get("SYSTEMD_READY") != "0"
-    node.run("cp -r /usr/share/perl* /mnt/ && sync && umount /mnt")
+    node.run("cp -r /usr/share/perl* /mnt/ && sync && umount /mnt && udevadm settle")
 
     node.run("systemctl start ddraid && systemctl stop ddraid ddraidd")
     assert "data" not in node.run("dmsetup ls").out.split()
@@ -62,9 +62,9 @@ def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
     node.run(f"systemctl start ddraidd && ddraid create old --order 0 {b} {c} && ddraid create data --order 0 --force {a} {b}")
     node.run("systemctl start ddraid", timeout=120)
     assert "status=1/FAILURE" in node.run("systemctl status ddraid", check=False).out
-    assert "'old': array old is degraded" in node.run("journalctl -u ddraid").out
+    assert "'old': array old is degraded" in node.run("journalctl --sync && journalctl -u ddraid").out
     assert [x["name"] for x in json.loads(node.run("ddraid status --json").out)] == ["data"]
-    node.run("dd if=/dev/urandom of=/dev/mapper/data bs=1M count=8 oflag=direct conv=nocreat")
+    node.run("dd if=/dev/urandom of=/dev/mapper/data bs=1M count=8 oflag=direct conv=nocreat && udevadm settle")    # udev looks at what was written, and has it open
     node.run("systemctl stop ddraid ddraidd")
     assert "data" not in node.run("dmsetup ls").out.split()
     for disk in (a, b):
@@ -77,7 +77,7 @@ def test_without_the_module_the_boot_goes_on(node):
     node.run("systemctl stop ddraid ddraidd; rmmod dm_ddraid; echo 'install dm_ddraid /bin/false' >/etc/modprobe.d/none.conf")
     node.run("systemctl start ddraidd ddraid", timeout=60)
     assert "the kernel module dm-ddraid is not loaded" in node.run("systemctl show -P StatusText ddraidd").out
-    assert "the kernel module is not loaded; modprobe dm-ddraid" in node.run("journalctl -u ddraid").out
+    assert "the kernel module is not loaded; modprobe dm-ddraid" in node.run("journalctl --sync && journalctl -u ddraid").out
     node.run("rm /etc/modprobe.d/none.conf && modprobe dm_ddraid")
     node.wait_until("systemctl show -P StatusText ddraidd | grep -qx serving", timeout=20)
 
