@@ -302,6 +302,11 @@ def test_flush_fails_if_no_member_can_be_spared(node):
     a.stop()
 
 
+def wait_written(node):
+    """Until a load writes. Only from its first write on does fio keep the device open: it opens and closes it before, to learn its size."""
+    node.wait_until("awk '{ exit !$5 }' /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor --separator : r)/stat", timeout=30)
+
+
 # ---- failing members --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("geometry,failing", [((0, 1, "rotating"), 0), ((1, 1, "rotating"), 2), ((1, 2, "dedicated"), 1),
@@ -310,7 +315,7 @@ def test_member_that_fails_writes_is_out(node, geometry, failing):
     """The load sees no error, the array goes on without the member, and the others hold everything."""
     a = Array(node, *geometry, forget=True)
     load = node.spawn(a.verify_load(8))
-    time.sleep(2)
+    wait_written(node)
     a.message(failing, "fail", "write")
     assert load.wait(60).code == 0, node.run("cat /tmp/fio.log").out
     assert a.letters() == "".join("D" if i == failing else "A" for i in range(a.n))
@@ -335,7 +340,7 @@ def test_second_failure_with_one_parity_is_an_error(node):
 def test_two_members_fail_at_once_with_two_parities(node):
     a = Array(node, 2, 2, forget=True)
     load = node.spawn(a.verify_load(8))
-    time.sleep(2)
+    wait_written(node)
     node.run("dmsetup message f1 0 fail all; dmsetup message f4 0 fail all")
     assert load.wait(60).code == 0, node.run("cat /tmp/fio.log").out
     assert a.letters() == "ADAADA"
@@ -380,8 +385,8 @@ def test_member_that_fails_reads_stays_in(node):
 def test_fail_member_message(node):
     a = Array(node, 2, 1)
     a.fio("--rw=write --bs=64k --size=4M --verify=crc32c --do_verify=0 --verify_interval=4096")
-    waiter = node.spawn("dmsetup wait r")
-    time.sleep(0.5)
+    events = node.run("dmsetup info -c --noheadings -o events r").out.strip()
+    waiter = node.spawn(f"dmsetup wait r {events}")     # for one that comes after those
     node.run("dmsetup message r 0 fail_member 1")
     assert waiter.wait(10).code == 0
     assert a.letters() == "ADAAA"
@@ -468,9 +473,8 @@ def test_suspend_resume_and_reload_under_load(node):
 
 def test_remove_under_load_is_refused_and_harmless(node):
     a = Array(node, 2, 1)
-    load = node.spawn(a.verify_load(8))
-    # Only from its first write on does fio keep the device open: it opens and closes it before, to learn its size.
-    node.wait_until("awk '{ exit !$5 }' /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor --separator : r)/stat", timeout=30)
+    load = node.spawn(a.verify_load(20))
+    wait_written(node)
     answers = node.run("for i in 1 2 3 4 5; do dmsetup remove r; echo $?; rmmod dm_ddraid; echo $?; done").out.split()
     assert load.poll() is None, "the load had ended before the last attempt"
     assert answers == ["1"] * 10
@@ -483,7 +487,7 @@ def test_error_table_under_load(node):
     """What `dmsetup remove --force` does: a table of errors over a device that is in use, then the array again."""
     a = Array(node, 2, 1, uuid=UUID)
     load = node.spawn(a.verify_load(6))
-    time.sleep(1)
+    wait_written(node)
     node.run(["dmsetup", "load", "r"], stdin=f"0 {a.blocks * 8} error\n")
     node.run("dmsetup suspend --noflush r; dmsetup resume r")
     assert load.wait(60).code != 0
@@ -530,7 +534,7 @@ def test_member_that_hangs_does_not_stop_other_blocks(node):
     a.message(1, "hang", "on")
     write = node.spawn(["python3", "-SIE", "-c", IO_TOOL +
                         "os.pwrite(os.open(DEV, os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, 4096), 0)"])
-    time.sleep(1)
+    node.wait_until("dmsetup status f1 | grep -q held=1", 30)
     assert write.poll() is None
     a.python('os.preadv(os.open(DEV, os.O_RDWR | os.O_DIRECT), [mmap.mmap(-1, 4096)], 0)', timeout=20)
     assert write.poll() is None
