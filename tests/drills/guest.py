@@ -44,9 +44,9 @@ class Guest:
         assert self.daemon.wait(30).code == -9, "the daemon had ended before"
 
     def watch_events(self):
-        """From now on events() gives what happens."""
+        """From now on events_seen() gives what happens; the first one is the state, which the daemon's answer to the listener holds."""
         self.events = self.node.spawn("exec ddraid events --json")
-        time.sleep(0.3)
+        self.events.wait_output('"event":"state"')
 
     def events_seen(self):
         """All events since watch_events() as dictionaries."""

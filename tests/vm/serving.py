@@ -10,8 +10,9 @@ import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
+import tools  # noqa: E402
 from guest import Guest  # noqa: E402
-from ddvm.config import stage_dir  # noqa: E402
+from ddvm.config import stage_dir, time_scale  # noqa: E402
 
 DEV = "/dev/mapper/data"
 REGION = 4 << 20
@@ -43,13 +44,26 @@ class Serving:
     def counters(self):
         return self.guest.status("data")["counters"]
 
+    def wait_ready(self, timeout=30):
+        """Until the daemon serves the array: one that is new answers before it has read the members."""
+        self.node.wait_until("ddraid status data --json | grep -q '\"ready\": true'", timeout)
+
     def event(self, name, timeout=20, count=1):
         """The first event of this name since watch_events(); waits until there are so many."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * time_scale()
         while len(found := [e for e in self.guest.events_seen() if e["event"] == name]) < count:
             assert time.monotonic() < deadline, f"no event {name}: {self.guest.events_seen()}"
             time.sleep(0.2)
         return found[0]
+
+    def check_idle(self, members=5, timeout=20):
+        """The raw checker while the array runs: parity is right, and the last mark goes from the disks by itself."""
+        paths = [disk.path for disk in self.node.disks[:members]]
+        deadline = time.monotonic() + timeout * time_scale()
+        while "regions" in "".join((report := tools.rawcheck("check", paths, "--assert-none", "--assert-idle", ok=(0, 1)))["failures"]):
+            assert time.monotonic() < deadline, report["failures"]
+            time.sleep(0.2)
+        assert report["code"] == 0, report["failures"]
 
     @contextlib.contextmanager
     def members_that_hang(self, load_forget):

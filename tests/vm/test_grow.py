@@ -122,6 +122,7 @@ def test_a_part_of_it_and_a_daemon_that_dies(serving, tmp_path):
     assert size(serving) == wanted
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**serving.config)
+    serving.wait_ready()
     assert serving.guest.status("data")["size"] == size(serving) == wanted
     serving.node.run(fio(serving, 0, wanted >> 20), timeout=180)
     serving.guest.stop("data")

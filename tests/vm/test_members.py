@@ -67,6 +67,7 @@ def test_member_that_was_failed_by_hand_comes_back(serving):
     serving.guest.command("fail data 4")
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**serving.config)
+    serving.wait_ready()
     serving.guest.watch_events()
     fill(serving, 2, seed=4)
     serving.guest.command("add data /dev/vde")

@@ -88,7 +88,7 @@ def test_rebuild_under_load(serving):
 
 def test_daemon_killed_in_a_rebuild_goes_on(serving):
     """The cursor lies on the disks: the next daemon goes on with it, and the kernel's table has the spare already."""
-    begin(serving, resync_min_rate="2M", resync_max_rate="4M")
+    begin(serving, resync_min_rate="1M", resync_max_rate="2M")
     fill(serving, 64)
     serving.guest.wait_idle("data")
     serving.guest.command("fail data 3")
@@ -99,6 +99,7 @@ def test_daemon_killed_in_a_rebuild_goes_on(serving):
     assert action == "rebuild" and 0 < done < total == serving.guest.status("data")["size"] // 4096, progress
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**serving.config)
+    serving.wait_ready()
     serving.guest.watch_events()
     assert states(serving)[5] == "rebuilding"
     serving.guest.command("set data resync_max_rate=0")

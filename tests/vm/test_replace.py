@@ -157,6 +157,7 @@ def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
     begin_slowly(serving, 0)
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**{**serving.config, "resync_min_rate": "64K", "resync_max_rate": "512K"})
+    serving.wait_ready()
     serving.guest.watch_events()
     assert job(serving)["replaces"] == 0
     fill(serving, 4, seed=5)

@@ -238,6 +238,7 @@ def test_checked_reads(serving, parity):
     result = serving.node.run(read, check=False)
     if parity == 2:
         assert (result.code, result.out) == (0, before), result
+        serving.event("repaired")
         repaired = events(serving, "repaired")
         assert [(e["member"], e["first_block"], e["blocks"]) for e in repaired] == [(2, 21, 1)], repaired
         assert run_verify(serving)["found"] == 0
