@@ -105,6 +105,13 @@ def test_a_table_that_is_too_short_is_made_longer(serving):
     serving.write(0, 2)
 
 
+def hold(node, device):
+    """A process that has a device locked, until it is killed."""
+    holder = node.spawn(f"exec flock --no-fork {device} sh -c 'echo held; exec sleep 1000'")
+    holder.wait_output("held")
+    return holder
+
+
 def test_what_waits_in_a_refused_array_can_be_ended(serving):
     """The device is refused while something reads it: suspend, remove and start itself end what waits there."""
     serving.begin()
@@ -121,9 +128,11 @@ def test_what_waits_in_a_refused_array_can_be_ended(serving):
         assert reader.wait(10).code == 1 and "Input/output error" in reader.err
     serving.node.run(f"echo '9 {uuid}' > /var/lib/ddraid/{uuid}.generation")
     reader = serving.node.spawn(f"until test -b {DEV}; do sleep 0.05; done; {read}")
-    holder = serving.node.spawn("exec flock /dev/vda sleep 4")      # time for the reader to open the device
-    time.sleep(0.5)
-    done = serving.guest.command("start data", check=False)
+    holder = hold(serving.node, "/dev/vda")             # until the reader waits in the device
+    start = serving.node.spawn("exec ddraid start data", env=serving.guest.env)
+    serving.node.wait_until("test $(dmsetup status data | awk '{ print $10 }') = 1", 20)
+    holder.kill()
+    done = start.wait(60)
     assert done.code == 1 and "was seen at generation 9" in done.err, done
     assert len(done.err.splitlines()) == 1, done
     assert reader.wait(10).code == 1 and "Input/output error" in reader.err
@@ -137,15 +146,16 @@ def test_a_daemon_that_goes_during_start_costs_nothing(serving):
     node = serving.node
     serving.guest.create("slow", 1, 0, "dedicated", ["/dev/vda", "/dev/vdb"])
     serving.guest.create("used", 1, 1, "rotating", ["/dev/vdc", "/dev/vdd", "/dev/vde"])
-    holder = node.spawn("exec flock /dev/vda sleep 1000")           # the daemon waits for it: without parity it has to
+    holder = hold(node, "/dev/vda")                                 # the daemon waits for it: without parity it has to
     table = None
     for back in (False, True):
         start = node.spawn("exec ddraid start --all" + ("" if back else " --timeout 40"))
         node.wait_until("ddraid status used | grep -q optimal", 30)
         table = table or node.run("dmsetup table used").out
-        writer = node.spawn("exec 3<>/dev/mapper/used; for i in $(seq 15); do dd if=/dev/urandom bs=4096 count=64 oflag=direct "
+        writer = node.spawn("exec 3<>/dev/mapper/used; echo open; for i in $(seq 15); do dd if=/dev/urandom bs=4096 count=64 oflag=direct "
                             "conv=notrunc status=none seek=$((i * 64)) >&3 || exit 1; sleep 1; done")
-        time.sleep(2)
+        writer.wait_output("open", 30)
+        start.wait_output("used: started", 30)
         serving.guest.kill_daemon()
         if not back:
             assert start.wait(90).code == 1
