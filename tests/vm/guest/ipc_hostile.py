@@ -35,7 +35,7 @@ def send(conn, body, size=None, ident=1):
     return qb.qb_ipcc_send(conn, header + body, len(header) + len(body))
 
 
-def receive(conn, ms=3000, function="qb_ipcc_recv"):
+def receive(conn, ms=60000, function="qb_ipcc_recv"):
     buffer = ctypes.create_string_buffer(MAX)
     n = getattr(qb, function)(conn, buffer, MAX, ms)
     if n < 0:
@@ -44,13 +44,13 @@ def receive(conn, ms=3000, function="qb_ipcc_recv"):
     return answer.get("error", "done")
 
 
-def case(what, body, **options):
+def case(what, body, ms=60000, **options):
     conn = connect()
     if not conn:
         print(f"{what}\tcannot connect")
         return
     send(conn, body, **options)
-    print(f"{what}\t{receive(conn)}", flush=True)
+    print(f"{what}\t{receive(conn, ms)}", flush=True)
     qb.qb_ipcc_disconnect(conn)
 
 
@@ -89,8 +89,9 @@ def texts():
 
 
 def headers():
-    for size in (0, 15, -1, 1 << 30, 17):
-        case(f"header says {size}", b'{"cmd":"ping"}', size=size)
+    for size in (0, 15, -1, 1 << 30):       # to get no answer
+        case(f"header says {size}", b'{"cmd":"ping"}', 3000, size=size)
+    case("header says 17", b'{"cmd":"ping"}', size=17)
     case("another id", b'{"cmd":"ping"}', ident=-77)
 
 
@@ -113,7 +114,7 @@ def leave_in_the_middle():
         os.kill(os.getpid(), 9)
     os.wait()
     conn = connect()
-    send(conn, request(cmd="wait", name="nobody", timeout_ms=1000))
+    send(conn, request(cmd="wait", name="nobody", timeout_ms=60000))
     send(conn, request(cmd="ping"))
     print(f"two at once\t{receive(conn)}")
     qb.qb_ipcc_disconnect(conn)
