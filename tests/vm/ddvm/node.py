@@ -13,7 +13,7 @@ import time
 
 from . import image, kernel as kernels, stage as stages
 from .channel import Channel, CommandTimeout, NodeDied
-from .config import HarnessError, stage_dir
+from .config import HarnessError, stage_dir, time_scale
 from .disks import LIMIT_IO_SIZE, parse_size
 from .processors import deaf_for_ever, lost_timer, stacks
 from .qemu import Qemu
@@ -206,7 +206,7 @@ class Node:
 
     def wait_until(self, cmd, timeout=60, interval=0.2):
         """Run `cmd` again and again until its code is 0; AssertionError when it never is."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * time_scale()
         while True:
             result = self.run(cmd, check=False)
             if result.code == 0:
