@@ -101,10 +101,14 @@ static u32 ddr_io_present(struct ddr_io *io)
 	return mask;
 }
 
-/* Roles that this table uses at all. */
+/* Roles that this table uses at all. A flush is for all blocks: where the roles turn, each member has data of some. */
 static u32 ddr_io_used(struct ddr_io *io)
 {
-	return io->t->nocalc ? ddr_data_mask(ddr_io_geo(io)) : ~0u;
+	const struct ddr_geometry *g = ddr_io_geo(io);
+
+	if (likely(!io->t->nocalc) || (io->op == DDR_OP_FLUSH && g->rotating))
+		return ~0u;
+	return ddr_data_mask(g);
 }
 
 u32 ddr_io_shadow_role(struct ddr_io *io)

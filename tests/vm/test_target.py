@@ -285,6 +285,15 @@ def test_flush_and_fua_reach_every_member(node):
     a.stop()
 
 
+@pytest.mark.parametrize("layout,flushed", [("rotating", [1, 1, 1]), ("dedicated", [1, 1, 0])])
+def test_flush_without_parity_reaches_all_that_have_data(node, layout, flushed):
+    a = Array(node, 1, 1, layout, forget=True, options="nosync nocalc")
+    before = [a.counters(i)["flushes"] for i in range(a.n)]
+    a.python('os.fsync(os.open(DEV, os.O_RDWR))')
+    assert [a.counters(i)["flushes"] - n for i, n in enumerate(before)] == flushed
+    a.stop()
+
+
 def test_member_that_fails_a_flush_is_out(node):
     a = Array(node, 2, 1, forget=True)
     a.message(3, "fail", "flush")
