@@ -247,8 +247,8 @@ static void ddr_deadline_arm(struct ddr_array *a)
 		arm = true;
 	}
 	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags)) {
-		if (!arm || time_before(a->served + a->timeout, at))
-			at = a->served + a->timeout;
+		if (!arm || time_before(a->served + a->served_timeout, at))
+			at = a->served + a->served_timeout;
 		arm = true;
 	}
 	if (arm && !a->gone)
@@ -268,7 +268,7 @@ static void ddr_deadline_work(struct work_struct *work)
 		hung = true;
 	}
 	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags) &&
-	    time_after_eq(now, a->served + a->timeout)) {
+	    time_after_eq(now, a->served + a->served_timeout)) {
 		set_bit(DDR_A_WRITES_STOPPED, &a->flags);
 		stopped = true;
 	}
@@ -294,10 +294,12 @@ void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms)
 	spin_unlock_irq(&a->lock);
 }
 
-void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms)
+void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool enabled)
 {
 	spin_lock_irq(&a->lock);
 	a->timeout = msecs_to_jiffies(timeout_ms);
+	if (enabled)
+		a->served_timeout = a->timeout;
 	ddr_deadline_arm(a);
 	spin_unlock_irq(&a->lock);
 }
@@ -331,6 +333,7 @@ void ddr_array_enable(struct ddr_array *a, u32 tables)
 		clear_bit(DDR_A_UNJUDGED, &a->flags);
 	a->heard = jiffies;
 	a->served = a->heard;
+	a->served_timeout = a->timeout;
 	clear_bit(DDR_A_WRITES_STOPPED, &a->flags);
 	set_bit(DDR_A_ENABLED, &a->flags);
 	ddr_deadline_arm(a);

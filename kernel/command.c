@@ -162,7 +162,7 @@ static int ddr_cmd_config(struct ddr_array *a, struct ddr_session *s, const stru
 	case DDR_KC_TIMEOUT_MS:
 		if (value < DDR_MIN_TIMEOUT_MS || value > DDR_MAX_TIMEOUT_MS)
 			return -ERANGE;
-		ddr_array_set_timeout(a, value);
+		ddr_array_set_timeout(a, value, s->enabled);
 		return 0;
 	case DDR_KC_AHEAD:
 		if (value > DDR_MAX_AHEAD)

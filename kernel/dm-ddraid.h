@@ -125,7 +125,8 @@ struct ddr_array {
 	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
 	struct work_struct	kick_work;	/* runs parked bios again */
 	struct delayed_work	deadline;	/* looks whether the daemon is still there */
-	unsigned int		timeout;	/* jiffies */
+	unsigned int		timeout;	/* jiffies; of the bound daemon */
+	unsigned int		served_timeout;	/* the same, of the one that sent ENABLE last: when writes stop */
 	unsigned long		heard;		/* jiffies of the last system call of the bound daemon; under lock */
 	unsigned long		served;		/* the same, of a daemon that sent ENABLE since its bind */
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
@@ -215,12 +216,12 @@ void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
 void ddr_array_kick(struct ddr_array *a);
 void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
 void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);	/* checked values; any context */
-/* A daemon was bound, made a system call (@enabled: it had sent ENABLE), sent ENABLE, went, wants another timeout. May sleep. */
+/* A daemon was bound, made a system call, sent ENABLE, went, wants another timeout. @enabled: it had sent ENABLE before. May sleep. */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);
 void ddr_array_enable(struct ddr_array *a, u32 tables);	/* for the table with that number */
 void ddr_array_unbound(struct ddr_array *a);
-void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms);
+void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool enabled);
 
 /* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);

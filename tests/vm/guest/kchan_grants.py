@@ -429,9 +429,11 @@ def case_not_enabled_is_no_daemon():
     with array() as a:
         ch = a.attach()
         written(a, ch, 0)
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=3000)
         ch.close()
         before = stops(a)
-        ch = a.attach(timeout_ms=3000, enable=False)
+        ch = a.attach(timeout_ms=600000, enable=False)      # what it says of itself counts once it is ready
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=500000)
         end = time.monotonic() + 60
         while stops(a) == before:
             assert time.monotonic() < end
