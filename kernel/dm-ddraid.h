@@ -192,7 +192,7 @@ void ddr_array_requeue_parked(struct ddr_array *a);
  */
 void ddr_array_fail_unserved(struct ddr_array *a);
 void ddr_array_suspend_undo(struct ddr_array *a);	/* .presuspend_undo: park again */
-/* .postsuspend: @t is active no more; waits for RCU readers of a->active. */
+/* .postsuspend, .dtr: @t is active no more; waits for RCU readers of a->active. */
 void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
 
 /* May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller returns DM_MAPIO_SUBMITTED. */

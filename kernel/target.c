@@ -76,6 +76,8 @@ static void ddr_dtr(struct dm_target *ti)
 {
 	struct ddr_target *t = ti->private;
 
+	/* it is still if another target of the table failed to resume: the table was never suspended then */
+	ddr_array_deactivate(t->array, t);
 	cancel_work_sync(&t->event);
 	ddr_pools_exit(t);
 	ddr_regions_drop(t->grown);
