@@ -88,9 +88,11 @@ def test_rebuild_under_load(serving):
 
 def test_daemon_killed_in_a_rebuild_goes_on(serving):
     """The cursor lies on the disks: the next daemon goes on with it, and the kernel's table has the spare already."""
-    begin(serving, resync_min_rate="1M", resync_max_rate="2M")
+    begin(serving)
     fill(serving, 64)
     serving.guest.wait_idle("data")
+    slow = {"resync_min_rate": "1M", "resync_max_rate": "2M"}
+    serving.guest.command("set data " + " ".join(f"{key}={value}" for key, value in slow.items()))
     serving.guest.command("fail data 3")
     serving.event("rebuild-start")
     serving.node.wait_until("ddraid when data | grep -q 'rebuild.* [1-9][0-9.]* %'", 60)
@@ -98,7 +100,7 @@ def test_daemon_killed_in_a_rebuild_goes_on(serving):
     done, total = map(int, progress.split("/"))
     assert action == "rebuild" and 0 < done < total == serving.guest.status("data")["size"] // 4096, progress
     serving.guest.kill_daemon()
-    serving.guest.start_daemon(**serving.config)
+    serving.guest.start_daemon(**{**serving.config, **slow})
     serving.wait_ready()
     serving.guest.watch_events()
     assert states(serving)[5] == "rebuilding"
