@@ -99,7 +99,8 @@ def test_old_disk_dies_in_the_middle(serving):
     """What was copied stays, and the rest is computed from the others."""
     begin_slowly(serving, 2)
     until = time.monotonic() + 120
-    while not (job(serving) or {"done": 0})["done"] and time.monotonic() < until:
+    while not (job(serving) or {"done": 0})["done"]:
+        assert time.monotonic() < until, "nothing is copied"
         time.sleep(1)
     serving.node.allow_dmesg(r".*")
     serving.node.unplug(serving.node.disks[2])

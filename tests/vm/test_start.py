@@ -43,6 +43,7 @@ def test_a_table_without_a_daemon_waits_for_it(serving):
     serving.guest.kill_daemon()
     serving.node.run(f"echo '{line}' | dmsetup create data")
     reader = serving.node.spawn(f"exec dd if={DEV} of=/dev/null bs=4096 count=1 iflag=direct")
+    serving.node.wait_until("test $(dmsetup status data | awk '{ print $10 }') = 1", 20)
     time.sleep(2)
     assert reader.poll() is None, "a read ran before any daemon had said which members are right"
     serving.begin()
