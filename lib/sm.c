@@ -345,7 +345,7 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		sm->away_ms = value;
 		return;
 	case DDR_SM_RESYNC_PARALLEL:
-		if (value < 1 || value > DDR_SM_WORKS)
+		if (value < 1 || value > DDR_SM_PARALLEL)
 			break;
 		sm->parallel = (uint32_t)value;
 		return;
@@ -495,8 +495,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->needs_sync = sm->n_needs_sync;
 	st->suspect = sm->n_suspect;
 	st->granted = sm->n_granted;
-	st->resync_done = sm->resync_done;
-	st->resync_total = sm->resync_total;
+	ddr_sm_resync_progress(sm, &st->resync_done, &st->resync_total);
 	st->resync_regions = sm->n_resync;
 	st->mismatches = sm->mismatches;
 	st->rebuilding = ddr_sm_rebuilding(sm);

@@ -119,6 +119,11 @@ static const char *check_ranges(const struct ddr_sm *sm)
 
 		if (w->state != DDR_WK_FREE && (w->out != out[i] || !ddr_bit(sm->work, w->region)))
 			return "a work does not know its ranges";
+		if (w->state != DDR_WK_FREE && w->crash != (i < DDR_SM_PARALLEL))
+			return "a work has a place that is not of its kind";
+		for (uint32_t j = 0; j < i && w->state != DDR_WK_FREE; j++)
+			if (sm->wk[j].state != DDR_WK_FREE && sm->wk[j].region == w->region)
+				return "two works have one region";
 	}
 	return NULL;
 }

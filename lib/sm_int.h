@@ -311,6 +311,8 @@ void ddr_sm_works_mapped(struct ddr_sm *sm);
 void ddr_sm_works_restart(struct ddr_sm *sm);
 bool ddr_sm_at_rest(const struct ddr_sm *sm);
 bool ddr_sm_works_idle(const struct ddr_sm *sm);
+/* Blocks: of what is resynced after a crash, or else of what the background computes. */
+void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *total);
 /* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
 enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
 enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);

@@ -494,11 +494,13 @@ void ddr_sm_bits_pump(struct ddr_sm *sm)
 
 static void status_line(struct ddr_sm *sm)
 {
+	uint64_t done, total;
 	struct ddr_rec *rec;
 
 	if (!sm->k.status || !ddr_sm_room(sm, 1))
 		return;
-	rec = ddr_sm_rec(sm, DDR_U_STATUS, 0, sm->resync_done, sm->resync_total);
+	ddr_sm_resync_progress(sm, &done, &total);
+	rec = ddr_sm_rec(sm, DDR_U_STATUS, 0, done, total);
 	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : !ddr_sm_works_idle(sm) ? DDR_KA_RESYNC :
 		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD :
 		      sm->sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;

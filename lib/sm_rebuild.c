@@ -240,9 +240,13 @@ static uint64_t done_to(const struct ddr_sm *sm, bool *out)
 	return lowest;
 }
 
+/*
+ * A job may cross turns of the roles. It then reads whatever one of its parts needs, so with two parities one member more, and that is why a range
+ * ends at a turn; but where a block is spread over eight members, half a range is too little for each of them to stream.
+ */
 static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
 {
-	uint64_t step = sm->sb.layout == DDR_LAYOUT_ROTATING ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
+	uint64_t step = sm->sb.layout == DDR_LAYOUT_ROTATING && sm->sb.order < 3 ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
 	uint64_t end = (block / step + 1) * step, region = block / sm->region_blocks;
 	uint64_t region_end = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
 

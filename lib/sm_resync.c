@@ -4,7 +4,9 @@
  *
  * A region that was dirty at a crash, or in which a write failed, is resynced at once,
  * several ranges in parallel; one whose parity was never computed as a whole (needs-sync)
- * is done in the background, one at a time, when nothing else is to do and nobody holds it.
+ * is done in the background, when nothing else is to do and nobody holds it. There the regions
+ * overlap, so that the disks do not wait for the log and the map: the next one is marked as soon as
+ * all ranges of the one before have begun. Each has a mark, a flush and a change of the map of its own.
  *
  * Must never: write parity into a region whose mark is not durable; call a region clean
  * before all its ranges were written and a flush issued after that has succeeded; drop
@@ -65,8 +67,13 @@ static void work_restart(struct ddr_sm *sm, struct ddr_sm_work *w)
 	w->next = ddr_sm_region_start(sm, w->region);
 	w->end = w->next + ddr_sm_region_length(sm, w->region);
 	work_undo(sm, w);
-	w->again = w->suspect = false;
+	w->again = w->suspect = w->skip = false;
 	sm->again = true;
+}
+
+static bool needs_sync(const struct ddr_sm *sm, uint64_t region)
+{
+	return (ddr_sm_nibble(sm, region) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 }
 
 /* What the background still has to sync; the array's last region may be a short one. */
@@ -74,9 +81,28 @@ static uint64_t needs_sync_blocks(const struct ddr_sm *sm)
 {
 	uint64_t last = sm->regions - 1, blocks = sm->n_needs_sync * sm->region_blocks;
 
-	if ((ddr_sm_nibble(sm, last) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC)
+	if (needs_sync(sm, last))
 		blocks -= sm->region_blocks - ddr_sm_region_length(sm, last);
 	return blocks;
+}
+
+void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *total)
+{
+	bool background = false;
+
+	*done = sm->resync_done;
+	*total = sm->resync_total;
+	for (const struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS && !sm->n_resync; w++) {
+		if (w->state == DDR_WK_FREE || w->crash)
+			continue;
+		if (!background) {
+			*total = needs_sync_blocks(sm);
+			*done = 0;
+			background = true;
+		}
+		*done += w->done;
+		*total += needs_sync(sm, w->region) ? 0 : ddr_sm_region_length(sm, w->region);	/* the map says so already, and is not durable */
+	}
 }
 
 static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region, bool crash)
@@ -89,8 +115,7 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	ddr_bit_set(sm->work, region);
 	ddr_sm_mark(sm, region);
 	if (!crash) {
-		sm->resync_total = needs_sync_blocks(sm);
-		sm->resync_done = 0;
+		sm->resync_total = sm->resync_done = 0;		/* that crash is past */
 	} else if (!sm->resync_told) {
 		sm->resync_told = true;
 		ddr_sm_event(sm, DDR_EV_RESYNC_START, NULL)->a = sm->n_resync;
@@ -101,8 +126,6 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	w->state = DDR_WK_FREE;
-	if (!w->crash && sm->n_resync == 0)	/* one at a time: nothing is under way now */
-		sm->resync_total = sm->resync_done = 0;
 	ddr_bit_clear(sm->work, w->region);
 	sm->clear_scan = sm->sync_scan = true;
 	sm->k.status = true;
@@ -141,8 +164,7 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	sm->k.status = true;
 	if (done) {
 		w->done += r->count;
-		if (w->crash || sm->n_resync == 0)
-			sm->resync_done += r->count;
+		sm->resync_done += w->crash ? r->count : 0;
 		sm->resync_blocks += r->mismatches;
 		sm->mismatches += w->crash ? r->mismatches : 0;
 	} else if (r->result != -ENODATA && r->result != -EILSEQ) {
@@ -153,6 +175,7 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	} else if (w->crash) {
 		w->suspect = true;	/* of this block's data a part is gone: what its parity should be cannot be known */
 	} else {
+		w->skip = true;
 		ddr_bit_set(sm->skip, w->region);
 		sm->skip_until = sm->now + DDR_SM_SKIP_MS;
 	}
@@ -240,7 +263,7 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 	if (w->state == DDR_WK_RUN && w->out == 0) {
 		if (w->again) {
 			work_restart(sm, w);
-		} else if (w->next == w->end && ddr_bit(sm->skip, w->region) && !w->crash) {
+		} else if (w->next == w->end && w->skip) {
 			work_end(sm, w);
 		} else if (w->next == w->end) {
 			w->state = DDR_WK_FLUSH;
@@ -292,8 +315,8 @@ static bool next_background(struct ddr_sm *sm, uint64_t *region)
 		uint64_t r = sm->sync_at;
 
 		sm->sync_at = sm->sync_at + 1 < sm->regions ? sm->sync_at + 1 : 0;
-		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC &&
-		    !ddr_bit(sm->mark, r) && !ddr_bit(sm->want, r) && !ddr_bit(sm->skip, r)) {
+		if (needs_sync(sm, r) && !ddr_bit(sm->mark, r) && !ddr_bit(sm->want, r) && !ddr_bit(sm->skip, r)) {
+			sm->sync_scan = true;	/* there may be one more */
 			*region = r;
 			return true;
 		}
@@ -301,10 +324,32 @@ static bool next_background(struct ddr_sm *sm, uint64_t *region)
 	return false;
 }
 
+/*
+ * A place for the next region of the background, or NULL: not now. Those that only wait for the end of their jobs, a flush or the map
+ * leave the disks time for it; more of them would be dirty after a crash and get done no sooner. A member that is being replaced
+ * has its turn between two regions.
+ */
+static struct ddr_sm_work *background_place(struct ddr_sm *sm)
+{
+	bool alone = ddr_sm_replacing(sm) != DDR_NO_MEMBER;
+	struct ddr_sm_work *fresh = NULL;
+
+	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++) {
+		bool begins = w->state == DDR_WK_MARK || (w->state == DDR_WK_RUN && (w->again || w->next < w->end));
+
+		if (w->state == DDR_WK_FREE)
+			fresh = w >= sm->wk + DDR_SM_PARALLEL ? w : fresh;
+		else if (w->crash || begins || alone)
+			return NULL;
+	}
+	return fresh;
+}
+
 void ddr_sm_resync_pump(struct ddr_sm *sm)
 {
-	bool idle = true, may_begin;
+	struct ddr_sm_work *fresh;
 	uint64_t region;
+	bool may_begin;
 
 	if (!ddr_sm_running(sm) || !sm->k.enabled || sm->sb.parity == 0 || !ddr_sm_members_settled(sm))
 		return;
@@ -313,10 +358,9 @@ void ddr_sm_resync_pump(struct ddr_sm *sm)
 		if (sm->wk[i].state == DDR_WK_FREE && next_crash(sm, &region))
 			work_begin(sm, &sm->wk[i], region, true);
 	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
-		if (w->state != DDR_WK_FREE && ddr_sm_room(sm, 4)) {
-			idle = false;
+		if (w->state != DDR_WK_FREE && ddr_sm_room(sm, 4))
 			work_serve(sm, w);
-		}
-	if (idle && may_begin && !sm->n_resync && next_background(sm, &region))
-		work_begin(sm, &sm->wk[0], region, false);
+	fresh = may_begin && !sm->n_resync ? background_place(sm) : NULL;
+	if (fresh && next_background(sm, &region))
+		work_begin(sm, fresh, region, false);
 }

@@ -25,7 +25,9 @@
 #define DDR_SM_RANGES		12u	/* of these ours: jobs, and some for mismatches */
 #define DDR_SM_FIXES		16u	/* places that this node puts right at once */
 #define DDR_SM_SCANS		2u	/* reads of verify that are out at once */
-#define DDR_SM_WORKS		8u	/* regions in resync at once */
+#define DDR_SM_PARALLEL		8u	/* ranges of resync and rebuild at once at most, and regions of a crash in resync */
+#define DDR_SM_BACKGROUND	4u	/* regions that are computed for the first time at once: one or two have jobs, the others flush and are mapped */
+#define DDR_SM_WORKS		(DDR_SM_PARALLEL + DDR_SM_BACKGROUND)	/* places of their own, so that neither waits for the other */
 #define DDR_SM_REAP_MAX		(1u << 20)
 #define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
 #define DDR_SM_SKIP_MS		600000u	/* before the background tries again what met a bad sector */
@@ -176,6 +178,7 @@ struct ddr_sm_work {
 	bool crash;			/* it was dirty at a crash or a write in it failed; else: never computed */
 	bool again;			/* must be done once more from the start */
 	bool suspect;			/* a part could not be done: its data is missing */
+	bool skip;			/* the background met a bad sector: it is done another time */
 	uint32_t step;			/* blocks of a range; small ones find out a bad sector */
 	uint64_t flush;			/* ticket */
 };
@@ -519,7 +522,7 @@ struct ddr_sm {
 	uint64_t skip_until;		/* ms; 0: nothing is skipped */
 	uint64_t resync_at, sync_at;	/* region at which the search goes on */
 	bool sync_scan;			/* a region may have become ready for the background */
-	uint64_t resync_total, resync_done;	/* blocks */
+	uint64_t resync_total, resync_done;	/* blocks; of a crash, the background's are those of its works */
 	uint64_t resync_regions_done, resync_blocks;
 	bool resync_told;
 	uint64_t mismatches;

@@ -115,6 +115,7 @@ static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 
 	while (place < s->g.roles && io->at[place] != (io->from != DDR_NO_MEMBER ? io->from : io->member))
 		place++;
+	io->place = place;
 	if (place == s->g.roles || (io->members >> io->member & 1))
 		sim_violation(s, "a rebuild of member %u, which has no place or is its own source", io->member);
 	if (io->from != DDR_NO_MEMBER && copy_read(s, n, io))
@@ -129,8 +130,8 @@ static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 				rebuild_without(s, io, m, -ENODATA);
 			s->truth[b].lost |= s->disk[m].dropped;
 		}
-		io->role = ddr_geo_role(&s->g, place, b);	/* the same in all of the range where that matters */
-		if (!io->result && !check_chunk(s, b, io->role, io->members, &io->parity[0][b - io->start]))
+		/* a range may cross turns */
+		if (!io->result && !check_chunk(s, b, ddr_geo_role(&s->g, place, b), io->members, &io->parity[0][b - io->start]))
 			sim_violation(s, "a rebuild of blocks of which too little is there");
 		io->differs[b - io->start] = true;
 	}
@@ -147,7 +148,7 @@ static void rebuild_write_block(struct sim *s, const struct node *n, struct io *
 	}
 	disk_write(d, b, io->parity[0][b - io->start]);
 	if (io->from == DDR_NO_MEMBER || !(io->members >> io->from & 1))
-		check_rebuilt(s, b, io->role, io->parity[0][b - io->start]);
+		check_rebuilt(s, b, ddr_geo_role(&s->g, (uint32_t)io->place, b), io->parity[0][b - io->start]);
 }
 
 /* ---- fix ----------------------------------------------------------------------- */

@@ -186,14 +186,14 @@ struct io {
 	uint64_t io;
 	uint64_t issued;		/* flush: when it began */
 	uint8_t at[DDR_MAX_ROLES];	/* a job: member at each place */
-	uint32_t index, slot, member, from, role, members, pend, failed, job;
+	uint32_t index, slot, member, from, members, pend, failed, job;
 	uint32_t fix, lost, plain;	/* DDR_FIX_*; members that could not be read; of these: with a plain I/O error */
 	bool unlocked, strict;
 	uint64_t repaired, bad_start, bad_count;
 	uint32_t fixed;
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
-	uint64_t place;
+	uint64_t place;			/* of two, that a write goes to; a rebuild: of the member in the stripe */
 	enum job_phase phase;
 	int32_t result;
 	uint64_t mismatches;

@@ -24,17 +24,22 @@
 
 #define OLD	1u		/* the member that is replaced; it stands at its own place */
 
-/* A rig in which P is right for what the others hold at FIRST + 7, .. + 9, and wrong everywhere else: what is computed there shows. */
-static void copy_rig(struct rig *rig, unsigned int order, unsigned int parity)
+/* A rig in which P is right for what the others hold in three blocks from @right on, and wrong everywhere else: what is computed there shows. */
+static void copy_rig_as(struct rig *rig, unsigned int order, unsigned int parity, unsigned int layout, uint64_t right)
 {
 	memset(&sour, 0, sizeof(sour));
-	rig_open(rig, order, parity, DDR_LAYOUT_DEDICATED, DDR_ENGINE_THREADS);
+	rig_open(rig, order, parity, layout, DDR_ENGINE_THREADS);
 	make_member(rig, rig->geo.roles);
 	if (parity == 0)
 		return;
-	job(rig, (1u << rig->geo.roles) - 1, FIRST + 7, 3, true);
+	job(rig, (1u << rig->geo.roles) - 1, right, 3, true);
 	for (unsigned int m = 0; m < rig->geo.roles; m++)
 		assert_int_equal(pread(rig->members->dev[m].fd, rig->before[m], area(rig), DATA_OFFSET), (ssize_t)area(rig));
+}
+
+static void copy_rig(struct rig *rig, unsigned int order, unsigned int parity)
+{
+	copy_rig_as(rig, order, parity, DDR_LAYOUT_DEDICATED, FIRST + 7);
 }
 
 static void copy_begin(struct rig *rig, uint32_t members, uint64_t timeout_ms)
@@ -95,6 +100,25 @@ static void a_bad_sector_is_computed_and_nothing_else(void **state)
 			check_copied(&rig, 0);
 			copy_end(&rig);
 		}
+}
+
+/* The range crosses turns of the roles, and the block lies behind them: the disk has another role there than at its begin. */
+static void a_bad_sector_behind_a_turn(void **state)
+{
+	(void)state;
+	for (unsigned int order = 1; order <= 3; order++)
+		for (unsigned int parity = 1; parity <= 2; parity++)
+			for (unsigned int turn = 1; turn <= 2; turn++) {
+				uint64_t block = turn * 256 + 60;
+				struct rig rig;
+
+				copy_rig_as(&rig, order, parity, DDR_LAYOUT_ROTATING, block - 1);
+				goes_bad(&rig, OLD, block, ENODATA);
+				copy(&rig, (1u << rig.geo.roles) - 1);
+				assert_int_equal(rig.result.result, 0);
+				check_copied(&rig, 0);
+				copy_end(&rig);
+			}
 }
 
 /* Each block can be had, although two disks have bad sectors in the range. */
@@ -215,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bad_sector_is_computed_and_nothing_else),
+		cmocka_unit_test(a_bad_sector_behind_a_turn),
 		cmocka_unit_test(bad_sectors_of_two_disks_elsewhere),
 		cmocka_unit_test(bad_sectors_of_two_disks_at_one_block),
 		cmocka_unit_test(what_nobody_knows_is_missing),

@@ -504,6 +504,52 @@ static void the_kernels_are_told_how_far_it_is(void **state)
 		assert_int_equal(last_status(&c->node[i]).arg[0], DDR_KA_IDLE);
 }
 
+/* One node has an array of this geometry, and a region of it was written. The member at ROLE fails, and a spare is rebuilt in its place. */
+static void rebuilds_as(struct cx *c, const struct rig_geometry *geo)
+{
+	cx_down(c);
+	cx_make(c, 1, true);
+	c->geo = *geo;
+	rig_super(&c->sb, &c->geo);
+	c->node[0].cfg.present = (1u << c->sb.members) - 1;
+	cx_start(c, 0, 0, 0);
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[0]).ready);
+	takes_spares(c, 0);
+	wants(c, 0, 1);
+	cx_forget(c);
+	member_fails(c, 0, ROLE, 5);
+	cx_settle(c);
+	cx_tick(c, 100);
+}
+
+/* Ranges end at a turn of the roles; but where each member has so little of a block that they are as long as can be. */
+static void ranges_give_each_member_enough(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint8_t order = 0; order <= 3; order++)
+		for (uint8_t layout = 0; layout < 2; layout++) {
+			const struct rig_geometry geo = { .order = order, .parity = 2, .layout = layout, .blocks = 4096, .region_blocks = 1024,
+							  .slots = CX_SLOTS, .spares = 1 };
+			uint64_t blocks = layout == DDR_LAYOUT_ROTATING && order < 3 ? 256 : 512, next = 1024;
+
+			rebuilds_as(c, &geo);
+			for (uint32_t o = 0; o < c->node[0].n; o++) {
+				const struct ddr_output *out = &c->node[0].log[o];
+
+				if (out->type != DDR_OUT_JOB_RANGE || out->job != DDR_KA_REBUILD)
+					continue;
+				assert_int_equal(out->start, next);
+				assert_int_equal(out->count, blocks);
+				next += blocks;
+			}
+			assert_int_equal(next, 2048);
+			assert_int_equal(cx_status(&c->node[0]).member_state[c->sb.roles], DDR_MEMBER_IN_SYNC);
+		}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
@@ -512,7 +558,7 @@ int main(void)
 		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(places_were_exchanged), TEST(a_place_was_left), TEST(a_place_that_was_left_is_forgotten),
 		TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
 		TEST(in_sync_with_the_log_only), TEST(what_holds_it_up_is_known), TEST(the_kernels_are_told_how_far_it_is),
-		TEST(the_spare_fails),
+		TEST(the_spare_fails), TEST(ranges_give_each_member_enough),
 		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),
 		cmocka_unit_test_setup_teardown(what_it_takes_over_as_it_folds, setup_four, cx_teardown),
 	};
