@@ -185,13 +185,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--runtime", type=int, default=6, help="seconds of one measurement of a load")
     parser.add_argument("--json", metavar="FILE", help="where the figures go (default: build/bench-levels.json)")
+    parser.add_argument("--disks", type=int, nargs="+", metavar="N", help="only the levels that take so many disks; the single disk is always there")
     args = parser.parse_args()
+    levels = [level for level in LEVELS if not args.disks or level.disks in (1, *args.disks)]
+    if len(levels) == 1:
+        parser.error(f"no level takes so many disks; they take {', '.join(str(n) for n in sorted({level.disks for level in LEVELS}))}")
     made = []
 
     def measure(run):
         made.append(Levels(run, args.runtime))
         for number in range(args.rounds):
-            for level in LEVELS:
+            for level in levels:
                 made[0].measure(level, number)
 
     if not session.within_run(measure):
