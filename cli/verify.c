@@ -92,7 +92,7 @@ static void print_finding(struct json_object *f)
 	printf("  %s  %" PRIu64 " %s of %" PRIu64 " to %" PRIu64 " (byte %" PRIu64 "): ", date(client_number(f, "time"), buf, sizeof(buf)), found,
 	       found == 1 ? "block" : "blocks", first, first + client_number(f, "blocks") - 1, client_number(f, "position"));
 	if (client_null(f, "member"))
-		printf("%s", client_flag(f, "repaired") ? "put right" : "as found");
+		printf("%s", client_flag(f, "repaired") ? "put right" : "left as they are");
 	else
 		printf("put right on member %" PRIu64, client_number(f, "member"));
 	if (!client_null(f, "text"))
