@@ -109,7 +109,6 @@ static void ddr_write_again(struct work_struct *work)
 	ddr_write_submit(ddr_io_of(work));
 }
 
-
 /* All operations of a round ended. Any context. */
 static void ddr_write_end(struct ddr_io *io)
 {
