@@ -166,6 +166,8 @@ struct ddr_array {
 	uint64_t gen_writing;		/* generation of the superblock write that is out, */
 	uint32_t gen_members;		/* and the members that it goes to */
 	uint8_t gen_id_writing[16];
+	uint64_t gen_noted;		/* generation that was given to state.h last */
+	uint8_t gen_id_noted[16];
 
 	struct ddr_array_cluster cluster;
 	struct ddr_array_grow grow;

@@ -199,6 +199,21 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 	}
 }
 
+/*
+ * Every node remembers what all have agreed on, not the writer alone: it may be the first to start again. Rarely anything new, and a thread
+ * writes it; but where a GRANT is waited for no memory is asked for in vain.
+ */
+static void note_generation(struct ddr_array *a)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+
+	if (sb->generation == a->gen_noted && !memcmp(sb->gen_id, a->gen_id_noted, sizeof(sb->gen_id)))
+		return;
+	a->gen_noted = sb->generation;
+	memcpy(a->gen_id_noted, sb->gen_id, sizeof(a->gen_id_noted));
+	ddr_state_seen(a->d->conf.state_dir, a->uuid, sb->generation, sb->gen_id);
+}
+
 static void step_once(struct ddr_array *a, const struct ddr_input *in)
 {
 	static const struct ddr_input none = { .type = DDR_IN_NONE };
@@ -210,6 +225,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
 		ddr_sm_step(a->sm, in, &a->outs);
 		ddr_drive_sized(a);
+		note_generation(a);
 		for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
 			carry_out(a, &a->outs.out[i]);
 		if (a->outs.lost)
@@ -733,7 +749,8 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 		ddr_drive_stop(a);
 		return ret;
 	}
-	ddr_state_seen(a->d->conf.state_dir, a->uuid, a->super.generation, a->super.gen_id);
+	a->gen_noted = 0;		/* what could not be written is tried again */
+	note_generation(a);
 	qb_log(LOG_INFO, "array '%s': node %u, transport %s, metadata by %s", a->name, transport->node(a->d), transport->name,
 	       ddr_metaio_engine(a->meta));
 	attach(a, l);

@@ -712,10 +712,29 @@ static void a_generation_is_noted_when_a_disk_has_it(void **state)
 	end();
 }
 
+/* Note 8: by a node that is not the writer as well, since nobody knows who starts first after all have gone. */
+static void a_generation_is_noted_when_all_have_it(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	play.super.generation = 12;
+	step(a);
+	assert_int_equal(play.generation_seen, 12);
+	play.generation_seen = 0;
+	step(a);
+	assert_int_equal(play.generation_seen, 0);	/* not with each grant: that asks for memory */
+	play.super.gen_id[3]++;
+	step(a);
+	assert_int_equal(play.generation_seen, 12);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_generation_is_noted_when_a_disk_has_it),
+		cmocka_unit_test(a_generation_is_noted_when_all_have_it),
 		cmocka_unit_test(a_table_with_the_spare_is_loaded),
 		cmocka_unit_test(a_spare_that_is_not_there_is_said),
 		cmocka_unit_test(a_table_outlives_its_array),
