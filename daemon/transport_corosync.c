@@ -353,7 +353,20 @@ static void dropped(struct group *g, uint32_t node, uint32_t pid, const char *wh
 	       g->lines == LINES ? "; more of it is not logged for a minute" : "");
 }
 
-/* NULL if the message is that of the node's daemon, else why not. */
+/* Until now the lowest process of its node counted as the node's, here; it itself has never told another one than its own. */
+static bool another_was_told(const struct group *g, const struct process *p)
+{
+	for (unsigned int i = 0; i < g->n && p->node != ddr_corosync_node(g->d->corosync); i++)
+		if (g->process[i].node == p->node && g->process[i].pid < p->pid)
+			return true;
+	return false;
+}
+
+/*
+ * NULL if the message is that of the node's daemon, else why not. The first one of a daemon tells which process that is: where another one was
+ * taken for it, the view is told again before the message is, or its name would differ from node to node until the next change, and nothing
+ * be agreed on.
+ */
 static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const void *msg, size_t len)
 {
 	struct process *p = find_process(g, node, pid);
@@ -375,6 +388,8 @@ static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const 
 		if (g->process[i].node == node && g->process[i].heard)
 			return "another process than the node's ddraidd";
 	p->heard = true;
+	if (another_was_told(g, p))
+		update_view(g);
 	return NULL;
 }
 
@@ -393,7 +408,7 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 	why = stranger(g, node, pid, msg, len);
 	if (why)
 		dropped(g, node, pid, why);
-	else if (g->told_any)
+	else if (g->told_any && !g->left && !g->lost)
 		g->events->message(g->ctx, node, msg, (uint32_t)len);
 }
 

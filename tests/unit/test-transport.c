@@ -22,6 +22,7 @@
 #include "daemon/corosync.h"
 #include "daemon/daemon.h"
 #include "daemon/transport.h"
+#include "lib/msg.h"
 #include "lib/sm.h"
 
 #define QUEUE	1024u	/* of both transports */
@@ -35,6 +36,11 @@ static struct {
 	uint32_t last;			/* number in the last message */
 	int pipe[2];
 	qb_loop_t *loop;
+	cpg_model_v1_data_t calls;
+	void *context;
+	bool whole;			/* messages are of the protocol */
+	uint32_t pid2;			/* of node 2, in the last view */
+	unsigned int views_at;		/* views that had been told when the last message came */
 } play;
 
 static struct ddr_daemon d;
@@ -53,9 +59,11 @@ static void take(const uint8_t *msg, size_t len)
 
 cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_model_data_t *data, void *context)
 {
-	(void)model, (void)data, (void)context;
+	(void)model;
 	if (play.opens != CS_OK)
 		return play.opens;
+	memcpy(&play.calls, data, sizeof(play.calls));
+	play.context = context;
 	*handle = 1;
 	play.open++;
 	return CS_OK;
@@ -84,8 +92,9 @@ cs_error_t cpg_max_atomic_msgsize_get(cpg_handle_t handle, uint32_t *size)
 
 cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
 {
-	(void)handle, (void)context;
-	return CS_ERR_BAD_HANDLE;
+	(void)handle;
+	*context = play.context;
+	return CS_OK;
 }
 
 cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
@@ -171,8 +180,11 @@ uint64_t ddr_now_ms(void)
 
 static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
 {
-	(void)ctx, (void)nodes, (void)pids, (void)n, (void)ring;
+	(void)ctx, (void)ring;
 	play.views++;
+	for (uint32_t i = 0; i < n; i++)
+		if (nodes[i] == 2)
+			play.pid2 = pids[i];
 }
 
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
@@ -183,9 +195,12 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
 {
 	(void)ctx, (void)node;
+	play.received++;
+	play.views_at = play.views;
+	if (play.whole)
+		return;
 	assert_int_equal(play.views, 1);
 	take(msg, len);
-	play.received++;
 }
 
 static void on_lost(void *ctx, const char *why)
@@ -329,6 +344,62 @@ static void messages_to_oneself_wait_for_the_loop(void **state)
 	leave(t);
 }
 
+/* A process of node @node says hello. */
+static void says_hello(uint32_t node, uint32_t pid)
+{
+	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = node };
+	uint8_t buf[DDR_SM_MSG_MAX];
+	size_t len;
+
+	memcpy(msg.uuid, uuid, sizeof(msg.uuid));
+	len = ddr_msg_encode(&msg, buf, sizeof(buf));
+	assert_true(len > 0);
+	play.calls.cpg_deliver_fn(1, NULL, node, pid, buf, len);
+}
+
+/* The group has this node and node 2, of which two processes: a stranger, and the daemon that joined behind it. */
+static void two_of_node_two(uint32_t a, uint32_t b)
+{
+	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = a }, { .nodeid = 2, .pid = b } };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 8 };
+
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	play.calls.cpg_confchg_fn(1, NULL, list, 3, NULL, 0, list + 1, 2);
+}
+
+/*
+ * A node names itself by its daemon, so the others have to as soon as they know which process that is. Else its HELLO is one of another view
+ * for them, and theirs for it, until the next change.
+ */
+static void the_view_names_the_daemon_once_it_is_heard(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	play.whole = true;
+	two_of_node_two(50, 100);
+	assert_int_equal(play.views, 1);
+	assert_int_equal(play.pid2, 50);
+	says_hello(2, 100);
+	assert_int_equal(play.views, 2);
+	assert_int_equal(play.pid2, 100);
+	assert_int_equal(play.received, 1);
+	assert_int_equal(play.views_at, 2);		/* its HELLO counts in the view that it is of */
+	says_hello(2, 100);
+	says_hello(2, 50);				/* the stranger is one */
+	says_hello(1, (uint32_t)getpid());
+	assert_int_equal(play.received, 3);
+	assert_int_equal(play.views, 2);
+	leave(t);
+	t = join(&ddr_transport_corosync);
+	play.whole = true;
+	two_of_node_two(100, 50);
+	says_hello(2, 50);				/* as it had been told */
+	assert_int_equal(play.received, 1);
+	assert_int_equal(play.views, 1);
+	leave(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +407,7 @@ int main(void)
 		cmocka_unit_test(a_corosync_that_refuses_gets_all_that_was_taken),
 		cmocka_unit_test(a_join_says_that_there_is_no_corosync),
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
+		cmocka_unit_test(the_view_names_the_daemon_once_it_is_heard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
