@@ -16,6 +16,7 @@
 #include "daemon/loader.h"
 #include "daemon/metaio.h"
 #include "daemon/transport.h"
+#include "lib/schedule.h"
 #include "lib/sm.h"
 
 /*
@@ -213,7 +214,8 @@ struct ddr_array {
 	struct {
 		uint64_t ready_ms;	/* since then nothing but its turn is missing */
 		uint64_t asked_ms;	/* this node asked for it */
-		bool closed;		/* it is not one of its hours */
+		struct ddr_sched_progress seen;	/* the verify under way */
+		bool closed;		/* it is not one of its hours, here */
 		bool told;		/* that it is late */
 	} sched;
 };

@@ -87,11 +87,28 @@ static void too_late(struct ddr_array *a, const struct ddr_sched_array *s, uint6
 	a->sched.told = late;
 }
 
+/*
+ * Whoever writes the superblocks carries it out, and knows its own hours. Of another node's verify these are not known, nor ours of any meaning: one
+ * that rests for hours, or weeks, must not keep all others waiting.
+ */
+static bool reads(struct ddr_array *a, bool ours, uint64_t now_ms)
+{
+	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
+	bool moves;
+
+	if (v->state != DDR_VERIFY_RUNNING) {
+		a->sched.seen.at_ms = 0;
+		return false;
+	}
+	moves = ddr_sched_moves(&a->sched.seen, v->serial, v->cursor, now_ms);
+	return ours ? !a->rate.scan_closed : moves;
+}
+
 static void look_at(struct ddr_array *a, struct ddr_sched_array *s, uint64_t now, uint64_t now_ms)
 {
 	const struct ddr_verify *v = &ddr_sm_super(a->sm)->verify;
 	struct ddr_sm_status st;
-	bool whole, asked = a->sched.asked_ms && now_ms - a->sched.asked_ms < ASKED_MS;
+	bool whole, running, asked = a->sched.asked_ms && now_ms - a->sched.asked_ms < ASKED_MS;
 
 	ddr_sm_get_status(a->sm, &st);
 	whole = !st.degraded && st.rebuilding == DDR_NO_MEMBER && !st.resync_regions;
@@ -100,7 +117,8 @@ static void look_at(struct ddr_array *a, struct ddr_sched_array *s, uint64_t now
 	*s = (struct ddr_sched_array){ .due = ddr_schedule_due(a), .ours = st.writer == a->d->transport->node(a->d) };
 	memcpy(s->uuid, a->uuid, sizeof(s->uuid));
 	s->able = whole && !a->sched.closed && v->state == DDR_VERIFY_NONE && now_ms >= a->quiet_until_ms && !asked;
-	s->reads = whole && !a->rate.scan_closed && (v->state == DDR_VERIFY_RUNNING || (asked && v->state == DDR_VERIFY_NONE));
+	running = reads(a, s->ours, now_ms);
+	s->reads = whole && (running || (asked && v->state == DDR_VERIFY_NONE));
 	too_late(a, s, now);
 }
 

@@ -27,6 +27,13 @@ bool ddr_sched_open(uint64_t hours, unsigned int hour)
 	return from < to ? hour >= from && hour < to : hour >= from || hour < to;
 }
 
+bool ddr_sched_moves(struct ddr_sched_progress *p, uint32_t serial, uint64_t cursor, uint64_t now_ms)
+{
+	if (!p->at_ms || p->serial != serial || p->cursor != cursor)
+		*p = (struct ddr_sched_progress){ .serial = serial, .cursor = cursor, .at_ms = now_ms };
+	return now_ms - p->at_ms < DDR_SCHED_MOVES_MS;
+}
+
 /* The order in which an array is listed is of one node alone: two that each saw the other's first would wait for each other. */
 static bool goes_before(const struct ddr_sched_array *a, const struct ddr_sched_array *b)
 {

@@ -4,9 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "daemon/array.h"
+#include "daemon/events.h"
 #include "lib/schedule.h"
 
 #define NOW	1000000u
@@ -122,6 +127,124 @@ static void none_is_forgotten(void **state)
 	assert_true(longest < 1000);
 }
 
+/* ---- what the daemon makes of it --------------------------------------------------- */
+
+/* Two arrays that begin a verify by themselves. The first one's is under way, by this node or another one; the second one's is due. */
+static struct played {
+	struct ddr_array array;
+	struct ddr_super super;
+	uint32_t writer;
+} first, second;
+static struct ddr_daemon d;
+static unsigned int hour;
+static const struct ddr_array *begun;
+
+static struct played *of(const struct ddr_sm *sm) { return (void *)(uintptr_t)sm; }
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { return &of(sm)->super; }
+void ddr_event_plain(struct ddr_array *a, int priority, const char *event, const char *text) { (void)a, (void)priority, (void)event, (void)text; }
+
+void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	*st = (struct ddr_sm_status){ .ready = true, .quorate = true, .rebuilding = DDR_NO_MEMBER, .writer = of(sm)->writer };
+}
+
+bool ddr_zone_hour(struct ddr_daemon *daemon, uint64_t now, uint64_t now_ms, unsigned int *h)
+{
+	(void)daemon, (void)now, (void)now_ms;
+	*h = hour;
+	return true;
+}
+
+const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags)
+{
+	assert_int_equal(op, DDR_VERIFY_OP_START);
+	assert_true(flags & DDR_VERIFY_F_SCHEDULED);
+	(void)priority;
+	begun = a;
+	return NULL;
+}
+
+static uint32_t node(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return 1;
+}
+
+static void make(struct played *p, uint32_t writer)
+{
+	memset(p, 0, sizeof(*p));
+	p->array.d = &d;
+	p->array.sm = (void *)p;
+	p->array.ready = true;
+	p->array.tune.verify_hours = DDR_HOURS(0, 24);
+	p->array.tune.verify_every_ms = 3600000;
+	p->super.parity = 1;
+	p->super.created = (uint64_t)time(NULL) - 7200;
+	p->writer = writer;
+	qb_list_add_tail(&p->array.list, &d.arrays);
+}
+
+static void begin(uint32_t writer)
+{
+	static struct ddr_transport_ops ops = { .node = node };
+
+	memset(&d, 0, sizeof(d));
+	qb_list_init(&d.arrays);
+	d.transport = &ops;
+	d.conf.verify_parallel = 1;
+	d.n_arrays = 2;
+	hour = 12;
+	begun = NULL;
+	make(&first, writer);
+	make(&second, 1);
+	first.super.verify = (struct ddr_verify){ .state = DDR_VERIFY_RUNNING, .serial = 3, .cursor = 100, .flags = DDR_VERIFY_F_SCHEDULED };
+}
+
+/* Looks each second for that long; the verify of the first array comes on by so many blocks each minute. Returns after how long the second one's begins. */
+static uint64_t until_begun(uint64_t from_ms, uint64_t ms, uint64_t blocks)
+{
+	for (uint64_t t = 0; t < ms; t += 1000) {
+		ddr_schedule_tick(&d, from_ms + t);
+		if (begun)
+			return t;
+		if (t % 60000 == 0)
+			first.super.verify.cursor += blocks;
+	}
+	return ms;
+}
+
+/* That node has its own hours, which nobody else knows. */
+static void what_rests_on_another_node_holds_up_nobody(void **state)
+{
+	(void)state;
+	begin(2);
+	assert_int_equal(until_begun(100000, 3600000, 1), 3600000);
+	assert_int_equal(until_begun(100000 + 3600000, 3600000, 0), DDR_SCHED_MOVES_MS - 59000);	/* it was seen to move a second after it did */
+	assert_ptr_equal(begun, &second.array);
+	begin(2);
+	first.array.tune.verify_hours = DDR_HOURS(1, 5);	/* ours do not count: it reads */
+	assert_int_equal(until_begun(100000, 3600000, 1), 3600000);
+	begin(1);
+	assert_int_equal(until_begun(100000, 3600000, 0), 3600000);	/* this node's waits for the disks only */
+	begin(1);
+	first.array.tune.verify_hours = DDR_HOURS(1, 5);
+	assert_int_equal(until_begun(100000, 3600000, 1), 0);
+	assert_ptr_equal(begun, &second.array);
+}
+
+static void a_verify_moves_as_long_as_its_cursor_does(void **state)
+{
+	struct ddr_sched_progress p = { 0 };
+
+	(void)state;
+	assert_true(ddr_sched_moves(&p, 1, 0, 1000));
+	assert_true(ddr_sched_moves(&p, 1, 0, 1000 + DDR_SCHED_MOVES_MS - 1));
+	assert_false(ddr_sched_moves(&p, 1, 0, 1000 + DDR_SCHED_MOVES_MS));
+	assert_true(ddr_sched_moves(&p, 1, 5, 2 * DDR_SCHED_MOVES_MS));
+	assert_false(ddr_sched_moves(&p, 1, 5, 3 * DDR_SCHED_MOVES_MS));
+	assert_true(ddr_sched_moves(&p, 2, 5, 3 * DDR_SCHED_MOVES_MS));		/* the next one */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +252,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_was_wrong_does_not_put_it_off),
 		cmocka_unit_test(what_is_due_for_longest_goes_first), cmocka_unit_test(no_more_than_so_many_at_once),
 		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(all_nodes_break_a_tie_alike), cmocka_unit_test(none_is_forgotten),
+		cmocka_unit_test(what_rests_on_another_node_holds_up_nobody), cmocka_unit_test(a_verify_moves_as_long_as_its_cursor_does),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
