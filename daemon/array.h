@@ -53,7 +53,7 @@ struct ddr_table;
 struct ddr_array_seen {
 	uint32_t node;
 	bool here;
-	uint64_t lost_ms;		/* when it left the view last */
+	uint64_t lost_ms;		/* not here: when anybody of the view may have seen it last */
 };
 
 struct ddr_array_answer {
@@ -71,7 +71,7 @@ struct ddr_array_cluster {
 	bool lost;			/* the group is gone */
 	bool gave_up;			/* the group is to be left */
 	bool leaving, left;		/* OP_LEAVE was given; was answered */
-	uint64_t quorum_ring;
+	uint64_t quorum_ring, view_ring;
 	uint32_t n_seen;
 	struct ddr_array_seen seen[DDR_SM_MAX_NODES];
 	struct ddr_reload *reload[DDR_ARRAY_RELOADS];

@@ -21,18 +21,24 @@
 
 /* ---- the group ------------------------------------------------------------------- */
 
-/* When did each node leave the view? A fence that began before proves nothing. */
-static void note_lost(struct ddr_array *a, const uint32_t *nodes, uint32_t n)
+/*
+ * When did each node leave the view? A fence that began before proves nothing. Another ring may join us with nodes that we were apart from:
+ * they may have seen who is absent come back, write, and go once more, so that counts as the moment.
+ */
+static void note_lost(struct ddr_array *a, const uint32_t *nodes, uint32_t n, uint64_t ring)
 {
 	struct ddr_array_cluster *c = &a->cluster;
+	bool other_ring = ring != c->view_ring;
 	uint64_t now = ddr_now_ms();
+
+	c->view_ring = ring;
 
 	for (uint32_t i = 0; i < c->n_seen; i++) {
 		bool here = false;
 
 		for (uint32_t j = 0; j < n; j++)
 			here |= nodes[j] == c->seen[i].node;
-		if (!here && c->seen[i].here)
+		if (!here && (c->seen[i].here || other_ring))
 			c->seen[i].lost_ms = now;
 		c->seen[i].here = here;
 	}
@@ -51,7 +57,7 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	struct ddr_array *a = ctx;
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_VIEW);
 
-	note_lost(a, nodes, n);
+	note_lost(a, nodes, n, ring);
 	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
 	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
 	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));

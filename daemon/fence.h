@@ -30,7 +30,7 @@ int ddr_fence_open(struct ddr_fence *f, qb_loop_t *loop);
 void ddr_fence_close(struct ddr_fence *f);
 
 /*
- * Asks for one proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost; an agent
+ * Asks for one proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost, or any later time; an agent
  * that was started since then serves this request as well; one that was started before proves nothing for it, and another
  * one is started beside that. @done is called once, unless ddr_fence_forget() comes before. Returns 0 or a negative errno
  * (then done() is not called).

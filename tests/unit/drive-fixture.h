@@ -71,6 +71,7 @@ static struct {
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
+	uint64_t lost_ms;		/* of the node that is to be fenced: since when */
 	/* events */
 	char event[32];
 	unsigned int n_events;
@@ -524,7 +525,8 @@ void ddr_reload_free(struct ddr_reload *r)
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
 {
-	(void)f, (void)node, (void)name, (void)conf, (void)lost_ms, (void)failure, (void)done, (void)ctx;
+	(void)f, (void)node, (void)name, (void)conf, (void)failure, (void)done, (void)ctx;
+	play.lost_ms = lost_ms;
 	return -EAGAIN;
 }
 

@@ -556,6 +556,55 @@ static void a_node_that_fails_often_is_one_question(void **state)
 	end();
 }
 
+/* The nodes of the view are those of @nodes, a bit for each. Returns when that was. */
+static uint64_t view(struct ddr_array *a, uint32_t nodes, uint64_t ring)
+{
+	uint32_t node[4], pid[4] = { 11, 12, 13, 14 }, n = 0;
+
+	for (uint32_t i = 1; i < 4; i++)
+		if (nodes >> i & 1)
+			node[n++] = i;
+	ddr_drive_transport_events.view(a, node, pid, n, ring);
+	return play.now;
+}
+
+/* Node 3 is to be fenced: only what began after that moment proves it. */
+static uint64_t fenced_since(struct ddr_array *a)
+{
+	play.answer = asks_to_fence;
+	step(a);
+	play.answer = NULL;
+	return play.lost_ms;
+}
+
+/*
+ * Rule 6: it was lost, and fenced. While we were cut off it came back to the others, and was lost once more: what had succeeded before is no
+ * proof of that, and we cannot know that it was so.
+ */
+static void an_old_fence_is_no_proof_for_who_was_away(void **state)
+{
+	struct ddr_array *a = begin(true);
+	uint64_t lost, back;
+
+	(void)state;
+	snprintf(d.conf.fence_command, sizeof(d.conf.fence_command), "/bin/true");
+	view(a, 0xe, 1);
+	lost = view(a, 0x6, 2);
+	assert_true(fenced_since(a) <= lost);
+	view(a, 0x2, 2);			/* the daemon of node 2 goes and comes: it was not away from corosync */
+	view(a, 0x6, 2);
+	assert_true(fenced_since(a) <= lost);
+	lost = view(a, 0x2, 3);			/* we are cut off */
+	back = view(a, 0x6, 4);
+	assert_true(fenced_since(a) > lost);
+	assert_true(fenced_since(a) <= back);
+	lost = back;
+	back = view(a, 0x6, 5);			/* and so quickly that the view is the same */
+	assert_true(fenced_since(a) > lost);
+	assert_true(fenced_since(a) <= back);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -573,6 +622,7 @@ int main(void)
 		cmocka_unit_test(an_output_that_was_lost_breaks),
 		cmocka_unit_test(more_questions_than_fit_break),
 		cmocka_unit_test(a_node_that_fails_often_is_one_question),
+		cmocka_unit_test(an_old_fence_is_no_proof_for_who_was_away),
 		cmocka_unit_test(a_stop_that_nobody_waits_for_is_taken_back),
 		cmocka_unit_test(a_removed_array_goes_on_stopping),
 		cmocka_unit_test(who_stays_after_a_clean_stop_works_on),
