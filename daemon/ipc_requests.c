@@ -512,16 +512,18 @@ static const struct {
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
 {
-	struct json_object *req = ddr_ipc_parse(text, len);
+	struct json_object *req;
 	const char *cmd;
 
-	if (!req) {
-		ddr_client_error(c, "the request is not one JSON object");
+	/* whatever it says: the answer is taken for that of the request before, of which nothing is to be left then */
+	if (c->wait != DDR_WAIT_NONE) {
+		ddr_client_gone(c);
+		ddr_client_error(c, "the request before is not answered yet; nobody waits for it any more");
 		return;
 	}
-	if (c->wait != DDR_WAIT_NONE) {
-		ddr_client_error(c, "the request before is not answered yet");
-		json_object_put(req);
+	req = ddr_ipc_parse(text, len);
+	if (!req) {
+		ddr_client_error(c, "the request is not one JSON object");
 		return;
 	}
 	cmd = text_of(req, "cmd", 32);

@@ -435,6 +435,25 @@ static void who_goes_stops_nothing(void **state)
 	assert_false(array.clean_late);
 }
 
+/* A client that does not wait for its answer gets that of the next request, whatever that is, and its stop must not go on without anybody. */
+static void who_asks_for_more_stops_nothing(void **state)
+{
+	static const char *const next[] = { "{\"cmd\":\"ping\"}", "this is not JSON" };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct ddr_client c = stops();
+
+		ddr_client_request(&c, next[i], strlen(next[i]));
+		assert_non_null(strstr(answer, "not answered yet"));
+		assert_int_equal(c.wait, DDR_WAIT_NONE);
+		assert_true(array.clean_late);
+		c = asks();
+		ddr_client_request(&c, next[i], strlen(next[i]));
+		assert_int_equal(late, 1u << SPARE);
+	}
+}
+
 static void a_stop_without_a_wait_is_none(void **state)
 {
 	static const char text[] = "{\"cmd\":\"stop\",\"name\":\"data\",\"timeout_ms\":-1}";
@@ -488,8 +507,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
 		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
-		cmocka_unit_test(who_goes_stops_nothing), cmocka_unit_test(a_stop_without_a_wait_is_none), cmocka_unit_test(a_stop_ends),
-		cmocka_unit_test(it_replaces_the_member), cmocka_unit_test(says_who_it_is_without_a_cluster), cmocka_unit_test(says_what_tables_are_to_have),
+		cmocka_unit_test(who_goes_stops_nothing),
+		cmocka_unit_test(a_stop_without_a_wait_is_none),
+		cmocka_unit_test(a_stop_ends),
+		cmocka_unit_test(it_replaces_the_member),
+		cmocka_unit_test(says_who_it_is_without_a_cluster),
+		cmocka_unit_test(says_what_tables_are_to_have),
+		cmocka_unit_test(who_asks_for_more_stops_nothing),
 		cmocka_unit_test(waits_where_nothing_is_refused),
 		cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
 	};
