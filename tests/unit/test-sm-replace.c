@@ -627,12 +627,52 @@ static void who_leaves_has_not_died(void **state)
 	assert_int_equal(cx_status(n).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
 }
 
+/* Regions whose parity is to be computed for the first time do not take the ranges one after the other: the copy has its turn after each. */
+static void the_background_leaves_it_a_turn(void **state)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
+	uint32_t copies = 0, resyncs = 0;
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+
+	cx_step(c, n, &in);
+	for (uint64_t r = 0; r < 4; r++)
+		wants(c, 0, r);
+	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 0, .count = 4 });
+	cx_settle(c);
+	assert_int_equal(cx_status(n).needs_sync, 4);
+	replace(c, 0, ROLE, SPARE);
+	cx_settle(c);
+	cx_tick(c, 100);
+	cx_forget(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	in = (struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PARALLEL, .value = 1 };
+	cx_step(c, n, &in);
+	in = (struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 };
+	cx_step(c, n, &in);
+	for (int left = 20; left && cx_status(n).member_state[SPARE] != DDR_MEMBER_IN_SYNC; left--) {
+		pass_without(c, 10, 1, DDR_OUT_JOB_RANGE);
+		for (uint32_t o = 0; o < n->n; o++)
+			if (n->open[o] && n->log[o].type == DDR_OUT_JOB_RANGE) {
+				copies += n->log[o].job == DDR_KA_REBUILD;
+				resyncs += n->log[o].job == DDR_KA_RESYNC;
+				assert_true(resyncs <= copies + 1);
+				cx_done(c, n, o);
+				break;
+			}
+	}
+	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_IN_SYNC);
+	assert_int_equal(copies, 4);
+	pass_without(c, 100, 0, DDR_OUT_JOB_RANGE);
+	assert_int_equal(cx_status(n).clean, 4);
+}
+
 int main(void)
 {
 #define HALF(name) cmocka_unit_test_setup_teardown(name, setup_half_copied, cx_teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_member_is_replaced), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(both_fail_as_it_begins), TEST(who_resyncs_has_not_folded),
+		TEST(a_member_is_replaced), TEST(the_background_leaves_it_a_turn), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(both_fail_as_it_begins), TEST(who_resyncs_has_not_folded),
 		TEST(the_new_one_goes), TEST(the_new_one_fails_at_the_end), TEST(the_new_one_fails_and_nothing_is_to_spare),
 		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end), TEST(the_end_that_was_not_is_no_other_story),
 		TEST(what_the_dead_wrote_is_copied_first), TEST(the_next_one_waits), TEST(the_next_one_cannot_be),
