@@ -102,6 +102,10 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	s->geo.region_blocks = sim_chance(s, 3) ? 64 : 16;
 	s->geo.blocks = s->geo.region_blocks * (4 + sim_rand(s, 10)) + (sim_chance(s, 3) ? 8 : 0);
 	s->geo.slots = nodes;
+	if (s->geo.order == 3 && seed % 2 == 0) {	/* not drawn, as below. Ranges of a rebuild cross turns there */
+		s->geo.region_blocks = 512;
+		s->geo.blocks = SIM_MAX_BLOCKS - (seed % 4 == 0 ? 200 : 0);
+	}
 	if (s->geo.blocks > SIM_MAX_BLOCKS)
 		s->geo.blocks = SIM_MAX_BLOCKS;
 	s->lossy = sim_chance(s, 12);
