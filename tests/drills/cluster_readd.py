@@ -83,6 +83,7 @@ def round_of(rig, number):
     victim, by = (number - 1) % members, (number - 1) % len(rig.all) + 1
     for i in rig.all:
         rig.node(i).allow_dmesg(r".*(I/O error|vd[a-z]|virtio|dm-\d+|ddraid).*")
+    rig.wait_idle()         # what is dirty as the disk goes, or waits for its first resync, counts as written without it: not the file
     rig.load()
     rig.progress()
     rig.on_each(lambda i: rig.node(i).unplug(rig.node(i).disks[victim]))

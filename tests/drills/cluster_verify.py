@@ -83,7 +83,9 @@ class VerifyRig(StillRig):
         array.close()
 
     def verify_record(self, i):
-        return json.loads(self.node(i).run(f"ddraid verify {NAME} status --json").out)
+        """How the last one went, which all nodes say alike, and what this node has found, of which the others have not."""
+        record = json.loads(self.node(i).run(f"ddraid verify {NAME} status --json").out)
+        return record, record.pop("findings")
 
 
 def verify_ends(rig, by, priority, kill):
@@ -100,7 +102,7 @@ def verify_ends(rig, by, priority, kill):
     for i in rig.up():
         if not kill or i != writer:     # its listener went with the daemon
             rig.wait_event(i, "verify-done", 240)
-    records = [rig.verify_record(i) for i in rig.up()]
+    records = [rig.verify_record(i)[0] for i in rig.up()]
     assert all(r == records[0] and r["state"] == "idle" for r in records), records
     return records[0]
 
@@ -123,6 +125,8 @@ def round_of(kill, rig, number):
         assert (done["found"], done["repaired"]) == (0, 0), done
     else:
         assert told[writer] == wanted, f"(member, block) that were put right by node {writer}: {told[writer]}; spoilt: {wanted}"
+        listed = collections.Counter((f["member"], f["position"] // 4096) for f in rig.verify_record(writer)[1][-ROTTEN:] if f["repaired"])
+        assert listed == wanted, f"(member, block) of the findings of node {writer}: {listed}; spoilt: {wanted}"
         counted = [now - was for now, was in zip(rig.corrected(writer), before)]
         assert counted == [members[m] for m in range(ROLES)], f"counted as put right, by member: {counted}; spoilt: {members}"
     rig.assert_wrong({})
