@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -364,21 +365,19 @@ static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slo
 struct area {
 	uint64_t offset;
 	uint16_t slot;
+	char what[32];			/* in words */
 	uint32_t n;			/* pairs of places */
 	struct ddr_look *look[DDR_MAX_MEMBERS];
 };
 
-/* Begins to read it on one member. False: there is no memory for that. */
-static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
+bool ddr_load_begun(enum ddr_look_start how, const char *device, const char *what, const struct ddr_error *err)
 {
-	struct ddr_error err;
-
-	switch (ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, (size_t)ar->n * 2 * DDR_META_BLOCK, limit_ms, &err)) {
+	switch (how) {
 	case DDR_LOOK_HANGS:
-		qb_log(LOG_ERR, "%s is not read at byte %" PRIu64 ": it does not answer since an earlier look", members->name[m], ar->offset);
+		qb_log(LOG_ERR, "%s: %s is not read: it does not answer since an earlier look", device, what);
 		return true;
 	case DDR_LOOK_FAILED:
-		qb_log(LOG_ERR, "%s", err.text);
+		qb_log(LOG_ERR, "%s", err->text);
 		return false;
 	case DDR_LOOK_RUNS:
 		break;
@@ -386,51 +385,105 @@ static bool begin_run(struct area *ar, const struct ddr_members *members, unsign
 	return true;
 }
 
-/* Takes what was read of one member; false: it gave an error somewhere, or hangs, and then what it has read is its thread's still. */
-static bool take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
-		     unsigned int limit_ms, struct ddr_load_block *out)
+/* Begins to read it on one member. False: there is no memory for that. */
+static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
+{
+	size_t len = (size_t)ar->n * 2 * DDR_META_BLOCK;
+	struct ddr_error err;
+
+	return ddr_load_begun(ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, len, limit_ms, &err),
+			      members->name[m], ar->what, &err);
+}
+
+/*
+ * Takes what was read of one member that was asked. 0, -EIO: it gave an error somewhere; or -ETIMEDOUT: it hangs, and what it has read
+ * is its thread's still.
+ */
+static int take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
+		    unsigned int limit_ms, struct ddr_load_block *out)
 {
 	struct ddr_look *look = ar->look[m];
-	bool whole = false;
+	int ret = 0;
 
 	if (!look)
-		return false;
-	if (!ddr_look_wait(look))
-		qb_log(LOG_ERR, "%s has not delivered what is at byte %" PRIu64 " within %u ms", members->name[m], ar->offset, limit_ms);
-	else if (!look->whole)
+		return -ETIMEDOUT;
+	if (!ddr_look_wait(look)) {
+		qb_log(LOG_ERR, "%s has not delivered %s within %u ms", members->name[m], ar->what, limit_ms);
+		ret = -ETIMEDOUT;
+	} else if (!look->whole) {
 		qb_log(LOG_ERR, "%s", look->error.text);
-	else
-		whole = true;
-	for (uint32_t i = 0; i < ar->n && whole; i++)
+		ret = -EIO;
+	}
+	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
 		for (unsigned int place = 0; place < 2; place++)
 			take_block(sb, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, ar->slot, i, place, &out[i]);
 	ddr_look_put(look);
-	return whole;
+	return ret;
+}
+
+/* Reads it of all @members in @asked at once: what ddr_load_area() returns. */
+static int read_area(struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, uint32_t asked,
+		     unsigned int limit_ms, struct ddr_load_block *out)
+{
+	bool any = false, no_memory = false, hangs = false;
+	int ret;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (asked & (1u << m))
+			no_memory |= !begin_run(ar, members, m, limit_ms);
+	for (unsigned int m = 0; m < sb->members; m++) {
+		if (!(asked & (1u << m)))
+			continue;
+		ret = take_run(ar, members, sb, m, limit_ms, out);
+		any |= ret == 0;
+		hangs |= ret == -ETIMEDOUT;
+	}
+	if (any)
+		return 0;
+	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* one that was not asked may have it all */
 }
 
 int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
 		  struct ddr_load_block *out)
 {
-	bool map = slot == DDR_MAP_SLOT, any = false, no_memory = false;
-	uint32_t n = map ? sb->map_blocks : sb->log_blocks;
-	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot, .n = n };
+	bool map = slot == DDR_MAP_SLOT;
+	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot,
+			   .n = map ? sb->map_blocks : sb->log_blocks };
+	uint32_t asked = 0;
+	int ret;
 
+	if (map)
+		snprintf(ar.what, sizeof(ar.what), "the region map");
+	else
+		snprintf(ar.what, sizeof(ar.what), "the dirty log of slot %u", slot);
 	for (unsigned int m = 0; m < sb->members; m++)
 		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
-			no_memory |= !begin_run(&ar, members, m, limit_ms);
-	for (unsigned int m = 0; m < sb->members; m++)
-		any |= take_run(&ar, members, sb, m, limit_ms, out);
-	if (!any && no_memory)
-		return -ENOMEM;		/* one that was not asked may have it all */
-	for (uint32_t i = 0; i < n; i++) {
-		if (!any)
+			asked |= 1u << m;
+	ret = read_area(&ar, members, sb, asked, limit_ms, out);
+	if (ret && ret != -EIO)
+		return ret;
+	for (uint32_t i = 0; i < ar.n; i++) {
+		if (ret)
 			out[i].valid = false;
 		if (!out[i].valid)
-			qb_log(LOG_ERR, "array '%s': %s %u block %u cannot be read on any member; all of it counts as %s",
-			       sb->name, map ? "region map" : "dirty log of slot", map ? 0 : slot, i,
-			       map ? "needs-sync" : "dirty");
+			qb_log(LOG_ERR, "array '%s': %s, block %u of it, cannot be read on any member; all of it counts as %s",
+			       sb->name, ar.what, i, map ? "needs-sync" : "dirty");
 	}
-	return any ? 0 : -EIO;
+	return ret;
+}
+
+/* Into what was loaded; as ddr_load_area(), but that no member delivers a block is no failure: what it says counts as dirty then. */
+static int load_area(struct ddr_load *l, uint16_t slot, struct ddr_load_block *out)
+{
+	switch (ddr_load_area(l->members, &l->assembly.super, l->present, slot, l->limit_ms, out)) {
+	case -ENOMEM:
+		return ddr_error_set(&l->error, "out of memory");
+	case -ETIMEDOUT:
+		/* On an array that is degraded what counts as dirty is suspect too: not for disks that will answer. */
+		return ddr_error_set(&l->error, "array '%s': no member delivers its log of dirty regions within %u ms; start it when they answer",
+				     l->assembly.super.name, l->limit_ms);
+	}
+	return 0;
 }
 
 /* A member that hangs by now is one that could not be read: the others have all that it has, and it fails when the array begins to write. */
@@ -443,11 +496,9 @@ static int read_log_and_map(struct ddr_load *l)
 	if (!l->log || !l->map)
 		return ddr_error_set(&l->error, "out of memory");
 	for (uint32_t s = 0; s < sb->slots; s++)
-		if (ddr_load_area(l->members, sb, l->present, (uint16_t)s, l->limit_ms, l->log + (size_t)s * sb->log_blocks) == -ENOMEM)
-			return ddr_error_set(&l->error, "out of memory");
-	if (ddr_load_area(l->members, sb, l->present, DDR_MAP_SLOT, l->limit_ms, l->map) == -ENOMEM)
-		return ddr_error_set(&l->error, "out of memory");
-	return 0;
+		if (load_area(l, (uint16_t)s, l->log + (size_t)s * sb->log_blocks))
+			return -1;
+	return load_area(l, DDR_MAP_SLOT, l->map);
 }
 
 static void load(struct ddr_load *l)

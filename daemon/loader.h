@@ -21,6 +21,7 @@
 #include "daemon/worker.h"
 #include "lib/assemble.h"
 #include "lib/conf.h"
+#include "lib/look.h"
 
 /* The newest valid block of one place pair, or none: then everything in it counts as dirty (or needs-sync). */
 struct ddr_load_block {
@@ -57,6 +58,12 @@ struct ddr_load {
 	struct ddr_worker worker;
 };
 
+/*
+ * For the log, how a look at a device began: nothing if it runs. @what: of the device, in words; @err: why it failed. False: there was no
+ * memory for it, and nothing is known of the device.
+ */
+bool ddr_load_begun(enum ddr_look_start how, const char *device, const char *what, const struct ddr_error *err);
+
 /* Starts the thread. Returns 0 or a negative errno (then done() is not called). */
 int ddr_load_start(struct ddr_load *l, qb_loop_t *loop);
 /* Asks the thread to end soon; done() still follows, with ok false. */
@@ -68,8 +75,8 @@ void ddr_load_free(struct ddr_load *l);
  * Reads the log of @slot, or the map (DDR_MAP_SLOT), of those members of @from that @sb has in sync, into the blocks
  * at @out (zeroed). The newest valid copy on any of them counts: a mark was durable on all of them before its
  * grant. All are read at once, and one that has not answered after @limit_ms is one that cannot be read. A block that no member
- * could deliver whole stays invalid. Sleeps, for twice the limit at worst: another may be reading the same device. 0, -ENOMEM, or
- * -EIO: no member answered.
+ * could deliver whole stays invalid. Sleeps, for twice the limit at worst: another may be reading the same device. 0, -ENOMEM,
+ * -ETIMEDOUT: none delivered it, and one that hangs may have it; or -EIO: all that were asked answered with an error.
  */
 int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
 		  struct ddr_load_block *out);

@@ -22,17 +22,7 @@ static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_l
 {
 	struct ddr_error err;
 
-	switch (ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err)) {
-	case DDR_LOOK_HANGS:
-		qb_log(LOG_ERR, "%s: its superblock is not read: it does not answer since an earlier look", r->members->name[m]);
-		return true;
-	case DDR_LOOK_FAILED:
-		qb_log(LOG_ERR, "%s", err.text);
-		return false;
-	case DDR_LOOK_RUNS:
-		break;
-	}
-	return true;
+	return ddr_load_begun(ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err), r->members->name[m], "its superblock", &err);
 }
 
 /* Takes the superblock of one member if it is newer than @best, of which there is one if @any; returns whether there is one now. */

@@ -489,6 +489,7 @@ static void a_log_that_cannot_be_read(void **state)
 	end();
 }
 
+/* What is in the log is not known, and will be: it is not all dirty. */
 static void a_log_that_hangs_everywhere(void **state)
 {
 	uint64_t begun = ddr_now_ms();
@@ -498,10 +499,34 @@ static void a_log_that_hangs_everywhere(void **state)
 	let_area_hang(7);
 	load();
 	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
-	expect_all();
-	expect_log(0, 0);
+	assert_false(rig.load->ok);
+	assert_non_null(strstr(rig.load->error.text, "start it when they answer"));
 	for (unsigned int m = 0; m < MEMBERS; m++)
 		assert_int_equal(hung(m), 1);
+	end();
+}
+
+/* One that hangs may have what the others cannot read. */
+static void a_log_that_hangs_or_cannot_be_read(void **state)
+{
+	(void)state;
+	rig.whole = true;
+	rig.area_fails = 6;
+	let_area_hang(1);
+	load();
+	assert_false(rig.load->ok);
+	assert_non_null(strstr(rig.load->error.text, "start it when they answer"));
+	end();
+}
+
+static void a_log_that_cannot_be_read_anywhere(void **state)
+{
+	(void)state;
+	rig.whole = true;
+	rig.area_fails = 7;
+	load();
+	expect_all();
+	expect_log(0, 0);
 	end();
 }
 
@@ -534,11 +559,11 @@ static struct ddr_reload *reload(uint16_t slot)
 	return r;
 }
 
-static void reload_fails(uint16_t slot)
+static void reload_fails(uint16_t slot, int result)
 {
 	struct ddr_reload *r = reload(slot);
 
-	assert_int_equal(r->result, -EIO);
+	assert_int_equal(r->result, result);
 	ddr_reload_free(r);
 }
 
@@ -580,7 +605,7 @@ static void a_slot_that_hangs(void **state)
 	reload_finds(DDR_RELOAD_SUPER, SEQ);
 	assert_int_equal(hung(1), 1);
 	let_area_hang(7);
-	reload_fails(0);
+	reload_fails(0, -ETIMEDOUT);
 	until_they_answer();
 	reload_finds(0, SEQ + 1);	/* whoever asks again has it */
 	end();
@@ -595,7 +620,7 @@ static void a_superblock_that_hangs(void **state)
 	reload_finds(0, SEQ);
 	assert_int_equal(hung(1), 1);
 	let_hang(0, 7);
-	reload_fails(DDR_RELOAD_SUPER);
+	reload_fails(DDR_RELOAD_SUPER, -EIO);
 	until_they_answer();
 	reload_finds(DDR_RELOAD_SUPER, SEQ);
 	end();
@@ -627,6 +652,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_log_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_log_that_cannot_be_read, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_log_that_hangs_everywhere, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_log_that_hangs_or_cannot_be_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_log_that_cannot_be_read_anywhere, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_slot_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_superblock_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_hangs_keeps_no_lock_of_an_array_that_ended, set_up, tear_down),
