@@ -12,6 +12,10 @@
 #include "cli/dm.h"
 #include "lib/dm.h"
 
+/* As libdevmapper's own tries of a removal. The kernel tells nobody that a device was closed. */
+#define CLOSE_TRIES	25
+#define CLOSE_PAUSE_US	200000
+
 static int failed(struct ddr_error *err, const char *what, const char *name)
 {
 	return ddr_error_set(err, "device-mapper: %s of '%s' failed: %s", what, name,
@@ -65,12 +69,27 @@ int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *er
 	}
 	info->exists = dmi.exists;
 	info->open_count = (uint32_t)dmi.open_count;
+	info->kept = dmi.open_count && (dm_device_has_holders(dmi.major, dmi.minor) || dm_device_has_mounted_fs(dmi.major, dmi.minor));
 	uuid = dmi.exists ? dm_task_get_uuid(t) : NULL;
 	if (uuid && strncmp(uuid, CLI_DM_PREFIX, strlen(CLI_DM_PREFIX)) == 0)
 		snprintf(info->uuid, sizeof(info->uuid), "%s", uuid + strlen(CLI_DM_PREFIX));
 	else if (dmi.exists)
 		uuid_of_table(name, info->uuid, sizeof(info->uuid));
 	dm_task_destroy(t);
+	return 0;
+}
+
+int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err)
+{
+	char name[sizeof(info->name)];
+	unsigned int tries = CLOSE_TRIES;
+
+	snprintf(name, sizeof(name), "%s", info->name);
+	while (info->open_count && !info->kept && tries--) {
+		usleep(CLOSE_PAUSE_US);
+		if (cli_dm_find(name, info, err))
+			return -1;
+	}
 	return 0;
 }
 

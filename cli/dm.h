@@ -18,11 +18,17 @@ struct cli_dm_info {
 	char name[128];
 	char uuid[64];			/* the array's, also if the device was made by hand; "" if it is none that has a daemon */
 	uint32_t open_count;
+	bool kept;			/* it is mounted, or another device lies on it */
 };
 
 /* ddr_dm_init() of lib/dm.h comes before all of these. */
 /* What there is under this device name. 0, or -1 with @err. */
 int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err);
+/*
+ * Waits, for 5 s at most, until nobody has the device of @info open: udev reads a device whenever one that wrote closes it. Not where
+ * it is kept. @info says how it ended. 0, or -1 with @err.
+ */
+int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err);
 /* Makes and resumes the device. */
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
 /* Ends what waits in the device, and all that comes, with errors, so that it can be removed. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid stop: has the daemon clear all marks, and removes the device. An array that
- * is open is left alone.
+ * stays open is left alone.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -56,19 +56,24 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 	return true;
 }
 
-static int stop_device(const struct cli_dm_info *info, void *ctx)
+static int stop_device(const struct cli_dm_info *found, void *ctx)
 {
+	struct cli_dm_info info = *found;
 	struct stop *s = ctx;
 	struct ddr_error err;
 
-	if (info->open_count)
-		return cli_fail("stop", "'%s' is in use (opened %u times); unmount it, or stop what is on it, first",
-				info->name, info->open_count);
-	if (!clean(s, info))
-		return CLI_FAILED;
-	if (cli_dm_remove(info->name, &err))
+	if (cli_dm_wait_closed(&info, &err))
 		return cli_fail("stop", "%s", err.text);
-	printf("%s: stopped\n", info->name);
+	if (info.open_count)
+		return cli_fail("stop", "'%s' is in use (opened %u times); unmount it, or stop what is on it, first",
+				info.name, info.open_count);
+	if (!info.exists)
+		return cli_fail("stop", "'%s' was removed by somebody else meanwhile", info.name);
+	if (!clean(s, &info))
+		return CLI_FAILED;
+	if (cli_dm_remove(info.name, &err))
+		return cli_fail("stop", "%s", err.text);
+	printf("%s: stopped\n", info.name);
 	return cli_finish("stop");
 }
 

@@ -13,17 +13,43 @@ VM = {"disks": 6, "size": "96M"}
 
 # ---- tables and daemons ----------------------------------------------------------------
 
-def test_stop_refuses_an_open_array(serving):
-    serving.begin()
-    serving.array()
-    holder = serving.node.spawn(f"exec <{DEV}; echo open; exec sleep 60")
-    holder.wait_output("open")
+def stop_is_refused(serving):
+    """Seconds until it was."""
+    began = time.monotonic()
     done = serving.guest.command("stop data", check=False)
+    took = time.monotonic() - began
     assert done.code == 1 and "in use" in done.err
     assert serving.guest.status("data")["state"] == "optimal"
+    return took
+
+
+def test_stop_refuses_an_open_array(serving):
+    """At once if it is mounted; if not, whoever has it open gets five seconds to close it."""
+    serving.begin()
+    serving.array()
+    holder = serving.node.spawn(f"exec <{DEV}; echo open; exec sleep 600")
+    holder.wait_output("open")
+    patient = stop_is_refused(serving)
     holder.kill()
     holder.wait(10, check=False)
+    serving.node.run(f"mkfs.ext4 -q -E nodiscard {DEV} && mount {DEV} /mnt", timeout=120)
+    at_once = stop_is_refused(serving)
+    assert at_once + 2.5 < patient, f"refused after {at_once:.1f} s while mounted, {patient:.1f} s while open"
+    serving.node.run("umount /mnt")
     serving.guest.stop("data")
+
+
+def test_stop_waits_for_one_that_only_looks(serving):
+    """As udev does whenever one that wrote closes the device."""
+    serving.begin()
+    serving.array()
+    looks = serving.node.spawn(f"exec <{DEV}; echo open; exec sleep 600")
+    looks.wait_output("open")
+    stop = serving.node.spawn("exec ddraid stop data")
+    serving.node.wait_until("grep -q nanosleep /proc/$(pidof ddraid)/wchan", 30)        # it has seen that, and waits
+    looks.kill()
+    assert stop.wait(60).code == 0, stop.err
+    assert not serving.guest.arrays()
 
 
 def test_commands_without_a_daemon_say_so(serving):
