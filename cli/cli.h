@@ -47,6 +47,8 @@ struct ddr_scan;
 struct ddr_error;
 int cli_scan(const char *what, struct ddr_scan *scan, struct ddr_error *err);
 
+/* A number from @min to @max, as 0.5 or 1e-15, nothing behind it. */
+bool cli_parse_real(const char *text, double min, double max, double *out);
 /* A whole decimal number from @min to @max, nothing behind it. */
 bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /*
@@ -56,6 +58,8 @@ bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 bool cli_parse_size(const char *text, uint64_t *bytes);
 /* "4 MiB", "3.64 TiB", "512 bytes": at most four significant digits. Returns @buf. */
 const char *cli_format_size(uint64_t bytes, char *buf, size_t size);
+/* "90 s", "12 min", "3 h 20 min", "19 days 10 h". Returns @buf. */
+const char *cli_format_duration(uint64_t s, char *buf, size_t size);
 /* Lower-case text of a uuid; @buf holds 37 bytes. Returns @buf. */
 const char *cli_format_uuid(const uint8_t uuid[16], char *buf);
 
@@ -65,7 +69,9 @@ void cli_print_json(struct json_object *json);
 
 int cmd_add(const struct cli_command *cmd, int argc, char **argv);
 int cmd_replace(const struct cli_command *cmd, int argc, char **argv);
+int cmd_bench(const struct cli_command *cmd, int argc, char **argv);
 int cmd_create(const struct cli_command *cmd, int argc, char **argv);
+int cmd_estimate(const struct cli_command *cmd, int argc, char **argv);
 int cmd_events(const struct cli_command *cmd, int argc, char **argv);
 int cmd_examine(const struct cli_command *cmd, int argc, char **argv);
 int cmd_fail(const struct cli_command *cmd, int argc, char **argv);

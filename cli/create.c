@@ -139,7 +139,7 @@ static int parse_devices(const struct cli_command *cmd, int argc, char **argv, s
 	for (uint32_t i = 0; i < a->n_spares; i++)
 		a->path[roles + i] = spare[i];
 	if (a->layout < 0)
-		a->layout = a->order > 0 && a->parity > 0 ? DDR_LAYOUT_ROTATING : DDR_LAYOUT_DEDICATED;
+		a->layout = ddr_layout_default(a->order, a->parity);
 	return CLI_DONE;
 }
 

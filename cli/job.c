@@ -11,17 +11,6 @@
 #define BAR_WIDTH	24
 #define INDENT		11
 
-static const char *duration(uint64_t s, char *buf, size_t size)
-{
-	if (s < 120)
-		snprintf(buf, size, "%" PRIu64 " s", s);
-	else if (s < 7200)
-		snprintf(buf, size, "%" PRIu64 " min", (s + 30) / 60);
-	else
-		snprintf(buf, size, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
-	return buf;
-}
-
 static void print_bar(uint64_t done, uint64_t total)
 {
 	int full = total ? (int)(done * BAR_WIDTH / total) : 0;
@@ -47,7 +36,7 @@ static void print_progress(struct json_object *job)
 	else if (client_number(job, "rate"))
 		printf(", %s/s", cli_format_size(client_number(job, "rate"), buf, sizeof(buf)));
 	if (!client_null(job, "eta"))
-		printf(", %s left", duration(client_number(job, "eta"), buf, sizeof(buf)));
+		printf(", %s left", cli_format_duration(client_number(job, "eta"), buf, sizeof(buf)));
 	putchar('\n');
 }
 

@@ -29,6 +29,10 @@ static const struct cli_command commands[] = {
 	  "compare parity and data of all that was written", cmd_verify },
 	{ "fence-ack", "NODE", "say that a lost node is dead, so that its regions may be recovered", cmd_fence_ack },
 	{ "table", "NAME | --uuid UUID [--verify-reads] [--fail-if-no-daemon]", "print the line that dmsetup create takes", cmd_table },
+	{ "estimate", "NAME | --order N [--parity 0|1|2] [--layout dedicated|rotating] --member-size SIZE, and for both: --rate SIZE [--write-rate SIZE] "
+	  "[--iops N] [--write-iops N] [--written PERCENT] [--afr PERCENT [--unreadable CHANCE] [--wait HOURS]] [--json]",
+	  "what to expect of an array, from the figures of one member", cmd_estimate },
+	{ "bench", "DEV... [--seconds N] [--json]", "measure what disks read, for estimate; writes nothing", cmd_bench },
 	{ "examine", "DEV... [--json]", "show what the disks say about themselves", cmd_examine },
 };
 

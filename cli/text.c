@@ -93,6 +93,21 @@ bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 	return true;
 }
 
+bool cli_parse_real(const char *text, double min, double max, double *out)
+{
+	char *end;
+	double v;
+
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	v = strtod(text, &end);
+	if (errno || *end || !(v >= min && v <= max))
+		return false;
+	*out = v;
+	return true;
+}
+
 bool cli_parse_size(const char *text, uint64_t *bytes)
 {
 	static const char units[] = "kmgtp";
@@ -132,6 +147,19 @@ const char *cli_format_size(uint64_t bytes, char *buf, size_t size)
 		snprintf(buf, size, "%" PRIu64 " %s", bytes >> (10 * u), units[u]);
 	else
 		snprintf(buf, size, "%.*f %s", v < 10 ? 2 : v < 100 ? 1 : 0, v, units[u]);
+	return buf;
+}
+
+const char *cli_format_duration(uint64_t s, char *buf, size_t size)
+{
+	if (s < 120)
+		snprintf(buf, size, "%" PRIu64 " s", s);
+	else if (s < 7200)
+		snprintf(buf, size, "%" PRIu64 " min", (s + 30) / 60);
+	else if (s < 48 * 3600)
+		snprintf(buf, size, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
+	else
+		snprintf(buf, size, "%" PRIu64 " days %" PRIu64 " h", s / 86400, s % 86400 / 3600);
 	return buf;
 }
 

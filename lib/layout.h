@@ -31,6 +31,12 @@ struct ddr_layout_request {
  */
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
 
+/* The layout that an array gets if none is asked for: turned, unless each member has a whole block or no parity is there to be turned. */
+static inline uint8_t ddr_layout_default(uint64_t order, uint64_t parity)
+{
+	return order && parity ? DDR_LAYOUT_ROTATING : DDR_LAYOUT_DEDICATED;
+}
+
 /* First byte behind the data area of a member. */
 static inline uint64_t ddr_layout_data_end(const struct ddr_super *sb)
 {

@@ -434,3 +434,40 @@ def test_dirty_and_degraded_start_is_not_silent(serving):
     assert "suspect_reads = error" in serving.guest.command("set data").out
     serving.guest.command("set data suspect=accept")
     serving.node.wait_until("! ddraid status data | grep -q SUSPECT", 30)
+
+
+# ---- what to expect ---------------------------------------------------------------------
+
+def test_bench_reads_disks_and_estimate_says_what_they_make(serving):
+    """Nothing is written, not even to a disk that is in use, and the line that bench ends with is one for estimate."""
+    node = serving.node
+    serving.begin()
+    serving.array()
+    serving.guest.command("set data resync_min_rate=2M")
+    node.run("dd if=/dev/urandom of=/dev/vdf bs=1M count=96 oflag=direct status=none", timeout=120)
+    before = node.run("sha256sum /dev/vdf", timeout=60).out
+    done = node.run("ddraid bench --seconds 1 /dev/vdf /dev/vda", timeout=120)
+    assert node.run("sha256sum /dev/vdf", timeout=60).out == before
+    first, second, last = done.out.splitlines()
+    assert first.startswith("/dev/vdf: in sequence ") and second.startswith("/dev/vda: in sequence "), done.out
+    figures = last.split(" ... ")[1]
+    said = node.run(f"ddraid estimate data {figures}").out
+    assert said.startswith("data: order 2, parity 1, rotating: 5 disks") and "(resync_min_rate 2 MiB)" in said, said
+    one, = json.loads(node.run("ddraid bench --seconds 1 --json /dev/vdf", timeout=60).out)
+    assert min(one["rate_begin"], one["rate_end"]) <= one["rate"] <= max(one["rate_begin"], one["rate_end"]) and one["iops"] > 0, one
+    estimate = json.loads(node.run(f"ddraid estimate data --rate {one['rate']:.0f} --json").out)
+    status = serving.guest.status("data")
+    assert (estimate["size"], estimate["region_size"]) == (status["size"], status["region_size"])
+    assert abs(estimate["rebuild_busy_s"] / (status["size"] / (2 << 20)) - 1) < 0.001, estimate
+
+
+def test_bench_says_what_it_cannot_read(serving):
+    node = serving.node
+    node.run("echo 0 65536 linear /dev/vdf 0 | dmsetup create small")
+    for args, words in (("/dev/none", "/dev/none"), ("/dev/mapper/small", "64 MiB"), ("/tmp", "/tmp")):
+        done = node.run(f"ddraid bench --seconds 1 {args}", check=False)
+        assert done.code == 1 and words in done.err and len(done.err.splitlines()) == 1, done
+    done = node.run("command=$(command -v ddraid); PATH=/nowhere $command bench /dev/vdf", check=False)
+    assert done.code == 1 and "fio is not installed" in done.err, done
+    for args in ("", "--seconds 0 /dev/vdf", "--write /dev/vdf"):
+        assert node.run(f"ddraid bench {args}", check=False).code == 2
