@@ -15,6 +15,7 @@
 #include "lib/layout.h"
 
 #define MAX_HOURS	(10 * 8766.0)
+#define MAX_RATE	(1ull << 50)
 #define MAX_IOPS	1000000000.0
 #define REGIONS		1000u		/* that a crash is said to leave */
 
@@ -79,7 +80,7 @@ static int take_rate(const struct cli_command *cmd, const char *option, double *
 {
 	uint64_t n;
 
-	if (!cli_parse_size(optarg, &n) || !n)
+	if (!cli_parse_size(optarg, &n) || !n || n > MAX_RATE)
 		return cli_usage(cmd, "%s must be bytes a second, as 180M, not '%s'", option, optarg);
 	*out = (double)n;
 	return CLI_DONE;
