@@ -53,7 +53,7 @@ static void read_all(int fd, char *buf)
 }
 
 /* Runs fio with @argv and takes what it says. Returns its exit code, or a negative errno. */
-static int run(char *const argv[], char *output)
+static int run(const char *const argv[], char *output)
 {
 	posix_spawn_file_actions_t actions;
 	int fds[2], rc, status = 0;
@@ -64,7 +64,7 @@ static int run(char *const argv[], char *output)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], STDERR_FILENO);
-	rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+	rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);	/* which does not write there */
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
 	if (!rc)
@@ -106,9 +106,11 @@ static const char *complaint(char *output)
 static int measure(const struct bench *b, const char *path, uint64_t offset, uint64_t size, bool random, const char *key, double *out)
 {
 	char file[2 * PATH_MAX + 16], place[64], area[64], seconds[32], *to = file;
-	char *argv[] = { "fio", "--name=ddraid-bench", file, "--readonly", "--direct=1", "--ioengine=libaio", "--time_based=1", seconds, place, area,
-			 random ? "--rw=randread" : "--rw=read", random ? "--bs=4k" : "--bs=1M", random ? "--iodepth=32" : "--iodepth=8",
-			 "--output-format=json", NULL };
+	const char *const argv[] = {
+		"fio", "--name=ddraid-bench", file, "--readonly", "--direct=1", "--ioengine=libaio", "--time_based=1", seconds, place, area,
+		random ? "--rw=randread" : "--rw=read", random ? "--bs=4k" : "--bs=1M", random ? "--iodepth=32" : "--iodepth=8",
+		"--output-format=json", NULL
+	};
 	struct json_object *root, *read, *value;
 	int rc;
 
