@@ -358,7 +358,7 @@ static struct json_object *as_json(const struct estimate *e, const struct ddr_es
 	json_object_object_add(o, "verify_busy_s", busy);
 	add(o, "resync_region_s", r->resync_region_s);
 	json_object_object_add(o, "array_lost", in->afr ? json_object_new_double(r->array_lost) : NULL);
-	json_object_object_add(o, "block_lost", in->afr ? json_object_new_double(r->block_lost) : NULL);
+	json_object_object_add(o, "block_lost", in->afr && in->parity ? json_object_new_double(r->block_lost) : NULL);
 	return o;
 }
 

@@ -67,7 +67,7 @@ static int stop_device(const struct cli_dm_info *found, void *ctx)
 	if (info.open_count)
 		return cli_fail("stop", "'%s' is in use (opened %u times); unmount it, or stop what is on it, first",
 				info.name, info.open_count);
-	if (!info.exists)
+	if (!info.exists || strcmp(info.uuid, found->uuid))
 		return cli_fail("stop", "'%s' was removed by somebody else meanwhile", info.name);
 	if (!clean(s, &info))
 		return CLI_FAILED;

@@ -27,6 +27,11 @@ def test_as_a_program_reads_it():
     assert [round(s / got["verify_s"], 3) for s in got["verify_busy_s"]] == [1, 2, 5, 12.5, 50]
 
 
+def test_without_parity_no_rebuild_meets_anything():
+    got = json.loads(ddraid("estimate", *SHAPE, "--parity", 0, "--afr", 2, "--unreadable", "1e-15", "--json").stdout)
+    assert got["block_lost"] is None and round(got["array_lost"], 4) == round(1 - 0.98 ** 4, 4), got
+
+
 def test_without_parity_it_warns_of_the_loss():
     done = ddraid("estimate", *SHAPE, "--parity", 0)
     assert done.returncode == 0 and "a disk that fails takes the array with it" in done.stdout and "rebuild" not in done.stdout
