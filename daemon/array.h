@@ -195,9 +195,10 @@ struct ddr_array {
 		int64_t most;		/* blocks that may be done at most; below 1: paused */
 		uint64_t job_debt_us;	/* for so long resync has to leave the disks to others */
 		uint64_t io_seen;	/* sectors that the device had served */
-		bool busy;		/* the device was in use ... */
+		bool busy;		/* the device was in use on this node ... */
 		uint64_t busy_ms;	/* ... when that was looked at last */
-		bool paused;		/* as told to the state machine */
+		bool used;		/* that it was, as told to the state machine ... */
+		bool paused;		/* ... and whether resync rests */
 		uint64_t scanned;	/* blocks that verify has read since the last sample */
 		uint64_t scan_per_s;	/* blocks a second, smoothed */
 		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
@@ -281,7 +282,7 @@ extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
 /* ---- rate.c -------------------------------------------------------------------- */
 
 /*
- * A range of resync or rebuild has ended, which took @us microseconds. Keeps them to resync_max_rate, and, while the device is in use, to
+ * A range of resync or rebuild has ended, which took @us microseconds. Keeps them to resync_max_rate, and, while the device is in use on any node, to
  * resync_min_rate or the share of the time that resync_priority gives, whichever is more, by
  * pausing between ranges: never within one, since users' writes wait for it.
  */

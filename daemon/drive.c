@@ -526,15 +526,23 @@ void ddr_drive_configure_kernel(struct ddr_array *a)
 	ddr_kchan_flush(a->chan);
 }
 
+/* What the operator may change, and what rate.c has said: an array that is closed and loaded anew has another state machine. */
+static void configure_sm(struct ddr_array *a)
+{
+	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
+	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
+	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
+	ddr_drive_set(a, DDR_SM_VERIFY_PAUSED, a->rate.scan_paused);
+	ddr_drive_set(a, DDR_SM_USED, a->rate.used);
+	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
+	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
+}
+
 void ddr_drive_tune(struct ddr_array *a)
 {
 	ddr_drive_configure_kernel(a);
 	a->ping_due_ms = 0;
-	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
-	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
-	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
-	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
-	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
+	configure_sm(a);
 }
 
 /*
@@ -697,12 +705,8 @@ static void attach(struct ddr_array *a, const struct ddr_load *l)
 	struct ddr_input *in;
 
 	ddr_drive_configure_kernel(a);
-	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
-	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
-	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync);
+	configure_sm(a);
 	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
-	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
-	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
 	in = ddr_drive_input(a, DDR_IN_TICK);
 	in->now_ms = ddr_now_ms();
 	in->value = (uint64_t)time(NULL);

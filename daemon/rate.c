@@ -36,6 +36,12 @@ static uint64_t device_io(const struct ddr_array *a)
 	return read + written;
 }
 
+/* By this node, or by another one of the cluster: these say so whenever they leave a range to a job of ours. */
+static bool in_use(const struct ddr_array *a)
+{
+	return a->rate.busy || ddr_sm_used_elsewhere(a->sm);
+}
+
 static uint64_t limit(const struct ddr_array *a, bool busy)
 {
 	const struct ddr_tunables *t = &a->tune;
@@ -61,7 +67,7 @@ static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side
 
 static void pause_if_spent(struct ddr_array *a)
 {
-	bool share_left = a->rate.busy && a->tune.resync_priority < 5 && a->rate.job_debt_us == 0;	/* with 5 it has resync_min_rate alone */
+	bool share_left = in_use(a) && a->tune.resync_priority < 5 && a->rate.job_debt_us == 0;	/* with 5 it has resync_min_rate alone */
 	bool spent = a->rate.credit < 1 && !share_left;
 	bool pause = spent || a->rate.most < 1;
 
@@ -75,10 +81,10 @@ static void pause_if_spent(struct ddr_array *a)
 void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)
 {
 	a->rate.done += blocks;
-	if (a->rate.credit >= 1 || !a->rate.busy)	/* what its share of the time allowed beyond costs nothing */
+	if (a->rate.credit >= 1 || !in_use(a))	/* what its share of the time allowed beyond costs nothing */
 		a->rate.credit -= (int64_t)blocks;
 	a->rate.most -= (int64_t)blocks;
-	if (a->rate.busy)
+	if (in_use(a))
 		a->rate.job_debt_us += rest_after(a->tune.resync_priority, us, a->tune.resync_parallel);
 	else
 		a->rate.job_debt_us = 0;
@@ -170,6 +176,14 @@ static void debts_tick(struct ddr_array *a, uint64_t now_ms)
 		scan_pause(a, false);
 }
 
+static void tell_use(struct ddr_array *a)
+{
+	if (a->rate.busy == a->rate.used)
+		return;
+	a->rate.used = a->rate.busy;
+	ddr_drive_set(a, DDR_SM_USED, a->rate.used);
+}
+
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	uint64_t ms = now_ms - a->rate.at_ms, io;
@@ -183,6 +197,7 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	a->rate.at_ms = now_ms;
 	io = device_io(a);		/* whether anything works or not: the first look after a rest would see what was long ago */
 	a->rate.busy = io != a->rate.io_seen;
+	tell_use(a);
 	a->rate.io_seen = io;
 	a->rate.busy_ms = now_ms;
 	a->rate.per_s = (a->rate.per_s * 7 + a->rate.done * 1000 / ms) / 8;
@@ -191,7 +206,7 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	a->rate.scan_per_s = (a->rate.scan_per_s * 7 + a->rate.scanned * 1000 / ms) / 8;
 	a->rate.scanned = 0;
 	a->rate.best_ns += a->rate.best_ns >> 10;	/* what was fastest long ago says nothing of the disks now */
-	a->rate.credit = refill(a->rate.credit, limit(a, a->rate.busy));
+	a->rate.credit = refill(a->rate.credit, limit(a, in_use(a)));
 	a->rate.most = refill(a->rate.most, limit(a, false));
 	pause_if_spent(a);
 }

@@ -331,6 +331,9 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 	case DDR_SM_VERIFY_PAUSED:
 		sm->vf.paced = value != 0;
 		return;
+	case DDR_SM_USED:
+		sm->used = value != 0;
+		return;
 	case DDR_SM_MAX_CORRECTED:
 		if (value > UINT32_MAX)
 			break;
@@ -480,6 +483,11 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 }
 
 /* ---- status -------------------------------------------------------------------- */
+
+bool ddr_sm_used_elsewhere(const struct ddr_sm *sm)
+{
+	return sm->used_elsewhere;
+}
 
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {

@@ -145,6 +145,7 @@ enum ddr_sm_key {
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
 	DDR_SM_VERIFY_PAUSED,	/* value 1: verify reads nothing for the moment (default 0) */
+	DDR_SM_USED,		/* value 1: the device serves I/O on this node (default 0); whoever works in ranges is told */
 	DDR_SM_MAX_CORRECTED,	/* a member of which this node has put right more than so many places is failed; 0: never (default) */
 	DDR_SM_HOT_SPARE,	/* value 1: when this node writes the superblocks, a spare takes the place of a member that is out (default 0) */
 	DDR_SM_AWAY_MS,		/* a node whose daemon died while the node lives, or that is absent at the group's start, is
@@ -402,6 +403,8 @@ struct ddr_sm_status {
 	uint32_t wait_node;		/* the node that does what @wait says; 0: it is a sentence of its own */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+/* Did another node use the device (DDR_SM_USED), as the last range of ours was granted? For the pace of jobs; O(1). */
+bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 /*
  * How far a job is: the block of the array that it has come to, and of all the blocks that it looks at, or copies, those before
  * that. What it passes over counts in neither; what others write meanwhile may add to both. All 0: there is no such job. O(regions).

@@ -133,6 +133,7 @@ struct ddr_sm_ex {
 	uint64_t acked;			/* nodes that acknowledged, bit: position in sm->nodes */
 	uint64_t dirty;			/* regions of it that one of them has to resync */
 	bool granted;			/* all had acknowledged: the owner may work, whoever joins now */
+	bool used_elsewhere;		/* of ours: the device is in use on a node that acknowledged */
 	bool drain_sent, drained, ack_sent;
 	uint64_t kseq;
 };
@@ -513,6 +514,7 @@ struct ddr_sm {
 
 	/* operator */
 	bool stopping, clean_wanted, paused, hot_spare;
+	bool used, used_elsewhere;	/* the device, on this node; on another one, by the last range that was granted */
 	uint32_t parallel;
 	uint64_t idle_ms, away_ms;
 

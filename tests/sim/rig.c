@@ -257,6 +257,8 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 	case DDR_M_EX_ACK:
 		say(&l, "EX_ACK owner=%u id=%u", m.ex_ack.owner, m.ex_ack.id);
 		say_mask(&l, "dirty", m.ex_ack.dirty);
+		if (m.ex_ack.flags & DDR_EX_ACK_USED)
+			say(&l, " used");
 		break;
 	case DDR_M_EX_RELEASE: say(&l, "EX_RELEASE id=%u", m.ex_release.id); break;
 	case DDR_M_EX_VOID: say(&l, "EX_VOID"); break;

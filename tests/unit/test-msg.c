@@ -86,6 +86,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->ex_ack.owner = 1;
 		m->ex_ack.id = 8;
 		m->ex_ack.dirty = 3;
+		m->ex_ack.flags = DDR_EX_ACK_USED;
 		break;
 	case DDR_M_EX_RELEASE: m->ex_release.id = 8; break;
 	case DDR_M_EX_VOID: break;
@@ -127,19 +128,20 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 12, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 13, 0, 33, 0, 72, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 
 	(void)state;
 	sample(&m, DDR_M_EX_ACK);
-	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 64);
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 72);
 	assert_memory_equal(buf, head, sizeof(head));
 	assert_int_equal(buf[32], 0x88);	/* ring */
 	assert_int_equal(buf[40], 99);		/* serial */
 	assert_int_equal(buf[48], 1);		/* owner */
 	assert_int_equal(buf[52], 8);		/* id */
 	assert_int_equal(buf[56], 3);		/* dirty */
+	assert_int_equal(buf[64], 1);		/* flags */
 }
 
 static void any_other_length_is_refused(void **state)

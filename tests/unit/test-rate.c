@@ -12,7 +12,7 @@
 
 static struct ddr_super super;
 static uint64_t now_ms;
-static bool resync_paused, verify_paused;
+static bool resync_paused, verify_paused, used, used_elsewhere;
 
 /* ---- what rate.c uses ---------------------------------------------------------- */
 
@@ -28,6 +28,8 @@ const char *ddr_drive_set(struct ddr_array *a, uint32_t key, uint64_t value)
 		resync_paused = value;
 	else if (key == DDR_SM_VERIFY_PAUSED)
 		verify_paused = value;
+	else if (key == DDR_SM_USED)
+		used = value;
 	return NULL;
 }
 
@@ -35,6 +37,12 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 {
 	(void)sm;
 	return &super;
+}
+
+bool ddr_sm_used_elsewhere(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return used_elsewhere;
 }
 
 /* ---- the tests ----------------------------------------------------------------- */
@@ -45,7 +53,7 @@ static int setup(void **state)
 
 	assert_non_null(a);
 	now_ms = 1000000;
-	resync_paused = verify_paused = false;
+	resync_paused = verify_paused = used = used_elsewhere = false;
 	a->tune = (struct ddr_tunables){ .resync = 1, .resync_min = 64 * 1024, .resync_priority = 4, .resync_parallel = 2 };
 	super.verify.priority = 4;
 	*state = a;
@@ -150,6 +158,50 @@ static void the_least_rate_is_had_whatever_the_priority(void **state)
 		until_free(a, &(const bool){ false }, true);
 	}
 	assert_in_range(blocks, 20 * 256 * 8 / 10, 20 * 256 * 13 / 10);
+}
+
+static void use_is_told_to_the_others(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, true);
+	assert_true(used);
+	warm_up(a, false);
+	assert_false(used);
+}
+
+/* Nobody uses the device here, but somebody does on another node: resync has resync_min_rate, or its share. */
+static void use_of_another_node_counts(void **state)
+{
+	struct ddr_array *a = *state;
+
+	a->tune.resync_priority = 5;
+	a->tune.resync_min = 1 << 20;		/* 256 blocks a second */
+	warm_up(a, false);
+	ddr_rate_done(a, 512, 1000);
+	assert_false(resync_paused);
+	used_elsewhere = true;
+	warm_up(a, false);
+	ddr_rate_done(a, 512, 1000);
+	assert_true(resync_paused);
+	assert_in_range(until_free(a, &resync_paused, false), 1500, 2500);
+	assert_false(used);			/* that is for the other node to say */
+	a->tune.resync_priority = 3;
+	a->rate.credit = -1000000;
+	a->rate.job_debt_us = 0;
+	ddr_rate_done(a, 512, 1000000);
+	assert_in_range(until_free(a, &resync_paused, false), 1900, 2400);
+}
+
+/* It is known of ranges that are granted only, and verify wants none: what was heard last may be old. */
+static void use_of_another_node_does_not_hold_up_verify(void **state)
+{
+	struct ddr_array *a = *state;
+
+	used_elsewhere = true;
+	warm_up(a, false);
+	ddr_rate_scanned(a, 512, 1000000);
+	assert_false(verify_paused);
 }
 
 static void the_most_holds_for_what_goes_first_as_well(void **state)
@@ -259,7 +311,8 @@ int main(void)
 		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
-		TEST(verify_rests_outside_of_its_hours),
+		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
+		TEST(use_of_another_node_does_not_hold_up_verify),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One array on three nodes with GFS2 on it, and one round of the drill in which a node loses its power; then what a write costs."""
+"""One array on three nodes with GFS2 on it, and one round of the drill in which a node loses its power; then what a write costs.
+
+And, on two nodes, what jobs of one node leave to the other.
+"""
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "drills"))
 import cluster_counts  # noqa: E402
 import cluster_node  # noqa: E402
+import cluster_spare  # noqa: E402
 import drill  # noqa: E402
 import rig  # noqa: E402
 import tools  # noqa: E402
@@ -17,3 +22,51 @@ def test_a_node_loses_its_power(stage, make_cluster, tmp_path):
     cluster = make_cluster(disks=drill.DISKS, size=drill.SIZE)
     drill.rounds(rig.Rig(cluster, tools.build_writer(tmp_path)), lambda one, _: cluster_node.say(3, cluster_node.death(one, 3)), 1,
                  between=lambda one: print(cluster_counts.round_of(one, 1)))
+
+
+class OneAfterTheOther(cluster_spare.SpareRig):
+    """The first node has the array first, so that it is the one that rebuilds."""
+
+    def start(self, numbers=None):
+        for i in sorted(numbers or self.guests):
+            self.start_one(i)
+            self.wait_ready(i)
+        self.wait_active(self.up())
+
+
+def test_a_rebuild_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
+    """Node 1 rebuilds and nobody uses the array there: resync_min_rate while node 2 reads, and as fast as it can when that has ended."""
+    del stage
+    one = OneAfterTheOther(make_cluster(nodes=2, disks=5, size=48 << 20), tools.build_writer(tmp_path), filesystem=False,
+                           resync_min_rate="1M")
+    one.boot()
+    one.create()
+    node = one.node(2)
+    node.run(f"dd if=/dev/urandom of={rig.DEV} bs=1M count=64 oflag=direct conv=fsync")
+    one.wait_idle()
+    load = node.spawn(f"exec fio --name=r --filename={rig.DEV} --direct=1 --ioengine=libaio --iodepth=1 --rw=randread --bs=4k --size=64m "
+                      "--thread --time_based --runtime=600 --thinktime=20000 --output-format=terse")
+    reads = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {rig.DEV})/stat)"
+    begun = int(node.run(f"echo {reads}").out)
+    node.wait_until(f"test {reads} -gt {begun + 100}", 60)
+    one.mark()
+    one.guests[1].command(f"fail {rig.NAME} 0")
+    one.wait_event(1, "rebuild-start", 60)
+
+    def done():
+        """MiB of the array that are rebuilt."""
+        job, = [j for j in one.guests[1].status(rig.NAME)["jobs"] if j["type"] == "rebuild"]
+        assert job["node"] == 1, job
+        return job["done"] / (1 << 20)
+
+    began = done(), time.monotonic()
+    time.sleep(8)                           # what it is given in these
+    rate = (done() - began[0]) / (time.monotonic() - began[1])
+    assert 0.4 < rate < 2, f"{rate:.1f} MiB/s while the other node reads, with at least 1"
+    load.kill()
+    load.wait(20, check=False)
+    left, began = 64 - done(), time.monotonic()
+    one.wait_event(1, "rebuild-done", 60)
+    took = time.monotonic() - began
+    assert left / took > 3, f"{left:.0f} MiB took {took:.1f} s, though nobody uses the array"
+    one.stop()
