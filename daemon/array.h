@@ -204,6 +204,8 @@ struct ddr_array {
 		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
 		uint64_t alone_ns;	/* a block costs verify so much while nobody else uses the disks; 0: not known */
 		uint64_t scan_at_ms;	/* last tick */
+		int64_t scan_credit;	/* blocks that verify is to read, whatever it owes */
+		int64_t scan_most;	/* blocks that it may read at most, with a limit; below 1: it rests */
 		uint64_t debt_us;	/* for so long verify has to leave the disks to others */
 		bool scan_closed;	/* it began by itself, and these are not its hours */
 		bool scan_paused;	/* as told to the state machine */
@@ -290,7 +292,8 @@ void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us);
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
 /*
  * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or such a read
- * takes much longer than it can) verify has a share of the time that its priority gives, and pauses for the rest.
+ * takes much longer than it can) verify has verify_min_rate or the share of the time that its priority gives, whichever is more, and pauses for
+ * the rest; verify_max_rate it never exceeds.
  */
 void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us);
 

@@ -193,7 +193,7 @@ static void do_settings(struct ddr_client *c, struct json_object *req)
 
 static void do_set(struct ddr_client *c, struct json_object *req)
 {
-	const char *key = text_of(req, "key", 64), *value = text_of(req, "value", 64);
+	const char *key = text_of(req, "key", 64), *value = text_of(req, "value", 64), *job;
 	struct ddr_array *a = array_of(c, req, true);
 	char err[DDR_CONF_ERROR_MAX];
 	struct ddr_conf conf;
@@ -212,8 +212,9 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 		ddr_client_error(c, "%s; man ddraid.conf lists the options", err);
 		return;
 	}
-	if (conf.tune.resync_max && conf.tune.resync_max < conf.tune.resync_min) {
-		ddr_client_error(c, "resync_max_rate would be below resync_min_rate; set the other one first");
+	job = ddr_conf_rates_wrong(&conf.tune);
+	if (job) {
+		ddr_client_error(c, "%s_max_rate would be below %s_min_rate; set the other one first", job, job);
 		return;
 	}
 	a->tune = conf.tune;

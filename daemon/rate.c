@@ -2,18 +2,20 @@
 /*
  * The pace of resync and of verify. See array.h.
  *
- * Two credits of blocks, filled four times a second with a quarter of what resync is to have and of what it may have at most, and spent
- * by each range that ends. Below one block resync pauses until it is filled again.
+ * Of each two credits of blocks, of what it is to have and of what it may have at most: filled some four times a second with as much as
+ * belongs to the time since then, and spent by each range that ends. Below one block it pauses until it is filled again.
  *
  * Nobody knows how fast the disks are, so a priority is a share of the time: work that took t, while others use the disks,
- * is followed by a rest in proportion. Verify has nothing else; resync and rebuild have at least resync_min_rate.
+ * is followed by a rest in proportion. With the first credit left there is none.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "daemon/array.h"
+#include "lib/priority.h"
 
 #define SAMPLE_MS	250u
+#define REFILL_MAX_MS	1000u		/* of a time in which nobody looked, so much is made up for */
 #define SCANS		2u		/* reads of verify that run side by side */
 #define SCAN_BLOCKS	128u		/* shorter ones say little about the disks */
 #define REST_US		50000u		/* verify rests when it owes so much ... */
@@ -42,23 +44,16 @@ static bool in_use(const struct ddr_array *a)
 	return a->rate.busy || ddr_sm_used_elsewhere(a->sm);
 }
 
-static uint64_t limit(const struct ddr_array *a, bool busy)
+/* Bytes a second. */
+static uint64_t at_most(uint64_t limit)
 {
-	const struct ddr_tunables *t = &a->tune;
-	uint64_t bytes = t->resync_max ? t->resync_max : UINT64_MAX;
-
-	if (busy && t->resync_min < bytes)
-		bytes = t->resync_min;
-	return bytes / DDR_BLOCK_SIZE;
+	return limit ? limit : UINT64_MAX;
 }
-
-/* Of a hundred parts of the time, by priority: what background work may have while others use the disks. */
-static const uint32_t share[] = { 2, 100, 50, 20, 8, 2 };
 
 /* How long work of @us has to leave the disks to others, where @side_by_side of it run. */
 static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side)
 {
-	uint32_t part = share[priority < sizeof(share) / sizeof(share[0]) ? priority : 0];
+	uint32_t part = ddr_priority_share(priority);
 
 	return us * (100 - part) / part / side_by_side;
 }
@@ -93,19 +88,26 @@ void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)
 	pause_if_spent(a);
 }
 
-/* The quarter of a second's part of @per_s blocks is added to what was overdrawn. */
-static int64_t refill(int64_t credit, uint64_t per_s)
+/* What @bytes a second are in @ms, but for 0 one block at least, is added to what was overdrawn. Blocks. */
+static int64_t refill(int64_t credit, uint64_t bytes, uint64_t ms)
 {
-	uint64_t quota = per_s / (1000 / SAMPLE_MS);
+	int64_t quota = (int64_t)(bytes / DDR_BLOCK_SIZE * (ms < REFILL_MAX_MS ? ms : REFILL_MAX_MS) / 1000);
 
-	quota = quota < 1 ? 1 : quota > INT64_MAX / 2 ? INT64_MAX / 2 : quota;
-	return credit > 0 ? (int64_t)quota : credit + (int64_t)quota;
+	if (!bytes)
+		return 0;
+	quota = quota < 1 ? 1 : quota;
+	return credit > 0 ? quota : credit + quota;
 }
 
 /* ---- verify --------------------------------------------------------------------- */
 
-static void scan_pause(struct ddr_array *a, bool pause)
+/* It rests from when it owes enough to make that worth while, until it owes nothing. */
+static void scan_pace(struct ddr_array *a)
 {
+	bool owes = a->rate.debt_us >= (a->rate.scan_paused ? 1 : REST_US);
+	bool spent = a->tune.verify_max && a->rate.scan_most < 1;
+	bool pause = a->rate.scan_closed || spent || (owes && a->rate.scan_credit < 1);
+
 	if (pause == a->rate.scan_paused)
 		return;
 	a->rate.scan_paused = pause;
@@ -152,8 +154,10 @@ void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 		a->rate.debt_us += rest_after(priority, us > alone_us ? us : alone_us, SCANS);
 	if (a->rate.debt_us > REST_MAX_US)
 		a->rate.debt_us = REST_MAX_US;
-	if (a->rate.debt_us >= REST_US)
-		scan_pause(a, true);
+	if (a->rate.scan_credit >= 1)
+		a->rate.scan_credit -= (int64_t)blocks;
+	a->rate.scan_most -= (int64_t)blocks;
+	scan_pace(a);
 }
 
 static void pay(uint64_t *debt_us, uint64_t us)
@@ -167,13 +171,9 @@ static void debts_tick(struct ddr_array *a, uint64_t now_ms)
 
 	a->rate.scan_at_ms = now_ms;
 	pay(&a->rate.job_debt_us, us);
-	if (a->rate.scan_closed)
-		scan_pause(a, true);
-	if (!a->rate.scan_paused)
-		return;
-	pay(&a->rate.debt_us, us);
-	if (!a->rate.debt_us && !a->rate.scan_closed)
-		scan_pause(a, false);
+	if (a->rate.scan_paused)
+		pay(&a->rate.debt_us, us);
+	scan_pace(a);
 }
 
 static void tell_use(struct ddr_array *a)
@@ -206,7 +206,9 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	a->rate.scan_per_s = (a->rate.scan_per_s * 7 + a->rate.scanned * 1000 / ms) / 8;
 	a->rate.scanned = 0;
 	a->rate.best_ns += a->rate.best_ns >> 10;	/* what was fastest long ago says nothing of the disks now */
-	a->rate.credit = refill(a->rate.credit, limit(a, in_use(a)));
-	a->rate.most = refill(a->rate.most, limit(a, false));
+	a->rate.credit = refill(a->rate.credit, in_use(a) ? a->tune.resync_min : at_most(a->tune.resync_max), ms);
+	a->rate.most = refill(a->rate.most, at_most(a->tune.resync_max), ms);
+	a->rate.scan_credit = refill(a->rate.scan_credit, a->tune.verify_min, ms);
+	a->rate.scan_most = refill(a->rate.scan_most, at_most(a->tune.verify_max), ms);
 	pause_if_spent(a);
 }

@@ -76,6 +76,10 @@ static const struct ddr_option options[] = {
 	  "a member of which more places had to be put right since the start is taken out; 0: never" },
 	{ "verify_priority", DDR_OPT_INT, TUNE(verify_priority), true, "4", 1, 5, NULL, NULL,
 	  "of a verify that is started without one: 1 goes first, 5 leaves the disks to everything else" },
+	{ "verify_min_rate", DDR_OPT_BYTES, TUNE(verify_min), true, "0", 0, UINT64_MAX, NULL, NULL,
+	  "bytes of the array a second that verify has while the disks are used by others, whatever its priority" },
+	{ "verify_max_rate", DDR_OPT_BYTES, TUNE(verify_max), true, "0", 0, UINT64_MAX, NULL, NULL,
+	  "bytes of the array a second that verify reads at most; 0: no limit" },
 	{ "verify_every", DDR_OPT_MS, TUNE(verify_every_ms), true, "30d", 0, 3650ull * 86400 * 1000, NULL, NULL,
 	  "time from the beginning of one verify to that of the next; 0: only when somebody asks for it" },
 	{ "verify_hours", DDR_OPT_HOURS, TUNE(verify_hours), true, "0-24", 0, 0, NULL, NULL,
@@ -91,6 +95,13 @@ static const struct ddr_option options[] = {
 };
 
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
+
+const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune)
+{
+	if (tune->resync_max && tune->resync_max < tune->resync_min)
+		return "resync";
+	return tune->verify_max && tune->verify_max < tune->verify_min ? "verify" : NULL;
+}
 
 size_t ddr_conf_options(const struct ddr_option **out)
 {
@@ -394,6 +405,7 @@ int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char
 	char why[DDR_CONF_ERROR_MAX - DDR_CONF_PATH_MAX];
 	unsigned int number = 0;
 	struct ddr_conf fresh;
+	const char *job;
 	FILE *in;
 	int ret;
 
@@ -414,8 +426,9 @@ int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char
 		snprintf(err, err_size, "%.200s:%u: %s", path, number, why);
 		return ret;
 	}
-	if (fresh.tune.resync_max && fresh.tune.resync_max < fresh.tune.resync_min) {
-		snprintf(err, err_size, "%.200s:%u: resync_max_rate is below resync_min_rate", path, number);
+	job = ddr_conf_rates_wrong(&fresh.tune);
+	if (job) {
+		snprintf(err, err_size, "%.200s:%u: %s_max_rate is below %s_min_rate", path, number, job, job);
 		return -EINVAL;
 	}
 	*conf = fresh;

@@ -33,6 +33,8 @@ struct ddr_tunables {
 	uint64_t resync_priority;	/* 1 .. 5: its share of the time while the array is in use */
 	uint64_t resync_parallel;	/* ranges in work at once */
 	uint64_t max_corrected;		/* a member of which more places had to be put right is failed; 0: never */
+	uint64_t verify_min;		/* bytes of the device a second that verify has at least */
+	uint64_t verify_max;		/* bytes of the device a second at most, 0: no limit */
 	uint64_t verify_priority;	/* 1 .. 5, of one that is started without */
 	uint64_t verify_every_ms;	/* from the beginning of one to that of the next; 0: never by itself */
 	uint64_t verify_hours;		/* DDR_HOURS(), local time: of those that begin by themselves */
@@ -79,6 +81,9 @@ struct ddr_option {
 
 /* The table; returns the number of options. */
 size_t ddr_conf_options(const struct ddr_option **options);
+
+/* Whose limit is below what it has at least: "resync" or "verify"; NULL: of neither. Together they are refused. */
+const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune);
 
 /* All defaults. */
 void ddr_conf_defaults(struct ddr_conf *conf);

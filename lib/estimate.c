@@ -5,13 +5,11 @@
 
 #include "lib/estimate.h"
 #include "lib/format.h"
+#include "lib/priority.h"
 
 #define YEAR_S		(365.25 * 86400)
 /* What a rebuild, a verify and a resync get of what the slowest member can stream: measured, doc/performance.md. */
 #define JOBS_GET	0.95
-
-/* As daemon/rate.c shares the time: parts of a hundred, by priority. */
-static const double share[] = { 1.00, 0.50, 0.20, 0.08, 0.02 };
 
 static double lesser(double a, double b)
 {
@@ -52,8 +50,8 @@ static void jobs(const struct ddr_estimate_in *in, struct ddr_estimate *e)
 	e->rebuild_s = bytes / slower;
 	e->rebuild_busy_s = bytes / lesser(slower, in->busy_rate / e->data);
 	e->verify_s = bytes / (in->read_rate * JOBS_GET);
-	for (unsigned int i = 0; i < sizeof(share) / sizeof(share[0]); i++)
-		e->verify_busy_s[i] = e->verify_s / share[i];
+	for (unsigned int i = 0; i < DDR_PRIORITY_LAST; i++)
+		e->verify_busy_s[i] = e->verify_s * 100 / ddr_priority_share(i + 1);
 }
 
 /* Of something that comes so often a second, within a year. */

@@ -60,6 +60,8 @@ static void defaults_are_the_documented_ones(void **state)
 	assert_int_equal(c.tune.resync, 1);
 	assert_int_equal(c.tune.resync_min, 10 << 20);
 	assert_int_equal(c.tune.resync_max, 0);
+	assert_int_equal(c.tune.verify_min, 0);
+	assert_int_equal(c.tune.verify_max, 0);
 	assert_int_equal(c.tune.daemon_timeout_ms, 30000);
 	assert_int_equal(c.tune.io_timeout_ms, 60000);
 	assert_true(c.tune.verify_every_ms == 30ull * 86400 * 1000);
@@ -141,6 +143,7 @@ static void bad_lines_are_named(void **state)
 		{ "state_dir = relative\n", ":1: ", "absolute path" },
 		{ "idle_time = 5s\nidle-time = 6s\n", ":2: ", "was set in line 1 already" },
 		{ "resync_max_rate = 1M\n", ":1: ", "below resync_min_rate" },
+		{ "verify_min_rate = 2M\nverify_max_rate = 1M\n", ":2: ", "verify_max_rate is below verify_min_rate" },
 	};
 
 	(void)state;

@@ -289,6 +289,47 @@ static void what_it_costs_is_not_learnt_beside_other_nodes(void **state)
 	assert_int_equal(a->rate.alone_ns, 0);
 }
 
+/* Blocks that verify reads in 20 s, in reads of 512 blocks that take 100 ms each. */
+static uint64_t read_in_20s(struct ddr_array *a, bool busy)
+{
+	uint64_t blocks = 0;
+
+	for (uint64_t begun = now_ms; now_ms - begun < 20000; until_free(a, &(const bool){ false }, busy))
+		if (!verify_paused) {
+			ddr_rate_scanned(a, 512, 100000);
+			blocks += 512;
+		}
+	return blocks;
+}
+
+static void verify_has_its_least_rate_whatever_the_priority(void **state)
+{
+	struct ddr_array *a = *state;
+
+	super.verify.priority = 5;
+	warm_up(a, true);
+	assert_in_range(read_in_20s(a, true), 512, 512 * 10);
+	a->tune.verify_min = 4 << 20;		/* 1024 blocks a second */
+	assert_in_range(read_in_20s(a, true), 20 * 1024 * 9 / 10, 20 * 1024 * 12 / 10);
+	super.verify.priority = 1;		/* its share is more */
+	a->rate.debt_us = 0;
+	assert_in_range(read_in_20s(a, true), 20 * 5120 * 9 / 10, 20 * 5120);
+}
+
+static void verify_does_not_exceed_its_rate(void **state)
+{
+	struct ddr_array *a = *state;
+
+	warm_up(a, false);
+	assert_in_range(read_in_20s(a, false), 20 * 5120 * 9 / 10, 20 * 5120);
+	a->tune.verify_min = a->tune.verify_max = 4 << 20;
+	for (unsigned int priority = 1; priority <= 5; priority += 4) {
+		super.verify.priority = priority;
+		assert_in_range(read_in_20s(a, false), 20 * 1024 * 8 / 10, 20 * 1024 * 11 / 10);
+		assert_in_range(read_in_20s(a, true), 20 * 1024 * 8 / 10, 20 * 1024 * 11 / 10);
+	}
+}
+
 static void verify_rests_outside_of_its_hours(void **state)
 {
 	struct ddr_array *a = *state;
@@ -312,7 +353,8 @@ int main(void)
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
 		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
-		TEST(use_of_another_node_does_not_hold_up_verify),
+		TEST(use_of_another_node_does_not_hold_up_verify), TEST(verify_has_its_least_rate_whatever_the_priority),
+		TEST(verify_does_not_exceed_its_rate),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);
