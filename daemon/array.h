@@ -213,6 +213,18 @@ struct ddr_array {
 		bool scan_whole;	/* verify had the last sample for itself */
 	} rate;
 
+	/* watch.c's: jobs of any node, by what the group knows of them */
+	struct {
+		struct ddr_watch {
+			uint64_t job;		/* names it; 0: there is none */
+			uint64_t at;		/* block of the array that it had come to ... */
+			uint64_t at_ms;		/* ... as was heard then, */
+			uint64_t done;		/* with so many blocks done */
+			uint64_t per_s;		/* blocks a second, smoothed; 0: not known */
+			bool heard;		/* of this job anything at all */
+		} rebuild, verify;
+	} watch;
+
 	/* schedule.c's: the next verify */
 	struct {
 		uint64_t ready_ms;	/* since then nothing but its turn is missing */
@@ -311,6 +323,11 @@ struct json_object *ddr_status_array(struct ddr_array *a);
 struct json_object *ddr_status_findings(const struct ddr_array *a);
 /* Index of the member that @which names (number, device or uuid); -1: none. */
 int ddr_status_find_member(const struct ddr_array *a, const char *which);
+
+/* ---- watch.c ------------------------------------------------------------------- */
+
+/* Looks what is new of the jobs of other nodes: a->watch. The array is RUNNING. O(1), but for O(regions) when there is something new. */
+void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms);
 
 /* ---- zone.c -------------------------------------------------------------------- */
 

@@ -591,6 +591,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_grow_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
+	ddr_watch_tick(a, now_ms);
 	ddr_stall_tick(a, now_ms);
 }
 

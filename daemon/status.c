@@ -152,28 +152,29 @@ static struct json_object *suspect_array(const struct ddr_array *a, const struct
 }
 
 /*
- * @done, @total: blocks. @rate: blocks a second, of what this node does. In the object all are bytes of the device, and eta is
- * in seconds. Of what another node does nobody here knows the rate.
+ * @done, @total: blocks. @rate: blocks a second, of what this node does; @heard: of what another one does, 0: not known. In the object all are
+ * bytes of the device, and eta is in seconds.
  */
-static struct json_object *job_object(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint64_t rate, uint32_t node)
+static struct json_object *job_object(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint64_t rate, uint64_t heard, uint32_t node)
 {
 	struct json_object *o = json_object_new_object();
-	bool ours = node == a->d->transport->node(a->d);
+	bool ours = node == a->d->transport->node(a->d), known = ours || heard;
 
 	add_text(o, "type", type);
 	add_number(o, "done", done * DDR_BLOCK_SIZE);
 	add_number(o, "total", total * DDR_BLOCK_SIZE);
-	json_object_object_add(o, "rate", ours ? json_object_new_uint64(rate * DDR_BLOCK_SIZE) : NULL);
-	json_object_object_add(o, "eta", ours && rate && total > done ? json_object_new_uint64((total - done) / rate) : NULL);
+	rate = ours ? rate : heard;
+	json_object_object_add(o, "rate", known ? json_object_new_uint64(rate * DDR_BLOCK_SIZE) : NULL);
+	json_object_object_add(o, "eta", rate && total > done ? json_object_new_uint64((total - done) / rate) : NULL);
 	json_object_object_add(o, "priority", NULL);
 	add_number(o, "node", node);
 	return o;
 }
 
 /* A resync, a rebuild or a replace: its settings are those of the node that does it. */
-static struct json_object *sync_job(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint32_t node)
+static struct json_object *sync_job(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint64_t heard, uint32_t node)
 {
-	struct json_object *o = job_object(a, type, done, total, a->rate.per_s, node);
+	struct json_object *o = job_object(a, type, done, total, a->rate.per_s, heard, node);
 	bool ours = node == a->d->transport->node(a->d);
 
 	json_object_object_add(o, "paused", ours ? json_object_new_boolean(!a->tune.resync) : NULL);
@@ -189,7 +190,7 @@ static struct json_object *verify_job(const struct ddr_array *a, const struct dd
 	struct json_object *o;
 
 	ddr_sm_verify_progress(a->sm, &p);
-	o = job_object(a, "verify", p.done, p.total, rate, st->writer);
+	o = job_object(a, "verify", p.done, p.total, rate, v->state == DDR_VERIFY_RUNNING ? a->watch.verify.per_s : 0, st->writer);
 	add_number(o, "position", p.at * DDR_BLOCK_SIZE);
 	json_object_object_add(o, "paused", json_object_new_boolean(v->state == DDR_VERIFY_PAUSED));
 	add_number(o, "priority", v->priority);
@@ -229,7 +230,7 @@ static struct json_object *rebuild_job(const struct ddr_array *a, const struct d
 	char waits[256];
 
 	ddr_sm_rebuild_progress(a->sm, &p);
-	o = sync_job(a, replace ? "replace" : "rebuild", p.done, p.total, st->writer);
+	o = sync_job(a, replace ? "replace" : "rebuild", p.done, p.total, a->watch.rebuild.per_s, st->writer);
 	add_number(o, "position", p.at * DDR_BLOCK_SIZE);
 	add_number(o, "mismatches", 0);
 	add_number(o, "member", st->rebuilding);
@@ -249,7 +250,7 @@ static struct json_object *jobs_array(const struct ddr_array *a, const struct dd
 	if (a->state != DDR_ARRAY_RUNNING)
 		return list;
 	if (st->resync_done < st->resync_total || st->resync_regions) {
-		o = sync_job(a, "resync", st->resync_done, st->resync_total, a->d->transport->node(a->d));
+		o = sync_job(a, "resync", st->resync_done, st->resync_total, 0, a->d->transport->node(a->d));
 		add_number(o, "mismatches", st->mismatches);
 		json_object_array_add(list, o);
 	}

@@ -592,6 +592,11 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	(void)a, (void)now_ms;
 }
 
+void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	(void)a, (void)now_ms;
+}
+
 void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	(void)a, (void)now_ms;

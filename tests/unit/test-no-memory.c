@@ -221,6 +221,11 @@ void ddr_rate_tick(struct ddr_array *array, uint64_t now_ms)
 	(void)array, (void)now_ms;
 }
 
+void ddr_watch_tick(struct ddr_array *array, uint64_t now_ms)
+{
+	(void)array, (void)now_ms;
+}
+
 void ddr_stall_tick(struct ddr_array *array, uint64_t now_ms)
 {
 	(void)array, (void)now_ms;

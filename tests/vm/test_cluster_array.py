@@ -53,17 +53,26 @@ def test_a_rebuild_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
     one.guests[1].command(f"fail {rig.NAME} 0")
     one.wait_event(1, "rebuild-start", 60)
 
+    def job(on):
+        job, = [j for j in one.guests[on].status(rig.NAME)["jobs"] if j["type"] == "rebuild"]
+        assert job["node"] == 1, job
+        return job
+
     def done():
         """MiB of the array that are rebuilt."""
-        job, = [j for j in one.guests[1].status(rig.NAME)["jobs"] if j["type"] == "rebuild"]
-        assert job["node"] == 1, job
-        return job["done"] / (1 << 20)
+        return job(1)["done"] / (1 << 20)
 
     time.sleep(2)                           # the first ranges were on their way before anything was known
     before, began = done(), time.monotonic()
     time.sleep(8)
     rate = (done() - before) / (time.monotonic() - began)
     assert rate < 0.6, f"{rate:.1f} MiB/s while the other node reads, with at least 1/4"
+    deadline = time.monotonic() + 60
+    while job(2)["rate"] is None:           # the other node hears of it every ten seconds
+        assert time.monotonic() < deadline, f"node 2 knows no rate: {job(2)}"
+        time.sleep(0.5)
+    heard = job(2)
+    assert heard["rate"] < 4 << 20 and heard["eta"] and heard["paused"] is None, heard
     load.kill()
     load.wait(20, check=False)
     least, began = 4 * (64 - done()), time.monotonic()
