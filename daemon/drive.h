@@ -20,6 +20,11 @@ void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
  */
 void ddr_drive_break(struct ddr_array *a, const char *why);
 
+/* An operator's request, which is refused at once: why (static text), or NULL: under way, or done. Not from within a step. */
+const char *ddr_drive_request(struct ddr_array *a, const struct ddr_input *in);
+/* Takes back what the operator asked for and does not wait for any more. */
+void ddr_drive_request_tick(struct ddr_array *a, uint64_t now_ms);
+
 /* TABLE: the table of our kernel is to name this member's device. Answered by a tick, or by what the kernel tells of the new table. */
 void ddr_drive_table_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_table_tick(struct ddr_array *a);

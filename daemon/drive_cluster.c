@@ -298,12 +298,12 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node)
 {
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_FENCE_ACK);
+	const char *why;
 
-	a->refusal = a->broken;
 	in->node = node;
-	ddr_drive_step(a, in);
-	if (a->refusal)
-		return a->refusal;
+	why = ddr_drive_request(a, in);
+	if (why)
+		return why;
 	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++) {
 		struct ddr_array_answer *w = &a->cluster.answer[i];
 

@@ -185,9 +185,7 @@ const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks)
 
 	in->count = blocks;
 	a->grow.refusal[0] = '\0';
-	a->refusal = a->broken;
-	ddr_drive_step(a, in);
-	return a->refusal;
+	return ddr_drive_request(a, in);
 }
 
 void ddr_drive_grow_tick(struct ddr_array *a, uint64_t now_ms)
