@@ -219,6 +219,12 @@ void ddr_array_close(struct ddr_array *a, bool rebind)
 		array_down(a);
 }
 
+void ddr_array_refuse(struct ddr_array *a)
+{
+	ddr_array_close(a, false);
+	refused(a);
+}
+
 void ddr_arrays_retry(struct ddr_daemon *d)
 {
 	struct qb_list_head *iter, *next;
@@ -275,6 +281,10 @@ static void on_tick(void *data)
 	ddr_drive_tick(a, ddr_now_ms());
 	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
 		ddr_array_close(a, !a->removed);	/* may free it */
+		return;
+	}
+	if (a->state == DDR_ARRAY_RUNNING && a->cluster.unfit && !a->removed) {
+		ddr_array_refuse(a);
 		return;
 	}
 	if (a->state != DDR_ARRAY_RUNNING || !a->removed)

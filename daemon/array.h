@@ -70,6 +70,7 @@ struct ddr_array_answer {
 struct ddr_array_cluster {
 	bool lost;			/* the group is gone */
 	bool gave_up;			/* the group is to be left */
+	bool unfit;			/* others in it speak another version: it is to be left, and a->error says why */
 	bool leaving, left;		/* OP_LEAVE was given; was answered */
 	uint64_t quorum_ring, view_ring;
 	uint32_t n_seen;
@@ -248,6 +249,8 @@ void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t co
 void ddr_array_gone(struct ddr_array *a);
 /* Lets all arrays go; the kernel's targets keep what they were granted. */
 void ddr_arrays_close(struct ddr_daemon *d);
+/* The array, which is RUNNING, is served no more, as a->error says; its device stays. Not from within a step. */
+void ddr_array_refuse(struct ddr_array *a);
 /* Tries again what waited for the cluster; call it every now and then. */
 void ddr_arrays_retry(struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */

@@ -79,6 +79,25 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 	ddr_drive_step(a, in);
 }
 
+/*
+ * A daemon of another release is in the group. Nothing can be agreed on with it, and while both are there nobody goes on: whoever takes no part yet
+ * leaves again. Its kernel may hold grants of a daemon before; that is for the others to judge, as if this one had not come up.
+ */
+static void on_foreign(void *ctx, uint32_t node, uint16_t version)
+{
+	struct ddr_array *a = ctx;
+	char name[DDR_NODE_NAME_LEN];
+	struct ddr_sm_status st;
+
+	ddr_sm_get_status(a->sm, &st);
+	if (st.joined || a->cluster.unfit)
+		return;
+	a->cluster.unfit = true;
+	a->d->transport->node_name(a->d, node, name, sizeof(name));
+	snprintf(a->error, sizeof(a->error), "ddraidd of node %u (%s) speaks version %u of the group's messages, this one %u; install one release on all nodes",
+		 node, name, version, DDR_MSG_VERSION);
+}
+
 static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
 {
 	struct ddr_array *a = ctx;
@@ -103,7 +122,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
 };
 
 /* ---- reading the members anew ---------------------------------------------------- */

@@ -27,6 +27,8 @@ struct ddr_transport_events {
 	/* What the quorum service said last: the cluster's members, and for which ring. May come before and after the view. */
 	void (*quorum)(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring);
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);
+	/* The daemon of a node, of which no message was taken so far, speaks another version of them. May come more than once. */
+	void (*foreign)(void *ctx, uint32_t node, uint16_t version);
 	/* The group is gone for this node: nothing follows, and what was sent may be lost. @why: static text. */
 	void (*lost)(void *ctx, const char *why);
 };

@@ -393,6 +393,17 @@ static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const 
 	return NULL;
 }
 
+/* A message that is none of ours is one of another release, if no other process speaks for its node. */
+static bool other_release(struct group *g, uint32_t node, uint32_t pid, uint16_t version)
+{
+	if (!version || node == ddr_corosync_node(g->d->corosync) || !find_process(g, node, pid))
+		return false;
+	for (unsigned int i = 0; i < g->n; i++)
+		if (g->process[i].node == node && g->process[i].heard)
+			return false;
+	return true;
+}
+
 static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_t node, uint32_t pid, void *msg, size_t len)
 {
 	struct group *g;
@@ -408,8 +419,12 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 	why = stranger(g, node, pid, msg, len);
 	if (why)
 		dropped(g, node, pid, why);
-	else if (g->told_any && !g->left && !g->lost)
+	if (!g->told_any || g->left || g->lost)
+		return;
+	if (!why)
 		g->events->message(g->ctx, node, msg, (uint32_t)len);
+	else if (other_release(g, node, pid, ddr_msg_other_version(msg, len)))
+		g->events->foreign(g->ctx, node, ddr_msg_other_version(msg, len));
 }
 
 static int32_t on_readable(int32_t fd, int32_t revents, void *data)

@@ -383,3 +383,18 @@ const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg)
 		return "message with bytes behind its body";
 	return NULL;
 }
+
+uint16_t ddr_msg_other_version(const uint8_t *buf, size_t len)
+{
+	uint8_t copy[6];
+	struct ddr_walk w = { { copy, copy + sizeof(copy), false }, false };
+	uint16_t version;
+	uint32_t magic;
+
+	if (len < sizeof(copy))
+		return 0;
+	memcpy(copy, buf, sizeof(copy));
+	walk32(&w, &magic);
+	walk16(&w, &version);
+	return magic == DDR_MSG_MAGIC && version != DDR_MSG_VERSION ? version : 0;
+}

@@ -101,5 +101,7 @@ size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size);
  * (then @msg is undefined). Ranges that depend on the array are for the caller to check.
  */
 const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg);
+/* Is it a message of ddraid, but of another version? That one, or 0. Where the version stands is the same in all of them. */
+uint16_t ddr_msg_other_version(const uint8_t *buf, size_t len);
 
 #endif

@@ -605,6 +605,28 @@ static void an_old_fence_is_no_proof_for_who_was_away(void **state)
 	end();
 }
 
+/* Who hears another release in the group, and takes no part yet, leaves it and says why; else nobody could agree on anything. */
+static void who_meets_another_version_gives_way(void **state)
+{
+	(void)state;
+	for (unsigned int joined = 0; joined <= 1; joined++) {
+		struct ddr_array *a = begin(true);
+
+		play.joined = joined;
+		ddr_drive_transport_events.foreign(a, 2, 99);
+		assert_int_equal(a->state, DDR_ARRAY_RUNNING);		/* not from within a step */
+		run();
+		assert_int_equal(a->state, joined ? DDR_ARRAY_RUNNING : DDR_ARRAY_REFUSED);
+		assert_int_equal(play.left, !joined);
+		if (!joined) {
+			assert_null(a->chan);
+			assert_string_equal(play.event, "refused");
+			assert_non_null(strstr(a->error, "node 2 (node 2) speaks version 99 of the group's messages, this one "));
+		}
+		end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +651,7 @@ int main(void)
 		cmocka_unit_test(a_stop_that_is_refused_leaves_nothing),
 		cmocka_unit_test(who_leaves_says_what_may_land),
 		cmocka_unit_test(who_cannot_leave_goes_without_a_word),
+		cmocka_unit_test(who_meets_another_version_gives_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

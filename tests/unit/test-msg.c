@@ -187,6 +187,13 @@ static void another_magic_version_or_type_is_refused(void **state)
 		buf[at] ^= 0x40;
 	}
 	assert_null(ddr_msg_decode(buf, len, &got));
+	assert_int_equal(ddr_msg_other_version(buf, len), 0);
+	buf[4]++;
+	assert_int_equal(ddr_msg_other_version(buf, len), DDR_MSG_VERSION + 1);
+	assert_int_equal(ddr_msg_other_version(buf, 6), DDR_MSG_VERSION + 1);
+	assert_int_equal(ddr_msg_other_version(buf, 5), 0);
+	buf[0]++;
+	assert_int_equal(ddr_msg_other_version(buf, len), 0);
 }
 
 static void counts_beyond_their_limit_are_refused(void **state)

@@ -40,6 +40,7 @@ static struct {
 	void *context;
 	bool whole;			/* messages are of the protocol */
 	uint32_t pid2;			/* of node 2, in the last view */
+	unsigned int foreign;		/* times that a node was said to be of another release */
 	unsigned int views_at;		/* views that had been told when the last message came */
 } play;
 
@@ -203,6 +204,14 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 	take(msg, len);
 }
 
+static void on_foreign(void *ctx, uint32_t node, uint16_t version)
+{
+	(void)ctx;
+	assert_int_equal(node, 2);
+	assert_int_equal(version, DDR_MSG_VERSION + 1);
+	play.foreign++;
+}
+
 static void on_lost(void *ctx, const char *why)
 {
 	(void)ctx;
@@ -210,7 +219,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
 };
 
 static const uint8_t uuid[16] = { 1 };
@@ -344,8 +353,8 @@ static void messages_to_oneself_wait_for_the_loop(void **state)
 	leave(t);
 }
 
-/* A process of node @node says hello. */
-static void says_hello(uint32_t node, uint32_t pid)
+/* A process of node @node says hello, as one of a release that is so much newer. */
+static void says_hello_of(uint32_t node, uint32_t pid, uint8_t newer)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = node };
 	uint8_t buf[DDR_SM_MSG_MAX];
@@ -354,7 +363,13 @@ static void says_hello(uint32_t node, uint32_t pid)
 	memcpy(msg.uuid, uuid, sizeof(msg.uuid));
 	len = ddr_msg_encode(&msg, buf, sizeof(buf));
 	assert_true(len > 0);
+	buf[4] = (uint8_t)(buf[4] + newer);
 	play.calls.cpg_deliver_fn(1, NULL, node, pid, buf, len);
+}
+
+static void says_hello(uint32_t node, uint32_t pid)
+{
+	says_hello_of(node, pid, 0);
 }
 
 /* The group has this node and node 2, of which two processes: a stranger, and the daemon that joined behind it. */
@@ -400,6 +415,28 @@ static void the_view_names_the_daemon_once_it_is_heard(void **state)
 	leave(t);
 }
 
+/* That is told of the daemon of another node, and of nobody who pretends to be one. */
+static void a_daemon_of_another_release_is_told(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	play.whole = true;
+	two_of_node_two(50, 100);
+	says_hello_of(2, 70, 1);			/* a process that is not in the group */
+	says_hello_of(1, 70, 1);			/* not our daemon */
+	assert_int_equal(play.foreign, 0);
+	says_hello_of(2, 50, 1);
+	assert_int_equal(play.foreign, 1);
+	assert_int_equal(play.received, 0);
+	says_hello(2, 100);				/* that one is the daemon */
+	says_hello_of(2, 50, 1);
+	says_hello_of(2, 100, 1);
+	assert_int_equal(play.foreign, 1);
+	assert_int_equal(play.received, 1);
+	leave(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -408,6 +445,7 @@ int main(void)
 		cmocka_unit_test(a_join_says_that_there_is_no_corosync),
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
 		cmocka_unit_test(the_view_names_the_daemon_once_it_is_heard),
+		cmocka_unit_test(a_daemon_of_another_release_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,8 @@ def test_transport(make_cluster, program):
         probe.wait("view of three", lambda p: p.agrees({1, 2, 3}))
     assert len({str(p.view()) for p in probes.values()}) == 1
 
+    another_release_is_told(cluster, probes, program)
+
     # All messages of all nodes, in the same order everywhere, each node's own in the order sent.
     for probe in probes.values():
         probe.tell(f"send {MESSAGES}")
@@ -90,6 +92,20 @@ def test_transport(make_cluster, program):
     corosync_dies(cluster, probes)
 
 
+def another_release_is_told(cluster, probes, program):
+    """Nobody has heard the daemon of node 3 yet, and what comes from there is of another version: the other nodes are told."""
+    stranger = Probe(cluster.node(3), program, "stranger", "stranger")
+    stranger.tell("send 1 200")
+    stranger.tell("send 1 0")
+    for i in (1, 2):
+        probes[i].wait("word of another release", lambda p: p.lines("foreign"))
+        assert probes[i].lines("foreign") == [["3", "1"]]
+    stranger.tell("quit")
+    assert stranger.job.wait(30).code == 0
+    for probe in probes.values():
+        probe.wait("view of three", lambda p: p.agrees({1, 2, 3}))
+
+
 def strangers_are_ignored(cluster, probes, program):
     """Garbage, and a message of another version, reach nobody; the log says so, and not for ever."""
     before = probes[1].view()
@@ -103,6 +119,7 @@ def strangers_are_ignored(cluster, probes, program):
         assert len(probe.lines("message")) == 3 * MESSAGES + 1
         assert probe.view() == before
         assert 1 <= probe.job.err.count("ignored") <= 5
+        assert len(probe.lines("foreign")) == (probe is not probes[3]), "the daemon of node 3 has spoken"
     stranger.tell("quit")
     assert stranger.job.wait(30).code == 0
 

@@ -6,7 +6,7 @@
  *	transport UUID			as ddraidd
  *	transport UUID stranger		a process of the group that is none: speaks by cpg alone
  *
- * Prints	view RING NODE:PID...	quorum yes|no RING NODE...	message NODE SERIAL	lost WHY
+ * Prints	view RING NODE:PID...	quorum yes|no RING NODE...	message NODE SERIAL	foreign NODE NEWER	lost WHY
  * Reads	send N [BYTES]		N messages; the stranger sends BYTES bytes of garbage, or with BYTES 0 a message
  *				of another version
  *		quit
@@ -76,6 +76,13 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 	printf("message %u %" PRIu64 "\n", node, (uint64_t)m.serial);
 }
 
+/* By how much its version is newer than ours. */
+static void on_foreign(void *ctx, uint32_t node, uint16_t version)
+{
+	(void)ctx;
+	printf("foreign %u %d\n", node, version - (int)DDR_MSG_VERSION);
+}
+
 static void on_lost(void *ctx, const char *why)
 {
 	(void)ctx;
@@ -83,7 +90,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
 };
 
 /* As many as the queue takes; the rest by the timer. */
