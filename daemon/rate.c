@@ -115,10 +115,13 @@ static void scan_pace(struct ddr_array *a)
 	ddr_drive_set(a, DDR_SM_VERIFY_PAUSED, pause);
 }
 
-/* Reads that take three times as long as they can meet those of somebody else: of another node, whose I/O is not seen here. */
+/*
+ * Reads that take three times as long as they can meet those of another node, whose I/O is not seen here. Without other nodes they tell
+ * nothing: a disk that answers some reads in no time, and then no faster than it can go on, is nobody else's.
+ */
 static bool crowded(const struct ddr_array *a, uint64_t ns)
 {
-	return a->rate.best_ns && ns > 3 * a->rate.best_ns;
+	return a->d->transport->cluster && a->rate.best_ns && ns > 3 * a->rate.best_ns;
 }
 
 /*

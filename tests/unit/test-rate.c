@@ -13,6 +13,8 @@
 static struct ddr_super super;
 static uint64_t now_ms;
 static bool resync_paused, verify_paused, used, used_elsewhere;
+static struct ddr_transport_ops transport;
+static struct ddr_daemon d = { .transport = &transport };
 
 /* ---- what rate.c uses ---------------------------------------------------------- */
 
@@ -53,6 +55,8 @@ static int setup(void **state)
 
 	assert_non_null(a);
 	now_ms = 1000000;
+	transport.cluster = true;
+	a->d = &d;
 	resync_paused = verify_paused = used = used_elsewhere = false;
 	a->tune = (struct ddr_tunables){ .resync = 1, .resync_min = 64 * 1024, .resync_priority = 4, .resync_parallel = 2 };
 	super.verify.priority = 4;
@@ -330,6 +334,24 @@ static void verify_does_not_exceed_its_rate(void **state)
 	}
 }
 
+/* The first reads come out of a cache, or of what a limit lets pass at once; nobody else is there. */
+static void alone_slow_reads_are_not_those_of_others(void **state)
+{
+	struct ddr_array *a = *state;
+
+	transport.cluster = false;
+	warm_up(a, false);
+	ddr_rate_scanned(a, 512, 5000);
+	assert_false(verify_paused);
+	for (unsigned int i = 0; i < 5; i++)
+		sample(a, 1536, 100000, false);
+	assert_false(verify_paused);
+	assert_in_range(a->rate.alone_ns, 190000, 210000);
+	transport.cluster = true;
+	ddr_rate_scanned(a, 512, 100000);
+	assert_true(verify_paused);
+}
+
 static void verify_rests_outside_of_its_hours(void **state)
 {
 	struct ddr_array *a = *state;
@@ -354,7 +376,7 @@ int main(void)
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
 		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
 		TEST(use_of_another_node_does_not_hold_up_verify), TEST(verify_has_its_least_rate_whatever_the_priority),
-		TEST(verify_does_not_exceed_its_rate),
+		TEST(verify_does_not_exceed_its_rate), TEST(alone_slow_reads_are_not_those_of_others),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);
