@@ -283,7 +283,7 @@ static void on_tick(void *data)
 		ddr_array_close(a, !a->removed);	/* may free it */
 		return;
 	}
-	if (a->state == DDR_ARRAY_RUNNING && a->cluster.unfit && !a->removed) {
+	if (a->state == DDR_ARRAY_RUNNING && !a->removed && ddr_drive_unfit(a)) {
 		ddr_array_refuse(a);
 		return;
 	}

@@ -70,7 +70,8 @@ struct ddr_array_answer {
 struct ddr_array_cluster {
 	bool lost;			/* the group is gone */
 	bool gave_up;			/* the group is to be left */
-	bool unfit;			/* others in it speak another version: it is to be left, and a->error says why */
+	uint32_t foreign;		/* node of the view whose daemon is of another release; 0: none is known */
+	uint16_t foreign_version;	/* of its messages */
 	bool leaving, left;		/* OP_LEAVE was given; was answered */
 	uint64_t quorum_ring, view_ring;
 	uint32_t n_seen;
@@ -284,6 +285,8 @@ const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spa
 /* Nobody waits for it any more: it shall not begin. From anywhere, done by the next tick; what was sent to the group by then may begin still. */
 void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare);
 const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
+/* A daemon of another release is in the group, so nobody goes on, and this node takes no part yet: it has to go; a->error says why. */
+bool ddr_drive_unfit(struct ddr_array *a);
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
 /* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */
 bool ddr_drive_leave(struct ddr_array *a);
@@ -306,8 +309,8 @@ extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
 void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us);
 void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
 /*
- * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or such a read
- * takes much longer than it can) verify has verify_min_rate or the share of the time that its priority gives, whichever is more, and pauses for
+ * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or, in a cluster, such a
+ * read takes much longer than it can) verify has verify_min_rate or the share of the time that its priority gives, whichever is more, and pauses for
  * the rest; verify_max_rate it never exceeds.
  */
 void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us);

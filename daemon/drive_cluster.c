@@ -56,8 +56,13 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 {
 	struct ddr_array *a = ctx;
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_VIEW);
+	bool foreign = false;
 
 	note_lost(a, nodes, n, ring);
+	for (uint32_t i = 0; i < n; i++)
+		foreign |= nodes[i] == a->cluster.foreign;
+	if (!foreign)
+		a->cluster.foreign = 0;		/* it has left again */
 	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
 	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
 	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));
@@ -79,23 +84,28 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 	ddr_drive_step(a, in);
 }
 
-/*
- * A daemon of another release is in the group. Nothing can be agreed on with it, and while both are there nobody goes on: whoever takes no part yet
- * leaves again. Its kernel may hold grants of a daemon before; that is for the others to judge, as if this one had not come up.
- */
 static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 {
 	struct ddr_array *a = ctx;
-	char name[DDR_NODE_NAME_LEN];
-	struct ddr_sm_status st;
 
-	ddr_sm_get_status(a->sm, &st);
-	if (st.joined || a->cluster.unfit)
-		return;
-	a->cluster.unfit = true;
-	a->d->transport->node_name(a->d, node, name, sizeof(name));
+	a->cluster.foreign = node;
+	a->cluster.foreign_version = version;
+}
+
+/*
+ * Its hello counts for nobody, so while it is in the view nothing is agreed on. Whoever takes part must stay, or it is fenced. The kernel of one that
+ * does not may hold grants of a daemon before: that is for the others to judge, as if this daemon had not come up.
+ */
+bool ddr_drive_unfit(struct ddr_array *a)
+{
+	char name[DDR_NODE_NAME_LEN];
+	uint32_t node = a->cluster.foreign;
+
+	if (!node || ddr_sm_takes_part(a->sm))
+		return false;
 	snprintf(a->error, sizeof(a->error), "ddraidd of node %u (%s) speaks version %u of the group's messages, this one %u; install one release on all nodes",
-		 node, name, version, DDR_MSG_VERSION);
+		 node, a->d->transport->node_name(a->d, node, name, sizeof(name)), a->cluster.foreign_version, DDR_MSG_VERSION);
+	return true;
 }
 
 static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)

@@ -362,6 +362,15 @@ static bool another_was_told(const struct group *g, const struct process *p)
 	return false;
 }
 
+/* Has a process of it spoken as its daemon? */
+static bool node_heard(const struct group *g, uint32_t node)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (g->process[i].node == node && g->process[i].heard)
+			return true;
+	return false;
+}
+
 /*
  * NULL if the message is that of the node's daemon, else why not. The first one of a daemon tells which process that is: where another one was
  * taken for it, the view is told again before the message is, or its name would differ from node to node until the next change, and nothing
@@ -384,30 +393,27 @@ static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const 
 		return "message of another array";
 	if (p->heard)
 		return NULL;
-	for (unsigned int i = 0; i < g->n; i++)
-		if (g->process[i].node == node && g->process[i].heard)
-			return "another process than the node's ddraidd";
+	if (node_heard(g, node))
+		return "another process than the node's ddraidd";
 	p->heard = true;
 	if (another_was_told(g, p))
 		update_view(g);
 	return NULL;
 }
 
-/* A message that is none of ours is one of another release, if no other process speaks for its node. */
-static bool other_release(struct group *g, uint32_t node, uint32_t pid, uint16_t version)
+/* The version of what is none of our messages but one of another release, from a node for which no other process speaks; or 0. */
+static uint16_t other_release(struct group *g, uint32_t node, uint32_t pid, const void *msg, size_t len)
 {
-	if (!version || node == ddr_corosync_node(g->d->corosync) || !find_process(g, node, pid))
-		return false;
-	for (unsigned int i = 0; i < g->n; i++)
-		if (g->process[i].node == node && g->process[i].heard)
-			return false;
-	return true;
+	if (node == ddr_corosync_node(g->d->corosync) || !find_process(g, node, pid) || node_heard(g, node))
+		return 0;
+	return ddr_msg_other_version(msg, len);
 }
 
 static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_t node, uint32_t pid, void *msg, size_t len)
 {
 	struct group *g;
 	const char *why;
+	uint16_t version;
 	void *ctx;
 
 	(void)name;
@@ -421,10 +427,11 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 		dropped(g, node, pid, why);
 	if (!g->told_any || g->left || g->lost)
 		return;
+	version = why ? other_release(g, node, pid, msg, len) : 0;
 	if (!why)
 		g->events->message(g->ctx, node, msg, (uint32_t)len);
-	else if (other_release(g, node, pid, ddr_msg_other_version(msg, len)))
-		g->events->foreign(g->ctx, node, ddr_msg_other_version(msg, len));
+	else if (version)
+		g->events->foreign(g->ctx, node, version);
 }
 
 static int32_t on_readable(int32_t fd, int32_t revents, void *data)

@@ -403,6 +403,8 @@ struct ddr_sm_status {
 	uint32_t wait_node;		/* the node that does what @wait says; 0: it is a sentence of its own */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+/* Would the others fence this node if it went without a word? From its superblock write on, whose slot they or the disks may know. */
+bool ddr_sm_takes_part(const struct ddr_sm *sm);
 /* Did another node use the device (DDR_SM_USED), as the last range of ours was granted? For the pace of jobs; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 /*

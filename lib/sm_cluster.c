@@ -194,7 +194,7 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 /* ---- hellos and agreement ------------------------------------------------------ */
 
 /* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */
-static bool active(const struct ddr_sm *sm)
+bool ddr_sm_takes_part(const struct ddr_sm *sm)
 {
 	if (!sm->c.synced || sm->start < DDR_S_DELIVERED)
 		return false;
@@ -231,7 +231,7 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.history = sm->c.ring_history;
 	msg.hello.flags = sm->c.synced ? DDR_HELLO_SYNCED : 0;
 	msg.hello.flags |= sm->c.synced && sm->c.unproven ? DDR_HELLO_UNPROVEN : 0;
-	msg.hello.flags |= active(sm) ? DDR_HELLO_ACTIVE : 0;
+	msg.hello.flags |= ddr_sm_takes_part(sm) ? DDR_HELLO_ACTIVE : 0;
 	ddr_sm_send(sm, &msg);
 	sm->c.hello_sent = true;
 }

@@ -60,7 +60,7 @@ static struct {
 	uint64_t job_blocks;		/* as the jobs were told */
 	struct ddr_finder *finder;	/* that looks for devices */
 	unsigned int found_freed;
-	bool joined;			/* takes part */
+	bool takes_part;
 	uint32_t sought, replaced, let_go;	/* members */
 	bool busy;			/* requests are under way */
 	uint64_t meta_delay, jobs_delay;	/* that they were given in all */
@@ -203,7 +203,12 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	memset(st, 0, sizeof(*st));
 	st->dirty = 1;
 	st->sought = play.sought;
-	st->joined = play.joined;
+}
+
+bool ddr_sm_takes_part(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return play.takes_part;
 }
 
 uint32_t ddr_sm_slot(const struct ddr_sm *sm)

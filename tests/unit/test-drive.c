@@ -605,20 +605,29 @@ static void an_old_fence_is_no_proof_for_who_was_away(void **state)
 	end();
 }
 
-/* Who hears another release in the group, and takes no part yet, leaves it and says why; else nobody could agree on anything. */
+/*
+ * Who hears another release in the group, and takes no part yet, leaves it and says why; else nobody could agree on anything. Whoever takes part
+ * would be fenced for it, and stays; and so does everybody if the other one has left.
+ */
 static void who_meets_another_version_gives_way(void **state)
 {
+	static const struct { bool takes_part, gone, stays; } cases[] = { { false, false, false }, { true, false, true }, { false, true, true } };
+
 	(void)state;
-	for (unsigned int joined = 0; joined <= 1; joined++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ddr_array *a = begin(true);
 
-		play.joined = joined;
+		play.takes_part = cases[i].takes_part;
+		view(a, 0x6, 1);
 		ddr_drive_transport_events.foreign(a, 2, 99);
+		view(a, 0xe, 2);
+		if (cases[i].gone)
+			view(a, 0xa, 3);
 		assert_int_equal(a->state, DDR_ARRAY_RUNNING);		/* not from within a step */
 		run();
-		assert_int_equal(a->state, joined ? DDR_ARRAY_RUNNING : DDR_ARRAY_REFUSED);
-		assert_int_equal(play.left, !joined);
-		if (!joined) {
+		assert_int_equal(a->state, cases[i].stays ? DDR_ARRAY_RUNNING : DDR_ARRAY_REFUSED);
+		assert_int_equal(play.left, !cases[i].stays);
+		if (!cases[i].stays) {
 			assert_null(a->chan);
 			assert_string_equal(play.event, "refused");
 			assert_non_null(strstr(a->error, "node 2 (node 2) speaks version 99 of the group's messages, this one "));

@@ -45,6 +45,21 @@ static void dirty_owner_is_back(struct cx *c)
 	assert_false(cx_status(&c->node[2]).joined);
 }
 
+/* The disks name it as an owner, so the others would fence it, though it has not begun; of one that has not heard the group yet they know nothing. */
+static void an_owner_takes_part_before_it_has_begun(void **state)
+{
+	struct cx *c = *state;
+
+	assert_true(ddr_sm_takes_part(c->node[2].sm));
+	cx_kill(c, 3);
+	c->node[3].cookie++;
+	cx_start(c, 3, 0, 0);
+	assert_false(ddr_sm_takes_part(c->node[3].sm));
+	cx_kill(c, 3);
+	dirty_owner_is_back(c);
+	assert_true(ddr_sm_takes_part(c->node[2].sm));
+}
+
 /* Rule 12: it has not read what it had dirty, so it does not know that, and those who stay read it. */
 static void who_has_not_read_its_slot_leaves_its_marks(void **state)
 {
@@ -237,7 +252,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(who_has_not_read_its_slot_leaves_its_marks), TEST(a_claim_on_its_way_is_freed_behind_it), TEST(the_next_writer_frees_it),
+		TEST(an_owner_takes_part_before_it_has_begun), TEST(who_has_not_read_its_slot_leaves_its_marks), TEST(a_claim_on_its_way_is_freed_behind_it), TEST(the_next_writer_frees_it),
 		TEST(a_claim_that_was_only_wanted_is_withdrawn), TEST(who_left_with_a_claim_comes_back), TEST(an_owner_leaves_as_it_claims),
 	};
 
