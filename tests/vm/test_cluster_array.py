@@ -54,25 +54,27 @@ def test_a_rebuild_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
     one.wait_event(1, "rebuild-start", 60)
 
     def job(on):
-        job, = [j for j in one.guests[on].status(rig.NAME)["jobs"] if j["type"] == "rebuild"]
-        assert job["node"] == 1, job
-        return job
+        jobs = [j for j in one.guests[on].status(rig.NAME)["jobs"] if j["type"] == "rebuild"]
+        assert [j["node"] for j in jobs] == [1], f"no rebuild is under way on node 1 any more: {jobs}"
+        return jobs[0]
 
     def done():
         """MiB of the array that are rebuilt."""
         return job(1)["done"] / (1 << 20)
 
-    time.sleep(2)                           # the first ranges were on their way before anything was known
-    before, began = done(), time.monotonic()
-    time.sleep(8)
-    rate = (done() - before) / (time.monotonic() - began)
-    assert rate < 0.6, f"{rate:.1f} MiB/s while the other node reads, with at least 1/4"
-    deadline = time.monotonic() + 60
-    while job(2)["rate"] is None:           # the other node hears of it every ten seconds
-        assert time.monotonic() < deadline, f"node 2 knows no rate: {job(2)}"
+    # the first ranges were on their way before anything was known; if nothing were, all would be done before these seconds are over
+    deadline, rate = time.monotonic() + 40, None
+    while rate is None or rate >= 0.6:
+        assert time.monotonic() < deadline, f"{rate:.1f} MiB/s while the other node reads, with at least 1/4"
+        before, began = done(), time.monotonic()
+        time.sleep(8)
+        rate = (done() - before) / (time.monotonic() - began)
+    deadline, heard = time.monotonic() + 60, job(2)
+    while heard["rate"] is None or heard["rate"] >= 2 << 20:    # it hears every ten seconds, and what the first ranges were is in its mean
+        assert time.monotonic() < deadline, f"node 2 knows no rate, or another one: {heard}"
         time.sleep(0.5)
-    heard = job(2)
-    assert heard["rate"] < 4 << 20 and heard["eta"] and heard["paused"] is None, heard
+        heard = job(2)
+    assert heard["eta"] and heard["paused"] is None, heard
     load.kill()
     load.wait(20, check=False)
     least, began = 4 * (64 - done()), time.monotonic()

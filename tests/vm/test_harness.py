@@ -284,6 +284,16 @@ def test_hot_unplug_and_plug(node):
     node.run(f"dd if={first.dev} of=/dev/null bs=1M count=1 iflag=direct")
 
 
+@pytest.mark.vm(disks=1)
+def test_unplug_and_plug_many_times(node):
+    """Nothing that QEMU says of one removal is taken for the next."""
+    disk, = node.disks
+    for _ in range(6):
+        node.unplug(disk)
+        node.plug(disk)
+        node.run(f"dd if={disk.dev} of=/dev/null bs=1M count=1 iflag=direct")
+
+
 def check_rate(node, what, size, count, rate):
     """So many I/Os, eight at a time: not more than `rate` a second in all, and half of them as soon as that allows.
 

@@ -292,7 +292,7 @@ class Node:
         block = self.run(["readlink", disk.dev]).out.strip().rsplit("/", 1)[-1]
         self.qemu.qmp.execute("device_del", id=f"disk-{disk.serial}")
         try:
-            # Not QEMU's DEVICE_DELETED, which now and then comes half a minute after the guest has lost the disk.
+            # Not until QEMU has given it up, which now and then is half a minute after the guest has lost the disk.
             self.wait_until(f"! [ -e /sys/block/{block} ]", timeout)
         except AssertionError:
             # what it hangs in stands in its log then
@@ -314,10 +314,14 @@ class Node:
 
     def plug(self, disk, timeout=30):
         """Give an unplugged disk back to the running machine."""
-        if self.unplugged.pop(disk.serial, None) == self.boots and \
-                not self.qemu.qmp.wait_event("DEVICE_DELETED", f"disk-{disk.serial}", 4 * timeout):
-            raise CommandTimeout(f"{self.name}: QEMU did not give up disk {disk.serial}")
         device = self._disk_device(disk)
+        if self.unplugged.pop(disk.serial, None) == self.boots:
+            # Not with the guest: QEMU keeps what belongs to a disk as long as something refers to it.
+            deadline = time.monotonic() + 4 * timeout * time_scale()
+            while self.qemu.qmp.has_disk(device["id"], device["drive"]):
+                if time.monotonic() > deadline:
+                    raise CommandTimeout(f"{self.name}: QEMU did not give up disk {disk.serial}")
+                time.sleep(0.05)
         self.qemu.qmp.execute("device_add", **device)
         self.wait_until(
             f"for d in /sys/block/*; do [ \"$(cat $d/serial 2>/dev/null)\" = {disk.serial} ] && "
