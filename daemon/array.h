@@ -205,10 +205,11 @@ struct ddr_array {
 		uint64_t scan_per_s;	/* blocks a second, smoothed */
 		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
 		uint64_t alone_ns;	/* a block costs verify so much while nobody else uses the disks; 0: not known */
-		uint64_t scan_at_ms;	/* last tick */
+		uint64_t tick_ms;	/* last tick */
+		uint64_t scan_end_ms;	/* a read of verify ended last */
 		int64_t scan_credit;	/* blocks that verify is to read, whatever it owes */
 		int64_t scan_most;	/* blocks that it may read at most, with a limit; below 1: it rests */
-		uint64_t debt_us;	/* for so long verify has to leave the disks to others */
+		int64_t debt_us;	/* for so long verify has to leave the disks to others; below 0: it did so for longer than it had to */
 		bool scan_closed;	/* it began by itself, and these are not its hours */
 		bool scan_paused;	/* as told to the state machine */
 		bool scan_cut;		/* in this sample verify rested, or met somebody */

@@ -19,7 +19,8 @@
 #define SCANS		2u		/* reads of verify that run side by side */
 #define SCAN_BLOCKS	128u		/* shorter ones say little about the disks */
 #define REST_US		50000u		/* verify rests when it owes so much ... */
-#define REST_MAX_US	10000000u	/* ... and never longer than this */
+#define REST_MAX_US	10000000	/* ... and never longer than this */
+#define REST_AHEAD_US	100000		/* rests end with a tick, so by so much too late: that counts for the next one */
 
 /* Sectors that the mapped device has served; resync's own I/O does not go through it. */
 static uint64_t device_io(const struct ddr_array *a)
@@ -154,28 +155,35 @@ void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 	if (!busy)
 		a->rate.debt_us = 0;
 	else
-		a->rate.debt_us += rest_after(priority, us > alone_us ? us : alone_us, SCANS);
+		a->rate.debt_us += (int64_t)rest_after(priority, us > alone_us ? us : alone_us, SCANS);
 	if (a->rate.debt_us > REST_MAX_US)
 		a->rate.debt_us = REST_MAX_US;
+	a->rate.scan_end_ms = ddr_now_ms();
 	if (a->rate.scan_credit >= 1)
 		a->rate.scan_credit -= (int64_t)blocks;
 	a->rate.scan_most -= (int64_t)blocks;
 	scan_pace(a);
 }
 
-static void pay(uint64_t *debt_us, uint64_t us)
+/* A read that was still under way when the rest was called is work: the rest begins with its end. */
+static void scan_rested(struct ddr_array *a, uint64_t now_ms)
 {
-	*debt_us -= us < *debt_us ? us : *debt_us;
+	uint64_t since = a->rate.scan_end_ms > a->rate.tick_ms ? a->rate.scan_end_ms : a->rate.tick_ms;
+
+	if (!a->rate.scan_paused || !ddr_sm_scans_idle(a->sm))
+		return;
+	a->rate.debt_us -= (int64_t)(now_ms - since) * 1000;
+	if (a->rate.debt_us < -REST_AHEAD_US)
+		a->rate.debt_us = -REST_AHEAD_US;
 }
 
 static void debts_tick(struct ddr_array *a, uint64_t now_ms)
 {
-	uint64_t us = (now_ms - a->rate.scan_at_ms) * 1000;
+	uint64_t us = (now_ms - a->rate.tick_ms) * 1000;
 
-	a->rate.scan_at_ms = now_ms;
-	pay(&a->rate.job_debt_us, us);
-	if (a->rate.scan_paused)
-		pay(&a->rate.debt_us, us);
+	a->rate.job_debt_us -= us < a->rate.job_debt_us ? us : a->rate.job_debt_us;
+	scan_rested(a, now_ms);
+	a->rate.tick_ms = now_ms;
 	scan_pace(a);
 }
 

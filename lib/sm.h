@@ -407,6 +407,8 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 bool ddr_sm_takes_part(const struct ddr_sm *sm);
 /* Did another node use the device (DDR_SM_USED), as the last range of ours was granted? For the pace of jobs; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
+/* Is no read of verify under way? O(1). */
+bool ddr_sm_scans_idle(const struct ddr_sm *sm);
 /*
  * How far a job is: the block of the array that it has come to, and of all the blocks that it looks at, or copies, those before
  * that. What it passes over counts in neither; what others write meanwhile may add to both. All 0: there is no such job. O(regions).

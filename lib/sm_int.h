@@ -475,7 +475,6 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
 /* A read without a range has ended; its io has an index from DDR_SM_RANGES on. */
 void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
-bool ddr_sm_scans_idle(const struct ddr_sm *sm);
 /* Blocks below which all was looked at, as far as this node knows. */
 uint64_t ddr_sm_verify_at(const struct ddr_sm *sm);
 void ddr_sm_verify_pump(struct ddr_sm *sm);

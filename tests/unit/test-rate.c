@@ -13,6 +13,7 @@
 static struct ddr_super super;
 static uint64_t now_ms;
 static bool resync_paused, verify_paused, used, used_elsewhere;
+static unsigned int reading;	/* reads of verify that are under way */
 static struct ddr_transport_ops transport;
 static struct ddr_daemon d = { .transport = &transport };
 
@@ -47,6 +48,12 @@ bool ddr_sm_used_elsewhere(const struct ddr_sm *sm)
 	return used_elsewhere;
 }
 
+bool ddr_sm_scans_idle(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return reading == 0;
+}
+
 /* ---- the tests ----------------------------------------------------------------- */
 
 static int setup(void **state)
@@ -58,6 +65,7 @@ static int setup(void **state)
 	transport.cluster = true;
 	a->d = &d;
 	resync_paused = verify_paused = used = used_elsewhere = false;
+	reading = 0;
 	a->tune = (struct ddr_tunables){ .resync = 1, .resync_min = 64 * 1024, .resync_priority = 4, .resync_parallel = 2 };
 	super.verify.priority = 4;
 	*state = a;
@@ -233,6 +241,65 @@ static void verify_rests_in_proportion_while_others_work(void **state)
 	assert_false(verify_paused);
 }
 
+/* One of two reads is still under way when the other one's end calls for a rest of a second: the rest begins with its end, and is that of both. */
+static void a_read_under_way_is_no_rest(void **state)
+{
+	struct ddr_array *a = *state;
+
+	super.verify.priority = 2;
+	warm_up(a, true);
+	ddr_rate_scanned(a, 512, 2000000);
+	reading = 1;
+	assert_true(verify_paused);
+	for (unsigned int i = 0; i < 30; i++)
+		until_free(a, &(const bool){ false }, true);
+	assert_true(verify_paused);
+	reading = 0;
+	ddr_rate_scanned(a, 512, 2000000);
+	assert_in_range(until_free(a, &verify_paused, true), 1900, 2100);
+}
+
+/* Blocks that verify reads in a minute, with two reads of 512 blocks and 80 ms side by side, the second one begun @apart_ms behind the first. */
+static uint64_t read_in_a_minute(struct ddr_array *a, unsigned int apart_ms)
+{
+	uint64_t ends[2] = { 0 }, begun = now_ms, blocks = 0;
+
+	while (++now_ms - begun < 60000) {
+		for (unsigned int i = 0; i < 2; i++) {
+			if (ends[i] == now_ms) {
+				reading--;
+				ddr_rate_scanned(a, 512, 80000);
+				blocks += 512;
+			}
+			if (ends[i] <= now_ms && !verify_paused && now_ms >= begun + i * apart_ms) {
+				reading++;
+				ends[i] = now_ms + 80;
+			}
+		}
+		if (now_ms % 100)
+			continue;
+		a->rate.io_seen = 1;
+		ddr_rate_tick(a, now_ms);
+	}
+	return blocks;
+}
+
+static void a_priority_of_verify_is_a_share_of_the_time(void **state)
+{
+	static const struct { uint64_t priority, percent; } cases[] = { { 1, 100 }, { 2, 50 }, { 3, 20 }, { 4, 8 } };
+	const uint64_t all = 60000 / 80 * 2 * 512;
+	struct ddr_array *a = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (unsigned int apart_ms = 0; apart_ms < 80; apart_ms += 30) {
+			super.verify.priority = cases[i].priority;
+			reading = 0;
+			a->rate.debt_us = 0;
+			warm_up(a, true);
+			assert_in_range(read_in_a_minute(a, apart_ms), all * cases[i].percent * 90 / 10000, all * cases[i].percent * 110 / 10000);
+		}
+}
+
 /* A sample of 300 ms in which verify reads @blocks, in reads that each took @us. */
 static void sample(struct ddr_array *a, uint64_t blocks, uint64_t us, bool busy)
 {
@@ -376,7 +443,8 @@ int main(void)
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
 		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
 		TEST(use_of_another_node_does_not_hold_up_verify), TEST(verify_has_its_least_rate_whatever_the_priority),
-		TEST(verify_does_not_exceed_its_rate), TEST(alone_slow_reads_are_not_those_of_others),
+		TEST(verify_does_not_exceed_its_rate), TEST(a_read_under_way_is_no_rest),
+		TEST(a_priority_of_verify_is_a_share_of_the_time), TEST(alone_slow_reads_are_not_those_of_others),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);
