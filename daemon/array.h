@@ -203,7 +203,6 @@ struct ddr_array {
 		bool paused;		/* ... and whether resync rests */
 		uint64_t scanned;	/* blocks that verify has read since the last sample */
 		uint64_t scan_per_s;	/* blocks a second, smoothed */
-		uint64_t best_ns;	/* of a block, in the fastest read of verify so far, slowly forgotten; 0: none */
 		uint64_t alone_ns;	/* a block costs verify so much while nobody else uses the disks; 0: not known */
 		uint64_t tick_ms;	/* last tick */
 		uint64_t scan_end_ms;	/* a read of verify ended last */

@@ -39,7 +39,7 @@ static uint64_t device_io(const struct ddr_array *a)
 	return read + written;
 }
 
-/* By this node, or by another one of the cluster: these say so whenever they leave a range to a job of ours. */
+/* By this node, or by another one of the cluster: these say so. */
 static bool in_use(const struct ddr_array *a)
 {
 	return a->rate.busy || ddr_sm_used_elsewhere(a->sm);
@@ -117,21 +117,12 @@ static void scan_pace(struct ddr_array *a)
 }
 
 /*
- * Reads that take three times as long as they can meet those of another node, whose I/O is not seen here. Without other nodes they tell
- * nothing: a disk that answers some reads in no time, and then no faster than it can go on, is nobody else's.
- */
-static bool crowded(const struct ddr_array *a, uint64_t ns)
-{
-	return a->d->transport->cluster && a->rate.best_ns && ns > 3 * a->rate.best_ns;
-}
-
-/*
  * What a block costs is known from a sample in which verify had the disks for itself, from its first moment to its last.
  * One read does not tell: caches, and limits that let a burst pass, answer it faster than they can go on, and others wait for that later.
  */
 static void learn_cost(struct ddr_array *a, uint64_t ms)
 {
-	bool whole = a->rate.scanned >= SCAN_BLOCKS && !a->rate.busy && !a->rate.scan_cut;
+	bool whole = a->rate.scanned >= SCAN_BLOCKS && !in_use(a) && !a->rate.scan_cut;
 	uint64_t ns = whole ? ms * 1000000 / a->rate.scanned : 0;
 
 	if (whole && a->rate.scan_whole)
@@ -143,14 +134,11 @@ static void learn_cost(struct ddr_array *a, uint64_t ms)
 void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
 {
 	uint32_t priority = ddr_sm_super(a->sm)->verify.priority;
-	uint64_t ns = blocks ? us * 1000 / blocks : 0;
 	bool known = ddr_now_ms() - a->rate.busy_ms < 2 * SAMPLE_MS;
-	bool busy = !known || a->rate.busy || crowded(a, ns);
+	bool busy = !known || in_use(a);
 	uint64_t alone_us = blocks * a->rate.alone_ns * SCANS / 1000;
 
 	a->rate.scanned += blocks;
-	if (ns && blocks >= SCAN_BLOCKS && (!a->rate.best_ns || ns < a->rate.best_ns))
-		a->rate.best_ns = ns;
 	a->rate.scan_cut |= busy;
 	if (!busy)
 		a->rate.debt_us = 0;
@@ -216,7 +204,6 @@ void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
 	learn_cost(a, ms);
 	a->rate.scan_per_s = (a->rate.scan_per_s * 7 + a->rate.scanned * 1000 / ms) / 8;
 	a->rate.scanned = 0;
-	a->rate.best_ns += a->rate.best_ns >> 10;	/* what was fastest long ago says nothing of the disks now */
 	a->rate.credit = refill(a->rate.credit, in_use(a) ? a->tune.resync_min : at_most(a->tune.resync_max), ms);
 	a->rate.most = refill(a->rate.most, at_most(a->tune.resync_max), ms);
 	a->rate.scan_credit = refill(a->rate.scan_credit, a->tune.verify_min, ms);

@@ -281,6 +281,12 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk_zero(w, 4);
 		walk64(w, &m->room.generation);
 		return true;
+	case DDR_M_USE:
+		walk32(w, &m->use.used);
+		walk_zero(w, 4);
+		if (m->use.used > 1)
+			w->c.bad = true;
+		return true;
 	case DDR_M_MEMBER_ACK:
 		walk64(w, &m->ack.seq);
 		return true;
@@ -298,10 +304,6 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->ex_ack.owner);
 		walk32(w, &m->ex_ack.id);
 		walk64(w, &m->ex_ack.dirty);
-		walk32(w, &m->ex_ack.flags);
-		walk_zero(w, 4);
-		if (m->ex_ack.flags & ~DDR_EX_ACK_USED)
-			w->c.bad = true;
 		return true;
 	case DDR_M_EX_RELEASE:
 		walk32(w, &m->ex_release.id);

@@ -83,8 +83,9 @@ struct ddr_msg {
 		struct { uint32_t op, priority, flags, serial; uint64_t time, cursor, found, repaired; } verify;
 		struct { uint64_t blocks; } grow;
 		struct { uint64_t bytes, generation; uint32_t member; } room;
+		struct { uint32_t used; } use;	/* 1 or 0 */
 		struct { uint32_t id; uint8_t mode, job; uint64_t start, count; } ex;
-		struct { uint32_t owner, id; uint64_t dirty; uint32_t flags; } ex_ack;
+		struct { uint32_t owner, id; uint64_t dirty; } ex_ack;
 		struct { uint32_t id; } ex_release;
 		struct { uint32_t id, n; struct ddr_msg_map_run run[DDR_MAP_RUNS]; } map_set;
 		struct { uint32_t n; struct ddr_msg_map_done block[DDR_MAP_DONES]; } map_done;

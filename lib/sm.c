@@ -332,7 +332,7 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		sm->vf.paced = value != 0;
 		return;
 	case DDR_SM_USED:
-		sm->used = value != 0;
+		ddr_sm_op_used(sm, value != 0);
 		return;
 	case DDR_SM_MAX_CORRECTED:
 		if (value > UINT32_MAX)
@@ -400,7 +400,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 static void (*const pumps[])(struct ddr_sm *) = {
 	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
-	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_use_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
@@ -483,11 +483,6 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 }
 
 /* ---- status -------------------------------------------------------------------- */
-
-bool ddr_sm_used_elsewhere(const struct ddr_sm *sm)
-{
-	return sm->used_elsewhere;
-}
 
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {

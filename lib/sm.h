@@ -145,7 +145,7 @@ enum ddr_sm_key {
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
 	DDR_SM_VERIFY_PAUSED,	/* value 1: verify reads nothing for the moment (default 0) */
-	DDR_SM_USED,		/* value 1: the device serves I/O on this node (default 0); whoever works in ranges is told */
+	DDR_SM_USED,		/* value 1: the device serves I/O on this node (default 0); whoever does background work is told */
 	DDR_SM_MAX_CORRECTED,	/* a member of which this node has put right more than so many places is failed; 0: never (default) */
 	DDR_SM_HOT_SPARE,	/* value 1: when this node writes the superblocks, a spare takes the place of a member that is out (default 0) */
 	DDR_SM_AWAY_MS,		/* a node whose daemon died while the node lives, or that is absent at the group's start, is
@@ -405,7 +405,7 @@ struct ddr_sm_status {
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* Would the others fence this node if it went without a word? From its superblock write on, whose slot they or the disks may know. */
 bool ddr_sm_takes_part(const struct ddr_sm *sm);
-/* Did another node use the device (DDR_SM_USED), as the last range of ours was granted? For the pace of jobs; O(1). */
+/* Does another node use the device (DDR_SM_USED), by its own word? That ends some seconds after the use does. For the pace of background work; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 /* Is no read of verify under way? O(1). */
 bool ddr_sm_scans_idle(const struct ddr_sm *sm);

@@ -284,6 +284,8 @@ void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_bug(sm, "a request for blocks that do not exist, or with a number in use");
 		return;
 	}
+	if (msg->sender != sm->node)
+		ddr_sm_use_asked(sm);
 	x = ex_place(sm, msg);
 	if (!x) {
 		if (r)
@@ -304,7 +306,6 @@ void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;		/* it was cancelled, and the acknowledgement is late */
 	x->acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
 	x->dirty |= msg->ex_ack.dirty;
-	x->used_elsewhere |= x->node == sm->node && msg->sender != sm->node && (msg->ex_ack.flags & DDR_EX_ACK_USED);
 }
 
 void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -538,7 +539,6 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 		msg.ex_ack.owner = x->node;
 		msg.ex_ack.id = x->id;
 		msg.ex_ack.dirty = dirty_in_range(sm, x);
-		msg.ex_ack.flags = sm->used ? DDR_EX_ACK_USED : 0;
 		ddr_sm_send(sm, &msg);
 		x->ack_sent = true;
 	}
@@ -579,7 +579,6 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		x = ex_find(sm, sm->node, r->id);
 		if (x && x->drained && all_acked(sm, x)) {
 			r->dirty = x->dirty != 0;
-			sm->used_elsewhere = x->used_elsewhere;
 			job_start(sm, r);
 		}
 		return;

@@ -16,6 +16,7 @@
  *	sm_grow.c	the array takes what its members have room for
  *	sm_fix.c	bad sectors and wrong chunks that are put right in place
  *	sm_verify.c	the verify that all agree on, and its reads
+ *	sm_use.c	who uses the device, told to whoever does background work
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
@@ -468,6 +469,16 @@ void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
 bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
 /* The lowest block that verify has found wrong and that is not dealt with; @block, if that is lower. */
 uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);
+
+/* ---- sm_use.c ------------------------------------------------------------------ */
+
+/* The driver says whether the device is in use here. */
+void ddr_sm_op_used(struct ddr_sm *sm, bool used);
+/* Another node asks for a range: there is work that our use may be in the way of. */
+void ddr_sm_use_asked(struct ddr_sm *sm);
+void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_use_pump(struct ddr_sm *sm);
+void ddr_sm_use_view(struct ddr_sm *sm);
 
 /* ---- sm_verify.c --------------------------------------------------------------- */
 

@@ -457,6 +457,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	ddr_sm_rebuild_view(sm);
 	ddr_sm_seek_view(sm);
 	ddr_sm_verify_view(sm);
+	ddr_sm_use_view(sm);
 	ddr_sm_grow_forget(sm);
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;

@@ -133,7 +133,6 @@ struct ddr_sm_ex {
 	uint64_t acked;			/* nodes that acknowledged, bit: position in sm->nodes */
 	uint64_t dirty;			/* regions of it that one of them has to resync */
 	bool granted;			/* all had acknowledged: the owner may work, whoever joins now */
-	bool used_elsewhere;		/* of ours: the device is in use on a node that acknowledged */
 	bool drain_sent, drained, ack_sent;
 	uint64_t kseq;
 };
@@ -404,6 +403,16 @@ struct ddr_sm_seek {
 	struct ddr_msg_member_set set;	/* the operator's ADD, REMOVE or REPLACE, until it was taken; operation 0: none */
 };
 
+/* Own: who uses the device, as far as this node knows, and what it has told. */
+struct ddr_sm_use {
+	bool used;			/* on this node, by the driver's word (DDR_SM_USED) */
+	bool told, sent;		/* as it was told last; USE is on its way */
+	uint64_t ended_at;		/* ms: since then it is not */
+	bool asked;			/* another node has asked for a range, last at ... */
+	uint64_t asked_at;		/* ... ms */
+	uint64_t others;		/* nodes that use it by their word, bit: position in sm->nodes */
+};
+
 /* The array is to grow. */
 struct ddr_sm_grow {
 	uint32_t by;			/* node that asked for it; 0: it is not */
@@ -481,6 +490,7 @@ struct ddr_sm {
 	struct ddr_sm_rebuild rb;
 	struct ddr_sm_seek sk;
 	struct ddr_sm_grow g;
+	struct ddr_sm_use use;
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;
@@ -514,7 +524,6 @@ struct ddr_sm {
 
 	/* operator */
 	bool stopping, clean_wanted, paused, hot_spare;
-	bool used, used_elsewhere;	/* the device, on this node; on another one, by the last range that was granted */
 	uint32_t parallel;
 	uint64_t idle_ms, away_ms;
 

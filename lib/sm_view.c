@@ -112,6 +112,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 	ddr_sm_verify_view(sm);
 	ddr_sm_seek_view(sm);
 	ddr_sm_grow_view(sm);
+	ddr_sm_use_view(sm);
 }
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -286,6 +287,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_SEEN: ddr_sm_seen(sm, &msg); return;
 	case DDR_M_GROW: ddr_sm_grow(sm, &msg); return;
 	case DDR_M_ROOM: ddr_sm_room_told(sm, &msg); return;
+	case DDR_M_USE: ddr_sm_use_message(sm, &msg); return;
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
 	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
 	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;

@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		13u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use */
+#define DDR_MSG_VERSION		14u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -45,6 +45,7 @@ enum ddr_msg_type {
 	DDR_M_GROW		= 26,	/* u64 size that the array is to have (blocks; 0: as large as its members let it) */
 	DDR_M_ROOM		= 27,	/* u64 bytes of the smallest device that the sender has of the array's members, u32 which member, u32 0,
 					 * u64 generation of its superblock */
+	DDR_M_USE		= 28,	/* u32 1: the device is in use on the sender, 0: it is not; u32 0 */
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
@@ -66,7 +67,6 @@ enum ddr_fenced_how { DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_
 
 /* Mode of a range. Write locks on regions that exclude each other come as another one. */
 enum ddr_ex_mode { DDR_EX_RANGE = 1 };
-#define DDR_EX_ACK_USED		1u	/* the device is in use on the sender */
 
 #define DDR_EX_BLOCKS		512u	/* blocks of a range at most: 2 MiB of the device */
 #define DDR_MAP_RUNS		36u	/* runs of a MAP_SET at most */

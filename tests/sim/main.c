@@ -356,6 +356,9 @@ void sim_tick(struct sim *s, struct node *n, uint64_t ms)
 	in.now_ms = s->now;
 	if (n->sm)
 		node_step(s, n, &in);
+	/* whether it uses the device: by the time, and not drawn, so that what a seed has in store stays as it is */
+	if (n->sm && s->n_nodes > 1 && s->seed % 7 == 5)
+		node_step(s, n, &(struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_USED, .value = (s->now / 3000 + s->seed + n->id) % 3 == 0 });
 }
 
 static void misfortune(struct sim *s, struct node *n)

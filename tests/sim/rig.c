@@ -243,6 +243,7 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		break;
 	case DDR_M_GROW: say(&l, "GROW blocks=%" PRIu64, m.grow.blocks); break;
 	case DDR_M_ROOM: say(&l, "ROOM bytes=%" PRIu64 " member=%u", m.room.bytes, m.room.member); break;
+	case DDR_M_USE: say(&l, "USE %u", m.use.used); break;
 	case DDR_M_VERIFY:
 		say(&l, "VERIFY %s", m.verify.op == DDR_VERIFY_OP_START ? "start" : m.verify.op == DDR_VERIFY_OP_PAUSE ? "pause" :
 		    m.verify.op == DDR_VERIFY_OP_STOP ? "stop" : m.verify.op == DDR_VERIFY_OP_DONE ? "done" : "progress");
@@ -257,8 +258,6 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 	case DDR_M_EX_ACK:
 		say(&l, "EX_ACK owner=%u id=%u", m.ex_ack.owner, m.ex_ack.id);
 		say_mask(&l, "dirty", m.ex_ack.dirty);
-		if (m.ex_ack.flags & DDR_EX_ACK_USED)
-			say(&l, " used");
 		break;
 	case DDR_M_EX_RELEASE: say(&l, "EX_RELEASE id=%u", m.ex_release.id); break;
 	case DDR_M_EX_VOID: say(&l, "EX_VOID"); break;

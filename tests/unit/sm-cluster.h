@@ -447,6 +447,19 @@ static inline void cx_record(struct cx *c, uint32_t i, struct ddr_rec rec)
 	cx_step(c, &c->node[i], &in);
 }
 
+/* The node writes to the region, and the write ends. */
+static inline void cx_wrote(struct cx *c, uint32_t i, uint64_t region)
+{
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 100 + region, .start = region, .count = 1 };
+
+	cx_record(c, i, rec);
+	cx_settle(c);
+	rec.type = DDR_K_CLOSED;
+	cx_record(c, i, rec);
+	cx_settle(c);
+	cx_tick(c, 100);
+}
+
 /* For cmocka: @nodes that share an array, their end. */
 static inline int cx_setup(void **state, uint32_t nodes)
 {

@@ -86,10 +86,10 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->ex_ack.owner = 1;
 		m->ex_ack.id = 8;
 		m->ex_ack.dirty = 3;
-		m->ex_ack.flags = DDR_EX_ACK_USED;
 		break;
 	case DDR_M_EX_RELEASE: m->ex_release.id = 8; break;
 	case DDR_M_EX_VOID: break;
+	case DDR_M_USE: m->use.used = 1; break;
 	case DDR_M_MAP_SET:
 		m->map_set.id = 1;
 		m->map_set.n = DDR_MAP_RUNS;
@@ -107,6 +107,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 static const enum ddr_msg_type types[] = {
 	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
 	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_EX_VOID, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY, DDR_M_GROW, DDR_M_ROOM,
+	DDR_M_USE,
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -128,20 +129,19 @@ static void every_type_survives_the_wire(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 13, 0, 33, 0, 72, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 14, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 
 	(void)state;
 	sample(&m, DDR_M_EX_ACK);
-	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 72);
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 64);
 	assert_memory_equal(buf, head, sizeof(head));
 	assert_int_equal(buf[32], 0x88);	/* ring */
 	assert_int_equal(buf[40], 99);		/* serial */
 	assert_int_equal(buf[48], 1);		/* owner */
 	assert_int_equal(buf[52], 8);		/* id */
 	assert_int_equal(buf[56], 3);		/* dirty */
-	assert_int_equal(buf[64], 1);		/* flags */
 }
 
 static void any_other_length_is_refused(void **state)
@@ -237,6 +237,9 @@ static void values_out_of_range_are_refused(void **state)
 	buf[54] = 0;
 	assert_null(ddr_msg_decode(buf, len, &got));
 	m.ex.count = DDR_EX_BLOCKS + 1;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	sample(&m, DDR_M_USE);
+	m.use.used = 2;
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	sample(&m, DDR_M_MAP_SET);
 	m.map_set.run[3].op = 6;

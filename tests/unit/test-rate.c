@@ -14,8 +14,6 @@ static struct ddr_super super;
 static uint64_t now_ms;
 static bool resync_paused, verify_paused, used, used_elsewhere;
 static unsigned int reading;	/* reads of verify that are under way */
-static struct ddr_transport_ops transport;
-static struct ddr_daemon d = { .transport = &transport };
 
 /* ---- what rate.c uses ---------------------------------------------------------- */
 
@@ -62,8 +60,6 @@ static int setup(void **state)
 
 	assert_non_null(a);
 	now_ms = 1000000;
-	transport.cluster = true;
-	a->d = &d;
 	resync_paused = verify_paused = used = used_elsewhere = false;
 	reading = 0;
 	a->tune = (struct ddr_tunables){ .resync = 1, .resync_min = 64 * 1024, .resync_priority = 4, .resync_parallel = 2 };
@@ -205,13 +201,17 @@ static void use_of_another_node_counts(void **state)
 	assert_in_range(until_free(a, &resync_paused, false), 1900, 2400);
 }
 
-/* It is known of ranges that are granted only, and verify wants none: what was heard last may be old. */
-static void use_of_another_node_does_not_hold_up_verify(void **state)
+static void verify_minds_the_use_of_another_node(void **state)
 {
 	struct ddr_array *a = *state;
 
+	super.verify.priority = 3;
 	used_elsewhere = true;
 	warm_up(a, false);
+	ddr_rate_scanned(a, 512, 1000000);
+	assert_true(verify_paused);
+	assert_in_range(until_free(a, &verify_paused, false), 1900, 2200);
+	used_elsewhere = false;
 	ddr_rate_scanned(a, 512, 1000000);
 	assert_false(verify_paused);
 }
@@ -343,17 +343,19 @@ static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void *
 	assert_int_equal(a->rate.alone_ns, 0);
 }
 
-/* Another node reads, which the device here does not show: long reads do. A sample that verify did not begin in tells nothing either. */
+/* Another node reads, and says so. A sample that verify did not begin in tells nothing either. */
 static void what_it_costs_is_not_learnt_beside_other_nodes(void **state)
 {
 	struct ddr_array *a = *state;
 
 	super.verify.priority = 1;		/* it does not rest, whoever is there */
+	used_elsewhere = true;
 	warm_up(a, false);
 	ddr_rate_scanned(a, 384, 1000);
 	for (unsigned int i = 0; i < 5; i++)
 		sample(a, 384, 10000, false);
 	assert_int_equal(a->rate.alone_ns, 0);
+	used_elsewhere = false;
 	warm_up(a, false);
 	ddr_rate_scanned(a, 384, 1000);
 	warm_up(a, false);
@@ -401,12 +403,11 @@ static void verify_does_not_exceed_its_rate(void **state)
 	}
 }
 
-/* The first reads come out of a cache, or of what a limit lets pass at once; nobody else is there. */
-static void alone_slow_reads_are_not_those_of_others(void **state)
+/* The first reads come out of a cache, or of what a limit lets pass at once. */
+static void slow_reads_are_not_those_of_others(void **state)
 {
 	struct ddr_array *a = *state;
 
-	transport.cluster = false;
 	warm_up(a, false);
 	ddr_rate_scanned(a, 512, 5000);
 	assert_false(verify_paused);
@@ -414,9 +415,6 @@ static void alone_slow_reads_are_not_those_of_others(void **state)
 		sample(a, 1536, 100000, false);
 	assert_false(verify_paused);
 	assert_in_range(a->rate.alone_ns, 190000, 210000);
-	transport.cluster = true;
-	ddr_rate_scanned(a, 512, 100000);
-	assert_true(verify_paused);
 }
 
 static void verify_rests_outside_of_its_hours(void **state)
@@ -442,9 +440,9 @@ int main(void)
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
 		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
-		TEST(use_of_another_node_does_not_hold_up_verify), TEST(verify_has_its_least_rate_whatever_the_priority),
+		TEST(verify_minds_the_use_of_another_node), TEST(verify_has_its_least_rate_whatever_the_priority),
 		TEST(verify_does_not_exceed_its_rate), TEST(a_read_under_way_is_no_rest),
-		TEST(a_priority_of_verify_is_a_share_of_the_time), TEST(alone_slow_reads_are_not_those_of_others),
+		TEST(a_priority_of_verify_is_a_share_of_the_time), TEST(slow_reads_are_not_those_of_others),
 	};
 
 	return cmocka_run_group_tests_name("the pace of background work", tests, NULL, NULL);

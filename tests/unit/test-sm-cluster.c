@@ -544,7 +544,7 @@ static void a_fence_ack_is_for_one_failure(void **state)
 static const enum ddr_msg_type all_types[] = {
 	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL,
 	DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST, DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_EX_VOID, DDR_M_MAP_SET,
-	DDR_M_MAP_DONE,
+	DDR_M_MAP_DONE, DDR_M_USE,
 };
 #define N_TYPES	(sizeof(all_types) / sizeof(all_types[0]))
 

@@ -85,37 +85,6 @@ static void rule_5_all_of_the_view_acknowledge(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
 }
 
-/* The pace of a job rests on it. What we do with the device ourselves is no news. */
-static void whether_others_use_the_device_comes_with_their_acknowledgements(void **state)
-{
-	static const struct { bool here; uint32_t there; } cases[] = { { true, 0 }, { false, DDR_EX_ACK_USED }, { false, 0 } };
-	struct fx *f = *state;
-
-	fx_view(f, 2, true, 2);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct ddr_input used = { .type = DDR_IN_OP_SET, .key = DDR_SM_USED, .value = cases[i].here };
-		struct ddr_msg m = { .type = DDR_M_EX_ACK }, asked, ours;
-
-		fx_step(f, &used);
-		want_resync(f);
-		f->answers = FX_KERNEL | FX_IO;
-		fx_sent(f, DDR_M_EX_REQUEST, &asked);
-		deliver(f, DDR_M_EX_REQUEST);
-		fx_settle(f);
-		fx_sent(f, DDR_M_EX_ACK, &ours);
-		assert_int_equal(ours.ex_ack.flags, cases[i].here ? DDR_EX_ACK_USED : 0);
-		deliver(f, DDR_M_EX_ACK);
-		m.ex_ack.owner = 1;
-		m.ex_ack.id = asked.ex.id;
-		m.ex_ack.flags = cases[i].there;
-		from_other(f, &m);
-		assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
-		assert_int_equal(ddr_sm_used_elsewhere(f->sm), cases[i].there != 0);
-		f->answers = FX_MSG | FX_KERNEL | FX_IO;
-		fx_settle(f);
-	}
-}
-
 static void a_node_that_left_counts_until_it_is_fenced(void **state)
 {
 	struct ddr_input in = { .type = DDR_IN_FENCED, .node = 2 };
@@ -305,7 +274,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(rule_5_the_order_of_a_range), TEST(rule_5_all_of_the_view_acknowledge), TEST(whether_others_use_the_device_comes_with_their_acknowledgements),
+		TEST(rule_5_the_order_of_a_range), TEST(rule_5_all_of_the_view_acknowledge),
 		TEST(a_node_that_left_counts_until_it_is_fenced), TEST(a_range_of_another_node_is_served),
 		TEST(rule_7_a_job_over_a_rebound_kernel_does_not_count), TEST(note_17_a_failure_ends_ranges_that_wait),
 		TEST(a_job_that_fails_for_no_members_fault_is_tried_later), TEST(a_member_that_fails_in_a_job_goes),

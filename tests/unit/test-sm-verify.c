@@ -560,24 +560,12 @@ static void verify_on(struct cx *c, uint32_t i, enum ddr_verify_op op)
 	cx_settle(c);
 }
 
-static void wrote(struct cx *c, uint32_t i, uint64_t region)
-{
-	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 100 + region, .start = region, .count = 1 };
-
-	cx_record(c, i, rec);
-	cx_settle(c);
-	rec.type = DDR_K_CLOSED;
-	cx_record(c, i, rec);
-	cx_settle(c);
-	cx_tick(c, 100);
-}
-
 /* Asked of any node, done by the writer; all know how it went, and so do the disks. */
 static void all_nodes_know_of_it(void **state)
 {
 	struct cx *c = *state;
 
-	wrote(c, 1, 1);
+	cx_wrote(c, 1, 1);
 	cx_forget(c);
 	verify_on(c, 2, DDR_VERIFY_OP_START);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -596,7 +584,7 @@ static void the_next_writer_goes_on(void **state)
 {
 	struct cx *c = *state;
 
-	wrote(c, 1, 1);
+	cx_wrote(c, 1, 1);
 	cx_forget(c);
 	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
 	verify_on(c, 2, DDR_VERIFY_OP_START);
@@ -619,7 +607,7 @@ static void nothing_is_rewritten_where_another_node_has_a_resync_due(void **stat
 	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 101, .start = 1, .count = 1 };
 	struct cx *c = *state;
 
-	wrote(c, 0, 1);
+	cx_wrote(c, 0, 1);
 	cx_step(c, &c->node[1], &pause);
 	cx_record(c, 1, rec);
 	cx_settle(c);

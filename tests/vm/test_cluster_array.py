@@ -34,34 +34,39 @@ class OneAfterTheOther(cluster_spare.SpareRig):
         self.wait_active(self.up())
 
 
-def test_a_rebuild_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
-    """Node 1 rebuilds and nobody uses the array there: resync_min_rate while node 2 reads, and as fast as it can when that has ended."""
-    del stage
-    one = OneAfterTheOther(make_cluster(nodes=2, disks=5, size=48 << 20), tools.build_writer(tmp_path), filesystem=False,
-                           resync_min_rate="256K")
-    one.boot()
-    one.create()
+def job_of(one, kind, on):
+    """What node `on` says of the one job of that kind, which node 1 does."""
+    jobs = [j for j in one.guests[on].status(rig.NAME)["jobs"] if j["type"] == kind]
+    assert [j["node"] for j in jobs] == [1], f"no {kind} is under way on node 1 any more: {jobs}"
+    return jobs[0]
+
+
+def reads(one):
+    """Node 2 reads the array, a little all the time."""
     node = one.node(2)
-    node.run(f"dd if=/dev/urandom of={rig.DEV} bs=1M count=64 oflag=direct conv=fsync")
-    one.wait_idle()
     load = node.spawn(f"exec fio --name=r --filename={rig.DEV} --direct=1 --ioengine=libaio --iodepth=1 --rw=randread --bs=4k --size=64m "
                       "--thread --time_based --runtime=600 --thinktime=20000 --output-format=terse")
-    reads = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {rig.DEV})/stat)"
-    begun = int(node.run(f"echo {reads}").out)
-    node.wait_until(f"test {reads} -gt {begun + 100}", 60)
+    count = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {rig.DEV})/stat)"
+    begun = int(node.run(f"echo {count}").out)
+    node.wait_until(f"test {count} -gt {begun + 100}", 60)
+    return load
+
+
+def ends(load):
+    load.kill()
+    load.wait(20, check=False)
+
+
+def rebuild_beside(one):
+    """resync_min_rate while node 2 reads, and as fast as it can when that has ended."""
+    def done():
+        """MiB of the array that are rebuilt."""
+        return job_of(one, "rebuild", 1)["done"] / (1 << 20)
+
+    load = reads(one)
     one.mark()
     one.guests[1].command(f"fail {rig.NAME} 0")
     one.wait_event(1, "rebuild-start", 60)
-
-    def job(on):
-        jobs = [j for j in one.guests[on].status(rig.NAME)["jobs"] if j["type"] == "rebuild"]
-        assert [j["node"] for j in jobs] == [1], f"no rebuild is under way on node 1 any more: {jobs}"
-        return jobs[0]
-
-    def done():
-        """MiB of the array that are rebuilt."""
-        return job(1)["done"] / (1 << 20)
-
     # the first ranges were on their way before anything was known; if nothing were, all would be done before these seconds are over
     deadline, rate = time.monotonic() + 40, None
     while rate is None or rate >= 0.6:
@@ -69,16 +74,49 @@ def test_a_rebuild_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
         before, began = done(), time.monotonic()
         time.sleep(8)
         rate = (done() - before) / (time.monotonic() - began)
-    deadline, heard = time.monotonic() + 60, job(2)
+    deadline, heard = time.monotonic() + 60, job_of(one, "rebuild", 2)
     while heard["rate"] is None or heard["rate"] >= 2 << 20:    # it hears every ten seconds, and what the first ranges were is in its mean
         assert time.monotonic() < deadline, f"node 2 knows no rate, or another one: {heard}"
         time.sleep(0.5)
-        heard = job(2)
+        heard = job_of(one, "rebuild", 2)
     assert heard["eta"] and heard["paused"] is None, heard
-    load.kill()
-    load.wait(20, check=False)
+    ends(load)
     least, began = 4 * (64 - done()), time.monotonic()
     one.wait_event(1, "rebuild-done", 60)
     took = time.monotonic() - began
     assert took < least / 2, f"still {took:.0f} s since nobody uses the array; it would have been {least:.0f} with 1/4 MiB/s"
+
+
+def verify_beside(one):
+    """Of the idle class: a fiftieth of the time while node 2 reads, and all of it when that has ended."""
+    one.wait_idle()
+    one.mark()
+    began = time.monotonic()
+    one.guests[1].command(f"verify {rig.NAME} start --priority 5")
+    one.wait_event(1, "verify-done", 60)
+    alone = time.monotonic() - began
+    load = reads(one)
+    one.mark()
+    one.guests[1].command(f"verify {rig.NAME} start --priority 5")
+    time.sleep(alone + 8)
+    beside = job_of(one, "verify", 1)
+    assert 0 < beside["done"] < 32 << 20, f"alone it takes {alone:.1f} s, and beside the other node's reads it is so far after {alone + 8:.1f}: {beside}"
+    ends(load)
+    began = time.monotonic()
+    one.wait_event(1, "verify-done", 60)
+    took = time.monotonic() - began
+    assert took < alone + 15, f"still {took:.0f} s since nobody uses the array; alone all of it takes {alone:.1f}"    # it owed a rest of up to ten
+
+
+def test_background_work_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
+    """Nobody uses the array on node 1, which works, and node 2 reads."""
+    del stage
+    one = OneAfterTheOther(make_cluster(nodes=2, disks=5, size=48 << 20), tools.build_writer(tmp_path), filesystem=False,
+                           resync_min_rate="256K")
+    one.boot()
+    one.create()
+    one.node(2).run(f"dd if=/dev/urandom of={rig.DEV} bs=1M count=64 oflag=direct conv=fsync")
+    one.wait_idle()
+    rebuild_beside(one)
+    verify_beside(one)
     one.stop()
