@@ -117,6 +117,8 @@ static void print_array(struct json_object *a)
 	printf("  uuid     %s, generation %" PRIu64 "\n", client_clean(client_text(a, "uuid")), client_number(a, "generation"));
 	if (!client_null(a, "error"))
 		printf("  error    %s\n", client_clean(client_text(a, "error")));
+	if (!client_null(a, "no_space"))
+		printf("  waits    %s\n", client_clean(client_text(a, "no_space")));
 	if (client_flag(a, "stopping"))
 		printf("  stopping a clean stop is under way: nothing is rebuilt, synced or verified meanwhile\n");
 	print_redundancy(a);

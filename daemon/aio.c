@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <qb/qblog.h>
@@ -106,6 +108,19 @@ static void feed(struct ddr_aio *q)
 
 /* ---- the queue ------------------------------------------------------------------- */
 
+/*
+ * The kernel answers a write behind the end of a device with "no space", and a disk that was pulled ends at 0. So that is believed only
+ * of a device that still has the place. Asking for the size waits for nothing. (What is no block device ends nowhere.)
+ */
+static bool place_gone(const struct ddr_aio_req *req)
+{
+	uint64_t bytes;
+
+	if (ioctl(req->fd, BLKGETSIZE64, &bytes))
+		return errno != ENOTTY;
+	return req->offset > bytes || req->len > bytes - req->offset;
+}
+
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
 {
 	struct ddr_aio *q = data;
@@ -120,6 +135,8 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 		q->in_flight--;
 		ended(q, req->lane);
 		req->ended = true;
+		if (req->result == -ENOSPC && place_gone(req))
+			req->result = -ENODEV;
 		req->done(req);
 	}
 	q->dispatching = false;

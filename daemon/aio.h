@@ -46,7 +46,7 @@ struct ddr_aio_req {
 	void (*done)(struct ddr_aio_req *req);	/* called once, from the loop */
 	uintptr_t tag;			/* the owner's */
 	bool idle;			/* a read that may wait for all others; not for requests that anybody waits for */
-	/* for done(): 0, or a negative errno; a short transfer is -EIO */
+	/* for done(): 0, or a negative errno; a short transfer is -EIO, and -ENOSPC comes from a device that is there and reaches that far */
 	int result;
 	bool ended;
 	/* the queue's own */

@@ -95,7 +95,7 @@ struct ddr_array_grow {
 	uint64_t room_io;		/* 0: nobody asks how large devices are */
 	uint32_t room_members;
 	uint64_t io;			/* members are being prepared; 0: none is */
-	uint32_t waiting, failed;
+	uint32_t waiting, failed, no_space;
 	int error;			/* it could not be begun for some */
 	uint64_t due_ms;		/* then those that are waited for have failed */
 	struct ddr_grow *work[DDR_MAX_MEMBERS];

@@ -331,7 +331,7 @@ static void on_gone(void *ctx, int error)
 	ddr_array_close(a, true);
 }
 
-static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed)
+static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
 {
 	static const enum ddr_in_type type[] = {
 		[DDR_META_LOG] = DDR_IN_LOG_DONE, [DDR_META_MAP] = DDR_IN_MAP_DONE,
@@ -345,6 +345,7 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
 	in->io = io;
 	in->failed_members = failed;
+	in->no_space = no_space;
 	ddr_drive_step(a, in);
 }
 

@@ -55,6 +55,7 @@ static void give_prepared(struct ddr_array *a, int result)
 	in->io = a->grow.io;
 	in->result = result;
 	in->failed_members = a->grow.failed | a->grow.waiting;
+	in->no_space = a->grow.no_space;
 	a->grow.io = 0;
 	a->grow.waiting = 0;
 	ddr_drive_step(a, in);
@@ -70,8 +71,9 @@ static void on_prepared(void *ctx, struct ddr_grow *g)
 	if (a && a->grow.io == g->io) {
 		a->grow.waiting &= ~(1u << g->member);
 		if (g->result) {
-			qb_log(LOG_ERR, "array '%s': %s", a->name, g->error.text);
 			a->grow.failed |= 1u << g->member;
+			a->grow.no_space |= g->result == -ENOSPC ? 1u << g->member : 0;
+			qb_log(LOG_ERR, "array '%s': %s", a->name, g->error.text);
 		}
 	}
 	ddr_grow_free(g);
@@ -107,7 +109,7 @@ static void prepare(struct ddr_array *a, const struct ddr_output *o)
 	uint64_t bytes = ddr_grow_bytes(&a->super, o->start + o->count);
 
 	a->grow.io = o->io;
-	a->grow.waiting = a->grow.failed = 0;
+	a->grow.waiting = a->grow.failed = a->grow.no_space = 0;
 	a->grow.error = 0;
 	a->grow.due_ms = ddr_now_ms() + a->tune.io_timeout_ms + bytes / SLOWEST * 1000;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS && !a->grow.error; m++) {
@@ -127,7 +129,7 @@ static void prepare_tick(struct ddr_array *a, uint64_t now_ms)
 	if (a->grow.waiting)
 		qb_log(LOG_ERR, "array '%s': members 0x%x are not zeroed behind the end of the array in time; they count as failed", a->name, a->grow.waiting);
 	else if (a->grow.error)
-		a->grow.failed = 0;
+		a->grow.failed = a->grow.no_space = 0;
 	give_prepared(a, a->grow.error);
 }
 

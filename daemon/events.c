@@ -53,6 +53,8 @@ static const struct {
 	[DDR_EV_REBUILD_START]	= { "rebuild-start", LOG_NOTICE, "generation" },
 	[DDR_EV_MEMBER_ADDED]	= { "member-added", LOG_NOTICE, "generation" },
 	[DDR_EV_MEMBER_REMOVED]	= { "member-removed", LOG_NOTICE, "generation" },
+	[DDR_EV_NO_SPACE]	= { "no-space", LOG_ERR },
+	[DDR_EV_SPACE]		= { "space", LOG_NOTICE },
 	[DDR_EV_POLICY]		= { "policy", LOG_NOTICE },
 	[DDR_EV_VERIFY_START]	= { "verify-start", LOG_NOTICE, "priority", "repair" },
 	[DDR_EV_VERIFY_PAUSED]	= { "verify-paused", LOG_NOTICE, "found", "repaired" },
@@ -129,6 +131,13 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_MEMBER_REMOVED:
 		snprintf(buf, size, "member %u (%s) was removed, generation %" PRIu64, o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_NO_SPACE:
+		snprintf(buf, size, "member %u (%s) has no space left: add space to the pool that the disk comes from; ddraid tries again by itself. Until then",
+			 o->member, device(a, o->member));
+		break;
+	case DDR_EV_SPACE:
+		snprintf(buf, size, "member %u (%s) has space again: what waited for it goes on", o->member, device(a, o->member));
 		break;
 	case DDR_EV_POLICY:
 		snprintf(buf, size, "suspect-reads = %s: reads of suspect regions that have to be reconstructed %s", o->a & DDR_POLICY_SUSPECT_READS_ERROR ?

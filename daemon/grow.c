@@ -34,14 +34,23 @@ static int prepare(struct ddr_grow *g)
 	last = (dev.bytes - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
 	if (ddr_dev_zero(&dev, to, DDR_TAIL_BYTES, &g->error) || (last > to && ddr_dev_zero(&dev, last, DDR_TAIL_BYTES, &g->error)))
 		return -1;
-	return ddr_dev_sync(&dev, &g->error);
+	if (!ddr_dev_sync(&dev, &g->error))
+		return 0;
+	errno = EIO;	/* a flush that failed is no matter of space, whatever its reason */
+	return -1;
 }
 
 static void run(struct ddr_worker *w)
 {
 	struct ddr_grow *g = ddr_worker_of(w, struct ddr_grow, worker);
 
+	const struct ddr_dev *dev = &g->members->dev[g->member];
+
+	errno = 0;
 	g->result = prepare(g) ? -EIO : 0;
+	/* a disk that was pulled says so, too, and ends at 0 (aio.c) */
+	if (g->result && errno == ENOSPC && ddr_dev_size(dev) >= ddr_layout_data_end(&g->super))
+		g->result = -ENOSPC;
 }
 
 static void done(struct ddr_worker *w)

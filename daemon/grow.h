@@ -25,7 +25,7 @@ struct ddr_grow {
 	void (*done)(void *ctx, struct ddr_grow *g);	/* from the loop, once; frees it */
 	void *ctx;				/* NULL: nobody waits any more */
 	/* found */
-	int result;				/* 0: it is durable; or -EIO and error */
+	int result;				/* 0: it is durable; -ENOSPC: the member has no space, and is there; or -EIO. And error */
 	struct ddr_error error;
 	/* own */
 	struct ddr_worker worker;

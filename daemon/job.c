@@ -167,17 +167,31 @@ static bool unreadable(const struct ddr_job_work *r, const struct ddr_aio_req *r
 	return ddr_job_bad_sector(req->result) || (plain_error(req->result) && !r->what.strict);
 }
 
+/* What weighs more is told alone: a bad sector leaves the member in the array, and so does a want of space, whose write is to be done again. */
+static unsigned int weight(int result)
+{
+	return result == 0 ? 0 : ddr_job_bad_sector(result) ? 1 : result == -ENOSPC ? 2 : 3;
+}
+
+/* As it counts: no space is one for what was written alone, and a sector is bad where it was read. */
+static int result_of(const struct ddr_job_work *r, const struct ddr_aio_req *req)
+{
+	bool bad = ddr_job_bad_sector(req->result);
+
+	if (unreadable(r, req))
+		return bad ? req->result : -ENODATA;
+	return bad || (req->result == -ENOSPC && req->op != DDR_AIO_WRITE) ? -EIO : req->result;
+}
+
 static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, unsigned int member)
 {
-	bool soft = unreadable(r, req), bad = ddr_job_bad_sector(req->result);
-	int result = soft && !bad ? -ENODATA : !soft && bad ? -EIO : req->result;
+	int result = result_of(r, req);
 
-	if (soft && !bad)
+	if (weight(result) == 1 && !ddr_job_bad_sector(req->result))
 		r->plain |= 1u << member;
-
-	if (r->result.result && soft != ddr_job_bad_sector(r->result.result)) {
-		if (soft)
-			return;
+	if (weight(result) < weight(r->result.result))
+		return;
+	if (weight(result) > weight(r->result.result)) {
 		r->result.failed = 0;
 		r->result.result = 0;
 	}
@@ -213,9 +227,10 @@ static void request_done(struct ddr_aio_req *req)
 	if (req->result) {
 		r->unread |= req->op == DDR_AIO_READ ? 1u << place : 0;
 		note_failure(r, req, member);
-		qb_log(LOG_ERR, "member %u: a job's %s at byte %llu failed: %s", member,
-		       req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
-		       (unsigned long long)req->offset, strerror(-req->result));
+		if (req->result != -ENOSPC || req->op != DDR_AIO_WRITE)	/* the state machine tells of that, once */
+			qb_log(LOG_ERR, "member %u: a job's %s at byte %llu failed: %s", member,
+			       req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
+			       (unsigned long long)req->offset, strerror(-req->result));
 	}
 	if (r->j->closing)
 		ddr_members_keep(r->j->cfg.members, DDR_MEMBERS_JOBS, ddr_jobs_asked(r->j));
@@ -661,7 +676,7 @@ static void late(struct ddr_job_work *r)
 	for (unsigned int q = 0; q < r->n_req; q++)
 		if (!r->req[q].ended && r->req[q].op != DDR_AIO_READ)
 			r->result.hard |= 1u << member_at(r, r->req_place[q]);
-	if (ddr_job_bad_sector(r->result.result))
+	if (weight(r->result.result) < weight(-ETIMEDOUT))
 		r->result.failed = 0;
 	r->result.result = -ETIMEDOUT;
 	r->result.failed |= hang;

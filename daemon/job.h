@@ -38,7 +38,8 @@ struct ddr_job_result {
 	uint64_t io;
 	/*
 	 * 0: done and flushed. -ENODATA, -EILSEQ: the members in failed could not read some of
-	 * the blocks (bad sectors). Another negative errno: the members in failed failed a
+	 * the blocks (bad sectors). -ENOSPC: they had no space for what was to be
+	 * written, and are there: it is to be done again. Another negative errno: the members in failed failed a
 	 * request or did not end it in time; none: the range was refused.
 	 */
 	int result;

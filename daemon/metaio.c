@@ -24,6 +24,7 @@ struct ddr_meta_op {
 	uint32_t members;		/* asked */
 	uint32_t waiting;		/* not ended yet */
 	uint32_t failed;
+	uint32_t no_space;		/* of these: for that reason alone */
 	bool reported;
 	uint64_t deadline_ms;
 	uint64_t offset;
@@ -150,7 +151,7 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 	op->kind = kind;
 	op->io = io;
 	op->members = members & ((1u << DDR_MAX_MEMBERS) - 1);
-	op->waiting = op->failed = 0;
+	op->waiting = op->failed = op->no_space = 0;
 	op->reported = false;
 	op->offset = 0;
 	return op;
@@ -178,7 +179,7 @@ static void report(struct ddr_meta_op *op)
 		return;
 	op->reported = true;
 	if (!op->m->closing)
-		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting);
+		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
 }
 
 /* The operation's last request ended: it may be used again. */
@@ -210,7 +211,10 @@ static void request_done(struct ddr_aio_req *req)
 	op->waiting &= ~(1u << member);
 	if (req->result) {
 		op->failed |= 1u << member;
-		qb_log(LOG_ERR, "member %u: %s failed: %s", member, kind_name[op->kind], strerror(-req->result));
+		if (req->result == -ENOSPC && op->kind != DDR_META_FLUSH)
+			op->no_space |= 1u << member;	/* the state machine tells of it, once */
+		else
+			qb_log(LOG_ERR, "member %u: %s failed: %s", member, kind_name[op->kind], strerror(-req->result));
 	}
 	if (op->m->closing)
 		ddr_members_keep(op->m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(op->m));

@@ -25,8 +25,11 @@ struct ddr_metaio;
 
 enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH };
 
-/* Called once for each operation, from the loop, never from within ddr_metaio_run(). Must not close. @failed: bit m: member m. */
-typedef void (*ddr_metaio_done_fn)(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed);
+/*
+ * Called once for each operation, from the loop, never from within ddr_metaio_run(). Must not close. @failed: bit m: member m. @no_space:
+ * of these, members that had no space for what was written, and nothing else (never of a flush).
+ */
+typedef void (*ddr_metaio_done_fn)(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space);
 
 struct ddr_metaio_config {
 	qb_loop_t *loop;

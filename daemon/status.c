@@ -327,6 +327,19 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	return o;
 }
 
+/* What this node waits for on a member without space, and what to do; NULL: nothing. */
+static struct json_object *no_space(const struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	unsigned int m = st->no_space ? (unsigned int)__builtin_ctz(st->no_space) : 0;
+	char text[640];
+
+	if (!st->space_wait)
+		return NULL;
+	snprintf(text, sizeof(text), "member %u (%s) has no space left: %s; add space to the pool that the disk comes from, or, if the array can do without "
+		 "it, fail the member (ddraid fail %s %u)", m, *a->members->name[m] ? a->members->name[m] : "missing", st->space_wait, a->name, m);
+	return json_object_new_string(text);
+}
+
 static struct json_object *counters_object(const struct ddr_sm_status *st)
 {
 	struct json_object *o = json_object_new_object();
@@ -372,6 +385,7 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	/* until the device is removed, or the array is used on */
 	json_object_object_add(o, "stopping", json_object_new_boolean(a->state == DDR_ARRAY_RUNNING && ddr_now_ms() < a->quiet_until_ms));
 	add_text_or_null(o, "error", a->error[0] ? a->error : NULL);
+	json_object_object_add(o, "no_space", a->state == DDR_ARRAY_RUNNING ? no_space(a, &st) : NULL);
 	json_object_object_add(o, "suspect", suspect_array(a, &st));
 	json_object_object_add(o, "counters", counters_object(&st));
 	return o;

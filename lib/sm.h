@@ -90,15 +90,16 @@ enum ddr_in_type {
 	DDR_IN_K_REC,		/* rec: any channel record DDR_K_* */
 
 	/* results */
-	DDR_IN_LOG_DONE,	/* io, failed_members */
-	DDR_IN_MAP_DONE,	/* io, failed_members */
-	DDR_IN_SB_DONE,		/* io, failed_members */
+	DDR_IN_LOG_DONE,	/* io, failed_members, no_space: of these, those that failed for want of space alone, and are there */
+	DDR_IN_MAP_DONE,	/* likewise */
+	DDR_IN_SB_DONE,		/* likewise */
 	DDR_IN_FLUSH_DONE,	/* io, failed_members */
 	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks). result 0: done and flushed. Of one that only
 				 * reads: start, count (from the first block that does not fit to the last). With @fix:
 				 * repaired (blocks), fixed[]; mismatches counts what stayed as it was, from the first to the last as above.
 				 * -ENODATA, -EILSEQ: failed_members could not read some of these blocks (bad
-				 * sectors). Another errno: they failed; no failed_members: tried again later */
+				 * sectors). -ENOSPC: they had no space for what was written, and are there. Another errno: they failed;
+				 * no failed_members: tried again later */
 
 	/* operator */
 	DDR_IN_OP_FAIL_MEMBER,	/* member */
@@ -125,7 +126,7 @@ enum ddr_in_type {
 	DDR_IN_OP_GROW,		/* count: blocks that the array is to have; 0: as many as its members have room for. DDR_EV_GROWN or
 				 * DDR_EV_GROW_REFUSED follows */
 	DDR_IN_ROOM,		/* answer to ROOM: io, result (an errno: nothing was learned), value: bytes of the smallest, member: which that is */
-	DDR_IN_PREPARED,	/* answer to PREPARE: io, result, failed_members. An errno without any: nothing was done, it is asked again later */
+	DDR_IN_PREPARED,	/* answer to PREPARE: io, result, failed_members, no_space as above. An errno without any: nothing was done, it is asked again later */
 	DDR_IN_OP_VERIFY,	/* key (enum ddr_verify_op: START, PAUSE, STOP); of START value: priority, members: DDR_VERIFY_F_* */
 	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
 				 * (ESRCH) if it has none */
@@ -177,7 +178,7 @@ struct ddr_input {
 	uint8_t boot_id[16];
 	uint64_t io;
 	uint32_t members;		/* bit m: member m of the table */
-	uint32_t failed_members;
+	uint32_t failed_members, no_space;
 	int32_t result;
 	uint64_t mismatches, repaired;
 	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* by member; blocks 0: nothing */
@@ -263,8 +264,13 @@ enum ddr_event {
 	DDR_EV_GROWN,		/* a: blocks before, b: now. All of the array's superblocks say so */
 	DDR_EV_GROW_REFUSED,	/* of this node's OP_GROW; text: why. b: the node where the member has only a bytes; 0: it is not for that */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
+	DDR_EV_NO_SPACE,	/* member, a: enum ddr_space; text: what waits. Something met no space on the member, and is tried again until it has some */
+	DDR_EV_SPACE,		/* member, a: enum ddr_space. What waited for that goes on */
 	DDR_EV_POLICY,		/* a: DDR_POLICY_* of the array from now on; it is in the superblocks */
 };
+
+/* What met a member that has no space left. The first is what stands in the way of most. */
+enum ddr_space { DDR_SPACE_SUPER, DDR_SPACE_LOG, DDR_SPACE_MAP, DDR_SPACE_SLOT, DDR_SPACE_GROW, DDR_SPACE_JOB, DDR_SPACE_KINDS };
 
 /* What a job of verify puts right, under EX. */
 #define DDR_FIX_BAD	1u	/* a bad sector, if the range is one block: from the others; then it is read back. Of a longer one it is the result */
@@ -387,6 +393,9 @@ struct ddr_sm_status {
 	uint32_t sought;		/* members that come back once all nodes see them */
 	uint32_t unseen_by[DDR_MAX_MEMBERS];	/* of these, and of spares: the first node that does not see the member; 0: all do */
 	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS], err_corrected[DDR_MAX_MEMBERS];	/* with those of earlier starts */
+
+	uint32_t no_space;		/* members that have no space for what this node writes; it is tried again */
+	const char *space_wait;		/* what waits for that, or NULL */
 
 	/* with a cluster: all nodes that are known, in the order of their places */
 	struct ddr_sm_node_status {

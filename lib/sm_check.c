@@ -72,7 +72,9 @@ static const char *check_blocks(const struct ddr_sm *sm)
 		for (uint32_t k = 0; k < DDR_WORDS_LOG; k++)
 			if (b->state == DDR_W_IDLE && !b->dirty && (sm->rep_fly[at + k] & ~sm->rep[at + k]))
 				return "a log block names a region whose mark stands for more";
-		if (b->state == DDR_W_IDLE && memcmp(sm->fly + at, sm->dur + at, bytes))
+		if (b->no_space && b->state == DDR_W_IDLE && !b->dirty)
+			return "a log block that met no space is not due to be written again";
+		if (b->state == DDR_W_IDLE && !b->no_space && memcmp(sm->fly + at, sm->dur + at, bytes))
 			return "a log write has ended and is not durable";
 	}
 	for (uint32_t i = 0; i < sm->n_map; i++)

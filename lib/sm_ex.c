@@ -189,6 +189,14 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 {
 	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
 
+	if (r->result == -ENOSPC && r->failed) {
+		r->no_space = r->failed;
+		r->failed = r->hard = 0;
+		ddr_sm_space_none(sm, DDR_SPACE_JOB, r->no_space);
+		sm->space[DDR_SPACE_JOB].start = r->start;
+		range_end(sm, r, false, DDR_R_RELEASE);
+		return;
+	}
 	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
 	if (!medium || r->kind != DDR_RK_FIX)
 		ddr_sm_job_errors(sm, r->start, r->count, r->result, r->failed);
@@ -231,10 +239,13 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	r->bad_start = in->start;
 	r->bad_count = in->count;
 	memcpy(r->fixed, in->fixed, sizeof(r->fixed));
-	if (r->result == 0 && !r->failed)
+	if (r->result == 0 && !r->failed) {
+		if (r->start <= sm->space[DDR_SPACE_JOB].start && sm->space[DDR_SPACE_JOB].start < r->start + r->count && r->kind != DDR_RK_VERIFY)
+			ddr_sm_space_done(sm, DDR_SPACE_JOB);
 		range_end(sm, r, !r->tainted, DDR_R_RELEASE);
-	else
+	} else {
 		job_failed(sm, r);
+	}
 }
 
 void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)

@@ -208,7 +208,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	} else {
 		if (r->failed & ddr_sm_written(sm))	/* rule 2: a write that failed on a member that stays */
 			ddr_sm_need_resync(sm, region_of(sm, f));
-		else if (r->tainted)
+		else if (r->tainted || r->no_space)	/* what it has written is right; the rest of it is found again */
 			ddr_sm_look(sm, region_of(sm, f));
 		f->given_up = true;	/* whoever meets it again begins anew */
 	}
@@ -254,7 +254,7 @@ static void look_begin(struct ddr_sm *sm, uint64_t r)
 /* Not while a member is out: the mark stays, and it is done when all are there again. */
 static void look_pump(struct ddr_sm *sm)
 {
-	if (!sm->n_look || sm->stopping || sm->now < sm->hold_until || sm->now < sm->look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
+	if (!sm->n_look || sm->stopping || sm->now < sm->hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || sm->now < sm->look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
 		return;
 	for (uint64_t w = 0; w < sm->words && sm->n_look; w++)
 		for (uint64_t bits = sm->look[w]; bits && ddr_sm_fix_room(sm); bits &= bits - 1)
@@ -294,7 +294,7 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	}
 	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))
 		f->state = DDR_FX_RUN;
-	if (f->state == DDR_FX_RUN && sm->now >= sm->hold_until)
+	if (f->state == DDR_FX_RUN && sm->now >= sm->hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
 		ranges_begin(sm, f);
 }
 

@@ -216,12 +216,33 @@ static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
 	b->ready = true;
 	memcpy(block_words(sm, sm->dur, b), block_words(sm, sm->fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
 	sm->again = true;
+	if (!b->no_space)
+		return;
+	b->no_space = false;
+	for (uint32_t i = 0; i < sm->n_log; i++)
+		if (sm->log[i].no_space)
+			return;
+	ddr_sm_space_done(sm, DDR_SPACE_LOG);
+}
+
+/*
+ * A member has no space for the block: nothing of this write counts, and it is written again. To the same of the two places, since the other
+ * one may be the only copy that this member has.
+ */
+static void log_again(struct ddr_sm *sm, struct ddr_sm_log *b, uint32_t members)
+{
+	b->state = DDR_W_IDLE;
+	b->dirty = b->no_space = true;
+	b->renew |= b->fly_renew;
+	b->seq++;
+	ddr_sm_space_none(sm, DDR_SPACE_LOG, members);
 }
 
 void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t i = ddr_sm_io_index(in->io);
 	struct ddr_sm_log *b = i < sm->n_log ? &sm->log[i] : NULL;
+	uint32_t full;
 
 	if (ddr_sm_slot_written(sm, in))
 		return;
@@ -229,13 +250,16 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_bug(sm, "the end of a log write that is not out");
 		return;
 	}
-	b->failed = in->failed_members & ddr_sm_written(sm);
-	if (b->failed) {
-		b->state = DDR_W_HELD;
+	full = in->failed_members & in->no_space & ddr_sm_written(sm);
+	b->failed = in->failed_members & ddr_sm_written(sm) & ~full;
+	if (b->failed)
 		ddr_sm_report(sm, b->failed, true);
-	} else {
+	if (full)
+		log_again(sm, b, full);
+	else if (b->failed)
+		b->state = DDR_W_HELD;
+	else
 		log_complete(sm, b);
-	}
 }
 
 /* What the block names of the regions in @rep: it has room for some. The others' marks count as those of writes. */
@@ -294,7 +318,7 @@ void ddr_sm_log_pump(struct ddr_sm *sm)
 		if (b->want && b->dur_ours && b->state == DDR_W_IDLE &&
 		    any_of_both(block_words(sm, sm->want, b), block_words(sm, sm->resync, b)))
 			b->dirty = true;
-		if (b->state == DDR_W_IDLE && b->dirty && ddr_sm_room(sm, 1))
+		if (b->state == DDR_W_IDLE && b->dirty && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_LOG)) && ddr_sm_room(sm, 1))
 			log_write(sm, b);
 	}
 }

@@ -282,6 +282,7 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_grow *g = &sm->g;
+	uint32_t full;
 
 	if (!g->prep_io || in->io != g->prep_io) {
 		ddr_sm_bug(sm, "the end of a preparation that is not out");
@@ -291,11 +292,15 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->again = true;
 	if (!g->preparing)
 		return;		/* for a state that was forgotten */
-	if (in->result)		/* some could not be begun: all of it is done again, whoever has failed meanwhile */
+	full = in->failed_members & in->no_space & members_asked(sm);
+	ddr_sm_space_none(sm, DDR_SPACE_GROW, full);
+	if (in->result || full)	/* some could not be begun: all of it is done again, whoever has failed meanwhile */
 		g->prep_at = sm->now + RETRY_MS;
 	else
 		g->prepared = g->preparing;
-	sm->t.blocked = in->failed_members & members_asked(sm);
+	if (!in->result && !full)
+		ddr_sm_space_done(sm, DDR_SPACE_GROW);
+	sm->t.blocked = in->failed_members & members_asked(sm) & ~full;
 	if (sm->t.blocked)
 		ddr_sm_report(sm, sm->t.blocked, true);
 }

@@ -17,6 +17,7 @@
  *	sm_fix.c	bad sectors and wrong chunks that are put right in place
  *	sm_verify.c	the verify that all agree on, and its reads
  *	sm_use.c	who uses the device, told to whoever does background work
+ *	sm_space.c	what meets a member that has no space left, and waits for some
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
@@ -479,6 +480,16 @@ void ddr_sm_use_asked(struct ddr_sm *sm);
 void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_use_pump(struct ddr_sm *sm);
 void ddr_sm_use_view(struct ddr_sm *sm);
+
+/* ---- sm_space.c ---------------------------------------------------------------- */
+
+/* Something of this kind met no space on @members (0: none that still counts) and is to be done again once ddr_sm_space_waits() is over. */
+void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members);
+/* All of this kind that had met it is done. */
+void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind);
+bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind);
+void ddr_sm_space_pump(struct ddr_sm *sm);
+void ddr_sm_space_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
 /* ---- sm_verify.c --------------------------------------------------------------- */
 

@@ -334,24 +334,45 @@ static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
 	b->state = DDR_W_IDLE;
 	b->tell = true;
 	sm->again = true;
+	if (!b->no_space)
+		return;
+	b->no_space = false;
+	for (uint32_t i = 0; i < sm->n_map; i++)
+		if (sm->mapb[i].no_space)
+			return;
+	ddr_sm_space_done(sm, DDR_SPACE_MAP);
+}
+
+/* As log_again(): no version of it is durable by that, and the place is the same. */
+static void map_again(struct ddr_sm *sm, struct ddr_sm_map *b, uint32_t members)
+{
+	b->state = DDR_W_IDLE;
+	b->no_space = true;
+	b->fly = b->dur;
+	b->seq++;
+	ddr_sm_space_none(sm, DDR_SPACE_MAP, members);
 }
 
 void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t i = ddr_sm_io_index(in->io);
 	struct ddr_sm_map *b = i < sm->n_map ? &sm->mapb[i] : NULL;
+	uint32_t full;
 
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
 		ddr_sm_bug(sm, "the end of a map write that is not out");
 		return;
 	}
-	b->failed = in->failed_members & ddr_sm_written(sm);
-	if (b->failed) {
-		b->state = DDR_W_HELD;
+	full = in->failed_members & in->no_space & ddr_sm_written(sm);
+	b->failed = in->failed_members & ddr_sm_written(sm) & ~full;
+	if (b->failed)
 		ddr_sm_report(sm, b->failed, true);
-	} else {
+	if (full)
+		map_again(sm, b, full);
+	else if (b->failed)
+		b->state = DDR_W_HELD;
+	else
 		map_complete(sm, b);
-	}
 }
 
 static void map_write(struct ddr_sm *sm, struct ddr_sm_map *b)
@@ -394,7 +415,7 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
 			map_complete(sm, b);
 		if (ddr_sm_writer(sm) == sm->node && (!sm->c.on || sm->c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && b->mem > b->dur &&
-		    b->mem > b->fly && ddr_sm_room(sm, 1))
+		    b->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
 			map_write(sm, b);
 	}
 	tell(sm);

@@ -120,6 +120,7 @@ void ddr_sm_whole_void(struct ddr_sm *sm)
 	if (set->op != DDR_MEMBER_OP_WHOLE || set->member != ddr_sm_replacing(sm))
 		return;
 	set->op = DDR_MEMBER_OP_STAY;
+	t->no_space = false;
 	if (t->state == DDR_T_DONE_SENT)
 		t->state = DDR_T_WRITE;
 	t->written = false;
@@ -348,14 +349,14 @@ static void next_build(struct ddr_sm *sm)
 
 	*sb = sm->sb;
 	if (retry) {
-		sb->seq = last.seq;
+		sb->seq = last.seq + t->no_space;	/* to the same place: the other copy may be all that a member without space has */
 		sb->generation = last.generation;
 		memcpy(sb->gen_prev, last.gen_prev, sizeof(sb->gen_prev));
 		memcpy(sb->gen_id, last.gen_id, sizeof(sb->gen_id));
 	}
 	sb->seq++;
 	sb->verify = sm->vf.writing = sm->sb.verify;
-	if (retry || t->faulty || t->missing || changes_members(&t->set)) {
+	if (retry ? !t->no_space : t->faulty || t->missing || changes_members(&t->set)) {
 		sb->generation++;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
@@ -370,6 +371,7 @@ static void superblocks_write(struct ddr_sm *sm)
 
 	next_build(sm);
 	t->writing = true;
+	t->no_space = false;
 	t->targets = alive(sm) & ~ddr_sm_going(sm) & sm->present;
 	t->io = ddr_sm_io(sm, 0);
 	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
@@ -381,16 +383,22 @@ static void superblocks_write(struct ddr_sm *sm)
 void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_trans *t = &sm->t;
+	uint32_t failed;
 
 	if (!t->io || in->io != t->io) {
 		ddr_sm_bug(sm, "the end of a superblock write that is not out");
 		return;
 	}
 	t->io = 0;
-	t->blocked = in->failed_members & t->targets;
+	failed = in->failed_members & t->targets;
 	if (t->set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == t->set.member)
-		t->blocked &= ~(1u << ddr_sm_replaced(sm));	/* it is out by that */
-	t->written = !t->blocked && !t->overtaken;
+		failed &= ~(1u << ddr_sm_replaced(sm));	/* it is out by that */
+	t->blocked = failed & ~in->no_space;
+	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
+	if (!failed)
+		ddr_sm_space_done(sm, DDR_SPACE_SUPER);
+	t->no_space = (failed & in->no_space) && !t->overtaken;
+	t->written = !failed && !t->overtaken;
 	t->overtaken = false;
 	if (t->written)
 		sm->vf.recorded = sm->vf.writing;
@@ -453,8 +461,15 @@ static void change_write(struct ddr_sm *sm)
 	}
 	if (t->blocked & ~(t->want_faulty | t->faulty))
 		return;		/* the intent is on its way */
+	if (ddr_sm_space_waits(sm, DDR_SPACE_SUPER))
+		return;
 	t->blocked = 0;
-	change_take(t);
+	/*
+	 * Where a member had no space, just what it lacks is written again: whoever is two generations behind at the next start is left out. What
+	 * came meanwhile gets the next generation.
+	 */
+	if (!t->no_space)
+		change_take(t);
 	if (ddr_sm_grow_prepare(sm))
 		superblocks_write(sm);
 }
@@ -617,7 +632,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.restart = out || msg->done.slots || changes_members(&msg->done.set);
 	sm->t.state = DDR_T_ACK;
 	sm->t.acked = 0;
-	sm->t.ack_sent = sm->t.writing = sm->t.written = false;
+	sm->t.ack_sent = sm->t.writing = sm->t.written = sm->t.no_space = false;
 	sm->t.faulty = sm->t.missing = 0;
 	sm->t.slots = 0;
 	sm->t.copy_void &= ddr_sm_replacing(sm) != DDR_NO_MEMBER;
@@ -673,6 +688,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 	memcpy(sm->next.gen_id, disk->gen_id, sizeof(disk->gen_id));
 	memcpy(sm->next.gen_prev, disk->gen_prev, sizeof(disk->gen_prev));
 	t->writing = true;
+	t->no_space = false;
 	if (whole_on(sm, disk))
 		stays = 1u << ddr_sm_replaced(sm);
 	for (uint32_t m = 0; m < sm->sb.members; m++)

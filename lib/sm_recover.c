@@ -258,15 +258,22 @@ static void clear_next(struct ddr_sm *sm)
 bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_cluster *c = &sm->c;
+	uint32_t full;
 
 	if (!c->rc_io || in->io != c->rc_io || c->rc != DDR_RC_WRITE)
 		return false;
 	c->rc_io = 0;
-	c->rc_failed = in->failed_members & ddr_sm_written(sm);
+	full = in->failed_members & in->no_space & ddr_sm_written(sm);
+	c->rc_failed = in->failed_members & ddr_sm_written(sm) & ~full;
 	if (c->rc_failed)
 		ddr_sm_report(sm, c->rc_failed, true);
-	c->rc_log[c->rc_index++].dirty = false;
 	sm->again = true;
+	if (full) {
+		ddr_sm_space_none(sm, DDR_SPACE_SLOT, full);
+		return true;	/* the same block once more */
+	}
+	ddr_sm_space_done(sm, DDR_SPACE_SLOT);
+	c->rc_log[c->rc_index++].dirty = false;
 	return true;
 }
 
@@ -275,7 +282,7 @@ static void write_serve(struct ddr_sm *sm)
 	if (sm->c.rc_io || (sm->c.rc_failed && !ddr_sm_agreed_out(sm, sm->c.rc_failed)))
 		return;
 	sm->c.rc_failed = 0;
-	if (ddr_sm_room(sm, 1))
+	if (!ddr_sm_space_waits(sm, DDR_SPACE_SLOT) && ddr_sm_room(sm, 1))
 		clear_next(sm);
 }
 

@@ -254,7 +254,7 @@ static bool work_stops(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 
 static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
-	bool stops = work_stops(sm, w), may_run = !stops && !sm->paused && sm->now >= sm->hold_until;
+	bool stops = work_stops(sm, w), may_run = !stops && !sm->paused && sm->now >= sm->hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB);
 
 	if (w->state == DDR_WK_MARK && ddr_sm_mark_durable(sm, w->region) && may_run)
 		w->state = DDR_WK_RUN;
@@ -353,7 +353,7 @@ void ddr_sm_resync_pump(struct ddr_sm *sm)
 
 	if (!ddr_sm_running(sm) || !sm->k.enabled || sm->sb.parity == 0 || !ddr_sm_members_settled(sm))
 		return;
-	may_begin = !sm->stopping && !sm->paused && sm->now >= sm->hold_until && ddr_sm_room(sm, 4);
+	may_begin = !sm->stopping && !sm->paused && sm->now >= sm->hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB) && ddr_sm_room(sm, 4);
 	for (uint32_t i = 0; i < sm->parallel && may_begin && sm->n_resync; i++)
 		if (sm->wk[i].state == DDR_WK_FREE && next_crash(sm, &region))
 			work_begin(sm, &sm->wk[i], region, true);

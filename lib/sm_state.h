@@ -54,6 +54,14 @@ static inline void ddr_bit_clear(uint64_t *map, uint64_t i)
 
 /* ---- parts of the state -------------------------------------------------------- */
 
+/* Own: what this node writes, of one kind, met no space on members. */
+struct ddr_sm_space {
+	uint32_t members;		/* 0: nothing waits */
+	uint32_t pause;			/* ms between two tries, as it is now */
+	uint64_t again_at;		/* ms: no try before */
+	uint64_t start;			/* a job: the first block of the range that met it last */
+};
+
 /* One block of our slot's log. States: idle, flying (a write is out), held (it ended, but a member failed in it). */
 enum ddr_write_state { DDR_W_IDLE, DDR_W_FLYING, DDR_W_HELD };
 
@@ -67,6 +75,7 @@ struct ddr_sm_log {
 	bool ready;		/* regions of it may have become ready for their grant */
 	uint32_t want;		/* regions of it that wait for a grant */
 	uint32_t failed;	/* held: members that failed */
+	bool no_space;		/* the last write of it was not durable for want of space */
 	uint64_t io, seq;
 	uint32_t node;		/* as loaded */
 	uint8_t boot_id[16];
@@ -76,7 +85,7 @@ struct ddr_sm_log {
 /* One block of the region map. Version numbers count its changes; they are the same on all nodes. */
 struct ddr_sm_map {
 	enum ddr_write_state state;
-	bool loaded;
+	bool loaded, no_space;
 	uint32_t failed;
 	uint64_t io, seq;
 	uint64_t mem, fly, dur;	/* version in memory, in the write that is out, durable */
@@ -161,6 +170,7 @@ struct ddr_sm_range {
 	bool dirty;			/* another node has to resync a part of it */
 	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
 	uint32_t failed;
+	uint32_t no_space;		/* members that had none for what the job wrote; they are none of those */
 	uint32_t hard;			/* of these: in a write or a flush; with -ETIMEDOUT it may be under way still */
 	uint32_t refused;		/* of these: they stay */
 	int32_t result;
@@ -259,6 +269,7 @@ struct ddr_sm_trans {
 	uint64_t io;				/* superblock write, 0: none is out */
 	uint32_t targets;			/* members that it goes to */
 	uint32_t blocked;			/* members on which it failed: their failure comes first */
+	bool no_space;				/* it failed for want of space alone, or as well: just this content is written again */
 	bool writing;				/* one was begun (its content is in sm->next) */
 	bool written;				/* it is durable, DONE may be sent */
 	uint64_t acked;
@@ -491,6 +502,7 @@ struct ddr_sm {
 	struct ddr_sm_seek sk;
 	struct ddr_sm_grow g;
 	struct ddr_sm_use use;
+	struct ddr_sm_space space[DDR_SPACE_KINDS];
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
 	uint32_t n_stale;

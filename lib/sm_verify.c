@@ -238,7 +238,8 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 		s->state = DDR_SC_AGAIN;
 	if (in->result && !medium) {
 		sm->vf.again_at = sm->now + DDR_SM_RETRY_MS;
-		ddr_sm_report(sm, in->failed_members & ddr_sm_written(sm), false);
+		if (in->result != -ENOSPC)
+			ddr_sm_report(sm, in->failed_members & ddr_sm_written(sm), false);
 	}
 }
 

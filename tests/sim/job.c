@@ -141,11 +141,8 @@ static void rebuild_write_block(struct sim *s, const struct node *n, struct io *
 {
 	struct disk *d = &s->disk[io->member];
 
-	if (node_io_answers(s, n, io, d) && node_io_fails(s, n, d, FAULT_WRITE)) {
-		io->failed |= 1u << io->member;
-		io->result = -EIO;
+	if (node_job_fails(s, n, io, io->member))
 		return;
-	}
 	disk_write(d, b, io->parity[0][b - io->start]);
 	if (io->from == DDR_NO_MEMBER || !(io->members >> io->from & 1))
 		check_rebuilt(s, b, ddr_geo_role(&s->g, (uint32_t)io->place, b), io->parity[0][b - io->start]);
@@ -280,12 +277,8 @@ static void fix_write_block(struct sim *s, const struct node *n, struct io *io, 
 
 		if (m == 0xff)
 			continue;
-		if (node_io_answers(s, n, io, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_WRITE)) {
-			io->failed |= 1u << m;
-			io->result = -EIO;
-		} else {
+		if (!node_job_fails(s, n, io, m))
 			disk_write(&s->disk[m], b, io->parity[k][b - io->start]);
-		}
 	}
 }
 
@@ -298,24 +291,16 @@ static void job_write_block(struct sim *s, const struct node *n, struct io *io, 
 		return;
 	}
 	if (io->from != DDR_NO_MEMBER) {
-		if (node_io_answers(s, n, io, &s->disk[io->member]) && node_io_fails(s, n, &s->disk[io->member], FAULT_WRITE)) {
-			io->failed |= 1u << io->member;
-			io->result = -EIO;
-		} else {
+		if (!node_job_fails(s, n, io, io->member))
 			disk_write(&s->disk[io->member], b, io->copy[b - io->start]);
-		}
 	}
 	for (uint32_t i = data; i < s->g.roles; i++) {
 		uint32_t m = job_member(s, io, i, b);
 
 		if (!(io->members >> m & 1))
 			continue;
-		if (node_io_answers(s, n, io, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_WRITE)) {
-			io->failed |= 1u << m;
-			io->result = -EIO;
-		} else {
+		if (!node_job_fails(s, n, io, m))
 			disk_write(&s->disk[m], b, io->parity[i - data][b - io->start]);
-		}
 	}
 }
 
@@ -343,6 +328,10 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 			if (io->differs[b - io->start])
 				job_write_block(s, n, io, b);
 		io->phase = JOB_FLUSH;
+		if (io->full && !io->result) {
+			io->result = -ENOSPC;
+			io->failed = io->full;
+		}
 		if (io->orphan || io->result)
 			node_io_end(s, n, io);
 	} else {

@@ -374,8 +374,9 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 	op->class[m] = DDR_EC_IO;
 	if (op->kind == OP_WRITE && disk_fails(s, n, d, FAULT_WRITE)) {
 		failed = true;
-	} else if (op->kind == OP_WRITE && disk_fails(s, n, d, FAULT_NOSPC)) {
+	} else if (op->kind == OP_WRITE && (disk_fails(s, n, d, FAULT_NOSPC) || disk_full(s, n, d))) {
 		failed = true;
+		d->failed |= m == DDR_UAPI_SHADOW;	/* nobody needs it: what it does not take costs it its place */
 		op->class[m] = DDR_EC_NOSPC;
 	} else if (op->kind == OP_WRITE) {
 		member_write(s, k, op, m);

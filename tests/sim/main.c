@@ -264,11 +264,27 @@ static void old_disk_dies(struct sim *s)
 			fails(s, &s->disk[m], FAULT_NONE);
 }
 
+/* Seeds of their own: the pool below one disk, or below all of them, is full for a while. */
+static bool pool_fills(struct sim *s)
+{
+	uint32_t one = (uint32_t)sim_rand(s, 2 * s->sb0.members);
+	uint64_t until = s->event + 50 + sim_rand(s, 1500);
+
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (m == one || one >= s->sb0.members)
+			s->disk[m].full_until = until;
+	s->stats[STAT_FULL]++;
+	sim_trace(s, "fault: no space on member %d (-1: any) until event %llu", one < s->sb0.members ? (int)one : -1, (unsigned long long)until);
+	return true;
+}
+
 void sim_member_fault(struct sim *s, struct node *n)
 {
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
+	if (s->seed % 4 == 3 && sim_chance(s, 3) && pool_fills(s))
+		return;
 	if (flush_fails(s, d) || operator_decides(s, n))
 		return;
 	if (s->replaces && sim_chance(s, 3) && sim_replace(s, n))
@@ -458,8 +474,10 @@ static void calm(struct sim *s)
 
 	s->calm = true;
 	grow_calm(s);
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
+		s->disk[m].full_until = 0;
+	}
 	n->crash_after = -1;
 	if (!n->quorate) {
 		n->quorate = true;
@@ -539,12 +557,12 @@ static bool run(struct sim *s, const struct options *o)
 	if (o->quiet)
 		return true;
 	printf("seeds %llu-%llu of %llu events: no rule was broken (writes %llu, flushes %llu, power cuts %llu, daemons killed %llu, "
-		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu, longer tables %llu)\n", (unsigned long long)o->first,
+		       "faults %llu, job ranges %llu, marks cleared %llu, errors %llu, suspect %llu, longer tables %llu, pools full %llu)\n", (unsigned long long)o->first,
 		       (unsigned long long)o->last, (unsigned long long)o->events, (unsigned long long)stats[STAT_WRITES],
 		       (unsigned long long)stats[STAT_FLUSHES], (unsigned long long)stats[STAT_CRASHES],
 		       (unsigned long long)stats[STAT_KILLS], (unsigned long long)stats[STAT_FAULTS], (unsigned long long)stats[STAT_JOBS],
 		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT],
-		       (unsigned long long)stats[STAT_GROWN]);
+		       (unsigned long long)stats[STAT_GROWN], (unsigned long long)stats[STAT_FULL]);
 	if (o->nodes > 1)
 		printf("  nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, nodes joined %llu, evicted %llu, "
 		       "left %llu, messages %llu, gave up (rule 4) %llu, ended early %llu\n", (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS],

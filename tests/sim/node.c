@@ -355,7 +355,7 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 		[DDR_OUT_RELOAD] = DDR_IN_RELOADED, [DDR_OUT_SLOT_READ] = DDR_IN_SLOT_DONE,
 		[DDR_OUT_ROOM] = DDR_IN_ROOM, [DDR_OUT_PREPARE] = DDR_IN_PREPARED,
 	};
-	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed,
+	struct ddr_input in = { .type = types[io->type], .io = io->io, .failed_members = io->failed, .no_space = is_meta(io) || io->type == DDR_OUT_PREPARE ? io->full : 0,
 				.members = io->type == DDR_OUT_JOB_RANGE && io->phase != JOB_READ ? io->failed : 0,
 				.result = io->result, .mismatches = io->mismatches, .repaired = io->repaired,
 				.start = io->bad_start, .count = io->bad_count };
@@ -401,6 +401,21 @@ bool node_io_answers(const struct sim *s, const struct node *n, const struct io 
 	return !io->orphan || disk_gone(s, n, d);
 }
 
+bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t m)
+{
+	struct disk *d = &s->disk[m];
+
+	if (!node_io_answers(s, n, io, d))
+		return false;
+	if (node_io_fails(s, n, d, FAULT_WRITE)) {
+		io->failed |= 1u << m;
+		io->result = -EIO;
+		return true;
+	}
+	io->full |= disk_full(s, n, d) ? 1u << m : 0;
+	return io->full >> m & 1;
+}
+
 /* One member's part of some request ends; false: it was the last, and what stands at @io now may be another request. */
 static bool part_end(struct sim *s, struct node *n, struct io *io)
 {
@@ -418,6 +433,13 @@ static bool part_end(struct sim *s, struct node *n, struct io *io)
 			disk_flush(d, io->issued);
 	} else if (node_io_answers(s, n, io, d) && node_io_fails(s, n, d, FAULT_META)) {
 		io->failed |= 1u << m;
+	} else if (node_io_answers(s, n, io, d) && disk_full(s, n, d)) {
+		io->failed |= 1u << m;
+		io->full |= 1u << m;
+		if (is_meta(io) && sim_chance(s, 2)) {	/* a part of it may have landed */
+			disk_tear(s, place_of(s, io, m), bytes_of(io, m));
+			disk_landed(s, d, place_of(s, io, m));
+		}
 	} else if (io->type == DDR_OUT_PREPARE) {
 		grow_prepare(s, io, m);
 	} else {
@@ -599,7 +621,7 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	case DDR_EV_BUG:
 		sim_violation(s, "the machine says that this cannot be: %s", out->text);
 	case DDR_EV_MEMBER_ERROR:
-		if (out->member < DDR_MAX_MEMBERS && !s->disk[out->member].failed)
+		if (out->member < DDR_MAX_MEMBERS && !s->disk[out->member].failed && !(out->event == DDR_EV_MEMBER_ERROR && out->a == DDR_EC_NOSPC))
 			sim_violation(s, "an error is told of member %u, which has failed nothing", out->member);
 		return;
 	case DDR_EV_FAILED:

@@ -452,6 +452,7 @@ void cluster_calm(struct sim *s)
 	grow_calm(s);
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
+		s->disk[m].full_until = 0;
 		s->disk[m].cut = 0;
 	}
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {

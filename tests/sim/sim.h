@@ -69,6 +69,7 @@ struct disk {
 	bool dropped;		/* a flush failed, and its cache was dropped */
 	uint32_t daemon_failed;	/* nodes for whose daemon, which still lives, it failed something */
 	enum disk_fault once;	/* the next request of this kind fails */
+	uint64_t full_until;	/* event until which its pool is full: some of what is written meets no space. That is no failure */
 	uint32_t sour;		/* so many reads of a fix fail: it looks for a bad sector that somebody met */
 };
 
@@ -81,6 +82,8 @@ void disk_flush(struct disk *d, uint64_t issued);
 void disk_drop_cache(struct disk *d);
 /* Does this request of @n fail now? */
 bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind);
+/* Has it no space for this write? */
+bool disk_full(struct sim *s, const struct node *n, const struct disk *d);
 /* Do all requests of @n fail? */
 bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d);
 /* The kernel, the daemon of @n is gone: what it saw fail it has not completed, and nobody else need care. */
@@ -190,7 +193,7 @@ struct io {
 	uint32_t fix, lost, plain;	/* DDR_FIX_*; members that could not be read; of these: with a plain I/O error */
 	bool unlocked, strict;
 	uint64_t repaired, bad_start, bad_count;
-	uint32_t fixed;
+	uint32_t fixed, full;		/* full: members that had no space */
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
 	uint64_t place;			/* of two, that a write goes to; a rebuild: of the member in the stripe */
@@ -247,6 +250,8 @@ uint32_t node_io_count(const struct node *n);
 /* A request of the daemon has ended: it is told, and @io is free. */
 void node_io_end(struct sim *s, struct node *n, struct io *io);
 bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind);
+/* Does this write of a job fail on the member? */
+bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t m);
 bool node_io_answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d);
 
 /* ---- job ----------------------------------------------------------------------- */
@@ -374,7 +379,7 @@ struct sim {
 };
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
-	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN };
+	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN, STAT_FULL };
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {

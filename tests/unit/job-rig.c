@@ -29,13 +29,14 @@ static void on_job(void *ctx, const struct ddr_job_result *r)
 	qb_loop_stop(rig->loop);
 }
 
-static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed)
+static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
 {
 	struct rig *rig = ctx;
 
 	(void)kind;
 	assert_int_equal(io, 77);
 	rig->meta_failed = failed;
+	rig->meta_no_space = no_space;
 	rig->meta_blamed |= failed;
 	rig->meta_reports++;
 	rig->done = true;

@@ -153,6 +153,9 @@ static void what_the_cluster_waits_for_is_said(void **state)
 	says("  waits    n3 (node 3) is fenced\n");
 	says("  disks    n2 does not see the disk of member 1\n");
 	says("  stopping a clean stop is under way");
+	/* who waits for space, for what, and what to do */
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', 'no_space': 'member 2 (sdb) has no space left: writes wait'}]}"), CLI_DONE);
+	says("  waits    member 2 (sdb) has no space left: writes wait\n");
 }
 
 static void members_are_listed_and_free_entries_are_not(void **state)

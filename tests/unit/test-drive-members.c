@@ -703,11 +703,11 @@ static void a_generation_is_noted_when_a_disk_has_it(void **state)
 	play.generation_seen = 0;
 	a->gen_writing = 9;
 	a->gen_members = 0x3;
-	play.meta.done(play.meta.ctx, DDR_META_SB, 1, 0x3);
+	play.meta.done(play.meta.ctx, DDR_META_SB, 1, 0x3, 0);
 	assert_int_equal(play.generation_seen, 0);
-	play.meta.done(play.meta.ctx, DDR_META_LOG, 1, 0);
+	play.meta.done(play.meta.ctx, DDR_META_LOG, 1, 0, 0);
 	assert_int_equal(play.generation_seen, 0);
-	play.meta.done(play.meta.ctx, DDR_META_SB, 1, 0x1);
+	play.meta.done(play.meta.ctx, DDR_META_SB, 1, 0x1, 0);
 	assert_int_equal(play.generation_seen, 9);
 	end();
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Members that have no space left, as disks of a thin pool or of a storage array's pool may say.
+ *
+ * That is nobody's fault, and mostly it passes: somebody adds space. So what met it counts as not done, waits for a while, longer each
+ * time, and is done again; whatever needs it to be durable waits as well, and status says so. Of that wait there is no end but space, the
+ * member's failure for another reason, or the operator's word ("ddraid fail"). A flush is no matter of space: one that failed may have
+ * dropped what others had written, whatever its reason (rule 3).
+ *
+ * Must never: let anything count that a member has not got (rules 1 to 3, 12); report a member for want of space.
+ */
+#include "sm_int.h"
+
+#define PAUSE_MIN_MS	250u
+#define PAUSE_MAX_MS	4000u
+#define FORGET_MS	60000u	/* a job that was not tried again for so long is none any more */
+
+static const char *const waits_for[DDR_SPACE_KINDS] = {
+	[DDR_SPACE_SUPER] = "a change of the superblocks waits, and with it whatever needs that change (the failure of another member, a node that starts)",
+	[DDR_SPACE_LOG] = "writes wait where the region is not marked yet",
+	[DDR_SPACE_MAP] = "regions stay marked as dirty until the region map is written",
+	[DDR_SPACE_SLOT] = "the recovery of another node's regions waits",
+	[DDR_SPACE_GROW] = "the array does not grow until then",
+	[DDR_SPACE_JOB] = "resync, rebuild and repair wait",
+};
+
+/* Members that matter still: what is out, or about to be, holds up nothing. */
+static uint32_t counting(const struct ddr_sm *sm)
+{
+	uint32_t mask = ddr_sm_written(sm);
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_SPARE)
+			mask |= 1u << m;
+	return mask & ~ddr_sm_going(sm);
+}
+
+void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members)
+{
+	struct ddr_sm_space *s = &sm->space[kind];
+	struct ddr_output *out;
+
+	sm->again = true;
+	if (!members)
+		return;
+	if (!s->members) {
+		out = ddr_sm_event(sm, DDR_EV_NO_SPACE, waits_for[kind]);
+		out->member = (uint32_t)__builtin_ctz(members);
+		out->a = kind;
+		s->pause = PAUSE_MIN_MS;
+	} else if (sm->now >= s->again_at) {	/* not for each of many that met it at once */
+		s->pause = s->pause < PAUSE_MAX_MS / 2 ? s->pause * 2 : PAUSE_MAX_MS;
+	}
+	s->members |= members;
+	s->again_at = sm->now + s->pause;
+}
+
+void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind)
+{
+	struct ddr_sm_space *s = &sm->space[kind];
+	struct ddr_output *out;
+
+	if (!s->members)
+		return;
+	out = ddr_sm_event(sm, DDR_EV_SPACE, NULL);
+	out->member = (uint32_t)__builtin_ctz(s->members);
+	out->a = kind;
+	*s = (struct ddr_sm_space){ 0 };
+	sm->again = true;
+}
+
+bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind)
+{
+	const struct ddr_sm_space *s = &sm->space[kind];
+
+	return (s->members & counting(sm)) && sm->now < s->again_at;
+}
+
+static bool map_waits(struct ddr_sm *sm)
+{
+	bool any = false;
+
+	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++) {
+		b->no_space = b->no_space && b->dur < b->mem;	/* another node may write it by now */
+		any |= b->no_space;
+	}
+	return any;
+}
+
+static bool log_waits(const struct ddr_sm *sm)
+{
+	for (const struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++)
+		if (b->no_space)
+			return true;
+	return false;
+}
+
+static bool wanted(struct ddr_sm *sm, enum ddr_space kind)
+{
+	switch (kind) {
+	case DDR_SPACE_SUPER: return sm->t.no_space || sm->t.io;
+	case DDR_SPACE_LOG: return log_waits(sm);
+	case DDR_SPACE_MAP: return map_waits(sm);
+	case DDR_SPACE_SLOT: return sm->c.rc == DDR_RC_WRITE;
+	case DDR_SPACE_GROW: return sm->t.set.op == DDR_MEMBER_OP_GROW;
+	case DDR_SPACE_JOB: return sm->now < sm->space[kind].again_at + FORGET_MS;
+	case DDR_SPACE_KINDS: break;
+	}
+	return false;
+}
+
+/* Who went, or what nobody tries any more, is not waited for. */
+void ddr_sm_space_pump(struct ddr_sm *sm)
+{
+	for (uint32_t k = 0; k < DDR_SPACE_KINDS; k++)
+		if (sm->space[k].members && (sm->failed || !wanted(sm, k) || !(sm->space[k].members & counting(sm))))
+			sm->space[k] = (struct ddr_sm_space){ 0 };
+}
+
+void ddr_sm_space_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	for (uint32_t k = 0; k < DDR_SPACE_KINDS; k++) {
+		uint32_t members = sm->space[k].members & counting(sm);
+
+		if (members && !st->space_wait)
+			st->space_wait = waits_for[k];
+		st->no_space |= members;
+	}
+}
