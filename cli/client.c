@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Asking the daemon; see client.h. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "lib/ipc_fault.h"
+
+bool client_reach(struct ddr_ipc **c, char *why, size_t size)
+{
+	struct ddr_ipc_fault fault;
+
+	if (ddr_ipc_connect(c, &fault) == 0)
+		return true;
+	ddr_ipc_explain(&fault, why, size);
+	return false;
+}
 
 struct ddr_ipc *client_connect(const char *what)
 {
 	struct ddr_ipc *c;
-	int ret = ddr_ipc_connect(&c);
+	char why[600];
 
-	if (ret == 0)
+	if (client_reach(&c, why, sizeof(why)))
 		return c;
-	if (ret == -EACCES || ret == -EPERM || geteuid() != 0)
-		cli_fail(what, "only root may talk to ddraidd; use sudo");
-	else if (ret == -EAGAIN)
-		cli_fail(what, "ddraidd has too many clients; try again in a moment");
-	else
-		cli_fail(what, "ddraidd does not answer (%s); start it: systemctl start ddraidd", strerror(-ret));
+	cli_fail(what, "%s", why);
 	return NULL;
 }
 
@@ -44,8 +48,10 @@ int client_ask(struct ddr_ipc *c, struct json_object *request, struct json_objec
 	*data = NULL;
 	json_object_put(request);
 	if (ret) {
-		snprintf(error, size, "%s", ret == -ENOTCONN ? "ddraidd went away; its log says why" :
-			 ret == -ETIMEDOUT ? "ddraidd did not answer in time; its log may say why" : strerror(-ret));
+		struct ddr_ipc_fault fault;
+
+		ddr_ipc_failed(c, ret, &fault);
+		ddr_ipc_explain(&fault, error, size);
 		return ret;
 	}
 	ok = json_object_object_get_ex(reply, "rc", &found) && json_object_get_int(found) == 0;

@@ -13,7 +13,9 @@
 
 #include "lib/ipc.h"
 
-/* Connects, or prints why not and returns NULL. */
+/* Connects within seconds. False: not, and *@c is NULL and @why (@size bytes) says why and what to do. */
+bool client_reach(struct ddr_ipc **c, char *why, size_t size);
+/* Likewise, or prints why not and returns NULL. */
 struct ddr_ipc *client_connect(const char *what);
 
 /* {"cmd": @cmd, "name": @name}; @name may be NULL. */
@@ -47,6 +49,6 @@ struct json_object *client_at(struct json_object *array, size_t i);
 /* The text with control characters as '?', in one of a few static buffers: for printf, at most four at a time. */
 const char *client_clean(const char *text);
 
-#define CLIENT_TIMEOUT_MS	10000
+#define CLIENT_TIMEOUT_MS	10000	/* for a request that is answered at once; longer waits find out meanwhile whether the daemon answers at all */
 
 #endif

@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 
+#define QUIET_MS	10000	/* without an event: the daemon is asked whether it answers */
+
 static int print_event(struct json_object *e, bool json)
 {
 	if (json)
@@ -43,15 +45,30 @@ static int print_state(struct json_object *arrays, bool json)
 	return cli_finish("events");
 }
 
+/* Hours may pass without an event: then the daemon is asked now and then whether it still answers. */
+static bool still_there(struct ddr_ipc *c)
+{
+	struct json_object *data = NULL;
+	bool ok = client_call(c, "events", client_request("ping", NULL), &data, DDR_IPC_LIMIT_MS);
+
+	json_object_put(data);
+	return ok;
+}
+
 static int follow(struct ddr_ipc *c, bool json)
 {
 	for (;;) {
 		struct json_object *e;
 		bool lost;
-		int ret = ddr_ipc_event(c, &e, -1);
+		int ret = ddr_ipc_event(c, &e, QUIET_MS);
 
+		if (ret == -ETIMEDOUT) {
+			if (!still_there(c))
+				return CLI_FAILED;
+			continue;
+		}
 		if (ret == -ENOTCONN)
-			return cli_fail("events", "ddraidd went away; start ddraid events again when it is back");
+			return cli_fail("events", "ddraidd ended; start ddraid events again when it is back");
 		if (ret)
 			return cli_fail("events", "cannot read events: %s", strerror(-ret));
 		lost = strcmp(client_text(e, "event"), "lost") == 0;

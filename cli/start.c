@@ -23,6 +23,7 @@
 #define PATIENCE_MS	30000	/* for disks that are not there yet */
 #define TURN_MS		1000	/* likewise, where several arrays are waited for */
 #define RETRY_MS	200	/* between attempts to reach a daemon that went */
+#define TELL_MS		3000	/* after so long without one, that is said; one that is restarted is back before */
 
 struct start {
 	struct ddr_ipc *ipc;
@@ -98,22 +99,27 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* The daemon went, or hangs: another one comes at once where somebody sees to that. False: none came in time. */
-static bool reconnect(struct start *s)
+/* The daemon went, or hangs: another one comes at once where somebody sees to that. False: none came in time; @why says what was wrong. */
+static bool reconnect(struct start *s, char *why, size_t size)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
 	uint64_t now = now_ms();
+	bool told = s->lost_ms != 0;
 
-	if (!s->lost_ms)
+	if (!told)
 		s->lost_ms = now;
 	s->lost = true;
 	ddr_ipc_close(s->ipc);
 	s->ipc = NULL;
 	while (now < s->until_ms && now < s->lost_ms + WAIT_MS) {
 		nanosleep(&pause, NULL);
-		if (ddr_ipc_connect(&s->ipc) == 0)
+		if (client_reach(&s->ipc, why, size))
 			return true;
 		now = now_ms();
+		if (!told && now >= s->lost_ms + TELL_MS) {
+			cli_warn("start", "%s; waiting for it, %d seconds at most", why, WAIT_MS / 1000);
+			told = true;
+		}
 	}
 	s->ipc = NULL;
 	return false;
@@ -146,10 +152,11 @@ static enum answer ask(struct start *s, struct made *m, int slice_ms, struct jso
 		rc = client_ask(s->ipc, request, &data, slice_ms + CLIENT_TIMEOUT_MS, why, size);
 	} else {
 		json_object_put(request);
+		snprintf(why, size, "ddraidd does not run");
 		rc = -ENOTCONN;
 	}
 	if (rc < 0)
-		return reconnect(s) ? NOT_YET : GONE;
+		return reconnect(s, why, size) ? NOT_YET : GONE;
 	s->lost_ms = 0;
 	if (rc)
 		return REFUSED;
@@ -194,8 +201,8 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 		take_down(s, m);
 		return cli_fail("start", "'%s': %s", m->name, why);
 	case GONE:
-		return cli_fail("start", "'%s': ddraidd went away, and is not back in time; the device stays, and is served when it is; "
-				"ddraid stop takes it down", m->name);
+		return cli_fail("start", "'%s': %s. The device stays, and is served when ddraidd is back; ddraid stop --force %s takes it down",
+				m->name, why, m->name);
 	case SERVED:
 		break;
 	}

@@ -102,6 +102,7 @@ int cmd_stop(const struct cli_command *cmd, int argc, char **argv)
 	struct stop s = { 0 };
 	struct ddr_error err;
 	bool all = false;
+	char why[600];
 	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
@@ -114,10 +115,11 @@ int cmd_stop(const struct cli_command *cmd, int argc, char **argv)
 	}
 	if (argc - optind != (all ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
-	if (!s.force || ddr_ipc_connect(&s.ipc))
-		s.ipc = s.force ? NULL : client_connect("stop");
-	if (!s.ipc && !s.force)
-		return CLI_FAILED;
+	if (!client_reach(&s.ipc, why, sizeof(why))) {
+		if (!s.force)
+			return cli_fail("stop", "%s", why);
+		cli_warn("stop", "%s; --force goes on without it: what is dirty stays so, and is synced after the next start", why);
+	}
 	ddr_dm_init();
 	if (!all)
 		rc = stop_named(&s, argv[optind]);

@@ -31,6 +31,8 @@
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
 #include "daemon/uevent.h"
+#include "lib/ipc.h"
+#include "lib/ipc_fault.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -382,6 +384,20 @@ static int open_cluster(struct ddr_daemon *d)
 	return ret ? ret : ddr_fence_open(d->fence, d->loop);
 }
 
+/* The pid file is locked already: one that has the service's name is no ddraidd. Any user may take it while no daemon runs. */
+static void tell_taken(int ret)
+{
+	struct ddr_ipc_fault holder;
+	struct ddr_process who;
+
+	if (ret == -EADDRINUSE && ddr_ipc_holder(DDR_IPC_SERVICE, &holder) && ddr_process_look(&who, holder.pid))
+		fprintf(stderr, "ddraidd: process %d (%s) of user %u has taken the name of the service that the command talks to; "
+			"kill %d, then start ddraidd again\n", (int)holder.pid, who.name, (unsigned int)holder.uid, (int)holder.pid);
+	else
+		fprintf(stderr, "ddraidd: the service for the command cannot be opened: %s%s\n", strerror(-ret), ret == -EADDRINUSE ?
+			"; ss -xlp | grep @ddraidd shows which process has taken its name" : "");
+}
+
 static int serve(struct process *p)
 {
 	struct ddr_daemon *d = &p->d;
@@ -397,7 +413,7 @@ static int serve(struct process *p)
 		return ret;
 	ret = ddr_ipcs_open(d);
 	if (ret) {
-		fprintf(stderr, "ddraidd: the service for the command cannot be opened: %s\n", strerror(-ret));
+		tell_taken(ret);
 		return ret;
 	}
 	ret = ddr_kctl_open(&d->kctl, d->loop, &kctl_ops, d);

@@ -7,6 +7,7 @@
 #include "tests/unit/fixture.h"
 #include "cli/cli.h"
 #include "lib/ipc.h"
+#include "lib/ipc_fault.h"
 
 /* ---- the daemon ------------------------------------------------------------------ */
 
@@ -19,10 +20,17 @@ static struct {
 	size_t len;
 } play;
 
-int ddr_ipc_connect(struct ddr_ipc **out)
+int ddr_ipc_connect(struct ddr_ipc **out, struct ddr_ipc_fault *fault)
 {
+	(void)fault;
 	*out = (struct ddr_ipc *)&play;
 	return 0;
+}
+
+void ddr_ipc_failed(const struct ddr_ipc *c, int error, struct ddr_ipc_fault *fault)
+{
+	assert_ptr_equal(c, &play);
+	*fault = (struct ddr_ipc_fault){ .step = DDR_IPC_TALK, .error = error };
 }
 
 void ddr_ipc_close(struct ddr_ipc *c)

@@ -56,7 +56,7 @@ def test_commands_without_a_daemon_say_so(serving):
     node = serving.node
     for command in ("start data", "stop data", "status", "when", "events", "set data idle-time=1s", "fail data 1"):
         done = node.run(f"ddraid {command}", check=False)
-        assert done.code == 1 and "ddraidd does not answer" in done.err, f"{command}: {done}"
+        assert done.code == 1 and "ddraidd does not run" in done.err, f"{command}: {done}"
         assert len(done.err.splitlines()) == 1
 
 
@@ -187,7 +187,8 @@ def test_a_daemon_that_goes_during_start_costs_nothing(serving):
         if not back:
             assert start.wait(90).code == 1
             lines = start.err.splitlines()
-            assert len(lines) == 1 and "'slow': ddraidd went away" in lines[0] and "the device stays" in lines[0], start.err
+            assert len(lines) == 2 and "ddraidd does not run" in lines[0] and "waiting for it" in lines[0], start.err
+            assert "'slow': ddraidd does not run" in lines[1] and "The device stays" in lines[1], start.err
             assert "used: started" in start.out
         serving.begin()
         assert writer.wait(60).code == 0, writer.err
