@@ -15,6 +15,7 @@
 #include "daemon/drive.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
+#include "lib/slots.h"
 
 #define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */
 #define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
@@ -27,14 +28,33 @@ _Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
 
 /* ---- what cannot go on ----------------------------------------------------------- */
 
+static const char *node_name(void *ctx, uint32_t node, char *buf, size_t size)
+{
+	const struct ddr_array *a = ctx;
+
+	return a->d->transport->node_name(a->d, node, buf, size);
+}
+
+/* Why, and what to do: to stop it and start it again helps only where nothing else has to happen before. */
+static void tell_give_up(struct ddr_array *a, const char *why)
+{
+	struct ddr_sm_status st;
+
+	if (why == ddr_slots_none_free) {
+		ddr_sm_get_status(a->sm, &st);
+		ddr_slots_taken(ddr_sm_super(a->sm), &st, node_name, a, a->error, sizeof(a->error));
+		return;
+	}
+	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again", why ? ": " : "", why ? why : "");
+}
+
 static void give_up(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
 
 	qb_log(LOG_CRIT, "array '%s': this node gives the array up%s%s; its I/O fails from now on", a->name,
 	       o->text ? ": " : "", o->text ? o->text : "");
-	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again",
-		 o->text ? ": " : "", o->text ? o->text : "");
+	tell_give_up(a, o->text);
 	ddr_kchan_put(a->chan, &kill);		/* always fits */
 	a->cluster.gave_up = a->d->transport->cluster;
 	ddr_event_array(a, o);
@@ -590,8 +610,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	int ret;
 
 	if (slot < 0) {
-		snprintf(a->error, sizeof(a->error), "all %u slots of the dirty log belong to other nodes; "
-			 "set node_id in ddraid.conf to the id of a node that is gone for good", l->assembly.super.slots);
+		ddr_slots_taken(&l->assembly.super, NULL, node_name, a, a->error, sizeof(a->error));
 		return -ENOSPC;
 	}
 	a->slot = (uint32_t)slot;

@@ -204,7 +204,7 @@ enum ddr_out_type {
 	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
 	DDR_OUT_GIVE_UP,	/* event: this node must leave the array (rule 4); the driver kills the target.
-				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others went on without it */
+				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others went on without it. text: why (lib/slots.h has one) */
 
 	/* with a cluster */
 	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */

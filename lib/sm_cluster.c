@@ -16,6 +16,7 @@
  * have (rule 6); go on with a state of which the group went on without this node; choose
  * another writer while the last one may still write.
  */
+#include "slots.h"
 #include "sm_int.h"
 
 #define MEET_MS	3000u	/* from the quorum that is back until those who have met agree without the rest */
@@ -437,7 +438,7 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 	if (n->dead && n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))
 		return "this node was fenced: its array must be stopped and started anew";
 	if (slot == DDR_SM_NO_SLOT)
-		return "all slots of the dirty log belong to other nodes: more nodes than the array was created for";
+		return ddr_slots_none_free;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && msg->start.missing; i++)
 		if (sm->nodes[i].started && &sm->nodes[i] != n)
 			return "this node does not reach all members that the running nodes use";

@@ -4,6 +4,7 @@
  * group that takes no message, more questions than can be open.
  */
 #include "tests/unit/drive-fixture.h"
+#include "lib/slots.h"
 
 /* ---- what the state machine says ------------------------------------------------- */
 
@@ -51,6 +52,12 @@ static void gives_up(const struct ddr_input *in, struct ddr_outputs *out)
 	memset(&out->out[0], 0, sizeof(*out->out));
 	out->out[0].type = DDR_OUT_GIVE_UP;
 	out->n = 1;
+}
+
+static void gets_no_slot(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	gives_up(in, out);
+	out->out[0].text = ddr_slots_none_free;
 }
 
 static void asks_to_read(const struct ddr_input *in, struct ddr_outputs *out)
@@ -306,6 +313,20 @@ static void in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up(void **st
 	assert_int_equal(a->state, DDR_ARRAY_RUNNING);	/* and stays so, for status to tell */
 	assert_int_equal(play.binds, 1);
 	assert_non_null(strstr(a->error, "stop it, and start it again"));
+	end();
+}
+
+/* Finding T17: another start alone helps nobody whose slot another node has. */
+static void a_node_without_a_slot_is_not_told_to_start_again(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	play.answer = gets_no_slot;
+	step(a);
+	assert_string_equal(play.event, "give-up");
+	assert_null(strstr(a->error, "stop it, and start it again"));
+	assert_non_null(strstr(a->error, "A node frees its slot when the array is stopped there"));
 	end();
 }
 
@@ -641,6 +662,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_kernel_that_takes_all_gets_all),
 		cmocka_unit_test(in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up),
+		cmocka_unit_test(a_node_without_a_slot_is_not_told_to_start_again),
 		cmocka_unit_test(alone_a_full_queue_to_the_kernel_begins_anew),
 		cmocka_unit_test(a_kill_fits_into_a_full_queue),
 		cmocka_unit_test(a_superseded_channel_does_not_overflow),
