@@ -22,7 +22,8 @@ int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv)
 	json_object_object_add(request, "node", json_object_new_string(argv[1]));
 	if (client_call(ipc, "fence-ack", request, &data, CLIENT_TIMEOUT_MS)) {
 		json_object_put(data);
-		rc = CLI_DONE;
+		printf("node %s counts as dead: what it was writing is recovered now; ddraid status shows when that is done\n", argv[1]);
+		rc = cli_finish("fence-ack");
 	}
 	ddr_ipc_close(ipc);
 	return rc;

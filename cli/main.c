@@ -3,10 +3,12 @@
  * The command `ddraid`: finds the subcommand and runs it. Everything it knows about
  * the subcommands stands in one table.
  */
+#include <ctype.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 
@@ -60,9 +62,57 @@ static int print_help(const struct cli_command *cmd)
 	return cli_finish(cmd->name);
 }
 
+#define WORD_MAX	32u
+
+/* How many letters are to be changed, added or left out (Levenshtein); case does not count. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), row[WORD_MAX + 1];
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return WORD_MAX;
+	for (size_t j = 0; j <= m; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t corner = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			size_t changed = corner + (tolower((unsigned char)a[i - 1]) != b[j - 1]);
+			size_t other = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+
+			corner = row[j];
+			row[j] = changed < other ? changed : other;
+		}
+	}
+	return row[m];
+}
+
+/* The one command that was probably meant, or NULL: it begins so, or two letters of it are wrong at most. */
+static const char *probably(const char *name)
+{
+	size_t least = 3, len = strlen(name);
+	const char *found = NULL;
+
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		size_t d = len > 1 && !strncasecmp(commands[i].name, name, len) ? 0 : distance(name, commands[i].name);
+
+		if (d < least && d < len) {
+			least = d;
+			found = commands[i].name;
+		} else if (d == least) {
+			found = NULL;
+		}
+	}
+	return found;
+}
+
 static int unknown_command(const char *name)
 {
-	cli_fail("", "unknown command '%s'; ddraid help lists the commands", name);
+	const char *meant = probably(name);
+
+	cli_fail("", "unknown command '%s'%s%s%s ddraid help lists the commands", name, meant ? ", did you mean '" : "", meant ? meant : "",
+		 meant ? "'?" : ";");
 	return CLI_USAGE;
 }
 

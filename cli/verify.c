@@ -156,7 +156,11 @@ static int ask(struct ddr_ipc *ipc, const struct verify *v)
 	if (!client_call(ipc, "verify", request, &data, 2 * CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
 	json_object_put(data);
-	return CLI_DONE;
+	if (!strcmp(v->action, "start"))
+		printf("verify of array '%s' runs; ddraid verify %s status shows how far it is\n", v->name, v->name);
+	else
+		printf("verify of array '%s' is %s\n", v->name, strcmp(v->action, "stop") ? "paused" : "stopped");
+	return cli_finish("verify");
 }
 
 int cmd_verify(const struct cli_command *cmd, int argc, char **argv)
