@@ -109,8 +109,9 @@ static void feed(struct ddr_aio *q)
 /* ---- the queue ------------------------------------------------------------------- */
 
 /*
- * The kernel answers a write behind the end of a device with "no space", and a disk that was pulled ends at 0. So that is believed only
- * of a device that still has the place. Asking for the size waits for nothing. (What is no block device ends nowhere.)
+ * The kernel answers a write behind the end of a device with "no space", and a read there with nothing; and a disk that was pulled ends
+ * at 0. So an error is believed only of a device that still has the place: else it were full, or had a bad sector. Asking for the size
+ * waits for nothing. (What is no block device ends nowhere.)
  */
 static bool place_gone(const struct ddr_aio_req *req)
 {
@@ -118,7 +119,7 @@ static bool place_gone(const struct ddr_aio_req *req)
 
 	if (ioctl(req->fd, BLKGETSIZE64, &bytes))
 		return errno != ENOTTY;
-	return req->offset > bytes || req->len > bytes - req->offset;
+	return bytes == 0 || req->offset > bytes || req->len > bytes - req->offset;
 }
 
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
@@ -135,7 +136,7 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 		q->in_flight--;
 		ended(q, req->lane);
 		req->ended = true;
-		if (req->result == -ENOSPC && place_gone(req))
+		if (req->result && place_gone(req))
 			req->result = -ENODEV;
 		req->done(req);
 	}

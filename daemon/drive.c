@@ -375,6 +375,7 @@ static void job_input(struct ddr_input *in, const struct ddr_job_result *r)
 	in->result = r->result;
 	in->failed_members = r->failed;
 	in->members = r->hard & r->failed;
+	in->flush_members = r->flush & r->failed;
 	in->mismatches = r->mismatches;
 	in->start = r->bad_start;
 	in->count = r->bad_count;

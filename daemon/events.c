@@ -90,6 +90,17 @@ static const char *device(const struct ddr_array *a, uint32_t member)
 	return *name ? name : "missing";
 }
 
+/* A device that is gone explains the rest: the kernel has no class for it, and calls it by several others. */
+static bool gone(const struct ddr_array *a, uint32_t member)
+{
+	return a->members && member < DDR_MAX_MEMBERS && (a->members->open >> member & 1) && ddr_dev_gone(a->members->dev[member].fd);
+}
+
+static const char *class_of(const struct ddr_array *a, const struct ddr_output *o)
+{
+	return gone(a, o->member) ? "device gone" : WORD(class_name, o->a);
+}
+
 static const char *node(const struct ddr_array *a, uint64_t id, char *buf, size_t size)
 {
 	return a->d->transport->node_name(a->d, (uint32_t)id, buf, size);
@@ -114,8 +125,9 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "resync done: %" PRIu64 " regions, parity of %" PRIu64 " blocks rewritten", o->a, o->b);
 		break;
 	case DDR_EV_MEMBER_FAILED:
-		snprintf(buf, size, "member %u (%s) failed and is out of the array, generation %" PRIu64
-			 "; ddraid add %s DEV gives the array another disk, if it has no spare", o->member, device(a, o->member), o->a, a->name);
+		snprintf(buf, size, "member %u (%s) failed and is out of the array%s, generation %" PRIu64
+			 "; ddraid add %s DEV gives the array another disk, if it has no spare", o->member, device(a, o->member),
+			 gone(a, o->member) ? ": its device is gone (the disk was pulled, or its last path was lost)" : "", o->a, a->name);
 		break;
 	case DDR_EV_REBUILD_START:
 		if (o->b & DDR_MEMBER_F_REPLACING) {
@@ -182,7 +194,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 			snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
 		else
 			snprintf(buf, size, "member %u (%s): %s on %s of blocks %" PRIu64 "+%" PRIu64, o->member,
-				 device(a, o->member), WORD(class_name, o->a), WORD(op_name, o->b), o->start, o->count);
+				 device(a, o->member), class_of(a, o), WORD(op_name, o->b), o->start, o->count);
 		break;
 	case DDR_EV_DEGRADED:
 		snprintf(buf, size, "degraded: %" PRIu64 " more members may fail", o->a);
@@ -280,7 +292,7 @@ static void send_event(struct ddr_array *a, const struct ddr_output *o, const ch
 		json_object_object_add(e, "device", json_object_new_string(device(a, o->member)));
 	}
 	if (o->event == DDR_EV_MEMBER_ERROR && o->member != DDR_NO_MEMBER) {
-		json_object_object_add(e, "error", json_object_new_string(WORD(class_name, o->a)));
+		json_object_object_add(e, "error", json_object_new_string(class_of(a, o)));
 		json_object_object_add(e, "operation", json_object_new_string(WORD(op_name, o->b)));
 	}
 	add(e, events[o->event].a, o->a);

@@ -197,6 +197,7 @@ static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, 
 	}
 	r->result.failed |= 1u << member;
 	r->result.hard |= req->op != DDR_AIO_READ ? 1u << member : 0;
+	r->result.flush |= req->op == DDR_AIO_FLUSH ? 1u << member : 0;
 	if (!r->result.result)
 		r->result.result = result;
 }
@@ -223,14 +224,15 @@ static void request_done(struct ddr_aio_req *req)
 {
 	struct ddr_job_work *r = (struct ddr_job_work *)req->tag;
 	unsigned int place = r->req_place[req - r->req], member = member_at(r, place);
+	char what[64];
 
 	if (req->result) {
 		r->unread |= req->op == DDR_AIO_READ ? 1u << place : 0;
 		note_failure(r, req, member);
+		snprintf(what, sizeof(what), "a job's %s at byte %llu", req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
+			 (unsigned long long)req->offset);
 		if (req->result != -ENOSPC || req->op != DDR_AIO_WRITE)	/* the state machine tells of that, once */
-			qb_log(LOG_ERR, "member %u: a job's %s at byte %llu failed: %s", member,
-			       req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
-			       (unsigned long long)req->offset, strerror(-req->result));
+			ddr_members_log(r->j->cfg.members, member, what, req->result);
 	}
 	if (r->j->closing)
 		ddr_members_keep(r->j->cfg.members, DDR_MEMBERS_JOBS, ddr_jobs_asked(r->j));
@@ -672,15 +674,23 @@ uint32_t ddr_jobs_writes(const struct ddr_jobs *j)
 static void late(struct ddr_job_work *r)
 {
 	uint32_t hang = requests_out(r, false);
+	char who[DDR_MEMBERS_WHO];
 
-	for (unsigned int q = 0; q < r->n_req; q++)
-		if (!r->req[q].ended && r->req[q].op != DDR_AIO_READ)
-			r->result.hard |= 1u << member_at(r, r->req_place[q]);
+	for (unsigned int q = 0; q < r->n_req; q++) {
+		uint32_t member = 1u << member_at(r, r->req_place[q]);
+
+		if (r->req[q].ended || r->req[q].op == DDR_AIO_READ)
+			continue;
+		r->result.hard |= member;
+		r->result.flush |= r->req[q].op == DDR_AIO_FLUSH ? member : 0;
+	}
 	if (weight(r->result.result) < weight(-ETIMEDOUT))
 		r->result.failed = 0;
 	r->result.result = -ETIMEDOUT;
 	r->result.failed |= hang;
-	qb_log(LOG_ERR, "members 0x%x: a job's request did not end in time", hang);
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (hang >> m & 1)
+			qb_log(LOG_ERR, "%s: a job's request did not end in time", ddr_members_who(r->j->cfg.members, m, who, sizeof(who)));
 	report(r);	/* the buffers stay until the last request ends */
 }
 

@@ -45,6 +45,7 @@ struct ddr_job_result {
 	int result;
 	uint32_t failed;	/* bit m: member m */
 	uint32_t hard;		/* of these: those that failed a write or a flush, or did not end one in time (-ETIMEDOUT: it may still be carried out) */
+	uint32_t flush;		/* of these: those that failed a flush, or did not end one in time */
 	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0; of a fix: that stay so */
 	uint64_t bad_start, bad_count;	/* blocks from the first that differed to the last; or 0 */
 	uint64_t repaired;	/* of a fix: blocks put right ... */

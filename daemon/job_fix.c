@@ -153,12 +153,14 @@ void ddr_job_read_back(struct ddr_job_work *r)
 
 void ddr_job_check_back(struct ddr_job_work *r)
 {
+	char who[DDR_MEMBERS_WHO];
 	unsigned int n = 0;
 
 	for (unsigned int p = 0; p < r->j->geo.roles; p++) {
 		if (!(r->rewritten >> p & 1) || !memcmp(r->piece[p], r->calc[n++], r->j->geo.chunk))
 			continue;
-		qb_log(LOG_ERR, "member %u: a bad sector was rewritten, and reads as something else", r->what.at[p]);
+		qb_log(LOG_ERR, "%s: a bad sector was rewritten, and reads as something else",
+		       ddr_members_who(r->j->cfg.members, r->what.at[p], who, sizeof(who)));
 		r->result.result = -EIO;
 		r->result.failed |= 1u << r->what.at[p];
 	}

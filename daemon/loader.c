@@ -116,15 +116,17 @@ static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, 
 		c->error = all->error[all->n].text;
 	else
 		c->super = &all->s[all->n].copy[look->supers.newest].super;
-	if (c->super && !l->name[0])
+	if (c->super && !l->name[0]) {
 		memcpy(l->name, c->super->name, sizeof(l->name));
+		snprintf(l->members->array, sizeof(l->members->array), "%s", l->name);
+	}
 	all->n++;
 }
 
 /* One that hangs counts as not there, by whatever made it hang: it is closed, and the thread that is in it has a descriptor of its own. */
 static void leave_out(struct ddr_load *l, unsigned int p, const char *why)
 {
-	qb_log(LOG_ERR, "%s %s: it counts as not there", l->members->name[p], why);
+	qb_log(LOG_ERR, "array '%s': %s %s: it counts as not there", l->members->array, l->members->name[p], why);
 	ddr_members_leave_out(l->members, p, why);
 }
 
@@ -184,8 +186,8 @@ static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy)
 		if (ddr_now_ms() >= due_ms)
 			return 0;
 		if (i == SAY_AFTER)
-			qb_log(LOG_NOTICE, "%s is locked: I/O of an earlier ddraidd has not ended, or another program "
-			       "holds it; waiting", l->members->name[__builtin_ctz(*busy)]);
+			qb_log(LOG_NOTICE, "array '%s': %s is locked: I/O of an earlier ddraidd has not ended, or another program "
+			       "holds it; waiting", l->members->array, l->members->name[__builtin_ctz(*busy)]);
 		nanosleep(&pause, NULL);
 	}
 	atomic_store(&l->locked_by_others, 0);
@@ -370,14 +372,15 @@ struct area {
 	struct ddr_look *look[DDR_MAX_MEMBERS];
 };
 
-bool ddr_load_begun(enum ddr_look_start how, const char *device, const char *what, const struct ddr_error *err)
+bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err)
 {
 	switch (how) {
 	case DDR_LOOK_HANGS:
-		qb_log(LOG_ERR, "%s: %s is not read: it does not answer since an earlier look", device, what);
+		qb_log(LOG_ERR, "array '%s': %s of %s is not read: the device has not answered since an earlier look", members->array, what,
+		       members->name[m]);
 		return true;
 	case DDR_LOOK_FAILED:
-		qb_log(LOG_ERR, "%s", err->text);
+		qb_log(LOG_ERR, "array '%s': %s", members->array, err->text);
 		return false;
 	case DDR_LOOK_RUNS:
 		break;
@@ -392,7 +395,7 @@ static bool begin_run(struct area *ar, const struct ddr_members *members, unsign
 	struct ddr_error err;
 
 	return ddr_load_begun(ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, len, limit_ms, &err),
-			      members->name[m], ar->what, &err);
+			      members, m, ar->what, &err);
 }
 
 /*
@@ -408,10 +411,10 @@ static int take_run(const struct area *ar, const struct ddr_members *members, co
 	if (!look)
 		return -ETIMEDOUT;
 	if (!ddr_look_wait(look)) {
-		qb_log(LOG_ERR, "%s has not delivered %s within %u ms", members->name[m], ar->what, limit_ms);
+		qb_log(LOG_ERR, "array '%s': %s has not delivered %s within %u ms", members->array, members->name[m], ar->what, limit_ms);
 		ret = -ETIMEDOUT;
 	} else if (!look->whole) {
-		qb_log(LOG_ERR, "%s", look->error.text);
+		qb_log(LOG_ERR, "array '%s': %s", members->array, look->error.text);
 		ret = -EIO;
 	}
 	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
@@ -512,7 +515,7 @@ static void load(struct ddr_load *l)
 	ddr_members_open(l->members, &l->bind, l->limit_ms);
 	for (unsigned int p = 0; p < l->members->n; p++)
 		if (l->members->error[p][0])
-			qb_log(LOG_WARNING, "%s: it counts as not there", l->members->error[p]);
+			qb_log(LOG_WARNING, "array '%s': %s: it counts as not there", l->members->array, l->members->error[p]);
 	l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
 	free(all);
 }
@@ -534,6 +537,8 @@ int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
 	l->worker.run = run;
 	l->worker.done = done;
 	l->members = ddr_members_new();
+	if (l->members)
+		uuid_unparse_lower(l->bind.uuid, l->members->array);	/* until its name is known */
 	return l->members ? ddr_worker_start(&l->worker, loop) : -ENOMEM;
 }
 

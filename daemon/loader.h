@@ -59,10 +59,10 @@ struct ddr_load {
 };
 
 /*
- * For the log, how a look at a device began: nothing if it runs. @what: of the device, in words; @err: why it failed. False: there was no
+ * For the log, how a look at a device began: nothing if it runs. @what: of member (or place) @m, in words; @err: why it failed. False: there was no
  * memory for it, and nothing is known of the device.
  */
-bool ddr_load_begun(enum ddr_look_start how, const char *device, const char *what, const struct ddr_error *err);
+bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err);
 
 /* Starts the thread. Returns 0 or a negative errno (then done() is not called). */
 int ddr_load_start(struct ddr_load *l, qb_loop_t *loop);

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <qb/qblog.h>
+
 #include "daemon/members.h"
 #include "lib/look.h"
 
@@ -103,6 +105,22 @@ void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t s
 	}
 	if (!ddr_device_node(major, minor, buf, size))
 		snprintf(buf, size, "%u:%u", major, minor);
+}
+
+const char *ddr_members_who(const struct ddr_members *m, unsigned int i, char *buf, size_t size)
+{
+	const char *name = i < DDR_MAX_MEMBERS ? m->name[i] : "";
+
+	snprintf(buf, size, "%s%s%smember %u%s%s%s", *m->array ? "array '" : "", m->array, *m->array ? "': " : "", i, *name ? " (" : "", name,
+		 *name ? ")" : "");
+	return buf;
+}
+
+void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *what, int error)
+{
+	char who[DDR_MEMBERS_WHO];
+
+	qb_log(LOG_ERR, "%s: %s failed: %s", ddr_members_who(m, i, who, sizeof(who)), what, ddr_dev_strerror(ddr_members_fd(m, i), error));
 }
 
 /* NULL: it does not open, and error[] says why. */

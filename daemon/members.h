@@ -19,6 +19,7 @@
 #include "lib/devio.h"
 
 #define DDR_MEMBERS_OLD	32u
+#define DDR_MEMBERS_WHO	192u	/* bytes for ddr_members_who() */
 
 /* Whose requests to members may outlive the array. What reads the members anew (reload.h) harms nobody, and is none of them. */
 enum ddr_members_user { DDR_MEMBERS_META, DDR_MEMBERS_JOBS, DDR_MEMBERS_GROW, DDR_MEMBERS_USERS };
@@ -27,6 +28,7 @@ enum ddr_members_user { DDR_MEMBERS_META, DDR_MEMBERS_JOBS, DDR_MEMBERS_GROW, DD
 struct ddr_members {
 	unsigned int refs;			/* the loop's thread only */
 	uint8_t uuid[16];			/* of the array; the driver's */
+	char array[64];				/* what it is called in the log: its name, or its uuid before that is known; the loader's */
 	struct ddr_members *next;		/* that has ended */
 	unsigned int n;				/* members; before: devices */
 	uint32_t open;				/* bit m: dev[m] is open and locked */
@@ -73,6 +75,10 @@ void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n
 bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev);
 /* Closes what was replaced: old[i]. Only while no request to it can be under way. */
 void ddr_members_close_old(struct ddr_members *m, unsigned int i);
+/* "array 'data': member 2 (/dev/sdc)", for the log; an array that has no name yet is left out. Returns @buf. */
+const char *ddr_members_who(const struct ddr_members *m, unsigned int i, char *buf, size_t size);
+/* Logs that @what failed on member @i with @error, a negative errno: "the device is gone" if it is, whatever the errno says. */
+void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *what, int error);
 /* The member whose device has these numbers, or DDR_NO_MEMBER. */
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
 /* Locks all that are open. Returns the bits of those that another open file has locked. Does not sleep. */

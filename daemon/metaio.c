@@ -214,7 +214,7 @@ static void request_done(struct ddr_aio_req *req)
 		if (req->result == -ENOSPC && op->kind != DDR_META_FLUSH)
 			op->no_space |= 1u << member;	/* the state machine tells of it, once */
 		else
-			qb_log(LOG_ERR, "member %u: %s failed: %s", member, kind_name[op->kind], strerror(-req->result));
+			ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], req->result);
 	}
 	if (op->m->closing)
 		ddr_members_keep(op->m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(op->m));
@@ -269,15 +269,17 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 {
 	struct ddr_meta_op *op;
 	struct qb_list_head *iter, *next;
+	char who[DDR_MEMBERS_WHO];
 
 	ddr_aio_kick(m->aio);
 	qb_list_for_each_safe(iter, next, &m->busy) {
 		op = qb_list_entry(iter, struct ddr_meta_op, list);
 		if (now_ms < op->deadline_ms || op->reported)
 			continue;
-		if (op->waiting)
-			qb_log(LOG_ERR, "members 0x%x: %s did not end in time; they count as failed",
-			       op->waiting, kind_name[op->kind]);
+		for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+			if (op->waiting >> i & 1)
+				qb_log(LOG_ERR, "%s: %s did not end in time; it counts as failed",
+				       ddr_members_who(m->cfg.members, i, who, sizeof(who)), kind_name[op->kind]);
 		report(op);
 		if (!op->waiting)
 			retire(op);

@@ -22,7 +22,7 @@ static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_l
 {
 	struct ddr_error err;
 
-	return ddr_load_begun(ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err), r->members->name[m], "its superblock", &err);
+	return ddr_load_begun(ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err), r->members, m, "the superblock", &err);
 }
 
 /* Takes the superblock of one member if it is newer than @best, of which there is one if @any; returns whether there is one now. */
@@ -33,9 +33,9 @@ static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_lo
 	if (!look)
 		return any;
 	if (!ddr_look_wait(look)) {
-		qb_log(LOG_ERR, "%s has not delivered its superblock within %u ms", r->members->name[m], r->limit_ms);
+		qb_log(LOG_ERR, "array '%s': %s has not delivered its superblock within %u ms", r->members->array, r->members->name[m], r->limit_ms);
 	} else if (look->supers.newest < 0) {
-		qb_log(LOG_ERR, "%s", look->error.text);
+		qb_log(LOG_ERR, "array '%s': %s", r->members->array, look->error.text);
 	} else {
 		sb = &look->supers.copy[look->supers.newest].super;
 		if (memcmp(sb->array_uuid, r->super.array_uuid, sizeof(sb->array_uuid)) == 0 && (!any || newer(sb, best))) {

@@ -338,3 +338,19 @@ int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, s
 	free(buf);
 	return rc;
 }
+
+bool ddr_dev_gone(int fd)
+{
+	uint64_t bytes;
+
+	if (fd < 0)
+		return false;
+	if (ioctl(fd, BLKGETSIZE64, &bytes))
+		return errno == ENXIO || errno == ENODEV;
+	return bytes == 0;
+}
+
+const char *ddr_dev_strerror(int fd, int error)
+{
+	return ddr_dev_gone(fd) ? "the device is gone: the disk was pulled, or its last path was lost" : strerror(-error);
+}

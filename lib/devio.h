@@ -92,4 +92,12 @@ int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struc
  */
 int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
 
+/*
+ * The device behind @fd is gone: its disk was pulled, or its last path was lost. The kernel answers I/O to it with "no space" or nothing
+ * at all, since it ends at 0 then. Asking waits for nothing. What is no block device is never gone.
+ */
+bool ddr_dev_gone(int fd);
+/* strerror(@error), a negative errno; or that the device behind @fd is gone, whatever the errno says of it. */
+const char *ddr_dev_strerror(int fd, int error);
+
 #endif

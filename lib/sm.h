@@ -179,6 +179,7 @@ struct ddr_input {
 	uint64_t io;
 	uint32_t members;		/* bit m: member m of the table */
 	uint32_t failed_members, no_space;
+	uint32_t flush_members;		/* JOB_DONE: of @members, those that failed a flush */
 	int32_t result;
 	uint64_t mismatches, repaired;
 	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* by member; blocks 0: nothing */

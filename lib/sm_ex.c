@@ -163,31 +163,53 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 		out->members &= ~(1u << out->member);
 }
 
-static void job_event(struct ddr_sm *sm, uint64_t start, uint64_t count, int32_t result, uint32_t member, const char *text)
+/* For people: what was wrong. Whether the member has to go is not judged by it. */
+static uint32_t class_of(int32_t result)
+{
+	switch (result) {
+	case -ENODATA:
+	case -EILSEQ:
+		return DDR_EC_MEDIUM;
+	case -ETIMEDOUT:
+		return DDR_EC_TIMEOUT;
+	case -ENOSPC:
+		return DDR_EC_NOSPC;
+	case -EBADE:
+		return DDR_EC_FENCED;
+	}
+	return DDR_EC_IO;
+}
+
+static void job_event(struct ddr_sm *sm, const struct ddr_sm_job_error *e, uint32_t member, uint32_t op, const char *text)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, text);
 
 	out->member = member;
-	out->a = result == -ENODATA || result == -EILSEQ ? DDR_EC_MEDIUM : DDR_EC_IO;
-	out->b = DDR_OP_READ;
-	out->start = start;
-	out->count = count;
+	out->a = class_of(e->result);
+	out->b = op;
+	out->start = e->start;
+	out->count = e->count;
 }
 
-void ddr_sm_job_errors(struct ddr_sm *sm, uint64_t start, uint64_t count, int32_t result, uint32_t members)
+void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e)
 {
-	bool medium = result == -ENODATA || result == -EILSEQ;
+	bool medium = class_of(e->result) == DDR_EC_MEDIUM;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (members >> m & 1) {
-			ddr_sm_count_error(sm, m, false);
-			job_event(sm, start, count, result, m, medium ? "a job could not read its blocks" : "a job failed on the member");
-		}
+	for (uint32_t m = 0; m < sm->sb.members; m++) {
+		bool write = e->hard >> m & 1;
+
+		if (!(e->members >> m & 1))
+			continue;
+		ddr_sm_count_error(sm, m, write);
+		job_event(sm, e, m, !write ? DDR_OP_READ : e->flush >> m & 1 ? DDR_OP_FLUSH : DDR_OP_WRITE,
+			  medium ? "a job could not read its blocks" : "a job failed on the member");
+	}
 }
 
 static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 {
 	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
+	const struct ddr_sm_job_error e = { r->start, r->count, r->result, r->failed, r->hard, r->flush };
 
 	if (r->result == -ENOSPC && r->failed) {
 		r->no_space = r->failed;
@@ -199,7 +221,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 	}
 	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
 	if (!medium || r->kind != DDR_RK_FIX)
-		ddr_sm_job_errors(sm, r->start, r->count, r->result, r->failed);
+		ddr_sm_job_errors(sm, &e);
 	if (medium) {
 		if (r->kind != DDR_RK_FIX)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
@@ -212,7 +234,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		ddr_sm_report(sm, r->failed & ~r->hard, false);
 		ddr_sm_report(sm, r->failed & r->hard, true);
 	} else {
-		job_event(sm, r->start, r->count, r->result, DDR_NO_MEMBER, "a job failed and is tried again later");
+		job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and is tried again later");
 		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
 		range_end(sm, r, false, DDR_R_RELEASE);
 	}
@@ -234,6 +256,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	r->result = in->result;
 	r->failed = in->failed_members & ddr_sm_written(sm);
 	r->hard = in->members & r->failed;
+	r->flush = in->flush_members & r->hard;
 	r->mismatches = in->mismatches < r->count ? in->mismatches : r->count;
 	r->repaired = in->repaired < r->count ? in->repaired : r->count;
 	r->bad_start = in->start;

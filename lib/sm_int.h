@@ -296,8 +296,15 @@ void ddr_sm_ex_detached(struct ddr_sm *sm);
 struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);
 void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
 uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
-/* A job failed on members: each is counted and told of. */
-void ddr_sm_job_errors(struct ddr_sm *sm, uint64_t start, uint64_t count, int32_t result, uint32_t members);
+/* A job failed on @members: of these @hard in a write or a flush, and of these @flush in a flush, the others in a read. */
+struct ddr_sm_job_error {
+	uint64_t start, count;
+	int32_t result;
+	uint32_t members, hard, flush;
+};
+
+/* Each member is counted and told of, with the operation that failed. */
+void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e);
 /* The failure of @members was refused: ranges that wait for it end undone. */
 void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_ex_settle(struct ddr_sm *sm);

@@ -519,18 +519,27 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
+/* Once for each number of members that may still fail: not again with each change that leaves that as it is, as that of a spare. */
+static void tell_degraded(struct ddr_sm *sm)
+{
+	uint32_t in_sync = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)), needed = 1u << sm->sb.order;
+	uint32_t told = !ddr_sm_degraded(sm) ? 0 : in_sync < needed ? 1 : in_sync - needed + 1;
+
+	if (told && told != sm->degraded_told)
+		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = told - 1;
+	sm->degraded_told = told;
+}
+
 /* No kernel reads a member that went any more: from now on ours may do without it. */
 static void agreed(struct ddr_sm *sm)
 {
-	uint32_t spare = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) - (1u << sm->sb.order);
-
 	sm->t.state = DDR_T_IDLE;
 	sm->t.leaving = 0;
 	sm->again = true;
 	if (sm->t.restart)
 		ddr_sm_works_restart(sm);
-	if (sm->t.restart && ddr_sm_degraded(sm))
-		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = spare;
+	if (sm->t.restart)
+		tell_degraded(sm);
 	if (sm->sb.slot_node[sm->slot] == sm->node && !(sm->t.want_slots >> sm->slot & 1))
 		ddr_sm_started(sm);
 }

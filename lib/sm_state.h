@@ -172,6 +172,7 @@ struct ddr_sm_range {
 	uint32_t failed;
 	uint32_t no_space;		/* members that had none for what the job wrote; they are none of those */
 	uint32_t hard;			/* of these: in a write or a flush; with -ETIMEDOUT it may be under way still */
+	uint32_t flush;			/* of these: in a flush */
 	uint32_t refused;		/* of these: they stay */
 	int32_t result;
 };
@@ -471,6 +472,7 @@ struct ddr_sm {
 	bool planned;			/* what is dirty was sorted into held and to be resynced */
 	bool ready_told;
 	bool failed, gave_up, refused_told;
+	uint32_t degraded_told;		/* how many more members might fail, plus one, as DEGRADED said; 0: all roles had members since */
 	uint32_t foreign_node;		/* another owner whose slot is dirty */
 	uint64_t foreign_regions;
 

@@ -221,13 +221,14 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_scan *s = &sm->vf.scan[(ddr_sm_io_index(in->io) - DDR_SM_RANGES) % DDR_SM_SCANS];
 	bool medium = in->result == -ENODATA || in->result == -EILSEQ;
+	const struct ddr_sm_job_error e = { s->start, s->count, in->result, in->failed_members & ddr_sm_written(sm), 0, 0 };
 
 	if (s->state != DDR_SC_READ || s->io != in->io) {
 		ddr_sm_bug(sm, "the end of a read of verify that is not out");
 		return;
 	}
 	sm->again = true;
-	ddr_sm_job_errors(sm, s->start, s->count, in->result, in->failed_members & ddr_sm_written(sm));
+	ddr_sm_job_errors(sm, &e);
 	if (in->result == 0 && !in->failed_members && !in->mismatches)
 		s->state = DDR_SC_FREE;
 	else if (in->result == 0 && !in->failed_members)

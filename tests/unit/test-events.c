@@ -7,7 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <errno.h>
+#include <linux/fs.h>
+
 #include <cmocka.h>
+#include <json-c/json.h>
 
 #include "daemon/array.h"
 #include "daemon/events.h"
@@ -21,8 +25,29 @@ static struct ddr_daemon d = { .transport = &ops };
 /* ---- what events.c uses ---------------------------------------------------------- */
 
 uint64_t ddr_now_ms(void) { return NOW; }
-unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s) { (void)s; return 0; }
-void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *e) { (void)s, (void)e; fail(); }
+static struct { bool listens; struct json_object *event; } client;
+static struct { uint64_t bytes; int error; } device;	/* what BLKGETSIZE64 says */
+
+unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s) { (void)s; return client.listens; }
+
+void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *e)
+{
+	(void)s;
+	json_object_put(client.event);
+	client.event = e;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, uint64_t *bytes);
+
+int __wrap_ioctl(int fd, unsigned long request, uint64_t *bytes)
+{
+	assert_int_equal(fd, 99);
+	assert_int_equal(request, BLKGETSIZE64);
+	*bytes = device.bytes;
+	errno = device.error;
+	return device.error ? -1 : 0;
+}
+
 void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a) { (void)s, (void)a; }
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { (void)sm; return NULL; }
 
@@ -40,6 +65,46 @@ static void tell(struct ddr_array *a, enum ddr_event event, uint64_t number, con
 	struct ddr_output o = { .type = DDR_OUT_EVENT, .event = event, .member = DDR_NO_MEMBER, .node = DDR_NO_MEMBER, .a = number, .text = text };
 
 	ddr_event_array(a, &o);
+}
+
+static const char *field(const char *key)
+{
+	return json_object_get_string(json_object_object_get(client.event, key));
+}
+
+/* Finding S41: a disk that was pulled is "gone", whatever class the kernel or a read of nothing made of that. */
+static void a_device_that_is_gone_is_called_so(void **state)
+{
+	static const struct { uint64_t bytes; int error; bool gone; } cases[] = {
+		{ 4096, 0, false }, { 0, 0, true }, { 4096, ENXIO, true }, { 4096, ENODEV, true }, { 0, ENOTTY, false },
+	};
+	struct ddr_members members = { .open = 4, .n = 3, .dev[2] = { .fd = 99 }, .name[2] = "/dev/sdc" };
+	struct ddr_array a = { .d = &d, .members = &members, .name = "data" };
+	struct ddr_output o = { .type = DDR_OUT_EVENT, .event = DDR_EV_MEMBER_ERROR, .member = 2, .node = DDR_NO_MEMBER, .a = DDR_EC_MEDIUM,
+				.b = DDR_OP_WRITE, .start = 7, .count = 1 };
+
+	(void)state;
+	client.listens = true;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		device.bytes = cases[i].bytes;
+		device.error = cases[i].error;
+		o.event = DDR_EV_MEMBER_ERROR;
+		ddr_event_array(&a, &o);
+		assert_string_equal(field("error"), cases[i].gone ? "device gone" : "bad sector");
+		assert_string_equal(field("operation"), "write");
+		assert_string_equal(field("text"), cases[i].gone ? "member 2 (/dev/sdc): device gone on write of blocks 7+1" :
+				    "member 2 (/dev/sdc): bad sector on write of blocks 7+1");
+		o.event = DDR_EV_MEMBER_FAILED;
+		ddr_event_array(&a, &o);
+		assert_int_equal(strstr(field("text"), "its device is gone") != NULL, cases[i].gone);
+	}
+	members.open = 0;			/* not open here: nothing is known of it */
+	o.event = DDR_EV_MEMBER_ERROR;
+	ddr_event_array(&a, &o);
+	assert_string_equal(field("error"), "bad sector");
+	client.listens = false;
+	json_object_put(client.event);
+	client.event = NULL;
 }
 
 /* For a while nothing is begun: the device is about to be removed. */
@@ -131,6 +196,7 @@ static void the_last_findings_are_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_device_that_is_gone_is_called_so),
 		cmocka_unit_test(a_clean_stop_has_ended), cmocka_unit_test(a_clean_stop_was_refused), cmocka_unit_test(a_refusal_of_something_else),
 		cmocka_unit_test(the_last_findings_are_kept),
 	};

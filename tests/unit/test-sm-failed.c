@@ -30,10 +30,13 @@ static const struct ddr_output *resync(struct fx *f, uint64_t region)
 	return fx_job(f);
 }
 
+static uint32_t flushes;		/* of the hard ones: those that failed a flush */
+
 static void job_fails(struct fx *f, uint32_t members, uint32_t hard, int result)
 {
 	uint32_t i = fx_open_io(f, DDR_OUT_JOB_RANGE);
-	struct ddr_input in = { .type = DDR_IN_JOB_DONE, .io = f->log[i].io, .failed_members = members, .members = hard, .result = result };
+	struct ddr_input in = { .type = DDR_IN_JOB_DONE, .io = f->log[i].io, .failed_members = members, .members = hard, .flush_members = flushes,
+				.result = result };
 
 	f->open[i] = false;
 	fx_step(f, &in);
@@ -52,6 +55,34 @@ static void one_is_out(struct fx *f)
 	fx_error(f, 5, 0, DDR_EC_IO, DDR_OP_WRITE);
 	fx_answer_all_but_jobs(f);
 	assert_true(fx_status(f).degraded);
+}
+
+/* Finding S24: the operation that failed is told, and counted, as what it was; and what was wrong with it. */
+static void the_operation_that_failed_is_told(void **state)
+{
+	static const struct { uint32_t hard, flush; int result; uint64_t op, class; } cases[] = {
+		{ 0, 0, -EIO, DDR_OP_READ, DDR_EC_IO }, { 1, 0, -EIO, DDR_OP_WRITE, DDR_EC_IO }, { 1, 1, -EIO, DDR_OP_FLUSH, DDR_EC_IO },
+		{ 1, 0, -ETIMEDOUT, DDR_OP_WRITE, DDR_EC_TIMEOUT }, { 0, 0, -ETIMEDOUT, DDR_OP_READ, DDR_EC_TIMEOUT },
+	};
+	struct fx *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct ddr_output *e;
+
+		resync(f, 2);
+		flushes = cases[i].flush << 3;
+		job_fails(f, 1u << 3, cases[i].hard << 3, cases[i].result);
+		flushes = 0;
+		e = &f->log[fx_event(f, DDR_EV_MEMBER_ERROR)];
+		assert_int_equal(e->member, 3);
+		assert_int_equal(e->b, cases[i].op);
+		assert_int_equal(e->a, cases[i].class);
+		assert_int_equal(fx_status(f).err_read[3], cases[i].op == DDR_OP_READ);
+		assert_int_equal(fx_status(f).err_write[3], cases[i].op != DDR_OP_READ);
+		fx_teardown(state);
+		assert_int_equal(setup(state), 0);
+		f = *state;
+	}
 }
 
 /* Its cache may be gone, with what the file system had flushed to it in other regions. */
@@ -214,6 +245,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(the_operation_that_failed_is_told),
 		TEST(a_flush_that_fails_in_a_job_fails_its_member), cmocka_unit_test_setup_teardown(or_the_array, setup_spare, fx_teardown),
 		TEST(a_read_that_fails_is_tried_again), TEST(what_may_still_land_meets_no_writer), TEST(where_it_can_go_the_range_ends),
 		TEST(a_failed_array_gives_its_ranges_back), TEST(a_read_that_did_not_fit_is_answered), TEST(the_log_does_not_wait_for_what_hangs),

@@ -326,6 +326,26 @@ static void a_disk_is_added_and_removed(void **state)
 	assert_memory_equal(c->sb.member[6].uuid, uuid, sizeof(uuid));
 }
 
+/* Finding S41: "degraded" is told when it becomes so, or worse; not with each change of the members meanwhile. */
+static void degraded_is_told_once(void **state)
+{
+	struct cx *c = *state;
+
+	member_fails(c, 0, OUT);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(event(c, i, DDR_EV_DEGRADED)->a, 1);
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_REMOVE, OUT, 0xb2);
+	assert_non_null(event(c, 1, DDR_EV_MEMBER_REMOVED));
+	op(c, 1, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_non_null(event(c, 0, DDR_EV_MEMBER_ADDED));
+	for (uint32_t i = 0; i < 2; i++)
+		assert_null(event(c, i, DDR_EV_DEGRADED));
+	member_fails(c, 1, OUT + 1);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(event(c, i, DDR_EV_DEGRADED)->a, 0);
+}
+
 static void who_works_is_not_removed(void **state)
 {
 	struct cx *c = *state;
@@ -625,7 +645,7 @@ int main(void)
 		TEST(what_is_cleared_as_a_member_goes), TEST(what_is_cleared_before_the_word_is_there),
 		TEST(it_comes_back_by_its_regions), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
-		TEST(a_disk_is_added_and_removed), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
+		TEST(a_disk_is_added_and_removed), TEST(degraded_is_told_once), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(who_is_lost_must_see_a_spare_too, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_stop_that_is_taken_back_lets_a_spare_be_taken, setup_spare, cx_teardown),
