@@ -127,3 +127,55 @@ def test_T15_no_more_files(serving):
         refused(serving, "status", "files", "LimitNOFILE=")
     serving.node.run(f"prlimit --pid {pid} --nofile=1024:4096")
     serving.guest.arrays()
+
+
+def test_S24_a_spare_that_takes_no_writes(serving):
+    """Finding S24: its disk has a part that fails, which only the rebuild writes: told and counted as a write."""
+    node = serving.node
+    node.run("printf '0 65536 linear /dev/vdf 0\\n65536 16384 error\\n81920 114688 linear /dev/vdf 81920\\n' | dmsetup create bad")
+    serving.guest.env = {"DDRAID_DEVICES": "/dev/vda /dev/vdb /dev/vdc /dev/vdd /dev/vde /dev/mapper/bad"}
+    try:
+        serving.begin()
+        serving.guest.create_and_start("data", 2, 1, "rotating", [f"/dev/vd{c}" for c in "abcde"], "--force --spare /dev/mapper/bad")
+        serving.write(24, 20)
+        serving.guest.wait_idle("data")
+        serving.guest.watch_events()
+        serving.guest.command("fail data 1")
+        error = serving.event("member-error", 60)
+        assert (error["member"], error["operation"], error["error"]) == (5, "write", "I/O error"), error
+        assert "on write of blocks" in error["text"]
+        errors = next(m for m in serving.guest.status("data")["members"] if m["index"] == 5)["errors"]
+        assert errors["write"] >= 1 and errors["read"] == 0, errors
+        assert "array 'data': member 5 (/dev/mapper/bad): a job's write" in serving.guest.daemon.err
+    finally:
+        node.run("ddraid stop --all --force; dmsetup remove --retry bad", check=False, timeout=120)
+        serving.guest.env = {}
+
+
+def test_S41_a_disk_is_pulled(serving):
+    """Finding S41: every entry names the array and the member, and says that the device is gone; each event comes once."""
+    node = serving.node
+    serving.begin()
+    serving.array()
+    serving.write(0)
+    serving.guest.watch_events()
+    virtio = node.run("basename $(readlink -f /sys/block/vdb/device)").out.strip()
+    node.run(f"echo {virtio} > /sys/bus/virtio/drivers/virtio_blk/unbind", timeout=60)
+    try:
+        serving.write(3, 4)                                         # regions that need marks first, and then blocks
+        failed = serving.event("member-failed", 30)
+        assert failed["member"] == 1 and "its device is gone" in failed["text"], failed
+        serving.guest.wait_idle("data", 60)
+        events = serving.guest.events_seen()
+        assert [e["text"] for e in events if e["event"] == "degraded"] == ["degraded: 0 more members may fail"]
+        assert all(e["error"] == "device gone" for e in events if e["event"] == "member-error" and e["member"] == 1), events
+        log = serving.guest.daemon.err
+        assert "array 'data': member 1 (/dev/vdb)" in log and "the device is gone" in log, log
+        for word in ("No space left", "bad sector", "no space"):
+            assert word not in log, log
+    finally:
+        node.run("ddraid stop --all --force", check=False, timeout=120)
+        serving.guest.daemon.kill(15)
+        serving.guest.daemon.wait(30, check=False)
+        node.run(f"echo {virtio} > /sys/bus/virtio/drivers/virtio_blk/bind", timeout=60)
+        node.wait_until("test -b /dev/vdb", 30)
