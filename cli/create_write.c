@@ -2,14 +2,21 @@
 /*
  * Writing a new array. Order, and why:
  *
- *  1. old signatures are wiped (with --force only);
- *  2. on every member the metadata area is written anew, with empty logs and an
- *     empty map, and with zeroes where superblocks will be; stale superblocks of an
- *     earlier array (where copy 1 would be searched for) and the tail are zeroed; flush.
- *     Until here no superblock of either array exists: a crash leaves blank disks,
- *     never a mix of old and new, and never an old copy with a higher sequence;
- *  3. both superblocks on every member; flush; read back;
- *  4. when all are written, each is read once more: two paths to one disk show only now.
+ *  1. on every member the superblocks of an earlier array are zeroed; flush. Only then
+ *     anything else is written there: a crash leaves a member of the old array as it was,
+ *     or a disk that is no member, never an old member with new content;
+ *  2. signatures of others are wiped. On every member the metadata area is written anew,
+ *     with empty logs, with the map of step 3, and with zeroes where superblocks will be;
+ *     the places where copy 1 would be searched for and the tail are zeroed; flush.
+ *     No superblock of either array exists now;
+ *  3. the first and the last 16 MiB of the array are zeroed on every member with a role,
+ *     parity included: a signature there (a file system, LVM, GPT of an earlier array)
+ *     would appear on the new device. Zeroes have the right parity, so the map says that
+ *     the regions that were zeroed as a whole are clean; flush;
+ *  4. both superblocks on every member; flush; read back;
+ *  5. when all are written, each is read once more: two paths to one disk show only now.
+ *
+ * A crash before step 4 leaves disks without an array.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,13 +30,68 @@
 /* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
 #define FIRST_SEQ	1u
 #define LAST_SEQ	2u
+/* Blocks at the beginning and at the end of the array that are zeroed: all that others look at for signatures lies there. */
+#define ZERO_BLOCKS	((16u << 20) / DDR_BLOCK_SIZE)
+
+/* -------------------------------------------------- what is zeroed, and what the map says of it */
+
+/* The array's blocks [0, head) and [tail, array_blocks). */
+struct ends {
+	uint64_t head, tail;
+};
+
+/* Small regions are zeroed as a whole, so that nothing is left to sync. A small array is zeroed as a whole. */
+static struct ends zeroed_ends(const struct ddr_super *sb)
+{
+	uint64_t blocks = sb->array_blocks, region = sb->region_size / DDR_BLOCK_SIZE;
+	struct ends e = { .head = ZERO_BLOCKS, .tail = blocks > ZERO_BLOCKS ? blocks - ZERO_BLOCKS : 0 };
+
+	if (region <= ZERO_BLOCKS) {
+		e.head = (e.head + region - 1) / region * region;
+		e.tail -= e.tail % region;
+	}
+	if (e.head >= e.tail)
+		e.head = e.tail = blocks;
+	return e;
+}
+
+/* How many blocks of [@from, @to) are zeroed. */
+static uint64_t zeroed_in(const struct ends *e, uint64_t from, uint64_t to)
+{
+	uint64_t head = from < e->head ? (to < e->head ? to : e->head) - from : 0;
+	uint64_t tail = to > e->tail ? to - (from > e->tail ? from : e->tail) : 0;
+
+	return head + tail;
+}
+
+static uint8_t state_of_region(const struct ddr_super *sb, const struct ends *e, uint64_t r)
+{
+	uint64_t region = sb->region_size / DDR_BLOCK_SIZE, from = r * region;
+	uint64_t to = from + region < sb->array_blocks ? from + region : sb->array_blocks;
+	uint64_t zeroed = zeroed_in(e, from, to);
+
+	if (!zeroed || !sb->parity)		/* without parity there is no map */
+		return DDR_REGION_UNWRITTEN;
+	return zeroed == to - from ? DDR_REGION_CLEAN : DDR_REGION_NEEDS_SYNC;
+}
+
+static void fill_map(const struct ddr_super *sb, const struct ends *e, uint32_t index, uint8_t *payload)
+{
+	uint64_t first = (uint64_t)index * DDR_MAP_REGIONS, regions = ddr_super_regions(sb);
+
+	for (uint32_t i = 0; i < DDR_MAP_REGIONS && first + i < regions; i++)
+		ddr_map_set(payload, i, state_of_region(sb, e, first + i));
+}
+
+/* -------------------------------------------------- the metadata area */
 
 static uint8_t *image_at(uint8_t *image, uint64_t offset)
 {
 	return image + (offset - DDR_SB_OFFSET);
 }
 
-static void empty_block(const struct ddr_super *sb, uint8_t *image, uint16_t slot, uint32_t index)
+/* @e: NULL, or what is zeroed, and so written already as far as the map goes. */
+static void new_block(const struct ddr_super *sb, const struct ends *e, uint8_t *image, uint16_t slot, uint32_t index)
 {
 	struct ddr_log_info info = { .slot = slot, .index = index, .generation = sb->generation };
 
@@ -38,13 +100,16 @@ static void empty_block(const struct ddr_super *sb, uint8_t *image, uint16_t slo
 		unsigned int place = info.seq & 1;
 		uint64_t offset = slot == DDR_MAP_SLOT ? ddr_map_offset(sb, index, place) :
 							 ddr_log_offset(sb, slot, index, place);
+		struct ddr_disk_log *blk = (struct ddr_disk_log *)image_at(image, offset);
 
-		ddr_log_encode((struct ddr_disk_log *)image_at(image, offset), &info);
+		if (e && slot == DDR_MAP_SLOT)
+			fill_map(sb, e, index, blk->payload);
+		ddr_log_encode(blk, &info);
 	}
 }
 
 /* The metadata area from DDR_SB_OFFSET to data_offset as it is on every member, superblocks left zero. */
-static uint8_t *make_image(const struct ddr_super *sb)
+static uint8_t *make_image(const struct ddr_super *sb, const struct ends *e)
 {
 	uint8_t *image = ddr_dev_buffer(sb->data_offset - DDR_SB_OFFSET);
 
@@ -52,14 +117,43 @@ static uint8_t *make_image(const struct ddr_super *sb)
 		return NULL;
 	for (uint32_t slot = 0; slot < sb->slots; slot++)
 		for (uint32_t i = 0; i < sb->log_blocks; i++)
-			empty_block(sb, image, (uint16_t)slot, i);
+			new_block(sb, e, image, (uint16_t)slot, i);
 	for (uint32_t i = 0; i < sb->map_blocks; i++)
-		empty_block(sb, image, DDR_MAP_SLOT, i);
+		new_block(sb, e, image, DDR_MAP_SLOT, i);
 	return image;
 }
 
+/* Zeroes the superblocks that the disk has now. 1: there were some, 0: none, -1: @err. */
+static int zero_supers(const struct ddr_dev *dev, struct ddr_error *err)
+{
+	struct ddr_supers s;
+	int ret = 0;
+
+	ddr_dev_read_supers(dev, &s, err);
+	for (unsigned int i = 0; i < DDR_SB_COPIES; i++) {
+		if (!s.copy[i].found)
+			continue;
+		if (ddr_dev_zero(dev, s.copy[i].offset, DDR_META_BLOCK, err))
+			return -1;
+		ret = 1;
+	}
+	return ret && ddr_dev_sync(dev, err) ? -1 : ret;
+}
+
+/* From now on the disk is a member of no array. Where several lived on it one after the other, one superblock may hide behind another. */
+static int retire_supers(const struct ddr_dev *dev, struct ddr_error *err)
+{
+	unsigned int places = DDR_DATA_OFFSET_MAX / DDR_DATA_ALIGN + 1;
+	int ret;
+
+	while ((ret = zero_supers(dev, err)) > 0)
+		if (!places--)
+			return ddr_error_set(err, "%s: its old superblocks were overwritten with zeroes, and it still returns them", dev->path);
+	return ret;
+}
+
 /* A superblock of an earlier array could be found there, if both of the new ones were lost. */
-static int zero_old_supers(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+static int zero_search_places(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
 	int rc = 0;
 
@@ -83,10 +177,20 @@ static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, stru
 
 static int prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)
 {
-	if (wipe && signature_wipe(dev, err))
+	if (retire_supers(dev, err) || (wipe && signature_wipe(dev, err)))
 		return -1;
 	if (ddr_dev_write(dev, image, sb->data_offset - DDR_SB_OFFSET, DDR_SB_OFFSET, err) ||
-	    zero_old_supers(dev, sb, err) || zero_tail(dev, sb, err))
+	    zero_search_places(dev, sb, err) || zero_tail(dev, sb, err))
+		return -1;
+	return ddr_dev_sync(dev, err);
+}
+
+static int zero_ends(const struct ddr_super *sb, const struct ends *e, const struct ddr_dev *dev, struct ddr_error *err)
+{
+	uint64_t tail = sb->array_blocks - e->tail;
+
+	if (ddr_dev_zero(dev, sb->data_offset, e->head * sb->chunk, err) ||
+	    (tail && ddr_dev_zero(dev, sb->data_offset + e->tail * sb->chunk, tail * sb->chunk, err)))
 		return -1;
 	return ddr_dev_sync(dev, err);
 }
@@ -170,7 +274,8 @@ static int undo(const struct create_plan *plan, uint32_t changed, uint32_t writt
 
 int create_write(const struct create_plan *plan, struct ddr_error *err)
 {
-	uint8_t *image = make_image(&plan->super);
+	struct ends e = zeroed_ends(&plan->super);
+	uint8_t *image = make_image(&plan->super, &e);
 	uint32_t changed = 0, written = 0;
 	int rc = 0;
 
@@ -180,6 +285,9 @@ int create_write(const struct create_plan *plan, struct ddr_error *err)
 		changed |= 1u << m;
 		rc = prepare(&plan->super, plan->wipe, &plan->dev[m], image, err);
 	}
+	for (uint16_t m = 0; !rc && m < plan->super.members; m++)
+		if (plan->super.member[m].role != DDR_ROLE_NONE)
+			rc = zero_ends(&plan->super, &e, &plan->dev[m], err);
 	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
 		written |= 1u << m;
 		rc = write_supers(plan, m, err);
@@ -192,7 +300,7 @@ int create_write(const struct create_plan *plan, struct ddr_error *err)
 
 int create_prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, struct ddr_error *err)
 {
-	uint8_t *image = make_image(sb);
+	uint8_t *image = make_image(sb, NULL);
 	int rc = image ? prepare(sb, wipe, dev, image, err) : ddr_error_set(err, "out of memory; nothing was changed");
 
 	free(image);

@@ -211,7 +211,9 @@ def test_every_shape(images, order, parity):
         assert report["member"]["role"] == (index if index < roles else None)
         assert report["member"]["uuid"] == array["members"][index]["uuid"]
         assert [s["dirty"] for s in report["slots"]] == [[]] * 3
-        assert report["unwritten"] * 65536 >= report["size"] and report["needs_sync"] == []
+        # both ends are zeroed, and clean where there is parity
+        left = max(0, (report["size"] - 16 * MIB) // 65536 - 16 * MIB // 65536) if parity else -(-report["size"] // 65536)
+        assert report["unwritten"] == left and report["needs_sync"] == []
     # the member holds its share, and a tail that is not used
     assert array["data_offset"] + array["size"] // 4096 * array["chunk"] + 65536 <= 8 * MIB
     line = ddraid("table", "--uuid", array["uuid"], DDRAID_DEVICES=" ".join(map(str, paths)))
@@ -235,6 +237,23 @@ def test_force_replaces_what_is_there(images):
         assert json.loads(ddraid("examine", "--json", path).stdout)[0]["name"] == "new"
     everything = " ".join(map(str, paths))
     assert "no device belongs" in ddraid("table", "old", DDRAID_DEVICES=everything).stderr
+
+
+@pytest.mark.parametrize("order, parity", [(0, 0), (0, 1)])
+def test_nothing_of_an_old_array_shows_on_a_new_one(images, order, parity):
+    """Finding S11: a file system in an array, then `create --force` on the same disks: blkid found it on the new array, and it mounted."""
+    paths = images(1 + parity, 24 * MIB)
+    args = ("--order", order, "--parity", parity, "--force", "--json")
+    old = json.loads(ddraid("create", "old", *args, *paths).stdout)
+    probe = ["/sbin/blkid", "-p", "-O", str(old["data_offset"]), "-S", str(old["size"]), "-o", "value", "-s", "TYPE"]
+    for path in paths:
+        subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", "-E", f"offset={old['data_offset']}", path, f"{old['size'] // 1024}k"], check=True)
+        assert subprocess.run([*probe, path], capture_output=True, text=True, check=False).stdout.strip() == "ext4"
+    made = ddraid("create", "new", *args, *paths)
+    assert made.returncode == 0
+    assert (json.loads(made.stdout)["data_offset"], json.loads(made.stdout)["size"]) == (old["data_offset"], old["size"])
+    for path in paths:
+        assert subprocess.run([*probe, path], capture_output=True, text=True, check=False).stdout == ""
 
 
 def test_output_that_cannot_be_written(images):

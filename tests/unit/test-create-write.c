@@ -12,15 +12,19 @@
 #include "cli/signature.h"
 
 #define MIB	(1u << 20)
-#define SIZE	(40u * MIB)
+#define SIZE	(24u * MIB)
 #define N	4u		/* order 1, parity 1, one spare */
+#define MOST	11u		/* order 3, parity 2, one spare */
+#define OLD_COPY_1	(7u * MIB - DDR_META_BLOCK)
 
 static struct create_plan plan;
-static char path[N][32];
+static char path[MOST][32];
 
 /* Calls until one fails; -1: none does. */
 static int supers_left = -1, writes_left = -1, syncs_left = -1;
 static bool undo_fails;
+/* For each device: its old superblock was overwritten, and that was flushed. */
+static bool watch_order, blanked[MOST], retired[MOST];
 
 int __real_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
 int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
@@ -38,6 +42,22 @@ static bool fails(int *left)
 	return (*left)-- == 0;
 }
 
+/* Nothing may be written to a device while its old superblock may come back, nor data to any while one of them has its own. */
+static void check_order(const struct ddr_dev *dev, uint64_t offset)
+{
+	size_t i = (size_t)(dev - plan.dev);
+
+	if (!watch_order)
+		return;
+	if (offset == OLD_COPY_1 && !retired[i]) {
+		blanked[i] = true;
+		return;
+	}
+	assert_true(retired[i]);
+	for (unsigned int m = 0; m < N && offset == plan.super.data_offset; m++)
+		assert_true(retired[m]);
+}
+
 int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
 	/* the write got through, its result says no: the worst of both */
@@ -48,6 +68,7 @@ int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super
 
 int __wrap_ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err)
 {
+	check_order(dev, offset);
 	if (fails(&writes_left))
 		return ddr_error_set(err, "%s: cannot write", dev->path);
 	return __real_ddr_dev_write(dev, buf, len, offset, err);
@@ -57,54 +78,62 @@ int __wrap_ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len
 {
 	if (undo_fails && offset == DDR_SB_OFFSET)
 		return ddr_error_set(err, "%s: cannot zero", dev->path);
+	check_order(dev, offset);
 	return __real_ddr_dev_zero(dev, offset, len, err);
 }
 
 int __wrap_ddr_dev_sync(const struct ddr_dev *dev, struct ddr_error *err)
 {
+	retired[dev - plan.dev] = blanked[dev - plan.dev];
 	return fails(&syncs_left) ? ddr_error_set(err, "%s: cannot flush", dev->path) : __real_ddr_dev_sync(dev, err);
 }
 
 /* Images full of old data, with a stale superblock where copy 1 of another array would be searched for. */
-static int setup(void **state)
+static void make_images(uint64_t size)
 {
 	uint8_t *junk = ddr_dev_buffer(MIB);
-	struct ddr_super old;
+	struct ddr_super old = plan.super;
 	struct ddr_error err;
 	uint64_t seed = 9;
 
-	(void)state;
-	memset(&plan, 0, sizeof(plan));
-	supers_left = writes_left = syncs_left = -1;
-	undo_fails = false;
-	fixture_super(&plan.super, 1, 1, DDR_LAYOUT_ROTATING, SIZE, 1);
-	old = plan.super;
+	writes_left = supers_left = syncs_left = -1;
+	undo_fails = watch_order = false;
+	memset(blanked, 0, sizeof(blanked));
+	memset(retired, 0, sizeof(retired));
 	old.seq = 5;
 	old.data_offset = 7 * MIB;
-	old.array_blocks -= 8192;
+	old.array_blocks -= old.array_blocks / 2;
 	fixture_uuid(old.array_uuid, 4);
 	fixture_fill(junk, MIB, &seed);
-	for (unsigned int i = 0; i < N; i++) {
+	for (unsigned int i = 0; i < plan.super.members; i++) {
 		int fd;
 
 		strcpy(path[i], "test-create-XXXXXX");
 		fd = mkstemp(path[i]);
 		assert_true(fd >= 0);
-		assert_int_equal(ftruncate(fd, SIZE), 0);
+		assert_int_equal(ftruncate(fd, (off_t)size), 0);
 		close(fd);
 		assert_int_equal(ddr_dev_open(&plan.dev[i], path[i], DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
-		for (uint64_t at = 0; at < SIZE; at += MIB)
+		for (uint64_t at = 0; at < size; at += MIB)
 			assert_int_equal(__real_ddr_dev_write(&plan.dev[i], junk, MIB, at, &err), 0);
 		assert_int_equal(__real_ddr_dev_write_super(&plan.dev[i], &old, &err), 0);
 	}
 	free(junk);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&plan, 0, sizeof(plan));
+	fixture_super(&plan.super, 1, 1, DDR_LAYOUT_ROTATING, SIZE, 1);
+	make_images(SIZE);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < N; i++) {
+	for (unsigned int i = 0; i < plan.super.members; i++) {
 		ddr_dev_close(&plan.dev[i]);
 		unlink(path[i]);
 	}
@@ -139,7 +168,7 @@ static void check_logs(const struct ddr_dev *dev, const struct ddr_super *sb)
 			assert_int_equal(ddr_dev_read(dev, buf, DDR_META_BLOCK, at, &err), 0);
 			assert_int_equal(ddr_log_decode(buf, sb, s, 0, place, &info).code, DDR_FE_OK);
 			assert_int_equal(info.node, 0);
-			for (size_t i = DDR_LOG_HEADER; i < DDR_META_BLOCK; i++)
+			for (size_t i = DDR_LOG_HEADER; i < DDR_META_BLOCK && s != DDR_MAP_SLOT; i++)
 				assert_int_equal(buf[i], 0);
 		}
 	}
@@ -171,6 +200,145 @@ static void test_members(void **state)
 		assert_int_equal(ddr_dev_read_supers(dev, &s, &err), -1);
 		assert_int_equal(s.copy[1].offset, 0);
 	}
+}
+
+/* Is block @b zero on every member that holds a part of it? */
+static bool block_is_zero(uint8_t *const data[], uint64_t b)
+{
+	const struct ddr_super *sb = &plan.super;
+	bool zero = true;
+
+	for (unsigned int m = 0; m < sb->roles; m++)
+		for (uint32_t i = 0; i < sb->chunk; i++)
+			zero &= data[m][b * sb->chunk + i] == 0;
+	return zero;
+}
+
+/* The zeroed blocks where an older copy 1 would be searched for: on all members, and so their parity is right, whatever the map says. */
+static bool is_searched(uint64_t b)
+{
+	uint64_t at = plan.super.data_offset + b * plan.super.chunk;
+
+	return at < 32 * MIB && at % MIB >= MIB - DDR_META_BLOCK;
+}
+
+/* What the map must say of region @r by what is on the disks: zeroed as a whole, in part, or not at all. */
+static uint8_t state_by_content(uint8_t *const data[], uint64_t r)
+{
+	uint64_t region = plan.super.region_size / DDR_BLOCK_SIZE, end = (r + 1) * region, zero = 0, other = 0;
+
+	if (end > plan.super.array_blocks)
+		end = plan.super.array_blocks;
+	for (uint64_t b = r * region; b < end; b++) {
+		if (is_searched(b))
+			continue;
+		zero += block_is_zero(data, b);
+		other += !block_is_zero(data, b);
+	}
+	if (!plan.super.parity || !zero)
+		return DDR_REGION_UNWRITTEN;
+	return other ? DDR_REGION_NEEDS_SYNC : DDR_REGION_CLEAN;
+}
+
+static void check_map(const struct ddr_dev *dev, uint8_t *const data[], unsigned int seen[3])
+{
+	uint8_t *buf = ddr_dev_buffer(DDR_META_BLOCK);
+	struct ddr_log_info info;
+	struct ddr_error err;
+
+	for (uint64_t r = 0; r < ddr_super_regions(&plan.super); r++)
+		for (unsigned int place = 0; place < 2; place++) {
+			uint8_t state;
+
+			assert_int_equal(ddr_dev_read(dev, buf, DDR_META_BLOCK, ddr_map_offset(&plan.super, 0, place), &err), 0);
+			assert_int_equal(ddr_log_decode(buf, &plan.super, DDR_MAP_SLOT, 0, place, &info).code, DDR_FE_OK);
+			state = ddr_map_get(((struct ddr_disk_log *)buf)->payload, (uint32_t)r);
+			assert_int_equal(state, state_by_content(data, r));
+			seen[state]++;
+		}
+	free(buf);
+}
+
+struct shape {
+	uint8_t order, parity, layout;
+	uint32_t region, mib;
+	bool partly, untouched;		/* some region is zeroed in part; not at all */
+};
+
+static void check_shape(const struct shape *s)
+{
+	uint64_t size = (uint64_t)s->mib * MIB;
+	struct ddr_layout_request req = { .member_bytes = size, .order = s->order, .parity = s->parity, .layout = s->layout,
+					  .region_size = s->region, .slots = 2 };
+	unsigned int seen[3] = { 0 };
+	uint8_t *data[MOST];
+	struct ddr_error err;
+	uint64_t blocks, at;
+
+	memset(&plan, 0, sizeof(plan));
+	fixture_super(&plan.super, s->order, s->parity, s->layout, size, 1);
+	assert_int_equal(ddr_layout_compute(&req, &plan.super, &err), 0);
+	make_images(size);
+	blocks = plan.super.array_blocks;
+	at = plan.super.data_offset;
+	if (create_write(&plan, &err))
+		fail_msg("%s", err.text);
+	for (unsigned int m = 0; m < plan.super.members; m++) {
+		data[m] = ddr_dev_buffer(blocks * plan.super.chunk);
+		assert_int_equal(ddr_dev_read(&plan.dev[m], data[m], blocks * plan.super.chunk, at, &err), 0);
+	}
+	for (uint64_t b = 0; b < blocks; b++)
+		if (b < 16 * MIB / 4096 || b >= blocks - (blocks < 16 * MIB / 4096 ? blocks : 16 * MIB / 4096))
+			assert_true(block_is_zero(data, b));
+	for (unsigned int m = 0; m < plan.super.members; m++)
+		check_map(&plan.dev[m], data, seen);
+	assert_int_equal(seen[DDR_REGION_CLEAN] > 0, s->parity && !(s->partly && s->region > 64 * MIB));
+	assert_int_equal(seen[DDR_REGION_NEEDS_SYNC] > 0, s->partly);
+	assert_int_equal(seen[DDR_REGION_UNWRITTEN] > 0, s->untouched);
+	/* the spare has no part in it */
+	assert_int_not_equal(data[plan.super.roles][0], 0);
+	for (unsigned int m = 0; m < plan.super.members; m++)
+		free(data[m]);
+	teardown(NULL);
+}
+
+/*
+ * Finding S11: what stood at the beginning or the end of an older array on the same disks showed on the new one, and a rebuild passed
+ * it over. Both ends are zeroed on all members, and the map says so.
+ */
+static void test_the_ends_are_zeroed(void **state)
+{
+	static const struct shape shapes[] = {
+		{ 0, 0, DDR_LAYOUT_DEDICATED, 0, 40, false, true },
+		{ 0, 1, DDR_LAYOUT_DEDICATED, 0, 40, false, true },
+		{ 0, 2, DDR_LAYOUT_DEDICATED, 64u << 10, 48, false, true },
+		{ 0, 1, DDR_LAYOUT_DEDICATED, 32 * MIB, 72, true, false },	/* the last one is short, and zeroed as a whole */
+		{ 0, 1, DDR_LAYOUT_DEDICATED, 32 * MIB, 112, true, true },
+		{ 0, 1, DDR_LAYOUT_DEDICATED, 1024 * MIB, 40, true, false },
+		{ 0, 1, DDR_LAYOUT_DEDICATED, 0, 20, false, false },		/* less than both ends */
+		{ 1, 1, DDR_LAYOUT_ROTATING, 0, 40, false, true },
+		{ 1, 2, DDR_LAYOUT_DEDICATED, 16 * MIB, 40, false, true },
+		{ 2, 1, DDR_LAYOUT_ROTATING, 0, 24, false, true },
+		{ 3, 2, DDR_LAYOUT_ROTATING, 0, 12, false, true },
+		{ 3, 1, DDR_LAYOUT_ROTATING, 1u << 20, 12, false, true },
+		{ 1, 1, DDR_LAYOUT_ROTATING, 0, 8, false, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		check_shape(&shapes[i]);
+}
+
+/* Finding S11: a crash in the middle leaves a member of the old array as it was, or none, and never an old member with new content. */
+static void test_the_old_array_ends_first(void **state)
+{
+	struct ddr_error err;
+
+	(void)state;
+	watch_order = true;
+	assert_int_equal(create_write(&plan, &err), 0);
+	for (unsigned int m = 0; m < N; m++)
+		assert_true(retired[m]);
 }
 
 static void nothing_is_left(const struct ddr_error *failure)
@@ -222,7 +390,7 @@ static void test_metadata_write_fails(void **state)
 static void test_flush_fails(void **state)
 {
 	(void)state;
-	each_call_fails(&syncs_left, N);
+	each_call_fails(&syncs_left, 2 * N + N - 1);	/* old superblocks, metadata, the ends on those with a role */
 }
 
 /* Then the sentence says where the remains are, and does not claim that nothing is left. */
@@ -273,6 +441,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_members),
+		cmocka_unit_test(test_the_ends_are_zeroed),
+		TEST(test_the_old_array_ends_first),
 		TEST(test_superblock_write_fails),
 		TEST(test_metadata_write_fails),
 		TEST(test_flush_fails),
