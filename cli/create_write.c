@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "cli/create.h"
-#include "cli/signature.h"
+#include "lib/signature.h"
 #include "lib/layout.h"
 
 /* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
@@ -177,7 +177,7 @@ static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, stru
 
 static int prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)
 {
-	if (retire_supers(dev, err) || (wipe && signature_wipe(dev, err)))
+	if (retire_supers(dev, err) || (wipe && ddr_signature_wipe(dev, err)))
 		return -1;
 	if (ddr_dev_write(dev, image, sb->data_offset - DDR_SB_OFFSET, DDR_SB_OFFSET, err) ||
 	    zero_search_places(dev, sb, err) || zero_tail(dev, sb, err))

@@ -9,7 +9,7 @@
 #include <linux/fs.h>
 
 #include "cli/disk.h"
-#include "cli/signature.h"
+#include "lib/signature.h"
 
 #define LOCK_MS	5000u
 
@@ -69,7 +69,7 @@ static int check_sectors(const struct ddr_dev *dev, uint64_t order, bool force, 
 
 static int check_content(const struct ddr_dev *dev, bool force, char *holds, size_t size, struct ddr_error *err)
 {
-	if (signature_find(dev, holds, size, err))
+	if (ddr_signature_find(dev, holds, size, err))
 		return -1;
 	if (holds[0] && !force)
 		return ddr_error_set(err, "%s: holds data (%s); use another device, or --force to destroy it", dev->path,

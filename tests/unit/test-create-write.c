@@ -9,7 +9,7 @@
 
 #include "tests/unit/fixture.h"
 #include "cli/create.h"
-#include "cli/signature.h"
+#include "lib/signature.h"
 
 #define MIB	(1u << 20)
 #define SIZE	(24u * MIB)

@@ -1,11 +1,11 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a disk holds already, as libblkid and our own format see it, and how to wipe it.
  * Works on an open struct ddr_dev; reads and writes through a descriptor of its own,
  * since libblkid's buffers are not made for O_DIRECT.
  */
-#ifndef DDR_CLI_SIGNATURE_H
-#define DDR_CLI_SIGNATURE_H
+#ifndef DDR_LIB_SIGNATURE_H
+#define DDR_LIB_SIGNATURE_H
 
 #include <stddef.h>
 
@@ -16,11 +16,11 @@
  * ddraid array data") into @buf, or an empty string if nothing is known on it.
  * Returns 0, or -1 with @err if it cannot be read.
  */
-int signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err);
+int ddr_signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err);
 /*
  * Removes all signatures that libblkid knows, at the start and at the end of the
  * device. (ddraid's own metadata is overwritten by create.) Returns 0, or -1 with @err.
  */
-int signature_wipe(const struct ddr_dev *dev, struct ddr_error *err);
+int ddr_signature_wipe(const struct ddr_dev *dev, struct ddr_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Old content of a disk; see signature.h. */
 #include <blkid/blkid.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/signature.h"
+#include "lib/signature.h"
 
 #define WIPE_ROUNDS	64	/* no disk has so many signatures: libblkid finds what it just wiped */
 
@@ -85,7 +85,7 @@ static bool find_own(const struct ddr_dev *dev, char *buf, size_t size)
 	return false;
 }
 
-int signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err)
+int ddr_signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err)
 {
 	blkid_probe pr;
 	int fd, found;
@@ -103,7 +103,7 @@ int signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr
 	return found < 0 ? ddr_error_set(err, "%s: libblkid cannot read it", dev->path) : 0;
 }
 
-int signature_wipe(const struct ddr_dev *dev, struct ddr_error *err)
+int ddr_signature_wipe(const struct ddr_dev *dev, struct ddr_error *err)
 {
 	int fd, found = 1, rounds = 0, rc = 0;
 	blkid_probe pr = open_probe(dev, O_RDWR, &fd, err);
