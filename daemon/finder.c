@@ -10,6 +10,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/finder.h"
+#include "daemon/members.h"
 #include "lib/scan.h"
 
 #define LOCK_MS	3000u
@@ -39,8 +40,9 @@ static void take(struct ddr_finder *f, unsigned int m, const char *path, const s
 		f->want &= ~(1u << m);
 		return;
 	}
-	if (ddr_dev_open(&dev, path, DDR_DEV_WRITE, &f->error[m]))
+	if (ddr_dev_open(&dev, path, DDR_DEV_WRITE | DDR_DEV_OWN, &f->error[m]))
 		return;
+	ddr_members_tell_usual(&dev);
 	if (dev.bytes < f->bytes) {
 		ddr_error_set(&f->error[m], "%s has %" PRIu64 " bytes on this node, a member of the array needs %" PRIu64, path, dev.bytes, f->bytes);
 		ddr_dev_close(&dev);

@@ -123,13 +123,20 @@ void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *wh
 	qb_log(LOG_ERR, "%s: %s failed: %s", ddr_members_who(m, i, who, sizeof(who)), what, ddr_dev_strerror(ddr_members_fd(m, i), error));
 }
 
+void ddr_members_tell_usual(const struct ddr_dev *dev)
+{
+	if (dev->own_error)
+		qb_log(LOG_WARNING, "%s: no device node can be made in /dev/ddraid-members (%s): the disk's usual node is locked instead, and udev's "
+		       "events for this disk wait until the array is stopped", dev->path, strerror(dev->own_error));
+}
+
 /* NULL: it does not open, and error[] says why. */
 static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const char *node, unsigned int limit_ms)
 {
 	struct ddr_look *look;
 	struct ddr_error err;
 
-	switch (ddr_look_open(&look, node, DDR_DEV_WRITE, limit_ms, &err)) {
+	switch (ddr_look_open(&look, node, DDR_DEV_WRITE | DDR_DEV_OWN, limit_ms, &err)) {
 	case DDR_LOOK_HANGS:
 		snprintf(m->error[i], sizeof(m->error[i]), "%s does not answer: it hangs since an earlier look", node);
 		return NULL;
@@ -156,6 +163,7 @@ static bool end_open(struct ddr_members *m, unsigned int i, struct ddr_look *loo
 		m->dev[i] = look->dev;
 		look->dev = (struct ddr_dev){ .fd = -1 };
 		m->open |= 1u << i;
+		ddr_members_tell_usual(&m->dev[i]);
 		open = true;
 	}
 	ddr_look_put(look);
@@ -277,10 +285,11 @@ void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *wh
 
 uint32_t ddr_members_lock(struct ddr_members *m)
 {
+	struct ddr_error err;
 	uint32_t busy = 0;
 
 	for (unsigned int i = 0; i < m->n; i++)
-		if (m->open & (1u << i) && flock(m->dev[i].fd, LOCK_EX | LOCK_NB))
+		if (m->open & (1u << i) && ddr_dev_try_lock(&m->dev[i], NULL, &err) != DDR_LOCK_TAKEN)
 			busy |= 1u << i;
 	return busy;
 }

@@ -2,8 +2,8 @@
 /*
  * The member devices of one array, open and locked, shared by all that do I/O on them.
  *
- * The lock (flock, exclusive) is what tells a new daemon that its predecessor's I/O has
- * ended: requests in flight hold the open file beyond the death of their process. So a
+ * They are opened by device nodes of our own (own_node.h), and the lock (flock, exclusive) on those is what tells a new daemon that
+ * its predecessor's I/O has ended: requests in flight hold the open file beyond the death of their process. So a
  * descriptor is closed only when nothing uses it any more, or a late request could go
  * to whatever file has taken the number. When the array is closed here, each member's lock goes as soon as nothing of ours
  * can reach that member any more: one that hangs keeps its own, and not those of the others.
@@ -52,7 +52,7 @@ void ddr_members_put(struct ddr_members *m);
 int ddr_members_fd(const struct ddr_members *m, unsigned int i);
 
 /*
- * Opens what @bind names, O_DIRECT, by the kernel's own device nodes. A device that does
+ * Opens what @bind names, O_DIRECT. A device that does
  * not open, or not within @limit_ms, is not an error: it is not in @m->open, and its error[] says why. May sleep.
  */
 void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms);
@@ -94,6 +94,9 @@ void ddr_members_end(struct ddr_members *m);
 
 /* Members of the array @uuid to which requests of its instances here that have ended may be under way still. */
 uint32_t ddr_members_late(const uint8_t uuid[16]);
+
+/* A line of the log if no device node of our own could be made for a device that was opened with DDR_DEV_OWN. */
+void ddr_members_tell_usual(const struct ddr_dev *dev);
 
 /* The node of a block device as the kernel names it ("/dev/sda"); false if there is none. */
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);

@@ -7,15 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/devio.h"
+#include "lib/own_node.h"
 
-#define LOCK_PAUSE_MS	100u
 #define ZERO_RUN	(1u << 20)	/* bytes written at once by ddr_dev_zero() */
 
 /* -------------------------------------------------- open and close */
@@ -69,64 +67,76 @@ static int learn(struct ddr_dev *dev, unsigned int flags, struct ddr_error *err)
 }
 
 /* The type is looked at before the open: opening a fifo or a tape drive can block or do harm. */
-static int check_type(const char *path, unsigned int flags, struct ddr_error *err)
+static int check_type(const char *path, unsigned int flags, struct stat *st, struct ddr_error *err)
 {
-	struct stat st;
-
-	if (stat(path, &st))
+	if (stat(path, st))
 		return ddr_error_set(err, "%s: %s", path, strerror(errno));
-	if (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && flags & DDR_DEV_FILE))
+	if (S_ISBLK(st->st_mode) || (S_ISREG(st->st_mode) && flags & DDR_DEV_FILE))
 		return 0;
 	return ddr_error_set(err, "%s: is not a block device; give a disk, a partition or a loop device", path);
+}
+
+/* By the node of our own. Where none can be made, the usual one has to do: then the lock on it is in udev's way, but the array is up. */
+static int open_own(struct ddr_dev *dev, dev_t rdev, int mode, struct ddr_error *err)
+{
+	bool absent;
+
+	dev->fd = ddr_own_node_open(rdev, mode, &absent, err);
+	if (dev->fd >= 0) {
+		dev->own = true;
+		return ddr_dev_lock_prepare(dev, err);
+	}
+	dev->own_error = errno;
+	return absent ? 0 : ddr_error_prefix(err, "%s", dev->path);
+}
+
+static int open_usual(struct ddr_dev *dev, int mode, unsigned int flags, struct ddr_error *err)
+{
+	/* without O_CREAT, O_EXCL has a meaning for block devices only */
+	dev->fd = open(dev->path, mode | (flags & DDR_DEV_EXCL ? O_EXCL : 0));
+	if (dev->fd < 0 && errno == EINVAL && flags & DDR_DEV_FILE)
+		dev->fd = open(dev->path, mode & ~O_DIRECT);	/* a file on a file system without O_DIRECT */
+	if (dev->fd >= 0)
+		return 0;
+	if (errno == EBUSY)
+		return ddr_error_set(err, "%s: is in use (mounted, or held by another device: see lsblk %s)", dev->path, dev->path);
+	return ddr_error_set(err, "%s: %s", dev->path, strerror(errno));
 }
 
 int ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flags, struct ddr_error *err)
 {
 	int mode = O_CLOEXEC | O_DIRECT | (flags & DDR_DEV_WRITE ? O_RDWR : O_RDONLY);
+	struct stat st;
 
 	*dev = (struct ddr_dev){ .fd = -1 };
-	if (check_type(path, flags, err))
+	if (check_type(path, flags, &st, err))
 		return -1;
 	dev->path = strdup(path);
 	if (!dev->path)
 		return ddr_error_set(err, "%s: out of memory", path);
-	/* without O_CREAT, O_EXCL has a meaning for block devices only */
-	dev->fd = open(path, mode | (flags & DDR_DEV_EXCL ? O_EXCL : 0));
-	if (dev->fd < 0 && errno == EINVAL && flags & DDR_DEV_FILE)
-		dev->fd = open(path, mode & ~O_DIRECT);	/* a file on a file system without O_DIRECT */
-	if (dev->fd < 0) {
-		if (errno == EBUSY)
-			ddr_error_set(err, "%s: is in use (mounted, or held by another device: see lsblk %s)", path, path);
-		else
-			ddr_error_set(err, "%s: %s", path, strerror(errno));
-		ddr_dev_close(dev);
-		return -1;
-	}
-	if (learn(dev, flags, err)) {
-		ddr_dev_close(dev);
-		return -1;
-	}
-	return 0;
+	if ((!(flags & DDR_DEV_OWN) || !S_ISBLK(st.st_mode) || open_own(dev, st.st_rdev, mode, err) == 0) &&
+	    (dev->fd >= 0 || open_usual(dev, mode, flags, err) == 0) && learn(dev, flags, err) == 0)
+		return 0;
+	ddr_dev_close(dev);
+	return -1;
 }
 
 void ddr_dev_close(struct ddr_dev *dev)
 {
 	if (dev->fd >= 0)
 		close(dev->fd);
+	ddr_dev_lock_free(dev->lock);
 	free(dev->path);
 	*dev = (struct ddr_dev){ .fd = -1 };
 }
 
-int ddr_dev_lock(const struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err)
+int ddr_dev_dup(const struct ddr_dev *dev, struct ddr_dev *copy)
 {
-	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
-
-	for (unsigned int waited = 0; flock(dev->fd, LOCK_EX | LOCK_NB); waited += LOCK_PAUSE_MS) {
-		if (errno != EWOULDBLOCK || waited >= wait_ms)
-			return ddr_error_set(err, "%s: is locked by another program: %s", dev->path, strerror(errno));
-		nanosleep(&pause, NULL);
-	}
-	return 0;
+	*copy = *dev;
+	copy->lock = NULL;
+	copy->path = strdup(dev->path);
+	copy->fd = fcntl(dev->fd, F_DUPFD_CLOEXEC, 0);
+	return copy->path && copy->fd >= 0 ? 0 : -1;
 }
 
 bool ddr_dev_same(const struct ddr_dev *a, const struct ddr_dev *b)

@@ -19,10 +19,14 @@
 
 #include "lib/error.h"
 #include "lib/format.h"
+#include "lib/holder.h"
 
 #define DDR_DEV_WRITE	(1u << 0)	/* read and write; default: read only */
 #define DDR_DEV_EXCL	(1u << 1)	/* refuse a block device that something uses (mounted, held by dm, md...) */
 #define DDR_DEV_FILE	(1u << 2)	/* regular files are taken too */
+#define DDR_DEV_OWN	(1u << 3)	/* by a device node of our own (own_node.h): for I/O that may outlive this process */
+
+struct ddr_dev_lock;
 
 struct ddr_dev {
 	int fd;
@@ -33,17 +37,43 @@ struct ddr_dev {
 	uint64_t bytes;
 	uint32_t logical_sector;	/* bytes */
 	uint32_t physical_sector;	/* bytes */
+	bool own;			/* fd is of the node of our own */
+	int own_error;			/* DDR_DEV_OWN, and fd is of the usual node: why no other one could be made */
+	struct ddr_dev_lock *lock;	/* what its lock needs besides fd; owned, may be NULL */
 };
 
 /* Opens @path and learns its sizes. Returns 0, or -1 with @err and nothing open. */
 int ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flags, struct ddr_error *err);
 /* Closes what ddr_dev_open() opened. A struct with fd -1 and path NULL is allowed. */
 void ddr_dev_close(struct ddr_dev *dev);
+/* Another descriptor, and nothing besides, of the same open file: its lock stays until both are closed. The caller closes @copy. 0 or -1. */
+int ddr_dev_dup(const struct ddr_dev *dev, struct ddr_dev *copy);
+
 /*
- * Locks the open file, exclusively. udev holds this lock for the moment in which it looks at a device that somebody wrote to, so
- * it is waited for, @wait_ms at most. Returns 0, or -1 with @err: another program holds it.
+ * Locks (dev_lock.c). All programs of ddraid exclude each other by the node of our own. One that uses a device by it (DDR_DEV_OWN: the
+ * daemon) has its lock for as long as requests are under way, beyond its own death, and never keeps the lock of the usual node, for which udev
+ * waits: it only sees once that nobody has an exclusive one, since daemons of earlier releases had. One that uses it by its usual node (the command,
+ * for seconds) locks that too, against other programs; for a partition that of the whole disk. A regular file has one lock.
  */
-int ddr_dev_lock(const struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err);
+enum ddr_lock_state {
+	DDR_LOCK_TAKEN,
+	DDR_LOCK_BUSY,		/* by our own node: another program of ddraid has it, or I/O of a daemon that has died */
+	DDR_LOCK_BUSY_USUAL,	/* by the usual node; ours is locked now */
+	DDR_LOCK_FAILED,
+};
+
+/* Tries once, and does not sleep. @holder (may be NULL): who has it, if it is busy; finding that out takes some milliseconds. @err: of FAILED. */
+enum ddr_lock_state ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err);
+/* DDR_DEV_OWN: whoever has the usual node locked is no daemon of an earlier release, and is not waited for any more. */
+void ddr_dev_pass_usual(struct ddr_dev *dev);
+/*
+ * Tries for @wait_ms; a program that is no ddraidd and has the usual node of a DDR_DEV_OWN locked is not waited for. Sleeps.
+ * 0, or -1 with @err, which names who has it.
+ */
+int ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err);
+/* For ddr_dev_open() and ddr_dev_close(). Opens what the lock of a DDR_DEV_OWN needs of its usual node. 0 or -1 with @err. */
+int ddr_dev_lock_prepare(struct ddr_dev *dev, struct ddr_error *err);
+void ddr_dev_lock_free(struct ddr_dev_lock *lock);
 /* Its size in bytes as it is now, which may be more than as it was opened; 0: it cannot be learned. */
 uint64_t ddr_dev_size(const struct ddr_dev *dev);
 /* True if both are the same disk or file. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Looking at a device that may hang; see look.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -197,10 +196,7 @@ static struct ddr_look *look_opened(const struct ddr_dev *dev, size_t len, struc
 	l->what = len ? DDR_LOOK_BYTES : DDR_LOOK_READ;
 	l->len = len;
 	l->buf = len ? ddr_dev_buffer(len) : NULL;
-	l->dev = *dev;
-	l->dev.path = strdup(dev->path);
-	l->dev.fd = fcntl(dev->fd, F_DUPFD_CLOEXEC, 0);
-	if (l->dev.path && l->dev.fd >= 0 && (l->buf || !len))
+	if (ddr_dev_dup(dev, &l->dev) == 0 && (l->buf || !len))
 		return l;
 	ddr_error_set(err, "%s: no memory or no descriptor to read it", dev->path);
 	destroy(l);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Which program has a lock (flock) on a file: so that whoever waits for it can be named, and to tell a program that lives from the I/O of
+ * a daemon that has died. Reads /proc alone, and may take some milliseconds.
+ */
+#ifndef DDR_LIB_HOLDER_H
+#define DDR_LIB_HOLDER_H
+
+#include <stdbool.h>
+
+struct ddr_holder {
+	char text[96];			/* "NAME (pid N)", or what is known in its place */
+	bool other;			/* each lock there is that of a living program other than ddraidd */
+};
+
+/* By /proc/locks and the descriptors of processes. Nothing found: a text that says so, and @other is false. */
+void ddr_holder_find(int fd, struct ddr_holder *holder);
+
+#endif
