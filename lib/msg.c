@@ -222,8 +222,11 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk64(w, &m->hello.view);
 		walk64(w, &m->hello.history);
 		walk32(w, &m->hello.flags);
+		walk32(w, &m->hello.shared);
+		walk32(w, &m->hello.undo_epoch);
 		walk_zero(w, 4);
-		if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE))
+		walk64(w, &m->hello.undo_history);
+		if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE | DDR_HELLO_ALONE | DDR_HELLO_UNDO))
 			w->c.bad = true;
 		return true;
 	case DDR_M_STATE:

@@ -222,6 +222,17 @@ static bool others_may_come(const struct ddr_sm *sm)
 	return sm->c.apart && sm->now < sm->c.meet_until && somebody_absent(sm);
 }
 
+/* Nobody else is known to have agreed on our epoch; and nobody of this view was lost by it, and may have been fenced. */
+static bool alone(const struct ddr_sm *sm)
+{
+	if (!sm->c.synced || sm->c.unproven || sm->c.shared >= sm->c.epoch)
+		return false;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].lost && ddr_sm_viewer(sm, sm->nodes[i].id))
+			return false;
+	return true;
+}
+
 static void hello_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO };
@@ -233,36 +244,76 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.flags = sm->c.synced ? DDR_HELLO_SYNCED : 0;
 	msg.hello.flags |= sm->c.synced && sm->c.unproven ? DDR_HELLO_UNPROVEN : 0;
 	msg.hello.flags |= ddr_sm_takes_part(sm) ? DDR_HELLO_ACTIVE : 0;
+	msg.hello.flags |= alone(sm) ? DDR_HELLO_ALONE : 0;
+	msg.hello.flags |= sm->c.undo ? DDR_HELLO_UNDO : 0;
+	msg.hello.shared = sm->c.shared;
+	msg.hello.undo_epoch = sm->c.undo_epoch;
+	msg.hello.undo_history = sm->c.undo_history;
 	ddr_sm_send(sm, &msg);
 	sm->c.hello_sent = true;
 }
 
+/* A state, as the hellos name it. */
+struct claim { uint32_t epoch; uint64_t history; bool unproven; uint32_t holders, counts; };
+
+/* Has it this state, or can it go back to it? */
+static bool holds(const struct ddr_sm_viewer *v, uint32_t epoch, uint64_t history)
+{
+	return v->synced && ((v->epoch == epoch && v->history == history) ||
+			     (v->undo && v->undo_epoch == epoch && v->undo_history == history));
+}
+
+static uint32_t holders(const struct ddr_sm *sm, uint32_t epoch, uint64_t history)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < sm->c.n_view; i++)
+		n += holds(&sm->c.view[i], epoch, history);
+	return n;
+}
+
 /*
- * Is state a (epoch, how many have it) to be preferred to b? Of equals the one of the lowest node, which comes first.
+ * Is state b (epoch, how many have it) to be preferred to a? Of equals the one of the lowest node, which comes first.
  * One by which somebody wrote comes before one that was only read: the disks are as the first says, whatever its epoch.
  */
-static const struct ddr_sm_viewer *better(const struct ddr_sm *sm, const struct ddr_sm_viewer *a, const struct ddr_sm_viewer *b)
+static bool better(const struct claim *b, const struct claim *a)
 {
-	uint32_t na = 0, nb = 0;
+	if (!a->holders || a->unproven != b->unproven)
+		return !a->holders || a->unproven;
+	if (a->counts != b->counts)
+		return b->counts > a->counts;
+	if (a->holders != b->holders)
+		return b->holders > a->holders;
+	return b->epoch > a->epoch;
+}
 
-	if (!a || a->unproven != b->unproven)
-		return !a || a->unproven ? b : a;
-	if (a->epoch != b->epoch)
-		return b->epoch > a->epoch ? b : a;
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
-		const struct ddr_sm_viewer *v = &sm->c.view[i];
+/*
+ * A ring that breaks may have brought the last hello to one node alone. An epoch of which no two nodes know is no word of the group: what
+ * counts is the last one that its node shared with another. And where nothing came of it but the number it is taken back.
+ */
+static void claim(const struct ddr_sm *sm, const struct ddr_sm_viewer *v, struct claim *best)
+{
+	struct claim c = { .epoch = v->epoch, .history = v->history, .unproven = v->unproven, .counts = v->epoch };
 
-		na += v->synced && v->epoch == a->epoch && v->history == a->history;
-		nb += v->synced && v->epoch == b->epoch && v->history == b->history;
-	}
-	return nb > na ? b : a;
+	c.holders = holders(sm, c.epoch, c.history);
+	if (v->alone && c.holders == 1 && v->shared < v->epoch)
+		c.counts = v->shared;
+	if (better(&c, best))
+		*best = c;
+	if (!v->undo)
+		return;
+	c = (struct claim){ .epoch = v->undo_epoch, .history = v->undo_history, .counts = v->undo_epoch };
+	c.holders = holders(sm, c.epoch, c.history);
+	if (c.holders > 1 && better(&c, best))
+		*best = c;
 }
 
 /* Has somebody the same state and takes part? */
 static bool upheld(const struct ddr_sm *sm, const struct ddr_sm_viewer *v)
 {
 	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		if (sm->c.view[i].active && sm->c.view[i].epoch == v->epoch && sm->c.view[i].history == v->history)
+		if (sm->c.view[i].active && (holds(&sm->c.view[i], v->epoch, v->history) ||
+					     (v->undo && holds(&sm->c.view[i], v->undo_epoch, v->undo_history))))
 			return true;
 	return false;
 }
@@ -295,7 +346,8 @@ static void forget_states(struct ddr_sm *sm, uint64_t whose)
 /* Whose state the group's is. Returns false if nobody has one. */
 static bool judge_states(struct ddr_sm *sm)
 {
-	const struct ddr_sm_viewer *best = NULL;
+	struct claim best = { 0 };
+	const struct ddr_sm_viewer *own;
 	uint64_t useless = 0;
 	uint32_t epoch = 0;
 
@@ -304,20 +356,27 @@ static bool judge_states(struct ddr_sm *sm)
 		if (sm->c.view[i].epoch > epoch)
 			epoch = sm->c.view[i].epoch;
 		if (sm->c.view[i].synced)
-			best = better(sm, best, &sm->c.view[i]);
+			claim(sm, &sm->c.view[i], &best);
 	}
 	sm->c.provider = 0;
-	for (uint32_t i = 0; best && i < sm->c.n_view; i++) {
+	for (uint32_t i = 0; best.holders && i < sm->c.n_view; i++) {
 		struct ddr_sm_viewer *v = &sm->c.view[i];
 
-		v->other = v->synced && (v->epoch != best->epoch || v->history != best->history);
+		v->other = v->synced && !holds(v, best.epoch, best.history);
 		useless |= v->other && !v->active ? 1ull << i : 0;
 		if (v->synced && !v->other && !sm->c.provider)
 			sm->c.provider = v->id;
 	}
 	forget_states(sm, useless);	/* they have done nothing by it: no reason to put them out */
+	own = ddr_sm_viewer(sm, sm->node);
+	if (own->synced && !own->other) {
+		/* what else was agreed on by nobody else is as if it had not been; its number is not used again */
+		sm->c.history = own->epoch == best.epoch && own->history == best.history ? sm->c.history : sm->c.undo_history;
+		sm->c.undo_epoch = best.epoch;
+		sm->c.shared = best.holders > 1 && best.epoch > sm->c.shared ? best.epoch : sm->c.shared;
+	}
 	sm->c.epoch = epoch + 1;
-	return best != NULL;
+	return best.holders != 0;
 }
 
 /*
@@ -343,10 +402,28 @@ static void nodes_update(struct ddr_sm *sm)
 	ddr_sm_writer_choose(sm);
 }
 
+/* Have the nodes of the view places, is nobody lost by it, and is the writer the same? Then nothing of what all share has changed. */
+static bool unchanged(const struct ddr_sm *sm, uint32_t writer)
+{
+	if (sm->c.writer != writer || sm->c.transfer || sm->c.unproven)
+		return false;
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		int at = ddr_sm_node_at(sm, sm->c.view[i].id);
+
+		if (at < 0 || sm->nodes[at].lost)
+			return false;
+	}
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].started && !sm->nodes[i].lost && !ddr_sm_viewer(sm, sm->nodes[i].id))
+			return false;
+	return true;
+}
+
 static void agreed(struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->c;
-	bool known = judge_states(sm);
+	uint32_t writer = c->writer;
+	bool known = judge_states(sm), whole;
 
 	c->phase = DDR_V_AGREED;
 	c->apart = false;
@@ -361,13 +438,17 @@ static void agreed(struct ddr_sm *sm)
 	c->transfer = !known;
 	for (uint32_t i = 0; i < c->n_view; i++)
 		c->transfer |= !c->view[i].synced;
+	c->undo = false;
 	if (!c->synced)
 		return;
+	c->undo_history = c->history;
+	whole = unchanged(sm, writer);
 	ddr_sm_settle(sm);
 	/* others may have begun to write since we read, while this node was cut off: no superblock names them to us */
 	c->writer_ready &= !c->unproven;
 	c->history = ddr_sm_mix(c->history ^ c->view_name ^ c->epoch);
 	nodes_update(sm);
+	c->undo = whole && unchanged(sm, writer);
 	ddr_sm_resend(sm);
 }
 
@@ -385,6 +466,11 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
 	v->unproven = msg->hello.flags & DDR_HELLO_UNPROVEN;
 	v->active = msg->hello.flags & DDR_HELLO_ACTIVE;
+	v->alone = msg->hello.flags & DDR_HELLO_ALONE;
+	v->undo = msg->hello.flags & DDR_HELLO_UNDO;
+	v->shared = msg->hello.shared;
+	v->undo_epoch = msg->hello.undo_epoch;
+	v->undo_history = msg->hello.undo_history;
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
 	for (uint32_t i = 0; i < sm->c.n_view; i++)

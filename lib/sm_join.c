@@ -462,7 +462,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	memset(c->rec_by, 0, sizeof(c->rec_by));
 	c->rec = c->reload_at = 0;
 	c->writer = 0;
-	c->synced = c->unproven = c->writer_ready = c->rc_sent = c->leave_sent = c->leave_done = false;
+	c->synced = c->unproven = c->writer_ready = c->undo = c->rc_sent = c->leave_sent = c->leave_done = false;
 	sm->start = DDR_S_OFF;
 	ddr_sm_join_view(sm);
 	sm->again = true;

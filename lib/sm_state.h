@@ -322,8 +322,10 @@ struct ddr_sm_viewer {
 	bool synced, other;		/* it has the state; it has one that is not the group's */
 	bool unproven;			/* nobody has written anything by that state */
 	bool active;			/* it takes part */
-	uint32_t epoch;
-	uint64_t history;
+	bool alone;			/* it has heard of nobody else who has its epoch */
+	bool undo;			/* it can take its last agreement back */
+	uint32_t epoch, shared, undo_epoch;
+	uint64_t history, undo_history;
 };
 
 enum ddr_view_phase { DDR_V_NONE, DDR_V_HELLO, DDR_V_AGREED };
@@ -349,6 +351,10 @@ struct ddr_sm_cluster {
 	bool building;			/* we make it, from disk */
 	uint32_t provider;		/* who sends it */
 	uint32_t epoch;			/* agreements so far */
+	uint32_t shared;		/* the last of which we know that another node has agreed on it with our state */
+	bool undo;			/* nothing came of the last one but its number, as far as we have heard; before it they were: */
+	uint32_t undo_epoch;
+	uint64_t undo_history;
 	uint64_t history;		/* names the messages that made our state */
 	uint64_t ring_history;		/* as it was when the ring began */
 	uint32_t failures;

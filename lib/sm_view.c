@@ -244,6 +244,9 @@ static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return true;
 	if (msg->epoch != sm->c.epoch || v->other)
 		return false;
+	sm->c.undo = false;
+	if (msg->sender != sm->node)
+		sm->c.shared = sm->c.epoch;
 	if (msg->type == DDR_M_STATE)
 		return true;
 	if (!sm->c.synced || sm->c.transfer || ddr_sm_node_at(sm, msg->sender) < 0)

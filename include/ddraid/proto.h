@@ -26,7 +26,7 @@
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
 					 * u32 0, u64 blocks that the devices which it has open have room for */
-	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 0 */
+	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another, u32 epoch before the last agreement, u32 0, u64 history then */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
 	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure */
@@ -58,6 +58,8 @@ enum ddr_msg_type {
 #define DDR_HELLO_SYNCED	1u	/* the sender has the state of a group */
 #define DDR_HELLO_VOID		2u	/* no hello: the state that was built from the disks is not what they hold, nobody has one */
 #define DDR_HELLO_UNPROVEN	4u	/* the sender's state was built from the disks, and nobody has written anything by it yet */
+#define DDR_HELLO_ALONE		16u	/* the sender has heard of nobody else who has agreed on its epoch, and has lost nobody of this view */
+#define DDR_HELLO_UNDO		32u	/* nothing came of the sender's last agreement but the epoch, as far as it has heard: it can take that back */
 #define DDR_HELLO_ACTIVE	8u	/* the sender takes part: whoever goes on without it fences it first */
 
 /* FENCED: how it is known. */

@@ -20,7 +20,10 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 	case DDR_M_HELLO:
 		m->hello.view = 0x8877665544332211u;
 		m->hello.history = 5;
-		m->hello.flags = DDR_HELLO_SYNCED;
+		m->hello.flags = DDR_HELLO_SYNCED | DDR_HELLO_ALONE | DDR_HELLO_UNDO;
+		m->hello.shared = 7;
+		m->hello.undo_epoch = 8;
+		m->hello.undo_history = 6;
 		break;
 	case DDR_M_STATE:
 		m->state.digest = 0xfedcba9876543210u;

@@ -86,8 +86,9 @@ def test_a_write_that_met_no_space_is_resynced_later(serving):  # noqa: F811
         serving.node.run(f"dd if=/dev/urandom of={DEV} bs=1M count=16 seek=20 oflag=direct conv=nocreat status=none")
         serving.guest.wait_idle("data")
         pool.fill()
-        # 1 MiB runs until one of them is torn: some members have the block already, others need one
-        torn = serving.node.run(f"for i in $(seq 40 2 90); do dd if=/dev/urandom of={DEV} bs=1M count=1 seek=$i oflag=direct conv=nocreat status=none"
+        # one block is free at a time, and each write needs three: data may land, and its parity not
+        torn = serving.node.run(f"for i in $(seq 0 11); do blkdiscard -o $((i * 65536)) -l 65536 /dev/mapper/ballast; "
+                                f"dd if=/dev/urandom of={DEV} bs=128k count=1 seek=$((400 + i * 16)) oflag=direct conv=nocreat status=none"
                                 " || echo $i; done", timeout=120)
         assert torn.out.split(), "all of it had space"
         serving.event("no-space", 30)

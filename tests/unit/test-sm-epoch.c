@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Who has agreed on an epoch that nobody else has heard of puts nobody out: it takes that back, or yields to those who are more. */
+#include "sm-cluster.h"
+
+static int setup(void **state)
+{
+	struct cx *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	cx_up(c, 3, true);
+	*state = c;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	cx_down(*state);
+	free(*state);
+	return 0;
+}
+
+static bool gave_up(const struct cx *c, uint32_t i)
+{
+	return cx_find(&c->node[i], DDR_OUT_GIVE_UP, 0) >= 0;
+}
+
+static void all_go_on(struct cx *c, uint32_t nodes)
+{
+	for (uint32_t i = 0; i < nodes; i++) {
+		assert_false(gave_up(c, i));
+		assert_true(cx_status(&c->node[i]).agreed && cx_status(&c->node[i]).joined);
+		assert_int_equal(cx_find(&c->node[i], DDR_OUT_FENCE, 0), -1);
+		assert_int_equal(cx_event(&c->node[i], DDR_EV_NODE_LOST), -1);
+	}
+}
+
+/* A view of all three, of which the last hello reaches node 1 alone: there it is agreed. */
+static void one_agrees_alone(struct cx *c)
+{
+	cx_forget(c);
+	c->answers = 0;
+	cx_view(c, 7, 7, true);
+	for (int hello = 0; hello < 3; hello++)
+		assert_true(cx_deliver(c, &c->node[0], NULL));
+	assert_true(cx_status(&c->node[0]).agreed);
+	assert_false(cx_status(&c->node[1]).agreed);
+	assert_false(cx_status(&c->node[2]).agreed);
+}
+
+/* Finding U4: the ring breaks as one node has agreed and nobody else: it takes that back, and all three go on. */
+static void an_agreement_that_nobody_heard_of_is_taken_back(void **state)
+{
+	struct cx *c = *state;
+
+	for (int again = 0; again < 3; again++)
+		one_agrees_alone(c);
+	c->answers = CX_ALL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	all_go_on(c, 3);
+}
+
+/* Finding U4: the same, and the other two agree without it before it is back: they have lost it, and it is the one that is put out. */
+static void who_agreed_alone_and_was_left_behind_is_put_out(void **state)
+{
+	struct cx *c = *state;
+
+	one_agrees_alone(c);
+	c->answers = CX_ALL;
+	cx_view(c, 1, 1, false);
+	cx_view(c, 6, 6, true);
+	cx_settle(c);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	assert_true(gave_up(c, 0));
+	assert_false(gave_up(c, 1));
+	assert_false(gave_up(c, 2));
+}
+
+/* Finding U4: it has said something that it alone has heard: that cannot be taken back. It yields to the two others. */
+static void one_alone_yields_to_the_majority(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input verify = { .type = DDR_IN_OP_VERIFY, .key = DDR_VERIFY_OP_START, .value = 3 };
+
+	one_agrees_alone(c);
+	cx_step(c, &c->node[0], &verify);
+	while (cx_deliver(c, &c->node[0], NULL))
+		;
+	c->answers = CX_ALL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	assert_true(gave_up(c, 0));
+	assert_false(gave_up(c, 1));
+	assert_false(gave_up(c, 2));
+	assert_true(cx_status(&c->node[1]).agreed && cx_status(&c->node[2]).agreed);
+	assert_true(cx_find(&c->node[1], DDR_OUT_FENCE, 0) >= 0);	/* rule 6: like a dead one */
+}
+
+/* One node went on with quorum, and another process than its partner's is back: the newer epoch was another's too, and counts, whoever are more. */
+static void an_epoch_that_others_agreed_on_counts(void **state)
+{
+	struct cx *c = *state;
+
+	cx_down(c);
+	memset(c, 0, sizeof(*c));
+	cx_up(c, 4, true);
+	cx_view(c, 3, 3, true);		/* two nodes of four, with a vote more */
+	cx_settle(c);
+	cx_kill(c, 1);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 15, 15, true);
+	cx_settle(c);
+	assert_false(gave_up(c, 0));
+	assert_true(gave_up(c, 2));
+	assert_true(gave_up(c, 3));
+}
+
+/* An agreement that has lost somebody is not taken back: who is fenced by it must not meet it again. */
+static void an_agreement_that_lost_a_node_stands(void **state)
+{
+	struct cx *c = *state;
+
+	cx_forget(c);
+	c->answers = 0;
+	cx_view(c, 3, 3, true);
+	for (int hello = 0; hello < 2; hello++)
+		assert_true(cx_deliver(c, &c->node[0], NULL));
+	assert_true(cx_find(&c->node[0], DDR_OUT_FENCE, 0) >= 0);
+	c->answers = CX_ALL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	assert_false(gave_up(c, 0));
+	assert_true(gave_up(c, 2));
+}
+
+/* No epoch is used twice: what was written in the one that was taken back is older than all that comes. */
+static void an_epoch_that_was_taken_back_does_not_return(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_msg msg;
+	uint32_t before = 0, after = 0;
+
+	one_agrees_alone(c);
+	for (uint32_t i = 0; i < c->node[0].n; i++)
+		if (c->node[0].log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(c->node[0].log[i].msg, c->node[0].log[i].msg_len, &msg) &&
+		    msg.type == DDR_M_HELLO)
+			before = msg.epoch + 1;
+	cx_forget(c);
+	c->answers = CX_ALL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	cx_forget(c);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	for (uint32_t i = 0; i < c->node[1].n; i++)
+		if (c->node[1].log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(c->node[1].log[i].msg, c->node[1].log[i].msg_len, &msg) &&
+		    msg.type == DDR_M_HELLO)
+			after = msg.epoch;
+	assert_true(before && after > before);
+	all_go_on(c, 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(who_agreed_alone_and_was_left_behind_is_put_out),
+		TEST(one_alone_yields_to_the_majority), TEST(an_epoch_that_others_agreed_on_counts), TEST(an_agreement_that_lost_a_node_stands),
+		TEST(an_epoch_that_was_taken_back_does_not_return),
+	};
+
+	return cmocka_run_group_tests_name("state machine: epochs", tests, NULL, NULL);
+}
