@@ -136,11 +136,12 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 			ddr_metaio_refuse(op);
 			break;
 		}
-		ddr_metaio_at(op, ddr_super_offset(&sb, ddr_super_copy(sb.seq)));
 		a->gen_writing = sb.generation;
 		a->gen_members = o->members;
 		memcpy(a->gen_id_writing, sb.gen_id, sizeof(a->gen_id_writing));
 	}
+	ddr_sm_superblock(a->sm, 0, &sb);
+	ddr_metaio_supers(op, ddr_sm_super(a->sm), &sb);
 	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
 }
 

@@ -52,7 +52,7 @@ void ddr_members_put(struct ddr_members *m)
 
 int ddr_members_fd(const struct ddr_members *m, unsigned int i)
 {
-	return m->open & (1u << i) ? m->dev[i].fd : -1;
+	return m->open & ~m->exchanged & (1u << i) ? m->dev[i].fd : -1;
 }
 
 /* The value of "KEY=" in a uevent file of sysfs. */
@@ -256,6 +256,7 @@ bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *
 		m->old[m->n_old++] = m->dev[i];
 	m->dev[i] = (struct ddr_dev){ .fd = -1 };
 	m->open &= ~(1u << i);
+	m->exchanged &= ~(1u << i);
 	m->named &= ~(1u << i);
 	m->major[i] = m->minor[i] = 0;
 	m->name[i][0] = m->error[i][0] = '\0';
@@ -268,6 +269,17 @@ bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *
 	if (i >= m->n)
 		m->n = i + 1;
 	return true;
+}
+
+void ddr_members_exchanged(struct ddr_members *m, unsigned int i, const char *found)
+{
+	m->exchanged |= 1u << i;
+	snprintf(m->found[i], sizeof(m->found[i]), "%s", found);
+}
+
+void ddr_members_own_again(struct ddr_members *m, unsigned int i)
+{
+	m->exchanged &= ~(1u << i);
 }
 
 void ddr_members_close_old(struct ddr_members *m, unsigned int i)

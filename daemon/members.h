@@ -37,6 +37,8 @@ struct ddr_members {
 	uint32_t named;				/* bit m: a device is known */
 	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* of it */
 	char error[DDR_MAX_MEMBERS][160];	/* why it is not open, or "" */
+	uint32_t exchanged;			/* bit m: another disk is behind dev[m] than this member; nothing is sent to it */
+	char found[DDR_MAX_MEMBERS][128];	/* what is on that */
 	bool ended;				/* the array is closed: locks go when nothing is under way */
 	uint32_t kept[DDR_MEMBERS_USERS];	/* then: members that have requests of this user under way */
 	unsigned int n_old;
@@ -48,7 +50,7 @@ struct ddr_members *ddr_members_new(void);
 void ddr_members_get(struct ddr_members *m);
 /* The last one closes everything. */
 void ddr_members_put(struct ddr_members *m);
-/* Descriptor of member @i, or -1. */
+/* Descriptor of member @i, or -1: none is open, or its device holds another disk now. */
 int ddr_members_fd(const struct ddr_members *m, unsigned int i);
 
 /*
@@ -73,6 +75,10 @@ void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n
  * many that were replaced are still in use. Nobody may read the members meanwhile (ddr_reload).
  */
 bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev);
+/* The device of member @i holds another disk now, with @found on it: nothing of ours may reach it any more. Its lock stays. */
+void ddr_members_exchanged(struct ddr_members *m, unsigned int i, const char *found);
+/* It was looked at since, and is the member's own again. */
+void ddr_members_own_again(struct ddr_members *m, unsigned int i);
 /* Closes what was replaced: old[i]. Only while no request to it can be under way. */
 void ddr_members_close_old(struct ddr_members *m, unsigned int i);
 /* "array 'data': member 2 (/dev/sdc)", for the log; an array that has no name yet is left out. Returns @buf. */

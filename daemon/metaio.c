@@ -10,51 +10,27 @@
 #include <qb/qblist.h>
 #include <qb/qblog.h>
 
-#include "daemon/aio.h"
-#include "daemon/metaio.h"
+#include "daemon/metaio_int.h"
 
 #define QUEUE_DEPTH	256u
 _Static_assert(DDR_AIO_LANES >= DDR_MAX_MEMBERS + DDR_MEMBERS_OLD, "a lane for each device that may be asked");
 
-struct ddr_meta_op {
-	struct qb_list_head list;	/* free or busy */
-	struct ddr_metaio *m;
-	enum ddr_metaio_kind kind;
-	uint64_t io;
-	uint32_t members;		/* asked */
-	uint32_t waiting;		/* not ended yet */
-	uint32_t failed;
-	uint32_t no_space;		/* of these: for that reason alone */
-	bool reported;
-	uint64_t deadline_ms;
-	uint64_t offset;
-	uint8_t *blocks;		/* DDR_MAX_MEMBERS blocks for superblocks, else one */
-	bool has_all;			/* blocks has room for superblocks */
-	struct ddr_aio_req req[DDR_MAX_MEMBERS];
-};
-
-struct ddr_metaio {
-	struct ddr_metaio_config cfg;
-	struct ddr_aio *aio;
-	struct qb_list_head free_one, free_all, busy;
-	bool closing;
-};
-
 static struct ddr_meta_op *op_new(struct ddr_metaio *m, bool all)
 {
 	struct ddr_meta_op *op = calloc(1, sizeof(*op));
-	size_t size = (all ? DDR_MAX_MEMBERS : 1) * (size_t)DDR_META_BLOCK;
-	void *blocks;
+	size_t size = (all ? 2 * DDR_MAX_MEMBERS : 1) * (size_t)DDR_META_BLOCK;
+	void *blocks = NULL;
 
 	if (!op)
 		return NULL;
-	if (posix_memalign(&blocks, DDR_META_BLOCK, size)) {
+	op->supers = all ? calloc(1, sizeof(*op->supers)) : NULL;
+	if ((all && !op->supers) || posix_memalign(&blocks, DDR_META_BLOCK, size)) {
+		free(op->supers);
 		free(op);
 		return NULL;
 	}
 	memset(blocks, 0, size);
 	op->blocks = blocks;
-	op->has_all = all;
 	op->m = m;
 	qb_list_init(&op->list);
 	return op;
@@ -64,6 +40,7 @@ static void op_free(struct ddr_meta_op *op)
 {
 	qb_list_del(&op->list);
 	free(op->blocks);
+	free(op->supers);
 	free(op);
 }
 
@@ -123,7 +100,7 @@ void ddr_metaio_close(struct ddr_metaio *m)
 	m->closing = true;
 	qb_list_for_each_safe(iter, next, &m->busy) {
 		op = qb_list_entry(iter, struct ddr_meta_op, list);
-		if (!op->waiting)
+		if (!op->flying)
 			op_free(op);	/* waited for a tick only */
 	}
 	ddr_members_keep(m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(m));
@@ -134,7 +111,7 @@ void ddr_metaio_close(struct ddr_metaio *m)
 
 struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members)
 {
-	bool all = kind == DDR_META_SB;
+	bool all = ddr_meta_of_supers(kind);
 	struct qb_list_head *head = all ? &m->free_all : &m->free_one;
 	struct ddr_meta_op *op;
 
@@ -151,7 +128,7 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 	op->kind = kind;
 	op->io = io;
 	op->members = members & ((1u << DDR_MAX_MEMBERS) - 1);
-	op->waiting = op->failed = op->no_space = 0;
+	op->waiting = op->flying = op->failed = op->no_space = 0;
 	op->reported = false;
 	op->offset = 0;
 	return op;
@@ -159,7 +136,7 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 
 void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member)
 {
-	return op->blocks + (op->has_all ? (size_t)member * DDR_META_BLOCK : 0);
+	return op->blocks + (op->supers ? 2 * (size_t)member * DDR_META_BLOCK : 0);
 }
 
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
@@ -180,6 +157,7 @@ static void report(struct ddr_meta_op *op)
 	op->reported = true;
 	if (!op->m->closing)
 		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
+	op->waiting = op->flying;	/* who only paused is not waited for any more */
 }
 
 /* The operation's last request ended: it may be used again. */
@@ -195,27 +173,46 @@ static void retire(struct ddr_meta_op *op)
 			metaio_free(m);
 		return;
 	}
-	qb_list_add_tail(&op->list, op->has_all ? &m->free_all : &m->free_one);
+	qb_list_add_tail(&op->list, op->supers ? &m->free_all : &m->free_one);
 }
 
 static const char *const kind_name[] = {
 	[DDR_META_LOG] = "dirty log write", [DDR_META_MAP] = "region map write",
-	[DDR_META_SB] = "superblock write", [DDR_META_FLUSH] = "cache flush",
+	[DDR_META_SB] = "superblock write", [DDR_META_FLUSH] = "cache flush", [DDR_META_CHECK] = "look at the superblocks",
 };
+
+static void member_failed(struct ddr_meta_op *op, unsigned int member, int result)
+{
+	op->failed |= 1u << member;
+	if (result == -ENOSPC && op->kind != DDR_META_FLUSH)
+		op->no_space |= 1u << member;	/* the state machine tells of it, once */
+	else if (result)
+		ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], result);
+}
+
+/* Does the member's part of the operation go on? Of what was reported, or is nobody's any more, nothing more is begun. */
+static bool goes_on(struct ddr_meta_op *op, unsigned int member, int result)
+{
+	enum ddr_meta_next next = result ? DDR_MN_FAILED : DDR_MN_DONE;
+
+	if (ddr_meta_of_supers(op->kind) && !op->reported && !op->m->closing)
+		next = ddr_meta_super_next(op, member, result);
+	if (next == DDR_MN_GOES_ON)
+		return true;
+	op->waiting &= ~(1u << member);
+	if (next == DDR_MN_FAILED)
+		member_failed(op, member, result);
+	return false;
+}
 
 static void request_done(struct ddr_aio_req *req)
 {
 	struct ddr_meta_op *op = (struct ddr_meta_op *)req->tag;
 	unsigned int member = (unsigned int)(req - op->req);
 
-	op->waiting &= ~(1u << member);
-	if (req->result) {
-		op->failed |= 1u << member;
-		if (req->result == -ENOSPC && op->kind != DDR_META_FLUSH)
-			op->no_space |= 1u << member;	/* the state machine tells of it, once */
-		else
-			ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], req->result);
-	}
+	op->flying &= ~(1u << member);
+	if (goes_on(op, member, req->result))
+		return;
 	if (op->m->closing)
 		ddr_members_keep(op->m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(op->m));
 	if (op->waiting)
@@ -224,20 +221,32 @@ static void request_done(struct ddr_aio_req *req)
 	retire(op);
 }
 
-static enum ddr_aio_op op_kind(enum ddr_metaio_kind kind)
+void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio_op what, void *buf, uint64_t offset)
 {
-	return kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE;
+	struct ddr_aio_req *req = &op->req[member];
+
+	op->flying |= 1u << member;
+	*req = (struct ddr_aio_req){
+		.op = what,
+		.fd = ddr_members_fd(op->m->cfg.members, member),
+		.buf = buf,
+		.len = DDR_META_BLOCK,
+		.offset = offset,
+		.done = request_done,
+		.tag = (uintptr_t)op,
+	};
+	ddr_aio_submit(op->m->aio, req);
 }
 
 void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms)
 {
 	struct ddr_metaio *m = op->m;
 
+	m->now_ms = now_ms;
+	op->timeout_ms = timeout_ms;
 	op->deadline_ms = now_ms + timeout_ms;
 	qb_list_add_tail(&op->list, &m->busy);
 	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++) {
-		struct ddr_aio_req *req = &op->req[i];
-
 		if (!(op->members & (1u << i)))
 			continue;
 		if (ddr_members_fd(m->cfg.members, i) < 0) {
@@ -245,16 +254,10 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 			continue;
 		}
 		op->waiting |= 1u << i;
-		*req = (struct ddr_aio_req){
-			.op = op_kind(op->kind),
-			.fd = ddr_members_fd(m->cfg.members, i),
-			.buf = ddr_metaio_block(op, i),
-			.len = DDR_META_BLOCK,
-			.offset = op->offset,
-			.done = request_done,
-			.tag = (uintptr_t)op,
-		};
-		ddr_aio_submit(m->aio, req);
+		if (ddr_meta_of_supers(op->kind))
+			ddr_meta_super_begin(op, i);
+		else
+			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->blocks, op->offset);
 	}
 	if (!op->waiting)
 		op->deadline_ms = 0;	/* nothing to wait for: the next tick reports it */
@@ -271,6 +274,10 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 	struct qb_list_head *iter, *next;
 	char who[DDR_MEMBERS_WHO];
 
+	m->now_ms = now_ms;
+	qb_list_for_each_entry(op, &m->busy, list)
+		if (ddr_meta_of_supers(op->kind))
+			ddr_meta_super_tick(op, now_ms);
 	ddr_aio_kick(m->aio);
 	qb_list_for_each_safe(iter, next, &m->busy) {
 		op = qb_list_entry(iter, struct ddr_meta_op, list);
@@ -300,7 +307,7 @@ uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
 	uint32_t members = 0;
 
 	qb_list_for_each(iter, &m->busy)
-		members |= qb_list_entry(iter, struct ddr_meta_op, list)->waiting;
+		members |= qb_list_entry(iter, struct ddr_meta_op, list)->flying;
 	return members;
 }
 
@@ -312,7 +319,7 @@ uint32_t ddr_metaio_writes(const struct ddr_metaio *m)
 	qb_list_for_each(iter, &m->busy) {
 		const struct ddr_meta_op *op = qb_list_entry(iter, struct ddr_meta_op, list);
 
-		members |= op->kind == DDR_META_FLUSH ? 0 : op->waiting;
+		members |= op->kind == DDR_META_FLUSH || op->kind == DDR_META_CHECK ? 0 : op->flying;
 	}
 	return members;
 }

@@ -8,6 +8,9 @@
  * write did not end well, reuse a buffer that a device may still read, or allocate
  * while there are free operations.
  *
+ * A superblock takes several steps on each member (metaio_super.c): what stands there is read, both copies are written one after the
+ * other, and each is read back. A device that turns out to hold another disk is failed, and ddr_members_exchanged() is told: it has no descriptor any more.
+ *
  * All functions belong to the loop's thread.
  */
 #ifndef DDR_DAEMON_METAIO_H
@@ -23,7 +26,8 @@
 
 struct ddr_metaio;
 
-enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH };
+/* CHECK: the superblocks are read, and nothing is written: does each device still hold its member? */
+enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH, DDR_META_CHECK };
 
 /*
  * Called once for each operation, from the loop, never from within ddr_metaio_run(). Must not close. @failed: bit m: member m. @no_space:
@@ -54,7 +58,12 @@ void ddr_metaio_close(struct ddr_metaio *m);
 struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members);
 /* The block that goes to @member: for log and map one for all members, for superblocks one each. */
 void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member);
-/* Where it goes, in bytes; for all members. */
+/*
+ * Superblocks and looks at them: of which members, as the array's superblocks are @now and as they will be @next (the same, if nothing
+ * changes). What stands in ddr_metaio_block() is of any sequence number: each copy gets its own of the pair.
+ */
+void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, const struct ddr_super *next);
+/* Where it goes, in bytes; for all members. Log and map. */
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
 /* Instead of being written, the operation will fail on all members. */
 void ddr_metaio_refuse(struct ddr_meta_op *op);

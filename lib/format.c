@@ -477,6 +477,16 @@ struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf)
 	return FINE;
 }
 
+void ddr_super_set_copy(void *buf, unsigned int copy)
+{
+	struct ddr_disk_sb d;
+
+	memcpy(&d, buf, sizeof(d));
+	d.seq = put64((get64(d.seq) & ~1ull) | copy);
+	d.crc32c = put32(ddr_crc32c_block(&d, sizeof(d), offsetof(struct ddr_disk_sb, crc32c)));
+	memcpy(buf, &d, sizeof(d));
+}
+
 /* -------------------------------------------------- comparing */
 
 const struct ddr_super *ddr_super_newer(const struct ddr_super *copy0, const struct ddr_super *copy1)

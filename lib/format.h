@@ -192,6 +192,9 @@ struct ddr_fault ddr_super_decode(const void *buf, unsigned int copy, uint64_t o
  */
 struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf);
 
+/* Makes the encoded superblock at @buf the one for copy @copy: by its sequence number, of the two that its change has. */
+void ddr_super_set_copy(void *buf, unsigned int copy);
+
 /* True if the superblock has ro-compat features that this version does not know: look, do not start. */
 static inline bool ddr_super_ro_only(const struct ddr_super *sb)
 {
@@ -202,6 +205,15 @@ static inline bool ddr_super_ro_only(const struct ddr_super *sb)
 static inline unsigned int ddr_super_copy(uint64_t seq)
 {
 	return (unsigned int)(seq & 1);
+}
+
+/*
+ * Each change of the superblocks has two sequence numbers, an even one for copy 0 and the odd one behind it for copy 1. Of the change
+ * that follows a superblock of number @seq, the higher one.
+ */
+static inline uint64_t ddr_super_seq_behind(uint64_t seq)
+{
+	return (seq | 1) + 2;
 }
 
 /* Byte offset of superblock copy @copy on a member. */

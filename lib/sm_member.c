@@ -349,12 +349,12 @@ static void next_build(struct ddr_sm *sm)
 
 	*sb = sm->sb;
 	if (retry) {
-		sb->seq = last.seq + t->no_space;	/* to the same place: the other copy may be all that a member without space has */
+		sb->seq = last.seq;
 		sb->generation = last.generation;
 		memcpy(sb->gen_prev, last.gen_prev, sizeof(sb->gen_prev));
 		memcpy(sb->gen_id, last.gen_id, sizeof(sb->gen_id));
 	}
-	sb->seq++;
+	sb->seq = ddr_super_seq_behind(sb->seq);
 	sb->verify = sm->vf.writing = sm->sb.verify;
 	if (retry ? !t->no_space : t->faulty || t->missing || changes_members(&t->set)) {
 		sb->generation++;
@@ -400,8 +400,10 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	t->no_space = (failed & in->no_space) && !t->overtaken;
 	t->written = !failed && !t->overtaken;
 	t->overtaken = false;
-	if (t->written)
+	if (t->written) {
 		sm->vf.recorded = sm->vf.writing;
+		t->named = t->targets;
+	}
 	if (t->blocked)
 		ddr_sm_report(sm, t->blocked, true);
 }

@@ -167,18 +167,42 @@ void node_start(struct sim *s, struct node *n)
 	attach(s, n);
 }
 
+/* Of a superblock's copies the one that is written next: that which is bad, else the older one (daemon/metaio_super.c). */
+static unsigned int copy_of(const struct sim *s, uint32_t m)
+{
+	struct ddr_super copy[2];
+
+	for (unsigned int c = 0; c < 2; c++)
+		if (ddr_super_decode(s->disk[m].sb[c], c, ddr_super_offset(&s->sb0, c), &copy[c]).code != DDR_FE_OK)
+			return c;
+	return copy[0].seq < copy[1].seq ? 0 : 1;
+}
+
 static uint8_t *place_of(struct sim *s, const struct io *io, uint32_t m)
 {
 	struct disk *d = &s->disk[m];
 
 	if (io->type == DDR_OUT_SB_WRITE)
-		return d->sb[io->place];
+		return d->sb[copy_of(s, m)];
 	return io->type == DDR_OUT_MAP_WRITE ? d->map[io->place] : d->log[io->slot][io->place];
 }
 
-static const uint8_t *bytes_of(const struct io *io, uint32_t m)
+static const uint8_t *bytes_of(const struct sim *s, struct io *io, uint32_t m)
 {
-	return io->block[io->type == DDR_OUT_SB_WRITE ? m : 0];
+	if (io->type != DDR_OUT_SB_WRITE)
+		return io->block[0];
+	ddr_super_set_copy(io->block[m], copy_of(s, m));
+	return io->block[m];
+}
+
+/* One block of metadata of the request lands on the member. */
+static void lands(struct sim *s, struct io *io, uint32_t m)
+{
+	const uint8_t *bytes = bytes_of(s, io, m);
+	uint8_t *place = place_of(s, io, m);
+
+	memcpy(place, bytes, DDR_META_BLOCK);
+	disk_landed(s, &s->disk[m], place);
 }
 
 /* The first owner of an array: that no disk names it until its first superblocks landed is a limit (doc/protocol.md), so they land. */
@@ -193,10 +217,8 @@ static void first_write_lands(struct sim *s, struct node *n)
 		if (!io->used || io->type != DDR_OUT_SB_WRITE)
 			continue;
 		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-			if (io->pend >> m & 1) {
-				memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
-				disk_landed(s, &s->disk[m], place_of(s, io, m));
-			}
+			if (io->pend >> m & 1)
+				lands(s, io, m);
 		io->used = false;
 		n->n_io--;
 	}
@@ -416,6 +438,16 @@ bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t
 	return io->full >> m & 1;
 }
 
+/* What was written without space may have landed in part. */
+static void lands_in_part(struct sim *s, struct io *io, uint32_t m)
+{
+	const uint8_t *bytes = bytes_of(s, io, m);
+	uint8_t *place = place_of(s, io, m);
+
+	disk_tear(s, place, bytes);
+	disk_landed(s, &s->disk[m], place);
+}
+
 /* One member's part of some request ends; false: it was the last, and what stands at @io now may be another request. */
 static bool part_end(struct sim *s, struct node *n, struct io *io)
 {
@@ -436,15 +468,16 @@ static bool part_end(struct sim *s, struct node *n, struct io *io)
 	} else if (node_io_answers(s, n, io, d) && disk_full(s, n, d)) {
 		io->failed |= 1u << m;
 		io->full |= 1u << m;
-		if (is_meta(io) && sim_chance(s, 2)) {	/* a part of it may have landed */
-			disk_tear(s, place_of(s, io, m), bytes_of(io, m));
-			disk_landed(s, d, place_of(s, io, m));
-		}
+		if (is_meta(io) && sim_chance(s, 2))
+			lands_in_part(s, io, m);
 	} else if (io->type == DDR_OUT_PREPARE) {
 		grow_prepare(s, io, m);
 	} else {
-		memcpy(place_of(s, io, m), bytes_of(io, m), DDR_META_BLOCK);
-		disk_landed(s, d, place_of(s, io, m));
+		lands(s, io, m);
+		if (io->type == DDR_OUT_SB_WRITE && !io->orphan && !(io->half >> m & 1)) {
+			io->half |= 1u << m;
+			io->pend |= 1u << m;		/* the other copy follows */
+		}
 	}
 	if (io->failed >> m & 1)
 		sim_trace(s, "member %u fails a request of the daemon", m);
@@ -781,9 +814,9 @@ static void meta_power(struct sim *s, const struct node *n, struct io *io, uint3
 	if (disk_gone(s, n, &s->disk[m]))
 		return;
 	if (s->cluster)
-		late_meta(s, n->id, io, m, place_of(s, io, m), bytes_of(io, m));
+		late_meta(s, n->id, io, m, place_of(s, io, m), bytes_of(s, io, m));
 	else
-		disk_tear(s, place_of(s, io, m), bytes_of(io, m));
+		disk_tear(s, place_of(s, io, m), bytes_of(s, io, m));
 }
 
 static void io_power(struct sim *s, struct node *n)

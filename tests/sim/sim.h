@@ -190,6 +190,7 @@ struct io {
 	uint64_t issued;		/* flush: when it began */
 	uint8_t at[DDR_MAX_ROLES];	/* a job: member at each place */
 	uint32_t index, slot, member, from, members, pend, failed, job;
+	uint32_t half;			/* superblocks: members that have one of the two copies */
 	uint32_t fix, lost, plain;	/* DDR_FIX_*; members that could not be read; of these: with a plain I/O error */
 	bool unlocked, strict;
 	uint64_t repaired, bad_start, bad_count;

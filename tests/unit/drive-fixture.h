@@ -280,6 +280,11 @@ void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
 	(void)op, (void)offset;
 }
 
+void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, const struct ddr_super *next)
+{
+	(void)op, (void)now, (void)next;
+}
+
 void ddr_metaio_refuse(struct ddr_meta_op *op)
 {
 	(void)op;

@@ -293,6 +293,17 @@ static void open_member(struct ddr_members *members, unsigned int m)
 	members->open |= 1u << m;
 }
 
+/* What a change of the superblocks looks for first. */
+static void put_supers(const struct ddr_dev *dev, const struct ddr_super *sb, uint16_t member)
+{
+	struct ddr_super own = *sb;
+	struct ddr_error err;
+
+	own.this_member = member;
+	for (own.seq = sb->seq - 1; own.seq <= sb->seq; own.seq++)
+		assert_int_equal(ddr_dev_write_super(dev, &own, &err), 0);
+}
+
 static void start(uint64_t engine)
 {
 	struct ddr_load load = { .present = 0x1f, .table = 0x1f };
@@ -302,8 +313,10 @@ static void start(uint64_t engine)
 	fixture_super(sb, 2, 1, DDR_LAYOUT_ROTATING, MEMBER_BYTES, 0);
 	load.members = ddr_members_new();
 	load.members->n = sb->roles;
-	for (unsigned int m = 0; m < sb->roles; m++)
+	for (unsigned int m = 0; m < sb->roles; m++) {
 		open_member(load.members, m);
+		put_supers(&load.members->dev[m], sb, (uint16_t)m);
+	}
 	blocks = (size_t)sb->slots * sb->log_blocks;
 	load.log = calloc(blocks, sizeof(*load.log));
 	load.map = calloc(sb->map_blocks, sizeof(*load.map));

@@ -194,6 +194,28 @@ static void it_comes_back_by_its_regions(void **state)
 	assert_int_equal(cx_status(&c->node[0]).sought, 0);
 }
 
+/*
+ * Finding U5: nothing was written while it was out, so there is nothing to copy. Before the superblocks call it whole it gets one that does not:
+ * if the power goes within that change, its disk must not be further behind than by one generation.
+ */
+static void it_has_a_superblock_before_it_is_whole(void **state)
+{
+	struct cx *c = *state;
+	unsigned int written = 0;
+
+	member_fails(c, 1, OUT);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	sees(c, 1, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	cx_tick(c, 100);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
+	for (uint32_t i = 0; i < c->node[0].n; i++)
+		written += c->node[0].log[i].type == DDR_OUT_SB_WRITE && (c->node[0].log[i].members >> OUT & 1);
+	assert_int_equal(written, 2);
+}
+
 /* What it says of itself is not the last that it can have had: it was somewhere else meanwhile, or is a copy. */
 static void an_older_disk_gets_all(void **state)
 {
@@ -643,7 +665,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 		TEST(what_is_cleared_as_a_member_goes), TEST(what_is_cleared_before_the_word_is_there),
-		TEST(it_comes_back_by_its_regions), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
+		TEST(it_comes_back_by_its_regions), TEST(it_has_a_superblock_before_it_is_whole), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
 		TEST(a_disk_is_added_and_removed), TEST(degraded_is_told_once), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
