@@ -87,6 +87,7 @@ void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	sm->flush_failed = in->failed_members & ddr_sm_written(sm);
+	ddr_sm_count_writes(sm, sm->flush_failed);
 	if (sm->flush_failed) {
 		sm->flush_held = true;
 		ddr_sm_report(sm, sm->flush_failed, true);

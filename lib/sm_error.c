@@ -29,6 +29,13 @@ void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
 		(*n)++;
 }
 
+void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members)
+{
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (members >> m & 1)
+			ddr_sm_count_error(sm, m, true);
+}
+
 /* ---- errors -------------------------------------------------------------------- */
 
 /* Does this error mean that the member must go? A flush that failed may have dropped what was written, whatever its class. */

@@ -301,6 +301,7 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 	if (!in->result && !full)
 		ddr_sm_space_done(sm, DDR_SPACE_GROW);
 	sm->t.blocked = in->failed_members & members_asked(sm) & ~full;
+	ddr_sm_count_writes(sm, sm->t.blocked);
 	if (sm->t.blocked)
 		ddr_sm_report(sm, sm->t.blocked, true);
 }

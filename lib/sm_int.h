@@ -522,5 +522,7 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 /* Is parity known to be right in all of these blocks? */
 bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count);
 void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write);
+/* The daemon's own writes and flushes that failed on @members: of the log, the map and superblocks. */
+void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members);
 
 #endif

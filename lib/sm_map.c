@@ -365,6 +365,7 @@ void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	full = in->failed_members & in->no_space & ddr_sm_written(sm);
 	b->failed = in->failed_members & ddr_sm_written(sm) & ~full;
+	ddr_sm_count_writes(sm, b->failed);
 	if (b->failed)
 		ddr_sm_report(sm, b->failed, true);
 	if (full)

@@ -394,6 +394,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	if (t->set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == t->set.member)
 		failed &= ~(1u << ddr_sm_replaced(sm));	/* it is out by that */
 	t->blocked = failed & ~in->no_space;
+	ddr_sm_count_writes(sm, t->blocked);
 	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
 	if (!failed)
 		ddr_sm_space_done(sm, DDR_SPACE_SUPER);

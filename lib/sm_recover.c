@@ -265,6 +265,7 @@ bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
 	c->rc_io = 0;
 	full = in->failed_members & in->no_space & ddr_sm_written(sm);
 	c->rc_failed = in->failed_members & ddr_sm_written(sm) & ~full;
+	ddr_sm_count_writes(sm, c->rc_failed);
 	if (c->rc_failed)
 		ddr_sm_report(sm, c->rc_failed, true);
 	sm->again = true;

@@ -85,6 +85,23 @@ static void the_operation_that_failed_is_told(void **state)
 	}
 }
 
+/* Finding S24: what the daemon itself could not write to a member is no less an error of it. */
+static void a_log_write_that_fails_is_counted(void **state)
+{
+	struct fx *f = *state;
+
+	fx_forget(f);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_lock(f, 3, 1);
+	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 1u << 2, 0, 0);
+	fx_settle(f);
+	assert_int_equal(fx_status(f).err_write[2], 1);
+	assert_int_equal(fx_status(f).err_read[2], 0);
+	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 1u << 1, 0, 0);
+	assert_int_equal(fx_status(f).err_write[1], 1);
+	fx_answer_all_but_jobs(f);
+}
+
 /* Its cache may be gone, with what the file system had flushed to it in other regions. */
 static void a_flush_that_fails_in_a_job_fails_its_member(void **state)
 {
@@ -245,7 +262,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_operation_that_failed_is_told),
+		TEST(the_operation_that_failed_is_told), TEST(a_log_write_that_fails_is_counted),
 		TEST(a_flush_that_fails_in_a_job_fails_its_member), cmocka_unit_test_setup_teardown(or_the_array, setup_spare, fx_teardown),
 		TEST(a_read_that_fails_is_tried_again), TEST(what_may_still_land_meets_no_writer), TEST(where_it_can_go_the_range_ends),
 		TEST(a_failed_array_gives_its_ranges_back), TEST(a_read_that_did_not_fit_is_answered), TEST(the_log_does_not_wait_for_what_hangs),
