@@ -6,6 +6,7 @@
  * Must never: touch an io after its bio ended, sleep or allocate at completion,
  * or hold a generation while waiting for memory, a range or the daemon.
  */
+#include <linux/blk-cgroup.h>
 #include <linux/slab.h>
 
 #include "io.h"
@@ -222,6 +223,16 @@ blk_status_t ddr_io_status(struct ddr_io *io, u32 role)
 	return ddr_buf_bio(io->buf, role)->bi_status;
 }
 
+/*
+ * The bio's cgroup is charged, and made to wait, at the array's own device, before the bio holds anything. From here on it holds a range, a
+ * region, a generation of member states and memory, all of which others wait for: no cgroup's limit may stop it now, so the members see the
+ * root cgroup, as they do below md's parity levels and dm-crypt.
+ */
+static void ddr_member_cgroup(struct bio *bio)
+{
+	bio_associate_blkg_from_css(bio, blkcg_root_css);
+}
+
 /* Reads without a buffer go to the pages of the bio itself. */
 static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 {
@@ -252,7 +263,7 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 	bio->bi_ioprio = io->bio->bi_ioprio;
 	bio->bi_private = buf;
 	bio->bi_end_io = ddr_member_endio;
-	bio_clone_blkg_association(bio, io->bio);
+	ddr_member_cgroup(bio);
 }
 
 void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io))
