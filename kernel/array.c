@@ -191,8 +191,7 @@ void ddr_array_kick(struct ddr_array *a)
 	queue_work(a->ctl_wq, &a->kick_work);
 }
 
-/* Whatever is parked is asked again whether it may wait; may sleep. */
-static void ddr_array_sweep(struct ddr_array *a, blk_status_t status)
+void ddr_array_sweep(struct ddr_array *a, blk_status_t status)
 {
 	ddr_array_kick(a);
 	if (a->regions_state)
@@ -232,131 +231,6 @@ void ddr_array_kill(struct ddr_array *a)
 		return;
 	DMERR("%pUb: killed by the daemon, all I/O fails", &a->uuid);
 	ddr_array_sweep(a, BLK_STS_IOERR);
-}
-
-/* ---- is the daemon there? ------------------------------------------------------- */
-
-/* Under a->lock: looks again when the next of the two times may have run out. */
-static void ddr_deadline_arm(struct ddr_array *a)
-{
-	unsigned long now = jiffies, at = 0;
-	bool arm = false;
-
-	if (!test_bit(DDR_A_DETACHED, &a->flags)) {
-		at = a->heard + a->timeout;
-		arm = true;
-	}
-	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags)) {
-		if (!arm || time_before(a->served + a->served_timeout, at))
-			at = a->served + a->served_timeout;
-		arm = true;
-	}
-	if (arm && !a->gone)
-		mod_delayed_work(a->ctl_wq, &a->deadline, time_after(at, now) ? at - now : 0);
-}
-
-static void ddr_deadline_work(struct work_struct *work)
-{
-	struct ddr_array *a = container_of(to_delayed_work(work), struct ddr_array, deadline);
-	bool hung = false, stopped = false;
-	unsigned long now;
-
-	spin_lock_irq(&a->lock);
-	now = jiffies;
-	if (!test_bit(DDR_A_DETACHED, &a->flags) && time_after_eq(now, a->heard + a->timeout)) {
-		set_bit(DDR_A_DETACHED, &a->flags);
-		hung = true;
-	}
-	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags) &&
-	    time_after_eq(now, a->served + a->served_timeout)) {
-		set_bit(DDR_A_WRITES_STOPPED, &a->flags);
-		stopped = true;
-	}
-	ddr_deadline_arm(a);
-	spin_unlock_irq(&a->lock);
-
-	if (hung)
-		DMWARN("%pUb: nothing heard from the daemon for %u ms", &a->uuid,
-		       jiffies_to_msecs(a->timeout));
-	if (stopped)
-		DMWARN("%pUb: no daemon, writes wait", &a->uuid);
-	if (hung && test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
-		ddr_array_sweep(a, BLK_STS_IOERR);
-}
-
-void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms)
-{
-	spin_lock_irq(&a->lock);
-	a->timeout = msecs_to_jiffies(timeout_ms);
-	a->heard = jiffies;
-	clear_bit(DDR_A_DETACHED, &a->flags);
-	ddr_deadline_arm(a);
-	spin_unlock_irq(&a->lock);
-}
-
-void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool enabled)
-{
-	spin_lock_irq(&a->lock);
-	a->timeout = msecs_to_jiffies(timeout_ms);
-	if (enabled)
-		a->served_timeout = a->timeout;
-	ddr_deadline_arm(a);
-	spin_unlock_irq(&a->lock);
-}
-
-void ddr_array_heard(struct ddr_array *a, bool enabled)
-{
-	bool back = false;
-
-	spin_lock_irq(&a->lock);
-	a->heard = jiffies;
-	if (test_and_clear_bit(DDR_A_DETACHED, &a->flags))
-		back = true;
-	if (enabled) {
-		a->served = a->heard;
-		if (test_and_clear_bit(DDR_A_WRITES_STOPPED, &a->flags))
-			back = true;
-	}
-	if (back)
-		ddr_deadline_arm(a);
-	spin_unlock_irq(&a->lock);
-	if (back) {
-		DMINFO("%pUb: the daemon is back", &a->uuid);
-		ddr_array_kick(a);
-	}
-}
-
-void ddr_array_enable(struct ddr_array *a, u32 tables)
-{
-	spin_lock_irq(&a->lock);
-	if (tables == a->tables)
-		clear_bit(DDR_A_UNJUDGED, &a->flags);
-	a->heard = jiffies;
-	a->served = a->heard;
-	a->served_timeout = a->timeout;
-	clear_bit(DDR_A_WRITES_STOPPED, &a->flags);
-	set_bit(DDR_A_ENABLED, &a->flags);
-	ddr_deadline_arm(a);
-	spin_unlock_irq(&a->lock);
-	ddr_array_kick(a);
-}
-
-void ddr_array_unbound(struct ddr_array *a)
-{
-	bool over;
-
-	spin_lock_irq(&a->lock);
-	over = a->gone || a->channel;		/* another one has bound meanwhile */
-	if (!a->channel) {
-		set_bit(DDR_A_DETACHED, &a->flags);
-		ddr_deadline_arm(a);
-	}
-	spin_unlock_irq(&a->lock);
-	if (over)
-		return;
-	DMWARN("%pUb: the daemon has gone", &a->uuid);
-	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
-		ddr_array_sweep(a, BLK_STS_IOERR);
 }
 
 /* ---- members -------------------------------------------------------------------- */
@@ -581,7 +455,7 @@ bool ddr_array_names(struct ddr_array *a, dev_t dev)
 static void ddr_array_free(struct ddr_array *a)
 {
 	if (a->ctl_wq) {
-		cancel_delayed_work_sync(&a->deadline);
+		ddr_heard_end(a);
 		if (a->ranges)
 			ddr_ranges_end(a);	/* what waits there comes through ctl_wq */
 		destroy_workqueue(a->ctl_wq);
@@ -629,7 +503,7 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 	kref_init(&a->kref);
 	INIT_WORK(&a->free_work, ddr_array_free_work);
 	INIT_WORK(&a->kick_work, ddr_array_kick_work);
-	INIT_DELAYED_WORK(&a->deadline, ddr_deadline_work);
+	ddr_heard_init(a);
 	INIT_LIST_HEAD(&a->registry);
 	INIT_LIST_HEAD(&a->records);
 	mutex_init(&a->ctl_mutex);
@@ -740,7 +614,7 @@ void ddr_array_release(struct ddr_array *a)
 	spin_unlock_irq(&a->lock);
 	ddr_channel_drop(a);
 	mutex_unlock(&a->ctl_mutex);
-	cancel_delayed_work_sync(&a->deadline);
+	ddr_heard_end(a);
 	if (!uuid_is_null(&a->uuid))
 		ddr_channel_announce(a, DDR_K_REMOVED);
 	ddr_array_put(a);

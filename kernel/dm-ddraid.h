@@ -4,6 +4,7 @@
  *
  *	target.c	table, ctr/dtr, map, suspend/resume, status, message, io_hints
  *	array.c		the array object: registry by uuid, member states, reference counts
+ *	heard.c		is the daemon there, and what stops without it
  *	region.c	grants: a flat array of atomics, parked writes, read-ahead of grants, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	channel.c	/dev/ddraid: control and channel descriptors, records in and out
@@ -216,12 +217,21 @@ void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
 void ddr_array_kick(struct ddr_array *a);
 void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
 void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);	/* checked values; any context */
+/* Whatever is parked, here and elsewhere, is asked again whether it may wait; may sleep. */
+void ddr_array_sweep(struct ddr_array *a, blk_status_t status);
+
+/* ---- heard.c ------------------------------------------------------------------- */
+
+void ddr_heard_init(struct ddr_array *a);
+void ddr_heard_end(struct ddr_array *a);	/* it is gone, or was never in use: nothing looks after this; may sleep */
 /* A daemon was bound, made a system call, sent ENABLE, went, wants another timeout. @enabled: it had sent ENABLE before. May sleep. */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);
 void ddr_array_enable(struct ddr_array *a, u32 tables);	/* for the table with that number */
 void ddr_array_unbound(struct ddr_array *a);
 void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool enabled);
+
+/* ---- array.c: members ---------------------------------------------------------- */
 
 /* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
 u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
