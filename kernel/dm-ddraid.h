@@ -84,6 +84,14 @@ enum {
 	DDR_A_UNJUDGED,		/* the active table names other devices than the last ENABLE was for */
 };
 
+/* What waits in one line for memory. None of them is held up by another one. */
+enum ddr_class { DDR_CLASS_READ, DDR_CLASS_SMALL, DDR_CLASS_LARGE, DDR_CLASSES };	/* reads and flushes; small writes; large ones */
+
+struct ddr_reserve {
+	mempool_t	pages;		/* enough for the largest piece of the class */
+	struct mutex	lock;		/* whoever takes several pages of it */
+};
+
 /*
  * The array object: everything that has to survive a table reload. Found by uuid
  * in a registry, counted by references (targets, channel, requests in flight), bound
@@ -150,9 +158,10 @@ struct ddr_target {
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
 	mempool_t		bufs[3];	/* pages.c: struct ddr_buf: small, large, of flushes */
-	mempool_t		pages;		/* pages.c: reserve for the largest I/O */
+	struct ddr_reserve	reserve[DDR_CLASSES];	/* pages.c */
+	u32			reserve_turn;	/* the one that got the last page that came back; READ_ONCE */
+	s64			pages_anyway;	/* pages.c: that the array may have whatever the others have */
 	struct ddr_stock	*stock;		/* pages.c: pages that were used before */
-	struct mutex		pages_lock;	/* whoever takes several pages of the reserve */
 	struct work_struct	event;		/* dm_table_event() */
 };
 

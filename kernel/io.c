@@ -48,6 +48,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 	}
 	if (!IS_ALIGNED(bio->bi_iter.bi_sector | bio_sectors(bio), DDR_BLOCK_SECTORS))
 		return DM_MAPIO_KILL;
+	io->class = ddr_pages_class(t, io->op, bio_sectors(bio) / DDR_BLOCK_SECTORS);
 
 	ddr_io_resubmit(t->array, bio);
 	return DM_MAPIO_SUBMITTED;
@@ -350,9 +351,14 @@ int ddr_engine_init(struct ddr_array *a)
 	r = ddr_errors_init(e);
 	if (r)
 		goto exit_gen;
+	r = percpu_counter_init(&e->pages, 0, GFP_KERNEL);
+	if (r)
+		goto exit_errors;
 	a->engine = e;
 	return 0;
 
+exit_errors:
+	ddr_errors_free(e);
 exit_gen:
 	ddr_gen_free(e);
 free:
@@ -371,6 +377,8 @@ void ddr_engine_free(struct ddr_array *a)
 
 	if (!e)
 		return;
+	WARN_ON(percpu_counter_sum(&e->pages));
+	percpu_counter_destroy(&e->pages);
 	ddr_errors_free(e);
 	ddr_gen_free(e);
 	kfree(e);

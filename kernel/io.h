@@ -18,6 +18,7 @@
 #define DDR_IO_H
 
 #include <linux/completion.h>
+#include <linux/percpu_counter.h>
 #include <linux/percpu-refcount.h>
 
 #include "dm-ddraid.h"
@@ -62,6 +63,7 @@ struct ddr_io {
 	u16			tries;		/* for want of resources */
 	u8			looks;		/* MISMATCH records of the piece so far */
 	u8			op;		/* enum ddr_error_op */
+	u8			class;		/* enum ddr_class */
 	u8			error_member, error_class;	/* the worst that explains @avoid */
 	struct ddr_plan		plan;		/* reads */
 };
@@ -177,6 +179,9 @@ struct ddr_engine {
 
 	/* error.c */
 	struct ddr_errors	*errors;
+
+	/* pages.c */
+	struct percpu_counter	pages;		/* in buffers */
 };
 
 int ddr_gen_init(struct ddr_engine *e);
@@ -191,6 +196,7 @@ void ddr_gen_exit(struct ddr_io *io);
 
 int ddr_pages_init(void);
 void ddr_pages_exit(void);
+enum ddr_class ddr_pages_class(const struct ddr_target *t, u32 op, u32 blocks);	/* of an I/O of so many blocks */
 int ddr_pools_init(struct ddr_target *t);
 void ddr_pools_exit(struct ddr_target *t);
 /*
@@ -211,6 +217,8 @@ void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 
 
 /* ---- stock.c: pages that were used before; what is in them is left from then ------------ */
 
+int ddr_stock_init(s64 most);			/* all stocks together keep up to @most pages */
+void ddr_stock_exit(void);
 struct ddr_stock *ddr_stock_make(u32 most);	/* for up to @most pages; may sleep; NULL: no memory */
 void ddr_stock_end(struct ddr_stock *s);	/* nobody uses it any more; NULL is nothing; may sleep */
 u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr);	/* how many there were; any context */

@@ -8,9 +8,17 @@
  * neither version, and vectors that end anywhere become long runs for the xor
  * and syndrome code and few segments for the members.
  *
+ * All arrays share DDR_PAGES_PERCENT of the memory. An array may hold as much as it leaves free for the others: alone half of it,
+ * of two that want all a third each, of n an nth of what n + 1 would get. So one that hangs, or whose members are slow, never takes
+ * all, and whoever comes later finds room. Two of the largest pieces are an array's in any case. It follows that an array only ever
+ * waits for pages of its own, whose end wakes it.
+ *
+ * Within an array reads, small writes and large writes wait in a line each, with a reserve each. While somebody waits, pages that
+ * come back go to the reserves in turn, so that none of the three is last for ever.
+ *
  * Must never: sleep for memory with half of a buffer in hand, unless it is the
- * one that holds the reserve's mutex; or let the buffers of all targets together
- * take more than DDR_PAGES_PERCENT of the memory, beyond the reserves; or hand up
+ * one that holds the reserve's mutex; or let the buffers of all arrays together
+ * take more than DDR_PAGES_PERCENT of the memory, beyond the reserves and the two pieces; or hand up
  * or write out a byte of a page that was not written since the page was taken.
  */
 #include <linux/bvec.h>
@@ -21,8 +29,10 @@
 
 #include "io.h"
 
-#define DDR_PAGES_PERCENT	2
-#define DDR_SMALL_VECS		32	/* of a buffer from the small pool */
+#define DDR_PAGES_PERCENT	4
+#define DDR_SMALL_VECS		32	/* of a buffer from the small pool, of a small write */
+#define DDR_SMALL_WRITES	4	/* of the largest small ones, in their reserve */
+#define DDR_PIECES_ANYWAY	2	/* of the largest, whatever the other arrays have */
 #define DDR_SMALL_RESERVE	32
 #define DDR_LARGE_RESERVE	4
 #define DDR_FLUSH_RESERVE	4
@@ -32,19 +42,42 @@
 /* Pools of buffers. Flushes may keep theirs while they wait for the daemon: nobody else waits for one of those. */
 enum { DDR_BUFS_SMALL, DDR_BUFS_LARGE, DDR_BUFS_FLUSH };
 
-static struct percpu_counter ddr_pages_used;	/* in buffers */
+static struct percpu_counter ddr_pages_used;	/* in buffers, of all arrays */
 static s64 ddr_pages_limit;
 
 int ddr_pages_init(void)
 {
+	int r;
+
 	ddr_pages_limit = (s64)totalram_pages() * DDR_PAGES_PERCENT / 100;
-	return percpu_counter_init(&ddr_pages_used, 0, GFP_KERNEL);
+	r = percpu_counter_init(&ddr_pages_used, 0, GFP_KERNEL);
+	if (r)
+		return r;
+	r = ddr_stock_init(ddr_pages_limit / 4);
+	if (r)
+		percpu_counter_destroy(&ddr_pages_used);
+	return r;
 }
 
 void ddr_pages_exit(void)
 {
+	ddr_stock_exit();
 	WARN_ON(percpu_counter_sum(&ddr_pages_used));
 	percpu_counter_destroy(&ddr_pages_used);
+}
+
+static void ddr_pages_count(struct ddr_target *t, s64 pages)
+{
+	percpu_counter_add(&ddr_pages_used, pages);
+	percpu_counter_add(&t->array->engine->pages, pages);
+}
+
+/* May the array have what it has, and what it asks for, which is counted already? */
+static bool ddr_pages_within(struct ddr_target *t)
+{
+	s64 own = percpu_counter_read_positive(&t->array->engine->pages);
+
+	return own <= t->pages_anyway || own <= ddr_pages_limit - percpu_counter_read_positive(&ddr_pages_used);
 }
 
 /* __GFP_NORETRY: an element for use now, not one to fill the reserve. */
@@ -53,8 +86,7 @@ static void *ddr_page_alloc(gfp_t gfp, void *data)
 	struct ddr_target *t = data;
 	struct page *page;
 
-	if ((gfp & __GFP_NORETRY) &&
-	    percpu_counter_read_positive(&ddr_pages_used) >= ddr_pages_limit)
+	if ((gfp & __GFP_NORETRY) && !ddr_pages_within(t))
 		return NULL;
 	if (ddr_stock_take(t->stock, &page, 1))
 		return page;
@@ -102,14 +134,59 @@ static u32 ddr_max_buffers(const struct ddr_target *t)
 	return g->roles + t->verify_reads;
 }
 
+enum ddr_class ddr_pages_class(const struct ddr_target *t, u32 op, u32 blocks)
+{
+	const struct ddr_geometry *g = &t->array->geo;
+
+	switch (op) {
+	case DDR_OP_READ:
+	case DDR_OP_FLUSH:
+		return DDR_CLASS_READ;
+	case DDR_OP_ZEROES:
+		return DDR_CLASS_SMALL;		/* takes no pages */
+	default:
+		return ddr_vecs(blocks * g->chunk) * (g->order ? g->roles : 1) > DDR_SMALL_VECS ? DDR_CLASS_LARGE : DDR_CLASS_SMALL;
+	}
+}
+
+static void ddr_reserves_exit(struct ddr_target *t)
+{
+	struct ddr_reserve *r;
+
+	for (r = t->reserve; r < t->reserve + DDR_CLASSES; r++)
+		mempool_exit(&r->pages);	/* nothing happens if it was never made */
+}
+
+/* @most: pages of the largest piece. */
+static int ddr_reserves_init(struct ddr_target *t, u32 most)
+{
+	u32 pages[DDR_CLASSES] = {
+		[DDR_CLASS_READ] = t->array->geo.order || t->verify_reads ? most : 1,	/* a mirror reads into the caller's pages */
+		[DDR_CLASS_SMALL] = DDR_SMALL_WRITES * DDR_SMALL_VECS,
+		[DDR_CLASS_LARGE] = most,
+	};
+	int i, r;
+
+	for (i = 0; i < DDR_CLASSES; i++)
+		mutex_init(&t->reserve[i].lock);
+	for (i = 0; i < DDR_CLASSES; i++) {
+		r = mempool_init(&t->reserve[i].pages, pages[i], ddr_page_alloc, ddr_page_free, t);
+		if (r) {
+			ddr_reserves_exit(t);
+			return r;
+		}
+	}
+	return 0;
+}
+
 int ddr_pools_init(struct ddr_target *t)
 {
 	u32 bytes = (t->ti->max_io_len / DDR_BLOCK_SECTORS) * t->array->geo.chunk;
 	u32 vecs = ddr_max_buffers(t) * ddr_vecs(bytes);
 	int r;
 
-	mutex_init(&t->pages_lock);
-	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 8));
+	t->pages_anyway = DDR_PIECES_ANYWAY * vecs;
+	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 16));
 	if (!t->stock)
 		return -ENOMEM;
 	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE,
@@ -122,7 +199,7 @@ int ddr_pools_init(struct ddr_target *t)
 	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE, ddr_buf_size(ddr_buf_bios(t), 0));
 	if (r)
 		goto exit_large;
-	r = mempool_init(&t->pages, vecs, ddr_page_alloc, ddr_page_free, t);
+	r = ddr_reserves_init(t, vecs);
 	if (r)
 		goto exit_flush;
 	return 0;
@@ -140,7 +217,7 @@ end_stock:
 
 void ddr_pools_exit(struct ddr_target *t)
 {
-	mempool_exit(&t->pages);
+	ddr_reserves_exit(t);
 	mempool_exit(&t->bufs[DDR_BUFS_FLUSH]);
 	mempool_exit(&t->bufs[DDR_BUFS_LARGE]);
 	mempool_exit(&t->bufs[DDR_BUFS_SMALL]);
@@ -149,9 +226,36 @@ void ddr_pools_exit(struct ddr_target *t)
 
 /* ---- taking and giving back ------------------------------------------------------ */
 
+/* A reserve from which somebody has taken pages, or NULL: they come first, and each of the reserves in turn. */
+static struct ddr_reserve *ddr_reserve_short(struct ddr_target *t)
+{
+	u32 turn = READ_ONCE(t->reserve_turn), i;
+
+	for (i = 1; i <= DDR_CLASSES; i++) {
+		struct ddr_reserve *r = &t->reserve[(turn + i) % DDR_CLASSES];
+
+		if (likely(mempool_is_saturated(&r->pages)))
+			continue;
+		WRITE_ONCE(t->reserve_turn, (turn + i) % DDR_CLASSES);
+		return r;
+	}
+	return NULL;
+}
+
+/* Who found the limit reached just before our pages were counted as free waits at a reserve: it gets what went to the stock meanwhile. */
+static void ddr_reserves_feed(struct ddr_target *t)
+{
+	struct ddr_reserve *r;
+	struct page *page;
+
+	while (unlikely(r = ddr_reserve_short(t)) && ddr_stock_take(t->stock, &page, 1))
+		mempool_free(page, &r->pages);
+}
+
 static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 vecs)
 {
 	struct page *batch[DDR_BULK];
+	struct ddr_reserve *r;
 	u32 pages = 0, nr = 0, i;
 
 	for (i = 0; i < vecs; i++) {
@@ -159,9 +263,9 @@ static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 		if (buf->vec[i].bv_offset)
 			continue;
 		pages++;
-		/* who took pages of the reserve sees here that it is short of them, and gives it the first */
-		if (unlikely(!mempool_is_saturated(&t->pages))) {
-			mempool_free(buf->vec[i].bv_page, &t->pages);
+		r = ddr_reserve_short(t);
+		if (unlikely(r)) {
+			mempool_free(buf->vec[i].bv_page, &r->pages);
 			continue;
 		}
 		batch[nr++] = buf->vec[i].bv_page;
@@ -172,7 +276,8 @@ static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 	}
 	if (nr)
 		ddr_stock_put(t->stock, batch, nr);
-	percpu_counter_sub(&ddr_pages_used, pages);
+	ddr_pages_count(t, -(s64)pages);
+	ddr_reserves_feed(t);
 }
 
 /* Fewer than @nr if the limit or the allocator says so. */
@@ -180,7 +285,7 @@ static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 {
 	u32 have;
 
-	if (percpu_counter_read_positive(&ddr_pages_used) >= ddr_pages_limit)
+	if (!ddr_pages_within(t))
 		return 0;
 	have = ddr_stock_take(t->stock, pages, nr);
 	if (have == nr)
@@ -189,14 +294,17 @@ static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 	return have + alloc_pages_bulk(GFP_NOWAIT | __GFP_NOWARN, nr - have, pages + have);
 }
 
-/* @wait: sleeps for each page. Otherwise it may fail, and then holds nothing. */
-static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_buf *buf, u32 vecs, bool wait)
+/*
+ * @wait: sleeps for each page, under the mutex of @r, whose pages nobody else takes. Otherwise it may fail, and then holds nothing.
+ */
+static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, struct ddr_buf *buf, u32 vecs, bool wait)
 {
 	u32 stride = ddr_stride(buf->bytes), offset = 0, have = 0, next = 0, i;
 	u32 left = DIV_ROUND_UP(vecs * min_t(u32, stride, PAGE_SIZE), PAGE_SIZE);
 	struct page *batch[DDR_BULK], *page = NULL;
 
-	percpu_counter_add(&ddr_pages_used, left);
+	if (!wait)
+		ddr_pages_count(t, left);	/* as a whole: two that ask for the last room must not both get half of what they need */
 	for (i = 0; i < vecs; i++) {
 		if (!offset) {
 			if (next == have && !wait) {
@@ -206,13 +314,15 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 			if (next < have)
 				page = batch[next++];
 			else
-				page = mempool_alloc(&t->pages, wait ? GFP_NOIO : GFP_NOWAIT | __GFP_NOWARN);
+				page = wait ? mempool_alloc(&r->pages, GFP_NOIO) : NULL;
 			if (!page) {
-				percpu_counter_sub(&ddr_pages_used, left);
+				ddr_pages_count(t, -(s64)left);
 				ddr_buf_free_pages(t, buf, i);
 				return false;
 			}
 			left--;
+			if (wait)
+				ddr_pages_count(t, 1);
 		}
 		bvec_set_page(&buf->vec[i], page, ddr_buf_page_bytes(buf, i % buf->pages), offset);
 		if (stride < PAGE_SIZE)
@@ -228,6 +338,7 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	u32 bytes = io->op == DDR_OP_FLUSH ? 0 : io->blocks * g->chunk;
 	u32 vecs = ddr_vecs(bytes) * (shared ? 1 : hweight32(roles)), i;
 	u8 pool = vecs > DDR_SMALL_VECS ? DDR_BUFS_LARGE : DDR_BUFS_SMALL;
+	struct ddr_reserve *r = &t->reserve[io->class];
 	struct ddr_buf *buf;
 
 	if (io->op == DDR_OP_FLUSH)
@@ -252,12 +363,12 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 			bvec_set_page(&buf->vec[i], ZERO_PAGE(0), ddr_buf_page_bytes(buf, i), 0);
 		return;
 	}
-	if (likely(ddr_buf_take_pages(t, buf, vecs, false)))
+	if (likely(ddr_buf_take_pages(t, r, buf, vecs, false)))
 		return;
-	/* one at a time: two that wait for the rest of theirs could wait for ever */
-	mutex_lock(&t->pages_lock);
-	ddr_buf_take_pages(t, buf, vecs, true);
-	mutex_unlock(&t->pages_lock);
+	/* one of a class at a time: two that wait for the rest of theirs could wait for ever */
+	mutex_lock(&r->lock);
+	ddr_buf_take_pages(t, r, buf, vecs, true);
+	mutex_unlock(&r->lock);
 }
 
 void ddr_buf_put(struct ddr_io *io)

@@ -9,11 +9,12 @@
  * lies in parts, by CPU, each with a lock of its own. Pages that were not needed for one
  * period go back to the allocator in the next; an idle target has none and no timer.
  *
- * Must never: hold more than the limit it was made with, or be the reserve of anybody:
- * who finds it empty asks the allocator.
+ * Must never: hold more than the limit it was made with, nor much more than that of all stocks together; or be the
+ * reserve of anybody: who finds it empty asks the allocator.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
+#include <linux/percpu_counter.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 
@@ -37,6 +38,21 @@ struct ddr_stock {
 	struct ddr_stock_part	part[] ____cacheline_aligned_in_smp;
 };
 
+static struct percpu_counter ddr_stocked;	/* pages, in all stocks */
+static s64 ddr_stocked_most;
+
+int ddr_stock_init(s64 most)
+{
+	ddr_stocked_most = most;
+	return percpu_counter_init(&ddr_stocked, 0, GFP_KERNEL);
+}
+
+void ddr_stock_exit(void)
+{
+	WARN_ON(percpu_counter_sum(&ddr_stocked));
+	percpu_counter_destroy(&ddr_stocked);
+}
+
 u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr)
 {
 	u32 first = raw_smp_processor_id(), have = 0, i;
@@ -58,21 +74,24 @@ u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr)
 		part->least = min(part->least, part->nr);
 		spin_unlock_irqrestore(&part->lock, irq);
 	}
+	percpu_counter_sub(&ddr_stocked, have);
 	return have;
 }
 
 void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr)
 {
 	struct ddr_stock_part *part = &s->part[raw_smp_processor_id() % s->parts];
+	bool full = percpu_counter_read_positive(&ddr_stocked) >= ddr_stocked_most;
 	u32 room, i;
 	unsigned long irq;
 
 	spin_lock_irqsave(&part->lock, irq);
-	room = min(nr, s->most - part->nr);
+	room = full ? 0 : min(nr, s->most - part->nr);
 	for (i = 0; i < room; i++)
 		list_add(&pages[i]->lru, &part->pages);
 	WRITE_ONCE(part->nr, part->nr + room);
 	spin_unlock_irqrestore(&part->lock, irq);
+	percpu_counter_add(&ddr_stocked, room);
 	for (; i < nr; i++)
 		__free_page(pages[i]);
 	/* while the work runs it is not pending: a page that it does not see queues it anew */
@@ -98,6 +117,7 @@ static u32 ddr_stock_free(struct ddr_stock_part *part, u32 nr)
 
 	list_for_each_entry_safe(page, next, &old, lru) {
 		list_del(&page->lru);
+		percpu_counter_dec(&ddr_stocked);
 		__free_page(page);
 	}
 	return left;

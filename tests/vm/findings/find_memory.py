@@ -54,6 +54,29 @@ def machine(shared_node, stage, load_forget):
                         "dmsetup remove_all --force", check=False)
 
 
+def test_k4_a_hung_array_leaves_memory_to_others(machine):
+    """Finding K4: 48 writes of 1 MiB wait in an array with a hung member; another array keeps nine tenths of its throughput."""
+    for i, disk in enumerate(machine.disks):
+        machine.run(["dmsetup", "create", f"f{i}", "--table", f"0 {disk.size // 512} forget {disk.dev} 0 through"])
+    nosync(machine, "hung", [f"/dev/mapper/f{i}" for i in range(3)])
+    nosync(machine, "well", [f"/dev/mapper/f{i}" for i in range(3, 6)])
+    # what such members do in a second hangs on how many writes they have at once
+    for i in range(3, 6):
+        machine.run(f"dmsetup message f{i} 0 delay 100")
+    load = "--rw=write --bs=256k --iodepth=12"
+    alone = fio(machine, "/dev/mapper/well", load, 8)["bw"]
+    machine.run("dmsetup message f1 0 hang on")
+    job = machine.spawn("exec fio --name=h --filename=/dev/mapper/hung --direct=1 --ioengine=libaio --rw=write --bs=1M --iodepth=48 --size=48M")
+    machine.wait_until("dmsetup status f1 | grep -q 'held=[1-9]'", 20)
+    machine.run("sleep 2")
+    beside = fio(machine, "/dev/mapper/well", load, 8)["bw"]
+    print(machine.run("free -m; dmsetup status").out)
+    print(f"{alone} KiB/s alone, {beside} KiB/s beside the hung array")
+    machine.run("dmsetup message f1 0 hang off")
+    job.wait(60, check=True)
+    assert beside >= 0.9 * alone, f"{beside} KiB/s beside a hung array, {alone} KiB/s alone"
+
+
 @pytest.mark.parametrize("where", ["members", "array"])
 def test_t12_a_throttled_cgroup_delays_nobody(machine, where):
     """Findings T12, S23, K11: a job limited to 64 KiB/s delays no writer outside of its cgroup, wherever the limit is set."""
