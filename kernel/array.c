@@ -36,6 +36,7 @@
 #include "dm-ddraid.h"
 
 #define DDR_DEFAULT_TIMEOUT_MS	10000
+#define DDR_LARGE_WORKERS	16
 
 static DEFINE_MUTEX(ddr_registry_mutex);
 static LIST_HEAD(ddr_registry);			/* by cookie, ascending */
@@ -169,7 +170,7 @@ static void ddr_array_kick_work(struct work_struct *work)
 	spin_unlock_irq(&a->lock);
 	while ((bio = bio_list_pop(&run))) {
 		atomic_dec(&a->nr_parked);
-		ddr_io_resubmit(a, bio);
+		ddr_io_rerun(a, bio);
 		cond_resched();
 	}
 }
@@ -452,14 +453,40 @@ bool ddr_array_names(struct ddr_array *a, dev_t dev)
 
 /* ---- registry and lifetime -------------------------------------------------------- */
 
+static void ddr_array_free_bio_wqs(struct ddr_array *a)
+{
+	int i;
+
+	for (i = 0; i < DDR_CLASSES; i++)
+		if (a->bio_wq[i])
+			destroy_workqueue(a->bio_wq[i]);
+}
+
+/* Large writes that sleep do so one behind the other for the same memory: a worker for each would be of no use to any. */
+static bool ddr_array_make_bio_wqs(struct ddr_array *a)
+{
+	static const char *const names[DDR_CLASSES] = { "ddraid-read", "ddraid-small", "ddraid-large" };
+	int i;
+
+	for (i = 0; i < DDR_CLASSES; i++) {
+		int active = i == DDR_CLASS_LARGE ? max(DDR_LARGE_WORKERS, 2 * (int)num_online_cpus()) : 0;
+
+		a->bio_wq[i] = alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, active, names[i]);
+		if (!a->bio_wq[i])
+			return false;
+	}
+	return true;
+}
+
 static void ddr_array_free(struct ddr_array *a)
 {
+	ddr_heard_end(a);
 	if (a->ctl_wq) {
-		ddr_heard_end(a);
 		if (a->ranges)
 			ddr_ranges_end(a);	/* what waits there comes through ctl_wq */
 		destroy_workqueue(a->ctl_wq);
 	}
+	ddr_array_free_bio_wqs(a);		/* no bio is left, and nobody brings one back */
 	if (a->engine)
 		ddr_engine_settle(a);		/* what it waits for comes through io_wq */
 	if (a->io_wq)
@@ -524,7 +551,7 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 
 	a->ctl_wq = alloc_workqueue("ddraid-ctl", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	a->io_wq = alloc_workqueue("ddraid-io", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!a->ctl_wq || !a->io_wq)
+	if (!a->ctl_wq || !a->io_wq || !ddr_array_make_bio_wqs(a))
 		goto fail;
 	r = nosync ? 0 : ddr_regions_init(a);
 	if (!r)

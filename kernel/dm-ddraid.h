@@ -4,7 +4,7 @@
  *
  *	target.c	table, ctr/dtr, map, suspend/resume, status, message, io_hints
  *	array.c		the array object: registry by uuid, member states, reference counts
- *	heard.c		is the daemon there, and what stops without it
+ *	heard.c		is the daemon there: the timer that stops writes without one
  *	region.c	grants: a flat array of atomics, parked writes, read-ahead of grants, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	channel.c	/dev/ddraid: control and channel descriptors, records in and out
@@ -30,6 +30,7 @@
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/device-mapper.h>
+#include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mempool.h>
@@ -133,13 +134,15 @@ struct ddr_array {
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
 	struct work_struct	kick_work;	/* runs parked bios again */
-	struct delayed_work	deadline;	/* looks whether the daemon is still there */
+	struct hrtimer		deadline;	/* heard.c */
+	struct work_struct	unheard_work;	/* heard.c */
 	unsigned int		timeout;	/* jiffies; of the bound daemon */
 	unsigned int		served_timeout;	/* the same, of the one that sent ENABLE last: when writes stop */
 	unsigned long		heard;		/* jiffies of the last system call of the bound daemon; under lock */
 	unsigned long		served;		/* the same, of a daemon that sent ENABLE since its bind */
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
-	struct workqueue_struct	*ctl_wq;	/* channel answers, release of parked bios */
+	struct workqueue_struct	*ctl_wq;	/* channel answers, release of parked bios; nothing on it sleeps for memory or for I/O */
+	struct workqueue_struct	*bio_wq[DDR_CLASSES];	/* bios that were parked, one work item each, which may sleep for memory */
 	/* for the status line, from DDR_U_STATUS; under lock */
 	u32			action;
 	u64			done, todo, synced, mismatches;
@@ -222,7 +225,7 @@ bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon);
 /* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
 void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
-/* Gives all bios of the parked list to ddr_io_resubmit(), from ctl_wq. Any context. */
+/* Gives all bios of the parked list to ddr_io_rerun(). Any context. */
 void ddr_array_kick(struct ddr_array *a);
 void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
 void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);	/* checked values; any context */
@@ -232,7 +235,7 @@ void ddr_array_sweep(struct ddr_array *a, blk_status_t status);
 /* ---- heard.c ------------------------------------------------------------------- */
 
 void ddr_heard_init(struct ddr_array *a);
-void ddr_heard_end(struct ddr_array *a);	/* it is gone, or was never in use: nothing looks after this; may sleep */
+void ddr_heard_end(struct ddr_array *a);	/* it is gone, or was never in use: no timer runs after this; may sleep */
 /* A daemon was bound, made a system call, sent ENABLE, went, wants another timeout. @enabled: it had sent ENABLE before. May sleep. */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);
@@ -254,7 +257,7 @@ u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach
 /*
  * One atomic word a region: GRANTED, TOUCHED, ERROR, and the number of writes in flight.
  * ddr_region_get: true and counted if the region is granted. Otherwise @bio is parked on it, a LOCK request is queued
- * if none is under way, and false is returned; the bio comes back through ddr_io_resubmit() after GRANT, or ends on REFUSE.
+ * if none is under way, and false is returned; the bio comes back through ddr_io_rerun() after GRANT, or ends on REFUSE.
  * One atomic operation in the fast path, no lock. Any context that may submit bios.
  */
 int ddr_regions_init(struct ddr_array *a);		/* kvzalloc; may sleep */
@@ -272,7 +275,7 @@ void ddr_region_put(struct ddr_array *a, u64 region, bool error);
  * Commands of the daemon, under ctl_mutex, process context; checked here, 0 or a negative errno and nothing changed.
  * @seq: of the LOCK that is answered, or 0: grants unasked, refuses whatever waits in the range.
  */
-int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count);	/* runs parked bios from ctl_wq */
+int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count);	/* runs parked bios, from ctl_wq */
 int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error);
 /* Closes up to @max idle grants: CLOSED runs, then REAPED. -EBUSY: the last REAP was not answered yet. */
 int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max);
@@ -298,7 +301,7 @@ void ddr_region_end_parked(struct ddr_array *a, blk_status_t status);	/* ends al
  * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), one spinlock a bucket.
  * A range never crosses a unit. Writers exclude writers, EX and reconstructing readers where they overlap; readers share.
  * A bio holds one range at a time, or EX may deadlock with it.
- * ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake is called from ctl_wq, once. -EAGAIN: it would wait, but the
+ * ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake is called from @wq, once. -EAGAIN: it would wait, but the
  * array is killed or in a noflush suspend: give the region back, then ddr_array_park(). -ENOTCONN: so it is, or there is no daemon to end
  * the EX range that it would wait for, and I/O fails without one: the same, and tell ddr_array_park().
  * @wake finds r->locked set: the range is held now; or clear: the wait was cancelled, act as for -EAGAIN.
@@ -310,6 +313,7 @@ struct ddr_range {
 	u8			write;		/* 1: writer, 0: reader */
 	u8			locked;
 	struct work_struct	work;
+	struct workqueue_struct	*wq;		/* where it is woken */
 	void			(*wake)(struct ddr_range *r);	/* NULL: a piece of an EX range */
 	struct ddr_ex		*ex;		/* range.c's */
 };
@@ -385,8 +389,8 @@ int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr
 
 /* ---- I/O engine: write.c read.c flush.c error.c -------------------------------- */
 
-/* Runs @bio again from the start (admit, region, range); from ctl_wq or io_wq, where it may sleep. */
-void ddr_io_resubmit(struct ddr_array *a, struct bio *bio);
+/* Runs @bio, which was parked, again from the start (admit, region, range), by a work item of its own. Any context. */
+void ddr_io_rerun(struct ddr_array *a, struct bio *bio);
 int ddr_io_map(struct ddr_target *t, struct bio *bio);		/* returns DM_MAPIO_*; .map */
 int ddr_io_init(void);						/* what the module has once: limits of memory */
 void ddr_io_exit(void);

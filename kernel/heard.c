@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Is the daemon there? Each system call of it on the channel says so, and for writes only those of one that has sent ENABLE.
- * If it was silent for too long, the gate (array.c) is shut.
+ *
+ * A timer finds out that it was silent for too long, and shuts the gate (array.c) by itself, in interrupt context: rule 7 stops
+ * writes within a bounded time, which no work item that sleeps, and no process, may stretch. What may sleep, ending bios that no daemon will
+ * serve (fail_if_no_daemon), is left to a work item.
+ *
+ * Must never: let anything but a->lock come between the timer and the flags.
  */
+#include "compat/timer.h"
 #include "dm-ddraid.h"
 
 /* Under a->lock: looks again when the next of the two times may have run out. */
@@ -21,16 +27,16 @@ static void ddr_deadline_arm(struct ddr_array *a)
 		arm = true;
 	}
 	if (arm && !a->gone)
-		mod_delayed_work(a->ctl_wq, &a->deadline, time_after(at, now) ? at - now : 0);
+		hrtimer_start(&a->deadline, ns_to_ktime(jiffies_to_nsecs(time_after(at, now) ? at - now : 0)), HRTIMER_MODE_REL);
 }
 
-static void ddr_deadline_work(struct work_struct *work)
+/* Shuts the gate if it is time, and looks again when it will be. True: the array has no daemon from now on. */
+static bool ddr_deadline_check(struct ddr_array *a)
 {
-	struct ddr_array *a = container_of(to_delayed_work(work), struct ddr_array, deadline);
 	bool hung = false, stopped = false;
-	unsigned long now;
+	unsigned long now, irq;
 
-	spin_lock_irq(&a->lock);
+	spin_lock_irqsave(&a->lock, irq);
 	now = jiffies;
 	if (!test_bit(DDR_A_DETACHED, &a->flags) && time_after_eq(now, a->heard + a->timeout)) {
 		set_bit(DDR_A_DETACHED, &a->flags);
@@ -42,25 +48,41 @@ static void ddr_deadline_work(struct work_struct *work)
 		stopped = true;
 	}
 	ddr_deadline_arm(a);
-	spin_unlock_irq(&a->lock);
+	spin_unlock_irqrestore(&a->lock, irq);
 
 	if (hung)
-		DMWARN("%pUb: nothing heard from the daemon for %u ms", &a->uuid,
-		       jiffies_to_msecs(a->timeout));
+		DMWARN("%pUb: nothing heard from the daemon for %u ms", &a->uuid, jiffies_to_msecs(a->timeout));
 	if (stopped)
 		DMWARN("%pUb: no daemon, writes wait", &a->uuid);
-	if (hung && test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
+	return hung;
+}
+
+static void ddr_unheard_work(struct work_struct *work)
+{
+	struct ddr_array *a = container_of(work, struct ddr_array, unheard_work);
+
+	if (test_bit(DDR_A_DETACHED, &a->flags) && test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
 		ddr_array_sweep(a, BLK_STS_IOERR);
+}
+
+static enum hrtimer_restart ddr_deadline(struct hrtimer *timer)
+{
+	struct ddr_array *a = container_of(timer, struct ddr_array, deadline);
+
+	if (ddr_deadline_check(a))
+		queue_work(a->ctl_wq, &a->unheard_work);
+	return HRTIMER_NORESTART;
 }
 
 void ddr_heard_init(struct ddr_array *a)
 {
-	INIT_DELAYED_WORK(&a->deadline, ddr_deadline_work);
+	INIT_WORK(&a->unheard_work, ddr_unheard_work);
+	ddr_hrtimer_setup(&a->deadline, ddr_deadline);
 }
 
 void ddr_heard_end(struct ddr_array *a)
 {
-	cancel_delayed_work_sync(&a->deadline);
+	hrtimer_cancel(&a->deadline);
 }
 
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms)

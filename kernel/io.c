@@ -17,6 +17,21 @@
 /* What of a bio's flags its member bios carry. Not NOWAIT: a piece is all or nothing; not POLLED: nobody polls them. */
 #define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD)
 
+/* From the start: the gate, the region, the range. May sleep for memory. */
+static void ddr_io_start(struct ddr_io *io)
+{
+	switch (io->op) {
+	case DDR_OP_READ:
+		ddr_read_start(io);
+		break;
+	case DDR_OP_FLUSH:
+		ddr_flush_start(io);
+		break;
+	default:
+		ddr_write_start(io);
+	}
+}
+
 int ddr_io_map(struct ddr_target *t, struct bio *bio)
 {
 	struct ddr_io *io = dm_per_bio_data(bio, sizeof(*io));
@@ -50,24 +65,18 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 		return DM_MAPIO_KILL;
 	io->class = ddr_pages_class(t, io->op, bio_sectors(bio) / DDR_BLOCK_SECTORS);
 
-	ddr_io_resubmit(t->array, bio);
+	ddr_io_start(io);
 	return DM_MAPIO_SUBMITTED;
 }
 
-void ddr_io_resubmit(struct ddr_array *a, struct bio *bio)
+static void ddr_io_start_work(struct work_struct *work)
 {
-	struct ddr_io *io = dm_per_bio_data(bio, sizeof(*io));
+	ddr_io_start(ddr_io_of(work));
+}
 
-	switch (io->op) {
-	case DDR_OP_READ:
-		ddr_read_start(io);
-		break;
-	case DDR_OP_FLUSH:
-		ddr_flush_start(io);
-		break;
-	default:
-		ddr_write_start(io);
-	}
+void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
+{
+	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), ddr_io_start_work);
 }
 
 /*
@@ -181,6 +190,7 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 	io->range.count = blocks;
 	io->range.write = write;
 	io->range.wake = ddr_io_woken;
+	io->range.wq = ddr_io_wq(io);
 	io->wake = wake;
 	ret = ddr_range_lock(a, &io->range);
 	switch (ret) {
@@ -325,7 +335,7 @@ void ddr_io_compute(struct ddr_io *io, work_func_t fn)
 void ddr_io_defer(struct ddr_io *io, work_func_t fn)
 {
 	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(io->t->array->ctl_wq, &io->work, 0);
+	queue_delayed_work(ddr_io_wq(io), &io->work, 0);
 }
 
 void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn)

@@ -7,8 +7,10 @@
  * ddr_io_finish(). A bio that was parked starts again from the start.
  *
  * What may wait for what, so that nothing waits in a circle:
- * - .map and ctl_wq may sleep for memory. What they hold then is a region
- *   reference and a range, never a generation and never half of a buffer.
+ * - .map and bio_wq may sleep for memory. What they hold then is a region
+ *   reference and a range, never a generation and never half of a buffer. Each class
+ *   of bios has a bio_wq and a reserve of memory, so none waits behind another one's.
+ * - Nothing on ctl_wq sleeps for memory or I/O: it wakes the others.
  * - io_wq computes, copies, judges errors and retries member writes. Nothing
  *   on it waits for memory, a range or the daemon.
  * - Whoever has its buffer needs nothing more to end but the members: who waits for
@@ -125,7 +127,7 @@ u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow);
 u32 ddr_io_write_mask(struct ddr_io *io);	/* with BIT(g->roles) for the shadow */
 u32 ddr_io_member(struct ddr_io *io, u32 role);	/* to which an operation of the piece goes */
 u32 ddr_io_shadow_role(struct ddr_io *io);	/* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
-/* Locks the range of the piece; false: @wake is called from ctl_wq once it is locked, the caller has lost the io. */
+/* Locks the range of the piece; false: @wake is called from bio_wq once it is locked, the caller has lost the io. */
 bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
 /*
  * The io may not go on now: gives back all that it holds, and its bio asks again at the gate, or is ended as ddr_array_bounces() of @daemon
@@ -143,13 +145,18 @@ void ddr_io_drop(struct ddr_io *io, bool error);
 void ddr_io_drop_buf(struct ddr_io *io);
 /* Drops all and ends the bio. Any context; the io is gone. */
 void ddr_io_finish(struct ddr_io *io, blk_status_t status);
-/* Calls @fn from io_wq (no sleeping for memory or locks of ours) or from ctl_wq. */
+/* Calls @fn from io_wq (no sleeping for memory or locks of ours) or from the bio_wq of its class. */
 void ddr_io_compute(struct ddr_io *io, work_func_t fn);
 void ddr_io_defer(struct ddr_io *io, work_func_t fn);
 /* After an error that is nobody's fault: calls @fn from @wq a little later. */
 #define DDR_RETRY_MS	20
 #define DDR_MAX_TRIES	250
 void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn);
+
+static inline struct workqueue_struct *ddr_io_wq(const struct ddr_io *io)
+{
+	return io->t->array->bio_wq[io->class];
+}
 
 static inline struct ddr_io *ddr_io_of(struct work_struct *work)
 {

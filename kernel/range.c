@@ -100,7 +100,7 @@ static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 {
 	if (!r->ex) {
 		INIT_WORK(&r->work, ddr_range_wake_work);
-		queue_work(rs->array->ctl_wq, &r->work);
+		queue_work(r->wq, &r->work);
 	} else if (atomic_dec_and_test(&r->ex->waiting)) {
 		queue_work(rs->array->ctl_wq, &rs->ex_work);
 	}

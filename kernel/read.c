@@ -202,7 +202,7 @@ static void ddr_read_failed(struct work_struct *work)
 		ddr_error_report(io, ddr_io_member(io, role), ddr_read_class(io, role, class[role]));
 	ddr_io_drop_buf(io);
 	if (again)
-		ddr_io_retry(io, io->t->array->ctl_wq, ddr_read_continue);
+		ddr_io_retry(io, ddr_io_wq(io), ddr_read_continue);
 	else
 		ddr_io_defer(io, ddr_read_continue);
 }

@@ -184,5 +184,62 @@ def case_memory():
         ch.close()
 
 
+def hung_writes(a, units):
+    """Large writes that wait on member 1, and take all the memory that the array may have for writes of that size."""
+    forget(1, "hang", "on")
+    writes = [IO(a.path, UNIT * i, 0x22, blocks=UNIT) for i in units]
+    for w in writes:
+        w.submitted()
+    time.sleep(1)
+    assert 0 < len(sent(writes)) < len(writes), "memory for all writes, or for none"
+    return writes
+
+
+def case_sleeper():
+    """What was parked runs each by itself: a read, a flush and a small write do not wait for a large write that sleeps for memory."""
+    with array() as a:
+        ch = ready(a)
+        ch.send(GRANT, start=0, count=a.regions)
+        writes = hung_writes(a, range(20))
+        ch.send(FREEZE, flags=F_READS)
+        large = IO(a.path, UNIT * 24, 0x33, blocks=UNIT)        # the first to run again
+        a.wait_parked(1)
+        small = IO(a.path, UNIT * 25, 0x33)                     # this one waits on member 1, but reaches member 0 at once
+        a.wait_parked(2)
+        read = IO(a.path, UNIT * 29, blocks=UNIT)               # the parity of unit 29 is on member 1
+        a.wait_parked(3)
+        ch.send(THAW)
+        assert read.done() == 0
+        wait_for(lambda: raw(0, small.block)[:1] == b"\x33" or raw(2, small.block)[:1] == b"\x33")
+        assert large.is_alive() and not sent([large])
+        forget(1, "hang", "off")
+        assert {w.done(30) for w in writes + [large, small]} == {0}
+        ch.close()
+
+
+def case_stop_behind_sleepers():
+    """Writes stop when the daemon is silent for too long, though hundreds of writes sleep for memory in the kernel's queues."""
+    with array() as a:
+        ch = ready(a)
+        ch.send(GRANT, start=0, count=a.regions)
+        ch.send(DRAIN, seq=80, start=UNIT * 20, count=UNIT * 12)
+        ch.until(DRAINED, seq=80)
+        writes = hung_writes(a, range(20))
+        small = [IO(a.path, UNIT * 20 + i, 0x33) for i in range(400)]
+        for w in small:
+            w.submitted()
+        ch.send(RELEASE, seq=80)
+        time.sleep(1)
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
+        wait_for(lambda: a.status()[7] == "detached", 5, lambda: "the timer did not come")
+        late = IO(a.path, UNIT * 31, 0x44)
+        a.wait_parked(1)                                        # at the gate
+        late.waits(0.1)
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        forget(1, "hang", "off")
+        assert {w.done(30) for w in writes + small + [late]} == {0}
+        ch.close()
+
+
 if __name__ == "__main__":
     sys.exit(globals()["case_" + sys.argv[1]]())
