@@ -19,7 +19,8 @@
 
 #define ARRAYS_MAX	64
 #define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */
-#define SLICE_MS	5000	/* how often it is asked what it waits for */
+#define SLICE_MS	3000	/* how often it is asked what it waits for */
+#define SAY_MS		3000	/* what it waits for is not told before */
 #define PATIENCE_MS	30000	/* for disks that are not there yet */
 #define TURN_MS		1000	/* likewise, where several arrays are waited for */
 #define RETRY_MS	200	/* between attempts to reach a daemon that went */
@@ -81,10 +82,26 @@ static void tell_suspect(const char *name, struct json_object *status)
 	}
 }
 
+/* Members that the array was started without, and why, where the daemon knows it. */
+static void tell_left_out(const char *name, struct json_object *status)
+{
+	struct json_object *members = client_object(status, "members");
+
+	for (size_t i = 0; i < client_length(members); i++) {
+		struct json_object *m = client_at(members, i);
+
+		if (!client_null(m, "reason") && !client_null(m, "role"))
+			cli_warn("start", "'%s' runs without member %d, %s: %s", name, (int)client_number(m, "index"),
+				 client_null(m, "device") ? "whose disk is not known" : client_clean(client_text(m, "device")),
+				 client_clean(client_text(m, "reason")));
+	}
+}
+
 /* An array whose device was made, and that the daemon does not serve yet. */
 struct made {
 	char name[DDR_NAME_LEN], uuid[37];
 	uint64_t sectors;		/* 0: none was made, or nobody waits for it any more */
+	uint64_t begun_ms;
 	uint64_t due_ms;		/* until then it may be silent why it does not serve it */
 	char told[512];			/* what it waits for, as it was printed */
 };
@@ -130,7 +147,7 @@ static void tell_waits(struct made *m, struct json_object *status)
 {
 	const char *waits = client_clean(client_text(client_object(status, "cluster"), "waits"));
 
-	if (*waits && strcmp(waits, m->told) != 0) {
+	if (*waits && strcmp(waits, m->told) != 0 && now_ms() >= m->begun_ms + SAY_MS) {
 		snprintf(m->told, sizeof(m->told), "%s", waits);
 		cli_warn("start", "'%s' waits: %s", m->name, m->told);
 	}
@@ -207,6 +224,7 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 		break;
 	}
 	printf("%s: started, %s, /dev/mapper/%s\n", m->name, client_clean(client_text(status, "state")), m->name);
+	tell_left_out(m->name, status);
 	tell_suspect(m->name, status);
 	json_object_put(status);
 	return cli_finish("start");
@@ -219,7 +237,8 @@ static int attach_all(struct start *s, struct made *made, size_t n)
 	size_t left = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		made[i].due_ms = now_ms() + WAIT_MS;
+		made[i].begun_ms = now_ms();
+		made[i].due_ms = made[i].begun_ms + WAIT_MS;
 		made[i].told[0] = '\0';
 		left += made[i].sectors != 0;
 	}

@@ -26,6 +26,8 @@ static void print_member(struct json_object *m)
 		snprintf(role, sizeof(role), "role %" PRIu64, client_number(m, "role"));
 	printf("  %2" PRIu64 "  %-8s %-11s %s\n", client_number(m, "index"), role, state,
 	       client_null(m, "device") ? "-" : client_clean(client_text(m, "device")));
+	if (!client_null(m, "reason"))
+		printf("      not used: %s\n", client_clean(client_text(m, "reason")));
 	if (client_number(errors, "read") || client_number(errors, "write") || client_number(errors, "corrected"))
 		printf("      errors: %" PRIu64 " reading, %" PRIu64 " writing, %" PRIu64 " blocks put right\n", client_number(errors, "read"),
 		       client_number(errors, "write"), client_number(errors, "corrected"));

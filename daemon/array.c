@@ -111,6 +111,7 @@ static void loaded(void *ctx)
 		refused(a);
 	} else {
 		a->state = DDR_ARRAY_RUNNING;
+		a->resumed = true;
 		ret = ddr_drive_start(a, l);
 		if (ret) {
 			not_started(a, ret);
@@ -131,6 +132,7 @@ static int begin_load(struct ddr_array *a)
 		return -ENOMEM;
 	l->bind = a->bind;
 	l->supers_only = a->d->transport->cluster;
+	l->resumed = a->resumed;
 	l->limit_ms = (unsigned int)a->tune.io_timeout_ms;
 	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
 	l->done = loaded;
@@ -330,6 +332,7 @@ void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool liste
 	}
 	/* a RESUMED that was on its way already, from the list too, tells of the table that is bound now */
 	a->fresh = !listed || a->state == DDR_ARRAY_DOWN;
+	a->resumed |= !d->listed;
 	if (a->state == DDR_ARRAY_DOWN)
 		bind_array(a);
 }

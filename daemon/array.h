@@ -86,6 +86,9 @@ struct ddr_array_seek {
 	uint32_t dropped;		/* members that were removed: their devices are let go, once they are not being prepared for a larger array */
 	uint32_t replaced;		/* members that were replaced: likewise, once our table names their devices no more */
 	uint64_t at_ms;			/* when to look (again) */
+	uint32_t locked;		/* members that the array was started without for a lock alone: they are called back */
+	uint64_t back_ms;		/* not before */
+	uint32_t told[DDR_MAX_MEMBERS];	/* crc of what the log was told last about each */
 	struct ddr_finder *finder;	/* at work */
 	struct ddr_finder *ready;	/* what it found, until it may be taken */
 };
@@ -122,6 +125,7 @@ struct ddr_array {
 	char uuid_text[37];
 	char name[DDR_NAME_LEN];	/* of the superblock, or of the dm device */
 	char error[DDR_ERROR_LEN];	/* why it was refused, or ""; kept until it runs */
+	bool resumed;			/* the device was there before this daemon, or was served by it: somebody may wait for it */
 	bool fresh;			/* the RESUMED that comes next tells of what is bound already */
 	bool removed;			/* gone in the kernel; requests do not find it any more */
 	bool rebind;			/* CLOSING: bind again after it */

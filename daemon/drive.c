@@ -623,6 +623,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	memset(&a->rate, 0, sizeof(a->rate));
 	memset(&a->replace, 0, sizeof(a->replace));
 	memset(a->stall, 0, sizeof(a->stall));
+	a->seek.locked = l->locked;
 	a->tick_ms = 0;
 	a->ready = a->clean_asked = a->clean_late = a->parting = false;
 	a->clean_refusal = NULL;

@@ -13,6 +13,7 @@
 #include "daemon/drive.h"
 #include "daemon/events.h"
 #include "daemon/finder.h"
+#include "lib/crc32c.h"
 #include "lib/layout.h"
 
 #define AGAIN_MS	5000u	/* before what was there, but not to be had, is looked for again */
@@ -99,11 +100,25 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
 	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);
+	a->seek.told[m] = 0;
 	a->seek.wanted &= ~(1u << m);
 	in = ddr_drive_input(a, DDR_IN_PRESENT);
 	in->member = m;
 	in->value = (in_table(a, m, sb->member[m].role) ? DDR_PRESENT_TABLE : 0) | (ddr_super_is_last(sb, m, &f->super[m]) ? DDR_PRESENT_LAST : 0);
 	ddr_drive_step(a, in);
+}
+
+/* To the log once, as long as it is the same, and to the status. */
+static void tell_not_taken(struct ddr_array *a, unsigned int m, const char *why)
+{
+	uint32_t crc = ddr_crc32c(why, strlen(why));
+
+	if (!(a->members->open & (1u << m)))
+		snprintf(a->members->error[m], sizeof(a->members->error[m]), "%.150s", why);
+	if (crc == a->seek.told[m])
+		return;
+	a->seek.told[m] = crc;
+	qb_log(LOG_WARNING, "array '%s': member %u is looked for: %s", a->name, m, why);
 }
 
 static void install(struct ddr_array *a)
@@ -118,7 +133,7 @@ static void install(struct ddr_array *a)
 			present(a, f, m);
 		if (!f->error[m].text[0])
 			continue;
-		qb_log(LOG_WARNING, "array '%s': member %u is looked for: %s", a->name, m, f->error[m].text);
+		tell_not_taken(a, m, f->error[m].text);
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
 	}
 	if ((a->seek.wanted & f->found) && a->seek.at_ms == UINT64_MAX)
@@ -184,6 +199,30 @@ static void look(struct ddr_array *a)
 	}
 	a->seek.finder = f;
 	a->seek.at_ms = UINT64_MAX;		/* until there is something new */
+}
+
+/*
+ * A member that the array was started without, for its disk was locked, has failed in nothing: once it is out it is looked for, until its lock
+ * is free, and comes back, as if the operator had called it.
+ */
+static void call_back_locked(struct ddr_array *a, uint64_t now_ms)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+
+	if (!a->seek.locked || !a->ready || now_ms < a->seek.back_ms)
+		return;
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS && !a->broken; m++) {
+		bool out = sb->member[m].state == DDR_MEMBER_FAULTY || sb->member[m].state == DDR_MEMBER_MISSING;
+
+		if (!(a->seek.locked & (1u << m)) || !out)
+			continue;
+		if (ddr_drive_seek(a, m)) {
+			a->seek.back_ms = now_ms + AGAIN_MS;
+			return;
+		}
+		a->seek.locked &= ~(1u << m);
+		qb_log(LOG_NOTICE, "array '%s': member %u comes back when its disk is not locked any more", a->name, m);
+	}
 }
 
 /* ---- what is not a member any more ------------------------------------------------- */
@@ -281,6 +320,9 @@ void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
 		let_go(a);
 	install(a);
 	close_old(a);
+	call_back_locked(a, now_ms);
+	if (a->broken)
+		return;
 	if (!a->seek.wanted || a->seek.finder || a->seek.ready || now_ms < a->seek.at_ms)
 		return;
 	a->seek.wanted = still_wanted(a);

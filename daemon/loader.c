@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,10 @@
 #include "lib/scan.h"
 
 #define RETRY_MS	50
-#define SAY_AFTER	(3000 / RETRY_MS)	/* tries until the wait for a lock is worth a line */
+#define NAME_EVERY	(1000 / RETRY_MS)	/* tries; to find out who has a lock takes longer than to try it */
+#define SAY_AFTER_MS	3000			/* until the wait for a lock is worth a line */
+
+static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct supers {
 	struct ddr_supers s[DDR_MAX_MEMBERS];
@@ -172,49 +176,104 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 	return ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error);
 }
 
-/*
- * Waits until no other open file has a lock on a member, or until @due_ms. Returns 0, or -1: the array went; *@busy: those that are still locked.
- */
-static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy)
-{
-	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+/* ---- locks ------------------------------------------------------------------------ */
 
-	for (unsigned int i = 0; (*busy = ddr_members_lock(l->members)); i++) {
-		if (atomic_load(&l->cancel))
-			return ddr_error_set(&l->error, "the array went while its members were locked");
-		atomic_store(&l->locked_by_others, *busy);
-		if (ddr_now_ms() >= due_ms)
-			return 0;
-		if (i == SAY_AFTER)
-			qb_log(LOG_NOTICE, "array '%s': %s is locked: I/O of an earlier ddraidd has not ended, or another program "
-			       "holds it; waiting", l->members->array, l->members->name[__builtin_ctz(*busy)]);
-		nanosleep(&pause, NULL);
-	}
-	atomic_store(&l->locked_by_others, 0);
-	return 0;
+void ddr_load_waits(struct ddr_load *l, char *buf, size_t size)
+{
+	pthread_mutex_lock(&waits_lock);
+	snprintf(buf, size, "%s", l->waits);
+	pthread_mutex_unlock(&waits_lock);
 }
 
-static void leave_out_locked(struct ddr_load *l, uint32_t busy)
+static void set_waits(struct ddr_load *l, const struct ddr_members_busy *who, uint32_t busy)
 {
-	for (unsigned int p = 0; p < l->members->n; p++)
-		if (busy & (1u << p))
-			leave_out(l, p, "is locked still: I/O of an earlier ddraidd hangs in it, or another program holds it");
-	atomic_store(&l->locked_by_others, 0);
+	unsigned int first = busy ? (unsigned int)__builtin_ctz(busy) : 0, more = (unsigned int)__builtin_popcount(busy) - 1;
+
+	pthread_mutex_lock(&waits_lock);
+	l->waits[0] = '\0';
+	if (busy)
+		snprintf(l->waits, sizeof(l->waits), "%s is locked by %s", l->members->name[first], who->holder[first].text);
+	if (busy && more)
+		snprintf(l->waits + strlen(l->waits), sizeof(l->waits) - strlen(l->waits), ", and %u more members are locked", more);
+	pthread_mutex_unlock(&waits_lock);
+}
+
+/* Programs that have the usual node locked, and are no ddraidd of before, are not waited for any more. Returns their members. */
+static uint32_t pass_others(struct ddr_load *l, const struct ddr_members_busy *who)
+{
+	uint32_t passed = 0;
+
+	for (unsigned int p = 0; p < l->members->n; p++) {
+		if (!(who->usual & (1u << p)) || !who->holder[p].other)
+			continue;
+		qb_log(LOG_NOTICE, "array '%s': %s is locked by %s, which is no ddraidd: the array is served all the same", l->members->array,
+		       l->members->name[p], who->holder[p].text);
+		ddr_dev_pass_usual(&l->members->dev[p]);
+		passed |= 1u << p;
+	}
+	return passed;
+}
+
+/*
+ * Waits until nobody else has a lock on a member, or until @due_ms. Other programs than ddraidd are waited for as long as a member that
+ * hangs would be, and not at all if somebody waits for this daemon. Returns 0, or -1: the array went; *@busy: those that are still
+ * locked, and @who by.
+ */
+static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy, struct ddr_members_busy *who)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+	uint64_t begun_ms = ddr_now_ms(), now = begun_ms;
+	bool said = false;
+
+	for (unsigned int i = 0;; i++, now = ddr_now_ms()) {
+		bool late = now >= due_ms, find = late || i % NAME_EVERY == 0;
+
+		*busy = ddr_members_lock(l->members, find ? who : NULL);
+		if (find && (l->resumed || now - begun_ms >= l->limit_ms))
+			*busy &= ~pass_others(l, who);
+		if (find || !*busy)
+			set_waits(l, who, *busy);
+		if (!*busy || late)
+			return 0;
+		if (atomic_load(&l->cancel))
+			return ddr_error_set(&l->error, "the array went while its members were locked");
+		if (find && !said && now - begun_ms >= SAY_AFTER_MS) {
+			qb_log(LOG_NOTICE, "array '%s': %s: waiting until it is free", l->members->array, l->waits);
+			said = true;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void leave_out_locked(struct ddr_load *l, uint32_t busy, const struct ddr_members_busy *who)
+{
+	char why[160];
+
+	for (unsigned int p = 0; p < l->members->n; p++) {
+		if (!(busy & (1u << p)))
+			continue;
+		snprintf(why, sizeof(why), "locked by %s; it is taken back when the lock is free", who->holder[p].text);
+		qb_log(LOG_ERR, "array '%s' starts without %s: %s", l->members->array, l->members->name[p], why);
+		ddr_members_leave_out(l->members, p, why);
+	}
+	l->locked_at |= busy;
+	set_waits(l, who, 0);
 }
 
 /*
  * Locks and reads what the table names. I/O of an earlier process that hangs in one member holds its lock. When that has lasted for the limit
  * the member counts as not there, as it would if it hung for us, if the array can do without: then it is out by the next generation, and
- * what lands there late is never read; nobody takes it in again before its lock is free. Else there is nothing to do but to wait. Returns 0
+ * what lands there late is never read; it is taken in again when its lock is free (drive_seek.c). Else there is nothing to do but to wait. Returns 0
  * (assembled), 1 (it cannot be assembled of these, l->error says why), -1: it is over.
  */
 static int read_table_members(struct ddr_load *l, struct supers *all)
 {
 	uint64_t due_ms = ddr_now_ms() + l->limit_ms;
+	struct ddr_members_busy who;
 	uint32_t busy;
 
 	for (;;) {
-		if (lock_members(l, due_ms, &busy))
+		if (lock_members(l, due_ms, &busy, &who))
 			return -1;
 		all->n = 0;
 		read_supers(l, all, 0, busy);
@@ -224,7 +283,7 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 			return 1;
 		due_ms = UINT64_MAX;
 	}
-	leave_out_locked(l, busy);
+	leave_out_locked(l, busy, &who);
 	return 0;
 }
 
@@ -268,6 +327,7 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 {
 	unsigned int from = l->members->n;
 	struct ddr_scan_how how = { .limit_ms = l->limit_ms };
+	struct ddr_members_busy who;
 	dev_t named[DDR_MAX_MEMBERS];
 	struct ddr_scan scan;
 	struct ddr_error err;
@@ -291,9 +351,10 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 	ddr_scan_free(&scan);
 	if (l->members->n == from)
 		return 0;
-	if (lock_members(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy))
+	if (lock_members(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy, &who))
 		return -1;
-	leave_out_locked(l, busy);
+	leave_out_locked(l, busy, &who);
+	l->others_locked = busy != 0;
 	read_supers(l, all, from, 0);
 	return 1;
 }
@@ -311,8 +372,12 @@ static void arrange(struct ddr_load *l, const struct supers *all)
 		uint16_t role = a->super.member[m].role;
 
 		from[m] = c >= 0 ? (int)all->place[c] : role < l->bind.members && !(l->members->open & (1u << role)) ? role : -1;
-		if (a->device[m] < 0)
+		if (a->device[m] < 0) {
+			/* nothing was read of what was locked: it may be any that is missing where the table does not name it */
+			if (from[m] >= 0 ? l->locked_at & (1u << from[m]) : l->others_locked)
+				l->locked |= a->missing & (1u << m);
 			continue;
+		}
 		l->present |= 1u << m;
 		if (from[m] == role)
 			l->table |= 1u << m;

@@ -38,6 +38,7 @@ struct ddr_load {
 	/* given */
 	struct ddr_bind bind;
 	bool supers_only;		/* log and map are read later (reload.h) */
+	bool resumed;			/* the device was there before: who writes to it waits, and other programs are not waited for */
 	unsigned int limit_ms;		/* what a device has not delivered by then counts as not there */
 	char state_dir[DDR_CONF_PATH_MAX];
 	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
@@ -52,8 +53,11 @@ struct ddr_load {
 	uint32_t table;			/* bit m: and the table names its device at its role */
 	struct ddr_load_block *log;	/* [slot * log_blocks + index] */
 	struct ddr_load_block *map;	/* [index] */
-	atomic_uint locked_by_others;	/* while it waits: the members that are locked */
+	uint32_t locked;		/* bit m: member m was left out for a lock alone: it is to come back when that is free */
 	/* own */
+	uint32_t locked_at;		/* likewise, by the place */
+	bool others_locked;		/* likewise, some that the table does not name */
+	char waits[192];		/* ddr_load_waits() */
 	atomic_bool cancel;
 	struct ddr_worker worker;
 };
@@ -63,6 +67,9 @@ struct ddr_load {
  * memory for it, and nothing is known of the device.
  */
 bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err);
+
+/* What it waits for at the moment, in words: a member that is locked, and by whom; else "". From any thread. */
+void ddr_load_waits(struct ddr_load *l, char *buf, size_t size);
 
 /* Starts the thread. Returns 0 or a negative errno (then done() is not called). */
 int ddr_load_start(struct ddr_load *l, qb_loop_t *loop);

@@ -295,15 +295,34 @@ void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *wh
 	snprintf(m->error[i], sizeof(m->error[i]), "%.150s", why);
 }
 
-uint32_t ddr_members_lock(struct ddr_members *m)
+uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy)
 {
+	uint32_t members = 0, usual = 0;
 	struct ddr_error err;
-	uint32_t busy = 0;
 
-	for (unsigned int i = 0; i < m->n; i++)
-		if (m->open & (1u << i) && ddr_dev_try_lock(&m->dev[i], NULL, &err) != DDR_LOCK_TAKEN)
-			busy |= 1u << i;
-	return busy;
+	for (unsigned int i = 0; i < m->n; i++) {
+		struct ddr_holder *holder = busy ? &busy->holder[i] : NULL;
+
+		if (!(m->open & (1u << i)))
+			continue;
+		switch (ddr_dev_try_lock(&m->dev[i], holder, &err)) {
+		case DDR_LOCK_TAKEN:
+			continue;
+		case DDR_LOCK_BUSY_USUAL:
+			usual |= 1u << i;
+			break;
+		case DDR_LOCK_FAILED:
+			if (holder)
+				*holder = (struct ddr_holder){ .text = "an error of the system" };
+			break;
+		case DDR_LOCK_BUSY:
+			break;
+		}
+		members |= 1u << i;
+	}
+	if (busy)
+		busy->usual = usual;
+	return members;
 }
 
 static uint32_t all_kept(const struct ddr_members *m)

@@ -87,8 +87,17 @@ const char *ddr_members_who(const struct ddr_members *m, unsigned int i, char *b
 void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *what, int error);
 /* The member whose device has these numbers, or DDR_NO_MEMBER. */
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
-/* Locks all that are open. Returns the bits of those that another open file has locked. Does not sleep. */
-uint32_t ddr_members_lock(struct ddr_members *m);
+/* Those whose lock is not to be had, and who has it. */
+struct ddr_members_busy {
+	uint32_t usual;				/* of these: only the usual node is locked; ours is locked by now */
+	struct ddr_holder holder[DDR_MAX_MEMBERS];
+};
+
+/*
+ * Locks all that are open. Returns the bits of those that somebody else has locked. Does not sleep. @busy may be NULL; to find out who
+ * has them takes some milliseconds.
+ */
+uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy);
 
 /*
  * @user, which begins no new requests, has some under way to @members alone. Where the array has ended, the locks of those to

@@ -70,6 +70,7 @@ static struct json_object *member_object(const struct ddr_array *a, const struct
 			       json_object_new_string(a->members->name[i]) : NULL);
 	add_text(o, "uuid", uuid);
 	add_text(o, "state", ddr_member_state_name(st->member_state[i]));
+	add_text_or_null(o, "reason", i < a->members->n && !(a->members->open & (1u << i)) && a->members->error[i][0] ? a->members->error[i] : NULL);
 	add_number(errors, "read", st->err_read[i]);
 	add_number(errors, "write", st->err_write[i]);
 	add_number(errors, "corrected", m->err_corrected);
@@ -90,6 +91,7 @@ static struct json_object *table_member(const struct ddr_array *a, unsigned int 
 	json_object_object_add(o, "device", *name ? json_object_new_string(name) : NULL);
 	json_object_object_add(o, "uuid", NULL);
 	add_text_or_null(o, "state", NULL);
+	add_text_or_null(o, "reason", NULL);
 	add_number(errors, "read", 0);
 	add_number(errors, "write", 0);
 	add_number(errors, "corrected", 0);
@@ -296,6 +298,11 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 
 	if (a->waiting || a->cluster.lost) {
 		add_text(o, "waits", a->error);
+		return;
+	}
+	if (a->state == DDR_ARRAY_LOADING && a->load) {
+		ddr_load_waits(a->load, text, sizeof(text));
+		add_text_or_null(o, "waits", *text ? text : NULL);
 		return;
 	}
 	if (st->wait && st->wait_node)

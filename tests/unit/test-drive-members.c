@@ -268,6 +268,29 @@ static void a_device_that_was_found_is_told(void **state)
 	end();
 }
 
+/* Finding S19: the array was started without PLACE, for its disk was locked: when that is out it is called back, once, and not before. */
+static void a_member_that_was_locked_is_called_back(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	a->ready = true;
+	a->seek.locked = 1u << PLACE;
+	play.super.member[PLACE].state = DDR_MEMBER_IN_SYNC;
+	play.super.member[PLACE + 1].state = DDR_MEMBER_FAULTY;		/* and this one has failed */
+	play.last = (struct ddr_input){ 0 };
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_NONE);
+	play.super.member[PLACE].state = DDR_MEMBER_MISSING;
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_OP_SEEK);
+	assert_int_equal(play.last.member, PLACE);
+	play.last = (struct ddr_input){ 0 };
+	ddr_drive_seek_tick(a, ddr_now_ms());
+	assert_int_equal(play.last.type, DDR_IN_NONE);
+	end();
+}
+
 static void the_device_that_is_open_is_not_opened_anew(void **state)
 {
 	(void)state;
@@ -742,6 +765,7 @@ int main(void)
 		cmocka_unit_test(an_old_device_is_not_the_member),
 		cmocka_unit_test(what_no_job_reads_is_closed),
 		cmocka_unit_test(a_device_that_was_found_is_told),
+		cmocka_unit_test(a_member_that_was_locked_is_called_back),
 		cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early),
 		cmocka_unit_test(a_device_that_is_not_there_is_waited_for),

@@ -40,6 +40,8 @@ static struct {
 	bool whole;				/* log and map, too */
 	bool ended;
 	int locked[MEMBERS];			/* descriptors of another program */
+	uint32_t usual_locked;			/* members: the usual node is */
+	bool usual_other, resumed;
 } rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
 
 /* ---- devices --------------------------------------------------------------------- */
@@ -72,6 +74,29 @@ int __wrap_ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flag
 	hang(&rig.open_hangs, m);
 	snprintf(file, sizeof(file), "%s/ddtest%u", rig.dir, m);
 	return __real_ddr_dev_open(dev, file, flags | DDR_DEV_FILE, err);
+}
+
+enum ddr_lock_state __real_ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err);
+enum ddr_lock_state __wrap_ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err);
+enum ddr_lock_state __wrap_ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err)
+{
+	unsigned int m;
+
+	assert_true(member_of(dev->path, &m));
+	if (!(rig.usual_locked & (1u << m)))
+		return __real_ddr_dev_try_lock(dev, holder, err);
+	if (holder)
+		*holder = (struct ddr_holder){ .text = "mkfs (pid 7)", .other = rig.usual_other };
+	return DDR_LOCK_BUSY_USUAL;
+}
+
+void __wrap_ddr_dev_pass_usual(struct ddr_dev *dev);
+void __wrap_ddr_dev_pass_usual(struct ddr_dev *dev)
+{
+	unsigned int m;
+
+	assert_true(member_of(dev->path, &m));
+	rig.usual_locked &= ~(1u << m);
 }
 
 int __real_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
@@ -208,6 +233,7 @@ static void begin(void)
 	for (unsigned int p = 0; p < MEMBERS; p++)
 		l->bind.dev_major[p] = MAJOR, l->bind.dev_minor[p] = p;
 	l->supers_only = !rig.whole;
+	l->resumed = rig.resumed;
 	l->limit_ms = LIMIT_MS;
 	l->done = on_loaded;
 	rig.load = l;
@@ -279,7 +305,8 @@ static int set_up(void **state)
 	for (unsigned int m = 0; m < MEMBERS; m++)
 		make_member(m);
 	rig.whole = false;
-	rig.area_fails = 0;
+	rig.area_fails = rig.usual_locked = 0;
+	rig.usual_other = rig.resumed = false;
 	setenv("DDRAID_DEVICES", "/nothing/here", 1);
 	rig.loop = qb_loop_create();
 	return rig.loop ? 0 : -1;
@@ -393,15 +420,90 @@ static void two_that_hang(void **state)
 	end();
 }
 
+static void see_waits(void *data)
+{
+	assert_false(rig.ended);
+	ddr_load_waits(rig.load, data, 192);
+}
+
+/* Finding S19: who has it is said while it is waited for, and as the reason afterwards; that it was left out for a lock alone, too. */
 static void one_that_stays_locked(void **state)
+{
+	uint64_t begun = ddr_now_ms();
+	char waits[192], who[64];
+	qb_loop_timer_handle timer;
+
+	(void)state;
+	lock(0);
+	snprintf(who, sizeof(who), "locked by test-load (pid %d)", (int)getpid());
+	assert_int_equal(qb_loop_timer_add(rig.loop, QB_LOOP_HIGH, LIMIT_MS / 2 * QB_TIME_NS_IN_MSEC, waits, see_waits, &timer), 0);
+	load();
+	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
+	expect_without(0);
+	assert_int_equal(rig.load->locked, 1);
+	assert_non_null(strstr(waits, "ddtest0 is locked by"));
+	assert_non_null(strstr(waits, who));
+	assert_non_null(strstr(rig.load->members->error[0], who));
+	ddr_load_waits(rig.load, waits, sizeof(waits));
+	assert_string_equal(waits, "");
+	end();
+}
+
+static void one_that_hangs_was_not_locked(void **state)
+{
+	(void)state;
+	let_hang(1u << 2, 0);
+	load();
+	expect_without(2);
+	assert_int_equal(rig.load->locked, 0);
+	end();
+}
+
+/* ---- the usual node, locked by @usual_holder ------------------------------------------ */
+
+/* Finding S19: a program that is no ddraidd is waited for, for the limit, and costs the array nothing. */
+static void what_another_program_has_locked_stays(void **state)
+{
+	uint64_t begun = ddr_now_ms();
+	char waits[192];
+	qb_loop_timer_handle timer;
+
+	(void)state;
+	rig.usual_locked = 1u << 1;
+	rig.usual_other = true;
+	assert_int_equal(qb_loop_timer_add(rig.loop, QB_LOOP_HIGH, LIMIT_MS / 2 * QB_TIME_NS_IN_MSEC, waits, see_waits, &timer), 0);
+	load();
+	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->present, 7);
+	assert_int_equal(rig.load->locked, 0);
+	assert_non_null(strstr(waits, "ddtest1 is locked by mkfs (pid 7)"));
+	end();
+}
+
+/* Finding S19: writers wait for a daemon that is started anew, and it waits for no program but a predecessor. */
+static void who_takes_over_waits_for_no_other_program(void **state)
 {
 	uint64_t begun = ddr_now_ms();
 
 	(void)state;
-	lock(0);
+	rig.usual_locked = 7;
+	rig.usual_other = rig.resumed = true;
 	load();
-	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
-	expect_without(0);
+	assert_true(ddr_now_ms() - begun < LIMIT_MS);
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->present, 7);
+	end();
+}
+
+static void a_predecessor_is_waited_for_by_the_usual_node(void **state)
+{
+	(void)state;
+	rig.usual_locked = 1u << 1;
+	rig.resumed = true;
+	load();
+	expect_without(1);
+	assert_int_equal(rig.load->locked, 2);
 	end();
 }
 
@@ -646,6 +748,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_read_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_that_hang, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_stays_locked, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_that_hangs_was_not_locked, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_another_program_has_locked_stays, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_takes_over_waits_for_no_other_program, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_predecessor_is_waited_for_by_the_usual_node, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_those_that_are_locked_it_cannot_start, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_open_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_newest_log_counts, set_up, tear_down),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Locks on members: udev is never in the way of the daemon, nor the daemon in udev's; what is only locked is lost to nobody."""
+import json
 import time
 
 import pytest
@@ -15,6 +16,14 @@ def own_node(node, device):
     """The device node of our own for a disk; made by whoever locks it first."""
     number = node.run(f"stat -L -c '%Hr:%Lr' {device}").out.strip()
     return f"{OWN}/{number}"
+
+
+def hold(node, device, program="sleep", how="--exclusive"):
+    """A process by the name of @program that has a device locked, until it is killed."""
+    node.run(f"test /bin/sleep -ef /tmp/{program} || ln -sf /bin/sleep /tmp/{program}")
+    holder = node.spawn(f"exec flock {how} --no-fork {device} sh -c 'echo held $$; exec /tmp/{program} 1000'")
+    holder.wait_output("held")
+    return holder, f"{program} (pid {holder.out.split()[1]})"
 
 
 def states(serving):
@@ -46,6 +55,57 @@ def test_S2_events_of_members_are_not_delayed(node):
     assert "locked" not in seen, [line for line in seen.splitlines() if "locked" in line]
     assert took < 2 * before + 5, f"{took:.1f} s, {before:.1f} s while it was down"
     node.run("ddraid stop data")
+
+
+# ---- a lock of another program at the start ----------------------------------------------
+
+def test_S19_a_member_that_another_program_locked_is_not_lost(serving):
+    """Finding S19: the start waits for the lock, names who has it after 3 s, and goes on with the member when io_timeout is over."""
+    node, guest = serving.node, serving.guest
+    serving.begin(io_timeout="8s")
+    serving.array()
+    guest.stop("data")
+    before = json.loads(node.run("ddraid examine --json /dev/vda").out)[0]["generation"]
+    holder, who = hold(node, "/dev/vdb")
+    begun = time.monotonic()
+    start = node.spawn("exec ddraid start data", env=guest.env)
+    node.wait_until("ddraid status data --json | grep -q 'is locked by'", 10)
+    waits = guest.status("data")["cluster"]["waits"]
+    assert "/dev/vdb" in waits and who in waits, waits
+    assert start.wait(60).code == 0, start.err
+    assert 7 < time.monotonic() - begun < 30 * time_scale()
+    assert who in start.err and "/dev/vdb" in start.err, start.err
+    assert who in guest.daemon.err, guest.daemon.err
+    assert holder.poll() is None
+    status = guest.status("data")
+    assert status["state"] == "optimal" and set(states(serving)) == {"in-sync"}
+    assert status["generation"] == before
+    holder.kill()
+    holder.wait(20)
+
+
+def test_S19_a_member_that_ddraid_locked_comes_back(serving):
+    """Finding S19: by the node of our own a member stays locked: the array starts without it, says why, and takes it back when it is free."""
+    node, guest = serving.node, serving.guest
+    serving.begin(io_timeout="4s")
+    serving.array()
+    own = own_node(node, "/dev/vdb")
+    guest.stop("data")
+    holder, who = hold(node, own)
+    refused = guest.command("create other --force --order 1 /dev/vdb /dev/vdf", check=False)
+    assert refused.code == 1 and f"/dev/vdb: is locked by {who}" in refused.err, refused
+    start = guest.command("start data")
+    assert "degraded" in start.out and "member 1, /dev/vdb" in start.err and who in start.err, start
+    assert "not used: locked by" in guest.command("status data").out
+    serving.write(0, 3)
+    assert guest.status("data")["members"][1]["state"] == "missing"
+    holder.kill()
+    holder.wait(20)
+    node.wait_until("ddraid status data | grep -q optimal", 60)
+    assert set(states(serving)) == {"in-sync"} and guest.status("data")["members"][1]["reason"] is None
+    told = [line for line in guest.daemon.err.splitlines() if "is looked for" in line]
+    assert len(told) <= 2, told
+    serving.check_idle()
 
 
 # ---- the proof that a dead daemon's I/O has ended ------------------------------------------
