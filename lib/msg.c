@@ -215,7 +215,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk64(w, &m->start.cookie);
 		ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
 		walk32(w, &m->start.present);
-		walk_zero(w, 4);
+		walk32(w, &m->start.held);
 		walk64(w, &m->start.room);
 		return true;
 	case DDR_M_HELLO:
@@ -244,9 +244,14 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 			w->c.bad = true;
 		return true;
 	case DDR_M_RECOVER:
+		walk32(w, &m->recover.slot);
+		walk_zero(w, 4);
+		return true;
 	case DDR_M_RECOVERED:
 		walk32(w, &m->recover.slot);
 		walk_zero(w, 4);
+		walk64(w, &m->recover.cookie);
+		ddr_walk_bytes(w, m->recover.boot_id, sizeof(m->recover.boot_id));
 		return true;
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);

@@ -60,12 +60,12 @@ struct ddr_msg {
 	uint64_t ring;
 	uint32_t epoch, serial;
 	union {
-		struct { uint32_t slot, missing, present; uint64_t cookie, room; uint8_t boot_id[16]; } start;	/* @room: blocks */
+		struct { uint32_t slot, missing, present, held; uint64_t cookie, room; uint8_t boot_id[16]; } start;	/* @room: blocks */
 		struct { uint64_t view, history, undo_history; uint32_t flags, shared, undo_epoch; } hello;
 		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
 		struct { uint32_t slot, dirty; } leave;
 		struct { uint32_t node, how; uint64_t failure; } fenced;
-		struct { uint32_t slot; } recover;	/* and recovered */
+		struct { uint32_t slot; uint64_t cookie; uint8_t boot_id[16]; } recover;	/* and recovered */
 		struct { uint32_t hard, soft; } fail;
 		struct {
 			uint64_t generation, seq;

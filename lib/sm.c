@@ -149,6 +149,8 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 		return;
 	if (sm->c.on && sm->start != DDR_S_READ) {
 		ddr_sm_slot_load(sm, index, payload, seq);
+		if (payload && cookie && boot_id)
+			ddr_sm_slot_instance(sm, seq, boot_id, cookie);
 		return;
 	}
 	if (!sm->c.on && (slot != sm->slot || (payload && node && node != sm->node))) {

@@ -521,7 +521,8 @@ static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
 /* Why the node cannot take part yet, or ever; NULL: it can. */
 static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot)
 {
-	if (n->dead && n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))
+	/* one that boots holds nothing before its START counts; so whoever does is the instance that was fenced, whatever is known of that */
+	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
 		return "this node was fenced: its array must be stopped and started anew";
 	if (slot == DDR_SM_NO_SLOT)
 		return ddr_slots_none_free;

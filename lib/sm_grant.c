@@ -382,11 +382,28 @@ static void grant_declared(struct ddr_sm *sm, uint64_t region)
 	sm->n_granted++;
 }
 
+/*
+ * A grant is given when its mark is durable, and the mark stays until the grant is closed. So what the kernel holds and the slot does not
+ * mark, others have taken over: this instance was fenced (by its storage, or it would not live), and its node has heard of it only now.
+ */
+static bool holds_unmarked(const struct ddr_sm *sm)
+{
+	for (uint64_t w = 0; w < sm->words && sm->sb.parity; w++)
+		if (sm->held[w] & ~sm->mark[w])
+			return true;
+	return false;
+}
+
 void ddr_sm_plan(struct ddr_sm *sm)
 {
 	struct ddr_output *out;
 
 	plan_unread(sm);
+	if (holds_unmarked(sm)) {
+		ddr_sm_evict(sm, "its kernel holds regions that its slot of the dirty log does not mark any more: others have taken them over, since this "
+			     "node was fenced. Its array must be stopped and started anew; if only its disks were fenced, reboot it");
+		return;
+	}
 	if (sm->sb.parity == 0) {
 		memset(sm->mark, 0, sm->words * sizeof(uint64_t));
 		memset(sm->rep, 0, sm->words * sizeof(uint64_t));
@@ -398,8 +415,6 @@ void ddr_sm_plan(struct ddr_sm *sm)
 
 		if (is_held)
 			grant_declared(sm, r);
-		if (is_held && !marked && sm->sb.parity && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
-			ddr_sm_bug(sm, "the kernel holds a region that is not marked");
 		if (!is_held && marked && ddr_bit(sm->rep, r))
 			ddr_sm_look(sm, r);
 		else if (is_held ? !marked || !log_of(sm, r)->dur_ours : marked)

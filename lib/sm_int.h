@@ -167,6 +167,8 @@ void ddr_sm_recover_resend(struct ddr_sm *sm);
 void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
 bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
+/* ... names the instance of its owner. */
+void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie);
 /* Our slot's log was given by SLOT_READ, or must be asked for. */
 void ddr_sm_read_pump(struct ddr_sm *sm);
 

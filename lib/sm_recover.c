@@ -55,10 +55,26 @@ void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node)
 
 /* ---- messages ------------------------------------------------------------------ */
 
-static void recovered(struct ddr_sm *sm, uint32_t slot)
+/*
+ * Somebody else answers for what it had dirty, so it must never write again, though it may live: storage fencing cuts off, and
+ * kills nobody. A group that had it fenced and never heard its START knows it by its slot alone.
+ */
+static void instance_dead(struct ddr_sm *sm, uint32_t node, const struct ddr_msg *msg)
+{
+	int at = ddr_sm_node_at(sm, node);
+	struct ddr_sm_node *n = at < 0 ? NULL : &sm->nodes[at];
+
+	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie)
+		return;
+	n->cookie = msg->recover.cookie;
+	memcpy(n->boot_id, msg->recover.boot_id, sizeof(n->boot_id));
+}
+
+static void recovered(struct ddr_sm *sm, uint32_t slot, const struct ddr_msg *msg)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_NODE_RECOVERED, NULL);
 
+	instance_dead(sm, sm->sb.slot_node[slot], msg);
 	out->a = slot;
 	out->b = sm->sb.slot_node[slot];
 	sm->nodes[ddr_sm_node_at(sm, sm->c.rec_by[slot])].folded = false;	/* it has marks now that are older */
@@ -85,13 +101,14 @@ void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (msg->type == DDR_M_RECOVERED && sm->c.rec_by[slot] == msg->sender) {
 		if (ours)
 			sm->c.rc = DDR_RC_IDLE;
-		recovered(sm, slot);
+		recovered(sm, slot, msg);
 	} else if (msg->type == DDR_M_RECOVER && !sm->c.rec_by[slot]) {
 		sm->c.rec_by[slot] = msg->sender;
 		if (ours) {
 			sm->c.rc = DDR_RC_READ;
 			sm->c.rc_slot = slot;
 			sm->c.rc_io = 0;
+			sm->c.rc_cookie = sm->c.rc_seq = 0;
 		}
 	}
 }
@@ -106,6 +123,10 @@ static void say(struct ddr_sm *sm, enum ddr_msg_type type, uint32_t slot)
 	struct ddr_msg msg = { .type = type };
 
 	msg.recover.slot = slot;
+	if (type == DDR_M_RECOVERED && sm->c.rc_cookie) {
+		msg.recover.cookie = sm->c.rc_cookie;
+		memcpy(msg.recover.boot_id, sm->c.rc_boot_id, sizeof(msg.recover.boot_id));
+	}
 	sm->c.rc_sent = true;
 	ddr_sm_send(sm, &msg);
 }
@@ -138,6 +159,15 @@ void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload,
 		ddr_bit_set(sm->c.rc_map, r);
 		b->dirty = true;
 	}
+}
+
+void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie)
+{
+	if (sm->c.rc_cookie && seq < sm->c.rc_seq)
+		return;
+	sm->c.rc_cookie = cookie;
+	sm->c.rc_seq = seq;
+	memcpy(sm->c.rc_boot_id, boot_id, sizeof(sm->c.rc_boot_id));
 }
 
 static void marks_take(struct ddr_sm *sm)

@@ -387,6 +387,8 @@ struct ddr_sm_cluster {
 	uint64_t *rc_map;		/* regions dirty in that slot */
 	uint64_t *rc_rep;		/* of these, for a repair alone */
 	struct ddr_sm_log *rc_log;	/* of its blocks: loaded, seq */
+	uint64_t rc_cookie, rc_seq;	/* the instance that they name, and the sequence of the block that does; cookie 0: none */
+	uint8_t rc_boot_id[16];
 	/* own slot */
 	uint64_t read_io, read_at;
 	/* leaving */

@@ -360,6 +360,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	msg.start.present = sm->present;
 	msg.start.room = ddr_sm_grow_room(sm);
 	msg.start.cookie = sm->k.cookie;
+	msg.start.held = (uint32_t)(sm->n_granted > sm->k.declared ? sm->n_granted : sm->k.declared);
 	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);
 	sm->start = DDR_S_SENT;

@@ -25,13 +25,13 @@
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
-					 * u32 0, u64 blocks that the devices which it has open have room for */
+					 * u32 regions that the kernel holds (so far as declared), u64 blocks that the devices which it has open have room for */
 	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another, u32 epoch before the last agreement, u32 0, u64 history then */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
 	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure */
 	DDR_M_RECOVER		= 6,	/* u32 slot, u32 0 */
-	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0 */
+	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0, u64 cookie, u8[16] boot id: the instance that its blocks named; cookie 0: none */
 	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft (members) */
 	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
 					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed,

@@ -42,8 +42,12 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->fenced.how = DDR_FENCED_OPERATOR;
 		m->fenced.failure = 1ull << 32;
 		break;
-	case DDR_M_RECOVER:
-	case DDR_M_RECOVERED: m->recover.slot = 63; break;
+	case DDR_M_RECOVER: m->recover.slot = 63; break;
+	case DDR_M_RECOVERED:
+		m->recover.slot = 63;
+		m->recover.cookie = 5;
+		m->recover.boot_id[15] = 4;
+		break;
 	case DDR_M_MEMBER_FAIL:
 		m->fail.hard = 4;
 		m->fail.soft = 2;
