@@ -8,9 +8,9 @@ VM = {"disks": 3, "size": "32M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 
-@pytest.mark.parametrize("case", ["reap", "drain", "overlap", "kill", "stop", "freeze", "memory", "sleeper", "stop_behind_sleepers"])
+@pytest.mark.parametrize("case", ["reap", "drain", "overlap", "kill", "stop", "freeze", "memory", "sleeper", "cold", "stop_behind_sleepers"])
 def test_flight(shared_node, stage, load_forget, case):
-    """Finding K2: sleeper. Finding K5: stop_behind_sleepers. What the cases show is said there."""
+    """Finding K2: sleeper. Finding T13: cold. Finding K5: stop_behind_sleepers. What the cases show is said there."""
     del stage
     shared_node.run("modprobe dm-ddraid")
     load_forget(shared_node)

@@ -127,10 +127,16 @@ def test_t13_a_small_write_to_a_cold_region_is_not_last(node, stage):
     one.begin()
     one.array()
     one.wait_ready()
+    # no grant comes before all wait for one
+    parked = "dmsetup status data | awk '{exit $10 != %d}'"
+    node.run("kill -STOP $(pidof ddraidd)")
     job = node.spawn(f"exec fio --name=l --filename={DEV} --direct=1 --ioengine=libaio --rw=write --bs=1M --iodepth=120 --size=120M")
-    time.sleep(1)
+    node.wait_until(parked % 120, 20)
+    last = node.spawn(f"exec dd if=/dev/urandom of={DEV} bs=4096 count=1 seek=$((40 * {BLOCKS})) oflag=direct conv=nocreat")
+    node.wait_until(parked % 121, 20)
+    node.run("kill -CONT $(pidof ddraidd)")
     began = time.monotonic()
-    node.run(f"dd if=/dev/urandom of={DEV} bs=4096 count=1 seek=$((40 * {BLOCKS})) oflag=direct conv=nocreat", timeout=120)
+    last.wait(120, check=True)
     small = time.monotonic() - began
     assert job.poll() is None, "the large writes were over before"
     job.wait(120, check=True)

@@ -217,6 +217,23 @@ def case_sleeper():
         ch.close()
 
 
+def case_cold():
+    """A small write to a cold region does not wait behind large ones to other cold regions, which came before and sleep for memory."""
+    with array() as a:
+        ch = ready(a)
+        forget(1, "hang", "on")
+        writes = [IO(a.path, UNIT * i, 0x22, blocks=UNIT) for i in range(1, 21)]
+        a.wait_parked(len(writes))
+        small = IO(a.path, UNIT * 25, 0x33)
+        a.wait_parked(len(writes) + 1)
+        ch.send(GRANT, start=0, count=a.regions)
+        wait_for(lambda: raw(0, small.block)[:1] == b"\x33" or raw(2, small.block)[:1] == b"\x33")
+        assert 0 < len(sent(writes)) < len(writes), "memory for all large writes, or for none"
+        forget(1, "hang", "off")
+        assert {w.done(30) for w in writes + [small]} == {0}
+        ch.close()
+
+
 def case_stop_behind_sleepers():
     """Writes stop when the daemon is silent for too long, though hundreds of writes sleep for memory in the kernel's queues."""
     with array() as a:
