@@ -24,6 +24,7 @@
 #include "cli/create.h"
 #include "cli/disk.h"
 #include "lib/assemble.h"
+#include "lib/foreign.h"
 #include "lib/layout.h"
 
 #define WAIT_MS	20000
@@ -40,6 +41,7 @@ struct add {
 	struct ddr_dev dev;		/* the disk */
 	uint8_t uuid[DDR_UUID_LEN];
 	int member;			/* as which it was added or found */
+	char foreign[DDR_FOREIGN_LEN];	/* what else a disk holds that was a member, or "": it comes back as a new one only */
 };
 
 /* ---- what the array is ----------------------------------------------------------- */
@@ -86,7 +88,7 @@ static bool get_super(struct add *a)
 /* ---- one that was a member -------------------------------------------------------- */
 
 /* The member of the array that the disk says it is, or -1. */
-static int member_of(const struct add *a)
+static int member_of(struct add *a)
 {
 	struct ddr_supers s;
 	struct ddr_error err;
@@ -97,6 +99,8 @@ static int member_of(const struct add *a)
 	if (ddr_dev_open(&dev, a->path, DDR_DEV_FILE, &err))
 		return -1;
 	rc = ddr_dev_read_supers(&dev, &s, &err);
+	if (!rc)
+		ddr_foreign_find(&dev, &s.copy[s.newest].super, a->foreign, sizeof(a->foreign), &err);
 	ddr_dev_close(&dev);
 	own = rc ? NULL : &s.copy[s.newest].super;
 	if (!own || memcmp(own->array_uuid, a->super.array_uuid, sizeof(own->array_uuid)) != 0)
@@ -221,7 +225,7 @@ static int add(struct add *a)
 	member = member_of(a);
 	if (member >= 0 && (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING))
 		return cli_fail(a->cmd, "%s is member %d of array '%s' and works already", a->path, member, a->name);
-	return member >= 0 ? seek(a, member) : add_new(a);
+	return member >= 0 && !a->foreign[0] ? seek(a, member) : add_new(a);
 }
 
 /* ---- replace ---------------------------------------------------------------------- */
@@ -292,7 +296,7 @@ static int get_new(struct add *a)
 
 	if (!a->path)
 		return take_spare(a);
-	if (member < 0)
+	if (member < 0 || a->foreign[0])
 		return add_new(a);
 	if (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING)
 		return cli_fail(a->cmd, "%s is member %d of array '%s' and works already", a->path, member, a->name);

@@ -42,10 +42,34 @@ int cli_bad_option(const struct cli_command *cmd, int c, char **argv);
 /* Flushes stdout: a full disk or a closed pipe is a failure, not a success. Returns CLI_DONE or CLI_FAILED. */
 int cli_finish(const char *what);
 
-/* ddr_scan_devices() in a process that may be left behind (scan.c); warns of disks that hang. 0, or -1 with @err and nothing to free. */
+/* ddr_scan_devices() in a process that may be left behind (scan.c). */
 struct ddr_scan;
+struct ddr_scan_array;
 struct ddr_error;
-int cli_scan(const char *what, struct ddr_scan *scan, struct ddr_error *err);
+struct cli_scanner {
+	int fd;				/* -1: not open */
+	int pid;
+	bool hung;			/* some disk has not answered */
+};
+
+#define CLI_SCAN_SAY_MS	3000u		/* after that a command says what it waits for */
+
+int cli_scanner_open(struct cli_scanner *s, struct ddr_error *err);
+/*
+ * Disks have @wait_ms to answer, the first time that they are asked; what has not by then is pending, and what has not for a minute counts as
+ * not there, of which it warns. 0, or -1 with @err and nothing to free.
+ */
+int cli_scanner_scan(struct cli_scanner *s, const char *what, unsigned int wait_ms, struct ddr_scan *scan, struct ddr_error *err);
+void cli_scanner_close(struct cli_scanner *s);
+/* Has some disk still time to answer? */
+bool cli_scan_pending(const struct ddr_scan *scan);
+/*
+ * One scan for one array, by name or uuid: no disk is waited for once all of its members have answered. Warns of disks that do not answer.
+ * 0, or -1 with @err and nothing to free.
+ */
+int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err);
+/* Warns of each member that is left out since another program has written to it. */
+void cli_tell_foreign(const char *what, const struct ddr_scan_array *array);
 
 /* A number from @min to @max, as 0.5 or 1e-15, nothing behind it. */
 bool cli_parse_real(const char *text, double min, double max, double *out);

@@ -2,11 +2,14 @@
 /*
  * The scan of this machine's disks, for commands, in a process of its own. A process whose thread hangs in a disk is not gone when it
  * ends: whoever started it would wait for the disk. So that process is left behind, and the command ends when its work is done.
+ * It scans as often as it is asked, and remembers the disks that have not answered yet: no scan waits for one of them twice.
  * Must never: keep anything of the command's open in the process that may be left.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,9 +18,16 @@
 
 #define FDS_MAX	4096
 
-/* What comes through the pipe first; then the devices, then those that hang. */
+/* What the process is asked for. */
+struct question {
+	unsigned int wait_ms;		/* as in struct ddr_scan_how */
+	char which[DDR_NAME_LEN];	/* an array: the disks of others are not waited for; "": all */
+};
+
+/* What it answers first; then the devices, then those that have not answered. */
 struct head {
 	int rc;
+	bool enough;			/* of the array that was asked for, nothing is missing */
 	size_t n, n_hung;
 	struct ddr_error error;
 };
@@ -50,24 +60,48 @@ static bool get_all(int fd, void *data, size_t len)
 	return move_all(fd, data, len, false);
 }
 
-static void child(int fd)
+/* Have all members of the array answered? */
+static bool is_complete(void *which, const struct ddr_scan *scan)
 {
-	const struct ddr_scan_how how = { .limit_ms = DDR_SCAN_LIMIT_MS };
-	long fds = sysconf(_SC_OPEN_MAX);
+	static struct ddr_scan_array array;
+	struct ddr_error err;
+
+	return ddr_scan_assemble(scan, which, NULL, &array, &err) == 0 && !ddr_assembly_absent(&array.assembly);
+}
+
+static bool answer(int fd, struct question *q)
+{
+	const struct ddr_scan_how how = { .limit_ms = DDR_SCAN_LIMIT_MS, .wait_ms = q->wait_ms, .enough = q->which[0] ? is_complete : NULL,
+					  .ctx = q->which };
 	struct ddr_scan scan = { 0 };
 	struct head head = { 0 };
+	bool ok;
+
+	head.rc = ddr_scan_devices(&scan, &how, &head.error);
+	head.n = scan.n;
+	head.n_hung = scan.n_hung;
+	head.enough = !head.rc && q->which[0] && is_complete(q->which, &scan);
+	ok = put_all(fd, &head, sizeof(head)) && put_all(fd, scan.dev, scan.n * sizeof(*scan.dev)) &&
+	     put_all(fd, scan.hung, scan.n_hung * sizeof(*scan.hung));
+	if (!head.rc)
+		ddr_scan_free(&scan);
+	return ok;
+}
+
+static void child(int fd)
+{
+	long fds = sysconf(_SC_OPEN_MAX);
+	struct question q;
 
 	for (int i = 0; i < (fds > 0 && fds < FDS_MAX ? fds : FDS_MAX); i++)
 		if (i != fd)
 			close(i);
-	head.rc = ddr_scan_devices(&scan, &how, &head.error);
-	head.n = scan.n;
-	head.n_hung = scan.n_hung;
-	_exit(!(put_all(fd, &head, sizeof(head)) && put_all(fd, scan.dev, scan.n * sizeof(*scan.dev)) &&
-		put_all(fd, scan.hung, scan.n_hung * sizeof(*scan.hung))));
+	while (get_all(fd, &q, sizeof(q)) && answer(fd, &q))
+		;
+	_exit(0);
 }
 
-static int take(int fd, struct ddr_scan *scan, struct ddr_error *err)
+static int take(int fd, struct ddr_scan *scan, bool *enough, struct ddr_error *err)
 {
 	struct head head;
 
@@ -75,6 +109,7 @@ static int take(int fd, struct ddr_scan *scan, struct ddr_error *err)
 		return ddr_error_set(err, "the process that looks at the disks has ended early");
 	if (head.rc)
 		return ddr_error_set(err, "%s", head.error.text);
+	*enough = head.enough;
 	scan->n = head.n;
 	scan->n_hung = head.n_hung;
 	scan->dev = calloc(head.n + 1, sizeof(*scan->dev));
@@ -86,25 +121,105 @@ static int take(int fd, struct ddr_scan *scan, struct ddr_error *err)
 	return 0;
 }
 
-int cli_scan(const char *what, struct ddr_scan *scan, struct ddr_error *err)
+int cli_scanner_open(struct cli_scanner *s, struct ddr_error *err)
 {
-	int fds[2], rc;
-	pid_t pid;
+	int fds[2];
 
-	*scan = (struct ddr_scan){ 0 };
-	if (pipe(fds))
-		return ddr_error_set(err, "no pipe for the scan of the disks: %s", strerror(errno));
-	pid = fork();
-	if (pid == 0)
+	*s = (struct cli_scanner){ .fd = -1 };
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
+		return ddr_error_set(err, "no connection to a process for the scan of the disks: %s", strerror(errno));
+	s->pid = fork();
+	if (s->pid == 0)
 		child(fds[1]);
 	close(fds[1]);
-	rc = pid < 0 ? ddr_error_set(err, "no process for the scan of the disks: %s", strerror(errno)) : take(fds[0], scan, err);
-	close(fds[0]);
-	for (size_t i = 0; !rc && i < scan->n_hung; i++)
-		cli_warn(what, "%s has not answered for %u seconds: it counts as not there", scan->hung[i].path, DDR_SCAN_LIMIT_MS / 1000);
-	if (pid > 0 && !rc && !scan->n_hung)
-		waitpid(pid, NULL, 0);
-	if (rc)
+	s->fd = fds[0];
+	if (s->pid > 0)
+		return 0;
+	ddr_error_set(err, "no process for the scan of the disks: %s", strerror(errno));
+	cli_scanner_close(s);
+	return -1;
+}
+
+void cli_scanner_close(struct cli_scanner *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	if (s->pid > 0 && !s->hung)
+		waitpid(s->pid, NULL, 0);
+	*s = (struct cli_scanner){ .fd = -1 };
+}
+
+/* Each disk that counts as not there is told of once. */
+static void tell_hung(const char *what, const struct ddr_scan *scan)
+{
+	for (size_t i = 0; i < scan->n_hung; i++)
+		if (!scan->hung[i].pending && !scan->hung[i].known)
+			cli_warn(what, "%s has not answered for %u seconds: it counts as not there", scan->hung[i].path, DDR_SCAN_LIMIT_MS / 1000);
+}
+
+bool cli_scan_pending(const struct ddr_scan *scan)
+{
+	for (size_t i = 0; i < scan->n_hung; i++)
+		if (scan->hung[i].pending)
+			return true;
+	return false;
+}
+
+static int scan_once(struct cli_scanner *s, const char *what, struct question *q, struct ddr_scan *scan, bool *enough, struct ddr_error *err)
+{
+	int rc;
+
+	*scan = (struct ddr_scan){ 0 };
+	rc = put_all(s->fd, q, sizeof(*q)) ? take(s->fd, scan, enough, err) :
+	     ddr_error_set(err, "the process that looks at the disks has ended early");
+	if (rc) {
 		ddr_scan_free(scan);
+		return rc;
+	}
+	s->hung = scan->n_hung > 0;
+	tell_hung(what, scan);
+	return 0;
+}
+
+int cli_scanner_scan(struct cli_scanner *s, const char *what, unsigned int wait_ms, struct ddr_scan *scan, struct ddr_error *err)
+{
+	struct question q = { .wait_ms = wait_ms };
+	bool enough;
+
+	return scan_once(s, what, &q, scan, &enough, err);
+}
+
+int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err)
+{
+	struct question q = { .wait_ms = CLI_SCAN_SAY_MS };
+	struct cli_scanner s;
+	bool enough;
+	int rc;
+
+	snprintf(q.which, sizeof(q.which), "%s", which);
+	if (cli_scanner_open(&s, err))
+		return -1;
+	rc = scan_once(&s, what, &q, scan, &enough, err);
+	if (!rc && !enough && cli_scan_pending(scan)) {
+		for (size_t i = 0; i < scan->n_hung; i++)
+			if (scan->hung[i].pending)
+				cli_warn(what, "%s does not answer yet, and may be a member of '%s': waiting for it, %u seconds at most",
+					 scan->hung[i].path, which, DDR_SCAN_LIMIT_MS / 1000);
+		ddr_scan_free(scan);
+		q.wait_ms = 0;
+		rc = scan_once(&s, what, &q, scan, &enough, err);
+	}
+	cli_scanner_close(&s);
 	return rc;
+}
+
+void cli_tell_foreign(const char *what, const struct ddr_scan_array *array)
+{
+	const struct ddr_super *sb = &array->assembly.super;
+
+	for (size_t i = 0; i < array->n; i++)
+		if (array->assembly.verdict[i] == DDR_V_FOREIGN)
+			cli_warn(what, "'%s': %s is left out: it holds a %s, too, so another program has written to it; once the array runs, "
+				 "ddraid add --force %s %s rebuilds it", sb->name, array->cand[i].device, array->cand[i].foreign, sb->name,
+				 array->cand[i].device);
 }

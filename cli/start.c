@@ -23,6 +23,7 @@
 #define SAY_MS		3000	/* what it waits for is not told before */
 #define PATIENCE_MS	30000	/* for disks that are not there yet */
 #define TURN_MS		1000	/* likewise, where several arrays are waited for */
+#define TURN_WAIT_MS	300u	/* likewise, for disks that are asked for the first time */
 #define RETRY_MS	200	/* between attempts to reach a daemon that went */
 #define TELL_MS		3000	/* after so long without one, that is said; one that is restarted is back before */
 
@@ -293,6 +294,7 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "%s", err.text);
 	if (array.assembly.doubtful && !s->degraded)
 		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
+	cli_tell_foreign("start", &array);
 	if (array.assembly.note[0])
 		cli_warn("start", "'%s': %s", name, array.assembly.note);
 	if (!options_of(s, &array.assembly.super, &options))
@@ -308,8 +310,12 @@ static int make_device(struct start *s, const char *which, struct made *made)
 static int start_one(struct start *s, const char *which)
 {
 	static struct made made;
-	int rc = make_device(s, which, &made);
+	struct ddr_error err;
+	int rc;
 
+	if (cli_scan("start", which, &s->scan, &err))
+		return cli_fail("start", "%s", err.text);
+	rc = make_device(s, which, &made);
 	return made.sectors ? attach_all(s, &made, 1) : rc;
 }
 
@@ -377,24 +383,40 @@ static size_t make_devices(struct start *s, struct all *all, bool late)
 
 /*
  * All devices are made first: one that has to wait must not keep the others from being served. An array whose disks are not all there
- * gets some time: once it has started without one, that disk is stale, and has to be called back by hand.
+ * gets some time: once it has started without one, that disk is stale, and has to be called back by hand. A disk that has not answered
+ * yet may be any array's: while it has time nothing is started without one; what is complete is not held up by it.
  */
-static int start_all(struct start *s)
+static int make_all(struct start *s, struct all *all)
 {
 	const struct timespec pause = { .tv_sec = 1 };
 	uint64_t due = now_ms() + (uint64_t)s->patience_ms;
-	static struct all all;
+	unsigned int wait_ms = DDR_SCAN_GRACE_MS;
+	struct cli_scanner scanner;
 	struct ddr_error err;
+	bool pending, late;
 	int rc;
 
-	while (make_devices(s, &all, now_ms() >= due)) {
-		nanosleep(&pause, NULL);
-		ddr_scan_free(&s->scan);
-		if (cli_scan("start", &s->scan, &err)) {
-			all.worst = cli_fail("start", "%s", err.text);
+	if (cli_scanner_open(&scanner, &err))
+		return cli_fail("start", "%s", err.text);
+	while ((rc = cli_scanner_scan(&scanner, "start", wait_ms, &s->scan, &err)) == 0) {
+		late = now_ms() >= due;
+		pending = cli_scan_pending(&s->scan);
+		if (!make_devices(s, all, late && !pending) && (!pending || late))
 			break;
-		}
+		ddr_scan_free(&s->scan);
+		nanosleep(&pause, NULL);
+		wait_ms = TURN_WAIT_MS;
 	}
+	cli_scanner_close(&scanner);
+	return rc ? cli_fail("start", "%s", err.text) : CLI_DONE;
+}
+
+static int start_all(struct start *s)
+{
+	static struct all all;
+	int rc = make_all(s, &all);
+
+	all.worst = rc > all.worst ? rc : all.worst;
 	rc = attach_all(s, all.made, all.n);
 	if (all.n == 0 && !all.worst)
 		printf("no arrays were found\n");
@@ -433,7 +455,6 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		{ 0 },
 	};
 	struct start s = { .until_ms = UINT64_MAX, .patience_ms = PATIENCE_MS };
-	struct ddr_error err;
 	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
@@ -459,12 +480,8 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		return CLI_FAILED;
 	}
 	ddr_dm_init();
-	if (cli_scan("start", &s.scan, &err)) {
-		rc = cli_fail("start", "%s", err.text);
-	} else {
-		rc = s.all ? start_all(&s) : start_one(&s, argv[optind]);
-		ddr_scan_free(&s.scan);
-	}
+	rc = s.all ? start_all(&s) : start_one(&s, argv[optind]);
+	ddr_scan_free(&s.scan);
 	ddr_ipc_close(s.ipc);
 	return rc;
 }

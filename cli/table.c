@@ -21,6 +21,7 @@ static int print_table(const struct ddr_scan_array *array, unsigned int options)
 	if (ddr_scan_table_params(array, options, params, sizeof(params)))
 		return cli_fail("table", "the device names make a line that is too long");
 	printf("0 %" PRIu64 " ddraid %s\n", ddr_scan_sectors(&array->assembly.super), params);
+	cli_tell_foreign("table", array);
 	if (array->assembly.note[0])
 		cli_warn("table", "%s", array->assembly.note);
 	return cli_finish("table");
@@ -57,7 +58,7 @@ int cmd_table(const struct cli_command *cmd, int argc, char **argv)
 		return cli_usage(cmd, "give the name of one array, or --uuid and its uuid");
 	if (!which)
 		which = argv[optind];
-	if (cli_scan(cmd->name, &scan, &err))
+	if (cli_scan(cmd->name, which, &scan, &err))
 		return cli_fail(cmd->name, "%s", err.text);
 	rc = ddr_scan_assemble(&scan, which, NULL, &array, &err) ? cli_fail(cmd->name, "%s", err.text) : print_table(&array, table);
 	ddr_scan_free(&scan);

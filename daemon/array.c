@@ -82,12 +82,10 @@ static void not_started(struct ddr_array *a, int error)
 /* The name of the mapped device, until the superblock tells the array's. */
 static void name_by_device(struct ddr_array *a)
 {
-	static const char prefix[] = "/dev/mapper/";
-	char name[64];
+	char name[sizeof(a->name)];
 
-	ddr_device_name(a->bind.dm_major, a->bind.dm_minor, name, sizeof(name));
-	if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
-		snprintf(a->name, sizeof(a->name), "%s", name + sizeof(prefix) - 1);
+	if (ddr_device_dm_name(a->bind.dm_major, a->bind.dm_minor, name, sizeof(name)))
+		snprintf(a->name, sizeof(a->name), "%s", name);
 }
 
 static void loaded(void *ctx)

@@ -16,7 +16,7 @@
 #include "daemon/events.h"
 #include "daemon/ipc_server.h"
 
-#define TEXT_MAX	400u
+#define TEXT_MAX	640u
 #define QUIET_MS	10000u	/* from a clean stop to the removal of the device */
 
 /* What an event is called, and what its numbers are called in `ddraid events --json`; doc/ddraid.8 lists them. */

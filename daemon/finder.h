@@ -2,7 +2,8 @@
 /*
  * Looks for the devices of members among the block devices of this machine, beside whatever else goes on.
  *
- * It opens and locks what it finds, and writes nothing. What it may open is lib/scan.h's to say.
+ * It opens and locks what it finds, reads it again, believes only that, and writes nothing. A member that carries somebody else's
+ * signature, too, is not taken. What it may open is lib/scan.h's to say.
  */
 #ifndef DDR_DAEMON_FINDER_H
 #define DDR_DAEMON_FINDER_H
@@ -26,6 +27,7 @@ struct ddr_finder {
 	uint8_t uuid[DDR_MAX_MEMBERS][16];	/* of these */
 	uint32_t have;				/* of these: a device is open already ... */
 	dev_t rdev[DDR_MAX_MEMBERS];		/* ... with this number; if it is that one still, it is not opened anew */
+	unsigned int open_flags;		/* more of DDR_DEV_...; for tests */
 	unsigned int limit_ms;			/* a device that has not answered by then counts as not there */
 	size_t n_leave_out;			/* devices that are in use already, and not looked for: they are not opened */
 	dev_t leave_out[DDR_FINDER_LEAVE_OUT];

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,7 +226,7 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 /* The array and the member that the request names; NULL and answered: there is none. */
 static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req, int *member)
 {
-	const char *which = text_of(req, "member", 255);
+	const char *which = text_of(req, "member", PATH_MAX - 1);
 	struct ddr_array *a = array_of(c, req, true);
 
 	if (!a)
@@ -233,7 +234,7 @@ static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req
 	*member = which ? ddr_status_find_member(a, which) : -1;
 	if (*member >= 0)
 		return a;
-	ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", which ? which : "", a->name);
+	ddr_client_error(c, "'%.255s' is no member of array '%s'; ddraid status lists them", which ? which : "", a->name);
 	return NULL;
 }
 
@@ -306,7 +307,7 @@ static bool has_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
  */
 static void do_replace(struct ddr_client *c, struct json_object *req)
 {
-	const char *with = text_of(req, "spare", 255), *why;
+	const char *with = text_of(req, "spare", PATH_MAX - 1), *why;
 	struct json_object *role = json_object_object_get(req, "role");
 	struct ddr_array *a;
 	int member, spare;
@@ -316,7 +317,7 @@ static void do_replace(struct ddr_client *c, struct json_object *req)
 		return;
 	spare = with ? ddr_status_find_member(a, with) : -1;
 	if (spare < 0) {
-		ddr_client_error(c, "'%.64s' is no member of array '%s'; ddraid status lists them", with ? with : "", a->name);
+		ddr_client_error(c, "'%.255s' is no member of array '%s'; ddraid status lists them", with ? with : "", a->name);
 		return;
 	}
 	memcpy(c->uuid, a->super.member[spare].uuid, sizeof(c->uuid));

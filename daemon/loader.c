@@ -32,6 +32,7 @@ static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
 struct supers {
 	struct ddr_supers s[DDR_MAX_MEMBERS];
 	struct ddr_error error[DDR_MAX_MEMBERS];
+	char foreign[DDR_MAX_MEMBERS][DDR_FOREIGN_LEN];
 	struct ddr_candidate cand[DDR_MAX_MEMBERS];
 	unsigned int place[DDR_MAX_MEMBERS];	/* candidate -> place in l->members: in the table, or behind it */
 	size_t n;
@@ -87,6 +88,13 @@ static int check_position(struct ddr_load *l, const struct supers *all, size_t c
 	if (l->supers_only && l->assembly.verdict[c] == DDR_V_TOO_SMALL)
 		return ddr_error_set(&l->error, "%s has %" PRIu64 " bytes on this node, the array needs %" PRIu64 ": let this node see its new size",
 				     device, all->cand[c].bytes, ddr_layout_member_bytes(sb));
+	/* likewise: a running array loses it by ddraid fail, not because another node starts */
+	if (l->supers_only && l->assembly.verdict[c] == DDR_V_FOREIGN)
+		return ddr_error_set(&l->error, "%s holds a %s, too: another program has written to it; ddraid fail %s %u on a node that runs the array, "
+				     "then ddraid add --force rebuilds it", device, all->cand[c].foreign, sb->name, own->this_member);
+	if (l->assembly.verdict[c] == DDR_V_FOREIGN)
+		qb_log(LOG_ERR, "array '%s': %s is member %u, but holds a %s, too: another program has written to it; it is left out, and "
+		       "ddraid add --force rebuilds it", sb->name, device, own->this_member, all->cand[c].foreign);
 	if (l->assembly.verdict[c] != DDR_V_CURRENT)
 		return 0;
 	role = sb->member[own->this_member].role;
@@ -116,6 +124,8 @@ static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, 
 	all->s[all->n] = look->supers;
 	all->error[all->n] = look->error;
 	*c = (struct ddr_candidate){ .device = l->members->name[p], .bytes = l->members->dev[p].bytes };
+	all->foreign[all->n][0] = '\0';
+	c->foreign = all->foreign[all->n];
 	if (look->supers.newest < 0)
 		c->error = all->error[all->n].text;
 	else
@@ -163,6 +173,29 @@ static void read_supers(struct ddr_load *l, struct supers *all, unsigned int fro
 		else if (look[p])
 			leave_out(l, p, why);
 		ddr_look_put(look[p]);
+	}
+}
+
+/*
+ * What other programs have put on the devices from place @from on. One that has delivered its superblock and hangs now is a member all the
+ * same: its log cannot be read either, and it fails when the array begins to write.
+ */
+static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned int from)
+{
+	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
+	struct ddr_error err;
+
+	for (size_t c = 0; c < all->n; c++)
+		if (all->place[c] >= from && all->cand[c].super)
+			ddr_load_begun(ddr_look_member(&look[c], &l->members->dev[all->place[c]], l->limit_ms, &err), l->members, all->place[c],
+				       "what else it holds", &err);
+	for (size_t c = 0; c < all->n; c++) {
+		if (look[c] && ddr_look_wait(look[c]))
+			memcpy(all->foreign[c], look[c]->foreign, sizeof(all->foreign[c]));
+		if (all->foreign[c][0])
+			snprintf(l->members->error[all->place[c]], sizeof(l->members->error[0]), "%s holds a %s, too: another program has written to it",
+				 all->cand[c].device, all->foreign[c]);
+		ddr_look_put(look[c]);
 	}
 }
 
@@ -277,6 +310,7 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 			return -1;
 		all->n = 0;
 		read_supers(l, all, 0, busy);
+		read_foreign(l, all, 0);
 		if (assemble(l, all) == 0)
 			break;
 		if (!busy)
@@ -322,6 +356,24 @@ static bool counts(const struct ddr_load *l, const struct supers *all, const str
 	return false;
 }
 
+/* Before it was locked another program may have had a device that was found: what it says now decides. */
+static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned int from)
+{
+	size_t kept = 0;
+
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *own = all->cand[c].super;
+
+		if (all->place[c] >= from && (!own || !counts(l, all, own))) {
+			leave_out(l, all->place[c], "was written to while it was being opened");
+			continue;
+		}
+		all->cand[kept] = all->cand[c];		/* it points to where its superblock and words are */
+		all->place[kept++] = all->place[c];
+	}
+	all->n = kept;
+}
+
 /* Adds the devices of this machine that count. What cannot be looked at does not; nor what stays locked, unless it is @needed. */
 static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 {
@@ -356,6 +408,8 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 	leave_out_locked(l, busy, &who);
 	l->others_locked = busy != 0;
 	read_supers(l, all, from, 0);
+	read_foreign(l, all, from);
+	forget_what_changed(l, all, from);
 	return 1;
 }
 

@@ -74,35 +74,51 @@ static bool uevent_value(const char *path, const char *key, char *buf, size_t si
 	return found;
 }
 
+/* Does this name open that device? */
+static bool is_node(const char *path, unsigned int major, unsigned int minor)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor);
+}
+
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size)
 {
 	char path[64], name[64];
-	struct stat st;
 
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", major, minor);
 	if (!uevent_value(path, "DEVNAME", name, sizeof(name)))
 		return false;
 	if ((size_t)snprintf(buf, size, "/dev/%s", name) >= size)
 		return false;
-	return stat(buf, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor);
+	return is_node(buf, major, minor);
 }
 
-void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
 {
-	char path[64], name[128];
+	char path[64], name[130];	/* with the newline */
+	bool found;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/dm/name", major, minor);
 	f = fopen(path, "re");
-	if (f) {
-		if (fgets(name, sizeof(name), f)) {
-			name[strcspn(name, "\n")] = '\0';
-			snprintf(buf, size, "/dev/mapper/%s", name);
-			fclose(f);
-			return;
-		}
-		fclose(f);
-	}
+	if (!f)
+		return false;
+	found = fgets(name, sizeof(name), f) != NULL;
+	fclose(f);
+	if (!found)
+		return false;
+	name[strcspn(name, "\n")] = '\0';
+	return (size_t)snprintf(buf, size, "%s", name) < size;
+}
+
+void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+{
+	char name[130];
+
+	if (ddr_device_dm_name(major, minor, name, sizeof(name)) && (size_t)snprintf(buf, size, "/dev/mapper/%s", name) < size &&
+	    is_node(buf, major, minor))
+		return;
 	if (!ddr_device_node(major, minor, buf, size))
 		snprintf(buf, size, "%u:%u", major, minor);
 }
@@ -141,7 +157,7 @@ static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const 
 		snprintf(m->error[i], sizeof(m->error[i]), "%s does not answer: it hangs since an earlier look", node);
 		return NULL;
 	case DDR_LOOK_FAILED:
-		snprintf(m->error[i], sizeof(m->error[i]), "%.150s", err.text);
+		snprintf(m->error[i], sizeof(m->error[i]), "%.300s", err.text);
 		return NULL;
 	case DDR_LOOK_RUNS:
 		break;
@@ -156,9 +172,9 @@ static bool end_open(struct ddr_members *m, unsigned int i, struct ddr_look *loo
 	if (!look)
 		return false;
 	if (!ddr_look_wait(look)) {
-		snprintf(m->error[i], sizeof(m->error[i]), "%.64s could not be opened within %u ms", look->path, limit_ms);
+		snprintf(m->error[i], sizeof(m->error[i]), "%.159s could not be opened within %u ms", look->path, limit_ms);
 	} else if (!look->opened) {
-		snprintf(m->error[i], sizeof(m->error[i]), "%.150s", look->error.text);
+		snprintf(m->error[i], sizeof(m->error[i]), "%.300s", look->error.text);
 	} else {
 		m->dev[i] = look->dev;
 		look->dev = (struct ddr_dev){ .fd = -1 };
@@ -292,7 +308,7 @@ void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *wh
 {
 	ddr_dev_close(&m->dev[i]);
 	m->open &= ~(1u << i);
-	snprintf(m->error[i], sizeof(m->error[i]), "%.150s", why);
+	snprintf(m->error[i], sizeof(m->error[i]), "%.300s", why);
 }
 
 uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy)

@@ -19,6 +19,7 @@
 #include "lib/devio.h"
 
 #define DDR_MEMBERS_OLD	32u
+#define DDR_DEVICE_PATH_LEN	160u	/* bytes: "/dev/mapper/" and the 127 that device-mapper allows, or a node of the kernel */
 #define DDR_MEMBERS_WHO	192u	/* bytes for ddr_members_who() */
 
 /* Whose requests to members may outlive the array. What reads the members anew (reload.h) harms nobody, and is none of them. */
@@ -33,10 +34,10 @@ struct ddr_members {
 	unsigned int n;				/* members; before: devices */
 	uint32_t open;				/* bit m: dev[m] is open and locked */
 	struct ddr_dev dev[DDR_MAX_MEMBERS];
-	char name[DDR_MAX_MEMBERS][64];		/* for people: /dev/..., "" if no device is known */
+	char name[DDR_MAX_MEMBERS][DDR_DEVICE_PATH_LEN];		/* for people: /dev/..., "" if no device is known */
 	uint32_t named;				/* bit m: a device is known */
 	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* of it */
-	char error[DDR_MAX_MEMBERS][160];	/* why it is not open, or "" */
+	char error[DDR_MAX_MEMBERS][320];	/* why it is not open, or "" */
 	uint32_t exchanged;			/* bit m: another disk is behind dev[m] than this member; nothing is sent to it */
 	char found[DDR_MAX_MEMBERS][128];	/* what is on that */
 	bool ended;				/* the array is closed: locks go when nothing is under way */
@@ -115,7 +116,9 @@ void ddr_members_tell_usual(const struct ddr_dev *dev);
 
 /* The node of a block device as the kernel names it ("/dev/sda"); false if there is none. */
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);
-/* Its name for people: /dev/mapper/NAME for dm devices, else the node. */
+/* The name that device-mapper has for it; false: it is no mapped device, or that does not fit. */
+bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size);
+/* Its name for people, whole, which opens it: /dev/mapper/NAME for dm devices that have such a node, else the node of the kernel. */
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size);
 
 #endif

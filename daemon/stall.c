@@ -41,7 +41,7 @@ static void look_at(struct ddr_array *a, unsigned int m, uint64_t now_ms)
 {
 	struct ddr_stall *s = &a->stall[m];
 	uint64_t ended, flying;
-	char text[160];
+	char text[DDR_DEVICE_PATH_LEN + 128];
 
 	if (!read_counters(a->members->major[m], a->members->minor[m], &ended, &flying))
 		return;

@@ -82,7 +82,7 @@ static struct json_object *member_object(const struct ddr_array *a, const struct
 static struct json_object *table_member(const struct ddr_array *a, unsigned int i)
 {
 	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
-	char name[64] = "";
+	char name[DDR_DEVICE_PATH_LEN] = "";
 
 	if (a->bind.dev_major[i] || a->bind.dev_minor[i])
 		ddr_device_name(a->bind.dev_major[i], a->bind.dev_minor[i], name, sizeof(name));

@@ -17,6 +17,7 @@ const char *ddr_verdict_name(enum ddr_verdict verdict)
 	static const char *const name[] = {
 		[DDR_V_CURRENT] = "current", [DDR_V_STALE] = "stale", [DDR_V_OUT] = "out of the array",
 		[DDR_V_REMOVED] = "removed", [DDR_V_TOO_SMALL] = "too small", [DDR_V_UNREADABLE] = "unreadable",
+		[DDR_V_FOREIGN] = "overwritten by another program",
 	};
 
 	return (unsigned int)verdict < sizeof(name) / sizeof(name[0]) ? name[verdict] : "unknown";
@@ -164,6 +165,9 @@ static void cast(const struct ddr_candidate *cand, size_t n, struct ddr_assembly
 		}
 		m = find_member(&out->super, own_uuid(cand[i].super));
 		out->verdict[i] = judge(&cand[i], &out->super, m);
+		/* what its superblock says of the array counts all the same, so that nobody goes on behind its back */
+		if (out->verdict[i] == DDR_V_CURRENT && cand[i].foreign && cand[i].foreign[0])
+			out->verdict[i] = DDR_V_FOREIGN;
 		if (out->verdict[i] == DDR_V_CURRENT)
 			out->device[m] = (int32_t)i;
 		else if (m >= 0)
@@ -229,6 +233,9 @@ static void list_absent(const struct ddr_candidate *cand, const struct ddr_assem
 		if (a->device[m] >= 0)
 			n = snprintf(buf + used, size - used, "%smember %u is %s (%s)", sep, m,
 				     ddr_member_state_name(a->super.member[m].state), cand[a->device[m]].device);
+		else if (a->other[m] >= 0 && a->verdict[a->other[m]] == DDR_V_FOREIGN)
+			n = snprintf(buf + used, size - used, "%smember %u is left out (%s holds a %s, too: another program has written to it)",
+				     sep, m, cand[a->other[m]].device, cand[a->other[m]].foreign);
 		else if (a->other[m] >= 0)
 			n = snprintf(buf + used, size - used, "%smember %u is %s (%s)", sep, m,
 				     ddr_verdict_name(a->verdict[a->other[m]]), cand[a->other[m]].device);
@@ -288,6 +295,20 @@ static int check_known(const struct ddr_super *newest, const struct ddr_known *k
 	return 0;
 }
 
+/* Is the best superblock of member @m lost, or could it be? Then nothing says what the member did alone. */
+static bool silent(const struct ddr_assembly *a, uint32_t m)
+{
+	return a->other[m] < 0 || a->verdict[a->other[m]] == DDR_V_FOREIGN;
+}
+
+static bool any_foreign(const struct ddr_assembly *a)
+{
+	for (uint32_t m = 0; m < a->super.members; m++)
+		if (a->other[m] >= 0 && a->verdict[a->other[m]] == DDR_V_FOREIGN)
+			return true;
+	return false;
+}
+
 static int check_sufficient(const struct ddr_candidate *cand, struct ddr_assembly *out, struct ddr_error *err)
 {
 	uint32_t need = 1u << out->super.order;
@@ -297,7 +318,7 @@ static int check_sufficient(const struct ddr_candidate *cand, struct ddr_assembl
 
 	out->degraded = count_bits(roles) < out->super.roles;
 	for (uint32_t m = 0; m < out->super.members; m++)
-		if (out->missing >> m & 1 && out->super.member[m].state == DDR_MEMBER_IN_SYNC && out->other[m] < 0)
+		if (out->missing >> m & 1 && out->super.member[m].state == DDR_MEMBER_IN_SYNC && silent(out, m))
 			absent_in_sync |= 1u << m;
 	out->doubtful = count_bits(roles_of(&out->super, absent_in_sync)) >= need;
 	if (count_bits(roles) >= need) {
@@ -306,7 +327,9 @@ static int check_sufficient(const struct ddr_candidate *cand, struct ddr_assembl
 	}
 	list_absent(cand, out, absent, sizeof(absent));
 	return ddr_error_set(err, "array %s cannot start: at generation %" PRIu64 " it needs %" PRIu32 " members in sync, and %u "
-			     "are there; %s", out->super.name, out->super.generation, need, count_bits(roles), absent);
+			     "are there; %s%s", out->super.name, out->super.generation, need, count_bits(roles), absent,
+			     any_foreign(out) ? "; wipefs --all DISK removes such a signature, but what was overwritten stays wrong: see "
+			     "ddraid(8), start" : "");
 }
 
 int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_known *known,

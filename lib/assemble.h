@@ -26,6 +26,7 @@
 #include "lib/format.h"
 
 #define DDR_ASSEMBLE_MAX	64u	/* devices looked at in one assembly */
+#define DDR_FOREIGN_LEN		96u	/* bytes for what else a member holds, with the terminating NUL */
 
 /* One device: what ddr_dev_read_supers() found on it. The pointers are borrowed. */
 struct ddr_candidate {
@@ -33,6 +34,7 @@ struct ddr_candidate {
 	const struct ddr_super *super;	/* NULL: it has none that is valid */
 	const char *error;		/* why it has none, or NULL */
 	uint64_t bytes;			/* its size */
+	const char *foreign;		/* what another program has put on it (lib/foreign.h); NULL or "": nothing */
 };
 
 /* The last generation that this node has seen of the array, where it remembers one. */
@@ -48,6 +50,7 @@ enum ddr_verdict {
 	DDR_V_REMOVED,		/* its uuid is no longer in the table */
 	DDR_V_TOO_SMALL,	/* the device ends before its data area does */
 	DDR_V_UNREADABLE,	/* no valid superblock */
+	DDR_V_FOREIGN,		/* it carries somebody else's signature, too: what it holds may be overwritten */
 };
 
 struct ddr_assembly {

@@ -8,9 +8,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/foreign.h"
 #include "lib/look.h"
 
-#define STACK_BYTES	(128u << 10)	/* all of the daemon's memory is locked */
+#define STACK_BYTES	(192u << 10)	/* all of the daemon's memory is locked */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of all that follows, and of refs, next and ended of each look */
 static pthread_cond_t changed;
@@ -27,7 +28,7 @@ static void make_cond(void)
 	pthread_condattr_destroy(&attr);
 }
 
-static uint64_t now_ms(void)
+uint64_t ddr_look_now(void)
 {
 	struct timespec ts;
 
@@ -53,6 +54,15 @@ static void destroy(struct ddr_look *l)
 
 /* ---- the thread ------------------------------------------------------------------ */
 
+/* The superblocks, and what else stands there. Whether there is memory to look for that says nothing of the disk. */
+static void read_member(struct ddr_look *l)
+{
+	struct ddr_error ignored;
+
+	if (ddr_dev_read_supers(&l->dev, &l->supers, &l->error) == 0 && l->what != DDR_LOOK_READ)
+		ddr_foreign_find(&l->dev, &l->supers.copy[l->supers.newest].super, l->foreign, sizeof(l->foreign), &ignored);
+}
+
 static void *look(void *data)
 {
 	struct ddr_look *l = data, **p;
@@ -63,7 +73,7 @@ static void *look(void *data)
 	if (l->opened && l->what == DDR_LOOK_BYTES)
 		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
 	else if (l->opened && l->what != DDR_LOOK_OPEN)
-		ddr_dev_read_supers(&l->dev, &l->supers, &l->error);
+		read_member(l);
 	if (l->what != DDR_LOOK_OPEN)
 		ddr_dev_close(&l->dev);		/* before it counts as ended: then it holds no lock any more */
 	pthread_mutex_lock(&lock);
@@ -110,7 +120,7 @@ static bool hangs(const char *path)
 			l = l->next;
 			continue;
 		}
-		if (now_ms() >= l->due_ms)
+		if (ddr_look_now() >= l->due_ms)
 			return true;
 		wait_until(l->due_ms);
 		l = running;		/* it may be gone */
@@ -118,14 +128,26 @@ static bool hangs(const char *path)
 	return false;
 }
 
+/* With the lock: one that is in there and late, of whatever kind, or (@joinable) one that anybody may wait for. */
+static struct ddr_look *find_running(const char *path, unsigned int flags, bool joinable)
+{
+	struct ddr_look *l;
+
+	for (l = running; l; l = l->next)
+		if (strcmp(l->path, path) == 0 && (ddr_look_now() >= l->due_ms) == !joinable &&
+		    (!joinable || (l->what == DDR_LOOK_ALL && l->flags == flags)))
+			return l;
+	return NULL;
+}
+
 /* With the lock. */
 static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
 {
 	int ret;
 
-	if (hangs(l->path))
+	if (l->what == DDR_LOOK_ALL ? find_running(l->path, 0, false) != NULL : hangs(l->path))
 		return DDR_LOOK_HANGS;
-	l->due_ms = now_ms() + limit_ms;
+	l->due_ms = ddr_look_now() + limit_ms;
 	ret = thread_start(l);
 	if (ret) {
 		ddr_error_set(err, "%s: no thread to look at it: %s", l->path, strerror(ret));
@@ -163,9 +185,12 @@ static enum ddr_look_start begin(struct ddr_look **look, struct ddr_look *l, uns
 		return ret;
 	pthread_once(&once, make_cond);
 	pthread_mutex_lock(&lock);
-	ret = start(l, limit_ms, err);
+	*look = l->what == DDR_LOOK_ALL ? find_running(l->path, l->flags, true) : NULL;
+	if (*look)
+		(*look)->refs++;
+	ret = *look ? DDR_LOOK_RUNS : start(l, limit_ms, err);
 	pthread_mutex_unlock(&lock);
-	if (ret == DDR_LOOK_RUNS)
+	if (!*look && ret == DDR_LOOK_RUNS)
 		*look = l;
 	else
 		destroy(l);
@@ -187,13 +212,13 @@ enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsi
 }
 
 /* At a device that is open, by a descriptor of its own; and @len bytes for what is read there, if any. */
-static struct ddr_look *look_opened(const struct ddr_dev *dev, size_t len, struct ddr_error *err)
+static struct ddr_look *look_opened(const struct ddr_dev *dev, int what, size_t len, struct ddr_error *err)
 {
 	struct ddr_look *l = look_new(dev->path, 0, err);
 
 	if (!l)
 		return NULL;
-	l->what = len ? DDR_LOOK_BYTES : DDR_LOOK_READ;
+	l->what = what;
 	l->len = len;
 	l->buf = len ? ddr_dev_buffer(len) : NULL;
 	if (ddr_dev_dup(dev, &l->dev) == 0 && (l->buf || !len))
@@ -205,12 +230,17 @@ static struct ddr_look *look_opened(const struct ddr_dev *dev, size_t len, struc
 
 enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
 {
-	return begin(look, look_opened(dev, 0, err), limit_ms, err);
+	return begin(look, look_opened(dev, DDR_LOOK_READ, 0, err), limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	return begin(look, look_opened(dev, DDR_LOOK_MEMBER, 0, err), limit_ms, err);
 }
 
 enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err)
 {
-	struct ddr_look *l = look_opened(dev, len, err);
+	struct ddr_look *l = look_opened(dev, DDR_LOOK_BYTES, len, err);
 
 	if (l)
 		l->offset = offset;
@@ -222,11 +252,57 @@ bool ddr_look_wait(struct ddr_look *l)
 	bool ended;
 
 	pthread_mutex_lock(&lock);
-	while (!l->ended && now_ms() < l->due_ms)
+	while (!l->ended && ddr_look_now() < l->due_ms)
 		wait_until(l->due_ms);
 	ended = l->ended;
 	pthread_mutex_unlock(&lock);
 	return ended;
+}
+
+int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_ms)
+{
+	int found = -1;
+
+	pthread_mutex_lock(&lock);
+	while (found < 0) {
+		uint64_t now = ddr_look_now(), next = until_ms;
+
+		for (size_t i = 0; i < n && found < 0; i++) {
+			if (look[i]->ended || now >= look[i]->due_ms)
+				found = (int)i;
+			next = look[i]->due_ms < next ? look[i]->due_ms : next;
+		}
+		if (found < 0 && now >= until_ms)
+			break;
+		if (found < 0)
+			wait_until(next);
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+bool ddr_look_ended(struct ddr_look *l)
+{
+	bool ended;
+
+	pthread_mutex_lock(&lock);
+	ended = l->ended;
+	pthread_mutex_unlock(&lock);
+	return ended;
+}
+
+bool ddr_look_tell(const char *path)
+{
+	bool first = false;
+
+	pthread_mutex_lock(&lock);
+	for (struct ddr_look *l = running; l; l = l->next)
+		if (strcmp(l->path, path) == 0 && ddr_look_now() >= l->due_ms) {
+			first |= !l->told;
+			l->told = true;
+		}
+	pthread_mutex_unlock(&lock);
+	return first;
 }
 
 void ddr_look_put(struct ddr_look *l)

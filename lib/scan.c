@@ -170,21 +170,18 @@ static bool has_trace(const struct ddr_supers *s)
 	return false;
 }
 
-/* A scan under way: the devices that are being looked at, in the order in which they are taken up. */
+/* A scan under way, and the devices that are being looked at. */
 struct search {
 	struct ddr_scan *scan;
 	const struct ddr_scan_how *how;
 	struct ddr_look *look[AT_ONCE];
-	size_t first, n;
+	unsigned int at[AT_ONCE];	/* where they are in the order of the search */
+	size_t n;
+	unsigned int next;
+	uint64_t begun_ms, until_ms;	/* until then answers are waited for */
 };
 
-static struct ddr_look *being_looked_at(const struct search *s, size_t i)
-{
-	return s->look[(s->first + i) % AT_ONCE];
-}
-
-/* @known: an earlier scan has told of it. */
-static int add_hung(struct ddr_scan *scan, const char *path, bool known, struct ddr_error *err)
+static int add_hung(struct ddr_scan *scan, const char *path, bool pending, struct ddr_error *err)
 {
 	struct ddr_scan_hung *list = realloc(scan->hung, (scan->n_hung + 1) * sizeof(*list));
 
@@ -192,11 +189,12 @@ static int add_hung(struct ddr_scan *scan, const char *path, bool known, struct 
 		return ddr_error_set(err, "out of memory");
 	scan->hung = list;
 	snprintf(list[scan->n_hung].path, sizeof(list->path), "%s", path);
-	list[scan->n_hung++].known = known;
+	list[scan->n_hung].pending = pending;
+	list[scan->n_hung++].known = !pending && !ddr_look_tell(path);
 	return 0;
 }
 
-static int add_device(struct ddr_scan *scan, const struct ddr_look *look, struct ddr_error *err)
+static int add_device(struct ddr_scan *scan, const struct ddr_look *look, unsigned int at, struct ddr_error *err)
 {
 	struct ddr_scan_device *list, *d;
 
@@ -211,29 +209,44 @@ static int add_device(struct ddr_scan *scan, const struct ddr_look *look, struct
 	d->bytes = look->bytes;
 	d->supers = look->supers;
 	d->error = look->error;
+	d->at = at;
+	memcpy(d->foreign, look->foreign, sizeof(d->foreign));
 	return 0;
 }
 
-/* What the first of those that are being looked at has found. */
-static int take_first(struct search *s, struct ddr_error *err)
+/* One has answered, or is late, or the time is over: it is not looked at any more. */
+static int settle(struct search *s, struct ddr_error *err)
 {
-	struct ddr_look *look = being_looked_at(s, 0);
-	int rc;
+	int first = ddr_look_wait_first(s->look, s->n, s->until_ms), i = first < 0 ? 0 : first, rc;
+	struct ddr_look *look = s->look[i];
+	unsigned int at = s->at[i];
 
-	s->first++;
 	s->n--;
-	rc = ddr_look_wait(look) ? add_device(s->scan, look, err) : add_hung(s->scan, look->path, false, err);
+	memmove(&s->look[i], &s->look[i + 1], (s->n - (size_t)i) * sizeof(s->look[0]));
+	memmove(&s->at[i], &s->at[i + 1], (s->n - (size_t)i) * sizeof(s->at[0]));
+	rc = ddr_look_ended(look) ? add_device(s->scan, look, at, err) : add_hung(s->scan, look->path, first < 0, err);
 	ddr_look_put(look);
+	if (!rc && s->how->enough && s->until_ms > s->begun_ms + DDR_SCAN_GRACE_MS && s->how->enough(s->how->ctx, s->scan))
+		s->until_ms = s->begun_ms + DDR_SCAN_GRACE_MS;
 	return rc;
+}
+
+static int in_order(const void *a, const void *b)
+{
+	const struct ddr_scan_device *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
 }
 
 /* After an error nothing more is waited for. */
 static int take_all(struct search *s, int rc, struct ddr_error *err)
 {
 	while (s->n && !rc)
-		rc = take_first(s, err);
+		rc = settle(s, err);
 	for (size_t i = 0; i < s->n; i++)
-		ddr_look_put(being_looked_at(s, i));
+		ddr_look_put(s->look[i]);
+	if (!rc && s->scan->n)
+		qsort(s->scan->dev, s->scan->n, sizeof(*s->scan->dev), in_order);
 	return rc;
 }
 
@@ -255,15 +268,16 @@ static int look_at(struct search *s, const char *path, unsigned int flags, struc
 
 	if (left_out(s->how, path))
 		return 0;
-	if (s->n == AT_ONCE && take_first(s, err))
+	if (s->n == AT_ONCE && settle(s, err))
 		return -1;
 	switch (ddr_look_start(&look, path, flags, s->how->limit_ms, err)) {
 	case DDR_LOOK_FAILED:
 		return -1;
 	case DDR_LOOK_HANGS:
-		return add_hung(s->scan, path, true, err);
+		return add_hung(s->scan, path, false, err);
 	case DDR_LOOK_RUNS:
-		s->look[(s->first + s->n++) % AT_ONCE] = look;
+		s->at[s->n] = s->next++;
+		s->look[s->n++] = look;
 	}
 	return 0;
 }
@@ -303,7 +317,7 @@ static bool seen(const struct search *s, const char *path)
 		if (strcmp(s->scan->hung[i].path, path) == 0)
 			return true;
 	for (size_t i = 0; i < s->n; i++)
-		if (strcmp(being_looked_at(s, i)->path, path) == 0)
+		if (strcmp(s->look[i]->path, path) == 0)
 			return true;
 	return false;
 }
@@ -338,9 +352,11 @@ static int scan_listed(struct search *s, const char *listed, struct ddr_error *e
 int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	const char *listed = getenv("DDRAID_DEVICES");
-	struct search s = { .scan = scan, .how = how };
+	struct search s = { .scan = scan, .how = how, .begun_ms = ddr_look_now(), .until_ms = UINT64_MAX };
 	int rc;
 
+	if (how->wait_ms)
+		s.until_ms = s.begun_ms + how->wait_ms;
 	*scan = (struct ddr_scan){ 0 };
 	if (!listed && geteuid() != 0)
 		return ddr_error_set(err, "only root may look at the disks; use sudo");
@@ -427,7 +443,7 @@ int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const stru
 			return ddr_error_set(err, "more than %u devices say that they belong to %s; set DDRAID_DEVICES "
 					     "to the right ones", DDR_ASSEMBLE_MAX, which);
 		array->cand[array->n++] = (struct ddr_candidate){
-			.device = scan->dev[i].path, .super = sb, .bytes = scan->dev[i].bytes,
+			.device = scan->dev[i].path, .super = sb, .bytes = scan->dev[i].bytes, .foreign = scan->dev[i].foreign,
 		};
 	}
 	if (array->n == 0)

@@ -23,12 +23,15 @@ struct ddr_scan_device {
 	uint64_t bytes;
 	struct ddr_supers supers;	/* supers.newest < 0: damaged, supers say how */
 	struct ddr_error error;		/* then: the sentence */
+	unsigned int at;		/* its place in the order of the search */
+	char foreign[DDR_FOREIGN_LEN];	/* what another program has put on it, or "" */
 };
 
 /* A device that did not answer. */
 struct ddr_scan_hung {
 	char path[PATH_MAX];
-	bool known;			/* it has not since an earlier scan of this process */
+	bool pending;			/* it is not late yet, and the scan did not wait for it: it may answer */
+	bool known;			/* it is late, and an earlier scan of this process has told so */
 };
 
 struct ddr_scan {
@@ -39,9 +42,14 @@ struct ddr_scan {
 };
 
 #define DDR_SCAN_LIMIT_MS	60000u	/* for whoever has no io_timeout */
+#define DDR_SCAN_GRACE_MS	1500u	/* so long every device has to answer, whoever has enough already */
 
 struct ddr_scan_how {
 	unsigned int limit_ms;		/* a device that has not answered by then counts as not there */
+	unsigned int wait_ms;		/* not 0: the scan ends by then, and what has not answered is pending: a later scan goes on with it */
+	/* May be NULL. True: what was found is all that is needed, and those that have not answered within the grace are left alone. */
+	bool (*enough)(void *ctx, const struct ddr_scan *scan);
+	void *ctx;
 	const dev_t *leave_out;		/* block devices that are not to be opened */
 	size_t n_leave_out;
 };

@@ -10,9 +10,29 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lib/assemble.h"
+#include "lib/foreign.h"
 #include "lib/signature.h"
 
 #define WIPE_ROUNDS	64	/* no disk has so many signatures: libblkid finds what it just wiped */
+
+/* NULL: it cannot be looked at. */
+static blkid_probe new_probe(int fd, const struct ddr_dev *dev, struct ddr_error *err)
+{
+	blkid_probe pr = blkid_new_probe();
+
+	if (pr && blkid_probe_set_device(pr, fd, 0, 0) == 0 &&
+	    blkid_probe_set_sectorsize(pr, dev->logical_sector) == 0 &&
+	    blkid_probe_enable_superblocks(pr, 1) == 0 &&
+	    blkid_probe_set_superblocks_flags(pr, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_USAGE | BLKID_SUBLKS_MAGIC |
+					      BLKID_SUBLKS_BADCSUM) == 0 &&
+	    blkid_probe_enable_partitions(pr, 1) == 0 &&
+	    blkid_probe_set_partitions_flags(pr, BLKID_PARTS_MAGIC | BLKID_PARTS_FORCE_GPT) == 0)
+		return pr;
+	ddr_error_set(err, "%s: libblkid cannot look at it", dev->path);
+	blkid_free_probe(pr);
+	return NULL;
+}
 
 /* The descriptor is *@fd; the caller closes it after blkid_free_probe(). */
 static blkid_probe open_probe(const struct ddr_dev *dev, int mode, int *fd, struct ddr_error *err)
@@ -28,18 +48,10 @@ static blkid_probe open_probe(const struct ddr_dev *dev, int mode, int *fd, stru
 		ddr_error_set(err, "%s: %s", dev->path, strerror(errno));
 		return NULL;
 	}
-	pr = blkid_new_probe();
-	if (!pr || blkid_probe_set_device(pr, *fd, 0, 0) ||
-	    blkid_probe_enable_superblocks(pr, 1) ||
-	    blkid_probe_set_superblocks_flags(pr, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_USAGE | BLKID_SUBLKS_MAGIC |
-					      BLKID_SUBLKS_BADCSUM) ||
-	    blkid_probe_enable_partitions(pr, 1) ||
-	    blkid_probe_set_partitions_flags(pr, BLKID_PARTS_MAGIC | BLKID_PARTS_FORCE_GPT)) {
-		ddr_error_set(err, "%s: libblkid cannot look at it", dev->path);
-		blkid_free_probe(pr);
+	pr = new_probe(*fd, dev, err);
+	if (!pr) {
 		close(*fd);
 		*fd = -1;
-		return NULL;
 	}
 	return pr;
 }
@@ -71,7 +83,10 @@ static bool find_own(const struct ddr_dev *dev, char *buf, size_t size)
 	struct ddr_error err;
 
 	if (ddr_dev_read_supers(dev, &s, &err) == 0) {
-		snprintf(buf, size, "member of ddraid array %s", s.copy[s.newest].super.name);
+		char foreign[DDR_FOREIGN_LEN] = "";
+
+		ddr_foreign_find(dev, &s.copy[s.newest].super, foreign, sizeof(foreign), &err);
+		snprintf(buf, size, "%s%smember of ddraid array %s", foreign, *foreign ? ", " : "", s.copy[s.newest].super.name);
 		return true;
 	}
 	for (unsigned int i = 0; i < DDR_SB_COPIES; i++) {
@@ -85,10 +100,29 @@ static bool find_own(const struct ddr_dev *dev, char *buf, size_t size)
 	return false;
 }
 
+/* 0, or -1 with @err. */
+static int find(blkid_probe pr, const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err)
+{
+	int found = blkid_do_probe(pr);
+
+	if (found == 0)
+		describe(pr, buf, size);
+	return found < 0 ? ddr_error_set(err, "%s: libblkid cannot read it", dev->path) : 0;
+}
+
+int ddr_signature_probe(int fd, const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err)
+{
+	blkid_probe pr = new_probe(fd, dev, err);
+	int rc = pr ? find(pr, dev, buf, size, err) : -1;
+
+	blkid_free_probe(pr);
+	return rc;
+}
+
 int ddr_signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err)
 {
 	blkid_probe pr;
-	int fd, found;
+	int fd, rc;
 
 	buf[0] = '\0';
 	if (find_own(dev, buf, size))
@@ -96,11 +130,9 @@ int ddr_signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct
 	pr = open_probe(dev, O_RDONLY, &fd, err);
 	if (!pr)
 		return -1;
-	found = blkid_do_probe(pr);
-	if (found == 0)
-		describe(pr, buf, size);
+	rc = find(pr, dev, buf, size, err);
 	close_probe(pr, fd);
-	return found < 0 ? ddr_error_set(err, "%s: libblkid cannot read it", dev->path) : 0;
+	return rc;
 }
 
 int ddr_signature_wipe(const struct ddr_dev *dev, struct ddr_error *err)

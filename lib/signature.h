@@ -17,6 +17,8 @@
  * Returns 0, or -1 with @err if it cannot be read.
  */
 int ddr_signature_find(const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err);
+/* The first signature that libblkid sees in the open file @fd, which stands for @dev; @buf is left alone if there is none. 0, or -1 with @err. */
+int ddr_signature_probe(int fd, const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err);
 /*
  * Removes all signatures that libblkid knows, at the start and at the end of the
  * device. (ddraid's own metadata is overwritten by create.) Returns 0, or -1 with @err.

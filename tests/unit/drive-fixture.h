@@ -575,6 +575,12 @@ void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
 	ddr_event_plain(a, 0, gave_up ? "give-up" : "event", gave_up ? a->error : "told");
 }
 
+bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+{
+	(void)major, (void)minor, (void)buf, (void)size;
+	return false;
+}
+
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)
 {
 	(void)major, (void)minor;

@@ -548,6 +548,47 @@ static void test_cut_short(void **state)
 	assert_non_null(strstr(w.out.note, "member 4 is too small (sde)"));
 }
 
+/*
+ * Finding S35: a member that another program has written to was in sync at the next start. It does not play, and is named; what its
+ * superblock says of the array counts all the same.
+ */
+static void test_overwritten(void **state)
+{
+	struct world w;
+
+	(void)state;
+	new_world(&w, 2, 1, 1);
+	show_set(&w, 0x3f);
+	w.cand[3].foreign = "xfs file system";
+	starts(&w);
+	assert_int_equal(w.out.verdict[3], DDR_V_FOREIGN);
+	assert_int_equal(w.out.usable, 0x17);
+	assert_int_equal(w.out.missing, 0x8);
+	assert_int_equal(ddr_assembly_role(&w.out, 3), -1);
+	assert_int_equal(ddr_assembly_absent(&w.out), 0);	/* no disk is waited for */
+	assert_true(w.out.degraded && !w.out.doubtful);
+	assert_non_null(strstr(w.out.note, "member 3 is left out (sdd holds a xfs file system, too: another program has written to it)"));
+	w.cand[5].foreign = "LVM2_member raid";		/* a spare */
+	starts(&w);
+	assert_int_equal(w.out.current, 0x17);
+	w.cand[0].foreign = "swap";
+	refused(&w, "member 0 is left out (sda holds a swap, too: another program has written to it), member 3 is left out (sdd");
+	assert_non_null(strstr(w.err.text, "wipefs --all"));
+
+	/* a half of a mirror may have gone on alone: what would say so may be overwritten */
+	new_world(&w, 0, 1, 0);
+	show_set(&w, 3);
+	w.cand[1].foreign = "swap";
+	starts(&w);
+	assert_true(w.out.doubtful);
+
+	/* it did go on, and says so: the other half is not started behind its back */
+	change(&w, 0, DDR_MEMBER_FAULTY, 2);
+	show_set(&w, 3);
+	w.cand[1].foreign = "swap";
+	refused(&w, "member 1 is left out (sdb holds a swap");
+}
+
 static void test_unreadable(void **state)
 {
 	struct world w;
@@ -674,6 +715,7 @@ int main(void)
 		cmocka_unit_test(test_same_member_twice),
 		cmocka_unit_test(test_unequal_geometry),
 		cmocka_unit_test(test_cut_short),
+		cmocka_unit_test(test_overwritten),
 		cmocka_unit_test(test_unreadable),
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_ro_compat),

@@ -39,10 +39,11 @@ static struct {
 	struct ddr_load *load;
 	bool whole;				/* log and map, too */
 	bool ended;
+	const char *dm_name;			/* beginning of what device-mapper calls the members */
 	int locked[MEMBERS];			/* descriptors of another program */
 	uint32_t usual_locked;			/* members: the usual node is */
 	bool usual_other, resumed;
-} rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+} rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .dm_name = "" };
 
 /* ---- devices --------------------------------------------------------------------- */
 
@@ -137,7 +138,10 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 	snprintf(file, sizeof(file), "%s/uevent", rig.dir);
 	f = __real_fopen(file, "w+");
 	if (f) {
-		fprintf(f, "DEVNAME=ddtest%u\n", m);
+		if (strstr(path, "/dm/name"))
+			fprintf(f, "%s.ddtest%u\n", rig.dm_name, m);
+		else
+			fprintf(f, "DEVNAME=ddtest%u\n", m);
 		rewind(f);
 	}
 	return f;
@@ -149,7 +153,7 @@ int __wrap_stat(const char *path, struct stat *st)
 {
 	unsigned int m;
 
-	if (strncmp(path, "/dev/", 5) != 0 || !member_of(path, &m))
+	if (strncmp(path, "/dev/", 5) != 0 || strstr(path, "no-node") || !member_of(path, &m))
 		return __real_stat(path, st);
 	*st = (struct stat){ .st_mode = S_IFBLK | 0600, .st_rdev = makedev(MAJOR, m) };
 	return 0;
@@ -367,6 +371,70 @@ static void all_are_there(void **state)
 	assert_int_equal(rig.load->members->open, 7);
 	assert_string_equal(rig.load->assembly.note, "");
 	end();
+}
+
+/* Swap space, as mkswap makes it on a disk on which it finds nothing. */
+static void make_swap(unsigned int m)
+{
+	static const uint8_t head[12] = { 1, 0, 0, 0, 100 };
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/ddtest%u", rig.dir, m);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, head, sizeof(head), 1024), sizeof(head));
+	assert_int_equal(pwrite(fd, "SWAPSPACE2", 10, 4086), 10);
+	close(fd);
+}
+
+/*
+ * Finding S35: a table that names a member to which another program has written. It is not there for the array; a node that joins others is
+ * refused, since they have it in sync, and that would be over by the start of another node.
+ */
+static void one_that_was_overwritten(void **state)
+{
+	(void)state;
+	make_swap(1);
+	rig.whole = true;
+	load();
+	expect_without(1);
+	assert_non_null(strstr(rig.load->members->error[1], "holds a swap"));
+	end();
+	rig.whole = false;
+	load();
+	assert_false(rig.load->ok);
+	assert_non_null(strstr(rig.load->error.text, "ddtest1 holds a swap"));
+	assert_non_null(strstr(rig.load->error.text, "ddraid fail fixture 1"));
+	end();
+}
+
+/*
+ * Finding S10: of a member's name of 87 characters 63 were left, by which no command could open it. Device-mapper allows 127. A name that
+ * does not open the device is of no use either: then it is the kernel's.
+ */
+static void a_name_is_whole_and_opens_the_device(void **state)
+{
+	char name[128], whole[160];
+
+	(void)state;
+	memset(name, 'n', 119);
+	name[119] = '\0';
+	rig.dm_name = name;
+	load();
+	assert_true(rig.load->ok);
+	for (unsigned int m = 0; m < MEMBERS; m++) {
+		snprintf(whole, sizeof(whole), "/dev/mapper/%s.ddtest%u", name, m);
+		assert_int_equal(strlen(whole), 12 + 127);
+		assert_string_equal(rig.load->members->name[m], whole);
+	}
+	end();
+	rig.dm_name = "no-node";
+	load();
+	assert_true(rig.load->ok);
+	assert_string_equal(rig.load->members->name[1], "/dev/ddtest1");
+	end();
+	rig.dm_name = "";
 }
 
 /* What hangs keeps our lock, and is not read again; when it has ended the member is one like others. */
@@ -745,6 +813,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_are_there, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_that_was_overwritten, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_name_is_whole_and_opens_the_device, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_read_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_that_hang, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_stays_locked, set_up, tear_down),

@@ -199,6 +199,45 @@ static void a_disk_that_answers_again_is_found(void **state)
 	ddr_scan_free(&scan);
 }
 
+static bool two_are_enough(void *ctx, const struct ddr_scan *scan)
+{
+	(void)ctx;
+	return scan->n == 2;
+}
+
+/*
+ * Finding T14: a disk that hangs and has nothing to do with the array held up its start for a minute, and each turn of start --all anew.
+ * Where the others are enough it has a moment to answer, and goes on being looked at by the same thread.
+ */
+static void a_disk_that_nobody_needs_delays_nothing(void **state)
+{
+	const struct ddr_scan_how enough = { .limit_ms = 3600 * 1000, .enough = two_are_enough }, turn = { .limit_ms = 3600 * 1000, .wait_ms = 100 };
+	struct ddr_error err;
+	struct ddr_scan scan;
+	uint64_t begun = now_ms();
+
+	(void)state;
+	hang(true);
+	assert_int_equal(ddr_scan_devices(&scan, &enough, &err), 0);
+	assert_in_range(now_ms() - begun, DDR_SCAN_GRACE_MS, 60 * 1000);
+	assert_true(scan.n == 2 && is(scan.dev[0].path, "a") && is(scan.dev[1].path, "c"));
+	assert_true(scan.n_hung == 1 && scan.hung[0].pending && !scan.hung[0].known);
+	ddr_scan_free(&scan);
+	for (unsigned int i = 0; i < 3; i++) {
+		begun = now_ms();
+		assert_int_equal(ddr_scan_devices(&scan, &turn, &err), 0);
+		assert_in_range(now_ms() - begun, 0, 60 * 1000);
+		assert_true(scan.n == 2 && scan.n_hung == 1 && scan.hung[0].pending);
+		ddr_scan_free(&scan);
+	}
+	assert_int_equal(hung_reads(), 1);
+	hang(false);
+	assert_int_equal(scan_for(&scan, 3600 * 1000) < 60 * 1000 ? scan.n : 0, 3);
+	assert_true(is(scan.dev[1].path, "b-hung"));
+	assert_int_equal(scan.n_hung, 0);
+	ddr_scan_free(&scan);
+}
+
 /* What the caller has open, and does not look for, is not opened. */
 static void what_is_in_use_is_left_out(void **state)
 {
@@ -362,6 +401,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_disk_that_hangs_counts_as_not_there, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(a_disk_that_answers_again_is_found, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(a_disk_that_nobody_needs_delays_nothing, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(what_is_in_use_is_left_out, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(many_disks_are_found_in_order, make_disks, remove_disks),
 		cmocka_unit_test(a_line_has_the_options), cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Disks before they are trusted: what an earlier user left on them, what else stands on a member, disks that hang."""
+import time
+
 from serving import DEV, serving  # noqa: F401
 
 VM = {"disks": 6, "size": "96M"}
@@ -28,3 +30,81 @@ def test_an_old_file_system_does_not_show_on_a_new_array(serving):
         node.run(f"dd if={DEV} bs=4096 skip={skip} count={16 * MIB // 4096} iflag=direct status=none | cmp -n {16 * MIB} - /dev/zero")
     assert node.run(f"blkid -p {DEV}", check=False).code == 2
     guest.stop("data")
+
+
+def test_a_member_that_was_overwritten_is_left_out(serving):
+    """Finding S35: mkfs or mkswap on a member of a stopped array, and the next start said "optimal" while hundreds of blocks were wrong."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    serving.array()
+    node.run(f"dd if=/dev/urandom of=/tmp/written bs=1M count=8 status=none && dd if=/tmp/written of={DEV} bs=1M oflag=direct status=none")
+    guest.wait_idle("data")
+    guest.stop("data")
+    node.run("mkswap /dev/vdb && dd if=/dev/urandom of=/dev/vdb bs=1M seek=1 count=4 conv=nocreat status=none")    # it finds nothing there
+    started = guest.command("start data")
+    assert "/dev/vdb is left out: it holds a swap" in started.err and "degraded" in started.out, started
+    assert [m["state"] for m in guest.status("data")["members"]][1] != "in-sync"
+    node.run(f"dd if={DEV} bs=1M count=8 iflag=direct status=none | cmp - /tmp/written")
+    refused = guest.command("add data /dev/vdb", check=False)
+    assert refused.code == 1 and "(swap other, member of ddraid array data)" in refused.err, refused
+    guest.watch_events()
+    guest.command("add --force data /dev/vdb")
+    serving.event("rebuild-done", 60)
+    assert guest.status("data")["state"] == "optimal"
+    guest.command("fail data 0")
+    node.run(f"dd if={DEV} bs=1M count=8 iflag=direct status=none | cmp - /tmp/written")
+
+
+def test_a_disk_that_hangs_delays_no_start(serving, load_forget):
+    """Finding T14: a hung disk of nobody, and a hung spare: `start` and `start --all` took a minute, each turn of it anew."""
+    node, guest = serving.node, serving.guest
+    load_forget(node)
+    for name, disk in (("h0", "/dev/vde"), ("h1", "/dev/vdf")):
+        node.run(f"dmsetup create {name} --table \"0 $(blockdev --getsz {disk}) forget {disk} 0\"")
+    serving.begin()
+    guest.create("data", 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"], "--spare /dev/mapper/h1")
+
+    def start(command):
+        """Seconds until the array runs."""
+        begun = time.monotonic()
+        job = node.spawn(f"exec ddraid {command}")
+        node.wait_until("ddraid status data --json | grep -q '\"ready\": true'", 50)
+        took = time.monotonic() - begun
+        node.run("dd if=/dev/mapper/data of=/dev/null bs=1M count=4 iflag=direct status=none")
+        assert job.wait(50).code == 0, job.err
+        guest.stop("data")
+        return took
+
+    quiet = start("start data")                         # the emulated machine's own pace
+    node.run("for i in 0 1; do dmsetup message h$i 0 hang on; done")
+    try:
+        for command in ("start data", "start --all --wait-disks 0"):
+            took = start(command)
+            assert took < 3 + 2 * quiet, f"{command} took {took:.1f} s, and {quiet:.1f} s where no disk hangs"
+    finally:
+        node.run("for i in 0 1; do dmsetup message h$i 0 hang off; done; ddraid stop --all; for i in 0 1; do dmsetup remove --retry h$i; done",
+                 check=False)
+
+
+def test_members_with_long_names_can_be_replaced(serving):
+    """Finding S10: mapper names of 87 characters: status showed 63 of each, add and replace could not read the superblock."""
+    node, guest = serving.node, serving.guest
+    names = [f"3600140500000000{i}" + "x" * 87 for i in range(4)]
+    for name, disk in zip(names, node.disks):
+        node.run(f"dmsetup create {name} --table \"0 $(blockdev --getsz {disk.dev}) linear {disk.dev} 0\"")
+    paths = [f"/dev/mapper/{name}" for name in names]
+    try:
+        serving.begin()
+        guest.create_and_start("data", 1, 1, "rotating", paths[:3])
+        assert [m["device"] for m in guest.status("data")["members"]] == paths[:3]
+        guest.watch_events()
+        guest.command(f"replace data {paths[1]} {paths[3]}")
+        serving.event("rebuild-done", 180)
+        assert guest.status("data")["members"][3]["device"] == paths[3]
+        guest.command(f"fail data {paths[0]}")
+        assert serving.event("member-failed")["device"] == paths[0]
+        guest.command(f"add data {paths[0]}")
+        serving.event("rebuild-done", 60, 2)
+        guest.stop("data")
+    finally:
+        node.run("ddraid stop --all --force; " + "; ".join(f"dmsetup remove --retry {name}" for name in names), check=False)
