@@ -305,6 +305,10 @@ static struct ddr_sm_ex *ex_place(struct ddr_sm *sm, const struct ddr_msg *msg)
 		else if (overlaps(msg->ex.start, msg->ex.count, x->start, x->count))
 			return NULL;
 	}
+	if (fresh)
+		ddr_sm_turn_granted(sm, msg->sender);
+	else
+		ddr_sm_turn_refused(sm, msg->sender);
 	return fresh;
 }
 
@@ -448,6 +452,7 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 {
 	int self = ddr_sm_node_at(sm, sm->node);
 
+	ddr_sm_turn_view(sm);
 	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_ASKED)
 			r->state = DDR_R_ASK;
@@ -599,7 +604,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 	case DDR_R_ASK:
 		if (given_up(sm, r)) {
 			range_end(sm, r, false, DDR_R_FREE);
-		} else if (ddr_sm_members_settled(sm) && !in_force(sm, r->start, r->count)) {
+		} else if (ddr_sm_members_settled(sm) && !in_force(sm, r->start, r->count) && ddr_sm_turn_ours(sm)) {
 			msg.ex.id = r->id;
 			msg.ex.mode = DDR_EX_RANGE;
 			msg.ex.job = (uint8_t)job_of(r);
@@ -665,6 +670,7 @@ void ddr_sm_ex_pump(struct ddr_sm *sm)
 {
 	bool running = ddr_sm_running(sm);
 
+	ddr_sm_turn_pump(sm);
 	if (sm->failed && !sm->gave_up)
 		ranges_give_up(sm);
 	stale_release(sm);

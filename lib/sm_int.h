@@ -9,6 +9,7 @@
  *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks, the clean stop
  *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
  *	sm_ex.c		exclusive ranges: requests, drains, acknowledgements, release
+ *	sm_turn.c	whose turn it is to ask for one, when all places are taken
  *	sm_resync.c	what is resynced and when: region works and their ranges, verification of mismatches
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
@@ -312,6 +313,16 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_ex_settle(struct ddr_sm *sm);
 void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
+
+/* ---- sm_turn.c ----------------------------------------------------------------- */
+
+/* A request of the node was delivered: all places were taken, or it has one. */
+void ddr_sm_turn_refused(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_turn_granted(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_turn_view(struct ddr_sm *sm);
+/* May we ask now? */
+bool ddr_sm_turn_ours(const struct ddr_sm *sm);
+void ddr_sm_turn_pump(struct ddr_sm *sm);
 
 /* ---- sm_resync.c --------------------------------------------------------------- */
 

@@ -146,6 +146,12 @@ struct ddr_sm_ex {
 	uint64_t kseq;
 };
 
+/* Own: nodes whose requests were refused since all places were taken, as they were delivered. */
+struct ddr_sm_turn {
+	uint32_t line[DDR_SM_MAX_NODES], n;
+	uint64_t since;			/* ms: a place is free, and whoever is first has not taken it since */
+};
+
 /* EX_VOID: our kernel is gone, and what it drained for acknowledgements of ours counts no more. */
 enum ddr_sm_ex_void { DDR_XV_NONE, DDR_XV_DUE, DDR_XV_SENT };
 
@@ -513,6 +519,7 @@ struct ddr_sm {
 	struct ddr_sm_seek sk;
 	struct ddr_sm_grow g;
 	struct ddr_sm_use use;
+	struct ddr_sm_turn turn;
 	struct ddr_sm_space space[DDR_SPACE_KINDS];
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */

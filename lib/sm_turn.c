@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Whose turn it is to ask for an exclusive range, when all places for ranges are taken.
+ *
+ * A request that is delivered while no place is free is refused, on all nodes alike. If its sender asked again at once, and each of many
+ * senders did, the ring would carry nothing else. So whoever was refused stands in line, in the order in which that was delivered; so many
+ * at its head as there are free places ask again. Who is not in line asks once, to stand in it. A node has one request out while there is a line.
+ *
+ * The line is each node's own, made of what was delivered: it decides about messages alone, and whether a request is granted is
+ * decided at its delivery, as ever. Where nodes differ (one has joined since, or the clock of one has run on) there is a message more.
+ *
+ * Must never: wait for somebody who does not ask any more, and would not be missed.
+ */
+#include "sm_int.h"
+
+#define IDLE_MS	1000u	/* a place that was free for so long: whoever is first in line does not want it any more */
+
+static uint32_t places_free(const struct ddr_sm *sm)
+{
+	uint32_t n = 0;
+
+	for (const struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+		n += !x->used;
+	return n;
+}
+
+/* Where the node stands; behind the end: it does not. */
+static uint32_t stands_at(const struct ddr_sm *sm, uint32_t node)
+{
+	uint32_t i = 0;
+
+	while (i < sm->turn.n && sm->turn.line[i] != node)
+		i++;
+	return i;
+}
+
+static void leave_line(struct ddr_sm *sm, uint32_t at)
+{
+	if (at >= sm->turn.n)
+		return;
+	memmove(&sm->turn.line[at], &sm->turn.line[at + 1], (--sm->turn.n - at) * sizeof(sm->turn.line[0]));
+	sm->turn.since = sm->now;
+	sm->again = true;
+}
+
+void ddr_sm_turn_refused(struct ddr_sm *sm, uint32_t node)
+{
+	if (stands_at(sm, node) == sm->turn.n && sm->turn.n < DDR_SM_MAX_NODES)
+		sm->turn.line[sm->turn.n++] = node;
+}
+
+void ddr_sm_turn_granted(struct ddr_sm *sm, uint32_t node)
+{
+	leave_line(sm, stands_at(sm, node));
+}
+
+void ddr_sm_turn_view(struct ddr_sm *sm)
+{
+	sm->turn.n = 0;
+}
+
+bool ddr_sm_turn_ours(const struct ddr_sm *sm)
+{
+	uint32_t free = places_free(sm), out = 0, at = stands_at(sm, sm->node);
+
+	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+		out += r->state == DDR_R_ASKED;
+	if (out)
+		return !sm->turn.n && free > out;
+	if (at < sm->turn.n)
+		return at < free;
+	return !free || free > sm->turn.n;
+}
+
+void ddr_sm_turn_pump(struct ddr_sm *sm)
+{
+	if (!sm->turn.n || !places_free(sm))
+		sm->turn.since = sm->now;
+	else if (sm->now - sm->turn.since >= IDLE_MS)
+		leave_line(sm, 0);
+}
