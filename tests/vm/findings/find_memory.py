@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-import time
 
 import pytest
 
@@ -11,7 +10,6 @@ TESTS = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "vm"), str(TESTS / "drills")]
 import rig                                      # noqa: E402
 import tools                                    # noqa: E402
-from serving import BLOCKS, DEV, Serving        # noqa: E402
 
 VM = {"disks": 6, "size": "64M"}
 MIB = 1 << 20
@@ -117,30 +115,3 @@ def test_t12_a_throttled_cgroup_in_a_cluster(stage, make_cluster, tmp_path):
     for result in results:
         assert result["total_ios"] > 100 and result["clat_ns"]["max"] < 2e9
     one.stop()
-
-
-@pytest.mark.vm(disks=5, size="64M", bps="3M")
-def test_t13_a_small_write_to_a_cold_region_is_not_last(node, stage):
-    """Finding T13: 120 MB of large writes wait for cold regions; one small write to another cold region does not wait behind them."""
-    del stage
-    one = Serving(node)
-    one.begin()
-    one.array()
-    one.wait_ready()
-    # no grant comes before all wait for one
-    parked = "dmsetup status data | awk '{exit $10 != %d}'"
-    node.run("kill -STOP $(pidof ddraidd)")
-    job = node.spawn(f"exec fio --name=l --filename={DEV} --direct=1 --ioengine=libaio --rw=write --bs=1M --iodepth=120 --size=120M")
-    node.wait_until(parked % 120, 20)
-    last = node.spawn(f"exec dd if=/dev/urandom of={DEV} bs=4096 count=1 seek=$((40 * {BLOCKS})) oflag=direct conv=nocreat")
-    node.wait_until(parked % 121, 20)
-    node.run("kill -CONT $(pidof ddraidd)")
-    began = time.monotonic()
-    last.wait(120, check=True)
-    small = time.monotonic() - began
-    assert job.poll() is None, "the large writes were over before"
-    job.wait(120, check=True)
-    large = time.monotonic() - began
-    print(f"the small write took {small:.1f} s, the large ones {large:.1f} s")
-    one.end()
-    assert small < 3 and small < large / 2, f"the small write took {small:.1f} s, the large ones ended after {large:.1f} s"
