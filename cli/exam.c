@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "cli/exam.h"
+#include "lib/assemble.h"
+#include "lib/foreign.h"
 #include "lib/layout.h"
 
 #define DIFFERENCES_MAX	4	/* damaged fields named for one superblock copy */
@@ -230,6 +232,15 @@ static void read_logs(struct exam *exam, const struct ddr_dev *dev)
 
 /* -------------------------------------------------- the device */
 
+static void report_foreign(struct exam *exam, const struct ddr_dev *dev)
+{
+	char foreign[DDR_FOREIGN_LEN];
+	struct ddr_error err;
+
+	if (exam->sb && ddr_foreign_find(dev, exam->sb, foreign, sizeof(foreign), &err) == 0 && foreign[0])
+		damage(exam, "holds a %s, too: another program has written to it, and the array starts without it", foreign);
+}
+
 bool exam_device(struct exam *exam, const char *path)
 {
 	struct ddr_error err;
@@ -246,6 +257,7 @@ bool exam_device(struct exam *exam, const char *path)
 	if (ddr_dev_read_supers(&dev, &exam->supers, &err) == 0)
 		exam->sb = &exam->supers.copy[exam->supers.newest].super;
 	report_supers(exam, &dev, &err);
+	report_foreign(exam, &dev);
 	if (exam->sb)
 		read_logs(exam, &dev);
 	ddr_dev_close(&dev);
