@@ -369,7 +369,7 @@ static void a_closed_array_holds_only_the_member_that_hangs(void **state)
 	late_open(&rig);
 	now = aligned_alloc(4096, area(&rig));
 	assert_non_null(now);
-	assert_int_equal(ddr_members_lock(rig.members), 0);
+	assert_int_equal(ddr_members_lock(rig.members, NULL), 0);
 	keeps(1, READS);
 	begin(&rig);
 	until_asked(&rig, 1u << 1);
@@ -398,7 +398,7 @@ static void locks_go_one_by_one(void **state)
 	(void)state;
 	late_open(&rig);
 	old = rig.members->dev[3].fd;
-	assert_int_equal(ddr_members_lock(rig.members), 0);
+	assert_int_equal(ddr_members_lock(rig.members, NULL), 0);
 	assert_true(ddr_members_replace(rig.members, 3, NULL));
 	for (unsigned int m = 0; m < 3; m++)
 		keeps(m, WRITES);
