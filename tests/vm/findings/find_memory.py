@@ -43,11 +43,12 @@ def slow_job(node, device, options=""):
                       f"--bs=1M --iodepth=48 --time_based --runtime=600 {options}")
 
 
-def slow_job_ends(node, job):
-    """Without a limit any more, or what is on its way would take minutes."""
+def slow_job_ends(node, device, job):
+    """Without a limit any more, or what is on its way would take minutes. fio's own process has the device open until that has ended."""
     node.run(f"cut -d' ' -f1 {CGROUP}/slow/io.max | while read d; do echo $d wbps=max >{CGROUP}/slow/io.max; done")
     job.kill()
     job.wait(120, check=False)
+    node.wait_until(f"test $(dmsetup info -c --noheadings -o open {device}) -eq 0", 60)
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_t12_a_throttled_cgroup_delays_nobody(machine, where):
     job = slow_job(machine, "/dev/mapper/r", "--size=32M")
     machine.run("sleep 3")
     other = fio(machine, "/dev/mapper/r", "--rw=randwrite --bs=4k --iodepth=1 --offset=32M --size=32M", 8)
-    slow_job_ends(machine, job)
+    slow_job_ends(machine, "/dev/mapper/r", job)
     worst = other["clat_ns"]["max"] / 1e9
     print(f"{other['total_ios']} writes, the slowest took {worst:.2f} s")
     assert other["total_ios"] > 100 and worst < 2, f"{other['total_ios']} writes in 8 s, the slowest took {worst:.2f} s"
@@ -111,7 +112,7 @@ def test_t12_a_throttled_cgroup_in_a_cluster(stage, make_cluster, tmp_path):
     results = one.on_each(lambda i: fio(one.node(i), rig.DEV, f"--rw=randwrite --bs=4k --iodepth=1 --offset={64 + 32 * i}M --size=24M", 15))
     for i, result in enumerate(results, 1):
         print(f"node {i}: {result['total_ios']} writes, the slowest took {result['clat_ns']['max'] / 1e9:.2f} s")
-    slow_job_ends(first, job)
+    slow_job_ends(first, rig.DEV, job)
     for result in results:
         assert result["total_ios"] > 100 and result["clat_ns"]["max"] < 2e9
     one.stop()
