@@ -92,7 +92,7 @@ def test_S19_a_member_that_ddraid_locked_comes_back(serving):
     own = own_node(node, "/dev/vdb")
     guest.stop("data")
     holder, who = hold(node, own)
-    refused = guest.command("create other --force --order 1 /dev/vdb /dev/vdf", check=False)
+    refused = guest.command("create other --force --order 1 --parity 0 /dev/vdb /dev/vdf", check=False)
     assert refused.code == 1 and f"/dev/vdb: is locked by {who}" in refused.err, refused
     start = guest.command("start data")
     assert "degraded" in start.out and "member 1, /dev/vdb" in start.err and who in start.err, start
