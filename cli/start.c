@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/adopt.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
@@ -31,6 +32,7 @@ struct start {
 	struct ddr_ipc *ipc;
 	struct ddr_scan scan;
 	bool degraded;		/* the operator's word: members may be missing */
+	bool adopt, yes;	/* likewise: no other machine uses the disks; do not ask */
 	unsigned int table;	/* DDR_TABLE_*, as the operator asks for this time */
 	unsigned int always;	/* likewise, as the configuration of the daemon does: of what can have it */
 	uint64_t until_ms;	/* --timeout; UINT64_MAX: none */
@@ -39,6 +41,7 @@ struct start {
 	bool lost;		/* the connection was, once: another daemon may have been there between */
 	uint64_t lost_ms;	/* since when there is no answer; 0: there is */
 	uint32_t alone;		/* this node's id where the daemon has no cluster; 0: it has one */
+	uint32_t nodes;		/* of the cluster; 1: this one alone; 0: not known */
 };
 
 /* The daemon is there and its module is loaded. */
@@ -52,6 +55,7 @@ static bool daemon_ready(struct start *s)
 		return false;
 	module = client_flag(data, "module");
 	s->alone = (uint32_t)client_number(data, "alone");
+	s->nodes = (uint32_t)client_number(data, "nodes");
 	s->always = (client_flag(data, "verify_reads") ? DDR_TABLE_VERIFY_READS : 0) |
 		    (client_flag(data, "fail_if_no_daemon") ? DDR_TABLE_FAIL_IF_NO_DAEMON : 0);
 	json_object_put(data);
@@ -105,6 +109,7 @@ struct made {
 	uint64_t begun_ms;
 	uint64_t due_ms;		/* until then it may be silent why it does not serve it */
 	char told[512];			/* what it waits for, as it was printed */
+	bool kept;			/* its device was there before, and stays whatever comes */
 };
 
 enum answer { SERVED, NOT_YET, REFUSED, GONE };
@@ -200,6 +205,8 @@ static void take_down(struct start *s, const struct made *m)
 	struct cli_dm_info info;
 	struct ddr_error err;
 
+	if (m->kept)
+		return;
 	if (s->lost && (cli_dm_find(m->name, &info, &err) || info.open_count))
 		cli_warn("start", "'%s' is in use, and its device stays; ddraid stop takes it down", m->name);
 	else if (cli_dm_fail(m->name, m->sectors, &err) || cli_dm_remove(m->name, &err))
@@ -266,6 +273,21 @@ static bool options_of(const struct start *s, const struct ddr_super *sb, unsign
 	return s->all || !(s->table & DDR_TABLE_VERIFY_READS);
 }
 
+/* May this node have the array? With --adopt the operator says so. 0, or an exit code, and why was printed. */
+static int claim(struct start *s, const struct ddr_super *sb)
+{
+	struct ddr_error err;
+	bool refused = s->nodes == 1 && (s->alone ? ddr_assemble_alone(sb, s->alone, &err) : ddr_assemble_unclustered(sb, &err));
+
+	if (s->adopt && s->nodes == 1 && !refused && s->alone) {
+		cli_warn("start", "'%s' is no cluster's, and needs no --adopt", sb->name);
+		return CLI_DONE;
+	}
+	if (s->adopt)
+		return cli_adopt(s->ipc, sb, s->alone, s->nodes, s->yes);
+	return refused ? cli_fail("start", "%s", err.text) : CLI_DONE;
+}
+
 static int make_device(struct start *s, const char *which, struct made *made)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
@@ -276,22 +298,24 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	unsigned int options;
 
 	made->sectors = 0;
+	made->kept = false;
 	if (ddr_scan_assemble(&s->scan, which, NULL, &array, &err))
 		return cli_fail("start", "%s", err.text);
 	snprintf(made->name, sizeof(made->name), "%s", array.assembly.super.name);
 	cli_format_uuid(array.assembly.super.array_uuid, made->uuid);
 	if (cli_dm_find(name, &info, &err))
 		return cli_fail("start", "%s", err.text);
-	if (info.exists && strcmp(info.uuid, made->uuid) == 0) {
+	made->kept = info.exists && strcmp(info.uuid, made->uuid) == 0;
+	if (made->kept && !s->adopt) {
 		printf("%s: is started already\n", name);
 		if (s->table)
 			cli_warn("start", "'%s': its table stays as it is; --verify-reads and --fail-if-no-daemon count when it is started", name);
 		return cli_finish("start");
 	}
-	if (info.exists)
+	if (info.exists && !made->kept)
 		return cli_fail("start", "there is another device /dev/mapper/%s; remove it or rename it first", name);
-	if (s->alone && ddr_assemble_alone(&array.assembly.super, s->alone, &err))
-		return cli_fail("start", "%s", err.text);
+	if (!s->adopt && claim(s, &array.assembly.super))
+		return CLI_FAILED;
 	if (array.assembly.doubtful && !s->degraded)
 		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
 	cli_tell_foreign("start", &array);
@@ -301,7 +325,9 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "'%s' has no parity that --verify-reads could check", name);
 	if (ddr_scan_table_params(&array, options, params, sizeof(params)))
 		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
-	if (cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
+	if (s->adopt && claim(s, &array.assembly.super))
+		return CLI_FAILED;
+	if (!made->kept && cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
 		return cli_fail("start", "%s", err.text);
 	made->sectors = ddr_scan_sectors(&array.assembly.super);
 	return CLI_DONE;
@@ -452,6 +478,8 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		{ "wait-disks", required_argument, NULL, 'w' },
 		{ "verify-reads", no_argument, NULL, 'v' },
 		{ "fail-if-no-daemon", no_argument, NULL, 'f' },
+		{ "adopt", no_argument, NULL, 'A' },
+		{ "yes", no_argument, NULL, 'y' },
 		{ 0 },
 	};
 	struct start s = { .until_ms = UINT64_MAX, .patience_ms = PATIENCE_MS };
@@ -462,6 +490,10 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 			s.all = true;
 		else if (c == 'd')
 			s.degraded = true;
+		else if (c == 'A')
+			s.adopt = true;
+		else if (c == 'y')
+			s.yes = true;
 		else if (c == 'v')
 			s.table |= DDR_TABLE_VERIFY_READS;
 		else if (c == 'f')
@@ -475,6 +507,8 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 	}
 	if (argc - optind != (s.all ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
+	if (s.adopt && s.all)
+		return cli_usage(cmd, "--adopt takes one array by its name");
 	if (!daemon_ready(&s)) {
 		ddr_ipc_close(s.ipc);
 		return CLI_FAILED;

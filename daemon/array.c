@@ -225,6 +225,17 @@ void ddr_array_refuse(struct ddr_array *a)
 	refused(a);
 }
 
+const char *ddr_array_adopted(struct ddr_array *a)
+{
+	if (a->state == DDR_ARRAY_RUNNING && a->ready)
+		return "the array is served here already: there is nothing to adopt";
+	if (a->state == DDR_ARRAY_REFUSED)
+		bind_array(a);
+	else if (a->state == DDR_ARRAY_RUNNING)
+		ddr_array_close(a, true);
+	return NULL;
+}
+
 void ddr_arrays_retry(struct ddr_daemon *d)
 {
 	struct qb_list_head *iter, *next;

@@ -263,6 +263,20 @@ bool ddr_arrays_settled(const struct ddr_daemon *d);
 /* Ends what runs; @rebind: and begin again. Not from within a step. */
 void ddr_array_close(struct ddr_array *a, bool rebind);
 
+/* The operator has adopted it: it is bound again if it had been refused. NULL, or why it cannot be. */
+const char *ddr_array_adopted(struct ddr_array *a);
+
+/* ---- identity.c ---------------------------------------------------------------- */
+
+/* Does this node know that it has no other nodes beside it in a cluster? Then it serves no array of a cluster. */
+bool ddr_identity_alone(const struct ddr_daemon *d);
+/* The operator's word that no other machine uses the disks of this array, for its next start here. NULL, or why it is not taken (in @buf perhaps). */
+const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], char *buf, size_t size);
+/* Was that word given for this array? It is used up. */
+bool ddr_identity_adopted(struct ddr_array *a);
+/* May this node serve the array of these superblocks without that word? 0, or -1 and a->error says what to do. */
+int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb);
+
 /* ---- drive.c ------------------------------------------------------------------- */
 
 /* Makes the state machine out of what was loaded, and starts it. 0 or a negative errno with a->error; -ENOTCONN: the cluster has gone. */

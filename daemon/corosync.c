@@ -31,6 +31,7 @@ struct ddr_corosync {
 	bool told;		/* quorum is known */
 	uint64_t epoch;
 	uint32_t node;
+	uint32_t listed;	/* nodes in the list of corosync.conf, as read last; 0: it has none */
 	quorum_handle_t quorum;
 	int fd;
 	struct ddr_quorum word;
@@ -122,6 +123,35 @@ static cs_error_t ask_node(uint32_t *node)
 	return ret;
 }
 
+/* The nodes that corosync has a list of; each has an address in it. 0: there is no such list. */
+static cs_error_t ask_listed(uint32_t *listed)
+{
+	char key[CMAP_KEYNAME_MAXLEN + 1];
+	cmap_iter_handle_t iter;
+	cmap_value_types_t type;
+	unsigned int place;
+	cmap_handle_t h;
+	uint32_t n = 0;
+	size_t len;
+	int end;
+	cs_error_t ret = cmap_initialize(&h);
+
+	if (ret != CS_OK)
+		return ret;
+	ret = cmap_iter_init(h, "nodelist.node.", &iter);
+	while (ret == CS_OK) {
+		ret = cmap_iter_next(h, iter, key, &len, &type);
+		end = 0;
+		if (ret == CS_OK && sscanf(key, "nodelist.node.%u.ring0_addr%n", &place, &end) == 1 && end && key[end] == '\0')
+			n++;
+	}
+	cmap_finalize(h);
+	if (ret != CS_ERR_NO_SECTIONS)
+		return ret;
+	*listed = n;
+	return CS_OK;
+}
+
 static cs_error_t watch_quorum(struct ddr_corosync *c)
 {
 	quorum_model_v1_data_t model = { .model = QUORUM_MODEL_V1, .quorum_notify_fn = on_quorum };
@@ -160,6 +190,8 @@ static void try_connect(void *data)
 		c->error = "corosync has given this node another id; restart ddraidd";
 		ret = CS_ERR_EXIST;
 	}
+	if (ret == CS_OK)
+		ret = ask_listed(&c->listed);
 	if (ret == CS_OK)
 		ret = watch_quorum(c);
 	if (ret != CS_OK) {
@@ -223,6 +255,15 @@ uint64_t ddr_corosync_epoch(const struct ddr_corosync *c)
 uint32_t ddr_corosync_node(const struct ddr_corosync *c)
 {
 	return c->node;
+}
+
+uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
+{
+	if (c->connected)
+		ask_listed(&c->listed);	/* corosync can read a changed file while it runs; if it does not answer now, what it said before counts */
+	if (c->word.n > 1 && c->word.n > c->listed)
+		return c->word.n;
+	return c->listed;
 }
 
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)

@@ -47,6 +47,11 @@ bool ddr_corosync_up(const struct ddr_corosync *c);
 uint64_t ddr_corosync_epoch(const struct ddr_corosync *c);
 /* Own node id; 0: not known yet. It stays known while corosync is away. */
 uint32_t ddr_corosync_node(const struct ddr_corosync *c);
+/*
+ * Nodes of the cluster: by its list as it is now, or those that are here, if these are more. 1: it is sure that there is no other one;
+ * 0: not known, since it has no list of nodes.
+ */
+uint32_t ddr_corosync_nodes(struct ddr_corosync *c);
 /* What the quorum service said last. */
 struct ddr_quorum {
 	bool quorate;

@@ -15,12 +15,19 @@
 #include "lib/conf.h"
 
 #define DDR_ARRAYS_MAX	64u	/* arrays of one node; what is more is refused */
+#define DDR_ADOPTIONS	8u	/* arrays that are being adopted at once */
 
 struct ddr_kctl;
 struct ddr_ipcs;
 struct ddr_corosync;
 struct ddr_fence;
 struct ddr_transport_ops;
+
+/* An array that the operator has adopted, and that was not loaded since; identity.c's. */
+struct ddr_adoption {
+	uint8_t uuid[16];
+	uint64_t until_ms;		/* 0: free */
+};
 
 struct ddr_daemon {
 	qb_loop_t *loop;
@@ -34,6 +41,7 @@ struct ddr_daemon {
 	int uevent_fd;
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
+	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	bool listed;			/* the kernel told all arrays that it had */
 	uint64_t schedule_ms;		/* last look at the schedule of verify */
 };

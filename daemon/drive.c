@@ -498,7 +498,7 @@ static int64_t choose_slot(const struct ddr_super *sb, uint32_t node)
 	return -1;
 }
 
-static int make_sm(struct ddr_array *a, const struct ddr_load *l)
+static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 {
 	struct ddr_sm_config cfg = {
 		.node = a->d->transport->node(a->d),
@@ -507,6 +507,8 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l)
 		.slot = a->slot,
 		.super = &l->assembly.super,
 		.present = l->present,
+		.several = a->d->transport->nodes(a->d) != 1,
+		.adopt = adopt,
 	};
 	size_t size;
 	void *mem;
@@ -609,8 +611,11 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	const struct ddr_transport_ops *transport = a->d->transport;
 	/* in a cluster the group gives one */
 	int64_t slot = transport->cluster ? 0 : choose_slot(&l->assembly.super, transport->node(a->d));
+	bool adopt = ddr_identity_adopted(a);
 	int ret;
 
+	if (!adopt && ddr_identity_check(a, &l->assembly.super))
+		return -EPERM;
 	if (slot < 0) {
 		ddr_slots_taken(&l->assembly.super, NULL, node_name, a, a->error, sizeof(a->error));
 		return -ENOSPC;
@@ -630,7 +635,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->quiet_until_ms = 0;
 	ret = make_io(a);
 	if (ret == 0)
-		ret = make_sm(a, l);
+		ret = make_sm(a, l, adopt);
 	if (ret == 0) {
 		if (!transport->cluster)
 			load_sm(a, l);

@@ -477,6 +477,28 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 		ddr_client_error(c, "no array of this node knows a node '%s'; ddraid status lists them", which);
 }
 
+/* The operator's word that no other machine uses the array's disks; the array is started then, or bound again if it had been refused. */
+static void do_adopt(struct ddr_client *c, struct json_object *req)
+{
+	const char *text = text_of(req, "name", 36), *why;
+	struct ddr_array *a;
+	char buf[256];
+	uuid_t uuid;
+
+	if (!text || uuid_parse(text, uuid)) {
+		ddr_client_error(c, "the request names no array by its uuid");
+		return;
+	}
+	why = ddr_identity_adopt(c->d, uuid, buf, sizeof(buf));
+	a = why ? NULL : ddr_array_by_uuid(c->d, uuid);
+	if (a)
+		why = ddr_array_adopted(a);
+	if (why)
+		ddr_client_error(c, "%s", why);
+	else
+		ddr_client_ok(c, NULL);
+}
+
 static void do_events(struct ddr_client *c, struct json_object *req)
 {
 	(void)req;
@@ -496,6 +518,8 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 	(void)req;
 	if (!transport->cluster)	/* in one the group decides who takes part, not an id */
 		json_object_object_add(data, "alone", json_object_new_uint64(transport->node(c->d)));
+	if (!transport->waits(c->d))	/* 1: no other node is in its cluster; 0: not known */
+		json_object_object_add(data, "nodes", json_object_new_uint64(transport->nodes(c->d)));
 	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
 	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads));	/* for `start` */
 	json_object_object_add(data, "fail_if_no_daemon", json_object_new_boolean(c->d->conf.fail_if_no_daemon));
@@ -509,7 +533,7 @@ static const struct {
 } requests[] = {
 	{ "status", do_status }, { "findings", do_findings }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
 	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
-	{ "fence-ack", do_fence_ack }, { "events", do_events }, { "ping", do_ping },
+	{ "fence-ack", do_fence_ack }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)

@@ -11,8 +11,9 @@
  *	set	name key value		one setting of the array
  *	fail	name member [timeout_ms]	member: number, device or uuid; answered when it is out
  *	fence-ack	node		the node (id or name) is dead: for all arrays that wait for that
+ *	adopt	name			name: the uuid; no other machine uses its disks: an array of a cluster is started here all the same
  *	events				data as status; from then on every event is sent
- *	ping				data: {"version", "module", "alone": node, without a cluster, "verify_reads", "fail_if_no_daemon"}
+ *	ping				data: {"version", "module", "alone": node, without a cluster, "nodes": of the cluster, "verify_reads", "fail_if_no_daemon"}
  */
 #ifndef DDR_DAEMON_IPC_SERVER_H
 #define DDR_DAEMON_IPC_SERVER_H

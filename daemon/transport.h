@@ -44,6 +44,8 @@ struct ddr_transport_ops {
 	const char *(*waits)(const struct ddr_daemon *d);
 	/* Own node id; valid once waits() was NULL. */
 	uint32_t (*node)(const struct ddr_daemon *d);
+	/* How many nodes the cluster has by its configuration; 1: this one alone; 0: not known, there may be others. Valid once waits() was NULL. */
+	uint32_t (*nodes)(const struct ddr_daemon *d);
 	/* A node's name for people. Returns @buf. */
 	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
 	/* Joins the group of array @uuid; a view with this node follows. Returns 0 or a negative errno; -ENOTCONN: there is no cluster now. */

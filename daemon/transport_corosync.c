@@ -512,6 +512,11 @@ static uint32_t group_node(const struct ddr_daemon *d)
 	return ddr_corosync_node(d->corosync);
 }
 
+static uint32_t group_nodes(const struct ddr_daemon *d)
+{
+	return ddr_corosync_nodes(d->corosync);
+}
+
 static const char *group_node_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
 {
 	return ddr_corosync_name(d->corosync, node, buf, size);
@@ -568,6 +573,7 @@ const struct ddr_transport_ops ddr_transport_corosync = {
 	.cluster = true,
 	.waits = group_waits,
 	.node = group_node,
+	.nodes = group_nodes,
 	.node_name = group_node_name,
 	.join = group_join,
 	.mcast = group_mcast,

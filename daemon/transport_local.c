@@ -81,6 +81,12 @@ static uint32_t local_node(const struct ddr_daemon *d)
 	return (uint32_t)d->conf.node_id;
 }
 
+static uint32_t local_nodes(const struct ddr_daemon *d)
+{
+	(void)d;
+	return 1;
+}
+
 static const char *local_node_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
 {
 	if (node != local_node(d) || gethostname(buf, size - 1))
@@ -151,6 +157,7 @@ const struct ddr_transport_ops ddr_transport_local = {
 	.name = "local",
 	.waits = local_waits,
 	.node = local_node,
+	.nodes = local_nodes,
 	.node_name = local_node_name,
 	.join = local_join,
 	.mcast = local_mcast,

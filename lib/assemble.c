@@ -357,17 +357,30 @@ int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_kn
 	return check_sufficient(cand, out, err);
 }
 
+#define ADOPT "Only if no other machine uses its disks any more: ddraid start --adopt %s"
+
+int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err)
+{
+	if (!(sb->ro_compat & DDR_RO_COMPAT_CLUSTER))
+		return 0;
+	return ddr_error_set(err, "array %s belongs to a cluster, and this node is in none (it has no corosync.conf that lists other nodes): a node of "
+			     "that cluster may be using the array now, and two nodes that do not know of each other destroy it. Start it on a node of "
+			     "its cluster, or bring this node back into it. " ADOPT, sb->name, sb->name);
+}
+
 int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err)
 {
+	if (ddr_assemble_unclustered(sb, err))
+		return -1;
 	for (uint32_t s = 0; s < sb->slots; s++) {
 		uint32_t owner = sb->slot_node[s];
 
 		if (owner == 0 || owner == node)
 			continue;
 		return ddr_error_set(err, "array %s: slot %" PRIu32 " of its dirty log belongs to node %" PRIu32 ", and this is node %" PRIu32
-				     " without a cluster: others may be using it now; set up corosync first. If no other machine can: "
-				     "node_id = %" PRIu32 " in ddraid.conf if it was this one's under that id; else start it with transport = "
-				     "corosync, for which one node will do, and ddraid fence-ack", sb->name, s, owner, node, owner);
+				     " without a cluster: that node may be using the array now, or it died with writes in flight. If it was this "
+				     "machine under that id: node_id = %" PRIu32 " in ddraid.conf. If it is another one: set up corosync on both. "
+				     ADOPT, sb->name, s, owner, node, owner, sb->name);
 	}
 	return 0;
 }

@@ -82,9 +82,14 @@ int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_kn
 		 struct ddr_assembly *out, struct ddr_error *err);
 
 /*
- * May node @node start an array in this state where no cluster says who else is there? Not if a slot of the dirty log belongs to another
- * node: whoever leaves a cluster cleanly owns none any more, so that one runs, or has died with something in work. Returns 0, or -1: @err
- * says what may be done. An array that only the cluster's node of the same id has in use cannot be told from one that this node left.
+ * May a node start an array in this state that is in no cluster, or in one of a single node? Not if a cluster of several nodes has it: another
+ * one of them may run it now. Returns 0, or -1: @err says what may be done.
+ */
+int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err);
+/*
+ * Likewise for node @node where no cluster says who else is there. Nor if a slot of the dirty log belongs to another node: whoever stops cleanly
+ * owns none any more, so that one runs, or has died with something in work. An array that only another machine with the same id has in use, which
+ * has no cluster either, cannot be told from one that this node left.
  */
 int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err);
 

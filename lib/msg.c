@@ -180,6 +180,10 @@ static void walk_done(struct ddr_walk *w, struct ddr_msg *m)
 		if (m->done.owner[s] && !(m->done.slots >> s & 1))
 			w->c.bad = true;
 	}
+	walk32(w, &m->done.mark);
+	walk_zero(w, 4);
+	if (m->done.mark > DDR_MARK_ALONE)
+		w->c.bad = true;
 	walk_set(w, &m->done.set);
 }
 
@@ -217,6 +221,10 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->start.present);
 		walk32(w, &m->start.held);
 		walk64(w, &m->start.room);
+		walk32(w, &m->start.flags);
+		walk_zero(w, 4);
+		if (m->start.flags & ~DDR_START_FLAGS)
+			w->c.bad = true;
 		return true;
 	case DDR_M_HELLO:
 		walk64(w, &m->hello.view);

@@ -60,7 +60,7 @@ struct ddr_msg {
 	uint64_t ring;
 	uint32_t epoch, serial;
 	union {
-		struct { uint32_t slot, missing, present, held; uint64_t cookie, room; uint8_t boot_id[16]; } start;	/* @room: blocks */
+		struct { uint32_t slot, missing, present, held, flags; uint64_t cookie, room; uint8_t boot_id[16]; } start;	/* @room: blocks */
 		struct { uint64_t view, history, undo_history; uint32_t flags, shared, undo_epoch; } hello;
 		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
 		struct { uint32_t slot, dirty; } leave;
@@ -73,6 +73,7 @@ struct ddr_msg {
 			uint32_t faulty, missing;
 			uint64_t slots;
 			uint32_t owner[DDR_MAX_SLOTS];	/* of these, by the superblocks that were written */
+			uint32_t mark;			/* enum ddr_mark */
 			struct ddr_msg_member_set set;
 		} done;
 		struct { uint64_t seq; } ack;

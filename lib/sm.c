@@ -25,7 +25,7 @@ static void *part(struct layout *l, size_t bytes)
 	return p;
 }
 
-static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map, bool cluster)
+static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map, bool cluster, bool adopt)
 {
 	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
 	uint64_t **maps[] = { &sm->mark, &sm->fly, &sm->dur, &sm->want, &sm->granted, &sm->held, &sm->resync,
@@ -40,9 +40,9 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 	sm->err = part(l, DDR_SM_ERRORS * sizeof(*sm->err));
 	sm->c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
 	sm->c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
-	sm->c.rc_map = part(l, cluster ? bytes : 0);
-	sm->c.rc_rep = part(l, cluster ? bytes : 0);
-	sm->c.rc_log = part(l, cluster ? n_log * sizeof(*sm->log) : 0);
+	sm->c.rc_map = part(l, cluster || adopt ? bytes : 0);
+	sm->c.rc_rep = part(l, cluster || adopt ? bytes : 0);
+	sm->c.rc_log = part(l, cluster || adopt ? n_log * sizeof(*sm->log) : 0);
 }
 
 /* Numbers of log and map blocks; false: the configuration is out of limits. */
@@ -73,7 +73,7 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg)
 	if (!limits(cfg, &n_log, &n_map))
 		return 0;
 	part(&l, sizeof(struct ddr_sm));
-	lay_out(&l, &sm, n_log, n_map, cfg->cluster);
+	lay_out(&l, &sm, n_log, n_map, cfg->cluster, cfg->adopt);
 	return l.used;
 }
 
@@ -87,11 +87,13 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 		return NULL;
 	memset(mem, 0, size);
 	sm = part(&l, sizeof(*sm));
-	lay_out(&l, sm, n_log, n_map, cfg->cluster);
+	lay_out(&l, sm, n_log, n_map, cfg->cluster, cfg->adopt);
 	sm->n_log = n_log;
 	sm->n_map = n_map;
 	sm->words = (uint64_t)n_log * DDR_WORDS_LOG;
 	sm->sb = *cfg->super;
+	sm->several = cfg->several;
+	sm->adopt = cfg->adopt;
 	sm->vf.recorded = sm->sb.verify;
 	sm->node = cfg->node;
 	sm->slot = cfg->cluster ? 0 : cfg->slot;
@@ -140,6 +142,12 @@ static void load_foreign(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 	}
 }
 
+/* Is what is loaded now the slot of a dead node, which this one takes over? */
+static bool of_dead(const struct ddr_sm *sm)
+{
+	return sm->c.on ? sm->start != DDR_S_READ : sm->c.rc == DDR_RC_READ;
+}
+
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie)
 {
@@ -147,14 +155,15 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 
 	if (slot >= sm->sb.slots || index >= sm->n_log)
 		return;
-	if (sm->c.on && sm->start != DDR_S_READ) {
+	if (of_dead(sm)) {
 		ddr_sm_slot_load(sm, index, payload, seq);
 		if (payload && cookie && boot_id)
 			ddr_sm_slot_instance(sm, seq, boot_id, cookie);
 		return;
 	}
 	if (!sm->c.on && (slot != sm->slot || (payload && node && node != sm->node))) {
-		load_foreign(sm, slot, index, payload, node);
+		if (!sm->adopt)
+			load_foreign(sm, slot, index, payload, node);
 		if (slot != sm->slot)
 			return;
 	}
@@ -173,10 +182,10 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 
 void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS])
 {
-	bool dead = sm->c.on && sm->start != DDR_S_READ;
+	bool dead = of_dead(sm);
 	uint64_t *of = dead ? sm->c.rc_rep : sm->rep, first = (uint64_t)index * DDR_LOG_REGIONS;
 
-	if (slot >= sm->sb.slots || index >= sm->n_log || (!sm->c.on && slot != sm->slot))
+	if (slot >= sm->sb.slots || index >= sm->n_log || (!sm->c.on && !dead && slot != sm->slot))
 		return;
 	for (uint32_t i = 0; i < DDR_LOG_REPAIRS && repair[i]; i++)
 		if (repair[i] <= DDR_LOG_REGIONS && first + repair[i] - 1 < sm->regions)

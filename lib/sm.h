@@ -318,6 +318,9 @@ struct ddr_sm_config {
 	uint8_t entropy[16];	/* random, other ones at each start: the names of new generations are derived from it */
 	bool cluster;		/* QUORUM inputs, joining and fencing; else one node by itself. @slot is then ignored: the
 				 * group gives one, see ddr_sm_slot() */
+	bool several;		/* that cluster has several nodes, or may have: the array becomes such a cluster's */
+	bool adopt;		/* the operator's word that no other machine uses the disks: an array of such a cluster is served here all the same,
+				 * and what its nodes had dirty is taken over. Without it and without @several the array is refused */
 	bool fencing;		/* somebody fences (a command, or a cluster manager): FENCE is emitted. Else recovery waits
 				 * for OP_FENCE_ACK, and says so */
 };

@@ -223,7 +223,7 @@ bool ddr_sm_at_rest(const struct ddr_sm *sm)
 {
 	return !sm->n_granted && !sm->n_want && ddr_sm_works_idle(sm) && ddr_sm_fixes_idle(sm) && ddr_sm_scans_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
 	       !sm->reap_seq && sm->batch == DDR_B_IDLE && !sm->clear_scan && ddr_sm_log_idle(sm) && ddr_sm_map_idle(sm) &&
-	       sm->t.state == DDR_T_IDLE;
+	       sm->t.state == DDR_T_IDLE && (sm->c.on || !sm->c.rec);	/* the slots of an array that was adopted would keep the next start waiting for the word again */
 }
 
 void ddr_sm_clean_pump(struct ddr_sm *sm)

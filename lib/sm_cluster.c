@@ -481,8 +481,11 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 void ddr_sm_cluster_pump(struct ddr_sm *sm)
 {
-	if (!sm->c.on)
+	if (!sm->c.on) {
+		if (sm->c.rec)		/* slots of a cluster whose array was adopted */
+			ddr_sm_recover_pump(sm);
 		return;
+	}
 	hello_send(sm);
 	ddr_sm_join_pump(sm);
 	ddr_sm_fence_pump(sm);
@@ -526,6 +529,10 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 		return "this node was fenced: its array must be stopped and started anew";
 	if (slot == DDR_SM_NO_SLOT)
 		return ddr_slots_none_free;
+	if (ddr_sm_mark_refused(sm, msg->start.flags))
+		return ddr_sm_mark_refused(sm, msg->start.flags);
+	if ((msg->start.flags & DDR_START_ADOPT) && sm->c.n_view > 1)
+		return "other nodes of the cluster have the array: there is nothing to adopt";
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && msg->start.missing; i++)
 		if (sm->nodes[i].started && &sm->nodes[i] != n)
 			return "this node does not reach all members that the running nodes use";
@@ -592,6 +599,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->start = DDR_S_DELIVERED;
 		sm->slot = slot;
 	}
+	ddr_sm_mark_start(sm, msg->start.flags);
 	ddr_sm_writer_choose(sm);
 	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
 	out = ddr_sm_event(sm, DDR_EV_NODE_JOINED, NULL);

@@ -165,6 +165,14 @@ static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
 	sm->again = true;
 }
 
+/* The operator has adopted the array: nobody else uses its disks, so whoever is lost is dead. */
+void ddr_sm_lost_adopted(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->nodes[i].lost)
+			fenced(sm, &sm->nodes[i], DDR_FENCED_OPERATOR);
+}
+
 void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	int at = ddr_sm_node_at(sm, msg->fenced.node);

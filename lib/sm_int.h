@@ -25,6 +25,7 @@
  *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
  *	sm_fence.c	nodes that are lost, their fencing, clean leaving
  *	sm_recover.c	taking over the slot of a dead node
+ *	sm_mark.c	whether the array is a cluster's, and its adoption by a node that is in none
  *
  * An input is handled in two parts. Its handler changes the state and emits a bounded
  * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run, each of which
@@ -142,6 +143,7 @@ void ddr_sm_forget(struct ddr_sm *sm);
 
 /* The node is lost: from now on it counts as one that has not answered. */
 void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent);
+void ddr_sm_lost_adopted(struct ddr_sm *sm);
 /* It took part, and is not in the view that was agreed on: it left cleanly, or is lost. */
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
 bool ddr_sm_any_lost(const struct ddr_sm *sm);
@@ -340,6 +342,14 @@ enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
 enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);
 /* Members that a job on blocks with this role map has to do with: sources, and parity that is written whatever was rebuilt. */
 uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block);
+
+/* ---- sm_mark.c ----------------------------------------------------------------- */
+
+/* Why a node whose START has these flags must not start, or NULL. */
+const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags);
+/* A START with these flags was delivered and counts, and its sender is not lost any more. */
+void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags);
+void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark);
 
 /* ---- sm_member.c --------------------------------------------------------------- */
 

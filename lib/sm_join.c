@@ -60,6 +60,7 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	w64(w, &sb->log_base);
 	w64(w, &sb->array_blocks);
 	w32(w, &sb->policy);
+	w32(w, &sb->ro_compat);
 	ddr_walk_bytes(w, sb->gen_id, sizeof(sb->gen_id));
 	ddr_walk_bytes(w, sb->gen_prev, sizeof(sb->gen_prev));
 	w16(w, &sb->members);
@@ -128,6 +129,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	struct ddr_msg_member_set set = t->set.op ? t->set : t->want_set;
 	bool ack = t->state == DDR_T_ACK && (ddr_sm_voters(sm) & ~t->acked) != 0;
 	uint32_t leaving = ack || t->state != DDR_T_ACK ? t->leaving : 0;
+	uint8_t mark = t->want_mark ? t->want_mark : t->mark;
 
 	flag(w, &ack);
 	w64(w, &t->acked);
@@ -136,6 +138,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	w32(w, &leaving);
 	w64(w, &slots);
 	w64(w, &t->died);
+	w8(w, &mark);
 	flag(w, &t->copy_void);
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
 		w32(w, &t->slot_node[s]);
@@ -149,6 +152,8 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	if (w->write)
 		return;
 	t->want_set = set;
+	t->want_mark = mark;
+	t->mark = DDR_MARK_KEEP;
 	memset(&t->set, 0, sizeof(t->set));
 	t->state = ack ? DDR_T_ACK : DDR_T_IDLE;
 	t->want_faulty = faulty;
@@ -284,7 +289,7 @@ static bool state_valid(const struct ddr_sm *sm)
 	    (set->op != DDR_MEMBER_OP_POLICY &&
 	     set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->sb) : sm->sb.array_blocks)) || sm->t.back >> sm->sb.members)
 		return false;
-	if (sm->t.died && sm->sb.parity)
+	if (ddr_super_ro_only(&sm->sb) || sm->t.want_mark > DDR_MARK_ALONE || (sm->t.died && sm->sb.parity))
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }

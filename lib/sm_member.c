@@ -54,7 +54,7 @@ bool ddr_sm_members_settled(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_trans *t = &sm->t;
 
-	if (ddr_sm_going(sm) || t->want_slots || t->slots || t->want_set.op || t->set.op)
+	if (ddr_sm_going(sm) || t->want_slots || t->slots || t->want_mark || t->mark || t->want_set.op || t->set.op)
 		return false;
 	return t->state == DDR_T_IDLE || all_acked(sm);
 }
@@ -356,12 +356,14 @@ static void next_build(struct ddr_sm *sm)
 	}
 	sb->seq = ddr_super_seq_behind(sb->seq);
 	sb->verify = sm->vf.writing = sm->sb.verify;
-	if (retry ? !t->no_space : t->faulty || t->missing || changes_members(&t->set)) {
+	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
+	if (retry ? !t->no_space : t->faulty || t->missing || t->mark == DDR_MARK_ALONE || changes_members(&t->set)) {
 		sb->generation++;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
 	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, t->slot_node);
+	ddr_sm_mark_apply(sb, t->mark);
 }
 
 static void superblocks_write(struct ddr_sm *sm)
@@ -422,6 +424,7 @@ static void done_send(struct ddr_sm *sm)
 	msg.done.slots = sm->t.slots;
 	for (uint32_t s = 0; s < sm->sb.slots; s++)	/* by what was written, whatever came since */
 		msg.done.owner[s] = sm->t.slots >> s & 1 ? sm->next.slot_node[s] : 0;
+	msg.done.mark = sm->t.mark;
 	msg.done.set = sm->t.set;
 	ddr_sm_send(sm, &msg);
 	sm->t.state = DDR_T_DONE_SENT;
@@ -435,6 +438,9 @@ static void change_take(struct ddr_sm_trans *t)
 	t->slots |= t->want_slots;
 	t->want_faulty = t->want_missing = 0;
 	t->want_slots = 0;
+	if (t->want_mark)
+		t->mark = t->want_mark;
+	t->want_mark = DDR_MARK_KEEP;
 	if (t->want_set.op)
 		t->set = t->want_set;
 	t->want_set = none;
@@ -505,7 +511,7 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 {
 	const struct ddr_sm_trans *t = &sm->t;
 
-	if (t->state == DDR_T_ACK || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.set.op) ||
+	if (t->state == DDR_T_ACK || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.mark | msg->done.set.op) ||
 	    msg->sender != ddr_sm_writer(sm) || msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq)
 		return false;
 	if (msg->done.faulty & ~(t->faulty | t->want_faulty) || msg->done.missing & ~(t->missing | t->want_missing) ||
@@ -519,6 +525,7 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 	memcpy(sb->gen_id, msg->done.gen_id, sizeof(sb->gen_id));
 	memcpy(sb->gen_prev, msg->done.gen_prev, sizeof(sb->gen_prev));
 	ddr_sm_apply(sm, sb, &msg->done.set, msg->done.faulty, msg->done.missing, msg->done.slots, msg->done.owner);
+	ddr_sm_mark_apply(sb, msg->done.mark);
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
@@ -637,6 +644,9 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.want_faulty &= ~msg->done.faulty;
 	sm->t.want_missing &= ~msg->done.missing;
 	slots_done(sm, msg);
+	sm->t.mark = DDR_MARK_KEEP;
+	if (sm->t.want_mark == msg->done.mark)
+		sm->t.want_mark = DDR_MARK_KEEP;
 	sm->t.died &= ~msg->done.slots;
 	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
 		sm->t.want_set = none;

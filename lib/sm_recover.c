@@ -81,8 +81,11 @@ static void recovered(struct ddr_sm *sm, uint32_t slot, const struct ddr_msg *ms
 	sm->rb.fold_at = 0;
 	sm->c.rec &= ~(1ull << slot);
 	sm->c.rec_by[slot] = 0;
-	/* the change that frees its slot lets the copy begin anew; it may be long until the dead one begins again */
-	if (sm->sb.parity == 0 && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
+	/*
+	 * The change that frees its slot lets the copy begin anew; it may be long until the dead one begins again. Without a cluster it never
+	 * does, and the next start would be refused for it.
+	 */
+	if (!sm->c.on || (sm->sb.parity == 0 && ddr_sm_replacing(sm) != DDR_NO_MEMBER))
 		ddr_sm_slot_give(sm, slot, 0);
 	sm->again = true;
 }

@@ -266,6 +266,7 @@ struct ddr_sm_trans {
 	enum ddr_trans_state state;
 	uint32_t want_faulty, want_missing;	/* delivered and judged, not begun */
 	uint64_t want_slots;			/* slots that are to change hands, not begun */
+	uint8_t want_mark, mark;		/* enum ddr_mark: delivered and not begun; of the change under way */
 	uint32_t slot_node[DDR_MAX_SLOTS];	/* whose they are to be by what was delivered last, also of those under way; 0: free */
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
@@ -488,6 +489,7 @@ struct ddr_sm {
 	bool ready_told;
 	bool failed, gave_up, refused_told;
 	uint32_t degraded_told;		/* how many more members might fail, plus one, as DEGRADED said; 0: all roles had members since */
+	bool several, adopt;		/* as configured */
 	uint32_t foreign_node;		/* another owner whose slot is dirty */
 	uint64_t foreign_regions;
 

@@ -214,6 +214,7 @@ static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->nodes[at].sees = ddr_sm_seen_at_start(sm, msg->start.present);
 	if (msg->sender == sm->node)
 		sm->start = DDR_S_DELIVERED;
+	ddr_sm_mark_start(sm, msg->start.flags);
 	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
 }
 
@@ -315,6 +316,12 @@ static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 			*node = sm->node;
 			return "this node owns another slot";
 		}
+	for (uint32_t i = 0; i < sm->sb.slots && !sm->adopt; i++) {
+		*node = sm->sb.slot_node[i];
+		at = ddr_sm_node_at(sm, *node);
+		if (*node && (at < 0 || !sm->nodes[at].here))
+			return "a slot belongs to a node that is not here: it may be using the array now";
+	}
 	*node = sm->foreign_node;
 	at = ddr_sm_node_at(sm, sm->foreign_node);
 	if (sm->foreign_regions && (at < 0 || !sm->nodes[at].here))
@@ -341,7 +348,11 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	if (!ddr_sm_grow_may_start(sm))
 		return;
-	why = sm->c.on ? NULL : start_refused(sm, &node);
+	msg.start.flags = (sm->several ? DDR_START_SEVERAL : 0) | (sm->adopt ? DDR_START_ADOPT : 0);
+	node = 0;
+	why = ddr_sm_mark_refused(sm, msg.start.flags);
+	if (!why && !sm->c.on)
+		why = start_refused(sm, &node);
 	if (why) {
 		if (!sm->refused_told) {
 			out = ddr_sm_event(sm, DDR_EV_REFUSED, why);

@@ -85,8 +85,11 @@ enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_
 
 /* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */
 #define DDR_FEATURE_COMPAT_KNOWN	0u
-#define DDR_FEATURE_RO_COMPAT_KNOWN	0u
+#define DDR_FEATURE_RO_COMPAT_KNOWN	DDR_RO_COMPAT_CLUSTER
 #define DDR_FEATURE_INCOMPAT_KNOWN	0u
+
+/* ro-compat: a cluster of several nodes serves the array. A node outside of one must not, nor a daemon that does not know this. */
+#define DDR_RO_COMPAT_CLUSTER	(1u << 0)
 
 /* Policy bits of the superblock. */
 #define DDR_POLICY_SUSPECT_READS_ERROR	(1u << 0)	/* reconstructing reads of suspect regions fail */

@@ -18,14 +18,14 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		14u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that */
+#define DDR_MSG_VERSION		14u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is */
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
 /* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
-					 * u32 regions that the kernel holds (so far as declared), u64 blocks that the devices which it has open have room for */
+					 * u32 regions that the kernel holds (so far as declared), u64 blocks that the devices which it has open have room for, u32 flags, u32 0 */
 	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another, u32 epoch before the last agreement, u32 0, u64 history then */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
@@ -34,8 +34,8 @@ enum ddr_msg_type {
 	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0, u64 cookie, u8[16] boot id: the instance that its blocks named; cookie 0: none */
 	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft (members) */
 	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
-					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed,
-					 * then as MEMBER_SET (operation 0: nothing of that kind) */
+					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed, u32[64] their owners,
+					 * u32 mark, u32 0, then as MEMBER_SET (operation 0: nothing of that kind) */
 	DDR_M_MEMBER_ACK	= 18,	/* u64 superblock sequence */
 	DDR_M_MEMBER_SET	= 19,	/* u32 operation, u32 member, u32 role, u32 0, u64 cursor (blocks), u8[16] uuid */
 	DDR_M_FOLDED		= 20,	/* u64 generation since which somebody is rebuilding */
@@ -53,6 +53,14 @@ enum ddr_msg_type {
 	DDR_M_MAP_SET		= 48,	/* u32 id, u32 n, then n times: u32 start, u32 count (regions), u32 operation */
 	DDR_M_MAP_DONE		= 49,	/* u32 n, u32 0, then n times: u32 block, u32 0, u64 version */
 };
+
+/* Flags of START. */
+#define DDR_START_SEVERAL	1u	/* the sender's cluster has several nodes: the array becomes such a cluster's, if it is not yet */
+#define DDR_START_ADOPT		2u	/* the operator's word that no other machine uses the disks: whoever had them does not any more */
+#define DDR_START_FLAGS		3u
+
+/* What a change makes of DDR_RO_COMPAT_CLUSTER. */
+enum ddr_mark { DDR_MARK_KEEP = 0, DDR_MARK_CLUSTER = 1, DDR_MARK_ALONE = 2 };
 
 /* Flags of HELLO. */
 #define DDR_HELLO_SYNCED	1u	/* the sender has the state of a group */

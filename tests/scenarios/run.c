@@ -17,7 +17,7 @@
  *
  * Commands (regions a+n, members and regions as lists 1,2,3):
  *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [slot=N] [node=N] [slots=N]
- *	     [cluster] [fencing] [nodes=LIST]
+ *	     [cluster] [fencing] [several] [marked] [adopt] [nodes=LIST]	marked: the superblock says that the array is a cluster's of several nodes
  *	own SLOT NODE			before "up": the superblock says that the node owns the slot
  *	state MEMBER STATE		before "up": the member's state (number of enum ddr_member_state)
  *	up				makes the instance; then, before its first step:
@@ -192,6 +192,7 @@ static void cmd_init(struct world *w, const struct args *a)
 	w->geo.spares = (uint16_t)number(a, "spares", 0);
 	w->geo.slots = (uint32_t)number(a, "slots", 4);
 	rig_super(&w->sb, &w->geo);
+	w->sb.ro_compat = flag(a, "marked") ? DDR_RO_COMPAT_CLUSTER : 0;
 	for (uint32_t id = 0; id < 64; id++) {
 		struct ddr_sm_config *cfg = &w->node[w->n].cfg;
 
@@ -204,6 +205,8 @@ static void cmd_init(struct world *w, const struct args *a)
 		cfg->slot = (uint32_t)number(a, "slot", 0);
 		cfg->cluster = flag(a, "cluster");
 		cfg->fencing = flag(a, "fencing");
+		cfg->several = flag(a, "several");
+		cfg->adopt = flag(a, "adopt");
 		cfg->present = named(a, "present") ? (uint32_t)list(named(a, "present")) : (1u << w->sb.members) - 1;
 	}
 	w->me = w->node;

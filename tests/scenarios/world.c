@@ -61,7 +61,7 @@ static void show_contents(struct world *w, FILE *to, const struct ddr_output *o)
 			fputc("?ARFMS"[sb.member[m].state], to);
 		if (sb.policy)
 			fprintf(to, " policy=%u", sb.policy);
-		fprintf(to, " valid=%s", ddr_super_check(&sb).code ? "no" : "yes");
+		fprintf(to, " valid=%s%s", ddr_super_check(&sb).code ? "no" : "yes", sb.ro_compat & DDR_RO_COMPAT_CLUSTER ? " cluster" : "");
 	}
 }
 

@@ -169,6 +169,15 @@ void check_digest(struct sim *s, const struct node *n)
 	s->digest[place % SIM_DIGESTS].digest = digest;
 }
 
+/* Rule 6: a node without the cluster would serve the array beside this one, unless the superblocks say whose it is. */
+void check_whose(struct sim *s, const struct node *n)
+{
+	struct ddr_super disk;
+
+	if (s->n_nodes > 1 && check_newest_super(s, &disk) && !(disk.ro_compat & DDR_RO_COMPAT_CLUSTER))
+		sim_violation(s, "rule 6: node %u writes, and the superblocks do not say that the array is a cluster's", n->id);
+}
+
 /* Rule 12: whose the slots are by the state that was agreed, they are by the superblocks that it says are on the disks. */
 void check_owners(struct sim *s, const struct node *n)
 {
@@ -177,6 +186,8 @@ void check_owners(struct sim *s, const struct node *n)
 
 	if (!sb || !check_newest_super(s, &disk) || disk.seq != sb->seq || memcmp(disk.gen_id, sb->gen_id, sizeof(disk.gen_id)) != 0)
 		return;
+	if (sb->ro_compat != disk.ro_compat)
+		sim_violation(s, "rule 12: the array is a cluster's by the state of node %u or by the superblocks of that very change, and not by both", n->id);
 	for (uint32_t slot = 0; slot < sb->slots; slot++)
 		if (sb->slot_node[slot] != disk.slot_node[slot])
 			sim_violation(s, "rule 12: slot %u belongs to node %u by the state of node %u, and to node %u by the superblocks of that very change",

@@ -158,6 +158,7 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 		t->ever = true;
 	}
 	check_marks(s, kernel_node(s, k), op->start, op->count, false, "a write");
+	check_whose(s, kernel_node(s, k));
 }
 
 /* Members that the kernel reads for all of these blocks. */

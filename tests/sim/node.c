@@ -145,6 +145,7 @@ void node_start(struct sim *s, struct node *n)
 	for (uint32_t i = 0; i < 16; i++)
 		cfg.entropy[i] = (uint8_t)sim_rand(s, 256);
 	cfg.cluster = s->cluster;
+	cfg.several = s->n_nodes > 1;
 	cfg.fencing = s->fencing;
 	n->sm = rig_sm(&cfg);
 	if (!n->sm)

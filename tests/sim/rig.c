@@ -204,7 +204,7 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 	}
 	switch (m.type) {
 	case DDR_M_START:
-		say(&l, "START slot=%u", m.start.slot);
+		say(&l, "START%s%s slot=%u", m.start.flags & DDR_START_SEVERAL ? " several" : "", m.start.flags & DDR_START_ADOPT ? " adopt" : "", m.start.slot);
 		say_mask(&l, "missing", m.start.missing);
 		break;
 	case DDR_M_HELLO:

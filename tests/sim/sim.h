@@ -453,6 +453,7 @@ void check_recovered(struct sim *s, const struct node *n, uint32_t slot);
 /* Equal places in the total order, equal states. */
 void check_digest(struct sim *s, const struct node *n);
 void check_owners(struct sim *s, const struct node *n);
+void check_whose(struct sim *s, const struct node *n);
 
 /* ---- scale.c ------------------------------------------------------------------- */
 

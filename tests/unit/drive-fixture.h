@@ -49,7 +49,7 @@ static struct {
 	void (*answer)(const struct ddr_input *in, struct ddr_outputs *out);
 	struct ddr_input last;
 	/* the group */
-	unsigned int sent, room, left;
+	unsigned int sent, room, left, nodes;
 	/* the loader */
 	struct ddr_load *load;
 	struct ddr_members *members;
@@ -638,6 +638,12 @@ static uint32_t group_node(const struct ddr_daemon *daemon)
 	return 1;
 }
 
+static uint32_t group_nodes(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return play.nodes ? play.nodes : 3;
+}
+
 static const char *group_node_name(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
 {
 	(void)daemon;
@@ -713,11 +719,12 @@ static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 	qb_list_init(&d.arrays);
 	ddr_conf_defaults(&d.conf);
 	cluster_ops = (struct ddr_transport_ops){
-		.name = "played", .cluster = true, .waits = group_waits, .node = group_node, .node_name = group_node_name,
+		.name = "played", .cluster = true, .waits = group_waits, .node = group_node, .nodes = group_nodes, .node_name = group_node_name,
 		.join = group_join, .mcast = group_mcast, .leave = group_leave,
 	};
 	alone_ops = cluster_ops;
 	alone_ops.cluster = false;
+	play.nodes = cluster ? 3 : 1;
 	d.transport = cluster ? &cluster_ops : &alone_ops;
 	d.loop = qb_loop_create();
 	ddr_array_appeared(&d, uuid, false);

@@ -683,10 +683,16 @@ static void test_alone(void **state)
 	w.now.slot_node[w.now.slots - 1] = 7;
 	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), -1);
 	assert_non_null(strstr(w.err.text, "belongs to node 7, and this is node 1"));
-	assert_non_null(strstr(w.err.text, "ddraid fence-ack"));	/* the sentence is whole */
+	assert_non_null(strstr(w.err.text, "ddraid start --adopt"));	/* the sentence is whole */
 	w.now.slot_node[0] = 0;
 	assert_int_equal(ddr_assemble_alone(&w.now, 7, &w.err), 0);
 	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), -1);
+	assert_int_equal(ddr_assemble_unclustered(&w.now, &w.err), 0);
+	w.now.ro_compat = DDR_RO_COMPAT_CLUSTER;
+	assert_int_equal(ddr_assemble_unclustered(&w.now, &w.err), -1);
+	assert_non_null(strstr(w.err.text, "belongs to a cluster"));
+	assert_int_equal(ddr_assemble_alone(&w.now, 7, &w.err), -1);
+	assert_non_null(strstr(w.err.text, "belongs to a cluster"));
 }
 
 int main(void)

@@ -192,7 +192,7 @@ static const struct row rows[] = {
 	ROW(reserved0, 1, DDR_FE_RESERVED),
 	ROW(length, 0, DDR_FE_LENGTH), ROW(length, 4095, DDR_FE_LENGTH), ROW(length, 8192, DDR_FE_LENGTH),
 	ROW(seq, 0, DDR_FE_SEQ), ROW(seq, 9, DDR_FE_SEQ),
-	ROW(compat, 1, DDR_FE_OK), ROW(ro_compat, 1, DDR_FE_OK),
+	ROW(compat, 1, DDR_FE_OK), ROW(ro_compat, 2, DDR_FE_OK),
 	ROW(incompat, 1, DDR_FE_INCOMPAT), ROW(incompat, 1u << 31, DDR_FE_INCOMPAT),
 	ROW(policy, 2, DDR_FE_POLICY), ROW(policy, DDR_POLICY_SUSPECT_READS_ERROR, DDR_FE_OK),
 	BYTE(name, 0, 0, DDR_FE_NAME), BYTE(name, 0, '-', DDR_FE_NAME), BYTE(name, 2, '/', DDR_FE_NAME),
@@ -410,7 +410,7 @@ static void test_features(void **state)
 	assert_int_equal(fixture_get(buf + AT(reserved4), 8), 0);
 	/* an ro-compat feature: readable, not writable */
 	make(&sb, buf);
-	fixture_put(buf + AT(ro_compat), 1, 4);
+	fixture_put(buf + AT(ro_compat), 2, 4);
 	fix_crc(buf);
 	assert_int_equal(decode(buf, &back).code, DDR_FE_OK);
 	assert_true(ddr_super_ro_only(&back));

@@ -51,6 +51,17 @@ const char *ddr_drive_accept(struct ddr_array *a) { (void)a; return NULL; }
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node) { (void)a, (void)node; return NULL; }
 void ddr_drive_tune(struct ddr_array *a) { (void)a; }
 
+/* Another array than the one that is served is adopted; that one is refused. */
+const char *ddr_identity_adopt(struct ddr_daemon *daemon, const uint8_t uuid[16], char *buf, size_t size)
+{
+	(void)daemon, (void)uuid, (void)buf, (void)size;
+	asked++;
+	return NULL;
+}
+
+struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *daemon, const uint8_t uuid[16]) { (void)daemon; return uuid[0] == 1 ? &array : NULL; }
+const char *ddr_array_adopted(struct ddr_array *a) { (void)a; return "it is served"; }
+
 const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags)
 {
 	(void)a, (void)op;
@@ -109,6 +120,18 @@ static const char *node_name(const struct ddr_daemon *daemon, uint32_t node, cha
 	return buf;
 }
 
+static const char *nothing_waits(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return NULL;
+}
+
+static uint32_t one_node(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return 1;
+}
+
 /* ---- the tests ------------------------------------------------------------------- */
 
 static void fresh(void)
@@ -116,6 +139,8 @@ static void fresh(void)
 	memset(&array, 0, sizeof(array));
 	memset(&status, 0, sizeof(status));
 	ops.node_name = node_name;
+	ops.waits = nothing_waits;
+	ops.nodes = one_node;
 	d.transport = &ops;
 	array.d = &d;
 	array.state = DDR_ARRAY_RUNNING;
@@ -242,6 +267,7 @@ static void says_who_it_is_without_a_cluster(void **state)
 	ops.node = seventh;
 	(void)request("{\"cmd\":\"ping\"}");
 	assert_non_null(strstr(given, "\"alone\":7"));
+	assert_non_null(strstr(given, "\"nodes\":1"));
 	ops.cluster = true;
 	answer[0] = '\0';
 	(void)request("{\"cmd\":\"ping\"}");
@@ -502,6 +528,23 @@ static void not_all_may_listen(void **state)
 	assert_true(DDR_LISTENERS_MAX < DDR_CLIENTS_MAX);
 }
 
+/* Finding T1: the word is taken for an array that is not there yet, or was refused. */
+static void an_array_is_adopted(void **state)
+{
+	(void)state;
+	fresh();
+	request("{\"cmd\":\"adopt\",\"name\":\"data\"}");
+	assert_non_null(strstr(answer, "by its uuid"));
+	assert_int_equal(asked, 0);
+	answer[0] = '\0';
+	request("{\"cmd\":\"adopt\",\"name\":\"02000000-0000-0000-0000-000000000000\"}");
+	assert_string_equal(answer, "ok");
+	assert_int_equal(asked, 1);
+	answer[0] = '\0';
+	request("{\"cmd\":\"adopt\",\"name\":\"01000000-0000-0000-0000-000000000000\"}");
+	assert_non_null(strstr(answer, "it is served"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -509,7 +552,7 @@ int main(void)
 		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
 		cmocka_unit_test(who_goes_stops_nothing),
 		cmocka_unit_test(a_stop_without_a_wait_is_none),
-		cmocka_unit_test(a_stop_ends),
+		cmocka_unit_test(a_stop_ends), cmocka_unit_test(an_array_is_adopted),
 		cmocka_unit_test(it_replaces_the_member),
 		cmocka_unit_test(says_who_it_is_without_a_cluster),
 		cmocka_unit_test(says_what_tables_are_to_have),

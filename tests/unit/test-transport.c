@@ -141,6 +141,12 @@ uint32_t ddr_corosync_node(const struct ddr_corosync *c)
 	return 1;
 }
 
+uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
+{
+	(void)c;
+	return 3;
+}
+
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 {
 	static const struct ddr_quorum none;

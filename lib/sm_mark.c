@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Whose the array is: that of a cluster of several nodes, by a bit of its superblocks (DDR_RO_COMPAT_CLUSTER), or of any one node.
+ *
+ * The START of a node in such a cluster sets the bit, with the change that gives it its slot: it is durable on all members before the node
+ * is granted anything. A node without a cluster, or in one of a single node, is refused then: it cannot know whether others write the array
+ * now. The operator can (ddraid start --adopt). That START clears the bit, and takes over what the cluster's nodes had dirty.
+ *
+ * Must never: let a node start an array of a cluster outside of one, unless the operator says so; clear the bit beside other nodes.
+ */
+#include "sm_int.h"
+
+static bool is_cluster(const struct ddr_super *sb)
+{
+	return sb->ro_compat & DDR_RO_COMPAT_CLUSTER;
+}
+
+const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags)
+{
+	if (!is_cluster(&sm->sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
+		return NULL;
+	return "the array belongs to a cluster, and this node is in none: another node may be using it now. Start it on a node of its cluster; "
+	       "if no other machine uses its disks any more: ddraid start --adopt and its name";
+}
+
+/* What the bit will be by all that was delivered. */
+static bool will_be_cluster(const struct ddr_sm *sm)
+{
+	uint8_t mark = sm->t.want_mark ? sm->t.want_mark : sm->t.mark;
+
+	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&sm->sb);
+}
+
+/* Without a cluster nobody is fenced; what others had dirty is taken over as if they were. */
+static void take_slots(struct ddr_sm *sm)
+{
+	for (uint32_t s = 0; s < sm->sb.slots; s++)
+		if (sm->sb.slot_node[s] && ddr_sm_node_at(sm, sm->sb.slot_node[s]) < 0) {
+			ddr_sm_slot_died(sm, s);
+			ddr_sm_recover_slot(sm, s);
+		}
+}
+
+void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags)
+{
+	bool cluster = will_be_cluster(sm);
+
+	if (flags & DDR_START_SEVERAL) {
+		if (!cluster)
+			sm->t.want_mark = DDR_MARK_CLUSTER;
+		return;
+	}
+	if (!(flags & DDR_START_ADOPT))
+		return;
+	if (cluster)
+		sm->t.want_mark = DDR_MARK_ALONE;
+	if (sm->c.on)
+		ddr_sm_lost_adopted(sm);
+	else
+		take_slots(sm);
+}
+
+void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark)
+{
+	if (mark == DDR_MARK_CLUSTER)
+		sb->ro_compat |= DDR_RO_COMPAT_CLUSTER;
+	else if (mark == DDR_MARK_ALONE)
+		sb->ro_compat &= ~DDR_RO_COMPAT_CLUSTER;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Whose an array is, as the daemon judges it: what is refused, what the sentence says, and how long an adoption counts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/array.h"
+#include "fixture.h"
+
+static struct ddr_transport_ops ops;
+static struct ddr_daemon d;
+static struct ddr_array array;
+static struct ddr_super sb;
+static uint32_t nodes;
+static const char *away;
+static uint64_t now;
+
+uint64_t ddr_now_ms(void)
+{
+	return now;
+}
+
+static const char *waits(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return away;
+}
+
+static uint32_t node(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return 1;
+}
+
+static uint32_t count(const struct ddr_daemon *daemon)
+{
+	(void)daemon;
+	return nodes;
+}
+
+static int fresh(void **state)
+{
+	(void)state;
+	memset(&d, 0, sizeof(d));
+	memset(&array, 0, sizeof(array));
+	ops = (struct ddr_transport_ops){ .name = "played", .waits = waits, .node = node, .nodes = count };
+	d.transport = &ops;
+	array.d = &d;
+	memset(array.uuid, 7, sizeof(array.uuid));
+	memset(&sb, 0, sizeof(sb));
+	snprintf(sb.name, sizeof(sb.name), "data");
+	sb.slots = 4;
+	nodes = 1;
+	away = NULL;
+	now = 1000;
+	return 0;
+}
+
+/* Finding T1: what happened, why, and what to type, for a cluster's array and for another node's slot. */
+static void what_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	sb.slot_node[0] = 1;		/* this node's own crash */
+	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	sb.slot_node[2] = 5;
+	assert_int_equal(ddr_identity_check(&array, &sb), -1);
+	assert_non_null(strstr(array.error, "belongs to node 5"));
+	assert_non_null(strstr(array.error, "ddraid start --adopt data"));
+	ops.cluster = true;		/* corosync waits for the owner, and fences it */
+	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	for (ops.cluster = false; ; ops.cluster = true) {
+		array.error[0] = '\0';
+		sb.slot_node[2] = 0;
+		sb.ro_compat = DDR_RO_COMPAT_CLUSTER;
+		assert_int_equal(ddr_identity_check(&array, &sb), -1);
+		assert_non_null(strstr(array.error, "belongs to a cluster"));
+		assert_non_null(strstr(array.error, "ddraid start --adopt data"));
+		if (ops.cluster)
+			break;
+	}
+	nodes = 2;
+	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	nodes = 0;			/* no list of nodes: there may be others */
+	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+}
+
+/* Finding T1: for one start, of this array, and not for one that comes much later. */
+static void an_adoption_is_for_one_start(void **state)
+{
+	uint8_t other[16] = { 9 };
+	char buf[256];
+
+	(void)state;
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, other, buf, sizeof(buf)));
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_true(ddr_identity_adopted(&array));
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	now += 120000;
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	nodes = 2;			/* the node has a cluster meanwhile */
+	assert_false(ddr_identity_adopted(&array));
+}
+
+/* Finding T1: in a cluster of several nodes there is nothing to adopt. */
+static void where_it_makes_no_sense(void **state)
+{
+	char buf[256];
+
+	(void)state;
+	nodes = 2;
+	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), "a cluster of 2 nodes"));
+	nodes = 0;
+	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), "a cluster of several nodes"));
+	nodes = 1;
+	away = "corosync does not run on this node; start it";
+	assert_string_equal(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), away);
+	away = NULL;
+	assert_false(ddr_identity_adopted(&array));
+}
+
+static void no_more_than_there_are_places(void **state)
+{
+	uint8_t uuid[16] = { 0 };
+	char buf[256];
+
+	(void)state;
+	for (uint8_t i = 0; i < DDR_ADOPTIONS; i++) {
+		uuid[0] = i + 1;
+		assert_null(ddr_identity_adopt(&d, uuid, buf, sizeof(buf)));
+	}
+	assert_non_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, uuid, buf, sizeof(buf)));	/* the same once more */
+	now += 120000;
+	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_true(ddr_identity_adopted(&array));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, fresh)
+	const struct CMUnitTest tests[] = {
+		TEST(what_is_refused), TEST(an_adoption_is_for_one_start), TEST(where_it_makes_no_sense), TEST(no_more_than_there_are_places),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which machine an array belongs to: one that left its cluster does not serve the cluster's arrays by itself."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "drills"))
+from guest import Guest  # noqa: E402
+
+NAME = "shared"
+DEV = f"/dev/mapper/{NAME}"
+CONF = "/etc/corosync/corosync.conf"
+FENCE = {"fence_command": "/ddvm/fence", "idle_time": "1s"}
+ALONE = """totem {{
+\tversion: 2
+\tcluster_name: ddvm
+\ttransport: knet
+}}
+system {{
+\tsched_rr: no
+}}
+quorum {{
+\tprovider: corosync_votequorum
+\texpected_votes: 1
+}}
+nodelist {{
+\tnode {{
+\t\tnodeid: 2
+\t\tname: two
+\t\tring0_addr: {address}
+\t}}
+}}
+"""
+
+
+def daemon(node, **options):
+    """ddraidd on the node, anew."""
+    guest = Guest(node)
+    guest.start_daemon(**{**FENCE, **options})
+    return guest
+
+
+def end(guest):
+    guest.daemon.kill(15)
+    guest.daemon.wait(30, check=False)
+
+
+def blocks(node, pattern, first, count=8):
+    """Writes one block to each of some regions; they are flushed."""
+    node.run(f"for r in $(seq {first} {first + count - 1}); do yes {pattern} | head -c 4096 | "
+             f"dd of={DEV} bs=4096 count=1 seek=$((r * 256)) oflag=direct,dsync conv=nocreat iflag=fullblock status=none || exit 1; done")
+
+
+def holds(node, pattern, first, count=8):
+    """The same blocks are still there."""
+    node.run(f"for r in $(seq {first} {first + count - 1}); do yes {pattern} | head -c 4096 > /tmp/want; "
+             f"dd if={DEV} bs=4096 count=1 skip=$((r * 256)) iflag=direct status=none | cmp - /tmp/want || exit 1; done")
+
+
+def refused(done):
+    assert done.code != 0, f"the array was started: {done.out} {done.err}"
+    assert f"ddraid start --adopt {NAME}" in done.err, f"nothing says what to do: {done.err}"
+    assert "cluster" in done.err, done.err
+
+
+def refuses(two):
+    """By name, with all others, degraded, and by a table that was loaded by hand, to which the daemon attaches."""
+    node = two.node
+    refused(two.command(f"start {NAME}", check=False))
+    refused(two.command("start --all --wait-disks 0", check=False))
+    refused(two.command(f"start --degraded {NAME}", check=False))
+    assert NAME not in node.run("dmsetup ls", check=False).out
+    node.run(f'set -- $(ddraid table {NAME}) && dmsetup create {NAME} --uuid "DDRAID-$4" --table "$*"')
+    node.wait_until("ddraid status --json | grep -q -- --adopt", 30)
+    says = two.command("status").out
+    assert f"ddraid start --adopt {NAME}" in says, says
+    assert f"ddraid start --adopt {NAME}" in two.daemon.err, two.daemon.err
+    node.run(f"dmsetup remove {NAME}")
+
+
+def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
+    """Finding T1: its corosync.conf is cut down to itself, or gone, while the other node writes; then that one dies, and it is adopted."""
+    del stage
+    cluster = make_cluster(nodes=2, disks=3, size="48M")
+    cluster.boot()
+    cluster.start_corosync()
+    one, two = cluster.node(1), cluster.node(2)
+    first = daemon(one)
+    first.create_and_start(NAME, 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"], f"--force --region-size {1 << 20}")
+    blocks(one, "before", 0)
+    writer = one.spawn(f"while dd if=/dev/urandom of={DEV} bs=4096 count=1 seek=5120 oflag=direct conv=nocreat status=none; do :; done")
+    cluster.corosync[2].kill(15)
+    cluster.corosync[2].wait(30, check=False)
+    cluster.wait_members([1], [1])
+
+    two.put(CONF, ALONE.format(address=cluster.network.address(0, 2)))
+    second = daemon(two)
+    refuses(second)
+    end(second)
+    cluster.corosync[2] = two.spawn("exec corosync -f")         # a list of one node, but a cluster by ddraid.conf
+    cluster.wait_members([2], [2])
+    second = daemon(two, transport="corosync")
+    refuses(second)
+    end(second)
+    cluster.corosync[2].kill(15)
+    cluster.corosync[2].wait(30, check=False)
+    two.run(f"rm {CONF}")
+    second = daemon(two)
+    refuses(second)
+
+    assert writer.poll() is None, "the writer of node 1 ended"
+    blocks(one, "during", 8)
+    one.kill()
+    refused(second.command(f"start {NAME}", check=False))
+    asked = second.command(f"start --adopt {NAME}", check=False)
+    assert asked.code != 0 and "--yes" in asked.err, f"without a terminal nobody can say yes: {asked.out} {asked.err}"
+    second.command(f"start --adopt --yes {NAME}")
+    holds(two, "before", 0)
+    holds(two, "during", 8)
+    second.wait_idle(NAME)
+    second.stop(NAME)
+    second.start(NAME)                                          # the entry is cleared
+    blocks(two, "behind", 16)
+    second.stop(NAME)
+    end(second)
+
+    two.kill()
+    cluster.boot()                                              # back in the cluster, it is the cluster's again
+    cluster.start_corosync()
+    first, second = daemon(one), daemon(two)
+    makes_no_sense = second.command(f"start --adopt --yes {NAME}", check=False)
+    assert makes_no_sense.code != 0 and "2 nodes" in makes_no_sense.err, makes_no_sense.err
+    first.start(NAME)
+    second.start(NAME)
+    for node in (one, two):
+        for pattern, at in ("before", 0), ("during", 8), ("behind", 16):
+            holds(node, pattern, at)
+    second.stop(NAME)
+    first.stop(NAME)
