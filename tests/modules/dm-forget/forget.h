@@ -121,6 +121,9 @@ struct forget {
 	bool dead;			/* both written under lock */
 	unsigned int epoch;
 	bool hang;
+	bool strict;
+	u16 prio;			/* of the last I/O */
+	atomic64_t background;
 	unsigned int fail;
 	unsigned int delay_ms;
 	unsigned int spread_ms;

@@ -235,12 +235,31 @@ static bool hold(struct forget *f, struct bio *bio)
 	return held;
 }
 
+static bool aligned(struct forget *f, struct bio *bio)
+{
+	unsigned int mask = bdev_logical_block_size(f->dev->bdev) - 1;
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	if (!bio_has_data(bio))
+		return true;
+	bio_for_each_bvec(bv, bio, iter)
+		if ((bv.bv_offset | bv.bv_len) & mask)
+			return false;
+	return true;
+}
+
 int forget_map(struct dm_target *ti, struct bio *bio)
 {
 	struct forget *f = ti->private;
 
 	io_of(bio)->overlay = NULL;
 	io_of(bio)->epoch = READ_ONCE(f->epoch);
+	WRITE_ONCE(f->prio, bio->bi_ioprio);
+	if (bio->bi_opf & REQ_BACKGROUND)
+		atomic64_inc(&f->background);
+	if (READ_ONCE(f->strict) && !aligned(f, bio))
+		return end_now(bio, BLK_STS_IOERR);
 	if (hold(f, bio))
 		return DM_MAPIO_SUBMITTED;
 	return serve(f, bio);

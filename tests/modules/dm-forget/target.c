@@ -44,11 +44,16 @@
  *   hang on | off
  *		Hold all I/O that comes, and serve it when off. While it is on,
  *		a suspend waits for what is held.
+ *   strict on | off
+ *		Fail each I/O of which a piece of memory is no multiple of the
+ *		logical block, as drivers may. off: the default.
  *   reset	Set the counters to zero.
  *
  * Status:	alive|dead reads=N writes=N flushes=N fua=N zeroes=N
  *		read_bytes=N written_bytes=N unflushed_bytes=N bad=N held=N
- *		(writes without zeroes; fua and zeroes as part of write_bytes)
+ *		background=N prio=N
+ *		(background: I/Os with REQ_BACKGROUND; prio: of the last I/O;
+ *		writes without zeroes; fua and zeroes as part of write_bytes)
  */
 #include <linux/module.h>
 
@@ -178,6 +183,16 @@ static int msg_hang(struct forget *f, unsigned int argc, char **argv)
 	return 0;
 }
 
+static int msg_strict(struct forget *f, unsigned int argc, char **argv)
+{
+	bool on;
+
+	if (argc != 2 || kstrtobool(argv[1], &on))
+		return -EINVAL;
+	WRITE_ONCE(f->strict, on);
+	return 0;
+}
+
 static int msg_revive(struct forget *f, unsigned int argc, char **argv)
 {
 	if (argc != 1)
@@ -197,6 +212,7 @@ static int msg_reset(struct forget *f, unsigned int argc, char **argv)
 	atomic64_set(&f->zeroes, 0);
 	atomic64_set(&f->read_bytes, 0);
 	atomic64_set(&f->written_bytes, 0);
+	atomic64_set(&f->background, 0);
 	return 0;
 }
 
@@ -210,6 +226,7 @@ static int forget_message(struct dm_target *ti, unsigned int argc, char **argv,
 		{ "forget", msg_forget }, { "revive", msg_revive }, { "leak", msg_leak },
 		{ "limit", msg_limit }, { "bad", msg_bad }, { "fail", msg_fail },
 		{ "delay", msg_delay }, { "hang", msg_hang }, { "reset", msg_reset },
+		{ "strict", msg_strict },
 	};
 	unsigned int i;
 
@@ -336,10 +353,11 @@ static void forget_status(struct dm_target *ti, status_type_t type, unsigned int
 		       f->dead ? "dead" : "alive", atomic64_read(&f->reads),
 		       atomic64_read(&f->writes), atomic64_read(&f->flushes),
 		       atomic64_read(&f->fua), atomic64_read(&f->zeroes));
-		DMEMIT("read_bytes=%lld written_bytes=%lld unflushed_bytes=%llu bad=%llu held=%u",
+		DMEMIT("read_bytes=%lld written_bytes=%lld unflushed_bytes=%llu bad=%llu held=%u ",
 		       atomic64_read(&f->read_bytes), atomic64_read(&f->written_bytes),
 		       READ_ONCE(f->unflushed) << SECTOR_SHIFT, READ_ONCE(f->bad_sectors),
 		       READ_ONCE(f->held_count));
+		DMEMIT("background=%lld prio=%u", atomic64_read(&f->background), READ_ONCE(f->prio));
 		break;
 	case STATUSTYPE_TABLE:
 		DMEMIT("%s %llu%s", f->dev->name, (unsigned long long)f->offset,
