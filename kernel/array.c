@@ -130,13 +130,13 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
 	return ddr_array_admit_slow(a, bio, write);
 }
 
-bool ddr_array_stops(struct ddr_array *a, bool begun)
+bool ddr_array_stops(struct ddr_array *a, bool write, bool begun)
 {
 	unsigned long flags = READ_ONCE(a->flags);
 
 	if (begun)
 		flags &= ~BIT(DDR_A_FROZEN_WRITES);
-	return !ddr_flags_admit(flags, true);
+	return !ddr_flags_admit(flags, write);
 }
 
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon)
@@ -152,10 +152,12 @@ void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon)
 		atomic_inc(&a->nr_parked);
 	}
 	spin_unlock_irqrestore(&a->lock, irq);
-	if (end)
+	if (end) {
 		ddr_end_bio(bio, status);
-	else
-		ddr_array_kick(a);	/* if the reason is not over, the gate parks it again */
+		return;
+	}
+	ddr_point_wait(DDR_PT_PARK_KICK);
+	ddr_array_kick(a);	/* if the reason is not over, the gate parks it again */
 }
 
 static void ddr_array_kick_work(struct work_struct *work)
@@ -278,7 +280,7 @@ static u32 ddr_array_turn(struct ddr_array *a, u32 members, u64 block)
 	return ((members >> turn) | (members << (n - turn))) & (BIT(n) - 1);
 }
 
-u32 ddr_array_read_mask(struct ddr_array *a, u64 block)
+u32 ddr_array_read_mask(struct ddr_array *a, u64 block, u32 blocks)
 {
 	/* the state before its cursor: __ddr_array_set_member() */
 	u32 bits = smp_load_acquire(&a->member_bits);
@@ -286,18 +288,18 @@ u32 ddr_array_read_mask(struct ddr_array *a, u64 block)
 	u32 members = bits & (BIT(DDR_GEO_MAX_ROLES) - 1), m;
 
 	for_each_set_bit(m, &rebuilding, DDR_GEO_MAX_ROLES)
-		if (block < READ_ONCE(a->member[m].cursor))
+		if (block + blocks <= READ_ONCE(a->member[m].cursor))
 			members |= BIT(m);
 	return ddr_array_turn(a, members & READ_ONCE(a->present), block);
 }
 
-bool ddr_array_shadow_readable(struct ddr_array *a, u64 block)
+bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks)
 {
 	u32 bits = smp_load_acquire(&a->member_bits);	/* as ddr_array_read_mask() */
 
 	if (bits & BIT(DDR_SHADOW))
 		return true;
-	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) && block < READ_ONCE(a->member[DDR_SHADOW].cursor);
+	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) && block + blocks <= READ_ONCE(a->member[DDR_SHADOW].cursor);
 }
 
 u32 ddr_array_written(struct ddr_array *a)
@@ -478,19 +480,23 @@ static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 	return true;
 }
 
+/*
+ * No bio is left. But a work item that has given its bio away (parked it, ended it) may still be about to run what is parked, which goes
+ * through ctl_wq: so that ends last.
+ */
 static void ddr_array_free(struct ddr_array *a)
 {
 	ddr_heard_end(a);
+	if (a->engine)
+		ddr_engine_settle(a);		/* what it waits for comes through io_wq */
+	if (a->io_wq)
+		destroy_workqueue(a->io_wq);
+	ddr_array_free_bio_wqs(a);
 	if (a->ctl_wq) {
 		if (a->ranges)
 			ddr_ranges_end(a);	/* what waits there comes through ctl_wq */
 		destroy_workqueue(a->ctl_wq);
 	}
-	ddr_array_free_bio_wqs(a);		/* no bio is left, and nobody brings one back */
-	if (a->engine)
-		ddr_engine_settle(a);		/* what it waits for comes through io_wq */
-	if (a->io_wq)
-		destroy_workqueue(a->io_wq);
 	if (a->engine)
 		ddr_engine_free(a);
 	if (a->ranges)
@@ -540,6 +546,8 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 		uuid_copy(&a->uuid, uuid);
 	a->users = 1;
 	a->md = md;
+	a->dev = disk_devt(dm_disk(md));
+	strscpy(a->name, dm_device_name(md), sizeof(a->name));
 	a->geo = *geo;
 	a->blocks = blocks;
 	a->region_blocks_shift = ilog2(region_sectors / DDR_BLOCK_SECTORS);

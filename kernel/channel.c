@@ -510,8 +510,8 @@ static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b)
 	b->data_offset_sectors = a->data_offset;
 	b->sectors = a->blocks * DDR_BLOCK_SECTORS;
 	b->cookie = a->cookie;
-	b->dm_major = MAJOR(disk_devt(dm_disk(a->md)));
-	b->dm_minor = MINOR(disk_devt(dm_disk(a->md)));
+	b->dm_major = MAJOR(a->dev);
+	b->dm_minor = MINOR(a->dev);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
  *	pages.c		gather buffers
  *	stock.c		pages that are used again
  *	parity.c	glue to the kernel's xor and raid6 libraries
+ *	points.c	where tests make something fail, or stand still; only in the module that they build
  *	compat/		differences between kernels, nowhere else
  *
  * The order in which a write takes things, and gives them back in reverse:
@@ -43,6 +44,7 @@
 
 #include <ddraid/uapi.h>
 #include "lib/geometry.h"
+#include "points.h"
 
 #define DM_MSG_PREFIX "ddraid"
 
@@ -105,7 +107,9 @@ struct ddr_array {
 	struct list_head	registry;	/* under the registry mutex */
 	uuid_t			uuid;
 	u64			cookie;		/* instance number, never reused within a boot */
-	struct mapped_device	*md;		/* identity only, no reference */
+	const struct mapped_device *md;		/* identity only, no reference: never looked into */
+	dev_t			dev;		/* its number, and the same as MAJOR:MINOR, for traces and the log */
+	char			name[16];
 	struct ddr_geometry	geo;
 	u64			blocks;		/* length of the device */
 	u32			region_blocks_shift;	/* log2(blocks in a region) */
@@ -211,10 +215,11 @@ void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
 /* May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller returns DM_MAPIO_SUBMITTED. */
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
 /*
- * For a write that has passed the gate, and waited since: must nothing of it be sent now, since the gate is shut? @begun: something was
- * sent already; it goes on although the array was frozen meanwhile. Any context.
+ * For I/O that has passed the gate, and waited since: must nothing of it be sent now, since the gate is shut? @begun: something of a write
+ * was sent already; it goes on although the array was frozen meanwhile. To be asked inside of the generation in which it is sent, so that
+ * APPLIED of a later MEMBER waits for who was told "go on". Any context.
  */
-bool ddr_array_stops(struct ddr_array *a, bool begun);
+bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
 /*
  * For every place that parks bios, under the lock of its list: must @bio not be parked because the array is killed, is
  * in a noflush suspend, is in a flushing one and was never served, or fails I/O without a daemon (@daemon: the wait is
@@ -245,10 +250,13 @@ void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool en
 
 /* ---- array.c: members ---------------------------------------------------------- */
 
-/* Usable bitmaps for one block, by role, in the geometry's turn: members that are read from / written to. */
-u32 ddr_array_read_mask(struct ddr_array *a, u64 block);
+/*
+ * Usable bitmaps for blocks of one unit, by role, in the geometry's turn: members that are read from / written to. One that is being rebuilt
+ * is read if all of the blocks lie below its cursor, and written wherever they lie.
+ */
+u32 ddr_array_read_mask(struct ddr_array *a, u64 block, u32 blocks);
 u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
-bool ddr_array_shadow_readable(struct ddr_array *a, u64 block);
+bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks);
 bool ddr_array_names(struct ddr_array *a, dev_t dev);	/* is it a device of the table that was resumed last? Process context */
 u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach by their state, with a device or without */
 

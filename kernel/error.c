@@ -176,8 +176,8 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 
 	atomic_inc(io->op == DDR_OP_READ ? &m->err_read : &m->err_write);
 	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
-	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", dm_table_device_name(io->t->ti->table),
-		    member, dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
+	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", a->name, member,
+		    dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
 		    io->block, io->blocks);
 	if (io->t->nosync)
 		return;
@@ -430,7 +430,7 @@ bool ddr_error_fail_member(struct ddr_target *t, u32 member)
 	spin_unlock_irq(&es->lock);
 
 	if (out && was_in) {
-		DMERR("%s: member %u (%s) is out of the array", dm_table_device_name(t->ti->table), member,
+		DMERR("%s: member %u (%s) is out of the array", a->name, member,
 		      t->dev[member].dm->name);
 		ddr_target_event(a);
 	}

@@ -39,6 +39,18 @@ static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 	return true;
 }
 
+/* No member that has lost something is in the array any more, so the flush may as well start anew, if the gate was shut meanwhile. */
+static void ddr_flush_send(struct ddr_io *io, u32 todo)
+{
+	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {
+		ddr_io_turn_away(io, false);
+		return;
+	}
+	ddr_point_wait(DDR_PT_FLUSH_GATE);
+	io->flags |= DDR_IO_SENT;
+	ddr_io_submit(io, todo, REQ_OP_WRITE | REQ_PREFLUSH | REQ_SYNC, ddr_flush_end);
+}
+
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
 {
@@ -58,7 +70,7 @@ static void ddr_flush_submit(struct ddr_io *io)
 	else if (!todo)
 		ddr_io_finish(io, BLK_STS_OK);
 	else
-		ddr_io_submit(io, todo, REQ_OP_WRITE | REQ_PREFLUSH | REQ_SYNC, ddr_flush_end);
+		ddr_flush_send(io, todo);
 }
 
 static void ddr_flush_again(struct work_struct *work)

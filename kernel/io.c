@@ -140,11 +140,12 @@ u32 ddr_io_member(struct ddr_io *io, u32 role)
 u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow)
 {
 	struct ddr_array *a = io->t->array;
-	u32 mask = ddr_array_read_mask(a, io->block), role = ddr_io_shadow_role(io);
+	u32 blocks = max(io->blocks, 1u);	/* a flush has none, and asks for the first */
+	u32 mask = ddr_array_read_mask(a, io->block, blocks), role = ddr_io_shadow_role(io);
 
 	/* the place itself goes first: as long as it is read, nothing is read from its shadow */
 	*shadow = 0;
-	if (unlikely(role & ~mask) && !(io->avoid & BIT(DDR_SHADOW)) && ddr_array_shadow_readable(a, io->block))
+	if (unlikely(role & ~mask) && !(io->avoid & BIT(DDR_SHADOW)) && ddr_array_shadow_readable(a, io->block, blocks))
 		*shadow = role;
 	return (mask & ddr_io_present(io) & ddr_io_used(io)) | *shadow;
 }
@@ -209,6 +210,18 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 
 /* ---- member bios ----------------------------------------------------------- */
 
+static enum ddr_point ddr_member_point(const struct ddr_io *io)
+{
+	static const u8 points[] = {
+		[DDR_OP_READ] = DDR_PT_MEMBER_READ,
+		[DDR_OP_WRITE] = DDR_PT_MEMBER_WRITE,
+		[DDR_OP_FLUSH] = DDR_PT_MEMBER_FLUSH,
+		[DDR_OP_ZEROES] = DDR_PT_MEMBER_ZEROES,
+	};
+
+	return points[io->op];
+}
+
 static void ddr_buf_op_done(struct ddr_buf *buf)
 {
 	if (atomic_dec_and_test(&buf->pending))
@@ -220,6 +233,7 @@ static void ddr_member_endio(struct bio *bio)
 	struct ddr_buf *buf = bio->bi_private;
 	unsigned int role = bio - ddr_buf_bio(buf, 0);
 
+	bio->bi_status = ddr_point_status(ddr_member_point(buf->io), role, bio->bi_status);
 	if (unlikely(bio->bi_status)) {
 		set_bit(role, &buf->failed);
 		if (buf->io->op == DDR_OP_FLUSH)

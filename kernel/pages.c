@@ -343,6 +343,7 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 
 	if (io->op == DDR_OP_FLUSH)
 		pool = DDR_BUFS_FLUSH;
+	ddr_point_wait(DDR_PT_BUFFER);
 	buf = mempool_alloc(&t->bufs[pool], GFP_NOIO);
 	buf->io = io;
 	buf->done = 0;

@@ -288,11 +288,17 @@ static void ddr_read_go(struct ddr_io *io)
 			return;
 		ddr_buf_get(io, io->plan.buffers, false, true);
 		ddr_gen_enter(io);
+		/* once more: it passed the gate before it waited for a range, for memory or for the daemon's answer */
+		if (unlikely(ddr_array_stops(io->t->array, false, false))) {
+			ddr_io_turn_away(io, false);
+			return;
+		}
 		/* the plan was made outside of the generation: is it still good? */
 		if (ddr_read_plan(io, &plan) && !memcmp(&plan, &io->plan, sizeof(plan)))
 			break;
 		ddr_io_drop_buf(io);
 	}
+	ddr_point_wait(DDR_PT_READ_GATE);
 	if (plan.lost)
 		trace_ddraid_reconstruct(io->t->array, io->block, io->blocks, plan.lost, plan.read);
 	ddr_io_submit(io, plan.read, REQ_OP_READ, ddr_read_end);

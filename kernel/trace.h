@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tracepoints: what waits, and what goes wrong. Nothing on the way of a healthy I/O.
- * Devices are named by their number, places by blocks (4096 bytes) or regions.
+ * Devices are named by their number, places by blocks (4096 bytes) or regions. Nothing but the array is looked at: where a bio was given
+ * away the mapped device may be gone.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ddraid
@@ -26,7 +27,7 @@ TRACE_EVENT(ddraid_region_wait,
 		__field(u64, region)
 	),
 	TP_fast_assign(
-		__entry->dev = disk_devt(dm_disk(a->md));
+		__entry->dev = a->dev;
 		__entry->region = region;
 	),
 	TP_printk("%d:%d region %llu", MAJOR(__entry->dev), MINOR(__entry->dev), __entry->region)
@@ -43,7 +44,7 @@ DECLARE_EVENT_CLASS(ddraid_range,
 		__field(bool, write)
 	),
 	TP_fast_assign(
-		__entry->dev = disk_devt(dm_disk(a->md));
+		__entry->dev = a->dev;
 		__entry->block = block;
 		__entry->blocks = blocks;
 		__entry->write = write;
@@ -70,7 +71,7 @@ TRACE_EVENT(ddraid_park,
 		__field(u32, blocks)
 	),
 	TP_fast_assign(
-		__entry->dev = disk_devt(dm_disk(a->md));
+		__entry->dev = a->dev;
 		__entry->member = member;
 		__entry->op = op;
 		__entry->block = block;
@@ -92,7 +93,7 @@ TRACE_EVENT(ddraid_member_error,
 		__field(u32, blocks)
 	),
 	TP_fast_assign(
-		__entry->dev = disk_devt(dm_disk(a->md));
+		__entry->dev = a->dev;
 		__entry->member = member;
 		__entry->op = op;
 		__entry->class = class;
@@ -120,7 +121,7 @@ TRACE_EVENT(ddraid_reconstruct,
 		__field(u32, from)
 	),
 	TP_fast_assign(
-		__entry->dev = disk_devt(dm_disk(a->md));
+		__entry->dev = a->dev;
 		__entry->block = block;
 		__entry->blocks = blocks;
 		__entry->lost = lost;
@@ -141,7 +142,7 @@ TRACE_EVENT(ddraid_mismatch,
 		__field(u32, bad)
 	),
 	TP_fast_assign(
-		__entry->dev = disk_devt(dm_disk(a->md));
+		__entry->dev = a->dev;
 		__entry->block = block;
 		__entry->blocks = blocks;
 		__entry->bad = bad;

@@ -74,12 +74,13 @@ static void ddr_write_submit(struct ddr_io *io)
 	blk_opf_t opf = REQ_OP_WRITE;
 	u32 todo, fill, shadow;
 
+	ddr_gen_enter(io);
 	/* once more: it passed the gate before it waited for a range, for memory or for the daemon's answer */
-	if (unlikely(ddr_array_stops(io->t->array, io->flags & DDR_IO_SENT))) {
+	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {
 		ddr_io_turn_away(io, false);
 		return;
 	}
-	ddr_gen_enter(io);
+	ddr_point_wait(DDR_PT_WRITE_GATE);
 	if (ddr_error_park_absent(io, ddr_write_resume))
 		return;
 	/* what too few members hold could not be read again */
@@ -205,6 +206,7 @@ void ddr_write_start(struct ddr_io *io)
 
 		/* once it is parked the bio may run on another CPU at any time */
 		if (!ddr_region_get(a, region, io->bio)) {
+			ddr_point_wait(DDR_PT_REGION_PARKED);
 			trace_ddraid_region_wait(a, region);
 			return;
 		}

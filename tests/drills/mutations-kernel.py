@@ -57,11 +57,12 @@ def stage_with(module, stage, target, release):
     shutil.copy(module, found[0])
 
 
-def run_test(tests, stage, report):
+def run_test(tests, stage, report, tree=TOP):
     """Outcome of each test that ran: {name: 'passed', 'failed' or 'error'}, and pytest's output."""
     env = dict(os.environ, PYTHONPATH=str(TOP / "tests" / "vm"), PYTHONDONTWRITEBYTECODE="1")
     if stage:
         env["DDRAID_STAGE"] = str(stage)
+    env["DDRAID_MODULE_SOURCE"] = str(tree)     # for the tests that build the module with test points
     done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", f"--junitxml={report}",
                            *[str(TOP / t) for t in tests]], capture_output=True, text=True, env=env, check=False, cwd=TOP)
     outcomes = {}
@@ -84,7 +85,7 @@ def mutate(patch, work, stage, release):
     assert done.returncode == 0, f"does not apply any more: {done.stderr.strip()}"
     module = build(tree, work / "build", release)
     stage_with(module, stage, work / "stage", release)
-    outcomes, out = run_test([info["Test"]], work / "stage", work / "report.xml")
+    outcomes, out = run_test([info["Test"]], work / "stage", work / "report.xml", tree)
     name = info["Test"].split("::")[1]
     assert name in outcomes, f"its test did not run: {out}"
     assert outcomes[name] == "failed", f"{info['Test']} {outcomes[name]}: {out[-600:] if outcomes[name] == 'error' else ''}"

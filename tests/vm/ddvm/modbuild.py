@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Build modules that only tests load (tests/modules) for the kernel of a node.
+"""Build modules that only tests load (tests/modules, and dm-ddraid with test points) for the kernel of a node.
 
 The source tree is never written to: Kbuild works on a copy in the cache.  A
 kernel of another release needs that release's compiler, in a chroot that
@@ -45,9 +45,9 @@ def build_chroot(suite):
     return path
 
 
-def _make(kernel, work):
+def _make(kernel, work, *more):
     """Run Kbuild on the links in `work`."""
-    target = ["modules"]
+    target = [*more, "modules"]
     if kernel.name in ("bookworm", "debug"):
         headers = (pathlib.Path(f"/lib/modules/{kernel.release}/build") if kernel.name == "bookworm"
                    else kernels.debug_directory() / "tree")
@@ -73,8 +73,17 @@ def _make(kernel, work):
     return done
 
 
+def _built(kernel, work, what, *more):
+    """Run Kbuild in `work`; a compiler's warning is an error here."""
+    done = _make(kernel, work, *more)
+    if done.returncode or "warning:" in done.stderr:
+        raise HarnessError(f"{what} for {kernel.release} do not compile "
+                           f"cleanly:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    (work / "done").touch()
+
+
 def test_module(name, kernel):
-    """Path of NAME.ko built for `kernel`; a compiler's warning is an error here."""
+    """Path of NAME.ko built for `kernel`."""
     work = cache_dir() / f"testmod-{_digest()}-{kernel.release}"
     with locked(cache_dir() / f"testmod-{kernel.release}.lock"):
         if not (work / "done").exists():
@@ -83,12 +92,28 @@ def test_module(name, kernel):
                 copy = work / path.relative_to(SOURCE)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, copy)
-            done = _make(kernel, work)
-            if done.returncode or "warning:" in done.stderr:
-                raise HarnessError(f"tests/modules for {kernel.release} do not compile "
-                                   f"cleanly:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-            (work / "done").touch()
+            _built(kernel, work, "tests/modules")
     found = list(work.rglob(f"{name}.ko"))
     if not found:
         raise HarnessError(f"tests/modules builds no {name}.ko")
     return found[0]
+
+
+def points_module(kernel):
+    """Path of dm-ddraid-points.ko for `kernel`: dm-ddraid with the test points of kernel/points.h.
+
+    It is made of this tree's sources, or of those in DDRAID_MODULE_SOURCE (a mutation's), in the cache: about two seconds, once
+    for each state of the sources.
+    """
+    tree = pathlib.Path(os.environ.get("DDRAID_MODULE_SOURCE", TOP))
+    digest = hashlib.sha256()
+    for path in sorted(p for part in ("kernel", "lib", "include") for p in (tree / part).rglob("*")
+                       if p.is_file() and (p.name == "Kbuild" or p.suffix in (".c", ".h"))):
+        digest.update(str(path.relative_to(tree)).encode() + path.read_bytes())
+    work = cache_dir() / f"points-{digest.hexdigest()[:16]}-{kernel.release}"
+    with locked(cache_dir() / f"points-{kernel.release}.lock"):
+        if not (work / "done").exists():
+            shutil.rmtree(work, ignore_errors=True)
+            subprocess.run([TOP / "packaging" / "stage-kernel-source", "copy", "ddraid", tree, work], check=True)
+            _built(kernel, work, "the sources of dm-ddraid with test points", "DDR_TEST_POINTS=1")
+    return work / "dm-ddraid-points.ko"
