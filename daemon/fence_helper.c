@@ -5,7 +5,8 @@
  * writing: the arrays that would be written wait for the agent.
  *
  * An agent's output goes to the log line of its failure; its process group is killed when
- * its time is over.
+ * its time is over. It has no descriptors but its three, the environment that stands here, the directory /, and the signals as they are by default:
+ * nothing of whoever started ddraidd, nor of its service manager (whose NOTIFY_SOCKET would let it speak for the daemon).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,6 +86,27 @@ static bool expand(const char *s, const struct ddr_fence_order *o, char *buf, si
 	return *s == '\0';
 }
 
+static char env_path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", env_home[] = "HOME=/", env_lang[] = "LANG=C";
+static char *const environment[] = { env_path, env_home, env_lang, NULL };
+
+/* Becomes the program, with nothing that is the daemon's; does not return. */
+static _Noreturn void execute(char *const *argv)
+{
+	sigset_t none;
+
+	/* what is ignored or blocked stays so across exec, and a shell cannot even change it */
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (chdir("/") || syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0))
+		_exit(127);
+	execve(argv[0], argv, environment);
+	dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
 /* The agent's part of the process; does not return. */
 static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
 {
@@ -106,15 +128,9 @@ static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
 		dprintf(out, "the command is empty, too long, or has a %% that is none of %%n %%N %%t %%%%\n");
 		_exit(127);
 	}
-	/* what is ignored stays so across exec, and a shell cannot even change it */
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
 		_exit(127);
-	execv(argv[0], argv);
-	dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
-	_exit(127);
+	execute(argv);
 }
 
 /* What fence agents and dlm_stonith read from their standard input. */
@@ -165,6 +181,8 @@ static void start(struct ddr_fence_order *o)
 	a->pid = fork();
 	if (a->pid == 0)
 		run_agent(o, in, out[1]);
+	if (a->pid > 0)
+		setpgid(a->pid, a->pid);	/* as it does itself: whichever comes first, its group can be killed from here on */
 	if (a->pid < 0) {
 		a->pid = 0;
 		close(out[0]);

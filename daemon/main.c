@@ -458,6 +458,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	unsetenv("DDRAID_DEVICES");	/* the command's: a daemon that was started with it would look for members there alone */
 	/* a service manager that waits for a notification watches this very process */
 	if (!o.foreground && !getenv("NOTIFY_SOCKET") && go_background(&p)) {
 		fprintf(stderr, "ddraidd: cannot go to the background: %s\n", strerror(errno));

@@ -38,15 +38,18 @@ static struct {
 	char why[8][256];
 } got;
 
-#define ASKED "DDR_TEST_ASKED"		/* in the helper's environment, and so in an agent's: PR_SET_IO_FLUSHER was asked for */
+#define ASKED "asked"		/* a file: PR_SET_IO_FLUSHER was asked for in the helper */
 
 int __real_prctl(int option, ...);
 int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long e);
 
 int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long e)
 {
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/" ASKED, dir);
 	if (option == PR_SET_IO_FLUSHER && (int)a == 1)
-		setenv(ASKED, "1", 1);
+		fclose(fopen(path, "w"));
 	return __real_prctl(option, a, b, c, e);
 }
 
@@ -205,17 +208,36 @@ static bool may_be_flusher(void)
 	return status == 0;
 }
 
+/*
+ * Finding U11: an agent gets nothing of the environment and the descriptors of whoever started the daemon, and is a group of its own, which can
+ * be killed as a whole.
+ */
+static void an_agent_has_nothing_of_the_daemon(void **state)
+{
+	(void)state;
+	agent("env | sort | grep -v -e ^PWD= -e ^OLDPWD= -e ^SHLVL= -e ^_= > env; ls /proc/$$/fd | tr '\\n' ' ' > fds; "
+	      "read -r pid comm state parent group rest < /proc/self/stat; echo $(($(cut -d' ' -f5 /proc/$$/stat) - $$)) > group", "");
+	ask(4, ddr_now_ms(), 1);
+	wait_for(1);
+	assert_int_equal(got.result[0], 0);
+	assert_string_equal(content("env"), "HOME=/\nLANG=C\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n");
+	assert_string_equal(content("group"), "0\n");
+	assert_null(strstr(content("fds"), "3 "));
+}
+
 /* Memory that an agent waits for must not wait for the arrays that wait for the agent: the helper sets it, and agents inherit it. */
 static void an_agent_does_not_wait_for_the_arrays(void **state)
 {
 	unsigned long flags;
+	char path[64];
 
 	(void)state;
-	agent("read -r line < /proc/self/stat; echo \"${line##*) }\" | cut -d' ' -f7 > flags; echo $" ASKED " > asked", "");
+	agent("read -r line < /proc/self/stat; echo \"${line##*) }\" | cut -d' ' -f7 > flags", "");
 	ask(4, ddr_now_ms(), 1);
 	wait_for(1);
 	assert_int_equal(got.result[0], 0);
-	assert_string_equal(content("asked"), "1\n");
+	snprintf(path, sizeof(path), "%s/" ASKED, dir);
+	assert_int_equal(access(path, F_OK), 0);
 	flags = strtoul(content("flags"), NULL, 10);
 	assert_true(flags != 0);
 	if (may_be_flusher())
@@ -361,6 +383,7 @@ int main(void)
 		cmocka_unit_test_setup(an_agent_can_be_ended, before),
 		cmocka_unit_test_setup(the_helper_has_no_terminal, before),
 		cmocka_unit_test_setup(an_agent_does_not_wait_for_the_arrays, before),
+		cmocka_unit_test_setup(an_agent_has_nothing_of_the_daemon, before),
 		cmocka_unit_test_setup(no_such_agent, before),
 		cmocka_unit_test_setup(bad_percent_is_refused, before),
 		cmocka_unit_test_setup(a_slow_agent_is_killed, before),
@@ -374,6 +397,8 @@ int main(void)
 	char command[64];
 	int ret;
 
+	setenv("NOTIFY_SOCKET", "/run/of/the/daemon", 1);
+	setenv("DDRAID_DEVICES", "/nothing/here", 1);
 	if (!mkdtemp(dir) || ddr_fence_fork(&fence))
 		return 99;
 	loop = qb_loop_create();
