@@ -18,6 +18,7 @@
 
 #include <linux/fs.h>
 
+#include "tests/unit/fixture.h"
 #include "tests/unit/job-rig.h"
 
 static int full_fd = -1, full_error;		/* writes to it fail */
@@ -71,11 +72,28 @@ static void close_rig(struct rig *rig)
 	rig_close(rig);
 }
 
+/* A change of the superblocks, which looks first whether the members have one. */
+static void fill_supers(struct rig *rig, struct ddr_meta_op *op)
+{
+	struct ddr_error err;
+	struct ddr_super sb;
+
+	fixture_super(&sb, 1, 2, DDR_LAYOUT_ROTATING, 64u << 20, 0);
+	for (unsigned int m = 0; m < 3; m++) {
+		sb.this_member = (uint16_t)m;
+		assert_int_equal(ddr_dev_write_super(&rig->members->dev[m], &sb, &err), 0);
+		assert_int_equal(ddr_super_encode(&sb, ddr_metaio_block(op, m)).code, DDR_FE_OK);
+	}
+	ddr_metaio_supers(op, &sb, &sb);
+}
+
 static void meta_write(struct rig *rig, enum ddr_metaio_kind kind)
 {
 	struct ddr_meta_op *op = ddr_metaio_get(rig->meta, kind, 77, 0x7);
 
-	if (kind != DDR_META_FLUSH)
+	if (kind == DDR_META_SB)
+		fill_supers(rig, op);
+	else if (kind != DDR_META_FLUSH)
 		for (unsigned int m = 0; m < 3; m++)
 			memset(ddr_metaio_block(op, m), 1, DDR_META_BLOCK);
 	ddr_metaio_at(op, 8192);
