@@ -16,7 +16,7 @@ static const struct cli_command commands[] = {
 	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
 	  "[--spare DEV]... [--force] [--unequal] [--json] DEV...",
 	  "make a new array of empty disks", cmd_create },
-	{ "start", "NAME | --all [--degraded] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt [--yes]]", "assemble an array and start it", cmd_start },
+	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt [--yes]]", "assemble an array and start it", cmd_start },
 	{ "stop", "NAME | --all [--force]", "stop an array", cmd_stop },
 	{ "status", "[NAME] [--json]", "show the arrays of this node", cmd_status },
 	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },

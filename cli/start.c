@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/adopt.h"
 #include "cli/cli.h"
@@ -33,6 +34,7 @@ struct start {
 	struct ddr_scan scan;
 	bool degraded;		/* the operator's word: members may be missing */
 	bool adopt, yes;	/* likewise: no other machine uses the disks; do not ask */
+	bool older;		/* likewise: newer superblocks than those that are here may have been seen */
 	unsigned int table;	/* DDR_TABLE_*, as the operator asks for this time */
 	unsigned int always;	/* likewise, as the configuration of the daemon does: of what can have it */
 	uint64_t until_ms;	/* --timeout; UINT64_MAX: none */
@@ -288,6 +290,50 @@ static int claim(struct start *s, const struct ddr_super *sb)
 	return refused ? cli_fail("start", "%s", err.text) : CLI_DONE;
 }
 
+/* "yes" on the terminal, or --yes. */
+static bool confirmed(const struct start *s, const char *name)
+{
+	char answer[8] = "";
+
+	if (s->yes)
+		return true;
+	if (!isatty(STDIN_FILENO)) {
+		cli_fail("start", "'%s': --older asks first, and there is no terminal; --yes answers", name);
+		return false;
+	}
+	fprintf(stderr, "Start '%s' from these disks? Type yes: ", name);
+	if (fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0)
+		return true;
+	cli_fail("start", "'%s' was not started", name);
+	return false;
+}
+
+/* The operator starts from what is here, though the node may remember newer superblocks: says what that costs, and tells the daemon. */
+static bool allow_older(struct start *s, const struct ddr_super *sb, const char *uuid)
+{
+	struct json_object *request = client_request("older", uuid), *data;
+	time_t updated = (time_t)sb->updated;
+	char id[37], when[40];
+	struct tm tm;
+
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M", localtime_r(&updated, &tm));
+	fprintf(stderr, "ddraid start: '%s' is at generation %" PRIu64 " on these disks, whose superblocks were last written %s. If the array was used after that "
+		"without them, what was written since is lost, and a block may be old or a mix of old and new. Where the dirty log was damaged, all "
+		"regions are synced again, or are listed as suspect if a disk is missing: look at the data, then ddraid set %s suspect=accept ends that. "
+		"ddraid verify %s start compares all of it with the parity. Disks that hold a newer generation are refused from now on.\n", sb->name,
+		sb->generation, when, sb->name, sb->name);
+	json_object_object_add(request, "generation", json_object_new_uint64(sb->generation));
+	json_object_object_add(request, "generation_id", json_object_new_string(cli_format_uuid(sb->gen_id, id)));
+	if (!confirmed(s, sb->name)) {
+		json_object_put(request);
+		return false;
+	}
+	if (!client_call(s->ipc, "start", request, &data, CLIENT_TIMEOUT_MS))
+		return false;
+	json_object_put(data);
+	return true;
+}
+
 static int make_device(struct start *s, const char *which, struct made *made)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
@@ -321,6 +367,8 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	cli_tell_foreign("start", &array);
 	if (array.assembly.note[0])
 		cli_warn("start", "'%s': %s", name, array.assembly.note);
+	if (s->older && !allow_older(s, &array.assembly.super, made->uuid))
+		return CLI_FAILED;
 	if (!options_of(s, &array.assembly.super, &options))
 		return cli_fail("start", "'%s' has no parity that --verify-reads could check", name);
 	if (ddr_scan_table_params(&array, options, params, sizeof(params)))
@@ -474,6 +522,7 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 	static const struct option options[] = {
 		{ "all", no_argument, NULL, 'a' },
 		{ "degraded", no_argument, NULL, 'd' },
+		{ "older", no_argument, NULL, 'o' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "wait-disks", required_argument, NULL, 'w' },
 		{ "verify-reads", no_argument, NULL, 'v' },
@@ -492,6 +541,8 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 			s.degraded = true;
 		else if (c == 'A')
 			s.adopt = true;
+		else if (c == 'o')
+			s.older = true;
 		else if (c == 'y')
 			s.yes = true;
 		else if (c == 'v')
@@ -505,6 +556,8 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		else if (c != 't' && c != 'w')
 			return cli_bad_option(cmd, c, argv);
 	}
+	if (s.older && s.all)
+		return cli_usage(cmd, "--older is said of one array, by its name");
 	if (argc - optind != (s.all ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
 	if (s.adopt && s.all)

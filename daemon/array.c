@@ -133,6 +133,10 @@ static int begin_load(struct ddr_array *a)
 	l->resumed = a->resumed;
 	l->limit_ms = (unsigned int)a->tune.io_timeout_ms;
 	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
+	if (memcmp(a->d->older.uuid, a->uuid, sizeof(a->uuid)) == 0) {
+		l->older = a->d->older.known;
+		a->d->older.known.generation = 0;	/* it was said of this start */
+	}
 	l->done = loaded;
 	l->ctx = a;
 	ret = ddr_load_start(l, a->d->loop);

@@ -178,6 +178,11 @@ struct ddr_array {
 
 	struct ddr_array_cluster cluster;
 	struct ddr_array_grow grow;
+	struct {
+		uint32_t wanted;	/* members whose devices are to be looked at */
+		uint64_t at_ms;		/* not before */
+		bool out;		/* a look is under way */
+	} check;			/* drive_check.c's */
 
 	/* events.c's; in the order of their times, and kept as long as the device is there and the daemon lives */
 	struct ddr_finding finding[DDR_ARRAY_FINDINGS];

@@ -12,6 +12,7 @@
 #include <qb/qblist.h>
 #include <qb/qbloop.h>
 
+#include "lib/assemble.h"
 #include "lib/conf.h"
 
 #define DDR_ARRAYS_MAX	64u	/* arrays of one node; what is more is refused */
@@ -44,6 +45,10 @@ struct ddr_daemon {
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	bool listed;			/* the kernel told all arrays that it had */
 	uint64_t schedule_ms;		/* last look at the schedule of verify */
+	struct {
+		uint8_t uuid[16];
+		struct ddr_known known;
+	} older;			/* the operator starts this array from this generation, though a newer one was seen; generation 0: none */
 };
 
 /* Milliseconds of CLOCK_MONOTONIC. */

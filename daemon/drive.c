@@ -232,6 +232,8 @@ static void note_generation(struct ddr_array *a)
 		return;
 	a->gen_noted = sb->generation;
 	memcpy(a->gen_id_noted, sb->gen_id, sizeof(a->gen_id_noted));
+	if (a->d->transport->cluster)
+		ddr_drive_check(a, UINT32_MAX);
 	ddr_state_seen(a->d->conf.state_dir, a->uuid, sb->generation, sb->gen_id);
 }
 
@@ -359,8 +361,13 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 		[DDR_META_SB] = DDR_IN_SB_DONE, [DDR_META_FLUSH] = DDR_IN_FLUSH_DONE,
 	};
 	struct ddr_array *a = ctx;
-	struct ddr_input *in = ddr_drive_input(a, type[kind]);
+	struct ddr_input *in;
 
+	if (kind == DDR_META_CHECK) {
+		ddr_drive_checked(a, failed);
+		return;
+	}
+	in = ddr_drive_input(a, type[kind]);
 	/* one that no disk has taken would be missed at the next start */
 	if (kind == DDR_META_SB && (a->gen_members & ~failed))
 		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
@@ -451,6 +458,7 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 	ddr_jobs_delay(a->jobs, ms);
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
 		a->stall[m].since_ms += ms;
+	ddr_drive_check(a, UINT32_MAX);
 }
 
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
@@ -478,6 +486,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_table_tick(a);
 	ddr_drive_seek_tick(a, now_ms);
 	ddr_drive_grow_tick(a, now_ms);
+	ddr_drive_check_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
 	ddr_rate_tick(a, now_ms);
 	ddr_watch_tick(a, now_ms);
@@ -509,6 +518,7 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		.present = l->present,
 		.several = a->d->transport->nodes(a->d) != 1,
 		.adopt = adopt,
+		.behind = l->behind,
 	};
 	size_t size;
 	void *mem;
@@ -550,7 +560,7 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .ctx = a,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .exchanged = ddr_drive_exchanged, .ctx = a,
 		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16,
 	};
 	struct ddr_jobs_config jobs = {
@@ -627,6 +637,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	memcpy(a->members->uuid, a->uuid, sizeof(a->members->uuid));
 	memset(&a->rate, 0, sizeof(a->rate));
 	memset(&a->replace, 0, sizeof(a->replace));
+	memset(&a->check, 0, sizeof(a->check));
 	memset(a->stall, 0, sizeof(a->stall));
 	a->seek.locked = l->locked;
 	a->tick_ms = 0;

@@ -51,6 +51,16 @@ void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms);
 /* The table of members is another one; member @removed was removed, and @replaced replaced, unless that is DDR_NO_MEMBER. */
 void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced);
 
+/* Whether these members are still on their devices is looked at soon. */
+void ddr_drive_check(struct ddr_array *a, uint32_t members);
+/* Likewise, the member of any array whose device this is: something has changed about it. */
+void ddr_drive_check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor);
+void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms);
+/* The look has ended, and @failed could not be read, or hold another disk. */
+void ddr_drive_checked(struct ddr_array *a, uint32_t failed);
+/* For ddr_metaio_config. */
+void ddr_drive_exchanged(void *ctx, unsigned int member);
+
 /* Tells the kernel this node's settings of it. */
 void ddr_drive_configure_kernel(struct ddr_array *a);
 /* A channel is bound, and started: what it declares follows. @table: as DDR_IN_K_ATTACHED's members. */

@@ -87,6 +87,8 @@ static const char *not_yet(const struct ddr_array *a, const struct ddr_finder *f
 static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
+	/* what was written to it meanwhile went to another disk */
+	bool exchanged = a->members->exchanged & (1u << m);
 	struct ddr_input *in;
 	const char *wait;
 
@@ -99,12 +101,13 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	}
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
+	ddr_members_own_again(a->members, m);
 	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);
 	a->seek.told[m] = 0;
 	a->seek.wanted &= ~(1u << m);
 	in = ddr_drive_input(a, DDR_IN_PRESENT);
 	in->member = m;
-	in->value = (in_table(a, m, sb->member[m].role) ? DDR_PRESENT_TABLE : 0) | (ddr_super_is_last(sb, m, &f->super[m]) ? DDR_PRESENT_LAST : 0);
+	in->value = (in_table(a, m, sb->member[m].role) ? DDR_PRESENT_TABLE : 0) | (!exchanged && ddr_super_is_last(sb, m, &f->super[m]) ? DDR_PRESENT_LAST : 0);
 	ddr_drive_step(a, in);
 }
 

@@ -527,13 +527,32 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, data);
 }
 
+/* The array is about to be started from this generation, though this node remembers a newer one. */
+static void do_older(struct ddr_client *c, struct json_object *req)
+{
+	const char *uuid = text_of(req, "name", DDR_NAME_LEN - 1), *id = text_of(req, "generation_id", 36);
+	struct ddr_known known = { 0 };
+	struct json_object *o;
+	uint8_t array[16];
+
+	if (json_object_object_get_ex(req, "generation", &o))
+		known.generation = json_object_get_uint64(o);
+	if (!uuid || !id || !known.generation || uuid_parse(uuid, array) || uuid_parse(id, known.gen_id)) {
+		ddr_client_error(c, "the request names no array and generation");
+		return;
+	}
+	memcpy(c->d->older.uuid, array, sizeof(array));
+	c->d->older.known = known;
+	ddr_client_ok(c, NULL);
+}
+
 static const struct {
 	const char *cmd;
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "findings", do_findings }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
 	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
-	{ "fence-ack", do_fence_ack }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping },
+	{ "fence-ack", do_fence_ack }, { "older", do_older }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)

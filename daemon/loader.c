@@ -199,6 +199,30 @@ static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned 
 	}
 }
 
+/*
+ * The operator has said that the array is to be started from the generation that is here. What is remembered is that one from now on, before
+ * anything is done with it; only what the superblocks themselves say can refuse it still.
+ */
+static int override(struct ddr_load *l, const struct supers *all, const struct ddr_known *known)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+	int ret;
+
+	if (ddr_assemble(all->cand, all->n, NULL, &l->assembly, &l->error))
+		return -1;
+	if (sb->generation != l->older.generation || memcmp(sb->gen_id, l->older.gen_id, sizeof(sb->gen_id)) != 0)
+		return ddr_error_set(&l->error, "array '%s' is not at the generation any more that --older was said of; look at the members, and try again",
+				     sb->name);
+	ret = ddr_state_lower(l->state_dir, l->bind.uuid, &l->older);
+	if (ret)
+		return ddr_error_set(&l->error, "cannot remember in %s that array '%s' is started from generation %" PRIu64 ": %s", l->state_dir, sb->name,
+				     l->older.generation, strerror(-ret));
+	l->behind = known->generation;
+	qb_log(LOG_WARNING, "array '%s': started from generation %" PRIu64 ", though %" PRIu64 " was seen: the operator has said so (--older)", sb->name,
+	       l->older.generation, known->generation);
+	return 0;
+}
+
 static int assemble(struct ddr_load *l, const struct supers *all)
 {
 	struct ddr_known known;
@@ -206,7 +230,9 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 	if (all->n == 0)
 		return ddr_error_set(&l->error, "no member of the table can be opened");
 	ddr_state_load(l->state_dir, l->bind.uuid, &known);
-	return ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error);
+	if (ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error) == 0)
+		return 0;
+	return l->older.generation && known.generation ? override(l, all, &known) : -1;
 }
 
 /* ---- locks ------------------------------------------------------------------------ */

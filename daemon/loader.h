@@ -41,6 +41,7 @@ struct ddr_load {
 	bool resumed;			/* the device was there before: who writes to it waits, and other programs are not waited for */
 	unsigned int limit_ms;		/* what a device has not delivered by then counts as not there */
 	char state_dir[DDR_CONF_PATH_MAX];
+	struct ddr_known older;		/* the operator's word: this generation is to be started, whatever this node remembers; generation 0: none */
 	void (*done)(void *ctx);	/* from the loop, once; ddr_load_free() may be called in it */
 	void *ctx;
 	/* found */
@@ -49,6 +50,7 @@ struct ddr_load {
 	char name[DDR_NAME_LEN];	/* of the array, "" if unknown */
 	struct ddr_members *members;
 	struct ddr_assembly assembly;
+	uint64_t behind;		/* by that word: the generation that was remembered; 0: nothing was overridden */
 	uint32_t present;		/* bit m: member m is open and current */
 	uint32_t table;			/* bit m: and the table names its device at its role */
 	struct ddr_load_block *log;	/* [slot * log_blocks + index] */

@@ -41,6 +41,8 @@ struct ddr_metaio_config {
 	unsigned int operations;		/* preallocated */
 	struct ddr_members *members;		/* a reference is taken */
 	ddr_metaio_done_fn done;
+	/* A device holds another disk now (ddr_members_exchanged() was told); from the loop, before the operation that has seen it is done. Must not close. */
+	void (*exchanged)(void *ctx, unsigned int member);
 	void *ctx;
 };
 

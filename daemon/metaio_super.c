@@ -132,6 +132,8 @@ static enum ddr_meta_next not_ours(struct ddr_meta_op *op, unsigned int member)
 		return DDR_MN_GOES_ON;
 	}
 	ddr_members_exchanged(op->m->cfg.members, member, s->found[0] ? s->found : "no superblock of ddraid");
+	if (op->m->cfg.exchanged)
+		op->m->cfg.exchanged(op->m->cfg.ctx, member);
 	return DDR_MN_FAILED;
 }
 

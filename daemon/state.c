@@ -135,17 +135,12 @@ static int write_file(const char *path, const struct ddr_known *known)
 	return ret;
 }
 
-static int save(const struct note *note)
+/* Instead of whatever the file holds. */
+static int save_over(const struct note *note)
 {
 	char path[DDR_CONF_PATH_MAX + 64], tmp[DDR_CONF_PATH_MAX + 72];
-	struct ddr_known old;
 	int ret, dir;
 
-	if (mkdir(note->dir, 0700) && errno != EEXIST)
-		return -errno;
-	read_file(note->dir, note->uuid, &old);
-	if (old.generation > note->known.generation || same(&old, &note->known))
-		return 0;
 	file_name(note->dir, note->uuid, path, sizeof(path));
 	snprintf(tmp, sizeof(tmp), "%s.new", path);
 	ret = write_file(tmp, &note->known);
@@ -159,6 +154,33 @@ static int save(const struct note *note)
 			ret = -errno;
 		close(dir);
 	}
+	return ret;
+}
+
+static int save(const struct note *note)
+{
+	struct ddr_known old;
+
+	if (mkdir(note->dir, 0700) && errno != EEXIST)
+		return -errno;
+	read_file(note->dir, note->uuid, &old);
+	if (old.generation > note->known.generation || same(&old, &note->known))
+		return 0;
+	return save_over(note);
+}
+
+int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known)
+{
+	struct note note = { .known = *known };
+	int ret;
+
+	snprintf(note.dir, sizeof(note.dir), "%s", dir);
+	memcpy(note.uuid, uuid, sizeof(note.uuid));
+	pthread_mutex_lock(&writing);
+	ret = save_over(&note);
+	pthread_mutex_unlock(&writing);
+	if (ret == 0)
+		note_down(&note);
 	return ret;
 }
 

@@ -15,6 +15,8 @@
 
 /* Reads what is remembered; generation 0: nothing. May sleep: not for the loop's thread. */
 void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known);
+/* Remembers this one, though a later one may be: the operator starts from it. Sleeps. 0, or a negative errno. */
+int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known);
 /*
  * Remembers a generation, unless a later one is. Returns at once; a thread writes the file, atomically. Call it as often as you like: there is no
  * thread for what the file held, when it was read or written last, or is about to hold.

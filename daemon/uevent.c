@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,6 +29,26 @@ static bool has(const char *text, size_t len, const char *what)
 	return false;
 }
 
+/* The number of "KEY=NUMBER"; -1: there is none. */
+static long number(const char *text, size_t len, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (const char *p = text; p < text + len; p += strlen(p) + 1)
+		if (strncmp(p, key, n) == 0 && p[n] == '=')
+			return strtol(p + n + 1, NULL, 10);
+	return -1;
+}
+
+/* Another disk may be behind it now. */
+static void check_device(struct ddr_daemon *d, const char *text, size_t len)
+{
+	long major = number(text, len, "MAJOR"), minor = number(text, len, "MINOR");
+
+	if (major >= 0 && minor >= 0)
+		ddr_drive_check_device(d, (uint32_t)major, (uint32_t)minor);
+}
+
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
 {
 	struct sockaddr_nl from;
@@ -42,8 +63,10 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	if (n <= 0 || from.nl_pid != 0)
 		return 0;		/* only the kernel is listened to */
 	text[n] = '\0';
-	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change")))
+	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change"))) {
 		ddr_drive_seek_again(data, SETTLE_MS);
+		check_device(data, text, (size_t)n);
+	}
 	return 0;
 }
 

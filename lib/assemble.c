@@ -146,7 +146,7 @@ static enum ddr_verdict judge(const struct ddr_candidate *c, const struct ddr_su
 	 * One generation behind and still in the table: the last superblock write did not reach it. A spare holds nothing
 	 * that could be old, and its superblock is not written again before it is taken.
 	 */
-	if (c->super->generation + 1 < newest->generation &&
+	if (c->super->generation + 1 < newest->generation && !uuid_equal(newest->gen_prev, c->super->gen_id) &&
 	    (state != DDR_MEMBER_SPARE || c->super->member[c->super->this_member].state != DDR_MEMBER_SPARE))
 		return DDR_V_STALE;
 	if (c->bytes < ddr_layout_data_end(newest))
@@ -286,12 +286,14 @@ static int check_known(const struct ddr_super *newest, const struct ddr_known *k
 		return 0;
 	if (known->generation > newest->generation)
 		return ddr_error_set(err, "array %s was seen at generation %" PRIu64 " on this node, but the devices here are at "
-				     "generation %" PRIu64 ": newer members are missing; connect them", newest->name,
-				     known->generation, newest->generation);
+				     "generation %" PRIu64 ": newer members are missing; connect them. If they are lost for good: ddraid start %s "
+				     "--older starts it from what is here, and tells first what that costs", newest->name,
+				     known->generation, newest->generation, newest->name);
 	if (!uuid_equal(known->gen_id, newest->gen_id))
 		return ddr_error_set(err, "array %s was seen at another generation %" PRIu64 " on this node than the one on the "
 				     "devices here: the array went on elsewhere without them; connect the members that hold "
-				     "the truth", newest->name, known->generation);
+				     "the truth. If they are lost for good: ddraid start %s --older starts it from what is here, and tells first "
+				     "what that costs", newest->name, known->generation, newest->name);
 	return 0;
 }
 

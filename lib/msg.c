@@ -264,6 +264,10 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);
 		walk32(w, &m->fail.soft);
+		walk32(w, &m->fail.exchanged);
+		walk_zero(w, 4);
+		if (m->fail.exchanged & ~m->fail.hard)
+			w->c.bad = true;
 		return true;
 	case DDR_M_MEMBER_DONE:
 		walk_done(w, m);

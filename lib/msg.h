@@ -66,7 +66,7 @@ struct ddr_msg {
 		struct { uint32_t slot, dirty; } leave;
 		struct { uint32_t node, how; uint64_t failure; } fenced;
 		struct { uint32_t slot; uint64_t cookie; uint8_t boot_id[16]; } recover;	/* and recovered */
-		struct { uint32_t hard, soft; } fail;
+		struct { uint32_t hard, soft, exchanged; } fail;	/* @exchanged: of @hard: another disk is there now */
 		struct {
 			uint64_t generation, seq;
 			uint8_t gen_id[16], gen_prev[16];

@@ -101,6 +101,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->c.fencing = cfg->fencing;
 	sm->c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
 	sm->present = cfg->present;
+	sm->behind = cfg->behind;
 	memcpy(sm->entropy, cfg->entropy, sizeof(sm->entropy));
 	sm->regions = ddr_super_regions(&sm->sb);
 	sm->region_blocks = ddr_super_region_blocks(&sm->sb);
@@ -383,6 +384,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_SB_DONE: ddr_sm_sb_done(sm, in); return;
 	case DDR_IN_FLUSH_DONE: ddr_sm_flush_done(sm, in); return;
 	case DDR_IN_JOB_DONE: ddr_sm_job_done(sm, in); return;
+	case DDR_IN_EXCHANGED: ddr_sm_exchanged(sm, in->member); return;
 	case DDR_IN_OP_FAIL_MEMBER: ddr_sm_op_fail(sm, in->member); return;
 	case DDR_IN_OP_CLEAN: sm->stopping = sm->clean_wanted = true; return;
 	case DDR_IN_OP_STAY: sm->stopping = sm->clean_wanted = false; return;

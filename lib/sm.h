@@ -101,6 +101,8 @@ enum ddr_in_type {
 				 * sectors). -ENOSPC: they had no space for what was written, and are there. Another errno: they failed;
 				 * no failed_members: tried again later */
 
+	DDR_IN_EXCHANGED,	/* member: its device holds another disk now. Before the end of whatever failed for that */
+
 	/* operator */
 	DDR_IN_OP_FAIL_MEMBER,	/* member */
 	DDR_IN_OP_CLEAN,	/* end jobs, close, flush and clear everything; answered by DDR_EV_CLEAN (clean stop).
@@ -314,6 +316,7 @@ struct ddr_sm_config {
 	uint32_t node;		/* own id */
 	uint32_t slot;		/* own slot */
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
+	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation is to be behind this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */
 	uint8_t entropy[16];	/* random, other ones at each start: the names of new generations are derived from it */
 	bool cluster;		/* QUORUM inputs, joining and fencing; else one node by itself. @slot is then ignored: the

@@ -41,8 +41,11 @@ static void roles_go(struct ddr_super *sb, uint32_t members, bool copy_void)
 	}
 }
 
-/* Members go. Of those that held all of their role by the superblocks of @now, the name of that generation is kept. */
-static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32_t members, uint8_t state)
+/*
+ * Members go. Of those that held all of their role by the superblocks of @now, the name of that generation is kept, so that they may come back
+ * by their regions; but not of @exchanged ones: nobody knows what went to the disk that took their place.
+ */
+static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32_t members, uint8_t state, uint32_t exchanged)
 {
 	for (uint32_t i = 0; i < sb->members; i++) {
 		const struct ddr_member *was = &now->member[i];
@@ -50,7 +53,7 @@ static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32
 		if (!(members >> i & 1))
 			continue;
 		set_state(sb, i, state);
-		if (was->state == DDR_MEMBER_IN_SYNC || (was->flags & DDR_MEMBER_F_PARTIAL))
+		if (!(exchanged >> i & 1) && (was->state == DDR_MEMBER_IN_SYNC || (was->flags & DDR_MEMBER_F_PARTIAL)))
 			memcpy(sb->member[i].last_gen, now->gen_id, sizeof(sb->member[i].last_gen));
 	}
 }
@@ -174,8 +177,8 @@ void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 	if (sm->t.died & slots)
 		copy_anew(sb);
 	roles_go(sb, faulty | missing, sm->t.copy_void);
-	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY);
-	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING);
+	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY, sm->t.exchanged);
+	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING, 0);
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (slots >> s & 1)
 			sb->slot_node[s] = owner[s];

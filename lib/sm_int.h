@@ -366,6 +366,8 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_member_pump(struct ddr_sm *sm);
 void ddr_sm_member_view(struct ddr_sm *sm);
 void ddr_sm_member_settle(struct ddr_sm *sm);
+/* What was written to the member since may be nowhere: its own disk gets all when it is back. */
+void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member);
 void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
 /* No change of the members is wanted or under way. A function of what was delivered, so the same on all nodes. */
 bool ddr_sm_members_settled(const struct ddr_sm *sm);

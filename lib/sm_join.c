@@ -136,6 +136,7 @@ static void walk_change(struct ddr_walk *w, struct ddr_sm *sm)
 	w32(w, &faulty);
 	w32(w, &missing);
 	w32(w, &leaving);
+	w32(w, &t->exchanged);
 	w64(w, &slots);
 	w64(w, &t->died);
 	w8(w, &mark);
@@ -289,7 +290,7 @@ static bool state_valid(const struct ddr_sm *sm)
 	    (set->op != DDR_MEMBER_OP_POLICY &&
 	     set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->sb) : sm->sb.array_blocks)) || sm->t.back >> sm->sb.members)
 		return false;
-	if (ddr_super_ro_only(&sm->sb) || sm->t.want_mark > DDR_MARK_ALONE || (sm->t.died && sm->sb.parity))
+	if (ddr_super_ro_only(&sm->sb) || sm->t.want_mark > DDR_MARK_ALONE || (sm->t.died && sm->sb.parity) || sm->t.exchanged >> sm->sb.members)
 		return false;
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }

@@ -77,6 +77,14 @@ void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard)
 	sm->again = true;
 }
 
+void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member)
+{
+	if (member >= sm->sb.members)
+		return;
+	sm->seen_exchanged |= 1u << member;
+	ddr_sm_report(sm, 1u << member, true);
+}
+
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 {
 	struct ddr_output *out;
@@ -194,6 +202,7 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->t.reported_hard &= ~msg->fail.hard;
 		sm->t.reported_soft &= ~msg->fail.soft;
 	}
+	sm->t.exchanged |= msg->fail.exchanged & ddr_sm_going(sm) & ~before;
 	if (ddr_sm_going(sm) != before)
 		ddr_sm_ex_cancel(sm);
 	copy_judge(sm);
@@ -305,12 +314,14 @@ static void intents_send(struct ddr_sm *sm)
 
 	sm->seen_hard &= alive(sm);
 	sm->seen_soft &= alive(sm);
+	sm->seen_exchanged &= alive(sm);
 	t->report_hard &= alive(sm) & ~ddr_sm_going(sm);
 	t->report_soft &= alive(sm) & ~ddr_sm_going(sm);
 	msg.fail.hard = t->report_hard & ~t->reported_hard;
 	msg.fail.soft = t->report_soft & ~t->reported_soft;
 	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_may_send(sm))
 		return;
+	msg.fail.exchanged = msg.fail.hard & sm->seen_exchanged;
 	ddr_sm_send(sm, &msg);
 	t->reported_hard |= msg.fail.hard;
 	t->reported_soft |= msg.fail.soft;
@@ -357,8 +368,9 @@ static void next_build(struct ddr_sm *sm)
 	sb->seq = ddr_super_seq_behind(sb->seq);
 	sb->verify = sm->vf.writing = sm->sb.verify;
 	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
-	if (retry ? !t->no_space : t->faulty || t->missing || t->mark == DDR_MARK_ALONE || changes_members(&t->set)) {
-		sb->generation++;
+	if (retry ? !t->no_space : t->faulty || t->missing || t->mark == DDR_MARK_ALONE || changes_members(&t->set) || sm->behind >= sb->generation) {
+		/* whoever has the generations that this array was at before must not be taken for the newer one when it is back */
+		sb->generation = (sm->behind > sb->generation ? sm->behind : sb->generation) + 1;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
@@ -656,6 +668,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.acked = 0;
 	sm->t.ack_sent = sm->t.writing = sm->t.written = sm->t.no_space = false;
 	sm->t.faulty = sm->t.missing = 0;
+	sm->t.exchanged &= sm->t.want_faulty;
 	sm->t.slots = 0;
 	sm->t.copy_void &= ddr_sm_replacing(sm) != DDR_NO_MEMBER;
 	ddr_sm_members_leave(sm, out);

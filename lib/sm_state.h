@@ -288,6 +288,7 @@ struct ddr_sm_trans {
 	bool restart;				/* the change that waits for acknowledgements is of more than slots and cursors */
 	uint32_t report_hard, report_soft;	/* members whose failure we must report */
 	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
+	uint32_t exchanged;			/* of those that go: what was written to them went to another disk */
 };
 
 /* READ: with a cluster, our slot's log is read once it is surely ours. */
@@ -517,6 +518,8 @@ struct ddr_sm {
 	struct ddr_sm_kernel k;
 	struct ddr_sm_trans t;
 	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
+	uint64_t behind;		/* as configured */
+	uint32_t seen_exchanged;	/* of these: their devices hold another disk */
 	struct ddr_sm_rebuild rb;
 	struct ddr_sm_seek sk;
 	struct ddr_sm_grow g;

@@ -32,7 +32,7 @@ enum ddr_msg_type {
 	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure */
 	DDR_M_RECOVER		= 6,	/* u32 slot, u32 0 */
 	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0, u64 cookie, u8[16] boot id: the instance that its blocks named; cookie 0: none */
-	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft (members) */
+	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft, u32 exchanged, u32 0 (members) */
 	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
 					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed, u32[64] their owners,
 					 * u32 mark, u32 0, then as MEMBER_SET (operation 0: nothing of that kind) */

@@ -224,6 +224,8 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 		say(&l, "MEMBER_FAIL");
 		say_mask(&l, "hard", m.fail.hard);
 		say_mask(&l, "soft", m.fail.soft);
+		if (m.fail.exchanged)
+			say_mask(&l, "exchanged", m.fail.exchanged);
 		break;
 	case DDR_M_MEMBER_DONE:
 		say(&l, "MEMBER_DONE generation=%" PRIu64 " seq=%" PRIu64, m.done.generation, m.done.seq);

@@ -382,6 +382,11 @@ uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint
 	return DDR_NO_MEMBER;
 }
 
+void ddr_members_own_again(struct ddr_members *m, unsigned int i)
+{
+	m->exchanged &= ~(1u << i);
+}
+
 bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev)
 {
 	m->n_old++;

@@ -425,6 +425,28 @@ static void test_pairs_split(void **state)
 	}
 }
 
+/* Finding S12: started from older superblocks (start --older): the next generation leaps behind the one that was seen, and names the one that was here. */
+static void test_leap_behind_what_was_seen(void **state)
+{
+	struct world w, older;
+
+	(void)state;
+	new_world(&w, 1, 1, 0);
+	older = w;
+	older.next_id = 2000;
+	for (unsigned int i = 0; i < 3; i++)	/* somewhere else */
+		change(&w, 2, i % 2 ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_FAULTY, 7);
+	older.now.generation = w.now.generation;
+	change(&older, 2, DDR_MEMBER_IN_SYNC, 1);	/* the power went when one member had it */
+	assert_int_equal(older.disk[0].generation, w.now.generation + 1);
+	show_set(&older, 7);
+	starts(&older);
+	assert_int_equal(older.out.current, 7);
+	older.disk[1] = w.disk[1];			/* one that has what was seen is back */
+	show_set(&older, 7);
+	refused(&older, "went separate ways");
+}
+
 /* Two nodes each write "their" next generation, and one of them goes on: the link is broken. */
 static void test_broken_link(void **state)
 {
@@ -714,7 +736,7 @@ int main(void)
 		cmocka_unit_test(test_mirror_split_in_halves),
 		cmocka_unit_test(test_mirror_split_uneven),
 		cmocka_unit_test(test_pairs_split),
-		cmocka_unit_test(test_broken_link),
+		cmocka_unit_test(test_leap_behind_what_was_seen), cmocka_unit_test(test_broken_link),
 		cmocka_unit_test(test_equal_numbers),
 		cmocka_unit_test(test_known_generation),
 		cmocka_unit_test(test_mixed_arrays),

@@ -200,10 +200,21 @@ uint64_t ddr_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+static struct ddr_known remembered, lowered;	/* of the array, by the played state */
+static struct ddr_known said;			/* by the operator */
+static int lower_fails;
+
 void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
 {
 	(void)dir, (void)uuid;
-	*known = (struct ddr_known){ 0 };
+	*known = remembered;
+}
+
+int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known)
+{
+	(void)dir, (void)uuid;
+	lowered = *known;
+	return lower_fails;
 }
 
 void ddr_finder_tell_hung(const struct ddr_scan *scan, unsigned int limit_ms)
@@ -239,6 +250,7 @@ static void begin(void)
 	l->supers_only = !rig.whole;
 	l->resumed = rig.resumed;
 	l->limit_ms = LIMIT_MS;
+	l->older = said;
 	l->done = on_loaded;
 	rig.load = l;
 	rig.ended = false;
@@ -575,6 +587,36 @@ static void a_predecessor_is_waited_for_by_the_usual_node(void **state)
 	end();
 }
 
+/*
+ * Finding S12: a newer generation was seen than the one that is here. It is started only if the operator has said so of the very generation that is
+ * here, and only when that is remembered.
+ */
+static void an_older_generation_if_the_operator_says_so(void **state)
+{
+	const struct ddr_super *sb = &rig.sb;
+
+	(void)state;
+	remembered.generation = sb->generation + 3;
+	memset(remembered.gen_id, 5, sizeof(remembered.gen_id));
+	for (unsigned int i = 0; i < 4; i++) {
+		lower_fails = i == 2 ? -EROFS : 0;
+		lowered.generation = 0;
+		if (i) {
+			said.generation = sb->generation;
+			memcpy(said.gen_id, sb->gen_id, sizeof(sb->gen_id));
+			said.gen_id[3] ^= i == 1;		/* of another history */
+		}
+		load();
+		assert_int_equal(rig.load->ok, i == 3);
+		assert_int_equal(rig.load->behind, i == 3 ? remembered.generation : 0);
+		assert_int_equal(lowered.generation, i < 2 ? 0 : sb->generation);
+		if (i == 0)
+			assert_non_null(strstr(rig.load->error.text, "--older"));
+		end();
+	}
+	remembered.generation = said.generation = 0;
+}
+
 static void unlock_all(void *data)
 {
 	(void)data;
@@ -822,6 +864,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_another_program_has_locked_stays, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_takes_over_waits_for_no_other_program, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_predecessor_is_waited_for_by_the_usual_node, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_older_generation_if_the_operator_says_so, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_those_that_are_locked_it_cannot_start, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_open_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_newest_log_counts, set_up, tear_down),

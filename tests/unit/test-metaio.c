@@ -160,7 +160,7 @@ static void snapshot(struct rig *rig, unsigned int m, uint8_t *area, size_t size
 
 static uint8_t before[2u << 20] __attribute__((aligned(4096))), after[sizeof(before)] __attribute__((aligned(4096)));
 
-/* The device of a member holds a member of another array: nothing is written to it, neither then nor later. */
+/* Finding S27: the device of a member holds a member of another array: nothing is written to it, neither then nor later. */
 static void nothing_is_written_to_another_disk(void **state)
 {
 	struct ddr_super now, next, other;
@@ -208,7 +208,7 @@ static void nothing_is_written_to_another_disk(void **state)
 	rig_close(&rig);
 }
 
-/* None of the superblocks is there any more; and one that is back at the second look is the member's own. */
+/* Finding S27: none of the superblocks is there any more; and one that is back at the second look is the member's own. */
 static void what_is_gone_at_two_looks_is_gone(void **state)
 {
 	static const uint8_t zero[DDR_META_BLOCK] __attribute__((aligned(4096)));

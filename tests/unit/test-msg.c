@@ -50,6 +50,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		break;
 	case DDR_M_MEMBER_FAIL:
 		m->fail.hard = 4;
+		m->fail.exchanged = 4;
 		m->fail.soft = 2;
 		break;
 	case DDR_M_MEMBER_DONE:

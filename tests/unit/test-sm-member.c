@@ -89,6 +89,24 @@ static void the_superblocks_of_a_failure(void **state)
 	assert_int_equal(sb.member[2].err_write, 1);
 }
 
+/*
+ * Finding S12: the operator starts from older superblocks. The first change goes behind the generation that was seen, and names the one on these
+ * disks as the one before it.
+ */
+static void an_older_generation_goes_behind_the_newer_one(void **state)
+{
+	struct fx *f = *state;
+	struct ddr_super sb;
+
+	f->cfg.behind = 7;
+	restart(f);
+	sb = *ddr_sm_super(f->sm);
+	assert_int_equal(sb.generation, 8);
+	assert_memory_equal(sb.gen_prev, f->sb.gen_id, 16);
+	assert_memory_not_equal(sb.gen_id, f->sb.gen_id, 16);
+	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_OK);
+}
+
 /* Note 8: two starts may not give one name to different generations. */
 static void names_of_generations_differ_by_start(void **state)
 {
@@ -332,7 +350,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rule_3_the_order_of_a_failure), TEST(the_superblocks_of_a_failure),
-		TEST(names_of_generations_differ_by_start), TEST(a_failure_while_the_superblocks_are_written),
+		TEST(names_of_generations_differ_by_start), TEST(an_older_generation_goes_behind_the_newer_one), TEST(a_failure_while_the_superblocks_are_written),
 		TEST(a_failing_superblock_write_that_is_one_too_many), TEST(two_members_fail_at_once),
 		TEST(a_log_write_that_fails), TEST(a_flush_and_a_map_write_that_fail), TEST(degraded_regions_are_noted),
 		TEST(a_spare_that_fails_costs_nothing), TEST(the_operator_fails_members), TEST(missing_at_the_start),

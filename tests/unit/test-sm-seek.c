@@ -216,6 +216,33 @@ static void it_has_a_superblock_before_it_is_whole(void **state)
 	assert_int_equal(written, 2);
 }
 
+/*
+ * Finding S27: a device held another disk, so what was written to it since went there, nobody knows from when on. Its own disk gets all when it
+ * is back, though its superblock is the last that it can have had.
+ */
+static void what_went_to_another_disk_is_missed(void **state)
+{
+	static const uint8_t unknown[DDR_LAST_GEN_LEN];
+	struct cx *c = *state;
+	struct ddr_input in = { .type = DDR_IN_EXCHANGED, .member = OUT };
+
+	wants(c, 0, 1);
+	closes(c, 0, 1);
+	cx_tick(c, 100);
+	cx_step(c, &c->node[1], &in);
+	cx_settle(c);
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_FAULTY);
+	assert_memory_equal(c->sb.member[OUT].last_gen, unknown, sizeof(unknown));
+	cx_forget(c);
+	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
+	sees(c, 0, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	sees(c, 1, OUT, DDR_PRESENT_LAST | DDR_PRESENT_TABLE);
+	cx_tick(c, 100);
+	assert_int_equal(event(c, 1, DDR_EV_REBUILD_START)->b, 0);
+	assert_true(covered(c, REGION));
+	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
+}
+
 /* What it says of itself is not the last that it can have had: it was somewhere else meanwhile, or is a copy. */
 static void an_older_disk_gets_all(void **state)
 {
@@ -665,7 +692,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 		TEST(what_is_cleared_as_a_member_goes), TEST(what_is_cleared_before_the_word_is_there),
-		TEST(it_comes_back_by_its_regions), TEST(it_has_a_superblock_before_it_is_whole), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
+		TEST(it_comes_back_by_its_regions), TEST(it_has_a_superblock_before_it_is_whole), TEST(what_went_to_another_disk_is_missed), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
 		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
 		TEST(a_disk_is_added_and_removed), TEST(degraded_is_told_once), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),

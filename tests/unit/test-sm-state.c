@@ -144,7 +144,7 @@ static uint32_t place_of_set_member(const struct cx *c)
 	uint32_t head = 8 + 8 + 4 + 4 + 1 + 1 + 8 + 4 * DDR_MAX_SLOTS;
 	uint32_t super = 8 + 8 + 8 + 8 + 4 + 4 + 16 + 16 + 2 + DDR_MAX_MEMBERS * (16 + 1 + 1 + 2 + 8 + 8 + 8) + c->sb.slots * 4 + 4 + 3 + 5 * 8;
 
-	return head + super + 1 + 8 + 4 + 4 + 4 + 8 + 8 + 1 + 1 + 4 * DDR_MAX_SLOTS + 4;
+	return head + super + 1 + 8 + 4 + 4 + 4 + 4 + 8 + 8 + 1 + 1 + 4 * DDR_MAX_SLOTS + 4;
 }
 
 static void a_change_of_a_member_that_does_not_exist(void **state)

@@ -149,6 +149,22 @@ static void a_later_one_stays(void **state)
 	assert_file(1, 10, 1);
 }
 
+/* Finding S12: the operator starts the array from older superblocks: these count from then on, and what follows them. */
+static void an_older_one_counts_if_the_operator_says_so(void **state)
+{
+	const uint8_t uuid[16] = { 1 };
+	struct ddr_known known = { .generation = 5, .gen_id = { 3 } };
+
+	(void)state;
+	seen(1, 9, 1);
+	assert_int_equal(ddr_state_lower(dir, uuid, &known), 0);
+	assert_file(1, 5, 3);
+	assert_int_equal(seen(1, 5, 3), 0);
+	assert_int_equal(seen(1, 10, 4), 1);
+	assert_file(1, 10, 4);
+	assert_true(ddr_state_lower("/dev/null/none", uuid, &known) < 0);
+}
+
 /* A file system that hangs, maybe on the array itself, gets no more threads by that. */
 static void what_is_about_to_be_written_is_not_written_twice(void **state)
 {
@@ -233,7 +249,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_in_the_file_is_not_written_again, begin, end),
-		cmocka_unit_test_setup_teardown(a_later_one_stays, begin, end),
+		cmocka_unit_test_setup_teardown(a_later_one_stays, begin, end), cmocka_unit_test_setup_teardown(an_older_one_counts_if_the_operator_says_so, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_about_to_be_written_is_not_written_twice, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_not_written_is_tried_again, begin, end),
 		cmocka_unit_test_setup_teardown(an_older_failure_is_not_the_last_word, begin, end),
