@@ -363,13 +363,18 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 	return fresh;
 }
 
+static u64 ddr_regions_of(const struct ddr_array *a, u64 blocks)
+{
+	return ((blocks - 1) >> a->region_blocks_shift) + 1;
+}
+
 /*
  * The array gets the blocks of a longer table. Grants stay: their regions are as long as the array, and the one that it ended in has
  * more blocks now, in which the daemon may have ranges of which we were not told. So all I/O waits until it has told us, and enables this table.
  */
 static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 {
-	u64 regions = ((t->blocks - 1) >> a->region_blocks_shift) + 1;
+	u64 regions = ddr_regions_of(a, t->blocks);
 
 	mutex_lock(&a->ctl_mutex);
 	if (regions > a->regions)
@@ -473,7 +478,7 @@ static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 	for (i = 0; i < DDR_CLASSES; i++) {
 		int active = i == DDR_CLASS_LARGE ? max(DDR_LARGE_WORKERS, 2 * (int)num_online_cpus()) : 0;
 
-		a->bio_wq[i] = alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, active, names[i]);
+		a->bio_wq[i] = ddr_alloc(alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, active, names[i]));
 		if (!a->bio_wq[i])
 			return false;
 	}
@@ -501,8 +506,7 @@ static void ddr_array_free(struct ddr_array *a)
 		ddr_engine_free(a);
 	if (a->ranges)
 		ddr_ranges_free(a);
-	if (a->regions_state)
-		ddr_regions_free(a);
+	ddr_regions_drop(a->regions_state);
 	mutex_destroy(&a->ctl_mutex);
 	kfree(a);
 }
@@ -528,7 +532,7 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 					 const struct ddr_geometry *geo, u64 blocks,
 					 u32 region_sectors, sector_t data_offset, bool nosync)
 {
-	struct ddr_array *a = kzalloc(sizeof(*a), GFP_KERNEL);
+	struct ddr_array *a = ddr_alloc(kzalloc(sizeof(*a), GFP_KERNEL));
 	int r = -ENOMEM;
 
 	if (!a)
@@ -551,19 +555,19 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 	a->geo = *geo;
 	a->blocks = blocks;
 	a->region_blocks_shift = ilog2(region_sectors / DDR_BLOCK_SECTORS);
-	a->regions = ((blocks - 1) >> a->region_blocks_shift) + 1;
+	a->regions = ddr_regions_of(a, blocks);
 	a->data_offset = data_offset;
 	a->nosync = nosync;
 	a->timeout = msecs_to_jiffies(DDR_DEFAULT_TIMEOUT_MS);
 	a->flags = BIT(DDR_A_SUSPENDED) | (nosync ? BIT(DDR_A_ENABLED) : BIT(DDR_A_DETACHED));
 
-	a->ctl_wq = alloc_workqueue("ddraid-ctl", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	a->io_wq = alloc_workqueue("ddraid-io", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!a->ctl_wq || !a->io_wq || !ddr_array_make_bio_wqs(a))
+	a->ctl_wq = ddr_alloc(alloc_workqueue("ddraid-ctl", WQ_UNBOUND | WQ_MEM_RECLAIM, 0));
+	a->io_wq = ddr_alloc(alloc_workqueue("ddraid-io", WQ_UNBOUND | WQ_MEM_RECLAIM, 0));
+	if (!nosync)
+		a->regions_state = ddr_regions_make(a->regions);
+	if (!a->ctl_wq || !a->io_wq || !ddr_array_make_bio_wqs(a) || (!nosync && !a->regions_state))
 		goto fail;
-	r = nosync ? 0 : ddr_regions_init(a);
-	if (!r)
-		r = ddr_ranges_init(a);
+	r = ddr_ranges_init(a);
 	if (!r)
 		r = ddr_engine_init(a);
 	if (!r)
@@ -594,41 +598,72 @@ static bool ddr_array_matches(const struct ddr_array *a, const struct ddr_geomet
 	       a->data_offset == data_offset && a->nosync == nosync;
 }
 
+/* Under the registry mutex: the array of @uuid with one user more, NULL if there is none, or why it is not for this table. */
+static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device *md, const struct ddr_geometry *geo,
+					u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync)
+{
+	struct ddr_array *a = __ddr_array_find(uuid);
+
+	if (!a)
+		return NULL;
+	if (a->md != md)
+		return ERR_PTR(-EBUSY);
+	if (!ddr_array_matches(a, geo, blocks, region_sectors, data_offset, nosync))
+		return ERR_PTR(-EINVAL);
+	a->users++;
+	return a;
+}
+
+/* Under the registry mutex. */
+static void ddr_array_register(struct ddr_array *a)
+{
+	/* the clock makes it unique over a reload of the module as well */
+	a->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
+	ddr_last_cookie = a->cookie;
+	list_add_tail(&a->registry, &ddr_registry);
+}
+
+/* A user of @a, which may be shorter than its table: with what it needs to grow. Nothing else is made anew. */
+static struct ddr_array *ddr_array_join_longer(struct ddr_array *a, u64 blocks, struct ddr_regions **grown)
+{
+	if (blocks <= READ_ONCE(a->blocks) || ddr_regions_of(a, blocks) == READ_ONCE(a->regions))
+		return a;
+	*grown = ddr_regions_make(ddr_regions_of(a, blocks));
+	if (*grown)
+		return a;
+	ddr_array_release(a);
+	return ERR_PTR(-ENOMEM);
+}
+
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 				const struct ddr_geometry *geo, u64 blocks, u32 region_sectors,
 				sector_t data_offset, bool nosync, struct ddr_regions **grown)
 {
-	struct ddr_array *new, *a;
+	struct ddr_array *new = NULL, *a;
 
 	if (!uuid && !nosync)
 		return ERR_PTR(-EINVAL);
-	new = ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
-	if (IS_ERR(new) || !uuid)
-		return new;
-
-	mutex_lock(&ddr_registry_mutex);
-	a = __ddr_array_find(uuid);
+	for (;;) {
+		if (!uuid)
+			return ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
+		mutex_lock(&ddr_registry_mutex);
+		a = ddr_array_join(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
+		if (!a && new)
+			ddr_array_register(new);
+		mutex_unlock(&ddr_registry_mutex);
+		if (a || new)
+			break;
+		new = ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
+		if (IS_ERR(new))
+			return new;
+	}
 	if (!a) {
-		/* the clock makes it unique over a reload of the module as well */
-		new->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
-		ddr_last_cookie = new->cookie;
-		list_add_tail(&new->registry, &ddr_registry);
-	} else if (a->md != md) {
-		a = ERR_PTR(-EBUSY);
-	} else if (!ddr_array_matches(a, geo, blocks, region_sectors, data_offset, nosync)) {
-		a = ERR_PTR(-EINVAL);
-	} else {
-		a->users++;
+		ddr_channel_announce(new, DDR_K_APPEARED);
+		return new;
 	}
-	mutex_unlock(&ddr_registry_mutex);
-	if (a) {
-		if (!IS_ERR(a) && blocks > READ_ONCE(a->blocks))
-			swap(*grown, new->regions_state);
-		ddr_array_free(new);
-		return a;
-	}
-	ddr_channel_announce(new, DDR_K_APPEARED);
-	return new;
+	if (new)
+		ddr_array_free(new);	/* somebody else was quicker */
+	return IS_ERR(a) ? a : ddr_array_join_longer(a, blocks, grown);
 }
 
 void ddr_array_release(struct ddr_array *a)
@@ -684,7 +719,7 @@ struct ddr_array *ddr_array_next(u64 cookie)
 
 int ddr_array_init(void)
 {
-	ddr_free_wq = alloc_workqueue("ddraid-free", WQ_UNBOUND, 0);
+	ddr_free_wq = ddr_alloc(alloc_workqueue("ddraid-free", WQ_UNBOUND, 0));
 	return ddr_free_wq ? 0 : -ENOMEM;
 }
 

@@ -563,7 +563,7 @@ static long ddr_ioctl_bind(struct ddr_channel *ch, struct ddr_bind __user *arg)
 		return -EFAULT;
 	if (in.abi != DDR_ABI_VERSION)
 		return put_user(DDR_ABI_VERSION, &arg->abi) ? -EFAULT : -EPROTO;
-	if (in.flags || in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
+	if (in.flags || memchr_inv(in.reserved, 0, sizeof(in.reserved)) || in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
 		return -EINVAL;
 	out = (struct ddr_bind) {
 		.abi = in.abi, .epoch = in.epoch, .timeout_ms = in.timeout_ms,
@@ -598,7 +598,7 @@ static int ddr_channel_open(struct inode *inode, struct file *file)
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	ch = kvzalloc(sizeof(*ch), GFP_KERNEL);
+	ch = ddr_alloc(kvzalloc(sizeof(*ch), GFP_KERNEL));
 	if (!ch)
 		return -ENOMEM;
 	mutex_init(&ch->rmutex);
@@ -661,7 +661,7 @@ int ddr_channel_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct ddr_rec) != 64);
 	BUILD_BUG_ON(sizeof(struct ddr_bind) != 192);
-	return misc_register(&ddr_misc);
+	return ddr_alloc_int(misc_register(&ddr_misc));
 }
 
 void ddr_channel_exit(void)

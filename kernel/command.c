@@ -48,6 +48,8 @@ static int ddr_cmd_member(struct ddr_array *a, struct ddr_session *s, const stru
 	if (ddr_io_member_busy(a, m))
 		return -EBUSY;
 	ddr_array_set_member(a, m, rec->arg[0], rec->start);
+	if (rec->arg[0] == DDR_KM_OUT)
+		ddr_error_out(a, m);
 	ddr_io_member_changed(a, rec->seq, m);
 	return 0;
 }

@@ -69,7 +69,6 @@ struct ddr_dev {
 struct ddr_member {
 	u32		state;		/* enum ddr_kmember; READ_ONCE */
 	u64		cursor;		/* blocks; valid for reads below it when rebuilding */
-	atomic_t	err_read, err_write;
 };
 
 /* Flags of struct ddr_array, atomic bit operations. */
@@ -164,6 +163,8 @@ struct ddr_target {
 	u32			shadow_place;	/* whose shadow dev[DDR_SHADOW] is */
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
+	u32			align;		/* each piece of memory that a member reads to has a multiple of it, as its start */
+	u32			vec_pages;	/* pages.c: of vectors, in a large buffer */
 	mempool_t		bufs[3];	/* pages.c: struct ddr_buf: small, large, of flushes */
 	struct ddr_reserve	reserve[DDR_CLASSES];	/* pages.c */
 	u32			reserve_turn;	/* the one that got the last page that came back; READ_ONCE */
@@ -268,8 +269,7 @@ u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach
  * if none is under way, and false is returned; the bio comes back through ddr_io_rerun() after GRANT, or ends on REFUSE.
  * One atomic operation in the fast path, no lock. Any context that may submit bios.
  */
-int ddr_regions_init(struct ddr_array *a);		/* kvzalloc; may sleep */
-void ddr_regions_free(struct ddr_array *a);
+struct ddr_regions *ddr_regions_make(u64 regions);	/* NULL: no memory; may sleep */
 void ddr_regions_drop(struct ddr_regions *rs);		/* NULL is allowed */
 /*
  * What is kept for the regions of @a goes to the places in @grown, which has more, and those are the array's from now on; @grown has
@@ -410,6 +410,7 @@ void ddr_engine_free(struct ddr_array *a);
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action);
 void ddr_error_redeclare(struct ddr_array *a);			/* after bind: queue all open ERROR records again */
 void ddr_error_forget(struct ddr_array *a, u32 member);		/* another device has the place; none of its I/O is left */
+void ddr_error_out(struct ddr_array *a, u32 member);		/* the daemon has set it OUT; process context */
 void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status);
 /* Is APPLIED of an earlier DDR_U_MEMBER of this member still due? Then another one is refused with -EBUSY. Under ctl_mutex. */
 bool ddr_io_member_busy(struct ddr_array *a, u32 member);

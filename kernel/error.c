@@ -38,6 +38,7 @@ struct ddr_errors {
 	spinlock_t		lock;		/* all of it; irq-safe */
 	u64			seq;		/* of the last record */
 	u32			flush_open;	/* members of which an error of a flush is open; read without the lock */
+	u32			flush_lost;	/* members that failed a flush which was given back to dm since: for those that begin; the same */
 	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
 	struct ddr_error	error[DDR_NR_ERRORS];
 };
@@ -170,11 +171,9 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
-	struct ddr_member *m = &a->member[member];
 	struct dm_dev *dev = io->t->dev[member].dm;
 	unsigned long irq;
 
-	atomic_inc(io->op == DDR_OP_READ ? &m->err_read : &m->err_write);
 	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
 	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", a->name, member,
 		    dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
@@ -200,6 +199,33 @@ static void ddr_error_resumed(struct work_struct *work)
 	io->resume(io, io->action);
 }
 
+/*
+ * Under the lock. A flush that a noflush suspend gives back comes again as another one, and knows nothing of the members that failed it. So the
+ * array does: no flush of theirs ends well until they are out, for nobody can tell which one it is.
+ */
+static void ddr_error_ends(struct ddr_errors *es, struct ddr_io *io, blk_status_t status)
+{
+	unsigned long lost = io->op == DDR_OP_FLUSH && io->buf && status == BLK_STS_DM_REQUEUE ? io->buf->lost : 0;
+	unsigned int role;
+
+	for_each_set_bit(role, &lost, DDR_PLACES)
+		WRITE_ONCE(es->flush_lost, es->flush_lost | BIT(ddr_io_member(io, role)));
+}
+
+u32 ddr_error_flush_lost(struct ddr_array *a)
+{
+	return READ_ONCE(a->engine->errors->flush_lost);
+}
+
+void ddr_error_out(struct ddr_array *a, u32 member)
+{
+	struct ddr_errors *es = a->engine->errors;
+
+	spin_lock_irq(&es->lock);
+	WRITE_ONCE(es->flush_lost, es->flush_lost & ~BIT(member));
+	spin_unlock_irq(&es->lock);
+}
+
 /* Under es->lock, which is given back: waits for the answer to @e, or goes on with @action if there is none to come. */
 static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 action, unsigned long irq)
 	__releases(&io->t->array->engine->errors->lock)
@@ -214,6 +240,8 @@ static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 ac
 		ddr_error_wait(io, &e->waiting);
 	else if (!ended)
 		io->action = action;
+	else
+		ddr_error_ends(es, io, status);
 	spin_unlock_irqrestore(&es->lock, irq);
 	if (ended)
 		ddr_io_finish(io, status);
@@ -387,6 +415,7 @@ void ddr_error_forget(struct ddr_array *a, u32 member)
 		e->answer = DDR_RES_RETRY;
 	}
 	ddr_error_closed(es, member);
+	WRITE_ONCE(es->flush_lost, es->flush_lost & ~BIT(member));
 	spin_unlock_irq(&es->lock);
 }
 
@@ -403,6 +432,8 @@ void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status)
 	list_for_each_entry(io, &es->mismatches, parked)
 		ddr_channel_unqueue(a, &io->mismatch);
 	list_splice_tail_init(&es->mismatches, &run);
+	list_for_each_entry(io, &run, parked)
+		ddr_error_ends(es, io, status);
 	spin_unlock_irq(&es->lock);
 	list_for_each_entry_safe(io, next, &run, parked) {
 		atomic_dec(&a->nr_parked);
@@ -446,7 +477,7 @@ bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class)
 
 int ddr_errors_init(struct ddr_engine *e)
 {
-	struct ddr_errors *es = kvzalloc(sizeof(*es), GFP_KERNEL);
+	struct ddr_errors *es = ddr_alloc(kvzalloc(sizeof(*es), GFP_KERNEL));
 	struct ddr_error *error;
 
 	if (!es)

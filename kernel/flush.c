@@ -8,7 +8,8 @@
  *
  * Must never: end successfully on the second try of a member that failed the first, be that another flush: a
  * disk forgets what it could not write, and says so once. So a member that has ended this flush well in an earlier
- * round, and failed another one since, counts like one that it is still sent to.
+ * round, and failed another one since, counts like one that it is still sent to. And a flush that a noflush suspend
+ * gave back after a member had failed it comes again as another one, so the array remembers (ddr_flush_lost()).
  */
 #include "io.h"
 #include "trace.h"
@@ -51,6 +52,22 @@ static void ddr_flush_send(struct ddr_io *io, u32 todo)
 	ddr_io_submit(io, todo, REQ_OP_WRITE | REQ_PREFLUSH | REQ_SYNC, ddr_flush_end);
 }
 
+/* Roles of members that failed a flush which a suspend gave back: it may be this one. */
+static u32 ddr_flush_lost(struct ddr_io *io)
+{
+	u32 members = ddr_error_flush_lost(io->t->array), lost = 0;
+	unsigned int role;
+
+	if (likely(!members))
+		return 0;
+	for (role = 0; role < io->t->array->geo.roles; role++)
+		if (members & BIT(ddr_io_member(io, role)))
+			lost |= BIT(role);
+	if (members & BIT(DDR_SHADOW))
+		lost |= BIT(io->t->array->geo.roles);
+	return lost;
+}
+
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
 {
@@ -80,6 +97,7 @@ static void ddr_flush_again(struct work_struct *work)
 
 static void ddr_flush_resume(struct ddr_io *io, u32 action)
 {
+	io->tries = 0;
 	if (action == DDR_RES_RETRY)
 		ddr_flush_submit(io);
 	else
@@ -143,5 +161,6 @@ void ddr_flush_start(struct ddr_io *io)
 	io->block = 0;
 	io->blocks = 0;
 	ddr_buf_get(io, 0, false, false);
+	io->buf->lost = ddr_flush_lost(io);
 	ddr_flush_submit(io);
 }

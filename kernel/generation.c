@@ -137,7 +137,7 @@ int ddr_gen_init(struct ddr_engine *e)
 	INIT_WORK(&e->turned, ddr_gen_turned);
 	for (i = 0; i < 2; i++) {
 		e->gen[i].engine = e;
-		r = percpu_ref_init(&e->gen[i].ref, ddr_gen_drained, PERCPU_REF_ALLOW_REINIT, GFP_KERNEL);
+		r = ddr_alloc_int(percpu_ref_init(&e->gen[i].ref, ddr_gen_drained, PERCPU_REF_ALLOW_REINIT, GFP_KERNEL));
 		if (r) {
 			while (i--)
 				percpu_ref_exit(&e->gen[i].ref);

@@ -7,6 +7,7 @@
  * or hold a generation while waiting for memory, a range or the daemon.
  */
 #include <linux/blk-cgroup.h>
+#include <linux/ioprio.h>
 #include <linux/slab.h>
 
 #include "io.h"
@@ -15,7 +16,7 @@
 #include "trace.h"
 
 /* What of a bio's flags its member bios carry. Not NOWAIT: a piece is all or nothing; not POLLED: nobody polls them. */
-#define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD)
+#define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD | REQ_BACKGROUND)
 
 /* From the start: the gate, the region, the range. May sleep for memory. */
 static void ddr_io_start(struct ddr_io *io)
@@ -45,6 +46,9 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 	io->avoid = 0;
 	io->looks = 0;
 	io->tries = 0;
+	/* here is the task that wants it; its member bios may be submitted by a work item */
+	if (IOPRIO_PRIO_CLASS(bio->bi_ioprio) == IOPRIO_CLASS_NONE)
+		bio->bi_ioprio = get_current_ioprio();
 
 	switch (bio_op(bio)) {
 	case REQ_OP_READ:
@@ -94,6 +98,7 @@ void ddr_io_piece(struct ddr_io *io)
 	most -= (u32)sector & (most - 1);
 	io->block = sector / DDR_BLOCK_SECTORS;
 	io->blocks = min(left, most) / DDR_BLOCK_SECTORS;
+	io->tries = 0;
 	WARN_ON_ONCE(io->block + io->blocks > a->blocks);
 }
 
@@ -279,7 +284,7 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 		bio_init(bio, bdev, NULL, 0, opf);
 		bio->bi_iter.bi_size = buf->bytes;
 	} else {
-		bio_init(bio, bdev, buf->vec + ddr_buf_slot(buf, held), buf->pages, opf);
+		bio_init(bio, bdev, ddr_buf_vec(buf, ddr_buf_slot(buf, held)), buf->pages, opf);
 		bio->bi_vcnt = buf->pages;
 		bio->bi_iter.bi_size = buf->bytes;
 	}
@@ -363,7 +368,7 @@ void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn
 
 int ddr_engine_init(struct ddr_array *a)
 {
-	struct ddr_engine *e = kzalloc(sizeof(*e), GFP_KERNEL);
+	struct ddr_engine *e = ddr_alloc(kzalloc(sizeof(*e), GFP_KERNEL));
 	int r;
 
 	if (!e)
@@ -375,7 +380,7 @@ int ddr_engine_init(struct ddr_array *a)
 	r = ddr_errors_init(e);
 	if (r)
 		goto exit_gen;
-	r = percpu_counter_init(&e->pages, 0, GFP_KERNEL);
+	r = ddr_alloc_int(percpu_counter_init(&e->pages, 0, GFP_KERNEL));
 	if (r)
 		goto exit_errors;
 	a->engine = e;

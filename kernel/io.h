@@ -62,7 +62,7 @@ struct ddr_io {
 	u32			done;		/* sectors of the bio before the piece (write-zeroes) */
 	u32			flags;
 	u32			avoid;		/* members that failed to read the piece */
-	u16			tries;		/* for want of resources */
+	u16			tries;		/* for want of resources: of this piece, since the daemon's last answer */
 	u8			looks;		/* MISMATCH records of the piece so far */
 	u8			op;		/* enum ddr_error_op */
 	u8			class;		/* enum ddr_class */
@@ -70,6 +70,7 @@ struct ddr_io {
 	struct ddr_plan		plan;		/* reads */
 };
 
+#define DDR_VEC_PAGES		4u	/* of vectors: a mirror of three with verify_reads needs 4 x 256 */
 #define DDR_SCRATCH_ROLE	DDR_GEO_MAX_ROLES	/* buffer of a role beyond all: for ddr_parity_check() */
 
 /*
@@ -94,13 +95,19 @@ struct ddr_buf {
 	u8		pool;		/* that it came from */
 	bool		shared;		/* one buffer for all roles: a mirror writes one copy to all members */
 	bool		owned;		/* the pages are ours to free */
-	struct bio_vec	*vec;		/* by slot, then page */
-	/* the member bios follow, by role, then the vectors */
+	u32		per;		/* vectors in each of the next: those of one slot lie together */
+	struct bio_vec	*vec[DDR_VEC_PAGES];	/* by slot, then page: ddr_buf_vec() */
+	/* the member bios follow, by role, then the vectors if they are few */
 };
 
 static inline struct bio *ddr_buf_bio(struct ddr_buf *buf, u32 role)
 {
 	return (struct bio *)(buf + 1) + role;
+}
+
+static inline struct bio_vec *ddr_buf_vec(const struct ddr_buf *buf, u32 i)
+{
+	return &buf->vec[i / buf->per][i % buf->per];
 }
 
 static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
@@ -275,6 +282,8 @@ void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(str
 bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
 /* Members (bit: member) that failed a flush, whosever, about which the daemon has not decided. Any context. */
 u32 ddr_error_flush_open(struct ddr_array *a);
+/* Members that failed a flush which was given back to dm since, and comes again as a new one. Any context. */
+u32 ddr_error_flush_lost(struct ddr_array *a);
 /* The io waits until that is decided of @member. Any context. */
 void ddr_error_park_flush(struct ddr_io *io, u32 member, void (*resume)(struct ddr_io *io, u32 action));
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));

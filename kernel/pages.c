@@ -50,7 +50,7 @@ int ddr_pages_init(void)
 	int r;
 
 	ddr_pages_limit = (s64)totalram_pages() * DDR_PAGES_PERCENT / 100;
-	r = percpu_counter_init(&ddr_pages_used, 0, GFP_KERNEL);
+	r = ddr_alloc_int(percpu_counter_init(&ddr_pages_used, 0, GFP_KERNEL));
 	if (r)
 		return r;
 	r = ddr_stock_init(ddr_pages_limit / 4);
@@ -86,7 +86,7 @@ static void *ddr_page_alloc(gfp_t gfp, void *data)
 	struct ddr_target *t = data;
 	struct page *page;
 
-	if ((gfp & __GFP_NORETRY) && !ddr_pages_within(t))
+	if ((gfp & __GFP_NORETRY) && (!ddr_pages_within(t) || ddr_point_fails(DDR_PT_PAGE)))
 		return NULL;
 	if (ddr_stock_take(t->stock, &page, 1))
 		return page;
@@ -122,6 +122,52 @@ static size_t ddr_buf_size(u32 roles, u32 vecs)
 static u32 ddr_buf_bios(const struct ddr_target *t)
 {
 	return t->array->geo.roles + !!t->dev[DDR_SHADOW].dm;
+}
+
+/*
+ * A large buffer: with its vectors in pages of their own, since all of it in one piece of memory would be too large a piece to be found
+ * at once, in a memory that is in use.
+ */
+static void ddr_large_free(void *element, void *data)
+{
+	struct ddr_buf *buf = element;
+	u32 i;
+
+	for (i = 0; i < DDR_VEC_PAGES; i++)
+		free_page((unsigned long)buf->vec[i]);	/* nothing happens for NULL */
+	kfree(buf);
+}
+
+static void *ddr_large_alloc(gfp_t gfp, void *data)
+{
+	struct ddr_target *t = data;
+	struct ddr_buf *buf = ddr_alloc_now(kzalloc(ddr_buf_size(ddr_buf_bios(t), 0), gfp));
+	u32 i;
+
+	for (i = 0; buf && i < t->vec_pages; i++) {
+		buf->vec[i] = ddr_alloc_now((void *)__get_free_page(gfp));
+		if (buf->vec[i])
+			continue;
+		ddr_large_free(buf, t);
+		return NULL;
+	}
+	return buf;
+}
+
+/* Vectors that a page of them has room for, those of one buffer of @pages in one page. */
+static u32 ddr_vecs_per_page(u32 pages)
+{
+	return rounddown(PAGE_SIZE / sizeof(struct bio_vec), max(pages, 1u));
+}
+
+static void ddr_buf_vectors(struct ddr_target *t, struct ddr_buf *buf)
+{
+	if (buf->pool == DDR_BUFS_LARGE) {
+		buf->per = ddr_vecs_per_page(buf->pages);
+		return;
+	}
+	buf->per = DDR_SMALL_VECS;
+	buf->vec[0] = (struct bio_vec *)ddr_buf_bio(buf, ddr_buf_bios(t));
 }
 
 /* Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to compare its copies. */
@@ -161,7 +207,7 @@ static void ddr_reserves_exit(struct ddr_target *t)
 static int ddr_reserves_init(struct ddr_target *t, u32 most)
 {
 	u32 pages[DDR_CLASSES] = {
-		[DDR_CLASS_READ] = t->array->geo.order || t->verify_reads ? most : 1,	/* a mirror reads into the caller's pages */
+		[DDR_CLASS_READ] = most,	/* a mirror's too: the caller's pages may not suit the members */
 		[DDR_CLASS_SMALL] = DDR_SMALL_WRITES * DDR_SMALL_VECS,
 		[DDR_CLASS_LARGE] = most,
 	};
@@ -170,7 +216,7 @@ static int ddr_reserves_init(struct ddr_target *t, u32 most)
 	for (i = 0; i < DDR_CLASSES; i++)
 		mutex_init(&t->reserve[i].lock);
 	for (i = 0; i < DDR_CLASSES; i++) {
-		r = mempool_init(&t->reserve[i].pages, pages[i], ddr_page_alloc, ddr_page_free, t);
+		r = ddr_alloc_int(mempool_init(&t->reserve[i].pages, pages[i], ddr_page_alloc, ddr_page_free, t));
 		if (r) {
 			ddr_reserves_exit(t);
 			return r;
@@ -186,17 +232,21 @@ int ddr_pools_init(struct ddr_target *t)
 	int r;
 
 	t->pages_anyway = DDR_PIECES_ANYWAY * vecs;
+	t->vec_pages = DIV_ROUND_UP(vecs, ddr_vecs_per_page(ddr_vecs(bytes)));
+	if (WARN_ON_ONCE(t->vec_pages > DDR_VEC_PAGES))
+		return -EINVAL;
 	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 16));
 	if (!t->stock)
 		return -ENOMEM;
-	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE,
-				      ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS));
+	r = ddr_alloc_int(mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE,
+						    ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS)));
 	if (r)
 		goto end_stock;
-	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_LARGE], DDR_LARGE_RESERVE, ddr_buf_size(ddr_buf_bios(t), vecs));
+	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_LARGE], DDR_LARGE_RESERVE, ddr_large_alloc, ddr_large_free, t));
 	if (r)
 		goto exit_small;
-	r = mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE, ddr_buf_size(ddr_buf_bios(t), 0));
+	r = ddr_alloc_int(mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE,
+						    ddr_buf_size(ddr_buf_bios(t), 0)));
 	if (r)
 		goto exit_large;
 	r = ddr_reserves_init(t, vecs);
@@ -260,15 +310,15 @@ static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 
 	for (i = 0; i < vecs; i++) {
 		/* a page that is shared by several buffers belongs to the first of them */
-		if (buf->vec[i].bv_offset)
+		if (ddr_buf_vec(buf, i)->bv_offset)
 			continue;
 		pages++;
 		r = ddr_reserve_short(t);
 		if (unlikely(r)) {
-			mempool_free(buf->vec[i].bv_page, &r->pages);
+			mempool_free(ddr_buf_vec(buf, i)->bv_page, &r->pages);
 			continue;
 		}
-		batch[nr++] = buf->vec[i].bv_page;
+		batch[nr++] = ddr_buf_vec(buf, i)->bv_page;
 		if (nr == DDR_BULK) {
 			ddr_stock_put(t->stock, batch, nr);
 			nr = 0;
@@ -285,7 +335,7 @@ static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 {
 	u32 have;
 
-	if (!ddr_pages_within(t))
+	if (!ddr_pages_within(t) || ddr_point_fails(DDR_PT_PAGE))
 		return 0;
 	have = ddr_stock_take(t->stock, pages, nr);
 	if (have == nr)
@@ -324,7 +374,7 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, stru
 			if (wait)
 				ddr_pages_count(t, 1);
 		}
-		bvec_set_page(&buf->vec[i], page, ddr_buf_page_bytes(buf, i % buf->pages), offset);
+		bvec_set_page(ddr_buf_vec(buf, i), page, ddr_buf_page_bytes(buf, i % buf->pages), offset);
 		if (stride < PAGE_SIZE)
 			offset = (offset + stride) & (PAGE_SIZE - 1);
 	}
@@ -356,12 +406,12 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	buf->pool = pool;
 	buf->shared = shared;
 	buf->owned = pages;
-	buf->vec = (struct bio_vec *)ddr_buf_bio(buf, ddr_buf_bios(t));
+	ddr_buf_vectors(t, buf);
 	io->buf = buf;
 
 	if (!pages) {
 		for (i = 0; i < vecs; i++)
-			bvec_set_page(&buf->vec[i], ZERO_PAGE(0), ddr_buf_page_bytes(buf, i), 0);
+			bvec_set_page(ddr_buf_vec(buf, i), ZERO_PAGE(0), ddr_buf_page_bytes(buf, i), 0);
 		return;
 	}
 	if (likely(ddr_buf_take_pages(t, r, buf, vecs, false)))
@@ -392,7 +442,7 @@ u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role)
 
 void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page)
 {
-	const struct bio_vec *bv = &buf->vec[ddr_buf_slot(buf, role) + page];
+	const struct bio_vec *bv = ddr_buf_vec(buf, ddr_buf_slot(buf, role) + page);
 
 	return page_address(bv->bv_page) + bv->bv_offset;
 }

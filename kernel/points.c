@@ -27,6 +27,9 @@ enum ddr_point_mode { DDR_PM_OFF, DDR_PM_HOLD, DDR_PM_FAIL, DDR_PM_STATUS };
 static const char *const ddr_point_modes[] = { "off", "hold", "fail", "status" };
 
 static const char *const ddr_point_names[DDR_NR_POINTS] = {
+	[DDR_PT_ALLOC] = "alloc",
+	[DDR_PT_PAGE] = "page",
+	[DDR_PT_RANGE_STEP] = "range_step",
 	[DDR_PT_BUFFER] = "buffer",
 	[DDR_PT_WRITE_GATE] = "write_gate",
 	[DDR_PT_FLUSH_GATE] = "flush_gate",

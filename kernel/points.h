@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Points at which tests make something happen that is rare otherwise: a member operation fails or
+ * Points at which tests make something happen that is rare otherwise: an allocation fails, a member operation fails or
  * ends late, somebody stands still between two steps. Only the module that the tests build has them (DDR_TEST_POINTS,
  * dm-ddraid-points.ko); in the one that is installed all of this is nothing. tests/vm/README tells how tests use them.
  */
@@ -12,10 +12,13 @@
 
 /* points.c has their names. */
 enum ddr_point {
+	DDR_PT_ALLOC,	/* an allocation of a table, an array, a channel or a command: may fail */
+	DDR_PT_PAGE,	/* memory for a buffer that is wanted without waiting: may fail */
 	DDR_PT_BUFFER,	/* an I/O has its range and is about to take its buffer */
 	DDR_PT_WRITE_GATE,	/* a write has looked at the gate for the last time, and sends next */
 	DDR_PT_FLUSH_GATE,	/* the same for a flush */
 	DDR_PT_READ_GATE,	/* the same for a read */
+	DDR_PT_RANGE_STEP,	/* a range in a list is looked at: counts only */
 	DDR_PT_PARK_KICK,	/* a bio is parked at the gate, and is about to be run if the reason is over */
 	DDR_PT_REGION_PARKED,	/* a write is parked on its region; what follows may only touch the array */
 	DDR_PT_MEMBER_READ,	/* a member has ended an operation: its status may be another one */
@@ -35,5 +38,11 @@ static inline void ddr_point_wait(enum ddr_point p) { }
 static inline bool ddr_point_fails(enum ddr_point p) { return false; }
 static inline blk_status_t ddr_point_status(enum ddr_point p, unsigned int role, blk_status_t status) { return status; }
 #endif
+
+/* An allocation that gives a pointer, or one that gives 0 or an error. */
+#define ddr_alloc(expr)		(ddr_point_fails(DDR_PT_ALLOC) ? NULL : (expr))
+/* The same for one that is wanted without waiting. */
+#define ddr_alloc_now(expr)	(ddr_point_fails(DDR_PT_PAGE) ? NULL : (expr))
+#define ddr_alloc_int(expr)	(ddr_point_fails(DDR_PT_ALLOC) ? -ENOMEM : (expr))
 
 #endif

@@ -17,6 +17,7 @@
  * Locks: ex_mutex guards the list of EX ranges; inside it a bucket's spinlock guards the
  * bucket's list, ->locked, and ex->waiting; one bucket at a time.
  */
+#include <linux/bitmap.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -24,10 +25,12 @@
 #include "dm-ddraid.h"
 
 #define DDR_RANGE_BUCKET_BITS	10
+#define DDR_UNIT_BLOCKS		(1u << DDR_GEO_UNIT_SHIFT)
 
 struct ddr_range_bucket {
 	spinlock_t		lock;		/* of the list, and of ->locked in it */
 	unsigned int		waiting;
+	unsigned int		ex;		/* pieces of EX ranges in the list */
 	struct list_head	list;
 };
 
@@ -68,6 +71,8 @@ static bool ddr_range_behind_ex(const struct ddr_range_bucket *b, const struct d
 {
 	const struct ddr_range *o;
 
+	if (!b->ex)
+		return false;
 	list_for_each_entry(o, &b->list, list)
 		if (o->ex && ddr_range_conflicts(o, r))
 			return true;
@@ -80,6 +85,7 @@ static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr
 	const struct ddr_range *o;
 
 	list_for_each_entry(o, &b->list, list) {
+		ddr_point_fails(DDR_PT_RANGE_STEP);
 		if (o == r)
 			return false;
 		if (ddr_range_conflicts(o, r))
@@ -106,21 +112,49 @@ static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 	}
 }
 
-/* Under the bucket's lock: locks all waiters that nothing holds back any more. */
-static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b)
+/* Blocks of one unit that the ranges passed so far hold or wait for. */
+struct ddr_range_cover {
+	DECLARE_BITMAP(read, DDR_UNIT_BLOCKS);
+	DECLARE_BITMAP(write, DDR_UNIT_BLOCKS);
+};
+
+static u32 ddr_range_first(const struct ddr_range *r)
 {
+	return r->start & (DDR_UNIT_BLOCKS - 1);
+}
+
+/* Is any block of @r in @bits? */
+static bool ddr_range_meets(const unsigned long *bits, const struct ddr_range *r)
+{
+	u32 end = ddr_range_first(r) + r->count;
+
+	return find_next_bit(bits, end, ddr_range_first(r)) < end;
+}
+
+/* Under the bucket's lock, after @gone has left the list: locks the waiters that it has held back, and nothing else does. */
+static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b, const struct ddr_range *gone)
+{
+	struct ddr_range_cover cover = { };
+	u32 first = ddr_range_first(gone), end = first + gone->count;
 	struct ddr_range *r;
 
 	if (!b->waiting)
 		return;
 	list_for_each_entry(r, &b->list, list) {
-		if (r->locked || ddr_range_blocked(b, r))
+		ddr_point_fails(DDR_PT_RANGE_STEP);
+		if ((r->start ^ gone->start) >> DDR_GEO_UNIT_SHIFT)
 			continue;
-		r->locked = 1;
-		b->waiting--;
-		ddr_range_notify(rs, r);
-		if (!b->waiting)
-			break;
+		if (!r->locked && !ddr_range_meets(cover.write, r) && !(r->write && ddr_range_meets(cover.read, r))) {
+			r->locked = 1;
+			b->waiting--;
+			ddr_range_notify(rs, r);
+			if (!b->waiting)
+				return;
+		}
+		bitmap_set(r->write ? cover.write : cover.read, ddr_range_first(r), r->count);
+		/* who comes behind and met @gone meets one of these */
+		if (find_next_zero_bit(cover.write, end, first) >= end)
+			return;
 	}
 }
 
@@ -157,7 +191,8 @@ void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r)
 	list_del(&r->list);
 	if (!r->locked)
 		b->waiting--;
-	ddr_range_advance(rs, b);
+	b->ex -= !!r->ex;
+	ddr_range_advance(rs, b, r);
 	spin_unlock_irqrestore(&b->lock, irq);
 }
 
@@ -166,6 +201,7 @@ void ddr_range_cancel_waiting(struct ddr_array *a)
 	struct ddr_ranges *rs = a->ranges;
 	struct ddr_range_bucket *b;
 	struct ddr_range *r, *n;
+	LIST_HEAD(cancelled);
 
 	for (b = rs->bucket; b < rs->bucket + ARRAY_SIZE(rs->bucket); b++) {
 		spin_lock_irq(&b->lock);
@@ -173,12 +209,17 @@ void ddr_range_cancel_waiting(struct ddr_array *a)
 			list_for_each_entry_safe(r, n, &b->list, list) {
 				if (r->locked || r->ex)
 					continue;
-				list_del(&r->list);
+				list_move_tail(&r->list, &cancelled);
 				b->waiting--;
-				ddr_range_notify(rs, r);
 			}
 			/* what waited for a cancelled one only */
-			ddr_range_advance(rs, b);
+			list_for_each_entry(r, &cancelled, list)
+				ddr_range_advance(rs, b, r);
+		}
+		/* still under the lock: nobody looks at what these leave */
+		list_for_each_entry_safe(r, n, &cancelled, list) {
+			list_del(&r->list);
+			ddr_range_notify(rs, r);
 		}
 		spin_unlock_irq(&b->lock);
 		cond_resched();
@@ -208,7 +249,7 @@ static struct ddr_ex *ddr_ex_alloc(u64 seq, u64 start, u64 count)
 {
 	u64 first = start >> DDR_GEO_UNIT_SHIFT, last = (start + count - 1) >> DDR_GEO_UNIT_SHIFT;
 	unsigned int pieces = last - first + 1, i;
-	struct ddr_ex *ex = kvzalloc(struct_size(ex, piece, pieces), GFP_NOIO);
+	struct ddr_ex *ex = ddr_alloc(kvzalloc(struct_size(ex, piece, pieces), GFP_NOIO));
 
 	if (!ex)
 		return NULL;
@@ -248,6 +289,7 @@ static void ddr_ex_queue_piece(struct ddr_ranges *rs, struct ddr_range *r)
 
 	spin_lock_irq(&b->lock);
 	list_add_tail(&r->list, &b->list);
+	b->ex++;
 	r->locked = !ddr_range_blocked(b, r);
 	if (r->locked)
 		ddr_range_notify(rs, r);
@@ -370,7 +412,7 @@ void ddr_range_release_orphans(struct ddr_array *a)
 
 int ddr_ranges_init(struct ddr_array *a)
 {
-	struct ddr_ranges *rs = kvzalloc(sizeof(*rs), GFP_KERNEL);
+	struct ddr_ranges *rs = ddr_alloc(kvzalloc(sizeof(*rs), GFP_KERNEL));
 	struct ddr_range_bucket *b;
 
 	if (!rs)

@@ -19,16 +19,30 @@
 static void ddr_read_end(struct ddr_io *io);
 static void ddr_read_go(struct ddr_io *io);
 
+/* Can members read straight to the pages of the bio? Those of a caller in the kernel may be cut anywhere. */
+static bool ddr_read_fits(struct ddr_io *io)
+{
+	struct bio_vec bv;
+	struct bvec_iter iter;
+
+	bio_for_each_bvec(bv, io->bio, iter)
+		if ((bv.bv_offset | bv.bv_len) & (io->t->align - 1))
+			return false;
+	return true;
+}
+
 /* What a read of a mirror needs: one copy; all of them to compare them. */
 static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
 {
 	if (!mask)
 		return false;
 	plan->read = BIT(__ffs(mask));
+	if (!ddr_read_fits(io))
+		plan->buffers = plan->read;
 	if (io->t->verify_reads) {
 		plan->check = mask & ~plan->read;
 		plan->read = mask;
-		plan->buffers = mask | 1;
+		plan->buffers = mask;
 	}
 	return true;
 }
@@ -101,8 +115,7 @@ static u32 ddr_read_deliver(struct ddr_io *io)
 			u32 role = __ffs(plan->read);
 
 			bad |= ddr_read_compare(io, page, role);
-			if (role)
-				memcpy(ptr[0], ptr[role], bytes);
+			ptr[0] = ptr[role];
 		} else if (plan->check) {
 			bad |= ddr_parity_check(g, ptr, bytes, plan->check);
 		}

@@ -680,30 +680,41 @@ void ddr_region_end_parked(struct ddr_array *a, blk_status_t status)
 	}
 }
 
-int ddr_regions_init(struct ddr_array *a)
+void ddr_regions_drop(struct ddr_regions *rs)
 {
-	struct ddr_regions *rs = kvzalloc(sizeof(*rs), GFP_KERNEL);
-	size_t map = BITS_TO_LONGS(a->regions) * sizeof(long);
+	if (!rs)
+		return;
+	kvfree(rs->word);
+	kvfree(rs->lock.bits);
+	kvfree(rs->closed.bits);
+	kvfree(rs->clean);
+	kvfree(rs->suspect);
+	kvfree(rs);
+}
+
+struct ddr_regions *ddr_regions_make(u64 regions)
+{
+	struct ddr_regions *rs = ddr_alloc(kvzalloc(sizeof(*rs), GFP_KERNEL));
+	size_t map = BITS_TO_LONGS(regions) * sizeof(long);
 	struct ddr_park_bucket *b;
 
 	if (!rs)
-		return -ENOMEM;
-	a->regions_state = rs;
+		return NULL;
 	rs->ahead = DDR_AHEAD_DEFAULT;
 	rs->declared = true;	/* nothing to tell before the first bind */
 	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
 		spin_lock_init(&b->lock);
 		bio_list_init(&b->bios);
 	}
-	rs->word = kvcalloc(a->regions, sizeof(*rs->word), GFP_KERNEL);
-	rs->lock.bits = kvzalloc(map, GFP_KERNEL);
-	rs->closed.bits = kvzalloc(map, GFP_KERNEL);
-	rs->clean = kvzalloc(map, GFP_KERNEL);
-	rs->suspect = kvzalloc(map, GFP_KERNEL);
+	rs->word = ddr_alloc(kvcalloc(regions, sizeof(*rs->word), GFP_KERNEL));
+	rs->lock.bits = ddr_alloc(kvzalloc(map, GFP_KERNEL));
+	rs->closed.bits = ddr_alloc(kvzalloc(map, GFP_KERNEL));
+	rs->clean = ddr_alloc(kvzalloc(map, GFP_KERNEL));
+	rs->suspect = ddr_alloc(kvzalloc(map, GFP_KERNEL));
 	if (rs->word && rs->lock.bits && rs->closed.bits && rs->clean && rs->suspect)
-		return 0;
-	ddr_regions_free(a);
-	return -ENOMEM;
+		return rs;
+	ddr_regions_drop(rs);
+	return NULL;
 }
 
 /*
@@ -725,22 +736,4 @@ void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown)
 	swap(rs->suspect, grown->suspect);
 	swap(rs->lock.bits, grown->lock.bits);
 	swap(rs->closed.bits, grown->closed.bits);
-}
-
-void ddr_regions_drop(struct ddr_regions *rs)
-{
-	if (!rs)
-		return;
-	kvfree(rs->word);
-	kvfree(rs->lock.bits);
-	kvfree(rs->closed.bits);
-	kvfree(rs->clean);
-	kvfree(rs->suspect);
-	kvfree(rs);
-}
-
-void ddr_regions_free(struct ddr_array *a)
-{
-	ddr_regions_drop(a->regions_state);
-	a->regions_state = NULL;
 }

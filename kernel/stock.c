@@ -44,7 +44,7 @@ static s64 ddr_stocked_most;
 int ddr_stock_init(s64 most)
 {
 	ddr_stocked_most = most;
-	return percpu_counter_init(&ddr_stocked, 0, GFP_KERNEL);
+	return ddr_alloc_int(percpu_counter_init(&ddr_stocked, 0, GFP_KERNEL));
 }
 
 void ddr_stock_exit(void)
@@ -139,7 +139,7 @@ static void ddr_stock_age(struct work_struct *work)
 struct ddr_stock *ddr_stock_make(u32 most)
 {
 	u32 parts = min(nr_cpu_ids, DDR_STOCK_PARTS), i;
-	struct ddr_stock *s = kzalloc(struct_size(s, part, parts), GFP_KERNEL);
+	struct ddr_stock *s = ddr_alloc(kzalloc(struct_size(s, part, parts), GFP_KERNEL));
 
 	if (!s)
 		return NULL;

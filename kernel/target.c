@@ -49,6 +49,18 @@ static bool ddr_members_write_zeroes(struct ddr_target *t)
 	return true;
 }
 
+/* What drivers may ask of a bio's segments: whole logical blocks, and their own rule for addresses. */
+static u32 ddr_members_align(struct ddr_target *t)
+{
+	u32 align = SECTOR_SIZE, i;
+
+	for (i = 0; i < DDR_PLACES; i++)
+		if (t->dev[i].dm)
+			align = max3(align, bdev_logical_block_size(t->dev[i].dm->bdev),
+				     roundup_pow_of_two(bdev_dma_alignment(t->dev[i].dm->bdev) + 1));
+	return align;
+}
+
 static int ddr_attach_array(struct ddr_target *t, const struct ddr_table *tab)
 {
 	struct dm_target *ti = t->ti;
@@ -89,7 +101,7 @@ static void ddr_dtr(struct dm_target *ti)
 static int ddr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 {
 	struct ddr_table tab = { };
-	struct ddr_target *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	struct ddr_target *t = ddr_alloc(kzalloc(sizeof(*t), GFP_KERNEL));
 	int r;
 
 	if (!t) {
@@ -106,6 +118,7 @@ static int ddr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	if (r)
 		goto put_devices;
 	t->blocks = tab.blocks;
+	t->align = ddr_members_align(t);
 	r = ddr_attach_array(t, &tab);
 	if (r)
 		goto put_devices;
@@ -365,8 +378,8 @@ static int ddr_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn 
 
 /*
  * The members' limits say nothing about our bios: they are copied, and the members'
- * bios are cut where these need it. Alignment in memory stays theirs, for mirrors
- * read straight into the caller's pages.
+ * bios are cut where these need it. Nor does their alignment in memory: a read of a mirror
+ * whose pages do not suit them is copied like all others (ddr_read_fits()).
  */
 static void ddr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
@@ -379,6 +392,7 @@ static void ddr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 	limits->io_min = DDR_BLOCK_SECTORS << SECTOR_SHIFT;
 	limits->io_opt = DDR_UNIT_SECTORS << SECTOR_SHIFT;
 	limits->alignment_offset = 0;
+	limits->dma_alignment = SECTOR_SIZE - 1;
 	ddr_limits_copied(limits, DDR_UNIT_SECTORS);
 
 	if (ti->discards_supported) {
@@ -420,7 +434,7 @@ static int __init ddr_init(void)
 	r = ddr_channel_init();
 	if (r)
 		goto exit_array;
-	r = dm_register_target(&ddr_target_type);
+	r = ddr_alloc_int(dm_register_target(&ddr_target_type));
 	if (r)
 		goto exit_channel;
 	return 0;

@@ -187,6 +187,7 @@ static void ddr_write_anew(struct work_struct *work)
  */
 static void ddr_write_resume(struct ddr_io *io, u32 action)
 {
+	io->tries = 0;
 	if (action == DDR_RES_RETRY)
 		ddr_io_defer(io, ddr_write_anew);
 	else

@@ -23,7 +23,7 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		5u
+#define DDR_ABI_VERSION		6u
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_UAPI_SHADOW		10u	/* as a member's index: the disk that replaces the one at its place */
@@ -129,7 +129,7 @@ enum ddr_kconfig {
 
 struct ddr_bind {
 	__u32	abi;			/* in: DDR_ABI_VERSION; else -EPROTO and the kernel's version here */
-	__u32	flags;			/* 0 */
+	__u32	flags;			/* in: 0, else -EINVAL */
 	__u8	uuid[16];		/* in: the array */
 	__u64	epoch;			/* in: must be greater than that of any earlier bind; else -ESTALE */
 	__u32	timeout_ms;		/* in: as DDR_KC_TIMEOUT_MS; 1000 .. 600000 */
@@ -147,7 +147,7 @@ struct ddr_bind {
 	__u32	shadow_state;		/* enum ddr_kmember, as the last daemon left it */
 	__u32	dev_major[DDR_UAPI_PLACES];	/* 0:0 where the table has '-' */
 	__u32	dev_minor[DDR_UAPI_PLACES];
-	__u32	reserved[2];		/* 0 */
+	__u32	reserved[2];		/* in: 0, else -EINVAL; out: 0 */
 };
 
 /*
@@ -157,6 +157,8 @@ struct ddr_bind {
  * A bind supersedes the array's earlier descriptor, whose reads and writes fail with
  * -ESTALE from then on.
  */
-#define DDR_IOC_BIND		_IOWR('R', 0xd0, struct ddr_bind)
+/* A type of its own: free in the kernel's list (Documentation/userspace-api/ioctl/ioctl-number.rst), 0x00-0x1f of it are ddraid's. */
+#define DDR_IOC_TYPE		0xdc
+#define DDR_IOC_BIND		_IOWR(DDR_IOC_TYPE, 0x00, struct ddr_bind)
 
 #endif

@@ -32,7 +32,7 @@ HELD, HELD_END, LOCK, CLOSED, REAPED, DRAINED, ERROR, APPLIED, MISMATCH, SUSPEND
 (MEMBER, ENABLE, GRANT, REFUSE, REAP, DRAIN, RELEASE, RESOLVE, BITS, FREEZE, THAW, KILL, STATUS,
  PING, CONFIG) = range(64, 79)
 F_AHEAD, F_READS, F_RESENT = 1, 4, 8
-ABI = 5
+ABI = 6
 SHADOW = 10
 KM_OUT, KM_IN_SYNC, KM_REBUILDING, KM_LEAVING = 0, 1, 2, 3
 RES_RETRY, RES_FAIL, RES_PASS = 1, 2, 3
@@ -40,7 +40,7 @@ KC_TIMEOUT_MS, KC_AHEAD = 1, 2
 
 REC = struct.Struct("=IIQQQiIQQQ")
 BIND = struct.Struct("=II16sQIIIIIIQQQIIII11I11III")
-IOC_BIND = (3 << 30) | (BIND.size << 16) | (ord("R") << 8) | 0xd0
+IOC_BIND = (3 << 30) | (BIND.size << 16) | (0xdc << 8) | 0x00
 
 Rec = collections.namedtuple("Rec", "type flags seq start count status member a0 a1 a2")
 Bound = collections.namedtuple("Bound", "abi flags uuid epoch timeout order parity layout region_sectors "
@@ -68,8 +68,8 @@ class Channel:
         self.fd = os.open(DEV, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         self.queue = collections.deque()
 
-    def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0):
-        data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 36))
+    def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0, reserved=(0, 0)):
+        data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 34, *reserved))
         fcntl.ioctl(self.fd, IOC_BIND, data)
         v = BIND.unpack(data)
         return Bound(*v[:17], v[17:28], v[28:39])
