@@ -83,6 +83,10 @@ static void print_suspect(struct json_object *a)
 		printf("  suspect  regions %" PRIu64 " to %" PRIu64 ": blocks in flight at the crash may read as garbage\n",
 		       start, start + count - 1);
 	}
+	if (client_length(runs))
+		printf("           A crash met them while a data member was missing. Neither a rebuild nor verify can tell whether they are right:\n"
+		       "           check what was being written then (fsck, the application). If it is right, or restored, type\n"
+		       "           ddraid set %s suspect=accept\n", client_clean(client_text(a, "name")));
 }
 
 static void print_cluster(struct json_object *a)

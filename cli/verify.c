@@ -83,6 +83,15 @@ static void print_last(struct json_object *verify)
 	print_next(verify);
 }
 
+static void print_suspect(struct json_object *array)
+{
+	uint64_t regions = client_number(client_object(array, "regions"), "suspect");
+
+	if (regions)
+		printf("  %" PRIu64 " regions are suspect and are passed over; ddraid status %s says which, and what to do\n", regions,
+		       client_clean(client_text(array, "name")));
+}
+
 /* Where, how much, on which member, and what became of it. */
 static void print_finding(struct json_object *f)
 {
@@ -106,6 +115,7 @@ static void print_status(struct json_object *array, struct json_object *findings
 
 	printf("%s: ", client_clean(client_text(array, "name")));
 	print_last(client_object(array, "verify"));
+	print_suspect(array);
 	for (size_t i = 0; i < client_length(jobs); i++) {
 		struct json_object *job = client_at(jobs, i);
 

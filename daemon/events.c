@@ -59,7 +59,7 @@ static const struct {
 	[DDR_EV_VERIFY_START]	= { "verify-start", LOG_NOTICE, "priority", "repair" },
 	[DDR_EV_VERIFY_PAUSED]	= { "verify-paused", LOG_NOTICE, "found", "repaired" },
 	[DDR_EV_VERIFY_STOPPED]	= { "verify-stopped", LOG_NOTICE, "found", "repaired" },
-	[DDR_EV_VERIFY_DONE]	= { "verify-done", LOG_NOTICE, "found", "repaired" },
+	[DDR_EV_VERIFY_DONE]	= { "verify-done", LOG_NOTICE, "found", "repaired", NULL, "suspect" },
 	[DDR_EV_REPAIRED]	= { "repaired", LOG_WARNING, "repaired", NULL, "first_block", "blocks" },
 	[DDR_EV_MISMATCH]	= { "mismatch", LOG_ERR, "found", NULL, "first_block", "blocks" },
 	[DDR_EV_GROWN]		= { "grown", LOG_NOTICE, "old_blocks", "blocks" },
@@ -104,6 +104,17 @@ static const char *class_of(const struct ddr_array *a, const struct ddr_output *
 static const char *node(const struct ddr_array *a, uint64_t id, char *buf, size_t size)
 {
 	return a->d->transport->node_name(a->d, (uint32_t)id, buf, size);
+}
+
+/* The end of it says what it cannot decide: nobody knows what suspect regions should hold. */
+static void verify_text(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
+{
+	int n = snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right",
+			 o->event == DDR_EV_VERIFY_DONE ? "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
+
+	if (o->event == DDR_EV_VERIFY_DONE && o->count && (size_t)n < size)
+		snprintf(buf + n, size - (size_t)n, "; %" PRIu64 " regions are suspect and were passed over: check what was being written at the "
+			 "crash, then type ddraid set %s suspect=accept", o->count, a->name);
 }
 
 static void describe(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
@@ -169,8 +180,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 	case DDR_EV_VERIFY_PAUSED:
 	case DDR_EV_VERIFY_STOPPED:
 	case DDR_EV_VERIFY_DONE:
-		snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right", o->event == DDR_EV_VERIFY_DONE ?
-			 "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
+		verify_text(a, o, buf, size);
 		break;
 	case DDR_EV_REPAIRED:
 		snprintf(buf, size, "member %u (%s): blocks %" PRIu64 "+%" PRIu64 " put right from the others", o->member, device(a, o->member),
@@ -201,7 +211,8 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		break;
 	case DDR_EV_SUSPECT:
 		snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in "
-			 "flight at the crash may reconstruct to garbage", o->start, o->count, o->a);
+			 "flight at the crash may read as garbage; check what was being written then, then type ddraid set %s suspect=accept",
+			 o->start, o->count, o->a, a->name);
 		break;
 	case DDR_EV_FAILED:
 		snprintf(buf, size, "failed: more members are lost than the parity covers");

@@ -261,7 +261,7 @@ enum ddr_event {
 	DDR_EV_VERIFY_START,	/* a: priority, b: flags. It begins, or goes on */
 	DDR_EV_VERIFY_PAUSED,	/* a: blocks found wrong so far, b: of these put right */
 	DDR_EV_VERIFY_STOPPED,	/* likewise */
-	DDR_EV_VERIFY_DONE,	/* likewise */
+	DDR_EV_VERIFY_DONE,	/* likewise; count: suspect regions, which it passed over */
 	DDR_EV_REPAIRED,	/* member, start, count: something in there was put right on it; a: blocks */
 	DDR_EV_MISMATCH,	/* start, count: blocks in there do not fit, or cannot be read, and stay as they are; a: how many; text: why */
 	DDR_EV_GROWN,		/* a: blocks before, b: now. All of the array's superblocks say so */

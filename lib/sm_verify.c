@@ -51,6 +51,7 @@ static void event(struct ddr_sm *sm, enum ddr_event type)
 
 	out->a = type == DDR_EV_VERIFY_START ? v->priority : v->found;
 	out->b = type == DDR_EV_VERIFY_START ? v->flags & DDR_VERIFY_F_REPAIR : v->repaired;
+	out->count = type == DDR_EV_VERIFY_DONE ? sm->n_suspect : 0;
 	sm->k.status = true;
 }
 

@@ -179,6 +179,17 @@ static void members_are_listed_and_free_entries_are_not(void **state)
 	says("suspect  regions 7 to 8:");
 }
 
+/* Finding S25: the way out of suspect regions was in the manual alone. */
+static void what_suspect_means_and_what_to_type(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(cmd_status, REPLY("'suspect': [[7, 2], [11, 1]]")), CLI_DONE);
+	says("regions 11 to 11: blocks in flight at the crash may read as garbage\n           A crash met them while a data member was missing.");
+	says("           ddraid set data suspect=accept\n");
+	assert_int_equal(ask(cmd_status, REPLY("'suspect': []")), CLI_DONE);
+	does_not_say("suspect=accept");
+}
+
 static void nothing_to_say_is_said(void **state)
 {
 	(void)state;
@@ -238,7 +249,7 @@ int main(void)
 		cmocka_unit_test(a_job_of_this_node_says_all),
 		cmocka_unit_test(who_gave_up_is_told_from_a_lost_array),
 		cmocka_unit_test(what_the_cluster_waits_for_is_said),
-		cmocka_unit_test(members_are_listed_and_free_entries_are_not),
+		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(what_suspect_means_and_what_to_type),
 		cmocka_unit_test(nothing_to_say_is_said),
 		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),

@@ -193,12 +193,33 @@ static void the_last_findings_are_kept(void **state)
 	assert_int_equal(a.n_findings, DDR_ARRAY_FINDINGS);
 }
 
+/* Finding S25: that verify passed over suspect regions, and what to type, was said nowhere. */
+static void suspect_regions_say_what_to_do(void **state)
+{
+	struct ddr_array a = { .d = &d, .name = "data" };
+	struct ddr_output o = { .type = DDR_OUT_EVENT, .event = DDR_EV_SUSPECT, .member = DDR_NO_MEMBER, .node = DDR_NO_MEMBER,
+				.a = 3, .start = 7, .count = 2 };
+
+	(void)state;
+	client.listens = true;
+	ddr_event_array(&a, &o);
+	assert_non_null(strstr(field("text"), "type ddraid set data suspect=accept"));
+	o = (struct ddr_output){ .type = DDR_OUT_EVENT, .event = DDR_EV_VERIFY_DONE, .member = DDR_NO_MEMBER, .node = DDR_NO_MEMBER, .count = 3 };
+	ddr_event_array(&a, &o);
+	assert_string_equal(field("suspect"), "3");
+	assert_non_null(strstr(field("text"), "; 3 regions are suspect and were passed over: check"));
+	assert_non_null(strstr(field("text"), "type ddraid set data suspect=accept"));
+	o.count = 0;
+	ddr_event_array(&a, &o);
+	assert_null(strstr(field("text"), "suspect"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_device_that_is_gone_is_called_so),
 		cmocka_unit_test(a_clean_stop_has_ended), cmocka_unit_test(a_clean_stop_was_refused), cmocka_unit_test(a_refusal_of_something_else),
-		cmocka_unit_test(the_last_findings_are_kept),
+		cmocka_unit_test(the_last_findings_are_kept), cmocka_unit_test(suspect_regions_say_what_to_do),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);
