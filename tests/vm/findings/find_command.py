@@ -85,7 +85,7 @@ def test_U2_a_stranger_has_the_name(serving):
     node = serving.node
     node.run("mkdir -p /run/ddraid /var/lib/ddraid; modprobe dm_ddraid")
     if node.run("command -v python3", check=False).code != 0:
-        pytest.skip("no python in the guest")
+        pytest.fail("no python in the guest")
     node.put("/tmp/stranger.py", STRANGER.encode())
     stranger = node.spawn("exec python3 /tmp/stranger.py")
     try:
