@@ -124,6 +124,21 @@ def test_a_lost_timer_is_told_from_a_quiet_machine(shared_node):
         assert not deaf_for_ever([busy, busy, healthy])
 
 
+@pytest.mark.parametrize("hears_again", [True, False])
+def test_one_that_catches_up_hears_again_after_some_looks(shared_node, monkeypatch, hears_again):
+    """Seen in a run: code translated anew, the processor went on, and was met in an interrupt's handler by each of three looks."""
+    shared_node.save_processors()
+    look = shared_node.looks[0].replace("HLT=1", "HLT=0")
+    busy, healthy = (re.sub(r"RFL=\w+", f"RFL={flags}", look) for flags in ("00000046", "00000246"))
+    shown = iter([busy] * 7 + [healthy if hears_again else busy] * 23)
+    monkeypatch.setattr(shared_node.qemu, "processors", lambda cpus: next(shown))
+    monkeypatch.setattr(shared_node.qemu, "translate_anew", lambda: None)
+    monkeypatch.setattr("ddvm.node.time.sleep", lambda seconds: None)
+    shared_node.looks = [busy] * 3
+    assert shared_node._code_stale() == hears_again
+    assert len(shared_node.looks) == (8 if hears_again else 30)
+
+
 def test_a_guest_that_hangs_is_looked_at(shared_node):
     """It answers no command: its processors and their stacks are in the logs. One that halts does so where the kernel's idle loop is."""
     address = int(shared_node.run("grep -w default_idle_call /proc/kallsyms").out.split()[0], 16)

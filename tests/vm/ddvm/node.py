@@ -117,12 +117,18 @@ class Node:
         return self.session.path / f"{self.name}.{self.boots}.console"
 
     def _code_stale(self):
-        """Does a processor that takes no interrupts for ever take some as soon as its code is translated anew?"""
+        """
+        Does a processor that takes no interrupts for ever take some once its code is translated anew? Not at once: it has two minutes of
+        timers to catch up with, an instruction at a time, and may be met in their handlers again and again.
+        """
+        def hears(looks):
+            return len(looks) > 1 and not deaf_for_ever(looks)
+
         if not deaf_for_ever(self.looks):
             return False
         self.qemu.translate_anew()
-        self.save_processors("anew")
-        return len(self.looks) > 1 and not deaf_for_ever(self.looks)
+        self.save_processors("anew", 30, hears)
+        return hears(self.looks)
 
     def _timer_lost(self, patience=45):
         if lost_timer(self.looks):
@@ -356,12 +362,12 @@ class Node:
                 text += "QEMU lost a processor's timer\n" if lost_timer(self.looks) else ""
         (self.session.path / f"{self.name}.dmesg.log").write_text(text, errors="replace")
 
-    def save_processors(self, name="processors", looks=3):
-        """Look at the machine's processors, a second apart; what is seen goes to the run's directory as well."""
+    def save_processors(self, name="processors", looks=3, enough=lambda looks: False):
+        """Look at the machine's processors, a second apart, `looks` times or until enough(looks); what is seen goes to the run's directory as well."""
         self.looks = []
         end = ""
         try:
-            for _ in range(looks):
+            while len(self.looks) < looks and not enough(self.looks):
                 self.looks.append(self.qemu.processors(self.cpus))
                 time.sleep(1)
             end = self.qemu.stacks(stacks(self.looks[-1]))
