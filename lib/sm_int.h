@@ -12,6 +12,7 @@
  *	sm_turn.c	whose turn it is to ask for one, when all places are taken
  *	sm_resync.c	what is resynced and when: region works and their ranges, verification of mismatches
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
+ *	sm_super.c	what is in the superblocks of a change, and the writes of them
  *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
  *	sm_seek.c	who sees which member; members that are added, removed, or come back
  *	sm_grow.c	the array takes what its members have room for
@@ -362,7 +363,6 @@ void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
 void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_member_pump(struct ddr_sm *sm);
 void ddr_sm_member_view(struct ddr_sm *sm);
 void ddr_sm_member_settle(struct ddr_sm *sm);
@@ -377,17 +377,27 @@ void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
 /* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
 void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
-/* The writer is another one: what the last left on the disks is where it goes on. */
-void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 /* Could the array go on without @members (those that are on the way out counted)? */
 bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
 /* None of @members is in the array any more, and all nodes have agreed to that. */
 bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members);
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
 
+/* Members that are in the array in any way: in sync, rebuilding, spare. */
+uint32_t ddr_sm_alive(const struct ddr_sm *sm);
 /* A spare may be taken, a cursor may grow: is it so still, as the superblocks are now? */
 bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
 void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+
+/* ---- sm_super.c ---------------------------------------------------------------- */
+
+/* Not only how far something is, or what is done with reads. */
+bool ddr_sm_changes_members(const struct ddr_msg_member_set *set);
+/* Writes the superblocks of the change under way. */
+void ddr_sm_supers_write(struct ddr_sm *sm);
+void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
+/* The writer is another one: what the last left on the disks is where it goes on. */
+void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 
 /* ---- sm_rebuild.c -------------------------------------------------------------- */
 

@@ -21,8 +21,7 @@ static const struct ddr_msg_member_set none;
 
 /* ---- judging ------------------------------------------------------------------- */
 
-/* Members that are in the array in any way: in sync, rebuilding, spare. */
-static uint32_t alive(const struct ddr_sm *sm)
+uint32_t ddr_sm_alive(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
 
@@ -92,7 +91,7 @@ void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 
 	if (!ddr_sm_running(sm))
 		why = "the array does not run";
-	else if (member >= sm->sb.members || !(alive(sm) >> member & 1))
+	else if (member >= sm->sb.members || !(ddr_sm_alive(sm) >> member & 1))
 		why = "it is out of the array already";
 	else if (!ddr_sm_can_lose(sm, 1u << member))
 		why = "the array has no member left that it could do without";
@@ -108,7 +107,7 @@ void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 /* One member of an intent. Returns false if the array cannot do without it. */
 static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
 {
-	if (!(alive(sm) >> m & 1) || (ddr_sm_going(sm) >> m & 1))
+	if (!(ddr_sm_alive(sm) >> m & 1) || (ddr_sm_going(sm) >> m & 1))
 		return true;
 	if (!ddr_sm_can_lose(sm, 1u << m))
 		return false;
@@ -273,7 +272,7 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE || set->op == DDR_MEMBER_OP_REPLACE) {
 		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
-		bool works = holder != DDR_NO_MEMBER && (alive(sm) >> holder & 1);
+		bool works = holder != DDR_NO_MEMBER && (ddr_sm_alive(sm) >> holder & 1);
 
 		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->t.leaving | ddr_sm_going(sm)) >> holder & 1) ||
 		    !ddr_sm_all_see(sm, set->member) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
@@ -312,11 +311,11 @@ static void intents_send(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_FAIL };
 	struct ddr_sm_trans *t = &sm->t;
 
-	sm->seen_hard &= alive(sm);
-	sm->seen_soft &= alive(sm);
-	sm->seen_exchanged &= alive(sm);
-	t->report_hard &= alive(sm) & ~ddr_sm_going(sm);
-	t->report_soft &= alive(sm) & ~ddr_sm_going(sm);
+	sm->seen_hard &= ddr_sm_alive(sm);
+	sm->seen_soft &= ddr_sm_alive(sm);
+	sm->seen_exchanged &= ddr_sm_alive(sm);
+	t->report_hard &= ddr_sm_alive(sm) & ~ddr_sm_going(sm);
+	t->report_soft &= ddr_sm_alive(sm) & ~ddr_sm_going(sm);
 	msg.fail.hard = t->report_hard & ~t->reported_hard;
 	msg.fail.soft = t->report_soft & ~t->reported_soft;
 	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_may_send(sm))
@@ -327,101 +326,7 @@ static void intents_send(struct ddr_sm *sm)
 	t->reported_soft |= msg.fail.soft;
 }
 
-/* ---- superblocks --------------------------------------------------------------- */
-
-/* The random name of a generation: from this start's entropy, and what makes this change another than the last. */
-static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb, uint8_t id[16])
-{
-	uint64_t h[2], e[2];
-
-	memcpy(e, sm->entropy, sizeof(e));
-	for (uint32_t i = 0; i < 2; i++) {
-		h[i] = ddr_sm_mix(e[i] ^ ddr_sm_mix(sb->generation + i));
-		h[i] = ddr_sm_mix(h[i] ^ ddr_sm_mix(sb->seq) ^ sm->node);
-		for (uint32_t b = 0; b < 16; b++)
-			h[i] = ddr_sm_mix(h[i] ^ sb->array_uuid[b]);
-	}
-	memcpy(id, h, sizeof(h));
-}
-
-/* Not only how far something is, or what is done with reads. */
-static bool changes_members(const struct ddr_msg_member_set *set)
-{
-	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD && set->op != DDR_MEMBER_OP_POLICY;
-}
-
-/* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
-static void next_build(struct ddr_sm *sm)
-{
-	struct ddr_sm_trans *t = &sm->t;
-	struct ddr_super *sb = &sm->next;
-	const struct ddr_super last = sm->next;
-	bool retry = t->writing;
-
-	*sb = sm->sb;
-	if (retry) {
-		sb->seq = last.seq;
-		sb->generation = last.generation;
-		memcpy(sb->gen_prev, last.gen_prev, sizeof(sb->gen_prev));
-		memcpy(sb->gen_id, last.gen_id, sizeof(sb->gen_id));
-	}
-	sb->seq = ddr_super_seq_behind(sb->seq);
-	sb->verify = sm->vf.writing = sm->sb.verify;
-	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
-	if (retry ? !t->no_space : t->faulty || t->missing || t->mark == DDR_MARK_ALONE || changes_members(&t->set) || sm->behind >= sb->generation) {
-		/* whoever has the generations that this array was at before must not be taken for the newer one when it is back */
-		sb->generation = (sm->behind > sb->generation ? sm->behind : sb->generation) + 1;
-		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
-		generation_name(sm, sb, sb->gen_id);
-	}
-	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, t->slot_node);
-	ddr_sm_mark_apply(sb, t->mark);
-}
-
-static void superblocks_write(struct ddr_sm *sm)
-{
-	struct ddr_sm_trans *t = &sm->t;
-	struct ddr_output *out;
-
-	next_build(sm);
-	t->writing = true;
-	t->no_space = false;
-	t->targets = alive(sm) & ~ddr_sm_going(sm) & sm->present;
-	t->io = ddr_sm_io(sm, 0);
-	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
-	out->io = t->io;
-	out->members = t->targets;
-	sm->sb_writes++;
-}
-
-void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
-{
-	struct ddr_sm_trans *t = &sm->t;
-	uint32_t failed;
-
-	if (!t->io || in->io != t->io) {
-		ddr_sm_bug(sm, "the end of a superblock write that is not out");
-		return;
-	}
-	t->io = 0;
-	failed = in->failed_members & t->targets;
-	if (t->set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == t->set.member)
-		failed &= ~(1u << ddr_sm_replaced(sm));	/* it is out by that */
-	t->blocked = failed & ~in->no_space;
-	ddr_sm_count_writes(sm, t->blocked);
-	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
-	if (!failed)
-		ddr_sm_space_done(sm, DDR_SPACE_SUPER);
-	t->no_space = (failed & in->no_space) && !t->overtaken;
-	t->written = !failed && !t->overtaken;
-	t->overtaken = false;
-	if (t->written) {
-		sm->vf.recorded = sm->vf.writing;
-		t->named = t->targets;
-	}
-	if (t->blocked)
-		ddr_sm_report(sm, t->blocked, true);
-}
+/* ---- writing ------------------------------------------------------------------- */
 
 static void done_send(struct ddr_sm *sm)
 {
@@ -492,7 +397,7 @@ static void change_write(struct ddr_sm *sm)
 	if (!t->no_space)
 		change_take(t);
 	if (ddr_sm_grow_prepare(sm))
-		superblocks_write(sm);
+		ddr_sm_supers_write(sm);
 }
 
 /* ---- done ---------------------------------------------------------------------- */
@@ -597,7 +502,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 		ddr_sm_event(sm, DDR_EV_POLICY, NULL)->a = sm->sb.policy;
 	}
 	sm->k.status |= set->op == DDR_MEMBER_OP_CURSOR;	/* all that the kernels of other nodes hear of a rebuild */
-	if (!changes_members(set) || set->op == DDR_MEMBER_OP_GROW || set->op == DDR_MEMBER_OP_STAY)
+	if (!ddr_sm_changes_members(set) || set->op == DDR_MEMBER_OP_GROW || set->op == DDR_MEMBER_OP_STAY)
 		return;
 	sm->t.back &= ~(1u << set->member);
 	if (ddr_member_op_names(set->op))
@@ -663,7 +568,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
 		sm->t.want_set = none;
 	sm->t.set = none;
-	sm->t.restart = out || msg->done.slots || changes_members(&msg->done.set);
+	sm->t.restart = out || msg->done.slots || ddr_sm_changes_members(&msg->done.set);
 	sm->t.state = DDR_T_ACK;
 	sm->t.acked = 0;
 	sm->t.ack_sent = sm->t.writing = sm->t.written = sm->t.no_space = false;
@@ -692,46 +597,6 @@ void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	sm->t.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
-}
-
-/* Do the disks say that a member was replaced, which is not so? */
-static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
-{
-	uint32_t new = ddr_sm_replacing(sm), old = ddr_sm_replaced(sm);
-
-	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->sb.member[new].role &&
-	       disk->member[old].state == DDR_MEMBER_MISSING;	/* and not that it failed */
-}
-
-/*
- * The one before may have begun a change that nobody heard the end of: ours follows it, and has
- * at least what it had. A member that it took out is reported, since those on whose superblock
- * that stands would otherwise tell another story than the rest; but not one that was to be
- * replaced by its copy, in which nothing is wrong.
- */
-void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
-{
-	struct ddr_sm_trans *t = &sm->t;
-	uint32_t out = 0, stays = 0;
-
-	sm->vf.recorded = disk->verify;
-	if (disk->seq <= sm->sb.seq)
-		return;
-	sm->next = sm->sb;
-	sm->next.seq = disk->seq;
-	sm->next.generation = disk->generation;
-	memcpy(sm->next.gen_id, disk->gen_id, sizeof(disk->gen_id));
-	memcpy(sm->next.gen_prev, disk->gen_prev, sizeof(disk->gen_prev));
-	t->writing = true;
-	t->no_space = false;
-	if (whole_on(sm, disk))
-		stays = 1u << ddr_sm_replaced(sm);
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (((alive(sm) & ~stays) >> m & 1) && (disk->member[m].state == DDR_MEMBER_FAULTY || disk->member[m].state == DDR_MEMBER_MISSING))
-			out |= 1u << m;
-	t->blocked = out & ~ddr_sm_going(sm);
-	if (t->blocked)
-		ddr_sm_report(sm, t->blocked, true);
 }
 
 void ddr_sm_member_view(struct ddr_sm *sm)
