@@ -181,6 +181,7 @@ static void look(struct ddr_array *a)
 	if (!f)
 		return;		/* the next tick tries again */
 	memcpy(f->array, a->uuid, sizeof(f->array));
+	snprintf(f->name, sizeof(f->name), "%s", a->name);
 	f->bytes = ddr_layout_member_bytes(&a->super);
 	f->want = a->seek.wanted;
 	f->have = a->members->open;

@@ -143,12 +143,12 @@ static void take(struct ddr_finder *f, unsigned int m, const struct ddr_scan_dev
 	f->found |= 1u << m;
 }
 
-void ddr_finder_tell_hung(const struct ddr_scan *scan, unsigned int limit_ms)
+void ddr_finder_tell_hung(const struct ddr_scan *scan, const char *array, unsigned int limit_ms)
 {
 	for (size_t i = 0; i < scan->n_hung; i++)
 		if (!scan->hung[i].known && !scan->hung[i].pending)
-			qb_log(LOG_WARNING, "%s has not answered for %u ms: it counts as not there, and is not looked at again while it hangs",
-			       scan->hung[i].path, limit_ms);
+			qb_log(LOG_WARNING, "array '%s': in the search for its members %s has not answered for %u ms: it counts as not there, and is not "
+			       "looked at again while it hangs", array, scan->hung[i].path, limit_ms);
 }
 
 /* All that are looked for: a disk that hangs and has nothing to do with them is not waited for. */
@@ -175,10 +175,10 @@ static void run(struct ddr_worker *w)
 	struct ddr_error err;
 
 	if (ddr_scan_devices(&scan, &how, &err)) {
-		qb_log(LOG_WARNING, "members are not looked for: %s", err.text);
+		qb_log(LOG_WARNING, "array '%s': the devices of this machine cannot be searched for its missing members: %s", f->name, err.text);
 		return;
 	}
-	ddr_finder_tell_hung(&scan, f->limit_ms);
+	ddr_finder_tell_hung(&scan, f->name, f->limit_ms);
 	f->hung = scan.n_hung > 0;
 	for (size_t i = 0; i < scan.n; i++) {
 		const struct ddr_supers *s = &scan.dev[i].supers;

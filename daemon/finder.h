@@ -22,6 +22,7 @@ struct ddr_scan;
 struct ddr_finder {
 	/* given */
 	uint8_t array[16];			/* uuid */
+	char name[DDR_NAME_LEN];			/* of the array, for the log */
 	uint64_t bytes;				/* that a member needs */
 	uint32_t want;				/* members */
 	uint8_t uuid[DDR_MAX_MEMBERS][16];	/* of these */
@@ -48,7 +49,7 @@ struct ddr_finder {
 int ddr_finder_start(struct ddr_finder *f, qb_loop_t *loop);
 /* Closes what was not taken out of dev[]. */
 void ddr_finder_free(struct ddr_finder *f);
-/* A line of the log for each device that a scan with this limit has found to hang, once. */
-void ddr_finder_tell_hung(const struct ddr_scan *scan, unsigned int limit_ms);
+/* A line of the log for each device that a scan with this limit, for that array, has found to hang, once. */
+void ddr_finder_tell_hung(const struct ddr_scan *scan, const char *array, unsigned int limit_ms);
 
 #endif

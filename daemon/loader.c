@@ -416,10 +416,10 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 			named[how.n_leave_out++] = makedev(l->members->major[p], l->members->minor[p]);
 	how.leave_out = named;
 	if (ddr_scan_devices(&scan, &how, &err)) {
-		qb_log(LOG_WARNING, "spares are not looked for: %s", err.text);
+		qb_log(LOG_WARNING, "array '%s': the devices of this machine cannot be searched for its spares: %s", l->members->array, err.text);
 		return 0;
 	}
-	ddr_finder_tell_hung(&scan, l->limit_ms);
+	ddr_finder_tell_hung(&scan, l->members->array, l->limit_ms);
 	for (size_t i = 0; i < scan.n; i++) {
 		const struct ddr_supers *s = &scan.dev[i].supers;
 

@@ -187,14 +187,15 @@ int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_kn
 static void *thread_main(void *data)
 {
 	struct note *note = data;
+	char uuid[UUID_STR_LEN];
 	int ret;
 
 	pthread_mutex_lock(&writing);
 	ret = save(note);
 	pthread_mutex_unlock(&writing);
 	if (ret) {
-		qb_log(LOG_WARNING, "cannot remember generation %" PRIu64 " in %s: %s", note->known.generation,
-		       note->dir, strerror(-ret));
+		uuid_unparse(note->uuid, uuid);
+		qb_log(LOG_WARNING, "array %s: cannot remember generation %" PRIu64 " in %s: %s", uuid, note->known.generation, note->dir, strerror(-ret));
 		note_failed(note);
 	}
 	free(note);
@@ -204,6 +205,7 @@ static void *thread_main(void *data)
 void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
 {
 	struct note *note = calloc(1, sizeof(*note));
+	char text[UUID_STR_LEN];
 	sigset_t all, old;
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -230,7 +232,8 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (ret) {
-		qb_log(LOG_WARNING, "cannot remember generation %" PRIu64 ": %s", generation, strerror(ret));
+		uuid_unparse(uuid, text);
+		qb_log(LOG_WARNING, "array %s: cannot remember generation %" PRIu64 ": %s", text, generation, strerror(ret));
 		note_failed(note);
 		free(note);
 	}

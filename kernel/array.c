@@ -232,7 +232,7 @@ void ddr_array_kill(struct ddr_array *a)
 {
 	if (test_and_set_bit(DDR_A_KILLED, &a->flags))
 		return;
-	DMERR("%pUb: killed by the daemon, all I/O fails", &a->uuid);
+	DMERR("%s: killed by the daemon, all I/O fails", a->label);
 	ddr_array_sweep(a, BLK_STS_IOERR);
 }
 
@@ -352,7 +352,7 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 		back = a->started && !(a->present & BIT(m)) && a->member[m].state != DDR_KM_OUT;
 		if ((other || back) && !a->nosync) {
 			set_bit(DDR_A_UNJUDGED, &a->flags);
-			DMINFO("%pUb: the table names a new device for member %u, all I/O waits for the daemon", &a->uuid, m);
+			DMINFO("%s: the table names a new device for member %u, all I/O waits for the daemon", a->label, m);
 		}
 		/* whoever had the place was out, and failed, not this one: other nodes may read it already */
 		if (other || !(a->present & BIT(m)))
@@ -386,7 +386,7 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 	set_bit(DDR_A_UNJUDGED, &a->flags);
 	spin_unlock_irq(&a->lock);
 	mutex_unlock(&a->ctl_mutex);
-	DMINFO("%pUb: the table has %llu blocks now, all I/O waits for the daemon", &a->uuid, t->blocks);
+	DMINFO("%s: the table has %llu blocks now, all I/O waits for the daemon", a->label, t->blocks);
 }
 
 int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
@@ -395,7 +395,7 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	u32 m;
 
 	if (t->blocks < a->blocks) {
-		DMERR("%pUb: the table is shorter than the array has become", &a->uuid);
+		DMERR("%s: the table is shorter than the array has become", a->label);
 		return -EINVAL;
 	}
 	if (t->blocks > a->blocks)
@@ -528,6 +528,18 @@ void ddr_array_put(struct ddr_array *a)
 	kref_put(&a->kref, ddr_array_last_put);
 }
 
+void ddr_array_label(char *label, const uuid_t *uuid, struct mapped_device *md)
+{
+	char name[DM_NAME_LEN];
+
+	if (dm_copy_name_and_uuid(md, name, NULL))
+		strscpy(name, dm_device_name(md), sizeof(name));
+	if (uuid)
+		snprintf(label, DDR_LABEL_SIZE, "%pUb (%s)", uuid, name);
+	else
+		strscpy(label, name, DDR_LABEL_SIZE);
+}
+
 static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_device *md,
 					 const struct ddr_geometry *geo, u64 blocks,
 					 u32 region_sectors, sector_t data_offset, bool nosync)
@@ -551,7 +563,7 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 	a->users = 1;
 	a->md = md;
 	a->dev = disk_devt(dm_disk(md));
-	strscpy(a->name, dm_device_name(md), sizeof(a->name));
+	ddr_array_label(a->label, uuid, md);
 	a->geo = *geo;
 	a->blocks = blocks;
 	a->region_blocks_shift = ilog2(region_sectors / DDR_BLOCK_SECTORS);

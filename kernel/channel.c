@@ -480,7 +480,7 @@ static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const 
 	ddr_array_bound(a, b->timeout_ms);
 	ddr_error_redeclare(a);
 	wake_up_poll(&ch->wait, EPOLLIN | EPOLLRDNORM);
-	DMINFO("%pUb: a daemon has attached, epoch %llu", &a->uuid, b->epoch);
+	DMINFO("%s: a daemon has attached, epoch %llu", a->label, b->epoch);
 }
 
 /* Under ctl_mutex: what the active table says; -EAGAIN if there is none. */

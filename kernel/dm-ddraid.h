@@ -31,6 +31,7 @@
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/device-mapper.h>
+#include <linux/dm-ioctl.h>
 #include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/list.h>
@@ -64,6 +65,9 @@ struct ddr_channel;
 struct ddr_dev {
 	struct dm_dev	*dm;		/* NULL: '-' in the table */
 };
+
+/* Each line of the log begins with it: "UUID (NAME)", or NAME for an array without uuid. ddr_array_label() makes it. */
+#define DDR_LABEL_SIZE	(UUID_STRING_LEN + 3 + DM_NAME_LEN)
 
 /* State of one member, belongs to the array; read locklessly, written under array->lock. */
 struct ddr_member {
@@ -107,8 +111,8 @@ struct ddr_array {
 	uuid_t			uuid;
 	u64			cookie;		/* instance number, never reused within a boot */
 	const struct mapped_device *md;		/* identity only, no reference: never looked into */
-	dev_t			dev;		/* its number, and the same as MAJOR:MINOR, for traces and the log */
-	char			name[16];
+	dev_t			dev;		/* its number, for traces */
+	char			label[DDR_LABEL_SIZE];	/* names the array in the log */
 	struct ddr_geometry	geo;
 	u64			blocks;		/* length of the device */
 	u32			region_blocks_shift;	/* log2(blocks in a region) */
@@ -174,6 +178,9 @@ struct ddr_target {
 };
 
 /* ---- array.c ------------------------------------------------------------------- */
+
+/* @uuid: NULL for an array without. The name is that of now: a device that is renamed keeps its label. @md is there. May sleep. */
+void ddr_array_label(char *label, const uuid_t *uuid, struct mapped_device *md);
 
 int ddr_array_init(void);			/* before any target is registered */
 void ddr_array_exit(void);			/* after the last: waits until all arrays are freed */

@@ -175,7 +175,7 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 	unsigned long irq;
 
 	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
-	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", a->name, member,
+	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", a->label, member,
 		    dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
 		    io->block, io->blocks);
 	if (io->t->nosync)
@@ -461,7 +461,7 @@ bool ddr_error_fail_member(struct ddr_target *t, u32 member)
 	spin_unlock_irq(&es->lock);
 
 	if (out && was_in) {
-		DMERR("%s: member %u (%s) is out of the array", a->name, member,
+		DMERR("%s: member %u (%s) is out of the array", a->label, member,
 		      t->dev[member].dm->name);
 		ddr_target_event(a);
 	}

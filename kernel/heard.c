@@ -51,9 +51,9 @@ static bool ddr_deadline_check(struct ddr_array *a)
 	spin_unlock_irqrestore(&a->lock, irq);
 
 	if (hung)
-		DMWARN("%pUb: nothing heard from the daemon for %u ms", &a->uuid, jiffies_to_msecs(a->timeout));
+		DMWARN("%s: nothing heard from the daemon for %u ms", a->label, jiffies_to_msecs(a->timeout));
 	if (stopped)
-		DMWARN("%pUb: no daemon, writes wait", &a->uuid);
+		DMWARN("%s: no daemon, writes wait", a->label);
 	return hung;
 }
 
@@ -122,7 +122,7 @@ void ddr_array_heard(struct ddr_array *a, bool enabled)
 		ddr_deadline_arm(a);
 	spin_unlock_irq(&a->lock);
 	if (back) {
-		DMINFO("%pUb: the daemon is back", &a->uuid);
+		DMINFO("%s: the daemon is back", a->label);
 		ddr_array_kick(a);
 	}
 }
@@ -155,7 +155,7 @@ void ddr_array_unbound(struct ddr_array *a)
 	spin_unlock_irq(&a->lock);
 	if (over)
 		return;
-	DMWARN("%pUb: the daemon has gone", &a->uuid);
+	DMWARN("%s: the daemon has gone", a->label);
 	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
 		ddr_array_sweep(a, BLK_STS_IOERR);
 }

@@ -123,20 +123,20 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 	if (bdev_is_zoned(bdev))
 		return ddr_bad(ti, "A member is a zoned device");
 	if (bdev_logical_block_size(bdev) > tab->geo.chunk) {
-		DMERR("%s: its sectors have %u bytes, a chunk of order %u has %u", dev->name,
+		DMERR("%s: %s: its sectors have %u bytes, a chunk of order %u has %u", tab->label, dev->name,
 		      bdev_logical_block_size(bdev), tab->geo.order, tab->geo.chunk);
 		return ddr_bad(ti, "A member's logical sectors are larger than a chunk: take a lower order or other disks");
 	}
 	if (bdev_physical_block_size(bdev) > tab->geo.chunk)
-		DMWARN("%s: physical sectors of %u bytes hold more than a chunk (%u): slow, and a power failure may harm neighbours",
-		       dev->name, bdev_physical_block_size(bdev), tab->geo.chunk);
+		DMWARN("%s: %s: physical sectors of %u bytes hold more than a chunk (%u): slow, and a power failure may harm neighbours",
+		       tab->label, dev->name, bdev_physical_block_size(bdev), tab->geo.chunk);
 	sectors = bdev_nr_sectors(bdev);
 	if (!sectors) {
 		tab->empty |= BIT(i);			/* ddr_table_check_empty() */
 		return 0;
 	}
 	if (sectors < tab->data_offset + ddr_member_sectors(&tab->geo, tab->blocks)) {
-		DMERR("%s: has %llu sectors, the array needs %llu", dev->name, sectors,
+		DMERR("%s: %s has %llu sectors, the array needs %llu", tab->label, dev->name, sectors,
 		      tab->data_offset + (u64)ddr_member_sectors(&tab->geo, tab->blocks));
 		return ddr_bad(ti, "A member is too small");
 	}
@@ -151,7 +151,7 @@ int ddr_table_check_empty(struct ddr_target *t, const struct ddr_table *tab)
 	for_each_set_bit(i, &empty, DDR_PLACES) {
 		if (ddr_array_names(t->array, t->dev[i].dm->bdev->bd_dev))
 			continue;
-		DMERR("%s: has no sectors: no medium, or the disk is gone", t->dev[i].dm->name);
+		DMERR("%s: %s has no sectors: no medium, or the disk is gone", tab->label, t->dev[i].dm->name);
 		return ddr_bad(t->ti, "A member is too small");
 	}
 	return 0;
@@ -163,7 +163,7 @@ static int ddr_open_member(struct ddr_target *t, struct ddr_table *tab, u32 i, c
 	int r = dm_get_device(ti, arg, dm_table_get_mode(ti->table), &t->dev[i].dm);
 
 	if (r) {
-		DMERR("%s: cannot be opened: %d", arg, r);
+		DMERR("%s: %s cannot be opened: error %d", tab->label, arg, r);
 		ti->error = "A member cannot be opened";
 		return r;
 	}
@@ -202,7 +202,7 @@ void ddr_table_put_devices(struct ddr_target *t)
 
 /* ---- options --------------------------------------------------------------------- */
 
-static int ddr_parse_option(struct ddr_target *t, const char *arg)
+static int ddr_parse_option(struct ddr_target *t, const struct ddr_table *tab, const char *arg)
 {
 	u32 i;
 
@@ -216,7 +216,7 @@ static int ddr_parse_option(struct ddr_target *t, const char *arg)
 		*flag = true;
 		return 0;
 	}
-	DMERR("%s: unknown option", arg);
+	DMERR("%s: unknown option %s", tab->label, arg);
 	return ddr_bad(t->ti, "Unknown option: nosync, nocalc, verify_reads, fail_if_no_daemon, replace <place> <device>");
 }
 
@@ -251,7 +251,7 @@ static int ddr_parse_options(struct ddr_target *t, struct ddr_table *tab, unsign
 	for (i = 1; i < argc; i++) {
 		bool replace = !strcmp(argv[i], "replace");
 
-		r = replace ? ddr_parse_replace(t, tab, argc - i, argv + i) : ddr_parse_option(t, argv[i]);
+		r = replace ? ddr_parse_replace(t, tab, argc - i, argv + i) : ddr_parse_option(t, tab, argv[i]);
 		if (r)
 			return r;
 		i += replace ? 2 : 0;
@@ -290,8 +290,10 @@ int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int ar
 	if (argc < DDR_FIXED_ARGS)
 		return ddr_bad(ti, "Not enough arguments: uuid, order, parity, layout, region, data offset, #members");
 	r = ddr_parse_uuid(ti, tab, argv[0]);
-	if (!r)
-		r = ddr_parse_geometry(ti, tab, argv + 1);
+	if (r)
+		return r;
+	ddr_array_label(tab->label, tab->no_uuid ? NULL : &tab->uuid, dm_table_get_md(ti->table));
+	r = ddr_parse_geometry(ti, tab, argv + 1);
 	if (!r)
 		r = ddr_parse_sizes(ti, tab, argv + 4);
 	if (!r)

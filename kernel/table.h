@@ -26,6 +26,7 @@ static inline bool *ddr_option_flag(struct ddr_target *t, u32 i)
 struct ddr_table {
 	uuid_t			uuid;
 	bool			no_uuid;		/* '-' */
+	char			label[DDR_LABEL_SIZE];	/* ddr_array_label() */
 	struct ddr_geometry	geo;
 	u64			blocks;
 	u32			region_sectors;

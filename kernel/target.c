@@ -339,15 +339,15 @@ static int ddr_fail_member(struct ddr_target *t, const char *arg)
 	u32 member;
 
 	if (!t->nosync) {
-		DMERR("fail_member: only with nosync; else use: ddraid fail");
+		DMERR("%s: fail_member: only with nosync; else use: ddraid fail", t->array->label);
 		return -EINVAL;
 	}
 	if (kstrtouint(arg, 10, &member) || member >= t->roles) {
-		DMERR("fail_member: %s is no member", arg);
+		DMERR("%s: fail_member: %s is no member", t->array->label, arg);
 		return -EINVAL;
 	}
 	if (!ddr_error_fail_member(t, member)) {
-		DMERR("fail_member: the array cannot do without member %u", member);
+		DMERR("%s: fail_member: the array cannot do without member %u", t->array->label, member);
 		return -EBUSY;
 	}
 	return 0;
@@ -355,9 +355,11 @@ static int ddr_fail_member(struct ddr_target *t, const char *arg)
 
 static int ddr_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen)
 {
+	struct ddr_target *t = ti->private;
+
 	if (argc == 2 && !strcasecmp(argv[0], "fail_member"))
-		return ddr_fail_member(ti->private, argv[1]);
-	DMERR("unknown message or wrong number of arguments: %s", argc ? argv[0] : "(none)");
+		return ddr_fail_member(t, argv[1]);
+	DMERR("%s: unknown message or wrong number of arguments: %s", t->array->label, argc ? argv[0] : "(none)");
 	return -EINVAL;
 }
 

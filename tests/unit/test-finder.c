@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <qb/qblog.h>
 #include <qb/qbloop.h>
 
 #include "tests/unit/fixture.h"
@@ -151,6 +152,7 @@ static struct ddr_finder *find(unsigned int limit_ms)
 	fixture_super(&sb, 1, 1, DDR_LAYOUT_ROTATING, MEMBER_BYTES, 0);
 	memcpy(f->array, sb.array_uuid, sizeof(f->array));
 	memcpy(f->uuid[1], sb.member[1].uuid, sizeof(f->uuid[1]));
+	snprintf(f->name, sizeof(f->name), "one");
 	f->bytes = MEMBER_BYTES;
 	f->want = 2;
 	f->limit_ms = limit_ms;
@@ -246,6 +248,38 @@ static void a_disk_of_others_that_hangs_delays_nothing(void **state)
 	ddr_finder_free(f);
 }
 
+static char logged[4096];	/* lines of the log */
+
+static void keep_line(int32_t target, struct qb_log_callsite *site, struct timespec *when, const char *text)
+{
+	size_t used = strlen(logged);
+
+	(void)target, (void)site, (void)when;
+	snprintf(logged + used, sizeof(logged) - used, "%s\n", text);
+}
+
+/* Finding S41: the log named a device that hangs, and not for which array it was looked at. */
+static void the_log_names_the_array(void **state)
+{
+	char name[128];
+	int32_t target;
+
+	(void)state;
+	qb_log_init("test-finder", 0, 0);
+	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_ENABLED, QB_FALSE);
+	target = qb_log_custom_open(keep_line, NULL, NULL, NULL);
+	assert_true(target >= 0);
+	qb_log_filter_ctl(target, QB_LOG_FILTER_ADD, QB_LOG_FILTER_FILE, "*", LOG_DEBUG);
+	qb_log_ctl(target, QB_LOG_CONF_ENABLED, QB_TRUE);
+	hang(true);
+	unlink(path_of("b"));
+	ddr_finder_free(find(1));
+	assert_non_null(strstr(logged, "array 'one': "));
+	snprintf(name, sizeof(name), "%s has not answered", path_of("a-hung"));
+	assert_non_null(strstr(logged, name));
+	qb_log_fini();
+}
+
 static void two_that_are_one_member_are_neither(void **state)
 {
 	(void)state;
@@ -260,6 +294,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_changed_before_the_lock_is_not_believed, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(what_another_program_wrote_to_is_not_taken, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(a_disk_of_others_that_hangs_delays_nothing, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(the_log_names_the_array, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(two_that_are_one_member_are_neither, make_disks, remove_disks),
 	};
 

@@ -217,9 +217,9 @@ int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_kn
 	return lower_fails;
 }
 
-void ddr_finder_tell_hung(const struct ddr_scan *scan, unsigned int limit_ms)
+void ddr_finder_tell_hung(const struct ddr_scan *scan, const char *array, unsigned int limit_ms)
 {
-	(void)scan, (void)limit_ms;
+	(void)scan, (void)array, (void)limit_ms;
 }
 
 /* ---- loads ----------------------------------------------------------------------- */

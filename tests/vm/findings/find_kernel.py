@@ -61,6 +61,11 @@ def test_small_faults(guest, case):
     run(guest, case, "ksmall_cases")
 
 
+def test_the_log_names_the_array(guest):
+    """Finding S41: lines about members had the number of the device alone, those about a table's devices nothing at all."""
+    run(guest, "log", "ksmall_cases")
+
+
 FAULTS = ["alloc_create", "alloc_reload", "alloc_daemon", "pages", "member_write", "member_read", "member_flush", "member_zeroes", "two_fail",
           "late", "late_load"]
 

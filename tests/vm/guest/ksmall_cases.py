@@ -7,9 +7,11 @@ import mmap
 import os
 import subprocess
 import sys
+import uuid
 
 import kerr_cases
-from kchan import (ABI, BIND, BLOCK, DRAIN, DRAINED, ERROR, GRANT, IO, RELEASE, RESOLVE, RES_FAIL, RES_RETRY, Channel, code, wait_for)
+from kchan import (ABI, BIND, BLOCK, CONFIG, DRAIN, DRAINED, ERROR, GRANT, IO, KC_TIMEOUT_MS, KILL, RELEASE, RESOLVE, RES_FAIL, RES_RETRY, Array,
+                   Channel, code, wait_for)
 from kerr_cases import DISKS, Flush, array, content, forget, out, raw, ready
 from kpoint import counts, point
 
@@ -214,6 +216,64 @@ def case_large_pieces():
             assert not large, large[:3]
             assert all(io.area[:] == b"\x22" * (256 * BLOCK) for io in ios)
             ch.close()
+
+
+def log_of_module(since):
+    """The module's lines of the kernel's log behind the line @since."""
+    log = subprocess.run(["dmesg"], check=True, capture_output=True).stdout.decode(errors="replace")
+    return [line for line in log.split(since, 1)[1].splitlines() if "device-mapper: ddraid: " in line]
+
+
+def say(text):
+    with open("/dev/kmsg", "w", encoding="ascii") as f:
+        f.write(text)
+    return text
+
+
+def refused_tables(a):
+    """Tables that name what is not there, or is too small; and messages that are none."""
+    empty = "/dev/loop7"
+    subprocess.run(["modprobe", "loop"], check=True)
+    wait_for(lambda: os.path.exists(empty))
+    right, devices = a.table(), a.devices[:]
+    for table in (right + " 1 nonsense", right.replace(devices[1], "/dev/absent"), right.replace(devices[1], empty),
+                  f"0 {8 << 20} {right.split(' ', 2)[2]}"):
+        assert a.dm("load", a.name, "--table", table, check=False).returncode != 0, table
+    for words in (("fail_member", "1"), ("nonsense",)):
+        assert a.dm("message", a.name, "0", *words, check=False).returncode != 0, words
+
+
+def case_log():
+    """Each line of the log begins with the array's uuid and name: those of a table that is refused, and those of I/O."""
+    begin = say("the test of the log begins")
+    with array() as a:
+        refused_tables(a)
+        ch = ready(a)
+        forget(1, "fail", "write")
+        w = IO(a.path, 4, 0x22)
+        e = ch.until(ERROR, member=1)
+        out(ch, 1)
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
+        assert w.done() == 0
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
+        wait_for(lambda: a.status()[7] == "detached")
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        ch.send(KILL)
+        ch.close()
+        lines = log_of_module(begin)
+        assert all(f"ddraid: {uuid.UUID(bytes=a.uuid)} ({a.name}): " in line for line in lines), lines
+        for text in ("nonsense", "/dev/absent cannot be opened", "has no sectors", "the array needs", "fail_member", "has attached", "member 1 (",
+                     "nothing heard", "no daemon", "the daemon is back", "killed"):
+            assert any(text in line for line in lines), (text, lines)
+    begin = say("the test of the log goes on")
+    a = Array(options="nosync")
+    a.dm("message", a.name, "0", "fail_member", "1")
+    for member in ("2", "9"):
+        assert a.dm("message", a.name, "0", "fail_member", member, check=False).returncode != 0
+    a.remove()
+    lines = log_of_module(begin)
+    assert all(f"ddraid: {uuid.UUID(bytes=a.uuid)} ({a.name}): " in line for line in lines), lines
+    assert [text for text in ("is out of the array", "cannot do without member 2", "9 is no member") if not any(text in line for line in lines)] == []
 
 
 if __name__ == "__main__":
