@@ -31,6 +31,14 @@ while True:
     while data := c.recv(4096):
         print("got", len(data), flush=True)
 """
+# The one client that a server with a backlog of 0 has room for.
+CLIENT = """
+import socket, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+s.connect((b"\\0ddraidd").ljust(108, b"\\0"))
+print("in", flush=True)
+time.sleep(600)
+"""
 COMMANDS = (("status",), ("when",), ("events",), ("stop", "x"), ("start", "x"), ("set", "x"), ("fail", "x", "1"), ("fence-ack", "2"),
             ("grow", "x"), ("verify", "x", "start"), ("add", "x", "/dev/null"), ("estimate", "x", "--rate", "1M"))
 
@@ -115,9 +123,9 @@ def test_a_stopped_process_that_takes_no_more_connections(server):
     """Finding S20: more clients wait already than it has room for; that is no "try again in a moment"."""
     daemon = server(0, backlog=0)
     os.kill(daemon.pid, signal.SIGSTOP)
-    first = subprocess.Popen(["nsenter", f"--net=/proc/{daemon.pid}/ns/net", DDRAID, "status"], stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(["nsenter", f"--net=/proc/{daemon.pid}/ns/net", sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, text=True)
     try:
+        assert first.stdout.readline() == "in\n"
         for _ in range(2):
             line = one_line(daemon.ddraid("status"))
             assert "does not answer" in line and "systemctl status ddraidd" in line, line
