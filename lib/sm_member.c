@@ -571,7 +571,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->t.restart = out || msg->done.slots || ddr_sm_changes_members(&msg->done.set);
 	sm->t.state = DDR_T_ACK;
 	sm->t.acked = 0;
-	sm->t.ack_sent = sm->t.writing = sm->t.written = sm->t.no_space = false;
+	sm->t.ack_sent = sm->t.writing = sm->t.begun = sm->t.level = sm->t.written = sm->t.no_space = false;
 	sm->t.faulty = sm->t.missing = 0;
 	sm->t.exchanged &= sm->t.want_faulty;
 	sm->t.slots = 0;

@@ -353,11 +353,7 @@ static void serve(struct ddr_sm *sm)
 		map_wanted(sm);
 	if (!ddr_sm_all_folded(sm) || !map_there(sm))
 		return;
-	/* a power cut as it is called whole must find on it a superblock of the change before, or it counts as stale */
-	if ((sm->present & ~sm->t.named) >> rb->member & 1)
-		ask(sm, DDR_MEMBER_OP_RECORD, 0, 0, 0);
-	else
-		ask(sm, DDR_MEMBER_OP_WHOLE, rb->member, 0, 0);
+	ask(sm, DDR_MEMBER_OP_WHOLE, rb->member, 0, 0);
 }
 
 void ddr_sm_rebuild_pump(struct ddr_sm *sm)

@@ -98,7 +98,7 @@ static bool log_waits(const struct ddr_sm *sm)
 static bool wanted(struct ddr_sm *sm, enum ddr_space kind)
 {
 	switch (kind) {
-	case DDR_SPACE_SUPER: return sm->t.no_space || sm->t.io;
+	case DDR_SPACE_SUPER: return sm->t.no_space || sm->t.level || sm->t.io;
 	case DDR_SPACE_LOG: return log_waits(sm);
 	case DDR_SPACE_MAP: return map_waits(sm);
 	case DDR_SPACE_SLOT: return sm->c.rc == DDR_RC_WRITE;

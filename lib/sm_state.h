@@ -276,10 +276,12 @@ struct ddr_sm_trans {
 	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
 	uint64_t io;				/* superblock write, 0: none is out */
 	uint32_t targets;			/* members that it goes to */
-	uint32_t named;				/* members that the last one went to that was durable; none yet as this node's */
+	uint32_t named;				/* members that this node as the writer has given the newest generation, in both copies */
 	uint32_t blocked;			/* members on which it failed: their failure comes first */
 	bool no_space;				/* it failed for want of space alone, or as well: just this content is written again */
-	bool writing;				/* one was begun (its content is in sm->next) */
+	bool level;				/* it is of the newest generation as it is, for those who may not have it; or was, and some have it not yet */
+	bool writing;				/* there was one, of a change or of the level (its content is in sm->next) */
+	bool begun;				/* a change was, by this node or by the last writer: some may have its generation */
 	bool written;				/* it is durable, DONE may be sent */
 	uint64_t acked;
 	bool ack_sent;

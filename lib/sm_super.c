@@ -2,7 +2,12 @@
 /*
  * The superblocks of a change: what is in them, when they are written, and what the last writer left of its own (sm_member.c has the change itself).
  *
- * Must never: give a generation the name of another one; lose what was begun before.
+ * A member whose superblock is two generations behind at a start counts as stale (lib/assemble.c). So there is one rule for whoever raises the
+ * generation: every member that gets the new one is known to have the one before it. This node knows that of those it has written itself,
+ * since it became the writer. The others may have been left out by a change that was cut short, by this node before the power went or by the
+ * last writer: they get the newest generation first, as it is (the level), and then the change is written.
+ *
+ * Must never: give a generation the name of another one; lose what was begun before; raise the generation while a member that stays may be behind.
  */
 #include "sm_int.h"
 
@@ -26,16 +31,26 @@ bool ddr_sm_changes_members(const struct ddr_msg_member_set *set)
 	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD && set->op != DDR_MEMBER_OP_POLICY;
 }
 
+/* Does the change under way get a generation of its own? Behind one that was begun and has no end the next one always does. */
+static bool raises(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_trans *t = &sm->t;
+
+	if (t->begun)
+		return !t->no_space;
+	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
+	return t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->behind >= sm->sb.generation;
+}
+
 /* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
 static void next_build(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->t;
 	struct ddr_super *sb = &sm->next;
 	const struct ddr_super last = sm->next;
-	bool retry = t->writing;
 
 	*sb = sm->sb;
-	if (retry) {
+	if (t->writing) {
 		sb->seq = last.seq;
 		sb->generation = last.generation;
 		memcpy(sb->gen_prev, last.gen_prev, sizeof(sb->gen_prev));
@@ -43,8 +58,7 @@ static void next_build(struct ddr_sm *sm)
 	}
 	sb->seq = ddr_super_seq_behind(sb->seq);
 	sb->verify = sm->vf.writing = sm->sb.verify;
-	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
-	if (retry ? !t->no_space : t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->behind >= sb->generation) {
+	if (raises(sm)) {
 		/* whoever has the generations that this array was at before must not be taken for the newer one when it is back */
 		sb->generation = (sm->behind > sb->generation ? sm->behind : sb->generation) + 1;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
@@ -54,15 +68,51 @@ static void next_build(struct ddr_sm *sm)
 	ddr_sm_mark_apply(sb, t->mark);
 }
 
+/* The newest generation as it is, with the change in it that was begun. */
+static void level_build(struct ddr_sm *sm)
+{
+	if (!sm->t.writing)
+		sm->next = sm->sb;
+	sm->next.seq = ddr_super_seq_behind(sm->next.seq);
+}
+
+/* The change under way says of a member that it is replaced by its copy: then it is out, and nobody asks of which generation it is. */
+static uint32_t replaced_by_this(const struct ddr_sm *sm)
+{
+	return sm->t.set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == sm->t.set.member ? 1u << ddr_sm_replaced(sm) : 0;
+}
+
+/*
+ * Members that may be two generations behind if the power goes within the change under way. One that begins to be rebuilt may be of any generation;
+ * once there is a cursor it may not, though that is no new generation.
+ */
+static uint32_t behind(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_trans *t = &sm->t;
+
+	if (t->no_space || !(raises(sm) || t->set.op == DDR_MEMBER_OP_CURSOR))
+		return 0;
+	return t->targets & ~t->named & ~replaced_by_this(sm);
+}
+
 void ddr_sm_supers_write(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->t;
 	struct ddr_output *out;
+	uint32_t lack;
 
-	next_build(sm);
+	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->present;
+	lack = behind(sm);
+	t->level = lack != 0;
+	if (t->level) {
+		t->targets = lack;
+		level_build(sm);
+	} else {
+		next_build(sm);
+		t->begun = true;
+	}
 	t->writing = true;
 	t->no_space = false;
-	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->present;
 	t->io = ddr_sm_io(sm, 0);
 	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
 	out->io = t->io;
@@ -80,21 +130,19 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	t->io = 0;
-	failed = in->failed_members & t->targets;
-	if (t->set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == t->set.member)
-		failed &= ~(1u << ddr_sm_replaced(sm));	/* it is out by that */
+	failed = in->failed_members & t->targets & ~replaced_by_this(sm);
 	t->blocked = failed & ~in->no_space;
 	ddr_sm_count_writes(sm, t->blocked);
 	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
 	if (!failed)
 		ddr_sm_space_done(sm, DDR_SPACE_SUPER);
-	t->no_space = (failed & in->no_space) && !t->overtaken;
-	t->written = !failed && !t->overtaken;
+	t->named = (t->level ? t->named : 0) | (t->targets & ~in->failed_members);
+	t->no_space = (failed & in->no_space) && !t->overtaken && !t->level;
+	t->written = !failed && !t->overtaken && !t->level;
 	t->overtaken = false;
-	if (t->written) {
+	t->level = t->level && failed;
+	if (t->written)
 		sm->vf.recorded = sm->vf.writing;
-		t->named = t->targets;
-	}
 	if (t->blocked)
 		ddr_sm_report(sm, t->blocked, true);
 }
@@ -120,15 +168,12 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 	uint32_t out = 0, stays = 0;
 
 	sm->vf.recorded = disk->verify;
+	t->named = 0;
+	t->no_space = t->level = false;
 	if (disk->seq <= sm->sb.seq)
 		return;
-	sm->next = sm->sb;
-	sm->next.seq = disk->seq;
-	sm->next.generation = disk->generation;
-	memcpy(sm->next.gen_id, disk->gen_id, sizeof(disk->gen_id));
-	memcpy(sm->next.gen_prev, disk->gen_prev, sizeof(disk->gen_prev));
-	t->writing = true;
-	t->no_space = false;
+	sm->next = *disk;
+	t->writing = t->begun = true;
 	if (whole_on(sm, disk))
 		stays = 1u << ddr_sm_replaced(sm);
 	for (uint32_t m = 0; m < sm->sb.members; m++)

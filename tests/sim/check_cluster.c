@@ -144,6 +144,26 @@ static void check_super(struct sim *s, const struct node *by, const struct io *i
 	check_freed(s, by, &next);
 }
 
+/*
+ * Rule 12: if all power went now, the next start would leave nobody out that the newest superblock has in (lib/assemble.c: a member may be one
+ * generation behind, not two). Nothing is read of one that is rebuilt with the cursor at 0.
+ */
+void check_level(struct sim *s)
+{
+	struct ddr_super newest;
+
+	for (uint32_t m = 0; check_newest_super(s, &newest) && m < newest.members; m++) {
+		const struct ddr_member *e = &newest.member[m];
+		const struct disk *d = &s->disk[m];
+
+		if (d->dead || !d->has_super || !(e->state == DDR_MEMBER_IN_SYNC || (e->state == DDR_MEMBER_REBUILDING && e->cursor)))
+			continue;
+		if (d->super.generation + 1 < newest.generation && memcmp(d->super.gen_id, newest.gen_prev, sizeof(newest.gen_prev)) != 0)
+			sim_violation(s, "rule 12: member %u is in by the superblocks of generation %llu, and its own is of generation %llu", m,
+				      (unsigned long long)newest.generation, (unsigned long long)d->super.generation);
+	}
+}
+
 void check_submit(struct sim *s, const struct node *n, const struct io *io)
 {
 	if (io->type == DDR_OUT_SLOT_READ || io->type == DDR_OUT_SLOT_WRITE)

@@ -204,6 +204,8 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 
 	memcpy(place, bytes, DDR_META_BLOCK);
 	disk_landed(s, &s->disk[m], place);
+	if (io->type == DDR_OUT_SB_WRITE)
+		check_level(s);
 }
 
 /* The first owner of an array: that no disk names it until its first superblocks landed is a limit (doc/protocol.md), so they land. */

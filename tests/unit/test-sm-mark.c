@@ -258,6 +258,8 @@ static void an_adoption_that_was_cut_goes_on(void **state)
 	n->cfg.adopt = true;
 	c->answers = CX_MSG | CX_KERNEL;
 	alone(c, 0, 0);
+	cx_done(c, n, cx_open(n, DDR_OUT_SB_WRITE));	/* the generation that is there, on all */
+	assert_true(marked(&c->sb));
 	cx_done(c, n, cx_open(n, DDR_OUT_SB_WRITE));
 	assert_false(marked(&c->sb));
 	cx_kill(c, 0);

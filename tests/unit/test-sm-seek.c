@@ -195,7 +195,7 @@ static void it_comes_back_by_its_regions(void **state)
 }
 
 /*
- * Finding U5: nothing was written while it was out, so there is nothing to copy. Before the superblocks call it whole it gets one that does not:
+ * Finding U5: nothing was written while it was out, so there is nothing to copy. Before the superblocks call it whole it gets one that does not (the level):
  * if the power goes within that change, its disk must not be further behind than by one generation.
  */
 static void it_has_a_superblock_before_it_is_whole(void **state)

@@ -1,248 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Power cuts within changes of the superblocks: the daemon's writes (daemon/metaio.c) on disks in memory, whose requests end one by one in
- * a random order, and what assembly makes of the disks afterwards (lib/devio.c, lib/assemble.c).
- *
- * A write that has ended is durable. At a cut each sector of each write under way has landed, or has not. Then the machine starts again, and
- * begins with a change of the superblocks, as every start does.
+ * Power cuts within changes of the superblocks (super-disks.h). After a cut the machine starts again, and begins with a change of the
+ * superblocks, as every start does. The changes are made up by the test; those of the state machine are cut in test-super-level.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/unit/super-disks.h"
 
-#include <cmocka.h>
+/* ---- changes that are made up ------------------------------------------------------ */
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "daemon/aio.h"
-#include "daemon/metaio.h"
-#include "lib/assemble.h"
-#include "lib/devio.h"
-#include "tests/unit/fixture.h"
-
-#define MIB		(1024u * 1024)
-#define BYTES		(64ull * MIB)
-#define SECTOR		512u
-#define FLYING_MAX	64u
-#define WHOLE		UINT32_MAX	/* no cut */
-
-/* ---- the disks ------------------------------------------------------------------- */
-
-static struct world {
-	uint64_t seed;			/* of the random numbers, as they go on */
-	int disk[DDR_MAX_MEMBERS];
-	struct ddr_super sb;		/* what the state machine would know */
-	struct ddr_known known;		/* what this node remembers */
-	struct ddr_aio_req *flying[FLYING_MAX];
-	unsigned int n_flying;
-	bool power;
-	unsigned int cuts;
-	/* the change under way */
-	struct ddr_metaio *meta;
-	struct ddr_super next;
-	uint32_t targets, failed;
-	bool done;
-	uint32_t named;			/* who was written by the last change that came to its end */
-	const char *what;		/* for failures */
-} w;
-
-static uint32_t pick(uint32_t n)
-{
-	return (uint32_t)(fixture_random(&w.seed) % n);
-}
-
-int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigned int depth, bool background)
-{
-	static struct ddr_aio q;
-
-	(void)loop, (void)engine, (void)depth, (void)background;
-	*out = &q;
-	return 0;
-}
-
-void ddr_aio_close(struct ddr_aio *q)
-{
-	(void)q;
-}
-
-void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
-{
-	(void)q;
-	assert_true(w.power);		/* nothing is begun by a machine that is off */
-	assert_true(w.n_flying < FLYING_MAX);
-	w.flying[w.n_flying++] = req;
-}
-
-void ddr_aio_kick(struct ddr_aio *q)
-{
-	(void)q;
-}
-
-const char *ddr_aio_engine_name(const struct ddr_aio *q)
-{
-	(void)q;
-	return "played";
-}
-
-static bool is_write(const struct ddr_aio_req *req)
-{
-	return req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE;
-}
-
-static void end(struct ddr_aio_req *req, int result)
-{
-	req->result = result;
-	req->ended = true;
-	req->done(req);
-}
-
-/* One request of those under way, whichever, ends well. */
-static void one_ends(void)
-{
-	uint32_t i = pick(w.n_flying);
-	struct ddr_aio_req *req = w.flying[i];
-
-	w.flying[i] = w.flying[--w.n_flying];
-	if (is_write(req))
-		assert_int_equal(pwrite(req->fd, req->buf, req->len, (off_t)req->offset), req->len);
-	else if (req->op == DDR_AIO_READ)
-		assert_int_equal(pread(req->fd, req->buf, req->len, (off_t)req->offset), req->len);
-	end(req, 0);
-}
-
-/* Of a write under way: any of its sectors, often all or none. */
-static void tear(const struct ddr_aio_req *req)
-{
-	uint32_t how = pick(4), mask = how == 0 ? 0 : how == 1 ? UINT32_MAX : (uint32_t)fixture_random(&w.seed);
-
-	for (uint32_t s = 0; s < req->len / SECTOR; s++)
-		if (mask >> s & 1)
-			assert_int_equal(pwrite(req->fd, (const char *)req->buf + s * SECTOR, SECTOR,
-						(off_t)(req->offset + s * SECTOR)), SECTOR);
-}
-
-static void power_cut(void)
-{
-	w.cuts++;
-	w.power = false;
-	for (unsigned int i = 0; i < w.n_flying; i++)
-		if (is_write(w.flying[i]))
-			tear(w.flying[i]);
-	ddr_metaio_close(w.meta);
-	while (w.n_flying)		/* gives back the memory, and is nobody's news */
-		end(w.flying[--w.n_flying], -EIO);
-	w.power = true;
-}
-
-/* ---- the array ------------------------------------------------------------------- */
-
-static uint32_t all_members(void)
-{
-	return (1u << w.sb.members) - 1;
-}
-
-/* Who is written, as the state machine has it: all that are not out by what was agreed, and do not go. */
-static uint32_t alive(const struct ddr_super *sb)
-{
-	uint32_t mask = 0;
-
-	for (uint32_t m = 0; m < sb->members; m++)
-		if (sb->member[m].state != DDR_MEMBER_FAULTY && sb->member[m].state != DDR_MEMBER_MISSING)
-			mask |= 1u << m;
-	return mask;
-}
-
-static void make_disks(uint64_t seed)
+static void make(uint64_t seed)
 {
 	struct ddr_super sb;
-	struct ddr_error err;
 
-	memset(&w, 0, sizeof(w));
-	w.seed = seed;
-	w.power = true;
-	fixture_super(&w.sb, 1, 1, DDR_LAYOUT_ROTATING, BYTES, 1);
-	for (uint32_t m = 0; m < w.sb.members; m++) {
-		struct ddr_dev dev = { .path = (char *)"disk", .bytes = BYTES };
-
-		w.disk[m] = memfd_create("member", MFD_CLOEXEC);
-		assert_true(w.disk[m] >= 0);
-		assert_int_equal(ftruncate(w.disk[m], BYTES), 0);
-		dev.fd = w.disk[m];
-		sb = w.sb;
-		sb.this_member = (uint16_t)m;
-		for (sb.seq = 1; sb.seq <= 2; sb.seq++)		/* as create does */
-			assert_int_equal(ddr_dev_write_super(&dev, &sb, &err), 0);
-	}
-	w.known.generation = w.sb.generation;
-	memcpy(w.known.gen_id, w.sb.gen_id, sizeof(w.known.gen_id));
+	fixture_super(&sb, 1, 1, DDR_LAYOUT_ROTATING, BYTES, 1);
+	make_disks(seed, &sb);
 }
-
-static void free_disks(void)
-{
-	for (uint32_t m = 0; m < w.sb.members; m++)
-		close(w.disk[m]);
-}
-
-static struct ddr_members *open_members(void)
-{
-	struct ddr_members *members = ddr_members_new();
-
-	members->n = w.sb.members;
-	for (uint32_t m = 0; m < w.sb.members; m++) {
-		members->dev[m] = (struct ddr_dev){ .fd = dup(w.disk[m]), .path = strdup("disk"), .bytes = BYTES };
-		members->open |= 1u << m;
-	}
-	return members;
-}
-
-/* A disk as it was found. */
-struct found {
-	struct ddr_supers supers[DDR_MAX_MEMBERS];
-	struct ddr_assembly assembly;
-	struct ddr_error error;
-};
-
-/*
- * Reads all disks, and assembles with @known. Whatever was written when: each disk has a superblock that counts, and the array is not
- * refused. All but those that the newest superblocks have out play.
- */
-static void assemble(struct found *f, const struct ddr_known *known)
-{
-	struct ddr_candidate cand[DDR_MAX_MEMBERS];
-	uint32_t out;
-
-	for (uint32_t m = 0; m < w.sb.members; m++) {
-		struct ddr_dev dev = { .fd = w.disk[m], .path = (char *)"disk", .bytes = BYTES };
-
-		if (ddr_dev_read_supers(&dev, &f->supers[m], &f->error))
-			fail_msg("%s, cut %u: member %u is lost: %s", w.what, w.cuts, m, f->error.text);
-		cand[m] = (struct ddr_candidate){ .device = "disk", .bytes = BYTES, .super = &f->supers[m].copy[f->supers[m].newest].super };
-	}
-	if (ddr_assemble(cand, w.sb.members, known, &f->assembly, &f->error))
-		fail_msg("%s, cut %u: refused: %s", w.what, w.cuts, f->error.text);
-	out = all_members() & ~alive(&f->assembly.super);
-	if ((f->assembly.current | out) != all_members())
-		fail_msg("%s, cut %u: of members 0x%x that are not out only 0x%x play", w.what, w.cuts, all_members() & ~out, f->assembly.current);
-}
-
-/* What the next start finds, whether this node remembers the last generation or nothing at all. */
-static void start_anew(void)
-{
-	struct found f;
-
-	assemble(&f, NULL);
-	assemble(&f, &w.known);
-	assert_true(f.assembly.super.generation >= w.sb.generation);
-	w.sb = f.assembly.super;
-}
-
-/* ---- changes --------------------------------------------------------------------- */
 
 static void new_generation(void)
 {
@@ -289,60 +60,6 @@ static void choose_change(bool only_slots)
 	}
 }
 
-static void on_done(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
-{
-	(void)ctx, (void)kind, (void)io, (void)no_space;
-	w.done = true;
-	w.failed = failed;
-	if (!(w.targets & ~failed))
-		return;
-	w.known.generation = w.next.generation;		/* as drive.c has it remembered */
-	memcpy(w.known.gen_id, w.next.gen_id, sizeof(w.known.gen_id));
-}
-
-static void submit(void)
-{
-	struct ddr_meta_op *op = ddr_metaio_get(w.meta, DDR_META_SB, 1, w.targets);
-
-	for (uint32_t m = 0; m < w.sb.members; m++) {
-		struct ddr_super sb = w.next;
-
-		if (!(w.targets >> m & 1))
-			continue;
-		sb.this_member = (uint16_t)m;
-		assert_int_equal(ddr_super_encode(&sb, ddr_metaio_block(op, m)).code, DDR_FE_OK);
-	}
-	ddr_metaio_supers(op, &w.sb, &w.next);
-	ddr_metaio_run(op, 1000, 60000);
-	ddr_metaio_kick(w.meta);
-}
-
-/* The change, with a cut after the end of so many requests; true: it came to its end before. */
-static bool change(uint32_t cut)
-{
-	struct ddr_members *members = open_members();
-	struct ddr_metaio_config cfg = { .operations = 4, .members = members, .done = on_done };
-
-	w.done = false;
-	assert_int_equal(ddr_metaio_open(&w.meta, &cfg), 0);
-	ddr_members_put(members);
-	submit();
-	for (uint32_t n = 0; !w.done && n < cut; n++) {
-		assert_true(w.n_flying > 0);
-		one_ends();
-	}
-	w.named = w.done ? w.targets : 0;
-	if (!w.done) {
-		power_cut();
-		return false;
-	}
-	ddr_metaio_close(w.meta);
-	assert_int_equal(w.n_flying, 0);
-	assert_int_equal(w.failed, 0);
-	w.sb = w.next;
-	return true;
-}
-
 /* ---- tests ----------------------------------------------------------------------- */
 
 /* Findings U5, S12: a cut after each request of a change, for many orders of these; the start after it is cut as well. */
@@ -355,7 +72,7 @@ static void a_cut_after_each_write(void **state)
 		bool whole = false;
 
 		for (uint32_t at = 0; !whole; at++) {
-			make_disks(seed);
+			make(seed);
 			w.what = "a cut after each write";
 			choose_change(true);
 			assert_true(change(WHOLE));
@@ -380,7 +97,7 @@ static void many_cuts_in_a_row(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
-		make_disks(seed * 77);
+		make(seed * 77);
 		w.what = "cuts in a row";
 		while (w.cuts < 30) {
 			choose_change(pick(4) == 0);
@@ -412,7 +129,7 @@ static void either_copy_may_be_lost_on_all_disks(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
-		make_disks(seed);
+		make(seed);
 		w.what = "one copy lost on all disks";
 		for (uint32_t n = pick(4); n; n--) {
 			choose_change(false);
