@@ -34,17 +34,21 @@ static void all_go_on(struct cx *c, uint32_t nodes)
 	}
 }
 
-/* A view of all three, of which the last hello reaches node 1 alone: there it is agreed. */
-static void one_agrees_alone(struct cx *c)
+/* A view of all three, of which the last hello reaches one node alone, the one at place @i: there it is agreed. */
+static void agrees_alone(struct cx *c, uint32_t i)
 {
 	cx_forget(c);
 	c->answers = 0;
 	cx_view(c, 7, 7, true);
 	for (int hello = 0; hello < 3; hello++)
-		assert_true(cx_deliver(c, &c->node[0], NULL));
-	assert_true(cx_status(&c->node[0]).agreed);
-	assert_false(cx_status(&c->node[1]).agreed);
-	assert_false(cx_status(&c->node[2]).agreed);
+		assert_true(cx_deliver(c, &c->node[i], NULL));
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(cx_status(&c->node[k]).agreed, k == i);
+}
+
+static void one_agrees_alone(struct cx *c)
+{
+	agrees_alone(c, 0);
 }
 
 /* Finding U4: the ring breaks as one node has agreed and nobody else: it takes that back, and all three go on. */
@@ -54,6 +58,22 @@ static void an_agreement_that_nobody_heard_of_is_taken_back(void **state)
 
 	for (int again = 0; again < 3; again++)
 		one_agrees_alone(c);
+	c->answers = CX_ALL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	all_go_on(c, 3);
+}
+
+/*
+ * Finding U4: the same happens to one after the other, so that each has agreed on an epoch of its own. None has the state of before as its present
+ * one, and all can go back to it: nobody is put out.
+ */
+static void each_has_agreed_alone_in_its_turn(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint32_t i = 0; i < 3; i++)
+		agrees_alone(c, i);
 	c->answers = CX_ALL;
 	cx_view(c, 7, 7, true);
 	cx_settle(c);
@@ -134,6 +154,40 @@ static void an_agreement_that_lost_a_node_stands(void **state)
 	assert_true(gave_up(c, 2));
 }
 
+static bool counts_as_lost(const struct cx_node *n, uint32_t id)
+{
+	struct ddr_sm_status st = cx_status(n);
+
+	for (uint32_t i = 0; i < st.n_nodes; i++)
+		if (st.node[i].id == id)
+			return st.node[i].state == DDR_NS_SUSPECT || st.node[i].state == DDR_NS_FENCING;
+	return false;
+}
+
+/*
+ * The same, and who was lost does not come back. The one that has agreed names that failure, and has it fenced; the other one, if it went on with the
+ * state of before, would name it anew, and the two would never agree whether that node is dead.
+ */
+static void a_loss_has_one_name(void **state)
+{
+	struct cx *c = *state;
+
+	cx_kill(c, 2);
+	cx_forget(c);
+	c->answers = 0;
+	cx_view(c, 3, 3, true);
+	for (int hello = 0; hello < 2; hello++)
+		assert_true(cx_deliver(c, &c->node[0], NULL));
+	assert_true(cx_find(&c->node[0], DDR_OUT_FENCE, 0) >= 0);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_tick(c, 60000);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_false(!gave_up(c, i) && counts_as_lost(&c->node[i], 3));
+	assert_false(gave_up(c, 0));
+}
+
 /* No epoch is used twice: what was written in the one that was taken back is older than all that comes. */
 static void an_epoch_that_was_taken_back_does_not_return(void **state)
 {
@@ -166,7 +220,7 @@ static void an_epoch_that_was_taken_back_does_not_return(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(who_agreed_alone_and_was_left_behind_is_put_out),
+		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(each_has_agreed_alone_in_its_turn), TEST(a_loss_has_one_name), TEST(who_agreed_alone_and_was_left_behind_is_put_out),
 		TEST(one_alone_yields_to_the_majority), TEST(an_epoch_that_others_agreed_on_counts), TEST(an_agreement_that_lost_a_node_stands),
 		TEST(an_epoch_that_was_taken_back_does_not_return),
 	};
