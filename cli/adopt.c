@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/adopt.h"
@@ -17,6 +16,7 @@
 static void explain(const struct ddr_super *sb, uint32_t node)
 {
 	uint64_t updated = sb->updated;
+	char when[64];
 
 	printf("Array '%s' %s.\n", sb->name, sb->ro_compat & DDR_RO_COMPAT_CLUSTER ? "belongs to a cluster of several nodes" :
 	       "was not stopped by the node that used it");
@@ -25,7 +25,7 @@ static void explain(const struct ddr_super *sb, uint32_t node)
 			printf("  slot %" PRIu32 ": node %" PRIu32 " uses the array, or it died while it did%s\n", s, sb->slot_node[s],
 			       sb->slot_node[s] == node ? " (this node has the same id)" : "");
 	if (updated)
-		printf("  its superblocks were written last %s", ctime(&(time_t){ (time_t)updated }));
+		printf("  its superblocks were written last %s\n", cli_format_time(updated, when, sizeof(when)));
 	printf("If any other machine uses these disks now, or comes back later and uses them, both write to them without knowing of each other:\n"
 	       "DATA IS LOST, and nothing reports it. By adopting the array you assert that every other machine which had it is switched off or\n"
 	       "cannot reach its disks, and stays so until it was removed from the array's cluster.\n");

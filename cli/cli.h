@@ -84,6 +84,8 @@ bool cli_parse_size(const char *text, uint64_t *bytes);
 const char *cli_format_size(uint64_t bytes, char *buf, size_t size);
 /* "90 s", "12 min", "3 h 20 min", "19 days 10 h". Returns @buf. */
 const char *cli_format_duration(uint64_t s, char *buf, size_t size);
+/* Date and time at this place; the number, if it is no date: it may come from a disk, where any 64 bits can stand. Returns @buf. */
+const char *cli_format_time(uint64_t seconds, char *buf, size_t size);
 /* Lower-case text of a uuid; @buf holds 37 bytes. Returns @buf. */
 const char *cli_format_uuid(const uint8_t uuid[16], char *buf);
 

@@ -312,11 +312,9 @@ static bool confirmed(const struct start *s, const char *name)
 static bool allow_older(struct start *s, const struct ddr_super *sb, const char *uuid)
 {
 	struct json_object *request = client_request("older", uuid), *data;
-	time_t updated = (time_t)sb->updated;
-	char id[37], when[40];
-	struct tm tm;
+	char id[37], when[64];
 
-	strftime(when, sizeof(when), "%Y-%m-%d %H:%M", localtime_r(&updated, &tm));
+	cli_format_time(sb->updated, when, sizeof(when));
 	fprintf(stderr, "ddraid start: '%s' is at generation %" PRIu64 " on these disks, whose superblocks were last written %s. If the array was used after that "
 		"without them, what was written since is lost, and a block may be old or a mix of old and new. Where the dirty log was damaged, all "
 		"regions are synced again, or are listed as suspect if a disk is missing: look at the data, then ddraid set %s suspect=accept ends that. "

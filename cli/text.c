@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <json-c/json.h>
 #include <uuid/uuid.h>
@@ -160,6 +161,16 @@ const char *cli_format_duration(uint64_t s, char *buf, size_t size)
 		snprintf(buf, size, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
 	else
 		snprintf(buf, size, "%" PRIu64 " days %" PRIu64 " h", s / 86400, s % 86400 / 3600);
+	return buf;
+}
+
+const char *cli_format_time(uint64_t seconds, char *buf, size_t size)
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (seconds > INT64_MAX || !localtime_r(&t, &tm) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(buf, size, "%" PRIu64 " seconds after 1970", seconds);
 	return buf;
 }
 

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -47,22 +46,12 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, struct ve
 	return CLI_DONE;
 }
 
-static const char *date(uint64_t seconds, char *buf, size_t size)
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-
-	if (!localtime_r(&t, &tm) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &tm))
-		snprintf(buf, size, "%" PRIu64, seconds);
-	return buf;
-}
-
 static void print_next(struct json_object *verify)
 {
 	char buf[64];
 
 	if (!strcmp(client_text(verify, "state"), "idle") && !client_null(verify, "due"))
-		printf("  the next one is due %s\n", date(client_number(verify, "due"), buf, sizeof(buf)));
+		printf("  the next one is due %s\n", cli_format_time(client_number(verify, "due"), buf, sizeof(buf)));
 	if (!client_null(verify, "waits"))
 		printf("  it waits: %s\n", client_clean(client_text(verify, "waits")));
 }
@@ -76,9 +65,9 @@ static void print_last(struct json_object *verify)
 		print_next(verify);
 		return;
 	}
-	printf("%s, begun %s", client_clean(client_text(verify, "state")), date(client_number(verify, "begun"), buf, sizeof(buf)));
+	printf("%s, begun %s", client_clean(client_text(verify, "state")), cli_format_time(client_number(verify, "begun"), buf, sizeof(buf)));
 	if (!client_null(verify, "ended"))
-		printf(", last ended %s", date(client_number(verify, "ended"), buf, sizeof(buf)));
+		printf(", last ended %s", cli_format_time(client_number(verify, "ended"), buf, sizeof(buf)));
 	printf("\n  %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right\n", client_number(verify, "found"), client_number(verify, "repaired"));
 	print_next(verify);
 }
@@ -98,7 +87,7 @@ static void print_finding(struct json_object *f)
 	uint64_t first = client_number(f, "first_block"), found = client_number(f, "found");
 	char buf[64];
 
-	printf("  %s  %" PRIu64 " %s of %" PRIu64 " to %" PRIu64 " (byte %" PRIu64 "): ", date(client_number(f, "time"), buf, sizeof(buf)), found,
+	printf("  %s  %" PRIu64 " %s of %" PRIu64 " to %" PRIu64 " (byte %" PRIu64 "): ", cli_format_time(client_number(f, "time"), buf, sizeof(buf)), found,
 	       found == 1 ? "block" : "blocks", first, first + client_number(f, "blocks") - 1, client_number(f, "position"));
 	if (client_null(f, "member"))
 		printf("%s", client_flag(f, "repaired") ? "put right" : "left as they are");

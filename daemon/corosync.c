@@ -278,24 +278,43 @@ const char *ddr_corosync_error(const struct ddr_corosync *c)
 
 /* ---- names ----------------------------------------------------------------------- */
 
-/* nodelist.node.I.name of the I whose nodeid is @node; false: there is none. */
+/* The place in corosync's list of the node with this id; false: it is in none. Places need not be without gaps, nor end at any number. */
+static bool find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
+{
+	char key[CMAP_KEYNAME_MAXLEN + 1];
+	cmap_iter_handle_t iter;
+	cmap_value_types_t type;
+	bool found = false;
+	uint32_t id;
+	size_t len;
+	int end;
+
+	if (cmap_iter_init(h, "nodelist.node.", &iter) != CS_OK)
+		return false;
+	while (!found && cmap_iter_next(h, iter, key, &len, &type) == CS_OK) {
+		end = 0;
+		if (sscanf(key, "nodelist.node.%u.nodeid%n", place, &end) != 1 || !end || key[end] != '\0')
+			continue;
+		found = cmap_get_uint32(h, key, &id) == CS_OK && id == node;
+	}
+	cmap_iter_finalize(h, iter);
+	return found;
+}
+
+/* Its name there; false: it has none. */
 static bool ask_name(cmap_handle_t h, uint32_t node, char *buf, size_t size)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1], *name;
-	uint32_t id;
+	unsigned int place;
 
-	for (unsigned int i = 0; i < DDR_COROSYNC_NODES; i++) {
-		snprintf(key, sizeof(key), "nodelist.node.%u.nodeid", i);
-		if (cmap_get_uint32(h, key, &id) != CS_OK || id != node)
-			continue;
-		snprintf(key, sizeof(key), "nodelist.node.%u.name", i);
-		if (cmap_get_string(h, key, &name) != CS_OK)
-			return false;
-		snprintf(buf, size, "%s", name);
-		free(name);
-		return true;
-	}
-	return false;
+	if (!find_listed(h, node, &place))
+		return false;
+	snprintf(key, sizeof(key), "nodelist.node.%u.name", place);
+	if (cmap_get_string(h, key, &name) != CS_OK)
+		return false;
+	snprintf(buf, size, "%s", name);
+	free(name);
+	return true;
 }
 
 static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
@@ -308,7 +327,7 @@ static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
 
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
-	struct node_name *place = name_place(c, node);
+	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is no node's id */
 	cmap_handle_t h;
 
 	snprintf(buf, size, "node %" PRIu32, node);

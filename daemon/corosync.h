@@ -17,7 +17,9 @@
 #include <qb/qblist.h>
 #include <qb/qbloop.h>
 
-#define DDR_COROSYNC_NODES	64u	/* of a cluster; a larger one is not quorate for us */
+#include "lib/sm.h"
+
+#define DDR_COROSYNC_NODES	DDR_SM_MAX_QUORUM	/* of a cluster, whoever of them has arrays; a larger one is not quorate for us */
 #define DDR_COROSYNC_NAME_LEN	64u	/* bytes of a node's name, with the NUL; longer ones are cut */
 
 /* Corosync's name of a membership. Two partitions may use one seq, with different nodes. */

@@ -77,7 +77,7 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_QUORUM);
 
 	a->cluster.quorum_ring = ring;
-	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
+	in->n_nodes = n < DDR_SM_MAX_QUORUM ? n : DDR_SM_MAX_QUORUM;
 	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
 	in->quorate = quorate;
 	in->ring = ring;

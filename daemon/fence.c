@@ -3,6 +3,7 @@
  * The daemon's side of fencing. See fence.h; the helper is fence_helper.c.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct run {
 	uint64_t began_ms;
 	bool ended;
 	int result;
+	int64_t fenced_at;	/* seconds since 1970, by the clock of then: the latest success that is known against the node; 0: none */
 };
 
 struct ddr_fence {
@@ -94,6 +96,8 @@ static int32_t on_answer(int32_t fd, int32_t revents, void *data)
 		if (f->run[i].node && f->run[i].id == a.id && !f->run[i].ended) {
 			f->run[i].ended = true;
 			f->run[i].result = a.result;
+			if (a.result == 0 && f->run[i].fenced_at < time(NULL))
+				f->run[i].fenced_at = time(NULL);
 			answer(f, a.id, a.result, a.text);
 		}
 	}
@@ -158,9 +162,36 @@ static bool in_use(const struct ddr_fence *f, const struct run *run)
 	return false;
 }
 
+static int64_t fenced_at(const struct ddr_fence *f, uint32_t node)
+{
+	int64_t at = 0;
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (f->run[i].node == node && f->run[i].fenced_at > at)
+			at = f->run[i].fenced_at;
+	return at;
+}
+
+/*
+ * The time of the loss as the agents know time: by the clock as it is now, so that one that was set since the loss changes nothing. An agent with a
+ * history (dlm_stonith) takes a fencing in it that is not older for a proof. A clock that was set back may have the last one, for an
+ * earlier failure, in the future: what is asked for lies behind it all the same. Such an agent fences at once, and ends when the clock is that far.
+ */
+static int64_t fail_time(const struct ddr_fence *f, uint32_t node, const char *name, uint64_t lost_ms)
+{
+	int64_t at = time(NULL) - (int64_t)((ddr_now_ms() - lost_ms) / 1000), last = fenced_at(f, node);
+
+	if (at > last)
+		return at;
+	qb_log(LOG_WARNING, "the clock was set back by %" PRId64 " seconds or more since node %u (%s) was fenced last; a fence agent that compares times (dlm_stonith) "
+	       "may end too late; set the clock right, or make sure that the node is dead and run ddraid fence-ack", last - at + 1, node, name);
+	return last + 1;
+}
+
 /* An agent may already run against the node, for an earlier loss: it proves nothing for this one, and goes on beside it. */
 static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *order)
 {
+	int64_t last = fenced_at(f, order->node);
 	struct run *place = NULL;
 
 	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
@@ -172,7 +203,7 @@ static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *
 		qb_perror(LOG_ERR, "asking the process that runs fence commands");
 		return NULL;
 	}
-	*place = (struct run){ .node = order->node, .id = order->id, .began_ms = ddr_now_ms() };
+	*place = (struct run){ .node = order->node, .id = order->id, .began_ms = ddr_now_ms(), .fenced_at = last };
 	return place;
 }
 
@@ -214,7 +245,7 @@ int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const st
 	run = find_run(f, node, lost_ms);
 	if (!run) {
 		order.id = ++f->last_id;
-		order.fail_time = time(NULL) - (int64_t)((ddr_now_ms() - lost_ms) / 1000);
+		order.fail_time = fail_time(f, node, name, lost_ms);
 		snprintf(order.name, sizeof(order.name), "%s", name);
 		snprintf(order.command, sizeof(order.command), "%s", conf->fence_command);
 		run = start_run(f, &order);

@@ -68,6 +68,7 @@ struct group {
 	struct ddr_ring_id ring;
 
 	bool told_any;			/* a view was told */
+	bool crowded;			/* there are too many for one; the last one stays */
 	uint64_t quorum_serial;		/* of the quorum service's word that was told last */
 
 	uint64_t line_until_ms;		/* the minute that is counted */
@@ -160,10 +161,13 @@ static bool group_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t
 
 /* ---- views ----------------------------------------------------------------------- */
 
-/* Corosync's ring as one number, the same on all nodes and for both services. */
+/*
+ * Corosync's ring as one number, the same on all nodes and for both services. Its sequence has 64 bits, and 32 find room beside the node: the upper
+ * half is folded in by an odd factor, so that no two sequences of one node have the same number.
+ */
 static uint64_t ring_number(const struct ddr_ring_id *ring)
 {
-	return ring->seq << 32 | ring->node;
+	return (ring->seq << 32 | ring->node) ^ (ring->seq >> 32) * 0x9e3779b97f4a7c15u;
 }
 
 static int compare(const void *a, const void *b)
@@ -185,6 +189,20 @@ static bool listed(const uint32_t *nodes, uint32_t n, uint32_t node)
 	return false;
 }
 
+/*
+ * One that joins leaves again. Those that were there keep the view that they have until it has left, as they would if it had never come; if it does
+ * not (it is not ddraidd, or two halves of a cluster that is too large have met), nothing changes for them, and they say so.
+ */
+static void too_many(struct group *g)
+{
+	if (!g->told_any)
+		lose(g, "64 nodes have the array, and more are not possible; stop it on one of them");
+	else if (!g->crowded)
+		qb_log(LOG_ERR, "the group %.*s has more than 64 nodes; until there are fewer it takes no notice of nodes that come and go; stop the array on those that came last",
+		       (int)g->name.length, g->name.value);
+	g->crowded = true;
+}
+
 /* Tells the nodes of the group, but for those in @without. */
 static void call_view(struct group *g, const uint32_t *without, uint32_t n_without)
 {
@@ -197,7 +215,7 @@ static void call_view(struct group *g, const uint32_t *without, uint32_t n_witho
 		if (listed(without, n_without, all[i].node) || (n > 0 && nodes[n - 1] == all[i].node))
 			continue;
 		if (n == DDR_SM_MAX_NODES) {
-			lose(g, "the array's group has more nodes than this version takes");
+			too_many(g);
 			return;
 		}
 		nodes[n] = all[i].node;
@@ -206,6 +224,7 @@ static void call_view(struct group *g, const uint32_t *without, uint32_t n_witho
 	if (!listed(nodes, n, self))
 		return;
 	g->told_any = true;
+	g->crowded = false;
 	g->events->view(g->ctx, nodes, pids, n, ring_number(&g->ring));
 }
 

@@ -121,6 +121,8 @@ static struct ddr_fault check_generation(const struct ddr_super *sb)
 {
 	if (sb->generation == 0)
 		return FAULT(DDR_FE_GENERATION, 0, 0, 0);
+	if (sb->generation > DDR_GENERATION_MAX)
+		return FAULT(DDR_FE_GENERATION_LIMIT, 0, sb->generation, 0);
 	if (ddr_uuid_is_zero(sb->gen_id))
 		return FAULT(DDR_FE_GEN_ID, 0, 0, 0);
 	if (ddr_uuid_is_zero(sb->gen_prev) != (sb->generation == 1) || uuid_equal(sb->gen_id, sb->gen_prev))
@@ -244,6 +246,8 @@ struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 		return FAULT(DDR_FE_INCOMPAT, 0, sb->incompat, DDR_FEATURE_INCOMPAT_KNOWN);
 	if (sb->seq == 0)
 		return FAULT(DDR_FE_SEQ, 0, 0, 0);
+	if (sb->seq > DDR_SUPER_SEQ_MAX)
+		return FAULT(DDR_FE_SEQ_LIMIT, 0, sb->seq, 0);
 	if (sb->policy & ~DDR_POLICY_ALL)
 		return FAULT(DDR_FE_POLICY, 0, sb->policy, DDR_POLICY_ALL);
 	if (ddr_uuid_is_zero(sb->array_uuid))

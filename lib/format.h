@@ -98,6 +98,16 @@ struct ddr_log_info {
 	uint16_t repair[DDR_LOG_REPAIRS];	/* as in struct ddr_disk_log */
 };
 
+/*
+ * Limits of the numbers that only grow. The sequence of a log or map block goes on from that of the superblock, shifted by 32 bits. No array comes near: a
+ * change each second is 68 years. What is beyond was written by something else, and nothing may be written by it. So that a running array never meets
+ * the limit, it is not started some changes before.
+ */
+#define DDR_SUPER_SEQ_MAX	0xffffffffull
+#define DDR_SUPER_SEQ_START	0xffff0000ull	/* a start needs a lower one */
+#define DDR_LOG_SEQ_MAX		(UINT64_MAX - 0xffffffffull)
+#define DDR_GENERATION_MAX	((uint64_t)INT64_MAX)
+
 /* What can be wrong with a metadata block. DDR_FE_OK is 0. */
 enum ddr_format_error {
 	DDR_FE_OK = 0,
@@ -110,6 +120,7 @@ enum ddr_format_error {
 	DDR_FE_RO_COMPAT,	/* encoder only: unknown ro-compat feature bits */
 	DDR_FE_RESERVED,	/* a reserved byte is not zero; a: its offset */
 	DDR_FE_SEQ,		/* zero, or not of this place */
+	DDR_FE_SEQ_LIMIT,	/* nothing can follow it */
 	DDR_FE_POLICY,
 	DDR_FE_VERIFY,		/* state, priority, flags and cursor of the verify do not go together */
 	DDR_FE_UUID,
@@ -124,6 +135,7 @@ enum ddr_format_error {
 	DDR_FE_REGIONS,		/* array_blocks and region_size make too many regions */
 	DDR_FE_DATA_OFFSET,
 	DDR_FE_GENERATION,
+	DDR_FE_GENERATION_LIMIT,
 	DDR_FE_GEN_ID,
 	DDR_FE_GEN_PREV,
 	DDR_FE_LOG_BASE,

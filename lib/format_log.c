@@ -110,6 +110,8 @@ static struct ddr_fault check_header(const struct ddr_log_info *h, const struct 
 		return FAULT(DDR_FE_L_INDEX, h->index, index);
 	if (h->seq == 0 || (h->seq & 1) != place)
 		return FAULT(DDR_FE_SEQ, h->seq, place);
+	if (h->seq > DDR_LOG_SEQ_MAX)
+		return FAULT(DDR_FE_SEQ_LIMIT, h->seq, 0);
 	if (h->generation == 0)
 		return FAULT(DDR_FE_L_GENERATION, 0, 0);
 	/* a boot id or a cookie says whose kernel holds the marks: without its node it says nothing */

@@ -68,7 +68,8 @@
 #include <ddraid/uapi.h>
 #include "geometry.h"
 
-#define DDR_SM_MAX_NODES	64u
+#define DDR_SM_MAX_NODES	64u	/* of an array's group, with those that are lost */
+#define DDR_SM_MAX_QUORUM	384u	/* of the cluster: as many as corosync takes */
 #define DDR_SM_MAX_OUT		512u	/* outputs of one step */
 #define DDR_SM_MSG_MAX		1024u	/* bytes of one MCAST in this version: one frame on the wire */
 #define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are on their way at once */
@@ -167,7 +168,7 @@ struct ddr_input {
 	enum ddr_in_type type;
 	uint64_t now_ms;
 	uint32_t node;
-	uint32_t nodes[DDR_SM_MAX_NODES];
+	uint32_t nodes[DDR_SM_MAX_QUORUM];	/* of a view DDR_SM_MAX_NODES at most */
 	uint32_t pids[DDR_SM_MAX_NODES];	/* of nodes[i]; 0 without a cluster */
 	uint32_t n_nodes;
 	bool quorate;

@@ -102,7 +102,7 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	bool was = sm->quorate;
 
-	if (!sm->c.on || in->n_nodes > DDR_SM_MAX_NODES) {
+	if (!sm->c.on || in->n_nodes > DDR_SM_MAX_QUORUM) {
 		ddr_sm_bug(sm, "a quorum without a cluster, or of too many nodes");
 		return;
 	}
@@ -144,7 +144,10 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 		c->void_epoch = 0;
 }
 
-/* A place for @id: its own, one never used, or one of a node that nothing is waited for of. */
+/*
+ * A place for @id: its own, one never used, or one of a node that nothing is waited for of. NULL: 64 nodes are here or lost. None of them may be
+ * forgotten, so whoever comes behind them has none, and takes no part.
+ */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 {
 	int at = ddr_sm_node_at(sm, id);
@@ -155,14 +158,17 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
 		if (!sm->nodes[i].here && !sm->nodes[i].lost)
 			at = i;
-	if (at < 0) {
-		sm->bug = true;
-		at = DDR_SM_MAX_NODES - 1;
-	}
+	if (at < 0)
+		return NULL;
 	if (sm->nodes[at].id != id)
 		memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
 	sm->nodes[at].id = id;
 	return &sm->nodes[at];
+}
+
+void ddr_sm_no_place(struct ddr_sm *sm)
+{
+	ddr_sm_evict(sm, "64 nodes take part in the array or are lost, and more are not possible: fence those that are lost, or stop the array on another node, then start it here");
 }
 
 static void here_update(struct ddr_sm *sm)
@@ -392,13 +398,24 @@ static void nodes_update(struct ddr_sm *sm)
 		if (sm->nodes[i].started && !(v && v->synced && !v->other))
 			ddr_sm_departed(sm, &sm->nodes[i]);
 	}
+	/* before those who only join: who came with another state may write by it, and must not go without being fenced */
+	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+		struct ddr_sm_node *n = sm->c.view[i].other ? ddr_sm_place(sm, sm->c.view[i].id) : NULL;
+
+		if (n)
+			ddr_sm_lose(sm, n, false);
+		else
+			sm->bug |= sm->c.view[i].other;
+	}
 	for (uint32_t i = 0; i < sm->c.n_view; i++) {
 		struct ddr_sm_node *n = ddr_sm_place(sm, sm->c.view[i].id);
 
-		if (sm->c.view[i].other)
-			ddr_sm_lose(sm, n, false);
+		if (n)
+			n->here = true;		/* so that the next one does not get it */
 	}
 	here_update(sm);
+	if (ddr_sm_node_at(sm, sm->node) < 0)
+		ddr_sm_no_place(sm);
 	ddr_sm_writer_choose(sm);
 }
 

@@ -116,8 +116,10 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm);
 /* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. In the total order only. */
 void ddr_sm_writer_choose(struct ddr_sm *sm);
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
-/* The place of a node in the table, made if need be: never NULL (more than 64 are a bug, and the last one is reused). */
+/* The place of a node in the table, made if need be. NULL: all 64 are taken by nodes that are here or lost. */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
+/* This node has none. */
+void ddr_sm_no_place(struct ddr_sm *sm);
 void ddr_sm_evict(struct ddr_sm *sm, const char *text);
 /* The slot that the node is to have and does not own by the superblocks that are agreed; or DDR_SM_NO_SLOT. */
 uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node);

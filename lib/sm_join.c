@@ -273,7 +273,7 @@ static bool state_valid(const struct ddr_sm *sm)
 {
 	const struct ddr_msg_member_set *set = &sm->t.want_set;
 
-	if (ddr_super_check(&sm->sb).code != DDR_FE_OK || ddr_sm_node_at(sm, sm->node) < 0)
+	if (ddr_super_check(&sm->sb).code != DDR_FE_OK)
 		return false;
 	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
 		const struct ddr_sm_ex *x = &sm->ex[i];
@@ -295,8 +295,8 @@ static bool state_valid(const struct ddr_sm *sm)
 	return !(sm->t.leaving >> sm->sb.members) && !(sm->t.leaving & ddr_sm_written(sm));
 }
 
-/* What was received is not believed: nothing of it may be shown, or looked at, as if it were the array's. */
-static void state_drop(struct ddr_sm *sm, const struct ddr_super *was)
+/* What was received is not believed: nothing of it may be shown, or looked at, as if it were the array's. @why: another reason to give up. */
+static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*why)(struct ddr_sm *))
 {
 	sm->sb = *was;
 	ddr_sm_sized(sm);
@@ -304,6 +304,8 @@ static void state_drop(struct ddr_sm *sm, const struct ddr_super *was)
 	memset(sm->ex, 0, sizeof(sm->ex));
 	for (uint32_t i = 0; i < sm->n_map; i++)
 		sm->mapb[i].mem = sm->mapb[i].dur = sm->mapb[i].fly = 0;
+	if (why)
+		why(sm);
 	ddr_sm_give_up(sm, "the state of the group that was received is damaged, or of another array");
 }
 
@@ -318,7 +320,11 @@ static void state_take(struct ddr_sm *sm)
 	else
 		w.c.bad = true;
 	if (w.c.bad || w.c.p != w.c.end || !state_valid(sm)) {
-		state_drop(sm, &was);
+		state_drop(sm, &was, NULL);
+		return;
+	}
+	if (ddr_sm_node_at(sm, sm->node) < 0) {
+		state_drop(sm, &was, ddr_sm_no_place);
 		return;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
@@ -435,11 +441,20 @@ static void build(struct ddr_sm *sm)
 		c->history = ddr_sm_mix(c->history ^ e);
 	}
 	c->ring_history = c->history;
+	/* all owners have places: there are not more slots than these. Then come we, who build the state, and the others as far as there are places */
 	for (uint32_t s = 0; s < sm->sb.slots; s++)
 		if (sm->sb.slot_node[s])
 			ddr_sm_lose(sm, ddr_sm_place(sm, sm->sb.slot_node[s]), true);
-	for (uint32_t i = 0; i < c->n_view; i++)
-		ddr_sm_place(sm, c->view[i].id)->here = true;
+	if (!ddr_sm_place(sm, sm->node)) {
+		ddr_sm_no_place(sm);
+		return;
+	}
+	for (uint32_t i = 0; i < c->n_view; i++) {
+		struct ddr_sm_node *n = ddr_sm_place(sm, c->view[i].id);
+
+		if (n)
+			n->here = true;
+	}
 	/* that the superblocks have a member out does not say that every kernel has heard of it */
 	ddr_sm_members_leave(sm, ((1u << sm->sb.members) - 1) & ~ddr_sm_written(sm));
 	c->writer = 0;

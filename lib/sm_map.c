@@ -144,7 +144,8 @@ static void request_send(struct ddr_sm *sm)
 
 	if (q->state == DDR_MQ_FREE && q->n) {
 		q->state = DDR_MQ_SEND;
-		q->id = ++sm->map_id;
+		sm->map_id = sm->map_id < UINT32_MAX ? sm->map_id + 1 : 1;	/* 0 is a new writer's */
+		q->id = sm->map_id;
 	}
 	if (q->state != DDR_MQ_SEND || !ddr_sm_may_send(sm))
 		return;

@@ -31,6 +31,7 @@
 #define DDR_SM_REAP_MAX		(1u << 20)
 #define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
 #define DDR_SM_SKIP_MS		600000u	/* before the background tries again what met a bad sector */
+#define DDR_SM_MAX_EPOCH	(UINT32_MAX - 1)	/* of a message; the agreement that follows still has a number */
 #define DDR_SM_SEQ_SHIFT	32	/* where the last sequence of a block is unknown: superblock sequence << this */
 
 #define DDR_WORDS_LOG		(DDR_LOG_REGIONS / 64u)	/* words of a bitmap that one log block covers */
@@ -347,7 +348,7 @@ struct ddr_sm_cluster {
 	/* quorum service */
 	bool q_quorate;
 	uint64_t q_ring;
-	uint32_t q_nodes[DDR_SM_MAX_NODES], q_n;
+	uint32_t q_nodes[DDR_SM_MAX_QUORUM], q_n;
 	/* view */
 	struct ddr_sm_viewer view[DDR_SM_MAX_NODES];
 	uint32_t n_view;

@@ -242,6 +242,19 @@ static int forget(void **state)
 	return 0;
 }
 
+/* Finding U9: any 64 bits may stand on a disk where a date should be. */
+static void what_is_no_date_is_harmless(void **state)
+{
+	char text[64];
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	assert_string_equal(cli_format_time(0, text, sizeof(text)), "1970-01-01 00:00:00");
+	assert_string_equal(cli_format_time(4294967296, text, sizeof(text)), "2106-02-07 06:28:16");
+	assert_string_equal(cli_format_time(UINT64_MAX, text, sizeof(text)), "18446744073709551615 seconds after 1970");
+	assert_string_equal(cli_format_time(INT64_MAX, text, sizeof(text)), "9223372036854775807 seconds after 1970");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +266,7 @@ int main(void)
 		cmocka_unit_test(nothing_to_say_is_said),
 		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),
+		cmocka_unit_test(what_is_no_date_is_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, forget);

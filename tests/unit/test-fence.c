@@ -53,6 +53,20 @@ int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, 
 	return __real_prctl(option, a, b, c, e);
 }
 
+static time_t stepped;		/* somebody has set the clock by so much */
+
+time_t __real_time(time_t *t);
+time_t __wrap_time(time_t *t);
+
+time_t __wrap_time(time_t *t)
+{
+	time_t now = __real_time(NULL) + stepped;
+
+	if (t)
+		*t = now;
+	return now;
+}
+
 uint64_t ddr_now_ms(void)
 {
 	struct timespec ts;
@@ -146,6 +160,67 @@ static void success_and_what_the_agent_is_told(void **state)
 	assert_int_equal(got.failure[0], 77);
 	assert_string_equal(content("arguments"), "-n 3 --name=north % last\n");
 	assert_non_null(strstr(content("input"), "action=off\nnode=3\nnodename=north\nport=north\nfail_time="));
+}
+
+static int64_t fail_time(void)
+{
+	const char *at = strstr(content("input"), "fail_time=");
+
+	assert_non_null(at);
+	return strtoll(at + strlen("fail_time="), NULL, 10);
+}
+
+/*
+ * Finding U9: dlm_stonith takes a fencing that its history has at or behind fail_time for the proof of this failure. The clock has been set back by
+ * hours since the node was fenced last, so that the history is ahead of it: what is asked for now must lie behind that all the same, or nothing is
+ * done and the node counts as dead.
+ */
+static void a_clock_that_was_set_back_is_no_proof(void **state)
+{
+	int64_t first;
+
+	(void)state;
+	agent("cat > input", "");
+	ask(6, ddr_now_ms(), 1);
+	wait_for(1);
+	first = (int64_t)time(NULL);			/* the agent's history has this, or a little less */
+	stepped -= 7200;
+	ask(6, ddr_now_ms(), 2);
+	wait_for(2);
+	assert_true(fail_time() > first);
+	agent("cat > input; exit 1", "");		/* nor is it forgotten when an agent fails */
+	ask(6, ddr_now_ms(), 3);
+	wait_for(3);
+	ask(6, ddr_now_ms(), 4);
+	wait_for(4);
+	assert_true(fail_time() > first);
+	agent("cat > input", "");			/* another node has nothing to do with it */
+	ask(7, ddr_now_ms(), 5);
+	wait_for(5);
+	assert_true(fail_time() <= (int64_t)time(NULL));
+	stepped = 0;
+}
+
+/* Finding U9: neither how long an agent may take, nor how long is waited behind it, nor whose run serves a failure depends on the time of day. */
+static void a_clock_that_steps_changes_no_time(void **state)
+{
+	static const time_t steps[] = { 7200, -7200 };
+
+	(void)state;
+	conf.fence_settle_ms = 300;
+	agent("cat > input", "");
+	for (unsigned int i = 0; i < 2; i++) {
+		uint64_t lost = ddr_now_ms(), begun = lost;
+
+		ask(8, lost, 1);
+		stepped += steps[i];
+		ask(8, lost, 2);			/* the same run serves both */
+		wait_for(2 * i + 2);
+		assert_int_equal(got.result[2 * i], 0);
+		assert_int_equal(got.result[2 * i + 1], 0);
+		assert_true(ddr_now_ms() - begun >= conf.fence_settle_ms && ddr_now_ms() - begun < 20000);
+	}
+	stepped = 0;
 }
 
 static void failure_says_what_the_agent_said(void **state)
@@ -378,6 +453,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(success_and_what_the_agent_is_told, before),
+		cmocka_unit_test_setup(a_clock_that_was_set_back_is_no_proof, before),
+		cmocka_unit_test_setup(a_clock_that_steps_changes_no_time, before),
 		cmocka_unit_test_setup(failure_says_what_the_agent_said, before),
 		cmocka_unit_test_setup(an_agent_may_say_much, before),
 		cmocka_unit_test_setup(an_agent_can_be_ended, before),

@@ -175,7 +175,10 @@ static const struct row rows[] = {
 	ROW(slot, 63, DDR_FE_L_SLOT), ROW(index, 1, DDR_FE_L_INDEX), ROW(index, UINT32_MAX, DDR_FE_L_INDEX),
 	ROW(seq, 0, DDR_FE_SEQ), ROW(seq, 11, DDR_FE_SEQ), ROW(generation, 0, DDR_FE_L_GENERATION),
 	ROW(node, 0, DDR_FE_L_OWNER), ROW(length, 4095, DDR_FE_LENGTH), ROW(length, 0, DDR_FE_LENGTH),
-	ROW(cookie, 0, DDR_FE_OK), ROW(node, 5, DDR_FE_OK), ROW(seq, UINT64_MAX - 1, DDR_FE_OK),
+	ROW(cookie, 0, DDR_FE_OK), ROW(node, 5, DDR_FE_OK), ROW(node, UINT32_MAX, DDR_FE_OK), ROW(cookie, UINT64_MAX, DDR_FE_OK),
+	/* Finding U9: a number that nothing can follow */
+	ROW(seq, 1ull << 32, DDR_FE_OK), ROW(seq, DDR_LOG_SEQ_MAX, DDR_FE_OK), ROW(seq, DDR_LOG_SEQ_MAX + 2, DDR_FE_SEQ_LIMIT),
+	ROW(seq, UINT64_MAX - 1, DDR_FE_SEQ_LIMIT),
 	{ "array_uuid", AT(array_uuid) + 7, 1, 0xff, DDR_FE_L_UUID },
 	{ "boot_id", AT(boot_id), 8, 1, DDR_FE_OK },
 	{ "repair", AT(repair), 2, 3, DDR_FE_L_REPAIR }, { "repair", AT(repair) + 46, 2, 1, DDR_FE_L_REPAIR },

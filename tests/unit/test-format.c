@@ -192,6 +192,10 @@ static const struct row rows[] = {
 	ROW(reserved0, 1, DDR_FE_RESERVED),
 	ROW(length, 0, DDR_FE_LENGTH), ROW(length, 4095, DDR_FE_LENGTH), ROW(length, 8192, DDR_FE_LENGTH),
 	ROW(seq, 0, DDR_FE_SEQ), ROW(seq, 9, DDR_FE_SEQ),
+	/* Finding U9: numbers that nothing can follow; the largest that there are */
+	ROW(seq, 0xfffffffe, DDR_FE_OK), ROW(seq, 1ull << 32, DDR_FE_SEQ_LIMIT), ROW(seq, UINT64_MAX - 1, DDR_FE_SEQ_LIMIT),
+	ROW(generation, INT64_MAX, DDR_FE_OK), ROW(generation, 1ull << 63, DDR_FE_GENERATION_LIMIT), ROW(generation, UINT64_MAX, DDR_FE_GENERATION_LIMIT),
+	ROW(verify_serial, UINT32_MAX, DDR_FE_OK), SLOT(0, node, UINT32_MAX, DDR_FE_OK), SLOT(0, node, 65, DDR_FE_OK), SLOT(0, node, 64, DDR_FE_OK),
 	ROW(compat, 1, DDR_FE_OK), ROW(ro_compat, 2, DDR_FE_OK),
 	ROW(incompat, 1, DDR_FE_INCOMPAT), ROW(incompat, 1u << 31, DDR_FE_INCOMPAT),
 	ROW(policy, 2, DDR_FE_POLICY), ROW(policy, DDR_POLICY_SUSPECT_READS_ERROR, DDR_FE_OK),

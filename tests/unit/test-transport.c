@@ -42,6 +42,12 @@ static struct {
 	uint32_t pid2;			/* of node 2, in the last view */
 	unsigned int foreign;		/* times that a node was said to be of another release */
 	unsigned int views_at;		/* views that had been told when the last message came */
+	uint64_t ring, quorum_ring;	/* of the last view, and as quorum was told last */
+	uint32_t nodes, largest_node;	/* of the last view */
+	uint32_t quorum_nodes;
+	struct ddr_quorum quorum;	/* what the quorum service says */
+	bool may_lose, lost;
+	char why[256];
 } play;
 
 static struct ddr_daemon d;
@@ -149,10 +155,8 @@ uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
 
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 {
-	static const struct ddr_quorum none;
-
 	(void)c;
-	return &none;
+	return &play.quorum;
 }
 
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
@@ -187,8 +191,11 @@ uint64_t ddr_now_ms(void)
 
 static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
 {
-	(void)ctx, (void)ring;
+	(void)ctx;
 	play.views++;
+	play.ring = ring;
+	play.nodes = n;
+	play.largest_node = n ? nodes[n - 1] : 0;
 	for (uint32_t i = 0; i < n; i++)
 		if (nodes[i] == 2)
 			play.pid2 = pids[i];
@@ -196,7 +203,9 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
 {
-	(void)ctx, (void)nodes, (void)n, (void)quorate, (void)ring;
+	(void)ctx, (void)nodes, (void)quorate;
+	play.quorum_ring = ring;
+	play.quorum_nodes = n;
 }
 
 static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
@@ -221,7 +230,10 @@ static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 static void on_lost(void *ctx, const char *why)
 {
 	(void)ctx;
-	fail_msg("lost: %s", why);
+	if (!play.may_lose)
+		fail_msg("lost: %s", why);
+	play.lost = true;
+	snprintf(play.why, sizeof(play.why), "%s", why);
 }
 
 static const struct ddr_transport_events events = {
@@ -443,6 +455,83 @@ static void a_daemon_of_another_release_is_told(void **state)
 	leave(t);
 }
 
+/* The group has the nodes 1 .. @n on this ring, of which the last @n_joined are new. */
+static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
+{
+	struct cpg_address list[CPG_MEMBERS_MAX];
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = seq };
+
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (struct cpg_address){ .nodeid = i + 1, .pid = i ? 100 + i : (uint32_t)getpid(), .reason = CPG_REASON_JOIN };
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	play.calls.cpg_confchg_fn(1, NULL, list, n, NULL, 0, list + n - n_joined, n_joined);
+}
+
+/* Finding U9: corosync's ring numbers have 64 bits. Two rings that differ in the upper half alone are two rings, for messages and for quorum. */
+static void rings_beyond_32_bits_differ(void **state)
+{
+	static const uint64_t seqs[] = { 8, 8 + (1ull << 32), 8 + (1ull << 33), 8 + (1ull << 63), 12, 12 + (1ull << 32), UINT64_MAX, UINT32_MAX };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+	uint64_t seen[sizeof(seqs) / sizeof(seqs[0])];
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(seqs) / sizeof(seqs[0]); i++) {
+		play.quorum = (struct ddr_quorum){ .ring = { .node = 1, .seq = seqs[i] }, .serial = i + 1 };
+		members(2, 1, seqs[i]);
+		seen[i] = play.ring;
+		assert_true(play.ring == play.quorum_ring);		/* both services' word for the same ring is the same number */
+		for (uint32_t j = 0; j < i; j++)
+			assert_true(seen[j] != seen[i]);
+	}
+	assert_true(seen[0] == (8ull << 32 | 1));
+	leave(t);
+}
+
+/*
+ * Finding U9: the 65th node that joins the group leaves it again. It takes nothing from the 64 that are there: their view stays as it was,
+ * and the next change is told to them as ever.
+ */
+static void the_65th_node_is_turned_away(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	members(DDR_SM_MAX_NODES, DDR_SM_MAX_NODES, 8);
+	assert_int_equal(play.views, 1);
+	assert_int_equal(play.nodes, DDR_SM_MAX_NODES);
+	members(DDR_SM_MAX_NODES + 1, 1, 8);		/* on_lost() fails the test */
+	assert_int_equal(play.nodes, DDR_SM_MAX_NODES);
+	assert_int_equal(play.largest_node, DDR_SM_MAX_NODES);
+	members(DDR_SM_MAX_NODES - 1, 0, 8);
+	assert_int_equal(play.nodes, DDR_SM_MAX_NODES - 1);
+	leave(t);
+	t = join(&ddr_transport_corosync);		/* now this node is the one too many */
+	play.may_lose = true;
+	members(DDR_SM_MAX_NODES + 1, 1, 8);
+	assert_true(play.lost);
+	assert_int_equal(play.views, 0);
+	assert_non_null(strstr(play.why, "64 nodes"));
+	leave(t);
+}
+
+/* Finding U9: a node's id may be any number but 0, up to 2^32 - 1. */
+static void the_largest_node_id(void **state)
+{
+	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 65, .pid = 7 }, { .nodeid = UINT32_MAX, .pid = 8 } };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 8 };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	play.whole = true;
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	play.calls.cpg_confchg_fn(1, NULL, list, 3, NULL, 0, list + 1, 2);
+	assert_int_equal(play.nodes, 3);
+	assert_true(play.largest_node == UINT32_MAX);
+	says_hello(UINT32_MAX, 8);
+	assert_int_equal(play.received, 1);
+	leave(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -452,6 +541,9 @@ int main(void)
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
 		cmocka_unit_test(the_view_names_the_daemon_once_it_is_heard),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
+		cmocka_unit_test(rings_beyond_32_bits_differ),
+		cmocka_unit_test(the_65th_node_is_turned_away),
+		cmocka_unit_test(the_largest_node_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
