@@ -538,12 +538,17 @@ static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
 	return own;
 }
 
+static const char evicted_text[] = "this node was fenced: its array must be stopped and started anew";
+
 /* Why the node cannot take part yet, or ever; NULL: it can. */
 static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot)
 {
 	/* one that boots holds nothing before its START counts; so whoever does is the instance that was fenced, whatever is known of that */
 	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
-		return "this node was fenced: its array must be stopped and started anew";
+		return evicted_text;
+	/* nothing is granted before the superblocks say whose slot it is; it was taken from whoever holds something and has none */
+	if (msg->start.held && ddr_sm_slot_of(sm, n->id) == DDR_SM_NO_SLOT && ddr_sm_slot_claimed(sm, n->id) == DDR_SM_NO_SLOT)
+		return evicted_text;
 	if (slot == DDR_SM_NO_SLOT)
 		return ddr_slots_none_free;
 	if (ddr_sm_mark_refused(sm, msg->start.flags))

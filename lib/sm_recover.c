@@ -82,10 +82,11 @@ static void recovered(struct ddr_sm *sm, uint32_t slot, const struct ddr_msg *ms
 	sm->c.rec &= ~(1ull << slot);
 	sm->c.rec_by[slot] = 0;
 	/*
-	 * The change that frees its slot lets the copy begin anew; it may be long until the dead one begins again. Without a cluster it never
-	 * does, and the next start would be refused for it.
+	 * Without a cluster the dead one never begins again, and the next start would be refused for it. Without parity no slot marks anything: that it has none
+	 * any more is what tells a kernel that was cut off, and lives, from one that took part until now (start_refused() in sm_cluster.c); and the
+	 * change that frees it lets a copy begin anew.
 	 */
-	if (!sm->c.on || (sm->sb.parity == 0 && ddr_sm_replacing(sm) != DDR_NO_MEMBER))
+	if (!sm->c.on || sm->sb.parity == 0)
 		ddr_sm_slot_give(sm, slot, 0);
 	sm->again = true;
 }

@@ -132,6 +132,56 @@ static void a_recovered_slot_names_the_kernel_that_had_it(void **state)
 	assert_true(evicted(c, 1));
 }
 
+/* Two nodes without parity: there is no dirty log, and no slot marks anything. */
+static void without_parity(struct cx *c)
+{
+	cx_down(c);
+	memset(c, 0, sizeof(*c));
+	cx_make(c, 2, true);
+	c->geo.parity = 0;
+	rig_super(&c->sb, &c->geo);
+	for (uint32_t i = 0; i < 2; i++) {
+		c->node[i].cfg.present = (1u << c->sb.members) - 1;
+		cx_start(c, i, 0, 0);
+	}
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[1]).ready);
+}
+
+/* Finding U6: without parity the superblocks tell: the slot of a node that was fenced is free, and whoever holds grants had one. */
+static void without_parity_the_slot_is_gone(void **state)
+{
+	struct cx *c = *state;
+
+	without_parity(c);
+	storage_fences_node_2(c);
+	for (uint32_t s = 0; s < c->sb.slots; s++)
+		assert_true(c->sb.slot_node[s] != 2);
+	cold_start(c, 1);
+	assert_true(evicted(c, 1));
+	assert_false(evicted(c, 0));
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_ENABLE), -1);
+}
+
+/* Neither does that put out a node that nobody has fenced, nor one that has booted since. */
+static void without_parity_the_others_are_welcome(void **state)
+{
+	struct cx *c = *state;
+
+	without_parity(c);
+	lock(c, 1, 2);
+	cold_start(c, 1);
+	assert_false(evicted(c, 0) || evicted(c, 1));
+	assert_true(cx_status(&c->node[1]).ready);
+	without_parity(c);
+	storage_fences_node_2(c);
+	c->node[1].cookie = 9;
+	cold_start(c, 0);
+	assert_false(evicted(c, 0) || evicted(c, 1));
+	assert_true(cx_status(&c->node[1]).ready);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -139,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_kernel_that_holds_what_no_slot_marks_is_evicted), TEST(the_machine_is_welcome_after_its_boot),
 		TEST(a_fenced_kernel_that_holds_something_is_evicted), TEST(a_recovered_slot_names_the_kernel_that_had_it),
+		TEST(without_parity_the_slot_is_gone), TEST(without_parity_the_others_are_welcome),
 	};
 
 	return cmocka_run_group_tests_name("state machine: evicted kernels", tests, NULL, NULL);
