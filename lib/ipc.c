@@ -19,6 +19,8 @@
 #include "lib/ipc_fault.h"
 
 #define POLL_MS	500	/* how often a wait without end looks whether the daemon still lives */
+#define PAUSE_MIN_US	100	/* between two looks for a reply: most come at once ... */
+#define PAUSE_MAX_US	12800	/* ... and the others need not be seen in the same millisecond */
 
 static const struct ddr_ipc_how the_daemon = {
 	.service = DDR_IPC_SERVICE, .trusted = 0, .limit_ms = DDR_IPC_LIMIT_MS, .silence_ms = DDR_IPC_SILENCE_MS,
@@ -209,6 +211,25 @@ static bool answers(const struct ddr_ipc *c)
 	return ret != -ETIMEDOUT;
 }
 
+/*
+ * libqb waits for a reply until a time of day: if the clock is set back meanwhile it waits for so much longer. So it is only asked whether there is one.
+ * For an event it waits by poll(), which knows no clock.
+ */
+static ssize_t receive_reply(qb_ipcc_connection_t *qb, void *buf, size_t len, int32_t ms)
+{
+	uint64_t now = now_ms(), end = now + (uint64_t)ms;
+	long pause_us = PAUSE_MIN_US;
+	ssize_t n;
+
+	for (;; now = now_ms()) {
+		n = qb_ipcc_recv(qb, buf, len, 0);
+		if ((n != -EAGAIN && n != -ETIMEDOUT) || now >= end)
+			return n;
+		nanosleep(&(struct timespec){ .tv_nsec = pause_us * 1000 }, NULL);
+		pause_us = pause_us < PAUSE_MAX_US ? pause_us * 2 : PAUSE_MAX_US;
+	}
+}
+
 /* Receives in short waits, so that a daemon that died ends them. @ask: and one that does not answer. */
 static int receive(struct ddr_ipc *c, receive_fn fn, struct json_object **out, int timeout_ms, bool ask)
 {
@@ -264,7 +285,7 @@ int ddr_ipc_call(struct ddr_ipc *c, struct json_object *request, struct json_obj
 	n = qb_ipcc_sendv(c->qb, iov, 2);
 	if (n < 0)
 		return n == -ECONNRESET || n == -EPIPE || n == -ESHUTDOWN ? -ENOTCONN : (int)n;
-	return receive(c, qb_ipcc_recv, reply, timeout_ms, true);
+	return receive(c, receive_reply, reply, timeout_ms, true);
 }
 
 int ddr_ipc_event(struct ddr_ipc *c, struct json_object **event, int timeout_ms)

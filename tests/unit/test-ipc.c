@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -282,6 +283,46 @@ static void a_request_ends_when_the_server_stops(void **state)
 	end(pid);
 }
 
+static bool clock_set_back;	/* while somebody waits by it */
+
+/* What libqb waits with: a time of the wall clock. Its clock is set back by an hour as soon as it has begun to wait. */
+int sem_timedwait(sem_t *sem, const struct timespec *until)
+{
+	struct timespec end = *until, now;
+
+	for (end.tv_sec += clock_set_back ? 3600 : 0; sem_trywait(sem); ) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		if (errno != EAGAIN)
+			return -1;
+		if (now.tv_sec > end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec >= end.tv_nsec)) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+		usleep(1000);
+	}
+	return 0;
+}
+
+/* Finding U9: the clock is set back while a command waits for a daemon that does not answer. It ends in time all the same. */
+static void a_clock_that_is_set_back_delays_no_command(void **state)
+{
+	struct ddr_ipc *c;
+	uint64_t began;
+	pid_t pid = server(STOPS, 0);
+
+	(void)state;
+	assert_int_equal(ddr_ipc_connect_to(&c, &how, NULL), 0);
+	began = now_ms();
+	clock_set_back = true;
+	alarm(60);			/* ends the test: else it would wait for an hour */
+	assert_int_equal(ask(c, "wait", 60000), -ETIMEDOUT);
+	alarm(0);
+	clock_set_back = false;
+	assert_in_range(now_ms() - began, SILENCE_MS, SILENCE_MS + LIMIT_MS + 3000);
+	ddr_ipc_close(c);
+	end(pid);
+}
+
 /* Finding S20: one that works on the request, and answers others meanwhile, is waited for. */
 static void a_request_that_takes_long_is_waited_for(void **state)
 {
@@ -423,6 +464,7 @@ int main(void)
 		cmocka_unit_test(a_stranger_is_not_believed),
 		cmocka_unit_test(connecting_to_one_that_is_stopped_ends),
 		cmocka_unit_test(a_request_ends_when_the_server_stops),
+		cmocka_unit_test(a_clock_that_is_set_back_delays_no_command),
 		cmocka_unit_test(a_request_that_takes_long_is_waited_for),
 		cmocka_unit_test(a_refusal_keeps_its_reason),
 		cmocka_unit_test(each_cause_has_its_sentence),
