@@ -20,6 +20,7 @@
 
 #include "daemon/state.h"
 #include "lib/conf.h"
+#include "lib/format.h"
 
 #define STACK_BYTES	(128u << 10)
 #define NOTED_MAX	64u		/* arrays of which it is known what was noted; of others it is written each time */
@@ -99,7 +100,7 @@ static void read_file(const char *dir, const uint8_t uuid[16], struct ddr_known 
 	f = fopen(path, "re");
 	if (!f)
 		return;
-	if (fscanf(f, "%20" SCNu64 " %36s", &generation, id) == 2 && generation &&
+	if (fscanf(f, "%20" SCNu64 " %36s", &generation, id) == 2 && generation && generation < DDR_GENERATION_START &&
 	    uuid_parse(id, known->gen_id) == 0)
 		known->generation = generation;
 	else

@@ -107,6 +107,7 @@ struct ddr_log_info {
 #define DDR_SUPER_SEQ_START	0xffff0000ull	/* a start needs a lower one */
 #define DDR_LOG_SEQ_MAX		(UINT64_MAX - 0xffffffffull)
 #define DDR_GENERATION_MAX	((uint64_t)INT64_MAX)
+#define DDR_GENERATION_START	(DDR_GENERATION_MAX - 0xffffffffu)	/* likewise */
 
 /* What can be wrong with a metadata block. DDR_FE_OK is 0. */
 enum ddr_format_error {

@@ -11,9 +11,9 @@
 
 uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every, uint64_t now)
 {
-	uint64_t last = begun ? begun : created, due;
+	uint64_t last = begun ? begun : created, wrong = every < DAY_S ? every : DAY_S, due;
 
-	if (last > now && last - now > DAY_S)
+	if (last > now && last - now > wrong)
 		last = 0;
 	if (!every || __builtin_add_overflow(last, every, &due))
 		return DDR_SCHED_NEVER;

@@ -30,7 +30,7 @@ struct ddr_sched_array {
 
 /*
  * The next time: @every seconds after the last one began, or, without one, after the array was made. @every 0: never.
- * What lies more than a day after @now was written by a clock that went wrong, and counts as long ago.
+ * What lies more than a day, or more than @every, after @now was written by a clock that went wrong, and counts as long ago.
  */
 uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every, uint64_t now);
 /* Is @hour (0 .. 23) within @hours? */

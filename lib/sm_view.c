@@ -306,7 +306,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 
 /* ---- start --------------------------------------------------------------------- */
 
-static const char seq_spent[] = "the superblocks were changed as often as their sequence numbers allow (2^31 times): copy the data to a new array";
+static const char seq_spent[] = "the superblocks were changed as often as their numbers allow (2^31 times), or are damaged: copy the data to a new array";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
@@ -355,7 +355,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	msg.start.flags = (sm->several ? DDR_START_SEVERAL : 0) | (sm->adopt ? DDR_START_ADOPT : 0);
 	node = 0;
-	why = sm->sb.seq >= DDR_SUPER_SEQ_START ? seq_spent : ddr_sm_mark_refused(sm, msg.start.flags);
+	why = sm->sb.seq >= DDR_SUPER_SEQ_START || sm->sb.generation >= DDR_GENERATION_START || sm->behind >= DDR_GENERATION_START ? seq_spent : ddr_sm_mark_refused(sm, msg.start.flags);
 	if (!why && !sm->c.on)
 		why = start_refused(sm, &node);
 	if (why) {

@@ -25,6 +25,21 @@ static void the_next_one_counts_from_the_beginning_of_the_last(void **state)
 	assert_int_equal(ddr_sched_due(500, 900, UINT64_MAX, 950), DDR_SCHED_NEVER);
 }
 
+/* Finding U9: a clock that was set back puts a verify off by one turn at most, however short that is. */
+static void a_clock_that_was_set_back_puts_it_off_by_one_turn(void **state)
+{
+	static const uint64_t every[] = { 60, 3600, 7200, 86400, 30 * 86400 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++)
+		for (uint64_t back = 0; back <= 90000; back += 900) {
+			uint64_t now = 2000000000, due = ddr_sched_due(500, now + back, every[i], now);
+
+			assert_true(due <= now || (due - now <= 2 * every[i] && due - now <= every[i] + 86400));
+			assert_true(ddr_sched_due(500, now, every[i], now + back) == now + every[i]);	/* and forth: as ever */
+		}
+}
+
 /* Nobody is to wait for the year 2100 because a clock was there. */
 static void a_clock_that_was_wrong_does_not_put_it_off(void **state)
 {
@@ -249,6 +264,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_one_counts_from_the_beginning_of_the_last), cmocka_unit_test(hours_may_go_over_midnight),
+		cmocka_unit_test(a_clock_that_was_set_back_puts_it_off_by_one_turn),
 		cmocka_unit_test(a_clock_that_was_wrong_does_not_put_it_off),
 		cmocka_unit_test(what_is_due_for_longest_goes_first), cmocka_unit_test(no_more_than_so_many_at_once),
 		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(all_nodes_break_a_tie_alike), cmocka_unit_test(none_is_forgotten),

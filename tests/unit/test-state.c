@@ -21,6 +21,7 @@
 #include <uuid/uuid.h>
 
 #include "daemon/state.h"
+#include "lib/format.h"
 
 static struct {
 	unsigned int begun;		/* threads */
@@ -233,6 +234,36 @@ static void what_was_removed_is_written_when_the_array_starts(void **state)
 	assert_int_equal(seen(1, 5, 1), 0);
 }
 
+/*
+ * Finding U9: a number that no array can be at is damage, and not remembered: with --older an array goes on behind what was remembered, and behind this
+ * one there is nothing.
+ */
+static void a_number_that_nothing_can_follow_is_damage(void **state)
+{
+	static const char *const numbers[] = { "9223372036854775807", "9223372036854775808", "18446744073709551615", "99999999999999999999" };
+	uint8_t uuid[16] = { 1 };
+	struct ddr_known known;
+	char path[160];
+
+	(void)state;
+	seen(1, 5, 1);
+	for (unsigned int i = 0; i < 4; i++) {
+		FILE *f;
+
+		file_of(1, path);
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fprintf(f, "%s 01000000-0000-0000-0000-000000000000\n", numbers[i]);
+		fclose(f);
+		ddr_state_load(dir, uuid, &known);
+		assert_true(known.generation == 0);
+		unlink(path);
+	}
+	seen(1, DDR_GENERATION_START - 1, 1);
+	ddr_state_load(dir, uuid, &known);
+	assert_true(known.generation == DDR_GENERATION_START - 1);
+}
+
 /* More than it can have in mind: each is written, if more often than it has to be. */
 static void many_arrays_are_all_remembered(void **state)
 {
@@ -254,6 +285,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_not_written_is_tried_again, begin, end),
 		cmocka_unit_test_setup_teardown(an_older_failure_is_not_the_last_word, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_removed_is_written_when_the_array_starts, begin, end),
+		cmocka_unit_test_setup_teardown(a_number_that_nothing_can_follow_is_damage, begin, end),
 		cmocka_unit_test_setup_teardown(many_arrays_are_all_remembered, begin, end),
 	};
 
