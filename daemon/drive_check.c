@@ -2,7 +2,8 @@
 /*
  * Does each device still hold its member? A LUN may be mapped anew, or a mapped device get another table, below an array that runs. What
  * stands on a member is read before each change of its superblock (metaio_super.c), and here: when the kernel tells of a change of the
- * device, when this process stood still, and in a cluster when the group has agreed on another generation, which one node alone has written.
+ * device, or what it told was lost, when this process stood still, and in a cluster when the group has agreed on another generation, which one
+ * node alone has written.
  *
  * Must never: write; take a device whose superblocks cannot be read for one that holds another disk.
  */
@@ -46,6 +47,14 @@ void ddr_drive_check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor
 		if (m != DDR_NO_MEMBER)
 			ddr_drive_check(a, 1u << m);
 	}
+}
+
+void ddr_drive_check_all(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays)
+		ddr_drive_check(qb_list_entry(iter, struct ddr_array, list), UINT32_MAX);
 }
 
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed)

@@ -29,24 +29,35 @@ static bool has(const char *text, size_t len, const char *what)
 	return false;
 }
 
-/* The number of "KEY=NUMBER"; -1: there is none. */
-static long number(const char *text, size_t len, const char *key)
+/* The number of "KEY=NUMBER"; -1: there is none that a device could have. */
+static int64_t number(const char *text, size_t len, const char *key)
 {
 	size_t n = strlen(key);
+	char *end;
 
 	for (const char *p = text; p < text + len; p += strlen(p) + 1)
-		if (strncmp(p, key, n) == 0 && p[n] == '=')
-			return strtol(p + n + 1, NULL, 10);
+		if (strncmp(p, key, n) == 0 && p[n] == '=') {
+			uint64_t value = strtoull(p + n + 1, &end, 10);
+
+			return p[n + 1] >= '0' && p[n + 1] <= '9' && !*end && value <= UINT32_MAX ? (int64_t)value : -1;
+		}
 	return -1;
 }
 
 /* Another disk may be behind it now. */
 static void check_device(struct ddr_daemon *d, const char *text, size_t len)
 {
-	long major = number(text, len, "MAJOR"), minor = number(text, len, "MINOR");
+	int64_t major = number(text, len, "MAJOR"), minor = number(text, len, "MINOR");
 
 	if (major >= 0 && minor >= 0)
 		ddr_drive_check_device(d, (uint32_t)major, (uint32_t)minor);
+}
+
+/* Some were lost, or one was cut off: whose they were nobody knows. */
+static void events_lost(struct ddr_daemon *d)
+{
+	ddr_drive_seek_again(d, SETTLE_MS);
+	ddr_drive_check_all(d);
 }
 
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
@@ -59,9 +70,11 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 
 	(void)revents;
 	if (n < 0 && errno == ENOBUFS)
-		ddr_drive_seek_again(data, SETTLE_MS);	/* some were lost */
+		events_lost(data);
 	if (n <= 0 || from.nl_pid != 0)
 		return 0;		/* only the kernel is listened to */
+	if (msg.msg_flags & MSG_TRUNC)
+		events_lost(data);
 	text[n] = '\0';
 	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change"))) {
 		ddr_drive_seek_again(data, SETTLE_MS);

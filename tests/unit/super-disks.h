@@ -234,7 +234,7 @@ static void assemble(struct found *f, const struct ddr_known *known)
 }
 
 /* What the next start finds, whether this node remembers the last generation or nothing at all. */
-static void start_anew(void)
+static inline void start_anew(void)
 {
 	struct found f;
 
@@ -275,7 +275,7 @@ static void submit(void)
 }
 
 /* The change, with a cut after the end of so many requests; true: it came to its end before. */
-static bool change(uint32_t cut)
+static inline bool change(uint32_t cut)
 {
 	struct ddr_members *members = open_members();
 	struct ddr_metaio_config cfg = { .operations = 4, .members = members, .done = on_done };
