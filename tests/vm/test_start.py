@@ -209,7 +209,9 @@ def test_a_daemon_that_goes_during_start_costs_nothing(serving):
     assert start.poll() is None, (start.out, start.err)
     holder.kill(15)
     assert start.wait(60).code == 0, start.err
-    assert "slow: started, optimal" in start.out and "used: started, optimal" in start.out and not but_waits(start.err)
+    assert "slow: started, optimal" in start.out and "used: started, optimal" in start.out
+    # a machine that is slow enough has it meet the daemon that is not ready yet
+    assert all("it is starting or ending" in line and "waiting for it" in line for line in but_waits(start.err)), start.err
 
 
 def test_foreign_and_copied_members_are_refused(serving):
