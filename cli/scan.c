@@ -72,7 +72,7 @@ static bool is_complete(void *which, const struct ddr_scan *scan)
 static bool answer(int fd, struct question *q)
 {
 	const struct ddr_scan_how how = { .limit_ms = DDR_SCAN_LIMIT_MS, .wait_ms = q->wait_ms, .enough = q->which[0] ? is_complete : NULL,
-					  .ctx = q->which };
+					  .ctx = q->which, .listed = getenv("DDRAID_DEVICES") };
 	struct ddr_scan scan = { 0 };
 	struct head head = { 0 };
 	bool ok;

@@ -94,10 +94,12 @@ static _Noreturn void execute(char *const *argv)
 {
 	sigset_t none;
 
-	/* what is ignored or blocked stays so across exec, and a shell cannot even change it */
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
+	/*
+	 * What is ignored or blocked stays so across exec, and a shell cannot even change it: a daemon that was started by nohup ignores SIGHUP.
+	 * Those that cannot be changed say so, which is no failure.
+	 */
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (chdir("/") || syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0))
@@ -304,6 +306,7 @@ _Noreturn void ddr_fence_helper(int fd)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
 	prctl(PR_SET_NAME, "ddraidd-fence");
+	clearenv();
 	protect_memory();
 	let_go_of_terminal();
 	/* the pid file's lock and the like must not outlive the daemon in here */

@@ -237,6 +237,16 @@ static void protect_memory(void)
 			strerror(errno));
 }
 
+/*
+ * The daemon executes nothing, now that the fence helper, which does, is on its own: whoever gets hold of this process is not to win rights by
+ * a program that gives them.
+ */
+static void execute_nothing(void)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		fprintf(stderr, "ddraidd: PR_SET_NO_NEW_PRIVS was refused (%s); it goes on without\n", strerror(errno));
+}
+
 /* NULL: it is not known, and that was said. */
 static const struct ddr_transport_ops *choose_transport(const struct ddr_conf *conf)
 {
@@ -458,7 +468,6 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	unsetenv("DDRAID_DEVICES");	/* the command's: a daemon that was started with it would look for members there alone */
 	/* a service manager that waits for a notification watches this very process */
 	if (!o.foreground && !getenv("NOTIFY_SOCKET") && go_background(&p)) {
 		fprintf(stderr, "ddraidd: cannot go to the background: %s\n", strerror(errno));
@@ -477,6 +486,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "ddraidd: the process that runs fence commands cannot be started: %s\n", strerror(errno));
 		return 1;
 	}
+	execute_nothing();
 	protect_memory();
 	open_log(&p, &o);
 	ret = serve(&p);

@@ -322,7 +322,7 @@ static bool seen(const struct search *s, const char *path)
 	return false;
 }
 
-/* One pattern of DDRAID_DEVICES; two names of one device count once. */
+/* One pattern of how.listed; two names of one device count once. */
 static int scan_pattern(struct search *s, const char *pattern, struct ddr_error *err)
 {
 	char path[PATH_MAX];
@@ -351,7 +351,7 @@ static int scan_listed(struct search *s, const char *listed, struct ddr_error *e
 
 int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
-	const char *listed = getenv("DDRAID_DEVICES");
+	const char *listed = how->listed;
 	struct search s = { .scan = scan, .how = how, .begun_ms = ddr_look_now(), .until_ms = UINT64_MAX };
 	int rc;
 

@@ -5,9 +5,9 @@
  *
  * Looked at: every block device with a size that nothing but a ddraid device holds (the
  * paths below a multipath or other mapping are left to what is on top of them), and
- * that is neither suspended nor a ddraid device itself, nor stands on one; no loop devices. The environment variable DDRAID_DEVICES
- * replaces that: a list of paths or shell patterns, separated by blanks; regular files
- * count there too. Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as not there (look.h).
+ * that is neither suspended nor a ddraid device itself, nor stands on one; no loop devices. The caller may name
+ * others instead (how.listed); the command does where its environment has DDRAID_DEVICES. Nothing here reads the environment: the daemon,
+ * which names none, looks at all devices, whatever it was started with. Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as not there (look.h).
  */
 #ifndef DDR_LIB_SCAN_H
 #define DDR_LIB_SCAN_H
@@ -52,6 +52,8 @@ struct ddr_scan_how {
 	void *ctx;
 	const dev_t *leave_out;		/* block devices that are not to be opened */
 	size_t n_leave_out;
+	/* Paths or shell patterns, separated by blanks, to look at instead of all block devices; regular files count there too. Or NULL. */
+	const char *listed;
 };
 
 /*

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Fencing by the helper process: real agents (shell scripts), their words, codes and times. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,8 +50,12 @@ int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, 
 	char path[64];
 
 	snprintf(path, sizeof(path), "%s/" ASKED, dir);
-	if (option == PR_SET_IO_FLUSHER && (int)a == 1)
-		fclose(fopen(path, "w"));
+	if (option == PR_SET_IO_FLUSHER && (int)a == 1) {	/* in the helper */
+		FILE *f = fopen(path, "w");
+
+		fprintf(f, "%s", environ && environ[0] ? environ[0] : "no environment");
+		fclose(f);
+	}
 	return __real_prctl(option, a, b, c, e);
 }
 
@@ -73,6 +79,22 @@ uint64_t ddr_now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+#define INHERITED	"/etc/passwd"	/* is open in whoever starts the daemon */
+
+/* What somebody may start a daemon with. */
+static bool spoil(void)
+{
+	int fd = open(INHERITED, O_RDONLY);
+	sigset_t blocked;
+
+	setenv("NOTIFY_SOCKET", "/run/of/the/daemon", 1);
+	setenv("DDRAID_DEVICES", "/nothing/here", 1);
+	signal(SIGHUP, SIG_IGN);		/* nohup */
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	return fd >= 0 && dup2(fd, 40) == 40 && sigprocmask(SIG_BLOCK, &blocked, NULL) == 0;
 }
 
 static void done(void *ctx, uint32_t node, uint64_t failure, int result, const char *why)
@@ -284,20 +306,25 @@ static bool may_be_flusher(void)
 }
 
 /*
- * Finding U11: an agent gets nothing of the environment and the descriptors of whoever started the daemon, and is a group of its own, which can
- * be killed as a whole.
+ * Finding U11: an agent, and the helper, get nothing of the environment, the descriptors and the signals of whoever started the daemon; an agent is a
+ * group of its own, which can be killed as a whole.
  */
 static void an_agent_has_nothing_of_the_daemon(void **state)
 {
 	(void)state;
 	agent("env | sort | grep -v -e ^PWD= -e ^OLDPWD= -e ^SHLVL= -e ^_= > env; ls /proc/$$/fd | tr '\\n' ' ' > fds; "
-	      "read -r pid comm state parent group rest < /proc/self/stat; echo $(($(cut -d' ' -f5 /proc/$$/stat) - $$)) > group", "");
+	      "read -r pid comm state parent group rest < /proc/self/stat; echo $(($(cut -d' ' -f5 /proc/$$/stat) - $$)) > group; "
+	      "grep -h -e ^SigBlk -e ^SigIgn /proc/$$/status | tr -s '\\t' ' ' > signals; ls -l /proc/$PPID/fd > helper", "");
 	ask(4, ddr_now_ms(), 1);
 	wait_for(1);
 	assert_int_equal(got.result[0], 0);
 	assert_string_equal(content("env"), "HOME=/\nLANG=C\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n");
 	assert_string_equal(content("group"), "0\n");
 	assert_null(strstr(content("fds"), "3 "));
+	assert_string_equal(content("signals"), "SigBlk: 0000000000000000\nSigIgn: 0000000000000000\n");
+	assert_non_null(strstr(content("helper"), " 3 -> "));
+	assert_null(strstr(content("helper"), INHERITED));
+	assert_string_equal(content(ASKED), "no environment");
 }
 
 /* Memory that an agent waits for must not wait for the arrays that wait for the agent: the helper sets it, and agents inherit it. */
@@ -474,9 +501,7 @@ int main(void)
 	char command[64];
 	int ret;
 
-	setenv("NOTIFY_SOCKET", "/run/of/the/daemon", 1);
-	setenv("DDRAID_DEVICES", "/nothing/here", 1);
-	if (!mkdtemp(dir) || ddr_fence_fork(&fence))
+	if (!spoil() || !mkdtemp(dir) || ddr_fence_fork(&fence))
 		return 99;
 	loop = qb_loop_create();
 	if (!loop || ddr_fence_open(fence, loop))

@@ -20,6 +20,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	char dir[32];
+	char pattern[64];
 	bool hangs;			/* whoever reads what has "hung" in its name waits */
 	void (*before_lock)(const char *path);	/* what another program does until it lets the disk go */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
@@ -28,6 +29,19 @@ int __real_ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_er
 int __wrap_ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err);
 int __real_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
 int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
+
+int __real_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
+int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
+
+/* Finding U11: the daemon looks at all block devices, whatever its environment says. Here these files are all that there are. */
+int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
+{
+	struct ddr_scan_how here = *how;
+
+	assert_null(how->listed);
+	here.listed = disk.pattern;
+	return __real_ddr_scan_devices(scan, &here, err);
+}
 
 int __wrap_ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err)
 {
@@ -112,15 +126,13 @@ static void make_swap(const char *path)
 
 static int make_disks(void **state)
 {
-	char pattern[64];
-
 	(void)state;
 	strcpy(disk.dir, "test-finder-XXXXXX");
 	assert_non_null(mkdtemp(disk.dir));
 	make_disk("a-hung", 0, 7);		/* of another array */
 	make_disk("b", 1, 1);
-	snprintf(pattern, sizeof(pattern), "%s/*", disk.dir);
-	setenv("DDRAID_DEVICES", pattern, 1);
+	snprintf(disk.pattern, sizeof(disk.pattern), "%s/*", disk.dir);
+	setenv("DDRAID_DEVICES", "/nothing/here", 1);
 	disk.before_lock = NULL;
 	return 0;
 }

@@ -21,6 +21,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	char dir[32];
+	char pattern[64];		/* what is scanned */
 	bool hangs;			/* whoever reads what has "hung" in its name waits */
 	unsigned int hung_reads;	/* so many have begun */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
@@ -97,16 +98,13 @@ static void make_member(const char *name, uint16_t member)
 /* Three members, of which the one in the middle hangs when that is wanted. */
 static int make_disks(void **state)
 {
-	char pattern[64];
-
 	(void)state;
 	strcpy(disk.dir, "test-scan-XXXXXX");
 	assert_non_null(mkdtemp(disk.dir));
 	make_member("a", 0);
 	make_member("b-hung", 1);
 	make_member("c", 2);
-	snprintf(pattern, sizeof(pattern), "%s/*", disk.dir);
-	setenv("DDRAID_DEVICES", pattern, 1);
+	snprintf(disk.pattern, sizeof(disk.pattern), "%s/*", disk.dir);
 	disk.hung_reads = 0;
 	return 0;
 }
@@ -136,7 +134,7 @@ static uint64_t now_ms(void)
 /* Scans; how many ms that took. */
 static uint64_t scan_for(struct ddr_scan *scan, unsigned int limit_ms)
 {
-	const struct ddr_scan_how how = { .limit_ms = limit_ms };
+	const struct ddr_scan_how how = { .limit_ms = limit_ms, .listed = disk.pattern };
 	uint64_t begin = now_ms();
 	struct ddr_error err;
 
@@ -211,7 +209,8 @@ static bool two_are_enough(void *ctx, const struct ddr_scan *scan)
  */
 static void a_disk_that_nobody_needs_delays_nothing(void **state)
 {
-	const struct ddr_scan_how enough = { .limit_ms = 3600 * 1000, .enough = two_are_enough }, turn = { .limit_ms = 3600 * 1000, .wait_ms = 100 };
+	const struct ddr_scan_how enough = { .limit_ms = 3600 * 1000, .enough = two_are_enough, .listed = disk.pattern };
+	const struct ddr_scan_how turn = { .limit_ms = 3600 * 1000, .wait_ms = 100, .listed = disk.pattern };
 	struct ddr_error err;
 	struct ddr_scan scan;
 	uint64_t begun = now_ms();
@@ -238,11 +237,27 @@ static void a_disk_that_nobody_needs_delays_nothing(void **state)
 	ddr_scan_free(&scan);
 }
 
+/*
+ * Finding U11: a daemon that was started with DDRAID_DEVICES in its environment looked for members there alone. What decides is what the caller
+ * says, and nothing else.
+ */
+static void the_environment_decides_nothing(void **state)
+{
+	struct ddr_scan scan;
+
+	(void)state;
+	setenv("DDRAID_DEVICES", "/nothing/here", 1);
+	scan_for(&scan, 60 * 1000);
+	unsetenv("DDRAID_DEVICES");
+	assert_int_equal(scan.n, 3);
+	ddr_scan_free(&scan);
+}
+
 /* What the caller has open, and does not look for, is not opened. */
 static void what_is_in_use_is_left_out(void **state)
 {
 	const dev_t in_use[] = { makedev(8, 1), IN_USE };
-	const struct ddr_scan_how how = { .limit_ms = 60 * 1000, .leave_out = in_use, .n_leave_out = 2 };
+	const struct ddr_scan_how how = { .limit_ms = 60 * 1000, .leave_out = in_use, .n_leave_out = 2, .listed = disk.pattern };
 	struct ddr_error err;
 	struct ddr_scan scan;
 
@@ -403,6 +418,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_disk_that_answers_again_is_found, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(a_disk_that_nobody_needs_delays_nothing, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(what_is_in_use_is_left_out, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(the_environment_decides_nothing, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(many_disks_are_found_in_order, make_disks, remove_disks),
 		cmocka_unit_test(a_line_has_the_options), cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
 		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
