@@ -35,7 +35,7 @@ static const char *node_name(void *ctx, uint32_t node, char *buf, size_t size)
 	return a->d->transport->node_name(a->d, node, buf, size);
 }
 
-/* Why, and what to do: to stop it and start it again helps only where nothing else has to happen before. */
+/* Why, and what to do, which stands in @why already. */
 static void tell_give_up(struct ddr_array *a, const char *why)
 {
 	struct ddr_sm_status st;
@@ -45,15 +45,14 @@ static void tell_give_up(struct ddr_array *a, const char *why)
 		ddr_slots_taken(ddr_sm_super(a->sm), &st, node_name, a, a->error, sizeof(a->error));
 		return;
 	}
-	snprintf(a->error, sizeof(a->error), "this node gave the array up%s%s; stop it, and start it again", why ? ": " : "", why ? why : "");
+	snprintf(a->error, sizeof(a->error), "this node cannot serve the array: %s", why);
 }
 
 static void give_up(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
 
-	qb_log(LOG_CRIT, "array '%s': this node gives the array up%s%s; its I/O fails from now on", a->name,
-	       o->text ? ": " : "", o->text ? o->text : "");
+	qb_log(LOG_CRIT, "array '%s': this node stops serving it, and its I/O on this node fails: %s", a->name, o->text);
 	tell_give_up(a, o->text);
 	ddr_kchan_put(a->chan, &kill);		/* always fits */
 	a->cluster.gave_up = a->d->transport->cluster;
@@ -62,13 +61,16 @@ static void give_up(struct ddr_array *a, const struct ddr_output *o)
 
 void ddr_drive_break(struct ddr_array *a, const char *why)
 {
-	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED, .text = why };
+	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };
 	char text[DDR_ERROR_LEN];
 
 	if (a->broken)
 		return;
 	a->broken = why;
 	if (a->d->transport->cluster) {
+		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this comes again, report it as a fault of ddraid, "
+			 "with the log of ddraidd", why);
+		out.text = text;
 		give_up(a, &out);
 		return;
 	}

@@ -44,7 +44,7 @@
  *	With fencing by a cluster manager the driver waits for its word instead of running a command.
  *	A FENCE is never withdrawn; an answer that nobody waits for any more is ignored;
  *  - GIVE_UP is final: the driver kills the target (DDR_U_KILL) and leaves the group. If its text
- *	says that the node was evicted, nothing of it may be resumed: the array is started anew;
+ *	says that the node was evicted, nothing of it may be resumed: the array is started anew. The text says what to do, too;
  *  - a clean end: DDR_IN_OP_CLEAN until DDR_EV_CLEAN, then the kernel's array is removed, then
  *	DDR_IN_OP_LEAVE until DDR_EV_LEFT, then the driver leaves the group. Without the LEAVE a node
  *	that goes is one that failed: it is fenced, or must come back and declare what its kernel holds. From

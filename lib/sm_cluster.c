@@ -445,7 +445,7 @@ static void agreed(struct ddr_sm *sm)
 	c->phase = DDR_V_AGREED;
 	c->apart = false;
 	if (c->synced && ddr_sm_viewer(sm, sm->node)->other) {
-		ddr_sm_evict(sm, "the others went on without this node: its array must be stopped and started anew");
+		ddr_sm_evict(sm, "the others went on without this node" DDR_SM_START_ANEW);
 		return;
 	}
 	if (!known) {
@@ -538,7 +538,7 @@ static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
 	return own;
 }
 
-static const char evicted_text[] = "this node was fenced: its array must be stopped and started anew";
+static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
 /* Why the node cannot take part yet, or ever; NULL: it can. */
 static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot)
@@ -554,10 +554,10 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 	if (ddr_sm_mark_refused(sm, msg->start.flags))
 		return ddr_sm_mark_refused(sm, msg->start.flags);
 	if ((msg->start.flags & DDR_START_ADOPT) && sm->c.n_view > 1)
-		return "other nodes of the cluster have the array: there is nothing to adopt";
+		return "other nodes of the cluster have the array, so there is nothing to adopt. Start it without --adopt";
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && msg->start.missing; i++)
 		if (sm->nodes[i].started && &sm->nodes[i] != n)
-			return "this node does not reach all members that the running nodes use";
+			return ddr_sm_not_all_members;
 	return NULL;
 }
 

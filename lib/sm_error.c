@@ -149,7 +149,7 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	error_event(sm, rec, m);
 	if (rec->status == DDR_EC_FENCED) {
 		resolve(sm, rec->seq, DDR_RES_FAIL);
-		ddr_sm_give_up(sm, "this node was fenced from a member");
+		ddr_sm_give_up(sm, "a member refuses what this node writes, since it was fenced from that disk. When that has been undone" DDR_SM_ANEW);
 	} else if (m == ddr_sm_replacing(sm)) {
 		copy_broken(sm, rec, m);
 	} else if (breaks_member(rec)) {

@@ -401,7 +401,7 @@ void ddr_sm_plan(struct ddr_sm *sm)
 	plan_unread(sm);
 	if (holds_unmarked(sm)) {
 		ddr_sm_evict(sm, "its kernel holds regions that its slot of the dirty log does not mark any more: others have taken them over, since this "
-			     "node was fenced. Its array must be stopped and started anew; if only its disks were fenced, reboot it");
+			     "node was fenced" DDR_SM_START_ANEW "; if only its disks were fenced, reboot it instead");
 		return;
 	}
 	if (sm->sb.parity == 0) {

@@ -276,7 +276,7 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	sm->again = true;
 	if (g->room_generation == sm->sb.generation && sm->start == DDR_S_OFF && g->room < sm->sb.array_blocks)
-		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs: make this node see its new size, and start the array again");
+		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees its new size" DDR_SM_ANEW);
 }
 
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
@@ -355,7 +355,7 @@ bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 	} else {
 		/* made from superblocks of a change that nobody has heard the end of; it may have one yet */
 		if (sm->now >= sm->g.long_at)
-			ddr_sm_evict(sm, "the table of this node's device is longer than the array: stop it, and start it again");
+			ddr_sm_evict(sm, "the table of this node's device is longer than the array" DDR_SM_START_ANEW);
 		return false;
 	}
 	if (sm->g.room >= ddr_sm_grow_needs(sm))

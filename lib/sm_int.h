@@ -78,6 +78,10 @@ static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 	return !sm->c.on || (sm->c.phase == DDR_V_AGREED && sm->c.synced && !sm->c.transfer && sm->quorate);
 }
 
+/* The one piece of advice of most texts of GIVE_UP: behind what must happen first, or alone. Each text has its own; the driver adds none. */
+#define DDR_SM_ANEW		", stop the array on this node and start it again"
+#define DDR_SM_START_ANEW	". Stop the array on this node and start it again"
+extern const char ddr_sm_not_all_members[];
 void ddr_sm_give_up(struct ddr_sm *sm, const char *text);
 void ddr_sm_array_failed(struct ddr_sm *sm, const char *text);
 

@@ -306,7 +306,7 @@ static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*wh
 		sm->mapb[i].mem = sm->mapb[i].dur = sm->mapb[i].fly = 0;
 	if (why)
 		why(sm);
-	ddr_sm_give_up(sm, "the state of the group that was received is damaged, or of another array");
+	ddr_sm_give_up(sm, "the state that the other nodes sent is damaged, or of another array" DDR_SM_START_ANEW);
 }
 
 static void state_take(struct ddr_sm *sm)
@@ -560,14 +560,15 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (!disk_valid(sm)) {
-		ddr_sm_give_up(sm, "the superblocks on the members are not those of this array any more");
+		ddr_sm_give_up(sm, "the superblocks on the members are not those of this array any more. Find out what wrote to these disks (ddraid examine shows what they "
+				   "hold) before the array is stopped and started again");
 		return;
 	}
 	if (c->building) {
 		build(sm);
 	} else if (c->writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
 		if (owner_unknown(sm)) {
-			ddr_sm_evict(sm, "the others went on without this node: its array must be stopped and started anew");
+			ddr_sm_evict(sm, "the others went on without this node" DDR_SM_START_ANEW);
 			return;
 		}
 		ddr_sm_member_takeover(sm, &c->disk);

@@ -160,7 +160,7 @@ static void refused_hard(struct ddr_sm *sm, uint32_t sender)
 	if (ddr_sm_voters(sm) == 1ull << (n - sm->nodes))
 		ddr_sm_array_failed(sm, "more members failed than the parity covers");
 	else if (sender == sm->node)
-		ddr_sm_give_up(sm, "this node cannot write a member that the array cannot do without");
+		ddr_sm_give_up(sm, "this node cannot write to a disk that the array cannot do without. When it reaches that disk again" DDR_SM_ANEW);
 	else
 		n->gave_up = true;
 }

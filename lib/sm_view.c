@@ -207,7 +207,7 @@ static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	if (others && msg->start.missing) {
 		if (msg->sender == sm->node)
-			ddr_sm_give_up(sm, "this node does not reach all members that the running nodes use");
+			ddr_sm_give_up(sm, ddr_sm_not_all_members);
 		return;
 	}
 	sm->nodes[at].started = true;
@@ -309,6 +309,8 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 static const char seq_spent[] = "the superblocks were changed as often as their numbers allow (2^31 times), or are damaged: copy the data to a new array";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
+const char ddr_sm_not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
+
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 {
 	int at;
@@ -368,7 +370,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	}
 	if (sm->k.outdated) {
-		ddr_sm_evict(sm, "members have changed their places since the table of this node was made: its array must be stopped and started anew");
+		ddr_sm_evict(sm, "members have changed their places since the table of this node was made" DDR_SM_START_ANEW);
 		return;
 	}
 	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;

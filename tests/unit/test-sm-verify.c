@@ -94,6 +94,44 @@ static void what_was_written_is_read_without_a_range(void **state)
 	assert_int_equal(record(f)->state, DDR_VERIFY_NONE);
 }
 
+/* As at a start whose map says that the region is suspect, all members being there again. */
+static void up_with_suspect(struct fx *f, const struct rig_geometry *g, uint64_t region)
+{
+	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 };
+
+	fx_down(f);
+	fx_make(f, g);
+	f->sm = rig_sm(&f->cfg);
+	assert_non_null(f->sm);
+	fx_load_empty(f);
+	payload[region / 2] = (uint8_t)((DDR_REGION_NEEDS_SYNC | DDR_REGION_F_SUSPECT | DDR_REGION_F_WRITTEN) << (region % 2 * 4));
+	ddr_sm_load_map(f->sm, 0, payload, 2);
+	fx_view(f, 1, true, 1);
+	fx_attach(f, 7, 0, 0);
+	assert_true(fx_event(f, DDR_EV_READY) >= 0);
+}
+
+/* Finding S25: verify passes over what is suspect, and its end says how many regions that are: none, when they are accepted. */
+static void the_end_says_what_is_suspect(void **state)
+{
+	struct ddr_input accept = { .type = DDR_IN_OP_ACCEPT, .count = 16 };
+	struct fx *f = *state;
+
+	up_with_suspect(f, &fx_six, 5);
+	assert_int_equal(fx_status(f).suspect, 1);
+	fx_make_clean(f, 2, 1);
+	ask(f, DDR_VERIFY_OP_START, 0);
+	assert_int_equal(f->log[fx_event(f, DDR_EV_VERIFY_DONE)].count, 1);
+	assert_int_equal(f->log[fx_event(f, DDR_EV_VERIFY_START)].count, 0);
+	for (uint32_t i = 0; i < f->n; i++)
+		assert_true(f->log[i].type != DDR_OUT_JOB_RANGE || f->log[i].job != DDR_KA_VERIFY || f->log[i].start / REGION == 2);
+	fx_step(f, &accept);
+	fx_settle(f);
+	fx_forget(f);
+	ask(f, DDR_VERIFY_OP_START, 0);
+	assert_int_equal(f->log[fx_event(f, DDR_EV_VERIFY_DONE)].count, 0);
+}
+
 /* What other nodes write looks wrong for a moment. */
 static void what_looks_wrong_is_read_again(void **state)
 {
@@ -627,7 +665,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 #define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_was_written_is_read_without_a_range), TEST(what_looks_wrong_is_read_again),
+		TEST(what_was_written_is_read_without_a_range), TEST(the_end_says_what_is_suspect), TEST(what_looks_wrong_is_read_again),
 		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
 		TEST(one_that_began_by_itself_may_be_taken_over), TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
 		TEST(a_checked_read_gets_what_was_put_right), TEST(a_checked_read_fails_where_nobody_knows_what_is_wrong),
