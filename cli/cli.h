@@ -56,15 +56,15 @@ struct cli_scanner {
 
 int cli_scanner_open(struct cli_scanner *s, struct ddr_error *err);
 /*
- * Disks have @wait_ms to answer, the first time that they are asked; what has not by then is pending, and what has not for a minute counts as
- * not there, of which it warns. 0, or -1 with @err and nothing to free.
+ * Waits for all disks but those that hang (DDR_SCAN_GRACE_MS), which are pending; what has not answered for a minute counts as not there, of which
+ * it warns. 0, or -1 with @err and nothing to free.
  */
-int cli_scanner_scan(struct cli_scanner *s, const char *what, unsigned int wait_ms, struct ddr_scan *scan, struct ddr_error *err);
+int cli_scanner_scan(struct cli_scanner *s, const char *what, struct ddr_scan *scan, struct ddr_error *err);
 void cli_scanner_close(struct cli_scanner *s);
 /* Has some disk still time to answer? */
 bool cli_scan_pending(const struct ddr_scan *scan);
 /*
- * One scan for one array, by name or uuid: no disk is waited for once all of its members have answered. Warns of disks that do not answer.
+ * One scan for one array, by name or uuid: once all of its members have answered, no disk that hangs is waited for. Warns of disks that do not answer.
  * 0, or -1 with @err and nothing to free.
  */
 int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err);

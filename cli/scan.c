@@ -21,7 +21,7 @@
 /* What the process is asked for. */
 struct question {
 	unsigned int wait_ms;		/* as in struct ddr_scan_how */
-	char which[DDR_NAME_LEN];	/* an array: the disks of others are not waited for; "": all */
+	char which[DDR_NAME_LEN];	/* an array: when it is complete, no disk that hangs is waited for; "": none is */
 };
 
 /* What it answers first; then the devices, then those that have not answered. */
@@ -60,18 +60,18 @@ static bool get_all(int fd, void *data, size_t len)
 	return move_all(fd, data, len, false);
 }
 
-/* Have all members of the array answered? */
+/* Have all members of the array answered? Where none is named, what answers is what there is. */
 static bool is_complete(void *which, const struct ddr_scan *scan)
 {
 	static struct ddr_scan_array array;
 	struct ddr_error err;
 
-	return ddr_scan_assemble(scan, which, NULL, &array, &err) == 0 && !ddr_assembly_absent(&array.assembly);
+	return !*(const char *)which || ddr_scan_assemble(scan, which, NULL, &array, &err) == 0 && !ddr_assembly_absent(&array.assembly);
 }
 
 static bool answer(int fd, struct question *q)
 {
-	const struct ddr_scan_how how = { .limit_ms = DDR_SCAN_LIMIT_MS, .wait_ms = q->wait_ms, .enough = q->which[0] ? is_complete : NULL,
+	const struct ddr_scan_how how = { .limit_ms = DDR_SCAN_LIMIT_MS, .wait_ms = q->wait_ms, .enough = is_complete,
 					  .ctx = q->which, .listed = getenv("DDRAID_DEVICES") };
 	struct ddr_scan scan = { 0 };
 	struct head head = { 0 };
@@ -80,7 +80,7 @@ static bool answer(int fd, struct question *q)
 	head.rc = ddr_scan_devices(&scan, &how, &head.error);
 	head.n = scan.n;
 	head.n_hung = scan.n_hung;
-	head.enough = !head.rc && q->which[0] && is_complete(q->which, &scan);
+	head.enough = !head.rc && !scan.cut && is_complete(q->which, &scan);
 	ok = put_all(fd, &head, sizeof(head)) && put_all(fd, scan.dev, scan.n * sizeof(*scan.dev)) &&
 	     put_all(fd, scan.hung, scan.n_hung * sizeof(*scan.hung));
 	if (!head.rc)
@@ -181,9 +181,9 @@ static int scan_once(struct cli_scanner *s, const char *what, struct question *q
 	return 0;
 }
 
-int cli_scanner_scan(struct cli_scanner *s, const char *what, unsigned int wait_ms, struct ddr_scan *scan, struct ddr_error *err)
+int cli_scanner_scan(struct cli_scanner *s, const char *what, struct ddr_scan *scan, struct ddr_error *err)
 {
-	struct question q = { .wait_ms = wait_ms };
+	struct question q = { 0 };
 	bool enough;
 
 	return scan_once(s, what, &q, scan, &enough, err);

@@ -25,7 +25,6 @@
 #define SAY_MS		3000	/* what it waits for is not told before */
 #define PATIENCE_MS	30000	/* for disks that are not there yet */
 #define TURN_MS		1000	/* likewise, where several arrays are waited for */
-#define TURN_WAIT_MS	300u	/* likewise, for disks that are asked for the first time */
 #define RETRY_MS	200	/* between attempts to reach a daemon that went */
 #define TELL_MS		3000	/* after so long without one, that is said; one that is restarted is back before */
 
@@ -462,7 +461,6 @@ static int make_all(struct start *s, struct all *all)
 {
 	const struct timespec pause = { .tv_sec = 1 };
 	uint64_t due = now_ms() + (uint64_t)s->patience_ms;
-	unsigned int wait_ms = DDR_SCAN_GRACE_MS;
 	struct cli_scanner scanner;
 	struct ddr_error err;
 	bool pending, late;
@@ -470,14 +468,13 @@ static int make_all(struct start *s, struct all *all)
 
 	if (cli_scanner_open(&scanner, &err))
 		return cli_fail("start", "%s", err.text);
-	while ((rc = cli_scanner_scan(&scanner, "start", wait_ms, &s->scan, &err)) == 0) {
+	while ((rc = cli_scanner_scan(&scanner, "start", &s->scan, &err)) == 0) {
 		late = now_ms() >= due;
 		pending = cli_scan_pending(&s->scan);
 		if (!make_devices(s, all, late && !pending) && (!pending || late))
 			break;
 		ddr_scan_free(&s->scan);
 		nanosleep(&pause, NULL);
-		wait_ms = TURN_WAIT_MS;
 	}
 	cli_scanner_close(&scanner);
 	return rc ? cli_fail("start", "%s", err.text) : CLI_DONE;

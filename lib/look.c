@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Looking at a device that may hang; see look.h. */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lib/foreign.h"
 #include "lib/look.h"
@@ -68,6 +71,9 @@ static void *look(void *data)
 	struct ddr_look *l = data, **p;
 	bool last;
 
+	pthread_mutex_lock(&lock);
+	l->tid = (int)syscall(SYS_gettid);
+	pthread_mutex_unlock(&lock);
 	l->opened = l->dev.fd >= 0 || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
 	l->bytes = l->dev.bytes;
 	if (l->opened && l->what == DDR_LOOK_BYTES)
@@ -289,6 +295,31 @@ bool ddr_look_ended(struct ddr_look *l)
 	ended = l->ended;
 	pthread_mutex_unlock(&lock);
 	return ended;
+}
+
+/* By its switches of context: a thread that waits for one answer has none. One that runs, or might, counts as one that moves. */
+uint64_t ddr_look_moves(struct ddr_look *l)
+{
+	static uint64_t runs = 1ull << 63;
+	char path[64], line[128], state = 'R';
+	uint64_t voluntary = 0, other = 0;
+	int tid;
+	FILE *f;
+
+	pthread_mutex_lock(&lock);
+	tid = l->tid;
+	pthread_mutex_unlock(&lock);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	f = tid ? fopen(path, "re") : NULL;
+	if (!f)
+		return tid ? 0 : __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED);
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "State: %c", &state);
+		sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &voluntary);
+		sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &other);
+	}
+	fclose(f);
+	return state == 'R' ? __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED) : voluntary + other;
 }
 
 bool ddr_look_tell(const char *path)

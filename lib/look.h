@@ -35,6 +35,7 @@ struct ddr_look {
 	struct ddr_look *next;
 	unsigned int refs;
 	bool ended, told;
+	int tid;			/* of the thread, once it runs */
 	uint64_t due_ms;
 };
 
@@ -62,6 +63,11 @@ bool ddr_look_wait(struct ddr_look *look);
 int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_ms);
 /* It has ended: its fields may be read. */
 bool ddr_look_ended(struct ddr_look *look);
+/*
+ * What its thread has done so far, as a number that changes while it gets on: one that computes, or waits for a processor, or whose reads end one by
+ * one, is slow; one for which it stays the same waits for one answer.
+ */
+uint64_t ddr_look_moves(struct ddr_look *look);
 /* Milliseconds of the clock that never steps. */
 uint64_t ddr_look_now(void);
 /* True once for each look at @path that is late: it has not been told of yet. */

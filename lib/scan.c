@@ -21,6 +21,7 @@
 #define SYS_BLOCK	"/sys/class/block"
 #define DM_UUID_PREFIX	"DDRAID-"
 #define STACK_MAX	16u	/* devices upon one another that are followed; what stands higher is left alone */
+#define POLL_MS		250u	/* so often it is looked whether those that are waited for get on */
 #define AT_ONCE		32u	/* devices that are looked at side by side, so that many that hang cost hardly more time than one */
 
 /* -------------------------------------------------- what sysfs says */
@@ -176,9 +177,12 @@ struct search {
 	const struct ddr_scan_how *how;
 	struct ddr_look *look[AT_ONCE];
 	unsigned int at[AT_ONCE];	/* where they are in the order of the search */
+	uint64_t moves[AT_ONCE];	/* how far each had got at the last poll */
 	size_t n;
 	unsigned int next;
-	uint64_t begun_ms, until_ms;	/* until then answers are waited for */
+	uint64_t until_ms;		/* until then answers are waited for */
+	bool enough;			/* what was found is all that is needed, */
+	uint64_t moved_ms;		/* and since then nothing has got on */
 };
 
 static int add_hung(struct ddr_scan *scan, const char *path, bool pending, struct ddr_error *err)
@@ -214,20 +218,57 @@ static int add_device(struct ddr_scan *scan, const struct ddr_look *look, unsign
 	return 0;
 }
 
+/* Notes how far all have got. Has any got on since the last time? */
+static bool any_moved(struct search *s)
+{
+	bool moved = false;
+
+	for (size_t i = 0; i < s->n; i++) {
+		uint64_t moves = ddr_look_moves(s->look[i]);
+
+		moved |= moves != s->moves[i];
+		s->moves[i] = moves;
+	}
+	return moved;
+}
+
+/* Waits for the first. Its index, or -1: none has answered in time, nor will soon. */
+static int wait_first(struct search *s)
+{
+	uint64_t now = ddr_look_now();
+	int first = -1;
+
+	while (first < 0 && now < s->until_ms && (!s->enough || now < s->moved_ms + DDR_SCAN_GRACE_MS)) {
+		bool polls = s->enough && now + POLL_MS < s->until_ms;
+
+		first = ddr_look_wait_first(s->look, s->n, polls ? now + POLL_MS : s->until_ms);
+		now = ddr_look_now();
+		if (first < 0 && any_moved(s))
+			s->moved_ms = now;
+	}
+	s->scan->cut |= first < 0 && !(s->enough && now >= s->moved_ms + DDR_SCAN_GRACE_MS);
+	return first;
+}
+
 /* One has answered, or is late, or the time is over: it is not looked at any more. */
 static int settle(struct search *s, struct ddr_error *err)
 {
-	int first = ddr_look_wait_first(s->look, s->n, s->until_ms), i = first < 0 ? 0 : first, rc;
+	int first = wait_first(s), i = first < 0 ? 0 : first, rc;
 	struct ddr_look *look = s->look[i];
 	unsigned int at = s->at[i];
 
 	s->n--;
 	memmove(&s->look[i], &s->look[i + 1], (s->n - (size_t)i) * sizeof(s->look[0]));
 	memmove(&s->at[i], &s->at[i + 1], (s->n - (size_t)i) * sizeof(s->at[0]));
+	memmove(&s->moves[i], &s->moves[i + 1], (s->n - (size_t)i) * sizeof(s->moves[0]));
 	rc = ddr_look_ended(look) ? add_device(s->scan, look, at, err) : add_hung(s->scan, look->path, first < 0, err);
 	ddr_look_put(look);
-	if (!rc && s->how->enough && s->until_ms > s->begun_ms + DDR_SCAN_GRACE_MS && s->how->enough(s->how->ctx, s->scan))
-		s->until_ms = s->begun_ms + DDR_SCAN_GRACE_MS;
+	if (first >= 0) {
+		s->moved_ms = ddr_look_now();
+		s->enough = !rc && s->how->enough && s->how->enough(s->how->ctx, s->scan);
+		if (s->enough)
+			any_moved(s);
+	}
 	return rc;
 }
 
@@ -277,6 +318,7 @@ static int look_at(struct search *s, const char *path, unsigned int flags, struc
 		return add_hung(s->scan, path, false, err);
 	case DDR_LOOK_RUNS:
 		s->at[s->n] = s->next++;
+		s->moves[s->n] = 0;
 		s->look[s->n++] = look;
 	}
 	return 0;
@@ -352,12 +394,13 @@ static int scan_listed(struct search *s, const char *listed, struct ddr_error *e
 int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	const char *listed = how->listed;
-	struct search s = { .scan = scan, .how = how, .begun_ms = ddr_look_now(), .until_ms = UINT64_MAX };
+	struct search s = { .scan = scan, .how = how, .moved_ms = ddr_look_now(), .until_ms = UINT64_MAX };
 	int rc;
 
 	if (how->wait_ms)
-		s.until_ms = s.begun_ms + how->wait_ms;
+		s.until_ms = s.moved_ms + how->wait_ms;
 	*scan = (struct ddr_scan){ 0 };
+	s.enough = how->enough && how->enough(how->ctx, scan);
 	if (!listed && geteuid() != 0)
 		return ddr_error_set(err, "only root may look at the disks; use sudo");
 	rc = take_all(&s, listed ? scan_listed(&s, listed, err) : scan_all(&s, err), err);

@@ -39,15 +39,19 @@ struct ddr_scan {
 	size_t n;
 	struct ddr_scan_hung *hung;
 	size_t n_hung;
+	bool cut;			/* wait_ms was over before all that is pending had got on with nothing for the grace */
 };
 
 #define DDR_SCAN_LIMIT_MS	60000u	/* for whoever has no io_timeout */
-#define DDR_SCAN_GRACE_MS	1500u	/* so long every device has to answer, whoever has enough already */
+#define DDR_SCAN_GRACE_MS	1500u	/* whoever has enough waits for others until none of them has got on for so long */
 
 struct ddr_scan_how {
 	unsigned int limit_ms;		/* a device that has not answered by then counts as not there */
 	unsigned int wait_ms;		/* not 0: the scan ends by then, and what has not answered is pending: a later scan goes on with it */
-	/* May be NULL. True: what was found is all that is needed, and those that have not answered within the grace are left alone. */
+	/*
+	 * May be NULL. True: what was found is all that is needed. Then only such devices are waited for as get on (ddr_look_moves()): one of them may
+	 * be the copy of a member, which must not be missed for being slow. What answers nothing for the grace is left alone, and is pending.
+	 */
 	bool (*enough)(void *ctx, const struct ddr_scan *scan);
 	void *ctx;
 	const dev_t *leave_out;		/* block devices that are not to be opened */

@@ -33,7 +33,7 @@ int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out
 int __real_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 
-/* Finding U11: the daemon looks at all block devices, whatever its environment says. Here these files are all that there are. */
+/* The daemon looks at all block devices, whatever its environment says. Here these files are all that there are. */
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	struct ddr_scan_how here = *how;

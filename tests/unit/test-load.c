@@ -314,7 +314,7 @@ static void make_member(unsigned int m)
 
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 
-/* Finding U11: the daemon looks at all block devices, whatever its environment says. Here there are none but those of the table. */
+/* The daemon looks at all block devices, whatever its environment says. Here there are none but those of the table. */
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	(void)err;
