@@ -23,6 +23,7 @@
 #include "cli/client.h"
 #include "cli/create.h"
 #include "cli/disk.h"
+#include "cli/guard.h"
 #include "lib/assemble.h"
 #include "lib/foreign.h"
 #include "lib/layout.h"
@@ -72,6 +73,7 @@ static bool get_super(struct add *a)
 		struct ddr_dev dev;
 		int rc;
 
+		cli_guard_at(client_clean(client_text(m, "device")), NULL);
 		if (strcmp(client_text(m, "state"), "in-sync") != 0 || ddr_dev_open(&dev, client_text(m, "device"), DDR_DEV_FILE, &err))
 			continue;
 		rc = ddr_dev_read_supers(&dev, &s, &err);
@@ -96,6 +98,7 @@ static int member_of(struct add *a)
 	const struct ddr_super *own;
 	int rc;
 
+	cli_guard_at(a->path, NULL);
 	if (ddr_dev_open(&dev, a->path, DDR_DEV_FILE, &err))
 		return -1;
 	rc = ddr_dev_read_supers(&dev, &s, &err);
@@ -135,6 +138,7 @@ static int check_disk(struct add *a)
 	char holds[160], need[32], has[32];
 	struct ddr_error err;
 
+	cli_guard_at(a->path, NULL);
 	if (disk_open(&a->dev, a->path, a->super.order, a->force, holds, sizeof(holds), &err))
 		return cli_fail(a->cmd, "%s", err.text);
 	if (a->dev.bytes < ddr_layout_member_bytes(&a->super))
@@ -167,7 +171,10 @@ static int write_supers(struct add *a, int member)
 {
 	struct ddr_super sb = a->super;
 	struct ddr_error err;
+	char writing[256];
 
+	snprintf(writing, sizeof(writing), "it is no spare of array '%s' yet; ddraid remove %s %d forgets it", a->name, a->name, member);
+	cli_guard_at(a->path, writing);
 	sb.this_member = (uint16_t)member;
 	for (sb.seq = a->super.seq - 1; sb.seq <= a->super.seq; sb.seq++)
 		if (ddr_dev_write_super(&a->dev, &sb, &err))
@@ -200,6 +207,7 @@ static int add_new(struct add *a)
 	rc = check_disk(a);
 	if (rc)
 		return rc;
+	cli_guard_at(a->path, "the array was not changed, but what the disk held may be overwritten");
 	if (create_prepare(&a->super, a->force, &a->dev, &err))
 		return cli_fail(a->cmd, "%s; the array was not changed, the former content of the disk is overwritten", err.text);
 	uuid_generate(a->uuid);
@@ -348,12 +356,27 @@ static int replace(struct add *a)
 
 /* ---- the options ------------------------------------------------------------------ */
 
+static int work(void *ctx)
+{
+	struct add *a = ctx;
+	int rc;
+
+	a->ipc = client_connect(a->cmd);
+	if (!a->ipc)
+		return CLI_FAILED;
+	rc = a->old ? replace(a) : add(a);
+	json_object_put(a->array);
+	ddr_dev_close(&a->dev);
+	ddr_ipc_close(a->ipc);
+	return rc;
+}
+
 static int run(const struct cli_command *cmd, int argc, char **argv, bool replaces)
 {
 	static const struct option options[] = { { "force", no_argument, NULL, 'f' }, { 0 } };
 	struct add a = { .cmd = cmd->name, .dev = { .fd = -1 }, .role = DDR_ROLE_NONE };
 	char path[PATH_MAX];
-	int c, rc, n;
+	int c, n;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c != 'f')
@@ -369,14 +392,7 @@ static int run(const struct cli_command *cmd, int argc, char **argv, bool replac
 	a.path = replaces && n == 2 ? NULL : argv[optind + n - 1];
 	if (a.path && realpath(a.path, path))
 		a.path = path;
-	a.ipc = client_connect(cmd->name);
-	if (!a.ipc)
-		return CLI_FAILED;
-	rc = replaces ? replace(&a) : add(&a);
-	json_object_put(a.array);
-	ddr_dev_close(&a.dev);
-	ddr_ipc_close(a.ipc);
-	return rc;
+	return cli_guarded(cmd->name, work, &a);
 }
 
 int cmd_add(const struct cli_command *cmd, int argc, char **argv)

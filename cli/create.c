@@ -19,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/create.h"
 #include "cli/disk.h"
+#include "cli/guard.h"
 #include "lib/scan.h"
 #include "lib/layout.h"
 
@@ -344,9 +345,11 @@ static int create(struct create_plan *plan, const struct create_args *a)
 
 	if (check_twice(a, n, &err))
 		return cli_fail("create", "%s", err.text);
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		cli_guard_at(a->path[i], NULL);
 		if (disk_open(&plan->dev[i], a->path[i], a->order, a->force, plan->holds[i], sizeof(plan->holds[i]), &err))
 			return cli_fail("create", "%s", err.text);
+	}
 	if (plan_array(plan, a, &err))
 		return cli_fail("create", "%s", err.text);
 	print_warnings(plan);
@@ -359,25 +362,29 @@ static int create(struct create_plan *plan, const struct create_args *a)
 	return cli_finish("create");
 }
 
-int cmd_create(const struct cli_command *cmd, int argc, char **argv)
+static int work(void *args)
 {
-	struct create_args args = { .layout = -1, .parity = 1, .slots = DDR_DEF_SLOTS };
-	const char *spare[DDR_MAX_MEMBERS];
-	struct create_plan *plan;
-	int rc = parse_options(cmd, argc, argv, &args, spare);
+	struct create_plan *plan = calloc(1, sizeof(*plan));
+	int rc;
 
-	if (!rc)
-		rc = parse_devices(cmd, argc, argv, &args, spare);
-	if (rc)
-		return rc;
-	plan = calloc(1, sizeof(*plan));
 	if (!plan)
-		return cli_fail(cmd->name, "out of memory");
+		return cli_fail("create", "out of memory");
 	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
 		plan->dev[i].fd = -1;
-	rc = create(plan, &args);
+	rc = create(plan, args);
 	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
 		ddr_dev_close(&plan->dev[i]);
 	free(plan);
 	return rc;
+}
+
+int cmd_create(const struct cli_command *cmd, int argc, char **argv)
+{
+	struct create_args args = { .layout = -1, .parity = 1, .slots = DDR_DEF_SLOTS };
+	const char *spare[DDR_MAX_MEMBERS];
+	int rc = parse_options(cmd, argc, argv, &args, spare);
+
+	if (!rc)
+		rc = parse_devices(cmd, argc, argv, &args, spare);
+	return rc ? rc : cli_guarded(cmd->name, work, &args);
 }

@@ -24,8 +24,14 @@
 #include <string.h>
 
 #include "cli/create.h"
+#include "cli/guard.h"
 #include "lib/signature.h"
 #include "lib/layout.h"
+
+/* What is said where a disk does not answer any more: before any superblock is written, and then. */
+#define OVERWRITTEN	"no array was made, but what the disks of this command held may be overwritten; create again, with --force, and without that disk"
+#define INCOMPLETE	"the array is not complete, but disks of this command may have its superblocks: do not start it, but create again, with --force, and " \
+			"without that disk"
 
 /* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
 #define FIRST_SEQ	1u
@@ -259,6 +265,7 @@ static int undo(const struct create_plan *plan, uint32_t changed, uint32_t writt
 	for (uint32_t m = 0; m < sb->members; m++) {
 		if (!(written >> m & 1))
 			continue;
+		cli_guard_at(plan->dev[m].path, INCOMPLETE);
 		if (ddr_dev_zero(&plan->dev[m], ddr_super_offset(sb, 0), DDR_META_BLOCK, NULL) ||
 		    ddr_dev_zero(&plan->dev[m], ddr_super_offset(sb, 1), DDR_META_BLOCK, NULL) ||
 		    ddr_dev_sync(&plan->dev[m], NULL))
@@ -283,17 +290,23 @@ int create_write(const struct create_plan *plan, struct ddr_error *err)
 		return ddr_error_set(err, "out of memory; nothing was changed");
 	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
 		changed |= 1u << m;
+		cli_guard_at(plan->dev[m].path, OVERWRITTEN);
 		rc = prepare(&plan->super, plan->wipe, &plan->dev[m], image, err);
 	}
-	for (uint16_t m = 0; !rc && m < plan->super.members; m++)
+	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
+		cli_guard_at(plan->dev[m].path, OVERWRITTEN);
 		if (plan->super.member[m].role != DDR_ROLE_NONE)
 			rc = zero_ends(&plan->super, &e, &plan->dev[m], err);
+	}
 	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
 		written |= 1u << m;
+		cli_guard_at(plan->dev[m].path, INCOMPLETE);
 		rc = write_supers(plan, m, err);
 	}
-	for (uint16_t m = 0; !rc && m < plan->super.members; m++)
+	for (uint16_t m = 0; !rc && m < plan->super.members; m++) {
+		cli_guard_at(plan->dev[m].path, INCOMPLETE);
 		rc = check_disk(plan, m, err);
+	}
 	free(image);
 	return rc ? undo(plan, changed, written, err) : 0;
 }

@@ -66,7 +66,7 @@ static bool is_complete(void *which, const struct ddr_scan *scan)
 	static struct ddr_scan_array array;
 	struct ddr_error err;
 
-	return !*(const char *)which || ddr_scan_assemble(scan, which, NULL, &array, &err) == 0 && !ddr_assembly_absent(&array.assembly);
+	return !*(const char *)which || (ddr_scan_assemble(scan, which, NULL, &array, &err) == 0 && !ddr_assembly_absent(&array.assembly));
 }
 
 static bool answer(int fd, struct question *q)

@@ -92,14 +92,15 @@ static char *const environment[] = { env_path, env_home, env_lang, NULL };
 /* Becomes the program, with nothing that is the daemon's; does not return. */
 static _Noreturn void execute(char *const *argv)
 {
+	static const unsigned long by_default[8];	/* a struct sigaction of the kernel: SIG_DFL, no flags, an empty mask */
 	sigset_t none;
 
 	/*
 	 * What is ignored or blocked stays so across exec, and a shell cannot even change it: a daemon that was started by nohup ignores SIGHUP.
-	 * Those that cannot be changed say so, which is no failure.
+	 * By the system call, since the C library lets nobody touch those that it uses itself. KILL and STOP cannot be changed, which is no failure.
 	 */
 	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
+		syscall(SYS_rt_sigaction, s, by_default, NULL, NSIG / 8);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (chdir("/") || syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0))

@@ -2,6 +2,7 @@
 """Disks before they are trusted: what an earlier user left on them, what else stands on a member, disks that hang."""
 import time
 
+from ddvm.config import time_scale
 from serving import DEV, serving  # noqa: F401
 
 VM = {"disks": 6, "size": "96M"}
@@ -84,6 +85,36 @@ def test_a_disk_that_hangs_delays_no_start(serving, load_forget):
     finally:
         node.run("for i in 0 1; do dmsetup message h$i 0 hang off; done; ddraid stop --all; for i in 0 1; do dmsetup remove --retry h$i; done",
                  check=False)
+
+
+def test_a_disk_that_hangs_as_an_argument(serving, load_forget):
+    """Finding T14: `create` and `add` with a disk that hangs hung with it; they name it and end, and nothing was changed."""
+    node, guest = serving.node, serving.guest
+    load_forget(node)
+    node.run("dmsetup create h0 --table \"0 $(blockdev --getsz /dev/vde) forget /dev/vde 0\"")
+    serving.begin()
+    guest.create_and_start("data", 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"])
+    generation = guest.status("data")["generation"]
+    node.run("dmsetup message h0 0 hang on")
+    try:
+        for command in ("create --force other --order 0 --parity 1 /dev/vdd /dev/mapper/h0", "add --force data /dev/mapper/h0"):
+            begun = time.monotonic()
+            done = guest.command(command, check=False)
+            took = time.monotonic() - begun
+            warned, failed = done.err.splitlines()
+            assert done.code == 1 and "/dev/mapper/h0 does not answer: waiting for it" in warned, done
+            assert "/dev/mapper/h0 has not answered for 20 seconds: nothing was changed" in failed, done
+            assert took < 25 + 5 * time_scale(), f"{command} took {took:.1f} s"
+        assert guest.status("data")["generation"] == generation and len(guest.status("data")["members"]) == 3
+        refused = node.run("ddraid examine /dev/vdd", check=False)
+        assert refused.code != 0, f"something was written to /dev/vdd: {refused.out}"
+    finally:
+        node.run("dmsetup message h0 0 hang off", check=False)
+    node.wait_until("! pgrep -x ddraid", 20)                # what hung has ended, and does nothing more
+    guest.command("add data /dev/mapper/h0")
+    node.wait_until("ddraid status data --json | grep -q '\"state\": \"spare\"'", 20)
+    guest.stop("data")
+    node.run("dmsetup remove --retry h0")
 
 
 def test_members_with_long_names_can_be_replaced(serving):
