@@ -564,6 +564,7 @@ static struct ddr_array *ddr_array_alloc(const uuid_t *uuid, struct mapped_devic
 	a->md = md;
 	a->dev = disk_devt(dm_disk(md));
 	ddr_array_label(a->label, uuid, md);
+	ratelimit_state_init(&a->errors_said, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
 	a->geo = *geo;
 	a->blocks = blocks;
 	a->region_blocks_shift = ilog2(region_sectors / DDR_BLOCK_SECTORS);

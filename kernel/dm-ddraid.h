@@ -37,6 +37,7 @@
 #include <linux/list.h>
 #include <linux/mempool.h>
 #include <linux/mutex.h>
+#include <linux/ratelimit.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/uuid.h>
@@ -113,6 +114,7 @@ struct ddr_array {
 	const struct mapped_device *md;		/* identity only, no reference: never looked into */
 	dev_t			dev;		/* its number, for traces */
 	char			label[DDR_LABEL_SIZE];	/* names the array in the log */
+	struct ratelimit_state	errors_said;	/* of the log's lines about members: many of one array hide none of another */
 	struct ddr_geometry	geo;
 	u64			blocks;		/* length of the device */
 	u32			region_blocks_shift;	/* log2(blocks in a region) */

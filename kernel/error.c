@@ -175,9 +175,9 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 	unsigned long irq;
 
 	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
-	DMERR_LIMIT("%s: member %u (%s): %s in %s, blocks %llu+%u", a->label, member,
-		    dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
-		    io->block, io->blocks);
+	if (__ratelimit(&a->errors_said))
+		DMERR("%s: member %u (%s): %s in %s, blocks %llu+%u", a->label, member, dev ? dev->name : "-",
+		      ddr_class_names[class], ddr_op_names[io->op], io->block, io->blocks);
 	if (io->t->nosync)
 		return;
 	spin_lock_irqsave(&es->lock, irq);

@@ -61,9 +61,11 @@ def test_small_faults(guest, case):
     run(guest, case, "ksmall_cases")
 
 
-def test_the_log_names_the_array(guest):
-    """Finding S41: lines about members had the number of the device alone, those about a table's devices nothing at all."""
-    run(guest, "log", "ksmall_cases")
+@pytest.mark.parametrize("case", ["log", "log_of_two"])
+def test_the_log_names_the_array(guest, case):
+    """Finding S41: lines about members had the number of the device alone, those about a table's devices nothing at all; and the
+    lines of an array with many errors kept those of all others out of the log."""
+    run(guest, case, "ksmall_cases")
 
 
 FAULTS = ["alloc_create", "alloc_reload", "alloc_daemon", "pages", "member_write", "member_read", "member_flush", "member_zeroes", "two_fail",

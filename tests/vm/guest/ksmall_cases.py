@@ -276,5 +276,30 @@ def case_log():
     assert [text for text in ("is out of the array", "cannot do without member 2", "9 is no member") if not any(text in line for line in lines)] == []
 
 
+def case_log_of_two():
+    """Many errors of one array do not keep those of another one out of the log."""
+    with array() as a:
+        ch = ready(a)
+        noisy = Array(devices=a.devices, options="nosync")
+        begin = say("the test of the log of two begins")
+        point("member_read", "off")
+        point("member_read", "status", "medium", 30, 0, 0)
+        for _ in range(30):
+            content(noisy)
+        assert counts("member_read")[1] == 30
+        point("member_read", "off")
+        forget(1, "fail", "write")
+        w = IO(a.path, 4, 0x22)
+        e = ch.until(ERROR, member=1)
+        out(ch, 1)
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)
+        assert w.done() == 0
+        noisy.remove()
+        ch.close()
+        lines = log_of_module(begin)
+        assert any(f"({a.name}): member 1 (" in line and "I/O error in write" in line for line in lines), lines
+        assert sum(f"({noisy.name}): member " in line for line in lines) < 30, "all are said: this test shows nothing"
+
+
 if __name__ == "__main__":
     sys.exit(globals()["case_" + sys.argv[1]]())
