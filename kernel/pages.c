@@ -124,6 +124,17 @@ static u32 ddr_buf_bios(const struct ddr_target *t)
 	return t->array->geo.roles + !!t->dev[DDR_SHADOW].dm;
 }
 
+/* Small buffers, and those of flushes: @data bytes each. */
+static void *ddr_small_alloc(gfp_t gfp, void *data)
+{
+	return ddr_alloc_now(kmalloc((size_t)data, gfp));
+}
+
+static void ddr_small_free(void *element, void *data)
+{
+	kfree(element);
+}
+
 /*
  * A large buffer: with its vectors in pages of their own, since all of it in one piece of memory would be too large a piece to be found
  * at once, in a memory that is in use.
@@ -238,15 +249,15 @@ int ddr_pools_init(struct ddr_target *t)
 	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 16));
 	if (!t->stock)
 		return -ENOMEM;
-	r = ddr_alloc_int(mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE,
-						    ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS)));
+	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE, ddr_small_alloc, ddr_small_free,
+				       (void *)ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS)));
 	if (r)
 		goto end_stock;
 	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_LARGE], DDR_LARGE_RESERVE, ddr_large_alloc, ddr_large_free, t));
 	if (r)
 		goto exit_small;
-	r = ddr_alloc_int(mempool_init_kmalloc_pool(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE,
-						    ddr_buf_size(ddr_buf_bios(t), 0)));
+	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE, ddr_small_alloc, ddr_small_free,
+				       (void *)ddr_buf_size(ddr_buf_bios(t), 0)));
 	if (r)
 		goto exit_large;
 	r = ddr_reserves_init(t, vecs);

@@ -62,6 +62,8 @@ static const struct {
 } ddr_point_statuses[] = {
 	{ "again", BLK_STS_AGAIN },
 	{ "resource", BLK_STS_RESOURCE },
+	{ "dev_resource", BLK_STS_DEV_RESOURCE },
+	{ "fenced", BLK_STS_RESV_CONFLICT },
 	{ "notsupp", BLK_STS_NOTSUPP },
 	{ "ioerr", BLK_STS_IOERR },
 	{ "medium", BLK_STS_MEDIUM },

@@ -68,8 +68,8 @@ def test_the_log_names_the_array(guest, case):
     run(guest, case, "ksmall_cases")
 
 
-FAULTS = ["alloc_create", "alloc_reload", "alloc_daemon", "pages", "member_write", "member_read", "member_flush", "member_zeroes", "two_fail",
-          "late", "late_load"]
+FAULTS = ["alloc_create", "alloc_reload", "alloc_daemon", "pages", "member_write", "member_read", "member_read_checked", "member_read_mirror",
+          "member_flush", "member_zeroes", "member_shadow", "two_fail", "late", "late_load"]
 
 
 @pytest.mark.parametrize("case", FAULTS)

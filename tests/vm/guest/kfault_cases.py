@@ -9,12 +9,12 @@ import os
 import subprocess
 import sys
 
-from kchan import (APPLIED, BLOCK, DRAIN, DRAINED, ERROR, GRANT, IO, KM_IN_SYNC, KM_OUT, KM_REBUILDING, MEMBER, RELEASE, RESOLVE, RES_RETRY,
-                   Array, Channel, Server, code, fio, fio_ends, wait_for)
+from kchan import (APPLIED, BLOCK, DRAIN, DRAINED, ENABLE, ERROR, GRANT, IO, KM_IN_SYNC, KM_OUT, KM_REBUILDING, MEMBER, RELEASE, RESOLVE, RES_RETRY,
+                   SHADOW, Array, Channel, Server, code, fio, fio_ends, wait_for)
 from kerr_cases import CHUNK, DATA, EC_IO, EC_MEDIUM, Flush, array, content, dm, forget, out, raw, ready, rebuild
 from kpoint import counts, point
 
-EC_NOSPC, EC_TIMEOUT, EC_INVAL = 4, 5, 6
+EC_FENCED, EC_NOSPC, EC_TIMEOUT, EC_INVAL = 3, 4, 5, 6
 OP_READ, OP_WRITE, OP_FLUSH, OP_ZEROES = range(4)
 UNIT = 256
 MOST = 200          # no call makes so many allocations
@@ -129,7 +129,7 @@ def case_pages():
 
 
 # what a status of a member's operation means: its class, or None for "try again"
-STATUSES = {"resource": None, "again": None, "ioerr": EC_IO, "medium": EC_IO, "target": EC_IO, "nospc": EC_NOSPC, "timeout": EC_TIMEOUT,
+STATUSES = {"resource": None, "again": None, "dev_resource": None, "fenced": EC_FENCED, "ioerr": EC_IO, "medium": EC_IO, "target": EC_IO, "nospc": EC_NOSPC, "timeout": EC_TIMEOUT,
             "protection": EC_IO, "transport": EC_IO, "notsupp": EC_INVAL}
 CLASS_OF_READ = {"medium": EC_MEDIUM, "protection": EC_MEDIUM, "ioerr": EC_MEDIUM, "target": EC_MEDIUM}   # while the others have it
 ZEROES_WRITTEN = ("notsupp", "target")
@@ -157,7 +157,7 @@ def back(a, ch, member):
     assert parity_right(), f"member {member} is not right after its rebuild"
 
 
-def fails_once(a, ch, name, status, role, start, right):
+def fails_once(a, ch, name, status, role, start, right, again=back, whole=parity_right):
     """One operation of a role ends with @status; the daemon does what it has to; the I/O ends well and the data is right."""
     point(name, "off")
     point(name, "status", status, 1, 0, role)
@@ -180,15 +180,15 @@ def fails_once(a, ch, name, status, role, start, right):
     point(name, "off")
     right()
     if member is not None and op != OP_READ:
-        back(a, ch, member)
-    assert parity_right(), (name, status, role)
+        again(a, ch, member)
+    assert whole(), (name, status, role)
     ch.silent(0.02)
 
 
-def each_status(a, ch, name, start, right):
+def each_status(a, ch, name, start, right, roles=range(3), **how):
     for status in STATUSES:
-        for role in range(3 if name != "member_read" else 2):       # of a healthy read the parity is no part
-            fails_once(a, ch, name, status, role, lambda s=status, r=role: start(s, r), right)
+        for role in roles:
+            fails_once(a, ch, name, status, role, lambda s=status, r=role: start(s, r), right, **how)
 
 
 def case_member_write():
@@ -208,8 +208,8 @@ def case_member_write():
         ch.close()
 
 
-def case_member_read():
-    with array() as a:
+def each_read(options="", order=1, parity=1, roles=range(2), whole=parity_right):
+    with array(options=options, order=order, parity=parity, blocks=8192 if order else 4096) as a:
         ch = ready(a)
         assert IO(a.path, 0, 0x22, blocks=16).done() == 0
         ios = []
@@ -221,8 +221,28 @@ def case_member_read():
         def right():
             assert ios[-1].area[:] == b"\x22" * (16 * BLOCK)
 
-        each_status(a, ch, "member_read", start, right)
+        each_status(a, ch, "member_read", start, right, roles, whole=whole)
         ch.close()
+
+
+def copies_right():
+    """Of a mirror of three, block 0 to 15."""
+    return all(raw(m, block) == b"\x22" * CHUNK for m in range(3) for block in range(32))     # chunks are twice as large there
+
+
+def case_member_read():
+    each_read()                                         # of a healthy read the parity is no part
+
+
+def case_member_read_checked():
+    """With verify_reads the parity is read too; its failure is no mismatch and no error of the read."""
+    each_read("verify_reads", roles=range(3))
+
+
+def case_member_read_mirror():
+    """Straight to the pages of the caller, and through buffers where all copies are compared."""
+    each_read(order=0, parity=2, roles=(0,), whole=copies_right)
+    each_read("verify_reads", order=0, parity=2, whole=copies_right)
 
 
 def case_member_flush():
@@ -250,6 +270,45 @@ def case_member_zeroes():
 
         each_status(a, ch, "member_zeroes", start, right)
         ch.close()
+
+
+def case_member_shadow():
+    """The disk that replaces a member fails a write, a flush or zeroes: it alone is out, and the I/O ends well."""
+    dm("create", "s0", "--table", f"0 {24 * 2048} linear /dev/vdd 0")
+    try:
+        with array(options="replace 0 /dev/mapper/s0") as a:
+            ch = a.attach(enable=False)
+            for m in range(3):
+                out(ch, m, seq=71 + m, state=KM_IN_SYNC)
+
+            def rebuilds(a, ch, member=SHADOW):
+                assert member == SHADOW, member
+                out(ch, SHADOW, seq=91, state=KM_REBUILDING, cursor=0)
+
+            rebuilds(a, ch)
+            ch.send(ENABLE)
+            ch.send(GRANT, start=0, count=1)
+            last = [0]
+
+            def start(status, role):
+                last[0] = last[0] % 250 + 1
+                return IO(a.path, 0, last[0], blocks=16)
+
+            def zeroes(status, role):
+                assert start(status, role).done() == 0
+                return Zeroes(a.path, 0, blocks=16)
+
+            def holds(byte):
+                r = IO(a.path, 0, blocks=16)
+                assert r.done() == 0 and r.area[:] == bytes([byte]) * (16 * BLOCK)
+
+            how = {"roles": (3,), "again": rebuilds}
+            each_status(a, ch, "member_write", start, lambda: holds(last[0]), **how)
+            each_status(a, ch, "member_flush", lambda s, r: Flush(a.path), lambda: holds(last[0]), **how)
+            each_status(a, ch, "member_zeroes", zeroes, lambda: holds(0), **how)
+            ch.close()
+    finally:
+        dm("remove", "--retry", "s0")
 
 
 def case_two_fail():
