@@ -131,6 +131,8 @@ static enum ddr_meta_next not_ours(struct ddr_meta_op *op, unsigned int member)
 		op->deadline_ms = s->again_ms + op->timeout_ms;
 		return DDR_MN_GOES_ON;
 	}
+	if (ddr_members_fd(op->m->cfg.members, member) < 0)
+		return DDR_MN_FAILED;		/* another operation has found that meanwhile, and said so */
 	ddr_members_exchanged(op->m->cfg.members, member, s->found[0] ? s->found : "no superblock of ddraid");
 	if (op->m->cfg.exchanged)
 		op->m->cfg.exchanged(op->m->cfg.ctx, member);
@@ -149,7 +151,7 @@ static enum ddr_meta_next looked(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
 
-	if (!s->ours && s->unread)
+	if (!s->ours && s->unread && !s->found[0])
 		return DDR_MN_FAILED;		/* who it is cannot be learned: a member with an error, like any other */
 	if (!s->ours)
 		return not_ours(op, member);

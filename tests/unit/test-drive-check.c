@@ -28,6 +28,7 @@ static struct {
 	char what[512];
 	uint32_t exchanged, failed;	/* members, as the state machine and the operator's word have it */
 	unsigned int steps;
+	uint64_t bad;			/* reads from here fail; 1: all */
 	uint64_t now;
 } play;
 
@@ -207,7 +208,7 @@ static void pass(uint64_t ms, uint32_t hung)
 
 		w.flying[i] = w.flying[--w.n_flying];
 		assert_int_equal(pread(req->fd, req->buf, req->len, (off_t)req->offset), req->len);
-		end(req, 0);
+		end(req, play.bad == 1 || (play.bad && req->offset == play.bad) ? -EIO : 0);
 		i = 0;
 	}
 }
@@ -343,6 +344,54 @@ static void two_reads_count(void **state)
 	assert_int_equal(play.failed, 0);		/* not as a member with an error: that one would come back by its regions */
 }
 
+/*
+ * Finding S27: one copy is that of another disk, and the other one cannot be read. As a mere error the member would come back by its regions,
+ * and what went to the other disk would be missing.
+ */
+static void another_identity_and_a_bad_sector(void **state)
+{
+	(void)state;
+	other_disk(1);
+	play.bad = ddr_super_offset(&w.sb, 1);
+	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	pass(0, 0);
+	assert_int_equal(play.failed | play.exchanged, 0);
+	pass(1000, 0);
+	assert_int_equal(play.exchanged, 2);
+	assert_int_equal(play.failed, 0);
+}
+
+/* Nothing can be read: nobody knows whose disk it is, and it fails like any other. */
+static void nothing_can_be_read(void **state)
+{
+	(void)state;
+	play.bad = 1;
+	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	pass(0, 0);
+	assert_int_equal(play.failed, 2);
+	assert_int_equal(play.exchanged, 0);
+}
+
+/* Two operations find it at once: one event, one failure. */
+static void it_is_said_once(void **state)
+{
+	struct ddr_meta_op *op;
+
+	(void)state;
+	other_disk(1);
+	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	pass(0, 0);
+	op = ddr_metaio_get(a.meta, DDR_META_CHECK, 0, 2);
+	ddr_metaio_supers(op, &w.sb, &w.sb);
+	ddr_metaio_run(op, play.now, IO_TIMEOUT);
+	pass(500, 0);
+	pass(1000, 0);
+	pass(1000, 0);
+	assert_int_equal(play.told, 1);
+	assert_int_equal(play.steps, 1);
+	assert_true(ddr_metaio_idle(a.meta));
+}
+
 /* What cannot be read is no other disk. A read that hangs does not delay the look at the others, nor is it asked for again meanwhile. */
 static void a_read_that_hangs(void **state)
 {
@@ -390,7 +439,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(an_event_of_a_member_makes_a_look), TEST(hostile_events), TEST(lost_events_look_at_all), TEST(one_read_does_not_count),
-		TEST(two_reads_count), TEST(a_read_that_hangs), TEST(an_array_that_is_not_ready_is_not_looked_at),
+		TEST(two_reads_count), TEST(another_identity_and_a_bad_sector), TEST(nothing_can_be_read), TEST(it_is_said_once), TEST(a_read_that_hangs), TEST(an_array_that_is_not_ready_is_not_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
