@@ -130,7 +130,7 @@ static int parse_devices(const struct cli_command *cmd, int argc, char **argv, s
 	given = (uint32_t)(argc - optind);
 	if (given != roles)
 		return cli_usage(cmd, "order %" PRIu64 " with parity %" PRIu64 " takes %" PRIu32 " devices, %" PRIu32
-				 " were given", a->order, a->parity, roles, given);
+				 " %s given", a->order, a->parity, roles, given, given == 1 ? "was" : "were");
 	if (roles + a->n_spares > DDR_MAX_MEMBERS)
 		return cli_usage(cmd, "%" PRIu32 " members and %" PRIu32 " spares are more than %u", roles, a->n_spares,
 				 DDR_MAX_MEMBERS);

@@ -64,28 +64,31 @@ static int print_help(const struct cli_command *cmd)
 
 #define WORD_MAX	32u
 
-/* How many letters are to be changed, added or left out (Levenshtein); case does not count. */
+static bool same_letter(char a, char b)
+{
+	return tolower((unsigned char)a) == b;
+}
+
+/* How many letters are to be changed, added, left out, or swapped with the next one (Levenshtein, Damerau); case does not count. */
 static size_t distance(const char *a, const char *b)
 {
-	size_t n = strlen(a), m = strlen(b), row[WORD_MAX + 1];
+	size_t n = strlen(a), m = strlen(b), d[WORD_MAX + 1][WORD_MAX + 1];
 
 	if (n > WORD_MAX || m > WORD_MAX)
 		return WORD_MAX;
-	for (size_t j = 0; j <= m; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= m; j++) {
-			size_t changed = corner + (tolower((unsigned char)a[i - 1]) != b[j - 1]);
-			size_t other = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-
-			corner = row[j];
-			row[j] = changed < other ? changed : other;
+	for (size_t i = 0; i <= n; i++)
+		for (size_t j = 0; j <= m; j++) {
+			if (!i || !j) {
+				d[i][j] = i + j;
+				continue;
+			}
+			d[i][j] = 1 + (d[i - 1][j] < d[i][j - 1] ? d[i - 1][j] : d[i][j - 1]);
+			if (d[i - 1][j - 1] + !same_letter(a[i - 1], b[j - 1]) < d[i][j])
+				d[i][j] = d[i - 1][j - 1] + !same_letter(a[i - 1], b[j - 1]);
+			if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]) && d[i - 2][j - 2] + 1 < d[i][j])
+				d[i][j] = d[i - 2][j - 2] + 1;
 		}
-	}
-	return row[m];
+	return d[n][m];
 }
 
 /* The one command that was probably meant, or NULL: it begins so, or two letters of it are wrong at most. */

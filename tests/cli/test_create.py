@@ -100,7 +100,7 @@ def test_help_and_version():
     for args in (("help", "me"), ("me",)):
         done = ddraid(*args)
         assert done.returncode == 2 and done.stderr == "ddraid: unknown command 'me'; ddraid help lists the commands\n", done
-    for word, meant in (("stat", "status"), ("Status", "status"), ("statsu", "status"), ("fenceack", "fence-ack"), ("examin", "examine"),
+    for word, meant in (("stat", "status"), ("Status", "status"), ("statsu", "status"), ("stauts", "status"), ("fenceack", "fence-ack"), ("examin", "examine"),
                         ("verfiy", "verify"), ("st", None), ("xyz", None), ("a", None), ("x" * 300, None), ("--all", None)):
         done = ddraid(word)
         assert done.returncode == 2 and done.stderr.count("\n") == 1, done
