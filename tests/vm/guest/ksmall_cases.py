@@ -72,7 +72,10 @@ def case_background():
 
 
 def case_priority():
-    """The I/O priority of a task reaches the members, also where its I/O carries none of its own."""
+    """
+    The I/O priority of a task reaches the members, also where its I/O carries none of its own. It did before K10 as well: since Linux 6.0 each
+    bio that is submitted gets its task's.
+    """
     with array() as a:
         ch = ready(a)
         subprocess.run(["ionice", "-c", "2", "-n", "1", "dd", f"if={a.path}", "of=/dev/null", "bs=4k", "count=1"], check=True,
