@@ -376,7 +376,8 @@ static bool judge_states(struct ddr_sm *sm)
 	forget_states(sm, useless);	/* they have done nothing by it: no reason to put them out */
 	own = ddr_sm_viewer(sm, sm->node);
 	if (own->synced && !own->other) {
-		/* what else was agreed on by nobody else is as if it had not been; its number is not used again */
+		/* what else was agreed on by nobody else is as if it had not been, from the ring's begin on; its number is not used again */
+		sm->c.ring_history = best.history;
 		sm->c.history = own->epoch == best.epoch && own->history == best.history ? sm->c.history : sm->c.undo_history;
 		sm->c.undo_epoch = best.epoch;
 		sm->c.shared = best.holders > 1 && best.epoch > sm->c.shared ? best.epoch : sm->c.shared;

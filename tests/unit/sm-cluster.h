@@ -335,14 +335,14 @@ static inline void cx_view(struct cx *c, uint32_t mask, uint32_t machines, bool 
 		ids |= 2ull << i;
 	}
 	for (uint32_t i = 0; i < CX_NODES; i++) {
-		struct cx_node *n = &c->node[i];
-
 		if (!(ids >> (i + 1) & 1))
 			continue;
-		n->n_queue = 0;		/* what is left of the old ring was delivered before, or never is */
-		n->view = ids;
-		cx_step(c, n, &view);
+		c->node[i].n_queue = 0;		/* what is left of the old view was delivered before, or never is */
+		c->node[i].view = ids;
 	}
+	for (uint32_t i = 0; i < CX_NODES; i++)
+		if (ids >> (i + 1) & 1)
+			cx_step(c, &c->node[i], &view);
 	for (uint32_t i = 0; i < CX_NODES; i++)
 		if (ids >> (i + 1) & 1)
 			cx_step(c, &c->node[i], &quorum);

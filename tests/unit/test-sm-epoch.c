@@ -80,6 +80,35 @@ static void each_has_agreed_alone_in_its_turn(void **state)
 	all_go_on(c, 3);
 }
 
+/*
+ * Finding U4: it has taken that back, something is said, and a fourth daemon comes to the group while corosync's ring stays the same. Whoever took something
+ * back says of the ring's begin what the others say: or they would take it for one with another state, and have it fenced.
+ */
+static void what_was_taken_back_is_not_said_again_in_that_ring(void **state)
+{
+	struct ddr_input verify = { .type = DDR_IN_OP_VERIFY, .key = DDR_VERIFY_OP_START, .value = 3 };
+	struct cx *c = *state;
+
+	cx_down(c);
+	memset(c, 0, sizeof(*c));
+	cx_make(c, 4, true);
+	for (uint32_t i = 0; i < 3; i++)
+		cx_start(c, i, 0, 0);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	one_agrees_alone(c);
+	c->answers = CX_ALL;
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	cx_step(c, &c->node[0], &verify);
+	cx_settle(c);
+	cx_start(c, 3, 0, 0);
+	c->ring--;
+	cx_view(c, 15, 15, true);
+	cx_settle(c);
+	all_go_on(c, 4);
+}
+
 /* Finding U4: the same, and the other two agree without it before it is back: they have lost it, and it is the one that is put out. */
 static void who_agreed_alone_and_was_left_behind_is_put_out(void **state)
 {
@@ -220,7 +249,8 @@ static void an_epoch_that_was_taken_back_does_not_return(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(each_has_agreed_alone_in_its_turn), TEST(a_loss_has_one_name), TEST(who_agreed_alone_and_was_left_behind_is_put_out),
+		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(each_has_agreed_alone_in_its_turn),
+		TEST(what_was_taken_back_is_not_said_again_in_that_ring), TEST(a_loss_has_one_name), TEST(who_agreed_alone_and_was_left_behind_is_put_out),
 		TEST(one_alone_yields_to_the_majority), TEST(an_epoch_that_others_agreed_on_counts), TEST(an_agreement_that_lost_a_node_stands),
 		TEST(an_epoch_that_was_taken_back_does_not_return),
 	};
