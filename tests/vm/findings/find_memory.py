@@ -44,9 +44,12 @@ def slow_job(node, device, options=""):
 
 
 def slow_job_ends(node, device, job):
-    """Without a limit any more, or what is on its way would take minutes. fio's own process has the device open until that has ended."""
+    """
+    Without a limit any more, or what is on its way would take minutes. The process in which fio writes has a session of its own: a signal to
+    the job does not reach it, so all of the cgroup is killed. It has the device open until what it wrote has ended.
+    """
     node.run(f"cut -d' ' -f1 {CGROUP}/slow/io.max | while read d; do echo $d wbps=max >{CGROUP}/slow/io.max; done")
-    job.kill()
+    node.run(f"echo 1 >{CGROUP}/slow/cgroup.kill")
     job.wait(120, check=False)
     node.wait_until(f"test $(dmsetup info -c --noheadings -o open {device}) -eq 0", 60)
 
