@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The process that looks after a command which uses disks; see guard.h. A process that waits for a disk cannot be ended, nor can whoever waits for
- * it: so the work is done by a child, of which nothing is kept, its output neither. A child that hangs is killed; it dies as soon as the disk answers, and
- * does nothing more.
+ * Runs a command that uses disks in a child; see guard.h. A process that waits for a disk cannot be ended, so this process must not wait for the child
+ * without a limit: it passes on the child's output, and leaves a child that hangs. It kills that child first, which ends as soon as the disk answers,
+ * and does nothing more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 
 #define POLL_MS		200
 #ifndef SAY_MS			/* a test has no time */
-#define SAY_MS		3000u	/* after that a disk that does not answer is named, */
-#define READ_MS		20000u	/* and after that it is left: a disk that has to spin up needs less */
-#define WRITE_MS	60000u	/* likewise, for one that empties its cache */
+#define SAY_MS		3000u	/* a disk that has not answered for so long is named */
+#define READ_MS		20000u	/* and is left after so long: a disk that has to spin up needs less */
+#define WRITE_MS	60000u	/* and after so long once it was written: it may have to empty its cache */
 #endif
 
 /* Where the child is; shared with it. */
@@ -176,9 +176,11 @@ static void forward_signals(pid_t pid)
 		sigaction(numbers[i], &action, NULL);
 }
 
-static _Noreturn void child(int (*fn)(void *), void *ctx, int out, int err)
+static _Noreturn void child(pid_t parent, int (*fn)(void *), void *ctx, int out, int err)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);	/* a command that was killed does nothing more */
+	if (getppid() != parent)		/* it was killed before that */
+		_exit(CLI_FAILED);
 	dup2(out, STDOUT_FILENO);
 	dup2(err, STDERR_FILENO);
 	exit(fn(ctx));
@@ -187,6 +189,7 @@ static _Noreturn void child(int (*fn)(void *), void *ctx, int out, int err)
 int cli_guarded(const char *what, int (*fn)(void *), void *ctx)
 {
 	struct guard g = { .what = what };
+	const pid_t parent = getpid();
 	int out[2], err[2], rc;
 
 	place = mmap(NULL, sizeof(*place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -197,7 +200,7 @@ int cli_guarded(const char *what, int (*fn)(void *), void *ctx)
 	fflush(stdout);
 	g.pid = fork();
 	if (g.pid == 0)
-		child(fn, ctx, out[1], err[1]);
+		child(parent, fn, ctx, out[1], err[1]);
 	close(out[1]);
 	close(err[1]);
 	if (g.pid < 0)

@@ -19,7 +19,7 @@
 
 #include "lib/sm.h"
 
-#define DDR_COROSYNC_NODES	DDR_SM_MAX_QUORUM	/* of a cluster, whoever of them has arrays; a larger one is not quorate for us */
+#define DDR_COROSYNC_NODES	DDR_SM_MAX_QUORUM	/* of a cluster, with or without arrays; a larger cluster is not quorate for us */
 #define DDR_COROSYNC_NAME_LEN	64u	/* bytes of a node's name, with the NUL; longer ones are cut */
 
 /* Corosync's name of a membership. Two partitions may use one seq, with different nodes. */

@@ -238,7 +238,7 @@ static void protect_memory(void)
 }
 
 /*
- * The daemon executes nothing, now that the fence helper, which does, is on its own: whoever gets hold of this process is not to win rights by
+ * The fence helper runs as a process of its own by now, and the daemon itself executes nothing: whoever gets hold of this process must not win rights by
  * a program that gives them.
  */
 static void execute_nothing(void)

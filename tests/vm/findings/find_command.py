@@ -29,7 +29,7 @@ def pid_of(serving):
     return serving.node.run("cat /run/ddraid/ddraidd.pid").out.strip()
 
 
-def refused(serving, command, *words, limit=15):
+def refused(serving, command, *words, limit=8):
     """One line on stderr that has all @words, in seconds."""
     began = time.monotonic()
     done = serving.guest.command(command, check=False)
@@ -92,7 +92,7 @@ def test_U2_a_stranger_has_the_name(serving):
         stranger.wait_output("up")
         pid = node.run("pgrep -f stranger.py | head -1").out.strip()
         for command in COMMANDS:
-            refused(serving, command, f"process {pid}", "user 65534", f"kill {pid}", "start ddraidd", limit=8)
+            refused(serving, command, f"process {pid}", "user 65534", f"kill {pid}", "start ddraidd", limit=3)
         done = node.run("ddraidd --foreground", check=False, timeout=30)
         assert done.code == 1 and f"process {pid}" in done.err and "user 65534" in done.err, done.err
         assert all(line in ("up", "got 24") for line in stranger.out.splitlines()), stranger.out
@@ -110,7 +110,7 @@ def test_T15_dev_shm_is_full(serving):
     serving.node.run("dd if=/dev/zero of=/dev/shm/fill bs=1M 2>/dev/null; true", timeout=120)
     try:
         for command in ("status", "stop data", "events"):
-            refused(serving, command, "/dev/shm is full", "ddraidd runs", limit=8)
+            refused(serving, command, "/dev/shm is full", "ddraidd runs", limit=3)
         assert serving.write(0).code == 0
     finally:
         serving.node.run("rm -f /dev/shm/fill")
