@@ -136,3 +136,30 @@ def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
             holds(node, pattern, at)
     second.stop(NAME)
     first.stop(NAME)
+
+
+def advice_works(cluster, first, second):
+    """Node 2 gets no slot and is told why; it frees nothing to start there again, and what it is told to do does."""
+    told = second.command(f"start {NAME}", check=False)
+    assert told.code == 1, told
+    assert f"has 1 slot in its dirty log, and other nodes have it: {cluster.node(1).name} (uses the array)" in told.err, told.err
+    assert f"ddraid stop {NAME}" in told.err and "start it again" not in told.err, told.err
+    second.command(f"stop {NAME}", check=False)
+    again = second.command(f"start {NAME}", check=False)
+    assert again.code == 1 and f"ddraid stop {NAME}" in again.err, again
+    second.command(f"stop {NAME}", check=False)
+    first.stop(NAME)
+    second.start(NAME)
+    blocks(cluster.node(2), "mine", 0)
+    second.stop(NAME)
+
+
+def test_T17_who_gets_no_slot_is_told_what_frees_one(make_cluster, stage):
+    """Finding T17: an array for one node at a time, in a cluster of two; "stop it, and start it again" helped nobody."""
+    del stage
+    cluster = make_cluster(nodes=2, disks=2, size="48M")
+    cluster.boot()
+    cluster.start_corosync()
+    first, second = daemon(cluster.node(1)), daemon(cluster.node(2))
+    first.create_and_start(NAME, 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"], f"--force --nodes 1 --region-size {1 << 20}")
+    advice_works(cluster, first, second)

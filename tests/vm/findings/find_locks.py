@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Locks on members: udev is never in the way of the daemon, nor the daemon in udev's; what is only locked is lost to nobody."""
 import json
+import pathlib
+import subprocess
 import time
 
 import pytest
@@ -10,6 +12,7 @@ from ddvm.config import time_scale
 
 VM = {"disks": 6, "size": "64M"}
 OWN = "/dev/ddraid-members"
+BETWEEN = pathlib.Path(__file__).resolve().parents[1] / "probe" / "between.c"
 
 
 def own_node(node, device):
@@ -106,6 +109,41 @@ def test_S19_a_member_that_ddraid_locked_comes_back(serving):
     told = [line for line in guest.daemon.err.splitlines() if "is looked for" in line]
     assert len(told) <= 2, told
     serving.check_idle()
+
+
+# ---- first locked, then read, then believed ------------------------------------------------
+
+@pytest.fixture
+def between(tmp_path):
+    """The bytes of tests/vm/probe/between.c as a library to be preloaded."""
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", tmp_path / "between.so", BETWEEN],
+                   check=True)
+    return (tmp_path / "between.so").read_bytes()
+
+
+def test_U1_a_disk_that_another_program_took_before_the_lock_stays_its_own(serving, between):
+    """Finding U1: a member that is looked for was read; before it was locked it was given to another array, and the daemon wrote over that."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    guest.create("other", 1, 0, "dedicated", ["/dev/vde", "/dev/vdf"], "--force")
+    guest.create("data", 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"], "--force")
+    guest.env = {"DDRAID_DEVICES": "/dev/vda /dev/vdb"}
+    guest.command("start --degraded data")
+    guest.daemon.kill(15)
+    guest.daemon.wait(30)
+    node.put("/tmp/between.so", between, 0o755)
+    node.put("/run/between.sh", "dd if=/dev/vde of=/dev/vdc bs=1M oflag=direct conv=nocreat status=none\n")
+    guest.daemon = node.spawn("exec ddraidd --foreground", env={"LD_PRELOAD": "/tmp/between.so"})
+    guest.wait_daemon()
+    serving.wait_ready()
+    node.run("stat -L -c '%Hr:%Lr' /dev/vdc > /run/between.device")
+    guest.command("add data /dev/vdc", check=False)
+    node.wait_until("test -e /run/between.done", 20)
+    time.sleep(5)                                       # the daemon may take it, and write to it, in that time
+    node.run("cmp /dev/vde /dev/vdc")                   # all of it is as the other program left it
+    assert states(serving)[2] == "missing", guest.status("data")["members"]
+    assert "is not that member any more" in guest.daemon.err, guest.daemon.err
+    node.run("rm -f /run/between.*; blkdiscard -z /dev/vdc || dd if=/dev/zero of=/dev/vdc bs=1M conv=nocreat", check=False)
 
 
 # ---- the proof that a dead daemon's I/O has ended ------------------------------------------
