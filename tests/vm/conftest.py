@@ -24,7 +24,7 @@ DISK_KEYS = ("logical_block_size", "physical_block_size", "iops", "bps", "write_
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "vm(nodes=1, disks=5, size='64M', memory=768, cpus=2, kernel=None, stage=True, "
-        "systemd=False, append='', iops=0, bps=0, logical_block_size=512, ...): the machines")
+        "systemd=False, neighbours=False, persistent=False, append='', iops=0, bps=0, logical_block_size=512, ...): the machines")
 
 
 class Machines:
@@ -54,6 +54,7 @@ class Machines:
             node.kill()
             if node in self.run.nodes:      # not after an interrupt: the run is closed by then
                 self.run.nodes.remove(node)
+            node.forget()
         for disk in {str(d.path) for node in nodes for d in node.disks}:
             pathlib.Path(disk).unlink(missing_ok=True)
 

@@ -24,6 +24,11 @@ PACKAGES = sorted("""
     """.split())
 
 SYSTEMD_PACKAGES = sorted(PACKAGES + ["dbus", "systemd-sysv", "udev"])
+# What else administrators have on a machine with arrays.
+NEIGHBOURS = sorted(SYSTEMD_PACKAGES + """
+    cryptsetup-bin dmeventd gdisk kpartx lvm2 lvm2-lockd multipath-tools pacemaker
+    pacemaker-cli-utils parted psmisc sg3-utils
+    """.split())
 
 NOT_NEEDED = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*",
               "/usr/share/info/*", "/boot/*"]
@@ -39,9 +44,18 @@ def mkfs_erofs(target, tree):
     os.rename(part, target)
 
 
-def root_image(systemd=False):
+def make_ext4(path, size):
+    """An empty ext4 of that many bytes in a sparse file."""
+    with open(path, "wb") as handle:
+        handle.truncate(size)
+    done = subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", path], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HarnessError(f"mkfs.ext4 {path} failed: {done.stderr.strip()}")
+
+
+def root_image(systemd=False, neighbours=False):
     """Path of the root image; builds it (about half a minute) when it is not cached."""
-    packages = SYSTEMD_PACKAGES if systemd else PACKAGES
+    packages = NEIGHBOURS if neighbours else SYSTEMD_PACKAGES if systemd else PACKAGES
     key = hashlib.sha256("\n".join([SUITE, *packages, *NOT_NEEDED]).encode()).hexdigest()[:16]
     path = cache_dir() / f"root-{key}.erofs"
     with locked(cache_dir() / f"root-{key}.lock"):

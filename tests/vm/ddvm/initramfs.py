@@ -18,6 +18,7 @@ from .config import GUEST_FILES, HarnessError
 # crc32c_generic: erofs asks for it through the crypto API, which no dependency shows.
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "erofs",
                 "overlay"]
+KEEP_MODULES = ["ext4"]         # loaded only where the root file system outlives a boot
 APPLETS = ["cp", "insmod", "ln", "mkdir", "mount", "poweroff", "sleep", "switch_root"]
 
 
@@ -50,8 +51,8 @@ def read_module(path):
     return data
 
 
-def _load_order(modules_dir):
-    """Files of BOOT_MODULES and what they need, in the order of loading.
+def _load_order(modules_dir, names):
+    """Files of these modules and what they need, in the order of loading.
 
     Modules that are built into the kernel are left out.
     """
@@ -69,7 +70,7 @@ def _load_order(modules_dir):
         if path not in order:
             order.append(path)
 
-    for name in BOOT_MODULES:
+    for name in names:
         if name in by_name:
             visit(by_name[name])
     return [modules_dir / p for p in order]
@@ -82,7 +83,7 @@ def build(modules_dir):
         raise HarnessError("no busybox: apt-get install busybox-static")
     directory, regular = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o755
     files = [(d, directory, b"", (0, 0)) for d in
-             ("bin", "dev", "proc", "sys", "mnt", "rw", "modules", "guest", "layer",
+             ("bin", "dev", "proc", "sys", "mnt", "rw", "modules", "keep", "guest", "layer",
               "layer/ddvm-root", "layer/ddvm-kmods", "layer/ddvm-stage")]
     files += [(f"bin/{a}", stat.S_IFLNK | 0o777, b"busybox", (0, 0)) for a in APPLETS]
     files.append(("dev/console", stat.S_IFCHR | 0o600, b"", (5, 1)))
@@ -90,8 +91,9 @@ def build(modules_dir):
     files.append(("init", regular, (GUEST_FILES / "initramfs-init").read_bytes(), (0, 0)))
     for name in ("init", "agent.py", "agent.service", "fence"):
         files.append((f"guest/{name}", regular, (GUEST_FILES / name).read_bytes(), (0, 0)))
-    for number, path in enumerate(_load_order(modules_dir)):
-        name = path.name.split(".")[0]
-        files.append((f"modules/{number:02d}-{name}.ko", stat.S_IFREG | 0o644,
-                      read_module(path), (0, 0)))
+    for where, names in (("modules", BOOT_MODULES), ("keep", KEEP_MODULES)):
+        for number, path in enumerate(_load_order(modules_dir, names)):
+            name = path.name.split(".")[0]
+            files.append((f"{where}/{number:02d}-{name}.ko", stat.S_IFREG | 0o644,
+                          read_module(path), (0, 0)))
     return _pack(files)

@@ -147,7 +147,7 @@ def usrmerged(tree):
 
 def _initramfs(directory, tree, release):
     """The kernel's initramfs; made anew when a guest file changed."""
-    digest = hashlib.sha256(str(initramfs.BOOT_MODULES).encode())
+    digest = hashlib.sha256(str((initramfs.BOOT_MODULES, initramfs.KEEP_MODULES)).encode())
     for path in sorted(GUEST_FILES.iterdir()):
         digest.update(path.read_bytes())
     digest.update(pathlib.Path(initramfs.__file__).read_bytes())

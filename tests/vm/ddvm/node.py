@@ -30,23 +30,27 @@ BAD_LOG = re.compile("|".join([
 
 LOST_TIMER = re.compile(r"rcu: .*timer wakeup didn't happen for \d+ jiffies")
 
-PORT_COUNT = 24     # PCIe root ports: disks, hot plug, three layers
-LAYER_PORTS = 3
+PORT_COUNT = 24     # PCIe root ports: disks, hot plug, three layers, what is kept of them
+LAYER_PORTS = 4
+KEPT_SIZE = 1 << 30     # bytes; a sparse file
 
 
 class Node:
     """One machine.  All limits of time are seconds on an idle machine (config.time_scale)."""
 
     def __init__(self, run, name, disks=(), memory=768, cpus=2, kernel=None, stage=True,
-                 append="", systemd=False, devices=()):
+                 append="", systemd=False, devices=(), neighbours=False, persistent=False):
         """`stage`: True for the built one if there is any, False for none, or a directory.
 
-        `devices`: further QEMU arguments.  Nothing starts before boot().
+        `devices`: further QEMU arguments.  `neighbours` (with systemd): LVM, multipath, Pacemaker and so on are installed.
+        `persistent`: what is written to the root file system outlives a boot, as on a real machine, where else each boot
+        begins with a new one.  Nothing starts before boot().
         """
         self.session, self.name = run, name
         self.disks = list(disks)
         self.memory, self.cpus, self.append = memory, cpus, append
-        self.systemd, self.devices = systemd, list(devices)
+        self.systemd, self.neighbours, self.persistent = systemd, neighbours, persistent
+        self.devices = list(devices)
         self.kernel = kernels.get(kernel)
         self.stage = stage_dir() if stage is True else (stage or None)
         self.qemu = self.channel = None
@@ -68,15 +72,15 @@ class Node:
         if self.qemu is not None and self.qemu.alive():
             raise HarnessError(f"{self.name}: is running already")
         self.boots += 1
-        layers = [("ddvm-root", image.root_image(self.systemd)),
+        layers = [("ddvm-root", image.root_image(self.systemd, self.neighbours)),
                   ("ddvm-kmods", self.kernel.modules_image)]
         if self.stage:
             layers.append(("ddvm-stage",
                            stages.pack(self.stage, self.kernel, self.session.path)))
         append = "ddvm.layers=" + ",".join(name for name, _ in layers)
-        append += (" ddvm.systemd" if self.systemd else "")
+        append += (" ddvm.systemd" if self.systemd else "") + (" ddvm.persistent" if self.persistent else "")
         append += (" ddvm.shell" if interactive else "") + " " + self.append
-        devices = self._disk_arguments(layers) + self.devices
+        devices = self._disk_arguments(layers) + self._kept_arguments() + self.devices
         self.qemu = Qemu(self.name, self.session.path, self.boots, self.memory, self.cpus,
                          self.kernel, append, devices, self.namespace)
         self.started = time.monotonic()
@@ -265,6 +269,20 @@ class Node:
                           f"virtio-blk-pci,drive={serial},serial={serial},"
                           f"bus={self._port(serial)}"]
         return arguments
+
+    def _kept_arguments(self):
+        """The disk that holds what was written to the root file system; made at the first boot."""
+        if not self.persistent:
+            return []
+        path = self.session.path / f"{self.name}.kept"
+        if not path.exists():
+            image.make_ext4(path, KEPT_SIZE)
+        return ["-blockdev", f"driver=file,node-name=ddvm-kept,filename={path},cache.direct=off", "-device",
+                f"virtio-blk-pci,drive=ddvm-kept,serial=ddvm-kept,bus={self._port('ddvm-kept')}"]
+
+    def forget(self):
+        """What it had written to its root file system is gone: for a machine that is switched off for good."""
+        (self.session.path / f"{self.name}.kept").unlink(missing_ok=True)
 
     def _disk_blockdev(self, disk):
         arguments = ["-object", f"iothread,id=io-{disk.serial}", "-blockdev",
