@@ -9,13 +9,11 @@
 These tests take longer than check has time for; the shortest of them are part of check, in tests/vm.
 """
 import argparse
-import os
-import pathlib
-import subprocess
 import sys
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-FILES = {p.stem.removeprefix("find_"): p for p in sorted((TOP / "tests/vm/findings").glob("find_*.py"))}
+import vm_tests
+
+FILES = {p.stem.removeprefix("find_"): p for p in sorted((vm_tests.VM / "findings").glob("find_*.py"))}
 
 
 def main():
@@ -26,10 +24,7 @@ def main():
     unknown = sorted(set(args.subjects) - set(FILES))
     if unknown:
         parser.error(f"no subject {', '.join(unknown)}; they are {', '.join(FILES)}")
-    env = dict(os.environ, PYTHONPATH=str(TOP / "tests" / "vm"))
-    files = [str(FILES[s]) for s in args.subjects or FILES]
-    return subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-ra", "-k", args.k, *files], env=env,
-                          check=False).returncode
+    return vm_tests.run([FILES[s] for s in args.subjects or FILES], "-k", args.k)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,15 @@
 
     ./quickstart drill kernel_tests --kernel debug      KASAN, lockdep, sleeping in atomic context, object lifetimes
 
-Runs the tests of the target, its channel, its errors, what is in flight, and the part of the matrix that check runs. A line
+Runs the tests of the target, its channel, its errors, what is in flight, and a part of the matrix, the slow ones too. A line
 of the kernel's log that tells of a mistake fails the test during which it came.
 """
 import argparse
 import os
-import pathlib
-import subprocess
 import sys
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
+import vm_tests
+
 SUBJECTS = ("flight", "errors", "channel", "target", "matrix")
 SLOW = {"debug": "4"}       # how much longer everything may take
 
@@ -26,12 +25,10 @@ def main():
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
     if unknown:
         parser.error(f"no subject {', '.join(unknown)}; they are {', '.join(SUBJECTS)}")
-    env = dict(os.environ, DDRAID_KERNEL=args.kernel, PYTHONPATH=str(TOP / "tests" / "vm"))
+    env = {"DDRAID_KERNEL": args.kernel}
     if args.kernel in SLOW:
-        env.setdefault("DDRAID_VM_TIMESCALE", SLOW[args.kernel])
-    files = [str(TOP / "tests" / "vm" / f"test_{s}.py") for s in args.subjects or SUBJECTS]
-    return subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-ra", *files], env=env,
-                          check=False).returncode
+        env["DDRAID_VM_TIMESCALE"] = os.environ.get("DDRAID_VM_TIMESCALE", SLOW[args.kernel])
+    return vm_tests.run([vm_tests.VM / f"test_{s}.py" for s in args.subjects or SUBJECTS], env=env)
 
 
 if __name__ == "__main__":

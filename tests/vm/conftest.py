@@ -22,6 +22,7 @@ DISK_KEYS = ("logical_block_size", "physical_block_size", "iops", "bps", "write_
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: ./quickstart check has no time for it; ./quickstart drill slow_tests runs it")
     config.addinivalue_line(
         "markers", "vm(nodes=1, disks=5, size='64M', memory=768, cpus=2, kernel=None, stage=True, "
         "systemd=False, neighbours=False, persistent=False, append='', iops=0, bps=0, logical_block_size=512, ...): the machines")

@@ -110,6 +110,7 @@ def sectors(data):
     return [p[0] for p in pieces]
 
 
+@pytest.mark.slow
 def test_write_is_read_back_and_stays_above(forget):
     forget.write(4096, 8192, 0x11)
     assert forget.read(4096, 8192) == b"\x11" * 8192
@@ -147,6 +148,7 @@ def test_fua_keeps_itself_only(forget):
     assert forget.read(0, 12288) == b"\xee" * 8192 + b"\x55" * 4096
 
 
+@pytest.mark.slow
 def test_fua_of_a_part_of_a_unit(forget):
     forget.write(0, 4096, 0x44)
     forget.write(1024, 512, 0x55, fua=True)
@@ -155,6 +157,7 @@ def test_fua_of_a_part_of_a_unit(forget):
     assert forget.read(0, 4096) == b"\xee" * 1024 + b"\x55" * 512 + b"\xee" * 2560
 
 
+@pytest.mark.slow
 def test_read_mixes_cache_and_disk(forget):
     forget.write(512, 1024, 0x66)
     forget.write(5120, 512, 0x67)
@@ -162,6 +165,7 @@ def test_read_mixes_cache_and_disk(forget):
     assert forget.read(0, 8192) == want
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["zeroes", "discard"])
 def test_zeroes_go_through_the_cache(forget, op):
     forget.write(0, 16384, 0x77)
@@ -176,6 +180,7 @@ def test_zeroes_go_through_the_cache(forget, op):
     assert forget.below(0, 16384) == want == forget.read(0, 16384)
 
 
+@pytest.mark.slow
 def test_discard_is_lost_without_flush(forget):
     forget.io("discard", 0, LENGTH)
     assert forget.read(0, MIB) == b"\0" * MIB
@@ -183,6 +188,7 @@ def test_discard_is_lost_without_flush(forget):
     assert forget.read(0, MIB) == b"\xee" * MIB
 
 
+@pytest.mark.slow
 def test_dead_until_revived(forget):
     forget.write(0, 4096, 0x11)
     forget.message("forget")
@@ -210,6 +216,7 @@ def test_torn_loses_sectors_by_the_seed(forget):
     assert cut(2) != first
 
 
+@pytest.mark.slow
 def test_random_loses_whole_writes(forget):
     forget.node.run(["python3", "-SIE", "-c", IO_TOOL + "for number in range(64):\n"
                      f"    io({forget.path!r}, 'write', number * 4096, 4096, number + 1)"])
@@ -223,6 +230,7 @@ def test_random_loses_whole_writes(forget):
     assert 16 < kept < 48
 
 
+@pytest.mark.slow
 def test_torn_keeps_what_was_flushed(forget):
     forget.write(0, 65536, 0x11)
     forget.flush()
@@ -231,6 +239,7 @@ def test_torn_keeps_what_was_flushed(forget):
     assert set(sectors(forget.read(0, 65536))) == {0x11, 0x22}
 
 
+@pytest.mark.slow
 def test_leak_reaches_the_disk_and_stays_unflushed(forget):
     forget.message("leak", 50, 1)
     forget.write(0, 262144, 0x33)
@@ -243,6 +252,7 @@ def test_leak_reaches_the_disk_and_stays_unflushed(forget):
     assert sectors(forget.read(0, 262144)) == leaked
 
 
+@pytest.mark.slow
 def test_limit_writes_out_by_itself(forget):
     forget.message("limit", 1)
     forget.write(0, MIB, 0x44)
@@ -269,6 +279,7 @@ def test_bad_sectors_heal_by_a_flushed_write(forget):
     assert forget.read(4096, 4096)[512:1536] == b"\x56" * 1024
 
 
+@pytest.mark.slow
 def test_bad_sectors_of_both_kinds(forget):
     """Some disks say only that a read failed, and not that its sector is bad: where a read meets both, that is what it gets."""
     def error(at, length=SECTOR):
@@ -287,6 +298,7 @@ def test_bad_sectors_of_both_kinds(forget):
     assert forget.status()["bad"] == 0 and error(8, 4096) is None
 
 
+@pytest.mark.slow
 def test_through_has_no_cache(forget):
     """What is written is below at once, a write heals bad sectors, and faults are as they are with a cache."""
     disk = forget.disk.dev
@@ -310,6 +322,7 @@ def test_through_has_no_cache(forget):
     assert forget.read(4096, 8192) == b"\x56" * 8192
 
 
+@pytest.mark.slow
 def test_bad_clear(forget):
     forget.message("bad", "add", 0, LENGTH // SECTOR)
     assert forget.status()["bad"] == LENGTH // SECTOR
@@ -329,6 +342,7 @@ def test_fail(forget, what):
         forget.io(op, 0, 4096)
 
 
+@pytest.mark.slow
 def test_failed_flush_keeps_data_unflushed(forget):
     forget.write(0, 4096, 0x66)
     forget.message("fail", "flush")
@@ -356,6 +370,7 @@ def test_delay(forget):
     assert one["median"] < 66e6 and eight["median"] < 1.6 * one["median"], (one, eight)
 
 
+@pytest.mark.slow
 def test_delay_with_a_spread(forget):
     forget.message("delay", 0, 40)
     took = times(forget, 8, 160)
@@ -376,6 +391,7 @@ def test_hang_holds_and_serves_later(forget):
     assert forget.status()["held"] == 0
 
 
+@pytest.mark.slow
 def test_power_cut_while_hanging_fails_what_waits(forget):
     forget.message("hang", "on")
     job = forget.node.spawn(["python3", "-SIE", "-c", IO_TOOL +
@@ -387,6 +403,7 @@ def test_power_cut_while_hanging_fails_what_waits(forget):
     assert result.code != 0 and "Errno 5" in result.err
 
 
+@pytest.mark.slow
 def test_counters(forget):
     forget.message("reset")
     forget.write(0, 4096, 1)
@@ -399,6 +416,7 @@ def test_counters(forget):
     assert state["written_bytes"] == 4096 + 512 + 4096
 
 
+@pytest.mark.slow
 def test_table_round_trip(forget):
     table = forget.node.run("dmsetup table forget").out.split()
     assert table[:3] == ["0", str(LENGTH // SECTOR), "forget"] and table[4] == str(OFFSET)
@@ -421,6 +439,7 @@ def test_bad_messages_are_refused(forget):
 
 @pytest.mark.parametrize("table", ["", "/dev/vda", "/dev/vda x", "/dev/vda 0 0", "/dev/null 0",
                                    "/dev/absent 0", "/dev/vda 999999999"])
+@pytest.mark.slow
 def test_bad_tables_are_refused(shared_node, load_forget, table):
     load_forget(shared_node)
     with pytest.raises(CommandFailed):
@@ -474,6 +493,7 @@ def test_random_operations_match_a_model(forget):
     assert sectors(forget.below(0, span * SECTOR)) == disk
 
 
+@pytest.mark.slow
 def test_flush_under_load_keeps_what_was_acknowledged(forget):
     """Writers with fsync run at the power cut: each line that they printed is on the disk."""
     code = IO_TOOL + r'''
@@ -509,6 +529,7 @@ while True:
                 assert data[at:at + 4096] in (turn.to_bytes(4, "little") * 1024,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["all", "random 11"])
 def test_file_system_survives_a_power_cut(forget, how):
     """ext4 with its journal on top: what was synced is there, and fsck finds no damage.
@@ -529,6 +550,7 @@ def test_file_system_survives_a_power_cut(forget, how):
              "code=$?; umount /mnt/f; exit $code")
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1)
 def test_machine_killed_loses_the_cache(node, load_forget):
     load_forget(node)

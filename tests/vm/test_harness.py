@@ -60,6 +60,7 @@ def test_boots_in_time(shared_node):
     assert shared_node.run("uname -r").out.strip() == shared_node.kernel.release
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1)
 @pytest.mark.parametrize("fault", ["crash", "timer"])
 def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
@@ -77,6 +78,7 @@ def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
     node.dmesg_check()
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1)
 def test_code_that_is_not_the_guests_any_more_is_not_the_tests(make_nodes, shared_node, tmp_path):
     """
@@ -139,6 +141,7 @@ def test_one_that_catches_up_hears_again_after_some_looks(shared_node, monkeypat
     assert len(shared_node.looks) == (8 if hears_again else 30)
 
 
+@pytest.mark.slow
 def test_a_guest_that_hangs_is_looked_at(shared_node):
     """It answers no command: its processors and their stacks are in the logs. One that halts does so where the kernel's idle loop is."""
     address = int(shared_node.run("grep -w default_idle_call /proc/kallsyms").out.split()[0], 16)
@@ -245,6 +248,7 @@ def test_dmesg_check_sees_a_warning(shared_node):
     shared_node.dmesg_check()
 
 
+@pytest.mark.slow
 @pytest.mark.vm(nodes=2, disks=1)
 def test_disks_are_shared_and_coherent(nodes):
     one, two = nodes
@@ -256,6 +260,7 @@ def test_disks_are_shared_and_coherent(nodes):
         assert disk.read(3 * 4096, len(text)) == text.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1)
 def test_orderly_shutdown(node):
     node.run(f"printf kept | dd of={node.disks[0].dev} conv=nocreat")
@@ -299,6 +304,7 @@ def test_hot_unplug_and_plug(node):
     node.run(f"dd if={first.dev} of=/dev/null bs=1M count=1 iflag=direct")
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1)
 def test_unplug_and_plug_many_times(node):
     """Nothing that QEMU says of one removal is taken for the next."""
@@ -324,6 +330,7 @@ def check_rate(node, what, size, count, rate):
     assert done["clat_ns"]["percentile"]["50.000000"] < 1.35 * 8 / rate * 1e9, done
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1, iops=200, bps="4M")
 def test_throttle(node):
     check_rate(node, "read", "4k", 600, 200)
@@ -332,6 +339,7 @@ def test_throttle(node):
     check_rate(node, "read", "4k", 150, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1, logical_block_size=4096)
 def test_4k_sectors(node):
     assert node.run(f"blockdev --getss {node.disks[0].dev}").out == "4096\n"
@@ -339,6 +347,7 @@ def test_4k_sectors(node):
 
 # Without dlm.service: dlm_controld looks at SIGTERM only where poll() ended by it, so one that comes just behind its READY
 # is not seen, and the machine waits for it. Nothing of the harness needs it.
+@pytest.mark.slow
 @pytest.mark.vm(disks=2, systemd=True, append="systemd.mask=dlm.service")
 def test_systemd_and_udev(node):
     node.wait_until("systemctl is-system-running | grep -Eq 'running|degraded'", 120)
@@ -357,6 +366,7 @@ def test_errors_are_one_line(make_nodes):
         node.boot()
 
 
+@pytest.mark.slow
 @pytest.mark.vm(disks=1)
 def test_the_guest_clock_runs_at_the_host_rate(node):
     """A kernel that measured its clock on a busy host ran it forty times too fast."""
