@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 
 #include "cli/cli.h"
 #include "cli/guard.h"
+#include "lib/task.h"
 
 #define POLL_MS		200
 #ifndef SAY_MS			/* a test has no time */
@@ -84,23 +84,15 @@ static void relay(struct guard *g, int i)
 /* False: it waits in the kernel, and has done nothing else since this was asked last. */
 static bool gets_on(struct guard *g)
 {
-	char path[64], line[128], state = 'R';
-	uint64_t voluntary = 0, other = 0;
+	struct ddr_task task;
+	char path[64];
 	bool same;
-	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)g->pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		sscanf(line, "State: %c", &state);
-		sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &voluntary);
-		sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &other);
-	}
-	if (f)
-		fclose(f);
-	same = g->moves == voluntary + other;
-	g->moves = voluntary + other;
-	return !same || state != 'D';
+	ddr_task_read(&task, path);
+	same = g->moves == task.switches;
+	g->moves = task.switches;
+	return !same || task.state != 'D';
 }
 
 /* True: it is given up, and that was said. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Looking at a device that may hang; see look.h. */
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "lib/foreign.h"
 #include "lib/look.h"
+#include "lib/task.h"
 
 #define STACK_BYTES	(192u << 10)	/* all of the daemon's memory is locked */
 
@@ -301,25 +301,17 @@ bool ddr_look_ended(struct ddr_look *l)
 uint64_t ddr_look_moves(struct ddr_look *l)
 {
 	static uint64_t runs = 1ull << 63;
-	char path[64], line[128], state = 'R';
-	uint64_t voluntary = 0, other = 0;
+	struct ddr_task task;
+	char path[64];
 	int tid;
-	FILE *f;
 
 	pthread_mutex_lock(&lock);
 	tid = l->tid;
 	pthread_mutex_unlock(&lock);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
-	f = tid ? fopen(path, "re") : NULL;
-	if (!f)
-		return tid ? 0 : __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED);
-	while (fgets(line, sizeof(line), f)) {
-		sscanf(line, "State: %c", &state);
-		sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &voluntary);
-		sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &other);
-	}
-	fclose(f);
-	return state == 'R' ? __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED) : voluntary + other;
+	if (tid && !ddr_task_read(&task, path))
+		return 0;
+	return tid && task.state != 'R' ? task.switches : __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED);
 }
 
 bool ddr_look_tell(const char *path)
