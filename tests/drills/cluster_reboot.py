@@ -75,12 +75,17 @@ class UnitsRig(Rig):
         numbers = list(numbers or self.all)
         self.cluster.boot(numbers)
         for i in numbers:
-            self.node(i).put("/tmp/writer", self.writer, 0o755)
-            for unit in ("corosync", "dlm", "ddraidd"):
-                self.node(i).wait_until(f"systemctl is-active {unit}", 120)
-            self.guests[i] = Guest(self.node(i))
-            self.guests[i].watch_events()
-            self.marks[i] = 0
+            self.take_part(i)
+
+    def take_part(self, number):
+        """Until the units of a machine that is on run."""
+        node = self.node(number)
+        node.put("/tmp/writer", self.writer, 0o755)
+        for unit in ("corosync", "dlm", "ddraidd"):
+            node.wait_until(f"systemctl is-active {unit}", 120)
+        self.guests[number] = Guest(node)
+        self.guests[number].watch_events()
+        self.marks[number] = 0
 
     def mount(self, numbers=None):
         self.on_each(lambda i: self.node(i).run(f"mount {MOUNT}", timeout=120), numbers)
