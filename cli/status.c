@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/job.h"
+#include "lib/ipc_fault.h"
+#include "lib/release.h"
 
 static const char *size_text(uint64_t bytes, char *buf, size_t size)
 {
@@ -146,16 +148,54 @@ static void print_array(struct json_object *a)
 		job_print(a, client_at(jobs, i));
 }
 
-/* The arrays as the daemon describes them, or NULL and the reason printed. */
-static struct json_object *fetch(const char *what, const char *name)
+/* Of which releases daemon, module and this command are. */
+static void look_at_release(struct ddr_ipc *c, struct ddr_release *r)
+{
+	struct json_object *data = NULL;
+	struct ddr_process p;
+	char error[1200];
+
+	ddr_release_look(r, DDR_RELEASE_MODULE);
+	r->pid = ddr_ipc_pid(c);
+	r->replaced = ddr_process_look(&p, r->pid) && p.replaced;
+	if (client_try(c, client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS, error, sizeof(error)))
+		snprintf(r->daemon, sizeof(r->daemon), "%s", client_clean(client_text(data, "version")));
+	json_object_put(data);
+}
+
+/* The arrays as the daemon describes them, or NULL and the reason printed. @r (may be NULL): the releases of what runs. */
+static struct json_object *fetch(const char *what, const char *name, struct ddr_release *r)
 {
 	struct ddr_ipc *c = client_connect(what);
 	struct json_object *data = NULL;
 
 	if (c && client_call(c, what, client_request("status", name), &data, CLIENT_TIMEOUT_MS) && !data)
 		cli_fail(what, "ddraidd sent no data; daemon and command are of different releases");
+	if (data && r)
+		look_at_release(c, r);
 	ddr_ipc_close(c);
 	return data;
+}
+
+static struct json_object *text_or_null(const char *text)
+{
+	return *text ? json_object_new_string(text) : NULL;
+}
+
+static void add_releases(struct json_object *arrays, const struct ddr_release *r, const char *warning)
+{
+	for (size_t i = 0; i < client_length(arrays); i++) {
+		struct json_object *o = json_object_new_object();
+
+		json_object_object_add(o, "installed", text_or_null(r->ours));
+		json_object_object_add(o, "daemon", text_or_null(r->daemon));
+		json_object_object_add(o, "module", text_or_null(r->module));
+		json_object_object_add(o, "warning", text_or_null(warning));
+		if (json_object_is_type(client_at(arrays, i), json_type_object))
+			json_object_object_add(client_at(arrays, i), "releases", o);
+		else
+			json_object_put(o);
+	}
 }
 
 /* Options of both commands: [NAME] [--json]. Returns a usage error, or CLI_DONE. */
@@ -183,16 +223,21 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, bool *jso
 int cmd_status(const struct cli_command *cmd, int argc, char **argv)
 {
 	struct json_object *data;
+	struct ddr_release r;
+	char warning[600];
 	const char *name;
 	bool json;
 	int rc = parse(cmd, argc, argv, &json, &name);
 
 	if (rc)
 		return rc;
-	data = fetch("status", name);
+	data = fetch("status", name, &r);
 	if (!data)
 		return CLI_FAILED;
+	if (*ddr_release_words(&r, warning, sizeof(warning)))
+		cli_warn("status", "%s", warning);
 	if (json) {
+		add_releases(data, &r, warning);
 		cli_print_json(data);
 		return cli_finish("status");
 	}
@@ -254,7 +299,7 @@ int cmd_when(const struct cli_command *cmd, int argc, char **argv)
 
 	if (rc)
 		return rc;
-	data = fetch("when", name);
+	data = fetch("when", name, NULL);
 	if (!data)
 		return CLI_FAILED;
 	if (json)

@@ -33,6 +33,7 @@
 #include "daemon/uevent.h"
 #include "lib/ipc.h"
 #include "lib/ipc_fault.h"
+#include "lib/release.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -489,6 +490,10 @@ int main(int argc, char **argv)
 	execute_nothing();
 	protect_memory();
 	open_log(&p, &o);
+	ret = ddr_release_write(p.d.conf.run_dir, p.d.transport->name);
+	if (ret)
+		qb_log(LOG_WARNING, "cannot write %s/ddraidd.release (%s); an upgrade of the package while an array is up will be refused", p.d.conf.run_dir,
+		       strerror(-ret));
 	ret = serve(&p);
 	qb_log_fini();
 	return ret ? 1 : 0;

@@ -14,6 +14,7 @@
 
 #include "compat/limits.h"
 #include "io.h"
+#include "release.h"
 #include "table.h"
 
 /* One write-zeroes or discard bio; it runs as pieces of at most a unit. */
@@ -458,8 +459,31 @@ static void __exit ddr_exit(void)
 	ddr_io_exit();
 }
 
+/*
+ * The interface that the loaded module speaks, for packages and for the command: what is about to be installed must be able to serve the
+ * arrays that are up. Nobody sets it.
+ */
+static int ddr_abi_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%u\n", DDR_ABI_VERSION);
+}
+
+static int ddr_abi_set(const char *text, const struct kernel_param *kp)
+{
+	return -EPERM;
+}
+
+static const struct kernel_param_ops ddr_abi_ops = {
+	.set = ddr_abi_set,
+	.get = ddr_abi_get,
+};
+module_param_cb(abi, &ddr_abi_ops, NULL, 0444);
+MODULE_PARM_DESC(abi, "version of the interface to ddraidd (read only)");
+
 module_init(ddr_init);
 module_exit(ddr_exit);
+
+MODULE_VERSION(DDR_RELEASE);
 
 MODULE_DESCRIPTION(DM_NAME " ddraid: RAID 3.5 for clusters");
 MODULE_AUTHOR("The ddraid authors");

@@ -150,6 +150,11 @@ bool ddr_ipc_holder(const char *service, struct ddr_ipc_fault *fault)
 	return known;
 }
 
+pid_t ddr_ipc_pid(const struct ddr_ipc *c)
+{
+	return c->peer.pid;
+}
+
 void ddr_ipc_failed(const struct ddr_ipc *c, int error, struct ddr_ipc_fault *fault)
 {
 	set_fault(fault, DDR_IPC_TALK, error, &c->peer);

@@ -48,6 +48,8 @@ int ddr_ipc_connect(struct ddr_ipc **out, struct ddr_ipc_fault *fault) __attribu
 int ddr_ipc_connect_to(struct ddr_ipc **out, const struct ddr_ipc_how *how, struct ddr_ipc_fault *fault) __attribute__((warn_unused_result));
 /* Whose process listens under the name @service: in *@fault, as one that is not believed. False: nobody's, or it cannot be known. */
 bool ddr_ipc_holder(const char *service, struct ddr_ipc_fault *fault);
+/* The process that listens: the daemon's, as the kernel says. */
+pid_t ddr_ipc_pid(const struct ddr_ipc *c);
 /* What the failure @error of a request on this connection means. */
 void ddr_ipc_failed(const struct ddr_ipc *c, int error, struct ddr_ipc_fault *fault);
 void ddr_ipc_close(struct ddr_ipc *c);

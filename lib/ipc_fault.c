@@ -74,12 +74,25 @@ static bool elsewhere(pid_t pid)
 	return stat("/proc/self/ns/net", &own) == 0 && stat(path, &its) == 0 && (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
 }
 
+/* The kernel marks the name of a file that is no more, also where another one has the name now. */
+static bool replaced(pid_t pid)
+{
+	static const char mark[] = " (deleted)";
+	char path[64], file[4096];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, file, sizeof(file));
+	return n >= (ssize_t)sizeof(mark) && memcmp(file + n - (sizeof(mark) - 1), mark, sizeof(mark) - 1) == 0;
+}
+
 bool ddr_process_look(struct ddr_process *p, pid_t pid)
 {
 	*p = (struct ddr_process){ .pid = pid };
 	if (pid <= 0 || !look_stat(p))
 		return false;
 	look_fds(p);
+	p->replaced = replaced(pid);
 	p->elsewhere = elsewhere(pid);
 	return true;
 }

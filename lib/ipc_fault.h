@@ -30,6 +30,7 @@ struct ddr_process {
 	char name[20];
 	char state;			/* as in /proc/PID/stat; '\0': there is no such process */
 	unsigned long fds, fds_max;	/* open files, and how many it may have; 0: not known */
+	bool replaced;			/* the file of its program was replaced or removed since it began */
 	bool elsewhere;			/* it has another network namespace than this one */
 };
 

@@ -13,6 +13,7 @@
 
 static struct {
 	const char *reply;	/* JSON with ' for " */
+	const char *release;	/* the daemon's; NULL: this one's */
 	int error;
 	bool terminal, json;
 	char cmd[16];		/* of the request */
@@ -38,12 +39,32 @@ void ddr_ipc_close(struct ddr_ipc *c)
 	assert_ptr_equal(c, &play);
 }
 
+pid_t ddr_ipc_pid(const struct ddr_ipc *c)
+{
+	assert_ptr_equal(c, &play);
+	return getpid();
+}
+
+static struct json_object *answer_ping(void)
+{
+	struct json_object *reply = json_object_new_object(), *data = json_object_new_object();
+
+	json_object_object_add(data, "version", json_object_new_string(play.release ? play.release : PACKAGE_VERSION));
+	json_object_object_add(reply, "rc", json_object_new_int(0));
+	json_object_object_add(reply, "data", data);
+	return reply;
+}
+
 int ddr_ipc_call(struct ddr_ipc *c, struct json_object *request, struct json_object **reply, int timeout_ms)
 {
 	char *text;
 
 	assert_ptr_equal(c, &play);
 	assert_true(timeout_ms > 0);
+	if (strcmp(json_object_get_string(json_object_object_get(request, "cmd")), "ping") == 0) {
+		*reply = answer_ping();
+		return 0;
+	}
 	snprintf(play.cmd, sizeof(play.cmd), "%s", json_object_get_string(json_object_object_get(request, "cmd")));
 	if (play.error)
 		return play.error;
@@ -190,6 +211,22 @@ static void what_suspect_means_and_what_to_type(void **state)
 	does_not_say("suspect=accept");
 }
 
+/* Finding S33: after an upgrade the daemon of before ran on, and nothing said so. */
+static void a_daemon_of_another_release_is_told(void **state)
+{
+	(void)state;
+	play.json = true;
+	play.release = "0.0.9";
+	assert_int_equal(ask(cmd_status, REPLY("'jobs': []")), CLI_DONE);
+	says("\"daemon\": \"0.0.9\"");
+	says("is of release 0.0.9, installed is " PACKAGE_VERSION "; systemctl restart ddraidd starts the installed one, and the arrays stay up");
+	play.release = NULL;
+	assert_int_equal(ask(cmd_status, REPLY("'jobs': []")), CLI_DONE);
+	says("\"daemon\": \"" PACKAGE_VERSION "\"");
+	says("\"warning\": null");
+	play.json = false;
+}
+
 static void nothing_to_say_is_said(void **state)
 {
 	(void)state;
@@ -263,6 +300,7 @@ int main(void)
 		cmocka_unit_test(who_gave_up_is_told_from_a_lost_array),
 		cmocka_unit_test(what_the_cluster_waits_for_is_said),
 		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(what_suspect_means_and_what_to_type),
+		cmocka_unit_test(a_daemon_of_another_release_is_told),
 		cmocka_unit_test(nothing_to_say_is_said),
 		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Whether what runs is what is installed; see release.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ddraid/proto.h>
+#include <ddraid/uapi.h>
+
+#include "lib/release.h"
+
+/* The first line of @dir/@name, without its newline; "" if it cannot be read. */
+static void read_line(const char *dir, const char *name, char *buf, size_t size)
+{
+	char path[512];
+	FILE *f;
+
+	buf[0] = '\0';
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(buf, (int)size, f))
+		buf[strcspn(buf, "\n")] = '\0';
+	fclose(f);
+}
+
+void ddr_release_look(struct ddr_release *r, const char *module)
+{
+	char text[16];
+	struct stat st;
+
+	*r = (struct ddr_release){ .our_abi = DDR_ABI_VERSION };
+	snprintf(r->ours, sizeof(r->ours), "%s", PACKAGE_VERSION);
+	r->loaded = stat(module, &st) == 0;
+	read_line(module, "version", r->module, sizeof(r->module));
+	read_line(module, "parameters/abi", text, sizeof(text));
+	r->abi = (unsigned int)strtoul(text, NULL, 10);
+}
+
+/* A daemon that is started now could not serve the arrays. */
+static void other_interface(const struct ddr_release *r, char *buf, size_t size)
+{
+	char theirs[48] = "one of an older release";
+
+	if (r->abi)
+		snprintf(theirs, sizeof(theirs), "version %u", r->abi);
+	snprintf(buf, size, "the installed ddraidd speaks version %u of the kernel interface, the loaded module %s: do not restart ddraidd while an "
+		 "array is up, for it could not serve the array. Stop the arrays (ddraid stop --all), then type: systemctl stop ddraidd && "
+		 "modprobe -r dm-ddraid && systemctl start ddraidd", r->our_abi, theirs);
+}
+
+const char *ddr_release_words(const struct ddr_release *r, char *buf, size_t size)
+{
+	buf[0] = '\0';
+	if (r->loaded && r->abi != r->our_abi)
+		other_interface(r, buf, size);
+	else if (r->daemon[0] && strcmp(r->daemon, r->ours) != 0)
+		snprintf(buf, size, "ddraidd (process %d) is of release %s, installed is %s; systemctl restart ddraidd starts the installed one, and the "
+			 "arrays stay up", (int)r->pid, r->daemon, r->ours);
+	else if (r->replaced)
+		snprintf(buf, size, "ddraidd (process %d) runs a program that was replaced or removed since it began, as an upgrade does; systemctl "
+			 "restart ddraidd starts the installed one, and the arrays stay up", (int)r->pid);
+	else if (r->loaded && strcmp(r->module, r->ours) != 0)
+		snprintf(buf, size, "the loaded kernel module is of release %s, installed is %s; it is replaced at the next boot, or, once the arrays are "
+			 "stopped (ddraid stop --all), by: systemctl stop ddraidd && modprobe -r dm-ddraid && systemctl start ddraidd",
+			 r->module[0] ? r->module : "(unknown)", r->ours);
+	return buf;
+}
+
+int ddr_release_write(const char *run_dir, const char *transport)
+{
+	char path[512];
+	FILE *f;
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/ddraidd.release", run_dir);
+	f = fopen(path, "we");
+	if (!f)
+		return -errno;
+	fprintf(f, "pid=%d\nrelease=%s\nabi=%u\nprotocol=%u\ntransport=%s\n", (int)getpid(), PACKAGE_VERSION, DDR_ABI_VERSION, DDR_MSG_VERSION, transport);
+	ret = fflush(f) ? -errno : 0;
+	fclose(f);
+	return ret;
+}
