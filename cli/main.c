@@ -18,7 +18,7 @@ static const struct cli_command commands[] = {
 	  "make a new array of empty disks", cmd_create },
 	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt [--yes]]", "assemble an array and start it", cmd_start },
 	{ "stop", "NAME | --all [--force]", "stop an array", cmd_stop },
-	{ "status", "[NAME] [--json]", "show the arrays of this node", cmd_status },
+	{ "status", "[NAME] [--json] [--check]", "show the arrays of this node", cmd_status },
 	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
 	{ "events", "[--json]", "print each change as it happens", cmd_events },
 	{ "set", "NAME [KEY=VALUE]...", "list or change settings of a running array", cmd_set },

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/job.h"
@@ -198,45 +199,54 @@ static void add_releases(struct json_object *arrays, const struct ddr_release *r
 	}
 }
 
-/* Options of both commands: [NAME] [--json]. Returns a usage error, or CLI_DONE. */
-static int parse(const struct cli_command *cmd, int argc, char **argv, bool *json, const char **name)
+struct asked {
+	const char *name;	/* NULL: all arrays */
+	bool json, check;
+};
+
+/* Options of both commands: [NAME] [--json], and of status --check. Returns a usage error, or CLI_DONE. */
+static int parse(const struct cli_command *cmd, int argc, char **argv, struct asked *asked)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
+		{ "check", no_argument, NULL, 'c' },
 		{ 0 },
 	};
 	int c;
 
-	*json = false;
-	*name = NULL;
+	*asked = (struct asked){ 0 };
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-		if (c != 'j')
-			return cli_bad_option(cmd, c, argv);
-		*json = true;
+		if (c == 'j')
+			asked->json = true;
+		else if (c == 'c' && strcmp(cmd->name, "status") == 0)
+			asked->check = true;
+		else
+			return c == 'c' ? cli_usage(cmd, "--check is an option of ddraid status") : cli_bad_option(cmd, c, argv);
 	}
 	if (argc - optind > 1)
 		return cli_usage(cmd, "give the name of one array, or none for all");
-	*name = argv[optind];
+	asked->name = argv[optind];
 	return CLI_DONE;
 }
 
 int cmd_status(const struct cli_command *cmd, int argc, char **argv)
 {
 	struct json_object *data;
+	bool check = check_wanted(argc, argv);
 	struct ddr_release r;
+	struct asked asked;
 	char warning[600];
-	const char *name;
-	bool json;
-	int rc = parse(cmd, argc, argv, &json, &name);
 
-	if (rc)
-		return rc;
-	data = fetch("status", name, &r);
+	if (parse(cmd, argc, argv, &asked))
+		return check ? CHECK_USAGE : CLI_USAGE;
+	if (asked.check)
+		return check_run(asked.name, asked.json);
+	data = fetch("status", asked.name, &r);
 	if (!data)
 		return CLI_FAILED;
 	if (*ddr_release_words(&r, warning, sizeof(warning)))
 		cli_warn("status", "%s", warning);
-	if (json) {
+	if (asked.json) {
 		add_releases(data, &r, warning);
 		cli_print_json(data);
 		return cli_finish("status");
@@ -293,16 +303,15 @@ static void print_jobs(struct json_object *arrays)
 int cmd_when(const struct cli_command *cmd, int argc, char **argv)
 {
 	struct json_object *data;
-	const char *name;
-	bool json;
-	int rc = parse(cmd, argc, argv, &json, &name);
+	struct asked asked;
+	int rc = parse(cmd, argc, argv, &asked);
 
 	if (rc)
 		return rc;
-	data = fetch("when", name, NULL);
+	data = fetch("when", asked.name, NULL);
 	if (!data)
 		return CLI_FAILED;
-	if (json)
+	if (asked.json)
 		cli_print_json(collect_jobs(data));
 	else
 		print_jobs(data);

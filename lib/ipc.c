@@ -132,6 +132,14 @@ int ddr_ipc_connect(struct ddr_ipc **out, struct ddr_ipc_fault *fault)
 	return ddr_ipc_connect_to(out, &the_daemon, fault);
 }
 
+int ddr_ipc_connect_within(struct ddr_ipc **out, int limit_ms, struct ddr_ipc_fault *fault)
+{
+	struct ddr_ipc_how how = the_daemon;
+
+	how.limit_ms = limit_ms;
+	return ddr_ipc_connect_to(out, &how, fault);
+}
+
 bool ddr_ipc_holder(const char *service, struct ddr_ipc_fault *fault)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

@@ -44,6 +44,8 @@ struct ddr_ipc_how {
  * Must never: read an answer of, or send a request to, a process of another user than root.
  */
 int ddr_ipc_connect(struct ddr_ipc **out, struct ddr_ipc_fault *fault) __attribute__((warn_unused_result));
+/* Likewise, within @limit_ms. */
+int ddr_ipc_connect_within(struct ddr_ipc **out, int limit_ms, struct ddr_ipc_fault *fault) __attribute__((warn_unused_result));
 /* Likewise, to the service of @how, which is copied. */
 int ddr_ipc_connect_to(struct ddr_ipc **out, const struct ddr_ipc_how *how, struct ddr_ipc_fault *fault) __attribute__((warn_unused_result));
 /* Whose process listens under the name @service: in *@fault, as one that is not believed. False: nobody's, or it cannot be known. */

@@ -149,3 +149,21 @@ def test_nobody_there():
         done = subprocess.run(["unshare", "--net", DDRAID, *args], capture_output=True, text=True, timeout=30, check=False)
         line = one_line(done)
         assert "ddraidd does not run" in line and "systemctl start ddraidd" in line, line
+
+
+def test_S21_a_monitor_has_its_answer_in_time(server):
+    """Finding S21: `status --check` ends with 3 within five seconds where nothing can be known, and with 64 where it is used wrongly."""
+    daemon = server(0)
+    for stop in (False, True):
+        if stop:
+            os.kill(daemon.pid, signal.SIGSTOP)
+        line = one_line(daemon.ddraid("status", "--check"), 3)
+        assert f"process {daemon.pid}" in line and daemon.took < 5.5, (line, daemon.took)
+    one_line(server(NOBODY).ddraid("status", "--check"), 3)
+    done = subprocess.run(["unshare", "--net", DDRAID, "status", "--check", "data"], capture_output=True, text=True, timeout=30, check=False)
+    assert "ddraidd does not run" in one_line(done, 3)
+    for args in (("--check", "a", "b"), ("--check", "--bad"), ("--bad", "--check"), ("a", "b", "--che")):
+        done = subprocess.run([DDRAID, "status", *args], capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 64 and "usage: ddraid status" in done.stderr, done
+    assert subprocess.run([DDRAID, "status", "a", "b"], capture_output=True, timeout=30, check=False).returncode == 2
+    assert subprocess.run([DDRAID, "when", "--check"], capture_output=True, timeout=30, check=False).returncode == 2

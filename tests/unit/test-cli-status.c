@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture.h"
+#include "cli/check.h"
 #include "cli/cli.h"
 #include "lib/ipc.h"
 #include "lib/ipc_fault.h"
@@ -15,7 +16,7 @@ static struct {
 	const char *reply;	/* JSON with ' for " */
 	const char *release;	/* the daemon's; NULL: this one's */
 	int error;
-	bool terminal, json;
+	bool terminal, json, check;
 	char cmd[16];		/* of the request */
 	char *text;		/* what was printed */
 	size_t len;
@@ -26,6 +27,12 @@ int ddr_ipc_connect(struct ddr_ipc **out, struct ddr_ipc_fault *fault)
 	(void)fault;
 	*out = (struct ddr_ipc *)&play;
 	return 0;
+}
+
+int ddr_ipc_connect_within(struct ddr_ipc **out, int limit_ms, struct ddr_ipc_fault *fault)
+{
+	assert_true(limit_ms > 0 && limit_ms < 5000);
+	return ddr_ipc_connect(out, fault);
 }
 
 void ddr_ipc_failed(const struct ddr_ipc *c, int error, struct ddr_ipc_fault *fault)
@@ -90,7 +97,7 @@ int __wrap_isatty(int fd)
 static int ask(int (*run)(const struct cli_command *cmd, int argc, char **argv), const char *reply)
 {
 	static const struct cli_command cmd = { .name = "status" };
-	char name[] = "status", json[] = "--json", *argv[] = { name, play.json ? json : NULL, NULL };
+	char name[] = "status", json[] = "--json", check[] = "--check", *argv[] = { name, play.json ? json : play.check ? check : NULL, NULL };
 	FILE *out = stdout;
 	int rc;
 
@@ -99,7 +106,7 @@ static int ask(int (*run)(const struct cli_command *cmd, int argc, char **argv),
 	stdout = open_memstream(&play.text, &play.len);
 	assert_non_null(stdout);
 	optind = 0;
-	rc = run(&cmd, 1 + play.json, argv);
+	rc = run(&cmd, 1 + (play.json || play.check), argv);
 	fclose(stdout);
 	stdout = out;
 	return rc;
@@ -227,6 +234,53 @@ static void a_daemon_of_another_release_is_told(void **state)
 	play.json = false;
 }
 
+#define IS(state)	"{'rc': 0, 'data': [{'name': 'data', 'state': '" state "'}]}"
+#define OPTIMAL(rest)	"{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', " rest "}]}"
+
+/* Finding S21: status ended with 0 for an array that had failed. A state that is not known is not good. */
+static void a_monitor_gets_a_code(void **state)
+{
+	static const struct {
+		const char *reply;
+		int code;
+		const char *text;
+	} cases[] = {
+		{ IS("optimal"), CHECK_OPTIMAL, "data: optimal\n" },
+		{ IS("degraded"), CHECK_WARNING, "data: degraded\n" },
+		{ IS("failed"), CHECK_FAILED, "data: failed\n" },
+		{ IS("inactive"), CHECK_WARNING, "data: inactive, it is being attached\n" },
+		{ "{'rc': 0, 'data': [{'name': 'data', 'state': 'inactive', 'error': 'members are gone'}]}", CHECK_FAILED, "data: inactive, members are gone\n" },
+		{ IS("none of ours"), CHECK_FAILED, "data: none of ours\n" },
+		{ "{'rc': 0, 'data': [17]}", CHECK_FAILED, ": \n" },
+		{ OPTIMAL("'jobs': [{'type': 'verify', 'done': 1, 'total': 4}]"), CHECK_OPTIMAL, "data: optimal\n" },
+		{ OPTIMAL("'jobs': [{'type': 'resync', 'done': 1, 'total': 4}]"), CHECK_WARNING, "data: optimal, resync 25.0 %\n" },
+		{ OPTIMAL("'no_space': 'member 2 has no space left'"), CHECK_WARNING, "data: optimal, member 2 has no space left\n" },
+		{ OPTIMAL("'suspect': [[7, 2]]"), CHECK_WARNING, "data: optimal, suspect regions" },
+		{ OPTIMAL("'cluster': {'transport': 'local', 'quorate': false}"), CHECK_OPTIMAL, "data: optimal\n" },
+		{ OPTIMAL("'cluster': {'transport': 'corosync', 'quorate': true, 'waits': 'n3 is fenced'}"), CHECK_WARNING, "data: optimal, n3 is fenced\n" },
+		{ OPTIMAL("'cluster': {'transport': 'corosync', 'quorate': false}"), CHECK_FAILED, "data: optimal, no quorum" },
+		{ "{'rc': 0, 'data': [{'name': 'a', 'state': 'optimal'}, {'name': 'b', 'state': 'failed'}, {'name': 'c', 'state': 'degraded'}]}", CHECK_FAILED,
+		  "a: optimal\nb: failed\nc: degraded\n" },
+		{ "{'rc': 0, 'data': []}", CHECK_OPTIMAL, "no arrays are started on this node\n" },
+		{ "{'rc': 1, 'error': 'no such array'}", CHECK_FAILED, "" },
+		{ "{'rc': 0}", CHECK_SILENT, "" },
+	};
+
+	(void)state;
+	play.check = true;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int rc = ask(cmd_status, cases[i].reply);
+
+		if (rc != cases[i].code)
+			fail_msg("%d for %s", rc, cases[i].reply);
+		says(cases[i].text);
+	}
+	play.error = -ETIMEDOUT;
+	assert_int_equal(ask(cmd_status, IS("optimal")), CHECK_SILENT);
+	play.error = 0;
+	play.check = false;
+}
+
 static void nothing_to_say_is_said(void **state)
 {
 	(void)state;
@@ -301,6 +355,7 @@ int main(void)
 		cmocka_unit_test(what_the_cluster_waits_for_is_said),
 		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(what_suspect_means_and_what_to_type),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
+		cmocka_unit_test(a_monitor_gets_a_code),
 		cmocka_unit_test(nothing_to_say_is_said),
 		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),
