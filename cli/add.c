@@ -135,16 +135,17 @@ static int seek(struct add *a, int member)
 
 static int check_disk(struct add *a)
 {
-	char holds[160], need[32], has[32];
+	char holds[160], need[64], has[64], lack[64];
+	uint64_t needed = ddr_layout_member_bytes(&a->super);
 	struct ddr_error err;
 
 	cli_guard_at(a->path, NULL);
 	if (disk_open(&a->dev, a->path, a->super.order, a->force, holds, sizeof(holds), &err))
 		return cli_fail(a->cmd, "%s", err.text);
-	if (a->dev.bytes < ddr_layout_member_bytes(&a->super))
-		return cli_fail(a->cmd, "%s has %s, and the members of array '%s' need %s; use a larger disk", a->path,
-				cli_format_size(a->dev.bytes, has, sizeof(has)), a->name,
-				cli_format_size(ddr_layout_member_bytes(&a->super), need, sizeof(need)));
+	if (a->dev.bytes < needed)
+		return cli_fail(a->cmd, "%s has %s, and each member of array '%s' needs %s: %s are missing; use a larger disk", a->path,
+				cli_format_bytes(a->dev.bytes, has, sizeof(has)), a->name, cli_format_bytes(needed, need, sizeof(need)),
+				cli_format_bytes(needed - a->dev.bytes, lack, sizeof(lack)));
 	if (holds[0])
 		cli_warn(a->cmd, "%s: destroying what it holds (%s)", a->path, holds);
 	return CLI_DONE;

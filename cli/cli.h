@@ -82,6 +82,8 @@ bool cli_parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 bool cli_parse_size(const char *text, uint64_t *bytes);
 /* "4 MiB", "3.64 TiB", "512 bytes": at most four significant digits. Returns @buf. */
 const char *cli_format_size(uint64_t bytes, char *buf, size_t size);
+/* "4194304 bytes (4 MiB)": where two sizes are compared that may be the same but for a few bytes. Returns @buf. */
+const char *cli_format_bytes(uint64_t bytes, char *buf, size_t size);
 /* "90 s", "12 min", "3 h 20 min", "19 days 10 h". Returns @buf. */
 const char *cli_format_duration(uint64_t s, char *buf, size_t size);
 /* Date and time at this place; the number, if it is no date: it may come from a disk, where any 64 bits can stand. Returns @buf. */

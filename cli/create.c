@@ -173,7 +173,7 @@ static int check_twice(const struct create_args *a, uint32_t n, struct ddr_error
 static int check_sizes(const struct create_plan *plan, const struct create_args *a, struct ddr_error *err)
 {
 	const struct ddr_dev *small = &plan->dev[0], *large = &plan->dev[0];
-	char small_size[32], large_size[32];
+	char small_size[64], large_size[64];
 
 	for (uint32_t i = 1; i < a->n_members + a->n_spares; i++) {
 		const struct ddr_dev *dev = &plan->dev[i];
@@ -187,8 +187,8 @@ static int check_sizes(const struct create_plan *plan, const struct create_args 
 		return 0;
 	return ddr_error_set(err, "%s has %s and %s has %s: the disks of an array should be of one size; use others, or "
 			     "--unequal to leave unused what they have more than the smallest", small->path,
-			     cli_format_size(small->bytes, small_size, sizeof(small_size)), large->path,
-			     cli_format_size(large->bytes, large_size, sizeof(large_size)));
+			     cli_format_bytes(small->bytes, small_size, sizeof(small_size)), large->path,
+			     cli_format_bytes(large->bytes, large_size, sizeof(large_size)));
 }
 
 /* -------------------------------------------------- the array */
@@ -211,7 +211,7 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 {
 	struct ddr_layout_request req = {
 		.member_bytes = UINT64_MAX, .order = (uint8_t)a->order, .parity = (uint8_t)a->parity,
-		.layout = (uint8_t)a->layout, .region_size = (uint32_t)a->region_size, .slots = (uint32_t)a->slots,
+		.layout = (uint8_t)a->layout, .region_size = (uint32_t)a->region_size, .slots = (uint32_t)a->slots, .leave = true,
 	};
 	struct ddr_super *sb = &plan->super;
 	uint32_t smallest = 0, n = a->n_members + a->n_spares;
@@ -241,8 +241,10 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 /* What is no reason to refuse. Only once nothing else is one: a refusal is one line. */
 static void print_warnings(const struct create_plan *plan)
 {
-	uint64_t used = ddr_layout_member_bytes(&plan->super);
+	uint64_t smallest = UINT64_MAX;
 
+	for (uint32_t i = 0; i < plan->super.members; i++)
+		smallest = plan->dev[i].bytes < smallest ? plan->dev[i].bytes : smallest;
 	for (uint32_t i = 0; i < plan->super.members; i++) {
 		const struct ddr_dev *dev = &plan->dev[i];
 
@@ -252,9 +254,9 @@ static void print_warnings(const struct create_plan *plan)
 			cli_warn("create", "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
 				 " bytes: a power loss could damage blocks at rest", dev->path, dev->physical_sector,
 				 plan->super.chunk);
-		if (dev->bytes - used > used / 100)
+		if (dev->bytes - smallest > smallest / 100)
 			cli_warn("create", "%s: %.0f %% of it stays unused, since the smallest member is smaller", dev->path,
-				 100.0 * (double)(dev->bytes - used) / (double)dev->bytes);
+				 100.0 * (double)(dev->bytes - smallest) / (double)dev->bytes);
 	}
 }
 

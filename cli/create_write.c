@@ -169,16 +169,18 @@ static int zero_search_places(const struct ddr_dev *dev, const struct ddr_super 
 	return rc;
 }
 
-/* The first and the last bytes behind the data area, where others look for signatures. */
+/* The first and the last bytes behind the data area, where others look for signatures: all that lies there is free, and nothing of ours hides it. */
 static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
 	uint64_t from = ddr_layout_data_end(sb);
 	uint64_t sectors_end = dev->bytes - dev->bytes % dev->logical_sector;
-	uint64_t last = (sectors_end - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
+	uint64_t last = sectors_end < DDR_SIGNATURE_BYTES ? 0 : (sectors_end - DDR_SIGNATURE_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
 
-	if (ddr_dev_zero(dev, from, DDR_TAIL_BYTES, err))
+	if (last < from)
+		last = from;
+	else if (ddr_dev_zero(dev, from, DDR_TAIL_BYTES, err))
 		return -1;
-	return last > from ? ddr_dev_zero(dev, last, sectors_end - last, err) : 0;
+	return sectors_end > last ? ddr_dev_zero(dev, last, sectors_end - last, err) : 0;
 }
 
 static int prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)

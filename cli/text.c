@@ -151,6 +151,18 @@ const char *cli_format_size(uint64_t bytes, char *buf, size_t size)
 	return buf;
 }
 
+const char *cli_format_bytes(uint64_t bytes, char *buf, size_t size)
+{
+	char text[32];
+
+	cli_format_size(bytes, text, sizeof(text));
+	if (bytes < 1024)
+		snprintf(buf, size, "%" PRIu64 " bytes", bytes);
+	else
+		snprintf(buf, size, "%" PRIu64 " bytes (%s)", bytes, text);
+	return buf;
+}
+
 const char *cli_format_duration(uint64_t s, char *buf, size_t size)
 {
 	if (s < 120)

@@ -15,6 +15,7 @@
 
 #include "daemon/events.h"
 #include "daemon/ipc_server.h"
+#include "lib/layout.h"
 
 #define TEXT_MAX	640u
 #define QUIET_MS	10000u	/* from a clean stop to the removal of the device */
@@ -117,6 +118,32 @@ static void verify_text(const struct ddr_array *a, const struct ddr_output *o, c
 			 "crash, then type ddraid set %s suspect=accept", o->count, a->name);
 }
 
+/* What the smallest device offers, what the array takes of each, and what is missing for the size that was asked for. */
+static void grow_refused(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
+{
+	struct ddr_super sb = *ddr_sm_super(a->sm);
+	uint64_t needed = ddr_layout_member_bytes(&sb);
+	char name[DDR_NODE_NAME_LEN];
+	int n;
+
+	if (!o->b) {
+		snprintf(buf, size, "the array does not grow");
+		return;
+	}
+	n = snprintf(buf, size, "the array does not grow: member %u (%s) has room for %" PRIu64 " bytes on %s, since 1 %% of a disk, 100 MiB at most, stays free; ",
+		     o->member, device(a, o->member), o->a, node(a, o->b, name, sizeof(name)));
+	if (n < 0 || (size_t)n >= size)
+		return;
+	buf += n;
+	size -= (size_t)n;
+	sb.array_blocks = o->count;
+	if (!o->count)
+		snprintf(buf, size, "the array has %" PRIu64 " bytes of each member already", needed);
+	else
+		snprintf(buf, size, "the new size needs %" PRIu64 ", so %" PRIu64 " bytes are missing", ddr_layout_member_bytes(&sb),
+			 ddr_layout_member_bytes(&sb) - o->a);
+}
+
 static void describe(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
 {
 	char name[DDR_NODE_NAME_LEN];
@@ -193,11 +220,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "grown from %" PRIu64 " to %" PRIu64 " bytes", o->a * DDR_BLOCK_SIZE, o->b * DDR_BLOCK_SIZE);
 		break;
 	case DDR_EV_GROW_REFUSED:
-		if (o->b)
-			snprintf(buf, size, "the array does not grow: member %u (%s) has %" PRIu64 " bytes on %s", o->member, device(a, o->member),
-				 o->a, node(a, o->b, name, sizeof(name)));
-		else
-			snprintf(buf, size, "the array does not grow");
+		grow_refused(a, o, buf, size);
 		break;
 	case DDR_EV_MEMBER_ERROR:
 		if (o->member == DDR_NO_MEMBER)	/* the text says what */

@@ -31,8 +31,10 @@ static int prepare(struct ddr_grow *g)
 	if (bytes && ddr_dev_zero(&dev, from, bytes, &g->error))
 		return -1;
 	/* as create leaves it: right behind the data, and where a signature would lie that speaks of the end of the disk */
-	last = (dev.bytes - DDR_TAIL_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
-	if (ddr_dev_zero(&dev, to, DDR_TAIL_BYTES, &g->error) || (last > to && ddr_dev_zero(&dev, last, DDR_TAIL_BYTES, &g->error)))
+	last = dev.bytes < DDR_SIGNATURE_BYTES ? 0 : (dev.bytes - DDR_SIGNATURE_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
+	if (last < to)
+		last = to;
+	if (ddr_dev_zero(&dev, to, DDR_TAIL_BYTES, &g->error) || ddr_dev_zero(&dev, last, dev.bytes / DDR_META_BLOCK * DDR_META_BLOCK - last, &g->error))
 		return -1;
 	if (!ddr_dev_sync(&dev, &g->error))
 		return 0;

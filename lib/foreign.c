@@ -13,7 +13,6 @@
 #include "lib/signature.h"
 
 #define RUN	(1u << 20)	/* bytes that are read at once */
-#define END	(1u << 20)	/* no signature begins further from the end of a disk than that */
 
 /* A file in memory as large as the device, with holes where libblkid is to see nothing. It is made when there is something to see. */
 struct view {
@@ -100,7 +99,7 @@ static int show_range(struct view *v, uint8_t *buf, uint64_t from, uint64_t to, 
 
 static int show_all(struct view *v, struct ddr_error *err)
 {
-	uint64_t tail = ddr_layout_data_end(v->sb), end = v->bytes > END ? (v->bytes - END) / DDR_META_BLOCK * DDR_META_BLOCK : 0;
+	uint64_t tail = ddr_layout_data_end(v->sb), end = v->bytes > DDR_SIGNATURE_BYTES ? (v->bytes - DDR_SIGNATURE_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK : 0;
 	uint8_t *buf = ddr_dev_buffer(RUN);
 	int rc;
 

@@ -19,6 +19,7 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 {
 	uint64_t region_blocks = region_size / DDR_BLOCK_SIZE;
 	uint64_t bound = div_up(req->member_bytes / sb->chunk, region_blocks);
+	uint64_t bytes = req->leave ? ddr_layout_offered(req->member_bytes) : req->member_bytes;
 	uint64_t log_bytes, map_bytes, meta_end, blocks, regions, most;
 
 	/* a little more than the limit may still fit once the metadata is taken off */
@@ -33,9 +34,9 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 	sb->map_offset = sb->log_offset + log_bytes;
 	meta_end = sb->map_offset + map_bytes + DDR_META_BLOCK;
 	sb->data_offset = div_up(meta_end, DDR_DATA_ALIGN) * DDR_DATA_ALIGN;
-	if (req->member_bytes < sb->data_offset + DDR_TAIL_BYTES)
+	if (bytes < sb->data_offset + DDR_TAIL_BYTES)
 		return 0;
-	blocks = (req->member_bytes - sb->data_offset - DDR_TAIL_BYTES) / sb->chunk;
+	blocks = (bytes - sb->data_offset - DDR_TAIL_BYTES) / sb->chunk;
 	blocks -= blocks % (1u << sb->order);
 	regions = div_up(blocks, region_blocks);
 	if (blocks < DDR_MIN_ARRAY_BLOCKS || regions > DDR_MAX_REGIONS || sb->data_offset > DDR_DATA_OFFSET_MAX)

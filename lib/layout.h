@@ -6,12 +6,17 @@
 #ifndef DDR_LIB_LAYOUT_H
 #define DDR_LIB_LAYOUT_H
 
+#include <stdbool.h>
+
 #include "lib/error.h"
 #include "lib/format.h"
 
 #define DDR_DEF_REGION		(4u << 20)	/* bytes: the smallest region size chosen by default */
 #define DDR_DEF_REGIONS		(1u << 16)	/* by default the region size grows beyond so many regions */
 #define DDR_DEF_GROWTH		8u		/* the metadata has room for so many times the regions of the device as it is */
+#define DDR_LEFT_PERCENT	1u		/* of a member, left free at its end: a disk of another maker that is a little smaller can take its place */
+#define DDR_LEFT_MOST		(100ull << 20)	/* bytes: no more than that is left free */
+#define DDR_SIGNATURE_BYTES	(1u << 20)	/* no signature that libblkid knows begins further from the end of a disk */
 #define DDR_MIN_ARRAY_BLOCKS	256u		/* blocks: an array is at least 1 MiB */
 
 struct ddr_layout_request {
@@ -19,7 +24,19 @@ struct ddr_layout_request {
 	uint8_t order, parity, layout;
 	uint32_t region_size;		/* bytes; 0: the default for the size */
 	uint32_t slots;
+	bool leave;			/* the array is to leave some of each member free, see ddr_layout_offered() */
 };
+
+/*
+ * How many bytes of a disk of @bytes a new array may use, or one that grows: the others stay free, so that a disk that is a little smaller
+ * can replace it. An array that exists needs no more than ddr_layout_member_bytes().
+ */
+static inline uint64_t ddr_layout_offered(uint64_t bytes)
+{
+	uint64_t left = bytes / 100 * DDR_LEFT_PERCENT;
+
+	return bytes - (left < DDR_LEFT_MOST ? left : DDR_LEFT_MOST);
+}
 
 /*
  * Fills the geometry of @sb (order to map_blocks, roles) for members of that size:

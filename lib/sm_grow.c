@@ -13,6 +13,7 @@
  * nodes know that it exists; write superblocks of the new size before all members are prepared.
  */
 #include "sm_int.h"
+#include "lib/layout.h"
 
 #define RETRY_MS	1000u
 #define LONG_MS		5000u	/* so long a table may be longer than the array */
@@ -105,6 +106,7 @@ static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node 
 		return;
 	out->b = node->id;
 	out->a = node->room;
+	out->count = sm->g.want;
 	out->member = node->room_member;
 }
 
@@ -377,7 +379,7 @@ static void tell_room(struct ddr_sm *sm)
 	}
 	if (!ddr_sm_may_send(sm))
 		return;
-	msg.room.bytes = sm->g.room_bytes;
+	msg.room.bytes = ddr_layout_offered(sm->g.room_bytes);	/* the rest stays free, for a disk that is a little smaller */
 	msg.room.member = sm->g.room_member;
 	msg.room.generation = sm->sb.generation;
 	sm->g.room_sent = true;

@@ -312,7 +312,7 @@ struct ddr_sm_node {
 	bool folded;			/* what it had dirty before its kernel wrote to all that rebuild is in the map */
 	uint32_t sees;			/* members whose devices it has open */
 	bool roomed;			/* the next two are known */
-	uint64_t room;			/* bytes of the smallest device that it has of the members */
+	uint64_t room;			/* bytes that the array may use of the smallest device that it has of the members */
 	uint32_t room_member;		/* of this one */
 	uint32_t leave_dirty;		/* regions in its slot, as it left; UINT32_MAX: it had not read it */
 	uint32_t attempt;		/* of fencing */

@@ -34,6 +34,11 @@ def images(tmp_path):
     return make
 
 
+def resize(path, size):
+    with open(path, "r+b") as image:
+        image.truncate(size)
+
+
 def digest(paths):
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
@@ -145,18 +150,13 @@ def test_too_small(images):
     refused(paths, ("create", "t", "--order", 1, "--force", *paths), f"{paths[1]}: ")
 
 
-def resize(path, size):
-    with open(path, "r+b") as image:
-        image.truncate(size)
-
-
 @pytest.mark.parametrize("which", [0, 2, 3], ids=["first", "last", "spare"])
 def test_unequal_sizes(images, which):
     """More than 1 % is refused by name and size, spares too if they are the smaller ones; less is not."""
     paths = images(4, 20 * MIB)
     args = ("create", "t", "--order", 1, "--force", *paths[:3], "--spare", paths[3])
     resize(paths[which], 20 * MIB - 20 * MIB // 50)
-    refused(paths, args, f"{paths[which]} has 19.6 MiB and {paths[which == 0]} has 20 MiB")
+    refused(paths, args, f"{paths[which]} has {(20 * MIB - 20 * MIB // 50) // 512 * 512} bytes (19.6 MiB) and {paths[which == 0]} has 20971520 bytes (20 MiB)")
     assert ddraid(*args, "--unequal").returncode == 0
     resize(paths[which], 20 * MIB - 20 * MIB // 128)
     assert ddraid(*args).returncode == 0
@@ -164,6 +164,32 @@ def test_unequal_sizes(images, which):
     resize(paths[3], 40 * MIB)
     made = ddraid(*args)
     assert made.returncode == 0 and f"{paths[3]}: 5" in made.stderr and "stays unused" in made.stderr, made
+
+
+@pytest.mark.parametrize("size", [64 * MIB + 512, 512 * MIB, 12 << 30])
+def test_a_disk_that_is_a_little_smaller_fits(images, size):
+    """Findings S14, P10: a disk of another maker, a few sectors smaller, was refused as a replacement. create leaves 1 % free, or 100 MiB."""
+    paths = images(3, size)
+    left = min(size // 100, 100 * MIB)
+    array = json.loads(ddraid("create", "t", "--order", 1, "--force", "--json", *paths).stdout)
+    used = array["data_offset"] + array["size"] // 4096 * array["chunk"] + 65536
+    assert size - left - 8192 < used <= size - left
+    resize(paths[0], size - left)               # the disk that takes its place
+    line = ddraid("table", "t", DDRAID_DEVICES=" ".join(map(str, paths)))
+    assert line.returncode == 0 and " - " not in line.stdout and line.stderr == "", line
+    # what lies there is nobody's
+    for path in paths[1:]:
+        with open(path, "rb") as image:
+            image.seek(size - min(left, MIB))
+            assert not any(image.read())
+
+
+def test_sizes_are_told_in_bytes(images):
+    """Finding S14: "has 256 MiB, and the members need 256 MiB"."""
+    paths = images(3, 100 * MIB)
+    resize(paths[1], 98 * MIB + 512)
+    refused(paths, ("create", "t", "--order", 1, "--force", *paths),
+            f"{paths[1]} has {98 * MIB + 512} bytes (98.0 MiB) and {paths[0]} has {100 * MIB} bytes (100 MiB)")
 
 
 def test_missing_and_wrong_files(images, tmp_path):

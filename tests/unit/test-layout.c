@@ -128,6 +128,26 @@ static void test_limits(void **state)
 	refused(UINT64_MAX, 0, GIB, 64, "1 PiB");
 }
 
+/* Findings S14, P10: a disk of another maker that is a few sectors smaller could not replace one. A new array leaves 1 %, 100 MiB at most. */
+static void test_what_is_left_free(void **state)
+{
+	static const uint64_t disks[] = { 8 * MIB, 64 * MIB, GIB, 9 * GIB, 10 * GIB, TIB, 20 * TIB };
+	struct ddr_super sb;
+	struct ddr_error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(disks) / sizeof(disks[0]); i++) {
+		uint64_t bytes = disks[i] + 512, left = bytes / 100 < 100 * MIB ? bytes / 100 : 100 * MIB;
+		struct ddr_layout_request req = { .member_bytes = bytes, .order = 2, .parity = 1, .layout = DDR_LAYOUT_ROTATING, .slots = 16, .leave = true };
+
+		memset(&sb, 0, sizeof(sb));
+		assert_int_equal(ddr_layout_compute(&req, &sb, &err), 0);
+		assert_in_range(bytes - ddr_layout_member_bytes(&sb), left, left + 4096);
+		assert_int_equal(ddr_layout_offered(bytes), bytes - left);
+		assert_true(ddr_super_blocks_in(&sb, ddr_layout_offered(bytes)) == sb.array_blocks);	/* and nothing is there to grow into */
+	}
+}
+
 /* The largest of everything: 1 PiB, a million regions, 64 slots. */
 static void test_largest(void **state)
 {
@@ -148,6 +168,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_sizes),
+		cmocka_unit_test(test_what_is_left_free),
 		cmocka_unit_test(test_default_region_size),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_largest),

@@ -2,6 +2,7 @@
 /* The array grows: who has room, in what order members, superblocks and tables get the new size, and what is refused. */
 #include <errno.h>
 
+#include "lib/layout.h"
 #include "sm-cluster.h"
 
 #define BEFORE	1024u	/* blocks */
@@ -12,9 +13,12 @@ static int setup(void **state)
 	return cx_setup(state, 2);
 }
 
+/* The size of a disk that has room for so many blocks and leaves free what a disk has to. */
 static uint64_t bytes_for(const struct cx *c, uint64_t blocks)
 {
-	return c->sb.data_offset + DDR_TAIL_BYTES + blocks * c->sb.chunk;
+	uint64_t bytes = c->sb.data_offset + DDR_TAIL_BYTES + blocks * c->sb.chunk;
+
+	return bytes + bytes / 99 + 1;
 }
 
 static void rooms(struct cx *c, uint64_t one, uint64_t two)
@@ -176,7 +180,8 @@ static void who_has_no_room_is_named(void **state)
 		o = event(c, 0, DDR_EV_GROW_REFUSED);
 		assert_non_null(o);
 		assert_int_equal(o->b, 2);
-		assert_int_equal(o->a, bytes_for(c, BEFORE));
+		assert_int_equal(o->a, ddr_layout_offered(bytes_for(c, BEFORE)));
+		assert_int_equal(o->count, blocks);
 		assert_int_equal(o->member, 1);
 		assert_null(event(c, 1, DDR_EV_GROW_REFUSED));	/* nobody asked there */
 	}
@@ -185,6 +190,34 @@ static void who_has_no_room_is_named(void **state)
 	rooms(c, AFTER, AFTER);		/* looked at anew */
 	grow(c, 0, 1200);
 	assert_int_equal(c->sb.array_blocks, 1200);
+}
+
+/*
+ * Finding S14: a replacement that was a few sectors smaller was of no use. What create leaves free for it is not for grow; and a member that
+ * is smaller by that keeps nobody from starting.
+ */
+static void what_create_left_free_stays_free(void **state)
+{
+	struct cx *c = *state;
+	uint64_t disk = bytes_for(c, BEFORE), used = c->sb.data_offset + DDR_TAIL_BYTES + BEFORE * c->sb.chunk;
+
+	assert_true(disk - used >= 4 * c->sb.chunk);
+	for (uint32_t i = 0; i < 3; i++)
+		c->node[i].room = disk;
+	for (uint64_t blocks = 0; blocks <= BEFORE + 4; blocks += BEFORE + 4) {
+		cx_forget(c);
+		grow(c, 0, blocks);
+		assert_non_null(event(c, 0, DDR_EV_GROW_REFUSED));
+		assert_int_equal(c->sb.array_blocks, BEFORE);
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		c->node[i].room = used;
+	table(c, 1, BEFORE);
+	assert_true(cx_status(&c->node[1]).ready);
+	cx_forget(c);
+	grow(c, 0, 0);
+	assert_non_null(event(c, 0, DDR_EV_GROW_REFUSED));
+	assert_int_equal(c->sb.array_blocks, BEFORE);
 }
 
 static void sizes_that_cannot_be(void **state)
@@ -333,7 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 		TEST(all_have_room_and_then_it_grows), TEST(who_asks_second_hears_that_it_is_done), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
-		TEST(who_has_no_room_is_named), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes), TEST(who_could_not_be_begun_is_prepared_later),
+		TEST(who_has_no_room_is_named), TEST(what_create_left_free_stays_free), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes), TEST(who_could_not_be_begun_is_prepared_later),
 		TEST(the_next_writer_goes_on), TEST(the_writers_daemon_is_back), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
 	};
 
