@@ -20,6 +20,7 @@
 #include "cli/create.h"
 #include "cli/disk.h"
 #include "cli/guard.h"
+#include "cli/name.h"
 #include "lib/scan.h"
 #include "lib/layout.h"
 
@@ -117,13 +118,14 @@ static int parse_devices(const struct cli_command *cmd, int argc, char **argv, s
 			 const char *const *spare)
 {
 	uint32_t roles, given;
+	const char *why;
 
 	if (argc - optind < 2)
 		return cli_usage(cmd, "give the name of the array and its devices");
 	a->name = argv[optind++];
-	if (!ddr_name_valid(a->name, strlen(a->name) + 1))
-		return cli_usage(cmd, "'%s' cannot name an array: 1 to %u of A-Z a-z 0-9 . _ + -, a letter or digit first",
-				 a->name, DDR_NAME_LEN - 1);
+	why = ddr_name_refused(a->name);
+	if (why)
+		return cli_usage(cmd, "'%s' cannot name an array: %s", a->name, why);
 	if (!a->order_given)
 		return cli_usage(cmd, "--order is missing: 0, 1, 2 or 3 for 1, 2, 4 or 8 data members");
 	roles = (1u << a->order) + (uint32_t)a->parity;
@@ -352,7 +354,7 @@ static int create(struct create_plan *plan, const struct create_args *a)
 		if (disk_open(&plan->dev[i], a->path[i], a->order, a->force, plan->holds[i], sizeof(plan->holds[i]), &err))
 			return cli_fail("create", "%s", err.text);
 	}
-	if (plan_array(plan, a, &err))
+	if (plan_array(plan, a, &err) || cli_name_free("create", a->name, a->path, n, &err))
 		return cli_fail("create", "%s", err.text);
 	print_warnings(plan);
 	if (write_uninterrupted(plan, &err))

@@ -54,19 +54,21 @@ static void uuid_of_table(const char *name, char *buf, size_t size)
 		dm_task_destroy(t);
 }
 
-int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err)
+/* What @t, of the device called @name or of one whose name is not known (NULL), is about. Takes @t over. */
+static int read_info(struct dm_task *t, const char *what, const char *name, struct cli_dm_info *info, struct ddr_error *err)
 {
-	struct dm_task *t = task(DM_DEVICE_INFO, name);
 	struct dm_info dmi;
 	const char *uuid;
 
 	memset(info, 0, sizeof(*info));
-	snprintf(info->name, sizeof(info->name), "%s", name);
 	if (!t || !dm_task_run(t) || !dm_task_get_info(t, &dmi)) {
 		if (t)
 			dm_task_destroy(t);
-		return failed(err, "look-up", name);
+		return failed(err, "look-up", what);
 	}
+	if (!name)
+		name = dmi.exists ? dm_task_get_name(t) : "";
+	snprintf(info->name, sizeof(info->name), "%s", name ? name : "");
 	info->exists = dmi.exists;
 	info->open_count = (uint32_t)dmi.open_count;
 	info->kept = dmi.open_count && (dm_device_has_holders(dmi.major, dmi.minor) || dm_device_has_mounted_fs(dmi.major, dmi.minor));
@@ -74,9 +76,28 @@ int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *er
 	if (uuid && strncmp(uuid, CLI_DM_PREFIX, strlen(CLI_DM_PREFIX)) == 0)
 		snprintf(info->uuid, sizeof(info->uuid), "%s", uuid + strlen(CLI_DM_PREFIX));
 	else if (dmi.exists)
-		uuid_of_table(name, info->uuid, sizeof(info->uuid));
+		uuid_of_table(info->name, info->uuid, sizeof(info->uuid));
 	dm_task_destroy(t);
 	return 0;
+}
+
+int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err)
+{
+	return read_info(task(DM_DEVICE_INFO, name), name, name, info, err);
+}
+
+int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_error *err)
+{
+	struct dm_task *t = dm_task_create(DM_DEVICE_INFO);
+	char dm_uuid[64];
+
+	ddr_dm_forget();
+	snprintf(dm_uuid, sizeof(dm_uuid), CLI_DM_PREFIX "%s", uuid);
+	if (t && !dm_task_set_uuid(t, dm_uuid)) {
+		dm_task_destroy(t);
+		t = NULL;
+	}
+	return read_info(t, uuid, NULL, info, err);
 }
 
 int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err)

@@ -346,17 +346,18 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "%s", err.text);
 	snprintf(made->name, sizeof(made->name), "%s", array.assembly.super.name);
 	cli_format_uuid(array.assembly.super.array_uuid, made->uuid);
-	if (cli_dm_find(name, &info, &err))
+	if (cli_dm_find_array(made->uuid, &info, &err) || (!info.exists && cli_dm_find(name, &info, &err)))
 		return cli_fail("start", "%s", err.text);
 	made->kept = info.exists && strcmp(info.uuid, made->uuid) == 0;
 	if (made->kept && !s->adopt) {
-		printf("%s: is started already\n", name);
+		printf("%s: is started already%s%s\n", name, strcmp(info.name, name) ? ", as /dev/mapper/" : "", strcmp(info.name, name) ? info.name : "");
 		if (s->table)
 			cli_warn("start", "'%s': its table stays as it is; --verify-reads and --fail-if-no-daemon count when it is started", name);
 		return cli_finish("start");
 	}
 	if (info.exists && !made->kept)
-		return cli_fail("start", "there is another device /dev/mapper/%s; remove it or rename it first", name);
+		return cli_fail("start", "there is another device /dev/mapper/%s; remove it, or give this array another name: ddraid rename %s NEWNAME", name,
+				made->uuid);
 	if (!s->adopt && claim(s, &array.assembly.super))
 		return CLI_FAILED;
 	if (array.assembly.doubtful && !s->degraded)
@@ -423,6 +424,24 @@ static bool lacks_disks(struct start *s, struct all *all, const char *uuid)
 	return true;
 }
 
+/* Of two arrays of one name neither is started, since nobody knows which one is meant. True: this is one, and that was said. */
+static bool has_twin(struct start *s, struct all *all, const struct ddr_scan_name *list, size_t n, size_t i, const char *uuid)
+{
+	const struct ddr_scan_name *twin = ddr_scan_twin(list, n, i);
+	struct cli_dm_info info;
+	struct ddr_error err;
+	char other[37];
+
+	if (!twin)
+		return false;
+	if (cli_dm_find_array(uuid, &info, &err) == 0 && info.exists)
+		return true;		/* it runs already */
+	all->worst = cli_fail("start", "'%s' (uuid %s, on %s) is not started: another array has the same name (uuid %s, on %s); give one of them another "
+			      "name: ddraid rename UUID NEWNAME", list[i].name, uuid, s->scan.dev[list[i].device].path,
+			      cli_format_uuid(twin->uuid, other), s->scan.dev[twin->device].path);
+	return true;
+}
+
 /* Makes the devices of arrays that were not taken up yet. @late: of those that lack disks, too. Returns how many are left for later. */
 static size_t make_devices(struct start *s, struct all *all, bool late)
 {
@@ -440,6 +459,11 @@ static size_t make_devices(struct start *s, struct all *all, bool late)
 			known++;
 		if (known < all->n || all->n == ARRAYS_MAX)
 			continue;
+		if (has_twin(s, all, list, n, i, uuid)) {
+			memcpy(made->uuid, uuid, sizeof(made->uuid));
+			all->n++;
+			continue;
+		}
 		if (!late && lacks_disks(s, all, uuid)) {
 			left++;
 			continue;

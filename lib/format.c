@@ -55,6 +55,28 @@ bool ddr_name_valid(const char *name, size_t size)
 	return true;
 }
 
+/* 8-4-4-4-12 hexadecimal digits: what the commands take for the uuid of an array wherever a name can stand. */
+static bool looks_like_uuid(const char *name)
+{
+	static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	size_t i = 0;
+
+	while (name[i] && shape[i] && (shape[i] == '-' ? name[i] == '-' : strchr("0123456789abcdefABCDEF", name[i]) != NULL))
+		i++;
+	return !name[i] && !shape[i];
+}
+
+const char *ddr_name_refused(const char *name)
+{
+	if (!ddr_name_valid(name, strlen(name) + 1))
+		return "a name has 1 to 63 of A-Z a-z 0-9 . _ + -, a letter or digit first";
+	if (strcmp(name, "control") == 0)
+		return "/dev/mapper/control belongs to device-mapper itself";
+	if (looks_like_uuid(name))
+		return "it would be taken for a uuid";
+	return NULL;
+}
+
 static bool power_of_two(uint64_t v)
 {
 	return v && !(v & (v - 1));

@@ -237,6 +237,11 @@ static inline uint64_t ddr_super_offset(const struct ddr_super *sb, unsigned int
 
 /* True if @name (of @size bytes, NUL-filled) can name an array: 1 to 63 of [A-Za-z0-9._+-], a letter or digit first. */
 bool ddr_name_valid(const char *name, size_t size);
+/*
+ * Why no array should get the name (a name of its own right, of one that exists, is told by ddr_name_valid() alone), or NULL: it can have it. Device-mapper
+ * has a file "control" where the arrays' devices are, and a name that looks like a uuid would be taken for one.
+ */
+const char *ddr_name_refused(const char *name);
 
 /* Of two decoded copies of one member, the one that counts. NULL: that copy is not valid. */
 const struct ddr_super *ddr_super_newer(const struct ddr_super *copy0, const struct ddr_super *copy1);

@@ -423,50 +423,82 @@ static const struct ddr_super *super_of(const struct ddr_scan_device *d)
 	return d->supers.newest < 0 ? NULL : &d->supers.copy[d->supers.newest].super;
 }
 
+/* Is @a the newer of two superblocks of one array? */
+static bool is_newer(const struct ddr_super *a, const struct ddr_super *b)
+{
+	return a->generation != b->generation ? a->generation > b->generation : a->seq > b->seq;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct ddr_scan_name *one = a, *two = b;
+	int order = strcmp(one->name, two->name);
+
+	return order ? order : memcmp(one->uuid, two->uuid, DDR_UUID_LEN);
+}
+
 size_t ddr_scan_arrays(const struct ddr_scan *scan, struct ddr_scan_name *list, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < scan->n && n < max; i++) {
+	for (size_t i = 0; i < scan->n; i++) {
 		const struct ddr_super *sb = super_of(&scan->dev[i]);
-		bool known = false;
-		size_t at = 0;
+		size_t k = 0;
 
-		for (size_t k = 0; sb && k < n && !known; k++)
-			known = memcmp(list[k].uuid, sb->array_uuid, DDR_UUID_LEN) == 0;
-		if (!sb || known)
+		while (sb && k < n && memcmp(list[k].uuid, sb->array_uuid, DDR_UUID_LEN) != 0)
+			k++;
+		if (!sb || k == max || (k < n && !is_newer(sb, super_of(&scan->dev[list[k].device]))))
 			continue;
-		while (at < n && strcmp(list[at].name, sb->name) <= 0)
-			at++;
-		memmove(list + at + 1, list + at, (n - at) * sizeof(*list));
-		memcpy(list[at].uuid, sb->array_uuid, DDR_UUID_LEN);
-		memcpy(list[at].name, sb->name, sizeof(list[at].name));
-		n++;
+		memcpy(list[k].uuid, sb->array_uuid, DDR_UUID_LEN);
+		memcpy(list[k].name, sb->name, sizeof(list[k].name));
+		list[k].device = i;
+		n += k == n;
 	}
+	qsort(list, n, sizeof(*list), by_name);
 	return n;
+}
+
+const struct ddr_scan_name *ddr_scan_twin(const struct ddr_scan_name *list, size_t n, size_t i)
+{
+	for (size_t k = 0; k < n; k++)
+		if (k != i && strcmp(list[k].name, list[i].name) == 0)
+			return &list[k];
+	return NULL;
+}
+
+/* The array of this name, the only one, into @uuid. */
+static int find_name(const struct ddr_scan *scan, const struct ddr_scan_name *list, size_t n, const char *name, uint8_t uuid[DDR_UUID_LEN],
+		     struct ddr_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ddr_scan_name *twin = strcmp(list[i].name, name) == 0 ? ddr_scan_twin(list, n, i) : NULL;
+
+		if (strcmp(list[i].name, name) != 0)
+			continue;
+		if (twin)
+			return ddr_error_set(err, "two arrays have the name %s (see %s and %s); give the uuid, which ddraid examine shows, or give one of "
+					     "them another name: ddraid rename UUID NEWNAME", name, scan->dev[list[i].device].path,
+					     scan->dev[twin->device].path);
+		memcpy(uuid, list[i].uuid, DDR_UUID_LEN);
+		return 0;
+	}
+	return ddr_error_set(err, "no device belongs to an array with the name %s; see ddraid examine DEV...", name);
 }
 
 /* The uuid that @which means: itself, or that of the only array of this name. */
 static int find_uuid(const struct ddr_scan *scan, const char *which, uint8_t uuid[DDR_UUID_LEN], struct ddr_error *err)
 {
-	const struct ddr_scan_device *first = NULL;
+	struct ddr_scan_name *list;
+	int rc;
 
 	if (uuid_parse(which, uuid) == 0)
 		return 0;
-	for (size_t i = 0; i < scan->n; i++) {
-		const struct ddr_super *sb = super_of(&scan->dev[i]);
-
-		if (!sb || strcmp(sb->name, which) != 0)
-			continue;
-		if (first && memcmp(uuid, sb->array_uuid, DDR_UUID_LEN) != 0)
-			return ddr_error_set(err, "two arrays have the name %s (see %s and %s); give the uuid", which,
-					     first->path, scan->dev[i].path);
-		first = &scan->dev[i];
-		memcpy(uuid, sb->array_uuid, DDR_UUID_LEN);
-	}
-	if (first)
-		return 0;
-	return ddr_error_set(err, "no device belongs to an array with the name %s; see ddraid examine DEV...", which);
+	list = calloc(scan->n + 1, sizeof(*list));
+	if (!list)
+		return ddr_error_set(err, "out of memory");
+	rc = find_name(scan, list, ddr_scan_arrays(scan, list, scan->n), which, uuid, err);
+	free(list);
+	return rc;
 }
 
 int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const struct ddr_known *known,

@@ -84,7 +84,8 @@ int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const stru
 
 struct ddr_scan_name {
 	uint8_t uuid[DDR_UUID_LEN];
-	char name[DDR_NAME_LEN];
+	char name[DDR_NAME_LEN];	/* as its newest superblock has it: a disk that was not there when the array was renamed has the old one */
+	size_t device;			/* index of the device with that superblock */
 };
 
 /*
@@ -92,6 +93,8 @@ struct ddr_scan_name {
  * many were stored, at most @max.
  */
 size_t ddr_scan_arrays(const struct ddr_scan *scan, struct ddr_scan_name *list, size_t max);
+/* The other array of @list that has the name of entry @i, or NULL. */
+const struct ddr_scan_name *ddr_scan_twin(const struct ddr_scan_name *list, size_t n, size_t i);
 
 /* The device's size in 512-byte sectors. */
 static inline uint64_t ddr_scan_sectors(const struct ddr_super *sb)

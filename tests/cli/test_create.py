@@ -70,6 +70,8 @@ def refused(paths, args, words, code=1, preexec=None):
     (("-t", "--order", "1"), "unknown option '-t'"),
     (("a\nb", "--order", "1"), "'a?b' cannot name an array"),
     (("x" * 64, "--order", "1"), "cannot name an array"),
+    (("control", "--order", "1"), "'control' cannot name an array: /dev/mapper/control belongs to device-mapper itself"),
+    (("0e6f9f86-0000-4000-8000-000000000000", "--order", "1"), "it would be taken for a uuid"),
 ])
 def test_usage(images, args, words):
     paths = images(3)
@@ -290,11 +292,38 @@ def test_output_that_cannot_be_written(images):
     assert done.returncode == 1 and "cannot write the output" in done.stderr
 
 
+def test_the_name_of_another_array_is_refused(images):
+    """Finding S13: two arrays of one name: create said nothing, and one of them could never be started."""
+    five = images(5)
+    everything = " ".join(map(str, five))
+    one, two = five[:2], five[2:4]
+    args = ("create", "same", "--order", 0, "--force")
+    assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0
+    before = digest(five)
+    done = ddraid(*args, *two, DDRAID_DEVICES=everything)
+    assert done.returncode == 1 and "an array with the name same is there already" in done.stderr and done.stderr.count("\n") == 1, done
+    done = ddraid(*args, one[0], two[0], DDRAID_DEVICES=everything)         # a disk of it is left over
+    assert done.returncode == 1 and f"{one[1]} belongs to it" in done.stderr, done
+    assert digest(five) == before
+    assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0   # made anew on its own disks
+    assert ddraid("create", "other", "--order", 0, "--force", *two, DDRAID_DEVICES=everything).returncode == 0
+
+
+def test_new_names_are_checked():
+    """Findings S15, P8: rename takes no name that cannot work, and needs two."""
+    for name, words in (("control", "device-mapper itself"), ("0e6f9f86-0000-4000-8000-000000000000", "taken for a uuid"), ("a b", "a name has"),
+                        ("-x", "unknown option '-x'")):
+        done = ddraid("rename", "data", name)
+        assert done.returncode == 2 and words in done.stderr, done
+    for args in ((), ("data",), ("data", "a", "b")):
+        assert ddraid("rename", *args).returncode == 2
+
+
 def test_table_refuses(images, tmp_path):
     six = images(6)
     one, two = six[:3], six[3:]
     for paths in (one, two):
-        assert ddraid("create", "same", "--order", 1, "--force", *paths).returncode == 0
+        assert ddraid("create", "same", "--order", 1, "--force", *paths, DDRAID_DEVICES=str(paths[0])).returncode == 0
 
     def table(which, paths, words):
         done = ddraid("table", which, DDRAID_DEVICES=" ".join(map(str, paths)))

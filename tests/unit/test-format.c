@@ -489,9 +489,29 @@ static void test_sentences(void **state)
 	assert_non_null(ddr_format_error_name(DDR_FE_COUNT));
 }
 
+/* Findings S15, P8: arrays were created with these names and could never be used. Superblocks that have one are read all the same: rename needs that. */
+static void test_names_that_cannot_work(void **state)
+{
+	static const char *const bad[] = { "control", "0e6f9f86-1234-4000-8000-00000000abcd", "0E6F9F86-1234-4000-8000-00000000ABCD", "", ".", "-x", "a/b", "a b", "a:b",
+					   "a\n", "\303\244",
+					   "0123456789012345678901234567890123456789012345678901234567890123" };
+	static const char *const good[] = { "data", "controls", "Control", "0e6f9f86", "0e6f9f86-1234-4000-8000-00000000abc", "0e6f9f86-1234-4000-8000-00000000abcde",
+					    "0e6f9f86-1234-4000-8000-00000000abcg", "a.b_c+d-e",
+					    "012345678901234567890123456789012345678901234567890123456789012" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_non_null(ddr_name_refused(bad[i]));
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_null(ddr_name_refused(good[i]));
+	for (size_t i = 0; i < 2; i++)
+		assert_true(ddr_name_valid(bad[i], strlen(bad[i]) + 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names_that_cannot_work),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_bytes_on_disk),
 		cmocka_unit_test(test_fields_cover_the_block),

@@ -447,6 +447,77 @@ static void what_is_no_table_is_refused(void **state)
 	expect("", 0, NULL, false);
 }
 
+/* ---- names ----------------------------------------------------------------------- */
+
+static void found(struct ddr_scan_device *d, const char *path, uint64_t array, const char *name, uint64_t generation, uint64_t seq)
+{
+	struct ddr_super *sb = &d->supers.copy[0].super;
+
+	memset(d, 0, sizeof(*d));
+	snprintf(d->path, sizeof(d->path), "%s", path);
+	fixture_super(sb, 0, 1, DDR_LAYOUT_DEDICATED, MEMBER_BYTES, 0);
+	fixture_uuid(sb->array_uuid, array);
+	memset(sb->name, 0, sizeof(sb->name));
+	memcpy(sb->name, name, strlen(name));
+	sb->generation = generation;
+	sb->seq = seq;
+	d->supers.copy[0].found = true;
+	d->bytes = MEMBER_BYTES;
+}
+
+/* Finding S13: with two arrays of one name the one whose disks came first was started, and the other one could never be. */
+static void two_arrays_of_one_name(void **state)
+{
+	struct ddr_scan scan = { .dev = calloc(4, sizeof(*scan.dev)), .n = 4 };
+	static struct ddr_scan_array array;
+	struct ddr_scan_name list[4];
+	struct ddr_error err;
+
+	(void)state;
+	found(&scan.dev[0], "/a", 1, "data", 1, 2);
+	found(&scan.dev[1], "/b", 2, "data", 9, 2);
+	found(&scan.dev[2], "/c", 3, "other", 1, 2);
+	found(&scan.dev[3], "/d", 1, "data", 1, 2);
+	scan.dev[3].supers.copy[0].super.this_member = 1;
+	assert_int_equal(ddr_scan_arrays(&scan, list, 4), 3);
+	assert_ptr_equal(ddr_scan_twin(list, 3, 0), &list[1]);
+	assert_ptr_equal(ddr_scan_twin(list, 3, 1), &list[0]);
+	assert_null(ddr_scan_twin(list, 3, 2));
+	assert_int_equal(ddr_scan_assemble(&scan, "data", NULL, &array, &err), -1);
+	assert_non_null(strstr(err.text, "two arrays have the name data"));
+	assert_non_null(strstr(err.text, "ddraid rename"));
+	free(scan.dev);
+}
+
+/* A disk that was not there when its array got another name, or a spare, has the old one still: what the newest superblock says counts. */
+static void the_newest_name_counts(void **state)
+{
+	struct ddr_scan scan = { .dev = calloc(3, sizeof(*scan.dev)), .n = 3 };
+	static struct ddr_scan_array array;
+	struct ddr_scan_name list[3];
+	struct ddr_error err;
+
+	(void)state;
+	for (unsigned int later = 0; later < 2; later++) {
+		found(&scan.dev[0], "/a", 1, "data", 4, 10);
+		found(&scan.dev[1], "/b", 1, "new", later ? 5 : 4, later ? 2 : 12);
+		found(&scan.dev[2], "/c", 2, "data", 1, 2);
+		scan.dev[1].supers.copy[0].super.this_member = 1;
+		memcpy(scan.dev[1].supers.copy[0].super.gen_prev, scan.dev[0].supers.copy[0].super.gen_id, 16);
+		assert_int_equal(ddr_scan_arrays(&scan, list, 3), 2);
+		assert_string_equal(list[0].name, "data");
+		assert_int_equal(list[0].device, 2);
+		assert_string_equal(list[1].name, "new");
+		assert_int_equal(list[1].device, 1);
+		ddr_scan_assemble(&scan, "data", NULL, &array, &err);
+		assert_int_equal(array.n, 1);
+		assert_string_equal(array.cand[0].device, "/c");
+		ddr_scan_assemble(&scan, "new", NULL, &array, &err);
+		assert_int_equal(array.n, 2);
+	}
+	free(scan.dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -457,6 +528,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_slow_one_is_no_hung_one, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(the_environment_decides_nothing, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(many_disks_are_found_in_order, make_disks, remove_disks),
+		cmocka_unit_test(two_arrays_of_one_name), cmocka_unit_test(the_newest_name_counts),
 		cmocka_unit_test(a_line_has_the_options), cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
 		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
 	};

@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Disks that become members and cease to be, and the names of arrays: replacements, rename, wipe."""
-from serving import DEV, serving  # noqa: F401
+import json
+import pathlib
+import sys
+
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "drills")]
+from guest import Guest  # noqa: E402
+from serving import DEV, serving  # noqa: E402,F401
 
 VM = {"disks": 6, "size": "96M"}
 MIB = 1 << 20
+
+
+def examine(node, disk):
+    return json.loads(node.run(f"ddraid examine --json {disk}").out)[0]
 
 
 def test_a_replacement_that_is_a_little_smaller(serving):
@@ -34,3 +45,87 @@ def test_a_replacement_that_is_a_little_smaller(serving):
         guest.stop("data")
     finally:
         node.run("ddraid stop --all --force; dmsetup remove --retry little; dmsetup remove --retry small", check=False)
+
+
+def test_two_arrays_of_one_name(serving):
+    """Finding S13: create said nothing, start --all took the one whose disks came first, and the other one could never run: there was no rename."""
+    node, guest = serving.node, serving.guest
+    first, second = ["/dev/vda", "/dev/vdb"], ["/dev/vdc", "/dev/vdd"]
+    serving.begin()
+    guest.create("data", 0, 1, "dedicated", first)
+    refused = node.run(f"ddraid create data --order 0 --parity 1 {' '.join(second)}", check=False)
+    assert refused.code == 1 and "an array with the name data is there already" in refused.err, refused
+    node.run(f"DDRAID_DEVICES='{' '.join(second)}' ddraid create data --order 0 --parity 1 {' '.join(second)}")     # disks from another machine
+    uuid = {disk: examine(node, disk)["array_uuid"] for disk in ("/dev/vda", "/dev/vdc")}
+    started = guest.command("start --all --wait-disks 0", check=False)
+    assert started.code == 1 and started.err.count("is not started: another array has the same name") == 2, started
+    assert all(u in started.err for u in uuid.values()) and "ddraid rename UUID NEWNAME" in started.err
+    assert node.run("dmsetup ls --target ddraid", check=False).out.split()[:1] != ["data"]
+    refused = guest.command("start data", check=False)
+    assert refused.code == 1 and "two arrays have the name data" in refused.err, refused
+    guest.command(f"start {uuid['/dev/vda']}")
+    node.run(f"dd if=/dev/urandom of=/tmp/written bs=1M count=4 status=none && dd if=/tmp/written of={DEV} bs=1M oflag=direct status=none")
+    refused = guest.command(f"rename {uuid['/dev/vda']} one", check=False)
+    assert refused.code == 1 and "is started on this node" in refused.err, refused
+    refused = guest.command(f"rename {uuid['/dev/vdc']} data", check=False)
+    assert refused.code == 1 and "an array with the name data is there already" in refused.err, refused
+    guest.command(f"rename {uuid['/dev/vdc']} two")             # beside the other one, which runs
+    guest.command("start two")
+    assert {a["name"] for a in guest.arrays()} == {"data", "two"}
+    guest.stop("two")
+    guest.stop("data")
+    guest.command("rename data one")
+    assert guest.command("rename data one", check=False).code == 1
+    for disk in first:
+        report = examine(node, disk)
+        assert report["name"] == "one" and report["generation"] == 1 and "errors" not in report, report
+    assert "no device belongs" in guest.command("start data", check=False).err
+    guest.command("start --all --wait-disks 0")
+    node.run("dd if=/dev/mapper/one bs=1M count=4 iflag=direct status=none | cmp - /tmp/written")
+    guest.stop("one")
+    guest.stop("two")
+
+
+def test_rename_waits_for_all_disks_and_a_clean_stop(serving):
+    """Finding S13: a disk that is not there would keep the old name; a slot that is owned says that some node may run the array."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
+    guest.stop("data")
+    refused = node.run("DDRAID_DEVICES=/dev/vda ddraid rename data other", check=False)
+    assert refused.code == 1 and "the disk of member 1 is not there" in refused.err, refused
+    guest.start("data")
+    serving.write(0)
+    guest.kill_daemon()
+    node.run("dmsetup remove --force --retry data || dmsetup remove --retry data", check=False)
+    serving.begin()
+    refused = guest.command("rename data other", check=False)
+    assert refused.code == 1 and "was not stopped by it before it died" in refused.err, refused
+    guest.start("data")
+    guest.stop("data")
+    guest.command("rename data other")
+    guest.start("other")
+    guest.stop("other")
+
+
+def test_rename_in_a_cluster(make_cluster, stage):
+    """Finding S13: while another node has the array started its name is left alone; once all have stopped it, one node changes it for all."""
+    del stage
+    cluster = make_cluster(nodes=2, disks=2, size="64M")
+    cluster.boot()
+    cluster.start_corosync()
+    guests = [Guest(cluster.node(i)) for i in (1, 2)]
+    for guest in guests:
+        guest.start_daemon()
+    guests[0].create("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
+    guests[0].command("rename data shared", timeout=60)
+    guests[1].start("shared")
+    refused = guests[0].command("rename shared other", check=False, timeout=60)
+    assert refused.code == 1 and "node 2" in refused.err, refused
+    guests[1].stop("shared")
+    guests[0].command("rename shared other", timeout=60)
+    for guest in guests:
+        guest.start("other")
+    assert guests[0].status("other")["state"] == "optimal"
+    for guest in guests:
+        guest.stop("other")

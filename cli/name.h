@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The name that an array is to get, by create or by rename: can it work, and is it free? */
+#ifndef DDR_CLI_NAME_H
+#define DDR_CLI_NAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/scan.h"
+
+/*
+ * Refuses @name if another array on this machine's disks has it, or another mapped device here. @own: the array that it is for, or NULL; its
+ * disks do not count, nor do the @n devices at @path, which are about to be overwritten. 0, or -1 with @err.
+ */
+int cli_name_taken(const struct ddr_scan *scan, const char *name, const uint8_t *own, const char *const *path, size_t n, struct ddr_error *err);
+/* Likewise, with a scan of its own, in which no disk that hangs is waited for; @what: the command, for warnings of such disks. */
+int cli_name_free(const char *what, const char *name, const char *const *path, size_t n, struct ddr_error *err);
+
+#endif
