@@ -113,6 +113,7 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv);
 int cmd_status(const struct cli_command *cmd, int argc, char **argv);
 int cmd_stop(const struct cli_command *cmd, int argc, char **argv);
 int cmd_table(const struct cli_command *cmd, int argc, char **argv);
+int cmd_wipe(const struct cli_command *cmd, int argc, char **argv);
 int cmd_when(const struct cli_command *cmd, int argc, char **argv);
 
 #endif

@@ -21,6 +21,8 @@ struct create_plan {
  * sentence in @err says on which devices it is. Returns 0 or -1.
  */
 int create_write(const struct create_plan *plan, struct ddr_error *err);
+/* From now on the disk is a member of no array: superblocks that can be read are zeroed, as many as there are. Returns 0 or -1. */
+int create_retire(const struct ddr_dev *dev, struct ddr_error *err);
 /*
  * Makes one disk ready for a superblock of the array of @sb: empty log and map, and nothing that anybody could take for a superblock.
  * @wipe: old signatures go first. Returns 0 or -1.

@@ -146,8 +146,8 @@ static int zero_supers(const struct ddr_dev *dev, struct ddr_error *err)
 	return ret && ddr_dev_sync(dev, err) ? -1 : ret;
 }
 
-/* From now on the disk is a member of no array. Where several lived on it one after the other, one superblock may hide behind another. */
-static int retire_supers(const struct ddr_dev *dev, struct ddr_error *err)
+/* Where several arrays lived on it one after the other, one superblock may hide behind another. */
+int create_retire(const struct ddr_dev *dev, struct ddr_error *err)
 {
 	unsigned int places = DDR_DATA_OFFSET_MAX / DDR_DATA_ALIGN + 1;
 	int ret;
@@ -185,7 +185,7 @@ static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, stru
 
 static int prepare(const struct ddr_super *sb, bool wipe, const struct ddr_dev *dev, const uint8_t *image, struct ddr_error *err)
 {
-	if (retire_supers(dev, err) || (wipe && ddr_signature_wipe(dev, err)))
+	if (create_retire(dev, err) || (wipe && ddr_signature_wipe(dev, err)))
 		return -1;
 	if (ddr_dev_write(dev, image, sb->data_offset - DDR_SB_OFFSET, DDR_SB_OFFSET, err) ||
 	    zero_search_places(dev, sb, err) || zero_tail(dev, sb, err))

@@ -87,3 +87,10 @@ int disk_open(struct ddr_dev *dev, const char *path, uint64_t order, bool force,
 		return -1;
 	return check_content(dev, force, holds, size, err);
 }
+
+int disk_open_own(struct ddr_dev *dev, const char *path, bool file, struct ddr_error *err)
+{
+	if (ddr_dev_open(dev, path, DDR_DEV_WRITE | DDR_DEV_EXCL | (file ? DDR_DEV_FILE : 0), err))
+		return -1;
+	return ddr_dev_lock(dev, LOCK_MS, err) || check_block_device(dev, err) ? -1 : 0;
+}

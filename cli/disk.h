@@ -12,4 +12,7 @@
  */
 int disk_open(struct ddr_dev *dev, const char *path, uint64_t order, bool force, char *holds, size_t size, struct ddr_error *err);
 
+/* Likewise, whatever it holds and whatever its sectors are: to wipe it. @file: regular files are taken, too. */
+int disk_open_own(struct ddr_dev *dev, const char *path, bool file, struct ddr_error *err);
+
 #endif

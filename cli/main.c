@@ -28,6 +28,7 @@ static const struct cli_command commands[] = {
 	{ "remove", "NAME MEMBER", "forget a member that is out, or a spare", cmd_remove },
 	{ "grow", "NAME [--size SIZE] [--json]", "let the array take what its members have room for", cmd_grow },
 	{ "rename", "NAME NEWNAME", "give an array that is stopped on all nodes another name", cmd_rename },
+	{ "wipe", "DEV... [--overwrite] [--allow-files] [--yes]", "make disks members no more: erase what they say of themselves", cmd_wipe },
 	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",
 	  "compare parity and data of all that was written", cmd_verify },
 	{ "fence-ack", "NODE", "say that a lost node is dead, so that its regions may be recovered", cmd_fence_ack },

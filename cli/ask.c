@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* See ask.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/ask.h"
+#include "cli/cli.h"
+
+bool cli_confirm(const char *what, bool yes, const char *format, ...)
+{
+	char text[1500], answer[16] = "";
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!yes && !isatty(STDIN_FILENO)) {
+		cli_fail(what, "%s; there is no terminal to ask on: --yes says that this is meant", text);
+		return false;
+	}
+	cli_warn(what, "%s", text);
+	if (yes)
+		return true;
+	fprintf(stderr, "Type yes to go on: ");
+	fflush(stderr);
+	if (fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0)
+		return true;
+	cli_fail(what, "nothing was changed");
+	return false;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A question before something that cannot be undone. */
+#ifndef DDR_CLI_ASK_H
+#define DDR_CLI_ASK_H
+
+#include <stdbool.h>
+
+/*
+ * Prints the sentence, and asks for "yes" on the terminal. @yes: the operator has answered already (--yes), only the sentence is printed. Without a
+ * terminal nobody can be asked: then it is a no, and the line says that --yes answers. False: no, and that was printed.
+ * Must never: take silence, or the end of a pipe, for a yes.
+ */
+bool cli_confirm(const char *what, bool yes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ddraid wipe: disks cease to be members. All superblocks that ddraid could find on them are overwritten with zeroes; nothing else is.
+ *
+ * Must never: write to a disk that something uses, that carries nothing of ddraid, or whose array may be running with it as a member, unless
+ * the operator says so; say that a disk is wiped while anything of a superblock can be read there.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/create.h"
+#include "cli/disk.h"
+#include "cli/guard.h"
+#include "lib/scan.h"
+
+#define MOST	64
+#define HALF	"some of its superblocks may be left; give the same command again"
+
+struct wipe_args {
+	const char *path[MOST];
+	size_t n;
+	bool overwrite, files, yes;
+};
+
+struct wiped {
+	struct ddr_dev dev;
+	struct ddr_supers supers;
+	char is[256];			/* what the disk is, in words */
+};
+
+/* ---- what the disk is ------------------------------------------------------------- */
+
+/* It was one of ours, and is no valid one any more. What has another magic is somebody else's. */
+static bool is_damaged(const struct ddr_supers *s, unsigned int copy)
+{
+	enum ddr_format_error code = s->copy[copy].fault.code;
+
+	return !s->copy[copy].found && !s->copy[copy].read_failed && code != DDR_FE_BLANK && code != DDR_FE_MAGIC;
+}
+
+/* Something of a superblock, even of a damaged one. */
+static bool has_any(const struct ddr_supers *s)
+{
+	return s->copy[0].found || s->copy[1].found || is_damaged(s, 0) || is_damaged(s, 1);
+}
+
+static const struct ddr_super *super_of(const struct ddr_supers *s)
+{
+	return s->newest < 0 ? NULL : &s->copy[s->newest].super;
+}
+
+/* The newest superblock of the array of @own that any disk of this machine has: a disk that was taken out of the array does not know that. */
+static const struct ddr_super *newest_of(const struct ddr_scan *scan, const struct ddr_super *own)
+{
+	const struct ddr_super *best = own;
+
+	for (size_t i = 0; i < scan->n; i++) {
+		const struct ddr_super *sb = super_of(&scan->dev[i].supers);
+
+		if (sb && memcmp(sb->array_uuid, own->array_uuid, DDR_UUID_LEN) == 0 &&
+		    (sb->generation != best->generation ? sb->generation > best->generation : sb->seq > best->seq))
+			best = sb;
+	}
+	return best;
+}
+
+/* Does the array count on it? */
+static bool is_needed(const struct ddr_super *now, const uint8_t uuid[DDR_UUID_LEN])
+{
+	for (uint32_t m = 0; m < now->members; m++)
+		if (memcmp(now->member[m].uuid, uuid, DDR_UUID_LEN) == 0)
+			return now->member[m].state == DDR_MEMBER_IN_SYNC || now->member[m].state == DDR_MEMBER_REBUILDING ||
+			       now->member[m].state == DDR_MEMBER_SPARE;
+	return false;
+}
+
+/* The node that has the array in use, or died while it had; 0: none. */
+static uint32_t user_of(const struct ddr_super *now)
+{
+	for (uint32_t s = 0; s < now->slots; s++)
+		if (now->slot_node[s])
+			return now->slot_node[s];
+	return 0;
+}
+
+static int check_array(const struct wipe_args *a, const struct ddr_scan *scan, struct wiped *w)
+{
+	const struct ddr_super *own = super_of(&w->supers), *now;
+	char uuid[37];
+	uint32_t node;
+
+	if (!own) {
+		snprintf(w->is, sizeof(w->is), "%s has superblocks of ddraid that are damaged, or of two arrays", w->dev.path);
+		return CLI_DONE;
+	}
+	now = newest_of(scan, own);
+	node = is_needed(now, own->member[own->this_member].uuid) ? user_of(now) : 0;
+	snprintf(w->is, sizeof(w->is), "%s is member %u of array '%s' (uuid %s)%s", w->dev.path, own->this_member, now->name,
+		 cli_format_uuid(own->array_uuid, uuid), is_needed(now, own->member[own->this_member].uuid) ? "" : ", which does not use it any more");
+	if (!node || a->overwrite)
+		return CLI_DONE;
+	return cli_fail("wipe", "%s, which node %" PRIu32 " has in use, or did not stop before it died; stop the array on all nodes, or take the disk out of it "
+			"(ddraid fail, ddraid remove); --overwrite wipes it all the same", w->is, node);
+}
+
+static int look_at(const struct wipe_args *a, const struct ddr_scan *scan, const char *path, struct wiped *w)
+{
+	struct ddr_error err;
+
+	cli_guard_at(path, NULL);
+	if (disk_open_own(&w->dev, path, a->files, &err))
+		return cli_fail("wipe", "%s", err.text);
+	ddr_dev_read_supers(&w->dev, &w->supers, &err);
+	if (!has_any(&w->supers) && (w->supers.copy[0].read_failed || w->supers.copy[1].read_failed))
+		return cli_fail("wipe", "%s; nothing was changed", err.text);
+	if (!has_any(&w->supers))
+		return cli_fail("wipe", "%s: nothing of ddraid is on it, and nothing was changed; wipefs removes what other programs have left", path);
+	return check_array(a, scan, w);
+}
+
+/* ---- the work --------------------------------------------------------------------- */
+
+/* Those that are damaged, and those that cannot be read: writing them anew is what makes a disk find another sector for them. */
+static int zero_damaged(const struct wiped *w, struct ddr_error *err)
+{
+	for (unsigned int i = 0; i < DDR_SB_COPIES; i++)
+		if ((is_damaged(&w->supers, i) || w->supers.copy[i].read_failed) && w->supers.copy[i].offset &&
+		    ddr_dev_zero(&w->dev, w->supers.copy[i].offset, DDR_META_BLOCK, err))
+			return -1;
+	return ddr_dev_sync(&w->dev, err);
+}
+
+static int wipe_one(struct wiped *w)
+{
+	unsigned int places = DDR_DATA_OFFSET_MAX / DDR_DATA_ALIGN + 1;
+	struct ddr_error err, none;
+
+	cli_guard_at(w->dev.path, HALF);
+	/* behind one that is gone there may be another one, of an earlier array */
+	do {
+		if (zero_damaged(w, &err) || create_retire(&w->dev, &err))
+			return cli_fail("wipe", "%s; %s", err.text, HALF);
+		ddr_dev_read_supers(&w->dev, &w->supers, &none);
+	} while (has_any(&w->supers) && places--);
+	if (has_any(&w->supers))
+		return cli_fail("wipe", "%s: its superblocks were overwritten with zeroes, and it still returns them", w->dev.path);
+	if (ddr_dev_drop_cache(&w->dev, &err))
+		return cli_fail("wipe", "%s", err.text);
+	printf("%s: wiped\n", w->dev.path);
+	return CLI_DONE;
+}
+
+static int wipe(const struct wipe_args *a, struct wiped *w, const struct ddr_scan *scan)
+{
+	int rc = CLI_DONE;
+
+	for (size_t i = 0; i < a->n && !rc; i++)
+		rc = look_at(a, scan, a->path[i], &w[i]);
+	for (size_t i = 0; i < a->n && !rc; i++)
+		if (!cli_confirm("wipe", a->yes, "%s; what it says of itself will be erased, and the data on it cannot be used any more", w[i].is))
+			rc = CLI_FAILED;
+	for (size_t i = 0; i < a->n && !rc; i++)
+		rc = wipe_one(&w[i]);
+	return rc ? rc : cli_finish("wipe");
+}
+
+static int work(void *ctx)
+{
+	const struct wipe_args *a = ctx;
+	struct wiped *w = calloc(a->n, sizeof(*w));
+	struct cli_scanner scanner;
+	struct ddr_scan scan = { 0 };
+	struct ddr_error err;
+	int rc;
+
+	if (!w)
+		return cli_fail("wipe", "out of memory");
+	for (size_t i = 0; i < a->n; i++)
+		w[i].dev.fd = -1;
+	if (cli_scanner_open(&scanner, &err))
+		rc = cli_fail("wipe", "%s", err.text);
+	else {
+		rc = cli_scanner_scan(&scanner, "wipe", &scan, &err) ? cli_fail("wipe", "%s", err.text) : wipe(a, w, &scan);
+		cli_scanner_close(&scanner);
+		ddr_scan_free(&scan);
+	}
+	for (size_t i = 0; i < a->n; i++)
+		ddr_dev_close(&w[i].dev);
+	free(w);
+	return rc;
+}
+
+int cmd_wipe(const struct cli_command *cmd, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "overwrite", no_argument, NULL, 'o' },
+		{ "allow-files", no_argument, NULL, 'f' },
+		{ "yes", no_argument, NULL, 'y' },
+		{ 0 },
+	};
+	struct wipe_args args = { 0 };
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (c == 'o')
+			args.overwrite = true;
+		else if (c == 'f')
+			args.files = true;
+		else if (c == 'y')
+			args.yes = true;
+		else
+			return cli_bad_option(cmd, c, argv);
+	}
+	if (argc == optind)
+		return cli_usage(cmd, "give the disks that are to be wiped");
+	if (argc - optind > MOST)
+		return cli_usage(cmd, "more than %d disks", MOST);
+	for (int i = optind; i < argc; i++)
+		args.path[args.n++] = argv[i];
+	return cli_guarded(cmd->name, work, &args);
+}
