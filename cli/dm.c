@@ -86,6 +86,28 @@ int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *er
 	return read_info(task(DM_DEVICE_INFO, name), name, name, info, err);
 }
 
+struct wanted {
+	const char *uuid;
+	struct cli_dm_info *info;
+};
+
+static int is_wanted(const struct cli_dm_info *info, void *ctx)
+{
+	struct wanted *w = ctx;
+
+	if (strcmp(info->uuid, w->uuid) == 0)
+		*w->info = *info;
+	return 0;
+}
+
+/* A device that was made by hand may have no uuid of its own. */
+static int find_by_table(const char *uuid, struct cli_dm_info *info, struct ddr_error *err)
+{
+	struct wanted w = { .uuid = uuid, .info = info };
+
+	return cli_dm_each(is_wanted, &w, err) < 0 ? -1 : 0;
+}
+
 int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_error *err)
 {
 	struct dm_task *t = dm_task_create(DM_DEVICE_INFO);
@@ -97,7 +119,9 @@ int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_err
 		dm_task_destroy(t);
 		t = NULL;
 	}
-	return read_info(t, uuid, NULL, info, err);
+	if (read_info(t, uuid, NULL, info, err))
+		return -1;
+	return info->exists ? 0 : find_by_table(uuid, info, err);
 }
 
 int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err)

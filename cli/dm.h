@@ -24,7 +24,7 @@ struct cli_dm_info {
 /* ddr_dm_init() of lib/dm.h comes before all of these. */
 /* What there is under this device name. 0, or -1 with @err. */
 int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err);
-/* Likewise of the device that `ddraid start` made for the array of this uuid, whatever it is called now: dmsetup may have renamed it. */
+/* Likewise of the device of the array with this uuid, whatever it is called now: dmsetup may have renamed it. */
 int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_error *err);
 /*
  * Waits, for 5 s at most, until nobody has the device of @info open: udev reads a device whenever one that wrote closes it. Not where

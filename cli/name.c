@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* See name.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include <uuid/uuid.h>
+
 #include "cli/cli.h"
+#include "cli/client.h"
 #include "cli/dm.h"
 #include "cli/name.h"
 #include "lib/dm.h"
@@ -80,4 +84,20 @@ int cli_name_free(const char *what, const char *name, const char *const *path, s
 	rc = cli_name_taken(&scan, name, NULL, path, n, err);
 	ddr_scan_free(&scan);
 	return rc;
+}
+
+int cli_find_device(struct ddr_ipc *ipc, const char *which, struct cli_dm_info *info, struct ddr_error *err)
+{
+	struct json_object *data = NULL;
+	char uuid[37] = "", why[1200];
+	uuid_t parsed;
+
+	if (uuid_parse(which, parsed) == 0)
+		cli_format_uuid(parsed, uuid);
+	else if (ipc && client_try(ipc, client_request("status", which), &data, CLIENT_TIMEOUT_MS, why, sizeof(why)))
+		snprintf(uuid, sizeof(uuid), "%s", client_text(client_at(data, 0), "uuid"));
+	json_object_put(data);
+	if (*uuid && (cli_dm_find_array(uuid, info, err) || info->exists))
+		return info->exists ? 0 : -1;
+	return cli_dm_find(which, info, err);
 }

@@ -13,6 +13,7 @@
 #include "cli/job.h"
 #include "lib/ipc_fault.h"
 #include "lib/release.h"
+#include "lib/format.h"
 
 static const char *size_text(uint64_t bytes, char *buf, size_t size)
 {
@@ -115,6 +116,16 @@ static void print_cluster(struct json_object *a)
 		printf("  waits    %s\n", client_clean(client_text(c, "waits")));
 }
 
+/* Where it is not where everybody looks for it. */
+static void print_device(struct json_object *a)
+{
+	char usual[DDR_NAME_LEN + 16];
+
+	snprintf(usual, sizeof(usual), "/dev/mapper/%s", client_text(a, "name"));
+	if (*client_text(a, "device") && strcmp(client_text(a, "device"), usual) != 0)
+		printf("  device   %s on this node: it was renamed\n", client_clean(client_text(a, "device")));
+}
+
 static void print_array(struct json_object *a)
 {
 	struct json_object *members = client_object(a, "members"), *jobs = client_object(a, "jobs");
@@ -124,6 +135,7 @@ static void print_array(struct json_object *a)
 	       client_clean(client_text(a, "state")), size_text(client_number(a, "size"), buf, sizeof(buf)),
 	       client_number(a, "order"), client_number(a, "parity"), client_clean(client_text(a, "layout")));
 	printf("  uuid     %s, generation %" PRIu64 "\n", client_clean(client_text(a, "uuid")), client_number(a, "generation"));
+	print_device(a);
 	if (!client_null(a, "error"))
 		printf("  error    %s\n", client_clean(client_text(a, "error")));
 	if (!client_null(a, "no_space"))

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
+#include "cli/name.h"
 #include "lib/dm.h"
 
 #define CLEAN_MS	60000	/* for the last writes, flushes and the clearing of marks */
@@ -82,7 +83,7 @@ static int stop_named(struct stop *s, const char *name)
 	struct cli_dm_info info;
 	struct ddr_error err;
 
-	if (cli_dm_find(name, &info, &err))
+	if (cli_find_device(s->ipc, name, &info, &err))
 		return cli_fail("stop", "%s", err.text);
 	if (!info.exists)
 		return cli_fail("stop", "array '%s' is not started on this node", name);

@@ -359,6 +359,17 @@ static struct json_object *counters_object(const struct ddr_sm_status *st)
 	return o;
 }
 
+/* The array's device on this node as it is called now: dmsetup may have renamed it. */
+static void add_mapped(struct json_object *o, const struct ddr_array *a)
+{
+	char name[128], path[160];
+
+	if (!ddr_device_dm_name(a->bind.dm_major, a->bind.dm_minor, name, sizeof(name)))
+		return;
+	snprintf(path, sizeof(path), "/dev/mapper/%s", name);
+	add_text(o, "device", path);
+}
+
 struct json_object *ddr_status_array(struct ddr_array *a)
 {
 	struct json_object *o = json_object_new_object();
@@ -368,6 +379,7 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 		ddr_sm_get_status(a->sm, &st);
 	add_text(o, "name", a->name);
 	add_text(o, "uuid", a->uuid_text);
+	add_mapped(o, a);
 	add_number(o, "order", a->bind.order);
 	add_number(o, "parity", a->bind.parity);
 	add_text(o, "layout", layout_name(a->bind.layout));

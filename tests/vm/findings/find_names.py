@@ -2,6 +2,7 @@
 """Disks that become members and cease to be, and the names of arrays: replacements, rename, wipe."""
 import json
 import pathlib
+import re
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
@@ -129,3 +130,89 @@ def test_rename_in_a_cluster(make_cluster, stage):
     assert guests[0].status("other")["state"] == "optimal"
     for guest in guests:
         guest.stop("other")
+
+
+def test_names_that_cannot_work_and_devices_that_were_renamed(serving):
+    """Findings S15, P8: arrays called `control` or like a uuid, or whose device dmsetup had renamed, ran and could not be used, stopped or found."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    for name in ("control", "0e6f9f86-0000-4000-8000-000000000000"):
+        refused = guest.command(f"create {name} --order 0 --parity 1 /dev/vda /dev/vdb", check=False)
+        assert refused.code == 2 and f"'{name}' cannot name an array" in refused.err, refused
+    guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
+    uuid = guest.status("data")["uuid"]
+    node.run("dmsetup rename data moved")
+    assert guest.status("data")["device"] == "/dev/mapper/moved"
+    assert "/dev/mapper/moved on this node" in guest.command("status data").out
+    assert guest.command("status moved").out.startswith("data: optimal")
+    assert "is started already, as /dev/mapper/moved" in guest.command("start data").out
+    node.run("dd if=/dev/urandom of=/dev/mapper/moved bs=1M count=4 oflag=direct status=none")
+    guest.watch_events()
+    guest.command("fail moved 1")
+    assert serving.event("member-failed")["array"] == "data"
+    refused = node.run(f"DDRAID_DEVICES='/dev/vdc /dev/vdd' ddraid create moved --order 0 --parity 1 /dev/vdc /dev/vdd", check=False)
+    assert refused.code == 1 and "/dev/mapper/moved already" in refused.err, refused
+    guest.stop("data")
+    assert "moved" not in node.run("dmsetup ls", check=False).out
+    for which in ("moved", uuid):                   # by the device's name, and by uuid
+        guest.start("data")
+        node.run("dmsetup rename data moved")
+        guest.stop(which)
+        assert "moved" not in node.run("dmsetup ls", check=False).out
+
+
+def test_a_disk_is_wiped(serving):
+    """Finding P7: the manual's dd left the second superblock, and the array came back with it. Members of a running array are refused."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    guest.create_and_start("data", 0, 2, "dedicated", ["/dev/vda", "/dev/vdb", "/dev/vdc"])
+    refused = guest.command("wipe --yes /dev/vda", check=False)
+    assert refused.code == 1 and "/dev/vda" in refused.err and "in use" in refused.err, refused
+    guest.command("fail data 2")
+    guest.command("remove data 2")
+    node.wait_until("! dmsetup deps -o devname data | grep -q vdc", 30)
+    wiped = guest.command("wipe --yes /dev/vdc")
+    assert "which does not use it any more" in wiped.err and wiped.out == "/dev/vdc: wiped\n", wiped
+    guest.command("add data /dev/vdc")              # a blank disk needs no option
+    serving.write(0)
+    guest.kill_daemon()
+    node.run("dmsetup remove --force --retry data || dmsetup remove --retry data", check=False)
+    refused = node.run("ddraid wipe --yes /dev/vda", check=False)
+    assert refused.code == 1 and "has in use, or did not stop before it died" in refused.err, refused
+    node.run("ddraid wipe --yes --overwrite /dev/vda /dev/vdb /dev/vdc")
+    serving.begin()
+    assert "no device belongs" in guest.command("start data", check=False).err
+    for disk in ("/dev/vda", "/dev/vdb", "/dev/vdc"):
+        assert node.run(f"blkid -p {disk}", check=False).code == 2
+        assert not examine(node, disk)["valid"]
+
+
+def test_raid_10_of_4kn_disks(make_nodes, stage):
+    """Issue 25: disks with sectors of 4096 bytes, as the README says: mirrors under dm-stripe."""
+    del stage
+    node, = make_nodes(disks=4, size="64M", logical_block_size=4096, physical_block_size=4096)
+    node.boot()
+    guest = Guest(node)
+    guest.start_daemon(idle_time="1s")
+    text = (pathlib.Path(__file__).resolve().parents[3] / "README").read_text()
+    section = text[text.index("4Kn disks: RAID 10"):text.index("Limits\n------")]
+    recipe = [line.strip().replace("/dev/sd", "/dev/vd") for line in re.findall(r"^    (.*)$", section, re.M) if not line.startswith("mkfs")]
+    assert len(recipe) == 6 and "striped" in recipe[-1], recipe
+    refused = node.run("ddraid create r --order 1 --parity 1 /dev/vda /dev/vdb /dev/vdc", check=False)
+    assert refused.code == 1 and "sectors of 4096 bytes are larger than the chunk" in refused.err, refused
+    node.run("set -e; modprobe dm_mod; " + "; ".join(recipe), timeout=120)
+    assert node.run("blockdev --getss /dev/mapper/data").out.strip() == "4096"
+    megabytes = int(node.run("blockdev --getsize64 /dev/mapper/data").out) >> 20
+    assert megabytes >= 100
+    fio = (f"fio --name=w --filename=/dev/mapper/data --direct=1 --ioengine=libaio --iodepth=8 --rw=write --bs=64k --size={megabytes}m "
+           "--verify=crc32c --randseed=5 --output-format=terse")
+    node.run(f"{fio} --do_verify=0", timeout=300)
+    guest.command("fail m0 0")
+    guest.command("fail m1 1")
+    node.run(f"{fio} --verify_only", timeout=300)
+    node.run("dmsetup remove --retry data")
+    for name in ("m0", "m1"):
+        guest.stop(name)
+    node.run("set -e; " + "; ".join(recipe[2:]), timeout=120)
+    node.run(f"{fio} --verify_only", timeout=300)
+    node.run("dmsetup remove --retry data")
