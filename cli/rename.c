@@ -4,7 +4,7 @@
  *
  * The name is in the superblocks, and so it is changed by one command alone, while nobody can start the array: the members are locked, which keeps
  * all of this machine out; in a cluster the command is alone in the array's process group, which keeps the other nodes out (hold.h). A slot
- * of the dirty log that belongs to a node says that this node runs the array, or died while it did.
+ * of the dirty log that belongs to another node says that this node runs the array, or died while it did.
  *
  * Must never: write while a slot is owned, a member is not there, or the process group has other processes; write by superblocks that were read
  * before the members were locked.
@@ -114,10 +114,11 @@ static int check_use(const struct rename *r)
 
 	if (cli_dm_find_array(cli_format_uuid(sb->array_uuid, uuid), &info, &err) == 0 && info.exists)
 		return cli_fail("rename", "'%s' is started on this node, as /dev/mapper/%s; stop it on all nodes first", sb->name, info.name);
-	if (r->nodes == 1 && ddr_assemble_unclustered(sb, &err))
+	if (r->alone ? ddr_assemble_alone(sb, r->alone, &err) : r->nodes == 1 && ddr_assemble_unclustered(sb, &err))
 		return cli_fail("rename", "%s", err.text);
+	/* a node without a cluster keeps its slot when it stops; its locks are free, so it does not run the array */
 	for (uint32_t s = 0; s < sb->slots; s++)
-		if (sb->slot_node[s])
+		if (sb->slot_node[s] && sb->slot_node[s] != r->alone)
 			return cli_fail("rename", "'%s' is in use by node %" PRIu32 ", or was not stopped by it before it died; start the array and stop it on all "
 					"nodes, then try again", sb->name, sb->slot_node[s]);
 	return CLI_DONE;

@@ -15,6 +15,7 @@
 
 #include "cli/ask.h"
 #include "cli/cli.h"
+#include "cli/client.h"
 #include "cli/create.h"
 #include "cli/disk.h"
 #include "cli/guard.h"
@@ -27,6 +28,7 @@ struct wipe_args {
 	const char *path[MOST];
 	size_t n;
 	bool overwrite, files, yes;
+	uint32_t alone;			/* this node's id, if it has no cluster: it keeps its slot when it stops, and its locks say whether it runs the array */
 };
 
 struct wiped {
@@ -82,12 +84,32 @@ static bool is_needed(const struct ddr_super *now, const uint8_t uuid[DDR_UUID_L
 }
 
 /* The node that has the array in use, or died while it had; 0: none. */
-static uint32_t user_of(const struct ddr_super *now)
+static uint32_t user_of(const struct ddr_super *now, uint32_t alone)
 {
+	bool ours = alone && !(now->ro_compat & DDR_RO_COMPAT_CLUSTER);
+
 	for (uint32_t s = 0; s < now->slots; s++)
-		if (now->slot_node[s])
+		if (now->slot_node[s] && !(ours && now->slot_node[s] == alone))
 			return now->slot_node[s];
 	return 0;
+}
+
+/* Without a daemon it is not known. */
+static uint32_t ask_alone(void)
+{
+	struct json_object *data;
+	struct ddr_ipc *ipc;
+	char why[1200];
+	uint32_t id = 0;
+
+	if (!client_reach(&ipc, why, sizeof(why)))
+		return 0;
+	if (client_try(ipc, client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS, why, sizeof(why))) {
+		id = (uint32_t)client_number(data, "alone");
+		json_object_put(data);
+	}
+	ddr_ipc_close(ipc);
+	return id;
 }
 
 static int check_array(const struct wipe_args *a, const struct ddr_scan *scan, struct wiped *w)
@@ -101,7 +123,7 @@ static int check_array(const struct wipe_args *a, const struct ddr_scan *scan, s
 		return CLI_DONE;
 	}
 	now = newest_of(scan, own);
-	node = is_needed(now, own->member[own->this_member].uuid) ? user_of(now) : 0;
+	node = is_needed(now, own->member[own->this_member].uuid) ? user_of(now, a->alone) : 0;
 	snprintf(w->is, sizeof(w->is), "%s is member %u of array '%s' (uuid %s)%s", w->dev.path, own->this_member, now->name,
 		 cli_format_uuid(own->array_uuid, uuid), is_needed(now, own->member[own->this_member].uuid) ? "" : ", which does not use it any more");
 	if (!node || a->overwrite)
@@ -173,7 +195,7 @@ static int wipe(const struct wipe_args *a, struct wiped *w, const struct ddr_sca
 
 static int work(void *ctx)
 {
-	const struct wipe_args *a = ctx;
+	struct wipe_args *a = ctx;
 	struct wiped *w = calloc(a->n, sizeof(*w));
 	struct cli_scanner scanner;
 	struct ddr_scan scan = { 0 };
@@ -184,6 +206,7 @@ static int work(void *ctx)
 		return cli_fail("wipe", "out of memory");
 	for (size_t i = 0; i < a->n; i++)
 		w[i].dev.fd = -1;
+	a->alone = ask_alone();
 	if (cli_scanner_open(&scanner, &err))
 		rc = cli_fail("wipe", "%s", err.text);
 	else {
