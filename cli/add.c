@@ -6,10 +6,11 @@
  * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
  * then it gets one of its own: a crash leaves a blank disk, or a spare that is not there and may be removed. All nodes look for it by that.
  *
- * Must never: write to a disk that holds anything, without --force; give a disk a superblock that could count as a newer one
+ * Must never: write to a disk that holds anything, without --overwrite and a yes; give a disk a superblock that could count as a newer one
  * than those of the members.
  */
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 
 #include <uuid/uuid.h>
 
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/create.h"
@@ -35,7 +37,8 @@ struct add {
 	const char *name, *path;	/* @path of replace: NULL: any spare */
 	const char *old;		/* replace: the member, */
 	uint32_t role;			/* and its role if it is out, so that the new one is rebuilt; or DDR_ROLE_NONE */
-	bool force;
+	struct disk_allow allow;
+	bool yes;
 	struct ddr_ipc *ipc;
 	struct json_object *array;	/* its status */
 	struct ddr_super super;		/* of the array */
@@ -140,14 +143,18 @@ static int check_disk(struct add *a)
 	struct ddr_error err;
 
 	cli_guard_at(a->path, NULL);
-	if (disk_open(&a->dev, a->path, a->super.order, a->force, holds, sizeof(holds), &err))
+	if (disk_open(&a->dev, a->path, a->super.order, &a->allow, holds, sizeof(holds), &err))
 		return cli_fail(a->cmd, "%s", err.text);
 	if (a->dev.bytes < needed)
 		return cli_fail(a->cmd, "%s has %s, and each member of array '%s' needs %s: %s are missing; use a larger disk", a->path,
 				cli_format_bytes(a->dev.bytes, has, sizeof(has)), a->name, cli_format_bytes(needed, need, sizeof(need)),
 				cli_format_bytes(needed - a->dev.bytes, lack, sizeof(lack)));
-	if (holds[0])
-		cli_warn(a->cmd, "%s: destroying what it holds (%s)", a->path, holds);
+	if (holds[0] && !cli_confirm(a->cmd, a->yes, "%s: destroying what it holds (%s)", a->path, holds))
+		return CLI_FAILED;
+	if (a->dev.physical_sector > a->super.chunk &&
+	    !cli_confirm(a->cmd, a->yes, "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32 " bytes: a power loss could damage blocks "
+			 "at rest", a->path, a->dev.physical_sector, a->super.chunk))
+		return CLI_FAILED;
 	return CLI_DONE;
 }
 
@@ -209,7 +216,7 @@ static int add_new(struct add *a)
 	if (rc)
 		return rc;
 	cli_guard_at(a->path, "the array was not changed, but what the disk held may be overwritten");
-	if (create_prepare(&a->super, a->force, &a->dev, &err))
+	if (create_prepare(&a->super, a->allow.overwrite, &a->dev, &err))
 		return cli_fail(a->cmd, "%s; the array was not changed, the former content of the disk is overwritten", err.text);
 	uuid_generate(a->uuid);
 	member = enter(a);
@@ -374,15 +381,22 @@ static int work(void *ctx)
 
 static int run(const struct cli_command *cmd, int argc, char **argv, bool replaces)
 {
-	static const struct option options[] = { { "force", no_argument, NULL, 'f' }, { 0 } };
+	static const struct option options[] = {
+		{ "overwrite", no_argument, NULL, 'w' }, { "allow-512e", no_argument, NULL, 'e' }, { "yes", no_argument, NULL, 'y' },
+		{ "force", no_argument, NULL, 'f' }, { 0 },
+	};
 	struct add a = { .cmd = cmd->name, .dev = { .fd = -1 }, .role = DDR_ROLE_NONE };
 	char path[PATH_MAX];
 	int c, n;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-		if (c != 'f')
+		if (c == 'f')
+			return cli_usage(cmd, CLI_NO_FORCE);
+		if (c != 'w' && c != 'e' && c != 'y')
 			return cli_bad_option(cmd, c, argv);
-		a.force = true;
+		a.allow.overwrite |= c == 'w';
+		a.allow.e512 |= c == 'e';
+		a.yes |= c == 'y';
 	}
 	n = argc - optind;
 	if (replaces ? n < 2 || n > 3 : n != 2)

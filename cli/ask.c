@@ -8,19 +8,29 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 
-bool cli_confirm(const char *what, bool yes, const char *format, ...)
+static bool can_ask(const char *what, bool yes, const char *text)
 {
-	char text[1500], answer[16] = "";
+	if (yes || isatty(STDIN_FILENO))
+		return true;
+	cli_fail(what, "%s; there is no terminal to ask on: --yes says that this is meant", text);
+	return false;
+}
+
+bool cli_can_ask(const char *what, bool yes, const char *format, ...)
+{
+	char text[1500];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (!yes && !isatty(STDIN_FILENO)) {
-		cli_fail(what, "%s; there is no terminal to ask on: --yes says that this is meant", text);
-		return false;
-	}
-	cli_warn(what, "%s", text);
+	return can_ask(what, yes, text);
+}
+
+bool cli_asked(const char *what, bool yes)
+{
+	char answer[16] = "";
+
 	if (yes)
 		return true;
 	fprintf(stderr, "Type yes to go on: ");
@@ -29,4 +39,18 @@ bool cli_confirm(const char *what, bool yes, const char *format, ...)
 		return true;
 	cli_fail(what, "nothing was changed");
 	return false;
+}
+
+bool cli_confirm(const char *what, bool yes, const char *format, ...)
+{
+	char text[1500];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!can_ask(what, yes, text))
+		return false;
+	cli_warn(what, "%s", text);
+	return cli_asked(what, yes);
 }

@@ -10,6 +10,9 @@
  * terminal nobody can be asked: then it is a no, and the line says that --yes answers. False: no, and that was printed.
  * Must never: take silence, or the end of a pipe, for a yes.
  */
+/* The two halves of it, where more is printed between. False: nobody can be asked, and that was printed with the sentence as the reason. */
+bool cli_can_ask(const char *what, bool yes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool cli_asked(const char *what, bool yes);
 bool cli_confirm(const char *what, bool yes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

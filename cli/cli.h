@@ -20,6 +20,10 @@ enum cli_exit {
 	CLI_USAGE	= 2,
 };
 
+/* What create, add and replace say to an option that overrode several refusals at once. */
+#define CLI_NO_FORCE	"--force is no option any more, each override has its own: --overwrite destroys what disks hold, --allow-512e takes disks whose physical " \
+			"sectors are larger than a chunk"
+
 struct cli_command {
 	const char *name;
 	const char *arguments;		/* for the usage line */

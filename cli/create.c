@@ -16,6 +16,7 @@
 #include <json-c/json.h>
 #include <uuid/uuid.h>
 
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/create.h"
 #include "cli/disk.h"
@@ -30,7 +31,8 @@ struct create_args {
 	uint32_t n_members, n_spares;
 	uint64_t order, parity, slots, region_size;
 	int layout;				/* -1: the default for order and parity */
-	bool order_given, force, unequal, json;
+	struct disk_allow allow;
+	bool order_given, unequal, yes, json;
 };
 
 /* -------------------------------------------------- arguments */
@@ -60,6 +62,10 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 		{ "region-size", required_argument, NULL, 'r' },
 		{ "nodes", required_argument, NULL, 'n' },
 		{ "spare", required_argument, NULL, 's' },
+		{ "overwrite", no_argument, NULL, 'w' },
+		{ "allow-512e", no_argument, NULL, 'e' },
+		{ "allow-files", no_argument, NULL, 'i' },
+		{ "yes", no_argument, NULL, 'y' },
 		{ "force", no_argument, NULL, 'f' },
 		{ "unequal", no_argument, NULL, 'u' },
 		{ "json", no_argument, NULL, 'j' },
@@ -98,9 +104,20 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 			if (rc)
 				return rc;
 			break;
-		case 'f':
-			a->force = true;
+		case 'w':
+			a->allow.overwrite = true;
 			break;
+		case 'e':
+			a->allow.e512 = true;
+			break;
+		case 'i':
+			a->allow.files = true;
+			break;
+		case 'y':
+			a->yes = true;
+			break;
+		case 'f':
+			return cli_usage(cmd, CLI_NO_FORCE ", --allow-files takes image files");
 		case 'u':
 			a->unequal = true;
 			break;
@@ -172,7 +189,7 @@ static int check_twice(const struct create_args *a, uint32_t n, struct ddr_error
  * The smallest device sets what each holds. Disks of one nominal size differ a little; more is most often a disk that
  * was named by mistake. Spares may be larger, but not smaller.
  */
-static int check_sizes(const struct create_plan *plan, const struct create_args *a, struct ddr_error *err)
+static int check_sizes(struct create_plan *plan, const struct create_args *a, struct ddr_error *err)
 {
 	const struct ddr_dev *small = &plan->dev[0], *large = &plan->dev[0];
 	char small_size[64], large_size[64];
@@ -185,7 +202,8 @@ static int check_sizes(const struct create_plan *plan, const struct create_args 
 		if (i < a->n_members && dev->bytes > large->bytes)
 			large = dev;
 	}
-	if (a->unequal || large->bytes - small->bytes <= small->bytes / 100)
+	plan->unequal = large->bytes - small->bytes > small->bytes / 100;
+	if (a->unequal || !plan->unequal)
 		return 0;
 	return ddr_error_set(err, "%s has %s and %s has %s: the disks of an array should be of one size; use others, or "
 			     "--unequal to leave unused what they have more than the smallest", small->path,
@@ -236,30 +254,72 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 	sb->created = (uint64_t)time(NULL);
 	sb->updated = sb->created;
 	fill_members(sb, a);
-	plan->wipe = a->force;
+	plan->wipe = a->allow.overwrite;
 	return 0;
 }
 
-/* What is no reason to refuse. Only once nothing else is one: a refusal is one line. */
+static void say_holds(const struct create_plan *plan, uint32_t i, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s: destroying what it holds (%s)", plan->dev[i].path, plan->holds[i]);
+}
+
+static void say_sector(const struct create_plan *plan, uint32_t i, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32 " bytes: a power loss could damage blocks at rest",
+		 plan->dev[i].path, plan->dev[i].physical_sector, plan->super.chunk);
+}
+
+/* The first thing that an option overrides, and that is to be asked for; false: there is none. */
+static bool first_override(const struct create_plan *plan, char *buf, size_t size)
+{
+	for (uint32_t i = 0; i < plan->super.members; i++) {
+		if (plan->holds[i][0])
+			say_holds(plan, i, buf, size);
+		else if (plan->dev[i].physical_sector > plan->super.chunk)
+			say_sector(plan, i, buf, size);
+		else
+			continue;
+		return true;
+	}
+	snprintf(buf, size, "the disks are not of one size, and what the larger ones have more stays unused");
+	return plan->unequal;
+}
+
+/* What is no reason to refuse, or was allowed. Only once nothing else is one: a refusal is one line. */
 static void print_warnings(const struct create_plan *plan)
 {
 	uint64_t smallest = UINT64_MAX;
+	char text[512];
 
 	for (uint32_t i = 0; i < plan->super.members; i++)
 		smallest = plan->dev[i].bytes < smallest ? plan->dev[i].bytes : smallest;
 	for (uint32_t i = 0; i < plan->super.members; i++) {
 		const struct ddr_dev *dev = &plan->dev[i];
 
-		if (plan->holds[i][0])
-			cli_warn("create", "%s: destroying what it holds (%s)", dev->path, plan->holds[i]);
-		if (dev->physical_sector > plan->super.chunk)
-			cli_warn("create", "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
-				 " bytes: a power loss could damage blocks at rest", dev->path, dev->physical_sector,
-				 plan->super.chunk);
+		if (plan->holds[i][0]) {
+			say_holds(plan, i, text, sizeof(text));
+			cli_warn("create", "%s", text);
+		}
+		if (dev->physical_sector > plan->super.chunk) {
+			say_sector(plan, i, text, sizeof(text));
+			cli_warn("create", "%s", text);
+		}
 		if (dev->bytes - smallest > smallest / 100)
 			cli_warn("create", "%s: %.0f %% of it stays unused, since the smallest member is smaller", dev->path,
 				 100.0 * (double)(dev->bytes - smallest) / (double)dev->bytes);
 	}
+}
+
+/* Each override asks, all of them at once. */
+static bool is_meant(const struct create_plan *plan, const struct create_args *a)
+{
+	char text[512];
+	bool asks = first_override(plan, text, sizeof(text));
+
+	if (asks && !cli_can_ask("create", a->yes, "%s", text))
+		return false;
+	print_warnings(plan);
+	return !asks || cli_asked("create", a->yes);
 }
 
 /* An interrupt in the middle would leave disks half made: it waits until the end. */
@@ -351,12 +411,13 @@ static int create(struct create_plan *plan, const struct create_args *a)
 		return cli_fail("create", "%s", err.text);
 	for (uint32_t i = 0; i < n; i++) {
 		cli_guard_at(a->path[i], NULL);
-		if (disk_open(&plan->dev[i], a->path[i], a->order, a->force, plan->holds[i], sizeof(plan->holds[i]), &err))
+		if (disk_open(&plan->dev[i], a->path[i], a->order, &a->allow, plan->holds[i], sizeof(plan->holds[i]), &err))
 			return cli_fail("create", "%s", err.text);
 	}
 	if (plan_array(plan, a, &err) || cli_name_free("create", a->name, a->path, n, &err))
 		return cli_fail("create", "%s", err.text);
-	print_warnings(plan);
+	if (!is_meant(plan, a))
+		return CLI_FAILED;
 	if (write_uninterrupted(plan, &err))
 		return cli_fail("create", "%s", err.text);
 	if (a->json)

@@ -13,7 +13,8 @@ struct create_plan {
 	struct ddr_super super;			/* complete but for this_member and seq */
 	struct ddr_dev dev[DDR_MAX_MEMBERS];	/* members, then spares: as in super.member */
 	char holds[DDR_MAX_MEMBERS][160];	/* what each of them holds now; empty: nothing that is known */
-	bool wipe;				/* --force: old signatures are wiped */
+	bool wipe;				/* --overwrite: old signatures are wiped */
+	bool unequal;				/* the disks are not of one size, and --unequal says that this is meant */
 };
 
 /*

@@ -29,8 +29,8 @@
 #include "lib/layout.h"
 
 /* What is said where a disk does not answer any more: before any superblock is written, and then. */
-#define OVERWRITTEN	"no array was made, but what the disks of this command held may be overwritten; create again, with --force, and without that disk"
-#define INCOMPLETE	"the array is not complete, but disks of this command may have its superblocks: do not start it, but create again, with --force, and " \
+#define OVERWRITTEN	"no array was made, but what the disks of this command held may be overwritten; create again, with --overwrite, and without that disk"
+#define INCOMPLETE	"the array is not complete, but disks of this command may have its superblocks: do not start it, but create again, with --overwrite, and " \
 			"without that disk"
 
 /* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
@@ -276,7 +276,7 @@ static int undo(const struct create_plan *plan, uint32_t changed, uint32_t writt
 	append_paths(plan, left ? left : changed, paths, sizeof(paths));
 	if (left)
 		return ddr_error_set(err, "%s; the array was not created, but its superblocks may be left on%s: do not use them, "
-				     "replace what is broken and create again with --force", why.text, paths);
+				     "replace what is broken and create again with --overwrite", why.text, paths);
 	return ddr_error_set(err, "%s; the array was not created: no superblock of it is left, but the former content of%s is "
 			     "overwritten; replace what is broken and create again", why.text, paths);
 }

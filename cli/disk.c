@@ -47,7 +47,7 @@ static int check_block_device(const struct ddr_dev *dev, struct ddr_error *err)
 	return 0;
 }
 
-static int check_sectors(const struct ddr_dev *dev, uint64_t order, bool force, struct ddr_error *err)
+static int check_sectors(const struct ddr_dev *dev, uint64_t order, bool allowed, struct ddr_error *err)
 {
 	uint32_t chunk = DDR_BLOCK_SIZE >> order;
 	unsigned int fits = 0;
@@ -58,34 +58,34 @@ static int check_sectors(const struct ddr_dev *dev, uint64_t order, bool force, 
 		return ddr_error_set(err, "%s: its sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32
 				     " bytes that a member holds of each block at order %" PRIu64 "; use order %u at most, "
 				     "or disks with smaller sectors", dev->path, dev->logical_sector, chunk, order, fits);
-	if (dev->physical_sector > chunk && !force)
+	if (dev->physical_sector > chunk && !allowed)
 		return ddr_error_set(err, "%s: its physical sectors of %" PRIu32 " bytes hold the chunks of %" PRIu32
 				     " blocks (%" PRIu32 " bytes each at order %" PRIu64 "): a power loss while the disk rewrites "
 				     "one could damage blocks at rest on several members; use disks with smaller "
-				     "physical sectors or a lower order, or --force if the disks protect against it",
+				     "physical sectors or a lower order, or --allow-512e if the disks protect against it",
 				     dev->path, dev->physical_sector, dev->physical_sector / chunk, chunk, order);
 	return 0;
 }
 
-static int check_content(const struct ddr_dev *dev, bool force, char *holds, size_t size, struct ddr_error *err)
+static int check_content(const struct ddr_dev *dev, bool allowed, char *holds, size_t size, struct ddr_error *err)
 {
 	if (ddr_signature_find(dev, holds, size, err))
 		return -1;
-	if (holds[0] && !force)
-		return ddr_error_set(err, "%s: holds data (%s); use another device, or --force to destroy it", dev->path,
+	if (holds[0] && !allowed)
+		return ddr_error_set(err, "%s: holds data (%s); use another device, or --overwrite to destroy it", dev->path,
 				     holds);
 	return 0;
 }
 
-int disk_open(struct ddr_dev *dev, const char *path, uint64_t order, bool force, char *holds, size_t size, struct ddr_error *err)
+int disk_open(struct ddr_dev *dev, const char *path, uint64_t order, const struct disk_allow *allow, char *holds, size_t size, struct ddr_error *err)
 {
-	unsigned int flags = DDR_DEV_WRITE | DDR_DEV_EXCL | (force ? DDR_DEV_FILE : 0);
+	unsigned int flags = DDR_DEV_WRITE | DDR_DEV_EXCL | (allow->files ? DDR_DEV_FILE : 0);
 
 	if (ddr_dev_open(dev, path, flags, err))
 		return -1;
-	if (ddr_dev_lock(dev, LOCK_MS, err) || check_block_device(dev, err) || check_sectors(dev, order, force, err))
+	if (ddr_dev_lock(dev, LOCK_MS, err) || check_block_device(dev, err) || check_sectors(dev, order, allow->e512, err))
 		return -1;
-	return check_content(dev, force, holds, size, err);
+	return check_content(dev, allow->overwrite, holds, size, err);
 }
 
 int disk_open_own(struct ddr_dev *dev, const char *path, bool file, struct ddr_error *err)

@@ -14,17 +14,17 @@
 
 static const struct cli_command commands[] = {
 	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
-	  "[--spare DEV]... [--force] [--unequal] [--json] DEV...",
+	  "[--spare DEV]... [--overwrite] [--allow-512e] [--unequal] [--allow-files] [--yes] [--json] DEV...",
 	  "make a new array of empty disks", cmd_create },
-	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt [--yes]]", "assemble an array and start it", cmd_start },
+	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt] [--yes]", "assemble an array and start it", cmd_start },
 	{ "stop", "NAME | --all [--force]", "stop an array", cmd_stop },
 	{ "status", "[NAME] [--json] [--check]", "show the arrays of this node", cmd_status },
 	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
 	{ "events", "[--json]", "print each change as it happens", cmd_events },
 	{ "set", "NAME [KEY=VALUE]...", "list or change settings of a running array", cmd_set },
 	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
-	{ "add", "NAME DEV [--force]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
-	{ "replace", "NAME MEMBER [DEV] [--force]", "copy a member that works to a new disk or a spare, which takes its place", cmd_replace },
+	{ "add", "NAME DEV [--overwrite] [--allow-512e] [--yes]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
+	{ "replace", "NAME MEMBER [DEV] [--overwrite] [--allow-512e] [--yes]", "copy a member that works to a new disk or a spare, which takes its place", cmd_replace },
 	{ "remove", "NAME MEMBER", "forget a member that is out, or a spare", cmd_remove },
 	{ "grow", "NAME [--size SIZE] [--json]", "let the array take what its members have room for", cmd_grow },
 	{ "rename", "NAME NEWNAME", "give an array that is stopped on all nodes another name", cmd_rename },

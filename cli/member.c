@@ -33,7 +33,7 @@ static void print_failed(const char *name, const char *member, struct json_objec
 static void print_removed(const char *name, const char *member, struct json_object *data)
 {
 	(void)data;
-	printf("array '%s' has forgotten %s%s; the disk still says that it was a member: create and add take it with --force\n", name,
+	printf("array '%s' has forgotten %s%s; the disk still says that it was a member: ddraid wipe erases that, and create and add take it with --overwrite\n", name,
 	       kind(member), member);
 }
 

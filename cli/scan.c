@@ -220,6 +220,6 @@ void cli_tell_foreign(const char *what, const struct ddr_scan_array *array)
 	for (size_t i = 0; i < array->n; i++)
 		if (array->assembly.verdict[i] == DDR_V_FOREIGN)
 			cli_warn(what, "'%s': %s is left out: it holds a %s, too, so another program has written to it; once the array runs, "
-				 "ddraid add --force %s %s rebuilds it", sb->name, array->cand[i].device, array->cand[i].foreign, sb->name,
+				 "ddraid add --overwrite %s %s rebuilds it", sb->name, array->cand[i].device, array->cand[i].foreign, sb->name,
 				 array->cand[i].device);
 }

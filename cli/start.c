@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/adopt.h"
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
@@ -362,8 +363,10 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return CLI_FAILED;
 	if (array.assembly.doubtful && !s->degraded)
 		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
+	if (array.assembly.doubtful && !cli_confirm("start", s->yes, "'%s': %s", name, array.assembly.note))
+		return CLI_FAILED;
 	cli_tell_foreign("start", &array);
-	if (array.assembly.note[0])
+	if (array.assembly.note[0] && !array.assembly.doubtful)
 		cli_warn("start", "'%s': %s", name, array.assembly.note);
 	if (s->older && !allow_older(s, &array.assembly.super, made->uuid))
 		return CLI_FAILED;

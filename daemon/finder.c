@@ -31,7 +31,7 @@ static int wanted(const struct ddr_finder *f, const struct ddr_super *sb)
 
 static void tell_foreign(struct ddr_finder *f, unsigned int m, const char *path, const char *foreign)
 {
-	ddr_error_set(&f->error[m], "%s is left out: it holds a %s, too, so another program has written to it; ddraid add --force %s rebuilds it "
+	ddr_error_set(&f->error[m], "%s is left out: it holds a %s, too, so another program has written to it; ddraid add --overwrite %s rebuilds it "
 		      "as a new disk", path, foreign, path);
 }
 

@@ -91,10 +91,10 @@ static int check_position(struct ddr_load *l, const struct supers *all, size_t c
 	/* likewise: a running array loses it by ddraid fail, not because another node starts */
 	if (l->supers_only && l->assembly.verdict[c] == DDR_V_FOREIGN)
 		return ddr_error_set(&l->error, "%s holds a %s, too: another program has written to it; ddraid fail %s %u on a node that runs the array, "
-				     "then ddraid add --force rebuilds it", device, all->cand[c].foreign, sb->name, own->this_member);
+				     "then ddraid add --overwrite rebuilds it", device, all->cand[c].foreign, sb->name, own->this_member);
 	if (l->assembly.verdict[c] == DDR_V_FOREIGN)
 		qb_log(LOG_ERR, "array '%s': %s is member %u, but holds a %s, too: another program has written to it; it is left out, and "
-		       "ddraid add --force rebuilds it", sb->name, device, own->this_member, all->cand[c].foreign);
+		       "ddraid add --overwrite rebuilds it", sb->name, device, own->this_member, all->cand[c].foreign);
 	if (l->assembly.verdict[c] != DDR_V_CURRENT)
 		return 0;
 	role = sb->member[own->this_member].role;

@@ -29,7 +29,7 @@ def members(tmp_path_factory):
     for path in paths:
         with open(path, "wb") as image:
             image.truncate(4 << 20)
-    made = ddraid("create", "fix", "--order", 2, "--force", *paths)
+    made = ddraid("create", "fix", "--order", 2, "--allow-files", "--overwrite", "--yes", *paths)
     assert made.returncode == 0, made.stderr
     return paths
 

@@ -50,7 +50,7 @@ class Jobs:
 
     def array(self):
         paths = [d.dev for d in self.disks]
-        self.guest.create(NAME, 2, 1, "rotating", paths[:MEMBERS], f"--force --spare {paths[MEMBERS]}")
+        self.guest.create(NAME, 2, 1, "rotating", paths[:MEMBERS], f"--overwrite --yes --spare {paths[MEMBERS]}")
         self.guest.start(NAME)
         self.bytes = int(self.node.run(f"blockdev --getsize64 {DEV}").out)
 

@@ -109,7 +109,7 @@ class Levels:
 
     def ddraid(self, level, used):
         layout = "rotating" if level.order else "dedicated"
-        self.guest.create(NAME, level.order, level.parity, layout, used, f"--force --spare {self.disks[-1].dev}")
+        self.guest.create(NAME, level.order, level.parity, layout, used, f"--overwrite --yes --spare {self.disks[-1].dev}")
         self.guest.start(NAME)
         path = f"/dev/mapper/{NAME}"
         self.guest.command(f"set {NAME} resync=paused")

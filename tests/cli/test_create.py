@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import resource
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DDRAID = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", TOP / "build")) / "cli" / "ddraid"
 MIB = 1 << 20
+ANYTHING = ("--allow-files", "--overwrite", "--yes")      # images, whatever they hold
 
 
 def ddraid(*args, preexec=None, **env):
@@ -88,7 +90,7 @@ def test_usage(images, args, words):
 ])
 def test_number_of_devices(images, options, count, words):
     paths = images(count)
-    refused(paths, ("create", "t", "--force", *options, *paths), words, 2)
+    refused(paths, ("create", "t", *ANYTHING, *options, *paths), words, 2)
 
 
 def test_start_takes_a_time():
@@ -128,37 +130,67 @@ def test_users_are_told_to_become_root():
         assert done.returncode == 1 and words in done.stderr and len(done.stderr.splitlines()) == 1, done
 
 
-def test_files_need_force(images):
+def test_each_override_has_its_option(images, tmp_path):
+    """Finding P1: `--force` overrode at once that a disk holds data, is another array's, and has physical sectors larger than a chunk."""
+    paths = images(3)
+    shape = ("create", "t", "--order", 1, "--allow-files")
+    for command in (("create", "t", "--order", 1, "--force", *paths), ("add", "t", paths[0], "--force"), ("replace", "t", "0", paths[0], "--force")):
+        done = ddraid(*command)
+        assert done.returncode == 2 and "--overwrite" in done.stderr and "--allow-512e" in done.stderr, done
+    subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", paths[1]], check=True)
+    for options in ((), ("--allow-512e", "--yes"), ("--unequal", "--yes"), ("--yes",)):
+        refused(paths, (*shape, *options, *paths), f"{paths[1]}: holds data (ext4 file system); use another device, or --overwrite")
+    refused(paths, (*shape, "--overwrite", *paths), f"{paths[1]}: destroying what it holds (ext4 file system); there is no terminal to ask on: --yes")
+    refused(paths, ("create", "t", "--order", 1, "--overwrite", "--yes", *paths), "is not a block device")
+    for answer, code in (("no\n", 1), ("\x04", 1), ("yes\n", 0)):
+        before = digest(paths)
+        master, slave = pty.openpty()
+        process = subprocess.Popen([DDRAID, *map(str, shape), "--overwrite", *paths], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        os.close(slave)
+        os.write(master, answer.encode())
+        _, err = process.communicate(timeout=60)
+        os.close(master)
+        assert process.returncode == code and "Type yes to go on" in err and "destroying what it holds" in err, (process.returncode, err)
+        assert (digest(paths) == before) == (code == 1)
+    fresh = [tmp_path / f"fresh{i}" for i in range(3)]
+    for path in fresh:
+        path.touch()
+        resize(path, 8 * MIB)
+    assert ddraid("create", "other", *shape[2:], *fresh).returncode == 0         # nothing is overridden, nothing is asked
+
+
+def test_files_need_an_option(images):
     paths = images(3)
     refused(paths, ("create", "t", "--order", 1, *paths), "is not a block device")
 
 
 def test_same_device_twice(images, tmp_path):
     paths = images(3)
-    refused(paths, ("create", "t", "--order", 1, "--force", paths[0], paths[1], paths[0]), "are the same device")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, paths[0], paths[1], paths[0]), "are the same device")
     link = tmp_path / "link"
     link.symlink_to(paths[1])
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths[:2], link), "are the same device")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths[:2], link), "are the same device")
     hard = tmp_path / "hard"
     os.link(paths[0], hard)
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths, "--spare", hard), "are the same device")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths, "--spare", hard), "are the same device")
 
 
 def test_too_small(images):
     paths = images(3, MIB + MIB // 2)
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths), "too small")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths), "too small")
     with open(paths[1], "r+b") as image:
         image.truncate(100)
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths), f"{paths[1]}: ")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths), f"{paths[1]}: ")
 
 
 @pytest.mark.parametrize("which", [0, 2, 3], ids=["first", "last", "spare"])
 def test_unequal_sizes(images, which):
     """More than 1 % is refused by name and size, spares too if they are the smaller ones; less is not."""
     paths = images(4, 20 * MIB)
-    args = ("create", "t", "--order", 1, "--force", *paths[:3], "--spare", paths[3])
+    args = ("create", "t", "--order", 1, *ANYTHING, *paths[:3], "--spare", paths[3])
     resize(paths[which], 20 * MIB - 20 * MIB // 50)
     refused(paths, args, f"{paths[which]} has {(20 * MIB - 20 * MIB // 50) // 512 * 512} bytes (19.6 MiB) and {paths[which == 0]} has 20971520 bytes (20 MiB)")
+    refused(paths, (*[a for a in args if a != "--yes"], "--unequal"), "the disks are not of one size")
     assert ddraid(*args, "--unequal").returncode == 0
     resize(paths[which], 20 * MIB - 20 * MIB // 128)
     assert ddraid(*args).returncode == 0
@@ -173,7 +205,7 @@ def test_a_disk_that_is_a_little_smaller_fits(images, size):
     """Findings S14, P10: a disk of another maker, a few sectors smaller, was refused as a replacement. create leaves 1 % free, or 100 MiB."""
     paths = images(3, size)
     left = min(size // 100, 100 * MIB)
-    array = json.loads(ddraid("create", "t", "--order", 1, "--force", "--json", *paths).stdout)
+    array = json.loads(ddraid("create", "t", "--order", 1, *ANYTHING, "--json", *paths).stdout)
     used = array["data_offset"] + array["size"] // 4096 * array["chunk"] + 65536
     assert size - left - 8192 < used <= size - left
     resize(paths[0], size - left)               # the disk that takes its place
@@ -190,15 +222,15 @@ def test_sizes_are_told_in_bytes(images):
     """Finding S14: "has 256 MiB, and the members need 256 MiB"."""
     paths = images(3, 100 * MIB)
     resize(paths[1], 98 * MIB + 512)
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths),
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths),
             f"{paths[1]} has {98 * MIB + 512} bytes (98.0 MiB) and {paths[0]} has {100 * MIB} bytes (100 MiB)")
 
 
 def test_missing_and_wrong_files(images, tmp_path):
     paths = images(2)
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths, tmp_path / "none"), "No such file")
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths, "/dev/null"), "is not a block device")
-    refused(paths, ("create", "t", "--order", 1, "--force", *paths, tmp_path), "is not a block device")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths, tmp_path / "none"), "No such file")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths, "/dev/null"), "is not a block device")
+    refused(paths, ("create", "t", "--order", 1, *ANYTHING, *paths, tmp_path), "is not a block device")
 
 
 def test_a_failed_write_says_what_is_left(images):
@@ -210,7 +242,7 @@ def test_a_failed_write_says_what_is_left(images):
         resource.setrlimit(resource.RLIMIT_FSIZE, (4 * MIB, 4 * MIB))
 
     untouched = digest(paths[1:])
-    done = ddraid("create", "t", "--order", 1, "--force", *paths, preexec=limit)
+    done = ddraid("create", "t", "--order", 1, *ANYTHING, *paths, preexec=limit)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert f"content of {paths[0]} is overwritten" in done.stderr and str(paths[1]) not in done.stderr
     assert digest(paths[1:]) == untouched
@@ -224,7 +256,7 @@ SHAPES = [(order, parity) for order in range(4) for parity in range(3)]
 def test_every_shape(images, order, parity):
     roles = (1 << order) + parity
     paths = images(roles + 1)
-    made = ddraid("create", "a.b", "--order", order, "--parity", parity, "--force", "--json", "--nodes", 3,
+    made = ddraid("create", "a.b", "--order", order, "--parity", parity, *ANYTHING, "--json", "--nodes", 3,
                   "--region-size", "64K", "--spare", paths[-1], *paths[:-1])
     assert made.returncode == 0 and made.stderr == "", made
     array = json.loads(made.stdout)
@@ -250,12 +282,12 @@ def test_every_shape(images, order, parity):
     assert line.stderr == ""
 
 
-def test_force_replaces_what_is_there(images):
+def test_overwrite_replaces_what_is_there(images):
     """An ext4 file system on one, an older array on another: both are named, and neither is found afterwards."""
     paths = images(3)
     subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", paths[0]], check=True)
-    assert ddraid("create", "old", "--order", 0, "--force", *paths[1:]).returncode == 0
-    made = ddraid("create", "new", "--order", 1, "--force", *paths)
+    assert ddraid("create", "old", "--order", 0, *ANYTHING, *paths[1:]).returncode == 0
+    made = ddraid("create", "new", "--order", 1, *ANYTHING, *paths)
     assert made.returncode == 0
     assert f"{paths[0]}: destroying what it holds (ext4 file system)" in made.stderr
     assert f"{paths[1]}: destroying what it holds (member of ddraid array old)" in made.stderr
@@ -269,9 +301,9 @@ def test_force_replaces_what_is_there(images):
 
 @pytest.mark.parametrize("order, parity", [(0, 0), (0, 1)])
 def test_nothing_of_an_old_array_shows_on_a_new_one(images, order, parity):
-    """Finding S11: a file system in an array, then `create --force` on the same disks: blkid found it on the new array, and it mounted."""
+    """Finding S11: a file system in an array, then `create` again on the same disks: blkid found it on the new array, and it mounted."""
     paths = images(1 + parity, 24 * MIB)
-    args = ("--order", order, "--parity", parity, "--force", "--json")
+    args = ("--order", order, "--parity", parity, *ANYTHING, "--json")
     old = json.loads(ddraid("create", "old", *args, *paths).stdout)
     probe = ["/sbin/blkid", "-p", "-O", str(old["data_offset"]), "-S", str(old["size"]), "-o", "value", "-s", "TYPE"]
     for path in paths:
@@ -286,7 +318,7 @@ def test_nothing_of_an_old_array_shows_on_a_new_one(images, order, parity):
 
 def test_output_that_cannot_be_written(images):
     paths = images(2)
-    assert ddraid("create", "t", "--order", 0, "--force", *paths).returncode == 0
+    assert ddraid("create", "t", "--order", 0, *ANYTHING, *paths).returncode == 0
     with open("/dev/full", "w", encoding="ascii") as full:
         done = subprocess.run([DDRAID, "examine", paths[0]], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1 and "cannot write the output" in done.stderr
@@ -297,7 +329,7 @@ def test_the_name_of_another_array_is_refused(images):
     five = images(5)
     everything = " ".join(map(str, five))
     one, two = five[:2], five[2:4]
-    args = ("create", "same", "--order", 0, "--force")
+    args = ("create", "same", "--order", 0, *ANYTHING)
     assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0
     before = digest(five)
     done = ddraid(*args, *two, DDRAID_DEVICES=everything)
@@ -306,7 +338,7 @@ def test_the_name_of_another_array_is_refused(images):
     assert done.returncode == 1 and f"{one[1]} belongs to it" in done.stderr, done
     assert digest(five) == before
     assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0   # made anew on its own disks
-    assert ddraid("create", "other", "--order", 0, "--force", *two, DDRAID_DEVICES=everything).returncode == 0
+    assert ddraid("create", "other", "--order", 0, *ANYTHING, *two, DDRAID_DEVICES=everything).returncode == 0
 
 
 def test_new_names_are_checked():
@@ -323,7 +355,7 @@ def test_table_refuses(images, tmp_path):
     six = images(6)
     one, two = six[:3], six[3:]
     for paths in (one, two):
-        assert ddraid("create", "same", "--order", 1, "--force", *paths, DDRAID_DEVICES=str(paths[0])).returncode == 0
+        assert ddraid("create", "same", "--order", 1, *ANYTHING, *paths, DDRAID_DEVICES=str(paths[0])).returncode == 0
 
     def table(which, paths, words):
         done = ddraid("table", which, DDRAID_DEVICES=" ".join(map(str, paths)))

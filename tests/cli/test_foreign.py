@@ -16,6 +16,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests/badmeta"))
 import badmeta  # noqa: E402
+from test_create import ANYTHING  # noqa: E402
 DDRAID = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", TOP / "build")) / "cli" / "ddraid"
 MIB = 1 << 20
 SIZE = 24 * MIB + 24576         # no multiple of 64 KiB, as most disks
@@ -117,7 +118,7 @@ def make(tmp_path, order, parity, size=SIZE):
     for path in paths:
         with open(path, "wb") as image:
             image.truncate(size)
-    made = ddraid("create", "data", "--order", order, "--parity", parity, "--force", "--json", *paths)
+    made = ddraid("create", "data", "--order", order, "--parity", parity, *ANYTHING, "--json", *paths)
     assert made.returncode == 0, made
     return paths, json.loads(made.stdout)
 
@@ -141,7 +142,7 @@ def test_what_another_program_wrote_leaves_the_member_out(tmp_path, kind):
     line = table(paths)
     assert line.returncode == 0, line
     assert line.stdout.split()[-3:] == [str(paths[0]), "-", str(paths[2])], line
-    assert f"{paths[1]} is left out: it holds a " in line.stderr and "ddraid add --force data" in line.stderr, line.stderr
+    assert f"{paths[1]} is left out: it holds a " in line.stderr and "ddraid add --overwrite data" in line.stderr, line.stderr
     assert "member 1 is left out" in line.stderr
     report, = json.loads(ddraid("examine", "--json", paths[1]).stdout)
     assert any(error.startswith("holds a ") for error in report["errors"]), report["errors"]
@@ -165,7 +166,7 @@ def test_one_that_was_overwritten_comes_back_as_a_new_disk_only(tmp_path):
     other = tmp_path / "other"
     with open(other, "wb") as image:
         image.truncate(SIZE)
-    made = ddraid("create", "new", "--order", 0, "--force", other, paths[1])
+    made = ddraid("create", "new", "--order", 0, *ANYTHING, other, paths[1])
     assert made.returncode == 0 and "linux_raid_member raid, member of ddraid array data" in made.stderr, made
 
 
@@ -207,7 +208,7 @@ def test_user_data_are_no_signature(tmp_path, order, parity, size):
 def test_what_ddraid_wrote_is_no_signature(tmp_path):
     """A dirty log holds bits as the user's writes set them: eight regions in it look like UFS to libblkid, and a crash leaves them so."""
     paths, array = make(tmp_path, 0, 1, 700 * MIB)
-    ddraid("create", "data", "--order", 0, "--force", "--region-size", "64K", *paths)
+    ddraid("create", "data", "--order", 0, *ANYTHING, "--region-size", "64K", *paths)
     for path in paths:
         with open(path, "r+b") as image:
             image.seek(8192)                            # the first block of slot 0

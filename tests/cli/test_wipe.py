@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from test_create import DDRAID, MIB, TOP, ddraid, digest, images, resize  # noqa: F401
+from test_create import ANYTHING, DDRAID, MIB, TOP, ddraid, digest, images, resize  # noqa: F401
 
 sys.path.insert(0, str(TOP / "tests/badmeta"))
 import badmeta  # noqa: E402
@@ -18,7 +18,7 @@ import badmeta  # noqa: E402
 
 def make(images, count=3, size=8 * MIB, *more):                # noqa: F811
     paths = images(count, size)
-    done = ddraid("create", "data", "--order", 1, "--force", "--json", *more, *paths, DDRAID_DEVICES=str(paths[0]))
+    done = ddraid("create", "data", "--order", 1, *ANYTHING, "--json", *more, *paths, DDRAID_DEVICES=str(paths[0]))
     assert done.returncode == 0, done
     return paths, json.loads(done.stdout)
 

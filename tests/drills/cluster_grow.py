@@ -40,7 +40,7 @@ class GrowRig(Rig):
 
     def create(self):
         first = self.guests[min(self.guests)]
-        first.create(NAME, *self.shape, [f"/dev/mapper/m{i}" for i in range(len(first.node.disks))], f"--region-size {REGION} --force")
+        first.create(NAME, *self.shape, [f"/dev/mapper/m{i}" for i in range(len(first.node.disks))], f"--region-size {REGION} --overwrite --yes")
         self.start()
         self.prepare()
 

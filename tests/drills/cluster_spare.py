@@ -29,7 +29,7 @@ class SpareRig(Rig):
         self.appended = {}
         first = self.guests[min(self.guests)]
         *members, spare = [d.dev for d in first.node.disks]
-        first.create(NAME, *self.shape, members, f"--region-size {REGION} --force --spare {spare}")
+        first.create(NAME, *self.shape, members, f"--region-size {REGION} --overwrite --yes --spare {spare}")
         self.start()
         self.prepare()
 

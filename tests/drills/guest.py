@@ -66,7 +66,7 @@ class Guest:
         self.command(f"start {extra} {name}")
         return f"/dev/mapper/{name}"
 
-    def create_and_start(self, name, order, parity, layout, devices, extra="--force"):
+    def create_and_start(self, name, order, parity, layout, devices, extra="--overwrite --yes"):
         self.create(name, order, parity, layout, devices, extra)
         return self.start(name)
 

@@ -209,7 +209,7 @@ class Daemon(System):
         if verify:          # which also shows that a table loaded by hand does as well
             return (f"export DDRAID_DEVICES='{devices}'; set -- $(ddraid table {self.array})\n"
                     f'dmsetup create {self.array} --uuid "DDRAID-$4" --table "$* 1 verify_reads"')
-        return f"export DDRAID_DEVICES='{devices}'; ddraid start {'--degraded' if missing else ''} {self.array}"
+        return f"export DDRAID_DEVICES='{devices}'; ddraid start {'--degraded --yes' if missing else ''} {self.array}"
 
     def raw(self, command, geometry, *options, missing=(), blocks=0, ok=(0,)):
         """The superblocks must say by themselves who is missing, and the log that nothing is dirty."""

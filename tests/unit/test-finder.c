@@ -240,7 +240,7 @@ static void what_another_program_wrote_to_is_not_taken(void **state)
 {
 	(void)state;
 	make_swap(path_of("b"));
-	not_found("it holds a swap other, too, so another program has written to it; ddraid add --force");
+	not_found("it holds a swap other, too, so another program has written to it; ddraid add --overwrite");
 }
 
 /* Finding T14: a disk that hangs and is not looked for delayed each search by a minute, and with it every disk that was added. */

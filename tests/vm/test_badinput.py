@@ -135,7 +135,7 @@ def test_usage(node):
     ("twice-by-link", "ln -sf /dev/vda /tmp/link", "/tmp/link", ["same device"]),
     ("held", "echo 0 1000 linear /dev/vdc 0 | dmsetup create hold", "/dev/vdc", ["/dev/vdc", "in use"]),
     ("mounted", "mkfs.ext4 -q /dev/vdc && mount -o ro /dev/vdc /mnt", "/dev/vdc", ["/dev/vdc", "in use"]),
-    ("ext4", "mkfs.ext4 -q /dev/vdc", "/dev/vdc", ["/dev/vdc", "ext4 file system", "--force"]),
+    ("ext4", "mkfs.ext4 -q /dev/vdc", "/dev/vdc", ["/dev/vdc", "ext4 file system", "--overwrite"]),
     ("ext4-read", "mkfs.ext4 -q -b 1024 /dev/vdc", "/dev/vdc", ["ext4 file system"]),
     ("swap", "mkswap -q /dev/vdc || mkswap /dev/vdc", "/dev/vdc", ["swap"]),
     ("md", "modprobe raid1; mdadm -q --create /dev/md9 --run --metadata=1.2 -l1 -n2 --assume-clean /dev/vdc missing && "
@@ -173,10 +173,10 @@ def test_create_refuses_partition_tables(node, kind):
     refused(node, "ddraid create t --order 1 --parity 1 /dev/vda /dev/vdb /dev/vdc", ["/dev/vdc", f"{kind} partition table"])
 
 
-def test_force_destroys_a_file_system(node):
+def test_overwrite_destroys_a_file_system(node):
     """The way out that the refusal names: the old signature is gone afterwards."""
     node.run("mkfs.ext4 -q /dev/vda")
-    node.run("ddraid create t --order 1 --force /dev/vda /dev/vdb /dev/vdc")
+    node.run("ddraid create t --order 1 --overwrite --yes /dev/vda /dev/vdb /dev/vdc")
     assert "ext4" not in node.run("blkid -p /dev/vda", check=False).out
 
 
@@ -184,8 +184,8 @@ def test_unequal_disks_are_refused(node):
     """With --unequal the smallest counts, and the others' rest is named: nobody wonders afterwards where it went."""
     node.run("echo 0 98304 linear /dev/vdc 0 | dmsetup create half")
     refused(node, "ddraid create t --order 1 /dev/vda /dev/vdb /dev/mapper/half",
-            ["/dev/mapper/half has 48 MiB", "/dev/vda has 96 MiB", "--unequal"])
-    result = node.run("ddraid create t --order 1 --unequal /dev/vda /dev/vdb /dev/mapper/half")
+            ["/dev/mapper/half has 50331648 bytes (48 MiB)", "/dev/vda has 100663296 bytes (96 MiB)", "--unequal"])
+    result = node.run("ddraid create t --order 1 --unequal --yes /dev/vda /dev/vdb /dev/mapper/half")
     assert result.err.count("stays unused") == 2 and "/dev/vda" in result.err, result
     state = json.loads(node.run("ddraid examine --json /dev/vda").out)[0]
     assert state["size"] <= 2 * 48 * MIB
@@ -202,10 +202,12 @@ def test_4kn_disks(nodes, stage):
 
 @pytest.mark.vm(disks=3, size="96M", physical_block_size=4096)
 def test_512e_disks(nodes, stage):
-    """Physical sectors larger than a chunk: refused with the reason, or with --force a warning."""
+    """Finding P1: physical sectors larger than a chunk need an option that overrides nothing else; then there is a warning."""
     del stage
     node = nodes[0]
-    result = node.run(f"ddraid create t --order 1 --force {dev(node, 0, 1, 2)}")
+    refused(node, f"ddraid create t --order 1 --overwrite --yes {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "--allow-512e"])
+    refused(node, f"ddraid create t --order 1 --allow-512e {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "--yes says that this is meant"])
+    result = node.run(f"ddraid create t --order 1 --allow-512e --yes {dev(node, 0, 1, 2)}")
     assert "physical sectors of 4096 bytes" in result.err
 
 

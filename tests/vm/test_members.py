@@ -91,9 +91,9 @@ def test_new_disk_is_a_spare_and_takes_the_next_place(serving):
     serving.guest.command("remove data 3")
     serving.event("member-removed")
     assert "works" in refused(serving, "add data /dev/vdf")
-    # the disk that was removed is nobody's: as a new one it needs --force, and takes the place in the table that it had
-    assert "--force" in refused(serving, "add data /dev/vdd")
-    serving.guest.command("add data /dev/vdd --force")
+    # the disk that was removed is nobody's: as a new one it needs --overwrite, and takes the place in the table that it had
+    assert "--overwrite" in refused(serving, "add data /dev/vdd")
+    serving.guest.command("add data /dev/vdd --overwrite --yes")
     assert states(serving)[3] == "spare"
     serving.guest.stop("data")
     raw(serving)

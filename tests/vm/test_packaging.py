@@ -59,7 +59,7 @@ def test_units_and_rules(node):
 def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
     """A disk left over from another array: the start fails and says so, and at shutdown what did start is stopped all the same."""
     a, b, c = (d.dev for d in node.disks)
-    node.run(f"systemctl start ddraidd && ddraid create old --order 0 {b} {c} && ddraid create data --order 0 --force {a} {b}")
+    node.run(f"systemctl start ddraidd && ddraid create old --order 0 {b} {c} && ddraid create data --order 0 --overwrite --yes {a} {b}")
     node.run("systemctl start ddraid", timeout=120)
     assert "status=1/FAILURE" in node.run("systemctl status ddraid", check=False).out
     assert "'old': array old is degraded" in node.run("journalctl --sync && journalctl -u ddraid").out

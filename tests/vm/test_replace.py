@@ -134,7 +134,7 @@ def test_new_disk_dies_in_the_middle(serving):
 
 def test_half_of_a_mirror(serving):
     serving.begin()
-    serving.guest.create("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"], "--force")
+    serving.guest.create("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"], "--overwrite --yes")
     serving.guest.start("data")
     serving.guest.watch_events()
     fill(serving, 16)

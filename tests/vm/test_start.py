@@ -301,7 +301,7 @@ def test_members_missing_at_start_need_the_operator_where_others_could_have_gone
     serving.guest.env = {"DDRAID_DEVICES": "/dev/vda"}
     done = serving.guest.command("start data", check=False)
     assert done.code == 1 and "--degraded" in done.err
-    serving.guest.command("start data --degraded")
+    serving.guest.command("start data --degraded --yes")
     assert serving.guest.status("data")["state"] == "degraded"
     serving.write(0, 1)
     serving.guest.stop("data")
@@ -403,7 +403,7 @@ def test_older_generation_than_seen_is_vetoed(serving):
     serving.guest.stop("data")
     serving.node.wait_until("grep -q '^2 ' /var/lib/ddraid/*.generation", 10)
     serving.guest.env = {"DDRAID_DEVICES": "/dev/vdb"}  # the one that was failed comes alone
-    done = serving.guest.command("start data --degraded", check=False)
+    done = serving.guest.command("start data --degraded --yes", check=False)
     assert done.code == 1 and "generation" in done.err, done
     assert serving.node.run("dmsetup ls").out.strip() in ("", "No devices found")
 
@@ -436,14 +436,14 @@ def test_dirty_and_degraded_start_is_not_silent(serving):
     serving.node.boot()
     serving.guest = Guest(serving.node, [d for d in MEMBERS if d != "/dev/vdc"])
     serving.begin()
-    done = serving.guest.command("start data --degraded")
+    done = serving.guest.command("start data --degraded --yes")
     assert "crash" in done.err and "missing" in done.err, done
     serving.node.wait_until("ddraid status data | grep -q SUSPECT", 30)
     assert serving.guest.status("data")["regions"]["suspect"] == 2
     serving.guest.command("set data suspect-reads=error")
     serving.guest.stop("data")
     assert "suspect-reads = error" in serving.node.run("ddraid examine /dev/vdb").out       # it is the array's, and on the disks
-    serving.guest.command("start data --degraded")
+    serving.guest.command("start data --degraded --yes")
     assert "suspect_reads = error" in serving.guest.command("set data").out
     serving.guest.command("set data suspect=accept")
     serving.node.wait_until("! ddraid status data | grep -q SUSPECT", 30)

@@ -62,7 +62,7 @@ def test_S20_a_daemon_that_is_stopped(serving):
 def test_S20_a_daemon_that_is_stopped_in_mid_command(serving):
     """Finding S20: a start that waits says after seconds whom it waits for, and ends with the reason."""
     serving.begin()
-    serving.guest.create("data", 2, 1, "rotating", [f"/dev/vd{c}" for c in "abcde"], "--force")
+    serving.guest.create("data", 2, 1, "rotating", [f"/dev/vd{c}" for c in "abcde"], "--overwrite --yes")
     holder = serving.node.spawn("exec flock /dev/vda sh -c 'echo held; exec sleep 600'")
     holder.wait_output("held")
     pid = pid_of(serving)
@@ -136,7 +136,7 @@ def test_S24_a_spare_that_takes_no_writes(serving):
     serving.guest.env = {"DDRAID_DEVICES": "/dev/vda /dev/vdb /dev/vdc /dev/vdd /dev/vde /dev/mapper/bad"}
     try:
         serving.begin()
-        serving.guest.create_and_start("data", 2, 1, "rotating", [f"/dev/vd{c}" for c in "abcde"], "--force --spare /dev/mapper/bad")
+        serving.guest.create_and_start("data", 2, 1, "rotating", [f"/dev/vd{c}" for c in "abcde"], "--overwrite --yes --spare /dev/mapper/bad")
         serving.write(24, 20)
         serving.guest.wait_idle("data")
         serving.guest.watch_events()

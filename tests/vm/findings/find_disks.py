@@ -20,7 +20,7 @@ def test_an_old_file_system_does_not_show_on_a_new_array(serving):
     guest.stop("data")
     node.disks[2].write(MIB, b"garbage." * (40 * MIB // 8))     # what the new spare held
     node.run("blockdev --flushbufs /dev/vdc")
-    guest.create_and_start("data", 0, 1, "dedicated", mirror, "--force --spare /dev/vdc")
+    guest.create_and_start("data", 0, 1, "dedicated", mirror, "--overwrite --yes --spare /dev/vdc")
     assert node.run(f"blkid -p {DEV}", check=False).code == 2
     guest.watch_events()
     guest.command("fail data 1")
@@ -49,7 +49,7 @@ def test_a_member_that_was_overwritten_is_left_out(serving):
     refused = guest.command("add data /dev/vdb", check=False)
     assert refused.code == 1 and "(swap other, member of ddraid array data)" in refused.err, refused
     guest.watch_events()
-    guest.command("add --force data /dev/vdb")
+    guest.command("add --overwrite --yes data /dev/vdb")
     serving.event("rebuild-done", 60)
     assert guest.status("data")["state"] == "optimal"
     guest.command("fail data 0")
@@ -98,7 +98,7 @@ def test_a_disk_that_hangs_as_an_argument(serving, load_forget):
     generation = guest.status("data")["generation"]
     node.run("dmsetup message h0 0 hang on")
     try:
-        for command in ("create --force other --order 0 --parity 1 /dev/vdd /dev/mapper/h0", "add --force data /dev/mapper/h0"):
+        for command in ("create --overwrite --yes other --order 0 --parity 1 /dev/vdd /dev/mapper/h0", "add --overwrite --yes data /dev/mapper/h0"):
             begun = time.monotonic()
             done = guest.command(command, check=False)
             took = time.monotonic() - begun

@@ -95,7 +95,7 @@ def test_S19_a_member_that_ddraid_locked_comes_back(serving):
     own = own_node(node, "/dev/vdb")
     guest.stop("data")
     holder, who = hold(node, own)
-    refused = guest.command("create other --force --order 1 --parity 0 /dev/vdb /dev/vdf", check=False)
+    refused = guest.command("create other --overwrite --yes --order 1 --parity 0 /dev/vdb /dev/vdf", check=False)
     assert refused.code == 1 and f"/dev/vdb: is locked by {who}" in refused.err, refused
     start = guest.command("start data")
     assert "degraded" in start.out and "member 1, /dev/vdb" in start.err and who in start.err, start
@@ -125,10 +125,10 @@ def test_U1_a_disk_that_another_program_took_before_the_lock_stays_its_own(servi
     """Finding U1: a member that is looked for was read; before it was locked it was given to another array, and the daemon wrote over that."""
     node, guest = serving.node, serving.guest
     serving.begin()
-    guest.create("other", 1, 0, "dedicated", ["/dev/vde", "/dev/vdf"], "--force")
-    guest.create("data", 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"], "--force")
+    guest.create("other", 1, 0, "dedicated", ["/dev/vde", "/dev/vdf"], "--overwrite --yes")
+    guest.create("data", 1, 1, "rotating", ["/dev/vda", "/dev/vdb", "/dev/vdc"], "--overwrite --yes")
     guest.env = {"DDRAID_DEVICES": "/dev/vda /dev/vdb"}
-    guest.command("start --degraded data")
+    guest.command("start --degraded --yes data")
     guest.daemon.kill(15)
     guest.daemon.wait(30)
     node.put("/tmp/between.so", between, 0o755)
