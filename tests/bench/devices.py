@@ -80,7 +80,7 @@ class Bench:
                 for i in range(kind.members):
                     self.node.run(f"dmsetup remove --retry meta{i}; dmsetup remove --retry data{i}")
         for member in self.members[:kind.members]:
-            self.node.run(f"dd if=/dev/zero of={member} bs=1M count=1 oflag=direct conv=nocreat 2>/dev/null; "
+            self.node.run(f"dd if=/dev/zero of={member} bs=1M count={min(32, self.size // MIB)} oflag=direct conv=nocreat 2>/dev/null; "
                           f"dd if=/dev/zero of={member} bs=1M count=1 seek={self.size // MIB - 1} oflag=direct "
                           "conv=nocreat 2>/dev/null")
 

@@ -109,6 +109,8 @@ class Levels:
 
     def ddraid(self, level, used):
         layout = "rotating" if level.order else "dedicated"
+        for disk in self.disks:         # those that the last level had and this one has not would say that the name is taken
+            self.node.run(f"ddraid wipe --yes {disk.dev}", check=False)
         self.guest.create(NAME, level.order, level.parity, layout, used, f"--overwrite --yes --spare {self.disks[-1].dev}")
         self.guest.start(NAME)
         path = f"/dev/mapper/{NAME}"

@@ -112,8 +112,8 @@ class System:
         return self.node.disks[self.lane * MEMBERS:][:geometry.n]
 
     def make(self, geometry):
-        """A new array on members that hold nothing."""
-        for disk in self.disks(geometry):
+        """A new array on members that hold nothing. Nor do the other disks: an earlier array of the same name would be in the way."""
+        for disk in self.node.disks[self.lane * MEMBERS:][:MEMBERS]:
             disk.wipe()
 
     def start(self, geometry, missing, blocks, verify):

@@ -74,7 +74,8 @@ def dev(node, *numbers):
 
 
 def create(node, name="t", disks=(0, 1, 2), options="--order 1 --parity 1"):
-    node.run(f"ddraid create {name} {options} {dev(node, *disks)}")
+    """As on another machine: the name of an array on other disks is not seen."""
+    node.run(f"DDRAID_DEVICES='{dev(node, *disks)}' ddraid create {name} {options} {dev(node, *disks)}")
 
 
 # ---- create ----------------------------------------------------------------------------
