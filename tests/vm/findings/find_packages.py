@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Debian packages: what is in them."""
+"""The Debian packages: what is in them, and what their removal, upgrade and purge do to arrays that are in use."""
+import json
 import pathlib
 import re
 import subprocess
 
-from packages import debs  # noqa: F401
+from packages import debs, doctored, machine  # noqa: F401
 
+VM = {"disks": 3, "size": "64M", "systemd": True}
 FILES = ("README", "cluster.md", "examples/ddraid.conf", "examples/corosync.conf", "examples/dlm.conf")
 USER = """
 #include "lib/scan.h"
@@ -18,6 +20,66 @@ int main(void)
 	return ddr_scan_devices(&scan, 0, &err) || sizeof(struct ddr_disk_sb) != 4096;
 }
 """
+
+
+def before(tree):
+    """The programs of another build."""
+    for name in ("ddraid", "ddraidd"):
+        with open(tree / "usr/sbin" / name, "ab") as handle:
+            handle.write(b"\0before")
+
+
+def test_S33_an_upgrade_under_an_array(machine, debs, doctored):
+    """Finding S33: the daemon of before ran on from a deleted file, and nothing said so."""
+    node = machine.node
+    machine.begin(doctored(debs["ddraid"], "0.0.9", before), debs["ddraid-dkms"])
+    pid = machine.pid()
+    node.put("/root/load", "while ! [ -e /root/enough ]; do dd if=/dev/zero of=/mnt/load bs=64k count=16 oflag=direct conv=notrunc status=none || exit 1; done\n")
+    load = node.spawn("exec sh /root/load")
+    machine.install(debs["ddraid"])
+    assert machine.pid() not in ("0", pid)
+    assert node.run(f"readlink /proc/{machine.pid()}/exe").out.strip() == "/usr/sbin/ddraidd"
+    machine.write()
+    node.run("touch /root/enough")
+    load.wait(60)
+    status = node.run("ddraid status --json")
+    assert status.err == "" and json.loads(status.out)[0]["state"] == "optimal", status
+
+    node.run("cp -p /usr/sbin/ddraidd /root/ddraidd && mv /root/ddraidd /usr/sbin/ddraidd")
+    for command in ("ddraid status", "ddraid status --json"):
+        done = node.run(command)
+        assert f"ddraidd (process {machine.pid()}) runs a program that was replaced" in done.err and "systemctl restart ddraidd" in done.err, done
+    node.run("sed -i 's/\\x00" + machine.version().replace(".", "[.]") + "\\x00/\\x000.0.9\\x00/g' /usr/sbin/ddraidd && systemctl restart ddraidd", timeout=90)
+    node.run("mv /usr/sbin/ddraidd /root/ddraidd.other")
+    done = node.run("ddraid status")
+    assert "is of release 0.0.9" in done.err, done
+    machine.write()
+    machine.end()
+
+
+def test_S33_an_upgrade_that_could_not_serve_the_array(machine, debs, doctored):
+    """Finding S33: the new package did not look at the interface of the module that is loaded."""
+    def other_interface(tree):
+        before(tree)
+        script = tree / "DEBIAN/preinst"
+        if script.exists():
+            text, n = re.subn(r'"\$abi" != "\d+"', '"$abi" != "77"', script.read_text())
+            assert n == 1
+            script.write_text(text.replace("version 6 of the kernel", "version 77 of the kernel"))
+
+    node = machine.node
+    machine.begin(debs["ddraid"], debs["ddraid-dkms"])
+    version, pid = machine.version(), machine.pid()
+    newer = doctored(debs["ddraid"], "9.0", other_interface)
+    done = machine.install(newer, check=False)
+    assert done.code != 0 and "kernel interface" in done.err and "data: mounted on /mnt" in done.err and "ddraid stop --all" in done.err, done
+    assert machine.version() == version and machine.pid() == pid
+    assert node.run(f"readlink /proc/{pid}/exe").out.strip() == "/usr/sbin/ddraidd", "the old program is still in its place"
+    machine.write()
+    node.run("umount /mnt && ddraid stop --all")
+    machine.install(newer)
+    assert machine.version() == "9.0" and machine.pid() not in ("0", pid)
+    machine.end()
 
 
 def test_S34_what_a_newcomer_finds(debs, tmp_path):
