@@ -70,6 +70,9 @@ static int read_info(struct dm_task *t, const char *what, const char *name, stru
 		name = dmi.exists ? dm_task_get_name(t) : "";
 	snprintf(info->name, sizeof(info->name), "%s", name ? name : "");
 	info->exists = dmi.exists;
+	info->major = dmi.exists ? dmi.major : 0;
+	info->minor = dmi.exists ? dmi.minor : 0;
+	info->suspended = dmi.exists && dmi.suspended;
 	info->open_count = (uint32_t)dmi.open_count;
 	info->kept = dmi.open_count && (dm_device_has_holders(dmi.major, dmi.minor) || dm_device_has_mounted_fs(dmi.major, dmi.minor));
 	uuid = dmi.exists ? dm_task_get_uuid(t) : NULL;
@@ -156,6 +159,13 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	if (ok)
 		dm_task_update_nodes();
 	return ok ? 0 : -1;
+}
+
+int cli_dm_resume(const char *name, struct ddr_error *err)
+{
+	struct dm_task *t = task(DM_DEVICE_RESUME, name);
+
+	return ddr_dm_run_synced(t, t != NULL) ? 0 : failed(err, "resume", name);
 }
 
 int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err)

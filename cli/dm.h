@@ -17,6 +17,8 @@ struct cli_dm_info {
 	bool exists;
 	char name[128];
 	char uuid[64];			/* the array's, also if the device was made by hand; "" if it is none that has a daemon */
+	unsigned int major, minor;
+	bool suspended;
 	uint32_t open_count;
 	bool kept;			/* it is mounted, or another device lies on it */
 };
@@ -31,6 +33,8 @@ int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_err
  * it is kept. @info says how it ended. 0, or -1 with @err.
  */
 int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err);
+/* Resumes a device that somebody has suspended. 0, or -1 with @err. */
+int cli_dm_resume(const char *name, struct ddr_error *err);
 /* Makes and resumes the device. */
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
 /* Ends what waits in the device, and all that comes, with errors, so that it can be removed. */

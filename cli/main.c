@@ -17,7 +17,7 @@ static const struct cli_command commands[] = {
 	  "[--spare DEV]... [--overwrite] [--allow-512e] [--unequal] [--allow-files] [--yes] [--json] DEV...",
 	  "make a new array of empty disks", cmd_create },
 	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt] [--yes]", "assemble an array and start it", cmd_start },
-	{ "stop", "NAME | --all [--force]", "stop an array", cmd_stop },
+	{ "stop", "NAME | --all [--wait SECONDS] [--force]", "stop an array", cmd_stop },
 	{ "status", "[NAME] [--json] [--check]", "show the arrays of this node", cmd_status },
 	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
 	{ "events", "[--json]", "print each change as it happens", cmd_events },

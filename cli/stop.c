@@ -1,25 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid stop: has the daemon clear all marks, and removes the device. An array that
- * stays open is left alone.
+ * stays open is left alone, and who has it open is named.
  */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
+#include "cli/godown.h"
+#include "cli/inuse.h"
 #include "cli/name.h"
 #include "lib/dm.h"
 
 #define CLEAN_MS	60000	/* for the last writes, flushes and the clearing of marks */
+#define PAUSE_US	200000	/* the kernel tells nobody that a device was closed */
 
 struct stop {
 	struct ddr_ipc *ipc;	/* NULL: no daemon, and --force */
 	bool force;
+	bool all;
+	time_t until;		/* --wait: so long an array that is in use may take to be let go; CLOCK_MONOTONIC, 0: not at all */
 };
+
+static time_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec;
+}
 
 /* Nothing dirty is left, as far as the daemon can; false: it said why not. */
 static bool clean(struct stop *s, const struct cli_dm_info *info)
@@ -57,17 +72,50 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 	return true;
 }
 
+static int in_use(const struct cli_dm_info *info)
+{
+	const struct cli_inuse_roots roots = { .proc = "/proc", .sys = "/sys" };
+	char by[1500];
+
+	cli_inuse_describe(&roots, info->major, info->minor, by, sizeof(by));
+	return cli_fail("stop", "'%s' is in use: %s. Unmount it, or stop what uses it, then ddraid stop %s", info->name, by, info->name);
+}
+
+/* Whoever has it open may be on the way out: udev that looks at it, or with --wait a file system that is being unmounted. */
+static int wait_closed(const struct stop *s, struct cli_dm_info *info, struct ddr_error *err)
+{
+	char name[sizeof(info->name)];
+
+	snprintf(name, sizeof(name), "%s", info->name);
+	if (cli_dm_wait_closed(info, err))
+		return -1;
+	while (info->open_count && now() < s->until) {
+		usleep(PAUSE_US);
+		if (cli_dm_find(name, info, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* What waits for a suspended device would wait for ever. One that is in use is resumed only where all is to end. */
+static int resume(const struct stop *s, const struct cli_dm_info *info, struct ddr_error *err)
+{
+	if (!info->suspended || (info->open_count && !s->all))
+		return 0;
+	cli_warn("stop", "'%s' is suspended; it is resumed first, so that what waits for it can end", info->name);
+	return cli_dm_resume(info->name, err);
+}
+
 static int stop_device(const struct cli_dm_info *found, void *ctx)
 {
 	struct cli_dm_info info = *found;
 	struct stop *s = ctx;
 	struct ddr_error err;
 
-	if (cli_dm_wait_closed(&info, &err))
+	if (resume(s, &info, &err) || wait_closed(s, &info, &err))
 		return cli_fail("stop", "%s", err.text);
 	if (info.open_count)
-		return cli_fail("stop", "'%s' is in use (opened %u times); unmount it, or stop what is on it, first",
-				info.name, info.open_count);
+		return in_use(&info);
 	if (!info.exists || strcmp(info.uuid, found->uuid))
 		return cli_fail("stop", "'%s' was removed by somebody else meanwhile", info.name);
 	if (!clean(s, &info))
@@ -93,36 +141,56 @@ static int stop_named(struct stop *s, const char *name)
 	return stop_device(&info, s);
 }
 
+static int is_one(const struct cli_dm_info *info, void *ctx)
+{
+	(void)info;
+	(void)ctx;
+	return 1;
+}
+
 int cmd_stop(const struct cli_command *cmd, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "all", no_argument, NULL, 'a' },
 		{ "force", no_argument, NULL, 'f' },
+		{ "wait", required_argument, NULL, 'w' },
+		{ "shutdown", no_argument, NULL, 's' },
 		{ 0 },
 	};
 	struct stop s = { 0 };
 	struct ddr_error err;
-	bool all = false;
+	bool down = false;
+	uint64_t seconds;
 	char why[600];
 	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c == 'a')
-			all = true;
+			s.all = true;
 		else if (c == 'f')
 			s.force = true;
+		else if (c == 's')
+			down = true;
+		else if (c == 'w' && cli_parse_uint(optarg, 0, 3600, &seconds))
+			s.until = now() + (time_t)seconds;
+		else if (c == 'w')
+			return cli_usage(cmd, "--wait takes seconds, 0 to 3600");
 		else
 			return cli_bad_option(cmd, c, argv);
 	}
-	if (argc - optind != (all ? 0 : 1))
+	if (argc - optind != (s.all || down ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
+	if (down)
+		return cli_go_down();
+	ddr_dm_init();
+	if (s.all && cli_dm_each(is_one, NULL, &err) == 0)
+		return CLI_DONE;		/* no daemon is needed for that */
 	if (!client_reach(&s.ipc, why, sizeof(why))) {
 		if (!s.force)
 			return cli_fail("stop", "%s", why);
 		cli_warn("stop", "%s; --force goes on without it: what is dirty stays so, and is synced after the next start", why);
 	}
-	ddr_dm_init();
-	if (!all)
+	if (!s.all)
 		rc = stop_named(&s, argv[optind]);
 	else if ((rc = cli_dm_each(stop_device, &s, &err)) < 0)
 		rc = cli_fail("stop", "%s", err.text);

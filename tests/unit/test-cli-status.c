@@ -7,6 +7,8 @@
 #include "tests/unit/fixture.h"
 #include "cli/check.h"
 #include "cli/cli.h"
+#include "cli/dm.h"
+#include "lib/dm.h"
 #include "lib/ipc.h"
 #include "lib/ipc_fault.h"
 
@@ -82,6 +84,22 @@ int ddr_ipc_call(struct ddr_ipc *c, struct json_object *request, struct json_obj
 	*reply = json_tokener_parse(text);
 	assert_non_null(*reply);
 	free(text);
+	return 0;
+}
+
+/* What device-mapper says of the array, if it is asked by this name. */
+static struct cli_dm_info mapped;
+
+void ddr_dm_init(void)
+{
+}
+
+int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err)
+{
+	(void)err;
+	memset(info, 0, sizeof(*info));
+	if (strcmp(name, mapped.name) == 0)
+		*info = mapped;
 	return 0;
 }
 
@@ -281,6 +299,27 @@ static void a_monitor_gets_a_code(void **state)
 	play.check = false;
 }
 
+/* Finding S28: an array that somebody has suspended says so, with what lets it go on; another array's device of that name does not count. */
+static void a_suspended_array_says_so(void **state)
+{
+	(void)state;
+	snprintf(mapped.name, sizeof(mapped.name), "data");
+	mapped.exists = mapped.suspended = true;
+	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
+	does_not_say("SUSPENDED");
+	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
+	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
+	says("SUSPENDED all reads and writes wait: dmsetup resume data lets them go on\n");
+	play.json = true;
+	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
+	says("\"suspended\": true");
+	mapped.suspended = false;
+	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
+	says("\"suspended\": false");
+	play.json = false;
+	memset(&mapped, 0, sizeof(mapped));
+}
+
 static void nothing_to_say_is_said(void **state)
 {
 	(void)state;
@@ -356,7 +395,7 @@ int main(void)
 		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(what_suspect_means_and_what_to_type),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
 		cmocka_unit_test(a_monitor_gets_a_code),
-		cmocka_unit_test(nothing_to_say_is_said),
+		cmocka_unit_test(a_suspended_array_says_so), cmocka_unit_test(nothing_to_say_is_said),
 		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),
 		cmocka_unit_test(what_is_no_date_is_harmless),

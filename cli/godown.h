@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ddraid stop --shutdown: what keeps a machine from going down is ended. */
+#ifndef DDR_CLI_GODOWN_H
+#define DDR_CLI_GODOWN_H
+
+/*
+ * Runs while the machine shuts down, until no array is left: resumes suspended arrays, and lets the I/O of those that are not served
+ * for 30 seconds end with errors. Returns an exit code.
+ */
+int cli_go_down(void);
+
+#endif
