@@ -306,6 +306,7 @@ _Noreturn void ddr_fence_helper(int fd)
 
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
+	signal(SIGUSR1, SIG_IGN);
 	prctl(PR_SET_NAME, "ddraidd-fence");
 	clearenv();
 	protect_memory();

@@ -4,7 +4,7 @@
  *
  * Order matters: PR_SET_IO_FLUSHER before any thread or ring, since both inherit it;
  * memory locked before anything serves; READY only when something is known.
- * A SIGTERM ends the daemon and leaves the kernel's targets with what they were granted.
+ * A SIGTERM ends the daemon and leaves the kernel's targets with what they were granted; ending.h has what else there is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,9 +27,11 @@
 #include "daemon/array.h"
 #include "daemon/corosync.h"
 #include "daemon/daemon.h"
+#include "daemon/ending.h"
 #include "daemon/fence.h"
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
+#include "daemon/pidfile.h"
 #include "daemon/uevent.h"
 #include "lib/ipc.h"
 #include "lib/ipc_fault.h"
@@ -48,11 +50,13 @@
 
 struct options {
 	const char *conf;
-	bool conf_given, foreground, debug, dump;
+	bool conf_given, foreground, debug, dump, transport;
 };
 
 struct process {
 	struct ddr_daemon d;
+	struct ddr_ending ending;
+	char *name;		/* argv[0] */
 	int pid_fd;
 	int parent_fd;		/* of the process that waits for us to be up, or -1 */
 	bool told_ready, told_missing;
@@ -76,6 +80,7 @@ static const struct option long_options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "debug", no_argument, NULL, 'd' },
 	{ "dump-config", no_argument, NULL, 'D' },
+	{ "transport", no_argument, NULL, 'T' },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -83,11 +88,12 @@ static const struct option long_options[] = {
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: ddraidd [-f] [-d] [-c FILE] [--dump-config]\n\n"
+	fprintf(to, "usage: ddraidd [-f] [-d] [-c FILE] [--dump-config | --transport]\n\n"
 		"  -f, --foreground   stay in the foreground and log to stderr\n"
 		"  -d, --debug        log everything\n"
 		"  -c, --config FILE  configuration (" CONF_FILE ")\n"
 		"      --dump-config  print the configuration as it counts, and exit\n"
+		"      --transport    print corosync or local, whichever would be used now, and exit\n"
 		"  -V, --version      print the version, and exit\n"
 		"  -h, --help         print this text, and exit\n");
 }
@@ -112,6 +118,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 			break;
 		case 'D':
 			o->dump = true;
+			break;
+		case 'T':
+			o->transport = true;
 			break;
 		case 'V':
 			printf("ddraidd %s\n", PACKAGE_VERSION);
@@ -175,35 +184,20 @@ static void release_parent(struct process *p)
 	}
 }
 
-/* One ddraidd on a node: the lock ends with the process, however it ends. */
-static int take_pid_file(struct process *p)
+/*
+ * 64 arrays of 16 members need more than the 1024 descriptors that are usual. The fence helper has been forked already: programs that it
+ * starts, some of which use select(), keep the usual limit.
+ */
+static void raise_descriptors(void)
 {
-	char path[DDR_CONF_PATH_MAX + 16], text[16] = "";
-	ssize_t n;
+	struct rlimit limit;
 
-	if (mkdir(p->d.conf.run_dir, 0755) && errno != EEXIST) {
-		fprintf(stderr, "ddraidd: cannot make %s: %s\n", p->d.conf.run_dir, strerror(errno));
-		return -1;
-	}
-	snprintf(path, sizeof(path), "%s/ddraidd.pid", p->d.conf.run_dir);
-	p->pid_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	if (p->pid_fd < 0) {
-		fprintf(stderr, "ddraidd: cannot open %s: %s\n", path, strerror(errno));
-		return -1;
-	}
-	if (flock(p->pid_fd, LOCK_EX | LOCK_NB)) {
-		n = read(p->pid_fd, text, sizeof(text) - 1);
-		text[n > 0 ? strspn(text, "0123456789") : 0] = '\0';
-		fprintf(stderr, "ddraidd: another ddraidd (pid %s) runs on this node; stop it first; one that was stopped or killed and does "
-			"not end waits for a disk that hangs, until the disk's driver gives up\n", *text ? text : "unknown");
-		return -1;
-	}
-	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-	if (ftruncate(p->pid_fd, 0) || pwrite(p->pid_fd, text, (size_t)n, 0) != n) {
-		fprintf(stderr, "ddraidd: cannot write %s: %s\n", path, strerror(errno));
-		return -1;
-	}
-	return 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		fprintf(stderr, "ddraidd: the limit of open files cannot be raised to %llu (%s); it goes on without\n",
+			(unsigned long long)limit.rlim_max, strerror(errno));
 }
 
 static void open_log(const struct process *p, const struct options *o)
@@ -335,6 +329,27 @@ static void tell_ready(struct process *p)
 	sd_notify(0, "READY=1\nSTATUS=serving");
 }
 
+/*
+ * At the end of a shutdown systemd kills all processes but those marked so, then takes down the devices that lie on an array, and the
+ * array (https://systemd.io/ROOT_STORAGE_DAEMONS/). Without this process their last writes would wait for ever.
+ */
+static void survive_shutdown(struct process *p)
+{
+	if (p->name[0] == '@')
+		return;
+	p->name[0] = '@';
+	sd_notify(0, "STATUS=asked to stop, but arrays are still started: serving them");
+}
+
+/* Ends the loop if it is time. */
+static void end_if_due(struct process *p)
+{
+	if (ddr_ending_due(&p->ending, &p->d, ddr_now_ms()))
+		qb_loop_stop(p->d.loop);
+	else if (p->ending.refused)
+		survive_shutdown(p);
+}
+
 static void on_tick(void *data)
 {
 	struct process *p = data;
@@ -346,6 +361,7 @@ static void on_tick(void *data)
 	ddr_arrays_retry(&p->d);
 	ddr_schedule_tick(&p->d, now);
 	tell_ready(p);
+	end_if_due(p);
 	if (p->watchdog_ms && now >= p->watchdog_due_ms) {
 		p->watchdog_due_ms = now + p->watchdog_ms / 3;
 		sd_notify(0, "WATCHDOG=1");
@@ -355,10 +371,13 @@ static void on_tick(void *data)
 static int32_t on_stop(int32_t sig, void *data)
 {
 	struct process *p = data;
+	bool leave = sig != SIGUSR1;
 
-	qb_log(LOG_NOTICE, "signal %d: the daemon ends; the arrays stay, and writes to them stop after a while", sig);
+	qb_log(LOG_NOTICE, leave ? "signal %d: the daemon ends; the arrays stay, and writes to them stop after a while" :
+	       "signal %d: the daemon ends when no array is started", sig);
 	sd_notify(0, "STOPPING=1");
-	qb_loop_stop(p->d.loop);
+	ddr_ending_begin(&p->ending, &p->d, leave ? DDR_ENDING_LEAVE : DDR_ENDING_STOP, ddr_now_ms());
+	end_if_due(p);
 	return 0;
 }
 
@@ -378,6 +397,7 @@ static int add_sources(struct process *p)
 
 	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGTERM, p, on_stop, NULL);
 	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGINT, p, on_stop, NULL);
+	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGUSR1, p, on_stop, NULL);
 	ret |= qb_loop_signal_add(loop, QB_LOOP_LOW, SIGHUP, p, on_hangup, NULL);
 	ret |= qb_loop_timer_add(loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
 	if (sd_watchdog_enabled(0, &usec) > 0)
@@ -448,7 +468,7 @@ static int serve(struct process *p)
 
 int main(int argc, char **argv)
 {
-	struct process p = { .pid_fd = -1, .parent_fd = -1 };
+	struct process p = { .name = argv[0], .pid_fd = -1, .parent_fd = -1 };
 	char err[DDR_CONF_ERROR_MAX];
 	struct options o;
 	int ret = parse_options(argc, argv, &o);
@@ -464,6 +484,10 @@ int main(int argc, char **argv)
 		ddr_conf_dump(&p.d.conf, stdout);
 		return fflush(stdout) ? 1 : 0;
 	}
+	if (o.transport) {
+		p.d.transport = choose_transport(&p.d.conf);
+		return p.d.transport && puts(p.d.transport->name) >= 0 ? 0 : 1;
+	}
 	if (geteuid() != 0) {
 		fprintf(stderr, "ddraidd: needs root; start it by systemctl, or as root\n");
 		return 1;
@@ -474,7 +498,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "ddraidd: cannot go to the background: %s\n", strerror(errno));
 		return 1;
 	}
-	if (take_pid_file(&p))
+	if (ddr_pidfile_take(p.d.conf.run_dir, getenv("NOTIFY_SOCKET") != NULL, &p.pid_fd))
 		return 1;
 	if (read_boot_id(p.d.boot_id)) {
 		fprintf(stderr, "ddraidd: /proc/sys/kernel/random/boot_id cannot be read; mount /proc\n");
@@ -488,6 +512,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	execute_nothing();
+	raise_descriptors();
 	protect_memory();
 	open_log(&p, &o);
 	ret = ddr_release_write(p.d.conf.run_dir, p.d.transport->name);

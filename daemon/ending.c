@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * How the daemon ends; see ending.h.
+ *
+ * Must never: let the daemon end by STOP while an array needs it.
+ */
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array.h"
+#include "daemon/ending.h"
+
+/* Something waits for this daemon, or will: it is served, or about to be, or its last marks are being cleared. */
+static bool needs_us(const struct ddr_array *a)
+{
+	return a->state == DDR_ARRAY_RUNNING || a->state == DDR_ARRAY_LOADING || a->state == DDR_ARRAY_CLOSING ||
+	       (a->state == DDR_ARRAY_DOWN && a->waiting);
+}
+
+/* Marks of regions that nobody writes are cleared, as by a clean stop; what is written meanwhile stays marked. */
+static void begin_rest(struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+
+	if (a->state != DDR_ARRAY_RUNNING || !a->ready || a->removed || a->broken || a->clean_asked)
+		return;
+	ddr_sm_get_status(a->sm, &st);
+	if (st.dirty || st.granted)
+		ddr_drive_clean(a);
+}
+
+static bool at_rest(const struct ddr_array *a)
+{
+	return a->state != DDR_ARRAY_RUNNING || !(a->removed || a->parting || a->clean_asked);
+}
+
+void ddr_ending_begin(struct ddr_ending *e, struct ddr_daemon *d, enum ddr_ending_how how, uint64_t now_ms)
+{
+	struct qb_list_head *iter;
+
+	if (e->how >= how)
+		return;
+	e->how = how;
+	e->until_ms = now_ms + DDR_ENDING_REST_MS;
+	qb_list_for_each(iter, &d->arrays)
+		begin_rest(qb_list_entry(iter, struct ddr_array, list));
+}
+
+static void refuse(const struct ddr_daemon *d, const struct ddr_array *a)
+{
+	const char *users = "everything that uses it would stand still";
+
+	/* to every terminal: somebody may be about to shut the cluster down */
+	if (d->transport->cluster)
+		qb_log(LOG_EMERG, "array '%s' is still started here, so ddraidd does not stop: %s. If corosync stops now, the other nodes fence this node. "
+		       "Unmount the array, or stop what uses it, then: ddraid stop %s", a->name, users, a->name);
+	else
+		qb_log(LOG_ERR, "array '%s' is still started, so ddraidd does not stop: %s. Unmount the array, or stop what uses it, then: "
+		       "ddraid stop %s. ddraidd ends by itself then", a->name, users, a->name);
+}
+
+/* The others go on as before: what was to be made clean has had its time. */
+static void stay(struct ddr_ending *e, struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	e->refused = true;
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (!needs_us(a) || a->removed)
+			continue;
+		refuse(d, a);
+		if (a->clean_asked)
+			ddr_drive_clean_late(a);
+	}
+}
+
+bool ddr_ending_due(struct ddr_ending *e, struct ddr_daemon *d, uint64_t now_ms)
+{
+	bool needed = false, resting = true, late = now_ms >= e->until_ms;
+	struct qb_list_head *iter;
+
+	if (e->how == DDR_ENDING_NOT)
+		return false;
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		needed = needed || needs_us(a);
+		resting = resting && at_rest(a);
+	}
+	if (e->how == DDR_ENDING_LEAVE)
+		return resting || late;
+	if (needed && late && !e->refused)
+		stay(e, d);
+	return !needed;
+}

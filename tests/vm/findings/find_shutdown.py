@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Stop and shutdown on one machine: what runs is stopped in order, whoever started it, and what cannot be stopped stays served."""
+import json
+
+import pytest
+
+from ddvm.config import time_scale
+
+DEV = "/dev/mapper/data"
+
+pytestmark = pytest.mark.vm(disks=3, size="128M", systemd=True)
+
+
+def array(node):
+    """The daemon's unit, and an array that is started by hand."""
+    disks = " ".join(d.dev for d in node.disks)
+    node.run("systemctl start ddraidd")
+    node.run(f"ddraid create data --order 1 --region-size 1M {disks} && ddraid start data && udevadm settle", timeout=90)
+
+
+def write(node, target, regions=40):
+    """One block to each of so many regions of 1 MiB, just now: their marks are set."""
+    node.run(f"for r in $(seq 1 {regions}); do dd if=/dev/urandom of={target} bs=4096 count=1 seek=$((r * 256)) oflag=direct "
+             "conv=nocreat,notrunc status=none || exit 1; done")
+
+
+def down(node, how="systemctl poweroff", limit=150):
+    """Until the machine is off."""
+    node.spawn(how)
+    assert node.qemu.wait(limit * time_scale()), f"not down after {limit} s\n{node.console_tail(80)}"
+    node.kill()
+
+
+def dirty(node):
+    """Regions that the members say are dirty; the machine has just booted, and nothing is started."""
+    found = {}
+    for disk in node.disks:
+        for slot in json.loads(node.run(f"ddraid examine --json {disk.dev}").out)[0]["slots"]:
+            found.update({r: slot["node"] for r in slot["dirty"]})
+    return found
+
+
+def pid(node):
+    return node.run("cat /run/ddraid/ddraidd.pid").out.strip()
+
+
+def test_S39_an_array_that_was_started_by_hand_is_stopped(node):
+    """Finding S39: nobody has started a unit for the arrays; the shutdown stops them all the same."""
+    array(node)
+    write(node, DEV)
+    down(node)
+    node.boot()
+    assert not dirty(node)
+
+
+def test_S7_a_device_on_the_array(node):
+    """Finding S7: dm-linear on the array, and md on that, made by hand: no unit takes them down, and yet nothing is dirty afterwards."""
+    array(node)
+    node.run(f"dmsetup create top --table \"0 $(blockdev --getsz {DEV}) linear {DEV} 0\"")
+    node.run("modprobe raid1; mdadm --create /dev/md0 --run --force --level 1 --raid-devices 1 --metadata 1.2 /dev/mapper/top", timeout=90)
+    write(node, "/dev/md0")
+    down(node, limit=240)
+    node.boot()
+    assert not dirty(node)
+
+
+def test_S44_a_daemon_does_not_stop_below_an_array_in_use(node):
+    """Finding S44: the units are stopped while the array is mounted: it stays served, the units say that they failed, and the last user's end is theirs."""
+    array(node)
+    node.run(f"mkfs.ext4 -q {DEV} && mount {DEV} /mnt && ddraid set data daemon_timeout=2s")
+    before = pid(node)
+    node.run("systemctl stop ddraid-stop ddraid ddraidd", check=False, timeout=200)
+    assert node.run("systemctl is-failed ddraidd", check=False).out.strip() == "failed"
+    assert pid(node) == before
+    node.run("sleep 6; dd if=/dev/urandom of=/mnt/file bs=1M count=8 conv=fsync status=none", timeout=30)
+    journal = node.run("journalctl --sync; journalctl -b -o cat -u ddraidd -u ddraid-stop").out
+    assert "array 'data' is still started, so ddraidd does not stop" in journal
+    # its start replaces it, as a restart does
+    node.run("systemctl start ddraidd", timeout=60)
+    assert pid(node) != before and node.run("systemctl is-active ddraidd").out.strip() == "active"
+    node.run("dd if=/dev/urandom of=/mnt/file2 bs=1M count=8 conv=fsync status=none", timeout=30)
+    # a restart leaves the array alone
+    again = pid(node)
+    node.run("systemctl restart ddraidd", timeout=60)
+    assert pid(node) != again
+    node.run("dd if=/dev/urandom of=/mnt/file3 bs=1M count=8 conv=fsync status=none", timeout=30)
+    # asked to stop again, it ends after the array
+    node.run("systemctl stop ddraidd", check=False, timeout=100)
+    last = pid(node)
+    node.run(f"test -e /proc/{last} && umount /mnt && udevadm settle && ddraid stop data", timeout=90)
+    node.wait_until(f"! test -e /proc/{last}", 30)
+
+
+def test_S22_who_holds_the_array_is_named(node):
+    """Finding S22: a mount in another namespace, a device on it, an open descriptor: `stop` names each, and what to type."""
+    array(node)
+    node.run(f"mkfs.ext4 -q {DEV} && udevadm settle")
+    job = node.spawn(f"exec unshare --mount --propagation private sh -c 'mount {DEV} /srv && echo held && exec sleep 1000'")
+    job.wait_output("held")
+    refused = node.run("ddraid stop data", check=False, timeout=60)
+    assert refused.code == 1 and "'data' is in use: it is mounted on /srv in the mount namespace of sleep (pid " in refused.err, refused.err
+    assert refused.err.rstrip().endswith("then ddraid stop data"), refused.err
+    job.kill()
+    job.wait(30, check=False)
+    node.run(f"udevadm settle; dmsetup create top --table \"0 $(blockdev --getsz {DEV}) linear {DEV} 0\"")
+    refused = node.run("ddraid stop data", check=False, timeout=60)
+    assert refused.code == 1 and "(top) lies on it" in refused.err, refused.err
+    node.run("dmsetup remove top && udevadm settle")
+    job = node.spawn(f"exec sleep 1000 <{DEV}")
+    node.wait_until(f"dmsetup info -c --noheadings -o open data | grep -qx ' *1'", 20)
+    refused = node.run("ddraid stop data", check=False, timeout=60)
+    assert refused.code == 1 and "it is open in sleep (pid " in refused.err, refused.err
+    job.kill()
+    job.wait(30, check=False)
+    node.run("ddraid stop data", timeout=60)
+
+
+def test_S29_descriptors_of_many_arrays(node):
+    """Finding S29: the unit gives the daemon descriptors for 64 arrays of 16 members; where they do run out the message says so."""
+    array(node)
+    limit = node.run("grep 'Max open files' /proc/$(cat /run/ddraid/ddraidd.pid)/limits").out.split()
+    assert int(limit[3]) >= 64 * (16 * 3 + 8), limit
+    node.run("ddraid stop data && mkdir -p /run/systemd/system/ddraidd.service.d && "
+             "printf '[Service]\\nLimitNOFILE=24\\n' >/run/systemd/system/ddraidd.service.d/few.conf && systemctl daemon-reload && systemctl restart ddraidd", timeout=90)
+    said = ""
+    for _ in range(12):
+        node.spawn("exec ddraid events")
+        done = node.run("ddraid status", check=False, timeout=60)
+        if done.code:
+            said = done.err
+            break
+    assert "LimitNOFILE" in said, said
+
+
+def test_S30_run_is_full(node):
+    """Finding S30: the file system of the pid file is full: a warning, and the daemon serves."""
+    disks = " ".join(d.dev for d in node.disks)
+    node.run("mkdir -p /run/ddraid && mount -t tmpfs -o size=4k tmpfs /run/ddraid && head -c 8192 /dev/zero >/run/ddraid/fill; df /run/ddraid | grep 100%")
+    node.run("systemctl start ddraidd", timeout=60)
+    assert "cannot write /run/ddraid/ddraidd.pid" in node.run("journalctl --sync; journalctl -b -o cat -u ddraidd").out
+    node.run(f"ddraid create data --order 1 {disks} && ddraid start data && ddraid status data && ddraid stop data", timeout=90)
