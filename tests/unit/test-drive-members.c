@@ -753,9 +753,47 @@ static void a_generation_is_noted_when_all_have_it(void **state)
 	end();
 }
 
+/* ---- names ----------------------------------------------------------------------- */
+
+/*
+ * Findings S15, P8: an array whose device was renamed (dmsetup rename) could not be found. By its own name, its uuid and the name of its device; of two with
+ * one name it is the one whose device has it, or none.
+ */
+static void an_array_is_found_whatever_its_device_is_called(void **state)
+{
+	struct ddr_array *a = begin(true);
+	static struct ddr_array other;
+
+	(void)state;
+	snprintf(a->name, sizeof(a->name), "data");
+	a->bind.dm_minor = 1;
+	dm_name[1] = "moved";
+	assert_ptr_equal(ddr_array_find(&d, "data"), a);
+	assert_ptr_equal(ddr_array_find(&d, "moved"), a);
+	assert_ptr_equal(ddr_array_find(&d, a->uuid_text), a);
+	assert_null(ddr_array_find(&d, "other"));
+	snprintf(other.name, sizeof(other.name), "moved");
+	snprintf(other.uuid_text, sizeof(other.uuid_text), "b");
+	other.bind.dm_minor = 2;
+	dm_name[2] = "data";
+	qb_list_add(&other.list, &d.arrays);
+	assert_ptr_equal(ddr_array_find(&d, "moved"), &other);	/* an array's name counts before a device's */
+	assert_ptr_equal(ddr_array_find(&d, "data"), a);
+	snprintf(other.name, sizeof(other.name), "data");
+	assert_ptr_equal(ddr_array_find(&d, "data"), &other);
+	assert_ptr_equal(ddr_array_find(&d, "moved"), a);
+	dm_name[2] = "else";
+	assert_null(ddr_array_find(&d, "data"));
+	assert_ptr_equal(ddr_array_find(&d, "else"), &other);
+	qb_list_del(&other.list);
+	dm_name[1] = dm_name[2] = "";
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_array_is_found_whatever_its_device_is_called),
 		cmocka_unit_test(a_generation_is_noted_when_a_disk_has_it),
 		cmocka_unit_test(a_generation_is_noted_when_all_have_it),
 		cmocka_unit_test(a_table_with_the_spare_is_loaded),

@@ -131,6 +131,61 @@ def test_rename_in_a_cluster(make_cluster, stage):
         guest.stop("other")
 
 
+def test_names_that_cannot_work_and_devices_that_were_renamed(serving):
+    """Findings S15, P8: arrays called `control` or like a uuid, or whose device dmsetup had renamed, ran and could not be used, stopped or found."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    for name in ("control", "0e6f9f86-0000-4000-8000-000000000000"):
+        refused = guest.command(f"create {name} --order 0 --parity 1 /dev/vda /dev/vdb", check=False)
+        assert refused.code == 2 and f"'{name}' cannot name an array" in refused.err, refused
+    guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
+    uuid = guest.status("data")["uuid"]
+    node.run("dmsetup rename data moved")
+    assert guest.status("data")["device"] == "/dev/mapper/moved"
+    assert "/dev/mapper/moved on this node" in guest.command("status data").out
+    assert guest.command("status moved").out.startswith("data: optimal")
+    assert "is started already, as /dev/mapper/moved" in guest.command("start data").out
+    node.run("dd if=/dev/urandom of=/dev/mapper/moved bs=1M count=4 oflag=direct status=none")
+    guest.watch_events()
+    guest.command("fail moved 1")
+    assert serving.event("member-failed")["name"] == "data"
+    refused = node.run(f"DDRAID_DEVICES='/dev/vdc /dev/vdd' ddraid create moved --order 0 --parity 1 /dev/vdc /dev/vdd", check=False)
+    assert refused.code == 1 and "/dev/mapper/moved already" in refused.err, refused
+    guest.stop("data")
+    assert "moved" not in node.run("dmsetup ls", check=False).out
+    for which in ("moved", uuid):                   # by the device's name, and by uuid
+        guest.start("data")
+        node.run("dmsetup rename data moved")
+        guest.stop(which)
+        assert "moved" not in node.run("dmsetup ls", check=False).out
+
+
+def test_a_disk_is_wiped(serving):
+    """Finding P7: the manual's dd left the second superblock, and the array came back with it. Members of a running array are refused."""
+    node, guest = serving.node, serving.guest
+    serving.begin()
+    guest.create_and_start("data", 0, 2, "dedicated", ["/dev/vda", "/dev/vdb", "/dev/vdc"])
+    refused = guest.command("wipe --yes /dev/vda", check=False)
+    assert refused.code == 1 and "/dev/vda" in refused.err and "in use" in refused.err, refused
+    guest.command("fail data 2")
+    guest.command("remove data 2")
+    node.wait_until("! dmsetup deps -o devname data | grep -q vdc", 30)
+    wiped = guest.command("wipe --yes /dev/vdc")
+    assert "which does not use it any more" in wiped.err and wiped.out == "/dev/vdc: wiped\n", wiped
+    guest.command("add data /dev/vdc")              # a blank disk needs no option
+    guest.stop("data")
+    guest.command("wipe --yes /dev/vdb")            # a member of a stopped array
+    guest.kill_daemon()                             # without the daemon nobody knows whose slot that is
+    refused = node.run("ddraid wipe --yes /dev/vda", check=False)
+    assert refused.code == 1 and "has in use, or did not stop before it died" in refused.err, refused
+    node.run("ddraid wipe --yes --overwrite /dev/vda /dev/vdc")
+    serving.begin()
+    assert "no device belongs" in guest.command("start data", check=False).err
+    for disk in ("/dev/vda", "/dev/vdb", "/dev/vdc"):
+        assert node.run(f"blkid -p {disk}", check=False).code == 2
+        assert not examine(node, disk)["valid"]
+
+
 def test_raid_10_of_4kn_disks(make_nodes, stage):
     """Issue 25: disks with sectors of 4096 bytes, as the README says: mirrors under dm-stripe."""
     del stage
