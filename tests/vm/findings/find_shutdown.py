@@ -91,6 +91,22 @@ def test_S44_a_daemon_does_not_stop_below_an_array_in_use(node):
     node.wait_until(f"! test -e /proc/{last}", 30)
 
 
+def test_S28_reboot_with_a_suspended_array(node):
+    """Finding S28: status says that the array is suspended, and the machine goes down; what was written before is there."""
+    array(node)
+    node.run(f"mkfs.ext4 -q {DEV} && mount {DEV} /mnt && dd if=/dev/urandom of=/mnt/file bs=1M count=4 status=none && sync && sha256sum /mnt/file >/root/sum")
+    total = node.run("cat /root/sum").out
+    node.run("dmsetup suspend --nolockfs data")
+    node.spawn("dd if=/dev/zero of=/mnt/more bs=1M count=4 conv=fsync")
+    assert "SUSPENDED" in node.run("ddraid status").out
+    assert json.loads(node.run("ddraid status --json").out)[0]["suspended"] is True
+    down(node, "systemctl reboot", limit=120)
+    node.boot()
+    assert not dirty(node)
+    node.run("systemctl start ddraidd && ddraid start data && udevadm settle && mount /dev/mapper/data /mnt", timeout=90)
+    assert node.run("sha256sum /mnt/file").out == total
+
+
 def test_S22_who_holds_the_array_is_named(node):
     """Finding S22: a mount in another namespace, a device on it, an open descriptor: `stop` names each, and what to type."""
     array(node)
