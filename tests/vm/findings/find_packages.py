@@ -29,6 +29,33 @@ def before(tree):
             handle.write(b"\0before")
 
 
+def test_S17_packages_stay_under_an_array(machine, debs):
+    """Findings S17 and S34: the removal succeeded, and all on the array stood for ever; a purge left /var/lib/ddraid, and there was no sample."""
+    node = machine.node
+    machine.begin(debs["ddraid"], debs["ddraid-dkms"])
+    pid = machine.pid()
+    for name in ("ddraid", "ddraid-dkms"):
+        done = machine.dpkg("-r", name, check=False)
+        assert done.code != 0 and "data: mounted on /mnt" in done.err and "ddraid stop --all" in done.err, done
+        machine.version(name)
+    assert machine.pid() == pid
+    machine.write()
+    node.run("umount /mnt")
+    assert machine.dpkg("-r", "ddraid", check=False).code != 0, "nobody has it open, but the daemon still serves it"
+
+    node.run("mkdir /etc/ddraid && cp /usr/share/doc/ddraid/examples/ddraid.conf /etc/ddraid/ && ddraidd --dump-config", timeout=30)
+    node.run("ip addr add 10.0.1.1/24 dev lo && ip addr add 10.0.2.1/24 dev lo && corosync-keygen -l -k /etc/corosync/authkey >/dev/null "
+             "&& corosync -f -t -c /usr/share/doc/ddraid/examples/corosync.conf", timeout=60)
+    node.run("ddraid stop --all")
+    machine.dpkg("-r", "ddraid-dkms", "ddraid")
+    assert node.run("pgrep -x ddraidd", check=False).code == 1
+    node.run("test -e /var/lib/ddraid && test -e /etc/ddraid/ddraid.conf")
+    machine.dpkg("-P", "ddraid-dkms", "ddraid")
+    left = node.run("find /var/lib /etc /run /usr/share/doc -name '*ddraid*'").out
+    assert left == "", left
+    machine.end()
+
+
 def test_S33_an_upgrade_under_an_array(machine, debs, doctored):
     """Finding S33: the daemon of before ran on from a deleted file, and nothing said so."""
     node = machine.node
