@@ -75,6 +75,8 @@ static struct verdict judge(struct json_object *a)
 		v.code = CHECK_WARNING;
 	else if (strcmp(state, "inactive") == 0 && client_null(a, "error"))
 		worse(&v, CHECK_WARNING, "it is being attached");
+	else if (client_flag(a, "starting"))
+		v.code = CHECK_WARNING;		/* what it waits for is told below */
 	else if (strcmp(state, "optimal") != 0)
 		v.code = CHECK_FAILED;
 	if (*error)

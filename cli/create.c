@@ -17,6 +17,7 @@
 #include <uuid/uuid.h>
 
 #include "cli/ask.h"
+#include "cli/auto.h"
 #include "cli/cli.h"
 #include "cli/create.h"
 #include "cli/disk.h"
@@ -406,6 +407,7 @@ static int create(struct create_plan *plan, const struct create_args *a)
 {
 	uint32_t n = a->n_members + a->n_spares;
 	struct ddr_error err;
+	char uuid[37];
 
 	if (check_twice(a, n, &err))
 		return cli_fail("create", "%s", err.text);
@@ -418,6 +420,8 @@ static int create(struct create_plan *plan, const struct create_args *a)
 		return cli_fail("create", "%s", err.text);
 	if (!is_meant(plan, a))
 		return CLI_FAILED;
+	if (plan->dev[0].is_block)	/* before udev sees its members */
+		cli_auto_hold(cli_format_uuid(plan->super.array_uuid, uuid));
 	if (write_uninterrupted(plan, &err))
 		return cli_fail("create", "%s", err.text);
 	if (a->json)

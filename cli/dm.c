@@ -73,6 +73,7 @@ static int read_info(struct dm_task *t, const char *what, const char *name, stru
 	info->major = dmi.exists ? dmi.major : 0;
 	info->minor = dmi.exists ? dmi.minor : 0;
 	info->suspended = dmi.exists && dmi.suspended;
+	info->live = dmi.exists && dmi.live_table;
 	info->open_count = (uint32_t)dmi.open_count;
 	info->kept = dmi.open_count && (dm_device_has_holders(dmi.major, dmi.minor) || dm_device_has_mounted_fs(dmi.major, dmi.minor));
 	uuid = dmi.exists ? dm_task_get_uuid(t) : NULL;
@@ -145,19 +146,23 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 {
 	struct dm_task *t = task(DM_DEVICE_CREATE, name);
 	char dm_uuid[64];
-	uint32_t cookie = 0;
+	struct ddr_error ignored;
 	bool ok;
 
 	snprintf(dm_uuid, sizeof(dm_uuid), CLI_DM_PREFIX "%s", uuid);
-	ok = t && dm_task_set_uuid(t, dm_uuid) && dm_task_add_target(t, 0, sectors, "ddraid", params) &&
-	     dm_task_set_add_node(t, DM_ADD_NODE_ON_CREATE) && dm_task_set_cookie(t, &cookie, 0) && dm_task_run(t);
-	if (!ok)
-		failed(err, "create", name);
+	ok = t && dm_task_set_uuid(t, dm_uuid) && dm_task_run(t);	/* no event: there is nothing to wait for */
 	if (t)
 		dm_task_destroy(t);
-	dm_udev_wait(cookie);
-	if (ok)
-		dm_task_update_nodes();
+	if (!ok)
+		return failed(err, "create", name);
+	t = task(DM_DEVICE_RELOAD, name);
+	ok = t && dm_task_add_target(t, 0, sectors, "ddraid", params) && dm_task_run(t);
+	if (!ok)
+		failed(err, "loading the table", name);
+	if (t)
+		dm_task_destroy(t);
+	if (!ok)
+		cli_dm_remove(name, &ignored);
 	return ok ? 0 : -1;
 }
 
@@ -165,7 +170,10 @@ int cli_dm_resume(const char *name, struct ddr_error *err)
 {
 	struct dm_task *t = task(DM_DEVICE_RESUME, name);
 
-	return ddr_dm_run_synced(t, t != NULL) ? 0 : failed(err, "resume", name);
+	if (!ddr_dm_run_synced(t, t != NULL))
+		return failed(err, "resume", name);
+	dm_task_update_nodes();
+	return 0;
 }
 
 int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err)

@@ -15,6 +15,7 @@
 
 struct cli_dm_info {
 	bool exists;
+	bool live;			/* it was resumed once: others can see what is on it */
 	char name[128];
 	char uuid[64];			/* the array's, also if the device was made by hand; "" if it is none that has a daemon */
 	unsigned int major, minor;
@@ -33,10 +34,10 @@ int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_err
  * it is kept. @info says how it ended. 0, or -1 with @err.
  */
 int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err);
-/* Resumes a device that somebody has suspended. 0, or -1 with @err. */
-int cli_dm_resume(const char *name, struct ddr_error *err);
-/* Makes and resumes the device. */
+/* Makes the device and loads its table. Nobody sees it, or may wait in it, before it was resumed. */
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
+/* A device for the first time, with which event all others find it; or one that somebody has suspended. 0, or -1 with @err. */
+int cli_dm_resume(const char *name, struct ddr_error *err);
 /* Ends what waits in the device, and all that comes, with errors, so that it can be removed. */
 int cli_dm_fail(const char *name, uint64_t sectors, struct ddr_error *err);
 /* Removes it; tries for a moment while udev or others have it open. */

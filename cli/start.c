@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid start: assembles an array from what its disks say, loads the table, and waits
- * until the daemon serves it. What the daemon refuses is taken down again.
+ * ddraid start: assembles an array from what its disks say, loads the table, waits until the daemon serves it, and resumes the device then:
+ * nobody sees it before it can be read. What the daemon refuses is taken down again.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,6 +14,7 @@
 
 #include "cli/adopt.h"
 #include "cli/ask.h"
+#include "cli/auto.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
@@ -39,6 +40,8 @@ struct start {
 	unsigned int always;	/* likewise, as the configuration of the daemon does: of what can have it */
 	uint64_t until_ms;	/* --timeout; UINT64_MAX: none */
 	bool all;
+	bool units;		/* --all: each by a unit of its own, and nothing is waited for */
+	const char *only;	/* --auto: the uuid of the array, of which a disk has appeared */
 	int patience_ms;	/* --all: for disks that are not there yet */
 	bool lost;		/* the connection was, once: another daemon may have been there between */
 	uint64_t lost_ms;	/* since when there is no answer; 0: there is */
@@ -112,6 +115,7 @@ struct made {
 	uint64_t due_ms;		/* until then it may be silent why it does not serve it */
 	char told[512];			/* what it waits for, as it was printed */
 	bool kept;			/* its device was there before, and stays whatever comes */
+	bool hidden;			/* it was not resumed yet: nobody can have it open */
 };
 
 enum answer { SERVED, NOT_YET, REFUSED, GONE };
@@ -136,7 +140,7 @@ static bool reconnect(struct start *s, char *why, size_t size)
 	s->lost = true;
 	ddr_ipc_close(s->ipc);
 	s->ipc = NULL;
-	while (now < s->until_ms && now < s->lost_ms + WAIT_MS) {
+	while (now < s->until_ms && (s->only || now < s->lost_ms + WAIT_MS)) {
 		nanosleep(&pause, NULL);
 		if (client_reach(&s->ipc, why, size))
 			return true;
@@ -209,16 +213,27 @@ static void take_down(struct start *s, const struct made *m)
 
 	if (m->kept)
 		return;
-	if (s->lost && (cli_dm_find(m->name, &info, &err) || info.open_count))
-		cli_warn("start", "'%s' is in use, and its device stays; ddraid stop takes it down", m->name);
-	else if (cli_dm_fail(m->name, m->sectors, &err) || cli_dm_remove(m->name, &err))
+	if (cli_dm_find(m->name, &info, &err))
 		cli_warn("start", "%s", err.text);
+	else if (s->lost && info.open_count && info.live)
+		cli_warn("start", "'%s' is in use, and its device stays; ddraid stop takes it down", m->name);
+	else if ((info.live && cli_dm_fail(m->name, m->sectors, &err)) || cli_dm_remove(m->name, &err))
+		cli_warn("start", "%s", err.text);
+}
+
+/* Says why; where it was not a person who asked, the daemon keeps that, for `ddraid status`. */
+static int not_started(struct start *s, const char *uuid, const char *name, const char *why)
+{
+	if (s->all)
+		cli_auto_report(s->ipc, uuid, name, why);
+	return cli_fail("start", "'%s': %s", name, why);
 }
 
 /* Waits a while for the daemon. An exit code, or -1: it has to be asked again. */
 static int attach(struct start *s, struct made *m, int slice_ms)
 {
 	struct json_object *status;
+	struct ddr_error err;
 	char why[1200];
 
 	switch (ask(s, m, slice_ms, &status, why, sizeof(why))) {
@@ -226,12 +241,16 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 		return -1;
 	case REFUSED:
 		take_down(s, m);
-		return cli_fail("start", "'%s': %s", m->name, why);
+		return not_started(s, m->uuid, m->name, why);
 	case GONE:
-		return cli_fail("start", "'%s': %s. The device stays, and is served when ddraidd is back; ddraid stop --force %s takes it down",
-				m->name, why, m->name);
+		return cli_fail("start", "'%s': %s. The device stays%s; ddraid stop --force %s takes it down", m->name, why, m->hidden ?
+				": when ddraidd is back, start it again" : ", and is served when ddraidd is back", m->name);
 	case SERVED:
 		break;
+	}
+	if (m->hidden && cli_dm_resume(m->name, &err)) {
+		json_object_put(status);
+		return not_started(s, m->uuid, m->name, err.text);
 	}
 	printf("%s: started, %s, /dev/mapper/%s\n", m->name, client_clean(client_text(status, "state")), m->name);
 	tell_left_out(m->name, status);
@@ -240,27 +259,40 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 	return cli_finish("start");
 }
 
-/* Waits for all of them in turn: one that has to wait must not keep another one from being told of. The worst exit code. */
-static int attach_all(struct start *s, struct made *made, size_t n)
+static size_t unattached(const struct made *made, size_t n)
 {
-	int worst = CLI_DONE, rc;
 	size_t left = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		made[i].begun_ms = now_ms();
-		made[i].due_ms = made[i].begun_ms + WAIT_MS;
-		made[i].told[0] = '\0';
+	for (size_t i = 0; i < n; i++)
 		left += made[i].sectors != 0;
-	}
-	for (size_t i = 0; left; i = (i + 1) % n) {
+	return left;
+}
+
+/* Waits a while for each of them: one that has to wait must not keep another one from being told of. The worst exit code of those that have ended. */
+static int attach_turn(struct start *s, struct made *made, size_t n, int slice_ms)
+{
+	int worst = CLI_DONE, rc;
+
+	for (size_t i = 0; i < n; i++) {
 		if (!made[i].sectors)
 			continue;
-		rc = attach(s, &made[i], left > 1 ? TURN_MS : SLICE_MS);
+		rc = attach(s, &made[i], slice_ms);
 		if (rc < 0)
 			continue;
 		worst = rc > worst ? rc : worst;
 		made[i].sectors = 0;
-		left--;
+	}
+	return worst;
+}
+
+static int attach_all(struct start *s, struct made *made, size_t n)
+{
+	int worst = CLI_DONE, rc;
+	size_t left;
+
+	while ((left = unattached(made, n))) {
+		rc = attach_turn(s, made, n, left > 1 ? TURN_MS : SLICE_MS);
+		worst = rc > worst ? rc : worst;
 	}
 	return worst;
 }
@@ -279,15 +311,17 @@ static bool options_of(const struct start *s, const struct ddr_super *sb, unsign
 static int claim(struct start *s, const struct ddr_super *sb)
 {
 	struct ddr_error err;
+	char uuid[37];
 	bool refused = s->nodes == 1 && (s->alone ? ddr_assemble_alone(sb, s->alone, &err) : ddr_assemble_unclustered(sb, &err));
 
+	cli_format_uuid(sb->array_uuid, uuid);
 	if (s->adopt && s->nodes == 1 && !refused && s->alone) {
 		cli_warn("start", "'%s' is no cluster's, and needs no --adopt", sb->name);
 		return CLI_DONE;
 	}
 	if (s->adopt)
 		return cli_adopt(s->ipc, sb, s->alone, s->nodes, s->yes);
-	return refused ? cli_fail("start", "%s", err.text) : CLI_DONE;
+	return refused ? not_started(s, uuid, sb->name, err.text) : CLI_DONE;
 }
 
 /* "yes" on the terminal, or --yes. */
@@ -343,26 +377,37 @@ static int make_device(struct start *s, const char *which, struct made *made)
 
 	made->sectors = 0;
 	made->kept = false;
+	memset(&array.assembly, 0, sizeof(array.assembly));
 	if (ddr_scan_assemble(&s->scan, which, NULL, &array, &err))
-		return cli_fail("start", "%s", err.text);
+		return s->all ? not_started(s, which, array.assembly.super.name, err.text) : cli_fail("start", "%s", err.text);
 	snprintf(made->name, sizeof(made->name), "%s", array.assembly.super.name);
 	cli_format_uuid(array.assembly.super.array_uuid, made->uuid);
 	if (cli_dm_find_array(made->uuid, &info, &err) || (!info.exists && cli_dm_find(name, &info, &err)))
 		return cli_fail("start", "%s", err.text);
 	made->kept = info.exists && strcmp(info.uuid, made->uuid) == 0;
-	if (made->kept && !s->adopt) {
+	if (s->only && cli_auto_held(made->uuid)) {	/* stopped meanwhile */
+		printf("%s: was stopped by hand\n", name);
+		return cli_finish("start");
+	}
+	made->hidden = !info.live;
+	if (!s->all)
+		cli_auto_release(made->uuid);
+	if (made->kept && info.live && !s->adopt) {
 		printf("%s: is started already%s%s\n", name, strcmp(info.name, name) ? ", as /dev/mapper/" : "", strcmp(info.name, name) ? info.name : "");
 		if (s->table)
 			cli_warn("start", "'%s': its table stays as it is; --verify-reads and --fail-if-no-daemon count when it is started", name);
 		return cli_finish("start");
 	}
-	if (info.exists && !made->kept)
-		return cli_fail("start", "there is another device /dev/mapper/%s; remove it, or give this array another name: ddraid rename %s NEWNAME", name,
-				made->uuid);
+	if (info.exists && !made->kept) {
+		ddr_error_set(&err, "there is another device /dev/mapper/%s; remove it, or give this array another name: ddraid rename %s NEWNAME", name, made->uuid);
+		return not_started(s, made->uuid, name, err.text);
+	}
 	if (!s->adopt && claim(s, &array.assembly.super))
 		return CLI_FAILED;
-	if (array.assembly.doubtful && !s->degraded)
-		return cli_fail("start", "'%s': %s; --degraded starts it", name, array.assembly.note);
+	if (array.assembly.doubtful && !s->degraded) {
+		ddr_error_set(&err, "%s; ddraid start --degraded %s starts it", array.assembly.note, name);
+		return not_started(s, made->uuid, name, err.text);
+	}
 	if (array.assembly.doubtful && !cli_confirm("start", s->yes, "'%s': %s", name, array.assembly.note))
 		return CLI_FAILED;
 	cli_tell_foreign("start", &array);
@@ -377,8 +422,11 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	if (s->adopt && claim(s, &array.assembly.super))
 		return CLI_FAILED;
 	if (!made->kept && cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
-		return cli_fail("start", "%s", err.text);
+		return not_started(s, made->uuid, name, err.text);
 	made->sectors = ddr_scan_sectors(&array.assembly.super);
+	made->begun_ms = now_ms();
+	made->due_ms = made->begun_ms + WAIT_MS;
+	made->told[0] = '\0';
 	return CLI_DONE;
 }
 
@@ -403,27 +451,57 @@ struct all {
 	size_t n_told;
 };
 
-/* Disks of the array may come yet, as while a machine boots. What is started already waits for nothing. */
+/* What an array waits for: to the terminal or the journal once, and to the daemon, for `ddraid status`. */
+static void tell_lacks(struct start *s, struct all *all, const char *uuid, const char *name, const char *why)
+{
+	size_t told = 0;
+
+	while (told < all->n_told && strcmp(all->told[told], uuid) != 0)
+		told++;
+	if (told < all->n_told || told == ARRAYS_MAX)
+		return;
+	memcpy(all->told[all->n_told++], uuid, sizeof(all->told[0]));
+	cli_warn("start", "'%s' %s: waiting for %d seconds at most", name, why, s->patience_ms / 1000);
+	cli_auto_report_waits(s->ipc, uuid, name, why);
+}
+
+/* Two devices that are one member: two paths to a disk, of which multipath may make one device yet. */
+static bool is_twice(const struct ddr_scan_array *array, char *why, size_t size)
+{
+	for (size_t i = 0; i < array->n; i++)
+		for (size_t j = 0; j < i; j++) {
+			const struct ddr_super *a = array->cand[i].super, *b = array->cand[j].super;
+
+			if (!a || !b || memcmp(a->member[a->this_member].uuid, b->member[b->this_member].uuid, DDR_UUID_LEN) != 0)
+				continue;
+			snprintf(why, size, "has two devices for member %u, %s and %s, which may be paths to one disk", a->this_member,
+				 array->cand[j].device, array->cand[i].device);
+			return true;
+		}
+	return false;
+}
+
+/* Disks of the array, or a multipath device, may come yet, as while a machine boots. What is started already waits for nothing. */
 static bool lacks_disks(struct start *s, struct all *all, const char *uuid)
 {
 	static struct ddr_scan_array array;
+	const char *name = array.assembly.super.name;
+	char why[2 * PATH_MAX + 128];
 	struct cli_dm_info info;
 	struct ddr_error err;
 	uint32_t absent;
-	size_t told = 0;
 
 	memset(&array.assembly, 0, sizeof(array.assembly));
 	ddr_scan_assemble(&s->scan, uuid, NULL, &array, &err);
 	absent = ddr_assembly_absent(&array.assembly);
-	if (!absent || (cli_dm_find(array.assembly.super.name, &info, &err) == 0 && info.exists))
-		return false;
-	while (told < all->n_told && strcmp(all->told[told], uuid) != 0)
-		told++;
-	if (told == all->n_told && told < ARRAYS_MAX) {
-		memcpy(all->told[all->n_told++], uuid, sizeof(all->told[0]));
-		cli_warn("start", "'%s' has no disk for member %d%s yet: it is waited for, %d seconds at most", array.assembly.super.name,
-			 __builtin_ctz(absent), absent & (absent - 1) ? " and others" : "", s->patience_ms / 1000);
+	if (!is_twice(&array, why, sizeof(why))) {
+		if (!absent)
+			return false;
+		snprintf(why, sizeof(why), "has no disk for member %d%s yet", __builtin_ctz(absent), absent & (absent - 1) ? " and others" : "");
 	}
+	if (cli_dm_find(name, &info, &err) == 0 && info.exists)
+		return false;
+	tell_lacks(s, all, uuid, name, why);
 	return true;
 }
 
@@ -439,9 +517,10 @@ static bool has_twin(struct start *s, struct all *all, const struct ddr_scan_nam
 		return false;
 	if (cli_dm_find_array(uuid, &info, &err) == 0 && info.exists)
 		return true;		/* it runs already */
-	all->worst = cli_fail("start", "'%s' (uuid %s, on %s) is not started: another array has the same name (uuid %s, on %s); give one of them another "
-			      "name: ddraid rename UUID NEWNAME", list[i].name, uuid, s->scan.dev[list[i].device].path,
-			      cli_format_uuid(twin->uuid, other), s->scan.dev[twin->device].path);
+	ddr_error_set(&err, "uuid %s, on %s, is not started: another array has the same name (uuid %s, on %s); give one of them another "
+		      "name: ddraid rename UUID NEWNAME", uuid, s->scan.dev[list[i].device].path, cli_format_uuid(twin->uuid, other),
+		      s->scan.dev[twin->device].path);
+	all->worst = not_started(s, uuid, list[i].name, err.text);
 	return true;
 }
 
@@ -460,7 +539,7 @@ static size_t make_devices(struct start *s, struct all *all, bool late)
 		cli_format_uuid(list[i].uuid, uuid);
 		while (known < all->n && strcmp(all->made[known].uuid, uuid) != 0)
 			known++;
-		if (known < all->n || all->n == ARRAYS_MAX)
+		if (known < all->n || all->n == ARRAYS_MAX || (s->only && strcmp(s->only, uuid) != 0))
 			continue;
 		if (has_twin(s, all, list, n, i, uuid)) {
 			memcpy(made->uuid, uuid, sizeof(made->uuid));
@@ -480,7 +559,7 @@ static size_t make_devices(struct start *s, struct all *all, bool late)
 }
 
 /*
- * All devices are made first: one that has to wait must not keep the others from being served. An array whose disks are not all there
+ * One that has to wait must not keep the others from being served. An array whose disks are not all there
  * gets some time: once it has started without one, that disk is stale, and has to be called back by hand. A disk that has not answered
  * yet may be any array's: while it has time nothing is started without one; what is complete is not held up by it.
  */
@@ -491,27 +570,56 @@ static int make_all(struct start *s, struct all *all)
 	struct cli_scanner scanner;
 	struct ddr_error err;
 	bool pending, late;
-	int rc;
+	int rc, turn = CLI_DONE;
 
 	if (cli_scanner_open(&scanner, &err))
 		return cli_fail("start", "%s", err.text);
 	while ((rc = cli_scanner_scan(&scanner, "start", &s->scan, &err)) == 0) {
 		late = now_ms() >= due;
 		pending = cli_scan_pending(&s->scan);
-		if (!make_devices(s, all, late && !pending) && (!pending || late))
+		if (!make_devices(s, all, late && !pending) && (!pending || late || (s->only && all->n)))
 			break;
 		ddr_scan_free(&s->scan);
-		nanosleep(&pause, NULL);
+		if (unattached(all->made, all->n))
+			turn = attach_turn(s, all->made, all->n, TURN_MS);
+		else
+			nanosleep(&pause, NULL);
+		all->worst = turn > all->worst ? turn : all->worst;
 	}
 	cli_scanner_close(&scanner);
 	return rc ? cli_fail("start", "%s", err.text) : CLI_DONE;
 }
 
+/* Each array by ddraid-start@UUID.service; what is not there yet comes with its event. */
+static int start_units(struct start *s)
+{
+	struct ddr_scan_name list[ARRAYS_MAX];
+	struct cli_scanner scanner;
+	struct ddr_error err;
+	int rc;
+
+	cli_auto_release(NULL);		/* of those whose disks are not there yet, too */
+	if (cli_scanner_open(&scanner, &err))
+		return cli_fail("start", "%s", err.text);
+	rc = cli_scanner_scan(&scanner, "start", &s->scan, &err);
+	cli_scanner_close(&scanner);
+	if (rc)
+		return cli_fail("start", "%s", err.text);
+	return cli_auto_units(list, ddr_scan_arrays(&s->scan, list, ARRAYS_MAX));
+}
+
 static int start_all(struct start *s)
 {
 	static struct all all;
-	int rc = make_all(s, &all);
+	int rc;
 
+	if (s->units)
+		return start_units(s);
+	if (s->only && cli_auto_held(s->only)) {
+		printf("%s was stopped or made by hand: it is not started by itself\n", s->only);
+		return cli_finish("start");
+	}
+	rc = make_all(s, &all);
 	all.worst = rc > all.worst ? rc : all.worst;
 	rc = attach_all(s, all.made, all.n);
 	if (all.n == 0 && !all.worst)
@@ -551,6 +659,8 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		{ "fail-if-no-daemon", no_argument, NULL, 'f' },
 		{ "adopt", no_argument, NULL, 'A' },
 		{ "yes", no_argument, NULL, 'y' },
+		{ "units", no_argument, NULL, 'u' },
+		{ "auto", required_argument, NULL, 'e' },
 		{ 0 },
 	};
 	struct start s = { .until_ms = UINT64_MAX, .patience_ms = PATIENCE_MS };
@@ -567,6 +677,10 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 			s.older = true;
 		else if (c == 'y')
 			s.yes = true;
+		else if (c == 'u')
+			s.units = true;
+		else if (c == 'e')
+			s.only = optarg;
 		else if (c == 'v')
 			s.table |= DDR_TABLE_VERIFY_READS;
 		else if (c == 'f')
@@ -578,13 +692,16 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 		else if (c != 't' && c != 'w')
 			return cli_bad_option(cmd, c, argv);
 	}
+	if (s.units && (!s.all || s.only))
+		return cli_usage(cmd, "--units goes with --all");
+	s.all |= s.only != NULL;
 	if (s.older && s.all)
 		return cli_usage(cmd, "--older is said of one array, by its name");
 	if (argc - optind != (s.all ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
 	if (s.adopt && s.all)
 		return cli_usage(cmd, "--adopt takes one array by its name");
-	if (!daemon_ready(&s)) {
+	if (!s.units && !daemon_ready(&s)) {
 		ddr_ipc_close(s.ipc);
 		return CLI_FAILED;
 	}

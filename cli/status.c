@@ -133,6 +133,12 @@ static void print_array(struct json_object *a)
 	struct json_object *members = client_object(a, "members"), *jobs = client_object(a, "jobs");
 	char buf[32];
 
+	if (client_object(a, "started") && !client_flag(a, "started")) {
+		printf("%s: inactive, %s\n  uuid     %s\n  %s    %s\n", client_clean(client_text(a, "name")),
+		       client_flag(a, "starting") ? "not started yet" : "could not be started", client_clean(client_text(a, "uuid")),
+		       client_flag(a, "starting") ? "waits" : "error", client_clean(client_text(a, "error")));
+		return;
+	}
 	printf("%s: %s, %s, order %" PRIu64 ", parity %" PRIu64 ", %s\n", client_clean(client_text(a, "name")),
 	       client_clean(client_text(a, "state")), size_text(client_number(a, "size"), buf, sizeof(buf)),
 	       client_number(a, "order"), client_number(a, "parity"), client_clean(client_text(a, "layout")));

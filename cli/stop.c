@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/auto.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
@@ -57,6 +58,8 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 	request = client_request("stop", info->uuid);
 	json_object_object_add(request, "timeout_ms", json_object_new_int(CLEAN_MS));
 	if (!client_try(s->ipc, request, &data, CLEAN_MS + CLIENT_TIMEOUT_MS, why, sizeof(why))) {
+		if (!info->live)
+			return true;	/* nobody has ever seen it, so there is nothing to be made clean: without quorum it goes, too */
 		if (!s->force)
 			cli_fail("stop", "'%s': %s; --force stops it all the same", info->name, why);
 		else
@@ -120,8 +123,11 @@ static int stop_device(const struct cli_dm_info *found, void *ctx)
 		return cli_fail("stop", "'%s' was removed by somebody else meanwhile", info.name);
 	if (!clean(s, &info))
 		return CLI_FAILED;
-	if (cli_dm_remove(info.name, &err))
+	cli_auto_hold(info.uuid);	/* before it is gone: an event may just be starting it */
+	if (cli_dm_remove(info.name, &err)) {
+		cli_auto_release(info.uuid);
 		return cli_fail("stop", "%s", err.text);
+	}
 	printf("%s: stopped\n", info.name);
 	return cli_finish("stop");
 }

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 #include <uuid/uuid.h>
@@ -16,6 +18,16 @@
 #include "cli/cli.h"
 
 #define LINE_MAX_BYTES	2048
+
+/* Is stderr the journal? Then a line may begin with its priority, sd-daemon(3). */
+static bool to_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long dev, inode;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &dev, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == inode;
+}
 
 /* What came from a disk, the daemon or an argument must not move the cursor or end the line. */
 static void print_line(const char *prefix, const char *what, const char *format, va_list args)
@@ -27,7 +39,7 @@ static void print_line(const char *prefix, const char *what, const char *format,
 		if (iscntrl((unsigned char)*p))
 			*p = '?';
 	fflush(stdout);
-	fprintf(stderr, "ddraid%s%s: %s%s\n", *what ? " " : "", what, prefix, line);
+	fprintf(stderr, "%sddraid%s%s: %s%s\n", !to_journal() ? "" : *prefix ? "<4>" : "<3>", *what ? " " : "", what, prefix, line);
 }
 
 int cli_fail(const char *what, const char *format, ...)

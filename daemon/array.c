@@ -191,7 +191,7 @@ static void bind_array(struct ddr_array *a)
 	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
 	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &ddr_drive_kchan_ops, a);
 	if (ret == -ENOENT || ret == -EOPNOTSUPP || ret == -EAGAIN) {
-		/* gone, without a daemon by its table, or not resumed yet */
+		/* gone, without a daemon by its table, or not resumed yet and more than one was loaded */
 		qb_log(LOG_DEBUG, "array %s: nothing to serve: %s", a->uuid_text, strerror(-ret));
 		a->state = DDR_ARRAY_DOWN;
 		return;
@@ -357,10 +357,19 @@ static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
 	return a;
 }
 
+/* It was reported as one that had not started; its own state is known now. */
+static void forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	for (size_t i = 0; i < DDR_ARRAYS_MAX; i++)
+		if (memcmp(d->unstarted[i].uuid, uuid, sizeof(d->unstarted[i].uuid)) == 0)
+			d->unstarted[i].why[0] = '\0';
+}
+
 void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed)
 {
 	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
 
+	forget_unstarted(d, uuid);
 	if (!a && d->n_arrays >= DDR_ARRAYS_MAX) {
 		qb_log(LOG_ERR, "more than %u arrays; the next one is not served", DDR_ARRAYS_MAX);
 		return;
@@ -378,7 +387,7 @@ void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool liste
 		bind_array(a);
 }
 
-void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16])
+void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bound)
 {
 	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
 	bool fresh;
@@ -389,6 +398,10 @@ void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16])
 	}
 	fresh = a->fresh;
 	a->fresh = false;
+	/* bound before its first resume: to this table, or to one that another one has replaced */
+	if (a->bind.flags & DDR_BIND_F_LOADED)
+		fresh = as_bound;
+	a->bind.flags = 0;
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_REFUSED)
 		bind_array(a);
 	else if (!fresh && !(a->state == DDR_ARRAY_RUNNING && ddr_drive_rebind(a)))

@@ -93,6 +93,17 @@ struct ddr_array_seek {
 	struct ddr_finder *ready;	/* what it found, until it may be taken */
 };
 
+/* drive_return.c's, all by the bit or the number of the member. */
+struct ddr_array_return {
+	uint32_t away;			/* out since their disk was not there: they come back with it */
+	uint32_t in;			/* not out, at the last tick */
+	uint32_t watched;		/* out since out_ms; whether their disk has gone is looked at */
+	uint32_t by_hand;		/* the operator has failed them here */
+	uint64_t out_ms[DDR_MAX_MEMBERS], look_ms[DDR_MAX_MEMBERS];
+	uint64_t first_ms[DDR_MAX_MEMBERS];	/* when it came back for the first time ... */
+	unsigned int times[DDR_MAX_MEMBERS];	/* ... of so many */
+};
+
 /* drive_grow.c's. */
 struct ddr_array_grow {
 	uint64_t room_io;		/* 0: nobody asks how large devices are */
@@ -169,6 +180,7 @@ struct ddr_array {
 	uint32_t table_unname;			/* places where it shall name nobody any more */
 	bool table_unshadow;			/* it is asked to name nobody who replaces another one */
 	struct ddr_array_seek seek;
+	struct ddr_array_return back;
 	struct ddr_table *table;		/* one that is being loaded */
 	uint64_t gen_writing;		/* generation of the superblock write that is out, */
 	uint32_t gen_members;		/* and the members that it goes to */
@@ -253,7 +265,7 @@ struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16]
 struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name);
 /* What the control descriptor says. */
 void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed);
-void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16]);
+void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bound);
 void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie);
 /* Its channel says so. */
 void ddr_array_gone(struct ddr_array *a);

@@ -30,6 +30,14 @@ struct ddr_adoption {
 	uint64_t until_ms;		/* 0: free */
 };
 
+/* An array that was to start by itself, and has not: unstarted.c's. */
+struct ddr_unstarted {
+	uint8_t uuid[16];
+	char name[DDR_NAME_LEN];
+	char why[DDR_ERROR_LEN];	/* "": the place is free */
+	bool waits;			/* it may start yet */
+};
+
 struct ddr_daemon {
 	qb_loop_t *loop;
 	struct ddr_conf conf;
@@ -43,6 +51,7 @@ struct ddr_daemon {
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
+	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];
 	bool listed;			/* the kernel told all arrays that it had */
 	uint64_t schedule_ms;		/* last look at the schedule of verify */
 	struct {

@@ -642,6 +642,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	memset(&a->check, 0, sizeof(a->check));
 	memset(a->stall, 0, sizeof(a->stall));
 	a->seek.locked = l->locked;
+	ddr_drive_return_start(a, l);
 	a->tick_ms = 0;
 	a->ready = a->clean_asked = a->clean_late = a->parting = false;
 	a->clean_refusal = NULL;

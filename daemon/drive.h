@@ -48,6 +48,17 @@ void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_seek_stop(struct ddr_array *a);
 /* Devices have come, or are free: whoever waits for one looks again, in @after_ms. */
 void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms);
+/*
+ * drive_return.c: members that are out since their disk was not there. Begins with what was loaded (@l); which are to be looked for; the disk of one
+ * was found; the operator does not want it; a multipath device has a path again.
+ */
+void ddr_drive_return_start(struct ddr_array *a, const struct ddr_load *l);
+void ddr_drive_return_tick(struct ddr_array *a, uint64_t now_ms);
+uint32_t ddr_drive_returning(const struct ddr_array *a);
+void ddr_drive_return_found(struct ddr_array *a, unsigned int m);
+void ddr_drive_return_not(struct ddr_array *a, uint32_t member);
+void ddr_drive_path_is_back(struct ddr_daemon *d, uint32_t major, uint32_t minor);
+
 /* The table of members is another one; member @removed was removed, and @replaced replaced, unless that is DDR_NO_MEMBER. */
 void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced);
 

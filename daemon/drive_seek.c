@@ -132,17 +132,19 @@ static void install(struct ddr_array *a)
 		return;
 	a->seek.ready = NULL;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS && !a->broken; m++) {
-		if (f->found & (1u << m))
+		if (f->found & still_wanted(a) & (1u << m))
 			present(a, f, m);
+		else if (f->found & ddr_drive_returning(a) & (1u << m) && memcmp(ddr_sm_super(a->sm)->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) == 0)
+			ddr_drive_return_found(a, m);
 		if (!f->error[m].text[0])
 			continue;
 		tell_not_taken(a, m, f->error[m].text);
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
 	}
-	if ((a->seek.wanted & f->found) && a->seek.at_ms == UINT64_MAX)
+	if (((a->seek.wanted | ddr_drive_returning(a)) & f->found) && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
 	/* what hangs may be what is looked for; nothing tells when it answers again */
-	if (a->seek.wanted && f->hung && a->seek.at_ms == UINT64_MAX)
+	if (f->want && f->hung && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + a->tune.io_timeout_ms;
 	ddr_finder_free(f);
 }
@@ -183,7 +185,7 @@ static void look(struct ddr_array *a)
 	memcpy(f->array, a->uuid, sizeof(f->array));
 	snprintf(f->name, sizeof(f->name), "%s", a->name);
 	f->bytes = ddr_layout_member_bytes(&a->super);
-	f->want = a->seek.wanted;
+	f->want = a->seek.wanted | ddr_drive_returning(a);
 	f->have = a->members->open;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
 		memcpy(f->uuid[m], ddr_sm_super(a->sm)->member[m].uuid, sizeof(f->uuid[m]));
@@ -327,10 +329,11 @@ void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms)
 	call_back_locked(a, now_ms);
 	if (a->broken)
 		return;
-	if (!a->seek.wanted || a->seek.finder || a->seek.ready || now_ms < a->seek.at_ms)
+	ddr_drive_return_tick(a, now_ms);
+	if (!(a->seek.wanted | ddr_drive_returning(a)) || a->seek.finder || a->seek.ready || now_ms < a->seek.at_ms)
 		return;
 	a->seek.wanted = still_wanted(a);
-	if (a->seek.wanted)
+	if (a->seek.wanted | ddr_drive_returning(a))
 		look(a);
 }
 

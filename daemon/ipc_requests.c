@@ -16,6 +16,7 @@
 #include "daemon/ipc_client.h"
 #include "daemon/ipc_server.h"
 #include "daemon/kchan.h"
+#include "daemon/unstarted.h"
 #include "lib/ipc.h"
 
 #define WAIT_MS_DEFAULT	30000
@@ -52,7 +53,7 @@ static struct ddr_array *array_of(struct ddr_client *c, struct json_object *req,
 	}
 	a = ddr_array_find(c->d, name);
 	if (!a)
-		ddr_client_error(c, "no array '%s' is started on this node; ddraid start %s starts it", name, name);
+		ddr_unstarted_error(c, name);
 	else if (running && a->state != DDR_ARRAY_RUNNING)
 		ddr_client_error(c, "array '%s' is not served: %s", name,
 				 a->error[0] ? a->error : "it is still being attached; try again in a moment");
@@ -72,6 +73,7 @@ static struct json_object *status_of(struct ddr_client *c, const struct ddr_arra
 		if (!only || a == only)
 			json_object_array_add(list, ddr_status_array(a));
 	}
+	ddr_unstarted_list(c->d, list, only != NULL);
 	return list;
 }
 
@@ -552,7 +554,7 @@ static const struct {
 } requests[] = {
 	{ "status", do_status }, { "findings", do_findings }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
 	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
-	{ "fence-ack", do_fence_ack }, { "older", do_older }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping },
+	{ "fence-ack", do_fence_ack }, { "older", do_older }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping }, { "unstarted", ddr_unstarted_request },
 };
 
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len)

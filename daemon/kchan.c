@@ -64,6 +64,7 @@ int ddr_kchan_open(struct ddr_kchan **out, qb_loop_t *loop, struct ddr_bind *bin
 		goto fail;
 	}
 	bind->abi = DDR_ABI_VERSION;
+	bind->flags = DDR_BIND_F_LOADED;
 	bind->epoch = next_epoch();
 	if (ioctl(c->fd, DDR_IOC_BIND, bind)) {
 		ret = -errno;

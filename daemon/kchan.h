@@ -21,7 +21,8 @@
 /* Who listens to the control descriptor. */
 struct ddr_kctl_ops {
 	void (*appeared)(void *ctx, const uint8_t uuid[16], bool listed);
-	void (*resumed)(void *ctx, const uint8_t uuid[16]);
+	/* @as_bound: for the first time, by the table that a daemon was bound to before */
+	void (*resumed)(void *ctx, const uint8_t uuid[16], bool as_bound);
 	void (*removed)(void *ctx, const uint8_t uuid[16], uint64_t cookie);
 	void (*listed)(void *ctx);	/* the list given after open has ended: the state is known */
 	void (*lost)(void *ctx);	/* the module went */

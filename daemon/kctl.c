@@ -42,7 +42,7 @@ static void record(struct ddr_kctl *k, const struct ddr_rec *rec)
 		k->ops->appeared(k->ctx, uuid, !k->list_ended);
 		break;
 	case DDR_K_RESUMED:
-		k->ops->resumed(k->ctx, uuid);
+		k->ops->resumed(k->ctx, uuid, rec->count != 0);
 		break;
 	case DDR_K_REMOVED:
 		k->ops->removed(k->ctx, uuid, rec->start);

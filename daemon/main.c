@@ -277,9 +277,9 @@ static void on_appeared(void *ctx, const uint8_t uuid[16], bool listed)
 	ddr_array_appeared(ctx, uuid, listed);
 }
 
-static void on_resumed(void *ctx, const uint8_t uuid[16])
+static void on_resumed(void *ctx, const uint8_t uuid[16], bool as_bound)
 {
-	ddr_array_resumed(ctx, uuid);
+	ddr_array_resumed(ctx, uuid, as_bound);
 }
 
 static void on_removed(void *ctx, const uint8_t uuid[16], uint64_t cookie)

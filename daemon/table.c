@@ -105,6 +105,10 @@ static int get(struct ddr_table *t, struct request *r, const char **params, uint
 
 	address(t, r, DM_STATUS_TABLE_FLAG);
 	ret = ask(DM_TABLE_STATUS, r);
+	if (ret == 0 && !(r->head.flags & DM_ACTIVE_PRESENT_FLAG)) {	/* it was not resumed yet: then the one that was loaded */
+		address(t, r, DM_STATUS_TABLE_FLAG | DM_QUERY_INACTIVE_TABLE_FLAG);
+		ret = ask(DM_TABLE_STATUS, r);
+	}
 	if (ret)
 		return failed(t, "reading", ret);
 	*params = own_params(r, sectors);

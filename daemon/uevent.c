@@ -49,8 +49,11 @@ static void check_device(struct ddr_daemon *d, const char *text, size_t len)
 {
 	int64_t major = number(text, len, "MAJOR"), minor = number(text, len, "MINOR");
 
-	if (major >= 0 && minor >= 0)
-		ddr_drive_check_device(d, (uint32_t)major, (uint32_t)minor);
+	if (major < 0 || minor < 0)
+		return;
+	ddr_drive_check_device(d, (uint32_t)major, (uint32_t)minor);
+	if (has(text, len, "DM_ACTION=PATH_REINSTATED"))
+		ddr_drive_path_is_back(d, (uint32_t)major, (uint32_t)minor);
 }
 
 /* Some were lost, or one was cut off: whose they were nobody knows. */

@@ -16,7 +16,7 @@
  *	channel's read and write mutexes -> a->ctl_mutex -> ex_mutex (range.c)
  *	-> park bucket (region.c), range bucket (range.c), the engine's locks
  *	-> a->lock -> wait queues
- * The registry mutex is taken inside of the channel's and nothing is taken, and no memory
+ * The registry mutex is taken inside of the channel's and ctl_mutex, and nothing but a->lock is taken, and no memory
  * allocated, inside of it: a daemon that looks for an array must not wait for a
  * constructor that waits for memory, which may wait for that daemon.
  * Locks from the buckets down are taken with interrupts off; no bio is submitted or
@@ -389,8 +389,33 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 	DMINFO("%s: the table has %llu blocks now, all I/O waits for the daemon", a->label, t->blocks);
 }
 
+/* A daemon was bound to the first table before its resume: is it @t? (No other one can have its address while it is there.) */
+static bool ddr_array_is_loaded(struct ddr_array *a, const struct ddr_target *t)
+{
+	bool is;
+
+	mutex_lock(&ddr_registry_mutex);
+	is = a->early && a->loaded == t;
+	mutex_unlock(&ddr_registry_mutex);
+	return is;
+}
+
+/*
+ * Under a->lock, at the first resume. If a daemon was bound before, what it said is of the table that it was bound to (@same), and as long as it
+ * is there.
+ */
+static void ddr_array_first(struct ddr_array *a, bool same)
+{
+	if (a->early && !same)
+		set_bit(DDR_A_UNJUDGED, &a->flags);
+	if (test_bit(DDR_A_DETACHED, &a->flags))
+		clear_bit(DDR_A_ENABLED, &a->flags);
+	WRITE_ONCE(a->as_bound, same);
+}
+
 int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 {
+	bool same = !a->nosync && ddr_array_is_loaded(a, t);
 	unsigned long fresh;
 	u32 m;
 
@@ -410,6 +435,10 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	spin_lock_irq(&a->lock);
 	WRITE_ONCE(a->present, t->present);
 	a->shadow_place = t->shadow_place;
+	if (!a->started && !a->nosync)
+		ddr_array_first(a, same);
+	else
+		WRITE_ONCE(a->as_bound, false);
 	/* nosync: nobody tells. What failed or was missing once is stale: it stays out for good */
 	if (a->nosync)
 		for (m = 0; m < a->geo.roles; m++)
@@ -623,13 +652,15 @@ static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device
 		return ERR_PTR(-EBUSY);
 	if (!ddr_array_matches(a, geo, blocks, region_sectors, data_offset, nosync))
 		return ERR_PTR(-EINVAL);
+	a->loaded = NULL;
 	a->users++;
 	return a;
 }
 
 /* Under the registry mutex. */
-static void ddr_array_register(struct ddr_array *a)
+static void ddr_array_register(struct ddr_array *a, struct ddr_target *t)
 {
+	a->loaded = t;
 	/* the clock makes it unique over a reload of the module as well */
 	a->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
 	ddr_last_cookie = a->cookie;
@@ -637,22 +668,23 @@ static void ddr_array_register(struct ddr_array *a)
 }
 
 /* A user of @a, which may be shorter than its table: with what it needs to grow. Nothing else is made anew. */
-static struct ddr_array *ddr_array_join_longer(struct ddr_array *a, u64 blocks, struct ddr_regions **grown)
+static struct ddr_array *ddr_array_join_longer(struct ddr_array *a, u64 blocks, struct ddr_target *t)
 {
 	if (blocks <= READ_ONCE(a->blocks) || ddr_regions_of(a, blocks) == READ_ONCE(a->regions))
 		return a;
-	*grown = ddr_regions_make(ddr_regions_of(a, blocks));
-	if (*grown)
+	t->grown = ddr_regions_make(ddr_regions_of(a, blocks));
+	if (t->grown)
 		return a;
-	ddr_array_release(a);
+	ddr_array_release(a, t);
 	return ERR_PTR(-ENOMEM);
 }
 
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 				const struct ddr_geometry *geo, u64 blocks, u32 region_sectors,
-				sector_t data_offset, bool nosync, struct ddr_regions **grown)
+				sector_t data_offset, struct ddr_target *t)
 {
 	struct ddr_array *new = NULL, *a;
+	bool nosync = t->nosync;
 
 	if (!uuid && !nosync)
 		return ERR_PTR(-EINVAL);
@@ -662,7 +694,7 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 		mutex_lock(&ddr_registry_mutex);
 		a = ddr_array_join(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
 		if (!a && new)
-			ddr_array_register(new);
+			ddr_array_register(new, t);
 		mutex_unlock(&ddr_registry_mutex);
 		if (a || new)
 			break;
@@ -676,14 +708,52 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 	}
 	if (new)
 		ddr_array_free(new);	/* somebody else was quicker */
-	return IS_ERR(a) ? a : ddr_array_join_longer(a, blocks, grown);
+	return IS_ERR(a) ? a : ddr_array_join_longer(a, blocks, t);
 }
 
-void ddr_array_release(struct ddr_array *a)
+/*
+ * Under the registry mutex, with which a table goes: @t is there. What the daemon says of its members from now on is of these devices, as
+ * after a resume; no bio has reached the array yet.
+ */
+static bool ddr_array_take_loaded(struct ddr_array *a, const struct ddr_target *t)
+{
+	bool taken;
+	u32 m;
+
+	spin_lock_irq(&a->lock);
+	taken = !a->started;
+	for (m = 0; taken && m < DDR_PLACES; m++)
+		a->devices[m] = t->dev[m].dm ? t->dev[m].dm->bdev->bd_dev : 0;
+	if (taken) {
+		a->early = true;
+		a->shadow_place = t->shadow_place;
+		WRITE_ONCE(a->present, t->present);
+		clear_bit(DDR_A_ENABLED, &a->flags);	/* of a daemon before this one */
+	}
+	spin_unlock_irq(&a->lock);
+	return taken;
+}
+
+int ddr_array_bind_loaded(struct ddr_array *a, void (*describe)(const struct ddr_target *t, struct ddr_bind *b), struct ddr_bind *b)
+{
+	int r = -EAGAIN;
+
+	mutex_lock(&ddr_registry_mutex);
+	if (a->loaded && ddr_array_take_loaded(a, a->loaded)) {
+		describe(a->loaded, b);
+		r = 0;
+	}
+	mutex_unlock(&ddr_registry_mutex);
+	return r;
+}
+
+void ddr_array_release(struct ddr_array *a, struct ddr_target *t)
 {
 	bool last;
 
 	mutex_lock(&ddr_registry_mutex);
+	if (a->loaded == t)
+		a->loaded = NULL;
 	last = !--a->users;
 	if (last)
 		list_del_init(&a->registry);

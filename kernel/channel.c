@@ -128,6 +128,7 @@ static void ddr_control_rec(struct ddr_rec *rec, u32 type, const struct ddr_arra
 	*rec = (struct ddr_rec) { .type = type, .member = DDR_NO_MEMBER };
 	if (a) {
 		rec->start = a->cookie;
+		rec->count = type == DDR_K_RESUMED && READ_ONCE(a->as_bound);
 		memcpy(rec->arg, &a->uuid, sizeof(a->uuid));
 	}
 }
@@ -483,24 +484,35 @@ static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const 
 	DMINFO("%s: a daemon has attached, epoch %llu", a->label, b->epoch);
 }
 
-/* Under ctl_mutex: what the active table says; -EAGAIN if there is none. */
-static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b)
+/* The devices of a table that does not go meanwhile. */
+static void ddr_bind_devices(const struct ddr_target *t, struct ddr_bind *b)
 {
-	struct ddr_target *t;
 	unsigned int m;
 
-	rcu_read_lock();
-	t = rcu_dereference(a->active);
-	for (m = 0; t && m < DDR_PLACES; m++) {
+	for (m = 0; m < DDR_PLACES; m++) {
 		if (!t->dev[m].dm)
 			continue;
 		b->dev_major[m] = MAJOR(t->dev[m].dm->bdev->bd_dev);
 		b->dev_minor[m] = MINOR(t->dev[m].dm->bdev->bd_dev);
 	}
-	b->shadow_place = t && t->dev[DDR_SHADOW].dm ? t->shadow_place : DDR_NO_MEMBER;
+	b->shadow_place = t->dev[DDR_SHADOW].dm ? t->shadow_place : DDR_NO_MEMBER;
+}
+
+/* Under ctl_mutex: what the active table says, or the one that was loaded (@loaded) and is to be the first; -EAGAIN if there is none. */
+static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b, bool loaded)
+{
+	struct ddr_target *t;
+	int r;
+
+	rcu_read_lock();
+	t = rcu_dereference(a->active);
+	if (t)
+		ddr_bind_devices(t, b);
 	rcu_read_unlock();
-	if (!t)
-		return -EAGAIN;
+	r = t ? 0 : loaded ? ddr_array_bind_loaded(a, ddr_bind_devices, b) : -EAGAIN;
+	if (r)
+		return r;
+	b->flags = t ? 0 : DDR_BIND_F_LOADED;
 	b->shadow_state = READ_ONCE(a->member[DDR_SHADOW].state);
 	b->order = a->geo.order;
 	b->parity = a->geo.parity;
@@ -541,7 +553,7 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 	else if (in->epoch <= a->epoch)
 		r = -ESTALE;
 	else
-		r = ddr_bind_describe(a, out);
+		r = ddr_bind_describe(a, out, in->flags & DDR_BIND_F_LOADED);
 	if (!r) {
 		ch->session.tables = tables;
 		ddr_channel_hook(a, ch, in);
@@ -563,7 +575,7 @@ static long ddr_ioctl_bind(struct ddr_channel *ch, struct ddr_bind __user *arg)
 		return -EFAULT;
 	if (in.abi != DDR_ABI_VERSION)
 		return put_user(DDR_ABI_VERSION, &arg->abi) ? -EFAULT : -EPROTO;
-	if (in.flags || memchr_inv(in.reserved, 0, sizeof(in.reserved)) || in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
+	if ((in.flags & ~DDR_BIND_F_LOADED) || memchr_inv(in.reserved, 0, sizeof(in.reserved)) || in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
 		return -EINVAL;
 	out = (struct ddr_bind) {
 		.abi = in.abi, .epoch = in.epoch, .timeout_ms = in.timeout_ms,

@@ -108,6 +108,9 @@ struct ddr_array {
 	struct kref		kref;
 	struct work_struct	free_work;
 	unsigned int		users;		/* targets; under the registry mutex */
+	struct ddr_target	*loaded;	/* the first table, while there is no other; under the registry mutex */
+	bool			early;		/* a daemon was bound to that before it was resumed; under the registry mutex and lock */
+	bool			as_bound;	/* the table that was resumed last is that one, for the first time; under lock */
 	struct list_head	registry;	/* under the registry mutex */
 	uuid_t			uuid;
 	u64			cookie;		/* instance number, never reused within a boot */
@@ -189,13 +192,18 @@ void ddr_array_exit(void);			/* after the last: waits until all arrays are freed
 
 /*
  * .ctr: finds or makes the array of @uuid (NULL: nosync, outside of the registry) for mapped device @md, and becomes one of
- * its users. May sleep. ERR_PTR: -EBUSY it is bound to another mapped device, -EINVAL the geometry or nosync differs, or it has more
- * blocks, -ENOMEM. If it has fewer, @grown is what ddr_array_activate() needs to let it grow; the caller's, for ddr_regions_drop().
+ * its users, by the table @t, whose devices are known. May sleep. ERR_PTR: -EBUSY it is bound to another mapped device, -EINVAL the geometry or nosync differs, or it has more
+ * blocks, -ENOMEM. If it has fewer, t->grown is what ddr_array_activate() needs to let it grow; the caller's, for ddr_regions_drop().
  */
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md, const struct ddr_geometry *geo,
-				u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync, struct ddr_regions **grown);
+				u64 blocks, u32 region_sectors, sector_t data_offset, struct ddr_target *t);
 /* .dtr: gives that back. With the last user the array is gone: it leaves the registry, the daemon reads EOF. May sleep. */
-void ddr_array_release(struct ddr_array *a);
+void ddr_array_release(struct ddr_array *a, struct ddr_target *t);
+/*
+ * For a bind before the first resume: calls @describe for the table that was loaded, which is the array's from then on. -EAGAIN: a table was
+ * resumed already, or more than one was loaded. May sleep.
+ */
+int ddr_array_bind_loaded(struct ddr_array *a, void (*describe)(const struct ddr_target *t, struct ddr_bind *b), struct ddr_bind *b);
 struct ddr_array *ddr_array_find(const uuid_t *uuid);	/* with a reference for ddr_array_put(), or NULL; may sleep */
 void ddr_array_put(struct ddr_array *a);		/* may be called from any context; frees from a work item */
 /* The registered array with the smallest cookie above @cookie, with a reference, or NULL; may sleep. */

@@ -66,7 +66,7 @@ static int ddr_attach_array(struct ddr_target *t, const struct ddr_table *tab)
 {
 	struct dm_target *ti = t->ti;
 	struct ddr_array *a = ddr_array_get(tab->no_uuid ? NULL : &tab->uuid, dm_table_get_md(ti->table), &tab->geo,
-					    tab->blocks, tab->region_sectors, tab->data_offset, t->nosync, &t->grown);
+					    tab->blocks, tab->region_sectors, tab->data_offset, t);
 
 	if (!IS_ERR(a)) {
 		t->array = a;
@@ -94,7 +94,7 @@ static void ddr_dtr(struct dm_target *ti)
 	cancel_work_sync(&t->event);
 	ddr_pools_exit(t);
 	ddr_regions_drop(t->grown);
-	ddr_array_release(t->array);
+	ddr_array_release(t->array, t);
 	ddr_table_put_devices(t);
 	kfree(t);
 }
@@ -143,7 +143,7 @@ static int ddr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 
 release_array:
 	ddr_regions_drop(t->grown);
-	ddr_array_release(t->array);
+	ddr_array_release(t->array, t);
 put_devices:
 	ddr_table_put_devices(t);
 	kfree(t);

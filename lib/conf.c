@@ -86,6 +86,8 @@ static const struct ddr_option options[] = {
 	  "hours of the day (local time) in which a verify that began by itself reads; it may go over midnight, as 22-6" },
 	{ "hot_spare", DDR_OPT_BOOL, TUNE(hot_spare), true, "yes", 0, 1, NULL, NULL,
 	  "a spare takes the place of a member that is out by itself" },
+	{ "take_back", DDR_OPT_BOOL, TUNE(take_back), true, "yes", 0, 1, NULL, NULL,
+	  "a member whose disk was late, pulled, or without a path comes back by itself when the disk does" },
 	{ "grant_ahead", DDR_OPT_INT, TUNE(grant_ahead), true, "1", 0, 64, NULL, NULL,
 	  "regions asked for ahead of a sequential writer; 0: none" },
 	{ "daemon_timeout", DDR_OPT_MS, TUNE(daemon_timeout_ms), true, "30s", 1000, 600 * 1000, NULL, NULL,

@@ -39,6 +39,7 @@ struct ddr_tunables {
 	uint64_t verify_every_ms;	/* from the beginning of one to that of the next; 0: never by itself */
 	uint64_t verify_hours;		/* DDR_HOURS(), local time: of those that begin by themselves */
 	uint64_t hot_spare;		/* 1: a spare is taken by itself */
+	uint64_t take_back;		/* 1: a member whose disk was away comes back by itself */
 	uint64_t resync;		/* 0: paused */
 	uint64_t grant_ahead;		/* regions asked for ahead of a sequential writer */
 	uint64_t daemon_timeout_ms;	/* the kernel counts a silent daemon as gone after this */

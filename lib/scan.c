@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <linux/dm-ioctl.h>
+#include <libudev.h>
 #include <uuid/uuid.h>
 
 #include "lib/look.h"
@@ -143,11 +144,28 @@ static bool never_a_member(const char *name)
 	return false;
 }
 
+/*
+ * Does udev say that it is one path of a multipath device? That device is the member, also while it is not there yet. Where no udev
+ * runs it says nothing.
+ */
+static bool is_path(const char *name)
+{
+	struct udev *udev = udev_new();
+	struct udev_device *dev = udev ? udev_device_new_from_subsystem_sysname(udev, "block", name) : NULL;
+	const char *path = dev ? udev_device_get_property_value(dev, "DM_MULTIPATH_DEVICE_PATH") : NULL;
+	const char *type = dev ? udev_device_get_property_value(dev, "ID_FS_TYPE") : NULL;
+	bool is = (path && strcmp(path, "1") == 0) || (type && strcmp(type, "mpath_member") == 0);
+
+	udev_device_unref(dev);
+	udev_unref(udev);
+	return is;
+}
+
 static bool worth_opening(const char *name)
 {
 	char path[PATH_MAX], sectors[32];
 
-	if (name[0] == '.' || never_a_member(name))
+	if (name[0] == '.' || never_a_member(name) || is_path(name))
 		return false;
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/size", name);
 	if (!read_line(path, sectors, sizeof(sectors)) || strcmp(sectors, "0") == 0)

@@ -23,7 +23,7 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		6u
+#define DDR_ABI_VERSION		7u
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_UAPI_SHADOW		10u	/* as a member's index: the disk that replaces the one at its place */
@@ -44,7 +44,7 @@ struct ddr_rec {			/* 64 bytes */
 enum ddr_rec_type {
 	/* control descriptor, kernel to daemon; arg[0..1]: array uuid, bytes in order */
 	DDR_K_APPEARED	= 1,		/* an array object exists (table loaded); start: its cookie */
-	DDR_K_RESUMED	= 2,		/* its mapped device was resumed */
+	DDR_K_RESUMED	= 2,		/* its mapped device was resumed; count: 1: for the first time, by the table that a daemon was bound to before (DDR_BIND_F_LOADED) */
 	DDR_K_REMOVED	= 3,		/* it is gone */
 	DDR_K_LIST_END	= 4,		/* end of the list given after open */
 
@@ -127,9 +127,15 @@ enum ddr_kconfig {
 	DDR_KC_AHEAD	= 2,		/* regions asked for ahead of a sequential stream, 0: off */
 };
 
+/*
+ * Also a table that was loaded and never resumed, while it is the only one: the array can be served before anybody sees its device.
+ * Out: so it is. If another table is the first that is resumed, all I/O waits for a daemon that was bound to that one.
+ */
+#define DDR_BIND_F_LOADED	1u
+
 struct ddr_bind {
 	__u32	abi;			/* in: DDR_ABI_VERSION; else -EPROTO and the kernel's version here */
-	__u32	flags;			/* in: 0, else -EINVAL */
+	__u32	flags;			/* in, out: DDR_BIND_F_*, others -EINVAL */
 	__u8	uuid[16];		/* in: the array */
 	__u64	epoch;			/* in: must be greater than that of any earlier bind; else -ESTALE */
 	__u32	timeout_ms;		/* in: as DDR_KC_TIMEOUT_MS; 1000 .. 600000 */
@@ -153,7 +159,7 @@ struct ddr_bind {
 /*
  * Errors: -EPERM no CAP_SYS_ADMIN, -EPROTO another ABI, -ENOENT no such array,
  * -ESTALE an epoch not above the last one, -EBUSY this descriptor is bound already,
- * -EOPNOTSUPP a nosync array, -EAGAIN no table of it is active (wait for DDR_K_RESUMED).
+ * -EOPNOTSUPP a nosync array, -EAGAIN no table of it is active (wait for DDR_K_RESUMED), nor, with DDR_BIND_F_LOADED, loaded as the first.
  * A bind supersedes the array's earlier descriptor, whose reads and writes fail with
  * -ESTALE from then on.
  */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <linux/fs.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,12 +38,15 @@
 #define TOLD_MAX	(4 * DDR_KCHAN_QUEUE)
 
 /* What is played, and what it saw. */
+static bool bind_early;			/* a bind is to a table that was not resumed yet */
+
 static struct {
 	/* the kernel */
 	int fd, peer;			/* the channel, and what makes it readable */
 	int refuse;			/* write() fails with it; 0: takes all */
 	struct ddr_rec told[TOLD_MAX];
 	unsigned int n_told, binds;
+	uint64_t gone;			/* bit: descriptor of a disk that is gone */
 	uint32_t minor[DDR_UAPI_MAX_ROLES];	/* of the devices in its table, 0: '-' */
 	/* the state machine */
 	unsigned int steps, made;
@@ -114,8 +118,14 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 {
 	struct ddr_bind *b = arg;
 
+	if (request == BLKGETSIZE64) {
+		*(uint64_t *)arg = play.gone >> fd & 1 ? 0 : 1u << 30;
+		return 0;
+	}
 	assert_int_equal(fd, play.fd);
 	assert_int_equal(request, DDR_IOC_BIND);
+	assert_int_equal(b->flags, DDR_BIND_F_LOADED);
+	b->flags = bind_early ? DDR_BIND_F_LOADED : 0;
 	b->cookie = 7;
 	b->shadow_place = DDR_NO_MEMBER;
 	b->members = 5;

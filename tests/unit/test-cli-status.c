@@ -268,6 +268,8 @@ static void a_monitor_gets_a_code(void **state)
 		{ IS("failed"), CHECK_FAILED, "data: failed\n" },
 		{ IS("inactive"), CHECK_WARNING, "data: inactive, it is being attached\n" },
 		{ "{'rc': 0, 'data': [{'name': 'data', 'state': 'inactive', 'error': 'members are gone'}]}", CHECK_FAILED, "data: inactive, members are gone\n" },
+		{ "{'rc': 0, 'data': [{'name': 'data', 'state': 'inactive', 'started': false, 'starting': true, 'error': 'has no disk for member 1 yet'}]}", CHECK_WARNING,
+		  "data: inactive, has no disk for member 1 yet\n" },
 		{ IS("none of ours"), CHECK_FAILED, "data: none of ours\n" },
 		{ "{'rc': 0, 'data': [17]}", CHECK_FAILED, ": \n" },
 		{ OPTIMAL("'jobs': [{'type': 'verify', 'done': 1, 'total': 4}]"), CHECK_OPTIMAL, "data: optimal\n" },

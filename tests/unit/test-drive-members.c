@@ -109,15 +109,52 @@ static void a_table_of_known_devices_is_taken_in_place(void **state)
 	(void)state;
 	play.super.member[PLACE].role = DDR_ROLE_NONE;
 	play.super.member[SPARE].role = PLACE;
-	ddr_array_resumed(&d, uuid);		/* with APPEARED */
+	ddr_array_resumed(&d, uuid, false);		/* with APPEARED */
 	play.minor[PLACE] = 10 + SPARE;
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
 	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
 	assert_int_equal(play.last.members, 0x3f & ~(1u << PLACE));
 	assert_int_equal(play.binds, 2);
 	assert_int_equal(play.made, made);
 	assert_int_equal(play.left, 0);
 	assert_null(play.load);
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	end();
+}
+
+/* Finding S42: the array is served before its device is resumed; the table that was resumed is the one that it was bound to: nothing begins again. */
+static void an_array_is_served_before_its_device_is_there(void **state)
+{
+	struct ddr_array *a;
+
+	(void)state;
+	bind_early = true;
+	a = begin_with_spare();
+	bind_early = false;
+	ddr_array_resumed(&d, uuid, true);
+	assert_int_equal(play.binds, 1);
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	ddr_array_resumed(&d, uuid, false);		/* and another one later is another one */
+	assert_int_equal(play.binds, 2);
+	end();
+}
+
+/* Finding S42: another table was the first that was resumed, as by hand. What the kernel was told is of the one before. */
+static void another_table_is_resumed_first(void **state)
+{
+	struct ddr_array *a;
+
+	(void)state;
+	bind_early = true;
+	a = begin_with_spare();
+	bind_early = false;
+	play.super.member[PLACE].role = DDR_ROLE_NONE;
+	play.super.member[SPARE].role = PLACE;
+	play.minor[PLACE] = 10 + SPARE;
+	ddr_array_resumed(&d, uuid, false);
+	assert_int_equal(play.binds, 2);
+	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
+	assert_int_equal(play.last.members, 0x3f & ~(1u << PLACE));
 	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
 	end();
 }
@@ -130,8 +167,8 @@ static void an_old_device_is_not_the_member(void **state)
 	(void)state;
 	play.super.member[PLACE].role = DDR_ROLE_NONE;
 	play.super.member[SPARE].role = PLACE;
-	ddr_array_resumed(&d, uuid);
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
+	ddr_array_resumed(&d, uuid, false);
 	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
 	assert_int_equal(play.last.members, 0x1f & ~(1u << PLACE));
 	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
@@ -143,9 +180,9 @@ static void a_table_of_unknown_devices_is_looked_at_anew(void **state)
 	struct ddr_array *a = begin_with_spare();
 
 	(void)state;
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
 	play.minor[PLACE] = 77;
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
 	assert_int_equal(play.left, 1);
 	assert_non_null(play.load);
 	assert_int_equal(a->state, DDR_ARRAY_LOADING);
@@ -243,6 +280,138 @@ static void found(unsigned int minor_number)
 	f->super[PLACE] = play.super;
 	f->super[PLACE].this_member = PLACE;
 	f->done(f->ctx, f);
+}
+
+/* ---- members whose disk was away ---------------------------------------------------- */
+
+/* Member PLACE is in sync, its disk is open by descriptor 40; ticks are 6 s apart. */
+static struct ddr_array *begin_with_disks(void)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	a->ready = true;
+	play.super.parity = 1;
+	play.members->dev[PLACE].fd = 40;
+	for (uint32_t m = 0; m < SPARE; m++)
+		play.super.member[m].state = DDR_MEMBER_IN_SYNC;
+	play.super.member[SPARE].state = DDR_MEMBER_SPARE;
+	memset(play.super.member[PLACE].uuid, 0x22, sizeof(play.super.member[PLACE].uuid));
+	play.last = (struct ddr_input){ 0 };
+	return a;
+}
+
+static void tick(struct ddr_array *a)
+{
+	play.now += 6000;
+	ddr_drive_seek_tick(a, play.now);
+}
+
+/* It looks for PLACE alone, and finds it: is it called back? */
+static bool is_called_back(struct ddr_array *a)
+{
+	struct ddr_finder *f = play.finder;
+
+	play.last = (struct ddr_input){ 0 };
+	if (!f)
+		return false;
+	assert_int_equal(f->want, 1u << PLACE);
+	play.finder = NULL;
+	f->found = 1u << PLACE;
+	memcpy(f->uuid[PLACE], play.super.member[PLACE].uuid, sizeof(f->uuid[PLACE]));
+	f->dev[PLACE].rdev = makedev(8, 50);
+	f->done(f->ctx, f);
+	assert_true(play.last.type == DDR_IN_NONE || play.last.member == PLACE);
+	(void)a;
+	return play.last.type == DDR_IN_OP_SEEK;
+}
+
+/* Findings S5, S38: the array was started without PLACE, whose disk was late. When that comes the member is called back. */
+static void a_member_that_was_late_comes_back(void **state)
+{
+	struct ddr_array *a = begin_with_disks();
+
+	(void)state;
+	a->back.away = 1u << PLACE;
+	tick(a);
+	assert_null(play.finder);			/* it is not out yet */
+	play.super.member[PLACE].state = DDR_MEMBER_MISSING;
+	tick(a);
+	assert_true(is_called_back(a));
+	tick(a);
+	assert_null(play.finder);			/* once */
+	end();
+}
+
+/* Finding S38: the disk was pulled, which the kernel says a little later, and is plugged in again; or the option says no. */
+static void a_member_that_was_pulled_comes_back(void **state)
+{
+	struct ddr_array *a = begin_with_disks();
+
+	(void)state;
+	tick(a);
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+	tick(a);
+	assert_null(play.finder);
+	play.gone = 1ull << 40;
+	a->tune.take_back = 0;
+	tick(a);
+	assert_null(play.finder);
+	a->tune.take_back = 1;
+	tick(a);
+	assert_true(is_called_back(a));
+	end();
+}
+
+/* Finding S38: what has failed while its disk was there, or by the operator's word, or whose place another one has, stays out. */
+static void who_was_there_all_the_time_stays_out(void **state)
+{
+	struct ddr_array *a = begin_with_disks();
+
+	(void)state;
+	tick(a);
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+	for (unsigned int i = 0; i < 100; i++)
+		tick(a);
+	play.gone = 1ull << 40;				/* much later */
+	for (unsigned int i = 0; i < 100; i++)
+		tick(a);
+	assert_null(play.finder);
+	ddr_drive_path_is_back(&d, 8, 10 + PLACE);	/* but it is a multipath device, and has a path again */
+	tick(a);
+	assert_true(is_called_back(a));
+	play.super.member[PLACE].state = DDR_MEMBER_IN_SYNC;
+	play.gone = 0;
+	tick(a);
+	assert_null(ddr_drive_fail(a, PLACE));
+	tick(a);
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+	play.gone = 1ull << 40;
+	tick(a);
+	ddr_drive_path_is_back(&d, 8, 10 + PLACE);
+	tick(a);
+	assert_null(play.finder);
+	end();
+}
+
+/* Finding S38: a disk that goes again and again does not come back for ever. */
+static void who_goes_again_and_again_stays_out(void **state)
+{
+	struct ddr_array *a = begin_with_disks();
+	unsigned int times = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++) {
+		play.super.member[PLACE].state = DDR_MEMBER_IN_SYNC;
+		play.gone = 0;
+		tick(a);
+		play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+		play.gone = 1ull << 40;
+		tick(a);
+		tick(a);
+		times += is_called_back(a);
+	}
+	assert_int_equal(times, 3);
+	end();
 }
 
 static void a_device_that_was_found_is_told(void **state)
@@ -494,7 +663,7 @@ static void a_member_that_was_removed_is_let_go(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < SPARE; p++)
 		a->bind.dev_major[p] = 8, a->bind.dev_minor[p] = play.minor[p] = 10 + p;
-	ddr_array_resumed(&d, uuid);		/* with APPEARED */
+	ddr_array_resumed(&d, uuid, false);		/* with APPEARED */
 	play.super.member[PLACE].state = DDR_MEMBER_MISSING;
 	play.answer = removes;
 	step(a);
@@ -506,7 +675,7 @@ static void a_member_that_was_removed_is_let_go(void **state)
 	assert_int_equal(play.table->major + play.table->minor, 0);
 	play.table->done(play.table->ctx, play.table);
 	play.minor[PLACE] = 0;
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
 	assert_int_equal(play.last.type, DDR_IN_K_ATTACHED);
 	assert_int_equal(play.made, made);	/* bound in place */
 	end();
@@ -710,9 +879,9 @@ static void a_table_that_leaves_a_member_out_is_judged(void **state)
 		a->bind.dev_minor[p] = play.minor[p] = 10 + p;
 		play.super.member[p].state = DDR_MEMBER_IN_SYNC;
 	}
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
 	play.minor[PLACE] = 0;
-	ddr_array_resumed(&d, uuid);
+	ddr_array_resumed(&d, uuid, false);
 	assert_int_equal(a->state, DDR_ARRAY_LOADING);
 	end();
 }
@@ -800,10 +969,16 @@ int main(void)
 		cmocka_unit_test(a_spare_that_is_not_there_is_said),
 		cmocka_unit_test(a_table_outlives_its_array),
 		cmocka_unit_test(a_table_of_known_devices_is_taken_in_place),
+		cmocka_unit_test(an_array_is_served_before_its_device_is_there),
+		cmocka_unit_test(another_table_is_resumed_first),
 		cmocka_unit_test(an_old_device_is_not_the_member),
 		cmocka_unit_test(what_no_job_reads_is_closed),
 		cmocka_unit_test(a_device_that_was_found_is_told),
 		cmocka_unit_test(a_member_that_was_locked_is_called_back),
+		cmocka_unit_test(a_member_that_was_late_comes_back),
+		cmocka_unit_test(a_member_that_was_pulled_comes_back),
+		cmocka_unit_test(who_was_there_all_the_time_stays_out),
+		cmocka_unit_test(who_goes_again_and_again_stays_out),
 		cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early),
 		cmocka_unit_test(a_device_that_is_not_there_is_waited_for),

@@ -528,6 +528,36 @@ static void not_all_may_listen(void **state)
 	assert_true(DDR_LISTENERS_MAX < DDR_CLIENTS_MAX);
 }
 
+/* Finding S37: what could not be started by itself is in the status with the reason, until its device is made, or it is none of them any more. */
+static void what_could_not_be_started_is_listed(void **state)
+{
+	static const char report[] = "{\"cmd\":\"unstarted\",\"name\":\"old\",\"uuid\":\"03000000-0000-0000-0000-000000000000\",\"waits\":false,\"why\":\"two\\nmembers are missing\"}";
+
+	(void)state;
+	fresh();
+	qb_list_init(&d.arrays);
+	request("{\"cmd\":\"status\"}");
+	assert_string_equal(given, "[]");
+	answer[0] = '\0';
+	request(report);
+	assert_string_equal(answer, "ok");
+	answer[0] = '\0';
+	request("{\"cmd\":\"status\"}");
+	assert_non_null(strstr(given, "\"name\":\"old\",\"uuid\":\"03000000-0000-0000-0000-000000000000\",\"state\":\"inactive\""));
+	assert_non_null(strstr(given, "\"error\":\"two?members are missing\""));
+	answer[0] = '\0';
+	request("{\"cmd\":\"status\",\"name\":\"old\"}");
+	assert_string_equal(answer, "array 'old' is not started on this node: two?members are missing");
+	answer[0] = '\0';
+	request("{\"cmd\":\"unstarted\",\"name\":\"old\",\"uuid\":\"03000000-0000-0000-0000-000000000000\"}");
+	answer[0] = '\0';
+	request("{\"cmd\":\"status\"}");
+	assert_string_equal(given, "[]");
+	answer[0] = '\0';
+	request("{\"cmd\":\"unstarted\",\"name\":\"old\",\"uuid\":\"no\",\"why\":\"x\"}");
+	assert_non_null(strstr(answer, "names no array"));
+}
+
 /* Finding T1: the word is taken for an array that is not there yet, or was refused. */
 static void an_array_is_adopted(void **state)
 {
@@ -552,7 +582,7 @@ int main(void)
 		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
 		cmocka_unit_test(who_goes_stops_nothing),
 		cmocka_unit_test(a_stop_without_a_wait_is_none),
-		cmocka_unit_test(a_stop_ends), cmocka_unit_test(an_array_is_adopted),
+		cmocka_unit_test(a_stop_ends), cmocka_unit_test(an_array_is_adopted), cmocka_unit_test(what_could_not_be_started_is_listed),
 		cmocka_unit_test(it_replaces_the_member),
 		cmocka_unit_test(says_who_it_is_without_a_cluster),
 		cmocka_unit_test(says_what_tables_are_to_have),

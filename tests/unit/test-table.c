@@ -31,7 +31,7 @@ struct mapped {
 	bool there;
 	uint32_t minor;
 	char uuid[DM_UUID_LEN];
-	char live[256], inactive[256];
+	char live[256], inactive[256];	/* live "": it was not resumed yet */
 	uint64_t sectors, inactive_sectors;
 	unsigned int resumed;
 	bool blocked, waits;		/* in a resume */
@@ -63,14 +63,20 @@ static struct mapped *find(const struct dm_ioctl *head)
 
 static void status(struct mapped *m, struct dm_ioctl *head)
 {
-	struct dm_target_spec spec = { .length = m->sectors, .target_type = "ddraid" };
+	bool inactive = head->flags & DM_QUERY_INACTIVE_TABLE_FLAG;
+	struct dm_target_spec spec = { .length = inactive ? m->inactive_sectors : m->sectors, .target_type = "ddraid" };
 	char *at = (char *)head + head->data_start, *params = at + sizeof(spec);
 
 	assert_true(head->flags & DM_STATUS_TABLE_FLAG);
-	assert_true(head->data_start + sizeof(spec) + sizeof(m->live) <= head->data_size);
+	assert_true(m->live[0] == '\0' || !inactive);
+	head->flags |= m->live[0] ? DM_ACTIVE_PRESENT_FLAG : 0;
+	head->target_count = 0;
 	memcpy(head->uuid, m->uuid, sizeof(head->uuid));
+	if (!m->live[0] && !inactive)
+		return;
+	assert_true(head->data_start + sizeof(spec) + sizeof(m->live) <= head->data_size);
 	head->target_count = 1;
-	strcpy(params, m->live);
+	strcpy(params, inactive ? m->inactive : m->live);
 	if (dm.spoil)
 		dm.spoil(head, &spec, params);
 	memcpy(at, &spec, sizeof(spec));
@@ -309,6 +315,20 @@ static void a_table_that_is_refused_is_cleared(void **state)
 	assert_string_equal(dm.a.inactive, "");
 }
 
+/* Finding S42: before its first resume the array has only a table that was loaded; that one is changed. */
+static void one_that_was_not_resumed_yet(void **state)
+{
+	(void)state;
+	strcpy(dm.a.inactive, dm.a.live);
+	dm.a.inactive_sectors = dm.a.sectors;
+	dm.a.live[0] = '\0';
+	run(ask_for(&a));
+	assert_int_equal(a.result, 0);
+	assert_int_equal(dm.loads, 1);
+	assert_int_equal(dm.a.resumed, 1);
+	assert_non_null(strstr(dm.a.live, " 8:99"));
+}
+
 /* The array was stopped, and another one has the number of its device by now. */
 static void another_array_is_left_alone(void **state)
 {
@@ -468,6 +488,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_device_without_a_uuid_is_known_by_its_number, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_table_that_is_refused_is_cleared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_array_is_left_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_that_was_not_resumed_yet, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_number_that_is_taken_meanwhile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_nobody_wants_is_not_done, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(arrays_do_not_wait_for_each_other, set_up, tear_down),

@@ -51,7 +51,8 @@ def test_units_and_rules(node):
     node.run("systemctl start ddraid && systemctl stop ddraid ddraidd")
     assert "data" not in node.run("dmsetup ls").out.split()
     node.run("systemctl start ddraid")      # brings the daemon, too
-    assert state(node) == "optimal"
+    node.wait_until("ddraid status --json | grep -q optimal", 60)
+    node.wait_until("test -e /dev/disk/by-uuid/11111111-2222-3333-4444-555555555555", 30)
     node.run("udevadm settle && mount /dev/disk/by-uuid/11111111-2222-3333-4444-555555555555 /mnt "
              "&& diff -r /etc/udev /mnt/etc/udev && umount /mnt")
 
@@ -59,11 +60,11 @@ def test_units_and_rules(node):
 def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
     """A disk left over from another array: the start fails and says so, and at shutdown what did start is stopped all the same."""
     a, b, c = (d.dev for d in node.disks)
-    node.run(f"systemctl start ddraidd && ddraid create old --order 0 {b} {c} && ddraid create data --order 0 --overwrite --yes {a} {b}")
-    node.run("systemctl start ddraid", timeout=120)
-    assert "status=1/FAILURE" in node.run("systemctl status ddraid", check=False).out
-    assert "'old': array old is degraded" in node.run("journalctl --sync && journalctl -u ddraid").out
-    assert [x["name"] for x in json.loads(node.run("ddraid status --json").out)] == ["data"]
+    old = json.loads(node.run(f"systemctl start ddraidd && ddraid create old --order 0 --json {b} {c}").out)["uuid"]
+    node.run(f"ddraid create data --order 0 --overwrite --yes {a} {b} && systemctl start ddraid")
+    node.wait_until(f"systemctl is-failed -q ddraid-start@{old}", 90)
+    assert "'old': array old is degraded" in node.run(f"journalctl --sync && journalctl -u ddraid-start@{old}").out
+    assert {x["name"]: x["state"] for x in json.loads(node.run("ddraid status --json").out)} == {"data": "optimal", "old": "inactive"}
     node.run("dd if=/dev/urandom of=/dev/mapper/data bs=1M count=8 oflag=direct conv=nocreat && udevadm settle")    # udev looks at what was written, and has it open
     node.run("systemctl stop ddraid ddraidd")
     assert "data" not in node.run("dmsetup ls").out.split()

@@ -19,7 +19,7 @@ SUITE = "bookworm"
 PACKAGES = sorted("""
     bsdextrautils corosync dlm-controld dmsetup e2fsprogs fio gfs2-utils iproute2
     iputils-ping kmod libblkid1 libcmap4 libcpg4 libdevmapper1.02.1 libisal2
-    libjson-c5 libqb100 libquorum5 libsystemd0 liburing2 libuuid1 mdadm nbd-client
+    libjson-c5 libqb100 libquorum5 libsystemd0 libudev1 liburing2 libuuid1 mdadm nbd-client
     nbd-server procps python3 python3-minimal strace stress-ng util-linux xfsprogs
     """.split())
 

@@ -74,7 +74,7 @@ def case_bind():
     with array() as a:
         ch = Channel()
         assert ch.bind_abi(a.uuid) == (errno.EPROTO, kchan.ABI)
-        assert code(ch.bind, a.uuid, 1, flags=1) == errno.EINVAL
+        assert code(ch.bind, a.uuid, 1, flags=2) == errno.EINVAL
         assert code(ch.bind, a.uuid, 1, timeout_ms=999) == errno.EINVAL
         assert code(ch.bind, a.uuid, 1, timeout_ms=600001) == errno.EINVAL
         assert code(ch.bind, bytes(16), 1) == errno.ENOENT
@@ -117,6 +117,62 @@ def case_bind():
     ch = Channel()
     assert code(kchan.fcntl.ioctl, ch.fd, 0x1234, 0) == errno.ENOTTY
     ch.close()
+
+
+def bound_before_resume(a):
+    """An array that was loaded and not resumed, bound and enabled; what the control descriptor says next."""
+    control = Channel()
+    control.until(LIST_END)
+    ch = Channel()
+    assert code(ch.bind, a.uuid, 1) == errno.EAGAIN
+    a.epoch = 1
+    b = ch.bind(a.uuid, 1, flags=1)
+    assert b.flags == 1 and [os.makedev(*n) for n in zip(b.majors[:3], b.minors[:3])] == [os.stat(d).st_rdev for d in a.devices]
+    assert ch.held() == set()
+    a.enable(ch)
+    return control, ch
+
+
+def case_bind_loaded():
+    """An array is served before its device is there. The first resume of another table, or without the daemon, waits for a daemon all the same."""
+    with array(resume=False) as a:
+        control, ch = bound_before_resume(a)
+        assert ch.refused(MEMBER, seq=9, member=1, a0=KM_IN_SYNC) == 0
+        ch.until(APPLIED, seq=9)
+        assert a.dm("status", a.name).stdout.strip() == ""
+        a.dm("resume", a.name)
+        control.expect(RESUMED, count=1)
+        assert IO(a.path, 0).done() == 0
+        a.dm("suspend", a.name)
+        a.dm("resume", a.name)
+        control.expect(RESUMED, count=0)
+        ch.close()
+        control.close()
+    with array(resume=False) as a:
+        control, ch = bound_before_resume(a)
+        a.devices = [a.devices[1], a.devices[0], a.devices[2]]
+        a.dm("load", a.name, "--table", a.table())
+        a.dm("resume", a.name)
+        control.expect(RESUMED, count=0)
+        read = IO(a.path, 0)
+        read.waits()
+        ch.send(kchan.ENABLE)           # it does not know of that table
+        read.waits()
+        ch.close()
+        ch = a.attach()
+        assert read.done() == 0
+        ch.close()
+        control.close()
+    with array(resume=False) as a:
+        control, ch = bound_before_resume(a)
+        ch.close()
+        a.dm("resume", a.name)
+        read = IO(a.path, 0)
+        read.waits()
+        ch = a.attach()
+        assert read.done() == 0
+        ch.close()
+        control.close()
 
 
 def case_not_root():
