@@ -64,6 +64,23 @@ def test_S7_a_device_on_the_array(node):
     assert not dirty(node)
 
 
+@pytest.mark.vm(disks=3, size="128M", systemd=True, neighbours=True, memory=1024)
+def test_S31_LVM_and_LUKS_on_the_array(node):
+    """Finding S31: blk-availability takes down what lies on the array, while the daemon still serves it."""
+    array(node)
+    node.run("systemctl is-active blk-availability || systemctl start blk-availability")
+    node.run(f"pvcreate -q {DEV} && vgcreate -q vg {DEV} && lvcreate -q -W n -Z n -L 80M -n lv vg && udevadm settle", timeout=120)
+    node.run("echo -n secret >/tmp/key && modprobe dm-crypt && cryptsetup -q luksFormat --pbkdf pbkdf2 --pbkdf-force-iterations 1000 /dev/vg/lv /tmp/key && "
+             "cryptsetup open --key-file /tmp/key /dev/vg/lv box && mkfs.ext4 -q /dev/mapper/box && mount /dev/mapper/box /mnt", timeout=180)
+    node.run("dd if=/dev/urandom of=/mnt/file bs=1M count=24 status=none && sync && sha256sum </mnt/file >/mnt/sum && dd if=/dev/zero of=/mnt/late bs=1M count=8 status=none")
+    down(node, limit=240)
+    node.boot()
+    assert not dirty(node)
+    node.run("systemctl start ddraidd && ddraid start data && udevadm settle && vgchange -q -ay vg && echo -n secret >/tmp/key", timeout=120)
+    node.run("modprobe dm-crypt && cryptsetup open --key-file /tmp/key /dev/vg/lv box && mount /dev/mapper/box /mnt && sha256sum </mnt/file | diff - /mnt/sum "
+             "&& test $(stat -c %s /mnt/late) = 8388608", timeout=120)
+
+
 def test_S44_a_daemon_does_not_stop_below_an_array_in_use(node):
     """Finding S44: the units are stopped while the array is mounted: it stays served, the units say that they failed, and the last user's end is theirs."""
     array(node)
