@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-UNITS = ("ddraid.service", "ddraid-stop.service", "ddraidd.service")
+UNITS = ("ddraid.service", "ddraid-all.service", "ddraid-stop.service", "ddraidd.service")
 
 
 @pytest.fixture

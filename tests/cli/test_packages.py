@@ -148,7 +148,7 @@ def test_removing_stops_the_units(machine):
     """The command goes with the package: afterwards nobody could stop the daemon in order."""
     for up in ("", NOSYNC):
         done = machine("prerm", "remove", devices=up)
-        assert done.returncode == 0 and done.calls == ["deb-systemd-invoke stop ddraid.service ddraid-stop.service ddraidd.service"], done
+        assert done.returncode == 0 and done.calls == ["deb-systemd-invoke stop ddraid.service ddraid-all.service ddraid-stop.service ddraidd.service"], done
     done = machine("prerm", "remove", stops="no")
     assert done.returncode == 1 and "the package stays" in done.stderr, done
     assert machine("prerm", "remove", name="ddraid-dkms").returncode == 0

@@ -172,3 +172,81 @@ def test_S30_run_is_full(node):
     node.run("systemctl start ddraidd", timeout=60)
     assert "cannot write /run/ddraid/ddraidd.pid" in node.run("journalctl --sync; journalctl -b -o cat -u ddraidd").out
     node.run(f"ddraid create data --order 1 {disks} && ddraid start data && ddraid status data && ddraid stop data", timeout=90)
+
+
+COROSYNC = """totem {
+	version: 2
+	cluster_name: one
+	transport: udpu
+	token: 10000
+}
+quorum {
+	provider: corosync_votequorum
+	expected_votes: 1
+}
+nodelist {
+	node {
+		nodeid: 1
+		name: NAME
+		ring0_addr: 127.0.0.1
+	}
+}
+"""
+
+
+# It is started once, and has failed if the array is not there by then.
+NEEDS = """[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/dd if=/dev/mapper/data of=/dev/null bs=4096 count=1 iflag=direct
+"""
+
+
+def resource(name):
+    ops = "".join(f'<op id="{name}-{op}" name="{op}" interval="{30 if op == "monitor" else 0}s" timeout="300s"/>' for op in ("start", "stop", "monitor"))
+    return f'<primitive id="{name}" class="systemd" type="{name}"><operations>{ops}</operations></primitive>'
+
+
+@pytest.mark.vm(disks=3, size="128M", systemd=True, neighbours=True, memory=1024)
+def test_S40_arrays_as_resources_of_Pacemaker(node):
+    """Finding S40: as doc/cluster.md has it: standby and a shutdown leave nothing dirty; where a stop fails the array stays served."""
+    disks = " ".join(d.dev for d in node.disks)
+    node.put("/etc/corosync/corosync.conf", COROSYNC.replace("NAME", node.run("hostname").out.strip()))
+    node.run("systemctl start ddraidd; systemctl enable ddraidd 2>/dev/null; systemctl disable ddraidd ddraid 2>/dev/null; "
+             f"ddraid create data --order 1 --region-size 1M {disks} && systemctl stop ddraidd", timeout=120)
+    node.put("/etc/systemd/system/needs-array.service", NEEDS)
+    node.run("systemctl daemon-reload; mkdir -p /var/log/cluster /var/log/pacemaker; systemctl restart corosync && systemctl start pacemaker", timeout=180)
+    node.wait_until("crm_mon -1 | grep -q Online:", 180)
+    node.run("crm_attribute --name stonith-enabled --update false", timeout=60)
+    node.run(["cibadmin", "--create", "-o", "resources", "--xml-text",
+              f'<clone id="storage-clone"><group id="storage">{resource("ddraidd")}{resource("ddraid-all")}{resource("needs-array")}</group></clone>'], timeout=60)
+    serves = "systemctl is-active needs-array && ddraid status data --json | grep -q '\"ready\": true'"
+    node.wait_until(serves, 180)
+    node.run("udevadm settle")
+    write(node, DEV)
+
+    standby = "crm_attribute --node $(crm_node -n) --name standby --update "
+    node.run(standby + "on", timeout=60)
+    node.wait_until("! systemctl is-active ddraidd", 180)
+    assert "data" not in node.run("dmsetup ls").out.split()
+    assert not dirty(node)
+    node.run(standby + "off", timeout=60)
+    node.wait_until(serves, 180)
+
+    job = node.spawn(f"exec sleep 1000 <{DEV}")
+    node.run("ddraid set data daemon_timeout=2s; " + standby + "on", timeout=60)
+    node.wait_until("systemctl is-failed ddraidd", 240)
+    write(node, DEV)
+    job.kill()
+    job.wait(30, check=False)
+    node.run("udevadm settle; ddraid stop data", timeout=90)
+    node.wait_until("! pidof ddraidd", 30)
+    assert not dirty(node)
+
+    node.run("crm_resource --cleanup; " + standby + "off", timeout=60)
+    node.wait_until(serves, 180)
+    node.run("udevadm settle")
+    write(node, DEV)
+    down(node, limit=300)
+    node.boot()
+    assert not dirty(node)
