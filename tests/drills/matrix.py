@@ -191,7 +191,7 @@ class Daemon(System):
         self.blank = None, []       # a geometry, and the members of a new array of it
         self.guest = Guest(node)
         if self.guest.command("status --json", check=False).code:
-            self.guest.start_daemon(idle_time="1s")
+            self.guest.start_daemon(idle_time="1s", take_back="no")     # the missing ones are there, and only not given to start
 
     def make(self, geometry):
         if self.blank[0] == geometry:
