@@ -70,7 +70,7 @@ class Rig:
             self.cluster.start_dlm(numbers)
 
     def start_daemon(self, number):
-        self.guests[number].start_daemon(wait=False, **{"fence_command": "/ddvm/fence", "idle_time": "1s", **self.options})
+        self.guests[number].start_daemon(wait=False, **{"fence_command": "/ddvm/fence", "idle_time": "1s", "take_back": "no", **self.options})
 
     def watch(self, number):
         """Until the daemon answers; its events count from now on."""

@@ -26,7 +26,7 @@ class Serving:
     def __init__(self, node):
         self.node = node
         self.guest = Guest(node)
-        self.config = {"idle_time": "1s", "grant_ahead": 0}
+        self.config = {"idle_time": "1s", "grant_ahead": 0, "take_back": "no"}     # a member that a test takes away stays away
 
     def begin(self, **options):
         self.config.update(options)

@@ -186,7 +186,7 @@ def test_a_daemon_that_goes_during_start_costs_nothing(serving):
     table = None
     for back in (False, True):
         start = node.spawn("exec ddraid start --all" + ("" if back else " --timeout 40"))
-        node.wait_until("ddraid status used | grep -q optimal", 30)
+        node.wait_until("ddraid status used | grep -q optimal && test -b /dev/mapper/used", 30)     # it is there once it can be read
         table = table or node.run("dmsetup table used").out
         writer = node.spawn("exec 3<>/dev/mapper/used; echo open; for i in $(seq 15); do dd if=/dev/urandom bs=4096 count=64 oflag=direct "
                             "conv=notrunc status=none seek=$((i * 64)) >&3 || exit 1; sleep 1; done")
