@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/adopt.h"
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 
@@ -31,15 +31,6 @@ static void explain(const struct ddr_super *sb, uint32_t node)
 	       "cannot reach its disks, and stays so until it was removed from the array's cluster.\n");
 }
 
-static bool said_yes(void)
-{
-	char line[16];
-
-	printf("Type yes to adopt the array: ");
-	fflush(stdout);
-	return fgets(line, sizeof(line), stdin) && strcmp(line, "yes\n") == 0;
-}
-
 int cli_adopt(struct ddr_ipc *ipc, const struct ddr_super *sb, uint32_t node, uint32_t nodes, bool yes)
 {
 	struct json_object *data = NULL;
@@ -48,10 +39,9 @@ int cli_adopt(struct ddr_ipc *ipc, const struct ddr_super *sb, uint32_t node, ui
 	if (nodes == 1)
 		explain(sb, node);
 	yes |= nodes != 1;
-	if (!yes && !isatty(STDIN_FILENO))
-		return cli_fail("start", "'%s' is not adopted: there is no terminal to ask on; --yes says that you have read the above", sb->name);
-	if (!yes && !said_yes())
-		return cli_fail("start", "'%s' is not adopted, and nothing was changed", sb->name);
+	fflush(stdout);
+	if (!cli_can_ask("start", yes, "'%s' would be adopted, see above", sb->name) || !cli_asked("start", yes))
+		return CLI_FAILED;
 	if (!client_call(ipc, "start", client_request("adopt", cli_format_uuid(sb->array_uuid, uuid)), &data, CLIENT_TIMEOUT_MS))
 		return CLI_FAILED;
 	json_object_put(data);

@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/mapped.h"
 #include "lib/ipc_fault.h"
 
 bool check_wanted(int argc, char **argv)
@@ -83,6 +85,10 @@ static struct verdict judge(struct json_object *a)
 		worse(&v, CHECK_WARNING, client_clean(error));
 	if (strcmp(state, "inactive") == 0)
 		return v;
+	if (client_flag(a, "suspended"))
+		worse(&v, CHECK_FAILED, "SUSPENDED (see ddraid status): all I/O waits");
+	if (cli_mapped_hidden(a))
+		worse(&v, CHECK_FAILED, "nobody can see its device (see ddraid status)");
 	judge_cluster(a, &v);
 	judge_jobs(a, &v);
 	if (!client_null(a, "no_space"))
@@ -90,6 +96,24 @@ static struct verdict judge(struct json_object *a)
 	if (client_length(client_object(a, "suspect")))
 		worse(&v, CHECK_WARNING, "suspect regions (see ddraid status)");
 	return v;
+}
+
+/*
+ * The daemon suspends a device for a moment when it loads a table, and one that is served is shown a moment later: that is looked at once
+ * more before a monitor is alarmed.
+ */
+static void add_mapped(struct json_object *arrays)
+{
+	const struct timespec pause = { .tv_nsec = CHECK_AGAIN_MS * 1000000L };
+	bool again = false;
+
+	cli_mapped_add(arrays);
+	for (size_t i = 0; i < client_length(arrays); i++)
+		again = again || client_flag(client_at(arrays, i), "suspended") || cli_mapped_hidden(client_at(arrays, i));
+	if (!again)
+		return;
+	nanosleep(&pause, NULL);
+	cli_mapped_add(arrays);
 }
 
 static enum check_exit judge_all(struct json_object *arrays, bool quiet)
@@ -160,6 +184,7 @@ int check_run(const char *name, bool json)
 	arrays = fetch(name, &code);
 	if (!arrays)
 		return code;
+	add_mapped(arrays);
 	code = judge_all(arrays, json);
 	if (json)
 		cli_print_json(arrays);

@@ -18,6 +18,7 @@ enum check_exit {
 #define CHECK_LIMIT_S		5	/* the command ends within this time, whatever the daemon does */
 #define CHECK_CONNECT_MS	3000
 #define CHECK_ANSWER_MS		1500
+#define CHECK_AGAIN_MS		300	/* within them: for what passes by itself */
 
 /* Is --check, or the beginning of it that getopt_long() takes for it, among the arguments? For usage errors, which end with another code then. */
 bool check_wanted(int argc, char **argv);

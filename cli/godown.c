@@ -128,7 +128,7 @@ static int look_at(const struct cli_dm_info *info, void *ctx)
 		return 0;
 	a->here = true;
 	unsuspend(a, info);
-	if (a->failed)
+	if (a->failed || !info->live)		/* nothing waits for a device that nobody can see */
 		return 0;
 	if (served(d, info))
 		a->unserved_ms = 0;

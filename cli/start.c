@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli/adopt.h"
 #include "cli/ask.h"
@@ -324,24 +323,6 @@ static int claim(struct start *s, const struct ddr_super *sb)
 	return refused ? not_started(s, uuid, sb->name, err.text) : CLI_DONE;
 }
 
-/* "yes" on the terminal, or --yes. */
-static bool confirmed(const struct start *s, const char *name)
-{
-	char answer[8] = "";
-
-	if (s->yes)
-		return true;
-	if (!isatty(STDIN_FILENO)) {
-		cli_fail("start", "'%s': --older asks first, and there is no terminal; --yes answers", name);
-		return false;
-	}
-	fprintf(stderr, "Start '%s' from these disks? Type yes: ", name);
-	if (fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0)
-		return true;
-	cli_fail("start", "'%s' was not started", name);
-	return false;
-}
-
 /* The operator starts from what is here, though the node may remember newer superblocks: says what that costs, and tells the daemon. */
 static bool allow_older(struct start *s, const struct ddr_super *sb, const char *uuid)
 {
@@ -356,7 +337,7 @@ static bool allow_older(struct start *s, const struct ddr_super *sb, const char 
 		sb->generation, when, sb->name, sb->name);
 	json_object_object_add(request, "generation", json_object_new_uint64(sb->generation));
 	json_object_object_add(request, "generation_id", json_object_new_string(cli_format_uuid(sb->gen_id, id)));
-	if (!confirmed(s, sb->name)) {
+	if (!cli_can_ask("start", s->yes, "'%s' would be started from disks that may be older", sb->name) || !cli_asked("start", s->yes)) {
 		json_object_put(request);
 		return false;
 	}

@@ -10,9 +10,8 @@
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/dm.h"
 #include "cli/job.h"
-#include "lib/dm.h"
+#include "cli/mapped.h"
 #include "lib/ipc_fault.h"
 #include "lib/release.h"
 #include "lib/format.h"
@@ -150,6 +149,8 @@ static void print_array(struct json_object *a)
 		printf("  waits    %s\n", client_clean(client_text(a, "no_space")));
 	if (client_flag(a, "suspended"))
 		printf("  SUSPENDED all reads and writes wait: dmsetup resume %s lets them go on\n", client_clean(client_text(a, "name")));
+	if (cli_mapped_hidden(a))
+		printf("  HIDDEN   the array is served, and nobody can see its device: ddraid start %s shows it\n", client_clean(client_text(a, "name")));
 	if (client_flag(a, "stopping"))
 		printf("  stopping a clean stop is under way: nothing is rebuilt, synced or verified meanwhile\n");
 	print_redundancy(a);
@@ -169,22 +170,6 @@ static void print_array(struct json_object *a)
 	print_suspect(a);
 	for (size_t i = 0; i < client_length(jobs); i++)
 		job_print(a, client_at(jobs, i));
-}
-
-/* The daemon does not hear of it when somebody suspends a device; device-mapper knows. */
-static void add_suspended(struct json_object *arrays)
-{
-	struct cli_dm_info info;
-	struct ddr_error err;
-
-	ddr_dm_init();
-	for (size_t i = 0; i < client_length(arrays); i++) {
-		struct json_object *a = client_at(arrays, i);
-		bool known = json_object_is_type(a, json_type_object) && cli_dm_find(client_text(a, "name"), &info, &err) == 0;
-
-		if (known)
-			json_object_object_add(a, "suspended", json_object_new_boolean(info.suspended && strcmp(info.uuid, client_text(a, "uuid")) == 0));
-	}
 }
 
 /* Of which releases daemon, module and this command are. */
@@ -282,7 +267,7 @@ int cmd_status(const struct cli_command *cmd, int argc, char **argv)
 	data = fetch("status", asked.name, &r);
 	if (!data)
 		return CLI_FAILED;
-	add_suspended(data);
+	cli_mapped_add(data);
 	if (*ddr_release_words(&r, warning, sizeof(warning)))
 		cli_warn("status", "%s", warning);
 	if (asked.json) {

@@ -89,17 +89,21 @@ int ddr_ipc_call(struct ddr_ipc *c, struct json_object *request, struct json_obj
 
 /* What device-mapper says of the array, if it is asked by this name. */
 static struct cli_dm_info mapped;
+static unsigned int looks, passes_at;	/* how often the device was looked at; after how many looks it is not suspended any more */
 
 void ddr_dm_init(void)
 {
 }
 
-int cli_dm_find(const char *name, struct cli_dm_info *info, struct ddr_error *err)
+int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_error *err)
 {
 	(void)err;
+	looks++;
 	memset(info, 0, sizeof(*info));
-	if (strcmp(name, mapped.name) == 0)
+	if (*uuid && strcmp(uuid, mapped.uuid) == 0)
 		*info = mapped;
+	if (looks == passes_at)
+		mapped.suspended = false;
 	return 0;
 }
 
@@ -301,12 +305,13 @@ static void a_monitor_gets_a_code(void **state)
 	play.check = false;
 }
 
-/* Finding S28: an array that somebody has suspended says so, with what lets it go on; another array's device of that name does not count. */
+/* Finding S28: an array that somebody has suspended says so, with what lets it go on; the device of another array does not count. */
 static void a_suspended_array_says_so(void **state)
 {
 	(void)state;
-	snprintf(mapped.name, sizeof(mapped.name), "data");
-	mapped.exists = mapped.suspended = true;
+	mapped.exists = mapped.suspended = mapped.live = true;
+	snprintf(mapped.name, sizeof(mapped.name), "renamed");
+	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-2");
 	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
 	does_not_say("SUSPENDED");
 	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
@@ -319,6 +324,43 @@ static void a_suspended_array_says_so(void **state)
 	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
 	says("\"suspended\": false");
 	play.json = false;
+	memset(&mapped, 0, sizeof(mapped));
+}
+
+/* Findings S28, S21: a monitor hears of it too, but not of the moment in which the daemon loads a table. */
+static void a_monitor_hears_of_a_suspended_array(void **state)
+{
+	(void)state;
+	play.check = true;
+	mapped.exists = mapped.suspended = mapped.live = true;
+	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
+	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1'")), CHECK_FAILED);
+	says("data: optimal, SUSPENDED (see ddraid status): all I/O waits\n");
+	looks = 0;
+	passes_at = 1;
+	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1'")), CHECK_OPTIMAL);
+	assert_int_equal(looks, 2);
+	passes_at = 0;
+	play.check = false;
+	memset(&mapped, 0, sizeof(mapped));
+}
+
+/* Finding S42: a start that was ended before it showed the device left an array that was optimal by its status, and that nobody could see. */
+static void a_device_that_was_never_shown_is_told(void **state)
+{
+	(void)state;
+	mapped.exists = true;
+	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
+	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': true")), CLI_DONE);
+	says("HIDDEN   the array is served, and nobody can see its device: ddraid start data shows it\n");
+	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': false")), CLI_DONE);
+	does_not_say("HIDDEN");			/* it waits, and says for what */
+	play.check = true;
+	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': true")), CHECK_FAILED);
+	play.check = false;
+	mapped.live = true;
+	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': true")), CLI_DONE);
+	does_not_say("HIDDEN");
 	memset(&mapped, 0, sizeof(mapped));
 }
 
@@ -397,7 +439,8 @@ int main(void)
 		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(what_suspect_means_and_what_to_type),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
 		cmocka_unit_test(a_monitor_gets_a_code),
-		cmocka_unit_test(a_suspended_array_says_so), cmocka_unit_test(nothing_to_say_is_said),
+		cmocka_unit_test(a_suspended_array_says_so), cmocka_unit_test(a_monitor_hears_of_a_suspended_array),
+		cmocka_unit_test(a_device_that_was_never_shown_is_told), cmocka_unit_test(nothing_to_say_is_said),
 		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),
 		cmocka_unit_test(what_is_no_date_is_harmless),

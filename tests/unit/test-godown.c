@@ -21,7 +21,7 @@ static struct play {
 	unsigned int second;		/* of the shutdown: one for each look */
 	unsigned int last;		/* then the array is gone */
 	bool daemon, ready, local, quorate;
-	bool suspended;
+	bool suspended, hidden;
 	unsigned int unserved_from, unserved_to;	/* seconds in which it has no quorum */
 	unsigned int resumes, fails, failed_at;
 } *play;
@@ -39,7 +39,7 @@ void cli_warn(const char *what, const char *format, ...)
 
 int cli_dm_each(int (*fn)(const struct cli_dm_info *info, void *ctx), void *ctx, struct ddr_error *err)
 {
-	struct cli_dm_info info = { .exists = true, .name = "data", .uuid = "u-1", .suspended = play->suspended };
+	struct cli_dm_info info = { .exists = true, .name = "data", .uuid = "u-1", .suspended = play->suspended, .live = !play->hidden };
 
 	(void)err;
 	return play->second < play->last ? fn(&info, ctx) : 0;
@@ -211,6 +211,16 @@ static void and_where_it_was_never_served(void **state)
 	assert_int_equal(play->fails, 1);
 }
 
+/* Finding S42: a device that was never shown has nobody who waits for it; to fail it would show it to all. */
+static void a_device_that_nobody_sees_is_left_alone(void **state)
+{
+	(void)state;
+	play->ready = false;
+	play->hidden = true;
+	go_down();
+	assert_int_equal(play->fails, 0);
+}
+
 /* Nothing is given up that is served again in time: the clock starts anew. */
 static void quorum_that_comes_back_counts(void **state)
 {
@@ -244,6 +254,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_machine_needs_no_quorum, setup, teardown),
 		cmocka_unit_test_setup_teardown(so_it_does_without_a_daemon, setup, teardown),
 		cmocka_unit_test_setup_teardown(and_where_it_was_never_served, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_device_that_nobody_sees_is_left_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(quorum_that_comes_back_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_suspended_array_is_resumed, setup, teardown),
 	};
