@@ -29,10 +29,6 @@ def node(shared_node):
     return shared_node
 
 
-# What has not been run to its end yet.
-untried = pytest.mark.skip(reason="has not been run to its end yet")
-
-
 def devices(node):
     return " ".join(d.dev for d in node.disks)
 
@@ -61,7 +57,6 @@ def journal(node, more=""):
 
 # ---- disks that are late ------------------------------------------------------------------
 
-@untried
 def test_S5_an_array_appears_with_its_disks(node):
     """Findings S5, S38: no disk is there when the machine has booted. When they come the array starts, each time, and what was stopped by hand stays so."""
     make(node)
@@ -88,7 +83,6 @@ def test_S5_an_array_appears_with_its_disks(node):
     assert node.run(f"systemctl is-failed {UNIT}", check=False).out.strip() != "failed"
 
 
-@untried
 def test_S38_a_disk_that_was_late_comes_back(node):
     """Findings S5, S38: the third disk comes after the half minute, and another one goes and comes: nobody has to type anything. take_back = no is obeyed."""
     make(node)
@@ -136,7 +130,6 @@ def test_S37_an_array_that_cannot_start_is_seen(node):
 
 # ---- quorum that is late -------------------------------------------------------------------
 
-@untried
 def test_S32_login_does_not_wait_for_quorum_and_mounts_follow(node):
     """
     Findings S6, S32, S42, P2: a node boots alone. Login is possible at once, nothing that scans devices hangs on the array, which nobody sees yet; it
@@ -145,7 +138,7 @@ def test_S32_login_does_not_wait_for_quorum_and_mounts_follow(node):
     make(node)
     node.run("mkdir -p /etc/corosync /srv/data")
     node.put("/etc/corosync/corosync.conf", COROSYNC)
-    line = next(line for line in (pathlib.Path(__file__).resolve().parents[3] / "doc/ddraid.8").read_text().splitlines() if line.startswith("/dev/mapper/data"))
+    line = next(line for line in (pathlib.Path(__file__).resolve().parents[3] / "doc/ddraid.8").read_text().splitlines() if line.startswith("/dev/mapper/NAME"))
     node.put("/etc/fstab", line.replace("\\-", "-").replace("NAME", "data") + "\n")
     # a device is waited for 90 s by default: to wait for longer takes too long here
     node.run("mkdir -p /etc/systemd/system.conf.d && printf '[Manager]\\nDefaultTimeoutStartSec=20s\\nDefaultDeviceTimeoutSec=20s\\n' >/etc/systemd/system.conf.d/t.conf")
@@ -159,7 +152,7 @@ def test_S32_login_does_not_wait_for_quorum_and_mounts_follow(node):
     node.run("! test -b /dev/mapper/data && ! grep -q data /proc/mounts")
     took = time.monotonic() - begun
     node.run("sleep 25")
-    assert "There is no quorum" or took
+    assert took < 30, f"what looks at all devices took {took:.0f} s"
     node.run("corosync-quorumtool -e 1 >/dev/null")
     node.wait_until("mountpoint -q /srv/data", 60)
     node.run("diff -r /etc/udev /srv/data/udev")
@@ -174,7 +167,6 @@ def test_S42_the_kernel_is_served_before_its_first_resume(node):
     node.run(["python3", "/tmp/kchan_cases.py", "bind_loaded"], timeout=120, env={"DM_DISABLE_UDEV": "1"})
 
 
-@untried
 def test_S42_nobody_hangs_on_an_array_that_waits(node):
     """Finding S42: without quorum the device is not there for anybody, and the array can be stopped."""
     make(node)

@@ -6,8 +6,6 @@ import time
 import pytest
 
 VM = {"disks": 3, "size": "64M", "systemd": True, "neighbours": True}
-# What has not been run to its end yet: all of it.
-pytestmark = pytest.mark.skip(reason="has not been run to its end yet")
 RULE = "/etc/udev/rules.d/62-ddraid-member.rules"       # masks the one that is installed
 
 
