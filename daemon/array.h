@@ -308,7 +308,9 @@ const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority
 const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
 /* Nobody waits for it any more: unless the device goes, the array is used on. Also from within a step. */
 void ddr_drive_clean_late(struct ddr_array *a);
+/* The member fails: for what this node has seen of it, or since the operator wants it out, and then it does not come back by itself. */
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
+const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t member);
 /* A disk with this uuid is to be a spare; the member is forgotten (@uuid: random); its device is looked for, and it comes back. */
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]);
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16]);

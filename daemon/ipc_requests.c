@@ -342,7 +342,7 @@ static void do_fail(struct ddr_client *c, struct json_object *req)
 
 	a = member_of(c, req, &member);
 	if (a)
-		answer_later(c, req, a, member, ddr_drive_fail(a, (uint32_t)member), DDR_WAIT_FAILED);
+		answer_later(c, req, a, member, ddr_drive_fail_by_hand(a, (uint32_t)member), DDR_WAIT_FAILED);
 }
 
 static int verify_op(const char *action)

@@ -382,7 +382,7 @@ static void who_was_there_all_the_time_stays_out(void **state)
 	play.super.member[PLACE].state = DDR_MEMBER_IN_SYNC;
 	play.gone = 0;
 	tick(a);
-	assert_null(ddr_drive_fail(a, PLACE));
+	assert_null(ddr_drive_fail_by_hand(a, PLACE));
 	tick(a);
 	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
 	play.gone = 1ull << 40;
@@ -390,6 +390,25 @@ static void who_was_there_all_the_time_stays_out(void **state)
 	ddr_drive_path_is_back(&d, 8, 10 + PLACE);
 	tick(a);
 	assert_null(play.finder);
+	end();
+}
+
+/* Findings S4, S38: this node's own look at the member failed it, since no path was left, and not the operator. */
+static void who_was_failed_by_a_look_comes_back(void **state)
+{
+	struct ddr_array *a = begin_with_disks();
+
+	(void)state;
+	tick(a);
+	ddr_drive_check(a, 1u << PLACE);
+	ddr_drive_checked(a, 1u << PLACE);
+	assert_int_equal(play.last.type, DDR_IN_OP_FAIL_MEMBER);
+	play.super.member[PLACE].state = DDR_MEMBER_FAULTY;
+	tick(a);
+	assert_null(play.finder);
+	ddr_drive_path_is_back(&d, 8, 10 + PLACE);
+	tick(a);
+	assert_true(is_called_back(a));
 	end();
 }
 
@@ -978,6 +997,7 @@ int main(void)
 		cmocka_unit_test(a_member_that_was_late_comes_back),
 		cmocka_unit_test(a_member_that_was_pulled_comes_back),
 		cmocka_unit_test(who_was_there_all_the_time_stays_out),
+		cmocka_unit_test(who_was_failed_by_a_look_comes_back),
 		cmocka_unit_test(who_goes_again_and_again_stays_out),
 		cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(what_is_found_too_late_or_too_early),

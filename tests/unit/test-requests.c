@@ -42,7 +42,7 @@ const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t val
 bool ddr_clients_wait(const struct ddr_daemon *daemon, const struct ddr_array *a, enum ddr_client_wait w) { (void)daemon, (void)a; return w == others_wait; }
 unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s) { (void)s; return listeners; }
 void ddr_drive_clean_late(struct ddr_array *a) { a->clean_late = true; }
-const char *ddr_drive_fail(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
+const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]) { (void)a, (void)uuid; return NULL; }
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t m, const uint8_t uuid[16]) { (void)a, (void)m, (void)uuid; return NULL; }
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
