@@ -26,9 +26,9 @@
 #include "cli/create.h"
 #include "cli/disk.h"
 #include "cli/guard.h"
-#include "lib/assemble.h"
-#include "lib/foreign.h"
-#include "lib/layout.h"
+#include "lib/disk/assemble.h"
+#include "lib/disk/foreign.h"
+#include "lib/disk/layout.h"
 
 #define WAIT_MS	20000
 

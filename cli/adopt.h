@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "lib/format.h"
-#include "lib/ipc.h"
+#include "lib/disk/format.h"
+#include "lib/wire/ipc.h"
 
 /*
  * Says what an adoption means, asks (unless @yes), and gives the daemon the word, so that the next start on this node is served. 0: done;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
 
 struct ddr_ipc;
 

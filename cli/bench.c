@@ -18,7 +18,7 @@
 
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "lib/devio.h"
+#include "lib/disk/devio.h"
 
 #define DEF_SECONDS	5
 #define MAX_SECONDS	3600

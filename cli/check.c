@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/mapped.h"
-#include "lib/ipc_fault.h"
+#include "lib/wire/ipc_fault.h"
 
 bool check_wanted(int argc, char **argv)
 {

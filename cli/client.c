@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "lib/ipc_fault.h"
+#include "lib/wire/ipc_fault.h"
 
 bool client_reach(struct ddr_ipc **c, char *why, size_t size)
 {

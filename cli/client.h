@@ -11,7 +11,7 @@
 
 #include <json-c/json.h>
 
-#include "lib/ipc.h"
+#include "lib/wire/ipc.h"
 
 /* Connects within seconds. False: not, and *@c is NULL and @why (@size bytes) says why and what to do. */
 bool client_reach(struct ddr_ipc **c, char *why, size_t size);

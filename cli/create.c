@@ -23,8 +23,8 @@
 #include "cli/disk.h"
 #include "cli/guard.h"
 #include "cli/name.h"
-#include "lib/scan.h"
-#include "lib/layout.h"
+#include "lib/disk/scan.h"
+#include "lib/disk/layout.h"
 
 struct create_args {
 	const char *name;

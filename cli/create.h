@@ -6,8 +6,8 @@
 #ifndef DDR_CLI_CREATE_H
 #define DDR_CLI_CREATE_H
 
-#include "lib/devio.h"
-#include "lib/format.h"
+#include "lib/disk/devio.h"
+#include "lib/disk/format.h"
 
 struct create_plan {
 	struct ddr_super super;			/* complete but for this_member and seq */

@@ -25,8 +25,8 @@
 
 #include "cli/create.h"
 #include "cli/guard.h"
-#include "lib/signature.h"
-#include "lib/layout.h"
+#include "lib/disk/signature.h"
+#include "lib/disk/layout.h"
 
 /* What is said where a disk does not answer any more: before any superblock is written, and then. */
 #define OVERWRITTEN	"no array was made, but what the disks of this command held may be overwritten; create again, with --overwrite, and without that disk"

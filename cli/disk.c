@@ -9,7 +9,7 @@
 #include <linux/fs.h>
 
 #include "cli/disk.h"
-#include "lib/signature.h"
+#include "lib/disk/signature.h"
 
 #define LOCK_MS	5000u
 

@@ -3,7 +3,7 @@
 #ifndef DDR_CLI_DISK_H
 #define DDR_CLI_DISK_H
 
-#include "lib/devio.h"
+#include "lib/disk/devio.h"
 
 /* What the operator has allowed, each by an option of its own. */
 struct disk_allow {

@@ -11,8 +11,8 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "lib/conf.h"
+#include "lib/disk/layout.h"
 #include "lib/estimate.h"
-#include "lib/layout.h"
 
 #define MAX_HOURS	(10 * 8766.0)
 #define MAX_RATE	(1ull << 50)

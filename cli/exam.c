@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "cli/exam.h"
-#include "lib/assemble.h"
-#include "lib/foreign.h"
-#include "lib/layout.h"
+#include "lib/disk/assemble.h"
+#include "lib/disk/foreign.h"
+#include "lib/disk/layout.h"
 
 #define DIFFERENCES_MAX	4	/* damaged fields named for one superblock copy */
 

@@ -6,7 +6,7 @@
 #ifndef DDR_CLI_EXAM_H
 #define DDR_CLI_EXAM_H
 
-#include "lib/devio.h"
+#include "lib/disk/devio.h"
 
 /* The dirty log of one slot, as this device has it. */
 struct exam_slot {

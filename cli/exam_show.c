@@ -9,7 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/exam.h"
-#include "lib/assemble.h"
+#include "lib/disk/assemble.h"
 
 #define RUNS_MAX	8	/* runs of regions shown in the text */
 

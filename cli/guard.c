@@ -19,7 +19,7 @@
 
 #include "cli/cli.h"
 #include "cli/guard.h"
-#include "lib/task.h"
+#include "lib/disk/task.h"
 
 #define POLL_MS		200
 #ifndef SAY_MS			/* a test has no time */

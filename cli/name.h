@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "cli/dm.h"
-#include "lib/ipc.h"
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
+#include "lib/wire/ipc.h"
 
 /*
  * Refuses @name if another array on this machine's disks has it, or another mapped device here. @own: the array that it is for, or NULL; its

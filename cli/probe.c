@@ -21,7 +21,7 @@
 
 #include <uuid/uuid.h>
 
-#include "lib/format.h"
+#include "lib/disk/format.h"
 
 #define LIMIT_MS	3000
 

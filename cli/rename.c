@@ -22,8 +22,8 @@
 #include "cli/hold.h"
 #include "cli/name.h"
 #include "cli/rename.h"
+#include "lib/disk/scan.h"
 #include "lib/dm.h"
-#include "lib/scan.h"
 
 #define LOCK_MS	5000u
 #define HALF	"the array has the new name already, but not all of its disks say so; give the same command again"

@@ -3,7 +3,7 @@
 #ifndef DDR_CLI_RENAME_H
 #define DDR_CLI_RENAME_H
 
-#include "lib/devio.h"
+#include "lib/disk/devio.h"
 
 /*
  * Gives the member on @dev the superblock @sb, whose this_member is set here, in both copies: sequence numbers @sb->seq - 1 and @sb->seq (an odd one).

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
 
 #define FDS_MAX	4096
 

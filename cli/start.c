@@ -17,8 +17,8 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/dm.h"
+#include "lib/disk/scan.h"
 #include "lib/dm.h"
-#include "lib/scan.h"
 
 #define ARRAYS_MAX	64
 #define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */

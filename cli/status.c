@@ -12,9 +12,9 @@
 #include "cli/client.h"
 #include "cli/job.h"
 #include "cli/mapped.h"
-#include "lib/ipc_fault.h"
+#include "lib/wire/ipc_fault.h"
 #include "lib/release.h"
-#include "lib/format.h"
+#include "lib/disk/format.h"
 
 static const char *size_text(uint64_t bytes, char *buf, size_t size)
 {

@@ -10,7 +10,7 @@
 #include <uuid/uuid.h>
 
 #include "cli/cli.h"
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
 
 static int print_table(const struct ddr_scan_array *array, unsigned int options)
 {

@@ -19,7 +19,7 @@
 #include "cli/create.h"
 #include "cli/disk.h"
 #include "cli/guard.h"
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
 
 #define MOST	64
 #define HALF	"some of its superblocks may be left; give the same command again"

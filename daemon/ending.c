@@ -8,7 +8,7 @@
 
 #include <qb/qblog.h>
 
-#include "daemon/array.h"
+#include "daemon/array/array.h"
 #include "daemon/ending.h"
 
 /* Something waits for this daemon, or will: it is served, or about to be, or its last marks are being cleared. */

@@ -10,7 +10,7 @@
 #ifndef DDR_DAEMON_ENDING_H
 #define DDR_DAEMON_ENDING_H
 
-#include "daemon/daemon.h"
+#include "daemon/base/daemon.h"
 
 #define DDR_ENDING_REST_MS	2000u
 

@@ -24,18 +24,18 @@
 #include <systemd/sd-daemon.h>
 #include <uuid/uuid.h>
 
-#include "daemon/array.h"
-#include "daemon/corosync.h"
-#include "daemon/daemon.h"
+#include "daemon/array/array.h"
+#include "daemon/base/daemon.h"
+#include "daemon/base/pidfile.h"
 #include "daemon/ending.h"
-#include "daemon/fence.h"
-#include "daemon/ipc_server.h"
-#include "daemon/kchan.h"
-#include "daemon/pidfile.h"
-#include "daemon/uevent.h"
-#include "lib/ipc.h"
-#include "lib/ipc_fault.h"
+#include "daemon/group/corosync.h"
+#include "daemon/group/fence.h"
+#include "daemon/ipc/ipc_server.h"
+#include "daemon/kernel/kchan.h"
+#include "daemon/kernel/uevent.h"
 #include "lib/release.h"
+#include "lib/wire/ipc.h"
+#include "lib/wire/ipc_fault.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57

@@ -45,7 +45,7 @@
 #include <linux/workqueue.h>
 
 #include <ddraid/uapi.h>
-#include "lib/geometry.h"
+#include "lib/math/geometry.h"
 #include "points.h"
 
 #define DM_MSG_PREFIX "ddraid"

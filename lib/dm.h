@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the command needs of libdevmapper: its words for an error, and an ioctl that waits for udev. For one thread, as libdevmapper
- * is; the daemon makes its few ioctls itself (daemon/table.c).
+ * is; the daemon makes its few ioctls itself (daemon/kernel/table.c).
  */
 #ifndef DDR_LIB_DM_H
 #define DDR_LIB_DM_H

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/disk/format.h"
 #include "lib/estimate.h"
-#include "lib/format.h"
 #include "lib/priority.h"
 
 #define YEAR_S		(365.25 * 86400)

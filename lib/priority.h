@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a priority gives. The daemon shares the time by it (daemon/rate.c), and estimates rest on it (estimate.c); the manual,
+ * What a priority gives. The daemon shares the time by it (daemon/job/rate.c), and estimates rest on it (estimate.c); the manual,
  * ddraid.conf(5), has the same figures.
  */
 #ifndef DDRAID_PRIORITY_H

@@ -4,7 +4,7 @@
  *
  * These structures are read from disks that may hold anything. Nothing here may
  * be believed before magic, version, length and crc32c were checked; the codec in
- * lib/format.h does that and is the only code that touches these structures.
+ * lib/disk/format.h does that and is the only code that touches these structures.
  * doc/on-disk-format.md describes every field. All integers are little-endian;
  * the wrapper types make a forgotten conversion a compile error.
  *

@@ -3,7 +3,7 @@
  * The messages of the process group of an array: what goes over the wire.
  *
  * Every message is one CPG message: a header and a body, both of little-endian
- * fields without padding, in the order in which they stand here. lib/msg.c is the
+ * fields without padding, in the order in which they stand here. lib/wire/msg.c is the
  * only code that reads or writes these bytes. doc/protocol.md says what each means.
  *
  * A receiver refuses what has another magic, version, array or ring, a sender that

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "lib/crc32c.h"
-#include "lib/layout.h"
+#include "lib/disk/layout.h"
+#include "lib/math/crc32c.h"
 #include "tests/fuzz/fuzz.h"
 
 #define HEAD	8u

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "lib/assemble.h"
-#include "lib/crc32c.h"
-#include "lib/layout.h"
+#include "lib/disk/assemble.h"
+#include "lib/disk/layout.h"
+#include "lib/math/crc32c.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CRC_AT	offsetof(struct ddr_disk_sb, crc32c)

@@ -145,7 +145,7 @@ static void check_super(struct sim *s, const struct node *by, const struct io *i
 }
 
 /*
- * Rule 12: if all power went now, the next start would leave nobody out that the newest superblock has in (lib/assemble.c: a member may be one
+ * Rule 12: if all power went now, the next start would leave nobody out that the newest superblock has in (lib/disk/assemble.c: a member may be one
  * generation behind, not two). Nothing is read of one that is rebuilt with the cursor at 0.
  */
 void check_level(struct sim *s)

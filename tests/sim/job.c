@@ -14,7 +14,7 @@ static uint32_t job_member(const struct sim *s, const struct io *io, uint32_t ro
 	return io->at[ddr_geo_member(&s->g, role, block)];
 }
 
-/* A bad sector leaves the member in the array, and is not told of where another one failed for worse (daemon/job.c). */
+/* A bad sector leaves the member in the array, and is not told of where another one failed for worse (daemon/job/job.c). */
 static void job_read_failed(struct io *io, uint32_t m, int error)
 {
 	if (io->result == -EIO && error == -ENODATA)

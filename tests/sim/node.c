@@ -168,7 +168,7 @@ void node_start(struct sim *s, struct node *n)
 	attach(s, n);
 }
 
-/* Of a superblock's copies the one that is written next: that which is bad, else the older one (daemon/metaio_super.c). */
+/* Of a superblock's copies the one that is written next: that which is bad, else the older one (daemon/disk/metaio_super.c). */
 static unsigned int copy_of(const struct sim *s, uint32_t m)
 {
 	struct ddr_super copy[2];

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "lib/format.h"
-#include "lib/msg.h"
-#include "lib/sm.h"
+#include "lib/cluster/sm.h"
+#include "lib/disk/format.h"
+#include "lib/wire/msg.h"
 
 /* splitmix64 (S. Vigna, public domain algorithm): repeats from its seed. */
 static inline uint64_t rig_random(uint64_t *state)

@@ -21,18 +21,18 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "daemon/array.h"
-#include "daemon/drive.h"
-#include "daemon/events.h"
-#include "daemon/fence.h"
-#include "daemon/finder.h"
-#include "daemon/grow.h"
-#include "daemon/ipc_server.h"
-#include "daemon/loader.h"
-#include "daemon/metaio.h"
-#include "daemon/reload.h"
-#include "daemon/state.h"
-#include "daemon/table.h"
+#include "daemon/array/array.h"
+#include "daemon/array/drive.h"
+#include "daemon/disk/finder.h"
+#include "daemon/disk/grow.h"
+#include "daemon/disk/loader.h"
+#include "daemon/disk/metaio.h"
+#include "daemon/disk/reload.h"
+#include "daemon/disk/state.h"
+#include "daemon/group/fence.h"
+#include "daemon/ipc/events.h"
+#include "daemon/ipc/ipc_server.h"
+#include "daemon/kernel/table.h"
 #include "tests/unit/fixture.h"
 
 #define TOLD_MAX	(4 * DDR_KCHAN_QUEUE)

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "lib/format.h"
-#include "lib/layout.h"
+#include "lib/disk/format.h"
+#include "lib/disk/layout.h"
 
 /* splitmix64 (S. Vigna, public domain algorithm): repeats from its seed. */
 static inline uint64_t fixture_random(uint64_t *state)

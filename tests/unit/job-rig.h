@@ -6,9 +6,9 @@
 #ifndef DDR_TESTS_UNIT_JOB_RIG_H
 #define DDR_TESTS_UNIT_JOB_RIG_H
 
-#include "daemon/daemon.h"
-#include "daemon/job.h"
-#include "daemon/metaio.h"
+#include "daemon/base/daemon.h"
+#include "daemon/disk/metaio.h"
+#include "daemon/job/job.h"
 
 #define BLOCKS		1024u
 #define DATA_OFFSET	(1u << 20)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Members in memory, and changes of their superblocks that are cut short: the daemon's writes (daemon/metaio.c), whose requests end one by one in a
- * random order, and what assembly makes of the disks afterwards (lib/devio.c, lib/assemble.c). For one program, which has one world of it.
+ * Members in memory, and changes of their superblocks that are cut short: the daemon's writes (daemon/disk/metaio.c), whose requests end one by one in a
+ * random order, and what assembly makes of the disks afterwards (lib/disk/devio.c, lib/disk/assemble.c). For one program, which has one world of it.
  *
  * A write that has ended is durable. At a cut each sector of each write under way has landed, or has not.
  */
@@ -22,10 +22,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/aio.h"
-#include "daemon/metaio.h"
-#include "lib/assemble.h"
-#include "lib/devio.h"
+#include "daemon/disk/aio.h"
+#include "daemon/disk/metaio.h"
+#include "lib/disk/assemble.h"
+#include "lib/disk/devio.h"
 #include "tests/unit/fixture.h"
 
 #define MIB		(1024u * 1024)

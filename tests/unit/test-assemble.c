@@ -4,7 +4,7 @@
  * writes, members that come back, mirrors that were started one half at a time.
  */
 #include "tests/unit/fixture.h"
-#include "lib/assemble.h"
+#include "lib/disk/assemble.h"
 
 #define GIB	(1ull << 30)
 #define SIZE	(4 * GIB)

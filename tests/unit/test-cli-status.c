@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "cli/dm.h"
 #include "lib/dm.h"
-#include "lib/ipc.h"
-#include "lib/ipc_fault.h"
+#include "lib/wire/ipc.h"
+#include "lib/wire/ipc_fault.h"
 
 /* ---- the daemon ------------------------------------------------------------------ */
 

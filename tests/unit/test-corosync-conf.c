@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/corosync.h"
+#include "daemon/group/corosync.h"
 
 #define TWO	"totem {\n\tversion: 2\n\tcluster_name: c\n}\n\nnodelist {\n\tnode {\n\t\tring0_addr: 10.0.0.1\n\t\tnodeid: 1\n\t}\n" \
 		"\tnode {\n\t\tring0_addr: 10.0.0.2\n\t\tnodeid: 2\n\t}\n}\n\nquorum {\n\tprovider: corosync_votequorum\n}\n"

@@ -17,7 +17,7 @@
 #include <corosync/quorum.h>
 #include <qb/qbloop.h>
 
-#include "daemon/corosync.h"
+#include "daemon/group/corosync.h"
 
 #define NODES	70u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* crc32c against published vectors and against a bit-by-bit implementation. */
 #include "tests/unit/fixture.h"
-#include "lib/crc32c.h"
+#include "lib/math/crc32c.h"
 
 /* RFC 3720, appendix B.4, and the usual check value of the CRC catalogues. */
 static void test_published_vectors(void **state)

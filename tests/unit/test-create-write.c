@@ -10,7 +10,7 @@
 #include "tests/unit/fixture.h"
 #include "cli/create.h"
 #include "cli/guard.h"
-#include "lib/signature.h"
+#include "lib/disk/signature.h"
 
 #define MIB	(1u << 20)
 #define SIZE	(24u * MIB)

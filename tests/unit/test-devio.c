@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture.h"
-#include "lib/devio.h"
+#include "lib/disk/devio.h"
 
 #define MIB	(1u << 20)
 #define SIZE	(64u * MIB)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Does each device still hold its member? (daemon/drive_check.c, with the events that it hears of from daemon/uevent.c, and the reads of
- * daemon/metaio.c on the disks of super-disks.h.) What is played: the socket of the events, the loop, the driver around it.
+ * Does each device still hold its member? (daemon/array/drive_check.c, with the events that it hears of from daemon/kernel/uevent.c, and the reads of
+ * daemon/disk/metaio.c on the disks of super-disks.h.) What is played: the socket of the events, the loop, the driver around it.
  */
 #include "tests/unit/super-disks.h"
 
 #include <linux/netlink.h>
 #include <sys/socket.h>
 
-#include "daemon/drive.h"
-#include "daemon/events.h"
-#include "daemon/uevent.h"
+#include "daemon/array/drive.h"
+#include "daemon/ipc/events.h"
+#include "daemon/kernel/uevent.h"
 #include "tests/sim/rig.h"
 
 #define MAJOR_OF	8u

@@ -4,7 +4,7 @@
  * group that takes no message, more questions than can be open.
  */
 #include "tests/unit/drive-fixture.h"
-#include "lib/slots.h"
+#include "lib/cluster/slots.h"
 
 /* ---- what the state machine says ------------------------------------------------- */
 

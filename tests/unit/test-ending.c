@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
+#include "daemon/array/array.h"
 #include "daemon/ending.h"
 
 static struct ddr_daemon d;

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "lib/disk/format.h"
 #include "lib/estimate.h"
-#include "lib/format.h"
 
 #define MIB	1048576.0
 #define TIB	(1ull << 40)

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 #include <json-c/json.h>
 
-#include "daemon/array.h"
-#include "daemon/events.h"
-#include "daemon/ipc_server.h"
+#include "daemon/array/array.h"
+#include "daemon/ipc/events.h"
+#include "daemon/ipc/ipc_server.h"
 
 #define NOW	1000u
 

@@ -19,8 +19,8 @@
 #include <cmocka.h>
 #include <qb/qbloop.h>
 
-#include "daemon/daemon.h"
-#include "daemon/fence.h"
+#include "daemon/base/daemon.h"
+#include "daemon/group/fence.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57

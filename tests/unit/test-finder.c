@@ -10,9 +10,9 @@
 #include <qb/qbloop.h>
 
 #include "tests/unit/fixture.h"
-#include "daemon/finder.h"
-#include "daemon/members.h"
-#include "lib/scan.h"
+#include "daemon/disk/finder.h"
+#include "daemon/disk/members.h"
+#include "lib/disk/scan.h"
 
 #define MEMBER_BYTES	(16u << 20)
 

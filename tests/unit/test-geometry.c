@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* lib/geometry.h against the sentences of the design, for every order, parity and layout. */
+/* lib/math/geometry.h against the sentences of the design, for every order, parity and layout. */
 #include "tests/unit/fixture.h"
-#include "lib/geometry.h"
+#include "lib/math/geometry.h"
 
 #define FOR_EACH_GEOMETRY(g) \
 	for (unsigned int n_ = 0; n_ < 4 * 3 * 2; n_++) \

@@ -12,7 +12,7 @@
 #include "cli/dm.h"
 #include "cli/godown.h"
 #include "lib/dm.h"
-#include "lib/ipc.h"
+#include "lib/wire/ipc.h"
 
 #include <json-c/json.h>
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
+#include "daemon/array/array.h"
 #include "fixture.h"
 
 static struct ddr_transport_ops ops;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The connection to the daemon (lib/ipc.c) against a server of this test, in a child that is stopped, slow or another user's; and the
- * sentences for what goes wrong (lib/ipc_fault.c).
+ * The connection to the daemon (lib/wire/ipc.c) against a server of this test, in a child that is stopped, slow or another user's; and the
+ * sentences for what goes wrong (lib/wire/ipc_fault.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include <qb/qbloop.h>
 
 #include "tests/unit/fixture.h"
-#include "lib/ipc.h"
-#include "lib/ipc_fault.h"
+#include "lib/wire/ipc.h"
+#include "lib/wire/ipc_fault.h"
 
 #define LIMIT_MS	400
 #define SILENCE_MS	600

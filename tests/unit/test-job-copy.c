@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A rebuild that copies from the disk that is replaced (daemon/job_copy.c), on files some of whose bytes cannot be read:
+ * A rebuild that copies from the disk that is replaced (daemon/job/job_copy.c), on files some of whose bytes cannot be read:
  * what can be read is copied, what cannot is computed, block by block, and what nobody knows is not made up.
  */
 #include <setjmp.h>
@@ -157,7 +157,7 @@ static void bad_sectors_of_two_disks_at_one_block(void **state)
 	}
 }
 
-/* Without parity, and where the others are not to be asked (lib/sm_ex.c), nothing is computed, nothing made up, all else copied. */
+/* Without parity, and where the others are not to be asked (lib/cluster/sm_ex.c), nothing is computed, nothing made up, all else copied. */
 static void what_nobody_knows_is_missing(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Jobs some of whose members do not answer (daemon/job.c), on files that keep their requests until they are told: who does not answer for
+ * Jobs some of whose members do not answer (daemon/job/job.c), on files that keep their requests until they are told: who does not answer for
  * io_timeout is named, and nobody else. Time is what the test says; the loop runs until the requests stand where the test wants them.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Reads of a job that fail (daemon/job.c): what says that a member has a bad sector, and what that it may be gone.
+ * Reads of a job that fail (daemon/job/job.c): what says that a member has a bad sector, and what that it may be gone.
  * A plain I/O error is all that many disks say of a bad sector. So it breaks nobody where the others have what should have been read,
  * and it does where they have not, and where nothing may be computed (after a crash).
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The daemon's jobs on files: resync writes exactly the parity that is wrong, a rebuild exactly the new member, for every
- * geometry, by both I/O engines; failures name the member. Parity is judged by a plain reference that shares nothing with lib/parity.
+ * geometry, by both I/O engines; failures name the member. Parity is judged by a plain reference that shares nothing with lib/math/parity.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

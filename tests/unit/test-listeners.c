@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
-#include "daemon/ipc_client.h"
-#include "daemon/ipc_server.h"
+#include "daemon/array/array.h"
+#include "daemon/ipc/ipc_client.h"
+#include "daemon/ipc/ipc_server.h"
 
 static struct ddr_daemon d;
 static struct qb_ipcs_service_handlers handlers;

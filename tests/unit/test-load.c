@@ -13,13 +13,13 @@
 #include <qb/qbutil.h>
 
 #include "tests/unit/fixture.h"
-#include "daemon/daemon.h"
-#include "daemon/finder.h"
-#include "daemon/loader.h"
-#include "daemon/reload.h"
-#include "daemon/state.h"
-#include "lib/look.h"
-#include "lib/scan.h"
+#include "daemon/base/daemon.h"
+#include "daemon/disk/finder.h"
+#include "daemon/disk/loader.h"
+#include "daemon/disk/reload.h"
+#include "daemon/disk/state.h"
+#include "lib/disk/look.h"
+#include "lib/disk/scan.h"
 
 #define MEMBERS		3u
 #define MEMBER_BYTES	(16u << 20)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture.h"
-#include "lib/devio.h"
-#include "lib/own_node.h"
+#include "lib/disk/devio.h"
+#include "lib/disk/own_node.h"
 
 static char top[] = "/tmp/ddraid-lock-XXXXXX";
 static char own[64], usual[64], node[96];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The daemon's writes of metadata (daemon/metaio.c) on files: each member that is asked for gets its block, one that is
+ * The daemon's writes of metadata (daemon/disk/metaio.c) on files: each member that is asked for gets its block, one that is
  * not there or does not answer in time is named, and nothing is reported twice.
  */
 #include <setjmp.h>

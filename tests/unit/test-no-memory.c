@@ -13,16 +13,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/array.h"
-#include "daemon/drive.h"
-#include "daemon/events.h"
-#include "daemon/fence.h"
-#include "daemon/grow.h"
-#include "daemon/reload.h"
-#include "daemon/state.h"
-#include "daemon/finder.h"
-#include "daemon/grow.h"
-#include "daemon/table.h"
+#include "daemon/array/array.h"
+#include "daemon/array/drive.h"
+#include "daemon/ipc/events.h"
+#include "daemon/group/fence.h"
+#include "daemon/disk/grow.h"
+#include "daemon/disk/reload.h"
+#include "daemon/disk/state.h"
+#include "daemon/disk/finder.h"
+#include "daemon/disk/grow.h"
+#include "daemon/kernel/table.h"
 
 #define MEMBER_BYTES	(64ull << 20)
 #define REGIONS		32u

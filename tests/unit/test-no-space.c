@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the daemon's I/O (daemon/metaio.c, daemon/job.c) says of a member that answers "no space": a device that is there has none; one that
+ * What the daemon's I/O (daemon/disk/metaio.c, daemon/job/job.c) says of a member that answers "no space": a device that is there has none; one that
  * was pulled, which ends at 0, or one that was cut, has failed.
  */
 #include <setjmp.h>

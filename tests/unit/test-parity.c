@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lib/parity against arithmetic written out byte by byte: P and Q of every geometry,
+ * lib/math/parity.c against arithmetic written out byte by byte: P and Q of every geometry,
  * and the recovery of every set of lost roles that the parity covers.
  */
 #include "tests/unit/fixture.h"
-#include "lib/parity.h"
+#include "lib/math/parity.h"
 
 #define RUN_MAX		(64u << 10)
 

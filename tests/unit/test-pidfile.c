@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/pidfile.h"
+#include "daemon/base/pidfile.h"
 
 static char top[] = "/tmp/test-pidfile-XXXXXX", dir[64];
 static bool full;		/* the file system takes no data */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
+#include "daemon/array/array.h"
 
 static struct ddr_super super;
 static uint64_t now_ms;

@@ -9,7 +9,7 @@
 #include "tests/unit/fixture.h"
 #include "ddraid/proto.h"
 #include "ddraid/uapi.h"
-#include "lib/ipc_fault.h"
+#include "lib/wire/ipc_fault.h"
 #include "lib/release.h"
 
 static char dir[] = "/tmp/test-release-XXXXXX";

@@ -9,7 +9,7 @@
 
 #include "tests/unit/fixture.h"
 #include "cli/rename.h"
-#include "lib/assemble.h"
+#include "lib/disk/assemble.h"
 
 #define SIZE	(8u << 20)
 #define N	4u		/* order 1, parity 1, one spare */

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
-#include "daemon/ipc_client.h"
-#include "daemon/ipc_server.h"
-#include "daemon/kchan.h"
+#include "daemon/array/array.h"
+#include "daemon/ipc/ipc_client.h"
+#include "daemon/ipc/ipc_server.h"
+#include "daemon/kernel/kchan.h"
 
 #define SPARE	5u
 

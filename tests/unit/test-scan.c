@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture.h"
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
 
 #define HEAD	"0a1b 1 1 rotating 2048 2048 3 "
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
-#include "daemon/events.h"
+#include "daemon/array/array.h"
+#include "daemon/ipc/events.h"
 #include "lib/schedule.h"
 
 #define NOW	1000000u

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a node that gets no slot is told. */
 #include "tests/unit/fixture.h"
-#include "lib/slots.h"
+#include "lib/cluster/slots.h"
 
 static const char *name(void *ctx, uint32_t node, char *buf, size_t size)
 {

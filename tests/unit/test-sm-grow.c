@@ -2,7 +2,7 @@
 /* The array grows: who has room, in what order members, superblocks and tables get the new size, and what is refused. */
 #include <errno.h>
 
-#include "lib/layout.h"
+#include "lib/disk/layout.h"
 #include "sm-cluster.h"
 
 #define BEFORE	1024u	/* blocks */

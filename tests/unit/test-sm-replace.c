@@ -2,7 +2,7 @@
 /* A member that works is replaced by a copy of it, on several nodes; and what fails, or dies, on the way. */
 #include <errno.h>
 
-#include "lib/assemble.h"
+#include "lib/disk/assemble.h"
 #include "sm-rebuild.h"
 
 static void replace(struct cx *c, uint32_t i, uint32_t member, uint32_t spare)

@@ -10,7 +10,7 @@
 
 struct fx { struct cx *c; struct ddr_msg head; uint8_t bytes[STATE_MAX]; uint32_t used; };
 
-/* As lib/sm_join.c makes it, from doc/protocol.md. */
+/* As lib/cluster/sm_join.c makes it, from doc/protocol.md. */
 static uint64_t digest_of(const uint8_t *p, uint32_t n)
 {
 	uint64_t h = n;

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/array.h"
-#include "daemon/events.h"
+#include "daemon/array/array.h"
+#include "daemon/ipc/events.h"
 
 #define TIMEOUT_MS	10000u
 #define MINOR		40u		/* of member 0's device; the others follow */

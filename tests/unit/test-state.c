@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a node remembers of an array (daemon/state.c): the last generation is in the file, and a thread runs only if it is not. Threads are
+ * What a node remembers of an array (daemon/disk/state.c): the last generation is in the file, and a thread runs only if it is not. Threads are
  * played: they run when the test says so.
  */
 #include <setjmp.h>
@@ -20,8 +20,8 @@
 
 #include <uuid/uuid.h>
 
-#include "daemon/state.h"
-#include "lib/format.h"
+#include "daemon/disk/state.h"
+#include "lib/disk/format.h"
 
 static struct {
 	unsigned int begun;		/* threads */

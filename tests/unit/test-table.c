@@ -18,7 +18,7 @@
 #include <qb/qbloop.h>
 #include <uuid/uuid.h>
 
-#include "daemon/table.h"
+#include "daemon/kernel/table.h"
 
 #define UUID_A	"0a1b2c3d-0000-4000-8000-00000000000a"
 #define UUID_B	"0a1b2c3d-0000-4000-8000-00000000000b"

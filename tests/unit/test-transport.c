@@ -19,11 +19,11 @@
 
 #include <corosync/cpg.h>
 
-#include "daemon/corosync.h"
-#include "daemon/daemon.h"
-#include "daemon/transport.h"
-#include "lib/msg.h"
-#include "lib/sm.h"
+#include "daemon/base/daemon.h"
+#include "daemon/group/corosync.h"
+#include "daemon/group/transport.h"
+#include "lib/cluster/sm.h"
+#include "lib/wire/msg.h"
 
 #define QUEUE	1024u	/* of both transports */
 

@@ -10,7 +10,7 @@ from packages import debs, doctored, machine  # noqa: F401
 VM = {"disks": 3, "size": "64M", "systemd": True}
 FILES = ("README", "cluster.md", "examples/ddraid.conf", "examples/corosync.conf", "examples/dlm.conf")
 USER = """
-#include "lib/scan.h"
+#include "lib/disk/scan.h"
 #include "ddraid/format.h"
 int main(void)
 {

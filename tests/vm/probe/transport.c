@@ -25,11 +25,11 @@
 #include <qb/qbloop.h>
 #include <uuid/uuid.h>
 
-#include "daemon/corosync.h"
-#include "daemon/daemon.h"
-#include "daemon/transport.h"
-#include "lib/msg.h"
-#include "lib/sm.h"
+#include "daemon/base/daemon.h"
+#include "daemon/group/corosync.h"
+#include "daemon/group/transport.h"
+#include "lib/cluster/sm.h"
+#include "lib/wire/msg.h"
 
 static struct ddr_daemon d;
 static struct ddr_transport *transport;

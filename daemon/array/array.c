@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The life of an array on this node; the table of states stands in array.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/array/array.h"
+#include "daemon/ipc/events.h"
+#include "daemon/ipc/ipc_server.h"
+
+#define TICK_MS		100u
+#define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be there */
+#define PART_MS		10000u	/* from the removal of an array to its end here */
+
+static void array_down(struct ddr_array *a);
+
+struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (memcmp(a->uuid, uuid, sizeof(a->uuid)) == 0 && !a->removed)
+			return a;
+	}
+	return NULL;
+}
+
+/* Is the array's mapped device called so? Somebody may have renamed it (dmsetup rename). */
+static bool is_mapped_as(const struct ddr_array *a, const char *name)
+{
+	char mapped[128];
+
+	return ddr_device_dm_name(a->bind.dm_major, a->bind.dm_minor, mapped, sizeof(mapped)) && strcmp(mapped, name) == 0;
+}
+
+/*
+ * The name of an array counts before that of a mapped device. Two may have one name, if the device of one was renamed before the other one was started:
+ * then it is the one whose device has the name, or none, since nobody can know which is meant.
+ */
+struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
+{
+	struct ddr_array *named = NULL, *mapped = NULL;
+	struct qb_list_head *iter;
+	unsigned int n = 0;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->removed)
+			continue;
+		if (strcmp(a->uuid_text, name) == 0)
+			return a;
+		if (strcmp(a->name, name) == 0) {
+			named = a;
+			n++;
+		}
+	}
+	if (n == 1)
+		return named;
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (!a->removed && (!n || strcmp(a->name, name) == 0) && is_mapped_as(a, name))
+			mapped = a;
+	}
+	return mapped;
+}
+
+/* ---- bind and load -------------------------------------------------------------- */
+
+/* a->error says why. */
+static void refused(struct ddr_array *a)
+{
+	a->state = DDR_ARRAY_REFUSED;
+	ddr_event_plain(a, LOG_ERR, "refused", a->error);
+}
+
+/* ddr_arrays_retry() goes on. */
+static void wait_for_cluster(struct ddr_array *a, const char *why, uint64_t retry_ms)
+{
+	a->state = DDR_ARRAY_DOWN;
+	a->waiting = true;
+	a->retry_ms = retry_ms;
+	snprintf(a->error, sizeof(a->error), "%s", why);
+}
+
+/* The members were loaded, and that is all. a->error says why. */
+static void not_started(struct ddr_array *a, int error)
+{
+	const char *waits = a->d->transport->waits(a->d);
+
+	ddr_kchan_close(a->chan);
+	a->chan = NULL;
+	if (error != -ENOTCONN) {
+		refused(a);
+		return;
+	}
+	wait_for_cluster(a, waits ? waits : "the cluster does not answer; it is asked again", ddr_now_ms() + WAIT_MS);
+	qb_log(LOG_WARNING, "array '%s': the cluster went while its members were read: %s", a->name, a->error);
+}
+
+/* The name of the mapped device, until the superblock tells the array's. */
+static void name_by_device(struct ddr_array *a)
+{
+	char name[sizeof(a->name)];
+
+	if (ddr_device_dm_name(a->bind.dm_major, a->bind.dm_minor, name, sizeof(name)))
+		snprintf(a->name, sizeof(a->name), "%s", name);
+}
+
+static void loaded(void *ctx)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_load *l = a->load;
+	int ret;
+
+	a->load = NULL;
+	if (a->state == DDR_ARRAY_CLOSING) {
+		ddr_load_free(l);
+		array_down(a);
+		return;
+	}
+	if (l->name[0])
+		memcpy(a->name, l->name, sizeof(a->name));
+	if (!l->ok) {
+		ddr_kchan_close(a->chan);
+		a->chan = NULL;
+		snprintf(a->error, sizeof(a->error), "%s", l->error.text);
+		refused(a);
+	} else {
+		a->state = DDR_ARRAY_RUNNING;
+		a->resumed = true;
+		ret = ddr_drive_start(a, l);
+		if (ret) {
+			not_started(a, ret);
+		} else if (l->assembly.note[0]) {
+			/* not before: whoever hears it asks the state machine of an array that runs */
+			ddr_event_plain(a, LOG_WARNING, "assembled", l->assembly.note);
+		}
+	}
+	ddr_load_free(l);
+}
+
+static int begin_load(struct ddr_array *a)
+{
+	struct ddr_load *l = calloc(1, sizeof(*l));
+	int ret;
+
+	if (!l)
+		return -ENOMEM;
+	l->bind = a->bind;
+	l->supers_only = a->d->transport->cluster;
+	l->resumed = a->resumed;
+	l->limit_ms = (unsigned int)a->tune.io_timeout_ms;
+	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
+	if (memcmp(a->d->older.uuid, a->uuid, sizeof(a->uuid)) == 0) {
+		l->older = a->d->older.known;
+		a->d->older.known.generation = 0;	/* it was said of this start */
+	}
+	l->done = loaded;
+	l->ctx = a;
+	ret = ddr_load_start(l, a->d->loop);
+	if (ret) {
+		ddr_load_free(l);
+		return ret;
+	}
+	a->load = l;
+	a->state = DDR_ARRAY_LOADING;
+	return 0;
+}
+
+static void bind_array(struct ddr_array *a)
+{
+	const char *waits = a->d->transport->waits(a->d);
+	int ret;
+
+	if (waits) {
+		wait_for_cluster(a, waits, 0);
+		return;
+	}
+	memset(&a->bind, 0, sizeof(a->bind));
+	memcpy(a->bind.uuid, a->uuid, sizeof(a->bind.uuid));
+	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
+	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &ddr_drive_kchan_ops, a);
+	if (ret == -ENOENT || ret == -EOPNOTSUPP || ret == -EAGAIN) {
+		/* gone, without a daemon by its table, or not resumed yet and more than one was loaded */
+		qb_log(LOG_DEBUG, "array %s: nothing to serve: %s", a->uuid_text, strerror(-ret));
+		a->state = DDR_ARRAY_DOWN;
+		return;
+	}
+	if (ret == 0) {
+		name_by_device(a);
+		ret = begin_load(a);
+	}
+	if (ret == 0)
+		return;
+	ddr_kchan_close(a->chan);
+	a->chan = NULL;
+	if (ret == -EPROTO)
+		snprintf(a->error, sizeof(a->error), "the module speaks version %u of the kernel interface, this "
+			 "ddraidd %u; install module and daemon of one release", a->bind.abi, DDR_ABI_VERSION);
+	else
+		snprintf(a->error, sizeof(a->error), "the kernel refuses the daemon: %s", strerror(-ret));
+	refused(a);
+}
+
+/* ---- close ---------------------------------------------------------------------- */
+
+static void array_free(struct ddr_array *a)
+{
+	qb_list_del(&a->list);
+	a->d->n_arrays--;
+	if (a->tick)
+		qb_loop_timer_del(a->d->loop, a->tick);
+	free(a);
+}
+
+/* Nothing of the array runs any more. */
+static void array_down(struct ddr_array *a)
+{
+	struct ddr_daemon *d = a->d;
+
+	a->state = DDR_ARRAY_DOWN;
+	if (a->removed) {
+		array_free(a);
+		ddr_ipcs_changed(d->ipc, NULL);
+	} else if (a->rebind) {
+		a->rebind = false;
+		bind_array(a);
+	}
+}
+
+void ddr_array_close(struct ddr_array *a, bool rebind)
+{
+	a->rebind = rebind;
+	a->state = DDR_ARRAY_CLOSING;	/* before its state machine goes */
+	ddr_drive_stop(a);
+	ddr_kchan_close(a->chan);
+	a->chan = NULL;
+	if (a->load)
+		ddr_load_cancel(a->load);	/* loaded() goes on */
+	else
+		array_down(a);
+}
+
+void ddr_array_refuse(struct ddr_array *a)
+{
+	ddr_array_close(a, false);
+	refused(a);
+}
+
+const char *ddr_array_adopted(struct ddr_array *a)
+{
+	if (a->state == DDR_ARRAY_RUNNING && a->ready)
+		return "the array is served here already: there is nothing to adopt";
+	if (a->state == DDR_ARRAY_REFUSED)
+		bind_array(a);
+	else if (a->state == DDR_ARRAY_RUNNING)
+		ddr_array_close(a, true);
+	return NULL;
+}
+
+void ddr_arrays_retry(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter, *next;
+	uint64_t now;
+
+	if (d->transport->waits(d))
+		return;
+	now = ddr_now_ms();
+	qb_list_for_each_safe(iter, next, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->state == DDR_ARRAY_DOWN && a->waiting && now >= a->retry_ms) {
+			a->waiting = false;
+			a->error[0] = '\0';
+			bind_array(a);
+		} else if (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && !a->removed) {
+			ddr_array_close(a, true);
+		}
+	}
+}
+
+void ddr_arrays_close(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter, *next;
+
+	qb_list_for_each_safe(iter, next, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		a->removed = true;
+		ddr_array_close(a, false);
+	}
+}
+
+/* ---- what the kernel says ------------------------------------------------------- */
+
+/* The device is gone, and what could be cleared is. May free the array. */
+static void parted(struct ddr_array *a)
+{
+	a->part_until_ms = ddr_now_ms() + PART_MS;
+	if (!ddr_drive_leave(a))
+		ddr_array_close(a, false);
+}
+
+static void on_tick(void *data)
+{
+	struct ddr_array *a = data;
+	bool late;
+
+	a->tick = 0;
+	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick))
+		qb_log(LOG_CRIT, "array '%s': no timer; it is not served any more", a->name);
+	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
+		return;
+	ddr_drive_tick(a, ddr_now_ms());
+	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
+		ddr_array_close(a, !a->removed);	/* may free it */
+		return;
+	}
+	if (a->state == DDR_ARRAY_RUNNING && !a->removed && ddr_drive_unfit(a)) {
+		ddr_array_refuse(a);
+		return;
+	}
+	if (a->state != DDR_ARRAY_RUNNING || !a->removed)
+		return;
+	late = ddr_now_ms() >= a->part_until_ms;
+	if (a->cluster.leaving ? a->cluster.left || late : (a->parting && !a->clean_asked) || late)
+		parted(a);	/* may free it */
+}
+
+static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct ddr_array *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->d = d;
+	memcpy(a->uuid, uuid, sizeof(a->uuid));
+	uuid_unparse_lower(a->uuid, a->uuid_text);
+	snprintf(a->name, sizeof(a->name), "%s", a->uuid_text);
+	a->tune = d->conf.tune;
+	if (qb_loop_timer_add(d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick)) {
+		free(a);
+		return NULL;
+	}
+	qb_list_add_tail(&a->list, &d->arrays);
+	d->n_arrays++;
+	return a;
+}
+
+/* It was reported as one that had not started; its own state is known now. */
+static void forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	for (size_t i = 0; i < DDR_ARRAYS_MAX; i++)
+		if (memcmp(d->unstarted[i].uuid, uuid, sizeof(d->unstarted[i].uuid)) == 0)
+			d->unstarted[i].why[0] = '\0';
+}
+
+void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed)
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+
+	forget_unstarted(d, uuid);
+	if (!a && d->n_arrays >= DDR_ARRAYS_MAX) {
+		qb_log(LOG_ERR, "more than %u arrays; the next one is not served", DDR_ARRAYS_MAX);
+		return;
+	}
+	if (!a)
+		a = array_new(d, uuid);
+	if (!a) {
+		qb_log(LOG_ERR, "out of memory for an array");
+		return;
+	}
+	/* a RESUMED that was on its way already, from the list too, tells of the table that is bound now */
+	a->fresh = !listed || a->state == DDR_ARRAY_DOWN;
+	a->resumed |= !d->listed;
+	if (a->state == DDR_ARRAY_DOWN)
+		bind_array(a);
+}
+
+void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bound)
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+	bool fresh;
+
+	if (!a) {
+		ddr_array_appeared(d, uuid, true);
+		return;
+	}
+	fresh = a->fresh;
+	a->fresh = false;
+	/* bound before its first resume: to this table, or to one that another one has replaced */
+	if (a->bind.flags & DDR_BIND_F_LOADED)
+		fresh = as_bound;
+	a->bind.flags = 0;
+	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_REFUSED)
+		bind_array(a);
+	else if (!fresh && !(a->state == DDR_ARRAY_RUNNING && ddr_drive_rebind(a)))
+		ddr_array_close(a, true);	/* the table may name other devices now */
+}
+
+static void set_removed(struct ddr_array *a)
+{
+	if (a->removed)
+		return;
+	qb_log(LOG_INFO, "array '%s' was removed", a->name);
+	a->removed = true;
+	a->part_until_ms = ddr_now_ms() + PART_MS;
+	ddr_ipcs_changed(a->d->ipc, NULL);
+}
+
+void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie)
+{
+	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
+
+	/* another cookie: its namesake, which had appeared before this was told */
+	if (!a || (a->bind.cookie && a->bind.cookie != cookie))
+		return;
+	set_removed(a);
+	if (a->state != DDR_ARRAY_RUNNING)
+		ddr_array_close(a, false);
+	/* else its channel has more to say, and then ends */
+}
+
+void ddr_array_gone(struct ddr_array *a)
+{
+	set_removed(a);
+	if (a->state != DDR_ARRAY_RUNNING)
+		ddr_array_close(a, false);
+	else if (!ddr_drive_part(a))
+		parted(a);
+}
+
+bool ddr_arrays_settled(const struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	if (!d->listed)
+		return false;
+	qb_list_for_each(iter, &d->arrays) {
+		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->state == DDR_ARRAY_LOADING || a->state == DDR_ARRAY_CLOSING ||
+		    (a->state == DDR_ARRAY_RUNNING && !a->ready && !a->error[0]))
+			return false;
+	}
+	return true;
+}

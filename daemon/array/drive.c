@@ -1,0 +1,721 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The hands of the state machine: turns what happens into inputs, and carries out the
+ * outputs in the order given. See lib/cluster/sm.h for the contract, array.h for the rest.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array/drive.h"
+#include "daemon/disk/state.h"
+#include "daemon/ipc/events.h"
+#include "lib/cluster/slots.h"
+
+#define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */
+#define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
+
+/*
+ * The kernel takes all that is written to it, so a queue that is flushed at half cannot overflow: what is left of it must
+ * hold the outputs of a step and a ping. It fills only when the kernel takes nothing: see ddr_drive_break().
+ */
+_Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
+
+/* ---- what cannot go on ----------------------------------------------------------- */
+
+static const char *node_name(void *ctx, uint32_t node, char *buf, size_t size)
+{
+	const struct ddr_array *a = ctx;
+
+	return a->d->transport->node_name(a->d, node, buf, size);
+}
+
+/* Why, and what to do, which stands in @why already. */
+static void tell_give_up(struct ddr_array *a, const char *why)
+{
+	struct ddr_sm_status st;
+
+	if (why == ddr_slots_none_free) {
+		ddr_sm_get_status(a->sm, &st);
+		ddr_slots_taken(ddr_sm_super(a->sm), &st, node_name, a, a->error, sizeof(a->error));
+		return;
+	}
+	snprintf(a->error, sizeof(a->error), "this node cannot serve the array: %s", why);
+}
+
+static void give_up(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
+
+	qb_log(LOG_CRIT, "array '%s': this node stops serving it, and its I/O on this node fails: %s", a->name, o->text);
+	tell_give_up(a, o->text);
+	ddr_kchan_put(a->chan, &kill);		/* always fits */
+	a->cluster.gave_up = a->d->transport->cluster;
+	ddr_event_array(a, o);
+}
+
+void ddr_drive_break(struct ddr_array *a, const char *why)
+{
+	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };
+	char text[DDR_ERROR_LEN];
+
+	if (a->broken)
+		return;
+	a->broken = why;
+	if (a->d->transport->cluster) {
+		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this comes again, report it as a fault of ddraid, "
+			 "with the log of ddraidd", why);
+		out.text = text;
+		give_up(a, &out);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s; the array is attached anew, and new writes wait for that; if this comes again, "
+		 "report it as a fault of ddraid, with the log of ddraidd", why);
+	ddr_event_plain(a, LOG_ERR, "broken", text);
+}
+
+static void to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
+{
+	if (!ddr_kchan_put(a->chan, rec))
+		ddr_drive_break(a, "the queue to the kernel overflows");
+}
+
+/* Whoever gave up or broke has left the group, or is about to: nothing of it may be sent any more. */
+static void to_group(struct ddr_array *a, const struct ddr_output *o)
+{
+	if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
+		ddr_drive_break(a, a->d->transport->cluster ? "the queue to the cluster overflows" :
+				"the queue of the node's messages to itself overflows");
+}
+
+/* ---- outputs ------------------------------------------------------------------- */
+
+static void write_block(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool log = o->type != DDR_OUT_MAP_WRITE;
+	uint32_t slot = o->type == DDR_OUT_SLOT_WRITE ? o->slot :
+			a->d->transport->cluster ? ddr_sm_slot(a->sm) : a->slot;
+	struct ddr_disk_log *blk;
+	struct ddr_meta_op *op;
+	uint64_t seq;
+
+	op = ddr_metaio_get(a->meta, log ? DDR_META_LOG : DDR_META_MAP, o->io, o->members);
+	blk = ddr_metaio_block(op, 0);
+	if (o->type == DDR_OUT_LOG_WRITE)
+		ddr_sm_log_block(a->sm, o->index, blk);
+	else if (o->type == DDR_OUT_SLOT_WRITE)
+		ddr_sm_slot_block(a->sm, o->index, blk);
+	else
+		ddr_sm_map_block(a->sm, o->index, blk);
+	seq = le64toh(blk->seq.raw);
+	ddr_metaio_at(op, log ? ddr_log_offset(&a->super, slot, o->index, seq & 1)
+			      : ddr_map_offset(&a->super, o->index, seq & 1));
+	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
+}
+
+static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_meta_op *op = ddr_metaio_get(a->meta, DDR_META_SB, o->io, o->members);
+	struct ddr_super sb;
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
+		struct ddr_fault fault;
+		char why[DDR_ERROR_LEN];
+
+		if (!(o->members & (1u << m)))
+			continue;
+		ddr_sm_superblock(a->sm, m, &sb);
+		sb.updated = (uint64_t)time(NULL);
+		fault = ddr_super_encode(&sb, ddr_metaio_block(op, m));
+		if (fault.code != DDR_FE_OK) {
+			qb_log(LOG_CRIT, "array '%s': a superblock that would be wrong is not written: %s", a->name,
+			       ddr_fault_text(&fault, why, sizeof(why)));
+			ddr_metaio_refuse(op);
+			break;
+		}
+		a->gen_writing = sb.generation;
+		a->gen_members = o->members;
+		memcpy(a->gen_id_writing, sb.gen_id, sizeof(a->gen_id_writing));
+	}
+	ddr_sm_superblock(a->sm, 0, &sb);
+	ddr_metaio_supers(op, ddr_sm_super(a->sm), &sb);
+	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
+}
+
+static void run_job(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_job_range r = {
+		.io = o->io, .start = o->start, .count = o->count, .members = o->members,
+		.fix = o->fix, .repair = o->job != DDR_KA_VERIFY, .rebuild = o->job == DDR_KA_REBUILD, .target = o->member,
+		.unlocked = o->unlocked, .strict = o->strict,
+	};
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+
+	r.copy = o->job != DDR_KA_VERIFY && o->member != DDR_NO_MEMBER && o->from != DDR_NO_MEMBER;
+	r.from = o->from;
+	r.idle = o->unlocked && sb->verify.priority == DDR_VERIFY_IDLE;
+	memset(r.at, 0xff, sizeof(r.at));
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (sb->member[m].role < DDR_MAX_ROLES && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING))
+			r.at[sb->member[m].role] = (uint8_t)m;
+	/* the scheduler may keep an idle read waiting; that a member hangs is seen by stall.c */
+	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms + (r.idle ? IDLE_WAIT_MS : 0));
+}
+
+static void carry_out(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_meta_op *op;
+
+	switch (o->type) {
+	case DDR_OUT_KERNEL:
+		to_kernel(a, &o->rec);
+		break;
+	case DDR_OUT_LOG_WRITE:
+	case DDR_OUT_SLOT_WRITE:
+	case DDR_OUT_MAP_WRITE:
+		write_block(a, o);
+		break;
+	case DDR_OUT_SB_WRITE:
+		write_superblocks(a, o);
+		break;
+	case DDR_OUT_FLUSH:
+		op = ddr_metaio_get(a->meta, DDR_META_FLUSH, o->io, o->members);
+		ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
+		break;
+	case DDR_OUT_JOB_RANGE:
+		run_job(a, o);
+		break;
+	case DDR_OUT_TABLE:
+		ddr_drive_table_output(a, o);
+		break;
+	case DDR_OUT_SEEK:
+		ddr_drive_seek_output(a, o);
+		break;
+	case DDR_OUT_ROOM:
+	case DDR_OUT_PREPARE:
+	case DDR_OUT_RESIZE:
+		ddr_drive_grow_output(a, o);
+		break;
+	case DDR_OUT_MCAST:
+		to_group(a, o);
+		break;
+	case DDR_OUT_FENCE:
+	case DDR_OUT_RELOAD:
+	case DDR_OUT_SLOT_READ:
+		ddr_drive_cluster_output(a, o);
+		break;
+	case DDR_OUT_EVENT:
+		if (o->event == DDR_EV_MEMBER_ADDED || o->event == DDR_EV_MEMBER_REMOVED || o->event == DDR_EV_REBUILD_START ||
+		    o->event == DDR_EV_REBUILD_DONE || o->event == DDR_EV_MEMBER_FAILED)
+			ddr_drive_members_changed(a, o->event == DDR_EV_MEMBER_REMOVED ? o->member : DDR_NO_MEMBER,
+						  o->event == DDR_EV_REBUILD_DONE ? o->node : DDR_NO_MEMBER);
+		ddr_event_array(a, o);
+		break;
+	case DDR_OUT_GIVE_UP:
+		give_up(a, o);
+		break;
+	}
+}
+
+/*
+ * Every node remembers what all have agreed on, not the writer alone: it may be the first to start again. Rarely anything new, and a thread
+ * writes it; but where a GRANT is waited for no memory is asked for in vain.
+ */
+static void note_generation(struct ddr_array *a)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+
+	if (sb->generation == a->gen_noted && !memcmp(sb->gen_id, a->gen_id_noted, sizeof(sb->gen_id)))
+		return;
+	a->gen_noted = sb->generation;
+	memcpy(a->gen_id_noted, sb->gen_id, sizeof(a->gen_id_noted));
+	if (a->d->transport->cluster)
+		ddr_drive_check(a, UINT32_MAX);
+	ddr_state_seen(a->d->conf.state_dir, a->uuid, sb->generation, sb->gen_id);
+}
+
+static void step_once(struct ddr_array *a, const struct ddr_input *in)
+{
+	static const struct ddr_input none = { .type = DDR_IN_NONE };
+
+	do {
+		a->outs.n = 0;
+		a->outs.more = false;
+		if (a->cluster.leaving)
+			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
+		ddr_sm_step(a->sm, in, &a->outs);
+		ddr_drive_sized(a);
+		note_generation(a);
+		for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
+			carry_out(a, &a->outs.out[i]);
+		if (a->outs.lost)
+			ddr_drive_break(a, "a step of the state machine has more outputs than fit");
+		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
+			ddr_kchan_flush(a->chan);
+		in = &none;
+	} while (a->outs.more && !a->broken);
+}
+
+struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)
+{
+	memset(&a->in, 0, sizeof(a->in));
+	a->in.type = type;
+	return &a->in;
+}
+
+/*
+ * What a kernel answers that has no such array any more: nothing is granted, nothing
+ * written, nothing in flight. NULL: nothing.
+ */
+static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_rec *asked)
+{
+	static const uint32_t answers[][2] = {
+		{ DDR_U_GRANT, DDR_K_CLOSED }, { DDR_U_REAP, DDR_K_REAPED }, { DDR_U_DRAIN, DDR_K_DRAINED },
+		{ DDR_U_MEMBER, DDR_K_APPLIED },
+	};
+	struct ddr_input *in;
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (answers[i][0] != asked->type)
+			continue;
+		in = ddr_drive_input(a, DDR_IN_K_REC);
+		in->rec.type = answers[i][1];
+		in->rec.seq = asked->seq;
+		in->rec.member = asked->member;
+		if (asked->type == DDR_U_GRANT || asked->type == DDR_U_DRAIN) {
+			in->rec.start = asked->start;
+			in->rec.count = asked->count;
+		}
+		return in;
+	}
+	return NULL;
+}
+
+/* Whoever gave up is gone for the group at once; the instance lives on for status. */
+static void leave_group(struct ddr_array *a)
+{
+	struct ddr_transport *t = a->transport;
+
+	if (!a->cluster.gave_up || !t)
+		return;
+	a->transport = NULL;
+	t->ops->leave(t);
+}
+
+void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
+{
+	struct ddr_rec asked;
+
+	if (!a->sm || a->broken)
+		return;
+	step_once(a, in);
+	while (a->parting && !a->broken && ddr_kchan_take(a->chan, &asked)) {
+		in = answer_of_gone(a, &asked);
+		if (in)
+			step_once(a, in);
+	}
+	ddr_kchan_flush(a->chan);
+	ddr_metaio_kick(a->meta);
+	leave_group(a);
+}
+
+/* ---- inputs -------------------------------------------------------------------- */
+
+static void on_record(void *ctx, const struct ddr_rec *rec)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in;
+
+	if (rec->type == DDR_K_PONG)
+		return;
+	in = ddr_drive_input(a, DDR_IN_K_REC);
+	in->rec = *rec;
+	ddr_drive_step(a, in);
+}
+
+static void on_batch_end(void *ctx)
+{
+	(void)ctx;	/* a step writes and starts all that it caused */
+}
+
+static void on_gone(void *ctx, int error)
+{
+	struct ddr_array *a = ctx;
+
+	if (error == -ENODEV) {
+		ddr_array_gone(a);
+		return;
+	}
+	qb_log(LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
+	       error == -ESTALE ? "another descriptor was bound" : strerror(-error));
+	ddr_array_close(a, true);
+}
+
+static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
+{
+	static const enum ddr_in_type type[] = {
+		[DDR_META_LOG] = DDR_IN_LOG_DONE, [DDR_META_MAP] = DDR_IN_MAP_DONE,
+		[DDR_META_SB] = DDR_IN_SB_DONE, [DDR_META_FLUSH] = DDR_IN_FLUSH_DONE,
+	};
+	struct ddr_array *a = ctx;
+	struct ddr_input *in;
+
+	if (kind == DDR_META_CHECK) {
+		ddr_drive_checked(a, failed);
+		return;
+	}
+	in = ddr_drive_input(a, type[kind]);
+	/* one that no disk has taken would be missed at the next start */
+	if (kind == DDR_META_SB && (a->gen_members & ~failed))
+		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
+	in->io = io;
+	in->failed_members = failed;
+	in->no_space = no_space;
+	ddr_drive_step(a, in);
+}
+
+static void job_input(struct ddr_input *in, const struct ddr_job_result *r)
+{
+	in->io = r->io;
+	in->result = r->result;
+	in->failed_members = r->failed;
+	in->members = r->hard & r->failed;
+	in->flush_members = r->flush & r->failed;
+	in->mismatches = r->mismatches;
+	in->start = r->bad_start;
+	in->count = r->bad_count;
+	in->repaired = r->repaired;
+	memcpy(in->fixed, r->fixed, sizeof(in->fixed));
+}
+
+static void on_job(void *ctx, const struct ddr_job_result *r)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in;
+
+	if (r->scan)	/* before the next one begins */
+		ddr_rate_scanned(a, r->blocks, r->us);
+	in = ddr_drive_input(a, DDR_IN_JOB_DONE);
+	job_input(in, r);
+	ddr_drive_step(a, in);
+	if (!r->scan)
+		ddr_rate_done(a, r->blocks, r->us);
+}
+
+const struct ddr_kchan_ops ddr_drive_kchan_ops = {
+	.record = on_record, .batch_end = on_batch_end, .gone = on_gone,
+};
+
+/* ---- the kernel's side of the settings ------------------------------------------ */
+
+void ddr_drive_configure_kernel(struct ddr_array *a)
+{
+	struct ddr_rec timeout = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
+				   .arg = { DDR_KC_TIMEOUT_MS, a->tune.daemon_timeout_ms } };
+	struct ddr_rec ahead = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
+				 .arg = { DDR_KC_AHEAD, a->tune.grant_ahead } };
+
+	to_kernel(a, &timeout);
+	to_kernel(a, &ahead);
+	ddr_kchan_flush(a->chan);
+}
+
+/* What the operator may change, and what rate.c has said: an array that is closed and loaded anew has another state machine. */
+static void configure_sm(struct ddr_array *a)
+{
+	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
+	ddr_drive_set(a, DDR_SM_RESYNC_PARALLEL, a->tune.resync_parallel);
+	ddr_drive_set(a, DDR_SM_RESYNC_PAUSED, !a->tune.resync || a->rate.paused);
+	ddr_drive_set(a, DDR_SM_VERIFY_PAUSED, a->rate.scan_paused);
+	ddr_drive_set(a, DDR_SM_USED, a->rate.used);
+	ddr_drive_set(a, DDR_SM_HOT_SPARE, a->tune.hot_spare);
+	ddr_drive_set(a, DDR_SM_MAX_CORRECTED, a->tune.max_corrected);
+}
+
+void ddr_drive_tune(struct ddr_array *a)
+{
+	ddr_drive_configure_kernel(a);
+	a->ping_due_ms = 0;
+	configure_sm(a);
+}
+
+/*
+ * This process was stopped, or its machine: what the members answered meanwhile is heard after this tick only. That time is
+ * not theirs; a member that hangs is seen as much later.
+ */
+static void forgive(struct ddr_array *a, uint64_t now_ms)
+{
+	uint64_t ms = a->tick_ms ? now_ms - a->tick_ms : 0;
+
+	a->tick_ms = now_ms;
+	if (ms < STOOD_STILL_MS)
+		return;
+	qb_log(LOG_WARNING, "array '%s': ddraidd stood still for %llu ms; members have as much more time to answer", a->name, (unsigned long long)ms);
+	ddr_metaio_delay(a->meta, ms);
+	ddr_jobs_delay(a->jobs, ms);
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		a->stall[m].since_ms += ms;
+	ddr_drive_check(a, UINT32_MAX);
+}
+
+void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	struct ddr_input *in;
+
+	if (now_ms >= a->ping_due_ms && a->chan) {
+		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
+
+		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
+		to_kernel(a, &ping);
+		ddr_kchan_flush(a->chan);
+	}
+	if (!a->sm)
+		return;
+	forgive(a, now_ms);
+	ddr_metaio_tick(a->meta, now_ms);
+	if (a->jobs)
+		ddr_jobs_tick(a->jobs, now_ms);
+	ddr_drive_request_tick(a, now_ms);
+	in = ddr_drive_input(a, DDR_IN_TICK);
+	in->now_ms = now_ms;
+	in->value = (uint64_t)time(NULL);
+	ddr_drive_step(a, in);
+	ddr_drive_table_tick(a);
+	ddr_drive_seek_tick(a, now_ms);
+	ddr_drive_grow_tick(a, now_ms);
+	ddr_drive_check_tick(a, now_ms);
+	ddr_drive_cluster_tick(a, now_ms);
+	ddr_rate_tick(a, now_ms);
+	ddr_watch_tick(a, now_ms);
+	ddr_stall_tick(a, now_ms);
+}
+
+/* ---- start and end -------------------------------------------------------------- */
+
+/* The slot that is ours, or the first free one; -1: none. */
+static int64_t choose_slot(const struct ddr_super *sb, uint32_t node)
+{
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (sb->slot_node[s] == node)
+			return s;
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (sb->slot_node[s] == 0)
+			return s;
+	return -1;
+}
+
+static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
+{
+	struct ddr_sm_config cfg = {
+		.node = a->d->transport->node(a->d),
+		.cluster = a->d->transport->cluster,
+		.fencing = strcmp(a->d->conf.fence_command, DDR_FENCE_NONE) != 0,
+		.slot = a->slot,
+		.super = &l->assembly.super,
+		.present = l->present,
+		.several = a->d->transport->nodes(a->d) != 1,
+		.adopt = adopt,
+		.behind = l->behind,
+	};
+	size_t size;
+	void *mem;
+
+	if (getrandom(cfg.entropy, sizeof(cfg.entropy), 0) != sizeof(cfg.entropy))
+		return -errno;
+	size = ddr_sm_size(&cfg);
+	mem = size ? malloc(size) : NULL;
+	if (!mem)
+		return size ? -ENOMEM : -EINVAL;
+	a->sm = ddr_sm_init(mem, size, &cfg);
+	if (!a->sm) {
+		free(mem);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void load_sm(struct ddr_array *a, const struct ddr_load *l)
+{
+	const struct ddr_super *sb = &a->super;
+
+	for (uint32_t s = 0; s < sb->slots; s++) {
+		if (s != a->slot && sb->slot_node[s] == 0)
+			continue;
+		for (uint32_t i = 0; i < sb->log_blocks; i++) {
+			const struct ddr_load_block *b = &l->log[(size_t)s * sb->log_blocks + i];
+
+			ddr_sm_load_log(a->sm, s, i, b->valid ? b->payload : NULL, b->seq, b->node, b->boot_id,
+					b->cookie);
+			if (b->valid)
+				ddr_sm_load_repairs(a->sm, s, i, b->repair);
+		}
+	}
+	for (uint32_t i = 0; i < sb->map_blocks; i++)
+		ddr_sm_load_map(a->sm, i, l->map[i].valid ? l->map[i].payload : NULL, l->map[i].seq);
+}
+
+static int make_io(struct ddr_array *a)
+{
+	struct ddr_metaio_config meta = {
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .exchanged = ddr_drive_exchanged, .ctx = a,
+		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16,
+	};
+	struct ddr_jobs_config jobs = {
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .super = &a->super,
+		.done = on_job, .ctx = a,
+	};
+	int ret = ddr_metaio_open(&a->meta, &meta);
+
+	if (ret == 0)
+		ret = ddr_jobs_open(&a->jobs, &jobs);
+	if (ret == 0) {
+		a->outs.out = calloc(DDR_SM_MAX_OUT, sizeof(*a->outs.out));
+		ret = a->outs.out ? 0 : -ENOMEM;
+	}
+	return ret;
+}
+
+/* The member that replaces another one by the table, if it has that one's role. */
+static uint32_t shadow_of(const struct ddr_array *a)
+{
+	uint32_t m = a->bind.shadow_place == DDR_NO_MEMBER ? DDR_NO_MEMBER :
+		     ddr_members_by_device(a->members, a->bind.dev_major[DDR_UAPI_SHADOW], a->bind.dev_minor[DDR_UAPI_SHADOW]);
+
+	if (m == DDR_NO_MEMBER || ddr_sm_super(a->sm)->member[m].role != a->bind.shadow_place || ddr_members_fd(a->members, m) < 0)
+		return DDR_NO_MEMBER;
+	return m;
+}
+
+void ddr_drive_attached(struct ddr_array *a, uint32_t table)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
+
+	in->cookie = a->bind.cookie;
+	in->members = table;
+	in->count = a->bind.sectors / (DDR_BLOCK_SIZE / 512);
+	in->member = shadow_of(a);
+	in->value = (a->bind.shadow_place != DDR_NO_MEMBER ? DDR_SHADOW_NAMED : 0) | (a->bind.shadow_state != DDR_KM_OUT ? DDR_SHADOW_USED : 0);
+	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
+	ddr_drive_step(a, in);
+}
+
+static void attach(struct ddr_array *a, const struct ddr_load *l)
+{
+	struct ddr_input *in;
+
+	ddr_drive_configure_kernel(a);
+	configure_sm(a);
+	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
+	in = ddr_drive_input(a, DDR_IN_TICK);
+	in->now_ms = ddr_now_ms();
+	in->value = (uint64_t)time(NULL);
+	ddr_drive_step(a, in);
+	ddr_drive_attached(a, l->table);
+}
+
+int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
+{
+	const struct ddr_transport_ops *transport = a->d->transport;
+	/* in a cluster the group gives one */
+	int64_t slot = transport->cluster ? 0 : choose_slot(&l->assembly.super, transport->node(a->d));
+	bool adopt = ddr_identity_adopted(a);
+	int ret;
+
+	if (!adopt && ddr_identity_check(a, &l->assembly.super))
+		return -EPERM;
+	if (slot < 0) {
+		ddr_slots_taken(&l->assembly.super, NULL, node_name, a, a->error, sizeof(a->error));
+		return -ENOSPC;
+	}
+	a->slot = (uint32_t)slot;
+	a->super = l->assembly.super;
+	a->members = l->members;
+	ddr_members_get(a->members);
+	memcpy(a->members->uuid, a->uuid, sizeof(a->members->uuid));
+	memset(&a->rate, 0, sizeof(a->rate));
+	memset(&a->replace, 0, sizeof(a->replace));
+	memset(&a->check, 0, sizeof(a->check));
+	memset(a->stall, 0, sizeof(a->stall));
+	a->seek.locked = l->locked;
+	ddr_drive_return_start(a, l);
+	a->tick_ms = 0;
+	a->ready = a->clean_asked = a->clean_late = a->parting = false;
+	a->clean_refusal = NULL;
+	a->quiet_until_ms = 0;
+	ret = make_io(a);
+	if (ret == 0)
+		ret = make_sm(a, l, adopt);
+	if (ret == 0) {
+		if (!transport->cluster)
+			load_sm(a, l);
+		ret = ddr_kchan_start(a->chan);
+	}
+	if (ret == 0)
+		ret = transport->join(&a->transport, a->d, a->uuid, &ddr_drive_transport_events, a);
+	if (ret) {
+		snprintf(a->error, sizeof(a->error), "the array cannot be served: %s", strerror(-ret));
+		ddr_drive_stop(a);
+		return ret;
+	}
+	a->gen_noted = 0;		/* what could not be written is tried again */
+	note_generation(a);
+	qb_log(LOG_INFO, "array '%s': node %u, transport %s, metadata by %s", a->name, transport->node(a->d), transport->name,
+	       ddr_metaio_engine(a->meta));
+	attach(a, l);
+	return 0;
+}
+
+bool ddr_drive_part(struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+
+	if (!a->ready || a->broken)
+		return false;
+	ddr_sm_get_status(a->sm, &st);
+	if (!st.dirty && !st.granted)
+		return false;
+	a->parting = true;
+	return !ddr_drive_clean(a) && a->clean_asked;
+}
+
+/* One member that hangs must not keep the others from whoever serves the array next, which may be this daemon. */
+static void end_members(struct ddr_array *a, uint32_t growing)
+{
+	if (!a->members)
+		return;
+	ddr_members_keep(a->members, DDR_MEMBERS_GROW, growing);
+	ddr_members_end(a->members);
+	ddr_members_put(a->members);
+	a->members = NULL;
+}
+
+void ddr_drive_stop(struct ddr_array *a)
+{
+	uint32_t growing = 0;
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		growing |= a->grow.work[m] ? 1u << m : 0;
+	if (a->transport)
+		a->transport->ops->leave(a->transport);
+	a->transport = NULL;
+	ddr_drive_cluster_stop(a);
+	ddr_drive_table_stop(a);
+	ddr_drive_seek_stop(a);
+	ddr_drive_grow_stop(a);
+	ddr_jobs_close(a->jobs);
+	a->jobs = NULL;
+	ddr_metaio_close(a->meta);
+	a->meta = NULL;
+	free(a->sm);
+	a->sm = NULL;
+	free(a->outs.out);
+	a->outs.out = NULL;
+	end_members(a, growing);
+	a->ready = a->parting = false;
+	a->broken = NULL;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Does each device still hold its member? A LUN may be mapped anew, or a mapped device get another table, below an array that runs. What
+ * stands on a member is read before each change of its superblock (metaio_super.c), and here: when the kernel tells of a change of the
+ * device, or what it told was lost, when this process stood still, and in a cluster when the group has agreed on another generation, which one
+ * node alone has written.
+ *
+ * Must never: write; take a device whose superblocks cannot be read for one that holds another disk.
+ */
+#include <stdio.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array/drive.h"
+#include "daemon/ipc/events.h"
+
+#define PAUSE_MS	1000u	/* between two looks: a device may have many events in a row */
+
+void ddr_drive_exchanged(void *ctx, unsigned int member)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in;
+	char text[512];
+
+	snprintf(text, sizeof(text), "member %u (%s) holds another disk now: two reads have found %s. Nothing more is written to it, and it fails. "
+		 "Find out what has exchanged the disk (a LUN that was mapped anew, a device-mapper table). When the device holds the member's own disk "
+		 "again: ddraid add %s %s", member, a->members->name[member], a->members->found[member], a->name, a->members->name[member]);
+	ddr_event_plain(a, LOG_CRIT, "exchanged", text);
+	in = ddr_drive_input(a, DDR_IN_EXCHANGED);
+	in->member = member;
+	ddr_drive_step(a, in);
+}
+
+void ddr_drive_check(struct ddr_array *a, uint32_t members)
+{
+	a->check.wanted |= members;
+}
+
+void ddr_drive_check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+		uint32_t m = a->members ? ddr_members_by_device(a->members, major, minor) : DDR_NO_MEMBER;
+
+		if (m != DDR_NO_MEMBER)
+			ddr_drive_check(a, 1u << m);
+	}
+}
+
+void ddr_drive_check_all(struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays)
+		ddr_drive_check(qb_list_entry(iter, struct ddr_array, list), UINT32_MAX);
+}
+
+void ddr_drive_checked(struct ddr_array *a, uint32_t failed)
+{
+	uint32_t unread = failed & ~a->members->exchanged;
+
+	a->check.out = false;
+	for (unsigned int m = 0; unread >> m; m++)
+		if (unread >> m & 1)
+			ddr_drive_fail(a, m);	/* the state machine says why not, if not */
+}
+
+/* Those that are in the array in any way, and whose devices are open here. */
+static uint32_t in_use(const struct ddr_array *a)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+	uint32_t members = 0;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (sb->member[m].state != DDR_MEMBER_FAULTY && sb->member[m].state != DDR_MEMBER_MISSING && ddr_members_fd(a->members, m) >= 0)
+			members |= 1u << m;
+	return members;
+}
+
+void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	struct ddr_meta_op *op;
+	uint32_t members;
+
+	if (!a->check.wanted || !a->ready || a->broken || a->check.out || now_ms < a->check.at_ms)
+		return;
+	members = a->check.wanted & in_use(a);
+	a->check.wanted = 0;
+	a->check.at_ms = now_ms + PAUSE_MS;
+	if (!members)
+		return;
+	op = ddr_metaio_get(a->meta, DDR_META_CHECK, 0, members);
+	ddr_metaio_supers(op, ddr_sm_super(a->sm), ddr_sm_super(a->sm));
+	a->check.out = true;
+	ddr_metaio_run(op, now_ms, a->tune.io_timeout_ms);
+	ddr_metaio_kick(a->meta);
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The hands of the state machine in a cluster: views and quorum in, fencing and fresh
+ * reads of the members out. See drive.h, and lib/cluster/sm.h for the contract.
+ *
+ * An answer is never given from within the step that asked for it: what fails at once is
+ * answered by a later tick.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array/drive.h"
+#include "daemon/disk/reload.h"
+#include "daemon/group/fence.h"
+#include "daemon/ipc/events.h"
+
+#define FENCE_PAUSE_MS	1000u	/* between a failed attempt and its answer: the next one follows at once */
+
+/* ---- the group ------------------------------------------------------------------- */
+
+/*
+ * When did each node leave the view? A fence that began before proves nothing. Another ring may join us with nodes that we were apart from:
+ * they may have seen who is absent come back, write, and go once more, so that counts as the moment.
+ */
+static void note_lost(struct ddr_array *a, const uint32_t *nodes, uint32_t n, uint64_t ring)
+{
+	struct ddr_array_cluster *c = &a->cluster;
+	bool other_ring = ring != c->view_ring;
+	uint64_t now = ddr_now_ms();
+
+	c->view_ring = ring;
+
+	for (uint32_t i = 0; i < c->n_seen; i++) {
+		bool here = false;
+
+		for (uint32_t j = 0; j < n; j++)
+			here |= nodes[j] == c->seen[i].node;
+		if (!here && (c->seen[i].here || other_ring))
+			c->seen[i].lost_ms = now;
+		c->seen[i].here = here;
+	}
+	for (uint32_t j = 0; j < n; j++) {
+		bool known = false;
+
+		for (uint32_t i = 0; i < c->n_seen; i++)
+			known |= nodes[j] == c->seen[i].node;
+		if (!known && c->n_seen < DDR_SM_MAX_NODES)
+			c->seen[c->n_seen++] = (struct ddr_array_seen){ .node = nodes[j], .here = true };
+	}
+}
+
+static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_VIEW);
+	bool foreign = false;
+
+	note_lost(a, nodes, n, ring);
+	for (uint32_t i = 0; i < n; i++)
+		foreign |= nodes[i] == a->cluster.foreign;
+	if (!foreign)
+		a->cluster.foreign = 0;		/* it has left again */
+	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
+	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
+	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));
+	in->quorate = !a->d->transport->cluster;
+	in->ring = ring;
+	ddr_drive_step(a, in);
+}
+
+static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_QUORUM);
+
+	a->cluster.quorum_ring = ring;
+	in->n_nodes = n < DDR_SM_MAX_QUORUM ? n : DDR_SM_MAX_QUORUM;
+	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
+	in->quorate = quorate;
+	in->ring = ring;
+	ddr_drive_step(a, in);
+}
+
+static void on_foreign(void *ctx, uint32_t node, uint16_t version)
+{
+	struct ddr_array *a = ctx;
+
+	a->cluster.foreign = node;
+	a->cluster.foreign_version = version;
+}
+
+/*
+ * Its hello counts for nobody, so while it is in the view nothing is agreed on. Whoever takes part must stay, or it is fenced. The kernel of one that
+ * does not may hold grants of a daemon before: that is for the others to judge, as if this daemon had not come up.
+ */
+bool ddr_drive_unfit(struct ddr_array *a)
+{
+	char name[DDR_NODE_NAME_LEN];
+	uint32_t node = a->cluster.foreign;
+
+	if (!node || ddr_sm_takes_part(a->sm))
+		return false;
+	snprintf(a->error, sizeof(a->error), "ddraidd of node %u (%s) speaks version %u of the group's messages, this one %u; install one release on all nodes",
+		 node, a->d->transport->node_name(a->d, node, name, sizeof(name)), a->cluster.foreign_version, DDR_MSG_VERSION);
+	return true;
+}
+
+static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_MSG);
+
+	in->node = node;
+	in->msg = msg;
+	in->msg_len = len;
+	ddr_drive_step(a, in);
+}
+
+/* Without a group nothing may be written: as without quorum. array.c begins anew when the cluster is back. */
+static void on_lost(void *ctx, const char *why)
+{
+	struct ddr_array *a = ctx;
+	uint32_t self = a->d->transport->node(a->d);
+
+	a->cluster.lost = true;
+	snprintf(a->error, sizeof(a->error), "the cluster is lost: %s", why);
+	ddr_event_plain(a, LOG_CRIT, "cluster-lost", a->error);
+	on_quorum(a, &self, 1, false, a->cluster.quorum_ring);
+}
+
+const struct ddr_transport_events ddr_drive_transport_events = {
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
+};
+
+/* ---- reading the members anew ---------------------------------------------------- */
+
+static void give_read(struct ddr_array *a, enum ddr_in_type type, uint64_t io, int result)
+{
+	struct ddr_input *in = ddr_drive_input(a, type);
+
+	in->io = io;
+	in->result = result;
+	ddr_drive_step(a, in);
+}
+
+static void load_blocks(struct ddr_array *a, const struct ddr_reload *r)
+{
+	if (r->slot == DDR_RELOAD_SUPER) {
+		ddr_sm_load_super(a->sm, &r->super);
+		for (uint32_t i = 0; i < r->super.map_blocks; i++)
+			ddr_sm_load_map(a->sm, i, r->block[i].valid ? r->block[i].payload : NULL, r->block[i].seq);
+		return;
+	}
+	for (uint32_t i = 0; i < r->super.log_blocks; i++) {
+		const struct ddr_load_block *b = &r->block[i];
+
+		ddr_sm_load_log(a->sm, r->slot, i, b->valid ? b->payload : NULL, b->seq, b->node, b->boot_id, b->cookie);
+		if (b->valid)
+			ddr_sm_load_repairs(a->sm, r->slot, i, b->repair);
+	}
+}
+
+static void on_reload(void *ctx, struct ddr_reload *r)
+{
+	struct ddr_array *a = ctx;
+	bool super = r->slot == DDR_RELOAD_SUPER;
+
+	if (a) {
+		for (unsigned int i = 0; i < DDR_ARRAY_RELOADS; i++)
+			if (a->cluster.reload[i] == r)
+				a->cluster.reload[i] = NULL;
+		if (r->result == 0)
+			load_blocks(a, r);
+		else
+			qb_log(LOG_ERR, "array '%s': %s cannot be read: %s", a->name,
+			       super ? "superblock and region map" : "the dirty log of a slot", strerror(-r->result));
+		give_read(a, super ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE, r->io, r->result);
+	}
+	ddr_reload_free(r);
+}
+
+static int start_reload(struct ddr_array *a, const struct ddr_output *o, uint16_t slot)
+{
+	struct ddr_reload **place = NULL, *r;
+	int ret;
+
+	for (unsigned int i = 0; !place && i < DDR_ARRAY_RELOADS; i++)
+		if (!a->cluster.reload[i])
+			place = &a->cluster.reload[i];
+	r = place ? calloc(1, sizeof(*r)) : NULL;
+	if (!r)
+		return -ENOMEM;
+	r->members = a->members;
+	r->super = a->super;
+	/* member states are the state machine's: those that it names are to be read */
+	for (unsigned int m = 0; slot != DDR_RELOAD_SUPER && m < r->super.members; m++)
+		r->super.member[m].state = o->members & (1u << m) ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_FAULTY;
+	r->from = slot == DDR_RELOAD_SUPER && !o->members ? a->members->open : o->members;
+	r->slot = slot;
+	r->limit_ms = (unsigned int)a->tune.io_timeout_ms;
+	r->io = o->io;
+	r->done = on_reload;
+	r->ctx = a;
+	ret = ddr_reload_start(r, a->d->loop);
+	if (ret) {
+		free(r);
+		return ret;
+	}
+	*place = r;
+	return 0;
+}
+
+/* ---- answers that wait for a tick ------------------------------------------------ */
+
+/*
+ * A free place, or that of a question of the operator about the same node: nobody waits for the proof of an
+ * earlier failure any more, and so there is one for a node at most.
+ */
+static struct ddr_array_answer *answer_place(struct ddr_array *a, const struct ddr_array_answer *what)
+{
+	struct ddr_array_answer *place = NULL;
+
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++) {
+		struct ddr_array_answer *w = &a->cluster.answer[i];
+
+		if (what->external && w->used && w->external && w->node == what->node)
+			return w;
+		if (!w->used && !place)
+			place = w;
+	}
+	return place;
+}
+
+static void answer_later(struct ddr_array *a, const struct ddr_array_answer *what)
+{
+	struct ddr_array_answer *p = answer_place(a, what);
+
+	if (p)
+		*p = *what;
+	else
+		ddr_drive_break(a, "more questions than can be open at once");
+}
+
+static void give_fenced(struct ddr_array *a, uint32_t node, uint64_t failure, int result)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_FENCED);
+
+	in->node = node;
+	in->failure = failure;
+	in->result = result;
+	ddr_drive_step(a, in);
+}
+
+static void give_answer(struct ddr_array *a, const struct ddr_array_answer *w)
+{
+	if (w->type == DDR_IN_FENCED)
+		give_fenced(a, w->node, w->failure, w->result);
+	else
+		give_read(a, w->type, w->io, w->result);
+}
+
+void ddr_drive_cluster_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS && a->sm; i++) {
+		struct ddr_array_answer w = a->cluster.answer[i];
+
+		if (!w.used || w.external || now_ms < w.due_ms)
+			continue;
+		a->cluster.answer[i].used = false;
+		give_answer(a, &w);
+	}
+}
+
+/* ---- fencing --------------------------------------------------------------------- */
+
+static void on_fenced(void *ctx, uint32_t node, uint64_t failure, int result, const char *why)
+{
+	struct ddr_array *a = ctx;
+	char name[DDR_NODE_NAME_LEN], text[DDR_ERROR_LEN];
+
+	a->d->transport->node_name(a->d, node, name, sizeof(name));
+	if (result == 0) {
+		snprintf(text, sizeof(text), "node %u (%s) was fenced", node, name);
+		ddr_event_plain(a, LOG_NOTICE, "fenced", text);
+		give_fenced(a, node, failure, 0);
+		return;
+	}
+	snprintf(text, sizeof(text), "fencing of node %u (%s) failed: %s; it is tried again", node, name, why);
+	ddr_event_plain(a, LOG_ERR, "fence-failed", text);
+	answer_later(a, &(struct ddr_array_answer){ .used = true, .type = DDR_IN_FENCED, .node = node, .failure = failure,
+						    .result = result, .due_ms = ddr_now_ms() + FENCE_PAUSE_MS });
+}
+
+static uint64_t lost_at(const struct ddr_array *a, uint32_t node)
+{
+	for (uint32_t i = 0; i < a->cluster.n_seen; i++)
+		if (a->cluster.seen[i].node == node && !a->cluster.seen[i].here)
+			return a->cluster.seen[i].lost_ms;
+	return ddr_now_ms();
+}
+
+static void fence(struct ddr_array *a, const struct ddr_output *o)
+{
+	const struct ddr_conf *conf = &a->d->conf;
+	struct ddr_array_answer w = { .used = true, .type = DDR_IN_FENCED, .node = o->node, .failure = o->failure };
+	char name[DDR_NODE_NAME_LEN];
+	int ret;
+
+	if (strcmp(conf->fence_command, DDR_FENCE_EXTERNAL) == 0) {
+		w.external = true;
+		answer_later(a, &w);
+		return;
+	}
+	a->d->transport->node_name(a->d, o->node, name, sizeof(name));
+	ret = ddr_fence_ask(a->d->fence, o->node, name, conf, lost_at(a, o->node), o->failure, on_fenced, a);
+	if (ret == 0)
+		return;
+	qb_log(LOG_ERR, "array '%s': node %u cannot be fenced from here: %s", a->name, o->node, strerror(-ret));
+	w.result = ret;
+	w.due_ms = ddr_now_ms() + FENCE_PAUSE_MS;
+	answer_later(a, &w);
+}
+
+const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_FENCE_ACK);
+	const char *why;
+
+	in->node = node;
+	why = ddr_drive_request(a, in);
+	if (why)
+		return why;
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++) {
+		struct ddr_array_answer *w = &a->cluster.answer[i];
+
+		if (w->used && w->external && w->node == node)
+			w->external = false;	/* answered by the next tick */
+	}
+	return NULL;
+}
+
+void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool reload = o->type == DDR_OUT_RELOAD;
+	int ret;
+
+	if (o->type == DDR_OUT_FENCE) {
+		fence(a, o);
+		return;
+	}
+	ret = start_reload(a, o, reload ? DDR_RELOAD_SUPER : (uint16_t)o->slot);
+	if (ret)
+		answer_later(a, &(struct ddr_array_answer){ .used = true, .io = o->io, .result = ret,
+							    .type = reload ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE });
+}
+
+uint32_t ddr_drive_landing(const struct ddr_array *a)
+{
+	uint32_t members = ddr_metaio_writes(a->meta) | ddr_jobs_writes(a->jobs) | ddr_members_late(a->uuid);
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		members |= a->grow.work[m] ? 1u << m : 0;
+	return members;
+}
+
+/* It took too long. The group is left without the LEAVE, so that the others wait for the proof that nothing of ours lands any more. */
+static void leave_unsaid(struct ddr_array *a)
+{
+	uint32_t members = ddr_drive_landing(a);
+	char text[224];
+
+	if (members)
+		snprintf(text, sizeof(text), "this node leaves with writes under way to members 0x%x, which hang: the others fence it, or wait for ddraid fence-ack", members);
+	else
+		snprintf(text, sizeof(text), "this node leaves before all have agreed on it: the others fence it, or wait for ddraid fence-ack");
+	ddr_event_plain(a, LOG_ERR, "left-unsaid", text);
+}
+
+bool ddr_drive_leave(struct ddr_array *a)
+{
+	if (!a->d->transport->cluster || a->broken || a->cluster.lost || a->cluster.gave_up)
+		return false;
+	if (a->cluster.leaving) {
+		if (!a->cluster.left)
+			leave_unsaid(a);
+		return false;
+	}
+	a->cluster.leaving = a->parting = true;
+	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_OP_LEAVE));
+	return !a->cluster.left;
+}
+
+void ddr_drive_cluster_stop(struct ddr_array *a)
+{
+	ddr_fence_forget(a->d->fence, a);
+	for (unsigned int i = 0; i < DDR_ARRAY_RELOADS; i++)
+		if (a->cluster.reload[i])
+			a->cluster.reload[i]->ctx = NULL;
+	memset(&a->cluster, 0, sizeof(a->cluster));
+}

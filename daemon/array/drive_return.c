@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Members whose disk was away come back by themselves: one that was late when the array was started, one that was pulled, or whose last path
+ * was lost. As soon as the disk is there again, this node asks for it as the operator would by `ddraid add`, and it gets what it has missed.
+ *
+ * A disk that has failed while it was there does not: it would fail again. Nor does one that the operator has failed here, one whose place
+ * another one has by now, nor one that was away again and again.
+ *
+ * Must never: call back a member whose disk was there all the time.
+ */
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array/drive.h"
+
+#define GONE_MS		300000u	/* a disk that is gone so long after its member failed was going when it failed */
+#define FAIL_MS		60000u	/* until all nodes have agreed that a member fails that the operator wants out */
+#define LOOK_MS		5000u	/* between two looks whether it is gone */
+#define TIMES		3u	/* that a member comes back ... */
+#define WITHIN_MS	3600000u	/* ... within this time; then only the operator takes it back */
+
+static bool is_out(const struct ddr_super *sb, unsigned int m)
+{
+	return m < sb->members && (sb->member[m].state == DDR_MEMBER_FAULTY || sb->member[m].state == DDR_MEMBER_MISSING);
+}
+
+void ddr_drive_return_start(struct ddr_array *a, const struct ddr_load *l)
+{
+	memset(&a->back, 0, sizeof(a->back));
+	a->back.away = ddr_assembly_absent(&l->assembly) & ~l->locked;
+	for (unsigned int m = 0; m < l->assembly.super.members; m++)
+		a->back.in |= is_out(&l->assembly.super, m) ? 0 : 1u << m;
+}
+
+static void was_away(struct ddr_array *a, unsigned int m)
+{
+	a->back.away |= 1u << m;
+	a->back.watched &= ~(1u << m);
+	a->seek.at_ms = 0;		/* it may be there again already */
+}
+
+/* Members that have gone out since the last tick: was it their disk that went? It may take the kernel a while to say so. */
+static void watch(struct ddr_array *a, unsigned int m, uint64_t now_ms)
+{
+	uint32_t bit = 1u << m;
+
+	if (!is_out(ddr_sm_super(a->sm), m)) {
+		if (!(a->back.in & bit) || now_ms >= a->back.out_ms[m] + FAIL_MS)
+			a->back.by_hand &= ~bit;	/* it is back, or was not taken out */
+		a->back.in |= bit;
+		a->back.watched &= ~bit;
+		return;
+	}
+	if (a->back.in & bit) {
+		a->back.in &= ~bit;
+		a->back.watched |= a->back.by_hand & bit ? 0 : bit;
+		a->back.out_ms[m] = a->back.look_ms[m] = now_ms;
+	}
+	if (!(a->back.watched & bit) || now_ms < a->back.look_ms[m])
+		return;
+	a->back.look_ms[m] = now_ms + LOOK_MS;
+	if ((a->members->open & bit) && ddr_dev_gone(a->members->dev[m].fd))
+		was_away(a, m);
+	else if (now_ms >= a->back.out_ms[m] + GONE_MS)
+		a->back.watched &= ~bit;
+}
+
+uint32_t ddr_drive_returning(const struct ddr_array *a)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+	uint32_t members = 0;
+
+	if (!a->ready || !a->tune.take_back || !sb->parity || a->clean_asked)
+		return 0;
+	for (unsigned int m = 0; m < sb->members; m++)
+		if ((a->back.away & (1u << m)) && is_out(sb, m) && sb->member[m].role != DDR_ROLE_NONE)
+			members |= 1u << m;
+	return members;
+}
+
+void ddr_drive_return_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	for (unsigned int m = 0; m < ddr_sm_super(a->sm)->members; m++)
+		watch(a, m, now_ms);
+}
+
+void ddr_drive_return_found(struct ddr_array *a, unsigned int m)
+{
+	uint64_t now = ddr_now_ms();
+	const char *why;
+
+	if (now >= a->back.first_ms[m] + WITHIN_MS || !a->back.times[m]) {
+		a->back.first_ms[m] = now;
+		a->back.times[m] = 0;
+	}
+	if (a->back.times[m] >= TIMES) {
+		qb_log(LOG_WARNING, "array '%s': the disk of member %u is there again, for the %u. time within an hour: it is not taken back by "
+		       "itself any more; ddraid add %s %s takes it back", a->name, m, TIMES + 1, a->name, a->members->name[m]);
+		a->back.away &= ~(1u << m);
+		return;
+	}
+	why = ddr_drive_seek(a, m);
+	if (why) {
+		qb_log(LOG_INFO, "array '%s': the disk of member %u is there again, and is not taken back yet: %s", a->name, m, why);
+		return;
+	}
+	a->back.away &= ~(1u << m);
+	a->back.times[m]++;
+	qb_log(LOG_NOTICE, "array '%s': the disk of member %u is there again: it is taken back", a->name, m);
+}
+
+void ddr_drive_return_not(struct ddr_array *a, uint32_t member)
+{
+	if (member >= DDR_MAX_MEMBERS)
+		return;
+	a->back.by_hand |= 1u << member;
+	a->back.away &= ~(1u << member);
+	a->back.watched &= ~(1u << member);
+	a->back.out_ms[member] = ddr_now_ms();
+}
+
+void ddr_drive_path_is_back(struct ddr_daemon *d, uint32_t major, uint32_t minor)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+		uint32_t m = a->state == DDR_ARRAY_RUNNING ? ddr_members_by_device(a->members, major, minor) : DDR_NO_MEMBER;
+
+		if (m != DDR_NO_MEMBER && is_out(ddr_sm_super(a->sm), m) && !(a->back.by_hand & (1u << m)))
+			was_away(a, m);
+	}
+}

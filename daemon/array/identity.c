@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Whose an array is: a cluster's, by its superblocks, or any one node's. See array.h.
+ *
+ * A node without a cluster, or in one of a single node, does not serve an array of a cluster, nor one in which another node owns a slot, unless
+ * the operator has just adopted it. The state machine holds to the same (lib/cluster/sm_mark.c); here is the sentence that says what to do.
+ *
+ * Must never: keep an adoption for a later start than the one that it was asked for.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/array/array.h"
+#include "lib/disk/assemble.h"
+
+#define ADOPT_MS	120000u	/* from the request until the array has to be loaded */
+
+bool ddr_identity_alone(const struct ddr_daemon *d)
+{
+	return d->transport->nodes(d) == 1;
+}
+
+const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], char *buf, size_t size)
+{
+	const char *waits = d->transport->waits(d);
+	struct ddr_adoption *place = NULL;
+	uint32_t nodes = waits ? 0 : d->transport->nodes(d);
+	uint64_t now = ddr_now_ms();
+
+	if (waits)
+		return waits;
+	if (nodes != 1) {
+		char count[16] = "several";
+
+		if (nodes)
+			snprintf(count, sizeof(count), "%u", nodes);
+		snprintf(buf, size, "this node belongs to a cluster of %s nodes: start the array without --adopt; nodes of the cluster that are gone are "
+			 "fenced, or ddraid fence-ack says that they are off", count);
+		return buf;
+	}
+	for (unsigned int i = 0; i < DDR_ADOPTIONS; i++)
+		if (memcmp(d->adopt[i].uuid, uuid, sizeof(d->adopt[i].uuid)) == 0)
+			place = &d->adopt[i];
+	for (unsigned int i = 0; !place && i < DDR_ADOPTIONS; i++)
+		if (now >= d->adopt[i].until_ms)
+			place = &d->adopt[i];
+	if (!place)
+		return "too many arrays are being adopted at once: try again in two minutes";
+	memcpy(place->uuid, uuid, sizeof(place->uuid));
+	place->until_ms = now + ADOPT_MS;
+	return NULL;
+}
+
+bool ddr_identity_adopted(struct ddr_array *a)
+{
+	struct ddr_adoption *all = a->d->adopt;
+
+	for (unsigned int i = 0; i < DDR_ADOPTIONS; i++) {
+		if (memcmp(all[i].uuid, a->uuid, sizeof(a->uuid)) != 0 || ddr_now_ms() >= all[i].until_ms)
+			continue;
+		memset(&all[i], 0, sizeof(all[i]));
+		return ddr_identity_alone(a->d);
+	}
+	return false;
+}
+
+int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb)
+{
+	struct ddr_error err;
+
+	if (!ddr_identity_alone(a->d))
+		return 0;
+	/* with corosync the owners of slots are waited for, and fenced */
+	if (a->d->transport->cluster ? ddr_assemble_unclustered(sb, &err) : ddr_assemble_alone(sb, a->d->transport->node(a->d), &err)) {
+		snprintf(a->error, sizeof(a->error), "%s", err.text);
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the parts of ddraidd share: the loop, the configuration, the arrays.
+ * Everything belongs to the loop's thread.
+ */
+#ifndef DDR_DAEMON_DAEMON_H
+#define DDR_DAEMON_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <qb/qblist.h>
+#include <qb/qbloop.h>
+
+#include "lib/conf.h"
+#include "lib/disk/assemble.h"
+
+#define DDR_ARRAYS_MAX	64u	/* arrays of one node; what is more is refused */
+#define DDR_ADOPTIONS	8u	/* arrays that are being adopted at once */
+
+struct ddr_kctl;
+struct ddr_ipcs;
+struct ddr_corosync;
+struct ddr_fence;
+struct ddr_transport_ops;
+
+/* An array that the operator has adopted, and that was not loaded since; identity.c's. */
+struct ddr_adoption {
+	uint8_t uuid[16];
+	uint64_t until_ms;		/* 0: free */
+};
+
+/* An array that was to start by itself, and has not: unstarted.c's. */
+struct ddr_unstarted {
+	uint8_t uuid[16];
+	char name[DDR_NAME_LEN];
+	char why[DDR_ERROR_LEN];	/* "": the place is free */
+	bool waits;			/* it may start yet */
+};
+
+struct ddr_daemon {
+	qb_loop_t *loop;
+	struct ddr_conf conf;
+	uint8_t boot_id[16];
+	const struct ddr_transport_ops *transport;
+	struct ddr_corosync *corosync;	/* NULL with another transport */
+	struct ddr_fence *fence;	/* likewise */
+	struct ddr_kctl *kctl;
+	struct ddr_ipcs *ipc;
+	int uevent_fd;
+	struct qb_list_head arrays;	/* struct ddr_array.list */
+	unsigned int n_arrays;
+	struct ddr_adoption adopt[DDR_ADOPTIONS];
+	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];
+	bool listed;			/* the kernel told all arrays that it had */
+	uint64_t schedule_ms;		/* last look at the schedule of verify */
+	struct {
+		uint8_t uuid[16];
+		struct ddr_known known;
+	} older;			/* the operator starts this array from this generation, though a newer one was seen; generation 0: none */
+};
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+uint64_t ddr_now_ms(void);
+
+#endif

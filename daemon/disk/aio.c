@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Asynchronous I/O: what both engines share. See aio.h.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/disk/aio.h"
+
+/*
+ * The lowest level of the best-effort class, and not the idle class: a job works under
+ * an exclusive range that users' writes wait for, and an idle-class request can be
+ * starved for seconds by the very load that waits for it.
+ */
+#define IOPRIO_CLASS_SHIFT	13
+#define IOPRIO_BACKGROUND	((2 << IOPRIO_CLASS_SHIFT) | 7)
+#define IOPRIO_IDLE		(3 << IOPRIO_CLASS_SHIFT)
+
+static void queue_free(struct ddr_aio *q)
+{
+	qb_loop_poll_del(q->loop, q->event_fd);
+	q->engine->close(q);
+	close(q->event_fd);
+	free(q);
+}
+
+/* ---- lanes ----------------------------------------------------------------------- */
+
+/* A descriptor's lane for as long as it has requests. More of them than members can have share one, which costs them fairness alone. */
+static struct ddr_aio_lane *lane_of(struct ddr_aio *q, int fd)
+{
+	struct ddr_aio_lane *unused = NULL;
+
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++) {
+		bool used = l->begun || l->head;
+
+		if (used && l->fd == fd)
+			return l;
+		if (!used && !unused)
+			unused = l;
+	}
+	if (!unused)
+		return &q->lane[(unsigned int)fd % DDR_AIO_LANES];
+	unused->fd = fd;
+	return unused;
+}
+
+/*
+ * The first request of a lane takes any place that is free. Further ones leave as many free as there are lanes that have none (in a small
+ * engine, up to half of it): whoever comes next must not have to wait for what hangs in here.
+ */
+static bool has_room(const struct ddr_aio *q, const struct ddr_aio_lane *l)
+{
+	unsigned int left = q->room - q->begun;
+	unsigned int lanes = q->room / 2 < DDR_AIO_LANES ? q->room / 2 : DDR_AIO_LANES;
+
+	if (left == 0 || l->begun == 0)
+		return left != 0;
+	return l->begun < q->room / 4 && q->lanes_begun + left > lanes;
+}
+
+static bool begin(struct ddr_aio *q, struct ddr_aio_lane *l)
+{
+	struct ddr_aio_req *req = l->head, *rest = req->next;
+
+	if (!q->engine->put(q, req))
+		return false;
+	l->head = rest;		/* req is the engine's now */
+	if (!rest)
+		l->tail = &l->head;
+	q->lanes_begun += l->begun++ == 0;
+	q->begun++;
+	return true;
+}
+
+static void ended(struct ddr_aio *q, struct ddr_aio_lane *l)
+{
+	q->begun--;
+	q->lanes_begun -= --l->begun == 0;
+}
+
+/* One of each lane in turn, until there is no room, or nothing waits. */
+static void feed(struct ddr_aio *q)
+{
+	bool more = q->in_flight > q->begun;	/* most often nothing waits */
+
+	while (more) {
+		more = false;
+		for (unsigned int i = 0; i < DDR_AIO_LANES; i++) {
+			struct ddr_aio_lane *l = &q->lane[(q->turn + i) % DDR_AIO_LANES];
+
+			if (!l->head || !has_room(q, l))
+				continue;
+			if (!begin(q, l))
+				return;
+			more = true;
+		}
+		q->turn++;
+	}
+}
+
+/* ---- the queue ------------------------------------------------------------------- */
+
+/*
+ * The kernel answers a write behind the end of a device with "no space", and a read there with nothing; and a disk that was pulled ends
+ * at 0. So an error is believed only of a device that still has the place: else it were full, or had a bad sector. Asking for the size
+ * waits for nothing. (What is no block device ends nowhere.)
+ */
+static bool place_gone(const struct ddr_aio_req *req)
+{
+	uint64_t bytes;
+
+	if (ioctl(req->fd, BLKGETSIZE64, &bytes))
+		return errno != ENOTTY;
+	return bytes == 0 || req->offset > bytes || req->len > bytes - req->offset;
+}
+
+static int32_t on_event(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_aio *q = data;
+	struct ddr_aio_req *req;
+	uint64_t n;
+
+	(void)revents;
+	if (read(fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		qb_perror(LOG_ERR, "reading an eventfd");
+	q->dispatching = true;
+	while ((req = q->engine->get(q))) {
+		q->in_flight--;
+		ended(q, req->lane);
+		req->ended = true;
+		if (req->result && place_gone(req))
+			req->result = -ENODEV;
+		req->done(req);
+	}
+	q->dispatching = false;
+	feed(q);
+	q->engine->kick(q);
+	if (q->closing && q->in_flight == 0)
+		queue_free(q);
+	return 0;
+}
+
+static int engine_open(struct ddr_aio *q, uint64_t engine)
+{
+	int ret = -ENOSYS;
+
+	if (engine != DDR_ENGINE_THREADS) {
+		q->engine = &ddr_aio_uring;
+		ret = q->engine->open(q);
+		if (ret == 0 || engine == DDR_ENGINE_URING)
+			return ret;
+		qb_log(LOG_NOTICE, "io_uring is not available (%s), using threads", qb_strerror_r(-ret, (char[64]){ 0 }, 64));
+	}
+	q->engine = &ddr_aio_threads;
+	return q->engine->open(q);
+}
+
+int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigned int depth, bool background)
+{
+	struct ddr_aio *q = calloc(1, sizeof(*q));
+	int ret;
+
+	*out = NULL;
+	if (!q)
+		return -ENOMEM;
+	q->loop = loop;
+	q->depth = depth;
+	q->ioprio = background ? IOPRIO_BACKGROUND : 0;
+	q->ioprio_idle = IOPRIO_IDLE;
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++)
+		l->tail = &l->head;
+	q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (q->event_fd < 0) {
+		ret = -errno;
+		goto fail_free;
+	}
+	ret = engine_open(q, engine);
+	if (ret)
+		goto fail_event;
+	ret = qb_loop_poll_add(loop, background ? QB_LOOP_LOW : QB_LOOP_HIGH, q->event_fd, POLLIN, q, on_event);
+	if (ret)
+		goto fail_engine;
+	*out = q;
+	return 0;
+
+fail_engine:
+	q->engine->close(q);
+fail_event:
+	close(q->event_fd);
+fail_free:
+	free(q);
+	return ret;
+}
+
+void ddr_aio_close(struct ddr_aio *q)
+{
+	if (!q)
+		return;
+	q->closing = true;
+	if (q->in_flight == 0 && !q->dispatching)
+		queue_free(q);
+}
+
+void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	req->next = NULL;
+	req->result = 0;
+	req->ended = false;
+	req->lane = lane_of(q, req->fd);
+	q->in_flight++;
+	*req->lane->tail = req;
+	req->lane->tail = &req->next;
+}
+
+void ddr_aio_kick(struct ddr_aio *q)
+{
+	feed(q);
+	q->engine->kick(q);
+}
+
+const char *ddr_aio_engine_name(const struct ddr_aio *q)
+{
+	return q->engine->name;
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Asynchronous I/O by io_uring. See aio.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include <liburing.h>
+#include <qb/qblog.h>
+
+#include "daemon/disk/aio.h"
+
+struct uring {
+	struct io_uring ring;
+};
+
+static unsigned int requests;	/* that all rings of this process may have at the same time */
+
+/*
+ * What may block the kernel hands to its workers: each flush, and whatever else the driver has no room for at once. Left alone it has
+ * four of them for each CPU, and all rings of this task share them: a few flushes that hang would hold up those of every array. So there may
+ * be one for each request. They come when they are needed, and go when they idle.
+ */
+static void allow_workers(struct uring *u)
+{
+	unsigned int set[2] = { requests, 0 }, now[2] = { 0, 0 };	/* for files that block in a bounded time, as disks are taken to; for others: as it is */
+	static bool told;
+	int ret = io_uring_register_iowq_max_workers(&u->ring, set);
+
+	if (ret == 0)
+		ret = io_uring_register_iowq_max_workers(&u->ring, now);
+	if (told || (ret == 0 && now[0] >= requests))
+		return;
+	told = true;
+	if (ret)
+		qb_log(LOG_WARNING, "the number of io_uring's workers cannot be set (%s): flushes that hang may hold up other members",
+		       qb_strerror_r(-ret, (char[64]){ 0 }, 64));
+	else
+		qb_log(LOG_WARNING, "io_uring has %u workers and not %u (a limit on processes): flushes that hang may hold up other members",
+		       now[0], requests);
+}
+
+static int uring_open(struct ddr_aio *q)
+{
+	struct uring *u = calloc(1, sizeof(*u));
+	int ret;
+
+	if (!u)
+		return -ENOMEM;
+	ret = io_uring_queue_init(q->depth, &u->ring, IORING_SETUP_CLAMP);
+	if (ret) {
+		free(u);
+		return ret;
+	}
+	io_uring_ring_dontfork(&u->ring);
+	ret = io_uring_register_eventfd(&u->ring, q->event_fd);
+	if (ret) {
+		io_uring_queue_exit(&u->ring);
+		free(u);
+		return ret;
+	}
+	requests += q->depth;
+	allow_workers(u);
+	q->room = q->depth;	/* the completion queue has place for more than that */
+	q->priv = u;
+	return 0;
+}
+
+static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	struct uring *u = q->priv;
+	struct io_uring_sqe *sqe;
+
+	sqe = io_uring_get_sqe(&u->ring);
+	if (!sqe) {
+		io_uring_submit(&u->ring);
+		sqe = io_uring_get_sqe(&u->ring);
+		if (!sqe)
+			return false;
+	}
+	switch (req->op) {
+	case DDR_AIO_READ:
+		io_uring_prep_read(sqe, req->fd, req->buf, req->len, req->offset);
+		break;
+	case DDR_AIO_WRITE:
+	case DDR_AIO_WRITE_DURABLE:
+		io_uring_prep_write(sqe, req->fd, req->buf, req->len, req->offset);
+		if (req->op == DDR_AIO_WRITE_DURABLE)
+			sqe->rw_flags = RWF_DSYNC;
+		break;
+	case DDR_AIO_FLUSH:
+		io_uring_prep_fsync(sqe, req->fd, IORING_FSYNC_DATASYNC);
+		break;
+	}
+	if (req->op != DDR_AIO_FLUSH)
+		sqe->ioprio = (__u16)(req->idle ? q->ioprio_idle : q->ioprio);
+	io_uring_sqe_set_data(sqe, req);
+	return true;
+}
+
+static void uring_kick(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+	int ret;
+
+	if (io_uring_sq_ready(&u->ring) == 0)
+		return;
+	do
+		ret = io_uring_submit(&u->ring);
+	while (ret == -EINTR);
+	/* -EAGAIN, -EBUSY: the entries stay in the ring; the next completion or tick kicks again */
+	if (ret < 0 && ret != -EAGAIN && ret != -EBUSY)
+		qb_log(LOG_ERR, "io_uring_submit failed with error %d; requests wait", -ret);
+}
+
+static struct ddr_aio_req *uring_get(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+	struct io_uring_cqe *cqe;
+	struct ddr_aio_req *req;
+
+	if (io_uring_peek_cqe(&u->ring, &cqe))
+		return NULL;
+	req = io_uring_cqe_get_data(cqe);
+	if (cqe->res < 0)
+		req->result = cqe->res;
+	else if (req->op != DDR_AIO_FLUSH && (uint32_t)cqe->res != req->len)
+		req->result = -EIO;
+	else
+		req->result = 0;
+	io_uring_cqe_seen(&u->ring, cqe);
+	return req;
+}
+
+static void uring_close(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+
+	requests -= q->depth;
+	io_uring_queue_exit(&u->ring);
+	free(u);
+}
+
+const struct ddr_aio_engine ddr_aio_uring = {
+	.name = "io_uring",
+	.open = uring_open,
+	.put = uring_put,
+	.kick = uring_kick,
+	.get = uring_get,
+	.close = uring_close,
+};

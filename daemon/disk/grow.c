@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Preparing a member for a larger array. See grow.h.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "daemon/disk/grow.h"
+#include "lib/disk/devio.h"
+#include "lib/disk/layout.h"
+
+uint64_t ddr_grow_bytes(const struct ddr_super *sb, uint64_t blocks)
+{
+	uint64_t end = ddr_super_regions(sb) * ddr_super_region_blocks(sb);
+
+	return ((end < blocks ? end : blocks) - sb->array_blocks) * sb->chunk;
+}
+
+static int prepare(struct ddr_grow *g)
+{
+	struct ddr_dev dev = g->members->dev[g->member];
+	struct ddr_super sb = g->super;
+	uint64_t from = ddr_layout_data_end(&sb), bytes = ddr_grow_bytes(&sb, g->blocks), last, to;
+
+	dev.bytes = ddr_dev_size(&dev);		/* it was opened when it was smaller */
+	sb.array_blocks = g->blocks;
+	to = ddr_layout_data_end(&sb);
+	if (g->blocks <= g->super.array_blocks || dev.bytes < ddr_layout_member_bytes(&sb))
+		return ddr_error_set(&g->error, "%s has %llu bytes, which is too small for the new size", dev.path, (unsigned long long)dev.bytes);
+	if (bytes && ddr_dev_zero(&dev, from, bytes, &g->error))
+		return -1;
+	/* as create leaves it: right behind the data, and where a signature would lie that speaks of the end of the disk */
+	last = dev.bytes < DDR_SIGNATURE_BYTES ? 0 : (dev.bytes - DDR_SIGNATURE_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
+	if (last < to)
+		last = to;
+	if (ddr_dev_zero(&dev, to, DDR_TAIL_BYTES, &g->error) || ddr_dev_zero(&dev, last, dev.bytes / DDR_META_BLOCK * DDR_META_BLOCK - last, &g->error))
+		return -1;
+	if (!ddr_dev_sync(&dev, &g->error))
+		return 0;
+	errno = EIO;	/* a flush that failed is no matter of space, whatever its reason */
+	return -1;
+}
+
+static void run(struct ddr_worker *w)
+{
+	struct ddr_grow *g = ddr_worker_of(w, struct ddr_grow, worker);
+
+	const struct ddr_dev *dev = &g->members->dev[g->member];
+
+	errno = 0;
+	g->result = prepare(g) ? -EIO : 0;
+	/* a disk that was pulled says so, too, and ends at 0 (aio.c) */
+	if (g->result && errno == ENOSPC && ddr_dev_size(dev) >= ddr_layout_data_end(&g->super))
+		g->result = -ENOSPC;
+}
+
+static void done(struct ddr_worker *w)
+{
+	struct ddr_grow *g = ddr_worker_of(w, struct ddr_grow, worker);
+
+	g->done(g->ctx, g);
+}
+
+int ddr_grow_start(struct ddr_grow *g, qb_loop_t *loop)
+{
+	int ret;
+
+	g->worker.run = run;
+	g->worker.done = done;
+	ddr_members_get(g->members);
+	ret = ddr_worker_start(&g->worker, loop);
+	if (ret)
+		ddr_members_put(g->members);
+	return ret;
+}
+
+void ddr_grow_free(struct ddr_grow *g)
+{
+	ddr_members_keep(g->members, DDR_MEMBERS_GROW, g->members->kept[DDR_MEMBERS_GROW] & ~(1u << g->member));
+	ddr_members_put(g->members);
+	free(g);
+}

@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Loading an array. See loader.h.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/disk/finder.h"
+#include "daemon/disk/loader.h"
+#include "daemon/disk/state.h"
+#include "lib/disk/layout.h"
+#include "lib/disk/look.h"
+#include "lib/disk/scan.h"
+
+#define RETRY_MS	50
+#define NAME_EVERY	(1000 / RETRY_MS)	/* tries; to find out who has a lock takes longer than to try it */
+#define SAY_AFTER_MS	3000			/* until the wait for a lock is worth a line */
+
+static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct supers {
+	struct ddr_supers s[DDR_MAX_MEMBERS];
+	struct ddr_error error[DDR_MAX_MEMBERS];
+	char foreign[DDR_MAX_MEMBERS][DDR_FOREIGN_LEN];
+	struct ddr_candidate cand[DDR_MAX_MEMBERS];
+	unsigned int place[DDR_MAX_MEMBERS];	/* candidate -> place in l->members: in the table, or behind it */
+	size_t n;
+};
+
+static int refuse(struct ddr_load *l, const char *what, uint64_t table, uint64_t super)
+{
+	return ddr_error_set(&l->error, "the table says %s %" PRIu64 ", the superblocks say %" PRIu64
+			     "; use the line that `ddraid table` prints", what, table, super);
+}
+
+/* Every field of the table against the superblock. */
+static int check_table(struct ddr_load *l)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+	const struct ddr_bind *b = &l->bind;
+
+	if (memcmp(b->uuid, sb->array_uuid, sizeof(b->uuid)))
+		return ddr_error_set(&l->error, "the members belong to another array than the table");
+	if (b->order != sb->order)
+		return refuse(l, "order", b->order, sb->order);
+	if (b->parity != sb->parity)
+		return refuse(l, "parity", b->parity, sb->parity);
+	if (b->layout != sb->layout)
+		return refuse(l, "layout", b->layout, sb->layout);
+	if ((uint64_t)b->region_sectors * 512 != sb->region_size)
+		return refuse(l, "region sectors", b->region_sectors, sb->region_size / 512);
+	if (b->data_offset_sectors != sb->data_offset / 512)
+		return refuse(l, "data offset sectors", b->data_offset_sectors, sb->data_offset / 512);
+	if (b->sectors > sb->array_blocks * (DDR_BLOCK_SIZE / 512))	/* a shorter one is made longer once the array runs */
+		return refuse(l, "length in sectors", b->sectors, sb->array_blocks * (DDR_BLOCK_SIZE / 512));
+	if (b->members != sb->roles)
+		return refuse(l, "members", b->members, sb->roles);
+	return 0;
+}
+
+/*
+ * A device that the table names and that plays stands where its role is. One that does not play (it failed, another one has
+ * its role by now) may stand there: nothing is read from it or written to it, and the state machine asks for another table.
+ */
+static int check_position(struct ddr_load *l, const struct supers *all, size_t c)
+{
+	const struct ddr_super *sb = &l->assembly.super, *own = all->cand[c].super;
+	const char *device = all->cand[c].device;
+	unsigned int p = all->place[c];
+	uint16_t role;
+
+	if (!own || p >= l->bind.members)
+		return 0;
+	if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
+		return ddr_error_set(&l->error, "%s is a member of another array ('%s'); take it out of the table", device, own->name);
+	/* the others have it as it is: that it seems small here must not cost them the member */
+	if (l->supers_only && l->assembly.verdict[c] == DDR_V_TOO_SMALL)
+		return ddr_error_set(&l->error, "%s has %" PRIu64 " bytes on this node, the array needs %" PRIu64 ": let this node see its new size",
+				     device, all->cand[c].bytes, ddr_layout_member_bytes(sb));
+	/* likewise: a running array loses it by ddraid fail, not because another node starts */
+	if (l->supers_only && l->assembly.verdict[c] == DDR_V_FOREIGN)
+		return ddr_error_set(&l->error, "%s holds a %s, too: another program has written to it; ddraid fail %s %u on a node that runs the array, "
+				     "then ddraid add --overwrite rebuilds it", device, all->cand[c].foreign, sb->name, own->this_member);
+	if (l->assembly.verdict[c] == DDR_V_FOREIGN)
+		qb_log(LOG_ERR, "array '%s': %s is member %u, but holds a %s, too: another program has written to it; it is left out, and "
+		       "ddraid add --overwrite rebuilds it", sb->name, device, own->this_member, all->cand[c].foreign);
+	if (l->assembly.verdict[c] != DDR_V_CURRENT)
+		return 0;
+	role = sb->member[own->this_member].role;
+	if (role == DDR_ROLE_NONE)
+		return ddr_error_set(&l->error, "%s plays no role in array '%s' (%s); put '-' in its place in the table", device,
+				     sb->name, ddr_member_state_name(sb->member[own->this_member].state));
+	if (role != p)
+		return ddr_error_set(&l->error, "%s stands at position %u of the table, but it holds role %u of array '%s'; use "
+				     "the line that `ddraid table` prints", device, p, role, sb->name);
+	return 0;
+}
+
+static int check_positions(struct ddr_load *l, const struct supers *all)
+{
+	for (size_t c = 0; c < all->n; c++)
+		if (check_position(l, all, c))
+			return -1;
+	return 0;
+}
+
+/* What was read of the device at place @p. */
+static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, const struct ddr_look *look)
+{
+	struct ddr_candidate *c = &all->cand[all->n];
+
+	all->place[all->n] = p;
+	all->s[all->n] = look->supers;
+	all->error[all->n] = look->error;
+	*c = (struct ddr_candidate){ .device = l->members->name[p], .bytes = l->members->dev[p].bytes };
+	all->foreign[all->n][0] = '\0';
+	c->foreign = all->foreign[all->n];
+	if (look->supers.newest < 0)
+		c->error = all->error[all->n].text;
+	else
+		c->super = &all->s[all->n].copy[look->supers.newest].super;
+	if (c->super && !l->name[0]) {
+		memcpy(l->name, c->super->name, sizeof(l->name));
+		snprintf(l->members->array, sizeof(l->members->array), "%s", l->name);
+	}
+	all->n++;
+}
+
+/* One that hangs counts as not there, by whatever made it hang: it is closed, and the thread that is in it has a descriptor of its own. */
+static void leave_out(struct ddr_load *l, unsigned int p, const char *why)
+{
+	qb_log(LOG_ERR, "array '%s': %s %s: it counts as not there", l->members->array, l->members->name[p], why);
+	ddr_members_leave_out(l->members, p, why);
+}
+
+/* Superblocks of the devices from @from on, but for those of @but. */
+static void read_supers(struct ddr_load *l, struct supers *all, unsigned int from, uint32_t but)
+{
+	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
+	char why[80];
+
+	for (unsigned int p = from; p < l->members->n; p++) {
+		struct ddr_error err;
+
+		if (!(l->members->open & ~but & (1u << p)))
+			continue;
+		switch (ddr_look_read(&look[p], &l->members->dev[p], l->limit_ms, &err)) {
+		case DDR_LOOK_HANGS:
+			leave_out(l, p, "does not answer since an earlier look");
+			break;
+		case DDR_LOOK_FAILED:
+			leave_out(l, p, err.text);
+			break;
+		case DDR_LOOK_RUNS:
+			break;
+		}
+	}
+	snprintf(why, sizeof(why), "has not delivered its superblock within %u ms", l->limit_ms);
+	for (unsigned int p = from; p < l->members->n; p++) {
+		if (look[p] && ddr_look_wait(look[p]))
+			take_supers(l, all, p, look[p]);
+		else if (look[p])
+			leave_out(l, p, why);
+		ddr_look_put(look[p]);
+	}
+}
+
+/*
+ * What other programs have put on the devices from place @from on. One that has delivered its superblock and hangs now is a member all the
+ * same: its log cannot be read either, and it fails when the array begins to write.
+ */
+static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned int from)
+{
+	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
+	struct ddr_error err;
+
+	for (size_t c = 0; c < all->n; c++)
+		if (all->place[c] >= from && all->cand[c].super)
+			ddr_load_begun(ddr_look_member(&look[c], &l->members->dev[all->place[c]], l->limit_ms, &err), l->members, all->place[c],
+				       "what else it holds", &err);
+	for (size_t c = 0; c < all->n; c++) {
+		if (look[c] && ddr_look_wait(look[c]))
+			memcpy(all->foreign[c], look[c]->foreign, sizeof(all->foreign[c]));
+		if (all->foreign[c][0])
+			snprintf(l->members->error[all->place[c]], sizeof(l->members->error[0]), "%s holds a %s, too: another program has written to it",
+				 all->cand[c].device, all->foreign[c]);
+		ddr_look_put(look[c]);
+	}
+}
+
+/*
+ * The operator has said that the array is to be started from the generation that is here. What is remembered is that one from now on, before
+ * anything is done with it; only what the superblocks themselves say can refuse it still.
+ */
+static int override(struct ddr_load *l, const struct supers *all, const struct ddr_known *known)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+	int ret;
+
+	if (ddr_assemble(all->cand, all->n, NULL, &l->assembly, &l->error))
+		return -1;
+	if (sb->generation != l->older.generation || memcmp(sb->gen_id, l->older.gen_id, sizeof(sb->gen_id)) != 0)
+		return ddr_error_set(&l->error, "array '%s' is not at the generation any more that --older was said of; look at the members, and try again",
+				     sb->name);
+	ret = ddr_state_lower(l->state_dir, l->bind.uuid, &l->older);
+	if (ret)
+		return ddr_error_set(&l->error, "cannot remember in %s that array '%s' is started from generation %" PRIu64 ": %s", l->state_dir, sb->name,
+				     l->older.generation, strerror(-ret));
+	l->behind = known->generation;
+	qb_log(LOG_WARNING, "array '%s': started from generation %" PRIu64 ", though %" PRIu64 " was seen: the operator has said so (--older)", sb->name,
+	       l->older.generation, known->generation);
+	return 0;
+}
+
+static int assemble(struct ddr_load *l, const struct supers *all)
+{
+	struct ddr_known known;
+
+	if (all->n == 0)
+		return ddr_error_set(&l->error, "no member of the table can be opened");
+	ddr_state_load(l->state_dir, l->bind.uuid, &known);
+	if (ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error) == 0)
+		return 0;
+	return l->older.generation && known.generation ? override(l, all, &known) : -1;
+}
+
+/* ---- locks ------------------------------------------------------------------------ */
+
+void ddr_load_waits(struct ddr_load *l, char *buf, size_t size)
+{
+	pthread_mutex_lock(&waits_lock);
+	snprintf(buf, size, "%s", l->waits);
+	pthread_mutex_unlock(&waits_lock);
+}
+
+static void set_waits(struct ddr_load *l, const struct ddr_members_busy *who, uint32_t busy)
+{
+	unsigned int first = busy ? (unsigned int)__builtin_ctz(busy) : 0, more = (unsigned int)__builtin_popcount(busy) - 1;
+
+	pthread_mutex_lock(&waits_lock);
+	l->waits[0] = '\0';
+	if (busy)
+		snprintf(l->waits, sizeof(l->waits), "%s is locked by %s", l->members->name[first], who->holder[first].text);
+	if (busy && more)
+		snprintf(l->waits + strlen(l->waits), sizeof(l->waits) - strlen(l->waits), ", and %u more members are locked", more);
+	pthread_mutex_unlock(&waits_lock);
+}
+
+/* Programs that have the usual node locked, and are no ddraidd of before, are not waited for any more. Returns their members. */
+static uint32_t pass_others(struct ddr_load *l, const struct ddr_members_busy *who)
+{
+	uint32_t passed = 0;
+
+	for (unsigned int p = 0; p < l->members->n; p++) {
+		if (!(who->usual & (1u << p)) || !who->holder[p].other)
+			continue;
+		qb_log(LOG_NOTICE, "array '%s': %s is locked by %s, which is no ddraidd: the array is served all the same", l->members->array,
+		       l->members->name[p], who->holder[p].text);
+		ddr_dev_pass_usual(&l->members->dev[p]);
+		passed |= 1u << p;
+	}
+	return passed;
+}
+
+/*
+ * Waits until nobody else has a lock on a member, or until @due_ms. Other programs than ddraidd are waited for as long as a member that
+ * hangs would be, and not at all if somebody waits for this daemon. Returns 0, or -1: the array went; *@busy: those that are still
+ * locked, and @who by.
+ */
+static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy, struct ddr_members_busy *who)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
+	uint64_t begun_ms = ddr_now_ms(), now = begun_ms;
+	bool said = false;
+
+	for (unsigned int i = 0;; i++, now = ddr_now_ms()) {
+		bool late = now >= due_ms, find = late || i % NAME_EVERY == 0;
+
+		*busy = ddr_members_lock(l->members, find ? who : NULL);
+		if (find && (l->resumed || now - begun_ms >= l->limit_ms))
+			*busy &= ~pass_others(l, who);
+		if (find || !*busy)
+			set_waits(l, who, *busy);
+		if (!*busy || late)
+			return 0;
+		if (atomic_load(&l->cancel))
+			return ddr_error_set(&l->error, "the array went while its members were locked");
+		if (find && !said && now - begun_ms >= SAY_AFTER_MS) {
+			qb_log(LOG_NOTICE, "array '%s': %s: waiting until it is free", l->members->array, l->waits);
+			said = true;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void leave_out_locked(struct ddr_load *l, uint32_t busy, const struct ddr_members_busy *who)
+{
+	char why[160];
+
+	for (unsigned int p = 0; p < l->members->n; p++) {
+		if (!(busy & (1u << p)))
+			continue;
+		snprintf(why, sizeof(why), "locked by %s; it is taken back when the lock is free", who->holder[p].text);
+		qb_log(LOG_ERR, "array '%s' starts without %s: %s", l->members->array, l->members->name[p], why);
+		ddr_members_leave_out(l->members, p, why);
+	}
+	l->locked_at |= busy;
+	set_waits(l, who, 0);
+}
+
+/*
+ * Locks and reads what the table names. I/O of an earlier process that hangs in one member holds its lock. When that has lasted for the limit
+ * the member counts as not there, as it would if it hung for us, if the array can do without: then it is out by the next generation, and
+ * what lands there late is never read; it is taken in again when its lock is free (drive_seek.c). Else there is nothing to do but to wait. Returns 0
+ * (assembled), 1 (it cannot be assembled of these, l->error says why), -1: it is over.
+ */
+static int read_table_members(struct ddr_load *l, struct supers *all)
+{
+	uint64_t due_ms = ddr_now_ms() + l->limit_ms;
+	struct ddr_members_busy who;
+	uint32_t busy;
+
+	for (;;) {
+		if (lock_members(l, due_ms, &busy, &who))
+			return -1;
+		all->n = 0;
+		read_supers(l, all, 0, busy);
+		read_foreign(l, all, 0);
+		if (assemble(l, all) == 0)
+			break;
+		if (!busy)
+			return 1;
+		due_ms = UINT64_MAX;
+	}
+	leave_out_locked(l, busy, &who);
+	return 0;
+}
+
+/* ---- members that no table names ------------------------------------------------- */
+
+/* Whoever took the place of one that the table names still. Spares are looked for beside the array, when it runs (drive_seek.c). */
+static bool some_are_elsewhere(const struct ddr_load *l)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (l->assembly.device[m] < 0 && (sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING))
+			return true;
+	return false;
+}
+
+/*
+ * Does a device that the table does not name count? A spare does, and whoever is rebuilt; one in sync if the table names at its place
+ * another member, whose place it took. Else the table leaves it out, and that is the will of whoever made the table.
+ */
+static bool counts(const struct ddr_load *l, const struct supers *all, const struct ddr_super *own)
+{
+	const struct ddr_member *m = &own->member[own->this_member];
+
+	if (memcmp(own->array_uuid, l->bind.uuid, sizeof(l->bind.uuid)))
+		return false;
+	if (m->state != DDR_MEMBER_IN_SYNC)
+		return m->state == DDR_MEMBER_SPARE || m->state == DDR_MEMBER_REBUILDING;
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *there = all->cand[c].super;
+
+		if (all->place[c] == m->role)
+			return there && memcmp(there->array_uuid, own->array_uuid, sizeof(own->array_uuid)) == 0 &&
+			       there->this_member != own->this_member;
+	}
+	return false;
+}
+
+/* Before it was locked another program may have had a device that was found: what it says now decides. */
+static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned int from)
+{
+	size_t kept = 0;
+
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *own = all->cand[c].super;
+
+		if (all->place[c] >= from && (!own || !counts(l, all, own))) {
+			leave_out(l, all->place[c], "was written to while it was being opened");
+			continue;
+		}
+		all->cand[kept] = all->cand[c];		/* it points to where its superblock and words are */
+		all->place[kept++] = all->place[c];
+	}
+	all->n = kept;
+}
+
+/* Adds the devices of this machine that count. What cannot be looked at does not; nor what stays locked, unless it is @needed. */
+static int add_others(struct ddr_load *l, struct supers *all, bool needed)
+{
+	unsigned int from = l->members->n;
+	struct ddr_scan_how how = { .limit_ms = l->limit_ms };
+	struct ddr_members_busy who;
+	dev_t named[DDR_MAX_MEMBERS];
+	struct ddr_scan scan;
+	struct ddr_error err;
+	uint32_t busy;
+
+	for (unsigned int p = 0; p < from; p++)		/* they would not be added anyway, and may hang */
+		if (l->members->named & (1u << p))
+			named[how.n_leave_out++] = makedev(l->members->major[p], l->members->minor[p]);
+	how.leave_out = named;
+	if (ddr_scan_devices(&scan, &how, &err)) {
+		qb_log(LOG_WARNING, "array '%s': the devices of this machine cannot be searched for its spares: %s", l->members->array, err.text);
+		return 0;
+	}
+	ddr_finder_tell_hung(&scan, l->members->array, l->limit_ms);
+	for (size_t i = 0; i < scan.n; i++) {
+		const struct ddr_supers *s = &scan.dev[i].supers;
+
+		if (s->newest >= 0 && counts(l, all, &s->copy[s->newest].super))
+			ddr_members_add(l->members, scan.dev[i].path, l->limit_ms);
+	}
+	ddr_scan_free(&scan);
+	if (l->members->n == from)
+		return 0;
+	if (lock_members(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy, &who))
+		return -1;
+	leave_out_locked(l, busy, &who);
+	l->others_locked = busy != 0;
+	read_supers(l, all, from, 0);
+	read_foreign(l, all, from);
+	forget_what_changed(l, all, from);
+	return 1;
+}
+
+/* ---- from places to members ------------------------------------------------------ */
+
+/* Which device is which member, known now; for those that have none, what the table names at their place. */
+static void arrange(struct ddr_load *l, const struct supers *all)
+{
+	const struct ddr_assembly *a = &l->assembly;
+	int from[DDR_MAX_MEMBERS];
+
+	for (unsigned int m = 0; m < a->super.members; m++) {
+		int c = a->device[m] >= 0 ? a->device[m] : a->other[m];
+		uint16_t role = a->super.member[m].role;
+
+		from[m] = c >= 0 ? (int)all->place[c] : role < l->bind.members && !(l->members->open & (1u << role)) ? role : -1;
+		if (a->device[m] < 0) {
+			/* nothing was read of what was locked: it may be any that is missing where the table does not name it */
+			if (from[m] >= 0 ? l->locked_at & (1u << from[m]) : l->others_locked)
+				l->locked |= a->missing & (1u << m);
+			continue;
+		}
+		l->present |= 1u << m;
+		if (from[m] == role)
+			l->table |= 1u << m;
+	}
+	ddr_members_arrange(l->members, from, a->super.members, l->present);
+}
+
+static int find_members(struct ddr_load *l, struct supers *all)
+{
+	int ret = read_table_members(l, all);
+
+	if (ret < 0)
+		return -1;
+	if (ret || some_are_elsewhere(l)) {
+		int more = add_others(l, all, ret != 0);
+
+		if (more < 0)
+			return -1;
+		if (more)
+			ret = assemble(l, all);
+	}
+	if (ret || check_table(l) || check_positions(l, all))
+		return -1;
+	if (ddr_super_ro_only(&l->assembly.super))
+		return ddr_error_set(&l->error, "array '%s' uses features that this version may only read; "
+				     "start it with a newer version", l->assembly.super.name);
+	arrange(l, all);
+	return 0;
+}
+
+/* Takes the block at @buf, read from place @place of it, if it is valid and newer than what is there. */
+static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
+		       struct ddr_load_block *best)
+{
+	const struct ddr_disk_log *blk = buf;
+	struct ddr_log_info info;
+	struct ddr_fault fault;
+
+	fault = ddr_log_decode(buf, sb, slot, index, place, &info);
+	if (fault.code != DDR_FE_OK || (best->valid && best->seq >= info.seq))
+		return;
+	best->valid = true;
+	best->seq = info.seq;
+	best->node = info.node;
+	best->cookie = info.cookie;
+	memcpy(best->boot_id, info.boot_id, sizeof(best->boot_id));
+	memcpy(best->repair, info.repair, sizeof(best->repair));
+	memcpy(best->payload, blk->payload, sizeof(best->payload));
+}
+
+/* One log, or the map, on all members. */
+struct area {
+	uint64_t offset;
+	uint16_t slot;
+	char what[32];			/* in words */
+	uint32_t n;			/* pairs of places */
+	struct ddr_look *look[DDR_MAX_MEMBERS];
+};
+
+bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err)
+{
+	switch (how) {
+	case DDR_LOOK_HANGS:
+		qb_log(LOG_ERR, "array '%s': %s of %s is not read: the device has not answered since an earlier look", members->array, what,
+		       members->name[m]);
+		return true;
+	case DDR_LOOK_FAILED:
+		qb_log(LOG_ERR, "array '%s': %s", members->array, err->text);
+		return false;
+	case DDR_LOOK_RUNS:
+		break;
+	}
+	return true;
+}
+
+/* Begins to read it on one member. False: there is no memory for that. */
+static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
+{
+	size_t len = (size_t)ar->n * 2 * DDR_META_BLOCK;
+	struct ddr_error err;
+
+	return ddr_load_begun(ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, len, limit_ms, &err),
+			      members, m, ar->what, &err);
+}
+
+/*
+ * Takes what was read of one member that was asked. 0, -EIO: it gave an error somewhere; or -ETIMEDOUT: it hangs, and what it has read
+ * is its thread's still.
+ */
+static int take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
+		    unsigned int limit_ms, struct ddr_load_block *out)
+{
+	struct ddr_look *look = ar->look[m];
+	int ret = 0;
+
+	if (!look)
+		return -ETIMEDOUT;
+	if (!ddr_look_wait(look)) {
+		qb_log(LOG_ERR, "array '%s': %s has not delivered %s within %u ms", members->array, members->name[m], ar->what, limit_ms);
+		ret = -ETIMEDOUT;
+	} else if (!look->whole) {
+		qb_log(LOG_ERR, "array '%s': %s", members->array, look->error.text);
+		ret = -EIO;
+	}
+	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
+		for (unsigned int place = 0; place < 2; place++)
+			take_block(sb, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, ar->slot, i, place, &out[i]);
+	ddr_look_put(look);
+	return ret;
+}
+
+/* Reads it of all @members in @asked at once: what ddr_load_area() returns. */
+static int read_area(struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, uint32_t asked,
+		     unsigned int limit_ms, struct ddr_load_block *out)
+{
+	bool any = false, no_memory = false, hangs = false;
+	int ret;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (asked & (1u << m))
+			no_memory |= !begin_run(ar, members, m, limit_ms);
+	for (unsigned int m = 0; m < sb->members; m++) {
+		if (!(asked & (1u << m)))
+			continue;
+		ret = take_run(ar, members, sb, m, limit_ms, out);
+		any |= ret == 0;
+		hangs |= ret == -ETIMEDOUT;
+	}
+	if (any)
+		return 0;
+	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* one that was not asked may have it all */
+}
+
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
+		  struct ddr_load_block *out)
+{
+	bool map = slot == DDR_MAP_SLOT;
+	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot,
+			   .n = map ? sb->map_blocks : sb->log_blocks };
+	uint32_t asked = 0;
+	int ret;
+
+	if (map)
+		snprintf(ar.what, sizeof(ar.what), "the region map");
+	else
+		snprintf(ar.what, sizeof(ar.what), "the dirty log of slot %u", slot);
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
+			asked |= 1u << m;
+	ret = read_area(&ar, members, sb, asked, limit_ms, out);
+	if (ret && ret != -EIO)
+		return ret;
+	for (uint32_t i = 0; i < ar.n; i++) {
+		if (ret)
+			out[i].valid = false;
+		if (!out[i].valid)
+			qb_log(LOG_ERR, "array '%s': %s, block %u of it, cannot be read on any member; all of it counts as %s",
+			       sb->name, ar.what, i, map ? "needs-sync" : "dirty");
+	}
+	return ret;
+}
+
+/* Into what was loaded; as ddr_load_area(), but that no member delivers a block is no failure: what it says counts as dirty then. */
+static int load_area(struct ddr_load *l, uint16_t slot, struct ddr_load_block *out)
+{
+	switch (ddr_load_area(l->members, &l->assembly.super, l->present, slot, l->limit_ms, out)) {
+	case -ENOMEM:
+		return ddr_error_set(&l->error, "out of memory");
+	case -ETIMEDOUT:
+		/* On an array that is degraded what counts as dirty is suspect too: not for disks that will answer. */
+		return ddr_error_set(&l->error, "array '%s': no member delivers its log of dirty regions within %u ms; start it when they answer",
+				     l->assembly.super.name, l->limit_ms);
+	}
+	return 0;
+}
+
+/* A member that hangs by now is one that could not be read: the others have all that it has, and it fails when the array begins to write. */
+static int read_log_and_map(struct ddr_load *l)
+{
+	const struct ddr_super *sb = &l->assembly.super;
+
+	l->log = calloc((size_t)sb->slots * sb->log_blocks, sizeof(*l->log));
+	l->map = calloc(sb->map_blocks, sizeof(*l->map));
+	if (!l->log || !l->map)
+		return ddr_error_set(&l->error, "out of memory");
+	for (uint32_t s = 0; s < sb->slots; s++)
+		if (load_area(l, (uint16_t)s, l->log + (size_t)s * sb->log_blocks))
+			return -1;
+	return load_area(l, DDR_MAP_SLOT, l->map);
+}
+
+static void load(struct ddr_load *l)
+{
+	struct supers *all = calloc(1, sizeof(*all));
+
+	if (!all) {
+		ddr_error_set(&l->error, "out of memory");
+		return;
+	}
+	ddr_members_open(l->members, &l->bind, l->limit_ms);
+	for (unsigned int p = 0; p < l->members->n; p++)
+		if (l->members->error[p][0])
+			qb_log(LOG_WARNING, "array '%s': %s: it counts as not there", l->members->array, l->members->error[p]);
+	l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
+	free(all);
+}
+
+static void run(struct ddr_worker *w)
+{
+	load(ddr_worker_of(w, struct ddr_load, worker));
+}
+
+static void done(struct ddr_worker *w)
+{
+	struct ddr_load *l = ddr_worker_of(w, struct ddr_load, worker);
+
+	l->done(l->ctx);
+}
+
+int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
+{
+	l->worker.run = run;
+	l->worker.done = done;
+	l->members = ddr_members_new();
+	if (l->members)
+		uuid_unparse_lower(l->bind.uuid, l->members->array);	/* until its name is known */
+	return l->members ? ddr_worker_start(&l->worker, loop) : -ENOMEM;
+}
+
+void ddr_load_cancel(struct ddr_load *l)
+{
+	atomic_store(&l->cancel, true);
+}
+
+void ddr_load_free(struct ddr_load *l)
+{
+	if (!l)
+		return;
+	ddr_members_put(l->members);
+	free(l->log);
+	free(l->map);
+	free(l);
+}

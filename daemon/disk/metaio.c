@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Durable metadata writes and flushes. See metaio.h.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblist.h>
+#include <qb/qblog.h>
+
+#include "daemon/disk/metaio_int.h"
+
+#define QUEUE_DEPTH	256u
+_Static_assert(DDR_AIO_LANES >= DDR_MAX_MEMBERS + DDR_MEMBERS_OLD, "a lane for each device that may be asked");
+
+static struct ddr_meta_op *op_new(struct ddr_metaio *m, bool all)
+{
+	struct ddr_meta_op *op = calloc(1, sizeof(*op));
+	size_t size = (all ? 2 * DDR_MAX_MEMBERS : 1) * (size_t)DDR_META_BLOCK;
+	void *blocks = NULL;
+
+	if (!op)
+		return NULL;
+	op->supers = all ? calloc(1, sizeof(*op->supers)) : NULL;
+	if ((all && !op->supers) || posix_memalign(&blocks, DDR_META_BLOCK, size)) {
+		free(op->supers);
+		free(op);
+		return NULL;
+	}
+	memset(blocks, 0, size);
+	op->blocks = blocks;
+	op->m = m;
+	qb_list_init(&op->list);
+	return op;
+}
+
+static void op_free(struct ddr_meta_op *op)
+{
+	qb_list_del(&op->list);
+	free(op->blocks);
+	free(op->supers);
+	free(op);
+}
+
+static void free_list(struct qb_list_head *head)
+{
+	while (!qb_list_empty(head))
+		op_free(qb_list_first_entry(head, struct ddr_meta_op, list));
+}
+
+static void metaio_free(struct ddr_metaio *m)
+{
+	free_list(&m->free_one);
+	free_list(&m->free_all);
+	ddr_members_put(m->cfg.members);
+	free(m);
+}
+
+int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg)
+{
+	struct ddr_metaio *m = calloc(1, sizeof(*m));
+	int ret = -ENOMEM;
+
+	*out = NULL;
+	if (!m)
+		return -ENOMEM;
+	m->cfg = *cfg;
+	ddr_members_get(m->cfg.members);
+	qb_list_init(&m->free_one);
+	qb_list_init(&m->free_all);
+	qb_list_init(&m->busy);
+	for (unsigned int i = 0; i < cfg->operations; i++) {
+		bool all = i < 4;	/* superblock writes are rare and follow one another */
+		struct ddr_meta_op *op = op_new(m, all);
+
+		if (!op)
+			goto fail;
+		qb_list_add_tail(&op->list, all ? &m->free_all : &m->free_one);
+	}
+	ret = ddr_aio_open(&m->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, false);
+	if (ret)
+		goto fail;
+	*out = m;
+	return 0;
+
+fail:
+	metaio_free(m);
+	return ret;
+}
+
+void ddr_metaio_close(struct ddr_metaio *m)
+{
+	struct qb_list_head *iter, *next;
+	struct ddr_meta_op *op;
+
+	if (!m)
+		return;
+	m->closing = true;
+	qb_list_for_each_safe(iter, next, &m->busy) {
+		op = qb_list_entry(iter, struct ddr_meta_op, list);
+		if (!op->flying)
+			op_free(op);	/* waited for a tick only */
+	}
+	ddr_members_keep(m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(m));
+	ddr_aio_close(m->aio);
+	if (qb_list_empty(&m->busy))
+		metaio_free(m);
+}
+
+struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members)
+{
+	bool all = ddr_meta_of_supers(kind);
+	struct qb_list_head *head = all ? &m->free_all : &m->free_one;
+	struct ddr_meta_op *op;
+
+	if (!qb_list_empty(head)) {
+		op = qb_list_first_entry(head, struct ddr_meta_op, list);
+		qb_list_del(&op->list);
+	} else {
+		op = op_new(m, all);
+		if (!op) {
+			qb_log(LOG_CRIT, "array '%s': out of memory for metadata operations", m->cfg.members->array);
+			abort();
+		}
+	}
+	op->kind = kind;
+	op->io = io;
+	op->members = members & ((1u << DDR_MAX_MEMBERS) - 1);
+	op->waiting = op->flying = op->failed = op->no_space = 0;
+	op->reported = false;
+	op->offset = 0;
+	return op;
+}
+
+void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member)
+{
+	return op->blocks + (op->supers ? 2 * (size_t)member * DDR_META_BLOCK : 0);
+}
+
+void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
+{
+	op->offset = offset;
+}
+
+void ddr_metaio_refuse(struct ddr_meta_op *op)
+{
+	op->failed = op->members;
+	op->members = 0;
+}
+
+static void report(struct ddr_meta_op *op)
+{
+	if (op->reported)
+		return;
+	op->reported = true;
+	if (!op->m->closing)
+		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
+	op->waiting = op->flying;	/* who only paused is not waited for any more */
+}
+
+/* The operation's last request ended: it may be used again. */
+static void retire(struct ddr_meta_op *op)
+{
+	struct ddr_metaio *m = op->m;
+
+	qb_list_del(&op->list);
+	if (m->closing) {
+		qb_list_init(&op->list);
+		op_free(op);
+		if (qb_list_empty(&m->busy))
+			metaio_free(m);
+		return;
+	}
+	qb_list_add_tail(&op->list, op->supers ? &m->free_all : &m->free_one);
+}
+
+static const char *const kind_name[] = {
+	[DDR_META_LOG] = "dirty log write", [DDR_META_MAP] = "region map write",
+	[DDR_META_SB] = "superblock write", [DDR_META_FLUSH] = "cache flush", [DDR_META_CHECK] = "look at the superblocks",
+};
+
+static void member_failed(struct ddr_meta_op *op, unsigned int member, int result)
+{
+	op->failed |= 1u << member;
+	if (result == -ENOSPC && op->kind != DDR_META_FLUSH)
+		op->no_space |= 1u << member;	/* the state machine tells of it, once */
+	else if (result)
+		ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], result);
+}
+
+/* Does the member's part of the operation go on? Of what was reported, or is nobody's any more, nothing more is begun. */
+static bool goes_on(struct ddr_meta_op *op, unsigned int member, int result)
+{
+	enum ddr_meta_next next = result ? DDR_MN_FAILED : DDR_MN_DONE;
+
+	if (ddr_meta_of_supers(op->kind) && !op->reported && !op->m->closing)
+		next = ddr_meta_super_next(op, member, result);
+	if (next == DDR_MN_GOES_ON)
+		return true;
+	op->waiting &= ~(1u << member);
+	if (next == DDR_MN_FAILED)
+		member_failed(op, member, result);
+	return false;
+}
+
+static void request_done(struct ddr_aio_req *req)
+{
+	struct ddr_meta_op *op = (struct ddr_meta_op *)req->tag;
+	unsigned int member = (unsigned int)(req - op->req);
+
+	op->flying &= ~(1u << member);
+	if (goes_on(op, member, req->result))
+		return;
+	if (op->m->closing)
+		ddr_members_keep(op->m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(op->m));
+	if (op->waiting)
+		return;
+	report(op);
+	retire(op);
+}
+
+void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio_op what, void *buf, uint64_t offset)
+{
+	struct ddr_aio_req *req = &op->req[member];
+
+	op->flying |= 1u << member;
+	*req = (struct ddr_aio_req){
+		.op = what,
+		.fd = ddr_members_fd(op->m->cfg.members, member),
+		.buf = buf,
+		.len = DDR_META_BLOCK,
+		.offset = offset,
+		.done = request_done,
+		.tag = (uintptr_t)op,
+	};
+	ddr_aio_submit(op->m->aio, req);
+}
+
+void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms)
+{
+	struct ddr_metaio *m = op->m;
+
+	m->now_ms = now_ms;
+	op->timeout_ms = timeout_ms;
+	op->deadline_ms = now_ms + timeout_ms;
+	qb_list_add_tail(&op->list, &m->busy);
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++) {
+		if (!(op->members & (1u << i)))
+			continue;
+		if (ddr_members_fd(m->cfg.members, i) < 0) {
+			op->failed |= 1u << i;
+			continue;
+		}
+		op->waiting |= 1u << i;
+		if (ddr_meta_of_supers(op->kind))
+			ddr_meta_super_begin(op, i);
+		else
+			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->blocks, op->offset);
+	}
+	if (!op->waiting)
+		op->deadline_ms = 0;	/* nothing to wait for: the next tick reports it */
+}
+
+void ddr_metaio_kick(struct ddr_metaio *m)
+{
+	ddr_aio_kick(m->aio);
+}
+
+void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
+{
+	struct ddr_meta_op *op;
+	struct qb_list_head *iter, *next;
+	char who[DDR_MEMBERS_WHO];
+
+	m->now_ms = now_ms;
+	qb_list_for_each_entry(op, &m->busy, list)
+		if (ddr_meta_of_supers(op->kind))
+			ddr_meta_super_tick(op, now_ms);
+	ddr_aio_kick(m->aio);
+	qb_list_for_each_safe(iter, next, &m->busy) {
+		op = qb_list_entry(iter, struct ddr_meta_op, list);
+		if (now_ms < op->deadline_ms || op->reported)
+			continue;
+		for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+			if (op->waiting >> i & 1)
+				qb_log(LOG_ERR, "%s: %s did not end in time; it counts as failed",
+				       ddr_members_who(m->cfg.members, i, who, sizeof(who)), kind_name[op->kind]);
+		report(op);
+		if (!op->waiting)
+			retire(op);
+	}
+}
+
+void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms)
+{
+	struct ddr_meta_op *op;
+
+	qb_list_for_each_entry(op, &m->busy, list)
+		op->deadline_ms += ms;
+}
+
+uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
+{
+	struct qb_list_head *iter;
+	uint32_t members = 0;
+
+	qb_list_for_each(iter, &m->busy)
+		members |= qb_list_entry(iter, struct ddr_meta_op, list)->flying;
+	return members;
+}
+
+uint32_t ddr_metaio_writes(const struct ddr_metaio *m)
+{
+	struct qb_list_head *iter;
+	uint32_t members = 0;
+
+	qb_list_for_each(iter, &m->busy) {
+		const struct ddr_meta_op *op = qb_list_entry(iter, struct ddr_meta_op, list);
+
+		members |= op->kind == DDR_META_FLUSH || op->kind == DDR_META_CHECK ? 0 : op->flying;
+	}
+	return members;
+}
+
+bool ddr_metaio_idle(const struct ddr_metaio *m)
+{
+	return qb_list_empty(&m->busy);
+}
+
+const char *ddr_metaio_engine(const struct ddr_metaio *m)
+{
+	return ddr_aio_engine_name(m->aio);
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The connection to corosync. See corosync.h.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <corosync/cmap.h>
+#include <corosync/cpg.h>
+#include <corosync/quorum.h>
+#include <qb/qblog.h>
+
+#include "daemon/group/corosync.h"
+
+#define RETRY_MS	1000u
+
+struct node_name {
+	uint32_t node;		/* 0: free */
+	char name[DDR_COROSYNC_NAME_LEN];
+};
+
+struct ddr_corosync {
+	qb_loop_t *loop;
+	struct qb_list_head listeners;
+	qb_loop_timer_handle timer;
+	bool connected;
+	bool told;		/* quorum is known */
+	uint64_t epoch;
+	uint32_t node;
+	uint32_t listed;	/* nodes in the list of corosync.conf, as read last; 0: it has none */
+	quorum_handle_t quorum;
+	int fd;
+	struct ddr_quorum word;
+	const char *error;
+	struct node_name names[DDR_COROSYNC_NODES];
+};
+
+static void try_connect(void *data);
+
+static void tell(struct ddr_corosync *c)
+{
+	struct qb_list_head *iter, *next;
+
+	qb_list_for_each_safe(iter, next, &c->listeners) {
+		struct ddr_corosync_listener *l = qb_list_entry(iter, struct ddr_corosync_listener, list);
+
+		l->changed(l->ctx);
+	}
+}
+
+static void retry_later(struct ddr_corosync *c)
+{
+	if (qb_loop_timer_add(c->loop, QB_LOOP_MED, RETRY_MS * QB_TIME_NS_IN_MSEC, c, try_connect, &c->timer))
+		qb_log(LOG_CRIT, "no timer; corosync is not asked again");
+}
+
+static void disconnect(struct ddr_corosync *c, const char *why)
+{
+	if (!c->connected)
+		return;
+	qb_loop_poll_del(c->loop, c->fd);
+	quorum_finalize(c->quorum);
+	c->connected = c->told = c->word.quorate = false;
+	c->error = why;
+}
+
+static void on_quorum(quorum_handle_t handle, uint32_t quorate, struct quorum_ring_id ring, uint32_t n,
+		      const uint32_t *members)
+{
+	const void *ctx;
+	struct ddr_corosync *c;
+
+	if (quorum_context_get(handle, &ctx) != CS_OK)
+		return;
+	c = (struct ddr_corosync *)(uintptr_t)ctx;
+	if (!c->told)
+		c->epoch++;
+	c->told = true;
+	c->word.serial++;
+	c->word.quorate = quorate != 0 && n <= DDR_COROSYNC_NODES;
+	c->word.ring = (struct ddr_ring_id){ .node = ring.nodeid, .seq = ring.seq };
+	c->word.n = n < DDR_COROSYNC_NODES ? n : DDR_COROSYNC_NODES;
+	memcpy(c->word.node, members, c->word.n * sizeof(*members));
+	c->error = "";
+	qb_log(LOG_INFO, "corosync: %s, ring %" PRIu32 ".%" PRIx64, quorate ? "quorate" : "not quorate", ring.nodeid, ring.seq);
+}
+
+static int32_t on_readable(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_corosync *c = data;
+	cs_error_t ret = CS_OK;
+
+	(void)fd;
+	if (!(revents & (POLLERR | POLLHUP | POLLNVAL)))
+		ret = quorum_dispatch(c->quorum, CS_DISPATCH_ALL);
+	if (revents & (POLLERR | POLLHUP | POLLNVAL) || (ret != CS_OK && ret != CS_ERR_TRY_AGAIN)) {
+		qb_log(LOG_ERR, "corosync has gone; this node is out of the cluster");
+		disconnect(c, "corosync does not run on this node; start it");
+		retry_later(c);
+	}
+	tell(c);
+	return 0;
+}
+
+/* Own node id, by a connection that is closed again. */
+static cs_error_t ask_node(uint32_t *node)
+{
+	cpg_callbacks_t none = { 0 };
+	unsigned int id;
+	cpg_handle_t h;
+	cs_error_t ret = cpg_initialize(&h, &none);
+
+	if (ret != CS_OK)
+		return ret;
+	ret = cpg_local_get(h, &id);
+	if (ret == CS_OK)
+		*node = id;
+	cpg_finalize(h);
+	return ret;
+}
+
+/* The nodes that corosync has a list of; each has an address in it. 0: there is no such list. */
+static cs_error_t ask_listed(uint32_t *listed)
+{
+	char key[CMAP_KEYNAME_MAXLEN + 1];
+	cmap_iter_handle_t iter;
+	cmap_value_types_t type;
+	unsigned int place;
+	cmap_handle_t h;
+	uint32_t n = 0;
+	size_t len;
+	int end;
+	cs_error_t ret = cmap_initialize(&h);
+
+	if (ret != CS_OK)
+		return ret;
+	ret = cmap_iter_init(h, "nodelist.node.", &iter);
+	while (ret == CS_OK) {
+		ret = cmap_iter_next(h, iter, key, &len, &type);
+		end = 0;
+		if (ret == CS_OK && sscanf(key, "nodelist.node.%u.ring0_addr%n", &place, &end) == 1 && end && key[end] == '\0')
+			n++;
+	}
+	cmap_finalize(h);
+	if (ret != CS_ERR_NO_SECTIONS)
+		return ret;
+	*listed = n;
+	return CS_OK;
+}
+
+static cs_error_t watch_quorum(struct ddr_corosync *c)
+{
+	quorum_model_v1_data_t model = { .model = QUORUM_MODEL_V1, .quorum_notify_fn = on_quorum };
+	uint32_t type = QUORUM_FREE;
+	cs_error_t ret;
+
+	ret = quorum_model_initialize(&c->quorum, QUORUM_MODEL_V1, (quorum_model_data_t *)&model, &type, c);
+	if (ret != CS_OK)
+		return ret;
+	if (type != QUORUM_SET) {
+		c->error = "corosync has no quorum; set 'provider: corosync_votequorum' in corosync.conf";
+		ret = CS_ERR_NOT_SUPPORTED;
+	}
+	if (ret == CS_OK)
+		ret = quorum_fd_get(c->quorum, &c->fd);
+	if (ret == CS_OK)
+		ret = quorum_trackstart(c->quorum, CS_TRACK_CURRENT | CS_TRACK_CHANGES);
+	if (ret == CS_OK && qb_loop_poll_add(c->loop, QB_LOOP_HIGH, c->fd, POLLIN, c, on_readable))
+		ret = CS_ERR_NO_MEMORY;
+	if (ret != CS_OK)
+		quorum_finalize(c->quorum);
+	return ret;
+}
+
+static void try_connect(void *data)
+{
+	struct ddr_corosync *c = data;
+	const char *before = c->error;
+	uint32_t node = 0;
+	cs_error_t ret;
+
+	c->timer = 0;
+	c->error = "corosync does not run on this node; start it";
+	ret = ask_node(&node);
+	if (ret == CS_OK && c->node && node != c->node) {
+		c->error = "corosync has given this node another id; restart ddraidd";
+		ret = CS_ERR_EXIST;
+	}
+	if (ret == CS_OK)
+		ret = ask_listed(&c->listed);
+	if (ret == CS_OK)
+		ret = watch_quorum(c);
+	if (ret != CS_OK) {
+		if (strcmp(before, c->error) != 0)
+			qb_log(LOG_WARNING, "%s; waiting for it", c->error);
+		retry_later(c);
+		return;
+	}
+	c->node = node;
+	c->connected = true;
+	c->error = "corosync has not said yet whether this node has quorum";
+	memset(c->names, 0, sizeof(c->names));
+	qb_log(LOG_NOTICE, "corosync: this is node %" PRIu32, c->node);
+}
+
+int ddr_corosync_open(struct ddr_corosync **out, qb_loop_t *loop)
+{
+	struct ddr_corosync *c = calloc(1, sizeof(*c));
+
+	*out = NULL;
+	if (!c)
+		return -ENOMEM;
+	c->loop = loop;
+	c->error = "";
+	qb_list_init(&c->listeners);
+	try_connect(c);
+	*out = c;
+	return 0;
+}
+
+void ddr_corosync_close(struct ddr_corosync *c)
+{
+	if (!c)
+		return;
+	disconnect(c, "");
+	if (c->timer)
+		qb_loop_timer_del(c->loop, c->timer);
+	free(c);
+}
+
+void ddr_corosync_listen(struct ddr_corosync *c, struct ddr_corosync_listener *l)
+{
+	qb_list_add_tail(&l->list, &c->listeners);
+}
+
+void ddr_corosync_unlisten(struct ddr_corosync_listener *l)
+{
+	qb_list_del(&l->list);
+}
+
+bool ddr_corosync_up(const struct ddr_corosync *c)
+{
+	return c->connected && c->told;
+}
+
+uint64_t ddr_corosync_epoch(const struct ddr_corosync *c)
+{
+	return c->epoch;
+}
+
+uint32_t ddr_corosync_node(const struct ddr_corosync *c)
+{
+	return c->node;
+}
+
+uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
+{
+	if (c->connected)
+		ask_listed(&c->listed);	/* corosync can read a changed file while it runs; if it does not answer now, what it said before counts */
+	if (c->word.n > 1 && c->word.n > c->listed)
+		return c->word.n;
+	return c->listed;
+}
+
+const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
+{
+	return &c->word;
+}
+
+const char *ddr_corosync_error(const struct ddr_corosync *c)
+{
+	return ddr_corosync_up(c) ? "" : c->error;
+}
+
+/* ---- names ----------------------------------------------------------------------- */
+
+/* The place in corosync's list of the node with this id; false: it is in none. Places need not be without gaps, nor end at any number. */
+static bool find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
+{
+	char key[CMAP_KEYNAME_MAXLEN + 1];
+	cmap_iter_handle_t iter;
+	cmap_value_types_t type;
+	bool found = false;
+	uint32_t id;
+	size_t len;
+	int end;
+
+	if (cmap_iter_init(h, "nodelist.node.", &iter) != CS_OK)
+		return false;
+	while (!found && cmap_iter_next(h, iter, key, &len, &type) == CS_OK) {
+		end = 0;
+		if (sscanf(key, "nodelist.node.%u.nodeid%n", place, &end) != 1 || !end || key[end] != '\0')
+			continue;
+		found = cmap_get_uint32(h, key, &id) == CS_OK && id == node;
+	}
+	cmap_iter_finalize(h, iter);
+	return found;
+}
+
+/* Its name there; false: it has none. */
+static bool ask_name(cmap_handle_t h, uint32_t node, char *buf, size_t size)
+{
+	char key[CMAP_KEYNAME_MAXLEN + 1], *name;
+	unsigned int place;
+
+	if (!find_listed(h, node, &place))
+		return false;
+	snprintf(key, sizeof(key), "nodelist.node.%u.name", place);
+	if (cmap_get_string(h, key, &name) != CS_OK)
+		return false;
+	snprintf(buf, size, "%s", name);
+	free(name);
+	return true;
+}
+
+static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
+{
+	for (unsigned int i = 0; i < DDR_COROSYNC_NODES; i++)
+		if (c->names[i].node == node || c->names[i].node == 0)
+			return &c->names[i];
+	return NULL;
+}
+
+const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+{
+	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is no node's id */
+	cmap_handle_t h;
+
+	snprintf(buf, size, "node %" PRIu32, node);
+	if (place && place->node == node) {
+		snprintf(buf, size, "%s", place->name);
+		return buf;
+	}
+	if (!c->connected || cmap_initialize(&h) != CS_OK)
+		return buf;
+	ask_name(h, node, buf, size);
+	cmap_finalize(h);
+	if (place) {
+		place->node = node;
+		snprintf(place->name, sizeof(place->name), "%s", buf);
+	}
+	return buf;
+}

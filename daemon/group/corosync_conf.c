@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Is there a cluster? What corosync.conf says of it. See corosync.h.
+ *
+ * Must never: say that there is none for a reason that is not sure. A node of a cluster that serves its arrays alone writes
+ * beside the others, and knows nothing of them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/group/corosync.h"
+
+struct conf {
+	unsigned int line, depth;
+	bool nodelist;			/* the outermost section that is open is a list of nodes */
+	unsigned int nodes, addresses;
+};
+
+static bool is_word(const char *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(s, word, n) == 0 && s[n + strspn(s + n, " \t")] == '{';
+}
+
+/* One line as corosync reads it: a section opens, a key has a value, or a section ends. Returns what is wrong, or NULL. */
+static const char *take_line(struct conf *c, const char *s)
+{
+	s += strspn(s, " \t\r\n");
+	if (*s == '\0' || *s == '#')
+		return NULL;
+	if (strchr(s, '{')) {
+		if (c->depth == 0)
+			c->nodelist = is_word(s, "nodelist");
+		c->nodes += c->depth == 1 && c->nodelist && is_word(s, "node");
+		c->depth++;
+		return NULL;
+	}
+	if (strchr(s, ':')) {
+		c->addresses += strncmp(s, "ring0_addr", 10) == 0;
+		return NULL;
+	}
+	if (!strchr(s, '}'))
+		return "neither a section nor a key with a value";
+	if (c->depth == 0)
+		return "a closing brace without a section";
+	c->depth--;
+	return NULL;
+}
+
+/* NULL: the whole file was read, and is in order. */
+static const char *take_file(struct conf *c, FILE *f, int *error)
+{
+	const char *why = NULL;
+	char *line = NULL;
+	size_t size = 0;
+	ssize_t n;
+
+	errno = 0;
+	while (!why && (n = getline(&line, &size, f)) >= 0) {
+		c->line++;
+		why = strlen(line) != (size_t)n ? "there are zero bytes in it" : take_line(c, line);
+	}
+	*error = why || feof(f) ? 0 : errno ? errno : EIO;
+	free(line);
+	return why || *error || c->depth == 0 ? why : "a section is not closed";
+}
+
+static int fails(char *err, size_t size, const char *path, int error)
+{
+	snprintf(err, size, "%s cannot be read (%s), so nobody knows whether this node belongs to a cluster; mend that, or set transport = corosync "
+		 "or local in ddraid.conf", path, strerror(error));
+	return -error;
+}
+
+int ddr_corosync_configured(const char *path, char *err, size_t size)
+{
+	struct conf c = { 0 };
+	struct stat st;
+	const char *why;
+	int error;
+	FILE *f;
+
+	*err = '\0';
+	f = fopen(path, "re");
+	if (!f) {
+		error = errno;
+		/* a link to nothing was to lead somewhere */
+		if (error == ENOTDIR || (error == ENOENT && lstat(path, &st) && (errno == ENOENT || errno == ENOTDIR)))
+			return 0;
+		return fails(err, size, path, error);
+	}
+	why = take_file(&c, f, &error);
+	fclose(f);
+	if (error)
+		return fails(err, size, path, error);
+	if (why)
+		snprintf(err, size, "%s is not in order (line %u: %s), and is taken as a cluster's: nothing is served before corosync runs; "
+			 "mend it, or set transport = local in ddraid.conf", path, c.line, why);
+	return why || c.nodes != 1 || c.addresses != 1;
+}

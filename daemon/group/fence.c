@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The daemon's side of fencing. See fence.h; the helper is fence_helper.c.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/fence.h"
+#include "daemon/group/fence_helper.h"
+
+#define REQUESTS	256u	/* of all arrays: 64 arrays and a few nodes each */
+
+struct request {
+	bool used;
+	uint32_t node;
+	uint64_t failure;
+	uint64_t lost_ms;
+	uint64_t run;		/* the agent's run that will answer it */
+	ddr_fence_done_fn done;
+	void *ctx;
+};
+
+/* A run of an agent against a node. What has ended is kept until another one needs its place. */
+struct run {
+	uint32_t node;		/* 0: free */
+	uint64_t id;
+	uint64_t began_ms;
+	bool ended;
+	int result;
+	int64_t fenced_at;	/* seconds since 1970, by the clock of then: the latest success that is known against the node; 0: none */
+};
+
+struct ddr_fence {
+	qb_loop_t *loop;
+	int fd;			/* to the helper, or -1 when it has gone */
+	uint64_t last_id;
+	struct run run[DDR_FENCE_RUNS];
+	struct request request[REQUESTS];
+	qb_loop_timer_handle timer;
+};
+
+static void answer(struct ddr_fence *f, uint64_t run, int result, const char *why)
+{
+	for (unsigned int i = 0; i < REQUESTS; i++) {
+		struct request r = f->request[i];
+
+		if (!r.used || r.run != run)
+			continue;
+		f->request[i].used = false;
+		r.done(r.ctx, r.node, r.failure, result, why);
+	}
+}
+
+static void helper_gone(struct ddr_fence *f)
+{
+	qb_log(LOG_CRIT, "the process that runs fence commands has gone; restart ddraidd");
+	qb_loop_poll_del(f->loop, f->fd);
+	close(f->fd);
+	f->fd = -1;
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		if (!f->run[i].node || f->run[i].ended)
+			continue;
+		f->run[i].ended = true;
+		f->run[i].result = -EPIPE;
+		answer(f, f->run[i].id, -EPIPE, "the process that runs fence commands has gone");
+	}
+}
+
+static int32_t on_answer(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_fence *f = data;
+	struct ddr_fence_answer a;
+	ssize_t n;
+
+	(void)revents;
+	n = recv(fd, &a, sizeof(a), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n != sizeof(a)) {
+		helper_gone(f);
+		return 0;
+	}
+	a.text[sizeof(a.text) - 1] = '\0';
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		if (f->run[i].node && f->run[i].id == a.id && !f->run[i].ended) {
+			f->run[i].ended = true;
+			f->run[i].result = a.result;
+			if (a.result == 0 && f->run[i].fenced_at < time(NULL))
+				f->run[i].fenced_at = time(NULL);
+			answer(f, a.id, a.result, a.text);
+		}
+	}
+	return 0;
+}
+
+int ddr_fence_fork(struct ddr_fence **out)
+{
+	struct ddr_fence *f = calloc(1, sizeof(*f));
+	int fds[2];
+	pid_t pid;
+
+	*out = NULL;
+	if (!f)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
+		free(f);
+		return -errno;
+	}
+	pid = fork();
+	if (pid < 0) {
+		int ret = -errno;
+
+		close(fds[0]);
+		close(fds[1]);
+		free(f);
+		return ret;
+	}
+	if (pid == 0)
+		ddr_fence_helper(fds[1]);
+	close(fds[1]);
+	f->fd = fds[0];
+	*out = f;
+	return 0;
+}
+
+int ddr_fence_open(struct ddr_fence *f, qb_loop_t *loop)
+{
+	f->loop = loop;
+	return qb_loop_poll_add(loop, QB_LOOP_HIGH, f->fd, POLLIN, f, on_answer);
+}
+
+void ddr_fence_close(struct ddr_fence *f)
+{
+	if (!f)
+		return;
+	if (f->fd >= 0) {
+		qb_loop_poll_del(f->loop, f->fd);
+		close(f->fd);	/* the helper ends; agents that run go on */
+	}
+	free(f);
+}
+
+/* Somebody waits for its end, or for the loop to tell it. */
+static bool in_use(const struct ddr_fence *f, const struct run *run)
+{
+	if (run->node && !run->ended)
+		return true;
+	for (unsigned int i = 0; i < REQUESTS; i++)
+		if (f->request[i].used && f->request[i].run == run->id)
+			return true;
+	return false;
+}
+
+static int64_t fenced_at(const struct ddr_fence *f, uint32_t node)
+{
+	int64_t at = 0;
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (f->run[i].node == node && f->run[i].fenced_at > at)
+			at = f->run[i].fenced_at;
+	return at;
+}
+
+/*
+ * The time of the loss as the agents know time: by the clock as it is now, so that one that was set since the loss changes nothing. An agent with a
+ * history (dlm_stonith) takes a fencing in it that is not older for a proof. A clock that was set back may have the last one, for an
+ * earlier failure, in the future: what is asked for lies behind it all the same. Such an agent fences at once, and ends when the clock is that far.
+ */
+static int64_t fail_time(const struct ddr_fence *f, uint32_t node, const char *name, uint64_t lost_ms)
+{
+	int64_t at = time(NULL) - (int64_t)((ddr_now_ms() - lost_ms) / 1000), last = fenced_at(f, node);
+
+	if (at > last)
+		return at;
+	qb_log(LOG_WARNING, "the clock was set back by %" PRId64 " seconds or more since node %u (%s) was fenced last; a fence agent that compares times (dlm_stonith) "
+	       "may end too late; set the clock right, or make sure that the node is dead and run ddraid fence-ack", last - at + 1, node, name);
+	return last + 1;
+}
+
+/* An agent may already run against the node, for an earlier loss: it proves nothing for this one, and goes on beside it. */
+static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *order)
+{
+	int64_t last = fenced_at(f, order->node);
+	struct run *place = NULL;
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (!in_use(f, &f->run[i]) && (!place || f->run[i].node == order->node))
+			place = &f->run[i];
+	if (!place)
+		return NULL;
+	if (send(f->fd, order, sizeof(*order), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(*order)) {
+		qb_perror(LOG_ERR, "asking the process that runs fence commands");
+		return NULL;
+	}
+	*place = (struct run){ .node = order->node, .id = order->id, .began_ms = ddr_now_ms(), .fenced_at = last };
+	return place;
+}
+
+/* A run for @node that began after it was lost, and has not failed. */
+static struct run *find_run(struct ddr_fence *f, uint32_t node, uint64_t lost_ms)
+{
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		struct run *r = &f->run[i];
+
+		if (r->node == node && r->began_ms >= lost_ms && (!r->ended || r->result == 0))
+			return r;
+	}
+	return NULL;
+}
+
+static void on_known(void *data)
+{
+	struct ddr_fence *f = data;
+
+	f->timer = 0;
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (f->run[i].node && f->run[i].ended)
+			answer(f, f->run[i].id, f->run[i].result, "it was fenced for another array");
+}
+
+int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
+		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
+{
+	struct ddr_fence_order order = { .node = node, .timeout_ms = conf->fence_timeout_ms,
+					 .settle_ms = conf->fence_settle_ms };
+	struct request *r = NULL;
+	struct run *run;
+
+	for (unsigned int i = 0; !r && i < REQUESTS; i++)
+		if (!f->request[i].used)
+			r = &f->request[i];
+	if (!r || f->fd < 0)
+		return r ? -EPIPE : -ENOBUFS;
+	run = find_run(f, node, lost_ms);
+	if (!run) {
+		order.id = ++f->last_id;
+		order.fail_time = fail_time(f, node, name, lost_ms);
+		snprintf(order.name, sizeof(order.name), "%s", name);
+		snprintf(order.command, sizeof(order.command), "%s", conf->fence_command);
+		run = start_run(f, &order);
+		if (!run)
+			return -EBUSY;
+		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", node, name, conf->fence_command);
+	}
+	*r = (struct request){ .used = true, .node = node, .failure = failure, .lost_ms = lost_ms, .run = run->id,
+			       .done = done, .ctx = ctx };
+	if (run->ended && !f->timer)
+		qb_loop_timer_add(f->loop, QB_LOOP_HIGH, 0, f, on_known, &f->timer);
+	return 0;
+}
+
+void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
+{
+	for (unsigned int i = 0; f && i < REQUESTS; i++)
+		if (f->request[i].ctx == ctx)
+			f->request[i].used = false;
+}

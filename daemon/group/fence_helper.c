@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The fence helper: a process with its memory locked that starts agents, gives them what they
+ * need to know, and tells how they ended. See fence_helper.h. Neither it nor an agent may wait for memory that is freed by
+ * writing: the arrays that would be written wait for the agent.
+ *
+ * An agent's output goes to the log line of its failure; its process group is killed when
+ * its time is over. It has no descriptors but its three, the environment that stands here, the directory /, and the signals as they are by default:
+ * nothing of whoever started ddraidd, nor of its service manager (whose NOTIFY_SOCKET would let it speak for the daemon).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/fence_helper.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
+#define WORDS		32	/* of a command */
+#define SOCKET_FD	3
+
+struct agent {
+	pid_t pid;		/* 0: free */
+	uint64_t id;
+	uint64_t until_ms;	/* it is killed; or, once it has ended well, what it said is told */
+	uint64_t settle_ms;
+	bool settling;
+	int output;		/* or -1 */
+	bool killed;
+	char text[DDR_FENCE_TEXT_LEN];
+	size_t n;
+};
+
+static struct agent agents[DDR_FENCE_RUNS];
+
+static void reply(uint64_t id, int result, const char *text)
+{
+	struct ddr_fence_answer a = { .id = id, .result = result };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	if (send(SOCKET_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
+		_exit(0);	/* nobody is left to tell */
+}
+
+/* ---- an agent's arguments --------------------------------------------------------- */
+
+/* Appends the word at @s, with % sequences replaced, to @buf. False if it does not fit. */
+static bool expand(const char *s, const struct ddr_fence_order *o, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	for (; *s && n + 1 < size; s++) {
+		size_t room = size - n;
+		int used = 1;
+
+		if (*s != '%') {
+			buf[n++] = *s;
+			continue;
+		}
+		switch (*++s) {
+		case 'n': used = snprintf(buf + n, room, "%" PRIu32, o->node); break;
+		case 'N': used = snprintf(buf + n, room, "%s", o->name); break;
+		case 't': used = snprintf(buf + n, room, "%" PRId64, o->fail_time); break;
+		case '%': buf[n] = '%'; break;
+		default: return false;
+		}
+		if (used < 0 || (size_t)used >= room)
+			return false;
+		n += (size_t)used;
+	}
+	buf[n] = '\0';
+	return *s == '\0';
+}
+
+static char env_path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", env_home[] = "HOME=/", env_lang[] = "LANG=C";
+static char *const environment[] = { env_path, env_home, env_lang, NULL };
+
+/* Becomes the program, with nothing that is the daemon's; does not return. */
+static _Noreturn void execute(char *const *argv)
+{
+	static const unsigned long by_default[8];	/* a struct sigaction of the kernel: SIG_DFL, no flags, an empty mask */
+	sigset_t none;
+
+	/*
+	 * What is ignored or blocked stays so across exec, and a shell cannot even change it: a daemon that was started by nohup ignores SIGHUP.
+	 * By the system call, since the C library lets nobody touch those that it uses itself. KILL and STOP cannot be changed, which is no failure.
+	 */
+	for (int s = 1; s < NSIG; s++)
+		syscall(SYS_rt_sigaction, s, by_default, NULL, NSIG / 8);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (chdir("/") || syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0))
+		_exit(127);
+	execve(argv[0], argv, environment);
+	dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+/* The agent's part of the process; does not return. */
+static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
+{
+	static char text[WORDS][DDR_CONF_PATH_MAX];
+	char *argv[WORDS + 1], *save = NULL, *word;
+	unsigned int n = 0;
+
+	setpgid(0, 0);
+	for (word = strtok_r(o->command, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
+		if (n == WORDS || !expand(word, o, text[n], sizeof(text[n]))) {
+			n = 0;
+			break;
+		}
+		argv[n] = text[n];
+		n++;
+	}
+	argv[n] = NULL;
+	if (n == 0) {
+		dprintf(out, "the command is empty, too long, or has a %% that is none of %%n %%N %%t %%%%\n");
+		_exit(127);
+	}
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
+		_exit(127);
+	execute(argv);
+}
+
+/* What fence agents and dlm_stonith read from their standard input. */
+static int input_of(const struct ddr_fence_order *o)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	/* far less than a pipe holds */
+	dprintf(fds[1], "action=off\nnode=%" PRIu32 "\nnodename=%s\nport=%s\nfail_time=%" PRId64 "\n", o->node, o->name,
+		o->name, o->fail_time);
+	close(fds[1]);
+	return fds[0];
+}
+
+/* We must not wait for what an agent says; an agent that says much has to wait for us, and is to see no error. */
+static int open_output(int fds[2])
+{
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0)
+		return 0;
+	close(fds[0]);
+	close(fds[1]);
+	return -1;
+}
+
+static void start(struct ddr_fence_order *o)
+{
+	struct agent *a = NULL;
+	int in, out[2];
+
+	o->name[sizeof(o->name) - 1] = '\0';
+	o->command[sizeof(o->command) - 1] = '\0';
+	for (unsigned int i = 0; !a && i < DDR_FENCE_RUNS; i++)
+		if (!agents[i].pid)
+			a = &agents[i];
+	in = a ? input_of(o) : -1;
+	if (in < 0 || open_output(out)) {
+		reply(o->id, -EAGAIN, "too many agents, or no pipe");
+		if (in >= 0)
+			close(in);
+		return;
+	}
+	*a = (struct agent){ .id = o->id, .until_ms = ddr_now_ms() + o->timeout_ms,
+			     .settle_ms = o->settle_ms, .output = out[0] };
+	a->pid = fork();
+	if (a->pid == 0)
+		run_agent(o, in, out[1]);
+	if (a->pid > 0)
+		setpgid(a->pid, a->pid);	/* as it does itself: whichever comes first, its group can be killed from here on */
+	if (a->pid < 0) {
+		a->pid = 0;
+		close(out[0]);
+		reply(o->id, -errno, "the agent cannot be started");
+	}
+	close(in);
+	close(out[1]);
+}
+
+/* ---- their end -------------------------------------------------------------------- */
+
+/* Keeps the first bytes, and reads the rest so that the agent does not wait. */
+static void read_output(struct agent *a)
+{
+	char buf[512];
+	ssize_t n;
+
+	while (a->output >= 0 && (n = read(a->output, buf, sizeof(buf))) != 0) {
+		if (n < 0) {
+			if (errno == EAGAIN || errno == EINTR)
+				return;
+			break;
+		}
+		for (ssize_t i = 0; i < n && a->n + 1 < sizeof(a->text); i++)
+			a->text[a->n++] = buf[i] >= ' ' && buf[i] < 127 ? buf[i] : ' ';
+	}
+	if (a->output >= 0)
+		close(a->output);
+	a->output = -1;
+}
+
+static void free_agent(struct agent *a)
+{
+	if (a->output >= 0)
+		close(a->output);
+	a->pid = 0;
+}
+
+static void ended(struct agent *a, int status)
+{
+	char text[DDR_FENCE_TEXT_LEN];
+
+	read_output(a);
+	a->text[a->n] = '\0';
+	if (!a->killed && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		a->settling = true;
+		a->until_ms = ddr_now_ms() + a->settle_ms;
+		return;
+	}
+	if (a->killed)
+		snprintf(text, sizeof(text), "the agent did not end in time");
+	else if (WIFEXITED(status))
+		snprintf(text, sizeof(text), "code %d: %.150s", WEXITSTATUS(status), a->text);
+	else
+		snprintf(text, sizeof(text), "signal %d: %.150s", WTERMSIG(status), a->text);
+	reply(a->id, a->killed ? -ETIMEDOUT : -EIO, text);
+	free_agent(a);
+}
+
+static void look_after(void)
+{
+	uint64_t now = ddr_now_ms();
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		struct agent *a = &agents[i];
+		int status;
+
+		if (!a->pid)
+			continue;
+		if (a->settling) {
+			if (now >= a->until_ms) {
+				reply(a->id, 0, "");
+				free_agent(a);
+			}
+			continue;
+		}
+		read_output(a);
+		if (waitpid(a->pid, &status, WNOHANG) == a->pid) {
+			ended(a, status);
+		} else if (now >= a->until_ms && !a->killed) {
+			a->killed = true;
+			kill(-a->pid, SIGKILL);
+		}
+	}
+}
+
+static bool busy(void)
+{
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (agents[i].pid)
+			return true;
+	return false;
+}
+
+/* Whoever started the daemon may wait until nobody has its terminal or pipe any more. */
+static void let_go_of_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+}
+
+/* Agents inherit the first across fork and exec; the memory of their own they do not lock. */
+static void protect_memory(void)
+{
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
+		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure fence commands may wait for the "
+			"arrays that wait for them; give ddraidd CAP_SYS_RESOURCE\n", strerror(errno));
+	mlockall(MCL_CURRENT | MCL_FUTURE);	/* that it cannot be is told by the daemon, which may lock as much */
+}
+
+_Noreturn void ddr_fence_helper(int fd)
+{
+	static struct ddr_fence_order order;
+	struct pollfd p = { .fd = SOCKET_FD, .events = POLLIN };
+	ssize_t n;
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
+	signal(SIGUSR1, SIG_IGN);
+	prctl(PR_SET_NAME, "ddraidd-fence");
+	clearenv();
+	protect_memory();
+	let_go_of_terminal();
+	/* the pid file's lock and the like must not outlive the daemon in here */
+	if (dup2(fd, SOCKET_FD) < 0 || syscall(SYS_close_range, SOCKET_FD + 1, ~0U, 0))
+		_exit(1);
+	fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
+	for (;;) {
+		poll(&p, 1, busy() ? 50 : -1);
+		n = p.revents ? recv(SOCKET_FD, &order, sizeof(order), MSG_DONTWAIT) : -1;
+		if (p.revents && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)))
+			_exit(0);
+		if (n == sizeof(order))
+			start(&order);
+		look_after();
+	}
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The transport of one node without a cluster: one view of itself, and
+ * messages that come back in order, from the loop. See transport.h.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/transport.h"
+#include "lib/cluster/sm.h"
+
+#define QUEUE	1024u	/* messages; a step of the state machine sends fewer than DDR_SM_MAX_OUT */
+
+struct message {
+	uint32_t len;
+	uint8_t data[DDR_SM_MSG_MAX];
+};
+
+struct local {
+	struct ddr_transport base;
+	qb_loop_t *loop;
+	const struct ddr_transport_events *events;
+	void *ctx;
+	uint32_t node;
+	int event_fd;
+	bool joined;			/* the view was delivered */
+	unsigned int head, n;
+	struct message queue[QUEUE];
+};
+
+static void wake(struct local *t)
+{
+	uint64_t one = 1;
+
+	if (write(t->event_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		qb_perror(LOG_ERR, "writing an eventfd");
+}
+
+static int32_t deliver(int32_t fd, int32_t revents, void *data)
+{
+	struct local *t = data;
+	unsigned int n = t->n;		/* what is sent meanwhile comes in the next round */
+	const uint32_t no_pid = 0;
+	uint64_t count;
+
+	(void)revents;
+	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		qb_perror(LOG_ERR, "reading an eventfd");
+	if (!t->joined) {
+		t->joined = true;
+		t->events->view(t->ctx, &t->node, &no_pid, 1, 1);
+	}
+	while (n--) {
+		struct message m = t->queue[t->head];
+
+		t->head = (t->head + 1) % QUEUE;
+		t->n--;
+		t->events->message(t->ctx, t->node, m.data, m.len);
+	}
+	if (t->n)
+		wake(t);
+	return 0;
+}
+
+static const char *local_waits(const struct ddr_daemon *d)
+{
+	(void)d;
+	return NULL;
+}
+
+static uint32_t local_node(const struct ddr_daemon *d)
+{
+	return (uint32_t)d->conf.node_id;
+}
+
+static uint32_t local_nodes(const struct ddr_daemon *d)
+{
+	(void)d;
+	return 1;
+}
+
+static const char *local_node_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
+{
+	if (node != local_node(d) || gethostname(buf, size - 1))
+		snprintf(buf, size, "node %u", node);
+	buf[size - 1] = '\0';
+	return buf;
+}
+
+static int local_join(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
+		      const struct ddr_transport_events *events, void *ctx)
+{
+	struct local *t = calloc(1, sizeof(*t));
+	int ret;
+
+	(void)uuid;
+	*out = NULL;
+	if (!t)
+		return -ENOMEM;
+	t->base.ops = &ddr_transport_local;
+	t->loop = d->loop;
+	t->events = events;
+	t->ctx = ctx;
+	t->node = local_node(d);
+	t->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->event_fd < 0) {
+		ret = -errno;
+		free(t);
+		return ret;
+	}
+	ret = qb_loop_poll_add(t->loop, QB_LOOP_HIGH, t->event_fd, POLLIN, t, deliver);
+	if (ret) {
+		close(t->event_fd);
+		free(t);
+		return ret;
+	}
+	wake(t);
+	*out = &t->base;
+	return 0;
+}
+
+static bool local_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t len)
+{
+	struct local *t = (struct local *)base;
+	struct message *m;
+
+	if (t->n == QUEUE || len > sizeof(m->data))
+		return false;
+	m = &t->queue[(t->head + t->n) % QUEUE];
+	m->len = len;
+	memcpy(m->data, msg, len);
+	if (t->n++ == 0)
+		wake(t);
+	return true;
+}
+
+static void local_leave(struct ddr_transport *base)
+{
+	struct local *t = (struct local *)base;
+
+	if (!t)
+		return;
+	qb_loop_poll_del(t->loop, t->event_fd);
+	close(t->event_fd);
+	free(t);
+}
+
+const struct ddr_transport_ops ddr_transport_local = {
+	.name = "local",
+	.waits = local_waits,
+	.node = local_node,
+	.nodes = local_nodes,
+	.node_name = local_node_name,
+	.join = local_join,
+	.mcast = local_mcast,
+	.leave = local_leave,
+};

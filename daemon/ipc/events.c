@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Events of arrays. See events.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+#include <qb/qblog.h>
+
+#include "daemon/ipc/events.h"
+#include "daemon/ipc/ipc_server.h"
+#include "lib/disk/layout.h"
+
+#define TEXT_MAX	640u
+#define QUIET_MS	10000u	/* from a clean stop to the removal of the device */
+
+/* What an event is called, and what its numbers are called in `ddraid events --json`; doc/ddraid.8 lists them. */
+static const struct {
+	const char *name;
+	int priority;
+	const char *a, *b;		/* fields of output.a and .b; NULL: none */
+	const char *start, *count;	/* fields of a range */
+} events[] = {
+	[DDR_EV_ATTACHED]	= { "attached", LOG_INFO },
+	[DDR_EV_DETACHED]	= { "detached", LOG_INFO },
+	[DDR_EV_READY]		= { "ready", LOG_NOTICE },
+	[DDR_EV_RECOVERY]	= { "recovery", LOG_NOTICE, "regions", "node" },
+	[DDR_EV_RESYNC_START]	= { "resync-start", LOG_NOTICE, "regions" },
+	[DDR_EV_RESYNC_DONE]	= { "resync-done", LOG_NOTICE, "regions", "blocks" },
+	[DDR_EV_MEMBER_FAILED]	= { "member-failed", LOG_ERR, "generation" },
+	[DDR_EV_MEMBER_ERROR]	= { "member-error", LOG_WARNING, NULL, NULL, "first_block", "blocks" },
+	[DDR_EV_DEGRADED]	= { "degraded", LOG_WARNING, "may_fail" },
+	[DDR_EV_SUSPECT]	= { "suspect", LOG_WARNING, "total", NULL, "first_region", "regions" },
+	[DDR_EV_FAILED]		= { "failed", LOG_CRIT },
+	[DDR_EV_CLEAN]		= { "clean", LOG_INFO, "dirty" },
+	[DDR_EV_CLEAN_REFUSED]	= { "refused", LOG_WARNING, "errno" },
+	[DDR_EV_VIEW]		= { "view", LOG_INFO, "nodes", "quorate" },
+	[DDR_EV_REFUSED]	= { "refused", LOG_WARNING, "errno" },
+	[DDR_EV_BUG]		= { "bug", LOG_CRIT },
+	[DDR_EV_NODE_JOINED]	= { "node-joined", LOG_NOTICE, "slot", "node" },
+	[DDR_EV_NODE_LEFT]	= { "node-left", LOG_NOTICE, NULL, "node" },
+	[DDR_EV_NODE_LOST]	= { "node-lost", LOG_ERR, "failure", "node" },
+	[DDR_EV_NODE_FENCED]	= { "node-fenced", LOG_NOTICE, "failure", "node" },
+	[DDR_EV_NODE_RECOVERED]	= { "node-recovered", LOG_NOTICE, "slot", "node" },
+	[DDR_EV_WAIT]		= { "wait", LOG_WARNING, NULL, "node" },
+	[DDR_EV_EVICTED]	= { "evicted", LOG_CRIT },
+	[DDR_EV_LEFT]		= { "left", LOG_INFO },
+	[DDR_EV_REBUILD_START]	= { "rebuild-start", LOG_NOTICE, "generation" },
+	[DDR_EV_MEMBER_ADDED]	= { "member-added", LOG_NOTICE, "generation" },
+	[DDR_EV_MEMBER_REMOVED]	= { "member-removed", LOG_NOTICE, "generation" },
+	[DDR_EV_NO_SPACE]	= { "no-space", LOG_ERR },
+	[DDR_EV_SPACE]		= { "space", LOG_NOTICE },
+	[DDR_EV_POLICY]		= { "policy", LOG_NOTICE },
+	[DDR_EV_VERIFY_START]	= { "verify-start", LOG_NOTICE, "priority", "repair" },
+	[DDR_EV_VERIFY_PAUSED]	= { "verify-paused", LOG_NOTICE, "found", "repaired" },
+	[DDR_EV_VERIFY_STOPPED]	= { "verify-stopped", LOG_NOTICE, "found", "repaired" },
+	[DDR_EV_VERIFY_DONE]	= { "verify-done", LOG_NOTICE, "found", "repaired", NULL, "suspect" },
+	[DDR_EV_REPAIRED]	= { "repaired", LOG_WARNING, "repaired", NULL, "first_block", "blocks" },
+	[DDR_EV_MISMATCH]	= { "mismatch", LOG_ERR, "found", NULL, "first_block", "blocks" },
+	[DDR_EV_GROWN]		= { "grown", LOG_NOTICE, "old_blocks", "blocks" },
+	[DDR_EV_GROW_REFUSED]	= { "grow-refused", LOG_WARNING, "bytes", "node" },
+	[DDR_EV_REBUILD_DONE]	= { "rebuild-done", LOG_NOTICE, "generation", "blocks" },
+};
+
+static const char *const class_name[] = {
+	[DDR_EC_IO] = "I/O error", [DDR_EC_MEDIUM] = "bad sector", [DDR_EC_FENCED] = "reservation conflict",
+	[DDR_EC_NOSPC] = "no space", [DDR_EC_TIMEOUT] = "timeout", [DDR_EC_INVAL] = "invalid request",
+	[DDR_EC_ABSENT] = "not in the table",
+};
+static const char *const op_name[] = {
+	[DDR_OP_READ] = "read", [DDR_OP_WRITE] = "write", [DDR_OP_FLUSH] = "flush", [DDR_OP_ZEROES] = "write-zeroes",
+};
+
+static const char *word(const char *const *names, size_t n, uint64_t i)
+{
+	return i < n && names[i] ? names[i] : "unknown";
+}
+
+#define WORD(names, i) word(names, sizeof(names) / sizeof((names)[0]), i)
+
+static const char *device(const struct ddr_array *a, uint32_t member)
+{
+	const char *name = a->members && member < DDR_MAX_MEMBERS ? a->members->name[member] : "";
+
+	return *name ? name : "missing";
+}
+
+/* A device that is gone explains the rest: the kernel has no class for it, and calls it by several others. */
+static bool gone(const struct ddr_array *a, uint32_t member)
+{
+	return a->members && member < DDR_MAX_MEMBERS && (a->members->open >> member & 1) && ddr_dev_gone(a->members->dev[member].fd);
+}
+
+static const char *class_of(const struct ddr_array *a, const struct ddr_output *o)
+{
+	return gone(a, o->member) ? "device gone" : WORD(class_name, o->a);
+}
+
+static const char *node(const struct ddr_array *a, uint64_t id, char *buf, size_t size)
+{
+	return a->d->transport->node_name(a->d, (uint32_t)id, buf, size);
+}
+
+/* The end of it says what it cannot decide: nobody knows what suspect regions should hold. */
+static void verify_text(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
+{
+	int n = snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right",
+			 o->event == DDR_EV_VERIFY_DONE ? "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
+
+	if (o->event == DDR_EV_VERIFY_DONE && o->count && (size_t)n < size)
+		snprintf(buf + n, size - (size_t)n, "; %" PRIu64 " regions are suspect and were passed over: check what was being written at the "
+			 "crash, then type ddraid set %s suspect=accept", o->count, a->name);
+}
+
+/* What the smallest device offers, what the array takes of each, and what is missing for the size that was asked for. */
+static void grow_refused(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
+{
+	struct ddr_super sb = *ddr_sm_super(a->sm);
+	uint64_t needed = ddr_layout_member_bytes(&sb);
+	char name[DDR_NODE_NAME_LEN];
+	int n;
+
+	if (!o->b) {
+		snprintf(buf, size, "the array does not grow");
+		return;
+	}
+	n = snprintf(buf, size, "the array does not grow: member %u (%s) has room for %" PRIu64 " bytes on %s, since 1 %% of a disk, 100 MiB at most, stays free; ",
+		     o->member, device(a, o->member), o->a, node(a, o->b, name, sizeof(name)));
+	if (n < 0 || (size_t)n >= size)
+		return;
+	buf += n;
+	size -= (size_t)n;
+	sb.array_blocks = o->count;
+	if (!o->count)
+		snprintf(buf, size, "the array has %" PRIu64 " bytes of each member already", needed);
+	else
+		snprintf(buf, size, "the new size needs %" PRIu64 ", so %" PRIu64 " bytes are missing", ddr_layout_member_bytes(&sb),
+			 ddr_layout_member_bytes(&sb) - o->a);
+}
+
+static void describe(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
+{
+	char name[DDR_NODE_NAME_LEN];
+
+	switch (o->event) {
+	case DDR_EV_READY:
+		snprintf(buf, size, "ready: the device serves reads and writes");
+		break;
+	case DDR_EV_RECOVERY:
+		snprintf(buf, size, "%" PRIu64 " regions were being written when node %" PRIu64 " stopped; they are "
+			 "synced again", o->a, o->b);
+		break;
+	case DDR_EV_RESYNC_START:
+		snprintf(buf, size, "resync of %" PRIu64 " regions begins", o->a);
+		break;
+	case DDR_EV_RESYNC_DONE:
+		snprintf(buf, size, "resync done: %" PRIu64 " regions, parity of %" PRIu64 " blocks rewritten", o->a, o->b);
+		break;
+	case DDR_EV_MEMBER_FAILED:
+		snprintf(buf, size, "member %u (%s) failed and is out of the array%s, generation %" PRIu64
+			 "; ddraid add %s DEV gives the array another disk, if it has no spare", o->member, device(a, o->member),
+			 gone(a, o->member) ? ": its device is gone (the disk was pulled, or its last path was lost)" : "", o->a, a->name);
+		break;
+	case DDR_EV_REBUILD_START:
+		if (o->b & DDR_MEMBER_F_REPLACING) {
+			snprintf(buf, size, "member %u (%s) replaces member %u (%s), which is copied to it, generation %" PRIu64, o->member,
+				 device(a, o->member), o->node, device(a, o->node), o->a);
+			break;
+		}
+		snprintf(buf, size, "member %u (%s) %s, generation %" PRIu64, o->member, device(a, o->member), o->b ?
+			 "is back, and gets what was written without it" : "has the place of one that was out, and is rebuilt", o->a);
+		break;
+	case DDR_EV_MEMBER_ADDED:
+		snprintf(buf, size, "member %u is a spare, generation %" PRIu64, o->member, o->a);
+		break;
+	case DDR_EV_MEMBER_REMOVED:
+		snprintf(buf, size, "member %u (%s) was removed, generation %" PRIu64, o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_NO_SPACE:
+		snprintf(buf, size, "member %u (%s) has no space left: add space to the pool that the disk comes from; ddraid tries again by itself. Until then",
+			 o->member, device(a, o->member));
+		break;
+	case DDR_EV_SPACE:
+		snprintf(buf, size, "member %u (%s) has space again: what waited for it goes on", o->member, device(a, o->member));
+		break;
+	case DDR_EV_POLICY:
+		snprintf(buf, size, "suspect-reads = %s: reads of suspect regions that have to be reconstructed %s", o->a & DDR_POLICY_SUSPECT_READS_ERROR ?
+			 "error" : "pass", o->a & DDR_POLICY_SUSPECT_READS_ERROR ? "fail" : "give what there is");
+		break;
+	case DDR_EV_REBUILD_DONE:
+		if (o->node != DDR_NO_MEMBER) {
+			snprintf(buf, size, "member %u (%s) has replaced member %u (%s), which is out of the array, generation %" PRIu64, o->member,
+				 device(a, o->member), o->node, device(a, o->node), o->a);
+			break;
+		}
+		snprintf(buf, size, "member %u (%s) is rebuilt and in sync, generation %" PRIu64, o->member, device(a, o->member), o->a);
+		break;
+	case DDR_EV_VERIFY_START:
+		snprintf(buf, size, "verify runs, priority %" PRIu64 "%s", o->a, o->b ? ", parity is rewritten where nobody knows what is wrong" : "");
+		break;
+	case DDR_EV_VERIFY_PAUSED:
+	case DDR_EV_VERIFY_STOPPED:
+	case DDR_EV_VERIFY_DONE:
+		verify_text(a, o, buf, size);
+		break;
+	case DDR_EV_REPAIRED:
+		snprintf(buf, size, "member %u (%s): blocks %" PRIu64 "+%" PRIu64 " put right from the others", o->member, device(a, o->member),
+			 o->start, o->count);
+		break;
+	case DDR_EV_MISMATCH:
+		snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
+		break;
+	case DDR_EV_GROWN:
+		snprintf(buf, size, "grown from %" PRIu64 " to %" PRIu64 " bytes", o->a * DDR_BLOCK_SIZE, o->b * DDR_BLOCK_SIZE);
+		break;
+	case DDR_EV_GROW_REFUSED:
+		grow_refused(a, o, buf, size);
+		break;
+	case DDR_EV_MEMBER_ERROR:
+		if (o->member == DDR_NO_MEMBER)	/* the text says what */
+			snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
+		else
+			snprintf(buf, size, "member %u (%s): %s on %s of blocks %" PRIu64 "+%" PRIu64, o->member,
+				 device(a, o->member), class_of(a, o), WORD(op_name, o->b), o->start, o->count);
+		break;
+	case DDR_EV_DEGRADED:
+		snprintf(buf, size, "degraded: %" PRIu64 " more members may fail", o->a);
+		break;
+	case DDR_EV_SUSPECT:
+		snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in "
+			 "flight at the crash may read as garbage; check what was being written then, then type ddraid set %s suspect=accept",
+			 o->start, o->count, o->a, a->name);
+		break;
+	case DDR_EV_FAILED:
+		snprintf(buf, size, "failed: more members are lost than the parity covers");
+		break;
+	case DDR_EV_CLEAN:
+		if (o->a == UINT64_MAX)
+			snprintf(buf, size, "stopped before it was known which regions are dirty: they are synced by who stays, or after the next start");
+		else
+			snprintf(buf, size, "clean: %" PRIu64 " regions stay dirty", o->a);
+		break;
+	case DDR_EV_VIEW:
+		snprintf(buf, size, "view of %" PRIu64 " nodes, %s", o->a, o->b ? "quorate" : "not quorate");
+		break;
+	case DDR_EV_NODE_JOINED:
+		snprintf(buf, size, "%s takes part, slot %" PRIu64, node(a, o->b, name, sizeof(name)), o->a);
+		break;
+	case DDR_EV_NODE_LEFT:
+		snprintf(buf, size, "%s left in order", node(a, o->b, name, sizeof(name)));
+		break;
+	case DDR_EV_NODE_LOST:
+		snprintf(buf, size, "%s is lost%s%s; its regions wait until it is back or known to be dead",
+			 node(a, o->b, name, sizeof(name)), o->text ? ": " : "", o->text ? o->text : "");
+		break;
+	case DDR_EV_NODE_FENCED:
+		snprintf(buf, size, "%s is dead", node(a, o->b, name, sizeof(name)));
+		break;
+	case DDR_EV_NODE_RECOVERED:
+		snprintf(buf, size, "what %s had in work (slot %" PRIu64 ") is taken over",
+			 node(a, o->b, name, sizeof(name)), o->a);
+		break;
+	case DDR_EV_WAIT:
+		snprintf(buf, size, "waiting%s%s", o->b ? " for " : "", o->b ? node(a, o->b, name, sizeof(name)) : "");
+		break;
+	default:
+		snprintf(buf, size, "%s", events[o->event].name);
+		break;
+	}
+	if (o->text) {
+		size_t n = strlen(buf);
+
+		snprintf(buf + n, size - n, "%s%s", n ? ": " : "", o->text);
+	}
+}
+
+static struct json_object *make(const struct ddr_array *a, const char *name, const char *text)
+{
+	struct json_object *o = json_object_new_object();
+	struct timespec ts;
+	char when[40];
+	struct tm tm;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(when + n, sizeof(when) - n, ".%03ldZ", ts.tv_nsec / 1000000);
+	json_object_object_add(o, "time", json_object_new_string(when));
+	json_object_object_add(o, "name", json_object_new_string(a->name));
+	json_object_object_add(o, "uuid", json_object_new_string(a->uuid_text));
+	json_object_object_add(o, "event", json_object_new_string(name));
+	json_object_object_add(o, "text", json_object_new_string(text));
+	return o;
+}
+
+void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
+{
+	qb_log((uint8_t)priority, "array '%s': %s", a->name, text);
+	if (ddr_ipcs_listeners(a->d->ipc))
+		ddr_ipcs_event(a->d->ipc, make(a, name, text));
+	ddr_ipcs_changed(a->d->ipc, a);
+}
+
+static void add(struct json_object *o, const char *key, uint64_t value)
+{
+	if (key)
+		json_object_object_add(o, key, json_object_new_uint64(value));
+}
+
+static void send_event(struct ddr_array *a, const struct ddr_output *o, const char *name, const char *text)
+{
+	struct json_object *e;
+
+	if (!ddr_ipcs_listeners(a->d->ipc))
+		return;
+	e = make(a, name, text);
+	if (o->member != DDR_NO_MEMBER) {
+		add(e, "member", o->member);
+		json_object_object_add(e, "device", json_object_new_string(device(a, o->member)));
+	}
+	if (o->event == DDR_EV_MEMBER_ERROR && o->member != DDR_NO_MEMBER) {
+		json_object_object_add(e, "error", json_object_new_string(class_of(a, o)));
+		json_object_object_add(e, "operation", json_object_new_string(WORD(op_name, o->b)));
+	}
+	add(e, events[o->event].a, o->a);
+	add(e, events[o->event].b, o->b);
+	if (o->count) {
+		add(e, events[o->event].start, o->start);
+		add(e, events[o->event].count, o->count);
+	}
+	ddr_ipcs_event(a->d->ipc, e);
+}
+
+/*
+ * Udev's rules leave an array alone until it is served; now they may look. A uevent by
+ * sysfs waits for nothing.
+ */
+static void tell_udev(const struct ddr_array *a)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", a->bind.dm_major, a->bind.dm_minor);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, "change", 6) != 6)
+		qb_perror(LOG_WARNING, "telling udev that the array is ready");
+	close(fd);
+}
+
+static bool same_finding(const struct ddr_finding *a, const struct ddr_finding *b)
+{
+	return a->start == b->start && a->count == b->count && a->member == b->member && a->repaired == b->repaired;
+}
+
+/* The same place again, as by reads that are checked, or by the next verify, does not drive out the others. */
+static void remember_finding(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool repaired = o->event == DDR_EV_REPAIRED;
+	struct ddr_finding f = { .start = o->start, .count = o->count, .blocks = o->a, .member = repaired ? o->member : DDR_NO_MEMBER,
+				 .repaired = repaired, .text = o->text };
+	struct timespec ts;
+	unsigned int i = 0;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	f.time = (uint64_t)ts.tv_sec;
+	while (i < a->n_findings && !same_finding(&a->finding[i], &f))
+		i++;
+	if (i == DDR_ARRAY_FINDINGS)
+		i = 0;
+	if (i < a->n_findings) {
+		a->n_findings--;
+		memmove(&a->finding[i], &a->finding[i + 1], (a->n_findings - i) * sizeof(f));
+	}
+	a->finding[a->n_findings++] = f;
+}
+
+/* What status and waiters need to remember of it. */
+static void remember(struct ddr_array *a, const struct ddr_output *o, const char *text)
+{
+	switch (o->event) {
+	case DDR_EV_READY:
+		a->ready = true;
+		a->error[0] = '\0';
+		tell_udev(a);
+		break;
+	case DDR_EV_FAILED:
+		snprintf(a->error, sizeof(a->error), "%s", text);
+		break;
+	case DDR_EV_REFUSED:
+		a->refusal = o->text ? o->text : "refused";
+		if ((o->b == DDR_MEMBER_OP_REPLACE || o->b == DDR_MEMBER_OP_TAKE) && o->member == a->replace.spare)
+			a->replace.refusal = a->refusal;
+		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
+		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */
+			snprintf(a->error, sizeof(a->error), "%s", a->refusal);
+		break;
+	case DDR_EV_CLEAN_REFUSED:
+		a->refusal = a->clean_refusal = o->text ? o->text : "refused";
+		a->clean_asked = false;
+		a->quiet_until_ms = 0;
+		break;
+	case DDR_EV_CLEAN:
+		a->clean_asked = false;
+		a->dirty_left = o->a;
+		a->quiet_until_ms = ddr_now_ms() + QUIET_MS;
+		break;
+	case DDR_EV_GROW_REFUSED:
+		snprintf(a->grow.refusal, sizeof(a->grow.refusal), "%s", text);
+		break;
+	case DDR_EV_LEFT:
+		a->cluster.left = true;
+		break;
+	case DDR_EV_REPAIRED:
+	case DDR_EV_MISMATCH:
+		remember_finding(a, o);
+		break;
+	default:
+		break;
+	}
+}
+
+void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
+{
+	bool known = (size_t)o->event < sizeof(events) / sizeof(events[0]);
+	char text[TEXT_MAX];
+
+	if (o->type == DDR_OUT_GIVE_UP) {
+		ddr_event_plain(a, LOG_CRIT, "give-up", a->error);
+		return;
+	}
+	if (!known)
+		return;
+	describe(a, o, text, sizeof(text));
+	remember(a, o, text);
+	qb_log((uint8_t)events[o->event].priority, "array '%s': %s", a->name, text);
+	send_event(a, o, events[o->event].name, text);
+	ddr_ipcs_changed(a->d->ipc, a);
+}

@@ -1,0 +1,799 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the requests of clients mean. See ipc_server.h for the list.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/array/array.h"
+#include "daemon/ipc/ipc_client.h"
+#include "daemon/ipc/ipc_server.h"
+#include "daemon/ipc/unstarted.h"
+#include "daemon/kernel/kchan.h"
+#include "lib/wire/ipc.h"
+
+#define WAIT_MS_DEFAULT	30000
+#define WAIT_MS_MAX	(3600 * 1000)
+
+/* A string of the request, at most @max bytes, without control characters; NULL: none such. */
+static const char *text_of(struct json_object *req, const char *key, size_t max)
+{
+	struct json_object *o;
+	const char *s;
+	int n;
+
+	if (!json_object_object_get_ex(req, key, &o) || !json_object_is_type(o, json_type_string))
+		return NULL;
+	s = json_object_get_string(o);
+	n = json_object_get_string_len(o);
+	if (n <= 0 || (size_t)n > max || strlen(s) != (size_t)n)
+		return NULL;
+	for (int i = 0; i < n; i++)
+		if ((unsigned char)s[i] < ' ' || s[i] == 127)
+			return NULL;
+	return s;
+}
+
+/* The array that the request names, or NULL and answered. */
+static struct ddr_array *array_of(struct ddr_client *c, struct json_object *req, bool running)
+{
+	const char *name = text_of(req, "name", DDR_NAME_LEN - 1);
+	struct ddr_array *a;
+
+	if (!name) {
+		ddr_client_error(c, "the request names no array");
+		return NULL;
+	}
+	a = ddr_array_find(c->d, name);
+	if (!a)
+		ddr_unstarted_error(c, name);
+	else if (running && a->state != DDR_ARRAY_RUNNING)
+		ddr_client_error(c, "array '%s' is not served: %s", name,
+				 a->error[0] ? a->error : "it is still being attached; try again in a moment");
+	else
+		return a;
+	return NULL;
+}
+
+static struct json_object *status_of(struct ddr_client *c, const struct ddr_array *only)
+{
+	struct json_object *list = json_object_new_array();
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &c->d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (!only || a == only)
+			json_object_array_add(list, ddr_status_array(a));
+	}
+	ddr_unstarted_list(c->d, list, only != NULL);
+	return list;
+}
+
+static void do_status(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a = NULL;
+
+	if (json_object_object_get_ex(req, "name", NULL)) {
+		a = array_of(c, req, false);
+		if (!a)
+			return;
+	}
+	ddr_client_ok(c, status_of(c, a));
+}
+
+static void do_findings(struct ddr_client *c, struct json_object *req)
+{
+	const struct ddr_array *a = array_of(c, req, true);
+
+	if (a)
+		ddr_client_ok(c, ddr_status_findings(a));
+}
+
+/* Begins a wait: it is answered by ddr_client_check(), perhaps at once. */
+static void begin_wait(struct ddr_client *c, struct json_object *req, enum ddr_client_wait wait)
+{
+	const char *name = text_of(req, "name", DDR_NAME_LEN - 1);
+	struct json_object *o;
+	int64_t ms = WAIT_MS_DEFAULT;
+
+	if (!name) {
+		ddr_client_error(c, "the request names no array");
+		return;
+	}
+	if (json_object_object_get_ex(req, "timeout_ms", &o))
+		ms = json_object_get_int64(o);
+	if (ms < 0 || ms > WAIT_MS_MAX) {
+		ddr_client_error(c, "timeout_ms lies outside 0 to %d", WAIT_MS_MAX);
+		return;
+	}
+	c->wait = wait;
+	snprintf(c->which, sizeof(c->which), "%s", name);
+	c->until_ms = ddr_now_ms() + (uint64_t)ms;
+	ddr_client_check(c, ddr_now_ms());
+}
+
+static void do_wait(struct ddr_client *c, struct json_object *req)
+{
+	begin_wait(c, req, DDR_WAIT_READY);
+}
+
+/* Whoever waited for a clean stop does not any more: without another one who does it is not wanted. */
+static void nobody_stops(struct ddr_client *c, struct ddr_array *a)
+{
+	if (a && a->state == DDR_ARRAY_RUNNING && a->clean_asked && !ddr_clients_wait(c->d, a, DDR_WAIT_CLEAN))
+		ddr_drive_clean_late(a);
+}
+
+static void do_stop(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a = array_of(c, req, true);
+	const char *why;
+
+	if (!a)
+		return;
+	why = ddr_drive_clean(a);
+	if (why)
+		ddr_client_error(c, "%s", why);
+	else
+		begin_wait(c, req, DDR_WAIT_CLEAN);
+	if (c->wait == DDR_WAIT_NONE)
+		nobody_stops(c, a);
+}
+
+/* Settings that are the array's, on all nodes, and not a tunable: key, value, what to do. */
+static bool set_special(struct ddr_client *c, struct json_object *req, struct ddr_array *a, const char *key, const char *value)
+{
+	bool policy = !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads"), error = !strcmp(value, "error");
+	const char *why = NULL;
+
+	if (!policy && strcmp(key, "suspect"))
+		return false;
+	if (policy && (error || !strcmp(value, "pass")))
+		why = ddr_drive_set(a, DDR_SM_SUSPECT_READS, error);
+	else if (!policy && !strcmp(value, "accept"))
+		why = ddr_drive_accept(a);
+	else
+		why = policy ? "expected error or pass" : "expected accept";
+	c->op = error ? DDR_POLICY_SUSPECT_READS_ERROR : 0;
+	if (why)
+		ddr_client_error(c, "%s = '%.64s': %s", key, value, why);
+	else if (policy)
+		begin_wait(c, req, DDR_WAIT_POLICY);
+	else
+		ddr_client_ok(c, NULL);
+	return true;
+}
+
+/* What `set` changes, as text: of this node, and of the array. */
+static void do_settings(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a = array_of(c, req, true);
+	struct json_object *data;
+	const struct ddr_option *options;
+	struct ddr_conf conf = c->d->conf;
+	char value[DDR_CONF_PATH_MAX];
+
+	if (!a)
+		return;
+	conf.tune = a->tune;
+	data = json_object_new_object();
+	for (size_t i = 0, n = ddr_conf_options(&options); i < n; i++)
+		if (options[i].per_array)
+			json_object_object_add(data, options[i].key,
+					       json_object_new_string(ddr_conf_format(&conf, &options[i], value, sizeof(value))));
+	json_object_object_add(data, "suspect_reads",
+			       json_object_new_string(ddr_sm_super(a->sm)->policy & DDR_POLICY_SUSPECT_READS_ERROR ? "error" : "pass"));
+	ddr_client_ok(c, data);
+}
+
+static void do_set(struct ddr_client *c, struct json_object *req)
+{
+	const char *key = text_of(req, "key", 64), *value = text_of(req, "value", 64), *job;
+	struct ddr_array *a = array_of(c, req, true);
+	char err[DDR_CONF_ERROR_MAX];
+	struct ddr_conf conf;
+
+	if (!a)
+		return;
+	if (!key || !value) {
+		ddr_client_error(c, "set needs a key and a value");
+		return;
+	}
+	if (set_special(c, req, a, key, value))
+		return;
+	conf = c->d->conf;
+	conf.tune = a->tune;
+	if (ddr_conf_set(&conf, key, value, true, err, sizeof(err))) {
+		ddr_client_error(c, "%s; man ddraid.conf lists the options", err);
+		return;
+	}
+	job = ddr_conf_rates_wrong(&conf.tune);
+	if (job) {
+		ddr_client_error(c, "%s_max_rate would be below %s_min_rate; set the other one first", job, job);
+		return;
+	}
+	a->tune = conf.tune;
+	ddr_drive_tune(a);
+	ddr_client_ok(c, NULL);
+}
+
+/* The array and the member that the request names; NULL and answered: there is none. */
+static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req, int *member)
+{
+	const char *which = text_of(req, "member", PATH_MAX - 1);
+	struct ddr_array *a = array_of(c, req, true);
+
+	if (!a)
+		return NULL;
+	*member = which ? ddr_status_find_member(a, which) : -1;
+	if (*member >= 0)
+		return a;
+	ddr_client_error(c, "'%.255s' is no member of array '%s'; ddraid status lists them", which ? which : "", a->name);
+	return NULL;
+}
+
+/* What was asked of a member was refused (@why), or is waited for. */
+static void answer_later(struct ddr_client *c, struct json_object *req, const struct ddr_array *a, int member, const char *why,
+			 enum ddr_client_wait wait)
+{
+	if (why) {
+		ddr_client_error(c, "member %d of array '%s' stays as it is: %s", member, a->name, why);
+		return;
+	}
+	c->member = (uint32_t)member;
+	begin_wait(c, req, wait);
+}
+
+/* A disk that was made ready is to be a spare. Answered with its number, when the superblocks have it. */
+static void do_add(struct ddr_client *c, struct json_object *req)
+{
+	const char *text = text_of(req, "uuid", 36), *why;
+	struct ddr_array *a = array_of(c, req, true);
+
+	if (!a)
+		return;
+	if (!text || uuid_parse(text, c->uuid)) {
+		ddr_client_error(c, "add needs the uuid of the disk");
+		return;
+	}
+	why = ddr_drive_add(a, c->uuid);
+	if (why)
+		ddr_client_error(c, "nothing is added to array '%s': %s", a->name, why);
+	else
+		begin_wait(c, req, DDR_WAIT_ADDED);
+}
+
+static void do_remove(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a;
+	int member;
+
+	a = member_of(c, req, &member);
+	if (!a)
+		return;
+	uuid_generate(c->uuid);
+	answer_later(c, req, a, member, ddr_drive_remove(a, (uint32_t)member, c->uuid), DDR_WAIT_REMOVED);
+}
+
+/* All nodes look for the device of a member that is out, or a spare. Answered when all have found it, and it is taken back. */
+static void do_seek(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a;
+	int member;
+
+	a = member_of(c, req, &member);
+	if (a)
+		answer_later(c, req, a, member, ddr_drive_seek(a, (uint32_t)member), DDR_WAIT_BACK);
+}
+
+/* Has the spare the role already? It takes one of its own accord, where it may. */
+static bool has_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
+{
+	const struct ddr_member *m = &ddr_sm_super(a->sm)->member[spare];
+
+	return role != DDR_ROLE_NONE && m->role == role && !(m->flags & DDR_MEMBER_F_REPLACING) &&
+	       (m->state == DDR_MEMBER_REBUILDING || m->state == DDR_MEMBER_IN_SYNC);
+}
+
+/*
+ * The spare "spare" is to replace the member "member", once all nodes see it. "role": the member is out, and that was its role
+ * before the spare came.
+ */
+static void do_replace(struct ddr_client *c, struct json_object *req)
+{
+	const char *with = text_of(req, "spare", PATH_MAX - 1), *why;
+	struct json_object *role = json_object_object_get(req, "role");
+	struct ddr_array *a;
+	int member, spare;
+
+	a = member_of(c, req, &member);
+	if (!a)
+		return;
+	spare = with ? ddr_status_find_member(a, with) : -1;
+	if (spare < 0) {
+		ddr_client_error(c, "'%.255s' is no member of array '%s'; ddraid status lists them", with ? with : "", a->name);
+		return;
+	}
+	memcpy(c->uuid, a->super.member[spare].uuid, sizeof(c->uuid));
+	c->role = role ? (uint32_t)json_object_get_int(role) : DDR_ROLE_NONE;
+	if (has_taken(a, (uint32_t)spare, c->role)) {
+		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
+		return;
+	}
+	why = ddr_drive_replace(a, (uint32_t)member, (uint32_t)spare);
+	if (why)
+		ddr_client_error(c, "member %d of array '%s' is not replaced: %s", member, a->name, why);
+	else
+		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
+}
+
+static void do_fail(struct ddr_client *c, struct json_object *req)
+{
+	struct ddr_array *a;
+	int member;
+
+	a = member_of(c, req, &member);
+	if (a)
+		answer_later(c, req, a, member, ddr_drive_fail_by_hand(a, (uint32_t)member), DDR_WAIT_FAILED);
+}
+
+static int verify_op(const char *action)
+{
+	static const struct { const char *name; int op; } ops[] = {
+		{ "start", DDR_VERIFY_OP_START }, { "pause", DDR_VERIFY_OP_PAUSE }, { "stop", DDR_VERIFY_OP_STOP },
+	};
+
+	for (size_t i = 0; action && i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(ops[i].name, action))
+			return ops[i].op;
+	return 0;
+}
+
+static void do_verify(struct ddr_client *c, struct json_object *req)
+{
+	struct json_object *priority = json_object_object_get(req, "priority"), *repair = json_object_object_get(req, "repair");
+	int op = verify_op(text_of(req, "action", 16));
+	struct ddr_array *a = array_of(c, req, true);
+	const struct ddr_verify *v;
+	const char *why;
+	uint32_t flags;
+	int64_t p;
+
+	if (!a)
+		return;
+	v = &ddr_sm_super(a->sm)->verify;		/* what is not said stays as it is in one that is under way */
+	p = priority ? json_object_get_int64(priority) : v->state == DDR_VERIFY_NONE ? (int64_t)a->tune.verify_priority : v->priority;
+	flags = repair ? (json_object_get_boolean(repair) ? DDR_VERIFY_F_REPAIR : 0) : v->state == DDR_VERIFY_NONE ? 0 : v->flags & DDR_VERIFY_F_REPAIR;
+	if (!op || p < 1 || p > 5) {
+		ddr_client_error(c, "verify needs an action, start, pause or stop, and a priority from 1 to 5");
+		return;
+	}
+	c->op = (uint32_t)op;
+	c->serial = v->serial;
+	why = ddr_drive_verify(a, (uint32_t)op, (uint32_t)p, flags);
+	if (why)
+		ddr_client_error(c, "%s", why);
+	else
+		begin_wait(c, req, DDR_WAIT_VERIFY);
+}
+
+/* Why the array cannot get that size whatever its members are, answered. */
+static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64_t bytes)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+	uint64_t most = ddr_super_most_blocks(sb) * DDR_BLOCK_SIZE, now = sb->array_blocks * DDR_BLOCK_SIZE, unit = (uint64_t)DDR_BLOCK_SIZE << sb->order;
+
+	if (now == most || bytes > most)
+		ddr_client_error(c, "the log and map of array '%s' have room for an array of %" PRIu64 " bytes at most%s", a->name, most,
+				 now == most ? ", which it has already" : ": ask for less, or make an array with larger regions");
+	else if (bytes && bytes < now)
+		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes: an array does not shrink", a->name, now);
+	else if (bytes == now)
+		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes already", a->name, now);
+	else if (bytes % unit)
+		ddr_client_error(c, "the size of array '%s' is a multiple of %" PRIu64 " bytes; take %" PRIu64, a->name, unit, bytes - bytes % unit);
+	else
+		return false;
+	return true;
+}
+
+/* The array is to take what its members have room for, or so many bytes of it. Answered with the old and the new size. */
+static void do_grow(struct ddr_client *c, struct json_object *req)
+{
+	struct json_object *size = json_object_object_get(req, "size");
+	struct ddr_array *a = array_of(c, req, true);
+	const char *why;
+	int64_t bytes = size ? json_object_get_int64(size) : 0;
+
+	if (!a)
+		return;
+	if (bytes < 0 || (size && bytes == 0)) {
+		ddr_client_error(c, "grow needs a size in bytes, or none");
+		return;
+	}
+	if (size_refused(c, a, (uint64_t)bytes))
+		return;
+	c->blocks = a->super.array_blocks;
+	why = ddr_drive_grow(a, (uint64_t)bytes / DDR_BLOCK_SIZE);
+	if (why)
+		ddr_client_error(c, "array '%s' does not grow: %s", a->name, why);
+	else
+		begin_wait(c, req, DDR_WAIT_GROWN);
+}
+
+/* A node by its id, or by its name in the cluster; 0: there is none. */
+static uint32_t find_node(const struct ddr_array *a, const struct ddr_sm_status *st, const char *which)
+{
+	char *end, name[DDR_NODE_NAME_LEN];
+	unsigned long id = strtoul(which, &end, 10);
+
+	for (uint32_t i = 0; i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
+		if ((*end == '\0' && id == st->node[i].id) ||
+		    strcmp(a->d->transport->node_name(a->d, st->node[i].id, name, sizeof(name)), which) == 0)
+			return st->node[i].id;
+	return 0;
+}
+
+/* For all arrays in which the node has failed. */
+static void do_fence_ack(struct ddr_client *c, struct json_object *req)
+{
+	const char *which = text_of(req, "node", DDR_NODE_NAME_LEN - 1), *why = NULL;
+	struct qb_list_head *iter, *next;
+	unsigned int taken = 0;
+
+	if (!which) {
+		ddr_client_error(c, "the request names no node");
+		return;
+	}
+	qb_list_for_each_safe(iter, next, &c->d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+		const char *refused;
+		struct ddr_sm_status st;
+		uint32_t node;
+
+		if (a->state != DDR_ARRAY_RUNNING)
+			continue;
+		ddr_sm_get_status(a->sm, &st);
+		node = find_node(a, &st, which);
+		if (!node)
+			continue;
+		refused = ddr_drive_fence_ack(a, node);
+		if (refused)
+			why = refused;
+		else
+			taken++;
+	}
+	if (taken)
+		ddr_client_ok(c, NULL);
+	else if (why)
+		ddr_client_error(c, "node '%s' is not waited for: %s", which, why);
+	else
+		ddr_client_error(c, "no array of this node knows a node '%s'; ddraid status lists them", which);
+}
+
+/* The operator's word that no other machine uses the array's disks; the array is started then, or bound again if it had been refused. */
+static void do_adopt(struct ddr_client *c, struct json_object *req)
+{
+	const char *text = text_of(req, "name", 36), *why;
+	struct ddr_array *a;
+	char buf[256];
+	uuid_t uuid;
+
+	if (!text || uuid_parse(text, uuid)) {
+		ddr_client_error(c, "the request names no array by its uuid");
+		return;
+	}
+	why = ddr_identity_adopt(c->d, uuid, buf, sizeof(buf));
+	a = why ? NULL : ddr_array_by_uuid(c->d, uuid);
+	if (a)
+		why = ddr_array_adopted(a);
+	if (why)
+		ddr_client_error(c, "%s", why);
+	else
+		ddr_client_ok(c, NULL);
+}
+
+static void do_events(struct ddr_client *c, struct json_object *req)
+{
+	(void)req;
+	if (ddr_ipcs_listeners(c->d->ipc) >= DDR_LISTENERS_MAX) {
+		ddr_client_error(c, "%u clients listen to events already: the other places are kept for commands; end one of them", DDR_LISTENERS_MAX);
+		return;
+	}
+	c->listening = true;
+	ddr_client_ok(c, status_of(c, NULL));
+}
+
+static void do_ping(struct ddr_client *c, struct json_object *req)
+{
+	struct json_object *data = json_object_new_object();
+	const struct ddr_transport_ops *transport = c->d->transport;
+
+	(void)req;
+	if (!transport->cluster)	/* in one the group decides who takes part, not an id */
+		json_object_object_add(data, "alone", json_object_new_uint64(transport->node(c->d)));
+	if (!transport->waits(c->d))	/* 1: no other node is in its cluster; 0: not known */
+		json_object_object_add(data, "nodes", json_object_new_uint64(transport->nodes(c->d)));
+	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
+	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads));	/* for `start` */
+	json_object_object_add(data, "fail_if_no_daemon", json_object_new_boolean(c->d->conf.fail_if_no_daemon));
+	json_object_object_add(data, "module", json_object_new_boolean(ddr_kctl_connected(c->d->kctl)));
+	ddr_client_ok(c, data);
+}
+
+/* The array is about to be started from this generation, though this node remembers a newer one. */
+static void do_older(struct ddr_client *c, struct json_object *req)
+{
+	const char *uuid = text_of(req, "name", DDR_NAME_LEN - 1), *id = text_of(req, "generation_id", 36);
+	struct ddr_known known = { 0 };
+	struct json_object *o;
+	uint8_t array[16];
+
+	if (json_object_object_get_ex(req, "generation", &o))
+		known.generation = json_object_get_uint64(o);
+	if (!uuid || !id || !known.generation || uuid_parse(uuid, array) || uuid_parse(id, known.gen_id)) {
+		ddr_client_error(c, "the request names no array and generation");
+		return;
+	}
+	memcpy(c->d->older.uuid, array, sizeof(array));
+	c->d->older.known = known;
+	ddr_client_ok(c, NULL);
+}
+
+static const struct {
+	const char *cmd;
+	void (*run)(struct ddr_client *c, struct json_object *req);
+} requests[] = {
+	{ "status", do_status }, { "findings", do_findings }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
+	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
+	{ "fence-ack", do_fence_ack }, { "older", do_older }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping }, { "unstarted", ddr_unstarted_request },
+};
+
+void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
+{
+	struct json_object *req;
+	const char *cmd;
+
+	/* whatever it says: the answer is taken for that of the request before, of which nothing is to be left then */
+	if (c->wait != DDR_WAIT_NONE) {
+		ddr_client_gone(c);
+		ddr_client_error(c, "the request before is not answered yet; nobody waits for it any more");
+		return;
+	}
+	req = ddr_ipc_parse(text, len);
+	if (!req) {
+		ddr_client_error(c, "the request is not one JSON object");
+		return;
+	}
+	cmd = text_of(req, "cmd", 32);
+	for (size_t i = 0; cmd && i < sizeof(requests) / sizeof(requests[0]); i++) {
+		if (strcmp(requests[i].cmd, cmd) == 0) {
+			requests[i].run(c, req);
+			json_object_put(req);
+			return;
+		}
+	}
+	ddr_client_error(c, "unknown request '%.32s'", cmd ? cmd : "");
+	json_object_put(req);
+}
+
+/* One that waits for the cluster is not refused: it is served when that is back. */
+static void check_ready(struct ddr_client *c, struct ddr_array *a)
+{
+	if (a && a->state == DDR_ARRAY_RUNNING && a->ready)
+		ddr_client_ok(c, status_of(c, a));
+	else if (a && a->error[0] && !a->waiting && !a->cluster.lost)
+		ddr_client_error(c, "%s", a->error);
+}
+
+static void check_clean(struct ddr_client *c, struct ddr_array *a)
+{
+	struct json_object *data;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went while it was being stopped", c->which);
+	} else if (!a->clean_asked && a->clean_refusal) {
+		ddr_client_error(c, "array '%s' was not made clean: %s", c->which, a->clean_refusal);
+	} else if (!a->clean_asked) {
+		data = json_object_new_object();
+		if (a->dirty_left != UINT64_MAX)
+			json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
+		ddr_client_ok(c, data);
+	}
+}
+
+static void member_ok(struct ddr_client *c, struct ddr_array *a, uint32_t member)
+{
+	struct json_object *data = json_object_new_object();
+
+	json_object_object_add(data, "member", json_object_new_int64(member));
+	json_object_object_add(data, "state", json_object_new_string(ddr_member_state_name(a->super.member[member].state)));
+	ddr_client_ok(c, data);
+}
+
+/* Who waits for a spare to replace another member: it does, or is a spare still; or it cannot any more. */
+static void check_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	uint8_t state = st->member_state[c->member];
+
+	if (has_taken(a, c->member, c->role) && !memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
+		member_ok(c, a, c->member);
+	else if (a->replace.refusal && a->replace.spare == c->member)
+		ddr_client_error(c, "member %u of array '%s' replaces nobody: %s", c->member, c->which, a->replace.refusal);
+	else if (memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
+		ddr_client_error(c, "member %u of array '%s', which was to replace another one, was removed meanwhile", c->member, c->which);
+	else if (c->role == DDR_ROLE_NONE && (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER)))
+		member_ok(c, a, c->member);
+	else if (state == DDR_MEMBER_REBUILDING || state == DDR_MEMBER_IN_SYNC)
+		ddr_client_error(c, "member %u of array '%s', which was to replace another one, has taken the place of one that is out, and is rebuilt",
+				 c->member, c->which);
+	else if (state != DDR_MEMBER_SPARE)
+		ddr_client_error(c, "member %u of array '%s', which was to replace another one, is %s now; the log of ddraidd says why", c->member,
+				 c->which, ddr_member_state_name(state));
+}
+
+/* Who waits for a member to go or to come. */
+static void check_member(struct ddr_client *c, struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+	uint8_t state;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		return;
+	}
+	ddr_sm_get_status(a->sm, &st);
+	if (c->wait == DDR_WAIT_ADDED || c->wait == DDR_WAIT_REMOVED) {
+		for (uint32_t m = 0; m < a->super.members; m++)
+			if (!memcmp(a->super.member[m].uuid, c->uuid, sizeof(c->uuid)))
+				member_ok(c, a, m);
+		return;
+	}
+	state = st.member_state[c->member];
+	if (c->wait == DDR_WAIT_FAILED && (state == DDR_MEMBER_FAULTY || state == DDR_MEMBER_MISSING))
+		ddr_client_ok(c, status_of(c, a));
+	if (c->wait == DDR_WAIT_REPLACE)
+		check_replace(c, a, &st);
+	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
+					 (state == DDR_MEMBER_SPARE && !st.unseen_by[c->member])))
+		member_ok(c, a, c->member);
+}
+
+static void check_verify(struct ddr_client *c, struct ddr_array *a)
+{
+	const struct ddr_verify *v;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		return;
+	}
+	v = &ddr_sm_super(a->sm)->verify;
+	if (c->op == DDR_VERIFY_OP_START ? v->state == DDR_VERIFY_RUNNING || v->serial != c->serial :
+	    c->op == DDR_VERIFY_OP_PAUSE ? v->state != DDR_VERIFY_RUNNING : v->state == DDR_VERIFY_NONE)
+		ddr_client_ok(c, NULL);
+}
+
+static void check_policy(struct ddr_client *c, struct ddr_array *a)
+{
+	if (!a || a->state != DDR_ARRAY_RUNNING)
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+	else if (ddr_sm_super(a->sm)->policy == c->op)
+		ddr_client_ok(c, NULL);
+}
+
+/* The new size, once this node's device has it too. */
+static void check_grown(struct ddr_client *c, struct ddr_array *a)
+{
+	struct json_object *data;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+	} else if (a->grow.refusal[0] && a->super.array_blocks <= c->blocks) {
+		ddr_client_error(c, "array '%s': %s", a->name, a->grow.refusal);
+	} else if (a->super.array_blocks > c->blocks && a->bind.sectors >= a->super.array_blocks * (DDR_BLOCK_SIZE / 512)) {
+		data = json_object_new_object();
+		json_object_object_add(data, "old", json_object_new_uint64(c->blocks * DDR_BLOCK_SIZE));
+		json_object_object_add(data, "new", json_object_new_uint64(a->super.array_blocks * DDR_BLOCK_SIZE));
+		json_object_object_add(data, "largest", json_object_new_uint64(ddr_super_most_blocks(&a->super) * DDR_BLOCK_SIZE));
+		ddr_client_ok(c, data);
+	}
+}
+
+void ddr_client_gone(struct ddr_client *c)
+{
+	enum ddr_client_wait wait = c->wait;
+	struct ddr_array *a = wait == DDR_WAIT_REPLACE || wait == DDR_WAIT_CLEAN ? ddr_array_find(c->d, c->which) : NULL;
+
+	c->wait = DDR_WAIT_NONE;
+	if (wait == DDR_WAIT_CLEAN)
+		nobody_stops(c, a);
+	else if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_drive_replace_late(a, c->member);
+}
+
+/* It is not to begin hours later, when nobody thinks of it any more. */
+static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd says why";
+
+	if (a && a->state == DDR_ARRAY_RUNNING) {
+		ddr_drive_replace_late(a, c->member);
+		if (st->unseen_by[c->member])
+			snprintf(why, sizeof(why), "node %s does not see its device",
+				 a->d->transport->node_name(a->d, st->unseen_by[c->member], node, sizeof(node)));
+	}
+	ddr_client_error(c, "member %u of array '%s' did not begin in time to replace another one, and shall not do so any more: %s. "
+			 "If just now all were agreeing on it, it begins still; ddraid status tells", c->member, c->which, why);
+}
+
+static void late_clean(struct ddr_client *c, struct ddr_array *a)
+{
+	ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs", c->which);
+	nobody_stops(c, a);
+}
+
+static void late(struct ddr_client *c, struct ddr_array *a)
+{
+	struct ddr_sm_status st = { 0 };
+	char name[DDR_NODE_NAME_LEN];
+
+	if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_sm_get_status(a->sm, &st);
+	if (c->wait == DDR_WAIT_REPLACE) {
+		late_replace(c, a, &st);
+		return;
+	}
+	if (c->wait == DDR_WAIT_FAILED)
+		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
+	else if (c->wait == DDR_WAIT_GROWN)
+		ddr_client_error(c, "array '%s' did not grow in time: a node that is lost has to be back or fenced first, or the members change; it goes on by itself, ddraid status tells",
+				 c->which);
+	else if (c->wait == DDR_WAIT_VERIFY || c->wait == DDR_WAIT_POLICY)
+		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
+	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
+		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
+				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
+	else
+		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status tells how they are, the log of ddraidd why", c->which);
+}
+
+void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
+{
+	struct ddr_array *a;
+
+	if (c->wait == DDR_WAIT_NONE)
+		return;
+	a = ddr_array_find(c->d, c->which);
+	if (c->wait == DDR_WAIT_READY)
+		check_ready(c, a);
+	else if (c->wait == DDR_WAIT_CLEAN)
+		check_clean(c, a);
+	else if (c->wait == DDR_WAIT_VERIFY)
+		check_verify(c, a);
+	else if (c->wait == DDR_WAIT_GROWN)
+		check_grown(c, a);
+	else if (c->wait == DDR_WAIT_POLICY)
+		check_policy(c, a);
+	else
+		check_member(c, a);
+	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)
+		return;
+	if (c->wait >= DDR_WAIT_FAILED)
+		late(c, a);
+	else if (c->wait == DDR_WAIT_CLEAN)
+		late_clean(c, a);
+	else if (a)
+		ddr_client_ok(c, status_of(c, a));	/* not ready; it says what it waits for */
+	else if (!c->d->listed)
+		ddr_client_ok(c, NULL);			/* the kernel has not said yet what it has */
+	else
+		ddr_client_error(c, "the kernel has no array '%s'", c->which);
+}

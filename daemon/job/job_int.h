@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The inside of the jobs, for job.c (the steps, resync, rebuild), job_fix.c and job_copy.c alone. A member is called by its place
+ * in the stripe here.
+ */
+#ifndef DDR_DAEMON_JOB_INT_H
+#define DDR_DAEMON_JOB_INT_H
+
+#include "daemon/disk/aio.h"
+#include "daemon/job/job.h"
+#include "lib/math/parity.h"
+
+/* parity writes of a range: at most two for each piece of it between two turns of the roles */
+#define SEGMENTS_MAX	(DDR_JOB_BLOCKS_MAX / (1u << DDR_GEO_UNIT_SHIFT) + 1)
+#define REQUESTS_MAX	16u
+_Static_assert(REQUESTS_MAX >= SEGMENTS_MAX * DDR_MAX_PARITY, "room for all writes of a range");
+_Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
+
+#define DDR_JOB_COPY	DDR_MAX_ROLES	/* as a place: of the disk that replaces the one at the target */
+
+enum ddr_job_step { STEP_FREE, STEP_READ, STEP_PIECES, STEP_OTHERS, STEP_RUNS, STEP_WRITE, STEP_FLUSH, STEP_CHECK, STEP_REPORT };
+
+struct ddr_job_work {
+	struct ddr_jobs *j;
+	enum ddr_job_step step;
+	struct ddr_job_range what;
+	struct ddr_job_result result;
+	uint64_t deadline_ms, timeout_ms;
+	bool renew;				/* another step has begun: from the next tick on it has all of its time again */
+	bool reported;
+	unsigned int waiting;			/* requests of this step that have not ended */
+	uint32_t readable;			/* places whose members hold what they should */
+	unsigned int target;			/* place that is rebuilt, or copied */
+	bool copy;				/* what.target replaces the member at that place */
+	uint32_t unread;			/* places on which a read of this step failed */
+	uint32_t plain;				/* members of which a read failed with no more than an I/O error */
+	uint32_t written;			/* places that were written, to be flushed */
+	uint32_t rewritten;			/* of these: bad sectors, to be read back */
+	size_t from[DDR_MAX_ROLES], to[DDR_MAX_ROLES];	/* by place: bytes that a fix changed; from >= to: none */
+	/* of a copy whose disk has bad sectors */
+	uint64_t lacks[DDR_JOB_BLOCKS_MAX / 64];	/* bit b: block b of the range was not had */
+	uint32_t next;				/* block of the range */
+	uint32_t dropped;			/* places whose chunk of that block cannot be read, either */
+	uint32_t unreadable;			/* members of which a chunk cannot be read that is missing in the end */
+	uint64_t began_us;
+	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
+	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be; of a rebuild: what nobody asked for */
+	struct ddr_aio_req req[REQUESTS_MAX];
+	uint32_t req_place[REQUESTS_MAX];
+	unsigned int n_req;
+};
+
+struct ddr_jobs {
+	struct ddr_jobs_config cfg;
+	struct ddr_geometry geo;
+	uint64_t data_offset;		/* bytes */
+	uint64_t blocks;
+	struct ddr_aio *aio;
+	bool closing;
+	unsigned int busy;
+	struct ddr_job_work range[DDR_JOB_PARALLEL];
+	/* Found no place (hanging requests hold them all); reported by the next tick. The state machine has at most so many. */
+	uint64_t refused[DDR_JOB_PARALLEL];
+	unsigned int n_refused;
+};
+
+/* ---- job.c ---------------------------------------------------------------------- */
+
+/* The next step: its requests are added now. */
+void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step);
+/* @from and @len: bytes of the place's piece. */
+void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len);
+/* The same, from or to @buf. */
+void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len, uint8_t *buf);
+
+typedef void (*ddr_job_segment_fn)(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx);
+/* Calls @fn for each run of blocks between two turns of the roles. @from and @len: bytes of a piece. */
+void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx);
+/* Of one segment: computes the parity, and writes what differs if the range is a resync. @ctx: a byte for each block that differs. */
+void ddr_job_check(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx);
+/* Notes in the result which blocks these bytes say. */
+void ddr_job_differing(struct ddr_job_work *r, const uint8_t *diff);
+
+/* Such an error of a read says that these blocks are bad, not the member. */
+bool ddr_job_bad_sector(int error);
+/* The others do not suffice for what was not read: members that may be gone are named as failed. */
+void ddr_job_too_few(struct ddr_job_work *r);
+/* How what the target holds at @block comes from the places in @readable. -1: it does not. */
+int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan);
+/* Computes it, by that plan, for blocks between two turns of the roles. @from and @len: bytes of a piece. */
+void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, size_t from, size_t len);
+
+/* ---- job_copy.c ----------------------------------------------------------------- */
+
+/* All requests of a step have ended: is it one of a copy with bad sectors, and are there new requests? */
+bool ddr_job_copy_step(struct ddr_job_work *r);
+/* It was flushed: the result says if a block is missing. */
+void ddr_job_copy_end(struct ddr_job_work *r);
+
+/* ---- job_fix.c ------------------------------------------------------------------ */
+
+/* All could be read: where does it not fit, and what is wrong? Its writes are added. */
+void ddr_job_fix_wrong(struct ddr_job_work *r);
+/* One block, of which some chunks cannot be read: from the others, and its writes are added. False: they do not suffice. */
+bool ddr_job_fix_unread(struct ddr_job_work *r);
+/* What was rewritten is read back: at most as many places as there is parity; and compared. */
+void ddr_job_read_back(struct ddr_job_work *r);
+void ddr_job_check_back(struct ddr_job_work *r);
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Events of block devices, from the kernel itself: udev need not run. See uevent.h.
+ *
+ * Must never: believe more of an event than that something has changed; who sent it is checked, what it says is not needed.
+ */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array/drive.h"
+#include "daemon/kernel/uevent.h"
+
+#define KERNEL_GROUP	1u
+#define SETTLE_MS	300u	/* the device's node, and what is put on top of it, come a little later */
+
+/* Has the event, "KEY=VALUE" strings behind a header, this one? */
+static bool has(const char *text, size_t len, const char *what)
+{
+	for (const char *p = text; p < text + len; p += strlen(p) + 1)
+		if (strcmp(p, what) == 0)
+			return true;
+	return false;
+}
+
+/* The number of "KEY=NUMBER"; -1: there is none that a device could have. */
+static int64_t number(const char *text, size_t len, const char *key)
+{
+	size_t n = strlen(key);
+	char *end;
+
+	for (const char *p = text; p < text + len; p += strlen(p) + 1)
+		if (strncmp(p, key, n) == 0 && p[n] == '=') {
+			uint64_t value = strtoull(p + n + 1, &end, 10);
+
+			return p[n + 1] >= '0' && p[n + 1] <= '9' && !*end && value <= UINT32_MAX ? (int64_t)value : -1;
+		}
+	return -1;
+}
+
+/* Another disk may be behind it now. */
+static void check_device(struct ddr_daemon *d, const char *text, size_t len)
+{
+	int64_t major = number(text, len, "MAJOR"), minor = number(text, len, "MINOR");
+
+	if (major < 0 || minor < 0)
+		return;
+	ddr_drive_check_device(d, (uint32_t)major, (uint32_t)minor);
+	if (has(text, len, "DM_ACTION=PATH_REINSTATED"))
+		ddr_drive_path_is_back(d, (uint32_t)major, (uint32_t)minor);
+}
+
+/* Some were lost, or one was cut off: whose they were nobody knows. */
+static void events_lost(struct ddr_daemon *d)
+{
+	ddr_drive_seek_again(d, SETTLE_MS);
+	ddr_drive_check_all(d);
+}
+
+static int32_t on_event(int32_t fd, int32_t revents, void *data)
+{
+	struct sockaddr_nl from;
+	char text[8192];
+	struct iovec iov = { text, sizeof(text) - 1 };
+	struct msghdr msg = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT);
+
+	(void)revents;
+	if (n < 0 && errno == ENOBUFS)
+		events_lost(data);
+	if (n <= 0 || from.nl_pid != 0)
+		return 0;		/* only the kernel is listened to */
+	if (msg.msg_flags & MSG_TRUNC)
+		events_lost(data);
+	text[n] = '\0';
+	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change"))) {
+		ddr_drive_seek_again(data, SETTLE_MS);
+		check_device(data, text, (size_t)n);
+	}
+	return 0;
+}
+
+void ddr_uevent_open(struct ddr_daemon *d)
+{
+	struct sockaddr_nl own = { .nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP };
+
+	d->uevent_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+	if (d->uevent_fd >= 0 && (bind(d->uevent_fd, (struct sockaddr *)&own, sizeof(own)) ||
+				  qb_loop_poll_add(d->loop, QB_LOOP_LOW, d->uevent_fd, POLLIN, d, on_event))) {
+		close(d->uevent_fd);
+		d->uevent_fd = -1;
+	}
+	if (d->uevent_fd < 0)
+		qb_perror(LOG_WARNING, "new disks are not noticed by themselves");
+}
+
+void ddr_uevent_close(struct ddr_daemon *d)
+{
+	if (d->uevent_fd < 0)
+		return;
+	qb_loop_poll_del(d->loop, d->uevent_fd);
+	close(d->uevent_fd);
+	d->uevent_fd = -1;
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The array grows: its members have become larger, and it takes what they have room for.
+ *
+ * The operator's wish (GROW) is known to all at its place in the order. Each node that takes part looks how large the devices are that
+ * it has open, and says so (ROOM). When all have, all know alike whether it fits. The writer then asks for the change (MEMBER_SET, GROW),
+ * prepares the members, and writes superblocks of a new generation with the new size. Log and map have room since the
+ * array was created, and what they say of the new regions is true already: not dirty, unwritten. What is not, is the end of
+ * the region that the array ended in: it may be called clean, so it is zeroed, whose parity is right, before the superblocks
+ * say that it is there. From the end of the change on, which all nodes have acknowledged, each node gives its kernel a longer table.
+ *
+ * Must never: call blocks a part of the array for which a node that takes part has no room; let a kernel address a block before all
+ * nodes know that it exists; write superblocks of the new size before all members are prepared.
+ */
+#include "sm_int.h"
+#include "lib/disk/layout.h"
+
+#define RETRY_MS	1000u
+#define LONG_MS		5000u	/* so long a table may be longer than the array */
+
+/* ---- what all know alike ------------------------------------------------------- */
+
+static bool takes_part(const struct ddr_sm_node *n)
+{
+	return n->id && n->started && !n->leaving;
+}
+
+/* Members that have to be large enough: all that superblocks are written to. */
+static uint32_t members_asked(const struct ddr_sm *sm)
+{
+	uint32_t mask = ddr_sm_written(sm);
+
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (sm->sb.member[m].state == DDR_MEMBER_SPARE)
+			mask |= 1u << m;
+	return mask;
+}
+
+/* Why the array cannot grow now whatever the devices are, or NULL. */
+static const char *not_now(const struct ddr_sm *sm)
+{
+	if (sm->failed)
+		return "the array has failed";
+	if (ddr_sm_degraded(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
+		return "a member is missing or being rebuilt: the array grows when it is optimal";
+	return NULL;
+}
+
+/* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
+static const struct ddr_sm_node *least(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_node *min = NULL;
+
+	if (!sm->g.by || ddr_sm_any_lost(sm))
+		return NULL;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->nodes[i];
+
+		if (!takes_part(n))
+			continue;
+		if (!n->roomed)
+			return NULL;
+		if (!min || n->room < min->room)
+			min = n;
+	}
+	return min;
+}
+
+static uint64_t fits(const struct ddr_sm *sm, uint64_t bytes)
+{
+	uint64_t blocks = ddr_super_blocks_in(&sm->sb, bytes), most = ddr_super_most_blocks(&sm->sb);
+
+	return blocks < most ? blocks : most;
+}
+
+static const char has_it[] = "an array does not shrink, and has that size already";
+
+/* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
+static uint64_t target(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_node *min = least(sm);
+	uint64_t blocks = min && !not_now(sm) ? fits(sm, min->room) : 0;
+
+	if (sm->g.want && sm->g.want <= blocks)
+		blocks = sm->g.want;
+	else if (sm->g.want)
+		blocks = 0;
+	return blocks > sm->sb.array_blocks ? blocks : 0;
+}
+
+static void end(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		sm->nodes[i].roomed = false;
+	sm->g.by = 0;
+	sm->g.want = 0;
+	sm->g.room_sent = sm->g.room_known = false;
+	sm->again = true;
+}
+
+static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node *node)
+{
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_GROW_REFUSED, why);
+
+	if (!node)
+		return;
+	out->b = node->id;
+	out->a = node->room;
+	out->count = sm->g.want;
+	out->member = node->room_member;
+}
+
+bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+{
+	return set->cursor == target(sm) && set->cursor;
+}
+
+bool ddr_sm_growing(const struct ddr_sm *sm)
+{
+	return sm->t.want_set.op == DDR_MEMBER_OP_GROW || sm->t.set.op == DDR_MEMBER_OP_GROW;
+}
+
+uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm)
+{
+	const struct ddr_msg_member_set *set = sm->t.want_set.op == DDR_MEMBER_OP_GROW ? &sm->t.want_set : &sm->t.set;
+
+	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->sb.array_blocks ? set->cursor : sm->sb.array_blocks;
+}
+
+uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
+{
+	return sm->c.on ? sm->g.room : sm->sb.array_blocks;
+}
+
+void ddr_sm_grow_settle(struct ddr_sm *sm)
+{
+	const struct ddr_sm_node *min = least(sm);
+	const char *why = sm->g.by ? not_now(sm) : NULL;
+	bool ours = sm->g.by == sm->node;
+
+	if (!sm->g.by || ddr_sm_growing(sm) || target(sm) || (!why && !min))
+		return;
+	if (ours && why)
+		refuse(sm, why, NULL);
+	else if (ours && fits(sm, min->room) < ddr_super_blocks_in(&sm->sb, min->room))
+		refuse(sm, "its dirty log and region map have no room for more regions", NULL);
+	else if (ours)
+		refuse(sm, "a device is too small", min);
+	end(sm);
+}
+
+/* ---- the total order ----------------------------------------------------------- */
+
+void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	bool ours = msg->sender == sm->node;
+	const char *why = sm->g.by || ddr_sm_growing(sm) ? "it is about to grow already" : not_now(sm);
+
+	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->sb.array_blocks)
+		why = has_it;	/* it has grown since that was asked for */
+	if (ours)
+		sm->g.op = sm->g.op_sent = false;
+	if (why) {
+		if (ours)
+			refuse(sm, why, NULL);
+		return;
+	}
+	end(sm);
+	sm->g.by = msg->sender;
+	sm->g.want = msg->grow.blocks;
+}
+
+void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+
+	if (msg->sender == sm->node)
+		sm->g.room_sent = false;
+	sm->again = true;
+	/* the members are others by now: whoever said it looks again */
+	if (!sm->g.by || msg->room.generation != sm->sb.generation)
+		return;
+	n->roomed = true;
+	n->room = msg->room.bytes;
+	n->room_member = msg->room.member;
+	ddr_sm_grow_settle(sm);
+}
+
+/* Members came or went: what was said of their devices was said of others. */
+void ddr_sm_grow_members(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		sm->nodes[i].roomed = false;
+	sm->g.room_known = false;
+}
+
+bool ddr_sm_sized(struct ddr_sm *sm)
+{
+	if (!sm->sb.array_blocks || sm->sb.array_blocks > ddr_super_most_blocks(&sm->sb))
+		return false;
+	sm->regions = ddr_super_regions(&sm->sb);
+	return true;
+}
+
+void ddr_sm_grown(struct ddr_sm *sm, uint64_t before)
+{
+	struct ddr_output *out;
+
+	ddr_sm_sized(sm);
+	end(sm);
+	sm->g.prepared = 0;
+	sm->g.resized = 0;
+	sm->k.status = true;
+	out = ddr_sm_event(sm, DDR_EV_GROWN, NULL);
+	out->a = before;
+	out->b = sm->sb.array_blocks;
+}
+
+void ddr_sm_grow_view(struct ddr_sm *sm)
+{
+	sm->g.op_sent = sm->g.room_sent = false;
+}
+
+void ddr_sm_grow_forget(struct ddr_sm *sm)
+{
+	if (sm->g.op)
+		refuse(sm, "this node lost its place in the group meanwhile", NULL);
+	sm->g.op = false;
+	sm->g.prepared = sm->g.preparing = 0;
+	end(sm);
+	ddr_sm_grow_view(sm);
+}
+
+/* ---- inputs -------------------------------------------------------------------- */
+
+void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
+{
+	const char *why = NULL;
+
+	if (!ddr_sm_running(sm) || sm->stopping)
+		why = "the array does not run";
+	else if (sm->g.op)
+		why = "it is about to grow already";
+	else if (blocks && blocks <= sm->sb.array_blocks)
+		why = has_it;
+	else if (blocks % (1u << sm->sb.order) || blocks > ddr_super_most_blocks(&sm->sb))
+		why = "it cannot have such a size";
+	if (why) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EINVAL;
+		return;
+	}
+	sm->g.op = true;
+	sm->g.op_want = blocks;
+}
+
+void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_grow *g = &sm->g;
+
+	if (!g->room_io || in->io != g->room_io) {
+		ddr_sm_bug(sm, "the size of devices that was not asked for");
+		return;
+	}
+	g->room_io = 0;
+	if (in->result) {
+		g->room_at = sm->now + RETRY_MS;
+		return;
+	}
+	/* of the members that were asked for; if they are others by now it is asked once more */
+	g->room_known = g->room_generation == sm->sb.generation;
+	g->room_bytes = in->value;
+	g->room_member = in->member;
+	if (fits(sm, in->value) > g->room)
+		g->room = fits(sm, in->value);
+	if (sm->start == DDR_S_OFF && g->room < ddr_sm_grow_needs(sm)) {
+		g->room_known = false;	/* it may see them larger soon */
+		g->room_at = sm->now + RETRY_MS;
+	}
+	sm->again = true;
+	if (g->room_generation == sm->sb.generation && sm->start == DDR_S_OFF && g->room < sm->sb.array_blocks)
+		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees its new size" DDR_SM_ANEW);
+}
+
+void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_grow *g = &sm->g;
+	uint32_t full;
+
+	if (!g->prep_io || in->io != g->prep_io) {
+		ddr_sm_bug(sm, "the end of a preparation that is not out");
+		return;
+	}
+	g->prep_io = 0;
+	sm->again = true;
+	if (!g->preparing)
+		return;		/* for a state that was forgotten */
+	full = in->failed_members & in->no_space & members_asked(sm);
+	ddr_sm_space_none(sm, DDR_SPACE_GROW, full);
+	if (in->result || full)	/* some could not be begun: all of it is done again, whoever has failed meanwhile */
+		g->prep_at = sm->now + RETRY_MS;
+	else
+		g->prepared = g->preparing;
+	if (!in->result && !full)
+		ddr_sm_space_done(sm, DDR_SPACE_GROW);
+	sm->t.blocked = in->failed_members & members_asked(sm) & ~full;
+	ddr_sm_count_writes(sm, sm->t.blocked);
+	if (sm->t.blocked)
+		ddr_sm_report(sm, sm->t.blocked, true);
+}
+
+/* ---- pumps --------------------------------------------------------------------- */
+
+bool ddr_sm_grow_prepare(struct ddr_sm *sm)
+{
+	struct ddr_sm_grow *g = &sm->g;
+	struct ddr_output *out;
+
+	if (sm->t.set.op != DDR_MEMBER_OP_GROW)
+		return !g->prep_io;
+	if (g->prepared == sm->t.set.cursor && !g->prep_io)
+		return true;
+	if (g->prep_io || sm->now < g->prep_at || !ddr_sm_room(sm, 1))
+		return false;
+	g->prep_io = ddr_sm_io(sm, 0);
+	g->preparing = sm->t.set.cursor;
+	out = ddr_sm_out(sm, DDR_OUT_PREPARE);
+	out->io = g->prep_io;
+	out->members = members_asked(sm) & ~(sm->t.faulty | sm->t.missing) & sm->present;
+	out->start = sm->sb.array_blocks;
+	out->count = g->preparing - out->start;
+	return false;
+}
+
+/* How large are the devices? For the group that wants to know, or for this node, which must not begin with too small ones. */
+static void measure(struct ddr_sm *sm, bool asked)
+{
+	struct ddr_sm_grow *g = &sm->g;
+	struct ddr_output *out;
+
+	if (g->room_io || sm->now < g->room_at || (g->room_known && g->room_generation == sm->sb.generation) || !ddr_sm_room(sm, 1))
+		return;
+	g->room_io = ddr_sm_io(sm, 0);
+	g->room_known = false;
+	g->room_generation = sm->sb.generation;
+	out = ddr_sm_out(sm, DDR_OUT_ROOM);
+	out->io = g->room_io;
+	out->members = members_asked(sm) & (asked ? UINT32_MAX : sm->present);
+}
+
+bool ddr_sm_grow_may_start(struct ddr_sm *sm)
+{
+	if (sm->k.blocks <= sm->sb.array_blocks) {
+		sm->g.long_at = 0;
+	} else if (!sm->g.long_at) {
+		sm->g.long_at = sm->now + LONG_MS;
+		return false;
+	} else {
+		/* made from superblocks of a change that nobody has heard the end of; it may have one yet */
+		if (sm->now >= sm->g.long_at)
+			ddr_sm_evict(sm, "the table of this node's device is longer than the array" DDR_SM_START_ANEW);
+		return false;
+	}
+	if (sm->g.room >= ddr_sm_grow_needs(sm))
+		return true;
+	measure(sm, false);
+	return false;
+}
+
+static void tell_room(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_ROOM };
+	int self = ddr_sm_node_at(sm, sm->node);
+
+	if (!sm->g.by || self < 0 || !takes_part(&sm->nodes[self]) || sm->nodes[self].roomed || sm->g.room_sent || ddr_sm_growing(sm))
+		return;
+	if (!sm->g.room_known || sm->g.room_generation != sm->sb.generation) {
+		measure(sm, true);
+		return;
+	}
+	if (!ddr_sm_may_send(sm))
+		return;
+	msg.room.bytes = ddr_layout_offered(sm->g.room_bytes);	/* the rest stays free, for a disk that is a little smaller */
+	msg.room.member = sm->g.room_member;
+	msg.room.generation = sm->sb.generation;
+	sm->g.room_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+/* The writer asks for the change when all have room. */
+static void ask(struct ddr_sm *sm)
+{
+	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = target(sm) };
+
+	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->c.on || sm->c.writer_ready) && !sm->stopping)
+		ddr_sm_ask(sm, &set);
+}
+
+/* All nodes know the size: our kernel may have it, too. */
+static void resize(struct ddr_sm *sm)
+{
+	if (sm->k.blocks >= sm->sb.array_blocks || sm->g.resized == sm->sb.array_blocks || !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 1))
+		return;
+	ddr_sm_out(sm, DDR_OUT_RESIZE)->count = sm->sb.array_blocks;
+	sm->g.resized = sm->sb.array_blocks;
+}
+
+void ddr_sm_grow_pump(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_GROW };
+
+	if (!ddr_sm_running(sm) || !sm->k.enabled)
+		return;
+	if (sm->g.op && !sm->g.op_sent && ddr_sm_may_send(sm)) {
+		msg.grow.blocks = sm->g.op_want;
+		sm->g.op_sent = true;
+		ddr_sm_send(sm, &msg);
+	}
+	tell_room(sm);
+	ask(sm);
+	resize(sm);
+}

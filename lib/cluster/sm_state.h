@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the state machine keeps: the structures of its parts, and struct ddr_sm that holds them all. How they change is said in
+ * the files that sm_int.h lists.
+ *
+ * Regions are kept as bitmaps in the order of the log blocks, 64 regions a word.
+ *
+ * Must never: be included by anything but the state machine's own files; hold a pointer into memory that is not the instance's.
+ */
+#ifndef DDR_LIB_SM_STATE_H
+#define DDR_LIB_SM_STATE_H
+
+#include <errno.h>
+#include <string.h>
+
+#include <ddraid/proto.h>
+#include "lib/disk/format.h"
+#include "lib/wire/msg.h"
+#include "sm.h"
+
+#define DDR_SM_HANDLER_OUT	160u	/* outputs that a handler emits at most; see ex_cancel */
+#define DDR_SM_ERRORS		4096u	/* errors of the kernel that wait at once; what is more is tried again */
+#define DDR_SM_MISMATCHES	64u
+#define DDR_SM_EX		128u	/* ranges of all nodes that are in force at once */
+#define DDR_SM_RANGES		12u	/* of these ours: jobs, and some for mismatches */
+#define DDR_SM_FIXES		16u	/* places that this node puts right at once */
+#define DDR_SM_SCANS		2u	/* reads of verify that are out at once */
+#define DDR_SM_PARALLEL		8u	/* ranges of resync and rebuild at once at most, and regions of a crash in resync */
+#define DDR_SM_BACKGROUND	4u	/* regions that are computed for the first time at once: one or two have jobs, the others flush and are mapped */
+#define DDR_SM_WORKS		(DDR_SM_PARALLEL + DDR_SM_BACKGROUND)	/* places of their own, so that neither waits for the other */
+#define DDR_SM_REAP_MAX		(1u << 20)
+#define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
+#define DDR_SM_SKIP_MS		600000u	/* before the background tries again what met a bad sector */
+#define DDR_SM_MAX_EPOCH	(UINT32_MAX - 1)	/* of a message; the agreement that follows still has a number */
+#define DDR_SM_SEQ_SHIFT	32	/* where the last sequence of a block is unknown: superblock sequence << this */
+
+#define DDR_WORDS_LOG		(DDR_LOG_REGIONS / 64u)	/* words of a bitmap that one log block covers */
+
+/* ---- bitmaps ------------------------------------------------------------------- */
+
+static inline bool ddr_bit(const uint64_t *map, uint64_t i)
+{
+	return map[i / 64] >> (i % 64) & 1;
+}
+
+static inline void ddr_bit_set(uint64_t *map, uint64_t i)
+{
+	map[i / 64] |= 1ull << (i % 64);
+}
+
+static inline void ddr_bit_clear(uint64_t *map, uint64_t i)
+{
+	map[i / 64] &= ~(1ull << (i % 64));
+}
+
+/* ---- parts of the state -------------------------------------------------------- */
+
+/* Own: what this node writes, of one kind, met no space on members. */
+struct ddr_sm_space {
+	uint32_t members;		/* 0: nothing waits */
+	uint32_t pause;			/* ms between two tries, as it is now */
+	uint64_t again_at;		/* ms: no try before */
+	uint64_t start;			/* a job: the first block of the range that met it last */
+};
+
+/* One block of our slot's log. States: idle, flying (a write is out), held (it ended, but a member failed in it). */
+enum ddr_write_state { DDR_W_IDLE, DDR_W_FLYING, DDR_W_HELD };
+
+struct ddr_sm_log {
+	enum ddr_write_state state;
+	bool loaded;
+	bool dirty;		/* memory differs from what was written last */
+	bool renew, fly_renew;	/* a member that rebuilds has never got it; the write that is out brings it */
+	bool fly_ours;		/* the write that is out names our kernel as the owner */
+	bool dur_ours;		/* a copy that names it may be on disk */
+	bool ready;		/* regions of it may have become ready for their grant */
+	uint32_t want;		/* regions of it that wait for a grant */
+	uint32_t failed;	/* held: members that failed */
+	bool no_space;		/* the last write of it was not durable for want of space */
+	uint64_t io, seq;
+	uint32_t node;		/* as loaded */
+	uint8_t boot_id[16];
+	uint64_t cookie;
+};
+
+/* One block of the region map. Version numbers count its changes; they are the same on all nodes. */
+struct ddr_sm_map {
+	enum ddr_write_state state;
+	bool loaded, no_space;
+	uint32_t failed;
+	uint64_t io, seq;
+	uint64_t mem, fly, dur;	/* version in memory, in the write that is out, durable */
+	bool tell;		/* dur has grown and MAP_DONE was not sent yet */
+};
+
+/* Our MAP_SET: at most one is on its way. */
+enum ddr_mapreq_state { DDR_MQ_FREE, DDR_MQ_SEND, DDR_MQ_SENT, DDR_MQ_WAIT };
+
+struct ddr_sm_mapreq {
+	enum ddr_mapreq_state state;
+	uint32_t id, n;
+	struct ddr_msg_map_run run[DDR_MAP_RUNS];
+	uint32_t n_wait;
+	struct { uint32_t block; uint64_t version; } wait[DDR_MAX_REGIONS / DDR_MAP_REGIONS + 1];
+};
+
+/* The kernel behind the channel. */
+enum ddr_kstate { DDR_K_GONE, DDR_K_DECLARING, DDR_K_ATTACHED };
+
+struct ddr_sm_kernel {
+	enum ddr_kstate state;
+	uint64_t cookie;
+	uint8_t boot_id[16];
+	uint64_t seq;			/* last number given to a record */
+	uint64_t declared;		/* regions in HELD so far */
+	bool same;			/* the instance that was attached before */
+	bool enabled, frozen;		/* as told to it */
+	bool freeze_told;		/* it may still be frozen for an earlier daemon */
+	uint8_t sent[DDR_UAPI_PLACES];	/* enum ddr_kmember told, 0xff: nothing */
+	uint8_t sent_of[DDR_UAPI_PLACES];	/* of which member */
+	uint64_t cursor[DDR_UAPI_PLACES];	/* told with it */
+	uint64_t blocks;		/* the length of its table, which may be that of the array before it grew */
+	uint32_t table;			/* members whose devices its table names at their roles */
+	bool outdated;			/* its table was made before members exchanged their roles */
+	uint32_t table_asked;		/* of those that it does not: TABLE is out */
+	uint32_t shadow;		/* the one that it names beside the device at its role, or DDR_NO_MEMBER */
+	uint32_t shadow_asked;		/* TABLE with it is out, or DDR_NO_MEMBER */
+	bool shadow_named;		/* it names one, whoever that is */
+	bool unname_asked;		/* TABLE is out that it name none */
+	uint64_t tidy_at;		/* not before that once more, since it could not be done */
+	uint64_t member_seq[DDR_UAPI_PLACES];
+	uint32_t applying;		/* positions whose APPLIED is open */
+	uint64_t bits_at;		/* word at which the scan of bchg goes on */
+	bool bits;			/* bchg is not empty */
+	bool status;			/* the status line is out of date */
+};
+
+/* An exclusive range in force, of any node. */
+struct ddr_sm_ex {
+	bool used;
+	uint32_t node, id;
+	uint64_t start, count;		/* blocks */
+	uint64_t acked;			/* nodes that acknowledged, bit: position in sm->nodes */
+	uint64_t dirty;			/* regions of it that one of them has to resync */
+	bool granted;			/* all had acknowledged: the owner may work, whoever joins now */
+	bool drain_sent, drained, ack_sent;
+	uint64_t kseq;
+};
+
+/* Own: nodes whose requests were refused since all places were taken, as they were delivered. */
+struct ddr_sm_turn {
+	uint32_t line[DDR_SM_MAX_NODES], n;
+	uint64_t since;			/* ms: a place is free, and whoever is first has not taken it since */
+};
+
+/* EX_VOID: our kernel is gone, and what it drained for acknowledgements of ours counts no more. */
+enum ddr_sm_ex_void { DDR_XV_NONE, DDR_XV_DUE, DDR_XV_SENT };
+
+/*
+ * A range of ours, from the wish to the end of its release:
+ * ask -> asked (our request is on its way) -> acks -> job -> [held: a member failed in it] -> release -> released.
+ */
+enum ddr_range_state { DDR_R_FREE, DDR_R_ASK, DDR_R_ASKED, DDR_R_ACKS, DDR_R_JOB, DDR_R_HELD, DDR_R_RELEASE, DDR_R_RELEASED };
+
+enum ddr_range_kind { DDR_RK_WORK, DDR_RK_VERIFY, DDR_RK_REBUILD, DDR_RK_FIX };
+
+struct ddr_sm_range {
+	enum ddr_range_state state;
+	enum ddr_range_kind kind;
+	uint32_t owner;			/* index of the work, mismatch or fix, or the member */
+	uint64_t mismatch;		/* number of the mismatch, since its place may be taken anew */
+	uint32_t id;
+	uint64_t start, count;		/* blocks */
+	uint64_t io, mismatches, repaired;
+	uint64_t bad_start, bad_count;	/* from the first block that stayed wrong to the last */
+	struct ddr_fixed fixed[DDR_MAX_MEMBERS];
+	bool dirty;			/* another node has to resync a part of it */
+	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
+	uint32_t failed;
+	uint32_t no_space;		/* members that had none for what the job wrote; they are none of those */
+	uint32_t hard;			/* of these: in a write or a flush; with -ETIMEDOUT it may be under way still */
+	uint32_t flush;			/* of these: in a flush */
+	uint32_t refused;		/* of these: they stay */
+	int32_t result;
+};
+
+/* A region in resync: mark (until the mark is durable) -> run -> flush -> map (asked for) -> map sent. */
+enum ddr_work_state { DDR_WK_FREE, DDR_WK_MARK, DDR_WK_RUN, DDR_WK_FLUSH, DDR_WK_MAP, DDR_WK_MAP_SENT };
+
+struct ddr_sm_work {
+	enum ddr_work_state state;
+	uint64_t region;
+	uint64_t next, end;		/* blocks */
+	uint32_t out;			/* ranges under way */
+	uint64_t done;			/* blocks */
+	bool crash;			/* it was dirty at a crash or a write in it failed; else: never computed */
+	bool again;			/* must be done once more from the start */
+	bool suspect;			/* a part could not be done: its data is missing */
+	bool skip;			/* the background met a bad sector: it is done another time */
+	uint32_t step;			/* blocks of a range; small ones find out a bad sector */
+	uint64_t flush;			/* ticket */
+};
+
+/* A place that is put right. WAIT: for its region, in which others work; MARK: until the mark is durable. */
+enum ddr_fix_state { DDR_FX_FREE, DDR_FX_WAIT, DDR_FX_MARK, DDR_FX_RUN };
+
+struct ddr_sm_fix {
+	enum ddr_fix_state state;
+	uint32_t what;			/* DDR_FIX_* */
+	uint64_t start, count;		/* blocks, of one region */
+	uint64_t at;			/* below it, it is done */
+	uint32_t step;			/* blocks of a range */
+	bool out;			/* a range is under way */
+	bool left;			/* a bad sector stays */
+	bool of_verify;			/* verify waits for it, and counts what it finds */
+	bool given_up;
+	bool look;			/* it is a whole region, in which a repair did not end */
+};
+
+/* A read of verify. AGAIN: it did not fit; WRONG: nor did it after some looks, or there is a bad sector: it waits for a fix. */
+enum ddr_scan_state { DDR_SC_FREE, DDR_SC_READ, DDR_SC_AGAIN, DDR_SC_WRONG };
+
+struct ddr_sm_scan {
+	enum ddr_scan_state state;
+	uint64_t io, start, count;	/* blocks */
+	uint32_t looks;
+};
+
+/* Own: the writer's work on the verify that is agreed on, and what the operator asks of it. */
+struct ddr_sm_verify {
+	bool begun;			/* what follows is of the verify with the number @serial */
+	uint32_t serial;
+	uint64_t next;			/* block at which the next read begins */
+	struct ddr_sm_scan scan[DDR_SM_SCANS];
+	uint64_t found, repaired;	/* blocks; not told yet */
+	uint64_t told_found, told_repaired;	/* blocks; in the message that is on its way */
+	uint64_t told_at, again_at;	/* ms; no read begins before again_at */
+	bool sent;			/* a VERIFY of ours is on its way */
+	bool paced;			/* no more reads for now */
+	uint32_t ask, ask_priority, ask_flags;	/* the operator's request, until it was delivered; 0: none */
+	struct ddr_verify writing, recorded;	/* in the superblock write that is out, and on the disks */
+};
+
+struct ddr_sm_error {
+	bool used, soft;
+	bool refused;			/* the member must stay: the bios fail */
+	uint32_t member;
+	uint64_t seq;
+};
+
+struct ddr_sm_mismatch {
+	bool used;
+	bool ranged;			/* a range of ours reads it again */
+	bool fixing;			/* a fix works there; then it is read once more */
+	uint32_t tries;			/* fixes that were begun for it */
+	uint32_t looks;			/* how often this very read did not fit before */
+	uint64_t seq, start, count;
+};
+
+/*
+ * A change of the superblocks. idle -> write (the writer of the view writes) -> ack (done was
+ * delivered; each node acknowledges when its kernel obeys) -> idle.
+ */
+enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT, DDR_T_ACK };
+
+struct ddr_sm_trans {
+	enum ddr_trans_state state;
+	uint32_t want_faulty, want_missing;	/* delivered and judged, not begun */
+	uint64_t want_slots;			/* slots that are to change hands, not begun */
+	uint8_t want_mark, mark;		/* enum ddr_mark: delivered and not begun; of the change under way */
+	uint32_t slot_node[DDR_MAX_SLOTS];	/* whose they are to be by what was delivered last, also of those under way; 0: free */
+	uint32_t faulty, missing;		/* of the change under way */
+	uint64_t slots;
+	bool overtaken;				/* what the superblock write that is out says is not to be */
+	uint64_t died;				/* without parity: slots whose owners died; when they change hands, a copy begins anew */
+	bool copy_void;				/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */
+	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
+	uint64_t io;				/* superblock write, 0: none is out */
+	uint32_t targets;			/* members that it goes to */
+	uint32_t named;				/* members that this node as the writer has given the newest generation, in both copies */
+	uint32_t blocked;			/* members on which it failed: their failure comes first */
+	bool no_space;				/* it failed for want of space alone, or as well: just this content is written again */
+	bool level;				/* it is of the newest generation as it is, for those who may not have it; or was, and some have it not yet */
+	bool writing;				/* there was one, of a change or of the level (its content is in sm->next) */
+	bool begun;				/* a change was, by this node or by the last writer: some may have its generation */
+	bool written;				/* it is durable, DONE may be sent */
+	uint64_t acked;
+	bool ack_sent;
+	struct ddr_msg_member_set want_set, set;	/* operation 0: none. Delivered and not begun; of the change under way */
+	uint32_t back;				/* members that are out, and come back once all see them */
+	bool restart;				/* the change that waits for acknowledgements is of more than slots and cursors */
+	uint32_t report_hard, report_soft;	/* members whose failure we must report */
+	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
+	uint32_t exchanged;			/* of those that go: what was written to them went to another disk */
+};
+
+/* READ: with a cluster, our slot's log is read once it is surely ours. */
+enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S_DONE };
+
+/*
+ * A node. Changed in the total order only, so that places and contents are the same on all
+ * nodes that have the state; but for what is marked as this node's own.
+ */
+struct ddr_sm_node {
+	uint32_t id;			/* 0: free */
+	bool here;			/* in the view */
+	bool lost;			/* left, or was never heard of, and is not proven dead */
+	bool started;			/* its START was delivered, and it was not lost since */
+	bool leaving;			/* its LEAVE was delivered */
+	bool absent;			/* lost since the group's start */
+	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
+	bool folded;			/* what it had dirty before its kernel wrote to all that rebuild is in the map */
+	uint32_t sees;			/* members whose devices it has open */
+	bool roomed;			/* the next two are known */
+	uint64_t room;			/* bytes that the array may use of the smallest device that it has of the members */
+	uint32_t room_member;		/* of this one */
+	uint32_t leave_dirty;		/* regions in its slot, as it left; UINT32_MAX: it had not read it */
+	uint32_t attempt;		/* of fencing */
+	uint64_t failure;		/* name of its present failure */
+	uint8_t boot_id[16];
+	uint64_t cookie;
+	/* own */
+	uint64_t lost_at;		/* ms */
+	bool gave_up;			/* it cannot go on by itself, rule 4: it need not be waited for once it is gone */
+	uint64_t asked;			/* failure for which FENCE is out */
+	uint32_t how;			/* FENCED is to be sent */
+	bool how_sent, wait_told;
+};
+
+/* A member of the process group's view, by what it said of itself. */
+struct ddr_sm_viewer {
+	uint32_t id, pid;
+	bool hello;			/* its hello for this view was delivered */
+	bool synced, other;		/* it has the state; it has one that is not the group's */
+	bool unproven;			/* nobody has written anything by that state */
+	bool active;			/* it takes part */
+	bool alone;			/* it has heard of nobody else who has its epoch */
+	bool undo;			/* it can take its last agreement back */
+	uint32_t epoch, shared, undo_epoch;
+	uint64_t history, undo_history;
+};
+
+enum ddr_view_phase { DDR_V_NONE, DDR_V_HELLO, DDR_V_AGREED };
+enum ddr_recover_state { DDR_RC_IDLE, DDR_RC_READ, DDR_RC_MARK, DDR_RC_WRITE, DDR_RC_DONE };
+
+struct ddr_sm_cluster {
+	bool on, fencing;
+	/* quorum service */
+	bool q_quorate;
+	uint64_t q_ring;
+	uint32_t q_nodes[DDR_SM_MAX_QUORUM], q_n;
+	/* view */
+	struct ddr_sm_viewer view[DDR_SM_MAX_NODES];
+	uint32_t n_view;
+	uint64_t view_name;
+	uint32_t void_epoch;		/* hellos of an epoch before it were said before the state was called void */
+	enum ddr_view_phase phase;
+	bool hello_sent;
+	bool apart;			/* there was no quorum since the last agreement */
+	uint64_t meet_until;		/* ms: then, who is absent is not waited for any more */
+	bool synced;			/* we have the state */
+	bool transfer;			/* some of the view have not: nobody changes it */
+	bool building;			/* we make it, from disk */
+	uint32_t provider;		/* who sends it */
+	uint32_t epoch;			/* agreements so far */
+	uint32_t shared;		/* the last of which we know that another node has agreed on it with our state */
+	bool undo;			/* nothing came of the last one but its number, as far as we have heard; before it they were: */
+	uint32_t undo_epoch;
+	uint64_t undo_history;
+	uint64_t history;		/* names the messages that made our state */
+	uint64_t ring_history;		/* as it was when the ring began */
+	uint32_t failures;
+	/* the state on its way */
+	uint8_t *buf;
+	uint32_t size, used;		/* bytes */
+	uint32_t chunks, sent, delivered;
+	uint64_t digest;
+	/* reading the disks */
+	uint64_t reload_io, reload_at;
+	uint32_t reload_epoch;		/* in which it began */
+	struct ddr_super disk;
+	bool disk_known;
+	uint8_t *disk_map;		/* nibbles, as map; the group's where a block could not be read */
+	bool disk_changed;		/* the map there is not the group's */
+	bool merging, merge_sent;	/* the group is told what only the disks know; MAP_SET is on its way */
+	uint64_t merge_at;		/* regions before it are told */
+	bool unproven;			/* built, and nothing was written since: its owners' last writes may have come after our reading */
+	uint32_t writer;		/* node that writes superblocks and map, 0: none */
+	bool writer_ready;		/* we know what the one before left on the disks */
+	/* recovery of slots */
+	uint64_t rec;			/* slots of dead nodes */
+	uint32_t rec_by[DDR_MAX_SLOTS];	/* who recovers it, 0: nobody yet */
+	enum ddr_recover_state rc;
+	bool rc_sent;			/* RECOVER or RECOVERED is on its way */
+	uint32_t rc_slot;
+	uint64_t rc_io, rc_at, rc_regions;
+	uint32_t rc_index, rc_failed;
+	uint64_t *rc_map;		/* regions dirty in that slot */
+	uint64_t *rc_rep;		/* of these, for a repair alone */
+	struct ddr_sm_log *rc_log;	/* of its blocks: loaded, seq */
+	uint64_t rc_cookie, rc_seq;	/* the instance that they name, and the sequence of the block that does; cookie 0: none */
+	uint8_t rc_boot_id[16];
+	/* own slot */
+	uint64_t read_io, read_at;
+	/* leaving */
+	bool leave_wanted, leave_sent, leave_done, left_told;
+	bool landing;			/* a write that was answered may land still */
+};
+
+/* The rebuild of a member: by the writer, from the cursor of the superblocks on. */
+struct ddr_sm_rebuild {
+	uint64_t since;			/* generation of the member's state that all this is about; 0: nobody rebuilds */
+	uint32_t member;
+	uint64_t next;			/* block at which the next range begins */
+	uint64_t redo;			/* lowest block of what was not done; or UINT64_MAX */
+	uint64_t cursor_at;		/* ms of the last change of the cursor */
+	uint64_t copied;		/* blocks that this node has written to it */
+	uint64_t bad_start, bad_count;	/* the lowest range that a bad sector holds up; or 0 */
+	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
+	bool ending;			/* all ranges are done */
+	bool set_sent;			/* MEMBER_SET is on its way */
+	/* folding, on every node */
+	uint64_t fold_at;		/* region at which it goes on */
+	bool fold_mapping;		/* regions of it are in the MAP_SET that is on its way */
+	bool folded_sent;
+};
+
+/* Own: what this node knows of devices, and what of that it has told. */
+struct ddr_sm_seek {
+	uint32_t last;			/* members whose superblock is the last that they can have had */
+	bool seen_sent;			/* SEEN is on its way */
+	uint32_t looked;		/* members whose devices were looked for since they were wanted */
+	uint32_t ask;			/* SEEK is to be sent for these */
+	bool ask_sent;			/* one is on its way */
+	struct ddr_msg_member_set set;	/* the operator's ADD, REMOVE or REPLACE, until it was taken; operation 0: none */
+};
+
+/* Own: who uses the device, as far as this node knows, and what it has told. */
+struct ddr_sm_use {
+	bool used;			/* on this node, by the driver's word (DDR_SM_USED) */
+	bool told, sent;		/* as it was told last; USE is on its way */
+	uint64_t ended_at;		/* ms: since then it is not */
+	bool asked;			/* another node has asked for a range, last at ... */
+	uint64_t asked_at;		/* ... ms */
+	uint64_t others;		/* nodes that use it by their word, bit: position in sm->nodes */
+};
+
+/* The array is to grow. */
+struct ddr_sm_grow {
+	uint32_t by;			/* node that asked for it; 0: it is not */
+	uint64_t want;			/* blocks; 0: as many as there is room for */
+	/* own */
+	bool op, op_sent;		/* the operator asks for it */
+	uint64_t op_want;
+	uint64_t room;			/* blocks: for so many the devices that are open here are large enough */
+	uint64_t room_io, room_at, room_generation;
+	bool room_known, room_sent;	/* the next two are known, and are those of the generation above; ROOM is on its way */
+	uint64_t room_bytes;
+	uint32_t room_member;
+	uint64_t prep_io, prep_at;
+	uint64_t preparing, prepared;	/* blocks: the members are, for an array of this size */
+	uint64_t long_at;		/* ms: until then our kernel's table may be longer than the array; 0: it is not */
+	uint64_t resized;		/* blocks: for which RESIZE was said */
+};
+
+enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
+
+struct ddr_sm {
+	struct ddr_super sb, next;	/* agreed; being written */
+	uint32_t node, slot, present;
+	uint8_t entropy[16];
+	uint64_t regions;
+	uint64_t region_blocks;
+	uint32_t n_log, n_map;
+	uint64_t words;			/* of a bitmap */
+
+	struct ddr_outputs *o;		/* of the step */
+	bool again, full, bug;
+
+	uint64_t now;			/* ms, of the last tick */
+	bool ticked;
+	uint64_t io_serial;
+	uint32_t msg_serial;
+
+	struct ddr_sm_cluster c;
+
+	/* group */
+	struct ddr_sm_node nodes[DDR_SM_MAX_NODES];
+	bool viewed, quorate;
+	uint64_t ring;
+	enum ddr_start_state start;
+	bool planned;			/* what is dirty was sorted into held and to be resynced */
+	bool ready_told;
+	bool failed, gave_up, refused_told;
+	uint32_t degraded_told;		/* how many more members might fail, plus one, as DEGRADED said; 0: all roles had members since */
+	bool several, adopt;		/* as configured */
+	uint32_t foreign_node;		/* another owner whose slot is dirty */
+	uint64_t foreign_regions;
+
+	/* regions */
+	uint64_t *mark;			/* dirty in memory */
+	uint64_t *fly;			/* dirty in what was written last */
+	uint64_t *dur;			/* surely dirty on all members in sync */
+	uint64_t *want;			/* a LOCK waits */
+	uint64_t *granted;		/* our kernel may write */
+	uint64_t *held;			/* as it declares */
+	uint64_t *resync;		/* may hold wrong parity: the mark stays until a resync has ended */
+	uint64_t *work;			/* in work */
+	uint64_t *clr;			/* in the batch that is being cleared */
+	uint64_t *rep;			/* marked for a repair alone: no writer of ours is or was in it since the mark was set */
+	uint64_t *rep_fly;		/* named so in what was written last */
+	uint64_t *look;			/* a repair in it did not end, here or on a node that died: it is looked at again, and stays marked until then */
+	uint64_t *skip;			/* met a bad sector in the background: not before skip_until */
+	uint64_t *kclean, *ksusp, *bchg;	/* bits told to the kernel; regions whose bits may have changed */
+	uint8_t *map;			/* nibbles, as in the payload */
+	uint64_t n_granted, n_want, n_resync, n_needs_sync, n_suspect, n_look;
+
+	struct ddr_sm_log *log;
+	struct ddr_sm_map *mapb;
+	struct ddr_sm_mapreq mq;
+	struct ddr_sm_kernel k;
+	struct ddr_sm_trans t;
+	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
+	uint64_t behind;		/* as configured */
+	uint32_t seen_exchanged;	/* of these: their devices hold another disk */
+	struct ddr_sm_rebuild rb;
+	struct ddr_sm_seek sk;
+	struct ddr_sm_grow g;
+	struct ddr_sm_use use;
+	struct ddr_sm_turn turn;
+	struct ddr_sm_space space[DDR_SPACE_KINDS];
+	struct ddr_sm_ex ex[DDR_SM_EX];
+	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
+	uint32_t n_stale;
+	enum ddr_sm_ex_void ex_void;
+	struct ddr_sm_range range[DDR_SM_RANGES];
+	struct ddr_sm_work wk[DDR_SM_WORKS];
+	struct ddr_sm_fix fix[DDR_SM_FIXES];
+	struct ddr_sm_verify vf;
+	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places that were wrong on it for certain, put right by this node */
+	uint64_t wall;			/* seconds since 1970, of the last tick */
+	struct ddr_sm_error *err;
+	uint32_t n_err;
+	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
+	uint32_t ex_id, map_id;
+
+	/* flushes: tickets are numbers of flushes; a ticket is served when flushed has reached it */
+	uint64_t flush_issued, flushed, flush_wanted, flush_io;
+	bool flush_held;
+	uint32_t flush_failed;
+
+	/* clearing */
+	enum ddr_batch_state batch;
+	bool clear_scan;		/* regions may have become ready to be cleared */
+	uint64_t batch_flush;
+	uint64_t batch_at;		/* region at which the map phase goes on */
+	bool batch_mapping;		/* regions of the batch are in the MAP_SET that is on its way */
+	uint64_t reap_seq;		/* 0: none is out */
+	uint64_t reap_at;		/* ms of the last one */
+	uint32_t reap_idle;		/* how many in a row closed nothing */
+	bool reap_wait;			/* clean stop: what is left is in use, ask again at the next tick */
+
+	/* operator */
+	bool stopping, clean_wanted, paused, hot_spare;
+	uint32_t parallel;
+	uint64_t idle_ms, away_ms;
+
+	/* resync */
+	uint64_t hold_until;		/* ms: no range begins before */
+	uint64_t look_until;		/* ms: no region is looked at again before */
+	uint64_t skip_until;		/* ms; 0: nothing is skipped */
+	uint64_t resync_at, sync_at;	/* region at which the search goes on */
+	bool sync_scan;			/* a region may have become ready for the background */
+	uint64_t resync_total, resync_done;	/* blocks; of a crash, the background's are those of its works */
+	uint64_t resync_regions_done, resync_blocks;
+	bool resync_told;
+	uint64_t mismatches;
+
+	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;
+};
+
+#endif

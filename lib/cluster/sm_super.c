@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The superblocks of a change: what is in them, when they are written, and what the last writer left of its own (sm_member.c has the change itself).
+ *
+ * A member whose superblock is two generations behind at a start counts as stale (lib/disk/assemble.c). So there is one rule for whoever raises the
+ * generation: every member that gets the new one is known to have the one before it. This node knows that of those it has written itself,
+ * since it became the writer. The others may have been left out by a change that was cut short, by this node before the power went or by the
+ * last writer: they get the newest generation first, as it is (the level), and then the change is written.
+ *
+ * Must never: give a generation the name of another one; lose what was begun before; raise the generation while a member that stays may be behind.
+ */
+#include "sm_int.h"
+
+/* The random name of a generation: from this start's entropy, and what makes this change another than the last. */
+static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb, uint8_t id[16])
+{
+	uint64_t h[2], e[2];
+
+	memcpy(e, sm->entropy, sizeof(e));
+	for (uint32_t i = 0; i < 2; i++) {
+		h[i] = ddr_sm_mix(e[i] ^ ddr_sm_mix(sb->generation + i));
+		h[i] = ddr_sm_mix(h[i] ^ ddr_sm_mix(sb->seq) ^ sm->node);
+		for (uint32_t b = 0; b < 16; b++)
+			h[i] = ddr_sm_mix(h[i] ^ sb->array_uuid[b]);
+	}
+	memcpy(id, h, sizeof(h));
+}
+
+bool ddr_sm_changes_members(const struct ddr_msg_member_set *set)
+{
+	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD && set->op != DDR_MEMBER_OP_POLICY;
+}
+
+/* Does the change under way get a generation of its own? Behind one that was begun and has no end the next one always does. */
+static bool raises(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_trans *t = &sm->t;
+
+	if (t->begun)
+		return !t->no_space;
+	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
+	return t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->behind >= sm->sb.generation;
+}
+
+/* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
+static void next_build(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_super *sb = &sm->next;
+	const struct ddr_super last = sm->next;
+
+	*sb = sm->sb;
+	if (t->writing) {
+		sb->seq = last.seq;
+		sb->generation = last.generation;
+		memcpy(sb->gen_prev, last.gen_prev, sizeof(sb->gen_prev));
+		memcpy(sb->gen_id, last.gen_id, sizeof(sb->gen_id));
+	}
+	sb->seq = ddr_super_seq_behind(sb->seq);
+	sb->verify = sm->vf.writing = sm->sb.verify;
+	if (raises(sm)) {
+		/* whoever has the generations that this array was at before must not be taken for the newer one when it is back */
+		sb->generation = (sm->behind > sb->generation ? sm->behind : sb->generation) + 1;
+		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
+		generation_name(sm, sb, sb->gen_id);
+	}
+	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, t->slot_node);
+	ddr_sm_mark_apply(sb, t->mark);
+}
+
+/* The newest generation as it is, with the change in it that was begun. */
+static void level_build(struct ddr_sm *sm)
+{
+	if (!sm->t.writing)
+		sm->next = sm->sb;
+	sm->next.seq = ddr_super_seq_behind(sm->next.seq);
+}
+
+/* The change under way says of a member that it is replaced by its copy: then it is out, and nobody asks of which generation it is. */
+static uint32_t replaced_by_this(const struct ddr_sm *sm)
+{
+	return sm->t.set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == sm->t.set.member ? 1u << ddr_sm_replaced(sm) : 0;
+}
+
+/*
+ * Members that may be two generations behind if the power goes within the change under way. One that begins to be rebuilt may be of any generation;
+ * once there is a cursor it may not, though that is no new generation.
+ */
+static uint32_t behind(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_trans *t = &sm->t;
+
+	if (t->no_space || !(raises(sm) || t->set.op == DDR_MEMBER_OP_CURSOR))
+		return 0;
+	return t->targets & ~t->named & ~replaced_by_this(sm);
+}
+
+void ddr_sm_supers_write(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_output *out;
+	uint32_t lack;
+
+	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->present;
+	lack = behind(sm);
+	t->level = lack != 0;
+	if (t->level) {
+		t->targets = lack;
+		level_build(sm);
+	} else {
+		next_build(sm);
+		t->begun = true;
+	}
+	t->writing = true;
+	t->no_space = false;
+	t->io = ddr_sm_io(sm, 0);
+	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
+	out->io = t->io;
+	out->members = t->targets;
+	sm->sb_writes++;
+}
+
+void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	uint32_t failed;
+
+	if (!t->io || in->io != t->io) {
+		ddr_sm_bug(sm, "the end of a superblock write that is not out");
+		return;
+	}
+	t->io = 0;
+	failed = in->failed_members & t->targets & ~replaced_by_this(sm);
+	t->blocked = failed & ~in->no_space;
+	ddr_sm_count_writes(sm, t->blocked);
+	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
+	if (!failed)
+		ddr_sm_space_done(sm, DDR_SPACE_SUPER);
+	t->named = (t->level ? t->named : 0) | (t->targets & ~in->failed_members);
+	t->no_space = (failed & in->no_space) && !t->overtaken && !t->level;
+	t->written = !failed && !t->overtaken && !t->level;
+	t->overtaken = false;
+	t->level = t->level && failed;
+	if (t->written)
+		sm->vf.recorded = sm->vf.writing;
+	if (t->blocked)
+		ddr_sm_report(sm, t->blocked, true);
+}
+
+/* Do the disks say that a member was replaced, which is not so? */
+static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
+{
+	uint32_t new = ddr_sm_replacing(sm), old = ddr_sm_replaced(sm);
+
+	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->sb.member[new].role &&
+	       disk->member[old].state == DDR_MEMBER_MISSING;	/* and not that it failed */
+}
+
+/*
+ * The one before may have begun a change that nobody heard the end of: ours follows it, and has
+ * at least what it had. A member that it took out is reported, since those on whose superblock
+ * that stands would otherwise tell another story than the rest; but not one that was to be
+ * replaced by its copy, in which nothing is wrong.
+ */
+void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
+{
+	struct ddr_sm_trans *t = &sm->t;
+	uint32_t out = 0, stays = 0;
+
+	sm->vf.recorded = disk->verify;
+	t->named = 0;
+	t->no_space = t->level = false;
+	if (disk->seq <= sm->sb.seq)
+		return;
+	sm->next = *disk;
+	t->writing = t->begun = true;
+	if (whole_on(sm, disk))
+		stays = 1u << ddr_sm_replaced(sm);
+	for (uint32_t m = 0; m < sm->sb.members; m++)
+		if (((ddr_sm_alive(sm) & ~stays) >> m & 1) && (disk->member[m].state == DDR_MEMBER_FAULTY || disk->member[m].state == DDR_MEMBER_MISSING))
+			out |= 1u << m;
+	t->blocked = out & ~ddr_sm_going(sm);
+	if (t->blocked)
+		ddr_sm_report(sm, t->blocked, true);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Who uses the device. Background work leaves the disks to those who do (daemon/job/rate.c), and the device of the node that
+ * works does not show what others read and write. So every node tells when its own is in use, and when that is over, as long
+ * as there is work that it may be in the way of: a verify, or ranges that another node asked for lately.
+ *
+ * Must never: decide anything but a pace; tell each pause of somebody who reads and writes now and then.
+ */
+#include "sm_int.h"
+
+#define OVER_MS		2000u	/* it is over when nothing was read or written for so long */
+#define WORK_MS		60000u	/* work that has a least rate only asks for a range now and then */
+
+void ddr_sm_op_used(struct ddr_sm *sm, bool used)
+{
+	if (sm->use.used && !used)
+		sm->use.ended_at = sm->now;
+	sm->use.used = used;
+}
+
+void ddr_sm_use_asked(struct ddr_sm *sm)
+{
+	sm->use.asked = true;
+	sm->use.asked_at = sm->now;
+}
+
+void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	int at = ddr_sm_node_at(sm, msg->sender);
+
+	if (msg->sender == sm->node) {
+		sm->use.sent = false;
+		sm->use.told = msg->use.used;
+	} else if (msg->use.used) {
+		sm->use.others |= 1ull << at;
+	} else {
+		sm->use.others &= ~(1ull << at);
+	}
+}
+
+bool ddr_sm_used_elsewhere(const struct ddr_sm *sm)
+{
+	return sm->use.others != 0;
+}
+
+static bool others_work(const struct ddr_sm *sm)
+{
+	bool here = false;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		here |= sm->nodes[i].here && sm->nodes[i].id != sm->node;
+	if (!here)
+		return false;
+	return sm->sb.verify.state == DDR_VERIFY_RUNNING || (sm->use.asked && sm->now - sm->use.asked_at < WORK_MS);
+}
+
+void ddr_sm_use_pump(struct ddr_sm *sm)
+{
+	struct ddr_sm_use *u = &sm->use;
+	struct ddr_msg msg = { .type = DDR_M_USE, .use.used = u->used };
+	bool due = u->used ? !u->told : u->told && sm->now - u->ended_at >= OVER_MS;
+
+	if (!due || u->sent || !ddr_sm_running(sm) || !others_work(sm) || !ddr_sm_may_send(sm))
+		return;
+	u->sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+void ddr_sm_use_view(struct ddr_sm *sm)
+{
+	sm->use.sent = sm->use.told = false;	/* whoever joins has not heard it, */
+	sm->use.others = 0;			/* and the others say it anew */
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Assembly: from what the superblocks of the devices say to a decision. Which state
+ * of the array is the newest, which device plays which member, which are stale or
+ * missing, and whether the array may start.
+ *
+ * Pure: no device, clock or log; never allocates. doc/on-disk-format.md, "Assembly",
+ * gives the rules and the histories that they must tell apart.
+ *
+ * The rules in short. A generation has a number, a random id and the id of the one
+ * before. The highest generation on any device counts, without a vote. A device of the
+ * generation before it, linked to it by id, belongs to the array if the newest table
+ * still has it (the machine died between two superblock writes); any older device is
+ * stale. Two devices whose histories cannot both be true are refused: the same
+ * generation under two ids, a broken link, or an older table that contradicts
+ * what the newest says about that time.
+ */
+#ifndef DDR_LIB_ASSEMBLE_H
+#define DDR_LIB_ASSEMBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/disk/format.h"
+#include "lib/error.h"
+
+#define DDR_ASSEMBLE_MAX	64u	/* devices looked at in one assembly */
+#define DDR_FOREIGN_LEN		96u	/* bytes for what else a member holds, with the terminating NUL */
+
+/* One device: what ddr_dev_read_supers() found on it. The pointers are borrowed. */
+struct ddr_candidate {
+	const char *device;		/* its name, for the sentences */
+	const struct ddr_super *super;	/* NULL: it has none that is valid */
+	const char *error;		/* why it has none, or NULL */
+	uint64_t bytes;			/* its size */
+	const char *foreign;		/* what another program has put on it (lib/disk/foreign.h); NULL or "": nothing */
+};
+
+/* The last generation that this node has seen of the array, where it remembers one. */
+struct ddr_known {
+	uint64_t generation;		/* 0: nothing is remembered */
+	uint8_t gen_id[DDR_UUID_LEN];
+};
+
+enum ddr_verdict {
+	DDR_V_CURRENT = 0,	/* plays its member */
+	DDR_V_STALE,		/* an older generation: only as the target of a rebuild */
+	DDR_V_OUT,		/* current, but the table says faulty or missing */
+	DDR_V_REMOVED,		/* its uuid is no longer in the table */
+	DDR_V_TOO_SMALL,	/* the device ends before its data area does */
+	DDR_V_UNREADABLE,	/* no valid superblock */
+	DDR_V_FOREIGN,		/* it carries somebody else's signature, too: what it holds may be overwritten */
+};
+
+struct ddr_assembly {
+	struct ddr_super super;			/* the newest; its this_member is that of device[source] */
+	uint32_t source;			/* index of the candidate that it came from */
+	enum ddr_verdict verdict[DDR_ASSEMBLE_MAX];	/* for each candidate */
+	int32_t device[DDR_MAX_MEMBERS];	/* member -> candidate that plays it (DDR_V_CURRENT), -1: none */
+	int32_t other[DDR_MAX_MEMBERS];		/* member -> candidate that is there but must not play, -1: none */
+	uint32_t current;			/* bit m: member m plays (in sync, rebuilding or spare) */
+	uint32_t usable;			/* bit m: member m is in sync and there */
+	uint32_t missing;			/* bit m: the table has it in sync or rebuilding, and it does not play */
+	uint32_t stale;				/* bit m: of these, a stale device is there */
+	bool degraded;				/* a role has no usable member */
+	/*
+	 * The members that are missing could by themselves have gone on without those that
+	 * are there. Nothing here can exclude that: starting needs the operator's word.
+	 */
+	bool doubtful;
+	char note[DDR_ERROR_LEN];		/* degraded or doubtful: a sentence, else empty */
+};
+
+/*
+ * Decides. @known may be NULL. Returns 0: the array may start as @out says (the caller
+ * asks the operator if out->doubtful). Returns -1: refused, the reason in @err; @out is
+ * then filled as far as super, verdict, device and other if a newest superblock
+ * could be chosen (out->super.members > 0), for reports only.
+ */
+int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_known *known,
+		 struct ddr_assembly *out, struct ddr_error *err);
+
+/*
+ * May a node start an array in this state that is in no cluster, or in one of a single node? Not if a cluster of several nodes has it: another
+ * one of them may run it now. Returns 0, or -1: @err says what may be done.
+ */
+int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err);
+/*
+ * Likewise for node @node where no cluster says who else is there. Nor if a slot of the dirty log belongs to another node: whoever stops cleanly
+ * owns none any more, so that one runs, or has died with something in work. An array that only another machine with the same id has in use, which
+ * has no cluster either, cannot be told from one that this node left.
+ */
+int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err);
+
+/*
+ * Members that the newest superblock has in sync or rebuilding, and of which nothing is there at all: their disks may come yet. Also after
+ * a refusal, if out->super.members > 0.
+ */
+uint32_t ddr_assembly_absent(const struct ddr_assembly *a);
+
+/* Candidate (index into the array given to ddr_assemble()) that plays role @role, or -1. */
+int32_t ddr_assembly_role(const struct ddr_assembly *a, uint32_t role);
+
+const char *ddr_verdict_name(enum ddr_verdict verdict);
+const char *ddr_member_state_name(uint8_t state);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sizes and places of a member's areas; see layout.h and doc/on-disk-format.md. */
+#include <inttypes.h>
+
+#include "lib/disk/layout.h"
+
+static uint64_t div_up(uint64_t n, uint64_t by)
+{
+	return n / by + (n % by != 0);
+}
+
+/*
+ * The areas for one region size. The metadata is sized for several times as many regions
+ * as the whole device could hold, and so never for fewer than the array gets: the data
+ * offset needs no second round. Returns the number of regions, or 0 if the device
+ * is too small or the regions would be more than the format allows.
+ */
+static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_size, struct ddr_super *sb)
+{
+	uint64_t region_blocks = region_size / DDR_BLOCK_SIZE;
+	uint64_t bound = div_up(req->member_bytes / sb->chunk, region_blocks);
+	uint64_t bytes = req->leave ? ddr_layout_offered(req->member_bytes) : req->member_bytes;
+	uint64_t log_bytes, map_bytes, meta_end, blocks, regions, most;
+
+	/* a little more than the limit may still fit once the metadata is taken off */
+	if (bound > 2u * DDR_MAX_REGIONS)
+		return 0;
+	most = bound * DDR_DEF_GROWTH < DDR_MAX_REGIONS ? bound * DDR_DEF_GROWTH : DDR_MAX_REGIONS;
+	sb->log_blocks = (uint32_t)div_up(most, DDR_LOG_REGIONS);
+	sb->map_blocks = (uint32_t)div_up(most, DDR_MAP_REGIONS);
+	log_bytes = (uint64_t)req->slots * sb->log_blocks * 2 * DDR_META_BLOCK;
+	map_bytes = (uint64_t)sb->map_blocks * 2 * DDR_META_BLOCK;
+	sb->log_offset = DDR_SB_OFFSET + DDR_META_BLOCK;
+	sb->map_offset = sb->log_offset + log_bytes;
+	meta_end = sb->map_offset + map_bytes + DDR_META_BLOCK;
+	sb->data_offset = div_up(meta_end, DDR_DATA_ALIGN) * DDR_DATA_ALIGN;
+	if (bytes < sb->data_offset + DDR_TAIL_BYTES)
+		return 0;
+	blocks = (bytes - sb->data_offset - DDR_TAIL_BYTES) / sb->chunk;
+	blocks -= blocks % (1u << sb->order);
+	regions = div_up(blocks, region_blocks);
+	if (blocks < DDR_MIN_ARRAY_BLOCKS || regions > DDR_MAX_REGIONS || sb->data_offset > DDR_DATA_OFFSET_MAX)
+		return 0;
+	sb->region_size = region_size;
+	sb->array_blocks = blocks;
+	sb->slots = req->slots;
+	return regions;
+}
+
+static int too_large_or_small(const struct ddr_layout_request *req, uint32_t region_size, struct ddr_error *err)
+{
+	uint32_t data = 1u << req->order;
+
+	if (req->member_bytes < 2u * DDR_DATA_OFFSET_MAX)
+		return ddr_error_set(err, "a member of %" PRIu64 " bytes is too small: metadata, tail and 1 MiB of "
+				     "the array do not fit; use larger devices", req->member_bytes);
+	if (region_size == DDR_MAX_REGION)
+		return ddr_error_set(err, "%u members of %" PRIu64 " bytes make an array above the limit of 1 PiB; "
+				     "use smaller partitions", data, req->member_bytes);
+	return ddr_error_set(err, "regions of %" PRIu32 " KiB are too small for members of %" PRIu64
+			     " bytes: more than %u regions; use a larger region size, or leave it out",
+			     region_size >> 10, req->member_bytes, DDR_MAX_REGIONS);
+}
+
+int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err)
+{
+	struct ddr_super new = *sb;
+	struct ddr_geometry geo;
+	uint32_t region_size = req->region_size;
+	uint64_t regions;
+
+	if (!ddr_geo_init(&geo, req->order, req->parity, req->layout))
+		return ddr_error_set(err, "order must be 0 to 3, parity 0 to 2, layout dedicated or rotating");
+	if (req->slots == 0 || req->slots > DDR_MAX_SLOTS)
+		return ddr_error_set(err, "an array has 1 to %u node slots, not %" PRIu32, DDR_MAX_SLOTS, req->slots);
+	if (region_size && (region_size & (region_size - 1) || region_size < DDR_MIN_REGION ||
+			    region_size > DDR_MAX_REGION))
+		return ddr_error_set(err, "the region size must be a power of two from 64 KiB to 1 GiB, not %" PRIu32
+				     " bytes", region_size);
+	new.order = geo.order;
+	new.parity = geo.parity;
+	new.layout = req->layout;
+	new.chunk = geo.chunk;
+	new.roles = geo.roles;
+	new.block_size = DDR_BLOCK_SIZE;
+	if (region_size) {
+		regions = lay_out(req, region_size, &new);
+	} else {
+		region_size = DDR_DEF_REGION;
+		while (!(regions = lay_out(req, region_size, &new)) || regions > DDR_DEF_REGIONS) {
+			if (region_size == DDR_MAX_REGION)
+				break;
+			region_size *= 2;
+		}
+	}
+	if (!regions)
+		return too_large_or_small(req, region_size, err);
+	*sb = new;
+	return 0;
+}

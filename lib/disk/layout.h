@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Where the areas of a member lie and how large an array becomes. Pure arithmetic on
+ * 64 bits, checked against overflow; must never touch a device.
+ */
+#ifndef DDR_LIB_LAYOUT_H
+#define DDR_LIB_LAYOUT_H
+
+#include <stdbool.h>
+
+#include "lib/disk/format.h"
+#include "lib/error.h"
+
+#define DDR_DEF_REGION		(4u << 20)	/* bytes: the smallest region size chosen by default */
+#define DDR_DEF_REGIONS		(1u << 16)	/* by default the region size grows beyond so many regions */
+#define DDR_DEF_GROWTH		8u		/* the metadata has room for so many times the regions of the device as it is */
+#define DDR_LEFT_PERCENT	1u		/* of a member, left free at its end: a disk of another maker that is a little smaller can take its place */
+#define DDR_LEFT_MOST		(100ull << 20)	/* bytes: no more than that is left free */
+#define DDR_SIGNATURE_BYTES	(1u << 20)	/* no signature that libblkid knows begins further from the end of a disk */
+#define DDR_MIN_ARRAY_BLOCKS	256u		/* blocks: an array is at least 1 MiB */
+
+struct ddr_layout_request {
+	uint64_t member_bytes;		/* size of the smallest member */
+	uint8_t order, parity, layout;
+	uint32_t region_size;		/* bytes; 0: the default for the size */
+	uint32_t slots;
+	bool leave;			/* the array is to leave some of each member free, see ddr_layout_offered() */
+};
+
+/*
+ * How many bytes of a disk of @bytes a new array may use, or one that grows: the others stay free, so that a disk that is a little smaller
+ * can replace it. An array that exists needs no more than ddr_layout_member_bytes().
+ */
+static inline uint64_t ddr_layout_offered(uint64_t bytes)
+{
+	uint64_t left = bytes / 100 * DDR_LEFT_PERCENT;
+
+	return bytes - (left < DDR_LEFT_MOST ? left : DDR_LEFT_MOST);
+}
+
+/*
+ * Fills the geometry of @sb (order to map_blocks, roles) for members of that size:
+ * superblock, log, map, superblock, data from a multiple of 1 MiB, and behind it at
+ * least DDR_TAIL_BYTES. Log and map have room for DDR_DEF_GROWTH times the regions that
+ * the device could hold, as far as the format allows: so far the array can grow later, when its
+ * members are larger. Nothing else of @sb is touched. Returns 0, or -1 with the
+ * reason in @err and @sb unchanged.
+ */
+int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
+
+/* The layout that an array gets if none is asked for: turned, unless each member has a whole block or no parity is there to be turned. */
+static inline uint8_t ddr_layout_default(uint64_t order, uint64_t parity)
+{
+	return order && parity ? DDR_LAYOUT_ROTATING : DDR_LAYOUT_DEDICATED;
+}
+
+/* First byte behind the data area of a member. */
+static inline uint64_t ddr_layout_data_end(const struct ddr_super *sb)
+{
+	return sb->data_offset + sb->array_blocks * sb->chunk;
+}
+
+/* Bytes that a device must have to be a member. */
+static inline uint64_t ddr_layout_member_bytes(const struct ddr_super *sb)
+{
+	return ddr_layout_data_end(sb) + DDR_TAIL_BYTES;
+}
+
+#endif

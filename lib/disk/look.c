@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Looking at a device that may hang; see look.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/disk/foreign.h"
+#include "lib/disk/look.h"
+#include "lib/disk/task.h"
+
+#define STACK_BYTES	(192u << 10)	/* all of the daemon's memory is locked */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of all that follows, and of refs, next and ended of each look */
+static pthread_cond_t changed;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct ddr_look *running;	/* those whose threads have not ended */
+
+static void make_cond(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+uint64_t ddr_look_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* With the lock. */
+static void wait_until(uint64_t ms)
+{
+	const struct timespec ts = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	pthread_cond_timedwait(&changed, &lock, &ts);
+}
+
+/* Without the lock: a close may wait, too. */
+static void destroy(struct ddr_look *l)
+{
+	ddr_dev_close(&l->dev);
+	free(l->buf);
+	free(l);
+}
+
+/* ---- the thread ------------------------------------------------------------------ */
+
+/* The superblocks, and what else stands there. Whether there is memory to look for that says nothing of the disk. */
+static void read_member(struct ddr_look *l)
+{
+	struct ddr_error ignored;
+
+	if (ddr_dev_read_supers(&l->dev, &l->supers, &l->error) == 0 && l->what != DDR_LOOK_READ)
+		ddr_foreign_find(&l->dev, &l->supers.copy[l->supers.newest].super, l->foreign, sizeof(l->foreign), &ignored);
+}
+
+static void *look(void *data)
+{
+	struct ddr_look *l = data, **p;
+	bool last;
+
+	pthread_mutex_lock(&lock);
+	l->tid = (int)syscall(SYS_gettid);
+	pthread_mutex_unlock(&lock);
+	l->opened = l->dev.fd >= 0 || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
+	l->bytes = l->dev.bytes;
+	if (l->opened && l->what == DDR_LOOK_BYTES)
+		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
+	else if (l->opened && l->what != DDR_LOOK_OPEN)
+		read_member(l);
+	if (l->what != DDR_LOOK_OPEN)
+		ddr_dev_close(&l->dev);		/* before it counts as ended: then it holds no lock any more */
+	pthread_mutex_lock(&lock);
+	for (p = &running; *p != l; p = &(*p)->next)
+		;
+	*p = l->next;
+	l->ended = true;
+	last = --l->refs == 0;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	if (last)
+		destroy(l);
+	return NULL;
+}
+
+/* 0 or an errno. */
+static int thread_start(struct ddr_look *l)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	int ret;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);	/* nobody could join one that hangs */
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	ret = pthread_create(&thread, &attr, look, l);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return ret;
+}
+
+/* ---- who waits ------------------------------------------------------------------- */
+
+/* With the lock. Is an earlier thread late in there? Waits for one that is not late yet. */
+static bool hangs(const char *path)
+{
+	struct ddr_look *l = running;
+
+	while (l) {
+		if (strcmp(l->path, path) != 0) {
+			l = l->next;
+			continue;
+		}
+		if (ddr_look_now() >= l->due_ms)
+			return true;
+		wait_until(l->due_ms);
+		l = running;		/* it may be gone */
+	}
+	return false;
+}
+
+/* With the lock: one that is in there and late, of whatever kind, or (@joinable) one that anybody may wait for. */
+static struct ddr_look *find_running(const char *path, unsigned int flags, bool joinable)
+{
+	struct ddr_look *l;
+
+	for (l = running; l; l = l->next)
+		if (strcmp(l->path, path) == 0 && (ddr_look_now() >= l->due_ms) == !joinable &&
+		    (!joinable || (l->what == DDR_LOOK_ALL && l->flags == flags)))
+			return l;
+	return NULL;
+}
+
+/* With the lock. */
+static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
+{
+	int ret;
+
+	if (l->what == DDR_LOOK_ALL ? find_running(l->path, 0, false) != NULL : hangs(l->path))
+		return DDR_LOOK_HANGS;
+	l->due_ms = ddr_look_now() + limit_ms;
+	ret = thread_start(l);
+	if (ret) {
+		ddr_error_set(err, "%s: no thread to look at it: %s", l->path, strerror(ret));
+		return DDR_LOOK_FAILED;
+	}
+	l->refs++;
+	l->next = running;
+	running = l;
+	return DDR_LOOK_RUNS;
+}
+
+static struct ddr_look *look_new(const char *path, unsigned int flags, struct ddr_error *err)
+{
+	struct ddr_look *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		ddr_error_set(err, "out of memory");
+		return NULL;
+	}
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	l->flags = flags;
+	l->dev.fd = -1;
+	l->refs = 1;
+	l->supers.newest = -1;
+	return l;
+}
+
+/* Takes over @l; NULL: there was no memory. */
+static enum ddr_look_start begin(struct ddr_look **look, struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
+{
+	enum ddr_look_start ret = DDR_LOOK_FAILED;
+
+	*look = NULL;
+	if (!l)
+		return ret;
+	pthread_once(&once, make_cond);
+	pthread_mutex_lock(&lock);
+	*look = l->what == DDR_LOOK_ALL ? find_running(l->path, l->flags, true) : NULL;
+	if (*look)
+		(*look)->refs++;
+	ret = *look ? DDR_LOOK_RUNS : start(l, limit_ms, err);
+	pthread_mutex_unlock(&lock);
+	if (!*look && ret == DDR_LOOK_RUNS)
+		*look = l;
+	else
+		destroy(l);
+	return ret;
+}
+
+enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+{
+	return begin(look, look_new(path, flags, err), limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+{
+	struct ddr_look *l = look_new(path, flags, err);
+
+	if (l)
+		l->what = DDR_LOOK_OPEN;
+	return begin(look, l, limit_ms, err);
+}
+
+/* At a device that is open, by a descriptor of its own; and @len bytes for what is read there, if any. */
+static struct ddr_look *look_opened(const struct ddr_dev *dev, int what, size_t len, struct ddr_error *err)
+{
+	struct ddr_look *l = look_new(dev->path, 0, err);
+
+	if (!l)
+		return NULL;
+	l->what = what;
+	l->len = len;
+	l->buf = len ? ddr_dev_buffer(len) : NULL;
+	if (ddr_dev_dup(dev, &l->dev) == 0 && (l->buf || !len))
+		return l;
+	ddr_error_set(err, "%s: no memory or no descriptor to read it", dev->path);
+	destroy(l);
+	return NULL;
+}
+
+enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	return begin(look, look_opened(dev, DDR_LOOK_READ, 0, err), limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	return begin(look, look_opened(dev, DDR_LOOK_MEMBER, 0, err), limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err)
+{
+	struct ddr_look *l = look_opened(dev, DDR_LOOK_BYTES, len, err);
+
+	if (l)
+		l->offset = offset;
+	return begin(look, l, limit_ms, err);
+}
+
+bool ddr_look_wait(struct ddr_look *l)
+{
+	bool ended;
+
+	pthread_mutex_lock(&lock);
+	while (!l->ended && ddr_look_now() < l->due_ms)
+		wait_until(l->due_ms);
+	ended = l->ended;
+	pthread_mutex_unlock(&lock);
+	return ended;
+}
+
+int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_ms)
+{
+	int found = -1;
+
+	pthread_mutex_lock(&lock);
+	while (found < 0) {
+		uint64_t now = ddr_look_now(), next = until_ms;
+
+		for (size_t i = 0; i < n && found < 0; i++) {
+			if (look[i]->ended || now >= look[i]->due_ms)
+				found = (int)i;
+			next = look[i]->due_ms < next ? look[i]->due_ms : next;
+		}
+		if (found < 0 && now >= until_ms)
+			break;
+		if (found < 0)
+			wait_until(next);
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+bool ddr_look_ended(struct ddr_look *l)
+{
+	bool ended;
+
+	pthread_mutex_lock(&lock);
+	ended = l->ended;
+	pthread_mutex_unlock(&lock);
+	return ended;
+}
+
+/* By its switches of context: a thread that waits for one answer has none. One that runs, or might, counts as one that moves. */
+uint64_t ddr_look_moves(struct ddr_look *l)
+{
+	static uint64_t runs = 1ull << 63;
+	struct ddr_task task;
+	char path[64];
+	int tid;
+
+	pthread_mutex_lock(&lock);
+	tid = l->tid;
+	pthread_mutex_unlock(&lock);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	if (tid && !ddr_task_read(&task, path))
+		return 0;
+	return tid && task.state != 'R' ? task.switches : __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED);
+}
+
+bool ddr_look_tell(const char *path)
+{
+	bool first = false;
+
+	pthread_mutex_lock(&lock);
+	for (struct ddr_look *l = running; l; l = l->next)
+		if (strcmp(l->path, path) == 0 && ddr_look_now() >= l->due_ms) {
+			first |= !l->told;
+			l->told = true;
+		}
+	pthread_mutex_unlock(&lock);
+	return first;
+}
+
+void ddr_look_put(struct ddr_look *l)
+{
+	bool last;
+
+	if (!l)
+		return;
+	pthread_mutex_lock(&lock);
+	last = --l->refs == 0;
+	pthread_mutex_unlock(&lock);
+	if (last)
+		destroy(l);
+}

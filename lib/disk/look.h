@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Opens one device, and reads its superblocks, or a part of one that is open, in a thread of its own, so that a disk that neither answers
+ * nor fails holds up nobody for longer than a limit.
+ *
+ * A thread that hangs in the kernel cannot be ended. It is left alone with what it uses: the look, the descriptor and the memory of
+ * the read are its own until it ends by itself, and whoever waited has none of them. While it hangs its device is not opened again.
+ * Must never: write; touch the look of a thread that has not ended.
+ */
+#ifndef DDR_LIB_LOOK_H
+#define DDR_LIB_LOOK_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "lib/disk/assemble.h"
+#include "lib/disk/devio.h"
+
+struct ddr_look {
+	char path[PATH_MAX];
+	unsigned int flags;		/* DDR_DEV_... */
+	/* found; only after ddr_look_wait() said that it has ended */
+	bool opened;			/* else error says why */
+	struct ddr_dev dev;		/* ddr_look_open(): open, whoever waited may take it over and leave fd -1 and no path */
+	uint64_t bytes;
+	struct ddr_supers supers;	/* newest < 0: error says why */
+	char foreign[DDR_FOREIGN_LEN];	/* ddr_look_start() and ddr_look_member(): what else the member holds (foreign.h), or "" */
+	bool whole;			/* ddr_look_bytes(): all of buf was read, else error says why */
+	void *buf;			/* goes with the look */
+	struct ddr_error error;
+	/* own */
+	enum { DDR_LOOK_ALL, DDR_LOOK_OPEN, DDR_LOOK_READ, DDR_LOOK_MEMBER, DDR_LOOK_BYTES } what;
+	uint64_t offset;
+	size_t len;
+	struct ddr_look *next;
+	unsigned int refs;
+	bool ended, told;
+	int tid;			/* of the thread, once it runs */
+	uint64_t due_ms;
+};
+
+enum ddr_look_start { DDR_LOOK_RUNS, DDR_LOOK_HANGS, DDR_LOOK_FAILED };
+
+/*
+ * Begins to look at @path, read-only, for at most @limit_ms. RUNS: *@look is to be waited for, and put; where an earlier call of this
+ * function is under way there and not late, it is that one. HANGS: an earlier thread is still in there and late. FAILED: no memory or
+ * no thread, @err says so. The functions below wait for an earlier thread that is not late.
+ */
+enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err);
+/* Likewise, but the device is opened, by @flags, and nothing is read. */
+enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err);
+/* Likewise, the superblocks of a device that is open. The thread has a descriptor of its own to the same open file, and so its lock. */
+enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err);
+/* Likewise, and what else it holds. */
+enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err);
+/* Likewise, @len bytes (not 0) at @offset of a device that is open, both multiples of 4096. */
+enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err);
+/* Waits until it has ended, or its limit is over: false, and then nothing of @look but its path may be read. */
+bool ddr_look_wait(struct ddr_look *look);
+/*
+ * Waits until one of @n has ended or is late, or until @until_ms (of ddr_look_now()). Returns its index, or -1: none is, in time.
+ */
+int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_ms);
+/* It has ended: its fields may be read. */
+bool ddr_look_ended(struct ddr_look *look);
+/*
+ * What its thread has done so far, as a number that changes while it gets on: one that computes, or waits for a processor, or whose reads end one by
+ * one, is slow; one for which it stays the same waits for one answer.
+ */
+uint64_t ddr_look_moves(struct ddr_look *look);
+/* Milliseconds of the clock that never steps. */
+uint64_t ddr_look_now(void);
+/* True once for each look at @path that is late: it has not been told of yet. */
+bool ddr_look_tell(const char *path);
+/* Gives it back; whatever still runs goes on without the caller. NULL is allowed. */
+void ddr_look_put(struct ddr_look *look);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Device nodes of our own; see own_node.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "lib/disk/own_node.h"
+
+#define ATTEMPTS	5u	/* others may make or replace the node at the same time */
+
+/* Keeps errno. */
+static int failed(struct ddr_error *err, const char *dir, const char *what)
+{
+	int error = errno;
+
+	ddr_error_set(err, "%s: %s: %s", dir, what, strerror(error));
+	errno = error;
+	return -1;
+}
+
+/* Nobody but the superuser (in tests: this user) may put anything there. */
+static int check_dir(int fd, const char *dir, struct ddr_error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return failed(err, dir, "cannot be looked at");
+	if (st.st_uid == geteuid() && !(st.st_mode & 022))
+		return 0;
+	ddr_error_set(err, "%s: others than root can write to it; remove it, and ddraid makes it anew", dir);
+	errno = EPERM;
+	return -1;
+}
+
+static int open_dir(const char *dir, bool *absent, struct ddr_error *err)
+{
+	int fd;
+
+	*absent = false;
+	if (mkdir(dir, 0700) && errno != EEXIST) {
+		int error = errno;
+		struct stat st;
+
+		if (lstat(dir, &st)) {
+			*absent = true;
+			errno = error;
+			return failed(err, dir, "cannot be made");
+		}
+	}
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return failed(err, dir, "is no directory of ddraid; remove it");
+	if (check_dir(fd, dir, err) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static bool is_right(const struct stat *st, dev_t rdev)
+{
+	return S_ISBLK(st->st_mode) && st->st_rdev == rdev;
+}
+
+/*
+ * Something else stands in the node's place. It is replaced under a lock of the directory, so that nobody replaces a node that another one
+ * has just made, and may have locked. 0 or -1 with errno.
+ */
+static int replace(int dirfd, const char *name, dev_t rdev)
+{
+	char temporary[48];
+	struct stat st;
+	int ret, error;
+
+	snprintf(temporary, sizeof(temporary), "%s.new", name);
+	if (flock(dirfd, LOCK_EX))
+		return -1;
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_right(&st, rdev)) {
+		ret = 0;
+	} else {
+		unlinkat(dirfd, temporary, 0);
+		ret = mknodat(dirfd, temporary, S_IFBLK | 0600, rdev);
+		if (ret == 0)
+			ret = renameat(dirfd, temporary, dirfd, name);
+	}
+	error = errno;
+	flock(dirfd, LOCK_UN);
+	errno = error;
+	return ret;
+}
+
+/* The node is there when it returns 0, or was a moment ago; else -1 with errno. */
+static int make(int dirfd, const char *name, dev_t rdev, bool *absent)
+{
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return is_right(&st, rdev) ? 0 : replace(dirfd, name, rdev);
+	if (errno != ENOENT)
+		return -1;
+	if (mknodat(dirfd, name, S_IFBLK | 0600, rdev) == 0 || errno == EEXIST)
+		return 0;
+	*absent = true;
+	return -1;
+}
+
+/* The same node stays, whoever has it locked: only who may use it is put right. 1: it is another one by now. */
+static int check(int fd, dev_t rdev)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -1;
+	if (!is_right(&st, rdev))
+		return 1;
+	if (st.st_uid != geteuid() && fchown(fd, geteuid(), getegid()))
+		return -1;
+	return (st.st_mode & 07777) == 0600 ? 0 : fchmod(fd, 0600);
+}
+
+int ddr_own_node_open_in(const char *dir, dev_t rdev, int mode, bool *absent, struct ddr_error *err)
+{
+	int dirfd = open_dir(dir, absent, err), fd = -1, ret = 1;
+	char name[32], path[256];
+
+	if (dirfd < 0)
+		return -1;
+	snprintf(name, sizeof(name), "%u:%u", major(rdev), minor(rdev));
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	for (unsigned int i = 0; i < ATTEMPTS && ret == 1; i++) {
+		if (make(dirfd, name, rdev, absent)) {
+			ret = failed(err, path, "this device node cannot be made");
+			break;
+		}
+		fd = openat(dirfd, name, mode | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 && (errno == ENOENT || errno == ELOOP))
+			continue;
+		if (fd < 0) {
+			ret = failed(err, path, "cannot be opened");
+			break;
+		}
+		ret = check(fd, rdev);
+		if (ret < 0)
+			failed(err, path, "cannot be made root's alone");
+		if (ret)
+			close(fd);
+	}
+	close(dirfd);
+	if (ret == 0)
+		return fd;
+	if (ret == 1) {
+		errno = EAGAIN;
+		failed(err, path, "another program replaces this device node again and again");
+	}
+	return -1;
+}
+
+int ddr_own_node_open(dev_t rdev, int mode, bool *absent, struct ddr_error *err)
+{
+	return ddr_own_node_open_in(DDR_OWN_NODES, rdev, mode, absent, err);
+}
