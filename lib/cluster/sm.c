@@ -28,21 +28,22 @@ static void *part(struct layout *l, size_t bytes)
 static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map, bool cluster, bool adopt)
 {
 	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
-	uint64_t **maps[] = { &sm->mark, &sm->fly, &sm->dur, &sm->want, &sm->granted, &sm->held, &sm->resync,
-			      &sm->work, &sm->clr, &sm->rep, &sm->rep_fly, &sm->look, &sm->skip, &sm->kclean, &sm->ksusp, &sm->bchg };
+	uint64_t **maps[] = { &sm->own.mark, &sm->own.fly, &sm->own.dur, &sm->own.want, &sm->own.granted, &sm->kernel.held, &sm->own.resync,
+			      &sm->own.work, &sm->own.clr, &sm->own.rep, &sm->own.rep_fly, &sm->own.look, &sm->own.skip, &sm->kernel.kclean, &sm->kernel.ksusp, &sm->kernel.bchg };
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		*maps[i] = part(l, bytes);
-	sm->map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
-	sm->log = part(l, n_log * sizeof(*sm->log));
-	sm->mapb = part(l, n_map * sizeof(*sm->mapb));
-	sm->rb.map_want = part(l, n_map * sizeof(*sm->rb.map_want));
-	sm->err = part(l, DDR_SM_ERRORS * sizeof(*sm->err));
-	sm->c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
-	sm->c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
-	sm->c.rc_map = part(l, cluster || adopt ? bytes : 0);
-	sm->c.rc_rep = part(l, cluster || adopt ? bytes : 0);
-	sm->c.rc_log = part(l, cluster || adopt ? n_log * sizeof(*sm->log) : 0);
+	sm->shared.map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
+	sm->own.log = part(l, n_log * sizeof(*sm->own.log));
+	sm->own.mapb = part(l, n_map * sizeof(*sm->own.mapb));
+	sm->shared.version = part(l, n_map * sizeof(*sm->shared.version));
+	sm->own.rb.map_want = part(l, n_map * sizeof(*sm->own.rb.map_want));
+	sm->kernel.err = part(l, DDR_SM_ERRORS * sizeof(*sm->kernel.err));
+	sm->own.c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
+	sm->own.c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
+	sm->own.c.rc_map = part(l, cluster || adopt ? bytes : 0);
+	sm->own.c.rc_rep = part(l, cluster || adopt ? bytes : 0);
+	sm->own.c.rc_log = part(l, cluster || adopt ? n_log * sizeof(*sm->own.log) : 0);
 }
 
 /* Numbers of log and map blocks; false: the configuration is out of limits. */
@@ -88,31 +89,31 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	memset(mem, 0, size);
 	sm = part(&l, sizeof(*sm));
 	lay_out(&l, sm, n_log, n_map, cfg->cluster, cfg->adopt);
-	sm->n_log = n_log;
-	sm->n_map = n_map;
-	sm->words = (uint64_t)n_log * DDR_WORDS_LOG;
-	sm->sb = *cfg->super;
-	sm->several = cfg->several;
-	sm->adopt = cfg->adopt;
-	sm->vf.recorded = sm->sb.verify;
+	sm->own.n_log = n_log;
+	sm->shared.n_map = n_map;
+	sm->own.words = (uint64_t)n_log * DDR_WORDS_LOG;
+	sm->shared.sb = *cfg->super;
+	sm->own.several = cfg->several;
+	sm->own.adopt = cfg->adopt;
+	sm->own.vf.recorded = sm->shared.sb.verify;
 	sm->node = cfg->node;
-	sm->slot = cfg->cluster ? 0 : cfg->slot;
-	sm->c.on = cfg->cluster;
-	sm->c.fencing = cfg->fencing;
-	sm->c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
-	sm->present = cfg->present;
-	sm->behind = cfg->behind;
-	memcpy(sm->entropy, cfg->entropy, sizeof(sm->entropy));
-	sm->regions = ddr_super_regions(&sm->sb);
-	sm->region_blocks = ddr_super_region_blocks(&sm->sb);
-	sm->g.room = sm->sb.array_blocks;	/* whoever loaded the superblocks has seen that the devices are that large */
-	sm->idle_ms = 5000;
-	sm->away_ms = 30000;
-	sm->parallel = 4;
+	sm->own.slot = cfg->cluster ? 0 : cfg->slot;
+	sm->own.c.on = cfg->cluster;
+	sm->own.c.fencing = cfg->fencing;
+	sm->own.c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
+	sm->own.present = cfg->present;
+	sm->own.behind = cfg->behind;
+	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
+	sm->shared.regions = ddr_super_regions(&sm->shared.sb);
+	sm->shared.region_blocks = ddr_super_region_blocks(&sm->shared.sb);
+	sm->own.g.room = sm->shared.sb.array_blocks;	/* whoever loaded the superblocks has seen that the devices are that large */
+	sm->own.idle_ms = 5000;
+	sm->own.away_ms = 30000;
+	sm->own.parallel = 4;
 	for (uint32_t i = 0; i < n_map; i++)
-		sm->mapb[i].mem = 1;
-	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
-	sm->k.shadow = sm->k.shadow_asked = DDR_NO_MEMBER;
+		sm->shared.version[i].mem = 1;
+	memset(sm->kernel.sent, 0xff, sizeof(sm->kernel.sent));
+	sm->kernel.shadow = sm->kernel.shadow_asked = DDR_NO_MEMBER;
 	return sm;
 }
 
@@ -122,7 +123,7 @@ static uint64_t dirty_in(const struct ddr_sm *sm, uint32_t index, const uint8_t 
 {
 	uint64_t n = 0;
 
-	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++)
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->shared.regions && r / DDR_LOG_REGIONS == index; r++)
 		n += !payload || ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS));
 	return n;
 }
@@ -133,20 +134,20 @@ static void load_foreign(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 	uint64_t n;
 
 	if (!payload)
-		node = sm->sb.slot_node[slot];
+		node = sm->shared.sb.slot_node[slot];
 	if (!payload && !node)
 		return;
 	n = dirty_in(sm, index, payload);
 	if (n) {
-		sm->foreign_regions += n;
-		sm->foreign_node = node;
+		sm->own.foreign_regions += n;
+		sm->own.foreign_node = node;
 	}
 }
 
 /* Is what is loaded now the slot of a dead node, which this one takes over? */
 static bool of_dead(const struct ddr_sm *sm)
 {
-	return sm->c.on ? sm->start != DDR_S_READ : sm->c.rc == DDR_RC_READ;
+	return sm->own.c.on ? sm->own.start != DDR_S_READ : sm->own.c.rc == DDR_RC_READ;
 }
 
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
@@ -154,7 +155,7 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 {
 	struct ddr_sm_log *b;
 
-	if (slot >= sm->sb.slots || index >= sm->n_log)
+	if (slot >= sm->shared.sb.slots || index >= sm->own.n_log)
 		return;
 	if (of_dead(sm)) {
 		ddr_sm_slot_load(sm, index, payload, seq);
@@ -162,34 +163,34 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 			ddr_sm_slot_instance(sm, seq, boot_id, cookie);
 		return;
 	}
-	if (!sm->c.on && (slot != sm->slot || (payload && node && node != sm->node))) {
-		if (!sm->adopt)
+	if (!sm->own.c.on && (slot != sm->own.slot || (payload && node && node != sm->node))) {
+		if (!sm->own.adopt)
 			load_foreign(sm, slot, index, payload, node);
-		if (slot != sm->slot)
+		if (slot != sm->own.slot)
 			return;
 	}
-	b = &sm->log[index];
+	b = &sm->own.log[index];
 	b->loaded = payload != NULL;
 	b->seq = seq;
 	b->node = payload ? node : 0;
 	b->cookie = payload ? cookie : 0;
 	if (payload && boot_id)
 		memcpy(b->boot_id, boot_id, sizeof(b->boot_id));
-	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++) {
-		ddr_bit_clear(sm->rep, r);
-		(payload && ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)) ? ddr_bit_set : ddr_bit_clear)(sm->mark, r);
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->shared.regions && r / DDR_LOG_REGIONS == index; r++) {
+		ddr_bit_clear(sm->own.rep, r);
+		(payload && ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)) ? ddr_bit_set : ddr_bit_clear)(sm->own.mark, r);
 	}
 }
 
 void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS])
 {
 	bool dead = of_dead(sm);
-	uint64_t *of = dead ? sm->c.rc_rep : sm->rep, first = (uint64_t)index * DDR_LOG_REGIONS;
+	uint64_t *of = dead ? sm->own.c.rc_rep : sm->own.rep, first = (uint64_t)index * DDR_LOG_REGIONS;
 
-	if (slot >= sm->sb.slots || index >= sm->n_log || (!sm->c.on && !dead && slot != sm->slot))
+	if (slot >= sm->shared.sb.slots || index >= sm->own.n_log || (!sm->own.c.on && !dead && slot != sm->own.slot))
 		return;
 	for (uint32_t i = 0; i < DDR_LOG_REPAIRS && repair[i]; i++)
-		if (repair[i] <= DDR_LOG_REGIONS && first + repair[i] - 1 < sm->regions)
+		if (repair[i] <= DDR_LOG_REGIONS && first + repair[i] - 1 < sm->shared.regions)
 			ddr_bit_set(of, first + repair[i] - 1);
 }
 
@@ -197,19 +198,19 @@ void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, 
 {
 	size_t at = (size_t)index * DDR_LOG_PAYLOAD;
 
-	if (index >= sm->n_map)
+	if (index >= sm->shared.n_map)
 		return;
-	if (sm->c.on && !sm->c.building) {	/* a new writer: the sequence goes on, and the group is told what it lacks */
-		if (seq > sm->mapb[index].seq)
-			sm->mapb[index].seq = seq;
-		memcpy(sm->c.disk_map + at, payload ? payload : sm->map + at, DDR_LOG_PAYLOAD);
-		sm->c.disk_changed |= memcmp(sm->map + at, sm->c.disk_map + at, DDR_LOG_PAYLOAD) != 0;
+	if (sm->own.c.on && !sm->own.c.building) {	/* a new writer: the sequence goes on, and the group is told what it lacks */
+		if (seq > sm->own.mapb[index].seq)
+			sm->own.mapb[index].seq = seq;
+		memcpy(sm->own.c.disk_map + at, payload ? payload : sm->shared.map + at, DDR_LOG_PAYLOAD);
+		sm->own.c.disk_changed |= memcmp(sm->shared.map + at, sm->own.c.disk_map + at, DDR_LOG_PAYLOAD) != 0;
 		return;
 	}
-	sm->mapb[index].loaded = payload != NULL;
-	sm->mapb[index].seq = seq;
+	sm->own.mapb[index].loaded = payload != NULL;
+	sm->own.mapb[index].seq = seq;
 	if (payload)
-		memcpy(sm->map + at, payload, DDR_LOG_PAYLOAD);
+		memcpy(sm->shared.map + at, payload, DDR_LOG_PAYLOAD);
 }
 
 /* ---- outputs ------------------------------------------------------------------- */
@@ -260,9 +261,9 @@ void ddr_sm_give_up(struct ddr_sm *sm, const char *text)
 {
 	struct ddr_output *out;
 
-	if (sm->gave_up)
+	if (sm->own.gave_up)
 		return;
-	sm->gave_up = true;
+	sm->own.gave_up = true;
 	out = ddr_sm_out(sm, DDR_OUT_GIVE_UP);
 	out->event = DDR_EV_FAILED;
 	out->text = text;
@@ -270,10 +271,10 @@ void ddr_sm_give_up(struct ddr_sm *sm, const char *text)
 
 void ddr_sm_array_failed(struct ddr_sm *sm, const char *text)
 {
-	if (sm->failed)
+	if (sm->shared.failed)
 		return;
-	sm->failed = true;
-	sm->k.status = true;
+	sm->shared.failed = true;
+	sm->kernel.status = true;
 	ddr_sm_event(sm, DDR_EV_FAILED, text);
 }
 
@@ -283,8 +284,8 @@ static uint32_t members_in(const struct ddr_sm *sm, bool rebuilding)
 {
 	uint32_t mask = 0;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
-		const struct ddr_member *e = &sm->sb.member[m];
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
+		const struct ddr_member *e = &sm->shared.sb.member[m];
 
 		if (e->role != DDR_ROLE_NONE &&
 		    (e->state == DDR_MEMBER_IN_SYNC || (rebuilding && e->state == DDR_MEMBER_REBUILDING)))
@@ -305,7 +306,7 @@ uint32_t ddr_sm_written(const struct ddr_sm *sm)
 
 bool ddr_sm_degraded(const struct ddr_sm *sm)
 {
-	return (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < sm->sb.roles;
+	return (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < sm->shared.sb.roles;
 }
 
 /* ---- the step ------------------------------------------------------------------ */
@@ -317,11 +318,11 @@ static void tick(struct ddr_sm *sm, uint64_t now)
 		return;
 	}
 	if (!sm->ticked)
-		sm->reap_at = now;
+		sm->own.reap_at = now;
 	sm->ticked = true;
 	sm->now = now;
-	sm->reap_wait = false;
-	sm->sync_scan = true;
+	sm->own.reap_wait = false;
+	sm->own.sync_scan = true;
 }
 
 static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
@@ -333,15 +334,15 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 	case DDR_SM_IDLE_MS:
 		if (value < 100 || value > 3600000)
 			break;
-		sm->idle_ms = value;
+		sm->own.idle_ms = value;
 		return;
 	case DDR_SM_RESYNC_PAUSED:
-		sm->paused = value != 0;
-		if (!value && !sm->clean_wanted)
-			sm->stopping = false;
+		sm->own.paused = value != 0;
+		if (!value && !sm->own.clean_wanted)
+			sm->own.stopping = false;
 		return;
 	case DDR_SM_VERIFY_PAUSED:
-		sm->vf.paced = value != 0;
+		sm->own.vf.paced = value != 0;
 		return;
 	case DDR_SM_USED:
 		ddr_sm_op_used(sm, value != 0);
@@ -349,20 +350,20 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 	case DDR_SM_MAX_CORRECTED:
 		if (value > UINT32_MAX)
 			break;
-		sm->max_corrected = (uint32_t)value;
+		sm->own.max_corrected = (uint32_t)value;
 		return;
 	case DDR_SM_HOT_SPARE:
-		sm->hot_spare = value != 0;
+		sm->own.hot_spare = value != 0;
 		return;
 	case DDR_SM_AWAY_MS:
 		if (value < 1000 || value > 3600000)
 			break;
-		sm->away_ms = value;
+		sm->own.away_ms = value;
 		return;
 	case DDR_SM_RESYNC_PARALLEL:
 		if (value < 1 || value > DDR_SM_PARALLEL)
 			break;
-		sm->parallel = (uint32_t)value;
+		sm->own.parallel = (uint32_t)value;
 		return;
 	}
 	ddr_sm_event(sm, DDR_EV_REFUSED, "no such setting, or its value is out of range")->a = EINVAL;
@@ -386,8 +387,8 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_JOB_DONE: ddr_sm_job_done(sm, in); return;
 	case DDR_IN_EXCHANGED: ddr_sm_exchanged(sm, in->member); return;
 	case DDR_IN_OP_FAIL_MEMBER: ddr_sm_op_fail(sm, in->member); return;
-	case DDR_IN_OP_CLEAN: sm->stopping = sm->clean_wanted = true; return;
-	case DDR_IN_OP_STAY: sm->stopping = sm->clean_wanted = false; return;
+	case DDR_IN_OP_CLEAN: sm->own.stopping = sm->own.clean_wanted = true; return;
+	case DDR_IN_OP_STAY: sm->own.stopping = sm->own.clean_wanted = false; return;
 	case DDR_IN_OP_SET: op_set(sm, in->key, in->value); return;
 	case DDR_IN_OP_ACCEPT: ddr_sm_accept(sm, in); return;
 	case DDR_IN_QUORUM: ddr_sm_quorum(sm, in); return;
@@ -422,16 +423,16 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	out->n = 0;
 	out->more = false;
 	out->lost = false;
-	if (sm->gave_up)
+	if (sm->own.gave_up)
 		return;
 	handle(sm, in);
 	sm->full = false;
 	do {
 		sm->again = false;
-		for (size_t i = 0; i < sizeof(pumps) / sizeof(pumps[0]) && !sm->full && !sm->gave_up; i++)
+		for (size_t i = 0; i < sizeof(pumps) / sizeof(pumps[0]) && !sm->full && !sm->own.gave_up; i++)
 			pumps[i](sm);
-	} while (sm->again && !sm->full && !sm->gave_up);
-	out->more = sm->full && !sm->gave_up;
+	} while (sm->again && !sm->full && !sm->own.gave_up);
+	out->more = sm->full && !sm->own.gave_up;
 	out->lost = sm->bug;
 }
 
@@ -443,28 +444,28 @@ static void block_info(const struct ddr_sm *sm, struct ddr_log_info *info, uint1
 	info->slot = slot;
 	info->index = index;
 	info->seq = seq;
-	info->generation = sm->sb.generation;
-	memcpy(info->array_uuid, sm->sb.array_uuid, sizeof(info->array_uuid));
+	info->generation = sm->shared.sb.generation;
+	memcpy(info->array_uuid, sm->shared.sb.array_uuid, sizeof(info->array_uuid));
 }
 
 void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
 {
-	const uint64_t *word = sm->fly + (size_t)index * DDR_WORDS_LOG;
-	const uint64_t *repair = sm->rep_fly + (size_t)index * DDR_WORDS_LOG;
+	const uint64_t *word = sm->own.fly + (size_t)index * DDR_WORDS_LOG;
+	const uint64_t *repair = sm->own.rep_fly + (size_t)index * DDR_WORDS_LOG;
 	struct ddr_log_info info;
 	uint32_t n = 0;
 
 	memset(blk, 0, sizeof(*blk));
 	for (uint32_t i = 0; i < DDR_LOG_PAYLOAD; i++)
 		blk->payload[i] = (uint8_t)(word[i / 8] >> (i % 8 * 8));
-	block_info(sm, &info, (uint16_t)sm->slot, index, sm->log[index].seq);
+	block_info(sm, &info, (uint16_t)sm->own.slot, index, sm->own.log[index].seq);
 	info.node = sm->node;
 	for (uint32_t i = 0; i < DDR_LOG_REGIONS && n < DDR_LOG_REPAIRS; i++)
 		if (ddr_bit(repair, i))
 			info.repair[n++] = (uint16_t)(i + 1);
-	if (sm->log[index].fly_ours) {
-		info.cookie = sm->k.cookie;
-		memcpy(info.boot_id, sm->k.boot_id, sizeof(info.boot_id));
+	if (sm->own.log[index].fly_ours) {
+		info.cookie = sm->kernel.cookie;
+		memcpy(info.boot_id, sm->kernel.boot_id, sizeof(info.boot_id));
 	}
 	ddr_log_encode(blk, &info);
 }
@@ -474,25 +475,25 @@ void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_l
 	struct ddr_log_info info;
 
 	memset(blk, 0, sizeof(*blk));
-	memcpy(blk->payload, sm->map + (size_t)index * DDR_LOG_PAYLOAD, DDR_LOG_PAYLOAD);
-	block_info(sm, &info, DDR_MAP_SLOT, index, sm->mapb[index].seq);
+	memcpy(blk->payload, sm->shared.map + (size_t)index * DDR_LOG_PAYLOAD, DDR_LOG_PAYLOAD);
+	block_info(sm, &info, DDR_MAP_SLOT, index, sm->own.mapb[index].seq);
 	ddr_log_encode(blk, &info);
 }
 
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb)
 {
-	*sb = sm->t.writing ? sm->next : sm->sb;
+	*sb = sm->own.t.writing ? sm->own.next : sm->shared.sb;
 	sb->this_member = (uint16_t)member;
 	for (uint32_t m = 0; m < sb->members; m++) {
-		sb->member[m].err_read = sm->sb.member[m].err_read;
-		sb->member[m].err_write = sm->sb.member[m].err_write;
-		sb->member[m].err_corrected = sm->sb.member[m].err_corrected;
+		sb->member[m].err_read = sm->shared.sb.member[m].err_read;
+		sb->member[m].err_write = sm->shared.sb.member[m].err_write;
+		sb->member[m].err_corrected = sm->shared.sb.member[m].err_corrected;
 	}
 }
 
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 {
-	return &sm->sb;
+	return &sm->shared.sb;
 }
 
 /* ---- status -------------------------------------------------------------------- */
@@ -500,50 +501,50 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	memset(st, 0, sizeof(*st));
-	st->regions = sm->regions;
-	for (uint64_t r = 0; r < sm->regions; r++) {
+	st->regions = sm->shared.regions;
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		uint8_t state = ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK;
 
 		st->unwritten += state == DDR_REGION_UNWRITTEN;
 		st->clean += state == DDR_REGION_CLEAN;
 	}
 	st->dirty = ddr_sm_marks(sm);
-	st->needs_sync = sm->n_needs_sync;
-	st->suspect = sm->n_suspect;
-	st->granted = sm->n_granted;
+	st->needs_sync = sm->shared.n_needs_sync;
+	st->suspect = sm->shared.n_suspect;
+	st->granted = sm->own.n_granted;
 	ddr_sm_resync_progress(sm, &st->resync_done, &st->resync_total);
-	st->resync_regions = sm->n_resync;
-	st->mismatches = sm->mismatches;
+	st->resync_regions = sm->own.n_resync;
+	st->mismatches = sm->own.mismatches;
 	st->rebuilding = ddr_sm_rebuilding(sm);
 	st->replaced = ddr_sm_replaced(sm);
 	ddr_sm_seek_status(sm, st);
 	st->writer = ddr_sm_writer(sm);
-	st->generation = sm->sb.generation;
-	st->attached = sm->k.state == DDR_K_ATTACHED;
-	st->ready = ddr_sm_running(sm) && sm->k.enabled;
-	st->quorate = sm->quorate;
-	st->failed = sm->failed;
-	st->gave_up = sm->gave_up;
+	st->generation = sm->shared.sb.generation;
+	st->attached = sm->kernel.state == DDR_K_ATTACHED;
+	st->ready = ddr_sm_running(sm) && sm->kernel.enabled;
+	st->quorate = sm->own.quorate;
+	st->failed = sm->shared.failed;
+	st->gave_up = sm->own.gave_up;
 	st->degraded = ddr_sm_degraded(sm);
-	st->log_writes = sm->log_writes;
-	st->map_writes = sm->map_writes;
-	st->sb_writes = sm->sb_writes;
-	st->flushes = sm->flushes;
-	st->mcasts = sm->mcasts;
+	st->log_writes = sm->own.log_writes;
+	st->map_writes = sm->own.map_writes;
+	st->sb_writes = sm->own.sb_writes;
+	st->flushes = sm->own.flushes;
+	st->mcasts = sm->own.mcasts;
 	ddr_sm_space_status(sm, st);
-	if (sm->c.on)
+	if (sm->own.c.on)
 		ddr_sm_nodes_status(sm, st);
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
-		st->member_state[m] = sm->sb.member[m].state;
-		st->err_read[m] = sm->sb.member[m].err_read;
-		st->err_write[m] = sm->sb.member[m].err_write;
-		st->err_corrected[m] = sm->sb.member[m].err_corrected;
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
+		st->member_state[m] = sm->shared.sb.member[m].state;
+		st->err_read[m] = sm->shared.sb.member[m].err_read;
+		st->err_write[m] = sm->shared.sb.member[m].err_write;
+		st->err_corrected[m] = sm->shared.sb.member[m].err_corrected;
 	}
 }
 
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region)
 {
-	if (region >= sm->regions)
+	if (region >= sm->shared.regions)
 		return 0;
-	return (uint8_t)(ddr_sm_nibble(sm, region) | (ddr_bit(sm->mark, region) ? DDR_SM_REGION_DIRTY : 0));
+	return (uint8_t)(ddr_sm_nibble(sm, region) | (ddr_bit(sm->own.mark, region) ? DDR_SM_REGION_DIRTY : 0));
 }

@@ -174,11 +174,11 @@ void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 		  uint64_t slots, const uint32_t *owner)
 {
 	apply_set(sb, set);
-	if (sm->t.died & slots)
+	if (sm->shared.change.died & slots)
 		copy_anew(sb);
-	roles_go(sb, faulty | missing, sm->t.copy_void);
-	members_go(&sm->sb, sb, faulty, DDR_MEMBER_FAULTY, sm->t.exchanged);
-	members_go(&sm->sb, sb, missing, DDR_MEMBER_MISSING, 0);
+	roles_go(sb, faulty | missing, sm->shared.change.copy_void);
+	members_go(&sm->shared.sb, sb, faulty, DDR_MEMBER_FAULTY, sm->shared.change.exchanged);
+	members_go(&sm->shared.sb, sb, missing, DDR_MEMBER_MISSING, 0);
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (slots >> s & 1)
 			sb->slot_node[s] = owner[s];

@@ -11,51 +11,51 @@ static const char *check_counts(const struct ddr_sm *sm)
 {
 	uint64_t granted = 0, want = 0, resync = 0, look = 0, needs_sync = 0, suspect = 0, block_want = 0;
 
-	for (uint64_t w = 0; w < sm->words; w++) {
-		granted += (uint64_t)__builtin_popcountll(sm->granted[w]);
-		want += (uint64_t)__builtin_popcountll(sm->want[w]);
-		resync += (uint64_t)__builtin_popcountll(sm->resync[w]);
-		look += (uint64_t)__builtin_popcountll(sm->look[w]);
+	for (uint64_t w = 0; w < sm->own.words; w++) {
+		granted += (uint64_t)__builtin_popcountll(sm->own.granted[w]);
+		want += (uint64_t)__builtin_popcountll(sm->own.want[w]);
+		resync += (uint64_t)__builtin_popcountll(sm->own.resync[w]);
+		look += (uint64_t)__builtin_popcountll(sm->own.look[w]);
 	}
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		block_want += sm->log[i].want;
-	for (uint64_t r = 0; r < sm->regions; r++) {
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		block_want += sm->own.log[i].want;
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		needs_sync += (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 		suspect += (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) != 0;
 	}
-	if (granted != sm->n_granted || want != sm->n_want || block_want != want || resync != sm->n_resync || look != sm->n_look)
+	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look)
 		return "a counter of regions is wrong";
-	if (sm->planned && (needs_sync != sm->n_needs_sync || suspect != sm->n_suspect))
+	if (sm->own.planned && (needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))
 		return "a counter of the map is wrong";
 	return NULL;
 }
 
 static const char *check_regions(const struct ddr_sm *sm)
 {
-	if (!sm->planned || sm->sb.parity == 0)
+	if (!sm->own.planned || sm->shared.sb.parity == 0)
 		return NULL;
-	for (uint64_t w = 0; w < sm->words; w++) {
-		uint64_t mark = sm->mark[w];
+	for (uint64_t w = 0; w < sm->own.words; w++) {
+		uint64_t mark = sm->own.mark[w];
 
-		if (sm->granted[w] & ~mark)
+		if (sm->own.granted[w] & ~mark)
 			return "a region is granted and not marked";
-		if (sm->resync[w] & ~mark)
+		if (sm->own.resync[w] & ~mark)
 			return "a region is to be resynced and not marked";
-		if (sm->work[w] & ~mark)
+		if (sm->own.work[w] & ~mark)
 			return "a region is in work and not marked";
-		if (sm->want[w] & ~mark)
+		if (sm->own.want[w] & ~mark)
 			return "a region is asked for and not marked";
-		if (sm->want[w] & sm->granted[w])
+		if (sm->own.want[w] & sm->own.granted[w])
 			return "a region is granted and asked for";
-		if (sm->rep[w] & (~mark | sm->granted[w] | sm->resync[w] | sm->want[w]))
+		if (sm->own.rep[w] & (~mark | sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w]))
 			return "a mark that stands for more is called a repair's";
-		if (sm->look[w] & (~mark | sm->resync[w]))
+		if (sm->own.look[w] & (~mark | sm->own.resync[w]))
 			return "a region is to be looked at that is resynced, or not marked";
-		if (sm->clr[w] & (~mark | sm->granted[w] | sm->resync[w] | sm->want[w] | sm->work[w] | sm->look[w]))
+		if (sm->own.clr[w] & (~mark | sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w] | sm->own.work[w] | sm->own.look[w]))
 			return "a region is being cleared that must stay marked";
-		if (sm->batch == DDR_B_IDLE && sm->clr[w])
+		if (sm->own.batch == DDR_B_IDLE && sm->own.clr[w])
 			return "a region is in a batch that does not exist";
-		if (sm->dur[w] & ~sm->fly[w])
+		if (sm->own.dur[w] & ~sm->own.fly[w])
 			return "a mark counts as durable that was not written";
 	}
 	return NULL;
@@ -63,24 +63,24 @@ static const char *check_regions(const struct ddr_sm *sm)
 
 static const char *check_blocks(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_log; i++) {
-		const struct ddr_sm_log *b = &sm->log[i];
+	for (uint32_t i = 0; i < sm->own.n_log; i++) {
+		const struct ddr_sm_log *b = &sm->own.log[i];
 		size_t at = (size_t)i * DDR_WORDS_LOG, bytes = DDR_WORDS_LOG * sizeof(uint64_t);
 
-		if (sm->planned && b->state == DDR_W_IDLE && !b->dirty && memcmp(sm->fly + at, sm->mark + at, bytes))
+		if (sm->own.planned && b->state == DDR_W_IDLE && !b->dirty && memcmp(sm->own.fly + at, sm->own.mark + at, bytes))
 			return "a log block differs from what was written and is not due to be";
 		for (uint32_t k = 0; k < DDR_WORDS_LOG; k++)
-			if (b->state == DDR_W_IDLE && !b->dirty && (sm->rep_fly[at + k] & ~sm->rep[at + k]))
+			if (b->state == DDR_W_IDLE && !b->dirty && (sm->own.rep_fly[at + k] & ~sm->own.rep[at + k]))
 				return "a log block names a region whose mark stands for more";
 		if (b->no_space && b->state == DDR_W_IDLE && !b->dirty)
 			return "a log block that met no space is not due to be written again";
-		if (b->state == DDR_W_IDLE && !b->no_space && memcmp(sm->fly + at, sm->dur + at, bytes))
+		if (b->state == DDR_W_IDLE && !b->no_space && memcmp(sm->own.fly + at, sm->own.dur + at, bytes))
 			return "a log write has ended and is not durable";
 	}
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		if (sm->mapb[i].dur > sm->mapb[i].fly || sm->mapb[i].fly > sm->mapb[i].mem)
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		if (sm->shared.version[i].dur > sm->own.mapb[i].fly || sm->own.mapb[i].fly > sm->shared.version[i].mem)
 			return "versions of a map block are out of order";
-	if (sm->mq.n > DDR_MAP_RUNS || (sm->mq.state != DDR_MQ_FREE && !sm->mq.n))
+	if (sm->own.mq.n > DDR_MAP_RUNS || (sm->own.mq.state != DDR_MQ_FREE && !sm->own.mq.n))
 		return "the change of the map that is on its way is malformed";
 	return NULL;
 }
@@ -90,10 +90,10 @@ static const char *check_range(const struct ddr_sm *sm, const struct ddr_sm_rang
 	bool in_force = false;
 
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
-		in_force |= sm->ex[i].used && sm->ex[i].node == sm->node && sm->ex[i].id == r->id;
+		in_force |= sm->shared.ex[i].used && sm->shared.ex[i].node == sm->node && sm->shared.ex[i].id == r->id;
 	if (in_force != (r->state >= DDR_R_ACKS))
 		return "a range of ours and the ranges in force differ";
-	if (r->kind == DDR_RK_WORK && r->state < DDR_R_RELEASE && sm->wk[r->owner].state != DDR_WK_RUN)
+	if (r->kind == DDR_RK_WORK && r->state < DDR_R_RELEASE && sm->own.wk[r->owner].state != DDR_WK_RUN)
 		return "a range belongs to a work that does not run";
 	return NULL;
 }
@@ -104,11 +104,11 @@ static const char *check_ranges(const struct ddr_sm *sm)
 	const char *why;
 
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
-		for (uint32_t j = 0; j < i && sm->ex[i].used; j++)
-			if (sm->ex[j].used && sm->ex[i].start < sm->ex[j].start + sm->ex[j].count &&
-			    sm->ex[j].start < sm->ex[i].start + sm->ex[i].count)
+		for (uint32_t j = 0; j < i && sm->shared.ex[i].used; j++)
+			if (sm->shared.ex[j].used && sm->shared.ex[i].start < sm->shared.ex[j].start + sm->shared.ex[j].count &&
+			    sm->shared.ex[j].start < sm->shared.ex[i].start + sm->shared.ex[i].count)
 				return "two exclusive ranges overlap";
-	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+	for (const struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_FREE)
 			continue;
 		why = check_range(sm, r);
@@ -117,14 +117,14 @@ static const char *check_ranges(const struct ddr_sm *sm)
 		out[r->owner % DDR_SM_WORKS] += r->kind == DDR_RK_WORK && r->state < DDR_R_RELEASE;
 	}
 	for (uint32_t i = 0; i < DDR_SM_WORKS; i++) {
-		const struct ddr_sm_work *w = &sm->wk[i];
+		const struct ddr_sm_work *w = &sm->own.wk[i];
 
-		if (w->state != DDR_WK_FREE && (w->out != out[i] || !ddr_bit(sm->work, w->region)))
+		if (w->state != DDR_WK_FREE && (w->out != out[i] || !ddr_bit(sm->own.work, w->region)))
 			return "a work does not know its ranges";
 		if (w->state != DDR_WK_FREE && w->crash != (i < DDR_SM_PARALLEL))
 			return "a work has a place that is not of its kind";
 		for (uint32_t j = 0; j < i && w->state != DDR_WK_FREE; j++)
-			if (sm->wk[j].state != DDR_WK_FREE && sm->wk[j].region == w->region)
+			if (sm->own.wk[j].state != DDR_WK_FREE && sm->own.wk[j].region == w->region)
 				return "two works have one region";
 	}
 	return NULL;
@@ -132,22 +132,22 @@ static const char *check_ranges(const struct ddr_sm *sm)
 
 static const char *check_members(const struct ddr_sm *sm)
 {
-	const struct ddr_sm_trans *t = &sm->t;
+	const struct ddr_sm_trans *t = &sm->own.t;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_ERRORS; i++)
-		n += sm->err[i].used;
-	if (n != sm->n_err)
+		n += sm->kernel.err[i].used;
+	if (n != sm->kernel.n_err)
 		return "the number of waiting errors is wrong";
-	if (t->state == DDR_T_IDLE && (t->faulty | t->missing | t->io))
+	if (ddr_sm_change_idle(sm) && (t->faulty | t->missing | t->io))
 		return "a change of the members goes on that is not under way";
-	if (t->leaving & ddr_sm_written(sm))
+	if (sm->shared.change.leaving & ddr_sm_written(sm))
 		return "a member leaves that the superblocks have in the array";
-	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->sb.order)
+	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->shared.sb.order)
 		return "fewer members are in sync than hold the data";
-	if (sm->regions != ddr_super_regions(&sm->sb))
+	if (sm->shared.regions != ddr_super_regions(&sm->shared.sb))
 		return "the number of regions is not that of the superblock";
-	if (ddr_super_check(&sm->sb).code != DDR_FE_OK)
+	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK)
 		return "the superblock is not valid";
 	return NULL;
 }

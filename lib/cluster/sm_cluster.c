@@ -35,9 +35,9 @@ uint64_t ddr_sm_mix(uint64_t x)
 
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)
 {
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		if (sm->c.view[i].id == id)
-			return (struct ddr_sm_viewer *)&sm->c.view[i];
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].id == id)
+			return (struct ddr_sm_viewer *)&sm->own.c.view[i];
 	return NULL;
 }
 
@@ -45,9 +45,9 @@ void ddr_sm_evict(struct ddr_sm *sm, const char *text)
 {
 	struct ddr_output *out;
 
-	if (sm->gave_up)
+	if (sm->own.gave_up)
 		return;
-	sm->gave_up = true;
+	sm->own.gave_up = true;
 	out = ddr_sm_out(sm, DDR_OUT_GIVE_UP);
 	out->event = DDR_EV_EVICTED;
 	out->text = text;
@@ -55,31 +55,31 @@ void ddr_sm_evict(struct ddr_sm *sm, const char *text)
 
 void ddr_sm_writer_choose(struct ddr_sm *sm)
 {
-	int at = ddr_sm_node_at(sm, sm->c.writer);
+	int at = ddr_sm_node_at(sm, sm->shared.writer);
 	uint32_t id = 0;
 
-	if (at >= 0 && (sm->nodes[at].lost || sm->nodes[at].started))
+	if (at >= 0 && (sm->shared.nodes[at].lost || sm->shared.nodes[at].started))
 		return;
 	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
-	if (!sm->c.writer && ddr_sm_any_lost(sm))
+	if (!sm->shared.writer && ddr_sm_any_lost(sm))
 		return;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->nodes[i];
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
 
 		if (n->started && !n->leaving && (!id || n->id < id))
 			id = n->id;
 	}
-	if (id != sm->node || !sm->c.writer)
-		sm->c.writer_ready = sm->c.merging = false;
-	sm->c.writer = id;
+	if (id != sm->node || !sm->shared.writer)
+		sm->own.c.writer_ready = sm->own.c.merging = false;
+	sm->shared.writer = id;
 }
 
 /* ---- quorum -------------------------------------------------------------------- */
 
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id)
 {
-	for (uint32_t i = 0; i < sm->c.q_n; i++)
-		if (sm->c.q_nodes[i] == id)
+	for (uint32_t i = 0; i < sm->own.c.q_n; i++)
+		if (sm->own.c.q_nodes[i] == id)
 			return true;
 	return false;
 }
@@ -88,34 +88,34 @@ static void view_event(struct ddr_sm *sm)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_VIEW, NULL);
 
-	out->a = sm->c.n_view;
-	out->b = sm->quorate;
+	out->a = sm->own.c.n_view;
+	out->b = sm->own.quorate;
 }
 
 static void quorum_update(struct ddr_sm *sm)
 {
-	sm->quorate = sm->viewed && sm->c.q_quorate && sm->c.q_ring == sm->ring;
+	sm->own.quorate = sm->own.viewed && sm->own.c.q_quorate && sm->own.c.q_ring == sm->own.ring;
 	sm->again = true;
 }
 
 void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	bool was = sm->quorate;
+	bool was = sm->own.quorate;
 
-	if (!sm->c.on || in->n_nodes > DDR_SM_MAX_QUORUM) {
+	if (!sm->own.c.on || in->n_nodes > DDR_SM_MAX_QUORUM) {
 		ddr_sm_bug(sm, "a quorum without a cluster, or of too many nodes");
 		return;
 	}
-	if (!in->quorate && sm->c.synced)
-		sm->c.apart = true;
-	else if (in->quorate && !sm->c.q_quorate)
-		sm->c.meet_until = sm->now + MEET_MS;
-	sm->c.q_quorate = in->quorate;
-	sm->c.q_ring = in->ring;
-	sm->c.q_n = in->n_nodes;
-	memcpy(sm->c.q_nodes, in->nodes, in->n_nodes * sizeof(in->nodes[0]));
+	if (!in->quorate && sm->own.c.synced)
+		sm->own.c.apart = true;
+	else if (in->quorate && !sm->own.c.q_quorate)
+		sm->own.c.meet_until = sm->now + MEET_MS;
+	sm->own.c.q_quorate = in->quorate;
+	sm->own.c.q_ring = in->ring;
+	sm->own.c.q_n = in->n_nodes;
+	memcpy(sm->own.c.q_nodes, in->nodes, in->n_nodes * sizeof(in->nodes[0]));
 	quorum_update(sm);
-	if (sm->viewed && was != sm->quorate)
+	if (sm->own.viewed && was != sm->own.quorate)
 		view_event(sm);
 }
 
@@ -124,7 +124,7 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 /* By id, so that places are given in the same order everywhere. */
 static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_sm_cluster *c = &sm->own.c;
 	uint64_t before = c->view_name;
 
 	c->n_view = in->n_nodes;
@@ -153,17 +153,17 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 	int at = ddr_sm_node_at(sm, id);
 
 	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->nodes[i].id)
+		if (!sm->shared.nodes[i].id)
 			at = i;
 	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->nodes[i].here && !sm->nodes[i].lost)
+		if (!sm->own.peer[i].here && !sm->shared.nodes[i].lost)
 			at = i;
 	if (at < 0)
 		return NULL;
-	if (sm->nodes[at].id != id)
-		memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
-	sm->nodes[at].id = id;
-	return &sm->nodes[at];
+	if (sm->shared.nodes[at].id != id)
+		ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
+	sm->shared.nodes[at].id = id;
+	return &sm->shared.nodes[at];
 }
 
 void ddr_sm_no_place(struct ddr_sm *sm)
@@ -174,26 +174,26 @@ void ddr_sm_no_place(struct ddr_sm *sm)
 static void here_update(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->nodes[i].here = sm->nodes[i].id && ddr_sm_viewer(sm, sm->nodes[i].id);
+		sm->own.peer[i].here = sm->shared.nodes[i].id && ddr_sm_viewer(sm, sm->shared.nodes[i].id);
 }
 
 void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	bool ring_changed = !sm->viewed || in->ring != sm->ring;
+	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 
 	if (!ddr_sm_view_valid(sm, in)) {
 		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
 		return;
 	}
-	sm->viewed = true;
-	sm->ring = in->ring;
+	sm->own.viewed = true;
+	sm->own.ring = in->ring;
 	view_sort(sm, in);
 	quorum_update(sm);
-	sm->c.phase = DDR_V_HELLO;
-	sm->c.hello_sent = sm->c.transfer = false;
+	sm->own.c.phase = DDR_V_HELLO;
+	sm->own.c.hello_sent = sm->own.c.transfer = false;
 	ddr_sm_join_view(sm);
 	if (ring_changed)
-		sm->c.ring_history = sm->c.history;
+		sm->shared.ring_history = sm->shared.history;
 	here_update(sm);
 	view_event(sm);
 }
@@ -203,15 +203,15 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 /* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */
 bool ddr_sm_takes_part(const struct ddr_sm *sm)
 {
-	if (!sm->c.synced || sm->start < DDR_S_DELIVERED)
+	if (!sm->own.c.synced || sm->own.start < DDR_S_DELIVERED)
 		return false;
-	return sm->t.io || sm->t.written || (!sm->c.unproven && ddr_sm_slot_of(sm, sm->node) != DDR_SM_NO_SLOT);
+	return sm->own.t.io || sm->own.t.written || (!sm->shared.unproven && ddr_sm_slot_of(sm, sm->node) != DDR_SM_NO_SLOT);
 }
 
 static bool somebody_absent(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].started && !sm->nodes[i].leaving && !sm->nodes[i].lost && !sm->nodes[i].here)
+		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && !sm->shared.nodes[i].lost && !sm->own.peer[i].here)
 			return true;
 	return false;
 }
@@ -222,19 +222,19 @@ static bool somebody_absent(const struct ddr_sm *sm)
  */
 static bool others_may_come(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		if (sm->c.view[i].hello)
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].hello)
 			return false;
-	return sm->c.apart && sm->now < sm->c.meet_until && somebody_absent(sm);
+	return sm->own.c.apart && sm->now < sm->own.c.meet_until && somebody_absent(sm);
 }
 
 /* Nobody else is known to have agreed on our epoch; and nobody of this view was lost by it, and may have been fenced. */
 static bool alone(const struct ddr_sm *sm)
 {
-	if (!sm->c.synced || sm->c.unproven || sm->c.shared >= sm->c.epoch)
+	if (!sm->own.c.synced || sm->shared.unproven || sm->own.c.shared >= sm->own.c.epoch)
 		return false;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].lost && ddr_sm_viewer(sm, sm->nodes[i].id))
+		if (sm->shared.nodes[i].lost && ddr_sm_viewer(sm, sm->shared.nodes[i].id))
 			return false;
 	return true;
 }
@@ -243,20 +243,20 @@ static void hello_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO };
 
-	if (sm->c.phase != DDR_V_HELLO || sm->c.hello_sent || !sm->quorate || others_may_come(sm) || !ddr_sm_room(sm, 1))
+	if (sm->own.c.phase != DDR_V_HELLO || sm->own.c.hello_sent || !sm->own.quorate || others_may_come(sm) || !ddr_sm_room(sm, 1))
 		return;
-	msg.hello.view = sm->c.view_name;
-	msg.hello.history = sm->c.ring_history;
-	msg.hello.flags = sm->c.synced ? DDR_HELLO_SYNCED : 0;
-	msg.hello.flags |= sm->c.synced && sm->c.unproven ? DDR_HELLO_UNPROVEN : 0;
+	msg.hello.view = sm->own.c.view_name;
+	msg.hello.history = sm->shared.ring_history;
+	msg.hello.flags = sm->own.c.synced ? DDR_HELLO_SYNCED : 0;
+	msg.hello.flags |= sm->own.c.synced && sm->shared.unproven ? DDR_HELLO_UNPROVEN : 0;
 	msg.hello.flags |= ddr_sm_takes_part(sm) ? DDR_HELLO_ACTIVE : 0;
 	msg.hello.flags |= alone(sm) ? DDR_HELLO_ALONE : 0;
-	msg.hello.flags |= sm->c.undo ? DDR_HELLO_UNDO : 0;
-	msg.hello.shared = sm->c.shared;
-	msg.hello.undo_epoch = sm->c.undo_epoch;
-	msg.hello.undo_history = sm->c.undo_history;
+	msg.hello.flags |= sm->own.c.undo ? DDR_HELLO_UNDO : 0;
+	msg.hello.shared = sm->own.c.shared;
+	msg.hello.undo_epoch = sm->own.c.undo_epoch;
+	msg.hello.undo_history = sm->own.c.undo_history;
 	ddr_sm_send(sm, &msg);
-	sm->c.hello_sent = true;
+	sm->own.c.hello_sent = true;
 }
 
 /* A state, as the hellos name it. */
@@ -273,8 +273,8 @@ static uint32_t holders(const struct ddr_sm *sm, uint32_t epoch, uint64_t histor
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		n += holds(&sm->c.view[i], epoch, history);
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		n += holds(&sm->own.c.view[i], epoch, history);
 	return n;
 }
 
@@ -317,9 +317,9 @@ static void claim(const struct ddr_sm *sm, const struct ddr_sm_viewer *v, struct
 /* Has somebody the same state and takes part? */
 static bool upheld(const struct ddr_sm *sm, const struct ddr_sm_viewer *v)
 {
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		if (sm->c.view[i].active && (holds(&sm->c.view[i], v->epoch, v->history) ||
-					     (v->undo && holds(&sm->c.view[i], v->undo_epoch, v->undo_history))))
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].active && (holds(&sm->own.c.view[i], v->epoch, v->history) ||
+					     (v->undo && holds(&sm->own.c.view[i], v->undo_epoch, v->undo_history))))
 			return true;
 	return false;
 }
@@ -332,19 +332,19 @@ static uint64_t old_states(const struct ddr_sm *sm)
 {
 	uint64_t old = 0;
 
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		if (sm->c.view[i].synced && !sm->c.view[i].unproven && !upheld(sm, &sm->c.view[i]))
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].synced && !sm->own.c.view[i].unproven && !upheld(sm, &sm->own.c.view[i]))
 			old |= 1ull << i;
 	return old;
 }
 
 static void forget_states(struct ddr_sm *sm, uint64_t whose)
 {
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
 		if (!(whose >> i & 1))
 			continue;
-		sm->c.view[i].synced = sm->c.view[i].other = false;
-		if (sm->c.view[i].id == sm->node)
+		sm->own.c.view[i].synced = sm->own.c.view[i].other = false;
+		if (sm->own.c.view[i].id == sm->node)
 			ddr_sm_forget(sm);
 	}
 }
@@ -358,31 +358,31 @@ static bool judge_states(struct ddr_sm *sm)
 	uint32_t epoch = 0;
 
 	forget_states(sm, old_states(sm));
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
-		if (sm->c.view[i].epoch > epoch)
-			epoch = sm->c.view[i].epoch;
-		if (sm->c.view[i].synced)
-			claim(sm, &sm->c.view[i], &best);
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
+		if (sm->own.c.view[i].epoch > epoch)
+			epoch = sm->own.c.view[i].epoch;
+		if (sm->own.c.view[i].synced)
+			claim(sm, &sm->own.c.view[i], &best);
 	}
-	sm->c.provider = 0;
-	for (uint32_t i = 0; best.holders && i < sm->c.n_view; i++) {
-		struct ddr_sm_viewer *v = &sm->c.view[i];
+	sm->own.c.provider = 0;
+	for (uint32_t i = 0; best.holders && i < sm->own.c.n_view; i++) {
+		struct ddr_sm_viewer *v = &sm->own.c.view[i];
 
 		v->other = v->synced && !holds(v, best.epoch, best.history);
 		useless |= v->other && !v->active ? 1ull << i : 0;
-		if (v->synced && !v->other && !sm->c.provider)
-			sm->c.provider = v->id;
+		if (v->synced && !v->other && !sm->own.c.provider)
+			sm->own.c.provider = v->id;
 	}
 	forget_states(sm, useless);	/* they have done nothing by it: no reason to put them out */
 	own = ddr_sm_viewer(sm, sm->node);
 	if (own->synced && !own->other) {
 		/* what else was agreed on by nobody else is as if it had not been, from the ring's begin on; its number is not used again */
-		sm->c.ring_history = best.history;
-		sm->c.history = own->epoch == best.epoch && own->history == best.history ? sm->c.history : sm->c.undo_history;
-		sm->c.undo_epoch = best.epoch;
-		sm->c.shared = best.holders > 1 && best.epoch > sm->c.shared ? best.epoch : sm->c.shared;
+		sm->shared.ring_history = best.history;
+		sm->shared.history = own->epoch == best.epoch && own->history == best.history ? sm->shared.history : sm->own.c.undo_history;
+		sm->own.c.undo_epoch = best.epoch;
+		sm->own.c.shared = best.holders > 1 && best.epoch > sm->own.c.shared ? best.epoch : sm->own.c.shared;
 	}
-	sm->c.epoch = epoch + 1;
+	sm->own.c.epoch = epoch + 1;
 	return best.holders != 0;
 }
 
@@ -394,25 +394,25 @@ static bool judge_states(struct ddr_sm *sm)
 static void nodes_update(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, sm->nodes[i].id);
+		const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, sm->shared.nodes[i].id);
 
-		if (sm->nodes[i].started && !(v && v->synced && !v->other))
-			ddr_sm_departed(sm, &sm->nodes[i]);
+		if (sm->shared.nodes[i].started && !(v && v->synced && !v->other))
+			ddr_sm_departed(sm, &sm->shared.nodes[i]);
 	}
 	/* before those who only join: who came with another state may write by it, and must not go without being fenced */
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
-		struct ddr_sm_node *n = sm->c.view[i].other ? ddr_sm_place(sm, sm->c.view[i].id) : NULL;
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
+		struct ddr_sm_node *n = sm->own.c.view[i].other ? ddr_sm_place(sm, sm->own.c.view[i].id) : NULL;
 
 		if (n)
 			ddr_sm_lose(sm, n, false);
 		else
-			sm->bug |= sm->c.view[i].other;
+			sm->bug |= sm->own.c.view[i].other;
 	}
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
-		struct ddr_sm_node *n = ddr_sm_place(sm, sm->c.view[i].id);
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
+		struct ddr_sm_node *n = ddr_sm_place(sm, sm->own.c.view[i].id);
 
 		if (n)
-			n->here = true;		/* so that the next one does not get it */
+			ddr_sm_peer(sm, n)->here = true;		/* so that the next one does not get it */
 	}
 	here_update(sm);
 	if (ddr_sm_node_at(sm, sm->node) < 0)
@@ -423,24 +423,24 @@ static void nodes_update(struct ddr_sm *sm)
 /* Have the nodes of the view places, is nobody lost by it, and is the writer the same? Then nothing of what all share has changed. */
 static bool unchanged(const struct ddr_sm *sm, uint32_t writer)
 {
-	if (sm->c.writer != writer || sm->c.transfer || sm->c.unproven)
+	if (sm->shared.writer != writer || sm->own.c.transfer || sm->shared.unproven)
 		return false;
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
-		int at = ddr_sm_node_at(sm, sm->c.view[i].id);
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
+		int at = ddr_sm_node_at(sm, sm->own.c.view[i].id);
 
-		if (at < 0 || sm->nodes[at].lost)
+		if (at < 0 || sm->shared.nodes[at].lost)
 			return false;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].started && !sm->nodes[i].lost && !ddr_sm_viewer(sm, sm->nodes[i].id))
+		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].lost && !ddr_sm_viewer(sm, sm->shared.nodes[i].id))
 			return false;
 	return true;
 }
 
 static void agreed(struct ddr_sm *sm)
 {
-	struct ddr_sm_cluster *c = &sm->c;
-	uint32_t writer = c->writer;
+	struct ddr_sm_cluster *c = &sm->own.c;
+	uint32_t writer = sm->shared.writer;
 	bool known = judge_states(sm), whole;
 
 	c->phase = DDR_V_AGREED;
@@ -459,12 +459,12 @@ static void agreed(struct ddr_sm *sm)
 	c->undo = false;
 	if (!c->synced)
 		return;
-	c->undo_history = c->history;
+	c->undo_history = sm->shared.history;
 	whole = unchanged(sm, writer);
 	ddr_sm_settle(sm);
 	/* others may have begun to write since we read, while this node was cut off: no superblock names them to us */
-	c->writer_ready &= !c->unproven;
-	c->history = ddr_sm_mix(c->history ^ c->view_name ^ c->epoch);
+	c->writer_ready &= !sm->shared.unproven;
+	sm->shared.history = ddr_sm_mix(sm->shared.history ^ c->view_name ^ c->epoch);
 	nodes_update(sm);
 	c->undo = whole && unchanged(sm, writer);
 	ddr_sm_resend(sm);
@@ -474,11 +474,11 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_viewer *v = ddr_sm_viewer(sm, msg->sender);
 
-	if ((msg->hello.flags & DDR_HELLO_VOID) && sm->c.phase == DDR_V_AGREED && msg->epoch == sm->c.epoch && sm->c.synced)
+	if ((msg->hello.flags & DDR_HELLO_VOID) && sm->own.c.phase == DDR_V_AGREED && msg->epoch == sm->own.c.epoch && sm->own.c.synced)
 		ddr_sm_void(sm);
-	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->c.phase != DDR_V_HELLO || msg->hello.view != sm->c.view_name)
+	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->own.c.phase != DDR_V_HELLO || msg->hello.view != sm->own.c.view_name)
 		return;		/* of another view */
-	if (msg->epoch < sm->c.void_epoch)
+	if (msg->epoch < sm->own.c.void_epoch)
 		return;		/* said before its sender heard that the state is void */
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
@@ -491,16 +491,16 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 	v->undo_history = msg->hello.undo_history;
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		if (!sm->c.view[i].hello)
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (!sm->own.c.view[i].hello)
 			return;
 	agreed(sm);
 }
 
 void ddr_sm_cluster_pump(struct ddr_sm *sm)
 {
-	if (!sm->c.on) {
-		if (sm->c.rec)		/* slots of a cluster whose array was adopted */
+	if (!sm->own.c.on) {
+		if (sm->shared.rec)		/* slots of a cluster whose array was adopted */
 			ddr_sm_recover_pump(sm);
 		return;
 	}
@@ -514,8 +514,8 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm)
 
 uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
 {
-	for (uint32_t s = 0; s < sm->sb.slots; s++)
-		if (((sm->t.want_slots | sm->t.slots) >> s & 1) && sm->t.slot_node[s] == node && sm->sb.slot_node[s] != node)
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
+		if (((sm->shared.change.want_slots | sm->own.t.slots) >> s & 1) && sm->shared.change.slot_node[s] == node && sm->shared.sb.slot_node[s] != node)
 			return s;
 	return DDR_SM_NO_SLOT;
 }
@@ -523,7 +523,7 @@ uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
 /* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
 static bool slot_free(const struct ddr_sm *sm, uint32_t slot)
 {
-	return !sm->sb.slot_node[slot] && (!((sm->t.want_slots | sm->t.slots) >> slot & 1) || !sm->t.slot_node[slot]);
+	return !sm->shared.sb.slot_node[slot] && (!((sm->shared.change.want_slots | sm->own.t.slots) >> slot & 1) || !sm->shared.change.slot_node[slot]);
 }
 
 /* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
@@ -533,7 +533,7 @@ static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
 
 	if (own == DDR_SM_NO_SLOT)
 		own = ddr_sm_slot_claimed(sm, node);	/* by an earlier process of it */
-	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->sb.slots; s++)
+	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->shared.sb.slots; s++)
 		if (slot_free(sm, s))
 			own = s;
 	return own;
@@ -554,10 +554,10 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 		return ddr_slots_none_free;
 	if (ddr_sm_mark_refused(sm, msg->start.flags))
 		return ddr_sm_mark_refused(sm, msg->start.flags);
-	if ((msg->start.flags & DDR_START_ADOPT) && sm->c.n_view > 1)
+	if ((msg->start.flags & DDR_START_ADOPT) && sm->own.c.n_view > 1)
 		return "other nodes of the cluster have the array, so there is nothing to adopt. Start it without --adopt";
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && msg->start.missing; i++)
-		if (sm->nodes[i].started && &sm->nodes[i] != n)
+		if (sm->shared.nodes[i].started && &sm->shared.nodes[i] != n)
 			return ddr_sm_not_all_members;
 	return NULL;
 }
@@ -565,7 +565,7 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 static bool none_started(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].started)
+		if (sm->shared.nodes[i].started)
 			return false;
 	return true;
 }
@@ -573,9 +573,9 @@ static bool none_started(const struct ddr_sm *sm)
 bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
 {
 	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
-	if ((sm->c.rec >> slot & 1) && (sm->c.rec_by[slot] || !none_started(sm)))
+	if ((sm->shared.rec >> slot & 1) && (sm->shared.rec_by[slot] || !none_started(sm)))
 		return false;
-	return !((sm->t.want_slots | sm->t.slots) >> slot & 1) || sm->t.slot_node[slot] == node || slot_free(sm, slot);
+	return !((sm->shared.change.want_slots | sm->own.t.slots) >> slot & 1) || sm->shared.change.slot_node[slot] == node || slot_free(sm, slot);
 }
 
 bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)
@@ -587,11 +587,11 @@ bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)
 
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
 	uint32_t slot = slot_choose(sm, msg->sender);
 	bool ours = msg->sender == sm->node;
 	const char *why = start_refused(sm, n, msg, slot);
-	uint64_t bit = 1ull << (n - sm->nodes);
+	uint64_t bit = 1ull << (n - sm->shared.nodes);
 	struct ddr_output *out;
 
 	if (why && ours)
@@ -601,12 +601,12 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	/* nor if the array has grown since the START was sent, or is about to, and the sender has not seen its devices so large */
 	if (!ddr_sm_slot_settled(sm, slot, msg->sender) || msg->start.room < ddr_sm_grow_needs(sm)) {
 		if (ours)
-			sm->start = DDR_S_OFF;
+			sm->own.start = DDR_S_OFF;
 		return;
 	}
-	sm->c.rec &= ~(1ull << slot);
+	sm->shared.rec &= ~(1ull << slot);
 	n->started = true;
-	n->lost = n->absent = n->folded = n->dead = n->leaving = n->gave_up = false;
+	n->lost = n->absent = n->folded = n->dead = n->leaving = ddr_sm_peer(sm, n)->gave_up = false;
 	n->failure = 0;
 	n->sees = ddr_sm_seen_at_start(sm, msg->start.present);
 	n->roomed = false;
@@ -616,11 +616,11 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	ddr_sm_ex_fenced(sm, msg->sender);
 	ddr_sm_recover_drop(sm, msg->sender);
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
-		sm->ex[i].acked &= ~bit;
-	sm->t.acked &= ~bit;
+		sm->shared.ex[i].acked &= ~bit;
+	sm->shared.change.acked &= ~bit;
 	if (ours) {
-		sm->start = DDR_S_DELIVERED;
-		sm->slot = slot;
+		sm->own.start = DDR_S_DELIVERED;
+		sm->own.slot = slot;
 	}
 	ddr_sm_mark_start(sm, msg->start.flags);
 	ddr_sm_writer_choose(sm);
@@ -635,18 +635,18 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct ddr_sm_node *n, uint32_t slot)
 {
 	if (n->lost)
-		return n->asked || n->how ? DDR_NS_FENCING : DDR_NS_SUSPECT;
-	if (slot != DDR_SM_NO_SLOT && (sm->c.rec >> slot & 1))
+		return ddr_sm_peer(sm, n)->asked || ddr_sm_peer(sm, n)->how ? DDR_NS_FENCING : DDR_NS_SUSPECT;
+	if (slot != DDR_SM_NO_SLOT && (sm->shared.rec >> slot & 1))
 		return DDR_NS_RECOVERING;
 	if (n->started)
 		return DDR_NS_ACTIVE;
-	return n->here ? DDR_NS_JOINING : DDR_NS_LEFT;
+	return ddr_sm_peer(sm, n)->here ? DDR_NS_JOINING : DDR_NS_LEFT;
 }
 
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->nodes[i];
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
 		struct ddr_sm_node_status *s = &st->node[st->n_nodes];
 
 		if (!n->id)
@@ -657,17 +657,17 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
 		if (n->lost && !st->wait) {
-			st->wait = sm->c.fencing ? "is lost: its regions wait until it is fenced or back" :
+			st->wait = sm->own.c.fencing ? "is lost: its regions wait until it is fenced or back" :
 				   "is lost and fencing is off: make sure that it is dead, then ddraid fence-ack says so";
 			st->wait_node = n->id;
 		}
 	}
-	st->agreed = sm->c.phase == DDR_V_AGREED;
-	st->synced = sm->c.synced;
-	st->joined = sm->start == DDR_S_DONE;
-	if ((!sm->quorate && sm->viewed) || !st->agreed)
+	st->agreed = sm->own.c.phase == DDR_V_AGREED;
+	st->synced = sm->own.c.synced;
+	st->joined = sm->own.start == DDR_S_DONE;
+	if ((!sm->own.quorate && sm->own.viewed) || !st->agreed)
 		st->wait_node = 0;
-	if (!sm->quorate && sm->viewed)
+	if (!sm->own.quorate && sm->own.viewed)
 		st->wait = "no quorum: I/O is frozen until more nodes of the cluster are there";
 	else if (!st->agreed)
 		st->wait = "the nodes of the group have not agreed on their view yet";

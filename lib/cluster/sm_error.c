@@ -22,7 +22,7 @@ static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
 
 void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
 {
-	struct ddr_member *m = &sm->sb.member[member];
+	struct ddr_member *m = &sm->shared.sb.member[member];
 	uint32_t *n = write ? &m->err_write : &m->err_read;
 
 	if (*n < UINT32_MAX)
@@ -31,7 +31,7 @@ void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
 
 void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		if (members >> m & 1)
 			ddr_sm_count_error(sm, m, true);
 }
@@ -71,16 +71,16 @@ static void error_event(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t m
 /* The bios of @rec wait until the failure of @member is agreed or refused. */
 static void park(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
-	struct ddr_sm_error *e = sm->err;
+	struct ddr_sm_error *e = sm->kernel.err;
 
-	if (sm->n_err == DDR_SM_ERRORS) {
+	if (sm->kernel.n_err == DDR_SM_ERRORS) {
 		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it fails again and asks again */
 		return;
 	}
 	while (e->used)
 		e++;
 	*e = (struct ddr_sm_error){ .used = true, .soft = rec->arg[0] == DDR_OP_READ, .member = member, .seq = rec->seq };
-	sm->n_err++;
+	sm->kernel.n_err++;
 }
 
 static void broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
@@ -114,7 +114,7 @@ static void not_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t me
  */
 static void absent(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
-	if (sm->present >> member & 1) {
+	if (sm->own.present >> member & 1) {
 		resolve(sm, rec->seq, DDR_RES_RETRY);
 		return;
 	}
@@ -126,7 +126,7 @@ static void absent(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member
 void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	uint32_t m = ddr_sm_device_at(sm, rec->member, rec->status == DDR_EC_ABSENT);
-	bool known = rec->member < sm->sb.roles || rec->member == DDR_UAPI_SHADOW;
+	bool known = rec->member < sm->shared.sb.roles || rec->member == DDR_UAPI_SHADOW;
 
 	if (!known || rec->status < DDR_EC_IO || rec->status > DDR_EC_ABSENT || rec->arg[0] > DDR_OP_ZEROES) {
 		ddr_sm_bug(sm, "an error of an unknown member, class or operation");
@@ -167,24 +167,24 @@ static uint32_t mask_of(const struct ddr_sm_error *e)
 
 void ddr_sm_errors_refused(struct ddr_sm *sm, uint32_t members)
 {
-	for (uint32_t i = 0; i < DDR_SM_ERRORS && sm->n_err; i++)
-		if (sm->err[i].used && sm->err[i].soft && (members & mask_of(&sm->err[i])))
-			sm->err[i].refused = true;
+	for (uint32_t i = 0; i < DDR_SM_ERRORS && sm->kernel.n_err; i++)
+		if (sm->kernel.err[i].used && sm->kernel.err[i].soft && (members & mask_of(&sm->kernel.err[i])))
+			sm->kernel.err[i].refused = true;
 }
 
 /* The kernel declares its open errors again when it is bound. */
 void ddr_sm_errors_forget(struct ddr_sm *sm)
 {
-	memset(sm->err, 0, DDR_SM_ERRORS * sizeof(*sm->err));
-	sm->n_err = 0;
-	memset(sm->mm, 0, sizeof(sm->mm));
+	memset(sm->kernel.err, 0, DDR_SM_ERRORS * sizeof(*sm->kernel.err));
+	sm->kernel.n_err = 0;
+	memset(sm->kernel.mm, 0, sizeof(sm->kernel.mm));
 }
 
 /* "Try again" comes after the kernel was told that the member is out, or a flush would fail on it once more, for good. */
 static void errors_answer(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_error *e = sm->err; e < sm->err + DDR_SM_ERRORS && sm->n_err; e++) {
-		bool fail = e->refused || sm->failed;
+	for (struct ddr_sm_error *e = sm->kernel.err; e < sm->kernel.err + DDR_SM_ERRORS && sm->kernel.n_err; e++) {
+		bool fail = e->refused || sm->shared.failed;
 
 		if (!e->used || !(fail || (ddr_sm_agreed_out(sm, mask_of(e)) && ddr_sm_members_told(sm))))
 			continue;
@@ -192,7 +192,7 @@ static void errors_answer(struct ddr_sm *sm)
 			return;
 		resolve(sm, e->seq, fail ? DDR_RES_FAIL : DDR_RES_RETRY);
 		e->used = false;
-		sm->n_err--;
+		sm->kernel.n_err--;
 	}
 }
 
@@ -200,27 +200,27 @@ static void errors_answer(struct ddr_sm *sm)
 
 bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 {
-	if (sm->c.rec || ddr_sm_any_lost(sm))
+	if (sm->shared.rec || ddr_sm_any_lost(sm))
 		return false;	/* a dead node may have been writing there (note 16) */
-	for (uint64_t r = start / sm->region_blocks; r <= (start + count - 1) / sm->region_blocks; r++)
-		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) != DDR_REGION_CLEAN || ddr_bit(sm->resync, r))
+	for (uint64_t r = start / sm->shared.region_blocks; r <= (start + count - 1) / sm->shared.region_blocks; r++)
+		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) != DDR_REGION_CLEAN || ddr_bit(sm->own.resync, r))
 			return false;
 	return true;
 }
 
 void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	struct ddr_sm_mismatch *m = sm->mm;
+	struct ddr_sm_mismatch *m = sm->kernel.mm;
 
-	if (rec->count == 0 || rec->count > DDR_EX_BLOCKS || rec->start >= sm->sb.array_blocks ||
-	    rec->count > sm->sb.array_blocks - rec->start) {
+	if (rec->count == 0 || rec->count > DDR_EX_BLOCKS || rec->start >= sm->shared.sb.array_blocks ||
+	    rec->count > sm->shared.sb.array_blocks - rec->start) {
 		ddr_sm_bug(sm, "a mismatch in blocks that do not exist");
 		resolve(sm, rec->seq, DDR_RES_FAIL);
 		return;
 	}
-	while (m < sm->mm + DDR_SM_MISMATCHES && m->used)
+	while (m < sm->kernel.mm + DDR_SM_MISMATCHES && m->used)
 		m++;
-	if (m == sm->mm + DDR_SM_MISMATCHES) {
+	if (m == sm->kernel.mm + DDR_SM_MISMATCHES) {
 		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it comes again */
 		return;
 	}
@@ -230,7 +230,7 @@ void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
 
 static void mismatch_answer(struct ddr_sm *sm, struct ddr_sm_mismatch *m, uint32_t action)
 {
-	if (sm->k.state == DDR_K_ATTACHED)
+	if (sm->kernel.state == DDR_K_ATTACHED)
 		resolve(sm, m->seq, action);
 	m->used = false;
 }
@@ -240,7 +240,7 @@ static bool to_be_fixed(struct ddr_sm *sm, struct ddr_sm_mismatch *m, const stru
 {
 	uint64_t end = r->start + r->count, from = r->bad_start >= r->start && r->bad_start < end ? r->bad_start : r->start;
 
-	if (sm->sb.parity < 2 || m->tries == MISMATCH_FIXES)
+	if (sm->shared.sb.parity < 2 || m->tries == MISMATCH_FIXES)
 		return false;
 	if (ddr_sm_fix_new(sm, from, end - from, DDR_FIX_BAD | DDR_FIX_WRONG))
 		m->tries++;
@@ -253,7 +253,7 @@ static bool to_be_fixed(struct ddr_sm *sm, struct ddr_sm_mismatch *m, const stru
 
 void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
 {
-	struct ddr_sm_mismatch *m = &sm->mm[r->owner];
+	struct ddr_sm_mismatch *m = &sm->kernel.mm[r->owner];
 	struct ddr_output *out;
 
 	if (!m->used || m->seq != r->mismatch)
@@ -275,7 +275,7 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 	}
 	if (to_be_fixed(sm, m, r))
 		return;
-	sm->mismatches += r->mismatches;
+	sm->own.mismatches += r->mismatches;
 	out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, "parity does not match the data of a clean region: the read fails");
 	out->start = r->start;
 	out->count = r->count;
@@ -299,30 +299,30 @@ static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
 		mismatch_answer(sm, m, DDR_RES_RETRY);	/* a member went meanwhile: the kernel sees what is left */
 		return;
 	}
-	if (sm->now < sm->hold_until)
+	if (sm->now < sm->own.hold_until)
 		return;
 	r = ddr_sm_range_new(sm, m->start, m->count, DDR_SM_RANGES);
 	if (!r)
 		return;
 	r->kind = DDR_RK_VERIFY;
-	r->owner = (uint32_t)(m - sm->mm);
+	r->owner = (uint32_t)(m - sm->kernel.mm);
 	r->mismatch = m->seq;
 	m->ranged = true;
 }
 
 void ddr_sm_error_pump(struct ddr_sm *sm)
 {
-	if (sm->k.state != DDR_K_ATTACHED)
+	if (sm->kernel.state != DDR_K_ATTACHED)
 		return;
-	if (sm->n_err)
+	if (sm->kernel.n_err)
 		errors_answer(sm);
-	for (struct ddr_sm_mismatch *m = sm->mm; m < sm->mm + DDR_SM_MISMATCHES; m++) {
-		if (!m->used || (m->ranged && !sm->failed) || !ddr_sm_room(sm, 1))
+	for (struct ddr_sm_mismatch *m = sm->kernel.mm; m < sm->kernel.mm + DDR_SM_MISMATCHES; m++) {
+		if (!m->used || (m->ranged && !sm->shared.failed) || !ddr_sm_room(sm, 1))
 			continue;
 		m->fixing = m->fixing && (ddr_sm_fix_pending(sm, m->start, m->count) || !ddr_sm_fix_room(sm));
-		if (m->fixing && !sm->failed)
+		if (m->fixing && !sm->shared.failed)
 			continue;
-		if (sm->failed)
+		if (sm->shared.failed)
 			mismatch_answer(sm, m, DDR_RES_FAIL);
 		else if (ddr_sm_running(sm))
 			mismatch_serve(sm, m);

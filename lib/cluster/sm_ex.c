@@ -20,7 +20,7 @@ static bool overlaps(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
 
 static struct ddr_sm_ex *ex_find(struct ddr_sm *sm, uint32_t node, uint32_t id)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (x->used && x->node == node && x->id == id)
 			return x;
 	return NULL;
@@ -28,7 +28,7 @@ static struct ddr_sm_ex *ex_find(struct ddr_sm *sm, uint32_t node, uint32_t id)
 
 static struct ddr_sm_range *range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state)
 {
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		if (r->state == state && r->id == id)
 			return r;
 	return NULL;
@@ -42,7 +42,7 @@ static bool all_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 /* Is a part of it in the range of a node? */
 static bool in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 {
-	for (const struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (x->used && overlaps(start, count, x->start, x->count))
 			return true;
 	return false;
@@ -56,7 +56,7 @@ struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_
 
 	if (ddr_sm_ranges_used(sm) >= limit || in_force(sm, start, count))
 		return NULL;
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_FREE)
 			fresh = fresh ? fresh : r;
 		else if (overlaps(start, count, r->start, r->count))
@@ -66,7 +66,7 @@ struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_
 		return NULL;
 	memset(fresh, 0, sizeof(*fresh));
 	fresh->state = DDR_R_ASK;
-	fresh->id = ++sm->ex_id;
+	fresh->id = ++sm->own.ex_id;
 	fresh->start = start;
 	fresh->count = count;
 	sm->again = true;
@@ -78,7 +78,7 @@ uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_RANGES; i++)
-		n += sm->range[i].state != DDR_R_FREE;
+		n += sm->own.range[i].state != DDR_R_FREE;
 	return n;
 }
 
@@ -114,7 +114,7 @@ static bool all_data(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	if (r->kind == DDR_RK_REBUILD)
-		return ddr_sm_rebuilding(sm) == r->owner && !r->dirty && sm->sb.member[r->owner].since == r->mismatch;
+		return ddr_sm_rebuilding(sm) == r->owner && !r->dirty && sm->shared.sb.member[r->owner].since == r->mismatch;
 	if (r->kind == DDR_RK_FIX)
 		return ddr_sm_fix_possible(sm, r);
 	if (r->kind == DDR_RK_WORK && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
@@ -148,15 +148,15 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	}
 	out = ddr_sm_out(sm, DDR_OUT_JOB_RANGE);
 	r->state = DDR_R_JOB;
-	r->io = ddr_sm_io(sm, (uint32_t)(r - sm->range));
+	r->io = ddr_sm_io(sm, (uint32_t)(r - sm->own.range));
 	out->io = r->io;
 	out->job = job_of(r);
 	out->start = r->start;
 	out->count = r->count;
 	job_copies(sm, r, out);
 	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
-	out->fix = r->kind == DDR_RK_FIX ? sm->fix[r->owner].what : 0;
-	out->strict = r->kind == DDR_RK_WORK && sm->wk[r->owner].crash;	/* what its parity should be is not known (rule 9) */
+	out->fix = r->kind == DDR_RK_FIX ? sm->own.fix[r->owner].what : 0;
+	out->strict = r->kind == DDR_RK_WORK && sm->own.wk[r->owner].crash;	/* what its parity should be is not known (rule 9) */
 	if (r->kind == DDR_RK_WORK && out->job == DDR_KA_REBUILD)
 		out->members = 1u << out->from;		/* the parity is not to be believed: what cannot be read there is not computed */
 	if (out->member != DDR_NO_MEMBER)
@@ -195,7 +195,7 @@ void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e)
 {
 	bool medium = class_of(e->result) == DDR_EC_MEDIUM;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		bool write = e->hard >> m & 1;
 
 		if (!(e->members >> m & 1))
@@ -215,7 +215,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		r->no_space = r->failed;
 		r->failed = r->hard = 0;
 		ddr_sm_space_none(sm, DDR_SPACE_JOB, r->no_space);
-		sm->space[DDR_SPACE_JOB].start = r->start;
+		sm->own.space[DDR_SPACE_JOB].start = r->start;
 		range_end(sm, r, false, DDR_R_RELEASE);
 		return;
 	}
@@ -226,7 +226,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		if (r->kind != DDR_RK_FIX)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
 		if (r->kind == DDR_RK_REBUILD)
-			sm->hold_until = sm->now + DDR_SM_RETRY_MS;	/* until somebody writes there, it will fail again */
+			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;	/* until somebody writes there, it will fail again */
 		range_end(sm, r, false, DDR_R_RELEASE);
 	} else if (r->failed) {
 		r->state = DDR_R_HELD;
@@ -235,7 +235,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		ddr_sm_report(sm, r->failed & r->hard, true);
 	} else {
 		job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and is tried again later");
-		sm->hold_until = sm->now + DDR_SM_RETRY_MS;
+		sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
 		range_end(sm, r, false, DDR_R_RELEASE);
 	}
 }
@@ -243,7 +243,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t i = ddr_sm_io_index(in->io);
-	struct ddr_sm_range *r = i < DDR_SM_RANGES ? &sm->range[i] : NULL;
+	struct ddr_sm_range *r = i < DDR_SM_RANGES ? &sm->own.range[i] : NULL;
 
 	if (i >= DDR_SM_RANGES && i < DDR_SM_RANGES + DDR_SM_SCANS) {
 		ddr_sm_scan_done(sm, in);
@@ -263,7 +263,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	r->bad_count = in->count;
 	memcpy(r->fixed, in->fixed, sizeof(r->fixed));
 	if (r->result == 0 && !r->failed) {
-		if (r->start <= sm->space[DDR_SPACE_JOB].start && sm->space[DDR_SPACE_JOB].start < r->start + r->count && r->kind != DDR_RK_VERIFY)
+		if (r->start <= sm->own.space[DDR_SPACE_JOB].start && sm->own.space[DDR_SPACE_JOB].start < r->start + r->count && r->kind != DDR_RK_VERIFY)
 			ddr_sm_space_done(sm, DDR_SPACE_JOB);
 		range_end(sm, r, !r->tainted, DDR_R_RELEASE);
 	} else {
@@ -273,12 +273,12 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 
 void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 {
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		if (r->state == DDR_R_HELD && (r->failed & members)) {
 			r->refused |= members & ~r->hard;
 			if (r->failed & ~r->refused)
 				continue;
-			sm->hold_until = sm->now + DDR_SM_RETRY_MS;
+			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
 			range_end(sm, r, false, DDR_R_RELEASE);
 		}
 }
@@ -287,8 +287,8 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 
 static void ex_end(struct ddr_sm *sm, struct ddr_sm_ex *x)
 {
-	if (x->drain_sent && sm->k.state == DDR_K_ATTACHED)
-		ddr_sm_rec(sm, DDR_U_RELEASE, x->kseq, 0, 0);
+	if (ddr_sm_drain(sm, x)->drain_sent && sm->kernel.state == DDR_K_ATTACHED)
+		ddr_sm_rec(sm, DDR_U_RELEASE, ddr_sm_drain(sm, x)->kseq, 0, 0);
 	x->used = false;
 }
 
@@ -299,7 +299,7 @@ static struct ddr_sm_ex *ex_place(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 	if (!ddr_sm_members_settled(sm))
 		return NULL;
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
 		if (!x->used)
 			fresh = fresh ? fresh : x;
 		else if (overlaps(msg->ex.start, msg->ex.count, x->start, x->count))
@@ -317,7 +317,7 @@ void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
 	struct ddr_sm_range *r = msg->sender == sm->node ? range_find(sm, msg->ex.id, DDR_R_ASKED) : NULL;
 	struct ddr_sm_ex *x;
 
-	if (msg->ex.start >= sm->sb.array_blocks || msg->ex.count > sm->sb.array_blocks - msg->ex.start ||
+	if (msg->ex.start >= sm->shared.sb.array_blocks || msg->ex.count > sm->shared.sb.array_blocks - msg->ex.start ||
 	    ex_find(sm, msg->sender, msg->ex.id)) {
 		ddr_sm_bug(sm, "a request for blocks that do not exist, or with a number in use");
 		return;
@@ -332,6 +332,7 @@ void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 	*x = (struct ddr_sm_ex){ .used = true, .node = msg->sender, .id = msg->ex.id,
 				 .start = msg->ex.start, .count = msg->ex.count };
+	*ddr_sm_drain(sm, x) = (struct ddr_sm_drain){ 0 };
 	if (r)
 		r->state = DDR_R_ACKS;
 }
@@ -369,25 +370,25 @@ void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node;
 
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
 		struct ddr_sm_range *r = ours && x->used && x->node == sm->node ? range_find(sm, x->id, DDR_R_ACKS) : NULL;
 
 		if (!x->used)
 			continue;
 		if (!all_acked(sm, x)) {
 			x->acked &= ~(1ull << ddr_sm_node_at(sm, msg->sender));
-			x->ack_sent = x->ack_sent && !ours;
-		} else if (r && !x->drained) {
+			ddr_sm_drain(sm, x)->ack_sent = ddr_sm_drain(sm, x)->ack_sent && !ours;
+		} else if (r && !ddr_sm_drain(sm, x)->drained) {
 			range_end(sm, r, false, DDR_R_RELEASE);
 		}
 	}
 	if (ours)
-		sm->ex_void = DDR_XV_NONE;
+		sm->own.ex_void = DDR_XV_NONE;
 }
 
 void ddr_sm_ex_cancel(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
 		struct ddr_sm_range *r;
 
 		if (!x->used || all_acked(sm, x))
@@ -396,56 +397,57 @@ void ddr_sm_ex_cancel(struct ddr_sm *sm)
 		r = x->node == sm->node ? range_find(sm, x->id, DDR_R_ACKS) : NULL;
 		if (r) {
 			r->state = DDR_R_ASK;
-			r->id = ++sm->ex_id;
+			r->id = ++sm->own.ex_id;
 		}
 	}
 }
 
 void ddr_sm_ex_settle(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		x->granted = x->used && all_acked(sm, x);
 }
 
 void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (x->used && x->node == node)
 			ex_end(sm, x);
 }
 
 void ddr_sm_ex_forget(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
-		if (x->used && x->drain_sent && sm->k.state == DDR_K_ATTACHED && sm->n_stale < DDR_SM_EX)
-			sm->stale[sm->n_stale++] = *x;
-	memset(sm->ex, 0, sizeof(sm->ex));
-	sm->ex_void = DDR_XV_NONE;	/* our next START takes back whatever we acknowledged */
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
+		if (x->used && ddr_sm_drain(sm, x)->drain_sent && sm->kernel.state == DDR_K_ATTACHED && sm->own.n_stale < DDR_SM_EX)
+			sm->own.stale[sm->own.n_stale++] = (struct ddr_sm_stale){ *x, *ddr_sm_drain(sm, x) };
+	memset(sm->shared.ex, 0, sizeof(sm->shared.ex));
+	memset(sm->own.drain, 0, sizeof(sm->own.drain));
+	sm->own.ex_void = DDR_XV_NONE;	/* our next START takes back whatever we acknowledged */
 }
 
 void ddr_sm_ex_adopt(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_stale;) {
-		const struct ddr_sm_ex *old = &sm->stale[i];
-		struct ddr_sm_ex *x = ex_find(sm, old->node, old->id);
+	for (uint32_t i = 0; i < sm->own.n_stale;) {
+		const struct ddr_sm_stale *old = &sm->own.stale[i];
+		struct ddr_sm_ex *x = ex_find(sm, old->ex.node, old->ex.id);
 
-		if (!x || x->start != old->start || x->count != old->count) {
+		if (!x || x->start != old->ex.start || x->count != old->ex.count) {
 			i++;
 			continue;
 		}
-		x->drain_sent = true;
-		x->drained = old->drained;
-		x->ack_sent = false;
-		x->kseq = old->kseq;
-		sm->stale[i] = sm->stale[--sm->n_stale];
+		ddr_sm_drain(sm, x)->drain_sent = true;
+		ddr_sm_drain(sm, x)->drained = old->drain.drained;
+		ddr_sm_drain(sm, x)->ack_sent = false;
+		ddr_sm_drain(sm, x)->kseq = old->drain.kseq;
+		sm->own.stale[i] = sm->own.stale[--sm->own.n_stale];
 	}
 }
 
 /* Ranges that our state does not have are over, unless it lacks them because their owner was elsewhere: that one is lost then. */
 static void stale_release(struct ddr_sm *sm)
 {
-	while (sm->n_stale && sm->c.synced && sm->c.phase == DDR_V_AGREED && !sm->c.transfer && !ddr_sm_any_lost(sm) && ddr_sm_room(sm, 1))
-		ddr_sm_rec(sm, DDR_U_RELEASE, sm->stale[--sm->n_stale].kseq, 0, 0);
+	while (sm->own.n_stale && sm->own.c.synced && sm->own.c.phase == DDR_V_AGREED && !sm->own.c.transfer && !ddr_sm_any_lost(sm) && ddr_sm_room(sm, 1))
+		ddr_sm_rec(sm, DDR_U_RELEASE, sm->own.stale[--sm->own.n_stale].drain.kseq, 0, 0);
 }
 
 void ddr_sm_ex_view(struct ddr_sm *sm)
@@ -453,51 +455,51 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 	int self = ddr_sm_node_at(sm, sm->node);
 
 	ddr_sm_turn_view(sm);
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_ASKED)
 			r->state = DDR_R_ASK;
 		if (r->state == DDR_R_RELEASED)
 			r->state = DDR_R_RELEASE;
 	}
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (!(x->acked >> self & 1))
-			x->ack_sent = false;
-	if (sm->ex_void == DDR_XV_SENT)
-		sm->ex_void = DDR_XV_DUE;
+			ddr_sm_drain(sm, x)->ack_sent = false;
+	if (sm->own.ex_void == DDR_XV_SENT)
+		sm->own.ex_void = DDR_XV_DUE;
 }
 
 /* ---- our kernel ---------------------------------------------------------------- */
 
 void ddr_sm_ex_detached(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++) {
-		x->drain_sent = x->drained = false;
-		if (x->used && x->ack_sent && sm->ex_void == DDR_XV_NONE)
-			sm->ex_void = DDR_XV_DUE;
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
+		ddr_sm_drain(sm, x)->drain_sent = ddr_sm_drain(sm, x)->drained = false;
+		if (x->used && ddr_sm_drain(sm, x)->ack_sent && sm->own.ex_void == DDR_XV_NONE)
+			sm->own.ex_void = DDR_XV_DUE;
 	}
-	sm->n_stale = 0;	/* the kernel keeps them until the next ENABLE */
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	sm->own.n_stale = 0;	/* the kernel keeps them until the next ENABLE */
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		r->tainted = r->state == DDR_R_JOB || r->state == DDR_R_HELD;
 }
 
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	if (rec->seq == 0 || rec->seq > sm->k.seq) {
+	if (rec->seq == 0 || rec->seq > sm->kernel.seq) {
 		ddr_sm_bug(sm, "DRAINED with a number that was never given");
 		return;
 	}
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
-		if (x->used && x->drain_sent && x->kseq == rec->seq)
-			x->drained = true;
-	for (uint32_t i = 0; i < sm->n_stale; i++)
-		sm->stale[i].drained |= sm->stale[i].kseq == rec->seq;
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
+		if (x->used && ddr_sm_drain(sm, x)->drain_sent && ddr_sm_drain(sm, x)->kseq == rec->seq)
+			ddr_sm_drain(sm, x)->drained = true;
+	for (uint32_t i = 0; i < sm->own.n_stale; i++)
+		sm->own.stale[i].drain.drained |= sm->own.stale[i].drain.kseq == rec->seq;
 }
 
 /* Has somebody left with dirty regions, in a slot that is not recovered yet? */
 bool ddr_sm_left_dirty(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].leaving && sm->nodes[i].leave_dirty)
+		if (sm->shared.nodes[i].leaving && sm->shared.nodes[i].leave_dirty)
 			return true;
 	return false;
 }
@@ -508,13 +510,13 @@ bool ddr_sm_left_dirty(const struct ddr_sm *sm)
  */
 static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
-	uint64_t first = x->start / sm->region_blocks, last = (x->start + x->count - 1) / sm->region_blocks;
+	uint64_t first = x->start / sm->shared.region_blocks, last = (x->start + x->count - 1) / sm->shared.region_blocks;
 	uint64_t dirty = 0;
 
-	if (!sm->planned || sm->c.rec || ddr_sm_left_dirty(sm))
+	if (!sm->own.planned || sm->shared.rec || ddr_sm_left_dirty(sm))
 		return ~0ull;
 	for (uint64_t r = first; r <= last && r - first < 64; r++)
-		if (ddr_bit(sm->resync, r))
+		if (ddr_bit(sm->own.resync, r))
 			dirty |= 1ull << (r - first);
 	return dirty;
 }
@@ -522,11 +524,11 @@ static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *
 /* A job works in it, or may begin to at any moment, where the binding before kept our writers out and this one does not yet. */
 static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
-	if (!x->used || x->drained || !all_acked(sm, x))
+	if (!x->used || ddr_sm_drain(sm, x)->drained || !all_acked(sm, x))
 		return false;
 	if (x->node != sm->node)
 		return true;
-	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (const struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		if (r->id == x->id && (r->state == DDR_R_JOB || r->state == DDR_R_HELD))
 			return true;
 	return false;
@@ -539,10 +541,10 @@ static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
  */
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
 {
-	if (sm->ex_void != DDR_XV_NONE)
+	if (sm->own.ex_void != DDR_XV_NONE)
 		return false;
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
-		if (in_work(sm, &sm->ex[i]))
+		if (in_work(sm, &sm->shared.ex[i]))
 			return false;
 	return true;
 }
@@ -550,10 +552,10 @@ bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
 /* Ranges that our kernel has; it takes no more than DDR_SM_EX. */
 static uint32_t drains_out(const struct ddr_sm *sm)
 {
-	uint32_t n = sm->n_stale;
+	uint32_t n = sm->own.n_stale;
 
-	for (const struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX && sm->n_stale; x++)
-		n += x->used && x->drain_sent;
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX && sm->own.n_stale; x++)
+		n += x->used && ddr_sm_drain(sm, x)->drain_sent;
 	return n;
 }
 
@@ -561,25 +563,25 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
 	/* behind the end of its table our kernel has no writers; a longer one is told of the range before it is enabled */
-	uint64_t there = x->start < sm->k.blocks ? sm->k.blocks - x->start : 0;
+	uint64_t there = x->start < sm->kernel.blocks ? sm->kernel.blocks - x->start : 0;
 
-	if (!x->used || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
+	if (!x->used || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
 		return;
 	if (!there)
-		x->drained = true;
-	if (!x->drain_sent && there) {
+		ddr_sm_drain(sm, x)->drained = true;
+	if (!ddr_sm_drain(sm, x)->drain_sent && there) {
 		if (drains_out(sm) >= DDR_SM_EX)
 			return;
-		x->kseq = ddr_sm_kseq(sm);
-		ddr_sm_rec(sm, DDR_U_DRAIN, x->kseq, x->start, x->count < there ? x->count : there);
-		x->drain_sent = true;
-	} else if (x->drained && !x->ack_sent && sm->ex_void == DDR_XV_NONE && ddr_sm_active(sm) && sm->start >= DDR_S_DELIVERED &&
+		ddr_sm_drain(sm, x)->kseq = ddr_sm_kseq(sm);
+		ddr_sm_rec(sm, DDR_U_DRAIN, ddr_sm_drain(sm, x)->kseq, x->start, x->count < there ? x->count : there);
+		ddr_sm_drain(sm, x)->drain_sent = true;
+	} else if (ddr_sm_drain(sm, x)->drained && !ddr_sm_drain(sm, x)->ack_sent && sm->own.ex_void == DDR_XV_NONE && ddr_sm_active(sm) && sm->own.start >= DDR_S_DELIVERED &&
 		   ddr_sm_talks(sm)) {
 		msg.ex_ack.owner = x->node;
 		msg.ex_ack.id = x->id;
 		msg.ex_ack.dirty = dirty_in_range(sm, x);
 		ddr_sm_send(sm, &msg);
-		x->ack_sent = true;
+		ddr_sm_drain(sm, x)->ack_sent = true;
 	}
 }
 
@@ -587,9 +589,9 @@ static void ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
 static bool given_up(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	switch (r->kind) {
-	case DDR_RK_WORK: return sm->wk[r->owner].again || sm->stopping;
+	case DDR_RK_WORK: return sm->own.wk[r->owner].again || sm->own.stopping;
 	case DDR_RK_REBUILD:
-	case DDR_RK_FIX: return !job_possible(sm, r) || sm->stopping;
+	case DDR_RK_FIX: return !job_possible(sm, r) || sm->own.stopping;
 	case DDR_RK_VERIFY: break;
 	}
 	return false;
@@ -616,7 +618,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		return;
 	case DDR_R_ACKS:
 		x = ex_find(sm, sm->node, r->id);
-		if (x && x->drained && all_acked(sm, x)) {
+		if (x && ddr_sm_drain(sm, x)->drained && all_acked(sm, x)) {
 			r->dirty = x->dirty != 0;
 			job_start(sm, r);
 		}
@@ -641,7 +643,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
  */
 static void ranges_give_up(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++) {
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
 		struct ddr_sm_ex *x = r->state == DDR_R_FREE ? NULL : ex_find(sm, sm->node, r->id);
 
 		if (r->state == DDR_R_JOB || (r->state == DDR_R_HELD && r->hard && r->result == -ETIMEDOUT) || !ddr_sm_room(sm, 2))
@@ -660,9 +662,9 @@ static void void_serve(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_VOID };
 
-	if (sm->ex_void != DDR_XV_DUE || !ddr_sm_active(sm) || !ddr_sm_may_send(sm))
+	if (sm->own.ex_void != DDR_XV_DUE || !ddr_sm_active(sm) || !ddr_sm_may_send(sm))
 		return;
-	sm->ex_void = DDR_XV_SENT;
+	sm->own.ex_void = DDR_XV_SENT;
 	ddr_sm_send(sm, &msg);
 }
 
@@ -671,16 +673,16 @@ void ddr_sm_ex_pump(struct ddr_sm *sm)
 	bool running = ddr_sm_running(sm);
 
 	ddr_sm_turn_pump(sm);
-	if (sm->failed && !sm->gave_up)
+	if (sm->shared.failed && !sm->own.gave_up)
 		ranges_give_up(sm);
 	stale_release(sm);
 	void_serve(sm);
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		ex_serve(sm, x);
-	if (!ddr_sm_active(sm) || sm->c.leave_sent)
+	if (!ddr_sm_active(sm) || sm->own.c.leave_sent)
 		return;
 	/* what others wait for is given back without our kernel, too */
-	for (struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		if ((running || r->state == DDR_R_RELEASE) && ddr_sm_may_send(sm))
 			range_serve(sm, r);
 }

@@ -15,7 +15,7 @@
 bool ddr_sm_any_lost(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].lost)
+		if (sm->shared.nodes[i].lost)
 			return true;
 	return false;
 }
@@ -32,10 +32,10 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	n->lost = true;
 	n->absent = absent;
 	n->attempt = 0;
-	n->failure = (uint64_t)sm->c.epoch << 32 | ++sm->c.failures;
-	n->lost_at = sm->now;
-	n->asked = n->how = 0;
-	n->how_sent = n->wait_told = false;
+	n->failure = (uint64_t)sm->own.c.epoch << 32 | ++sm->shared.failures;
+	ddr_sm_peer(sm, n)->lost_at = sm->now;
+	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
+	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
 	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" :
 			   v && v->other ? "it came with another state" : NULL);
 	out->a = n->failure;
@@ -57,7 +57,7 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
 	ddr_sm_ex_fenced(sm, n->id);
 	ddr_sm_recover_drop(sm, n->id);
 	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
-	memset(n, 0, sizeof(*n));
+	ddr_sm_node_clear(sm, n);
 }
 
 /* ---- fencing ------------------------------------------------------------------- */
@@ -67,8 +67,8 @@ static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	uint32_t able = 0, at = 0;
 
-	for (uint32_t i = 0; i < sm->c.n_view; i++) {
-		const struct ddr_sm_viewer *v = &sm->c.view[i];
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
+		const struct ddr_sm_viewer *v = &sm->own.c.view[i];
 
 		if (!v->synced || v->other)
 			continue;
@@ -83,11 +83,11 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 
-	if ((v && v->other) || n->gave_up)
+	if ((v && v->other) || ddr_sm_peer(sm, n)->gave_up)
 		return true;
 	if (!n->absent && !ddr_sm_in_quorum(sm, n->id))
 		return true;
-	return sm->now - n->lost_at >= sm->away_ms;
+	return sm->now - ddr_sm_peer(sm, n)->lost_at >= sm->own.away_ms;
 }
 
 static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
@@ -95,22 +95,22 @@ static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
 	struct ddr_msg msg = { .type = DDR_M_FENCED };
 	struct ddr_output *out;
 
-	if (n->how && !n->how_sent) {
+	if (ddr_sm_peer(sm, n)->how && !ddr_sm_peer(sm, n)->how_sent) {
 		msg.fenced.node = n->id;
-		msg.fenced.how = n->how;
+		msg.fenced.how = ddr_sm_peer(sm, n)->how;
 		msg.fenced.failure = n->failure;
-		n->how_sent = true;
+		ddr_sm_peer(sm, n)->how_sent = true;
 		ddr_sm_send(sm, &msg);
 		return;
 	}
-	if (!sm->c.fencing && !n->wait_told && due(sm, n)) {
-		n->wait_told = true;
+	if (!sm->own.c.fencing && !ddr_sm_peer(sm, n)->wait_told && due(sm, n)) {
+		ddr_sm_peer(sm, n)->wait_told = true;
 		out = ddr_sm_event(sm, DDR_EV_WAIT, "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack");
 		out->b = n->id;
 	}
-	if (!sm->c.fencing || n->asked == n->failure || n->how || !our_turn(sm, n) || !due(sm, n))
+	if (!sm->own.c.fencing || ddr_sm_peer(sm, n)->asked == n->failure || ddr_sm_peer(sm, n)->how || !our_turn(sm, n) || !due(sm, n))
 		return;
-	n->asked = n->failure;
+	ddr_sm_peer(sm, n)->asked = n->failure;
 	out = ddr_sm_out(sm, DDR_OUT_FENCE);
 	out->node = n->id;
 	out->failure = n->failure;
@@ -119,13 +119,13 @@ static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
 void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	int at = ddr_sm_node_at(sm, in->node);
-	struct ddr_sm_node *n = at < 0 ? NULL : &sm->nodes[at];
+	struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
 
-	if (!n || !n->lost || n->failure != in->failure || n->asked != in->failure)
+	if (!n || !n->lost || n->failure != in->failure || ddr_sm_peer(sm, n)->asked != in->failure)
 		return;		/* it came back meanwhile, or somebody else knew */
-	n->asked = 0;
-	n->how = in->result == 0 ? DDR_FENCED_AGENT : DDR_FENCED_FAILED;
-	n->how_sent = false;
+	ddr_sm_peer(sm, n)->asked = 0;
+	ddr_sm_peer(sm, n)->how = in->result == 0 ? DDR_FENCED_AGENT : DDR_FENCED_FAILED;
+	ddr_sm_peer(sm, n)->how_sent = false;
 	sm->again = true;
 }
 
@@ -133,12 +133,12 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 {
 	int at = ddr_sm_node_at(sm, node);
 
-	if (!sm->c.on || at < 0 || !sm->nodes[at].lost) {
+	if (!sm->own.c.on || at < 0 || !sm->shared.nodes[at].lost) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, "no such node is lost: there is nothing to acknowledge")->a = ESRCH;
 		return;
 	}
-	sm->nodes[at].how = DDR_FENCED_OPERATOR;
-	sm->nodes[at].how_sent = false;
+	sm->own.peer[at].how = DDR_FENCED_OPERATOR;
+	sm->own.peer[at].how_sent = false;
 	sm->again = true;
 }
 
@@ -153,8 +153,8 @@ static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
 	out->b = n->id;
 	n->lost = n->absent = n->leaving = false;
 	n->dead = true;
-	n->asked = n->how = 0;
-	n->how_sent = n->wait_told = false;
+	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
+	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
 	ddr_sm_ex_fenced(sm, n->id);
 	ddr_sm_recover_drop(sm, n->id);
 	if (slot != DDR_SM_NO_SLOT) {
@@ -169,14 +169,14 @@ static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
 void ddr_sm_lost_adopted(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].lost)
-			fenced(sm, &sm->nodes[i], DDR_FENCED_OPERATOR);
+		if (sm->shared.nodes[i].lost)
+			fenced(sm, &sm->shared.nodes[i], DDR_FENCED_OPERATOR);
 }
 
 void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	int at = ddr_sm_node_at(sm, msg->fenced.node);
-	struct ddr_sm_node *n = at < 0 ? NULL : &sm->nodes[at];
+	struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
 
 	if (!n || !n->lost || n->failure != msg->fenced.failure)
 		return;		/* of an earlier failure */
@@ -185,9 +185,9 @@ void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	n->attempt++;
-	if (n->how == DDR_FENCED_FAILED) {
-		n->how = 0;
-		n->how_sent = false;
+	if (ddr_sm_peer(sm, n)->how == DDR_FENCED_FAILED) {
+		ddr_sm_peer(sm, n)->how = 0;
+		ddr_sm_peer(sm, n)->how_sent = false;
 	}
 	ddr_sm_event(sm, DDR_EV_WAIT, "fencing failed: the next node tries")->b = n->id;
 	sm->again = true;
@@ -196,20 +196,20 @@ void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 void ddr_sm_fence_resend(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->nodes[i].how_sent = false;
-	if (!sm->c.leave_done)
-		sm->c.leave_sent = false;
+		sm->own.peer[i].how_sent = false;
+	if (!sm->own.c.leave_done)
+		sm->own.c.leave_sent = false;
 }
 
 /* ---- leaving ------------------------------------------------------------------- */
 
 void ddr_sm_op_leave(struct ddr_sm *sm)
 {
-	if (!sm->c.on || sm->n_granted) {
+	if (!sm->own.c.on || sm->own.n_granted) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write: stop the array first")->a = EBUSY;
 		return;
 	}
-	sm->c.leave_wanted = true;
+	sm->own.c.leave_wanted = true;
 }
 
 /* Is it about to go, or can it begin now? */
@@ -217,7 +217,7 @@ static bool moves(const struct ddr_sm *sm, uint32_t id)
 {
 	int at = ddr_sm_node_at(sm, id);
 
-	return (at >= 0 && sm->nodes[at].leaving) || ddr_sm_can_begin(sm, id);
+	return (at >= 0 && sm->shared.nodes[at].leaving) || ddr_sm_can_begin(sm, id);
 }
 
 /*
@@ -230,24 +230,24 @@ static bool is_last(const struct ddr_sm *sm, uint32_t id)
 	bool others = false;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->nodes[i];
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
 
 		if (n->id != id && n->started && !n->leaving && ddr_sm_slot_of(sm, n->id) != DDR_SM_NO_SLOT)
 			return false;
 	}
-	for (uint32_t i = 0; i < sm->c.n_view; i++)
-		others |= sm->c.view[i].id != id && moves(sm, sm->c.view[i].id);
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		others |= sm->own.c.view[i].id != id && moves(sm, sm->own.c.view[i].id);
 	return others;
 }
 
 void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
 	uint32_t slot = ddr_sm_slot_of(sm, msg->sender), claimed = ddr_sm_slot_claimed(sm, msg->sender);
 
 	if (is_last(sm, msg->sender)) {		/* the others left at the same moment */
 		if (msg->sender == sm->node)
-			sm->c.leave_sent = false;
+			sm->own.c.leave_sent = false;
 		return;
 	}
 	n->leaving = true;
@@ -256,7 +256,7 @@ void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (claimed != DDR_SM_NO_SLOT)
 		slot = claimed;
 	if (msg->sender == sm->node)
-		sm->c.leave_done = true;
+		sm->own.c.leave_done = true;
 	if (n->leave_dirty)
 		ddr_sm_ranges_doubt(sm, n->id);
 	else if (slot != DDR_SM_NO_SLOT)
@@ -266,19 +266,19 @@ void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 void ddr_sm_landing(struct ddr_sm *sm, bool landing)
 {
-	sm->c.landing = landing;
+	sm->own.c.landing = landing;
 }
 
 static bool io_out(const struct ddr_sm *sm)
 {
-	bool out = sm->flush_io && !sm->flush_held;
+	bool out = sm->own.flush_io && !sm->own.flush_held;
 
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		out |= sm->log[i].state == DDR_W_FLYING;
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		out |= sm->mapb[i].state == DDR_W_FLYING;
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		out |= sm->own.log[i].state == DDR_W_FLYING;
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		out |= sm->own.mapb[i].state == DDR_W_FLYING;
 	for (uint32_t i = 0; i < DDR_SM_RANGES; i++)
-		out |= sm->range[i].state == DDR_R_JOB;
+		out |= sm->own.range[i].state == DDR_R_JOB;
 	return out;
 }
 
@@ -288,10 +288,10 @@ static bool io_out(const struct ddr_sm *sm)
  */
 static bool may_leave(struct ddr_sm *sm)
 {
-	if (sm->c.landing || sm->t.io || sm->g.prep_io || sm->c.rc_io || sm->n_granted)
+	if (sm->own.c.landing || sm->own.t.io || sm->own.g.prep_io || sm->own.c.rc_io || sm->own.n_granted)
 		return false;
-	if (sm->start == DDR_S_DONE && sm->k.state != DDR_K_GONE)
-		return ddr_sm_at_rest(sm) && sm->c.rc == DDR_RC_IDLE;
+	if (sm->own.start == DDR_S_DONE && sm->kernel.state != DDR_K_GONE)
+		return ddr_sm_at_rest(sm) && sm->own.c.rc == DDR_RC_IDLE;
 	return !io_out(sm);
 }
 
@@ -300,22 +300,22 @@ static void leave(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_LEAVE };
 	bool alone = true;
 
-	if (!sm->c.leave_wanted || sm->c.left_told || !ddr_sm_room(sm, 1))
+	if (!sm->own.c.leave_wanted || sm->own.c.left_told || !ddr_sm_room(sm, 1))
 		return;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		alone &= !sm->nodes[i].started || sm->nodes[i].id == sm->node;
-	if (sm->start == DDR_S_OFF ||
-	    (sm->c.leave_done && !sm->t.io && (!alone || ddr_sm_members_settled(sm) || ddr_sm_any_lost(sm)))) {
-		sm->c.left_told = true;
+		alone &= !sm->shared.nodes[i].started || sm->shared.nodes[i].id == sm->node;
+	if (sm->own.start == DDR_S_OFF ||
+	    (sm->own.c.leave_done && !sm->own.t.io && (!alone || ddr_sm_members_settled(sm) || ddr_sm_any_lost(sm)))) {
+		sm->own.c.left_told = true;
 		ddr_sm_event(sm, DDR_EV_LEFT, NULL);
 		return;
 	}
-	if (sm->c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
+	if (sm->own.c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
 		return;
-	msg.leave.slot = sm->slot;
+	msg.leave.slot = sm->own.slot;
 	/* what we have not read may be marked: whoever stays reads it */
 	msg.leave.dirty = ddr_sm_marks_known(sm) ? (uint32_t)ddr_sm_marks(sm) : UINT32_MAX;
-	sm->c.leave_sent = true;
+	sm->own.c.leave_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
@@ -323,6 +323,6 @@ void ddr_sm_fence_pump(struct ddr_sm *sm)
 {
 	leave(sm);
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].lost && ddr_sm_may_send(sm))
-			fence_serve(sm, &sm->nodes[i]);
+		if (sm->shared.nodes[i].lost && ddr_sm_may_send(sm))
+			fence_serve(sm, &sm->shared.nodes[i]);
 }

@@ -19,7 +19,7 @@
 
 static uint64_t region_of(const struct ddr_sm *sm, const struct ddr_sm_fix *f)
 {
-	return f->start / sm->region_blocks;
+	return f->start / sm->shared.region_blocks;
 }
 
 static bool overlaps(const struct ddr_sm_fix *f, uint64_t start, uint64_t count)
@@ -32,16 +32,16 @@ static bool possible(const struct ddr_sm *sm, const struct ddr_sm_fix *f)
 {
 	uint64_t r = region_of(sm, f);
 
-	if (sm->sb.parity == 0 || sm->failed || sm->c.rec || ddr_sm_any_lost(sm) || ddr_sm_left_dirty(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
+	if (sm->shared.sb.parity == 0 || sm->shared.failed || sm->shared.rec || ddr_sm_any_lost(sm) || ddr_sm_left_dirty(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
 		return false;
-	if (ddr_bit(sm->resync, r) || (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT))
+	if (ddr_bit(sm->own.resync, r) || (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT))
 		return false;
 	return !(f->what & DDR_FIX_WRONG) || (!ddr_sm_degraded(sm) && ddr_sm_parity_known(sm, f->start, f->count));
 }
 
 bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
-	return possible(sm, &sm->fix[r->owner]) && !r->dirty;
+	return possible(sm, &sm->own.fix[r->owner]) && !r->dirty;
 }
 
 /* Will this fix do all that is asked for these blocks? */
@@ -57,12 +57,12 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 	uint64_t end;
 
 	what &= ~DDR_SM_FIX_OF_VERIFY;
-	if (count == 0 || start >= sm->sb.array_blocks)
+	if (count == 0 || start >= sm->shared.sb.array_blocks)
 		return true;
-	end = ddr_sm_region_start(sm, start / sm->region_blocks) + ddr_sm_region_length(sm, start / sm->region_blocks);
+	end = ddr_sm_region_start(sm, start / sm->shared.region_blocks) + ddr_sm_region_length(sm, start / sm->shared.region_blocks);
 	if (count > end - start)
 		count = end - start;
-	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++) {
+	for (struct ddr_sm_fix *f = sm->own.fix; f < sm->own.fix + DDR_SM_FIXES; f++) {
 		if (f->state == DDR_FX_FREE)
 			fresh = fresh ? fresh : f;
 		else if (overlaps(f, start, count))
@@ -83,14 +83,14 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 bool ddr_sm_fix_room(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_FIXES; i++)
-		if (sm->fix[i].state == DDR_FX_FREE)
+		if (sm->own.fix[i].state == DDR_FX_FREE)
 			return true;
 	return false;
 }
 
 bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 {
-	for (const struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+	for (const struct ddr_sm_fix *f = sm->own.fix; f < sm->own.fix + DDR_SM_FIXES; f++)
 		if (f->state != DDR_FX_FREE && overlaps(f, start, count))
 			return true;
 	return false;
@@ -99,14 +99,14 @@ bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 bool ddr_sm_fixes_idle(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_FIXES; i++)
-		if (sm->fix[i].state != DDR_FX_FREE)
+		if (sm->own.fix[i].state != DDR_FX_FREE)
 			return false;
 	return true;
 }
 
 uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block)
 {
-	for (const struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+	for (const struct ddr_sm_fix *f = sm->own.fix; f < sm->own.fix + DDR_SM_FIXES; f++)
 		if (f->state != DDR_FX_FREE && f->of_verify && f->start < block)
 			block = f->start;
 	return block;
@@ -118,16 +118,16 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 
 	if (f->look && f->at < f->start + f->count) {
 		ddr_sm_look(sm, r);
-		sm->look_until = sm->now + DDR_SM_RETRY_MS;	/* what stands in its way, as a resync of another node, takes its time */
+		sm->own.look_until = sm->now + DDR_SM_RETRY_MS;	/* what stands in its way, as a resync of another node, takes its time */
 	}
 	if (f->state != DDR_FX_WAIT) {
-		ddr_bit_clear(sm->work, r);
-		sm->clear_scan = sm->sync_scan = true;
+		ddr_bit_clear(sm->own.work, r);
+		sm->own.clear_scan = sm->own.sync_scan = true;
 	}
 	if (f->of_verify && f->at < f->start + f->count)
 		ddr_sm_verify_again(sm);
 	if (!f->left && !f->given_up)	/* the background may have met it */
-		ddr_bit_clear(sm->skip, r);
+		ddr_bit_clear(sm->own.skip, r);
 	f->state = DDR_FX_FREE;
 	sm->again = true;
 }
@@ -145,22 +145,22 @@ static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
  */
 static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		struct ddr_output *out;
 		uint64_t n = r->fixed[m].blocks, unsure = r->fixed[m].unsure;
 
 		if (!n || n > r->count || unsure > n || !within(r, r->fixed[m].start, r->fixed[m].count))
 			continue;
-		if (sm->sb.member[m].err_corrected < UINT32_MAX - (uint32_t)n)
-			sm->sb.member[m].err_corrected += (uint32_t)n;
-		sm->corrected[m] += (uint32_t)(n - unsure);
+		if (sm->shared.sb.member[m].err_corrected < UINT32_MAX - (uint32_t)n)
+			sm->shared.sb.member[m].err_corrected += (uint32_t)n;
+		sm->own.corrected[m] += (uint32_t)(n - unsure);
 		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : unsure == n ?
 				   "parity was made to fit the data, whichever was wrong" : "it did not fit the others");
 		out->member = m;
 		out->start = r->fixed[m].start;
 		out->count = r->fixed[m].count;
 		out->a = n;
-		if (sm->max_corrected && sm->corrected[m] > sm->max_corrected && ddr_sm_can_lose(sm, 1u << m))
+		if (sm->own.max_corrected && sm->own.corrected[m] > sm->own.max_corrected && ddr_sm_can_lose(sm, 1u << m))
 			ddr_sm_report(sm, 1u << m, false);
 	}
 }
@@ -177,18 +177,18 @@ static void left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const ch
 static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
 {
 	if (r->mismatches)
-		left_wrong(sm, r, sm->sb.parity == 1 ? "parity does not fit the data, and does not tell which of them is wrong" :
+		left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not fit the data, and does not tell which of them is wrong" :
 			   "more than one chunk of a block does not fit: which is not known");
 	if (f->of_verify) {
-		sm->vf.found += r->mismatches + r->repaired;
-		sm->vf.repaired += r->repaired;
+		sm->own.vf.found += r->mismatches + r->repaired;
+		sm->own.vf.repaired += r->repaired;
 	}
 	repaired(sm, r);
 }
 
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 {
-	struct ddr_sm_fix *f = &sm->fix[r->owner];
+	struct ddr_sm_fix *f = &sm->own.fix[r->owner];
 	bool medium = r->result == -ENODATA || r->result == -EILSEQ;
 
 	f->out = false;
@@ -219,34 +219,34 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 void ddr_sm_look(struct ddr_sm *sm, uint64_t region)
 {
 	ddr_sm_mark_repair(sm, region);
-	ddr_bit_clear(sm->clr, region);
-	if (sm->sb.parity == 0 || ddr_bit(sm->resync, region) || ddr_bit(sm->look, region))
+	ddr_bit_clear(sm->own.clr, region);
+	if (sm->shared.sb.parity == 0 || ddr_bit(sm->own.resync, region) || ddr_bit(sm->own.look, region))
 		return;
-	ddr_bit_set(sm->look, region);
-	sm->n_look++;
+	ddr_bit_set(sm->own.look, region);
+	sm->own.n_look++;
 	sm->again = true;
 }
 
 void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region)
 {
-	if (!ddr_bit(sm->look, region))
+	if (!ddr_bit(sm->own.look, region))
 		return;
-	ddr_bit_clear(sm->look, region);
-	sm->n_look--;
+	ddr_bit_clear(sm->own.look, region);
+	sm->own.n_look--;
 }
 
 static void look_begin(struct ddr_sm *sm, uint64_t r)
 {
-	bool known = sm->sb.parity == 2 && (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
+	bool known = sm->shared.sb.parity == 2 && (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
 
 	if (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) {
 		ddr_sm_look_drop(sm, r);
-		sm->clear_scan = true;
+		sm->own.clear_scan = true;
 		return;
 	}
 	if (!ddr_sm_fix_new(sm, ddr_sm_region_start(sm, r), ddr_sm_region_length(sm, r), DDR_FIX_BAD | (known ? DDR_FIX_WRONG : 0)))
 		return;
-	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+	for (struct ddr_sm_fix *f = sm->own.fix; f < sm->own.fix + DDR_SM_FIXES; f++)
 		f->look |= f->state != DDR_FX_FREE && region_of(sm, f) == r;
 	ddr_sm_look_drop(sm, r);
 }
@@ -254,10 +254,10 @@ static void look_begin(struct ddr_sm *sm, uint64_t r)
 /* Not while a member is out: the mark stays, and it is done when all are there again. */
 static void look_pump(struct ddr_sm *sm)
 {
-	if (!sm->n_look || sm->stopping || sm->now < sm->hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || sm->now < sm->look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
+	if (!sm->own.n_look || sm->own.stopping || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || sm->now < sm->own.look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
 		return;
-	for (uint64_t w = 0; w < sm->words && sm->n_look; w++)
-		for (uint64_t bits = sm->look[w]; bits && ddr_sm_fix_room(sm); bits &= bits - 1)
+	for (uint64_t w = 0; w < sm->own.words && sm->own.n_look; w++)
+		for (uint64_t bits = sm->own.look[w]; bits && ddr_sm_fix_room(sm); bits &= bits - 1)
 			look_begin(sm, w * 64 + (uint64_t)__builtin_ctzll(bits));
 }
 
@@ -272,7 +272,7 @@ static void ranges_begin(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	if (!r)
 		return;
 	r->kind = DDR_RK_FIX;
-	r->owner = (uint32_t)(f - sm->fix);
+	r->owner = (uint32_t)(f - sm->own.fix);
 	f->out = true;
 }
 
@@ -282,28 +282,28 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 
 	if (f->out)
 		return;
-	if (f->given_up || sm->stopping || f->at >= f->start + f->count || !possible(sm, f)) {
+	if (f->given_up || sm->own.stopping || f->at >= f->start + f->count || !possible(sm, f)) {
 		fix_end(sm, f);
 		return;
 	}
-	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->work, r) && !ddr_bit(sm->clr, r)) {
+	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->own.work, r) && !ddr_bit(sm->own.clr, r)) {
 		f->state = DDR_FX_MARK;
-		ddr_bit_set(sm->work, r);
+		ddr_bit_set(sm->own.work, r);
 		/* parity that is made to fit whatever is wrong may just as well be made so by a resync */
 		(f->what & DDR_FIX_PARITY ? ddr_sm_mark : ddr_sm_mark_repair)(sm, r);
 	}
 	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))
 		f->state = DDR_FX_RUN;
-	if (f->state == DDR_FX_RUN && sm->now >= sm->hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
+	if (f->state == DDR_FX_RUN && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
 		ranges_begin(sm, f);
 }
 
 void ddr_sm_fix_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) || !sm->k.enabled || !ddr_sm_members_settled(sm))
+	if (!ddr_sm_running(sm) || !sm->kernel.enabled || !ddr_sm_members_settled(sm))
 		return;
 	look_pump(sm);
-	for (struct ddr_sm_fix *f = sm->fix; f < sm->fix + DDR_SM_FIXES; f++)
+	for (struct ddr_sm_fix *f = sm->own.fix; f < sm->own.fix + DDR_SM_FIXES; f++)
 		if (f->state != DDR_FX_FREE && ddr_sm_room(sm, 4))
 			serve(sm, f);
 }

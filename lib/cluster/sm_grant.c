@@ -20,12 +20,12 @@
 
 static struct ddr_sm_log *log_of(struct ddr_sm *sm, uint64_t region)
 {
-	return &sm->log[region / DDR_LOG_REGIONS];
+	return &sm->own.log[region / DDR_LOG_REGIONS];
 }
 
 static uint64_t *block_words(const struct ddr_sm *sm, uint64_t *map, const struct ddr_sm_log *b)
 {
-	return map + (size_t)(b - sm->log) * DDR_WORDS_LOG;
+	return map + (size_t)(b - sm->own.log) * DDR_WORDS_LOG;
 }
 
 static bool any_of_both(const uint64_t *a, const uint64_t *b)
@@ -45,31 +45,31 @@ static bool any_of(const uint64_t *a)
 
 void ddr_sm_mark(struct ddr_sm *sm, uint64_t region)
 {
-	if (sm->sb.parity == 0 || (ddr_bit(sm->mark, region) && !ddr_bit(sm->rep, region)))
+	if (sm->shared.sb.parity == 0 || (ddr_bit(sm->own.mark, region) && !ddr_bit(sm->own.rep, region)))
 		return;
-	ddr_bit_set(sm->mark, region);
-	ddr_bit_clear(sm->rep, region);
+	ddr_bit_set(sm->own.mark, region);
+	ddr_bit_clear(sm->own.rep, region);
 	log_of(sm, region)->dirty = true;
 	sm->again = true;
 }
 
 void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region)
 {
-	if (sm->sb.parity == 0 || ddr_bit(sm->mark, region))
+	if (sm->shared.sb.parity == 0 || ddr_bit(sm->own.mark, region))
 		return;
 	ddr_sm_mark(sm, region);
-	ddr_bit_set(sm->rep, region);
+	ddr_bit_set(sm->own.rep, region);
 }
 
 bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region)
 {
-	return ddr_bit(sm->mark, region) && ddr_bit(sm->dur, region) && (ddr_bit(sm->rep, region) || !ddr_bit(sm->rep_fly, region));
+	return ddr_bit(sm->own.mark, region) && ddr_bit(sm->own.dur, region) && (ddr_bit(sm->own.rep, region) || !ddr_bit(sm->own.rep_fly, region));
 }
 
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region)
 {
-	ddr_bit_clear(sm->mark, region);
-	ddr_bit_clear(sm->rep, region);
+	ddr_bit_clear(sm->own.mark, region);
+	ddr_bit_clear(sm->own.rep, region);
 	log_of(sm, region)->dirty = true;
 	sm->again = true;
 }
@@ -82,27 +82,27 @@ static bool says_ours(const struct ddr_sm_log *b)
 
 void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 {
-	if (sm->sb.parity == 0)
+	if (sm->shared.sb.parity == 0)
 		return;
 	ddr_sm_mark(sm, region);
 	ddr_sm_look_drop(sm, region);
-	ddr_bit_clear(sm->clr, region);
+	ddr_bit_clear(sm->own.clr, region);
 	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
-		if (sm->wk[i].state != DDR_WK_FREE && sm->wk[i].region == region)
-			sm->wk[i].again = true;
-	if (ddr_bit(sm->resync, region))
+		if (sm->own.wk[i].state != DDR_WK_FREE && sm->own.wk[i].region == region)
+			sm->own.wk[i].again = true;
+	if (ddr_bit(sm->own.resync, region))
 		return;
-	ddr_bit_set(sm->resync, region);
+	ddr_bit_set(sm->own.resync, region);
 	/* the mark of a grant stands for more now; our next daemon would not resync what the kernel holds, if its block names the kernel */
-	if (ddr_bit(sm->granted, region))
+	if (ddr_bit(sm->own.granted, region))
 		log_of(sm, region)->dirty |= says_ours(log_of(sm, region));
-	if (sm->n_resync++ == 0) {
-		sm->resync_total = sm->resync_done = 0;
-		sm->resync_regions_done = sm->resync_blocks = 0;
-		sm->resync_told = false;
+	if (sm->own.n_resync++ == 0) {
+		sm->own.resync_total = sm->own.resync_done = 0;
+		sm->own.resync_regions_done = sm->own.resync_blocks = 0;
+		sm->own.resync_told = false;
 	}
-	sm->resync_total += ddr_sm_region_length(sm, region);
-	sm->k.status = true;
+	sm->own.resync_total += ddr_sm_region_length(sm, region);
+	sm->kernel.status = true;
 	sm->again = true;
 	ddr_sm_bits_changed(sm, region);
 }
@@ -113,43 +113,43 @@ static void want(struct ddr_sm *sm, uint64_t region)
 {
 	struct ddr_sm_log *b = log_of(sm, region);
 
-	if (!ddr_bit(sm->want, region)) {
-		ddr_bit_set(sm->want, region);
+	if (!ddr_bit(sm->own.want, region)) {
+		ddr_bit_set(sm->own.want, region);
 		b->want++;
-		sm->n_want++;
+		sm->own.n_want++;
 	}
 	b->ready = true;
-	if (!sm->planned)
+	if (!sm->own.planned)
 		return;
-	ddr_bit_clear(sm->clr, region);
+	ddr_bit_clear(sm->own.clr, region);
 	ddr_sm_mark(sm, region);
 }
 
 static void unwant(struct ddr_sm *sm, uint64_t region)
 {
-	ddr_bit_clear(sm->want, region);
+	ddr_bit_clear(sm->own.want, region);
 	log_of(sm, region)->want--;
-	sm->n_want--;
+	sm->own.n_want--;
 }
 
 /* A granted region is asked for again when two requests overlapped: its GRANT is on the way already. */
 void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
-		if (!ddr_bit(sm->granted, r))
+		if (!ddr_bit(sm->own.granted, r))
 			want(sm, r);
-	if (!sm->clean_wanted)
-		sm->stopping = false;
+	if (!sm->own.clean_wanted)
+		sm->own.stopping = false;
 }
 
 /* ---- GRANT --------------------------------------------------------------------- */
 
 static bool ready(const struct ddr_sm *sm, uint64_t region)
 {
-	if (sm->sb.parity == 0)
+	if (sm->shared.sb.parity == 0)
 		return true;
 	return ddr_sm_mark_durable(sm, region) &&
-	       (!ddr_bit(sm->resync, region) || !sm->log[region / DDR_LOG_REGIONS].dur_ours);
+	       (!ddr_bit(sm->own.resync, region) || !sm->own.log[region / DDR_LOG_REGIONS].dur_ours);
 }
 
 /* Answers the run of waiting regions that begins at @r, if it may. Returns the region behind what was looked at. */
@@ -157,16 +157,16 @@ static uint64_t answer_run(struct ddr_sm *sm, uint64_t r)
 {
 	uint64_t start = r;
 
-	for (; r < sm->regions && ddr_bit(sm->want, r) && (sm->failed || ready(sm, r)); r++) {
+	for (; r < sm->shared.regions && ddr_bit(sm->own.want, r) && (sm->shared.failed || ready(sm, r)); r++) {
 		unwant(sm, r);
-		if (sm->failed)
+		if (sm->shared.failed)
 			continue;
-		ddr_bit_set(sm->granted, r);
-		sm->n_granted++;
+		ddr_bit_set(sm->own.granted, r);
+		sm->own.n_granted++;
 	}
 	if (r == start)
 		return r + 1;
-	if (sm->failed)
+	if (sm->shared.failed)
 		ddr_sm_rec(sm, DDR_U_REFUSE, 0, start, r - start)->status = -EIO;
 	else
 		ddr_sm_rec(sm, DDR_U_GRANT, 0, start, r - start);
@@ -175,14 +175,14 @@ static uint64_t answer_run(struct ddr_sm *sm, uint64_t r)
 
 static bool answer_block(struct ddr_sm *sm, struct ddr_sm_log *b)
 {
-	uint64_t first = (uint64_t)(b - sm->log) * DDR_LOG_REGIONS;
-	uint64_t end = first + DDR_LOG_REGIONS < sm->regions ? first + DDR_LOG_REGIONS : sm->regions;
+	uint64_t first = (uint64_t)(b - sm->own.log) * DDR_LOG_REGIONS;
+	uint64_t end = first + DDR_LOG_REGIONS < sm->shared.regions ? first + DDR_LOG_REGIONS : sm->shared.regions;
 	uint64_t r = first;
 
 	while (r < end && b->want) {
-		if (r % 64 == 0 && !sm->want[r / 64]) {
+		if (r % 64 == 0 && !sm->own.want[r / 64]) {
 			r += 64;
-		} else if (!ddr_bit(sm->want, r)) {
+		} else if (!ddr_bit(sm->own.want, r)) {
 			r++;
 		} else {
 			if (!ddr_sm_room(sm, 1))
@@ -195,10 +195,10 @@ static bool answer_block(struct ddr_sm *sm, struct ddr_sm_log *b)
 
 void ddr_sm_grant_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) && !(sm->failed && sm->k.state == DDR_K_ATTACHED))
+	if (!ddr_sm_running(sm) && !(sm->shared.failed && sm->kernel.state == DDR_K_ATTACHED))
 		return;
-	for (struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++) {
-		if (!b->want || !(b->ready || sm->failed))
+	for (struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++) {
+		if (!b->want || !(b->ready || sm->shared.failed))
 			continue;
 		if (!answer_block(sm, b))
 			return;
@@ -214,13 +214,13 @@ static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
 	b->dur_ours = b->fly_ours;
 	b->fly_renew = false;
 	b->ready = true;
-	memcpy(block_words(sm, sm->dur, b), block_words(sm, sm->fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
+	memcpy(block_words(sm, sm->own.dur, b), block_words(sm, sm->own.fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
 	sm->again = true;
 	if (!b->no_space)
 		return;
 	b->no_space = false;
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		if (sm->log[i].no_space)
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		if (sm->own.log[i].no_space)
 			return;
 	ddr_sm_space_done(sm, DDR_SPACE_LOG);
 }
@@ -241,7 +241,7 @@ static void log_again(struct ddr_sm *sm, struct ddr_sm_log *b, uint32_t members)
 void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t i = ddr_sm_io_index(in->io);
-	struct ddr_sm_log *b = i < sm->n_log ? &sm->log[i] : NULL;
+	struct ddr_sm_log *b = i < sm->own.n_log ? &sm->own.log[i] : NULL;
 	uint32_t full;
 
 	if (ddr_sm_slot_written(sm, in))
@@ -277,8 +277,8 @@ static void repairs_named(const uint64_t *rep, uint64_t *named)
 
 static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 {
-	uint64_t *mark = block_words(sm, sm->mark, b), *fly = block_words(sm, sm->fly, b);
-	uint64_t *dur = block_words(sm, sm->dur, b), *rep = block_words(sm, sm->rep, b), *rep_fly = block_words(sm, sm->rep_fly, b);
+	uint64_t *mark = block_words(sm, sm->own.mark, b), *fly = block_words(sm, sm->own.fly, b);
+	uint64_t *dur = block_words(sm, sm->own.dur, b), *rep = block_words(sm, sm->own.rep, b), *rep_fly = block_words(sm, sm->own.rep_fly, b);
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_LOG_WRITE);
 
 	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
@@ -290,14 +290,14 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 	b->dirty = false;
 	b->fly_renew = b->renew;
 	b->renew = false;
-	b->fly_ours = !any_of_both(mark, block_words(sm, sm->resync, b));
+	b->fly_ours = !any_of_both(mark, block_words(sm, sm->own.resync, b));
 	b->dur_ours |= b->fly_ours;
 	b->seq++;
-	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->log));
+	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->own.log));
 	out->io = b->io;
-	out->index = (uint32_t)(b - sm->log);
+	out->index = (uint32_t)(b - sm->own.log);
 	out->members = ddr_sm_written(sm);
-	sm->log_writes++;
+	sm->own.log_writes++;
 }
 
 /*
@@ -306,18 +306,18 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
  */
 static bool out_for_the_log(const struct ddr_sm *sm, uint32_t members)
 {
-	return !((ddr_sm_written(sm) | sm->t.leaving | ddr_sm_going(sm)) & members);
+	return !((ddr_sm_written(sm) | sm->shared.change.leaving | ddr_sm_going(sm)) & members);
 }
 
 void ddr_sm_log_pump(struct ddr_sm *sm)
 {
 	if (!ddr_sm_running(sm))
 		return;
-	for (struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++) {
+	for (struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++) {
 		if (b->state == DDR_W_HELD && out_for_the_log(sm, b->failed))
 			log_complete(sm, b);
 		if (b->want && b->dur_ours && b->state == DDR_W_IDLE &&
-		    any_of_both(block_words(sm, sm->want, b), block_words(sm, sm->resync, b)))
+		    any_of_both(block_words(sm, sm->own.want, b), block_words(sm, sm->own.resync, b)))
 			b->dirty = true;
 		if (b->state == DDR_W_IDLE && b->dirty && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_LOG)) && ddr_sm_room(sm, 1))
 			log_write(sm, b);
@@ -326,8 +326,8 @@ void ddr_sm_log_pump(struct ddr_sm *sm)
 
 bool ddr_sm_log_idle(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		if (sm->log[i].state != DDR_W_IDLE || sm->log[i].dirty)
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		if (sm->own.log[i].state != DDR_W_IDLE || sm->own.log[i].dirty)
 			return false;
 	return true;
 }
@@ -346,12 +346,12 @@ uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top)
  */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm)
 {
-	uint64_t top = sm->sb.seq << DDR_SM_SEQ_SHIFT;
+	uint64_t top = sm->shared.sb.seq << DDR_SM_SEQ_SHIFT;
 
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		top = sm->log[i].seq > top ? sm->log[i].seq : top;
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		top = sm->mapb[i].seq > top ? sm->mapb[i].seq : top;
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		top = sm->own.log[i].seq > top ? sm->own.log[i].seq : top;
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		top = sm->own.mapb[i].seq > top ? sm->own.mapb[i].seq : top;
 	return top;
 }
 
@@ -359,27 +359,27 @@ static void plan_unread(struct ddr_sm *sm)
 {
 	uint64_t top = ddr_sm_seq_top(sm);
 
-	for (uint64_t r = 0; r < sm->regions; r++)
-		if (!sm->log[r / DDR_LOG_REGIONS].loaded)
-			ddr_bit_set(sm->mark, r);
+	for (uint64_t r = 0; r < sm->shared.regions; r++)
+		if (!sm->own.log[r / DDR_LOG_REGIONS].loaded)
+			ddr_bit_set(sm->own.mark, r);
 	ddr_sm_map_unread(sm);
 	/* a copy that nobody could read may be newer than all that were read; the next block goes where the newest is not */
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		sm->log[i].seq = sm->log[i].loaded ? ddr_sm_seq_behind(sm->log[i].seq, top) : top;
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		sm->own.log[i].seq = sm->own.log[i].loaded ? ddr_sm_seq_behind(sm->own.log[i].seq, top) : top;
 }
 
 static bool names_our_kernel(const struct ddr_sm *sm, const struct ddr_sm_log *b)
 {
-	return b->loaded && b->node == sm->node && b->cookie && b->cookie == sm->k.cookie &&
-	       memcmp(b->boot_id, sm->k.boot_id, sizeof(b->boot_id)) == 0;
+	return b->loaded && b->node == sm->node && b->cookie && b->cookie == sm->kernel.cookie &&
+	       memcmp(b->boot_id, sm->kernel.boot_id, sizeof(b->boot_id)) == 0;
 }
 
 static void grant_declared(struct ddr_sm *sm, uint64_t region)
 {
-	if (ddr_bit(sm->granted, region))
+	if (ddr_bit(sm->own.granted, region))
 		return;
-	ddr_bit_set(sm->granted, region);
-	sm->n_granted++;
+	ddr_bit_set(sm->own.granted, region);
+	sm->own.n_granted++;
 }
 
 /*
@@ -388,8 +388,8 @@ static void grant_declared(struct ddr_sm *sm, uint64_t region)
  */
 static bool holds_unmarked(const struct ddr_sm *sm)
 {
-	for (uint64_t w = 0; w < sm->words && sm->sb.parity; w++)
-		if (sm->held[w] & ~sm->mark[w])
+	for (uint64_t w = 0; w < sm->own.words && sm->shared.sb.parity; w++)
+		if (sm->kernel.held[w] & ~sm->own.mark[w])
 			return true;
 	return false;
 }
@@ -404,18 +404,18 @@ void ddr_sm_plan(struct ddr_sm *sm)
 			     "node was fenced" DDR_SM_START_ANEW "; if only its disks were fenced, reboot it instead");
 		return;
 	}
-	if (sm->sb.parity == 0) {
-		memset(sm->mark, 0, sm->words * sizeof(uint64_t));
-		memset(sm->rep, 0, sm->words * sizeof(uint64_t));
+	if (sm->shared.sb.parity == 0) {
+		memset(sm->own.mark, 0, sm->own.words * sizeof(uint64_t));
+		memset(sm->own.rep, 0, sm->own.words * sizeof(uint64_t));
 	}
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		sm->log[i].dur_ours = names_our_kernel(sm, &sm->log[i]);
-	for (uint64_t r = 0; r < sm->regions; r++) {
-		bool is_held = ddr_bit(sm->held, r), marked = ddr_bit(sm->mark, r);
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		sm->own.log[i].dur_ours = names_our_kernel(sm, &sm->own.log[i]);
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
+		bool is_held = ddr_bit(sm->kernel.held, r), marked = ddr_bit(sm->own.mark, r);
 
 		if (is_held)
 			grant_declared(sm, r);
-		if (!is_held && marked && ddr_bit(sm->rep, r))
+		if (!is_held && marked && ddr_bit(sm->own.rep, r))
 			ddr_sm_look(sm, r);
 		else if (is_held ? !marked || !log_of(sm, r)->dur_ours : marked)
 			ddr_sm_need_resync(sm, r);
@@ -423,50 +423,50 @@ void ddr_sm_plan(struct ddr_sm *sm)
 			ddr_sm_mark(sm, r);
 	}
 	/* The newest copy counts, and may lie on one member alone: make it durable on all (rule 14). */
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		sm->log[i].dirty = !sm->log[i].loaded || any_of(block_words(sm, sm->mark, &sm->log[i]));
-	sm->planned = true;
-	for (uint64_t r = 0; r < sm->regions; r++) {
-		if (ddr_bit(sm->want, r))
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		sm->own.log[i].dirty = !sm->own.log[i].loaded || any_of(block_words(sm, sm->own.mark, &sm->own.log[i]));
+	sm->own.planned = true;
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
+		if (ddr_bit(sm->own.want, r))
 			want(sm, r);
 		ddr_sm_bits_changed(sm, r);
 	}
 	ddr_sm_map_counts(sm);
-	if (sm->n_resync) {
+	if (sm->own.n_resync) {
 		out = ddr_sm_event(sm, DDR_EV_RECOVERY, NULL);
-		out->a = sm->n_resync;
+		out->a = sm->own.n_resync;
 		out->b = sm->node;
 	}
-	sm->clear_scan = true;
+	sm->own.clear_scan = true;
 	sm->again = true;
 }
 
 /* The same daemon, bound again: what the kernel closed meanwhile was never reported, so its writes may have failed. */
 void ddr_sm_redeclared(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_log; i++) {
-		struct ddr_sm_log *b = &sm->log[i];
+	for (uint32_t i = 0; i < sm->own.n_log; i++) {
+		struct ddr_sm_log *b = &sm->own.log[i];
 
-		if (!sm->k.same)
+		if (!sm->kernel.same)
 			b->dur_ours = false;
-		b->dirty |= any_of(block_words(sm, sm->mark, b));
+		b->dirty |= any_of(block_words(sm, sm->own.mark, b));
 		b->want = 0;
 	}
-	memset(sm->want, 0, sm->words * sizeof(uint64_t));
-	sm->n_want = 0;
-	for (uint64_t r = 0; r < sm->regions; r++) {
-		bool is_held = ddr_bit(sm->held, r), was = ddr_bit(sm->granted, r);
+	memset(sm->own.want, 0, sm->own.words * sizeof(uint64_t));
+	sm->own.n_want = 0;
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
+		bool is_held = ddr_bit(sm->kernel.held, r), was = ddr_bit(sm->own.granted, r);
 
 		if (was == is_held)
 			continue;
 		if (is_held) {
 			grant_declared(sm, r);
 		} else {
-			ddr_bit_clear(sm->granted, r);
-			sm->n_granted--;
+			ddr_bit_clear(sm->own.granted, r);
+			sm->own.n_granted--;
 		}
 		ddr_sm_need_resync(sm, r);
 	}
-	sm->clear_scan = true;
+	sm->own.clear_scan = true;
 	sm->again = true;
 }

@@ -30,8 +30,8 @@ static uint32_t members_asked(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_SPARE)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].state == DDR_MEMBER_SPARE)
 			mask |= 1u << m;
 	return mask;
 }
@@ -39,7 +39,7 @@ static uint32_t members_asked(const struct ddr_sm *sm)
 /* Why the array cannot grow now whatever the devices are, or NULL. */
 static const char *not_now(const struct ddr_sm *sm)
 {
-	if (sm->failed)
+	if (sm->shared.failed)
 		return "the array has failed";
 	if (ddr_sm_degraded(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
 		return "a member is missing or being rebuilt: the array grows when it is optimal";
@@ -51,10 +51,10 @@ static const struct ddr_sm_node *least(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_node *min = NULL;
 
-	if (!sm->g.by || ddr_sm_any_lost(sm))
+	if (!sm->shared.grow.by || ddr_sm_any_lost(sm))
 		return NULL;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->nodes[i];
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
 
 		if (!takes_part(n))
 			continue;
@@ -68,7 +68,7 @@ static const struct ddr_sm_node *least(const struct ddr_sm *sm)
 
 static uint64_t fits(const struct ddr_sm *sm, uint64_t bytes)
 {
-	uint64_t blocks = ddr_super_blocks_in(&sm->sb, bytes), most = ddr_super_most_blocks(&sm->sb);
+	uint64_t blocks = ddr_super_blocks_in(&sm->shared.sb, bytes), most = ddr_super_most_blocks(&sm->shared.sb);
 
 	return blocks < most ? blocks : most;
 }
@@ -81,20 +81,20 @@ static uint64_t target(const struct ddr_sm *sm)
 	const struct ddr_sm_node *min = least(sm);
 	uint64_t blocks = min && !not_now(sm) ? fits(sm, min->room) : 0;
 
-	if (sm->g.want && sm->g.want <= blocks)
-		blocks = sm->g.want;
-	else if (sm->g.want)
+	if (sm->shared.grow.want && sm->shared.grow.want <= blocks)
+		blocks = sm->shared.grow.want;
+	else if (sm->shared.grow.want)
 		blocks = 0;
-	return blocks > sm->sb.array_blocks ? blocks : 0;
+	return blocks > sm->shared.sb.array_blocks ? blocks : 0;
 }
 
 static void end(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->nodes[i].roomed = false;
-	sm->g.by = 0;
-	sm->g.want = 0;
-	sm->g.room_sent = sm->g.room_known = false;
+		sm->shared.nodes[i].roomed = false;
+	sm->shared.grow.by = 0;
+	sm->shared.grow.want = 0;
+	sm->own.g.room_sent = sm->own.g.room_known = false;
 	sm->again = true;
 }
 
@@ -106,7 +106,7 @@ static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node 
 		return;
 	out->b = node->id;
 	out->a = node->room;
-	out->count = sm->g.want;
+	out->count = sm->shared.grow.want;
 	out->member = node->room_member;
 }
 
@@ -117,32 +117,32 @@ bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set 
 
 bool ddr_sm_growing(const struct ddr_sm *sm)
 {
-	return sm->t.want_set.op == DDR_MEMBER_OP_GROW || sm->t.set.op == DDR_MEMBER_OP_GROW;
+	return sm->shared.change.want_set.op == DDR_MEMBER_OP_GROW || sm->own.t.set.op == DDR_MEMBER_OP_GROW;
 }
 
 uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm)
 {
-	const struct ddr_msg_member_set *set = sm->t.want_set.op == DDR_MEMBER_OP_GROW ? &sm->t.want_set : &sm->t.set;
+	const struct ddr_msg_member_set *set = sm->shared.change.want_set.op == DDR_MEMBER_OP_GROW ? &sm->shared.change.want_set : &sm->own.t.set;
 
-	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->sb.array_blocks ? set->cursor : sm->sb.array_blocks;
+	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->shared.sb.array_blocks ? set->cursor : sm->shared.sb.array_blocks;
 }
 
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 {
-	return sm->c.on ? sm->g.room : sm->sb.array_blocks;
+	return sm->own.c.on ? sm->own.g.room : sm->shared.sb.array_blocks;
 }
 
 void ddr_sm_grow_settle(struct ddr_sm *sm)
 {
 	const struct ddr_sm_node *min = least(sm);
-	const char *why = sm->g.by ? not_now(sm) : NULL;
-	bool ours = sm->g.by == sm->node;
+	const char *why = sm->shared.grow.by ? not_now(sm) : NULL;
+	bool ours = sm->shared.grow.by == sm->node;
 
-	if (!sm->g.by || ddr_sm_growing(sm) || target(sm) || (!why && !min))
+	if (!sm->shared.grow.by || ddr_sm_growing(sm) || target(sm) || (!why && !min))
 		return;
 	if (ours && why)
 		refuse(sm, why, NULL);
-	else if (ours && fits(sm, min->room) < ddr_super_blocks_in(&sm->sb, min->room))
+	else if (ours && fits(sm, min->room) < ddr_super_blocks_in(&sm->shared.sb, min->room))
 		refuse(sm, "its dirty log and region map have no room for more regions", NULL);
 	else if (ours)
 		refuse(sm, "a device is too small", min);
@@ -154,31 +154,31 @@ void ddr_sm_grow_settle(struct ddr_sm *sm)
 void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node;
-	const char *why = sm->g.by || ddr_sm_growing(sm) ? "it is about to grow already" : not_now(sm);
+	const char *why = sm->shared.grow.by || ddr_sm_growing(sm) ? "it is about to grow already" : not_now(sm);
 
-	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->sb.array_blocks)
+	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->shared.sb.array_blocks)
 		why = has_it;	/* it has grown since that was asked for */
 	if (ours)
-		sm->g.op = sm->g.op_sent = false;
+		sm->own.g.op = sm->own.g.op_sent = false;
 	if (why) {
 		if (ours)
 			refuse(sm, why, NULL);
 		return;
 	}
 	end(sm);
-	sm->g.by = msg->sender;
-	sm->g.want = msg->grow.blocks;
+	sm->shared.grow.by = msg->sender;
+	sm->shared.grow.want = msg->grow.blocks;
 }
 
 void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
+	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
 
 	if (msg->sender == sm->node)
-		sm->g.room_sent = false;
+		sm->own.g.room_sent = false;
 	sm->again = true;
 	/* the members are others by now: whoever said it looks again */
-	if (!sm->g.by || msg->room.generation != sm->sb.generation)
+	if (!sm->shared.grow.by || msg->room.generation != sm->shared.sb.generation)
 		return;
 	n->roomed = true;
 	n->room = msg->room.bytes;
@@ -190,15 +190,15 @@ void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 void ddr_sm_grow_members(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->nodes[i].roomed = false;
-	sm->g.room_known = false;
+		sm->shared.nodes[i].roomed = false;
+	sm->own.g.room_known = false;
 }
 
 bool ddr_sm_sized(struct ddr_sm *sm)
 {
-	if (!sm->sb.array_blocks || sm->sb.array_blocks > ddr_super_most_blocks(&sm->sb))
+	if (!sm->shared.sb.array_blocks || sm->shared.sb.array_blocks > ddr_super_most_blocks(&sm->shared.sb))
 		return false;
-	sm->regions = ddr_super_regions(&sm->sb);
+	sm->shared.regions = ddr_super_regions(&sm->shared.sb);
 	return true;
 }
 
@@ -208,25 +208,25 @@ void ddr_sm_grown(struct ddr_sm *sm, uint64_t before)
 
 	ddr_sm_sized(sm);
 	end(sm);
-	sm->g.prepared = 0;
-	sm->g.resized = 0;
-	sm->k.status = true;
+	sm->own.g.prepared = 0;
+	sm->own.g.resized = 0;
+	sm->kernel.status = true;
 	out = ddr_sm_event(sm, DDR_EV_GROWN, NULL);
 	out->a = before;
-	out->b = sm->sb.array_blocks;
+	out->b = sm->shared.sb.array_blocks;
 }
 
 void ddr_sm_grow_view(struct ddr_sm *sm)
 {
-	sm->g.op_sent = sm->g.room_sent = false;
+	sm->own.g.op_sent = sm->own.g.room_sent = false;
 }
 
 void ddr_sm_grow_forget(struct ddr_sm *sm)
 {
-	if (sm->g.op)
+	if (sm->own.g.op)
 		refuse(sm, "this node lost its place in the group meanwhile", NULL);
-	sm->g.op = false;
-	sm->g.prepared = sm->g.preparing = 0;
+	sm->own.g.op = false;
+	sm->own.g.prepared = sm->own.g.preparing = 0;
 	end(sm);
 	ddr_sm_grow_view(sm);
 }
@@ -237,25 +237,25 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
 {
 	const char *why = NULL;
 
-	if (!ddr_sm_running(sm) || sm->stopping)
+	if (!ddr_sm_running(sm) || sm->own.stopping)
 		why = "the array does not run";
-	else if (sm->g.op)
+	else if (sm->own.g.op)
 		why = "it is about to grow already";
-	else if (blocks && blocks <= sm->sb.array_blocks)
+	else if (blocks && blocks <= sm->shared.sb.array_blocks)
 		why = has_it;
-	else if (blocks % (1u << sm->sb.order) || blocks > ddr_super_most_blocks(&sm->sb))
+	else if (blocks % (1u << sm->shared.sb.order) || blocks > ddr_super_most_blocks(&sm->shared.sb))
 		why = "it cannot have such a size";
 	if (why) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EINVAL;
 		return;
 	}
-	sm->g.op = true;
-	sm->g.op_want = blocks;
+	sm->own.g.op = true;
+	sm->own.g.op_want = blocks;
 }
 
 void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_grow *g = &sm->g;
+	struct ddr_sm_grow *g = &sm->own.g;
 
 	if (!g->room_io || in->io != g->room_io) {
 		ddr_sm_bug(sm, "the size of devices that was not asked for");
@@ -267,23 +267,23 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	/* of the members that were asked for; if they are others by now it is asked once more */
-	g->room_known = g->room_generation == sm->sb.generation;
+	g->room_known = g->room_generation == sm->shared.sb.generation;
 	g->room_bytes = in->value;
 	g->room_member = in->member;
 	if (fits(sm, in->value) > g->room)
 		g->room = fits(sm, in->value);
-	if (sm->start == DDR_S_OFF && g->room < ddr_sm_grow_needs(sm)) {
+	if (sm->own.start == DDR_S_OFF && g->room < ddr_sm_grow_needs(sm)) {
 		g->room_known = false;	/* it may see them larger soon */
 		g->room_at = sm->now + RETRY_MS;
 	}
 	sm->again = true;
-	if (g->room_generation == sm->sb.generation && sm->start == DDR_S_OFF && g->room < sm->sb.array_blocks)
+	if (g->room_generation == sm->shared.sb.generation && sm->own.start == DDR_S_OFF && g->room < sm->shared.sb.array_blocks)
 		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees its new size" DDR_SM_ANEW);
 }
 
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_grow *g = &sm->g;
+	struct ddr_sm_grow *g = &sm->own.g;
 	uint32_t full;
 
 	if (!g->prep_io || in->io != g->prep_io) {
@@ -302,31 +302,31 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 		g->prepared = g->preparing;
 	if (!in->result && !full)
 		ddr_sm_space_done(sm, DDR_SPACE_GROW);
-	sm->t.blocked = in->failed_members & members_asked(sm) & ~full;
-	ddr_sm_count_writes(sm, sm->t.blocked);
-	if (sm->t.blocked)
-		ddr_sm_report(sm, sm->t.blocked, true);
+	sm->own.t.blocked = in->failed_members & members_asked(sm) & ~full;
+	ddr_sm_count_writes(sm, sm->own.t.blocked);
+	if (sm->own.t.blocked)
+		ddr_sm_report(sm, sm->own.t.blocked, true);
 }
 
 /* ---- pumps --------------------------------------------------------------------- */
 
 bool ddr_sm_grow_prepare(struct ddr_sm *sm)
 {
-	struct ddr_sm_grow *g = &sm->g;
+	struct ddr_sm_grow *g = &sm->own.g;
 	struct ddr_output *out;
 
-	if (sm->t.set.op != DDR_MEMBER_OP_GROW)
+	if (sm->own.t.set.op != DDR_MEMBER_OP_GROW)
 		return !g->prep_io;
-	if (g->prepared == sm->t.set.cursor && !g->prep_io)
+	if (g->prepared == sm->own.t.set.cursor && !g->prep_io)
 		return true;
 	if (g->prep_io || sm->now < g->prep_at || !ddr_sm_room(sm, 1))
 		return false;
 	g->prep_io = ddr_sm_io(sm, 0);
-	g->preparing = sm->t.set.cursor;
+	g->preparing = sm->own.t.set.cursor;
 	out = ddr_sm_out(sm, DDR_OUT_PREPARE);
 	out->io = g->prep_io;
-	out->members = members_asked(sm) & ~(sm->t.faulty | sm->t.missing) & sm->present;
-	out->start = sm->sb.array_blocks;
+	out->members = members_asked(sm) & ~(sm->own.t.faulty | sm->own.t.missing) & sm->own.present;
+	out->start = sm->shared.sb.array_blocks;
 	out->count = g->preparing - out->start;
 	return false;
 }
@@ -334,33 +334,33 @@ bool ddr_sm_grow_prepare(struct ddr_sm *sm)
 /* How large are the devices? For the group that wants to know, or for this node, which must not begin with too small ones. */
 static void measure(struct ddr_sm *sm, bool asked)
 {
-	struct ddr_sm_grow *g = &sm->g;
+	struct ddr_sm_grow *g = &sm->own.g;
 	struct ddr_output *out;
 
-	if (g->room_io || sm->now < g->room_at || (g->room_known && g->room_generation == sm->sb.generation) || !ddr_sm_room(sm, 1))
+	if (g->room_io || sm->now < g->room_at || (g->room_known && g->room_generation == sm->shared.sb.generation) || !ddr_sm_room(sm, 1))
 		return;
 	g->room_io = ddr_sm_io(sm, 0);
 	g->room_known = false;
-	g->room_generation = sm->sb.generation;
+	g->room_generation = sm->shared.sb.generation;
 	out = ddr_sm_out(sm, DDR_OUT_ROOM);
 	out->io = g->room_io;
-	out->members = members_asked(sm) & (asked ? UINT32_MAX : sm->present);
+	out->members = members_asked(sm) & (asked ? UINT32_MAX : sm->own.present);
 }
 
 bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 {
-	if (sm->k.blocks <= sm->sb.array_blocks) {
-		sm->g.long_at = 0;
-	} else if (!sm->g.long_at) {
-		sm->g.long_at = sm->now + LONG_MS;
+	if (sm->kernel.blocks <= sm->shared.sb.array_blocks) {
+		sm->own.g.long_at = 0;
+	} else if (!sm->own.g.long_at) {
+		sm->own.g.long_at = sm->now + LONG_MS;
 		return false;
 	} else {
 		/* made from superblocks of a change that nobody has heard the end of; it may have one yet */
-		if (sm->now >= sm->g.long_at)
+		if (sm->now >= sm->own.g.long_at)
 			ddr_sm_evict(sm, "the table of this node's device is longer than the array" DDR_SM_START_ANEW);
 		return false;
 	}
-	if (sm->g.room >= ddr_sm_grow_needs(sm))
+	if (sm->own.g.room >= ddr_sm_grow_needs(sm))
 		return true;
 	measure(sm, false);
 	return false;
@@ -371,18 +371,18 @@ static void tell_room(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_ROOM };
 	int self = ddr_sm_node_at(sm, sm->node);
 
-	if (!sm->g.by || self < 0 || !takes_part(&sm->nodes[self]) || sm->nodes[self].roomed || sm->g.room_sent || ddr_sm_growing(sm))
+	if (!sm->shared.grow.by || self < 0 || !takes_part(&sm->shared.nodes[self]) || sm->shared.nodes[self].roomed || sm->own.g.room_sent || ddr_sm_growing(sm))
 		return;
-	if (!sm->g.room_known || sm->g.room_generation != sm->sb.generation) {
+	if (!sm->own.g.room_known || sm->own.g.room_generation != sm->shared.sb.generation) {
 		measure(sm, true);
 		return;
 	}
 	if (!ddr_sm_may_send(sm))
 		return;
-	msg.room.bytes = ddr_layout_offered(sm->g.room_bytes);	/* the rest stays free, for a disk that is a little smaller */
-	msg.room.member = sm->g.room_member;
-	msg.room.generation = sm->sb.generation;
-	sm->g.room_sent = true;
+	msg.room.bytes = ddr_layout_offered(sm->own.g.room_bytes);	/* the rest stays free, for a disk that is a little smaller */
+	msg.room.member = sm->own.g.room_member;
+	msg.room.generation = sm->shared.sb.generation;
+	sm->own.g.room_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
@@ -391,28 +391,28 @@ static void ask(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = target(sm) };
 
-	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->c.on || sm->c.writer_ready) && !sm->stopping)
+	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && !sm->own.stopping)
 		ddr_sm_ask(sm, &set);
 }
 
 /* All nodes know the size: our kernel may have it, too. */
 static void resize(struct ddr_sm *sm)
 {
-	if (sm->k.blocks >= sm->sb.array_blocks || sm->g.resized == sm->sb.array_blocks || !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 1))
+	if (sm->kernel.blocks >= sm->shared.sb.array_blocks || sm->own.g.resized == sm->shared.sb.array_blocks || !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 1))
 		return;
-	ddr_sm_out(sm, DDR_OUT_RESIZE)->count = sm->sb.array_blocks;
-	sm->g.resized = sm->sb.array_blocks;
+	ddr_sm_out(sm, DDR_OUT_RESIZE)->count = sm->shared.sb.array_blocks;
+	sm->own.g.resized = sm->shared.sb.array_blocks;
 }
 
 void ddr_sm_grow_pump(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_GROW };
 
-	if (!ddr_sm_running(sm) || !sm->k.enabled)
+	if (!ddr_sm_running(sm) || !sm->kernel.enabled)
 		return;
-	if (sm->g.op && !sm->g.op_sent && ddr_sm_may_send(sm)) {
-		msg.grow.blocks = sm->g.op_want;
-		sm->g.op_sent = true;
+	if (sm->own.g.op && !sm->own.g.op_sent && ddr_sm_may_send(sm)) {
+		msg.grow.blocks = sm->own.g.op_want;
+		sm->own.g.op_sent = true;
 		ddr_sm_send(sm, &msg);
 	}
 	tell_room(sm);

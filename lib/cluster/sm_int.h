@@ -23,6 +23,7 @@
  *	sm_error.c	errors and mismatches that the kernel reports
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
+ *	sm_shared.c	what all share, as bytes
  *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
  *	sm_fence.c	nodes that are lost, their fencing, clean leaving
  *	sm_recover.c	taking over the slot of a dead node
@@ -63,19 +64,19 @@ bool ddr_sm_degraded(const struct ddr_sm *sm);
 /* May this node act at all: in a quorate view, not failed, not given up? */
 static inline bool ddr_sm_active(const struct ddr_sm *sm)
 {
-	return sm->quorate && !sm->failed && !sm->gave_up;
+	return sm->own.quorate && !sm->shared.failed && !sm->own.gave_up;
 }
 
 /* The recovery plan is made and the kernel listens: grants and jobs may run. */
 static inline bool ddr_sm_running(const struct ddr_sm *sm)
 {
-	return ddr_sm_active(sm) && sm->planned && sm->k.state == DDR_K_ATTACHED && !sm->c.leave_sent;
+	return ddr_sm_active(sm) && sm->own.planned && sm->kernel.state == DDR_K_ATTACHED && !sm->own.c.leave_sent;
 }
 
 /* May this node change the state of the group? Only once all of the view agree on the view, and all have the state. */
 static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 {
-	return !sm->c.on || (sm->c.phase == DDR_V_AGREED && sm->c.synced && !sm->c.transfer && sm->quorate);
+	return !sm->own.c.on || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
 }
 
 /* The one piece of advice of most texts of GIVE_UP: behind what must happen first, or alone. Each text has its own; the driver adds none. */
@@ -134,9 +135,18 @@ bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node);
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
+/* ---- sm_shared.c --------------------------------------------------------------- */
+
+/* Bytes of the state, at most, of an array with so many blocks of the map. */
+uint32_t ddr_sm_state_size(uint32_t n_map);
+/* What a joiner gets. Returns how many bytes it is; 0: it does not fit. */
+uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
+/* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
+bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
+uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
+
 /* ---- sm_join.c ----------------------------------------------------------------- */
 
-uint32_t ddr_sm_state_size(uint32_t n_map);
 void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_join_view(struct ddr_sm *sm);
 void ddr_sm_join_pump(struct ddr_sm *sm);
@@ -225,14 +235,14 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
 /* Blocks of a region: its first one, and how many it has (the last region may be short). */
 static inline uint64_t ddr_sm_region_start(const struct ddr_sm *sm, uint64_t region)
 {
-	return region * sm->region_blocks;
+	return region * sm->shared.region_blocks;
 }
 
 static inline uint64_t ddr_sm_region_length(const struct ddr_sm *sm, uint64_t region)
 {
-	uint64_t left = sm->sb.array_blocks - region * sm->region_blocks;
+	uint64_t left = sm->shared.sb.array_blocks - region * sm->shared.region_blocks;
 
-	return left < sm->region_blocks ? left : sm->region_blocks;
+	return left < sm->shared.region_blocks ? left : sm->shared.region_blocks;
 }
 
 /* A region that the job does not pass over. */

@@ -12,7 +12,7 @@
 
 uint64_t ddr_sm_kseq(struct ddr_sm *sm)
 {
-	return ++sm->k.seq;
+	return ++sm->kernel.seq;
 }
 
 struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count)
@@ -31,40 +31,40 @@ struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint6
 
 void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	if (sm->k.state != DDR_K_GONE)
+	if (sm->kernel.state != DDR_K_GONE)
 		ddr_sm_detached(sm);
-	sm->k.state = DDR_K_DECLARING;
-	sm->k.same = sm->k.cookie == in->cookie && memcmp(sm->k.boot_id, in->boot_id, sizeof(in->boot_id)) == 0;
-	sm->k.cookie = in->cookie;
-	memcpy(sm->k.boot_id, in->boot_id, sizeof(sm->k.boot_id));
-	sm->k.table = in->members;
-	sm->k.outdated = false;
-	sm->k.blocks = in->count;
-	sm->g.resized = 0;
-	sm->k.table_asked = 0;
-	sm->k.shadow = in->value & DDR_SHADOW_NAMED && in->member < DDR_MAX_MEMBERS ? in->member : DDR_NO_MEMBER;
-	sm->k.shadow_named = in->value & DDR_SHADOW_NAMED;
-	sm->k.shadow_asked = DDR_NO_MEMBER;
-	sm->k.unname_asked = false;
-	sm->k.tidy_at = 0;
-	sm->k.sent[DDR_UAPI_SHADOW] = in->value & DDR_SHADOW_USED ? 0xff : DDR_KM_OUT;
-	sm->k.cursor[DDR_UAPI_SHADOW] = 0;
-	sm->k.declared = 0;
-	memset(sm->held, 0, sm->words * sizeof(uint64_t));
+	sm->kernel.state = DDR_K_DECLARING;
+	sm->kernel.same = sm->kernel.cookie == in->cookie && memcmp(sm->kernel.boot_id, in->boot_id, sizeof(in->boot_id)) == 0;
+	sm->kernel.cookie = in->cookie;
+	memcpy(sm->kernel.boot_id, in->boot_id, sizeof(sm->kernel.boot_id));
+	sm->kernel.table = in->members;
+	sm->kernel.outdated = false;
+	sm->kernel.blocks = in->count;
+	sm->own.g.resized = 0;
+	sm->kernel.table_asked = 0;
+	sm->kernel.shadow = in->value & DDR_SHADOW_NAMED && in->member < DDR_MAX_MEMBERS ? in->member : DDR_NO_MEMBER;
+	sm->kernel.shadow_named = in->value & DDR_SHADOW_NAMED;
+	sm->kernel.shadow_asked = DDR_NO_MEMBER;
+	sm->kernel.unname_asked = false;
+	sm->kernel.tidy_at = 0;
+	sm->kernel.sent[DDR_UAPI_SHADOW] = in->value & DDR_SHADOW_USED ? 0xff : DDR_KM_OUT;
+	sm->kernel.cursor[DDR_UAPI_SHADOW] = 0;
+	sm->kernel.declared = 0;
+	memset(sm->kernel.held, 0, sm->own.words * sizeof(uint64_t));
 }
 
 void ddr_sm_detached(struct ddr_sm *sm)
 {
-	if (sm->k.state == DDR_K_GONE)
+	if (sm->kernel.state == DDR_K_GONE)
 		return;
-	sm->k.state = DDR_K_GONE;
-	sm->k.enabled = false;
-	sm->k.freeze_told = false;
-	sm->k.applying = 0;
-	sm->k.bits = false;
-	memset(sm->k.sent, 0xff, sizeof(sm->k.sent));
-	sm->reap_seq = 0;
-	sm->ready_told = false;
+	sm->kernel.state = DDR_K_GONE;
+	sm->kernel.enabled = false;
+	sm->kernel.freeze_told = false;
+	sm->kernel.applying = 0;
+	sm->kernel.bits = false;
+	memset(sm->kernel.sent, 0xff, sizeof(sm->kernel.sent));
+	sm->kernel.reap_seq = 0;
+	sm->own.ready_told = false;
 	ddr_sm_errors_forget(sm);
 	ddr_sm_ex_detached(sm);
 	ddr_sm_event(sm, DDR_EV_DETACHED, NULL);
@@ -73,32 +73,32 @@ void ddr_sm_detached(struct ddr_sm *sm)
 /* Regions start..+count exist? */
 static bool regions_valid(const struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	return rec->count > 0 && rec->start < sm->regions && rec->count <= sm->regions - rec->start;
+	return rec->count > 0 && rec->start < sm->shared.regions && rec->count <= sm->shared.regions - rec->start;
 }
 
 static void held(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	if (sm->k.state != DDR_K_DECLARING) {
+	if (sm->kernel.state != DDR_K_DECLARING) {
 		ddr_sm_bug(sm, "HELD outside a declaration");
 		return;
 	}
 	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
-		ddr_bit_set(sm->held, r);
-	sm->k.declared += rec->count;
+		ddr_bit_set(sm->kernel.held, r);
+	sm->kernel.declared += rec->count;
 }
 
 static void held_end(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	if (sm->k.state != DDR_K_DECLARING || rec->count != sm->k.declared) {
+	if (sm->kernel.state != DDR_K_DECLARING || rec->count != sm->kernel.declared) {
 		ddr_sm_bug(sm, "the kernel's declaration is not complete");
 		return;
 	}
-	sm->k.state = DDR_K_ATTACHED;
+	sm->kernel.state = DDR_K_ATTACHED;
 	ddr_sm_event(sm, DDR_EV_ATTACHED, NULL);
-	if (sm->planned)
+	if (sm->own.planned)
 		ddr_sm_redeclared(sm);
 	ddr_sm_bits_all(sm);
-	sm->k.status = true;
+	sm->kernel.status = true;
 }
 
 /* ---- members ------------------------------------------------------------------- */
@@ -106,8 +106,8 @@ static void held_end(struct ddr_sm *sm, const struct ddr_rec *rec)
 /* A member that replaces another one has its role, and not yet its place. */
 uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].role == position && position < sm->sb.roles && !(sm->sb.member[m].flags & DDR_MEMBER_F_REPLACING))
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].role == position && position < sm->shared.sb.roles && !(sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING))
 			return m;
 	return DDR_NO_MEMBER;
 }
@@ -115,9 +115,9 @@ uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position)
 /* Has the holder of this place come in as a shadow, and the table does not name it there yet? */
 static bool shadow_serves(const struct ddr_sm *sm, uint32_t position)
 {
-	uint32_t m = sm->k.shadow;
+	uint32_t m = sm->kernel.shadow;
 
-	return m < sm->sb.members && ddr_sm_member_at(sm, position) == m && !(sm->k.table >> m & 1);
+	return m < sm->shared.sb.members && ddr_sm_member_at(sm, position) == m && !(sm->kernel.table >> m & 1);
 }
 
 /*
@@ -126,13 +126,13 @@ static bool shadow_serves(const struct ddr_sm *sm, uint32_t position)
  */
 static uint32_t left_member(const struct ddr_sm *sm)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
-		const struct ddr_member *old = &sm->sb.member[m];
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
+		const struct ddr_member *old = &sm->shared.sb.member[m];
 
-		if (!(sm->t.leaving >> m & 1) || old->role != DDR_ROLE_NONE)
+		if (!(sm->shared.change.leaving >> m & 1) || old->role != DDR_ROLE_NONE)
 			continue;
-		for (uint32_t i = 0; i < sm->sb.members; i++) {
-			const struct ddr_member *new = &sm->sb.member[i];
+		for (uint32_t i = 0; i < sm->shared.sb.members; i++) {
+			const struct ddr_member *new = &sm->shared.sb.member[i];
 
 			if (new->since == old->since && new->role != DDR_ROLE_NONE && (new->state == DDR_MEMBER_IN_SYNC || new->state == DDR_MEMBER_REBUILDING))
 				return m;
@@ -144,16 +144,16 @@ static uint32_t left_member(const struct ddr_sm *sm)
 /* The member that our kernel is to use at the position, or DDR_NO_MEMBER: nobody, or one that goes. */
 static uint32_t wanted_at(const struct ddr_sm *sm, uint32_t position)
 {
-	uint32_t m = sm->k.shadow;
+	uint32_t m = sm->kernel.shadow;
 
 	if (position != DDR_UAPI_SHADOW)
 		return shadow_serves(sm, position) ? DDR_NO_MEMBER : ddr_sm_member_at(sm, position);
-	return m < sm->sb.members && shadow_serves(sm, sm->sb.member[m].role) ? m : ddr_sm_replacing(sm);
+	return m < sm->shared.sb.members && shadow_serves(sm, sm->shared.sb.member[m].role) ? m : ddr_sm_replacing(sm);
 }
 
 static bool named(const struct ddr_sm *sm, uint32_t position, uint32_t m)
 {
-	return position == DDR_UAPI_SHADOW ? sm->k.shadow == m : sm->k.table >> m & 1;
+	return position == DDR_UAPI_SHADOW ? sm->kernel.shadow == m : sm->kernel.table >> m & 1;
 }
 
 uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absent)
@@ -165,7 +165,7 @@ uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absen
 	if (named(sm, position, m))
 		return m;
 	/* the one that had the place and failed as this one got it */
-	if (left != DDR_NO_MEMBER && sm->sb.member[left].since == sm->sb.member[m].since)
+	if (left != DDR_NO_MEMBER && sm->shared.sb.member[left].since == sm->shared.sb.member[m].since)
 		return left;
 	return absent ? m : DDR_NO_MEMBER;	/* the device that our table still has there is one that was out before */
 }
@@ -173,8 +173,8 @@ uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absen
 /* It goes, nobody reads it, and it cannot be had here: others must not wait until it can. */
 static bool given_up(const struct ddr_sm *sm, uint32_t position, uint32_t m)
 {
-	return (ddr_sm_going(sm) >> m & 1) && sm->sb.member[m].state == DDR_MEMBER_REBUILDING && !named(sm, position, m) &&
-	       (position == DDR_UAPI_SHADOW || sm->sb.member[m].cursor == 0);
+	return (ddr_sm_going(sm) >> m & 1) && sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING && !named(sm, position, m) &&
+	       (position == DDR_UAPI_SHADOW || sm->shared.sb.member[m].cursor == 0);
 }
 
 static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
@@ -187,9 +187,9 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 		of_left |= m != DDR_NO_MEMBER;
 		return of_left && left_member(sm) != DDR_NO_MEMBER ? DDR_KM_LEAVING : DDR_KM_OUT;
 	}
-	if (sm->t.leaving >> m & 1)
+	if (sm->shared.change.leaving >> m & 1)
 		return DDR_KM_LEAVING;
-	switch (sm->sb.member[m].state) {
+	switch (sm->shared.sb.member[m].state) {
 	case DDR_MEMBER_IN_SYNC: return DDR_KM_IN_SYNC;
 	case DDR_MEMBER_REBUILDING: return DDR_KM_REBUILDING;
 	}
@@ -199,9 +199,9 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 /* What its table does not have, the kernel is told nothing of. */
 static uint64_t kernel_regions(const struct ddr_sm *sm)
 {
-	uint64_t regions = (sm->k.blocks + sm->region_blocks - 1) / sm->region_blocks;
+	uint64_t regions = (sm->kernel.blocks + sm->shared.region_blocks - 1) / sm->shared.region_blocks;
 
-	return regions < sm->regions ? regions : sm->regions;
+	return regions < sm->shared.regions ? regions : sm->shared.regions;
 }
 
 static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
@@ -210,8 +210,8 @@ static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
 
 	if (kernel_state(sm, position) != DDR_KM_REBUILDING)
 		return 0;
-	cursor = sm->sb.member[wanted_at(sm, position)].cursor;
-	return cursor < sm->k.blocks ? cursor : sm->k.blocks;
+	cursor = sm->shared.sb.member[wanted_at(sm, position)].cursor;
+	return cursor < sm->kernel.blocks ? cursor : sm->kernel.blocks;
 }
 
 /* Of whom there is something to tell, whatever the table names. */
@@ -227,8 +227,8 @@ static bool told(const struct ddr_sm *sm, uint32_t position)
 {
 	uint8_t state = kernel_state(sm, position);
 
-	return sm->k.sent[position] == state && sm->k.cursor[position] == cursor_of(sm, position) &&
-	       (state == DDR_KM_OUT || sm->k.sent_of[position] == subject(sm, position));
+	return sm->kernel.sent[position] == state && sm->kernel.cursor[position] == cursor_of(sm, position) &&
+	       (state == DDR_KM_OUT || sm->kernel.sent_of[position] == subject(sm, position));
 }
 
 /* The positions in the order in which they are told: a place may be read from its shadow as soon as it is not read itself. */
@@ -239,9 +239,9 @@ static uint32_t position_of(uint32_t i)
 
 static bool all_told(const struct ddr_sm *sm)
 {
-	if (sm->k.state != DDR_K_ATTACHED)
+	if (sm->kernel.state != DDR_K_ATTACHED)
 		return false;
-	for (uint32_t i = 0; i <= sm->sb.roles; i++)
+	for (uint32_t i = 0; i <= sm->shared.sb.roles; i++)
 		if (!told(sm, position_of(i)))
 			return false;
 	return true;
@@ -262,16 +262,16 @@ bool ddr_sm_members_told(const struct ddr_sm *sm)
 
 bool ddr_sm_applied(const struct ddr_sm *sm)
 {
-	return ddr_sm_members_told(sm) && !sm->k.applying;
+	return ddr_sm_members_told(sm) && !sm->kernel.applying;
 }
 
 static void applied(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	for (uint32_t i = 0; i <= sm->sb.roles; i++) {
+	for (uint32_t i = 0; i <= sm->shared.sb.roles; i++) {
 		uint32_t p = position_of(i);
 
-		if ((sm->k.applying >> p & 1) && sm->k.member_seq[p] == rec->seq) {
-			sm->k.applying &= ~(1u << p);
+		if ((sm->kernel.applying >> p & 1) && sm->kernel.member_seq[p] == rec->seq) {
+			sm->kernel.applying &= ~(1u << p);
 			return;
 		}
 	}
@@ -280,17 +280,17 @@ static void applied(struct ddr_sm *sm, const struct ddr_rec *rec)
 
 static void freeze(struct ddr_sm *sm)
 {
-	bool want = !ddr_sm_active(sm) && !sm->failed;
+	bool want = !ddr_sm_active(sm) && !sm->shared.failed;
 
-	if ((sm->k.freeze_told && want == sm->k.frozen) || !ddr_sm_room(sm, 1))
+	if ((sm->kernel.freeze_told && want == sm->kernel.frozen) || !ddr_sm_room(sm, 1))
 		return;
 	if (want)
 		ddr_sm_rec(sm, DDR_U_FREEZE, 0, 0, 0)->flags = DDR_F_READS;
 	else
 		ddr_sm_rec(sm, DDR_U_THAW, 0, 0, 0);
-	sm->k.frozen = want;
-	sm->k.freeze_told = true;
-	sm->k.status = true;
+	sm->kernel.frozen = want;
+	sm->kernel.freeze_told = true;
+	sm->kernel.status = true;
 }
 
 static void table_ask(struct ddr_sm *sm, uint32_t member, uint32_t position)
@@ -306,16 +306,16 @@ static bool table_has(struct ddr_sm *sm, uint32_t position)
 {
 	uint32_t m = wanted_at(sm, position);
 
-	if (position == DDR_UAPI_SHADOW ? sm->k.shadow == m : sm->k.table >> m & 1)
+	if (position == DDR_UAPI_SHADOW ? sm->kernel.shadow == m : sm->kernel.table >> m & 1)
 		return true;
 	if (!ddr_sm_room(sm, 1))
 		return false;
-	if (position == DDR_UAPI_SHADOW && sm->k.shadow_asked != m) {
+	if (position == DDR_UAPI_SHADOW && sm->kernel.shadow_asked != m) {
 		table_ask(sm, m, position);
-		sm->k.shadow_asked = m;
-	} else if (position != DDR_UAPI_SHADOW && !(sm->k.table_asked >> m & 1)) {
+		sm->kernel.shadow_asked = m;
+	} else if (position != DDR_UAPI_SHADOW && !(sm->kernel.table_asked >> m & 1)) {
 		table_ask(sm, m, position);
-		sm->k.table_asked |= 1u << m;
+		sm->kernel.table_asked |= 1u << m;
 	}
 	return false;
 }
@@ -323,32 +323,32 @@ static bool table_has(struct ddr_sm *sm, uint32_t position)
 /* What the kernel does not need in its table any more: a device beside another one. Until that is done nothing is wrong, but the next one waits. */
 static void table_tidy(struct ddr_sm *sm)
 {
-	uint32_t m = sm->k.shadow, place = m < sm->sb.members ? sm->sb.member[m].role : DDR_NO_MEMBER;
+	uint32_t m = sm->kernel.shadow, place = m < sm->shared.sb.members ? sm->shared.sb.member[m].role : DDR_NO_MEMBER;
 
-	if (!sm->k.shadow_named || !ddr_sm_running(sm) || !all_told(sm) || sm->k.applying || sm->now < sm->k.tidy_at || !ddr_sm_room(sm, 1))
+	if (!sm->kernel.shadow_named || !ddr_sm_running(sm) || !all_told(sm) || sm->kernel.applying || sm->now < sm->kernel.tidy_at || !ddr_sm_room(sm, 1))
 		return;
-	if (kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_OUT && !sm->k.unname_asked) {
+	if (kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_OUT && !sm->kernel.unname_asked) {
 		table_ask(sm, DDR_NO_MEMBER, DDR_UAPI_SHADOW);
-		sm->k.unname_asked = true;
-	} else if (place < sm->sb.roles && shadow_serves(sm, place) && kernel_state(sm, place) == DDR_KM_OUT && !(sm->k.table_asked >> m & 1)) {
+		sm->kernel.unname_asked = true;
+	} else if (place < sm->shared.sb.roles && shadow_serves(sm, place) && kernel_state(sm, place) == DDR_KM_OUT && !(sm->kernel.table_asked >> m & 1)) {
 		table_ask(sm, m, place);
-		sm->k.table_asked |= 1u << m;
+		sm->kernel.table_asked |= 1u << m;
 	}
 }
 
 static bool table_asked(const struct ddr_sm *sm, uint32_t member, bool shadow)
 {
 	if (member == DDR_NO_MEMBER)
-		return shadow && sm->k.unname_asked;
-	if (member >= sm->sb.members)
+		return shadow && sm->kernel.unname_asked;
+	if (member >= sm->shared.sb.members)
 		return false;
-	return shadow ? sm->k.shadow_asked == member : sm->k.table_asked >> member & 1;
+	return shadow ? sm->kernel.shadow_asked == member : sm->kernel.table_asked >> member & 1;
 }
 
 /* The table is as it was: tried again later. Whoever waits for that is broken for this node. */
 static void tidy_failed(struct ddr_sm *sm)
 {
-	sm->k.tidy_at = sm->now + DDR_SM_RETRY_MS;
+	sm->kernel.tidy_at = sm->now + DDR_SM_RETRY_MS;
 	if (shadow_awaited(sm))
 		ddr_sm_report(sm, 1u << ddr_sm_replacing(sm), true);
 }
@@ -364,17 +364,17 @@ void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (m == DDR_NO_MEMBER) {
-		sm->k.unname_asked = false;
-		sm->k.shadow_named = in->result != 0;
+		sm->kernel.unname_asked = false;
+		sm->kernel.shadow_named = in->result != 0;
 	} else if (shadow) {
-		sm->k.shadow_asked = DDR_NO_MEMBER;
-		sm->k.shadow = in->result ? sm->k.shadow : m;
-		sm->k.shadow_named |= !in->result;
+		sm->kernel.shadow_asked = DDR_NO_MEMBER;
+		sm->kernel.shadow = in->result ? sm->kernel.shadow : m;
+		sm->kernel.shadow_named |= !in->result;
 	} else {
-		sm->k.table_asked &= ~(1u << m);
-		sm->k.table |= in->result ? 0 : 1u << m;
+		sm->kernel.table_asked &= ~(1u << m);
+		sm->kernel.table |= in->result ? 0 : 1u << m;
 	}
-	if (in->result && (m == DDR_NO_MEMBER || (!shadow && sm->k.shadow == m)))
+	if (in->result && (m == DDR_NO_MEMBER || (!shadow && sm->kernel.shadow == m)))
 		tidy_failed(sm);
 	else if (in->result)
 		ddr_sm_report(sm, 1u << m, true);
@@ -387,32 +387,32 @@ static void member_tell(struct ddr_sm *sm, uint32_t p)
 	struct ddr_rec *rec;
 
 	/* the kernel takes the next state of a member only when it has applied the last */
-	if (told(sm, p) || (sm->k.applying >> p & 1) || !ddr_sm_room(sm, 1))
+	if (told(sm, p) || (sm->kernel.applying >> p & 1) || !ddr_sm_room(sm, 1))
 		return;
 	if ((state == DDR_KM_REBUILDING || state == DDR_KM_IN_SYNC) && !table_has(sm, p))
 		return;
 	/* what reads this place is its shadow from now on: the kernel must know that first */
 	if (p != DDR_UAPI_SHADOW && shadow_serves(sm, p) && kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_IN_SYNC && !told(sm, DDR_UAPI_SHADOW))
 		return;
-	sm->k.member_seq[p] = ddr_sm_kseq(sm);
-	rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->k.member_seq[p], 0, 0);
+	sm->kernel.member_seq[p] = ddr_sm_kseq(sm);
+	rec = ddr_sm_rec(sm, DDR_U_MEMBER, sm->kernel.member_seq[p], 0, 0);
 	rec->member = p;
 	rec->arg[0] = state;
 	rec->start = cursor_of(sm, p);
-	sm->k.sent[p] = state;
-	sm->k.sent_of[p] = subject(sm, p);
-	sm->k.cursor[p] = rec->start;
-	sm->k.applying |= 1u << p;
+	sm->kernel.sent[p] = state;
+	sm->kernel.sent_of[p] = subject(sm, p);
+	sm->kernel.cursor[p] = rec->start;
+	sm->kernel.applying |= 1u << p;
 }
 
 void ddr_sm_kernel_pump(struct ddr_sm *sm)
 {
-	if (sm->k.state != DDR_K_ATTACHED)
+	if (sm->kernel.state != DDR_K_ATTACHED)
 		return;
 	freeze(sm);
-	if (sm->start < DDR_S_DELIVERED || (sm->start == DDR_S_DELIVERED && sm->t.state != DDR_T_ACK))
+	if (sm->own.start < DDR_S_DELIVERED || (sm->own.start == DDR_S_DELIVERED && !sm->shared.change.ack))
 		return;
-	for (uint32_t i = 0; i <= sm->sb.roles; i++)
+	for (uint32_t i = 0; i <= sm->shared.sb.roles; i++)
 		member_tell(sm, position_of(i));
 	table_tidy(sm);
 }
@@ -424,38 +424,38 @@ static uint32_t bits_of(const struct ddr_sm *sm, uint64_t r)
 	uint8_t nibble = ddr_sm_nibble(sm, r);
 	uint32_t bits = 0;
 
-	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !ddr_bit(sm->resync, r))
+	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !ddr_bit(sm->own.resync, r))
 		bits |= DDR_RB_CLEAN;
-	if ((nibble & DDR_REGION_F_SUSPECT) && (sm->sb.policy & DDR_POLICY_SUSPECT_READS_ERROR))
+	if ((nibble & DDR_REGION_F_SUSPECT) && (sm->shared.sb.policy & DDR_POLICY_SUSPECT_READS_ERROR))
 		bits |= DDR_RB_SUSPECT_ERROR;
 	return bits;
 }
 
 static uint32_t bits_told(const struct ddr_sm *sm, uint64_t r)
 {
-	return (ddr_bit(sm->kclean, r) ? DDR_RB_CLEAN : 0) | (ddr_bit(sm->ksusp, r) ? DDR_RB_SUSPECT_ERROR : 0);
+	return (ddr_bit(sm->kernel.kclean, r) ? DDR_RB_CLEAN : 0) | (ddr_bit(sm->kernel.ksusp, r) ? DDR_RB_SUSPECT_ERROR : 0);
 }
 
 void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region)
 {
 	if (bits_of(sm, region) == bits_told(sm, region) || region >= kernel_regions(sm))
 		return;
-	ddr_bit_set(sm->bchg, region);
-	sm->k.bits = true;
-	sm->k.bits_at = 0;
+	ddr_bit_set(sm->kernel.bchg, region);
+	sm->kernel.bits = true;
+	sm->kernel.bits_at = 0;
 }
 
 /* A new binding: one record says that nothing is known, and then only what differs follows. */
 void ddr_sm_bits_all(struct ddr_sm *sm)
 {
-	memset(sm->bchg, 0, sm->words * sizeof(uint64_t));
-	memset(sm->kclean, 0, sm->words * sizeof(uint64_t));
-	memset(sm->ksusp, 0, sm->words * sizeof(uint64_t));
-	if (sm->k.state != DDR_K_ATTACHED)
+	memset(sm->kernel.bchg, 0, sm->own.words * sizeof(uint64_t));
+	memset(sm->kernel.kclean, 0, sm->own.words * sizeof(uint64_t));
+	memset(sm->kernel.ksusp, 0, sm->own.words * sizeof(uint64_t));
+	if (sm->kernel.state != DDR_K_ATTACHED)
 		return;
 	ddr_sm_rec(sm, DDR_U_BITS, 0, 0, kernel_regions(sm));
-	sm->k.bits = false;
-	for (uint64_t r = 0; sm->planned && r < sm->regions; r++)
+	sm->kernel.bits = false;
+	for (uint64_t r = 0; sm->own.planned && r < sm->shared.regions; r++)
 		ddr_sm_bits_changed(sm, r);
 }
 
@@ -465,10 +465,10 @@ static uint64_t bits_run(struct ddr_sm *sm, uint64_t r)
 	uint32_t bits = bits_of(sm, r);
 	uint64_t start = r;
 
-	for (; r < sm->regions && ddr_bit(sm->bchg, r) && bits_of(sm, r) == bits; r++) {
-		ddr_bit_clear(sm->bchg, r);
-		(bits & DDR_RB_CLEAN ? ddr_bit_set : ddr_bit_clear)(sm->kclean, r);
-		(bits & DDR_RB_SUSPECT_ERROR ? ddr_bit_set : ddr_bit_clear)(sm->ksusp, r);
+	for (; r < sm->shared.regions && ddr_bit(sm->kernel.bchg, r) && bits_of(sm, r) == bits; r++) {
+		ddr_bit_clear(sm->kernel.bchg, r);
+		(bits & DDR_RB_CLEAN ? ddr_bit_set : ddr_bit_clear)(sm->kernel.kclean, r);
+		(bits & DDR_RB_SUSPECT_ERROR ? ddr_bit_set : ddr_bit_clear)(sm->kernel.ksusp, r);
 	}
 	ddr_sm_rec(sm, DDR_U_BITS, 0, start, r - start)->arg[0] = bits;
 	return r;
@@ -476,18 +476,18 @@ static uint64_t bits_run(struct ddr_sm *sm, uint64_t r)
 
 void ddr_sm_bits_pump(struct ddr_sm *sm)
 {
-	if (!sm->k.bits || !ddr_sm_running(sm))
+	if (!sm->kernel.bits || !ddr_sm_running(sm))
 		return;
-	for (uint64_t w = sm->k.bits_at; w < sm->words; w++) {
-		while (sm->bchg[w]) {
+	for (uint64_t w = sm->kernel.bits_at; w < sm->own.words; w++) {
+		while (sm->kernel.bchg[w]) {
 			if (!ddr_sm_room(sm, 1)) {
-				sm->k.bits_at = w;
+				sm->kernel.bits_at = w;
 				return;
 			}
-			bits_run(sm, w * 64 + (uint64_t)__builtin_ctzll(sm->bchg[w]));
+			bits_run(sm, w * 64 + (uint64_t)__builtin_ctzll(sm->kernel.bchg[w]));
 		}
 	}
-	sm->k.bits = false;
+	sm->kernel.bits = false;
 }
 
 /* ---- enable, status ------------------------------------------------------------ */
@@ -497,23 +497,23 @@ static void status_line(struct ddr_sm *sm)
 	uint64_t done, total;
 	struct ddr_rec *rec;
 
-	if (!sm->k.status || !ddr_sm_room(sm, 1))
+	if (!sm->kernel.status || !ddr_sm_room(sm, 1))
 		return;
 	ddr_sm_resync_progress(sm, &done, &total);
 	rec = ddr_sm_rec(sm, DDR_U_STATUS, 0, done, total);
 	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : !ddr_sm_works_idle(sm) ? DDR_KA_RESYNC :
 		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD :
-		      sm->sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;
+		      sm->shared.sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;
 	/* these go from one end of the array to the other; what they pass over would have to be counted anew each time */
 	if (rec->arg[0] == DDR_KA_VERIFY || rec->arg[0] == DDR_KA_REBUILD) {
 		rec->start = rec->arg[0] == DDR_KA_VERIFY ? ddr_sm_verify_at(sm) : ddr_sm_rebuild_at(sm);
-		rec->count = sm->sb.array_blocks;
+		rec->count = sm->shared.sb.array_blocks;
 	}
-	rec->arg[1] = sm->regions - sm->n_needs_sync;
+	rec->arg[1] = sm->shared.regions - sm->shared.n_needs_sync;
 	if (rec->arg[1] > kernel_regions(sm))
 		rec->arg[1] = kernel_regions(sm);
-	rec->arg[2] = sm->mismatches + sm->sb.verify.found;
-	sm->k.status = false;
+	rec->arg[2] = sm->own.mismatches + sm->shared.sb.verify.found;
+	sm->kernel.status = false;
 }
 
 static void tell_suspects(struct ddr_sm *sm)
@@ -521,28 +521,28 @@ static void tell_suspects(struct ddr_sm *sm)
 	struct ddr_output *out;
 	uint64_t start = 0;
 
-	if (!sm->n_suspect)
+	if (!sm->shared.n_suspect)
 		return;
 	while (!(ddr_sm_nibble(sm, start) & DDR_REGION_F_SUSPECT))
 		start++;
 	out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
 	out->start = start;
-	while (start + out->count < sm->regions && (ddr_sm_nibble(sm, start + out->count) & DDR_REGION_F_SUSPECT))
+	while (start + out->count < sm->shared.regions && (ddr_sm_nibble(sm, start + out->count) & DDR_REGION_F_SUSPECT))
 		out->count++;
-	out->a = sm->n_suspect;
+	out->a = sm->shared.n_suspect;
 }
 
 void ddr_sm_enable_pump(struct ddr_sm *sm)
 {
 	if (!ddr_sm_running(sm) || !ddr_sm_room(sm, 4))
 		return;
-	if (!sm->k.enabled && !sm->k.bits && ddr_sm_members_told(sm) && ddr_sm_ex_may_enable(sm)) {
+	if (!sm->kernel.enabled && !sm->kernel.bits && ddr_sm_members_told(sm) && ddr_sm_ex_may_enable(sm)) {
 		ddr_sm_rec(sm, DDR_U_ENABLE, 0, 0, 0);
-		sm->k.enabled = true;
+		sm->kernel.enabled = true;
 		sm->again = true;
 	}
-	if (sm->k.enabled && !sm->ready_told) {
-		sm->ready_told = true;
+	if (sm->kernel.enabled && !sm->own.ready_told) {
+		sm->own.ready_told = true;
 		ddr_sm_event(sm, DDR_EV_READY, NULL);
 		tell_suspects(sm);
 	}
@@ -558,7 +558,7 @@ static bool of_regions(uint32_t type)
 
 void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
-	if (sm->k.state == DDR_K_GONE) {
+	if (sm->kernel.state == DDR_K_GONE) {
 		ddr_sm_bug(sm, "a record of a kernel that is not attached");
 		return;
 	}
@@ -570,7 +570,7 @@ void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
 	case DDR_K_HELD: held(sm, rec); return;
 	case DDR_K_HELD_END: held_end(sm, rec); return;
 	}
-	if (sm->k.state != DDR_K_ATTACHED) {
+	if (sm->kernel.state != DDR_K_ATTACHED) {
 		ddr_sm_bug(sm, "a record within a declaration");
 		return;
 	}

@@ -17,28 +17,28 @@
 
 uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region)
 {
-	return ddr_map_get(sm->map, (uint32_t)region);
+	return ddr_map_get(sm->shared.map, (uint32_t)region);
 }
 
 void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble)
 {
 	uint8_t old = ddr_sm_nibble(sm, region);
 
-	sm->n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-	sm->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-	sm->n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
-	sm->n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
-	ddr_map_set(sm->map, (uint32_t)region, nibble);
+	sm->shared.n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+	sm->shared.n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+	sm->shared.n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
+	sm->shared.n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
+	ddr_map_set(sm->shared.map, (uint32_t)region, nibble);
 }
 
 void ddr_sm_map_counts(struct ddr_sm *sm)
 {
-	sm->n_needs_sync = sm->n_suspect = 0;
-	for (uint64_t r = 0; r < sm->regions; r++) {
+	sm->shared.n_needs_sync = sm->shared.n_suspect = 0;
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		uint8_t nibble = ddr_sm_nibble(sm, r);
 
-		sm->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-		sm->n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
+		sm->shared.n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+		sm->shared.n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
 	}
 }
 
@@ -46,26 +46,26 @@ void ddr_sm_map_unread(struct ddr_sm *sm)
 {
 	uint64_t top = ddr_sm_seq_top(sm);
 
-	for (uint64_t r = 0; r < sm->regions; r++)
-		if (!sm->mapb[r / DDR_MAP_REGIONS].loaded)
-			ddr_map_set(sm->map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
+	for (uint64_t r = 0; r < sm->shared.regions; r++)
+		if (!sm->own.mapb[r / DDR_MAP_REGIONS].loaded)
+			ddr_map_set(sm->shared.map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
 				    (ddr_sm_degraded(sm) ? DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT : 0));
-	for (uint32_t i = 0; i < sm->n_map; i++) {
-		if (!sm->mapb[i].loaded)
-			sm->mapb[i].seq = top;
-		sm->mapb[i].loaded |= sm->c.on;
+	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
+		if (!sm->own.mapb[i].loaded)
+			sm->own.mapb[i].seq = top;
+		sm->own.mapb[i].loaded |= sm->own.c.on;
 	}
 }
 
 void ddr_sm_map_whole(struct ddr_sm *sm)
 {
-	for (uint64_t r = 0; r < sm->regions; r++) {
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		uint8_t nibble = ddr_sm_nibble(sm, r);
 
 		if (!(nibble & DDR_REGION_F_WRITTEN))
 			continue;
-		ddr_map_set(sm->map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
-		sm->mapb[r / DDR_MAP_REGIONS].mem++;
+		ddr_map_set(sm->shared.map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
+		sm->shared.version[r / DDR_MAP_REGIONS].mem++;
 	}
 	sm->again = true;
 }
@@ -88,24 +88,19 @@ static uint8_t apply(uint8_t nibble, uint32_t op)
 	return (state == DDR_REGION_UNWRITTEN ? DDR_REGION_NEEDS_SYNC : state) | flags;
 }
 
-static struct ddr_sm_map *block_of(struct ddr_sm *sm, uint64_t region)
-{
-	return &sm->mapb[region / DDR_MAP_REGIONS];
-}
-
 bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op)
 {
-	const struct ddr_sm_map *b = &sm->mapb[region / DDR_MAP_REGIONS];
+	const struct ddr_sm_map *b = &sm->own.mapb[region / DDR_MAP_REGIONS];
 	uint8_t nibble = ddr_sm_nibble(sm, region);
 
-	return apply(nibble, op) == nibble && b->dur == b->mem;
+	return apply(nibble, op) == nibble && ddr_sm_version(sm, b)->dur == ddr_sm_version(sm, b)->mem;
 }
 
 /* ---- asking for a change ------------------------------------------------------- */
 
 bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op)
 {
-	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_sm_mapreq *q = &sm->own.mq;
 	struct ddr_msg_map_run *last = q->n ? &q->run[q->n - 1] : NULL;
 
 	if (q->state != DDR_MQ_FREE)
@@ -123,11 +118,11 @@ bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op)
 
 void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_sm_mapreq *q = &sm->own.mq;
 	struct ddr_output *out;
 
-	if (in->count == 0 || in->start >= sm->regions || in->count > sm->regions - in->start ||
-	    q->state != DDR_MQ_FREE || q->n == DDR_MAP_RUNS || !ddr_sm_running(sm) || sm->sb.parity == 0) {
+	if (in->count == 0 || in->start >= sm->shared.regions || in->count > sm->shared.regions - in->start ||
+	    q->state != DDR_MQ_FREE || q->n == DDR_MAP_RUNS || !ddr_sm_running(sm) || sm->shared.sb.parity == 0) {
 		out = ddr_sm_event(sm, DDR_EV_REFUSED, q->state != DDR_MQ_FREE ?
 				   "the region map is being changed: try again" :
 				   "no such regions, or the array is not running");
@@ -139,13 +134,13 @@ void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in)
 
 static void request_send(struct ddr_sm *sm)
 {
-	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_sm_mapreq *q = &sm->own.mq;
 	struct ddr_msg msg = { .type = DDR_M_MAP_SET };
 
 	if (q->state == DDR_MQ_FREE && q->n) {
 		q->state = DDR_MQ_SEND;
-		sm->map_id = sm->map_id < UINT32_MAX ? sm->map_id + 1 : 1;	/* 0 is a new writer's */
-		q->id = sm->map_id;
+		sm->own.map_id = sm->own.map_id < UINT32_MAX ? sm->own.map_id + 1 : 1;	/* 0 is a new writer's */
+		q->id = sm->own.map_id;
 	}
 	if (q->state != DDR_MQ_SEND || !ddr_sm_may_send(sm))
 		return;
@@ -158,23 +153,23 @@ static void request_send(struct ddr_sm *sm)
 
 static void request_wait_for(struct ddr_sm *sm, uint64_t block)
 {
-	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_sm_mapreq *q = &sm->own.mq;
 
 	for (uint32_t i = 0; i < q->n_wait; i++)
 		if (q->wait[i].block == block)
 			return;
 	q->wait[q->n_wait].block = (uint32_t)block;
-	q->wait[q->n_wait++].version = sm->mapb[block].mem;
+	q->wait[q->n_wait++].version = sm->shared.version[block].mem;
 }
 
 static void request_check(struct ddr_sm *sm)
 {
-	struct ddr_sm_mapreq *q = &sm->mq;
+	struct ddr_sm_mapreq *q = &sm->own.mq;
 
 	if (q->state != DDR_MQ_WAIT)
 		return;
 	for (uint32_t i = 0; i < q->n_wait; i++)
-		if (sm->mapb[q->wait[i].block].dur < q->wait[i].version)
+		if (sm->shared.version[q->wait[i].block].dur < q->wait[i].version)
 			return;
 	memset(q, 0, sizeof(*q));
 	ddr_sm_batch_mapped(sm);
@@ -190,7 +185,7 @@ static bool runs_valid(const struct ddr_sm *sm, const struct ddr_msg *msg)
 	for (uint32_t i = 0; i < msg->map_set.n; i++) {
 		const struct ddr_msg_map_run *r = &msg->map_set.run[i];
 
-		if (r->start >= sm->regions || r->count > sm->regions - r->start)
+		if (r->start >= sm->shared.regions || r->count > sm->shared.regions - r->start)
 			return false;
 	}
 	return true;
@@ -205,22 +200,22 @@ static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
 		if (nibble == old)
 			continue;
 		ddr_sm_nibble_set(sm, r, nibble);
-		block_of(sm, r)->mem++;
+		sm->shared.version[r / DDR_MAP_REGIONS].mem++;
 		ddr_sm_bits_changed(sm, r);
 		if ((nibble & DDR_REGION_F_SUSPECT) && !(old & DDR_REGION_F_SUSPECT) &&
 		    sm->o->n < DDR_SM_HANDLER_OUT - 1) {
 			out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
 			out->start = r;
 			out->count = 1;
-			out->a = sm->n_suspect;
+			out->a = sm->shared.n_suspect;
 		}
 	}
-	sm->k.status = true;
+	sm->kernel.status = true;
 }
 
 void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	bool ours = msg->sender == sm->node && sm->mq.state == DDR_MQ_SENT && msg->map_set.id == sm->mq.id;
+	bool ours = msg->sender == sm->node && sm->own.mq.state == DDR_MQ_SENT && msg->map_set.id == sm->own.mq.id;
 
 	if (!runs_valid(sm, msg)) {
 		ddr_sm_bug(sm, "a change of the map of regions that do not exist");
@@ -229,12 +224,12 @@ void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 	for (uint32_t i = 0; i < msg->map_set.n; i++)
 		run_apply(sm, &msg->map_set.run[i]);
 	if (msg->sender == sm->node && !msg->map_set.id)
-		sm->c.merge_sent = false;
+		sm->own.c.merge_sent = false;
 	if (!ours)
 		return;
-	sm->mq.state = DDR_MQ_WAIT;
-	for (uint32_t i = 0; i < sm->mq.n; i++) {
-		const struct ddr_msg_map_run *r = &sm->mq.run[i];
+	sm->own.mq.state = DDR_MQ_WAIT;
+	for (uint32_t i = 0; i < sm->own.mq.n; i++) {
+		const struct ddr_msg_map_run *r = &sm->own.mq.run[i];
 
 		for (uint64_t b = r->start / DDR_MAP_REGIONS; b <= (r->start + r->count - 1) / DDR_MAP_REGIONS; b++)
 			request_wait_for(sm, b);
@@ -246,14 +241,14 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 	for (uint32_t i = 0; i < msg->map_done.n; i++) {
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];
 
-		if (d->block >= sm->n_map || d->version > sm->mapb[d->block].mem) {
+		if (d->block >= sm->shared.n_map || d->version > sm->shared.version[d->block].mem) {
 			ddr_sm_bug(sm, "a durable version of the map that does not exist");
 			return;
 		}
-		if (d->version > sm->mapb[d->block].dur)
-			sm->mapb[d->block].dur = d->version;
-		if (d->version > sm->mapb[d->block].fly)
-			sm->mapb[d->block].fly = d->version;	/* another node wrote it */
+		if (d->version > sm->shared.version[d->block].dur)
+			sm->shared.version[d->block].dur = d->version;
+		if (d->version > sm->own.mapb[d->block].fly)
+			sm->own.mapb[d->block].fly = d->version;	/* another node wrote it */
 	}
 }
 
@@ -283,8 +278,8 @@ static uint32_t merge_runs(const struct ddr_sm *sm, struct ddr_msg_map_run *run,
 {
 	uint32_t n = 0;
 
-	for (uint64_t r = *at; r < sm->regions; r++) {
-		uint32_t op = lacking(ddr_sm_nibble(sm, r), ddr_map_get(sm->c.disk_map, (uint32_t)r));
+	for (uint64_t r = *at; r < sm->shared.regions; r++) {
+		uint32_t op = lacking(ddr_sm_nibble(sm, r), ddr_map_get(sm->own.c.disk_map, (uint32_t)r));
 
 		if (!op)
 			continue;
@@ -304,9 +299,9 @@ static uint32_t merge_runs(const struct ddr_sm *sm, struct ddr_msg_map_run *run,
 /* A copy that could not be read may be newer than those that were, if the last writer died in the midst of a write. */
 static void sequences_go_on(struct ddr_sm *sm)
 {
-	uint64_t top = (sm->sb.seq << DDR_SM_SEQ_SHIFT) + ((uint64_t)(sm->c.epoch & 0x3fffff) << 8);
+	uint64_t top = (sm->shared.sb.seq << DDR_SM_SEQ_SHIFT) + ((uint64_t)(sm->own.c.epoch & 0x3fffff) << 8);
 
-	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++)
+	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++)
 		b->seq = ddr_sm_seq_behind(b->seq + 2, top);
 }
 
@@ -314,17 +309,17 @@ void ddr_sm_map_merge(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MAP_SET };		/* id 0: nobody waits for it to be durable */
 
-	if (sm->c.merge_sent || !ddr_sm_may_send(sm))
+	if (sm->own.c.merge_sent || !ddr_sm_may_send(sm))
 		return;
-	msg.map_set.n = merge_runs(sm, msg.map_set.run, &sm->c.merge_at);
+	msg.map_set.n = merge_runs(sm, msg.map_set.run, &sm->own.c.merge_at);
 	if (msg.map_set.n) {
 		ddr_sm_send(sm, &msg);
-		sm->c.merge_sent = true;
+		sm->own.c.merge_sent = true;
 		return;
 	}
 	sequences_go_on(sm);
-	sm->c.merging = false;
-	sm->c.writer_ready = true;
+	sm->own.c.merging = false;
+	sm->own.c.writer_ready = true;
 	sm->again = true;
 }
 
@@ -338,8 +333,8 @@ static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
 	if (!b->no_space)
 		return;
 	b->no_space = false;
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		if (sm->mapb[i].no_space)
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		if (sm->own.mapb[i].no_space)
 			return;
 	ddr_sm_space_done(sm, DDR_SPACE_MAP);
 }
@@ -349,7 +344,7 @@ static void map_again(struct ddr_sm *sm, struct ddr_sm_map *b, uint32_t members)
 {
 	b->state = DDR_W_IDLE;
 	b->no_space = true;
-	b->fly = b->dur;
+	b->fly = ddr_sm_version(sm, b)->dur;
 	b->seq++;
 	ddr_sm_space_none(sm, DDR_SPACE_MAP, members);
 }
@@ -357,7 +352,7 @@ static void map_again(struct ddr_sm *sm, struct ddr_sm_map *b, uint32_t members)
 void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t i = ddr_sm_io_index(in->io);
-	struct ddr_sm_map *b = i < sm->n_map ? &sm->mapb[i] : NULL;
+	struct ddr_sm_map *b = i < sm->shared.n_map ? &sm->own.mapb[i] : NULL;
 	uint32_t full;
 
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
@@ -382,13 +377,13 @@ static void map_write(struct ddr_sm *sm, struct ddr_sm_map *b)
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MAP_WRITE);
 
 	b->state = DDR_W_FLYING;
-	b->fly = b->mem;
+	b->fly = ddr_sm_version(sm, b)->mem;
 	b->seq++;
-	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->mapb));
+	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->own.mapb));
 	out->io = b->io;
-	out->index = (uint32_t)(b - sm->mapb);
+	out->index = (uint32_t)(b - sm->own.mapb);
 	out->members = ddr_sm_written(sm);
-	sm->map_writes++;
+	sm->own.map_writes++;
 }
 
 static void tell(struct ddr_sm *sm)
@@ -397,8 +392,8 @@ static void tell(struct ddr_sm *sm)
 
 	if (!ddr_sm_may_send(sm))
 		return;
-	for (uint32_t i = 0; i < sm->n_map && msg.map_done.n < DDR_MAP_DONES; i++) {
-		struct ddr_sm_map *b = &sm->mapb[i];
+	for (uint32_t i = 0; i < sm->shared.n_map && msg.map_done.n < DDR_MAP_DONES; i++) {
+		struct ddr_sm_map *b = &sm->own.mapb[i];
 
 		if (!b->tell)
 			continue;
@@ -411,13 +406,13 @@ static void tell(struct ddr_sm *sm)
 
 void ddr_sm_map_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) || sm->sb.parity == 0)
+	if (!ddr_sm_running(sm) || sm->shared.sb.parity == 0)
 		return;
-	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++) {
+	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
 			map_complete(sm, b);
-		if (ddr_sm_writer(sm) == sm->node && (!sm->c.on || sm->c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && b->mem > b->dur &&
-		    b->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
+		if (ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
+		    ddr_sm_version(sm, b)->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
 			map_write(sm, b);
 	}
 	tell(sm);
@@ -428,16 +423,16 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 /* A MAP_DONE that was not delivered in the old ring is sent again. */
 void ddr_sm_map_view(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++)
-		b->tell |= b->state == DDR_W_IDLE && b->fly > b->dur;
-	if (sm->mq.state == DDR_MQ_SENT)
-		sm->mq.state = DDR_MQ_SEND;
+	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++)
+		b->tell |= b->state == DDR_W_IDLE && b->fly > ddr_sm_version(sm, b)->dur;
+	if (sm->own.mq.state == DDR_MQ_SENT)
+		sm->own.mq.state = DDR_MQ_SEND;
 }
 
 bool ddr_sm_map_idle(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		if (sm->sb.parity && sm->mapb[i].mem != sm->mapb[i].dur)
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		if (sm->shared.sb.parity && sm->shared.version[i].mem != sm->shared.version[i].dur)
 			return false;
-	return sm->mq.state == DDR_MQ_FREE && sm->mq.n == 0;
+	return sm->own.mq.state == DDR_MQ_FREE && sm->own.mq.n == 0;
 }

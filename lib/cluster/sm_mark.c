@@ -17,7 +17,7 @@ static bool is_cluster(const struct ddr_super *sb)
 
 const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags)
 {
-	if (!is_cluster(&sm->sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
+	if (!is_cluster(&sm->shared.sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
 		return NULL;
 	return "the array belongs to a cluster, and this node is in none: another node may be using it now. Start it on a node of its cluster; "
 	       "if no other machine uses its disks any more: ddraid start --adopt and its name";
@@ -26,16 +26,16 @@ const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags)
 /* What the bit will be by all that was delivered. */
 static bool will_be_cluster(const struct ddr_sm *sm)
 {
-	uint8_t mark = sm->t.want_mark ? sm->t.want_mark : sm->t.mark;
+	uint8_t mark = sm->shared.change.want_mark ? sm->shared.change.want_mark : sm->own.t.mark;
 
-	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&sm->sb);
+	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&sm->shared.sb);
 }
 
 /* Without a cluster nobody is fenced; what others had dirty is taken over as if they were. */
 static void take_slots(struct ddr_sm *sm)
 {
-	for (uint32_t s = 0; s < sm->sb.slots; s++)
-		if (sm->sb.slot_node[s] && ddr_sm_node_at(sm, sm->sb.slot_node[s]) < 0) {
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
+		if (sm->shared.sb.slot_node[s] && ddr_sm_node_at(sm, sm->shared.sb.slot_node[s]) < 0) {
 			ddr_sm_slot_died(sm, s);
 			ddr_sm_recover_slot(sm, s);
 		}
@@ -47,14 +47,14 @@ void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags)
 
 	if (flags & DDR_START_SEVERAL) {
 		if (!cluster)
-			sm->t.want_mark = DDR_MARK_CLUSTER;
+			sm->shared.change.want_mark = DDR_MARK_CLUSTER;
 		return;
 	}
 	if (!(flags & DDR_START_ADOPT))
 		return;
 	if (cluster)
-		sm->t.want_mark = DDR_MARK_ALONE;
-	if (sm->c.on)
+		sm->shared.change.want_mark = DDR_MARK_ALONE;
+	if (sm->own.c.on)
 		ddr_sm_lost_adopted(sm);
 	else
 		take_slots(sm);

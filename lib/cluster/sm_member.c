@@ -25,42 +25,42 @@ uint32_t ddr_sm_alive(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_SPARE)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].state == DDR_MEMBER_SPARE)
 			mask |= 1u << m;
 	return mask;
 }
 
 uint32_t ddr_sm_going(const struct ddr_sm *sm)
 {
-	return sm->t.want_faulty | sm->t.want_missing | sm->t.faulty | sm->t.missing;
+	return sm->shared.change.want_faulty | sm->shared.change.want_missing | sm->own.t.faulty | sm->own.t.missing;
 }
 
 bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
 {
 	uint32_t left = ddr_sm_in_sync(sm) & ~ddr_sm_going(sm);
 
-	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->sb.order;
+	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->shared.sb.order;
 }
 
 /* Has the change that was done been acknowledged by all? */
 static bool all_acked(const struct ddr_sm *sm)
 {
-	return sm->t.state == DDR_T_ACK && (ddr_sm_voters(sm) & ~sm->t.acked) == 0;
+	return sm->shared.change.ack && (ddr_sm_voters(sm) & ~sm->shared.change.acked) == 0;
 }
 
 bool ddr_sm_members_settled(const struct ddr_sm *sm)
 {
-	const struct ddr_sm_trans *t = &sm->t;
+	const struct ddr_sm_trans *t = &sm->own.t;
 
-	if (ddr_sm_going(sm) || t->want_slots || t->slots || t->want_mark || t->mark || t->want_set.op || t->set.op)
+	if (ddr_sm_going(sm) || sm->shared.change.want_slots || t->slots || sm->shared.change.want_mark || t->mark || sm->shared.change.want_set.op || t->set.op)
 		return false;
-	return t->state == DDR_T_IDLE || all_acked(sm);
+	return ddr_sm_change_idle(sm) || all_acked(sm);
 }
 
 bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
 {
-	return ddr_sm_members_settled(sm) && !((ddr_sm_written(sm) | sm->t.leaving) & members);
+	return ddr_sm_members_settled(sm) && !((ddr_sm_written(sm) | sm->shared.change.leaving) & members);
 }
 
 /* ---- intents ------------------------------------------------------------------- */
@@ -68,19 +68,19 @@ bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
 void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard)
 {
 	if (hard)
-		sm->t.report_hard |= members;
+		sm->own.t.report_hard |= members;
 	else
-		sm->t.report_soft |= members;
-	sm->seen_hard |= hard ? members : 0;
-	sm->seen_soft |= hard ? 0 : members;
+		sm->own.t.report_soft |= members;
+	sm->own.seen_hard |= hard ? members : 0;
+	sm->own.seen_soft |= hard ? 0 : members;
 	sm->again = true;
 }
 
 void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member)
 {
-	if (member >= sm->sb.members)
+	if (member >= sm->shared.sb.members)
 		return;
-	sm->seen_exchanged |= 1u << member;
+	sm->own.seen_exchanged |= 1u << member;
 	ddr_sm_report(sm, 1u << member, true);
 }
 
@@ -91,7 +91,7 @@ void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 
 	if (!ddr_sm_running(sm))
 		why = "the array does not run";
-	else if (member >= sm->sb.members || !(ddr_sm_alive(sm) >> member & 1))
+	else if (member >= sm->shared.sb.members || !(ddr_sm_alive(sm) >> member & 1))
 		why = "it is out of the array already";
 	else if (!ddr_sm_can_lose(sm, 1u << member))
 		why = "the array has no member left that it could do without";
@@ -121,8 +121,8 @@ static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
  */
 void ddr_sm_whole_void(struct ddr_sm *sm)
 {
-	struct ddr_sm_trans *t = &sm->t;
-	struct ddr_msg_member_set *set = t->want_set.op == DDR_MEMBER_OP_WHOLE ? &t->want_set : &t->set;
+	struct ddr_sm_trans *t = &sm->own.t;
+	struct ddr_msg_member_set *set = sm->shared.change.want_set.op == DDR_MEMBER_OP_WHOLE ? &sm->shared.change.want_set : &t->set;
 
 	if (set->op != DDR_MEMBER_OP_WHOLE || set->member != ddr_sm_replacing(sm))
 		return;
@@ -142,7 +142,7 @@ static void copy_judge(struct ddr_sm *sm)
 	if (replaced == DDR_NO_MEMBER)
 		return;
 	if ((ddr_sm_going(sm) >> replaced & 1) && !ddr_sm_all_folded(sm))
-		sm->t.copy_void = true;
+		sm->shared.change.copy_void = true;
 	if (ddr_sm_going(sm) >> ddr_sm_replacing(sm) & 1)
 		ddr_sm_whole_void(sm);
 }
@@ -153,16 +153,16 @@ static void copy_judge(struct ddr_sm *sm)
  */
 static void refused_hard(struct ddr_sm *sm, uint32_t sender)
 {
-	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, sender)];
+	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, sender)];
 
 	if (n->leaving)
 		return;
-	if (ddr_sm_voters(sm) == 1ull << (n - sm->nodes))
+	if (ddr_sm_voters(sm) == 1ull << (n - sm->shared.nodes))
 		ddr_sm_array_failed(sm, "more members failed than the parity covers");
 	else if (sender == sm->node)
 		ddr_sm_give_up(sm, "this node cannot write to a disk that the array cannot do without. When it reaches that disk again" DDR_SM_ANEW);
 	else
-		n->gave_up = true;
+		ddr_sm_peer(sm, n)->gave_up = true;
 }
 
 static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard, uint32_t soft)
@@ -177,7 +177,7 @@ static void refused(struct ddr_sm *sm, const struct ddr_msg *msg, uint32_t hard,
 	out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array cannot do without: it stays, what failed is an error");
 	out->a = EBUSY;
 	out->member = (uint32_t)__builtin_ctz(soft);
-	sm->seen_soft &= ~soft;
+	sm->own.seen_soft &= ~soft;
 	ddr_sm_errors_refused(sm, soft);
 	ddr_sm_ranges_refused(sm, soft);
 }
@@ -186,22 +186,22 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t all = msg->fail.hard | msg->fail.soft, before = ddr_sm_going(sm), hard = 0, soft = 0;
 
-	if (all >> sm->sb.members) {
+	if (all >> sm->shared.sb.members) {
 		ddr_sm_bug(sm, "the failure of a member that does not exist");
 		return;
 	}
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if ((all >> m & 1) && !judge(sm, m, &sm->t.want_faulty)) {
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if ((all >> m & 1) && !judge(sm, m, &sm->shared.change.want_faulty)) {
 			hard |= msg->fail.hard & 1u << m;
 			soft |= msg->fail.soft & 1u << m;
 		}
 	if (msg->sender == sm->node) {
-		sm->t.report_hard &= ~msg->fail.hard;
-		sm->t.report_soft &= ~msg->fail.soft;
-		sm->t.reported_hard &= ~msg->fail.hard;
-		sm->t.reported_soft &= ~msg->fail.soft;
+		sm->own.t.report_hard &= ~msg->fail.hard;
+		sm->own.t.report_soft &= ~msg->fail.soft;
+		sm->own.t.reported_hard &= ~msg->fail.hard;
+		sm->own.t.reported_soft &= ~msg->fail.soft;
 	}
-	sm->t.exchanged |= msg->fail.exchanged & ddr_sm_going(sm) & ~before;
+	sm->shared.change.exchanged |= msg->fail.exchanged & ddr_sm_going(sm) & ~before;
 	if (ddr_sm_going(sm) != before)
 		ddr_sm_ex_cancel(sm);
 	copy_judge(sm);
@@ -211,31 +211,31 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node)
 {
-	sm->t.want_slots |= 1ull << slot;
-	sm->t.slot_node[slot] = node;
+	sm->shared.change.want_slots |= 1ull << slot;
+	sm->shared.change.slot_node[slot] = node;
 }
 
 void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot)
 {
-	if (sm->sb.parity == 0)
-		sm->t.died |= 1ull << slot;
+	if (sm->shared.sb.parity == 0)
+		sm->shared.change.died |= 1ull << slot;
 }
 
 void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing)
 {
-	if (sm->sb.slot_node[slot])
+	if (sm->shared.sb.slot_node[slot])
 		ddr_sm_slot_died(sm, slot);	/* whoever leaves cleanly owns none any more */
 	ddr_sm_slot_give(sm, slot, node);
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if ((missing >> m & 1) && !judge(sm, m, &sm->t.want_missing))
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if ((missing >> m & 1) && !judge(sm, m, &sm->shared.change.want_missing))
 			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
 	copy_judge(sm);
 }
 
 static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (!memcmp(sm->sb.member[m].uuid, uuid, sizeof(sm->sb.member[m].uuid)))
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (!memcmp(sm->shared.sb.member[m].uuid, uuid, sizeof(sm->shared.sb.member[m].uuid)))
 			return true;
 	return false;
 }
@@ -245,17 +245,17 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 	const struct ddr_member *m;
 	bool out;
 
-	if (!set->op || set->member >= DDR_MAX_MEMBERS || (ddr_sm_going(sm) >> set->member & 1) || (sm->t.leaving >> set->member & 1))
+	if (!set->op || set->member >= DDR_MAX_MEMBERS || (ddr_sm_going(sm) >> set->member & 1) || (sm->shared.change.leaving >> set->member & 1))
 		return false;
 	if (ddr_member_op_names(set->op) && (ddr_uuid_is_zero(set->uuid) || uuid_known(sm, set->uuid)))
 		return false;
-	m = &sm->sb.member[set->member];
-	out = set->member < sm->sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);
+	m = &sm->shared.sb.member[set->member];
+	out = set->member < sm->shared.sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);
 	switch (set->op) {
 	case DDR_MEMBER_OP_ADD:
-		return set->member == sm->sb.members || (out && m->role == DDR_ROLE_NONE);
+		return set->member == sm->shared.sb.members || (out && m->role == DDR_ROLE_NONE);
 	case DDR_MEMBER_OP_REMOVE:
-		return out || (set->member < sm->sb.members && m->state == DDR_MEMBER_SPARE);
+		return out || (set->member < sm->shared.sb.members && m->state == DDR_MEMBER_SPARE);
 	case DDR_MEMBER_OP_READD:
 	case DDR_MEMBER_OP_BACK:
 		if (set->op == DDR_MEMBER_OP_READD && !(out && ddr_sm_may_readd(sm, set->member)))
@@ -267,24 +267,24 @@ bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *
 	if (set->op == DDR_MEMBER_OP_GROW)
 		return ddr_sm_grow_valid(sm, set);
 	if (set->op == DDR_MEMBER_OP_POLICY)
-		return set->cursor != sm->sb.policy;
-	if (set->member >= sm->sb.members)
+		return set->cursor != sm->shared.sb.policy;
+	if (set->member >= sm->shared.sb.members)
 		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE || set->op == DDR_MEMBER_OP_REPLACE) {
-		uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
+		uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 		bool works = holder != DDR_NO_MEMBER && (ddr_sm_alive(sm) >> holder & 1);
 
-		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->t.leaving | ddr_sm_going(sm)) >> holder & 1) ||
+		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->shared.change.leaving | ddr_sm_going(sm)) >> holder & 1) ||
 		    !ddr_sm_all_see(sm, set->member) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
 			return false;
-		return set->op == DDR_MEMBER_OP_TAKE ? !works : sm->sb.member[holder].state == DDR_MEMBER_IN_SYNC;
+		return set->op == DDR_MEMBER_OP_TAKE ? !works : sm->shared.sb.member[holder].state == DDR_MEMBER_IN_SYNC;
 	}
 	if (set->op == DDR_MEMBER_OP_STAY)
 		return set->member == ddr_sm_replacing(sm);
 	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_sm_replacing(sm) && !ddr_sm_all_folded(sm))
 		return false;	/* somebody has something to resync, or is about to: the two do not hold the same */
 	return m->state == DDR_MEMBER_REBUILDING &&
-	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->sb.array_blocks));
+	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->shared.sb.array_blocks));
 }
 
 static bool same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b)
@@ -297,11 +297,11 @@ static bool same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_me
 void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	if (msg->sender == sm->node)
-		sm->rb.set_sent = false;
+		sm->own.rb.set_sent = false;
 	if (ddr_sm_members_settled(sm) && ddr_sm_set_valid(sm, &msg->set)) {
-		sm->t.want_set = msg->set;
-		if (msg->sender == sm->node && same_set(&msg->set, &sm->sk.set))
-			sm->sk.set.op = 0;
+		sm->shared.change.want_set = msg->set;
+		if (msg->sender == sm->node && same_set(&msg->set, &sm->own.sk.set))
+			sm->own.sk.set.op = 0;
 	}
 	sm->again = true;
 }
@@ -309,18 +309,18 @@ void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 static void intents_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_FAIL };
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 
-	sm->seen_hard &= ddr_sm_alive(sm);
-	sm->seen_soft &= ddr_sm_alive(sm);
-	sm->seen_exchanged &= ddr_sm_alive(sm);
+	sm->own.seen_hard &= ddr_sm_alive(sm);
+	sm->own.seen_soft &= ddr_sm_alive(sm);
+	sm->own.seen_exchanged &= ddr_sm_alive(sm);
 	t->report_hard &= ddr_sm_alive(sm) & ~ddr_sm_going(sm);
 	t->report_soft &= ddr_sm_alive(sm) & ~ddr_sm_going(sm);
 	msg.fail.hard = t->report_hard & ~t->reported_hard;
 	msg.fail.soft = t->report_soft & ~t->reported_soft;
 	if (!(msg.fail.hard | msg.fail.soft) || !ddr_sm_may_send(sm))
 		return;
-	msg.fail.exchanged = msg.fail.hard & sm->seen_exchanged;
+	msg.fail.exchanged = msg.fail.hard & sm->own.seen_exchanged;
 	ddr_sm_send(sm, &msg);
 	t->reported_hard |= msg.fail.hard;
 	t->reported_soft |= msg.fail.soft;
@@ -332,60 +332,63 @@ static void done_send(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_DONE };
 
-	msg.done.generation = sm->next.generation;
-	msg.done.seq = sm->next.seq;
-	memcpy(msg.done.gen_id, sm->next.gen_id, sizeof(msg.done.gen_id));
-	memcpy(msg.done.gen_prev, sm->next.gen_prev, sizeof(msg.done.gen_prev));
-	msg.done.faulty = sm->t.faulty;
-	msg.done.missing = sm->t.missing;
-	msg.done.slots = sm->t.slots;
-	for (uint32_t s = 0; s < sm->sb.slots; s++)	/* by what was written, whatever came since */
-		msg.done.owner[s] = sm->t.slots >> s & 1 ? sm->next.slot_node[s] : 0;
-	msg.done.mark = sm->t.mark;
-	msg.done.set = sm->t.set;
+	msg.done.generation = sm->own.next.generation;
+	msg.done.seq = sm->own.next.seq;
+	memcpy(msg.done.gen_id, sm->own.next.gen_id, sizeof(msg.done.gen_id));
+	memcpy(msg.done.gen_prev, sm->own.next.gen_prev, sizeof(msg.done.gen_prev));
+	msg.done.faulty = sm->own.t.faulty;
+	msg.done.missing = sm->own.t.missing;
+	msg.done.slots = sm->own.t.slots;
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)	/* by what was written, whatever came since */
+		msg.done.owner[s] = sm->own.t.slots >> s & 1 ? sm->own.next.slot_node[s] : 0;
+	msg.done.mark = sm->own.t.mark;
+	msg.done.set = sm->own.t.set;
 	ddr_sm_send(sm, &msg);
-	sm->t.state = DDR_T_DONE_SENT;
+	sm->own.t.state = DDR_T_DONE_SENT;
 }
 
 /* Takes what is wanted into the change under way. */
-static void change_take(struct ddr_sm_trans *t)
+static void change_take(struct ddr_sm *sm)
 {
-	t->faulty |= t->want_faulty;
-	t->missing |= t->want_missing;
-	t->slots |= t->want_slots;
-	t->want_faulty = t->want_missing = 0;
-	t->want_slots = 0;
-	if (t->want_mark)
-		t->mark = t->want_mark;
-	t->want_mark = DDR_MARK_KEEP;
-	if (t->want_set.op)
-		t->set = t->want_set;
-	t->want_set = none;
+	struct ddr_sm_change *c = &sm->shared.change;
+	struct ddr_sm_trans *t = &sm->own.t;
+
+	t->faulty |= c->want_faulty;
+	t->missing |= c->want_missing;
+	t->slots |= c->want_slots;
+	c->want_faulty = c->want_missing = 0;
+	c->want_slots = 0;
+	if (c->want_mark)
+		t->mark = c->want_mark;
+	c->want_mark = DDR_MARK_KEEP;
+	if (c->want_set.op)
+		t->set = c->want_set;
+	c->want_set = none;
 }
 
 /* Our LEAVE says that nothing of ours is under way: if we die now nobody fences us. Who stays writes, if anybody does. */
 static bool others_write(const struct ddr_sm *sm)
 {
-	if (sm->c.leave_sent && !sm->c.leave_done)
+	if (sm->own.c.leave_sent && !sm->own.c.leave_done)
 		return true;		/* the order may put somebody before it who begins */
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->c.leave_sent && sm->nodes[i].started && !sm->nodes[i].leaving && sm->nodes[i].id != sm->node)
+		if (sm->own.c.leave_sent && sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && sm->shared.nodes[i].id != sm->node)
 			return true;
 	return false;
 }
 
 static void change_write(struct ddr_sm *sm)
 {
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 
-	if (t->io || others_write(sm) || ddr_sm_writer(sm) != sm->node || sm->start < DDR_S_DELIVERED ||
-	    (sm->c.on && !sm->c.writer_ready) || !ddr_sm_may_send(sm))
+	if (t->io || others_write(sm) || ddr_sm_writer(sm) != sm->node || sm->own.start < DDR_S_DELIVERED ||
+	    (sm->own.c.on && !sm->own.c.writer_ready) || !ddr_sm_may_send(sm))
 		return;
 	if (t->written) {
 		done_send(sm);
 		return;
 	}
-	if (t->blocked & ~(t->want_faulty | t->faulty))
+	if (t->blocked & ~(sm->shared.change.want_faulty | t->faulty))
 		return;		/* the intent is on its way */
 	if (ddr_sm_space_waits(sm, DDR_SPACE_SUPER))
 		return;
@@ -395,7 +398,7 @@ static void change_write(struct ddr_sm *sm)
 	 * came meanwhile gets the next generation.
 	 */
 	if (!t->no_space)
-		change_take(t);
+		change_take(sm);
 	if (ddr_sm_grow_prepare(sm))
 		ddr_sm_supers_write(sm);
 }
@@ -404,13 +407,13 @@ static void change_write(struct ddr_sm *sm)
 
 static void failed_events(struct ddr_sm *sm, uint32_t members)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		if (members >> m & 1) {
 			struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MEMBER_FAILED, NULL);
 
 			out->member = m;
-			out->a = sm->sb.generation;
-			sm->corrected[m] = 0;	/* who is there next is another disk, or begins anew */
+			out->a = sm->shared.sb.generation;
+			sm->own.corrected[m] = 0;	/* who is there next is another disk, or begins anew */
 		}
 }
 
@@ -420,23 +423,23 @@ void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members)
 	uint64_t voters = ddr_sm_voters(sm);
 
 	if (voters & (voters - 1))
-		sm->t.leaving |= members;
+		sm->shared.change.leaving |= members;
 }
 
 /* Does the message end the change that was judged, no more and no less than its members and slots? */
 static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struct ddr_super *sb)
 {
-	const struct ddr_sm_trans *t = &sm->t;
+	const struct ddr_sm_trans *t = &sm->own.t;
 
-	if (t->state == DDR_T_ACK || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.mark | msg->done.set.op) ||
-	    msg->sender != ddr_sm_writer(sm) || msg->done.generation < sm->sb.generation || msg->done.seq <= sm->sb.seq)
+	if (sm->shared.change.ack || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.mark | msg->done.set.op) ||
+	    msg->sender != ddr_sm_writer(sm) || msg->done.generation < sm->shared.sb.generation || msg->done.seq <= sm->shared.sb.seq)
 		return false;
-	if (msg->done.faulty & ~(t->faulty | t->want_faulty) || msg->done.missing & ~(t->missing | t->want_missing) ||
-	    msg->done.slots & ~(t->slots | t->want_slots))
+	if (msg->done.faulty & ~(t->faulty | sm->shared.change.want_faulty) || msg->done.missing & ~(t->missing | sm->shared.change.want_missing) ||
+	    msg->done.slots & ~(t->slots | sm->shared.change.want_slots))
 		return false;
-	if (msg->done.set.op && !same_set(&msg->done.set, &t->set) && !same_set(&msg->done.set, &t->want_set))
+	if (msg->done.set.op && !same_set(&msg->done.set, &t->set) && !same_set(&msg->done.set, &sm->shared.change.want_set))
 		return false;
-	*sb = sm->sb;
+	*sb = sm->shared.sb;
 	sb->generation = msg->done.generation;
 	sb->seq = msg->done.seq;
 	memcpy(sb->gen_id, msg->done.gen_id, sizeof(sb->gen_id));
@@ -449,25 +452,25 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 /* Once for each number of members that may still fail: not again with each change that leaves that as it is, as that of a spare. */
 static void tell_degraded(struct ddr_sm *sm)
 {
-	uint32_t in_sync = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)), needed = 1u << sm->sb.order;
+	uint32_t in_sync = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)), needed = 1u << sm->shared.sb.order;
 	uint32_t told = !ddr_sm_degraded(sm) ? 0 : in_sync < needed ? 1 : in_sync - needed + 1;
 
-	if (told && told != sm->degraded_told)
+	if (told && told != sm->own.degraded_told)
 		ddr_sm_event(sm, DDR_EV_DEGRADED, NULL)->a = told - 1;
-	sm->degraded_told = told;
+	sm->own.degraded_told = told;
 }
 
 /* No kernel reads a member that went any more: from now on ours may do without it. */
 static void agreed(struct ddr_sm *sm)
 {
-	sm->t.state = DDR_T_IDLE;
-	sm->t.leaving = 0;
+	sm->shared.change.ack = false;
+	sm->shared.change.leaving = 0;
 	sm->again = true;
-	if (sm->t.restart)
+	if (sm->shared.change.restart)
 		ddr_sm_works_restart(sm);
-	if (sm->t.restart)
+	if (sm->shared.change.restart)
 		tell_degraded(sm);
-	if (sm->sb.slot_node[sm->slot] == sm->node && !(sm->t.want_slots >> sm->slot & 1))
+	if (sm->shared.sb.slot_node[sm->own.slot] == sm->node && !(sm->shared.change.want_slots >> sm->own.slot & 1))
 		ddr_sm_started(sm);
 }
 
@@ -483,12 +486,12 @@ static enum ddr_event set_event(const struct ddr_sm *sm, const struct ddr_msg_me
 		return DDR_EV_REBUILD_DONE;
 	if (set->op == DDR_MEMBER_OP_REMOVE)
 		return DDR_EV_MEMBER_REMOVED;
-	return sm->sb.member[set->member].state == DDR_MEMBER_SPARE ? DDR_EV_MEMBER_ADDED : DDR_EV_REBUILD_START;
+	return sm->shared.sb.member[set->member].state == DDR_MEMBER_SPARE ? DDR_EV_MEMBER_ADDED : DDR_EV_REBUILD_START;
 }
 
 static uint64_t copied(const struct ddr_sm *sm, uint32_t member)
 {
-	return sm->rb.since && sm->rb.member == member ? sm->rb.copied : 0;
+	return sm->own.rb.since && sm->own.rb.member == member ? sm->own.rb.copied : 0;
 }
 
 /* From now on every kernel writes to a member that begins to be rebuilt; what was written before is folded into the map. */
@@ -497,14 +500,14 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 	struct ddr_output *out;
 
 	if (set->op == DDR_MEMBER_OP_POLICY) {
-		for (uint64_t r = 0; r < sm->regions; r++)
+		for (uint64_t r = 0; r < sm->shared.regions; r++)
 			ddr_sm_bits_changed(sm, r);
-		ddr_sm_event(sm, DDR_EV_POLICY, NULL)->a = sm->sb.policy;
+		ddr_sm_event(sm, DDR_EV_POLICY, NULL)->a = sm->shared.sb.policy;
 	}
-	sm->k.status |= set->op == DDR_MEMBER_OP_CURSOR;	/* all that the kernels of other nodes hear of a rebuild */
+	sm->kernel.status |= set->op == DDR_MEMBER_OP_CURSOR;	/* all that the kernels of other nodes hear of a rebuild */
 	if (!ddr_sm_changes_members(set) || set->op == DDR_MEMBER_OP_GROW || set->op == DDR_MEMBER_OP_STAY)
 		return;
-	sm->t.back &= ~(1u << set->member);
+	sm->shared.change.back &= ~(1u << set->member);
 	if (ddr_member_op_names(set->op))
 		ddr_sm_members_gone(sm, 1u << set->member);
 	if (replaced != DDR_NO_MEMBER && set->op == DDR_MEMBER_OP_WHOLE) {
@@ -512,22 +515,22 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 		ddr_sm_members_gone(sm, 1u << replaced);
 		ddr_sm_batch_members(sm);
 	}
-	if (set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(&sm->sb))
+	if (set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(&sm->shared.sb))
 		ddr_sm_map_whole(sm);
 	out = ddr_sm_event(sm, set_event(sm, set), NULL);
 	out->member = set->member;
-	out->a = sm->sb.generation;
-	out->b = out->event == DDR_EV_REBUILD_DONE ? copied(sm, set->member) : sm->sb.member[set->member].flags;
+	out->a = sm->shared.sb.generation;
+	out->b = out->event == DDR_EV_REBUILD_DONE ? copied(sm, set->member) : sm->shared.sb.member[set->member].flags;
 	out->node = out->event == DDR_EV_REBUILD_DONE ? replaced : ddr_sm_replaced(sm);
 	if (out->event == DDR_EV_REBUILD_START)
 		ddr_sm_unfold(sm);
-	sm->k.status = true;
+	sm->kernel.status = true;
 }
 
 /* WHOLE was on its way when something came before it, see ddr_sm_whole_void(). */
 static bool overtaken(const struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	const struct ddr_msg_member_set *set = sm->t.want_set.op ? &sm->t.want_set : &sm->t.set;
+	const struct ddr_msg_member_set *set = sm->shared.change.want_set.op ? &sm->shared.change.want_set : &sm->own.t.set;
 
 	return msg->done.set.op == DDR_MEMBER_OP_WHOLE && set->op == DDR_MEMBER_OP_STAY && set->member == msg->done.set.member &&
 	       msg->sender == ddr_sm_writer(sm);
@@ -536,16 +539,16 @@ static bool overtaken(const struct ddr_sm *sm, const struct ddr_msg *msg)
 /* What the disks say of a slot is so. Somebody may have left, or have been recovered, since that was on its way: then another change follows. */
 static void slots_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	sm->t.want_slots &= ~msg->done.slots;
-	for (uint32_t s = 0; s < sm->sb.slots; s++)
-		if ((msg->done.slots >> s & 1) && sm->t.slot_node[s] != msg->done.owner[s])
-			sm->t.want_slots |= 1ull << s;
+	sm->shared.change.want_slots &= ~msg->done.slots;
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
+		if ((msg->done.slots >> s & 1) && sm->shared.change.slot_node[s] != msg->done.owner[s])
+			sm->shared.change.want_slots |= 1ull << s;
 }
 
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t out = msg->done.faulty | msg->done.missing, replaced = ddr_sm_replaced(sm);
-	uint64_t generation = sm->sb.generation, blocks = sm->sb.array_blocks;
+	uint64_t generation = sm->shared.sb.generation, blocks = sm->shared.sb.array_blocks;
 	struct ddr_super sb;
 
 	if (overtaken(sm, msg))
@@ -554,28 +557,29 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
 		return;
 	}
-	if (sm->t.died & msg->done.slots)
+	if (sm->shared.change.died & msg->done.slots)
 		ddr_sm_rebuild_anew(sm);
-	sm->sb = sb;
-	sm->c.unproven = false;
-	sm->t.want_faulty &= ~msg->done.faulty;
-	sm->t.want_missing &= ~msg->done.missing;
+	sm->shared.sb = sb;
+	sm->shared.unproven = false;
+	sm->shared.change.want_faulty &= ~msg->done.faulty;
+	sm->shared.change.want_missing &= ~msg->done.missing;
 	slots_done(sm, msg);
-	sm->t.mark = DDR_MARK_KEEP;
-	if (sm->t.want_mark == msg->done.mark)
-		sm->t.want_mark = DDR_MARK_KEEP;
-	sm->t.died &= ~msg->done.slots;
-	if (same_set(&msg->done.set, &sm->t.want_set) || !ddr_sm_set_valid(sm, &sm->t.want_set))
-		sm->t.want_set = none;
-	sm->t.set = none;
-	sm->t.restart = out || msg->done.slots || ddr_sm_changes_members(&msg->done.set);
-	sm->t.state = DDR_T_ACK;
-	sm->t.acked = 0;
-	sm->t.ack_sent = sm->t.writing = sm->t.begun = sm->t.level = sm->t.written = sm->t.no_space = false;
-	sm->t.faulty = sm->t.missing = 0;
-	sm->t.exchanged &= sm->t.want_faulty;
-	sm->t.slots = 0;
-	sm->t.copy_void &= ddr_sm_replacing(sm) != DDR_NO_MEMBER;
+	sm->own.t.mark = DDR_MARK_KEEP;
+	if (sm->shared.change.want_mark == msg->done.mark)
+		sm->shared.change.want_mark = DDR_MARK_KEEP;
+	sm->shared.change.died &= ~msg->done.slots;
+	if (same_set(&msg->done.set, &sm->shared.change.want_set) || !ddr_sm_set_valid(sm, &sm->shared.change.want_set))
+		sm->shared.change.want_set = none;
+	sm->own.t.set = none;
+	sm->shared.change.restart = out || msg->done.slots || ddr_sm_changes_members(&msg->done.set);
+	sm->shared.change.ack = true;
+	sm->own.t.state = DDR_T_IDLE;
+	sm->shared.change.acked = 0;
+	sm->own.t.ack_sent = sm->own.t.writing = sm->own.t.begun = sm->own.t.level = sm->own.t.written = sm->own.t.no_space = false;
+	sm->own.t.faulty = sm->own.t.missing = 0;
+	sm->shared.change.exchanged &= sm->shared.change.want_faulty;
+	sm->own.t.slots = 0;
+	sm->shared.change.copy_void &= ddr_sm_replacing(sm) != DDR_NO_MEMBER;
 	ddr_sm_members_leave(sm, out);
 	set_done(sm, &msg->done.set, replaced);
 	if (sb.array_blocks != blocks)
@@ -586,55 +590,55 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		failed_events(sm, out);
 		ddr_sm_members_gone(sm, out);
 		ddr_sm_batch_members(sm);
-		sm->k.status = true;
+		sm->kernel.status = true;
 	}
 }
 
 void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	if (sm->t.state != DDR_T_ACK || msg->ack.seq != sm->sb.seq) {
+	if (!sm->shared.change.ack || msg->ack.seq != sm->shared.sb.seq) {
 		ddr_sm_bug(sm, "an acknowledgement of a change of the members that is not under way");
 		return;
 	}
-	sm->t.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
+	sm->shared.change.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
 }
 
 void ddr_sm_member_view(struct ddr_sm *sm)
 {
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 
 	t->reported_hard = t->reported_soft = 0;
 	if (t->state == DDR_T_DONE_SENT)
 		t->state = DDR_T_WRITE;
-	if (!(t->acked >> ddr_sm_node_at(sm, sm->node) & 1))
+	if (!(sm->shared.change.acked >> ddr_sm_node_at(sm, sm->node) & 1))
 		t->ack_sent = false;
 }
 
 /* Our kernel obeys, or there is none any more: a node that leaves has removed it, and is waited for until its LEAVE. */
 static bool obeyed(const struct ddr_sm *sm)
 {
-	return !sm->c.leave_sent && (ddr_sm_applied(sm) || (sm->c.leave_wanted && sm->k.state == DDR_K_GONE));
+	return !sm->own.c.leave_sent && (ddr_sm_applied(sm) || (sm->own.c.leave_wanted && sm->kernel.state == DDR_K_GONE));
 }
 
 void ddr_sm_member_pump(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_ACK };
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 
-	if (!ddr_sm_active(sm) || (sm->start < DDR_S_DELIVERED && !(sm->c.on && sm->c.synced)))
+	if (!ddr_sm_active(sm) || (sm->own.start < DDR_S_DELIVERED && !(sm->own.c.on && sm->own.c.synced)))
 		return;
-	if (sm->c.left_told)
+	if (sm->own.c.left_told)
 		return;		/* another one writes from now on: nothing of ours may still be on its way */
 	intents_send(sm);
-	if (t->state == DDR_T_IDLE && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
-	    sm->start >= DDR_S_DELIVERED) {
-		change_take(t);
+	if (ddr_sm_change_idle(sm) && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
+	    sm->own.start >= DDR_S_DELIVERED) {
+		change_take(sm);
 		t->state = DDR_T_WRITE;
 	}
 	if (t->state == DDR_T_WRITE)
 		change_write(sm);
-	if (t->state == DDR_T_ACK && !t->ack_sent && sm->start >= DDR_S_DELIVERED && obeyed(sm) && ddr_sm_may_send(sm)) {
-		msg.ack.seq = sm->sb.seq;
+	if (sm->shared.change.ack && !t->ack_sent && sm->own.start >= DDR_S_DELIVERED && obeyed(sm) && ddr_sm_may_send(sm)) {
+		msg.ack.seq = sm->shared.sb.seq;
 		ddr_sm_send(sm, &msg);
 		t->ack_sent = true;
 	}

@@ -29,8 +29,8 @@
 
 uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_REBUILDING)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING)
 			return m;
 	return DDR_NO_MEMBER;
 }
@@ -39,21 +39,21 @@ uint32_t ddr_sm_replacing(const struct ddr_sm *sm)
 {
 	uint32_t m = ddr_sm_rebuilding(sm);
 
-	return m != DDR_NO_MEMBER && (sm->sb.member[m].flags & DDR_MEMBER_F_REPLACING) ? m : DDR_NO_MEMBER;
+	return m != DDR_NO_MEMBER && (sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING) ? m : DDR_NO_MEMBER;
 }
 
 uint32_t ddr_sm_replaced(const struct ddr_sm *sm)
 {
 	uint32_t m = ddr_sm_replacing(sm);
 
-	return m == DDR_NO_MEMBER ? m : ddr_sm_member_at(sm, sm->sb.member[m].role);
+	return m == DDR_NO_MEMBER ? m : ddr_sm_member_at(sm, sm->shared.sb.member[m].role);
 }
 
 /* Its chunk may count: it is no copy of one that counts itself. */
 static bool rebuilt_to(const struct ddr_sm *sm, uint32_t m, uint64_t *cursor)
 {
-	*cursor = sm->sb.member[m].cursor;
-	return sm->sb.member[m].state == DDR_MEMBER_REBUILDING && !(sm->sb.member[m].flags & DDR_MEMBER_F_REPLACING);
+	*cursor = sm->shared.sb.member[m].cursor;
+	return sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING && !(sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING);
 }
 
 uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block)
@@ -61,7 +61,7 @@ uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block)
 	uint32_t mask = ddr_sm_in_sync(sm);
 	uint64_t cursor;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		if (rebuilt_to(sm, m, &cursor) && block < cursor)
 			mask |= 1u << m;
 	return mask;
@@ -71,7 +71,7 @@ uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t e
 {
 	uint64_t cursor;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		if (rebuilt_to(sm, m, &cursor) && cursor > block && cursor < end)
 			end = cursor;
 	return end;
@@ -82,19 +82,19 @@ uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t e
 void ddr_sm_unfold(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->nodes[i].folded = false;
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		sm->mapb[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
-	for (uint32_t i = 0; i < sm->n_log && sm->planned && sm->sb.parity; i++)
-		sm->log[i].dirty = sm->log[i].renew = true;
-	sm->rb.fold_at = 0;
-	sm->rb.fold_mapping = sm->rb.folded_sent = false;
+		sm->shared.nodes[i].folded = false;
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		sm->shared.version[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
+	for (uint32_t i = 0; i < sm->own.n_log && sm->own.planned && sm->shared.sb.parity; i++)
+		sm->own.log[i].dirty = sm->own.log[i].renew = true;
+	sm->own.rb.fold_at = 0;
+	sm->own.rb.fold_mapping = sm->own.rb.folded_sent = false;
 	sm->again = true;
 }
 
 void ddr_sm_fold_mapped(struct ddr_sm *sm)
 {
-	sm->rb.fold_mapping = false;
+	sm->own.rb.fold_mapping = false;
 }
 
 void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -102,16 +102,16 @@ void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg)
 	uint32_t m = ddr_sm_rebuilding(sm);
 
 	if (msg->sender == sm->node)
-		sm->rb.folded_sent = false;
-	if (m != DDR_NO_MEMBER && sm->sb.member[m].since == msg->folded.since)
-		sm->nodes[ddr_sm_node_at(sm, msg->sender)].folded = true;
+		sm->own.rb.folded_sent = false;
+	if (m != DDR_NO_MEMBER && sm->shared.sb.member[m].since == msg->folded.since)
+		sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)].folded = true;
 	sm->again = true;
 }
 
 static bool log_renewed(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_log; i++)
-		if (sm->log[i].renew || sm->log[i].fly_renew)
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		if (sm->own.log[i].renew || sm->own.log[i].fly_renew)
 			return false;
 	return true;
 }
@@ -119,17 +119,17 @@ static bool log_renewed(const struct ddr_sm *sm)
 /* Puts what is dirty here into the map. Returns true once all that was dirty when this began is there, durable. */
 static bool fold_map(struct ddr_sm *sm)
 {
-	struct ddr_sm_rebuild *rb = &sm->rb;
+	struct ddr_sm_rebuild *rb = &sm->own.rb;
 	uint32_t op = ddr_sm_degraded(sm) ? DDR_MAP_OP_DEGRADED : DDR_MAP_OP_WRITTEN;
 
-	while (rb->fold_at < sm->regions && sm->sb.parity) {
+	while (rb->fold_at < sm->shared.regions && sm->shared.sb.parity) {
 		uint64_t r = rb->fold_at;
 
-		if (r % 64 == 0 && !sm->mark[r / 64]) {
+		if (r % 64 == 0 && !sm->own.mark[r / 64]) {
 			rb->fold_at += 64;
 			continue;
 		}
-		if (ddr_bit(sm->mark, r) && !ddr_sm_map_holds(sm, r, op)) {
+		if (ddr_bit(sm->own.mark, r) && !ddr_sm_map_holds(sm, r, op)) {
 			if (!ddr_sm_map_want(sm, r, op))
 				return false;
 			rb->fold_mapping = true;
@@ -148,24 +148,24 @@ static void fold(struct ddr_sm *sm, uint32_t member)
 	struct ddr_msg msg = { .type = DDR_M_FOLDED };
 	int self = ddr_sm_node_at(sm, sm->node);
 
-	if (sm->c.rc != DDR_RC_IDLE)
+	if (sm->own.c.rc != DDR_RC_IDLE)
 		return;
-	if (self < 0 || sm->nodes[self].folded || sm->rb.folded_sent || !ddr_sm_applied(sm) || !fold_map(sm) || !log_renewed(sm) ||
+	if (self < 0 || sm->shared.nodes[self].folded || sm->own.rb.folded_sent || !ddr_sm_applied(sm) || !fold_map(sm) || !log_renewed(sm) ||
 	    !ddr_sm_may_send(sm))
 		return;
-	if (sm->n_resync && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
+	if (sm->own.n_resync && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
 		return;		/* there the two may differ still */
-	msg.folded.since = sm->sb.member[member].since;
-	sm->rb.folded_sent = true;
+	msg.folded.since = sm->shared.sb.member[member].since;
+	sm->own.rb.folded_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
 bool ddr_sm_all_folded(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].started && !sm->nodes[i].leaving && !sm->nodes[i].folded)
+		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && !sm->shared.nodes[i].folded)
 			return false;
-	return !ddr_sm_any_lost(sm) && !sm->c.rec && !ddr_sm_left_dirty(sm);
+	return !ddr_sm_any_lost(sm) && !sm->shared.rec && !ddr_sm_left_dirty(sm);
 }
 
 /* ---- the change of the superblocks --------------------------------------------- */
@@ -174,9 +174,9 @@ bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_SET, .set = *set };
 
-	if (sm->rb.set_sent || !ddr_sm_may_send(sm) || !ddr_sm_members_settled(sm) || !ddr_sm_set_valid(sm, set))
+	if (sm->own.rb.set_sent || !ddr_sm_may_send(sm) || !ddr_sm_members_settled(sm) || !ddr_sm_set_valid(sm, set))
 		return false;
-	sm->rb.set_sent = true;
+	sm->own.rb.set_sent = true;
 	ddr_sm_send(sm, &msg);
 	return true;
 }
@@ -193,13 +193,13 @@ static void take(struct ddr_sm *sm)
 {
 	uint32_t written = ddr_sm_written(sm);
 
-	for (uint32_t role = 0; sm->hot_spare && role < sm->sb.roles; role++) {
+	for (uint32_t role = 0; sm->own.hot_spare && role < sm->shared.sb.roles; role++) {
 		uint32_t holder = ddr_sm_member_at(sm, role);
 
 		if (holder == DDR_NO_MEMBER || (written >> holder & 1))
 			continue;
-		for (uint32_t m = 0; m < sm->sb.members; m++)
-			if (sm->sb.member[m].state == DDR_MEMBER_SPARE && ddr_sm_all_see(sm, m)) {
+		for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+			if (sm->shared.sb.member[m].state == DDR_MEMBER_SPARE && ddr_sm_all_see(sm, m)) {
 				ask(sm, DDR_MEMBER_OP_TAKE, m, role, 0);
 				return;
 			}
@@ -210,7 +210,7 @@ static void take(struct ddr_sm *sm)
 
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
 {
-	struct ddr_sm_rebuild *rb = &sm->rb;
+	struct ddr_sm_rebuild *rb = &sm->own.rb;
 	bool bad = !done && (r->result == -ENODATA || r->result == -EILSEQ);
 
 	if (bad && (!rb->bad_count || r->start <= rb->bad_start)) {
@@ -223,16 +223,16 @@ void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool 
 		rb->redo = r->start;
 	else if (done && !r->dirty)
 		rb->copied += r->count;
-	sm->k.status = true;
+	sm->kernel.status = true;
 }
 
 /* The lowest block of what is not done; @out: are ranges under way? */
 static uint64_t done_to(const struct ddr_sm *sm, bool *out)
 {
-	uint64_t lowest = sm->rb.next < sm->rb.redo ? sm->rb.next : sm->rb.redo;
+	uint64_t lowest = sm->own.rb.next < sm->own.rb.redo ? sm->own.rb.next : sm->own.rb.redo;
 
 	*out = false;
-	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (const struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		if (r->kind == DDR_RK_REBUILD && r->state != DDR_R_FREE && r->state < DDR_R_RELEASE) {
 			*out = true;
 			lowest = r->start < lowest ? r->start : lowest;
@@ -246,8 +246,8 @@ static uint64_t done_to(const struct ddr_sm *sm, bool *out)
  */
 static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
 {
-	uint64_t step = sm->sb.layout == DDR_LAYOUT_ROTATING && sm->sb.order < 3 ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
-	uint64_t end = (block / step + 1) * step, region = block / sm->region_blocks;
+	uint64_t step = sm->shared.sb.layout == DDR_LAYOUT_ROTATING && sm->shared.sb.order < 3 ? DDR_ROTATE_BLOCKS : DDR_EX_BLOCKS;
+	uint64_t end = (block / step + 1) * step, region = block / sm->shared.region_blocks;
 	uint64_t region_end = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
 
 	return ddr_sm_readable_end(sm, block, end < region_end ? end : region_end);
@@ -258,28 +258,28 @@ static bool lacks(const struct ddr_sm *sm, uint32_t member, uint64_t region)
 {
 	uint8_t nibble = ddr_sm_nibble(sm, region);
 
-	if (sm->sb.parity == 0)
+	if (sm->shared.sb.parity == 0)
 		return true;
 	if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN)
 		return false;
-	return !(sm->sb.member[member].flags & DDR_MEMBER_F_PARTIAL) || (nibble & DDR_REGION_F_WRITTEN);
+	return !(sm->shared.sb.member[member].flags & DDR_MEMBER_F_PARTIAL) || (nibble & DDR_REGION_F_WRITTEN);
 }
 
 static void ranges_begin(struct ddr_sm *sm)
 {
-	struct ddr_sm_rebuild *rb = &sm->rb;
+	struct ddr_sm_rebuild *rb = &sm->own.rb;
 
-	while (rb->next < sm->sb.array_blocks) {
-		uint64_t region = rb->next / sm->region_blocks, end = range_end_of(sm, rb->next);
+	while (rb->next < sm->shared.sb.array_blocks) {
+		uint64_t region = rb->next / sm->shared.region_blocks, end = range_end_of(sm, rb->next);
 		struct ddr_sm_range *r;
 
 		if (!lacks(sm, rb->member, region)) {
 			rb->next = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
 			continue;
 		}
-		if (ddr_bit(sm->resync, region))
+		if (ddr_bit(sm->own.resync, region))
 			return;
-		r = ddr_sm_range_new(sm, rb->next, end - rb->next, sm->parallel);
+		r = ddr_sm_range_new(sm, rb->next, end - rb->next, sm->own.parallel);
 		if (!r)
 			return;
 		r->kind = DDR_RK_REBUILD;
@@ -293,11 +293,11 @@ static void ranges_begin(struct ddr_sm *sm)
 
 static void begin(struct ddr_sm *sm, uint32_t member)
 {
-	struct ddr_sm_rebuild *rb = &sm->rb;
+	struct ddr_sm_rebuild *rb = &sm->own.rb;
 
 	rb->member = member;
-	rb->since = sm->sb.member[member].since;
-	rb->next = sm->sb.member[member].cursor;
+	rb->since = sm->shared.sb.member[member].since;
+	rb->next = sm->shared.sb.member[member].cursor;
 	rb->redo = NO_BLOCK;
 	rb->cursor_at = sm->now;
 	rb->copied = 0;
@@ -307,32 +307,32 @@ static void begin(struct ddr_sm *sm, uint32_t member)
 
 static void map_wanted(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_map; i++)
-		sm->rb.map_want[i] = sm->mapb[i].mem;
-	sm->rb.ending = true;
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		sm->own.rb.map_want[i] = sm->shared.version[i].mem;
+	sm->own.rb.ending = true;
 }
 
 static bool map_there(const struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->n_map && sm->sb.parity; i++)
-		if (sm->mapb[i].dur < sm->rb.map_want[i])
+	for (uint32_t i = 0; i < sm->shared.n_map && sm->shared.sb.parity; i++)
+		if (sm->shared.version[i].dur < sm->own.rb.map_want[i])
 			return false;
 	return true;
 }
 
 static void cursor_serve(struct ddr_sm *sm, uint64_t done)
 {
-	uint64_t at = sm->sb.member[sm->rb.member].cursor;
+	uint64_t at = sm->shared.sb.member[sm->own.rb.member].cursor;
 
-	if (done <= at || (done - at < sm->sb.array_blocks / CURSOR_PARTS && sm->now - sm->rb.cursor_at < CURSOR_MS))
+	if (done <= at || (done - at < sm->shared.sb.array_blocks / CURSOR_PARTS && sm->now - sm->own.rb.cursor_at < CURSOR_MS))
 		return;
-	sm->rb.cursor_at = sm->now;
-	ask(sm, DDR_MEMBER_OP_CURSOR, sm->rb.member, 0, done);
+	sm->own.rb.cursor_at = sm->now;
+	ask(sm, DDR_MEMBER_OP_CURSOR, sm->own.rb.member, 0, done);
 }
 
 static void serve(struct ddr_sm *sm)
 {
-	struct ddr_sm_rebuild *rb = &sm->rb;
+	struct ddr_sm_rebuild *rb = &sm->own.rb;
 	bool out;
 	uint64_t done = done_to(sm, &out);
 
@@ -341,10 +341,10 @@ static void serve(struct ddr_sm *sm)
 		rb->redo = NO_BLOCK;
 		rb->ending = false;
 	}
-	if (rb->redo == NO_BLOCK && ddr_sm_all_folded(sm) && !sm->n_resync)
+	if (rb->redo == NO_BLOCK && ddr_sm_all_folded(sm) && !sm->own.n_resync)
 		ranges_begin(sm);
 	done = done_to(sm, &out);
-	if (done < sm->sb.array_blocks || out) {
+	if (done < sm->shared.sb.array_blocks || out) {
 		rb->ending = false;
 		cursor_serve(sm, done);
 		return;
@@ -360,20 +360,20 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 {
 	uint32_t member = ddr_sm_rebuilding(sm);
 
-	if (!ddr_sm_running(sm) || !sm->k.enabled)
+	if (!ddr_sm_running(sm) || !sm->kernel.enabled)
 		return;
 	if (member != DDR_NO_MEMBER)
 		fold(sm, member);
-	if (ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready) || sm->stopping || sm->paused || sm->now < sm->hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
+	if (ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready) || sm->own.stopping || sm->own.paused || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
 	    !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 4)) {
 		return;
 	}
 	if (member == DDR_NO_MEMBER) {
-		sm->rb.since = 0;
+		sm->own.rb.since = 0;
 		take(sm);
 		return;
 	}
-	if (sm->rb.since != sm->sb.member[member].since || sm->rb.member != member)
+	if (sm->own.rb.since != sm->shared.sb.member[member].since || sm->own.rb.member != member)
 		begin(sm, member);
 	serve(sm);
 }
@@ -381,7 +381,7 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 /* Is this node at work on the rebuild of the member? */
 static bool ours(const struct ddr_sm *sm, uint32_t m)
 {
-	return ddr_sm_writer(sm) == sm->node && sm->rb.since && sm->rb.since == sm->sb.member[m].since && sm->rb.member == m;
+	return ddr_sm_writer(sm) == sm->node && sm->own.rb.since && sm->own.rb.since == sm->shared.sb.member[m].since && sm->own.rb.member == m;
 }
 
 uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm)
@@ -393,7 +393,7 @@ uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm)
 	if (m == DDR_NO_MEMBER)
 		return 0;
 	at = ours(sm, m) ? done_to(sm, &out) : 0;
-	return at > sm->sb.member[m].cursor ? at : sm->sb.member[m].cursor;	/* which is all that a node knows that does not work */
+	return at > sm->shared.sb.member[m].cursor ? at : sm->shared.sb.member[m].cursor;	/* which is all that a node knows that does not work */
 }
 
 void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
@@ -405,21 +405,21 @@ void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 		return;
 	p->at = ddr_sm_rebuild_at(sm);
 	if (ours(sm, m)) {
-		p->bad_start = sm->rb.bad_start;
-		p->bad_count = sm->rb.bad_count;
+		p->bad_start = sm->own.rb.bad_start;
+		p->bad_count = sm->own.rb.bad_count;
 	}
-	for (uint64_t r = 0; r < sm->regions; r++)
+	for (uint64_t r = 0; r < sm->shared.regions; r++)
 		if (lacks(sm, m, r))
 			ddr_sm_progress_add(sm, p, r);
 }
 
 void ddr_sm_rebuild_anew(struct ddr_sm *sm)
 {
-	sm->rb.since = 0;
+	sm->own.rb.since = 0;
 }
 
 void ddr_sm_rebuild_view(struct ddr_sm *sm)
 {
-	sm->rb.set_sent = sm->rb.folded_sent = false;
-	sm->rb.fold_at = 0;
+	sm->own.rb.set_sent = sm->own.rb.folded_sent = false;
+	sm->own.rb.fold_at = 0;
 }

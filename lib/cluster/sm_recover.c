@@ -17,40 +17,40 @@
 
 uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node)
 {
-	for (uint32_t s = 0; s < sm->sb.slots; s++)
-		if (node && sm->sb.slot_node[s] == node)
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
+		if (node && sm->shared.sb.slot_node[s] == node)
 			return s;
 	return DDR_SM_NO_SLOT;
 }
 
 uint32_t ddr_sm_slot(const struct ddr_sm *sm)
 {
-	return sm->slot;
+	return sm->own.slot;
 }
 
 void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node)
 {
 	int at = ddr_sm_node_at(sm, node);
 
-	for (struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (x->used && at >= 0 && !(x->acked >> at & 1))
 			x->dirty = ~0ull;
 }
 
 void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot)
 {
-	ddr_sm_ranges_doubt(sm, sm->sb.slot_node[slot]);
-	if (!(sm->c.rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
-		sm->c.rec_by[slot] = 0;
-	sm->c.rec |= 1ull << slot;
+	ddr_sm_ranges_doubt(sm, sm->shared.sb.slot_node[slot]);
+	if (!(sm->shared.rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
+		sm->shared.rec_by[slot] = 0;
+	sm->shared.rec |= 1ull << slot;
 	sm->again = true;
 }
 
 void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node)
 {
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
-		if (sm->c.rec_by[s] == node)
-			sm->c.rec_by[s] = 0;
+		if (sm->shared.rec_by[s] == node)
+			sm->shared.rec_by[s] = 0;
 }
 
 /* ---- messages ------------------------------------------------------------------ */
@@ -62,7 +62,7 @@ void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node)
 static void instance_dead(struct ddr_sm *sm, uint32_t node, const struct ddr_msg *msg)
 {
 	int at = ddr_sm_node_at(sm, node);
-	struct ddr_sm_node *n = at < 0 ? NULL : &sm->nodes[at];
+	struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
 
 	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie)
 		return;
@@ -74,19 +74,19 @@ static void recovered(struct ddr_sm *sm, uint32_t slot, const struct ddr_msg *ms
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_NODE_RECOVERED, NULL);
 
-	instance_dead(sm, sm->sb.slot_node[slot], msg);
+	instance_dead(sm, sm->shared.sb.slot_node[slot], msg);
 	out->a = slot;
-	out->b = sm->sb.slot_node[slot];
-	sm->nodes[ddr_sm_node_at(sm, sm->c.rec_by[slot])].folded = false;	/* it has marks now that are older */
-	sm->rb.fold_at = 0;
-	sm->c.rec &= ~(1ull << slot);
-	sm->c.rec_by[slot] = 0;
+	out->b = sm->shared.sb.slot_node[slot];
+	sm->shared.nodes[ddr_sm_node_at(sm, sm->shared.rec_by[slot])].folded = false;	/* it has marks now that are older */
+	sm->own.rb.fold_at = 0;
+	sm->shared.rec &= ~(1ull << slot);
+	sm->shared.rec_by[slot] = 0;
 	/*
 	 * Without a cluster the dead one never begins again, and the next start would be refused for it. Without parity no slot marks anything: that it has none
 	 * any more is what tells a kernel that was cut off, and lives, from one that took part until now (start_refused() in sm_cluster.c); and the
 	 * change that frees it lets a copy begin anew.
 	 */
-	if (!sm->c.on || sm->sb.parity == 0)
+	if (!sm->own.c.on || sm->shared.sb.parity == 0)
 		ddr_sm_slot_give(sm, slot, 0);
 	sm->again = true;
 }
@@ -96,30 +96,30 @@ void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	uint32_t slot = msg->recover.slot;
 	bool ours = msg->sender == sm->node;
 
-	if (slot >= sm->sb.slots || !(sm->c.rec >> slot & 1)) {
+	if (slot >= sm->shared.sb.slots || !(sm->shared.rec >> slot & 1)) {
 		ddr_sm_bug(sm, "a recovery of a slot of which none is due");
 		return;
 	}
 	if (ours)
-		sm->c.rc_sent = false;
-	if (msg->type == DDR_M_RECOVERED && sm->c.rec_by[slot] == msg->sender) {
+		sm->own.c.rc_sent = false;
+	if (msg->type == DDR_M_RECOVERED && sm->shared.rec_by[slot] == msg->sender) {
 		if (ours)
-			sm->c.rc = DDR_RC_IDLE;
+			sm->own.c.rc = DDR_RC_IDLE;
 		recovered(sm, slot, msg);
-	} else if (msg->type == DDR_M_RECOVER && !sm->c.rec_by[slot]) {
-		sm->c.rec_by[slot] = msg->sender;
+	} else if (msg->type == DDR_M_RECOVER && !sm->shared.rec_by[slot]) {
+		sm->shared.rec_by[slot] = msg->sender;
 		if (ours) {
-			sm->c.rc = DDR_RC_READ;
-			sm->c.rc_slot = slot;
-			sm->c.rc_io = 0;
-			sm->c.rc_cookie = sm->c.rc_seq = 0;
+			sm->own.c.rc = DDR_RC_READ;
+			sm->own.c.rc_slot = slot;
+			sm->own.c.rc_io = 0;
+			sm->own.c.rc_cookie = sm->own.c.rc_seq = 0;
 		}
 	}
 }
 
 void ddr_sm_recover_resend(struct ddr_sm *sm)
 {
-	sm->c.rc_sent = false;
+	sm->own.c.rc_sent = false;
 }
 
 static void say(struct ddr_sm *sm, enum ddr_msg_type type, uint32_t slot)
@@ -127,11 +127,11 @@ static void say(struct ddr_sm *sm, enum ddr_msg_type type, uint32_t slot)
 	struct ddr_msg msg = { .type = type };
 
 	msg.recover.slot = slot;
-	if (type == DDR_M_RECOVERED && sm->c.rc_cookie) {
-		msg.recover.cookie = sm->c.rc_cookie;
-		memcpy(msg.recover.boot_id, sm->c.rc_boot_id, sizeof(msg.recover.boot_id));
+	if (type == DDR_M_RECOVERED && sm->own.c.rc_cookie) {
+		msg.recover.cookie = sm->own.c.rc_cookie;
+		memcpy(msg.recover.boot_id, sm->own.c.rc_boot_id, sizeof(msg.recover.boot_id));
 	}
-	sm->c.rc_sent = true;
+	sm->own.c.rc_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
@@ -143,68 +143,68 @@ static uint64_t read_slot(struct ddr_sm *sm, uint32_t slot)
 
 	out->io = ddr_sm_io(sm, 0);
 	out->slot = slot;
-	out->members = ddr_sm_in_sync(sm) & sm->present;
+	out->members = ddr_sm_in_sync(sm) & sm->own.present;
 	return out->io;
 }
 
 /* A block of the dead slot. */
 void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
 {
-	struct ddr_sm_log *b = &sm->c.rc_log[index];
+	struct ddr_sm_log *b = &sm->own.c.rc_log[index];
 
 	b->loaded = payload != NULL;
 	b->seq = seq;
 	b->dirty = false;
-	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->regions && r / DDR_LOG_REGIONS == index; r++) {
-		ddr_bit_clear(sm->c.rc_map, r);
-		ddr_bit_clear(sm->c.rc_rep, r);
+	for (uint64_t r = (uint64_t)index * DDR_LOG_REGIONS; r < sm->shared.regions && r / DDR_LOG_REGIONS == index; r++) {
+		ddr_bit_clear(sm->own.c.rc_map, r);
+		ddr_bit_clear(sm->own.c.rc_rep, r);
 		if (payload && !ddr_log_get(payload, (uint32_t)(r % DDR_LOG_REGIONS)))
 			continue;
-		ddr_bit_set(sm->c.rc_map, r);
+		ddr_bit_set(sm->own.c.rc_map, r);
 		b->dirty = true;
 	}
 }
 
 void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie)
 {
-	if (sm->c.rc_cookie && seq < sm->c.rc_seq)
+	if (sm->own.c.rc_cookie && seq < sm->own.c.rc_seq)
 		return;
-	sm->c.rc_cookie = cookie;
-	sm->c.rc_seq = seq;
-	memcpy(sm->c.rc_boot_id, boot_id, sizeof(sm->c.rc_boot_id));
+	sm->own.c.rc_cookie = cookie;
+	sm->own.c.rc_seq = seq;
+	memcpy(sm->own.c.rc_boot_id, boot_id, sizeof(sm->own.c.rc_boot_id));
 }
 
 static void marks_take(struct ddr_sm *sm)
 {
 	struct ddr_output *out;
 
-	sm->c.rc_regions = 0;
-	for (uint64_t r = 0; r < sm->regions && sm->sb.parity; r++)
-		if (ddr_bit(sm->c.rc_map, r) && ddr_bit(sm->c.rc_rep, r)) {
+	sm->own.c.rc_regions = 0;
+	for (uint64_t r = 0; r < sm->shared.regions && sm->shared.sb.parity; r++)
+		if (ddr_bit(sm->own.c.rc_map, r) && ddr_bit(sm->own.c.rc_rep, r)) {
 			ddr_sm_look(sm, r);
-		} else if (ddr_bit(sm->c.rc_map, r)) {
-			sm->c.rc_regions++;
+		} else if (ddr_bit(sm->own.c.rc_map, r)) {
+			sm->own.c.rc_regions++;
 			ddr_sm_need_resync(sm, r);
 		}
-	if (sm->c.rc_regions) {
+	if (sm->own.c.rc_regions) {
 		out = ddr_sm_event(sm, DDR_EV_RECOVERY, NULL);
-		out->a = sm->c.rc_regions;
-		out->b = sm->sb.slot_node[sm->c.rc_slot];
+		out->a = sm->own.c.rc_regions;
+		out->b = sm->shared.sb.slot_node[sm->own.c.rc_slot];
 	}
-	sm->c.rc = DDR_RC_MARK;
-	sm->c.rc_index = 0;
-	sm->c.rc_failed = 0;
+	sm->own.c.rc = DDR_RC_MARK;
+	sm->own.c.rc_index = 0;
+	sm->own.c.rc_failed = 0;
 }
 
 void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_sm_cluster *c = &sm->own.c;
 
 	if (c->read_io && in->io == c->read_io) {
 		c->read_io = 0;
 		c->read_at = sm->now + RETRY_MS;
-		if (in->result == 0 && sm->start == DDR_S_READ) {
-			sm->start = DDR_S_DONE;
+		if (in->result == 0 && sm->own.start == DDR_S_READ) {
+			sm->own.start = DDR_S_DONE;
 			ddr_sm_plan(sm);
 		}
 	} else if (c->rc_io && in->io == c->rc_io && c->rc == DDR_RC_READ) {
@@ -221,8 +221,8 @@ void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
 
 void ddr_sm_read_pump(struct ddr_sm *sm)
 {
-	if (sm->start == DDR_S_READ && !sm->c.read_io && sm->now >= sm->c.read_at && ddr_sm_active(sm) && ddr_sm_room(sm, 1))
-		sm->c.read_io = read_slot(sm, sm->slot);
+	if (sm->own.start == DDR_S_READ && !sm->own.c.read_io && sm->now >= sm->own.c.read_at && ddr_sm_active(sm) && ddr_sm_room(sm, 1))
+		sm->own.c.read_io = read_slot(sm, sm->own.slot);
 }
 
 /* ---- clearing ------------------------------------------------------------------ */
@@ -236,22 +236,22 @@ static bool marks_durable(struct ddr_sm *sm)
 {
 	uint64_t open = 0, grants;
 
-	for (uint64_t w = 0; w < sm->words && sm->sb.parity; w++) {
-		grants = sm->log[w / DDR_WORDS_LOG].dur_ours ? sm->resync[w] & sm->granted[w] : 0;
-		sm->c.rc_map[w] &= sm->mark[w] & ~(sm->dur[w] & ~grants & (sm->rep[w] | ~sm->rep_fly[w]));
-		open |= sm->c.rc_map[w];
+	for (uint64_t w = 0; w < sm->own.words && sm->shared.sb.parity; w++) {
+		grants = sm->own.log[w / DDR_WORDS_LOG].dur_ours ? sm->own.resync[w] & sm->own.granted[w] : 0;
+		sm->own.c.rc_map[w] &= sm->own.mark[w] & ~(sm->own.dur[w] & ~grants & (sm->own.rep[w] | ~sm->own.rep_fly[w]));
+		open |= sm->own.c.rc_map[w];
 	}
 	return !open;
 }
 
 void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
 {
-	struct ddr_log_info info = { .slot = (uint16_t)sm->c.rc_slot, .index = index, .generation = sm->sb.generation };
+	struct ddr_log_info info = { .slot = (uint16_t)sm->own.c.rc_slot, .index = index, .generation = sm->shared.sb.generation };
 
 	memset(blk, 0, sizeof(*blk));
-	info.seq = sm->c.rc_log[index].seq;
-	info.node = sm->sb.slot_node[sm->c.rc_slot];
-	memcpy(info.array_uuid, sm->sb.array_uuid, sizeof(info.array_uuid));
+	info.seq = sm->own.c.rc_log[index].seq;
+	info.node = sm->shared.sb.slot_node[sm->own.c.rc_slot];
+	memcpy(info.array_uuid, sm->shared.sb.array_uuid, sizeof(info.array_uuid));
 	ddr_log_encode(blk, &info);
 }
 
@@ -261,20 +261,20 @@ void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_
  */
 static uint64_t seq_next(const struct ddr_sm *sm, const struct ddr_sm_log *b)
 {
-	uint64_t epoch = sm->c.epoch & 0x3fffff;
-	uint64_t top = (sm->sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1)) + (epoch << 8);
+	uint64_t epoch = sm->own.c.epoch & 0x3fffff;
+	uint64_t top = (sm->shared.sb.seq << DDR_SM_SEQ_SHIFT) + (1ull << (DDR_SM_SEQ_SHIFT - 1)) + (epoch << 8);
 
 	return b->loaded ? ddr_sm_seq_behind(b->seq + 1, top) : top;
 }
 
 static void clear_next(struct ddr_sm *sm)
 {
-	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_sm_cluster *c = &sm->own.c;
 	struct ddr_output *out;
 
-	while (c->rc_index < sm->n_log && !c->rc_log[c->rc_index].dirty)
+	while (c->rc_index < sm->own.n_log && !c->rc_log[c->rc_index].dirty)
 		c->rc_index++;
-	if (c->rc_index == sm->n_log) {
+	if (c->rc_index == sm->own.n_log) {
 		c->rc = DDR_RC_DONE;
 		sm->again = true;
 		return;
@@ -286,12 +286,12 @@ static void clear_next(struct ddr_sm *sm)
 	out->slot = c->rc_slot;
 	out->index = c->rc_index;
 	out->members = ddr_sm_written(sm);
-	sm->log_writes++;
+	sm->own.log_writes++;
 }
 
 bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_sm_cluster *c = &sm->own.c;
 	uint32_t full;
 
 	if (!c->rc_io || in->io != c->rc_io || c->rc != DDR_RC_WRITE)
@@ -314,9 +314,9 @@ bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
 
 static void write_serve(struct ddr_sm *sm)
 {
-	if (sm->c.rc_io || (sm->c.rc_failed && !ddr_sm_agreed_out(sm, sm->c.rc_failed)))
+	if (sm->own.c.rc_io || (sm->own.c.rc_failed && !ddr_sm_agreed_out(sm, sm->own.c.rc_failed)))
 		return;
-	sm->c.rc_failed = 0;
+	sm->own.c.rc_failed = 0;
 	if (!ddr_sm_space_waits(sm, DDR_SPACE_SLOT) && ddr_sm_room(sm, 1))
 		clear_next(sm);
 }
@@ -326,21 +326,21 @@ static void write_serve(struct ddr_sm *sm)
 static bool lowest(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].started && !sm->nodes[i].leaving && sm->nodes[i].id < sm->node)
+		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && sm->shared.nodes[i].id < sm->node)
 			return false;
 	return true;
 }
 
 static void claim(struct ddr_sm *sm)
 {
-	for (uint32_t s = 0; s < sm->sb.slots && !sm->c.rc_sent && !sm->c.leave_wanted; s++)
-		if ((sm->c.rec >> s & 1) && !sm->c.rec_by[s] && lowest(sm))
+	for (uint32_t s = 0; s < sm->shared.sb.slots && !sm->own.c.rc_sent && !sm->own.c.leave_wanted; s++)
+		if ((sm->shared.rec >> s & 1) && !sm->shared.rec_by[s] && lowest(sm))
 			say(sm, DDR_M_RECOVER, s);
 }
 
 void ddr_sm_recover_pump(struct ddr_sm *sm)
 {
-	struct ddr_sm_cluster *c = &sm->c;
+	struct ddr_sm_cluster *c = &sm->own.c;
 
 	if (c->rc == DDR_RC_MARK && marks_durable(sm))
 		c->rc = DDR_RC_WRITE;
@@ -349,7 +349,7 @@ void ddr_sm_recover_pump(struct ddr_sm *sm)
 		return;
 	switch (c->rc) {
 	case DDR_RC_IDLE:
-		if (c->rec)
+		if (sm->shared.rec)
 			claim(sm);
 		return;
 	case DDR_RC_READ:

@@ -21,7 +21,7 @@ enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
 	uint32_t readable = ddr_sm_readable(sm, block), written = ddr_sm_written(sm), parity = 0;
 	struct ddr_geometry geo;
 
-	ddr_super_geometry(&sm->sb, &geo);
+	ddr_super_geometry(&sm->shared.sb, &geo);
 	for (uint32_t role = 0; role < geo.roles; role++) {
 		uint32_t m = ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
 
@@ -37,7 +37,7 @@ uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block)
 	uint32_t members = ddr_sm_readable(sm, block), written = ddr_sm_written(sm);
 	struct ddr_geometry geo;
 
-	ddr_super_geometry(&sm->sb, &geo);
+	ddr_super_geometry(&sm->shared.sb, &geo);
 	for (uint32_t role = ddr_geo_data(&geo); role < geo.roles; role++)
 		members |= written & 1u << ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
 	return members;
@@ -46,7 +46,7 @@ uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block)
 bool ddr_sm_works_idle(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
-		if (sm->wk[i].state != DDR_WK_FREE)
+		if (sm->own.wk[i].state != DDR_WK_FREE)
 			return false;
 	return true;
 }
@@ -57,7 +57,7 @@ bool ddr_sm_works_idle(const struct ddr_sm *sm)
 static void work_undo(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	if (w->crash)
-		sm->resync_done -= w->done;
+		sm->own.resync_done -= w->done;
 	w->done = 0;
 }
 
@@ -79,10 +79,10 @@ static bool needs_sync(const struct ddr_sm *sm, uint64_t region)
 /* What the background still has to sync; the array's last region may be a short one. */
 static uint64_t needs_sync_blocks(const struct ddr_sm *sm)
 {
-	uint64_t last = sm->regions - 1, blocks = sm->n_needs_sync * sm->region_blocks;
+	uint64_t last = sm->shared.regions - 1, blocks = sm->shared.n_needs_sync * sm->shared.region_blocks;
 
 	if (needs_sync(sm, last))
-		blocks -= sm->region_blocks - ddr_sm_region_length(sm, last);
+		blocks -= sm->shared.region_blocks - ddr_sm_region_length(sm, last);
 	return blocks;
 }
 
@@ -90,9 +90,9 @@ void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *t
 {
 	bool background = false;
 
-	*done = sm->resync_done;
-	*total = sm->resync_total;
-	for (const struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS && !sm->n_resync; w++) {
+	*done = sm->own.resync_done;
+	*total = sm->own.resync_total;
+	for (const struct ddr_sm_work *w = sm->own.wk; w < sm->own.wk + DDR_SM_WORKS && !sm->own.n_resync; w++) {
 		if (w->state == DDR_WK_FREE || w->crash)
 			continue;
 		if (!background) {
@@ -112,23 +112,23 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	w->crash = crash;
 	w->step = DDR_EX_BLOCKS;
 	work_restart(sm, w);
-	ddr_bit_set(sm->work, region);
+	ddr_bit_set(sm->own.work, region);
 	ddr_sm_mark(sm, region);
 	if (!crash) {
-		sm->resync_total = sm->resync_done = 0;		/* that crash is past */
-	} else if (!sm->resync_told) {
-		sm->resync_told = true;
-		ddr_sm_event(sm, DDR_EV_RESYNC_START, NULL)->a = sm->n_resync;
+		sm->own.resync_total = sm->own.resync_done = 0;		/* that crash is past */
+	} else if (!sm->own.resync_told) {
+		sm->own.resync_told = true;
+		ddr_sm_event(sm, DDR_EV_RESYNC_START, NULL)->a = sm->own.n_resync;
 	}
-	sm->k.status = true;
+	sm->kernel.status = true;
 }
 
 static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	w->state = DDR_WK_FREE;
-	ddr_bit_clear(sm->work, w->region);
-	sm->clear_scan = sm->sync_scan = true;
-	sm->k.status = true;
+	ddr_bit_clear(sm->own.work, w->region);
+	sm->own.clear_scan = sm->own.sync_scan = true;
+	sm->kernel.status = true;
 	sm->again = true;
 }
 
@@ -142,15 +142,15 @@ static void work_finish(struct ddr_sm *sm, struct ddr_sm_work *w)
 		return;
 	}
 	if (w->crash) {
-		sm->resync_done += ddr_sm_region_length(sm, w->region) - w->done;
-		ddr_bit_clear(sm->resync, w->region);
-		sm->n_resync--;
-		sm->resync_regions_done++;
+		sm->own.resync_done += ddr_sm_region_length(sm, w->region) - w->done;
+		ddr_bit_clear(sm->own.resync, w->region);
+		sm->own.n_resync--;
+		sm->own.resync_regions_done++;
 		ddr_sm_bits_changed(sm, w->region);
-		if (sm->n_resync == 0) {
+		if (sm->own.n_resync == 0) {
 			out = ddr_sm_event(sm, DDR_EV_RESYNC_DONE, NULL);
-			out->a = sm->resync_regions_done;
-			out->b = sm->resync_blocks;
+			out->a = sm->own.resync_regions_done;
+			out->b = sm->own.resync_blocks;
 		}
 	}
 	work_end(sm, w);
@@ -158,15 +158,15 @@ static void work_finish(struct ddr_sm *sm, struct ddr_sm_work *w)
 
 void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 {
-	struct ddr_sm_work *w = &sm->wk[r->owner];
+	struct ddr_sm_work *w = &sm->own.wk[r->owner];
 
 	w->out--;
-	sm->k.status = true;
+	sm->kernel.status = true;
 	if (done) {
 		w->done += r->count;
-		sm->resync_done += w->crash ? r->count : 0;
-		sm->resync_blocks += r->mismatches;
-		sm->mismatches += w->crash ? r->mismatches : 0;
+		sm->own.resync_done += w->crash ? r->count : 0;
+		sm->own.resync_blocks += r->mismatches;
+		sm->own.mismatches += w->crash ? r->mismatches : 0;
 	} else if (r->result != -ENODATA && r->result != -EILSEQ) {
 		w->again = true;
 	} else if (w->crash && w->step > 1) {
@@ -176,21 +176,21 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		w->suspect = true;	/* of this block's data a part is gone: what its parity should be cannot be known */
 	} else {
 		w->skip = true;
-		ddr_bit_set(sm->skip, w->region);
-		sm->skip_until = sm->now + DDR_SM_SKIP_MS;
+		ddr_bit_set(sm->own.skip, w->region);
+		sm->own.skip_until = sm->now + DDR_SM_SKIP_MS;
 	}
 }
 
 void ddr_sm_works_mapped(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
+	for (struct ddr_sm_work *w = sm->own.wk; w < sm->own.wk + DDR_SM_WORKS; w++)
 		if (w->state == DDR_WK_MAP_SENT)
 			work_finish(sm, w);
 }
 
 void ddr_sm_works_restart(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
+	for (struct ddr_sm_work *w = sm->own.wk; w < sm->own.wk + DDR_SM_WORKS; w++)
 		w->again |= w->state == DDR_WK_MARK || w->state == DDR_WK_RUN;
 }
 
@@ -199,7 +199,7 @@ void ddr_sm_works_restart(struct ddr_sm *sm)
 /* Where the range that begins at w->next ends: at a place where the roles may turn if that matters, else at 512 blocks. */
 static uint64_t range_end_of(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 {
-	bool turns = sm->sb.layout == DDR_LAYOUT_ROTATING && ddr_sm_degraded(sm);
+	bool turns = sm->shared.sb.layout == DDR_LAYOUT_ROTATING && ddr_sm_degraded(sm);
 	uint64_t step = turns && w->step > DDR_ROTATE_BLOCKS ? DDR_ROTATE_BLOCKS : w->step;
 	uint64_t end = (w->next / step + 1) * step;
 
@@ -215,10 +215,10 @@ static void work_run(struct ddr_sm *sm, struct ddr_sm_work *w)
 
 		/* what can be read of a member that is being replaced is copied, whatever the parity */
 		if (doable == DDR_DO_JOB || ddr_sm_replacing(sm) != DDR_NO_MEMBER) {
-			r = ddr_sm_range_new(sm, w->next, end - w->next, sm->parallel);
+			r = ddr_sm_range_new(sm, w->next, end - w->next, sm->own.parallel);
 			if (!r)
 				return;
-			r->owner = (uint32_t)(w - sm->wk);
+			r->owner = (uint32_t)(w - sm->own.wk);
 			w->out++;
 		}
 		w->suspect |= doable == DDR_DO_SUSPECT;
@@ -249,12 +249,12 @@ static void work_map(struct ddr_sm *sm, struct ddr_sm_work *w)
  */
 static bool work_stops(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 {
-	return sm->stopping || (!w->crash && ddr_sm_degraded(sm));
+	return sm->own.stopping || (!w->crash && ddr_sm_degraded(sm));
 }
 
 static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
-	bool stops = work_stops(sm, w), may_run = !stops && !sm->paused && sm->now >= sm->hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB);
+	bool stops = work_stops(sm, w), may_run = !stops && !sm->own.paused && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB);
 
 	if (w->state == DDR_WK_MARK && ddr_sm_mark_durable(sm, w->region) && may_run)
 		w->state = DDR_WK_RUN;
@@ -274,7 +274,7 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 		work_undo(sm, w);
 		work_end(sm, w);
 	}
-	if (w->state == DDR_WK_FLUSH && sm->flushed >= w->flush)
+	if (w->state == DDR_WK_FLUSH && sm->own.flushed >= w->flush)
 		w->state = DDR_WK_MAP;
 	if (w->state == DDR_WK_MAP)
 		work_map(sm, w);
@@ -284,13 +284,13 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 
 static bool next_crash(struct ddr_sm *sm, uint64_t *region)
 {
-	for (uint64_t i = 0; i <= sm->words; i++) {
-		uint64_t w = (sm->resync_at / 64 + i) % sm->words;
-		uint64_t bits = sm->resync[w] & ~sm->work[w];
+	for (uint64_t i = 0; i <= sm->own.words; i++) {
+		uint64_t w = (sm->own.resync_at / 64 + i) % sm->own.words;
+		uint64_t bits = sm->own.resync[w] & ~sm->own.work[w];
 
 		if (bits) {
 			*region = w * 64 + (uint64_t)__builtin_ctzll(bits);
-			sm->resync_at = *region;
+			sm->own.resync_at = *region;
 			return true;
 		}
 	}
@@ -302,21 +302,21 @@ static bool next_crash(struct ddr_sm *sm, uint64_t *region)
 
 static bool next_background(struct ddr_sm *sm, uint64_t *region)
 {
-	if (sm->skip_until && sm->now >= sm->skip_until) {
-		memset(sm->skip, 0, sm->words * sizeof(uint64_t));
-		sm->skip_until = 0;
+	if (sm->own.skip_until && sm->now >= sm->own.skip_until) {
+		memset(sm->own.skip, 0, sm->own.words * sizeof(uint64_t));
+		sm->own.skip_until = 0;
 	}
-	if (!sm->sync_scan || !sm->n_needs_sync || ddr_sm_degraded(sm))
+	if (!sm->own.sync_scan || !sm->shared.n_needs_sync || ddr_sm_degraded(sm))
 		return false;
-	if (sm->c.on && sm->c.writer != sm->node)
+	if (sm->own.c.on && sm->shared.writer != sm->node)
 		return false;	/* one node is enough */
-	sm->sync_scan = false;
-	for (uint64_t i = 0; i < sm->regions && i < BACKGROUND_SCAN; i++) {
-		uint64_t r = sm->sync_at;
+	sm->own.sync_scan = false;
+	for (uint64_t i = 0; i < sm->shared.regions && i < BACKGROUND_SCAN; i++) {
+		uint64_t r = sm->own.sync_at;
 
-		sm->sync_at = sm->sync_at + 1 < sm->regions ? sm->sync_at + 1 : 0;
-		if (needs_sync(sm, r) && !ddr_bit(sm->mark, r) && !ddr_bit(sm->want, r) && !ddr_bit(sm->skip, r)) {
-			sm->sync_scan = true;	/* there may be one more */
+		sm->own.sync_at = sm->own.sync_at + 1 < sm->shared.regions ? sm->own.sync_at + 1 : 0;
+		if (needs_sync(sm, r) && !ddr_bit(sm->own.mark, r) && !ddr_bit(sm->own.want, r) && !ddr_bit(sm->own.skip, r)) {
+			sm->own.sync_scan = true;	/* there may be one more */
 			*region = r;
 			return true;
 		}
@@ -334,11 +334,11 @@ static struct ddr_sm_work *background_place(struct ddr_sm *sm)
 	bool alone = ddr_sm_replacing(sm) != DDR_NO_MEMBER;
 	struct ddr_sm_work *fresh = NULL;
 
-	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++) {
+	for (struct ddr_sm_work *w = sm->own.wk; w < sm->own.wk + DDR_SM_WORKS; w++) {
 		bool begins = w->state == DDR_WK_MARK || (w->state == DDR_WK_RUN && (w->again || w->next < w->end));
 
 		if (w->state == DDR_WK_FREE)
-			fresh = w >= sm->wk + DDR_SM_PARALLEL ? w : fresh;
+			fresh = w >= sm->own.wk + DDR_SM_PARALLEL ? w : fresh;
 		else if (w->crash || begins || alone)
 			return NULL;
 	}
@@ -351,16 +351,16 @@ void ddr_sm_resync_pump(struct ddr_sm *sm)
 	uint64_t region;
 	bool may_begin;
 
-	if (!ddr_sm_running(sm) || !sm->k.enabled || sm->sb.parity == 0 || !ddr_sm_members_settled(sm))
+	if (!ddr_sm_running(sm) || !sm->kernel.enabled || sm->shared.sb.parity == 0 || !ddr_sm_members_settled(sm))
 		return;
-	may_begin = !sm->stopping && !sm->paused && sm->now >= sm->hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB) && ddr_sm_room(sm, 4);
-	for (uint32_t i = 0; i < sm->parallel && may_begin && sm->n_resync; i++)
-		if (sm->wk[i].state == DDR_WK_FREE && next_crash(sm, &region))
-			work_begin(sm, &sm->wk[i], region, true);
-	for (struct ddr_sm_work *w = sm->wk; w < sm->wk + DDR_SM_WORKS; w++)
+	may_begin = !sm->own.stopping && !sm->own.paused && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB) && ddr_sm_room(sm, 4);
+	for (uint32_t i = 0; i < sm->own.parallel && may_begin && sm->own.n_resync; i++)
+		if (sm->own.wk[i].state == DDR_WK_FREE && next_crash(sm, &region))
+			work_begin(sm, &sm->own.wk[i], region, true);
+	for (struct ddr_sm_work *w = sm->own.wk; w < sm->own.wk + DDR_SM_WORKS; w++)
 		if (w->state != DDR_WK_FREE && ddr_sm_room(sm, 4))
 			work_serve(sm, w);
-	fresh = may_begin && !sm->n_resync ? background_place(sm) : NULL;
+	fresh = may_begin && !sm->own.n_resync ? background_place(sm) : NULL;
 	if (fresh && next_background(sm, &region))
 		work_begin(sm, fresh, region, false);
 }

@@ -17,7 +17,7 @@ bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		/* who is lost may be back any moment, and must find nobody in the array that it cannot reach */
-		if ((sm->nodes[i].started || sm->nodes[i].lost) && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> member & 1))
+		if ((sm->shared.nodes[i].started || sm->shared.nodes[i].lost) && !sm->shared.nodes[i].leaving && !(sm->shared.nodes[i].sees >> member & 1))
 			return false;
 	return true;
 }
@@ -25,29 +25,29 @@ bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member)
 bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member)
 {
 	static const uint8_t unknown[DDR_LAST_GEN_LEN];
-	const struct ddr_member *m = &sm->sb.member[member];
+	const struct ddr_member *m = &sm->shared.sb.member[member];
 
-	return m->role != DDR_ROLE_NONE && m->since > sm->sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
+	return m->role != DDR_ROLE_NONE && m->since > sm->shared.sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
 }
 
 static uint32_t members_out(const struct ddr_sm *sm)
 {
 	uint32_t out = 0;
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_FAULTY || sm->sb.member[m].state == DDR_MEMBER_MISSING)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].state == DDR_MEMBER_FAULTY || sm->shared.sb.member[m].state == DDR_MEMBER_MISSING)
 			out |= 1u << m;
 	return out;
 }
 
 uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present)
 {
-	return present & ((1u << sm->sb.members) - 1) & ~members_out(sm);
+	return present & ((1u << sm->shared.sb.members) - 1) & ~members_out(sm);
 }
 
 static bool is_out(const struct ddr_sm *sm, uint32_t member)
 {
-	return member < sm->sb.members && (members_out(sm) >> member & 1);
+	return member < sm->shared.sb.members && (members_out(sm) >> member & 1);
 }
 
 /* ---- inputs -------------------------------------------------------------------- */
@@ -56,15 +56,15 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t bit = in->member < DDR_MAX_MEMBERS ? 1u << in->member : 0;
 
-	if (!bit || in->member >= sm->sb.members) {
+	if (!bit || in->member >= sm->shared.sb.members) {
 		ddr_sm_bug(sm, "the device of a member that does not exist");
 		return;
 	}
 	if (ddr_sm_written(sm) & bit)
 		return;		/* it came in meanwhile: this node said that it had the device */
-	sm->present |= bit;
-	sm->sk.last = in->value & DDR_PRESENT_LAST ? sm->sk.last | bit : sm->sk.last & ~bit;
-	sm->k.table = in->value & DDR_PRESENT_TABLE ? sm->k.table | bit : sm->k.table & ~bit;
+	sm->own.present |= bit;
+	sm->own.sk.last = in->value & DDR_PRESENT_LAST ? sm->own.sk.last | bit : sm->own.sk.last & ~bit;
+	sm->kernel.table = in->value & DDR_PRESENT_TABLE ? sm->kernel.table | bit : sm->kernel.table & ~bit;
 	sm->again = true;
 }
 
@@ -79,11 +79,11 @@ static struct ddr_output *refuse(struct ddr_sm *sm, uint32_t member, const char 
 
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 {
-	if (!ddr_sm_running(sm) || (!is_out(sm, member) && (member >= sm->sb.members || sm->sb.member[member].state != DDR_MEMBER_SPARE))) {
+	if (!ddr_sm_running(sm) || (!is_out(sm, member) && (member >= sm->shared.sb.members || sm->shared.sb.member[member].state != DDR_MEMBER_SPARE))) {
 		refuse(sm, member, "the array does not run, or the member is no spare and not out of it");
 		return;
 	}
-	sm->sk.ask |= 1u << member;
+	sm->own.sk.ask |= 1u << member;
 }
 
 /* The operator gives a spare somebody's place: of a member that works (it is copied), or of one that is out. */
@@ -95,10 +95,10 @@ static bool replaces(const struct ddr_msg_member_set *set)
 /* Where a new disk has its place in the table: one that nobody needs any more, or behind the last one. */
 static uint32_t free_place(const struct ddr_sm *sm)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (is_out(sm, m) && sm->sb.member[m].role == DDR_ROLE_NONE)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (is_out(sm, m) && sm->shared.sb.member[m].role == DDR_ROLE_NONE)
 			return m;
-	return sm->sb.members;
+	return sm->shared.sb.members;
 }
 
 void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in)
@@ -106,15 +106,15 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 	struct ddr_msg_member_set set = { .op = op, .member = op == DDR_MEMBER_OP_ADD ? free_place(sm) : in->member };
 
 	memcpy(set.uuid, in->uuid, sizeof(set.uuid));
-	if (op == DDR_MEMBER_OP_REMOVE && replaces(&sm->sk.set) && sm->sk.set.member == set.member)
-		sm->sk.set.op = 0;
-	if (sm->sk.set.op)
+	if (op == DDR_MEMBER_OP_REMOVE && replaces(&sm->own.sk.set) && sm->own.sk.set.member == set.member)
+		sm->own.sk.set.op = 0;
+	if (sm->own.sk.set.op)
 		refuse(sm, set.member, "another change of the members is being made: try again");
 	else if (!ddr_sm_running(sm) || !ddr_sm_set_valid(sm, &set))
 		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array does not run, or its table of members is full: remove those that are out" :
 		       "the array does not run, or the member is in use: fail it first");
 	else
-		sm->sk.set = set;
+		sm->own.sk.set = set;
 }
 
 /*
@@ -125,24 +125,24 @@ void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_POLICY, .cursor = policy };
 
-	if (sm->sk.set.op && sm->sk.set.op != DDR_MEMBER_OP_POLICY)
+	if (sm->own.sk.set.op && sm->own.sk.set.op != DDR_MEMBER_OP_POLICY)
 		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is being made: try again")->a = EBUSY;
 	else if (!ddr_sm_running(sm))
 		ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run")->a = EBUSY;
 	else
-		sm->sk.set = set;
+		sm->own.sk.set = set;
 }
 
 /* May the spare replace the member, once all see it? NULL, or why not. */
 static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
-	uint32_t holder = set->role < sm->sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
+	uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 
 	if (holder == DDR_NO_MEMBER)
 		return "the member that is to be replaced has no place in the array";
-	if (set->op == DDR_MEMBER_OP_REPLACE && sm->sb.member[holder].state != DDR_MEMBER_IN_SYNC)
+	if (set->op == DDR_MEMBER_OP_REPLACE && sm->shared.sb.member[holder].state != DDR_MEMBER_IN_SYNC)
 		return "the member that is to be replaced is not in sync any more: try again";
-	if (set->member >= sm->sb.members || sm->sb.member[set->member].state != DDR_MEMBER_SPARE)
+	if (set->member >= sm->shared.sb.members || sm->shared.sb.member[set->member].state != DDR_MEMBER_SPARE)
 		return "the new disk is no spare of the array";
 	if (ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
 		return "another member is being rebuilt or replaced: wait for its end";
@@ -152,27 +152,27 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 /* It was not begun, and is not wanted any more. What is on its way to the others already, they may still do. */
 static void replace_forget(struct ddr_sm *sm, uint32_t spare)
 {
-	if (replaces(&sm->sk.set) && sm->sk.set.member == spare)
-		sm->sk.set.op = 0;
+	if (replaces(&sm->own.sk.set) && sm->own.sk.set.member == spare)
+		sm->own.sk.set.op = 0;
 }
 
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	uint32_t role = in->member < sm->sb.members ? sm->sb.member[in->member].role : DDR_ROLE_NONE;
+	uint32_t role = in->member < sm->shared.sb.members ? sm->shared.sb.member[in->member].role : DDR_ROLE_NONE;
 	struct ddr_msg_member_set set = { .op = is_out(sm, in->member) ? DDR_MEMBER_OP_TAKE : DDR_MEMBER_OP_REPLACE,
 					  .member = in->value < DDR_MAX_MEMBERS ? (uint32_t)in->value : DDR_NO_MEMBER, .role = role };
 	const char *why = not_replaceable(sm, &set);
 
 	if (in->value == DDR_NO_MEMBER)
 		replace_forget(sm, in->member);
-	else if (sm->sk.set.op)
+	else if (sm->own.sk.set.op)
 		refuse(sm, in->member, "another change of the members is being made: try again");
 	else if (!ddr_sm_running(sm))
 		refuse(sm, in->member, "the array does not run");
 	else if (why)
 		refuse(sm, in->member, why);
 	else
-		sm->sk.set = set;
+		sm->own.sk.set = set;
 }
 
 /* ---- the total order ----------------------------------------------------------- */
@@ -181,42 +181,42 @@ void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	uint32_t m = msg->seek.member;
 
-	if (m >= sm->sb.members) {
+	if (m >= sm->shared.sb.members) {
 		ddr_sm_bug(sm, "a member that does not exist is sought");
 		return;
 	}
 	if (msg->sender == sm->node) {
-		sm->sk.ask &= ~(1u << m);
-		sm->sk.ask_sent = false;
+		sm->own.sk.ask &= ~(1u << m);
+		sm->own.sk.ask_sent = false;
 	}
 	if (is_out(sm, m))
-		sm->t.back |= 1u << m;
-	sm->sk.looked &= ~(1u << m);
+		sm->shared.change.back |= 1u << m;
+	sm->own.sk.looked &= ~(1u << m);
 	sm->again = true;
 }
 
 void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	struct ddr_sm_node *n = &sm->nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t sees = msg->seen.members & ((1u << sm->sb.members) - 1);
+	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
+	uint32_t sees = msg->seen.members & ((1u << sm->shared.sb.members) - 1);
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].since > msg->seen.generation)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].since > msg->seen.generation)
 			sees &= ~(1u << m);	/* said before it went, or was another one */
 	n->sees = sees;
 	if (msg->sender == sm->node)
-		sm->sk.seen_sent = false;
+		sm->own.sk.seen_sent = false;
 	sm->again = true;
 }
 
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->nodes[i].sees &= ~members;
-	sm->t.back &= ~members;
-	sm->present &= ~members;
-	sm->sk.last &= ~members;
-	sm->sk.looked &= ~members;
+		sm->shared.nodes[i].sees &= ~members;
+	sm->shared.change.back &= ~members;
+	sm->own.present &= ~members;
+	sm->own.sk.last &= ~members;
+	sm->own.sk.looked &= ~members;
 }
 
 /*
@@ -225,26 +225,26 @@ void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
  */
 static void table_known(struct ddr_sm *sm, uint32_t m, const struct ddr_member *was)
 {
-	const struct ddr_member *now = &sm->sb.member[m];
-	bool table = sm->k.table >> m & 1, shadow = sm->k.shadow == m, same = !memcmp(now->uuid, was->uuid, sizeof(was->uuid));
+	const struct ddr_member *now = &sm->shared.sb.member[m];
+	bool table = sm->kernel.table >> m & 1, shadow = sm->kernel.shadow == m, same = !memcmp(now->uuid, was->uuid, sizeof(was->uuid));
 
 	if (same && now->role == was->role && (!table || !((now->flags ^ was->flags) & DDR_MEMBER_F_REPLACING)))
 		return;
 	if (same && (table || shadow) && now->role != DDR_ROLE_NONE)
-		sm->k.outdated = true;
-	sm->k.table &= ~(1u << m);
+		sm->kernel.outdated = true;
+	sm->kernel.table &= ~(1u << m);
 	if (shadow)
-		sm->k.shadow = DDR_NO_MEMBER;
+		sm->kernel.shadow = DDR_NO_MEMBER;
 }
 
 void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was)
 {
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		table_known(sm, m, &was->member[m]);
-		if (memcmp(sm->sb.member[m].uuid, was->member[m].uuid, sizeof(was->member[m].uuid)) != 0) {
-			sm->present &= ~(1u << m);
-			sm->sk.last &= ~(1u << m);
-			sm->sk.looked &= ~(1u << m);
+		if (memcmp(sm->shared.sb.member[m].uuid, was->member[m].uuid, sizeof(was->member[m].uuid)) != 0) {
+			sm->own.present &= ~(1u << m);
+			sm->own.sk.last &= ~(1u << m);
+			sm->own.sk.looked &= ~(1u << m);
 		}
 	}
 }
@@ -254,17 +254,17 @@ void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was)
 /* All nodes should have its device: a spare, and who is to come back. */
 static bool wanted(const struct ddr_sm *sm, uint32_t m)
 {
-	return sm->sb.member[m].state == DDR_MEMBER_SPARE || (sm->t.back >> m & 1);
+	return sm->shared.sb.member[m].state == DDR_MEMBER_SPARE || (sm->shared.change.back >> m & 1);
 }
 
 /* Devices that this node should have, and has not. */
 static void look(struct ddr_sm *sm)
 {
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
-		if (!wanted(sm, m) || ((sm->present | sm->sk.looked) >> m & 1) || !ddr_sm_room(sm, 1))
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
+		if (!wanted(sm, m) || ((sm->own.present | sm->own.sk.looked) >> m & 1) || !ddr_sm_room(sm, 1))
 			continue;
 		ddr_sm_out(sm, DDR_OUT_SEEK)->member = m;
-		sm->sk.looked |= 1u << m;
+		sm->own.sk.looked |= 1u << m;
 	}
 }
 
@@ -273,11 +273,11 @@ static void tell(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_SEEN };
 	int self = ddr_sm_node_at(sm, sm->node);
 
-	if (self < 0 || !sm->nodes[self].started || sm->nodes[self].sees == sm->present || sm->sk.seen_sent || !ddr_sm_may_send(sm))
+	if (self < 0 || !sm->shared.nodes[self].started || sm->shared.nodes[self].sees == sm->own.present || sm->own.sk.seen_sent || !ddr_sm_may_send(sm))
 		return;
-	msg.seen.members = sm->present;
-	msg.seen.generation = sm->sb.generation;
-	sm->sk.seen_sent = true;
+	msg.seen.members = sm->own.present;
+	msg.seen.generation = sm->shared.sb.generation;
+	sm->own.sk.seen_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
@@ -285,48 +285,48 @@ static void seek(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_SEEK };
 
-	if (!sm->sk.ask || sm->sk.ask_sent || !ddr_sm_may_send(sm))
+	if (!sm->own.sk.ask || sm->own.sk.ask_sent || !ddr_sm_may_send(sm))
 		return;
-	msg.seek.member = (uint32_t)__builtin_ctz(sm->sk.ask);
-	sm->sk.ask_sent = true;
+	msg.seek.member = (uint32_t)__builtin_ctz(sm->own.sk.ask);
+	sm->own.sk.ask_sent = true;
 	ddr_sm_send(sm, &msg);
 }
 
 /* The operator's change of the table, until it was taken; another one may be first. */
 static void change(struct ddr_sm *sm)
 {
-	if (!sm->sk.set.op)
+	if (!sm->own.sk.set.op)
 		return;
-	if (sm->sk.set.op == DDR_MEMBER_OP_ADD)
-		sm->sk.set.member = free_place(sm);
+	if (sm->own.sk.set.op == DDR_MEMBER_OP_ADD)
+		sm->own.sk.set.member = free_place(sm);
 	if (!ddr_sm_members_settled(sm))
 		return;
-	if (replaces(&sm->sk.set) && !ddr_sm_all_see(sm, sm->sk.set.member) && !not_replaceable(sm, &sm->sk.set))
+	if (replaces(&sm->own.sk.set) && !ddr_sm_all_see(sm, sm->own.sk.set.member) && !not_replaceable(sm, &sm->own.sk.set))
 		return;
-	if (sm->sk.set.op == DDR_MEMBER_OP_POLICY && sm->rb.set_sent)
+	if (sm->own.sk.set.op == DDR_MEMBER_OP_POLICY && sm->own.rb.set_sent)
 		return;		/* it may be the opposite that is on its way */
-	if (sm->sk.set.op == DDR_MEMBER_OP_POLICY && !ddr_sm_set_valid(sm, &sm->sk.set)) {
-		sm->sk.set.op = 0;	/* it is so */
+	if (sm->own.sk.set.op == DDR_MEMBER_OP_POLICY && !ddr_sm_set_valid(sm, &sm->own.sk.set)) {
+		sm->own.sk.set.op = 0;	/* it is so */
 		return;
 	}
-	if (!ddr_sm_set_valid(sm, &sm->sk.set)) {
-		refuse(sm, sm->sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->sk.set.op;
-		sm->sk.set.op = 0;
+	if (!ddr_sm_set_valid(sm, &sm->own.sk.set)) {
+		refuse(sm, sm->own.sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->own.sk.set.op;
+		sm->own.sk.set.op = 0;
 		return;
 	}
-	ddr_sm_ask(sm, &sm->sk.set);
+	ddr_sm_ask(sm, &sm->own.sk.set);
 }
 
 /* The writer calls back who is sought, one at a time. */
 static void call_back(struct ddr_sm *sm)
 {
-	if (!sm->t.back || ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready) || sm->stopping || sm->sb.parity == 0)
+	if (!sm->shared.change.back || ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready) || sm->own.stopping || sm->shared.sb.parity == 0)
 		return;
-	for (uint32_t m = 0; m < sm->sb.members; m++) {
-		bool readd = (sm->sk.last >> m & 1) && ddr_sm_may_readd(sm, m);
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
+		bool readd = (sm->own.sk.last >> m & 1) && ddr_sm_may_readd(sm, m);
 		struct ddr_msg_member_set set = { .op = readd ? DDR_MEMBER_OP_READD : DDR_MEMBER_OP_BACK, .member = m };
 
-		if ((sm->t.back >> m & 1) && ddr_sm_set_valid(sm, &set)) {
+		if ((sm->shared.change.back >> m & 1) && ddr_sm_set_valid(sm, &set)) {
 			ddr_sm_ask(sm, &set);
 			return;
 		}
@@ -335,7 +335,7 @@ static void call_back(struct ddr_sm *sm)
 
 void ddr_sm_seek_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) || !sm->k.enabled)
+	if (!ddr_sm_running(sm) || !sm->kernel.enabled)
 		return;
 	look(sm);
 	tell(sm);
@@ -347,14 +347,14 @@ void ddr_sm_seek_pump(struct ddr_sm *sm)
 /* What was on its way in the ring before, and was not delivered. */
 void ddr_sm_seek_view(struct ddr_sm *sm)
 {
-	sm->sk.seen_sent = sm->sk.ask_sent = false;
+	sm->own.sk.seen_sent = sm->own.sk.ask_sent = false;
 }
 
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
-	st->sought = sm->t.back;
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	st->sought = sm->shared.change.back;
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		for (uint32_t i = 0; i < DDR_SM_MAX_NODES && wanted(sm, m) && !st->unseen_by[m]; i++)
-			if ((sm->nodes[i].started || sm->nodes[i].lost) && !sm->nodes[i].leaving && !(sm->nodes[i].sees >> m & 1))
-				st->unseen_by[m] = sm->nodes[i].id;
+			if ((sm->shared.nodes[i].started || sm->shared.nodes[i].lost) && !sm->shared.nodes[i].leaving && !(sm->shared.nodes[i].sees >> m & 1))
+				st->unseen_by[m] = sm->shared.nodes[i].id;
 }

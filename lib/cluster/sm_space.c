@@ -29,15 +29,15 @@ static uint32_t counting(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
 
-	for (uint32_t m = 0; m < sm->sb.members; m++)
-		if (sm->sb.member[m].state == DDR_MEMBER_SPARE)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (sm->shared.sb.member[m].state == DDR_MEMBER_SPARE)
 			mask |= 1u << m;
 	return mask & ~ddr_sm_going(sm);
 }
 
 void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members)
 {
-	struct ddr_sm_space *s = &sm->space[kind];
+	struct ddr_sm_space *s = &sm->own.space[kind];
 	struct ddr_output *out;
 
 	sm->again = true;
@@ -57,7 +57,7 @@ void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members)
 
 void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind)
 {
-	struct ddr_sm_space *s = &sm->space[kind];
+	struct ddr_sm_space *s = &sm->own.space[kind];
 	struct ddr_output *out;
 
 	if (!s->members)
@@ -71,7 +71,7 @@ void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind)
 
 bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind)
 {
-	const struct ddr_sm_space *s = &sm->space[kind];
+	const struct ddr_sm_space *s = &sm->own.space[kind];
 
 	return (s->members & counting(sm)) && sm->now < s->again_at;
 }
@@ -80,8 +80,8 @@ static bool map_waits(struct ddr_sm *sm)
 {
 	bool any = false;
 
-	for (struct ddr_sm_map *b = sm->mapb; b < sm->mapb + sm->n_map; b++) {
-		b->no_space = b->no_space && b->dur < b->mem;	/* another node may write it by now */
+	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
+		b->no_space = b->no_space && ddr_sm_version(sm, b)->dur < ddr_sm_version(sm, b)->mem;	/* another node may write it by now */
 		any |= b->no_space;
 	}
 	return any;
@@ -89,7 +89,7 @@ static bool map_waits(struct ddr_sm *sm)
 
 static bool log_waits(const struct ddr_sm *sm)
 {
-	for (const struct ddr_sm_log *b = sm->log; b < sm->log + sm->n_log; b++)
+	for (const struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++)
 		if (b->no_space)
 			return true;
 	return false;
@@ -98,12 +98,12 @@ static bool log_waits(const struct ddr_sm *sm)
 static bool wanted(struct ddr_sm *sm, enum ddr_space kind)
 {
 	switch (kind) {
-	case DDR_SPACE_SUPER: return sm->t.no_space || sm->t.level || sm->t.io;
+	case DDR_SPACE_SUPER: return sm->own.t.no_space || sm->own.t.level || sm->own.t.io;
 	case DDR_SPACE_LOG: return log_waits(sm);
 	case DDR_SPACE_MAP: return map_waits(sm);
-	case DDR_SPACE_SLOT: return sm->c.rc == DDR_RC_WRITE;
-	case DDR_SPACE_GROW: return sm->t.set.op == DDR_MEMBER_OP_GROW;
-	case DDR_SPACE_JOB: return sm->now < sm->space[kind].again_at + FORGET_MS;
+	case DDR_SPACE_SLOT: return sm->own.c.rc == DDR_RC_WRITE;
+	case DDR_SPACE_GROW: return sm->own.t.set.op == DDR_MEMBER_OP_GROW;
+	case DDR_SPACE_JOB: return sm->now < sm->own.space[kind].again_at + FORGET_MS;
 	case DDR_SPACE_KINDS: break;
 	}
 	return false;
@@ -113,14 +113,14 @@ static bool wanted(struct ddr_sm *sm, enum ddr_space kind)
 void ddr_sm_space_pump(struct ddr_sm *sm)
 {
 	for (uint32_t k = 0; k < DDR_SPACE_KINDS; k++)
-		if (sm->space[k].members && (sm->failed || !wanted(sm, k) || !(sm->space[k].members & counting(sm))))
-			sm->space[k] = (struct ddr_sm_space){ 0 };
+		if (sm->own.space[k].members && (sm->shared.failed || !wanted(sm, k) || !(sm->own.space[k].members & counting(sm))))
+			sm->own.space[k] = (struct ddr_sm_space){ 0 };
 }
 
 void ddr_sm_space_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	for (uint32_t k = 0; k < DDR_SPACE_KINDS; k++) {
-		uint32_t members = sm->space[k].members & counting(sm);
+		uint32_t members = sm->own.space[k].members & counting(sm);
 
 		if (members && !st->space_wait)
 			st->space_wait = waits_for[k];

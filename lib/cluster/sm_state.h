@@ -17,11 +17,11 @@
 #include "lib/disk/format.h"
 #include "lib/wire/msg.h"
 #include "sm.h"
+#include "sm_shared.h"
 
 #define DDR_SM_HANDLER_OUT	160u	/* outputs that a handler emits at most; see ex_cancel */
 #define DDR_SM_ERRORS		4096u	/* errors of the kernel that wait at once; what is more is tried again */
 #define DDR_SM_MISMATCHES	64u
-#define DDR_SM_EX		128u	/* ranges of all nodes that are in force at once */
 #define DDR_SM_RANGES		12u	/* of these ours: jobs, and some for mismatches */
 #define DDR_SM_FIXES		16u	/* places that this node puts right at once */
 #define DDR_SM_SCANS		2u	/* reads of verify that are out at once */
@@ -83,13 +83,13 @@ struct ddr_sm_log {
 	uint64_t cookie;
 };
 
-/* One block of the region map. Version numbers count its changes; they are the same on all nodes. */
+/* Our part in one block of the region map (struct ddr_sm_version). */
 struct ddr_sm_map {
 	enum ddr_write_state state;
 	bool loaded, no_space;
 	uint32_t failed;
 	uint64_t io, seq;
-	uint64_t mem, fly, dur;	/* version in memory, in the write that is out, durable */
+	uint64_t fly;		/* version in the write that is out, or that was written last */
 	bool tell;		/* dur has grown and MAP_DONE was not sent yet */
 };
 
@@ -102,6 +102,22 @@ struct ddr_sm_mapreq {
 	struct ddr_msg_map_run run[DDR_MAP_RUNS];
 	uint32_t n_wait;
 	struct { uint32_t block; uint64_t version; } wait[DDR_MAX_REGIONS / DDR_MAP_REGIONS + 1];
+};
+
+struct ddr_sm_error {
+	bool used, soft;
+	bool refused;			/* the member must stay: the bios fail */
+	uint32_t member;
+	uint64_t seq;
+};
+
+struct ddr_sm_mismatch {
+	bool used;
+	bool ranged;			/* a range of ours reads it again */
+	bool fixing;			/* a fix works there; then it is read once more */
+	uint32_t tries;			/* fixes that were begun for it */
+	uint32_t looks;			/* how often this very read did not fit before */
+	uint64_t seq, start, count;
 };
 
 /* The kernel behind the channel. */
@@ -133,18 +149,26 @@ struct ddr_sm_kernel {
 	uint64_t bits_at;		/* word at which the scan of bchg goes on */
 	bool bits;			/* bchg is not empty */
 	bool status;			/* the status line is out of date */
+
+	/* regions */
+	uint64_t *held;			/* as it declares */
+	uint64_t *kclean, *ksusp, *bchg;	/* bits told to it; regions whose bits may have changed */
+	uint64_t reap_seq;		/* 0: no REAP is out */
+	struct ddr_sm_error *err;	/* its errors that wait */
+	uint32_t n_err;
+	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
 };
 
-/* An exclusive range in force, of any node. */
-struct ddr_sm_ex {
-	bool used;
-	uint32_t node, id;
-	uint64_t start, count;		/* blocks */
-	uint64_t acked;			/* nodes that acknowledged, bit: position in sm->nodes */
-	uint64_t dirty;			/* regions of it that one of them has to resync */
-	bool granted;			/* all had acknowledged: the owner may work, whoever joins now */
+/* Our part in an exclusive range (struct ddr_sm_ex). */
+struct ddr_sm_drain {
 	bool drain_sent, drained, ack_sent;
 	uint64_t kseq;
+};
+
+/* A range of a state that we forgot; our kernel keeps its writers out of it. */
+struct ddr_sm_stale {
+	struct ddr_sm_ex ex;
+	struct ddr_sm_drain drain;
 };
 
 /* Own: nodes whose requests were refused since all places were taken, as they were delivered. */
@@ -241,85 +265,39 @@ struct ddr_sm_verify {
 	struct ddr_verify writing, recorded;	/* in the superblock write that is out, and on the disks */
 };
 
-struct ddr_sm_error {
-	bool used, soft;
-	bool refused;			/* the member must stay: the bios fail */
-	uint32_t member;
-	uint64_t seq;
-};
-
-struct ddr_sm_mismatch {
-	bool used;
-	bool ranged;			/* a range of ours reads it again */
-	bool fixing;			/* a fix works there; then it is read once more */
-	uint32_t tries;			/* fixes that were begun for it */
-	uint32_t looks;			/* how often this very read did not fit before */
-	uint64_t seq, start, count;
-};
-
 /*
- * A change of the superblocks. idle -> write (the writer of the view writes) -> ack (done was
- * delivered; each node acknowledges when its kernel obeys) -> idle.
+ * Our part in a change of the superblocks (struct ddr_sm_change). idle -> write (the writer of the view writes) -> done sent
+ * -> idle. Done was delivered then, and all acknowledge it (ack of the change) before the next one begins.
  */
-enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT, DDR_T_ACK };
+enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT };
 
 struct ddr_sm_trans {
 	enum ddr_trans_state state;
-	uint32_t want_faulty, want_missing;	/* delivered and judged, not begun */
-	uint64_t want_slots;			/* slots that are to change hands, not begun */
-	uint8_t want_mark, mark;		/* enum ddr_mark: delivered and not begun; of the change under way */
-	uint32_t slot_node[DDR_MAX_SLOTS];	/* whose they are to be by what was delivered last, also of those under way; 0: free */
 	uint32_t faulty, missing;		/* of the change under way */
 	uint64_t slots;
+	uint8_t mark;
+	struct ddr_msg_member_set set;		/* operation 0: none */
 	bool overtaken;				/* what the superblock write that is out says is not to be */
-	uint64_t died;				/* without parity: slots whose owners died; when they change hands, a copy begins anew */
-	bool copy_void;				/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */
-	uint32_t leaving;			/* out by the superblocks, and not all kernels have stopped reading them */
 	uint64_t io;				/* superblock write, 0: none is out */
 	uint32_t targets;			/* members that it goes to */
 	uint32_t named;				/* members that this node as the writer has given the newest generation, in both copies */
 	uint32_t blocked;			/* members on which it failed: their failure comes first */
 	bool no_space;				/* it failed for want of space alone, or as well: just this content is written again */
 	bool level;				/* it is of the newest generation as it is, for those who may not have it; or was, and some have it not yet */
-	bool writing;				/* there was one, of a change or of the level (its content is in sm->next) */
+	bool writing;				/* there was one, of a change or of the level (its content is in sm->own.next) */
 	bool begun;				/* a change was, by this node or by the last writer: some may have its generation */
 	bool written;				/* it is durable, DONE may be sent */
-	uint64_t acked;
 	bool ack_sent;
-	struct ddr_msg_member_set want_set, set;	/* operation 0: none. Delivered and not begun; of the change under way */
-	uint32_t back;				/* members that are out, and come back once all see them */
-	bool restart;				/* the change that waits for acknowledgements is of more than slots and cursors */
 	uint32_t report_hard, report_soft;	/* members whose failure we must report */
 	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
-	uint32_t exchanged;			/* of those that go: what was written to them went to another disk */
 };
 
 /* READ: with a cluster, our slot's log is read once it is surely ours. */
 enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S_DONE };
 
-/*
- * A node. Changed in the total order only, so that places and contents are the same on all
- * nodes that have the state; but for what is marked as this node's own.
- */
-struct ddr_sm_node {
-	uint32_t id;			/* 0: free */
+/* What this node knows, or wants, of a node (struct ddr_sm_node). */
+struct ddr_sm_peer {
 	bool here;			/* in the view */
-	bool lost;			/* left, or was never heard of, and is not proven dead */
-	bool started;			/* its START was delivered, and it was not lost since */
-	bool leaving;			/* its LEAVE was delivered */
-	bool absent;			/* lost since the group's start */
-	bool dead;			/* the instance (boot_id, cookie) was fenced and never comes back */
-	bool folded;			/* what it had dirty before its kernel wrote to all that rebuild is in the map */
-	uint32_t sees;			/* members whose devices it has open */
-	bool roomed;			/* the next two are known */
-	uint64_t room;			/* bytes that the array may use of the smallest device that it has of the members */
-	uint32_t room_member;		/* of this one */
-	uint32_t leave_dirty;		/* regions in its slot, as it left; UINT32_MAX: it had not read it */
-	uint32_t attempt;		/* of fencing */
-	uint64_t failure;		/* name of its present failure */
-	uint8_t boot_id[16];
-	uint64_t cookie;
-	/* own */
 	uint64_t lost_at;		/* ms */
 	bool gave_up;			/* it cannot go on by itself, rule 4: it need not be waited for once it is gone */
 	uint64_t asked;			/* failure for which FENCE is out */
@@ -367,9 +345,6 @@ struct ddr_sm_cluster {
 	bool undo;			/* nothing came of the last one but its number, as far as we have heard; before it they were: */
 	uint32_t undo_epoch;
 	uint64_t undo_history;
-	uint64_t history;		/* names the messages that made our state */
-	uint64_t ring_history;		/* as it was when the ring began */
-	uint32_t failures;
 	/* the state on its way */
 	uint8_t *buf;
 	uint32_t size, used;		/* bytes */
@@ -384,12 +359,8 @@ struct ddr_sm_cluster {
 	bool disk_changed;		/* the map there is not the group's */
 	bool merging, merge_sent;	/* the group is told what only the disks know; MAP_SET is on its way */
 	uint64_t merge_at;		/* regions before it are told */
-	bool unproven;			/* built, and nothing was written since: its owners' last writes may have come after our reading */
-	uint32_t writer;		/* node that writes superblocks and map, 0: none */
 	bool writer_ready;		/* we know what the one before left on the disks */
 	/* recovery of slots */
-	uint64_t rec;			/* slots of dead nodes */
-	uint32_t rec_by[DDR_MAX_SLOTS];	/* who recovers it, 0: nobody yet */
 	enum ddr_recover_state rc;
 	bool rc_sent;			/* RECOVER or RECOVERED is on its way */
 	uint32_t rc_slot;
@@ -445,11 +416,8 @@ struct ddr_sm_use {
 	uint64_t others;		/* nodes that use it by their word, bit: position in sm->nodes */
 };
 
-/* The array is to grow. */
+/* Our part in what makes the array grow (struct ddr_sm_growth). */
 struct ddr_sm_grow {
-	uint32_t by;			/* node that asked for it; 0: it is not */
-	uint64_t want;			/* blocks; 0: as many as there is room for */
-	/* own */
 	bool op, op_sent;		/* the operator asks for it */
 	uint64_t op_want;
 	uint64_t room;			/* blocks: for so many the devices that are open here are large enough */
@@ -465,33 +433,26 @@ struct ddr_sm_grow {
 
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
 
-struct ddr_sm {
-	struct ddr_super sb, next;	/* agreed; being written */
-	uint32_t node, slot, present;
+/*
+ * Own: what this node wants, has asked for, and has in flight. No other node knows it.
+ */
+struct ddr_sm_own {
+	struct ddr_super next;		/* the superblock that is being written */
+	uint32_t slot, present;
 	uint8_t entropy[16];
-	uint64_t regions;
-	uint64_t region_blocks;
-	uint32_t n_log, n_map;
+	uint32_t n_log;
 	uint64_t words;			/* of a bitmap */
-
-	struct ddr_outputs *o;		/* of the step */
-	bool again, full, bug;
-
-	uint64_t now;			/* ms, of the last tick */
-	bool ticked;
-	uint64_t io_serial;
-	uint32_t msg_serial;
 
 	struct ddr_sm_cluster c;
 
 	/* group */
-	struct ddr_sm_node nodes[DDR_SM_MAX_NODES];
+	struct ddr_sm_peer peer[DDR_SM_MAX_NODES];	/* by the position of the node */
 	bool viewed, quorate;
 	uint64_t ring;
 	enum ddr_start_state start;
 	bool planned;			/* what is dirty was sorted into held and to be resynced */
 	bool ready_told;
-	bool failed, gave_up, refused_told;
+	bool gave_up, refused_told;
 	uint32_t degraded_told;		/* how many more members might fail, plus one, as DEGRADED said; 0: all roles had members since */
 	bool several, adopt;		/* as configured */
 	uint32_t foreign_node;		/* another owner whose slot is dirty */
@@ -503,7 +464,6 @@ struct ddr_sm {
 	uint64_t *dur;			/* surely dirty on all members in sync */
 	uint64_t *want;			/* a LOCK waits */
 	uint64_t *granted;		/* our kernel may write */
-	uint64_t *held;			/* as it declares */
 	uint64_t *resync;		/* may hold wrong parity: the mark stays until a resync has ended */
 	uint64_t *work;			/* in work */
 	uint64_t *clr;			/* in the batch that is being cleared */
@@ -511,14 +471,11 @@ struct ddr_sm {
 	uint64_t *rep_fly;		/* named so in what was written last */
 	uint64_t *look;			/* a repair in it did not end, here or on a node that died: it is looked at again, and stays marked until then */
 	uint64_t *skip;			/* met a bad sector in the background: not before skip_until */
-	uint64_t *kclean, *ksusp, *bchg;	/* bits told to the kernel; regions whose bits may have changed */
-	uint8_t *map;			/* nibbles, as in the payload */
-	uint64_t n_granted, n_want, n_resync, n_needs_sync, n_suspect, n_look;
+	uint64_t n_granted, n_want, n_resync, n_look;
 
 	struct ddr_sm_log *log;
 	struct ddr_sm_map *mapb;
 	struct ddr_sm_mapreq mq;
-	struct ddr_sm_kernel k;
 	struct ddr_sm_trans t;
 	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
 	uint64_t behind;		/* as configured */
@@ -529,8 +486,8 @@ struct ddr_sm {
 	struct ddr_sm_use use;
 	struct ddr_sm_turn turn;
 	struct ddr_sm_space space[DDR_SPACE_KINDS];
-	struct ddr_sm_ex ex[DDR_SM_EX];
-	struct ddr_sm_ex stale[DDR_SM_EX];	/* of a state that we forgot; our kernel keeps its writers out of them */
+	struct ddr_sm_drain drain[DDR_SM_EX];	/* by the place of the range */
+	struct ddr_sm_stale stale[DDR_SM_EX];
 	uint32_t n_stale;
 	enum ddr_sm_ex_void ex_void;
 	struct ddr_sm_range range[DDR_SM_RANGES];
@@ -538,10 +495,6 @@ struct ddr_sm {
 	struct ddr_sm_fix fix[DDR_SM_FIXES];
 	struct ddr_sm_verify vf;
 	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places that were wrong on it for certain, put right by this node */
-	uint64_t wall;			/* seconds since 1970, of the last tick */
-	struct ddr_sm_error *err;
-	uint32_t n_err;
-	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
 	uint32_t ex_id, map_id;
 
 	/* flushes: tickets are numbers of flushes; a ticket is served when flushed has reached it */
@@ -555,7 +508,6 @@ struct ddr_sm {
 	uint64_t batch_flush;
 	uint64_t batch_at;		/* region at which the map phase goes on */
 	bool batch_mapping;		/* regions of the batch are in the MAP_SET that is on its way */
-	uint64_t reap_seq;		/* 0: none is out */
 	uint64_t reap_at;		/* ms of the last one */
 	uint32_t reap_idle;		/* how many in a row closed nothing */
 	bool reap_wait;			/* clean stop: what is left is in use, ask again at the next tick */
@@ -578,5 +530,54 @@ struct ddr_sm {
 
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;
 };
+
+/*
+ * The machine: what all share, what is this node's own, and what its kernel was told and has said. Besides, who we are, the
+ * clock, and the step that is under way.
+ */
+struct ddr_sm {
+	struct ddr_sm_shared shared;
+	struct ddr_sm_own own;
+	struct ddr_sm_kernel kernel;
+
+	uint32_t node;			/* our id */
+	uint64_t now;			/* ms, of the last tick */
+	uint64_t wall;			/* seconds since 1970, of the last tick */
+	bool ticked;
+	uint64_t io_serial;
+	uint32_t msg_serial;
+
+	struct ddr_outputs *o;		/* of the step */
+	bool again, full, bug;
+};
+
+/* Our part in what is shared: of a node, a range, a block of the map; and back from that block to its versions. */
+static inline struct ddr_sm_peer *ddr_sm_peer(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	return (struct ddr_sm_peer *)&sm->own.peer[n - sm->shared.nodes];
+}
+
+static inline struct ddr_sm_drain *ddr_sm_drain(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
+{
+	return (struct ddr_sm_drain *)&sm->own.drain[x - sm->shared.ex];
+}
+
+static inline struct ddr_sm_version *ddr_sm_version(const struct ddr_sm *sm, const struct ddr_sm_map *b)
+{
+	return &sm->shared.version[b - sm->own.mapb];
+}
+
+/* No change of the superblocks is under way, here or by what was delivered. */
+static inline bool ddr_sm_change_idle(const struct ddr_sm *sm)
+{
+	return !sm->shared.change.ack && sm->own.t.state == DDR_T_IDLE;
+}
+
+/* The place in the table of nodes is another one's, or nobody's. */
+static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_node *n)
+{
+	memset(ddr_sm_peer(sm, n), 0, sizeof(struct ddr_sm_peer));
+	memset(n, 0, sizeof(*n));
+}
 
 #endif

@@ -16,7 +16,7 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 {
 	uint64_t h[2], e[2];
 
-	memcpy(e, sm->entropy, sizeof(e));
+	memcpy(e, sm->own.entropy, sizeof(e));
 	for (uint32_t i = 0; i < 2; i++) {
 		h[i] = ddr_sm_mix(e[i] ^ ddr_sm_mix(sb->generation + i));
 		h[i] = ddr_sm_mix(h[i] ^ ddr_sm_mix(sb->seq) ^ sm->node);
@@ -34,22 +34,22 @@ bool ddr_sm_changes_members(const struct ddr_msg_member_set *set)
 /* Does the change under way get a generation of its own? Behind one that was begun and has no end the next one always does. */
 static bool raises(const struct ddr_sm *sm)
 {
-	const struct ddr_sm_trans *t = &sm->t;
+	const struct ddr_sm_trans *t = &sm->own.t;
 
 	if (t->begun)
 		return !t->no_space;
 	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
-	return t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->behind >= sm->sb.generation;
+	return t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->own.behind >= sm->shared.sb.generation;
 }
 
 /* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
 static void next_build(struct ddr_sm *sm)
 {
-	struct ddr_sm_trans *t = &sm->t;
-	struct ddr_super *sb = &sm->next;
-	const struct ddr_super last = sm->next;
+	struct ddr_sm_trans *t = &sm->own.t;
+	struct ddr_super *sb = &sm->own.next;
+	const struct ddr_super last = sm->own.next;
 
-	*sb = sm->sb;
+	*sb = sm->shared.sb;
 	if (t->writing) {
 		sb->seq = last.seq;
 		sb->generation = last.generation;
@@ -57,29 +57,29 @@ static void next_build(struct ddr_sm *sm)
 		memcpy(sb->gen_id, last.gen_id, sizeof(sb->gen_id));
 	}
 	sb->seq = ddr_super_seq_behind(sb->seq);
-	sb->verify = sm->vf.writing = sm->sb.verify;
+	sb->verify = sm->own.vf.writing = sm->shared.sb.verify;
 	if (raises(sm)) {
 		/* whoever has the generations that this array was at before must not be taken for the newer one when it is back */
-		sb->generation = (sm->behind > sb->generation ? sm->behind : sb->generation) + 1;
+		sb->generation = (sm->own.behind > sb->generation ? sm->own.behind : sb->generation) + 1;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
-	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, t->slot_node);
+	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, sm->shared.change.slot_node);
 	ddr_sm_mark_apply(sb, t->mark);
 }
 
 /* The newest generation as it is, with the change in it that was begun. */
 static void level_build(struct ddr_sm *sm)
 {
-	if (!sm->t.writing)
-		sm->next = sm->sb;
-	sm->next.seq = ddr_super_seq_behind(sm->next.seq);
+	if (!sm->own.t.writing)
+		sm->own.next = sm->shared.sb;
+	sm->own.next.seq = ddr_super_seq_behind(sm->own.next.seq);
 }
 
 /* The change under way says of a member that it is replaced by its copy: then it is out, and nobody asks of which generation it is. */
 static uint32_t replaced_by_this(const struct ddr_sm *sm)
 {
-	return sm->t.set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == sm->t.set.member ? 1u << ddr_sm_replaced(sm) : 0;
+	return sm->own.t.set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == sm->own.t.set.member ? 1u << ddr_sm_replaced(sm) : 0;
 }
 
 /*
@@ -88,7 +88,7 @@ static uint32_t replaced_by_this(const struct ddr_sm *sm)
  */
 static uint32_t behind(const struct ddr_sm *sm)
 {
-	const struct ddr_sm_trans *t = &sm->t;
+	const struct ddr_sm_trans *t = &sm->own.t;
 
 	if (t->no_space || !(raises(sm) || t->set.op == DDR_MEMBER_OP_CURSOR))
 		return 0;
@@ -97,11 +97,11 @@ static uint32_t behind(const struct ddr_sm *sm)
 
 void ddr_sm_supers_write(struct ddr_sm *sm)
 {
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 	struct ddr_output *out;
 	uint32_t lack;
 
-	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->present;
+	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->own.present;
 	lack = behind(sm);
 	t->level = lack != 0;
 	if (t->level) {
@@ -117,12 +117,12 @@ void ddr_sm_supers_write(struct ddr_sm *sm)
 	out = ddr_sm_out(sm, DDR_OUT_SB_WRITE);
 	out->io = t->io;
 	out->members = t->targets;
-	sm->sb_writes++;
+	sm->own.sb_writes++;
 }
 
 void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 	uint32_t failed;
 
 	if (!t->io || in->io != t->io) {
@@ -142,7 +142,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	t->overtaken = false;
 	t->level = t->level && failed;
 	if (t->written)
-		sm->vf.recorded = sm->vf.writing;
+		sm->own.vf.recorded = sm->own.vf.writing;
 	if (t->blocked)
 		ddr_sm_report(sm, t->blocked, true);
 }
@@ -152,7 +152,7 @@ static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
 {
 	uint32_t new = ddr_sm_replacing(sm), old = ddr_sm_replaced(sm);
 
-	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->sb.member[new].role &&
+	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->shared.sb.member[new].role &&
 	       disk->member[old].state == DDR_MEMBER_MISSING;	/* and not that it failed */
 }
 
@@ -164,19 +164,19 @@ static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
  */
 void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 {
-	struct ddr_sm_trans *t = &sm->t;
+	struct ddr_sm_trans *t = &sm->own.t;
 	uint32_t out = 0, stays = 0;
 
-	sm->vf.recorded = disk->verify;
+	sm->own.vf.recorded = disk->verify;
 	t->named = 0;
 	t->no_space = t->level = false;
-	if (disk->seq <= sm->sb.seq)
+	if (disk->seq <= sm->shared.sb.seq)
 		return;
-	sm->next = *disk;
+	sm->own.next = *disk;
 	t->writing = t->begun = true;
 	if (whole_on(sm, disk))
 		stays = 1u << ddr_sm_replaced(sm);
-	for (uint32_t m = 0; m < sm->sb.members; m++)
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		if (((ddr_sm_alive(sm) & ~stays) >> m & 1) && (disk->member[m].state == DDR_MEMBER_FAULTY || disk->member[m].state == DDR_MEMBER_MISSING))
 			out |= 1u << m;
 	t->blocked = out & ~ddr_sm_going(sm);

@@ -19,7 +19,7 @@ static uint32_t places_free(const struct ddr_sm *sm)
 {
 	uint32_t n = 0;
 
-	for (const struct ddr_sm_ex *x = sm->ex; x < sm->ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		n += !x->used;
 	return n;
 }
@@ -29,24 +29,24 @@ static uint32_t stands_at(const struct ddr_sm *sm, uint32_t node)
 {
 	uint32_t i = 0;
 
-	while (i < sm->turn.n && sm->turn.line[i] != node)
+	while (i < sm->own.turn.n && sm->own.turn.line[i] != node)
 		i++;
 	return i;
 }
 
 static void leave_line(struct ddr_sm *sm, uint32_t at)
 {
-	if (at >= sm->turn.n)
+	if (at >= sm->own.turn.n)
 		return;
-	memmove(&sm->turn.line[at], &sm->turn.line[at + 1], (--sm->turn.n - at) * sizeof(sm->turn.line[0]));
-	sm->turn.since = sm->now;
+	memmove(&sm->own.turn.line[at], &sm->own.turn.line[at + 1], (--sm->own.turn.n - at) * sizeof(sm->own.turn.line[0]));
+	sm->own.turn.since = sm->now;
 	sm->again = true;
 }
 
 void ddr_sm_turn_refused(struct ddr_sm *sm, uint32_t node)
 {
-	if (stands_at(sm, node) == sm->turn.n && sm->turn.n < DDR_SM_MAX_NODES)
-		sm->turn.line[sm->turn.n++] = node;
+	if (stands_at(sm, node) == sm->own.turn.n && sm->own.turn.n < DDR_SM_MAX_NODES)
+		sm->own.turn.line[sm->own.turn.n++] = node;
 }
 
 void ddr_sm_turn_granted(struct ddr_sm *sm, uint32_t node)
@@ -56,26 +56,26 @@ void ddr_sm_turn_granted(struct ddr_sm *sm, uint32_t node)
 
 void ddr_sm_turn_view(struct ddr_sm *sm)
 {
-	sm->turn.n = 0;
+	sm->own.turn.n = 0;
 }
 
 bool ddr_sm_turn_ours(const struct ddr_sm *sm)
 {
 	uint32_t free = places_free(sm), out = 0, at = stands_at(sm, sm->node);
 
-	for (const struct ddr_sm_range *r = sm->range; r < sm->range + DDR_SM_RANGES; r++)
+	for (const struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		out += r->state == DDR_R_ASKED;
 	if (out)
-		return !sm->turn.n && free > out;
-	if (at < sm->turn.n)
+		return !sm->own.turn.n && free > out;
+	if (at < sm->own.turn.n)
 		return at < free;
-	return !free || free > sm->turn.n;
+	return !free || free > sm->own.turn.n;
 }
 
 void ddr_sm_turn_pump(struct ddr_sm *sm)
 {
-	if (!sm->turn.n || !places_free(sm))
-		sm->turn.since = sm->now;
-	else if (sm->now - sm->turn.since >= IDLE_MS)
+	if (!sm->own.turn.n || !places_free(sm))
+		sm->own.turn.since = sm->now;
+	else if (sm->now - sm->own.turn.since >= IDLE_MS)
 		leave_line(sm, 0);
 }

@@ -13,15 +13,15 @@
 
 void ddr_sm_op_used(struct ddr_sm *sm, bool used)
 {
-	if (sm->use.used && !used)
-		sm->use.ended_at = sm->now;
-	sm->use.used = used;
+	if (sm->own.use.used && !used)
+		sm->own.use.ended_at = sm->now;
+	sm->own.use.used = used;
 }
 
 void ddr_sm_use_asked(struct ddr_sm *sm)
 {
-	sm->use.asked = true;
-	sm->use.asked_at = sm->now;
+	sm->own.use.asked = true;
+	sm->own.use.asked_at = sm->now;
 }
 
 void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -29,18 +29,18 @@ void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 	int at = ddr_sm_node_at(sm, msg->sender);
 
 	if (msg->sender == sm->node) {
-		sm->use.sent = false;
-		sm->use.told = msg->use.used;
+		sm->own.use.sent = false;
+		sm->own.use.told = msg->use.used;
 	} else if (msg->use.used) {
-		sm->use.others |= 1ull << at;
+		sm->own.use.others |= 1ull << at;
 	} else {
-		sm->use.others &= ~(1ull << at);
+		sm->own.use.others &= ~(1ull << at);
 	}
 }
 
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm)
 {
-	return sm->use.others != 0;
+	return sm->own.use.others != 0;
 }
 
 static bool others_work(const struct ddr_sm *sm)
@@ -48,15 +48,15 @@ static bool others_work(const struct ddr_sm *sm)
 	bool here = false;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		here |= sm->nodes[i].here && sm->nodes[i].id != sm->node;
+		here |= sm->own.peer[i].here && sm->shared.nodes[i].id != sm->node;
 	if (!here)
 		return false;
-	return sm->sb.verify.state == DDR_VERIFY_RUNNING || (sm->use.asked && sm->now - sm->use.asked_at < WORK_MS);
+	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING || (sm->own.use.asked && sm->now - sm->own.use.asked_at < WORK_MS);
 }
 
 void ddr_sm_use_pump(struct ddr_sm *sm)
 {
-	struct ddr_sm_use *u = &sm->use;
+	struct ddr_sm_use *u = &sm->own.use;
 	struct ddr_msg msg = { .type = DDR_M_USE, .use.used = u->used };
 	bool due = u->used ? !u->told : u->told && sm->now - u->ended_at >= OVER_MS;
 
@@ -68,6 +68,6 @@ void ddr_sm_use_pump(struct ddr_sm *sm)
 
 void ddr_sm_use_view(struct ddr_sm *sm)
 {
-	sm->use.sent = sm->use.told = false;	/* whoever joins has not heard it, */
-	sm->use.others = 0;			/* and the others say it anew */
+	sm->own.use.sent = sm->own.use.told = false;	/* whoever joins has not heard it, */
+	sm->own.use.others = 0;			/* and the others say it anew */
 }

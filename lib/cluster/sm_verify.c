@@ -19,7 +19,7 @@
 
 static bool is_on(const struct ddr_sm *sm)
 {
-	return sm->sb.verify.state == DDR_VERIFY_RUNNING;
+	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING;
 }
 
 /* ---- the record, in the total order -------------------------------------------- */
@@ -45,29 +45,29 @@ static void end(struct ddr_verify *v)
 
 static void event(struct ddr_sm *sm, enum ddr_event type)
 {
-	const struct ddr_verify *v = &sm->sb.verify;
+	const struct ddr_verify *v = &sm->shared.sb.verify;
 	bool alone = type == DDR_EV_VERIFY_START && (v->flags & DDR_VERIFY_F_SCHEDULED);
 	struct ddr_output *out = ddr_sm_event(sm, type, alone ? "it began by itself" : NULL);
 
 	out->a = type == DDR_EV_VERIFY_START ? v->priority : v->found;
 	out->b = type == DDR_EV_VERIFY_START ? v->flags & DDR_VERIFY_F_REPAIR : v->repaired;
-	out->count = type == DDR_EV_VERIFY_DONE ? sm->n_suspect : 0;
-	sm->k.status = true;
+	out->count = type == DDR_EV_VERIFY_DONE ? sm->shared.n_suspect : 0;
+	sm->kernel.status = true;
 }
 
 void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	struct ddr_verify *v = &sm->sb.verify;
+	struct ddr_verify *v = &sm->shared.sb.verify;
 	bool its = v->state != DDR_VERIFY_NONE && msg->verify.serial == v->serial;
 
 	if (msg->sender == sm->node) {
-		sm->vf.sent = false;
-		if (msg->verify.op == sm->vf.ask)
-			sm->vf.ask = 0;
-		sm->vf.told_found = sm->vf.told_repaired = 0;
+		sm->own.vf.sent = false;
+		if (msg->verify.op == sm->own.vf.ask)
+			sm->own.vf.ask = 0;
+		sm->own.vf.told_found = sm->own.vf.told_repaired = 0;
 	}
 	sm->again = true;
-	if (sm->sb.parity == 0)
+	if (sm->shared.sb.parity == 0)
 		return;		/* its sender should not have */
 	switch (msg->verify.op) {
 	case DDR_VERIFY_OP_START:
@@ -90,12 +90,12 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	case DDR_VERIFY_OP_PROGRESS:
 	case DDR_VERIFY_OP_DONE:
-		if (!its || msg->verify.cursor < v->cursor || msg->verify.cursor > sm->sb.array_blocks)
+		if (!its || msg->verify.cursor < v->cursor || msg->verify.cursor > sm->shared.sb.array_blocks)
 			return;		/* of one that was stopped meanwhile */
 		v->cursor = msg->verify.cursor;
 		v->found += msg->verify.found;
 		v->repaired += msg->verify.repaired;
-		sm->k.status = true;
+		sm->kernel.status = true;
 		if (msg->verify.op == DDR_VERIFY_OP_DONE) {
 			v->ended = msg->verify.time;
 			end(v);
@@ -107,12 +107,12 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	const struct ddr_verify *v = &sm->sb.verify;
+	const struct ddr_verify *v = &sm->shared.sb.verify;
 	const char *why = NULL;
 
-	if (!ddr_sm_running(sm) || sm->vf.ask)
+	if (!ddr_sm_running(sm) || sm->own.vf.ask)
 		why = "the array does not run, or has not carried out the request before this one: try again";
-	else if (sm->sb.parity == 0)
+	else if (sm->shared.sb.parity == 0)
 		why = "the array has no parity: there is nothing to compare";
 	else if (in->key != DDR_VERIFY_OP_START && v->state == DDR_VERIFY_NONE)
 		why = "no verify is under way";
@@ -122,14 +122,14 @@ void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EBUSY;
 		return;
 	}
-	sm->vf.ask = in->key;
-	sm->vf.ask_priority = (uint32_t)in->value;
-	sm->vf.ask_flags = in->members;
+	sm->own.vf.ask = in->key;
+	sm->own.vf.ask_priority = (uint32_t)in->value;
+	sm->own.vf.ask_flags = in->members;
 }
 
 static void send(struct ddr_sm *sm, uint32_t op, uint64_t cursor)
 {
-	struct ddr_sm_verify *vf = &sm->vf;
+	struct ddr_sm_verify *vf = &sm->own.vf;
 	struct ddr_msg msg = { .type = DDR_M_VERIFY };
 	bool ours = op == DDR_VERIFY_OP_PROGRESS || op == DDR_VERIFY_OP_DONE;
 
@@ -140,7 +140,7 @@ static void send(struct ddr_sm *sm, uint32_t op, uint64_t cursor)
 		msg.verify.flags = vf->ask_flags;
 	}
 	if (ours) {
-		msg.verify.serial = sm->sb.verify.serial;
+		msg.verify.serial = sm->shared.sb.verify.serial;
 		msg.verify.cursor = cursor;
 		msg.verify.found = vf->found;
 		msg.verify.repaired = vf->repaired;
@@ -164,7 +164,7 @@ static void record(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_RECORD };
 
-	if (!same(&sm->vf.recorded, &sm->sb.verify))
+	if (!same(&sm->own.vf.recorded, &sm->shared.sb.verify))
 		ddr_sm_ask(sm, &set);
 }
 
@@ -179,7 +179,7 @@ static void scan_start(struct ddr_sm *sm, struct ddr_sm_scan *s)
 {
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_JOB_RANGE);
 
-	s->io = ddr_sm_io(sm, DDR_SM_RANGES + (uint32_t)(s - sm->vf.scan));
+	s->io = ddr_sm_io(sm, DDR_SM_RANGES + (uint32_t)(s - sm->own.vf.scan));
 	out->io = s->io;
 	out->job = DDR_KA_VERIFY;
 	out->unlocked = true;
@@ -190,10 +190,10 @@ static void scan_start(struct ddr_sm *sm, struct ddr_sm_scan *s)
 
 static void scan_new(struct ddr_sm *sm, struct ddr_sm_scan *s)
 {
-	struct ddr_sm_verify *vf = &sm->vf;
+	struct ddr_sm_verify *vf = &sm->own.vf;
 
-	while (vf->next < sm->sb.array_blocks) {
-		uint64_t region = vf->next / sm->region_blocks;
+	while (vf->next < sm->shared.sb.array_blocks) {
+		uint64_t region = vf->next / sm->shared.region_blocks;
 		uint64_t region_end = ddr_sm_region_start(sm, region) + ddr_sm_region_length(sm, region);
 		uint64_t step = (vf->next / DDR_EX_BLOCKS + 1) * DDR_EX_BLOCKS;
 
@@ -220,7 +220,7 @@ static void scan_doubt(struct ddr_sm_scan *s, const struct ddr_input *in)
 
 void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	struct ddr_sm_scan *s = &sm->vf.scan[(ddr_sm_io_index(in->io) - DDR_SM_RANGES) % DDR_SM_SCANS];
+	struct ddr_sm_scan *s = &sm->own.vf.scan[(ddr_sm_io_index(in->io) - DDR_SM_RANGES) % DDR_SM_SCANS];
 	bool medium = in->result == -ENODATA || in->result == -EILSEQ;
 	const struct ddr_sm_job_error e = { s->start, s->count, in->result, in->failed_members & ddr_sm_written(sm), 0, 0 };
 
@@ -239,7 +239,7 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 	else
 		s->state = DDR_SC_AGAIN;
 	if (in->result && !medium) {
-		sm->vf.again_at = sm->now + DDR_SM_RETRY_MS;
+		sm->own.vf.again_at = sm->now + DDR_SM_RETRY_MS;
 		if (in->result != -ENOSPC)
 			ddr_sm_report(sm, in->failed_members & ddr_sm_written(sm), false);
 	}
@@ -248,12 +248,12 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 /* Nobody promises the parity there any more: a resync of it is due, or the region is suspect. That a node is lost is another matter: it passes. */
 static bool settled_elsewhere(const struct ddr_sm *sm, const struct ddr_sm_scan *s)
 {
-	return !ddr_sm_any_lost(sm) && !sm->c.rec && !worth(sm, s->start / sm->region_blocks);
+	return !ddr_sm_any_lost(sm) && !sm->shared.rec && !worth(sm, s->start / sm->shared.region_blocks);
 }
 
 static void scan_serve(struct ddr_sm *sm, struct ddr_sm_scan *s, bool may_read)
 {
-	uint32_t what = DDR_SM_FIX_OF_VERIFY | DDR_FIX_BAD | DDR_FIX_WRONG | (sm->sb.verify.flags & DDR_VERIFY_F_REPAIR ? DDR_FIX_PARITY : 0);
+	uint32_t what = DDR_SM_FIX_OF_VERIFY | DDR_FIX_BAD | DDR_FIX_WRONG | (sm->shared.sb.verify.flags & DDR_VERIFY_F_REPAIR ? DDR_FIX_PARITY : 0);
 
 	if ((s->state == DDR_SC_AGAIN || s->state == DDR_SC_WRONG) && settled_elsewhere(sm, s))
 		s->state = DDR_SC_FREE;
@@ -270,7 +270,7 @@ static void scan_serve(struct ddr_sm *sm, struct ddr_sm_scan *s, bool may_read)
 bool ddr_sm_scans_idle(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_SCANS; i++)
-		if (sm->vf.scan[i].state == DDR_SC_READ)
+		if (sm->own.vf.scan[i].state == DDR_SC_READ)
 			return false;
 	return true;
 }
@@ -278,9 +278,9 @@ bool ddr_sm_scans_idle(const struct ddr_sm *sm)
 /* All below this was looked at, and what was wrong has been dealt with. */
 static uint64_t done_to(const struct ddr_sm *sm)
 {
-	uint64_t lowest = sm->vf.next;
+	uint64_t lowest = sm->own.vf.next;
 
-	for (const struct ddr_sm_scan *s = sm->vf.scan; s < sm->vf.scan + DDR_SM_SCANS; s++)
+	for (const struct ddr_sm_scan *s = sm->own.vf.scan; s < sm->own.vf.scan + DDR_SM_SCANS; s++)
 		if (s->state != DDR_SC_FREE && s->start < lowest)
 			lowest = s->start;
 	return ddr_sm_fix_lowest(sm, lowest);
@@ -288,18 +288,18 @@ static uint64_t done_to(const struct ddr_sm *sm)
 
 uint64_t ddr_sm_verify_at(const struct ddr_sm *sm)
 {
-	uint64_t done = is_on(sm) && sm->vf.begun && sm->vf.serial == sm->sb.verify.serial ? done_to(sm) : 0;
+	uint64_t done = is_on(sm) && sm->own.vf.begun && sm->own.vf.serial == sm->shared.sb.verify.serial ? done_to(sm) : 0;
 
-	return done > sm->sb.verify.cursor ? done : sm->sb.verify.cursor;
+	return done > sm->shared.sb.verify.cursor ? done : sm->shared.sb.verify.cursor;
 }
 
 void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 {
 	memset(p, 0, sizeof(*p));
-	if (sm->sb.verify.state == DDR_VERIFY_NONE)
+	if (sm->shared.sb.verify.state == DDR_VERIFY_NONE)
 		return;
 	p->at = ddr_sm_verify_at(sm);
-	for (uint64_t r = 0; r < sm->regions; r++) {
+	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		uint8_t nibble = ddr_sm_nibble(sm, r);
 
 		/* as worth(), but that while a node is recovered nothing is, for a moment */
@@ -313,36 +313,36 @@ void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 /* It is another verify than the one before, or it was ours, and others went on with it. */
 static void begin(struct ddr_sm *sm)
 {
-	struct ddr_sm_verify *vf = &sm->vf;
+	struct ddr_sm_verify *vf = &sm->own.vf;
 
 	for (uint32_t i = 0; i < DDR_SM_SCANS; i++)
 		if (vf->scan[i].state != DDR_SC_READ)
 			vf->scan[i].state = DDR_SC_FREE;
 	/* what was put right was found once; what stayed wrong is met again */
-	vf->repaired = vf->serial == sm->sb.verify.serial ? vf->repaired : 0;
+	vf->repaired = vf->serial == sm->shared.sb.verify.serial ? vf->repaired : 0;
 	vf->found = vf->repaired;
 	vf->begun = true;
-	vf->serial = sm->sb.verify.serial;
-	vf->next = sm->sb.verify.cursor;
+	vf->serial = sm->shared.sb.verify.serial;
+	vf->next = sm->shared.sb.verify.cursor;
 	vf->told_at = sm->now;
 }
 
 static bool reads_allowed(const struct ddr_sm *sm)
 {
-	if (sm->vf.paced || sm->stopping || sm->now < sm->hold_until || sm->now < sm->vf.again_at)
+	if (sm->own.vf.paced || sm->own.stopping || sm->now < sm->own.hold_until || sm->now < sm->own.vf.again_at)
 		return false;
-	if (ddr_sm_any_lost(sm) || sm->c.rec || ddr_sm_left_dirty(sm) || sm->n_resync)
+	if (ddr_sm_any_lost(sm) || sm->shared.rec || ddr_sm_left_dirty(sm) || sm->own.n_resync)
 		return false;
 	return !ddr_sm_degraded(sm) && ddr_sm_rebuilding(sm) == DDR_NO_MEMBER;
 }
 
 static void work(struct ddr_sm *sm)
 {
-	struct ddr_sm_verify *vf = &sm->vf;
+	struct ddr_sm_verify *vf = &sm->own.vf;
 	bool may_read = reads_allowed(sm);
 	uint64_t done;
 
-	if (!vf->begun || vf->serial != sm->sb.verify.serial || vf->next < sm->sb.verify.cursor)
+	if (!vf->begun || vf->serial != sm->shared.sb.verify.serial || vf->next < sm->shared.sb.verify.cursor)
 		begin(sm);
 	for (struct ddr_sm_scan *s = vf->scan; s < vf->scan + DDR_SM_SCANS; s++)
 		if (ddr_sm_room(sm, 4))
@@ -350,24 +350,24 @@ static void work(struct ddr_sm *sm)
 	done = done_to(sm);
 	if (vf->sent || !ddr_sm_may_send(sm))
 		return;
-	if (done >= sm->sb.array_blocks)
-		send(sm, DDR_VERIFY_OP_DONE, sm->sb.array_blocks);
-	else if (done > sm->sb.verify.cursor &&
-		 (done - sm->sb.verify.cursor >= sm->sb.array_blocks / CURSOR_PARTS || sm->now - vf->told_at >= CURSOR_MS))
+	if (done >= sm->shared.sb.array_blocks)
+		send(sm, DDR_VERIFY_OP_DONE, sm->shared.sb.array_blocks);
+	else if (done > sm->shared.sb.verify.cursor &&
+		 (done - sm->shared.sb.verify.cursor >= sm->shared.sb.array_blocks / CURSOR_PARTS || sm->now - vf->told_at >= CURSOR_MS))
 		send(sm, DDR_VERIFY_OP_PROGRESS, done);
 }
 
 void ddr_sm_verify_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm) || !sm->k.enabled)
+	if (!ddr_sm_running(sm) || !sm->kernel.enabled)
 		return;
-	if (sm->vf.ask && !sm->vf.sent && ddr_sm_may_send(sm))
-		send(sm, sm->vf.ask, 0);
-	if (ddr_sm_writer(sm) != sm->node || (sm->c.on && !sm->c.writer_ready)) {
-		sm->vf.begun = false;
+	if (sm->own.vf.ask && !sm->own.vf.sent && ddr_sm_may_send(sm))
+		send(sm, sm->own.vf.ask, 0);
+	if (ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready)) {
+		sm->own.vf.begun = false;
 		return;
 	}
-	if (!sm->stopping)
+	if (!sm->own.stopping)
 		record(sm);
 	if (is_on(sm))
 		work(sm);
@@ -375,16 +375,16 @@ void ddr_sm_verify_pump(struct ddr_sm *sm)
 
 void ddr_sm_verify_again(struct ddr_sm *sm)
 {
-	sm->vf.begun = false;
-	sm->vf.again_at = sm->now + DDR_SM_RETRY_MS;
+	sm->own.vf.begun = false;
+	sm->own.vf.again_at = sm->now + DDR_SM_RETRY_MS;
 }
 
 void ddr_sm_verify_view(struct ddr_sm *sm)
 {
 	/* what the old view did not deliver is told again, */
-	sm->vf.found += sm->vf.told_found;
-	sm->vf.repaired += sm->vf.told_repaired;
-	sm->vf.told_found = sm->vf.told_repaired = 0;
-	sm->vf.sent = false;
-	sm->vf.begun = false;	/* and the work goes on from the cursor that all know */
+	sm->own.vf.found += sm->own.vf.told_found;
+	sm->own.vf.repaired += sm->own.vf.told_repaired;
+	sm->own.vf.told_found = sm->own.vf.told_repaired = 0;
+	sm->own.vf.sent = false;
+	sm->own.vf.begun = false;	/* and the work goes on from the cursor that all know */
 }

@@ -11,7 +11,7 @@
 int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
 {
 	for (int i = 0; i < (int)DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].id == id && id != 0)
+		if (sm->shared.nodes[i].id == id && id != 0)
 			return i;
 	return -1;
 }
@@ -21,7 +21,7 @@ uint64_t ddr_sm_voters(const struct ddr_sm *sm)
 	uint64_t mask = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].lost || (sm->c.on ? sm->nodes[i].started && !sm->nodes[i].leaving : sm->nodes[i].here))
+		if (sm->shared.nodes[i].lost || (sm->own.c.on ? sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving : sm->own.peer[i].here))
 			mask |= 1ull << i;
 	return mask;
 }
@@ -30,11 +30,11 @@ uint32_t ddr_sm_writer(const struct ddr_sm *sm)
 {
 	uint32_t id = 0;
 
-	if (sm->c.on)
-		return sm->c.writer;
+	if (sm->own.c.on)
+		return sm->shared.writer;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->nodes[i].here && (!id || sm->nodes[i].id < id))
-			id = sm->nodes[i].id;
+		if (sm->own.peer[i].here && (!id || sm->shared.nodes[i].id < id))
+			id = sm->shared.nodes[i].id;
 	return id;
 }
 
@@ -63,7 +63,7 @@ static int node_place(const struct ddr_sm *sm, uint32_t id)
 	int at = ddr_sm_node_at(sm, id);
 
 	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->nodes[i].here && !sm->nodes[i].lost)
+		if (!sm->own.peer[i].here && !sm->shared.nodes[i].lost)
 			at = i;
 	return at;
 }
@@ -79,10 +79,10 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 			here[at] = true;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		struct ddr_sm_node *n = &sm->nodes[i];
+		struct ddr_sm_node *n = &sm->shared.nodes[i];
 
-		if (n->here && !here[i]) {
-			n->here = false;
+		if (ddr_sm_peer(sm, n)->here && !here[i]) {
+			ddr_sm_peer(sm, n)->here = false;
 			n->lost = true;
 		}
 	}
@@ -91,18 +91,18 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 
 		if (at < 0)
 			return false;
-		if (sm->nodes[at].id != in->nodes[i])
-			memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
-		sm->nodes[at].id = in->nodes[i];
-		sm->nodes[at].here = true;
+		if (sm->shared.nodes[at].id != in->nodes[i])
+			ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
+		sm->shared.nodes[at].id = in->nodes[i];
+		sm->own.peer[at].here = true;
 	}
 	return true;
 }
 
 void ddr_sm_resend(struct ddr_sm *sm)
 {
-	if (sm->start == DDR_S_SENT)
-		sm->start = DDR_S_OFF;
+	if (sm->own.start == DDR_S_SENT)
+		sm->own.start = DDR_S_OFF;
 	ddr_sm_map_view(sm);
 	ddr_sm_member_view(sm);
 	ddr_sm_ex_view(sm);
@@ -117,21 +117,21 @@ void ddr_sm_resend(struct ddr_sm *sm)
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
 {
-	bool ring_changed = !sm->viewed || in->ring != sm->ring;
+	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 	struct ddr_output *out;
 
-	if (sm->c.on) {
+	if (sm->own.c.on) {
 		ddr_sm_cluster_view(sm, in);
 		return;
 	}
 	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, in)) {
-		sm->quorate = false;
+		sm->own.quorate = false;
 		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
 		return;
 	}
-	sm->viewed = true;
-	sm->ring = in->ring;
-	sm->quorate = in->quorate;
+	sm->own.viewed = true;
+	sm->own.ring = in->ring;
+	sm->own.quorate = in->quorate;
 	if (ring_changed)
 		ddr_sm_resend(sm);
 	out = ddr_sm_event(sm, DDR_EV_VIEW, NULL);
@@ -144,16 +144,16 @@ void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
 	int at = ddr_sm_node_at(sm, in->node);
 	struct ddr_output *out;
 
-	if (sm->c.on) {
+	if (sm->own.c.on) {
 		ddr_sm_fence_answer(sm, in);
 		return;
 	}
-	if (at < 0 || !sm->nodes[at].lost || sm->nodes[at].here) {
+	if (at < 0 || !sm->shared.nodes[at].lost || sm->own.peer[at].here) {
 		ddr_sm_bug(sm, "a node was fenced that had not left");
 		return;
 	}
 	ddr_sm_ex_fenced(sm, in->node);
-	memset(&sm->nodes[at], 0, sizeof(sm->nodes[at]));
+	ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
 	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster nobody recovers them");
 	out->a = ENOTSUP;
 	out->b = in->node;
@@ -166,14 +166,14 @@ void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg)
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MCAST);
 
 	msg->sender = sm->node;
-	msg->ring = sm->ring;
-	msg->epoch = sm->c.epoch;
+	msg->ring = sm->own.ring;
+	msg->epoch = sm->own.c.epoch;
 	msg->serial = ++sm->msg_serial;
-	memcpy(msg->uuid, sm->sb.array_uuid, sizeof(msg->uuid));
+	memcpy(msg->uuid, sm->shared.sb.array_uuid, sizeof(msg->uuid));
 	out->msg_len = (uint32_t)ddr_msg_encode(msg, out->msg, sizeof(out->msg));
 	if (!out->msg_len)
 		sm->bug = true;
-	sm->mcasts++;
+	sm->own.mcasts++;
 	sm->again = true;
 }
 
@@ -195,13 +195,13 @@ static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 	uint32_t slot = msg->start.slot;
 	bool others = false;
 
-	if (sm->c.on) {
+	if (sm->own.c.on) {
 		ddr_sm_start_cluster(sm, msg);
 		return;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		others |= sm->nodes[i].started && (int)i != at;
-	if (slot >= sm->sb.slots || (sm->sb.slot_node[slot] && sm->sb.slot_node[slot] != msg->sender)) {
+		others |= sm->shared.nodes[i].started && (int)i != at;
+	if (slot >= sm->shared.sb.slots || (sm->shared.sb.slot_node[slot] && sm->shared.sb.slot_node[slot] != msg->sender)) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, "a node starts in a slot that is not its own")->b = msg->sender;
 		return;
 	}
@@ -210,10 +210,10 @@ static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 			ddr_sm_give_up(sm, ddr_sm_not_all_members);
 		return;
 	}
-	sm->nodes[at].started = true;
-	sm->nodes[at].sees = ddr_sm_seen_at_start(sm, msg->start.present);
+	sm->shared.nodes[at].started = true;
+	sm->shared.nodes[at].sees = ddr_sm_seen_at_start(sm, msg->start.present);
 	if (msg->sender == sm->node)
-		sm->start = DDR_S_DELIVERED;
+		sm->own.start = DDR_S_DELIVERED;
 	ddr_sm_mark_start(sm, msg->start.flags);
 	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
 }
@@ -222,13 +222,13 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
 {
 	int at = ddr_sm_node_at(sm, in->node);
 
-	if (memcmp(msg->uuid, sm->sb.array_uuid, sizeof(msg->uuid)) != 0)
+	if (memcmp(msg->uuid, sm->shared.sb.array_uuid, sizeof(msg->uuid)) != 0)
 		return "message of another array";
 	if (msg->sender != in->node)
 		return "message in the name of another node";
-	if (!sm->viewed || msg->ring != sm->ring)
+	if (!sm->own.viewed || msg->ring != sm->own.ring)
 		return "message of another ring";
-	if (sm->c.on ? !ddr_sm_viewer(sm, in->node) : at < 0 || !sm->nodes[at].here)
+	if (sm->own.c.on ? !ddr_sm_viewer(sm, in->node) : at < 0 || !sm->own.peer[at].here)
 		return "message of a node outside the view";
 	/* what follows the highest would be the lowest, and the oldest state count as the newest */
 	if (msg->epoch > DDR_SM_MAX_EPOCH)
@@ -242,21 +242,21 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
  */
 static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	const struct ddr_sm_viewer *v = sm->c.on ? ddr_sm_viewer(sm, msg->sender) : NULL;
+	const struct ddr_sm_viewer *v = sm->own.c.on ? ddr_sm_viewer(sm, msg->sender) : NULL;
 
-	if (!sm->c.on || msg->type == DDR_M_HELLO)
+	if (!sm->own.c.on || msg->type == DDR_M_HELLO)
 		return true;
-	if (msg->epoch != sm->c.epoch || v->other)
+	if (msg->epoch != sm->own.c.epoch || v->other)
 		return false;
-	sm->c.undo = false;
+	sm->own.c.undo = false;
 	if (msg->sender != sm->node)
-		sm->c.shared = sm->c.epoch;
+		sm->own.c.shared = sm->own.c.epoch;
 	if (msg->type == DDR_M_STATE)
 		return true;
-	if (!sm->c.synced || sm->c.transfer || ddr_sm_node_at(sm, msg->sender) < 0)
+	if (!sm->own.c.synced || sm->own.c.transfer || ddr_sm_node_at(sm, msg->sender) < 0)
 		return false;
 	ddr_sm_settle(sm);
-	sm->c.history = ddr_sm_mix(sm->c.history ^ ((uint64_t)msg->sender << 32 | msg->serial)) + msg->type;
+	sm->shared.history = ddr_sm_mix(sm->shared.history ^ ((uint64_t)msg->sender << 32 | msg->serial)) + msg->type;
 	return true;
 }
 
@@ -315,30 +315,30 @@ static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 {
 	int at;
 
-	*node = sm->sb.slot_node[sm->slot];
+	*node = sm->shared.sb.slot_node[sm->own.slot];
 	if (*node && *node != sm->node)
 		return "the slot belongs to another node";
-	for (uint32_t i = 0; i < sm->sb.slots; i++)
-		if (i != sm->slot && sm->sb.slot_node[i] == sm->node) {
+	for (uint32_t i = 0; i < sm->shared.sb.slots; i++)
+		if (i != sm->own.slot && sm->shared.sb.slot_node[i] == sm->node) {
 			*node = sm->node;
 			return "this node owns another slot";
 		}
-	for (uint32_t i = 0; i < sm->sb.slots && !sm->adopt; i++) {
-		*node = sm->sb.slot_node[i];
+	for (uint32_t i = 0; i < sm->shared.sb.slots && !sm->own.adopt; i++) {
+		*node = sm->shared.sb.slot_node[i];
 		at = ddr_sm_node_at(sm, *node);
-		if (*node && (at < 0 || !sm->nodes[at].here))
+		if (*node && (at < 0 || !sm->own.peer[at].here))
 			return "a slot belongs to a node that is not here: it may be using the array now";
 	}
-	*node = sm->foreign_node;
-	at = ddr_sm_node_at(sm, sm->foreign_node);
-	if (sm->foreign_regions && (at < 0 || !sm->nodes[at].here))
+	*node = sm->own.foreign_node;
+	at = ddr_sm_node_at(sm, sm->own.foreign_node);
+	if (sm->own.foreign_regions && (at < 0 || !sm->own.peer[at].here))
 		return "regions in the slot of another node are dirty: that node must start and resync them";
 	return NULL;
 }
 
 static uint32_t members_absent(const struct ddr_sm *sm)
 {
-	return ddr_sm_written(sm) & ~sm->present;
+	return ddr_sm_written(sm) & ~sm->own.present;
 }
 
 void ddr_sm_start_pump(struct ddr_sm *sm)
@@ -346,50 +346,50 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_START };
 	struct ddr_output *out;
 	const char *why;
-	uint32_t node, own = sm->c.on ? ddr_sm_slot_of(sm, sm->node) : sm->slot;
+	uint32_t node, own = sm->own.c.on ? ddr_sm_slot_of(sm, sm->node) : sm->own.slot;
 
-	if (sm->start != DDR_S_OFF || !ddr_sm_active(sm) || sm->k.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
+	if (sm->own.start != DDR_S_OFF || !ddr_sm_active(sm) || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
 	    !ddr_sm_may_send(sm))
 		return;
-	if (sm->c.leave_wanted || (sm->c.on && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
+	if (sm->own.c.leave_wanted || (sm->own.c.on && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
 	if (!ddr_sm_grow_may_start(sm))
 		return;
-	msg.start.flags = (sm->several ? DDR_START_SEVERAL : 0) | (sm->adopt ? DDR_START_ADOPT : 0);
+	msg.start.flags = (sm->own.several ? DDR_START_SEVERAL : 0) | (sm->own.adopt ? DDR_START_ADOPT : 0);
 	node = 0;
-	why = sm->sb.seq >= DDR_SUPER_SEQ_START || sm->sb.generation >= DDR_GENERATION_START || sm->behind >= DDR_GENERATION_START ? seq_spent : ddr_sm_mark_refused(sm, msg.start.flags);
-	if (!why && !sm->c.on)
+	why = sm->shared.sb.seq >= DDR_SUPER_SEQ_START || sm->shared.sb.generation >= DDR_GENERATION_START || sm->own.behind >= DDR_GENERATION_START ? seq_spent : ddr_sm_mark_refused(sm, msg.start.flags);
+	if (!why && !sm->own.c.on)
 		why = start_refused(sm, &node);
 	if (why) {
-		if (!sm->refused_told) {
+		if (!sm->own.refused_told) {
 			out = ddr_sm_event(sm, DDR_EV_REFUSED, why);
 			out->a = EBUSY;
 			out->b = node;
 		}
-		sm->refused_told = true;
+		sm->own.refused_told = true;
 		return;
 	}
-	if (sm->k.outdated) {
+	if (sm->kernel.outdated) {
 		ddr_sm_evict(sm, "members have changed their places since the table of this node was made" DDR_SM_START_ANEW);
 		return;
 	}
-	msg.start.slot = sm->c.on ? DDR_SM_NO_SLOT : sm->slot;
+	msg.start.slot = sm->own.c.on ? DDR_SM_NO_SLOT : sm->own.slot;
 	msg.start.missing = members_absent(sm);
-	msg.start.present = sm->present;
+	msg.start.present = sm->own.present;
 	msg.start.room = ddr_sm_grow_room(sm);
-	msg.start.cookie = sm->k.cookie;
-	msg.start.held = (uint32_t)(sm->n_granted > sm->k.declared ? sm->n_granted : sm->k.declared);
-	memcpy(msg.start.boot_id, sm->k.boot_id, sizeof(msg.start.boot_id));
+	msg.start.cookie = sm->kernel.cookie;
+	msg.start.held = (uint32_t)(sm->own.n_granted > sm->kernel.declared ? sm->own.n_granted : sm->kernel.declared);
+	memcpy(msg.start.boot_id, sm->kernel.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);
-	sm->start = DDR_S_SENT;
+	sm->own.start = DDR_S_SENT;
 }
 
 void ddr_sm_started(struct ddr_sm *sm)
 {
-	if (sm->start != DDR_S_DELIVERED)
+	if (sm->own.start != DDR_S_DELIVERED)
 		return;
-	sm->start = sm->c.on ? DDR_S_READ : DDR_S_DONE;
-	if (!sm->c.on)
+	sm->own.start = sm->own.c.on ? DDR_S_READ : DDR_S_DONE;
+	if (!sm->own.c.on)
 		ddr_sm_plan(sm);
 	sm->again = true;
 }

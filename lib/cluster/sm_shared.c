@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What all nodes share, as bytes: for a joiner (STATE), and for the digest by which tests compare nodes.
+ *
+ * Everything here follows from the lists of sm_shared.h; the order in which the lists come is that of doc/protocol.md.
+ *
+ * Must never: judge what was received (sm_join.c does); put in what only this node knows.
+ */
+#include "sm_int.h"
+
+#define STATE_FIXED	14336u	/* bytes, at most, of all but the map */
+
+uint32_t ddr_sm_state_size(uint32_t n_map)
+{
+	return STATE_FIXED + n_map * (16 + DDR_LOG_PAYLOAD);
+}
+
+/* ---- fields ---------------------------------------------------------------------- */
+
+static void walk_U8(struct ddr_walk *w, uint8_t *v)
+{
+	*v = (uint8_t)ddr_walk_int(w, *v, 1);
+}
+
+static void walk_U16(struct ddr_walk *w, uint16_t *v)
+{
+	*v = (uint16_t)ddr_walk_int(w, *v, 2);
+}
+
+static void walk_U32(struct ddr_walk *w, uint32_t *v)
+{
+	*v = (uint32_t)ddr_walk_int(w, *v, 4);
+}
+
+static void walk_U64(struct ddr_walk *w, uint64_t *v)
+{
+	*v = ddr_walk_int(w, *v, 8);
+}
+
+static void walk_FLAG(struct ddr_walk *w, bool *v)
+{
+	*v = ddr_walk_int(w, *v, 1) != 0;
+}
+
+static void walk_SET(struct ddr_walk *w, struct ddr_msg_member_set *set)
+{
+	walk_U32(w, &set->op);
+	walk_U32(w, &set->member);
+	walk_U32(w, &set->role);
+	walk_U64(w, &set->cursor);
+	ddr_walk_bytes(w, set->uuid, sizeof(set->uuid));
+}
+
+static void walk_array_BYTES(struct ddr_walk *w, uint8_t *v, uint32_t n)
+{
+	ddr_walk_bytes(w, v, n);
+}
+
+static void walk_array_U32(struct ddr_walk *w, uint32_t *v, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		walk_U32(w, &v[i]);
+}
+
+/* ---- the parts ------------------------------------------------------------------- */
+
+#define FIELD(kind, name)	walk_##kind(w, &of->name);
+#define ARRAY(kind, name, n)	walk_array_##kind(w, of->name, n);
+#define WALK(part, type, LIST) \
+	static void walk_##part(struct ddr_walk *w, struct type *of) \
+	{ \
+		LIST(FIELD, ARRAY) \
+	}
+
+WALK(group, ddr_sm_shared, DDR_SHARED_GROUP)
+WALK(super_head, ddr_super, DDR_SHARED_SUPER)
+WALK(member, ddr_member, DDR_SHARED_MEMBER)
+WALK(verify, ddr_verify, DDR_SHARED_VERIFY)
+WALK(change, ddr_sm_change, DDR_SHARED_CHANGE)
+WALK(node, ddr_sm_node, DDR_SHARED_NODE)
+WALK(ex, ddr_sm_ex, DDR_SHARED_EX)
+WALK(grow, ddr_sm_growth, DDR_SHARED_GROW)
+WALK(version, ddr_sm_version, DDR_SHARED_VERSION)
+
+static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
+{
+	walk_super_head(w, sb);
+	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
+		walk_member(w, &sb->member[i]);
+	walk_array_U32(w, sb->slot_node, sb->slots);
+	walk_verify(w, &sb->verify);
+}
+
+/* The map, as far as there are regions; behind that it is zero everywhere. */
+static void walk_map(struct ddr_walk *w, struct ddr_sm *sm)
+{
+	size_t all = (size_t)sm->shared.n_map * DDR_LOG_PAYLOAD, used;
+
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		walk_version(w, &sm->shared.version[i]);
+	if (w->c.bad || (!w->write && !ddr_sm_sized(sm))) {
+		w->c.bad = true;
+		return;
+	}
+	used = (size_t)((sm->shared.regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS) * DDR_LOG_PAYLOAD;
+	ddr_walk_bytes(w, sm->shared.map, used);
+	if (!w->write)
+		memset(sm->shared.map + used, 0, all - used);
+}
+
+static void walk_state(struct ddr_walk *w, struct ddr_sm *sm, struct ddr_sm_change *change)
+{
+	struct ddr_sm_shared *s = &sm->shared;
+
+	walk_group(w, s);
+	walk_super(w, &s->sb);
+	walk_change(w, change);
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		walk_node(w, &s->nodes[i]);
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		walk_ex(w, &s->ex[i]);
+	walk_grow(w, &s->grow);
+	walk_map(w, sm);
+}
+
+/*
+ * A change, as somebody knows it who has no part in it: what this node has begun to write is wanted still, and what all
+ * have acknowledged is over, though we have not noticed.
+ */
+static struct ddr_sm_change change_known(const struct ddr_sm *sm)
+{
+	struct ddr_sm_change c = sm->shared.change;
+	const struct ddr_sm_trans *t = &sm->own.t;
+
+	c.want_faulty |= t->faulty;
+	c.want_missing |= t->missing;
+	c.want_slots |= t->slots;
+	c.want_mark = c.want_mark ? c.want_mark : t->mark;
+	c.want_set = t->set.op ? t->set : c.want_set;
+	if (c.ack && !(ddr_sm_voters(sm) & ~c.acked)) {
+		c.ack = false;
+		c.leaving = 0;
+	}
+	return c;
+}
+
+/* ---- the whole ------------------------------------------------------------------- */
+
+uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size)
+{
+	struct ddr_walk w = { { buf, buf + size, false }, true };
+	struct ddr_sm_change change = change_known(sm);
+
+	walk_state(&w, (struct ddr_sm *)sm, &change);	/* which writes to @buf alone */
+	return w.c.bad ? 0 : (uint32_t)(w.c.p - buf);
+}
+
+bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes)
+{
+	struct ddr_walk w = { { (uint8_t *)buf, (uint8_t *)buf + bytes, false }, false };
+
+	walk_state(&w, sm, &sm->shared.change);
+	sm->own.t.state = DDR_T_IDLE;
+	sm->own.t.mark = DDR_MARK_KEEP;
+	memset(&sm->own.t.set, 0, sizeof(sm->own.t.set));
+	return !w.c.bad && w.c.p == w.c.end;
+}
+
+uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes)
+{
+	uint64_t h = bytes;
+
+	for (uint32_t i = 0; i < bytes; i += 8) {
+		uint64_t v = 0;
+
+		memcpy(&v, buf + i, bytes - i < 8 ? bytes - i : 8);
+		h = ddr_sm_mix(h ^ v);
+	}
+	return h;
+}

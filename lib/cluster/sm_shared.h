@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the nodes of a group share: exactly what a joiner gets in STATE, and what messages change in the total order.
+ *
+ * The lists below declare the structures. The codec of STATE, the digest, what is forgotten and the dump for people are made
+ * from the same lists (sm_shared.c), so a field that one of them does not know cannot be written down. The order of the
+ * fields is the wire format (doc/protocol.md, "The state, as a joiner gets it").
+ *
+ * F(kind, name) is a field, A(kind, name, n) an array of n. Kinds: U8 U16 U32 U64, FLAG (one byte), BYTES (an array of bytes),
+ * SET (a change of the members, as in MEMBER_SET).
+ *
+ * Must never: have a field that only this node knows, or that nodes at one place of the order may have different values of.
+ */
+#ifndef DDR_LIB_SM_SHARED_H
+#define DDR_LIB_SM_SHARED_H
+
+#include <ddraid/format.h>
+#include <ddraid/proto.h>
+#include "lib/disk/format.h"
+#include "lib/wire/msg.h"
+#include "sm.h"
+
+#define DDR_SM_EX		128u	/* ranges of all nodes that are in force at once */
+
+/* Of the group, and of slots that are recovered. */
+#define DDR_SHARED_GROUP(F, A) \
+	F(U64, history)			/* names the messages that made the state */ \
+	F(U64, ring_history)		/* as it was when the ring began */ \
+	F(U32, failures)		/* of nodes, so far */ \
+	F(U32, writer)			/* node that writes superblocks and map, 0: none */ \
+	F(FLAG, unproven)		/* built, and nothing was written since: its owners' last writes may have come after our reading */ \
+	F(FLAG, failed)			/* too few members are left */ \
+	F(U64, rec)			/* slots of dead nodes */ \
+	A(U32, rec_by, DDR_MAX_SLOTS)	/* who recovers it, 0: nobody yet */
+
+/* Of the superblock: what never changes is known to all. */
+#define DDR_SHARED_SUPER(F, A) \
+	F(U64, generation) \
+	F(U64, seq) \
+	F(U64, log_base) \
+	F(U64, array_blocks) \
+	F(U32, policy) \
+	F(U32, ro_compat) \
+	A(BYTES, gen_id, 16) \
+	A(BYTES, gen_prev, 16) \
+	F(U16, members)
+
+#define DDR_SHARED_MEMBER(F, A) \
+	A(BYTES, uuid, 16) \
+	F(U8, state) \
+	F(U8, flags) \
+	F(U16, role) \
+	F(U64, cursor) \
+	F(U64, since) \
+	A(BYTES, last_gen, DDR_LAST_GEN_LEN)
+
+#define DDR_SHARED_VERIFY(F, A) \
+	F(U32, serial) \
+	F(U8, state) \
+	F(U8, priority) \
+	F(U8, flags) \
+	F(U64, begun) \
+	F(U64, ended) \
+	F(U64, cursor) \
+	F(U64, found) \
+	F(U64, repaired)
+
+/* A change of the superblocks: what was delivered and is not done. What of it the writer has taken into its write is the writer's own. */
+#define DDR_SHARED_CHANGE(F, A) \
+	F(FLAG, ack)			/* done was delivered; each node acknowledges when its kernel obeys */ \
+	F(U64, acked)			/* bit: position of the node */ \
+	F(U32, want_faulty)		/* judged, not begun */ \
+	F(U32, want_missing) \
+	F(U32, leaving)			/* out by the superblocks, and not all kernels have stopped reading them */ \
+	F(U32, exchanged)		/* of those that go: what was written to them went to another disk */ \
+	F(U64, want_slots)		/* that are to change hands */ \
+	F(U64, died)			/* without parity: slots whose owners died; when they change hands, a copy begins anew */ \
+	F(U8, want_mark)		/* enum ddr_mark */ \
+	F(FLAG, copy_void)		/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */ \
+	A(U32, slot_node, DDR_MAX_SLOTS)	/* whose they are to be by what was delivered last, also of those under way; 0: free */ \
+	F(SET, want_set)		/* operation 0: none */ \
+	F(U32, back)			/* members that are out, and come back once all see them */ \
+	F(FLAG, restart)		/* the change that waits for acknowledgements is of more than slots and cursors */
+
+#define DDR_SHARED_NODE(F, A) \
+	F(U32, id)			/* 0: free */ \
+	F(FLAG, lost)			/* left, or was never heard of, and is not proven dead */ \
+	F(FLAG, started)		/* its START was delivered, and it was not lost since */ \
+	F(FLAG, leaving)		/* its LEAVE was delivered */ \
+	F(FLAG, absent)			/* lost since the group's start */ \
+	F(FLAG, dead)			/* the instance (boot_id, cookie) was fenced and never comes back */ \
+	F(FLAG, folded)			/* what it had dirty before its kernel wrote to all that rebuild is in the map */ \
+	F(U32, sees)			/* members whose devices it has open */ \
+	F(FLAG, roomed)			/* the next two are known */ \
+	F(U64, room)			/* bytes that the array may use of the smallest device that it has of the members */ \
+	F(U32, room_member)		/* of this one */ \
+	F(U32, leave_dirty)		/* regions in its slot, as it left; UINT32_MAX: it had not read it */ \
+	F(U32, attempt)			/* of fencing */ \
+	F(U64, failure)			/* name of its present failure */ \
+	A(BYTES, boot_id, 16) \
+	F(U64, cookie)
+
+/* An exclusive range in force, of any node. */
+#define DDR_SHARED_EX(F, A) \
+	F(FLAG, used) \
+	F(U32, node) \
+	F(U32, id) \
+	F(U64, start) \
+	F(U64, count)			/* blocks */ \
+	F(U64, acked)			/* nodes that acknowledged, bit: position in the table of nodes */ \
+	F(U64, dirty)			/* regions of it that one of them has to resync */ \
+	F(FLAG, granted)		/* all had acknowledged: the owner may work, whoever joins now */
+
+/* The array is to grow. */
+#define DDR_SHARED_GROW(F, A) \
+	F(U32, by)			/* node that asked for it; 0: it is not */ \
+	F(U64, want)			/* blocks; 0: as many as there is room for */
+
+/* A block of the region map: versions count its changes. */
+#define DDR_SHARED_VERSION(F, A) \
+	F(U64, mem)			/* in memory */ \
+	F(U64, dur)			/* durable */
+
+/* ---- the structures -------------------------------------------------------------- */
+
+#define DDR_SHARED_TYPE_U8	uint8_t
+#define DDR_SHARED_TYPE_U16	uint16_t
+#define DDR_SHARED_TYPE_U32	uint32_t
+#define DDR_SHARED_TYPE_U64	uint64_t
+#define DDR_SHARED_TYPE_FLAG	bool
+#define DDR_SHARED_TYPE_BYTES	uint8_t
+#define DDR_SHARED_TYPE_SET	struct ddr_msg_member_set
+
+#define DDR_SHARED_FIELD(kind, name)	DDR_SHARED_TYPE_##kind name;
+#define DDR_SHARED_ARRAY(kind, name, n)	DDR_SHARED_TYPE_##kind name[n];
+
+struct ddr_sm_change { DDR_SHARED_CHANGE(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+struct ddr_sm_node { DDR_SHARED_NODE(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+struct ddr_sm_ex { DDR_SHARED_EX(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+struct ddr_sm_growth { DDR_SHARED_GROW(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+struct ddr_sm_version { DDR_SHARED_VERSION(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+
+struct ddr_sm_shared {
+	DDR_SHARED_GROUP(DDR_SHARED_FIELD, DDR_SHARED_ARRAY)
+	struct ddr_sm_change change;
+	struct ddr_sm_node nodes[DDR_SM_MAX_NODES];
+	struct ddr_sm_ex ex[DDR_SM_EX];
+	struct ddr_sm_growth grow;
+	struct ddr_super sb;
+	struct ddr_sm_version *version;	/* of each block of the map */
+	uint8_t *map;			/* nibbles, as in the payload */
+
+	/* follows from that */
+	uint32_t n_map;			/* blocks of the map */
+	uint64_t regions, region_blocks;
+	uint64_t n_needs_sync, n_suspect;
+};
+
+#endif

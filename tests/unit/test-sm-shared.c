@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the nodes of a group share (lib/cluster/sm_shared.h), as doc/protocol.md, "The state, as a joiner gets it", writes it down.
+ *
+ * The bytes are made here a second time, from the document. Each field of the array gets a value of its own, a joiner takes
+ * them, and must hand on the same bytes: so a field that the machine does not carry, or carries in another place, is found.
+ * This is the one test that looks inside of the machine.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/cluster/sm_int.h"
+#include "tests/sim/rig.h"
+
+#define SLOTS	4u
+#define MAX	65536u
+
+struct bytes { uint8_t b[MAX]; uint32_t n, size_at; uint64_t next; uint8_t flag; };
+
+/* ---- the document, once more ---------------------------------------------------- */
+
+static void put(struct bytes *o, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		o->b[o->n++] = (uint8_t)(rig_random(&o->next) % 255 + 1);
+}
+
+static void put_value(struct bytes *o, unsigned int n, uint64_t value)
+{
+	for (unsigned int i = 0; i < n; i++)
+		o->b[o->n++] = (uint8_t)(value >> 8 * i);
+}
+
+static void flags(struct bytes *o, unsigned int n)
+{
+	put_value(o, n, 0);
+	memset(o->b + o->n - n, o->flag, n);
+}
+
+static void group(struct bytes *o)
+{
+	put(o, 8 + 8 + 4 + 4);		/* history, as the ring began, failures, writer */
+	flags(o, 2);			/* not proven; failed */
+	put(o, 8 + 4 * DDR_MAX_SLOTS);	/* slots to be recovered, by whom */
+}
+
+static void superblock(struct bytes *o)
+{
+	put(o, 8 + 8 + 8);		/* generation, sequence, log_base */
+	o->size_at = o->n;
+	put_value(o, 8, 512);		/* blocks: it must fit the disks */
+	put(o, 4 + 4 + 16 + 16 + 2);	/* policy, ro_compat, id, the one before, members */
+	for (uint32_t i = 0; i < DDR_MAX_MEMBERS; i++)
+		put(o, 16 + 1 + 1 + 2 + 8 + 8 + 8);
+	put(o, SLOTS * 4);
+	put(o, 4 + 3 + 5 * 8);		/* verify */
+}
+
+static void change(struct bytes *o)
+{
+	flags(o, 1);
+	put(o, 8 + 4 * 4 + 8 + 8 + 1);	/* acked; faulty, missing, leaving, exchanged; slots, died; mark */
+	flags(o, 1);
+	put(o, 4 * DDR_MAX_SLOTS);
+	put(o, 4 * 3 + 8 + 16);		/* MEMBER_SET */
+	put(o, 4);
+	flags(o, 1);
+}
+
+static void nodes(struct bytes *o)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		put(o, 4);
+		flags(o, 6);
+		put(o, 4);
+		flags(o, 1);
+		put(o, 8 + 4 + 4 + 4 + 8 + 16 + 8);
+	}
+}
+
+static void ranges(struct bytes *o)
+{
+	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
+		flags(o, 1);
+		put(o, 4 + 4 + 8 + 8 + 8 + 8);
+		flags(o, 1);
+	}
+}
+
+static void versions_and_map(struct bytes *o, uint32_t n_map)
+{
+	put(o, 16 * n_map);
+	put(o, DDR_LOG_PAYLOAD);	/* of the one block that has regions */
+}
+
+/* @flag: of all flags. Returns where the versions begin. */
+static uint32_t document(struct bytes *o, uint8_t flag, uint32_t n_map)
+{
+	uint32_t versions;
+
+	memset(o, 0, sizeof(*o));
+	o->next = 42;
+	o->flag = flag;
+	group(o);
+	superblock(o);
+	change(o);
+	nodes(o);
+	ranges(o);
+	put(o, 4 + 8);			/* growing */
+	versions = o->n;
+	versions_and_map(o, n_map);
+	return versions;
+}
+
+/* ---- the machine ----------------------------------------------------------------- */
+
+struct fx { struct ddr_super sb; struct ddr_sm *sm; struct bytes in, out; uint32_t versions; };
+
+static void hand_on(struct fx *f)
+{
+	f->out.n = ddr_sm_state_encode(f->sm, f->out.b, MAX);
+}
+
+static void same(struct fx *f)
+{
+	assert_true(ddr_sm_state_decode(f->sm, f->in.b, f->in.n));
+	hand_on(f);
+	assert_int_equal(f->out.n, f->in.n);
+	for (uint32_t i = 0; i < f->in.n; i++)
+		if (f->in.b[i] != f->out.b[i])
+			fail_msg("byte %u of the state: %02x was handed on as %02x", i, f->in.b[i], f->out.b[i]);
+}
+
+static void every_field_is_handed_on(void **state)
+{
+	struct fx *f = *state;
+
+	f->versions = document(&f->in, 1, f->sb.map_blocks);
+	same(f);
+	assert_int_equal(ddr_sm_state_digest(f->in.b, f->in.n), 0x99815a5d173d084dull);	/* of these bytes; they are the same in every version */
+	document(&f->in, 0, f->sb.map_blocks);
+	same(f);
+	assert_int_equal(ddr_sm_state_digest(f->in.b, f->in.n), 0x91c941cbdab7f417ull);
+}
+
+/* Each byte that a node may know and another one not makes another digest, and is carried on as it is. */
+static void every_byte_counts(void **state)
+{
+	struct fx *f = *state;
+	uint64_t digest;
+
+	f->versions = document(&f->in, 1, f->sb.map_blocks);
+	digest = ddr_sm_state_digest(f->in.b, f->in.n);
+	for (uint32_t i = 0; i < f->in.n; i += i < f->versions ? 1 : 37) {
+		if (i > f->in.size_at + 1 && i < f->in.size_at + 8)
+			continue;	/* no array is so large */
+		f->in.b[i] ^= 1;
+		same(f);
+		assert_true(ddr_sm_state_digest(f->out.b, f->out.n) != digest);
+		f->in.b[i] ^= 1;
+	}
+	same(f);
+}
+
+static void a_state_that_is_cut_is_refused(void **state)
+{
+	struct fx *f = *state;
+
+	document(&f->in, 1, f->sb.map_blocks);
+	for (uint32_t cut = 1; cut < f->in.n; cut += 101)
+		assert_false(ddr_sm_state_decode(f->sm, f->in.b, f->in.n - cut));
+	assert_false(ddr_sm_state_decode(f->sm, f->in.b, f->in.n + 1));
+}
+
+static int setup(void **state)
+{
+	struct fx *f = calloc(1, sizeof(*f));
+	struct rig_geometry geo = { .order = 2, .parity = 2, .blocks = 1024, .region_blocks = 256, .slots = SLOTS };
+	struct ddr_sm_config cfg = { .node = 1, .super = &f->sb, .cluster = true };
+
+	assert_non_null(f);
+	rig_super(&f->sb, &geo);
+	f->sm = rig_sm(&cfg);
+	assert_non_null(f->sm);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fx *f = *state;
+
+	free(f->sm);
+	free(f);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(every_field_is_handed_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_byte_counts, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_state_that_is_cut_is_refused, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("state machine: what all share", tests, NULL, NULL);
+}
