@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # The devices of the kernel target on this machine, as `dmsetup status` lists them. Fails if that is not to be had, for then an array may be up.
 # A chroot, and a root that dpkg fills from outside, have none: what shows there are the devices of the machine around.
 ddraid_status() {
@@ -22,6 +23,7 @@ ddraid_served() { ddraid_devices "$(echo "$1" | grep -v ' nosync$')"; }
 # What lies on the devices: mounts, in other mount namespaces too, and devices; a line for each name.
 ddraid_users() {
 	for name in "$@"; do
+		# shellcheck disable=SC2046 # three words
 		set -- $(dmsetup info -c --noheadings --separator ' ' -o blkdevname,major,minor "$name" 2>/dev/null)
 		on=$(cat /proc/[0-9]*/mountinfo 2>/dev/null | awk -v dev="${2:-}:${3:-}" '$3 == dev { print "mounted on " $5 }' | sort -u)
 		for holder in /sys/class/block/"${1:-none}"/holders/*; do

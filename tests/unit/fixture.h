@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +19,14 @@
 
 #include "lib/disk/format.h"
 #include "lib/disk/layout.h"
+
+/* What runs for long does a part of it where DDRAID_TESTS=short is set, as `make check` does and `./quickstart check` does not. */
+static inline bool fixture_short(void)
+{
+	const char *tests = getenv("DDRAID_TESTS");
+
+	return tests && strcmp(tests, "short") == 0;
+}
 
 /* splitmix64 (S. Vigna, public domain algorithm): repeats from its seed. */
 static inline uint64_t fixture_random(uint64_t *state)

@@ -290,7 +290,7 @@ static void lives(uint32_t nodes, uint64_t seeds, unsigned int cuts)
 static void one_node(void **state)
 {
 	(void)state;
-	lives(1, 16, 40);
+	lives(1, fixture_short() ? 4 : 16, 40);
 	assert_true(l.missing > 100);
 	assert_true(l.raised > 100);
 }
@@ -299,7 +299,7 @@ static void one_node(void **state)
 static void a_new_writer(void **state)
 {
 	(void)state;
-	lives(NODES, 16, 40);
+	lives(NODES, fixture_short() ? 4 : 16, 40);
 	assert_true(l.succeeded > 100);
 	assert_true(l.raised > 100);
 }
