@@ -515,7 +515,7 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm)
 uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
 {
 	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if (((sm->shared.change.want_slots | sm->own.t.slots) >> s & 1) && sm->shared.change.slot_node[s] == node && sm->shared.sb.slot_node[s] != node)
+		if ((sm->shared.change.slots >> s & 1) && sm->shared.change.slot_node[s] == node && sm->shared.sb.slot_node[s] != node)
 			return s;
 	return DDR_SM_NO_SLOT;
 }
@@ -523,7 +523,7 @@ uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
 /* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
 static bool slot_free(const struct ddr_sm *sm, uint32_t slot)
 {
-	return !sm->shared.sb.slot_node[slot] && (!((sm->shared.change.want_slots | sm->own.t.slots) >> slot & 1) || !sm->shared.change.slot_node[slot]);
+	return !sm->shared.sb.slot_node[slot] && (!(sm->shared.change.slots >> slot & 1) || !sm->shared.change.slot_node[slot]);
 }
 
 /* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
@@ -575,7 +575,7 @@ bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
 	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
 	if ((sm->shared.rec >> slot & 1) && (sm->shared.rec_by[slot] || !none_started(sm)))
 		return false;
-	return !((sm->shared.change.want_slots | sm->own.t.slots) >> slot & 1) || sm->shared.change.slot_node[slot] == node || slot_free(sm, slot);
+	return !(sm->shared.change.slots >> slot & 1) || sm->shared.change.slot_node[slot] == node || slot_free(sm, slot);
 }
 
 bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)

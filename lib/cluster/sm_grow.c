@@ -117,12 +117,12 @@ bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set 
 
 bool ddr_sm_growing(const struct ddr_sm *sm)
 {
-	return sm->shared.change.want_set.op == DDR_MEMBER_OP_GROW || sm->own.t.set.op == DDR_MEMBER_OP_GROW;
+	return sm->shared.change.set.op == DDR_MEMBER_OP_GROW;
 }
 
 uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm)
 {
-	const struct ddr_msg_member_set *set = sm->shared.change.want_set.op == DDR_MEMBER_OP_GROW ? &sm->shared.change.want_set : &sm->own.t.set;
+	const struct ddr_msg_member_set *set = &sm->shared.change.set;
 
 	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->shared.sb.array_blocks ? set->cursor : sm->shared.sb.array_blocks;
 }

@@ -68,7 +68,7 @@ static void chunks_send(struct ddr_sm *sm)
 
 static bool state_valid(const struct ddr_sm *sm)
 {
-	const struct ddr_msg_member_set *set = &sm->shared.change.want_set;
+	const struct ddr_msg_member_set *set = &sm->shared.change.set;
 
 	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK)
 		return false;
@@ -87,7 +87,7 @@ static bool state_valid(const struct ddr_sm *sm)
 	    (set->op != DDR_MEMBER_OP_POLICY &&
 	     set->cursor > (set->op == DDR_MEMBER_OP_GROW ? ddr_super_most_blocks(&sm->shared.sb) : sm->shared.sb.array_blocks)) || sm->shared.change.back >> sm->shared.sb.members)
 		return false;
-	if (ddr_super_ro_only(&sm->shared.sb) || sm->shared.change.want_mark > DDR_MARK_ALONE || (sm->shared.change.died && sm->shared.sb.parity) || sm->shared.change.exchanged >> sm->shared.sb.members)
+	if (ddr_super_ro_only(&sm->shared.sb) || sm->shared.change.mark > DDR_MARK_ALONE || (sm->shared.change.died && sm->shared.sb.parity) || sm->shared.change.exchanged >> sm->shared.sb.members)
 		return false;
 	return !(sm->shared.change.leaving >> sm->shared.sb.members) && !(sm->shared.change.leaving & ddr_sm_written(sm));
 }
@@ -331,7 +331,7 @@ static bool owner_unknown(const struct ddr_sm *sm)
 		uint32_t id = sm->own.c.disk.slot_node[s];
 		int at = ddr_sm_node_at(sm, id);
 
-		if (!id || id == sm->shared.sb.slot_node[s] || ((sm->shared.change.want_slots | sm->own.t.slots) >> s & 1))
+		if (!id || id == sm->shared.sb.slot_node[s] || (sm->shared.change.slots >> s & 1))
 			continue;
 		if (at < 0 || !(sm->shared.nodes[at].started || sm->shared.nodes[at].lost))
 			return true;

@@ -26,7 +26,7 @@ const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags)
 /* What the bit will be by all that was delivered. */
 static bool will_be_cluster(const struct ddr_sm *sm)
 {
-	uint8_t mark = sm->shared.change.want_mark ? sm->shared.change.want_mark : sm->own.t.mark;
+	uint8_t mark = sm->shared.change.mark;
 
 	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&sm->shared.sb);
 }
@@ -47,13 +47,13 @@ void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags)
 
 	if (flags & DDR_START_SEVERAL) {
 		if (!cluster)
-			sm->shared.change.want_mark = DDR_MARK_CLUSTER;
+			sm->shared.change.mark = DDR_MARK_CLUSTER;
 		return;
 	}
 	if (!(flags & DDR_START_ADOPT))
 		return;
 	if (cluster)
-		sm->shared.change.want_mark = DDR_MARK_ALONE;
+		sm->shared.change.mark = DDR_MARK_ALONE;
 	if (sm->own.c.on)
 		ddr_sm_lost_adopted(sm);
 	else

@@ -33,7 +33,7 @@ uint32_t ddr_sm_alive(const struct ddr_sm *sm)
 
 uint32_t ddr_sm_going(const struct ddr_sm *sm)
 {
-	return sm->shared.change.want_faulty | sm->shared.change.want_missing | sm->own.t.faulty | sm->own.t.missing;
+	return sm->shared.change.faulty | sm->shared.change.missing;
 }
 
 bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
@@ -51,9 +51,9 @@ static bool all_acked(const struct ddr_sm *sm)
 
 bool ddr_sm_members_settled(const struct ddr_sm *sm)
 {
-	const struct ddr_sm_trans *t = &sm->own.t;
+	const struct ddr_sm_change *c = &sm->shared.change;
 
-	if (ddr_sm_going(sm) || sm->shared.change.want_slots || t->slots || sm->shared.change.want_mark || t->mark || sm->shared.change.want_set.op || t->set.op)
+	if (ddr_sm_going(sm) || c->slots || c->mark || c->set.op)
 		return false;
 	return ddr_sm_change_idle(sm) || all_acked(sm);
 }
@@ -122,11 +122,13 @@ static bool judge(struct ddr_sm *sm, uint32_t m, uint32_t *want)
 void ddr_sm_whole_void(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->own.t;
-	struct ddr_msg_member_set *set = sm->shared.change.want_set.op == DDR_MEMBER_OP_WHOLE ? &sm->shared.change.want_set : &t->set;
+	struct ddr_msg_member_set *set = &sm->shared.change.set;
 
 	if (set->op != DDR_MEMBER_OP_WHOLE || set->member != ddr_sm_replacing(sm))
 		return;
 	set->op = DDR_MEMBER_OP_STAY;
+	if (t->set.op == DDR_MEMBER_OP_WHOLE)
+		t->set.op = DDR_MEMBER_OP_STAY;
 	t->no_space = false;
 	if (t->state == DDR_T_DONE_SENT)
 		t->state = DDR_T_WRITE;
@@ -191,7 +193,7 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return;
 	}
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if ((all >> m & 1) && !judge(sm, m, &sm->shared.change.want_faulty)) {
+		if ((all >> m & 1) && !judge(sm, m, &sm->shared.change.faulty)) {
 			hard |= msg->fail.hard & 1u << m;
 			soft |= msg->fail.soft & 1u << m;
 		}
@@ -211,7 +213,7 @@ void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node)
 {
-	sm->shared.change.want_slots |= 1ull << slot;
+	sm->shared.change.slots |= 1ull << slot;
 	sm->shared.change.slot_node[slot] = node;
 }
 
@@ -227,7 +229,7 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 		ddr_sm_slot_died(sm, slot);	/* whoever leaves cleanly owns none any more */
 	ddr_sm_slot_give(sm, slot, node);
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if ((missing >> m & 1) && !judge(sm, m, &sm->shared.change.want_missing))
+		if ((missing >> m & 1) && !judge(sm, m, &sm->shared.change.missing))
 			ddr_sm_array_failed(sm, "more members are missing than the parity covers");
 	copy_judge(sm);
 }
@@ -299,7 +301,7 @@ void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (msg->sender == sm->node)
 		sm->own.rb.set_sent = false;
 	if (ddr_sm_members_settled(sm) && ddr_sm_set_valid(sm, &msg->set)) {
-		sm->shared.change.want_set = msg->set;
+		sm->shared.change.set = msg->set;
 		if (msg->sender == sm->node && same_set(&msg->set, &sm->own.sk.set))
 			sm->own.sk.set.op = 0;
 	}
@@ -350,20 +352,14 @@ static void done_send(struct ddr_sm *sm)
 /* Takes what is wanted into the change under way. */
 static void change_take(struct ddr_sm *sm)
 {
-	struct ddr_sm_change *c = &sm->shared.change;
+	const struct ddr_sm_change *c = &sm->shared.change;
 	struct ddr_sm_trans *t = &sm->own.t;
 
-	t->faulty |= c->want_faulty;
-	t->missing |= c->want_missing;
-	t->slots |= c->want_slots;
-	c->want_faulty = c->want_missing = 0;
-	c->want_slots = 0;
-	if (c->want_mark)
-		t->mark = c->want_mark;
-	c->want_mark = DDR_MARK_KEEP;
-	if (c->want_set.op)
-		t->set = c->want_set;
-	c->want_set = none;
+	t->faulty = c->faulty;
+	t->missing = c->missing;
+	t->slots = c->slots;
+	t->mark = c->mark;
+	t->set = c->set;
 }
 
 /* Our LEAVE says that nothing of ours is under way: if we die now nobody fences us. Who stays writes, if anybody does. */
@@ -388,7 +384,7 @@ static void change_write(struct ddr_sm *sm)
 		done_send(sm);
 		return;
 	}
-	if (t->blocked & ~(sm->shared.change.want_faulty | t->faulty))
+	if (t->blocked & ~sm->shared.change.faulty)
 		return;		/* the intent is on its way */
 	if (ddr_sm_space_waits(sm, DDR_SPACE_SUPER))
 		return;
@@ -429,15 +425,14 @@ void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members)
 /* Does the message end the change that was judged, no more and no less than its members and slots? */
 static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struct ddr_super *sb)
 {
-	const struct ddr_sm_trans *t = &sm->own.t;
+	const struct ddr_sm_change *c = &sm->shared.change;
 
-	if (sm->shared.change.ack || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.mark | msg->done.set.op) ||
+	if (c->ack || !(msg->done.faulty | msg->done.missing | msg->done.slots | msg->done.mark | msg->done.set.op) ||
 	    msg->sender != ddr_sm_writer(sm) || msg->done.generation < sm->shared.sb.generation || msg->done.seq <= sm->shared.sb.seq)
 		return false;
-	if (msg->done.faulty & ~(t->faulty | sm->shared.change.want_faulty) || msg->done.missing & ~(t->missing | sm->shared.change.want_missing) ||
-	    msg->done.slots & ~(t->slots | sm->shared.change.want_slots))
+	if (msg->done.faulty & ~c->faulty || msg->done.missing & ~c->missing || msg->done.slots & ~c->slots)
 		return false;
-	if (msg->done.set.op && !same_set(&msg->done.set, &t->set) && !same_set(&msg->done.set, &sm->shared.change.want_set))
+	if (msg->done.set.op && !same_set(&msg->done.set, &c->set))
 		return false;
 	*sb = sm->shared.sb;
 	sb->generation = msg->done.generation;
@@ -470,7 +465,7 @@ static void agreed(struct ddr_sm *sm)
 		ddr_sm_works_restart(sm);
 	if (sm->shared.change.restart)
 		tell_degraded(sm);
-	if (sm->shared.sb.slot_node[sm->own.slot] == sm->node && !(sm->shared.change.want_slots >> sm->own.slot & 1))
+	if (sm->shared.sb.slot_node[sm->own.slot] == sm->node && !(sm->shared.change.slots >> sm->own.slot & 1))
 		ddr_sm_started(sm);
 }
 
@@ -530,7 +525,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 /* WHOLE was on its way when something came before it, see ddr_sm_whole_void(). */
 static bool overtaken(const struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	const struct ddr_msg_member_set *set = sm->shared.change.want_set.op ? &sm->shared.change.want_set : &sm->own.t.set;
+	const struct ddr_msg_member_set *set = &sm->shared.change.set;
 
 	return msg->done.set.op == DDR_MEMBER_OP_WHOLE && set->op == DDR_MEMBER_OP_STAY && set->member == msg->done.set.member &&
 	       msg->sender == ddr_sm_writer(sm);
@@ -539,10 +534,10 @@ static bool overtaken(const struct ddr_sm *sm, const struct ddr_msg *msg)
 /* What the disks say of a slot is so. Somebody may have left, or have been recovered, since that was on its way: then another change follows. */
 static void slots_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	sm->shared.change.want_slots &= ~msg->done.slots;
+	sm->shared.change.slots &= ~msg->done.slots;
 	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
 		if ((msg->done.slots >> s & 1) && sm->shared.change.slot_node[s] != msg->done.owner[s])
-			sm->shared.change.want_slots |= 1ull << s;
+			sm->shared.change.slots |= 1ull << s;
 }
 
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -561,15 +556,15 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_rebuild_anew(sm);
 	sm->shared.sb = sb;
 	sm->shared.unproven = false;
-	sm->shared.change.want_faulty &= ~msg->done.faulty;
-	sm->shared.change.want_missing &= ~msg->done.missing;
+	sm->shared.change.faulty &= ~msg->done.faulty;
+	sm->shared.change.missing &= ~msg->done.missing;
 	slots_done(sm, msg);
 	sm->own.t.mark = DDR_MARK_KEEP;
-	if (sm->shared.change.want_mark == msg->done.mark)
-		sm->shared.change.want_mark = DDR_MARK_KEEP;
+	if (sm->shared.change.mark == msg->done.mark)
+		sm->shared.change.mark = DDR_MARK_KEEP;
 	sm->shared.change.died &= ~msg->done.slots;
-	if (same_set(&msg->done.set, &sm->shared.change.want_set) || !ddr_sm_set_valid(sm, &sm->shared.change.want_set))
-		sm->shared.change.want_set = none;
+	if (same_set(&msg->done.set, &sm->shared.change.set) || !ddr_sm_set_valid(sm, &sm->shared.change.set))
+		sm->shared.change.set = none;
 	sm->own.t.set = none;
 	sm->shared.change.restart = out || msg->done.slots || ddr_sm_changes_members(&msg->done.set);
 	sm->shared.change.ack = true;
@@ -577,7 +572,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->shared.change.acked = 0;
 	sm->own.t.ack_sent = sm->own.t.writing = sm->own.t.begun = sm->own.t.level = sm->own.t.written = sm->own.t.no_space = false;
 	sm->own.t.faulty = sm->own.t.missing = 0;
-	sm->shared.change.exchanged &= sm->shared.change.want_faulty;
+	sm->shared.change.exchanged &= sm->shared.change.faulty;
 	sm->own.t.slots = 0;
 	sm->shared.change.copy_void &= ddr_sm_replacing(sm) != DDR_NO_MEMBER;
 	ddr_sm_members_leave(sm, out);

@@ -123,20 +123,11 @@ static void walk_state(struct ddr_walk *w, struct ddr_sm *sm, struct ddr_sm_chan
 	walk_map(w, sm);
 }
 
-/*
- * A change, as somebody knows it who has no part in it: what this node has begun to write is wanted still, and what all
- * have acknowledged is over, though we have not noticed.
- */
+/* A change that all have acknowledged is over, though this node may not have noticed yet. */
 static struct ddr_sm_change change_known(const struct ddr_sm *sm)
 {
 	struct ddr_sm_change c = sm->shared.change;
-	const struct ddr_sm_trans *t = &sm->own.t;
 
-	c.want_faulty |= t->faulty;
-	c.want_missing |= t->missing;
-	c.want_slots |= t->slots;
-	c.want_mark = c.want_mark ? c.want_mark : t->mark;
-	c.want_set = t->set.op ? t->set : c.want_set;
 	if (c.ack && !(ddr_sm_voters(sm) & ~c.acked)) {
 		c.ack = false;
 		c.leaving = 0;

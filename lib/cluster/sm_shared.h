@@ -65,20 +65,23 @@
 	F(U64, found) \
 	F(U64, repaired)
 
-/* A change of the superblocks: what was delivered and is not done. What of it the writer has taken into its write is the writer's own. */
+/*
+ * A change of the superblocks: what was delivered and is not done. What of it the writer has
+ * taken into its write is the writer's own to know.
+ */
 #define DDR_SHARED_CHANGE(F, A) \
 	F(FLAG, ack)			/* done was delivered; each node acknowledges when its kernel obeys */ \
 	F(U64, acked)			/* bit: position of the node */ \
-	F(U32, want_faulty)		/* judged, not begun */ \
-	F(U32, want_missing) \
+	F(U32, faulty)			/* judged, and not in the superblocks */ \
+	F(U32, missing) \
 	F(U32, leaving)			/* out by the superblocks, and not all kernels have stopped reading them */ \
 	F(U32, exchanged)		/* of those that go: what was written to them went to another disk */ \
-	F(U64, want_slots)		/* that are to change hands */ \
+	F(U64, slots)			/* that are to change hands */ \
 	F(U64, died)			/* without parity: slots whose owners died; when they change hands, a copy begins anew */ \
-	F(U8, want_mark)		/* enum ddr_mark */ \
+	F(U8, mark)			/* enum ddr_mark */ \
 	F(FLAG, copy_void)		/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */ \
 	A(U32, slot_node, DDR_MAX_SLOTS)	/* whose they are to be by what was delivered last, also of those under way; 0: free */ \
-	F(SET, want_set)		/* operation 0: none */ \
+	F(SET, set)			/* operation 0: none */ \
 	F(U32, back)			/* members that are out, and come back once all see them */ \
 	F(FLAG, restart)		/* the change that waits for acknowledgements is of more than slots and cursors */
 

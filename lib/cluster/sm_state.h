@@ -273,7 +273,7 @@ enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT };
 
 struct ddr_sm_trans {
 	enum ddr_trans_state state;
-	uint32_t faulty, missing;		/* of the change under way */
+	uint32_t faulty, missing;		/* what of the change is in the write that is under way */
 	uint64_t slots;
 	uint8_t mark;
 	struct ddr_msg_member_set set;		/* operation 0: none */
