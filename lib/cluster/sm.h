@@ -447,5 +447,10 @@ const char *ddr_sm_check(const struct ddr_sm *sm);
  * and 4 KiB for each block of the map, overwritten.
  */
 bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint64_t *digest);
+/*
+ * What all nodes share, for people: a line for each field that is not 0, as "nodes[2].lost 1". The map is left out but for its versions.
+ * Returns the length of it all; what does not fit into @buf is cut off, as by snprintf().
+ */
+size_t ddr_sm_dump(const struct ddr_sm *sm, char *buf, size_t size);
 
 #endif

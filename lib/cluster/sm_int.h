@@ -24,6 +24,7 @@
  *	sm_check.c	consistency of all that
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
  *	sm_shared.c	what all share, as bytes
+ *	sm_dump.c	the same, for people
  *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
  *	sm_fence.c	nodes that are lost, their fencing, clean leaving
  *	sm_recover.c	taking over the slot of a dead node
@@ -143,6 +144,8 @@ uint32_t ddr_sm_state_size(uint32_t n_map);
 uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
 /* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
 bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
+/* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
+void ddr_sm_shared_forget(struct ddr_sm_shared *s);
 uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
 
 /* ---- sm_join.c ----------------------------------------------------------------- */

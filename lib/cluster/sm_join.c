@@ -218,6 +218,7 @@ static void build(struct ddr_sm *sm)
 	const struct ddr_super was = sm->shared.sb;
 
 	c->building = false;
+	ddr_sm_shared_forget(&sm->shared);
 	sm->shared.sb = c->disk;
 	ddr_sm_members_known(sm, &was);
 	ddr_sm_sized(sm);
@@ -251,7 +252,6 @@ static void build(struct ddr_sm *sm)
 	}
 	/* that the superblocks have a member out does not say that every kernel has heard of it */
 	ddr_sm_members_leave(sm, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
-	sm->shared.writer = 0;
 	c->writer_ready = false;
 	c->synced = sm->shared.unproven = true;
 	ddr_sm_viewer(sm, sm->node)->synced = true;
@@ -265,10 +265,8 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	/* what failed here has failed, whatever the group knew of it; and the kernel's errors wait for the word on it */
 	struct ddr_sm_trans none = { .report_hard = sm->own.seen_hard, .report_soft = sm->own.seen_soft };
 
-	memset(sm->shared.nodes, 0, sizeof(sm->shared.nodes));
 	memset(sm->own.peer, 0, sizeof(sm->own.peer));
 	ddr_sm_ex_forget(sm);
-	memset(&sm->shared.change, 0, sizeof(sm->shared.change));
 	sm->own.t = none;
 	sm->own.rb.since = 0;
 	ddr_sm_rebuild_view(sm);
@@ -276,10 +274,9 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	ddr_sm_verify_view(sm);
 	ddr_sm_use_view(sm);
 	ddr_sm_grow_forget(sm);
-	memset(sm->shared.rec_by, 0, sizeof(sm->shared.rec_by));
-	sm->shared.rec = c->reload_at = 0;
-	sm->shared.writer = 0;
-	c->synced = sm->shared.unproven = c->writer_ready = c->undo = c->rc_sent = c->leave_sent = c->leave_done = false;
+	ddr_sm_shared_forget(&sm->shared);
+	c->reload_at = 0;
+	c->synced = c->writer_ready = c->undo = c->rc_sent = c->leave_sent = c->leave_done = false;
 	sm->own.start = DDR_S_OFF;
 	ddr_sm_join_view(sm);
 	sm->again = true;

@@ -4,6 +4,8 @@
  *
  * Everything here follows from the lists of sm_shared.h; the order in which the lists come is that of doc/protocol.md.
  *
+ * What is forgotten (ddr_sm_shared_forget) is all but the superblock and the map: these are shown on, and the next state replaces them as a whole.
+ *
  * Must never: judge what was received (sm_join.c does); put in what only this node knows.
  */
 #include "sm_int.h"
@@ -133,6 +135,20 @@ static struct ddr_sm_change change_known(const struct ddr_sm *sm)
 		c.leaving = 0;
 	}
 	return c;
+}
+
+/* ---- nothing is known ------------------------------------------------------------ */
+
+#define GONE(kind, name)	memset(&s->name, 0, sizeof(s->name));
+#define GONE_ARRAY(kind, name, n)	memset(s->name, 0, sizeof(s->name));
+
+void ddr_sm_shared_forget(struct ddr_sm_shared *s)
+{
+	DDR_SHARED_GROUP(GONE, GONE_ARRAY)
+	memset(&s->change, 0, sizeof(s->change));
+	memset(s->nodes, 0, sizeof(s->nodes));
+	memset(s->ex, 0, sizeof(s->ex));
+	memset(&s->grow, 0, sizeof(s->grow));
 }
 
 /* ---- the whole ------------------------------------------------------------------- */

@@ -176,6 +176,16 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io)
 		check_super(s, n, io);
 }
 
+/* What each node knows of the array, for whoever looks at a trace. */
+static void dump_all(struct sim *s)
+{
+	static char text[131072];
+
+	for (const struct node *n = s->node; n < s->node + s->n_nodes && s->trace; n++)
+		if (n->sm && ddr_sm_dump(n->sm, text, sizeof(text)))
+			printf("node %u knows:\n%s", n->id, text);
+}
+
 void check_digest(struct sim *s, const struct node *n)
 {
 	static uint8_t buf[65536];
@@ -183,8 +193,10 @@ void check_digest(struct sim *s, const struct node *n)
 
 	if (!n->sm || !ddr_sm_digest(n->sm, buf, sizeof(buf), &place, &digest))
 		return;
-	if (s->digest[place % SIM_DIGESTS].place == place && s->digest[place % SIM_DIGESTS].digest != digest)
+	if (s->digest[place % SIM_DIGESTS].place == place && s->digest[place % SIM_DIGESTS].digest != digest) {
+		dump_all(s);
 		sim_violation(s, "rule 11: node %u is at a place in the total order at which another one had another state", n->id);
+	}
 	s->digest[place % SIM_DIGESTS].place = place;
 	s->digest[place % SIM_DIGESTS].digest = digest;
 }

@@ -19,9 +19,9 @@
 #include "tests/sim/rig.h"
 
 #define SLOTS	4u
-#define MAX	65536u
+#define MAX	131072u
 
-struct bytes { uint8_t b[MAX]; uint32_t n, size_at; uint64_t next; uint8_t flag; };
+struct bytes { uint8_t b[MAX]; uint32_t n, size_at, change_at; uint64_t next; uint8_t flag; };
 
 /* ---- the document, once more ---------------------------------------------------- */
 
@@ -64,6 +64,7 @@ static void superblock(struct bytes *o)
 
 static void change(struct bytes *o)
 {
+	o->change_at = o->n;
 	flags(o, 1);
 	put(o, 8 + 4 * 4 + 8 + 8 + 1);	/* acked; faulty, missing, leaving, exchanged; slots, died; mark */
 	flags(o, 1);
@@ -178,6 +179,49 @@ static void a_state_that_is_cut_is_refused(void **state)
 	assert_false(ddr_sm_state_decode(f->sm, f->in.b, f->in.n + 1));
 }
 
+/* Nothing of it is left but the superblock, the versions and the map, which the next state replaces as a whole. */
+static void what_is_forgotten_is_gone(void **state)
+{
+	struct ddr_outputs outs = { .out = calloc(DDR_SM_MAX_OUT, sizeof(struct ddr_output)) };
+	struct fx *f = *state;
+	uint32_t super;
+
+	f->versions = document(&f->in, 1, f->sb.map_blocks);
+	super = f->in.size_at - 24;
+	assert_true(ddr_sm_state_decode(f->sm, f->in.b, f->in.n));
+	f->sm->o = &outs;
+	ddr_sm_forget(f->sm);
+	hand_on(f);
+	free(outs.out);
+	assert_int_equal(f->out.n, f->in.n);
+	for (uint32_t i = 0; i < f->versions; i++) {
+		bool kept = i >= super && i < f->in.change_at;
+
+		if (f->out.b[i] != (kept ? f->in.b[i] : 0))
+			fail_msg("byte %u of the state is %02x", i, f->out.b[i]);
+	}
+	assert_memory_equal(f->out.b + f->versions, f->in.b + f->versions, f->in.n - f->versions);
+}
+
+static void people_can_read_it(void **state)
+{
+	struct fx *f = *state;
+	char *text = (char *)f->out.b;
+	size_t n = ddr_sm_dump(f->sm, text, MAX), lines = 0;
+
+	assert_true(n < MAX && strstr(text, "super.generation 1\n") && strstr(text, "member[2].role 2\n") && !strstr(text, "nodes["));
+	document(&f->in, 1, f->sb.map_blocks);
+	assert_true(ddr_sm_state_decode(f->sm, f->in.b, f->in.n));
+	n = ddr_sm_dump(f->sm, text, MAX);
+	assert_true(n < MAX && strlen(text) == n);
+	for (const char *p = text; (p = strchr(p, '\n')); p++)
+		lines++;
+	/* of the group, the superblock, a change, nodes, ranges, growing, versions: a line for each number, and for each row of bytes */
+	assert_int_equal(lines, 7 + 64 + 9 + 16 * 7 + SLOTS + 9 + 13 + 64 + 64 * 16 + 128 * 8 + 2 + 2 * f->sb.map_blocks);
+	assert_int_equal(ddr_sm_dump(f->sm, text, 10), n);
+	assert_int_equal(strlen(text), 9);
+}
+
 static int setup(void **state)
 {
 	struct fx *f = calloc(1, sizeof(*f));
@@ -206,6 +250,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_field_is_handed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_byte_counts, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_forgotten_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(people_can_read_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_state_that_is_cut_is_refused, setup, teardown),
 	};
 
