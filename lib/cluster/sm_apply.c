@@ -186,3 +186,11 @@ void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct dd
 	if ((set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(sb)) || set->op == DDR_MEMBER_OP_GROW)
 		sb->log_base = sb->generation;
 }
+
+void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark)
+{
+	if (mark == DDR_MARK_CLUSTER)
+		sb->ro_compat |= DDR_RO_COMPAT_CLUSTER;
+	else if (mark == DDR_MARK_ALONE)
+		sb->ro_compat &= ~DDR_RO_COMPAT_CLUSTER;
+}

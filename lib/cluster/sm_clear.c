@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Clearing of dirty marks: REAP and CLOSED, flushes, batches, the clean stop.
+ * Clearing of dirty marks: REAP and CLOSED, flushes, batches.
  *
  * Must never: drop a mark but in the order of rule 2. The kernel closed the grant and
  * every member write ended well (CLOSED, status 0); a flush that was issued after that
@@ -10,7 +10,7 @@
  */
 #include "sm_int.h"
 
-/* ---- closing ------------------------------------------------------------------- */
+/* ---- closing ---------------------------------------------------------------- */
 
 void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
@@ -63,7 +63,7 @@ void ddr_sm_reap_pump(struct ddr_sm *sm)
 	ddr_sm_rec(sm, DDR_U_REAP, sm->kernel.reap_seq, 0, DDR_SM_REAP_MAX);
 }
 
-/* ---- flushes ------------------------------------------------------------------- */
+/* ---- flushes ---------------------------------------------------------------- */
 
 uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm)
 {
@@ -114,7 +114,7 @@ void ddr_sm_flush_pump(struct ddr_sm *sm)
 	sm->own.flushes++;
 }
 
-/* ---- batches ------------------------------------------------------------------- */
+/* ---- batches ---------------------------------------------------------------- */
 
 static void batch_begin(struct ddr_sm *sm)
 {
@@ -200,7 +200,7 @@ void ddr_sm_batch_pump(struct ddr_sm *sm)
 		batch_clear(sm);
 }
 
-/* ---- clean stop ---------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------ */
 
 uint64_t ddr_sm_marks(const struct ddr_sm *sm)
 {
@@ -209,34 +209,4 @@ uint64_t ddr_sm_marks(const struct ddr_sm *sm)
 	for (uint64_t w = 0; w < sm->own.words; w++)
 		n += (uint64_t)__builtin_popcountll(sm->own.mark[w]);
 	return n;
-}
-
-/* Our slot may have marks of an earlier start of this node, until we have read it. */
-bool ddr_sm_marks_known(const struct ddr_sm *sm)
-{
-	if (!sm->own.c.on || sm->own.planned || sm->shared.sb.parity == 0)
-		return true;
-	return sm->own.start == DDR_S_OFF && sm->own.c.synced && ddr_sm_slot_of(sm, sm->node) == DDR_SM_NO_SLOT;
-}
-
-bool ddr_sm_at_rest(const struct ddr_sm *sm)
-{
-	return !sm->own.n_granted && !sm->own.n_want && ddr_sm_works_idle(sm) && ddr_sm_fixes_idle(sm) && ddr_sm_scans_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
-	       !sm->kernel.reap_seq && sm->own.batch == DDR_B_IDLE && !sm->own.clear_scan && ddr_sm_log_idle(sm) && ddr_sm_map_idle(sm) &&
-	       ddr_sm_change_idle(sm) && (sm->own.c.on || !sm->shared.rec);	/* the slots of an array that was adopted would keep the next start waiting for the word again */
-}
-
-void ddr_sm_clean_pump(struct ddr_sm *sm)
-{
-	if (!sm->own.clean_wanted || !ddr_sm_room(sm, 1))
-		return;
-	if (!sm->own.quorate && !sm->shared.failed) {
-		sm->own.clean_wanted = sm->own.stopping = false;
-		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
-		return;
-	}
-	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
-		return;
-	sm->own.clean_wanted = false;
-	ddr_sm_event(sm, DDR_EV_CLEAN, NULL)->a = ddr_sm_marks_known(sm) ? ddr_sm_marks(sm) : UINT64_MAX;
 }

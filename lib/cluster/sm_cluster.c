@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Views of several nodes: quorum, hellos, agreement, and who writes what all share.
+ * Views of several nodes: quorum, hellos, agreement, and START.
  *
  * After each change of the view every node says hello, once the quorum service has the ring of
  * the view and says that it is quorate. The last hello that is delivered is, for all nodes
@@ -13,76 +13,14 @@
  * and the others count as lost until they were fenced (note 17 iv).
  *
  * Must never: agree without quorum, or with a ring that the quorum service does not
- * have (rule 6); go on with a state of which the group went on without this node; choose
- * another writer while the last one may still write.
+ * have (rule 6); go on with a state of which the group went on without this node.
  */
 #include "slots.h"
 #include "sm_int.h"
 
 #define MEET_MS	3000u	/* from the quorum that is back until those who have met agree without the rest */
 
-/*
- * Mixes 64 bits (the finalizer of SplitMix64; Steele, Lea and Flood, "Fast splittable
- * pseudorandom number generators", 2014).
- */
-uint64_t ddr_sm_mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
-struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)
-{
-	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
-		if (sm->own.c.view[i].id == id)
-			return (struct ddr_sm_viewer *)&sm->own.c.view[i];
-	return NULL;
-}
-
-void ddr_sm_evict(struct ddr_sm *sm, const char *text)
-{
-	struct ddr_output *out;
-
-	if (sm->own.gave_up)
-		return;
-	sm->own.gave_up = true;
-	out = ddr_sm_out(sm, DDR_OUT_GIVE_UP);
-	out->event = DDR_EV_EVICTED;
-	out->text = text;
-}
-
-void ddr_sm_writer_choose(struct ddr_sm *sm)
-{
-	int at = ddr_sm_node_at(sm, sm->shared.writer);
-	uint32_t id = 0;
-
-	if (at >= 0 && (sm->shared.nodes[at].lost || sm->shared.nodes[at].started))
-		return;
-	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
-	if (!sm->shared.writer && ddr_sm_any_lost(sm))
-		return;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->shared.nodes[i];
-
-		if (n->started && !n->leaving && (!id || n->id < id))
-			id = n->id;
-	}
-	if (id != sm->node || !sm->shared.writer)
-		sm->own.c.writer_ready = sm->own.c.merging = false;
-	sm->shared.writer = id;
-}
-
-/* ---- quorum -------------------------------------------------------------------- */
-
-bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id)
-{
-	for (uint32_t i = 0; i < sm->own.c.q_n; i++)
-		if (sm->own.c.q_nodes[i] == id)
-			return true;
-	return false;
-}
+/* ---- quorum ----------------------------------------------------------------- */
 
 static void view_event(struct ddr_sm *sm)
 {
@@ -119,7 +57,7 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 		view_event(sm);
 }
 
-/* ---- views --------------------------------------------------------------------- */
+/* ---- views ------------------------------------------------------------------ */
 
 /* By id, so that places are given in the same order everywhere. */
 static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
@@ -142,33 +80,6 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 		c->view_name = ddr_sm_mix(c->view_name ^ ((uint64_t)c->view[i].id << 32 | c->view[i].pid));
 	if (c->view_name != before)
 		c->void_epoch = 0;
-}
-
-/*
- * A place for @id: its own, one never used, or one of a node that nothing is waited for of. NULL: 64 nodes are here or lost. None of them may be
- * forgotten, so whoever comes behind them has none, and takes no part.
- */
-struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
-{
-	int at = ddr_sm_node_at(sm, id);
-
-	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->shared.nodes[i].id)
-			at = i;
-	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->own.peer[i].here && !sm->shared.nodes[i].lost)
-			at = i;
-	if (at < 0)
-		return NULL;
-	if (sm->shared.nodes[at].id != id)
-		ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
-	sm->shared.nodes[at].id = id;
-	return &sm->shared.nodes[at];
-}
-
-void ddr_sm_no_place(struct ddr_sm *sm)
-{
-	ddr_sm_evict(sm, "64 nodes take part in the array or are lost, and more are not possible: fence those that are lost, or stop the array on another node, then start it here");
 }
 
 static void here_update(struct ddr_sm *sm)
@@ -198,15 +109,7 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 	view_event(sm);
 }
 
-/* ---- hellos and agreement ------------------------------------------------------ */
-
-/* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */
-bool ddr_sm_takes_part(const struct ddr_sm *sm)
-{
-	if (!sm->own.c.synced || sm->own.start < DDR_S_DELIVERED)
-		return false;
-	return sm->own.t.io || sm->own.t.written || (!sm->shared.unproven && ddr_sm_slot_of(sm, sm->node) != DDR_SM_NO_SLOT);
-}
+/* ---- hellos and agreement --------------------------------------------------- */
 
 static bool somebody_absent(const struct ddr_sm *sm)
 {
@@ -510,34 +413,9 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm)
 	ddr_sm_recover_pump(sm);
 }
 
-/* ---- START --------------------------------------------------------------------- */
+/* ---- START ------------------------------------------------------------------ */
 
-uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
-{
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if ((sm->shared.change.slots >> s & 1) && sm->shared.change.slot_node[s] == node && sm->shared.sb.slot_node[s] != node)
-			return s;
-	return DDR_SM_NO_SLOT;
-}
-
-/* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
-static bool slot_free(const struct ddr_sm *sm, uint32_t slot)
-{
-	return !sm->shared.sb.slot_node[slot] && (!(sm->shared.change.slots >> slot & 1) || !sm->shared.change.slot_node[slot]);
-}
-
-/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
-static uint32_t slot_choose(const struct ddr_sm *sm, uint32_t node)
-{
-	uint32_t own = ddr_sm_slot_of(sm, node);
-
-	if (own == DDR_SM_NO_SLOT)
-		own = ddr_sm_slot_claimed(sm, node);	/* by an earlier process of it */
-	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->shared.sb.slots; s++)
-		if (slot_free(sm, s))
-			own = s;
-	return own;
-}
+const char ddr_sm_not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
 
 static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
@@ -562,33 +440,10 @@ static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_no
 	return NULL;
 }
 
-static bool none_started(const struct ddr_sm *sm)
-{
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].started)
-			return false;
-	return true;
-}
-
-bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
-{
-	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
-	if ((sm->shared.rec >> slot & 1) && (sm->shared.rec_by[slot] || !none_started(sm)))
-		return false;
-	return !(sm->shared.change.slots >> slot & 1) || sm->shared.change.slot_node[slot] == node || slot_free(sm, slot);
-}
-
-bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)
-{
-	uint32_t slot = slot_choose(sm, node);
-
-	return slot != DDR_SM_NO_SLOT && ddr_sm_slot_settled(sm, slot, node);
-}
-
 void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t slot = slot_choose(sm, msg->sender);
+	uint32_t slot = ddr_sm_slot_choose(sm, msg->sender);
 	bool ours = msg->sender == sm->node;
 	const char *why = start_refused(sm, n, msg, slot);
 	uint64_t bit = 1ull << (n - sm->shared.nodes);
@@ -630,7 +485,7 @@ void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
 	out->b = msg->sender;
 }
 
-/* ---- status -------------------------------------------------------------------- */
+/* ---- status ----------------------------------------------------------------- */
 
 static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct ddr_sm_node *n, uint32_t slot)
 {
@@ -673,4 +528,21 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		st->wait = "the nodes of the group have not agreed on their view yet";
 	else if (!st->synced && !st->wait)
 		st->wait = "the state of the group is being received";
+}
+
+bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool self = false;
+
+	if (in->n_nodes == 0 || in->n_nodes > DDR_SM_MAX_NODES)
+		return false;
+	for (uint32_t i = 0; i < in->n_nodes; i++) {
+		if (in->nodes[i] == 0)
+			return false;
+		for (uint32_t j = 0; j < i; j++)
+			if (in->nodes[i] == in->nodes[j])
+				return false;
+		self |= in->nodes[i] == sm->node;
+	}
+	return self;
 }

@@ -20,23 +20,7 @@ static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
 	ddr_sm_rec(sm, DDR_U_RESOLVE, seq, 0, 0)->arg[0] = action;
 }
 
-void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
-{
-	struct ddr_member *m = &sm->shared.sb.member[member];
-	uint32_t *n = write ? &m->err_write : &m->err_read;
-
-	if (*n < UINT32_MAX)
-		(*n)++;
-}
-
-void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members)
-{
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (members >> m & 1)
-			ddr_sm_count_error(sm, m, true);
-}
-
-/* ---- errors -------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------- */
 
 /* Does this error mean that the member must go? A flush that failed may have dropped what was written, whatever its class. */
 static bool breaks_member(const struct ddr_rec *rec)
@@ -196,17 +180,7 @@ static void errors_answer(struct ddr_sm *sm)
 	}
 }
 
-/* ---- mismatches ---------------------------------------------------------------- */
-
-bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count)
-{
-	if (sm->shared.rec || ddr_sm_any_lost(sm))
-		return false;	/* a dead node may have been writing there (note 16) */
-	for (uint64_t r = start / sm->shared.region_blocks; r <= (start + count - 1) / sm->shared.region_blocks; r++)
-		if ((ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) != DDR_REGION_CLEAN || ddr_bit(sm->own.resync, r))
-			return false;
-	return true;
-}
+/* ---- mismatches ------------------------------------------------------------- */
 
 void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
 {

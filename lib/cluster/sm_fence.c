@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Nodes that are lost, their fencing, and clean leaving.
+ * Nodes that are lost, and their fencing.
  *
  * A node that leaves the view without having said so is lost. It counts in every
  * agreement as one that has not answered, until a START of it (its daemon is back and has
@@ -8,59 +8,11 @@
  * node fences; if that fails, the next one, and so on, for ever.
  *
  * Must never: take a node for dead on its own word, on a proof of an earlier failure, or
- * because its daemon is gone (rules 6, 7); let a node be forgotten that was lost.
+ * because its daemon is gone (rules 6, 7).
  */
 #include "sm_int.h"
 
-bool ddr_sm_any_lost(const struct ddr_sm *sm)
-{
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].lost)
-			return true;
-	return false;
-}
-
-void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
-{
-	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
-	struct ddr_output *out;
-
-	n->started = false;
-	if (n->lost)
-		return;
-	ddr_sm_whole_void(sm);
-	n->lost = true;
-	n->absent = absent;
-	n->attempt = 0;
-	n->failure = (uint64_t)sm->own.c.epoch << 32 | ++sm->shared.failures;
-	ddr_sm_peer(sm, n)->lost_at = sm->now;
-	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
-	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
-	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" :
-			   v && v->other ? "it came with another state" : NULL);
-	out->a = n->failure;
-	out->b = n->id;
-}
-
-void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
-{
-	uint32_t slot = ddr_sm_slot_of(sm, n->id);
-
-	if (!n->leaving) {
-		ddr_sm_lose(sm, n, false);
-		return;
-	}
-	if (n->leave_dirty && slot != DDR_SM_NO_SLOT) {
-		ddr_sm_whole_void(sm);
-		ddr_sm_recover_slot(sm, slot);
-	}
-	ddr_sm_ex_fenced(sm, n->id);
-	ddr_sm_recover_drop(sm, n->id);
-	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
-	ddr_sm_node_clear(sm, n);
-}
-
-/* ---- fencing ------------------------------------------------------------------- */
+/* ---- fencing ---------------------------------------------------------------- */
 
 /* Whose turn it is: the nodes of the view that have the state, by id, one after the other. */
 static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
@@ -201,127 +153,11 @@ void ddr_sm_fence_resend(struct ddr_sm *sm)
 		sm->own.c.leave_sent = false;
 }
 
-/* ---- leaving ------------------------------------------------------------------- */
-
-void ddr_sm_op_leave(struct ddr_sm *sm)
-{
-	if (!sm->own.c.on || sm->own.n_granted) {
-		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write: stop the array first")->a = EBUSY;
-		return;
-	}
-	sm->own.c.leave_wanted = true;
-}
-
-/* Is it about to go, or can it begin now? */
-static bool moves(const struct ddr_sm *sm, uint32_t id)
-{
-	int at = ddr_sm_node_at(sm, id);
-
-	return (at >= 0 && sm->shared.nodes[at].leaving) || ddr_sm_can_begin(sm, id);
-}
-
-/*
- * Is the node the last one that takes part, with others in the view? It stays until one of those takes part, or none is there that
- * could or is leaving: who leaves last frees its slot itself, and if it died in that write the others, who know nothing of it,
- * could write as well.
- */
-static bool is_last(const struct ddr_sm *sm, uint32_t id)
-{
-	bool others = false;
-
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->shared.nodes[i];
-
-		if (n->id != id && n->started && !n->leaving && ddr_sm_slot_of(sm, n->id) != DDR_SM_NO_SLOT)
-			return false;
-	}
-	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
-		others |= sm->own.c.view[i].id != id && moves(sm, sm->own.c.view[i].id);
-	return others;
-}
-
-void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t slot = ddr_sm_slot_of(sm, msg->sender), claimed = ddr_sm_slot_claimed(sm, msg->sender);
-
-	if (is_last(sm, msg->sender)) {		/* the others left at the same moment */
-		if (msg->sender == sm->node)
-			sm->own.c.leave_sent = false;
-		return;
-	}
-	n->leaving = true;
-	/* a slot that it does not own yet was free: nothing is marked there, though it has not read that */
-	n->leave_dirty = claimed == DDR_SM_NO_SLOT ? msg->leave.dirty : 0;
-	if (claimed != DDR_SM_NO_SLOT)
-		slot = claimed;
-	if (msg->sender == sm->node)
-		sm->own.c.leave_done = true;
-	if (n->leave_dirty)
-		ddr_sm_ranges_doubt(sm, n->id);
-	else if (slot != DDR_SM_NO_SLOT)
-		ddr_sm_slot_give(sm, slot, 0);
-	sm->again = true;
-}
-
-void ddr_sm_landing(struct ddr_sm *sm, bool landing)
-{
-	sm->own.c.landing = landing;
-}
-
-static bool io_out(const struct ddr_sm *sm)
-{
-	bool out = sm->own.flush_io && !sm->own.flush_held;
-
-	for (uint32_t i = 0; i < sm->own.n_log; i++)
-		out |= sm->own.log[i].state == DDR_W_FLYING;
-	for (uint32_t i = 0; i < sm->shared.n_map; i++)
-		out |= sm->own.mapb[i].state == DDR_W_FLYING;
-	for (uint32_t i = 0; i < DDR_SM_RANGES; i++)
-		out |= sm->own.range[i].state == DDR_R_JOB;
-	return out;
-}
-
-/*
- * Nothing of ours could still land on a disk, what was given up among it. Once the kernel is gone nothing is carried on either, so what
- * came after the clean stop (the slot of a dead node, a change of the map) is left to the others.
- */
-static bool may_leave(struct ddr_sm *sm)
-{
-	if (sm->own.c.landing || sm->own.t.io || sm->own.g.prep_io || sm->own.c.rc_io || sm->own.n_granted)
-		return false;
-	if (sm->own.start == DDR_S_DONE && sm->kernel.state != DDR_K_GONE)
-		return ddr_sm_at_rest(sm) && sm->own.c.rc == DDR_RC_IDLE;
-	return !io_out(sm);
-}
-
-static void leave(struct ddr_sm *sm)
-{
-	struct ddr_msg msg = { .type = DDR_M_LEAVE };
-	bool alone = true;
-
-	if (!sm->own.c.leave_wanted || sm->own.c.left_told || !ddr_sm_room(sm, 1))
-		return;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		alone &= !sm->shared.nodes[i].started || sm->shared.nodes[i].id == sm->node;
-	if (sm->own.start == DDR_S_OFF ||
-	    (sm->own.c.leave_done && !sm->own.t.io && (!alone || ddr_sm_members_settled(sm) || ddr_sm_any_lost(sm)))) {
-		sm->own.c.left_told = true;
-		ddr_sm_event(sm, DDR_EV_LEFT, NULL);
-		return;
-	}
-	if (sm->own.c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
-		return;
-	msg.leave.slot = sm->own.slot;
-	/* what we have not read may be marked: whoever stays reads it */
-	msg.leave.dirty = ddr_sm_marks_known(sm) ? (uint32_t)ddr_sm_marks(sm) : UINT32_MAX;
-	sm->own.c.leave_sent = true;
-	ddr_sm_send(sm, &msg);
-}
+/* ---- leaving ---------------------------------------------------------------- */
 
 void ddr_sm_fence_pump(struct ddr_sm *sm)
 {
-	leave(sm);
+	ddr_sm_leave_pump(sm);
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->shared.nodes[i].lost && ddr_sm_may_send(sm))
 			fence_serve(sm, &sm->shared.nodes[i]);

@@ -112,6 +112,13 @@ uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block)
 	return block;
 }
 
+/* What verify has found was not dealt with: it reads from its cursor on once more, after a while. */
+static void verify_again(struct ddr_sm *sm)
+{
+	sm->own.vf.begun = false;
+	sm->own.vf.again_at = sm->now + DDR_SM_RETRY_MS;
+}
+
 static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 {
 	uint64_t r = region_of(sm, f);
@@ -125,14 +132,14 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		sm->own.clear_scan = sm->own.sync_scan = true;
 	}
 	if (f->of_verify && f->at < f->start + f->count)
-		ddr_sm_verify_again(sm);
+		verify_again(sm);
 	if (!f->left && !f->given_up)	/* the background may have met it */
 		ddr_bit_clear(sm->own.skip, r);
 	f->state = DDR_FX_FREE;
 	sm->again = true;
 }
 
-/* ---- what came of a range ------------------------------------------------------ */
+/* ---- what came of a range --------------------------------------------------- */
 
 static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
 {
@@ -214,26 +221,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	}
 }
 
-/* ---- repairs that did not end --------------------------------------------------- */
-
-void ddr_sm_look(struct ddr_sm *sm, uint64_t region)
-{
-	ddr_sm_mark_repair(sm, region);
-	ddr_bit_clear(sm->own.clr, region);
-	if (sm->shared.sb.parity == 0 || ddr_bit(sm->own.resync, region) || ddr_bit(sm->own.look, region))
-		return;
-	ddr_bit_set(sm->own.look, region);
-	sm->own.n_look++;
-	sm->again = true;
-}
-
-void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region)
-{
-	if (!ddr_bit(sm->own.look, region))
-		return;
-	ddr_bit_clear(sm->own.look, region);
-	sm->own.n_look--;
-}
+/* ---- repairs that did not end ----------------------------------------------- */
 
 static void look_begin(struct ddr_sm *sm, uint64_t r)
 {
@@ -261,7 +249,7 @@ static void look_pump(struct ddr_sm *sm)
 			look_begin(sm, w * 64 + (uint64_t)__builtin_ctzll(bits));
 }
 
-/* ---- the life of a fix --------------------------------------------------------- */
+/* ---- the life of a fix ------------------------------------------------------ */
 
 static void ranges_begin(struct ddr_sm *sm, struct ddr_sm_fix *f)
 {

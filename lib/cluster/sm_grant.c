@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Grants and the dirty log of our slot: LOCK, marks, group commit, GRANT.
+ * Grants: LOCK and GRANT, and the plan after a start.
  *
- * Must never: grant a region whose mark is not durable on all members in sync (rule 1);
- * have two writes of one log block out at once; let the log name our kernel as the owner
- * of a mark that stands for wrong parity and not only for a grant.
+ * Must never: grant a region whose mark is not durable on all members in sync (rule 1), or while the log names our kernel
+ * as the owner of a mark that stands for wrong parity and not only for a grant.
  *
  * The last point: after a crash of the daemon alone, marks of regions that the kernel
  * declares held need no resync, if the block names this kernel (boot id and cookie). A
@@ -18,100 +17,11 @@
  */
 #include "sm_int.h"
 
-static struct ddr_sm_log *log_of(struct ddr_sm *sm, uint64_t region)
-{
-	return &sm->own.log[region / DDR_LOG_REGIONS];
-}
-
-static uint64_t *block_words(const struct ddr_sm *sm, uint64_t *map, const struct ddr_sm_log *b)
-{
-	return map + (size_t)(b - sm->own.log) * DDR_WORDS_LOG;
-}
-
-static bool any_of_both(const uint64_t *a, const uint64_t *b)
-{
-	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++)
-		if (a[i] & b[i])
-			return true;
-	return false;
-}
-
-static bool any_of(const uint64_t *a)
-{
-	return any_of_both(a, a);
-}
-
-/* ---- marks --------------------------------------------------------------------- */
-
-void ddr_sm_mark(struct ddr_sm *sm, uint64_t region)
-{
-	if (sm->shared.sb.parity == 0 || (ddr_bit(sm->own.mark, region) && !ddr_bit(sm->own.rep, region)))
-		return;
-	ddr_bit_set(sm->own.mark, region);
-	ddr_bit_clear(sm->own.rep, region);
-	log_of(sm, region)->dirty = true;
-	sm->again = true;
-}
-
-void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region)
-{
-	if (sm->shared.sb.parity == 0 || ddr_bit(sm->own.mark, region))
-		return;
-	ddr_sm_mark(sm, region);
-	ddr_bit_set(sm->own.rep, region);
-}
-
-bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region)
-{
-	return ddr_bit(sm->own.mark, region) && ddr_bit(sm->own.dur, region) && (ddr_bit(sm->own.rep, region) || !ddr_bit(sm->own.rep_fly, region));
-}
-
-void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region)
-{
-	ddr_bit_clear(sm->own.mark, region);
-	ddr_bit_clear(sm->own.rep, region);
-	log_of(sm, region)->dirty = true;
-	sm->again = true;
-}
-
-/* Does the block, as it is on the disks or will be soon, name our kernel? */
-static bool says_ours(const struct ddr_sm_log *b)
-{
-	return b->dur_ours || (b->state != DDR_W_IDLE && b->fly_ours);
-}
-
-void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
-{
-	if (sm->shared.sb.parity == 0)
-		return;
-	ddr_sm_mark(sm, region);
-	ddr_sm_look_drop(sm, region);
-	ddr_bit_clear(sm->own.clr, region);
-	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
-		if (sm->own.wk[i].state != DDR_WK_FREE && sm->own.wk[i].region == region)
-			sm->own.wk[i].again = true;
-	if (ddr_bit(sm->own.resync, region))
-		return;
-	ddr_bit_set(sm->own.resync, region);
-	/* the mark of a grant stands for more now; our next daemon would not resync what the kernel holds, if its block names the kernel */
-	if (ddr_bit(sm->own.granted, region))
-		log_of(sm, region)->dirty |= says_ours(log_of(sm, region));
-	if (sm->own.n_resync++ == 0) {
-		sm->own.resync_total = sm->own.resync_done = 0;
-		sm->own.resync_regions_done = sm->own.resync_blocks = 0;
-		sm->own.resync_told = false;
-	}
-	sm->own.resync_total += ddr_sm_region_length(sm, region);
-	sm->kernel.status = true;
-	sm->again = true;
-	ddr_sm_bits_changed(sm, region);
-}
-
-/* ---- LOCK ---------------------------------------------------------------------- */
+/* ---- LOCK ------------------------------------------------------------------- */
 
 static void want(struct ddr_sm *sm, uint64_t region)
 {
-	struct ddr_sm_log *b = log_of(sm, region);
+	struct ddr_sm_log *b = ddr_sm_log_of(sm, region);
 
 	if (!ddr_bit(sm->own.want, region)) {
 		ddr_bit_set(sm->own.want, region);
@@ -128,7 +38,7 @@ static void want(struct ddr_sm *sm, uint64_t region)
 static void unwant(struct ddr_sm *sm, uint64_t region)
 {
 	ddr_bit_clear(sm->own.want, region);
-	log_of(sm, region)->want--;
+	ddr_sm_log_of(sm, region)->want--;
 	sm->own.n_want--;
 }
 
@@ -142,7 +52,7 @@ void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec)
 		sm->own.stopping = false;
 }
 
-/* ---- GRANT --------------------------------------------------------------------- */
+/* ---- GRANT ------------------------------------------------------------------ */
 
 static bool ready(const struct ddr_sm *sm, uint64_t region)
 {
@@ -206,154 +116,7 @@ void ddr_sm_grant_pump(struct ddr_sm *sm)
 	}
 }
 
-/* ---- writes of the log --------------------------------------------------------- */
-
-static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
-{
-	b->state = DDR_W_IDLE;
-	b->dur_ours = b->fly_ours;
-	b->fly_renew = false;
-	b->ready = true;
-	memcpy(block_words(sm, sm->own.dur, b), block_words(sm, sm->own.fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
-	sm->again = true;
-	if (!b->no_space)
-		return;
-	b->no_space = false;
-	for (uint32_t i = 0; i < sm->own.n_log; i++)
-		if (sm->own.log[i].no_space)
-			return;
-	ddr_sm_space_done(sm, DDR_SPACE_LOG);
-}
-
-/*
- * A member has no space for the block: nothing of this write counts, and it is written again. To the same of the two places, since the other
- * one may be the only copy that this member has.
- */
-static void log_again(struct ddr_sm *sm, struct ddr_sm_log *b, uint32_t members)
-{
-	b->state = DDR_W_IDLE;
-	b->dirty = b->no_space = true;
-	b->renew |= b->fly_renew;
-	b->seq++;
-	ddr_sm_space_none(sm, DDR_SPACE_LOG, members);
-}
-
-void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
-{
-	uint32_t i = ddr_sm_io_index(in->io);
-	struct ddr_sm_log *b = i < sm->own.n_log ? &sm->own.log[i] : NULL;
-	uint32_t full;
-
-	if (ddr_sm_slot_written(sm, in))
-		return;
-	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
-		ddr_sm_bug(sm, "the end of a log write that is not out");
-		return;
-	}
-	full = in->failed_members & in->no_space & ddr_sm_written(sm);
-	b->failed = in->failed_members & ddr_sm_written(sm) & ~full;
-	ddr_sm_count_writes(sm, b->failed);
-	if (b->failed)
-		ddr_sm_report(sm, b->failed, true);
-	if (full)
-		log_again(sm, b, full);
-	else if (b->failed)
-		b->state = DDR_W_HELD;
-	else
-		log_complete(sm, b);
-}
-
-/* What the block names of the regions in @rep: it has room for some. The others' marks count as those of writes. */
-static void repairs_named(const uint64_t *rep, uint64_t *named)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
-		named[i] = 0;
-		for (uint64_t left = rep[i]; left && n < DDR_LOG_REPAIRS; left &= left - 1, n++)
-			named[i] |= left & -left;
-	}
-}
-
-static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
-{
-	uint64_t *mark = block_words(sm, sm->own.mark, b), *fly = block_words(sm, sm->own.fly, b);
-	uint64_t *dur = block_words(sm, sm->own.dur, b), *rep = block_words(sm, sm->own.rep, b), *rep_fly = block_words(sm, sm->own.rep_fly, b);
-	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_LOG_WRITE);
-
-	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
-		fly[i] = mark[i];
-		dur[i] &= mark[i] & ~(rep_fly[i] & ~rep[i]);	/* until this write has ended, a copy may name them */
-	}
-	repairs_named(rep, rep_fly);
-	b->state = DDR_W_FLYING;
-	b->dirty = false;
-	b->fly_renew = b->renew;
-	b->renew = false;
-	b->fly_ours = !any_of_both(mark, block_words(sm, sm->own.resync, b));
-	b->dur_ours |= b->fly_ours;
-	b->seq++;
-	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->own.log));
-	out->io = b->io;
-	out->index = (uint32_t)(b - sm->own.log);
-	out->members = ddr_sm_written(sm);
-	sm->own.log_writes++;
-}
-
-/*
- * The log counts without these members: the superblocks have them out, and none of several nodes reads them any more. A node by itself need
- * not wait for its kernel to be done with them: that is told before any grant, and what hangs on such a disk may hang for long.
- */
-static bool out_for_the_log(const struct ddr_sm *sm, uint32_t members)
-{
-	return !((ddr_sm_written(sm) | sm->shared.change.leaving | ddr_sm_going(sm)) & members);
-}
-
-void ddr_sm_log_pump(struct ddr_sm *sm)
-{
-	if (!ddr_sm_running(sm))
-		return;
-	for (struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++) {
-		if (b->state == DDR_W_HELD && out_for_the_log(sm, b->failed))
-			log_complete(sm, b);
-		if (b->want && b->dur_ours && b->state == DDR_W_IDLE &&
-		    any_of_both(block_words(sm, sm->own.want, b), block_words(sm, sm->own.resync, b)))
-			b->dirty = true;
-		if (b->state == DDR_W_IDLE && b->dirty && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_LOG)) && ddr_sm_room(sm, 1))
-			log_write(sm, b);
-	}
-}
-
-bool ddr_sm_log_idle(const struct ddr_sm *sm)
-{
-	for (uint32_t i = 0; i < sm->own.n_log; i++)
-		if (sm->own.log[i].state != DDR_W_IDLE || sm->own.log[i].dirty)
-			return false;
-	return true;
-}
-
-/* ---- the plan after a start ---------------------------------------------------- */
-
-uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top)
-{
-	return top > seq ? top + ((top ^ seq) & 1) : seq;
-}
-
-/*
- * What could not be read counts as the worst (rule 11). Its sequence must go on behind any
- * that a copy may have which is readable again later: the superblocks were written anew
- * for this start, so their own sequence is higher than at any earlier one.
- */
-uint64_t ddr_sm_seq_top(const struct ddr_sm *sm)
-{
-	uint64_t top = sm->shared.sb.seq << DDR_SM_SEQ_SHIFT;
-
-	for (uint32_t i = 0; i < sm->own.n_log; i++)
-		top = sm->own.log[i].seq > top ? sm->own.log[i].seq : top;
-	for (uint32_t i = 0; i < sm->shared.n_map; i++)
-		top = sm->own.mapb[i].seq > top ? sm->own.mapb[i].seq : top;
-	return top;
-}
+/* ---- the plan after a start ------------------------------------------------- */
 
 static void plan_unread(struct ddr_sm *sm)
 {
@@ -417,14 +180,14 @@ void ddr_sm_plan(struct ddr_sm *sm)
 			grant_declared(sm, r);
 		if (!is_held && marked && ddr_bit(sm->own.rep, r))
 			ddr_sm_look(sm, r);
-		else if (is_held ? !marked || !log_of(sm, r)->dur_ours : marked)
+		else if (is_held ? !marked || !ddr_sm_log_of(sm, r)->dur_ours : marked)
 			ddr_sm_need_resync(sm, r);
 		else if (is_held)
 			ddr_sm_mark(sm, r);
 	}
 	/* The newest copy counts, and may lie on one member alone: make it durable on all (rule 14). */
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
-		sm->own.log[i].dirty = !sm->own.log[i].loaded || any_of(block_words(sm, sm->own.mark, &sm->own.log[i]));
+		sm->own.log[i].dirty = !sm->own.log[i].loaded || ddr_any_of(ddr_sm_block_words(sm, sm->own.mark, &sm->own.log[i]));
 	sm->own.planned = true;
 	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		if (ddr_bit(sm->own.want, r))
@@ -449,7 +212,7 @@ void ddr_sm_redeclared(struct ddr_sm *sm)
 
 		if (!sm->kernel.same)
 			b->dur_ours = false;
-		b->dirty |= any_of(block_words(sm, sm->own.mark, b));
+		b->dirty |= ddr_any_of(ddr_sm_block_words(sm, sm->own.mark, b));
 		b->want = 0;
 	}
 	memset(sm->own.want, 0, sm->own.words * sizeof(uint64_t));
@@ -468,5 +231,15 @@ void ddr_sm_redeclared(struct ddr_sm *sm)
 		ddr_sm_need_resync(sm, r);
 	}
 	sm->own.clear_scan = true;
+	sm->again = true;
+}
+
+void ddr_sm_started(struct ddr_sm *sm)
+{
+	if (sm->own.start != DDR_S_DELIVERED)
+		return;
+	sm->own.start = sm->own.c.on ? DDR_S_READ : DDR_S_DONE;
+	if (!sm->own.c.on)
+		ddr_sm_plan(sm);
 	sm->again = true;
 }

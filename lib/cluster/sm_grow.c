@@ -18,12 +18,7 @@
 #define RETRY_MS	1000u
 #define LONG_MS		5000u	/* so long a table may be longer than the array */
 
-/* ---- what all know alike ------------------------------------------------------- */
-
-static bool takes_part(const struct ddr_sm_node *n)
-{
-	return n->id && n->started && !n->leaving;
-}
+/* ---- what all know alike ---------------------------------------------------- */
 
 /* Members that have to be large enough: all that superblocks are written to. */
 static uint32_t members_asked(const struct ddr_sm *sm)
@@ -36,57 +31,7 @@ static uint32_t members_asked(const struct ddr_sm *sm)
 	return mask;
 }
 
-/* Why the array cannot grow now whatever the devices are, or NULL. */
-static const char *not_now(const struct ddr_sm *sm)
-{
-	if (sm->shared.failed)
-		return "the array has failed";
-	if (ddr_sm_degraded(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
-		return "a member is missing or being rebuilt: the array grows when it is optimal";
-	return NULL;
-}
-
-/* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
-static const struct ddr_sm_node *least(const struct ddr_sm *sm)
-{
-	const struct ddr_sm_node *min = NULL;
-
-	if (!sm->shared.grow.by || ddr_sm_any_lost(sm))
-		return NULL;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->shared.nodes[i];
-
-		if (!takes_part(n))
-			continue;
-		if (!n->roomed)
-			return NULL;
-		if (!min || n->room < min->room)
-			min = n;
-	}
-	return min;
-}
-
-static uint64_t fits(const struct ddr_sm *sm, uint64_t bytes)
-{
-	uint64_t blocks = ddr_super_blocks_in(&sm->shared.sb, bytes), most = ddr_super_most_blocks(&sm->shared.sb);
-
-	return blocks < most ? blocks : most;
-}
-
 static const char has_it[] = "an array does not shrink, and has that size already";
-
-/* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
-static uint64_t target(const struct ddr_sm *sm)
-{
-	const struct ddr_sm_node *min = least(sm);
-	uint64_t blocks = min && !not_now(sm) ? fits(sm, min->room) : 0;
-
-	if (sm->shared.grow.want && sm->shared.grow.want <= blocks)
-		blocks = sm->shared.grow.want;
-	else if (sm->shared.grow.want)
-		blocks = 0;
-	return blocks > sm->shared.sb.array_blocks ? blocks : 0;
-}
 
 static void end(struct ddr_sm *sm)
 {
@@ -110,23 +55,6 @@ static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node 
 	out->member = node->room_member;
 }
 
-bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
-{
-	return set->cursor == target(sm) && set->cursor;
-}
-
-bool ddr_sm_growing(const struct ddr_sm *sm)
-{
-	return sm->shared.change.set.op == DDR_MEMBER_OP_GROW;
-}
-
-uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm)
-{
-	const struct ddr_msg_member_set *set = &sm->shared.change.set;
-
-	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->shared.sb.array_blocks ? set->cursor : sm->shared.sb.array_blocks;
-}
-
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 {
 	return sm->own.c.on ? sm->own.g.room : sm->shared.sb.array_blocks;
@@ -134,27 +62,27 @@ uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 
 void ddr_sm_grow_settle(struct ddr_sm *sm)
 {
-	const struct ddr_sm_node *min = least(sm);
-	const char *why = sm->shared.grow.by ? not_now(sm) : NULL;
+	const struct ddr_sm_node *min = ddr_sm_room_least(sm);
+	const char *why = sm->shared.grow.by ? ddr_sm_room_not_now(sm) : NULL;
 	bool ours = sm->shared.grow.by == sm->node;
 
-	if (!sm->shared.grow.by || ddr_sm_growing(sm) || target(sm) || (!why && !min))
+	if (!sm->shared.grow.by || ddr_sm_growing(sm) || ddr_sm_room_target(sm) || (!why && !min))
 		return;
 	if (ours && why)
 		refuse(sm, why, NULL);
-	else if (ours && fits(sm, min->room) < ddr_super_blocks_in(&sm->shared.sb, min->room))
+	else if (ours && ddr_sm_room_fits(sm, min->room) < ddr_super_blocks_in(&sm->shared.sb, min->room))
 		refuse(sm, "its dirty log and region map have no room for more regions", NULL);
 	else if (ours)
 		refuse(sm, "a device is too small", min);
 	end(sm);
 }
 
-/* ---- the total order ----------------------------------------------------------- */
+/* ---- the total order -------------------------------------------------------- */
 
 void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node;
-	const char *why = sm->shared.grow.by || ddr_sm_growing(sm) ? "it is about to grow already" : not_now(sm);
+	const char *why = sm->shared.grow.by || ddr_sm_growing(sm) ? "it is about to grow already" : ddr_sm_room_not_now(sm);
 
 	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->shared.sb.array_blocks)
 		why = has_it;	/* it has grown since that was asked for */
@@ -194,14 +122,6 @@ void ddr_sm_grow_members(struct ddr_sm *sm)
 	sm->own.g.room_known = false;
 }
 
-bool ddr_sm_sized(struct ddr_sm *sm)
-{
-	if (!sm->shared.sb.array_blocks || sm->shared.sb.array_blocks > ddr_super_most_blocks(&sm->shared.sb))
-		return false;
-	sm->shared.regions = ddr_super_regions(&sm->shared.sb);
-	return true;
-}
-
 void ddr_sm_grown(struct ddr_sm *sm, uint64_t before)
 {
 	struct ddr_output *out;
@@ -231,7 +151,7 @@ void ddr_sm_grow_forget(struct ddr_sm *sm)
 	ddr_sm_grow_view(sm);
 }
 
-/* ---- inputs -------------------------------------------------------------------- */
+/* ---- inputs ----------------------------------------------------------------- */
 
 void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
 {
@@ -270,8 +190,8 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	g->room_known = g->room_generation == sm->shared.sb.generation;
 	g->room_bytes = in->value;
 	g->room_member = in->member;
-	if (fits(sm, in->value) > g->room)
-		g->room = fits(sm, in->value);
+	if (ddr_sm_room_fits(sm, in->value) > g->room)
+		g->room = ddr_sm_room_fits(sm, in->value);
 	if (sm->own.start == DDR_S_OFF && g->room < ddr_sm_grow_needs(sm)) {
 		g->room_known = false;	/* it may see them larger soon */
 		g->room_at = sm->now + RETRY_MS;
@@ -308,7 +228,7 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_report(sm, sm->own.t.blocked, true);
 }
 
-/* ---- pumps --------------------------------------------------------------------- */
+/* ---- pumps ------------------------------------------------------------------ */
 
 bool ddr_sm_grow_prepare(struct ddr_sm *sm)
 {
@@ -371,7 +291,7 @@ static void tell_room(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_ROOM };
 	int self = ddr_sm_node_at(sm, sm->node);
 
-	if (!sm->shared.grow.by || self < 0 || !takes_part(&sm->shared.nodes[self]) || sm->shared.nodes[self].roomed || sm->own.g.room_sent || ddr_sm_growing(sm))
+	if (!sm->shared.grow.by || self < 0 || !ddr_sm_node_active(&sm->shared.nodes[self]) || sm->shared.nodes[self].roomed || sm->own.g.room_sent || ddr_sm_growing(sm))
 		return;
 	if (!sm->own.g.room_known || sm->own.g.room_generation != sm->shared.sb.generation) {
 		measure(sm, true);
@@ -389,7 +309,7 @@ static void tell_room(struct ddr_sm *sm)
 /* The writer asks for the change when all have room. */
 static void ask(struct ddr_sm *sm)
 {
-	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = target(sm) };
+	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = ddr_sm_room_target(sm) };
 
 	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && !sm->own.stopping)
 		ddr_sm_ask(sm, &set);

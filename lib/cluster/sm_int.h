@@ -1,34 +1,61 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The inside of the state machine: the contracts between its files. What they work on is in sm_state.h.
+ * The inside of the state machine: the contracts between its files. What they work on is in sm_state.h, and what all nodes
+ * share in sm_shared.h.
  *
- *	sm.c		memory, loading, the step, status
- *	sm_view.c	views, messages in and out, the start of this node
- *	sm_kernel.c	attach and declaration, member states and bits to the kernel, freeze, its records
- *	sm_grant.c	LOCK, marks, the writes of the dirty log, GRANT
- *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks, the clean stop
- *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
- *	sm_ex.c		exclusive ranges: requests, drains, acknowledgements, release
+ * The files are in layers. One calls down alone: it asks a question, or leaves a wish in the state for a pump to find. From
+ * the bottom to the top, as below:
+ *
+ * what comes out, and questions
+ *	sm_out.c	outputs, events, records to the kernel, messages; the ends of this instance
+ *	sm_shared.c	what all share, as bytes; what is forgotten
+ *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
+ *	sm_ask_member.c	members: who is in sync, who goes, what the array can do without
+ *	sm_space.c	what meets a member that has no space left, and waits for some
+ *	sm_fault.c	what failed on members: counted, told, reported
+ * regions, log and grants
+ *	sm_region.c	what the region map says of each
+ *	sm_bits.c	what our kernel is told of each
+ *	sm_dirty.c	what is marked, must be resynced, or looked at again
+ *	sm_grant.c	LOCK and GRANT, the plan after a start
+ *	sm_recover.c	taking over the slot of a dead node
+ *	sm_log.c	the writes of the dirty log
+ *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks
+ * members
+ *	sm_apply.c	what a change makes of the superblock
+ *	sm_room.c	what size the array may grow to
+ *	sm_set.c	changes of the superblocks that somebody asks for
+ *	sm_table.c	member states as our kernel is told them, and its table
+ * exclusive ranges, and the jobs in them
  *	sm_turn.c	whose turn it is to ask for one, when all places are taken
- *	sm_resync.c	what is resynced and when: region works and their ranges, verification of mismatches
- *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
- *	sm_super.c	what is in the superblocks of a change, and the writes of them
+ *	sm_use.c	who uses the device, told to whoever does background work
+ *	sm_ex.c		requests, drains, acknowledgements, release
+ *	sm_fix.c	bad sectors and wrong chunks that are put right in place
+ *	sm_error.c	errors and mismatches that the kernel reports
+ *	sm_resync.c	what is resynced and when
  *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
+ *	sm_verify.c	the verify that all agree on, and its reads
+ *	sm_range.c	the life of a range of ours, its job, and who is told of the end
+ * changes of the members and the map
  *	sm_seek.c	who sees which member; members that are added, removed, or come back
  *	sm_grow.c	the array takes what its members have room for
- *	sm_fix.c	bad sectors and wrong chunks that are put right in place
- *	sm_verify.c	the verify that all agree on, and its reads
- *	sm_use.c	who uses the device, told to whoever does background work
- *	sm_space.c	what meets a member that has no space left, and waits for some
- *	sm_error.c	errors and mismatches that the kernel reports
- *	sm_check.c	consistency of all that
- *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view, who writes
- *	sm_shared.c	what all share, as bytes
- *	sm_dump.c	the same, for people
- *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
- *	sm_fence.c	nodes that are lost, their fencing, clean leaving
- *	sm_recover.c	taking over the slot of a dead node
+ *	sm_super.c	what is in the superblocks of a change, and the writes of them
+ *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
+ *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
+ * nodes and views
+ *	sm_leave.c	the clean stop, and leaving
+ *	sm_nodes.c	nodes that come and go, and who writes
+ *	sm_fence.c	nodes that are lost, and their fencing
  *	sm_mark.c	whether the array is a cluster's, and its adoption by a node that is in none
+ *	sm_settle.c	what is settled before the next event, and what is sent again
+ *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
+ *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view
+ * the step
+ *	sm_kernel.c	attach and declaration, enable, the records of our kernel
+ *	sm_view.c	messages in, the start of this node
+ *	sm_check.c	consistency of all that
+ *	sm_dump.c	what all share, for people
+ *	sm.c		memory, loading, the step, status
  *
  * An input is handled in two parts. Its handler changes the state and emits a bounded
  * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run, each of which
@@ -42,7 +69,7 @@
 
 #include "sm_state.h"
 
-/* ---- sm.c ---------------------------------------------------------------------- */
+/* ---- sm_out.c ------------------------------------------------------------------ */
 
 /* A zeroed output of @type. Never NULL: beyond the array it is the last one, and sm->bug is set. */
 struct ddr_output *ddr_sm_out(struct ddr_sm *sm, enum ddr_out_type type);
@@ -57,11 +84,36 @@ static inline uint32_t ddr_sm_io_index(uint64_t io)
 {
 	return (uint32_t)(io & 0xffff);
 }
+/* The one piece of advice of most texts of GIVE_UP: behind what must happen first, or alone. Each text has its own; the driver adds none. */
+#define DDR_SM_ANEW		", stop the array on this node and start it again"
+#define DDR_SM_START_ANEW	". Stop the array on this node and start it again"
+void ddr_sm_give_up(struct ddr_sm *sm, const char *text);
+void ddr_sm_array_failed(struct ddr_sm *sm, const char *text);
+void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg);
+/* A message may be sent now, and there is room for it. */
+bool ddr_sm_may_send(struct ddr_sm *sm);
+void ddr_sm_evict(struct ddr_sm *sm, const char *text);
+/* A record to the kernel, with a number of its own if @seq is 0. */
+struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count);
+uint64_t ddr_sm_kseq(struct ddr_sm *sm);
 
-/* Members that hold their role for every stripe / that log, map and superblock are written to. */
-uint32_t ddr_sm_in_sync(const struct ddr_sm *sm);
-uint32_t ddr_sm_written(const struct ddr_sm *sm);
-bool ddr_sm_degraded(const struct ddr_sm *sm);
+/* ---- sm_shared.c --------------------------------------------------------------- */
+
+uint64_t ddr_sm_mix(uint64_t x);
+/* Bytes of the state, at most, of an array with so many blocks of the map. */
+uint32_t ddr_sm_state_size(uint32_t n_map);
+/* What a joiner gets. Returns how many bytes it is; 0: it does not fit. */
+uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
+/* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
+bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
+/* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
+void ddr_sm_shared_forget(struct ddr_sm_shared *s);
+uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
+/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
+bool ddr_sm_sized(struct ddr_sm *sm);
+
+/* ---- sm_ask.c ------------------------------------------------------------------ */
+
 /* May this node act at all: in a quorate view, not failed, not given up? */
 static inline bool ddr_sm_active(const struct ddr_sm *sm)
 {
@@ -80,161 +132,96 @@ static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 	return !sm->own.c.on || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
 }
 
-/* The one piece of advice of most texts of GIVE_UP: behind what must happen first, or alone. Each text has its own; the driver adds none. */
-#define DDR_SM_ANEW		", stop the array on this node and start it again"
-#define DDR_SM_START_ANEW	". Stop the array on this node and start it again"
-extern const char ddr_sm_not_all_members[];
-void ddr_sm_give_up(struct ddr_sm *sm, const char *text);
-void ddr_sm_array_failed(struct ddr_sm *sm, const char *text);
-
-/* ---- sm_view.c ----------------------------------------------------------------- */
-
-void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg);
-void ddr_sm_start_pump(struct ddr_sm *sm);
-/* START took effect: our slot is ours, on disk. */
-void ddr_sm_started(struct ddr_sm *sm);
 /* Position of a node, or -1; the bits of all that must agree; the node that writes for the view. */
 int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id);
 uint64_t ddr_sm_voters(const struct ddr_sm *sm);
 uint32_t ddr_sm_writer(const struct ddr_sm *sm);
-
-/* What was sent and not delivered before a change of the view is refused after it: it is sent again. */
-void ddr_sm_resend(struct ddr_sm *sm);
-bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in);
-/*
- * Before whatever comes next in the total order: what all have acknowledged until now is
- * settled, on every node, before the next event may change who has to acknowledge.
- */
-void ddr_sm_settle(struct ddr_sm *sm);
-/* A message may be sent now, and there is room for it. */
-bool ddr_sm_may_send(struct ddr_sm *sm);
-
-/* ---- sm_cluster.c -------------------------------------------------------------- */
-
-uint64_t ddr_sm_mix(uint64_t x);
-void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_cluster_pump(struct ddr_sm *sm);
-/* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. In the total order only. */
-void ddr_sm_writer_choose(struct ddr_sm *sm);
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
-/* The place of a node in the table, made if need be. NULL: all 64 are taken by nodes that are here or lost. */
-struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
-/* This node has none. */
-void ddr_sm_no_place(struct ddr_sm *sm);
-void ddr_sm_evict(struct ddr_sm *sm, const char *text);
 /* The slot that the node is to have and does not own by the superblocks that are agreed; or DDR_SM_NO_SLOT. */
 uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node);
 /* Is there a slot for the node, which nobody has to recover or to free first? */
 bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node);
 /* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
 bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node);
-void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
-
-/* ---- sm_shared.c --------------------------------------------------------------- */
-
-/* Bytes of the state, at most, of an array with so many blocks of the map. */
-uint32_t ddr_sm_state_size(uint32_t n_map);
-/* What a joiner gets. Returns how many bytes it is; 0: it does not fit. */
-uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
-/* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
-bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
-/* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
-void ddr_sm_shared_forget(struct ddr_sm_shared *s);
-uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
-
-/* ---- sm_join.c ----------------------------------------------------------------- */
-
-void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_join_view(struct ddr_sm *sm);
-void ddr_sm_join_pump(struct ddr_sm *sm);
-void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
-/* The state that was built from the disks is not what they hold: nobody has one. */
-void ddr_sm_void(struct ddr_sm *sm);
-/* We have no state any more, and have not begun. The view stays. */
-void ddr_sm_forget(struct ddr_sm *sm);
-
-/* ---- sm_fence.c ---------------------------------------------------------------- */
-
-/* The node is lost: from now on it counts as one that has not answered. */
-void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent);
-void ddr_sm_lost_adopted(struct ddr_sm *sm);
-/* It took part, and is not in the view that was agreed on: it left cleanly, or is lost. */
-void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
 bool ddr_sm_any_lost(const struct ddr_sm *sm);
-void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node);
-void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_fence_pump(struct ddr_sm *sm);
-void ddr_sm_fence_resend(struct ddr_sm *sm);
-void ddr_sm_op_leave(struct ddr_sm *sm);
-void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg);
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
-
-/* ---- sm_recover.c -------------------------------------------------------------- */
-
 uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node);
-void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
-/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
-void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node);
-/* What the node was recovering, another one does. */
-void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
-void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_recover_pump(struct ddr_sm *sm);
-void ddr_sm_recover_resend(struct ddr_sm *sm);
-void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
-bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
-/* ... names the instance of its owner. */
-void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie);
-/* Our slot's log was given by SLOT_READ, or must be asked for. */
-void ddr_sm_read_pump(struct ddr_sm *sm);
+bool ddr_sm_left_dirty(const struct ddr_sm *sm);
+/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
+uint32_t ddr_sm_slot_choose(const struct ddr_sm *sm, uint32_t node);
 
-/* ---- sm_kernel.c --------------------------------------------------------------- */
+/* ---- sm_ask_member.c ----------------------------------------------------------- */
 
-void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_detached(struct ddr_sm *sm);
-void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
-/* The member whose device our kernel has at the position, one that goes included; or DDR_NO_MEMBER. @absent: our table has none there; who should be. */
-uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absent);
-void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_kernel_pump(struct ddr_sm *sm);
-void ddr_sm_bits_pump(struct ddr_sm *sm);
-void ddr_sm_enable_pump(struct ddr_sm *sm);
-/* A record to the kernel, with a number of its own if @seq is 0. */
-struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count);
-uint64_t ddr_sm_kseq(struct ddr_sm *sm);
-/* Was our kernel told all member states; has it applied them? */
-bool ddr_sm_members_told(const struct ddr_sm *sm);
-bool ddr_sm_applied(const struct ddr_sm *sm);
-void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region);
-void ddr_sm_bits_all(struct ddr_sm *sm);
+/* Members that hold their role for every stripe / that log, map and superblock are written to. */
+uint32_t ddr_sm_in_sync(const struct ddr_sm *sm);
+uint32_t ddr_sm_written(const struct ddr_sm *sm);
+bool ddr_sm_degraded(const struct ddr_sm *sm);
 /* Member at a position of the kernel's table (= role), or DDR_NO_MEMBER; and back. */
 uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position);
+/* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
+enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
+enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);
+/* Members that a job on blocks with this role map has to do with: sources, and parity that is written whatever was rebuilt. */
+uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block);
+/* Members whose failure all know, and the superblocks not yet. */
+uint32_t ddr_sm_going(const struct ddr_sm *sm);
+/* No change of the members is wanted or under way. A function of what was delivered, so the same on all nodes. */
+bool ddr_sm_members_settled(const struct ddr_sm *sm);
+/* Could the array go on without @members (those that are on the way out counted)? */
+bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
+/* None of @members is in the array any more, and all nodes have agreed to that. */
+bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members);
+/* Members that are in the array in any way: in sync, rebuilding, spare. */
+uint32_t ddr_sm_alive(const struct ddr_sm *sm);
+/* Of what was written before the member that rebuilds came, all is in the map; and nobody has anything to resync that may make it differ from its model. */
+bool ddr_sm_all_folded(const struct ddr_sm *sm);
+/* Members whose chunk of this block is right: in sync, or rebuilt that far. */
+uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
+/* The first block behind @block, up to @end, from which on other members are readable. */
+uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
+/* The member that is rebuilt now, or DDR_NO_MEMBER. */
+uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
+/* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */
+uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
+uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
+/* Has every node that takes part the member's device? A function of what was delivered. */
+bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
+/* Could it come back by the regions that were written since it went? */
+bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
+/* Has the change that was done been acknowledged by all? */
+bool ddr_sm_all_acked(const struct ddr_sm *sm);
 
-/* ---- sm_grant.c ---------------------------------------------------------------- */
+/* ---- sm_space.c ---------------------------------------------------------------- */
 
-void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_mark(struct ddr_sm *sm, uint64_t region);
-/* Likewise for a repair: until a writer of ours, or a resync, needs the mark as well, the log names it as that. */
-void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region);
-/* Is the region marked on all members in sync, as what it is marked for? */
-bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region);
-void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);
-void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_log_pump(struct ddr_sm *sm);
-void ddr_sm_grant_pump(struct ddr_sm *sm);
-bool ddr_sm_log_idle(const struct ddr_sm *sm);
-/* After loading and the kernel's declaration: what is held, what must be resynced. */
-void ddr_sm_plan(struct ddr_sm *sm);
-void ddr_sm_redeclared(struct ddr_sm *sm);
-/* What is in the region may have wrong parity: it stays marked until a resync of it, begun after this, has ended. */
-void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
+/* Something of this kind met no space on @members (0: none that still counts) and is to be done again once ddr_sm_space_waits() is over. */
+void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members);
+/* All of this kind that had met it is done. */
+void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind);
+bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind);
+void ddr_sm_space_pump(struct ddr_sm *sm);
+void ddr_sm_space_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+
+/* ---- sm_fault.c ---------------------------------------------------------------- */
+
+/* A job failed on @members: of these @hard in a write or a flush, and of these @flush in a flush, the others in a read. */
+struct ddr_sm_job_error {
+	uint64_t start, count;
+	int32_t result;
+	uint32_t members, hard, flush;
+};
+/* Each member is counted and told of, with the operation that failed. */
+void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e);
+/* This node saw members fail. @hard: they must not go on being used; else what failed can be refused upwards. */
+void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
+/* What was written to the member since may be nowhere: its own disk gets all when it is back. */
+void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member);
+void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write);
+/* The daemon's own writes and flushes that failed on @members: of the log, the map and superblocks. */
+void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members);
+void ddr_sm_job_event(struct ddr_sm *sm, const struct ddr_sm_job_error *e, uint32_t member, uint32_t op, const char *text);
+
+/* ---- sm_region.c --------------------------------------------------------------- */
+
 /* Blocks of a region: its first one, and how many it has (the last region may be short). */
 static inline uint64_t ddr_sm_region_start(const struct ddr_sm *sm, uint64_t region)
 {
@@ -258,24 +245,6 @@ static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_pr
 		p->done += p->at - start < length ? p->at - start : length;
 }
 
-/* ---- sm_clear.c ---------------------------------------------------------------- */
-
-void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_reap_pump(struct ddr_sm *sm);
-void ddr_sm_batch_pump(struct ddr_sm *sm);
-void ddr_sm_batch_mapped(struct ddr_sm *sm);
-void ddr_sm_batch_members(struct ddr_sm *sm);
-void ddr_sm_clean_pump(struct ddr_sm *sm);
-uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
-void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_flush_pump(struct ddr_sm *sm);
-uint64_t ddr_sm_marks(const struct ddr_sm *sm);
-/* Is that all that is marked in our slot? Not before it was read. */
-bool ddr_sm_marks_known(const struct ddr_sm *sm);
-
-/* ---- sm_map.c ------------------------------------------------------------------ */
-
 uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region);
 void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble);
 void ddr_sm_map_counts(struct ddr_sm *sm);
@@ -291,50 +260,78 @@ uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top);
 bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op);
 /* Adds a region to the MAP_SET that is being put together; false: no room in it, or one is on its way. */
 bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op);
-void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_map_pump(struct ddr_sm *sm);
-/* A new writer has read the map: goes on telling the group what it lacks; then the writer is ready. */
-void ddr_sm_map_merge(struct ddr_sm *sm);
-void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in);
 bool ddr_sm_map_idle(const struct ddr_sm *sm);
-void ddr_sm_map_view(struct ddr_sm *sm);
+/* Is parity known to be right in all of these blocks? */
+bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count);
+uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op);
 
-/* ---- sm_ex.c ------------------------------------------------------------------- */
+/* ---- sm_bits.c ----------------------------------------------------------------- */
 
-void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_ex_pump(struct ddr_sm *sm);
-/* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
-void ddr_sm_ex_cancel(struct ddr_sm *sm);
-void ddr_sm_ex_view(struct ddr_sm *sm);
-/* The state is forgotten: its ranges are not in force for us, but their owners may be at work in them. */
-void ddr_sm_ex_forget(struct ddr_sm *sm);
-/* Another state is here: ranges that it has too go on as they are in our kernel. */
-void ddr_sm_ex_adopt(struct ddr_sm *sm);
-void ddr_sm_ex_detached(struct ddr_sm *sm);
-/* A free range of ours, filled, or NULL: none is free, or it would overlap one in force. */
-struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);
-void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
-uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
-/* A job failed on @members: of these @hard in a write or a flush, and of these @flush in a flush, the others in a read. */
-struct ddr_sm_job_error {
-	uint64_t start, count;
-	int32_t result;
-	uint32_t members, hard, flush;
-};
+void ddr_sm_bits_pump(struct ddr_sm *sm);
+void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region);
+void ddr_sm_bits_all(struct ddr_sm *sm);
+/* What its table does not have, the kernel is told nothing of. */
+uint64_t ddr_sm_kernel_regions(const struct ddr_sm *sm);
 
-/* Each member is counted and told of, with the operation that failed. */
-void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e);
-/* The failure of @members was refused: ranges that wait for it end undone. */
-void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
-void ddr_sm_ex_settle(struct ddr_sm *sm);
-void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
-bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
+/* ---- sm_dirty.c ---------------------------------------------------------------- */
+
+void ddr_sm_mark(struct ddr_sm *sm, uint64_t region);
+/* Likewise for a repair: until a writer of ours, or a resync, needs the mark as well, the log names it as that. */
+void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region);
+/* Is the region marked on all members in sync, as what it is marked for? */
+bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region);
+void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);
+/* What is in the region may have wrong parity: it stays marked until a resync of it, begun after this, has ended. */
+void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
+/* A repair in the region did not end: it is looked at as a whole. It stays marked until then, or until it is to be resynced (drop). */
+void ddr_sm_look(struct ddr_sm *sm, uint64_t region);
+void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
+
+/* ---- sm_apply.c ---------------------------------------------------------------- */
+
+void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark);
+/*
+ * @sb, which has its new generation already, becomes what the change makes of it: @set (operation 0: none), members that are
+ * @faulty or @missing from now on, @slots that go to the owners in @owner.
+ */
+void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
+		  uint64_t slots, const uint32_t *owner);
+/* Does every role have a holder that is in sync? */
+bool ddr_sm_none_missing(const struct ddr_super *sb);
+
+/* ---- sm_room.c ----------------------------------------------------------------- */
+
+/* Is this the size that all have agreed on? */
+bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+/* Superblocks with a larger size are wanted or under way. A function of what was delivered. */
+bool ddr_sm_growing(const struct ddr_sm *sm);
+uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm);	/* blocks that a node must have room for to begin: of the size that comes, if one does */
+/* Why the array cannot grow now whatever the devices are, or NULL. */
+const char *ddr_sm_room_not_now(const struct ddr_sm *sm);
+/* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
+const struct ddr_sm_node *ddr_sm_room_least(const struct ddr_sm *sm);
+uint64_t ddr_sm_room_fits(const struct ddr_sm *sm, uint64_t bytes);
+/* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
+uint64_t ddr_sm_room_target(const struct ddr_sm *sm);
+
+/* ---- sm_set.c ------------------------------------------------------------------ */
+
+/* A spare may be taken, a cursor may grow: is it so still, as the superblocks are now? */
+bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+/* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
+bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+bool ddr_sm_same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b);
+
+/* ---- sm_table.c ---------------------------------------------------------------- */
+
+/* The member whose device our kernel has at the position, one that goes included; or DDR_NO_MEMBER. @absent: our table has none there; who should be. */
+uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absent);
+void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_kernel_pump(struct ddr_sm *sm);
+/* Was our kernel told all member states; has it applied them? */
+bool ddr_sm_members_told(const struct ddr_sm *sm);
+bool ddr_sm_applied(const struct ddr_sm *sm);
+void ddr_sm_member_applied(struct ddr_sm *sm, const struct ddr_rec *rec);
 
 /* ---- sm_turn.c ----------------------------------------------------------------- */
 
@@ -346,6 +343,119 @@ void ddr_sm_turn_view(struct ddr_sm *sm);
 bool ddr_sm_turn_ours(const struct ddr_sm *sm);
 void ddr_sm_turn_pump(struct ddr_sm *sm);
 
+/* ---- sm_use.c ------------------------------------------------------------------ */
+
+/* The driver says whether the device is in use here. */
+void ddr_sm_op_used(struct ddr_sm *sm, bool used);
+/* Another node asks for a range: there is work that our use may be in the way of. */
+void ddr_sm_use_asked(struct ddr_sm *sm);
+void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_use_pump(struct ddr_sm *sm);
+void ddr_sm_use_view(struct ddr_sm *sm);
+
+/* ---- sm_ex.c ------------------------------------------------------------------- */
+
+void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
+/* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
+void ddr_sm_ex_cancel(struct ddr_sm *sm);
+void ddr_sm_ex_view(struct ddr_sm *sm);
+/* The state is forgotten: its ranges are not in force for us, but their owners may be at work in them. */
+void ddr_sm_ex_forget(struct ddr_sm *sm);
+/* Another state is here: ranges that it has too go on as they are in our kernel. */
+void ddr_sm_ex_adopt(struct ddr_sm *sm);
+void ddr_sm_ex_detached(struct ddr_sm *sm);
+/* A free range of ours, filled, or NULL: none is free, or it would overlap one in force. */
+struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);
+uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
+void ddr_sm_ex_settle(struct ddr_sm *sm);
+void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
+bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
+struct ddr_sm_ex *ddr_sm_ex_find(struct ddr_sm *sm, uint32_t node, uint32_t id);
+struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state);
+bool ddr_sm_ex_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x);
+/* Is a part of it in the range of a node? */
+bool ddr_sm_ex_in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count);
+void ddr_sm_ex_end(struct ddr_sm *sm, struct ddr_sm_ex *x);
+/* Ranges that our state does not have are over, unless it lacks them because their owner was elsewhere: that one is lost then. */
+void ddr_sm_stale_release(struct ddr_sm *sm);
+void ddr_sm_void_serve(struct ddr_sm *sm);
+void ddr_sm_ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x);
+
+/* ---- sm_grant.c ---------------------------------------------------------------- */
+
+/* START took effect: our slot is ours, on disk. */
+void ddr_sm_started(struct ddr_sm *sm);
+void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_grant_pump(struct ddr_sm *sm);
+/* After loading and the kernel's declaration: what is held, what must be resynced. */
+void ddr_sm_plan(struct ddr_sm *sm);
+void ddr_sm_redeclared(struct ddr_sm *sm);
+
+/* ---- sm_recover.c -------------------------------------------------------------- */
+
+void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
+/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
+void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node);
+/* What the node was recovering, another one does. */
+void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_recover_pump(struct ddr_sm *sm);
+void ddr_sm_recover_resend(struct ddr_sm *sm);
+void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
+bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
+/* ... names the instance of its owner. */
+void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie);
+/* Our slot's log was given by SLOT_READ, or must be asked for. */
+void ddr_sm_read_pump(struct ddr_sm *sm);
+
+/* ---- sm_log.c ------------------------------------------------------------------ */
+
+void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_log_pump(struct ddr_sm *sm);
+bool ddr_sm_log_idle(const struct ddr_sm *sm);
+
+/* ---- sm_clear.c ---------------------------------------------------------------- */
+
+void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_reap_pump(struct ddr_sm *sm);
+void ddr_sm_batch_pump(struct ddr_sm *sm);
+void ddr_sm_batch_mapped(struct ddr_sm *sm);
+void ddr_sm_batch_members(struct ddr_sm *sm);
+uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
+void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_flush_pump(struct ddr_sm *sm);
+uint64_t ddr_sm_marks(const struct ddr_sm *sm);
+
+/* ---- sm_fix.c ------------------------------------------------------------------ */
+
+/* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*, and DDR_SM_FIX_OF_VERIFY. */
+#define DDR_SM_FIX_OF_VERIFY	0x80000000u	/* verify counts what it finds, and waits for its end */
+bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what);
+/* Is something being put right in these blocks? */
+bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count);
+/* Is there a place for another fix? */
+bool ddr_sm_fix_room(const struct ddr_sm *sm);
+bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
+void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
+void ddr_sm_fix_pump(struct ddr_sm *sm);
+bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
+/* The lowest block that verify has found wrong and that is not dealt with; @block, if that is lower. */
+uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);
+
+/* ---- sm_error.c ---------------------------------------------------------------- */
+
+void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_error_pump(struct ddr_sm *sm);
+void ddr_sm_errors_refused(struct ddr_sm *sm, uint32_t members);
+void ddr_sm_errors_forget(struct ddr_sm *sm);
+void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
+
 /* ---- sm_resync.c --------------------------------------------------------------- */
 
 void ddr_sm_resync_pump(struct ddr_sm *sm);
@@ -353,77 +463,14 @@ void ddr_sm_resync_pump(struct ddr_sm *sm);
 void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_works_mapped(struct ddr_sm *sm);
 void ddr_sm_works_restart(struct ddr_sm *sm);
-bool ddr_sm_at_rest(const struct ddr_sm *sm);
 bool ddr_sm_works_idle(const struct ddr_sm *sm);
 /* Blocks: of what is resynced after a crash, or else of what the background computes. */
 void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *total);
-/* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
-enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
-enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);
-/* Members that a job on blocks with this role map has to do with: sources, and parity that is written whatever was rebuilt. */
-uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block);
-
-/* ---- sm_mark.c ----------------------------------------------------------------- */
-
-/* Why a node whose START has these flags must not start, or NULL. */
-const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags);
-/* A START with these flags was delivered and counts, and its sender is not lost any more. */
-void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags);
-void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark);
-
-/* ---- sm_member.c --------------------------------------------------------------- */
-
-/* Members whose failure all know, and the superblocks not yet. */
-uint32_t ddr_sm_going(const struct ddr_sm *sm);
-/* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
-void ddr_sm_whole_void(struct ddr_sm *sm);
-/* This node saw members fail. @hard: they must not go on being used; else what failed can be refused upwards. */
-void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
-void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_member_pump(struct ddr_sm *sm);
-void ddr_sm_member_view(struct ddr_sm *sm);
-void ddr_sm_member_settle(struct ddr_sm *sm);
-/* What was written to the member since may be nowhere: its own disk gets all when it is back. */
-void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member);
-void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
-/* No change of the members is wanted or under way. A function of what was delivered, so the same on all nodes. */
-bool ddr_sm_members_settled(const struct ddr_sm *sm);
-/* Members that the superblocks have out: until all voters have acknowledged, no kernel may do without them. */
-void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
-/* The slot is to be the node's, or free (0): by the change of the superblocks that was not begun, or else by the one after it. */
-void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
-/* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
-void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
-/* Could the array go on without @members (those that are on the way out counted)? */
-bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
-/* None of @members is in the array any more, and all nodes have agreed to that. */
-bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members);
-void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
-
-/* Members that are in the array in any way: in sync, rebuilding, spare. */
-uint32_t ddr_sm_alive(const struct ddr_sm *sm);
-/* A spare may be taken, a cursor may grow: is it so still, as the superblocks are now? */
-bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
-void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
-
-/* ---- sm_super.c ---------------------------------------------------------------- */
-
-/* Not only how far something is, or what is done with reads. */
-bool ddr_sm_changes_members(const struct ddr_msg_member_set *set);
-/* Writes the superblocks of the change under way. */
-void ddr_sm_supers_write(struct ddr_sm *sm);
-void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
-/* The writer is another one: what the last left on the disks is where it goes on. */
-void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 
 /* ---- sm_rebuild.c -------------------------------------------------------------- */
 
 void ddr_sm_rebuild_pump(struct ddr_sm *sm);
 void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg);
-/* Of what was written before the member that rebuilds came, all is in the map; and nobody has anything to resync that may make it differ from its model. */
-bool ddr_sm_all_folded(const struct ddr_sm *sm);
 /* Nobody has folded any more: a member begins to be rebuilt. */
 void ddr_sm_unfold(struct ddr_sm *sm);
 /* The MAP_SET with what we folded is durable. */
@@ -433,32 +480,19 @@ void ddr_sm_rebuild_anew(struct ddr_sm *sm);
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
 /* What was sent in the ring before and not delivered. */
 void ddr_sm_rebuild_view(struct ddr_sm *sm);
-/* Members whose chunk of this block is right: in sync, or rebuilt that far. */
-uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
-/* The first block behind @block, up to @end, from which on other members are readable. */
-uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
 /* The block that its rebuild has come to, as far as this node knows. 0: nobody is rebuilt. */
 uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm);
-/* The member that is rebuilt now, or DDR_NO_MEMBER. */
-uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
-/* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */
-uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
-uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
-bool ddr_sm_left_dirty(const struct ddr_sm *sm);
 
-/* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
-bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+/* ---- sm_verify.c --------------------------------------------------------------- */
 
-/* ---- sm_apply.c ---------------------------------------------------------------- */
-
-/*
- * @sb, which has its new generation already, becomes what the change makes of it: @set (operation 0: none), members that are
- * @faulty or @missing from now on, @slots that go to the owners in @owner.
- */
-void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
-		  uint64_t slots, const uint32_t *owner);
-/* Does every role have a holder that is in sync? */
-bool ddr_sm_none_missing(const struct ddr_super *sb);
+void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
+/* A read without a range has ended; its io has an index from DDR_SM_RANGES on. */
+void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
+/* Blocks below which all was looked at, as far as this node knows. */
+uint64_t ddr_sm_verify_at(const struct ddr_sm *sm);
+void ddr_sm_verify_pump(struct ddr_sm *sm);
+void ddr_sm_verify_view(struct ddr_sm *sm);
 
 /* ---- sm_seek.c ----------------------------------------------------------------- */
 
@@ -479,11 +513,7 @@ void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was);
 /* Of the members whose devices a node has open as it begins: those that it may have open. */
 uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present);
-/* Has every node that takes part the member's device? A function of what was delivered. */
-bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
-/* Could it come back by the regions that were written since it went? */
-bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
 
 /* ---- sm_grow.c ----------------------------------------------------------------- */
 
@@ -492,18 +522,11 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg);
-/* Is this the size that all have agreed on? */
-bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
-/* Superblocks with a larger size are wanted or under way. A function of what was delivered. */
-bool ddr_sm_growing(const struct ddr_sm *sm);
-uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm);	/* blocks that a node must have room for to begin: of the size that comes, if one does */
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it has looked */
 /* What all have said is judged; as ddr_sm_settle(). */
 void ddr_sm_grow_settle(struct ddr_sm *sm);
 /* The members changed, by what all have agreed on. */
 void ddr_sm_grow_members(struct ddr_sm *sm);
-/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
-bool ddr_sm_sized(struct ddr_sm *sm);
 void ddr_sm_grown(struct ddr_sm *sm, uint64_t before);
 void ddr_sm_grow_view(struct ddr_sm *sm);
 void ddr_sm_grow_forget(struct ddr_sm *sm);
@@ -513,70 +536,138 @@ bool ddr_sm_grow_prepare(struct ddr_sm *sm);
 bool ddr_sm_grow_may_start(struct ddr_sm *sm);
 void ddr_sm_grow_pump(struct ddr_sm *sm);
 
-/* ---- sm_fix.c ------------------------------------------------------------------ */
+/* ---- sm_super.c ---------------------------------------------------------------- */
 
-/* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*, and DDR_SM_FIX_OF_VERIFY. */
-#define DDR_SM_FIX_OF_VERIFY	0x80000000u	/* verify counts what it finds, and waits for its end */
-bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what);
-/* Is something being put right in these blocks? */
-bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count);
-/* Is there a place for another fix? */
-bool ddr_sm_fix_room(const struct ddr_sm *sm);
-bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
-void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
-void ddr_sm_fix_pump(struct ddr_sm *sm);
-/* A repair in the region did not end: it is looked at as a whole. It stays marked until then, or until it is to be resynced (drop). */
-void ddr_sm_look(struct ddr_sm *sm, uint64_t region);
-void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
-bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
-/* The lowest block that verify has found wrong and that is not dealt with; @block, if that is lower. */
-uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);
+/* Not only how far something is, or what is done with reads. */
+bool ddr_sm_changes_members(const struct ddr_msg_member_set *set);
+/* Writes the superblocks of the change under way. */
+void ddr_sm_supers_write(struct ddr_sm *sm);
+void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
+/* The writer is another one: what the last left on the disks is where it goes on. */
+void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 
-/* ---- sm_use.c ------------------------------------------------------------------ */
+/* ---- sm_map.c ------------------------------------------------------------------ */
 
-/* The driver says whether the device is in use here. */
-void ddr_sm_op_used(struct ddr_sm *sm, bool used);
-/* Another node asks for a range: there is work that our use may be in the way of. */
-void ddr_sm_use_asked(struct ddr_sm *sm);
-void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_use_pump(struct ddr_sm *sm);
-void ddr_sm_use_view(struct ddr_sm *sm);
+void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_map_pump(struct ddr_sm *sm);
+/* A new writer has read the map: goes on telling the group what it lacks; then the writer is ready. */
+void ddr_sm_map_merge(struct ddr_sm *sm);
+void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_map_view(struct ddr_sm *sm);
 
-/* ---- sm_space.c ---------------------------------------------------------------- */
+/* ---- sm_range.c ---------------------------------------------------------------- */
 
-/* Something of this kind met no space on @members (0: none that still counts) and is to be done again once ddr_sm_space_waits() is over. */
-void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members);
-/* All of this kind that had met it is done. */
-void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind);
-bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind);
-void ddr_sm_space_pump(struct ddr_sm *sm);
-void ddr_sm_space_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_pump(struct ddr_sm *sm);
+void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
+/* The failure of @members was refused: ranges that wait for it end undone. */
+void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 
-/* ---- sm_verify.c --------------------------------------------------------------- */
+/* ---- sm_member.c --------------------------------------------------------------- */
 
-void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
-/* A read without a range has ended; its io has an index from DDR_SM_RANGES on. */
-void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
-/* Blocks below which all was looked at, as far as this node knows. */
-uint64_t ddr_sm_verify_at(const struct ddr_sm *sm);
-void ddr_sm_verify_pump(struct ddr_sm *sm);
-/* What verify has found was not dealt with: it reads from its cursor on once more, after a while. */
-void ddr_sm_verify_again(struct ddr_sm *sm);
-void ddr_sm_verify_view(struct ddr_sm *sm);
+/* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
+void ddr_sm_whole_void(struct ddr_sm *sm);
+void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_member_pump(struct ddr_sm *sm);
+void ddr_sm_member_view(struct ddr_sm *sm);
+void ddr_sm_member_settle(struct ddr_sm *sm);
+void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
+/* Members that the superblocks have out: until all voters have acknowledged, no kernel may do without them. */
+void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
+/* The slot is to be the node's, or free (0): by the change of the superblocks that was not begun, or else by the one after it. */
+void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
+/* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
+void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
+void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
+void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
 
-/* ---- sm_error.c ---------------------------------------------------------------- */
+/* ---- sm_leave.c ---------------------------------------------------------------- */
 
-void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_error_pump(struct ddr_sm *sm);
-void ddr_sm_errors_refused(struct ddr_sm *sm, uint32_t members);
-void ddr_sm_errors_forget(struct ddr_sm *sm);
-void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
-/* Is parity known to be right in all of these blocks? */
-bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count);
-void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write);
-/* The daemon's own writes and flushes that failed on @members: of the log, the map and superblocks. */
-void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members);
+void ddr_sm_op_leave(struct ddr_sm *sm);
+void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_clean_pump(struct ddr_sm *sm);
+/* Is that all that is marked in our slot? Not before it was read. */
+bool ddr_sm_marks_known(const struct ddr_sm *sm);
+bool ddr_sm_at_rest(const struct ddr_sm *sm);
+void ddr_sm_leave_pump(struct ddr_sm *sm);
+
+/* ---- sm_nodes.c ---------------------------------------------------------------- */
+
+/* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. In the total order only. */
+void ddr_sm_writer_choose(struct ddr_sm *sm);
+/* The place of a node in the table, made if need be. NULL: all 64 are taken by nodes that are here or lost. */
+struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
+/* This node has none. */
+void ddr_sm_no_place(struct ddr_sm *sm);
+/* The node is lost: from now on it counts as one that has not answered. */
+void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent);
+/* It took part, and is not in the view that was agreed on: it left cleanly, or is lost. */
+void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
+
+/* ---- sm_fence.c ---------------------------------------------------------------- */
+
+void ddr_sm_lost_adopted(struct ddr_sm *sm);
+void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_fence_pump(struct ddr_sm *sm);
+void ddr_sm_fence_resend(struct ddr_sm *sm);
+
+/* ---- sm_mark.c ----------------------------------------------------------------- */
+
+/* Why a node whose START has these flags must not start, or NULL. */
+const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags);
+/* A START with these flags was delivered and counts, and its sender is not lost any more. */
+void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags);
+
+/* ---- sm_settle.c --------------------------------------------------------------- */
+
+/* What was sent and not delivered before a change of the view is refused after it: it is sent again. */
+void ddr_sm_resend(struct ddr_sm *sm);
+/*
+ * Before whatever comes next in the total order: what all have acknowledged until now is
+ * settled, on every node, before the next event may change who has to acknowledge.
+ */
+void ddr_sm_settle(struct ddr_sm *sm);
+
+/* ---- sm_join.c ----------------------------------------------------------------- */
+
+void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_join_view(struct ddr_sm *sm);
+void ddr_sm_join_pump(struct ddr_sm *sm);
+void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
+/* The state that was built from the disks is not what they hold: nobody has one. */
+void ddr_sm_void(struct ddr_sm *sm);
+/* We have no state any more, and have not begun. The view stays. */
+void ddr_sm_forget(struct ddr_sm *sm);
+
+/* ---- sm_cluster.c -------------------------------------------------------------- */
+
+extern const char ddr_sm_not_all_members[];
+bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_cluster_pump(struct ddr_sm *sm);
+void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
+
+/* ---- sm_kernel.c --------------------------------------------------------------- */
+
+void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_detached(struct ddr_sm *sm);
+void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_enable_pump(struct ddr_sm *sm);
+
+/* ---- sm_view.c ----------------------------------------------------------------- */
+
+void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_start_pump(struct ddr_sm *sm);
 
 #endif

@@ -32,7 +32,7 @@ bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place
 	return used != 0;
 }
 
-/* ---- sending ------------------------------------------------------------------- */
+/* ---- sending ---------------------------------------------------------------- */
 
 static void state_pack(struct ddr_sm *sm)
 {
@@ -64,7 +64,7 @@ static void chunks_send(struct ddr_sm *sm)
 	}
 }
 
-/* ---- receiving ----------------------------------------------------------------- */
+/* ---- receiving -------------------------------------------------------------- */
 
 static bool state_valid(const struct ddr_sm *sm)
 {
@@ -177,7 +177,7 @@ void ddr_sm_join_view(struct ddr_sm *sm)
 	sm->own.c.chunks = sm->own.c.sent = sm->own.c.delivered = sm->own.c.used = 0;
 }
 
-/* ---- reading the disks --------------------------------------------------------- */
+/* ---- reading the disks ------------------------------------------------------ */
 
 static void reload(struct ddr_sm *sm)
 {

@@ -13,108 +13,7 @@
  */
 #include "sm_int.h"
 
-/* ---- regions ------------------------------------------------------------------- */
-
-uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region)
-{
-	return ddr_map_get(sm->shared.map, (uint32_t)region);
-}
-
-void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble)
-{
-	uint8_t old = ddr_sm_nibble(sm, region);
-
-	sm->shared.n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-	sm->shared.n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-	sm->shared.n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
-	sm->shared.n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
-	ddr_map_set(sm->shared.map, (uint32_t)region, nibble);
-}
-
-void ddr_sm_map_counts(struct ddr_sm *sm)
-{
-	sm->shared.n_needs_sync = sm->shared.n_suspect = 0;
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		uint8_t nibble = ddr_sm_nibble(sm, r);
-
-		sm->shared.n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-		sm->shared.n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
-	}
-}
-
-void ddr_sm_map_unread(struct ddr_sm *sm)
-{
-	uint64_t top = ddr_sm_seq_top(sm);
-
-	for (uint64_t r = 0; r < sm->shared.regions; r++)
-		if (!sm->own.mapb[r / DDR_MAP_REGIONS].loaded)
-			ddr_map_set(sm->shared.map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
-				    (ddr_sm_degraded(sm) ? DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT : 0));
-	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
-		if (!sm->own.mapb[i].loaded)
-			sm->own.mapb[i].seq = top;
-		sm->own.mapb[i].loaded |= sm->own.c.on;
-	}
-}
-
-void ddr_sm_map_whole(struct ddr_sm *sm)
-{
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		uint8_t nibble = ddr_sm_nibble(sm, r);
-
-		if (!(nibble & DDR_REGION_F_WRITTEN))
-			continue;
-		ddr_map_set(sm->shared.map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
-		sm->shared.version[r / DDR_MAP_REGIONS].mem++;
-	}
-	sm->again = true;
-}
-
-static uint8_t apply(uint8_t nibble, uint32_t op)
-{
-	uint8_t state = nibble & DDR_REGION_STATE_MASK, flags = nibble & (uint8_t)~DDR_REGION_STATE_MASK;
-
-	switch (op) {
-	case DDR_MAP_OP_DEGRADED:
-		flags |= DDR_REGION_F_WRITTEN;
-		break;
-	case DDR_MAP_OP_CLEAN:
-		return DDR_REGION_CLEAN | flags;
-	case DDR_MAP_OP_SUSPECT:
-		return DDR_REGION_NEEDS_SYNC | flags | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT;
-	case DDR_MAP_OP_ACCEPT:
-		return nibble & (uint8_t)~DDR_REGION_F_SUSPECT;
-	}
-	return (state == DDR_REGION_UNWRITTEN ? DDR_REGION_NEEDS_SYNC : state) | flags;
-}
-
-bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op)
-{
-	const struct ddr_sm_map *b = &sm->own.mapb[region / DDR_MAP_REGIONS];
-	uint8_t nibble = ddr_sm_nibble(sm, region);
-
-	return apply(nibble, op) == nibble && ddr_sm_version(sm, b)->dur == ddr_sm_version(sm, b)->mem;
-}
-
-/* ---- asking for a change ------------------------------------------------------- */
-
-bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op)
-{
-	struct ddr_sm_mapreq *q = &sm->own.mq;
-	struct ddr_msg_map_run *last = q->n ? &q->run[q->n - 1] : NULL;
-
-	if (q->state != DDR_MQ_FREE)
-		return false;
-	if (last && last->op == op && last->start + last->count == region && last->count < DDR_MAP_REGIONS) {
-		last->count++;
-	} else {
-		if (q->n == DDR_MAP_RUNS)
-			return false;
-		q->run[q->n++] = (struct ddr_msg_map_run){ (uint32_t)region, 1, op };
-	}
-	sm->again = true;
-	return true;
-}
+/* ---- asking for a change ---------------------------------------------------- */
 
 void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in)
 {
@@ -178,7 +77,7 @@ static void request_check(struct ddr_sm *sm)
 	sm->again = true;
 }
 
-/* ---- the total order ----------------------------------------------------------- */
+/* ---- the total order -------------------------------------------------------- */
 
 static bool runs_valid(const struct ddr_sm *sm, const struct ddr_msg *msg)
 {
@@ -194,7 +93,7 @@ static bool runs_valid(const struct ddr_sm *sm, const struct ddr_msg *msg)
 static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
 {
 	for (uint64_t r = run->start; r < (uint64_t)run->start + run->count; r++) {
-		uint8_t old = ddr_sm_nibble(sm, r), nibble = apply(old, run->op);
+		uint8_t old = ddr_sm_nibble(sm, r), nibble = ddr_sm_map_apply(old, run->op);
 		struct ddr_output *out;
 
 		if (nibble == old)
@@ -252,7 +151,7 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 }
 
-/* ---- a new writer -------------------------------------------------------------- */
+/* ---- a new writer ----------------------------------------------------------- */
 
 /*
  * What the disks know of a region and the group does not, as an operation; 0: nothing. The writer that is dead may have
@@ -323,7 +222,7 @@ void ddr_sm_map_merge(struct ddr_sm *sm)
 	sm->again = true;
 }
 
-/* ---- the writer ---------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------- */
 
 static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
 {
@@ -427,12 +326,4 @@ void ddr_sm_map_view(struct ddr_sm *sm)
 		b->tell |= b->state == DDR_W_IDLE && b->fly > ddr_sm_version(sm, b)->dur;
 	if (sm->own.mq.state == DDR_MQ_SENT)
 		sm->own.mq.state = DDR_MQ_SEND;
-}
-
-bool ddr_sm_map_idle(const struct ddr_sm *sm)
-{
-	for (uint32_t i = 0; i < sm->shared.n_map; i++)
-		if (sm->shared.sb.parity && sm->shared.version[i].mem != sm->shared.version[i].dur)
-			return false;
-	return sm->own.mq.state == DDR_MQ_FREE && sm->own.mq.n == 0;
 }

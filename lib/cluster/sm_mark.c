@@ -59,11 +59,3 @@ void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags)
 	else
 		take_slots(sm);
 }
-
-void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark)
-{
-	if (mark == DDR_MARK_CLUSTER)
-		sb->ro_compat |= DDR_RO_COMPAT_CLUSTER;
-	else if (mark == DDR_MARK_ALONE)
-		sb->ro_compat &= ~DDR_RO_COMPAT_CLUSTER;
-}

@@ -19,70 +19,7 @@
 
 static const struct ddr_msg_member_set none;
 
-/* ---- judging ------------------------------------------------------------------- */
-
-uint32_t ddr_sm_alive(const struct ddr_sm *sm)
-{
-	uint32_t mask = ddr_sm_written(sm);
-
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].state == DDR_MEMBER_SPARE)
-			mask |= 1u << m;
-	return mask;
-}
-
-uint32_t ddr_sm_going(const struct ddr_sm *sm)
-{
-	return sm->shared.change.faulty | sm->shared.change.missing;
-}
-
-bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
-{
-	uint32_t left = ddr_sm_in_sync(sm) & ~ddr_sm_going(sm);
-
-	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->shared.sb.order;
-}
-
-/* Has the change that was done been acknowledged by all? */
-static bool all_acked(const struct ddr_sm *sm)
-{
-	return sm->shared.change.ack && (ddr_sm_voters(sm) & ~sm->shared.change.acked) == 0;
-}
-
-bool ddr_sm_members_settled(const struct ddr_sm *sm)
-{
-	const struct ddr_sm_change *c = &sm->shared.change;
-
-	if (ddr_sm_going(sm) || c->slots || c->mark || c->set.op)
-		return false;
-	return ddr_sm_change_idle(sm) || all_acked(sm);
-}
-
-bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
-{
-	return ddr_sm_members_settled(sm) && !((ddr_sm_written(sm) | sm->shared.change.leaving) & members);
-}
-
-/* ---- intents ------------------------------------------------------------------- */
-
-void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard)
-{
-	if (hard)
-		sm->own.t.report_hard |= members;
-	else
-		sm->own.t.report_soft |= members;
-	sm->own.seen_hard |= hard ? members : 0;
-	sm->own.seen_soft |= hard ? 0 : members;
-	sm->again = true;
-}
-
-void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member)
-{
-	if (member >= sm->shared.sb.members)
-		return;
-	sm->own.seen_exchanged |= 1u << member;
-	ddr_sm_report(sm, 1u << member, true);
-}
+/* ---- intents ---------------------------------------------------------------- */
 
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 {
@@ -234,67 +171,6 @@ void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t miss
 	copy_judge(sm);
 }
 
-static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
-{
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (!memcmp(sm->shared.sb.member[m].uuid, uuid, sizeof(sm->shared.sb.member[m].uuid)))
-			return true;
-	return false;
-}
-
-bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
-{
-	const struct ddr_member *m;
-	bool out;
-
-	if (!set->op || set->member >= DDR_MAX_MEMBERS || (ddr_sm_going(sm) >> set->member & 1) || (sm->shared.change.leaving >> set->member & 1))
-		return false;
-	if (ddr_member_op_names(set->op) && (ddr_uuid_is_zero(set->uuid) || uuid_known(sm, set->uuid)))
-		return false;
-	m = &sm->shared.sb.member[set->member];
-	out = set->member < sm->shared.sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);
-	switch (set->op) {
-	case DDR_MEMBER_OP_ADD:
-		return set->member == sm->shared.sb.members || (out && m->role == DDR_ROLE_NONE);
-	case DDR_MEMBER_OP_REMOVE:
-		return out || (set->member < sm->shared.sb.members && m->state == DDR_MEMBER_SPARE);
-	case DDR_MEMBER_OP_READD:
-	case DDR_MEMBER_OP_BACK:
-		if (set->op == DDR_MEMBER_OP_READD && !(out && ddr_sm_may_readd(sm, set->member)))
-			return false;
-		return out && ddr_sm_all_see(sm, set->member) && (m->role == DDR_ROLE_NONE || ddr_sm_rebuilding(sm) == DDR_NO_MEMBER);
-	}
-	if (set->op == DDR_MEMBER_OP_RECORD)
-		return true;
-	if (set->op == DDR_MEMBER_OP_GROW)
-		return ddr_sm_grow_valid(sm, set);
-	if (set->op == DDR_MEMBER_OP_POLICY)
-		return set->cursor != sm->shared.sb.policy;
-	if (set->member >= sm->shared.sb.members)
-		return false;
-	if (set->op == DDR_MEMBER_OP_TAKE || set->op == DDR_MEMBER_OP_REPLACE) {
-		uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
-		bool works = holder != DDR_NO_MEMBER && (ddr_sm_alive(sm) >> holder & 1);
-
-		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->shared.change.leaving | ddr_sm_going(sm)) >> holder & 1) ||
-		    !ddr_sm_all_see(sm, set->member) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
-			return false;
-		return set->op == DDR_MEMBER_OP_TAKE ? !works : sm->shared.sb.member[holder].state == DDR_MEMBER_IN_SYNC;
-	}
-	if (set->op == DDR_MEMBER_OP_STAY)
-		return set->member == ddr_sm_replacing(sm);
-	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_sm_replacing(sm) && !ddr_sm_all_folded(sm))
-		return false;	/* somebody has something to resync, or is about to: the two do not hold the same */
-	return m->state == DDR_MEMBER_REBUILDING &&
-	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->shared.sb.array_blocks));
-}
-
-static bool same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b)
-{
-	return a->op == b->op && a->member == b->member && a->role == b->role && a->cursor == b->cursor &&
-	       !memcmp(a->uuid, b->uuid, sizeof(a->uuid));
-}
-
 /* One at a time, and none while a failure is on its way; who asked looks again when that is over. */
 void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
@@ -302,7 +178,7 @@ void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->own.rb.set_sent = false;
 	if (ddr_sm_members_settled(sm) && ddr_sm_set_valid(sm, &msg->set)) {
 		sm->shared.change.set = msg->set;
-		if (msg->sender == sm->node && same_set(&msg->set, &sm->own.sk.set))
+		if (msg->sender == sm->node && ddr_sm_same_set(&msg->set, &sm->own.sk.set))
 			sm->own.sk.set.op = 0;
 	}
 	sm->again = true;
@@ -328,7 +204,7 @@ static void intents_send(struct ddr_sm *sm)
 	t->reported_soft |= msg.fail.soft;
 }
 
-/* ---- writing ------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------- */
 
 static void done_send(struct ddr_sm *sm)
 {
@@ -399,7 +275,7 @@ static void change_write(struct ddr_sm *sm)
 		ddr_sm_supers_write(sm);
 }
 
-/* ---- done ---------------------------------------------------------------------- */
+/* ---- done ------------------------------------------------------------------- */
 
 static void failed_events(struct ddr_sm *sm, uint32_t members)
 {
@@ -432,7 +308,7 @@ static bool done_valid(const struct ddr_sm *sm, const struct ddr_msg *msg, struc
 		return false;
 	if (msg->done.faulty & ~c->faulty || msg->done.missing & ~c->missing || msg->done.slots & ~c->slots)
 		return false;
-	if (msg->done.set.op && !same_set(&msg->done.set, &c->set))
+	if (msg->done.set.op && !ddr_sm_same_set(&msg->done.set, &c->set))
 		return false;
 	*sb = sm->shared.sb;
 	sb->generation = msg->done.generation;
@@ -471,7 +347,7 @@ static void agreed(struct ddr_sm *sm)
 
 void ddr_sm_member_settle(struct ddr_sm *sm)
 {
-	if (all_acked(sm))
+	if (ddr_sm_all_acked(sm))
 		agreed(sm);
 }
 
@@ -563,7 +439,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (sm->shared.change.mark == msg->done.mark)
 		sm->shared.change.mark = DDR_MARK_KEEP;
 	sm->shared.change.died &= ~msg->done.slots;
-	if (same_set(&msg->done.set, &sm->shared.change.set) || !ddr_sm_set_valid(sm, &sm->shared.change.set))
+	if (ddr_sm_same_set(&msg->done.set, &sm->shared.change.set) || !ddr_sm_set_valid(sm, &sm->shared.change.set))
 		sm->shared.change.set = none;
 	sm->own.t.set = none;
 	sm->shared.change.restart = out || msg->done.slots || ddr_sm_changes_members(&msg->done.set);
@@ -637,6 +513,6 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 		ddr_sm_send(sm, &msg);
 		t->ack_sent = true;
 	}
-	if (all_acked(sm) && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
+	if (ddr_sm_all_acked(sm) && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
 		agreed(sm);
 }

@@ -25,59 +25,7 @@
 #define CURSOR_MS	10000u	/* between two changes of the cursor ... */
 #define CURSOR_PARTS	64u	/* ... or after so large a part of the array */
 
-/* ---- what is readable ---------------------------------------------------------- */
-
-uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
-{
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING)
-			return m;
-	return DDR_NO_MEMBER;
-}
-
-uint32_t ddr_sm_replacing(const struct ddr_sm *sm)
-{
-	uint32_t m = ddr_sm_rebuilding(sm);
-
-	return m != DDR_NO_MEMBER && (sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING) ? m : DDR_NO_MEMBER;
-}
-
-uint32_t ddr_sm_replaced(const struct ddr_sm *sm)
-{
-	uint32_t m = ddr_sm_replacing(sm);
-
-	return m == DDR_NO_MEMBER ? m : ddr_sm_member_at(sm, sm->shared.sb.member[m].role);
-}
-
-/* Its chunk may count: it is no copy of one that counts itself. */
-static bool rebuilt_to(const struct ddr_sm *sm, uint32_t m, uint64_t *cursor)
-{
-	*cursor = sm->shared.sb.member[m].cursor;
-	return sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING && !(sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING);
-}
-
-uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block)
-{
-	uint32_t mask = ddr_sm_in_sync(sm);
-	uint64_t cursor;
-
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (rebuilt_to(sm, m, &cursor) && block < cursor)
-			mask |= 1u << m;
-	return mask;
-}
-
-uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end)
-{
-	uint64_t cursor;
-
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (rebuilt_to(sm, m, &cursor) && cursor > block && cursor < end)
-			end = cursor;
-	return end;
-}
-
-/* ---- folding ------------------------------------------------------------------- */
+/* ---- folding ---------------------------------------------------------------- */
 
 void ddr_sm_unfold(struct ddr_sm *sm)
 {
@@ -160,26 +108,7 @@ static void fold(struct ddr_sm *sm, uint32_t member)
 	ddr_sm_send(sm, &msg);
 }
 
-bool ddr_sm_all_folded(const struct ddr_sm *sm)
-{
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && !sm->shared.nodes[i].folded)
-			return false;
-	return !ddr_sm_any_lost(sm) && !sm->shared.rec && !ddr_sm_left_dirty(sm);
-}
-
-/* ---- the change of the superblocks --------------------------------------------- */
-
-bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set)
-{
-	struct ddr_msg msg = { .type = DDR_M_MEMBER_SET, .set = *set };
-
-	if (sm->own.rb.set_sent || !ddr_sm_may_send(sm) || !ddr_sm_members_settled(sm) || !ddr_sm_set_valid(sm, set))
-		return false;
-	sm->own.rb.set_sent = true;
-	ddr_sm_send(sm, &msg);
-	return true;
-}
+/* ---- the change of the superblocks ------------------------------------------ */
 
 static void ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, uint64_t cursor)
 {
@@ -206,7 +135,7 @@ static void take(struct ddr_sm *sm)
 	}
 }
 
-/* ---- ranges -------------------------------------------------------------------- */
+/* ---- ranges ----------------------------------------------------------------- */
 
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
 {
@@ -289,7 +218,7 @@ static void ranges_begin(struct ddr_sm *sm)
 	}
 }
 
-/* ---- the job ------------------------------------------------------------------- */
+/* ---- the job ---------------------------------------------------------------- */
 
 static void begin(struct ddr_sm *sm, uint32_t member)
 {

@@ -15,19 +15,6 @@
 
 #define RETRY_MS	1000u
 
-uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node)
-{
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if (node && sm->shared.sb.slot_node[s] == node)
-			return s;
-	return DDR_SM_NO_SLOT;
-}
-
-uint32_t ddr_sm_slot(const struct ddr_sm *sm)
-{
-	return sm->own.slot;
-}
-
 void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node)
 {
 	int at = ddr_sm_node_at(sm, node);
@@ -53,7 +40,7 @@ void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node)
 			sm->shared.rec_by[s] = 0;
 }
 
-/* ---- messages ------------------------------------------------------------------ */
+/* ---- messages --------------------------------------------------------------- */
 
 /*
  * Somebody else answers for what it had dirty, so it must never write again, though it may live: storage fencing cuts off, and
@@ -135,7 +122,7 @@ static void say(struct ddr_sm *sm, enum ddr_msg_type type, uint32_t slot)
 	ddr_sm_send(sm, &msg);
 }
 
-/* ---- reading ------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------- */
 
 static uint64_t read_slot(struct ddr_sm *sm, uint32_t slot)
 {
@@ -225,7 +212,7 @@ void ddr_sm_read_pump(struct ddr_sm *sm)
 		sm->own.c.read_io = read_slot(sm, sm->own.slot);
 }
 
-/* ---- clearing ------------------------------------------------------------------ */
+/* ---- clearing --------------------------------------------------------------- */
 
 /*
  * Are the marks durable in our own slot? Those that were once need not be looked at again. One that was there for a grant
@@ -321,7 +308,7 @@ static void write_serve(struct ddr_sm *sm)
 		clear_next(sm);
 }
 
-/* ---- who, and when ------------------------------------------------------------- */
+/* ---- who, and when ---------------------------------------------------------- */
 
 static bool lowest(const struct ddr_sm *sm)
 {

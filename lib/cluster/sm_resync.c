@@ -16,33 +16,6 @@
 
 #define SMALL_STEP	16u	/* blocks of a range, once one of 512 met a bad sector */
 
-enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
-{
-	uint32_t readable = ddr_sm_readable(sm, block), written = ddr_sm_written(sm), parity = 0;
-	struct ddr_geometry geo;
-
-	ddr_super_geometry(&sm->shared.sb, &geo);
-	for (uint32_t role = 0; role < geo.roles; role++) {
-		uint32_t m = ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
-
-		if (role < ddr_geo_data(&geo) && !(readable >> m & 1))
-			return DDR_DO_SUSPECT;
-		parity += role >= ddr_geo_data(&geo) && (written >> m & 1);
-	}
-	return parity ? DDR_DO_JOB : DDR_DO_NOTHING;
-}
-
-uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block)
-{
-	uint32_t members = ddr_sm_readable(sm, block), written = ddr_sm_written(sm);
-	struct ddr_geometry geo;
-
-	ddr_super_geometry(&sm->shared.sb, &geo);
-	for (uint32_t role = ddr_geo_data(&geo); role < geo.roles; role++)
-		members |= written & 1u << ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
-	return members;
-}
-
 bool ddr_sm_works_idle(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_WORKS; i++)
@@ -51,7 +24,7 @@ bool ddr_sm_works_idle(const struct ddr_sm *sm)
 	return true;
 }
 
-/* ---- the life of a work -------------------------------------------------------- */
+/* ---- the life of a work ----------------------------------------------------- */
 
 /* What it has done does not count: it will all be done again. */
 static void work_undo(struct ddr_sm *sm, struct ddr_sm_work *w)
@@ -194,7 +167,7 @@ void ddr_sm_works_restart(struct ddr_sm *sm)
 		w->again |= w->state == DDR_WK_MARK || w->state == DDR_WK_RUN;
 }
 
-/* ---- ranges -------------------------------------------------------------------- */
+/* ---- ranges ----------------------------------------------------------------- */
 
 /* Where the range that begins at w->next ends: at a place where the roles may turn if that matters, else at 512 blocks. */
 static uint64_t range_end_of(const struct ddr_sm *sm, const struct ddr_sm_work *w)
@@ -280,7 +253,7 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 		work_map(sm, w);
 }
 
-/* ---- which region is next ------------------------------------------------------ */
+/* ---- which region is next --------------------------------------------------- */
 
 static bool next_crash(struct ddr_sm *sm, uint64_t *region)
 {

@@ -13,23 +13,6 @@
  */
 #include "sm_int.h"
 
-bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member)
-{
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		/* who is lost may be back any moment, and must find nobody in the array that it cannot reach */
-		if ((sm->shared.nodes[i].started || sm->shared.nodes[i].lost) && !sm->shared.nodes[i].leaving && !(sm->shared.nodes[i].sees >> member & 1))
-			return false;
-	return true;
-}
-
-bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member)
-{
-	static const uint8_t unknown[DDR_LAST_GEN_LEN];
-	const struct ddr_member *m = &sm->shared.sb.member[member];
-
-	return m->role != DDR_ROLE_NONE && m->since > sm->shared.sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
-}
-
 static uint32_t members_out(const struct ddr_sm *sm)
 {
 	uint32_t out = 0;
@@ -50,7 +33,7 @@ static bool is_out(const struct ddr_sm *sm, uint32_t member)
 	return member < sm->shared.sb.members && (members_out(sm) >> member & 1);
 }
 
-/* ---- inputs -------------------------------------------------------------------- */
+/* ---- inputs ----------------------------------------------------------------- */
 
 void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
 {
@@ -175,7 +158,7 @@ void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 		sm->own.sk.set = set;
 }
 
-/* ---- the total order ----------------------------------------------------------- */
+/* ---- the total order -------------------------------------------------------- */
 
 void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
@@ -249,7 +232,7 @@ void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was)
 	}
 }
 
-/* ---- the pump ------------------------------------------------------------------ */
+/* ---- the pump --------------------------------------------------------------- */
 
 /* All nodes should have its device: a spare, and who is to come back. */
 static bool wanted(const struct ddr_sm *sm, uint32_t m)

@@ -17,7 +17,7 @@ uint32_t ddr_sm_state_size(uint32_t n_map)
 	return STATE_FIXED + n_map * (16 + DDR_LOG_PAYLOAD);
 }
 
-/* ---- fields ---------------------------------------------------------------------- */
+/* ---- fields ----------------------------------------------------------------- */
 
 static void walk_U8(struct ddr_walk *w, uint8_t *v)
 {
@@ -64,7 +64,7 @@ static void walk_array_U32(struct ddr_walk *w, uint32_t *v, uint32_t n)
 		walk_U32(w, &v[i]);
 }
 
-/* ---- the parts ------------------------------------------------------------------- */
+/* ---- the parts -------------------------------------------------------------- */
 
 #define FIELD(kind, name)	walk_##kind(w, &of->name);
 #define ARRAY(kind, name, n)	walk_array_##kind(w, of->name, n);
@@ -137,7 +137,7 @@ static struct ddr_sm_change change_known(const struct ddr_sm *sm)
 	return c;
 }
 
-/* ---- nothing is known ------------------------------------------------------------ */
+/* ---- nothing is known ------------------------------------------------------- */
 
 #define GONE(kind, name)	memset(&s->name, 0, sizeof(s->name));
 #define GONE_ARRAY(kind, name, n)	memset(s->name, 0, sizeof(s->name));
@@ -151,7 +151,7 @@ void ddr_sm_shared_forget(struct ddr_sm_shared *s)
 	memset(&s->grow, 0, sizeof(s->grow));
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------- */
 
 uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size)
 {
@@ -184,4 +184,24 @@ uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes)
 		h = ddr_sm_mix(h ^ v);
 	}
 	return h;
+}
+
+/*
+ * Mixes 64 bits (the finalizer of SplitMix64; Steele, Lea and Flood, "Fast splittable
+ * pseudorandom number generators", 2014).
+ */
+uint64_t ddr_sm_mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+bool ddr_sm_sized(struct ddr_sm *sm)
+{
+	if (!sm->shared.sb.array_blocks || sm->shared.sb.array_blocks > ddr_super_most_blocks(&sm->shared.sb))
+		return false;
+	sm->shared.regions = ddr_super_regions(&sm->shared.sb);
+	return true;
 }

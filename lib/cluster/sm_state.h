@@ -53,6 +53,20 @@ static inline void ddr_bit_clear(uint64_t *map, uint64_t i)
 	map[i / 64] &= ~(1ull << (i % 64));
 }
 
+/* Is anything in the words of a log block, or of two of them in both? */
+static inline bool ddr_any_of_both(const uint64_t *a, const uint64_t *b)
+{
+	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++)
+		if (a[i] & b[i])
+			return true;
+	return false;
+}
+
+static inline bool ddr_any_of(const uint64_t *a)
+{
+	return ddr_any_of_both(a, a);
+}
+
 /* ---- parts of the state -------------------------------------------------------- */
 
 /* Own: what this node writes, of one kind, met no space on members. */
@@ -565,6 +579,22 @@ static inline struct ddr_sm_drain *ddr_sm_drain(const struct ddr_sm *sm, const s
 static inline struct ddr_sm_version *ddr_sm_version(const struct ddr_sm *sm, const struct ddr_sm_map *b)
 {
 	return &sm->shared.version[b - sm->own.mapb];
+}
+
+/* The log block of a region; and the words that a bitmap has for a block. */
+static inline struct ddr_sm_log *ddr_sm_log_of(struct ddr_sm *sm, uint64_t region)
+{
+	return &sm->own.log[region / DDR_LOG_REGIONS];
+}
+
+static inline uint64_t *ddr_sm_block_words(const struct ddr_sm *sm, uint64_t *map, const struct ddr_sm_log *b)
+{
+	return map + (size_t)(b - sm->own.log) * DDR_WORDS_LOG;
+}
+
+static inline bool ddr_sm_node_active(const struct ddr_sm_node *n)
+{
+	return n->id && n->started && !n->leaving;
 }
 
 /* No change of the superblocks is under way, here or by what was delivered. */

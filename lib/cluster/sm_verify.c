@@ -22,7 +22,7 @@ static bool is_on(const struct ddr_sm *sm)
 	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING;
 }
 
-/* ---- the record, in the total order -------------------------------------------- */
+/* ---- the record, in the total order ----------------------------------------- */
 
 static void start(struct ddr_verify *v, const struct ddr_msg *msg)
 {
@@ -168,7 +168,7 @@ static void record(struct ddr_sm *sm)
 		ddr_sm_ask(sm, &set);
 }
 
-/* ---- reading ------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------- */
 
 static bool worth(const struct ddr_sm *sm, uint64_t region)
 {
@@ -308,7 +308,7 @@ void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 	}
 }
 
-/* ---- the pump ------------------------------------------------------------------ */
+/* ---- the pump --------------------------------------------------------------- */
 
 /* It is another verify than the one before, or it was ours, and others went on with it. */
 static void begin(struct ddr_sm *sm)
@@ -371,12 +371,6 @@ void ddr_sm_verify_pump(struct ddr_sm *sm)
 		record(sm);
 	if (is_on(sm))
 		work(sm);
-}
-
-void ddr_sm_verify_again(struct ddr_sm *sm)
-{
-	sm->own.vf.begun = false;
-	sm->own.vf.again_at = sm->now + DDR_SM_RETRY_MS;
 }
 
 void ddr_sm_verify_view(struct ddr_sm *sm)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Views of the group, the messages of its total order, and the start of this node.
+ * A view without a cluster, the messages of the total order, and the start of this node.
  *
  * Must never: act on a message of another ring, array, version or sender than the
  * group service names; count a node that left as one that agrees before it is proven
@@ -8,54 +8,7 @@
  */
 #include "sm_int.h"
 
-int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
-{
-	for (int i = 0; i < (int)DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].id == id && id != 0)
-			return i;
-	return -1;
-}
-
-uint64_t ddr_sm_voters(const struct ddr_sm *sm)
-{
-	uint64_t mask = 0;
-
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].lost || (sm->own.c.on ? sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving : sm->own.peer[i].here))
-			mask |= 1ull << i;
-	return mask;
-}
-
-uint32_t ddr_sm_writer(const struct ddr_sm *sm)
-{
-	uint32_t id = 0;
-
-	if (sm->own.c.on)
-		return sm->shared.writer;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->own.peer[i].here && (!id || sm->shared.nodes[i].id < id))
-			id = sm->shared.nodes[i].id;
-	return id;
-}
-
-/* ---- views --------------------------------------------------------------------- */
-
-bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
-{
-	bool self = false;
-
-	if (in->n_nodes == 0 || in->n_nodes > DDR_SM_MAX_NODES)
-		return false;
-	for (uint32_t i = 0; i < in->n_nodes; i++) {
-		if (in->nodes[i] == 0)
-			return false;
-		for (uint32_t j = 0; j < i; j++)
-			if (in->nodes[i] == in->nodes[j])
-				return false;
-		self |= in->nodes[i] == sm->node;
-	}
-	return self;
-}
+/* ---- views ------------------------------------------------------------------ */
 
 /* A place in the table for @id, old or new; -1: all are taken by nodes that are here or not proven dead. */
 static int node_place(const struct ddr_sm *sm, uint32_t id)
@@ -97,22 +50,6 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 		sm->own.peer[at].here = true;
 	}
 	return true;
-}
-
-void ddr_sm_resend(struct ddr_sm *sm)
-{
-	if (sm->own.start == DDR_S_SENT)
-		sm->own.start = DDR_S_OFF;
-	ddr_sm_map_view(sm);
-	ddr_sm_member_view(sm);
-	ddr_sm_ex_view(sm);
-	ddr_sm_fence_resend(sm);
-	ddr_sm_recover_resend(sm);
-	ddr_sm_rebuild_view(sm);
-	ddr_sm_verify_view(sm);
-	ddr_sm_seek_view(sm);
-	ddr_sm_grow_view(sm);
-	ddr_sm_use_view(sm);
 }
 
 void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -159,35 +96,7 @@ void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
 	out->b = in->node;
 }
 
-/* ---- messages ------------------------------------------------------------------ */
-
-void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg)
-{
-	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MCAST);
-
-	msg->sender = sm->node;
-	msg->ring = sm->own.ring;
-	msg->epoch = sm->own.c.epoch;
-	msg->serial = ++sm->msg_serial;
-	memcpy(msg->uuid, sm->shared.sb.array_uuid, sizeof(msg->uuid));
-	out->msg_len = (uint32_t)ddr_msg_encode(msg, out->msg, sizeof(out->msg));
-	if (!out->msg_len)
-		sm->bug = true;
-	sm->own.mcasts++;
-	sm->again = true;
-}
-
-void ddr_sm_settle(struct ddr_sm *sm)
-{
-	ddr_sm_member_settle(sm);
-	ddr_sm_ex_settle(sm);
-	ddr_sm_grow_settle(sm);
-}
-
-bool ddr_sm_may_send(struct ddr_sm *sm)
-{
-	return ddr_sm_talks(sm) && ddr_sm_room(sm, 1);
-}
+/* ---- messages --------------------------------------------------------------- */
 
 static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
@@ -304,13 +213,11 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 }
 
-/* ---- start --------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------ */
 
 static const char seq_spent[] = "the superblocks were changed as often as their numbers allow (2^31 times), or are damaged: copy the data to a new array";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
-const char ddr_sm_not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
-
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 {
 	int at;
@@ -382,14 +289,4 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	memcpy(msg.start.boot_id, sm->kernel.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);
 	sm->own.start = DDR_S_SENT;
-}
-
-void ddr_sm_started(struct ddr_sm *sm)
-{
-	if (sm->own.start != DDR_S_DELIVERED)
-		return;
-	sm->own.start = sm->own.c.on ? DDR_S_READ : DDR_S_DONE;
-	if (!sm->own.c.on)
-		ddr_sm_plan(sm);
-	sm->again = true;
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Questions about nodes and slots: who votes, who writes, who is lost, whose a slot is and whether it may begin in it.
+ *
+ * Must never: change anything.
+ */
+#include "sm_int.h"
+
+int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
+{
+	for (int i = 0; i < (int)DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].id == id && id != 0)
+			return i;
+	return -1;
+}
+
+uint64_t ddr_sm_voters(const struct ddr_sm *sm)
+{
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].lost || (sm->own.c.on ? sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving : sm->own.peer[i].here))
+			mask |= 1ull << i;
+	return mask;
+}
+
+uint32_t ddr_sm_writer(const struct ddr_sm *sm)
+{
+	uint32_t id = 0;
+
+	if (sm->own.c.on)
+		return sm->shared.writer;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->own.peer[i].here && (!id || sm->shared.nodes[i].id < id))
+			id = sm->shared.nodes[i].id;
+	return id;
+}
+
+struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)
+{
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].id == id)
+			return (struct ddr_sm_viewer *)&sm->own.c.view[i];
+	return NULL;
+}
+
+bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id)
+{
+	for (uint32_t i = 0; i < sm->own.c.q_n; i++)
+		if (sm->own.c.q_nodes[i] == id)
+			return true;
+	return false;
+}
+
+bool ddr_sm_any_lost(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].lost)
+			return true;
+	return false;
+}
+
+/* Has somebody left with dirty regions, in a slot that is not recovered yet? */
+bool ddr_sm_left_dirty(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].leaving && sm->shared.nodes[i].leave_dirty)
+			return true;
+	return false;
+}
+
+/* ---- slots ------------------------------------------------------------------ */
+
+uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node)
+{
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
+		if (node && sm->shared.sb.slot_node[s] == node)
+			return s;
+	return DDR_SM_NO_SLOT;
+}
+
+uint32_t ddr_sm_slot(const struct ddr_sm *sm)
+{
+	return sm->own.slot;
+}
+
+uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
+{
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
+		if ((sm->shared.change.slots >> s & 1) && sm->shared.change.slot_node[s] == node && sm->shared.sb.slot_node[s] != node)
+			return s;
+	return DDR_SM_NO_SLOT;
+}
+
+/* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
+static bool slot_free(const struct ddr_sm *sm, uint32_t slot)
+{
+	return !sm->shared.sb.slot_node[slot] && (!(sm->shared.change.slots >> slot & 1) || !sm->shared.change.slot_node[slot]);
+}
+
+/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
+uint32_t ddr_sm_slot_choose(const struct ddr_sm *sm, uint32_t node)
+{
+	uint32_t own = ddr_sm_slot_of(sm, node);
+
+	if (own == DDR_SM_NO_SLOT)
+		own = ddr_sm_slot_claimed(sm, node);	/* by an earlier process of it */
+	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->shared.sb.slots; s++)
+		if (slot_free(sm, s))
+			own = s;
+	return own;
+}
+
+static bool none_started(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].started)
+			return false;
+	return true;
+}
+
+bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
+{
+	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
+	if ((sm->shared.rec >> slot & 1) && (sm->shared.rec_by[slot] || !none_started(sm)))
+		return false;
+	return !(sm->shared.change.slots >> slot & 1) || sm->shared.change.slot_node[slot] == node || slot_free(sm, slot);
+}
+
+bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)
+{
+	uint32_t slot = ddr_sm_slot_choose(sm, node);
+
+	return slot != DDR_SM_NO_SLOT && ddr_sm_slot_settled(sm, slot, node);
+}
+
+/* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */
+bool ddr_sm_takes_part(const struct ddr_sm *sm)
+{
+	if (!sm->own.c.synced || sm->own.start < DDR_S_DELIVERED)
+		return false;
+	return sm->own.t.io || sm->own.t.written || (!sm->shared.unproven && ddr_sm_slot_of(sm, sm->node) != DDR_SM_NO_SLOT);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The clean stop, and leaving the group.
+ *
+ * Must never: call the array clean while something is under way; leave while a write of ours may land.
+ */
+#include "sm_int.h"
+
+/* Our slot may have marks of an earlier start of this node, until we have read it. */
+bool ddr_sm_marks_known(const struct ddr_sm *sm)
+{
+	if (!sm->own.c.on || sm->own.planned || sm->shared.sb.parity == 0)
+		return true;
+	return sm->own.start == DDR_S_OFF && sm->own.c.synced && ddr_sm_slot_of(sm, sm->node) == DDR_SM_NO_SLOT;
+}
+
+bool ddr_sm_at_rest(const struct ddr_sm *sm)
+{
+	return !sm->own.n_granted && !sm->own.n_want && ddr_sm_works_idle(sm) && ddr_sm_fixes_idle(sm) && ddr_sm_scans_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
+	       !sm->kernel.reap_seq && sm->own.batch == DDR_B_IDLE && !sm->own.clear_scan && ddr_sm_log_idle(sm) && ddr_sm_map_idle(sm) &&
+	       ddr_sm_change_idle(sm) && (sm->own.c.on || !sm->shared.rec);	/* the slots of an array that was adopted would keep the next start waiting for the word again */
+}
+
+void ddr_sm_clean_pump(struct ddr_sm *sm)
+{
+	if (!sm->own.clean_wanted || !ddr_sm_room(sm, 1))
+		return;
+	if (!sm->own.quorate && !sm->shared.failed) {
+		sm->own.clean_wanted = sm->own.stopping = false;
+		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
+		return;
+	}
+	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
+		return;
+	sm->own.clean_wanted = false;
+	ddr_sm_event(sm, DDR_EV_CLEAN, NULL)->a = ddr_sm_marks_known(sm) ? ddr_sm_marks(sm) : UINT64_MAX;
+}
+
+/* ---- leaving ---------------------------------------------------------------- */
+
+void ddr_sm_op_leave(struct ddr_sm *sm)
+{
+	if (!sm->own.c.on || sm->own.n_granted) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write: stop the array first")->a = EBUSY;
+		return;
+	}
+	sm->own.c.leave_wanted = true;
+}
+
+/* Is it about to go, or can it begin now? */
+static bool moves(const struct ddr_sm *sm, uint32_t id)
+{
+	int at = ddr_sm_node_at(sm, id);
+
+	return (at >= 0 && sm->shared.nodes[at].leaving) || ddr_sm_can_begin(sm, id);
+}
+
+/*
+ * Is the node the last one that takes part, with others in the view? It stays until one of those takes part, or none is there that
+ * could or is leaving: who leaves last frees its slot itself, and if it died in that write the others, who know nothing of it,
+ * could write as well.
+ */
+static bool is_last(const struct ddr_sm *sm, uint32_t id)
+{
+	bool others = false;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
+
+		if (n->id != id && n->started && !n->leaving && ddr_sm_slot_of(sm, n->id) != DDR_SM_NO_SLOT)
+			return false;
+	}
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		others |= sm->own.c.view[i].id != id && moves(sm, sm->own.c.view[i].id);
+	return others;
+}
+
+void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
+	uint32_t slot = ddr_sm_slot_of(sm, msg->sender), claimed = ddr_sm_slot_claimed(sm, msg->sender);
+
+	if (is_last(sm, msg->sender)) {		/* the others left at the same moment */
+		if (msg->sender == sm->node)
+			sm->own.c.leave_sent = false;
+		return;
+	}
+	n->leaving = true;
+	/* a slot that it does not own yet was free: nothing is marked there, though it has not read that */
+	n->leave_dirty = claimed == DDR_SM_NO_SLOT ? msg->leave.dirty : 0;
+	if (claimed != DDR_SM_NO_SLOT)
+		slot = claimed;
+	if (msg->sender == sm->node)
+		sm->own.c.leave_done = true;
+	if (n->leave_dirty)
+		ddr_sm_ranges_doubt(sm, n->id);
+	else if (slot != DDR_SM_NO_SLOT)
+		ddr_sm_slot_give(sm, slot, 0);
+	sm->again = true;
+}
+
+void ddr_sm_landing(struct ddr_sm *sm, bool landing)
+{
+	sm->own.c.landing = landing;
+}
+
+static bool io_out(const struct ddr_sm *sm)
+{
+	bool out = sm->own.flush_io && !sm->own.flush_held;
+
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		out |= sm->own.log[i].state == DDR_W_FLYING;
+	for (uint32_t i = 0; i < sm->shared.n_map; i++)
+		out |= sm->own.mapb[i].state == DDR_W_FLYING;
+	for (uint32_t i = 0; i < DDR_SM_RANGES; i++)
+		out |= sm->own.range[i].state == DDR_R_JOB;
+	return out;
+}
+
+/*
+ * Nothing of ours could still land on a disk, what was given up among it. Once the kernel is gone nothing is carried on either, so what
+ * came after the clean stop (the slot of a dead node, a change of the map) is left to the others.
+ */
+static bool may_leave(struct ddr_sm *sm)
+{
+	if (sm->own.c.landing || sm->own.t.io || sm->own.g.prep_io || sm->own.c.rc_io || sm->own.n_granted)
+		return false;
+	if (sm->own.start == DDR_S_DONE && sm->kernel.state != DDR_K_GONE)
+		return ddr_sm_at_rest(sm) && sm->own.c.rc == DDR_RC_IDLE;
+	return !io_out(sm);
+}
+
+void ddr_sm_leave_pump(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_LEAVE };
+	bool alone = true;
+
+	if (!sm->own.c.leave_wanted || sm->own.c.left_told || !ddr_sm_room(sm, 1))
+		return;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		alone &= !sm->shared.nodes[i].started || sm->shared.nodes[i].id == sm->node;
+	if (sm->own.start == DDR_S_OFF ||
+	    (sm->own.c.leave_done && !sm->own.t.io && (!alone || ddr_sm_members_settled(sm) || ddr_sm_any_lost(sm)))) {
+		sm->own.c.left_told = true;
+		ddr_sm_event(sm, DDR_EV_LEFT, NULL);
+		return;
+	}
+	if (sm->own.c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
+		return;
+	msg.leave.slot = sm->own.slot;
+	/* what we have not read may be marked: whoever stays reads it */
+	msg.leave.dirty = ddr_sm_marks_known(sm) ? (uint32_t)ddr_sm_marks(sm) : UINT32_MAX;
+	sm->own.c.leave_sent = true;
+	ddr_sm_send(sm, &msg);
+}

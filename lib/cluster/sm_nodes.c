@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Nodes that come and go: their places in the table, those that are lost or have left, and who writes for all.
+ *
+ * Must never: let a node be forgotten that was lost; choose another writer while the last one may still write.
+ */
+#include "sm_int.h"
+
+/*
+ * A place for @id: its own, one never used, or one of a node that nothing is waited for of. NULL: 64 nodes are here or lost. None of them may be
+ * forgotten, so whoever comes behind them has none, and takes no part.
+ */
+struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
+{
+	int at = ddr_sm_node_at(sm, id);
+
+	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
+		if (!sm->shared.nodes[i].id)
+			at = i;
+	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
+		if (!sm->own.peer[i].here && !sm->shared.nodes[i].lost)
+			at = i;
+	if (at < 0)
+		return NULL;
+	if (sm->shared.nodes[at].id != id)
+		ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
+	sm->shared.nodes[at].id = id;
+	return &sm->shared.nodes[at];
+}
+
+void ddr_sm_no_place(struct ddr_sm *sm)
+{
+	ddr_sm_evict(sm, "64 nodes take part in the array or are lost, and more are not possible: fence those that are lost, or stop the array on another node, then start it here");
+}
+
+void ddr_sm_writer_choose(struct ddr_sm *sm)
+{
+	int at = ddr_sm_node_at(sm, sm->shared.writer);
+	uint32_t id = 0;
+
+	if (at >= 0 && (sm->shared.nodes[at].lost || sm->shared.nodes[at].started))
+		return;
+	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
+	if (!sm->shared.writer && ddr_sm_any_lost(sm))
+		return;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
+
+		if (n->started && !n->leaving && (!id || n->id < id))
+			id = n->id;
+	}
+	if (id != sm->node || !sm->shared.writer)
+		sm->own.c.writer_ready = sm->own.c.merging = false;
+	sm->shared.writer = id;
+}
+
+void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
+{
+	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
+	struct ddr_output *out;
+
+	n->started = false;
+	if (n->lost)
+		return;
+	ddr_sm_whole_void(sm);
+	n->lost = true;
+	n->absent = absent;
+	n->attempt = 0;
+	n->failure = (uint64_t)sm->own.c.epoch << 32 | ++sm->shared.failures;
+	ddr_sm_peer(sm, n)->lost_at = sm->now;
+	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
+	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
+	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" :
+			   v && v->other ? "it came with another state" : NULL);
+	out->a = n->failure;
+	out->b = n->id;
+}
+
+void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
+{
+	uint32_t slot = ddr_sm_slot_of(sm, n->id);
+
+	if (!n->leaving) {
+		ddr_sm_lose(sm, n, false);
+		return;
+	}
+	if (n->leave_dirty && slot != DDR_SM_NO_SLOT) {
+		ddr_sm_whole_void(sm);
+		ddr_sm_recover_slot(sm, slot);
+	}
+	ddr_sm_ex_fenced(sm, n->id);
+	ddr_sm_recover_drop(sm, n->id);
+	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
+	ddr_sm_node_clear(sm, n);
+}
