@@ -383,6 +383,20 @@ enum ddr_sm_node_state {
 	DDR_NS_LEFT,		/* it stopped cleanly, or was recovered */
 };
 
+/* What is waited for with a cluster. Each has a text, or sm_wait.c does not compile. */
+enum ddr_sm_wait {
+	DDR_SM_WAIT_NOTHING,
+	DDR_SM_WAIT_FENCED,		/* a node is lost */
+	DDR_SM_WAIT_ACK,		/* likewise, and the operator has to say that it is dead */
+	DDR_SM_WAIT_QUORUM,
+	DDR_SM_WAIT_VIEW,		/* the agreement of all nodes of the view */
+	DDR_SM_WAIT_STATE,		/* the state, which another node sends */
+	/* of DDR_EV_WAIT alone */
+	DDR_SM_WAIT_TOLD_ACK,
+	DDR_SM_WAIT_TOLD_NEXT,
+};
+const char *ddr_sm_wait_text(enum ddr_sm_wait wait);
+
 /* For status and tests; no side effects. */
 struct ddr_sm_status {
 	uint64_t regions, unwritten, clean, dirty, needs_sync, suspect;
@@ -416,7 +430,8 @@ struct ddr_sm_status {
 	bool agreed;			/* all of the view have agreed on it */
 	bool synced;			/* this node has the state of the group */
 	bool joined;			/* this node takes part: its slot is its own */
-	const char *wait;		/* what is waited for and what to do, or NULL */
+	enum ddr_sm_wait wait_for;
+	const char *wait;		/* its text: what is waited for and what to do, or NULL */
 	uint32_t wait_node;		/* the node that does what @wait says; 0: it is a sentence of its own */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);

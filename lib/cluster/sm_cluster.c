@@ -500,6 +500,8 @@ static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct d
 
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
+	enum ddr_sm_wait wait = DDR_SM_WAIT_NOTHING;
+
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		const struct ddr_sm_node *n = &sm->shared.nodes[i];
 		struct ddr_sm_node_status *s = &st->node[st->n_nodes];
@@ -511,9 +513,8 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->slot = ddr_sm_slot_of(sm, n->id);
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
-		if (n->lost && !st->wait) {
-			st->wait = sm->own.c.fencing ? "is lost: its regions wait until it is fenced or back" :
-				   "is lost and fencing is off: make sure that it is dead, then ddraid fence-ack says so";
+		if (n->lost && !wait) {
+			wait = sm->own.c.fencing ? DDR_SM_WAIT_FENCED : DDR_SM_WAIT_ACK;
 			st->wait_node = n->id;
 		}
 	}
@@ -523,11 +524,13 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	if ((!sm->own.quorate && sm->own.viewed) || !st->agreed)
 		st->wait_node = 0;
 	if (!sm->own.quorate && sm->own.viewed)
-		st->wait = "no quorum: I/O is frozen until more nodes of the cluster are there";
+		wait = DDR_SM_WAIT_QUORUM;
 	else if (!st->agreed)
-		st->wait = "the nodes of the group have not agreed on their view yet";
-	else if (!st->synced && !st->wait)
-		st->wait = "the state of the group is being received";
+		wait = DDR_SM_WAIT_VIEW;
+	else if (!st->synced && !wait)
+		wait = DDR_SM_WAIT_STATE;
+	st->wait_for = wait;
+	st->wait = ddr_sm_wait_text(wait);
 }
 
 bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in)

@@ -57,7 +57,7 @@ static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
 	}
 	if (!sm->own.c.fencing && !ddr_sm_peer(sm, n)->wait_told && due(sm, n)) {
 		ddr_sm_peer(sm, n)->wait_told = true;
-		out = ddr_sm_event(sm, DDR_EV_WAIT, "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack");
+		out = ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_ACK));
 		out->b = n->id;
 	}
 	if (!sm->own.c.fencing || ddr_sm_peer(sm, n)->asked == n->failure || ddr_sm_peer(sm, n)->how || !our_turn(sm, n) || !due(sm, n))
@@ -141,7 +141,7 @@ void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_peer(sm, n)->how = 0;
 		ddr_sm_peer(sm, n)->how_sent = false;
 	}
-	ddr_sm_event(sm, DDR_EV_WAIT, "fencing failed: the next node tries")->b = n->id;
+	ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_NEXT))->b = n->id;
 	sm->again = true;
 }
 

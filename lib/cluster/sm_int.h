@@ -9,6 +9,7 @@
  * what comes out, and questions
  *	sm_out.c	outputs, events, records to the kernel, messages; the ends of this instance
  *	sm_shared.c	what all share, as bytes; what is forgotten
+ *	sm_wait.c	what is waited for, in words
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
  *	sm_ask_member.c	members: who is in sync, who goes, what the array can do without
  *	sm_space.c	what meets a member that has no space left, and waits for some
@@ -111,6 +112,11 @@ void ddr_sm_shared_forget(struct ddr_sm_shared *s);
 uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
 /* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
 bool ddr_sm_sized(struct ddr_sm *sm);
+
+/* ---- sm_wait.c ----------------------------------------------------------------- */
+
+/* What waits while a member has no space. */
+const char *ddr_sm_space_text(enum ddr_space kind);
 
 /* ---- sm_ask.c ------------------------------------------------------------------ */
 

@@ -15,15 +15,6 @@
 #define PAUSE_MAX_MS	4000u
 #define FORGET_MS	60000u	/* a job that was not tried again for so long is none any more */
 
-static const char *const waits_for[DDR_SPACE_KINDS] = {
-	[DDR_SPACE_SUPER] = "a change of the superblocks waits, and with it whatever needs that change (the failure of another member, a node that starts)",
-	[DDR_SPACE_LOG] = "writes wait where the region is not marked yet",
-	[DDR_SPACE_MAP] = "regions stay marked as dirty until the region map is written",
-	[DDR_SPACE_SLOT] = "the recovery of another node's regions waits",
-	[DDR_SPACE_GROW] = "the array does not grow until then",
-	[DDR_SPACE_JOB] = "resync, rebuild and repair wait",
-};
-
 /* Members that matter still: what is out, or about to be, holds up nothing. */
 static uint32_t counting(const struct ddr_sm *sm)
 {
@@ -44,7 +35,7 @@ void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members)
 	if (!members)
 		return;
 	if (!s->members) {
-		out = ddr_sm_event(sm, DDR_EV_NO_SPACE, waits_for[kind]);
+		out = ddr_sm_event(sm, DDR_EV_NO_SPACE, ddr_sm_space_text(kind));
 		out->member = (uint32_t)__builtin_ctz(members);
 		out->a = kind;
 		s->pause = PAUSE_MIN_MS;
@@ -123,7 +114,7 @@ void ddr_sm_space_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		uint32_t members = sm->own.space[k].members & counting(sm);
 
 		if (members && !st->space_wait)
-			st->space_wait = waits_for[k];
+			st->space_wait = ddr_sm_space_text(k);
 		st->no_space |= members;
 	}
 }

@@ -749,6 +749,18 @@ static void what_a_leaver_cannot_write_fails_nobody(void **state)
 	leaver_cannot_write(*state, 3);
 }
 
+/* That each value has a text is seen to by the compiler; that no two have the same is not. */
+static void what_is_waited_for_has_words(void **state)
+{
+	(void)state;
+	assert_null(ddr_sm_wait_text(DDR_SM_WAIT_NOTHING));
+	for (int i = DDR_SM_WAIT_NOTHING + 1; i <= DDR_SM_WAIT_TOLD_NEXT; i++) {
+		assert_non_null(ddr_sm_wait_text((enum ddr_sm_wait)i));
+		for (int j = DDR_SM_WAIT_NOTHING + 1; j < i; j++)
+			assert_string_not_equal(ddr_sm_wait_text((enum ddr_sm_wait)i), ddr_sm_wait_text((enum ddr_sm_wait)j));
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
@@ -764,7 +776,7 @@ int main(void)
 		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known), TEST(a_range_outlives_the_state),
 		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
 		TEST(what_is_being_recovered_is_not_known), TEST(rule_4_who_gives_up_is_fenced_at_once),
-		TEST(what_a_leaver_cannot_write_fails_nobody),
+		TEST(what_a_leaver_cannot_write_fails_nobody), cmocka_unit_test(what_is_waited_for_has_words),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who waits for whom", tests, NULL, NULL);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What is waited for, in words: for `waits` of status, and for events.
+ *
+ * A value without a text does not compile, whatever the options of the build are: the switches below have no default.
+ *
+ * Must never: have a default.
+ */
+#include "sm_int.h"
+
+#pragma GCC diagnostic error "-Wswitch"
+
+const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
+{
+	switch (wait) {
+	case DDR_SM_WAIT_NOTHING:
+		return NULL;
+	case DDR_SM_WAIT_FENCED:
+		return "is lost: its regions wait until it is fenced or back";
+	case DDR_SM_WAIT_ACK:
+		return "is lost and fencing is off: make sure that it is dead, then ddraid fence-ack says so";
+	case DDR_SM_WAIT_QUORUM:
+		return "no quorum: I/O is frozen until more nodes of the cluster are there";
+	case DDR_SM_WAIT_VIEW:
+		return "the nodes of the group have not agreed on their view yet";
+	case DDR_SM_WAIT_STATE:
+		return "the state of the group is being received";
+	case DDR_SM_WAIT_TOLD_ACK:
+		return "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack";
+	case DDR_SM_WAIT_TOLD_NEXT:
+		return "fencing failed: the next node tries";
+	}
+	return NULL;
+}
+
+const char *ddr_sm_space_text(enum ddr_space kind)
+{
+	switch (kind) {
+	case DDR_SPACE_SUPER:
+		return "a change of the superblocks waits, and with it whatever needs that change (the failure of another member, a node that starts)";
+	case DDR_SPACE_LOG:
+		return "writes wait where the region is not marked yet";
+	case DDR_SPACE_MAP:
+		return "regions stay marked as dirty until the region map is written";
+	case DDR_SPACE_SLOT:
+		return "the recovery of another node's regions waits";
+	case DDR_SPACE_GROW:
+		return "the array does not grow until then";
+	case DDR_SPACE_JOB:
+		return "resync, rebuild and repair wait";
+	case DDR_SPACE_KINDS:
+		break;
+	}
+	return NULL;
+}
