@@ -6,10 +6,10 @@
  */
 #include "sm_int.h"
 
-int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
+int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id)
 {
 	for (int i = 0; i < (int)DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].id == id && id != 0)
+		if (s->nodes[i].id == id && id != 0)
 			return i;
 	return -1;
 }

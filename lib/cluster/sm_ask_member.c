@@ -105,10 +105,10 @@ bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member)
 
 /* ---- who is rebuilt, and how far -------------------------------------------- */
 
-uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
+uint32_t ddr_shared_rebuilding(const struct ddr_sm_shared *s)
 {
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING)
+	for (uint32_t m = 0; m < s->sb.members; m++)
+		if (s->sb.member[m].state == DDR_MEMBER_REBUILDING)
 			return m;
 	return DDR_NO_MEMBER;
 }

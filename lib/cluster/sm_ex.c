@@ -17,14 +17,6 @@ static bool overlaps(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
 	return a < b + nb && b < a + na;
 }
 
-struct ddr_sm_ex *ddr_sm_ex_find(struct ddr_sm *sm, uint32_t node, uint32_t id)
-{
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
-		if (x->used && x->node == node && x->id == id)
-			return x;
-	return NULL;
-}
-
 struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state)
 {
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
@@ -116,7 +108,7 @@ void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
 	struct ddr_sm_ex *x;
 
 	if (msg->ex.start >= sm->shared.sb.array_blocks || msg->ex.count > sm->shared.sb.array_blocks - msg->ex.start ||
-	    ddr_sm_ex_find(sm, msg->sender, msg->ex.id)) {
+	    ddr_shared_ex_find(&sm->shared, msg->sender, msg->ex.id)) {
 		ddr_sm_bug(sm, "a request for blocks that do not exist, or with a number in use");
 		return;
 	}
@@ -135,19 +127,9 @@ void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
 		r->state = DDR_R_ACKS;
 }
 
-void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	struct ddr_sm_ex *x = ddr_sm_ex_find(sm, msg->ex_ack.owner, msg->ex_ack.id);
-
-	if (!x)
-		return;		/* it was cancelled, and the acknowledgement is late */
-	x->acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
-	x->dirty |= msg->ex_ack.dirty;
-}
-
 void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	struct ddr_sm_ex *x = ddr_sm_ex_find(sm, msg->sender, msg->ex_release.id);
+	struct ddr_sm_ex *x = ddr_shared_ex_find(&sm->shared, msg->sender, msg->ex_release.id);
 	struct ddr_sm_range *r = msg->sender == sm->node ? ddr_sm_range_find(sm, msg->ex_release.id, DDR_R_RELEASED) : NULL;
 
 	if (!x) {
@@ -202,7 +184,7 @@ void ddr_sm_ex_adopt(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < sm->own.n_stale;) {
 		const struct ddr_sm_stale *old = &sm->own.stale[i];
-		struct ddr_sm_ex *x = ddr_sm_ex_find(sm, old->ex.node, old->ex.id);
+		struct ddr_sm_ex *x = ddr_shared_ex_find(&sm->shared, old->ex.node, old->ex.id);
 
 		if (!x || x->start != old->ex.start || x->count != old->ex.count) {
 			i++;

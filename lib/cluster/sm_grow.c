@@ -98,20 +98,13 @@ void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
 	sm->shared.grow.want = msg->grow.blocks;
 }
 
-void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
 {
-	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
-
-	if (msg->sender == sm->node)
+	if (sender == sm->node)
 		sm->own.g.room_sent = false;
 	sm->again = true;
-	/* the members are others by now: whoever said it looks again */
-	if (!sm->shared.grow.by || msg->room.generation != sm->shared.sb.generation)
-		return;
-	n->roomed = true;
-	n->room = msg->room.bytes;
-	n->room_member = msg->room.member;
-	ddr_sm_grow_settle(sm);
+	if (counts)
+		ddr_sm_grow_settle(sm);
 }
 
 /* Members came or went: what was said of their devices was said of others. */

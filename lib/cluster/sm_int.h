@@ -12,6 +12,7 @@
  *	sm_wait.c	what is waited for, in words
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
  *	sm_ask_member.c	members: who is in sync, who goes, what the array can do without
+ *	sm_order.c	what a delivered message changes for all alike
  *	sm_space.c	what meets a member that has no space left, and waits for some
  *	sm_fault.c	what failed on members: counted, told, reported
  * regions, log and grants
@@ -139,7 +140,12 @@ static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 }
 
 /* Position of a node, or -1; the bits of all that must agree; the node that writes for the view. */
-int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id);
+int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id);
+static inline int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
+{
+	return ddr_shared_node_at(&sm->shared, id);
+}
+
 uint64_t ddr_sm_voters(const struct ddr_sm *sm);
 uint32_t ddr_sm_writer(const struct ddr_sm *sm);
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
@@ -186,7 +192,12 @@ uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
 /* The first block behind @block, up to @end, from which on other members are readable. */
 uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
 /* The member that is rebuilt now, or DDR_NO_MEMBER. */
-uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm);
+uint32_t ddr_shared_rebuilding(const struct ddr_sm_shared *s);
+static inline uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
+{
+	return ddr_shared_rebuilding(&sm->shared);
+}
+
 /* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */
 uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
 uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
@@ -196,6 +207,21 @@ bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
 bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
 /* Has the change that was done been acknowledged by all? */
 bool ddr_sm_all_acked(const struct ddr_sm *sm);
+
+/* ---- sm_order.c ---------------------------------------------------------------- */
+
+/* What a delivered message changes of what all share. A text: why it cannot be, and nothing was changed. */
+struct ddr_sm_ex *ddr_shared_ex_find(struct ddr_sm_shared *s, uint32_t node, uint32_t id);
+void ddr_order_ex_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+const char *ddr_order_member_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+void ddr_order_folded(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+const char *ddr_order_seek(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+void ddr_order_seen(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/* Does it count? */
+bool ddr_order_room(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/* Has it changed the record of the verify? @told: the event that follows from that, or DDR_EV_BUG: none. */
+bool ddr_order_verify(struct ddr_sm_shared *s, const struct ddr_msg *msg, enum ddr_event *told);
 
 /* ---- sm_space.c ---------------------------------------------------------------- */
 
@@ -362,7 +388,6 @@ void ddr_sm_use_view(struct ddr_sm *sm);
 /* ---- sm_ex.c ------------------------------------------------------------------- */
 
 void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_ex_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
 /* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
@@ -379,7 +404,6 @@ uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
 void ddr_sm_ex_settle(struct ddr_sm *sm);
 void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
-struct ddr_sm_ex *ddr_sm_ex_find(struct ddr_sm *sm, uint32_t node, uint32_t id);
 struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state);
 bool ddr_sm_ex_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x);
 /* Is a part of it in the range of a node? */
@@ -476,7 +500,7 @@ void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *t
 /* ---- sm_rebuild.c -------------------------------------------------------------- */
 
 void ddr_sm_rebuild_pump(struct ddr_sm *sm);
-void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_folded(struct ddr_sm *sm, uint32_t sender);
 /* Nobody has folded any more: a member begins to be rebuilt. */
 void ddr_sm_unfold(struct ddr_sm *sm);
 /* The MAP_SET with what we folded is durable. */
@@ -491,7 +515,7 @@ uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm);
 
 /* ---- sm_verify.c --------------------------------------------------------------- */
 
-void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg, bool changed, enum ddr_event told);
 void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
 /* A read without a range has ended; its io has an index from DDR_SM_RANGES on. */
 void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
@@ -511,8 +535,8 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 /* REPLACE: waits until all nodes see the spare; its REMOVE ends that, and so does a REPLACE that says to forget it. */
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy);
-void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_seek(struct ddr_sm *sm, uint32_t sender, uint32_t member);
+void ddr_sm_seen(struct ddr_sm *sm, uint32_t sender);
 /* The members went: who has their devices open has those of members that are out. */
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
 /* Our superblock is another one than it was: the device that is open for a member may be one that was removed, or stand in the wrong place of our kernel's table. */
@@ -527,7 +551,7 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks);
 void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_room_told(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts);
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it has looked */
 /* What all have said is judged; as ddr_sm_settle(). */
 void ddr_sm_grow_settle(struct ddr_sm *sm);
@@ -577,7 +601,6 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_whole_void(struct ddr_sm *sm);
 void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_member_pump(struct ddr_sm *sm);
 void ddr_sm_member_view(struct ddr_sm *sm);
 void ddr_sm_member_settle(struct ddr_sm *sm);

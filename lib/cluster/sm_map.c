@@ -140,12 +140,6 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 	for (uint32_t i = 0; i < msg->map_done.n; i++) {
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];
 
-		if (d->block >= sm->shared.n_map || d->version > sm->shared.version[d->block].mem) {
-			ddr_sm_bug(sm, "a durable version of the map that does not exist");
-			return;
-		}
-		if (d->version > sm->shared.version[d->block].dur)
-			sm->shared.version[d->block].dur = d->version;
 		if (d->version > sm->own.mapb[d->block].fly)
 			sm->own.mapb[d->block].fly = d->version;	/* another node wrote it */
 	}

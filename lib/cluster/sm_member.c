@@ -465,15 +465,6 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 }
 
-void ddr_sm_member_ack(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	if (!sm->shared.change.ack || msg->ack.seq != sm->shared.sb.seq) {
-		ddr_sm_bug(sm, "an acknowledgement of a change of the members that is not under way");
-		return;
-	}
-	sm->shared.change.acked |= 1ull << ddr_sm_node_at(sm, msg->sender);
-}
-
 void ddr_sm_member_view(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->own.t;

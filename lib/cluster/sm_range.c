@@ -223,7 +223,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		}
 		return;
 	case DDR_R_ACKS:
-		x = ddr_sm_ex_find(sm, sm->node, r->id);
+		x = ddr_shared_ex_find(&sm->shared, sm->node, r->id);
 		if (x && ddr_sm_drain(sm, x)->drained && ddr_sm_ex_acked(sm, x)) {
 			r->dirty = x->dirty != 0;
 			job_start(sm, r);
@@ -250,7 +250,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 static void ranges_give_up(struct ddr_sm *sm)
 {
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
-		struct ddr_sm_ex *x = r->state == DDR_R_FREE ? NULL : ddr_sm_ex_find(sm, sm->node, r->id);
+		struct ddr_sm_ex *x = r->state == DDR_R_FREE ? NULL : ddr_shared_ex_find(&sm->shared, sm->node, r->id);
 
 		if (r->state == DDR_R_JOB || (r->state == DDR_R_HELD && r->hard && r->result == -ETIMEDOUT) || !ddr_sm_room(sm, 2))
 			continue;

@@ -45,14 +45,10 @@ void ddr_sm_fold_mapped(struct ddr_sm *sm)
 	sm->own.rb.fold_mapping = false;
 }
 
-void ddr_sm_folded(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_folded(struct ddr_sm *sm, uint32_t sender)
 {
-	uint32_t m = ddr_sm_rebuilding(sm);
-
-	if (msg->sender == sm->node)
+	if (sender == sm->node)
 		sm->own.rb.folded_sent = false;
-	if (m != DDR_NO_MEMBER && sm->shared.sb.member[m].since == msg->folded.since)
-		sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)].folded = true;
 	sm->again = true;
 }
 

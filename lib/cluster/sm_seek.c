@@ -160,34 +160,19 @@ void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 
 /* ---- the total order -------------------------------------------------------- */
 
-void ddr_sm_seek(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_seek(struct ddr_sm *sm, uint32_t sender, uint32_t m)
 {
-	uint32_t m = msg->seek.member;
-
-	if (m >= sm->shared.sb.members) {
-		ddr_sm_bug(sm, "a member that does not exist is sought");
-		return;
-	}
-	if (msg->sender == sm->node) {
+	if (sender == sm->node) {
 		sm->own.sk.ask &= ~(1u << m);
 		sm->own.sk.ask_sent = false;
 	}
-	if (is_out(sm, m))
-		sm->shared.change.back |= 1u << m;
 	sm->own.sk.looked &= ~(1u << m);
 	sm->again = true;
 }
 
-void ddr_sm_seen(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_seen(struct ddr_sm *sm, uint32_t sender)
 {
-	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t sees = msg->seen.members & ((1u << sm->shared.sb.members) - 1);
-
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].since > msg->seen.generation)
-			sees &= ~(1u << m);	/* said before it went, or was another one */
-	n->sees = sees;
-	if (msg->sender == sm->node)
+	if (sender == sm->node)
 		sm->own.sk.seen_sent = false;
 	sm->again = true;
 }

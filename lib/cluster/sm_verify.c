@@ -24,25 +24,6 @@ static bool is_on(const struct ddr_sm *sm)
 
 /* ---- the record, in the total order ----------------------------------------- */
 
-static void start(struct ddr_verify *v, const struct ddr_msg *msg)
-{
-	if (v->state == DDR_VERIFY_NONE) {
-		v->serial = v->serial < UINT32_MAX ? v->serial + 1 : 1;
-		v->begun = msg->verify.time;
-		v->cursor = v->found = v->repaired = 0;
-	}
-	v->state = DDR_VERIFY_RUNNING;
-	v->priority = (uint8_t)msg->verify.priority;
-	v->flags = (uint8_t)msg->verify.flags;
-}
-
-static void end(struct ddr_verify *v)
-{
-	v->state = DDR_VERIFY_NONE;
-	v->priority = v->flags = 0;
-	v->cursor = 0;
-}
-
 static void event(struct ddr_sm *sm, enum ddr_event type)
 {
 	const struct ddr_verify *v = &sm->shared.sb.verify;
@@ -55,11 +36,8 @@ static void event(struct ddr_sm *sm, enum ddr_event type)
 	sm->kernel.status = true;
 }
 
-void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg, bool changed, enum ddr_event told)
 {
-	struct ddr_verify *v = &sm->shared.sb.verify;
-	bool its = v->state != DDR_VERIFY_NONE && msg->verify.serial == v->serial;
-
 	if (msg->sender == sm->node) {
 		sm->own.vf.sent = false;
 		if (msg->verify.op == sm->own.vf.ask)
@@ -67,42 +45,9 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->own.vf.told_found = sm->own.vf.told_repaired = 0;
 	}
 	sm->again = true;
-	if (sm->shared.sb.parity == 0)
-		return;		/* its sender should not have */
-	switch (msg->verify.op) {
-	case DDR_VERIFY_OP_START:
-		if (v->state != DDR_VERIFY_NONE && (msg->verify.flags & DDR_VERIFY_F_SCHEDULED))
-			return;		/* somebody asked for one meanwhile */
-		start(v, msg);
-		event(sm, DDR_EV_VERIFY_START);
-		return;
-	case DDR_VERIFY_OP_PAUSE:
-		if (v->state == DDR_VERIFY_RUNNING) {
-			v->state = DDR_VERIFY_PAUSED;
-			event(sm, DDR_EV_VERIFY_PAUSED);
-		}
-		return;
-	case DDR_VERIFY_OP_STOP:
-		if (v->state != DDR_VERIFY_NONE) {
-			end(v);
-			event(sm, DDR_EV_VERIFY_STOPPED);
-		}
-		return;
-	case DDR_VERIFY_OP_PROGRESS:
-	case DDR_VERIFY_OP_DONE:
-		if (!its || msg->verify.cursor < v->cursor || msg->verify.cursor > sm->shared.sb.array_blocks)
-			return;		/* of one that was stopped meanwhile */
-		v->cursor = msg->verify.cursor;
-		v->found += msg->verify.found;
-		v->repaired += msg->verify.repaired;
-		sm->kernel.status = true;
-		if (msg->verify.op == DDR_VERIFY_OP_DONE) {
-			v->ended = msg->verify.time;
-			end(v);
-			event(sm, DDR_EV_VERIFY_DONE);
-		}
-		return;
-	}
+	sm->kernel.status |= changed;
+	if (told != DDR_EV_BUG)
+		event(sm, told);
 }
 
 void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in)

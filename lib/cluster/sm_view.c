@@ -169,6 +169,57 @@ static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
 	return true;
 }
 
+/* A message that cannot be is reported, and changes nothing. */
+static bool believed(struct ddr_sm *sm, const char *why)
+{
+	if (why)
+		ddr_sm_bug(sm, why);
+	return !why;
+}
+
+/* First what the message changes for all alike (sm_order.c), then what follows from it here. False: it is of another type. */
+static bool in_order(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_shared *s = &sm->shared;
+	enum ddr_event told;
+	bool changed;
+
+	switch (msg->type) {
+	case DDR_M_EX_ACK:
+		ddr_order_ex_ack(s, msg);
+		return true;
+	case DDR_M_MEMBER_ACK:
+		believed(sm, ddr_order_member_ack(s, msg));
+		return true;
+	case DDR_M_FOLDED:
+		ddr_order_folded(s, msg);
+		ddr_sm_folded(sm, msg->sender);
+		return true;
+	case DDR_M_SEEK:
+		if (believed(sm, ddr_order_seek(s, msg)))
+			ddr_sm_seek(sm, msg->sender, msg->seek.member);
+		return true;
+	case DDR_M_SEEN:
+		ddr_order_seen(s, msg);
+		ddr_sm_seen(sm, msg->sender);
+		return true;
+	case DDR_M_ROOM:
+		changed = ddr_order_room(s, msg);
+		ddr_sm_room_told(sm, msg->sender, changed);
+		return true;
+	case DDR_M_MAP_DONE:
+		if (believed(sm, ddr_order_map_done(s, msg)))
+			ddr_sm_map_told(sm, msg);
+		return true;
+	case DDR_M_VERIFY:
+		changed = ddr_order_verify(s, msg, &told);
+		ddr_sm_verify_message(sm, msg, changed, told);
+		return true;
+	default:
+		return false;
+	}
+}
+
 void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_msg msg;
@@ -183,7 +234,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 		out->b = in->node;
 		return;
 	}
-	if (!in_turn(sm, &msg))
+	if (!in_turn(sm, &msg) || in_order(sm, &msg))
 		return;
 	switch (msg.type) {
 	case DDR_M_HELLO: ddr_sm_hello(sm, &msg); return;
@@ -195,21 +246,14 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_M_START: start_delivered(sm, &msg); return;
 	case DDR_M_MEMBER_FAIL: ddr_sm_member_fail(sm, &msg); return;
 	case DDR_M_MEMBER_DONE: ddr_sm_member_done(sm, &msg); return;
-	case DDR_M_MEMBER_ACK: ddr_sm_member_ack(sm, &msg); return;
 	case DDR_M_MEMBER_SET: ddr_sm_member_set(sm, &msg); return;
-	case DDR_M_FOLDED: ddr_sm_folded(sm, &msg); return;
-	case DDR_M_SEEK: ddr_sm_seek(sm, &msg); return;
-	case DDR_M_VERIFY: ddr_sm_verify_message(sm, &msg); return;
-	case DDR_M_SEEN: ddr_sm_seen(sm, &msg); return;
 	case DDR_M_GROW: ddr_sm_grow(sm, &msg); return;
-	case DDR_M_ROOM: ddr_sm_room_told(sm, &msg); return;
 	case DDR_M_USE: ddr_sm_use_message(sm, &msg); return;
 	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
-	case DDR_M_EX_ACK: ddr_sm_ex_ack(sm, &msg); return;
 	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;
 	case DDR_M_EX_VOID: ddr_sm_ex_void(sm, &msg); return;
 	case DDR_M_MAP_SET: ddr_sm_map_set(sm, &msg); return;
-	case DDR_M_MAP_DONE: ddr_sm_map_told(sm, &msg); return;
+	default: return;
 	}
 }
 
