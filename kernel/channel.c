@@ -16,7 +16,7 @@
  * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
  * one array run one at a time, and each looks there whether its descriptor is still the
  * array's. ddr_controls_lock guards the control descriptors and is taken inside of nothing
- * but rmutex; it is an inner lock like a->lock. array.c has the whole order.
+ * but rmutex; it is an inner lock like a->lock. dm-ddraid.h has the whole order.
  *
  * Lifetime: a channel is freed by the last close. a->channel points to it from bind to
  * close or supersession, under a->lock; ch->array holds a reference from bind to close.
@@ -31,7 +31,12 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "dm-ddraid.h"
+#include "array.h"
+#include "channel.h"
+#include "engine.h"
+#include "heard.h"
+#include "range.h"
+#include "region.h"
 
 #define DDR_BATCH		64u	/* records staged, or taken from write(), at once */
 #define DDR_RING		64u	/* announcements that a control descriptor holds */

@@ -11,6 +11,7 @@
  * round, and failed another one since, counts like one that it is still sent to. And a flush that a noflush suspend
  * gave back after a member had failed it comes again as another one, so the array remembers (ddr_flush_lost()).
  */
+#include "gate.h"
 #include "io.h"
 #include "trace.h"
 

@@ -13,6 +13,7 @@
 #include <linux/wait_bit.h>
 
 #include "io.h"
+#include "target.h"
 
 void ddr_gen_enter(struct ddr_io *io)
 {

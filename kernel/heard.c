@@ -2,14 +2,15 @@
 /*
  * Is the daemon there? Each system call of it on the channel says so, and for writes only those of one that has sent ENABLE.
  *
- * A timer finds out that it was silent for too long, and shuts the gate (array.c) by itself, in interrupt context: rule 7 stops
+ * A timer finds out that it was silent for too long, and shuts the gate (gate.c) by itself, in interrupt context: rule 7 stops
  * writes within a bounded time, which no work item that sleeps, and no process, may stretch. What may sleep, ending bios that no daemon will
  * serve (fail_if_no_daemon), is left to a work item.
  *
  * Must never: let anything but a->lock come between the timer and the flags.
  */
 #include "compat/timer.h"
-#include "dm-ddraid.h"
+#include "gate.h"
+#include "heard.h"
 
 /* Under a->lock: looks again when the next of the two times may have run out. */
 static void ddr_deadline_arm(struct ddr_array *a)

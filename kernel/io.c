@@ -10,7 +10,10 @@
 #include <linux/ioprio.h>
 #include <linux/slab.h>
 
+#include "gate.h"
 #include "io.h"
+#include "member.h"
+#include "region.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"

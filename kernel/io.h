@@ -23,7 +23,9 @@
 #include <linux/percpu_counter.h>
 #include <linux/percpu-refcount.h>
 
-#include "dm-ddraid.h"
+#include "engine.h"
+#include "range.h"
+#include "record.h"
 
 struct ddr_io;
 

@@ -22,7 +22,8 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "dm-ddraid.h"
+#include "gate.h"
+#include "range.h"
 
 #define DDR_RANGE_BUCKET_BITS	10
 #define DDR_UNIT_BLOCKS		(1u << DDR_GEO_UNIT_SHIFT)

@@ -11,7 +11,9 @@
  * Must never: hand up what was computed from members that are not in sync for these
  * blocks, or repair anything: that is for the daemon, under EX.
  */
+#include "gate.h"
 #include "io.h"
+#include "region.h"
 #include "trace.h"
 
 #define DDR_COPY_IN_IRQ		(32u << 10)	/* bytes; larger reads are copied by io_wq */

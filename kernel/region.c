@@ -32,7 +32,10 @@
 #include <linux/mm.h>
 #include <linux/sched.h>
 
-#include "dm-ddraid.h"
+#include "engine.h"
+#include "gate.h"
+#include "record.h"
+#include "region.h"
 
 #define DDR_W_COUNT	0xffffffffLL		/* writes in flight */
 #define DDR_W_GRANTED	BIT_ULL(32)

@@ -14,6 +14,7 @@
 #include <linux/ctype.h>
 #include <linux/log2.h>
 
+#include "array.h"
 #include "table.h"
 
 #define DDR_MIN_REGION		128u			/* sectors: 64 KiB */

@@ -12,10 +12,15 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "array.h"
+#include "channel.h"
 #include "compat/limits.h"
+#include "gate.h"
 #include "io.h"
+#include "region.h"
 #include "release.h"
 #include "table.h"
+#include "target.h"
 
 /* One write-zeroes or discard bio; it runs as pieces of at most a unit. */
 #define DDR_MAX_ZEROES_SECTORS	(16 * DDR_UNIT_SECTORS)

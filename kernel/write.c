@@ -11,7 +11,9 @@
  * block overlap, let a member bio refer to the pages of the bio, or end the bio
  * successfully before the chunk of every member that is written at that time is on it.
  */
+#include "gate.h"
 #include "io.h"
+#include "region.h"
 #include "trace.h"
 
 /* The second and later pieces of a write-zeroes bio start like the first. */

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The states of the members: which are read, which are written.
+ *
+ * They are read without a lock by all I/O, inside of a generation (generation.c) where
+ * it matters that a change is known to have been seen.
+ *
+ * Must never: change a state by itself; the daemon does, or nosync's decision (error.c).
+ */
+#include "member.h"
+
+#define DDR_MB_REBUILDING	16	/* shift in member_bits */
+
+void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor)
+{
+	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
+
+	/* what is complete without it on this node must not be written to it again */
+	if (state == DDR_KM_LEAVING && (a->said_out & BIT(member)) &&
+	    (member != DDR_SHADOW || (a->present & BIT(DDR_SHADOW))))
+		state = DDR_KM_OUT;	/* a shadow that no table names holds up what is written, no more */
+	if (state == DDR_KM_OUT)
+		a->said_out |= BIT(member);
+	else
+		a->said_out &= ~BIT(member);
+	WRITE_ONCE(a->member[member].cursor, cursor);
+	WRITE_ONCE(a->member[member].state, state);
+	if (state == DDR_KM_IN_SYNC)
+		bits |= BIT(member);
+	else if (state == DDR_KM_REBUILDING || state == DDR_KM_LEAVING)
+		bits |= BIT(member + DDR_MB_REBUILDING);	/* leaving: the cursor is 0 */
+	/* the cursor is visible before the state that makes it count: ddr_array_read_mask() */
+	smp_store_release(&a->member_bits, bits);
+}
+
+void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&a->lock, irq);
+	__ddr_array_set_member(a, member, state, cursor);
+	spin_unlock_irqrestore(&a->lock, irq);
+}
+
+/* From members to the roles that they play at @block. */
+static u32 ddr_array_turn(struct ddr_array *a, u32 members, u64 block)
+{
+	u32 n = a->geo.roles, turn = ddr_geo_turn(&a->geo, block);
+
+	return ((members >> turn) | (members << (n - turn))) & (BIT(n) - 1);
+}
+
+u32 ddr_array_read_mask(struct ddr_array *a, u64 block, u32 blocks)
+{
+	/* the state before its cursor: __ddr_array_set_member() */
+	u32 bits = smp_load_acquire(&a->member_bits);
+	unsigned long rebuilding = bits >> DDR_MB_REBUILDING;
+	u32 members = bits & (BIT(DDR_GEO_MAX_ROLES) - 1), m;
+
+	for_each_set_bit(m, &rebuilding, DDR_GEO_MAX_ROLES)
+		if (block + blocks <= READ_ONCE(a->member[m].cursor))
+			members |= BIT(m);
+	return ddr_array_turn(a, members & READ_ONCE(a->present), block);
+}
+
+bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks)
+{
+	u32 bits = smp_load_acquire(&a->member_bits);	/* as ddr_array_read_mask() */
+
+	if (bits & BIT(DDR_SHADOW))
+		return true;
+	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) && block + blocks <= READ_ONCE(a->member[DDR_SHADOW].cursor);
+}
+
+u32 ddr_array_written(struct ddr_array *a)
+{
+	u32 bits = READ_ONCE(a->member_bits);
+
+	return (bits | bits >> DDR_MB_REBUILDING) & (BIT(DDR_PLACES) - 1);
+}
+
+u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
+{
+	u32 members = ddr_array_written(a) & READ_ONCE(a->present) & (BIT(DDR_GEO_MAX_ROLES) - 1);
+
+	return ddr_array_turn(a, members, block);
+}

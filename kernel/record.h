@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Records for the daemon. */
+#ifndef DDR_RECORD_H
+#define DDR_RECORD_H
+
+#include "dm-ddraid.h"
+
+/* A record for the daemon, embedded in what it speaks of, so that queueing cannot fail. */
+struct ddr_krec {
+	struct list_head	link;		/* in a->records; INIT_LIST_HEAD() before use */
+	struct ddr_rec		rec;		/* not to be changed while queued */
+};
+
+/*
+ * Queues @k for the bound daemon; no effect if it is queued already or if there is no daemon (at bind state is declared
+ * again). It is copied when the daemon reads. ddr_channel_unqueue() before @k is freed or changed. Any context.
+ */
+void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k);
+void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k);
+void ddr_channel_wake(struct ddr_array *a);	/* there is something to read; any context */
+bool ddr_channel_attached(struct ddr_array *a);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What ends the waiting of all that waits: a suspend, the end of the array, the loss of
+ * a daemon that I/O may not wait for. Each sets a flag that ddr_array_bounces() looks at,
+ * and sweeps all lists afterwards.
+ *
+ * Must never: wait for the daemon, since device-mapper calls some of this.
+ */
+#include "engine.h"
+#include "gate.h"
+#include "range.h"
+#include "region.h"
+
+void ddr_array_sweep(struct ddr_array *a, blk_status_t status)
+{
+	ddr_array_kick(a);
+	if (a->regions_state)
+		ddr_region_end_parked(a, status);
+	ddr_range_cancel_waiting(a);
+	ddr_error_requeue_parked(a, status);
+}
+
+void ddr_array_requeue_parked(struct ddr_array *a)
+{
+	set_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	ddr_array_sweep(a, BLK_STS_DM_REQUEUE);
+}
+
+/*
+ * A flushing suspend waits for all bios. Those of an array that no daemon has ever let run may wait for ever: the daemon
+ * refused it, or there is none. Nothing was read or written there, so nobody can have stored anything behind them, and
+ * an error tells the truth. Once a daemon has sent ENABLE a file system may rely on its writes: then the suspend waits.
+ */
+void ddr_array_fail_unserved(struct ddr_array *a)
+{
+	set_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
+	if (!test_bit(DDR_A_ENABLED, &a->flags))
+		ddr_array_kick(a);	/* all that is parked waits at the gate */
+}
+
+void ddr_array_suspend_undo(struct ddr_array *a)
+{
+	clear_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
+	clear_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
+	ddr_array_kick(a);
+}
+
+void ddr_array_kill(struct ddr_array *a)
+{
+	if (test_and_set_bit(DDR_A_KILLED, &a->flags))
+		return;
+	DMERR("%s: killed by the daemon, all I/O fails", a->label);
+	ddr_array_sweep(a, BLK_STS_IOERR);
+}
