@@ -302,6 +302,14 @@ int ddr_array_bind_loaded(struct ddr_array *a, void (*describe)(const struct ddr
 	return r;
 }
 
+/* The array goes: all grants are reported CLOSED, then reads get EOF. */
+static void ddr_array_drop(struct ddr_array *a)
+{
+	if (a->regions_state)
+		ddr_region_close_all(a);
+	ddr_channel_wake(a);
+}
+
 void ddr_array_release(struct ddr_array *a, struct ddr_target *t)
 {
 	bool last;
@@ -320,7 +328,7 @@ void ddr_array_release(struct ddr_array *a, struct ddr_target *t)
 	spin_lock_irq(&a->lock);
 	a->gone = true;
 	spin_unlock_irq(&a->lock);
-	ddr_channel_drop(a);
+	ddr_array_drop(a);
 	mutex_unlock(&a->ctl_mutex);
 	ddr_heard_end(a);
 	if (!uuid_is_null(&a->uuid))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/ddraid: the control descriptor, and the channel of one array. The records and
+ * /dev/ddraid: its file operations, and the channel of one array. The records and
  * their order are described in doc/kernel-interface.md.
  *
  * Records for the daemon are not queued with memory of their own: they are made from
@@ -15,8 +15,7 @@
  * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the
  * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
  * one array run one at a time, and each looks there whether its descriptor is still the
- * array's. ddr_controls_lock guards the control descriptors and is taken inside of nothing
- * but rmutex; it is an inner lock like a->lock. dm-ddraid.h has the whole order.
+ * array's. dm-ddraid.h has the whole order.
  *
  * Lifetime: a channel is freed by the last close. a->channel points to it from bind to
  * close or supersession, under a->lock; ch->array holds a reference from bind to close.
@@ -38,176 +37,9 @@
 #include "range.h"
 #include "region.h"
 
-#define DDR_BATCH		64u	/* records staged, or taken from write(), at once */
-#define DDR_RING		64u	/* announcements that a control descriptor holds */
 #define DDR_WRITE_BUDGET	(4 << 20)	/* regions touched by one write(), about */
 
-enum ddr_channel_state { DDR_CH_CONTROL, DDR_CH_BOUND, DDR_CH_STALE };
-
-struct ddr_channel {
-	struct mutex		rmutex;		/* out, out_pos, out_n */
-	struct mutex		wmutex;		/* in */
-	wait_queue_head_t	wait;
-	enum ddr_channel_state	state;		/* written under ctl_mutex; ddr_channel_state() */
-	struct ddr_array	*array;		/* set once, by bind, before the state */
-
-	/* bound; under ctl_mutex */
-	struct list_head	ready;		/* struct ddr_krec to stage; under array->lock */
-	struct ddr_session	session;
-	bool			told_suspended;
-
-	/* control; under ddr_controls_lock */
-	struct list_head	controls;
-	bool			listing;
-	u64			listed;		/* cookie of the array listed last */
-	unsigned int		ring_pos, ring_n;
-	struct ddr_rec		ring[DDR_RING];
-
-	unsigned int		out_pos, out_n;
-	struct ddr_rec		out[DDR_BATCH];
-	struct ddr_rec		in[DDR_BATCH];
-};
-
-static DEFINE_SPINLOCK(ddr_controls_lock);
-static LIST_HEAD(ddr_controls);
-
-static enum ddr_channel_state ddr_channel_state(struct ddr_channel *ch)
-{
-	/* with ddr_channel_set_state(): who sees BOUND or STALE sees ch->array */
-	return smp_load_acquire(&ch->state);
-}
-
-static void ddr_channel_set_state(struct ddr_channel *ch, enum ddr_channel_state state)
-{
-	/* with ddr_channel_state() */
-	smp_store_release(&ch->state, state);
-}
-
-/* ---- what the rest of the target calls ------------------------------------------------- */
-
-void ddr_channel_wake(struct ddr_array *a)
-{
-	unsigned long irq;
-
-	spin_lock_irqsave(&a->lock, irq);
-	if (a->channel)
-		wake_up_poll(&a->channel->wait, EPOLLIN | EPOLLRDNORM);
-	spin_unlock_irqrestore(&a->lock, irq);
-}
-
-void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k)
-{
-	unsigned long irq;
-
-	spin_lock_irqsave(&a->lock, irq);
-	if (a->channel && list_empty(&k->link)) {
-		list_add_tail(&k->link, &a->records);
-		wake_up_poll(&a->channel->wait, EPOLLIN | EPOLLRDNORM);
-	}
-	spin_unlock_irqrestore(&a->lock, irq);
-}
-
-void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k)
-{
-	unsigned long irq;
-
-	spin_lock_irqsave(&a->lock, irq);
-	list_del_init(&k->link);
-	spin_unlock_irqrestore(&a->lock, irq);
-}
-
-bool ddr_channel_attached(struct ddr_array *a)
-{
-	return !test_bit(DDR_A_DETACHED, &a->flags);
-}
-
-void ddr_channel_drop(struct ddr_array *a)
-{
-	if (a->regions_state)
-		ddr_region_close_all(a);
-	ddr_channel_wake(a);
-}
-
-static void ddr_control_rec(struct ddr_rec *rec, u32 type, const struct ddr_array *a)
-{
-	*rec = (struct ddr_rec) { .type = type, .member = DDR_NO_MEMBER };
-	if (a) {
-		rec->start = a->cookie;
-		rec->count = type == DDR_K_RESUMED && READ_ONCE(a->as_bound);
-		memcpy(rec->arg, &a->uuid, sizeof(a->uuid));
-	}
-}
-
-void ddr_channel_announce(struct ddr_array *a, u32 type)
-{
-	struct ddr_channel *ch;
-
-	if (a->nosync)
-		return;
-	spin_lock(&ddr_controls_lock);
-	list_for_each_entry(ch, &ddr_controls, controls) {
-		if (ch->ring_n == DDR_RING) {
-			/* nobody reads: begin again with the whole list */
-			ch->ring_n = 0;
-			ch->listing = true;
-			ch->listed = 0;
-		} else {
-			unsigned int i = (ch->ring_pos + ch->ring_n++) % DDR_RING;
-
-			ddr_control_rec(&ch->ring[i], type, a);
-		}
-		wake_up_poll(&ch->wait, EPOLLIN | EPOLLRDNORM);
-	}
-	spin_unlock(&ddr_controls_lock);
-}
-
 /* ---- read ------------------------------------------------------------------------------- */
-
-/* One step of the list: the records of the next array, or the end; how many. */
-static unsigned int ddr_control_list(struct ddr_channel *ch, struct ddr_rec *rec)
-{
-	struct ddr_array *a;
-	unsigned int n = 0;
-	u64 listed;
-
-	spin_lock(&ddr_controls_lock);
-	listed = ch->listed;
-	spin_unlock(&ddr_controls_lock);
-	a = ddr_array_next(listed);
-
-	spin_lock(&ddr_controls_lock);
-	if (ch->listed != listed) {
-		/* begun again meanwhile */
-	} else if (a) {
-		ch->listed = a->cookie;
-		ddr_control_rec(&rec[n++], DDR_K_APPEARED, a);
-		if (!test_bit(DDR_A_SUSPENDED, &a->flags))
-			ddr_control_rec(&rec[n++], DDR_K_RESUMED, a);
-	} else {
-		ch->listing = false;
-		ddr_control_rec(&rec[n++], DDR_K_LIST_END, NULL);
-	}
-	spin_unlock(&ddr_controls_lock);
-	if (a)
-		ddr_array_put(a);
-	return n;
-}
-
-static int ddr_fill_control(struct ddr_channel *ch)
-{
-	unsigned int n = 0;
-
-	while (READ_ONCE(ch->listing) && n + 2 <= DDR_BATCH)
-		n += ddr_control_list(ch, &ch->out[n]);
-	spin_lock(&ddr_controls_lock);
-	while (!ch->listing && ch->ring_n && n < DDR_BATCH) {
-		ch->out[n++] = ch->ring[ch->ring_pos];
-		ch->ring_pos = (ch->ring_pos + 1) % DDR_RING;
-		ch->ring_n--;
-	}
-	spin_unlock(&ddr_controls_lock);
-	return n;
-}
 
 /* Under ctl_mutex: does @ch still speak for its array? */
 static bool ddr_channel_current(struct ddr_channel *ch)
@@ -288,7 +120,7 @@ static int ddr_fill(struct ddr_channel *ch)
 		return 0;
 	switch (ddr_channel_state(ch)) {
 	case DDR_CH_CONTROL:
-		n = ddr_fill_control(ch);
+		n = ddr_control_fill(ch);
 		break;
 	case DDR_CH_BOUND:
 		n = ddr_fill_bound(ch);
@@ -472,9 +304,7 @@ static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const 
 	ddr_io_member_forget(a);
 	ddr_region_declare(a);
 
-	spin_lock(&ddr_controls_lock);
-	list_del_init(&ch->controls);
-	spin_unlock(&ddr_controls_lock);
+	ddr_control_del(ch);
 	ch->out_pos = 0;
 	ch->out_n = 0;
 	ch->array = a;
@@ -622,11 +452,8 @@ static int ddr_channel_open(struct inode *inode, struct file *file)
 	mutex_init(&ch->wmutex);
 	init_waitqueue_head(&ch->wait);
 	INIT_LIST_HEAD(&ch->ready);
-	ch->listing = true;
 	file->private_data = ch;
-	spin_lock(&ddr_controls_lock);
-	list_add_tail(&ch->controls, &ddr_controls);
-	spin_unlock(&ddr_controls_lock);
+	ddr_control_add(ch);
 	return nonseekable_open(inode, file);
 }
 
@@ -636,9 +463,7 @@ static int ddr_channel_release(struct inode *inode, struct file *file)
 	struct ddr_array *a = ch->array;
 	bool bound;
 
-	spin_lock(&ddr_controls_lock);
-	list_del_init(&ch->controls);
-	spin_unlock(&ddr_controls_lock);
+	ddr_control_del(ch);
 	if (a) {
 		mutex_lock(&a->ctl_mutex);
 		bound = ddr_channel_current(ch);

@@ -3,12 +3,61 @@
 #ifndef DDR_CHANNEL_H
 #define DDR_CHANNEL_H
 
+#include <linux/mutex.h>
+#include <linux/wait.h>
+
 #include "command.h"
 #include "record.h"
 
+#define DDR_BATCH		64u	/* records staged, or taken from write(), at once */
+#define DDR_RING		64u	/* announcements that a control descriptor holds */
+
+enum ddr_channel_state { DDR_CH_CONTROL, DDR_CH_BOUND, DDR_CH_STALE };
+
+struct ddr_channel {
+	struct mutex		rmutex;		/* out, out_pos, out_n */
+	struct mutex		wmutex;		/* in */
+	wait_queue_head_t	wait;
+	enum ddr_channel_state	state;		/* written under ctl_mutex; ddr_channel_state() */
+	struct ddr_array	*array;		/* set once, by bind, before the state */
+
+	/* bound; under ctl_mutex */
+	struct list_head	ready;		/* struct ddr_krec to stage; under array->lock */
+	struct ddr_session	session;
+	bool			told_suspended;
+
+	/* control; under ddr_controls_lock */
+	struct list_head	controls;
+	bool			listing;
+	u64			listed;		/* cookie of the array listed last */
+	unsigned int		ring_pos, ring_n;
+	struct ddr_rec		ring[DDR_RING];
+
+	unsigned int		out_pos, out_n;
+	struct ddr_rec		out[DDR_BATCH];
+	struct ddr_rec		in[DDR_BATCH];
+};
+
+static inline enum ddr_channel_state ddr_channel_state(struct ddr_channel *ch)
+{
+	/* with ddr_channel_set_state(): who sees BOUND or STALE sees ch->array */
+	return smp_load_acquire(&ch->state);
+}
+
+static inline void ddr_channel_set_state(struct ddr_channel *ch, enum ddr_channel_state state)
+{
+	/* with ddr_channel_state() */
+	smp_store_release(&ch->state, state);
+}
+
 int ddr_channel_init(void);			/* misc device */
 void ddr_channel_exit(void);
+
+/* ---- control.c ------------------------------------------------------------------- */
+
 void ddr_channel_announce(struct ddr_array *a, u32 type);	/* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */
-void ddr_channel_drop(struct ddr_array *a);	/* the array goes: all grants are reported CLOSED, then reads get EOF; may sleep */
+void ddr_control_add(struct ddr_channel *ch);		/* a new descriptor: it gets the list first */
+void ddr_control_del(struct ddr_channel *ch);		/* it is bound, or closed; nothing happens if it was bound before */
+int ddr_control_fill(struct ddr_channel *ch);		/* stages records; how many. Under rmutex */
 
 #endif

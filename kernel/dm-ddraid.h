@@ -11,7 +11,9 @@
  *	heard.c		is the daemon there: the timer that stops writes without one
  *	region.c	grants: a flat array of atomics, parked writes, read-ahead of grants, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
- *	channel.c	/dev/ddraid: control and channel descriptors, records in and out
+ *	record.c	records that wait for the daemon
+ *	control.c	control descriptors of /dev/ddraid: which arrays there are
+ *	channel.c	/dev/ddraid: its file operations, the channel of an array, records in and out
  *	command.c	the records of the daemon: checked, carried out
  *	io.c		.map, admission of a bio, its member bios, generations	(I/O engine; its private contract: io.h)
  *	generation.c	which I/O still obeys an older state of the members: APPLIED

@@ -160,3 +160,8 @@ void ddr_array_unbound(struct ddr_array *a)
 	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
 		ddr_array_sweep(a, BLK_STS_IOERR);
 }
+
+bool ddr_channel_attached(struct ddr_array *a)
+{
+	return !test_bit(DDR_A_DETACHED, &a->flags);
+}

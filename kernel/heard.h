@@ -13,5 +13,6 @@ void ddr_array_heard(struct ddr_array *a, bool enabled);
 void ddr_array_enable(struct ddr_array *a, u32 tables);	/* for the table with that number */
 void ddr_array_unbound(struct ddr_array *a);
 void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool enabled);
+bool ddr_channel_attached(struct ddr_array *a);
 
 #endif

@@ -18,6 +18,5 @@ struct ddr_krec {
 void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k);
 void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k);
 void ddr_channel_wake(struct ddr_array *a);	/* there is something to read; any context */
-bool ddr_channel_attached(struct ddr_array *a);
 
 #endif

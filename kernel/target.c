@@ -16,6 +16,7 @@
 #include "channel.h"
 #include "compat/limits.h"
 #include "gate.h"
+#include "heard.h"
 #include "io.h"
 #include "region.h"
 #include "release.h"

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Control descriptors of /dev/ddraid: which arrays there are, and what becomes of them.
+ *
+ * ddr_controls_lock guards them. It is taken inside of nothing but a channel's rmutex; it is an inner lock like
+ * a->lock.
+ *
+ * Must never: let a reader miss an array that came, or that went, without a new list.
+ */
+#include <linux/poll.h>
+
+#include "array.h"
+#include "channel.h"
+
+static DEFINE_SPINLOCK(ddr_controls_lock);
+static LIST_HEAD(ddr_controls);
+
+static void ddr_control_rec(struct ddr_rec *rec, u32 type, const struct ddr_array *a)
+{
+	*rec = (struct ddr_rec) { .type = type, .member = DDR_NO_MEMBER };
+	if (a) {
+		rec->start = a->cookie;
+		rec->count = type == DDR_K_RESUMED && READ_ONCE(a->as_bound);
+		memcpy(rec->arg, &a->uuid, sizeof(a->uuid));
+	}
+}
+
+void ddr_channel_announce(struct ddr_array *a, u32 type)
+{
+	struct ddr_channel *ch;
+
+	if (a->nosync)
+		return;
+	spin_lock(&ddr_controls_lock);
+	list_for_each_entry(ch, &ddr_controls, controls) {
+		if (ch->ring_n == DDR_RING) {
+			/* nobody reads: begin again with the whole list */
+			ch->ring_n = 0;
+			ch->listing = true;
+			ch->listed = 0;
+		} else {
+			unsigned int i = (ch->ring_pos + ch->ring_n++) % DDR_RING;
+
+			ddr_control_rec(&ch->ring[i], type, a);
+		}
+		wake_up_poll(&ch->wait, EPOLLIN | EPOLLRDNORM);
+	}
+	spin_unlock(&ddr_controls_lock);
+}
+
+/* One step of the list: the records of the next array, or the end; how many. */
+static unsigned int ddr_control_list(struct ddr_channel *ch, struct ddr_rec *rec)
+{
+	struct ddr_array *a;
+	unsigned int n = 0;
+	u64 listed;
+
+	spin_lock(&ddr_controls_lock);
+	listed = ch->listed;
+	spin_unlock(&ddr_controls_lock);
+	a = ddr_array_next(listed);
+
+	spin_lock(&ddr_controls_lock);
+	if (ch->listed != listed) {
+		/* begun again meanwhile */
+	} else if (a) {
+		ch->listed = a->cookie;
+		ddr_control_rec(&rec[n++], DDR_K_APPEARED, a);
+		if (!test_bit(DDR_A_SUSPENDED, &a->flags))
+			ddr_control_rec(&rec[n++], DDR_K_RESUMED, a);
+	} else {
+		ch->listing = false;
+		ddr_control_rec(&rec[n++], DDR_K_LIST_END, NULL);
+	}
+	spin_unlock(&ddr_controls_lock);
+	if (a)
+		ddr_array_put(a);
+	return n;
+}
+
+int ddr_control_fill(struct ddr_channel *ch)
+{
+	unsigned int n = 0;
+
+	while (READ_ONCE(ch->listing) && n + 2 <= DDR_BATCH)
+		n += ddr_control_list(ch, &ch->out[n]);
+	spin_lock(&ddr_controls_lock);
+	while (!ch->listing && ch->ring_n && n < DDR_BATCH) {
+		ch->out[n++] = ch->ring[ch->ring_pos];
+		ch->ring_pos = (ch->ring_pos + 1) % DDR_RING;
+		ch->ring_n--;
+	}
+	spin_unlock(&ddr_controls_lock);
+	return n;
+}
+
+void ddr_control_add(struct ddr_channel *ch)
+{
+	ch->listing = true;
+	spin_lock(&ddr_controls_lock);
+	list_add_tail(&ch->controls, &ddr_controls);
+	spin_unlock(&ddr_controls_lock);
+}
+
+void ddr_control_del(struct ddr_channel *ch)
+{
+	spin_lock(&ddr_controls_lock);
+	list_del_init(&ch->controls);
+	spin_unlock(&ddr_controls_lock);
+}
