@@ -9,7 +9,8 @@
  *	gate.c		the gate that every bio passes first
  *	sweep.c		what ends all waiting: suspend, kill
  *	heard.c		is the daemon there: the timer that stops writes without one
- *	region.c	grants: a flat array of atomics, parked writes, read-ahead of grants, REAP
+ *	region.c	regions: their words, writes in flight and parked, read-ahead of grants
+ *	grant.c		the same as the daemon sees them: GRANT, REFUSE, REAP; HELD, LOCK, CLOSED
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	record.c	records that wait for the daemon
  *	control.c	control descriptors of /dev/ddraid: which arrays there are
