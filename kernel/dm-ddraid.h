@@ -16,7 +16,8 @@
  *	control.c	control descriptors of /dev/ddraid: which arrays there are
  *	channel.c	/dev/ddraid: its file operations, the channel of an array, records in and out
  *	command.c	the records of the daemon: checked, carried out
- *	io.c		.map, admission of a bio, its member bios, generations	(I/O engine; its private contract: io.h)
+ *	engine.c	.map: the way of a bio into the I/O engine
+ *	io.c		the pieces of a bio, their member bios (the engine's private contract: io.h)
  *	generation.c	which I/O still obeys an older state of the members: APPLIED
  *	write.c		full-stripe writes, write-zeroes
  *	read.c		reads, reconstruction, verify_reads

@@ -23,7 +23,6 @@
 #include "gate.h"
 #include "io.h"
 #include "member.h"
-#include "target.h"
 #include "trace.h"
 
 #define DDR_NR_CLASSES	(DDR_EC_ABSENT + 1)

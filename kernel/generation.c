@@ -13,7 +13,7 @@
 #include <linux/wait_bit.h>
 
 #include "io.h"
-#include "target.h"
+#include "member.h"
 
 void ddr_gen_enter(struct ddr_io *io)
 {

@@ -85,3 +85,14 @@ u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
 
 	return ddr_array_turn(a, members, block);
 }
+
+void ddr_target_event(struct ddr_array *a)
+{
+	struct ddr_target *t;
+
+	rcu_read_lock();
+	t = rcu_dereference(a->active);
+	if (t)
+		schedule_work(&t->event);
+	rcu_read_unlock();
+}

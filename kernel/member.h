@@ -16,4 +16,7 @@ u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
 bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks);
 u32 ddr_array_written(struct ddr_array *a);	/* members that a write has to reach by their state, with a device or without */
 
+/* Something that `dmsetup status` shows has changed: wakes `dmsetup wait`. Process context. */
+void ddr_target_event(struct ddr_array *a);
+
 #endif

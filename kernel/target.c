@@ -21,7 +21,6 @@
 #include "region.h"
 #include "release.h"
 #include "table.h"
-#include "target.h"
 
 /* One write-zeroes or discard bio; it runs as pieces of at most a unit. */
 #define DDR_MAX_ZEROES_SECTORS	(16 * DDR_UNIT_SECTORS)
@@ -31,17 +30,6 @@ static void ddr_event_work(struct work_struct *work)
 	struct ddr_target *t = container_of(work, struct ddr_target, event);
 
 	dm_table_event(t->ti->table);
-}
-
-void ddr_target_event(struct ddr_array *a)
-{
-	struct ddr_target *t;
-
-	rcu_read_lock();
-	t = rcu_dereference(a->active);
-	if (t)
-		schedule_work(&t->event);
-	rcu_read_unlock();
 }
 
 /* ---- constructor, destructor ------------------------------------------------------- */
