@@ -152,6 +152,7 @@ struct ddr_array {
 	atomic_t		nr_parked;	/* all parked bios: here, in region.c and in error.c */
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
+	void			(*rerun)(struct ddr_array *a, struct bio *bio);	/* engine.c: runs one that was parked again; any context */
 	struct ddr_engine	*engine;	/* io.h: open member errors, generations of member states */
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
 	u64			epoch;		/* of the last bind; under ctl_mutex */

@@ -68,7 +68,8 @@ static void ddr_io_start_work(struct work_struct *work)
 	ddr_io_start(ddr_io_of(work));
 }
 
-void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
+/* Runs @bio, which was parked, again from the start (admit, region, range), by a work item of its own. Any context. */
+static void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
 {
 	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), ddr_io_start_work);
 }
@@ -83,6 +84,7 @@ int ddr_engine_init(struct ddr_array *a)
 	if (!e)
 		return -ENOMEM;
 	e->a = a;
+	a->rerun = ddr_io_rerun;
 	r = ddr_gen_init(e);
 	if (r)
 		goto free;

@@ -5,8 +5,6 @@
 
 #include "dm-ddraid.h"
 
-/* Runs @bio, which was parked, again from the start (admit, region, range), by a work item of its own. Any context. */
-void ddr_io_rerun(struct ddr_array *a, struct bio *bio);
 int ddr_io_map(struct ddr_target *t, struct bio *bio);		/* returns DM_MAPIO_*; .map */
 int ddr_io_init(void);						/* what the module has once: limits of memory */
 void ddr_io_exit(void);

@@ -187,6 +187,14 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 	spin_unlock_irqrestore(&es->lock, irq);
 }
 
+void ddr_error_of_flush_op(struct ddr_io *io, u32 role)
+{
+	u32 class;
+
+	if (ddr_error_judge(io, role, &class) == DDR_V_FAILED)
+		ddr_error_report(io, ddr_io_member(io, role), class);
+}
+
 /* Under the lock. */
 static void ddr_error_wait(struct ddr_io *io, struct list_head *list)
 {

@@ -105,14 +105,6 @@ static void ddr_flush_resume(struct ddr_io *io, u32 action)
 		ddr_io_finish(io, BLK_STS_IOERR);
 }
 
-void ddr_flush_member_failed(struct ddr_io *io, unsigned int role)
-{
-	u32 class;
-
-	if (ddr_error_judge(io, role, &class) == DDR_V_FAILED)
-		ddr_error_report(io, ddr_io_member(io, role), class);
-}
-
 /* io_wq */
 static void ddr_flush_failed(struct work_struct *work)
 {

@@ -14,7 +14,6 @@
  *
  * Must never: let a bio run that the gate should have stopped.
  */
-#include "engine.h"
 #include "gate.h"
 
 static inline bool ddr_flags_admit(unsigned long flags, bool write)
@@ -144,7 +143,7 @@ static void ddr_array_kick_work(struct work_struct *work)
 	spin_unlock_irq(&a->lock);
 	while ((bio = bio_list_pop(&run))) {
 		atomic_dec(&a->nr_parked);
-		ddr_io_rerun(a, bio);
+		a->rerun(a, bio);
 		cond_resched();
 	}
 }

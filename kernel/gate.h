@@ -26,7 +26,7 @@ bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon);
 /* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
 void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
-/* Gives all bios of the parked list to ddr_io_rerun(). Any context. */
+/* Runs all bios of the parked list again. Any context. */
 void ddr_array_kick(struct ddr_array *a);
 
 /* ---- sweep.c ------------------------------------------------------------------- */

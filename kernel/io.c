@@ -178,7 +178,7 @@ static void ddr_member_endio(struct bio *bio)
 	if (unlikely(bio->bi_status)) {
 		set_bit(role, &buf->failed);
 		if (buf->io->op == DDR_OP_FLUSH)
-			ddr_flush_member_failed(buf->io, role);
+			ddr_error_of_flush_op(buf->io, role);
 	}
 	bio_uninit(bio);
 	ddr_buf_op_done(buf);

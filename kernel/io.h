@@ -254,7 +254,6 @@ u32 ddr_parity_check(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 ch
 void ddr_write_start(struct ddr_io *io);
 void ddr_read_start(struct ddr_io *io);
 void ddr_flush_start(struct ddr_io *io);
-void ddr_flush_member_failed(struct ddr_io *io, unsigned int role);	/* its operation for the role has failed; any context */
 
 /* ---- error.c ------------------------------------------------------------- */
 
@@ -271,6 +270,7 @@ enum ddr_verdict ddr_error_judge(struct ddr_io *io, u32 role, u32 *class);
 blk_status_t ddr_error_status(u32 class);	/* what the bio ends with, if it has to */
 /* Counts, and tells the daemon, that @member failed the piece of @io; nobody waits. Any context. */
 void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
+void ddr_error_of_flush_op(struct ddr_io *io, u32 role);	/* the operation of a flush for the role has failed, others run still; any context */
 /*
  * Waits for the daemon's answer to the error of @member and @class, which this io has reported before; it may have come
  * already. Its buffer is given back, but that of a flush. @resume runs from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
