@@ -20,6 +20,7 @@
  */
 static void ddr_array_next_table(struct ddr_array *a)
 {
+	lockdep_assert_held(&a->lock);
 	smp_store_release(&a->tables, a->tables + 1);	/* with ddr_bind() */
 }
 
@@ -34,6 +35,7 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 	u32 m, fresh = 0;
 	dev_t dev;
 
+	lockdep_assert_held(&a->lock);
 	ddr_array_next_table(a);
 	/* a shadow that is in use may not go, nor be another place's, unless the daemon says so */
 	if (a->member[DDR_SHADOW].state != DDR_KM_OUT && a->started &&
@@ -86,6 +88,7 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
  */
 static void ddr_array_first(struct ddr_array *a, bool same)
 {
+	lockdep_assert_held(&a->lock);
 	if (a->early && !same)
 		set_bit(DDR_A_UNJUDGED, &a->flags);
 	if (test_bit(DDR_A_DETACHED, &a->flags))

@@ -169,6 +169,7 @@ static struct ddr_array *__ddr_array_find(const uuid_t *uuid)
 {
 	struct ddr_array *a;
 
+	lockdep_assert_held(&ddr_registry_mutex);
 	list_for_each_entry(a, &ddr_registry, registry)
 		if (uuid_equal(&a->uuid, uuid))
 			return a;
@@ -191,6 +192,7 @@ static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device
 {
 	struct ddr_array *a = __ddr_array_find(uuid);
 
+	lockdep_assert_held(&ddr_registry_mutex);
 	if (!a)
 		return NULL;
 	if (a->md != md)
@@ -205,6 +207,7 @@ static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device
 /* Under the registry mutex. */
 static void ddr_array_register(struct ddr_array *a, struct ddr_target *t)
 {
+	lockdep_assert_held(&ddr_registry_mutex);
 	a->loaded = t;
 	/* the clock makes it unique over a reload of the module as well */
 	a->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
@@ -265,6 +268,7 @@ static bool ddr_array_take_loaded(struct ddr_array *a, const struct ddr_target *
 	bool taken;
 	u32 m;
 
+	lockdep_assert_held(&ddr_registry_mutex);
 	spin_lock_irq(&a->lock);
 	taken = !a->started;
 	for (m = 0; taken && m < DDR_PLACES; m++)

@@ -15,7 +15,7 @@
  * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the
  * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
  * one array run one at a time, and each looks there whether its descriptor is still the
- * array's. dm-ddraid.h has the whole order.
+ * array's. dm-ddraid.h has the order of all locks.
  *
  * Lifetime: a channel is freed by the last close. a->channel points to it from bind to
  * close or supersession, under a->lock; ch->array holds a reference from bind to close.
@@ -44,6 +44,7 @@
 /* Under ctl_mutex: does @ch still speak for its array? */
 static bool ddr_channel_current(struct ddr_channel *ch)
 {
+	lockdep_assert_held(&ch->array->ctl_mutex);
 	return ch->array->channel == ch;
 }
 
@@ -52,6 +53,7 @@ static unsigned int ddr_fill_state(struct ddr_channel *ch, struct ddr_rec *rec, 
 	bool suspended = test_bit(DDR_A_SUSPENDED, &ch->array->flags);
 	unsigned int k = 0;
 
+	lockdep_assert_held(&ch->array->ctl_mutex);
 	if (suspended != ch->told_suspended && k < n) {
 		rec[k++] = (struct ddr_rec) {
 			.type = DDR_K_SUSPEND, .status = suspended, .member = DDR_NO_MEMBER,
@@ -73,6 +75,7 @@ static unsigned int ddr_fill_ready(struct ddr_channel *ch, struct ddr_rec *rec, 
 	struct ddr_krec *k;
 	unsigned int i = 0;
 
+	lockdep_assert_held(&ch->array->ctl_mutex);
 	spin_lock_irq(&a->lock);
 	while (i < n && (k = list_first_entry_or_null(&ch->ready, struct ddr_krec, link))) {
 		list_del_init(&k->link);
@@ -116,6 +119,7 @@ static int ddr_fill(struct ddr_channel *ch)
 {
 	int n = 0;
 
+	lockdep_assert_held(&ch->rmutex);
 	if (ch->out_pos < ch->out_n)
 		return 0;
 	switch (ddr_channel_state(ch)) {
@@ -286,6 +290,7 @@ static void ddr_channel_unhook(struct ddr_array *a, struct ddr_channel *ch)
 {
 	struct ddr_krec *k, *n;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	spin_lock_irq(&a->lock);
 	a->channel = NULL;
 	ddr_channel_set_state(ch, DDR_CH_STALE);
@@ -298,6 +303,7 @@ static void ddr_channel_unhook(struct ddr_array *a, struct ddr_channel *ch)
 
 static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const struct ddr_bind *b)
 {
+	lockdep_assert_held(&a->ctl_mutex);
 	if (a->channel)
 		ddr_channel_unhook(a, a->channel);
 	ddr_range_orphan_all(a);
@@ -339,6 +345,7 @@ static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b, bool loade
 	struct ddr_target *t;
 	int r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	rcu_read_lock();
 	t = rcu_dereference(a->active);
 	if (t)
@@ -370,6 +377,8 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 	u32 tables;
 	int r;
 
+	lockdep_assert_held(&ch->rmutex);
+	lockdep_assert_held(&ch->wmutex);
 	if (ch->state != DDR_CH_CONTROL)
 		return ch->state == DDR_CH_STALE ? -ESTALE : -EBUSY;
 	import_uuid(&uuid, in->uuid);

@@ -230,6 +230,7 @@ int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr
 	u64 i = (u64)rec->type - DDR_U_MEMBER;
 	int r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (i >= ARRAY_SIZE(ddr_commands))
 		return -EINVAL;
 	i = array_index_nospec(i, ARRAY_SIZE(ddr_commands));

@@ -2,8 +2,7 @@
 /*
  * Control descriptors of /dev/ddraid: which arrays there are, and what becomes of them.
  *
- * ddr_controls_lock guards them. It is taken inside of nothing but a channel's rmutex; it is an inner lock like
- * a->lock.
+ * ddr_controls_lock guards them; dm-ddraid.h has the order of the locks.
  *
  * Must never: let a reader miss an array that came, or that went, without a new list.
  */
@@ -82,6 +81,7 @@ int ddr_control_fill(struct ddr_channel *ch)
 {
 	unsigned int n = 0;
 
+	lockdep_assert_held(&ch->rmutex);
 	while (READ_ONCE(ch->listing) && n + 2 <= DDR_BATCH)
 		n += ddr_control_list(ch, &ch->out[n]);
 	spin_lock(&ddr_controls_lock);

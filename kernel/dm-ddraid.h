@@ -32,13 +32,34 @@
  * The order in which a write takes things, and gives them back in reverse:
  * array open (not frozen, enabled) -> region reference -> range -> pages -> member bios.
  *
- * Lock order, outer to inner:
- *	channel's read and write mutexes -> a->ctl_mutex -> ex_mutex (range.c)
- *	-> park bucket (region.c), range bucket (range.c), the engine's locks
- *	-> a->lock -> wait queues
- * The registry mutex is taken inside of the channel's and ctl_mutex (array.c).
- * Locks from the buckets down are taken with interrupts off; no bio is submitted or
- * ended under them.
+ * Locks of the module, outer to inner: one may be taken while those above it are held.
+ *
+ *	ddr_channel.rmutex	records staged for read(). A bind takes it,
+ *	ddr_channel.wmutex	records taken from write(), then this one
+ *	ddr_array.ctl_mutex	the daemon's side of an array: binds, commands and the making of
+ *				records run one at a time. epoch, session, maps and cursors of
+ *				struct ddr_regions
+ *	ddr_registry_mutex	the list of arrays, their users, loaded, early (array.c). No memory
+ *				is allocated under it
+ *	ddr_controls_lock	control descriptors (control.c). A spinlock with interrupts on;
+ *				inside it only a wait queue's
+ *	ddr_ranges.ex_mutex	the list of EX ranges (range.c). Not under the two above
+ *	ddr_park_bucket.lock	bios parked on the bucket's regions
+ *	ddr_range_bucket.lock	the bucket's list, ->locked in it
+ *	ddr_errors.lock		open errors and who waits for them
+ *	ddr_engine.lock		turns of the generation, APPLIED. One of these four at a time, inside
+ *				ctl_mutex, ex_mutex or no other lock
+ *	ddr_array.lock		members, the active table, parked bios, the channel, records, flags
+ *				(see DDR_A_*), what the daemon says for status. Under the registry's
+ *				mutex too
+ *	wait queue of a channel	who sleeps in read() or poll()
+ *
+ *	ddr_reserve.lock	the right to take several pages of a reserve (pages.c). A mutex;
+ *				none of the others is held then
+ *	ddr_stock_part.lock	pages of a part of a stock (stock.c). Inside ddr_reserve.lock, or alone
+ *
+ * Spinlocks are taken with interrupts off unless it says otherwise, and no bio is submitted or
+ * ended under them. A function that relies on its caller's lock has a lockdep_assert_held().
  */
 #ifndef DM_DDRAID_H
 #define DM_DDRAID_H
@@ -92,7 +113,44 @@ struct ddr_member {
 	u64		cursor;		/* blocks; valid for reads below it when rebuilding */
 };
 
-/* Flags of struct ddr_array, atomic bit operations. */
+/*
+ * Flags of struct ddr_array, atomic bit operations. L: changed under a->lock.
+ *
+ * A flag that "stops" I/O holds it at the gate, and turns I/O away that has passed the gate and of
+ * which nothing was sent yet (ddr_flags_admit()). One that "ends" I/O ends what waits anywhere, and
+ * what would have to wait (ddr_array_bounces()); who sets it sweeps all lists afterwards (sweep.c).
+ *
+ * ENABLED L		set: ENABLE (heard.c); for nosync when the array is made (array.c)
+ *			cleared: a bind before the first resume (array.c); that resume, if the
+ *			daemon has gone by then (active.c)
+ *			while it is clear: stops all I/O
+ * FROZEN_WRITES	set: FREEZE; cleared: THAW (command.c)
+ *			stops writes and flushes, but not those of which a part was sent already
+ * FROZEN_READS		set: FREEZE with DDR_F_READS; cleared: FREEZE without it, THAW (command.c)
+ *			stops reads
+ * DETACHED L		set: when the array is made (array.c); the daemon has closed the channel or
+ *			was silent for its timeout (heard.c)
+ *			cleared: a bind; the next word of the daemon (heard.c)
+ *			with FAIL_NO_DAEMON: ends, with an error, what would wait for the daemon
+ * WRITES_STOPPED L	set: the timer of rule 7, no word of a daemon that sent ENABLE (heard.c)
+ *			cleared: ENABLE; the next word of a daemon that sent it (heard.c)
+ *			stops writes and flushes, also those of which a part was sent
+ * KILLED		set: KILL (sweep.c); never cleared
+ *			stops all I/O, and ends it with an error
+ * NOFLUSH_SUSPEND	set: presuspend; cleared: presuspend_undo (sweep.c), resume (active.c)
+ *			ends what waits, for dm to send it again after the resume
+ * FLUSH_SUSPEND	set: presuspend; cleared: presuspend_undo (sweep.c), resume (active.c)
+ *			while ENABLED is clear: ends what waits, with an error
+ * FAIL_NO_DAEMON L	set or cleared: resume, as the table says (active.c)
+ *			see DETACHED
+ * SUSPENDED L		set: when the array is made (array.c); postsuspend, dtr (active.c)
+ *			cleared: resume (active.c)
+ *			stops nothing, dm holds bios back; the daemon is told
+ * UNJUDGED L		set: a resume whose table has another device, another shadow or more blocks
+ *			than the last one, or is not the one that the daemon was bound to (active.c)
+ *			cleared: ENABLE for this table (heard.c)
+ *			stops all I/O
+ */
 enum {
 	DDR_A_ENABLED,		/* the daemon delivered the state (or the array is nosync) */
 	DDR_A_FROZEN_WRITES,

@@ -130,6 +130,7 @@ static struct ddr_error *ddr_error_of_flush(struct ddr_errors *es, u32 member)
 	struct ddr_error *e;
 	u32 class;
 
+	lockdep_assert_held(&es->lock);
 	for (class = 0; class < DDR_NR_CLASSES; class++) {
 		e = &es->error[(member * DDR_NR_CLASSES + class) * DDR_NR_OPS + DDR_OP_FLUSH];
 		if (e->open)
@@ -141,6 +142,7 @@ static struct ddr_error *ddr_error_of_flush(struct ddr_errors *es, u32 member)
 /* Under the lock, when an error of the member has been closed. */
 static void ddr_error_closed(struct ddr_errors *es, u32 member)
 {
+	lockdep_assert_held(&es->lock);
 	if (!ddr_error_of_flush(es, member))
 		WRITE_ONCE(es->flush_open, es->flush_open & ~BIT(member));
 }
@@ -151,6 +153,7 @@ static void ddr_error_open(struct ddr_errors *es, struct ddr_io *io, u32 member,
 	struct ddr_array *a = io->t->array;
 	struct ddr_error *e = ddr_error_of(es, io, member, class);
 
+	lockdep_assert_held(&es->lock);
 	if (e->open)
 		return;
 	ddr_channel_unqueue(a, &e->krec);
@@ -198,6 +201,7 @@ void ddr_error_of_flush_op(struct ddr_io *io, u32 role)
 /* Under the lock. */
 static void ddr_error_wait(struct ddr_io *io, struct list_head *list)
 {
+	lockdep_assert_held(&io->t->array->engine->errors->lock);
 	list_add_tail(&io->parked, list);
 	atomic_inc(&io->t->array->nr_parked);
 }
@@ -218,6 +222,7 @@ static void ddr_error_ends(struct ddr_errors *es, struct ddr_io *io, blk_status_
 	unsigned long lost = io->op == DDR_OP_FLUSH && io->buf && status == BLK_STS_DM_REQUEUE ? io->buf->lost : 0;
 	unsigned int role;
 
+	lockdep_assert_held(&es->lock);
 	for_each_set_bit(role, &lost, DDR_PLACES)
 		WRITE_ONCE(es->flush_lost, es->flush_lost | BIT(ddr_io_member(io, role)));
 }
@@ -245,6 +250,7 @@ static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 ac
 	bool waits = e && e->open, ended;
 	blk_status_t status;
 
+	lockdep_assert_held(&es->lock);
 	ended = ddr_array_bounces(a, true, &status);
 	if (!ended && waits)
 		ddr_error_wait(io, &e->waiting);
@@ -367,6 +373,7 @@ static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, 
 	struct ddr_error *e = es->error, *end = e + DDR_NR_ERRORS;
 	struct ddr_io *io;
 
+	lockdep_assert_held(&es->lock);
 	for (; e < end; e++) {
 		if (!e->open || e->krec.rec.seq != seq)
 			continue;

@@ -56,6 +56,7 @@ static void ddr_gen_turn(struct ddr_engine *e)
 {
 	struct ddr_gen *old = &e->gen[e->current_gen];
 
+	lockdep_assert_held(&e->lock);
 	e->now = e->next;
 	e->next = 0;
 	WRITE_ONCE(e->turning, true);
@@ -91,6 +92,7 @@ bool ddr_io_member_busy(struct ddr_array *a, u32 member)
 	struct ddr_engine *e = a->engine;
 	bool busy;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	spin_lock_irq(&e->lock);
 	busy = (e->next | e->now) & BIT(member) || !list_empty_careful(&e->applied[member].link);
 	spin_unlock_irq(&e->lock);
@@ -101,6 +103,7 @@ void ddr_io_member_changed(struct ddr_array *a, u64 seq, u32 member)
 {
 	struct ddr_engine *e = a->engine;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	spin_lock_irq(&e->lock);
 	e->applied[member].rec.seq = seq;
 	e->next |= BIT(member);
@@ -115,6 +118,7 @@ void ddr_io_member_forget(struct ddr_array *a)
 	struct ddr_engine *e = a->engine;
 	u32 m;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	spin_lock_irq(&e->lock);
 	e->next = 0;
 	e->now = 0;

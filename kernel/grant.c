@@ -57,6 +57,7 @@ static void ddr_park_take(struct ddr_park_bucket *b, u64 region, struct bio_list
 	struct bio_list keep = BIO_EMPTY_LIST;
 	struct bio *bio;
 
+	lockdep_assert_held(&b->lock);
 	while ((bio = bio_list_pop(&b->bios)))
 		bio_list_add((unsigned long)bio->bi_private == region ? to : &keep, bio);
 	b->bios = keep;
@@ -84,6 +85,7 @@ int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max)
 	struct ddr_regions *rs = a->regions_state;
 	u64 i, w, r = rs->hand;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (!max)
 		return -EINVAL;
 	if (rs->reap_due)
@@ -116,6 +118,7 @@ void ddr_region_close_all(struct ddr_array *a)
 	struct ddr_regions *rs = a->regions_state;
 	u64 r, w;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	for (r = 0; r < a->regions; r++) {
 		ddr_region_resched(r);
 		w = ddr_word(rs, r);
@@ -139,6 +142,7 @@ int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
 	struct bio_list run = BIO_EMPTY_LIST;
 	u64 r, w, new;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (!ddr_regions_valid(a, start, count))
 		return -ERANGE;
 	if (!rs->declared)
@@ -209,6 +213,7 @@ int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int er
 	struct bio_list end = BIO_EMPTY_LIST;
 	u64 r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (!ddr_regions_valid(a, start, count))
 		return -ERANGE;
 	if (!rs->declared)
@@ -229,6 +234,7 @@ int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits)
 	struct ddr_regions *rs = a->regions_state;
 	u64 r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (!ddr_regions_valid(a, start, count))
 		return -ERANGE;
 	if (bits & ~(DDR_RB_CLEAN | DDR_RB_SUSPECT_ERROR))
@@ -253,6 +259,7 @@ void ddr_region_declare(struct ddr_array *a)
 	struct ddr_regions *rs = a->regions_state;
 	u64 r, w, new;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	for (r = 0; r < a->regions; r++) {
 		ddr_region_resched(r);
 		w = ddr_word(rs, r);
@@ -276,6 +283,7 @@ void ddr_region_declare(struct ddr_array *a)
 
 bool ddr_region_declared(struct ddr_array *a)
 {
+	lockdep_assert_held(&a->ctl_mutex);
 	return a->regions_state->declared;
 }
 
@@ -301,6 +309,7 @@ unsigned int ddr_region_fill_held(struct ddr_array *a, struct ddr_rec *rec, unsi
 	unsigned int k = 0;
 	u64 r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (rs->declared)
 		return 0;
 	for (r = rs->held_cursor; r < a->regions; r++) {
@@ -329,6 +338,7 @@ unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *rec, un
 	unsigned int k = 0;
 	u64 r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	while ((r = ddr_map_next(a, &rs->closed)) < a->regions) {
 		struct ddr_rec *last = k ? &rec[k - 1] : NULL;
 		u64 w = ddr_word(rs, r);
@@ -383,6 +393,7 @@ unsigned int ddr_region_fill_lock(struct ddr_array *a, struct ddr_rec *rec, unsi
 	unsigned int k = 0;
 	u64 r, w, seq;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (a->gone)
 		return 0;
 	while (k < n && (r = ddr_map_next(a, &rs->lock)) < a->regions) {
@@ -417,6 +428,7 @@ void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec)
 	struct ddr_regions *rs = a->regions_state;
 	u64 r, w;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (rec->type != DDR_K_CLOSED)
 		return;
 	for (r = rec->start; r < rec->start + rec->count; r++) {

@@ -18,6 +18,7 @@ static void ddr_deadline_arm(struct ddr_array *a)
 	unsigned long now = jiffies, at = 0;
 	bool arm = false;
 
+	lockdep_assert_held(&a->lock);
 	if (!test_bit(DDR_A_DETACHED, &a->flags)) {
 		at = a->heard + a->timeout;
 		arm = true;

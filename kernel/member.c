@@ -15,6 +15,7 @@ void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 curs
 {
 	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
 
+	lockdep_assert_held(&a->lock);
 	/* what is complete without it on this node must not be written to it again */
 	if (state == DDR_KM_LEAVING && (a->said_out & BIT(member)) &&
 	    (member != DDR_SHADOW || (a->present & BIT(DDR_SHADOW))))

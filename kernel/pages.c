@@ -364,7 +364,9 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, stru
 	u32 left = DIV_ROUND_UP(vecs * min_t(u32, stride, PAGE_SIZE), PAGE_SIZE);
 	struct page *batch[DDR_BULK], *page = NULL;
 
-	if (!wait)
+	if (wait)
+		lockdep_assert_held(&r->lock);
+	else
 		ddr_pages_count(t, left);	/* as a whole: two that ask for the last room must not both get half of what they need */
 	for (i = 0; i < vecs; i++) {
 		if (!offset) {

@@ -72,6 +72,7 @@ static bool ddr_range_behind_ex(const struct ddr_range_bucket *b, const struct d
 {
 	const struct ddr_range *o;
 
+	lockdep_assert_held(&b->lock);
 	if (!b->ex)
 		return false;
 	list_for_each_entry(o, &b->list, list)
@@ -85,6 +86,7 @@ static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr
 {
 	const struct ddr_range *o;
 
+	lockdep_assert_held(&b->lock);
 	list_for_each_entry(o, &b->list, list) {
 		ddr_point_fails(DDR_PT_RANGE_STEP);
 		if (o == r)
@@ -105,6 +107,7 @@ static void ddr_range_wake_work(struct work_struct *work)
 /* Under the bucket's lock. After queue_work() @r may be gone. */
 static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 {
+	lockdep_assert_held(&ddr_range_bucket(rs, r)->lock);
 	if (!r->ex) {
 		INIT_WORK(&r->work, ddr_range_wake_work);
 		queue_work(r->wq, &r->work);
@@ -139,6 +142,7 @@ static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b,
 	u32 first = ddr_range_first(gone), end = first + gone->count;
 	struct ddr_range *r;
 
+	lockdep_assert_held(&b->lock);
 	if (!b->waiting)
 		return;
 	list_for_each_entry(r, &b->list, list) {
@@ -278,6 +282,7 @@ static struct ddr_ex *ddr_ex_find(struct ddr_ranges *rs, u64 seq)
 {
 	struct ddr_ex *ex;
 
+	lockdep_assert_held(&rs->ex_mutex);
 	list_for_each_entry(ex, &rs->ex, list)
 		if (ex->seq == seq && !ex->orphan)
 			return ex;
@@ -306,6 +311,7 @@ int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count)
 	unsigned int i;
 	int r = 0;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (!count || count > DDR_EX_MAX_BLOCKS || start >= a->blocks || count > a->blocks - start)
 		return -ERANGE;
 	mutex_lock(&rs->ex_mutex);
@@ -338,6 +344,7 @@ static void ddr_ex_end(struct ddr_array *a, struct ddr_ex *ex)
 {
 	unsigned int i;
 
+	lockdep_assert_held(&a->ranges->ex_mutex);
 	list_del(&ex->list);
 	if (ex->orphan)
 		a->ranges->nr_orphans--;
@@ -373,6 +380,7 @@ static bool ddr_ex_covered(const struct ddr_ranges *rs, const struct ddr_ex *ex)
 	u64 start = ex->krec.rec.start, end = start + ex->krec.rec.count;
 	const struct ddr_ex *o;
 
+	lockdep_assert_held(&rs->ex_mutex);
 	list_for_each_entry(o, &rs->ex, list) {
 		if (o == ex)
 			break;

@@ -80,6 +80,7 @@ static bool ddr_region_want(struct ddr_regions *rs, u64 region, u64 *old)
 {
 	u64 w = ddr_word(rs, region), new;
 
+	lockdep_assert_held(&ddr_park_bucket(rs, region)->lock);
 	for (;;) {
 		if (ddr_word_open(w)) {
 			new = (w + 1) | DDR_W_TOUCHED;
@@ -242,6 +243,7 @@ void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown)
 	struct ddr_regions *rs = a->regions_state;
 	size_t map = BITS_TO_LONGS(a->regions) * sizeof(long);
 
+	lockdep_assert_held(&a->ctl_mutex);
 	memcpy(grown->word, rs->word, a->regions * sizeof(*rs->word));
 	memcpy(grown->clean, rs->clean, map);
 	memcpy(grown->suspect, rs->suspect, map);
