@@ -15,8 +15,9 @@
 #include "region.h"
 
 /*
- * Under a->lock, before what the daemon has to judge: a late ENABLE for the table before must not take that back. No table is active
- * until the new one is, so who sees the number sees that table, or none.
+ * Under a->lock, before what the daemon has to judge: a late ENABLE for the table before must not
+ * take that back. No table is active until the new one is, so who sees the number sees that table,
+ * or none.
  */
 static void ddr_array_next_table(struct ddr_array *a)
 {
@@ -25,9 +26,9 @@ static void ddr_array_next_table(struct ddr_array *a)
 }
 
 /*
- * Under a->lock. States are those of the devices that the daemon saw. Another device in a member's place may hold
- * anything: nothing is read from it, nor written to it, until a daemon that has seen this table enables it.
- * Returns the places whose device was not in the table before (bit: place).
+ * Under a->lock. States are those of the devices that the daemon saw. Another device in a member's
+ * place may hold anything: nothing is read from it, nor written to it, until a daemon that has seen
+ * this table enables it. Returns the places whose device was not in the table before (bit: place).
  */
 static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 {
@@ -50,9 +51,13 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 		back = a->started && !(a->present & BIT(m)) && a->member[m].state != DDR_KM_OUT;
 		if ((other || back) && !a->nosync) {
 			set_bit(DDR_A_UNJUDGED, &a->flags);
-			DMINFO("%s: the table names a new device for member %u, all I/O waits for the daemon", a->label, m);
+			DMINFO("%s: the table names a new device for member %u, all I/O waits for the daemon",
+			       a->label, m);
 		}
-		/* whoever had the place was out, and failed, not this one: other nodes may read it already */
+		/*
+		 * whoever had the place was out, and failed, not this one: other nodes may read it
+		 * already
+		 */
 		if (other || !(a->present & BIT(m)))
 			fresh |= BIT(m);
 		a->devices[m] = dev;
@@ -62,8 +67,9 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 }
 
 /*
- * The array gets the blocks of a longer table. Grants stay: their regions are as long as the array, and the one that it ended in has
- * more blocks now, in which the daemon may have ranges of which we were not told. So all I/O waits until it has told us, and enables this table.
+ * The array gets the blocks of a longer table. Grants stay: their regions are as long as the array,
+ * and the one that it ended in has more blocks now, in which the daemon may have ranges of which we
+ * were not told. So all I/O waits until it has told us, and enables this table.
  */
 static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 {
@@ -79,12 +85,13 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 	set_bit(DDR_A_UNJUDGED, &a->flags);
 	spin_unlock_irq(&a->lock);
 	mutex_unlock(&a->ctl_mutex);
-	DMINFO("%s: the table has %llu blocks now, all I/O waits for the daemon", a->label, t->blocks);
+	DMINFO("%s: the table has %llu blocks now, all I/O waits for the daemon", a->label,
+	       t->blocks);
 }
 
 /*
- * Under a->lock, at the first resume. If a daemon was bound before, what it said is of the table that it was bound to (@same), and as long as it
- * is there.
+ * Under a->lock, at the first resume. If a daemon was bound before, what it said is of the table
+ * that it was bound to (@same), and as long as it is there.
  */
 static void ddr_array_first(struct ddr_array *a, bool same)
 {
@@ -157,7 +164,10 @@ void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t)
 	ddr_channel_wake(a);
 }
 
-/* The table that was resumed last is there until the next one is, and holds its devices: no other has one of these numbers. */
+/*
+ * The table that was resumed last is there until the next one is, and holds its devices: no other
+ * has one of these numbers.
+ */
 bool ddr_array_names(struct ddr_array *a, dev_t dev)
 {
 	bool named = false;

@@ -6,9 +6,9 @@
  * Must never: clear a dirty mark or close a grant by itself, or wait for the daemon in a
  * dm callback.
  *
- * The registry mutex is taken inside of the channel's and ctl_mutex, and nothing but a->lock is taken, and no memory
- * allocated, inside of it: a daemon that looks for an array must not wait for a
- * constructor that waits for memory, which may wait for that daemon.
+ * The registry mutex is taken inside of the channel's and ctl_mutex, and nothing but a->lock is
+ * taken, and no memory allocated, inside of it: a daemon that looks for an array must not wait for
+ * a constructor that waits for memory, which may wait for that daemon.
  *
  * Lifetime: targets, channels and list walks hold references. The last put leaves the
  * rest to a work item, which first stops the workqueues: work items on them need no
@@ -44,16 +44,24 @@ static void ddr_array_free_bio_wqs(struct ddr_array *a)
 			destroy_workqueue(a->bio_wq[i]);
 }
 
-/* Large writes that sleep do so one behind the other for the same memory: a worker for each would be of no use to any. */
+/*
+ * Large writes that sleep do so one behind the other for the same memory: a worker for each would
+ * be of no use to any.
+ */
 static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 {
-	static const char *const names[DDR_CLASSES] = { "ddraid-read", "ddraid-small", "ddraid-large" };
+	static const char *const names[DDR_CLASSES] = {
+		"ddraid-read", "ddraid-small", "ddraid-large"
+	};
 	int i;
 
 	for (i = 0; i < DDR_CLASSES; i++) {
-		int active = i == DDR_CLASS_LARGE ? max(DDR_LARGE_WORKERS, 2 * (int)num_online_cpus()) : 0;
+		int active = 0;
 
-		a->bio_wq[i] = ddr_alloc(alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, active, names[i]));
+		if (i == DDR_CLASS_LARGE)
+			active = max(DDR_LARGE_WORKERS, 2 * (int)num_online_cpus());
+		a->bio_wq[i] = ddr_alloc(alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM,
+							 active, names[i]));
 		if (!a->bio_wq[i])
 			return false;
 	}
@@ -61,8 +69,8 @@ static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 }
 
 /*
- * No bio is left. But a work item that has given its bio away (parked it, ended it) may still be about to run what is parked, which goes
- * through ctl_wq: so that ends last.
+ * No bio is left. But a work item that has given its bio away (parked it, ended it) may still be
+ * about to run what is parked, which goes through ctl_wq: so that ends last.
  */
 static void ddr_array_free(struct ddr_array *a)
 {
@@ -176,19 +184,27 @@ static struct ddr_array *__ddr_array_find(const uuid_t *uuid)
 	return NULL;
 }
 
-/* May a table like this be loaded for the array? A longer one lets it grow; without a daemon nobody knows of that. */
+/*
+ * May a table like this be loaded for the array? A longer one lets it grow; without a daemon nobody
+ * knows of that.
+ */
 static bool ddr_array_matches(const struct ddr_array *a, const struct ddr_geometry *geo,
 			      u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync)
 {
 	return a->geo.order == geo->order && a->geo.parity == geo->parity &&
-	       a->geo.rotating == geo->rotating && (nosync ? blocks == a->blocks : blocks >= READ_ONCE(a->blocks)) &&
+	       a->geo.rotating == geo->rotating &&
+	       (nosync ? blocks == a->blocks : blocks >= READ_ONCE(a->blocks)) &&
 	       DDR_BLOCK_SECTORS << a->region_blocks_shift == region_sectors &&
 	       a->data_offset == data_offset && a->nosync == nosync;
 }
 
-/* Under the registry mutex: the array of @uuid with one user more, NULL if there is none, or why it is not for this table. */
-static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device *md, const struct ddr_geometry *geo,
-					u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync)
+/*
+ * Under the registry mutex: the array of @uuid with one user more, NULL if there is none, or why it
+ * is not for this table.
+ */
+static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device *md,
+					const struct ddr_geometry *geo, u64 blocks,
+					u32 region_sectors, sector_t data_offset, bool nosync)
 {
 	struct ddr_array *a = __ddr_array_find(uuid);
 
@@ -215,8 +231,12 @@ static void ddr_array_register(struct ddr_array *a, struct ddr_target *t)
 	list_add_tail(&a->registry, &ddr_registry);
 }
 
-/* A user of @a, which may be shorter than its table: with what it needs to grow. Nothing else is made anew. */
-static struct ddr_array *ddr_array_join_longer(struct ddr_array *a, u64 blocks, struct ddr_target *t)
+/*
+ * A user of @a, which may be shorter than its table: with what it needs to grow. Nothing else is
+ * made anew.
+ */
+static struct ddr_array *ddr_array_join_longer(struct ddr_array *a, u64 blocks,
+					       struct ddr_target *t)
 {
 	if (blocks <= READ_ONCE(a->blocks) || ddr_regions_of(a, blocks) == READ_ONCE(a->regions))
 		return a;
@@ -238,7 +258,8 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 		return ERR_PTR(-EINVAL);
 	for (;;) {
 		if (!uuid)
-			return ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
+			return ddr_array_alloc(uuid, md, geo, blocks, region_sectors, data_offset,
+					       nosync);
 		mutex_lock(&ddr_registry_mutex);
 		a = ddr_array_join(uuid, md, geo, blocks, region_sectors, data_offset, nosync);
 		if (!a && new)
@@ -260,8 +281,8 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 }
 
 /*
- * Under the registry mutex, with which a table goes: @t is there. What the daemon says of its members from now on is of these devices, as
- * after a resume; no bio has reached the array yet.
+ * Under the registry mutex, with which a table goes: @t is there. What the daemon says of its
+ * members from now on is of these devices, as after a resume; no bio has reached the array yet.
  */
 static bool ddr_array_take_loaded(struct ddr_array *a, const struct ddr_target *t)
 {
@@ -293,7 +314,9 @@ bool ddr_array_is_loaded(struct ddr_array *a, const struct ddr_target *t)
 	return is;
 }
 
-int ddr_array_bind_loaded(struct ddr_array *a, void (*describe)(const struct ddr_target *t, struct ddr_bind *b), struct ddr_bind *b)
+int ddr_array_bind_loaded(struct ddr_array *a,
+			  void (*describe)(const struct ddr_target *t, struct ddr_bind *b),
+			  struct ddr_bind *b)
 {
 	int r = -EAGAIN;
 

@@ -339,7 +339,10 @@ static void ddr_bind_devices(const struct ddr_target *t, struct ddr_bind *b)
 	b->shadow_place = t->dev[DDR_SHADOW].dm ? t->shadow_place : DDR_NO_MEMBER;
 }
 
-/* Under ctl_mutex: what the active table says, or the one that was loaded (@loaded) and is to be the first; -EAGAIN if there is none. */
+/*
+ * Under ctl_mutex: what the active table says, or the one that was loaded (@loaded) and is to be
+ * the first; -EAGAIN if there is none.
+ */
 static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b, bool loaded)
 {
 	struct ddr_target *t;
@@ -388,7 +391,10 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 	r = mutex_lock_interruptible(&a->ctl_mutex);
 	if (r)
 		goto put;
-	/* with ddr_array_activate(): the table described is this one, or a later one, which ENABLE is then not for */
+	/*
+	 * with ddr_array_activate(): the table described is this one, or a later one, which ENABLE
+	 * is then not for
+	 */
 	tables = smp_load_acquire(&a->tables);
 	if (a->nosync)
 		r = -EOPNOTSUPP;
@@ -419,7 +425,8 @@ static long ddr_ioctl_bind(struct ddr_channel *ch, struct ddr_bind __user *arg)
 		return -EFAULT;
 	if (in.abi != DDR_ABI_VERSION)
 		return put_user(DDR_ABI_VERSION, &arg->abi) ? -EFAULT : -EPROTO;
-	if ((in.flags & ~DDR_BIND_F_LOADED) || memchr_inv(in.reserved, 0, sizeof(in.reserved)) || in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
+	if ((in.flags & ~DDR_BIND_F_LOADED) || memchr_inv(in.reserved, 0, sizeof(in.reserved)) ||
+	    in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
 		return -EINVAL;
 	out = (struct ddr_bind) {
 		.abi = in.abi, .epoch = in.epoch, .timeout_ms = in.timeout_ms,

@@ -55,9 +55,12 @@ void ddr_channel_exit(void);
 
 /* ---- control.c ------------------------------------------------------------------- */
 
-void ddr_channel_announce(struct ddr_array *a, u32 type);	/* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */
-void ddr_control_add(struct ddr_channel *ch);		/* a new descriptor: it gets the list first */
-void ddr_control_del(struct ddr_channel *ch);		/* it is bound, or closed; nothing happens if it was bound before */
+/* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */
+void ddr_channel_announce(struct ddr_array *a, u32 type);
+/* a new descriptor: it gets the list first */
+void ddr_control_add(struct ddr_channel *ch);
+/* it is bound, or closed; nothing happens if it was bound before */
+void ddr_control_del(struct ddr_channel *ch);
 int ddr_control_fill(struct ddr_channel *ch);		/* stages records; how many. Under rmutex */
 
 #endif

@@ -50,7 +50,8 @@ static int ddr_cmd_member(struct ddr_array *a, struct ddr_session *s, const stru
 		return -EINVAL;
 	if (rec->start > (rec->arg[0] == DDR_KM_REBUILDING ? a->blocks : 0))
 		return -ERANGE;
-	if ((rec->arg[0] == DDR_KM_IN_SYNC || rec->arg[0] == DDR_KM_REBUILDING) && !(READ_ONCE(a->present) & BIT(m)))
+	if ((rec->arg[0] == DDR_KM_IN_SYNC || rec->arg[0] == DDR_KM_REBUILDING) &&
+	    !(READ_ONCE(a->present) & BIT(m)))
 		return -ENODEV;
 	if (ddr_io_member_busy(a, m))
 		return -EBUSY;

@@ -17,9 +17,10 @@ struct ddr_session {
 };
 
 /*
- * Checks and runs one record of the daemon; 0, or a negative errno and nothing was changed. Under ctl_mutex.
- * @budget: regions that this write() may still walk over; lowered.
+ * Checks and runs one record of the daemon; 0, or a negative errno and nothing was changed. Under
+ * ctl_mutex. @budget: regions that this write() may still walk over; lowered.
  */
-int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec, s64 *budget);
+int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec,
+		    s64 *budget);
 
 #endif

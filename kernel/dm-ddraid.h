@@ -14,7 +14,7 @@
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
  *	record.c	records that wait for the daemon
  *	control.c	control descriptors of /dev/ddraid: which arrays there are
- *	channel.c	/dev/ddraid: its file operations, the channel of an array, records in and out
+ *	channel.c	/dev/ddraid: its file operations, the channel of an array
  *	command.c	the records of the daemon: checked, carried out
  *	engine.c	.map: the way of a bio into the I/O engine
  *	io.c		the pieces of a bio, their member bios (the engine's private contract: io.h)
@@ -26,7 +26,7 @@
  *	pages.c		gather buffers
  *	stock.c		pages that are used again
  *	parity.c	glue to the kernel's xor and raid6 libraries
- *	points.c	where tests make something fail, or stand still; only in the module that they build
+ *	points.c	where tests make something fail; only in the module that they build
  *	compat/		differences between kernels, nowhere else
  *
  * The order in which a write takes things, and gives them back in reverse:
@@ -47,8 +47,8 @@
  *	ddr_park_bucket.lock	bios parked on the bucket's regions
  *	ddr_range_bucket.lock	the bucket's list, ->locked in it
  *	ddr_errors.lock		open errors and who waits for them
- *	ddr_engine.lock		turns of the generation, APPLIED. One of these four at a time, inside
- *				ctl_mutex, ex_mutex or no other lock
+ *	ddr_engine.lock		turns of the generation, APPLIED. One of these four at a time,
+ *				inside ctl_mutex, ex_mutex or no other lock
  *	ddr_array.lock		members, the active table, parked bios, the channel, records, flags
  *				(see DDR_A_*), what the daemon says for status. Under the registry's
  *				mutex too
@@ -56,7 +56,7 @@
  *
  *	ddr_reserve.lock	the right to take several pages of a reserve (pages.c). A mutex;
  *				none of the others is held then
- *	ddr_stock_part.lock	pages of a part of a stock (stock.c). Inside ddr_reserve.lock, or alone
+ *	ddr_stock_part.lock	pages of a part of a stock (stock.c). In ddr_reserve.lock or alone
  *
  * Spinlocks are taken with interrupts off unless it says otherwise, and no bio is submitted or
  * ended under them. A function that relies on its caller's lock has a lockdep_assert_held().
@@ -89,12 +89,13 @@
 
 #define DDR_BLOCK_SECTORS	8u	/* sectors in a block */
 /*
- * Index of the shadow among the members: a disk that replaces the one at its place. It is written like that one, and read
- * instead of it once that one is not read any more.
+ * Index of the shadow among the members: a disk that replaces the one at its place. It is written
+ * like that one, and read instead of it once that one is not read any more.
  */
 #define DDR_SHADOW		DDR_UAPI_SHADOW
 #define DDR_PLACES		DDR_UAPI_PLACES
-#define DDR_UNIT_SECTORS	2048u	/* a bio never crosses a multiple of it: one role map, one range bucket */
+/* a bio never crosses a multiple of it: one role map, one range bucket */
+#define DDR_UNIT_SECTORS	2048u
 
 struct ddr_array;
 struct ddr_channel;
@@ -104,7 +105,10 @@ struct ddr_dev {
 	struct dm_dev	*dm;		/* NULL: '-' in the table */
 };
 
-/* Each line of the log begins with it: "UUID (NAME)", or NAME for an array without uuid. ddr_array_label() makes it. */
+/*
+ * Each line of the log begins with it: "UUID (NAME)", or NAME for an array without uuid.
+ * ddr_array_label() makes it.
+ */
 #define DDR_LABEL_SIZE	(UUID_STRING_LEN + 3 + DM_NAME_LEN)
 
 /* State of one member, belongs to the array; read locklessly, written under array->lock. */
@@ -156,17 +160,20 @@ enum {
 	DDR_A_FROZEN_WRITES,
 	DDR_A_FROZEN_READS,
 	DDR_A_DETACHED,		/* no daemon, or it was silent for longer than the timeout */
-	DDR_A_WRITES_STOPPED,	/* nothing heard for the timeout from a daemon that sent ENABLE: rule 7 */
+	/* nothing heard for the timeout from a daemon that sent ENABLE: rule 7 */
+	DDR_A_WRITES_STOPPED,
 	DDR_A_KILLED,		/* for good: all I/O fails */
 	DDR_A_NOFLUSH_SUSPEND,	/* park lists were handed back to dm; later arrivals too */
 	DDR_A_FLUSH_SUSPEND,	/* a suspend waits for all bios */
 	DDR_A_FAIL_NO_DAEMON,	/* the active table says fail_if_no_daemon */
 	DDR_A_SUSPENDED,	/* no instance is active */
-	DDR_A_UNJUDGED,		/* the active table names other devices than the last ENABLE was for */
+	/* the active table names other devices than the last ENABLE was for */
+	DDR_A_UNJUDGED,
 };
 
 /* What waits in one line for memory. None of them is held up by another one. */
-enum ddr_class { DDR_CLASS_READ, DDR_CLASS_SMALL, DDR_CLASS_LARGE, DDR_CLASSES };	/* reads and flushes; small writes; large ones */
+/* reads and flushes; small writes; large ones */
+enum ddr_class { DDR_CLASS_READ, DDR_CLASS_SMALL, DDR_CLASS_LARGE, DDR_CLASSES };
 
 struct ddr_reserve {
 	mempool_t	pages;		/* enough for the largest piece of the class */
@@ -182,16 +189,20 @@ struct ddr_array {
 	struct kref		kref;
 	struct work_struct	free_work;
 	unsigned int		users;		/* targets; under the registry mutex */
-	struct ddr_target	*loaded;	/* the first table, while there is no other; under the registry mutex */
-	bool			early;		/* a daemon was bound to that before it was resumed; under the registry mutex and lock */
-	bool			as_bound;	/* the table that was resumed last is that one, for the first time; under lock */
+	/* the first table, while there is no other; under the registry mutex */
+	struct ddr_target	*loaded;
+	/* a daemon was bound to that before it was resumed; under the registry mutex and lock */
+	bool			early;
+	/* the table that was resumed last is that one, for the first time; under lock */
+	bool			as_bound;
 	struct list_head	registry;	/* under the registry mutex */
 	uuid_t			uuid;
 	u64			cookie;		/* instance number, never reused within a boot */
 	const struct mapped_device *md;		/* identity only, no reference: never looked into */
 	dev_t			dev;		/* its number, for traces */
 	char			label[DDR_LABEL_SIZE];	/* names the array in the log */
-	struct ratelimit_state	errors_said;	/* of the log's lines about members: many of one array hide none of another */
+	/* of the log's lines about members: many of one array hide none of another */
+	struct ratelimit_state	errors_said;
 	struct ddr_geometry	geo;
 	u64			blocks;		/* length of the device */
 	u32			region_blocks_shift;	/* log2(blocks in a region) */
@@ -199,37 +210,53 @@ struct ddr_array {
 	sector_t		data_offset;	/* sectors */
 	bool			nosync;
 	unsigned long		flags;		/* DDR_A_* */
-	struct mutex		ctl_mutex;	/* binds, commands of the daemon, detach; the lock order is above */
-	spinlock_t		lock;		/* members, parked list, channel pointer; irq-safe, never held over submission */
+	/* binds, commands of the daemon, detach; the lock order is above */
+	struct mutex		ctl_mutex;
+	/* members, parked list, channel pointer; irq-safe, never held over submission */
+	spinlock_t		lock;
 	struct ddr_member	member[DDR_PLACES];
-	u32			member_bits;	/* by member: in sync 0..10, rebuilding or leaving 16..26; READ_ONCE, written under lock */
+	/* by member: in sync 0..10, rebuilding or leaving 16..26; READ_ONCE, written under lock */
+	u32			member_bits;
 	u32			present;	/* by member: the active table names a device */
-	u32			said_out;	/* by member: set to OUT with the device that it has; under lock */
+	/* by member: set to OUT with the device that it has; under lock */
+	u32			said_out;
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
-	struct bio_list		parked;		/* bios that wait for ENABLE, THAW or a daemon; under lock */
-	atomic_t		nr_parked;	/* all parked bios: here, in region.c and in error.c */
+	/* bios that wait for ENABLE, THAW or a daemon; under lock */
+	struct bio_list		parked;
+	/* all parked bios: here, in region.c and in error.c */
+	atomic_t		nr_parked;
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
-	void			(*rerun)(struct ddr_array *a, struct bio *bio);	/* engine.c: runs one that was parked again; any context */
-	struct ddr_engine	*engine;	/* io.h: open member errors, generations of member states */
+	/* engine.c: runs one that was parked again; any context */
+	void			(*rerun)(struct ddr_array *a, struct bio *bio);
+	/* io.h: open member errors, generations of member states */
+	struct ddr_engine	*engine;
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */
 	u64			epoch;		/* of the last bind; under ctl_mutex */
 	bool			started;	/* an instance was active before; under lock */
-	u32			tables;		/* instances that became active; under lock, read with acquire */
+	/* instances that became active; under lock, read with acquire */
+	u32			tables;
 	u32			shadow_place;	/* of the active table; under lock */
-	dev_t			devices[DDR_PLACES];	/* by member, of the last table that named one; under lock */
+	/* by member, of the last table that named one; under lock */
+	dev_t			devices[DDR_PLACES];
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
-	struct list_head	records;	/* struct ddr_krec that wait for the daemon; under lock */
+	/* struct ddr_krec that wait for the daemon; under lock */
+	struct list_head	records;
 	struct work_struct	kick_work;	/* runs parked bios again */
 	struct hrtimer		deadline;	/* heard.c */
 	struct work_struct	unheard_work;	/* heard.c */
 	unsigned int		timeout;	/* jiffies; of the bound daemon */
-	unsigned int		served_timeout;	/* the same, of the one that sent ENABLE last: when writes stop */
-	unsigned long		heard;		/* jiffies of the last system call of the bound daemon; under lock */
-	unsigned long		served;		/* the same, of a daemon that sent ENABLE since its bind */
+	/* the same, of the one that sent ENABLE last: when writes stop */
+	unsigned int		served_timeout;
+	/* jiffies of the last system call of the bound daemon; under lock */
+	unsigned long		heard;
+	/* the same, of a daemon that sent ENABLE since its bind */
+	unsigned long		served;
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
-	struct workqueue_struct	*ctl_wq;	/* channel answers, release of parked bios; nothing on it sleeps for memory or for I/O */
-	struct workqueue_struct	*bio_wq[DDR_CLASSES];	/* bios that were parked, one work item each, which may sleep for memory */
+	/* channel answers, release of parked bios; nothing on it sleeps for memory or for I/O */
+	struct workqueue_struct	*ctl_wq;
+	/* bios that were parked, one work item each, which may sleep for memory */
+	struct workqueue_struct	*bio_wq[DDR_CLASSES];
 	/* for the status line, from DDR_U_STATUS; under lock */
 	u32			action;
 	u64			done, todo, synced, mismatches;
@@ -243,16 +270,21 @@ struct ddr_target {
 	struct ddr_dev		dev[DDR_PLACES];
 	u32			roles;
 	u64			blocks;		/* the length of this table */
-	struct ddr_regions	*grown;		/* for the array, if that is shorter when this table becomes active */
+	/* for the array, if that is shorter when this table becomes active */
+	struct ddr_regions	*grown;
 	u32			shadow_place;	/* whose shadow dev[DDR_SHADOW] is */
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
-	u32			align;		/* each piece of memory that a member reads to has a multiple of it, as its start */
+	/* each piece of memory that a member reads to has a multiple of it, as its start */
+	u32			align;
 	u32			vec_pages;	/* pages.c: of vectors, in a large buffer */
-	mempool_t		bufs[3];	/* pages.c: struct ddr_buf: small, large, of flushes */
+	/* pages.c: struct ddr_buf: small, large, of flushes */
+	mempool_t		bufs[3];
 	struct ddr_reserve	reserve[DDR_CLASSES];	/* pages.c */
-	u32			reserve_turn;	/* the one that got the last page that came back; READ_ONCE */
-	s64			pages_anyway;	/* pages.c: that the array may have whatever the others have */
+	/* the one that got the last page that came back; READ_ONCE */
+	u32			reserve_turn;
+	/* pages.c: that the array may have whatever the others have */
+	s64			pages_anyway;
 	struct ddr_stock	*stock;		/* pages.c: pages that were used before */
 	struct work_struct	event;		/* dm_table_event() */
 };

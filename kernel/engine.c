@@ -68,7 +68,10 @@ static void ddr_io_start_work(struct work_struct *work)
 	ddr_io_start(ddr_io_of(work));
 }
 
-/* Runs @bio, which was parked, again from the start (admit, region, range), by a work item of its own. Any context. */
+/*
+ * Runs @bio, which was parked, again from the start (admit, region, range), by a work item of its
+ * own. Any context.
+ */
 static void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
 {
 	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), ddr_io_start_work);

@@ -6,23 +6,35 @@
 #include "dm-ddraid.h"
 
 int ddr_io_map(struct ddr_target *t, struct bio *bio);		/* returns DM_MAPIO_*; .map */
-int ddr_io_init(void);						/* what the module has once: limits of memory */
+/* what the module has once: limits of memory */
+int ddr_io_init(void);
 void ddr_io_exit(void);
-/* The engine's part of an array: ddr_array_get() calls init when it makes one (io_wq exists), the last put calls free (no I/O is left). May sleep. */
+/*
+ * The engine's part of an array: ddr_array_get() calls init when it makes one (io_wq exists), the
+ * last put calls free (no I/O is left). May sleep.
+ */
 int ddr_engine_init(struct ddr_array *a);
-void ddr_engine_settle(struct ddr_array *a);	/* no I/O is left: nothing of it needs io_wq after this */
+/* no I/O is left: nothing of it needs io_wq after this */
+void ddr_engine_settle(struct ddr_array *a);
 void ddr_engine_free(struct ddr_array *a);
 /* DDR_U_RESOLVE; -ENOENT for an unknown seq. */
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action);
-void ddr_error_redeclare(struct ddr_array *a);			/* after bind: queue all open ERROR records again */
-void ddr_error_forget(struct ddr_array *a, u32 member);		/* another device has the place; none of its I/O is left */
-void ddr_error_out(struct ddr_array *a, u32 member);		/* the daemon has set it OUT; process context */
+/* after bind: queue all open ERROR records again */
+void ddr_error_redeclare(struct ddr_array *a);
+/* another device has the place; none of its I/O is left */
+void ddr_error_forget(struct ddr_array *a, u32 member);
+/* the daemon has set it OUT; process context */
+void ddr_error_out(struct ddr_array *a, u32 member);
 void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status);
-/* Is APPLIED of an earlier DDR_U_MEMBER of this member still due? Then another one is refused with -EBUSY. Under ctl_mutex. */
+/*
+ * Is APPLIED of an earlier DDR_U_MEMBER of this member still due? Then another one is refused with
+ * -EBUSY. Under ctl_mutex.
+ */
 bool ddr_io_member_busy(struct ddr_array *a, u32 member);
 /*
- * DDR_U_MEMBER was set: emit APPLIED seq once all I/O that started before has ended. Does not wait; under ctl_mutex.
- * A new bind forgets the APPLIED that are due (the new daemon sends its members again): ddr_io_member_forget().
+ * DDR_U_MEMBER was set: emit APPLIED seq once all I/O that started before has ended. Does not wait;
+ * under ctl_mutex. A new bind forgets the APPLIED that are due (the new daemon sends its members
+ * again): ddr_io_member_forget().
  */
 void ddr_io_member_changed(struct ddr_array *a, u64 seq, u32 member);
 void ddr_io_member_forget(struct ddr_array *a);

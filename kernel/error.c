@@ -3,11 +3,11 @@
  * Errors of members: their classes, the records that tell the daemon, the bios that
  * wait for its answer; and, without a daemon (nosync), the decision itself.
  *
- * There is at most one open error a member, class and kind of operation, since the daemon judges what
- * failed a flush otherwise than what failed a read. The first operation that fails opens it
- * and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join it. So
- * nothing is allocated, and a thousand failed writes are one record. The daemon may be
- * quicker than a bio that is on its way to wait: such a one takes the answer as it is.
+ * There is at most one open error a member, class and kind of operation, since the daemon judges
+ * what failed a flush otherwise than what failed a read. The first operation that fails opens it
+ * and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join it. So nothing is
+ * allocated, and a thousand failed writes are one record. The daemon may be quicker than a bio that
+ * is on its way to wait: such a one takes the answer as it is.
  *
  * A write that waits here keeps its region and its range: whatever the answer, it is
  * finished or reported, never forgotten. Nothing that waits keeps memory that reads and
@@ -39,8 +39,13 @@ struct ddr_error {
 struct ddr_errors {
 	spinlock_t		lock;		/* all of it; irq-safe */
 	u64			seq;		/* of the last record */
-	u32			flush_open;	/* members of which an error of a flush is open; read without the lock */
-	u32			flush_lost;	/* members that failed a flush which was given back to dm since: for those that begin; the same */
+	/* members of which an error of a flush is open; read without the lock */
+	u32			flush_open;
+	/*
+	 * members that failed a flush which was given back to dm since: for those that begin; the
+	 * same
+	 */
+	u32			flush_lost;
 	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
 	struct ddr_error	error[DDR_NR_ERRORS];
 };
@@ -119,7 +124,8 @@ blk_status_t ddr_error_status(u32 class)
 
 /* ---- records ------------------------------------------------------------------------ */
 
-static struct ddr_error *ddr_error_of(struct ddr_errors *es, const struct ddr_io *io, u32 member, u32 class)
+static struct ddr_error *ddr_error_of(struct ddr_errors *es, const struct ddr_io *io, u32 member,
+				      u32 class)
 {
 	return &es->error[(member * DDR_NR_CLASSES + class) * DDR_NR_OPS + io->op];
 }
@@ -181,8 +187,9 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class)
 
 	trace_ddraid_member_error(a, member, io->op, class, io->block, io->blocks);
 	if (__ratelimit(&a->errors_said))
-		DMERR("%s: member %u (%s): %s in %s, blocks %llu+%u", a->label, member, dev ? dev->name : "-",
-		      ddr_class_names[class], ddr_op_names[io->op], io->block, io->blocks);
+		DMERR("%s: member %u (%s): %s in %s, blocks %llu+%u", a->label, member,
+		      dev ? dev->name : "-", ddr_class_names[class], ddr_op_names[io->op],
+		      io->block, io->blocks);
 	if (io->t->nosync)
 		return;
 	spin_lock_irqsave(&es->lock, irq);
@@ -214,15 +221,18 @@ static void ddr_error_resumed(struct work_struct *work)
 }
 
 /*
- * Under the lock. A flush that a noflush suspend gives back comes again as another one, and knows nothing of the members that failed it. So the
- * array does: no flush of theirs ends well until they are out, for nobody can tell which one it is.
+ * Under the lock. A flush that a noflush suspend gives back comes again as another one, and knows
+ * nothing of the members that failed it. So the array does: no flush of theirs ends well until they
+ * are out, for nobody can tell which one it is.
  */
 static void ddr_error_ends(struct ddr_errors *es, struct ddr_io *io, blk_status_t status)
 {
-	unsigned long lost = io->op == DDR_OP_FLUSH && io->buf && status == BLK_STS_DM_REQUEUE ? io->buf->lost : 0;
+	unsigned long lost = 0;
 	unsigned int role;
 
 	lockdep_assert_held(&es->lock);
+	if (io->op == DDR_OP_FLUSH && io->buf && status == BLK_STS_DM_REQUEUE)
+		lost = io->buf->lost;
 	for_each_set_bit(role, &lost, DDR_PLACES)
 		WRITE_ONCE(es->flush_lost, es->flush_lost | BIT(ddr_io_member(io, role)));
 }
@@ -241,8 +251,12 @@ void ddr_error_out(struct ddr_array *a, u32 member)
 	spin_unlock_irq(&es->lock);
 }
 
-/* Under es->lock, which is given back: waits for the answer to @e, or goes on with @action if there is none to come. */
-static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 action, unsigned long irq)
+/*
+ * Under es->lock, which is given back: waits for the answer to @e, or goes on with @action if there
+ * is none to come.
+ */
+static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 action,
+				  unsigned long irq)
 	__releases(&io->t->array->engine->errors->lock)
 {
 	struct ddr_array *a = io->t->array;
@@ -265,7 +279,8 @@ static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 ac
 		ddr_io_compute(io, ddr_error_resumed);
 }
 
-void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action))
+void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
+		    void (*resume)(struct ddr_io *io, u32 action))
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
@@ -285,7 +300,8 @@ u32 ddr_error_flush_open(struct ddr_array *a)
 	return READ_ONCE(a->engine->errors->flush_open);
 }
 
-void ddr_error_park_flush(struct ddr_io *io, u32 member, void (*resume)(struct ddr_io *io, u32 action))
+void ddr_error_park_flush(struct ddr_io *io, u32 member,
+			  void (*resume)(struct ddr_io *io, u32 action))
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
@@ -368,7 +384,8 @@ void ddr_error_redeclare(struct ddr_array *a)
 /* ---- answers ------------------------------------------------------------------------ */
 
 /* Under the lock: closes what DDR_U_RESOLVE @seq answers, moves its waiters to @run. */
-static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, u32 action, struct list_head *run)
+static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, u32 action,
+			   struct list_head *run)
 {
 	struct ddr_error *e = es->error, *end = e + DDR_NR_ERRORS;
 	struct ddr_io *io;
@@ -416,13 +433,14 @@ int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 }
 
 /*
- * No I/O of the old device is left, so nobody waits. An error of it that the daemon had not answered yet would be declared to
- * the next one at the same place, as that one's.
+ * No I/O of the old device is left, so nobody waits. An error of it that the daemon had not
+ * answered yet would be declared to the next one at the same place, as that one's.
  */
 void ddr_error_forget(struct ddr_array *a, u32 member)
 {
 	struct ddr_errors *es = a->engine->errors;
-	struct ddr_error *e = es->error + member * DDR_NR_CLASSES * DDR_NR_OPS, *end = e + DDR_NR_CLASSES * DDR_NR_OPS;
+	struct ddr_error *e = es->error + member * DDR_NR_CLASSES * DDR_NR_OPS;
+	struct ddr_error *end = e + DDR_NR_CLASSES * DDR_NR_OPS;
 
 	spin_lock_irq(&es->lock);
 	for (; e < end; e++) {
@@ -487,7 +505,8 @@ bool ddr_error_fail_member(struct ddr_target *t, u32 member)
 
 bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class)
 {
-	return (class == DDR_EC_IO || class == DDR_EC_TIMEOUT) && ddr_error_fail_member(io->t, member);
+	return (class == DDR_EC_IO || class == DDR_EC_TIMEOUT) &&
+	       ddr_error_fail_member(io->t, member);
 }
 
 /* ---- start and end ----------------------------------------------------------------------- */

@@ -3,13 +3,15 @@
  * Flush: to every member that is written. A member that failed it may have lost what
  * was written before, so it is out of the array before the flush ends, or the flush fails.
  *
- * What it lost may be anybody's: the failure is known to the daemon (an open error) from the moment at which the member reports it,
- * and until that is answered no flush that the member takes part in ends well, whenever it was begun.
+ * What it lost may be anybody's: the failure is known to the daemon (an open error) from the moment
+ * at which the member reports it, and until that is answered no flush that the member takes part in
+ * ends well, whenever it was begun.
  *
- * Must never: end successfully on the second try of a member that failed the first, be that another flush: a
- * disk forgets what it could not write, and says so once. So a member that has ended this flush well in an earlier
- * round, and failed another one since, counts like one that it is still sent to. And a flush that a noflush suspend
- * gave back after a member had failed it comes again as another one, so the array remembers (ddr_flush_lost()).
+ * Must never: end successfully on the second try of a member that failed the first, be that another
+ * flush: a disk forgets what it could not write, and says so once. So a member that has ended this
+ * flush well in an earlier round, and failed another one since, counts like one that it is still
+ * sent to. And a flush that a noflush suspend gave back after a member had failed it comes again as
+ * another one, so the array remembers (ddr_flush_lost()).
  */
 #include "gate.h"
 #include "io.h"
@@ -19,7 +21,8 @@ static void ddr_flush_end(struct ddr_io *io);
 static void ddr_flush_resume(struct ddr_io *io, u32 action);
 
 /*
- * A flush that one of these members has failed is not decided: what the member lost may have been for this flush to keep. Any context.
+ * A flush that one of these members has failed is not decided: what the member lost may have been
+ * for this flush to keep. Any context.
  */
 static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 {
@@ -41,7 +44,10 @@ static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 	return true;
 }
 
-/* No member that has lost something is in the array any more, so the flush may as well start anew, if the gate was shut meanwhile. */
+/*
+ * No member that has lost something is in the array any more, so the flush may as well start anew,
+ * if the gate was shut meanwhile.
+ */
 static void ddr_flush_send(struct ddr_io *io, u32 todo)
 {
 	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {

@@ -8,21 +8,29 @@
 /* ---- gate.c -------------------------------------------------------------------- */
 
 void ddr_gate_init(struct ddr_array *a);
-/* May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller returns DM_MAPIO_SUBMITTED. */
+/*
+ * May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller
+ * returns DM_MAPIO_SUBMITTED.
+ */
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
 /*
- * For I/O that has passed the gate, and waited since: must nothing of it be sent now, since the gate is shut? @begun: something of a write
- * was sent already; it goes on although the array was frozen meanwhile. To be asked inside of the generation in which it is sent, so that
- * APPLIED of a later MEMBER waits for who was told "go on". Any context.
+ * For I/O that has passed the gate, and waited since: must nothing of it be sent now, since the
+ * gate is shut? @begun: something of a write was sent already; it goes on although the array was
+ * frozen meanwhile. To be asked inside of the generation in which it is sent, so that APPLIED of a
+ * later MEMBER waits for who was told "go on". Any context.
  */
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
 /*
- * For every place that parks bios, under the lock of its list: must @bio not be parked because the array is killed, is
- * in a noflush suspend, is in a flushing one and was never served, or fails I/O without a daemon (@daemon: the wait is
- * for the daemon)? Then *@status says how it has to end (after the lock was dropped); true. false: park it. Any context.
+ * For every place that parks bios, under the lock of its list: must @bio not be parked because the
+ * array is killed, is in a noflush suspend, is in a flushing one and was never served, or fails I/O
+ * without a daemon (@daemon: the wait is for the daemon)? Then *@status says how it has to end
+ * (after the lock was dropped); true. false: park it. Any context.
  */
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
-/* Parks @bio here until the next kick, or ends it as ddr_array_bounces() of @daemon says. It holds neither a region nor a range. Any context. */
+/*
+ * Parks @bio here until the next kick, or ends it as ddr_array_bounces() of @daemon says. It holds
+ * neither a region nor a range. Any context.
+ */
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon);
 /* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
 void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
@@ -34,16 +42,17 @@ void ddr_array_kick(struct ddr_array *a);
 /* Whatever is parked, here and elsewhere, is asked again whether it may wait; may sleep. */
 void ddr_array_sweep(struct ddr_array *a, blk_status_t status);
 /*
- * .presuspend with dm_noflush_suspending(): hands all parked bios (here, region.c, range.c, error.c) back with
- * BLK_STS_DM_REQUEUE, and from now on whatever would park. May sleep.
+ * .presuspend with dm_noflush_suspending(): hands all parked bios (here, region.c, range.c,
+ * error.c) back with BLK_STS_DM_REQUEUE, and from now on whatever would park. May sleep.
  */
 void ddr_array_requeue_parked(struct ddr_array *a);
 /*
- * .presuspend of a flushing suspend: if no daemon has ever sent ENABLE, what is parked ends with an I/O error, and so does
- * what comes, until the resume. May sleep.
+ * .presuspend of a flushing suspend: if no daemon has ever sent ENABLE, what is parked ends with an
+ * I/O error, and so does what comes, until the resume. May sleep.
  */
 void ddr_array_fail_unserved(struct ddr_array *a);
 void ddr_array_suspend_undo(struct ddr_array *a);	/* .presuspend_undo: park again */
-void ddr_array_kill(struct ddr_array *a);		/* all parked bios fail, all later ones too; may sleep */
+/* all parked bios fail, all later ones too; may sleep */
+void ddr_array_kill(struct ddr_array *a);
 
 #endif

@@ -83,7 +83,8 @@ static void ddr_gen_turned(struct work_struct *work)
 	else
 		WRITE_ONCE(e->turning, false);
 	spin_unlock_irq(&e->lock);
-	smp_mb();	/* wake_up_var() looks whether somebody waits: pairs with prepare_to_wait_event() */
+	/* wake_up_var() looks whether somebody waits: pairs with prepare_to_wait_event() */
+	smp_mb();
 	wake_up_var(&e->turning);
 }
 
@@ -142,7 +143,8 @@ int ddr_gen_init(struct ddr_engine *e)
 	INIT_WORK(&e->turned, ddr_gen_turned);
 	for (i = 0; i < 2; i++) {
 		e->gen[i].engine = e;
-		r = ddr_alloc_int(percpu_ref_init(&e->gen[i].ref, ddr_gen_drained, PERCPU_REF_ALLOW_REINIT, GFP_KERNEL));
+		r = ddr_alloc_int(percpu_ref_init(&e->gen[i].ref, ddr_gen_drained,
+						  PERCPU_REF_ALLOW_REINIT, GFP_KERNEL));
 		if (r) {
 			while (i--)
 				percpu_ref_exit(&e->gen[i].ref);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Regions, as the daemon sees them: its commands (GRANT, REFUSE, REAP, BITS), and the records that it is told (HELD,
- * LOCK, CLOSED, REAPED). region.c has the life of a region's word, and why CLOSED is a proof.
+ * Regions, as the daemon sees them: its commands (GRANT, REFUSE, REAP, BITS), and the records that
+ * it is told (HELD, LOCK, CLOSED, REAPED). region.c has the life of a region's word, and why CLOSED
+ * is a proof.
  *
  * Must never: need memory; tell a LOCK before the CLOSED of the same region was read.
  *

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is the daemon there? Each system call of it on the channel says so, and for writes only those of one that has sent ENABLE.
+ * Is the daemon there? Each system call of it on the channel says so, and for writes only those of
+ * one that has sent ENABLE.
  *
- * A timer finds out that it was silent for too long, and shuts the gate (gate.c) by itself, in interrupt context: rule 7 stops
- * writes within a bounded time, which no work item that sleeps, and no process, may stretch. What may sleep, ending bios that no daemon will
- * serve (fail_if_no_daemon), is left to a work item.
+ * A timer finds out that it was silent for too long, and shuts the gate (gate.c) by itself, in
+ * interrupt context: rule 7 stops writes within a bounded time, which no work item that sleeps, and
+ * no process, may stretch. What may sleep, ending bios that no daemon will serve
+ * (fail_if_no_daemon), is left to a work item.
  *
  * Must never: let anything but a->lock come between the timer and the flags.
  */
@@ -29,10 +31,15 @@ static void ddr_deadline_arm(struct ddr_array *a)
 		arm = true;
 	}
 	if (arm && !a->gone)
-		hrtimer_start(&a->deadline, ns_to_ktime(jiffies_to_nsecs(time_after(at, now) ? at - now : 0)), HRTIMER_MODE_REL);
+		hrtimer_start(&a->deadline,
+			      ns_to_ktime(jiffies_to_nsecs(time_after(at, now) ? at - now : 0)),
+			      HRTIMER_MODE_REL);
 }
 
-/* Shuts the gate if it is time, and looks again when it will be. True: the array has no daemon from now on. */
+/*
+ * Shuts the gate if it is time, and looks again when it will be. True: the array has no daemon from
+ * now on.
+ */
 static bool ddr_deadline_check(struct ddr_array *a)
 {
 	bool hung = false, stopped = false;
@@ -53,7 +60,8 @@ static bool ddr_deadline_check(struct ddr_array *a)
 	spin_unlock_irqrestore(&a->lock, irq);
 
 	if (hung)
-		DMWARN("%s: nothing heard from the daemon for %u ms", a->label, jiffies_to_msecs(a->timeout));
+		DMWARN("%s: nothing heard from the daemon for %u ms", a->label,
+		       jiffies_to_msecs(a->timeout));
 	if (stopped)
 		DMWARN("%s: no daemon, writes wait", a->label);
 	return hung;

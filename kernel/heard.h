@@ -6,8 +6,12 @@
 #include "dm-ddraid.h"
 
 void ddr_heard_init(struct ddr_array *a);
-void ddr_heard_end(struct ddr_array *a);	/* it is gone, or was never in use: no timer runs after this; may sleep */
-/* A daemon was bound, made a system call, sent ENABLE, went, wants another timeout. @enabled: it had sent ENABLE before. May sleep. */
+/* it is gone, or was never in use: no timer runs after this; may sleep */
+void ddr_heard_end(struct ddr_array *a);
+/*
+ * A daemon was bound, made a system call, sent ENABLE, went, wants another timeout. @enabled: it
+ * had sent ENABLE before. May sleep.
+ */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);
 void ddr_array_enable(struct ddr_array *a, u32 tables);	/* for the table with that number */

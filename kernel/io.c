@@ -16,8 +16,12 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-/* What of a bio's flags its member bios carry. Not NOWAIT: a piece is all or nothing; not POLLED: nobody polls them. */
-#define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD | REQ_BACKGROUND)
+/*
+ * What of a bio's flags its member bios carry. Not NOWAIT: a piece is all or nothing; not POLLED:
+ * nobody polls them.
+ */
+#define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD | \
+			 REQ_BACKGROUND)
 
 /*
  * dm cuts reads and writes at units (or regions, where these are smaller), but
@@ -53,7 +57,10 @@ static u32 ddr_io_present(struct ddr_io *io)
 	return mask;
 }
 
-/* Roles that this table uses at all. A flush is for all blocks: where the roles turn, each member has data of some. */
+/*
+ * Roles that this table uses at all. A flush is for all blocks: where the roles turn, each member
+ * has data of some.
+ */
 static u32 ddr_io_used(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
@@ -86,7 +93,8 @@ u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow)
 
 	/* the place itself goes first: as long as it is read, nothing is read from its shadow */
 	*shadow = 0;
-	if (unlikely(role & ~mask) && !(io->avoid & BIT(DDR_SHADOW)) && ddr_array_shadow_readable(a, io->block, blocks))
+	if (unlikely(role & ~mask) && !(io->avoid & BIT(DDR_SHADOW)) &&
+	    ddr_array_shadow_readable(a, io->block, blocks))
 		*shadow = role;
 	return (mask & ddr_io_present(io) & ddr_io_used(io)) | *shadow;
 }
@@ -111,7 +119,10 @@ static void ddr_io_woken(struct ddr_range *range)
 {
 	struct ddr_io *io = container_of(range, struct ddr_io, range);
 
-	/* cancelled: it asks for its range again, if nothing else ends it, and is told then why it may not wait */
+	/*
+	 * cancelled: it asks for its range again, if nothing else ends it, and is told then why it
+	 * may not wait
+	 */
 	if (!range->locked) {
 		ddr_io_turn_away(io, false);
 		return;
@@ -190,9 +201,10 @@ blk_status_t ddr_io_status(struct ddr_io *io, u32 role)
 }
 
 /*
- * The bio's cgroup is charged, and made to wait, at the array's own device, before the bio holds anything. From here on it holds a range, a
- * region, a generation of member states and memory, all of which others wait for: no cgroup's limit may stop it now, so the members see the
- * root cgroup, as they do below md's parity levels and dm-crypt.
+ * The bio's cgroup is charged, and made to wait, at the array's own device, before the bio holds
+ * anything. From here on it holds a range, a region, a generation of member states and memory, all
+ * of which others wait for: no cgroup's limit may stop it now, so the members see the root cgroup,
+ * as they do below md's parity levels and dm-crypt.
  */
 static void ddr_member_cgroup(struct bio *bio)
 {

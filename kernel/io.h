@@ -33,7 +33,8 @@ struct ddr_io;
 enum {
 	DDR_IO_REGION	= 1u << 0,	/* counted in its region */
 	DDR_IO_RANGE	= 1u << 1,	/* holds its range */
-	DDR_IO_RECHECK	= 1u << 2,	/* a mismatch was seen; this is the second look, under the range */
+	/* a mismatch was seen; this is the second look, under the range */
+	DDR_IO_RECHECK	= 1u << 2,
 	DDR_IO_SENT	= 1u << 3,	/* members may have something of this write */
 };
 
@@ -51,20 +52,24 @@ struct ddr_io {
 	struct ddr_target	*t;
 	struct bio		*bio;
 	struct ddr_buf		*buf;
-	struct ddr_gen		*gen;		/* counted in this generation of member states; or NULL */
+	/* counted in this generation of member states; or NULL */
+	struct ddr_gen		*gen;
 	struct ddr_range	range;
 	struct delayed_work	work;
 	struct list_head	parked;		/* error.c */
 	void			(*wake)(struct ddr_io *io);		/* its range is locked */
-	void			(*resume)(struct ddr_io *io, u32 action);	/* error.c, enum ddr_resolve */
+	/* error.c, enum ddr_resolve */
+	void			(*resume)(struct ddr_io *io, u32 action);
 	u32			action;
 	struct ddr_krec		mismatch;	/* error.c */
 	u64			block;		/* the piece in work: its first block */
 	u32			blocks;
-	u32			done;		/* sectors of the bio before the piece (write-zeroes) */
+	/* sectors of the bio before the piece (write-zeroes) */
+	u32			done;
 	u32			flags;
 	u32			avoid;		/* members that failed to read the piece */
-	u16			tries;		/* for want of resources: of this piece, since the daemon's last answer */
+	/* for want of resources: of this piece, since the daemon's last answer */
+	u16			tries;
 	u8			looks;		/* MISMATCH records of the piece so far */
 	u8			op;		/* enum ddr_error_op */
 	u8			class;		/* enum ddr_class */
@@ -72,8 +77,10 @@ struct ddr_io {
 	struct ddr_plan		plan;		/* reads */
 };
 
-#define DDR_VEC_PAGES		4u	/* of vectors: a mirror of three with verify_reads needs 4 x 256 */
-#define DDR_SCRATCH_ROLE	DDR_GEO_MAX_ROLES	/* buffer of a role beyond all: for ddr_parity_check() */
+/* of vectors: a mirror of three with verify_reads needs 4 x 256 */
+#define DDR_VEC_PAGES		4u
+/* buffer of a role beyond all: for ddr_parity_check() */
+#define DDR_SCRATCH_ROLE	DDR_GEO_MAX_ROLES
 
 /*
  * All memory that the member operations of one piece need: taken as a whole
@@ -85,7 +92,8 @@ struct ddr_buf {
 	struct ddr_io	*io;
 	void		(*end)(struct ddr_io *io);	/* all operations ended; any context */
 	atomic_t	pending;
-	u32		issued;		/* roles of this round; BIT(g->roles): the shadow, which gets what its place gets */
+	/* roles of this round; BIT(g->roles): the shadow, which gets what its place gets */
+	u32		issued;
 	unsigned long	failed;		/* roles of this round that failed; atomic bit operations */
 	u32		done;		/* roles written successfully, in any round */
 	u32		filled;		/* roles whose buffers hold what they should */
@@ -95,9 +103,11 @@ struct ddr_buf {
 	u32		bytes;		/* on each member */
 	u32		pages;		/* vectors (pages, or one part of one) a role */
 	u8		pool;		/* that it came from */
-	bool		shared;		/* one buffer for all roles: a mirror writes one copy to all members */
+	/* one buffer for all roles: a mirror writes one copy to all members */
+	bool		shared;
 	bool		owned;		/* the pages are ours to free */
-	u32		per;		/* vectors in each of the next: those of one slot lie together */
+	/* vectors in each of the next: those of one slot lie together */
+	u32		per;
 	struct bio_vec	*vec[DDR_VEC_PAGES];	/* by slot, then page: ddr_buf_vec() */
 	/* the member bios follow, by role, then the vectors if they are few */
 };
@@ -131,30 +141,45 @@ static inline u32 ddr_role_mask(const struct ddr_geometry *g)
 
 /* Names the piece of the bio that begins io->done sectors into it. */
 void ddr_io_piece(struct ddr_io *io);
-/* Roles of the piece whose members are read from / written to now. @shadow: of those read, the one that is read from the shadow. */
+/*
+ * Roles of the piece whose members are read from / written to now. @shadow: of those read, the one
+ * that is read from the shadow.
+ */
 u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow);
 u32 ddr_io_write_mask(struct ddr_io *io);	/* with BIT(g->roles) for the shadow */
 u32 ddr_io_member(struct ddr_io *io, u32 role);	/* to which an operation of the piece goes */
-u32 ddr_io_shadow_role(struct ddr_io *io);	/* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
-/* Locks the range of the piece; false: @wake is called from bio_wq once it is locked, the caller has lost the io. */
+/* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
+u32 ddr_io_shadow_role(struct ddr_io *io);
+/*
+ * Locks the range of the piece; false: @wake is called from bio_wq once it is locked, the caller
+ * has lost the io.
+ */
 bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
 /*
- * The io may not go on now: gives back all that it holds, and its bio asks again at the gate, or is ended as ddr_array_bounces() of @daemon
- * says. What was sent of it counts as failed. Any context; the caller has lost the io.
+ * The io may not go on now: gives back all that it holds, and its bio asks again at the gate, or is
+ * ended as ddr_array_bounces() of @daemon says. What was sent of it counts as failed. Any context;
+ * the caller has lost the io.
  */
 void ddr_io_turn_away(struct ddr_io *io, bool daemon);
 /*
- * Submits one operation of @opf to the member of each of @roles and calls @end once all have ended, maybe before it
- * returns. Data: the role's buffer, the pages of the bio itself if there is none (reads), nothing if the buffer has no pages.
+ * Submits one operation of @opf to the member of each of @roles and calls @end once all have ended,
+ * maybe before it returns. Data: the role's buffer, the pages of the bio itself if there is none
+ * (reads), nothing if the buffer has no pages.
  */
 void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io));
-blk_status_t ddr_io_status(struct ddr_io *io, u32 role);	/* of a role that failed in this round */
-/* Gives back all that the io holds, in reverse order of taking. @error: the region must be resynced. Any context. */
+/* of a role that failed in this round */
+blk_status_t ddr_io_status(struct ddr_io *io, u32 role);
+/*
+ * Gives back all that the io holds, in reverse order of taking. @error: the region must be
+ * resynced. Any context.
+ */
 void ddr_io_drop(struct ddr_io *io, bool error);
 void ddr_io_drop_buf(struct ddr_io *io);
 /* Drops all and ends the bio. Any context; the io is gone. */
 void ddr_io_finish(struct ddr_io *io, blk_status_t status);
-/* Calls @fn from io_wq (no sleeping for memory or locks of ours) or from the bio_wq of its class. */
+/*
+ * Calls @fn from io_wq (no sleeping for memory or locks of ours) or from the bio_wq of its class.
+ */
 void ddr_io_compute(struct ddr_io *io, work_func_t fn);
 void ddr_io_defer(struct ddr_io *io, work_func_t fn);
 /* After an error that is nobody's fault: calls @fn from @wq a little later. */
@@ -188,7 +213,8 @@ struct ddr_engine {
 	struct ddr_gen		gen[2];
 	u32			current_gen;	/* acquire/release */
 	bool			turning;	/* the other generation is draining */
-	u32			next, now;	/* members whose APPLIED waits for the next turn, for this one */
+	/* members whose APPLIED waits for the next turn, for this one */
+	u32			next, now;
 	struct ddr_krec		applied[DDR_PLACES];
 	struct work_struct	turned;
 	struct completion	drained;	/* at the end */
@@ -201,10 +227,17 @@ struct ddr_engine {
 };
 
 int ddr_gen_init(struct ddr_engine *e);
-/* No I/O is left: waits for a turn that is on its way through RCU and io_wq, and for those behind it. */
+/*
+ * No I/O is left: waits for a turn that is on its way through RCU and io_wq, and for those behind
+ * it.
+ */
 void ddr_gen_settle(struct ddr_engine *e);
-void ddr_gen_free(struct ddr_engine *e);	/* settled, and io_wq is gone: no work of it may run */
-/* From here to ddr_gen_exit() the io obeys the member states that it reads. Never sleeps; never held while parked. */
+/* settled, and io_wq is gone: no work of it may run */
+void ddr_gen_free(struct ddr_engine *e);
+/*
+ * From here to ddr_gen_exit() the io obeys the member states that it reads. Never sleeps; never
+ * held while parked.
+ */
 void ddr_gen_enter(struct ddr_io *io);
 void ddr_gen_exit(struct ddr_io *io);
 
@@ -212,12 +245,14 @@ void ddr_gen_exit(struct ddr_io *io);
 
 int ddr_pages_init(void);
 void ddr_pages_exit(void);
-enum ddr_class ddr_pages_class(const struct ddr_target *t, u32 op, u32 blocks);	/* of an I/O of so many blocks */
+/* of an I/O of so many blocks */
+enum ddr_class ddr_pages_class(const struct ddr_target *t, u32 op, u32 blocks);
 int ddr_pools_init(struct ddr_target *t);
 void ddr_pools_exit(struct ddr_target *t);
 /*
  * The buffer of @io for @roles, into io->buf; may sleep, never fails. @shared: one for all of them.
- * @pages: with pages; otherwise there are vectors without any (write-zeroes), which the caller may fill.
+ * @pages: with pages; otherwise there are vectors without any (write-zeroes), which the caller may
+ * fill.
  */
 void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages);
 void ddr_buf_put(struct ddr_io *io);		/* any context */
@@ -225,9 +260,14 @@ void ddr_buf_put(struct ddr_io *io);		/* any context */
 u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role);
 void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page);
 u32 ddr_buf_page_bytes(const struct ddr_buf *buf, u32 page);
-/* Addresses of page @page of every role, NULL where there is no buffer; ptr[DDR_SCRATCH_ROLE] too. */
+/*
+ * Addresses of page @page of every role, NULL where there is no buffer; ptr[DDR_SCRATCH_ROLE] too.
+ */
 void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr);
-/* Copies @bytes for each data role between the bio at @iter, which moves on, and the buffers at @ptr. */
+/*
+ * Copies @bytes for each data role between the bio at @iter, which moves on, and the buffers at
+ * @ptr.
+ */
 void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes);
 void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes);
 
@@ -235,18 +275,33 @@ void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 
 
 int ddr_stock_init(s64 most);			/* all stocks together keep up to @most pages */
 void ddr_stock_exit(void);
-struct ddr_stock *ddr_stock_make(u32 most);	/* for up to @most pages; may sleep; NULL: no memory */
-void ddr_stock_end(struct ddr_stock *s);	/* nobody uses it any more; NULL is nothing; may sleep */
-u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr);	/* how many there were; any context */
-void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr);	/* frees what it has no room for; any context */
+/* for up to @most pages; may sleep; NULL: no memory */
+struct ddr_stock *ddr_stock_make(u32 most);
+/* nobody uses it any more; NULL is nothing; may sleep */
+void ddr_stock_end(struct ddr_stock *s);
+/* how many there were; any context */
+u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr);
+/* frees what it has no room for; any context */
+void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr);
 
-/* ---- parity.c: no locks, no allocation; process context; @bytes at most a page, multiple of 512 --- */
+/*
+ * ---- parity.c: no locks, no allocation; process context; @bytes at most a page, multiple of 512
+ * ---
+ */
 
-/* Computes the parity @roles of ptr[0 .. data). With Q wanted ptr[P] is written too. Order above 0. */
+/*
+ * Computes the parity @roles of ptr[0 .. data). With Q wanted ptr[P] is written too. Order above 0.
+ */
 void ddr_parity_generate(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 roles);
-/* Computes the data roles @lost (at most two) with the parity roles in @have; with Q alone ptr[P] is overwritten. Order above 0. */
+/*
+ * Computes the data roles @lost (at most two) with the parity roles in @have; with Q alone ptr[P]
+ * is overwritten. Order above 0.
+ */
 void ddr_parity_recover(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 lost, u32 have);
-/* Roles of @check that do not match the data. Spoils ptr[P] and, for Q, needs ptr[P] and ptr[DDR_SCRATCH_ROLE]. */
+/*
+ * Roles of @check that do not match the data. Spoils ptr[P] and, for Q, needs ptr[P] and
+ * ptr[DDR_SCRATCH_ROLE].
+ */
 u32 ddr_parity_check(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 check);
 
 /* ---- write.c read.c flush.c ---------------------------------------------- */
@@ -262,7 +317,8 @@ void ddr_errors_free(struct ddr_engine *e);
 
 /* What to do about an operation that failed. */
 enum ddr_verdict {
-	DDR_V_AGAIN,		/* nothing is wrong with the member: the same again, a little later */
+	/* nothing is wrong with the member: the same again, a little later */
+	DDR_V_AGAIN,
 	DDR_V_ZERO,		/* it cannot write zeroes by itself: write them */
 	DDR_V_FAILED,		/* it failed, with a class */
 };
@@ -270,24 +326,35 @@ enum ddr_verdict ddr_error_judge(struct ddr_io *io, u32 role, u32 *class);
 blk_status_t ddr_error_status(u32 class);	/* what the bio ends with, if it has to */
 /* Counts, and tells the daemon, that @member failed the piece of @io; nobody waits. Any context. */
 void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
-void ddr_error_of_flush_op(struct ddr_io *io, u32 role);	/* the operation of a flush for the role has failed, others run still; any context */
+/* the operation of a flush for the role has failed, others run still; any context */
+void ddr_error_of_flush_op(struct ddr_io *io, u32 role);
 /*
- * Waits for the daemon's answer to the error of @member and @class, which this io has reported before; it may have come
- * already. Its buffer is given back, but that of a flush. @resume runs from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
+ * Waits for the daemon's answer to the error of @member and @class, which this io has reported
+ * before; it may have come already. Its buffer is given back, but that of a flush. @resume runs
+ * from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
  * the caller has lost the io.
  */
-void ddr_error_park(struct ddr_io *io, u32 member, u32 class, void (*resume)(struct ddr_io *io, u32 action));
+void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
+		    void (*resume)(struct ddr_io *io, u32 action));
 /*
- * A write or flush of a member that is in the array by its state, and that this table has no device for, has failed: tells
- * the daemon, leaves the generation and waits as above. False: there is no such member. With nosync there never is.
+ * A write or flush of a member that is in the array by its state, and that this table has no device
+ * for, has failed: tells the daemon, leaves the generation and waits as above. False: there is no
+ * such member. With nosync there never is.
  */
 bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
-/* Members (bit: member) that failed a flush, whosever, about which the daemon has not decided. Any context. */
+/*
+ * Members (bit: member) that failed a flush, whosever, about which the daemon has not decided. Any
+ * context.
+ */
 u32 ddr_error_flush_open(struct ddr_array *a);
-/* Members that failed a flush which was given back to dm since, and comes again as a new one. Any context. */
+/*
+ * Members that failed a flush which was given back to dm since, and comes again as a new one. Any
+ * context.
+ */
 u32 ddr_error_flush_lost(struct ddr_array *a);
 /* The io waits until that is decided of @member. Any context. */
-void ddr_error_park_flush(struct ddr_io *io, u32 member, void (*resume)(struct ddr_io *io, u32 action));
+void ddr_error_park_flush(struct ddr_io *io, u32 member,
+			  void (*resume)(struct ddr_io *io, u32 action));
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
 /* nosync: nobody else decides. True: @member is out now, and the rest suffices. */
 bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class);

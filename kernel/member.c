@@ -19,7 +19,8 @@ void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 curs
 	/* what is complete without it on this node must not be written to it again */
 	if (state == DDR_KM_LEAVING && (a->said_out & BIT(member)) &&
 	    (member != DDR_SHADOW || (a->present & BIT(DDR_SHADOW))))
-		state = DDR_KM_OUT;	/* a shadow that no table names holds up what is written, no more */
+		/* a shadow that no table names holds up what is written, no more */
+		state = DDR_KM_OUT;
 	if (state == DDR_KM_OUT)
 		a->said_out |= BIT(member);
 	else
@@ -70,7 +71,8 @@ bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks)
 
 	if (bits & BIT(DDR_SHADOW))
 		return true;
-	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) && block + blocks <= READ_ONCE(a->member[DDR_SHADOW].cursor);
+	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) &&
+	       block + blocks <= READ_ONCE(a->member[DDR_SHADOW].cursor);
 }
 
 u32 ddr_array_written(struct ddr_array *a)

@@ -8,18 +8,20 @@
  * neither version, and vectors that end anywhere become long runs for the xor
  * and syndrome code and few segments for the members.
  *
- * All arrays share DDR_PAGES_PERCENT of the memory. An array may hold as much as it leaves free for the others: alone half of it,
- * of two that want all a third each, of n an nth of what n + 1 would get. So one that hangs, or whose members are slow, never takes
- * all, and whoever comes later finds room. Two of the largest pieces are an array's in any case. It follows that an array only ever
+ * All arrays share DDR_PAGES_PERCENT of the memory. An array may hold as much as it leaves free for
+ * the others: alone half of it, of two that want all a third each, of n an nth of what n + 1 would
+ * get. So one that hangs, or whose members are slow, never takes all, and whoever comes later finds
+ * room. Two of the largest pieces are an array's in any case. It follows that an array only ever
  * waits for pages of its own, whose end wakes it.
  *
- * Within an array reads, small writes and large writes wait in a line each, with a reserve each. While somebody waits, pages that
- * come back go to the reserves in turn, so that none of the three is last for ever.
+ * Within an array reads, small writes and large writes wait in a line each, with a reserve each.
+ * While somebody waits, pages that come back go to the reserves in turn, so that none of the three
+ * is last for ever.
  *
- * Must never: sleep for memory with half of a buffer in hand, unless it is the
- * one that holds the reserve's mutex; or let the buffers of all arrays together
- * take more than DDR_PAGES_PERCENT of the memory, beyond the reserves and the two pieces; or hand up
- * or write out a byte of a page that was not written since the page was taken.
+ * Must never: sleep for memory with half of a buffer in hand, unless it is the one that holds the
+ * reserve's mutex; or let the buffers of all arrays together take more than DDR_PAGES_PERCENT of
+ * the memory, beyond the reserves and the two pieces; or hand up or write out a byte of a page that
+ * was not written since the page was taken.
  */
 #include <linux/bvec.h>
 #include <linux/gfp.h>
@@ -39,7 +41,10 @@
 #define DDR_BULK		16	/* pages taken from the allocator at once */
 #define DDR_STOCK_PAGES		4096	/* a target keeps for the next buffers */
 
-/* Pools of buffers. Flushes may keep theirs while they wait for the daemon: nobody else waits for one of those. */
+/*
+ * Pools of buffers. Flushes may keep theirs while they wait for the daemon: nobody else waits for
+ * one of those.
+ */
 enum { DDR_BUFS_SMALL, DDR_BUFS_LARGE, DDR_BUFS_FLUSH };
 
 static struct percpu_counter ddr_pages_used;	/* in buffers, of all arrays */
@@ -77,7 +82,8 @@ static bool ddr_pages_within(struct ddr_target *t)
 {
 	s64 own = percpu_counter_read_positive(&t->array->engine->pages);
 
-	return own <= t->pages_anyway || own <= ddr_pages_limit - percpu_counter_read_positive(&ddr_pages_used);
+	return own <= t->pages_anyway ||
+	       own <= ddr_pages_limit - percpu_counter_read_positive(&ddr_pages_used);
 }
 
 /* __GFP_NORETRY: an element for use now, not one to fill the reserve. */
@@ -107,7 +113,10 @@ static u32 ddr_vecs(u32 bytes)
 	return DIV_ROUND_UP(bytes, PAGE_SIZE);
 }
 
-/* Bytes from one role's buffer to the next: buffers of less than a page share pages, and none crosses one. */
+/*
+ * Bytes from one role's buffer to the next: buffers of less than a page share pages, and none
+ * crosses one.
+ */
 static u32 ddr_stride(u32 bytes)
 {
 	return bytes < PAGE_SIZE ? roundup_pow_of_two(bytes) : round_up(bytes, PAGE_SIZE);
@@ -136,8 +145,8 @@ static void ddr_small_free(void *element, void *data)
 }
 
 /*
- * A large buffer: with its vectors in pages of their own, since all of it in one piece of memory would be too large a piece to be found
- * at once, in a memory that is in use.
+ * A large buffer: with its vectors in pages of their own, since all of it in one piece of memory
+ * would be too large a piece to be found at once, in a memory that is in use.
  */
 static void ddr_large_free(void *element, void *data)
 {
@@ -181,7 +190,10 @@ static void ddr_buf_vectors(struct ddr_target *t, struct ddr_buf *buf)
 	buf->vec[0] = (struct bio_vec *)ddr_buf_bio(buf, ddr_buf_bios(t));
 }
 
-/* Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to compare its copies. */
+/*
+ * Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to
+ * compare its copies.
+ */
 static u32 ddr_max_buffers(const struct ddr_target *t)
 {
 	const struct ddr_geometry *g = &t->array->geo;
@@ -202,7 +214,9 @@ enum ddr_class ddr_pages_class(const struct ddr_target *t, u32 op, u32 blocks)
 	case DDR_OP_ZEROES:
 		return DDR_CLASS_SMALL;		/* takes no pages */
 	default:
-		return ddr_vecs(blocks * g->chunk) * (g->order ? g->roles : 1) > DDR_SMALL_VECS ? DDR_CLASS_LARGE : DDR_CLASS_SMALL;
+		if (ddr_vecs(blocks * g->chunk) * (g->order ? g->roles : 1) > DDR_SMALL_VECS)
+			return DDR_CLASS_LARGE;
+		return DDR_CLASS_SMALL;
 	}
 }
 
@@ -218,7 +232,8 @@ static void ddr_reserves_exit(struct ddr_target *t)
 static int ddr_reserves_init(struct ddr_target *t, u32 most)
 {
 	u32 pages[DDR_CLASSES] = {
-		[DDR_CLASS_READ] = most,	/* a mirror's too: the caller's pages may not suit the members */
+		/* a mirror's too: the caller's pages may not suit the members */
+		[DDR_CLASS_READ] = most,
 		[DDR_CLASS_SMALL] = DDR_SMALL_WRITES * DDR_SMALL_VECS,
 		[DDR_CLASS_LARGE] = most,
 	};
@@ -227,7 +242,8 @@ static int ddr_reserves_init(struct ddr_target *t, u32 most)
 	for (i = 0; i < DDR_CLASSES; i++)
 		mutex_init(&t->reserve[i].lock);
 	for (i = 0; i < DDR_CLASSES; i++) {
-		r = ddr_alloc_int(mempool_init(&t->reserve[i].pages, pages[i], ddr_page_alloc, ddr_page_free, t));
+		r = ddr_alloc_int(mempool_init(&t->reserve[i].pages, pages[i], ddr_page_alloc,
+					       ddr_page_free, t));
 		if (r) {
 			ddr_reserves_exit(t);
 			return r;
@@ -249,14 +265,17 @@ int ddr_pools_init(struct ddr_target *t)
 	t->stock = ddr_stock_make(min_t(s64, DDR_STOCK_PAGES, ddr_pages_limit / 16));
 	if (!t->stock)
 		return -ENOMEM;
-	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE, ddr_small_alloc, ddr_small_free,
+	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_SMALL], DDR_SMALL_RESERVE,
+				       ddr_small_alloc, ddr_small_free,
 				       (void *)ddr_buf_size(ddr_buf_bios(t), DDR_SMALL_VECS)));
 	if (r)
 		goto end_stock;
-	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_LARGE], DDR_LARGE_RESERVE, ddr_large_alloc, ddr_large_free, t));
+	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_LARGE], DDR_LARGE_RESERVE,
+				       ddr_large_alloc, ddr_large_free, t));
 	if (r)
 		goto exit_small;
-	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE, ddr_small_alloc, ddr_small_free,
+	r = ddr_alloc_int(mempool_init(&t->bufs[DDR_BUFS_FLUSH], DDR_FLUSH_RESERVE,
+				       ddr_small_alloc, ddr_small_free,
 				       (void *)ddr_buf_size(ddr_buf_bios(t), 0)));
 	if (r)
 		goto exit_large;
@@ -287,7 +306,10 @@ void ddr_pools_exit(struct ddr_target *t)
 
 /* ---- taking and giving back ------------------------------------------------------ */
 
-/* A reserve from which somebody has taken pages, or NULL: they come first, and each of the reserves in turn. */
+/*
+ * A reserve from which somebody has taken pages, or NULL: they come first, and each of the reserves
+ * in turn.
+ */
 static struct ddr_reserve *ddr_reserve_short(struct ddr_target *t)
 {
 	u32 turn = READ_ONCE(t->reserve_turn), i;
@@ -303,7 +325,10 @@ static struct ddr_reserve *ddr_reserve_short(struct ddr_target *t)
 	return NULL;
 }
 
-/* Who found the limit reached just before our pages were counted as free waits at a reserve: it gets what went to the stock meanwhile. */
+/*
+ * Who found the limit reached just before our pages were counted as free waits at a reserve: it
+ * gets what went to the stock meanwhile.
+ */
 static void ddr_reserves_feed(struct ddr_target *t)
 {
 	struct ddr_reserve *r;
@@ -356,9 +381,11 @@ static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 }
 
 /*
- * @wait: sleeps for each page, under the mutex of @r, whose pages nobody else takes. Otherwise it may fail, and then holds nothing.
+ * @wait: sleeps for each page, under the mutex of @r, whose pages nobody else takes. Otherwise it
+ * may fail, and then holds nothing.
  */
-static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, struct ddr_buf *buf, u32 vecs, bool wait)
+static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, struct ddr_buf *buf,
+			       u32 vecs, bool wait)
 {
 	u32 stride = ddr_stride(buf->bytes), offset = 0, have = 0, next = 0, i;
 	u32 left = DIV_ROUND_UP(vecs * min_t(u32, stride, PAGE_SIZE), PAGE_SIZE);
@@ -367,7 +394,11 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, stru
 	if (wait)
 		lockdep_assert_held(&r->lock);
 	else
-		ddr_pages_count(t, left);	/* as a whole: two that ask for the last room must not both get half of what they need */
+		/*
+		 * as a whole: two that ask for the last room must not both get half of what they
+		 * need
+		 */
+		ddr_pages_count(t, left);
 	for (i = 0; i < vecs; i++) {
 		if (!offset) {
 			if (next == have && !wait) {
@@ -387,7 +418,8 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, stru
 			if (wait)
 				ddr_pages_count(t, 1);
 		}
-		bvec_set_page(ddr_buf_vec(buf, i), page, ddr_buf_page_bytes(buf, i % buf->pages), offset);
+		bvec_set_page(ddr_buf_vec(buf, i), page, ddr_buf_page_bytes(buf, i % buf->pages),
+			      offset);
 		if (stride < PAGE_SIZE)
 			offset = (offset + stride) & (PAGE_SIZE - 1);
 	}
@@ -424,7 +456,8 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 
 	if (!pages) {
 		for (i = 0; i < vecs; i++)
-			bvec_set_page(ddr_buf_vec(buf, i), ZERO_PAGE(0), ddr_buf_page_bytes(buf, i), 0);
+			bvec_set_page(ddr_buf_vec(buf, i), ZERO_PAGE(0),
+				      ddr_buf_page_bytes(buf, i), 0);
 		return;
 	}
 	if (likely(ddr_buf_take_pages(t, r, buf, vecs, false)))
@@ -476,7 +509,8 @@ void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr)
 /* ---- copying ------------------------------------------------------------------------ */
 
 /* One chunk between memory and the bio's pages, which may be cut anywhere. */
-static void ddr_copy_chunk(struct bio *bio, struct bvec_iter *iter, void *mem, u32 bytes, bool gather)
+static void ddr_copy_chunk(struct bio *bio, struct bvec_iter *iter, void *mem, u32 bytes,
+			   bool gather)
 {
 	while (bytes) {
 		struct bio_vec bv = bio_iter_iovec(bio, *iter);

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The points of points.h, in the module that tests build. Written and read through the module parameter "points":
+ * The points of points.h, in the module that tests build. Written and read through the module
+ * parameter "points":
  *
- *	NAME hold [NUMBER]		who comes stands still until "off"; with a number, so many, and the others pass
+ *	NAME hold [NUMBER]		who comes stands still until "off"; with a number,
+ *					so many, and the others pass
  *	NAME fail [NUMBER [SKIP]]	so many fail, after SKIP have passed; without a number all
- *	NAME status WORD [NUMBER [SKIP [ROLE]]]	member operations: these end with that status, if they ended well
- *	NAME off			all pass, and who stands still goes on; the counters are 0 again
+ *	NAME status WORD [NUMBER [SKIP [ROLE]]]
+ *					member operations: these end with that status, if they
+ *					ended well
+ *	NAME off			all pass, and who stands still goes on; the counters are 0
+ *					again
  *
- * It reads as one line a point: NAME MODE passed HITS hurt HITS held NUMBER. Hits count since "off", in any mode.
+ * It reads as one line a point: NAME MODE passed HITS hurt HITS held NUMBER. Hits count since
+ * "off", in any mode.
  *
  * Must never: be part of a module that is installed.
  */
@@ -163,7 +169,8 @@ static int ddr_point_parse(struct ddr_point_state *s, char *words)
 			return -EINVAL;
 		s->status = ddr_point_statuses[i].status;
 	}
-	if (ddr_point_number(strsep(&words, " "), &s->left) || ddr_point_number(strsep(&words, " "), &s->skip) ||
+	if (ddr_point_number(strsep(&words, " "), &s->left) ||
+	    ddr_point_number(strsep(&words, " "), &s->skip) ||
 	    ddr_point_number(strsep(&words, " "), &s->role))
 		return -EINVAL;
 	return 0;
@@ -205,7 +212,8 @@ static int ddr_points_get(char *buffer, const struct kernel_param *kp)
 	for (p = 0; p < DDR_NR_POINTS; p++) {
 		const struct ddr_point_state *s = &ddr_points[p];
 
-		n += scnprintf(buffer + n, PAGE_SIZE - n, "%s %s passed %u hurt %u held %u\n", ddr_point_names[p],
+		n += scnprintf(buffer + n, PAGE_SIZE - n, "%s %s passed %u hurt %u held %u\n",
+			       ddr_point_names[p],
 			       ddr_point_modes[s->mode], s->passed, s->hurt, s->held);
 	}
 	spin_unlock_irq(&ddr_points_lock);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Points at which tests make something happen that is rare otherwise: an allocation fails, a member operation fails or
- * ends late, somebody stands still between two steps. Only the module that the tests build has them (DDR_TEST_POINTS,
- * dm-ddraid-points.ko); in the one that is installed all of this is nothing. tests/vm/README tells how tests use them.
+ * Points at which tests make something happen that is rare otherwise: an allocation fails, a member
+ * operation fails or ends late, somebody stands still between two steps. Only the module that the
+ * tests build has them (DDR_TEST_POINTS, dm-ddraid-points.ko); in the one that is installed all of
+ * this is nothing. tests/vm/README tells how tests use them.
  */
 #ifndef DDR_POINTS_H
 #define DDR_POINTS_H
@@ -15,12 +16,15 @@ enum ddr_point {
 	DDR_PT_ALLOC,	/* an allocation of a table, an array, a channel or a command: may fail */
 	DDR_PT_PAGE,	/* memory for a buffer that is wanted without waiting: may fail */
 	DDR_PT_BUFFER,	/* an I/O has its range and is about to take its buffer */
-	DDR_PT_WRITE_GATE,	/* a write has looked at the gate for the last time, and sends next */
+	/* a write has looked at the gate for the last time, and sends next */
+	DDR_PT_WRITE_GATE,
 	DDR_PT_FLUSH_GATE,	/* the same for a flush */
 	DDR_PT_READ_GATE,	/* the same for a read */
 	DDR_PT_RANGE_STEP,	/* a range in a list is looked at: counts only */
-	DDR_PT_PARK_KICK,	/* a bio is parked at the gate, and is about to be run if the reason is over */
-	DDR_PT_REGION_PARKED,	/* a write is parked on its region; what follows may only touch the array */
+	/* a bio is parked at the gate, and is about to be run if the reason is over */
+	DDR_PT_PARK_KICK,
+	/* a write is parked on its region; what follows may only touch the array */
+	DDR_PT_REGION_PARKED,
 	DDR_PT_MEMBER_READ,	/* a member has ended an operation: its status may be another one */
 	DDR_PT_MEMBER_WRITE,
 	DDR_PT_MEMBER_ZEROES,
@@ -29,14 +33,19 @@ enum ddr_point {
 };
 
 #ifdef DDR_TEST_POINTS
-void ddr_point_wait(enum ddr_point p);				/* process context: stands still while the point is held */
+/* process context: stands still while the point is held */
+void ddr_point_wait(enum ddr_point p);
 bool ddr_point_fails(enum ddr_point p);				/* any context */
 /* Any context: a status instead of @status; @role: of the operation. */
 blk_status_t ddr_point_status(enum ddr_point p, unsigned int role, blk_status_t status);
 #else
 static inline void ddr_point_wait(enum ddr_point p) { }
 static inline bool ddr_point_fails(enum ddr_point p) { return false; }
-static inline blk_status_t ddr_point_status(enum ddr_point p, unsigned int role, blk_status_t status) { return status; }
+static inline blk_status_t ddr_point_status(enum ddr_point p, unsigned int role,
+					    blk_status_t status)
+{
+	return status;
+}
 #endif
 
 /* An allocation that gives a pointer, or one that gives 0 or an error. */

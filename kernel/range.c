@@ -67,7 +67,10 @@ static bool ddr_range_conflicts(const struct ddr_range *a, const struct ddr_rang
 	       a->start < b->start + b->count && b->start < a->start + a->count;
 }
 
-/* Under the bucket's lock: is an EX range ahead of @r, which is not in the list yet, that it has to wait for? Only the daemon ends that one. */
+/*
+ * Under the bucket's lock: is an EX range ahead of @r, which is not in the list yet, that it has to
+ * wait for? Only the daemon ends that one.
+ */
 static bool ddr_range_behind_ex(const struct ddr_range_bucket *b, const struct ddr_range *r)
 {
 	const struct ddr_range *o;
@@ -135,8 +138,12 @@ static bool ddr_range_meets(const unsigned long *bits, const struct ddr_range *r
 	return find_next_bit(bits, end, ddr_range_first(r)) < end;
 }
 
-/* Under the bucket's lock, after @gone has left the list: locks the waiters that it has held back, and nothing else does. */
-static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b, const struct ddr_range *gone)
+/*
+ * Under the bucket's lock, after @gone has left the list: locks the waiters that it has held back,
+ * and nothing else does.
+ */
+static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b,
+			      const struct ddr_range *gone)
 {
 	struct ddr_range_cover cover = { };
 	u32 first = ddr_range_first(gone), end = first + gone->count;
@@ -149,7 +156,8 @@ static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b,
 		ddr_point_fails(DDR_PT_RANGE_STEP);
 		if ((r->start ^ gone->start) >> DDR_GEO_UNIT_SHIFT)
 			continue;
-		if (!r->locked && !ddr_range_meets(cover.write, r) && !(r->write && ddr_range_meets(cover.read, r))) {
+		if (!r->locked && !ddr_range_meets(cover.write, r) &&
+		    !(r->write && ddr_range_meets(cover.read, r))) {
 			r->locked = 1;
 			b->waiting--;
 			ddr_range_notify(rs, r);
@@ -372,8 +380,8 @@ int ddr_range_release(struct ddr_array *a, u64 seq)
 }
 
 /*
- * Under ex_mutex: does an orphan ahead of @ex cover all of it? Both end together, and whatever waits for @ex came later than that one,
- * so it waits for that one too.
+ * Under ex_mutex: does an orphan ahead of @ex cover all of it? Both end together, and whatever
+ * waits for @ex came later than that one, so it waits for that one too.
  */
 static bool ddr_ex_covered(const struct ddr_ranges *rs, const struct ddr_ex *ex)
 {

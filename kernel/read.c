@@ -21,7 +21,10 @@
 static void ddr_read_end(struct ddr_io *io);
 static void ddr_read_go(struct ddr_io *io);
 
-/* Can members read straight to the pages of the bio? Those of a caller in the kernel may be cut anywhere. */
+/*
+ * Can members read straight to the pages of the bio? Those of a caller in the kernel may be cut
+ * anywhere.
+ */
 static bool ddr_read_fits(struct ddr_io *io)
 {
 	struct bio_vec bv;
@@ -53,8 +56,8 @@ static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
 static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
-	u32 data = ddr_data_mask(g), shadow, mask = ddr_io_read_mask(io, &shadow), parity = mask & ~data, use = 0;
-	u32 p = BIT(ddr_geo_data(g));
+	u32 data = ddr_data_mask(g), shadow, mask = ddr_io_read_mask(io, &shadow);
+	u32 parity = mask & ~data, p = BIT(ddr_geo_data(g)), use = 0;
 
 	memset(plan, 0, sizeof(*plan));
 	plan->shadow = shadow;
@@ -94,12 +97,16 @@ static u32 ddr_read_compare(struct ddr_io *io, u32 page, u32 role)
 	unsigned int r;
 
 	for_each_set_bit(r, &check, DDR_GEO_MAX_ROLES)
-		if (memcmp(ddr_buf_page(io->buf, r, page), ddr_buf_page(io->buf, role, page), bytes))
+		if (memcmp(ddr_buf_page(io->buf, r, page), ddr_buf_page(io->buf, role, page),
+			   bytes))
 			bad |= BIT(r);
 	return bad;
 }
 
-/* Computes, checks and copies up, page by page. Process context if there is anything to compute. The roles that did not match. */
+/*
+ * Computes, checks and copies up, page by page. Process context if there is anything to compute.
+ * The roles that did not match.
+ */
 static u32 ddr_read_deliver(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
@@ -170,9 +177,11 @@ static void ddr_read_lost(struct ddr_io *io)
 }
 
 /*
- * What the daemon is told that an error of a read means. A disk that cannot read a sector often says no more than "I/O error" (virtio, NBD,
- * dm-dust). While the others have the data that is no reason to lose the disk: the block is computed and rewritten, and a disk that is
- * broken fails that write. Where too few have it, it is for the daemon to judge who is broken, and for us to wait (ddr_read_lost()).
+ * What the daemon is told that an error of a read means. A disk that cannot read a sector often
+ * says no more than "I/O error" (virtio, NBD, dm-dust). While the others have the data that is no
+ * reason to lose the disk: the block is computed and rewritten, and a disk that is broken fails
+ * that write. Where too few have it, it is for the daemon to judge who is broken, and for us to
+ * wait (ddr_read_lost()).
  */
 static u32 ddr_read_class(struct ddr_io *io, u32 role, u32 class)
 {
@@ -214,7 +223,8 @@ static void ddr_read_failed(struct work_struct *work)
 		failed |= BIT(role);
 	}
 	for_each_set_bit(role, &failed, DDR_GEO_MAX_ROLES)
-		ddr_error_report(io, ddr_io_member(io, role), ddr_read_class(io, role, class[role]));
+		ddr_error_report(io, ddr_io_member(io, role),
+				 ddr_read_class(io, role, class[role]));
 	ddr_io_drop_buf(io);
 	if (again)
 		ddr_io_retry(io, ddr_io_wq(io), ddr_read_continue);
@@ -222,7 +232,10 @@ static void ddr_read_failed(struct work_struct *work)
 		ddr_io_defer(io, ddr_read_continue);
 }
 
-/* A block that was being written when it was read mismatches once, so look again while nobody writes it. */
+/*
+ * A block that was being written when it was read mismatches once, so look again while nobody
+ * writes it.
+ */
 static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 {
 	struct ddr_array *a = io->t->array;
@@ -236,7 +249,8 @@ static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 	trace_ddraid_mismatch(a, io->block, io->blocks, roles);
 	atomic64_inc(&a->verify_mismatches);
 	/* legal where nobody ever wrote, and where a crash is not yet resynced */
-	if (io->t->nosync || !(ddr_region_bits(a, io->block >> a->region_blocks_shift) & DDR_RB_CLEAN)) {
+	if (io->t->nosync ||
+	    !(ddr_region_bits(a, io->block >> a->region_blocks_shift) & DDR_RB_CLEAN)) {
 		ddr_io_finish(io, BLK_STS_OK);
 		return;
 	}
@@ -244,7 +258,9 @@ static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 	ddr_error_park_mismatch(io, ddr_read_resume);
 }
 
-/* ---- the way of a read ------------------------------------------------------------------------ */
+/*
+ * ---- the way of a read ------------------------------------------------------------------------
+ */
 
 static void ddr_read_complete(struct ddr_io *io)
 {
@@ -298,12 +314,15 @@ static void ddr_read_go(struct ddr_io *io)
 			ddr_io_finish(io, BLK_STS_IOERR);
 			return;
 		}
-		if ((io->plan.lost || (io->flags & DDR_IO_RECHECK)) && !(io->flags & DDR_IO_RANGE) &&
-		    !ddr_io_lock(io, false, ddr_read_go))
+		if ((io->plan.lost || (io->flags & DDR_IO_RECHECK)) &&
+		    !(io->flags & DDR_IO_RANGE) && !ddr_io_lock(io, false, ddr_read_go))
 			return;
 		ddr_buf_get(io, io->plan.buffers, false, true);
 		ddr_gen_enter(io);
-		/* once more: it passed the gate before it waited for a range, for memory or for the daemon's answer */
+		/*
+		 * once more: it passed the gate before it waited for a range, for memory or for the
+		 * daemon's answer
+		 */
 		if (unlikely(ddr_array_stops(io->t->array, false, false))) {
 			ddr_io_turn_away(io, false);
 			return;

@@ -12,8 +12,9 @@ struct ddr_krec {
 };
 
 /*
- * Queues @k for the bound daemon; no effect if it is queued already or if there is no daemon (at bind state is declared
- * again). It is copied when the daemon reads. ddr_channel_unqueue() before @k is freed or changed. Any context.
+ * Queues @k for the bound daemon; no effect if it is queued already or if there is no daemon (at
+ * bind state is declared again). It is copied when the daemon reads. ddr_channel_unqueue() before
+ * @k is freed or changed. Any context.
  */
 void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k);
 void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k);

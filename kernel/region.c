@@ -10,10 +10,11 @@
  * Must never: let a write begin in a region that is not granted; report CLOSED while a
  * write is in flight there, or could begin; forget that a member write failed; lose a bio.
  *
- * Why CLOSED is a proof: GRANTED and the number of writes in flight are one word. A
- * write is counted by a compare-and-exchange that finds GRANTED. The word leaves GRANTED by one that finds the number 0, and only GRANT sets it again,
- * which is void until the daemon has read CLOSED. So between CLOSED and the next GRANT
- * the number is 0. ERROR is kept from the first failed put until CLOSED carried it.
+ * Why CLOSED is a proof: GRANTED and the number of writes in flight are one word. A write is
+ * counted by a compare-and-exchange that finds GRANTED. The word leaves GRANTED by one that finds
+ * the number 0, and only GRANT sets it again, which is void until the daemon has read CLOSED. So
+ * between CLOSED and the next GRANT the number is 0. ERROR is kept from the first failed put until
+ * CLOSED carried it.
  *
  * Why no bio is lost: who parks, does so under the lock of the region's bucket, after a
  * compare-and-exchange that finds the region not granted and leaves WANT in it. GRANT
@@ -235,8 +236,9 @@ struct ddr_regions *ddr_regions_make(u64 regions)
 }
 
 /*
- * A fresh state takes over what the array knows, and gives its larger memory for it. The structure itself stays, with its locks:
- * its lists are in use all the time. Words and bits are looked at by bios, of which there are none, and under the mutexes.
+ * A fresh state takes over what the array knows, and gives its larger memory for it. The structure
+ * itself stays, with its locks: its lists are in use all the time. Words and bits are looked at by
+ * bios, of which there are none, and under the mutexes.
  */
 void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown)
 {

@@ -9,8 +9,8 @@
  * lies in parts, by CPU, each with a lock of its own. Pages that were not needed for one
  * period go back to the allocator in the next; an idle target has none and no timer.
  *
- * Must never: hold more than the limit it was made with, nor much more than that of all stocks together; or be the
- * reserve of anybody: who finds it empty asks the allocator.
+ * Must never: hold more than the limit it was made with, nor much more than that of all stocks
+ * together; or be the reserve of anybody: who finds it empty asks the allocator.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>

@@ -27,9 +27,10 @@ void ddr_array_requeue_parked(struct ddr_array *a)
 }
 
 /*
- * A flushing suspend waits for all bios. Those of an array that no daemon has ever let run may wait for ever: the daemon
- * refused it, or there is none. Nothing was read or written there, so nobody can have stored anything behind them, and
- * an error tells the truth. Once a daemon has sent ENABLE a file system may rely on its writes: then the suspend waits.
+ * A flushing suspend waits for all bios. Those of an array that no daemon has ever let run may wait
+ * for ever: the daemon refused it, or there is none. Nothing was read or written there, so nobody
+ * can have stored anything behind them, and an error tells the truth. Once a daemon has sent ENABLE
+ * a file system may rely on its writes: then the suspend waits.
  */
 void ddr_array_fail_unserved(struct ddr_array *a)
 {

@@ -21,7 +21,8 @@
 #define DDR_MAX_REGION		2097152u		/* sectors: 1 GiB */
 #define DDR_MAX_REGIONS		(1u << 20)
 #define DDR_OFFSET_ALIGN	2048u			/* sectors: 1 MiB */
-#define DDR_MAX_OFFSET		(1ull << 40)		/* sectors; sums with a device's length do not overflow */
+/* sectors; sums with a device's length do not overflow */
+#define DDR_MAX_OFFSET		(1ull << 40)
 #define DDR_FIXED_ARGS		7
 
 const struct ddr_option ddr_options[DDR_NR_OPTIONS] = {
@@ -124,7 +125,8 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 	if (bdev_is_zoned(bdev))
 		return ddr_bad(ti, "A member is a zoned device");
 	if (bdev_logical_block_size(bdev) > tab->geo.chunk) {
-		DMERR("%s: %s: its sectors have %u bytes, a chunk of order %u has %u", tab->label, dev->name,
+		DMERR("%s: %s: its sectors have %u bytes, a chunk of order %u has %u", tab->label,
+		      dev->name,
 		      bdev_logical_block_size(bdev), tab->geo.order, tab->geo.chunk);
 		return ddr_bad(ti, "A member's logical sectors are larger than a chunk: take a lower order or other disks");
 	}
@@ -137,7 +139,8 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 		return 0;
 	}
 	if (sectors < tab->data_offset + ddr_member_sectors(&tab->geo, tab->blocks)) {
-		DMERR("%s: %s has %llu sectors, the array needs %llu", tab->label, dev->name, sectors,
+		DMERR("%s: %s has %llu sectors, the array needs %llu", tab->label, dev->name,
+		      sectors,
 		      tab->data_offset + (u64)ddr_member_sectors(&tab->geo, tab->blocks));
 		return ddr_bad(ti, "A member is too small");
 	}
@@ -152,7 +155,8 @@ int ddr_table_check_empty(struct ddr_target *t, const struct ddr_table *tab)
 	for_each_set_bit(i, &empty, DDR_PLACES) {
 		if (ddr_array_names(t->array, t->dev[i].dm->bdev->bd_dev))
 			continue;
-		DMERR("%s: %s has no sectors: no medium, or the disk is gone", tab->label, t->dev[i].dm->name);
+		DMERR("%s: %s has no sectors: no medium, or the disk is gone", tab->label,
+		      t->dev[i].dm->name);
 		return ddr_bad(t->ti, "A member is too small");
 	}
 	return 0;
@@ -222,7 +226,8 @@ static int ddr_parse_option(struct ddr_target *t, const struct ddr_table *tab, c
 }
 
 /* replace <place> <device>; the device is opened when all of the line was read. */
-static int ddr_parse_replace(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv)
+static int ddr_parse_replace(struct ddr_target *t, struct ddr_table *tab, unsigned int argc,
+			     char **argv)
 {
 	u64 place;
 
@@ -237,7 +242,8 @@ static int ddr_parse_replace(struct ddr_target *t, struct ddr_table *tab, unsign
 	return 0;
 }
 
-static int ddr_parse_options(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv)
+static int ddr_parse_options(struct ddr_target *t, struct ddr_table *tab, unsigned int argc,
+			     char **argv)
 {
 	u64 count;
 	u32 i;
@@ -252,7 +258,8 @@ static int ddr_parse_options(struct ddr_target *t, struct ddr_table *tab, unsign
 	for (i = 1; i < argc; i++) {
 		bool replace = !strcmp(argv[i], "replace");
 
-		r = replace ? ddr_parse_replace(t, tab, argc - i, argv + i) : ddr_parse_option(t, tab, argv[i]);
+		r = replace ? ddr_parse_replace(t, tab, argc - i, argv + i) :
+			      ddr_parse_option(t, tab, argv[i]);
 		if (r)
 			return r;
 		i += replace ? 2 : 0;
@@ -311,7 +318,8 @@ int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int ar
 	t->roles = members;
 
 	/* the options first: they cost nothing, and no device is opened for a wrong line */
-	r = ddr_parse_options(t, tab, argc - DDR_FIXED_ARGS - members, argv + DDR_FIXED_ARGS + members);
+	r = ddr_parse_options(t, tab, argc - DDR_FIXED_ARGS - members,
+				      argv + DDR_FIXED_ARGS + members);
 	if (!r)
 		r = ddr_check_options(t, tab, argv + DDR_FIXED_ARGS);
 	if (!r)

@@ -31,8 +31,10 @@ struct ddr_table {
 	u64			blocks;
 	u32			region_sectors;
 	u64			data_offset;		/* sectors */
-	const char		*shadow;		/* device of "replace", or NULL; of the arguments */
-	u32			empty;			/* places whose device has no size: ddr_table_check_empty() */
+	/* device of "replace", or NULL; of the arguments */
+	const char		*shadow;
+	/* places whose device has no size: ddr_table_check_empty() */
+	u32			empty;
 };
 
 /* Sectors that the data area takes on each member. */
@@ -42,14 +44,15 @@ static inline sector_t ddr_member_sectors(const struct ddr_geometry *g, u64 bloc
 }
 
 /*
- * Reads the arguments into @tab and @t and opens the devices; 0 or a negative errno and ti->error. What was
- * opened is in t->dev[] either way, for ddr_table_put_devices(). Process context (.ctr).
+ * Reads the arguments into @tab and @t and opens the devices; 0 or a negative errno and ti->error.
+ * What was opened is in t->dev[] either way, for ddr_table_put_devices(). Process context (.ctr).
  */
 int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv);
 /*
- * A disk that was pulled has no size any more. Was it in the table before, then the new one may name it as well: otherwise nothing
- * about the other places could be changed as long as it is there. A device that is new to the array has to be large enough.
- * With t->array; 0 or -EINVAL and ti->error.
+ * A disk that was pulled has no size any more. Was it in the table before, then the new one may
+ * name it as well: otherwise nothing about the other places could be changed as long as it is
+ * there. A device that is new to the array has to be large enough. With t->array; 0 or -EINVAL and
+ * ti->error.
  */
 int ddr_table_check_empty(struct ddr_target *t, const struct ddr_table *tab);
 void ddr_table_put_devices(struct ddr_target *t);

@@ -44,7 +44,9 @@ static bool ddr_members_write_zeroes(struct ddr_target *t)
 	return true;
 }
 
-/* What drivers may ask of a bio's segments: whole logical blocks, and their own rule for addresses. */
+/*
+ * What drivers may ask of a bio's segments: whole logical blocks, and their own rule for addresses.
+ */
 static u32 ddr_members_align(struct ddr_target *t)
 {
 	u32 align = SECTOR_SIZE, i;
@@ -52,15 +54,17 @@ static u32 ddr_members_align(struct ddr_target *t)
 	for (i = 0; i < DDR_PLACES; i++)
 		if (t->dev[i].dm)
 			align = max3(align, bdev_logical_block_size(t->dev[i].dm->bdev),
-				     roundup_pow_of_two(bdev_dma_alignment(t->dev[i].dm->bdev) + 1));
+				     roundup_pow_of_two(1 +
+							bdev_dma_alignment(t->dev[i].dm->bdev)));
 	return align;
 }
 
 static int ddr_attach_array(struct ddr_target *t, const struct ddr_table *tab)
 {
 	struct dm_target *ti = t->ti;
-	struct ddr_array *a = ddr_array_get(tab->no_uuid ? NULL : &tab->uuid, dm_table_get_md(ti->table), &tab->geo,
-					    tab->blocks, tab->region_sectors, tab->data_offset, t);
+	struct ddr_array *a = ddr_array_get(tab->no_uuid ? NULL : &tab->uuid,
+					    dm_table_get_md(ti->table), &tab->geo, tab->blocks,
+					    tab->region_sectors, tab->data_offset, t);
 
 	if (!IS_ERR(a)) {
 		t->array = a;
@@ -83,7 +87,10 @@ static void ddr_dtr(struct dm_target *ti)
 {
 	struct ddr_target *t = ti->private;
 
-	/* it is still if another target of the table failed to resume: the table was never suspended then */
+	/*
+	 * it is still if another target of the table failed to resume: the table was never
+	 * suspended then
+	 */
 	ddr_array_deactivate(t->array, t);
 	cancel_work_sync(&t->event);
 	ddr_pools_exit(t);
@@ -151,7 +158,10 @@ static int ddr_map(struct dm_target *ti, struct bio *bio)
 	return ddr_io_map(ti->private, bio);
 }
 
-/* A noflush suspend takes back what is parked. A flushing one waits for it, or ends what nobody has ever served. */
+/*
+ * A noflush suspend takes back what is parked. A flushing one waits for it, or ends what nobody has
+ * ever served.
+ */
 static void ddr_presuspend(struct dm_target *ti)
 {
 	struct ddr_target *t = ti->private;
@@ -257,8 +267,9 @@ static void ddr_status_info(struct ddr_target *t, char *result, unsigned int max
 	ddr_get_status(t, &s);
 	for (i = 0; i < t->roles; i++)
 		DMEMIT("%c", ddr_member_letter(t, i));
-	DMEMIT(" %llu/%llu %s %llu/%llu %llu %llu %d %s", s.synced, t->array->regions, ddr_action_name(s.action),
-	       s.done, s.todo, s.mismatches, s.dirty, atomic_read(&t->array->nr_parked), ddr_daemon_name(t));
+	DMEMIT(" %llu/%llu %s %llu/%llu %llu %llu %d %s", s.synced, t->array->regions,
+	       ddr_action_name(s.action), s.done, s.todo, s.mismatches, s.dirty,
+	       atomic_read(&t->array->nr_parked), ddr_daemon_name(t));
 }
 
 static void ddr_status_table(struct ddr_target *t, char *result, unsigned int maxlen)
@@ -271,7 +282,8 @@ static void ddr_status_table(struct ddr_target *t, char *result, unsigned int ma
 		DMEMIT("-");
 	else
 		DMEMIT("%pUb", &a->uuid);
-	DMEMIT(" %u %u %s %u %llu %u", a->geo.order, a->geo.parity, DDR_LAYOUT_NAME(a->geo.rotating),
+	DMEMIT(" %u %u %s %u %llu %u", a->geo.order, a->geo.parity,
+	       DDR_LAYOUT_NAME(a->geo.rotating),
 	       DDR_BLOCK_SECTORS << a->region_blocks_shift, (u64)a->data_offset, t->roles);
 	for (i = 0; i < t->roles; i++)
 		DMEMIT(" %s", t->dev[i].dm ? t->dev[i].dm->name : "-");
@@ -295,8 +307,8 @@ static void ddr_status_ima(struct ddr_target *t, char *result, unsigned int maxl
 	u32 i;
 
 	DMEMIT_TARGET_NAME_VERSION(t->ti->type);
-	DMEMIT(",array_uuid=%pUb,order=%u,parity=%u,layout=%s,region_sectors=%u,data_offset=%llu,members=%u", &a->uuid,
-	       a->geo.order, a->geo.parity, DDR_LAYOUT_NAME(a->geo.rotating),
+	DMEMIT(",array_uuid=%pUb,order=%u,parity=%u,layout=%s,region_sectors=%u,data_offset=%llu,members=%u",
+	       &a->uuid, a->geo.order, a->geo.parity, DDR_LAYOUT_NAME(a->geo.rotating),
 	       DDR_BLOCK_SECTORS << a->region_blocks_shift, (u64)a->data_offset, t->roles);
 	for (i = 0; i < t->roles; i++)
 		DMEMIT(",member_%u=%s", i, t->dev[i].dm ? t->dev[i].dm->name : "-");
@@ -328,7 +340,9 @@ static void ddr_status(struct dm_target *ti, status_type_t type, unsigned int fl
 	}
 }
 
-/* fail_member INDEX: as if a write to it had failed. With a daemon that is the daemon's to decide. */
+/*
+ * fail_member INDEX: as if a write to it had failed. With a daemon that is the daemon's to decide.
+ */
 static int ddr_fail_member(struct ddr_target *t, const char *arg)
 {
 	u32 member;
@@ -342,19 +356,22 @@ static int ddr_fail_member(struct ddr_target *t, const char *arg)
 		return -EINVAL;
 	}
 	if (!ddr_error_fail_member(t, member)) {
-		DMERR("%s: fail_member: the array cannot do without member %u", t->array->label, member);
+		DMERR("%s: fail_member: the array cannot do without member %u", t->array->label,
+		      member);
 		return -EBUSY;
 	}
 	return 0;
 }
 
-static int ddr_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen)
+static int ddr_message(struct dm_target *ti, unsigned int argc, char **argv, char *result,
+		       unsigned int maxlen)
 {
 	struct ddr_target *t = ti->private;
 
 	if (argc == 2 && !strcasecmp(argv[0], "fail_member"))
 		return ddr_fail_member(t, argv[1]);
-	DMERR("%s: unknown message or wrong number of arguments: %s", t->array->label, argc ? argv[0] : "(none)");
+	DMERR("%s: unknown message or wrong number of arguments: %s", t->array->label,
+	      argc ? argv[0] : "(none)");
 	return -EINVAL;
 }
 
@@ -369,7 +386,8 @@ static int ddr_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn 
 
 	for (i = 0; i < DDR_PLACES && !r; i++)
 		if (t->dev[i].dm)
-			r = fn(ti, t->dev[i].dm, a->data_offset, ddr_member_sectors(&a->geo, t->blocks), data);
+			r = fn(ti, t->dev[i].dm, a->data_offset,
+			       ddr_member_sectors(&a->geo, t->blocks), data);
 	return r;
 }
 
@@ -454,8 +472,8 @@ static void __exit ddr_exit(void)
 }
 
 /*
- * The interface that the loaded module speaks, for packages and for the command: what is about to be installed must be able to serve the
- * arrays that are up. Nobody sets it.
+ * The interface that the loaded module speaks, for packages and for the command: what is about to
+ * be installed must be able to serve the arrays that are up. Nobody sets it.
  */
 static int ddr_abi_get(char *buf, const struct kernel_param *kp)
 {

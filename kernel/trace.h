@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints: what waits, and what goes wrong. Nothing on the way of a healthy I/O.
- * Devices are named by their number, places by blocks (4096 bytes) or regions. Nothing but the array is looked at: where a bio was given
- * away the mapped device may be gone.
+ * Tracepoints: what waits, and what goes wrong. Nothing on the way of a healthy I/O. Devices are
+ * named by their number, places by blocks (4096 bytes) or regions. Nothing but the array is looked
+ * at: where a bio was given away the mapped device may be gone.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ddraid
@@ -33,7 +33,9 @@ TRACE_EVENT(ddraid_region_wait,
 	TP_printk("%d:%d region %llu", MAJOR(__entry->dev), MINOR(__entry->dev), __entry->region)
 );
 
-/* A write, or a read that reconstructs, waits for overlapping ones, or has got its range at last. */
+/*
+ * A write, or a read that reconstructs, waits for overlapping ones, or has got its range at last.
+ */
 DECLARE_EVENT_CLASS(ddraid_range,
 	TP_PROTO(struct ddr_array *a, u64 block, u32 blocks, bool write),
 	TP_ARGS(a, block, blocks, write),
@@ -103,8 +105,9 @@ TRACE_EVENT(ddraid_member_error,
 	TP_printk("%d:%d member %u %s %s blocks %llu+%u", MAJOR(__entry->dev), MINOR(__entry->dev),
 		  __entry->member, DDR_SHOW_OP(__entry->op),
 		  __print_symbolic(__entry->class,
-			{ DDR_EC_IO, "io" }, { DDR_EC_MEDIUM, "medium" }, { DDR_EC_FENCED, "fenced" },
-			{ DDR_EC_NOSPC, "nospc" }, { DDR_EC_TIMEOUT, "timeout" }, { DDR_EC_INVAL, "inval" },
+			{ DDR_EC_IO, "io" }, { DDR_EC_MEDIUM, "medium" },
+			{ DDR_EC_FENCED, "fenced" }, { DDR_EC_NOSPC, "nospc" },
+			{ DDR_EC_TIMEOUT, "timeout" }, { DDR_EC_INVAL, "inval" },
 			{ DDR_EC_ABSENT, "absent" }),
 		  __entry->block, __entry->blocks)
 );
@@ -127,8 +130,8 @@ TRACE_EVENT(ddraid_reconstruct,
 		__entry->lost = lost;
 		__entry->from = from;
 	),
-	TP_printk("%d:%d blocks %llu+%u roles %#x from %#x", MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __entry->block, __entry->blocks, __entry->lost, __entry->from)
+	TP_printk("%d:%d blocks %llu+%u roles %#x from %#x", MAJOR(__entry->dev),
+		  MINOR(__entry->dev), __entry->block, __entry->blocks, __entry->lost, __entry->from)
 );
 
 /* verify_reads found that the roles @bad (bitmap) do not match the data, in two looks. */

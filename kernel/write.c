@@ -7,8 +7,8 @@
  * member, parity is computed from the copy in the submitter's context, and each
  * member gets one bio.
  *
- * Must never: submit a chunk before the region is granted, or after the gate was shut; let two writes of one
- * block overlap, let a member bio refer to the pages of the bio, or end the bio
+ * Must never: submit a chunk before the region is granted, or after the gate was shut; let two
+ * writes of one block overlap, let a member bio refer to the pages of the bio, or end the bio
  * successfully before the chunk of every member that is written at that time is on it.
  */
 #include "gate.h"
@@ -77,7 +77,10 @@ static void ddr_write_submit(struct ddr_io *io)
 	u32 todo, fill, shadow;
 
 	ddr_gen_enter(io);
-	/* once more: it passed the gate before it waited for a range, for memory or for the daemon's answer */
+	/*
+	 * once more: it passed the gate before it waited for a range, for memory or for the
+	 * daemon's answer
+	 */
 	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {
 		ddr_io_turn_away(io, false);
 		return;
@@ -167,7 +170,10 @@ static void ddr_write_failed(struct work_struct *work)
 		ddr_write_submit(io);
 }
 
-/* The range is ours: nothing else writes these blocks. Process context, not io_wq; may sleep for memory. */
+/*
+ * The range is ours: nothing else writes these blocks. Process context, not io_wq; may sleep for
+ * memory.
+ */
 static void ddr_write_locked(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
@@ -184,8 +190,8 @@ static void ddr_write_anew(struct work_struct *work)
 }
 
 /*
- * The daemon has decided about a member that failed. The data is copied anew: its owner may have changed it since, so all
- * members get it, also those that have it already.
+ * The daemon has decided about a member that failed. The data is copied anew: its owner may have
+ * changed it since, so all members get it, also those that have it already.
  */
 static void ddr_write_resume(struct ddr_io *io, u32 action)
 {
