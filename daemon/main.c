@@ -17,7 +17,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <qb/qblog.h>
@@ -64,14 +63,6 @@ struct process {
 	uint64_t watchdog_due_ms;
 	qb_loop_timer_handle tick;
 };
-
-uint64_t ddr_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- options ------------------------------------------------------------------- */
 

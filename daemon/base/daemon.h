@@ -12,6 +12,7 @@
 #include <qb/qblist.h>
 #include <qb/qbloop.h>
 
+#include "daemon/base/clock.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
 
@@ -59,8 +60,5 @@ struct ddr_daemon {
 		struct ddr_known known;
 	} older;			/* the operator starts this array from this generation, though a newer one was seen; generation 0: none */
 };
-
-/* Milliseconds of CLOCK_MONOTONIC. */
-uint64_t ddr_now_ms(void);
 
 #endif

@@ -15,7 +15,7 @@
 #include <qb/qblog.h>
 #include <uuid/uuid.h>
 
-#include "daemon/base/daemon.h"
+#include "daemon/base/clock.h"
 #include "daemon/disk/finder.h"
 #include "daemon/disk/loader.h"
 #include "daemon/disk/state.h"

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/daemon.h"
+#include "daemon/base/clock.h"
 #include "daemon/group/fence_helper.h"
 
 #ifndef PR_SET_IO_FLUSHER
