@@ -11,8 +11,7 @@
 #include <uuid/uuid.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/events.h"
-#include "daemon/ipc/ipc_server.h"
+#include "daemon/array/events.h"
 
 #define TICK_MS		100u
 #define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be there */
@@ -231,7 +230,7 @@ static void array_down(struct ddr_array *a)
 	a->state = DDR_ARRAY_DOWN;
 	if (a->removed) {
 		array_free(a);
-		ddr_ipcs_changed(d->ipc, NULL);
+		ddr_sink_tell(&d->sink, NULL);
 	} else if (a->rebind) {
 		a->rebind = false;
 		bind_array(a);
@@ -415,7 +414,7 @@ static void set_removed(struct ddr_array *a)
 	qb_log(LOG_INFO, "array '%s' was removed", a->name);
 	a->removed = true;
 	a->part_until_ms = ddr_now_ms() + PART_MS;
-	ddr_ipcs_changed(a->d->ipc, NULL);
+	ddr_sink_tell(&a->d->sink, NULL);
 }
 
 void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie)

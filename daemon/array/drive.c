@@ -13,8 +13,8 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/drive.h"
+#include "daemon/array/events.h"
 #include "daemon/disk/state.h"
-#include "daemon/ipc/events.h"
 #include "lib/cluster/slots.h"
 
 #define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */

@@ -12,7 +12,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/drive.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 
 #define PAUSE_MS	1000u	/* between two looks: a device may have many events in a row */
 

@@ -13,9 +13,9 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/drive.h"
+#include "daemon/array/events.h"
 #include "daemon/disk/reload.h"
 #include "daemon/group/fence.h"
-#include "daemon/ipc/events.h"
 
 #define FENCE_PAUSE_MS	1000u	/* between a failed attempt and its answer: the next one follows at once */
 

@@ -14,8 +14,8 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/drive.h"
+#include "daemon/array/events.h"
 #include "daemon/disk/grow.h"
-#include "daemon/ipc/events.h"
 #include "lib/disk/devio.h"
 
 #define SLOWEST		(10u << 20)	/* bytes a second that a member is given time for */

@@ -11,8 +11,8 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/drive.h"
+#include "daemon/array/events.h"
 #include "daemon/disk/finder.h"
-#include "daemon/ipc/events.h"
 #include "lib/disk/layout.h"
 #include "lib/math/crc32c.h"
 

@@ -12,7 +12,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/drive.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 #include "daemon/kernel/table.h"
 
 /* ---- TABLE ----------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 #include "lib/schedule.h"
 
 #define LOOK_MS		1000u

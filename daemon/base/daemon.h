@@ -13,6 +13,7 @@
 #include <qb/qbloop.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/sink.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
 
@@ -47,6 +48,7 @@ struct ddr_daemon {
 	struct ddr_corosync *corosync;	/* NULL with another transport */
 	struct ddr_fence *fence;	/* likewise */
 	struct ddr_kctl *kctl;
+	struct ddr_sink sink;
 	struct ddr_ipcs *ipc;
 	int uevent_fd;
 	struct qb_list_head arrays;	/* struct ddr_array.list */

@@ -13,7 +13,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 
 #define SAMPLE_MS	1000u
 

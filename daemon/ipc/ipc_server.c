@@ -13,6 +13,7 @@
 #include "daemon/array/array.h"
 #include "daemon/ipc/ipc_client.h"
 #include "daemon/ipc/ipc_server.h"
+#include "daemon/ipc/notice.h"
 #include "lib/wire/ipc.h"
 
 #define LOST_MS		5000u	/* so long a listener that was too slow may take nothing of what waits for it */
@@ -132,7 +133,8 @@ static void queue_event(struct ddr_client *c, struct json_object *e)
 	drain(c, ddr_now_ms());
 }
 
-void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *event)
+/* Takes over the reference. Slow listeners are dropped. */
+static void send_event(struct ddr_ipcs *s, struct json_object *event)
 {
 	struct qb_list_head *iter, *next;
 
@@ -170,13 +172,14 @@ bool ddr_clients_wait(const struct ddr_daemon *d, const struct ddr_array *a, enu
 	return false;
 }
 
-void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a)
+/* The sink's. Whoever waits looks for itself: it knows its array by a word. */
+static void take(void *ctx, const struct ddr_notice *n)
 {
+	struct ddr_ipcs *s = ctx;
 	struct qb_list_head *iter, *next;
 
-	(void)a;	/* the waits name arrays by words; each looks for itself */
-	if (!s)
-		return;
+	if (n && ddr_ipcs_listeners(s))
+		send_event(s, ddr_notice_json(n));
 	qb_list_for_each_safe(iter, next, &s->clients)
 		ddr_client_check(qb_list_entry(iter, struct ddr_client, list), ddr_now_ms());
 }
@@ -323,6 +326,7 @@ int ddr_ipcs_open(struct ddr_daemon *d)
 		return ret;
 	}
 	d->ipc = s;
+	d->sink = (struct ddr_sink){ .take = take, .ctx = s };
 	return 0;
 }
 
@@ -330,6 +334,7 @@ void ddr_ipcs_close(struct ddr_daemon *d)
 {
 	if (!d->ipc)
 		return;
+	d->sink.take = NULL;
 	qb_ipcs_destroy(d->ipc->service);
 	free(d->ipc);
 	d->ipc = NULL;

@@ -22,18 +22,11 @@
 
 #include "daemon/base/daemon.h"
 
-struct ddr_array;
-struct json_object;
-
-/* Opens the service. 0 or a negative errno. */
+/* Opens the service, which from then on takes what comes to the sink. 0 or a negative errno. */
 int ddr_ipcs_open(struct ddr_daemon *d);
 void ddr_ipcs_close(struct ddr_daemon *d);
 /* How many listen to events. @s may be NULL. */
 unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s);
-/* Sends an event to all that listen, and takes over the reference. Slow listeners are dropped. */
-void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *event);
-/* @a may have become what somebody waits for; NULL: an array went. @s may be NULL. */
-void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a);
 /* Retries what could not be sent, ends waits that are over; call it every now and then. */
 void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms);
 

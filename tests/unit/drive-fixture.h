@@ -23,6 +23,7 @@
 
 #include "daemon/array/array.h"
 #include "daemon/array/drive.h"
+#include "daemon/array/events.h"
 #include "daemon/disk/finder.h"
 #include "daemon/disk/grow.h"
 #include "daemon/disk/loader.h"
@@ -30,7 +31,6 @@
 #include "daemon/disk/reload.h"
 #include "daemon/disk/state.h"
 #include "daemon/group/fence.h"
-#include "daemon/ipc/events.h"
 #include "daemon/ipc/ipc_server.h"
 #include "daemon/kernel/table.h"
 #include "tests/unit/fixture.h"
@@ -563,11 +563,11 @@ void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
 }
 
 /* Clients that wait look at once, and ask the state machine of whatever runs. */
-void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *of)
+static void clients_look(void *ctx, const struct ddr_notice *n)
 {
 	struct ddr_array *a;
 
-	(void)s, (void)of;
+	(void)ctx, (void)n;
 	qb_list_for_each_entry(a, &d.arrays, list)
 		assert_true(a->state != DDR_ARRAY_RUNNING || a->sm);
 }
@@ -575,7 +575,7 @@ void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *of)
 void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
 {
 	(void)priority;
-	ddr_ipcs_changed(NULL, a);
+	ddr_sink_tell(&a->d->sink, NULL);
 	assert_true(strlen(text) > 0);
 	snprintf(play.event, sizeof(play.event), "%s", name);
 	play.n_events++;
@@ -694,7 +694,7 @@ static bool group_mcast(struct ddr_transport *t, const uint8_t *msg, uint32_t le
 static void group_leave(struct ddr_transport *t)
 {
 	assert_ptr_equal(t, &group);
-	ddr_ipcs_changed(NULL, NULL);
+	clients_look(NULL, NULL);
 	play.left++;
 }
 
@@ -743,6 +743,7 @@ static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 	alone_ops = cluster_ops;
 	alone_ops.cluster = false;
 	play.nodes = cluster ? 3 : 1;
+	d.sink.take = clients_look;
 	d.transport = cluster ? &cluster_ops : &alone_ops;
 	d.loop = qb_loop_create();
 	ddr_array_appeared(&d, uuid, false);

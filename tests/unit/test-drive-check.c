@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "daemon/array/drive.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 #include "daemon/kernel/uevent.h"
 #include "tests/sim/rig.h"
 

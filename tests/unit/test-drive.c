@@ -477,7 +477,7 @@ static void alone_a_message_that_does_not_fit_begins_anew(void **state)
 	a_message_that_does_not_fit_breaks(false);
 }
 
-/* Whoever hears of an array that runs asks its state machine (ddr_ipcs_changed() of the fixture): it is there by then, or the array does not run. */
+/* Whoever hears of an array that runs asks its state machine (clients_look() of the fixture): it is there by then, or the array does not run. */
 static void an_array_runs_when_it_has_a_state_machine(void **state)
 {
 	(void)state;

@@ -14,13 +14,14 @@
 #include <json-c/json.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/events.h"
-#include "daemon/ipc/ipc_server.h"
+#include "daemon/array/events.h"
+#include "daemon/ipc/notice.h"
 
 #define NOW	1000u
 
 static struct ddr_transport_ops ops;
-static struct ddr_daemon d = { .transport = &ops };
+static void take(void *ctx, const struct ddr_notice *n);
+static struct ddr_daemon d = { .transport = &ops, .sink.take = take };
 
 /* ---- what events.c uses ---------------------------------------------------------- */
 
@@ -28,13 +29,13 @@ uint64_t ddr_now_ms(void) { return NOW; }
 static struct { bool listens; struct json_object *event; } client;
 static struct { uint64_t bytes; int error; } device;	/* what BLKGETSIZE64 says */
 
-unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s) { (void)s; return client.listens; }
-
-void ddr_ipcs_event(struct ddr_ipcs *s, struct json_object *e)
+static void take(void *ctx, const struct ddr_notice *n)
 {
-	(void)s;
+	(void)ctx;
+	if (!client.listens)
+		return;
 	json_object_put(client.event);
-	client.event = e;
+	client.event = ddr_notice_json(n);
 }
 
 int __wrap_ioctl(int fd, unsigned long request, uint64_t *bytes);
@@ -48,7 +49,6 @@ int __wrap_ioctl(int fd, unsigned long request, uint64_t *bytes)
 	return device.error ? -1 : 0;
 }
 
-void ddr_ipcs_changed(struct ddr_ipcs *s, const struct ddr_array *a) { (void)s, (void)a; }
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { (void)sm; return NULL; }
 
 /* ---- the tests ------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ static void listens(qb_ipcs_connection_t *c, unsigned int room)
 static void happen(unsigned int events)
 {
 	while (events--)
-		ddr_ipcs_event(d.ipc, json_object_new_object());
+		ddr_sink_tell(&d.sink, &(struct ddr_notice){ .event = "played" });
 }
 
 static void later(uint64_t ms)

@@ -15,7 +15,7 @@
 
 #include "daemon/array/array.h"
 #include "daemon/array/drive.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 #include "daemon/group/fence.h"
 #include "daemon/disk/grow.h"
 #include "daemon/disk/reload.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 #include "lib/schedule.h"
 
 #define NOW	1000000u

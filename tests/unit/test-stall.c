@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/events.h"
+#include "daemon/array/events.h"
 
 #define TIMEOUT_MS	10000u
 #define MINOR		40u		/* of member 0's device; the others follow */

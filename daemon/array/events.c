@@ -10,11 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <json-c/json.h>
 #include <qb/qblog.h>
 
-#include "daemon/ipc/events.h"
-#include "daemon/ipc/ipc_server.h"
+#include "daemon/array/events.h"
 #include "lib/disk/layout.h"
 
 #define TEXT_MAX	640u
@@ -280,62 +278,39 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 	}
 }
 
-static struct json_object *make(const struct ddr_array *a, const char *name, const char *text)
-{
-	struct json_object *o = json_object_new_object();
-	struct timespec ts;
-	char when[40];
-	struct tm tm;
-	size_t n;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	gmtime_r(&ts.tv_sec, &tm);
-	n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(when + n, sizeof(when) - n, ".%03ldZ", ts.tv_nsec / 1000000);
-	json_object_object_add(o, "time", json_object_new_string(when));
-	json_object_object_add(o, "name", json_object_new_string(a->name));
-	json_object_object_add(o, "uuid", json_object_new_string(a->uuid_text));
-	json_object_object_add(o, "event", json_object_new_string(name));
-	json_object_object_add(o, "text", json_object_new_string(text));
-	return o;
-}
-
 void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
 {
+	struct ddr_notice n = { .array = a->name, .uuid = a->uuid_text, .event = name, .text = text };
+
 	qb_log((uint8_t)priority, "array '%s': %s", a->name, text);
-	if (ddr_ipcs_listeners(a->d->ipc))
-		ddr_ipcs_event(a->d->ipc, make(a, name, text));
-	ddr_ipcs_changed(a->d->ipc, a);
+	ddr_sink_tell(&a->d->sink, &n);
 }
 
-static void add(struct json_object *o, const char *key, uint64_t value)
+static void add(struct ddr_notice *n, unsigned int i, const char *key, uint64_t value)
 {
-	if (key)
-		json_object_object_add(o, key, json_object_new_uint64(value));
+	n->number[i].key = key;
+	n->number[i].value = value;
 }
 
-static void send_event(struct ddr_array *a, const struct ddr_output *o, const char *name, const char *text)
+static void tell(struct ddr_array *a, const struct ddr_output *o, const char *name, const char *text)
 {
-	struct json_object *e;
+	struct ddr_notice n = { .array = a->name, .uuid = a->uuid_text, .event = name, .text = text };
 
-	if (!ddr_ipcs_listeners(a->d->ipc))
-		return;
-	e = make(a, name, text);
 	if (o->member != DDR_NO_MEMBER) {
-		add(e, "member", o->member);
-		json_object_object_add(e, "device", json_object_new_string(device(a, o->member)));
+		n.member = o->member;
+		n.device = device(a, o->member);
 	}
 	if (o->event == DDR_EV_MEMBER_ERROR && o->member != DDR_NO_MEMBER) {
-		json_object_object_add(e, "error", json_object_new_string(class_of(a, o)));
-		json_object_object_add(e, "operation", json_object_new_string(WORD(op_name, o->b)));
+		n.error = class_of(a, o);
+		n.operation = WORD(op_name, o->b);
 	}
-	add(e, events[o->event].a, o->a);
-	add(e, events[o->event].b, o->b);
+	add(&n, 0, events[o->event].a, o->a);
+	add(&n, 1, events[o->event].b, o->b);
 	if (o->count) {
-		add(e, events[o->event].start, o->start);
-		add(e, events[o->event].count, o->count);
+		add(&n, 2, events[o->event].start, o->start);
+		add(&n, 3, events[o->event].count, o->count);
 	}
-	ddr_ipcs_event(a->d->ipc, e);
+	ddr_sink_tell(&a->d->sink, &n);
 }
 
 /*
@@ -442,6 +417,5 @@ void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
 	describe(a, o, text, sizeof(text));
 	remember(a, o, text);
 	qb_log((uint8_t)events[o->event].priority, "array '%s': %s", a->name, text);
-	send_event(a, o, events[o->event].name, text);
-	ddr_ipcs_changed(a->d->ipc, a);
+	tell(a, o, events[o->event].name, text);
 }
