@@ -18,6 +18,7 @@
 #define PART_MS		10000u	/* from the removal of an array to its end here */
 
 static void array_down(struct ddr_array *a);
+static void on_gone(void *ctx, int error);
 
 struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16])
 {
@@ -176,6 +177,15 @@ static int begin_load(struct ddr_array *a)
 	return 0;
 }
 
+static void on_batch_end(void *ctx)
+{
+	(void)ctx;	/* a step writes and starts all that it caused */
+}
+
+static const struct ddr_kchan_ops kchan_ops = {
+	.record = ddr_drive_record, .batch_end = on_batch_end, .gone = on_gone,
+};
+
 static void bind_array(struct ddr_array *a)
 {
 	const char *waits = a->d->transport->waits(a->d);
@@ -188,7 +198,7 @@ static void bind_array(struct ddr_array *a)
 	memset(&a->bind, 0, sizeof(a->bind));
 	memcpy(a->bind.uuid, a->uuid, sizeof(a->bind.uuid));
 	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
-	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &ddr_drive_kchan_ops, a);
+	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &kchan_ops, a);
 	if (ret == -ENOENT || ret == -EOPNOTSUPP || ret == -EAGAIN) {
 		/* gone, without a daemon by its table, or not resumed yet and more than one was loaded */
 		qb_log(LOG_DEBUG, "array %s: nothing to serve: %s", a->uuid_text, strerror(-ret));
@@ -403,7 +413,7 @@ void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bou
 	a->bind.flags = 0;
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_REFUSED)
 		bind_array(a);
-	else if (!fresh && !(a->state == DDR_ARRAY_RUNNING && ddr_drive_rebind(a)))
+	else if (!fresh && !(a->state == DDR_ARRAY_RUNNING && ddr_drive_rebind(a, &kchan_ops)))
 		ddr_array_close(a, true);	/* the table may name other devices now */
 }
 
@@ -430,13 +440,21 @@ void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t co
 	/* else its channel has more to say, and then ends */
 }
 
-void ddr_array_gone(struct ddr_array *a)
+static void on_gone(void *ctx, int error)
 {
-	set_removed(a);
-	if (a->state != DDR_ARRAY_RUNNING)
-		ddr_array_close(a, false);
-	else if (!ddr_drive_part(a))
-		parted(a);
+	struct ddr_array *a = ctx;
+
+	if (error == -ENODEV) {
+		set_removed(a);
+		if (a->state != DDR_ARRAY_RUNNING)
+			ddr_array_close(a, false);
+		else if (!ddr_drive_part(a))
+			parted(a);
+		return;
+	}
+	qb_log(LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
+	       error == -ESTALE ? "another descriptor was bound" : strerror(-error));
+	ddr_array_close(a, true);
 }
 
 bool ddr_arrays_settled(const struct ddr_daemon *d)

@@ -159,6 +159,7 @@ struct ddr_array {
 	uint32_t slot;
 	struct ddr_input in;
 	struct ddr_outputs outs;
+	void (*carry_out)(struct ddr_array *a);	/* drive.c's, for drive_step.c */
 	bool ready;			/* READY was told: the device serves */
 	bool clean_asked;		/* OP_CLEAN is under way */
 	bool clean_late;		/* nobody waits for it any more: the next tick takes it back */
@@ -267,8 +268,6 @@ struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name);
 void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed);
 void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bound);
 void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie);
-/* Its channel says so. */
-void ddr_array_gone(struct ddr_array *a);
 /* Lets all arrays go; the kernel's targets keep what they were granted. */
 void ddr_arrays_close(struct ddr_daemon *d);
 /* The array, which is RUNNING, is served no more, as a->error says; its device stays. Not from within a step. */
@@ -331,10 +330,11 @@ bool ddr_drive_leave(struct ddr_array *a);
  * Another table of the array was resumed: binds to it, and the state machine goes on in its place in the group. False: the array has to
  * be closed and loaded anew (the table names devices that were not looked at, or it does not go).
  */
-bool ddr_drive_rebind(struct ddr_array *a);
+bool ddr_drive_rebind(struct ddr_array *a, const struct ddr_kchan_ops *ops);
 void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
 
-extern const struct ddr_kchan_ops ddr_drive_kchan_ops;
+/* What the kernel has said; @ctx: the array, by whose channel it came. */
+void ddr_drive_record(void *ctx, const struct ddr_rec *rec);
 
 /* ---- rate.c -------------------------------------------------------------------- */
 

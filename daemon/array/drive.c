@@ -20,71 +20,6 @@
 #define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */
 #define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
 
-/*
- * The kernel takes all that is written to it, so a queue that is flushed at half cannot overflow: what is left of it must
- * hold the outputs of a step and a ping. It fills only when the kernel takes nothing: see ddr_drive_break().
- */
-_Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
-
-/* ---- what cannot go on ----------------------------------------------------------- */
-
-static const char *node_name(void *ctx, uint32_t node, char *buf, size_t size)
-{
-	const struct ddr_array *a = ctx;
-
-	return a->d->transport->node_name(a->d, node, buf, size);
-}
-
-/* Why, and what to do, which stands in @why already. */
-static void tell_give_up(struct ddr_array *a, const char *why)
-{
-	struct ddr_sm_status st;
-
-	if (why == ddr_slots_none_free) {
-		ddr_sm_get_status(a->sm, &st);
-		ddr_slots_taken(ddr_sm_super(a->sm), &st, node_name, a, a->error, sizeof(a->error));
-		return;
-	}
-	snprintf(a->error, sizeof(a->error), "this node cannot serve the array: %s", why);
-}
-
-static void give_up(struct ddr_array *a, const struct ddr_output *o)
-{
-	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
-
-	qb_log(LOG_CRIT, "array '%s': this node stops serving it, and its I/O on this node fails: %s", a->name, o->text);
-	tell_give_up(a, o->text);
-	ddr_kchan_put(a->chan, &kill);		/* always fits */
-	a->cluster.gave_up = a->d->transport->cluster;
-	ddr_event_array(a, o);
-}
-
-void ddr_drive_break(struct ddr_array *a, const char *why)
-{
-	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };
-	char text[DDR_ERROR_LEN];
-
-	if (a->broken)
-		return;
-	a->broken = why;
-	if (a->d->transport->cluster) {
-		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this comes again, report it as a fault of ddraid, "
-			 "with the log of ddraidd", why);
-		out.text = text;
-		give_up(a, &out);
-		return;
-	}
-	snprintf(text, sizeof(text), "%s; the array is attached anew, and new writes wait for that; if this comes again, "
-		 "report it as a fault of ddraid, with the log of ddraidd", why);
-	ddr_event_plain(a, LOG_ERR, "broken", text);
-}
-
-static void to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
-{
-	if (!ddr_kchan_put(a->chan, rec))
-		ddr_drive_break(a, "the queue to the kernel overflows");
-}
-
 /* Whoever gave up or broke has left the group, or is about to: nothing of it may be sent any more. */
 static void to_group(struct ddr_array *a, const struct ddr_output *o)
 {
@@ -167,13 +102,13 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms + (r.idle ? IDLE_WAIT_MS : 0));
 }
 
-static void carry_out(struct ddr_array *a, const struct ddr_output *o)
+static void carry_out_one(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_meta_op *op;
 
 	switch (o->type) {
 	case DDR_OUT_KERNEL:
-		to_kernel(a, &o->rec);
+		ddr_drive_to_kernel(a, &o->rec);
 		break;
 	case DDR_OUT_LOG_WRITE:
 	case DDR_OUT_SLOT_WRITE:
@@ -217,7 +152,7 @@ static void carry_out(struct ddr_array *a, const struct ddr_output *o)
 		ddr_event_array(a, o);
 		break;
 	case DDR_OUT_GIVE_UP:
-		give_up(a, o);
+		ddr_drive_give_up(a, o);
 		break;
 	}
 }
@@ -239,94 +174,18 @@ static void note_generation(struct ddr_array *a)
 	ddr_state_seen(a->d->conf.state_dir, a->uuid, sb->generation, sb->gen_id);
 }
 
-static void step_once(struct ddr_array *a, const struct ddr_input *in)
+/* What a step has left in a->outs. */
+static void carry_out(struct ddr_array *a)
 {
-	static const struct ddr_input none = { .type = DDR_IN_NONE };
-
-	do {
-		a->outs.n = 0;
-		a->outs.more = false;
-		if (a->cluster.leaving)
-			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
-		ddr_sm_step(a->sm, in, &a->outs);
-		ddr_drive_sized(a);
-		note_generation(a);
-		for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
-			carry_out(a, &a->outs.out[i]);
-		if (a->outs.lost)
-			ddr_drive_break(a, "a step of the state machine has more outputs than fit");
-		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
-			ddr_kchan_flush(a->chan);
-		in = &none;
-	} while (a->outs.more && !a->broken);
-}
-
-struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)
-{
-	memset(&a->in, 0, sizeof(a->in));
-	a->in.type = type;
-	return &a->in;
-}
-
-/*
- * What a kernel answers that has no such array any more: nothing is granted, nothing
- * written, nothing in flight. NULL: nothing.
- */
-static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_rec *asked)
-{
-	static const uint32_t answers[][2] = {
-		{ DDR_U_GRANT, DDR_K_CLOSED }, { DDR_U_REAP, DDR_K_REAPED }, { DDR_U_DRAIN, DDR_K_DRAINED },
-		{ DDR_U_MEMBER, DDR_K_APPLIED },
-	};
-	struct ddr_input *in;
-
-	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-		if (answers[i][0] != asked->type)
-			continue;
-		in = ddr_drive_input(a, DDR_IN_K_REC);
-		in->rec.type = answers[i][1];
-		in->rec.seq = asked->seq;
-		in->rec.member = asked->member;
-		if (asked->type == DDR_U_GRANT || asked->type == DDR_U_DRAIN) {
-			in->rec.start = asked->start;
-			in->rec.count = asked->count;
-		}
-		return in;
-	}
-	return NULL;
-}
-
-/* Whoever gave up is gone for the group at once; the instance lives on for status. */
-static void leave_group(struct ddr_array *a)
-{
-	struct ddr_transport *t = a->transport;
-
-	if (!a->cluster.gave_up || !t)
-		return;
-	a->transport = NULL;
-	t->ops->leave(t);
-}
-
-void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
-{
-	struct ddr_rec asked;
-
-	if (!a->sm || a->broken)
-		return;
-	step_once(a, in);
-	while (a->parting && !a->broken && ddr_kchan_take(a->chan, &asked)) {
-		in = answer_of_gone(a, &asked);
-		if (in)
-			step_once(a, in);
-	}
-	ddr_kchan_flush(a->chan);
-	ddr_metaio_kick(a->meta);
-	leave_group(a);
+	ddr_drive_sized(a);
+	note_generation(a);
+	for (uint32_t i = 0; i < a->outs.n && !a->broken; i++)
+		carry_out_one(a, &a->outs.out[i]);
 }
 
 /* ---- inputs -------------------------------------------------------------------- */
 
-static void on_record(void *ctx, const struct ddr_rec *rec)
+void ddr_drive_record(void *ctx, const struct ddr_rec *rec)
 {
 	struct ddr_array *a = ctx;
 	struct ddr_input *in;
@@ -336,24 +195,6 @@ static void on_record(void *ctx, const struct ddr_rec *rec)
 	in = ddr_drive_input(a, DDR_IN_K_REC);
 	in->rec = *rec;
 	ddr_drive_step(a, in);
-}
-
-static void on_batch_end(void *ctx)
-{
-	(void)ctx;	/* a step writes and starts all that it caused */
-}
-
-static void on_gone(void *ctx, int error)
-{
-	struct ddr_array *a = ctx;
-
-	if (error == -ENODEV) {
-		ddr_array_gone(a);
-		return;
-	}
-	qb_log(LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
-	       error == -ESTALE ? "another descriptor was bound" : strerror(-error));
-	ddr_array_close(a, true);
 }
 
 static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
@@ -407,23 +248,7 @@ static void on_job(void *ctx, const struct ddr_job_result *r)
 		ddr_rate_done(a, r->blocks, r->us);
 }
 
-const struct ddr_kchan_ops ddr_drive_kchan_ops = {
-	.record = on_record, .batch_end = on_batch_end, .gone = on_gone,
-};
-
-/* ---- the kernel's side of the settings ------------------------------------------ */
-
-void ddr_drive_configure_kernel(struct ddr_array *a)
-{
-	struct ddr_rec timeout = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
-				   .arg = { DDR_KC_TIMEOUT_MS, a->tune.daemon_timeout_ms } };
-	struct ddr_rec ahead = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
-				 .arg = { DDR_KC_AHEAD, a->tune.grant_ahead } };
-
-	to_kernel(a, &timeout);
-	to_kernel(a, &ahead);
-	ddr_kchan_flush(a->chan);
-}
+/* ---- settings ------------------------------------------------------------------- */
 
 /* What the operator may change, and what rate.c has said: an array that is closed and loaded anew has another state machine. */
 static void configure_sm(struct ddr_array *a)
@@ -471,7 +296,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
 
 		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
-		to_kernel(a, &ping);
+		ddr_drive_to_kernel(a, &ping);
 		ddr_kchan_flush(a->chan);
 	}
 	if (!a->sm)
@@ -580,30 +405,6 @@ static int make_io(struct ddr_array *a)
 	return ret;
 }
 
-/* The member that replaces another one by the table, if it has that one's role. */
-static uint32_t shadow_of(const struct ddr_array *a)
-{
-	uint32_t m = a->bind.shadow_place == DDR_NO_MEMBER ? DDR_NO_MEMBER :
-		     ddr_members_by_device(a->members, a->bind.dev_major[DDR_UAPI_SHADOW], a->bind.dev_minor[DDR_UAPI_SHADOW]);
-
-	if (m == DDR_NO_MEMBER || ddr_sm_super(a->sm)->member[m].role != a->bind.shadow_place || ddr_members_fd(a->members, m) < 0)
-		return DDR_NO_MEMBER;
-	return m;
-}
-
-void ddr_drive_attached(struct ddr_array *a, uint32_t table)
-{
-	struct ddr_input *in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
-
-	in->cookie = a->bind.cookie;
-	in->members = table;
-	in->count = a->bind.sectors / (DDR_BLOCK_SIZE / 512);
-	in->member = shadow_of(a);
-	in->value = (a->bind.shadow_place != DDR_NO_MEMBER ? DDR_SHADOW_NAMED : 0) | (a->bind.shadow_state != DDR_KM_OUT ? DDR_SHADOW_USED : 0);
-	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
-	ddr_drive_step(a, in);
-}
-
 static void attach(struct ddr_array *a, const struct ddr_load *l)
 {
 	struct ddr_input *in;
@@ -629,9 +430,10 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	if (!adopt && ddr_identity_check(a, &l->assembly.super))
 		return -EPERM;
 	if (slot < 0) {
-		ddr_slots_taken(&l->assembly.super, NULL, node_name, a, a->error, sizeof(a->error));
+		ddr_slots_taken(&l->assembly.super, NULL, ddr_drive_node_name, a, a->error, sizeof(a->error));
 		return -ENOSPC;
 	}
+	a->carry_out = carry_out;
 	a->slot = (uint32_t)slot;
 	a->super = l->assembly.super;
 	a->members = l->members;

@@ -19,6 +19,11 @@ void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
  * array anew, as after a crash of this process: by rule 12 that loses nothing. May be called within a step.
  */
 void ddr_drive_break(struct ddr_array *a, const char *why);
+/* GIVE_UP: this node stops serving the array. */
+void ddr_drive_give_up(struct ddr_array *a, const struct ddr_output *o);
+void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec);
+/* What the cluster calls a node; @ctx: the array. */
+const char *ddr_drive_node_name(void *ctx, uint32_t node, char *buf, size_t size);
 
 /* An operator's request, which is refused at once: why (static text), or NULL: under way, or done. Not from within a step. */
 const char *ddr_drive_request(struct ddr_array *a, const struct ddr_input *in);
@@ -38,7 +43,6 @@ void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors);
 void ddr_drive_grow_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_grow_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_grow_stop(struct ddr_array *a);
-void ddr_drive_resize_failed(struct ddr_array *a, const char *why);
 /* After a step: the array may have grown. */
 void ddr_drive_sized(struct ddr_array *a);
 
@@ -50,13 +54,12 @@ void ddr_drive_seek_stop(struct ddr_array *a);
 void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms);
 /*
  * drive_return.c: members that are out since their disk was not there. Begins with what was loaded (@l); which are to be looked for; the disk of one
- * was found; the operator does not want it; a multipath device has a path again.
+ * was found; a multipath device has a path again.
  */
 void ddr_drive_return_start(struct ddr_array *a, const struct ddr_load *l);
 void ddr_drive_return_tick(struct ddr_array *a, uint64_t now_ms);
 uint32_t ddr_drive_returning(const struct ddr_array *a);
 void ddr_drive_return_found(struct ddr_array *a, unsigned int m);
-void ddr_drive_return_not(struct ddr_array *a, uint32_t member);
 void ddr_drive_path_is_back(struct ddr_daemon *d, uint32_t major, uint32_t minor);
 
 /* The table of members is another one; member @removed was removed, and @replaced replaced, unless that is DDR_NO_MEMBER. */

@@ -357,15 +357,6 @@ void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
 							    .type = reload ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE });
 }
 
-uint32_t ddr_drive_landing(const struct ddr_array *a)
-{
-	uint32_t members = ddr_metaio_writes(a->meta) | ddr_jobs_writes(a->jobs) | ddr_members_late(a->uuid);
-
-	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
-		members |= a->grow.work[m] ? 1u << m : 0;
-	return members;
-}
-
 /* It took too long. The group is left without the LEAVE, so that the others wait for the proof that nothing of ours lands any more. */
 static void leave_unsaid(struct ddr_array *a)
 {

@@ -147,15 +147,6 @@ static void resize_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_table_resize(a, a->grow.resize * (DDR_BLOCK_SIZE / 512));
 }
 
-void ddr_drive_resize_failed(struct ddr_array *a, const char *why)
-{
-	char text[DDR_ERROR_LEN];
-
-	snprintf(text, sizeof(text), "the device on this node has %" PRIu64 " bytes still, the array %" PRIu64 ": %.300s; it is tried again",
-		 (uint64_t)a->bind.sectors * 512, ddr_sm_super(a->sm)->array_blocks * DDR_BLOCK_SIZE, why);
-	ddr_event_plain(a, LOG_ERR, "resize-failed", text);
-}
-
 /* ---- the loop -------------------------------------------------------------------- */
 
 void ddr_drive_grow_output(struct ddr_array *a, const struct ddr_output *o)

@@ -91,12 +91,6 @@ const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
 	return of_member(a, DDR_IN_OP_FAIL_MEMBER, member, NULL);
 }
 
-const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t member)
-{
-	ddr_drive_return_not(a, member);
-	return ddr_drive_fail(a, member);
-}
-
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16])
 {
 	return of_member(a, DDR_IN_OP_ADD, DDR_NO_MEMBER, uuid);

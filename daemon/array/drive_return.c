@@ -110,7 +110,8 @@ void ddr_drive_return_found(struct ddr_array *a, unsigned int m)
 	qb_log(LOG_NOTICE, "array '%s': the disk of member %u is there again: it is taken back", a->name, m);
 }
 
-void ddr_drive_return_not(struct ddr_array *a, uint32_t member)
+/* It does not come back by itself. */
+static void by_hand(struct ddr_array *a, uint32_t member)
 {
 	if (member >= DDR_MAX_MEMBERS)
 		return;
@@ -118,6 +119,12 @@ void ddr_drive_return_not(struct ddr_array *a, uint32_t member)
 	a->back.away &= ~(1u << member);
 	a->back.watched &= ~(1u << member);
 	a->back.out_ms[member] = ddr_now_ms();
+}
+
+const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t member)
+{
+	by_hand(a, member);
+	return ddr_drive_fail(a, member);
 }
 
 void ddr_drive_path_is_back(struct ddr_daemon *d, uint32_t major, uint32_t minor)

@@ -6,6 +6,7 @@
  * Must never: answer for a table that was not loaded; take over a table of other devices than those whose superblocks were read.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,15 @@ static void refuse(struct ddr_array *a, uint32_t member, uint32_t index, const c
 	answer(a, member, index, error);
 }
 
+static void resize_failed(struct ddr_array *a, const char *why)
+{
+	char text[DDR_ERROR_LEN];
+
+	snprintf(text, sizeof(text), "the device on this node has %" PRIu64 " bytes still, the array %" PRIu64 ": %.300s; it is tried again",
+		 (uint64_t)a->bind.sectors * 512, ddr_sm_super(a->sm)->array_blocks * DDR_BLOCK_SIZE, why);
+	ddr_event_plain(a, LOG_ERR, "resize-failed", text);
+}
+
 /* A table that the kernel has now is told of by RESUMED, and the state machine by what follows: ddr_drive_rebind(). */
 static void on_table(void *ctx, struct ddr_table *t)
 {
@@ -68,7 +78,7 @@ static void on_table(void *ctx, struct ddr_table *t)
 		a->table = NULL;
 	if (a && t->sectors) {
 		if (t->result && t->result != -EALREADY)
-			ddr_drive_resize_failed(a, t->error.text);
+			resize_failed(a, t->error.text);
 	} else if (a && t->member == DDR_NO_MEMBER) {
 		if (t->result && t->result != -EALREADY)
 			qb_log(LOG_WARNING, "array '%s': the table names a device still that is not used any more: %s", a->name, t->error.text);
@@ -143,7 +153,7 @@ void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors)
 	int ret = load_table(a, DDR_NO_MEMBER, 0, sectors);
 
 	if (ret)
-		ddr_drive_resize_failed(a, strerror(-ret));
+		resize_failed(a, strerror(-ret));
 }
 
 void ddr_drive_table_stop(struct ddr_array *a)
@@ -153,6 +163,44 @@ void ddr_drive_table_stop(struct ddr_array *a)
 	a->table = NULL;
 	a->table_asked = 0;
 	a->table_unshadow = false;
+}
+
+/* ---- what follows a bind ---------------------------------------------------------- */
+
+void ddr_drive_configure_kernel(struct ddr_array *a)
+{
+	struct ddr_rec timeout = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
+				   .arg = { DDR_KC_TIMEOUT_MS, a->tune.daemon_timeout_ms } };
+	struct ddr_rec ahead = { .type = DDR_U_CONFIG, .member = DDR_NO_MEMBER,
+				 .arg = { DDR_KC_AHEAD, a->tune.grant_ahead } };
+
+	ddr_drive_to_kernel(a, &timeout);
+	ddr_drive_to_kernel(a, &ahead);
+	ddr_kchan_flush(a->chan);
+}
+
+/* The member that replaces another one by the table, if it has that one's role. */
+static uint32_t shadow_of(const struct ddr_array *a)
+{
+	uint32_t m = a->bind.shadow_place == DDR_NO_MEMBER ? DDR_NO_MEMBER :
+		     ddr_members_by_device(a->members, a->bind.dev_major[DDR_UAPI_SHADOW], a->bind.dev_minor[DDR_UAPI_SHADOW]);
+
+	if (m == DDR_NO_MEMBER || ddr_sm_super(a->sm)->member[m].role != a->bind.shadow_place || ddr_members_fd(a->members, m) < 0)
+		return DDR_NO_MEMBER;
+	return m;
+}
+
+void ddr_drive_attached(struct ddr_array *a, uint32_t table)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_K_ATTACHED);
+
+	in->cookie = a->bind.cookie;
+	in->members = table;
+	in->count = a->bind.sectors / (DDR_BLOCK_SIZE / 512);
+	in->member = shadow_of(a);
+	in->value = (a->bind.shadow_place != DDR_NO_MEMBER ? DDR_SHADOW_NAMED : 0) | (a->bind.shadow_state != DDR_KM_OUT ? DDR_SHADOW_USED : 0);
+	memcpy(in->boot_id, a->d->boot_id, sizeof(in->boot_id));
+	ddr_drive_step(a, in);
 }
 
 /* ---- a table that was resumed ----------------------------------------------------- */
@@ -209,7 +257,7 @@ static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
 	return true;
 }
 
-bool ddr_drive_rebind(struct ddr_array *a)
+bool ddr_drive_rebind(struct ddr_array *a, const struct ddr_kchan_ops *ops)
 {
 	struct ddr_bind bind = { .timeout_ms = (uint32_t)a->tune.daemon_timeout_ms };
 	struct ddr_kchan *chan;
@@ -217,7 +265,7 @@ bool ddr_drive_rebind(struct ddr_array *a)
 	if (!a->sm || a->broken || a->parting || a->cluster.lost || a->cluster.gave_up)
 		return false;
 	memcpy(bind.uuid, a->uuid, sizeof(bind.uuid));
-	if (ddr_kchan_open(&chan, a->d->loop, &bind, &ddr_drive_kchan_ops, a))
+	if (ddr_kchan_open(&chan, a->d->loop, &bind, ops, a))
 		return false;
 	if (!same_shape(a, &bind) || !all_known(a, &bind) || ddr_kchan_start(chan)) {
 		ddr_kchan_close(chan);

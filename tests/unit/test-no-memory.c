@@ -166,17 +166,18 @@ void ddr_event_plain(struct ddr_array *array, int priority, const char *name, co
 	fail_msg("%s: %s", name, text);
 }
 
-void ddr_array_close(struct ddr_array *array, bool rebind)
+static void on_batch_end(void *ctx)
 {
-	(void)array, (void)rebind;
+	(void)ctx;
+}
+
+static void on_gone(void *ctx, int error)
+{
+	(void)ctx, (void)error;
 	fail();
 }
 
-void ddr_array_gone(struct ddr_array *array)
-{
-	(void)array;
-	fail();
-}
+static const struct ddr_kchan_ops kchan_ops = { .record = ddr_drive_record, .batch_end = on_batch_end, .gone = on_gone };
 
 void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
 {
@@ -325,7 +326,7 @@ static void start(uint64_t engine)
 	for (uint32_t i = 0; i < sb->map_blocks; i++)
 		load.map[i].valid = true;
 	d.conf.io_engine = engine;
-	assert_int_equal(ddr_kchan_open(&a.chan, d.loop, &a.bind, &ddr_drive_kchan_ops, &a), 0);
+	assert_int_equal(ddr_kchan_open(&a.chan, d.loop, &a.bind, &kchan_ops, &a), 0);
 	a.bind.sectors = sb->array_blocks * (DDR_BLOCK_SIZE / 512);
 	assert_int_equal(ddr_drive_start(&a, &load), 0);
 	free(load.log);

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Steps of the state machine of an array, and their end when one cannot be carried out. Below all of drive_*.c: what a step asks for is carried out
+ * by drive.c, which says so in a->carry_out. See drive.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/array/drive.h"
+#include "daemon/array/events.h"
+#include "lib/cluster/slots.h"
+
+/*
+ * The kernel takes all that is written to it, so a queue that is flushed at half cannot overflow: what is left of it must
+ * hold the outputs of a step and a ping. It fills only when the kernel takes nothing: see ddr_drive_break().
+ */
+_Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
+
+/* ---- what cannot go on ----------------------------------------------------------- */
+
+const char *ddr_drive_node_name(void *ctx, uint32_t node, char *buf, size_t size)
+{
+	const struct ddr_array *a = ctx;
+
+	return a->d->transport->node_name(a->d, node, buf, size);
+}
+
+/* Why, and what to do, which stands in @why already. */
+static void tell_give_up(struct ddr_array *a, const char *why)
+{
+	struct ddr_sm_status st;
+
+	if (why == ddr_slots_none_free) {
+		ddr_sm_get_status(a->sm, &st);
+		ddr_slots_taken(ddr_sm_super(a->sm), &st, ddr_drive_node_name, a, a->error, sizeof(a->error));
+		return;
+	}
+	snprintf(a->error, sizeof(a->error), "this node cannot serve the array: %s", why);
+}
+
+void ddr_drive_give_up(struct ddr_array *a, const struct ddr_output *o)
+{
+	struct ddr_rec kill = { .type = DDR_U_KILL, .member = DDR_NO_MEMBER };
+
+	qb_log(LOG_CRIT, "array '%s': this node stops serving it, and its I/O on this node fails: %s", a->name, o->text);
+	tell_give_up(a, o->text);
+	ddr_kchan_put(a->chan, &kill);		/* always fits */
+	a->cluster.gave_up = a->d->transport->cluster;
+	ddr_event_array(a, o);
+}
+
+void ddr_drive_break(struct ddr_array *a, const char *why)
+{
+	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };
+	char text[DDR_ERROR_LEN];
+
+	if (a->broken)
+		return;
+	a->broken = why;
+	if (a->d->transport->cluster) {
+		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this comes again, report it as a fault of ddraid, "
+			 "with the log of ddraidd", why);
+		out.text = text;
+		ddr_drive_give_up(a, &out);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s; the array is attached anew, and new writes wait for that; if this comes again, "
+		 "report it as a fault of ddraid, with the log of ddraidd", why);
+	ddr_event_plain(a, LOG_ERR, "broken", text);
+}
+
+void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
+{
+	if (!ddr_kchan_put(a->chan, rec))
+		ddr_drive_break(a, "the queue to the kernel overflows");
+}
+
+/* ---- steps ---------------------------------------------------------------------- */
+
+uint32_t ddr_drive_landing(const struct ddr_array *a)
+{
+	uint32_t members = ddr_metaio_writes(a->meta) | ddr_jobs_writes(a->jobs) | ddr_members_late(a->uuid);
+
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		members |= a->grow.work[m] ? 1u << m : 0;
+	return members;
+}
+
+static void step_once(struct ddr_array *a, const struct ddr_input *in)
+{
+	static const struct ddr_input none = { .type = DDR_IN_NONE };
+
+	do {
+		a->outs.n = 0;
+		a->outs.more = false;
+		if (a->cluster.leaving)
+			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
+		ddr_sm_step(a->sm, in, &a->outs);
+		a->carry_out(a);
+		if (a->outs.lost)
+			ddr_drive_break(a, "a step of the state machine has more outputs than fit");
+		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
+			ddr_kchan_flush(a->chan);
+		in = &none;
+	} while (a->outs.more && !a->broken);
+}
+
+struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)
+{
+	memset(&a->in, 0, sizeof(a->in));
+	a->in.type = type;
+	return &a->in;
+}
+
+/*
+ * What a kernel answers that has no such array any more: nothing is granted, nothing
+ * written, nothing in flight. NULL: nothing.
+ */
+static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_rec *asked)
+{
+	static const uint32_t answers[][2] = {
+		{ DDR_U_GRANT, DDR_K_CLOSED }, { DDR_U_REAP, DDR_K_REAPED }, { DDR_U_DRAIN, DDR_K_DRAINED },
+		{ DDR_U_MEMBER, DDR_K_APPLIED },
+	};
+	struct ddr_input *in;
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (answers[i][0] != asked->type)
+			continue;
+		in = ddr_drive_input(a, DDR_IN_K_REC);
+		in->rec.type = answers[i][1];
+		in->rec.seq = asked->seq;
+		in->rec.member = asked->member;
+		if (asked->type == DDR_U_GRANT || asked->type == DDR_U_DRAIN) {
+			in->rec.start = asked->start;
+			in->rec.count = asked->count;
+		}
+		return in;
+	}
+	return NULL;
+}
+
+/* Whoever gave up is gone for the group at once; the instance lives on for status. */
+static void leave_group(struct ddr_array *a)
+{
+	struct ddr_transport *t = a->transport;
+
+	if (!a->cluster.gave_up || !t)
+		return;
+	a->transport = NULL;
+	t->ops->leave(t);
+}
+
+void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
+{
+	struct ddr_rec asked;
+
+	if (!a->sm || a->broken)
+		return;
+	step_once(a, in);
+	while (a->parting && !a->broken && ddr_kchan_take(a->chan, &asked)) {
+		in = answer_of_gone(a, &asked);
+		if (in)
+			step_once(a, in);
+	}
+	ddr_kchan_flush(a->chan);
+	ddr_metaio_kick(a->meta);
+	leave_group(a);
+}
