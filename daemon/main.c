@@ -444,7 +444,7 @@ static int serve(struct process *p)
 		ddr_ipcs_close(d);
 		return ret;
 	}
-	ddr_uevent_open(d);
+	ddr_uevent_open(d, ddr_drive_uevent);
 	qb_log(LOG_NOTICE, "ddraidd %s, transport %s", PACKAGE_VERSION, d->transport->name);
 	release_parent(p);
 	qb_loop_run(d->loop);

@@ -336,6 +336,9 @@ void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
 /* What the kernel has said; @ctx: the array, by whose channel it came. */
 void ddr_drive_record(void *ctx, const struct ddr_rec *rec);
 
+/* A block device has changed: members that are looked for may be there, and another disk may be behind one that is. */
+void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e);
+
 /* ---- rate.c -------------------------------------------------------------------- */
 
 /*

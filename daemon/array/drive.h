@@ -67,10 +67,6 @@ void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t r
 
 /* Whether these members are still on their devices is looked at soon. */
 void ddr_drive_check(struct ddr_array *a, uint32_t members);
-/* Likewise, the member of any array whose device this is: something has changed about it. */
-void ddr_drive_check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor);
-/* Looks at all members of all arrays. */
-void ddr_drive_check_all(struct ddr_daemon *d);
 void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms);
 /* The look has ended, and @failed could not be read, or hold another disk. */
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed);

@@ -13,7 +13,9 @@
 
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/kernel/uevent.h"
 
+#define SETTLE_MS	300u	/* the node of a device, and what is put on top of it, come a little later than the device */
 #define PAUSE_MS	1000u	/* between two looks: a device may have many events in a row */
 
 void ddr_drive_exchanged(void *ctx, unsigned int member)
@@ -36,7 +38,8 @@ void ddr_drive_check(struct ddr_array *a, uint32_t members)
 	a->check.wanted |= members;
 }
 
-void ddr_drive_check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor)
+/* Another disk may be behind it now. */
+static void check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor)
 {
 	struct qb_list_head *iter;
 
@@ -49,12 +52,24 @@ void ddr_drive_check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor
 	}
 }
 
-void ddr_drive_check_all(struct ddr_daemon *d)
+static void check_all(struct ddr_daemon *d)
 {
 	struct qb_list_head *iter;
 
 	qb_list_for_each(iter, &d->arrays)
 		ddr_drive_check(qb_list_entry(iter, struct ddr_array, list), UINT32_MAX);
+}
+
+void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e)
+{
+	ddr_drive_seek_again(d, SETTLE_MS);
+	if (e->lost)
+		check_all(d);
+	if (!e->device)
+		return;
+	check_device(d, e->major, e->minor);
+	if (e->path_back)
+		ddr_drive_path_is_back(d, e->major, e->minor);
 }
 
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed)

@@ -25,6 +25,10 @@ struct ddr_ipcs;
 struct ddr_corosync;
 struct ddr_fence;
 struct ddr_transport_ops;
+struct ddr_daemon;
+struct ddr_uevent;
+
+typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
 /* An array that the operator has adopted, and that was not loaded since; identity.c's. */
 struct ddr_adoption {
@@ -51,6 +55,7 @@ struct ddr_daemon {
 	struct ddr_sink sink;
 	struct ddr_ipcs *ipc;
 	int uevent_fd;
+	ddr_uevent_fn on_uevent;
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	struct ddr_adoption adopt[DDR_ADOPTIONS];

@@ -14,11 +14,9 @@
 
 #include <qb/qblog.h>
 
-#include "daemon/array/drive.h"
 #include "daemon/kernel/uevent.h"
 
 #define KERNEL_GROUP	1u
-#define SETTLE_MS	300u	/* the device's node, and what is put on top of it, come a little later */
 
 /* Has the event, "KEY=VALUE" strings behind a header, this one? */
 static bool has(const char *text, size_t len, const char *what)
@@ -44,23 +42,23 @@ static int64_t number(const char *text, size_t len, const char *key)
 	return -1;
 }
 
-/* Another disk may be behind it now. */
-static void check_device(struct ddr_daemon *d, const char *text, size_t len)
+static void one_changed(struct ddr_daemon *d, const char *text, size_t len)
 {
 	int64_t major = number(text, len, "MAJOR"), minor = number(text, len, "MINOR");
+	struct ddr_uevent e = { .device = major >= 0 && minor >= 0 };
 
-	if (major < 0 || minor < 0)
-		return;
-	ddr_drive_check_device(d, (uint32_t)major, (uint32_t)minor);
-	if (has(text, len, "DM_ACTION=PATH_REINSTATED"))
-		ddr_drive_path_is_back(d, (uint32_t)major, (uint32_t)minor);
+	if (e.device) {
+		e.major = (uint32_t)major;
+		e.minor = (uint32_t)minor;
+		e.path_back = has(text, len, "DM_ACTION=PATH_REINSTATED");
+	}
+	d->on_uevent(d, &e);
 }
 
 /* Some were lost, or one was cut off: whose they were nobody knows. */
 static void events_lost(struct ddr_daemon *d)
 {
-	ddr_drive_seek_again(d, SETTLE_MS);
-	ddr_drive_check_all(d);
+	d->on_uevent(d, &(struct ddr_uevent){ .lost = true });
 }
 
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
@@ -79,17 +77,16 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	if (msg.msg_flags & MSG_TRUNC)
 		events_lost(data);
 	text[n] = '\0';
-	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change"))) {
-		ddr_drive_seek_again(data, SETTLE_MS);
-		check_device(data, text, (size_t)n);
-	}
+	if (has(text, (size_t)n, "SUBSYSTEM=block") && (has(text, (size_t)n, "ACTION=add") || has(text, (size_t)n, "ACTION=change")))
+		one_changed(data, text, (size_t)n);
 	return 0;
 }
 
-void ddr_uevent_open(struct ddr_daemon *d)
+void ddr_uevent_open(struct ddr_daemon *d, ddr_uevent_fn on_uevent)
 {
 	struct sockaddr_nl own = { .nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP };
 
+	d->on_uevent = on_uevent;
 	d->uevent_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
 	if (d->uevent_fd >= 0 && (bind(d->uevent_fd, (struct sockaddr *)&own, sizeof(own)) ||
 				  qb_loop_poll_add(d->loop, QB_LOOP_LOW, d->uevent_fd, POLLIN, d, on_event))) {

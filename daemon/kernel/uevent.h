@@ -5,8 +5,16 @@
 
 #include "daemon/base/daemon.h"
 
-/* Listens from now on; each array that looks for members does so again. A failure is only logged: then the operator has to say so. */
-void ddr_uevent_open(struct ddr_daemon *d);
+/* A block device has come, or something about it has changed. */
+struct ddr_uevent {
+	bool lost;			/* the kernel said more than was heard: it may be any device */
+	bool device;			/* this one: */
+	uint32_t major, minor;
+	bool path_back;			/* a multipath device, which has a path again */
+};
+
+/* Listens from now on, and calls @on_uevent from the loop. A failure is only logged: then the operator has to say so. */
+void ddr_uevent_open(struct ddr_daemon *d, ddr_uevent_fn on_uevent);
 void ddr_uevent_close(struct ddr_daemon *d);
 
 #endif

@@ -161,7 +161,7 @@ static int setup(void **state)
 	assert_int_equal(ddr_metaio_open(&a.meta, &cfg), 0);
 	qb_list_init(&d.arrays);
 	qb_list_add_tail(&a.list, &d.arrays);
-	ddr_uevent_open(&d);
+	ddr_uevent_open(&d, ddr_drive_uevent);
 	assert_non_null(play.event);
 	play.now = 1000;
 	return 0;
@@ -212,6 +212,12 @@ static void pass(uint64_t ms, uint32_t hung)
 		end(req, play.bad == 1 || (play.bad && req->offset == play.bad) ? -EIO : 0);
 		i = 0;
 	}
+}
+
+/* The device of member 1. */
+static void changed(void)
+{
+	ddr_drive_uevent(&d, &(struct ddr_uevent){ .device = true, .major = MAJOR_OF, .minor = 17 });
 }
 
 static void put(uint32_t m, const struct ddr_super *sb, uint16_t as)
@@ -308,7 +314,7 @@ static void one_read_does_not_count(void **state)
 {
 	(void)state;
 	other_disk(1);
-	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	changed();
 	pass(0, 0);
 	assert_false(ddr_metaio_idle(a.meta));		/* it is read again a second later */
 	assert_int_equal(play.told | play.failed, 0);
@@ -328,9 +334,9 @@ static void two_reads_count(void **state)
 	strcpy(a.name, "data");
 	strcpy(a.members->name[1], "/dev/sdb");
 	other_disk(1);
-	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	changed();
 	pass(0, 0);
-	ddr_drive_check_device(&d, MAJOR_OF, 17);	/* events come in heaps */
+	changed();	/* events come in heaps */
 	pass(1000, 0);
 	assert_int_equal(play.exchanged, 2);
 	assert_int_equal(play.told, 1);
@@ -354,7 +360,7 @@ static void another_identity_and_a_bad_sector(void **state)
 	(void)state;
 	other_disk(1);
 	play.bad = ddr_super_offset(&w.sb, 1);
-	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	changed();
 	pass(0, 0);
 	assert_int_equal(play.failed | play.exchanged, 0);
 	pass(1000, 0);
@@ -367,7 +373,7 @@ static void nothing_can_be_read(void **state)
 {
 	(void)state;
 	play.bad = 1;
-	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	changed();
 	pass(0, 0);
 	assert_int_equal(play.failed, 2);
 	assert_int_equal(play.exchanged, 0);
@@ -380,7 +386,7 @@ static void it_is_said_once(void **state)
 
 	(void)state;
 	other_disk(1);
-	ddr_drive_check_device(&d, MAJOR_OF, 17);
+	changed();
 	pass(0, 0);
 	op = ddr_metaio_get(a.meta, DDR_META_CHECK, 0, 2);
 	ddr_metaio_supers(op, &w.sb, &w.sb);
