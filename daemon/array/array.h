@@ -13,8 +13,10 @@
 #include "daemon/base/daemon.h"
 #include "daemon/disk/loader.h"
 #include "daemon/disk/metaio.h"
+#include "daemon/disk/stall.h"
 #include "daemon/group/transport.h"
 #include "daemon/job/job.h"
+#include "daemon/job/rate.h"
 #include "daemon/kernel/kchan.h"
 #include "lib/cluster/sm.h"
 #include "lib/schedule.h"
@@ -201,41 +203,10 @@ struct ddr_array {
 	struct ddr_finding finding[DDR_ARRAY_FINDINGS];
 	unsigned int n_findings;
 
-	/* stall.c's: members that may hang */
-	struct ddr_stall {
-		uint64_t ended;		/* I/O that had ended at the last look */
-		uint64_t since_ms;	/* no I/O was under way, or some ended, then */
-		bool told;
-	} stall[DDR_MAX_MEMBERS];
-	uint64_t stall_at_ms;
+	struct ddr_stall stall;
 	uint64_t tick_ms;		/* the last tick; 0: there was none since it runs */
 
-	/* rate.c's: the pace of resync, and of verify */
-	struct {
-		uint64_t at_ms;		/* last sample */
-		uint64_t done;		/* blocks since then */
-		uint64_t per_s;		/* blocks a second, smoothed */
-		int64_t credit;		/* blocks that are to be done; below 1: paused, unless its share of the time is left */
-		int64_t most;		/* blocks that may be done at most; below 1: paused */
-		uint64_t job_debt_us;	/* for so long resync has to leave the disks to others */
-		uint64_t io_seen;	/* sectors that the device had served */
-		bool busy;		/* the device was in use on this node ... */
-		uint64_t busy_ms;	/* ... when that was looked at last */
-		bool used;		/* that it was, as told to the state machine ... */
-		bool paused;		/* ... and whether resync rests */
-		uint64_t scanned;	/* blocks that verify has read since the last sample */
-		uint64_t scan_per_s;	/* blocks a second, smoothed */
-		uint64_t alone_ns;	/* a block costs verify so much while nobody else uses the disks; 0: not known */
-		uint64_t tick_ms;	/* last tick */
-		uint64_t scan_end_ms;	/* a read of verify ended last */
-		int64_t scan_credit;	/* blocks that verify is to read, whatever it owes */
-		int64_t scan_most;	/* blocks that it may read at most, with a limit; below 1: it rests */
-		int64_t debt_us;	/* for so long verify has to leave the disks to others; below 0: it did so for longer than it had to */
-		bool scan_closed;	/* it began by itself, and these are not its hours */
-		bool scan_paused;	/* as told to the state machine */
-		bool scan_cut;		/* in this sample verify rested, or met somebody */
-		bool scan_whole;	/* verify had the last sample for itself */
-	} rate;
+	struct ddr_rate rate;
 
 	/* watch.c's: jobs of any node, by what the group knows of them */
 	struct {
@@ -338,27 +309,6 @@ void ddr_drive_record(void *ctx, const struct ddr_rec *rec);
 
 /* A block device has changed: members that are looked for may be there, and another disk may be behind one that is. */
 void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e);
-
-/* ---- rate.c -------------------------------------------------------------------- */
-
-/*
- * A range of resync or rebuild has ended, which took @us microseconds. Keeps them to resync_max_rate, and, while the device is in use on any node, to
- * resync_min_rate or the share of the time that resync_priority gives, whichever is more, by
- * pausing between ranges: never within one, since users' writes wait for it.
- */
-void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us);
-void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms);
-/*
- * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or, in a cluster, such a
- * read takes much longer than it can) verify has verify_min_rate or the share of the time that its priority gives, whichever is more, and pauses for
- * the rest; verify_max_rate it never exceeds.
- */
-void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us);
-
-/* ---- stall.c ------------------------------------------------------------------- */
-
-/* Takes out members that have I/O under way and end none for io_timeout. */
-void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms);
 
 /* ---- status.c ------------------------------------------------------------------ */
 

@@ -240,12 +240,12 @@ static void on_job(void *ctx, const struct ddr_job_result *r)
 	struct ddr_input *in;
 
 	if (r->scan)	/* before the next one begins */
-		ddr_rate_scanned(a, r->blocks, r->us);
+		ddr_rate_scanned(&a->rate, r->blocks, r->us);
 	in = ddr_drive_input(a, DDR_IN_JOB_DONE);
 	job_input(in, r);
 	ddr_drive_step(a, in);
 	if (!r->scan)
-		ddr_rate_done(a, r->blocks, r->us);
+		ddr_rate_done(&a->rate, r->blocks, r->us);
 }
 
 /* ---- settings ------------------------------------------------------------------- */
@@ -283,8 +283,7 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 	qb_log(LOG_WARNING, "array '%s': ddraidd stood still for %llu ms; members have as much more time to answer", a->name, (unsigned long long)ms);
 	ddr_metaio_delay(a->meta, ms);
 	ddr_jobs_delay(a->jobs, ms);
-	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
-		a->stall[m].since_ms += ms;
+	ddr_stall_delay(&a->stall, ms);
 	ddr_drive_check(a, UINT32_MAX);
 }
 
@@ -315,9 +314,10 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_grow_tick(a, now_ms);
 	ddr_drive_check_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
-	ddr_rate_tick(a, now_ms);
+	ddr_rate_tick(&a->rate, now_ms);
 	ddr_watch_tick(a, now_ms);
-	ddr_stall_tick(a, now_ms);
+	if (a->ready)
+		ddr_stall_tick(&a->stall, now_ms, a->tune.io_timeout_ms);
 }
 
 /* ---- start and end -------------------------------------------------------------- */
@@ -419,6 +419,19 @@ static void attach(struct ddr_array *a, const struct ddr_load *l)
 	ddr_drive_attached(a, l->table);
 }
 
+static void set_rate(void *ctx, enum ddr_sm_key key, uint64_t value)
+{
+	ddr_drive_set(ctx, key, value);
+}
+
+static void start_rate(struct ddr_array *a)
+{
+	a->rate = (struct ddr_rate){
+		.set = set_rate, .ctx = a, .tune = &a->tune, .sm = a->sm, .quiet_until_ms = &a->quiet_until_ms,
+		.major = a->bind.dm_major, .minor = a->bind.dm_minor,
+	};
+}
+
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 {
 	const struct ddr_transport_ops *transport = a->d->transport;
@@ -439,10 +452,9 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->members = l->members;
 	ddr_members_get(a->members);
 	memcpy(a->members->uuid, a->uuid, sizeof(a->members->uuid));
-	memset(&a->rate, 0, sizeof(a->rate));
 	memset(&a->replace, 0, sizeof(a->replace));
 	memset(&a->check, 0, sizeof(a->check));
-	memset(a->stall, 0, sizeof(a->stall));
+	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;
 	ddr_drive_return_start(a, l);
 	a->tick_ms = 0;
@@ -452,6 +464,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	ret = make_io(a);
 	if (ret == 0)
 		ret = make_sm(a, l, adopt);
+	start_rate(a);
 	if (ret == 0) {
 		if (!transport->cluster)
 			load_sm(a, l);

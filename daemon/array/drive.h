@@ -70,6 +70,8 @@ void ddr_drive_check(struct ddr_array *a, uint32_t members);
 void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms);
 /* The look has ended, and @failed could not be read, or hold another disk. */
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed);
+/* Whether members hang is looked at from now on. */
+void ddr_drive_stall_start(struct ddr_array *a);
 /* For ddr_metaio_config. */
 void ddr_drive_exchanged(void *ctx, unsigned int member);
 

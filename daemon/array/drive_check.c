@@ -3,10 +3,11 @@
  * Does each device still hold its member? A LUN may be mapped anew, or a mapped device get another table, below an array that runs. What
  * stands on a member is read before each change of its superblock (metaio_super.c), and here: when the kernel tells of a change of the
  * device, or what it told was lost, when this process stood still, and in a cluster when the group has agreed on another generation, which one
- * node alone has written.
+ * node alone has written. And does each member answer (stall.h)?
  *
  * Must never: write; take a device whose superblocks cannot be read for one that holds another disk.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include <qb/qblog.h>
@@ -32,6 +33,38 @@ void ddr_drive_exchanged(void *ctx, unsigned int member)
 	in->member = member;
 	ddr_drive_step(a, in);
 }
+
+/* ---- members that hang ----------------------------------------------------------- */
+
+static uint32_t watched(void *ctx)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_sm_status st;
+	uint32_t members = 0;
+
+	ddr_sm_get_status(a->sm, &st);
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (st.member_state[m] == DDR_MEMBER_IN_SYNC || st.member_state[m] == DDR_MEMBER_REBUILDING)
+			members |= 1u << m;
+	return members;
+}
+
+static void hangs(void *ctx, unsigned int m, uint64_t ms)
+{
+	struct ddr_array *a = ctx;
+	char text[DDR_DEVICE_PATH_LEN + 128];
+
+	snprintf(text, sizeof(text), "member %u (%s) has not answered for %" PRIu64 " s", m, a->members->name[m], ms / 1000);
+	ddr_event_plain(a, LOG_ERR, "hangs", text);
+	ddr_drive_fail(a, m);		/* the state machine says why not, if not */
+}
+
+void ddr_drive_stall_start(struct ddr_array *a)
+{
+	a->stall = (struct ddr_stall){ .watched = watched, .hangs = hangs, .ctx = a, .members = a->members };
+}
+
+/* ---- members that may hold another disk ------------------------------------------- */
 
 void ddr_drive_check(struct ddr_array *a, uint32_t members)
 {

@@ -611,21 +611,21 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	play.generation_seen = generation;
 }
 
-void ddr_rate_done(struct ddr_array *a, uint64_t blocks, uint64_t us)
+void ddr_rate_done(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 {
-	(void)a, (void)blocks, (void)us;
+	(void)r, (void)blocks, (void)us;
 }
 
-void ddr_rate_scanned(struct ddr_array *a, uint64_t blocks, uint64_t us)
+void ddr_rate_scanned(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 {
-	(void)a;
+	(void)r;
 	(void)blocks;
 	(void)us;
 }
 
-void ddr_rate_tick(struct ddr_array *a, uint64_t now_ms)
+void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms)
 {
-	(void)a, (void)now_ms;
+	(void)r, (void)now_ms;
 }
 
 void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
@@ -633,9 +633,9 @@ void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
 	(void)a, (void)now_ms;
 }
 
-void ddr_stall_tick(struct ddr_array *a, uint64_t now_ms)
+void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
-	(void)a, (void)now_ms;
+	(void)s, (void)now_ms, (void)limit_ms;
 }
 
 /* ---- the group ------------------------------------------------------------------- */

@@ -24,7 +24,8 @@ static struct {
 	int error;			/* recvmsg() fails with it */
 	int flags;
 	unsigned int sought;		/* times that devices are looked for anew */
-	unsigned int told;		/* events "exchanged" */
+	unsigned int told;		/* events "exchanged", or of this name: */
+	const char *event_name;
 	char what[512];
 	uint32_t exchanged, failed;	/* members, as the state machine and the operator's word have it */
 	unsigned int steps;
@@ -94,7 +95,7 @@ void ddr_event_plain(struct ddr_array *array, int priority, const char *name, co
 {
 	assert_ptr_equal(array, &a);
 	(void)priority;
-	assert_string_equal(name, "exchanged");
+	assert_string_equal(name, play.event_name ? play.event_name : "exchanged");
 	snprintf(play.what, sizeof(play.what), "%s", text);
 	play.told++;
 }
@@ -441,12 +442,24 @@ static void an_array_that_is_not_ready_is_not_looked_at(void **state)
 	assert_int_equal(w.n_flying, 0);
 }
 
+static void a_member_that_hangs_fails(void **state)
+{
+	(void)state;
+	ddr_drive_stall_start(&a);
+	assert_int_equal(a.stall.watched(a.stall.ctx), (1u << w.sb.members) - 1);
+	play.event_name = "hangs";
+	a.stall.hangs(a.stall.ctx, 1, 31000);
+	assert_int_equal(play.told, 1);
+	assert_non_null(strstr(play.what, "has not answered for 31 s"));
+	assert_int_equal(play.failed, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(an_event_of_a_member_makes_a_look), TEST(hostile_events), TEST(lost_events_look_at_all), TEST(one_read_does_not_count),
-		TEST(two_reads_count), TEST(another_identity_and_a_bad_sector), TEST(nothing_can_be_read), TEST(it_is_said_once), TEST(a_read_that_hangs), TEST(an_array_that_is_not_ready_is_not_looked_at),
+		TEST(two_reads_count), TEST(another_identity_and_a_bad_sector), TEST(nothing_can_be_read), TEST(it_is_said_once), TEST(a_read_that_hangs), TEST(an_array_that_is_not_ready_is_not_looked_at), TEST(a_member_that_hangs_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -542,14 +542,14 @@ static void members_are_not_blamed_for_a_daemon_that_stood_still(void **state)
 
 	(void)state;
 	ddr_drive_tick(a, now);				/* however long the load took */
-	a->stall[3].since_ms = now - 500;
+	a->stall.member[3].since_ms = now - 500;
 	ddr_drive_tick(a, now += 100);
 	ddr_drive_tick(a, now += 1900);			/* a busy machine */
 	assert_int_equal(play.meta_delay, 0);
 	ddr_drive_tick(a, now += 30000);
 	assert_int_equal(play.meta_delay, 30000);
 	assert_int_equal(play.jobs_delay, 30000);
-	assert_int_equal(a->stall[3].since_ms, now - 2000 - 500);
+	assert_int_equal(a->stall.member[3].since_ms, now - 2000 - 500);
 	ddr_drive_tick(a, now += 100);
 	assert_int_equal(play.meta_delay, 30000);
 	ddr_array_close(a, true);

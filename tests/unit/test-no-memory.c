@@ -207,19 +207,19 @@ void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
 	(void)f, (void)ctx;
 }
 
-void ddr_rate_done(struct ddr_array *array, uint64_t blocks, uint64_t us)
+void ddr_rate_done(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 {
-	(void)array, (void)blocks, (void)us;
+	(void)r, (void)blocks, (void)us;
 }
 
-void ddr_rate_scanned(struct ddr_array *array, uint64_t blocks, uint64_t us)
+void ddr_rate_scanned(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 {
-	(void)array, (void)blocks, (void)us;
+	(void)r, (void)blocks, (void)us;
 }
 
-void ddr_rate_tick(struct ddr_array *array, uint64_t now_ms)
+void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms)
 {
-	(void)array, (void)now_ms;
+	(void)r, (void)now_ms;
 }
 
 void ddr_watch_tick(struct ddr_array *array, uint64_t now_ms)
@@ -227,9 +227,9 @@ void ddr_watch_tick(struct ddr_array *array, uint64_t now_ms)
 	(void)array, (void)now_ms;
 }
 
-void ddr_stall_tick(struct ddr_array *array, uint64_t now_ms)
+void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
-	(void)array, (void)now_ms;
+	(void)s, (void)now_ms, (void)limit_ms;
 }
 
 int ddr_grow_start(struct ddr_grow *g, qb_loop_t *loop)

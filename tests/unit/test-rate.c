@@ -8,7 +8,15 @@
 
 #include <cmocka.h>
 
-#include "daemon/array/array.h"
+#include "daemon/base/clock.h"
+#include "daemon/job/rate.h"
+#include "lib/disk/format.h"
+
+struct rig {
+	struct ddr_rate rate;
+	struct ddr_tunables tune;
+	uint64_t quiet_until_ms;
+};
 
 static struct ddr_super super;
 static uint64_t now_ms;
@@ -22,16 +30,15 @@ uint64_t ddr_now_ms(void)
 	return now_ms;
 }
 
-const char *ddr_drive_set(struct ddr_array *a, uint32_t key, uint64_t value)
+static void set(void *ctx, enum ddr_sm_key key, uint64_t value)
 {
-	(void)a;
+	(void)ctx;
 	if (key == DDR_SM_RESYNC_PAUSED)
 		resync_paused = value;
 	else if (key == DDR_SM_VERIFY_PAUSED)
 		verify_paused = value;
 	else if (key == DDR_SM_USED)
 		used = value;
-	return NULL;
 }
 
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
@@ -56,13 +63,14 @@ bool ddr_sm_scans_idle(const struct ddr_sm *sm)
 
 static int setup(void **state)
 {
-	struct ddr_array *a = calloc(1, sizeof(*a));
+	struct rig *a = calloc(1, sizeof(*a));
 
 	assert_non_null(a);
 	now_ms = 1000000;
 	resync_paused = verify_paused = used = used_elsewhere = false;
 	reading = 0;
 	a->tune = (struct ddr_tunables){ .resync = 1, .resync_min = 64 * 1024, .resync_priority = 4, .resync_parallel = 2 };
+	a->rate = (struct ddr_rate){ .set = set, .tune = &a->tune, .quiet_until_ms = &a->quiet_until_ms };
 	super.verify.priority = 4;
 	*state = a;
 	return 0;
@@ -75,19 +83,19 @@ static int teardown(void **state)
 }
 
 /* Ticks of 100 ms, at least one, until @flag is false; the milliseconds. @busy: somebody uses the device all the time. */
-static uint64_t until_free(struct ddr_array *a, const bool *flag, bool busy)
+static uint64_t until_free(struct rig *a, const bool *flag, bool busy)
 {
 	uint64_t begun = now_ms;
 
 	do {
 		now_ms += 100;
 		a->rate.io_seen = busy;		/* there is no device, which has served nothing: something else than was seen */
-		ddr_rate_tick(a, now_ms);
+		ddr_rate_tick(&a->rate, now_ms);
 	} while (*flag && now_ms - begun < 60000);
 	return now_ms - begun;
 }
 
-static void warm_up(struct ddr_array *a, bool busy)
+static void warm_up(struct rig *a, bool busy)
 {
 	for (uint64_t begun = now_ms; now_ms - begun < 1000; )
 		until_free(a, &(const bool){ false }, busy);
@@ -95,23 +103,23 @@ static void warm_up(struct ddr_array *a, bool busy)
 
 static void a_rate_is_not_exceeded(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	a->tune.resync_max = 4 << 20;		/* 1024 blocks a second */
 	warm_up(a, false);
 	assert_false(resync_paused);
-	ddr_rate_done(a, 2048, 1000);
+	ddr_rate_done(&a->rate, 2048, 1000);
 	assert_true(resync_paused);
 	assert_in_range(until_free(a, &resync_paused, false), 1500, 2500);
 }
 
 static void without_a_limit_it_does_not_rest_while_nobody_else_works(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, false);
 	for (int i = 0; i < 50; i++) {
-		ddr_rate_done(a, 512, 100000);
+		ddr_rate_done(&a->rate, 512, 100000);
 		assert_false(resync_paused);
 		until_free(a, &resync_paused, false);
 	}
@@ -120,15 +128,15 @@ static void without_a_limit_it_does_not_rest_while_nobody_else_works(void **stat
 /* Somebody used the device before, and nothing was to be done then. */
 static void use_of_long_ago_does_not_count(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	a->rate.io_seen = 1;
 	for (unsigned int i = 0; i < 10; i++)
-		ddr_rate_tick(a, now_ms += 100);
+		ddr_rate_tick(&a->rate, now_ms += 100);
 	for (unsigned int i = 0; i < 10; i++) {
-		ddr_rate_done(a, 512, 10000);
+		ddr_rate_done(&a->rate, 512, 10000);
 		assert_false(resync_paused);
-		ddr_rate_tick(a, now_ms += 100);
+		ddr_rate_tick(&a->rate, now_ms += 100);
 		assert_false(a->rate.busy);
 	}
 }
@@ -137,21 +145,21 @@ static void use_of_long_ago_does_not_count(void **state)
 static void a_priority_is_a_share_of_the_time(void **state)
 {
 	static const struct { uint64_t priority, least, most; } cases[] = { { 1, 0, 200 }, { 2, 400, 900 }, { 3, 1900, 2400 }, { 4, 5600, 6200 }, { 5, 60000, 60000 } };
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		a->tune.resync_priority = cases[i].priority;
 		warm_up(a, true);
 		a->rate.job_debt_us = 0;
 		a->rate.credit = -1000000;	/* resync_min_rate is used up */
-		ddr_rate_done(a, 512, 1000000);
+		ddr_rate_done(&a->rate, 512, 1000000);
 		assert_in_range(until_free(a, &resync_paused, true), cases[i].least, cases[i].most);
 	}
 }
 
 static void the_least_rate_is_had_whatever_the_priority(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 	uint64_t blocks = 0, begun;
 
 	a->tune.resync_priority = 5;
@@ -160,7 +168,7 @@ static void the_least_rate_is_had_whatever_the_priority(void **state)
 	begun = now_ms;
 	while (now_ms - begun < 20000) {
 		if (!resync_paused) {
-			ddr_rate_done(a, 64, 2000000);	/* slow disks: its share would be next to nothing */
+			ddr_rate_done(&a->rate, 64, 2000000);	/* slow disks: its share would be next to nothing */
 			blocks += 64;
 		}
 		until_free(a, &(const bool){ false }, true);
@@ -170,7 +178,7 @@ static void the_least_rate_is_had_whatever_the_priority(void **state)
 
 static void use_is_told_to_the_others(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, true);
 	assert_true(used);
@@ -181,86 +189,86 @@ static void use_is_told_to_the_others(void **state)
 /* Nobody uses the device here, but somebody does on another node: resync has resync_min_rate, or its share. */
 static void use_of_another_node_counts(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	a->tune.resync_priority = 5;
 	a->tune.resync_min = 1 << 20;		/* 256 blocks a second */
 	warm_up(a, false);
-	ddr_rate_done(a, 512, 1000);
+	ddr_rate_done(&a->rate, 512, 1000);
 	assert_false(resync_paused);
 	used_elsewhere = true;
 	warm_up(a, false);
-	ddr_rate_done(a, 512, 1000);
+	ddr_rate_done(&a->rate, 512, 1000);
 	assert_true(resync_paused);
 	assert_in_range(until_free(a, &resync_paused, false), 1500, 2500);
 	assert_false(used);			/* that is for the other node to say */
 	a->tune.resync_priority = 3;
 	a->rate.credit = -1000000;
 	a->rate.job_debt_us = 0;
-	ddr_rate_done(a, 512, 1000000);
+	ddr_rate_done(&a->rate, 512, 1000000);
 	assert_in_range(until_free(a, &resync_paused, false), 1900, 2400);
 }
 
 static void verify_minds_the_use_of_another_node(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	super.verify.priority = 3;
 	used_elsewhere = true;
 	warm_up(a, false);
-	ddr_rate_scanned(a, 512, 1000000);
+	ddr_rate_scanned(&a->rate, 512, 1000000);
 	assert_true(verify_paused);
 	assert_in_range(until_free(a, &verify_paused, false), 1900, 2200);
 	used_elsewhere = false;
-	ddr_rate_scanned(a, 512, 1000000);
+	ddr_rate_scanned(&a->rate, 512, 1000000);
 	assert_false(verify_paused);
 }
 
 static void the_most_holds_for_what_goes_first_as_well(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	a->tune.resync_priority = 1;
 	a->tune.resync_max = 4 << 20;
 	warm_up(a, true);
-	ddr_rate_done(a, 2048, 1000);
+	ddr_rate_done(&a->rate, 2048, 1000);
 	assert_true(resync_paused);
 	assert_in_range(until_free(a, &resync_paused, true), 1500, 2500);
 }
 
 static void verify_rests_in_proportion_while_others_work(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, true);
-	ddr_rate_scanned(a, 512, 1000000);
+	ddr_rate_scanned(&a->rate, 512, 1000000);
 	assert_true(verify_paused);
 	assert_in_range(until_free(a, &verify_paused, true), 5000, 6500);
 	warm_up(a, false);
-	ddr_rate_scanned(a, 512, 1000000);
+	ddr_rate_scanned(&a->rate, 512, 1000000);
 	assert_false(verify_paused);
 }
 
 /* One of two reads is still under way when the other one's end calls for a rest of a second: the rest begins with its end, and is that of both. */
 static void a_read_under_way_is_no_rest(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	super.verify.priority = 2;
 	warm_up(a, true);
-	ddr_rate_scanned(a, 512, 2000000);
+	ddr_rate_scanned(&a->rate, 512, 2000000);
 	reading = 1;
 	assert_true(verify_paused);
 	for (unsigned int i = 0; i < 30; i++)
 		until_free(a, &(const bool){ false }, true);
 	assert_true(verify_paused);
 	reading = 0;
-	ddr_rate_scanned(a, 512, 2000000);
+	ddr_rate_scanned(&a->rate, 512, 2000000);
 	assert_in_range(until_free(a, &verify_paused, true), 1900, 2100);
 }
 
 /* Blocks that verify reads in a minute, with two reads of 512 blocks and 80 ms side by side, the second one begun @apart_ms behind the first. */
-static uint64_t read_in_a_minute(struct ddr_array *a, unsigned int apart_ms)
+static uint64_t read_in_a_minute(struct rig *a, unsigned int apart_ms)
 {
 	uint64_t ends[2] = { 0 }, begun = now_ms, blocks = 0;
 
@@ -268,7 +276,7 @@ static uint64_t read_in_a_minute(struct ddr_array *a, unsigned int apart_ms)
 		for (unsigned int i = 0; i < 2; i++) {
 			if (ends[i] == now_ms) {
 				reading--;
-				ddr_rate_scanned(a, 512, 80000);
+				ddr_rate_scanned(&a->rate, 512, 80000);
 				blocks += 512;
 			}
 			if (ends[i] <= now_ms && !verify_paused && now_ms >= begun + i * apart_ms) {
@@ -279,7 +287,7 @@ static uint64_t read_in_a_minute(struct ddr_array *a, unsigned int apart_ms)
 		if (now_ms % 100)
 			continue;
 		a->rate.io_seen = 1;
-		ddr_rate_tick(a, now_ms);
+		ddr_rate_tick(&a->rate, now_ms);
 	}
 	return blocks;
 }
@@ -288,7 +296,7 @@ static void a_priority_of_verify_is_a_share_of_the_time(void **state)
 {
 	static const struct { uint64_t priority, percent; } cases[] = { { 1, 100 }, { 2, 50 }, { 3, 20 }, { 4, 8 } };
 	const uint64_t all = 60000 / 80 * 2 * 512;
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (unsigned int apart_ms = 0; apart_ms < 80; apart_ms += 30) {
@@ -301,11 +309,11 @@ static void a_priority_of_verify_is_a_share_of_the_time(void **state)
 }
 
 /* A sample of 300 ms in which verify reads @blocks, in reads that each took @us. */
-static void sample(struct ddr_array *a, uint64_t blocks, uint64_t us, bool busy)
+static void sample(struct rig *a, uint64_t blocks, uint64_t us, bool busy)
 {
 	for (unsigned int i = 0; i < 3; i++) {
 		if (!verify_paused)
-			ddr_rate_scanned(a, blocks / 3, us);
+			ddr_rate_scanned(&a->rate, blocks / 3, us);
 		until_free(a, &(const bool){ false }, busy);
 	}
 }
@@ -313,7 +321,7 @@ static void sample(struct ddr_array *a, uint64_t blocks, uint64_t us, bool busy)
 /* Disks that answer a read ten times as fast as they can go on: it costs what they can go on with. */
 static void a_burst_is_not_cheaper_than_what_follows(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, false);
 	for (unsigned int i = 0; i < 5; i++)
@@ -322,14 +330,14 @@ static void a_burst_is_not_cheaper_than_what_follows(void **state)
 	sample(a, 384, 5000, false);		/* once somebody was in the way that cannot be seen */
 	assert_in_range(a->rate.alone_ns, 200000, 260000);
 	warm_up(a, true);
-	ddr_rate_scanned(a, 512, 20000);	/* as if it had taken 200 ms */
+	ddr_rate_scanned(&a->rate, 512, 20000);	/* as if it had taken 200 ms */
 	assert_true(verify_paused);
 	assert_in_range(until_free(a, &verify_paused, true), 1000, 1500);
 }
 
 static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, true);
 	for (unsigned int i = 0; i < 5; i++)
@@ -346,30 +354,30 @@ static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void *
 /* Another node reads, and says so. A sample that verify did not begin in tells nothing either. */
 static void what_it_costs_is_not_learnt_beside_other_nodes(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	super.verify.priority = 1;		/* it does not rest, whoever is there */
 	used_elsewhere = true;
 	warm_up(a, false);
-	ddr_rate_scanned(a, 384, 1000);
+	ddr_rate_scanned(&a->rate, 384, 1000);
 	for (unsigned int i = 0; i < 5; i++)
 		sample(a, 384, 10000, false);
 	assert_int_equal(a->rate.alone_ns, 0);
 	used_elsewhere = false;
 	warm_up(a, false);
-	ddr_rate_scanned(a, 384, 1000);
+	ddr_rate_scanned(&a->rate, 384, 1000);
 	warm_up(a, false);
 	assert_int_equal(a->rate.alone_ns, 0);
 }
 
 /* Blocks that verify reads in 20 s, in reads of 512 blocks that take 100 ms each. */
-static uint64_t read_in_20s(struct ddr_array *a, bool busy)
+static uint64_t read_in_20s(struct rig *a, bool busy)
 {
 	uint64_t blocks = 0;
 
 	for (uint64_t begun = now_ms; now_ms - begun < 20000; until_free(a, &(const bool){ false }, busy))
 		if (!verify_paused) {
-			ddr_rate_scanned(a, 512, 100000);
+			ddr_rate_scanned(&a->rate, 512, 100000);
 			blocks += 512;
 		}
 	return blocks;
@@ -377,7 +385,7 @@ static uint64_t read_in_20s(struct ddr_array *a, bool busy)
 
 static void verify_has_its_least_rate_whatever_the_priority(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	super.verify.priority = 5;
 	warm_up(a, true);
@@ -391,7 +399,7 @@ static void verify_has_its_least_rate_whatever_the_priority(void **state)
 
 static void verify_does_not_exceed_its_rate(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, false);
 	assert_in_range(read_in_20s(a, false), 20 * 5120 * 9 / 10, 20 * 5120);
@@ -406,10 +414,10 @@ static void verify_does_not_exceed_its_rate(void **state)
 /* The first reads come out of a cache, or of what a limit lets pass at once. */
 static void slow_reads_are_not_those_of_others(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, false);
-	ddr_rate_scanned(a, 512, 5000);
+	ddr_rate_scanned(&a->rate, 512, 5000);
 	assert_false(verify_paused);
 	for (unsigned int i = 0; i < 5; i++)
 		sample(a, 1536, 100000, false);
@@ -419,7 +427,7 @@ static void slow_reads_are_not_those_of_others(void **state)
 
 static void verify_rests_outside_of_its_hours(void **state)
 {
-	struct ddr_array *a = *state;
+	struct rig *a = *state;
 
 	warm_up(a, false);
 	a->rate.scan_closed = true;

@@ -10,8 +10,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/array/array.h"
-#include "daemon/array/events.h"
+#include "daemon/disk/stall.h"
 
 #define TIMEOUT_MS	10000u
 #define MINOR		40u		/* of member 0's device; the others follow */
@@ -37,25 +36,18 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 	return fmemopen(minor - MINOR == hanging ? hangs : idle, sizeof(idle) - 1, "r");
 }
 
-void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+static uint32_t watched(void *ctx)
 {
-	(void)sm;
-	memset(st, 0, sizeof(*st));
-	memset(st->member_state, DDR_MEMBER_IN_SYNC, sizeof(st->member_state));
+	(void)ctx;
+	return UINT32_MAX;
 }
 
-void ddr_event_plain(struct ddr_array *a, int priority, const char *name, const char *text)
+static void hangs(void *ctx, unsigned int m, uint64_t ms)
 {
-	(void)a, (void)priority, (void)text;
-	assert_string_equal(name, "hangs");
+	(void)ctx;
+	assert_in_range(ms, TIMEOUT_MS, TIMEOUT_MS + 2000);
+	failed |= 1u << m;
 	told++;
-}
-
-const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
-{
-	(void)a;
-	failed |= 1u << member;
-	return NULL;
 }
 
 /* ---- the test -------------------------------------------------------------------- */
@@ -63,11 +55,11 @@ const char *ddr_drive_fail(struct ddr_array *a, uint32_t member)
 /* As many as the table of members holds, whatever the array has of roles: the last ones came as spares. */
 static void a_member_that_hangs_is_taken_out_in_time(void **state)
 {
-	struct ddr_array *a = calloc(1, sizeof(*a)), *before = malloc(sizeof(*a));
+	struct { struct ddr_stall s; uint8_t behind[64]; } *w = calloc(1, sizeof(*w)), *before = malloc(sizeof(*w));
 	struct ddr_members *members = calloc(1, sizeof(*members));
 
 	(void)state;
-	assert_true(a && before && members);
+	assert_true(w && before && members);
 	members->n = DDR_MAX_MEMBERS;
 	members->named = (1u << DDR_MAX_MEMBERS) - 1;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
@@ -75,25 +67,22 @@ static void a_member_that_hangs_is_taken_out_in_time(void **state)
 		members->minor[m] = MINOR + m;
 	}
 	for (hanging = 0; hanging < DDR_MAX_MEMBERS; hanging++) {
-		memset(a, 0, sizeof(*a));
-		memset(&a->rate, 0x5a, sizeof(a->rate));	/* what stands behind the notes on members */
-		a->ready = true;
-		a->members = members;
-		a->tune.io_timeout_ms = TIMEOUT_MS;
-		memcpy(before, a, sizeof(*a));
+		memset(w->behind, 0x5a, sizeof(w->behind));	/* what stands behind the notes on members */
+		w->s = (struct ddr_stall){ .watched = watched, .hangs = hangs, .members = members };
+		memcpy(before, w, sizeof(*w));
 		failed = told = 0;
 		for (uint64_t ms = 0; ms < TIMEOUT_MS; ms += 1000)
-			ddr_stall_tick(a, 100000 + ms);
+			ddr_stall_tick(&w->s, 100000 + ms, TIMEOUT_MS);
 		assert_int_equal(failed, 0);
 		for (uint64_t ms = 0; ms < 5000; ms += 1000)
-			ddr_stall_tick(a, 100000 + TIMEOUT_MS + ms);
+			ddr_stall_tick(&w->s, 100000 + TIMEOUT_MS + ms, TIMEOUT_MS);
 		assert_int_equal(failed, 1u << hanging);
 		assert_int_equal(told, 1);
-		assert_memory_equal(&a->rate, &before->rate, sizeof(a->rate));
+		assert_memory_equal(w->behind, before->behind, sizeof(w->behind));
 	}
 	free(members);
 	free(before);
-	free(a);
+	free(w);
 }
 
 int main(void)
