@@ -310,25 +310,10 @@ void ddr_drive_record(void *ctx, const struct ddr_rec *rec);
 /* A block device has changed: members that are looked for may be there, and another disk may be behind one that is. */
 void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e);
 
-/* ---- status.c ------------------------------------------------------------------ */
-
-struct json_object;
-/* The object of `ddraid status --json`; the caller's. NULL: no memory. */
-struct json_object *ddr_status_array(struct ddr_array *a);
-/* What was found wrong, for `ddraid verify NAME status`. Not a part of the above: of many arrays it would not fit into one message. */
-struct json_object *ddr_status_findings(const struct ddr_array *a);
-/* Index of the member that @which names (number, device or uuid); -1: none. */
-int ddr_status_find_member(const struct ddr_array *a, const char *which);
-
 /* ---- watch.c ------------------------------------------------------------------- */
 
 /* Looks what is new of the jobs of other nodes: a->watch. The array is RUNNING. O(1), but for O(regions) when there is something new. */
 void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms);
-
-/* ---- zone.c -------------------------------------------------------------------- */
-
-/* The hour of the day here, 0 to 23, as the zone was within the last minutes; false: it is not known yet, ask again. From the loop. */
-bool ddr_zone_hour(struct ddr_daemon *d, uint64_t now, uint64_t now_ms, unsigned int *hour);
 
 /* ---- schedule.c ---------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 
 #include "daemon/array/array.h"
 #include "daemon/array/events.h"
+#include "daemon/base/zone.h"
 #include "lib/schedule.h"
 
 #define LOOK_MS		1000u

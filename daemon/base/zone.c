@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The time of day at this place. See array.h.
+ * The time of day at this place. See zone.h.
  *
  * A zone that is changed while the daemon runs counts, so its file is looked at now and then: by a thread, and only while somebody asks.
  * Must never: read a file in the loop, or wait for a lock that such a thread has. The file system may lie on an array that waits for us.
@@ -10,8 +10,8 @@
 
 #include <qb/qblog.h>
 
-#include "daemon/array/array.h"
 #include "daemon/base/worker.h"
+#include "daemon/base/zone.h"
 
 #define LOOK_MS		60000u
 #define DAY_S		86400

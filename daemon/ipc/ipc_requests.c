@@ -15,6 +15,7 @@
 #include "daemon/array/array.h"
 #include "daemon/ipc/ipc_client.h"
 #include "daemon/ipc/ipc_server.h"
+#include "daemon/ipc/status.h"
 #include "daemon/ipc/unstarted.h"
 #include "daemon/kernel/kchan.h"
 #include "lib/wire/ipc.h"

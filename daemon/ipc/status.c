@@ -13,7 +13,7 @@
 #include <json-c/json.h>
 #include <uuid/uuid.h>
 
-#include "daemon/array/array.h"
+#include "daemon/ipc/status.h"
 #include "lib/disk/assemble.h"
 
 #define SUSPECT_RUNS_MAX	64u	/* runs of suspect regions that are listed one by one */

@@ -17,6 +17,7 @@
 
 #include <ddraid/format.h>
 #include "lib/math/geometry.h"
+#include "lib/math/uuid.h"
 
 /* data_offset is at most this: it bounds the search for copy 1 where copy 0 is lost. */
 #define DDR_DATA_OFFSET_MAX	(32u << 20)
@@ -355,14 +356,5 @@ struct ddr_field {
 size_t ddr_fields(bool log, const struct ddr_field **fields);
 /* Name of the field that byte @offset (< 4096) of such a block belongs to, in @buf: "order", "member[3].state". */
 const char *ddr_field_at(bool log, uint32_t offset, char *buf, size_t size);
-
-static inline bool ddr_uuid_is_zero(const uint8_t uuid[DDR_UUID_LEN])
-{
-	uint8_t any = 0;
-
-	for (unsigned int i = 0; i < DDR_UUID_LEN; i++)
-		any |= uuid[i];
-	return !any;
-}
 
 #endif

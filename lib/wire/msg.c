@@ -6,10 +6,10 @@
  * Must never: read or write beyond the cursor's end, or believe a count before it
  * was compared with its limit.
  */
-#include "msg.h"
-#include "lib/disk/format.h"
-
 #include <string.h>
+
+#include "lib/math/uuid.h"
+#include "lib/wire/msg.h"
 
 static uint8_t *take(struct ddr_walk *w, size_t n)
 {

@@ -13,6 +13,7 @@
 #include "daemon/array/array.h"
 #include "daemon/ipc/ipc_client.h"
 #include "daemon/ipc/ipc_server.h"
+#include "daemon/ipc/status.h"
 #include "daemon/kernel/kchan.h"
 
 #define SPARE	5u

@@ -12,6 +12,7 @@
 
 #include "daemon/array/array.h"
 #include "daemon/array/events.h"
+#include "daemon/base/zone.h"
 #include "lib/schedule.h"
 
 #define NOW	1000000u

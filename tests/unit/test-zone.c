@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/array/array.h"
+#include "daemon/base/zone.h"
 
 #define NOON	(1000u * 86400u + 12u * 3600u)
 
