@@ -42,7 +42,7 @@ def is_logged_error(name, arguments):
     return not re.fullmatch(r"LOG_(INFO|NOTICE|DEBUG)", arguments[0])
 
 
-EVENTS = "daemon/ipc/events.c"
+EVENTS = "daemon/array/events.c"
 GROUPS = (
     Group("Events of an array", "`ddraid events` prints them, and the daemon's log has them behind `array '…': `. ddraid(8) explains their fields.",
           [], {}, None, True),
