@@ -284,7 +284,10 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_K_ATTACHED: ddr_sm_attached(sm, in); return;
 	case DDR_IN_K_DETACHED: ddr_sm_detached(sm); return;
 	case DDR_IN_K_REC: ddr_sm_record(sm, &in->rec); return;
-	case DDR_IN_LOG_DONE: ddr_sm_log_done(sm, in); return;
+	case DDR_IN_LOG_DONE:
+		if (!ddr_sm_slot_written(sm, in))	/* of a dead node's slot, or of ours */
+			ddr_sm_log_done(sm, in);
+		return;
 	case DDR_IN_MAP_DONE: ddr_sm_map_done(sm, in); return;
 	case DDR_IN_SB_DONE: ddr_sm_sb_done(sm, in); return;
 	case DDR_IN_FLUSH_DONE: ddr_sm_flush_done(sm, in); return;

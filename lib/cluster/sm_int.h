@@ -8,9 +8,9 @@
  *
  * what comes out, and questions
  *	sm_out.c	outputs, events, records to the kernel, messages; the ends of this instance
- *	sm_shared.c	what all share, as bytes; what is forgotten
  *	sm_wait.c	what is waited for, in words
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
+ *	sm_shared.c	what all share, as bytes; what is forgotten
  *	sm_ask_member.c	members: who is in sync, who goes, what the array can do without
  *	sm_order.c	what a delivered message changes for all alike
  *	sm_space.c	what meets a member that has no space left, and waits for some
@@ -20,7 +20,6 @@
  *	sm_bits.c	what our kernel is told of each
  *	sm_dirty.c	what is marked, must be resynced, or looked at again
  *	sm_grant.c	LOCK and GRANT, the plan after a start
- *	sm_recover.c	taking over the slot of a dead node
  *	sm_log.c	the writes of the dirty log
  *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks
  * members
@@ -45,6 +44,7 @@
  *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  * nodes and views
+ *	sm_recover.c	taking over the slot of a dead node
  *	sm_leave.c	the clean stop, and leaving
  *	sm_nodes.c	nodes that come and go, and who writes
  *	sm_fence.c	nodes that are lost, and their fencing
@@ -99,21 +99,6 @@ void ddr_sm_evict(struct ddr_sm *sm, const char *text);
 struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count);
 uint64_t ddr_sm_kseq(struct ddr_sm *sm);
 
-/* ---- sm_shared.c --------------------------------------------------------------- */
-
-uint64_t ddr_sm_mix(uint64_t x);
-/* Bytes of the state, at most, of an array with so many blocks of the map. */
-uint32_t ddr_sm_state_size(uint32_t n_map);
-/* What a joiner gets. Returns how many bytes it is; 0: it does not fit. */
-uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
-/* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
-bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
-/* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
-void ddr_sm_shared_forget(struct ddr_sm_shared *s);
-uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
-/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
-bool ddr_sm_sized(struct ddr_sm *sm);
-
 /* ---- sm_wait.c ----------------------------------------------------------------- */
 
 /* What waits while a member has no space. */
@@ -161,6 +146,21 @@ uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node);
 bool ddr_sm_left_dirty(const struct ddr_sm *sm);
 /* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
 uint32_t ddr_sm_slot_choose(const struct ddr_sm *sm, uint32_t node);
+
+/* ---- sm_shared.c --------------------------------------------------------------- */
+
+uint64_t ddr_sm_mix(uint64_t x);
+/* Bytes of the state, at most, of an array with so many blocks of the map. */
+uint32_t ddr_sm_state_size(uint32_t n_map);
+/* What a joiner gets. Returns how many bytes it is; 0: it does not fit. */
+uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
+/* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
+bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
+/* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
+void ddr_sm_shared_forget(struct ddr_sm_shared *s);
+uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
+/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
+bool ddr_sm_sized(struct ddr_sm *sm);
 
 /* ---- sm_ask_member.c ----------------------------------------------------------- */
 
@@ -319,6 +319,35 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_look(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
 
+/* ---- sm_grant.c ---------------------------------------------------------------- */
+
+/* START took effect: our slot is ours, on disk. */
+void ddr_sm_started(struct ddr_sm *sm);
+void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_grant_pump(struct ddr_sm *sm);
+/* After loading and the kernel's declaration: what is held, what must be resynced. */
+void ddr_sm_plan(struct ddr_sm *sm);
+void ddr_sm_redeclared(struct ddr_sm *sm);
+
+/* ---- sm_log.c ------------------------------------------------------------------ */
+
+void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_log_pump(struct ddr_sm *sm);
+bool ddr_sm_log_idle(const struct ddr_sm *sm);
+
+/* ---- sm_clear.c ---------------------------------------------------------------- */
+
+void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec);
+void ddr_sm_reap_pump(struct ddr_sm *sm);
+void ddr_sm_batch_pump(struct ddr_sm *sm);
+void ddr_sm_batch_mapped(struct ddr_sm *sm);
+void ddr_sm_batch_members(struct ddr_sm *sm);
+uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
+void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_flush_pump(struct ddr_sm *sm);
+uint64_t ddr_sm_marks(const struct ddr_sm *sm);
+
 /* ---- sm_apply.c ---------------------------------------------------------------- */
 
 void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark);
@@ -414,53 +443,6 @@ void ddr_sm_stale_release(struct ddr_sm *sm);
 void ddr_sm_void_serve(struct ddr_sm *sm);
 void ddr_sm_ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x);
 
-/* ---- sm_grant.c ---------------------------------------------------------------- */
-
-/* START took effect: our slot is ours, on disk. */
-void ddr_sm_started(struct ddr_sm *sm);
-void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_grant_pump(struct ddr_sm *sm);
-/* After loading and the kernel's declaration: what is held, what must be resynced. */
-void ddr_sm_plan(struct ddr_sm *sm);
-void ddr_sm_redeclared(struct ddr_sm *sm);
-
-/* ---- sm_recover.c -------------------------------------------------------------- */
-
-void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
-/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
-void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node);
-/* What the node was recovering, another one does. */
-void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
-void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_recover_pump(struct ddr_sm *sm);
-void ddr_sm_recover_resend(struct ddr_sm *sm);
-void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
-bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
-/* ... names the instance of its owner. */
-void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie);
-/* Our slot's log was given by SLOT_READ, or must be asked for. */
-void ddr_sm_read_pump(struct ddr_sm *sm);
-
-/* ---- sm_log.c ------------------------------------------------------------------ */
-
-void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_log_pump(struct ddr_sm *sm);
-bool ddr_sm_log_idle(const struct ddr_sm *sm);
-
-/* ---- sm_clear.c ---------------------------------------------------------------- */
-
-void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec);
-void ddr_sm_reap_pump(struct ddr_sm *sm);
-void ddr_sm_batch_pump(struct ddr_sm *sm);
-void ddr_sm_batch_mapped(struct ddr_sm *sm);
-void ddr_sm_batch_members(struct ddr_sm *sm);
-uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
-void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_flush_pump(struct ddr_sm *sm);
-uint64_t ddr_sm_marks(const struct ddr_sm *sm);
-
 /* ---- sm_fix.c ------------------------------------------------------------------ */
 
 /* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*, and DDR_SM_FIX_OF_VERIFY. */
@@ -523,6 +505,14 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
 uint64_t ddr_sm_verify_at(const struct ddr_sm *sm);
 void ddr_sm_verify_pump(struct ddr_sm *sm);
 void ddr_sm_verify_view(struct ddr_sm *sm);
+
+/* ---- sm_range.c ---------------------------------------------------------------- */
+
+void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_pump(struct ddr_sm *sm);
+void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
+/* The failure of @members was refused: ranges that wait for it end undone. */
+void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 
 /* ---- sm_seek.c ----------------------------------------------------------------- */
 
@@ -587,14 +577,6 @@ void ddr_sm_map_merge(struct ddr_sm *sm);
 void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_map_view(struct ddr_sm *sm);
 
-/* ---- sm_range.c ---------------------------------------------------------------- */
-
-void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_ex_pump(struct ddr_sm *sm);
-void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
-/* The failure of @members was refused: ranges that wait for it end undone. */
-void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
-
 /* ---- sm_member.c --------------------------------------------------------------- */
 
 /* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
@@ -613,6 +595,24 @@ void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
 void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
 void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+
+/* ---- sm_recover.c -------------------------------------------------------------- */
+
+void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
+/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
+void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node);
+/* What the node was recovering, another one does. */
+void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_recover_pump(struct ddr_sm *sm);
+void ddr_sm_recover_resend(struct ddr_sm *sm);
+void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
+bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
+/* ... names the instance of its owner. */
+void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie);
+/* Our slot's log was given by SLOT_READ, or must be asked for. */
+void ddr_sm_read_pump(struct ddr_sm *sm);
 
 /* ---- sm_leave.c ---------------------------------------------------------------- */
 

@@ -42,8 +42,6 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 	struct ddr_sm_log *b = i < sm->own.n_log ? &sm->own.log[i] : NULL;
 	uint32_t full;
 
-	if (ddr_sm_slot_written(sm, in))
-		return;
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
 		ddr_sm_bug(sm, "the end of a log write that is not out");
 		return;
