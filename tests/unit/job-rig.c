@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/fixture.h"
 #include "tests/unit/job-rig.h"
 
 uint64_t ddr_now_ms(void)
@@ -50,10 +51,12 @@ size_t area(const struct rig *rig)
 
 void make_member(struct rig *rig, unsigned int m)
 {
-	char path[] = "/tmp/ddraid-job-XXXXXX";
-	int fd = mkstemp(path);
+	char path[48];
 	struct ddr_error err;
+	int fd;
 
+	snprintf(path, sizeof(path), "%s/ddraid-job-XXXXXX", fixture_dir("/tmp"));
+	fd = mkstemp(path);
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, DATA_OFFSET + (off_t)area(rig) + DDR_TAIL_BYTES), 0);
 	rig->before[m] = aligned_alloc(4096, area(rig));

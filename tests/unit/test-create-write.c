@@ -114,7 +114,7 @@ static void make_images(uint64_t size)
 	for (unsigned int i = 0; i < plan.super.members; i++) {
 		int fd;
 
-		strcpy(path[i], "test-create-XXXXXX");
+		snprintf(path[i], sizeof(path[i]), "%s/test-create-XXXXXX", fixture_dir("."));
 		fd = mkstemp(path[i]);
 		assert_true(fd >= 0);
 		assert_int_equal(ftruncate(fd, (off_t)size), 0);
@@ -417,11 +417,12 @@ static void test_undo_fails(void **state)
 /* Nothing but the disk itself says that two devices are paths to it. */
 static void test_two_paths_to_one_disk(void **state)
 {
-	static const char second[] = "test-create-second-path";
+	char second[48];
 	struct ddr_supers s;
 	struct ddr_error err;
 
 	(void)state;
+	snprintf(second, sizeof(second), "%s/test-create-second-path", fixture_dir("."));
 	for (uint32_t other = 2; other < N; other++) {		/* a member, a spare */
 		teardown(NULL);
 		setup(NULL);
