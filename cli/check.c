@@ -190,5 +190,5 @@ int check_run(const char *name, bool json)
 		cli_print_json(arrays);
 	else
 		json_object_put(arrays);
-	return cli_finish("status") == CLI_DONE ? code : CHECK_SILENT;
+	return cli_finish("status") == CLI_DONE ? (int)code : (int)CHECK_SILENT;
 }

@@ -127,7 +127,7 @@ static uint64_t get_value(const struct ddr_conf *conf, const struct ddr_option *
 static bool same_key(const char *a, const char *b)
 {
 	for (; *a && *b; a++, b++) {
-		char x = *a == '-' ? '_' : *a, y = *b == '-' ? '_' : *b;
+		char x = (char)(*a == '-' ? '_' : *a), y = (char)(*b == '-' ? '_' : *b);
 
 		if (x != y)
 			return false;

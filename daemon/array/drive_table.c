@@ -100,10 +100,10 @@ static void on_table(void *ctx, struct ddr_table *t)
 static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint64_t sectors)
 {
 	struct ddr_table *t = calloc(1, sizeof(*t));
-	int ret = t ? 0 : -ENOMEM;
+	int ret;
 
-	if (ret)
-		return ret;
+	if (!t)
+		return -ENOMEM;
 	memcpy(t->uuid, a->uuid, sizeof(t->uuid));
 	t->dm_major = a->bind.dm_major;
 	t->dm_minor = a->bind.dm_minor;

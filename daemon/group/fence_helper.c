@@ -210,7 +210,7 @@ static void read_output(struct agent *a)
 			break;
 		}
 		for (ssize_t i = 0; i < n && a->n + 1 < sizeof(a->text); i++)
-			a->text[a->n++] = buf[i] >= ' ' && buf[i] < 127 ? buf[i] : ' ';
+			a->text[a->n++] = (char)(buf[i] >= ' ' && buf[i] < 127 ? buf[i] : ' ');
 	}
 	if (a->output >= 0)
 		close(a->output);

@@ -524,8 +524,8 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 	if (!transport->waits(c->d))	/* 1: no other node is in its cluster; 0: not known */
 		json_object_object_add(data, "nodes", json_object_new_uint64(transport->nodes(c->d)));
 	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
-	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads));	/* for `start` */
-	json_object_object_add(data, "fail_if_no_daemon", json_object_new_boolean(c->d->conf.fail_if_no_daemon));
+	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads != 0));	/* for `start` */
+	json_object_object_add(data, "fail_if_no_daemon", json_object_new_boolean(c->d->conf.fail_if_no_daemon != 0));
 	json_object_object_add(data, "module", json_object_new_boolean(ddr_kctl_connected(c->d->kctl)));
 	ddr_client_ok(c, data);
 }

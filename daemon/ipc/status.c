@@ -217,8 +217,8 @@ static struct json_object *verify_object(const struct ddr_array *a)
 	json_object_object_add(o, "ended", v->ended ? json_object_new_uint64(v->ended) : NULL);
 	add_number(o, "found", v->found);
 	add_number(o, "repaired", v->repaired);
-	json_object_object_add(o, "repair", json_object_new_boolean(v->flags & DDR_VERIFY_F_REPAIR));
-	json_object_object_add(o, "scheduled", json_object_new_boolean(v->flags & DDR_VERIFY_F_SCHEDULED));
+	json_object_object_add(o, "repair", json_object_new_boolean((v->flags & DDR_VERIFY_F_REPAIR) != 0));
+	json_object_object_add(o, "scheduled", json_object_new_boolean((v->flags & DDR_VERIFY_F_SCHEDULED) != 0));
 	json_object_object_add(o, "due", due == UINT64_MAX ? NULL : json_object_new_uint64(due));
 	add_text_or_null(o, "waits", waits);
 	return o;

@@ -276,7 +276,7 @@ static int settle(struct search *s, struct ddr_error *err)
 	unsigned int at = s->at[i];
 
 	s->n--;
-	memmove(&s->look[i], &s->look[i + 1], (s->n - (size_t)i) * sizeof(s->look[0]));
+	memmove(&s->look[i], &s->look[i + 1], (s->n - (size_t)i) * sizeof(s->look[0]));	/* NOLINT(bugprone-sizeof-expression): pointers are moved */
 	memmove(&s->at[i], &s->at[i + 1], (s->n - (size_t)i) * sizeof(s->at[0]));
 	memmove(&s->moves[i], &s->moves[i + 1], (s->n - (size_t)i) * sizeof(s->moves[0]));
 	rc = ddr_look_ended(look) ? add_device(s->scan, look, at, err) : add_hung(s->scan, look->path, first < 0, err);
