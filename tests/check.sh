@@ -49,7 +49,7 @@ show_failure() { # show_failure LOG: what a compiler complained about, and how i
 run_unit() { # run_unit DIRECTORY: make check there, counted
 	local rc=0 counts
 	find "$1" -name '*.trs' -delete
-	make -C "$1" -k -j"$(nproc)" check || rc=1
+	DDRAID_TESTS=all make -C "$1" -k -j"$(nproc)" check || rc=1
 	counts=$(/usr/bin/python3 "$top/tests/tally.py" make "$1") && tally "${counts% *}" "${counts#* }"
 	if ((rc)); then find "$1" -name '*.trs' -exec grep -L 'global-test-result: PASS' {} + |
 		while read -r trs; do tail -n 15 "${trs%.trs}.log"; done; fi
@@ -121,8 +121,17 @@ checkpatch() { # the distribution's own, taken out of its kernel source once
 	perl "$dir/checkpatch.pl" --no-tree --quiet --show-types --file "$@"
 }
 
-part_style() { # one test for each kernel source file
-	local file ok=0 bad=0
+clang_build() { # the programs, as clang sees them: what it warns about does not depend on how much it optimizes
+	configure_in "$build/clang" CC=clang CFLAGS=-O0 --enable-werror && no_warnings make -C "$build/clang" -j"$(nproc)"
+}
+
+part_style() { # one test for each kernel source file, and what tests/lint/run counts
+	local file ok=0 bad=0 counts lint=$logs/lint.log
+	# checkpatch has one processor for itself; what else looks at the sources runs beside it
+	{
+		if clang_build; then echo "1 passed, 0 failed"; else echo "FAIL: the build by clang"; echo "0 passed, 1 failed"; fi
+		"$top/tests/lint/run" "$build"
+	} >"$lint" 2>&1 &
 	# Both types are about kernel versions in code, which an out-of-tree module needs.
 	while read -r file; do
 		if checkpatch --ignore LINUX_VERSION_CODE,CONSTANT_COMPARISON "$top/$file"; then
@@ -131,7 +140,11 @@ part_style() { # one test for each kernel source file
 			bad=$((bad + 1))
 		fi
 	done < <(cd "$top" && find kernel tests/modules -name '*.[ch]' 2>/dev/null | sort)
-	tally "$ok" "$bad"
+	wait
+	cat "$lint"
+	# a line of clang's build and one of tests/lint/run; one that is missing is a failure
+	counts=$(awk '/^[0-9]+ passed, [0-9]+ failed$/ { n++; ok += $1; bad += $3 } END { print ok + 0, bad + 2 - n }' "$lint")
+	tally "$((ok + ${counts% *}))" "$((bad += ${counts#* }))"
 	((ok > 0 && bad == 0))
 }
 
@@ -237,7 +250,7 @@ check_part() {
 	valgrind) run_part "unit tests, valgrind" part_valgrind ;;
 	sanitizers) run_part "unit tests, ASan and UBSan" part_sanitizers ;;
 	warnings) run_part "build without warnings" part_warnings ;;
-	style) run_part "checkpatch" part_style ;;
+	style) run_part "checkpatch and other checkers" part_style ;;
 	kernels)
 		for suite in $other_suites; do run_part "module for $suite's kernel" part_kernel "$suite"; done ;;
 	release) run_part "make distcheck" part_release ;;

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines of lib, daemon and cli that ran: what `./quickstart coverage` prints at its end.
+
+    coverage.py [--all] BUILD-DIRECTORY
+
+Reads what a build with `--coverage` left in its directory: lines by folder, then the files and functions of which less than
+90 % ran, with the lines that did not; --all lists all files. A line of a file that is built several times ran if it ran in any.
+Guests are not counted: what only a virtual machine reaches (device-mapper, corosync, a real disk that fails) shows as not run.
+Neither is what a process does that ends by _exit() or a signal, as the fence helper does.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[1]
+PARTS = ("lib", "daemon", "cli")
+LOW = 90
+
+
+def gcov(notes):
+    """The files of one object, as gcov's JSON has them."""
+    done = subprocess.run(["gcov", "--json-format", "--stdout", str(notes)], cwd=notes.parent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          check=False)
+    out = []
+    for line in done.stdout.splitlines():
+        if line.strip():
+            report = json.loads(line)
+            out += [(pathlib.Path(os.path.normpath(os.path.join(report["current_working_directory"], file["file"]))), file["lines"])
+                    for file in report["files"]]
+    return out
+
+
+def collect(build):
+    """{file: {line: [times, function]}} of the sources below lib, daemon and cli."""
+    files = collections.defaultdict(dict)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for reports in pool.map(gcov, sorted(build.rglob("*.gcno"))):
+            for path, lines in reports:
+                if path.is_relative_to(TOP) and path.relative_to(TOP).parts[0] in PARTS:
+                    add(files[str(path.relative_to(TOP))], lines)
+    return files
+
+
+def add(known, lines):
+    for line in lines:
+        entry = known.setdefault(line["line_number"], [0, line.get("function_name", "")])
+        entry[0] += line["count"]
+
+
+def ratio(lines):
+    """(ran, all, percent) of lines."""
+    ran = sum(times > 0 for times, _ in lines)
+    return ran, len(lines), 100 * ran / len(lines) if lines else 100.0
+
+
+def spans(numbers):
+    """1-3, 7"""
+    out = []
+    for n in sorted(numbers):
+        if out and n == out[-1][1] + 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+
+
+def report(files, everything=False):
+    """What is printed, line by line."""
+    folders = collections.defaultdict(list)
+    for name, lines in files.items():
+        folder = str(pathlib.PurePath(name).parent)
+        folders[folder] += lines.values()
+        if "/" in folder:
+            folders[folder.partition("/")[0] + " in all"] += lines.values()
+    yield f"{'folder':28} {'ran':>7} {'of':>7}"
+    for folder in sorted(folders):
+        yield "{:28} {:7} {:7} {:6.1f} %".format(folder, *ratio(folders[folder]))
+    total = ratio([line for lines in files.values() for line in lines.values()])
+    yield "{:28} {:7} {:7} {:6.1f} %".format("all", *total)
+    yield ""
+    yield "all files:" if everything else f"files and functions of which less than {LOW} % ran:"
+    for name, lines in sorted(files.items()):
+        functions = collections.defaultdict(list)
+        for number, (times, function) in lines.items():
+            functions[function].append((times, number))
+        low = {f: found for f, found in functions.items() if f and ratio(found)[2] < LOW}
+        if everything or low or ratio(list(lines.values()))[2] < LOW:
+            yield "{:44} {:7} {:7} {:6.1f} %".format(name, *ratio(list(lines.values())))
+        for function, found in sorted(low.items(), key=lambda item: min(n for _, n in item[1])):
+            yield "    {:40} {:7} {:7} {:6.1f} %   not: {}".format(function, *ratio(found), spans(n for times, n in found if not times))
+    yield ""
+    yield "Not counted: what runs in virtual machines only, and processes that end by _exit() or a signal."
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="list all files")
+    parser.add_argument("build", type=pathlib.Path)
+    options = parser.parse_args()
+    files = collect(options.build.resolve())
+    if not files:
+        sys.exit(f"coverage.py: nothing ran in {options.build}; ./quickstart coverage builds and runs it")
+    print("\n".join(report(files, options.all)))
+
+
+if __name__ == "__main__":
+    main()

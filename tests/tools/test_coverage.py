@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tests/coverage.py counts a line once, however often its file was built, and names what did not run."""
+import importlib.util
+import pathlib
+
+SPEC = importlib.util.spec_from_file_location("ddraid_coverage", pathlib.Path(__file__).resolve().parents[1] / "coverage.py")
+coverage = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(coverage)
+
+
+def lines(*counts, function="f"):
+    return [{"line_number": n, "count": count, "function_name": function} for n, count in enumerate(counts, 1)]
+
+
+def test_a_line_that_ran_in_one_build_ran():
+    known = {}
+    coverage.add(known, lines(1, 0, 0))
+    coverage.add(known, lines(0, 0, 5))
+    assert coverage.ratio(list(known.values())) == (2, 3, 100 * 2 / 3)
+
+
+def test_what_did_not_run_is_named():
+    files = {"lib/math/a.c": {}, "daemon/b.c": {}}
+    coverage.add(files["lib/math/a.c"], lines(1, 0, 0, 4, 0))
+    coverage.add(files["daemon/b.c"], lines(1, 1))
+    text = "\n".join(coverage.report(files))
+    assert "not: 2-3, 5" in text and "lib/math/a.c" in text
+    assert "daemon/b.c" not in text
+    assert "lib in all" in text and "virtual machines" in text
+    assert "daemon/b.c" in "\n".join(coverage.report(files, True))
