@@ -52,6 +52,11 @@ GROUPS = (
     Group("Kernel module: tables that are refused", "In the kernel's log, behind `device-mapper: table: MAJOR:MINOR: ddraid: `. `ddraid start` makes the "
           "tables itself; with a table of your own, see dm-ddraid(7).", ["kernel/*.c"], {"error =": 0}, None, True),
     Group("Daemon: log", "In the daemon's log (`journalctl -u ddraidd`).", ["daemon/**/*.c", "daemon/*.c"], {"qb_log": 1}, is_logged_error, True),
+    Group("Daemon: at its start", "On standard error, which systemd keeps in the journal, behind `ddraidd: `.", ["daemon/**/*.c", "daemon/*.c"],
+          {"fprintf": 1}, lambda name, arguments: arguments[0] == "stderr", True),
+    Group("Daemon: faults in ddraid", "In the text of event bug.", ["lib/cluster/*.c"], {"ddr_sm_bug": 1}),
+    Group("Daemon: reasons of events", "In the text of an event, most of event refused and event failed.", ["lib/cluster/*.c", "daemon/**/*.c"],
+          {"ddr_sm_event": 2, "ddr_sm_evict": 1, "ddr_sm_give_up": 1, "ddr_event_plain": 3}),
     Group("Daemon: answers to the command", "`ddraid` prints them behind its own name.", ["daemon/**/*.c", "daemon/*.c"],
           {"ddr_client_error": 1, "refuse": 3, "ddr_drive_break": 1}),
     Group("Library: reasons", "They appear within messages of the daemon and of the command.", ["lib/**/*.c", "daemon/**/*.c", "daemon/*.c"],
@@ -142,10 +147,10 @@ def messages(group):
             else:
                 sites = [(m.end(), arguments_at(text, m.end() - 1)) for m in re.finditer(rf"\b{name}\(", text)]
             for _, arguments in sites:
-                if len(arguments) <= index:
+                if len(arguments) <= index or (name == "fprintf" and arguments[0] != "stderr"):
                     continue
                 for message in literals(arguments[index]):
-                    message = shown(message)
+                    message = shown(message).removeprefix("ddraidd: ")
                     if not re.search(r"[a-z]{2}", message):
                         continue
                     error = found.get(message, (None, False))[1] or group.errors(name, arguments)
