@@ -30,7 +30,7 @@ static bool to_journal(void)
 }
 
 /* What came from a disk, the daemon or an argument must not move the cursor or end the line. */
-static void print_line(const char *prefix, const char *what, const char *format, va_list args)
+static void __attribute__((format(printf, 3, 0))) print_line(const char *prefix, const char *what, const char *format, va_list args)
 {
 	char line[LINE_MAX_BYTES];
 
