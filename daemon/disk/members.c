@@ -3,17 +3,22 @@
  * The member devices of one array. See members.h.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include <linux/dm-ioctl.h>
 #include <qb/qblog.h>
 
 #include "daemon/disk/members.h"
 #include "lib/disk/look.h"
+#include "lib/dm.h"
 
 static struct ddr_members *all_ended;	/* those that are not freed yet */
 
@@ -94,22 +99,16 @@ bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t s
 	return is_node(buf, major, minor);
 }
 
+/* By device-mapper itself: what was not resumed yet is not in sysfs. */
 bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
 {
-	char path[64], name[130];	/* with the newline */
-	bool found;
-	FILE *f;
+	struct dm_ioctl io = { .version = { DM_VERSION_MAJOR }, .data_size = sizeof(io), .dev = ddr_dm_dev(major, minor) };
+	int fd = open("/dev/" DM_DIR "/" DM_CONTROL_NODE, O_RDWR | O_CLOEXEC);
+	bool found = fd >= 0 && ioctl(fd, DM_DEV_STATUS, &io) == 0;
 
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/dm/name", major, minor);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	found = fgets(name, sizeof(name), f) != NULL;
-	fclose(f);
-	if (!found)
-		return false;
-	name[strcspn(name, "\n")] = '\0';
-	return (size_t)snprintf(buf, size, "%s", name) < size;
+	if (fd >= 0)
+		close(fd);
+	return found && (size_t)snprintf(buf, size, "%.*s", (int)sizeof(io.name), io.name) < size;
 }
 
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)

@@ -17,6 +17,7 @@
 
 #include "daemon/kernel/table.h"
 #include "lib/disk/scan.h"
+#include "lib/dm.h"
 
 #define TARGET		"ddraid"
 #define DATA_MAX	(16u << 10)	/* a table of ours has one line */
@@ -53,7 +54,7 @@ static void address(const struct ddr_table *t, struct request *r, uint32_t flags
 	if (t->dm_uuid[0])
 		memcpy(r->head.uuid, t->dm_uuid, sizeof(r->head.uuid));
 	else
-		r->head.dev = (t->dm_minor & 0xff) | (uint64_t)t->dm_major << 8 | (uint64_t)(t->dm_minor & ~0xffu) << 12;
+		r->head.dev = ddr_dm_dev(t->dm_major, t->dm_minor);
 }
 
 /* 0 or a negative errno. */

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/dm-ioctl.h>
 #include <qb/qbloop.h>
 #include <qb/qbutil.h>
 
@@ -139,13 +142,42 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 	snprintf(file, sizeof(file), "%s/uevent", rig.dir);
 	f = __real_fopen(file, "w+");
 	if (f) {
-		if (strstr(path, "/dm/name"))
-			fprintf(f, "%s.ddtest%u\n", rig.dm_name, m);
-		else
-			fprintf(f, "DEVNAME=ddtest%u\n", m);
+		fprintf(f, "DEVNAME=ddtest%u\n", m);
 		rewind(f);
 	}
 	return f;
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int mode;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? va_arg(ap, int) : 0;
+	va_end(ap);
+	return __real_open(strcmp(path, "/dev/mapper/control") ? path : "/dev/null", flags, mode);
+}
+
+/* What device-mapper knows of the members. */
+int __real_ioctl(int fd, unsigned long what, void *arg);
+int __wrap_ioctl(int fd, unsigned long what, void *arg);
+int __wrap_ioctl(int fd, unsigned long what, void *arg)
+{
+	struct dm_ioctl *io = arg;
+
+	if (what != DM_DEV_STATUS)
+		return __real_ioctl(fd, what, arg);
+	assert_int_equal(io->version[0], DM_VERSION_MAJOR);
+	assert_int_equal(io->data_size, sizeof(*io));
+	if (major(io->dev) != MAJOR) {
+		errno = ENXIO;
+		return -1;
+	}
+	snprintf(io->name, sizeof(io->name), "%s.ddtest%u", rig.dm_name, minor(io->dev));
+	return 0;
 }
 
 int __real_stat(const char *path, struct stat *st);

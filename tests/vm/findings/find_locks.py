@@ -63,7 +63,7 @@ def test_S2_events_of_members_are_not_delayed(node):
 # ---- a lock of another program at the start ----------------------------------------------
 
 def test_S19_a_member_that_another_program_locked_is_not_lost(serving):
-    """Finding S19: the start waits for the lock, names who has it after 3 s, and goes on with the member when io_timeout is over."""
+    """Findings S19, S42: the start waits for the lock, names who has it after 3 s, and goes on with the member when io_timeout is over."""
     node, guest = serving.node, serving.guest
     serving.begin(io_timeout="8s")
     serving.array()
