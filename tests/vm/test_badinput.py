@@ -288,6 +288,7 @@ def test_every_damaged_superblock_field_is_named(node):
     assert not silent, "\n".join(silent)
 
 
+@pytest.mark.slow
 def test_every_torn_superblock_is_seen(node):
     """Without a right checksum: the other copy serves, and examine names the damaged one."""
     create(node)

@@ -463,6 +463,7 @@ def test_hostile_clients(serving):
     serving.write(0, 2)
 
 
+@pytest.mark.slow
 def test_a_listener_that_does_not_read_is_dropped(serving):
     serving.begin(idle_time="60s")
     serving.array()

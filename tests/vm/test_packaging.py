@@ -57,6 +57,7 @@ def test_units_and_rules(node):
              "&& diff -r /etc/udev /mnt/etc/udev && umount /mnt")
 
 
+@pytest.mark.slow
 def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
     """A disk left over from another array: the start fails and says so, and at shutdown what did start is stopped all the same."""
     a, b, c = (d.dev for d in node.disks)

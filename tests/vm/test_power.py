@@ -11,7 +11,7 @@ import power  # noqa: E402
 import tools  # noqa: E402
 
 
-@pytest.mark.parametrize("shape", [(0, 1, "dedicated"), (2, 2, "rotating")], ids=lambda s: f"order{s[0]}+{s[1]}-{s[2]}")
+@pytest.mark.parametrize("shape", [pytest.param((0, 1, "dedicated"), marks=pytest.mark.slow), (2, 2, "rotating")], ids=lambda s: f"order{s[0]}+{s[1]}-{s[2]}")
 def test_power_cut_under_load(shape, stage, make_nodes, tmp_path):
     del stage
     node = make_nodes(disks=(1 << shape[0]) + shape[1], size=power.SIZES[shape[0]])[0]
