@@ -40,7 +40,8 @@ def mounted(node, timeout):
 
 
 def mount(node):
-    """systemd may be at it itself: the device has appeared."""
+    """Once the device has appeared, which no unit waits for; systemd may be at it itself then."""
+    node.wait_until(f"test -b {DEV}", 60)
     node.run(f"mountpoint -q {MOUNT} || mount {MOUNT} || mountpoint -q {MOUNT}", timeout=180)
 
 
