@@ -99,8 +99,8 @@ bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t s
 	return is_node(buf, major, minor);
 }
 
-/* By device-mapper itself: what was not resumed yet is not in sysfs. */
-bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+/* What was not resumed yet is not in sysfs. This may wait for whoever removes or renames any mapped device. */
+static bool dm_name_by_ioctl(unsigned int major, unsigned int minor, char *buf, size_t size)
 {
 	struct dm_ioctl io = { .version = { DM_VERSION_MAJOR }, .data_size = sizeof(io), .dev = ddr_dm_dev(major, minor) };
 	int fd = open("/dev/" DM_DIR "/" DM_CONTROL_NODE, O_RDWR | O_CLOEXEC);
@@ -109,6 +109,27 @@ bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_
 	if (fd >= 0)
 		close(fd);
 	return found && (size_t)snprintf(buf, size, "%.*s", (int)sizeof(io.name), io.name) < size;
+}
+
+bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
+{
+	char path[64], name[130];	/* with the newline */
+	bool found;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major, minor);
+	if (access(path, F_OK))
+		return dm_name_by_ioctl(major, minor, buf, size);
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/dm/name", major, minor);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	found = fgets(name, sizeof(name), f) != NULL;
+	fclose(f);
+	if (!found)
+		return false;
+	name[strcspn(name, "\n")] = '\0';
+	return (size_t)snprintf(buf, size, "%s", name) < size;
 }
 
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size)

@@ -47,6 +47,8 @@ static struct {
 	int locked[MEMBERS];			/* descriptors of another program */
 	uint32_t usual_locked;			/* members: the usual node is */
 	bool usual_other, resumed;
+	bool unshown;				/* the members are in no sysfs yet ... */
+	unsigned int asked_dm;			/* ... and device-mapper was asked for a name */
 } rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .dm_name = "" };
 
 /* ---- devices --------------------------------------------------------------------- */
@@ -142,7 +144,10 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 	snprintf(file, sizeof(file), "%s/uevent", rig.dir);
 	f = __real_fopen(file, "w+");
 	if (f) {
-		fprintf(f, "DEVNAME=ddtest%u\n", m);
+		if (strstr(path, "/dm/name"))
+			fprintf(f, "%s.ddtest%u\n", rig.dm_name, m);
+		else
+			fprintf(f, "DEVNAME=ddtest%u\n", m);
 		rewind(f);
 	}
 	return f;
@@ -161,6 +166,16 @@ int __wrap_open(const char *path, int flags, ...)
 	return __real_open(strcmp(path, "/dev/mapper/control") ? path : "/dev/null", flags, mode);
 }
 
+/* Is the member in sysfs? */
+int __real_access(const char *path, int how);
+int __wrap_access(const char *path, int how);
+int __wrap_access(const char *path, int how)
+{
+	unsigned int m;
+
+	return sscanf(path, "/sys/dev/block/511:%u", &m) == 1 ? (rig.unshown ? -1 : 0) : __real_access(path, how);
+}
+
 /* What device-mapper knows of the members. */
 int __real_ioctl(int fd, unsigned long what, void *arg);
 int __wrap_ioctl(int fd, unsigned long what, void *arg);
@@ -176,6 +191,7 @@ int __wrap_ioctl(int fd, unsigned long what, void *arg)
 		errno = ENXIO;
 		return -1;
 	}
+	rig.asked_dm++;
 	snprintf(io->name, sizeof(io->name), "%s.ddtest%u", rig.dm_name, minor(io->dev));
 	return 0;
 }
@@ -466,7 +482,7 @@ static void one_that_was_overwritten(void **state)
 
 /*
  * Finding S10: of a member's name of 87 characters 63 were left, by which no command could open it. Device-mapper allows 127. A name that
- * does not open the device is of no use either: then it is the kernel's.
+ * does not open the device is of no use either: then it is the kernel's. Finding S42: what is not in sysfs yet has its name from device-mapper.
  */
 static void a_name_is_whole_and_opens_the_device(void **state)
 {
@@ -483,7 +499,16 @@ static void a_name_is_whole_and_opens_the_device(void **state)
 		assert_int_equal(strlen(whole), 12 + 127);
 		assert_string_equal(rig.load->members->name[m], whole);
 	}
+	assert_int_equal(rig.asked_dm, 0);		/* sysfs waits for nobody */
 	end();
+	assert_true(ddr_device_dm_name(MAJOR, 1, whole, sizeof(whole)));
+	rig.unshown = true;
+	memset(whole, 0, sizeof(whole));
+	assert_true(ddr_device_dm_name(MAJOR, 1, whole, sizeof(whole)));
+	assert_string_equal(whole + 119, ".ddtest1");
+	assert_int_equal(rig.asked_dm, 1);
+	assert_false(ddr_device_dm_name(MAJOR + 1, 1, whole, sizeof(whole)));
+	rig.unshown = false;
 	rig.dm_name = "no-node";
 	load();
 	assert_true(rig.load->ok);
