@@ -39,16 +39,19 @@ for d in /sys/class/net/*; do
 	ip addr add 10.77.$((0x$ring)).$((0x$number))/24 dev ${d##*/} && ip link set ${d##*/} up
 done
 """
+# As doc/cluster.md has them.
+OPTIONS = ("noatime,_netdev,nofail,x-systemd.device-timeout=0,x-systemd.wanted-by=dev-mapper-shared.device,"
+           "x-systemd.requires=dlm.service,x-systemd.after=ddraid.service")
 
 
-def image(cluster, directory):
-    """A stage with what an administrator would have put into /etc; its path."""
+def image(cluster, directory, units=()):
+    """A stage with what an administrator would have put into /etc; its path. `units`: enabled besides."""
     shutil.copytree(stage_dir(), directory, symlinks=True)
     files = {
         "etc/corosync/corosync.conf": cluster.corosync_conf(),
         "etc/ddraid/ddraid.conf": f"fence_command = {FENCE_AGENT}\nidle_time = 1s\n",
         "etc/dlm/dlm.conf": f"post_join_delay=3\nenable_startup_fencing=0\nfence_all {FENCE_AGENT}\n",
-        "etc/fstab": f"{DEV} {MOUNT} gfs2 noatime,_netdev,nofail,x-systemd.requires=dlm.service,x-systemd.after=ddraid.service 0 0\n",
+        "etc/fstab": f"{DEV} {MOUNT} gfs2 {OPTIONS} 0 0\n",
         "etc/systemd/system/ddvm-network.service": NETWORK,
         "usr/lib/ddvm-network": ADDRESSES,
     }
@@ -58,7 +61,7 @@ def image(cluster, directory):
         path.write_text(text, encoding="ascii")
     wants = pathlib.Path(directory) / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True, exist_ok=True)
-    for unit in ("ddvm-network", "corosync", "dlm", "ddraidd", "ddraid"):
+    for unit in ("ddvm-network", "corosync", "dlm", "ddraidd", "ddraid", *units):
         where = "/etc" if unit == "ddvm-network" else "/usr/lib"
         (wants / f"{unit}.service").symlink_to(f"{where}/systemd/system/{unit}.service")
     return directory
@@ -66,10 +69,11 @@ def image(cluster, directory):
 
 class UnitsRig(Rig):
     """Machines that start everything by themselves."""
+    units = ()
 
     def boot(self, numbers=None, alone=False):
         if not (stage := self.cluster.run.path / "units").exists():
-            image(self.cluster, stage)
+            image(self.cluster, stage, self.units)
             for node in self.cluster.nodes:
                 node.stage, node.systemd = stage, True
         numbers = list(numbers or self.all)

@@ -67,17 +67,17 @@ class Load:
         path, first = place(rig, number)
         self.writes = threads, longest, rig.sequence, rig.sequence >> 24        # what its writes follow from
         self.node.run("rm -f /tmp/stop")
-        self.jobs = {"ledger": self.node.spawn(f"exec /tmp/writer load {path} {first} {LEDGER_BLOCKS} {threads} {longest} "
-                                               f"{rig.sequence} {rig.sequence >> 24} 0 {APART} {PAUSE_US}")}
+        self.jobs = {"ledger": rig.start_load(number, f"exec /tmp/writer load {path} {first} {LEDGER_BLOCKS} {threads} {longest} "
+                                                      f"{rig.sequence} {rig.sequence >> 24} 0 {APART} {PAUSE_US}")}
         own = rig.tail() + (number - 1) * rig.region_blocks
         shared = rig.tail() + len(rig.all) * rig.region_blocks + number
         for name, block in (("own", own), ("shared", shared)):
-            self.jobs[name] = self.node.spawn(f"exec /tmp/writer pulse /dev/mapper/shared {block} 1 {PULSE_SECONDS} {BEAT_MS}")
+            self.jobs[name] = rig.start_load(number, f"exec /tmp/writer pulse /dev/mapper/shared {block} 1 {PULSE_SECONDS} {BEAT_MS}")
         if rig.filesystem and append:
             self.node.put("/tmp/append", APPEND.read_bytes(), 0o755)
-            self.jobs["append"] = self.node.spawn(f"exec /tmp/append {SHARED_FILE} {number}")
+            self.jobs["append"] = rig.start_load(number, f"exec /tmp/append {SHARED_FILE} {number}")
         if rig.filesystem:
-            self.jobs["fio"] = self.node.spawn(f"while [ ! -e /tmp/stop ]; do {FIO.format(node=number)} >/dev/null || exit 1; echo verified; done")
+            self.jobs["fio"] = rig.start_load(number, f"while [ ! -e /tmp/stop ]; do {FIO.format(node=number)} >/dev/null || exit 1; echo verified; done")
 
     def wait_running(self):
         for name, job in self.jobs.items():

@@ -201,6 +201,10 @@ class Rig:
 
     # -- load
 
+    def start_load(self, number, command):
+        """A part of the load on a node; its job."""
+        return self.node(number).spawn(command)
+
     def load(self, numbers=None, **options):
         """A load on nodes until it is stopped or the node dies; returns when all of it runs."""
         for i in numbers or self.up():

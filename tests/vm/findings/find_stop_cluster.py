@@ -76,7 +76,7 @@ def test_S36_corosync_is_stopped_and_restarted_in_order(make_cluster):
     not_lost(cluster, 2, 45)
     assert '"event":"node-left"' in events.out and '"event":"node-lost"' not in events.out, events.out[-2000:]
     two.run("systemctl start corosync dlm ddraidd ddraid", timeout=300)
-    mount(two)
+    mounted(two, 180)
     served_and_written(two, "again")
 
     two.run("systemctl restart corosync", timeout=300)
