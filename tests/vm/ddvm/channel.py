@@ -106,7 +106,8 @@ class Channel:
         self.name = name
         self.changed = threading.Condition()
         self.jobs, self.replies = {}, {}
-        self.boot_id, self.dead = None, False
+        self.up, self.boot_id, self.dead = False, None, False
+        self.begun = None       # what the agent was told when it began
         self.last_id = 0
         self.send_lock = threading.Lock()
         self.sock = socket.socket(socket.AF_UNIX)
@@ -141,8 +142,12 @@ class Channel:
     def _event(self, head, body):
         with self.changed:
             job = self.jobs.get(head.get("id"))
-            if head["ev"] == "hello":
+            if head["ev"] == "up":
                 self._lost_jobs()
+                self.up = True
+                if self.begun:          # it was started again
+                    self.send(*self.begun)
+            elif head["ev"] == "hello":
                 self.boot_id = head["boot_id"]
             elif head["ev"] == "out" and job:
                 job.output[head["fd"]] += body
@@ -159,6 +164,11 @@ class Channel:
             job.output[2] += b"the agent in the guest was restarted"
             job.code = 255
         self.jobs.clear()
+
+    def begin(self, head, body=b""):
+        """The agent may begin; it answers with its boot id."""
+        self.begun = {"op": "begin", **head}, body
+        self.send(*self.begun)
 
     def wait_for(self, condition, timeout):
         """True once `condition()` holds; NodeDied when it cannot any more."""

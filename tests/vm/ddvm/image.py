@@ -34,10 +34,17 @@ NOT_NEEDED = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*",
               "/usr/share/info/*", "/boot/*"]
 
 
-def mkfs_erofs(target, tree):
-    """Pack directory `tree` into the erofs file `target`, which appears whole or not at all."""
+# Neither the time of the packing nor a new id is in it.
+SAME = ["-T", "1600000000", "-U", "6464766d-0000-4000-8000-000000000001"]
+
+
+def mkfs_erofs(target, tree, same=False):
+    """
+    Pack directory `tree` into the erofs file `target`, which appears whole or not at all. `same`: equal trees make equal files, whose
+    files are all of one age.
+    """
     part = f"{target}.{os.getpid()}.part"
-    done = subprocess.run(["mkfs.erofs", "--quiet", "--all-root", part, tree],
+    done = subprocess.run(["mkfs.erofs", "--quiet", "--all-root", *(SAME if same else []), part, tree],
                           capture_output=True, text=True, check=False)
     if done.returncode:
         raise HarnessError(f"mkfs.erofs {target} failed: {done.stderr.strip()}")

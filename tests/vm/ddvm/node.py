@@ -6,6 +6,7 @@
     node.kill(); node.boot()        power cut, and on again
 """
 
+import os
 import re
 import sys
 import threading
@@ -17,6 +18,7 @@ from .config import HarnessError, stage_dir, time_scale
 from .disks import LIMIT_IO_SIZE, parse_size
 from .processors import deaf_for_ever, lost_timer, stacks
 from .qemu import Qemu
+from .saved import Saved
 
 BAD_LOG = re.compile("|".join([
     r"\bWARNING: ", r"\bBUG: ", r"\bOops\b", r"\bBUG: KASAN", r"\bUBSAN: ", r"\bKCSAN: ",
@@ -84,7 +86,12 @@ class Node:
         self.qemu = Qemu(self.name, self.session.path, self.boots, self.memory, self.cpus,
                          self.kernel, append, devices, self.namespace)
         self.started = time.monotonic()
-        self.qemu.start(interactive)
+        self.saved, state = None, None
+        if not interactive and Saved.allowed(self, self.qemu):
+            self.saved = Saved(self.qemu, self.disks, layers)
+            state = self.saved.take(self.session.path / f"{self.name}.state")
+        self.resumed = state is not None
+        self.qemu.start(interactive, state)
         self.channel = Channel(self.qemu.agent_path, self.name)
         if self.after_start:
             self.after_start()
@@ -147,7 +154,7 @@ class Node:
     def _wait_agent(self, timeout):
         """The machine's console is in the error if the agent does not answer."""
         try:
-            if not self.channel.wait_for(lambda: self.channel.boot_id, timeout):
+            if not self._begin(timeout):
                 self.save_processors()
                 raise CommandTimeout(f"{self.name}: no agent after {timeout} s\n"
                                      f"{self.console_tail()}")
@@ -155,6 +162,18 @@ class Node:
             raise NodeDied(f"{self.name}: died while booting\n{self.console_tail()}") from error
         self.boot_seconds = time.monotonic() - self.started
         return self
+
+    def _begin(self, timeout):
+        """Until the agent has begun; the machine's state is saved where there was none to go on from. False: it never was up."""
+        if self.resumed:
+            self.channel.begin({"name": self.name, "time": time.time()}, os.urandom(256))
+        else:
+            if not self.channel.wait_for(lambda: self.channel.up, timeout):
+                return False
+            if self.saved:
+                self.saved.save(self.qemu)
+            self.channel.begin({})
+        return self.channel.wait_for(lambda: self.channel.boot_id, timeout)
 
     def boot(self, timeout=120):
         """Switch on and wait until commands can be run."""

@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import pathlib
+import shlex
 import signal
 import socket
 import subprocess
@@ -164,25 +165,30 @@ class Qemu:
         for path in (self.agent_path, self.qmp_path):
             path.unlink(missing_ok=True)
         accel = acceleration(kernel.image, kernel.initramfs)
-        self.command = [
-            BINARY, "-name", name, "-machine", MACHINE, *accel, "-m", str(memory_mib),
-            "-smp", str(cpus), "-nodefaults", "-no-user-config", "-display", "none",
-            "-no-reboot", "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs),
-            "-append", f"{CMDLINE} {clock(accel)} ddvm.name={name} {append}",
-            "-qmp", f"unix:{self.qmp_path},server=on,wait=off",
-            "-chardev", f"socket,id=agent,path={self.agent_path},server=on,wait=off",
+        self.emulated = accel is TCG
+        # What the guest can see of its machine, but for its name and the counter's rate.
+        self.hardware = [
+            "-machine", MACHINE, *accel, "-m", str(memory_mib), "-smp", str(cpus), "-nodefaults", "-no-user-config",
+            "-kernel", str(kernel.image), "-initrd", str(kernel.initramfs), f"{CMDLINE} {append}",
             "-device", "virtio-serial-pci,id=vser", "-device",
             "virtserialport,bus=vser.0,chardev=agent,name=ddvm.agent",
             "-object", "rng-random,id=rng,filename=/dev/urandom",
             "-device", "virtio-rng-pci,rng=rng", *devices]
+        options = [a for a in self.hardware if not a.startswith(CMDLINE)]
+        self.command = [
+            BINARY, "-name", name, "-display", "none", "-no-reboot",
+            "-append", f"{CMDLINE} {clock(accel)} ddvm.name={name} {append}",
+            "-qmp", f"unix:{self.qmp_path},server=on,wait=off",
+            "-chardev", f"socket,id=agent,path={self.agent_path},server=on,wait=off", *options]
         self.process = None
         self.qmp = None
 
-    def start(self, interactive=False):
-        """Start the process; with `interactive` the console is this terminal."""
+    def start(self, interactive=False, state=None):
+        """Start the process; with `interactive` the console is this terminal. `state`: a file of save() to go on from."""
+        incoming = ["-incoming", f"exec:cat {shlex.quote(str(state))}"] if state else []
         console = (["-chardev", f"stdio,id=con,signal=off,logfile={self.serial}"] if interactive
                    else ["-chardev", f"file,id=con,path={self.serial}"])
-        command = [*self.command, *console, "-serial", "chardev:con"]
+        command = [*self.command, *console, "-serial", "chardev:con", *incoming]
 
         def prepare():
             _die_with_parent()
@@ -244,6 +250,17 @@ class Qemu:
         """
         for command in ("singlestep on", "one-insn-per-tb on"):     # until 8.0, and since
             self.qmp.execute("human-monitor-command", **{"command-line": command})
+
+    def save(self, path):
+        """Write the machine's state to a file, from which one with the same hardware goes on; this one goes on too."""
+        self.qmp.execute("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        self.qmp.execute("migrate", uri=f"exec:cat >{shlex.quote(str(path))}")
+        deadline = time.monotonic() + 60 * time_scale()
+        while (state := self.qmp.execute("query-migrate").get("status")) != "completed":
+            if state in ("failed", "cancelled") or time.monotonic() > deadline:
+                raise HarnessError(f"QEMU did not save {self.name} to {path}: {state}")
+            time.sleep(0.02)
+        self.qmp.execute("cont")
 
     def kill(self):
         """SIGKILL, and wait for the end.

@@ -61,7 +61,7 @@ def pack(directory, kernel, work):
         _copy(directory, tree)
         if (tree / "lib" / "modules" / kernel.release).is_dir():
             _index_modules(tree, kernel)
-        mkfs_erofs(work / f"{name}.erofs", tree)
+        mkfs_erofs(work / f"{name}.erofs", tree, same=True)      # or no other run had a use for what is saved (saved.py)
         shutil.rmtree(tree)
         _PACKED[key] = work / f"{name}.erofs"
     return _PACKED[key]

@@ -5,16 +5,20 @@ One thread, one poll loop, any number of commands at once.  A frame is two
 little-endian u32 (length of the JSON header, length of the raw body), the
 header, the body; the same in both directions.
 
-host -> guest   {"op": "spawn", "id": n, "cmd": string or list, "env": {}}  body: stdin
+host -> guest   {"op": "begin", "name": n, "time": t}   body: random bytes. Once after each "up", before all else; name and time only
+                                                where the machine goes on from a saved state, which had another one's
+                {"op": "spawn", "id": n, "cmd": string or list, "env": {}}  body: stdin
                 {"op": "kill", "id": n, "signal": s}    the whole process group
                 {"op": "put", "id": n, "path": p, "mode": m, "append": bool}  body: data
                 {"op": "get", "id": n, "path": p}
-guest -> host   {"ev": "hello", "boot_id": ...}
+guest -> host   {"ev": "up"}                            the first of all, then nothing until "begin"
+                {"ev": "hello", "boot_id": ...}         it has begun
                 {"ev": "out", "id": n, "fd": 1 or 2}    body: data
                 {"ev": "exit", "id": n, "code": c}      c < 0: ended by signal -c
                 {"ev": "done", "id": n, "error": text or null}   body: data of a get
 """
 
+import fcntl
 import json
 import os
 import select
@@ -26,6 +30,7 @@ import time
 CHUNK = 1 << 16
 PORT_NAME = "ddvm.agent"
 READY = "/run/ddvm.ready"
+RNDRESEEDCRNG = 0x5207
 
 
 def find_port():
@@ -89,6 +94,22 @@ class Agent:
         self.poll.unregister(fd)
         del self.by_fd[fd]
 
+    def begin(self, head, body):
+        """Becomes a machine of its own. Nobody may read the boot id before: the kernel makes it then."""
+        if "name" in head:
+            name = head["name"]
+            time.clock_settime(time.CLOCK_REALTIME, head["time"])
+            with open("/dev/urandom", "wb", buffering=0) as handle:
+                handle.write(body)
+                fcntl.ioctl(handle, RNDRESEEDCRNG)
+            for path, text in (("/proc/sys/kernel/hostname", name), ("/etc/hostname", f"{name}\n"),
+                               ("/etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {name}\n"),
+                               ("/dev/kmsg", f"ddvm: goes on as {name}\n")):
+                with open(path, "w", encoding="ascii") as handle:
+                    handle.write(text)
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+            self.send({"ev": "hello", "boot_id": handle.read().strip()})
+
     def spawn(self, head, body):
         ident = head["id"]
         try:
@@ -131,10 +152,8 @@ class Agent:
     def dispatch(self, head, body):
         if head["op"] in ("put", "get"):
             self.file_op(head, body)
-        elif head["op"] == "spawn":
-            self.spawn(head, body)
-        elif head["op"] == "kill":
-            self.kill(head, body)
+        elif head["op"] in ("begin", "spawn", "kill"):
+            getattr(self, head["op"])(head, body)
 
     def read_port(self):
         data = os.read(self.port, CHUNK)
@@ -196,8 +215,7 @@ class Agent:
     def run(self):
         while not os.path.exists(READY):
             time.sleep(0.02)
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
-            self.send({"ev": "hello", "boot_id": handle.read().strip()})
+        self.send({"ev": "up"})
         while True:
             for fd, _events in self.poll.poll():
                 if fd == self.port:
