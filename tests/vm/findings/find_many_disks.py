@@ -30,8 +30,8 @@ def node(make_nodes, tmp_path):
     machine, = make_nodes(disks=0, systemd=True, neighbours=True, persistent=True, memory=1024, devices=scsi(tmp_path, DISKS, paths=1))
     machine.boot()
     machine.put("/etc/systemd/system/settled.service", SETTLED)
-    machine.run("systemctl mask multipathd multipathd.socket; rm -f /etc/multipath.conf; echo virtio_scsi >/etc/modules-load.d/scsi.conf; echo sd_mod >>/etc/modules-load.d/scsi.conf; "
-                "systemctl enable settled; modprobe sd_mod; modprobe virtio_scsi; udevadm settle")
+    machine.run("systemctl mask --now multipathd multipathd.socket; rm -f /etc/multipath.conf; printf '%s\n' virtio_scsi sd_mod >/etc/modules-load.d/scsi.conf; "
+                "systemctl enable settled; modprobe -a sd_mod virtio_scsi; udevadm settle", timeout=300)
     disks = machine.run("lsblk -dno PATH | grep ^/dev/sd").out.split()
     assert len(disks) == DISKS
     machine.run("systemctl start ddraidd")
