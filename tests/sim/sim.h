@@ -8,6 +8,8 @@
  *	kernel.c	grants, ranges, writes, reads and flushes in flight
  *	kernel_channel.c	its channel: records to and from the daemon
  *	node.c		what a daemon does with the machine's outputs; crashes
+ *	node_start.c	how it comes up
+ *	node_io.c	its I/O on the members
  *	job.c		its jobs: resync, verify, rebuild
  *	grow.c		members that become larger, and the array that grows into them
  *	bus.c		messages in total order, views
