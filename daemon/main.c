@@ -263,21 +263,6 @@ static int read_boot_id(uint8_t id[16])
 
 /* ---- the loop ------------------------------------------------------------------- */
 
-static void on_appeared(void *ctx, const uint8_t uuid[16], bool listed)
-{
-	ddr_array_appeared(ctx, uuid, listed);
-}
-
-static void on_resumed(void *ctx, const uint8_t uuid[16], bool as_bound)
-{
-	ddr_array_resumed(ctx, uuid, as_bound);
-}
-
-static void on_removed(void *ctx, const uint8_t uuid[16], uint64_t cookie)
-{
-	ddr_array_removed(ctx, uuid, cookie);
-}
-
 static void on_listed(void *ctx)
 {
 	struct ddr_daemon *d = ctx;
@@ -293,9 +278,26 @@ static void on_lost(void *ctx)
 	ddr_arrays_close(d);
 }
 
-static const struct ddr_kctl_ops kctl_ops = {
-	.appeared = on_appeared, .resumed = on_resumed, .removed = on_removed, .listed = on_listed, .lost = on_lost,
-};
+static void on_control(void *ctx, const struct ddr_kctl_news *news)
+{
+	switch (news->what) {
+	case DDR_KCTL_APPEARED:
+		ddr_array_appeared(ctx, news->uuid, news->listed);
+		return;
+	case DDR_KCTL_RESUMED:
+		ddr_array_resumed(ctx, news->uuid, news->as_bound);
+		return;
+	case DDR_KCTL_REMOVED:
+		ddr_array_removed(ctx, news->uuid, news->cookie);
+		return;
+	case DDR_KCTL_LISTED:
+		on_listed(ctx);
+		return;
+	case DDR_KCTL_LOST:
+		on_lost(ctx);
+		return;
+	}
+}
 
 /*
  * Without the kernel module there is nothing to be ready for, and it may never come: a boot that waits for this daemon must go on, to where
@@ -438,7 +440,7 @@ static int serve(struct process *p)
 		tell_taken(ret);
 		return ret;
 	}
-	ret = ddr_kctl_open(&d->kctl, d->loop, &kctl_ops, d);
+	ret = ddr_kctl_open(&d->kctl, d->loop, on_control, d);
 	if (ret) {
 		fprintf(stderr, "ddraidd: cannot open /dev/%s: %s\n", DDR_DEVICE_NAME, strerror(-ret));
 		ddr_ipcs_close(d);

@@ -177,13 +177,8 @@ static int begin_load(struct ddr_array *a)
 	return 0;
 }
 
-static void on_batch_end(void *ctx)
-{
-	(void)ctx;	/* a step writes and starts all that it caused */
-}
-
 static const struct ddr_kchan_ops kchan_ops = {
-	.record = ddr_drive_record, .batch_end = on_batch_end, .gone = on_gone,
+	.record = ddr_drive_record, .gone = on_gone,
 };
 
 static void bind_array(struct ddr_array *a)

@@ -224,6 +224,5 @@ static int32_t on_ready(int32_t fd, int32_t revents, void *data)
 	}
 	for (size_t i = 0; i < (size_t)n / sizeof(struct ddr_rec) && !c->failed; i++)
 		c->ops->record(c->ctx, &c->rx[i]);
-	c->ops->batch_end(c->ctx);
 	return 0;
 }
