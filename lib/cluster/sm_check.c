@@ -132,6 +132,7 @@ static const char *check_ranges(const struct ddr_sm *sm)
 
 static const char *check_members(const struct ddr_sm *sm)
 {
+	const struct ddr_sm_change *c = &sm->shared.change;
 	const struct ddr_sm_trans *t = &sm->own.t;
 	uint32_t n = 0;
 
@@ -141,6 +142,8 @@ static const char *check_members(const struct ddr_sm *sm)
 		return "the number of waiting errors is wrong";
 	if (ddr_sm_change_idle(sm) && (t->faulty | t->missing | t->io))
 		return "a change of the members goes on that is not under way";
+	if (sm->own.t.state != DDR_T_IDLE && !(ddr_sm_going(sm) || c->slots || c->mark || c->set.op))
+		return "a change of the superblocks is being written that is not wanted any more";
 	if (sm->shared.change.leaving & ddr_sm_written(sm))
 		return "a member leaves that the superblocks have in the array";
 	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->shared.sb.order)

@@ -238,8 +238,8 @@ void ddr_sm_started(struct ddr_sm *sm)
 {
 	if (sm->own.start != DDR_S_DELIVERED)
 		return;
-	sm->own.start = sm->own.c.on ? DDR_S_READ : DDR_S_DONE;
-	if (!sm->own.c.on)
+	sm->own.start = sm->shared.cluster ? DDR_S_READ : DDR_S_DONE;
+	if (!sm->shared.cluster)
 		ddr_sm_plan(sm);
 	sm->again = true;
 }

@@ -31,19 +31,14 @@ static uint32_t members_asked(const struct ddr_sm *sm)
 	return mask;
 }
 
-static const char has_it[] = "an array does not shrink, and has that size already";
-
+/* Nobody wants the array to grow any more, or somebody else does. */
 static void end(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].roomed = false;
-	sm->shared.grow.by = 0;
-	sm->shared.grow.want = 0;
 	sm->own.g.room_sent = sm->own.g.room_known = false;
 	sm->again = true;
 }
 
-static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node *node)
+static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node *node, uint64_t want)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_GROW_REFUSED, why);
 
@@ -51,51 +46,38 @@ static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node 
 		return;
 	out->b = node->id;
 	out->a = node->room;
-	out->count = sm->shared.grow.want;
+	out->count = want;
 	out->member = node->room_member;
 }
 
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 {
-	return sm->own.c.on ? sm->own.g.room : sm->shared.sb.array_blocks;
+	return sm->shared.cluster ? sm->own.g.room : sm->shared.sb.array_blocks;
 }
 
 void ddr_sm_grow_settle(struct ddr_sm *sm)
 {
-	const struct ddr_sm_node *min = ddr_sm_room_least(sm);
-	const char *why = sm->shared.grow.by ? ddr_sm_room_not_now(sm) : NULL;
-	bool ours = sm->shared.grow.by == sm->node;
+	struct ddr_order_small n;
 
-	if (!sm->shared.grow.by || ddr_sm_growing(sm) || ddr_sm_room_target(sm) || (!why && !min))
+	if (!ddr_order_grow_settle(&sm->shared, &n))
 		return;
-	if (ours && why)
-		refuse(sm, why, NULL);
-	else if (ours && ddr_sm_room_fits(sm, min->room) < ddr_super_blocks_in(&sm->shared.sb, min->room))
-		refuse(sm, "its dirty log and region map have no room for more regions", NULL);
-	else if (ours)
-		refuse(sm, "a device is too small", min);
+	if (n.by == sm->node)
+		refuse(sm, n.why, n.node, n.want);
 	end(sm);
 }
 
 /* ---- the total order -------------------------------------------------------- */
 
-void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_grow_told(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why)
 {
 	bool ours = msg->sender == sm->node;
-	const char *why = sm->shared.grow.by || ddr_sm_growing(sm) ? "it is about to grow already" : ddr_sm_room_not_now(sm);
 
-	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->shared.sb.array_blocks)
-		why = has_it;	/* it has grown since that was asked for */
 	if (ours)
 		sm->own.g.op = sm->own.g.op_sent = false;
-	if (why) {
-		if (ours)
-			refuse(sm, why, NULL);
-		return;
-	}
-	end(sm);
-	sm->shared.grow.by = msg->sender;
-	sm->shared.grow.want = msg->grow.blocks;
+	if (!why)
+		end(sm);
+	else if (ours)
+		refuse(sm, why, NULL, 0);
 }
 
 void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
@@ -110,8 +92,6 @@ void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
 /* Members came or went: what was said of their devices was said of others. */
 void ddr_sm_grow_members(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].roomed = false;
 	sm->own.g.room_known = false;
 }
 
@@ -119,7 +99,6 @@ void ddr_sm_grown(struct ddr_sm *sm, uint64_t before)
 {
 	struct ddr_output *out;
 
-	ddr_sm_sized(sm);
 	end(sm);
 	sm->own.g.prepared = 0;
 	sm->own.g.resized = 0;
@@ -137,7 +116,7 @@ void ddr_sm_grow_view(struct ddr_sm *sm)
 void ddr_sm_grow_forget(struct ddr_sm *sm)
 {
 	if (sm->own.g.op)
-		refuse(sm, "this node lost its place in the group meanwhile", NULL);
+		refuse(sm, "this node lost its place in the group meanwhile", NULL, 0);
 	sm->own.g.op = false;
 	sm->own.g.prepared = sm->own.g.preparing = 0;
 	end(sm);
@@ -155,7 +134,7 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
 	else if (sm->own.g.op)
 		why = "it is about to grow already";
 	else if (blocks && blocks <= sm->shared.sb.array_blocks)
-		why = has_it;
+		why = ddr_grow_has_it;
 	else if (blocks % (1u << sm->shared.sb.order) || blocks > ddr_super_most_blocks(&sm->shared.sb))
 		why = "it cannot have such a size";
 	if (why) {
@@ -304,7 +283,7 @@ static void ask(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = ddr_sm_room_target(sm) };
 
-	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && !sm->own.stopping)
+	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->shared.cluster || sm->own.c.writer_ready) && !sm->own.stopping)
 		ddr_sm_ask(sm, &set);
 }
 

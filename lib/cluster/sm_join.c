@@ -24,7 +24,7 @@ bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place
 {
 	uint32_t used;
 
-	if (!sm->own.c.on || !sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
+	if (!sm->shared.cluster || !sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
 		return false;
 	used = ddr_sm_state_encode(sm, buf, (uint32_t)size);
 	*place = ddr_sm_mix(ddr_sm_mix(sm->shared.history ^ sm->own.c.epoch) ^ sm->own.ring);
@@ -96,7 +96,7 @@ static bool state_valid(const struct ddr_sm *sm)
 static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*why)(struct ddr_sm *))
 {
 	sm->shared.sb = *was;
-	ddr_sm_sized(sm);
+	ddr_shared_sized(&sm->shared);
 	memset(&sm->shared.change, 0, sizeof(sm->shared.change));
 	memset(&sm->own.t, 0, sizeof(sm->own.t));
 	memset(sm->shared.ex, 0, sizeof(sm->shared.ex));
@@ -124,7 +124,7 @@ static void state_take(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		struct ddr_sm_node *n = &sm->shared.nodes[i];
 
-		ddr_sm_peer(sm, n)->here = n->id && ddr_sm_viewer(sm, n->id);
+		ddr_sm_here(sm, n, n->id && ddr_sm_viewer(sm, n->id));
 		ddr_sm_peer(sm, n)->lost_at = sm->now;
 	}
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
@@ -221,7 +221,7 @@ static void build(struct ddr_sm *sm)
 	ddr_sm_shared_forget(&sm->shared);
 	sm->shared.sb = c->disk;
 	ddr_sm_members_known(sm, &was);
-	ddr_sm_sized(sm);
+	ddr_shared_sized(&sm->shared);
 	ddr_sm_map_unread(sm);
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
 		sm->shared.version[i].mem = 1;
@@ -248,10 +248,10 @@ static void build(struct ddr_sm *sm)
 		struct ddr_sm_node *n = ddr_sm_place(sm, c->view[i].id);
 
 		if (n)
-			ddr_sm_peer(sm, n)->here = true;
+			ddr_sm_here(sm, n, true);
 	}
 	/* that the superblocks have a member out does not say that every kernel has heard of it */
-	ddr_sm_members_leave(sm, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
+	ddr_order_members_leave(&sm->shared, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
 	c->writer_ready = false;
 	c->synced = sm->shared.unproven = true;
 	ddr_sm_viewer(sm, sm->node)->synced = true;
@@ -266,6 +266,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	struct ddr_sm_trans none = { .report_hard = sm->own.seen_hard, .report_soft = sm->own.seen_soft };
 
 	memset(sm->own.peer, 0, sizeof(sm->own.peer));
+	sm->shared.here = 0;
 	ddr_sm_ex_forget(sm);
 	sm->own.t = none;
 	sm->own.rb.since = 0;

@@ -79,30 +79,16 @@ static void request_check(struct ddr_sm *sm)
 
 /* ---- the total order -------------------------------------------------------- */
 
-static bool runs_valid(const struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	for (uint32_t i = 0; i < msg->map_set.n; i++) {
-		const struct ddr_msg_map_run *r = &msg->map_set.run[i];
-
-		if (r->start >= sm->shared.regions || r->count > sm->shared.regions - r->start)
-			return false;
-	}
-	return true;
-}
-
 static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
 {
 	for (uint64_t r = run->start; r < (uint64_t)run->start + run->count; r++) {
-		uint8_t old = ddr_sm_nibble(sm, r), nibble = ddr_sm_map_apply(old, run->op);
 		struct ddr_output *out;
+		bool suspect;
 
-		if (nibble == old)
+		if (!ddr_order_map_region(&sm->shared, r, run->op, &suspect))
 			continue;
-		ddr_sm_nibble_set(sm, r, nibble);
-		sm->shared.version[r / DDR_MAP_REGIONS].mem++;
 		ddr_sm_bits_changed(sm, r);
-		if ((nibble & DDR_REGION_F_SUSPECT) && !(old & DDR_REGION_F_SUSPECT) &&
-		    sm->o->n < DDR_SM_HANDLER_OUT - 1) {
+		if (suspect && sm->o->n < DDR_SM_HANDLER_OUT - 1) {
 			out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
 			out->start = r;
 			out->count = 1;
@@ -116,10 +102,6 @@ void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node && sm->own.mq.state == DDR_MQ_SENT && msg->map_set.id == sm->own.mq.id;
 
-	if (!runs_valid(sm, msg)) {
-		ddr_sm_bug(sm, "a change of the map of regions that do not exist");
-		return;
-	}
 	for (uint32_t i = 0; i < msg->map_set.n; i++)
 		run_apply(sm, &msg->map_set.run[i]);
 	if (msg->sender == sm->node && !msg->map_set.id)
@@ -304,7 +286,7 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
 			map_complete(sm, b);
-		if (ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
+		if (ddr_sm_writer(sm) == sm->node && (!sm->shared.cluster || sm->own.c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
 		    ddr_sm_version(sm, b)->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
 			map_write(sm, b);
 	}

@@ -167,25 +167,22 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 /* ---- the life of a range ---------------------------------------------------- */
 
 /*
- * The sender's kernel went, and with it what it held back for the ranges that the sender had acknowledged. Where others have not
- * acknowledged yet, the acknowledgement is taken back. Where all have, the owner may be at work: the sender's next kernel is not enabled
- * before that ends; but the sender itself gives back what it had not begun, or two such nodes would wait for each other.
+ * Somebody's kernel went. The acknowledgements that it takes back are ours, too, where we are the sender; and where all had acknowledged we give
+ * back what we had not begun: our next kernel is not enabled before that ends, and two such nodes would wait for each other.
  */
-void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node;
 
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
-		struct ddr_sm_range *r = ours && x->used && x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX && ours; x++) {
+		struct ddr_sm_range *r = x->used && x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
 
 		if (!x->used)
 			continue;
-		if (!ddr_sm_ex_acked(sm, x)) {
-			x->acked &= ~(1ull << ddr_sm_node_at(sm, msg->sender));
-			ddr_sm_drain(sm, x)->ack_sent = ddr_sm_drain(sm, x)->ack_sent && !ours;
-		} else if (r && !ddr_sm_drain(sm, x)->drained) {
+		if (!ddr_sm_ex_acked(sm, x))
+			ddr_sm_drain(sm, x)->ack_sent = false;
+		else if (r && !ddr_sm_drain(sm, x)->drained)
 			range_end(sm, r, false, DDR_R_RELEASE);
-		}
 	}
 	if (ours)
 		sm->own.ex_void = DDR_XV_NONE;
@@ -258,8 +255,10 @@ static void ranges_give_up(struct ddr_sm *sm)
 			range_end(sm, r, false, DDR_R_RELEASE);
 		if (r->state != DDR_R_RELEASE)
 			continue;
-		if (x)
-			ddr_sm_ex_end(sm, x);
+		if (x) {
+			ddr_sm_ex_over(sm, x);
+			x->used = false;
+		}
 		r->state = DDR_R_FREE;
 	}
 }

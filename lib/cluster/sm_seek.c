@@ -13,26 +13,6 @@
  */
 #include "sm_int.h"
 
-static uint32_t members_out(const struct ddr_sm *sm)
-{
-	uint32_t out = 0;
-
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].state == DDR_MEMBER_FAULTY || sm->shared.sb.member[m].state == DDR_MEMBER_MISSING)
-			out |= 1u << m;
-	return out;
-}
-
-uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present)
-{
-	return present & ((1u << sm->shared.sb.members) - 1) & ~members_out(sm);
-}
-
-static bool is_out(const struct ddr_sm *sm, uint32_t member)
-{
-	return member < sm->shared.sb.members && (members_out(sm) >> member & 1);
-}
-
 /* ---- inputs ----------------------------------------------------------------- */
 
 void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
@@ -62,7 +42,7 @@ static struct ddr_output *refuse(struct ddr_sm *sm, uint32_t member, const char 
 
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 {
-	if (!ddr_sm_running(sm) || (!is_out(sm, member) && (member >= sm->shared.sb.members || sm->shared.sb.member[member].state != DDR_MEMBER_SPARE))) {
+	if (!ddr_sm_running(sm) || (!ddr_sm_is_out(sm, member) && (member >= sm->shared.sb.members || sm->shared.sb.member[member].state != DDR_MEMBER_SPARE))) {
 		refuse(sm, member, "the array does not run, or the member is no spare and not out of it");
 		return;
 	}
@@ -79,7 +59,7 @@ static bool replaces(const struct ddr_msg_member_set *set)
 static uint32_t free_place(const struct ddr_sm *sm)
 {
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (is_out(sm, m) && sm->shared.sb.member[m].role == DDR_ROLE_NONE)
+		if (ddr_sm_is_out(sm, m) && sm->shared.sb.member[m].role == DDR_ROLE_NONE)
 			return m;
 	return sm->shared.sb.members;
 }
@@ -142,7 +122,7 @@ static void replace_forget(struct ddr_sm *sm, uint32_t spare)
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t role = in->member < sm->shared.sb.members ? sm->shared.sb.member[in->member].role : DDR_ROLE_NONE;
-	struct ddr_msg_member_set set = { .op = is_out(sm, in->member) ? DDR_MEMBER_OP_TAKE : DDR_MEMBER_OP_REPLACE,
+	struct ddr_msg_member_set set = { .op = ddr_sm_is_out(sm, in->member) ? DDR_MEMBER_OP_TAKE : DDR_MEMBER_OP_REPLACE,
 					  .member = in->value < DDR_MAX_MEMBERS ? (uint32_t)in->value : DDR_NO_MEMBER, .role = role };
 	const char *why = not_replaceable(sm, &set);
 
@@ -179,9 +159,6 @@ void ddr_sm_seen(struct ddr_sm *sm, uint32_t sender)
 
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].sees &= ~members;
-	sm->shared.change.back &= ~members;
 	sm->own.present &= ~members;
 	sm->own.sk.last &= ~members;
 	sm->own.sk.looked &= ~members;
@@ -288,7 +265,7 @@ static void change(struct ddr_sm *sm)
 /* The writer calls back who is sought, one at a time. */
 static void call_back(struct ddr_sm *sm)
 {
-	if (!sm->shared.change.back || ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready) || sm->own.stopping || sm->shared.sb.parity == 0)
+	if (!sm->shared.change.back || ddr_sm_writer(sm) != sm->node || (sm->shared.cluster && !sm->own.c.writer_ready) || sm->own.stopping || sm->shared.sb.parity == 0)
 		return;
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		bool readd = (sm->own.sk.last >> m & 1) && ddr_sm_may_readd(sm, m);

@@ -311,7 +311,6 @@ enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S
 
 /* What this node knows, or wants, of a node (struct ddr_sm_node). */
 struct ddr_sm_peer {
-	bool here;			/* in the view */
 	uint64_t lost_at;		/* ms */
 	bool gave_up;			/* it cannot go on by itself, rule 4: it need not be waited for once it is gone */
 	uint64_t asked;			/* failure for which FENCE is out */
@@ -336,7 +335,7 @@ enum ddr_view_phase { DDR_V_NONE, DDR_V_HELLO, DDR_V_AGREED };
 enum ddr_recover_state { DDR_RC_IDLE, DDR_RC_READ, DDR_RC_MARK, DDR_RC_WRITE, DDR_RC_DONE };
 
 struct ddr_sm_cluster {
-	bool on, fencing;
+	bool fencing;
 	/* quorum service */
 	bool q_quorate;
 	uint64_t q_ring;
@@ -603,9 +602,18 @@ static inline bool ddr_sm_change_idle(const struct ddr_sm *sm)
 	return !sm->shared.change.ack && sm->own.t.state == DDR_T_IDLE;
 }
 
+/* The node is in the view, or not. */
+static inline void ddr_sm_here(struct ddr_sm *sm, const struct ddr_sm_node *n, bool here)
+{
+	uint64_t bit = 1ull << (n - sm->shared.nodes);
+
+	sm->shared.here = here ? sm->shared.here | bit : sm->shared.here & ~bit;
+}
+
 /* The place in the table of nodes is another one's, or nobody's. */
 static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_node *n)
 {
+	ddr_sm_here(sm, n, false);
 	memset(ddr_sm_peer(sm, n), 0, sizeof(struct ddr_sm_peer));
 	memset(n, 0, sizeof(*n));
 }
