@@ -426,12 +426,10 @@ static void start_refused(struct ddr_sm *sm, const struct ddr_msg *msg, const ch
 {
 	bool ours = msg->sender == sm->node;
 
-	if (sm->shared.cluster && ours)
-		ddr_sm_evict(sm, why);
-	else if (!sm->shared.cluster && why != ddr_sm_not_all_members)
-		ddr_sm_event(sm, DDR_EV_REFUSED, why)->b = msg->sender;
-	else if (!sm->shared.cluster && ours)
-		ddr_sm_give_up(sm, why);
+	if (!why)
+		ddr_sm_event(sm, DDR_EV_REFUSED, "a node starts in a slot that is not its own")->b = msg->sender;
+	else if (ours)
+		(sm->shared.cluster ? ddr_sm_evict : ddr_sm_give_up)(sm, why);
 }
 
 void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_start_answer answer, const struct ddr_order_start *n)

@@ -46,7 +46,7 @@ struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_
 	if (!fresh)
 		return NULL;
 	memset(fresh, 0, sizeof(*fresh));
-	fresh->state = DDR_R_ASK;
+	ddr_range_on(sm, fresh, DDR_RE_WANTED);
 	fresh->id = ++sm->own.ex_id;
 	fresh->start = start;
 	fresh->count = count;
@@ -88,7 +88,7 @@ void ddr_sm_ex_requested(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_
 		*ddr_sm_drain(sm, x) = (struct ddr_sm_drain){ 0 };
 	}
 	if (r)
-		r->state = answer == DDR_EX_FORCE ? DDR_R_ACKS : DDR_R_ASK;
+		ddr_range_on(sm, r, answer == DDR_EX_FORCE ? DDR_RE_IN_FORCE : DDR_RE_REFUSED);
 }
 
 void ddr_sm_ex_released(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_sm_ex *x)
@@ -101,7 +101,7 @@ void ddr_sm_ex_released(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 	}
 	ddr_sm_ex_over(sm, x);
 	if (r)
-		r->state = DDR_R_FREE;
+		ddr_range_on(sm, r, DDR_RE_RELEASED);
 }
 
 void ddr_sm_ex_cancelled(struct ddr_sm *sm, const struct ddr_ended *ended)
@@ -115,7 +115,7 @@ void ddr_sm_ex_cancelled(struct ddr_sm *sm, const struct ddr_ended *ended)
 		ddr_sm_ex_over(sm, x);
 		r = x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
 		if (r) {
-			r->state = DDR_R_ASK;
+			ddr_range_on(sm, r, DDR_RE_CANCELLED);
 			r->id = ++sm->own.ex_id;
 		}
 	}
@@ -177,10 +177,8 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 
 	ddr_sm_turn_view(sm);
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
-		if (r->state == DDR_R_ASKED)
-			r->state = DDR_R_ASK;
-		if (r->state == DDR_R_RELEASED)
-			r->state = DDR_R_RELEASE;
+		if (r->state == DDR_R_ASKED || r->state == DDR_R_RELEASED)
+			ddr_range_on(sm, r, DDR_RE_NEW_VIEW);
 	}
 	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (!(x->acked >> self & 1))

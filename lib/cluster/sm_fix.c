@@ -70,10 +70,11 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 	}
 	if (!fresh)
 		return false;
-	*fresh = (struct ddr_sm_fix){ .state = DDR_FX_WAIT, .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what,
+	*fresh = (struct ddr_sm_fix){ .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what,
 				      .of_verify = of_verify };
+	ddr_fix_on(sm, fresh, DDR_FXE_FOUND);
 	if (!possible(sm, fresh)) {
-		fresh->state = DDR_FX_FREE;
+		ddr_fix_on(sm, fresh, DDR_FXE_REFUSED);
 		return false;
 	}
 	sm->again = true;
@@ -135,7 +136,7 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		verify_again(sm);
 	if (!f->left && !f->given_up)	/* the background may have met it */
 		ddr_bit_clear(sm->own.skip, r);
-	f->state = DDR_FX_FREE;
+	ddr_fix_on(sm, f, DDR_FXE_ENDED);
 	sm->again = true;
 }
 
@@ -275,13 +276,13 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		return;
 	}
 	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->own.work, r) && !ddr_bit(sm->own.clr, r)) {
-		f->state = DDR_FX_MARK;
+		ddr_fix_on(sm, f, DDR_FXE_ALONE);
 		ddr_bit_set(sm->own.work, r);
 		/* parity that is made to fit whatever is wrong may just as well be made so by a resync */
 		(f->what & DDR_FIX_PARITY ? ddr_sm_mark : ddr_sm_mark_repair)(sm, r);
 	}
 	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))
-		f->state = DDR_FX_RUN;
+		ddr_fix_on(sm, f, DDR_FXE_MARKED);
 	if (f->state == DDR_FX_RUN && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
 		ranges_begin(sm, f);
 }

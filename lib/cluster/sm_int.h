@@ -8,6 +8,7 @@
  *
  * what comes out, and questions
  *	sm_out.c	outputs, events, records to the kernel, messages; the ends of this instance
+ *	sm_cells.c	the tables of the small machines (sm_cells.h)
  *	sm_wait.c	what is waited for, in words
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
  *	sm_shared.c	what all share, as bytes; what is forgotten

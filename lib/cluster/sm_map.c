@@ -200,9 +200,9 @@ void ddr_sm_map_merge(struct ddr_sm *sm)
 
 /* ---- the writer ------------------------------------------------------------- */
 
-static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
+static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b, enum ddr_write_event event)
 {
-	b->state = DDR_W_IDLE;
+	ddr_map_on(sm, b, event);
 	b->tell = true;
 	sm->again = true;
 	if (!b->no_space)
@@ -217,7 +217,7 @@ static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
 /* As log_again(): no version of it is durable by that, and the place is the same. */
 static void map_again(struct ddr_sm *sm, struct ddr_sm_map *b, uint32_t members)
 {
-	b->state = DDR_W_IDLE;
+	ddr_map_on(sm, b, DDR_WE_NO_SPACE);
 	b->no_space = true;
 	b->fly = ddr_sm_version(sm, b)->dur;
 	b->seq++;
@@ -242,16 +242,16 @@ void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 	if (full)
 		map_again(sm, b, full);
 	else if (b->failed)
-		b->state = DDR_W_HELD;
+		ddr_map_on(sm, b, DDR_WE_MEMBER_FAILED);
 	else
-		map_complete(sm, b);
+		map_complete(sm, b, DDR_WE_DONE);
 }
 
 static void map_write(struct ddr_sm *sm, struct ddr_sm_map *b)
 {
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MAP_WRITE);
 
-	b->state = DDR_W_FLYING;
+	ddr_map_on(sm, b, DDR_WE_BEGUN);
 	b->fly = ddr_sm_version(sm, b)->mem;
 	b->seq++;
 	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->own.mapb));
@@ -285,7 +285,7 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 		return;
 	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
-			map_complete(sm, b);
+			map_complete(sm, b, DDR_WE_OUT);
 		if (ddr_sm_writer(sm) == sm->node && (!sm->shared.cluster || sm->own.c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
 		    ddr_sm_version(sm, b)->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
 			map_write(sm, b);

@@ -48,8 +48,7 @@ void ddr_sm_whole_voided(struct ddr_sm *sm)
 	if (t->set.op == DDR_MEMBER_OP_WHOLE)
 		t->set.op = DDR_MEMBER_OP_STAY;
 	t->no_space = false;
-	if (t->state == DDR_T_DONE_SENT)
-		t->state = DDR_T_WRITE;
+	ddr_trans_on(sm, DDR_TE_CALLED_OFF);
 	t->written = false;
 	t->overtaken = t->io != 0;
 }
@@ -143,7 +142,7 @@ static void done_send(struct ddr_sm *sm)
 	msg.done.mark = sm->own.t.mark;
 	msg.done.set = sm->own.t.set;
 	ddr_sm_send(sm, &msg);
-	sm->own.t.state = DDR_T_DONE_SENT;
+	ddr_trans_on(sm, DDR_TE_WRITTEN);
 }
 
 /* Takes what is wanted into the change under way. */
@@ -275,9 +274,11 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 }
 
 /* Our part in the change is over. */
-static void trans_done(struct ddr_sm_trans *t)
+static void trans_done(struct ddr_sm *sm)
 {
-	t->state = DDR_T_IDLE;
+	struct ddr_sm_trans *t = &sm->own.t;
+
+	ddr_trans_on(sm, DDR_TE_DONE);
 	t->faulty = t->missing = 0;
 	t->slots = 0;
 	t->mark = DDR_MARK_KEEP;
@@ -289,7 +290,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 {
 	if (n->died)
 		ddr_sm_rebuild_anew(sm);
-	trans_done(&sm->own.t);
+	trans_done(sm);
 	set_done(sm, &msg->done.set, n->replaced);
 	if (sm->shared.sb.array_blocks != n->blocks)
 		ddr_sm_grown(sm, n->blocks);
@@ -309,7 +310,7 @@ void ddr_sm_member_view(struct ddr_sm *sm)
 
 	t->reported_hard = t->reported_soft = 0;
 	if (t->state == DDR_T_DONE_SENT)
-		t->state = DDR_T_WRITE;
+		ddr_trans_on(sm, DDR_TE_NEW_VIEW);
 	if (!(sm->shared.change.acked >> ddr_sm_node_at(sm, sm->node) & 1))
 		t->ack_sent = false;
 }
@@ -333,7 +334,7 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 	if (ddr_sm_change_idle(sm) && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
 	    sm->own.start >= DDR_S_DELIVERED) {
 		change_take(sm);
-		t->state = DDR_T_WRITE;
+		ddr_trans_on(sm, DDR_TE_WANTED);
 	}
 	if (t->state == DDR_T_WRITE)
 		change_write(sm);

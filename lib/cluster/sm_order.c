@@ -103,15 +103,15 @@ bool ddr_order_grow_settle(struct ddr_sm_shared *s, struct ddr_order_small *n)
 
 /* ---- the map ----------------------------------------------------------------------- */
 
-const char *ddr_order_map_set(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
+bool ddr_order_map_set(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	for (uint32_t i = 0; i < msg->map_set.n; i++) {
 		const struct ddr_msg_map_run *r = &msg->map_set.run[i];
 
 		if (r->start >= s->regions || r->count > s->regions - r->start)
-			return "a change of the map of regions that do not exist";
+			return false;
 	}
-	return NULL;
+	return true;
 }
 
 bool ddr_order_map_region(struct ddr_sm_shared *s, uint64_t region, uint32_t op, bool *suspect)

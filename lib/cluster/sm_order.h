@@ -97,7 +97,7 @@ void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_or
 enum ddr_start_answer { DDR_START_REFUSED, DDR_START_LATER, DDR_START_BEGUN };
 
 struct ddr_order_start {
-	const char *why;
+	const char *why;		/* NULL: it is not the sender's slot (without a cluster) */
 	uint32_t slot;
 	struct ddr_ended ended;		/* its own ranges, of the process before */
 	struct ddr_order_dead dead;	/* lost nodes of an array that it has adopted */
@@ -111,8 +111,6 @@ enum ddr_start_answer ddr_order_start_alone(struct ddr_sm_shared *s, const struc
 
 /* ---- members (sm_order_member.c) -------------------------------------------------- */
 
-extern const char ddr_sm_not_all_members[];
-
 /* What came of MEMBER_FAIL. */
 struct ddr_order_fail {
 	uint32_t hard, soft;		/* members that must stay, since the array cannot do without them */
@@ -122,8 +120,8 @@ struct ddr_order_fail {
 	bool sender_goes;		/* the sender cannot do without a member that must stay */
 };
 
-/* A text: why it cannot be, and nothing was changed. */
-const char *ddr_order_member_fail(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_fail *n);
+/* False: there is no such member, and nothing was changed. */
+bool ddr_order_member_fail(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_fail *n);
 /* A node begins, and has not got these members. */
 void ddr_order_members_missing(struct ddr_sm_shared *s, uint32_t missing, bool *voided, bool *failed);
 /*
@@ -139,6 +137,7 @@ void ddr_order_members_gone(struct ddr_sm_shared *s, uint32_t members);
 uint32_t ddr_shared_seen_at_start(const struct ddr_sm_shared *s, uint32_t present);
 /* Was it taken as the change that is wanted? */
 bool ddr_order_member_set(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/* A text: why it cannot be, and nothing was changed. */
 const char *ddr_order_member_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_order_folded(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 const char *ddr_order_seek(struct ddr_sm_shared *s, const struct ddr_msg *msg);
@@ -185,7 +184,8 @@ bool ddr_shared_sized(struct ddr_sm_shared *s);
 
 void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nibble);
 uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op);
-const char *ddr_order_map_set(const struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/* Are there such regions? */
+bool ddr_order_map_set(const struct ddr_sm_shared *s, const struct ddr_msg *msg);
 /* One region of it. False: it was so already. @suspect: it is from now on. */
 bool ddr_order_map_region(struct ddr_sm_shared *s, uint64_t region, uint32_t op, bool *suspect);
 const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *msg);

@@ -67,13 +67,13 @@ static void refused_hard(struct ddr_sm_shared *s, uint32_t sender, struct ddr_or
 		n->sender_goes = true;
 }
 
-const char *ddr_order_member_fail(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_fail *n)
+bool ddr_order_member_fail(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_fail *n)
 {
 	uint32_t all = msg->fail.hard | msg->fail.soft, before = ddr_shared_going(s);
 
 	memset(n, 0, sizeof(*n));
 	if (all >> s->sb.members)
-		return "the failure of a member that does not exist";
+		return false;
 	for (uint32_t m = 0; m < s->sb.members; m++)
 		if ((all >> m & 1) && !judge(s, m, &s->change.faulty)) {
 			n->hard |= msg->fail.hard & 1u << m;
@@ -85,7 +85,7 @@ const char *ddr_order_member_fail(struct ddr_sm_shared *s, const struct ddr_msg 
 	n->voided = copy_judge(s);
 	if (n->hard)
 		refused_hard(s, msg->sender, n);
-	return NULL;
+	return true;
 }
 
 void ddr_order_members_missing(struct ddr_sm_shared *s, uint32_t missing, bool *voided, bool *failed)

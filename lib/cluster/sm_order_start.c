@@ -7,7 +7,7 @@
 #include "slots.h"
 #include "sm_int.h"
 
-const char ddr_sm_not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
+static const char not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
 
 static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
@@ -34,7 +34,7 @@ static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr
 		return ddr_shared_mark_refused(s, msg->start.flags);
 	if ((msg->start.flags & DDR_START_ADOPT) && view > 1)
 		return "other nodes of the cluster have the array, so there is nothing to adopt. Start it without --adopt";
-	return msg->start.missing && others_started(s, n) ? ddr_sm_not_all_members : NULL;
+	return msg->start.missing && others_started(s, n) ? not_all_members : NULL;
 }
 
 /* The slot is its, once the superblocks say so. */
@@ -92,11 +92,11 @@ enum ddr_start_answer ddr_order_start_alone(struct ddr_sm_shared *s, const struc
 
 	*news = (struct ddr_order_start){ .slot = slot };
 	if (slot >= s->sb.slots || (s->sb.slot_node[slot] && s->sb.slot_node[slot] != msg->sender))
-		news->why = "a node starts in a slot that is not its own";
-	else if (msg->start.missing && others_started(s, n))
-		news->why = ddr_sm_not_all_members;
-	if (news->why)
 		return DDR_START_REFUSED;
+	if (msg->start.missing && others_started(s, n)) {
+		news->why = not_all_members;
+		return DDR_START_REFUSED;
+	}
 	n->started = true;
 	n->sees = ddr_shared_seen_at_start(s, msg->start.present);
 	ddr_order_mark_start(s, msg->start.flags, &news->dead);

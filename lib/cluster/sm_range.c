@@ -6,10 +6,10 @@
  */
 #include "sm_int.h"
 
-/* What the range was for is over; @next: whether there is something to release. */
-static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_state next)
+/* What the range was for is over. */
+static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_event event)
 {
-	r->state = next;
+	ddr_range_on(sm, r, event);
 	if (r->kind == DDR_RK_VERIFY)
 		ddr_sm_mismatch_range(sm, r, done);
 	else if (r->kind == DDR_RK_REBUILD)
@@ -67,11 +67,11 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	struct ddr_output *out;
 
 	if (!job_possible(sm, r)) {
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_UNDONE);
 		return;
 	}
 	out = ddr_sm_out(sm, DDR_OUT_JOB_RANGE);
-	r->state = DDR_R_JOB;
+	ddr_range_on(sm, r, DDR_RE_ALL_ACKED);
 	r->io = ddr_sm_io(sm, (uint32_t)(r - sm->own.range));
 	out->io = r->io;
 	out->job = job_of(r);
@@ -97,7 +97,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		r->failed = r->hard = 0;
 		ddr_sm_space_none(sm, DDR_SPACE_JOB, r->no_space);
 		sm->own.space[DDR_SPACE_JOB].start = r->start;
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_ENDED);
 		return;
 	}
 	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
@@ -108,16 +108,16 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
 		if (r->kind == DDR_RK_REBUILD)
 			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;	/* until somebody writes there, it will fail again */
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_ENDED);
 	} else if (r->failed) {
-		r->state = DDR_R_HELD;
+		ddr_range_on(sm, r, DDR_RE_MEMBER_FAILED);
 		/* rule 3: a disk that failed a flush may have dropped what others had written */
 		ddr_sm_report(sm, r->failed & ~r->hard, false);
 		ddr_sm_report(sm, r->failed & r->hard, true);
 	} else {
 		ddr_sm_job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and is tried again later");
 		sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_ENDED);
 	}
 }
 
@@ -146,7 +146,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	if (r->result == 0 && !r->failed) {
 		if (r->start <= sm->own.space[DDR_SPACE_JOB].start && sm->own.space[DDR_SPACE_JOB].start < r->start + r->count && r->kind != DDR_RK_VERIFY)
 			ddr_sm_space_done(sm, DDR_SPACE_JOB);
-		range_end(sm, r, !r->tainted, DDR_R_RELEASE);
+		range_end(sm, r, !r->tainted, DDR_RE_ENDED);
 	} else {
 		job_failed(sm, r);
 	}
@@ -160,7 +160,7 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 			if (r->failed & ~r->refused)
 				continue;
 			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_JUDGED);
 		}
 }
 
@@ -182,7 +182,7 @@ void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg)
 		if (!ddr_sm_ex_acked(sm, x))
 			ddr_sm_drain(sm, x)->ack_sent = false;
 		else if (r && !ddr_sm_drain(sm, x)->drained)
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_UNDONE);
 	}
 	if (ours)
 		sm->own.ex_void = DDR_XV_NONE;
@@ -208,14 +208,14 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 	switch (r->state) {
 	case DDR_R_ASK:
 		if (given_up(sm, r)) {
-			range_end(sm, r, false, DDR_R_FREE);
+			range_end(sm, r, false, DDR_RE_UNWANTED);
 		} else if (ddr_sm_members_settled(sm) && !ddr_sm_ex_in_force(sm, r->start, r->count) && ddr_sm_turn_ours(sm)) {
 			msg.ex.id = r->id;
 			msg.ex.mode = DDR_EX_RANGE;
 			msg.ex.job = (uint8_t)job_of(r);
 			msg.ex.start = r->start;
 			msg.ex.count = r->count;
-			r->state = DDR_R_ASKED;
+			ddr_range_on(sm, r, DDR_RE_SENT);
 			ddr_sm_send(sm, &msg);
 		}
 		return;
@@ -228,11 +228,11 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		return;
 	case DDR_R_HELD:
 		if (ddr_sm_agreed_out(sm, r->failed & ~r->refused))
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_JUDGED);
 		return;
 	case DDR_R_RELEASE:
 		msg.ex_release.id = r->id;
-		r->state = DDR_R_RELEASED;
+		ddr_range_on(sm, r, DDR_RE_SENT);
 		ddr_sm_send(sm, &msg);
 		return;
 	default:
@@ -252,14 +252,14 @@ static void ranges_give_up(struct ddr_sm *sm)
 		if (r->state == DDR_R_JOB || (r->state == DDR_R_HELD && r->hard && r->result == -ETIMEDOUT) || !ddr_sm_room(sm, 2))
 			continue;
 		if (r->state == DDR_R_ASK || r->state == DDR_R_ACKS || r->state == DDR_R_HELD)
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_ARRAY_FAILED);
 		if (r->state != DDR_R_RELEASE)
 			continue;
 		if (x) {
 			ddr_sm_ex_over(sm, x);
 			x->used = false;
 		}
-		r->state = DDR_R_FREE;
+		ddr_range_on(sm, r, DDR_RE_ARRAY_FAILED);
 	}
 }
 

@@ -183,8 +183,10 @@ static void member_failed(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_order_fail n;
 
-	if (believed(sm, ddr_order_member_fail(&sm->shared, msg, &n)))
+	if (ddr_order_member_fail(&sm->shared, msg, &n))
 		ddr_sm_member_failed(sm, msg, &n);
+	else
+		ddr_sm_bug(sm, "the failure of a member that does not exist");
 }
 
 static void member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -238,8 +240,10 @@ static bool in_order_member(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_room_told(sm, msg->sender, changed);
 		return true;
 	case DDR_M_MAP_SET:
-		if (believed(sm, ddr_order_map_set(s, msg)))
+		if (ddr_order_map_set(s, msg))
 			ddr_sm_map_set(sm, msg);
+		else
+			ddr_sm_bug(sm, "a change of the map of regions that do not exist");
 		return true;
 	case DDR_M_MAP_DONE:
 		if (believed(sm, ddr_order_map_done(s, msg)))

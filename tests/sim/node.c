@@ -308,6 +308,7 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 
 	do {
 		ddr_sm_step(n->sm, &next, &outs);
+		ddr_sm_cells(n->sm, sim_cells);
 		why = s->rules_only ? NULL : ddr_sm_check(n->sm);
 		if (why)
 			sim_violation(s, "the state machine is inconsistent: %s", why);

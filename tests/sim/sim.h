@@ -396,6 +396,7 @@ static inline bool sim_chance(struct sim *s, uint64_t in)
 
 uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block);
 void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2]);
+extern uint64_t sim_cells[DDR_SM_CELL_WORDS];	/* of the small machines: those that a node has reached, in any seed */
 void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A rule was broken: says which, with the seed, and ends the run. */
 void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
