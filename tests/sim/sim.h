@@ -15,6 +15,8 @@
  *	bus.c		messages in total order, views
  *	late.c		what a machine had on its way to the disks as it died, and lands later or never
  *	check.c		the safety rules, from the disks and the model alone
+ *	check_meta.c	those that speak of superblocks, logs and the map; what these say
+ *	parity.c	tokens that stand for data, and their parity
  *	check_cluster.c	those that speak of several nodes
  *	cluster.c	several nodes: group, quorum, networks, machines, fencing
  *	schedule.c	what happens to several nodes, and when
