@@ -99,6 +99,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->node = cfg->node;
 	sm->own.slot = cfg->cluster ? 0 : cfg->slot;
 	sm->shared.cluster = cfg->cluster;
+	sm->own.c.writer_ready = !cfg->cluster;	/* nobody else wrote since we read the disks */
 	sm->own.c.fencing = cfg->fencing;
 	sm->own.c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
 	sm->own.present = cfg->present;

@@ -85,7 +85,7 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 {
 	int at = ddr_sm_node_at(sm, node);
 
-	if (!sm->shared.cluster || at < 0 || !sm->shared.nodes[at].lost) {
+	if (at < 0 || !sm->shared.nodes[at].lost) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, "no such node is lost: there is nothing to acknowledge")->a = ESRCH;
 		return;
 	}

@@ -52,7 +52,7 @@ static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node 
 
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 {
-	return sm->shared.cluster ? sm->own.g.room : sm->shared.sb.array_blocks;
+	return sm->own.g.room;
 }
 
 void ddr_sm_grow_settle(struct ddr_sm *sm)
@@ -283,7 +283,7 @@ static void ask(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = ddr_sm_room_target(sm) };
 
-	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->shared.cluster || sm->own.c.writer_ready) && !sm->own.stopping)
+	if (set.cursor && ddr_sm_writes(sm) && !sm->own.stopping)
 		ddr_sm_ask(sm, &set);
 }
 

@@ -137,6 +137,12 @@ static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 	return !sm->shared.cluster || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
 }
 
+/* Does this node write for all, and knows what the one before left on the disks? */
+static inline bool ddr_sm_writes(const struct ddr_sm *sm)
+{
+	return ddr_sm_writer(sm) == sm->node && sm->own.c.writer_ready;
+}
+
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
 

@@ -24,7 +24,7 @@ bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place
 {
 	uint32_t used;
 
-	if (!sm->shared.cluster || !sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
+	if (!sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
 		return false;
 	used = ddr_sm_state_encode(sm, buf, (uint32_t)size);
 	*place = ddr_sm_mix(ddr_sm_mix(sm->shared.history ^ sm->own.c.epoch) ^ sm->own.ring);

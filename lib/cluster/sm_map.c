@@ -286,7 +286,7 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
 			map_complete(sm, b, DDR_WE_OUT);
-		if (ddr_sm_writer(sm) == sm->node && (!sm->shared.cluster || sm->own.c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
+		if (ddr_sm_writes(sm) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
 		    ddr_sm_version(sm, b)->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
 			map_write(sm, b);
 	}

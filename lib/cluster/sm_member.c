@@ -173,8 +173,7 @@ static void change_write(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->own.t;
 
-	if (t->io || others_write(sm) || ddr_sm_writer(sm) != sm->node || sm->own.start < DDR_S_DELIVERED ||
-	    (sm->shared.cluster && !sm->own.c.writer_ready) || !ddr_sm_may_send(sm))
+	if (t->io || others_write(sm) || !ddr_sm_writes(sm) || sm->own.start < DDR_S_DELIVERED || !ddr_sm_may_send(sm))
 		return;
 	if (t->written) {
 		done_send(sm);
@@ -326,7 +325,7 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_ACK };
 	struct ddr_sm_trans *t = &sm->own.t;
 
-	if (!ddr_sm_active(sm) || (sm->own.start < DDR_S_DELIVERED && !(sm->shared.cluster && sm->own.c.synced)))
+	if (!ddr_sm_active(sm) || (sm->own.start < DDR_S_DELIVERED && !sm->own.c.synced))
 		return;
 	if (sm->own.c.left_told)
 		return;		/* another one writes from now on: nothing of ours may still be on its way */

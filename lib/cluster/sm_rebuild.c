@@ -285,7 +285,7 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 		return;
 	if (member != DDR_NO_MEMBER)
 		fold(sm, member);
-	if (ddr_sm_writer(sm) != sm->node || (sm->shared.cluster && !sm->own.c.writer_ready) || sm->own.stopping || sm->own.paused || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
+	if (!ddr_sm_writes(sm) || sm->own.stopping || sm->own.paused || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
 	    !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 4)) {
 		return;
 	}

@@ -281,7 +281,7 @@ static bool next_background(struct ddr_sm *sm, uint64_t *region)
 	}
 	if (!sm->own.sync_scan || !sm->shared.n_needs_sync || ddr_sm_degraded(sm))
 		return false;
-	if (sm->shared.cluster && sm->shared.writer != sm->node)
+	if (ddr_sm_writer(sm) != sm->node)
 		return false;	/* one node is enough */
 	sm->own.sync_scan = false;
 	for (uint64_t i = 0; i < sm->shared.regions && i < BACKGROUND_SCAN; i++) {

@@ -265,7 +265,7 @@ static void change(struct ddr_sm *sm)
 /* The writer calls back who is sought, one at a time. */
 static void call_back(struct ddr_sm *sm)
 {
-	if (!sm->shared.change.back || ddr_sm_writer(sm) != sm->node || (sm->shared.cluster && !sm->own.c.writer_ready) || sm->own.stopping || sm->shared.sb.parity == 0)
+	if (!sm->shared.change.back || !ddr_sm_writes(sm) || sm->own.stopping || sm->shared.sb.parity == 0)
 		return;
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		bool readd = (sm->own.sk.last >> m & 1) && ddr_sm_may_readd(sm, m);

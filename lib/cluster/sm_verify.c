@@ -308,7 +308,7 @@ void ddr_sm_verify_pump(struct ddr_sm *sm)
 		return;
 	if (sm->own.vf.ask && !sm->own.vf.sent && ddr_sm_may_send(sm))
 		send(sm, sm->own.vf.ask, 0);
-	if (ddr_sm_writer(sm) != sm->node || (sm->shared.cluster && !sm->own.c.writer_ready)) {
+	if (!ddr_sm_writes(sm)) {
 		sm->own.vf.begun = false;
 		return;
 	}
