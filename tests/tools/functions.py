@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The functions of a source in C (kernel style) or Python: their names, their lines, their bodies. For the other tools here.
+"""The functions of a source in C (kernel style), Python or shell: their names, their lines, their bodies. For the other tools here.
 
-In C a function is what has its brace in the first column, or begins there and ends in the same line.
+In C a function is what has its brace in the first column, or begins there and ends in the same line. In shell it ends with a brace in the first column.
 """
 import ast
 import collections
 import re
 
-Function = collections.namedtuple("Function", "name first last body")      # lines from 1; body: without comments and texts, empty for Python
+Function = collections.namedtuple("Function", "name first last body")      # lines from 1; body: without comments and texts, else empty
 
 HIDDEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S)
 NAME = re.compile(r"\b(?!(?:__attribute__|__printf|__releases|__acquires)\b)([A-Za-z_]\w*)[ \t]*\(")
@@ -43,9 +43,21 @@ def of_python(text):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
 
 
+def of_shell(text):
+    lines, found = text.split("\n"), []
+    for at, line in enumerate(lines):
+        head = re.match(r"(?:function )?([\w-]+)\(\)[ \t]*[{(]?", line)
+        if head:
+            end = at if re.search(r"[})]\s*$", line) and "{" in line else next((i for i in range(at + 1, len(lines)) if lines[i].startswith(("}", ")"))), at)
+            found.append(Function(head.group(1), at + 1, end + 1, ""))
+    return found
+
+
 def of(path):
     text = path.read_text()
-    return of_c(text) if path.suffix in (".c", ".h") else of_python(text)
+    if path.suffix in (".c", ".h"):
+        return of_c(text)
+    return of_python(text) if path.suffix == ".py" else of_shell(text)
 
 
 def declared(text):
