@@ -285,5 +285,5 @@ void cli_inuse_describe(const struct cli_inuse_roots *roots, unsigned int major,
 	if (!k.mounts.n)
 		used = say(&k.files, "files on it are open in ", "", text, size, used);
 	if (!used)
-		snprintf(text, size, "no mount, device or process shows up: something in the kernel (an iSCSI or NVMe target, nbd) has it open");
+		snprintf(text, size, "no mount, device or process was found: something in the kernel (an iSCSI or NVMe target, nbd) has it open");
 }

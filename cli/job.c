@@ -59,7 +59,7 @@ static void print_found(struct json_object *job)
 {
 	printf("%*s%" PRIu64 " blocks differed", INDENT, "", client_number(job, "mismatches"));
 	if (!client_null(job, "repaired"))
-		printf(", %" PRIu64 " of them put right", client_number(job, "repaired"));
+		printf(", %" PRIu64 " of them repaired", client_number(job, "repaired"));
 	putchar('\n');
 }
 

@@ -60,7 +60,7 @@ static bool read_in_time(const char *path, void *buf)
 	close(fds[1]);
 	p = (struct pollfd){ .fd = fds[0], .events = POLLIN };
 	if (pid < 0 || poll(&p, 1, LIMIT_MS) != 1) {
-		fprintf(stderr, "ddraid-probe: %s has not answered within %d s: it is not looked at\n", path, LIMIT_MS / 1000);
+		fprintf(stderr, "ddraid-probe: %s has not answered within %d s; it is ignored\n", path, LIMIT_MS / 1000);
 		return false;		/* the child ends when the disk answers */
 	}
 	return read(fds[0], buf, DDR_META_BLOCK) == (ssize_t)DDR_META_BLOCK;

@@ -55,7 +55,7 @@ static void record(struct ddr_kctl *k, const struct ddr_rec *rec)
 		news.what = DDR_KCTL_LISTED;
 		break;
 	default:
-		qb_log(LOG_ERR, "the kernel sent a control record of unknown type %u; ignored", rec->type);
+		qb_log(LOG_ERR, "the kernel module sent a control record of unknown type %u; ignored", rec->type);
 		return;
 	}
 	k->told(k->ctx, &news);

@@ -315,7 +315,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_VERIFY: ddr_sm_op_verify(sm, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
-	ddr_sm_bug(sm, "an input of an unknown type");
+	ddr_sm_bug(sm, "the state machine got an input of an unknown type");
 }
 
 /* In this order: what a later pump tells the kernel may rest on what an earlier one told it. */

@@ -40,7 +40,7 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 	bool was = sm->own.quorate;
 
 	if (!sm->shared.cluster || in->n_nodes > DDR_SM_MAX_QUORUM) {
-		ddr_sm_bug(sm, "a quorum without a cluster, or of too many nodes");
+		ddr_sm_bug(sm, "quorum was reported without a cluster, or for too many nodes");
 		return;
 	}
 	if (!in->quorate && sm->own.c.synced)
@@ -92,7 +92,7 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 
 	if (!ddr_sm_view_valid(sm, in)) {
-		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
+		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
 		return;
 	}
 	sm->own.viewed = true;
@@ -348,7 +348,7 @@ static void agreed(struct ddr_sm *sm)
 	c->phase = DDR_V_AGREED;
 	c->apart = false;
 	if (c->synced && ddr_sm_viewer(sm, sm->node)->other) {
-		ddr_sm_evict(sm, "the others went on without this node" DDR_SM_START_ANEW);
+		ddr_sm_evict(sm, "the other nodes continued without this node" DDR_SM_START_ANEW);
 		return;
 	}
 	if (!known) {
@@ -427,7 +427,7 @@ static void start_refused(struct ddr_sm *sm, const struct ddr_msg *msg, const ch
 	bool ours = msg->sender == sm->node;
 
 	if (!why)
-		ddr_sm_event(sm, DDR_EV_REFUSED, "a node starts in a slot that is not its own")->b = msg->sender;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "a node started in a slot that belongs to another node")->b = msg->sender;
 	else if (ours)
 		(sm->shared.cluster ? ddr_sm_evict : ddr_sm_give_up)(sm, why);
 }

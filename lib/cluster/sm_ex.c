@@ -76,7 +76,7 @@ void ddr_sm_ex_requested(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_
 	struct ddr_sm_range *r = msg->sender == sm->node ? ddr_sm_range_find(sm, msg->ex.id, DDR_R_ASKED) : NULL;
 
 	if (answer == DDR_EX_WRONG) {
-		ddr_sm_bug(sm, "a request for blocks that do not exist, or with a number in use");
+		ddr_sm_bug(sm, "a range was requested for blocks that do not exist, or with a number in use");
 		return;
 	}
 	if (msg->sender != sm->node)
@@ -96,7 +96,7 @@ void ddr_sm_ex_released(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 	struct ddr_sm_range *r = msg->sender == sm->node ? ddr_sm_range_find(sm, msg->ex_release.id, DDR_R_RELEASED) : NULL;
 
 	if (!x) {
-		ddr_sm_bug(sm, "a range ends that is not in force");
+		ddr_sm_bug(sm, "a range ended that is not in force");
 		return;
 	}
 	ddr_sm_ex_over(sm, x);
@@ -204,7 +204,7 @@ void ddr_sm_ex_detached(struct ddr_sm *sm)
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	if (rec->seq == 0 || rec->seq > sm->kernel.seq) {
-		ddr_sm_bug(sm, "DRAINED with a number that was never given");
+		ddr_sm_bug(sm, "the kernel answered DRAINED with an unknown number");
 		return;
 	}
 	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)

@@ -86,7 +86,7 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 	int at = ddr_sm_node_at(sm, node);
 
 	if (at < 0 || !sm->shared.nodes[at].lost) {
-		ddr_sm_event(sm, DDR_EV_REFUSED, "no such node is lost: there is nothing to acknowledge")->a = ESRCH;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "that node is not lost, so there is nothing to acknowledge")->a = ESRCH;
 		return;
 	}
 	sm->own.peer[at].how = DDR_FENCED_OPERATOR;

@@ -163,7 +163,7 @@ static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 			sm->shared.sb.member[m].err_corrected += (uint32_t)n;
 		sm->own.corrected[m] += (uint32_t)(n - unsure);
 		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : unsure == n ?
-				   "parity was made to fit the data, whichever was wrong" : "it did not fit the others");
+				   "parity was recomputed from the data; which of them was wrong is unknown" : "it did not match the other members");
 		out->member = m;
 		out->start = r->fixed[m].start;
 		out->count = r->fixed[m].count;
@@ -185,8 +185,8 @@ static void left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const ch
 static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
 {
 	if (r->mismatches)
-		left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not fit the data, and does not tell which of them is wrong" :
-			   "more than one chunk of a block does not fit: which is not known");
+		left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not match the data; which of them is wrong is unknown" :
+			   "more than one chunk of a block is wrong; which ones is unknown");
 	if (f->of_verify) {
 		sm->own.vf.found += r->mismatches + r->repaired;
 		sm->own.vf.repaired += r->repaired;
@@ -210,7 +210,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	} else if (medium && r->count > 1) {
 		f->step = r->count > SMALL_STEP ? SMALL_STEP : 1;
 	} else if (medium) {
-		left_wrong(sm, r, "a bad sector stays: too few of the other members could be read");
+		left_wrong(sm, r, "a bad sector was not repaired: too few other members could be read");
 		f->left = true;
 		f->at += r->count;
 	} else {

@@ -163,8 +163,8 @@ void ddr_sm_plan(struct ddr_sm *sm)
 
 	plan_unread(sm);
 	if (holds_unmarked(sm)) {
-		ddr_sm_evict(sm, "its kernel holds regions that its slot of the dirty log does not mark any more: others have taken them over, since this "
-			     "node was fenced" DDR_SM_START_ANEW "; if only its disks were fenced, reboot it instead");
+		ddr_sm_evict(sm, "the kernel module holds regions that this node's slot of the dirty log no longer marks: this node was fenced, "
+			     "and other nodes took them over" DDR_SM_START_ANEW "; if only its disks were fenced, reboot the node instead");
 		return;
 	}
 	if (sm->shared.sb.parity == 0) {

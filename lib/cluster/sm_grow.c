@@ -116,7 +116,7 @@ void ddr_sm_grow_view(struct ddr_sm *sm)
 void ddr_sm_grow_forget(struct ddr_sm *sm)
 {
 	if (sm->own.g.op)
-		refuse(sm, "this node lost its place in the group meanwhile", NULL, 0);
+		refuse(sm, "this node left the group meanwhile", NULL, 0);
 	sm->own.g.op = false;
 	sm->own.g.prepared = sm->own.g.preparing = 0;
 	end(sm);
@@ -130,13 +130,13 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
 	const char *why = NULL;
 
 	if (!ddr_sm_running(sm) || sm->own.stopping)
-		why = "the array does not run";
+		why = "the array is not running";
 	else if (sm->own.g.op)
-		why = "it is about to grow already";
+		why = "the array is already growing";
 	else if (blocks && blocks <= sm->shared.sb.array_blocks)
 		why = ddr_grow_has_it;
 	else if (blocks % (1u << sm->shared.sb.order) || blocks > ddr_super_most_blocks(&sm->shared.sb))
-		why = "it cannot have such a size";
+		why = "the array cannot have that size";
 	if (why) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EINVAL;
 		return;
@@ -150,7 +150,7 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	struct ddr_sm_grow *g = &sm->own.g;
 
 	if (!g->room_io || in->io != g->room_io) {
-		ddr_sm_bug(sm, "the size of devices that was not asked for");
+		ddr_sm_bug(sm, "device sizes were reported without a request");
 		return;
 	}
 	g->room_io = 0;
@@ -170,7 +170,8 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	sm->again = true;
 	if (g->room_generation == sm->shared.sb.generation && sm->own.start == DDR_S_OFF && g->room < sm->shared.sb.array_blocks)
-		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees its new size" DDR_SM_ANEW);
+		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees the new size (echo 1 "
+				 ">/sys/block/DISK/device/rescan)" DDR_SM_ANEW);
 }
 
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
@@ -179,7 +180,7 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t full;
 
 	if (!g->prep_io || in->io != g->prep_io) {
-		ddr_sm_bug(sm, "the end of a preparation that is not out");
+		ddr_sm_bug(sm, "the preparation of a grow ended that was never started");
 		return;
 	}
 	g->prep_io = 0;
@@ -249,7 +250,7 @@ bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 	} else {
 		/* made from superblocks of a change that nobody has heard the end of; it may have one yet */
 		if (sm->now >= sm->own.g.long_at)
-			ddr_sm_evict(sm, "the table of this node's device is longer than the array" DDR_SM_START_ANEW);
+			ddr_sm_evict(sm, "the device table on this node is longer than the array" DDR_SM_START_ANEW);
 		return false;
 	}
 	if (sm->own.g.room >= ddr_sm_grow_needs(sm))

@@ -105,7 +105,7 @@ static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*wh
 		sm->shared.version[i].mem = sm->shared.version[i].dur = sm->own.mapb[i].fly = 0;
 	if (why)
 		why(sm);
-	ddr_sm_give_up(sm, "the state that the other nodes sent is damaged, or of another array" DDR_SM_START_ANEW);
+	ddr_sm_give_up(sm, "the state received from the other nodes is damaged, or belongs to another array" DDR_SM_START_ANEW);
 }
 
 static void state_take(struct ddr_sm *sm)
@@ -154,7 +154,7 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (c->phase != DDR_V_AGREED || !c->transfer || msg->state.epoch != c->epoch || msg->sender != c->provider)
 		return;		/* of an earlier agreement */
 	if (msg->state.index != c->delivered || at + msg->state.bytes > c->size) {
-		ddr_sm_bug(sm, "a chunk of the state that is out of order, or too large");
+		ddr_sm_bug(sm, "a part of the group's state is out of order or too large");
 		return;
 	}
 	c->delivered++;
@@ -292,7 +292,7 @@ void ddr_sm_void(struct ddr_sm *sm)
 	struct ddr_sm_cluster *c = &sm->own.c;
 
 	if (!sm->shared.unproven || sm->own.start >= DDR_S_READ) {
-		ddr_sm_bug(sm, "the state of the group is called void while nodes take part");
+		ddr_sm_bug(sm, "the group's state was declared void although nodes take part");
 		return;
 	}
 	ddr_sm_forget(sm);
@@ -342,7 +342,7 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	struct ddr_sm_cluster *c = &sm->own.c;
 
 	if (!c->reload_io || in->io != c->reload_io) {
-		ddr_sm_bug(sm, "the end of a reading that was not asked for");
+		ddr_sm_bug(sm, "a read of the dirty log or the region map ended that was never started");
 		return;
 	}
 	c->reload_io = 0;
@@ -354,15 +354,15 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (!disk_valid(sm)) {
-		ddr_sm_give_up(sm, "the superblocks on the members are not those of this array any more. Find out what wrote to these disks (ddraid examine shows what they "
-				   "hold) before the array is stopped and started again");
+		ddr_sm_give_up(sm, "the superblocks on the members no longer belong to this array. Find out what wrote to these disks (ddraid "
+				   "examine DEV... shows what they hold) before you stop the array and start it again");
 		return;
 	}
 	if (c->building) {
 		build(sm);
 	} else if (sm->shared.writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
 		if (owner_unknown(sm)) {
-			ddr_sm_evict(sm, "the others went on without this node" DDR_SM_START_ANEW);
+			ddr_sm_evict(sm, "the other nodes continued without this node" DDR_SM_START_ANEW);
 			return;
 		}
 		ddr_sm_member_takeover(sm, &c->disk);

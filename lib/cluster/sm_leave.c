@@ -27,7 +27,7 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 		return;
 	if (!sm->own.quorate && !sm->shared.failed) {
 		sm->own.clean_wanted = sm->own.stopping = false;
-		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
+		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "without quorum no region can be marked clean")->a = EAGAIN;
 		return;
 	}
 	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
@@ -41,7 +41,7 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 void ddr_sm_op_leave(struct ddr_sm *sm)
 {
 	if (!sm->shared.cluster || sm->own.n_granted) {
-		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write: stop the array first")->a = EBUSY;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write; stop the array first")->a = EBUSY;
 		return;
 	}
 	sm->own.c.leave_wanted = true;

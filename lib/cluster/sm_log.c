@@ -43,7 +43,7 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t full;
 
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
-		ddr_sm_bug(sm, "the end of a log write that is not out");
+		ddr_sm_bug(sm, "a log write ended that was never started");
 		return;
 	}
 	full = in->failed_members & in->no_space & ddr_sm_written(sm);

@@ -23,7 +23,7 @@ void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in)
 	if (in->count == 0 || in->start >= sm->shared.regions || in->count > sm->shared.regions - in->start ||
 	    q->state != DDR_MQ_FREE || q->n == DDR_MAP_RUNS || !ddr_sm_running(sm) || sm->shared.sb.parity == 0) {
 		out = ddr_sm_event(sm, DDR_EV_REFUSED, q->state != DDR_MQ_FREE ?
-				   "the region map is being changed: try again" :
+				   "the region map is being changed; try again" :
 				   "no such regions, or the array is not running");
 		out->a = q->state != DDR_MQ_FREE ? EAGAIN : EINVAL;
 		return;
@@ -231,7 +231,7 @@ void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t full;
 
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
-		ddr_sm_bug(sm, "the end of a map write that is not out");
+		ddr_sm_bug(sm, "a write of the region map ended that was never started");
 		return;
 	}
 	full = in->failed_members & in->no_space & ddr_sm_written(sm);

@@ -19,8 +19,8 @@ const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flag
 {
 	if (!is_cluster(&s->sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
 		return NULL;
-	return "the array belongs to a cluster, and this node is in none: another node may be using it now. Start it on a node of its cluster; "
-	       "if no other machine uses its disks any more: ddraid start --adopt and its name";
+	return "the array belongs to a cluster and this node is in none: another node may be using it now. Start it on a node of its cluster. Only "
+	       "if no other machine uses its disks any more: ddraid start --adopt NAME";
 }
 
 /* What the bit will be by all that was delivered. */

@@ -27,11 +27,11 @@ void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member)
 	const char *why = NULL;
 
 	if (!ddr_sm_running(sm))
-		why = "the array does not run";
+		why = "the array is not running";
 	else if (member >= sm->shared.sb.members || !(ddr_sm_alive(sm) >> member & 1))
-		why = "it is out of the array already";
+		why = "the member has already failed";
 	else if (!ddr_sm_can_lose(sm, 1u << member))
-		why = "the array has no member left that it could do without";
+		why = "the array cannot lose another member";
 	if (!why) {
 		ddr_sm_report(sm, 1u << member, false);
 		return;
@@ -62,7 +62,8 @@ void ddr_sm_whole_void(struct ddr_sm *sm)
 /* What the array cannot do without stays, and what failed on it is an error. */
 static void refused(struct ddr_sm *sm, uint32_t soft)
 {
-	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array cannot do without: it stays, what failed is an error");
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array needs: it stays in the array, and the failed "
+								  "requests return errors");
 
 	out->a = EBUSY;
 	out->member = (uint32_t)__builtin_ctz(soft);
@@ -88,7 +89,7 @@ void ddr_sm_member_failed(struct ddr_sm *sm, const struct ddr_msg *msg, const st
 	if (n->failed)
 		ddr_sm_array_failed(sm, "more members failed than the parity covers");
 	if (n->sender_goes && ours)
-		ddr_sm_give_up(sm, "this node cannot write to a disk that the array cannot do without. When it reaches that disk again" DDR_SM_ANEW);
+		ddr_sm_give_up(sm, "this node cannot write to a disk that the array needs. When it reaches that disk again" DDR_SM_ANEW);
 	else if (n->sender_goes)
 		sm->own.peer[ddr_sm_node_at(sm, msg->sender)].gave_up = true;
 	if (n->soft && ours)

@@ -30,7 +30,8 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 
 void ddr_sm_no_place(struct ddr_sm *sm)
 {
-	ddr_sm_evict(sm, "64 nodes take part in the array or are lost, and more are not possible: fence those that are lost, or stop the array on another node, then start it here");
+	ddr_sm_evict(sm, "the array has reached its limit of 64 nodes, lost ones included: fence the lost nodes, or stop the array on another "
+			 "node, then start it here");
 }
 
 void ddr_sm_writer_chosen(struct ddr_sm *sm, enum ddr_writer_news news)
@@ -60,8 +61,8 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	ddr_sm_peer(sm, n)->lost_at = sm->now;
 	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
 	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
-	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" :
-			   v && v->other ? "it came with another state" : NULL);
+	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot of the dirty log and is absent" :
+			   v && v->other ? "it started again with another state" : NULL);
 	out->a = n->failure;
 	out->b = n->id;
 }

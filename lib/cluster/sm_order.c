@@ -22,7 +22,7 @@ const char *ddr_order_seek(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	uint32_t m = msg->seek.member;
 
 	if (m >= s->sb.members)
-		return "a member that does not exist is sought";
+		return "a member is searched for that does not exist";
 	if (s->sb.member[m].state == DDR_MEMBER_FAULTY || s->sb.member[m].state == DDR_MEMBER_MISSING)
 		s->change.back |= 1u << m;
 	return NULL;
@@ -53,7 +53,7 @@ bool ddr_order_room(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 
 /* ---- growing ----------------------------------------------------------------------- */
 
-const char ddr_grow_has_it[] = "an array does not shrink, and has that size already";
+const char ddr_grow_has_it[] = "the array already has that size, and arrays cannot shrink";
 
 void ddr_order_room_void(struct ddr_sm_shared *s)
 {
@@ -70,7 +70,7 @@ void ddr_order_grow_end(struct ddr_sm_shared *s)
 
 const char *ddr_order_grow(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	const char *why = s->grow.by || ddr_shared_growing(s) ? "it is about to grow already" : ddr_shared_room_not_now(s);
+	const char *why = s->grow.by || ddr_shared_growing(s) ? "the array is already growing" : ddr_shared_room_not_now(s);
 
 	if (!why && msg->grow.blocks && msg->grow.blocks <= s->sb.array_blocks)
 		why = ddr_grow_has_it;	/* it has grown since that was asked for */
@@ -92,9 +92,9 @@ bool ddr_order_grow_settle(struct ddr_sm_shared *s, struct ddr_order_small *n)
 	if (!n->why && !min)
 		return false;
 	if (!n->why && ddr_shared_room_fits(s, min->room) < ddr_super_blocks_in(&s->sb, min->room)) {
-		n->why = "its dirty log and region map have no room for more regions";
+		n->why = "the dirty log and the region map have no room for more regions";
 	} else if (!n->why) {
-		n->why = "a device is too small";
+		n->why = "a member's device is too small";
 		n->node = min;
 	}
 	ddr_order_grow_end(s);
@@ -132,7 +132,7 @@ const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *ms
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];
 
 		if (d->block >= s->n_map || d->version > s->version[d->block].mem)
-			return "a durable version of the map that does not exist";
+			return "a version of the region map became durable that does not exist";
 	}
 	for (uint32_t i = 0; i < msg->map_done.n; i++) {
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];

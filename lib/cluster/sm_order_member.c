@@ -144,7 +144,7 @@ bool ddr_order_member_set(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 const char *ddr_order_member_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	if (!s->change.ack || msg->ack.seq != s->sb.seq)
-		return "an acknowledgement of a change of the members that is not under way";
+		return "a node acknowledged a change of the members that is not under way";
 	s->change.acked |= 1ull << ddr_shared_node_at(s, msg->sender);
 	return NULL;
 }

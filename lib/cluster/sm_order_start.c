@@ -7,7 +7,7 @@
 #include "slots.h"
 #include "sm_int.h"
 
-static const char not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
+static const char not_all_members[] = "this node cannot reach all members that the running nodes use. When it can" DDR_SM_ANEW;
 
 static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
@@ -33,7 +33,7 @@ static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr
 	if (ddr_shared_mark_refused(s, msg->start.flags))
 		return ddr_shared_mark_refused(s, msg->start.flags);
 	if ((msg->start.flags & DDR_START_ADOPT) && view > 1)
-		return "other nodes of the cluster have the array, so there is nothing to adopt. Start it without --adopt";
+		return "other nodes of the cluster have the array, so it needs no --adopt. Start it without";
 	return msg->start.missing && others_started(s, n) ? not_all_members : NULL;
 }
 

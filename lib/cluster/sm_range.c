@@ -115,7 +115,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		ddr_sm_report(sm, r->failed & ~r->hard, false);
 		ddr_sm_report(sm, r->failed & r->hard, true);
 	} else {
-		ddr_sm_job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and is tried again later");
+		ddr_sm_job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and will be retried");
 		sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
 		range_end(sm, r, false, DDR_RE_ENDED);
 	}
@@ -131,7 +131,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (!r || r->state != DDR_R_JOB || r->io != in->io) {
-		ddr_sm_bug(sm, "the end of a job that does not run");
+		ddr_sm_bug(sm, "a job ended that does not run");
 		return;
 	}
 	r->result = in->result;

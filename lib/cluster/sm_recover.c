@@ -25,7 +25,7 @@ void ddr_sm_recover_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_
 	struct ddr_output *out;
 
 	if (answer == DDR_RECOVER_WRONG) {
-		ddr_sm_bug(sm, "a recovery of a slot of which none is due");
+		ddr_sm_bug(sm, "a slot was recovered for which no recovery is due");
 		return;
 	}
 	if (ours)
@@ -143,7 +143,7 @@ void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
 		else
 			c->rc_at = sm->now + RETRY_MS;
 	} else {
-		ddr_sm_bug(sm, "the end of a reading that was not asked for");
+		ddr_sm_bug(sm, "a read of the dirty log or the region map ended that was never started");
 	}
 	sm->again = true;
 }

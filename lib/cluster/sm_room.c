@@ -12,7 +12,7 @@ const char *ddr_shared_room_not_now(const struct ddr_sm_shared *s)
 	if (s->failed)
 		return "the array has failed";
 	if (ddr_shared_degraded(s) || ddr_shared_rebuilding(s) != DDR_NO_MEMBER)
-		return "a member is missing or being rebuilt: the array grows when it is optimal";
+		return "a member is missing or being rebuilt; grow the array when it is optimal";
 	return NULL;
 }
 

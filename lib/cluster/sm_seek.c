@@ -20,7 +20,7 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t bit = in->member < DDR_MAX_MEMBERS ? 1u << in->member : 0;
 
 	if (!bit || in->member >= sm->shared.sb.members) {
-		ddr_sm_bug(sm, "the device of a member that does not exist");
+		ddr_sm_bug(sm, "a device was reported for a member that does not exist");
 		return;
 	}
 	if (ddr_sm_written(sm) & bit)
@@ -43,7 +43,7 @@ static struct ddr_output *refuse(struct ddr_sm *sm, uint32_t member, const char 
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 {
 	if (!ddr_sm_running(sm) || (!ddr_sm_is_out(sm, member) && (member >= sm->shared.sb.members || sm->shared.sb.member[member].state != DDR_MEMBER_SPARE))) {
-		refuse(sm, member, "the array does not run, or the member is no spare and not out of it");
+		refuse(sm, member, "the array is not running, or the member is neither a spare nor failed");
 		return;
 	}
 	sm->own.sk.ask |= 1u << member;
@@ -72,10 +72,11 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 	if (op == DDR_MEMBER_OP_REMOVE && replaces(&sm->own.sk.set) && sm->own.sk.set.member == set.member)
 		sm->own.sk.set.op = 0;
 	if (sm->own.sk.set.op)
-		refuse(sm, set.member, "another change of the members is being made: try again");
+		refuse(sm, set.member, "another change of the members is in progress; try again");
 	else if (!ddr_sm_running(sm) || !ddr_sm_set_valid(sm, &set))
-		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array does not run, or its table of members is full: remove those that are out" :
-		       "the array does not run, or the member is in use: fail it first");
+		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array is not running, or its member table is full; remove failed members "
+								 "first (ddraid remove)" :
+		       "the array is not running, or the member is in use; fail it first (ddraid fail)");
 	else
 		sm->own.sk.set = set;
 }
@@ -89,9 +90,9 @@ void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_POLICY, .cursor = policy };
 
 	if (sm->own.sk.set.op && sm->own.sk.set.op != DDR_MEMBER_OP_POLICY)
-		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is being made: try again")->a = EBUSY;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is in progress; try again")->a = EBUSY;
 	else if (!ddr_sm_running(sm))
-		ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run")->a = EBUSY;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the array is not running")->a = EBUSY;
 	else
 		sm->own.sk.set = set;
 }
@@ -102,13 +103,13 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 	uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 
 	if (holder == DDR_NO_MEMBER)
-		return "the member that is to be replaced has no place in the array";
+		return "the member to replace has no role in the array";
 	if (set->op == DDR_MEMBER_OP_REPLACE && sm->shared.sb.member[holder].state != DDR_MEMBER_IN_SYNC)
-		return "the member that is to be replaced is not in sync any more: try again";
+		return "the member to replace is no longer in sync; try again";
 	if (set->member >= sm->shared.sb.members || sm->shared.sb.member[set->member].state != DDR_MEMBER_SPARE)
-		return "the new disk is no spare of the array";
+		return "the new disk is not a spare of the array";
 	if (ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
-		return "another member is being rebuilt or replaced: wait for its end";
+		return "another member is being rebuilt or replaced; wait until that has finished";
 	return NULL;
 }
 
@@ -129,9 +130,9 @@ void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 	if (in->value == DDR_NO_MEMBER)
 		replace_forget(sm, in->member);
 	else if (sm->own.sk.set.op)
-		refuse(sm, in->member, "another change of the members is being made: try again");
+		refuse(sm, in->member, "another change of the members is in progress; try again");
 	else if (!ddr_sm_running(sm))
-		refuse(sm, in->member, "the array does not run");
+		refuse(sm, in->member, "the array is not running");
 	else if (why)
 		refuse(sm, in->member, why);
 	else
@@ -255,7 +256,7 @@ static void change(struct ddr_sm *sm)
 		return;
 	}
 	if (!ddr_sm_set_valid(sm, &sm->own.sk.set)) {
-		refuse(sm, sm->own.sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->own.sk.set.op;
+		refuse(sm, sm->own.sk.set.member, "the members have changed meanwhile; check ddraid status, and try again")->b = sm->own.sk.set.op;
 		sm->own.sk.set.op = 0;
 		return;
 	}

@@ -121,7 +121,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t failed;
 
 	if (!t->io || in->io != t->io) {
-		ddr_sm_bug(sm, "the end of a superblock write that is not out");
+		ddr_sm_bug(sm, "a superblock write ended that was never started");
 		return;
 	}
 	t->io = 0;

@@ -63,7 +63,7 @@ void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, in)) {
 		sm->own.quorate = false;
-		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
+		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
 		return;
 	}
 	sm->own.viewed = true;
@@ -86,12 +86,12 @@ void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (at < 0 || !sm->shared.nodes[at].lost || (sm->shared.here >> at & 1)) {
-		ddr_sm_bug(sm, "a node was fenced that had not left");
+		ddr_sm_bug(sm, "a node was fenced that had not been lost");
 		return;
 	}
 	ddr_sm_ex_gone(sm, in->node);
 	ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
-	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster nobody recovers them");
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster no node can recover them");
 	out->a = ENOTSUP;
 	out->b = in->node;
 }
@@ -112,7 +112,7 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
 		return "message of a node outside the view";
 	/* what follows the highest would be the lowest, and the oldest state count as the newest */
 	if (msg->epoch > DDR_SM_MAX_EPOCH)
-		return "an epoch that nothing can follow: stop the array on all nodes, and start it again";
+		return "the epoch has reached its limit; stop the array on all nodes, and start it again";
 	return NULL;
 }
 
@@ -186,7 +186,7 @@ static void member_failed(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (ddr_order_member_fail(&sm->shared, msg, &n))
 		ddr_sm_member_failed(sm, msg, &n);
 	else
-		ddr_sm_bug(sm, "the failure of a member that does not exist");
+		ddr_sm_bug(sm, "a member failed that does not exist");
 }
 
 static void member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
@@ -195,7 +195,7 @@ static void member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 	enum ddr_done_answer answer = ddr_order_member_done(&sm->shared, msg, &n);
 
 	if (answer == DDR_DONE_WRONG)
-		ddr_sm_bug(sm, "the end of a change of the members that is not under way");
+		ddr_sm_bug(sm, "a change of the members ended that was never started");
 	else if (answer == DDR_DONE_DONE)
 		ddr_sm_member_done(sm, msg, &n);
 }
@@ -243,7 +243,7 @@ static bool in_order_member(struct ddr_sm *sm, const struct ddr_msg *msg)
 		if (ddr_order_map_set(s, msg))
 			ddr_sm_map_set(sm, msg);
 		else
-			ddr_sm_bug(sm, "a change of the map of regions that do not exist");
+			ddr_sm_bug(sm, "a change of the region map names regions that do not exist");
 		return true;
 	case DDR_M_MAP_DONE:
 		if (believed(sm, ddr_order_map_done(s, msg)))
@@ -325,7 +325,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 
 /* ---- start ------------------------------------------------------------------ */
 
-static const char seq_spent[] = "the superblocks were changed as often as their numbers allow (2^31 times), or are damaged: copy the data to a new array";
+static const char seq_spent[] = "the superblocks reached the limit of 2^31 changes, or are damaged; copy the data to a new array";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
@@ -344,12 +344,12 @@ static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 		*node = sm->shared.sb.slot_node[i];
 		at = ddr_sm_node_at(sm, *node);
 		if (*node && (at < 0 || !(sm->shared.here >> at & 1)))
-			return "a slot belongs to a node that is not here: it may be using the array now";
+			return "a slot belongs to a node outside this group, which may be using the array now";
 	}
 	*node = sm->own.foreign_node;
 	at = ddr_sm_node_at(sm, sm->own.foreign_node);
 	if (sm->own.foreign_regions && (at < 0 || !(sm->shared.here >> at & 1)))
-		return "regions in the slot of another node are dirty: that node must start and resync them";
+		return "regions in the slot of another node are dirty; that node must start the array and resync them";
 	return NULL;
 }
 
@@ -387,7 +387,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	}
 	if (sm->kernel.outdated) {
-		ddr_sm_evict(sm, "members have changed their places since the table of this node was made" DDR_SM_START_ANEW);
+		ddr_sm_evict(sm, "members have changed places since this node's table was loaded" DDR_SM_START_ANEW);
 		return;
 	}
 	msg.start.slot = sm->shared.cluster ? DDR_SM_NO_SLOT : sm->own.slot;

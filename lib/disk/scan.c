@@ -265,7 +265,7 @@ int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, stru
 	*scan = (struct ddr_scan){ 0 };
 	s.enough = how->enough && how->enough(how->ctx, scan);
 	if (!listed && geteuid() != 0)
-		return ddr_error_set(err, "only root may look at the disks; use sudo");
+		return ddr_error_set(err, "only root may read the disks; use sudo");
 	rc = take_all(&s, listed ? scan_listed(&s, listed, err) : scan_all(&s, err), err);
 	if (rc)
 		ddr_scan_free(scan);
@@ -339,8 +339,8 @@ static int find_name(const struct ddr_scan *scan, const struct ddr_scan_name *li
 		if (strcmp(list[i].name, name) != 0)
 			continue;
 		if (twin)
-			return ddr_error_set(err, "two arrays have the name %s (see %s and %s); give the uuid, which ddraid examine shows, or give one of "
-					     "them another name: ddraid rename UUID NEWNAME", name, scan->dev[list[i].device].path,
+			return ddr_error_set(err, "two arrays have the name %s (see %s and %s); give the uuid, which ddraid examine shows, or "
+					     "rename one of them: ddraid rename UUID NEWNAME", name, scan->dev[list[i].device].path,
 					     scan->dev[twin->device].path);
 		memcpy(uuid, list[i].uuid, DDR_UUID_LEN);
 		return 0;
@@ -378,8 +378,8 @@ int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const stru
 		if (!sb || memcmp(sb->array_uuid, uuid, DDR_UUID_LEN) != 0)
 			continue;
 		if (array->n == DDR_ASSEMBLE_MAX)
-			return ddr_error_set(err, "more than %u devices say that they belong to %s; set DDRAID_DEVICES "
-					     "to the right ones", DDR_ASSEMBLE_MAX, which);
+			return ddr_error_set(err, "more than %u devices claim to belong to %s; set DDRAID_DEVICES to the right ones",
+					     DDR_ASSEMBLE_MAX, which);
 		array->cand[array->n++] = (struct ddr_candidate){
 			.device = scan->dev[i].path, .super = sb, .bytes = scan->dev[i].bytes, .foreign = scan->dev[i].foreign,
 		};

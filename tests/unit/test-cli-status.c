@@ -207,10 +207,10 @@ static void what_the_cluster_waits_for_is_said(void **state)
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'clean', 'stopping': true, 'cluster': {'transport': 'corosync', 'fencing': 'none',"
 			 " 'quorate': false, 'waits': 'n3 (node 3) is fenced', 'unseen': 'n2 does not see the disk of member 1', 'nodes': []}}]}"), CLI_DONE);
-	says("  cluster  NO QUORUM: nothing may be written, fencing OFF\n");
+	says("  cluster  NO QUORUM: writes wait, fencing OFF\n");
 	says("  waits    n3 (node 3) is fenced\n");
 	says("  disks    n2 does not see the disk of member 1\n");
-	says("  stopping a clean stop is under way");
+	says("  stopping a clean stop is in progress");
 	/* who waits for space, for what, and what to do */
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', 'no_space': 'member 2 (sdb) has no space left: writes wait'}]}"), CLI_DONE);
 	says("  waits    member 2 (sdb) has no space left: writes wait\n");
@@ -222,7 +222,7 @@ static void members_are_listed_and_free_entries_are_not(void **state)
 	assert_int_equal(ask(cmd_status, REPLY("'members': [{'index': 0, 'role': 0, 'state': 'in-sync', 'device': '/dev/sda', 'errors': {'read': 1, 'write': 2, 'corrected': 3}},"
 			 "{'index': 1, 'role': null, 'state': 'missing', 'device': null}, {'index': 2, 'role': 1, 'state': 'missing', 'device': null},"
 			 "{'index': 3, 'role': null, 'state': 'spare', 'device': '/dev/sdd'}], 'suspect': [[7, 2]]")), CLI_DONE);
-	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 blocks put right\n");
+	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 blocks repaired\n");
 	does_not_say("   1  no role");
 	says("   2  role 1   missing     -\n");
 	says("   3  no role  spare       /dev/sdd\n");
@@ -248,7 +248,7 @@ static void a_daemon_of_another_release_is_told(void **state)
 	play.release = "0.0.9";
 	assert_int_equal(ask(cmd_status, REPLY("'jobs': []")), CLI_DONE);
 	says("\"daemon\": \"0.0.9\"");
-	says("is of release 0.0.9, installed is " PACKAGE_VERSION "; systemctl restart ddraidd starts the installed one, and the arrays stay up");
+	says("is release 0.0.9, but " PACKAGE_VERSION " is installed; systemctl restart ddraidd starts the installed one, and the arrays stay up");
 	play.release = NULL;
 	assert_int_equal(ask(cmd_status, REPLY("'jobs': []")), CLI_DONE);
 	says("\"daemon\": \"" PACKAGE_VERSION "\"");

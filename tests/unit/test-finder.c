@@ -226,10 +226,10 @@ static void what_changed_before_the_lock_is_not_believed(void **state)
 	assert_int_equal(f->super[1].generation, 2);
 	ddr_finder_free(f);
 	disk.before_lock = goes_to_another_array;
-	not_found("is not that member any more");
+	not_found("is no longer that member");
 	write_member(path_of("b"), 1, 1, 1);
 	disk.before_lock = becomes_another_member;
-	not_found("is not that member any more");
+	not_found("is no longer that member");
 	write_member(path_of("b"), 1, 1, 1);
 	disk.before_lock = make_swap;
 	not_found("it holds a swap");

@@ -207,7 +207,7 @@ def test_512e_disks(nodes, stage):
     del stage
     node = nodes[0]
     refused(node, f"ddraid create t --order 1 --overwrite --yes {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "--allow-512e"])
-    refused(node, f"ddraid create t --order 1 --allow-512e {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "--yes says that this is meant"])
+    refused(node, f"ddraid create t --order 1 --allow-512e {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "Give --yes to confirm"])
     result = node.run(f"ddraid create t --order 1 --allow-512e --yes {dev(node, 0, 1, 2)}")
     assert "physical sectors of 4096 bytes" in result.err
 
@@ -385,7 +385,7 @@ def test_unlinked_histories_are_refused(node):
     damage(node.disks[1], 160, 16, 999)
     damage(node.disks[1], 176, 16, 888)
     node.run("for d in /dev/vd?; do blockdev --flushbufs $d; done")
-    refused(node, "ddraid table t", ["separate ways"])
+    refused(node, "ddraid table t", ["diverged"])
 
 
 # ---- tables, messages, configuration ---------------------------------------------------
