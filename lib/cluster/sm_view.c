@@ -325,7 +325,7 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 
 /* ---- start ------------------------------------------------------------------ */
 
-static const char seq_spent[] = "the superblocks reached the limit of 2^31 changes, or are damaged; copy the data to a new array";
+static const char seq_spent[] = "the superblocks were changed 2^31 times, which is the limit, or are damaged; copy the data to a new array";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)

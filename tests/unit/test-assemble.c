@@ -308,7 +308,7 @@ static void test_rebuilding_does_not_count(void **state)
 	assert_true(w.out.degraded);
 	assert_true(ddr_assembly_role(&w.out, 3) >= 0);
 	show_set(&w, 0x1e);
-	refused(&w, "member 0 is not there, member 3 is rebuilding (sdd)");
+	refused(&w, "member 0 is missing, member 3 is rebuilding (sdd)");
 }
 
 /* All power went when the superblocks called it back, before it had one of its own: it need not be called back again. */
@@ -625,7 +625,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(w.out.usable, 0x1e);
 	for (unsigned int i = 0; i < 5; i++)
 		w.cand[i].super = NULL;
-	refused(&w, "none of the 5 devices has a valid superblock; the first: sda: no valid");
+	refused(&w, "none of the 5 devices has a valid superblock; the first one: sda: no valid");
 }
 
 static void test_removed(void **state)

@@ -193,9 +193,9 @@ static void who_gave_up_is_told_from_a_lost_array(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': true, 'may_fail': 0}]}"), CLI_DONE);
-	says("FAILED   on this node alone");
+	says("FAILED   on this node only");
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': false, 'may_fail': 0}]}"), CLI_DONE);
-	says("FAILED   more members are out than the parity covers");
+	says("FAILED   more members failed than the parity covers");
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'degraded', 'may_fail': 1}]}"), CLI_DONE);
 	says("DEGRADED one more member may fail\n");
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'degraded', 'may_fail': 0}]}"), CLI_DONE);
@@ -234,7 +234,7 @@ static void what_suspect_means_and_what_to_type(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': [[7, 2], [11, 1]]")), CLI_DONE);
-	says("regions 11 to 11: blocks in flight at the crash may read as garbage\n           A crash met them while a data member was missing.");
+	says("regions 11 to 11: blocks in flight at the crash may read as garbage\n           They were being written at a crash while a data member was missing.");
 	says("           ddraid set data suspect=accept\n");
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': []")), CLI_DONE);
 	does_not_say("suspect=accept");
@@ -316,7 +316,7 @@ static void a_suspended_array_says_so(void **state)
 	does_not_say("SUSPENDED");
 	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
 	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
-	says("SUSPENDED all reads and writes wait: dmsetup resume data lets them go on\n");
+	says("SUSPENDED all reads and writes wait: dmsetup resume data lets them continue\n");
 	play.json = true;
 	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
 	says("\"suspended\": true");
@@ -352,7 +352,7 @@ static void a_device_that_was_never_shown_is_told(void **state)
 	mapped.exists = true;
 	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
 	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': true")), CLI_DONE);
-	says("HIDDEN   the array is served, and nobody can see its device: ddraid start data shows it\n");
+	says("HIDDEN   the array is served, but its device is not visible: ddraid start data shows it\n");
 	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': false")), CLI_DONE);
 	does_not_say("HIDDEN");			/* it waits, and says for what */
 	play.check = true;

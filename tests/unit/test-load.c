@@ -475,7 +475,7 @@ static void one_that_was_overwritten(void **state)
 	rig.whole = false;
 	load();
 	assert_false(rig.load->ok);
-	assert_non_null(strstr(rig.load->error.text, "ddtest1 holds a swap"));
+	assert_non_null(strstr(rig.load->error.text, "ddtest1 also holds a swap"));
 	assert_non_null(strstr(rig.load->error.text, "ddraid fail fixture 1"));
 	end();
 }

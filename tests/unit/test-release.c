@@ -125,7 +125,7 @@ static void with_another_interface_nothing_is_restarted(void **state)
 	gone("version");
 	ddr_release_look(&r, dir);
 	strcpy(r.daemon, "0.0.9");
-	says(&r, "the loaded module an older version: do not restart ddraidd");
+	says(&r, "the loaded module an older version. Do not restart ddraidd");
 }
 
 /* Finding S33: a process whose program was replaced, as dpkg does, by a rename over it. */

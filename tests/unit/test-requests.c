@@ -333,7 +333,7 @@ static void something_else_became_of_it(void **state)
 
 	(void)state;
 	status.member_state[SPARE] = DDR_MEMBER_FAULTY;		/* its first superblock could not be written */
-	expect(&c, "is faulty now");
+	expect(&c, "is now faulty");
 	c = asks();
 	status.member_state[SPARE] = DDR_MEMBER_REBUILDING;	/* a hot spare for another role */
 	status.rebuilding = SPARE;

@@ -54,7 +54,7 @@ def test_member_is_replaced_under_load(serving):
     serving.node.run(LOAD)
     slowly(serving, "4M")
     out = serving.guest.command("replace data /dev/vdb /dev/vdf").out
-    assert "member 1 of array 'data' is copied to member 5" in out, out
+    assert "member 1 of array 'data' is being copied to member 5" in out, out
     assert "is replacing member 1" in serving.event("rebuild-start")["text"]
     seen = job(serving)
     assert seen and seen["member"] == 5 and seen["replaces"] == 1, seen
@@ -192,7 +192,7 @@ def test_member_that_is_out_is_replaced(serving):
     assert (status["members"][5]["role"], status["members"][1]["role"]) == (1, None)
     verify(serving, 16)
     out = serving.guest.command("replace data /dev/mapper/lin /dev/vdg").out
-    assert "member 5 of array 'data' is copied to member 1," in out     # the entry of the one that failed
+    assert "member 5 of array 'data' is being copied to member 1," in out     # the entry of the one that failed
     serving.event("rebuild-done", 180)
     serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
     verify(serving, 16)

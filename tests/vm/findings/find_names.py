@@ -144,7 +144,7 @@ def test_names_that_cannot_work_and_devices_that_were_renamed(serving):
     assert guest.status("data")["device"] == "/dev/mapper/moved"
     assert "/dev/mapper/moved on this node" in guest.command("status data").out
     assert guest.command("status moved").out.startswith("data: optimal")
-    assert "is started already, as /dev/mapper/moved" in guest.command("start data").out
+    assert "is already started, as /dev/mapper/moved" in guest.command("start data").out
     node.run("dd if=/dev/urandom of=/dev/mapper/moved bs=1M count=4 oflag=direct status=none")
     guest.watch_events()
     guest.command("fail moved 1")
