@@ -347,7 +347,7 @@ static void something_else_became_of_it(void **state)
 	expect(&c, "was removed");
 	c = asks();
 	array.replace.refusal = "the members have changed meanwhile";
-	expect(&c, "replaces nobody: the members have changed meanwhile");
+	expect(&c, "replaces no member: the members have changed meanwhile");
 }
 
 /* The place of a member that is out: a spare may have taken it by itself before anybody asked, or another one. */
