@@ -57,7 +57,7 @@ uint32_t ddr_sm_move(struct ddr_sm *sm, enum ddr_machine machine, uint32_t state
 	const struct turn *turn = &turns[machine][state][event];
 
 	if (turn->cell == CELL_NONE) {
-		ddr_sm_bug(sm, "a small machine has no such transition");
+		ddr_sm_bug(sm, "the tables of the state machine have no such transition");
 		return state;
 	}
 	sm->reached[turn->cell / 64] |= 1ull << (turn->cell % 64);

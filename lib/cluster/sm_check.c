@@ -143,7 +143,7 @@ static const char *check_members(const struct ddr_sm *sm)
 	if (ddr_sm_change_idle(sm) && (t->faulty | t->missing | t->io))
 		return "a step belongs to a change of the members that is not under way";
 	if (sm->own.t.state != DDR_T_IDLE && !(ddr_sm_going(sm) || c->slots || c->mark || c->set.op))
-		return "a change of the superblocks is being written that is not wanted any more";
+		return "superblocks are being written for a change that is no longer wanted";
 	if (sm->shared.change.leaving & ddr_sm_written(sm))
 		return "a member leaves that the superblocks still list in the array";
 	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->shared.sb.order)

@@ -47,7 +47,7 @@ def test_without_parity_it_warns_of_the_loss():
     ((*SHAPE, "--parity", "3"), "--parity must be"),
     ((*SHAPE, "--layout", "left"), "--layout must be"),
     ((*SHAPE, "--member-size", "0"), "--member-size must be"),
-    ((*SHAPE, "--rate", "fast"), "--rate must be bytes a second"),
+    ((*SHAPE, "--rate", "fast"), "--rate must be bytes per second"),
     ((*SHAPE, "--rate", "0"), "--rate must be bytes a second"),
     ((*SHAPE, "--rate", "2P"), "--rate must be bytes a second"),
     ((*SHAPE, "--iops", "-3"), "--iops must be"),

@@ -200,7 +200,7 @@ def test_two_arrays_on_one_daemon(serving):
         assert load.wait(120).code == 0, load.err[-1000:]
     assert guest.status("data")["state"] == "optimal" and guest.status("more")["state"] == "degraded"
     done = guest.command("fail more 7", check=False)
-    assert done.code == 1 and "is no member of array 'more'" in done.err
+    assert done.code == 1 and "is not a member of array 'more'" in done.err
     guest.stop("more")
     serving.write(0)
     assert [a["name"] for a in json.loads(guest.command("status --json").out)] == ["data"]
