@@ -12,6 +12,7 @@ text for all of them, then an empty line. A line that begins with "= " names a p
 is out of date, if an error or a part has no entry, or if an entry names a message that no longer exists.
 """
 import difflib
+import functools
 import pathlib
 import re
 import sys
@@ -245,6 +246,7 @@ def advice():
     return out, informs
 
 
+@functools.cache
 def everything():
     """(group, [(file, message, is it an error; None: the entry says so)]) of all groups."""
     out = [(group, messages(group)) for group in GROUPS]
