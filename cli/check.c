@@ -62,7 +62,7 @@ static void judge_cluster(struct json_object *a, struct verdict *v)
 	struct json_object *c = client_object(a, "cluster");
 
 	if (strcmp(client_text(c, "transport"), "local") != 0 && !client_null(c, "quorate") && !client_flag(c, "quorate"))
-		worse(v, CHECK_FAILED, "no quorum: writes wait");
+		worse(v, CHECK_FAILED, "no quorum: I/O is frozen");
 	if (!client_null(c, "waits") && strcmp(client_text(c, "waits"), client_text(a, "error")) != 0)
 		worse(v, CHECK_WARNING, client_clean(client_text(c, "waits")));
 }

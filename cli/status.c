@@ -101,7 +101,7 @@ static void print_cluster(struct json_object *a)
 
 	if (strcmp(client_text(c, "transport"), "local") == 0 || strcmp(client_text(a, "state"), "inactive") == 0)
 		return;
-	printf("  cluster  %s, fencing %s\n", client_flag(c, "quorate") ? "quorate" : "NO QUORUM: writes wait",
+	printf("  cluster  %s, fencing %s\n", client_flag(c, "quorate") ? "quorate" : "NO QUORUM: I/O is frozen",
 	       strcmp(client_text(c, "fencing"), "none") == 0 ? "OFF" : client_clean(client_text(c, "fencing")));
 	for (size_t i = 0; i < client_length(nodes); i++) {
 		struct json_object *n = client_at(nodes, i);

@@ -207,7 +207,7 @@ static void what_the_cluster_waits_for_is_said(void **state)
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'clean', 'stopping': true, 'cluster': {'transport': 'corosync', 'fencing': 'none',"
 			 " 'quorate': false, 'waits': 'n3 (node 3) is fenced', 'unseen': 'n2 does not see the disk of member 1', 'nodes': []}}]}"), CLI_DONE);
-	says("  cluster  NO QUORUM: writes wait, fencing OFF\n");
+	says("  cluster  NO QUORUM: I/O is frozen, fencing OFF\n");
 	says("  waits    n3 (node 3) is fenced\n");
 	says("  disks    n2 does not see the disk of member 1\n");
 	says("  stopping a clean stop is in progress");
