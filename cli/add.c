@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid add: a new disk becomes a spare of the array; one that was a member, and is out, comes back.
- * ddraid replace: a new disk, or a spare, gets a copy of a member that works, and then its place; or the place of one that is out.
+ * ddraid add: a new disk becomes a spare of the array; a failed or missing member is taken back.
+ * ddraid replace: a new disk, or a spare, gets a copy of a working member and then its place; or it takes the place of a failed member.
  *
  * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
- * then it gets one of its own: a crash leaves a blank disk, or a spare that is not there and may be removed. All nodes look for it by that.
+ * then it gets one of its own: a crash leaves a blank disk, or the entry of a missing spare, which may be removed. All nodes find the disk by its superblock.
  *
  * Must never: write to a disk that holds anything, without --overwrite and a yes; give a disk a superblock that could count as a newer one
  * than those of the members.

@@ -2,7 +2,7 @@
 /*
  * ddraid start --adopt. See adopt.h.
  *
- * Must never: take silence, or the end of a pipe, for a yes.
+ * Must never: treat silence, or the end of a pipe, as a yes.
  */
 #include <inttypes.h>
 #include <stdio.h>

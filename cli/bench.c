@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid bench: what disks read, one after the other and at random, for ddraid estimate. fio does it. Must never write to a disk.
+ * ddraid bench: measures with fio how fast disks read, sequentially and at random, for ddraid estimate. Must never write to a disk.
  */
 #include <errno.h>
 #include <fcntl.h>

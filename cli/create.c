@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ddraid create: makes a new array of empty disks. Everything that can be refused is
+ * ddraid create: creates an array on empty disks. Everything that can be refused is
  * refused here, before the first byte is written; create_write.c does the rest.
  */
 #include <errno.h>

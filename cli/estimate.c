@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid estimate: what to expect of an array that is there, or of one that is not made yet, from the figures of its slowest member.
+ * ddraid estimate: estimates speed and reliability of an array that exists, or of one that does not exist yet, from the figures of its slowest member.
  * Computes only (lib/estimate.c); touches no disk.
  */
 #include <getopt.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid events: the state as it is, then a line for each change as it happens.
+ * ddraid events: prints the current state, then a line for each change as it happens.
  */
 #include <errno.h>
 #include <getopt.h>

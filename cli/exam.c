@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Looking at a member; see exam.h. */
+/* Examines a member; see exam.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

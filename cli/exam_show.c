@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What was learnt from a member, as text and as JSON; see exam.h. */
+/* Prints what was found on a member, as text and as JSON; see exam.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid fence-ack: the operator says that a node is dead, so that its regions may be recovered.
+ * ddraid fence-ack: the operator asserts that a node is powered off, so that its regions may be recovered.
  */
 #include <stdio.h>
 

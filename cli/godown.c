@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid stop --shutdown; see godown.h. Nothing that was acknowledged is given up: what waits for an array that is not served was not
- * written, and nobody was told that it was.
+ * ddraid stop --shutdown; see godown.h. No acknowledged write is lost: I/O that waits for an array that is not served was not
+ * written, and was not acknowledged.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid grow: the array takes what its members have room for, or a part of that. The daemons do it, on all nodes at once; this says
- * what came of it, and what is to be done next.
+ * ddraid grow: the array grows into the room of its members, or a part of it. The daemons do it on all nodes at once; the command prints
+ * the result, and what to do next.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Runs a command that uses disks in a child; see guard.h. A process that waits for a disk cannot be ended, so this process must not wait for the child
- * without a limit: it passes on the child's output, and leaves a child that hangs. It kills that child first, which ends as soon as the disk answers,
- * and does nothing more.
+ * Runs a command that uses disks in a child; see guard.h. A process that waits for a disk cannot be ended, so this process waits for the child
+ * only for a limited time. It passes on the child's output, and leaves a child that hangs behind: it kills that child, which then ends as soon as
+ * the disk answers, and does nothing more.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who uses a block device; see inuse.h. */
+/* Finds what uses a block device; see inuse.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A job in words; see job.h. */
+/* Prints a job; see job.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>

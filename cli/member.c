@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid fail: takes a member out of the array, as if it had failed.
- * ddraid remove: the array forgets one that is out of it, or a spare. Nothing is written to the disk: what it says of itself
- * does not count any more.
+ * ddraid fail: marks a member as failed, so that it is no longer used.
+ * ddraid remove: drops the entry of a failed or missing member, or of a spare. Nothing is written to the disk: its superblock
+ * is ignored from then on.
  */
 #include <inttypes.h>
 #include <limits.h>

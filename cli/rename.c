@@ -2,9 +2,9 @@
 /*
  * ddraid rename: gives an array that is stopped on all nodes another name.
  *
- * The name is in the superblocks, and so it is changed by one command alone, while nobody can start the array: the members are locked, which keeps
- * all of this machine out; in a cluster the command is alone in the array's process group, which keeps the other nodes out (hold.h). A slot
- * of the dirty log that belongs to another node says that this node runs the array, or died while it did.
+ * The name is in the superblocks, so a single command changes it, while the array cannot be started: the members are locked, which keeps
+ * other programs on this machine out; in a cluster the command is alone in the array's process group, which keeps the other nodes out (hold.h). A slot
+ * of the dirty log that belongs to another node shows that this node runs the array, or died while running it.
  *
  * Must never: write while a slot is owned, a member is not there, or the process group has other processes; write by superblocks that were read
  * before the members were locked.

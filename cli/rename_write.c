@@ -2,8 +2,8 @@
 /*
  * The superblocks of an array that gets another name; see rename.h.
  *
- * A name is no state of a member, so the generation stays as it is, as with slots and counters. What is cut in the middle leaves members of one
- * generation, of which some have higher sequence numbers: the name on these is the array's (lib/disk/assemble.c), and its next change of the
+ * A name is no state of a member, so the generation stays as it is, as with slots and counters. An interrupted change leaves members of the same
+ * generation, some with higher sequence numbers: the name on those is valid (lib/disk/assemble.c), and its next change of the
  * superblocks, or the same command again, gives it to the others.
  *
  * Must never: write a copy while the other one is not known to be valid; write to a disk that is not this member now.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The scan of this machine's disks, for commands, in a process of its own. A process whose thread hangs in a disk is not gone when it
- * ends: whoever started it would wait for the disk. So that process is left behind, and the command ends when its work is done.
+ * The scan of this machine's disks, for commands, in a process of its own. A process whose thread hangs in a disk does not disappear when it
+ * ends: its parent would wait for the disk. So that process is left behind, and the command ends when its work is done.
  * It scans as often as it is asked, and remembers the disks that have not answered yet: no scan waits for one of them twice.
  * Must never: keep anything of the command's open in the process that may be left.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid start: assembles an array from what its disks say, loads the table, waits until the daemon serves it, and resumes the device then:
- * nobody sees it before it can be read. What the daemon refuses is taken down again.
+ * ddraid start: assembles an array from its superblocks, loads the table, waits until the daemon serves it, and then resumes the device:
+ * no program sees it before it can be read. If the daemon refuses the array, the device is removed again.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid status and when: what the daemon says of its arrays, for people or as JSON.
+ * ddraid status and when: print what the daemon reports about its arrays, as text or as JSON.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid stop: has the daemon clear all marks, and removes the device. An array that
- * stays open is left alone, and who has it open is named.
+ * is in use is not stopped, and the message names what uses it.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ddraid table: the line that `dmsetup create` takes. It looks at the disks alone and
+ * ddraid table: prints the table line for `dmsetup create`. It reads only the disks and
  * changes nothing; the daemon checks the devices again when the device appears.
  */
 #include <getopt.h>

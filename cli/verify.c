@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid verify: starts, pauses and stops the comparison of parity and data, and tells how it stands. The work is the daemons';
- * it goes on whichever node the command is given on, and over restarts.
+ * ddraid verify: starts, pauses and stops the comparison of parity and data, and shows its progress. The daemons do the work;
+ * it continues no matter which node the command runs on, and over restarts.
  */
 #include <getopt.h>
 #include <inttypes.h>

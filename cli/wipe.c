@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid wipe: disks cease to be members. All superblocks that ddraid could find on them are overwritten with zeroes; nothing else is.
+ * ddraid wipe: erases members. All superblocks that ddraid could find on them are overwritten with zeroes, and nothing else.
  *
- * Must never: write to a disk that something uses, that carries nothing of ddraid, or whose array may be running with it as a member, unless
- * the operator says so; say that a disk is wiped while anything of a superblock can be read there.
+ * Must never: write to a disk that something uses, that has no ddraid superblock, or whose array may be running with it as a member, unless
+ * the operator overrides it; report that a disk is wiped while anything of a superblock can be read there.
  */
 #include <errno.h>
 #include <getopt.h>
