@@ -75,8 +75,8 @@ void job_print(struct json_object *array, struct json_object *job)
 		struct json_object *n = client_at(nodes, i);
 
 		if (client_number(n, "id") == client_number(job, "node"))
-			printf("%*sby %s%s\n", INDENT, "", client_clean(client_text(n, "name")),
-			       client_null(job, "rate") ? ", of which is not known here yet how fast it is" : "; how fast, by what it tells now and then");
+			printf("%*srunning on %s%s\n", INDENT, "", client_clean(client_text(n, "name")),
+			       client_null(job, "rate") ? "; speed not known yet" : "; speed from its last report");
 	}
 	if (!client_null(job, "waits"))
 		printf("%*swaits: %s\n", INDENT, "", client_clean(client_text(job, "waits")));

@@ -84,8 +84,8 @@ def test_usage(images, args, words):
 
 
 @pytest.mark.parametrize("options, count, words", [
-    (("--order", "0"), 3, "takes 2 devices, 3 were given"),
-    (("--order", "3", "--parity", "2"), 9, "takes 10 devices, 9 were given"),
+    (("--order", "0"), 3, "needs 2 devices, 3 were given"),
+    (("--order", "3", "--parity", "2"), 9, "needs 10 devices, 9 were given"),
     ((), 3, "--order is missing"),
 ])
 def test_number_of_devices(images, options, count, words):
@@ -333,7 +333,7 @@ def test_the_name_of_another_array_is_refused(images):
     assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0
     before = digest(five)
     done = ddraid(*args, *two, DDRAID_DEVICES=everything)
-    assert done.returncode == 1 and "an array with the name same is there already" in done.stderr and done.stderr.count("\n") == 1, done
+    assert done.returncode == 1 and "an array with the name same already exists" in done.stderr and done.stderr.count("\n") == 1, done
     done = ddraid(*args, one[0], two[0], DDRAID_DEVICES=everything)         # a disk of it is left over
     assert done.returncode == 1 and f"{one[1]} belongs to it" in done.stderr, done
     assert digest(five) == before

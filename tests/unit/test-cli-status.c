@@ -162,14 +162,14 @@ static void a_job_of_another_node_may_have_no_rate(void **state)
 	assert_string_equal(play.cmd, "status");
 	says("  rebuild   25.0 %\n");
 	says("256 MiB of 1 GiB, onto member 3\n");
-	says("by n2, of which is not known here yet how fast it is\n");
+	says("running on n2; speed not known yet\n");
 	does_not_say("left");
 	does_not_say("priority");
 	does_not_say("paused");
 	does_not_say("waits");
 	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 2, 'rate': 4194304, 'eta': 192, 'paused': null, 'priority': null, 'waits': null}]")), CLI_DONE);
 	says("  rebuild   25.0 %, 4 MiB/s, 3 min left\n");
-	says("by n2; how fast, by what it tells now and then\n");
+	says("running on n2; speed from its last report\n");
 }
 
 static void a_job_of_this_node_says_all(void **state)
@@ -180,7 +180,7 @@ static void a_job_of_this_node_says_all(void **state)
 	says("data:\n  rebuild   25.0 %, 4 MiB/s, 3 min left\n");
 	says("onto member 3 for member 4, priority 3\n");
 	says("waits: for a bad sector\n");
-	does_not_say("by n");
+	does_not_say("running on n");
 	does_not_say("[");
 	play.terminal = true;
 	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 1, 'paused': true, 'rate': 4194304}]")), CLI_DONE);

@@ -55,7 +55,7 @@ def test_two_arrays_of_one_name(serving):
     serving.begin()
     guest.create("data", 0, 1, "dedicated", first)
     refused = node.run(f"ddraid create data --order 0 --parity 1 {' '.join(second)}", check=False)
-    assert refused.code == 1 and "an array with the name data is there already" in refused.err, refused
+    assert refused.code == 1 and "an array with the name data already exists" in refused.err, refused
     node.run(f"DDRAID_DEVICES='{' '.join(second)}' ddraid create data --order 0 --parity 1 {' '.join(second)}")     # disks from another machine
     uuid = {disk: examine(node, disk)["array_uuid"] for disk in ("/dev/vda", "/dev/vdc")}
     started = guest.command("start --all --wait-disks 0", check=False)
@@ -69,7 +69,7 @@ def test_two_arrays_of_one_name(serving):
     refused = guest.command(f"rename {uuid['/dev/vda']} one", check=False)
     assert refused.code == 1 and "is started on this node" in refused.err, refused
     refused = guest.command(f"rename {uuid['/dev/vdc']} data", check=False)
-    assert refused.code == 1 and "an array with the name data is there already" in refused.err, refused
+    assert refused.code == 1 and "an array with the name data already exists" in refused.err, refused
     guest.command(f"rename {uuid['/dev/vdc']} two")             # beside the other one, which runs
     guest.command("start two")
     assert {a["name"] for a in guest.arrays()} == {"data", "two"}
