@@ -131,8 +131,7 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 		return ddr_bad(ti, "A member's logical sectors are larger than a chunk: use a lower order or other disks");
 	}
 	if (bdev_physical_block_size(bdev) > tab->geo.chunk)
-		DMWARN("%s: %s: physical sectors of %u bytes are larger than a chunk (%u): writes are slow, and a power failure may damage other "
-		       "blocks",
+		DMWARN("%s: %s: physical sectors of %u bytes exceed a chunk (%u): slow, and a power failure may damage other blocks",
 		       tab->label, dev->name, bdev_physical_block_size(bdev), tab->geo.chunk);
 	sectors = bdev_nr_sectors(bdev);
 	if (!sectors) {
