@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid add: a new disk becomes a spare of the array; one that was a member, and is out, comes back.
- * ddraid replace: a new disk, or a spare, gets a copy of a member that works, and then its place; or the place of one that is out.
+ * ddraid add: a new disk becomes a spare of the array; a failed or missing member is taken back.
+ * ddraid replace: a new disk, or a spare, gets a copy of a working member and then its place; or it takes the place of a failed member.
  *
  * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
- * then it gets one of its own: a crash leaves a blank disk, or a spare that is not there and may be removed. All nodes look for it by that.
+ * then it gets one of its own: a crash leaves a blank disk, or the entry of a missing spare, which may be removed. All nodes find the disk by its superblock.
  *
  * Must never: write to a disk that holds anything, without --overwrite and a yes; give a disk a superblock that could count as a newer one
  * than those of the members.
@@ -60,7 +60,7 @@ static bool get_status(struct add *a)
 		a->array = json_object_get(client_at(list, 0));
 	json_object_put(list);
 	if (!a->array)
-		cli_fail(a->cmd, "ddraidd sent no data; daemon and command are of different releases");
+		cli_fail(a->cmd, "ddraidd sent no data: daemon and command are from different releases; systemctl restart ddraidd");
 	return a->array != NULL;
 }
 
@@ -146,14 +146,14 @@ static int check_disk(struct add *a)
 	if (disk_open(&a->dev, a->path, a->super.order, &a->allow, holds, sizeof(holds), &err))
 		return cli_fail(a->cmd, "%s", err.text);
 	if (a->dev.bytes < needed)
-		return cli_fail(a->cmd, "%s has %s, and each member of array '%s' needs %s: %s are missing; use a larger disk", a->path,
+		return cli_fail(a->cmd, "%s has %s, and each member of array '%s' needs %s (%s more); use a larger disk", a->path,
 				cli_format_bytes(a->dev.bytes, has, sizeof(has)), a->name, cli_format_bytes(needed, need, sizeof(need)),
 				cli_format_bytes(needed - a->dev.bytes, lack, sizeof(lack)));
 	if (holds[0] && !cli_confirm(a->cmd, a->yes, "%s: destroying what it holds (%s)", a->path, holds))
 		return CLI_FAILED;
 	if (a->dev.physical_sector > a->super.chunk &&
-	    !cli_confirm(a->cmd, a->yes, "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32 " bytes: a power loss could damage blocks "
-			 "at rest", a->path, a->dev.physical_sector, a->super.chunk))
+	    !cli_confirm(a->cmd, a->yes, "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32 " bytes: a power loss "
+			 "could damage other, already written blocks", a->path, a->dev.physical_sector, a->super.chunk))
 		return CLI_FAILED;
 	return CLI_DONE;
 }
@@ -181,14 +181,14 @@ static int write_supers(struct add *a, int member)
 	struct ddr_error err;
 	char writing[256];
 
-	snprintf(writing, sizeof(writing), "it is no spare of array '%s' yet; ddraid remove %s %d forgets it", a->name, a->name, member);
+	snprintf(writing, sizeof(writing), "it is not a spare of array '%s' yet; ddraid remove %s %d removes its entry", a->name, a->name, member);
 	cli_guard_at(a->path, writing);
 	sb.this_member = (uint16_t)member;
 	for (sb.seq = a->super.seq - 1; sb.seq <= a->super.seq; sb.seq++)
 		if (ddr_dev_write_super(&a->dev, &sb, &err))
-			return cli_fail(a->cmd, "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
+			return cli_fail(a->cmd, "%s; ddraid remove %s %d removes its entry", err.text, a->name, member);
 	if (ddr_dev_drop_cache(&a->dev, &err))
-		return cli_fail(a->cmd, "%s; ddraid remove %s %d forgets it", err.text, a->name, member);
+		return cli_fail(a->cmd, "%s; ddraid remove %s %d removes its entry", err.text, a->name, member);
 	return CLI_DONE;
 }
 
@@ -210,20 +210,21 @@ static int add_new(struct add *a)
 	int member, rc;
 
 	if (!has_place(a))
-		return cli_fail(a->cmd, "array '%s' has %d members, and no place for another one: ddraid remove %s MEMBER forgets a spare, or one that is out",
+		return cli_fail(a->cmd, "array '%s' has %d members, which is the limit; make room by removing a spare or a failed member: ddraid "
+					"remove %s MEMBER",
 				a->name, a->super.members, a->name);
 	rc = check_disk(a);
 	if (rc)
 		return rc;
 	cli_guard_at(a->path, "the array was not changed, but what the disk held may be overwritten");
 	if (create_prepare(&a->super, a->allow.overwrite, &a->dev, &err))
-		return cli_fail(a->cmd, "%s; the array was not changed, the former content of the disk is overwritten", err.text);
+		return cli_fail(a->cmd, "%s; the array was not changed, but the former content of the disk is overwritten", err.text);
 	uuid_generate(a->uuid);
 	member = enter(a);
 	if (member < 0 || !get_super(a))
 		return CLI_FAILED;
 	if (member >= a->super.members || memcmp(a->super.member[member].uuid, a->uuid, sizeof(a->uuid)) != 0)
-		return cli_fail(a->cmd, "the members of array '%s' have changed meanwhile; look at them, and try again", a->name);
+		return cli_fail(a->cmd, "the members of array '%s' have changed meanwhile; check ddraid status, and try again", a->name);
 	rc = write_supers(a, member);
 	ddr_dev_close(&a->dev);		/* whoever finds it locks it */
 	a->dev.fd = -1;
@@ -240,7 +241,7 @@ static int add(struct add *a)
 		return CLI_FAILED;
 	member = member_of(a);
 	if (member >= 0 && (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING))
-		return cli_fail(a->cmd, "%s is member %d of array '%s' and works already", a->path, member, a->name);
+		return cli_fail(a->cmd, "%s is already member %d of array '%s', and works", a->path, member, a->name);
 	return member >= 0 && !a->foreign[0] ? seek(a, member) : add_new(a);
 }
 
@@ -262,7 +263,7 @@ static struct json_object *find_member(struct add *a)
 	struct stat st;
 
 	if (device && (stat(a->old, &st) || !S_ISBLK(st.st_mode))) {
-		cli_fail(a->cmd, "%s is no block device; name the member by the index that ddraid status shows", a->old);
+		cli_fail(a->cmd, "%s is not a block device; give the index of the member that ddraid status shows", a->old);
 		return NULL;
 	}
 	for (size_t i = 0; i < client_length(members); i++) {
@@ -272,7 +273,7 @@ static struct json_object *find_member(struct add *a)
 		if (device ? is_device(client_text(m, "device"), st.st_rdev) : !strcmp(a->old, number) || !strcasecmp(a->old, client_text(m, "uuid")))
 			return m;
 	}
-	cli_fail(a->cmd, "'%s' is no member of array '%s'; ddraid status lists them", a->old, a->name);
+	cli_fail(a->cmd, "'%s' is not a member of array '%s'; ddraid status lists them", a->old, a->name);
 	return NULL;
 }
 
@@ -283,12 +284,13 @@ static int check_old(struct add *a, struct json_object *old)
 	const char *state = client_clean(client_text(old, "state"));
 
 	if (client_null(old, "role"))
-		return cli_fail(a->cmd, "member %d of array '%s' is %s and has no role: there is nothing to replace", index, a->name, state);
+		return cli_fail(a->cmd, "member %d of array '%s' is %s and has no role, so there is nothing to replace", index, a->name, state);
 	for (size_t i = 0; i < client_length(jobs); i++) {
 		const char *type = client_text(client_at(jobs, i), "type");
 
 		if (!strcmp(type, "rebuild") || !strcmp(type, "replace"))
-			return cli_fail(a->cmd, "a %s of array '%s' is under way; wait for its end, ddraid when %s tells how long", type, a->name, a->name);
+			return cli_fail(a->cmd, "a %s of array '%s' is running; wait until it has finished (ddraid when %s shows when)", type,
+					a->name, a->name);
 	}
 	a->role = strcmp(state, "in-sync") ? (uint32_t)client_number(old, "role") : DDR_ROLE_NONE;
 	return CLI_DONE;
@@ -302,7 +304,7 @@ static int take_spare(struct add *a)
 			a->member = m;
 			return CLI_DONE;
 		}
-	return cli_fail(a->cmd, "array '%s' has no spare; name a disk: ddraid replace %s %s DEV", a->name, a->name, a->old);
+	return cli_fail(a->cmd, "array '%s' has no spare; give a disk: ddraid replace %s %s DEV", a->name, a->name, a->old);
 }
 
 /* The disk becomes a spare, if it is none. */
@@ -315,9 +317,9 @@ static int get_new(struct add *a)
 	if (member < 0 || a->foreign[0])
 		return add_new(a);
 	if (a->super.member[member].state == DDR_MEMBER_IN_SYNC || a->super.member[member].state == DDR_MEMBER_REBUILDING)
-		return cli_fail(a->cmd, "%s is member %d of array '%s' and works already", a->path, member, a->name);
+		return cli_fail(a->cmd, "%s is already member %d of array '%s', and works", a->path, member, a->name);
 	if (a->super.member[member].role != DDR_ROLE_NONE)
-		return cli_fail(a->cmd, "%s is member %d of array '%s', which is out and misses it; ddraid add %s %s takes it back", a->path,
+		return cli_fail(a->cmd, "%s is member %d of array '%s', which counts as failed or missing; ddraid add %s %s takes it back", a->path,
 				member, a->name, a->name, a->path);
 	return seek(a, member);
 }
@@ -338,10 +340,12 @@ static int ask(struct add *a, int old)
 		return CLI_FAILED;
 	json_object_put(data);
 	if (a->role != DDR_ROLE_NONE)
-		printf("member %d of array '%s' is out: member %d has its place and is rebuilt from the others; ddraid when %s tells how long that takes\n",
+		printf("member %d of array '%s' is no longer used: member %d takes its place and is being rebuilt from the others; ddraid when %s "
+		       "shows how long that takes\n",
 		       old, a->name, a->member, a->name);
 	else
-		printf("member %d of array '%s' is copied to member %d, which takes its place then; ddraid when %s tells how long that takes\n", old,
+		printf("member %d of array '%s' is being copied to member %d, which then takes its place; ddraid when %s shows how long that "
+		       "takes\n", old,
 		       a->name, a->member, a->name);
 	return cli_finish(a->cmd);
 }
@@ -400,7 +404,7 @@ static int run(const struct cli_command *cmd, int argc, char **argv, bool replac
 	}
 	n = argc - optind;
 	if (replaces ? n < 2 || n > 3 : n != 2)
-		return cli_usage(cmd, replaces ? "give the name of an array, a member, and the new disk if it is not to be a spare" :
+		return cli_usage(cmd, replaces ? "give the name of an array, a member, and the new disk (without it a spare is used)" :
 				 "give the name of an array and one disk");
 	a.name = argv[optind];
 	a.old = replaces ? argv[optind + 1] : NULL;

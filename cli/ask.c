@@ -12,7 +12,7 @@ static bool can_ask(const char *what, bool yes, const char *text)
 {
 	if (yes || isatty(STDIN_FILENO))
 		return true;
-	cli_fail(what, "%s; there is no terminal to ask on: --yes says that this is meant", text);
+	cli_fail(what, "%s; there is no terminal to ask on. Give --yes to confirm", text);
 	return false;
 }
 

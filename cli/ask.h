@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A question before something that cannot be undone. */
+/* The question before an operation that cannot be undone. */
 #ifndef DDR_CLI_ASK_H
 #define DDR_CLI_ASK_H
 
@@ -8,7 +8,7 @@
 /*
  * Prints the sentence, and asks for "yes" on the terminal. @yes: the operator has answered already (--yes), only the sentence is printed. Without a
  * terminal nobody can be asked: then it is a no, and the line says that --yes answers. False: no, and that was printed.
- * Must never: take silence, or the end of a pipe, for a yes.
+ * Must never: treat silence, or the end of a pipe, as a yes.
  */
 /* The two halves of it, where more is printed between. False: nobody can be asked, and that was printed with the sentence as the reason. */
 bool cli_can_ask(const char *what, bool yes, const char *format, ...) __attribute__((format(printf, 3, 4)));

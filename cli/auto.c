@@ -93,8 +93,8 @@ int cli_auto_units(const struct ddr_scan_name list[], size_t n)
 		free(argv[i]);
 	free(argv);
 	if (rc)
-		return cli_fail("start", "systemctl cannot be run: %s", strerror(rc));
-	return status ? cli_fail("start", "systemctl could not start the arrays' units; its message stands above") : CLI_DONE;
+		return cli_fail("start", "cannot run systemctl: %s", strerror(rc));
+	return status ? cli_fail("start", "systemctl could not start the units of the arrays; see its message above") : CLI_DONE;
 }
 
 static void report(struct ddr_ipc *ipc, const char *uuid, const char *name, const char *why, bool waits)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid bench: what disks read, one after the other and at random, for ddraid estimate. fio does it. Must never write to a disk.
+ * ddraid bench: measures with fio how fast disks read, sequentially and at random, for ddraid estimate. Must never write to a disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -99,7 +99,7 @@ static const char *complaint(char *output)
 			line = p;
 	if (line)
 		line[strcspn(line, "\n")] = '\0';
-	return line ? line : "it said nothing";
+	return line ? line : "it printed nothing";
 }
 
 /* One measurement. @key: of fio's figures of reading. */
@@ -126,13 +126,13 @@ static int measure(const struct bench *b, const char *path, uint64_t offset, uin
 	snprintf(seconds, sizeof(seconds), "--runtime=%" PRIu64, b->seconds);
 	rc = run(argv, b->output);
 	if (rc == -ENOENT)
-		return cli_fail("bench", "fio is not installed, which reads the disks; install it");
+		return cli_fail("bench", "bench needs fio: apt install fio");
 	if (rc)
 		return cli_fail("bench", "fio cannot read %s: %s", path, rc < 0 ? strerror(-rc) : complaint(b->output));
 	read = parse(b->output, &root);
 	*out = read && json_object_object_get_ex(read, key, &value) ? json_object_get_double(value) : 0;
 	json_object_put(root);
-	return *out > 0 ? CLI_DONE : cli_fail("bench", "fio has no figure for %s: %s", path, complaint(b->output));
+	return *out > 0 ? CLI_DONE : cli_fail("bench", "fio returned no result for %s: %s", path, complaint(b->output));
 }
 
 /* -------------------------------------------------- disks */
@@ -147,7 +147,7 @@ static int measure_disk(const struct bench *b, const char *path, struct figures 
 	if (strlen(path) >= PATH_MAX || ddr_dev_open(&dev, path, 0, &err))
 		return cli_fail("bench", "%s", strlen(path) >= PATH_MAX ? "a name is too long" : err.text);
 	tenth = dev.bytes / 10 / ALIGN * ALIGN;
-	rc = dev.bytes < MIN_BYTES ? cli_fail("bench", "%s has %" PRIu64 " bytes; less than 64 MiB say nothing", path, dev.bytes) : CLI_DONE;
+	rc = dev.bytes < MIN_BYTES ? cli_fail("bench", "%s has %" PRIu64 " bytes; at least 64 MiB are needed to measure", path, dev.bytes) : CLI_DONE;
 	if (!rc)
 		rc = measure(b, path, 0, tenth, false, "bw_bytes", &f->begin);
 	if (!rc)
@@ -168,7 +168,7 @@ static void print_disk(const char *path, const struct figures *f)
 {
 	char begin[32], end[32];
 
-	printf("%s: in sequence %s/s at its beginning and %s/s at its end, 4 KiB anywhere %.0f a second\n", client_clean(path),
+	printf("%s: sequential %s/s at its start and %s/s at its end, random 4 KiB %.0f per second\n", client_clean(path),
 	       cli_format_size((uint64_t)f->begin, begin, sizeof(begin)), cli_format_size((uint64_t)f->end, end, sizeof(end)), f->iops);
 	fflush(stdout);
 }
@@ -226,7 +226,7 @@ int cmd_bench(const struct cli_command *cmd, int argc, char **argv)
 		b.json |= c == 'j';
 	}
 	if (optind == argc)
-		return cli_usage(cmd, "give the disks that are to be read");
+		return cli_usage(cmd, "give the disks to read");
 	b.output = malloc(OUTPUT_MAX);
 	if (!b.output)
 		return cli_fail("bench", "out of memory");

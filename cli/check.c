@@ -62,7 +62,7 @@ static void judge_cluster(struct json_object *a, struct verdict *v)
 	struct json_object *c = client_object(a, "cluster");
 
 	if (strcmp(client_text(c, "transport"), "local") != 0 && !client_null(c, "quorate") && !client_flag(c, "quorate"))
-		worse(v, CHECK_FAILED, "no quorum: nothing may be written");
+		worse(v, CHECK_FAILED, "no quorum: I/O is frozen");
 	if (!client_null(c, "waits") && strcmp(client_text(c, "waits"), client_text(a, "error")) != 0)
 		worse(v, CHECK_WARNING, client_clean(client_text(c, "waits")));
 }
@@ -88,7 +88,7 @@ static struct verdict judge(struct json_object *a)
 	if (client_flag(a, "suspended"))
 		worse(&v, CHECK_FAILED, "SUSPENDED (see ddraid status): all I/O waits");
 	if (cli_mapped_hidden(a))
-		worse(&v, CHECK_FAILED, "nobody can see its device (see ddraid status)");
+		worse(&v, CHECK_FAILED, "its device is hidden (see ddraid status)");
 	judge_cluster(a, &v);
 	judge_jobs(a, &v);
 	if (!client_null(a, "no_space"))
@@ -139,7 +139,7 @@ static enum check_exit judge_all(struct json_object *arrays, bool quiet)
 /* Whatever this process waits for: a monitor has its answer in time. */
 static void out_of_time(int sig)
 {
-	static const char text[] = "ddraid status: ddraidd does not answer within 5 seconds; systemctl status ddraidd and journalctl -u ddraidd tell more\n";
+	static const char text[] = "ddraid status: ddraidd did not answer within 5 seconds; see systemctl status ddraidd and journalctl -u ddraidd\n";
 
 	(void)sig;
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
@@ -168,7 +168,7 @@ static struct json_object *fetch(const char *name, enum check_exit *code)
 		if (ret > 0)		/* the daemon's word: it is not started */
 			*code = CHECK_FAILED;
 	} else if (!data) {
-		cli_fail("status", "ddraidd sent no data; daemon and command are of different releases");
+		cli_fail("status", "ddraidd sent no data: daemon and command are from different releases; systemctl restart ddraidd");
 	}
 	return data;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ddraid status --check: what a monitor is told. The codes are a public interface (design.md, section 9). */
+/* ddraid status --check: the output for monitoring systems. The codes are a public interface (design.md, section 9). */
 #ifndef DDR_CLI_CHECK_H
 #define DDR_CLI_CHECK_H
 

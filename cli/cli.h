@@ -21,8 +21,8 @@ enum cli_exit {
 };
 
 /* What create, add and replace say to an option that overrode several refusals at once. */
-#define CLI_NO_FORCE	"--force is no option any more, each override has its own: --overwrite destroys what disks hold, --allow-512e takes disks whose physical " \
-			"sectors are larger than a chunk"
+#define CLI_NO_FORCE	"--force no longer exists; each override has its own option: --overwrite destroys what disks hold, --allow-512e accepts " \
+			"disks whose physical sectors are larger than a chunk"
 
 struct cli_command {
 	const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ddraid create: makes a new array of empty disks. Everything that can be refused is
+ * ddraid create: creates an array on empty disks. Everything that can be refused is
  * refused here, before the first byte is written; create_write.c does the rest.
  */
 #include <errno.h>
@@ -118,7 +118,7 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 			a->yes = true;
 			break;
 		case 'f':
-			return cli_usage(cmd, CLI_NO_FORCE ", --allow-files takes image files");
+			return cli_usage(cmd, CLI_NO_FORCE ", --allow-files accepts image files");
 		case 'u':
 			a->unequal = true;
 			break;
@@ -149,8 +149,8 @@ static int parse_devices(const struct cli_command *cmd, int argc, char **argv, s
 	roles = (1u << a->order) + (uint32_t)a->parity;
 	given = (uint32_t)(argc - optind);
 	if (given != roles)
-		return cli_usage(cmd, "order %" PRIu64 " with parity %" PRIu64 " takes %" PRIu32 " devices, %" PRIu32
-				 " %s given", a->order, a->parity, roles, given, given == 1 ? "was" : "were");
+		return cli_usage(cmd, "order %" PRIu64 " with parity %" PRIu64 " needs %" PRIu32 " devices, %" PRIu32 " %s given", a->order,
+				 a->parity, roles, given, given == 1 ? "was" : "were");
 	if (roles + a->n_spares > DDR_MAX_MEMBERS)
 		return cli_usage(cmd, "%" PRIu32 " members and %" PRIu32 " spares are more than %u", roles, a->n_spares,
 				 DDR_MAX_MEMBERS);
@@ -206,8 +206,8 @@ static int check_sizes(struct create_plan *plan, const struct create_args *a, st
 	plan->unequal = large->bytes - small->bytes > small->bytes / 100;
 	if (a->unequal || !plan->unequal)
 		return 0;
-	return ddr_error_set(err, "%s has %s and %s has %s: the disks of an array should be of one size; use others, or "
-			     "--unequal to leave unused what they have more than the smallest", small->path,
+	return ddr_error_set(err, "%s has %s and %s has %s: the disks of an array should have the same size. Use other disks, or --unequal to "
+			     "leave the extra space of the larger ones unused", small->path,
 			     cli_format_bytes(small->bytes, small_size, sizeof(small_size)), large->path,
 			     cli_format_bytes(large->bytes, large_size, sizeof(large_size)));
 }
@@ -266,7 +266,8 @@ static void say_holds(const struct create_plan *plan, uint32_t i, char *buf, siz
 
 static void say_sector(const struct create_plan *plan, uint32_t i, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32 " bytes: a power loss could damage blocks at rest",
+	snprintf(buf, size, "%s: physical sectors of %" PRIu32 " bytes are larger than the chunk of %" PRIu32 " bytes: a power loss could damage "
+			    "other, already written blocks",
 		 plan->dev[i].path, plan->dev[i].physical_sector, plan->super.chunk);
 }
 
@@ -282,7 +283,7 @@ static bool first_override(const struct create_plan *plan, char *buf, size_t siz
 			continue;
 		return true;
 	}
-	snprintf(buf, size, "the disks are not of one size, and what the larger ones have more stays unused");
+	snprintf(buf, size, "the disks differ in size, and the extra space of the larger ones stays unused");
 	return plan->unequal;
 }
 
@@ -306,7 +307,7 @@ static void print_warnings(const struct create_plan *plan)
 			cli_warn("create", "%s", text);
 		}
 		if (dev->bytes - smallest > smallest / 100)
-			cli_warn("create", "%s: %.0f %% of it stays unused, since the smallest member is smaller", dev->path,
+			cli_warn("create", "%s: %.0f %% of it stays unused, because another member is smaller", dev->path,
 				 100.0 * (double)(dev->bytes - smallest) / (double)dev->bytes);
 	}
 }
@@ -356,7 +357,7 @@ static void print_summary(const struct create_plan *plan, const struct create_ar
 	cli_format_size(sb->array_blocks * sb->block_size, size, sizeof(size));
 	cli_format_size(sb->region_size, region, sizeof(region));
 	cli_format_size(ddr_layout_member_bytes(sb), raw, sizeof(raw));
-	printf("Array %s is made, uuid %s\n", sb->name, cli_format_uuid(sb->array_uuid, uuid));
+	printf("Array %s created, uuid %s\n", sb->name, cli_format_uuid(sb->array_uuid, uuid));
 	printf("  size      %s usable (%" PRIu64 " bytes), %s on each member\n", size, sb->array_blocks * sb->block_size, raw);
 	printf("  layout    order %u, parity %u, %s: %u data + %u parity members, chunks of %" PRIu32 " bytes\n", sb->order,
 	       sb->parity, sb->layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated", 1u << sb->order, sb->parity,

@@ -29,9 +29,9 @@
 #include "lib/disk/layout.h"
 
 /* What is said where a disk does not answer any more: before any superblock is written, and then. */
-#define OVERWRITTEN	"no array was made, but what the disks of this command held may be overwritten; create again, with --overwrite, and without that disk"
-#define INCOMPLETE	"the array is not complete, but disks of this command may have its superblocks: do not start it, but create again, with --overwrite, and " \
-			"without that disk"
+#define OVERWRITTEN	"no array was created, but the disks given may be overwritten; create again with --overwrite, and without that disk"
+#define INCOMPLETE	"the array is incomplete, and some of the disks given may hold its superblocks. Do not start it; create again with " \
+			"--overwrite, and without that disk"
 
 /* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
 #define FIRST_SEQ	1u
@@ -154,7 +154,8 @@ int create_retire(const struct ddr_dev *dev, struct ddr_error *err)
 
 	while ((ret = zero_supers(dev, err)) > 0)
 		if (!places--)
-			return ddr_error_set(err, "%s: its old superblocks were overwritten with zeroes, and it still returns them", dev->path);
+			return ddr_error_set(err, "%s: its old superblocks were overwritten with zeroes, but it still returns them; use another "
+						  "disk", dev->path);
 	return ret;
 }
 
@@ -234,7 +235,7 @@ static int check_disk(const struct create_plan *plan, uint16_t member, struct dd
 		return -1;
 	sb = &back.copy[back.newest].super;
 	if (memcmp(sb->array_uuid, plan->super.array_uuid, sizeof(sb->array_uuid)) != 0)
-		return ddr_error_set(err, "%s: its superblock was written, and now it has that of another array (%s); somebody else "
+		return ddr_error_set(err, "%s: its superblock was written, but now it holds one of another array (%s); another program or node "
 				     "writes to it", dev->path, sb->name);
 	if (sb->this_member != member)
 		return ddr_error_set(err, "%s and %s are two paths to one disk: each member needs its own; put the paths under multipath, and "
@@ -275,10 +276,10 @@ static int undo(const struct create_plan *plan, uint32_t changed, uint32_t writt
 	}
 	append_paths(plan, left ? left : changed, paths, sizeof(paths));
 	if (left)
-		return ddr_error_set(err, "%s; the array was not created, but its superblocks may be left on%s: do not use them, "
-				     "replace what is broken and create again with --overwrite", why.text, paths);
-	return ddr_error_set(err, "%s; the array was not created: no superblock of it is left, but the former content of%s is "
-			     "overwritten; replace what is broken and create again", why.text, paths);
+		return ddr_error_set(err, "%s; the array was not created, but its superblocks may be left on%s: do not use them. Replace what is "
+				     "broken and create again with --overwrite", why.text, paths);
+	return ddr_error_set(err, "%s; the array was not created. No superblock of it is left, but the former content of%s is overwritten. Replace "
+			     "what is broken and create again", why.text, paths);
 }
 
 int create_write(const struct create_plan *plan, struct ddr_error *err)

@@ -59,10 +59,10 @@ static int check_sectors(const struct ddr_dev *dev, uint64_t order, bool allowed
 				     " bytes that a member holds of each block at order %" PRIu64 "; use order %u at most, "
 				     "or disks with smaller sectors", dev->path, dev->logical_sector, chunk, order, fits);
 	if (dev->physical_sector > chunk && !allowed)
-		return ddr_error_set(err, "%s: its physical sectors of %" PRIu32 " bytes hold the chunks of %" PRIu32
-				     " blocks (%" PRIu32 " bytes each at order %" PRIu64 "): a power loss while the disk rewrites "
-				     "one could damage blocks at rest on several members; use disks with smaller "
-				     "physical sectors or a lower order, or --allow-512e if the disks protect against it",
+		return ddr_error_set(err, "%s: its physical sectors of %" PRIu32 " bytes hold the chunks of %" PRIu32 " blocks (%" PRIu32 " bytes "
+				     "each at order %" PRIu64 "): a power loss while the disk rewrites one could damage other, already written "
+				     "blocks on several members; use disks with smaller physical sectors or a lower order, or --allow-512e if the "
+				     "disks protect against it",
 				     dev->path, dev->physical_sector, dev->physical_sector / chunk, chunk, order);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A disk that is to become a member, by create or by add: may it, and what does it hold? */
+/* A disk that create or add wants as a member: is it allowed, and what does it hold? */
 #ifndef DDR_CLI_DISK_H
 #define DDR_CLI_DISK_H
 

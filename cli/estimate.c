@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid estimate: what to expect of an array that is there, or of one that is not made yet, from the figures of its slowest member.
+ * ddraid estimate: estimates speed and reliability of an array that exists, or of one that does not exist yet, from the figures of its slowest member.
  * Computes only (lib/estimate.c); touches no disk.
  */
 #include <getopt.h>
@@ -71,7 +71,7 @@ static int take_shape(const struct cli_command *cmd, int c, struct estimate *e)
 		break;
 	default:
 		if (!cli_parse_size(optarg, &e->in.member_bytes) || !e->in.member_bytes)
-			return cli_usage(cmd, "--member-size must be a size, as 4T, not '%s'", optarg);
+			return cli_usage(cmd, "--member-size must be a size such as 4T, not '%s'", optarg);
 	}
 	return CLI_DONE;
 }
@@ -81,7 +81,7 @@ static int take_rate(const struct cli_command *cmd, const char *option, double *
 	uint64_t n;
 
 	if (!cli_parse_size(optarg, &n) || !n || n > MAX_RATE)
-		return cli_usage(cmd, "%s must be bytes a second, as 180M, not '%s'", option, optarg);
+		return cli_usage(cmd, "%s must be bytes per second, such as 180M, not '%s'", option, optarg);
 	*out = (double)n;
 	return CLI_DONE;
 }
@@ -113,9 +113,10 @@ static int take(const struct cli_command *cmd, int c, char **argv, struct estima
 	case O_WRITTEN:
 		return take_real(cmd, "--written must be above 0 and at most 100 (percent)", 0.001, 100, 0.01, &e->in.written);
 	case O_AFR:
-		return take_real(cmd, "--afr must be above 0 and at most 99 (percent of such disks that fail in a year)", 0.0001, 99, 0.01, &e->in.afr);
+		return take_real(cmd, "--afr must be above 0 and at most 99 (percent of such disks that fail per year)", 0.0001, 99, 0.01,
+				 &e->in.afr);
 	case O_UNREADABLE:
-		return take_real(cmd, "--unreadable must be a chance for each bit, as 1e-15", 0, 0.1, 1, &e->in.unreadable);
+		return take_real(cmd, "--unreadable must be a chance per bit, such as 1e-15", 0, 0.1, 1, &e->in.unreadable);
 	case O_WAIT:
 		return take_real(cmd, "--wait must be 0 to 87660 hours", 0, MAX_HOURS, 3600, &e->in.wait_s);
 	case O_JSON:
@@ -138,13 +139,14 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, struct es
 	if (argc - optind > 1)
 		return cli_usage(cmd, "give one name, not %d", argc - optind);
 	if (e->name && e->shape_given)
-		return cli_usage(cmd, "--order, --parity, --layout and --member-size are of an array that is not made yet; '%s' has its own", e->name);
+		return cli_usage(cmd, "--order, --parity, --layout and --member-size describe an array that does not exist yet; '%s' has its own",
+				 e->name);
 	if (!e->name && (e->order < 0 || !e->in.member_bytes))
 		return cli_usage(cmd, "give the name of an array, or --order and --member-size");
 	if (!e->in.read_rate)
-		return cli_usage(cmd, "--rate is missing: what the slowest member reads, bytes a second");
+		return cli_usage(cmd, "--rate is missing: how much the slowest member reads, in bytes per second");
 	if (!e->in.afr && (e->in.unreadable || e->in.wait_s))
-		return cli_usage(cmd, "--unreadable and --wait say nothing without --afr");
+		return cli_usage(cmd, "--unreadable and --wait need --afr");
 	if (!e->in.write_rate)
 		e->in.write_rate = e->in.read_rate;
 	if (!e->in.write_iops)
@@ -206,7 +208,8 @@ static int shape_of_array(struct ddr_ipc *ipc, struct estimate *e)
 	e->in.layout = strcmp(client_text(a, "layout"), "rotating") ? DDR_LAYOUT_DEDICATED : DDR_LAYOUT_ROTATING;
 	json_object_put(data);
 	if (order > DDR_MAX_ORDER || parity > DDR_MAX_PARITY || !e->in.array_bytes || !e->in.region_size)
-		return cli_fail("estimate", "ddraidd sent no shape of '%s'; daemon and command are of different releases", e->name);
+		return cli_fail("estimate", "ddraidd sent no geometry of '%s': daemon and command are from different releases; systemctl restart "
+					    "ddraidd", e->name);
 	e->in.order = (uint8_t)order;
 	e->in.parity = (uint8_t)parity;
 	return busy_rate(ipc, e);
@@ -261,11 +264,11 @@ static void print_speeds(const struct ddr_estimate_in *in, const struct ddr_esti
 {
 	char buf[32];
 
-	print_rates("  in sequence    read", o->read_rate);
+	print_rates("  sequential     read", o->read_rate);
 	printf(", write %s/s\n", rate_text(o->write_rate, buf, sizeof(buf)));
 	if (in->read_iops) {
-		print_iops("  4 KiB anywhere read", o->read_iops);
-		printf(", write %.0f: each block lies on all data disks, so all of them move for it\n", o->write_iops);
+		print_iops("  random 4 KiB   read", o->read_iops);
+		printf(", write %.0f: each block is spread over all data disks, so all of them seek for it\n", o->write_iops);
 	}
 	if (!in->parity)
 		return;
@@ -285,12 +288,12 @@ static void print_jobs(const struct ddr_estimate_in *in, const struct ddr_estima
 	char a[32], b[32], c[32];
 
 	if (!in->parity) {
-		printf("  no parity: a disk that fails takes the array with it\n");
+		printf("  no parity: the array is lost when any disk fails\n");
 		return;
 	}
-	printf("  rebuild        %s while nobody uses the array; %s if somebody always does (resync_min_rate %s)\n",
+	printf("  rebuild        %s while the array is idle; %s under constant load (resync_min_rate %s)\n",
 	       seconds(o->rebuild_s, a, sizeof(a)), seconds(o->rebuild_busy_s, b, sizeof(b)), rate_text(in->busy_rate, c, sizeof(c)));
-	printf("  verify         %s while nobody uses the array; beside a load that never rests %s at priority 1 and %s at 5\n",
+	printf("  verify         %s while the array is idle; under constant load %s at priority 1 and %s at 5\n",
 	       seconds(o->verify_s, a, sizeof(a)), seconds(o->verify_busy_s[0], b, sizeof(b)), seconds(o->verify_busy_s[4], c, sizeof(c)));
 	printf("  after a crash  %s for %u regions of %s that were being written\n", seconds(o->resync_region_s * REGIONS, a, sizeof(a)), REGIONS,
 	       cli_format_size(in->region_size, b, sizeof(b)));
@@ -300,9 +303,9 @@ static void print_dangers(const struct ddr_estimate_in *in, const struct ddr_est
 {
 	if (!in->afr)
 		return;
-	printf("  in a year      more disks fail than may: %.2g %%", o->array_lost * 100);
+	printf("  in a year      more disks fail than the parity covers: %.2g %%", o->array_lost * 100);
 	if (in->parity && in->unreadable)
-		printf("; a rebuild meets what no disk can read or compute any more: %.2g %%", o->block_lost * 100);
+		printf("; a rebuild hits blocks that are unreadable and not reconstructible: %.2g %%", o->block_lost * 100);
 	putchar('\n');
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid events: the state as it is, then a line for each change as it happens.
+ * ddraid events: prints the current state, then a line for each change as it happens.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -68,14 +68,14 @@ static int follow(struct ddr_ipc *c, bool json)
 			continue;
 		}
 		if (ret == -ENOTCONN)
-			return cli_fail("events", "ddraidd ended; start ddraid events again when it is back");
+			return cli_fail("events", "ddraidd ended; start ddraid events again when it runs again");
 		if (ret)
 			return cli_fail("events", "cannot read events: %s", strerror(-ret));
 		lost = strcmp(client_text(e, "event"), "lost") == 0;
 		ret = print_event(e, json);
 		json_object_put(e);
 		if (lost)
-			return cli_fail("events", "this listener was too slow and lost events; start it again");
+			return cli_fail("events", "this command read events too slowly and lost some; start it again");
 		if (ret)
 			return ret;
 	}

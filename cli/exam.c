@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Looking at a member; see exam.h. */
+/* Examines a member; see exam.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static void report_copy(struct exam *exam, const struct ddr_dev *dev, unsigned i
 	}
 	ddr_fault_text(fault, text, sizeof(text));
 	if (i == 1 && !s->copy[1].offset) {
-		damage(exam, "superblock copy 1: not found: without copy 0 nothing says where it lies");
+		damage(exam, "superblock copy 1: not found; its position is known from copy 0 only");
 		return;
 	}
 	buf = ddr_dev_buffer(2u * DDR_META_BLOCK);
@@ -100,8 +100,8 @@ static void report_supers(struct exam *exam, const struct ddr_dev *dev, const st
 		if (!s->copy[i].found)
 			report_copy(exam, dev, i);
 	if (exam->sb && ddr_super_ro_only(exam->sb))
-		damage(exam, "ro_compat has features that this version does not know (0x%x): the array can be looked at, "
-		       "not started", exam->sb->ro_compat);
+		damage(exam, "ro_compat has features that this version does not know (0x%x): the array can be examined, but not started",
+		       exam->sb->ro_compat);
 	if (exam->sb && exam->bytes < ddr_layout_data_end(exam->sb))
 		damage(exam, "the device has %llu bytes, but its data area ends at byte %llu: it was cut short",
 		       (unsigned long long)exam->bytes, (unsigned long long)ddr_layout_data_end(exam->sb));
@@ -146,7 +146,7 @@ static int newest_place(struct exam *exam, const struct ddr_dev *dev, uint8_t *b
 		}
 	}
 	if (newest < 0)
-		damage(exam, "%s: no place of it is valid; by this device alone %s", what,
+		damage(exam, "%s: none of its places is valid; from this device alone %s", what,
 		       slot == DDR_MAP_SLOT ? "all its regions count as written" : "all its regions count as dirty");
 	return newest;
 }
@@ -238,7 +238,7 @@ static void report_foreign(struct exam *exam, const struct ddr_dev *dev)
 	struct ddr_error err;
 
 	if (exam->sb && ddr_foreign_find(dev, exam->sb, foreign, sizeof(foreign), &err) == 0 && foreign[0])
-		damage(exam, "holds a %s, too: another program has written to it, and the array starts without it", foreign);
+		damage(exam, "also holds a %s: another program has written to it, and the array starts without it", foreign);
 }
 
 bool exam_device(struct exam *exam, const char *path)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What `ddraid examine` learns from one device: everything that is valid on it, and a
+ * What `ddraid examine` finds on one device: everything that is valid, and a
  * sentence for everything that is damaged. Read-only; a disk may hold anything.
  */
 #ifndef DDR_CLI_EXAM_H

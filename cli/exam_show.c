@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What was learnt from a member, as text and as JSON; see exam.h. */
+/* Prints what was found on a member, as text and as JSON; see exam.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static void print_slots(const struct exam *exam)
 		printf("%" PRIu64 " dirty regions%s", s->n_dirty, s->n_dirty ? ":" : "");
 		print_runs(exam, in_slot, s);
 		if (s->n_repairs)
-			printf("; %" PRIu64 " of them only to put right what is wrong in place", s->n_repairs);
+			printf("; %" PRIu64 " of them only for a repair in place", s->n_repairs);
 		if (s->unreadable)
 			printf("; %" PRIu32 " log blocks unreadable", s->unreadable);
 		printf("\n");
@@ -191,8 +191,7 @@ static void print_valid(const struct exam *exam)
 	if (sb->policy & DDR_POLICY_SUSPECT_READS_ERROR)
 		printf("  policy     suspect-reads = error\n");
 	if (is_spare(sb))
-		printf("  spare      holds no data until it is taken; the members are those of generation %" PRIu64
-		       "\n", sb->generation);
+		printf("  spare      holds no data until it is used; the member table is that of generation %" PRIu64 "\n", sb->generation);
 	print_members(sb);
 	if (is_spare(sb))
 		return;		/* nobody writes its log and its map */

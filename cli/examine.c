@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ddraid examine: shows what the disks say about themselves, damage included. Needs
+ * ddraid examine: shows the superblocks, logs and maps of disks, damage included. Needs
  * neither the daemon nor the other members, and changes nothing. Exit code 0 if every
  * device is a member whose superblock can be read, else 1.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid fence-ack: the operator says that a node is dead, so that its regions may be recovered.
+ * ddraid fence-ack: the operator asserts that a node is powered off, so that its regions may be recovered.
  */
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv)
 	int rc = CLI_FAILED;
 
 	if (argc != 2)
-		return cli_usage(cmd, "give one node: its id or its name; it must be off, or cut off from all members");
+		return cli_usage(cmd, "give one node, by its id or name; it must be powered off, or cut off from all members");
 	ipc = client_connect("fence-ack");
 	if (!ipc)
 		return CLI_FAILED;
@@ -22,7 +22,8 @@ int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv)
 	json_object_object_add(request, "node", json_object_new_string(argv[1]));
 	if (client_call(ipc, "fence-ack", request, &data, CLIENT_TIMEOUT_MS)) {
 		json_object_put(data);
-		printf("node %s counts as dead: what it was writing is recovered now; ddraid status shows when that is done\n", argv[1]);
+		printf("node %s counts as dead: the regions that it was writing are being recovered; ddraid status shows when that is done\n",
+		       argv[1]);
 		rc = cli_finish("fence-ack");
 	}
 	ddr_ipc_close(ipc);

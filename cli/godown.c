@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid stop --shutdown; see godown.h. Nothing that was acknowledged is given up: what waits for an array that is not served was not
- * written, and nobody was told that it was.
+ * ddraid stop --shutdown; see godown.h. No acknowledged write is lost: I/O that waits for an array that is not served was not
+ * written, and was not acknowledged.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +94,8 @@ static void fail(struct array *a, uint64_t sectors)
 	pid_t pid;
 
 	a->failed = true;
-	cli_warn("stop", "'%s' has not been served for %d seconds (no quorum, or no ddraidd), and the machine is to go down: what waits for it "
-		 "fails now. None of that was acknowledged", a->name, LIMIT_MS / 1000);
+	cli_warn("stop", "'%s' has not been served for %d seconds (no quorum, or no ddraidd), and the machine is shutting down: waiting I/O fails "
+		 "now. None of it was acknowledged", a->name, LIMIT_MS / 1000);
 	fflush(NULL);
 	pid = fork();
 	if (pid)
@@ -111,7 +111,7 @@ static void unsuspend(struct array *a, const struct cli_dm_info *info)
 
 	/* at two looks: the daemon suspends a device for a moment when it loads a table */
 	if (info->suspended && a->suspended) {
-		cli_warn("stop", "'%s' is suspended, and the machine is to go down: it is resumed", a->name);
+		cli_warn("stop", "'%s' is suspended, and the machine is shutting down: resuming it", a->name);
 		if (cli_dm_resume(a->name, &err))
 			cli_warn("stop", "%s", err.text);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ddraid stop --shutdown: what keeps a machine from going down is ended. */
+/* ddraid stop --shutdown: ends everything on arrays that would keep the machine from shutting down. */
 #ifndef DDR_CLI_GODOWN_H
 #define DDR_CLI_GODOWN_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid grow: the array takes what its members have room for, or a part of that. The daemons do it, on all nodes at once; this says
- * what came of it, and what is to be done next.
+ * ddraid grow: the array grows into the room of its members, or a part of it. The daemons do it on all nodes at once; the command prints
+ * the result, and what to do next.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, struct gr
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c == 's' && (!cli_parse_size(optarg, &g->size) || !g->size || g->size > INT64_MAX))
-			return cli_usage(cmd, "'%s' is no size; give bytes, or a number with K, M, G, T or P", optarg);
+			return cli_usage(cmd, "'%s' is not a size; give bytes, or a number with K, M, G, T or P", optarg);
 		if (c != 's' && c != 'j')
 			return cli_bad_option(cmd, c, argv);
 		g->json |= c == 'j';
@@ -45,8 +45,8 @@ static void print(const struct grow *g, struct json_object *data)
 	cli_format_size(now, after, sizeof(after));
 	printf("array '%s' has grown from %s to %s (%" PRIu64 " bytes)\n", g->name, before, after, now);
 	if (!g->size && now == client_number(data, "largest"))
-		printf("  it cannot become larger: its log and map have no more room\n");
-	printf("  next: let the file system grow, on one node: gfs2_grow, or xfs_growfs, with the place where it is mounted\n");
+		printf("  it cannot grow further: its dirty log and region map are full\n");
+	printf("  next: grow the file system, on one node: gfs2_grow or xfs_growfs with its mount point\n");
 }
 
 static int ask(struct ddr_ipc *ipc, const struct grow *g)

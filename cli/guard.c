@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Runs a command that uses disks in a child; see guard.h. A process that waits for a disk cannot be ended, so this process must not wait for the child
- * without a limit: it passes on the child's output, and leaves a child that hangs. It kills that child first, which ends as soon as the disk answers,
- * and does nothing more.
+ * Runs a command that uses disks in a child; see guard.h. A process that waits for a disk cannot be ended, so this process waits for the child
+ * only for a limited time. It passes on the child's output, and leaves a child that hangs behind: it kills that child, which then ends as soon as
+ * the disk answers, and does nothing more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -112,8 +112,8 @@ static bool hangs(struct guard *g)
 	if (now < g->moved_ms + limit)
 		return false;
 	kill(g->pid, SIGKILL);
-	cli_fail(g->what, "%s has not answered for %d seconds: %s. Process %d, which hangs in it, keeps the disks of this command in use, and ends "
-		 "without doing more when that disk answers", place->path, (int)(limit / 1000),
+	cli_fail(g->what, "%s has not answered for %d seconds: %s. Process %d hangs in it and keeps the disks of this command in use; it ends, "
+		 "without doing more, when that disk answers", place->path, (int)(limit / 1000),
 		 *place->writing ? place->writing : "nothing was changed", (int)g->pid);
 	return true;
 }
@@ -144,7 +144,7 @@ static int look_after(struct guard *g)
 	if (WIFEXITED(status))
 		return g->lost ? CLI_FAILED : WEXITSTATUS(status);
 	if (*place->writing)
-		return cli_fail(g->what, "it was ended by signal %d: %s", WTERMSIG(status), place->writing);
+		return cli_fail(g->what, "it was killed by signal %d: %s", WTERMSIG(status), place->writing);
 	signal(WTERMSIG(status), SIG_DFL);
 	raise(WTERMSIG(status));
 	return CLI_FAILED;
@@ -188,7 +188,7 @@ int cli_guarded(const char *what, int (*fn)(void *), void *ctx)
 	if (place == MAP_FAILED)
 		return cli_fail(what, "out of memory");
 	if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
-		return cli_fail(what, "no pipe: %s", strerror(errno));
+		return cli_fail(what, "cannot create a pipe: %s", strerror(errno));
 	fflush(stdout);
 	g.pid = fork();
 	if (g.pid == 0)
@@ -196,7 +196,7 @@ int cli_guarded(const char *what, int (*fn)(void *), void *ctx)
 	close(out[1]);
 	close(err[1]);
 	if (g.pid < 0)
-		return cli_fail(what, "no process for the work: %s", strerror(errno));
+		return cli_fail(what, "cannot create a process for the work: %s", strerror(errno));
 	forward_signals(g.pid);
 	g.fd[0] = out[0];
 	g.fd[1] = err[0];

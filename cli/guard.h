@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A command that reads and writes disks itself, in a process that is left behind if one of them hangs.
+ * Runs a command that reads and writes disks in a child process, which is left behind if a disk hangs.
  */
 #ifndef DDR_CLI_GUARD_H
 #define DDR_CLI_GUARD_H

@@ -32,7 +32,7 @@ static void pause_a_while(void)
 
 static int failed(struct ddr_error *err, const char *what, cs_error_t ret)
 {
-	return ddr_error_set(err, "corosync: %s failed (error %d), so it is not known whether another node uses the array; nothing was changed", what,
+	return ddr_error_set(err, "corosync: %s failed (error %d), so it is unknown whether another node uses the array; nothing was changed", what,
 			     (int)ret);
 }
 
@@ -57,12 +57,12 @@ static int look(const struct hold *h, struct cpg_name *name, struct ddr_error *e
 			pause_a_while();
 	}
 	if (ret != CS_OK)
-		return failed(err, "looking who uses the array", ret);
+		return failed(err, "checking which nodes use the array", ret);
 	ret = cpg_iteration_next(iteration, &found);
 	cpg_iteration_finalize(iteration);
 	if (ret == CS_OK)
-		return ddr_error_set(err, "node %" PRIu32 " has the array started, or starts it now; stop it on all nodes first", found.nodeid);
-	return ret == CS_ERR_NO_SECTIONS ? 0 : failed(err, "looking who uses the array", ret);
+		return ddr_error_set(err, "node %" PRIu32 " has started the array, or is starting it; stop it on all nodes first", found.nodeid);
+	return ret == CS_ERR_NO_SECTIONS ? 0 : failed(err, "checking which nodes use the array", ret);
 }
 
 static int check_quorum(struct ddr_error *err)
@@ -89,7 +89,7 @@ int hold_check(struct hold *h, struct ddr_error *err)
 	if (ret != CS_OK && ret != CS_ERR_TRY_AGAIN)
 		return failed(err, "the connection", ret);
 	if (h->handle && h->nodes > 1)
-		return ddr_error_set(err, "another node begins to start the array; stop it there first");
+		return ddr_error_set(err, "another node is starting the array; stop it there first");
 	return 0;
 }
 

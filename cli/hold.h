@@ -3,8 +3,8 @@
  * Keeps the other nodes of the cluster from starting an array while a command changes it on its disks.
  *
  * A node that starts an array joins its process group first, and reads the disks only when all processes there have agreed. While a command
- * is in that group alone, in a quorate part of the cluster, nobody else runs the array, and a node that begins to start it waits
- * until the command has gone.
+ * is alone in that group, in a part of the cluster with quorum, no node runs the array, and a node that begins to start it waits
+ * until the command has ended.
  */
 #ifndef DDR_CLI_HOLD_H
 #define DDR_CLI_HOLD_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who uses a block device; see inuse.h. */
+/* Finds what uses a block device; see inuse.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -285,5 +285,5 @@ void cli_inuse_describe(const struct cli_inuse_roots *roots, unsigned int major,
 	if (!k.mounts.n)
 		used = say(&k.files, "files on it are open in ", "", text, size, used);
 	if (!used)
-		snprintf(text, size, "no mount, device or process shows up: something in the kernel (an iSCSI or NVMe target, nbd) has it open");
+		snprintf(text, size, "no mount, device or process was found: something in the kernel (an iSCSI or NVMe target, nbd) has it open");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who uses a block device: mounts, in other mount namespaces too, swap, devices that lie on it, and processes that have it, or a file
- * of its file system, open. For messages: it reads /proc and /sys alone, and waits for no disk.
+ * Finds what uses a block device: mounts (in other mount namespaces too), swap, devices on top of it, and processes that have it, or a file
+ * of its file system, open. For messages: it reads only /proc and /sys, and waits for no disk.
  */
 #ifndef DDR_CLI_INUSE_H
 #define DDR_CLI_INUSE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A job in words; see job.h. */
+/* Prints a job; see job.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ static void print_found(struct json_object *job)
 {
 	printf("%*s%" PRIu64 " blocks differed", INDENT, "", client_number(job, "mismatches"));
 	if (!client_null(job, "repaired"))
-		printf(", %" PRIu64 " of them put right", client_number(job, "repaired"));
+		printf(", %" PRIu64 " of them repaired", client_number(job, "repaired"));
 	putchar('\n');
 }
 
@@ -75,8 +75,8 @@ void job_print(struct json_object *array, struct json_object *job)
 		struct json_object *n = client_at(nodes, i);
 
 		if (client_number(n, "id") == client_number(job, "node"))
-			printf("%*sby %s%s\n", INDENT, "", client_clean(client_text(n, "name")),
-			       client_null(job, "rate") ? ", of which is not known here yet how fast it is" : "; how fast, by what it tells now and then");
+			printf("%*srunning on %s%s\n", INDENT, "", client_clean(client_text(n, "name")),
+			       client_null(job, "rate") ? "; speed not known yet" : "; speed from its last report");
 	}
 	if (!client_null(job, "waits"))
 		printf("%*swaits: %s\n", INDENT, "", client_clean(client_text(job, "waits")));

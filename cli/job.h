@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What status, when and verify print of a job that runs. It must never fail: what the daemon did not say
- * is left out.
+ * What status, when and verify print about a running job. It must never fail: a field that the daemon did not send
+ * is omitted.
  */
 #ifndef DDR_CLI_JOB_H
 #define DDR_CLI_JOB_H

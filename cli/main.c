@@ -15,29 +15,30 @@
 static const struct cli_command commands[] = {
 	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
 	  "[--spare DEV]... [--overwrite] [--allow-512e] [--unequal] [--allow-files] [--yes] [--json] DEV...",
-	  "make a new array of empty disks", cmd_create },
+	  "create an array on empty disks", cmd_create },
 	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt] [--yes]", "assemble an array and start it", cmd_start },
 	{ "stop", "NAME | --all [--wait SECONDS] [--force]", "stop an array", cmd_stop },
 	{ "status", "[NAME] [--json] [--check]", "show the arrays of this node", cmd_status },
-	{ "when", "[NAME] [--json]", "show what runs, how fast, and how long still", cmd_when },
+	{ "when", "[NAME] [--json]", "show running jobs, their speed, and when they finish", cmd_when },
 	{ "events", "[--json]", "print each change as it happens", cmd_events },
 	{ "set", "NAME [KEY=VALUE]...", "list or change settings of a running array", cmd_set },
-	{ "fail", "NAME MEMBER", "take a member out of the array", cmd_fail },
-	{ "add", "NAME DEV [--overwrite] [--allow-512e] [--yes]", "give the array a new disk as a spare, or take back a member that was out", cmd_add },
-	{ "replace", "NAME MEMBER [DEV] [--overwrite] [--allow-512e] [--yes]", "copy a member that works to a new disk or a spare, which takes its place", cmd_replace },
-	{ "remove", "NAME MEMBER", "forget a member that is out, or a spare", cmd_remove },
-	{ "grow", "NAME [--size SIZE] [--json]", "let the array take what its members have room for", cmd_grow },
-	{ "rename", "NAME NEWNAME", "give an array that is stopped on all nodes another name", cmd_rename },
-	{ "wipe", "DEV... [--overwrite] [--allow-files] [--yes]", "make disks members no more: erase what they say of themselves", cmd_wipe },
+	{ "fail", "NAME MEMBER", "mark a member failed, so that it is no longer used", cmd_fail },
+	{ "add", "NAME DEV [--overwrite] [--allow-512e] [--yes]", "add a new disk as a spare, or take back a failed or missing member", cmd_add },
+	{ "replace", "NAME MEMBER [DEV] [--overwrite] [--allow-512e] [--yes]", "copy a working member to a new disk or a spare, which then takes "
+									       "its place", cmd_replace },
+	{ "remove", "NAME MEMBER", "remove a failed member or a spare from the member table", cmd_remove },
+	{ "grow", "NAME [--size SIZE] [--json]", "grow the array into the room that its members have", cmd_grow },
+	{ "rename", "NAME NEWNAME", "rename an array that is stopped on all nodes", cmd_rename },
+	{ "wipe", "DEV... [--overwrite] [--allow-files] [--yes]", "erase the superblocks of disks, so that they are no longer members", cmd_wipe },
 	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",
-	  "compare parity and data of all that was written", cmd_verify },
-	{ "fence-ack", "NODE", "say that a lost node is dead, so that its regions may be recovered", cmd_fence_ack },
-	{ "table", "NAME | --uuid UUID [--verify-reads] [--fail-if-no-daemon]", "print the line that dmsetup create takes", cmd_table },
+	  "compare parity and data of everything written", cmd_verify },
+	{ "fence-ack", "NODE", "assert that a lost node is powered off, so that its regions are recovered", cmd_fence_ack },
+	{ "table", "NAME | --uuid UUID [--verify-reads] [--fail-if-no-daemon]", "print the table line for dmsetup create", cmd_table },
 	{ "estimate", "NAME | --order N [--parity 0|1|2] [--layout dedicated|rotating] --member-size SIZE, and for both: --rate SIZE [--write-rate SIZE] "
 	  "[--iops N] [--write-iops N] [--written PERCENT] [--afr PERCENT [--unreadable CHANCE] [--wait HOURS]] [--json]",
-	  "what to expect of an array, from the figures of one member", cmd_estimate },
-	{ "bench", "DEV... [--seconds N] [--json]", "measure what disks read, for estimate; writes nothing", cmd_bench },
-	{ "examine", "DEV... [--json]", "show what the disks say about themselves", cmd_examine },
+	  "estimate speed and reliability of an array from the figures of one member", cmd_estimate },
+	{ "bench", "DEV... [--seconds N] [--json]", "measure the read speed of disks, for estimate; writes nothing", cmd_bench },
+	{ "examine", "DEV... [--json]", "show the superblocks, logs and maps of disks", cmd_examine },
 };
 
 #define N_COMMANDS	(sizeof(commands) / sizeof(commands[0]))
@@ -47,7 +48,7 @@ static void print_commands(FILE *to)
 	fprintf(to, "usage: ddraid COMMAND ...\n\ncommands:\n");
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
-	fprintf(to, "\nddraid COMMAND --help gives the usage of a command; man ddraid tells the rest.\n");
+	fprintf(to, "\nddraid COMMAND --help shows the usage of a command; see also man ddraid.\n");
 }
 
 static const struct cli_command *find_command(const char *name)
@@ -60,7 +61,7 @@ static const struct cli_command *find_command(const char *name)
 
 static int print_help(const struct cli_command *cmd)
 {
-	printf("usage: ddraid %s %s\n\n%s; man ddraid tells the rest\n", cmd->name, cmd->arguments, cmd->summary);
+	printf("usage: ddraid %s %s\n\n%s; see also man ddraid\n", cmd->name, cmd->arguments, cmd->summary);
 	return cli_finish(cmd->name);
 }
 

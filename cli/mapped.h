@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What device-mapper knows of the arrays' devices, and the daemon does not. */
+/* What device-mapper knows about the devices of arrays, and the daemon does not. */
 #ifndef DDR_CLI_MAPPED_H
 #define DDR_CLI_MAPPED_H
 

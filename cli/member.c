@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid fail: takes a member out of the array, as if it had failed.
- * ddraid remove: the array forgets one that is out of it, or a spare. Nothing is written to the disk: what it says of itself
- * does not count any more.
+ * ddraid fail: marks a member as failed, so that it is no longer used.
+ * ddraid remove: drops the entry of a failed or missing member, or of a spare. Nothing is written to the disk: its superblock
+ * is ignored from then on.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -23,17 +23,18 @@ static void print_failed(const char *name, const char *member, struct json_objec
 	struct json_object *array = client_at(list, 0);
 	uint64_t more = client_number(array, "may_fail");
 
-	printf("%s%s is out of array '%s'", kind(member), member, name);
+	printf("%s%s is no longer used by array '%s'", kind(member), member, name);
 	if (more)
 		printf("; %" PRIu64 " more member%s may fail\n", more, more > 1 ? "s" : "");
 	else
-		printf(", which cannot do without ANY other one now; ddraid add %s DEV gives it a disk that is rebuilt\n", name);
+		printf(", which cannot lose ANY other member now; ddraid add %s DEV adds a disk, which is rebuilt\n", name);
 }
 
 static void print_removed(const char *name, const char *member, struct json_object *data)
 {
 	(void)data;
-	printf("array '%s' has forgotten %s%s; the disk still says that it was a member: ddraid wipe erases that, and create and add take it with --overwrite\n", name,
+	printf("array '%s' no longer lists %s%s; the disk still has its superblock: ddraid wipe erases it, and create and add accept the disk with "
+	       "--overwrite\n", name,
 	       kind(member), member);
 }
 

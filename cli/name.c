@@ -38,7 +38,7 @@ static int check_mapped(const char *name, const uint8_t *own, struct ddr_error *
 	ddr_dm_init();
 	if (cli_dm_find(name, &info, &ignored) || !info.exists || (own && strcmp(info.uuid, uuid) == 0))
 		return 0;
-	return ddr_error_set(err, "there is a device /dev/mapper/%s already, which another %s has; choose another name", name,
+	return ddr_error_set(err, "a device /dev/mapper/%s already exists and belongs to another %s; choose another name", name,
 			     info.uuid[0] ? "array" : "program");
 }
 
@@ -58,8 +58,8 @@ int cli_name_taken(const struct ddr_scan *scan, const char *name, const uint8_t 
 	found = rc ? 0 : ddr_scan_arrays(&rest, list, scan->n);
 	for (size_t i = 0; !rc && i < found; i++)
 		if (strcmp(list[i].name, name) == 0 && (!own || memcmp(list[i].uuid, own, DDR_UUID_LEN) != 0))
-			rc = ddr_error_set(err, "an array with the name %s is there already: %s belongs to it (uuid %s); choose another name, give that array "
-					   "another one (ddraid rename), or wipe its disks if it is not needed any more (ddraid wipe)", name,
+			rc = ddr_error_set(err, "an array with the name %s already exists: %s belongs to it (uuid %s). Choose another name, rename "
+					   "that array (ddraid rename), or wipe its disks if it is no longer needed (ddraid wipe)", name,
 					   rest.dev[list[i].device].path, cli_format_uuid(list[i].uuid, uuid));
 	free(list);
 	free(rest.dev);
@@ -80,7 +80,8 @@ int cli_name_free(const char *what, const char *name, const char *const *path, s
 		return -1;
 	for (size_t i = 0; i < scan.n_hung; i++)
 		if (scan.hung[i].pending)
-			cli_warn(what, "%s does not answer: if it belongs to an array with the name %s, that is not seen", scan.hung[i].path, name);
+			cli_warn(what, "%s does not answer, so it is unknown whether it belongs to an array with the name %s", scan.hung[i].path,
+				 name);
 	rc = cli_name_taken(&scan, name, NULL, path, n, err);
 	ddr_scan_free(&scan);
 	return rc;

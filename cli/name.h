@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The name that an array is to get, by create or by rename: can it work, and is it free? And what a name that the operator gives stands for. */
+/* Checks the new name of an array, for create and rename: is it valid, and is it free? And finds the array that a given name means. */
 #ifndef DDR_CLI_NAME_H
 #define DDR_CLI_NAME_H
 

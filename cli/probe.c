@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid-probe DEV: is this a member? For udev's rule, which runs it at each event of each block device that nobody else knows.
+ * ddraid-probe DEV: is this a member? For udev's rule, which runs it at each event of each block device that no other prober has marked.
  *
- * One read decides: of the first superblock. A member whose first superblock is damaged is no less one, and `ddraid start` finds it by the
- * second; udev only cannot name it. The read is left to a child: a disk that takes minutes for a command would hold up udev's whole
+ * One read decides: of the first superblock. A member whose first superblock is damaged is still a member, and `ddraid start` finds it by the
+ * second; only udev cannot name it. A child does the read: a disk that takes minutes for a command would delay udev's whole
  * event, with the names and links of the disk, until udev kills it. After LIMIT_MS the disk counts as unknown.
  *
  * Prints what libblkid prints for other kinds of members, and exits 0; or prints nothing, and exits 1.
@@ -60,7 +60,7 @@ static bool read_in_time(const char *path, void *buf)
 	close(fds[1]);
 	p = (struct pollfd){ .fd = fds[0], .events = POLLIN };
 	if (pid < 0 || poll(&p, 1, LIMIT_MS) != 1) {
-		fprintf(stderr, "ddraid-probe: %s has not answered within %d s: it is not looked at\n", path, LIMIT_MS / 1000);
+		fprintf(stderr, "ddraid-probe: %s has not answered within %d s; it is ignored\n", path, LIMIT_MS / 1000);
 		return false;		/* the child ends when the disk answers */
 	}
 	return read(fds[0], buf, DDR_META_BLOCK) == (ssize_t)DDR_META_BLOCK;

@@ -2,9 +2,9 @@
 /*
  * ddraid rename: gives an array that is stopped on all nodes another name.
  *
- * The name is in the superblocks, and so it is changed by one command alone, while nobody can start the array: the members are locked, which keeps
- * all of this machine out; in a cluster the command is alone in the array's process group, which keeps the other nodes out (hold.h). A slot
- * of the dirty log that belongs to another node says that this node runs the array, or died while it did.
+ * The name is in the superblocks, so a single command changes it, while the array cannot be started: the members are locked, which keeps
+ * other programs on this machine out; in a cluster the command is alone in the array's process group, which keeps the other nodes out (hold.h). A slot
+ * of the dirty log that belongs to another node shows that this node runs the array, or died while running it.
  *
  * Must never: write while a slot is owned, a member is not there, or the process group has other processes; write by superblocks that were read
  * before the members were locked.
@@ -26,7 +26,7 @@
 #include "lib/dm.h"
 
 #define LOCK_MS	5000u
-#define HALF	"the array has the new name already, but not all of its disks say so; give the same command again"
+#define HALF	"the array already has the new name, but not all of its disks have been updated; repeat the same command"
 
 struct rename {
 	const char *old, *name;
@@ -95,11 +95,12 @@ static int check_members(const struct rename *r)
 	const struct ddr_super *sb = &a->super;
 
 	if (a->missing)
-		return cli_fail("rename", "'%s': the disk of member %d is not there, or may not be used, and it would keep the old name; connect it, or start "
+		return cli_fail("rename", "'%s': the disk of member %d is missing or not usable, and would keep the old name; connect it, or start "
 				"the array without it, stop it, and try again", sb->name, __builtin_ctz(a->missing));
 	for (uint32_t m = 0; m < sb->members; m++)
 		if (sb->member[m].state == DDR_MEMBER_REBUILDING)
-			return cli_fail("rename", "'%s': member %" PRIu32 " is being rebuilt; start the array, wait for the end of that, stop it, and try again",
+			return cli_fail("rename", "'%s': member %" PRIu32 " is being rebuilt; start the array, wait until the rebuild has "
+						  "finished, stop it, and try again",
 					sb->name, m);
 	return CLI_DONE;
 }
@@ -119,8 +120,8 @@ static int check_use(const struct rename *r)
 	/* a node without a cluster keeps its slot when it stops; its locks are free, so it does not run the array */
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (sb->slot_node[s] && sb->slot_node[s] != r->alone)
-			return cli_fail("rename", "'%s' is in use by node %" PRIu32 ", or was not stopped by it before it died; start the array and stop it on all "
-					"nodes, then try again", sb->name, sb->slot_node[s]);
+			return cli_fail("rename", "'%s' is in use by node %" PRIu32 ", or that node died while using it; start the array, stop it "
+					"on all nodes, then try again", sb->name, sb->slot_node[s]);
 	return CLI_DONE;
 }
 
@@ -185,7 +186,7 @@ static int read_again(struct rename *r, struct ddr_supers *s)
 	if (ddr_assemble(r->array.cand, r->array.n, NULL, &r->array.assembly, &err))
 		return cli_fail("rename", "%s", err.text);
 	if (now->generation != before.generation || now->seq != before.seq || strcmp(now->name, before.name) != 0)
-		return cli_fail("rename", "'%s': somebody else has changed its superblocks meanwhile; try again", before.name);
+		return cli_fail("rename", "'%s': another program or node changed its superblocks meanwhile; try again", before.name);
 	return check_use(r) ? CLI_FAILED : check_members(r);
 }
 
@@ -216,8 +217,8 @@ static int write_all(struct rename *r)
 			continue;
 		cli_guard_at(r->array.cand[c].device, HALF);
 		if (rename_write(&r->dev[c], &sb, (uint16_t)m, &err))
-			return cli_fail("rename", "%s; %s", err.text, begun ? HALF : "it may have the new name, the other disks of the array have the old one; "
-					"replace it if it is broken, or give the same command again");
+			return cli_fail("rename", "%s; %s", err.text, begun ? HALF : "it may have the new name, while the other disks have the old "
+					"one; replace it if it is broken, or repeat the same command");
 		begun = true;
 	}
 	return CLI_DONE;
@@ -236,7 +237,7 @@ static int change(struct rename *r)
 	if (!rc && hold_check(&r->hold, &err))
 		rc = cli_fail("rename", "'%s': %s", r->array.assembly.super.name, err.text);
 	if (!rc && is_done(r, supers))
-		rc = cli_fail("rename", "the array is called '%s' already; nothing was changed", r->name);
+		rc = cli_fail("rename", "the array already has the name '%s'; nothing was changed", r->name);
 	if (!rc)
 		rc = write_all(r);
 	hold_drop(&r->hold);
@@ -264,7 +265,7 @@ static int rename_array(struct rename *r)
 		rc = change(r);
 	if (rc)
 		return rc;
-	printf("array '%s' is called '%s' from now on; start it by that name, and change what names /dev/mapper/%s (/etc/fstab, for example)\n",
+	printf("array '%s' is now called '%s'; start it by that name, and update whatever refers to /dev/mapper/%s (/etc/fstab, for example)\n",
 	       strcmp(before, r->name) ? before : r->old, r->name, strcmp(before, r->name) ? before : r->old);
 	return cli_finish("rename");
 }

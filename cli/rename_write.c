@@ -2,8 +2,8 @@
 /*
  * The superblocks of an array that gets another name; see rename.h.
  *
- * A name is no state of a member, so the generation stays as it is, as with slots and counters. What is cut in the middle leaves members of one
- * generation, of which some have higher sequence numbers: the name on these is the array's (lib/disk/assemble.c), and its next change of the
+ * A name is no state of a member, so the generation stays as it is, as with slots and counters. An interrupted change leaves members of the same
+ * generation, some with higher sequence numbers: the name on those is valid (lib/disk/assemble.c), and its next change of the
  * superblocks, or the same command again, gives it to the others.
  *
  * Must never: write a copy while the other one is not known to be valid; write to a disk that is not this member now.
@@ -27,7 +27,7 @@ static int write_copy(const struct ddr_dev *dev, const struct ddr_super *sb, uns
 	if (ddr_dev_write_super(dev, &new, err) || ddr_dev_read_supers(dev, &back, err))
 		return -1;
 	if (!back.copy[copy].found || back.copy[copy].super.seq != new.seq || strcmp(back.copy[copy].super.name, new.name) != 0)
-		return ddr_error_set(err, "%s: superblock copy %u was written, and something else was read back", dev->path, copy);
+		return ddr_error_set(err, "%s: superblock copy %u was written, but different data was read back", dev->path, copy);
 	return 0;
 }
 
@@ -42,7 +42,7 @@ int rename_write(const struct ddr_dev *dev, const struct ddr_super *sb, uint16_t
 		return -1;
 	if (!is_member(&now.copy[now.newest].super, sb, member) || now.copy[now.newest].super.seq >= sb->seq - 1 ||
 	    now.copy[now.newest].super.generation > sb->generation)
-		return ddr_error_set(err, "%s: somebody else has changed its superblock meanwhile", dev->path);
+		return ddr_error_set(err, "%s: another program or node changed its superblock meanwhile", dev->path);
 	first = now.copy[0].found && now.copy[1].found ? (now.newest == 0) : now.copy[0].found;
 	if (write_copy(dev, &own, first, err) || write_copy(dev, &own, 1 - first, err))
 		return -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The scan of this machine's disks, for commands, in a process of its own. A process whose thread hangs in a disk is not gone when it
- * ends: whoever started it would wait for the disk. So that process is left behind, and the command ends when its work is done.
+ * The scan of this machine's disks, for commands, in a process of its own. A process whose thread hangs in a disk does not disappear when it
+ * ends: its parent would wait for the disk. So that process is left behind, and the command ends when its work is done.
  * It scans as often as it is asked, and remembers the disks that have not answered yet: no scan waits for one of them twice.
  * Must never: keep anything of the command's open in the process that may be left.
  */
@@ -106,7 +106,7 @@ static int take(int fd, struct ddr_scan *scan, bool *enough, struct ddr_error *e
 	struct head head;
 
 	if (!get_all(fd, &head, sizeof(head)))
-		return ddr_error_set(err, "the process that looks at the disks has ended early");
+		return ddr_error_set(err, "the process that scans the disks ended unexpectedly");
 	if (head.rc)
 		return ddr_error_set(err, "%s", head.error.text);
 	*enough = head.enough;
@@ -117,7 +117,7 @@ static int take(int fd, struct ddr_scan *scan, bool *enough, struct ddr_error *e
 	if (!scan->dev || !scan->hung)
 		return ddr_error_set(err, "out of memory");
 	if (!get_all(fd, scan->dev, head.n * sizeof(*scan->dev)) || !get_all(fd, scan->hung, head.n_hung * sizeof(*scan->hung)))
-		return ddr_error_set(err, "the process that looks at the disks has ended early");
+		return ddr_error_set(err, "the process that scans the disks ended unexpectedly");
 	return 0;
 }
 
@@ -127,7 +127,7 @@ int cli_scanner_open(struct cli_scanner *s, struct ddr_error *err)
 
 	*s = (struct cli_scanner){ .fd = -1 };
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
-		return ddr_error_set(err, "no connection to a process for the scan of the disks: %s", strerror(errno));
+		return ddr_error_set(err, "cannot connect to a process that scans the disks: %s", strerror(errno));
 	s->pid = fork();
 	if (s->pid == 0)
 		child(fds[1]);
@@ -135,7 +135,7 @@ int cli_scanner_open(struct cli_scanner *s, struct ddr_error *err)
 	s->fd = fds[0];
 	if (s->pid > 0)
 		return 0;
-	ddr_error_set(err, "no process for the scan of the disks: %s", strerror(errno));
+	ddr_error_set(err, "cannot create a process that scans the disks: %s", strerror(errno));
 	cli_scanner_close(s);
 	return -1;
 }
@@ -154,7 +154,7 @@ static void tell_hung(const char *what, const struct ddr_scan *scan)
 {
 	for (size_t i = 0; i < scan->n_hung; i++)
 		if (!scan->hung[i].pending && !scan->hung[i].known)
-			cli_warn(what, "%s has not answered for %u seconds: it counts as not there", scan->hung[i].path, DDR_SCAN_LIMIT_MS / 1000);
+			cli_warn(what, "%s has not answered for %u seconds; it counts as missing", scan->hung[i].path, DDR_SCAN_LIMIT_MS / 1000);
 }
 
 bool cli_scan_pending(const struct ddr_scan *scan)
@@ -171,7 +171,7 @@ static int scan_once(struct cli_scanner *s, const char *what, struct question *q
 
 	*scan = (struct ddr_scan){ 0 };
 	rc = put_all(s->fd, q, sizeof(*q)) ? take(s->fd, scan, enough, err) :
-	     ddr_error_set(err, "the process that looks at the disks has ended early");
+	     ddr_error_set(err, "the process that scans the disks ended unexpectedly");
 	if (rc) {
 		ddr_scan_free(scan);
 		return rc;
@@ -203,7 +203,7 @@ int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct 
 	if (!rc && !enough && cli_scan_pending(scan)) {
 		for (size_t i = 0; i < scan->n_hung; i++)
 			if (scan->hung[i].pending)
-				cli_warn(what, "%s does not answer yet, and may be a member of '%s': waiting for it, %u seconds at most",
+				cli_warn(what, "%s does not answer yet, and may be a member of '%s'; waiting for it, %u seconds at most",
 					 scan->hung[i].path, which, DDR_SCAN_LIMIT_MS / 1000);
 		ddr_scan_free(scan);
 		q.wait_ms = 0;
@@ -219,7 +219,7 @@ void cli_tell_foreign(const char *what, const struct ddr_scan_array *array)
 
 	for (size_t i = 0; i < array->n; i++)
 		if (array->assembly.verdict[i] == DDR_V_FOREIGN)
-			cli_warn(what, "'%s': %s is left out: it holds a %s, too, so another program has written to it; once the array runs, "
+			cli_warn(what, "'%s': %s is not used: it also holds a %s, so another program has written to it. Once the array runs, "
 				 "ddraid add --overwrite %s %s rebuilds it", sb->name, array->cand[i].device, array->cand[i].foreign, sb->name,
 				 array->cand[i].device);
 }

@@ -52,7 +52,7 @@ static int list(struct ddr_ipc *ipc, const char *name)
 		return CLI_FAILED;
 	if (!json_object_is_type(data, json_type_object)) {
 		json_object_put(data);
-		return cli_fail("set", "ddraidd sent no data; daemon and command are of different releases");
+		return cli_fail("set", "ddraidd sent no data: daemon and command are from different releases; systemctl restart ddraidd");
 	}
 	json_object_object_foreach(data, key, value)
 		printf("%s = %s\n", client_clean(key), json_object_is_type(value, json_type_string) ? client_clean(json_object_get_string(value)) : "-");
@@ -66,7 +66,7 @@ int cmd_set(const struct cli_command *cmd, int argc, char **argv)
 	int rc = CLI_DONE;
 
 	if (argc < 2)
-		return cli_usage(cmd, "give the name of an array, and KEY=VALUE if something is to change");
+		return cli_usage(cmd, "give the name of an array, and KEY=VALUE to change a setting");
 	for (int i = 2; i < argc && rc == CLI_DONE; i++)
 		rc = check_one(cmd, argv[i]);
 	if (rc)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid start: assembles an array from what its disks say, loads the table, waits until the daemon serves it, and resumes the device then:
- * nobody sees it before it can be read. What the daemon refuses is taken down again.
+ * ddraid start: assembles an array from its superblocks, loads the table, waits until the daemon serves it, and then resumes the device:
+ * no program sees it before it can be read. If the daemon refuses the array, the device is removed again.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -75,8 +75,8 @@ static void tell_suspect(const char *name, struct json_object *status)
 	uint64_t n = client_number(regions, "suspect"), dirty = client_number(regions, "dirty");
 
 	if (n) {
-		cli_warn("start", "'%s' was being written at a crash and has members missing: %" PRIu64 " regions are "
-			 "suspect; blocks that were in flight may read as garbage; ddraid status lists them", name, n);
+		cli_warn("start", "'%s' was being written at a crash and has members missing: %" PRIu64 " regions are suspect, and blocks that "
+			 "were in flight may read as garbage; ddraid status lists them", name, n);
 		for (size_t i = 0; i < client_length(runs); i++) {
 			struct json_object *run = client_at(runs, i);
 
@@ -86,8 +86,8 @@ static void tell_suspect(const char *name, struct json_object *status)
 				 json_object_get_uint64(client_at(run, 1)) - 1);
 		}
 	} else if (dirty && strcmp(client_text(status, "state"), "degraded") == 0) {
-		cli_warn("start", "'%s' was being written at a crash and has members missing; %" PRIu64 " regions are "
-			 "looked at now, and ddraid status lists those that stay suspect", name, dirty);
+		cli_warn("start", "'%s' was being written at a crash and has members missing; %" PRIu64 " regions are being checked, and ddraid "
+			 "status lists those that stay suspect", name, dirty);
 	}
 }
 
@@ -101,7 +101,7 @@ static void tell_left_out(const char *name, struct json_object *status)
 
 		if (!client_null(m, "reason") && !client_null(m, "role"))
 			cli_warn("start", "'%s' runs without member %d, %s: %s", name, (int)client_number(m, "index"),
-				 client_null(m, "device") ? "whose disk is not known" : client_clean(client_text(m, "device")),
+				 client_null(m, "device") ? "whose disk is unknown" : client_clean(client_text(m, "device")),
 				 client_clean(client_text(m, "reason")));
 	}
 }
@@ -180,7 +180,7 @@ static enum answer ask(struct start *s, struct made *m, int slice_ms, struct jso
 		rc = client_ask(s->ipc, request, &data, slice_ms + CLIENT_TIMEOUT_MS, why, size);
 	} else {
 		json_object_put(request);
-		snprintf(why, size, "ddraidd does not run");
+		snprintf(why, size, "ddraidd is not running");
 		rc = -ENOTCONN;
 	}
 	if (rc < 0)
@@ -197,7 +197,7 @@ static enum answer ask(struct start *s, struct made *m, int slice_ms, struct jso
 	now = now_ms();
 	if (now < m->due_ms && now < s->until_ms)
 		return NOT_YET;
-	snprintf(why, size, "it was not attached in time%s%s; the log of ddraidd says more", *m->told ? ": " : "", m->told);
+	snprintf(why, size, "it was not attached in time%s%s; see the log of ddraidd", *m->told ? ": " : "", m->told);
 	return REFUSED;
 }
 
@@ -215,7 +215,7 @@ static void take_down(struct start *s, const struct made *m)
 	if (cli_dm_find(m->name, &info, &err))
 		cli_warn("start", "%s", err.text);
 	else if (s->lost && info.open_count && info.live)
-		cli_warn("start", "'%s' is in use, and its device stays; ddraid stop takes it down", m->name);
+		cli_warn("start", "'%s' is in use, so its device stays; ddraid stop removes it", m->name);
 	else if ((info.live && cli_dm_fail(m->name, m->sectors, &err)) || cli_dm_remove(m->name, &err))
 		cli_warn("start", "%s", err.text);
 }
@@ -242,8 +242,8 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 		take_down(s, m);
 		return not_started(s, m->uuid, m->name, why);
 	case GONE:
-		return cli_fail("start", "'%s': %s. The device stays%s; ddraid stop --force %s takes it down", m->name, why, m->hidden ?
-				": when ddraidd is back, start it again" : ", and is served when ddraidd is back", m->name);
+		return cli_fail("start", "'%s': %s. The device stays%s; ddraid stop --force %s removes it", m->name, why, m->hidden ?
+				"; start the array again when ddraidd runs" : ", and is served when ddraidd runs", m->name);
 	case SERVED:
 		break;
 	}
@@ -315,7 +315,7 @@ static int claim(struct start *s, const struct ddr_super *sb)
 
 	cli_format_uuid(sb->array_uuid, uuid);
 	if (s->adopt && s->nodes == 1 && !refused && s->alone) {
-		cli_warn("start", "'%s' is no cluster's, and needs no --adopt", sb->name);
+		cli_warn("start", "'%s' does not belong to a cluster, and needs no --adopt", sb->name);
 		return CLI_DONE;
 	}
 	if (s->adopt)
@@ -330,10 +330,11 @@ static bool allow_older(struct start *s, const struct ddr_super *sb, const char 
 	char id[37], when[64];
 
 	cli_format_time(sb->updated, when, sizeof(when));
-	fprintf(stderr, "ddraid start: '%s' is at generation %" PRIu64 " on these disks, whose superblocks were last written %s. If the array was used after that "
-		"without them, what was written since is lost, and a block may be old or a mix of old and new. Where the dirty log was damaged, all "
-		"regions are synced again, or are listed as suspect if a disk is missing: look at the data, then ddraid set %s suspect=accept ends that. "
-		"ddraid verify %s start compares all of it with the parity. Disks that hold a newer generation are refused from now on.\n", sb->name,
+	fprintf(stderr, "ddraid start: '%s' is at generation %" PRIu64 " on these disks, whose superblocks were last written %s. If the array was "
+		"used after that without them, what was written since is lost, and a block may be old or a mix of old and new. Where the dirty log "
+		"was damaged, all regions are resynced, or listed as suspect if a disk is missing: check the data, then type ddraid set %s "
+		"suspect=accept. ddraid verify %s start compares everything with the parity. Disks that hold a newer generation are refused from "
+		"now on.\n", sb->name,
 		sb->generation, when, sb->name, sb->name);
 	json_object_object_add(request, "generation", json_object_new_uint64(sb->generation));
 	json_object_object_add(request, "generation_id", json_object_new_string(cli_format_uuid(sb->gen_id, id)));
@@ -374,13 +375,16 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	if (!s->all)
 		cli_auto_release(made->uuid);
 	if (made->kept && info.live && !s->adopt) {
-		printf("%s: is started already%s%s\n", name, strcmp(info.name, name) ? ", as /dev/mapper/" : "", strcmp(info.name, name) ? info.name : "");
+		printf("%s: is already started%s%s\n", name, strcmp(info.name, name) ? ", as /dev/mapper/" : "", strcmp(info.name,
+		       name) ? info.name : "");
 		if (s->table)
-			cli_warn("start", "'%s': its table stays as it is; --verify-reads and --fail-if-no-daemon count when it is started", name);
+			cli_warn("start", "'%s' is already started, so its table stays as it is; --verify-reads and --fail-if-no-daemon take "
+					  "effect when an array is started", name);
 		return cli_finish("start");
 	}
 	if (info.exists && !made->kept) {
-		ddr_error_set(&err, "there is another device /dev/mapper/%s; remove it, or give this array another name: ddraid rename %s NEWNAME", name, made->uuid);
+		ddr_error_set(&err, "another device /dev/mapper/%s exists; remove it, or rename this array: ddraid rename %s NEWNAME", name,
+			      made->uuid);
 		return not_started(s, made->uuid, name, err.text);
 	}
 	if (!s->adopt && claim(s, &array.assembly.super))
@@ -397,9 +401,9 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	if (s->older && !allow_older(s, &array.assembly.super, made->uuid))
 		return CLI_FAILED;
 	if (!options_of(s, &array.assembly.super, &options))
-		return cli_fail("start", "'%s' has no parity that --verify-reads could check", name);
+		return cli_fail("start", "'%s' has no parity, so --verify-reads cannot check anything", name);
 	if (ddr_scan_table_params(&array, options, params, sizeof(params)))
-		return cli_fail("start", "'%s': the device names make a table line that is too long", name);
+		return cli_fail("start", "'%s': the device names make the table line too long; use shorter names", name);
 	if (s->adopt && claim(s, &array.assembly.super))
 		return CLI_FAILED;
 	if (!made->kept && cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
@@ -442,7 +446,7 @@ static void tell_lacks(struct start *s, struct all *all, const char *uuid, const
 	if (told < all->n_told || told == ARRAYS_MAX)
 		return;
 	memcpy(all->told[all->n_told++], uuid, sizeof(all->told[0]));
-	cli_warn("start", "'%s' %s: waiting for %d seconds at most", name, why, s->patience_ms / 1000);
+	cli_warn("start", "'%s' %s; waiting for %d seconds at most", name, why, s->patience_ms / 1000);
 	cli_auto_report_waits(s->ipc, uuid, name, why);
 }
 
@@ -455,7 +459,7 @@ static bool is_twice(const struct ddr_scan_array *array, char *why, size_t size)
 
 			if (!a || !b || memcmp(a->member[a->this_member].uuid, b->member[b->this_member].uuid, DDR_UUID_LEN) != 0)
 				continue;
-			snprintf(why, size, "has two devices for member %u, %s and %s, which may be paths to one disk", a->this_member,
+			snprintf(why, size, "has two devices for member %u, %s and %s, which may be two paths to one disk", a->this_member,
 				 array->cand[j].device, array->cand[i].device);
 			return true;
 		}
@@ -498,8 +502,8 @@ static bool has_twin(struct start *s, struct all *all, const struct ddr_scan_nam
 		return false;
 	if (cli_dm_find_array(uuid, &info, &err) == 0 && info.exists)
 		return true;		/* it runs already */
-	ddr_error_set(&err, "uuid %s, on %s, is not started: another array has the same name (uuid %s, on %s); give one of them another "
-		      "name: ddraid rename UUID NEWNAME", uuid, s->scan.dev[list[i].device].path, cli_format_uuid(twin->uuid, other),
+	ddr_error_set(&err, "the array with uuid %s, on %s, is not started: another array has the same name (uuid %s, on %s); rename one of them: "
+		      "ddraid rename UUID NEWNAME", uuid, s->scan.dev[list[i].device].path, cli_format_uuid(twin->uuid, other),
 		      s->scan.dev[twin->device].path);
 	all->worst = not_started(s, uuid, list[i].name, err.text);
 	return true;
@@ -597,7 +601,7 @@ static int start_all(struct start *s)
 	if (s->units)
 		return start_units(s);
 	if (s->only && cli_auto_held(s->only)) {
-		printf("%s was stopped or made by hand: it is not started by itself\n", s->only);
+		printf("%s was stopped or created by hand, so it is not started automatically\n", s->only);
 		return cli_finish("start");
 	}
 	rc = make_all(s, &all);
@@ -674,10 +678,10 @@ int cmd_start(const struct cli_command *cmd, int argc, char **argv)
 			return cli_bad_option(cmd, c, argv);
 	}
 	if (s.units && (!s.all || s.only))
-		return cli_usage(cmd, "--units goes with --all");
+		return cli_usage(cmd, "--units needs --all");
 	s.all |= s.only != NULL;
 	if (s.older && s.all)
-		return cli_usage(cmd, "--older is said of one array, by its name");
+		return cli_usage(cmd, "--older takes one array by its name");
 	if (argc - optind != (s.all ? 0 : 1))
 		return cli_usage(cmd, "give the name of one array, or --all");
 	if (s.adopt && s.all)

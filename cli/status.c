@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid status and when: what the daemon says of its arrays, for people or as JSON.
+ * ddraid status and when: print what the daemon reports about its arrays, as text or as JSON.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static void print_member(struct json_object *m)
 	if (!client_null(m, "reason"))
 		printf("      not used: %s\n", client_clean(client_text(m, "reason")));
 	if (client_number(errors, "read") || client_number(errors, "write") || client_number(errors, "corrected"))
-		printf("      errors: %" PRIu64 " reading, %" PRIu64 " writing, %" PRIu64 " blocks put right\n", client_number(errors, "read"),
+		printf("      errors: %" PRIu64 " reading, %" PRIu64 " writing, %" PRIu64 " blocks repaired\n", client_number(errors, "read"),
 		       client_number(errors, "write"), client_number(errors, "corrected"));
 }
 
@@ -44,8 +44,9 @@ static void print_redundancy(struct json_object *a)
 	uint64_t more = client_number(a, "may_fail");
 
 	if (strcmp(client_text(a, "state"), "failed") == 0)
-		printf("  FAILED   %s\n", client_flag(a, "gave_up") ? "on this node alone: it gave up its part (see the log of ddraidd); other nodes may go on" :
-		       "more members are out than the parity covers: no I/O until they are back");
+		printf("  FAILED   %s\n", client_flag(a, "gave_up") ? "on this node only: it stopped serving the array (see the log of ddraidd); "
+								      "other nodes may continue" :
+		       "more members failed than the parity covers: no I/O until they return");
 	else if (strcmp(client_text(a, "state"), "degraded") == 0 && more)
 		printf("  DEGRADED one more member may fail\n");
 	else if (strcmp(client_text(a, "state"), "degraded") == 0)
@@ -58,7 +59,7 @@ static void print_sizes(struct json_object *a)
 	char buf[32];
 
 	if (client_number(a, "device_size") != client_number(a, "size") && client_number(a, "device_size"))
-		printf("  size     the device of this node has %s of it; the log of ddraidd says why\n",
+		printf("  size     the device of this node has %s of it; the log of ddraidd shows why\n",
 		       size_text(client_number(a, "device_size"), buf, sizeof(buf)));
 }
 
@@ -89,9 +90,9 @@ static void print_suspect(struct json_object *a)
 		       start, start + count - 1);
 	}
 	if (client_length(runs))
-		printf("           A crash met them while a data member was missing. Neither a rebuild nor verify can tell whether they are right:\n"
-		       "           check what was being written then (fsck, the application). If it is right, or restored, type\n"
-		       "           ddraid set %s suspect=accept\n", client_clean(client_text(a, "name")));
+		printf("           They were being written at a crash while a data member was missing. Neither a rebuild nor verify can tell "
+		       "whether they are right:\n           check what was being written then (fsck, the application). When the data is right, or "
+		       "restored, type\n           ddraid set %s suspect=accept\n", client_clean(client_text(a, "name")));
 }
 
 static void print_cluster(struct json_object *a)
@@ -100,7 +101,7 @@ static void print_cluster(struct json_object *a)
 
 	if (strcmp(client_text(c, "transport"), "local") == 0 || strcmp(client_text(a, "state"), "inactive") == 0)
 		return;
-	printf("  cluster  %s, fencing %s\n", client_flag(c, "quorate") ? "quorate" : "NO QUORUM: nothing may be written",
+	printf("  cluster  %s, fencing %s\n", client_flag(c, "quorate") ? "quorate" : "NO QUORUM: I/O is frozen",
 	       strcmp(client_text(c, "fencing"), "none") == 0 ? "OFF" : client_clean(client_text(c, "fencing")));
 	for (size_t i = 0; i < client_length(nodes); i++) {
 		struct json_object *n = client_at(nodes, i);
@@ -148,11 +149,12 @@ static void print_array(struct json_object *a)
 	if (!client_null(a, "no_space"))
 		printf("  waits    %s\n", client_clean(client_text(a, "no_space")));
 	if (client_flag(a, "suspended"))
-		printf("  SUSPENDED all reads and writes wait: dmsetup resume %s lets them go on\n", client_clean(client_text(a, "name")));
+		printf("  SUSPENDED all reads and writes wait: dmsetup resume %s lets them continue\n", client_clean(client_text(a, "name")));
 	if (cli_mapped_hidden(a))
-		printf("  HIDDEN   the array is served, and nobody can see its device: ddraid start %s shows it\n", client_clean(client_text(a, "name")));
+		printf("  HIDDEN   the array is served, but its device is not visible: ddraid start %s shows it\n", client_clean(client_text(a,
+		       "name")));
 	if (client_flag(a, "stopping"))
-		printf("  stopping a clean stop is under way: nothing is rebuilt, synced or verified meanwhile\n");
+		printf("  stopping a clean stop is in progress: no resync, rebuild or verify runs meanwhile\n");
 	print_redundancy(a);
 	print_sizes(a);
 	for (size_t i = 0; i < client_length(members); i++) {
@@ -194,7 +196,7 @@ static struct json_object *fetch(const char *what, const char *name, struct ddr_
 	struct json_object *data = NULL;
 
 	if (c && client_call(c, what, client_request("status", name), &data, CLIENT_TIMEOUT_MS) && !data)
-		cli_fail(what, "ddraidd sent no data; daemon and command are of different releases");
+		cli_fail(what, "ddraidd sent no data: daemon and command are from different releases; systemctl restart ddraidd");
 	if (data && r)
 		look_at_release(c, r);
 	ddr_ipc_close(c);
@@ -244,7 +246,7 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, struct as
 		else if (c == 'c' && strcmp(cmd->name, "status") == 0)
 			asked->check = true;
 		else
-			return c == 'c' ? cli_usage(cmd, "--check is an option of ddraid status") : cli_bad_option(cmd, c, argv);
+			return c == 'c' ? cli_usage(cmd, "--check belongs to ddraid status") : cli_bad_option(cmd, c, argv);
 	}
 	if (argc - optind > 1)
 		return cli_usage(cmd, "give the name of one array, or none for all");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid stop: has the daemon clear all marks, and removes the device. An array that
- * stays open is left alone, and who has it open is named.
+ * is in use is not stopped, and the message names what uses it.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -61,16 +61,17 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 		if (!info->live)
 			return true;	/* nobody has ever seen it, so there is nothing to be made clean: without quorum it goes, too */
 		if (!s->force)
-			cli_fail("stop", "'%s': %s; --force stops it all the same", info->name, why);
+			cli_fail("stop", "'%s': %s; --force stops it anyway", info->name, why);
 		else
 			cli_warn("stop", "'%s': %s", info->name, why);
 		return s->force;
 	}
 	if (client_number(data, "dirty"))
-		cli_warn("stop", "'%s': %" PRIu64 " regions stay dirty and are synced after the next start", info->name,
+		cli_warn("stop", "'%s': %" PRIu64 " regions stay dirty and are resynced after the next start", info->name,
 			 client_number(data, "dirty"));
 	else if (!client_object(data, "dirty"))
-		cli_warn("stop", "'%s': stopped before it was known what is dirty: it is synced by the nodes that stay, or after the next start", info->name);
+		cli_warn("stop", "'%s': stopped before its dirty log was read; the other nodes, or the next start, resync the dirty regions",
+			 info->name);
 	json_object_put(data);
 	return true;
 }
@@ -105,7 +106,7 @@ static int resume(const struct stop *s, const struct cli_dm_info *info, struct d
 {
 	if (!info->suspended || (info->open_count && !s->all))
 		return 0;
-	cli_warn("stop", "'%s' is suspended; it is resumed first, so that what waits for it can end", info->name);
+	cli_warn("stop", "'%s' is suspended; resuming it first, so that waiting I/O can finish", info->name);
 	return cli_dm_resume(info->name, err);
 }
 
@@ -120,7 +121,7 @@ static int stop_device(const struct cli_dm_info *found, void *ctx)
 	if (info.open_count)
 		return in_use(&info);
 	if (!info.exists || strcmp(info.uuid, found->uuid))
-		return cli_fail("stop", "'%s' was removed by somebody else meanwhile", info.name);
+		return cli_fail("stop", "'%s' was removed by another program meanwhile", info.name);
 	if (!clean(s, &info))
 		return CLI_FAILED;
 	cli_auto_hold(info.uuid);	/* before it is gone: an event may just be starting it */
@@ -142,7 +143,7 @@ static int stop_named(struct stop *s, const char *name)
 	if (!info.exists)
 		return cli_fail("stop", "array '%s' is not started on this node", name);
 	if (!info.uuid[0])
-		return cli_fail("stop", "/dev/mapper/%s is no array with a daemon; dmsetup remove %s takes it down", name,
+		return cli_fail("stop", "/dev/mapper/%s is not an array with a daemon; dmsetup remove %s removes it", name,
 				name);
 	return stop_device(&info, s);
 }
@@ -194,7 +195,7 @@ int cmd_stop(const struct cli_command *cmd, int argc, char **argv)
 	if (!client_reach(&s.ipc, why, sizeof(why))) {
 		if (!s.force)
 			return cli_fail("stop", "%s", why);
-		cli_warn("stop", "%s; --force goes on without it: what is dirty stays so, and is synced after the next start", why);
+		cli_warn("stop", "%s; --force stops the array without it: dirty regions stay dirty, and are resynced after the next start", why);
 	}
 	if (!s.all)
 		rc = stop_named(&s, argv[optind]);

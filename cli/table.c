@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ddraid table: the line that `dmsetup create` takes. It looks at the disks alone and
+ * ddraid table: prints the table line for `dmsetup create`. It reads only the disks and
  * changes nothing; the daemon checks the devices again when the device appears.
  */
 #include <getopt.h>
@@ -17,9 +17,9 @@ static int print_table(const struct ddr_scan_array *array, unsigned int options)
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
 
 	if ((options & DDR_TABLE_VERIFY_READS) && !array->assembly.super.parity)
-		return cli_fail("table", "'%s' has no parity that --verify-reads could check", array->assembly.super.name);
+		return cli_fail("table", "'%s' has no parity, so --verify-reads cannot check anything", array->assembly.super.name);
 	if (ddr_scan_table_params(array, options, params, sizeof(params)))
-		return cli_fail("table", "the device names make a line that is too long");
+		return cli_fail("table", "the device names make the table line too long; use shorter names");
 	printf("0 %" PRIu64 " ddraid %s\n", ddr_scan_sectors(&array->assembly.super), params);
 	cli_tell_foreign("table", array);
 	if (array->assembly.note[0])

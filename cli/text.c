@@ -81,7 +81,7 @@ int cli_bad_option(const struct cli_command *cmd, int c, char **argv)
 		return cli_usage(cmd, "option '%s' needs a value", option);
 	if (optopt > 0 && optopt < 128 && isprint(optopt))
 		return cli_usage(cmd, "unknown option '-%c'", optopt);
-	return cli_usage(cmd, "unknown or wrongly used option '%s'", option);
+	return cli_usage(cmd, "unknown or misused option '%s'", option);
 }
 
 int cli_finish(const char *what)

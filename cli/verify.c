@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid verify: starts, pauses and stops the comparison of parity and data, and tells how it stands. The work is the daemons';
- * it goes on whichever node the command is given on, and over restarts.
+ * ddraid verify: starts, pauses and stops the comparison of parity and data, and shows its progress. The daemons do the work;
+ * it continues no matter which node the command runs on, and over restarts.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, struct ve
 
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c == 'p' && !cli_parse_uint(optarg, 1, 5, &v->priority))
-			return cli_usage(cmd, "the priority is 1 (verify goes first) to 5 (everything else does), not '%s'", optarg);
+			return cli_usage(cmd, "the priority must be 1 (verify first) to 5 (everything else first), not '%s'", optarg);
 		if (c != 'p' && c != 'r' && c != 'j')
 			return cli_bad_option(cmd, c, argv);
 		v->repair |= c == 'r';
@@ -40,7 +40,7 @@ static int parse(const struct cli_command *cmd, int argc, char **argv, struct ve
 	if (strcmp(v->action, "start") && strcmp(v->action, "pause") && strcmp(v->action, "stop") && strcmp(v->action, "status"))
 		return cli_usage(cmd, "'%s' is not start, pause, stop or status", v->action);
 	if (strcmp(v->action, "start") && (v->priority || v->repair))
-		return cli_usage(cmd, "--priority and --repair belong to start; a verify that is paused goes on with them");
+		return cli_usage(cmd, "--priority and --repair belong to start; a paused verify is resumed with its own");
 	if (strcmp(v->action, "status") && v->json)
 		return cli_usage(cmd, "--json belongs to status");
 	return CLI_DONE;
@@ -68,7 +68,8 @@ static void print_last(struct json_object *verify)
 	printf("%s, begun %s", client_clean(client_text(verify, "state")), cli_format_time(client_number(verify, "begun"), buf, sizeof(buf)));
 	if (!client_null(verify, "ended"))
 		printf(", last ended %s", cli_format_time(client_number(verify, "ended"), buf, sizeof(buf)));
-	printf("\n  %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right\n", client_number(verify, "found"), client_number(verify, "repaired"));
+	printf("\n  %" PRIu64 " blocks did not match or could not be read, %" PRIu64 " of them repaired\n", client_number(verify, "found"),
+	       client_number(verify, "repaired"));
 	print_next(verify);
 }
 
@@ -77,7 +78,7 @@ static void print_suspect(struct json_object *array)
 	uint64_t regions = client_number(client_object(array, "regions"), "suspect");
 
 	if (regions)
-		printf("  %" PRIu64 " regions are suspect and are passed over; ddraid status %s says which, and what to do\n", regions,
+		printf("  %" PRIu64 " suspect regions are skipped; ddraid status %s lists them, and what to do\n", regions,
 		       client_clean(client_text(array, "name")));
 }
 
@@ -90,9 +91,9 @@ static void print_finding(struct json_object *f)
 	printf("  %s  %" PRIu64 " %s of %" PRIu64 " to %" PRIu64 " (byte %" PRIu64 "): ", cli_format_time(client_number(f, "time"), buf, sizeof(buf)), found,
 	       found == 1 ? "block" : "blocks", first, first + client_number(f, "blocks") - 1, client_number(f, "position"));
 	if (client_null(f, "member"))
-		printf("%s", client_flag(f, "repaired") ? "put right" : "left as they are");
+		printf("%s", client_flag(f, "repaired") ? "repaired" : "not changed");
 	else
-		printf("put right on member %" PRIu64, client_number(f, "member"));
+		printf("repaired on member %" PRIu64, client_number(f, "member"));
 	if (!client_null(f, "text"))
 		printf("; %s", client_clean(client_text(f, "text")));
 	putchar('\n');
@@ -112,7 +113,7 @@ static void print_status(struct json_object *array, struct json_object *findings
 			job_print(array, job);
 	}
 	if (client_length(findings))
-		printf("  the last that this node has found:\n");
+		printf("  the last ones found by this node:\n");
 	for (size_t i = 0; i < client_length(findings); i++)
 		print_finding(client_at(findings, i));
 }
@@ -126,7 +127,7 @@ static int show(struct ddr_ipc *ipc, const struct verify *v)
 	array = client_at(data, 0);
 	if (!array || !client_object(array, "verify")) {
 		json_object_put(data);
-		return cli_fail("verify", "array '%s' does not run on this node; ddraid status tells why", v->name);
+		return cli_fail("verify", "array '%s' is not running on this node; ddraid status shows why", v->name);
 	}
 	if (!client_call(ipc, "verify", client_request("findings", v->name), &findings, CLIENT_TIMEOUT_MS)) {
 		json_object_put(data);
@@ -156,7 +157,7 @@ static int ask(struct ddr_ipc *ipc, const struct verify *v)
 		return CLI_FAILED;
 	json_object_put(data);
 	if (!strcmp(v->action, "start"))
-		printf("verify of array '%s' runs; ddraid verify %s status shows how far it is\n", v->name, v->name);
+		printf("verify of array '%s' is running; ddraid verify %s status shows its progress\n", v->name, v->name);
 	else
 		printf("verify of array '%s' is %s\n", v->name, strcmp(v->action, "stop") ? "paused" : "stopped");
 	return cli_finish("verify");

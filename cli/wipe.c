@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid wipe: disks cease to be members. All superblocks that ddraid could find on them are overwritten with zeroes; nothing else is.
+ * ddraid wipe: erases members. All superblocks that ddraid could find on them are overwritten with zeroes, and nothing else.
  *
- * Must never: write to a disk that something uses, that carries nothing of ddraid, or whose array may be running with it as a member, unless
- * the operator says so; say that a disk is wiped while anything of a superblock can be read there.
+ * Must never: write to a disk that something uses, that has no ddraid superblock, or whose array may be running with it as a member, unless
+ * the operator overrides it; report that a disk is wiped while anything of a superblock can be read there.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -22,7 +22,7 @@
 #include "lib/disk/scan.h"
 
 #define MOST	64
-#define HALF	"some of its superblocks may be left; give the same command again"
+#define HALF	"some of its superblocks may be left; repeat the same command"
 
 struct wipe_args {
 	const char *path[MOST];
@@ -119,17 +119,17 @@ static int check_array(const struct wipe_args *a, const struct ddr_scan *scan, s
 	uint32_t node;
 
 	if (!own) {
-		snprintf(w->is, sizeof(w->is), "%s has superblocks of ddraid that are damaged, or of two arrays", w->dev.path);
+		snprintf(w->is, sizeof(w->is), "%s has ddraid superblocks that are damaged or belong to two arrays", w->dev.path);
 		return CLI_DONE;
 	}
 	now = newest_of(scan, own);
 	node = is_needed(now, own->member[own->this_member].uuid) ? user_of(now, a->alone) : 0;
 	snprintf(w->is, sizeof(w->is), "%s is member %u of array '%s' (uuid %s)%s", w->dev.path, own->this_member, now->name,
-		 cli_format_uuid(own->array_uuid, uuid), is_needed(now, own->member[own->this_member].uuid) ? "" : ", which does not use it any more");
+		 cli_format_uuid(own->array_uuid, uuid), is_needed(now, own->member[own->this_member].uuid) ? "" : ", which no longer uses it");
 	if (!node || a->overwrite)
 		return CLI_DONE;
-	return cli_fail("wipe", "%s, which node %" PRIu32 " has in use, or did not stop before it died; stop the array on all nodes, or take the disk out of it "
-			"(ddraid fail, ddraid remove); --overwrite wipes it all the same", w->is, node);
+	return cli_fail("wipe", "%s, which is in use by node %" PRIu32 ", or that node died while using it. Stop the array on all nodes, or remove "
+			"the disk from it (ddraid fail, ddraid remove); --overwrite wipes it anyway", w->is, node);
 }
 
 static int look_at(const struct wipe_args *a, const struct ddr_scan *scan, const char *path, struct wiped *w)
@@ -143,7 +143,8 @@ static int look_at(const struct wipe_args *a, const struct ddr_scan *scan, const
 	if (!has_any(&w->supers) && (w->supers.copy[0].read_failed || w->supers.copy[1].read_failed))
 		return cli_fail("wipe", "%s; nothing was changed", err.text);
 	if (!has_any(&w->supers))
-		return cli_fail("wipe", "%s: nothing of ddraid is on it, and nothing was changed; wipefs removes what other programs have left", path);
+		return cli_fail("wipe", "%s: it has no ddraid superblock; nothing was changed. wipefs removes the signatures of other programs",
+				path);
 	return check_array(a, scan, w);
 }
 
@@ -172,7 +173,8 @@ static int wipe_one(struct wiped *w)
 		ddr_dev_read_supers(&w->dev, &w->supers, &none);
 	} while (has_any(&w->supers) && places--);
 	if (has_any(&w->supers))
-		return cli_fail("wipe", "%s: its superblocks were overwritten with zeroes, and it still returns them", w->dev.path);
+		return cli_fail("wipe", "%s: its superblocks were overwritten with zeroes, but it still returns them; do not use this disk",
+				w->dev.path);
 	if (ddr_dev_drop_cache(&w->dev, &err))
 		return cli_fail("wipe", "%s", err.text);
 	printf("%s: wiped\n", w->dev.path);
@@ -186,7 +188,7 @@ static int wipe(const struct wipe_args *a, struct wiped *w, const struct ddr_sca
 	for (size_t i = 0; i < a->n && !rc; i++)
 		rc = look_at(a, scan, a->path[i], &w[i]);
 	for (size_t i = 0; i < a->n && !rc; i++)
-		if (!cli_confirm("wipe", a->yes, "%s; what it says of itself will be erased, and the data on it cannot be used any more", w[i].is))
+		if (!cli_confirm("wipe", a->yes, "%s; its superblocks will be erased, and the data on it can no longer be used", w[i].is))
 			rc = CLI_FAILED;
 	for (size_t i = 0; i < a->n && !rc; i++)
 		rc = wipe_one(&w[i]);
@@ -242,7 +244,7 @@ int cmd_wipe(const struct cli_command *cmd, int argc, char **argv)
 			return cli_bad_option(cmd, c, argv);
 	}
 	if (argc == optind)
-		return cli_usage(cmd, "give the disks that are to be wiped");
+		return cli_usage(cmd, "give the disks to wipe");
 	if (argc - optind > MOST)
 		return cli_usage(cmd, "more than %d disks", MOST);
 	for (int i = optind; i < argc; i++)

@@ -49,7 +49,7 @@ void ddr_ending_begin(struct ddr_ending *e, struct ddr_daemon *d, enum ddr_endin
 
 static void refuse(const struct ddr_daemon *d, const struct ddr_array *a)
 {
-	const char *users = "everything that uses it would stand still";
+	const char *users = "all I/O on it would hang";
 
 	/* to every terminal: somebody may be about to shut the cluster down */
 	if (d->transport->cluster)

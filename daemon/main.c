@@ -163,7 +163,7 @@ static void release_parent(struct process *p)
 	if (p->parent_fd < 0)
 		return;
 	if (write(p->parent_fd, "1", 1) != 1)
-		qb_log(LOG_WARNING, "the process that started this one has gone");
+		qb_log(LOG_WARNING, "the process that started this one has ended");
 	close(p->parent_fd);
 	p->parent_fd = -1;
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -187,7 +187,7 @@ static void raise_descriptors(void)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
-		fprintf(stderr, "ddraidd: the limit of open files cannot be raised to %llu (%s); it goes on without\n",
+		fprintf(stderr, "ddraidd: cannot raise the limit of open files to %llu (%s); continuing with the old limit\n",
 			(unsigned long long)limit.rlim_max, strerror(errno));
 }
 
@@ -216,10 +216,10 @@ static void open_log(const struct process *p, const struct options *o)
 static void protect_memory(void)
 {
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
-		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure the daemon may wait "
-			"for its own arrays; give it CAP_SYS_RESOURCE\n", strerror(errno));
+		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure the daemon may deadlock with its own arrays; "
+			"give it CAP_SYS_RESOURCE\n", strerror(errno));
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
-		fprintf(stderr, "ddraidd: memory cannot be locked (%s); give it CAP_IPC_LOCK or LimitMEMLOCK=infinity\n",
+		fprintf(stderr, "ddraidd: cannot lock its memory (%s); give it CAP_IPC_LOCK or LimitMEMLOCK=infinity\n",
 			strerror(errno));
 }
 
@@ -230,7 +230,7 @@ static void protect_memory(void)
 static void execute_nothing(void)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		fprintf(stderr, "ddraidd: PR_SET_NO_NEW_PRIVS was refused (%s); it goes on without\n", strerror(errno));
+		fprintf(stderr, "ddraidd: PR_SET_NO_NEW_PRIVS was refused (%s); continuing without it\n", strerror(errno));
 }
 
 /* NULL: it is not known, and that was said. */
@@ -263,21 +263,6 @@ static int read_boot_id(uint8_t id[16])
 
 /* ---- the loop ------------------------------------------------------------------- */
 
-static void on_appeared(void *ctx, const uint8_t uuid[16], bool listed)
-{
-	ddr_array_appeared(ctx, uuid, listed);
-}
-
-static void on_resumed(void *ctx, const uint8_t uuid[16], bool as_bound)
-{
-	ddr_array_resumed(ctx, uuid, as_bound);
-}
-
-static void on_removed(void *ctx, const uint8_t uuid[16], uint64_t cookie)
-{
-	ddr_array_removed(ctx, uuid, cookie);
-}
-
 static void on_listed(void *ctx)
 {
 	struct ddr_daemon *d = ctx;
@@ -293,9 +278,26 @@ static void on_lost(void *ctx)
 	ddr_arrays_close(d);
 }
 
-static const struct ddr_kctl_ops kctl_ops = {
-	.appeared = on_appeared, .resumed = on_resumed, .removed = on_removed, .listed = on_listed, .lost = on_lost,
-};
+static void on_control(void *ctx, const struct ddr_kctl_news *news)
+{
+	switch (news->what) {
+	case DDR_KCTL_APPEARED:
+		ddr_array_appeared(ctx, news->uuid, news->listed);
+		return;
+	case DDR_KCTL_RESUMED:
+		ddr_array_resumed(ctx, news->uuid, news->as_bound);
+		return;
+	case DDR_KCTL_REMOVED:
+		ddr_array_removed(ctx, news->uuid, news->cookie);
+		return;
+	case DDR_KCTL_LISTED:
+		on_listed(ctx);
+		return;
+	case DDR_KCTL_LOST:
+		on_lost(ctx);
+		return;
+	}
+}
 
 /*
  * Without the kernel module there is nothing to be ready for, and it may never come: a boot that waits for this daemon must go on, to where
@@ -329,7 +331,7 @@ static void survive_shutdown(struct process *p)
 	if (p->name[0] == '@')
 		return;
 	p->name[0] = '@';
-	sd_notify(0, "STATUS=asked to stop, but arrays are still started: serving them");
+	sd_notify(0, "STATUS=asked to stop, but arrays are still started; serving them");
 }
 
 /* Ends the loop if it is time. */
@@ -364,8 +366,8 @@ static int32_t on_stop(int32_t sig, void *data)
 	struct process *p = data;
 	bool leave = sig != SIGUSR1;
 
-	qb_log(LOG_NOTICE, leave ? "signal %d: the daemon ends; the arrays stay, and writes to them stop after a while" :
-	       "signal %d: the daemon ends when no array is started", sig);
+	qb_log(LOG_NOTICE, leave ? "signal %d: the daemon ends; the arrays stay up, and writes to them stall after a while" :
+	       "signal %d: the daemon ends when no array is started any more", sig);
 	sd_notify(0, "STOPPING=1");
 	ddr_ending_begin(&p->ending, &p->d, leave ? DDR_ENDING_LEAVE : DDR_ENDING_STOP, ddr_now_ms());
 	end_if_due(p);
@@ -376,7 +378,7 @@ static int32_t on_hangup(int32_t sig, void *data)
 {
 	(void)sig;
 	(void)data;
-	qb_log(LOG_NOTICE, "SIGHUP is ignored; ddraid set changes an array, a restart reads the configuration again");
+	qb_log(LOG_NOTICE, "SIGHUP is ignored; ddraid set changes an array, and a restart of ddraidd reads the configuration again");
 	return 0;
 }
 
@@ -413,11 +415,11 @@ static void tell_taken(int ret)
 	struct ddr_process who;
 
 	if (ret == -EADDRINUSE && ddr_ipc_holder(DDR_IPC_SERVICE, &holder) && ddr_process_look(&who, holder.pid))
-		fprintf(stderr, "ddraidd: process %d (%s) of user %u has taken the name of the service that the command talks to; "
-			"kill %d, then start ddraidd again\n", (int)holder.pid, who.name, (unsigned int)holder.uid, (int)holder.pid);
+		fprintf(stderr, "ddraidd: process %d (%s) of user %u occupies the socket name that the command connects to; kill %d, then start "
+			"ddraidd again\n", (int)holder.pid, who.name, (unsigned int)holder.uid, (int)holder.pid);
 	else
-		fprintf(stderr, "ddraidd: the service for the command cannot be opened: %s%s\n", strerror(-ret), ret == -EADDRINUSE ?
-			"; ss -xlp | grep @ddraidd shows which process has taken its name" : "");
+		fprintf(stderr, "ddraidd: cannot open the socket for the command: %s%s\n", strerror(-ret), ret == -EADDRINUSE ?
+			"; ss -xlp | grep @ddraidd shows which process occupies its name" : "");
 }
 
 static int serve(struct process *p)
@@ -438,7 +440,7 @@ static int serve(struct process *p)
 		tell_taken(ret);
 		return ret;
 	}
-	ret = ddr_kctl_open(&d->kctl, d->loop, &kctl_ops, d);
+	ret = ddr_kctl_open(&d->kctl, d->loop, on_control, d);
 	if (ret) {
 		fprintf(stderr, "ddraidd: cannot open /dev/%s: %s\n", DDR_DEVICE_NAME, strerror(-ret));
 		ddr_ipcs_close(d);
@@ -480,7 +482,7 @@ int main(int argc, char **argv)
 		return p.d.transport && puts(p.d.transport->name) >= 0 ? 0 : 1;
 	}
 	if (geteuid() != 0) {
-		fprintf(stderr, "ddraidd: needs root; start it by systemctl, or as root\n");
+		fprintf(stderr, "ddraidd: must run as root; type systemctl start ddraidd\n");
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
@@ -492,14 +494,14 @@ int main(int argc, char **argv)
 	if (ddr_pidfile_take(p.d.conf.run_dir, getenv("NOTIFY_SOCKET") != NULL, &p.pid_fd))
 		return 1;
 	if (read_boot_id(p.d.boot_id)) {
-		fprintf(stderr, "ddraidd: /proc/sys/kernel/random/boot_id cannot be read; mount /proc\n");
+		fprintf(stderr, "ddraidd: cannot read /proc/sys/kernel/random/boot_id; mount /proc\n");
 		return 1;
 	}
 	p.d.transport = choose_transport(&p.d.conf);
 	if (!p.d.transport)
 		return 1;
 	if (p.d.transport->cluster && ddr_fence_fork(&p.d.fence)) {
-		fprintf(stderr, "ddraidd: the process that runs fence commands cannot be started: %s\n", strerror(errno));
+		fprintf(stderr, "ddraidd: cannot start the process that runs fence commands: %s\n", strerror(errno));
 		return 1;
 	}
 	execute_nothing();
@@ -508,7 +510,7 @@ int main(int argc, char **argv)
 	open_log(&p, &o);
 	ret = ddr_release_write(p.d.conf.run_dir, p.d.transport->name);
 	if (ret)
-		qb_log(LOG_WARNING, "cannot write %s/ddraidd.release (%s); an upgrade of the package while an array is up will be refused", p.d.conf.run_dir,
+		qb_log(LOG_WARNING, "cannot write %s/ddraidd.release (%s); the package cannot be upgraded while an array is up", p.d.conf.run_dir,
 		       strerror(-ret));
 	ret = serve(&p);
 	qb_log_fini();

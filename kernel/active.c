@@ -51,7 +51,7 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 		back = a->started && !(a->present & BIT(m)) && a->member[m].state != DDR_KM_OUT;
 		if ((other || back) && !a->nosync) {
 			set_bit(DDR_A_UNJUDGED, &a->flags);
-			DMINFO("%s: the table names a new device for member %u, all I/O waits for the daemon",
+			DMINFO("%s: the table names a new device for member %u; all I/O waits for the daemon",
 			       a->label, m);
 		}
 		/*
@@ -85,7 +85,7 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 	set_bit(DDR_A_UNJUDGED, &a->flags);
 	spin_unlock_irq(&a->lock);
 	mutex_unlock(&a->ctl_mutex);
-	DMINFO("%s: the table has %llu blocks now, all I/O waits for the daemon", a->label,
+	DMINFO("%s: the table now has %llu blocks; all I/O waits for the daemon", a->label,
 	       t->blocks);
 }
 
@@ -110,7 +110,7 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 	u32 m;
 
 	if (t->blocks < a->blocks) {
-		DMERR("%s: the table is shorter than the array has become", a->label);
+		DMERR("%s: the table is shorter than the array, which has grown; load the table of ddraid table", a->label);
 		return -EINVAL;
 	}
 	if (t->blocks > a->blocks)

@@ -496,7 +496,7 @@ bool ddr_error_fail_member(struct ddr_target *t, u32 member)
 	spin_unlock_irq(&es->lock);
 
 	if (out && was_in) {
-		DMERR("%s: member %u (%s) is out of the array", a->label, member,
+		DMERR("%s: member %u (%s) failed and is no longer used", a->label, member,
 		      t->dev[member].dm->name);
 		ddr_target_event(a);
 	}

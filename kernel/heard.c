@@ -60,10 +60,10 @@ static bool ddr_deadline_check(struct ddr_array *a)
 	spin_unlock_irqrestore(&a->lock, irq);
 
 	if (hung)
-		DMWARN("%s: nothing heard from the daemon for %u ms", a->label,
+		DMWARN("%s: ddraidd has not answered for %u ms", a->label,
 		       jiffies_to_msecs(a->timeout));
 	if (stopped)
-		DMWARN("%s: no daemon, writes wait", a->label);
+		DMWARN("%s: no daemon serves the array, writes wait; start ddraidd", a->label);
 	return hung;
 }
 
@@ -165,7 +165,7 @@ void ddr_array_unbound(struct ddr_array *a)
 	spin_unlock_irq(&a->lock);
 	if (over)
 		return;
-	DMWARN("%s: the daemon has gone", a->label);
+	DMWARN("%s: the daemon has ended", a->label);
 	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
 		ddr_array_sweep(a, BLK_STS_IOERR);
 }

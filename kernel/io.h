@@ -127,16 +127,6 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 	return &io->t->array->geo;
 }
 
-static inline u32 ddr_data_mask(const struct ddr_geometry *g)
-{
-	return (1u << ddr_geo_data(g)) - 1;
-}
-
-static inline u32 ddr_role_mask(const struct ddr_geometry *g)
-{
-	return (1u << g->roles) - 1;
-}
-
 /* ---- io.c ---------------------------------------------------------------- */
 
 /* Names the piece of the bio that begins io->done sectors into it. */

@@ -50,6 +50,6 @@ void ddr_array_kill(struct ddr_array *a)
 {
 	if (test_and_set_bit(DDR_A_KILLED, &a->flags))
 		return;
-	DMERR("%s: killed by the daemon, all I/O fails", a->label);
+	DMERR("%s: the daemon stopped serving the array for good, all I/O fails", a->label);
 	ddr_array_sweep(a, BLK_STS_IOERR);
 }

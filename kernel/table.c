@@ -84,7 +84,7 @@ static int ddr_parse_sizes(struct dm_target *ti, struct ddr_table *tab, char **a
 	if (!ddr_number(argv[1], U64_MAX, &offset))
 		return ddr_bad(ti, "Invalid data offset: a number of sectors");
 	if (!offset)
-		return ddr_bad(ti, "Data offset is zero: the metadata lies in front of the data");
+		return ddr_bad(ti, "Data offset is zero: the metadata precedes the data");
 	if (offset % DDR_OFFSET_ALIGN)
 		return ddr_bad(ti, "Data offset is not a multiple of 2048 sectors (1 MiB)");
 	if (offset > DDR_MAX_OFFSET)
@@ -102,7 +102,7 @@ static int ddr_check_length(struct dm_target *ti, struct ddr_table *tab)
 		return ddr_bad(ti, "Length is not a multiple of 8 sectors (4 KiB) times the data members");
 	tab->blocks = ti->len / DDR_BLOCK_SECTORS;
 	if (DIV_ROUND_UP_ULL(ti->len, tab->region_sectors) > DDR_MAX_REGIONS)
-		return ddr_bad(ti, "Length needs more than 1048576 regions: take larger ones");
+		return ddr_bad(ti, "Length needs more than 1048576 regions: use larger regions");
 	return 0;
 }
 
@@ -125,13 +125,13 @@ static int ddr_check_device(struct ddr_target *t, struct ddr_table *tab, u32 i)
 	if (bdev_is_zoned(bdev))
 		return ddr_bad(ti, "A member is a zoned device");
 	if (bdev_logical_block_size(bdev) > tab->geo.chunk) {
-		DMERR("%s: %s: its sectors have %u bytes, a chunk of order %u has %u", tab->label,
+		DMERR("%s: %s: its sectors of %u bytes are larger than a chunk of order %u (%u bytes)", tab->label,
 		      dev->name,
 		      bdev_logical_block_size(bdev), tab->geo.order, tab->geo.chunk);
-		return ddr_bad(ti, "A member's logical sectors are larger than a chunk: take a lower order or other disks");
+		return ddr_bad(ti, "A member's logical sectors are larger than a chunk: use a lower order or other disks");
 	}
 	if (bdev_physical_block_size(bdev) > tab->geo.chunk)
-		DMWARN("%s: %s: physical sectors of %u bytes hold more than a chunk (%u): slow, and a power failure may harm neighbours",
+		DMWARN("%s: %s: physical sectors of %u bytes exceed a chunk (%u): slow, and a power failure may damage other blocks",
 		       tab->label, dev->name, bdev_physical_block_size(bdev), tab->geo.chunk);
 	sectors = bdev_nr_sectors(bdev);
 	if (!sectors) {
@@ -155,7 +155,7 @@ int ddr_table_check_empty(struct ddr_target *t, const struct ddr_table *tab)
 	for_each_set_bit(i, &empty, DDR_PLACES) {
 		if (ddr_array_names(t->array, t->dev[i].dm->bdev->bd_dev))
 			continue;
-		DMERR("%s: %s has no sectors: no medium, or the disk is gone", tab->label,
+		DMERR("%s: %s has no sectors: it has no medium, or the disk is gone", tab->label,
 		      t->dev[i].dm->name);
 		return ddr_bad(t->ti, "A member is too small");
 	}
@@ -325,6 +325,6 @@ int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int ar
 	if (!r)
 		r = ddr_parse_members(t, tab, members, argv + DDR_FIXED_ARGS);
 	if (!r && t->nocalc && t->present != BIT(t->roles) - 1)
-		r = ddr_bad(ti, "nocalc cannot do without a member");
+		r = ddr_bad(ti, "nocalc needs all members");
 	return r;
 }

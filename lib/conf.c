@@ -33,67 +33,67 @@ static const char *const resync_names[] = { "paused", "run", NULL };
 
 static const struct ddr_option options[] = {
 	{ "transport", DDR_OPT_ENUM, CONF(transport), false, "auto", 0, 0, transport_names, NULL,
-	  "how the nodes of the cluster talk; local: one node; auto: corosync where it is configured" },
+	  "how the nodes communicate: corosync; local: one node alone; auto: corosync if it is configured" },
 	{ "node_id", DDR_OPT_INT, CONF(node_id), false, "1", 1, UINT32_MAX, NULL, NULL,
-	  "this node's id where the transport is local; it owns a slot of the dirty log by it" },
+	  "id of this node with transport = local; it determines the node's slot of the dirty log" },
 	{ "fence_command", DDR_OPT_COMMAND, CONF(fence_command), false, DDR_FENCE_NONE, 0, 0, NULL, NULL,
-	  "program that cuts a node's power: %n is its id, %N its name; or external, or none" },
+	  "program that powers off a node: %n is its id, %N its name; or external, or none" },
 	{ "fence_timeout", DDR_OPT_MS, CONF(fence_timeout_ms), false, "60s", 1000, 3600 * 1000, NULL, NULL,
-	  "a fence command that runs for so long has failed" },
+	  "a fence command that runs longer than this has failed" },
 	{ "fence_settle", DDR_OPT_MS, CONF(fence_settle_ms), false, "0", 0, 600 * 1000, NULL, NULL,
-	  "time from the success of the fence command until nothing of the node is on its way to a member" },
+	  "time after a successful fence command until no I/O of that node can reach a member any more" },
 	{ "away_time", DDR_OPT_MS, CONF(away_ms), false, "30s", 1000, 3600 * 1000, NULL, NULL,
-	  "a node whose ddraidd died, or that is absent at the start of the group, is fenced after this time" },
+	  "time after which a node is fenced whose ddraidd died, or that is absent when the group starts" },
 	{ "verify_parallel", DDR_OPT_INT, CONF(verify_parallel), false, "1", 1, 256, NULL, NULL,
-	  "arrays that are verified by themselves at the same time" },
+	  "number of arrays whose scheduled verify runs at the same time" },
 	{ "verify_reads", DDR_OPT_BOOL, CONF(verify_reads), false, "no", 0, 1, NULL, NULL,
-	  "each read of arrays that are started here checks the parity, as with ddraid start --verify-reads" },
+	  "each read of arrays started here checks the parity, as with ddraid start --verify-reads" },
 	{ "fail_if_no_daemon", DDR_OPT_BOOL, CONF(fail_if_no_daemon), false, "no", 0, 1, NULL, NULL,
-	  "I/O that would wait for a daemon that is gone fails, as with ddraid start --fail-if-no-daemon" },
+	  "I/O fails instead of waiting for a missing daemon, as with ddraid start --fail-if-no-daemon" },
 	{ "log_level", DDR_OPT_ENUM, CONF(log_level), false, "info", 0, 0, level_names, level_values,
-	  "least important messages that are logged" },
+	  "lowest priority of messages that are logged" },
 	{ "log_syslog", DDR_OPT_BOOL, CONF(log_syslog), false, "yes", 0, 1, NULL, NULL,
 	  "log to syslog (facility daemon)" },
 	{ "io_engine", DDR_OPT_ENUM, CONF(io_engine), false, "auto", 0, 0, engine_names, NULL,
 	  "how the daemon writes to members; auto: io_uring, threads where the kernel refuses it" },
 	{ "state_dir", DDR_OPT_PATH, CONF(state_dir), false, LOCALSTATEDIR "/lib/ddraid", 0, 0, NULL, NULL,
-	  "where the last generation seen of each array is kept" },
+	  "directory that keeps the last generation seen of each array" },
 	{ "run_dir", DDR_OPT_PATH, CONF(run_dir), false, RUNSTATEDIR "/ddraid", 0, 0, NULL, NULL,
-	  "where the pid file is" },
+	  "path of the pid file" },
 	{ "idle_time", DDR_OPT_MS, TUNE(idle_ms), true, "5s", 100, 3600 * 1000, NULL, NULL,
-	  "a region that nobody wrote for so long is cleared from the dirty log" },
+	  "time without a write after which a region is cleared from the dirty log" },
 	{ "resync", DDR_OPT_ENUM, TUNE(resync), true, "run", 0, 0, resync_names, NULL,
 	  "paused: no resync is started" },
 	{ "resync_min_rate", DDR_OPT_BYTES, TUNE(resync_min), true, "10M", 64 * 1024, UINT64_MAX, NULL, NULL,
-	  "bytes of the array a second that resync may take while the array is in use" },
+	  "bytes of the array per second that resync gets while the array is in use" },
 	{ "resync_max_rate", DDR_OPT_BYTES, TUNE(resync_max), true, "0", 0, UINT64_MAX, NULL, NULL,
-	  "bytes of the array a second that resync takes at most; 0: no limit" },
+	  "bytes of the array per second that resync takes at most; 0: no limit" },
 	{ "resync_priority", DDR_OPT_INT, TUNE(resync_priority), true, "5", 1, 5, NULL, NULL,
-	  "of resync and rebuild while the array is in use: 1 goes first, 5 leaves the disks to everything else, but for resync_min_rate" },
+	  "priority of resync and rebuild while the array is in use: 1 goes first; 5 leaves the disks to everything else, except resync_min_rate" },
 	{ "resync_parallel", DDR_OPT_INT, TUNE(resync_parallel), true, "2", 1, 8, NULL, NULL,
-	  "ranges that resync works on at once" },
+	  "number of ranges that resync works on at once" },
 	{ "max_corrected", DDR_OPT_INT, TUNE(max_corrected), true, "256", 0, 1000000, NULL, NULL,
-	  "a member of which more places had to be put right since the start is taken out; 0: never" },
+	  "a member on which more places than this were repaired since the start is failed; 0: never" },
 	{ "verify_priority", DDR_OPT_INT, TUNE(verify_priority), true, "4", 1, 5, NULL, NULL,
-	  "of a verify that is started without one: 1 goes first, 5 leaves the disks to everything else" },
+	  "default priority of a verify: 1 goes first, 5 leaves the disks to everything else" },
 	{ "verify_min_rate", DDR_OPT_BYTES, TUNE(verify_min), true, "0", 0, UINT64_MAX, NULL, NULL,
-	  "bytes of the array a second that verify has while the disks are used by others, whatever its priority" },
+	  "bytes of the array per second that verify gets while the array is in use, at any priority" },
 	{ "verify_max_rate", DDR_OPT_BYTES, TUNE(verify_max), true, "0", 0, UINT64_MAX, NULL, NULL,
-	  "bytes of the array a second that verify reads at most; 0: no limit" },
+	  "bytes of the array per second that verify reads at most; 0: no limit" },
 	{ "verify_every", DDR_OPT_MS, TUNE(verify_every_ms), true, "30d", 0, 3650ull * 86400 * 1000, NULL, NULL,
-	  "time from the beginning of one verify to that of the next; 0: only when somebody asks for it" },
+	  "time from the start of one verify to the start of the next; 0: only on request" },
 	{ "verify_hours", DDR_OPT_HOURS, TUNE(verify_hours), true, "0-24", 0, 0, NULL, NULL,
-	  "hours of the day (local time) in which a verify that began by itself reads; it may go over midnight, as 22-6" },
+	  "hours of the day (local time) in which a scheduled verify reads; they may span midnight, such as 22-6" },
 	{ "hot_spare", DDR_OPT_BOOL, TUNE(hot_spare), true, "yes", 0, 1, NULL, NULL,
-	  "a spare takes the place of a member that is out by itself" },
+	  "a spare replaces a failed member automatically" },
 	{ "take_back", DDR_OPT_BOOL, TUNE(take_back), true, "yes", 0, 1, NULL, NULL,
-	  "a member whose disk was late, pulled, or without a path comes back by itself when the disk does" },
+	  "a member whose disk was late, pulled, or without a path is taken back automatically when the disk returns" },
 	{ "grant_ahead", DDR_OPT_INT, TUNE(grant_ahead), true, "1", 0, 64, NULL, NULL,
-	  "regions asked for ahead of a sequential writer; 0: none" },
+	  "number of regions requested ahead of a sequential writer; 0: none" },
 	{ "daemon_timeout", DDR_OPT_MS, TUNE(daemon_timeout_ms), true, "30s", 1000, 600 * 1000, NULL, NULL,
-	  "the kernel counts a silent daemon as gone after this time" },
+	  "time after which the kernel module treats a silent daemon as dead" },
 	{ "io_timeout", DDR_OPT_MS, TUNE(io_timeout_ms), true, "60s", 1000, 3600 * 1000, NULL, NULL,
-	  "a member that does not answer the daemon for so long has failed" },
+	  "time after which a member that does not answer the daemon has failed" },
 };
 
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
@@ -234,17 +234,17 @@ static void describe(const struct ddr_option *opt, char *buf, size_t size)
 			 DDR_CONF_PATH_MAX);
 		break;
 	case DDR_OPT_MS:
-		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, as 500ms, 5s or 2min",
+		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, such as 500ms, 5s or 2min",
 			 opt->min, opt->max / 1000);
 		break;
 	case DDR_OPT_HOURS:
-		snprintf(buf, size, "two different hours from 0 to 24, as 0-24, 1-5 or 22-6");
+		snprintf(buf, size, "two different hours from 0 to 24, such as 0-24, 1-5 or 22-6");
 		break;
 	case DDR_OPT_INT:
 		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64, opt->min, opt->max);
 		break;
 	case DDR_OPT_BYTES:
-		snprintf(buf, size, "a number of bytes from %" PRIu64 " up, as 512K, 10M or 1G", opt->min);
+		snprintf(buf, size, "a number of bytes from %" PRIu64 " up, such as 512K, 10M or 1G", opt->min);
 		break;
 	case DDR_OPT_ENUM:
 		for (size_t i = 0; opt->names[i] && n < size; i++)
@@ -370,7 +370,7 @@ static int load_line(struct ddr_conf *conf, char *line, unsigned int number, uns
 		return ret;
 	opt = find(key);
 	if (seen[opt - options]) {
-		snprintf(err, err_size, "%s was set in line %u already", opt->key, seen[opt - options]);
+		snprintf(err, err_size, "%s was already set in line %u", opt->key, seen[opt - options]);
 		return -EINVAL;
 	}
 	seen[opt - options] = number;

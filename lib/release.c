@@ -44,13 +44,13 @@ void ddr_release_look(struct ddr_release *r, const char *module)
 /* A daemon that is started now could not serve the arrays. */
 static void other_interface(const struct ddr_release *r, char *buf, size_t size)
 {
-	char theirs[48] = "one of an older release";
+	char theirs[48] = "an older version";
 
 	if (r->abi)
 		snprintf(theirs, sizeof(theirs), "version %u", r->abi);
-	snprintf(buf, size, "the installed ddraidd speaks version %u of the kernel interface, the loaded module %s: do not restart ddraidd while an "
-		 "array is up, for it could not serve the array. Stop the arrays (ddraid stop --all), then type: systemctl stop ddraidd && "
-		 "modprobe -r dm-ddraid && systemctl start ddraidd", r->our_abi, theirs);
+	snprintf(buf, size, "the installed ddraidd speaks version %u of the kernel interface, the loaded module %s. Do not restart ddraidd while "
+		 "an array is up: it could not serve the array. Stop the arrays (ddraid stop --all), then type: systemctl stop ddraidd && modprobe "
+		 "-r dm-ddraid && systemctl start ddraidd", r->our_abi, theirs);
 }
 
 const char *ddr_release_words(const struct ddr_release *r, char *buf, size_t size)
@@ -59,14 +59,14 @@ const char *ddr_release_words(const struct ddr_release *r, char *buf, size_t siz
 	if (r->loaded && r->abi != r->our_abi)
 		other_interface(r, buf, size);
 	else if (r->daemon[0] && strcmp(r->daemon, r->ours) != 0)
-		snprintf(buf, size, "ddraidd (process %d) is of release %s, installed is %s; systemctl restart ddraidd starts the installed one, and the "
-			 "arrays stay up", (int)r->pid, r->daemon, r->ours);
+		snprintf(buf, size, "ddraidd (process %d) is release %s, but %s is installed; systemctl restart ddraidd starts the installed one, "
+			 "and the arrays stay up", (int)r->pid, r->daemon, r->ours);
 	else if (r->replaced)
-		snprintf(buf, size, "ddraidd (process %d) runs a program that was replaced or removed since it began, as an upgrade does; systemctl "
+		snprintf(buf, size, "ddraidd (process %d) runs a program file that was replaced or removed since, as by an upgrade; systemctl "
 			 "restart ddraidd starts the installed one, and the arrays stay up", (int)r->pid);
 	else if (r->loaded && strcmp(r->module, r->ours) != 0)
-		snprintf(buf, size, "the loaded kernel module is of release %s, installed is %s; it is replaced at the next boot, or, once the arrays are "
-			 "stopped (ddraid stop --all), by: systemctl stop ddraidd && modprobe -r dm-ddraid && systemctl start ddraidd",
+		snprintf(buf, size, "the loaded kernel module is release %s, but %s is installed; the next boot loads it, or, once the arrays are "
+			 "stopped (ddraid stop --all), this: systemctl stop ddraidd && modprobe -r dm-ddraid && systemctl start ddraidd",
 			 r->module[0] ? r->module : "(unknown)", r->ours);
 	return buf;
 }

@@ -103,8 +103,8 @@ static void not_started(struct ddr_array *a, int error)
 		refused(a);
 		return;
 	}
-	wait_for_cluster(a, waits ? waits : "the cluster does not answer; it is asked again", ddr_now_ms() + WAIT_MS);
-	qb_log(LOG_WARNING, "array '%s': the cluster went while its members were read: %s", a->name, a->error);
+	wait_for_cluster(a, waits ? waits : "the cluster does not answer; retrying", ddr_now_ms() + WAIT_MS);
+	qb_log(LOG_WARNING, "array '%s': the connection to the cluster was lost while the members were being read: %s", a->name, a->error);
 }
 
 /* The name of the mapped device, until the superblock tells the array's. */
@@ -177,13 +177,8 @@ static int begin_load(struct ddr_array *a)
 	return 0;
 }
 
-static void on_batch_end(void *ctx)
-{
-	(void)ctx;	/* a step writes and starts all that it caused */
-}
-
 static const struct ddr_kchan_ops kchan_ops = {
-	.record = ddr_drive_record, .batch_end = on_batch_end, .gone = on_gone,
+	.record = ddr_drive_record, .gone = on_gone,
 };
 
 static void bind_array(struct ddr_array *a)
@@ -214,10 +209,10 @@ static void bind_array(struct ddr_array *a)
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
 	if (ret == -EPROTO)
-		snprintf(a->error, sizeof(a->error), "the module speaks version %u of the kernel interface, this "
-			 "ddraidd %u; install module and daemon of one release", a->bind.abi, DDR_ABI_VERSION);
+		snprintf(a->error, sizeof(a->error), "the kernel module speaks version %u of the kernel interface, this ddraidd version %u; "
+			 "install module and daemon of the same release", a->bind.abi, DDR_ABI_VERSION);
 	else
-		snprintf(a->error, sizeof(a->error), "the kernel refuses the daemon: %s", strerror(-ret));
+		snprintf(a->error, sizeof(a->error), "the kernel module refuses the daemon: %s", strerror(-ret));
 	refused(a);
 }
 
@@ -269,7 +264,7 @@ void ddr_array_refuse(struct ddr_array *a)
 const char *ddr_array_adopted(struct ddr_array *a)
 {
 	if (a->state == DDR_ARRAY_RUNNING && a->ready)
-		return "the array is served here already: there is nothing to adopt";
+		return "the array is already served on this node, so there is nothing to adopt";
 	if (a->state == DDR_ARRAY_REFUSED)
 		bind_array(a);
 	else if (a->state == DDR_ARRAY_RUNNING)
@@ -327,7 +322,7 @@ static void on_tick(void *data)
 
 	a->tick = 0;
 	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick))
-		qb_log(LOG_CRIT, "array '%s': no timer; it is not served any more", a->name);
+		qb_log(LOG_CRIT, "array '%s': no timer could be created; this node stops serving the array", a->name);
 	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
 		return;
 	ddr_drive_tick(a, ddr_now_ms());
@@ -380,7 +375,7 @@ void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool liste
 
 	forget_unstarted(d, uuid);
 	if (!a && d->n_arrays >= DDR_ARRAYS_MAX) {
-		qb_log(LOG_ERR, "more than %u arrays; the next one is not served", DDR_ARRAYS_MAX);
+		qb_log(LOG_ERR, "this node has more than %u arrays; no further array is served", DDR_ARRAYS_MAX);
 		return;
 	}
 	if (!a)
@@ -453,7 +448,7 @@ static void on_gone(void *ctx, int error)
 		return;
 	}
 	qb_log(LOG_WARNING, "array '%s': the channel to the kernel ended: %s", a->name,
-	       error == -ESTALE ? "another descriptor was bound" : strerror(-error));
+	       error == -ESTALE ? "another process has bound the array" : strerror(-error));
 	ddr_array_close(a, true);
 }
 

@@ -24,8 +24,8 @@
 static void to_group(struct ddr_array *a, const struct ddr_output *o)
 {
 	if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
-		ddr_drive_break(a, a->d->transport->cluster ? "the queue to the cluster overflows" :
-				"the queue of the node's messages to itself overflows");
+		ddr_drive_break(a, a->d->transport->cluster ? "the message queue to the cluster is full" :
+				"the queue of the node's messages to itself is full");
 }
 
 /* ---- outputs ------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 		sb.updated = (uint64_t)time(NULL);
 		fault = ddr_super_encode(&sb, ddr_metaio_block(op, m));
 		if (fault.code != DDR_FE_OK) {
-			qb_log(LOG_CRIT, "array '%s': a superblock that would be wrong is not written: %s", a->name,
+			qb_log(LOG_CRIT, "array '%s': refused to write an invalid superblock: %s", a->name,
 			       ddr_fault_text(&fault, why, sizeof(why)));
 			ddr_metaio_refuse(op);
 			break;
@@ -280,7 +280,8 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 	a->tick_ms = now_ms;
 	if (ms < STOOD_STILL_MS)
 		return;
-	qb_log(LOG_WARNING, "array '%s': ddraidd stood still for %llu ms; members have as much more time to answer", a->name, (unsigned long long)ms);
+	qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %llu ms; members get that much more time to answer", a->name,
+	       (unsigned long long)ms);
 	ddr_metaio_delay(a->meta, ms);
 	ddr_jobs_delay(a->jobs, ms);
 	ddr_stall_delay(&a->stall, ms);
@@ -473,7 +474,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	if (ret == 0)
 		ret = transport->join(&a->transport, a->d, a->uuid, &ddr_drive_transport_events, a);
 	if (ret) {
-		snprintf(a->error, sizeof(a->error), "the array cannot be served: %s", strerror(-ret));
+		snprintf(a->error, sizeof(a->error), "this node cannot serve the array: %s", strerror(-ret));
 		ddr_drive_stop(a);
 		return ret;
 	}

@@ -25,9 +25,9 @@ void ddr_drive_exchanged(void *ctx, unsigned int member)
 	struct ddr_input *in;
 	char text[512];
 
-	snprintf(text, sizeof(text), "member %u (%s) holds another disk now: two reads have found %s. Nothing more is written to it, and it fails. "
-		 "Find out what has exchanged the disk (a LUN that was mapped anew, a device-mapper table). When the device holds the member's own disk "
-		 "again: ddraid add %s %s", member, a->members->name[member], a->members->found[member], a->name, a->members->name[member]);
+	snprintf(text, sizeof(text), "member %u (%s) is now another disk: two reads found %s. ddraid writes nothing more to it and fails the "
+		 "member. Find out what replaced the disk (a remapped LUN, a device-mapper table). When the device is the member's own disk again: "
+		 "ddraid add %s %s", member, a->members->name[member], a->members->found[member], a->name, a->members->name[member]);
 	ddr_event_plain(a, LOG_CRIT, "exchanged", text);
 	in = ddr_drive_input(a, DDR_IN_EXCHANGED);
 	in->member = member;

@@ -103,7 +103,8 @@ bool ddr_drive_unfit(struct ddr_array *a)
 
 	if (!node || ddr_sm_takes_part(a->sm))
 		return false;
-	snprintf(a->error, sizeof(a->error), "ddraidd of node %u (%s) speaks version %u of the group's messages, this one %u; install one release on all nodes",
+	snprintf(a->error, sizeof(a->error), "ddraidd on node %u (%s) speaks version %u of the group protocol, this one version %u; install the "
+					     "same release on all nodes",
 		 node, a->d->transport->node_name(a->d, node, name, sizeof(name)), a->cluster.foreign_version, DDR_MSG_VERSION);
 	return true;
 }
@@ -126,7 +127,7 @@ static void on_lost(void *ctx, const char *why)
 	uint32_t self = a->d->transport->node(a->d);
 
 	a->cluster.lost = true;
-	snprintf(a->error, sizeof(a->error), "the cluster is lost: %s", why);
+	snprintf(a->error, sizeof(a->error), "the connection to the cluster was lost: %s", why);
 	ddr_event_plain(a, LOG_CRIT, "cluster-lost", a->error);
 	on_quorum(a, &self, 1, false, a->cluster.quorum_ring);
 }
@@ -241,7 +242,7 @@ static void answer_later(struct ddr_array *a, const struct ddr_array_answer *wha
 	if (p)
 		*p = *what;
 	else
-		ddr_drive_break(a, "more questions than can be open at once");
+		ddr_drive_break(a, "more requests are pending than can be open at once");
 }
 
 static void give_fenced(struct ddr_array *a, uint32_t node, uint64_t failure, int result)
@@ -288,7 +289,7 @@ static void on_fenced(void *ctx, uint32_t node, uint64_t failure, int result, co
 		give_fenced(a, node, failure, 0);
 		return;
 	}
-	snprintf(text, sizeof(text), "fencing of node %u (%s) failed: %s; it is tried again", node, name, why);
+	snprintf(text, sizeof(text), "fencing of node %u (%s) failed: %s; retrying", node, name, why);
 	ddr_event_plain(a, LOG_ERR, "fence-failed", text);
 	answer_later(a, &(struct ddr_array_answer){ .used = true, .type = DDR_IN_FENCED, .node = node, .failure = failure,
 						    .result = result, .due_ms = ddr_now_ms() + FENCE_PAUSE_MS });
@@ -364,9 +365,11 @@ static void leave_unsaid(struct ddr_array *a)
 	char text[224];
 
 	if (members)
-		snprintf(text, sizeof(text), "this node leaves with writes under way to members 0x%x, which hang: the others fence it, or wait for ddraid fence-ack", members);
+		snprintf(text, sizeof(text), "this node leaves while writes to hung members (bits 0x%x) are outstanding: the other nodes fence it, "
+					     "or wait for ddraid fence-ack", members);
 	else
-		snprintf(text, sizeof(text), "this node leaves before all have agreed on it: the others fence it, or wait for ddraid fence-ack");
+		snprintf(text, sizeof(text), "this node leaves before all nodes have agreed on it: the other nodes fence it, or wait for ddraid "
+					     "fence-ack");
 	ddr_event_plain(a, LOG_ERR, "left-unsaid", text);
 }
 

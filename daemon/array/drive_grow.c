@@ -127,7 +127,8 @@ static void prepare_tick(struct ddr_array *a, uint64_t now_ms)
 	if (!a->grow.io || (a->grow.waiting && now_ms < a->grow.due_ms))
 		return;
 	if (a->grow.waiting)
-		qb_log(LOG_ERR, "array '%s': members 0x%x are not zeroed behind the end of the array in time; they count as failed", a->name, a->grow.waiting);
+		qb_log(LOG_ERR, "array '%s': members (bits 0x%x) did not zero the space for the larger array in time; they count as failed", a->name,
+		       a->grow.waiting);
 	else if (a->grow.error)
 		a->grow.failed = a->grow.no_space = 0;
 	give_prepared(a, a->grow.error);

@@ -95,19 +95,20 @@ void ddr_drive_return_found(struct ddr_array *a, unsigned int m)
 		a->back.times[m] = 0;
 	}
 	if (a->back.times[m] >= TIMES) {
-		qb_log(LOG_WARNING, "array '%s': the disk of member %u is there again, for the %u. time within an hour: it is not taken back by "
-		       "itself any more; ddraid add %s %s takes it back", a->name, m, TIMES + 1, a->name, a->members->name[m]);
+		qb_log(LOG_WARNING, "array '%s': the disk of member %u is back, for time %u within an hour, so it is no longer taken back "
+		       "automatically. Check its cable, slot and power, then type: ddraid add %s %s", a->name, m, TIMES + 1, a->name,
+		       a->members->name[m]);
 		a->back.away &= ~(1u << m);
 		return;
 	}
 	why = ddr_drive_seek(a, m);
 	if (why) {
-		qb_log(LOG_INFO, "array '%s': the disk of member %u is there again, and is not taken back yet: %s", a->name, m, why);
+		qb_log(LOG_INFO, "array '%s': the disk of member %u is back, but is not taken back yet: %s", a->name, m, why);
 		return;
 	}
 	a->back.away &= ~(1u << m);
 	a->back.times[m]++;
-	qb_log(LOG_NOTICE, "array '%s': the disk of member %u is there again: it is taken back", a->name, m);
+	qb_log(LOG_NOTICE, "array '%s': the disk of member %u is back: taking it back", a->name, m);
 }
 
 /* It does not come back by itself. */

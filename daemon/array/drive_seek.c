@@ -76,11 +76,11 @@ static const char *not_yet(const struct ddr_array *a, const struct ddr_finder *f
 	if (a->seek.dropped & (1u << m))
 		return "the device that had its number before is still in use";	/* the new one would be let go in its stead */
 	if (same && (!open || a->members->dev[m].rdev != f->rdev[m]))
-		return "its device was let go meanwhile";
+		return "its device was closed meanwhile";
 	if (a->grow.work[m])
-		return "zeroes for a larger array may still be on their way to it";
+		return "zeroes for a larger array may still be in flight to it";
 	if (same && (asked(a) & (1u << m)))
-		return "what was asked of it before it went may still be under way to it";
+		return "requests from before it disappeared may still be in flight to it";
 	return NULL;
 }
 
@@ -96,7 +96,7 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 		return;		/* it was removed meanwhile, or needs nobody's device */
 	wait = not_yet(a, f, m);
 	if (wait) {
-		qb_log(LOG_NOTICE, "array '%s': member %u was found, and has to wait: %s", a->name, m, wait);
+		qb_log(LOG_NOTICE, "array '%s': member %u was found, but must wait: %s", a->name, m, wait);
 		return;
 	}
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
@@ -121,7 +121,7 @@ static void tell_not_taken(struct ddr_array *a, unsigned int m, const char *why)
 	if (crc == a->seek.told[m])
 		return;
 	a->seek.told[m] = crc;
-	qb_log(LOG_WARNING, "array '%s': member %u is looked for: %s", a->name, m, why);
+	qb_log(LOG_WARNING, "array '%s': searching for member %u: %s", a->name, m, why);
 }
 
 static void install(struct ddr_array *a)
@@ -227,7 +227,7 @@ static void call_back_locked(struct ddr_array *a, uint64_t now_ms)
 			return;
 		}
 		a->seek.locked &= ~(1u << m);
-		qb_log(LOG_NOTICE, "array '%s': member %u comes back when its disk is not locked any more", a->name, m);
+		qb_log(LOG_NOTICE, "array '%s': member %u returns when its disk is unlocked", a->name, m);
 	}
 }
 

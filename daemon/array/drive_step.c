@@ -60,21 +60,21 @@ void ddr_drive_break(struct ddr_array *a, const char *why)
 		return;
 	a->broken = why;
 	if (a->d->transport->cluster) {
-		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this comes again, report it as a fault of ddraid, "
-			 "with the log of ddraidd", why);
+		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this happens again, report it as a bug in "
+			 "ddraid, with the log of ddraidd", why);
 		out.text = text;
 		ddr_drive_give_up(a, &out);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s; the array is attached anew, and new writes wait for that; if this comes again, "
-		 "report it as a fault of ddraid, with the log of ddraidd", why);
+	snprintf(text, sizeof(text), "%s; the array is being attached again, and new writes wait until then; if this happens again, report it as a "
+		 "bug in ddraid, with the log of ddraidd", why);
 	ddr_event_plain(a, LOG_ERR, "broken", text);
 }
 
 void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
 {
 	if (!ddr_kchan_put(a->chan, rec))
-		ddr_drive_break(a, "the queue to the kernel overflows");
+		ddr_drive_break(a, "the queue to the kernel is full");
 }
 
 /* ---- steps ---------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 		ddr_sm_step(a->sm, in, &a->outs);
 		a->carry_out(a);
 		if (a->outs.lost)
-			ddr_drive_break(a, "a step of the state machine has more outputs than fit");
+			ddr_drive_break(a, "a step of the state machine produced more outputs than fit");
 		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
 			ddr_kchan_flush(a->chan);
 		in = &none;

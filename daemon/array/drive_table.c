@@ -51,10 +51,10 @@ static void refuse(struct ddr_array *a, uint32_t member, uint32_t index, const c
 	char text[DDR_ERROR_LEN];
 
 	if (beside(a, member, index))
-		snprintf(text, sizeof(text), "the table of this node names the disk still that member %u (%s) has replaced, and keeps it open: %.300s",
+		snprintf(text, sizeof(text), "this node's table still references the disk replaced by member %u (%s) and keeps it open: %.300s",
 			 member, name, why);
 	else
-		snprintf(text, sizeof(text), "member %u (%s) cannot be taken into the array on this node: %.300s", member, name, why);
+		snprintf(text, sizeof(text), "member %u (%s) cannot be added to the device table on this node: %.300s", member, name, why);
 	ddr_event_plain(a, LOG_ERR, "table-failed", text);
 	answer(a, member, index, error);
 }
@@ -63,7 +63,7 @@ static void resize_failed(struct ddr_array *a, const char *why)
 {
 	char text[DDR_ERROR_LEN];
 
-	snprintf(text, sizeof(text), "the device on this node has %" PRIu64 " bytes still, the array %" PRIu64 ": %.300s; it is tried again",
+	snprintf(text, sizeof(text), "the device on this node still has %" PRIu64 " bytes, the array has %" PRIu64 ": %.300s; retrying",
 		 (uint64_t)a->bind.sectors * 512, ddr_sm_super(a->sm)->array_blocks * DDR_BLOCK_SIZE, why);
 	ddr_event_plain(a, LOG_ERR, "resize-failed", text);
 }
@@ -81,7 +81,7 @@ static void on_table(void *ctx, struct ddr_table *t)
 			resize_failed(a, t->error.text);
 	} else if (a && t->member == DDR_NO_MEMBER) {
 		if (t->result && t->result != -EALREADY)
-			qb_log(LOG_WARNING, "array '%s': the table names a device still that is not used any more: %s", a->name, t->error.text);
+			qb_log(LOG_WARNING, "array '%s': the table still references a device that is no longer used: %s", a->name, t->error.text);
 		if (t->shadow && t->result)
 			answer(a, t->member, index, t->result == -EALREADY ? 0 : t->result);
 	} else if (a) {
@@ -275,7 +275,7 @@ bool ddr_drive_rebind(struct ddr_array *a, const struct ddr_kchan_ops *ops)
 	a->chan = chan;
 	a->bind = bind;
 	a->ready = false;
-	qb_log(LOG_INFO, "array '%s': bound to the table that was resumed", a->name);
+	qb_log(LOG_INFO, "array '%s': bound to the resumed table", a->name);
 	ddr_drive_configure_kernel(a);
 	ddr_drive_attached(a, members_of(a, &bind));
 	return true;

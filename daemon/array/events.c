@@ -108,12 +108,12 @@ static const char *node(const struct ddr_array *a, uint64_t id, char *buf, size_
 /* The end of it says what it cannot decide: nobody knows what suspect regions should hold. */
 static void verify_text(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
 {
-	int n = snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not fit or could not be read, %" PRIu64 " of them put right",
+	int n = snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not match or could not be read, %" PRIu64 " of them repaired",
 			 o->event == DDR_EV_VERIFY_DONE ? "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
 
 	if (o->event == DDR_EV_VERIFY_DONE && o->count && (size_t)n < size)
-		snprintf(buf + n, size - (size_t)n, "; %" PRIu64 " regions are suspect and were passed over: check what was being written at the "
-			 "crash, then type ddraid set %s suspect=accept", o->count, a->name);
+		snprintf(buf + n, size - (size_t)n, "; %" PRIu64 " suspect regions were skipped: check what was being written at the crash, then "
+			 "type ddraid set %s suspect=accept", o->count, a->name);
 }
 
 /* What the smallest device offers, what the array takes of each, and what is missing for the size that was asked for. */
@@ -128,7 +128,8 @@ static void grow_refused(const struct ddr_array *a, const struct ddr_output *o, 
 		snprintf(buf, size, "the array does not grow");
 		return;
 	}
-	n = snprintf(buf, size, "the array does not grow: member %u (%s) has room for %" PRIu64 " bytes on %s, since 1 %% of a disk, 100 MiB at most, stays free; ",
+	n = snprintf(buf, size, "the array does not grow: member %u (%s) has room for %" PRIu64 " bytes on %s (1 %% of a disk, at most 100 MiB, "
+				"stays free); ",
 		     o->member, device(a, o->member), o->a, node(a, o->b, name, sizeof(name)));
 	if (n < 0 || (size_t)n >= size)
 		return;
@@ -136,7 +137,7 @@ static void grow_refused(const struct ddr_array *a, const struct ddr_output *o, 
 	size -= (size_t)n;
 	sb.array_blocks = o->count;
 	if (!o->count)
-		snprintf(buf, size, "the array has %" PRIu64 " bytes of each member already", needed);
+		snprintf(buf, size, "the array already uses %" PRIu64 " bytes of each member", needed);
 	else
 		snprintf(buf, size, "the new size needs %" PRIu64 ", so %" PRIu64 " bytes are missing", ddr_layout_member_bytes(&sb),
 			 ddr_layout_member_bytes(&sb) - o->a);
@@ -151,28 +152,28 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "ready: the device serves reads and writes");
 		break;
 	case DDR_EV_RECOVERY:
-		snprintf(buf, size, "%" PRIu64 " regions were being written when node %" PRIu64 " stopped; they are "
-			 "synced again", o->a, o->b);
+		snprintf(buf, size, "%" PRIu64 " regions were being written when node %" PRIu64 " stopped; they are being resynced", o->a, o->b);
 		break;
 	case DDR_EV_RESYNC_START:
-		snprintf(buf, size, "resync of %" PRIu64 " regions begins", o->a);
+		snprintf(buf, size, "resync of %" PRIu64 " regions started", o->a);
 		break;
 	case DDR_EV_RESYNC_DONE:
 		snprintf(buf, size, "resync done: %" PRIu64 " regions, parity of %" PRIu64 " blocks rewritten", o->a, o->b);
 		break;
 	case DDR_EV_MEMBER_FAILED:
-		snprintf(buf, size, "member %u (%s) failed and is out of the array%s, generation %" PRIu64
-			 "; ddraid add %s DEV gives the array another disk, if it has no spare", o->member, device(a, o->member),
+		snprintf(buf, size, "member %u (%s) failed and is no longer used%s, generation %" PRIu64 "; if the array has no spare, add a disk: "
+			 "ddraid add %s DEV", o->member, device(a, o->member),
 			 gone(a, o->member) ? ": its device is gone (the disk was pulled, or its last path was lost)" : "", o->a, a->name);
 		break;
 	case DDR_EV_REBUILD_START:
 		if (o->b & DDR_MEMBER_F_REPLACING) {
-			snprintf(buf, size, "member %u (%s) replaces member %u (%s), which is copied to it, generation %" PRIu64, o->member,
+			snprintf(buf, size, "member %u (%s) is replacing member %u (%s), whose data is being copied to it, generation %" PRIu64,
+				 o->member,
 				 device(a, o->member), o->node, device(a, o->node), o->a);
 			break;
 		}
 		snprintf(buf, size, "member %u (%s) %s, generation %" PRIu64, o->member, device(a, o->member), o->b ?
-			 "is back, and gets what was written without it" : "has the place of one that was out, and is rebuilt", o->a);
+			 "is back, and is being brought up to date" : "takes the place of a failed member, and is being rebuilt", o->a);
 		break;
 	case DDR_EV_MEMBER_ADDED:
 		snprintf(buf, size, "member %u is a spare, generation %" PRIu64, o->member, o->a);
@@ -181,26 +182,29 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "member %u (%s) was removed, generation %" PRIu64, o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_NO_SPACE:
-		snprintf(buf, size, "member %u (%s) has no space left: add space to the pool that the disk comes from; ddraid tries again by itself. Until then",
+		snprintf(buf, size, "member %u (%s) has no space left: add space to the pool that provides the disk; ddraid retries automatically. "
+				    "Until then",
 			 o->member, device(a, o->member));
 		break;
 	case DDR_EV_SPACE:
-		snprintf(buf, size, "member %u (%s) has space again: what waited for it goes on", o->member, device(a, o->member));
+		snprintf(buf, size, "member %u (%s) has space again: waiting requests continue", o->member, device(a, o->member));
 		break;
 	case DDR_EV_POLICY:
-		snprintf(buf, size, "suspect-reads = %s: reads of suspect regions that have to be reconstructed %s", o->a & DDR_POLICY_SUSPECT_READS_ERROR ?
-			 "error" : "pass", o->a & DDR_POLICY_SUSPECT_READS_ERROR ? "fail" : "give what there is");
+		snprintf(buf, size, "suspect-reads = %s: reads of suspect regions that must be reconstructed %s",
+			 o->a & DDR_POLICY_SUSPECT_READS_ERROR ?
+			 "error" : "pass", o->a & DDR_POLICY_SUSPECT_READS_ERROR ? "fail" : "return the data as it is");
 		break;
 	case DDR_EV_REBUILD_DONE:
 		if (o->node != DDR_NO_MEMBER) {
-			snprintf(buf, size, "member %u (%s) has replaced member %u (%s), which is out of the array, generation %" PRIu64, o->member,
+			snprintf(buf, size, "member %u (%s) has replaced member %u (%s), which is no longer used, generation %" PRIu64, o->member,
 				 device(a, o->member), o->node, device(a, o->node), o->a);
 			break;
 		}
 		snprintf(buf, size, "member %u (%s) is rebuilt and in sync, generation %" PRIu64, o->member, device(a, o->member), o->a);
 		break;
 	case DDR_EV_VERIFY_START:
-		snprintf(buf, size, "verify runs, priority %" PRIu64 "%s", o->a, o->b ? ", parity is rewritten where nobody knows what is wrong" : "");
+		snprintf(buf, size, "verify runs, priority %" PRIu64 "%s", o->a,
+			 o->b ? ", parity is recomputed where the wrong block is unknown" : "");
 		break;
 	case DDR_EV_VERIFY_PAUSED:
 	case DDR_EV_VERIFY_STOPPED:
@@ -208,7 +212,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		verify_text(a, o, buf, size);
 		break;
 	case DDR_EV_REPAIRED:
-		snprintf(buf, size, "member %u (%s): blocks %" PRIu64 "+%" PRIu64 " put right from the others", o->member, device(a, o->member),
+		snprintf(buf, size, "member %u (%s): blocks %" PRIu64 "+%" PRIu64 " repaired from the other members", o->member, device(a, o->member),
 			 o->start, o->count);
 		break;
 	case DDR_EV_MISMATCH:
@@ -231,16 +235,16 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "degraded: %" PRIu64 " more members may fail", o->a);
 		break;
 	case DDR_EV_SUSPECT:
-		snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in "
-			 "flight at the crash may read as garbage; check what was being written then, then type ddraid set %s suspect=accept",
+		snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in flight at the crash may "
+			 "read as garbage; check what was being written then, and type ddraid set %s suspect=accept",
 			 o->start, o->count, o->a, a->name);
 		break;
 	case DDR_EV_FAILED:
-		snprintf(buf, size, "failed: more members are lost than the parity covers");
+		snprintf(buf, size, "failed: more members failed than the parity covers");
 		break;
 	case DDR_EV_CLEAN:
 		if (o->a == UINT64_MAX)
-			snprintf(buf, size, "stopped before it was known which regions are dirty: they are synced by who stays, or after the next start");
+			snprintf(buf, size, "stopped before the dirty log was read; the other nodes, or the next start, resync the dirty regions");
 		else
 			snprintf(buf, size, "clean: %" PRIu64 " regions stay dirty", o->a);
 		break;
@@ -248,20 +252,20 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "view of %" PRIu64 " nodes, %s", o->a, o->b ? "quorate" : "not quorate");
 		break;
 	case DDR_EV_NODE_JOINED:
-		snprintf(buf, size, "%s takes part, slot %" PRIu64, node(a, o->b, name, sizeof(name)), o->a);
+		snprintf(buf, size, "%s joined, slot %" PRIu64, node(a, o->b, name, sizeof(name)), o->a);
 		break;
 	case DDR_EV_NODE_LEFT:
-		snprintf(buf, size, "%s left in order", node(a, o->b, name, sizeof(name)));
+		snprintf(buf, size, "%s left cleanly", node(a, o->b, name, sizeof(name)));
 		break;
 	case DDR_EV_NODE_LOST:
-		snprintf(buf, size, "%s is lost%s%s; its regions wait until it is back or known to be dead",
+		snprintf(buf, size, "%s is lost%s%s; its regions wait until it returns or is fenced",
 			 node(a, o->b, name, sizeof(name)), o->text ? ": " : "", o->text ? o->text : "");
 		break;
 	case DDR_EV_NODE_FENCED:
-		snprintf(buf, size, "%s is dead", node(a, o->b, name, sizeof(name)));
+		snprintf(buf, size, "%s is confirmed dead", node(a, o->b, name, sizeof(name)));
 		break;
 	case DDR_EV_NODE_RECOVERED:
-		snprintf(buf, size, "what %s had in work (slot %" PRIu64 ") is taken over",
+		snprintf(buf, size, "recovery of the regions of %s (slot %" PRIu64 ") started",
 			 node(a, o->b, name, sizeof(name)), o->a);
 		break;
 	case DDR_EV_WAIT:

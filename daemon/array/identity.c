@@ -34,8 +34,8 @@ const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], cha
 
 		if (nodes)
 			snprintf(count, sizeof(count), "%u", nodes);
-		snprintf(buf, size, "this node belongs to a cluster of %s nodes: start the array without --adopt; nodes of the cluster that are gone are "
-			 "fenced, or ddraid fence-ack says that they are off", count);
+		snprintf(buf, size, "this node belongs to a cluster of %s nodes: start the array without --adopt. Missing nodes of the cluster get "
+			 "fenced; where that is impossible, power them off and type ddraid fence-ack", count);
 		return buf;
 	}
 	for (unsigned int i = 0; i < DDR_ADOPTIONS; i++)
@@ -45,7 +45,7 @@ const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], cha
 		if (now >= d->adopt[i].until_ms)
 			place = &d->adopt[i];
 	if (!place)
-		return "too many arrays are being adopted at once: try again in two minutes";
+		return "too many arrays are being adopted at once; try again in two minutes";
 	memcpy(place->uuid, uuid, sizeof(place->uuid));
 	place->until_ms = now + ADOPT_MS;
 	return NULL;

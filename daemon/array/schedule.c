@@ -61,16 +61,16 @@ const char *ddr_schedule_waits(const struct ddr_array *a)
 
 	ddr_sm_get_status(a->sm, &st);
 	if (v->state == DDR_VERIFY_PAUSED)
-		return "it was paused: ddraid verify start goes on with it";
+		return "it was paused; ddraid verify start resumes it";
 	if (v->state == DDR_VERIFY_NONE && ddr_schedule_due(a) > (uint64_t)time(NULL))
 		return NULL;
 	if (st.degraded || st.rebuilding != DDR_NO_MEMBER)
-		return "a member is out or being rebuilt";
+		return "a member is missing or being rebuilt";
 	if (st.resync_regions)
 		return "regions are being resynced";
 	if (a->sched.closed && (v->state == DDR_VERIFY_NONE || (v->flags & DDR_VERIFY_F_SCHEDULED)))
-		return "it is not one of its hours (verify_hours)";
-	return v->state == DDR_VERIFY_NONE ? "its turn: another array is being verified, or its node has not begun yet" : NULL;
+		return "the current hour is outside verify_hours";
+	return v->state == DDR_VERIFY_NONE ? "another array is being verified, or the node that runs this verify has not begun yet" : NULL;
 }
 
 /* One whose date is of a clock that went wrong is due for ever; nothing is known to be late then. */
@@ -81,7 +81,8 @@ static void too_late(struct ddr_array *a, const struct ddr_sched_array *s, uint6
 	char text[224];
 
 	if (late && !a->sched.told) {
-		snprintf(text, sizeof(text), "a verify is due for %" PRIu64 " hours, with verify_every %" PRIu64 " hours: ddraid verify %s status tells what it waits for",
+		snprintf(text, sizeof(text), "a verify has been due for %" PRIu64 " hours (verify_every is %" PRIu64 " hours); ddraid verify %s "
+					     "status shows what it waits for",
 			 (now - s->due) / 3600, every / 3600, a->name);
 		ddr_event_plain(a, LOG_WARNING, "verify-overdue", text);
 	}

@@ -21,7 +21,7 @@
 
 static void warn(const char *what, const char *path)
 {
-	fprintf(stderr, "ddraidd: cannot %s %s: %s; it goes on without (df and df -i show whether that file system is full)\n", what, path,
+	fprintf(stderr, "ddraidd: cannot %s %s: %s; continuing without it (check with df and df -i whether that file system is full)\n", what, path,
 		strerror(errno));
 }
 
@@ -68,11 +68,11 @@ static bool lock_within(int fd, int ms)
 /* As at a restart: it ends, the arrays stay, and we attach to them. */
 static bool replace(int fd, pid_t pid)
 {
-	fprintf(stderr, "ddraidd: takes over from process %d, which was asked to stop while an array was in use, and serves it still\n", (int)pid);
+	fprintf(stderr, "ddraidd: taking over from process %d, which was asked to stop while an array was in use and still serves it\n", (int)pid);
 	kill(pid, SIGTERM);
 	if (lock_within(fd, HANDOVER_MS))
 		return true;
-	fprintf(stderr, "ddraidd: process %d does not end, and is killed\n", (int)pid);
+	fprintf(stderr, "ddraidd: process %d does not end; killing it\n", (int)pid);
 	kill(pid, SIGKILL);
 	return lock_within(fd, HANDOVER_MS);
 }
@@ -98,8 +98,8 @@ static bool lock(int fd, bool managed)
 	pid = read_pid(fd);
 	if (managed && pid && left_behind(pid) && replace(fd, pid))
 		return true;
-	fprintf(stderr, "ddraidd: another ddraidd (pid %d) runs on this node; stop it first; one that was stopped or killed and does not end "
-		"waits for a disk that hangs, until the disk's driver gives up\n", (int)pid);
+	fprintf(stderr, "ddraidd: another ddraidd (pid %d) runs on this node; stop it first. If it was killed and does not end, it waits for a "
+		"hung disk until the disk's driver gives up\n", (int)pid);
 	return false;
 }
 

@@ -59,7 +59,7 @@ bool ddr_zone_hour(struct ddr_daemon *d, uint64_t now, uint64_t now_ms, unsigned
 		ret = ddr_worker_start(&z->worker, d->loop);
 		z->looks = ret == 0;
 		if (ret)
-			qb_log(LOG_WARNING, "the time zone cannot be looked at: %s", strerror(-ret));
+			qb_log(LOG_WARNING, "cannot read the time zone: %s", strerror(-ret));
 	}
 	*hour = (unsigned int)(((int64_t)(now % DAY_S) + z->offset % DAY_S + DAY_S) % DAY_S / 3600);
 	return z->seen;

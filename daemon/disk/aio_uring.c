@@ -34,10 +34,10 @@ static void allow_workers(struct uring *u)
 		return;
 	told = true;
 	if (ret)
-		qb_log(LOG_WARNING, "the number of io_uring's workers cannot be set (%s): flushes that hang may hold up other members",
+		qb_log(LOG_WARNING, "cannot set the number of io_uring workers (%s); a flush that hangs may delay other members",
 		       qb_strerror_r(-ret, (char[64]){ 0 }, 64));
 	else
-		qb_log(LOG_WARNING, "io_uring has %u workers and not %u (a limit on processes): flushes that hang may hold up other members",
+		qb_log(LOG_WARNING, "io_uring has only %u of %u workers (a limit on processes); a flush that hangs may delay other members",
 		       now[0], requests);
 }
 
@@ -111,7 +111,7 @@ static void uring_kick(struct ddr_aio *q)
 	while (ret == -EINTR);
 	/* -EAGAIN, -EBUSY: the entries stay in the ring; the next completion or tick kicks again */
 	if (ret < 0 && ret != -EAGAIN && ret != -EBUSY)
-		qb_log(LOG_ERR, "io_uring_submit failed with error %d; requests wait", -ret);
+		qb_log(LOG_ERR, "io_uring_submit failed with error %d; requests wait and are retried", -ret);
 }
 
 static struct ddr_aio_req *uring_get(struct ddr_aio *q)

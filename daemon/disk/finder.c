@@ -31,8 +31,8 @@ static int wanted(const struct ddr_finder *f, const struct ddr_super *sb)
 
 static void tell_foreign(struct ddr_finder *f, unsigned int m, const char *path, const char *foreign)
 {
-	ddr_error_set(&f->error[m], "%s is left out: it holds a %s, too, so another program has written to it; ddraid add --overwrite %s rebuilds it "
-		      "as a new disk", path, foreign, path);
+	ddr_error_set(&f->error[m], "%s is not used: it also holds a %s, so another program has written to it; ddraid add --overwrite %s rebuilds "
+		      "it as a new disk", path, foreign, path);
 }
 
 /* Opens it for writing. A disk that hangs by now is left to the thread that is in it. */
@@ -92,7 +92,7 @@ static int read_locked(struct ddr_finder *f, unsigned int m, const struct ddr_de
 		*sb = look->supers.copy[look->supers.newest].super;
 		is = wanted(f, sb);
 		if (is < 0)
-			ddr_error_set(&f->error[m], "%s was written to while it was being opened, and is not that member any more", dev->path);
+			ddr_error_set(&f->error[m], "%s was overwritten while it was being opened, and is no longer that member", dev->path);
 	}
 	ddr_look_put(look);
 	return is;
@@ -147,8 +147,8 @@ void ddr_finder_tell_hung(const struct ddr_scan *scan, const char *array, unsign
 {
 	for (size_t i = 0; i < scan->n_hung; i++)
 		if (!scan->hung[i].known && !scan->hung[i].pending)
-			qb_log(LOG_WARNING, "array '%s': in the search for its members %s has not answered for %u ms: it counts as not there, and is not "
-			       "looked at again while it hangs", array, scan->hung[i].path, limit_ms);
+			qb_log(LOG_WARNING, "array '%s': while searching for members: %s has not answered for %u ms; it counts as missing, and is "
+			       "not read again while it hangs", array, scan->hung[i].path, limit_ms);
 }
 
 /* All that are looked for: a disk that hangs and has nothing to do with them is not waited for. */
@@ -175,7 +175,7 @@ static void run(struct ddr_worker *w)
 	struct ddr_error err;
 
 	if (ddr_scan_devices(&scan, &how, &err)) {
-		qb_log(LOG_WARNING, "array '%s': the devices of this machine cannot be searched for its missing members: %s", f->name, err.text);
+		qb_log(LOG_WARNING, "array '%s': cannot search the devices of this machine for missing members: %s", f->name, err.text);
 		return;
 	}
 	ddr_finder_tell_hung(&scan, f->name, f->limit_ms);

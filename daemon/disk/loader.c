@@ -40,8 +40,8 @@ struct supers {
 
 static int refuse(struct ddr_load *l, const char *what, uint64_t table, uint64_t super)
 {
-	return ddr_error_set(&l->error, "the table says %s %" PRIu64 ", the superblocks say %" PRIu64
-			     "; use the line that `ddraid table` prints", what, table, super);
+	return ddr_error_set(&l->error, "the table has %s %" PRIu64 ", the superblocks have %" PRIu64 "; use the line that `ddraid table` prints",
+			     what, table, super);
 }
 
 /* Every field of the table against the superblock. */
@@ -51,7 +51,7 @@ static int check_table(struct ddr_load *l)
 	const struct ddr_bind *b = &l->bind;
 
 	if (memcmp(b->uuid, sb->array_uuid, sizeof(b->uuid)))
-		return ddr_error_set(&l->error, "the members belong to another array than the table");
+		return ddr_error_set(&l->error, "the members do not belong to the array that the table names");
 	if (b->order != sb->order)
 		return refuse(l, "order", b->order, sb->order);
 	if (b->parity != sb->parity)
@@ -83,27 +83,29 @@ static int check_position(struct ddr_load *l, const struct supers *all, size_t c
 	if (!own || p >= l->bind.members)
 		return 0;
 	if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
-		return ddr_error_set(&l->error, "%s is a member of another array ('%s'); take it out of the table", device, own->name);
+		return ddr_error_set(&l->error, "%s is a member of another array ('%s'); remove it from the table", device, own->name);
 	/* the others have it as it is: that it seems small here must not cost them the member */
 	if (l->supers_only && l->assembly.verdict[c] == DDR_V_TOO_SMALL)
-		return ddr_error_set(&l->error, "%s has %" PRIu64 " bytes on this node, the array needs %" PRIu64 ": let this node see its new size",
+		return ddr_error_set(&l->error, "%s has %" PRIu64 " bytes on this node, the array needs %" PRIu64 "; rescan the disk so that this "
+						"node sees its new size",
 				     device, all->cand[c].bytes, ddr_layout_member_bytes(sb));
 	/* likewise: a running array loses it by ddraid fail, not because another node starts */
 	if (l->supers_only && l->assembly.verdict[c] == DDR_V_FOREIGN)
-		return ddr_error_set(&l->error, "%s holds a %s, too: another program has written to it; ddraid fail %s %u on a node that runs the array, "
-				     "then ddraid add --overwrite rebuilds it", device, all->cand[c].foreign, sb->name, own->this_member);
+		return ddr_error_set(&l->error, "%s also holds a %s, so another program has written to it; type ddraid fail %s %u on a node that "
+				     "runs the array, then ddraid add --overwrite to rebuild it", device, all->cand[c].foreign, sb->name,
+				     own->this_member);
 	if (l->assembly.verdict[c] == DDR_V_FOREIGN)
-		qb_log(LOG_ERR, "array '%s': %s is member %u, but holds a %s, too: another program has written to it; it is left out, and "
-		       "ddraid add --overwrite rebuilds it", sb->name, device, own->this_member, all->cand[c].foreign);
+		qb_log(LOG_ERR, "array '%s': %s is member %u, but also holds a %s, so another program has written to it. It is not used; ddraid "
+		       "add --overwrite rebuilds it", sb->name, device, own->this_member, all->cand[c].foreign);
 	if (l->assembly.verdict[c] != DDR_V_CURRENT)
 		return 0;
 	role = sb->member[own->this_member].role;
 	if (role == DDR_ROLE_NONE)
-		return ddr_error_set(&l->error, "%s plays no role in array '%s' (%s); put '-' in its place in the table", device,
+		return ddr_error_set(&l->error, "%s has no role in array '%s' (%s); put '-' in its place in the table", device,
 				     sb->name, ddr_member_state_name(sb->member[own->this_member].state));
 	if (role != p)
-		return ddr_error_set(&l->error, "%s stands at position %u of the table, but it holds role %u of array '%s'; use "
-				     "the line that `ddraid table` prints", device, p, role, sb->name);
+		return ddr_error_set(&l->error, "%s is at position %u of the table, but holds role %u of array '%s'; use the line that `ddraid "
+				     "table` prints", device, p, role, sb->name);
 	return 0;
 }
 
@@ -140,7 +142,7 @@ static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, 
 /* One that hangs counts as not there, by whatever made it hang: it is closed, and the thread that is in it has a descriptor of its own. */
 static void leave_out(struct ddr_load *l, unsigned int p, const char *why)
 {
-	qb_log(LOG_ERR, "array '%s': %s %s: it counts as not there", l->members->array, l->members->name[p], why);
+	qb_log(LOG_ERR, "array '%s': %s %s; it counts as missing", l->members->array, l->members->name[p], why);
 	ddr_members_leave_out(l->members, p, why);
 }
 
@@ -157,7 +159,7 @@ static void read_supers(struct ddr_load *l, struct supers *all, unsigned int fro
 			continue;
 		switch (ddr_look_read(&look[p], &l->members->dev[p], l->limit_ms, &err)) {
 		case DDR_LOOK_HANGS:
-			leave_out(l, p, "does not answer since an earlier look");
+			leave_out(l, p, "has not answered since an earlier read");
 			break;
 		case DDR_LOOK_FAILED:
 			leave_out(l, p, err.text);
@@ -193,7 +195,8 @@ static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned 
 		if (look[c] && ddr_look_wait(look[c]))
 			memcpy(all->foreign[c], look[c]->foreign, sizeof(all->foreign[c]));
 		if (all->foreign[c][0])
-			snprintf(l->members->error[all->place[c]], sizeof(l->members->error[0]), "%s holds a %s, too: another program has written to it",
+			snprintf(l->members->error[all->place[c]], sizeof(l->members->error[0]), "%s also holds a %s, so another program has "
+				"written to it",
 				 all->cand[c].device, all->foreign[c]);
 		ddr_look_put(look[c]);
 	}
@@ -211,14 +214,17 @@ static int override(struct ddr_load *l, const struct supers *all, const struct d
 	if (ddr_assemble(all->cand, all->n, NULL, &l->assembly, &l->error))
 		return -1;
 	if (sb->generation != l->older.generation || memcmp(sb->gen_id, l->older.gen_id, sizeof(sb->gen_id)) != 0)
-		return ddr_error_set(&l->error, "array '%s' is not at the generation any more that --older was said of; look at the members, and try again",
+		return ddr_error_set(&l->error, "array '%s' is no longer at the generation that --older was given for; check its members (ddraid "
+						"examine DEV...), and try again",
 				     sb->name);
 	ret = ddr_state_lower(l->state_dir, l->bind.uuid, &l->older);
 	if (ret)
-		return ddr_error_set(&l->error, "cannot remember in %s that array '%s' is started from generation %" PRIu64 ": %s", l->state_dir, sb->name,
+		return ddr_error_set(&l->error, "cannot record in %s that array '%s' is started from generation %" PRIu64 ": %s", l->state_dir,
+				     sb->name,
 				     l->older.generation, strerror(-ret));
 	l->behind = known->generation;
-	qb_log(LOG_WARNING, "array '%s': started from generation %" PRIu64 ", though %" PRIu64 " was seen: the operator has said so (--older)", sb->name,
+	qb_log(LOG_WARNING, "array '%s': started from generation %" PRIu64 ", although generation %" PRIu64 " was seen, because the operator gave "
+			    "--older", sb->name,
 	       l->older.generation, known->generation);
 	return 0;
 }
@@ -228,7 +234,7 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 	struct ddr_known known;
 
 	if (all->n == 0)
-		return ddr_error_set(&l->error, "no member of the table can be opened");
+		return ddr_error_set(&l->error, "no member in the table can be opened");
 	ddr_state_load(l->state_dir, l->bind.uuid, &known);
 	if (ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error) == 0)
 		return 0;
@@ -265,7 +271,7 @@ static uint32_t pass_others(struct ddr_load *l, const struct ddr_members_busy *w
 	for (unsigned int p = 0; p < l->members->n; p++) {
 		if (!(who->usual & (1u << p)) || !who->holder[p].other)
 			continue;
-		qb_log(LOG_NOTICE, "array '%s': %s is locked by %s, which is no ddraidd: the array is served all the same", l->members->array,
+		qb_log(LOG_NOTICE, "array '%s': %s is locked by %s, which is not ddraidd; the array is served anyway", l->members->array,
 		       l->members->name[p], who->holder[p].text);
 		ddr_dev_pass_usual(&l->members->dev[p]);
 		passed |= 1u << p;
@@ -295,9 +301,9 @@ static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy, str
 		if (!*busy || late)
 			return 0;
 		if (atomic_load(&l->cancel))
-			return ddr_error_set(&l->error, "the array went while its members were locked");
+			return ddr_error_set(&l->error, "the array was removed while its members were locked");
 		if (find && !said && now - begun_ms >= SAY_AFTER_MS) {
-			qb_log(LOG_NOTICE, "array '%s': %s: waiting until it is free", l->members->array, l->waits);
+			qb_log(LOG_NOTICE, "array '%s': %s; waiting until it is unlocked", l->members->array, l->waits);
 			said = true;
 		}
 		nanosleep(&pause, NULL);
@@ -311,7 +317,7 @@ static void leave_out_locked(struct ddr_load *l, uint32_t busy, const struct ddr
 	for (unsigned int p = 0; p < l->members->n; p++) {
 		if (!(busy & (1u << p)))
 			continue;
-		snprintf(why, sizeof(why), "locked by %s; it is taken back when the lock is free", who->holder[p].text);
+		snprintf(why, sizeof(why), "locked by %s; it is taken back when it is unlocked", who->holder[p].text);
 		qb_log(LOG_ERR, "array '%s' starts without %s: %s", l->members->array, l->members->name[p], why);
 		ddr_members_leave_out(l->members, p, why);
 	}
@@ -391,7 +397,7 @@ static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned
 		const struct ddr_super *own = all->cand[c].super;
 
 		if (all->place[c] >= from && (!own || !counts(l, all, own))) {
-			leave_out(l, all->place[c], "was written to while it was being opened");
+			leave_out(l, all->place[c], "was overwritten while it was being opened");
 			continue;
 		}
 		all->cand[kept] = all->cand[c];		/* it points to where its superblock and words are */
@@ -416,7 +422,7 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 			named[how.n_leave_out++] = makedev(l->members->major[p], l->members->minor[p]);
 	how.leave_out = named;
 	if (ddr_scan_devices(&scan, &how, &err)) {
-		qb_log(LOG_WARNING, "array '%s': the devices of this machine cannot be searched for its spares: %s", l->members->array, err.text);
+		qb_log(LOG_WARNING, "array '%s': cannot search the devices of this machine for spares: %s", l->members->array, err.text);
 		return 0;
 	}
 	ddr_finder_tell_hung(&scan, l->members->array, l->limit_ms);
@@ -482,8 +488,8 @@ static int find_members(struct ddr_load *l, struct supers *all)
 	if (ret || check_table(l) || check_positions(l, all))
 		return -1;
 	if (ddr_super_ro_only(&l->assembly.super))
-		return ddr_error_set(&l->error, "array '%s' uses features that this version may only read; "
-				     "start it with a newer version", l->assembly.super.name);
+		return ddr_error_set(&l->error, "array '%s' uses features that this version can only read; start it with a newer version of ddraid",
+				     l->assembly.super.name);
 	arrange(l, all);
 	return 0;
 }
@@ -521,7 +527,7 @@ bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, 
 {
 	switch (how) {
 	case DDR_LOOK_HANGS:
-		qb_log(LOG_ERR, "array '%s': %s of %s is not read: the device has not answered since an earlier look", members->array, what,
+		qb_log(LOG_ERR, "array '%s': did not read %s of %s: the device has not answered since an earlier read", members->array, what,
 		       members->name[m]);
 		return true;
 	case DDR_LOOK_FAILED:
@@ -628,7 +634,7 @@ static int load_area(struct ddr_load *l, uint16_t slot, struct ddr_load_block *o
 		return ddr_error_set(&l->error, "out of memory");
 	case -ETIMEDOUT:
 		/* On an array that is degraded what counts as dirty is suspect too: not for disks that will answer. */
-		return ddr_error_set(&l->error, "array '%s': no member delivers its log of dirty regions within %u ms; start it when they answer",
+		return ddr_error_set(&l->error, "array '%s': no member delivered its dirty log within %u ms; start the array when its disks answer",
 				     l->assembly.super.name, l->limit_ms);
 	}
 	return 0;
@@ -660,7 +666,7 @@ static void load(struct ddr_load *l)
 	ddr_members_open(l->members, &l->bind, l->limit_ms);
 	for (unsigned int p = 0; p < l->members->n; p++)
 		if (l->members->error[p][0])
-			qb_log(LOG_WARNING, "array '%s': %s: it counts as not there", l->members->array, l->members->error[p]);
+			qb_log(LOG_WARNING, "array '%s': %s; it counts as missing", l->members->array, l->members->error[p]);
 	l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
 	free(all);
 }

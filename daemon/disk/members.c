@@ -162,7 +162,7 @@ void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *wh
 void ddr_members_tell_usual(const struct ddr_dev *dev)
 {
 	if (dev->own_error)
-		qb_log(LOG_WARNING, "%s: no device node can be made in /dev/ddraid-members (%s): the disk's usual node is locked instead, and udev's "
+		qb_log(LOG_WARNING, "%s: cannot create a device node in /dev/ddraid-members (%s); its usual node is locked instead, and udev "
 		       "events for this disk wait until the array is stopped", dev->path, strerror(dev->own_error));
 }
 
@@ -174,7 +174,7 @@ static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const 
 
 	switch (ddr_look_open(&look, node, DDR_DEV_WRITE | DDR_DEV_OWN, limit_ms, &err)) {
 	case DDR_LOOK_HANGS:
-		snprintf(m->error[i], sizeof(m->error[i]), "%s does not answer: it hangs since an earlier look", node);
+		snprintf(m->error[i], sizeof(m->error[i]), "%s does not answer: it has been hanging since an earlier read", node);
 		return NULL;
 	case DDR_LOOK_FAILED:
 		snprintf(m->error[i], sizeof(m->error[i]), "%.300s", err.text);

@@ -285,7 +285,7 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 			continue;
 		for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
 			if (op->waiting >> i & 1)
-				qb_log(LOG_ERR, "%s: %s did not end in time; it counts as failed",
+				qb_log(LOG_ERR, "%s: %s did not finish in time; it counts as failed",
 				       ddr_members_who(m->cfg.members, i, who, sizeof(who)), kind_name[op->kind]);
 		report(op);
 		if (!op->waiting)

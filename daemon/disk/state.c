@@ -196,7 +196,8 @@ static void *thread_main(void *data)
 	pthread_mutex_unlock(&writing);
 	if (ret) {
 		uuid_unparse(note->uuid, uuid);
-		qb_log(LOG_WARNING, "array %s: cannot remember generation %" PRIu64 " in %s: %s", uuid, note->known.generation, note->dir, strerror(-ret));
+		qb_log(LOG_WARNING, "array %s: cannot record generation %" PRIu64 " in %s: %s", uuid, note->known.generation, note->dir,
+		       strerror(-ret));
 		note_failed(note);
 	}
 	free(note);
@@ -234,7 +235,7 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	pthread_attr_destroy(&attr);
 	if (ret) {
 		uuid_unparse(uuid, text);
-		qb_log(LOG_WARNING, "array %s: cannot remember generation %" PRIu64 ": %s", text, generation, strerror(ret));
+		qb_log(LOG_WARNING, "array %s: cannot record generation %" PRIu64 ": %s", text, generation, strerror(ret));
 		note_failed(note);
 		free(note);
 	}

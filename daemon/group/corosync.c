@@ -98,8 +98,8 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	if (!(revents & (POLLERR | POLLHUP | POLLNVAL)))
 		ret = quorum_dispatch(c->quorum, CS_DISPATCH_ALL);
 	if (revents & (POLLERR | POLLHUP | POLLNVAL) || (ret != CS_OK && ret != CS_ERR_TRY_AGAIN)) {
-		qb_log(LOG_ERR, "corosync has gone; this node is out of the cluster");
-		disconnect(c, "corosync does not run on this node; start it");
+		qb_log(LOG_ERR, "the connection to corosync was lost; this node is no longer in the cluster");
+		disconnect(c, "corosync is not running on this node; systemctl start corosync");
 		retry_later(c);
 	}
 	tell(c);
@@ -184,10 +184,10 @@ static void try_connect(void *data)
 	cs_error_t ret;
 
 	c->timer = 0;
-	c->error = "corosync does not run on this node; start it";
+	c->error = "corosync is not running on this node; systemctl start corosync";
 	ret = ask_node(&node);
 	if (ret == CS_OK && c->node && node != c->node) {
-		c->error = "corosync has given this node another id; restart ddraidd";
+		c->error = "corosync gave this node another id; systemctl restart ddraidd";
 		ret = CS_ERR_EXIST;
 	}
 	if (ret == CS_OK)
@@ -202,7 +202,7 @@ static void try_connect(void *data)
 	}
 	c->node = node;
 	c->connected = true;
-	c->error = "corosync has not said yet whether this node has quorum";
+	c->error = "corosync has not reported yet whether this node has quorum";
 	memset(c->names, 0, sizeof(c->names));
 	qb_log(LOG_NOTICE, "corosync: this is node %" PRIu32, c->node);
 }

@@ -71,8 +71,8 @@ static const char *take_file(struct conf *c, FILE *f, int *error)
 
 static int fails(char *err, size_t size, const char *path, int error)
 {
-	snprintf(err, size, "%s cannot be read (%s), so nobody knows whether this node belongs to a cluster; mend that, or set transport = corosync "
-		 "or local in ddraid.conf", path, strerror(error));
+	snprintf(err, size, "%s cannot be read (%s), so it is unknown whether this node belongs to a cluster; make it readable, or set transport = "
+		 "corosync or local in ddraid.conf", path, strerror(error));
 	return -error;
 }
 
@@ -98,7 +98,7 @@ int ddr_corosync_configured(const char *path, char *err, size_t size)
 	if (error)
 		return fails(err, size, path, error);
 	if (why)
-		snprintf(err, size, "%s is not in order (line %u: %s), and is taken as a cluster's: nothing is served before corosync runs; "
-			 "mend it, or set transport = local in ddraid.conf", path, c.line, why);
+		snprintf(err, size, "%s cannot be parsed (line %u: %s), so it is treated as a cluster configuration: no array is served until "
+			 "corosync runs. Correct it, or set transport = local in ddraid.conf", path, c.line, why);
 	return why || c.nodes != 1 || c.addresses != 1;
 }

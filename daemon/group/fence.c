@@ -64,7 +64,7 @@ static void answer(struct ddr_fence *f, uint64_t run, int result, const char *wh
 
 static void helper_gone(struct ddr_fence *f)
 {
-	qb_log(LOG_CRIT, "the process that runs fence commands has gone; restart ddraidd");
+	qb_log(LOG_CRIT, "the process that runs fence commands has ended; systemctl restart ddraidd");
 	qb_loop_poll_del(f->loop, f->fd);
 	close(f->fd);
 	f->fd = -1;
@@ -73,7 +73,7 @@ static void helper_gone(struct ddr_fence *f)
 			continue;
 		f->run[i].ended = true;
 		f->run[i].result = -EPIPE;
-		answer(f, f->run[i].id, -EPIPE, "the process that runs fence commands has gone");
+		answer(f, f->run[i].id, -EPIPE, "the process that runs fence commands has ended");
 	}
 }
 
@@ -183,8 +183,9 @@ static int64_t fail_time(const struct ddr_fence *f, uint32_t node, const char *n
 
 	if (at > last)
 		return at;
-	qb_log(LOG_WARNING, "the clock was set back by %" PRId64 " seconds or more since node %u (%s) was fenced last; a fence agent that compares times (dlm_stonith) "
-	       "may end too late; set the clock right, or make sure that the node is dead and run ddraid fence-ack", last - at + 1, node, name);
+	qb_log(LOG_WARNING, "the clock was set back by %" PRId64 " seconds or more since node %u (%s) was last fenced; a fence agent that compares "
+	       "times (dlm_stonith) may finish too late. Correct the clock, or make sure that the node is powered off and run ddraid fence-ack",
+	       last - at + 1, node, name);
 	return last + 1;
 }
 

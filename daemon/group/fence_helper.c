@@ -128,7 +128,7 @@ static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
 	}
 	argv[n] = NULL;
 	if (n == 0) {
-		dprintf(out, "the command is empty, too long, or has a %% that is none of %%n %%N %%t %%%%\n");
+		dprintf(out, "the command is empty, too long, or has a %% other than %%n %%N %%t %%%%\n");
 		_exit(127);
 	}
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
@@ -189,7 +189,7 @@ static void start(struct ddr_fence_order *o)
 	if (a->pid < 0) {
 		a->pid = 0;
 		close(out[0]);
-		reply(o->id, -errno, "the agent cannot be started");
+		reply(o->id, -errno, "the agent could not be started");
 	}
 	close(in);
 	close(out[1]);
@@ -236,7 +236,7 @@ static void ended(struct agent *a, int status)
 		return;
 	}
 	if (a->killed)
-		snprintf(text, sizeof(text), "the agent did not end in time");
+		snprintf(text, sizeof(text), "the agent did not finish in time");
 	else if (WIFEXITED(status))
 		snprintf(text, sizeof(text), "code %d: %.150s", WEXITSTATUS(status), a->text);
 	else
@@ -293,8 +293,8 @@ static void let_go_of_terminal(void)
 static void protect_memory(void)
 {
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
-		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure fence commands may wait for the "
-			"arrays that wait for them; give ddraidd CAP_SYS_RESOURCE\n", strerror(errno));
+		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure fence commands may deadlock with the arrays "
+			"that wait for them; give ddraidd CAP_SYS_RESOURCE\n", strerror(errno));
 	mlockall(MCL_CURRENT | MCL_FUTURE);	/* that it cannot be is told by the daemon, which may lock as much */
 }
 

@@ -129,7 +129,7 @@ static void flush(struct group *g)
 		if (ret != CS_OK) {
 			/* a dead connection shows at its descriptor as well, and is reported there */
 			if (ret != g->refusal)
-				qb_log(LOG_ERR, "corosync refuses a message to the group %.*s: error %d; it is tried again and again",
+				qb_log(LOG_ERR, "corosync refuses a message to the group %.*s: error %d; retrying",
 				       (int)g->name.length, g->name.value, ret);
 			g->refusal = ret;
 			retry_later(g);
@@ -196,9 +196,10 @@ static bool listed(const uint32_t *nodes, uint32_t n, uint32_t node)
 static void too_many(struct group *g)
 {
 	if (!g->told_any)
-		lose(g, "64 nodes have the array, and more are not possible; stop it on one of them");
+		lose(g, "64 nodes run the array, which is the limit; stop it on one of them");
 	else if (!g->crowded)
-		qb_log(LOG_ERR, "the group %.*s has more than 64 nodes; until there are fewer it takes no notice of nodes that come and go; stop the array on those that came last",
+		qb_log(LOG_ERR, "the group %.*s has more than 64 nodes; nodes that join or leave are ignored until there are fewer. Stop the array "
+				"on the nodes that joined last",
 		       (int)g->name.length, g->name.value);
 	g->crowded = true;
 }
@@ -309,7 +310,7 @@ static void on_members(cpg_handle_t handle, const struct cpg_name *name, const s
 		return;
 	for (size_t i = 0; i < n_left; i++)
 		if (left[i].nodeid == ddr_corosync_node(g->d->corosync) && left[i].pid == (uint32_t)getpid()) {
-			lose(g, "corosync put this node out of the array's group");
+			lose(g, "corosync removed this node from the array's group");
 			return;
 		}
 	n_replaced = replaced_nodes(g, member, n_member, left, n_left, replaced);
@@ -347,7 +348,7 @@ static void on_corosync(void *data)
 
 	g->calling = true;
 	if (ddr_corosync_epoch(g->d->corosync) != g->epoch || !ddr_corosync_up(g->d->corosync))
-		lose(g, "corosync has gone");
+		lose(g, "the connection to corosync was lost");
 	else
 		update_quorum(g);
 	end_calls(g);
@@ -404,7 +405,7 @@ static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const 
 	if (node == ddr_corosync_node(g->d->corosync) && pid != (uint32_t)getpid())
 		return "a process that is not ddraidd";
 	if (!p)
-		return "a message of a process that has left";
+		return "a message from a process that has left";
 	why = ddr_msg_decode(msg, len, &m);
 	if (why)
 		return why;
@@ -463,7 +464,7 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	for (unsigned int i = 0; i < BATCH && ret == CS_OK && !g->lost && !g->left; i++)
 		ret = cpg_dispatch(g->handle, CS_DISPATCH_ONE_NONBLOCKING);
 	if (!g->left && !g->lost && ((ret != CS_OK && ret != CS_ERR_TRY_AGAIN) || revents & (POLLERR | POLLHUP | POLLNVAL)))
-		lose(g, "corosync has gone");
+		lose(g, "the connection to corosync was lost");
 	if (!g->left && !g->timer)
 		flush(g);
 	end_calls(g);

@@ -112,7 +112,7 @@ static void begin_wait(struct ddr_client *c, struct json_object *req, enum ddr_c
 	if (json_object_object_get_ex(req, "timeout_ms", &o))
 		ms = json_object_get_int64(o);
 	if (ms < 0 || ms > WAIT_MS_MAX) {
-		ddr_client_error(c, "timeout_ms lies outside 0 to %d", WAIT_MS_MAX);
+		ddr_client_error(c, "timeout_ms must be 0 to %d", WAIT_MS_MAX);
 		return;
 	}
 	c->wait = wait;
@@ -218,7 +218,7 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 	}
 	job = ddr_conf_rates_wrong(&conf.tune);
 	if (job) {
-		ddr_client_error(c, "%s_max_rate would be below %s_min_rate; set the other one first", job, job);
+		ddr_client_error(c, "%s_max_rate would be below %s_min_rate; change the other one first", job, job);
 		return;
 	}
 	a->tune = conf.tune;
@@ -237,7 +237,7 @@ static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req
 	*member = which ? ddr_status_find_member(a, which) : -1;
 	if (*member >= 0)
 		return a;
-	ddr_client_error(c, "'%.255s' is no member of array '%s'; ddraid status lists them", which ? which : "", a->name);
+	ddr_client_error(c, "'%.255s' is not a member of array '%s'; ddraid status lists them", which ? which : "", a->name);
 	return NULL;
 }
 
@@ -246,7 +246,7 @@ static void answer_later(struct ddr_client *c, struct json_object *req, const st
 			 enum ddr_client_wait wait)
 {
 	if (why) {
-		ddr_client_error(c, "member %d of array '%s' stays as it is: %s", member, a->name, why);
+		ddr_client_error(c, "member %d of array '%s' was not changed: %s", member, a->name, why);
 		return;
 	}
 	c->member = (uint32_t)member;
@@ -267,7 +267,7 @@ static void do_add(struct ddr_client *c, struct json_object *req)
 	}
 	why = ddr_drive_add(a, c->uuid);
 	if (why)
-		ddr_client_error(c, "nothing is added to array '%s': %s", a->name, why);
+		ddr_client_error(c, "nothing was added to array '%s': %s", a->name, why);
 	else
 		begin_wait(c, req, DDR_WAIT_ADDED);
 }
@@ -320,7 +320,7 @@ static void do_replace(struct ddr_client *c, struct json_object *req)
 		return;
 	spare = with ? ddr_status_find_member(a, with) : -1;
 	if (spare < 0) {
-		ddr_client_error(c, "'%.255s' is no member of array '%s'; ddraid status lists them", with ? with : "", a->name);
+		ddr_client_error(c, "'%.255s' is not a member of array '%s'; ddraid status lists them", with ? with : "", a->name);
 		return;
 	}
 	memcpy(c->uuid, a->super.member[spare].uuid, sizeof(c->uuid));
@@ -331,7 +331,7 @@ static void do_replace(struct ddr_client *c, struct json_object *req)
 	}
 	why = ddr_drive_replace(a, (uint32_t)member, (uint32_t)spare);
 	if (why)
-		ddr_client_error(c, "member %d of array '%s' is not replaced: %s", member, a->name, why);
+		ddr_client_error(c, "member %d of array '%s' was not replaced: %s", member, a->name, why);
 	else
 		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
 }
@@ -393,14 +393,15 @@ static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64
 	uint64_t most = ddr_super_most_blocks(sb) * DDR_BLOCK_SIZE, now = sb->array_blocks * DDR_BLOCK_SIZE, unit = (uint64_t)DDR_BLOCK_SIZE << sb->order;
 
 	if (now == most || bytes > most)
-		ddr_client_error(c, "the log and map of array '%s' have room for an array of %" PRIu64 " bytes at most%s", a->name, most,
-				 now == most ? ", which it has already" : ": ask for less, or make an array with larger regions");
+		ddr_client_error(c, "the dirty log and region map of array '%s' have room for at most %" PRIu64 " bytes%s", a->name, most,
+				 now == most ? ", which is its size already" : "; give a smaller size, or create an array with larger regions");
 	else if (bytes && bytes < now)
-		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes: an array does not shrink", a->name, now);
+		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes, and an array cannot shrink", a->name, now);
 	else if (bytes == now)
-		ddr_client_error(c, "array '%s' has %" PRIu64 " bytes already", a->name, now);
+		ddr_client_error(c, "array '%s' already has %" PRIu64 " bytes", a->name, now);
 	else if (bytes % unit)
-		ddr_client_error(c, "the size of array '%s' is a multiple of %" PRIu64 " bytes; take %" PRIu64, a->name, unit, bytes - bytes % unit);
+		ddr_client_error(c, "the size of array '%s' must be a multiple of %" PRIu64 " bytes; use %" PRIu64, a->name, unit,
+				 bytes - bytes % unit);
 	else
 		return false;
 	return true;
@@ -417,7 +418,7 @@ static void do_grow(struct ddr_client *c, struct json_object *req)
 	if (!a)
 		return;
 	if (bytes < 0 || (size && bytes == 0)) {
-		ddr_client_error(c, "grow needs a size in bytes, or none");
+		ddr_client_error(c, "grow takes a size in bytes, or nothing");
 		return;
 	}
 	if (size_refused(c, a, (uint64_t)bytes))
@@ -475,9 +476,9 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 	if (taken)
 		ddr_client_ok(c, NULL);
 	else if (why)
-		ddr_client_error(c, "node '%s' is not waited for: %s", which, why);
+		ddr_client_error(c, "fence-ack of node '%s' has no effect: %s", which, why);
 	else
-		ddr_client_error(c, "no array of this node knows a node '%s'; ddraid status lists them", which);
+		ddr_client_error(c, "no array on this node has a node '%s'; ddraid status lists them", which);
 }
 
 /* The operator's word that no other machine uses the array's disks; the array is started then, or bound again if it had been refused. */
@@ -506,7 +507,7 @@ static void do_events(struct ddr_client *c, struct json_object *req)
 {
 	(void)req;
 	if (ddr_ipcs_listeners(c->d->ipc) >= DDR_LISTENERS_MAX) {
-		ddr_client_error(c, "%u clients listen to events already: the other places are kept for commands; end one of them", DDR_LISTENERS_MAX);
+		ddr_client_error(c, "%u clients already listen to events, which is the limit; end one of them", DDR_LISTENERS_MAX);
 		return;
 	}
 	c->listening = true;
@@ -566,7 +567,7 @@ void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
 	/* whatever it says: the answer is taken for that of the request before, of which nothing is to be left then */
 	if (c->wait != DDR_WAIT_NONE) {
 		ddr_client_gone(c);
-		ddr_client_error(c, "the request before is not answered yet; nobody waits for it any more");
+		ddr_client_error(c, "the previous request was not answered yet; it no longer gets an answer");
 		return;
 	}
 	req = ddr_ipc_parse(text, len);
@@ -600,7 +601,7 @@ static void check_clean(struct ddr_client *c, struct ddr_array *a)
 	struct json_object *data;
 
 	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' went while it was being stopped", c->which);
+		ddr_client_error(c, "array '%s' was removed while it was being stopped", c->which);
 	} else if (!a->clean_asked && a->clean_refusal) {
 		ddr_client_error(c, "array '%s' was not made clean: %s", c->which, a->clean_refusal);
 	} else if (!a->clean_asked) {
@@ -628,16 +629,17 @@ static void check_replace(struct ddr_client *c, struct ddr_array *a, const struc
 	if (has_taken(a, c->member, c->role) && !memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
 		member_ok(c, a, c->member);
 	else if (a->replace.refusal && a->replace.spare == c->member)
-		ddr_client_error(c, "member %u of array '%s' replaces nobody: %s", c->member, c->which, a->replace.refusal);
+		ddr_client_error(c, "member %u of array '%s' replaces no member: %s", c->member, c->which, a->replace.refusal);
 	else if (memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
-		ddr_client_error(c, "member %u of array '%s', which was to replace another one, was removed meanwhile", c->member, c->which);
+		ddr_client_error(c, "member %u of array '%s', which should replace another one, was removed meanwhile", c->member, c->which);
 	else if (c->role == DDR_ROLE_NONE && (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER)))
 		member_ok(c, a, c->member);
 	else if (state == DDR_MEMBER_REBUILDING || state == DDR_MEMBER_IN_SYNC)
-		ddr_client_error(c, "member %u of array '%s', which was to replace another one, has taken the place of one that is out, and is rebuilt",
+		ddr_client_error(c, "member %u of array '%s', which should replace another one, has taken the place of a failed member instead, "
+				    "and is being rebuilt",
 				 c->member, c->which);
 	else if (state != DDR_MEMBER_SPARE)
-		ddr_client_error(c, "member %u of array '%s', which was to replace another one, is %s now; the log of ddraidd says why", c->member,
+		ddr_client_error(c, "member %u of array '%s', which should replace another one, is now %s; the log of ddraidd shows why", c->member,
 				 c->which, ddr_member_state_name(state));
 }
 
@@ -648,7 +650,7 @@ static void check_member(struct ddr_client *c, struct ddr_array *a)
 	uint8_t state;
 
 	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
 		return;
 	}
 	ddr_sm_get_status(a->sm, &st);
@@ -673,7 +675,7 @@ static void check_verify(struct ddr_client *c, struct ddr_array *a)
 	const struct ddr_verify *v;
 
 	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
 		return;
 	}
 	v = &ddr_sm_super(a->sm)->verify;
@@ -685,7 +687,7 @@ static void check_verify(struct ddr_client *c, struct ddr_array *a)
 static void check_policy(struct ddr_client *c, struct ddr_array *a)
 {
 	if (!a || a->state != DDR_ARRAY_RUNNING)
-		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
 	else if (ddr_sm_super(a->sm)->policy == c->op)
 		ddr_client_ok(c, NULL);
 }
@@ -696,7 +698,7 @@ static void check_grown(struct ddr_client *c, struct ddr_array *a)
 	struct json_object *data;
 
 	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' went meanwhile", c->which);
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
 	} else if (a->grow.refusal[0] && a->super.array_blocks <= c->blocks) {
 		ddr_client_error(c, "array '%s': %s", a->name, a->grow.refusal);
 	} else if (a->super.array_blocks > c->blocks && a->bind.sectors >= a->super.array_blocks * (DDR_BLOCK_SIZE / 512)) {
@@ -723,7 +725,7 @@ void ddr_client_gone(struct ddr_client *c)
 /* It is not to begin hours later, when nobody thinks of it any more. */
 static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
 {
-	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd says why";
+	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd shows why";
 
 	if (a && a->state == DDR_ARRAY_RUNNING) {
 		ddr_drive_replace_late(a, c->member);
@@ -731,13 +733,13 @@ static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct
 			snprintf(why, sizeof(why), "node %s does not see its device",
 				 a->d->transport->node_name(a->d, st->unseen_by[c->member], node, sizeof(node)));
 	}
-	ddr_client_error(c, "member %u of array '%s' did not begin in time to replace another one, and shall not do so any more: %s. "
-			 "If just now all were agreeing on it, it begins still; ddraid status tells", c->member, c->which, why);
+	ddr_client_error(c, "member %u of array '%s' did not begin to replace another one in time, so the request was cancelled: %s. It may still "
+			 "start; check ddraid status", c->member, c->which, why);
 }
 
 static void late_clean(struct ddr_client *c, struct ddr_array *a)
 {
-	ddr_client_error(c, "array '%s' did not become clean in time: it is still written, or a member hangs", c->which);
+	ddr_client_error(c, "array '%s' did not become clean in time: it is still being written, or a member hangs", c->which);
 	nobody_stops(c, a);
 }
 
@@ -753,17 +755,19 @@ static void late(struct ddr_client *c, struct ddr_array *a)
 		return;
 	}
 	if (c->wait == DDR_WAIT_FAILED)
-		ddr_client_error(c, "member %u of array '%s' was not taken out in time; the log of ddraidd says why", c->member, c->which);
+		ddr_client_error(c, "member %u of array '%s' was not removed from use in time; the log of ddraidd shows why", c->member, c->which);
 	else if (c->wait == DDR_WAIT_GROWN)
-		ddr_client_error(c, "array '%s' did not grow in time: a node that is lost has to be back or fenced first, or the members change; it goes on by itself, ddraid status tells",
+		ddr_client_error(c, "array '%s' did not grow in time: a lost node must return or be fenced first, or the members are changing. It "
+				    "continues automatically; check ddraid status",
 				 c->which);
 	else if (c->wait == DDR_WAIT_VERIFY || c->wait == DDR_WAIT_POLICY)
-		ddr_client_error(c, "array '%s' did not take the request in time; ddraid status tells what it waits for", c->which);
+		ddr_client_error(c, "array '%s' did not process the request in time; ddraid status shows what it waits for", c->which);
 	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
-		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; %s does not yet", c->member, c->which,
+		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; node %s does not yet", c->member, c->which,
 				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
 	else
-		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status tells how they are, the log of ddraidd why", c->which);
+		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status shows their states, the log of ddraidd why",
+				 c->which);
 }
 
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms)

@@ -57,7 +57,7 @@ static void reply(struct ddr_client *c, struct json_object *o)
 	c->wait = DDR_WAIT_NONE;
 	json_object_put(o);
 	if (n < 0) {
-		qb_log(LOG_WARNING, "a client's answer could not be sent (%s); it is dropped", strerror((int)-n));
+		qb_log(LOG_WARNING, "an answer to a client could not be sent (%s); the client was disconnected", strerror((int)-n));
 		c->drop = true;
 	}
 }
@@ -123,12 +123,12 @@ static void queue_event(struct ddr_client *c, struct json_object *e)
 		struct json_object *notice = json_object_new_object();
 
 		json_object_object_add(notice, "event", json_object_new_string("lost"));
-		json_object_object_add(notice, "text", json_object_new_string("this listener is too slow; events are lost"));
+		json_object_object_add(notice, "text", json_object_new_string("this client reads events too slowly; events were lost"));
 		c->lost = true;
 		c->sent_ms = ddr_now_ms();
 		push(c, notice);
 		json_object_put(notice);
-		qb_log(LOG_WARNING, "a listener to events is too slow; it is dropped");
+		qb_log(LOG_WARNING, "a client reads events too slowly; it was disconnected");
 	}
 	drain(c, ddr_now_ms());
 }
@@ -209,7 +209,7 @@ static int32_t on_accept(qb_ipcs_connection_t *conn, uid_t uid, gid_t gid)
 	if (uid != 0)
 		return -EACCES;
 	if (the_service->n_clients >= DDR_CLIENTS_MAX) {
-		qb_log(LOG_WARNING, "more than %u clients at once; one is refused", DDR_CLIENTS_MAX);
+		qb_log(LOG_WARNING, "more than %u clients at once; the next one was refused", DDR_CLIENTS_MAX);
 		return -EAGAIN;
 	}
 	return 0;

@@ -238,8 +238,8 @@ static struct json_object *rebuild_job(const struct ddr_array *a, const struct d
 	add_number(o, "member", st->rebuilding);
 	if (replace)
 		add_number(o, "replaces", st->replaced);
-	snprintf(waits, sizeof(waits), "between byte %" PRIu64 " and %" PRIu64 " of the array lies a bad sector, and too little is left to compute it "
-		 "(ddraidd has logged which): it goes on when these blocks are written", p.bad_start * DDR_BLOCK_SIZE,
+	snprintf(waits, sizeof(waits), "the array has unreadable blocks between byte %" PRIu64 " and %" PRIu64 " that cannot be reconstructed (the "
+		 "log of ddraidd lists them); the rebuild resumes once these blocks are rewritten", p.bad_start * DDR_BLOCK_SIZE,
 		 (p.bad_start + p.bad_count) * DDR_BLOCK_SIZE - 1);
 	add_text_or_null(o, "waits", p.bad_count ? waits : NULL);
 	return o;
@@ -285,9 +285,9 @@ static struct json_object *unseen(const struct ddr_array *a, const struct ddr_sm
 		member++;
 	if (member == DDR_MAX_MEMBERS)
 		return NULL;
-	snprintf(text, sizeof(text), "%s does not see the disk of member %u, which is %s: connect it there, or remove the member",
+	snprintf(text, sizeof(text), "%s does not see the disk of member %u, which is %s: connect the disk there, or remove the member",
 		 a->d->transport->node_name(a->d, st->unseen_by[member], name, sizeof(name)), member,
-		 st->sought & (1u << member) ? "called back" : "a spare");
+		 st->sought & (1u << member) ? "being taken back" : "a spare");
 	return json_object_new_string(text);
 }
 
@@ -342,8 +342,9 @@ static struct json_object *no_space(const struct ddr_array *a, const struct ddr_
 
 	if (!st->space_wait)
 		return NULL;
-	snprintf(text, sizeof(text), "member %u (%s) has no space left: %s; add space to the pool that the disk comes from, or, if the array can do without "
-		 "it, fail the member (ddraid fail %s %u)", m, *a->members->name[m] ? a->members->name[m] : "missing", st->space_wait, a->name, m);
+	snprintf(text, sizeof(text), "member %u (%s) has no space left: %s; add space to the pool that provides the disk, or, if the array has "
+		 "redundancy left, fail the member (ddraid fail %s %u)", m, *a->members->name[m] ? a->members->name[m] : "missing", st->space_wait,
+		 a->name, m);
 	return json_object_new_string(text);
 }
 

@@ -690,7 +690,7 @@ static void late(struct ddr_job_work *r)
 	r->result.failed |= hang;
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
 		if (hang >> m & 1)
-			qb_log(LOG_ERR, "%s: a job's request did not end in time", ddr_members_who(r->j->cfg.members, m, who, sizeof(who)));
+			qb_log(LOG_ERR, "%s: a request of a job did not finish in time", ddr_members_who(r->j->cfg.members, m, who, sizeof(who)));
 	report(r);	/* the buffers stay until the last request ends */
 }
 

@@ -159,7 +159,7 @@ static void refused(const struct ddr_rec *rec, int error)
 {
 	/* -ENOENT: an answer to a request that ended meanwhile (a bio that was requeued, an array that was killed) */
 	qb_log(error == ENOENT ? LOG_DEBUG : LOG_ERR,
-	       "the kernel refused record type %u, seq %llu, start %llu, count %llu: %s", rec->type,
+	       "the kernel module refused a record of type %u, seq %llu, start %llu, count %llu: %s", rec->type,
 	       (unsigned long long)rec->seq, (unsigned long long)rec->start, (unsigned long long)rec->count,
 	       strerror(error));
 }
@@ -224,6 +224,5 @@ static int32_t on_ready(int32_t fd, int32_t revents, void *data)
 	}
 	for (size_t i = 0; i < (size_t)n / sizeof(struct ddr_rec) && !c->failed; i++)
 		c->ops->record(c->ctx, &c->rx[i]);
-	c->ops->batch_end(c->ctx);
 	return 0;
 }

@@ -18,14 +18,19 @@
 
 #define DDR_KCHAN_QUEUE	4096u	/* records that wait for the kernel at most */
 
-/* Who listens to the control descriptor. */
-struct ddr_kctl_ops {
-	void (*appeared)(void *ctx, const uint8_t uuid[16], bool listed);
-	/* @as_bound: for the first time, by the table that a daemon was bound to before */
-	void (*resumed)(void *ctx, const uint8_t uuid[16], bool as_bound);
-	void (*removed)(void *ctx, const uint8_t uuid[16], uint64_t cookie);
-	void (*listed)(void *ctx);	/* the list given after open has ended: the state is known */
-	void (*lost)(void *ctx);	/* the module went */
+enum ddr_kctl_what {
+	DDR_KCTL_APPEARED, DDR_KCTL_RESUMED, DDR_KCTL_REMOVED,
+	DDR_KCTL_LISTED,	/* the list given after open has ended: the state is known */
+	DDR_KCTL_LOST,		/* the module went */
+};
+
+/* What the control descriptor says, of an array or of all. */
+struct ddr_kctl_news {
+	enum ddr_kctl_what what;
+	uint8_t uuid[16];	/* of the array */
+	bool listed;		/* it appeared in the list: it was there before this daemon */
+	bool as_bound;		/* it was resumed for the first time, by the table that a daemon was bound to before */
+	uint64_t cookie;	/* of the one that was removed */
 };
 
 struct ddr_kctl;
@@ -34,14 +39,13 @@ struct ddr_kctl;
  * Opens the control descriptor as soon as /dev/ddraid is there: loads the module
  * (modprobe, once, may take its time), then watches /dev. Returns 0 or a negative errno.
  */
-int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, const struct ddr_kctl_ops *ops, void *ctx);
+int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, void (*told)(void *ctx, const struct ddr_kctl_news *news), void *ctx);
 void ddr_kctl_close(struct ddr_kctl *k);
 bool ddr_kctl_connected(const struct ddr_kctl *k);
 
-/* record() and batch_end() must not close the channel; gone() may. */
+/* record() must not close the channel; gone() may. */
 struct ddr_kchan_ops {
 	void (*record)(void *ctx, const struct ddr_rec *rec);
-	void (*batch_end)(void *ctx);			/* a batch of records was handed over */
 	/* superseded (-ESTALE), or the array is gone (-ENODEV): all that the kernel had to say was handed over */
 	void (*gone)(void *ctx, int error);
 };

@@ -22,7 +22,7 @@
 
 struct ddr_kctl {
 	qb_loop_t *loop;
-	const struct ddr_kctl_ops *ops;
+	void (*told)(void *ctx, const struct ddr_kctl_news *news);
 	void *ctx;
 	int fd;			/* the control descriptor, -1 while the module is absent */
 	int inotify_fd;		/* watches /dev while fd is -1 */
@@ -34,26 +34,31 @@ static int wait_for_device(struct ddr_kctl *k);
 
 static void record(struct ddr_kctl *k, const struct ddr_rec *rec)
 {
-	uint8_t uuid[16];
+	struct ddr_kctl_news news = { 0 };
 
-	memcpy(uuid, rec->arg, sizeof(uuid));
+	memcpy(news.uuid, rec->arg, sizeof(news.uuid));
 	switch (rec->type) {
 	case DDR_K_APPEARED:
-		k->ops->appeared(k->ctx, uuid, !k->list_ended);
+		news.what = DDR_KCTL_APPEARED;
+		news.listed = !k->list_ended;
 		break;
 	case DDR_K_RESUMED:
-		k->ops->resumed(k->ctx, uuid, rec->count != 0);
+		news.what = DDR_KCTL_RESUMED;
+		news.as_bound = rec->count != 0;
 		break;
 	case DDR_K_REMOVED:
-		k->ops->removed(k->ctx, uuid, rec->start);
+		news.what = DDR_KCTL_REMOVED;
+		news.cookie = rec->start;
 		break;
 	case DDR_K_LIST_END:
 		k->list_ended = true;
-		k->ops->listed(k->ctx);
+		news.what = DDR_KCTL_LISTED;
 		break;
 	default:
-		qb_log(LOG_ERR, "the kernel sent a control record of unknown type %u; ignored", rec->type);
+		qb_log(LOG_ERR, "the kernel module sent a control record of unknown type %u; ignored", rec->type);
+		return;
 	}
+	k->told(k->ctx, &news);
 }
 
 static int32_t on_readable(int32_t fd, int32_t revents, void *data)
@@ -75,7 +80,7 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	qb_loop_poll_del(k->loop, fd);
 	close(fd);
 	k->fd = -1;
-	k->ops->lost(k->ctx);
+	k->told(k->ctx, &(struct ddr_kctl_news){ .what = DDR_KCTL_LOST });
 	wait_for_device(k);
 	return 0;
 }
@@ -162,7 +167,7 @@ static void load_module(void)
 		qb_log(LOG_WARNING, "modprobe dm-ddraid failed; install the module (DKMS package, or make install)");
 }
 
-int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, const struct ddr_kctl_ops *ops, void *ctx)
+int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, void (*told)(void *ctx, const struct ddr_kctl_news *news), void *ctx)
 {
 	struct ddr_kctl *k = calloc(1, sizeof(*k));
 	int ret;
@@ -171,7 +176,7 @@ int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, const struct ddr_kctl_
 	if (!k)
 		return -ENOMEM;
 	k->loop = loop;
-	k->ops = ops;
+	k->told = told;
 	k->ctx = ctx;
 	k->fd = -1;
 	k->inotify_fd = -1;

@@ -114,7 +114,7 @@ static int get(struct ddr_table *t, struct request *r, const char **params, uint
 		return failed(t, "reading", ret);
 	*params = own_params(r, sectors);
 	if (!*params || !is_array(t, *params)) {
-		ddr_error_set(&t->error, "the mapped device %u:%u has no table of this array any more", t->dm_major, t->dm_minor);
+		ddr_error_set(&t->error, "the mapped device %u:%u no longer has a table of this array", t->dm_major, t->dm_minor);
 		return -ENODEV;
 	}
 	memcpy(t->dm_uuid, r->head.uuid, sizeof(t->dm_uuid) - 1);
@@ -177,14 +177,14 @@ static void clear(struct ddr_table *t, struct request *r)
 	address(t, r, 0);
 	ret = ask(DM_TABLE_CLEAR, r);
 	if (ret && ret != -ENXIO)
-		qb_log(LOG_WARNING, "device %u:%u keeps an inactive table: dmsetup clear takes it away", t->dm_major, t->dm_minor);
+		qb_log(LOG_WARNING, "device %u:%u has a leftover inactive table; dmsetup clear removes it", t->dm_major, t->dm_minor);
 }
 
 static bool gone(struct ddr_table *t)
 {
 	if (!atomic_load(&t->forgotten))
 		return false;
-	ddr_error_set(&t->error, "nobody wants it any more");
+	ddr_error_set(&t->error, "no longer needed");
 	return true;
 }
 

@@ -94,7 +94,7 @@ void ddr_uevent_open(struct ddr_daemon *d, ddr_uevent_fn on_uevent)
 		d->uevent_fd = -1;
 	}
 	if (d->uevent_fd < 0)
-		qb_perror(LOG_WARNING, "new disks are not noticed by themselves");
+		qb_perror(LOG_WARNING, "new disks are not noticed automatically");
 }
 
 void ddr_uevent_close(struct ddr_daemon *d)

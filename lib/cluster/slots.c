@@ -46,8 +46,9 @@ const char *ddr_slots_taken(const struct ddr_super *sb, const struct ddr_sm_stat
 		snprintf(text, sizeof(text), " and %u more", sb->slots - listed);
 		add(buf, size, text);
 	}
-	snprintf(text, sizeof(text), ". A node frees its slot when the array is stopped there in order (ddraid stop %s). A machine that replaces one "
-		 "that will not come back takes its slot with its node id, which is set in %s. Then start the array here again", sb->name,
+	snprintf(text, sizeof(text), ". A node frees its slot when the array is stopped there cleanly (ddraid stop %s). To replace a machine for "
+		 "good, give the new machine the node id of the old one in %s: it then takes over the slot. Then start the array here again",
+		 sb->name,
 		 st ? "corosync.conf" : "ddraid.conf (node_id)");
 	add(buf, size, text);
 	return buf;

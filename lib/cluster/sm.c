@@ -98,7 +98,8 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->own.vf.recorded = sm->shared.sb.verify;
 	sm->node = cfg->node;
 	sm->own.slot = cfg->cluster ? 0 : cfg->slot;
-	sm->own.c.on = cfg->cluster;
+	sm->shared.cluster = cfg->cluster;
+	sm->own.c.writer_ready = !cfg->cluster;	/* nobody else wrote since we read the disks */
 	sm->own.c.fencing = cfg->fencing;
 	sm->own.c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
 	sm->own.present = cfg->present;
@@ -147,7 +148,7 @@ static void load_foreign(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 /* Is what is loaded now the slot of a dead node, which this one takes over? */
 static bool of_dead(const struct ddr_sm *sm)
 {
-	return sm->own.c.on ? sm->own.start != DDR_S_READ : sm->own.c.rc == DDR_RC_READ;
+	return sm->shared.cluster ? sm->own.start != DDR_S_READ : sm->own.c.rc == DDR_RC_READ;
 }
 
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
@@ -163,7 +164,7 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 			ddr_sm_slot_instance(sm, seq, boot_id, cookie);
 		return;
 	}
-	if (!sm->own.c.on && (slot != sm->own.slot || (payload && node && node != sm->node))) {
+	if (!sm->shared.cluster && (slot != sm->own.slot || (payload && node && node != sm->node))) {
 		if (!sm->own.adopt)
 			load_foreign(sm, slot, index, payload, node);
 		if (slot != sm->own.slot)
@@ -187,7 +188,7 @@ void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 	bool dead = of_dead(sm);
 	uint64_t *of = dead ? sm->own.c.rc_rep : sm->own.rep, first = (uint64_t)index * DDR_LOG_REGIONS;
 
-	if (slot >= sm->shared.sb.slots || index >= sm->own.n_log || (!sm->own.c.on && !dead && slot != sm->own.slot))
+	if (slot >= sm->shared.sb.slots || index >= sm->own.n_log || (!sm->shared.cluster && !dead && slot != sm->own.slot))
 		return;
 	for (uint32_t i = 0; i < DDR_LOG_REPAIRS && repair[i]; i++)
 		if (repair[i] <= DDR_LOG_REGIONS && first + repair[i] - 1 < sm->shared.regions)
@@ -200,7 +201,7 @@ void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, 
 
 	if (index >= sm->shared.n_map)
 		return;
-	if (sm->own.c.on && !sm->own.c.building) {	/* a new writer: the sequence goes on, and the group is told what it lacks */
+	if (sm->shared.cluster && !sm->own.c.building) {	/* a new writer: the sequence goes on, and the group is told what it lacks */
 		if (seq > sm->own.mapb[index].seq)
 			sm->own.mapb[index].seq = seq;
 		memcpy(sm->own.c.disk_map + at, payload ? payload : sm->shared.map + at, DDR_LOG_PAYLOAD);
@@ -314,7 +315,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_VERIFY: ddr_sm_op_verify(sm, in); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_sm_fence_ack(sm, in->node); return;
 	}
-	ddr_sm_bug(sm, "an input of an unknown type");
+	ddr_sm_bug(sm, "the state machine got an input of an unknown type");
 }
 
 /* In this order: what a later pump tells the kernel may rest on what an earlier one told it. */
@@ -439,7 +440,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->flushes = sm->own.flushes;
 	st->mcasts = sm->own.mcasts;
 	ddr_sm_space_status(sm, st);
-	if (sm->own.c.on)
+	if (sm->shared.cluster)
 		ddr_sm_nodes_status(sm, st);
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		st->member_state[m] = sm->shared.sb.member[m].state;

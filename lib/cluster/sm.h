@@ -468,4 +468,9 @@ bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place
  */
 size_t ddr_sm_dump(const struct ddr_sm *sm, char *buf, size_t size);
 
+/* For tests: the cells of the small machines' tables (sm_cells.h), from 1 on; NULL: there are no more. And those that were reached are added. */
+#define DDR_SM_CELL_WORDS	2u
+const char *ddr_sm_cell(uint32_t cell);
+void ddr_sm_cells(const struct ddr_sm *sm, uint64_t reached[DDR_SM_CELL_WORDS]);
+
 #endif

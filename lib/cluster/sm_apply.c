@@ -170,18 +170,18 @@ static void copy_anew(struct ddr_super *sb)
 			sb->member[m].cursor = 0;
 }
 
-void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
+void ddr_shared_apply(const struct ddr_sm_shared *s, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
 		  uint64_t slots, const uint32_t *owner)
 {
 	apply_set(sb, set);
-	if (sm->shared.change.died & slots)
+	if (s->change.died & slots)
 		copy_anew(sb);
-	roles_go(sb, faulty | missing, sm->shared.change.copy_void);
-	members_go(&sm->shared.sb, sb, faulty, DDR_MEMBER_FAULTY, sm->shared.change.exchanged);
-	members_go(&sm->shared.sb, sb, missing, DDR_MEMBER_MISSING, 0);
-	for (uint32_t s = 0; s < sb->slots; s++)
-		if (slots >> s & 1)
-			sb->slot_node[s] = owner[s];
+	roles_go(sb, faulty | missing, s->change.copy_void);
+	members_go(&s->sb, sb, faulty, DDR_MEMBER_FAULTY, s->change.exchanged);
+	members_go(&s->sb, sb, missing, DDR_MEMBER_MISSING, 0);
+	for (uint32_t i = 0; i < sb->slots; i++)
+		if (slots >> i & 1)
+			sb->slot_node[i] = owner[i];
 	/* nor is the end of a region that the array ended in prepared on a member that was out as it grew */
 	if ((set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(sb)) || set->op == DDR_MEMBER_OP_GROW)
 		sb->log_base = sb->generation;

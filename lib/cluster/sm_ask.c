@@ -14,25 +14,25 @@ int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id)
 	return -1;
 }
 
-uint64_t ddr_sm_voters(const struct ddr_sm *sm)
+uint64_t ddr_shared_voters(const struct ddr_sm_shared *s)
 {
 	uint64_t mask = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].lost || (sm->own.c.on ? sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving : sm->own.peer[i].here))
+		if (s->nodes[i].lost || (s->cluster ? s->nodes[i].started && !s->nodes[i].leaving : s->here >> i & 1))
 			mask |= 1ull << i;
 	return mask;
 }
 
-uint32_t ddr_sm_writer(const struct ddr_sm *sm)
+uint32_t ddr_shared_writer(const struct ddr_sm_shared *s)
 {
 	uint32_t id = 0;
 
-	if (sm->own.c.on)
-		return sm->shared.writer;
+	if (s->cluster)
+		return s->writer;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->own.peer[i].here && (!id || sm->shared.nodes[i].id < id))
-			id = sm->shared.nodes[i].id;
+		if ((s->here >> i & 1) && (!id || s->nodes[i].id < id))
+			id = s->nodes[i].id;
 	return id;
 }
 
@@ -52,30 +52,30 @@ bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id)
 	return false;
 }
 
-bool ddr_sm_any_lost(const struct ddr_sm *sm)
+bool ddr_shared_any_lost(const struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].lost)
+		if (s->nodes[i].lost)
 			return true;
 	return false;
 }
 
 /* Has somebody left with dirty regions, in a slot that is not recovered yet? */
-bool ddr_sm_left_dirty(const struct ddr_sm *sm)
+bool ddr_shared_left_dirty(const struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].leaving && sm->shared.nodes[i].leave_dirty)
+		if (s->nodes[i].leaving && s->nodes[i].leave_dirty)
 			return true;
 	return false;
 }
 
 /* ---- slots ------------------------------------------------------------------ */
 
-uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node)
+uint32_t ddr_shared_slot_of(const struct ddr_sm_shared *s, uint32_t node)
 {
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if (node && sm->shared.sb.slot_node[s] == node)
-			return s;
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		if (node && s->sb.slot_node[i] == node)
+			return i;
 	return DDR_SM_NO_SLOT;
 }
 
@@ -84,54 +84,54 @@ uint32_t ddr_sm_slot(const struct ddr_sm *sm)
 	return sm->own.slot;
 }
 
-uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node)
+uint32_t ddr_shared_slot_claimed(const struct ddr_sm_shared *s, uint32_t node)
 {
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if ((sm->shared.change.slots >> s & 1) && sm->shared.change.slot_node[s] == node && sm->shared.sb.slot_node[s] != node)
-			return s;
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		if ((s->change.slots >> i & 1) && s->change.slot_node[i] == node && s->sb.slot_node[i] != node)
+			return i;
 	return DDR_SM_NO_SLOT;
 }
 
 /* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
-static bool slot_free(const struct ddr_sm *sm, uint32_t slot)
+static bool slot_free(const struct ddr_sm_shared *s, uint32_t slot)
 {
-	return !sm->shared.sb.slot_node[slot] && (!(sm->shared.change.slots >> slot & 1) || !sm->shared.change.slot_node[slot]);
+	return !s->sb.slot_node[slot] && (!(s->change.slots >> slot & 1) || !s->change.slot_node[slot]);
 }
 
 /* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
-uint32_t ddr_sm_slot_choose(const struct ddr_sm *sm, uint32_t node)
+uint32_t ddr_shared_slot_choose(const struct ddr_sm_shared *s, uint32_t node)
 {
-	uint32_t own = ddr_sm_slot_of(sm, node);
+	uint32_t own = ddr_shared_slot_of(s, node);
 
 	if (own == DDR_SM_NO_SLOT)
-		own = ddr_sm_slot_claimed(sm, node);	/* by an earlier process of it */
-	for (uint32_t s = 0; own == DDR_SM_NO_SLOT && s < sm->shared.sb.slots; s++)
-		if (slot_free(sm, s))
-			own = s;
+		own = ddr_shared_slot_claimed(s, node);	/* by an earlier process of it */
+	for (uint32_t i = 0; own == DDR_SM_NO_SLOT && i < s->sb.slots; i++)
+		if (slot_free(s, i))
+			own = i;
 	return own;
 }
 
-static bool none_started(const struct ddr_sm *sm)
+static bool none_started(const struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].started)
+		if (s->nodes[i].started)
 			return false;
 	return true;
 }
 
-bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node)
+bool ddr_shared_slot_settled(const struct ddr_sm_shared *s, uint32_t slot, uint32_t node)
 {
 	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
-	if ((sm->shared.rec >> slot & 1) && (sm->shared.rec_by[slot] || !none_started(sm)))
+	if ((s->rec >> slot & 1) && (s->rec_by[slot] || !none_started(s)))
 		return false;
-	return !(sm->shared.change.slots >> slot & 1) || sm->shared.change.slot_node[slot] == node || slot_free(sm, slot);
+	return !(s->change.slots >> slot & 1) || s->change.slot_node[slot] == node || slot_free(s, slot);
 }
 
-bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node)
+bool ddr_shared_can_begin(const struct ddr_sm_shared *s, uint32_t node)
 {
-	uint32_t slot = ddr_sm_slot_choose(sm, node);
+	uint32_t slot = ddr_shared_slot_choose(s, node);
 
-	return slot != DDR_SM_NO_SLOT && ddr_sm_slot_settled(sm, slot, node);
+	return slot != DDR_SM_NO_SLOT && ddr_shared_slot_settled(s, slot, node);
 }
 
 /* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */

@@ -6,12 +6,12 @@
  */
 #include "sm_int.h"
 
-static uint32_t members_in(const struct ddr_sm *sm, bool rebuilding)
+static uint32_t members_in(const struct ddr_sm_shared *s, bool rebuilding)
 {
 	uint32_t mask = 0;
 
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
-		const struct ddr_member *e = &sm->shared.sb.member[m];
+	for (uint32_t m = 0; m < s->sb.members; m++) {
+		const struct ddr_member *e = &s->sb.member[m];
 
 		if (e->role != DDR_ROLE_NONE &&
 		    (e->state == DDR_MEMBER_IN_SYNC || (rebuilding && e->state == DDR_MEMBER_REBUILDING)))
@@ -20,87 +20,92 @@ static uint32_t members_in(const struct ddr_sm *sm, bool rebuilding)
 	return mask;
 }
 
-uint32_t ddr_sm_in_sync(const struct ddr_sm *sm)
+uint32_t ddr_shared_in_sync(const struct ddr_sm_shared *s)
 {
-	return members_in(sm, false);
+	return members_in(s, false);
 }
 
-uint32_t ddr_sm_written(const struct ddr_sm *sm)
+uint32_t ddr_shared_written(const struct ddr_sm_shared *s)
 {
-	return members_in(sm, true);
+	return members_in(s, true);
 }
 
-bool ddr_sm_degraded(const struct ddr_sm *sm)
+bool ddr_shared_degraded(const struct ddr_sm_shared *s)
 {
-	return (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < sm->shared.sb.roles;
+	return (uint32_t)__builtin_popcount(ddr_shared_in_sync(s)) < s->sb.roles;
 }
 
-uint32_t ddr_sm_alive(const struct ddr_sm *sm)
+bool ddr_shared_is_out(const struct ddr_sm_shared *s, uint32_t member)
 {
-	uint32_t mask = ddr_sm_written(sm);
+	return member < s->sb.members && (s->sb.member[member].state == DDR_MEMBER_FAULTY || s->sb.member[member].state == DDR_MEMBER_MISSING);
+}
 
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].state == DDR_MEMBER_SPARE)
+uint32_t ddr_shared_alive(const struct ddr_sm_shared *s)
+{
+	uint32_t mask = ddr_shared_written(s);
+
+	for (uint32_t m = 0; m < s->sb.members; m++)
+		if (s->sb.member[m].state == DDR_MEMBER_SPARE)
 			mask |= 1u << m;
 	return mask;
 }
 
-uint32_t ddr_sm_going(const struct ddr_sm *sm)
+uint32_t ddr_shared_going(const struct ddr_sm_shared *s)
 {
-	return sm->shared.change.faulty | sm->shared.change.missing;
+	return s->change.faulty | s->change.missing;
 }
 
-bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members)
+bool ddr_shared_can_lose(const struct ddr_sm_shared *s, uint32_t members)
 {
-	uint32_t left = ddr_sm_in_sync(sm) & ~ddr_sm_going(sm);
+	uint32_t left = ddr_shared_in_sync(s) & ~ddr_shared_going(s);
 
-	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << sm->shared.sb.order;
+	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << s->sb.order;
 }
 
 /* Has the change that was done been acknowledged by all? */
-bool ddr_sm_all_acked(const struct ddr_sm *sm)
+bool ddr_shared_all_acked(const struct ddr_sm_shared *s)
 {
-	return sm->shared.change.ack && (ddr_sm_voters(sm) & ~sm->shared.change.acked) == 0;
+	return s->change.ack && (ddr_shared_voters(s) & ~s->change.acked) == 0;
 }
 
-bool ddr_sm_members_settled(const struct ddr_sm *sm)
+bool ddr_shared_members_settled(const struct ddr_sm_shared *s)
 {
-	const struct ddr_sm_change *c = &sm->shared.change;
+	const struct ddr_sm_change *c = &s->change;
 
-	if (ddr_sm_going(sm) || c->slots || c->mark || c->set.op)
+	if (ddr_shared_going(s) || c->slots || c->mark || c->set.op)
 		return false;
-	return ddr_sm_change_idle(sm) || ddr_sm_all_acked(sm);
+	return !c->ack || ddr_shared_all_acked(s);
 }
 
-bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members)
+bool ddr_shared_agreed_out(const struct ddr_sm_shared *s, uint32_t members)
 {
-	return ddr_sm_members_settled(sm) && !((ddr_sm_written(sm) | sm->shared.change.leaving) & members);
+	return ddr_shared_members_settled(s) && !((ddr_shared_written(s) | s->change.leaving) & members);
 }
 
 /* A member that replaces another one has its role, and not yet its place. */
-uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position)
+uint32_t ddr_shared_member_at(const struct ddr_sm_shared *s, uint32_t position)
 {
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].role == position && position < sm->shared.sb.roles && !(sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING))
+	for (uint32_t m = 0; m < s->sb.members; m++)
+		if (s->sb.member[m].role == position && position < s->sb.roles && !(s->sb.member[m].flags & DDR_MEMBER_F_REPLACING))
 			return m;
 	return DDR_NO_MEMBER;
 }
 
-bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member)
+bool ddr_shared_all_see(const struct ddr_sm_shared *s, uint32_t member)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		/* who is lost may be back any moment, and must find nobody in the array that it cannot reach */
-		if ((sm->shared.nodes[i].started || sm->shared.nodes[i].lost) && !sm->shared.nodes[i].leaving && !(sm->shared.nodes[i].sees >> member & 1))
+		if ((s->nodes[i].started || s->nodes[i].lost) && !s->nodes[i].leaving && !(s->nodes[i].sees >> member & 1))
 			return false;
 	return true;
 }
 
-bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member)
+bool ddr_shared_may_readd(const struct ddr_sm_shared *s, uint32_t member)
 {
 	static const uint8_t unknown[DDR_LAST_GEN_LEN];
-	const struct ddr_member *m = &sm->shared.sb.member[member];
+	const struct ddr_member *m = &s->sb.member[member];
 
-	return m->role != DDR_ROLE_NONE && m->since > sm->shared.sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
+	return m->role != DDR_ROLE_NONE && m->since > s->sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
 }
 
 /* ---- who is rebuilt, and how far -------------------------------------------- */
@@ -113,66 +118,66 @@ uint32_t ddr_shared_rebuilding(const struct ddr_sm_shared *s)
 	return DDR_NO_MEMBER;
 }
 
-uint32_t ddr_sm_replacing(const struct ddr_sm *sm)
+uint32_t ddr_shared_replacing(const struct ddr_sm_shared *s)
 {
-	uint32_t m = ddr_sm_rebuilding(sm);
+	uint32_t m = ddr_shared_rebuilding(s);
 
-	return m != DDR_NO_MEMBER && (sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING) ? m : DDR_NO_MEMBER;
+	return m != DDR_NO_MEMBER && (s->sb.member[m].flags & DDR_MEMBER_F_REPLACING) ? m : DDR_NO_MEMBER;
 }
 
-uint32_t ddr_sm_replaced(const struct ddr_sm *sm)
+uint32_t ddr_shared_replaced(const struct ddr_sm_shared *s)
 {
-	uint32_t m = ddr_sm_replacing(sm);
+	uint32_t m = ddr_shared_replacing(s);
 
-	return m == DDR_NO_MEMBER ? m : ddr_sm_member_at(sm, sm->shared.sb.member[m].role);
+	return m == DDR_NO_MEMBER ? m : ddr_shared_member_at(s, s->sb.member[m].role);
 }
 
-bool ddr_sm_all_folded(const struct ddr_sm *sm)
+bool ddr_shared_all_folded(const struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && !sm->shared.nodes[i].folded)
+		if (s->nodes[i].started && !s->nodes[i].leaving && !s->nodes[i].folded)
 			return false;
-	return !ddr_sm_any_lost(sm) && !sm->shared.rec && !ddr_sm_left_dirty(sm);
+	return !ddr_shared_any_lost(s) && !s->rec && !ddr_shared_left_dirty(s);
 }
 
 /* Its chunk may count: it is no copy of one that counts itself. */
-static bool rebuilt_to(const struct ddr_sm *sm, uint32_t m, uint64_t *cursor)
+static bool rebuilt_to(const struct ddr_sm_shared *s, uint32_t m, uint64_t *cursor)
 {
-	*cursor = sm->shared.sb.member[m].cursor;
-	return sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING && !(sm->shared.sb.member[m].flags & DDR_MEMBER_F_REPLACING);
+	*cursor = s->sb.member[m].cursor;
+	return s->sb.member[m].state == DDR_MEMBER_REBUILDING && !(s->sb.member[m].flags & DDR_MEMBER_F_REPLACING);
 }
 
-uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block)
+uint32_t ddr_shared_readable(const struct ddr_sm_shared *s, uint64_t block)
 {
-	uint32_t mask = ddr_sm_in_sync(sm);
+	uint32_t mask = ddr_shared_in_sync(s);
 	uint64_t cursor;
 
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (rebuilt_to(sm, m, &cursor) && block < cursor)
+	for (uint32_t m = 0; m < s->sb.members; m++)
+		if (rebuilt_to(s, m, &cursor) && block < cursor)
 			mask |= 1u << m;
 	return mask;
 }
 
-uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end)
+uint64_t ddr_shared_readable_end(const struct ddr_sm_shared *s, uint64_t block, uint64_t end)
 {
 	uint64_t cursor;
 
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (rebuilt_to(sm, m, &cursor) && cursor > block && cursor < end)
+	for (uint32_t m = 0; m < s->sb.members; m++)
+		if (rebuilt_to(s, m, &cursor) && cursor > block && cursor < end)
 			end = cursor;
 	return end;
 }
 
 /* ---- what can be computed --------------------------------------------------- */
 
-enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
+enum ddr_doable ddr_shared_doable(const struct ddr_sm_shared *s, uint64_t block)
 {
-	uint32_t readable = ddr_sm_readable(sm, block), written = ddr_sm_written(sm), parity = 0;
+	uint32_t readable = ddr_shared_readable(s, block), written = ddr_shared_written(s), parity = 0;
 	struct ddr_geometry geo;
 
-	ddr_super_geometry(&sm->shared.sb, &geo);
+	ddr_super_geometry(&s->sb, &geo);
 	for (uint32_t role = 0; role < geo.roles; role++) {
-		uint32_t m = ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
+		uint32_t m = ddr_shared_member_at(s, ddr_geo_member(&geo, role, block));
 
 		if (role < ddr_geo_data(&geo) && !(readable >> m & 1))
 			return DDR_DO_SUSPECT;
@@ -181,13 +186,13 @@ enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block)
 	return parity ? DDR_DO_JOB : DDR_DO_NOTHING;
 }
 
-uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block)
+uint32_t ddr_shared_job_members(const struct ddr_sm_shared *s, uint64_t block)
 {
-	uint32_t members = ddr_sm_readable(sm, block), written = ddr_sm_written(sm);
+	uint32_t members = ddr_shared_readable(s, block), written = ddr_shared_written(s);
 	struct ddr_geometry geo;
 
-	ddr_super_geometry(&sm->shared.sb, &geo);
+	ddr_super_geometry(&s->sb, &geo);
 	for (uint32_t role = ddr_geo_data(&geo); role < geo.roles; role++)
-		members |= written & 1u << ddr_sm_member_at(sm, ddr_geo_member(&geo, role, block));
+		members |= written & 1u << ddr_shared_member_at(s, ddr_geo_member(&geo, role, block));
 	return members;
 }

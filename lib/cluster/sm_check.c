@@ -24,9 +24,9 @@ static const char *check_counts(const struct ddr_sm *sm)
 		suspect += (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) != 0;
 	}
 	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look)
-		return "a counter of regions is wrong";
+		return "a counter of regions does not match the regions";
 	if (sm->own.planned && (needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))
-		return "a counter of the map is wrong";
+		return "a counter of the region map does not match the map";
 	return NULL;
 }
 
@@ -38,25 +38,25 @@ static const char *check_regions(const struct ddr_sm *sm)
 		uint64_t mark = sm->own.mark[w];
 
 		if (sm->own.granted[w] & ~mark)
-			return "a region is granted and not marked";
+			return "a region is granted but not marked dirty";
 		if (sm->own.resync[w] & ~mark)
-			return "a region is to be resynced and not marked";
+			return "a region is queued for resync but not marked dirty";
 		if (sm->own.work[w] & ~mark)
-			return "a region is in work and not marked";
+			return "a job works on a region that is not marked dirty";
 		if (sm->own.want[w] & ~mark)
-			return "a region is asked for and not marked";
+			return "a region was requested for a write but is not marked dirty";
 		if (sm->own.want[w] & sm->own.granted[w])
-			return "a region is granted and asked for";
+			return "a region is both granted and still requested";
 		if (sm->own.rep[w] & (~mark | sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w]))
-			return "a mark that stands for more is called a repair's";
+			return "a dirty mark counts as a repair's alone, but stands for more";
 		if (sm->own.look[w] & (~mark | sm->own.resync[w]))
-			return "a region is to be looked at that is resynced, or not marked";
+			return "a region is queued for a check, but is being resynced or is not marked dirty";
 		if (sm->own.clr[w] & (~mark | sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w] | sm->own.work[w] | sm->own.look[w]))
-			return "a region is being cleared that must stay marked";
+			return "a region is being cleared that must stay marked dirty";
 		if (sm->own.batch == DDR_B_IDLE && sm->own.clr[w])
-			return "a region is in a batch that does not exist";
+			return "a region belongs to a batch that does not exist";
 		if (sm->own.dur[w] & ~sm->own.fly[w])
-			return "a mark counts as durable that was not written";
+			return "a dirty mark counts as durable but was not written";
 	}
 	return NULL;
 }
@@ -68,20 +68,20 @@ static const char *check_blocks(const struct ddr_sm *sm)
 		size_t at = (size_t)i * DDR_WORDS_LOG, bytes = DDR_WORDS_LOG * sizeof(uint64_t);
 
 		if (sm->own.planned && b->state == DDR_W_IDLE && !b->dirty && memcmp(sm->own.fly + at, sm->own.mark + at, bytes))
-			return "a log block differs from what was written and is not due to be";
+			return "a log block differs from its copy on disk, but no write of it is due";
 		for (uint32_t k = 0; k < DDR_WORDS_LOG; k++)
 			if (b->state == DDR_W_IDLE && !b->dirty && (sm->own.rep_fly[at + k] & ~sm->own.rep[at + k]))
-				return "a log block names a region whose mark stands for more";
+				return "a log block lists a region as a repair's alone, but its mark stands for more";
 		if (b->no_space && b->state == DDR_W_IDLE && !b->dirty)
-			return "a log block that met no space is not due to be written again";
+			return "a log block whose write failed for lack of space is not due to be written again";
 		if (b->state == DDR_W_IDLE && !b->no_space && memcmp(sm->own.fly + at, sm->own.dur + at, bytes))
-			return "a log write has ended and is not durable";
+			return "a log write ended without becoming durable";
 	}
 	for (uint32_t i = 0; i < sm->shared.n_map; i++)
 		if (sm->shared.version[i].dur > sm->own.mapb[i].fly || sm->own.mapb[i].fly > sm->shared.version[i].mem)
-			return "versions of a map block are out of order";
+			return "the versions of a region map block are out of order";
 	if (sm->own.mq.n > DDR_MAP_RUNS || (sm->own.mq.state != DDR_MQ_FREE && !sm->own.mq.n))
-		return "the change of the map that is on its way is malformed";
+		return "a change of the region map in flight is malformed";
 	return NULL;
 }
 
@@ -92,9 +92,9 @@ static const char *check_range(const struct ddr_sm *sm, const struct ddr_sm_rang
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
 		in_force |= sm->shared.ex[i].used && sm->shared.ex[i].node == sm->node && sm->shared.ex[i].id == r->id;
 	if (in_force != (r->state >= DDR_R_ACKS))
-		return "a range of ours and the ranges in force differ";
+		return "a range of this node does not match the ranges in force";
 	if (r->kind == DDR_RK_WORK && r->state < DDR_R_RELEASE && sm->own.wk[r->owner].state != DDR_WK_RUN)
-		return "a range belongs to a work that does not run";
+		return "a range belongs to a job that does not run";
 	return NULL;
 }
 
@@ -120,33 +120,36 @@ static const char *check_ranges(const struct ddr_sm *sm)
 		const struct ddr_sm_work *w = &sm->own.wk[i];
 
 		if (w->state != DDR_WK_FREE && (w->out != out[i] || !ddr_bit(sm->own.work, w->region)))
-			return "a work does not know its ranges";
+			return "a job does not know its ranges";
 		if (w->state != DDR_WK_FREE && w->crash != (i < DDR_SM_PARALLEL))
-			return "a work has a place that is not of its kind";
+			return "a job holds a position that does not fit its kind";
 		for (uint32_t j = 0; j < i && w->state != DDR_WK_FREE; j++)
 			if (sm->own.wk[j].state != DDR_WK_FREE && sm->own.wk[j].region == w->region)
-				return "two works have one region";
+				return "two jobs work on the same region";
 	}
 	return NULL;
 }
 
 static const char *check_members(const struct ddr_sm *sm)
 {
+	const struct ddr_sm_change *c = &sm->shared.change;
 	const struct ddr_sm_trans *t = &sm->own.t;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_ERRORS; i++)
 		n += sm->kernel.err[i].used;
 	if (n != sm->kernel.n_err)
-		return "the number of waiting errors is wrong";
+		return "the count of waiting errors is wrong";
 	if (ddr_sm_change_idle(sm) && (t->faulty | t->missing | t->io))
-		return "a change of the members goes on that is not under way";
+		return "a step belongs to a change of the members that is not under way";
+	if (sm->own.t.state != DDR_T_IDLE && !(ddr_sm_going(sm) || c->slots || c->mark || c->set.op))
+		return "superblocks are being written for a change that is no longer wanted";
 	if (sm->shared.change.leaving & ddr_sm_written(sm))
-		return "a member leaves that the superblocks have in the array";
+		return "a member leaves that the superblocks still list in the array";
 	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->shared.sb.order)
 		return "fewer members are in sync than hold the data";
 	if (sm->shared.regions != ddr_super_regions(&sm->shared.sb))
-		return "the number of regions is not that of the superblock";
+		return "the number of regions differs from the superblock";
 	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK)
 		return "the superblock is not valid";
 	return NULL;
@@ -159,7 +162,7 @@ const char *ddr_sm_check(const struct ddr_sm *sm)
 	};
 
 	if (sm->bug)
-		return "a step had more outputs than there is room for, or a message did not fit";
+		return "a step produced more outputs, or a longer message, than fits";
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		const char *why = checks[i](sm);
 

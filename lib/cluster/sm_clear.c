@@ -27,7 +27,7 @@ void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec)
 			ddr_sm_need_resync(sm, r);
 	}
 	if (unknown)
-		ddr_sm_bug(sm, "the kernel closed a grant that it does not have");
+		ddr_sm_bug(sm, "the kernel returned a grant that it does not hold");
 	if (!sm->kernel.reap_seq)
 		sm->own.clear_scan = true;
 }
@@ -35,7 +35,7 @@ void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec)
 void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	if (!sm->kernel.reap_seq || rec->seq != sm->kernel.reap_seq) {
-		ddr_sm_bug(sm, "REAPED without a REAP");
+		ddr_sm_bug(sm, "the kernel answered REAPED, but no REAP was sent");
 		return;
 	}
 	sm->kernel.reap_seq = 0;
@@ -83,7 +83,7 @@ static void flush_complete(struct ddr_sm *sm)
 void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	if (!sm->own.flush_io || sm->own.flush_held || in->io != sm->own.flush_io) {
-		ddr_sm_bug(sm, "the end of a flush that is not out");
+		ddr_sm_bug(sm, "a flush ended that was never started");
 		return;
 	}
 	sm->own.flush_failed = in->failed_members & ddr_sm_written(sm);

@@ -15,7 +15,6 @@
  * Must never: agree without quorum, or with a ring that the quorum service does not
  * have (rule 6); go on with a state of which the group went on without this node.
  */
-#include "slots.h"
 #include "sm_int.h"
 
 #define MEET_MS	3000u	/* from the quorum that is back until those who have met agree without the rest */
@@ -40,8 +39,8 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	bool was = sm->own.quorate;
 
-	if (!sm->own.c.on || in->n_nodes > DDR_SM_MAX_QUORUM) {
-		ddr_sm_bug(sm, "a quorum without a cluster, or of too many nodes");
+	if (!sm->shared.cluster || in->n_nodes > DDR_SM_MAX_QUORUM) {
+		ddr_sm_bug(sm, "quorum was reported without a cluster, or for too many nodes");
 		return;
 	}
 	if (!in->quorate && sm->own.c.synced)
@@ -85,7 +84,7 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 static void here_update(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->own.peer[i].here = sm->shared.nodes[i].id && ddr_sm_viewer(sm, sm->shared.nodes[i].id);
+		ddr_sm_here(sm, &sm->shared.nodes[i], sm->shared.nodes[i].id && ddr_sm_viewer(sm, sm->shared.nodes[i].id));
 }
 
 void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
@@ -93,7 +92,7 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 
 	if (!ddr_sm_view_valid(sm, in)) {
-		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
+		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
 		return;
 	}
 	sm->own.viewed = true;
@@ -114,7 +113,7 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 static bool somebody_absent(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && !sm->shared.nodes[i].lost && !sm->own.peer[i].here)
+		if (sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && !sm->shared.nodes[i].lost && !(sm->shared.here >> i & 1))
 			return true;
 	return false;
 }
@@ -315,7 +314,7 @@ static void nodes_update(struct ddr_sm *sm)
 		struct ddr_sm_node *n = ddr_sm_place(sm, sm->own.c.view[i].id);
 
 		if (n)
-			ddr_sm_peer(sm, n)->here = true;		/* so that the next one does not get it */
+			ddr_sm_here(sm, n, true);		/* so that the next one does not get it */
 	}
 	here_update(sm);
 	if (ddr_sm_node_at(sm, sm->node) < 0)
@@ -349,7 +348,7 @@ static void agreed(struct ddr_sm *sm)
 	c->phase = DDR_V_AGREED;
 	c->apart = false;
 	if (c->synced && ddr_sm_viewer(sm, sm->node)->other) {
-		ddr_sm_evict(sm, "the others went on without this node" DDR_SM_START_ANEW);
+		ddr_sm_evict(sm, "the other nodes continued without this node" DDR_SM_START_ANEW);
 		return;
 	}
 	if (!known) {
@@ -402,7 +401,7 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 
 void ddr_sm_cluster_pump(struct ddr_sm *sm)
 {
-	if (!sm->own.c.on) {
+	if (!sm->shared.cluster) {
 		if (sm->shared.rec)		/* slots of a cluster whose array was adopted */
 			ddr_sm_recover_pump(sm);
 		return;
@@ -415,74 +414,49 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm)
 
 /* ---- START ------------------------------------------------------------------ */
 
-const char ddr_sm_not_all_members[] = "this node does not reach all members that the running nodes use. When it does" DDR_SM_ANEW;
-
-static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
-
-/* Why the node cannot take part yet, or ever; NULL: it can. */
-static const char *start_refused(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot)
+static void node_joined(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_start *n)
 {
-	/* one that boots holds nothing before its START counts; so whoever does is the instance that was fenced, whatever is known of that */
-	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
-		return evicted_text;
-	/* nothing is granted before the superblocks say whose slot it is; it was taken from whoever holds something and has none */
-	if (msg->start.held && ddr_sm_slot_of(sm, n->id) == DDR_SM_NO_SLOT && ddr_sm_slot_claimed(sm, n->id) == DDR_SM_NO_SLOT)
-		return evicted_text;
-	if (slot == DDR_SM_NO_SLOT)
-		return ddr_slots_none_free;
-	if (ddr_sm_mark_refused(sm, msg->start.flags))
-		return ddr_sm_mark_refused(sm, msg->start.flags);
-	if ((msg->start.flags & DDR_START_ADOPT) && sm->own.c.n_view > 1)
-		return "other nodes of the cluster have the array, so there is nothing to adopt. Start it without --adopt";
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES && msg->start.missing; i++)
-		if (sm->shared.nodes[i].started && &sm->shared.nodes[i] != n)
-			return ddr_sm_not_all_members;
-	return NULL;
+	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_NODE_JOINED, NULL);
+
+	out->a = n->slot;
+	out->b = msg->sender;
 }
 
-void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg)
+static void start_refused(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why)
 {
-	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t slot = ddr_sm_slot_choose(sm, msg->sender);
 	bool ours = msg->sender == sm->node;
-	const char *why = start_refused(sm, n, msg, slot);
-	uint64_t bit = 1ull << (n - sm->shared.nodes);
-	struct ddr_output *out;
 
-	if (why && ours)
-		ddr_sm_evict(sm, why);
-	if (why)
+	if (!why)
+		ddr_sm_event(sm, DDR_EV_REFUSED, "a node started in a slot that belongs to another node")->b = msg->sender;
+	else if (ours)
+		(sm->shared.cluster ? ddr_sm_evict : ddr_sm_give_up)(sm, why);
+}
+
+void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_start_answer answer, const struct ddr_order_start *n)
+{
+	bool ours = msg->sender == sm->node;
+
+	if (answer == DDR_START_REFUSED)
+		start_refused(sm, msg, n->why);
+	if (answer == DDR_START_LATER && ours)
+		sm->own.start = DDR_S_OFF;
+	if (answer != DDR_START_BEGUN)
 		return;
-	/* nor if the array has grown since the START was sent, or is about to, and the sender has not seen its devices so large */
-	if (!ddr_sm_slot_settled(sm, slot, msg->sender) || msg->start.room < ddr_sm_grow_needs(sm)) {
-		if (ours)
-			sm->own.start = DDR_S_OFF;
-		return;
-	}
-	sm->shared.rec &= ~(1ull << slot);
-	n->started = true;
-	n->lost = n->absent = n->folded = n->dead = n->leaving = ddr_sm_peer(sm, n)->gave_up = false;
-	n->failure = 0;
-	n->sees = ddr_sm_seen_at_start(sm, msg->start.present);
-	n->roomed = false;
-	n->cookie = msg->start.cookie;
-	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));
-	/* what its last process had in hand has ended; nothing that one acknowledged counts for this one */
-	ddr_sm_ex_fenced(sm, msg->sender);
-	ddr_sm_recover_drop(sm, msg->sender);
-	for (uint32_t i = 0; i < DDR_SM_EX; i++)
-		sm->shared.ex[i].acked &= ~bit;
-	sm->shared.change.acked &= ~bit;
 	if (ours) {
 		sm->own.start = DDR_S_DELIVERED;
-		sm->own.slot = slot;
+		sm->own.slot = n->slot;
 	}
-	ddr_sm_mark_start(sm, msg->start.flags);
-	ddr_sm_writer_choose(sm);
-	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
-	out = ddr_sm_event(sm, DDR_EV_NODE_JOINED, NULL);
-	out->a = slot;
-	out->b = msg->sender;
+	sm->own.peer[ddr_sm_node_at(sm, msg->sender)].gave_up = false;
+	ddr_sm_ex_ended(sm, msg->sender, &n->ended);
+	ddr_sm_nodes_dead(sm, &n->dead, DDR_FENCED_OPERATOR);
+	if (n->failed)
+		ddr_sm_array_failed(sm, "more members are missing than the parity covers");
+	if (n->voided)
+		ddr_sm_whole_voided(sm);
+	if (sm->shared.rec)
+		sm->again = true;
+	if (sm->shared.cluster)
+		node_joined(sm, msg, n);
 }
 
 /* ---- status ----------------------------------------------------------------- */
@@ -495,7 +469,7 @@ static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct d
 		return DDR_NS_RECOVERING;
 	if (n->started)
 		return DDR_NS_ACTIVE;
-	return ddr_sm_peer(sm, n)->here ? DDR_NS_JOINING : DDR_NS_LEFT;
+	return sm->shared.here >> (n - sm->shared.nodes) & 1 ? DDR_NS_JOINING : DDR_NS_LEFT;
 }
 
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)

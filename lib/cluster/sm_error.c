@@ -38,7 +38,7 @@ static bool breaks_member(const struct ddr_rec *rec)
 static void error_event(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
 	static const char *const text[] = {
-		[DDR_EC_IO] = "the member is broken or gone", [DDR_EC_MEDIUM] = "bad sector",
+		[DDR_EC_IO] = "the member failed or is gone", [DDR_EC_MEDIUM] = "bad sector",
 		[DDR_EC_FENCED] = "this node was fenced from the member", [DDR_EC_NOSPC] = "the member has no space left",
 		[DDR_EC_TIMEOUT] = "the member does not answer", [DDR_EC_INVAL] = "the member refused the request as invalid",
 		[DDR_EC_ABSENT] = "this node's table has no device for the member",
@@ -113,7 +113,7 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	bool known = rec->member < sm->shared.sb.roles || rec->member == DDR_UAPI_SHADOW;
 
 	if (!known || rec->status < DDR_EC_IO || rec->status > DDR_EC_ABSENT || rec->arg[0] > DDR_OP_ZEROES) {
-		ddr_sm_bug(sm, "an error of an unknown member, class or operation");
+		ddr_sm_bug(sm, "the kernel reported an error with an unknown member, class or operation");
 		resolve(sm, rec->seq, DDR_RES_FAIL);
 		return;
 	}
@@ -133,7 +133,8 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	error_event(sm, rec, m);
 	if (rec->status == DDR_EC_FENCED) {
 		resolve(sm, rec->seq, DDR_RES_FAIL);
-		ddr_sm_give_up(sm, "a member refuses what this node writes, since it was fenced from that disk. When that has been undone" DDR_SM_ANEW);
+		ddr_sm_give_up(sm, "a member refuses this node's writes: this node was fenced from that disk (reservation conflict). When its "
+				   "registration is restored" DDR_SM_ANEW);
 	} else if (m == ddr_sm_replacing(sm)) {
 		copy_broken(sm, rec, m);
 	} else if (breaks_member(rec)) {
@@ -188,7 +189,7 @@ void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
 
 	if (rec->count == 0 || rec->count > DDR_EX_BLOCKS || rec->start >= sm->shared.sb.array_blocks ||
 	    rec->count > sm->shared.sb.array_blocks - rec->start) {
-		ddr_sm_bug(sm, "a mismatch in blocks that do not exist");
+		ddr_sm_bug(sm, "the kernel reported a mismatch in blocks that do not exist");
 		resolve(sm, rec->seq, DDR_RES_FAIL);
 		return;
 	}
@@ -250,7 +251,7 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 	if (to_be_fixed(sm, m, r))
 		return;
 	sm->own.mismatches += r->mismatches;
-	out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, "parity does not match the data of a clean region: the read fails");
+	out = ddr_sm_event(sm, DDR_EV_MEMBER_ERROR, "parity does not match the data of a clean region, so the read fails");
 	out->start = r->start;
 	out->count = r->count;
 	mismatch_answer(sm, m, DDR_RES_FAIL);

@@ -12,11 +12,6 @@
  */
 #include "sm_int.h"
 
-static bool overlaps(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
-{
-	return a < b + nb && b < a + na;
-}
-
 struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state)
 {
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
@@ -25,16 +20,11 @@ struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_
 	return NULL;
 }
 
-bool ddr_sm_ex_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
-{
-	return x->granted || (ddr_sm_voters(sm) & ~x->acked) == 0;
-}
-
 /* Is a part of it in the range of a node? */
 bool ddr_sm_ex_in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 {
 	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
-		if (x->used && overlaps(start, count, x->start, x->count))
+		if (x->used && ddr_blocks_overlap(start, count, x->start, x->count))
 			return true;
 	return false;
 }
@@ -50,13 +40,13 @@ struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
 		if (r->state == DDR_R_FREE)
 			fresh = fresh ? fresh : r;
-		else if (overlaps(start, count, r->start, r->count))
+		else if (ddr_blocks_overlap(start, count, r->start, r->count))
 			return NULL;
 	}
 	if (!fresh)
 		return NULL;
 	memset(fresh, 0, sizeof(*fresh));
-	fresh->state = DDR_R_ASK;
+	ddr_range_on(sm, fresh, DDR_RE_WANTED);
 	fresh->id = ++sm->own.ex_id;
 	fresh->start = start;
 	fresh->count = count;
@@ -75,99 +65,75 @@ uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm)
 
 /* ---- the total order -------------------------------------------------------- */
 
-void ddr_sm_ex_end(struct ddr_sm *sm, struct ddr_sm_ex *x)
+void ddr_sm_ex_over(struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	if (ddr_sm_drain(sm, x)->drain_sent && sm->kernel.state == DDR_K_ATTACHED)
 		ddr_sm_rec(sm, DDR_U_RELEASE, ddr_sm_drain(sm, x)->kseq, 0, 0);
-	x->used = false;
 }
 
-/* A place for the range, or NULL: it overlaps one in force, or a failure is being agreed. The same on all nodes. */
-static struct ddr_sm_ex *ex_place(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	struct ddr_sm_ex *fresh = NULL;
-
-	if (!ddr_sm_members_settled(sm))
-		return NULL;
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
-		if (!x->used)
-			fresh = fresh ? fresh : x;
-		else if (overlaps(msg->ex.start, msg->ex.count, x->start, x->count))
-			return NULL;
-	}
-	if (fresh)
-		ddr_sm_turn_granted(sm, msg->sender);
-	else
-		ddr_sm_turn_refused(sm, msg->sender);
-	return fresh;
-}
-
-void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_ex_requested(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_ex_answer answer, const struct ddr_sm_ex *x)
 {
 	struct ddr_sm_range *r = msg->sender == sm->node ? ddr_sm_range_find(sm, msg->ex.id, DDR_R_ASKED) : NULL;
-	struct ddr_sm_ex *x;
 
-	if (msg->ex.start >= sm->shared.sb.array_blocks || msg->ex.count > sm->shared.sb.array_blocks - msg->ex.start ||
-	    ddr_shared_ex_find(&sm->shared, msg->sender, msg->ex.id)) {
-		ddr_sm_bug(sm, "a request for blocks that do not exist, or with a number in use");
+	if (answer == DDR_EX_WRONG) {
+		ddr_sm_bug(sm, "a range was requested for blocks that do not exist, or with a number in use");
 		return;
 	}
 	if (msg->sender != sm->node)
 		ddr_sm_use_asked(sm);
-	x = ex_place(sm, msg);
-	if (!x) {
-		if (r)
-			r->state = DDR_R_ASK;
-		return;
+	if (answer == DDR_EX_FULL)
+		ddr_sm_turn_refused(sm, msg->sender);
+	if (answer == DDR_EX_FORCE) {
+		ddr_sm_turn_granted(sm, msg->sender);
+		*ddr_sm_drain(sm, x) = (struct ddr_sm_drain){ 0 };
 	}
-	*x = (struct ddr_sm_ex){ .used = true, .node = msg->sender, .id = msg->ex.id,
-				 .start = msg->ex.start, .count = msg->ex.count };
-	*ddr_sm_drain(sm, x) = (struct ddr_sm_drain){ 0 };
 	if (r)
-		r->state = DDR_R_ACKS;
+		ddr_range_on(sm, r, answer == DDR_EX_FORCE ? DDR_RE_IN_FORCE : DDR_RE_REFUSED);
 }
 
-void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_ex_released(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_sm_ex *x)
 {
-	struct ddr_sm_ex *x = ddr_shared_ex_find(&sm->shared, msg->sender, msg->ex_release.id);
 	struct ddr_sm_range *r = msg->sender == sm->node ? ddr_sm_range_find(sm, msg->ex_release.id, DDR_R_RELEASED) : NULL;
 
 	if (!x) {
-		ddr_sm_bug(sm, "a range ends that is not in force");
+		ddr_sm_bug(sm, "a range ended that is not in force");
 		return;
 	}
-	ddr_sm_ex_end(sm, x);
+	ddr_sm_ex_over(sm, x);
 	if (r)
-		r->state = DDR_R_FREE;
+		ddr_range_on(sm, r, DDR_RE_RELEASED);
 }
 
-void ddr_sm_ex_cancel(struct ddr_sm *sm)
+void ddr_sm_ex_cancelled(struct ddr_sm *sm, const struct ddr_ended *ended)
 {
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
+	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
+		const struct ddr_sm_ex *x = &sm->shared.ex[i];
 		struct ddr_sm_range *r;
 
-		if (!x->used || ddr_sm_ex_acked(sm, x))
+		if (!ddr_ended(ended, i))
 			continue;
-		ddr_sm_ex_end(sm, x);
+		ddr_sm_ex_over(sm, x);
 		r = x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
 		if (r) {
-			r->state = DDR_R_ASK;
+			ddr_range_on(sm, r, DDR_RE_CANCELLED);
 			r->id = ++sm->own.ex_id;
 		}
 	}
 }
 
-void ddr_sm_ex_settle(struct ddr_sm *sm)
+void ddr_sm_ex_ended(struct ddr_sm *sm, uint32_t node, const struct ddr_ended *ended)
 {
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
-		x->granted = x->used && ddr_sm_ex_acked(sm, x);
+	for (uint32_t i = 0; i < DDR_SM_EX; i++)
+		if (ddr_ended(ended, i) && sm->shared.ex[i].node == node)
+			ddr_sm_ex_over(sm, &sm->shared.ex[i]);
 }
 
-void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node)
+void ddr_sm_ex_gone(struct ddr_sm *sm, uint32_t node)
 {
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
-		if (x->used && x->node == node)
-			ddr_sm_ex_end(sm, x);
+	struct ddr_ended ended = { { 0 } };
+
+	ddr_order_ex_gone(&sm->shared, node, &ended);
+	ddr_sm_ex_ended(sm, node, &ended);
 }
 
 void ddr_sm_ex_forget(struct ddr_sm *sm)
@@ -211,10 +177,8 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 
 	ddr_sm_turn_view(sm);
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
-		if (r->state == DDR_R_ASKED)
-			r->state = DDR_R_ASK;
-		if (r->state == DDR_R_RELEASED)
-			r->state = DDR_R_RELEASE;
+		if (r->state == DDR_R_ASKED || r->state == DDR_R_RELEASED)
+			ddr_range_on(sm, r, DDR_RE_NEW_VIEW);
 	}
 	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (!(x->acked >> self & 1))
@@ -240,7 +204,7 @@ void ddr_sm_ex_detached(struct ddr_sm *sm)
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	if (rec->seq == 0 || rec->seq > sm->kernel.seq) {
-		ddr_sm_bug(sm, "DRAINED with a number that was never given");
+		ddr_sm_bug(sm, "the kernel answered DRAINED with an unknown number");
 		return;
 	}
 	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)

@@ -85,8 +85,8 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 {
 	int at = ddr_sm_node_at(sm, node);
 
-	if (!sm->own.c.on || at < 0 || !sm->shared.nodes[at].lost) {
-		ddr_sm_event(sm, DDR_EV_REFUSED, "no such node is lost: there is nothing to acknowledge")->a = ESRCH;
+	if (at < 0 || !sm->shared.nodes[at].lost) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, "that node is not lost, so there is nothing to acknowledge")->a = ESRCH;
 		return;
 	}
 	sm->own.peer[at].how = DDR_FENCED_OPERATOR;
@@ -94,54 +94,39 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 	sm->again = true;
 }
 
-/* It is dead: what it held in the agreements is free, and its slot is recovered. */
-static void fenced(struct ddr_sm *sm, struct ddr_sm_node *n, uint32_t how)
+void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, uint32_t how)
 {
-	uint32_t slot = ddr_sm_slot_of(sm, n->id);
-	struct ddr_output *out;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
+		struct ddr_output *out;
 
-	out = ddr_sm_event(sm, DDR_EV_NODE_FENCED, how == DDR_FENCED_AGENT ? "fenced" : "acknowledged by the operator");
-	out->a = n->failure;
-	out->b = n->id;
-	n->lost = n->absent = n->leaving = false;
-	n->dead = true;
-	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
-	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
-	ddr_sm_ex_fenced(sm, n->id);
-	ddr_sm_recover_drop(sm, n->id);
-	if (slot != DDR_SM_NO_SLOT) {
-		ddr_sm_slot_died(sm, slot);
-		ddr_sm_recover_slot(sm, slot);
+		if (!(dead->nodes >> i & 1))
+			continue;
+		out = ddr_sm_event(sm, DDR_EV_NODE_FENCED, how == DDR_FENCED_AGENT ? "fenced" : "acknowledged by the operator");
+		out->a = n->failure;
+		out->b = n->id;
+		sm->own.peer[i].asked = sm->own.peer[i].how = 0;
+		sm->own.peer[i].how_sent = sm->own.peer[i].wait_told = false;
+		ddr_sm_ex_ended(sm, n->id, &dead->ended);
+		sm->again = true;
 	}
-	ddr_sm_writer_choose(sm);
-	sm->again = true;
+	ddr_sm_writer_chosen(sm, dead->writer);
 }
 
-/* The operator has adopted the array: nobody else uses its disks, so whoever is lost is dead. */
-void ddr_sm_lost_adopted(struct ddr_sm *sm)
+void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fenced_answer answer, const struct ddr_order_dead *dead)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].lost)
-			fenced(sm, &sm->shared.nodes[i], DDR_FENCED_OPERATOR);
-}
+	struct ddr_sm_peer *p;
 
-void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	int at = ddr_sm_node_at(sm, msg->fenced.node);
-	struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
-
-	if (!n || !n->lost || n->failure != msg->fenced.failure)
-		return;		/* of an earlier failure */
-	if (msg->fenced.how != DDR_FENCED_FAILED) {
-		fenced(sm, n, msg->fenced.how);
+	if (answer == DDR_FA_DEAD)
+		ddr_sm_nodes_dead(sm, dead, msg->fenced.how);
+	if (answer != DDR_FA_NEXT)
 		return;
+	p = &sm->own.peer[ddr_sm_node_at(sm, msg->fenced.node)];
+	if (p->how == DDR_FENCED_FAILED) {
+		p->how = 0;
+		p->how_sent = false;
 	}
-	n->attempt++;
-	if (ddr_sm_peer(sm, n)->how == DDR_FENCED_FAILED) {
-		ddr_sm_peer(sm, n)->how = 0;
-		ddr_sm_peer(sm, n)->how_sent = false;
-	}
-	ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_NEXT))->b = n->id;
+	ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_NEXT))->b = msg->fenced.node;
 	sm->again = true;
 }
 

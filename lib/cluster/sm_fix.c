@@ -70,10 +70,11 @@ bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t 
 	}
 	if (!fresh)
 		return false;
-	*fresh = (struct ddr_sm_fix){ .state = DDR_FX_WAIT, .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what,
+	*fresh = (struct ddr_sm_fix){ .start = start, .count = count, .at = start, .step = DDR_EX_BLOCKS, .what = what,
 				      .of_verify = of_verify };
+	ddr_fix_on(sm, fresh, DDR_FXE_FOUND);
 	if (!possible(sm, fresh)) {
-		fresh->state = DDR_FX_FREE;
+		ddr_fix_on(sm, fresh, DDR_FXE_REFUSED);
 		return false;
 	}
 	sm->again = true;
@@ -135,7 +136,7 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		verify_again(sm);
 	if (!f->left && !f->given_up)	/* the background may have met it */
 		ddr_bit_clear(sm->own.skip, r);
-	f->state = DDR_FX_FREE;
+	ddr_fix_on(sm, f, DDR_FXE_ENDED);
 	sm->again = true;
 }
 
@@ -162,7 +163,7 @@ static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 			sm->shared.sb.member[m].err_corrected += (uint32_t)n;
 		sm->own.corrected[m] += (uint32_t)(n - unsure);
 		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : unsure == n ?
-				   "parity was made to fit the data, whichever was wrong" : "it did not fit the others");
+				   "parity was recomputed from the data; which of them was wrong is unknown" : "it did not match the other members");
 		out->member = m;
 		out->start = r->fixed[m].start;
 		out->count = r->fixed[m].count;
@@ -184,8 +185,8 @@ static void left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const ch
 static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
 {
 	if (r->mismatches)
-		left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not fit the data, and does not tell which of them is wrong" :
-			   "more than one chunk of a block does not fit: which is not known");
+		left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not match the data; which of them is wrong is unknown" :
+			   "more than one chunk of a block is wrong; which ones is unknown");
 	if (f->of_verify) {
 		sm->own.vf.found += r->mismatches + r->repaired;
 		sm->own.vf.repaired += r->repaired;
@@ -209,7 +210,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	} else if (medium && r->count > 1) {
 		f->step = r->count > SMALL_STEP ? SMALL_STEP : 1;
 	} else if (medium) {
-		left_wrong(sm, r, "a bad sector stays: too few of the other members could be read");
+		left_wrong(sm, r, "a bad sector was not repaired: too few other members could be read");
 		f->left = true;
 		f->at += r->count;
 	} else {
@@ -275,13 +276,13 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 		return;
 	}
 	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->own.work, r) && !ddr_bit(sm->own.clr, r)) {
-		f->state = DDR_FX_MARK;
+		ddr_fix_on(sm, f, DDR_FXE_ALONE);
 		ddr_bit_set(sm->own.work, r);
 		/* parity that is made to fit whatever is wrong may just as well be made so by a resync */
 		(f->what & DDR_FIX_PARITY ? ddr_sm_mark : ddr_sm_mark_repair)(sm, r);
 	}
 	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))
-		f->state = DDR_FX_RUN;
+		ddr_fix_on(sm, f, DDR_FXE_MARKED);
 	if (f->state == DDR_FX_RUN && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
 		ranges_begin(sm, f);
 }

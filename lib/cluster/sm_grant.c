@@ -163,8 +163,8 @@ void ddr_sm_plan(struct ddr_sm *sm)
 
 	plan_unread(sm);
 	if (holds_unmarked(sm)) {
-		ddr_sm_evict(sm, "its kernel holds regions that its slot of the dirty log does not mark any more: others have taken them over, since this "
-			     "node was fenced" DDR_SM_START_ANEW "; if only its disks were fenced, reboot it instead");
+		ddr_sm_evict(sm, "the kernel module holds regions that this node's slot of the dirty log no longer marks: this node was fenced, "
+			     "and other nodes took them over" DDR_SM_START_ANEW "; if only its disks were fenced, reboot the node instead");
 		return;
 	}
 	if (sm->shared.sb.parity == 0) {
@@ -238,8 +238,8 @@ void ddr_sm_started(struct ddr_sm *sm)
 {
 	if (sm->own.start != DDR_S_DELIVERED)
 		return;
-	sm->own.start = sm->own.c.on ? DDR_S_READ : DDR_S_DONE;
-	if (!sm->own.c.on)
+	sm->own.start = sm->shared.cluster ? DDR_S_READ : DDR_S_DONE;
+	if (!sm->shared.cluster)
 		ddr_sm_plan(sm);
 	sm->again = true;
 }

@@ -31,19 +31,14 @@ static uint32_t members_asked(const struct ddr_sm *sm)
 	return mask;
 }
 
-static const char has_it[] = "an array does not shrink, and has that size already";
-
+/* Nobody wants the array to grow any more, or somebody else does. */
 static void end(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].roomed = false;
-	sm->shared.grow.by = 0;
-	sm->shared.grow.want = 0;
 	sm->own.g.room_sent = sm->own.g.room_known = false;
 	sm->again = true;
 }
 
-static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node *node)
+static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node *node, uint64_t want)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_GROW_REFUSED, why);
 
@@ -51,51 +46,38 @@ static void refuse(struct ddr_sm *sm, const char *why, const struct ddr_sm_node 
 		return;
 	out->b = node->id;
 	out->a = node->room;
-	out->count = sm->shared.grow.want;
+	out->count = want;
 	out->member = node->room_member;
 }
 
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 {
-	return sm->own.c.on ? sm->own.g.room : sm->shared.sb.array_blocks;
+	return sm->own.g.room;
 }
 
 void ddr_sm_grow_settle(struct ddr_sm *sm)
 {
-	const struct ddr_sm_node *min = ddr_sm_room_least(sm);
-	const char *why = sm->shared.grow.by ? ddr_sm_room_not_now(sm) : NULL;
-	bool ours = sm->shared.grow.by == sm->node;
+	struct ddr_order_small n;
 
-	if (!sm->shared.grow.by || ddr_sm_growing(sm) || ddr_sm_room_target(sm) || (!why && !min))
+	if (!ddr_order_grow_settle(&sm->shared, &n))
 		return;
-	if (ours && why)
-		refuse(sm, why, NULL);
-	else if (ours && ddr_sm_room_fits(sm, min->room) < ddr_super_blocks_in(&sm->shared.sb, min->room))
-		refuse(sm, "its dirty log and region map have no room for more regions", NULL);
-	else if (ours)
-		refuse(sm, "a device is too small", min);
+	if (n.by == sm->node)
+		refuse(sm, n.why, n.node, n.want);
 	end(sm);
 }
 
 /* ---- the total order -------------------------------------------------------- */
 
-void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_grow_told(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why)
 {
 	bool ours = msg->sender == sm->node;
-	const char *why = sm->shared.grow.by || ddr_sm_growing(sm) ? "it is about to grow already" : ddr_sm_room_not_now(sm);
 
-	if (!why && msg->grow.blocks && msg->grow.blocks <= sm->shared.sb.array_blocks)
-		why = has_it;	/* it has grown since that was asked for */
 	if (ours)
 		sm->own.g.op = sm->own.g.op_sent = false;
-	if (why) {
-		if (ours)
-			refuse(sm, why, NULL);
-		return;
-	}
-	end(sm);
-	sm->shared.grow.by = msg->sender;
-	sm->shared.grow.want = msg->grow.blocks;
+	if (!why)
+		end(sm);
+	else if (ours)
+		refuse(sm, why, NULL, 0);
 }
 
 void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
@@ -110,8 +92,6 @@ void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
 /* Members came or went: what was said of their devices was said of others. */
 void ddr_sm_grow_members(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].roomed = false;
 	sm->own.g.room_known = false;
 }
 
@@ -119,7 +99,6 @@ void ddr_sm_grown(struct ddr_sm *sm, uint64_t before)
 {
 	struct ddr_output *out;
 
-	ddr_sm_sized(sm);
 	end(sm);
 	sm->own.g.prepared = 0;
 	sm->own.g.resized = 0;
@@ -137,7 +116,7 @@ void ddr_sm_grow_view(struct ddr_sm *sm)
 void ddr_sm_grow_forget(struct ddr_sm *sm)
 {
 	if (sm->own.g.op)
-		refuse(sm, "this node lost its place in the group meanwhile", NULL);
+		refuse(sm, "this node left the group meanwhile", NULL, 0);
 	sm->own.g.op = false;
 	sm->own.g.prepared = sm->own.g.preparing = 0;
 	end(sm);
@@ -151,13 +130,13 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks)
 	const char *why = NULL;
 
 	if (!ddr_sm_running(sm) || sm->own.stopping)
-		why = "the array does not run";
+		why = "the array is not running";
 	else if (sm->own.g.op)
-		why = "it is about to grow already";
+		why = "the array is already growing";
 	else if (blocks && blocks <= sm->shared.sb.array_blocks)
-		why = has_it;
+		why = ddr_grow_has_it;
 	else if (blocks % (1u << sm->shared.sb.order) || blocks > ddr_super_most_blocks(&sm->shared.sb))
-		why = "it cannot have such a size";
+		why = "the array cannot have that size";
 	if (why) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EINVAL;
 		return;
@@ -171,7 +150,7 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	struct ddr_sm_grow *g = &sm->own.g;
 
 	if (!g->room_io || in->io != g->room_io) {
-		ddr_sm_bug(sm, "the size of devices that was not asked for");
+		ddr_sm_bug(sm, "device sizes were reported without a request");
 		return;
 	}
 	g->room_io = 0;
@@ -191,7 +170,8 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	sm->again = true;
 	if (g->room_generation == sm->shared.sb.generation && sm->own.start == DDR_S_OFF && g->room < sm->shared.sb.array_blocks)
-		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees its new size" DDR_SM_ANEW);
+		ddr_sm_evict(sm, "a member's device is smaller on this node than the array needs. When this node sees the new size (echo 1 "
+				 ">/sys/block/DISK/device/rescan)" DDR_SM_ANEW);
 }
 
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
@@ -200,7 +180,7 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t full;
 
 	if (!g->prep_io || in->io != g->prep_io) {
-		ddr_sm_bug(sm, "the end of a preparation that is not out");
+		ddr_sm_bug(sm, "the preparation of a grow ended that was never started");
 		return;
 	}
 	g->prep_io = 0;
@@ -270,7 +250,7 @@ bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 	} else {
 		/* made from superblocks of a change that nobody has heard the end of; it may have one yet */
 		if (sm->now >= sm->own.g.long_at)
-			ddr_sm_evict(sm, "the table of this node's device is longer than the array" DDR_SM_START_ANEW);
+			ddr_sm_evict(sm, "the device table on this node is longer than the array" DDR_SM_START_ANEW);
 		return false;
 	}
 	if (sm->own.g.room >= ddr_sm_grow_needs(sm))
@@ -304,7 +284,7 @@ static void ask(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = ddr_sm_room_target(sm) };
 
-	if (set.cursor && ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && !sm->own.stopping)
+	if (set.cursor && ddr_sm_writes(sm) && !sm->own.stopping)
 		ddr_sm_ask(sm, &set);
 }
 

@@ -8,24 +8,32 @@
  *
  * what comes out, and questions
  *	sm_out.c	outputs, events, records to the kernel, messages; the ends of this instance
+ *	sm_cells.c	the tables of the small machines (sm_cells.h)
  *	sm_wait.c	what is waited for, in words
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
  *	sm_shared.c	what all share, as bytes; what is forgotten
  *	sm_ask_member.c	members: who is in sync, who goes, what the array can do without
- *	sm_order.c	what a delivered message changes for all alike
+ *	sm_apply.c	what a change makes of the superblock
+ *	sm_room.c	what size the array may grow to
+ *	sm_set.c	changes of the superblocks that somebody asks for
+ *	sm_region.c	what the region map says of each region
+ * what a delivered message changes for all alike (sm_order.h)
+ *	sm_order_ex.c	exclusive ranges
+ *	sm_order_node.c	nodes and slots
+ *	sm_order.c	growing, the map, verify, devices
+ *	sm_order_member.c	members
+ *	sm_mark.c	whether the array is a cluster's, and its adoption by a node that is in none
+ *	sm_order_start.c	START
+ * members that fail, and want of space
  *	sm_space.c	what meets a member that has no space left, and waits for some
  *	sm_fault.c	what failed on members: counted, told, reported
  * regions, log and grants
- *	sm_region.c	what the region map says of each
  *	sm_bits.c	what our kernel is told of each
  *	sm_dirty.c	what is marked, must be resynced, or looked at again
  *	sm_grant.c	LOCK and GRANT, the plan after a start
  *	sm_log.c	the writes of the dirty log
  *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks
  * members
- *	sm_apply.c	what a change makes of the superblock
- *	sm_room.c	what size the array may grow to
- *	sm_set.c	changes of the superblocks that somebody asks for
  *	sm_table.c	member states as our kernel is told them, and its table
  * exclusive ranges, and the jobs in them
  *	sm_turn.c	whose turn it is to ask for one, when all places are taken
@@ -48,7 +56,6 @@
  *	sm_leave.c	the clean stop, and leaving
  *	sm_nodes.c	nodes that come and go, and who writes
  *	sm_fence.c	nodes that are lost, and their fencing
- *	sm_mark.c	whether the array is a cluster's, and its adoption by a node that is in none
  *	sm_settle.c	what is settled before the next event, and what is sent again
  *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
  *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view
@@ -59,7 +66,11 @@
  *	sm_dump.c	what all share, for people
  *	sm.c		memory, loading, the step, status
  *
- * An input is handled in two parts. Its handler changes the state and emits a bounded
+ * A delivered message is handled in two parts: first what it changes for all alike, by a function that is given struct ddr_sm_shared and the
+ * message alone (sm_order.h), then what follows from that for this node. HELLO is of the view, STATE is all that is shared at once, and USE is
+ * for the pace of this node's work: these three change no part of what is shared.
+ *
+ * Every input is handled in two parts, too. Its handler changes the state and emits a bounded
  * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run, each of which
  * carries one thing on as far as it can: a pump looks at the state only, so that it does
  * not matter which input made it possible. A pump that changed anything sets sm->again,
@@ -69,6 +80,8 @@
 #ifndef DDR_LIB_SM_INT_H
 #define DDR_LIB_SM_INT_H
 
+#include "sm_ask.h"
+#include "sm_order.h"
 #include "sm_state.h"
 
 /* ---- sm_out.c ------------------------------------------------------------------ */
@@ -121,31 +134,17 @@ static inline bool ddr_sm_running(const struct ddr_sm *sm)
 /* May this node change the state of the group? Only once all of the view agree on the view, and all have the state. */
 static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 {
-	return !sm->own.c.on || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
+	return !sm->shared.cluster || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
 }
 
-/* Position of a node, or -1; the bits of all that must agree; the node that writes for the view. */
-int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id);
-static inline int ddr_sm_node_at(const struct ddr_sm *sm, uint32_t id)
+/* Does this node write for all, and knows what the one before left on the disks? */
+static inline bool ddr_sm_writes(const struct ddr_sm *sm)
 {
-	return ddr_shared_node_at(&sm->shared, id);
+	return ddr_sm_writer(sm) == sm->node && sm->own.c.writer_ready;
 }
 
-uint64_t ddr_sm_voters(const struct ddr_sm *sm);
-uint32_t ddr_sm_writer(const struct ddr_sm *sm);
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
-/* The slot that the node is to have and does not own by the superblocks that are agreed; or DDR_SM_NO_SLOT. */
-uint32_t ddr_sm_slot_claimed(const struct ddr_sm *sm, uint32_t node);
-/* Is there a slot for the node, which nobody has to recover or to free first? */
-bool ddr_sm_can_begin(const struct ddr_sm *sm, uint32_t node);
-/* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
-bool ddr_sm_slot_settled(const struct ddr_sm *sm, uint32_t slot, uint32_t node);
-bool ddr_sm_any_lost(const struct ddr_sm *sm);
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
-uint32_t ddr_sm_slot_of(const struct ddr_sm *sm, uint32_t node);
-bool ddr_sm_left_dirty(const struct ddr_sm *sm);
-/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
-uint32_t ddr_sm_slot_choose(const struct ddr_sm *sm, uint32_t node);
 
 /* ---- sm_shared.c --------------------------------------------------------------- */
 
@@ -159,69 +158,6 @@ bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
 /* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
 void ddr_sm_shared_forget(struct ddr_sm_shared *s);
 uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
-/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
-bool ddr_sm_sized(struct ddr_sm *sm);
-
-/* ---- sm_ask_member.c ----------------------------------------------------------- */
-
-/* Members that hold their role for every stripe / that log, map and superblock are written to. */
-uint32_t ddr_sm_in_sync(const struct ddr_sm *sm);
-uint32_t ddr_sm_written(const struct ddr_sm *sm);
-bool ddr_sm_degraded(const struct ddr_sm *sm);
-/* Member at a position of the kernel's table (= role), or DDR_NO_MEMBER; and back. */
-uint32_t ddr_sm_member_at(const struct ddr_sm *sm, uint32_t position);
-/* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
-enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
-enum ddr_doable ddr_sm_doable(const struct ddr_sm *sm, uint64_t block);
-/* Members that a job on blocks with this role map has to do with: sources, and parity that is written whatever was rebuilt. */
-uint32_t ddr_sm_job_members(const struct ddr_sm *sm, uint64_t block);
-/* Members whose failure all know, and the superblocks not yet. */
-uint32_t ddr_sm_going(const struct ddr_sm *sm);
-/* No change of the members is wanted or under way. A function of what was delivered, so the same on all nodes. */
-bool ddr_sm_members_settled(const struct ddr_sm *sm);
-/* Could the array go on without @members (those that are on the way out counted)? */
-bool ddr_sm_can_lose(const struct ddr_sm *sm, uint32_t members);
-/* None of @members is in the array any more, and all nodes have agreed to that. */
-bool ddr_sm_agreed_out(const struct ddr_sm *sm, uint32_t members);
-/* Members that are in the array in any way: in sync, rebuilding, spare. */
-uint32_t ddr_sm_alive(const struct ddr_sm *sm);
-/* Of what was written before the member that rebuilds came, all is in the map; and nobody has anything to resync that may make it differ from its model. */
-bool ddr_sm_all_folded(const struct ddr_sm *sm);
-/* Members whose chunk of this block is right: in sync, or rebuilt that far. */
-uint32_t ddr_sm_readable(const struct ddr_sm *sm, uint64_t block);
-/* The first block behind @block, up to @end, from which on other members are readable. */
-uint64_t ddr_sm_readable_end(const struct ddr_sm *sm, uint64_t block, uint64_t end);
-/* The member that is rebuilt now, or DDR_NO_MEMBER. */
-uint32_t ddr_shared_rebuilding(const struct ddr_sm_shared *s);
-static inline uint32_t ddr_sm_rebuilding(const struct ddr_sm *sm)
-{
-	return ddr_shared_rebuilding(&sm->shared);
-}
-
-/* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */
-uint32_t ddr_sm_replacing(const struct ddr_sm *sm);
-uint32_t ddr_sm_replaced(const struct ddr_sm *sm);
-/* Has every node that takes part the member's device? A function of what was delivered. */
-bool ddr_sm_all_see(const struct ddr_sm *sm, uint32_t member);
-/* Could it come back by the regions that were written since it went? */
-bool ddr_sm_may_readd(const struct ddr_sm *sm, uint32_t member);
-/* Has the change that was done been acknowledged by all? */
-bool ddr_sm_all_acked(const struct ddr_sm *sm);
-
-/* ---- sm_order.c ---------------------------------------------------------------- */
-
-/* What a delivered message changes of what all share. A text: why it cannot be, and nothing was changed. */
-struct ddr_sm_ex *ddr_shared_ex_find(struct ddr_sm_shared *s, uint32_t node, uint32_t id);
-void ddr_order_ex_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-const char *ddr_order_member_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-void ddr_order_folded(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-const char *ddr_order_seek(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-void ddr_order_seen(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-/* Does it count? */
-bool ddr_order_room(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-/* Has it changed the record of the verify? @told: the event that follows from that, or DDR_EV_BUG: none. */
-bool ddr_order_verify(struct ddr_sm_shared *s, const struct ddr_msg *msg, enum ddr_event *told);
 
 /* ---- sm_space.c ---------------------------------------------------------------- */
 
@@ -277,13 +213,9 @@ static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_pr
 		p->done += p->at - start < length ? p->at - start : length;
 }
 
-uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region);
-void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble);
 void ddr_sm_map_counts(struct ddr_sm *sm);
 /* Blocks of the map that could not be read: the worst that they can have said. */
 void ddr_sm_map_unread(struct ddr_sm *sm);
-/* No member is missing any more: "written since a member is missing" is dropped, in the total order. */
-void ddr_sm_map_whole(struct ddr_sm *sm);
 /* The highest sequence that is known, and beyond that of what is not. */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm);
 /* The first sequence from @top on that goes to the place where @seq is; @seq, if that is not before @top. */
@@ -295,7 +227,6 @@ bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op);
 bool ddr_sm_map_idle(const struct ddr_sm *sm);
 /* Is parity known to be right in all of these blocks? */
 bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count);
-uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op);
 
 /* ---- sm_bits.c ----------------------------------------------------------------- */
 
@@ -355,33 +286,19 @@ void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark);
  * @sb, which has its new generation already, becomes what the change makes of it: @set (operation 0: none), members that are
  * @faulty or @missing from now on, @slots that go to the owners in @owner.
  */
-void ddr_sm_apply(const struct ddr_sm *sm, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
+void ddr_shared_apply(const struct ddr_sm_shared *s, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
 		  uint64_t slots, const uint32_t *owner);
 /* Does every role have a holder that is in sync? */
 bool ddr_sm_none_missing(const struct ddr_super *sb);
 
-/* ---- sm_room.c ----------------------------------------------------------------- */
-
-/* Is this the size that all have agreed on? */
-bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
-/* Superblocks with a larger size are wanted or under way. A function of what was delivered. */
-bool ddr_sm_growing(const struct ddr_sm *sm);
-uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm);	/* blocks that a node must have room for to begin: of the size that comes, if one does */
-/* Why the array cannot grow now whatever the devices are, or NULL. */
-const char *ddr_sm_room_not_now(const struct ddr_sm *sm);
-/* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
-const struct ddr_sm_node *ddr_sm_room_least(const struct ddr_sm *sm);
-uint64_t ddr_sm_room_fits(const struct ddr_sm *sm, uint64_t bytes);
-/* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
-uint64_t ddr_sm_room_target(const struct ddr_sm *sm);
-
 /* ---- sm_set.c ------------------------------------------------------------------ */
 
-/* A spare may be taken, a cursor may grow: is it so still, as the superblocks are now? */
-bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set);
+/* Not only how far something is, or what is done with reads. */
+bool ddr_sm_changes_members(const struct ddr_msg_member_set *set);
+/* Does it put a member in another place or state? */
+bool ddr_sm_set_moves(const struct ddr_msg_member_set *set);
 /* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
 bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
-bool ddr_sm_same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b);
 
 /* ---- sm_table.c ---------------------------------------------------------------- */
 
@@ -416,11 +333,12 @@ void ddr_sm_use_view(struct ddr_sm *sm);
 
 /* ---- sm_ex.c ------------------------------------------------------------------- */
 
-void ddr_sm_ex_request(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_ex_release(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* What follows here from a message that was delivered, and from what it has changed. */
+void ddr_sm_ex_requested(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_ex_answer answer, const struct ddr_sm_ex *x);
+void ddr_sm_ex_released(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_sm_ex *x);
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
-/* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
-void ddr_sm_ex_cancel(struct ddr_sm *sm);
+/* They were cancelled: their owners ask again. */
+void ddr_sm_ex_cancelled(struct ddr_sm *sm, const struct ddr_ended *ended);
 void ddr_sm_ex_view(struct ddr_sm *sm);
 /* The state is forgotten: its ranges are not in force for us, but their owners may be at work in them. */
 void ddr_sm_ex_forget(struct ddr_sm *sm);
@@ -430,14 +348,16 @@ void ddr_sm_ex_detached(struct ddr_sm *sm);
 /* A free range of ours, filled, or NULL: none is free, or it would overlap one in force. */
 struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);
 uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
-void ddr_sm_ex_settle(struct ddr_sm *sm);
-void ddr_sm_ex_fenced(struct ddr_sm *sm, uint32_t node);
+/* These ranges of the node are over. */
+void ddr_sm_ex_ended(struct ddr_sm *sm, uint32_t node, const struct ddr_ended *ended);
+/* The node is gone, or begins anew. */
+void ddr_sm_ex_gone(struct ddr_sm *sm, uint32_t node);
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
 struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state);
-bool ddr_sm_ex_acked(const struct ddr_sm *sm, const struct ddr_sm_ex *x);
 /* Is a part of it in the range of a node? */
 bool ddr_sm_ex_in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count);
-void ddr_sm_ex_end(struct ddr_sm *sm, struct ddr_sm_ex *x);
+/* It is not in force any more: our kernel lets its writers in again. */
+void ddr_sm_ex_over(struct ddr_sm *sm, const struct ddr_sm_ex *x);
 /* Ranges that our state does not have are over, unless it lacks them because their owner was elsewhere: that one is lost then. */
 void ddr_sm_stale_release(struct ddr_sm *sm);
 void ddr_sm_void_serve(struct ddr_sm *sm);
@@ -483,8 +403,8 @@ void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *t
 
 void ddr_sm_rebuild_pump(struct ddr_sm *sm);
 void ddr_sm_folded(struct ddr_sm *sm, uint32_t sender);
-/* Nobody has folded any more: a member begins to be rebuilt. */
-void ddr_sm_unfold(struct ddr_sm *sm);
+/* Nobody has folded any more: a member begins to be rebuilt. What is dirty here is folded anew, and our log goes to it. */
+void ddr_sm_unfolded(struct ddr_sm *sm);
 /* The MAP_SET with what we folded is durable. */
 void ddr_sm_fold_mapped(struct ddr_sm *sm);
 /* The cursor in the superblock counts, whatever was done since. */
@@ -508,7 +428,7 @@ void ddr_sm_verify_view(struct ddr_sm *sm);
 
 /* ---- sm_range.c ---------------------------------------------------------------- */
 
-void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_ex_pump(struct ddr_sm *sm);
 void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in);
 /* The failure of @members was refused: ranges that wait for it end undone. */
@@ -527,12 +447,10 @@ void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy);
 void ddr_sm_seek(struct ddr_sm *sm, uint32_t sender, uint32_t member);
 void ddr_sm_seen(struct ddr_sm *sm, uint32_t sender);
-/* The members went: who has their devices open has those of members that are out. */
+/* The members went: what this node has open of them are devices of members that are out. */
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
 /* Our superblock is another one than it was: the device that is open for a member may be one that was removed, or stand in the wrong place of our kernel's table. */
 void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was);
-/* Of the members whose devices a node has open as it begins: those that it may have open. */
-uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present);
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
 /* ---- sm_grow.c ----------------------------------------------------------------- */
@@ -540,7 +458,7 @@ void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks);
 void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_grow(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_grow_told(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why);
 void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts);
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it has looked */
 /* What all have said is judged; as ddr_sm_settle(). */
@@ -558,8 +476,6 @@ void ddr_sm_grow_pump(struct ddr_sm *sm);
 
 /* ---- sm_super.c ---------------------------------------------------------------- */
 
-/* Not only how far something is, or what is done with reads. */
-bool ddr_sm_changes_members(const struct ddr_msg_member_set *set);
 /* Writes the superblocks of the change under way. */
 void ddr_sm_supers_write(struct ddr_sm *sm);
 void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
@@ -568,6 +484,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 
 /* ---- sm_map.c ------------------------------------------------------------------ */
 
+/* MAP_SET changes the map region by region: what follows from each is done at once. */
 void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
@@ -581,29 +498,19 @@ void ddr_sm_map_view(struct ddr_sm *sm);
 
 /* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
 void ddr_sm_whole_void(struct ddr_sm *sm);
-void ddr_sm_member_fail(struct ddr_sm *sm, const struct ddr_msg *msg);
-void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* ... it was called off: what this node has written of it is not to be. */
+void ddr_sm_whole_voided(struct ddr_sm *sm);
+void ddr_sm_member_failed(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_fail *n);
+void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_done *n);
 void ddr_sm_member_pump(struct ddr_sm *sm);
 void ddr_sm_member_view(struct ddr_sm *sm);
 void ddr_sm_member_settle(struct ddr_sm *sm);
-void ddr_sm_claim(struct ddr_sm *sm, uint32_t node, uint32_t slot, uint32_t missing);
-/* Members that the superblocks have out: until all voters have acknowledged, no kernel may do without them. */
-void ddr_sm_members_leave(struct ddr_sm *sm, uint32_t members);
-/* The slot is to be the node's, or free (0): by the change of the superblocks that was not begun, or else by the one after it. */
-void ddr_sm_slot_give(struct ddr_sm *sm, uint32_t slot, uint32_t node);
-/* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
-void ddr_sm_slot_died(struct ddr_sm *sm, uint32_t slot);
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
-void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg, bool taken);
 
 /* ---- sm_recover.c -------------------------------------------------------------- */
 
-void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot);
-/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
-void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node);
-/* What the node was recovering, another one does. */
-void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node);
-void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_recover_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_recover_answer answer);
 void ddr_sm_recover_pump(struct ddr_sm *sm);
 void ddr_sm_recover_resend(struct ddr_sm *sm);
 void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
@@ -617,7 +524,9 @@ void ddr_sm_read_pump(struct ddr_sm *sm);
 /* ---- sm_leave.c ---------------------------------------------------------------- */
 
 void ddr_sm_op_leave(struct ddr_sm *sm);
-void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+/* Has the view nodes beside this one that could begin, or leave? */
+bool ddr_sm_others_move(const struct ddr_sm *sm, uint32_t id);
+void ddr_sm_leave_told(struct ddr_sm *sm, const struct ddr_msg *msg, bool leaves);
 void ddr_sm_clean_pump(struct ddr_sm *sm);
 /* Is that all that is marked in our slot? Not before it was read. */
 bool ddr_sm_marks_known(const struct ddr_sm *sm);
@@ -628,6 +537,8 @@ void ddr_sm_leave_pump(struct ddr_sm *sm);
 
 /* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. In the total order only. */
 void ddr_sm_writer_choose(struct ddr_sm *sm);
+/* ... it was: what we knew of the disks as the writer counts no more. */
+void ddr_sm_writer_chosen(struct ddr_sm *sm, enum ddr_writer_news news);
 /* The place of a node in the table, made if need be. NULL: all 64 are taken by nodes that are here or lost. */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
 /* This node has none. */
@@ -639,19 +550,13 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
 
 /* ---- sm_fence.c ---------------------------------------------------------------- */
 
-void ddr_sm_lost_adopted(struct ddr_sm *sm);
+/* Nodes were proven dead. */
+void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, uint32_t how);
 void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node);
-void ddr_sm_fence_message(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fenced_answer answer, const struct ddr_order_dead *dead);
 void ddr_sm_fence_pump(struct ddr_sm *sm);
 void ddr_sm_fence_resend(struct ddr_sm *sm);
-
-/* ---- sm_mark.c ----------------------------------------------------------------- */
-
-/* Why a node whose START has these flags must not start, or NULL. */
-const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags);
-/* A START with these flags was delivered and counts, and its sender is not lost any more. */
-void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags);
 
 /* ---- sm_settle.c --------------------------------------------------------------- */
 
@@ -676,13 +581,12 @@ void ddr_sm_forget(struct ddr_sm *sm);
 
 /* ---- sm_cluster.c -------------------------------------------------------------- */
 
-extern const char ddr_sm_not_all_members[];
 bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_cluster_pump(struct ddr_sm *sm);
-void ddr_sm_start_cluster(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_start_answer answer, const struct ddr_order_start *n);
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
 /* ---- sm_kernel.c --------------------------------------------------------------- */

@@ -24,7 +24,7 @@ bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place
 {
 	uint32_t used;
 
-	if (!sm->own.c.on || !sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
+	if (!sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
 		return false;
 	used = ddr_sm_state_encode(sm, buf, (uint32_t)size);
 	*place = ddr_sm_mix(ddr_sm_mix(sm->shared.history ^ sm->own.c.epoch) ^ sm->own.ring);
@@ -96,7 +96,7 @@ static bool state_valid(const struct ddr_sm *sm)
 static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*why)(struct ddr_sm *))
 {
 	sm->shared.sb = *was;
-	ddr_sm_sized(sm);
+	ddr_shared_sized(&sm->shared);
 	memset(&sm->shared.change, 0, sizeof(sm->shared.change));
 	memset(&sm->own.t, 0, sizeof(sm->own.t));
 	memset(sm->shared.ex, 0, sizeof(sm->shared.ex));
@@ -105,7 +105,7 @@ static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*wh
 		sm->shared.version[i].mem = sm->shared.version[i].dur = sm->own.mapb[i].fly = 0;
 	if (why)
 		why(sm);
-	ddr_sm_give_up(sm, "the state that the other nodes sent is damaged, or of another array" DDR_SM_START_ANEW);
+	ddr_sm_give_up(sm, "the state received from the other nodes is damaged, or belongs to another array" DDR_SM_START_ANEW);
 }
 
 static void state_take(struct ddr_sm *sm)
@@ -124,7 +124,7 @@ static void state_take(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		struct ddr_sm_node *n = &sm->shared.nodes[i];
 
-		ddr_sm_peer(sm, n)->here = n->id && ddr_sm_viewer(sm, n->id);
+		ddr_sm_here(sm, n, n->id && ddr_sm_viewer(sm, n->id));
 		ddr_sm_peer(sm, n)->lost_at = sm->now;
 	}
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
@@ -154,7 +154,7 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (c->phase != DDR_V_AGREED || !c->transfer || msg->state.epoch != c->epoch || msg->sender != c->provider)
 		return;		/* of an earlier agreement */
 	if (msg->state.index != c->delivered || at + msg->state.bytes > c->size) {
-		ddr_sm_bug(sm, "a chunk of the state that is out of order, or too large");
+		ddr_sm_bug(sm, "a part of the group's state is out of order or too large");
 		return;
 	}
 	c->delivered++;
@@ -221,7 +221,7 @@ static void build(struct ddr_sm *sm)
 	ddr_sm_shared_forget(&sm->shared);
 	sm->shared.sb = c->disk;
 	ddr_sm_members_known(sm, &was);
-	ddr_sm_sized(sm);
+	ddr_shared_sized(&sm->shared);
 	ddr_sm_map_unread(sm);
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
 		sm->shared.version[i].mem = 1;
@@ -248,10 +248,10 @@ static void build(struct ddr_sm *sm)
 		struct ddr_sm_node *n = ddr_sm_place(sm, c->view[i].id);
 
 		if (n)
-			ddr_sm_peer(sm, n)->here = true;
+			ddr_sm_here(sm, n, true);
 	}
 	/* that the superblocks have a member out does not say that every kernel has heard of it */
-	ddr_sm_members_leave(sm, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
+	ddr_order_members_leave(&sm->shared, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
 	c->writer_ready = false;
 	c->synced = sm->shared.unproven = true;
 	ddr_sm_viewer(sm, sm->node)->synced = true;
@@ -266,6 +266,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	struct ddr_sm_trans none = { .report_hard = sm->own.seen_hard, .report_soft = sm->own.seen_soft };
 
 	memset(sm->own.peer, 0, sizeof(sm->own.peer));
+	sm->shared.here = 0;
 	ddr_sm_ex_forget(sm);
 	sm->own.t = none;
 	sm->own.rb.since = 0;
@@ -291,7 +292,7 @@ void ddr_sm_void(struct ddr_sm *sm)
 	struct ddr_sm_cluster *c = &sm->own.c;
 
 	if (!sm->shared.unproven || sm->own.start >= DDR_S_READ) {
-		ddr_sm_bug(sm, "the state of the group is called void while nodes take part");
+		ddr_sm_bug(sm, "the group's state was declared void although nodes take part");
 		return;
 	}
 	ddr_sm_forget(sm);
@@ -341,7 +342,7 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	struct ddr_sm_cluster *c = &sm->own.c;
 
 	if (!c->reload_io || in->io != c->reload_io) {
-		ddr_sm_bug(sm, "the end of a reading that was not asked for");
+		ddr_sm_bug(sm, "a read of the dirty log or the region map ended that was never started");
 		return;
 	}
 	c->reload_io = 0;
@@ -353,15 +354,15 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (!disk_valid(sm)) {
-		ddr_sm_give_up(sm, "the superblocks on the members are not those of this array any more. Find out what wrote to these disks (ddraid examine shows what they "
-				   "hold) before the array is stopped and started again");
+		ddr_sm_give_up(sm, "the superblocks on the members no longer belong to this array. Find out what wrote to these disks (ddraid "
+				   "examine DEV... shows what they hold) before you stop the array and start it again");
 		return;
 	}
 	if (c->building) {
 		build(sm);
 	} else if (sm->shared.writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
 		if (owner_unknown(sm)) {
-			ddr_sm_evict(sm, "the others went on without this node" DDR_SM_START_ANEW);
+			ddr_sm_evict(sm, "the other nodes continued without this node" DDR_SM_START_ANEW);
 			return;
 		}
 		ddr_sm_member_takeover(sm, &c->disk);

@@ -59,7 +59,7 @@ static bool regions_valid(const struct ddr_sm *sm, const struct ddr_rec *rec)
 static void held(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	if (sm->kernel.state != DDR_K_DECLARING) {
-		ddr_sm_bug(sm, "HELD outside a declaration");
+		ddr_sm_bug(sm, "the kernel sent HELD outside a declaration");
 		return;
 	}
 	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
@@ -70,7 +70,7 @@ static void held(struct ddr_sm *sm, const struct ddr_rec *rec)
 static void held_end(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	if (sm->kernel.state != DDR_K_DECLARING || rec->count != sm->kernel.declared) {
-		ddr_sm_bug(sm, "the kernel's declaration is not complete");
+		ddr_sm_bug(sm, "the kernel's declaration is incomplete");
 		return;
 	}
 	sm->kernel.state = DDR_K_ATTACHED;
@@ -150,11 +150,11 @@ static bool of_regions(uint32_t type)
 void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	if (sm->kernel.state == DDR_K_GONE) {
-		ddr_sm_bug(sm, "a record of a kernel that is not attached");
+		ddr_sm_bug(sm, "a record came from a kernel that is not attached");
 		return;
 	}
 	if (of_regions(rec->type) && !regions_valid(sm, rec)) {
-		ddr_sm_bug(sm, "a record with regions that do not exist");
+		ddr_sm_bug(sm, "the kernel sent a record with regions that do not exist");
 		return;
 	}
 	switch (rec->type) {
@@ -162,7 +162,7 @@ void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
 	case DDR_K_HELD_END: held_end(sm, rec); return;
 	}
 	if (sm->kernel.state != DDR_K_ATTACHED) {
-		ddr_sm_bug(sm, "a record within a declaration");
+		ddr_sm_bug(sm, "the kernel sent another record within a declaration");
 		return;
 	}
 	switch (rec->type) {
@@ -176,5 +176,5 @@ void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
 	case DDR_K_SUSPEND:
 	case DDR_K_PONG: return;
 	}
-	ddr_sm_bug(sm, "a record of an unknown type");
+	ddr_sm_bug(sm, "the kernel sent a record of an unknown type");
 }

@@ -9,7 +9,7 @@
 /* Our slot may have marks of an earlier start of this node, until we have read it. */
 bool ddr_sm_marks_known(const struct ddr_sm *sm)
 {
-	if (!sm->own.c.on || sm->own.planned || sm->shared.sb.parity == 0)
+	if (!sm->shared.cluster || sm->own.planned || sm->shared.sb.parity == 0)
 		return true;
 	return sm->own.start == DDR_S_OFF && sm->own.c.synced && ddr_sm_slot_of(sm, sm->node) == DDR_SM_NO_SLOT;
 }
@@ -18,7 +18,7 @@ bool ddr_sm_at_rest(const struct ddr_sm *sm)
 {
 	return !sm->own.n_granted && !sm->own.n_want && ddr_sm_works_idle(sm) && ddr_sm_fixes_idle(sm) && ddr_sm_scans_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
 	       !sm->kernel.reap_seq && sm->own.batch == DDR_B_IDLE && !sm->own.clear_scan && ddr_sm_log_idle(sm) && ddr_sm_map_idle(sm) &&
-	       ddr_sm_change_idle(sm) && (sm->own.c.on || !sm->shared.rec);	/* the slots of an array that was adopted would keep the next start waiting for the word again */
+	       ddr_sm_change_idle(sm) && (sm->shared.cluster || !sm->shared.rec);	/* the slots of an array that was adopted would keep the next start waiting for the word again */
 }
 
 void ddr_sm_clean_pump(struct ddr_sm *sm)
@@ -27,7 +27,7 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 		return;
 	if (!sm->own.quorate && !sm->shared.failed) {
 		sm->own.clean_wanted = sm->own.stopping = false;
-		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "nothing can be made clean without quorum")->a = EAGAIN;
+		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "without quorum no region can be marked clean")->a = EAGAIN;
 		return;
 	}
 	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
@@ -40,8 +40,8 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 
 void ddr_sm_op_leave(struct ddr_sm *sm)
 {
-	if (!sm->own.c.on || sm->own.n_granted) {
-		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write: stop the array first")->a = EBUSY;
+	if (!sm->shared.cluster || sm->own.n_granted) {
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write; stop the array first")->a = EBUSY;
 		return;
 	}
 	sm->own.c.leave_wanted = true;
@@ -55,48 +55,26 @@ static bool moves(const struct ddr_sm *sm, uint32_t id)
 	return (at >= 0 && sm->shared.nodes[at].leaving) || ddr_sm_can_begin(sm, id);
 }
 
-/*
- * Is the node the last one that takes part, with others in the view? It stays until one of those takes part, or none is there that
- * could or is leaving: who leaves last frees its slot itself, and if it died in that write the others, who know nothing of it,
- * could write as well.
- */
-static bool is_last(const struct ddr_sm *sm, uint32_t id)
+bool ddr_sm_others_move(const struct ddr_sm *sm, uint32_t id)
 {
-	bool others = false;
-
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->shared.nodes[i];
-
-		if (n->id != id && n->started && !n->leaving && ddr_sm_slot_of(sm, n->id) != DDR_SM_NO_SLOT)
-			return false;
-	}
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
-		others |= sm->own.c.view[i].id != id && moves(sm, sm->own.c.view[i].id);
-	return others;
+		if (sm->own.c.view[i].id != id && moves(sm, sm->own.c.view[i].id))
+			return true;
+	return false;
 }
 
-void ddr_sm_leave_message(struct ddr_sm *sm, const struct ddr_msg *msg)
+static bool is_last(const struct ddr_sm *sm)
 {
-	struct ddr_sm_node *n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->sender)];
-	uint32_t slot = ddr_sm_slot_of(sm, msg->sender), claimed = ddr_sm_slot_claimed(sm, msg->sender);
+	return ddr_shared_is_last(&sm->shared, sm->node, ddr_sm_others_move(sm, sm->node));
+}
 
-	if (is_last(sm, msg->sender)) {		/* the others left at the same moment */
-		if (msg->sender == sm->node)
-			sm->own.c.leave_sent = false;
-		return;
-	}
-	n->leaving = true;
-	/* a slot that it does not own yet was free: nothing is marked there, though it has not read that */
-	n->leave_dirty = claimed == DDR_SM_NO_SLOT ? msg->leave.dirty : 0;
-	if (claimed != DDR_SM_NO_SLOT)
-		slot = claimed;
-	if (msg->sender == sm->node)
+void ddr_sm_leave_told(struct ddr_sm *sm, const struct ddr_msg *msg, bool leaves)
+{
+	if (msg->sender == sm->node && leaves)
 		sm->own.c.leave_done = true;
-	if (n->leave_dirty)
-		ddr_sm_ranges_doubt(sm, n->id);
-	else if (slot != DDR_SM_NO_SLOT)
-		ddr_sm_slot_give(sm, slot, 0);
-	sm->again = true;
+	else if (msg->sender == sm->node)
+		sm->own.c.leave_sent = false;
+	sm->again |= leaves;
 }
 
 void ddr_sm_landing(struct ddr_sm *sm, bool landing)
@@ -145,7 +123,7 @@ void ddr_sm_leave_pump(struct ddr_sm *sm)
 		ddr_sm_event(sm, DDR_EV_LEFT, NULL);
 		return;
 	}
-	if (sm->own.c.leave_sent || !may_leave(sm) || is_last(sm, sm->node) || !ddr_sm_may_send(sm))
+	if (sm->own.c.leave_sent || !may_leave(sm) || is_last(sm) || !ddr_sm_may_send(sm))
 		return;
 	msg.leave.slot = sm->own.slot;
 	/* what we have not read may be marked: whoever stays reads it */

@@ -6,9 +6,9 @@
  */
 #include "sm_int.h"
 
-static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
+static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b, enum ddr_write_event event)
 {
-	b->state = DDR_W_IDLE;
+	ddr_log_on(sm, b, event);
 	b->dur_ours = b->fly_ours;
 	b->fly_renew = false;
 	b->ready = true;
@@ -29,7 +29,7 @@ static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b)
  */
 static void log_again(struct ddr_sm *sm, struct ddr_sm_log *b, uint32_t members)
 {
-	b->state = DDR_W_IDLE;
+	ddr_log_on(sm, b, DDR_WE_NO_SPACE);
 	b->dirty = b->no_space = true;
 	b->renew |= b->fly_renew;
 	b->seq++;
@@ -43,7 +43,7 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t full;
 
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
-		ddr_sm_bug(sm, "the end of a log write that is not out");
+		ddr_sm_bug(sm, "a log write ended that was never started");
 		return;
 	}
 	full = in->failed_members & in->no_space & ddr_sm_written(sm);
@@ -54,9 +54,9 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 	if (full)
 		log_again(sm, b, full);
 	else if (b->failed)
-		b->state = DDR_W_HELD;
+		ddr_log_on(sm, b, DDR_WE_MEMBER_FAILED);
 	else
-		log_complete(sm, b);
+		log_complete(sm, b, DDR_WE_DONE);
 }
 
 /* What the block names of the regions in @rep: it has room for some. The others' marks count as those of writes. */
@@ -82,7 +82,7 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 		dur[i] &= mark[i] & ~(rep_fly[i] & ~rep[i]);	/* until this write has ended, a copy may name them */
 	}
 	repairs_named(rep, rep_fly);
-	b->state = DDR_W_FLYING;
+	ddr_log_on(sm, b, DDR_WE_BEGUN);
 	b->dirty = false;
 	b->fly_renew = b->renew;
 	b->renew = false;
@@ -111,7 +111,7 @@ void ddr_sm_log_pump(struct ddr_sm *sm)
 		return;
 	for (struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++) {
 		if (b->state == DDR_W_HELD && out_for_the_log(sm, b->failed))
-			log_complete(sm, b);
+			log_complete(sm, b, DDR_WE_OUT);
 		if (b->want && b->dur_ours && b->state == DDR_W_IDLE &&
 		    ddr_any_of_both(ddr_sm_block_words(sm, sm->own.want, b), ddr_sm_block_words(sm, sm->own.resync, b)))
 			b->dirty = true;

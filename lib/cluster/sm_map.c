@@ -23,7 +23,7 @@ void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in)
 	if (in->count == 0 || in->start >= sm->shared.regions || in->count > sm->shared.regions - in->start ||
 	    q->state != DDR_MQ_FREE || q->n == DDR_MAP_RUNS || !ddr_sm_running(sm) || sm->shared.sb.parity == 0) {
 		out = ddr_sm_event(sm, DDR_EV_REFUSED, q->state != DDR_MQ_FREE ?
-				   "the region map is being changed: try again" :
+				   "the region map is being changed; try again" :
 				   "no such regions, or the array is not running");
 		out->a = q->state != DDR_MQ_FREE ? EAGAIN : EINVAL;
 		return;
@@ -79,30 +79,16 @@ static void request_check(struct ddr_sm *sm)
 
 /* ---- the total order -------------------------------------------------------- */
 
-static bool runs_valid(const struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	for (uint32_t i = 0; i < msg->map_set.n; i++) {
-		const struct ddr_msg_map_run *r = &msg->map_set.run[i];
-
-		if (r->start >= sm->shared.regions || r->count > sm->shared.regions - r->start)
-			return false;
-	}
-	return true;
-}
-
 static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
 {
 	for (uint64_t r = run->start; r < (uint64_t)run->start + run->count; r++) {
-		uint8_t old = ddr_sm_nibble(sm, r), nibble = ddr_sm_map_apply(old, run->op);
 		struct ddr_output *out;
+		bool suspect;
 
-		if (nibble == old)
+		if (!ddr_order_map_region(&sm->shared, r, run->op, &suspect))
 			continue;
-		ddr_sm_nibble_set(sm, r, nibble);
-		sm->shared.version[r / DDR_MAP_REGIONS].mem++;
 		ddr_sm_bits_changed(sm, r);
-		if ((nibble & DDR_REGION_F_SUSPECT) && !(old & DDR_REGION_F_SUSPECT) &&
-		    sm->o->n < DDR_SM_HANDLER_OUT - 1) {
+		if (suspect && sm->o->n < DDR_SM_HANDLER_OUT - 1) {
 			out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
 			out->start = r;
 			out->count = 1;
@@ -116,10 +102,6 @@ void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node && sm->own.mq.state == DDR_MQ_SENT && msg->map_set.id == sm->own.mq.id;
 
-	if (!runs_valid(sm, msg)) {
-		ddr_sm_bug(sm, "a change of the map of regions that do not exist");
-		return;
-	}
 	for (uint32_t i = 0; i < msg->map_set.n; i++)
 		run_apply(sm, &msg->map_set.run[i]);
 	if (msg->sender == sm->node && !msg->map_set.id)
@@ -218,9 +200,9 @@ void ddr_sm_map_merge(struct ddr_sm *sm)
 
 /* ---- the writer ------------------------------------------------------------- */
 
-static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
+static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b, enum ddr_write_event event)
 {
-	b->state = DDR_W_IDLE;
+	ddr_map_on(sm, b, event);
 	b->tell = true;
 	sm->again = true;
 	if (!b->no_space)
@@ -235,7 +217,7 @@ static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b)
 /* As log_again(): no version of it is durable by that, and the place is the same. */
 static void map_again(struct ddr_sm *sm, struct ddr_sm_map *b, uint32_t members)
 {
-	b->state = DDR_W_IDLE;
+	ddr_map_on(sm, b, DDR_WE_NO_SPACE);
 	b->no_space = true;
 	b->fly = ddr_sm_version(sm, b)->dur;
 	b->seq++;
@@ -249,7 +231,7 @@ void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t full;
 
 	if (!b || b->state != DDR_W_FLYING || b->io != in->io) {
-		ddr_sm_bug(sm, "the end of a map write that is not out");
+		ddr_sm_bug(sm, "a write of the region map ended that was never started");
 		return;
 	}
 	full = in->failed_members & in->no_space & ddr_sm_written(sm);
@@ -260,16 +242,16 @@ void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in)
 	if (full)
 		map_again(sm, b, full);
 	else if (b->failed)
-		b->state = DDR_W_HELD;
+		ddr_map_on(sm, b, DDR_WE_MEMBER_FAILED);
 	else
-		map_complete(sm, b);
+		map_complete(sm, b, DDR_WE_DONE);
 }
 
 static void map_write(struct ddr_sm *sm, struct ddr_sm_map *b)
 {
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MAP_WRITE);
 
-	b->state = DDR_W_FLYING;
+	ddr_map_on(sm, b, DDR_WE_BEGUN);
 	b->fly = ddr_sm_version(sm, b)->mem;
 	b->seq++;
 	b->io = ddr_sm_io(sm, (uint32_t)(b - sm->own.mapb));
@@ -303,8 +285,8 @@ void ddr_sm_map_pump(struct ddr_sm *sm)
 		return;
 	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
 		if (b->state == DDR_W_HELD && ddr_sm_agreed_out(sm, b->failed))
-			map_complete(sm, b);
-		if (ddr_sm_writer(sm) == sm->node && (!sm->own.c.on || sm->own.c.writer_ready) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
+			map_complete(sm, b, DDR_WE_OUT);
+		if (ddr_sm_writes(sm) && b->state == DDR_W_IDLE && !b->tell && ddr_sm_version(sm, b)->mem > ddr_sm_version(sm, b)->dur &&
 		    ddr_sm_version(sm, b)->mem > b->fly && !(b->no_space && ddr_sm_space_waits(sm, DDR_SPACE_MAP)) && ddr_sm_room(sm, 1))
 			map_write(sm, b);
 	}

@@ -6,7 +6,7 @@
  * is granted anything. A node without a cluster, or in one of a single node, is refused then: it cannot know whether others write the array
  * now. The operator can (ddraid start --adopt). That START clears the bit, and takes over what the cluster's nodes had dirty.
  *
- * Must never: let a node start an array of a cluster outside of one, unless the operator says so; clear the bit beside other nodes.
+ * Must never: take a struct ddr_sm; let a node start an array of a cluster outside of one, unless the operator says so; clear the bit beside other nodes.
  */
 #include "sm_int.h"
 
@@ -15,47 +15,47 @@ static bool is_cluster(const struct ddr_super *sb)
 	return sb->ro_compat & DDR_RO_COMPAT_CLUSTER;
 }
 
-const char *ddr_sm_mark_refused(const struct ddr_sm *sm, uint32_t flags)
+const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flags)
 {
-	if (!is_cluster(&sm->shared.sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
+	if (!is_cluster(&s->sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
 		return NULL;
-	return "the array belongs to a cluster, and this node is in none: another node may be using it now. Start it on a node of its cluster; "
-	       "if no other machine uses its disks any more: ddraid start --adopt and its name";
+	return "the array belongs to a cluster and this node is in none: another node may be using it now. Start it on a node of its cluster. Only "
+	       "if no other machine uses its disks any more: ddraid start --adopt NAME";
 }
 
 /* What the bit will be by all that was delivered. */
-static bool will_be_cluster(const struct ddr_sm *sm)
+static bool will_be_cluster(const struct ddr_sm_shared *s)
 {
-	uint8_t mark = sm->shared.change.mark;
+	uint8_t mark = s->change.mark;
 
-	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&sm->shared.sb);
+	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&s->sb);
 }
 
 /* Without a cluster nobody is fenced; what others had dirty is taken over as if they were. */
-static void take_slots(struct ddr_sm *sm)
+static void take_slots(struct ddr_sm_shared *s)
 {
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if (sm->shared.sb.slot_node[s] && ddr_sm_node_at(sm, sm->shared.sb.slot_node[s]) < 0) {
-			ddr_sm_slot_died(sm, s);
-			ddr_sm_recover_slot(sm, s);
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		if (s->sb.slot_node[i] && ddr_shared_node_at(s, s->sb.slot_node[i]) < 0) {
+			ddr_order_slot_died(s, i);
+			ddr_order_slot_recover(s, i);
 		}
 }
 
-void ddr_sm_mark_start(struct ddr_sm *sm, uint32_t flags)
+void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_order_dead *dead)
 {
-	bool cluster = will_be_cluster(sm);
+	bool cluster = will_be_cluster(s);
 
 	if (flags & DDR_START_SEVERAL) {
 		if (!cluster)
-			sm->shared.change.mark = DDR_MARK_CLUSTER;
+			s->change.mark = DDR_MARK_CLUSTER;
 		return;
 	}
 	if (!(flags & DDR_START_ADOPT))
 		return;
 	if (cluster)
-		sm->shared.change.mark = DDR_MARK_ALONE;
-	if (sm->own.c.on)
-		ddr_sm_lost_adopted(sm);
+		s->change.mark = DDR_MARK_ALONE;
+	if (s->cluster)
+		ddr_order_lost_adopted(s, dead);
 	else
-		take_slots(sm);
+		take_slots(s);
 }

@@ -18,7 +18,7 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 		if (!sm->shared.nodes[i].id)
 			at = i;
 	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->own.peer[i].here && !sm->shared.nodes[i].lost)
+		if (!(sm->shared.here >> i & 1) && !sm->shared.nodes[i].lost)
 			at = i;
 	if (at < 0)
 		return NULL;
@@ -30,28 +30,19 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 
 void ddr_sm_no_place(struct ddr_sm *sm)
 {
-	ddr_sm_evict(sm, "64 nodes take part in the array or are lost, and more are not possible: fence those that are lost, or stop the array on another node, then start it here");
+	ddr_sm_evict(sm, "the array has reached its limit of 64 nodes, lost ones included: fence the lost nodes, or stop the array on another "
+			 "node, then start it here");
+}
+
+void ddr_sm_writer_chosen(struct ddr_sm *sm, enum ddr_writer_news news)
+{
+	if (news == DDR_WRITER_FIRST || (news == DDR_WRITER_OTHER && sm->shared.writer != sm->node))
+		sm->own.c.writer_ready = sm->own.c.merging = false;
 }
 
 void ddr_sm_writer_choose(struct ddr_sm *sm)
 {
-	int at = ddr_sm_node_at(sm, sm->shared.writer);
-	uint32_t id = 0;
-
-	if (at >= 0 && (sm->shared.nodes[at].lost || sm->shared.nodes[at].started))
-		return;
-	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
-	if (!sm->shared.writer && ddr_sm_any_lost(sm))
-		return;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->shared.nodes[i];
-
-		if (n->started && !n->leaving && (!id || n->id < id))
-			id = n->id;
-	}
-	if (id != sm->node || !sm->shared.writer)
-		sm->own.c.writer_ready = sm->own.c.merging = false;
-	sm->shared.writer = id;
+	ddr_sm_writer_chosen(sm, ddr_order_writer(&sm->shared));
 }
 
 void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
@@ -70,8 +61,8 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	ddr_sm_peer(sm, n)->lost_at = sm->now;
 	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
 	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
-	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot and is not there" :
-			   v && v->other ? "it came with another state" : NULL);
+	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot of the dirty log and is absent" :
+			   v && v->other ? "it started again with another state" : NULL);
 	out->a = n->failure;
 	out->b = n->id;
 }
@@ -86,10 +77,11 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
 	}
 	if (n->leave_dirty && slot != DDR_SM_NO_SLOT) {
 		ddr_sm_whole_void(sm);
-		ddr_sm_recover_slot(sm, slot);
+		ddr_order_slot_recover(&sm->shared, slot);
+		sm->again = true;
 	}
-	ddr_sm_ex_fenced(sm, n->id);
-	ddr_sm_recover_drop(sm, n->id);
+	ddr_sm_ex_gone(sm, n->id);
+	ddr_order_recover_drop(&sm->shared, n->id);
 	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
 	ddr_sm_node_clear(sm, n);
 }

@@ -1,40 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What a delivered message changes of what all nodes share. These handlers are given that part and the message alone: they
- * cannot look at what only this node knows, so they come to the same on every node. What follows from a message for this
- * node (it was ours; our kernel must hear of it) is done behind that, by the file that asks for it (sm_view.c calls both).
+ * What a delivered message changes of what all nodes share: what nodes say of devices and of the rebuild, the size that the array grows to, the
+ * region map, and the record of the verify.
  *
  * Must never: take a struct ddr_sm.
  */
 #include "sm_int.h"
-
-/* ---- exclusive ranges, changes of the members -------------------------------------- */
-
-struct ddr_sm_ex *ddr_shared_ex_find(struct ddr_sm_shared *s, uint32_t node, uint32_t id)
-{
-	for (struct ddr_sm_ex *x = s->ex; x < s->ex + DDR_SM_EX; x++)
-		if (x->used && x->node == node && x->id == id)
-			return x;
-	return NULL;
-}
-
-void ddr_order_ex_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg)
-{
-	struct ddr_sm_ex *x = ddr_shared_ex_find(s, msg->ex_ack.owner, msg->ex_ack.id);
-
-	if (!x)
-		return;		/* it was cancelled, and the acknowledgement is late */
-	x->acked |= 1ull << ddr_shared_node_at(s, msg->sender);
-	x->dirty |= msg->ex_ack.dirty;
-}
-
-const char *ddr_order_member_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg)
-{
-	if (!s->change.ack || msg->ack.seq != s->sb.seq)
-		return "an acknowledgement of a change of the members that is not under way";
-	s->change.acked |= 1ull << ddr_shared_node_at(s, msg->sender);
-	return NULL;
-}
 
 void ddr_order_folded(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
@@ -51,7 +22,7 @@ const char *ddr_order_seek(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	uint32_t m = msg->seek.member;
 
 	if (m >= s->sb.members)
-		return "a member that does not exist is sought";
+		return "a member is searched for that does not exist";
 	if (s->sb.member[m].state == DDR_MEMBER_FAULTY || s->sb.member[m].state == DDR_MEMBER_MISSING)
 		s->change.back |= 1u << m;
 	return NULL;
@@ -80,7 +51,80 @@ bool ddr_order_room(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	return true;
 }
 
+/* ---- growing ----------------------------------------------------------------------- */
+
+const char ddr_grow_has_it[] = "the array already has that size, and arrays cannot shrink";
+
+void ddr_order_room_void(struct ddr_sm_shared *s)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		s->nodes[i].roomed = false;
+}
+
+void ddr_order_grow_end(struct ddr_sm_shared *s)
+{
+	ddr_order_room_void(s);
+	s->grow.by = 0;
+	s->grow.want = 0;
+}
+
+const char *ddr_order_grow(struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	const char *why = s->grow.by || ddr_shared_growing(s) ? "the array is already growing" : ddr_shared_room_not_now(s);
+
+	if (!why && msg->grow.blocks && msg->grow.blocks <= s->sb.array_blocks)
+		why = ddr_grow_has_it;	/* it has grown since that was asked for */
+	if (why)
+		return why;
+	ddr_order_grow_end(s);
+	s->grow.by = msg->sender;
+	s->grow.want = msg->grow.blocks;
+	return NULL;
+}
+
+bool ddr_order_grow_settle(struct ddr_sm_shared *s, struct ddr_order_small *n)
+{
+	const struct ddr_sm_node *min = ddr_shared_room_least(s);
+
+	if (!s->grow.by || ddr_shared_growing(s) || ddr_shared_room_target(s))
+		return false;
+	*n = (struct ddr_order_small){ .by = s->grow.by, .want = s->grow.want, .why = ddr_shared_room_not_now(s) };
+	if (!n->why && !min)
+		return false;
+	if (!n->why && ddr_shared_room_fits(s, min->room) < ddr_super_blocks_in(&s->sb, min->room)) {
+		n->why = "the dirty log and the region map have no room for more regions";
+	} else if (!n->why) {
+		n->why = "a member's device is too small";
+		n->node = min;
+	}
+	ddr_order_grow_end(s);
+	return true;
+}
+
 /* ---- the map ----------------------------------------------------------------------- */
+
+bool ddr_order_map_set(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	for (uint32_t i = 0; i < msg->map_set.n; i++) {
+		const struct ddr_msg_map_run *r = &msg->map_set.run[i];
+
+		if (r->start >= s->regions || r->count > s->regions - r->start)
+			return false;
+	}
+	return true;
+}
+
+bool ddr_order_map_region(struct ddr_sm_shared *s, uint64_t region, uint32_t op, bool *suspect)
+{
+	uint8_t old = ddr_shared_nibble(s, region), nibble = ddr_sm_map_apply(old, op);
+
+	if (nibble == old)
+		return false;
+	ddr_shared_nibble_set(s, region, nibble);
+	s->version[region / DDR_MAP_REGIONS].mem++;
+	*suspect = (nibble & DDR_REGION_F_SUSPECT) && !(old & DDR_REGION_F_SUSPECT);
+	return true;
+}
 
 const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
@@ -88,7 +132,7 @@ const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *ms
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];
 
 		if (d->block >= s->n_map || d->version > s->version[d->block].mem)
-			return "a durable version of the map that does not exist";
+			return "a version of the region map became durable that does not exist";
 	}
 	for (uint32_t i = 0; i < msg->map_done.n; i++) {
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];

@@ -74,9 +74,6 @@ void ddr_sm_evict(struct ddr_sm *sm, const char *text)
 
 void ddr_sm_array_failed(struct ddr_sm *sm, const char *text)
 {
-	if (sm->shared.failed)
-		return;
-	sm->shared.failed = true;
 	sm->kernel.status = true;
 	ddr_sm_event(sm, DDR_EV_FAILED, text);
 }

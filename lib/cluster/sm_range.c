@@ -6,10 +6,10 @@
  */
 #include "sm_int.h"
 
-/* What the range was for is over; @next: whether there is something to release. */
-static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_state next)
+/* What the range was for is over. */
+static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_event event)
 {
-	r->state = next;
+	ddr_range_on(sm, r, event);
 	if (r->kind == DDR_RK_VERIFY)
 		ddr_sm_mismatch_range(sm, r, done);
 	else if (r->kind == DDR_RK_REBUILD)
@@ -67,11 +67,11 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	struct ddr_output *out;
 
 	if (!job_possible(sm, r)) {
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_UNDONE);
 		return;
 	}
 	out = ddr_sm_out(sm, DDR_OUT_JOB_RANGE);
-	r->state = DDR_R_JOB;
+	ddr_range_on(sm, r, DDR_RE_ALL_ACKED);
 	r->io = ddr_sm_io(sm, (uint32_t)(r - sm->own.range));
 	out->io = r->io;
 	out->job = job_of(r);
@@ -97,7 +97,7 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		r->failed = r->hard = 0;
 		ddr_sm_space_none(sm, DDR_SPACE_JOB, r->no_space);
 		sm->own.space[DDR_SPACE_JOB].start = r->start;
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_ENDED);
 		return;
 	}
 	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
@@ -108,16 +108,16 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
 		if (r->kind == DDR_RK_REBUILD)
 			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;	/* until somebody writes there, it will fail again */
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_ENDED);
 	} else if (r->failed) {
-		r->state = DDR_R_HELD;
+		ddr_range_on(sm, r, DDR_RE_MEMBER_FAILED);
 		/* rule 3: a disk that failed a flush may have dropped what others had written */
 		ddr_sm_report(sm, r->failed & ~r->hard, false);
 		ddr_sm_report(sm, r->failed & r->hard, true);
 	} else {
-		ddr_sm_job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and is tried again later");
+		ddr_sm_job_event(sm, &e, DDR_NO_MEMBER, DDR_OP_READ, "a job failed and will be retried");
 		sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
-		range_end(sm, r, false, DDR_R_RELEASE);
+		range_end(sm, r, false, DDR_RE_ENDED);
 	}
 }
 
@@ -131,7 +131,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (!r || r->state != DDR_R_JOB || r->io != in->io) {
-		ddr_sm_bug(sm, "the end of a job that does not run");
+		ddr_sm_bug(sm, "a job ended that does not run");
 		return;
 	}
 	r->result = in->result;
@@ -146,7 +146,7 @@ void ddr_sm_job_done(struct ddr_sm *sm, const struct ddr_input *in)
 	if (r->result == 0 && !r->failed) {
 		if (r->start <= sm->own.space[DDR_SPACE_JOB].start && sm->own.space[DDR_SPACE_JOB].start < r->start + r->count && r->kind != DDR_RK_VERIFY)
 			ddr_sm_space_done(sm, DDR_SPACE_JOB);
-		range_end(sm, r, !r->tainted, DDR_R_RELEASE);
+		range_end(sm, r, !r->tainted, DDR_RE_ENDED);
 	} else {
 		job_failed(sm, r);
 	}
@@ -160,32 +160,29 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 			if (r->failed & ~r->refused)
 				continue;
 			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_JUDGED);
 		}
 }
 
 /* ---- the life of a range ---------------------------------------------------- */
 
 /*
- * The sender's kernel went, and with it what it held back for the ranges that the sender had acknowledged. Where others have not
- * acknowledged yet, the acknowledgement is taken back. Where all have, the owner may be at work: the sender's next kernel is not enabled
- * before that ends; but the sender itself gives back what it had not begun, or two such nodes would wait for each other.
+ * Somebody's kernel went. The acknowledgements that it takes back are ours, too, where we are the sender; and where all had acknowledged we give
+ * back what we had not begun: our next kernel is not enabled before that ends, and two such nodes would wait for each other.
  */
-void ddr_sm_ex_void(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node;
 
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
-		struct ddr_sm_range *r = ours && x->used && x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
+	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX && ours; x++) {
+		struct ddr_sm_range *r = x->used && x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
 
 		if (!x->used)
 			continue;
-		if (!ddr_sm_ex_acked(sm, x)) {
-			x->acked &= ~(1ull << ddr_sm_node_at(sm, msg->sender));
-			ddr_sm_drain(sm, x)->ack_sent = ddr_sm_drain(sm, x)->ack_sent && !ours;
-		} else if (r && !ddr_sm_drain(sm, x)->drained) {
-			range_end(sm, r, false, DDR_R_RELEASE);
-		}
+		if (!ddr_sm_ex_acked(sm, x))
+			ddr_sm_drain(sm, x)->ack_sent = false;
+		else if (r && !ddr_sm_drain(sm, x)->drained)
+			range_end(sm, r, false, DDR_RE_UNDONE);
 	}
 	if (ours)
 		sm->own.ex_void = DDR_XV_NONE;
@@ -211,14 +208,14 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 	switch (r->state) {
 	case DDR_R_ASK:
 		if (given_up(sm, r)) {
-			range_end(sm, r, false, DDR_R_FREE);
+			range_end(sm, r, false, DDR_RE_UNWANTED);
 		} else if (ddr_sm_members_settled(sm) && !ddr_sm_ex_in_force(sm, r->start, r->count) && ddr_sm_turn_ours(sm)) {
 			msg.ex.id = r->id;
 			msg.ex.mode = DDR_EX_RANGE;
 			msg.ex.job = (uint8_t)job_of(r);
 			msg.ex.start = r->start;
 			msg.ex.count = r->count;
-			r->state = DDR_R_ASKED;
+			ddr_range_on(sm, r, DDR_RE_SENT);
 			ddr_sm_send(sm, &msg);
 		}
 		return;
@@ -231,11 +228,11 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 		return;
 	case DDR_R_HELD:
 		if (ddr_sm_agreed_out(sm, r->failed & ~r->refused))
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_JUDGED);
 		return;
 	case DDR_R_RELEASE:
 		msg.ex_release.id = r->id;
-		r->state = DDR_R_RELEASED;
+		ddr_range_on(sm, r, DDR_RE_SENT);
 		ddr_sm_send(sm, &msg);
 		return;
 	default:
@@ -255,12 +252,14 @@ static void ranges_give_up(struct ddr_sm *sm)
 		if (r->state == DDR_R_JOB || (r->state == DDR_R_HELD && r->hard && r->result == -ETIMEDOUT) || !ddr_sm_room(sm, 2))
 			continue;
 		if (r->state == DDR_R_ASK || r->state == DDR_R_ACKS || r->state == DDR_R_HELD)
-			range_end(sm, r, false, DDR_R_RELEASE);
+			range_end(sm, r, false, DDR_RE_ARRAY_FAILED);
 		if (r->state != DDR_R_RELEASE)
 			continue;
-		if (x)
-			ddr_sm_ex_end(sm, x);
-		r->state = DDR_R_FREE;
+		if (x) {
+			ddr_sm_ex_over(sm, x);
+			x->used = false;
+		}
+		ddr_range_on(sm, r, DDR_RE_ARRAY_FAILED);
 	}
 }
 

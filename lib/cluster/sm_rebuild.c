@@ -27,12 +27,8 @@
 
 /* ---- folding ---------------------------------------------------------------- */
 
-void ddr_sm_unfold(struct ddr_sm *sm)
+void ddr_sm_unfolded(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].folded = false;
-	for (uint32_t i = 0; i < sm->shared.n_map; i++)
-		sm->shared.version[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
 	for (uint32_t i = 0; i < sm->own.n_log && sm->own.planned && sm->shared.sb.parity; i++)
 		sm->own.log[i].dirty = sm->own.log[i].renew = true;
 	sm->own.rb.fold_at = 0;
@@ -289,7 +285,7 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 		return;
 	if (member != DDR_NO_MEMBER)
 		fold(sm, member);
-	if (ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready) || sm->own.stopping || sm->own.paused || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
+	if (!ddr_sm_writes(sm) || sm->own.stopping || sm->own.paused || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
 	    !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 4)) {
 		return;
 	}

@@ -15,92 +15,34 @@
 
 #define RETRY_MS	1000u
 
-void ddr_sm_ranges_doubt(struct ddr_sm *sm, uint32_t node)
-{
-	int at = ddr_sm_node_at(sm, node);
-
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
-		if (x->used && at >= 0 && !(x->acked >> at & 1))
-			x->dirty = ~0ull;
-}
-
-void ddr_sm_recover_slot(struct ddr_sm *sm, uint32_t slot)
-{
-	ddr_sm_ranges_doubt(sm, sm->shared.sb.slot_node[slot]);
-	if (!(sm->shared.rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
-		sm->shared.rec_by[slot] = 0;
-	sm->shared.rec |= 1ull << slot;
-	sm->again = true;
-}
-
-void ddr_sm_recover_drop(struct ddr_sm *sm, uint32_t node)
-{
-	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++)
-		if (sm->shared.rec_by[s] == node)
-			sm->shared.rec_by[s] = 0;
-}
-
 /* ---- messages --------------------------------------------------------------- */
 
-/*
- * Somebody else answers for what it had dirty, so it must never write again, though it may live: storage fencing cuts off, and
- * kills nobody. A group that had it fenced and never heard its START knows it by its slot alone.
- */
-static void instance_dead(struct ddr_sm *sm, uint32_t node, const struct ddr_msg *msg)
+void ddr_sm_recover_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_recover_answer answer)
 {
-	int at = ddr_sm_node_at(sm, node);
-	struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
-
-	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie)
-		return;
-	n->cookie = msg->recover.cookie;
-	memcpy(n->boot_id, msg->recover.boot_id, sizeof(n->boot_id));
-}
-
-static void recovered(struct ddr_sm *sm, uint32_t slot, const struct ddr_msg *msg)
-{
-	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_NODE_RECOVERED, NULL);
-
-	instance_dead(sm, sm->shared.sb.slot_node[slot], msg);
-	out->a = slot;
-	out->b = sm->shared.sb.slot_node[slot];
-	sm->shared.nodes[ddr_sm_node_at(sm, sm->shared.rec_by[slot])].folded = false;	/* it has marks now that are older */
-	sm->own.rb.fold_at = 0;
-	sm->shared.rec &= ~(1ull << slot);
-	sm->shared.rec_by[slot] = 0;
-	/*
-	 * Without a cluster the dead one never begins again, and the next start would be refused for it. Without parity no slot marks anything: that it has none
-	 * any more is what tells a kernel that was cut off, and lives, from one that took part until now (start_refused() in sm_cluster.c); and the
-	 * change that frees it lets a copy begin anew.
-	 */
-	if (!sm->own.c.on || sm->shared.sb.parity == 0)
-		ddr_sm_slot_give(sm, slot, 0);
-	sm->again = true;
-}
-
-void ddr_sm_recover_message(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
+	struct ddr_sm_cluster *c = &sm->own.c;
 	uint32_t slot = msg->recover.slot;
 	bool ours = msg->sender == sm->node;
+	struct ddr_output *out;
 
-	if (slot >= sm->shared.sb.slots || !(sm->shared.rec >> slot & 1)) {
-		ddr_sm_bug(sm, "a recovery of a slot of which none is due");
+	if (answer == DDR_RECOVER_WRONG) {
+		ddr_sm_bug(sm, "a slot was recovered for which no recovery is due");
 		return;
 	}
 	if (ours)
-		sm->own.c.rc_sent = false;
-	if (msg->type == DDR_M_RECOVERED && sm->shared.rec_by[slot] == msg->sender) {
+		c->rc_sent = false;
+	if (answer == DDR_RECOVER_DONE) {
 		if (ours)
-			sm->own.c.rc = DDR_RC_IDLE;
-		recovered(sm, slot, msg);
-	} else if (msg->type == DDR_M_RECOVER && !sm->shared.rec_by[slot]) {
-		sm->shared.rec_by[slot] = msg->sender;
-		if (ours) {
-			sm->own.c.rc = DDR_RC_READ;
-			sm->own.c.rc_slot = slot;
-			sm->own.c.rc_io = 0;
-			sm->own.c.rc_cookie = sm->own.c.rc_seq = 0;
-		}
+			c->rc = DDR_RC_IDLE;
+		out = ddr_sm_event(sm, DDR_EV_NODE_RECOVERED, NULL);
+		out->a = slot;
+		out->b = sm->shared.sb.slot_node[slot];
+		sm->own.rb.fold_at = 0;
+		sm->again = true;
+	} else if (answer == DDR_RECOVER_TAKEN && ours) {
+		c->rc = DDR_RC_READ;
+		c->rc_slot = slot;
+		c->rc_io = 0;
+		c->rc_cookie = c->rc_seq = 0;
 	}
 }
 
@@ -201,7 +143,7 @@ void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
 		else
 			c->rc_at = sm->now + RETRY_MS;
 	} else {
-		ddr_sm_bug(sm, "the end of a reading that was not asked for");
+		ddr_sm_bug(sm, "a read of the dirty log or the region map ended that was never started");
 	}
 	sm->again = true;
 }

@@ -6,20 +6,20 @@
  */
 #include "sm_int.h"
 
-uint8_t ddr_sm_nibble(const struct ddr_sm *sm, uint64_t region)
+uint8_t ddr_shared_nibble(const struct ddr_sm_shared *s, uint64_t region)
 {
-	return ddr_map_get(sm->shared.map, (uint32_t)region);
+	return ddr_map_get(s->map, (uint32_t)region);
 }
 
-void ddr_sm_nibble_set(struct ddr_sm *sm, uint64_t region, uint8_t nibble)
+void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nibble)
 {
-	uint8_t old = ddr_sm_nibble(sm, region);
+	uint8_t old = ddr_shared_nibble(s, region);
 
-	sm->shared.n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-	sm->shared.n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-	sm->shared.n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
-	sm->shared.n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
-	ddr_map_set(sm->shared.map, (uint32_t)region, nibble);
+	s->n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+	s->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+	s->n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
+	s->n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
+	ddr_map_set(s->map, (uint32_t)region, nibble);
 }
 
 void ddr_sm_map_counts(struct ddr_sm *sm)
@@ -65,21 +65,20 @@ void ddr_sm_map_unread(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
 		if (!sm->own.mapb[i].loaded)
 			sm->own.mapb[i].seq = top;
-		sm->own.mapb[i].loaded |= sm->own.c.on;
+		sm->own.mapb[i].loaded |= sm->shared.cluster;
 	}
 }
 
-void ddr_sm_map_whole(struct ddr_sm *sm)
+void ddr_order_map_whole(struct ddr_sm_shared *s)
 {
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		uint8_t nibble = ddr_sm_nibble(sm, r);
+	for (uint64_t r = 0; r < s->regions; r++) {
+		uint8_t nibble = ddr_shared_nibble(s, r);
 
 		if (!(nibble & DDR_REGION_F_WRITTEN))
 			continue;
-		ddr_map_set(sm->shared.map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
-		sm->shared.version[r / DDR_MAP_REGIONS].mem++;
+		ddr_map_set(s->map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
+		s->version[r / DDR_MAP_REGIONS].mem++;
 	}
-	sm->again = true;
 }
 
 uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op)

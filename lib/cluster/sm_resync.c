@@ -34,9 +34,9 @@ static void work_undo(struct ddr_sm *sm, struct ddr_sm_work *w)
 	w->done = 0;
 }
 
-static void work_restart(struct ddr_sm *sm, struct ddr_sm_work *w)
+static void work_restart(struct ddr_sm *sm, struct ddr_sm_work *w, enum ddr_work_event event)
 {
-	w->state = DDR_WK_MARK;
+	ddr_work_on(sm, w, event);
 	w->next = ddr_sm_region_start(sm, w->region);
 	w->end = w->next + ddr_sm_region_length(sm, w->region);
 	work_undo(sm, w);
@@ -84,7 +84,7 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	w->region = region;
 	w->crash = crash;
 	w->step = DDR_EX_BLOCKS;
-	work_restart(sm, w);
+	work_restart(sm, w, DDR_WKE_BEGUN);
 	ddr_bit_set(sm->own.work, region);
 	ddr_sm_mark(sm, region);
 	if (!crash) {
@@ -96,9 +96,9 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	sm->kernel.status = true;
 }
 
-static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w)
+static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w, enum ddr_work_event event)
 {
-	w->state = DDR_WK_FREE;
+	ddr_work_on(sm, w, event);
 	ddr_bit_clear(sm->own.work, w->region);
 	sm->own.clear_scan = sm->own.sync_scan = true;
 	sm->kernel.status = true;
@@ -111,7 +111,7 @@ static void work_finish(struct ddr_sm *sm, struct ddr_sm_work *w)
 	struct ddr_output *out;
 
 	if (w->again) {
-		work_restart(sm, w);
+		work_restart(sm, w, DDR_WKE_AGAIN);
 		return;
 	}
 	if (w->crash) {
@@ -126,7 +126,7 @@ static void work_finish(struct ddr_sm *sm, struct ddr_sm_work *w)
 			out->b = sm->own.resync_blocks;
 		}
 	}
-	work_end(sm, w);
+	work_end(sm, w, DDR_WKE_KNOWN);
 }
 
 void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
@@ -213,7 +213,7 @@ static void work_map(struct ddr_sm *sm, struct ddr_sm_work *w)
 	if (ddr_sm_map_holds(sm, w->region, op))
 		work_finish(sm, w);
 	else if (ddr_sm_map_want(sm, w->region, op))
-		w->state = DDR_WK_MAP_SENT;
+		ddr_work_on(sm, w, DDR_WKE_ASKED);
 }
 
 /*
@@ -230,25 +230,25 @@ static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 	bool stops = work_stops(sm, w), may_run = !stops && !sm->own.paused && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB);
 
 	if (w->state == DDR_WK_MARK && ddr_sm_mark_durable(sm, w->region) && may_run)
-		w->state = DDR_WK_RUN;
+		ddr_work_on(sm, w, DDR_WKE_MARKED);
 	if (w->state == DDR_WK_RUN && may_run)
 		work_run(sm, w);
 	if (w->state == DDR_WK_RUN && w->out == 0) {
 		if (w->again) {
-			work_restart(sm, w);
+			work_restart(sm, w, DDR_WKE_AGAIN);
 		} else if (w->next == w->end && w->skip) {
-			work_end(sm, w);
+			work_end(sm, w, DDR_WKE_SKIPPED);
 		} else if (w->next == w->end) {
-			w->state = DDR_WK_FLUSH;
+			ddr_work_on(sm, w, DDR_WKE_ALL_RUN);
 			w->flush = ddr_sm_flush_ticket(sm);
 		}
 	}
 	if (stops && w->out == 0 && (w->state == DDR_WK_MARK || w->state == DDR_WK_RUN)) {
 		work_undo(sm, w);
-		work_end(sm, w);
+		work_end(sm, w, DDR_WKE_STOPPED);
 	}
 	if (w->state == DDR_WK_FLUSH && sm->own.flushed >= w->flush)
-		w->state = DDR_WK_MAP;
+		ddr_work_on(sm, w, DDR_WKE_FLUSHED);
 	if (w->state == DDR_WK_MAP)
 		work_map(sm, w);
 }
@@ -281,7 +281,7 @@ static bool next_background(struct ddr_sm *sm, uint64_t *region)
 	}
 	if (!sm->own.sync_scan || !sm->shared.n_needs_sync || ddr_sm_degraded(sm))
 		return false;
-	if (sm->own.c.on && sm->shared.writer != sm->node)
+	if (ddr_sm_writer(sm) != sm->node)
 		return false;	/* one node is enough */
 	sm->own.sync_scan = false;
 	for (uint64_t i = 0; i < sm->shared.regions && i < BACKGROUND_SCAN; i++) {

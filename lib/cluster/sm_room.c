@@ -7,24 +7,24 @@
 #include "sm_int.h"
 
 /* Why the array cannot grow now whatever the devices are, or NULL. */
-const char *ddr_sm_room_not_now(const struct ddr_sm *sm)
+const char *ddr_shared_room_not_now(const struct ddr_sm_shared *s)
 {
-	if (sm->shared.failed)
+	if (s->failed)
 		return "the array has failed";
-	if (ddr_sm_degraded(sm) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
-		return "a member is missing or being rebuilt: the array grows when it is optimal";
+	if (ddr_shared_degraded(s) || ddr_shared_rebuilding(s) != DDR_NO_MEMBER)
+		return "a member is missing or being rebuilt; grow the array when it is optimal";
 	return NULL;
 }
 
 /* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
-const struct ddr_sm_node *ddr_sm_room_least(const struct ddr_sm *sm)
+const struct ddr_sm_node *ddr_shared_room_least(const struct ddr_sm_shared *s)
 {
 	const struct ddr_sm_node *min = NULL;
 
-	if (!sm->shared.grow.by || ddr_sm_any_lost(sm))
+	if (!s->grow.by || ddr_shared_any_lost(s))
 		return NULL;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		const struct ddr_sm_node *n = &sm->shared.nodes[i];
+		const struct ddr_sm_node *n = &s->nodes[i];
 
 		if (!ddr_sm_node_active(n))
 			continue;
@@ -36,39 +36,39 @@ const struct ddr_sm_node *ddr_sm_room_least(const struct ddr_sm *sm)
 	return min;
 }
 
-uint64_t ddr_sm_room_fits(const struct ddr_sm *sm, uint64_t bytes)
+uint64_t ddr_shared_room_fits(const struct ddr_sm_shared *s, uint64_t bytes)
 {
-	uint64_t blocks = ddr_super_blocks_in(&sm->shared.sb, bytes), most = ddr_super_most_blocks(&sm->shared.sb);
+	uint64_t blocks = ddr_super_blocks_in(&s->sb, bytes), most = ddr_super_most_blocks(&s->sb);
 
 	return blocks < most ? blocks : most;
 }
 
 /* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
-uint64_t ddr_sm_room_target(const struct ddr_sm *sm)
+uint64_t ddr_shared_room_target(const struct ddr_sm_shared *s)
 {
-	const struct ddr_sm_node *min = ddr_sm_room_least(sm);
-	uint64_t blocks = min && !ddr_sm_room_not_now(sm) ? ddr_sm_room_fits(sm, min->room) : 0;
+	const struct ddr_sm_node *min = ddr_shared_room_least(s);
+	uint64_t blocks = min && !ddr_shared_room_not_now(s) ? ddr_shared_room_fits(s, min->room) : 0;
 
-	if (sm->shared.grow.want && sm->shared.grow.want <= blocks)
-		blocks = sm->shared.grow.want;
-	else if (sm->shared.grow.want)
+	if (s->grow.want && s->grow.want <= blocks)
+		blocks = s->grow.want;
+	else if (s->grow.want)
 		blocks = 0;
-	return blocks > sm->shared.sb.array_blocks ? blocks : 0;
+	return blocks > s->sb.array_blocks ? blocks : 0;
 }
 
-bool ddr_sm_grow_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+bool ddr_shared_grow_valid(const struct ddr_sm_shared *s, const struct ddr_msg_member_set *set)
 {
-	return set->cursor == ddr_sm_room_target(sm) && set->cursor;
+	return set->cursor == ddr_shared_room_target(s) && set->cursor;
 }
 
-bool ddr_sm_growing(const struct ddr_sm *sm)
+bool ddr_shared_growing(const struct ddr_sm_shared *s)
 {
-	return sm->shared.change.set.op == DDR_MEMBER_OP_GROW;
+	return s->change.set.op == DDR_MEMBER_OP_GROW;
 }
 
-uint64_t ddr_sm_grow_needs(const struct ddr_sm *sm)
+uint64_t ddr_shared_grow_needs(const struct ddr_sm_shared *s)
 {
-	const struct ddr_msg_member_set *set = &sm->shared.change.set;
+	const struct ddr_msg_member_set *set = &s->change.set;
 
-	return set->op == DDR_MEMBER_OP_GROW && set->cursor > sm->shared.sb.array_blocks ? set->cursor : sm->shared.sb.array_blocks;
+	return set->op == DDR_MEMBER_OP_GROW && set->cursor > s->sb.array_blocks ? set->cursor : s->sb.array_blocks;
 }

@@ -13,26 +13,6 @@
  */
 #include "sm_int.h"
 
-static uint32_t members_out(const struct ddr_sm *sm)
-{
-	uint32_t out = 0;
-
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (sm->shared.sb.member[m].state == DDR_MEMBER_FAULTY || sm->shared.sb.member[m].state == DDR_MEMBER_MISSING)
-			out |= 1u << m;
-	return out;
-}
-
-uint32_t ddr_sm_seen_at_start(const struct ddr_sm *sm, uint32_t present)
-{
-	return present & ((1u << sm->shared.sb.members) - 1) & ~members_out(sm);
-}
-
-static bool is_out(const struct ddr_sm *sm, uint32_t member)
-{
-	return member < sm->shared.sb.members && (members_out(sm) >> member & 1);
-}
-
 /* ---- inputs ----------------------------------------------------------------- */
 
 void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
@@ -40,7 +20,7 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t bit = in->member < DDR_MAX_MEMBERS ? 1u << in->member : 0;
 
 	if (!bit || in->member >= sm->shared.sb.members) {
-		ddr_sm_bug(sm, "the device of a member that does not exist");
+		ddr_sm_bug(sm, "a device was reported for a member that does not exist");
 		return;
 	}
 	if (ddr_sm_written(sm) & bit)
@@ -62,8 +42,8 @@ static struct ddr_output *refuse(struct ddr_sm *sm, uint32_t member, const char 
 
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 {
-	if (!ddr_sm_running(sm) || (!is_out(sm, member) && (member >= sm->shared.sb.members || sm->shared.sb.member[member].state != DDR_MEMBER_SPARE))) {
-		refuse(sm, member, "the array does not run, or the member is no spare and not out of it");
+	if (!ddr_sm_running(sm) || (!ddr_sm_is_out(sm, member) && (member >= sm->shared.sb.members || sm->shared.sb.member[member].state != DDR_MEMBER_SPARE))) {
+		refuse(sm, member, "the array is not running, or the member is neither a spare nor failed");
 		return;
 	}
 	sm->own.sk.ask |= 1u << member;
@@ -79,7 +59,7 @@ static bool replaces(const struct ddr_msg_member_set *set)
 static uint32_t free_place(const struct ddr_sm *sm)
 {
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (is_out(sm, m) && sm->shared.sb.member[m].role == DDR_ROLE_NONE)
+		if (ddr_sm_is_out(sm, m) && sm->shared.sb.member[m].role == DDR_ROLE_NONE)
 			return m;
 	return sm->shared.sb.members;
 }
@@ -92,10 +72,11 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 	if (op == DDR_MEMBER_OP_REMOVE && replaces(&sm->own.sk.set) && sm->own.sk.set.member == set.member)
 		sm->own.sk.set.op = 0;
 	if (sm->own.sk.set.op)
-		refuse(sm, set.member, "another change of the members is being made: try again");
+		refuse(sm, set.member, "another change of the members is in progress; try again");
 	else if (!ddr_sm_running(sm) || !ddr_sm_set_valid(sm, &set))
-		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array does not run, or its table of members is full: remove those that are out" :
-		       "the array does not run, or the member is in use: fail it first");
+		refuse(sm, set.member, op == DDR_MEMBER_OP_ADD ? "the array is not running, or its member table is full; remove failed members "
+								 "first (ddraid remove)" :
+		       "the array is not running, or the member is in use; fail it first (ddraid fail)");
 	else
 		sm->own.sk.set = set;
 }
@@ -109,9 +90,9 @@ void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_POLICY, .cursor = policy };
 
 	if (sm->own.sk.set.op && sm->own.sk.set.op != DDR_MEMBER_OP_POLICY)
-		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is being made: try again")->a = EBUSY;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "another change of the superblocks is in progress; try again")->a = EBUSY;
 	else if (!ddr_sm_running(sm))
-		ddr_sm_event(sm, DDR_EV_REFUSED, "the array does not run")->a = EBUSY;
+		ddr_sm_event(sm, DDR_EV_REFUSED, "the array is not running")->a = EBUSY;
 	else
 		sm->own.sk.set = set;
 }
@@ -122,13 +103,13 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 	uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
 
 	if (holder == DDR_NO_MEMBER)
-		return "the member that is to be replaced has no place in the array";
+		return "the member to replace has no role in the array";
 	if (set->op == DDR_MEMBER_OP_REPLACE && sm->shared.sb.member[holder].state != DDR_MEMBER_IN_SYNC)
-		return "the member that is to be replaced is not in sync any more: try again";
+		return "the member to replace is no longer in sync; try again";
 	if (set->member >= sm->shared.sb.members || sm->shared.sb.member[set->member].state != DDR_MEMBER_SPARE)
-		return "the new disk is no spare of the array";
+		return "the new disk is not a spare of the array";
 	if (ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
-		return "another member is being rebuilt or replaced: wait for its end";
+		return "another member is being rebuilt or replaced; wait until that has finished";
 	return NULL;
 }
 
@@ -142,16 +123,16 @@ static void replace_forget(struct ddr_sm *sm, uint32_t spare)
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	uint32_t role = in->member < sm->shared.sb.members ? sm->shared.sb.member[in->member].role : DDR_ROLE_NONE;
-	struct ddr_msg_member_set set = { .op = is_out(sm, in->member) ? DDR_MEMBER_OP_TAKE : DDR_MEMBER_OP_REPLACE,
+	struct ddr_msg_member_set set = { .op = ddr_sm_is_out(sm, in->member) ? DDR_MEMBER_OP_TAKE : DDR_MEMBER_OP_REPLACE,
 					  .member = in->value < DDR_MAX_MEMBERS ? (uint32_t)in->value : DDR_NO_MEMBER, .role = role };
 	const char *why = not_replaceable(sm, &set);
 
 	if (in->value == DDR_NO_MEMBER)
 		replace_forget(sm, in->member);
 	else if (sm->own.sk.set.op)
-		refuse(sm, in->member, "another change of the members is being made: try again");
+		refuse(sm, in->member, "another change of the members is in progress; try again");
 	else if (!ddr_sm_running(sm))
-		refuse(sm, in->member, "the array does not run");
+		refuse(sm, in->member, "the array is not running");
 	else if (why)
 		refuse(sm, in->member, why);
 	else
@@ -179,9 +160,6 @@ void ddr_sm_seen(struct ddr_sm *sm, uint32_t sender)
 
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
 {
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		sm->shared.nodes[i].sees &= ~members;
-	sm->shared.change.back &= ~members;
 	sm->own.present &= ~members;
 	sm->own.sk.last &= ~members;
 	sm->own.sk.looked &= ~members;
@@ -278,7 +256,7 @@ static void change(struct ddr_sm *sm)
 		return;
 	}
 	if (!ddr_sm_set_valid(sm, &sm->own.sk.set)) {
-		refuse(sm, sm->own.sk.set.member, "the members have changed meanwhile: look at them, and try again")->b = sm->own.sk.set.op;
+		refuse(sm, sm->own.sk.set.member, "the members have changed meanwhile; check ddraid status, and try again")->b = sm->own.sk.set.op;
 		sm->own.sk.set.op = 0;
 		return;
 	}
@@ -288,7 +266,7 @@ static void change(struct ddr_sm *sm)
 /* The writer calls back who is sought, one at a time. */
 static void call_back(struct ddr_sm *sm)
 {
-	if (!sm->shared.change.back || ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready) || sm->own.stopping || sm->shared.sb.parity == 0)
+	if (!sm->shared.change.back || !ddr_sm_writes(sm) || sm->own.stopping || sm->shared.sb.parity == 0)
 		return;
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		bool readd = (sm->own.sk.last >> m & 1) && ddr_sm_may_readd(sm, m);

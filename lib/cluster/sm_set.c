@@ -6,59 +6,69 @@
  */
 #include "sm_int.h"
 
-static bool uuid_known(const struct ddr_sm *sm, const uint8_t uuid[16])
+static bool uuid_known(const struct ddr_sm_shared *s, const uint8_t uuid[16])
 {
-	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
-		if (!memcmp(sm->shared.sb.member[m].uuid, uuid, sizeof(sm->shared.sb.member[m].uuid)))
+	for (uint32_t m = 0; m < s->sb.members; m++)
+		if (!memcmp(s->sb.member[m].uuid, uuid, sizeof(s->sb.member[m].uuid)))
 			return true;
 	return false;
 }
 
-bool ddr_sm_set_valid(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
+bool ddr_shared_set_valid(const struct ddr_sm_shared *s, const struct ddr_msg_member_set *set)
 {
 	const struct ddr_member *m;
 	bool out;
 
-	if (!set->op || set->member >= DDR_MAX_MEMBERS || (ddr_sm_going(sm) >> set->member & 1) || (sm->shared.change.leaving >> set->member & 1))
+	if (!set->op || set->member >= DDR_MAX_MEMBERS || (ddr_shared_going(s) >> set->member & 1) || (s->change.leaving >> set->member & 1))
 		return false;
-	if (ddr_member_op_names(set->op) && (ddr_uuid_is_zero(set->uuid) || uuid_known(sm, set->uuid)))
+	if (ddr_member_op_names(set->op) && (ddr_uuid_is_zero(set->uuid) || uuid_known(s, set->uuid)))
 		return false;
-	m = &sm->shared.sb.member[set->member];
-	out = set->member < sm->shared.sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);
+	m = &s->sb.member[set->member];
+	out = set->member < s->sb.members && (m->state == DDR_MEMBER_FAULTY || m->state == DDR_MEMBER_MISSING);
 	switch (set->op) {
 	case DDR_MEMBER_OP_ADD:
-		return set->member == sm->shared.sb.members || (out && m->role == DDR_ROLE_NONE);
+		return set->member == s->sb.members || (out && m->role == DDR_ROLE_NONE);
 	case DDR_MEMBER_OP_REMOVE:
-		return out || (set->member < sm->shared.sb.members && m->state == DDR_MEMBER_SPARE);
+		return out || (set->member < s->sb.members && m->state == DDR_MEMBER_SPARE);
 	case DDR_MEMBER_OP_READD:
 	case DDR_MEMBER_OP_BACK:
-		if (set->op == DDR_MEMBER_OP_READD && !(out && ddr_sm_may_readd(sm, set->member)))
+		if (set->op == DDR_MEMBER_OP_READD && !(out && ddr_shared_may_readd(s, set->member)))
 			return false;
-		return out && ddr_sm_all_see(sm, set->member) && (m->role == DDR_ROLE_NONE || ddr_sm_rebuilding(sm) == DDR_NO_MEMBER);
+		return out && ddr_shared_all_see(s, set->member) && (m->role == DDR_ROLE_NONE || ddr_shared_rebuilding(s) == DDR_NO_MEMBER);
 	}
 	if (set->op == DDR_MEMBER_OP_RECORD)
 		return true;
 	if (set->op == DDR_MEMBER_OP_GROW)
-		return ddr_sm_grow_valid(sm, set);
+		return ddr_shared_grow_valid(s, set);
 	if (set->op == DDR_MEMBER_OP_POLICY)
-		return set->cursor != sm->shared.sb.policy;
-	if (set->member >= sm->shared.sb.members)
+		return set->cursor != s->sb.policy;
+	if (set->member >= s->sb.members)
 		return false;
 	if (set->op == DDR_MEMBER_OP_TAKE || set->op == DDR_MEMBER_OP_REPLACE) {
-		uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
-		bool works = holder != DDR_NO_MEMBER && (ddr_sm_alive(sm) >> holder & 1);
+		uint32_t holder = set->role < s->sb.roles ? ddr_shared_member_at(s, set->role) : DDR_NO_MEMBER;
+		bool works = holder != DDR_NO_MEMBER && (ddr_shared_alive(s) >> holder & 1);
 
-		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((sm->shared.change.leaving | ddr_sm_going(sm)) >> holder & 1) ||
-		    !ddr_sm_all_see(sm, set->member) || ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
+		if (m->state != DDR_MEMBER_SPARE || holder == DDR_NO_MEMBER || ((s->change.leaving | ddr_shared_going(s)) >> holder & 1) ||
+		    !ddr_shared_all_see(s, set->member) || ddr_shared_rebuilding(s) != DDR_NO_MEMBER)
 			return false;
-		return set->op == DDR_MEMBER_OP_TAKE ? !works : sm->shared.sb.member[holder].state == DDR_MEMBER_IN_SYNC;
+		return set->op == DDR_MEMBER_OP_TAKE ? !works : s->sb.member[holder].state == DDR_MEMBER_IN_SYNC;
 	}
 	if (set->op == DDR_MEMBER_OP_STAY)
-		return set->member == ddr_sm_replacing(sm);
-	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_sm_replacing(sm) && !ddr_sm_all_folded(sm))
+		return set->member == ddr_shared_replacing(s);
+	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_shared_replacing(s) && !ddr_shared_all_folded(s))
 		return false;	/* somebody has something to resync, or is about to: the two do not hold the same */
 	return m->state == DDR_MEMBER_REBUILDING &&
-	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= sm->shared.sb.array_blocks));
+	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= s->sb.array_blocks));
+}
+
+bool ddr_sm_changes_members(const struct ddr_msg_member_set *set)
+{
+	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD && set->op != DDR_MEMBER_OP_POLICY;
+}
+
+bool ddr_sm_set_moves(const struct ddr_msg_member_set *set)
+{
+	return ddr_sm_changes_members(set) && set->op != DDR_MEMBER_OP_GROW && set->op != DDR_MEMBER_OP_STAY;
 }
 
 bool ddr_sm_same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b)

@@ -9,7 +9,7 @@
 void ddr_sm_settle(struct ddr_sm *sm)
 {
 	ddr_sm_member_settle(sm);
-	ddr_sm_ex_settle(sm);
+	ddr_order_ex_settle(&sm->shared);
 	ddr_sm_grow_settle(sm);
 }
 

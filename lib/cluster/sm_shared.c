@@ -100,7 +100,7 @@ static void walk_map(struct ddr_walk *w, struct ddr_sm *sm)
 
 	for (uint32_t i = 0; i < sm->shared.n_map; i++)
 		walk_version(w, &sm->shared.version[i]);
-	if (w->c.bad || (!w->write && !ddr_sm_sized(sm))) {
+	if (w->c.bad || (!w->write && !ddr_shared_sized(&sm->shared))) {
 		w->c.bad = true;
 		return;
 	}
@@ -198,10 +198,10 @@ uint64_t ddr_sm_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-bool ddr_sm_sized(struct ddr_sm *sm)
+bool ddr_shared_sized(struct ddr_sm_shared *s)
 {
-	if (!sm->shared.sb.array_blocks || sm->shared.sb.array_blocks > ddr_super_most_blocks(&sm->shared.sb))
+	if (!s->sb.array_blocks || s->sb.array_blocks > ddr_super_most_blocks(&s->sb))
 		return false;
-	sm->shared.regions = ddr_super_regions(&sm->shared.sb);
+	s->regions = ddr_super_regions(&s->sb);
 	return true;
 }

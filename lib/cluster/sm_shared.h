@@ -153,6 +153,10 @@ struct ddr_sm_shared {
 	struct ddr_sm_version *version;	/* of each block of the map */
 	uint8_t *map;			/* nibbles, as in the payload */
 
+	/* known to all without a message: by their configuration, and by the view */
+	bool cluster;			/* nodes come and go, and are fenced; else a view is whoever the transport names */
+	uint64_t here;			/* nodes that are in the view, bit: position */
+
 	/* follows from that */
 	uint32_t n_map;			/* blocks of the map */
 	uint64_t regions, region_blocks;

@@ -17,6 +17,7 @@
 #include "lib/disk/format.h"
 #include "lib/wire/msg.h"
 #include "sm.h"
+#include "sm_cells.h"
 #include "sm_shared.h"
 
 #define DDR_SM_HANDLER_OUT	160u	/* outputs that a handler emits at most; see ex_cancel */
@@ -77,9 +78,7 @@ struct ddr_sm_space {
 	uint64_t start;			/* a job: the first block of the range that met it last */
 };
 
-/* One block of our slot's log. States: idle, flying (a write is out), held (it ended, but a member failed in it). */
-enum ddr_write_state { DDR_W_IDLE, DDR_W_FLYING, DDR_W_HELD };
-
+/* One block of our slot's log. */
 struct ddr_sm_log {
 	enum ddr_write_state state;
 	bool loaded;
@@ -194,12 +193,6 @@ struct ddr_sm_turn {
 /* EX_VOID: our kernel is gone, and what it drained for acknowledgements of ours counts no more. */
 enum ddr_sm_ex_void { DDR_XV_NONE, DDR_XV_DUE, DDR_XV_SENT };
 
-/*
- * A range of ours, from the wish to the end of its release:
- * ask -> asked (our request is on its way) -> acks -> job -> [held: a member failed in it] -> release -> released.
- */
-enum ddr_range_state { DDR_R_FREE, DDR_R_ASK, DDR_R_ASKED, DDR_R_ACKS, DDR_R_JOB, DDR_R_HELD, DDR_R_RELEASE, DDR_R_RELEASED };
-
 enum ddr_range_kind { DDR_RK_WORK, DDR_RK_VERIFY, DDR_RK_REBUILD, DDR_RK_FIX };
 
 struct ddr_sm_range {
@@ -222,9 +215,7 @@ struct ddr_sm_range {
 	int32_t result;
 };
 
-/* A region in resync: mark (until the mark is durable) -> run -> flush -> map (asked for) -> map sent. */
-enum ddr_work_state { DDR_WK_FREE, DDR_WK_MARK, DDR_WK_RUN, DDR_WK_FLUSH, DDR_WK_MAP, DDR_WK_MAP_SENT };
-
+/* A region in resync. */
 struct ddr_sm_work {
 	enum ddr_work_state state;
 	uint64_t region;
@@ -239,9 +230,7 @@ struct ddr_sm_work {
 	uint64_t flush;			/* ticket */
 };
 
-/* A place that is put right. WAIT: for its region, in which others work; MARK: until the mark is durable. */
-enum ddr_fix_state { DDR_FX_FREE, DDR_FX_WAIT, DDR_FX_MARK, DDR_FX_RUN };
-
+/* A place that is put right. */
 struct ddr_sm_fix {
 	enum ddr_fix_state state;
 	uint32_t what;			/* DDR_FIX_* */
@@ -280,11 +269,8 @@ struct ddr_sm_verify {
 };
 
 /*
- * Our part in a change of the superblocks (struct ddr_sm_change). idle -> write (the writer of the view writes) -> done sent
- * -> idle. Done was delivered then, and all acknowledge it (ack of the change) before the next one begins.
+ * Our part in a change of the superblocks (struct ddr_sm_change). When it is done all acknowledge it (ack of the change) before the next one begins.
  */
-enum ddr_trans_state { DDR_T_IDLE, DDR_T_WRITE, DDR_T_DONE_SENT };
-
 struct ddr_sm_trans {
 	enum ddr_trans_state state;
 	uint32_t faulty, missing;		/* what of the change is in the write that is under way */
@@ -311,7 +297,6 @@ enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S
 
 /* What this node knows, or wants, of a node (struct ddr_sm_node). */
 struct ddr_sm_peer {
-	bool here;			/* in the view */
 	uint64_t lost_at;		/* ms */
 	bool gave_up;			/* it cannot go on by itself, rule 4: it need not be waited for once it is gone */
 	uint64_t asked;			/* failure for which FENCE is out */
@@ -336,7 +321,7 @@ enum ddr_view_phase { DDR_V_NONE, DDR_V_HELLO, DDR_V_AGREED };
 enum ddr_recover_state { DDR_RC_IDLE, DDR_RC_READ, DDR_RC_MARK, DDR_RC_WRITE, DDR_RC_DONE };
 
 struct ddr_sm_cluster {
-	bool on, fencing;
+	bool fencing;
 	/* quorum service */
 	bool q_quorate;
 	uint64_t q_ring;
@@ -563,6 +548,7 @@ struct ddr_sm {
 
 	struct ddr_outputs *o;		/* of the step */
 	bool again, full, bug;
+	uint64_t reached[DDR_SM_CELL_WORDS];	/* cells of the small machines, bit: number */
 };
 
 /* Our part in what is shared: of a node, a range, a block of the map; and back from that block to its versions. */
@@ -603,11 +589,51 @@ static inline bool ddr_sm_change_idle(const struct ddr_sm *sm)
 	return !sm->shared.change.ack && sm->own.t.state == DDR_T_IDLE;
 }
 
+/* The node is in the view, or not. */
+static inline void ddr_sm_here(struct ddr_sm *sm, const struct ddr_sm_node *n, bool here)
+{
+	uint64_t bit = 1ull << (n - sm->shared.nodes);
+
+	sm->shared.here = here ? sm->shared.here | bit : sm->shared.here & ~bit;
+}
+
 /* The place in the table of nodes is another one's, or nobody's. */
 static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_node *n)
 {
+	ddr_sm_here(sm, n, false);
 	memset(ddr_sm_peer(sm, n), 0, sizeof(struct ddr_sm_peer));
 	memset(n, 0, sizeof(*n));
+}
+
+/* What happens to an object of a small machine (sm_cells.h). */
+static inline void ddr_range_on(struct ddr_sm *sm, struct ddr_sm_range *r, enum ddr_range_event event)
+{
+	r->state = (enum ddr_range_state)ddr_sm_move(sm, DDR_MACHINE_RANGE, r->state, event);
+}
+
+static inline void ddr_work_on(struct ddr_sm *sm, struct ddr_sm_work *w, enum ddr_work_event event)
+{
+	w->state = (enum ddr_work_state)ddr_sm_move(sm, DDR_MACHINE_WORK, w->state, event);
+}
+
+static inline void ddr_fix_on(struct ddr_sm *sm, struct ddr_sm_fix *f, enum ddr_fix_event event)
+{
+	f->state = (enum ddr_fix_state)ddr_sm_move(sm, DDR_MACHINE_FIX, f->state, event);
+}
+
+static inline void ddr_log_on(struct ddr_sm *sm, struct ddr_sm_log *b, enum ddr_write_event event)
+{
+	b->state = (enum ddr_write_state)ddr_sm_move(sm, DDR_MACHINE_WRITE, b->state, event);
+}
+
+static inline void ddr_map_on(struct ddr_sm *sm, struct ddr_sm_map *b, enum ddr_write_event event)
+{
+	b->state = (enum ddr_write_state)ddr_sm_move(sm, DDR_MACHINE_WRITE, b->state, event);
+}
+
+static inline void ddr_trans_on(struct ddr_sm *sm, enum ddr_trans_event event)
+{
+	sm->own.t.state = (enum ddr_trans_state)ddr_sm_move(sm, DDR_MACHINE_TRANS, sm->own.t.state, event);
 }
 
 #endif

@@ -26,11 +26,6 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 	memcpy(id, h, sizeof(h));
 }
 
-bool ddr_sm_changes_members(const struct ddr_msg_member_set *set)
-{
-	return set->op && set->op != DDR_MEMBER_OP_CURSOR && set->op != DDR_MEMBER_OP_RECORD && set->op != DDR_MEMBER_OP_POLICY;
-}
-
 /* Does the change under way get a generation of its own? Behind one that was begun and has no end the next one always does. */
 static bool raises(const struct ddr_sm *sm)
 {
@@ -64,7 +59,7 @@ static void next_build(struct ddr_sm *sm)
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
 	}
-	ddr_sm_apply(sm, sb, &t->set, t->faulty, t->missing, t->slots, sm->shared.change.slot_node);
+	ddr_shared_apply(&sm->shared, sb, &t->set, t->faulty, t->missing, t->slots, sm->shared.change.slot_node);
 	ddr_sm_mark_apply(sb, t->mark);
 }
 
@@ -126,7 +121,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t failed;
 
 	if (!t->io || in->io != t->io) {
-		ddr_sm_bug(sm, "the end of a superblock write that is not out");
+		ddr_sm_bug(sm, "a superblock write ended that was never started");
 		return;
 	}
 	t->io = 0;

@@ -161,7 +161,7 @@ void ddr_sm_member_applied(struct ddr_sm *sm, const struct ddr_rec *rec)
 			return;
 		}
 	}
-	ddr_sm_bug(sm, "APPLIED without a MEMBER");
+	ddr_sm_bug(sm, "the kernel answered APPLIED, but no MEMBER was sent");
 }
 
 /* ---- the table -------------------------------------------------------------- */
@@ -233,7 +233,7 @@ void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
 	uint32_t m = in->member;
 
 	if (!table_asked(sm, m, shadow)) {
-		ddr_sm_bug(sm, "the end of a change of the table that was not asked for");
+		ddr_sm_bug(sm, "a change of the device table ended that was never started");
 		return;
 	}
 	if (m == DDR_NO_MEMBER) {

@@ -48,7 +48,7 @@ static bool others_work(const struct ddr_sm *sm)
 	bool here = false;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		here |= sm->own.peer[i].here && sm->shared.nodes[i].id != sm->node;
+		here |= (sm->shared.here >> i & 1) && sm->shared.nodes[i].id != sm->node;
 	if (!here)
 		return false;
 	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING || (sm->own.use.asked && sm->now - sm->own.use.asked_at < WORK_MS);

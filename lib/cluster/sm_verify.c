@@ -28,7 +28,7 @@ static void event(struct ddr_sm *sm, enum ddr_event type)
 {
 	const struct ddr_verify *v = &sm->shared.sb.verify;
 	bool alone = type == DDR_EV_VERIFY_START && (v->flags & DDR_VERIFY_F_SCHEDULED);
-	struct ddr_output *out = ddr_sm_event(sm, type, alone ? "it began by itself" : NULL);
+	struct ddr_output *out = ddr_sm_event(sm, type, alone ? "started by verify_every" : NULL);
 
 	out->a = type == DDR_EV_VERIFY_START ? v->priority : v->found;
 	out->b = type == DDR_EV_VERIFY_START ? v->flags & DDR_VERIFY_F_REPAIR : v->repaired;
@@ -56,13 +56,13 @@ void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in)
 	const char *why = NULL;
 
 	if (!ddr_sm_running(sm) || sm->own.vf.ask)
-		why = "the array does not run, or has not carried out the request before this one: try again";
+		why = "the array is not running, or the previous verify request is still being processed; try again";
 	else if (sm->shared.sb.parity == 0)
-		why = "the array has no parity: there is nothing to compare";
+		why = "the array has no parity, so there is nothing to compare";
 	else if (in->key != DDR_VERIFY_OP_START && v->state == DDR_VERIFY_NONE)
-		why = "no verify is under way";
+		why = "no verify is running";
 	else if (in->key == DDR_VERIFY_OP_START && (in->value < 1 || in->value > 5 || (in->members & ~DDR_VERIFY_F_ALL)))
-		why = "the priority of a verify is 1 (it goes first) to 5 (everything else does)";
+		why = "the priority of a verify must be 1 (verify first) to 5 (everything else first)";
 	if (why) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, why)->a = EBUSY;
 		return;
@@ -170,7 +170,7 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 	const struct ddr_sm_job_error e = { s->start, s->count, in->result, in->failed_members & ddr_sm_written(sm), 0, 0 };
 
 	if (s->state != DDR_SC_READ || s->io != in->io) {
-		ddr_sm_bug(sm, "the end of a read of verify that is not out");
+		ddr_sm_bug(sm, "a verify read ended that was never started");
 		return;
 	}
 	sm->again = true;
@@ -308,7 +308,7 @@ void ddr_sm_verify_pump(struct ddr_sm *sm)
 		return;
 	if (sm->own.vf.ask && !sm->own.vf.sent && ddr_sm_may_send(sm))
 		send(sm, sm->own.vf.ask, 0);
-	if (ddr_sm_writer(sm) != sm->node || (sm->own.c.on && !sm->own.c.writer_ready)) {
+	if (!ddr_sm_writes(sm)) {
 		sm->own.vf.begun = false;
 		return;
 	}

@@ -16,7 +16,7 @@ static int node_place(const struct ddr_sm *sm, uint32_t id)
 	int at = ddr_sm_node_at(sm, id);
 
 	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!sm->own.peer[i].here && !sm->shared.nodes[i].lost)
+		if (!(sm->shared.here >> i & 1) && !sm->shared.nodes[i].lost)
 			at = i;
 	return at;
 }
@@ -34,8 +34,8 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		struct ddr_sm_node *n = &sm->shared.nodes[i];
 
-		if (ddr_sm_peer(sm, n)->here && !here[i]) {
-			ddr_sm_peer(sm, n)->here = false;
+		if ((sm->shared.here >> i & 1) && !here[i]) {
+			ddr_sm_here(sm, n, false);
 			n->lost = true;
 		}
 	}
@@ -47,7 +47,7 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 		if (sm->shared.nodes[at].id != in->nodes[i])
 			ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
 		sm->shared.nodes[at].id = in->nodes[i];
-		sm->own.peer[at].here = true;
+		ddr_sm_here(sm, &sm->shared.nodes[at], true);
 	}
 	return true;
 }
@@ -57,13 +57,13 @@ void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
 	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 	struct ddr_output *out;
 
-	if (sm->own.c.on) {
+	if (sm->shared.cluster) {
 		ddr_sm_cluster_view(sm, in);
 		return;
 	}
 	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, in)) {
 		sm->own.quorate = false;
-		ddr_sm_bug(sm, "a view without this node, with a node twice, or with too many nodes");
+		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
 		return;
 	}
 	sm->own.viewed = true;
@@ -81,51 +81,22 @@ void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
 	int at = ddr_sm_node_at(sm, in->node);
 	struct ddr_output *out;
 
-	if (sm->own.c.on) {
+	if (sm->shared.cluster) {
 		ddr_sm_fence_answer(sm, in);
 		return;
 	}
-	if (at < 0 || !sm->shared.nodes[at].lost || sm->own.peer[at].here) {
-		ddr_sm_bug(sm, "a node was fenced that had not left");
+	if (at < 0 || !sm->shared.nodes[at].lost || (sm->shared.here >> at & 1)) {
+		ddr_sm_bug(sm, "a node was fenced that had not been lost");
 		return;
 	}
-	ddr_sm_ex_fenced(sm, in->node);
+	ddr_sm_ex_gone(sm, in->node);
 	ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
-	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster nobody recovers them");
+	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster no node can recover them");
 	out->a = ENOTSUP;
 	out->b = in->node;
 }
 
 /* ---- messages --------------------------------------------------------------- */
-
-static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
-{
-	int at = ddr_sm_node_at(sm, msg->sender);
-	uint32_t slot = msg->start.slot;
-	bool others = false;
-
-	if (sm->own.c.on) {
-		ddr_sm_start_cluster(sm, msg);
-		return;
-	}
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		others |= sm->shared.nodes[i].started && (int)i != at;
-	if (slot >= sm->shared.sb.slots || (sm->shared.sb.slot_node[slot] && sm->shared.sb.slot_node[slot] != msg->sender)) {
-		ddr_sm_event(sm, DDR_EV_REFUSED, "a node starts in a slot that is not its own")->b = msg->sender;
-		return;
-	}
-	if (others && msg->start.missing) {
-		if (msg->sender == sm->node)
-			ddr_sm_give_up(sm, ddr_sm_not_all_members);
-		return;
-	}
-	sm->shared.nodes[at].started = true;
-	sm->shared.nodes[at].sees = ddr_sm_seen_at_start(sm, msg->start.present);
-	if (msg->sender == sm->node)
-		sm->own.start = DDR_S_DELIVERED;
-	ddr_sm_mark_start(sm, msg->start.flags);
-	ddr_sm_claim(sm, msg->sender, slot, msg->start.missing);
-}
 
 static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, const struct ddr_msg *msg)
 {
@@ -137,11 +108,11 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
 		return "message in the name of another node";
 	if (!sm->own.viewed || msg->ring != sm->own.ring)
 		return "message of another ring";
-	if (sm->own.c.on ? !ddr_sm_viewer(sm, in->node) : at < 0 || !sm->own.peer[at].here)
+	if (sm->shared.cluster ? !ddr_sm_viewer(sm, in->node) : at < 0 || !(sm->shared.here >> at & 1))
 		return "message of a node outside the view";
 	/* what follows the highest would be the lowest, and the oldest state count as the newest */
 	if (msg->epoch > DDR_SM_MAX_EPOCH)
-		return "an epoch that nothing can follow: stop the array on all nodes, and start it again";
+		return "the epoch has reached its limit; stop the array on all nodes, and start it again";
 	return NULL;
 }
 
@@ -151,9 +122,9 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
  */
 static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
-	const struct ddr_sm_viewer *v = sm->own.c.on ? ddr_sm_viewer(sm, msg->sender) : NULL;
+	const struct ddr_sm_viewer *v = sm->shared.cluster ? ddr_sm_viewer(sm, msg->sender) : NULL;
 
-	if (!sm->own.c.on || msg->type == DDR_M_HELLO)
+	if (!sm->shared.cluster || msg->type == DDR_M_HELLO)
 		return true;
 	if (msg->epoch != sm->own.c.epoch || v->other)
 		return false;
@@ -177,19 +148,77 @@ static bool believed(struct ddr_sm *sm, const char *why)
 	return !why;
 }
 
-/* First what the message changes for all alike (sm_order.c), then what follows from it here. False: it is of another type. */
-static bool in_order(struct ddr_sm *sm, const struct ddr_msg *msg)
+/*
+ * First what the message changes for all alike (sm_order.h), then what follows from it here. In three groups: exclusive ranges; members and the map;
+ * nodes. False: it is of another one.
+ */
+static bool in_order_ex(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_shared *s = &sm->shared;
+	enum ddr_ex_answer answer;
+	struct ddr_sm_ex *x;
+
+	switch (msg->type) {
+	case DDR_M_EX_REQUEST:
+		answer = ddr_order_ex_request(s, msg, &x);
+		ddr_sm_ex_requested(sm, msg, answer, x);
+		return true;
+	case DDR_M_EX_ACK:
+		ddr_order_ex_ack(s, msg);
+		return true;
+	case DDR_M_EX_RELEASE:
+		x = ddr_order_ex_release(s, msg);
+		ddr_sm_ex_released(sm, msg, x);
+		return true;
+	case DDR_M_EX_VOID:
+		ddr_order_ex_void(s, msg);
+		ddr_sm_ex_voided(sm, msg);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void member_failed(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_order_fail n;
+
+	if (ddr_order_member_fail(&sm->shared, msg, &n))
+		ddr_sm_member_failed(sm, msg, &n);
+	else
+		ddr_sm_bug(sm, "a member failed that does not exist");
+}
+
+static void member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_order_done n;
+	enum ddr_done_answer answer = ddr_order_member_done(&sm->shared, msg, &n);
+
+	if (answer == DDR_DONE_WRONG)
+		ddr_sm_bug(sm, "a change of the members ended that was never started");
+	else if (answer == DDR_DONE_DONE)
+		ddr_sm_member_done(sm, msg, &n);
+}
+
+static bool in_order_member(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	struct ddr_sm_shared *s = &sm->shared;
 	enum ddr_event told;
 	bool changed;
 
 	switch (msg->type) {
-	case DDR_M_EX_ACK:
-		ddr_order_ex_ack(s, msg);
+	case DDR_M_MEMBER_FAIL:
+		member_failed(sm, msg);
+		return true;
+	case DDR_M_MEMBER_DONE:
+		member_done(sm, msg);
 		return true;
 	case DDR_M_MEMBER_ACK:
 		believed(sm, ddr_order_member_ack(s, msg));
+		return true;
+	case DDR_M_MEMBER_SET:
+		changed = ddr_order_member_set(s, msg);
+		ddr_sm_member_set(sm, msg, changed);
 		return true;
 	case DDR_M_FOLDED:
 		ddr_order_folded(s, msg);
@@ -203,9 +232,18 @@ static bool in_order(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_order_seen(s, msg);
 		ddr_sm_seen(sm, msg->sender);
 		return true;
+	case DDR_M_GROW:
+		ddr_sm_grow_told(sm, msg, ddr_order_grow(s, msg));
+		return true;
 	case DDR_M_ROOM:
 		changed = ddr_order_room(s, msg);
 		ddr_sm_room_told(sm, msg->sender, changed);
+		return true;
+	case DDR_M_MAP_SET:
+		if (ddr_order_map_set(s, msg))
+			ddr_sm_map_set(sm, msg);
+		else
+			ddr_sm_bug(sm, "a change of the region map names regions that do not exist");
 		return true;
 	case DDR_M_MAP_DONE:
 		if (believed(sm, ddr_order_map_done(s, msg)))
@@ -214,6 +252,47 @@ static bool in_order(struct ddr_sm *sm, const struct ddr_msg *msg)
 	case DDR_M_VERIFY:
 		changed = ddr_order_verify(s, msg, &told);
 		ddr_sm_verify_message(sm, msg, changed, told);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_order_start n;
+	enum ddr_start_answer answer = sm->shared.cluster ? ddr_order_start(&sm->shared, msg, sm->own.c.n_view, &n) : ddr_order_start_alone(&sm->shared, msg, &n);
+
+	ddr_sm_start_told(sm, msg, answer, &n);
+}
+
+static void fenced_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_order_dead dead;
+	enum ddr_fenced_answer answer = ddr_order_fenced(&sm->shared, msg, &dead);
+
+	ddr_sm_fence_told(sm, msg, answer, &dead);
+}
+
+static bool in_order_node(struct ddr_sm *sm, const struct ddr_msg *msg)
+{
+	struct ddr_sm_shared *s = &sm->shared;
+	bool leaves;
+
+	switch (msg->type) {
+	case DDR_M_START:
+		start_delivered(sm, msg);
+		return true;
+	case DDR_M_LEAVE:
+		leaves = ddr_order_leave(s, msg, ddr_sm_others_move(sm, msg->sender));
+		ddr_sm_leave_told(sm, msg, leaves);
+		return true;
+	case DDR_M_FENCED:
+		fenced_delivered(sm, msg);
+		return true;
+	case DDR_M_RECOVER:
+	case DDR_M_RECOVERED:
+		ddr_sm_recover_told(sm, msg, ddr_order_recover(s, msg));
 		return true;
 	default:
 		return false;
@@ -234,32 +313,19 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 		out->b = in->node;
 		return;
 	}
-	if (!in_turn(sm, &msg) || in_order(sm, &msg))
+	if (!in_turn(sm, &msg) || in_order_ex(sm, &msg) || in_order_member(sm, &msg) || in_order_node(sm, &msg))
 		return;
-	switch (msg.type) {
+	switch (msg.type) {	/* of the view, of all of the state at once, and of what nobody but this node goes by */
 	case DDR_M_HELLO: ddr_sm_hello(sm, &msg); return;
 	case DDR_M_STATE: ddr_sm_state(sm, &msg); return;
-	case DDR_M_LEAVE: ddr_sm_leave_message(sm, &msg); return;
-	case DDR_M_FENCED: ddr_sm_fence_message(sm, &msg); return;
-	case DDR_M_RECOVER:
-	case DDR_M_RECOVERED: ddr_sm_recover_message(sm, &msg); return;
-	case DDR_M_START: start_delivered(sm, &msg); return;
-	case DDR_M_MEMBER_FAIL: ddr_sm_member_fail(sm, &msg); return;
-	case DDR_M_MEMBER_DONE: ddr_sm_member_done(sm, &msg); return;
-	case DDR_M_MEMBER_SET: ddr_sm_member_set(sm, &msg); return;
-	case DDR_M_GROW: ddr_sm_grow(sm, &msg); return;
 	case DDR_M_USE: ddr_sm_use_message(sm, &msg); return;
-	case DDR_M_EX_REQUEST: ddr_sm_ex_request(sm, &msg); return;
-	case DDR_M_EX_RELEASE: ddr_sm_ex_release(sm, &msg); return;
-	case DDR_M_EX_VOID: ddr_sm_ex_void(sm, &msg); return;
-	case DDR_M_MAP_SET: ddr_sm_map_set(sm, &msg); return;
 	default: return;
 	}
 }
 
 /* ---- start ------------------------------------------------------------------ */
 
-static const char seq_spent[] = "the superblocks were changed as often as their numbers allow (2^31 times), or are damaged: copy the data to a new array";
+static const char seq_spent[] = "the superblocks were changed 2^31 times, which is the limit, or are damaged; copy the data to a new array";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
@@ -277,13 +343,13 @@ static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 	for (uint32_t i = 0; i < sm->shared.sb.slots && !sm->own.adopt; i++) {
 		*node = sm->shared.sb.slot_node[i];
 		at = ddr_sm_node_at(sm, *node);
-		if (*node && (at < 0 || !sm->own.peer[at].here))
-			return "a slot belongs to a node that is not here: it may be using the array now";
+		if (*node && (at < 0 || !(sm->shared.here >> at & 1)))
+			return "a slot belongs to a node outside this group, which may be using the array now";
 	}
 	*node = sm->own.foreign_node;
 	at = ddr_sm_node_at(sm, sm->own.foreign_node);
-	if (sm->own.foreign_regions && (at < 0 || !sm->own.peer[at].here))
-		return "regions in the slot of another node are dirty: that node must start and resync them";
+	if (sm->own.foreign_regions && (at < 0 || !(sm->shared.here >> at & 1)))
+		return "regions in the slot of another node are dirty; that node must start the array and resync them";
 	return NULL;
 }
 
@@ -297,19 +363,19 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_START };
 	struct ddr_output *out;
 	const char *why;
-	uint32_t node, own = sm->own.c.on ? ddr_sm_slot_of(sm, sm->node) : sm->own.slot;
+	uint32_t node, own = sm->shared.cluster ? ddr_sm_slot_of(sm, sm->node) : sm->own.slot;
 
 	if (sm->own.start != DDR_S_OFF || !ddr_sm_active(sm) || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
 	    !ddr_sm_may_send(sm))
 		return;
-	if (sm->own.c.leave_wanted || (sm->own.c.on && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
+	if (sm->own.c.leave_wanted || (sm->shared.cluster && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
 	if (!ddr_sm_grow_may_start(sm))
 		return;
 	msg.start.flags = (sm->own.several ? DDR_START_SEVERAL : 0) | (sm->own.adopt ? DDR_START_ADOPT : 0);
 	node = 0;
-	why = sm->shared.sb.seq >= DDR_SUPER_SEQ_START || sm->shared.sb.generation >= DDR_GENERATION_START || sm->own.behind >= DDR_GENERATION_START ? seq_spent : ddr_sm_mark_refused(sm, msg.start.flags);
-	if (!why && !sm->own.c.on)
+	why = sm->shared.sb.seq >= DDR_SUPER_SEQ_START || sm->shared.sb.generation >= DDR_GENERATION_START || sm->own.behind >= DDR_GENERATION_START ? seq_spent : ddr_shared_mark_refused(&sm->shared, msg.start.flags);
+	if (!why && !sm->shared.cluster)
 		why = start_refused(sm, &node);
 	if (why) {
 		if (!sm->own.refused_told) {
@@ -321,10 +387,10 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	}
 	if (sm->kernel.outdated) {
-		ddr_sm_evict(sm, "members have changed their places since the table of this node was made" DDR_SM_START_ANEW);
+		ddr_sm_evict(sm, "members have changed places since this node's table was loaded" DDR_SM_START_ANEW);
 		return;
 	}
-	msg.start.slot = sm->own.c.on ? DDR_SM_NO_SLOT : sm->own.slot;
+	msg.start.slot = sm->shared.cluster ? DDR_SM_NO_SLOT : sm->own.slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->own.present;
 	msg.start.room = ddr_sm_grow_room(sm);

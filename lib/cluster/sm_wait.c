@@ -16,19 +16,19 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 	case DDR_SM_WAIT_NOTHING:
 		return NULL;
 	case DDR_SM_WAIT_FENCED:
-		return "is lost: its regions wait until it is fenced or back";
+		return "is lost: its regions wait until it is fenced or returns";
 	case DDR_SM_WAIT_ACK:
-		return "is lost and fencing is off: make sure that it is dead, then ddraid fence-ack says so";
+		return "is lost and fencing is off: make sure that it is powered off, then type ddraid fence-ack";
 	case DDR_SM_WAIT_QUORUM:
-		return "no quorum: I/O is frozen until more nodes of the cluster are there";
+		return "no quorum: I/O is frozen until more nodes of the cluster are up";
 	case DDR_SM_WAIT_VIEW:
-		return "the nodes of the group have not agreed on their view yet";
+		return "the nodes have not agreed on their view yet";
 	case DDR_SM_WAIT_STATE:
-		return "the state of the group is being received";
+		return "this node is receiving the state of the group";
 	case DDR_SM_WAIT_TOLD_ACK:
-		return "a node is lost and fencing is off: make sure that it is dead, then ddraid fence-ack";
+		return "a node is lost and fencing is off: make sure that it is powered off, then type ddraid fence-ack";
 	case DDR_SM_WAIT_TOLD_NEXT:
-		return "fencing failed: the next node tries";
+		return "fencing failed; the next node tries";
 	}
 	return NULL;
 }
@@ -37,15 +37,15 @@ const char *ddr_sm_space_text(enum ddr_space kind)
 {
 	switch (kind) {
 	case DDR_SPACE_SUPER:
-		return "a change of the superblocks waits, and with it whatever needs that change (the failure of another member, a node that starts)";
+		return "superblocks cannot be written; what depends on them waits (a member that fails, a node that starts)";
 	case DDR_SPACE_LOG:
-		return "writes wait where the region is not marked yet";
+		return "writes to regions that are not marked dirty yet wait";
 	case DDR_SPACE_MAP:
-		return "regions stay marked as dirty until the region map is written";
+		return "regions stay marked dirty until the region map is written";
 	case DDR_SPACE_SLOT:
 		return "the recovery of another node's regions waits";
 	case DDR_SPACE_GROW:
-		return "the array does not grow until then";
+		return "the array does not grow until that is resolved";
 	case DDR_SPACE_JOB:
 		return "resync, rebuild and repair wait";
 	case DDR_SPACE_KINDS:

@@ -62,9 +62,9 @@ static int check_past(const struct ddr_candidate *new, const struct ddr_candidat
 			continue;	/* it took this state later */
 		state = then < 0 ? DDR_MEMBER_NONE : old->super->member[then].state;
 		if (state != now->state)
-			return ddr_error_set(err, "%s and %s went separate ways: generation %" PRIu64 " on %s has member "
-					     "%u %s since generation %" PRIu64 ", but generation %" PRIu64 " on %s had it "
-					     "%s; decide which disks hold the truth, and wipe or disconnect the others",
+			return ddr_error_set(err, "%s and %s diverged (split brain): generation %" PRIu64 " on %s has member %u %s since "
+					     "generation %" PRIu64 ", but generation %" PRIu64 " on %s had it %s. Decide which disks hold the "
+					     "valid data, and wipe or disconnect the others",
 					     new->device, old->device, new->super->generation, new->device, i,
 					     ddr_member_state_name(now->state), now->since, old->super->generation,
 					     old->device, ddr_member_state_name(state));
@@ -79,14 +79,14 @@ static int check_history(const struct ddr_candidate *a, const struct ddr_candida
 	uint64_t gap = new->super->generation - old->super->generation;
 
 	if (gap == 0 && !uuid_equal(new->super->gen_id, old->super->gen_id))
-		return ddr_error_set(err, "%s and %s went separate ways: both are at generation %" PRIu64 ", but not the "
-				     "same one (the array was changed on each without the other); decide which disks "
-				     "hold the truth, and wipe or disconnect the others", a->device, b->device,
+		return ddr_error_set(err, "%s and %s diverged (split brain): both are at generation %" PRIu64 ", but not the same one, because the "
+				     "array was changed on each without the other. Decide which disks hold the valid data, and wipe or disconnect "
+				     "the others", a->device, b->device,
 				     a->super->generation);
 	if (gap == 1 && !uuid_equal(new->super->gen_prev, old->super->gen_id))
-		return ddr_error_set(err, "%s and %s went separate ways: generation %" PRIu64 " on %s does not follow "
-				     "generation %" PRIu64 " on %s; decide which disks hold the truth, and wipe or "
-				     "disconnect the others", new->device, old->device, new->super->generation,
+		return ddr_error_set(err, "%s and %s diverged (split brain): generation %" PRIu64 " on %s does not follow generation %" PRIu64 " "
+				     "on %s. Decide which disks hold the valid data, and wipe or disconnect the others", new->device, old->device,
+				     new->super->generation,
 				     new->device, old->super->generation, old->device);
 	return check_past(new, old, err);
 }
@@ -106,8 +106,8 @@ static int check_pair(const struct ddr_candidate *a, const struct ddr_candidate 
 	if (!field && a->super->generation == b->super->generation && a->super->array_blocks != b->super->array_blocks)
 		field = "array size";	/* it grows with a new generation */
 	if (field)
-		return ddr_error_set(err, "%s and %s are members of array %s, but differ in %s; one of them was damaged or "
-				     "tampered with, find out which and leave it out", a->device, b->device,
+		return ddr_error_set(err, "%s and %s are members of array %s, but differ in %s; one of them was damaged or tampered with. Find out "
+				     "which, and disconnect it", a->device, b->device,
 				     a->super->name, field);
 	return check_history(a, b, err);
 }
@@ -234,13 +234,13 @@ static void list_absent(const struct ddr_candidate *cand, const struct ddr_assem
 			n = snprintf(buf + used, size - used, "%smember %u is %s (%s)", sep, m,
 				     ddr_member_state_name(a->super.member[m].state), cand[a->device[m]].device);
 		else if (a->other[m] >= 0 && a->verdict[a->other[m]] == DDR_V_FOREIGN)
-			n = snprintf(buf + used, size - used, "%smember %u is left out (%s holds a %s, too: another program has written to it)",
+			n = snprintf(buf + used, size - used, "%smember %u is left out (%s also holds a %s, so another program has written to it)",
 				     sep, m, cand[a->other[m]].device, cand[a->other[m]].foreign);
 		else if (a->other[m] >= 0)
 			n = snprintf(buf + used, size - used, "%smember %u is %s (%s)", sep, m,
 				     ddr_verdict_name(a->verdict[a->other[m]]), cand[a->other[m]].device);
 		else
-			n = snprintf(buf + used, size - used, "%smember %u is not there", sep, m);
+			n = snprintf(buf + used, size - used, "%smember %u is missing", sep, m);
 		used += n > 0 ? (size_t)n : 0;
 	}
 }
@@ -253,8 +253,8 @@ static void write_note(const struct ddr_candidate *cand, struct ddr_assembly *ou
 		return;
 	list_absent(cand, out, absent, sizeof(absent));
 	if (out->doubtful)
-		snprintf(out->note, sizeof(out->note), "array %s is degraded: %s; those that are missing could have gone on "
-			 "alone and hold newer data: make sure that they did not", out->super.name, absent);
+		snprintf(out->note, sizeof(out->note), "array %s is degraded: %s; the missing members could have formed the array on their own and "
+			 "may hold newer data. Make sure that they did not", out->super.name, absent);
 	else
 		snprintf(out->note, sizeof(out->note), "array %s is degraded: %s", out->super.name, absent);
 }
@@ -272,7 +272,7 @@ static int choose_newest(const struct ddr_candidate *cand, size_t n, struct ddr_
 		out->source = (uint32_t)i;
 	}
 	if (!best && n > 0)
-		return ddr_error_set(err, "none of the %zu devices has a valid superblock; the first: %s", n,
+		return ddr_error_set(err, "none of the %zu devices has a valid superblock; the first one: %s", n,
 				     cand[0].error ? cand[0].error : cand[0].device);
 	if (!best)
 		return ddr_error_set(err, "no device was given");
@@ -285,15 +285,15 @@ static int check_known(const struct ddr_super *newest, const struct ddr_known *k
 	if (!known || known->generation == 0 || known->generation < newest->generation)
 		return 0;
 	if (known->generation > newest->generation)
-		return ddr_error_set(err, "array %s was seen at generation %" PRIu64 " on this node, but the devices here are at "
-				     "generation %" PRIu64 ": newer members are missing; connect them. If they are lost for good: ddraid start %s "
-				     "--older starts it from what is here, and tells first what that costs", newest->name,
+		return ddr_error_set(err, "array %s was seen at generation %" PRIu64 " on this node, but the devices here are at generation "
+				     "%" PRIu64 ": newer members are missing. Connect them. If they are lost for good, ddraid start %s --older "
+				     "starts the array from the older ones, and shows first what is lost", newest->name,
 				     known->generation, newest->generation, newest->name);
 	if (!uuid_equal(known->gen_id, newest->gen_id))
-		return ddr_error_set(err, "array %s was seen at another generation %" PRIu64 " on this node than the one on the "
-				     "devices here: the array went on elsewhere without them; connect the members that hold "
-				     "the truth. If they are lost for good: ddraid start %s --older starts it from what is here, and tells first "
-				     "what that costs", newest->name, known->generation, newest->name);
+		return ddr_error_set(err, "array %s was seen at another generation %" PRIu64 " on this node than the one on the devices here: the "
+				     "array was changed elsewhere without them. Connect the members with the valid data. If they are lost for "
+				     "good, ddraid start %s --older starts the array from these, and shows first what is lost", newest->name,
+				     known->generation, newest->name);
 	return 0;
 }
 
@@ -328,9 +328,9 @@ static int check_sufficient(const struct ddr_candidate *cand, struct ddr_assembl
 		return 0;
 	}
 	list_absent(cand, out, absent, sizeof(absent));
-	return ddr_error_set(err, "array %s cannot start: at generation %" PRIu64 " it needs %" PRIu32 " members in sync, and %u "
-			     "are there; %s%s", out->super.name, out->super.generation, need, count_bits(roles), absent,
-			     any_foreign(out) ? "; wipefs --all DISK removes such a signature, but what was overwritten stays wrong: see "
+	return ddr_error_set(err, "array %s cannot start: at generation %" PRIu64 " it needs %" PRIu32 " members in sync, and has %u; %s%s",
+			     out->super.name, out->super.generation, need, count_bits(roles), absent,
+			     any_foreign(out) ? "; wipefs --all DISK removes such a signature, but does not restore what was overwritten: see "
 			     "ddraid(8), start" : "");
 }
 
@@ -343,7 +343,7 @@ int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_kn
 		out->other[m] = -1;
 	}
 	if (n > DDR_ASSEMBLE_MAX)
-		return ddr_error_set(err, "%zu devices are more than the %u that one assembly looks at", n, DDR_ASSEMBLE_MAX);
+		return ddr_error_set(err, "%zu devices are more than the %u that can be assembled at once", n, DDR_ASSEMBLE_MAX);
 	if (choose_newest(cand, n, out, err))
 		return -1;
 	cast(cand, n, out);
@@ -352,8 +352,8 @@ int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_kn
 			if (cand[j].super && check_pair(&cand[j], &cand[i], err))
 				return -1;
 	if (ddr_super_ro_only(&out->super))
-		return ddr_error_set(err, "array %s uses features (ro_compat 0x%" PRIx32 ") that this version can only look at; "
-				     "use a newer ddraid", out->super.name, out->super.ro_compat);
+		return ddr_error_set(err, "array %s uses features (ro_compat 0x%" PRIx32 ") that this version can only examine; use a newer ddraid",
+				     out->super.name, out->super.ro_compat);
 	if (check_known(&out->super, known, err))
 		return -1;
 	return check_sufficient(cand, out, err);
@@ -365,9 +365,9 @@ int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err)
 {
 	if (!(sb->ro_compat & DDR_RO_COMPAT_CLUSTER))
 		return 0;
-	return ddr_error_set(err, "array %s belongs to a cluster, and this node is in none (it has no corosync.conf that lists other nodes): a node of "
-			     "that cluster may be using the array now, and two nodes that do not know of each other destroy it. Start it on a node of "
-			     "its cluster, or bring this node back into it. " ADOPT, sb->name, sb->name);
+	return ddr_error_set(err, "array %s belongs to a cluster, and this node is in none (it has no corosync.conf that lists other nodes). A "
+			     "node of that cluster may be using the array now, and two nodes that do not know of each other destroy it. Start the "
+			     "array on a node of its cluster, or bring this node back into the cluster. " ADOPT, sb->name, sb->name);
 }
 
 int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err)
@@ -379,9 +379,10 @@ int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_err
 
 		if (owner == 0 || owner == node)
 			continue;
-		return ddr_error_set(err, "array %s: slot %" PRIu32 " of its dirty log belongs to node %" PRIu32 ", and this is node %" PRIu32
-				     " without a cluster: that node may be using the array now, or it died with writes in flight. If it was this "
-				     "machine under that id: node_id = %" PRIu32 " in ddraid.conf. If it is another one: set up corosync on both. "
+		return ddr_error_set(err, "array %s: slot %" PRIu32 " of its dirty log belongs to node %" PRIu32 ", and this is node %" PRIu32 " "
+				     "without a cluster: that node may be using the array now, or died with writes in flight. If it was this "
+				     "machine under that id, set node_id = %" PRIu32 " in ddraid.conf. If it is another machine, set up corosync "
+				     "on both. "
 				     ADOPT, sb->name, s, owner, node, owner, sb->name);
 	}
 	return 0;

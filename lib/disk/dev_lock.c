@@ -122,7 +122,7 @@ static void put_whole(struct whole *w)
 static enum ddr_lock_state state_of(int fd, enum ddr_lock_state busy, const char *what, struct ddr_holder *holder, struct ddr_error *err)
 {
 	if (errno != EWOULDBLOCK) {
-		ddr_error_set(err, "%s: cannot be locked: %s", what, strerror(errno));
+		ddr_error_set(err, "%s: cannot lock it: %s", what, strerror(errno));
 		return DDR_LOCK_FAILED;
 	}
 	if (holder)

@@ -25,10 +25,10 @@ static int learn_block(struct ddr_dev *dev, struct ddr_error *err)
 
 	if (ioctl(dev->fd, BLKGETSIZE64, &dev->bytes) || ioctl(dev->fd, BLKSSZGET, &logical) ||
 	    ioctl(dev->fd, BLKPBSZGET, &physical))
-		return ddr_error_set(err, "%s: cannot learn its size and sectors: %s", dev->path, strerror(errno));
+		return ddr_error_set(err, "%s: cannot read its size and sector size: %s", dev->path, strerror(errno));
 	if (logical < 512 || physical < (unsigned int)logical)
-		return ddr_error_set(err, "%s: reports sectors of %d bytes (logical) and %u bytes (physical), which "
-				     "no disk has", dev->path, logical, physical);
+		return ddr_error_set(err, "%s: reports impossible sector sizes: %d bytes (logical) and %u bytes (physical)", dev->path, logical,
+				     physical);
 	dev->logical_sector = (uint32_t)logical;
 	dev->physical_sector = physical;
 	return 0;
@@ -176,7 +176,7 @@ int ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offs
 		if (n < 0)
 			return io_error(dev, "read", offset, errno, err);
 		if (n == 0) {
-			ddr_error_set(err, "%s: cannot read at byte %" PRIu64 ": it ends there", dev->path, offset);
+			ddr_error_set(err, "%s: cannot read at byte %" PRIu64 ": the device ends there", dev->path, offset);
 			errno = ENODATA;
 			return -1;
 		}
@@ -317,8 +317,8 @@ int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struc
 	if (out->copy[0].found && out->copy[1].found &&
 	    !ddr_super_same_member(&out->copy[0].super, &out->copy[1].super)) {
 		out->conflict = true;
-		return ddr_error_set(err, "%s: its two superblocks are both valid, but of different arrays or members; "
-				     "decide which is right and wipe the other (4096 bytes at %" PRIu64 " or %" PRIu64 ")",
+		return ddr_error_set(err, "%s: its two superblocks are both valid, but of different arrays or members; decide which one is right "
+				     "and wipe the other (4096 bytes at %" PRIu64 " or %" PRIu64 ")",
 				     dev->path, out->copy[0].offset, out->copy[1].offset);
 	}
 	if (!out->copy[0].found && !out->copy[1].found)
@@ -339,7 +339,7 @@ int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, s
 		return ddr_error_set(err, "%s: out of memory", dev->path);
 	fault = ddr_super_encode(sb, buf);
 	if (fault.code)
-		rc = ddr_error_set(err, "%s: refusing to write a superblock that nobody could read: %s", dev->path,
+		rc = ddr_error_set(err, "%s: refusing to write an invalid superblock: %s", dev->path,
 				   ddr_fault_text(&fault, text, sizeof(text)));
 	else
 		rc = ddr_dev_write(dev, buf, DDR_META_BLOCK, ddr_super_offset(sb, ddr_super_copy(sb->seq)), err);

@@ -63,10 +63,10 @@ static int show(struct view *v, const void *block, size_t len, uint64_t offset, 
 	if (v->fd < 0) {
 		v->fd = memfd_create("ddraid-foreign", MFD_CLOEXEC);
 		if (v->fd < 0 || ftruncate(v->fd, (off_t)v->bytes))
-			return ddr_error_set(err, "%s: no memory to look for signatures: %s", v->dev->path, strerror(errno));
+			return ddr_error_set(err, "%s: out of memory while searching for signatures: %s", v->dev->path, strerror(errno));
 	}
 	if (pwrite(v->fd, block, len, (off_t)offset) != (ssize_t)len)
-		return ddr_error_set(err, "%s: no memory to look for signatures: %s", v->dev->path, strerror(errno));
+		return ddr_error_set(err, "%s: out of memory while searching for signatures: %s", v->dev->path, strerror(errno));
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static int show_all(struct view *v, struct ddr_error *err)
 	int rc;
 
 	if (!buf)
-		return ddr_error_set(err, "%s: no memory to look for signatures", v->dev->path);
+		return ddr_error_set(err, "%s: out of memory while searching for signatures", v->dev->path);
 	rc = show_range(v, buf, 0, v->sb->data_offset, err);
 	if (!rc)
 		rc = show_range(v, buf, tail > end ? tail : end, v->bytes, err);

@@ -69,11 +69,11 @@ static bool looks_like_uuid(const char *name)
 const char *ddr_name_refused(const char *name)
 {
 	if (!ddr_name_valid(name, strlen(name) + 1))
-		return "a name has 1 to 63 of A-Z a-z 0-9 . _ + -, a letter or digit first";
+		return "a name consists of 1 to 63 characters A-Z a-z 0-9 . _ + -, beginning with a letter or digit";
 	if (strcmp(name, "control") == 0)
 		return "/dev/mapper/control belongs to device-mapper itself";
 	if (looks_like_uuid(name))
-		return "it would be taken for a uuid";
+		return "it looks like a uuid";
 	return NULL;
 }
 

@@ -156,7 +156,7 @@ static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, stru
 	l->due_ms = ddr_look_now() + limit_ms;
 	ret = thread_start(l);
 	if (ret) {
-		ddr_error_set(err, "%s: no thread to look at it: %s", l->path, strerror(ret));
+		ddr_error_set(err, "%s: cannot create a thread that reads it: %s", l->path, strerror(ret));
 		return DDR_LOOK_FAILED;
 	}
 	l->refs++;
@@ -229,7 +229,7 @@ static struct ddr_look *look_opened(const struct ddr_dev *dev, int what, size_t 
 	l->buf = len ? ddr_dev_buffer(len) : NULL;
 	if (ddr_dev_dup(dev, &l->dev) == 0 && (l->buf || !len))
 		return l;
-	ddr_error_set(err, "%s: no memory or no descriptor to read it", dev->path);
+	ddr_error_set(err, "%s: out of memory or file descriptors while reading it", dev->path);
 	destroy(l);
 	return NULL;
 }

@@ -30,10 +30,10 @@ static int check_dir(int fd, const char *dir, struct ddr_error *err)
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return failed(err, dir, "cannot be looked at");
+		return failed(err, dir, "cannot be checked");
 	if (st.st_uid == geteuid() && !(st.st_mode & 022))
 		return 0;
-	ddr_error_set(err, "%s: others than root can write to it; remove it, and ddraid makes it anew", dir);
+	ddr_error_set(err, "%s: users other than root can write to it; remove it, and ddraid creates it again", dir);
 	errno = EPERM;
 	return -1;
 }
@@ -50,12 +50,12 @@ static int open_dir(const char *dir, bool *absent, struct ddr_error *err)
 		if (lstat(dir, &st)) {
 			*absent = true;
 			errno = error;
-			return failed(err, dir, "cannot be made");
+			return failed(err, dir, "cannot be created");
 		}
 	}
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return failed(err, dir, "is no directory of ddraid; remove it");
+		return failed(err, dir, "is not a directory of ddraid; remove it");
 	if (check_dir(fd, dir, err) == 0)
 		return fd;
 	close(fd);
@@ -134,7 +134,7 @@ int ddr_own_node_open_in(const char *dir, dev_t rdev, int mode, bool *absent, st
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	for (unsigned int i = 0; i < ATTEMPTS && ret == 1; i++) {
 		if (make(dirfd, name, rdev, absent)) {
-			ret = failed(err, path, "this device node cannot be made");
+			ret = failed(err, path, "this device node cannot be created");
 			break;
 		}
 		fd = openat(dirfd, name, mode | O_NOFOLLOW | O_CLOEXEC);
@@ -146,7 +146,7 @@ int ddr_own_node_open_in(const char *dir, dev_t rdev, int mode, bool *absent, st
 		}
 		ret = check(fd, rdev);
 		if (ret < 0)
-			failed(err, path, "cannot be made root's alone");
+			failed(err, path, "cannot be restricted to root");
 		if (ret)
 			close(fd);
 	}
@@ -155,7 +155,7 @@ int ddr_own_node_open_in(const char *dir, dev_t rdev, int mode, bool *absent, st
 		return fd;
 	if (ret == 1) {
 		errno = EAGAIN;
-		failed(err, path, "another program replaces this device node again and again");
+		failed(err, path, "another program keeps replacing this device node");
 	}
 	return -1;
 }

@@ -66,6 +66,8 @@ struct ddr_scan_how {
  */
 int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 void ddr_scan_free(struct ddr_scan *scan);
+/* scan_sys.c, for scan.c: may the block device of that name (in sysfs) hold a member? It is not opened. */
+bool ddr_scan_worth_opening(const char *name);
 
 /* An array that was assembled; the candidates borrow from the scan. */
 struct ddr_scan_array {

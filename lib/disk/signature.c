@@ -29,7 +29,7 @@ static blkid_probe new_probe(int fd, const struct ddr_dev *dev, struct ddr_error
 	    blkid_probe_enable_partitions(pr, 1) == 0 &&
 	    blkid_probe_set_partitions_flags(pr, BLKID_PARTS_MAGIC | BLKID_PARTS_FORCE_GPT) == 0)
 		return pr;
-	ddr_error_set(err, "%s: libblkid cannot look at it", dev->path);
+	ddr_error_set(err, "%s: libblkid cannot open it", dev->path);
 	blkid_free_probe(pr);
 	return NULL;
 }

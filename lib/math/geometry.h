@@ -44,6 +44,17 @@ static inline ddr_u32 ddr_geo_data(const struct ddr_geometry *g)
 	return 1u << g->order;
 }
 
+/* The data roles, and all roles, as bits. */
+static inline ddr_u32 ddr_data_mask(const struct ddr_geometry *g)
+{
+	return (1u << ddr_geo_data(g)) - 1;
+}
+
+static inline ddr_u32 ddr_role_mask(const struct ddr_geometry *g)
+{
+	return (1u << g->roles) - 1;
+}
+
 /* Fills @g; false if order, parity or layout lie outside the limits. */
 static inline bool ddr_geo_init(struct ddr_geometry *g, ddr_u32 order, ddr_u32 parity, ddr_u32 layout)
 {

@@ -123,10 +123,11 @@ static const struct {
 	int error;
 	const char *text;
 } causes[] = {
-	{ DDR_IPC_REACH, EMFILE, "this command may open no more files; raise the limit (ulimit -n)" },
-	{ DDR_IPC_REACH, ENFILE, "this machine may open no more files; sysctl fs.file-nr shows how many are open, and fs.file-max the limit" },
-	{ DDR_IPC_REACH, ENOMEM, "there is no memory for a connection to ddraidd" },
-	{ DDR_IPC_REACH, ENOBUFS, "there is no memory for a connection to ddraidd" },
+	{ DDR_IPC_REACH, EMFILE, "this command has reached its limit of open files; raise it (ulimit -n)" },
+	{ DDR_IPC_REACH, ENFILE, "this machine has reached its limit of open files; sysctl fs.file-nr shows how many are open, and fs.file-max the "
+				 "limit" },
+	{ DDR_IPC_REACH, ENOMEM, "out of memory for a connection to ddraidd" },
+	{ DDR_IPC_REACH, ENOBUFS, "out of memory for a connection to ddraidd" },
 	{ DDR_IPC_REACH, EACCES, "a security policy forbids this command to connect to ddraidd; journalctl -t audit shows which" },
 	{ DDR_IPC_REACH, EPERM, "a security policy forbids this command to connect to ddraidd; journalctl -t audit shows which" },
 	{ DDR_IPC_WELCOME, EAGAIN, "ddraidd has too many clients; try again in a moment, or end a ddraid events" },
@@ -134,22 +135,23 @@ static const struct {
 	  "show what fills it" },
 	{ DDR_IPC_WELCOME, EDQUOT, "root's quota of /dev/shm is used up: ddraidd runs, but needs 2 MiB there to talk to a command" },
 	{ DDR_IPC_WELCOME, ENOMEM, "ddraidd runs, but there is no memory for a connection to it: the machine or its control group has none left" },
-	{ DDR_IPC_WELCOME, EMFILE, "ddraidd runs, but may open no more files; raise LimitNOFILE= of its unit (systemctl edit ddraidd), then "
-	  "systemctl restart ddraidd" },
-	{ DDR_IPC_WELCOME, ENFILE, "this machine may open no more files; sysctl fs.file-nr shows how many are open, and fs.file-max the limit" },
-	{ DDR_IPC_WELCOME, EACCES, "ddraidd runs, but may not make its files in /dev/shm; ls -ld /dev/shm shows its permissions (drwxrwxrwt is "
+	{ DDR_IPC_WELCOME, EMFILE, "ddraidd runs, but has reached its limit of open files; raise LimitNOFILE= of its unit (systemctl edit "
+	  "ddraidd), then systemctl restart ddraidd" },
+	{ DDR_IPC_WELCOME, ENFILE, "this machine has reached its limit of open files; sysctl fs.file-nr shows how many are open, and fs.file-max "
+				   "the limit" },
+	{ DDR_IPC_WELCOME, EACCES, "ddraidd runs, but cannot create its files in /dev/shm; ls -ld /dev/shm shows its permissions (drwxrwxrwt is "
 	  "right), journalctl -t audit whether a security policy forbids it" },
-	{ DDR_IPC_WELCOME, EPERM, "ddraidd runs, but may not make its files in /dev/shm; ls -ld /dev/shm shows its permissions (drwxrwxrwt is "
+	{ DDR_IPC_WELCOME, EPERM, "ddraidd runs, but cannot create its files in /dev/shm; ls -ld /dev/shm shows its permissions (drwxrwxrwt is "
 	  "right), journalctl -t audit whether a security policy forbids it" },
 	{ DDR_IPC_WELCOME, EROFS, "ddraidd runs, but /dev/shm is read-only; mount -o remount,rw /dev/shm" },
-	{ DDR_IPC_WELCOME, ENOENT, "ddraidd runs, but this command and ddraidd have no /dev/shm in common; run the command outside of containers, "
-	  "and see that /dev/shm is mounted" },
+	{ DDR_IPC_WELCOME, ENOENT, "ddraidd runs, but does not share /dev/shm with this command; run the command outside of containers, and check "
+	  "that /dev/shm is mounted" },
 	{ DDR_IPC_WELCOME, ENOTCONN, "ddraidd closed the connection at once: it is starting or ending, or out of memory; try again in a moment, "
-	  "journalctl -u ddraidd tells more" },
-	{ DDR_IPC_TALK, ENOTCONN, "ddraidd ended before it answered; journalctl -u ddraidd tells why" },
-	{ DDR_IPC_TALK, EBADMSG, "the answer of ddraidd cannot be read; daemon and command are of different releases: systemctl restart ddraidd "
-	  "starts the installed one" },
-	{ DDR_IPC_TALK, EMSGSIZE, "the request is longer than ddraidd takes; shorten the names in it" },
+	  "and see journalctl -u ddraidd" },
+	{ DDR_IPC_TALK, ENOTCONN, "ddraidd ended before it answered; journalctl -u ddraidd shows why" },
+	{ DDR_IPC_TALK, EBADMSG, "the answer of ddraidd cannot be parsed: daemon and command are from different releases; systemctl restart "
+	  "ddraidd starts the installed one" },
+	{ DDR_IPC_TALK, EMSGSIZE, "the request is too long for ddraidd; shorten the names in it" },
 };
 
 static int plain(int error)
@@ -172,21 +174,21 @@ static void no_answer(const struct ddr_process *p, char *buf, size_t size)
 	int pid = (int)p->pid;
 
 	if (p->state == 'T')
-		snprintf(buf, size, "ddraidd (process %d) is stopped and does not answer; kill -CONT %d lets it go on", pid, pid);
+		snprintf(buf, size, "ddraidd (process %d) is stopped and does not answer; kill -CONT %d lets it continue", pid, pid);
 	else if (p->state == 't')
 		snprintf(buf, size, "ddraidd (process %d) is stopped by a debugger and does not answer; end the debugger", pid);
 	else if (p->state == 'D')
-		snprintf(buf, size, "ddraidd (process %d) does not answer: it waits in the kernel (state D), for a disk or for memory; "
-			 "cat /proc/%d/stack and journalctl -k show for what", pid, pid);
+		snprintf(buf, size, "ddraidd (process %d) does not answer: it waits in the kernel (state D) for a disk or memory; cat "
+			 "/proc/%d/stack and journalctl -k show what for", pid, pid);
 	else if (p->state && p->fds_max && p->fds >= p->fds_max)
-		snprintf(buf, size, "ddraidd (process %d) does not answer: it has opened all of the %lu files that it may; raise LimitNOFILE= of its "
+		snprintf(buf, size, "ddraidd (process %d) does not answer: it has reached its limit of %lu open files; raise LimitNOFILE= of its "
 			 "unit (systemctl edit ddraidd), then systemctl restart ddraidd", pid, p->fds_max);
 	else if (pid && !strchr("ZX", p->state))
-		snprintf(buf, size, "ddraidd (process %d) does not answer; systemctl status ddraidd and journalctl -u ddraidd tell more, "
-			 "systemctl restart ddraidd starts it anew", pid);
+		snprintf(buf, size, "ddraidd (process %d) does not answer; see systemctl status ddraidd and journalctl -u ddraidd; systemctl "
+			 "restart ddraidd starts it again", pid);
 	else
-		snprintf(buf, size, "ddraidd does not answer; systemctl status ddraidd and journalctl -u ddraidd tell more, "
-			 "systemctl restart ddraidd starts it anew");
+		snprintf(buf, size, "ddraidd does not answer; see systemctl status ddraidd and journalctl -u ddraidd; systemctl restart ddraidd "
+			 "starts it again");
 }
 
 static void nobody(const struct ddr_process *p, char *buf, size_t size)
@@ -194,14 +196,14 @@ static void nobody(const struct ddr_process *p, char *buf, size_t size)
 	int pid = (int)p->pid;
 
 	if (!p->state)
-		snprintf(buf, size, "ddraidd does not run; systemctl start ddraidd starts it");
+		snprintf(buf, size, "ddraidd is not running; systemctl start ddraidd");
 	else if (p->elsewhere)
 		snprintf(buf, size, "ddraidd (process %d) runs in another network namespace than this command; nsenter -t %d -n runs a command there", pid, pid);
 	else if (strchr("TtD", p->state))
 		no_answer(p, buf, size);
 	else
-		snprintf(buf, size, "ddraidd (process %d) runs, but takes no commands: it is starting or ending; try again in a moment, "
-			 "systemctl status ddraidd tells more", pid);
+		snprintf(buf, size, "ddraidd (process %d) runs, but accepts no commands: it is starting or ending; try again in a moment, and see "
+			 "systemctl status ddraidd", pid);
 }
 
 static void stranger(const struct ddr_ipc_fault *fault, const struct ddr_process *p, char *buf, size_t size)
@@ -209,11 +211,11 @@ static void stranger(const struct ddr_ipc_fault *fault, const struct ddr_process
 	int pid = (int)fault->pid;
 
 	if (pid)
-		snprintf(buf, size, "ddraidd does not run: process %d (%s) of user %u has taken the name of its service, and was told nothing; "
-			 "kill %d, then systemctl start ddraidd", pid, p->state ? p->name : "unknown", (unsigned int)fault->uid, pid);
+		snprintf(buf, size, "ddraidd is not running: process %d (%s) of user %u occupies its socket name. Nothing was sent to it; kill %d, "
+			 "then systemctl start ddraidd", pid, p->state ? p->name : "unknown", (unsigned int)fault->uid, pid);
 	else
-		snprintf(buf, size, "ddraidd does not run: a process of user %u has taken the name of its service, and was told nothing; "
-			 "ss -xlp | grep @ddraidd shows it; end it, then systemctl start ddraidd", (unsigned int)fault->uid);
+		snprintf(buf, size, "ddraidd is not running: a process of user %u occupies its socket name. Nothing was sent to it; ss -xlp | grep "
+			 "@ddraidd shows it; end it, then systemctl start ddraidd", (unsigned int)fault->uid);
 }
 
 const char *ddr_ipc_words(const struct ddr_ipc_fault *fault, const struct ddr_process *p, bool root, char *buf, size_t size)
@@ -233,10 +235,10 @@ const char *ddr_ipc_words(const struct ddr_ipc_fault *fault, const struct ddr_pr
 	else if (cause)
 		snprintf(buf, size, "%s", cause);
 	else
-		snprintf(buf, size, "ddraidd cannot be talked to: %s", strerror(-fault->error));
+		snprintf(buf, size, "cannot connect to ddraidd: %s", strerror(-fault->error));
 	used = strlen(buf);
 	if (late && fault->step == DDR_IPC_TALK)
-		snprintf(buf + used, size - used, "; what it was asked for may still happen then");
+		snprintf(buf + used, size - used, "; the request may still be carried out");
 	return buf;
 }
 

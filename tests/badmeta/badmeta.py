@@ -67,7 +67,7 @@ LIES = {
         "this_member": (16, "this_member"), "reserved2": (1, "reserved"), "reserved3": (1, "reserved"),
         "reserved4": (1, "reserved"), "member[0].uuid": (0, "uuid"), "member[0].state": (9, "state"),
         "member[0].flags": (1, "flags"), "member[0].role": (7, "role"), "member[0].cursor": (1, "cursor"),
-        "member[0].since": (99, "generation that never was"), "member[0].reserved": (1, "reserved"),
+        "member[0].since": (99, "generation that never existed"), "member[0].reserved": (1, "reserved"),
         "member[15].state": (1, "entry 15"), "slot[0].flags": (1, "slot table"), "slot[63].node": (3, "entry 63"),
         "slot[63].reserved": (1, "reserved"),
     },

@@ -148,7 +148,7 @@ def test_nobody_there():
     for args in COMMANDS:
         done = subprocess.run(["unshare", "--net", DDRAID, *args], capture_output=True, text=True, timeout=30, check=False)
         line = one_line(done)
-        assert "ddraidd does not run" in line and "systemctl start ddraidd" in line, line
+        assert "ddraidd is not running" in line and "systemctl start ddraidd" in line, line
 
 
 def test_S21_a_monitor_has_its_answer_in_time(server):
@@ -161,7 +161,7 @@ def test_S21_a_monitor_has_its_answer_in_time(server):
         assert f"process {daemon.pid}" in line and daemon.took < 5.5, (line, daemon.took)
     one_line(server(NOBODY).ddraid("status", "--check"), 3)
     done = subprocess.run(["unshare", "--net", DDRAID, "status", "--check", "data"], capture_output=True, text=True, timeout=30, check=False)
-    assert "ddraidd does not run" in one_line(done, 3)
+    assert "ddraidd is not running" in one_line(done, 3)
     for args in (("--check", "a", "b"), ("--check", "--bad"), ("--bad", "--check"), ("a", "b", "--che")):
         done = subprocess.run([DDRAID, "status", *args], capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 64 and "usage: ddraid status" in done.stderr, done

@@ -73,7 +73,7 @@ def refused(paths, args, words, code=1, preexec=None):
     (("a\nb", "--order", "1"), "'a?b' cannot name an array"),
     (("x" * 64, "--order", "1"), "cannot name an array"),
     (("control", "--order", "1"), "'control' cannot name an array: /dev/mapper/control belongs to device-mapper itself"),
-    (("0e6f9f86-0000-4000-8000-000000000000", "--order", "1"), "it would be taken for a uuid"),
+    (("0e6f9f86-0000-4000-8000-000000000000", "--order", "1"), "it looks like a uuid"),
 ])
 def test_usage(images, args, words):
     paths = images(3)
@@ -84,8 +84,8 @@ def test_usage(images, args, words):
 
 
 @pytest.mark.parametrize("options, count, words", [
-    (("--order", "0"), 3, "takes 2 devices, 3 were given"),
-    (("--order", "3", "--parity", "2"), 9, "takes 10 devices, 9 were given"),
+    (("--order", "0"), 3, "needs 2 devices, 3 were given"),
+    (("--order", "3", "--parity", "2"), 9, "needs 10 devices, 9 were given"),
     ((), 3, "--order is missing"),
 ])
 def test_number_of_devices(images, options, count, words):
@@ -124,7 +124,7 @@ def test_settings_are_checked_before_any_is_sent():
 
 
 def test_users_are_told_to_become_root():
-    for args, words in ((("table", "x"), "only root may look at the disks"), (("status",), "only root may talk to ddraidd")):
+    for args, words in ((("table", "x"), "only root may read the disks"), (("status",), "only root may talk to ddraidd")):
         done = subprocess.run(["unshare", "--user", "--map-user=1000", DDRAID, *args], capture_output=True, text=True, timeout=60,
                               check=False)
         assert done.returncode == 1 and words in done.stderr and len(done.stderr.splitlines()) == 1, done
@@ -140,7 +140,7 @@ def test_each_override_has_its_option(images, tmp_path):
     subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", paths[1]], check=True)
     for options in ((), ("--allow-512e", "--yes"), ("--unequal", "--yes"), ("--yes",)):
         refused(paths, (*shape, *options, *paths), f"{paths[1]}: holds data (ext4 file system); use another device, or --overwrite")
-    refused(paths, (*shape, "--overwrite", *paths), f"{paths[1]}: destroying what it holds (ext4 file system); there is no terminal to ask on: --yes")
+    refused(paths, (*shape, "--overwrite", *paths), f"{paths[1]}: destroying what it holds (ext4 file system); there is no terminal to ask on. Give --yes")
     refused(paths, ("create", "t", "--order", 1, "--overwrite", "--yes", *paths), "is not a block device")
     for answer, code in (("no\n", 1), ("\x04", 1), ("yes\n", 0)):
         before = digest(paths)
@@ -190,7 +190,7 @@ def test_unequal_sizes(images, which):
     args = ("create", "t", "--order", 1, *ANYTHING, *paths[:3], "--spare", paths[3])
     resize(paths[which], 20 * MIB - 20 * MIB // 50)
     refused(paths, args, f"{paths[which]} has {(20 * MIB - 20 * MIB // 50) // 512 * 512} bytes (19.6 MiB) and {paths[which == 0]} has 20971520 bytes (20 MiB)")
-    refused(paths, (*[a for a in args if a != "--yes"], "--unequal"), "the disks are not of one size")
+    refused(paths, (*[a for a in args if a != "--yes"], "--unequal"), "the disks differ in size")
     assert ddraid(*args, "--unequal").returncode == 0
     resize(paths[which], 20 * MIB - 20 * MIB // 128)
     assert ddraid(*args).returncode == 0
@@ -333,7 +333,7 @@ def test_the_name_of_another_array_is_refused(images):
     assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0
     before = digest(five)
     done = ddraid(*args, *two, DDRAID_DEVICES=everything)
-    assert done.returncode == 1 and "an array with the name same is there already" in done.stderr and done.stderr.count("\n") == 1, done
+    assert done.returncode == 1 and "an array with the name same already exists" in done.stderr and done.stderr.count("\n") == 1, done
     done = ddraid(*args, one[0], two[0], DDRAID_DEVICES=everything)         # a disk of it is left over
     assert done.returncode == 1 and f"{one[1]} belongs to it" in done.stderr, done
     assert digest(five) == before
@@ -343,7 +343,7 @@ def test_the_name_of_another_array_is_refused(images):
 
 def test_new_names_are_checked():
     """Findings S15, P8: rename takes no name that cannot work, and needs two."""
-    for name, words in (("control", "device-mapper itself"), ("0e6f9f86-0000-4000-8000-000000000000", "taken for a uuid"), ("a b", "a name has"),
+    for name, words in (("control", "device-mapper itself"), ("0e6f9f86-0000-4000-8000-000000000000", "looks like a uuid"), ("a b", "a name consists"),
                         ("-x", "unknown option '-x'")):
         done = ddraid("rename", "data", name)
         assert done.returncode == 2 and words in done.stderr, done
@@ -362,7 +362,7 @@ def test_table_refuses(images, tmp_path):
         assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1
         assert words in done.stderr
     table("same", one + two, "two arrays have the name same")
-    table("same", one[:1], "needs 2 members in sync, and 1 are there")
+    table("same", one[:1], "needs 2 members in sync, and has 1")
     table("other", one, "no device belongs to an array with the name other")
     table("0e6f9f86-0000-4000-8000-000000000000", one, "with the uuid")
     copy = tmp_path / "copy"
@@ -370,4 +370,4 @@ def test_table_refuses(images, tmp_path):
     table("same", [*one, copy], "are the same member, 2")
     degraded = ddraid("table", "same", DDRAID_DEVICES=" ".join(map(str, one[:2])))
     assert degraded.returncode == 0 and degraded.stdout.endswith(" -\n")
-    assert "degraded: member 2 is not there" in degraded.stderr
+    assert "degraded: member 2 is missing" in degraded.stderr

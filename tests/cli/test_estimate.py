@@ -14,7 +14,7 @@ def test_as_a_person_reads_it():
     done = ddraid("estimate", *SHAPE, "--iops", 120, "--afr", 2, "--unreadable", "1e-15")
     assert (done.returncode, done.stderr) == (0, "")
     for words in ("order 2, parity 1, rotating: 5 disks, 1 of them may fail", "4 of 5 disks", "read 720 MiB/s to 900 MiB/s, write 720 MiB/s",
-                  "read 120 to 150 a second, write 120", "rebuild        6 h 48 min while nobody uses the array; 19 days 10 h if somebody always does", "resync_min_rate 10 MiB", "more disks fail than may: "):
+                  "read 120 to 150 a second, write 120", "rebuild        6 h 48 min while the array is idle; 19 days 10 h under constant load", "resync_min_rate 10 MiB", "more disks fail than the parity covers: "):
         assert words in done.stdout, f"{words!r} is not in:\n{done.stdout}"
 
 
@@ -34,7 +34,7 @@ def test_without_parity_no_rebuild_meets_anything():
 
 def test_without_parity_it_warns_of_the_loss():
     done = ddraid("estimate", *SHAPE, "--parity", 0)
-    assert done.returncode == 0 and "a disk that fails takes the array with it" in done.stdout and "rebuild" not in done.stdout
+    assert done.returncode == 0 and "the array is lost when any disk fails" in done.stdout and "rebuild" not in done.stdout
 
 
 @pytest.mark.parametrize("args, words", [
@@ -47,9 +47,9 @@ def test_without_parity_it_warns_of_the_loss():
     ((*SHAPE, "--parity", "3"), "--parity must be"),
     ((*SHAPE, "--layout", "left"), "--layout must be"),
     ((*SHAPE, "--member-size", "0"), "--member-size must be"),
-    ((*SHAPE, "--rate", "fast"), "--rate must be bytes a second"),
-    ((*SHAPE, "--rate", "0"), "--rate must be bytes a second"),
-    ((*SHAPE, "--rate", "2P"), "--rate must be bytes a second"),
+    ((*SHAPE, "--rate", "fast"), "--rate must be bytes per second"),
+    ((*SHAPE, "--rate", "0"), "--rate must be bytes per second"),
+    ((*SHAPE, "--rate", "2P"), "--rate must be bytes per second"),
     ((*SHAPE, "--iops", "-3"), "--iops must be"),
     ((*SHAPE, "--iops", "nan"), "--iops must be"),
     ((*SHAPE, "--written", "0"), "--written must be"),
@@ -58,7 +58,7 @@ def test_without_parity_it_warns_of_the_loss():
     ((*SHAPE, "--afr", "1%"), "--afr must be"),
     ((*SHAPE, "--afr", "1", "--unreadable", "1"), "--unreadable must be"),
     ((*SHAPE, "--afr", "1", "--wait", "1e9"), "--wait must be"),
-    ((*SHAPE, "--wait", "3"), "say nothing without --afr"),
+    ((*SHAPE, "--wait", "3"), "need --afr"),
     ((*SHAPE, "--sized"), "--sized"),
     ((*SHAPE, "--afr"), "'--afr' needs a value"),
 ])

@@ -142,10 +142,10 @@ def test_what_another_program_wrote_leaves_the_member_out(tmp_path, kind):
     line = table(paths)
     assert line.returncode == 0, line
     assert line.stdout.split()[-3:] == [str(paths[0]), "-", str(paths[2])], line
-    assert f"{paths[1]} is left out: it holds a " in line.stderr and "ddraid add --overwrite data" in line.stderr, line.stderr
+    assert f"{paths[1]} is not used: it also holds a " in line.stderr and "ddraid add --overwrite data" in line.stderr, line.stderr
     assert "member 1 is left out" in line.stderr
     report, = json.loads(ddraid("examine", "--json", paths[1]).stdout)
-    assert any(error.startswith("holds a ") for error in report["errors"]), report["errors"]
+    assert any(error.startswith("also holds a ") for error in report["errors"]), report["errors"]
 
 
 def test_two_that_were_overwritten_are_too_many(tmp_path):

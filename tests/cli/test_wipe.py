@@ -121,17 +121,17 @@ def test_what_it_may_not_touch(images, tmp_path):               # noqa: F811
         done = wipe(*args, devices=devices)
         assert done.returncode == 1 and words in done.stderr.splitlines()[-1], done
         assert digest([*paths, other]) == before
-    refused("nothing of ddraid is on it", "--yes", other)
-    refused("nothing of ddraid is on it", "--yes", paths[0], other)      # and the first one was not touched either
-    refused("there is no terminal to ask on: --yes says that this is meant", paths[0])
+    refused("it has no ddraid superblock", "--yes", other)
+    refused("it has no ddraid superblock", "--yes", paths[0], other)      # and the first one was not touched either
+    refused("there is no terminal to ask on. Give --yes to confirm", paths[0])
     done = ddraid("wipe", "--yes", paths[0])
     assert done.returncode == 1 and "is not a block device" in done.stderr, done
     assert ddraid("wipe").returncode == 2
     change(paths[0], array, lambda block: struct.pack_into("<I", block, 2048, 7))
-    refused("which node 7 has in use, or did not stop before it died", "--yes", paths[0])
+    refused("which is in use by node 7, or that node died while using it", "--yes", paths[0])
     # another disk of the array is newer, and says so too
     change(paths[1], array, lambda block: (struct.pack_into("<I", block, 2048, 9), struct.pack_into("<Q", block, 16, struct.unpack_from("<Q", block, 16)[0] + 2)))
-    refused("which node 9 has in use", "--yes", paths[0], devices=str(paths[1]))
+    refused("which is in use by node 9", "--yes", paths[0], devices=str(paths[1]))
     assert wipe("--yes", "--overwrite", paths[0]).returncode == 0
     nothing_is_left(paths[0])
 

@@ -66,7 +66,7 @@ class ReaddRig(StillRig):
         node.run(f"ddraid add {NAME} {node.disks[index].dev}", timeout=90)
         for i in self.all:
             start = self.wait_event(i, "rebuild-start", 90)
-            assert start["member"] == index and "written without it" in start["text"], start
+            assert start["member"] == index and "brought up to date" in start["text"], start
         since = before | self.written_since()
         lacked = max(len(since) * size, self.last_look() // 4096)
         copied = sum(self.wait_event(i, "rebuild-done", 240)["blocks"] for i in self.all)

@@ -24,7 +24,7 @@ def refused(rig, victim):
         rig.on_each(lambda i, m=m: rig.node(i).unplug(rig.node(i).disks[m]))
     for i in rig.all:
         result = rig.guests[i].command(f"start --degraded --yes {NAME}", check=False, timeout=120)
-        assert result.code == 1 and result.err.count("\n") == 1 and "needs 2 members in sync, and 1 are there" in result.err, f"node {i}: {result}"
+        assert result.code == 1 and result.err.count("\n") == 1 and "needs 2 members in sync, and has 1" in result.err, f"node {i}: {result}"
     for m in gone:
         rig.on_each(lambda i, m=m: rig.node(i).plug(rig.node(i).disks[m]))
         rig.on_each(lambda i, m=m: rig.layer(i, m))

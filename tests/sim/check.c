@@ -5,321 +5,13 @@
  */
 #include <string.h>
 
-#include "sim.h"
-
-uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block)
-{
-	uint64_t state = ((uint64_t)version << 32 | block << 8 | role) * 0x2545f4914f6cdd1du + 1;
-
-	return rig_random(&state);
-}
-
-/* x * 2 in GF(2^8) modulo 0x11d, for each of the eight bytes. */
-static uint64_t gf_double(uint64_t x)
-{
-	uint64_t high = x >> 7 & 0x0101010101010101u;
-
-	return ((x & 0x7f7f7f7f7f7f7f7fu) << 1) ^ high * 0x1d;
-}
-
-/* x * c, likewise. */
-static uint64_t gf_times(uint64_t x, uint8_t c)
-{
-	uint64_t sum = 0;
-
-	for (; c; c >>= 1) {
-		if (c & 1)
-			sum ^= x;
-		x = gf_double(x);
-	}
-	return sum;
-}
-
-static uint8_t gf_power(uint8_t x, unsigned int n)
-{
-	uint8_t y = 1;
-
-	while (n--)
-		y = (uint8_t)gf_times(y, x);
-	return y;
-}
-
-void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2])
-{
-	uint32_t n = ddr_geo_data(&s->g);
-
-	pq[0] = pq[1] = 0;
-	for (uint32_t i = n; i-- > 0;) {
-		pq[0] ^= data[i];
-		pq[1] = gf_double(pq[1]) ^ data[i];
-	}
-}
-
-/* ---- what the disks say -------------------------------------------------------- */
-
-static const struct ddr_super *newest_super(const struct sim *s)
-{
-	const struct ddr_super *best = NULL;
-
-	for (uint32_t m = 0; m < s->sb0.members; m++) {
-		const struct ddr_super *one = &s->disk[m].super;
-
-		if (s->disk[m].dead || !s->disk[m].has_super)
-			continue;
-		if (!best || one->generation > best->generation ||
-		    (one->generation == best->generation && one->seq > best->seq))
-			best = one;
-	}
-	return best;
-}
-
-/* Every member that knew the last state of the array is dead: nothing that is left means anything. */
-bool check_hopeless(const struct sim *s)
-{
-	const struct ddr_super *left = newest_super(s);
-
-	for (uint32_t m = 0; m < s->sb0.members && s->lossy; m++)
-		if (!left || s->disk[m].super.generation > left->generation)
-			return true;
-	return false;
-}
-
-void check_places(struct sim *s)
-{
-	const struct ddr_super *sb = newest_super(s);
-
-	for (uint32_t m = 0; sb && m < sb->members; m++)
-		if (sb->member[m].role < s->g.roles && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING))
-			s->at[sb->member[m].role] = (uint8_t)m;
-	if (sb && sb->log_base != s->log_base)	/* nobody is out: from now on the map speaks of those who will be */
-		memset(s->missing_write, 0, sizeof(s->missing_write));
-	s->log_base = sb ? sb->log_base : s->log_base;
-	if (sb && sb->array_blocks != s->blocks)
-		grow_sized(s, sb->array_blocks);
-}
-
-/* The array is told to be whole: as many may fail again as the parity covers, but for those that have failed and nobody has noticed. */
-void check_whole_again(struct sim *s)
-{
-	const struct ddr_super *sb = newest_super(s);
-
-	if (!sb || (uint32_t)__builtin_popcount(check_in_sync(sb)) < s->g.roles)
-		return;
-	s->faults_left = s->g.parity;
-	for (uint32_t p = 0; p < s->g.roles; p++)
-		s->faults_left -= s->faults_left && (s->disk[s->at[p]].chosen || s->disk[s->at[p]].cut);
-}
-
-uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block)
-{
-	return s->at[ddr_geo_member(&s->g, role, block)];
-}
-
-bool check_newest_super(const struct sim *s, struct ddr_super *sb)
-{
-	const struct ddr_super *best = newest_super(s);
-
-	if (best)
-		*sb = *best;
-	return best != NULL;
-}
-
-uint32_t check_in_sync(const struct ddr_super *sb)
-{
-	uint32_t mask = 0;
-
-	for (uint32_t m = 0; m < sb->members; m++)
-		if (sb->member[m].role != DDR_ROLE_NONE && sb->member[m].state == DDR_MEMBER_IN_SYNC)
-			mask |= 1u << m;
-	return mask;
-}
-
-const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, uint32_t slot, uint64_t *seq)
-{
-	const struct disk *d = &s->disk[member];
-	const uint64_t *seqs = slot == SIM_MAP ? d->map_seq : d->log_seq[slot];
-	unsigned int place = seqs[1] > seqs[0];
-
-	*seq = seqs[place];
-	return *seq ? (const struct ddr_disk_log *)(slot == SIM_MAP ? d->map[place] : d->log[slot][place]) : NULL;
-}
-
-/* Members that count: in sync by the newest superblock, and able to answer. */
-uint32_t check_counting(const struct sim *s)
-{
-	const struct ddr_super *sb = newest_super(s);
-	uint32_t mask = sb ? check_in_sync(sb) : 0;
-
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (s->disk[m].dead)
-			mask &= ~(1u << m);
-	return mask;
-}
-
-/* Members that hold their part of the block: those that count, and those that are rebuilt that far. */
-static uint32_t holding(const struct sim *s, uint64_t b, uint32_t counting)
-{
-	const struct ddr_super *sb = newest_super(s);
-
-	for (uint32_t m = 0; sb && m < sb->members; m++)
-		if (sb->member[m].state == DDR_MEMBER_REBUILDING && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING) && b < sb->member[m].cursor && !s->disk[m].dead)
-			counting |= 1u << m;
-	return counting;
-}
-
-bool check_marked(const struct ddr_disk_log *blk, uint64_t region, bool repair)
-{
-	if (!(blk->payload[region / 8] >> region % 8 & 1))
-		return false;
-	for (uint32_t i = 0; i < 48 && !repair; i += 2)	/* 16 bit numbers + 1 of what is marked for a repair alone, at byte 80 */
-		if ((((const uint8_t *)blk)[80 + i] | ((const uint8_t *)blk)[81 + i] << 8) == (int)region + 1)
-			return false;
-	return true;
-}
-
-bool check_marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t region, bool repair)
-{
-	uint64_t seq;
-	const struct ddr_disk_log *blk = check_newest(s, m, slot, &seq);
-
-	return !blk || check_marked(blk, region, repair);
-}
-
-/* Does every copy of the slot's log that could be the one that survives say that the region is dirty? */
-bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool repair)
-{
-	uint32_t counting = check_counting(s);
-
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && !check_marked_on(s, m, slot, region, repair))
-			return false;
-	return true;
-}
-
-static bool marked_everywhere(const struct sim *s, uint64_t region)
-{
-	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		if (check_marked_in(s, i, region, true))
-			return true;
-	return false;
-}
-
-/* The slot that the newest superblock gives to the node. */
-uint32_t check_slot_of(const struct sim *s, const struct node *n)
-{
-	const struct ddr_super *sb = newest_super(s);
-
-	for (uint32_t i = 0; sb && i < sb->slots; i++)
-		if (sb->slot_node[i] == n->id)
-			return i;
-	return DDR_SM_NO_SLOT;
-}
-
-/* Rule 1: no chunk before the mark is durable on all members in sync. */
-void check_marks(struct sim *s, const struct node *n, uint64_t start, uint64_t count, bool repair, const char *what)
-{
-	uint32_t slot = check_slot_of(s, n);
-	uint64_t first = start / s->geo.region_blocks, last = (start + count - 1) / s->geo.region_blocks;
-
-	if (check_hopeless(s))
-		return;
-	for (uint64_t r = first; s->g.parity && r <= last; r++)
-		if (slot == DDR_SM_NO_SLOT || !check_marked_in(s, slot, r, repair))
-			sim_violation(s, "rule 1: %s is submitted in region %llu, which is not durably marked on all members in sync in the slot of node %u",
-				      what, (unsigned long long)r, n->id);
-}
-
-/* Rule 11: a log block is newer than every copy that could be read later. */
-void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq)
-{
-	uint32_t counting = check_counting(s);
-	uint64_t there;
-
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && check_newest(s, m, slot, &there) && there >= seq)
-			sim_violation(s, "rule 11: a block of the %s is written with sequence %llu, and member %u holds %llu",
-				      slot == SIM_MAP ? "map" : "log", (unsigned long long)seq, m, (unsigned long long)there);
-}
+#include "check.h"
 
 /* ---- parity -------------------------------------------------------------------- */
-
-typedef uint64_t (*reader)(const struct disk *d, uint64_t block);
 
 static uint64_t media_read(const struct disk *d, uint64_t block)
 {
 	return d->media[block];
-}
-
-/* The token of a data role as a reader with @members gets it; false: it cannot be had. */
-static bool read_role(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get, uint64_t *token)
-{
-	uint32_t data = ddr_geo_data(&s->g), missing = 0, other = role, have = 0;
-	uint64_t tokens[10] = { 0 }, pq[2];
-
-	for (uint32_t i = 0; i < s->g.roles; i++) {
-		uint32_t m = check_member(s, i, b);
-
-		if (members >> m & 1) {
-			tokens[i] = get(&s->disk[m], b);
-			have |= 1u << i;
-		} else if (i < data) {
-			missing++;
-			other = i == role ? other : i;
-		}
-	}
-	*token = tokens[role];
-	if (have >> role & 1)
-		return true;
-	if (missing > 2 || (missing == 2 && (have >> data & 3) != 3) || !(have >> data))
-		return false;
-	sim_parity(s, tokens, pq);	/* of what is there: the rest counts as zero */
-	pq[0] ^= tokens[data];
-	pq[1] ^= tokens[data + 1];
-	if (missing == 1 && (have >> data & 1)) {
-		*token = pq[0];
-	} else if (missing == 1) {
-		*token = gf_times(pq[1], gf_power(gf_power(2, role), 254));
-	} else {
-		uint8_t both = gf_power(2, role) ^ gf_power(2, other);
-
-		*token = gf_times(pq[1] ^ gf_times(pq[0], gf_power(2, other)), gf_power(both, 254));
-	}
-	return true;
-}
-
-/* A data role is missing: do P and Q, where both are there, say the same of it? */
-static bool both_agree(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get)
-{
-	uint32_t p = check_member(s, ddr_geo_data(&s->g), b), q = check_member(s, s->g.roles - 1, b);
-	uint64_t by_p, by_q;
-
-	if (s->g.parity < 2 || !read_role(s, b, role, members & ~(1u << q), get, &by_p) ||
-	    !read_role(s, b, role, members & ~(1u << p), get, &by_q))
-		return true;	/* cannot be told */
-	return by_p == by_q;
-}
-
-/* Is the parity of a block right, as far as @members hold it? */
-static bool parity_right(const struct sim *s, uint64_t b, uint32_t members, reader get)
-{
-	uint32_t data = ddr_geo_data(&s->g);
-	uint64_t tokens[8], pq[2];
-
-	for (uint32_t i = 0; i < data; i++) {
-		uint32_t m = check_member(s, i, b);
-
-		if (!(members >> m & 1))
-			return both_agree(s, b, i, members, get);
-		tokens[i] = get(&s->disk[m], b);
-	}
-	sim_parity(s, tokens, pq);
-	for (uint32_t i = data; i < s->g.roles; i++) {
-		uint32_t m = check_member(s, i, b);
-
-		if ((members >> m & 1) && get(&s->disk[m], b) != pq[i - data])
-			return false;
-	}
-	return true;
 }
 
 static uint8_t map_on(const struct sim *s, uint32_t m, uint64_t region)
@@ -350,7 +42,7 @@ static void media_map(struct sim *s, uint32_t counting)
 		for (uint64_t r = 0; (counting >> m & 1) && r < s->regions; r++) {
 			uint8_t nibble = map_on(s, m, r);
 
-			if (!region_written(s, r) || marked_everywhere(s, r))
+			if (!region_written(s, r) || check_marked_everywhere(s, r))
 				continue;
 			if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_UNWRITTEN)
 				sim_violation(s, "rule 2: region %llu was written and is neither marked nor written in the map of member %u",
@@ -379,7 +71,7 @@ void check_media(struct sim *s)
 	for (uint64_t r = 0; r < s->regions; r++) {
 		bool clean = true, suspect = true;
 
-		if (marked_everywhere(s, r))
+		if (check_marked_everywhere(s, r))
 			continue;
 		for (uint32_t m = 0; m < s->sb0.members; m++) {
 			suspect &= !(counting >> m & 1) || (map_on(s, m, r) & DDR_REGION_F_SUSPECT);
@@ -388,7 +80,7 @@ void check_media(struct sim *s)
 		if (suspect)
 			continue;	/* rule 9: it could not be resynced, and that is listed */
 		for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-			if ((s->truth[b].ever || clean) && !parity_right(s, b, holding(s, b, counting), media_read))
+			if ((s->truth[b].ever || clean) && !parity_right(s, b, check_holding(s, b, counting), media_read))
 				sim_violation(s, "rule 2: the parity of block %llu is wrong on the media and its region %llu is not marked",
 					      (unsigned long long)b, (unsigned long long)r);
 	}
@@ -428,7 +120,7 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 		bool undefined = direct ? !t->ever && s->geo.spares : t->n_later || t->failed || t->torn || !t->ever;
 		uint64_t token;
 
-		if (!read_role(s, b, i, members, media_read, &token))
+		if (!parity_read(s, b, i, members, media_read, &token))
 			sim_violation(s, "block %llu, chunk %u: too few members are left", (unsigned long long)b, i);
 		if (written_since(t, i, b, token) && !t->torn)
 			t->unknown &= (uint8_t)~(1u << i);
@@ -448,7 +140,7 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 void check_torn(struct sim *s, uint64_t b)
 {
 	if (s->truth[b].wild)
-		s->truth[b].torn |= !parity_right(s, b, holding(s, b, check_counting(s)), disk_read);
+		s->truth[b].torn |= !parity_right(s, b, check_holding(s, b, check_counting(s)), disk_read);
 }
 
 static bool listed(const struct sim *s, uint64_t region)
@@ -481,7 +173,7 @@ void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token)
 /* What the block holds before it is written for the first time: whatever is on those that have its roles now, for a rebuild passes it over. */
 void check_before(struct sim *s, uint64_t b)
 {
-	uint32_t there = check_counting(s) | holding(s, b, 0);
+	uint32_t there = check_counting(s) | check_holding(s, b, 0);
 
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 		uint32_t m = check_member(s, i, b);
@@ -501,9 +193,9 @@ bool check_chunk(const struct sim *s, uint64_t b, uint32_t role, uint32_t member
 	uint64_t tokens[8], pq[2];
 
 	if (role < data)
-		return read_role(s, b, role, members, disk_read, token);
+		return parity_read(s, b, role, members, disk_read, token);
 	for (uint32_t i = 0; i < data; i++)
-		if (!read_role(s, b, i, members, disk_read, &tokens[i]))
+		if (!parity_read(s, b, i, members, disk_read, &tokens[i]))
 			return false;
 	sim_parity(s, tokens, pq);
 	*token = pq[role - data];
@@ -523,7 +215,7 @@ void check_crash(struct sim *s)
 
 	check_media(s);
 	for (uint64_t b = 0; b < s->blocks && !s->lossy; b++)
-		crash_block(s, b, holding(s, b, counting));
+		crash_block(s, b, check_holding(s, b, counting));
 }
 
 bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members)
@@ -549,7 +241,7 @@ static bool data_there(const struct sim *s, uint64_t b, uint32_t members)
 void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members)
 {
 	for (uint64_t b = start; b < start + count; b++)
-		if (data_there(s, b, members) && parity_right(s, b, holding(s, b, members), disk_read) && parity_right(s, b, holding(s, b, members), media_read))
+		if (data_there(s, b, members) && parity_right(s, b, check_holding(s, b, members), disk_read) && parity_right(s, b, check_holding(s, b, members), media_read))
 			s->truth[b].torn = s->truth[b].spoiled = false;
 }
 
@@ -612,7 +304,7 @@ void check_visible(struct sim *s, const struct node *n)
 		for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 			uint64_t want = t->acked ? sim_token(t->acked, i, b) : t->base[i];
 
-			if ((t->unknown >> i & 1 && !t->acked) || !read_role(s, b, i, readable, disk_read, &token))
+			if ((t->unknown >> i & 1 && !t->acked) || !parity_read(s, b, i, readable, disk_read, &token))
 				continue;
 			if (!t->ever && !(readable >> check_member(s, i, b) & 1))
 				continue;	/* never written: nothing in it is defined */
@@ -632,7 +324,7 @@ void check_visible(struct sim *s, const struct node *n)
 void check_completion(struct sim *s, const struct kernel *k, const struct op *op)
 {
 	uint32_t counting = check_counting(s), done = kernel_members(s, k, op->done & ~op->broken);
-	const struct ddr_super *newest = newest_super(s);
+	const struct ddr_super *newest = check_super(s);
 
 	if (op->kind == OP_READ || check_hopeless(s) || !newest)
 		return;
@@ -652,7 +344,7 @@ void check_completion(struct sim *s, const struct kernel *k, const struct op *op
 
 void check_replaced(struct sim *s, uint32_t old, uint32_t new)
 {
-	const struct ddr_super *sb = newest_super(s);
+	const struct ddr_super *sb = check_super(s);
 
 	if (s->disk[old].dead || s->disk[new].dead || !sb || sb->member[new].state != DDR_MEMBER_IN_SYNC)
 		return;
@@ -705,20 +397,20 @@ static bool undefined(const struct sim *s, uint64_t b, uint32_t counting)
 
 static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 {
-	bool degraded = (uint32_t)__builtin_popcount(check_in_sync(newest_super(s))) < s->g.roles;
+	bool degraded = (uint32_t)__builtin_popcount(check_in_sync(check_super(s))) < s->g.roles;
 	uint8_t nibble = map_on(s, (uint32_t)__builtin_ctz(counting), r);
 
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && s->g.parity && marked_everywhere(s, r))
+		if ((counting >> m & 1) && s->g.parity && check_marked_everywhere(s, r))
 			sim_violation(s, "liveness: region %llu is still marked on member %u", (unsigned long long)r, m);
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, holding(s, b, counting), disk_read))
+		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, check_holding(s, b, counting), disk_read))
 			sim_violation(s, "the parity of block %llu is wrong at the end", (unsigned long long)b);
 	if (!degraded && s->g.parity && (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC)
 		sim_violation(s, "liveness: region %llu still needs its sync", (unsigned long long)r);
 	/* rule 9: what a crash left undefined is listed, until it is rewritten */
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
-		if (undefined(s, b, holding(s, b, counting)) && !(nibble & DDR_REGION_F_SUSPECT))
+		if (undefined(s, b, check_holding(s, b, counting)) && !(nibble & DDR_REGION_F_SUSPECT))
 			sim_violation(s, "rule 9: block %llu is undefined and its region %llu is not listed as suspect",
 				      (unsigned long long)b, (unsigned long long)r);
 }
@@ -730,7 +422,7 @@ void check_final(struct sim *s, struct node *n)
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if ((s->disk[m].faulted || s->disk[m].daemon_failed) && (counting >> m & 1))
 			sim_violation(s, "rule 3: member %u failed a write or a flush, and is in sync", m);
-	if (n->sm && ddr_sm_super(n->sm)->policy != newest_super(s)->policy)
+	if (n->sm && ddr_sm_super(n->sm)->policy != check_super(s)->policy)
 		sim_violation(s, "rule 12: node %u goes by another policy than the disks", n->id);
 	if (n->k.there)
 		check_visible(s, n);

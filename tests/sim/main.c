@@ -2,11 +2,12 @@
 /*
  * ddrsim: runs seeds, says which broke a rule, and replays one of them in full.
  *
- *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]
+ *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells]
  *
  *	ddrsim --scale		what operations cost with up to 64 nodes and a million regions (scale.c)
  *
  * Without arguments: seeds 1-300 on one node, 1-100 on three; with DDRAID_TESTS=short in the environment (`make check`) a fifth of them.
+ * --cells says in the end which cells of the small machines' tables (lib/cluster/sm_cells.h) no node has reached.
  * --rules-only leaves ddr_sm_check() out, so that a bug must show on the disks or in the kernel.
  * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
  */
@@ -17,6 +18,8 @@
 #include <string.h>
 
 #include "sim.h"
+
+uint64_t sim_cells[DDR_SM_CELL_WORDS];
 
 static jmp_buf broken;
 
@@ -527,7 +530,7 @@ static bool run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nod
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] | --scale\n");
+	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] | --scale\n");
 	exit(2);
 }
 
@@ -542,7 +545,19 @@ static uint64_t number(const char *text, char **end)
 	return v;
 }
 
-struct options { uint64_t first, last, events; uint32_t nodes; bool trace, quiet, rules_only; };
+struct options { uint64_t first, last, events; uint32_t nodes; bool trace, quiet, rules_only, cells; };
+
+static void cells_print(void)
+{
+	uint32_t all = 0, reached = 0;
+
+	for (uint32_t i = 1; ddr_sm_cell(i); i++, all++)
+		reached += sim_cells[i / 64] >> (i % 64) & 1;
+	printf("cells of the small machines: %u of %u were reached%s\n", reached, all, reached < all ? "; never:" : "");
+	for (uint32_t i = 1; ddr_sm_cell(i); i++)
+		if (!(sim_cells[i / 64] >> (i % 64) & 1))
+			printf("  %s\n", ddr_sm_cell(i));
+}
 
 /* Returns whether no rule was broken. */
 static bool run(struct sim *s, const struct options *o)
@@ -579,14 +594,13 @@ int main(int argc, char **argv)
 	struct sim *s;
 	struct options o = { .first = 1, .last = 300, .events = 3000, .nodes = 1 };
 	const char *tests = getenv("DDRAID_TESTS");
-	bool good;
+	bool good, both = true;		/* one node, then three */
 	char *end;
 
-	if (argc == 1 && tests && strcmp(tests, "short") == 0)
-		o.last = 60;
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
 
+		both &= strcmp(argv[i], "--cells") == 0;
 		if (strcmp(argv[i], "--trace") == 0) {
 			o.trace = true;
 			continue;
@@ -598,6 +612,9 @@ int main(int argc, char **argv)
 			continue;
 		} else if (strcmp(argv[i], "--rules-only") == 0) {
 			o.rules_only = true;
+			continue;
+		} else if (strcmp(argv[i], "--cells") == 0) {
+			o.cells = true;
 			continue;
 		} else if (strcmp(argv[i], "--seeds") == 0) {
 			o.first = number(value, &end);
@@ -617,15 +634,19 @@ int main(int argc, char **argv)
 			usage();
 		i++;
 	}
+	if (both && tests && strcmp(tests, "short") == 0)
+		o.last = 60;
 	s = malloc(sizeof(*s));
 	if (!s)
 		return 2;
 	good = run(s, &o);
-	if (argc == 1) {	/* one node, then three */
+	if (both) {
 		o.nodes = 3;
 		o.last /= 3;
 		good = good && run(s, &o);
 	}
 	free(s);
+	if (o.cells)
+		cells_print();
 	return good ? 0 : 1;
 }

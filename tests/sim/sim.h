@@ -8,11 +8,15 @@
  *	kernel.c	grants, ranges, writes, reads and flushes in flight
  *	kernel_channel.c	its channel: records to and from the daemon
  *	node.c		what a daemon does with the machine's outputs; crashes
+ *	node_start.c	how it comes up
+ *	node_io.c	its I/O on the members
  *	job.c		its jobs: resync, verify, rebuild
  *	grow.c		members that become larger, and the array that grows into them
  *	bus.c		messages in total order, views
  *	late.c		what a machine had on its way to the disks as it died, and lands later or never
  *	check.c		the safety rules, from the disks and the model alone
+ *	check_meta.c	those that speak of superblocks, logs and the map; what these say
+ *	parity.c	tokens that stand for data, and their parity
  *	check_cluster.c	those that speak of several nodes
  *	cluster.c	several nodes: group, quorum, networks, machines, fencing
  *	schedule.c	what happens to several nodes, and when
@@ -394,6 +398,7 @@ static inline bool sim_chance(struct sim *s, uint64_t in)
 
 uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block);
 void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2]);
+extern uint64_t sim_cells[DDR_SM_CELL_WORDS];	/* of the small machines: those that a node has reached, in any seed */
 void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A rule was broken: says which, with the seed, and ends the run. */
 void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));

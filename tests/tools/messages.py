@@ -4,12 +4,15 @@
 
     messages.py >doc/messages.md
 
-The messages are read from the sources. What to do is written by hand in doc/messages.txt: one or more lines that
-begin with "| ", each a message as this program prints it, then the text for all of them, then an empty line.
-test_messages.py sees that doc/messages.md is up to date, that each error of the module and the daemon's log has a text, and that
-no text is left of a message that exists no longer.
+The messages are read from the sources. A text of two or more words is a message if a function that reports takes it (GROUPS). All other
+texts of two or more words may become part of a message (PARTS), except those that are output or help (OUTPUT, HELP).
+
+What to do is written by hand in doc/messages.txt: one or more lines that begin with "| ", each a message as this program prints it, then the
+text for all of them, then an empty line. A line that begins with "= " names a part that only informs. test_messages.py fails if doc/messages.md
+is out of date, if an error or a part has no entry, or if an entry names a message that no longer exists.
 """
 import difflib
+import functools
 import pathlib
 import re
 import sys
@@ -32,10 +35,9 @@ A message that begins with `array '…'` concerns that array alone. `ddraid stat
 class Group:
     """Messages of one kind: where they appear, which calls in which files make them, and which of these are errors."""
 
-    def __init__(self, title, text, files, calls, errors=None, complete=False):
+    def __init__(self, title, text, files, calls, errors=None):
         self.title, self.text, self.files, self.calls = title, text, files, calls
         self.errors = errors or (lambda name, arguments: True)
-        self.complete = complete        # each error has to have a text
 
 
 def is_logged_error(name, arguments):
@@ -45,18 +47,18 @@ def is_logged_error(name, arguments):
 EVENTS = "daemon/array/events.c"
 GROUPS = (
     Group("Events of an array", "`ddraid events` prints them, and the daemon's log has them behind `array '…': `. ddraid(8) explains their fields.",
-          [], {}, None, True),
+          [], {}),
     Group("Kernel module: log", "In the kernel's log (`journalctl -k`), behind `device-mapper: ddraid: `. The first `…` names the array.",
           ["kernel/*.c"], {"DMCRIT": 0, "DMERR": 0, "DMERR_LIMIT": 0, "DMWARN": 0, "DMWARN_LIMIT": 0, "DMINFO": 0},
-          lambda name, arguments: name != "DMINFO", True),
+          lambda name, arguments: name != "DMINFO"),
     Group("Kernel module: tables that are refused", "In the kernel's log, behind `device-mapper: table: MAJOR:MINOR: ddraid: `. `ddraid start` makes the "
-          "tables itself; with a table of your own, see dm-ddraid(7).", ["kernel/*.c"], {"error =": 0}, None, True),
-    Group("Daemon: log", "In the daemon's log (`journalctl -u ddraidd`).", ["daemon/**/*.c", "daemon/*.c"], {"qb_log": 1}, is_logged_error, True),
+          "tables itself; with a table of your own, see dm-ddraid(7).", ["kernel/*.c"], {"error =": 0, "ddr_bad": 1}),
+    Group("Daemon: log", "In the daemon's log (`journalctl -u ddraidd`).", ["daemon/**/*.c", "daemon/*.c"], {"qb_log": 1}, is_logged_error),
     Group("Daemon: at its start", "On standard error, which systemd keeps in the journal, behind `ddraidd: `.", ["daemon/**/*.c", "daemon/*.c"],
-          {"fprintf": 1}, lambda name, arguments: arguments[0] == "stderr", True),
+          {"fprintf": 1}, lambda name, arguments: arguments[0] == "stderr"),
     Group("Daemon: faults in ddraid", "In the text of event bug.", ["lib/cluster/*.c"], {"ddr_sm_bug": 1}),
     Group("Daemon: reasons of events", "In the text of an event, most of event refused and event failed.", ["lib/cluster/*.c", "daemon/**/*.c"],
-          {"ddr_sm_event": 2, "ddr_sm_evict": 1, "ddr_sm_give_up": 1, "ddr_event_plain": 3}),
+          {"ddr_sm_event": 2, "ddr_sm_evict": 1, "ddr_sm_give_up": 1, "ddr_event_plain": 3}, lambda name, arguments: None),
     Group("Daemon: answers to the command", "`ddraid` prints them behind its own name.", ["daemon/**/*.c", "daemon/*.c"],
           {"ddr_client_error": 1, "refuse": 3, "ddr_drive_break": 1}),
     Group("Library: reasons", "They appear within messages of the daemon and of the command.", ["lib/**/*.c", "daemon/**/*.c", "daemon/*.c"],
@@ -64,6 +66,20 @@ GROUPS = (
     Group("Command: errors", "On standard error, behind `ddraid COMMAND: `.", ["cli/*.c"], {"cli_fail": 1, "cli_warn": 1}),
     Group("Command: wrong use", "On standard error, followed by the usage; exit code 2.", ["cli/*.c"], {"cli_usage": 1}),
 )
+
+PARTS = (
+    Group("Kernel module: parts", "They appear within messages of the module.", ["kernel/*.[ch]"], {}),
+    Group("State machine: parts", "They appear within events, within what an array `waits` for (`ddraid status`), and within answers to the command.",
+          ["lib/cluster/*.[ch]"], {}),
+    Group("Library: parts", "They appear within messages of the daemon and of the command.", ["include/**/*.h", "lib/**/*.[ch]"], {}),
+    Group("Daemon: parts", "They appear within events, within the daemon's log, and within answers to the command.", ["daemon/**/*.[ch]"], {}),
+    Group("Command: parts", "They appear within what `ddraid` prints.", ["cli/*.[ch]"], {}),
+)
+# Texts that these functions take are no messages: they are output, are compared, or are for programs. C() is a row of the tables in doc/protocol.md.
+OUTPUT = re.compile(r"printf|puts|str(n?casen?)?n?cmp|strstr|strpbrk|strspn|f?s?scanf|DMEMIT|seq_printf|TP_printk|TRACE_\w+|MODULE_\w+|module_param\w*|sd_notify|"
+                    r"json_object_\w+|static_assert|_Static_assert|BUILD_BUG_ON\w*|__attribute__|fopen|system|C")
+# Nor are the texts in tables of these types: they are help.
+HELP = re.compile(r"struct (cli_command|ddr_option)\b")
 
 
 def arguments_at(text, at):
@@ -94,7 +110,7 @@ def string_macros():
     for pattern in ("include/**/*.h", "lib/**/*.[ch]", "daemon/**/*.[ch]", "cli/*.[ch]", "kernel/*.[ch]"):
         for path in TOP.glob(pattern):
             out.update(re.findall(r'^#define\s+(\w+)\s+((?:"(?:[^"\\]|\\.)*"|[A-Z_]+)(?:\s+(?:"(?:[^"\\]|\\.)*"|[A-Z_]+))*)\s*(?:/\*.*)?$',
-                                  path.read_text(encoding="utf-8"), re.M))
+                                  path.read_text(encoding="utf-8").replace("\\\n", " "), re.M))
     out = {name: value for name, value in out.items() if '"' in value}
     return {name: re.sub(r'"(?:[^"\\]|\\.)*"|\w+', lambda m: out.get(m.group(), m.group()), value) for name, value in out.items()}
 
@@ -122,6 +138,61 @@ def shown(text):
     """A format as people read it."""
     text = text.replace('\\"', '"').replace("\\n", " ").replace("\\t", " ").replace("\\\\", "\\").strip()
     return FORMAT.sub(lambda m: {"%": "%", "s": "…", "c": "…"}.get(m.group(1), "N"), text)
+
+
+def enclosing(text, at):
+    """The function whose argument stands at @at, or the declaration whose initializer does."""
+    depth = 0
+    for i in range(at - 1, -1, -1):
+        c = text[i]
+        if c in ")}]":
+            depth += 1
+        elif c in "({[" and depth:
+            depth -= 1
+        elif c == "(":
+            name = re.search(r"\w+$", text[max(0, i - 60):i].rstrip())
+            if name and name.group() not in ("if", "return", "while"):
+                return name.group()
+        elif c == "{" and not text[:i].rstrip().endswith(("=", ",", "{")):
+            return ""
+        elif c == "=" and not depth and re.search(r"[\w\]]\s*$", text[max(0, i - 60):i]) and text[i + 1:i + 2] != "=":
+            return text[text.rfind("\n", 0, i) + 1:i]
+        elif c == ";" and not depth:
+            return ""
+    return ""
+
+
+def code(path):
+    """A file without comments and string macros (which show where they are used); its literals masked, so that brackets in them do not count."""
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S).replace("\\\n", " ")
+    text = re.sub(r"^#\s*include.*$", "", text, flags=re.M)
+    text = re.sub(r"^#define\s+(\w+)\s.*$", lambda m: "" if m.group(1) in MACROS else m.group(), text, flags=re.M)
+    return text
+
+
+def is_text(message):
+    """Two words or more, besides what stands for others."""
+    return re.search(r"[A-Za-z]{2}.* .*[a-z]{2}", re.sub(r"\b[NU]\b|…", "", message)) is not None
+
+
+def parts(group, elsewhere):
+    """(file, message) of the texts that no group has."""
+    word = r"(?:\"(?:[^\"\\\n]|\\.)*\"|\bPRI\w+\b|" + "|".join(rf"\b{name}\b" for name in sorted(MACROS, key=len, reverse=True)) + ")"
+    found = {}
+    for path in sorted({p for pattern in group.files for p in TOP.glob(pattern)}):
+        text = code(path)
+        masked = re.sub(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", lambda m: m.group()[0] + "x" * (len(m.group()) - 2) + m.group()[0], text)
+        for match in re.finditer(rf"{word}(?:\s*{word})*", text):
+            place = None
+            for message in literals(match.group()):
+                message = shown(message).removeprefix("ddraidd: ")
+                if message in elsewhere or message in found or not is_text(message):
+                    continue
+                place = enclosing(masked, match.start()) if place is None else place
+                if not OUTPUT.fullmatch(place) and not HELP.search(place):
+                    found[message] = str(path.relative_to(TOP))
+    elsewhere.update(found)
+    return sorted(((file, message) for message, file in found.items()))
 
 
 def events():
@@ -160,27 +231,38 @@ def messages(group):
 
 
 def advice():
-    """What to do, by message."""
-    out = {}
+    """What to do, by message; and the parts that only inform."""
+    out, informs = {}, set()
     for block in re.split(r"\n\s*\n", ADVICE.read_text(encoding="utf-8")):
         lines = [line for line in block.splitlines() if line.strip() and not line.startswith("#")]
         names = [line[2:].strip() for line in lines if line.startswith("| ")]
-        text = " ".join(line.strip() for line in lines if not line.startswith("| "))
-        for name in names:
-            if name in out or not text:
-                raise SystemExit(f"{ADVICE.name}: {name}: {'twice' if name in out else 'no text'}")
-            out[name] = text
-    return out
+        quiet = [line[2:].strip() for line in lines if line.startswith("= ")]
+        text = " ".join(line.strip() for line in lines if not line.startswith(("| ", "= ")))
+        for name in names + quiet:
+            if name in out or name in informs or (name in names) != bool(text):
+                raise SystemExit(f"{ADVICE.name}: {name}: " + ("twice" if name in out or name in informs else "no text, or one that belongs to none"))
+        out.update((name, text) for name in names)
+        informs.update(quiet)
+    return out, informs
 
 
-def missing(known):
-    """Errors that must have a text and have none, each with the text of a message that is gone and looks like it."""
-    present = {message for group in GROUPS for _, message, _ in messages(group)}
-    gone = [name for name in known if name not in present]
+@functools.cache
+def everything():
+    """(group, [(file, message, is it an error; None: the entry says so)]) of all groups."""
+    out = [(group, messages(group)) for group in GROUPS]
+    elsewhere = {message for _, rows in out for _, message, _ in rows}
+    # the state machine's parts come before those of the whole library
+    return out + [(group, [(file, message, None) for file, message in parts(group, elsewhere)]) for group in PARTS]
+
+
+def missing(all_messages, known, informs):
+    """Messages without the entry that they need, each with the name of an entry that is stale and looks like it; and the stale entries."""
+    present = {message for _, rows in all_messages for _, message, _ in rows}
+    gone = [name for name in [*known, *sorted(informs)] if name not in present]
     lines = []
-    for group in GROUPS:
-        for file, message, error in messages(group):
-            if group.complete and error and message not in known:
+    for _, rows in all_messages:
+        for file, message, error in rows:
+            if message not in known and (error or (error is None and message not in informs)):
                 near = difflib.get_close_matches(message, gone, n=1, cutoff=0.5)
                 lines.append(f"{file}: {message}" + (f" (was: {near[0]})" if near else ""))
     return lines, gone
@@ -191,18 +273,15 @@ def cell(text):
 
 
 def document():
-    known = advice()
+    known, _ = advice()
     out = [OPENING]
-    for group in GROUPS:
-        rows = messages(group)
-        errors = [(file, message) for file, message, error in rows if error]
-        without = sum(message not in known for _, message in errors)
+    for group, rows in everything():
+        errors = [(file, message) for file, message, error in rows if error or (error is None and message in known)]
+        other = [(file, message) for file, message, error in rows if (file, message) not in errors]
         out.append(f"\n## {group.title}\n\n{group.text}\n")
-        if without:
-            out.append(f"What to do is not written yet for {without} of these {len(errors)} messages; most name the cause and the remedy themselves.\n")
-        out.append("\n| message | what to do | source |\n| --- | --- | --- |\n")
-        out += [f"| `{cell(message)}` | {known.get(message, '')} | {file} |\n" for file, message in errors]
-        other = [(file, message) for file, message, error in rows if not error]
+        if errors:
+            out.append("\n| message | what to do | source |\n| --- | --- | --- |\n")
+            out += [f"| `{cell(message)}` | {known.get(message, '')} | {file} |\n" for file, message in errors]
         if other:
             out.append("\nFor information; nothing to do:\n\n")
             out += [f"- `{message}` ({file})\n" for file, message in other]

@@ -14,15 +14,30 @@ def test_the_document_is_up_to_date():
     assert (messages.TOP / "doc" / "messages.md").read_text() == messages.document(), "run tests/tools/messages.py >doc/messages.md"
 
 
-def test_each_error_says_what_to_do():
-    lines, gone = messages.missing(messages.advice())
-    assert not lines, "write in doc/messages.txt what to do for:\n" + "\n".join(lines)
-    assert not gone, "doc/messages.txt has texts of messages that exist no longer:\n" + "\n".join(gone)
+def test_each_message_has_its_entry():
+    lines, gone = messages.missing(messages.everything(), *messages.advice())
+    assert not lines, "doc/messages.txt needs an entry (| what to do, or = a part that only informs) for:\n" + "\n".join(lines)
+    assert not gone, "doc/messages.txt has entries of messages that no longer exist:\n" + "\n".join(gone)
+
+
+def test_an_entry_that_lacks_and_one_that_is_stale_are_noticed():
+    everything = [(None, [("a.c", "no room for N bytes", True), ("a.c", "is full", None), ("a.c", "began", False)])]
+    assert messages.missing(everything, {"no room for N bytes": "do"}, {"is full"}) == ([], [])
+    lines, gone = messages.missing(everything, {"no place for N bytes": "do"}, set())
+    assert lines == ["a.c: no room for N bytes (was: no place for N bytes)", "a.c: is full"] and gone == ["no place for N bytes"]
 
 
 def test_each_kind_is_found():
-    for group in messages.GROUPS:
-        assert messages.messages(group), f"{group.title}: none is found any more"
+    for group, rows in messages.everything():
+        assert rows, f"{group.title}: none is found any more"
+
+
+@pytest.mark.parametrize("source, place", [
+    ('f(a, "x y")', "f"), ('if (a) return "x y"', ""), ('g(b ? "x y" : c)', "g"), ('static struct t list[] = { { 1, "x y" } };', "static struct t list[] "),
+    ('int f(void) { x = "x y"; }', "int f(void) { x "),
+])
+def test_the_place_of_a_text_is_found(source, place):
+    assert messages.enclosing(source, source.index('"x y"')) == place
 
 
 @pytest.mark.parametrize("expression, texts", [

@@ -130,7 +130,7 @@ static void test_every_missing_set(void **state)
 
 			show_set(&w, set);
 			if (lost > w.now.parity) {
-				refused(&w, "is not there");
+				refused(&w, "is missing");
 				continue;
 			}
 			starts(&w);
@@ -259,7 +259,7 @@ static void test_stale_member(void **state)
 	assert_non_null(strstr(w.out.note, "member 1 is stale (sdb)"));
 	/* a stale one does not fill a gap, whatever the number of disks */
 	show_set(&w, 0x0f);
-	refused(&w, "needs 4 members in sync, and 3 are there; member 1 is stale (sdb), member 4 is not there");
+	refused(&w, "needs 4 members in sync, and has 3; member 1 is stale (sdb), member 4 is missing");
 }
 
 /* The table has it in sync, but its superblock is older than any crash can leave it: an old copy of the disk. */
@@ -308,7 +308,7 @@ static void test_rebuilding_does_not_count(void **state)
 	assert_true(w.out.degraded);
 	assert_true(ddr_assembly_role(&w.out, 3) >= 0);
 	show_set(&w, 0x1e);
-	refused(&w, "member 0 is not there, member 3 is rebuilding (sdd)");
+	refused(&w, "member 0 is missing, member 3 is rebuilding (sdd)");
 }
 
 /* All power went when the superblocks called it back, before it had one of its own: it need not be called back again. */
@@ -372,7 +372,7 @@ static void test_mirror_split_in_halves(void **state)
 	change(&other, 0, DDR_MEMBER_MISSING, 2);
 	w.disk[1] = other.disk[1];
 	show_set(&w, 3);
-	refused(&w, "went separate ways");
+	refused(&w, "diverged (split brain)");
 	show_set(&w, 1);
 	starts(&w);
 	show_set(&w, 2);
@@ -396,7 +396,7 @@ static void test_mirror_split_uneven(void **state)
 		change(&other, 0, DDR_MEMBER_MISSING, 2);
 		w.disk[1] = other.disk[1];
 		show_set(&w, 3);
-		refused(&w, "went separate ways");
+		refused(&w, "diverged (split brain)");
 	}
 }
 
@@ -416,12 +416,12 @@ static void test_pairs_split(void **state)
 	w.disk[2] = other.disk[2];
 	w.disk[3] = other.disk[3];
 	show_set(&w, 0xf);
-	refused(&w, "went separate ways");
+	refused(&w, "diverged (split brain)");
 	for (uint32_t set = 5; set <= 0xa; set++) {	/* one of each */
 		if (set != 5 && set != 6 && set != 9 && set != 0xa)
 			continue;
 		show_set(&w, set);
-		refused(&w, "went separate ways");
+		refused(&w, "diverged (split brain)");
 	}
 }
 
@@ -444,7 +444,7 @@ static void test_leap_behind_what_was_seen(void **state)
 	assert_int_equal(older.out.current, 7);
 	older.disk[1] = w.disk[1];			/* one that has what was seen is back */
 	show_set(&older, 7);
-	refused(&older, "went separate ways");
+	refused(&older, "diverged (split brain)");
 }
 
 /* Two nodes each write "their" next generation, and one of them goes on: the link is broken. */
@@ -499,7 +499,7 @@ static void test_known_generation(void **state)
 	show_set(&w, 1);
 	known.gen_id[0] ^= 1;
 	assert_int_equal(ddr_assemble(w.cand, w.n, &known, &w.out, &w.err), -1);
-	assert_non_null(strstr(w.err.text, "went on elsewhere"));
+	assert_non_null(strstr(w.err.text, "was changed elsewhere"));
 	known.generation = 1;
 	assert_int_equal(ddr_assemble(w.cand, w.n, &known, &w.out, &w.err), 0);
 }
@@ -589,12 +589,12 @@ static void test_overwritten(void **state)
 	assert_int_equal(ddr_assembly_role(&w.out, 3), -1);
 	assert_int_equal(ddr_assembly_absent(&w.out), 0);	/* no disk is waited for */
 	assert_true(w.out.degraded && !w.out.doubtful);
-	assert_non_null(strstr(w.out.note, "member 3 is left out (sdd holds a xfs file system, too: another program has written to it)"));
+	assert_non_null(strstr(w.out.note, "member 3 is left out (sdd also holds a xfs file system, so another program has written to it)"));
 	w.cand[5].foreign = "LVM2_member raid";		/* a spare */
 	starts(&w);
 	assert_int_equal(w.out.current, 0x17);
 	w.cand[0].foreign = "swap";
-	refused(&w, "member 0 is left out (sda holds a swap, too: another program has written to it), member 3 is left out (sdd");
+	refused(&w, "member 0 is left out (sda also holds a swap, so another program has written to it), member 3 is left out (sdd");
 	assert_non_null(strstr(w.err.text, "wipefs --all"));
 
 	/* a half of a mirror may have gone on alone: what would say so may be overwritten */
@@ -608,7 +608,7 @@ static void test_overwritten(void **state)
 	change(&w, 0, DDR_MEMBER_FAULTY, 2);
 	show_set(&w, 3);
 	w.cand[1].foreign = "swap";
-	refused(&w, "member 1 is left out (sdb holds a swap");
+	refused(&w, "member 1 is left out (sdb also holds a swap");
 }
 
 static void test_unreadable(void **state)
@@ -625,7 +625,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(w.out.usable, 0x1e);
 	for (unsigned int i = 0; i < 5; i++)
 		w.cand[i].super = NULL;
-	refused(&w, "none of the 5 devices has a valid superblock; the first: sda: no valid");
+	refused(&w, "none of the 5 devices has a valid superblock; the first one: sda: no valid");
 }
 
 static void test_removed(void **state)

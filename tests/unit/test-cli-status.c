@@ -162,14 +162,14 @@ static void a_job_of_another_node_may_have_no_rate(void **state)
 	assert_string_equal(play.cmd, "status");
 	says("  rebuild   25.0 %\n");
 	says("256 MiB of 1 GiB, onto member 3\n");
-	says("by n2, of which is not known here yet how fast it is\n");
+	says("running on n2; speed not known yet\n");
 	does_not_say("left");
 	does_not_say("priority");
 	does_not_say("paused");
 	does_not_say("waits");
 	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 2, 'rate': 4194304, 'eta': 192, 'paused': null, 'priority': null, 'waits': null}]")), CLI_DONE);
 	says("  rebuild   25.0 %, 4 MiB/s, 3 min left\n");
-	says("by n2; how fast, by what it tells now and then\n");
+	says("running on n2; speed from its last report\n");
 }
 
 static void a_job_of_this_node_says_all(void **state)
@@ -180,7 +180,7 @@ static void a_job_of_this_node_says_all(void **state)
 	says("data:\n  rebuild   25.0 %, 4 MiB/s, 3 min left\n");
 	says("onto member 3 for member 4, priority 3\n");
 	says("waits: for a bad sector\n");
-	does_not_say("by n");
+	does_not_say("running on n");
 	does_not_say("[");
 	play.terminal = true;
 	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 1, 'paused': true, 'rate': 4194304}]")), CLI_DONE);
@@ -193,9 +193,9 @@ static void who_gave_up_is_told_from_a_lost_array(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': true, 'may_fail': 0}]}"), CLI_DONE);
-	says("FAILED   on this node alone");
+	says("FAILED   on this node only");
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': false, 'may_fail': 0}]}"), CLI_DONE);
-	says("FAILED   more members are out than the parity covers");
+	says("FAILED   more members failed than the parity covers");
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'degraded', 'may_fail': 1}]}"), CLI_DONE);
 	says("DEGRADED one more member may fail\n");
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'degraded', 'may_fail': 0}]}"), CLI_DONE);
@@ -207,10 +207,10 @@ static void what_the_cluster_waits_for_is_said(void **state)
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'clean', 'stopping': true, 'cluster': {'transport': 'corosync', 'fencing': 'none',"
 			 " 'quorate': false, 'waits': 'n3 (node 3) is fenced', 'unseen': 'n2 does not see the disk of member 1', 'nodes': []}}]}"), CLI_DONE);
-	says("  cluster  NO QUORUM: nothing may be written, fencing OFF\n");
+	says("  cluster  NO QUORUM: I/O is frozen, fencing OFF\n");
 	says("  waits    n3 (node 3) is fenced\n");
 	says("  disks    n2 does not see the disk of member 1\n");
-	says("  stopping a clean stop is under way");
+	says("  stopping a clean stop is in progress");
 	/* who waits for space, for what, and what to do */
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', 'no_space': 'member 2 (sdb) has no space left: writes wait'}]}"), CLI_DONE);
 	says("  waits    member 2 (sdb) has no space left: writes wait\n");
@@ -222,7 +222,7 @@ static void members_are_listed_and_free_entries_are_not(void **state)
 	assert_int_equal(ask(cmd_status, REPLY("'members': [{'index': 0, 'role': 0, 'state': 'in-sync', 'device': '/dev/sda', 'errors': {'read': 1, 'write': 2, 'corrected': 3}},"
 			 "{'index': 1, 'role': null, 'state': 'missing', 'device': null}, {'index': 2, 'role': 1, 'state': 'missing', 'device': null},"
 			 "{'index': 3, 'role': null, 'state': 'spare', 'device': '/dev/sdd'}], 'suspect': [[7, 2]]")), CLI_DONE);
-	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 blocks put right\n");
+	says("   0  role 0   in-sync     /dev/sda\n      errors: 1 reading, 2 writing, 3 blocks repaired\n");
 	does_not_say("   1  no role");
 	says("   2  role 1   missing     -\n");
 	says("   3  no role  spare       /dev/sdd\n");
@@ -234,7 +234,7 @@ static void what_suspect_means_and_what_to_type(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': [[7, 2], [11, 1]]")), CLI_DONE);
-	says("regions 11 to 11: blocks in flight at the crash may read as garbage\n           A crash met them while a data member was missing.");
+	says("regions 11 to 11: blocks in flight at the crash may read as garbage\n           They were being written at a crash while a data member was missing.");
 	says("           ddraid set data suspect=accept\n");
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': []")), CLI_DONE);
 	does_not_say("suspect=accept");
@@ -248,7 +248,7 @@ static void a_daemon_of_another_release_is_told(void **state)
 	play.release = "0.0.9";
 	assert_int_equal(ask(cmd_status, REPLY("'jobs': []")), CLI_DONE);
 	says("\"daemon\": \"0.0.9\"");
-	says("is of release 0.0.9, installed is " PACKAGE_VERSION "; systemctl restart ddraidd starts the installed one, and the arrays stay up");
+	says("is release 0.0.9, but " PACKAGE_VERSION " is installed; systemctl restart ddraidd starts the installed one, and the arrays stay up");
 	play.release = NULL;
 	assert_int_equal(ask(cmd_status, REPLY("'jobs': []")), CLI_DONE);
 	says("\"daemon\": \"" PACKAGE_VERSION "\"");
@@ -316,7 +316,7 @@ static void a_suspended_array_says_so(void **state)
 	does_not_say("SUSPENDED");
 	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
 	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
-	says("SUSPENDED all reads and writes wait: dmsetup resume data lets them go on\n");
+	says("SUSPENDED all reads and writes wait: dmsetup resume data lets them continue\n");
 	play.json = true;
 	assert_int_equal(ask(cmd_status, REPLY("'uuid': 'u-1'")), CLI_DONE);
 	says("\"suspended\": true");
@@ -352,7 +352,7 @@ static void a_device_that_was_never_shown_is_told(void **state)
 	mapped.exists = true;
 	snprintf(mapped.uuid, sizeof(mapped.uuid), "u-1");
 	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': true")), CLI_DONE);
-	says("HIDDEN   the array is served, and nobody can see its device: ddraid start data shows it\n");
+	says("HIDDEN   the array is served, but its device is not visible: ddraid start data shows it\n");
 	assert_int_equal(ask(cmd_status, OPTIMAL("'uuid': 'u-1', 'ready': false")), CLI_DONE);
 	does_not_say("HIDDEN");			/* it waits, and says for what */
 	play.check = true;

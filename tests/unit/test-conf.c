@@ -141,7 +141,7 @@ static void bad_lines_are_named(void **state)
 		{ "fence_timeout = 10ms\n", ":1: ", "expected a time from 1000ms" },
 		{ "log_level = INFO\n", ":1: ", "expected one of error, warning" },
 		{ "state_dir = relative\n", ":1: ", "absolute path" },
-		{ "idle_time = 5s\nidle-time = 6s\n", ":2: ", "was set in line 1 already" },
+		{ "idle_time = 5s\nidle-time = 6s\n", ":2: ", "was already set in line 1" },
 		{ "resync_max_rate = 1M\n", ":1: ", "below resync_min_rate" },
 		{ "verify_min_rate = 2M\nverify_max_rate = 1M\n", ":2: ", "verify_max_rate is below verify_min_rate" },
 	};

@@ -352,7 +352,7 @@ static void nothing_is_left(const struct ddr_error *failure)
 	struct ddr_supers s;
 	struct ddr_error err;
 
-	assert_non_null(strstr(failure->text, "the array was not created: no superblock of it is left"));
+	assert_non_null(strstr(failure->text, "the array was not created. No superblock of it is left"));
 	for (uint16_t m = 0; m < N; m++) {
 		/* what was there before may still be found on the disk that failed, but nothing of the new array */
 		if (ddr_dev_read_supers(&plan.dev[m], &s, &err) == 0)
@@ -434,7 +434,7 @@ static void test_two_paths_to_one_disk(void **state)
 		assert_non_null(strstr(err.text, "are two paths to one disk"));
 		assert_non_null(strstr(err.text, path[1]));
 		assert_non_null(strstr(err.text, second));
-		assert_non_null(strstr(err.text, "no superblock of it is left"));
+		assert_non_null(strstr(err.text, "No superblock of it is left"));
 		for (uint32_t m = 0; m < N; m++)
 			if (ddr_dev_read_supers(&plan.dev[m], &s, &err) == 0)
 				assert_memory_not_equal(s.copy[s.newest].super.array_uuid, plan.super.array_uuid, 16);

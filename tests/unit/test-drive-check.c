@@ -341,7 +341,7 @@ static void two_reads_count(void **state)
 	pass(1000, 0);
 	assert_int_equal(play.exchanged, 2);
 	assert_int_equal(play.told, 1);
-	assert_non_null(strstr(play.what, "member 1 (/dev/sdb) holds another disk now"));
+	assert_non_null(strstr(play.what, "member 1 (/dev/sdb) is now another disk"));
 	assert_non_null(strstr(play.what, "a superblock of member 2 of array 'other'"));
 	assert_non_null(strstr(play.what, "ddraid add data /dev/sdb"));
 	assert_int_equal(ddr_members_fd(a.members, 1), -1);

@@ -477,7 +477,7 @@ static void alone_a_message_that_does_not_fit_begins_anew(void **state)
 	a_message_that_does_not_fit_breaks(false);
 }
 
-/* Whoever hears of an array that runs asks its state machine (clients_look() of the fixture): it is there by then, or the array does not run. */
+/* Whoever hears of an array that runs asks its state machine (clients_look() of the fixture): it is there by then, or the array is not running. */
 static void an_array_runs_when_it_has_a_state_machine(void **state)
 {
 	(void)state;
@@ -677,7 +677,7 @@ static void who_meets_another_version_gives_way(void **state)
 		if (!cases[i].stays) {
 			assert_null(a->chan);
 			assert_string_equal(play.event, "refused");
-			assert_non_null(strstr(a->error, "node 2 (node 2) speaks version 99 of the group's messages, this one "));
+			assert_non_null(strstr(a->error, "node 2 (node 2) speaks version 99 of the group protocol, this one version "));
 		}
 		end();
 	}

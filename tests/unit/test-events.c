@@ -140,7 +140,7 @@ static void a_refusal_of_something_else(void **state)
 	struct ddr_array a = stopping();
 
 	(void)state;
-	tell(&a, DDR_EV_REFUSED, 11, "the region map is being changed: try again");
+	tell(&a, DDR_EV_REFUSED, 11, "the region map is being changed; try again");
 	assert_true(a.clean_asked);
 	assert_int_equal(a.quiet_until_ms, UINT64_MAX);
 	assert_null(a.clean_refusal);
@@ -207,7 +207,7 @@ static void suspect_regions_say_what_to_do(void **state)
 	o = (struct ddr_output){ .type = DDR_OUT_EVENT, .event = DDR_EV_VERIFY_DONE, .member = DDR_NO_MEMBER, .node = DDR_NO_MEMBER, .count = 3 };
 	ddr_event_array(&a, &o);
 	assert_string_equal(field("suspect"), "3");
-	assert_non_null(strstr(field("text"), "; 3 regions are suspect and were passed over: check"));
+	assert_non_null(strstr(field("text"), "; 3 suspect regions were skipped: check"));
 	assert_non_null(strstr(field("text"), "type ddraid set data suspect=accept"));
 	o.count = 0;
 	ddr_event_array(&a, &o);

@@ -226,13 +226,13 @@ static void what_changed_before_the_lock_is_not_believed(void **state)
 	assert_int_equal(f->super[1].generation, 2);
 	ddr_finder_free(f);
 	disk.before_lock = goes_to_another_array;
-	not_found("is not that member any more");
+	not_found("is no longer that member");
 	write_member(path_of("b"), 1, 1, 1);
 	disk.before_lock = becomes_another_member;
-	not_found("is not that member any more");
+	not_found("is no longer that member");
 	write_member(path_of("b"), 1, 1, 1);
 	disk.before_lock = make_swap;
-	not_found("it holds a swap");
+	not_found("it also holds a swap");
 }
 
 /* Finding S35: a spare, or a member that comes back, that another program has written to is not taken. */
@@ -240,7 +240,7 @@ static void what_another_program_wrote_to_is_not_taken(void **state)
 {
 	(void)state;
 	make_swap(path_of("b"));
-	not_found("it holds a swap other, too, so another program has written to it; ddraid add --overwrite");
+	not_found("it also holds a swap other, so another program has written to it; ddraid add --overwrite");
 }
 
 /* Finding T14: a disk that hangs and is not looked for delayed each search by a minute, and with it every disk that was added. */

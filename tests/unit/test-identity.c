@@ -121,7 +121,7 @@ static void where_it_makes_no_sense(void **state)
 	nodes = 0;
 	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), "a cluster of several nodes"));
 	nodes = 1;
-	away = "corosync does not run on this node; start it";
+	away = "corosync is not running on this node; systemctl start corosync";
 	assert_string_equal(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), away);
 	away = NULL;
 	assert_false(ddr_identity_adopted(&array));

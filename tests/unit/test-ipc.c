@@ -278,7 +278,7 @@ static void a_request_ends_when_the_server_stops(void **state)
 		snprintf(want, sizeof(want), "kill -CONT %d", (int)pid);
 		assert_non_null(strstr(text, want));
 	}
-	assert_non_null(strstr(text, "may still happen"));
+	assert_non_null(strstr(text, "may still be carried out"));
 	ddr_ipc_close(c);
 	end(pid);
 }
@@ -377,8 +377,8 @@ static void each_cause_has_its_sentence(void **state)
 	char text[600];
 
 	(void)state;
-	words(DDR_IPC_REACH, ECONNREFUSED, &none, "does not run; systemctl start ddraidd");
-	words(DDR_IPC_REACH, ENOENT, &none, "does not run; systemctl start ddraidd");
+	words(DDR_IPC_REACH, ECONNREFUSED, &none, "is not running; systemctl start ddraidd");
+	words(DDR_IPC_REACH, ENOENT, &none, "is not running; systemctl start ddraidd");
 	words(DDR_IPC_REACH, ECONNREFUSED, &runs, "starting or ending");
 	words(DDR_IPC_REACH, EAGAIN, &runs, "(process 7) does not answer");
 	words(DDR_IPC_REACH, EAGAIN, &none, "does not answer");
@@ -390,16 +390,16 @@ static void each_cause_has_its_sentence(void **state)
 	words(DDR_IPC_WELCOME, EMFILE, &runs, "LimitNOFILE=");
 	words(DDR_IPC_WELCOME, ENFILE, &runs, "fs.file-max");
 	words(DDR_IPC_WELCOME, EACCES, &runs, "drwxrwxrwt");
-	words(DDR_IPC_WELCOME, ENOENT, &runs, "no /dev/shm in common");
+	words(DDR_IPC_WELCOME, ENOENT, &runs, "does not share /dev/shm");
 	words(DDR_IPC_WELCOME, ECONNRESET, &runs, "closed the connection");
 	words(DDR_IPC_WELCOME, ENOTCONN, &runs, "closed the connection");
 	words(DDR_IPC_WELCOME, EUCLEAN, &runs, strerror(EUCLEAN));
 	words(DDR_IPC_WELCOME, ETIMEDOUT, &runs, "systemctl restart ddraidd");
 	words(DDR_IPC_TALK, EPIPE, &runs, "ended before it answered");
 	words(DDR_IPC_TALK, EBADMSG, &runs, "different releases");
-	words(DDR_IPC_TALK, ETIMEDOUT, &runs, "may still happen");
+	words(DDR_IPC_TALK, ETIMEDOUT, &runs, "may still be carried out");
 	p.fds = 1024;
-	words(DDR_IPC_WELCOME, ETIMEDOUT, &p, "all of the 1024 files");
+	words(DDR_IPC_WELCOME, ETIMEDOUT, &p, "its limit of 1024 open files");
 	p.elsewhere = true;
 	words(DDR_IPC_REACH, ECONNREFUSED, &p, "nsenter -t 7 -n");
 	p = runs;

@@ -475,7 +475,7 @@ static void one_that_was_overwritten(void **state)
 	rig.whole = false;
 	load();
 	assert_false(rig.load->ok);
-	assert_non_null(strstr(rig.load->error.text, "ddtest1 holds a swap"));
+	assert_non_null(strstr(rig.load->error.text, "ddtest1 also holds a swap"));
 	assert_non_null(strstr(rig.load->error.text, "ddraid fail fixture 1"));
 	end();
 }
@@ -780,7 +780,7 @@ static void a_log_that_hangs_everywhere(void **state)
 	load();
 	assert_in_range(ddr_now_ms() - begun, LIMIT_MS, 20 * LIMIT_MS);
 	assert_false(rig.load->ok);
-	assert_non_null(strstr(rig.load->error.text, "start it when they answer"));
+	assert_non_null(strstr(rig.load->error.text, "start the array when its disks answer"));
 	for (unsigned int m = 0; m < MEMBERS; m++)
 		assert_int_equal(hung(m), 1);
 	end();
@@ -795,7 +795,7 @@ static void a_log_that_hangs_or_cannot_be_read(void **state)
 	let_area_hang(1);
 	load();
 	assert_false(rig.load->ok);
-	assert_non_null(strstr(rig.load->error.text, "start it when they answer"));
+	assert_non_null(strstr(rig.load->error.text, "start the array when its disks answer"));
 	end();
 }
 

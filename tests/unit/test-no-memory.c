@@ -166,18 +166,13 @@ void ddr_event_plain(struct ddr_array *array, int priority, const char *name, co
 	fail_msg("%s: %s", name, text);
 }
 
-static void on_batch_end(void *ctx)
-{
-	(void)ctx;
-}
-
 static void on_gone(void *ctx, int error)
 {
 	(void)ctx, (void)error;
 	fail();
 }
 
-static const struct ddr_kchan_ops kchan_ops = { .record = ddr_drive_record, .batch_end = on_batch_end, .gone = on_gone };
+static const struct ddr_kchan_ops kchan_ops = { .record = ddr_drive_record, .gone = on_gone };
 
 void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
 {

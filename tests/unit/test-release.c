@@ -101,13 +101,13 @@ static void what_an_upgrade_left_is_named(void **state)
 
 	(void)state;
 	strcpy(r.daemon, "0.0.9");
-	says(&r, "ddraidd (process 77) is of release 0.0.9, installed is " PACKAGE_VERSION "; systemctl restart ddraidd");
+	says(&r, "ddraidd (process 77) is release 0.0.9, but " PACKAGE_VERSION " is installed; systemctl restart ddraidd");
 	strcpy(r.daemon, r.ours);
 	r.replaced = true;
-	says(&r, "ddraidd (process 77) runs a program that was replaced or removed");
+	says(&r, "ddraidd (process 77) runs a program file that was replaced or removed");
 	says(&r, "systemctl restart ddraidd");
 	r = look("0.0.9\n", DDR_ABI_VERSION);
-	says(&r, "the loaded kernel module is of release 0.0.9");
+	says(&r, "the loaded kernel module is release 0.0.9");
 	says(&r, "modprobe -r dm-ddraid");
 }
 
@@ -119,13 +119,13 @@ static void with_another_interface_nothing_is_restarted(void **state)
 	(void)state;
 	strcpy(r.daemon, "0.0.9");
 	r.replaced = true;
-	says(&r, "do not restart ddraidd while an array is up");
+	says(&r, "Do not restart ddraidd while an array is up");
 	says(&r, "ddraid stop --all");
 	gone("parameters/abi");		/* a module of before there was a parameter */
 	gone("version");
 	ddr_release_look(&r, dir);
 	strcpy(r.daemon, "0.0.9");
-	says(&r, "the loaded module one of an older release: do not restart ddraidd");
+	says(&r, "the loaded module an older version. Do not restart ddraidd");
 }
 
 /* Finding S33: a process whose program was replaced, as dpkg does, by a rename over it. */

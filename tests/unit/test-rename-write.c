@@ -184,7 +184,7 @@ static void what_was_changed_meanwhile_is_left(void **state)
 		sb.seq = ddr_super_seq_behind(sb.seq);
 		memcpy(sb.name, "other", 6);
 		assert_int_equal(rename_write(&dev[1], &sb, 1, &err), -1);
-		assert_non_null(strstr(err.text, "somebody else"));
+		assert_non_null(strstr(err.text, "another program or node"));
 		assert_int_equal(ddr_dev_read_supers(&dev[1], &s, &err), 0);
 		assert_string_equal(s.copy[0].super.name, super.name);
 		assert_string_equal(s.copy[1].super.name, super.name);

@@ -232,7 +232,7 @@ static void a_policy_is_waited_for(void **state)
 	answer[0] = '\0';
 	c = request("{\"cmd\":\"set\",\"name\":\"data\",\"key\":\"suspect-reads\",\"value\":\"pass\",\"timeout_ms\":20000}");
 	ddr_client_check(&c, now + 20000);
-	assert_non_null(strstr(answer, "did not take the request in time"));
+	assert_non_null(strstr(answer, "did not process the request in time"));
 	answer[0] = '\0';
 	c = request("{\"cmd\":\"set\",\"name\":\"data\",\"key\":\"suspect-reads\",\"value\":\"perhaps\"}");
 	assert_non_null(strstr(answer, "expected error or pass"));
@@ -333,11 +333,11 @@ static void something_else_became_of_it(void **state)
 
 	(void)state;
 	status.member_state[SPARE] = DDR_MEMBER_FAULTY;		/* its first superblock could not be written */
-	expect(&c, "is faulty now");
+	expect(&c, "is now faulty");
 	c = asks();
 	status.member_state[SPARE] = DDR_MEMBER_REBUILDING;	/* a hot spare for another role */
 	status.rebuilding = SPARE;
-	expect(&c, "has taken the place of one that is out");
+	expect(&c, "has taken the place of a failed member");
 	c = asks();
 	status.member_state[SPARE] = DDR_MEMBER_MISSING;
 	memset(array.super.member[SPARE].uuid, 0x77, sizeof(array.super.member[SPARE].uuid));
@@ -347,7 +347,7 @@ static void something_else_became_of_it(void **state)
 	expect(&c, "was removed");
 	c = asks();
 	array.replace.refusal = "the members have changed meanwhile";
-	expect(&c, "replaces nobody: the members have changed meanwhile");
+	expect(&c, "replaces no member: the members have changed meanwhile");
 }
 
 /* The place of a member that is out: a spare may have taken it by itself before anybody asked, or another one. */
@@ -370,7 +370,7 @@ static void it_takes_the_place_of_one_that_is_out(void **state)
 	fresh();
 	c = request(FOR_ONE_THAT_IS_OUT);
 	takes(2);
-	expect(&c, "has taken the place of one that is out");
+	expect(&c, "has taken the place of a failed member");
 	fresh();
 	c = request(FOR_ONE_THAT_IS_OUT);
 	takes(1);
@@ -503,8 +503,8 @@ static void a_stop_ends(void **state)
 	assert_false(array.clean_late);
 	c = stops();
 	array.clean_asked = false;
-	array.clean_refusal = "nothing can be made clean without quorum";
-	expect(&c, "not made clean: nothing can be made clean without quorum");
+	array.clean_refusal = "without quorum no region can be marked clean";
+	expect(&c, "not made clean: without quorum no region can be marked clean");
 }
 
 /* However many listen, there is a place for a command. */
@@ -524,7 +524,7 @@ static void not_all_may_listen(void **state)
 	c.listening = false;
 	listeners = DDR_LISTENERS_MAX;
 	ddr_client_request(&c, text, sizeof(text) - 1);
-	assert_non_null(strstr(answer, "listen to events already"));
+	assert_non_null(strstr(answer, "already listen to events"));
 	assert_false(c.listening);
 	assert_true(DDR_LISTENERS_MAX < DDR_CLIENTS_MAX);
 }

@@ -104,7 +104,7 @@ static void who_asks_second_hears_that_it_is_done(void **state)
 	cx_settle(c);
 	o = event(c, 1, DDR_EV_GROW_REFUSED);
 	assert_non_null(o);
-	assert_non_null(strstr(o->text, "has that size already"));
+	assert_non_null(strstr(o->text, "already has that size"));
 	assert_null(event(c, 0, DDR_EV_GROW_REFUSED));
 }
 

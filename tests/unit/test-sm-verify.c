@@ -178,7 +178,7 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);		/* it waits for that */
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, 0, false } });
 	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].member, 2);
-	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "it did not fit the others");
+	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "it did not match the other members");
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -219,7 +219,7 @@ static void one_that_began_by_itself_may_be_taken_over(void **state)
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_SCHEDULED);
 	assert_int_equal(record(f)->flags, DDR_VERIFY_F_SCHEDULED);
-	assert_string_equal(f->log[fx_event(f, DDR_EV_VERIFY_START)].text, "it began by itself");
+	assert_string_equal(f->log[fx_event(f, DDR_EV_VERIFY_START)].text, "started by verify_every");
 	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
 	assert_int_equal(record(f)->flags, DDR_VERIFY_F_REPAIR);
 	assert_int_equal(record(f)->serial, 1);
@@ -412,7 +412,7 @@ static void what_nobody_knows_counts_against_nobody(void **state)
 	assert_int_equal(record(f)->repaired, 9);
 	assert_int_equal(fx_status(f).err_corrected[4], 9);
 	assert_int_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].a, 9);
-	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "parity was made to fit the data, whichever was wrong");
+	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "parity was recomputed from the data; which of them was wrong is unknown");
 	assert_int_equal(fx_event(f, DDR_EV_MEMBER_FAILED), -1);
 	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_IN_SYNC);
 	/* of others that were put right with it, some are known to be that member's */

@@ -97,8 +97,8 @@ USAGE = [
     ("create t --order 1 --bogus D0 D1 D2", "--bogus"),
     ("create t --order", "--order"),
     ("create t D0 D1 D2", "--order is missing"),
-    ("create t --order 1 D0 D1", "takes 3 devices, 2 were given"),
-    ("create t --order 2 --parity 2 D0 D1 D2 D3 D4", "takes 6 devices, 5 were given"),
+    ("create t --order 1 D0 D1", "needs 3 devices, 2 were given"),
+    ("create t --order 2 --parity 2 D0 D1 D2 D3 D4", "needs 6 devices, 5 were given"),
     ("create 'a b' --order 1 D0 D1 D2", "'a b' cannot name an array"),
     ("create ../x --order 1 D0 D1 D2", "cannot name an array"),
     ("create '' --order 1 D0 D1 D2", "cannot name an array"),
@@ -207,7 +207,7 @@ def test_512e_disks(nodes, stage):
     del stage
     node = nodes[0]
     refused(node, f"ddraid create t --order 1 --overwrite --yes {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "--allow-512e"])
-    refused(node, f"ddraid create t --order 1 --allow-512e {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "--yes says that this is meant"])
+    refused(node, f"ddraid create t --order 1 --allow-512e {dev(node, 0, 1, 2)}", ["physical sectors of 4096 bytes", "Give --yes to confirm"])
     result = node.run(f"ddraid create t --order 1 --allow-512e --yes {dev(node, 0, 1, 2)}")
     assert "physical sectors of 4096 bytes" in result.err
 
@@ -385,7 +385,7 @@ def test_unlinked_histories_are_refused(node):
     damage(node.disks[1], 160, 16, 999)
     damage(node.disks[1], 176, 16, 888)
     node.run("for d in /dev/vd?; do blockdev --flushbufs $d; done")
-    refused(node, "ddraid table t", ["separate ways"])
+    refused(node, "ddraid table t", ["diverged"])
 
 
 # ---- tables, messages, configuration ---------------------------------------------------

@@ -54,8 +54,8 @@ def test_member_is_replaced_under_load(serving):
     serving.node.run(LOAD)
     slowly(serving, "4M")
     out = serving.guest.command("replace data /dev/vdb /dev/vdf").out
-    assert "member 1 of array 'data' is copied to member 5" in out, out
-    assert "replaces member 1" in serving.event("rebuild-start")["text"]
+    assert "member 1 of array 'data' is being copied to member 5" in out, out
+    assert "is replacing member 1" in serving.event("rebuild-start")["text"]
     seen = job(serving)
     assert seen and seen["member"] == 5 and seen["replaces"] == 1, seen
     assert serving.guest.status("data")["state"] == "optimal"
@@ -185,14 +185,14 @@ def test_member_that_is_out_is_replaced(serving):
              "ln -s ../dm-$(dmsetup info -c --noheadings -o minor lin) /dev/mapper/lin; test -b /dev/mapper/lin")
     serving.guest.command("fail data 1")
     out = serving.guest.command("replace data 1 /dev/mapper/lin").out
-    assert "member 5 has its place and is rebuilt" in out
+    assert "member 5 takes its place and is being rebuilt" in out
     serving.event("rebuild-done", 180)
     status = serving.guest.status("data")
     assert status["state"] == "optimal" and status["may_fail"] == 1
     assert (status["members"][5]["role"], status["members"][1]["role"]) == (1, None)
     verify(serving, 16)
     out = serving.guest.command("replace data /dev/mapper/lin /dev/vdg").out
-    assert "member 5 of array 'data' is copied to member 1," in out     # the entry of the one that failed
+    assert "member 5 of array 'data' is being copied to member 1," in out     # the entry of the one that failed
     serving.event("rebuild-done", 180)
     serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
     verify(serving, 16)
@@ -205,14 +205,14 @@ def test_what_is_refused(serving):
     begin(serving, spares=0)
     fill(serving, 4)
     assert "no spare" in refused(serving, "replace data 1")
-    assert "no member" in refused(serving, "replace data 9 /dev/vdf")
-    assert "works already" in refused(serving, "replace data 1 /dev/vda")
+    assert "not a member" in refused(serving, "replace data 9 /dev/vdf")
+    assert "and works" in refused(serving, "replace data 1 /dev/vda")
     serving.node.run("mkfs.ext4 -q -F /dev/vdf")
     assert "ext4" in refused(serving, "replace data 1 /dev/vdf")
-    assert "no block device" in refused(serving, "replace data /dev/vdz /dev/vdf")
-    assert "cannot do without ANY other" in serving.guest.command("fail data 3").out
-    assert "out of the array already" in refused(serving, "fail data 3")
-    assert "could do without" in refused(serving, "fail data 2")
+    assert "not a block device" in refused(serving, "replace data /dev/vdz /dev/vdf")
+    assert "cannot lose ANY other" in serving.guest.command("fail data 3").out
+    assert "has already failed" in refused(serving, "fail data 3")
+    assert "cannot lose another member" in refused(serving, "fail data 2")
     assert serving.guest.command("fail data --force", check=False).code == 2
     assert serving.guest.command("replace data", check=False).code == 2
     verify(serving, 4)

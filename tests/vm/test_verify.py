@@ -99,7 +99,7 @@ def test_with_one_parity_it_is_told_and_nothing_is_guessed(serving):
     result = run_verify(serving, "--repair")
     assert (result["found"], result["repaired"]) == (2, 2), result
     assert sum(f["found"] for f in result["findings"] if f["repaired"] and f["member"] is not None) == 2, result
-    assert "put right on member" in serving.node.run("ddraid verify data status").out
+    assert "repaired on member" in serving.node.run("ddraid verify data status").out
     assert run_verify(serving)["found"] == 0
     serving.guest.stop("data")
     raw(serving, skip=(5,))
@@ -145,7 +145,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
     fio.kill()
     assert fio.wait(30).code != 0
     stop = serving.node.run("ddraid verify data stop", check=False)
-    assert stop.code == 1 and "no verify is under way" in stop.err
+    assert stop.code == 1 and "no verify is running" in stop.err
 
 
 @pytest.mark.parametrize("kind", ["", "ioerr"], ids=["medium", "ioerr"])
@@ -250,7 +250,7 @@ def test_checked_reads(serving, parity):
 
 def test_what_is_refused(serving):
     begin(serving, 1)
-    for line, code, text in (("start --priority 6", 2, "1 (verify goes first)"), ("begin", 2, "is not start"), ("pause", 1, "no verify is under way"),
+    for line, code, text in (("start --priority 6", 2, "1 (verify first)"), ("begin", 2, "is not start"), ("pause", 1, "no verify is running"),
                              ("stop --repair", 2, "belong to start"), ("start --json", 2, "--json belongs to status")):
         result = serving.node.run(f"ddraid verify data {line}", check=False)
         assert result.code == code and text in result.err, result
@@ -273,7 +273,7 @@ def test_the_schedule(serving):
     assert run_verify(serving)["serial"] == 1                           # an operator may
     serving.node.run("ddraid set data verify_hours=0-24")
     serving.node.wait_until("test $(ddraid verify data status --json | grep -o '\"serial\": *[0-9]*' | grep -o '[0-9]*$') -gt 2", 60)
-    assert any("it began by itself" in e["text"] for e in events(serving, "verify-start"))
+    assert any("started by verify_every" in e["text"] for e in events(serving, "verify-start"))
     serving.node.run("ddraid set data verify_every=0")
     serving.node.wait_until("ddraid verify data status | grep -q '^data: idle'", 90)
     assert status()["due"] is None

@@ -117,7 +117,7 @@ def test_S37_an_array_that_cannot_start_is_seen(node):
     node.run("systemctl start ddraid", timeout=120)
     node.wait_until(f"systemctl is-failed -q {UNIT}", 90)
     one, = status(node)
-    assert (one["name"], one["state"]) == ("data", "inactive") and "needs 2 members in sync, and 1 are there" in one["error"], one
+    assert (one["name"], one["state"]) == ("data", "inactive") and "needs 2 members in sync, and has 1" in one["error"], one
     for unit in ("ddraidd", UNIT):
         assert "needs 2 members in sync" in journal(node, f"-p err -u {unit}"), journal(node, f"-u {unit}")
     shown = node.run("ddraid status").out

@@ -43,7 +43,7 @@ def test_a_member_that_was_overwritten_is_left_out(serving):
     guest.stop("data")
     node.run("mkswap /dev/vdb && dd if=/dev/urandom of=/dev/vdb bs=1M seek=1 count=4 conv=nocreat status=none")    # it finds nothing there
     started = guest.command("start data")
-    assert "/dev/vdb is left out: it holds a swap" in started.err and "degraded" in started.out, started
+    assert "/dev/vdb is not used: it also holds a swap" in started.err and "degraded" in started.out, started
     assert [m["state"] for m in guest.status("data")["members"]][1] != "in-sync"
     node.run(f"dd if={DEV} bs=1M count=8 iflag=direct status=none | cmp - /tmp/written")
     refused = guest.command("add data /dev/vdb", check=False)

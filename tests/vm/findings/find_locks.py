@@ -106,7 +106,7 @@ def test_S19_a_member_that_ddraid_locked_comes_back(serving):
     holder.wait(20)
     node.wait_until("ddraid status data | grep -q optimal", 60)
     assert set(states(serving)) == {"in-sync"} and guest.status("data")["members"][1]["reason"] is None
-    told = [line for line in guest.daemon.err.splitlines() if "is looked for" in line]
+    told = [line for line in guest.daemon.err.splitlines() if "searching for member" in line]
     assert len(told) <= 2, told
     serving.check_idle()
 
@@ -142,7 +142,7 @@ def test_U1_a_disk_that_another_program_took_before_the_lock_stays_its_own(servi
     time.sleep(5)                                       # the daemon may take it, and write to it, in that time
     node.run("cmp /dev/vde /dev/vdc")                   # all of it is as the other program left it
     assert states(serving)[2] == "missing", guest.status("data")["members"]
-    assert "is not that member any more" in guest.daemon.err, guest.daemon.err
+    assert "is no longer that member" in guest.daemon.err, guest.daemon.err
     node.run("rm -f /run/between.*; blkdiscard -z /dev/vdc || dd if=/dev/zero of=/dev/vdc bs=1M conv=nocreat", check=False)
 
 

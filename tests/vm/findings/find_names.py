@@ -33,7 +33,7 @@ def test_a_replacement_that_is_a_little_smaller(serving):
         assert grown.code == 1 and "stays free" in grown.err, grown         # it is not for the array to grow into
         refused = guest.command("add data /dev/mapper/small", check=False)
         has = (sectors - sectors // 50) * 512
-        assert refused.code == 1 and f"/dev/mapper/small has {has} bytes" in refused.err and "are missing" in refused.err, refused
+        assert refused.code == 1 and f"/dev/mapper/small has {has} bytes" in refused.err and "more); use a larger disk" in refused.err, refused
         guest.watch_events()
         guest.command("fail data 1")
         guest.command("add data /dev/mapper/little")
@@ -55,7 +55,7 @@ def test_two_arrays_of_one_name(serving):
     serving.begin()
     guest.create("data", 0, 1, "dedicated", first)
     refused = node.run(f"ddraid create data --order 0 --parity 1 {' '.join(second)}", check=False)
-    assert refused.code == 1 and "an array with the name data is there already" in refused.err, refused
+    assert refused.code == 1 and "an array with the name data already exists" in refused.err, refused
     node.run(f"DDRAID_DEVICES='{' '.join(second)}' ddraid create data --order 0 --parity 1 {' '.join(second)}")     # disks from another machine
     uuid = {disk: examine(node, disk)["array_uuid"] for disk in ("/dev/vda", "/dev/vdc")}
     started = guest.command("start --all --wait-disks 0", check=False)
@@ -69,7 +69,7 @@ def test_two_arrays_of_one_name(serving):
     refused = guest.command(f"rename {uuid['/dev/vda']} one", check=False)
     assert refused.code == 1 and "is started on this node" in refused.err, refused
     refused = guest.command(f"rename {uuid['/dev/vdc']} data", check=False)
-    assert refused.code == 1 and "an array with the name data is there already" in refused.err, refused
+    assert refused.code == 1 and "an array with the name data already exists" in refused.err, refused
     guest.command(f"rename {uuid['/dev/vdc']} two")             # beside the other one, which runs
     guest.command("start two")
     assert {a["name"] for a in guest.arrays()} == {"data", "two"}
@@ -94,7 +94,7 @@ def test_rename_waits_for_all_disks(serving):
     guest.create_and_start("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"])
     guest.stop("data")
     refused = node.run("DDRAID_DEVICES=/dev/vda ddraid rename data other", check=False)
-    assert refused.code == 1 and "the disk of member 1 is not there" in refused.err, refused
+    assert refused.code == 1 and "the disk of member 1 is missing" in refused.err, refused
     guest.start("data")
     serving.write(0)
     guest.kill_daemon()
@@ -144,7 +144,7 @@ def test_names_that_cannot_work_and_devices_that_were_renamed(serving):
     assert guest.status("data")["device"] == "/dev/mapper/moved"
     assert "/dev/mapper/moved on this node" in guest.command("status data").out
     assert guest.command("status moved").out.startswith("data: optimal")
-    assert "is started already, as /dev/mapper/moved" in guest.command("start data").out
+    assert "is already started, as /dev/mapper/moved" in guest.command("start data").out
     node.run("dd if=/dev/urandom of=/dev/mapper/moved bs=1M count=4 oflag=direct status=none")
     guest.watch_events()
     guest.command("fail moved 1")
@@ -171,13 +171,13 @@ def test_a_disk_is_wiped(serving):
     guest.command("remove data 2")
     node.wait_until("! dmsetup deps -o devname data | grep -q vdc", 30)
     wiped = guest.command("wipe --yes /dev/vdc")
-    assert "which does not use it any more" in wiped.err and wiped.out == "/dev/vdc: wiped\n", wiped
+    assert "which no longer uses it" in wiped.err and wiped.out == "/dev/vdc: wiped\n", wiped
     guest.command("add data /dev/vdc")              # a blank disk needs no option
     guest.stop("data")
     guest.command("wipe --yes /dev/vdb")            # a member of a stopped array
     guest.kill_daemon()                             # without the daemon nobody knows whose slot that is
     refused = node.run("ddraid wipe --yes /dev/vda", check=False)
-    assert refused.code == 1 and "has in use, or did not stop before it died" in refused.err, refused
+    assert refused.code == 1 and "or that node died while using it" in refused.err, refused
     node.run("ddraid wipe --yes --overwrite /dev/vda /dev/vdc")
     serving.begin()
     assert "no device belongs" in guest.command("start data", check=False).err

@@ -75,11 +75,11 @@ def test_S33_an_upgrade_under_an_array(machine, debs, doctored):
     node.run("cp -p /usr/sbin/ddraidd /root/ddraidd && mv /root/ddraidd /usr/sbin/ddraidd")
     for command in ("ddraid status", "ddraid status --json"):
         done = node.run(command)
-        assert f"ddraidd (process {machine.pid()}) runs a program that was replaced" in done.err and "systemctl restart ddraidd" in done.err, done
+        assert f"ddraidd (process {machine.pid()}) runs a program file that was replaced" in done.err and "systemctl restart ddraidd" in done.err, done
     node.run("sed -i 's/\\x00" + machine.version().replace(".", "[.]") + "\\x00/\\x000.0.9\\x00/g' /usr/sbin/ddraidd && systemctl restart ddraidd", timeout=90)
     node.run("mv /usr/sbin/ddraidd /root/ddraidd.other")
     done = node.run("ddraid status")
-    assert "is of release 0.0.9" in done.err, done
+    assert "is release 0.0.9" in done.err, done
     machine.write()
     machine.end()
 

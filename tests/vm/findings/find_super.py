@@ -47,7 +47,7 @@ def test_the_disk_of_a_member_is_exchanged(serving, what):
         table(node, "m1", "/dev/vdd", "switch")
         event = serving.event("exchanged", 30)
         found = "superblock of member 0 of array 'other'" if what == "member" else "no superblock of ddraid"
-        assert "holds another disk now" in event["text"] and found in event["text"], event
+        assert "is now another disk" in event["text"] and found in event["text"], event
         serving.event("member-failed", 30)
         assert guest.status("data")["members"][1]["state"] == "faulty"
         node.run(f"dd if=/tmp/written of={DEV} bs=1M seek=8 oflag=direct conv=nocreat status=none")     # marks, data and superblocks

@@ -24,7 +24,7 @@ def array(**kwargs):
 def stops(a):
     """How often the kernel has said that the array's writes wait because its daemon is not heard any more."""
     log = subprocess.run(["dmesg"], capture_output=True, check=True).stdout.decode(errors="replace")
-    return log.count(f"{uuid.UUID(bytes=a.uuid)} ({a.name}): no daemon, writes wait")
+    return log.count(f"{uuid.UUID(bytes=a.uuid)} ({a.name}): no daemon serves the array, writes wait")
 
 
 def grant(ch, r):

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What a delivered message changes of nodes and slots: who is dead, who leaves, who takes over a slot, who writes.
+ *
+ * Must never: take a struct ddr_sm; choose another writer while the last one may still write; take a node for dead on a proof of an
+ * earlier failure.
+ */
+#include "sm_int.h"
+
+/* ---- who writes ------------------------------------------------------------- */
+
+enum ddr_writer_news ddr_order_writer(struct ddr_sm_shared *s)
+{
+	enum ddr_writer_news news = s->writer ? DDR_WRITER_OTHER : DDR_WRITER_FIRST;
+	int at = ddr_shared_node_at(s, s->writer);
+	uint32_t id = 0;
+
+	if (at >= 0 && (s->nodes[at].lost || s->nodes[at].started))
+		return DDR_WRITER_SAME;
+	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
+	if (!s->writer && ddr_shared_any_lost(s))
+		return DDR_WRITER_SAME;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &s->nodes[i];
+
+		if (n->started && !n->leaving && (!id || n->id < id))
+			id = n->id;
+	}
+	s->writer = id;
+	return news;
+}
+
+/* ---- slots ------------------------------------------------------------------ */
+
+void ddr_order_slot_give(struct ddr_sm_shared *s, uint32_t slot, uint32_t node)
+{
+	s->change.slots |= 1ull << slot;
+	s->change.slot_node[slot] = node;
+}
+
+void ddr_order_slot_died(struct ddr_sm_shared *s, uint32_t slot)
+{
+	if (s->sb.parity == 0)
+		s->change.died |= 1ull << slot;
+}
+
+/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
+static void ranges_doubt(struct ddr_sm_shared *s, uint32_t node)
+{
+	int at = ddr_shared_node_at(s, node);
+
+	for (struct ddr_sm_ex *x = s->ex; x < s->ex + DDR_SM_EX; x++)
+		if (x->used && at >= 0 && !(x->acked >> at & 1))
+			x->dirty = ~0ull;
+}
+
+void ddr_order_slot_recover(struct ddr_sm_shared *s, uint32_t slot)
+{
+	ranges_doubt(s, s->sb.slot_node[slot]);
+	if (!(s->rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
+		s->rec_by[slot] = 0;
+	s->rec |= 1ull << slot;
+}
+
+void ddr_order_recover_drop(struct ddr_sm_shared *s, uint32_t node)
+{
+	for (uint32_t i = 0; i < DDR_MAX_SLOTS; i++)
+		if (s->rec_by[i] == node)
+			s->rec_by[i] = 0;
+}
+
+/*
+ * Somebody else answers for what it had dirty, so it must never write again, though it may live: storage fencing cuts off, and
+ * kills nobody. A group that had it fenced and never heard its START knows it by its slot alone.
+ */
+static void instance_dead(struct ddr_sm_shared *s, uint32_t node, const struct ddr_msg *msg)
+{
+	int at = ddr_shared_node_at(s, node);
+	struct ddr_sm_node *n = at < 0 ? NULL : &s->nodes[at];
+
+	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie)
+		return;
+	n->cookie = msg->recover.cookie;
+	memcpy(n->boot_id, msg->recover.boot_id, sizeof(n->boot_id));
+}
+
+static void recovered(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
+{
+	instance_dead(s, s->sb.slot_node[slot], msg);
+	s->nodes[ddr_shared_node_at(s, s->rec_by[slot])].folded = false;	/* it has marks now that are older */
+	s->rec &= ~(1ull << slot);
+	s->rec_by[slot] = 0;
+	/*
+	 * Without a cluster the dead one never begins again, and the next start would be refused for it. Without parity no slot marks anything: that it has none
+	 * any more is what tells a kernel that was cut off, and lives, from one that took part until now (start_refused() in sm_order_start.c); and the
+	 * change that frees it lets a copy begin anew.
+	 */
+	if (!s->cluster || s->sb.parity == 0)
+		ddr_order_slot_give(s, slot, 0);
+}
+
+enum ddr_recover_answer ddr_order_recover(struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	uint32_t slot = msg->recover.slot;
+
+	if (slot >= s->sb.slots || !(s->rec >> slot & 1))
+		return DDR_RECOVER_WRONG;
+	if (msg->type == DDR_M_RECOVERED && s->rec_by[slot] == msg->sender) {
+		recovered(s, slot, msg);
+		return DDR_RECOVER_DONE;
+	}
+	if (msg->type != DDR_M_RECOVER || s->rec_by[slot])
+		return DDR_RECOVER_LATE;
+	s->rec_by[slot] = msg->sender;
+	return DDR_RECOVER_TAKEN;
+}
+
+/* ---- nodes that are proven dead --------------------------------------------- */
+
+/* What it held in the agreements is free, and its slot is recovered. */
+static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, struct ddr_order_dead *dead)
+{
+	uint32_t slot = ddr_shared_slot_of(s, n->id);
+	enum ddr_writer_news writer;
+
+	dead->nodes |= 1ull << (n - s->nodes);
+	n->lost = n->absent = n->leaving = false;
+	n->dead = true;
+	ddr_order_ex_gone(s, n->id, &dead->ended);
+	ddr_order_recover_drop(s, n->id);
+	if (slot != DDR_SM_NO_SLOT) {
+		ddr_order_slot_died(s, slot);
+		ddr_order_slot_recover(s, slot);
+	}
+	writer = ddr_order_writer(s);
+	if (writer > dead->writer)
+		dead->writer = writer;
+}
+
+void ddr_order_lost_adopted(struct ddr_sm_shared *s, struct ddr_order_dead *dead)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (s->nodes[i].lost)
+			dies(s, &s->nodes[i], dead);
+}
+
+enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead)
+{
+	int at = ddr_shared_node_at(s, msg->fenced.node);
+	struct ddr_sm_node *n = at < 0 ? NULL : &s->nodes[at];
+
+	memset(dead, 0, sizeof(*dead));
+	if (!n || !n->lost || n->failure != msg->fenced.failure)
+		return DDR_FA_OLD;
+	if (msg->fenced.how == DDR_FENCED_FAILED) {
+		n->attempt++;
+		return DDR_FA_NEXT;
+	}
+	dies(s, n, dead);
+	return DDR_FA_DEAD;
+}
+
+/* ---- who leaves ------------------------------------------------------------- */
+
+bool ddr_shared_is_last(const struct ddr_sm_shared *s, uint32_t id, bool others)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &s->nodes[i];
+
+		if (n->id != id && n->started && !n->leaving && ddr_shared_slot_of(s, n->id) != DDR_SM_NO_SLOT)
+			return false;
+	}
+	return others;
+}
+
+bool ddr_order_leave(struct ddr_sm_shared *s, const struct ddr_msg *msg, bool others)
+{
+	struct ddr_sm_node *n = &s->nodes[ddr_shared_node_at(s, msg->sender)];
+	uint32_t slot = ddr_shared_slot_of(s, msg->sender), claimed = ddr_shared_slot_claimed(s, msg->sender);
+
+	if (ddr_shared_is_last(s, msg->sender, others))	/* the others left at the same moment */
+		return false;
+	n->leaving = true;
+	/* a slot that it does not own yet was free: nothing is marked there, though it has not read that */
+	n->leave_dirty = claimed == DDR_SM_NO_SLOT ? msg->leave.dirty : 0;
+	if (claimed != DDR_SM_NO_SLOT)
+		slot = claimed;
+	if (n->leave_dirty)
+		ranges_doubt(s, n->id);
+	else if (slot != DDR_SM_NO_SLOT)
+		ddr_order_slot_give(s, slot, 0);
+	return true;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What a delivered START changes: may the sender take part, and in which slot.
+ *
+ * Must never: take a struct ddr_sm; let an instance take part that was fenced; give a slot that is being recovered.
+ */
+#include "slots.h"
+#include "sm_int.h"
+
+static const char not_all_members[] = "this node cannot reach all members that the running nodes use. When it can" DDR_SM_ANEW;
+
+static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
+
+static bool others_started(const struct ddr_sm_shared *s, const struct ddr_sm_node *n)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (s->nodes[i].started && &s->nodes[i] != n)
+			return true;
+	return false;
+}
+
+/* Why the node cannot take part yet, or ever; NULL: it can. */
+static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot, uint32_t view)
+{
+	/* one that boots holds nothing before its START counts; so whoever does is the instance that was fenced, whatever is known of that */
+	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
+		return evicted_text;
+	/* nothing is granted before the superblocks say whose slot it is; it was taken from whoever holds something and has none */
+	if (msg->start.held && ddr_shared_slot_of(s, n->id) == DDR_SM_NO_SLOT && ddr_shared_slot_claimed(s, n->id) == DDR_SM_NO_SLOT)
+		return evicted_text;
+	if (slot == DDR_SM_NO_SLOT)
+		return ddr_slots_none_free;
+	if (ddr_shared_mark_refused(s, msg->start.flags))
+		return ddr_shared_mark_refused(s, msg->start.flags);
+	if ((msg->start.flags & DDR_START_ADOPT) && view > 1)
+		return "other nodes of the cluster have the array, so it needs no --adopt. Start it without";
+	return msg->start.missing && others_started(s, n) ? not_all_members : NULL;
+}
+
+/* The slot is its, once the superblocks say so. */
+static void claim(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *news)
+{
+	if (s->sb.slot_node[news->slot])
+		ddr_order_slot_died(s, news->slot);	/* whoever leaves cleanly owns none any more */
+	ddr_order_slot_give(s, news->slot, msg->sender);
+	ddr_order_members_missing(s, msg->start.missing, &news->voided, &news->failed);
+}
+
+/* Nothing is known of it but what it says now. */
+static void node_begins(struct ddr_sm_shared *s, struct ddr_sm_node *n, const struct ddr_msg *msg)
+{
+	n->started = true;
+	n->lost = n->absent = n->folded = n->dead = n->leaving = false;
+	n->failure = 0;
+	n->sees = ddr_shared_seen_at_start(s, msg->start.present);
+	n->roomed = false;
+	n->cookie = msg->start.cookie;
+	memcpy(n->boot_id, msg->start.boot_id, sizeof(n->boot_id));
+}
+
+enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, uint32_t view, struct ddr_order_start *news)
+{
+	uint32_t at = (uint32_t)ddr_shared_node_at(s, msg->sender), slot = ddr_shared_slot_choose(s, msg->sender);
+	struct ddr_sm_node *n = &s->nodes[at];
+	enum ddr_writer_news writer;
+
+	*news = (struct ddr_order_start){ .slot = slot, .why = start_refused(s, n, msg, slot, view) };
+	if (news->why)
+		return DDR_START_REFUSED;
+	/* nor if the array has grown since the START was sent, or is about to, and the sender has not seen its devices so large */
+	if (!ddr_shared_slot_settled(s, slot, msg->sender) || msg->start.room < ddr_shared_grow_needs(s))
+		return DDR_START_LATER;
+	s->rec &= ~(1ull << slot);
+	node_begins(s, n, msg);
+	/* what its last process had in hand has ended; nothing that one acknowledged counts for this one */
+	ddr_order_ex_gone(s, msg->sender, &news->ended);
+	ddr_order_recover_drop(s, msg->sender);
+	ddr_order_ex_unacked(s, at);
+	s->change.acked &= ~(1ull << at);
+	ddr_order_mark_start(s, msg->start.flags, &news->dead);
+	writer = ddr_order_writer(s);
+	if (writer > news->dead.writer)
+		news->dead.writer = writer;
+	claim(s, msg, news);
+	return DDR_START_BEGUN;
+}
+
+enum ddr_start_answer ddr_order_start_alone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *news)
+{
+	struct ddr_sm_node *n = &s->nodes[ddr_shared_node_at(s, msg->sender)];
+	uint32_t slot = msg->start.slot;
+
+	*news = (struct ddr_order_start){ .slot = slot };
+	if (slot >= s->sb.slots || (s->sb.slot_node[slot] && s->sb.slot_node[slot] != msg->sender))
+		return DDR_START_REFUSED;
+	if (msg->start.missing && others_started(s, n)) {
+		news->why = not_all_members;
+		return DDR_START_REFUSED;
+	}
+	n->started = true;
+	n->sees = ddr_shared_seen_at_start(s, msg->start.present);
+	ddr_order_mark_start(s, msg->start.flags, &news->dead);
+	claim(s, msg, news);
+	return DDR_START_BEGUN;
+}

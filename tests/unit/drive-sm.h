@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The state machine, played: a part of drive-fixture.h, which includes it where it has what is played. */
+#ifndef DDR_TESTS_UNIT_DRIVE_SM_H
+#define DDR_TESTS_UNIT_DRIVE_SM_H
+
+size_t ddr_sm_size(const struct ddr_sm_config *cfg)
+{
+	(void)cfg;
+	return 16;
+}
+
+struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
+{
+	(void)size;
+	(void)cfg;
+	play.made++;
+	return mem;
+}
+
+void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)sm;
+	play.steps++;
+	play.last = *in;
+	out->n = 0;
+	out->more = out->lost = false;
+	if (play.answer)
+		play.answer(in, out);
+}
+
+void ddr_sm_landing(struct ddr_sm *sm, bool landing)
+{
+	(void)sm;
+	play.landing = landing;
+}
+
+void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
+		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie)
+{
+	(void)sm, (void)slot, (void)index, (void)payload, (void)seq, (void)node, (void)boot_id, (void)cookie;
+}
+
+void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS])
+{
+	(void)sm;
+	(void)slot;
+	(void)index;
+	(void)repair;
+}
+
+void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
+{
+	(void)sm, (void)index, (void)payload, (void)seq;
+}
+
+void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
+{
+	(void)sm, (void)sb;
+}
+
+void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	(void)sm;
+	memset(st, 0, sizeof(*st));
+	st->dirty = 1;
+	st->sought = play.sought;
+}
+
+bool ddr_sm_takes_part(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return play.takes_part;
+}
+
+uint32_t ddr_sm_slot(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return 0;
+}
+
+/* Nothing of metadata is played. */
+void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm, (void)index, (void)blk;
+	fail();
+}
+
+void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm, (void)index, (void)blk;
+	fail();
+}
+
+void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk)
+{
+	(void)sm, (void)index, (void)blk;
+	fail();
+}
+
+void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb)
+{
+	(void)sm, (void)member;
+	*sb = play.super;
+}
+
+const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return &play.super;
+}
+
+#endif
