@@ -4,30 +4,23 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
 #include <qb/qblog.h>
 #include <uuid/uuid.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/disk/finder.h"
+#include "daemon/disk/load_lock.h"
 #include "daemon/disk/loader.h"
 #include "daemon/disk/state.h"
 #include "lib/disk/layout.h"
 #include "lib/disk/look.h"
 #include "lib/disk/scan.h"
-
-#define RETRY_MS	50
-#define NAME_EVERY	(1000 / RETRY_MS)	/* tries; to find out who has a lock takes longer than to try it */
-#define SAY_AFTER_MS	3000			/* until the wait for a lock is worth a line */
-
-static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct supers {
 	struct ddr_supers s[DDR_MAX_MEMBERS];
@@ -241,89 +234,7 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 	return l->older.generation && known.generation ? override(l, all, &known) : -1;
 }
 
-/* ---- locks ------------------------------------------------------------------------ */
-
-void ddr_load_waits(struct ddr_load *l, char *buf, size_t size)
-{
-	pthread_mutex_lock(&waits_lock);
-	snprintf(buf, size, "%s", l->waits);
-	pthread_mutex_unlock(&waits_lock);
-}
-
-static void set_waits(struct ddr_load *l, const struct ddr_members_busy *who, uint32_t busy)
-{
-	unsigned int first = busy ? (unsigned int)__builtin_ctz(busy) : 0, more = (unsigned int)__builtin_popcount(busy) - 1;
-
-	pthread_mutex_lock(&waits_lock);
-	l->waits[0] = '\0';
-	if (busy)
-		snprintf(l->waits, sizeof(l->waits), "%s is locked by %s", l->members->name[first], who->holder[first].text);
-	if (busy && more)
-		snprintf(l->waits + strlen(l->waits), sizeof(l->waits) - strlen(l->waits), ", and %u more members are locked", more);
-	pthread_mutex_unlock(&waits_lock);
-}
-
-/* Programs that have the usual node locked, and are no ddraidd of before, are not waited for any more. Returns their members. */
-static uint32_t pass_others(struct ddr_load *l, const struct ddr_members_busy *who)
-{
-	uint32_t passed = 0;
-
-	for (unsigned int p = 0; p < l->members->n; p++) {
-		if (!(who->usual & (1u << p)) || !who->holder[p].other)
-			continue;
-		qb_log(LOG_NOTICE, "array '%s': %s is locked by %s, which is not ddraidd; the array is served anyway", l->members->array,
-		       l->members->name[p], who->holder[p].text);
-		ddr_dev_pass_usual(&l->members->dev[p]);
-		passed |= 1u << p;
-	}
-	return passed;
-}
-
-/*
- * Waits until nobody else has a lock on a member, or until @due_ms. Other programs than ddraidd are waited for as long as a member that
- * hangs would be, and not at all if somebody waits for this daemon. Returns 0, or -1: the array went; *@busy: those that are still
- * locked, and @who by.
- */
-static int lock_members(struct ddr_load *l, uint64_t due_ms, uint32_t *busy, struct ddr_members_busy *who)
-{
-	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
-	uint64_t begun_ms = ddr_now_ms(), now = begun_ms;
-	bool said = false;
-
-	for (unsigned int i = 0;; i++, now = ddr_now_ms()) {
-		bool late = now >= due_ms, find = late || i % NAME_EVERY == 0;
-
-		*busy = ddr_members_lock(l->members, find ? who : NULL);
-		if (find && (l->resumed || now - begun_ms >= l->limit_ms))
-			*busy &= ~pass_others(l, who);
-		if (find || !*busy)
-			set_waits(l, who, *busy);
-		if (!*busy || late)
-			return 0;
-		if (atomic_load(&l->cancel))
-			return ddr_error_set(&l->error, "the array was removed while its members were locked");
-		if (find && !said && now - begun_ms >= SAY_AFTER_MS) {
-			qb_log(LOG_NOTICE, "array '%s': %s; waiting until it is unlocked", l->members->array, l->waits);
-			said = true;
-		}
-		nanosleep(&pause, NULL);
-	}
-}
-
-static void leave_out_locked(struct ddr_load *l, uint32_t busy, const struct ddr_members_busy *who)
-{
-	char why[160];
-
-	for (unsigned int p = 0; p < l->members->n; p++) {
-		if (!(busy & (1u << p)))
-			continue;
-		snprintf(why, sizeof(why), "locked by %s; it is taken back when it is unlocked", who->holder[p].text);
-		qb_log(LOG_ERR, "array '%s' starts without %s: %s", l->members->array, l->members->name[p], why);
-		ddr_members_leave_out(l->members, p, why);
-	}
-	l->locked_at |= busy;
-	set_waits(l, who, 0);
-}
+/* ---- members that the table names ------------------------------------------------- */
 
 /*
  * Locks and reads what the table names. I/O of an earlier process that hangs in one member holds its lock. When that has lasted for the limit
@@ -338,7 +249,7 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 	uint32_t busy;
 
 	for (;;) {
-		if (lock_members(l, due_ms, &busy, &who))
+		if (ddr_load_lock(l, due_ms, &busy, &who))
 			return -1;
 		all->n = 0;
 		read_supers(l, all, 0, busy);
@@ -349,7 +260,7 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 			return 1;
 		due_ms = UINT64_MAX;
 	}
-	leave_out_locked(l, busy, &who);
+	ddr_load_leave_out_locked(l, busy, &who);
 	return 0;
 }
 
@@ -435,9 +346,9 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 	ddr_scan_free(&scan);
 	if (l->members->n == from)
 		return 0;
-	if (lock_members(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy, &who))
+	if (ddr_load_lock(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy, &who))
 		return -1;
-	leave_out_locked(l, busy, &who);
+	ddr_load_leave_out_locked(l, busy, &who);
 	l->others_locked = busy != 0;
 	read_supers(l, all, from, 0);
 	read_foreign(l, all, from);
@@ -492,138 +403,6 @@ static int find_members(struct ddr_load *l, struct supers *all)
 				     l->assembly.super.name);
 	arrange(l, all);
 	return 0;
-}
-
-/* Takes the block at @buf, read from place @place of it, if it is valid and newer than what is there. */
-static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
-		       struct ddr_load_block *best)
-{
-	const struct ddr_disk_log *blk = buf;
-	struct ddr_log_info info;
-	struct ddr_fault fault;
-
-	fault = ddr_log_decode(buf, sb, slot, index, place, &info);
-	if (fault.code != DDR_FE_OK || (best->valid && best->seq >= info.seq))
-		return;
-	best->valid = true;
-	best->seq = info.seq;
-	best->node = info.node;
-	best->cookie = info.cookie;
-	memcpy(best->boot_id, info.boot_id, sizeof(best->boot_id));
-	memcpy(best->repair, info.repair, sizeof(best->repair));
-	memcpy(best->payload, blk->payload, sizeof(best->payload));
-}
-
-/* One log, or the map, on all members. */
-struct area {
-	uint64_t offset;
-	uint16_t slot;
-	char what[32];			/* in words */
-	uint32_t n;			/* pairs of places */
-	struct ddr_look *look[DDR_MAX_MEMBERS];
-};
-
-bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err)
-{
-	switch (how) {
-	case DDR_LOOK_HANGS:
-		qb_log(LOG_ERR, "array '%s': did not read %s of %s: the device has not answered since an earlier read", members->array, what,
-		       members->name[m]);
-		return true;
-	case DDR_LOOK_FAILED:
-		qb_log(LOG_ERR, "array '%s': %s", members->array, err->text);
-		return false;
-	case DDR_LOOK_RUNS:
-		break;
-	}
-	return true;
-}
-
-/* Begins to read it on one member. False: there is no memory for that. */
-static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
-{
-	size_t len = (size_t)ar->n * 2 * DDR_META_BLOCK;
-	struct ddr_error err;
-
-	return ddr_load_begun(ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, len, limit_ms, &err),
-			      members, m, ar->what, &err);
-}
-
-/*
- * Takes what was read of one member that was asked. 0, -EIO: it gave an error somewhere; or -ETIMEDOUT: it hangs, and what it has read
- * is its thread's still.
- */
-static int take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
-		    unsigned int limit_ms, struct ddr_load_block *out)
-{
-	struct ddr_look *look = ar->look[m];
-	int ret = 0;
-
-	if (!look)
-		return -ETIMEDOUT;
-	if (!ddr_look_wait(look)) {
-		qb_log(LOG_ERR, "array '%s': %s has not delivered %s within %u ms", members->array, members->name[m], ar->what, limit_ms);
-		ret = -ETIMEDOUT;
-	} else if (!look->whole) {
-		qb_log(LOG_ERR, "array '%s': %s", members->array, look->error.text);
-		ret = -EIO;
-	}
-	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
-		for (unsigned int place = 0; place < 2; place++)
-			take_block(sb, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, ar->slot, i, place, &out[i]);
-	ddr_look_put(look);
-	return ret;
-}
-
-/* Reads it of all @members in @asked at once: what ddr_load_area() returns. */
-static int read_area(struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, uint32_t asked,
-		     unsigned int limit_ms, struct ddr_load_block *out)
-{
-	bool any = false, no_memory = false, hangs = false;
-	int ret;
-
-	for (unsigned int m = 0; m < sb->members; m++)
-		if (asked & (1u << m))
-			no_memory |= !begin_run(ar, members, m, limit_ms);
-	for (unsigned int m = 0; m < sb->members; m++) {
-		if (!(asked & (1u << m)))
-			continue;
-		ret = take_run(ar, members, sb, m, limit_ms, out);
-		any |= ret == 0;
-		hangs |= ret == -ETIMEDOUT;
-	}
-	if (any)
-		return 0;
-	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* one that was not asked may have it all */
-}
-
-int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
-		  struct ddr_load_block *out)
-{
-	bool map = slot == DDR_MAP_SLOT;
-	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot,
-			   .n = map ? sb->map_blocks : sb->log_blocks };
-	uint32_t asked = 0;
-	int ret;
-
-	if (map)
-		snprintf(ar.what, sizeof(ar.what), "the region map");
-	else
-		snprintf(ar.what, sizeof(ar.what), "the dirty log of slot %u", slot);
-	for (unsigned int m = 0; m < sb->members; m++)
-		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
-			asked |= 1u << m;
-	ret = read_area(&ar, members, sb, asked, limit_ms, out);
-	if (ret && ret != -EIO)
-		return ret;
-	for (uint32_t i = 0; i < ar.n; i++) {
-		if (ret)
-			out[i].valid = false;
-		if (!out[i].valid)
-			qb_log(LOG_ERR, "array '%s': %s, block %u of it, cannot be read on any member; all of it counts as %s",
-			       sb->name, ar.what, i, map ? "needs-sync" : "dirty");
-	}
-	return ret;
 }
 
 /* Into what was loaded; as ddr_load_area(), but that no member delivers a block is no failure: what it says counts as dirty then. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One connected client, between ipc_server.c (connections, sending) and
- * ipc_requests.c (what the requests mean).
+ * ipc_requests.c (what the requests mean; ipc_request.h).
  */
 #ifndef DDR_DAEMON_IPC_CLIENT_H
 #define DDR_DAEMON_IPC_CLIENT_H
@@ -51,7 +51,7 @@ void ddr_client_error(struct ddr_client *c, const char *format, ...) __attribute
 
 /* ipc_requests.c: handles one request of a client. @text: @len bytes, not checked. */
 void ddr_client_request(struct ddr_client *c, const char *text, size_t len);
-/* It is gone, or made another request: it waits for nothing any more. */
+/* ipc_wait.c. It is gone, or made another request: it waits for nothing any more. */
 void ddr_client_gone(struct ddr_client *c);
 /* Has what it waits for happened? Then it is answered. */
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms);

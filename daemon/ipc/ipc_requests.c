@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the requests of clients mean. See ipc_server.h for the list.
+ * What the requests of clients mean. See ipc_server.h for the list. Those that change a member are in ipc_members.c, what is
+ * answered later in ipc_wait.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,18 +14,15 @@
 #include <uuid/uuid.h>
 
 #include "daemon/array/array.h"
-#include "daemon/ipc/ipc_client.h"
+#include "daemon/ipc/ipc_request.h"
 #include "daemon/ipc/ipc_server.h"
 #include "daemon/ipc/status.h"
 #include "daemon/ipc/unstarted.h"
 #include "daemon/kernel/kchan.h"
 #include "lib/wire/ipc.h"
 
-#define WAIT_MS_DEFAULT	30000
-#define WAIT_MS_MAX	(3600 * 1000)
-
 /* A string of the request, at most @max bytes, without control characters; NULL: none such. */
-static const char *text_of(struct json_object *req, const char *key, size_t max)
+const char *ddr_request_text(struct json_object *req, const char *key, size_t max)
 {
 	struct json_object *o;
 	const char *s;
@@ -43,9 +41,9 @@ static const char *text_of(struct json_object *req, const char *key, size_t max)
 }
 
 /* The array that the request names, or NULL and answered. */
-static struct ddr_array *array_of(struct ddr_client *c, struct json_object *req, bool running)
+struct ddr_array *ddr_request_array(struct ddr_client *c, struct json_object *req, bool running)
 {
-	const char *name = text_of(req, "name", DDR_NAME_LEN - 1);
+	const char *name = ddr_request_text(req, "name", DDR_NAME_LEN - 1);
 	struct ddr_array *a;
 
 	if (!name) {
@@ -63,7 +61,7 @@ static struct ddr_array *array_of(struct ddr_client *c, struct json_object *req,
 	return NULL;
 }
 
-static struct json_object *status_of(struct ddr_client *c, const struct ddr_array *only)
+struct json_object *ddr_request_status(struct ddr_client *c, const struct ddr_array *only)
 {
 	struct json_object *list = json_object_new_array();
 	struct qb_list_head *iter;
@@ -83,59 +81,29 @@ static void do_status(struct ddr_client *c, struct json_object *req)
 	struct ddr_array *a = NULL;
 
 	if (json_object_object_get_ex(req, "name", NULL)) {
-		a = array_of(c, req, false);
+		a = ddr_request_array(c, req, false);
 		if (!a)
 			return;
 	}
-	ddr_client_ok(c, status_of(c, a));
+	ddr_client_ok(c, ddr_request_status(c, a));
 }
 
 static void do_findings(struct ddr_client *c, struct json_object *req)
 {
-	const struct ddr_array *a = array_of(c, req, true);
+	const struct ddr_array *a = ddr_request_array(c, req, true);
 
 	if (a)
 		ddr_client_ok(c, ddr_status_findings(a));
 }
 
-/* Begins a wait: it is answered by ddr_client_check(), perhaps at once. */
-static void begin_wait(struct ddr_client *c, struct json_object *req, enum ddr_client_wait wait)
-{
-	const char *name = text_of(req, "name", DDR_NAME_LEN - 1);
-	struct json_object *o;
-	int64_t ms = WAIT_MS_DEFAULT;
-
-	if (!name) {
-		ddr_client_error(c, "the request names no array");
-		return;
-	}
-	if (json_object_object_get_ex(req, "timeout_ms", &o))
-		ms = json_object_get_int64(o);
-	if (ms < 0 || ms > WAIT_MS_MAX) {
-		ddr_client_error(c, "timeout_ms must be 0 to %d", WAIT_MS_MAX);
-		return;
-	}
-	c->wait = wait;
-	snprintf(c->which, sizeof(c->which), "%s", name);
-	c->until_ms = ddr_now_ms() + (uint64_t)ms;
-	ddr_client_check(c, ddr_now_ms());
-}
-
 static void do_wait(struct ddr_client *c, struct json_object *req)
 {
-	begin_wait(c, req, DDR_WAIT_READY);
-}
-
-/* Whoever waited for a clean stop does not any more: without another one who does it is not wanted. */
-static void nobody_stops(struct ddr_client *c, struct ddr_array *a)
-{
-	if (a && a->state == DDR_ARRAY_RUNNING && a->clean_asked && !ddr_clients_wait(c->d, a, DDR_WAIT_CLEAN))
-		ddr_drive_clean_late(a);
+	ddr_wait_begin(c, req, DDR_WAIT_READY);
 }
 
 static void do_stop(struct ddr_client *c, struct json_object *req)
 {
-	struct ddr_array *a = array_of(c, req, true);
+	struct ddr_array *a = ddr_request_array(c, req, true);
 	const char *why;
 
 	if (!a)
@@ -144,9 +112,9 @@ static void do_stop(struct ddr_client *c, struct json_object *req)
 	if (why)
 		ddr_client_error(c, "%s", why);
 	else
-		begin_wait(c, req, DDR_WAIT_CLEAN);
+		ddr_wait_begin(c, req, DDR_WAIT_CLEAN);
 	if (c->wait == DDR_WAIT_NONE)
-		nobody_stops(c, a);
+		ddr_wait_stopper_gone(c, a);
 }
 
 /* Settings that are the array's, on all nodes, and not a tunable: key, value, what to do. */
@@ -167,7 +135,7 @@ static bool set_special(struct ddr_client *c, struct json_object *req, struct dd
 	if (why)
 		ddr_client_error(c, "%s = '%.64s': %s", key, value, why);
 	else if (policy)
-		begin_wait(c, req, DDR_WAIT_POLICY);
+		ddr_wait_begin(c, req, DDR_WAIT_POLICY);
 	else
 		ddr_client_ok(c, NULL);
 	return true;
@@ -176,7 +144,7 @@ static bool set_special(struct ddr_client *c, struct json_object *req, struct dd
 /* What `set` changes, as text: of this node, and of the array. */
 static void do_settings(struct ddr_client *c, struct json_object *req)
 {
-	struct ddr_array *a = array_of(c, req, true);
+	struct ddr_array *a = ddr_request_array(c, req, true);
 	struct json_object *data;
 	const struct ddr_option *options;
 	struct ddr_conf conf = c->d->conf;
@@ -197,8 +165,8 @@ static void do_settings(struct ddr_client *c, struct json_object *req)
 
 static void do_set(struct ddr_client *c, struct json_object *req)
 {
-	const char *key = text_of(req, "key", 64), *value = text_of(req, "value", 64), *job;
-	struct ddr_array *a = array_of(c, req, true);
+	const char *key = ddr_request_text(req, "key", 64), *value = ddr_request_text(req, "value", 64), *job;
+	struct ddr_array *a = ddr_request_array(c, req, true);
 	char err[DDR_CONF_ERROR_MAX];
 	struct ddr_conf conf;
 
@@ -226,126 +194,6 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, NULL);
 }
 
-/* The array and the member that the request names; NULL and answered: there is none. */
-static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req, int *member)
-{
-	const char *which = text_of(req, "member", PATH_MAX - 1);
-	struct ddr_array *a = array_of(c, req, true);
-
-	if (!a)
-		return NULL;
-	*member = which ? ddr_status_find_member(a, which) : -1;
-	if (*member >= 0)
-		return a;
-	ddr_client_error(c, "'%.255s' is not a member of array '%s'; ddraid status lists them", which ? which : "", a->name);
-	return NULL;
-}
-
-/* What was asked of a member was refused (@why), or is waited for. */
-static void answer_later(struct ddr_client *c, struct json_object *req, const struct ddr_array *a, int member, const char *why,
-			 enum ddr_client_wait wait)
-{
-	if (why) {
-		ddr_client_error(c, "member %d of array '%s' was not changed: %s", member, a->name, why);
-		return;
-	}
-	c->member = (uint32_t)member;
-	begin_wait(c, req, wait);
-}
-
-/* A disk that was made ready is to be a spare. Answered with its number, when the superblocks have it. */
-static void do_add(struct ddr_client *c, struct json_object *req)
-{
-	const char *text = text_of(req, "uuid", 36), *why;
-	struct ddr_array *a = array_of(c, req, true);
-
-	if (!a)
-		return;
-	if (!text || uuid_parse(text, c->uuid)) {
-		ddr_client_error(c, "add needs the uuid of the disk");
-		return;
-	}
-	why = ddr_drive_add(a, c->uuid);
-	if (why)
-		ddr_client_error(c, "nothing was added to array '%s': %s", a->name, why);
-	else
-		begin_wait(c, req, DDR_WAIT_ADDED);
-}
-
-static void do_remove(struct ddr_client *c, struct json_object *req)
-{
-	struct ddr_array *a;
-	int member;
-
-	a = member_of(c, req, &member);
-	if (!a)
-		return;
-	uuid_generate(c->uuid);
-	answer_later(c, req, a, member, ddr_drive_remove(a, (uint32_t)member, c->uuid), DDR_WAIT_REMOVED);
-}
-
-/* All nodes look for the device of a member that is out, or a spare. Answered when all have found it, and it is taken back. */
-static void do_seek(struct ddr_client *c, struct json_object *req)
-{
-	struct ddr_array *a;
-	int member;
-
-	a = member_of(c, req, &member);
-	if (a)
-		answer_later(c, req, a, member, ddr_drive_seek(a, (uint32_t)member), DDR_WAIT_BACK);
-}
-
-/* Has the spare the role already? It takes one of its own accord, where it may. */
-static bool has_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
-{
-	const struct ddr_member *m = &ddr_sm_super(a->sm)->member[spare];
-
-	return role != DDR_ROLE_NONE && m->role == role && !(m->flags & DDR_MEMBER_F_REPLACING) &&
-	       (m->state == DDR_MEMBER_REBUILDING || m->state == DDR_MEMBER_IN_SYNC);
-}
-
-/*
- * The spare "spare" is to replace the member "member", once all nodes see it. "role": the member is out, and that was its role
- * before the spare came.
- */
-static void do_replace(struct ddr_client *c, struct json_object *req)
-{
-	const char *with = text_of(req, "spare", PATH_MAX - 1), *why;
-	struct json_object *role = json_object_object_get(req, "role");
-	struct ddr_array *a;
-	int member, spare;
-
-	a = member_of(c, req, &member);
-	if (!a)
-		return;
-	spare = with ? ddr_status_find_member(a, with) : -1;
-	if (spare < 0) {
-		ddr_client_error(c, "'%.255s' is not a member of array '%s'; ddraid status lists them", with ? with : "", a->name);
-		return;
-	}
-	memcpy(c->uuid, a->super.member[spare].uuid, sizeof(c->uuid));
-	c->role = role ? (uint32_t)json_object_get_int(role) : DDR_ROLE_NONE;
-	if (has_taken(a, (uint32_t)spare, c->role)) {
-		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
-		return;
-	}
-	why = ddr_drive_replace(a, (uint32_t)member, (uint32_t)spare);
-	if (why)
-		ddr_client_error(c, "member %d of array '%s' was not replaced: %s", member, a->name, why);
-	else
-		answer_later(c, req, a, spare, NULL, DDR_WAIT_REPLACE);
-}
-
-static void do_fail(struct ddr_client *c, struct json_object *req)
-{
-	struct ddr_array *a;
-	int member;
-
-	a = member_of(c, req, &member);
-	if (a)
-		answer_later(c, req, a, member, ddr_drive_fail_by_hand(a, (uint32_t)member), DDR_WAIT_FAILED);
-}
-
 static int verify_op(const char *action)
 {
 	static const struct { const char *name; int op; } ops[] = {
@@ -361,8 +209,8 @@ static int verify_op(const char *action)
 static void do_verify(struct ddr_client *c, struct json_object *req)
 {
 	struct json_object *priority = json_object_object_get(req, "priority"), *repair = json_object_object_get(req, "repair");
-	int op = verify_op(text_of(req, "action", 16));
-	struct ddr_array *a = array_of(c, req, true);
+	int op = verify_op(ddr_request_text(req, "action", 16));
+	struct ddr_array *a = ddr_request_array(c, req, true);
 	const struct ddr_verify *v;
 	const char *why;
 	uint32_t flags;
@@ -383,7 +231,7 @@ static void do_verify(struct ddr_client *c, struct json_object *req)
 	if (why)
 		ddr_client_error(c, "%s", why);
 	else
-		begin_wait(c, req, DDR_WAIT_VERIFY);
+		ddr_wait_begin(c, req, DDR_WAIT_VERIFY);
 }
 
 /* Why the array cannot get that size whatever its members are, answered. */
@@ -411,7 +259,7 @@ static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64
 static void do_grow(struct ddr_client *c, struct json_object *req)
 {
 	struct json_object *size = json_object_object_get(req, "size");
-	struct ddr_array *a = array_of(c, req, true);
+	struct ddr_array *a = ddr_request_array(c, req, true);
 	const char *why;
 	int64_t bytes = size ? json_object_get_int64(size) : 0;
 
@@ -428,7 +276,7 @@ static void do_grow(struct ddr_client *c, struct json_object *req)
 	if (why)
 		ddr_client_error(c, "array '%s' does not grow: %s", a->name, why);
 	else
-		begin_wait(c, req, DDR_WAIT_GROWN);
+		ddr_wait_begin(c, req, DDR_WAIT_GROWN);
 }
 
 /* A node by its id, or by its name in the cluster; 0: there is none. */
@@ -447,7 +295,7 @@ static uint32_t find_node(const struct ddr_array *a, const struct ddr_sm_status 
 /* For all arrays in which the node has failed. */
 static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 {
-	const char *which = text_of(req, "node", DDR_NODE_NAME_LEN - 1), *why = NULL;
+	const char *which = ddr_request_text(req, "node", DDR_NODE_NAME_LEN - 1), *why = NULL;
 	struct qb_list_head *iter, *next;
 	unsigned int taken = 0;
 
@@ -484,7 +332,7 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 /* The operator's word that no other machine uses the array's disks; the array is started then, or bound again if it had been refused. */
 static void do_adopt(struct ddr_client *c, struct json_object *req)
 {
-	const char *text = text_of(req, "name", 36), *why;
+	const char *text = ddr_request_text(req, "name", 36), *why;
 	struct ddr_array *a;
 	char buf[256];
 	uuid_t uuid;
@@ -511,7 +359,7 @@ static void do_events(struct ddr_client *c, struct json_object *req)
 		return;
 	}
 	c->listening = true;
-	ddr_client_ok(c, status_of(c, NULL));
+	ddr_client_ok(c, ddr_request_status(c, NULL));
 }
 
 static void do_ping(struct ddr_client *c, struct json_object *req)
@@ -534,7 +382,7 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 /* The array is about to be started from this generation, though this node remembers a newer one. */
 static void do_older(struct ddr_client *c, struct json_object *req)
 {
-	const char *uuid = text_of(req, "name", DDR_NAME_LEN - 1), *id = text_of(req, "generation_id", 36);
+	const char *uuid = ddr_request_text(req, "name", DDR_NAME_LEN - 1), *id = ddr_request_text(req, "generation_id", 36);
 	struct ddr_known known = { 0 };
 	struct json_object *o;
 	uint8_t array[16];
@@ -555,7 +403,7 @@ static const struct {
 	void (*run)(struct ddr_client *c, struct json_object *req);
 } requests[] = {
 	{ "status", do_status }, { "findings", do_findings }, { "wait", do_wait }, { "stop", do_stop }, { "set", do_set }, { "settings", do_settings },
-	{ "fail", do_fail }, { "add", do_add }, { "remove", do_remove }, { "seek", do_seek }, { "replace", do_replace }, { "verify", do_verify }, { "grow", do_grow },
+	{ "fail", ddr_request_fail }, { "add", ddr_request_add }, { "remove", ddr_request_remove }, { "seek", ddr_request_seek }, { "replace", ddr_request_replace }, { "verify", do_verify }, { "grow", do_grow },
 	{ "fence-ack", do_fence_ack }, { "older", do_older }, { "adopt", do_adopt }, { "events", do_events }, { "ping", do_ping }, { "unstarted", ddr_unstarted_request },
 };
 
@@ -575,7 +423,7 @@ void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
 		ddr_client_error(c, "the request is not one JSON object");
 		return;
 	}
-	cmd = text_of(req, "cmd", 32);
+	cmd = ddr_request_text(req, "cmd", 32);
 	for (size_t i = 0; cmd && i < sizeof(requests) / sizeof(requests[0]); i++) {
 		if (strcmp(requests[i].cmd, cmd) == 0) {
 			requests[i].run(c, req);
@@ -585,220 +433,4 @@ void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
 	}
 	ddr_client_error(c, "unknown request '%.32s'", cmd ? cmd : "");
 	json_object_put(req);
-}
-
-/* One that waits for the cluster is not refused: it is served when that is back. */
-static void check_ready(struct ddr_client *c, struct ddr_array *a)
-{
-	if (a && a->state == DDR_ARRAY_RUNNING && a->ready)
-		ddr_client_ok(c, status_of(c, a));
-	else if (a && a->error[0] && !a->waiting && !a->cluster.lost)
-		ddr_client_error(c, "%s", a->error);
-}
-
-static void check_clean(struct ddr_client *c, struct ddr_array *a)
-{
-	struct json_object *data;
-
-	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' was removed while it was being stopped", c->which);
-	} else if (!a->clean_asked && a->clean_refusal) {
-		ddr_client_error(c, "array '%s' was not made clean: %s", c->which, a->clean_refusal);
-	} else if (!a->clean_asked) {
-		data = json_object_new_object();
-		if (a->dirty_left != UINT64_MAX)
-			json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
-		ddr_client_ok(c, data);
-	}
-}
-
-static void member_ok(struct ddr_client *c, struct ddr_array *a, uint32_t member)
-{
-	struct json_object *data = json_object_new_object();
-
-	json_object_object_add(data, "member", json_object_new_int64(member));
-	json_object_object_add(data, "state", json_object_new_string(ddr_member_state_name(a->super.member[member].state)));
-	ddr_client_ok(c, data);
-}
-
-/* Who waits for a spare to replace another member: it does, or is a spare still; or it cannot any more. */
-static void check_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
-{
-	uint8_t state = st->member_state[c->member];
-
-	if (has_taken(a, c->member, c->role) && !memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
-		member_ok(c, a, c->member);
-	else if (a->replace.refusal && a->replace.spare == c->member)
-		ddr_client_error(c, "member %u of array '%s' replaces no member: %s", c->member, c->which, a->replace.refusal);
-	else if (memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
-		ddr_client_error(c, "member %u of array '%s', which should replace another one, was removed meanwhile", c->member, c->which);
-	else if (c->role == DDR_ROLE_NONE && (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER)))
-		member_ok(c, a, c->member);
-	else if (state == DDR_MEMBER_REBUILDING || state == DDR_MEMBER_IN_SYNC)
-		ddr_client_error(c, "member %u of array '%s', which should replace another one, has taken the place of a failed member instead, "
-				    "and is being rebuilt",
-				 c->member, c->which);
-	else if (state != DDR_MEMBER_SPARE)
-		ddr_client_error(c, "member %u of array '%s', which should replace another one, is now %s; the log of ddraidd shows why", c->member,
-				 c->which, ddr_member_state_name(state));
-}
-
-/* Who waits for a member to go or to come. */
-static void check_member(struct ddr_client *c, struct ddr_array *a)
-{
-	struct ddr_sm_status st;
-	uint8_t state;
-
-	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
-		return;
-	}
-	ddr_sm_get_status(a->sm, &st);
-	if (c->wait == DDR_WAIT_ADDED || c->wait == DDR_WAIT_REMOVED) {
-		for (uint32_t m = 0; m < a->super.members; m++)
-			if (!memcmp(a->super.member[m].uuid, c->uuid, sizeof(c->uuid)))
-				member_ok(c, a, m);
-		return;
-	}
-	state = st.member_state[c->member];
-	if (c->wait == DDR_WAIT_FAILED && (state == DDR_MEMBER_FAULTY || state == DDR_MEMBER_MISSING))
-		ddr_client_ok(c, status_of(c, a));
-	if (c->wait == DDR_WAIT_REPLACE)
-		check_replace(c, a, &st);
-	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
-					 (state == DDR_MEMBER_SPARE && !st.unseen_by[c->member])))
-		member_ok(c, a, c->member);
-}
-
-static void check_verify(struct ddr_client *c, struct ddr_array *a)
-{
-	const struct ddr_verify *v;
-
-	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
-		return;
-	}
-	v = &ddr_sm_super(a->sm)->verify;
-	if (c->op == DDR_VERIFY_OP_START ? v->state == DDR_VERIFY_RUNNING || v->serial != c->serial :
-	    c->op == DDR_VERIFY_OP_PAUSE ? v->state != DDR_VERIFY_RUNNING : v->state == DDR_VERIFY_NONE)
-		ddr_client_ok(c, NULL);
-}
-
-static void check_policy(struct ddr_client *c, struct ddr_array *a)
-{
-	if (!a || a->state != DDR_ARRAY_RUNNING)
-		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
-	else if (ddr_sm_super(a->sm)->policy == c->op)
-		ddr_client_ok(c, NULL);
-}
-
-/* The new size, once this node's device has it too. */
-static void check_grown(struct ddr_client *c, struct ddr_array *a)
-{
-	struct json_object *data;
-
-	if (!a || a->state != DDR_ARRAY_RUNNING) {
-		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
-	} else if (a->grow.refusal[0] && a->super.array_blocks <= c->blocks) {
-		ddr_client_error(c, "array '%s': %s", a->name, a->grow.refusal);
-	} else if (a->super.array_blocks > c->blocks && a->bind.sectors >= a->super.array_blocks * (DDR_BLOCK_SIZE / 512)) {
-		data = json_object_new_object();
-		json_object_object_add(data, "old", json_object_new_uint64(c->blocks * DDR_BLOCK_SIZE));
-		json_object_object_add(data, "new", json_object_new_uint64(a->super.array_blocks * DDR_BLOCK_SIZE));
-		json_object_object_add(data, "largest", json_object_new_uint64(ddr_super_most_blocks(&a->super) * DDR_BLOCK_SIZE));
-		ddr_client_ok(c, data);
-	}
-}
-
-void ddr_client_gone(struct ddr_client *c)
-{
-	enum ddr_client_wait wait = c->wait;
-	struct ddr_array *a = wait == DDR_WAIT_REPLACE || wait == DDR_WAIT_CLEAN ? ddr_array_find(c->d, c->which) : NULL;
-
-	c->wait = DDR_WAIT_NONE;
-	if (wait == DDR_WAIT_CLEAN)
-		nobody_stops(c, a);
-	else if (a && a->state == DDR_ARRAY_RUNNING)
-		ddr_drive_replace_late(a, c->member);
-}
-
-/* It is not to begin hours later, when nobody thinks of it any more. */
-static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
-{
-	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd shows why";
-
-	if (a && a->state == DDR_ARRAY_RUNNING) {
-		ddr_drive_replace_late(a, c->member);
-		if (st->unseen_by[c->member])
-			snprintf(why, sizeof(why), "node %s does not see its device",
-				 a->d->transport->node_name(a->d, st->unseen_by[c->member], node, sizeof(node)));
-	}
-	ddr_client_error(c, "member %u of array '%s' did not begin to replace another one in time, so the request was cancelled: %s. It may still "
-			 "start; check ddraid status", c->member, c->which, why);
-}
-
-static void late_clean(struct ddr_client *c, struct ddr_array *a)
-{
-	ddr_client_error(c, "array '%s' did not become clean in time: it is still being written, or a member hangs", c->which);
-	nobody_stops(c, a);
-}
-
-static void late(struct ddr_client *c, struct ddr_array *a)
-{
-	struct ddr_sm_status st = { 0 };
-	char name[DDR_NODE_NAME_LEN];
-
-	if (a && a->state == DDR_ARRAY_RUNNING)
-		ddr_sm_get_status(a->sm, &st);
-	if (c->wait == DDR_WAIT_REPLACE) {
-		late_replace(c, a, &st);
-		return;
-	}
-	if (c->wait == DDR_WAIT_FAILED)
-		ddr_client_error(c, "member %u of array '%s' was not removed from use in time; the log of ddraidd shows why", c->member, c->which);
-	else if (c->wait == DDR_WAIT_GROWN)
-		ddr_client_error(c, "array '%s' did not grow in time: a lost node must return or be fenced first, or the members are changing. It "
-				    "continues automatically; check ddraid status",
-				 c->which);
-	else if (c->wait == DDR_WAIT_VERIFY || c->wait == DDR_WAIT_POLICY)
-		ddr_client_error(c, "array '%s' did not process the request in time; ddraid status shows what it waits for", c->which);
-	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
-		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; node %s does not yet", c->member, c->which,
-				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
-	else
-		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status shows their states, the log of ddraidd why",
-				 c->which);
-}
-
-void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
-{
-	struct ddr_array *a;
-
-	if (c->wait == DDR_WAIT_NONE)
-		return;
-	a = ddr_array_find(c->d, c->which);
-	if (c->wait == DDR_WAIT_READY)
-		check_ready(c, a);
-	else if (c->wait == DDR_WAIT_CLEAN)
-		check_clean(c, a);
-	else if (c->wait == DDR_WAIT_VERIFY)
-		check_verify(c, a);
-	else if (c->wait == DDR_WAIT_GROWN)
-		check_grown(c, a);
-	else if (c->wait == DDR_WAIT_POLICY)
-		check_policy(c, a);
-	else
-		check_member(c, a);
-	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)
-		return;
-	if (c->wait >= DDR_WAIT_FAILED)
-		late(c, a);
-	else if (c->wait == DDR_WAIT_CLEAN)
-		late_clean(c, a);
-	else if (a)
-		ddr_client_ok(c, status_of(c, a));	/* not ready; it says what it waits for */
-	else if (!c->d->listed)
-		ddr_client_ok(c, NULL);			/* the kernel has not said yet what it has */
-	else
-		ddr_client_error(c, "the kernel has no array '%s'", c->which);
 }

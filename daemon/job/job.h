@@ -26,12 +26,6 @@
 
 #define DDR_JOB_BLOCKS_MAX	512u	/* blocks of one range: 2 MiB of the device */
 #define DDR_JOB_PARALLEL	14u	/* ranges in work at once */
-/*
- * So many of them need no memory when they start: writers wait for a range in work, and whoever wants memory may wait for
- * those. More than resync_parallel is at first (2); whoever sets it above this makes the rest at their first use.
- */
-#define DDR_JOB_PREPARED	4u
-
 struct ddr_jobs;
 
 struct ddr_job_result {
@@ -96,7 +90,7 @@ struct ddr_job_range {
 
 /* Starts a range; a member may take @timeout_ms to answer, in each of its steps. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
-/* No range is under way. */
+/* No range is under way, and none waits to be reported. */
 bool ddr_jobs_idle(const struct ddr_jobs *j);
 /* Is a request to this descriptor under way? What begins later goes to the one that the member has then. */
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd);

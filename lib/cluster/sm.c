@@ -406,19 +406,23 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 
 /* ---- status -------------------------------------------------------------------- */
 
+/* Somebody may ask every second, so the counts are kept; but not before this node takes part, while the map is being read. */
+static void regions_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	st->regions = sm->shared.regions;
+	st->clean = sm->shared.n_clean;
+	st->needs_sync = sm->shared.n_needs_sync;
+	st->suspect = sm->shared.n_suspect;
+	if (!sm->own.planned)
+		ddr_sm_map_count(sm, &st->clean, &st->needs_sync, &st->suspect);
+	st->unwritten = st->regions - st->clean - st->needs_sync;
+	st->dirty = ddr_sm_marks(sm);
+}
+
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	memset(st, 0, sizeof(*st));
-	st->regions = sm->shared.regions;
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		uint8_t state = ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK;
-
-		st->unwritten += state == DDR_REGION_UNWRITTEN;
-		st->clean += state == DDR_REGION_CLEAN;
-	}
-	st->dirty = ddr_sm_marks(sm);
-	st->needs_sync = sm->shared.n_needs_sync;
-	st->suspect = sm->shared.n_suspect;
+	regions_status(sm, st);
 	st->granted = sm->own.n_granted;
 	ddr_sm_resync_progress(sm, &st->resync_done, &st->resync_total);
 	st->resync_regions = sm->own.n_resync;

@@ -9,7 +9,7 @@
 
 static const char *check_counts(const struct ddr_sm *sm)
 {
-	uint64_t granted = 0, want = 0, resync = 0, look = 0, needs_sync = 0, suspect = 0, block_want = 0;
+	uint64_t granted = 0, want = 0, resync = 0, look = 0, clean, needs_sync, suspect, block_want = 0;
 
 	for (uint64_t w = 0; w < sm->own.words; w++) {
 		granted += (uint64_t)__builtin_popcountll(sm->own.granted[w]);
@@ -19,13 +19,10 @@ static const char *check_counts(const struct ddr_sm *sm)
 	}
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		block_want += sm->own.log[i].want;
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		needs_sync += (ddr_sm_nibble(sm, r) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-		suspect += (ddr_sm_nibble(sm, r) & DDR_REGION_F_SUSPECT) != 0;
-	}
+	ddr_sm_map_count(sm, &clean, &needs_sync, &suspect);
 	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look)
 		return "a counter of regions does not match the regions";
-	if (sm->own.planned && (needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))
+	if (sm->own.planned && (clean != sm->shared.n_clean || needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))
 		return "a counter of the region map does not match the map";
 	return NULL;
 }

@@ -62,6 +62,7 @@
  * the step
  *	sm_kernel.c	attach and declaration, enable, the records of our kernel
  *	sm_view.c	messages in, the start of this node
+ *	sm_rest.c	when the next TICK is wanted
  *	sm_check.c	consistency of all that
  *	sm_dump.c	what all share, for people
  *	sm.c		memory, loading, the step, status
@@ -213,6 +214,8 @@ static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_pr
 		p->done += p->at - start < length ? p->at - start : length;
 }
 
+/* Regions that are so by the map: counted, O(regions); and the counters that are kept, as it is counted now. */
+void ddr_sm_map_count(const struct ddr_sm *sm, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect);
 void ddr_sm_map_counts(struct ddr_sm *sm);
 /* Blocks of the map that could not be read: the worst that they can have said. */
 void ddr_sm_map_unread(struct ddr_sm *sm);

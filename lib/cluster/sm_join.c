@@ -97,6 +97,7 @@ static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*wh
 {
 	sm->shared.sb = *was;
 	ddr_shared_sized(&sm->shared);
+	ddr_sm_map_counts(sm);
 	memset(&sm->shared.change, 0, sizeof(sm->shared.change));
 	memset(&sm->own.t, 0, sizeof(sm->own.t));
 	memset(sm->shared.ex, 0, sizeof(sm->shared.ex));

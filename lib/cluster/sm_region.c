@@ -15,6 +15,8 @@ void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nib
 {
 	uint8_t old = ddr_shared_nibble(s, region);
 
+	s->n_clean -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
+	s->n_clean += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
 	s->n_needs_sync -= (old & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 	s->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 	s->n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
@@ -22,15 +24,21 @@ void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nib
 	ddr_map_set(s->map, (uint32_t)region, nibble);
 }
 
-void ddr_sm_map_counts(struct ddr_sm *sm)
+void ddr_sm_map_count(const struct ddr_sm *sm, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect)
 {
-	sm->shared.n_needs_sync = sm->shared.n_suspect = 0;
+	*clean = *needs_sync = *suspect = 0;
 	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		uint8_t nibble = ddr_sm_nibble(sm, r);
 
-		sm->shared.n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-		sm->shared.n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
+		*clean += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
+		*needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
+		*suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
 	}
+}
+
+void ddr_sm_map_counts(struct ddr_sm *sm)
+{
+	ddr_sm_map_count(sm, &sm->shared.n_clean, &sm->shared.n_needs_sync, &sm->shared.n_suspect);
 }
 
 uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top)

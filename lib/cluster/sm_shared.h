@@ -160,7 +160,7 @@ struct ddr_sm_shared {
 	/* follows from that */
 	uint32_t n_map;			/* blocks of the map */
 	uint64_t regions, region_blocks;
-	uint64_t n_needs_sync, n_suspect;
+	uint64_t n_clean, n_needs_sync, n_suspect;	/* regions; kept from when their states are known (planned) */
 };
 
 #endif

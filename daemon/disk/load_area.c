@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reads the log of a slot, or the region map, of all members at once. See loader.h.
+ *
+ * Must never: take what cannot be read for clean (rule 11).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/disk/loader.h"
+#include "lib/disk/layout.h"
+#include "lib/disk/look.h"
+
+/* Takes the block at @buf, read from place @place of it, if it is valid and newer than what is there. */
+static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
+		       struct ddr_load_block *best)
+{
+	const struct ddr_disk_log *blk = buf;
+	struct ddr_log_info info;
+	struct ddr_fault fault;
+
+	fault = ddr_log_decode(buf, sb, slot, index, place, &info);
+	if (fault.code != DDR_FE_OK || (best->valid && best->seq >= info.seq))
+		return;
+	best->valid = true;
+	best->seq = info.seq;
+	best->node = info.node;
+	best->cookie = info.cookie;
+	memcpy(best->boot_id, info.boot_id, sizeof(best->boot_id));
+	memcpy(best->repair, info.repair, sizeof(best->repair));
+	memcpy(best->payload, blk->payload, sizeof(best->payload));
+}
+
+/* One log, or the map, on all members. */
+struct area {
+	uint64_t offset;
+	uint16_t slot;
+	char what[32];			/* in words */
+	uint32_t n;			/* pairs of places */
+	struct ddr_look *look[DDR_MAX_MEMBERS];
+};
+
+bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err)
+{
+	switch (how) {
+	case DDR_LOOK_HANGS:
+		qb_log(LOG_ERR, "array '%s': did not read %s of %s: the device has not answered since an earlier read", members->array, what,
+		       members->name[m]);
+		return true;
+	case DDR_LOOK_FAILED:
+		qb_log(LOG_ERR, "array '%s': %s", members->array, err->text);
+		return false;
+	case DDR_LOOK_RUNS:
+		break;
+	}
+	return true;
+}
+
+/* Begins to read it on one member. False: there is no memory for that. */
+static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
+{
+	size_t len = (size_t)ar->n * 2 * DDR_META_BLOCK;
+	struct ddr_error err;
+
+	return ddr_load_begun(ddr_look_bytes(&ar->look[m], &members->dev[m], ar->offset, len, limit_ms, &err),
+			      members, m, ar->what, &err);
+}
+
+/*
+ * Takes what was read of one member that was asked. 0, -EIO: it gave an error somewhere; or -ETIMEDOUT: it hangs, and what it has read
+ * is its thread's still.
+ */
+static int take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
+		    unsigned int limit_ms, struct ddr_load_block *out)
+{
+	struct ddr_look *look = ar->look[m];
+	int ret = 0;
+
+	if (!look)
+		return -ETIMEDOUT;
+	if (!ddr_look_wait(look)) {
+		qb_log(LOG_ERR, "array '%s': %s has not delivered %s within %u ms", members->array, members->name[m], ar->what, limit_ms);
+		ret = -ETIMEDOUT;
+	} else if (!look->whole) {
+		qb_log(LOG_ERR, "array '%s': %s", members->array, look->error.text);
+		ret = -EIO;
+	}
+	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
+		for (unsigned int place = 0; place < 2; place++)
+			take_block(sb, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, ar->slot, i, place, &out[i]);
+	ddr_look_put(look);
+	return ret;
+}
+
+/* Reads it of all @members in @asked at once: what ddr_load_area() returns. */
+static int read_area(struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, uint32_t asked,
+		     unsigned int limit_ms, struct ddr_load_block *out)
+{
+	bool any = false, no_memory = false, hangs = false;
+	int ret;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (asked & (1u << m))
+			no_memory |= !begin_run(ar, members, m, limit_ms);
+	for (unsigned int m = 0; m < sb->members; m++) {
+		if (!(asked & (1u << m)))
+			continue;
+		ret = take_run(ar, members, sb, m, limit_ms, out);
+		any |= ret == 0;
+		hangs |= ret == -ETIMEDOUT;
+	}
+	if (any)
+		return 0;
+	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* one that was not asked may have it all */
+}
+
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
+		  struct ddr_load_block *out)
+{
+	bool map = slot == DDR_MAP_SLOT;
+	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot,
+			   .n = map ? sb->map_blocks : sb->log_blocks };
+	uint32_t asked = 0;
+	int ret;
+
+	if (map)
+		snprintf(ar.what, sizeof(ar.what), "the region map");
+	else
+		snprintf(ar.what, sizeof(ar.what), "the dirty log of slot %u", slot);
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (from & members->open & (1u << m) && sb->member[m].state == DDR_MEMBER_IN_SYNC)
+			asked |= 1u << m;
+	ret = read_area(&ar, members, sb, asked, limit_ms, out);
+	if (ret && ret != -EIO)
+		return ret;
+	for (uint32_t i = 0; i < ar.n; i++) {
+		if (ret)
+			out[i].valid = false;
+		if (!out[i].valid)
+			qb_log(LOG_ERR, "array '%s': %s, block %u of it, cannot be read on any member; all of it counts as %s",
+			       sb->name, ar.what, i, map ? "needs-sync" : "dirty");
+	}
+	return ret;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What clients wait for that have asked: it begins, has happened or cannot any more, is too late, or nobody waits for it any more.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/array/array.h"
+#include "daemon/ipc/ipc_request.h"
+#include "daemon/ipc/status.h"
+
+#define WAIT_MS_DEFAULT	30000
+#define WAIT_MS_MAX	(3600 * 1000)
+
+/* Begins a wait: it is answered by ddr_client_check(), perhaps at once. */
+void ddr_wait_begin(struct ddr_client *c, struct json_object *req, enum ddr_client_wait wait)
+{
+	const char *name = ddr_request_text(req, "name", DDR_NAME_LEN - 1);
+	struct json_object *o;
+	int64_t ms = WAIT_MS_DEFAULT;
+
+	if (!name) {
+		ddr_client_error(c, "the request names no array");
+		return;
+	}
+	if (json_object_object_get_ex(req, "timeout_ms", &o))
+		ms = json_object_get_int64(o);
+	if (ms < 0 || ms > WAIT_MS_MAX) {
+		ddr_client_error(c, "timeout_ms must be 0 to %d", WAIT_MS_MAX);
+		return;
+	}
+	c->wait = wait;
+	snprintf(c->which, sizeof(c->which), "%s", name);
+	c->until_ms = ddr_now_ms() + (uint64_t)ms;
+	ddr_client_check(c, ddr_now_ms());
+}
+
+/* Whoever waited for a clean stop does not any more: without another one who does it is not wanted. */
+void ddr_wait_stopper_gone(struct ddr_client *c, struct ddr_array *a)
+{
+	if (a && a->state == DDR_ARRAY_RUNNING && a->clean_asked && !ddr_clients_wait(c->d, a, DDR_WAIT_CLEAN))
+		ddr_drive_clean_late(a);
+}
+
+/* Has the spare the role already? It takes one of its own accord, where it may. */
+bool ddr_wait_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
+{
+	const struct ddr_member *m = &ddr_sm_super(a->sm)->member[spare];
+
+	return role != DDR_ROLE_NONE && m->role == role && !(m->flags & DDR_MEMBER_F_REPLACING) &&
+	       (m->state == DDR_MEMBER_REBUILDING || m->state == DDR_MEMBER_IN_SYNC);
+}
+
+/* One that waits for the cluster is not refused: it is served when that is back. */
+static void check_ready(struct ddr_client *c, struct ddr_array *a)
+{
+	if (a && a->state == DDR_ARRAY_RUNNING && a->ready)
+		ddr_client_ok(c, ddr_request_status(c, a));
+	else if (a && a->error[0] && !a->waiting && !a->cluster.lost)
+		ddr_client_error(c, "%s", a->error);
+}
+
+static void check_clean(struct ddr_client *c, struct ddr_array *a)
+{
+	struct json_object *data;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' was removed while it was being stopped", c->which);
+	} else if (!a->clean_asked && a->clean_refusal) {
+		ddr_client_error(c, "array '%s' was not made clean: %s", c->which, a->clean_refusal);
+	} else if (!a->clean_asked) {
+		data = json_object_new_object();
+		if (a->dirty_left != UINT64_MAX)
+			json_object_object_add(data, "dirty", json_object_new_uint64(a->dirty_left));
+		ddr_client_ok(c, data);
+	}
+}
+
+static void member_ok(struct ddr_client *c, struct ddr_array *a, uint32_t member)
+{
+	struct json_object *data = json_object_new_object();
+
+	json_object_object_add(data, "member", json_object_new_int64(member));
+	json_object_object_add(data, "state", json_object_new_string(ddr_member_state_name(a->super.member[member].state)));
+	ddr_client_ok(c, data);
+}
+
+/* Who waits for a spare to replace another member: it does, or is a spare still; or it cannot any more. */
+static void check_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	uint8_t state = st->member_state[c->member];
+
+	if (ddr_wait_taken(a, c->member, c->role) && !memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
+		member_ok(c, a, c->member);
+	else if (a->replace.refusal && a->replace.spare == c->member)
+		ddr_client_error(c, "member %u of array '%s' replaces no member: %s", c->member, c->which, a->replace.refusal);
+	else if (memcmp(a->super.member[c->member].uuid, c->uuid, sizeof(c->uuid)))
+		ddr_client_error(c, "member %u of array '%s', which should replace another one, was removed meanwhile", c->member, c->which);
+	else if (c->role == DDR_ROLE_NONE && (state == DDR_MEMBER_IN_SYNC || (st->rebuilding == c->member && st->replaced != DDR_NO_MEMBER)))
+		member_ok(c, a, c->member);
+	else if (state == DDR_MEMBER_REBUILDING || state == DDR_MEMBER_IN_SYNC)
+		ddr_client_error(c, "member %u of array '%s', which should replace another one, has taken the place of a failed member instead, "
+				    "and is being rebuilt",
+				 c->member, c->which);
+	else if (state != DDR_MEMBER_SPARE)
+		ddr_client_error(c, "member %u of array '%s', which should replace another one, is now %s; the log of ddraidd shows why", c->member,
+				 c->which, ddr_member_state_name(state));
+}
+
+/* Who waits for a member to go or to come. */
+static void check_member(struct ddr_client *c, struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+	uint8_t state;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
+		return;
+	}
+	ddr_sm_get_status(a->sm, &st);
+	if (c->wait == DDR_WAIT_ADDED || c->wait == DDR_WAIT_REMOVED) {
+		for (uint32_t m = 0; m < a->super.members; m++)
+			if (!memcmp(a->super.member[m].uuid, c->uuid, sizeof(c->uuid)))
+				member_ok(c, a, m);
+		return;
+	}
+	state = st.member_state[c->member];
+	if (c->wait == DDR_WAIT_FAILED && (state == DDR_MEMBER_FAULTY || state == DDR_MEMBER_MISSING))
+		ddr_client_ok(c, ddr_request_status(c, a));
+	if (c->wait == DDR_WAIT_REPLACE)
+		check_replace(c, a, &st);
+	if (c->wait == DDR_WAIT_BACK && (state == DDR_MEMBER_IN_SYNC || state == DDR_MEMBER_REBUILDING ||
+					 (state == DDR_MEMBER_SPARE && !st.unseen_by[c->member])))
+		member_ok(c, a, c->member);
+}
+
+static void check_verify(struct ddr_client *c, struct ddr_array *a)
+{
+	const struct ddr_verify *v;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
+		return;
+	}
+	v = &ddr_sm_super(a->sm)->verify;
+	if (c->op == DDR_VERIFY_OP_START ? v->state == DDR_VERIFY_RUNNING || v->serial != c->serial :
+	    c->op == DDR_VERIFY_OP_PAUSE ? v->state != DDR_VERIFY_RUNNING : v->state == DDR_VERIFY_NONE)
+		ddr_client_ok(c, NULL);
+}
+
+static void check_policy(struct ddr_client *c, struct ddr_array *a)
+{
+	if (!a || a->state != DDR_ARRAY_RUNNING)
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
+	else if (ddr_sm_super(a->sm)->policy == c->op)
+		ddr_client_ok(c, NULL);
+}
+
+/* The new size, once this node's device has it too. */
+static void check_grown(struct ddr_client *c, struct ddr_array *a)
+{
+	struct json_object *data;
+
+	if (!a || a->state != DDR_ARRAY_RUNNING) {
+		ddr_client_error(c, "array '%s' was removed meanwhile", c->which);
+	} else if (a->grow.refusal[0] && a->super.array_blocks <= c->blocks) {
+		ddr_client_error(c, "array '%s': %s", a->name, a->grow.refusal);
+	} else if (a->super.array_blocks > c->blocks && a->bind.sectors >= a->super.array_blocks * (DDR_BLOCK_SIZE / 512)) {
+		data = json_object_new_object();
+		json_object_object_add(data, "old", json_object_new_uint64(c->blocks * DDR_BLOCK_SIZE));
+		json_object_object_add(data, "new", json_object_new_uint64(a->super.array_blocks * DDR_BLOCK_SIZE));
+		json_object_object_add(data, "largest", json_object_new_uint64(ddr_super_most_blocks(&a->super) * DDR_BLOCK_SIZE));
+		ddr_client_ok(c, data);
+	}
+}
+
+void ddr_client_gone(struct ddr_client *c)
+{
+	enum ddr_client_wait wait = c->wait;
+	struct ddr_array *a = wait == DDR_WAIT_REPLACE || wait == DDR_WAIT_CLEAN ? ddr_array_find(c->d, c->which) : NULL;
+
+	c->wait = DDR_WAIT_NONE;
+	if (wait == DDR_WAIT_CLEAN)
+		ddr_wait_stopper_gone(c, a);
+	else if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_drive_replace_late(a, c->member);
+}
+
+/* It is not to begin hours later, when nobody thinks of it any more. */
+static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd shows why";
+
+	if (a && a->state == DDR_ARRAY_RUNNING) {
+		ddr_drive_replace_late(a, c->member);
+		if (st->unseen_by[c->member])
+			snprintf(why, sizeof(why), "node %s does not see its device",
+				 a->d->transport->node_name(a->d, st->unseen_by[c->member], node, sizeof(node)));
+	}
+	ddr_client_error(c, "member %u of array '%s' did not begin to replace another one in time, so the request was cancelled: %s. It may still "
+			 "start; check ddraid status", c->member, c->which, why);
+}
+
+static void late_clean(struct ddr_client *c, struct ddr_array *a)
+{
+	ddr_client_error(c, "array '%s' did not become clean in time: it is still being written, or a member hangs", c->which);
+	ddr_wait_stopper_gone(c, a);
+}
+
+static void late(struct ddr_client *c, struct ddr_array *a)
+{
+	struct ddr_sm_status st = { 0 };
+	char name[DDR_NODE_NAME_LEN];
+
+	if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_sm_get_status(a->sm, &st);
+	if (c->wait == DDR_WAIT_REPLACE) {
+		late_replace(c, a, &st);
+		return;
+	}
+	if (c->wait == DDR_WAIT_FAILED)
+		ddr_client_error(c, "member %u of array '%s' was not removed from use in time; the log of ddraidd shows why", c->member, c->which);
+	else if (c->wait == DDR_WAIT_GROWN)
+		ddr_client_error(c, "array '%s' did not grow in time: a lost node must return or be fenced first, or the members are changing. It "
+				    "continues automatically; check ddraid status",
+				 c->which);
+	else if (c->wait == DDR_WAIT_VERIFY || c->wait == DDR_WAIT_POLICY)
+		ddr_client_error(c, "array '%s' did not process the request in time; ddraid status shows what it waits for", c->which);
+	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
+		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; node %s does not yet", c->member, c->which,
+				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
+	else
+		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status shows their states, the log of ddraidd why",
+				 c->which);
+}
+
+void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
+{
+	struct ddr_array *a;
+
+	if (c->wait == DDR_WAIT_NONE)
+		return;
+	a = ddr_array_find(c->d, c->which);
+	if (c->wait == DDR_WAIT_READY)
+		check_ready(c, a);
+	else if (c->wait == DDR_WAIT_CLEAN)
+		check_clean(c, a);
+	else if (c->wait == DDR_WAIT_VERIFY)
+		check_verify(c, a);
+	else if (c->wait == DDR_WAIT_GROWN)
+		check_grown(c, a);
+	else if (c->wait == DDR_WAIT_POLICY)
+		check_policy(c, a);
+	else
+		check_member(c, a);
+	if (c->wait == DDR_WAIT_NONE || now_ms < c->until_ms)
+		return;
+	if (c->wait >= DDR_WAIT_FAILED)
+		late(c, a);
+	else if (c->wait == DDR_WAIT_CLEAN)
+		late_clean(c, a);
+	else if (a)
+		ddr_client_ok(c, ddr_request_status(c, a));	/* not ready; it says what it waits for */
+	else if (!c->d->listed)
+		ddr_client_ok(c, NULL);			/* the kernel has not said yet what it has */
+	else
+		ddr_client_error(c, "the kernel has no array '%s'", c->which);
+}
