@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What ipc_requests.c, ipc_members.c and ipc_wait.c know of each other. */
+/* What ipc_requests.c and ipc_wait.c know of each other. */
 #ifndef DDR_DAEMON_IPC_REQUEST_H
 #define DDR_DAEMON_IPC_REQUEST_H
 
@@ -13,14 +13,6 @@ const char *ddr_request_text(struct json_object *req, const char *key, size_t ma
 struct ddr_array *ddr_request_array(struct ddr_client *c, struct json_object *req, bool running);
 /* What `status` answers, of all arrays or of @only. */
 struct json_object *ddr_request_status(struct ddr_client *c, const struct ddr_array *only);
-
-/* ---- ipc_members.c: requests ------------------------------------------------- */
-
-void ddr_request_add(struct ddr_client *c, struct json_object *req);
-void ddr_request_remove(struct ddr_client *c, struct json_object *req);
-void ddr_request_seek(struct ddr_client *c, struct json_object *req);
-void ddr_request_replace(struct ddr_client *c, struct json_object *req);
-void ddr_request_fail(struct ddr_client *c, struct json_object *req);
 
 /* ---- ipc_wait.c --------------------------------------------------------------- */
 
