@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The device-mapper side of start and stop; see dm.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <libdevmapper.h>
@@ -15,6 +18,7 @@
 /* As libdevmapper's own tries of a removal. The kernel tells nobody that a device was closed. */
 #define CLOSE_TRIES	25
 #define CLOSE_PAUSE_US	200000
+#define RUN_DIR		RUNSTATEDIR "/ddraid"
 
 static int failed(struct ddr_error *err, const char *what, const char *name)
 {
@@ -142,6 +146,23 @@ int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err)
 	return 0;
 }
 
+int cli_dm_lock(void)
+{
+	int fd;
+
+	mkdir(RUN_DIR, 0755);
+	fd = open(RUN_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (fd >= 0 && flock(fd, LOCK_EX) && errno == EINTR)
+		;
+	return fd;
+}
+
+void cli_dm_unlock(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err)
 {
 	struct dm_task *t = task(DM_DEVICE_CREATE, name);
@@ -164,6 +185,17 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	if (!ok)
 		cli_dm_remove(name, &ignored);
 	return ok ? 0 : -1;
+}
+
+int cli_dm_show(const char *name, struct ddr_error *err)
+{
+	struct cli_dm_info info;
+	int fd = cli_dm_lock(), rc = cli_dm_find(name, &info, err);
+
+	if (!rc && (!info.live || info.suspended))
+		rc = cli_dm_resume(name, err);
+	cli_dm_unlock(fd);
+	return rc;
 }
 
 int cli_dm_resume(const char *name, struct ddr_error *err)

@@ -96,6 +96,22 @@ static bool allow_older(struct start *s, const struct ddr_super *sb, const char 
 	return true;
 }
 
+/* Makes the device, unless another start of the array has made it since we looked: then that one is waited for, as ours would be. */
+static int device_of(struct made *made, uint64_t sectors, const char *params, struct ddr_error *err)
+{
+	struct cli_dm_info info;
+	int fd = cli_dm_lock(), rc = cli_dm_find_array(made->uuid, &info, err);
+
+	if (!rc && info.exists) {
+		made->kept = true;
+		made->hidden = !info.live;
+	} else if (!rc) {
+		rc = cli_dm_create(made->name, made->uuid, sectors, params, err);
+	}
+	cli_dm_unlock(fd);
+	return rc;
+}
+
 static int make_device(struct start *s, const char *which, struct made *made)
 {
 	char params[DDR_MAX_ROLES * PATH_MAX + 256];
@@ -154,7 +170,7 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "'%s': the device names make the table line too long; use shorter names", name);
 	if (s->adopt && claim(s, &array.assembly.super))
 		return CLI_FAILED;
-	if (!made->kept && cli_dm_create(name, made->uuid, ddr_scan_sectors(&array.assembly.super), params, &err))
+	if (!made->kept && device_of(made, ddr_scan_sectors(&array.assembly.super), params, &err))
 		return start_failed(s, made->uuid, name, err.text);
 	made->sectors = ddr_scan_sectors(&array.assembly.super);
 	made->begun_ms = start_now_ms();

@@ -189,7 +189,7 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 	case SERVED:
 		break;
 	}
-	if (m->hidden && cli_dm_resume(m->name, &err)) {
+	if (m->hidden && cli_dm_show(m->name, &err)) {
 		json_object_put(status);
 		return start_failed(s, m->uuid, m->name, err.text);
 	}
