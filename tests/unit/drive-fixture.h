@@ -382,7 +382,7 @@ static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 	return a;
 }
 
-static struct ddr_array *begin(bool cluster)
+static inline struct ddr_array *begin(bool cluster)
 {
 	return begin_on(cluster, 0);
 }
@@ -393,7 +393,7 @@ static void stop(void *data)
 }
 
 /* Lets some ticks pass. */
-static void run(void)
+static inline void run(void)
 {
 	qb_loop_timer_handle timer;
 
