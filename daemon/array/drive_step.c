@@ -102,7 +102,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 	static bool stepping;
 
 	if (stepping) {
-		ddr_drive_break(a, "a step of the state machine began within another one");
+		ddr_drive_break(a, "a step of the state machine within another one");
 		return;
 	}
 	stepping = true;
