@@ -274,6 +274,19 @@ const char *ddr_array_adopted(struct ddr_array *a)
 	return NULL;
 }
 
+bool ddr_arrays_wait(const struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if ((a->state == DDR_ARRAY_DOWN && a->waiting) || (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && !a->removed))
+			return true;
+	}
+	return false;
+}
+
 void ddr_arrays_retry(struct ddr_daemon *d)
 {
 	struct qb_list_head *iter, *next;

@@ -249,6 +249,7 @@ void ddr_arrays_close(struct ddr_daemon *d);
 void ddr_array_refuse(struct ddr_array *a);
 /* Tries again what waited for the cluster; call it every now and then while something does. */
 void ddr_arrays_retry(struct ddr_daemon *d);
+bool ddr_arrays_wait(const struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
 /* Ends what runs; @rebind: and begin again. Not from within a step. */
@@ -320,8 +321,6 @@ void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e);
 void ddr_array_wake(struct ddr_array *a);
 /* When it has to be looked at again if nothing happens before; 0: soon, DDR_PULSE_NEVER: not at all. O(blocks of log and map). */
 uint64_t ddr_array_next(const struct ddr_array *a, uint64_t now_ms);
-/* Does any wait for ddr_arrays_retry()? */
-bool ddr_arrays_wait(const struct ddr_daemon *d);
 
 /* ---- watch.c ------------------------------------------------------------------- */
 

@@ -70,16 +70,3 @@ uint64_t ddr_array_next(const struct ddr_array *a, uint64_t now_ms)
 		next = ddr_pulse_first(next, a->quiet_until_ms);
 	return ddr_pulse_first(next, ddr_stall_next(&a->stall, now_ms, a->tune.io_timeout_ms));
 }
-
-bool ddr_arrays_wait(const struct ddr_daemon *d)
-{
-	struct qb_list_head *iter;
-
-	qb_list_for_each(iter, &d->arrays) {
-		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
-
-		if ((a->state == DDR_ARRAY_DOWN && a->waiting) || (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && !a->removed))
-			return true;
-	}
-	return false;
-}
