@@ -395,6 +395,10 @@ static int make_io(struct ddr_array *a)
 
 	if (ret == 0)
 		ret = ddr_jobs_open(&a->jobs, &jobs);
+	if (ret == 0) {
+		a->outs.out = calloc(DDR_SM_MAX_OUT, sizeof(*a->outs.out));
+		ret = a->outs.out ? 0 : -ENOMEM;
+	}
 	return ret;
 }
 
@@ -517,6 +521,8 @@ void ddr_drive_stop(struct ddr_array *a)
 	a->meta = NULL;
 	free(a->sm);
 	a->sm = NULL;
+	free(a->outs.out);
+	a->outs.out = NULL;
 	end_members(a, growing);
 	a->ready = a->parting = false;
 	a->broken = NULL;

@@ -90,23 +90,10 @@ uint32_t ddr_drive_landing(const struct ddr_array *a)
 	return members;
 }
 
-/*
- * What a step says has been carried out when the next one begins, of whatever array: one place does for all. A step within a step would be a fault
- * of this daemon: it ends the array here.
- */
-static struct ddr_output outputs[DDR_SM_MAX_OUT];
-
 static void step_once(struct ddr_array *a, const struct ddr_input *in)
 {
 	static const struct ddr_input none = { .type = DDR_IN_NONE };
-	static bool stepping;
 
-	if (stepping) {
-		ddr_drive_break(a, "a step of the state machine within another one");
-		return;
-	}
-	stepping = true;
-	a->outs.out = outputs;
 	do {
 		a->outs.n = 0;
 		a->outs.more = false;
@@ -122,7 +109,6 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 			ddr_kchan_flush(a->chan);
 		in = &none;
 	} while (a->outs.more && !a->broken);
-	stepping = false;
 }
 
 struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)

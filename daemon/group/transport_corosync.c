@@ -26,11 +26,11 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/corosync.h"
-#include "daemon/group/queue.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
 
+#define QUEUE		1024u	/* messages; a step of the state machine sends fewer than DDR_SM_MAX_OUT */
 #define RETRY_MS	5u	/* until a queue that corosync did not take, or a join, is tried again */
 #define BATCH		64u	/* deliveries in one round of the loop */
 #define LINES		5u	/* in the log about what was dropped, in a minute */
@@ -38,6 +38,11 @@
 struct process {
 	uint32_t node, pid;
 	bool heard;		/* it is its node's daemon */
+};
+
+struct message {
+	uint32_t len;
+	uint8_t data[DDR_SM_MSG_MAX];
 };
 
 struct group {
@@ -70,7 +75,8 @@ struct group {
 	unsigned int lines;
 	cs_error_t refusal;		/* of a message, as logged last */
 
-	struct ddr_queue queue;
+	unsigned int head, waiting;
+	struct message queue[QUEUE];
 };
 
 static void on_timer(void *data);
@@ -111,10 +117,9 @@ static void end_calls(struct group *g)
 /* Gives corosync what it takes; the rest waits for the timer. */
 static void flush(struct group *g)
 {
-	uint8_t msg[DDR_SM_MSG_MAX];
-
-	while (g->queue.n && g->joined && !g->lost) {
-		struct iovec iov = { .iov_base = msg, .iov_len = ddr_queue_first(&g->queue, msg) };
+	while (g->waiting && g->joined && !g->lost) {
+		struct message *m = &g->queue[g->head];
+		struct iovec iov = { .iov_base = m->data, .iov_len = m->len };
 		cs_error_t ret = cpg_mcast_joined(g->handle, CPG_TYPE_AGREED, &iov, 1);
 
 		if (ret == CS_ERR_TRY_AGAIN || ret == CS_ERR_INTERRUPT) {
@@ -131,18 +136,24 @@ static void flush(struct group *g)
 			return;
 		}
 		g->refusal = CS_OK;
-		ddr_queue_drop(&g->queue);
+		g->head = (g->head + 1) % QUEUE;
+		g->waiting--;
 	}
 }
 
 static bool group_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t len)
 {
 	struct group *g = (struct group *)base;
+	struct message *m;
 
 	if (g->lost)
 		return true;		/* as if sent to a ring that is no more */
-	if (!ddr_queue_put(&g->queue, msg, len))
+	if (g->waiting == QUEUE || len > sizeof(m->data))
 		return false;
+	m = &g->queue[(g->head + g->waiting) % QUEUE];
+	m->len = len;
+	memcpy(m->data, msg, len);
+	g->waiting++;
 	if (!g->timer)
 		flush(g);
 	return true;

@@ -14,9 +14,15 @@
 #include <qb/qblog.h>
 
 #include "daemon/base/daemon.h"
-#include "daemon/group/queue.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
+
+#define QUEUE	1024u	/* messages; a step of the state machine sends fewer than DDR_SM_MAX_OUT */
+
+struct message {
+	uint32_t len;
+	uint8_t data[DDR_SM_MSG_MAX];
+};
 
 struct local {
 	struct ddr_transport base;
@@ -26,7 +32,8 @@ struct local {
 	uint32_t node;
 	int event_fd;
 	bool joined;			/* the view was delivered */
-	struct ddr_queue queue;
+	unsigned int head, n;
+	struct message queue[QUEUE];
 };
 
 static void wake(struct local *t)
@@ -40,7 +47,7 @@ static void wake(struct local *t)
 static int32_t deliver(int32_t fd, int32_t revents, void *data)
 {
 	struct local *t = data;
-	unsigned int n = t->queue.n;	/* what is sent meanwhile comes in the next round */
+	unsigned int n = t->n;		/* what is sent meanwhile comes in the next round */
 	const uint32_t no_pid = 0;
 	uint64_t count;
 
@@ -52,13 +59,13 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 		t->events->view(t->ctx, &t->node, &no_pid, 1, 1);
 	}
 	while (n--) {
-		uint8_t msg[DDR_SM_MSG_MAX];
-		uint32_t len = ddr_queue_first(&t->queue, msg);
+		struct message m = t->queue[t->head];
 
-		ddr_queue_drop(&t->queue);
-		t->events->message(t->ctx, t->node, msg, len);
+		t->head = (t->head + 1) % QUEUE;
+		t->n--;
+		t->events->message(t->ctx, t->node, m.data, m.len);
 	}
-	if (t->queue.n)
+	if (t->n)
 		wake(t);
 	return 0;
 }
@@ -123,10 +130,14 @@ static int local_join(struct ddr_transport **out, struct ddr_daemon *d, const ui
 static bool local_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t len)
 {
 	struct local *t = (struct local *)base;
+	struct message *m;
 
-	if (!ddr_queue_put(&t->queue, msg, len))
+	if (t->n == QUEUE || len > sizeof(m->data))
 		return false;
-	if (t->queue.n == 1)
+	m = &t->queue[(t->head + t->n) % QUEUE];
+	m->len = len;
+	memcpy(m->data, msg, len);
+	if (t->n++ == 0)
 		wake(t);
 	return true;
 }

@@ -21,46 +21,36 @@
 #define QUEUE_DEPTH	256u
 _Static_assert(QUEUE_DEPTH >= DDR_JOB_PARALLEL * REQUESTS_MAX, "room for all ranges");
 
-static void drop_buffer(struct ddr_job_work *r)
-{
-	if (r->buffer)
-		ddr_buffers_put(r->buffer);
-	r->buffer = NULL;
-}
-
 static void jobs_free(struct ddr_jobs *j)
 {
-	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
-		drop_buffer(&j->range[i]);
-	ddr_buffers_leave();
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++) {
+		for (unsigned int m = 0; m < DDR_MAX_ROLES; m++)
+			free(j->range[i].piece[m]);
+		for (unsigned int p = 0; p < DDR_MAX_PARITY; p++)
+			free(j->range[i].calc[p]);
+	}
 	ddr_members_put(j->cfg.members);
 	free(j);
 }
 
-/* Of one place, and of all that a range needs. */
-static size_t piece_bytes(const struct ddr_jobs *j)
+static uint8_t *aligned(size_t size)
 {
-	return (size_t)DDR_JOB_BLOCKS_MAX * j->geo.chunk;
+	void *p;
+
+	return posix_memalign(&p, 4096, size) ? NULL : p;
 }
 
-static size_t buffer_bytes(const struct ddr_jobs *j)
+/* Buffers are kept. Those of the first places are made at the start, others at the first use of their place. */
+static int get_buffers(struct ddr_job_work *r)
 {
-	return (j->geo.roles + j->geo.parity) * piece_bytes(j);
-}
+	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
 
-static int get_buffer(struct ddr_job_work *r)
-{
-	size_t size = piece_bytes(r->j);
-	uint8_t *at;
-
-	r->buffer = ddr_buffers_get(buffer_bytes(r->j));
-	if (!r->buffer)
-		return -ENOMEM;
-	at = r->buffer->bytes;
-	for (unsigned int m = 0; m < r->j->geo.roles; m++, at += size)
-		r->piece[m] = at;
-	for (unsigned int p = 0; p < r->j->geo.parity; p++, at += size)
-		r->calc[p] = at;
+	for (unsigned int m = 0; m < r->j->geo.roles; m++)
+		if (!r->piece[m] && !(r->piece[m] = aligned(size)))
+			return -ENOMEM;
+	for (unsigned int p = 0; p < r->j->geo.parity; p++)
+		if (!r->calc[p] && !(r->calc[p] = aligned(size)))
+			return -ENOMEM;
 	return 0;
 }
 
@@ -77,21 +67,23 @@ int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
 	ddr_super_geometry(cfg->super, &j->geo);
 	j->data_offset = cfg->super->data_offset;
 	j->blocks = cfg->super->array_blocks;
-	ret = ddr_buffers_join(buffer_bytes(j));
-	if (ret) {
-		free(j);
-		return ret;
-	}
 	ddr_members_get(cfg->members);
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
 		j->range[i].j = j;
-	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
-	if (ret) {
-		jobs_free(j);
-		return ret;
+	for (unsigned int i = 0; i < DDR_JOB_PREPARED; i++) {
+		ret = get_buffers(&j->range[i]);
+		if (ret)
+			goto fail;
 	}
+	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
+	if (ret)
+		goto fail;
 	*out = j;
 	return 0;
+
+fail:
+	jobs_free(j);
+	return ret;
 }
 
 void ddr_jobs_resize(struct ddr_jobs *j, uint64_t blocks)
@@ -142,7 +134,6 @@ static void retire(struct ddr_job_work *r)
 	struct ddr_jobs *j = r->j;
 
 	r->step = STEP_FREE;
-	drop_buffer(r);
 	j->busy--;
 	if (j->closing && j->busy == 0)
 		jobs_free(j);
@@ -623,7 +614,7 @@ void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *what, uint64
 	place_members(r);
 	r->result.result = check(r);
 	if (!r->result.result)
-		r->result.result = get_buffer(r);
+		r->result.result = get_buffers(r);
 	if (!r->result.result && !read_places(r))
 		r->result.result = -EINVAL;
 	r->renew = false;

@@ -26,6 +26,12 @@
 
 #define DDR_JOB_BLOCKS_MAX	512u	/* blocks of one range: 2 MiB of the device */
 #define DDR_JOB_PARALLEL	14u	/* ranges in work at once */
+/*
+ * So many of them need no memory when they start: writers wait for a range in work, and whoever wants memory may wait for
+ * those. More than resync_parallel is at first (2); whoever sets it above this makes the rest at their first use.
+ */
+#define DDR_JOB_PREPARED	4u
+
 struct ddr_jobs;
 
 struct ddr_job_result {

@@ -7,7 +7,6 @@
 #define DDR_DAEMON_JOB_INT_H
 
 #include "daemon/disk/aio.h"
-#include "daemon/job/buffers.h"
 #include "daemon/job/job.h"
 #include "lib/math/parity.h"
 
@@ -44,7 +43,6 @@ struct ddr_job_work {
 	uint32_t dropped;			/* places whose chunk of that block cannot be read, either */
 	uint32_t unreadable;			/* members of which a chunk cannot be read that is missing in the end */
 	uint64_t began_us;
-	struct ddr_buffer *buffer;		/* of the next two, while the range is in work */
 	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
 	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be; of a rebuild: what nobody asked for */
 	struct ddr_aio_req req[REQUESTS_MAX];
