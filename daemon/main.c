@@ -45,6 +45,7 @@
 
 #define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's own place */
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
+#define TICK_MS		200u
 
 struct options {
 	const char *conf;
@@ -60,6 +61,7 @@ struct process {
 	bool told_ready, told_missing;
 	uint64_t watchdog_ms;	/* 0: nobody asks */
 	uint64_t watchdog_due_ms;
+	qb_loop_timer_handle tick;
 };
 
 /* ---- options ------------------------------------------------------------------- */
@@ -266,7 +268,6 @@ static void on_listed(void *ctx)
 	struct ddr_daemon *d = ctx;
 
 	d->listed = true;
-	ddr_pulse_by(&d->pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
 }
 
 static void on_lost(void *ctx)
@@ -342,32 +343,22 @@ static void end_if_due(struct process *p)
 		survive_shutdown(p);
 }
 
-/* Something waits, and is looked at every DDR_DAEMON_TICK_MS until it has what it waits for. */
-static bool waits(const struct process *p)
-{
-	bool comes_up = !p->told_ready && (!p->told_missing || ddr_kctl_connected(p->d.kctl));
-
-	return comes_up || p->ending.how != DDR_ENDING_NOT || ddr_ipcs_wait(p->d.ipc) || ddr_arrays_wait(&p->d);
-}
-
-static void on_due(void *data)
+static void on_tick(void *data)
 {
 	struct process *p = data;
-	uint64_t now = ddr_now_ms(), next;
+	uint64_t now = ddr_now_ms();
 
-	ddr_pulse_set(&p->d.pulse, now + DDR_DAEMON_TICK_MS);
+	if (qb_loop_timer_add(p->d.loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick))
+		qb_log(LOG_CRIT, "no timer");
 	ddr_ipcs_tick(p->d.ipc, now);
 	ddr_arrays_retry(&p->d);
 	ddr_schedule_tick(&p->d, now);
 	tell_ready(p);
 	end_if_due(p);
 	if (p->watchdog_ms && now >= p->watchdog_due_ms) {
-		p->watchdog_due_ms = ddr_pulse_grid(now, p->watchdog_ms / 3);
+		p->watchdog_due_ms = now + p->watchdog_ms / 3;
 		sd_notify(0, "WATCHDOG=1");
 	}
-	next = ddr_pulse_first(ddr_schedule_next(&p->d, now), p->watchdog_ms ? p->watchdog_due_ms : DDR_PULSE_NEVER);
-	if (!waits(p) && next > now + DDR_DAEMON_TICK_MS)
-		ddr_pulse_set(&p->d.pulse, next);
 }
 
 static int32_t on_stop(int32_t sig, void *data)
@@ -379,7 +370,6 @@ static int32_t on_stop(int32_t sig, void *data)
 	       "signal %d: the daemon ends when no array is started any more", sig);
 	sd_notify(0, "STOPPING=1");
 	ddr_ending_begin(&p->ending, &p->d, leave ? DDR_ENDING_LEAVE : DDR_ENDING_STOP, ddr_now_ms());
-	ddr_pulse_by(&p->d.pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
 	end_if_due(p);
 	return 0;
 }
@@ -402,10 +392,9 @@ static int add_sources(struct process *p)
 	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGINT, p, on_stop, NULL);
 	ret |= qb_loop_signal_add(loop, QB_LOOP_HIGH, SIGUSR1, p, on_stop, NULL);
 	ret |= qb_loop_signal_add(loop, QB_LOOP_LOW, SIGHUP, p, on_hangup, NULL);
-	ret |= ddr_pulse_open(&p->d.pulse, loop, QB_LOOP_MED, on_due, p);
+	ret |= qb_loop_timer_add(loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
 	if (sd_watchdog_enabled(0, &usec) > 0)
 		p->watchdog_ms = usec / 1000;
-	ddr_pulse_by(&p->d.pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
 	return ret ? -EIO : 0;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/array/array.h"
 #include "daemon/array/events.h"
 
+#define TICK_MS		100u
 #define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be there */
 #define PART_MS		10000u	/* from the removal of an array to its end here */
 
@@ -79,7 +80,6 @@ struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
 static void refused(struct ddr_array *a)
 {
 	a->state = DDR_ARRAY_REFUSED;
-	ddr_array_wake(a);
 	ddr_event_plain(a, LOG_ERR, "refused", a->error);
 }
 
@@ -89,7 +89,6 @@ static void wait_for_cluster(struct ddr_array *a, const char *why, uint64_t retr
 	a->state = DDR_ARRAY_DOWN;
 	a->waiting = true;
 	a->retry_ms = retry_ms;
-	ddr_pulse_by(&a->d->pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
 	snprintf(a->error, sizeof(a->error), "%s", why);
 }
 
@@ -175,7 +174,6 @@ static int begin_load(struct ddr_array *a)
 	}
 	a->load = l;
 	a->state = DDR_ARRAY_LOADING;
-	ddr_array_wake(a);
 	return 0;
 }
 
@@ -224,7 +222,8 @@ static void array_free(struct ddr_array *a)
 {
 	qb_list_del(&a->list);
 	a->d->n_arrays--;
-	ddr_pulse_close(&a->pulse);
+	if (a->tick)
+		qb_loop_timer_del(a->d->loop, a->tick);
 	free(a);
 }
 
@@ -247,7 +246,6 @@ void ddr_array_close(struct ddr_array *a, bool rebind)
 {
 	a->rebind = rebind;
 	a->state = DDR_ARRAY_CLOSING;	/* before its state machine goes */
-	ddr_array_wake(a);
 	ddr_drive_stop(a);
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
@@ -272,19 +270,6 @@ const char *ddr_array_adopted(struct ddr_array *a)
 	else if (a->state == DDR_ARRAY_RUNNING)
 		ddr_array_close(a, true);
 	return NULL;
-}
-
-bool ddr_arrays_wait(const struct ddr_daemon *d)
-{
-	struct qb_list_head *iter;
-
-	qb_list_for_each(iter, &d->arrays) {
-		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
-
-		if ((a->state == DDR_ARRAY_DOWN && a->waiting) || (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && !a->removed))
-			return true;
-	}
-	return false;
 }
 
 void ddr_arrays_retry(struct ddr_daemon *d)
@@ -330,32 +315,16 @@ static void parted(struct ddr_array *a)
 		ddr_array_close(a, false);
 }
 
-/* Nothing came of this look: until when may it rest? */
-static void rest(struct ddr_array *a)
-{
-	uint64_t now = ddr_now_ms(), next = ddr_array_next(a, now);
-
-	if (a->stirred || next <= now + DDR_ARRAY_TICK_MS) {
-		ddr_pulse_by(&a->d->pulse, now + 1000);	/* it may concern verify's schedule */
-		return;
-	}
-	a->asleep = true;
-	ddr_rate_rest(&a->rate);
-	ddr_pulse_set(&a->pulse, next);
-}
-
-static void on_due(void *data)
+static void on_tick(void *data)
 {
 	struct ddr_array *a = data;
 	bool late;
 
-	a->tick_due_ms = a->pulse.due_ms;
-	a->stirred = a->asleep = false;
-	ddr_pulse_set(&a->pulse, ddr_now_ms() + DDR_ARRAY_TICK_MS);
-	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan) {
-		rest(a);
+	a->tick = 0;
+	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick))
+		qb_log(LOG_CRIT, "array '%s': no timer could be created; this node stops serving the array", a->name);
+	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
 		return;
-	}
 	ddr_drive_tick(a, ddr_now_ms());
 	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
 		ddr_array_close(a, !a->removed);	/* may free it */
@@ -365,10 +334,8 @@ static void on_due(void *data)
 		ddr_array_refuse(a);
 		return;
 	}
-	if (a->state != DDR_ARRAY_RUNNING || !a->removed) {
-		rest(a);
+	if (a->state != DDR_ARRAY_RUNNING || !a->removed)
 		return;
-	}
 	late = ddr_now_ms() >= a->part_until_ms;
 	if (a->cluster.leaving ? a->cluster.left || late : (a->parting && !a->clean_asked) || late)
 		parted(a);	/* may free it */
@@ -385,13 +352,12 @@ static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
 	uuid_unparse_lower(a->uuid, a->uuid_text);
 	snprintf(a->name, sizeof(a->name), "%s", a->uuid_text);
 	a->tune = d->conf.tune;
-	if (ddr_pulse_open(&a->pulse, d->loop, QB_LOOP_HIGH, on_due, a)) {
+	if (qb_loop_timer_add(d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick)) {
 		free(a);
 		return NULL;
 	}
 	qb_list_add_tail(&a->list, &d->arrays);
 	d->n_arrays++;
-	ddr_pulse_by(&d->pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
 	return a;
 }
 
@@ -453,7 +419,6 @@ static void set_removed(struct ddr_array *a)
 	qb_log(LOG_INFO, "array '%s' was removed", a->name);
 	a->removed = true;
 	a->part_until_ms = ddr_now_ms() + PART_MS;
-	ddr_array_wake(a);
 	ddr_sink_tell(&a->d->sink, NULL);
 }
 

@@ -42,7 +42,6 @@
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
 
-#define DDR_ARRAY_TICK_MS	100u	/* from one look at the array to the next while anything goes on; and as old as the state machine's clock may be */
 #define DDR_ARRAY_RELOADS	16u	/* reads of the members at once */
 #define DDR_ARRAY_ANSWERS	128u	/* questions of the state machine that wait for a tick, or for the operator */
 #define DDR_NODE_NAME_LEN	64u
@@ -145,9 +144,7 @@ struct ddr_array {
 	bool rebind;			/* CLOSING: bind again after it */
 	bool waiting;			/* DOWN: for the cluster ... */
 	uint64_t retry_ms;		/* ... and not bound again before */
-	struct ddr_pulse pulse;		/* when it is looked at next */
-	bool stirred;			/* something has happened since it was looked at */
-	bool asleep;			/* nothing has, and nothing is due within DDR_ARRAY_TICK_MS */
+	qb_loop_timer_handle tick;
 	struct ddr_tunables tune;
 
 	struct ddr_bind bind;
@@ -207,8 +204,7 @@ struct ddr_array {
 	unsigned int n_findings;
 
 	struct ddr_stall stall;
-	uint64_t tick_due_ms;		/* when the tick that comes next, or runs, was due; 0: none is since it runs */
-	uint64_t clock_ms;		/* the state machine's, by the last TICK */
+	uint64_t tick_ms;		/* the last tick; 0: there was none since it runs */
 
 	struct ddr_rate rate;
 
@@ -247,9 +243,8 @@ void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t co
 void ddr_arrays_close(struct ddr_daemon *d);
 /* The array, which is RUNNING, is served no more, as a->error says; its device stays. Not from within a step. */
 void ddr_array_refuse(struct ddr_array *a);
-/* Tries again what waited for the cluster; call it every now and then while something does. */
+/* Tries again what waited for the cluster; call it every now and then. */
 void ddr_arrays_retry(struct ddr_daemon *d);
-bool ddr_arrays_wait(const struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
 /* Ends what runs; @rebind: and begin again. Not from within a step. */
@@ -315,13 +310,6 @@ void ddr_drive_record(void *ctx, const struct ddr_rec *rec);
 /* A block device has changed: members that are looked for may be there, and another disk may be behind one that is. */
 void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e);
 
-/* ---- rest.c --------------------------------------------------------------------- */
-
-/* Something has happened, or is wanted: it is looked at soon. From anywhere. */
-void ddr_array_wake(struct ddr_array *a);
-/* When it has to be looked at again if nothing happens before; 0: soon, DDR_PULSE_NEVER: not at all. O(blocks of log and map). */
-uint64_t ddr_array_next(const struct ddr_array *a, uint64_t now_ms);
-
 /* ---- watch.c ------------------------------------------------------------------- */
 
 /* Looks what is new of the jobs of other nodes: a->watch. The array is RUNNING. O(1), but for O(regions) when there is something new. */
@@ -329,10 +317,8 @@ void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms);
 
 /* ---- schedule.c ---------------------------------------------------------------- */
 
-/* Begins with the verify whose turn it is; call it when it is due, or sooner. */
+/* Begins with the verify whose turn it is; call it every now and then. */
 void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms);
-/* When that is. */
-uint64_t ddr_schedule_next(const struct ddr_daemon *d, uint64_t now_ms);
 /* Seconds since 1970 from which on the array is to be verified next; UINT64_MAX: never by itself. The array is served. */
 uint64_t ddr_schedule_due(const struct ddr_array *a);
 /* What a verify that is due, or has begun, waits for: one line, or NULL. The array is served. */

@@ -17,7 +17,7 @@
 #include "daemon/disk/state.h"
 #include "lib/cluster/slots.h"
 
-#define STOOD_STILL_MS	2000u	/* a tick that is so late: many times what they are apart */
+#define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */
 #define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
 
 /* Whoever gave up or broke has left the group, or is about to: nothing of it may be sent any more. */
@@ -267,7 +267,6 @@ void ddr_drive_tune(struct ddr_array *a)
 	ddr_drive_configure_kernel(a);
 	a->ping_due_ms = 0;
 	configure_sm(a);
-	ddr_array_wake(a);
 }
 
 /*
@@ -276,9 +275,9 @@ void ddr_drive_tune(struct ddr_array *a)
  */
 static void forgive(struct ddr_array *a, uint64_t now_ms)
 {
-	uint64_t ms = a->tick_due_ms && now_ms > a->tick_due_ms ? now_ms - a->tick_due_ms : 0;
+	uint64_t ms = a->tick_ms ? now_ms - a->tick_ms : 0;
 
-	a->tick_due_ms = now_ms + DDR_ARRAY_TICK_MS;
+	a->tick_ms = now_ms;
 	if (ms < STOOD_STILL_MS)
 		return;
 	qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %llu ms; members get that much more time to answer", a->name,
@@ -291,10 +290,12 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 {
+	struct ddr_input *in;
+
 	if (now_ms >= a->ping_due_ms && a->chan) {
 		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
 
-		a->ping_due_ms = ddr_pulse_grid(now_ms, a->tune.daemon_timeout_ms / 4);
+		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
 		ddr_drive_to_kernel(a, &ping);
 		ddr_kchan_flush(a->chan);
 	}
@@ -305,7 +306,10 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	if (a->jobs)
 		ddr_jobs_tick(a->jobs, now_ms);
 	ddr_drive_request_tick(a, now_ms);
-	ddr_drive_clock(a, now_ms);
+	in = ddr_drive_input(a, DDR_IN_TICK);
+	in->now_ms = now_ms;
+	in->value = (uint64_t)time(NULL);
+	ddr_drive_step(a, in);
 	ddr_drive_table_tick(a);
 	ddr_drive_seek_tick(a, now_ms);
 	ddr_drive_grow_tick(a, now_ms);
@@ -404,10 +408,15 @@ static int make_io(struct ddr_array *a)
 
 static void attach(struct ddr_array *a, const struct ddr_load *l)
 {
+	struct ddr_input *in;
+
 	ddr_drive_configure_kernel(a);
 	configure_sm(a);
 	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
-	ddr_drive_clock(a, ddr_now_ms());
+	in = ddr_drive_input(a, DDR_IN_TICK);
+	in->now_ms = ddr_now_ms();
+	in->value = (uint64_t)time(NULL);
+	ddr_drive_step(a, in);
 	ddr_drive_attached(a, l->table);
 }
 
@@ -449,8 +458,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;
 	ddr_drive_return_start(a, l);
-	a->tick_due_ms = 0;
-	a->clock_ms = ddr_now_ms();	/* what is set before the first TICK needs none */
+	a->tick_ms = 0;
 	a->ready = a->clean_asked = a->clean_late = a->parting = false;
 	a->clean_refusal = NULL;
 	a->quiet_until_ms = 0;

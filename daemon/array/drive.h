@@ -12,8 +12,6 @@
 struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type);
 /* One input, and all that follows from it at once. */
 void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
-/* A TICK. Before any other input ddr_drive_step() gives one by itself if the last one is older than DDR_ARRAY_TICK_MS. */
-void ddr_drive_clock(struct ddr_array *a, uint64_t now_ms);
 /*
  * An output of the state machine cannot be carried out, @why (static text) says which. All that it decides from then on
  * would rest on it, so it decides nothing more: its steps do nothing, and the rest of its outputs is dropped. In a cluster

@@ -69,7 +69,6 @@ void ddr_drive_stall_start(struct ddr_array *a)
 void ddr_drive_check(struct ddr_array *a, uint32_t members)
 {
 	a->check.wanted |= members;
-	ddr_array_wake(a);
 }
 
 /* Another disk may be behind it now. */

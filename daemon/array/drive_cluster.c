@@ -90,7 +90,6 @@ static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 
 	a->cluster.foreign = node;
 	a->cluster.foreign_version = version;
-	ddr_array_wake(a);
 }
 
 /*
@@ -128,8 +127,6 @@ static void on_lost(void *ctx, const char *why)
 	uint32_t self = a->d->transport->node(a->d);
 
 	a->cluster.lost = true;
-	ddr_array_wake(a);
-	ddr_pulse_by(&a->d->pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
 	snprintf(a->error, sizeof(a->error), "the connection to the cluster was lost: %s", why);
 	ddr_event_plain(a, LOG_CRIT, "cluster-lost", a->error);
 	on_quorum(a, &self, 1, false, a->cluster.quorum_ring);
@@ -242,7 +239,6 @@ static void answer_later(struct ddr_array *a, const struct ddr_array_answer *wha
 {
 	struct ddr_array_answer *p = answer_place(a, what);
 
-	ddr_array_wake(a);
 	if (p)
 		*p = *what;
 	else
@@ -344,7 +340,6 @@ const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node)
 		if (w->used && w->external && w->node == node)
 			w->external = false;	/* answered by the next tick */
 	}
-	ddr_array_wake(a);
 	return NULL;
 }
 

@@ -65,10 +65,8 @@ static void on_prepared(void *ctx, struct ddr_grow *g)
 {
 	struct ddr_array *a = ctx;
 
-	if (a) {
+	if (a)
 		a->grow.work[g->member] = NULL;
-		ddr_array_wake(a);
-	}
 	/* one that ended late is out of the array by now */
 	if (a && a->grow.io == g->io) {
 		a->grow.waiting &= ~(1u << g->member);

@@ -54,7 +54,6 @@ const char *ddr_drive_clean(struct ddr_array *a)
 void ddr_drive_clean_late(struct ddr_array *a)
 {
 	a->clean_late = true;
-	ddr_array_wake(a);
 }
 
 /* A clean stop holds up all background work, so it must not outlive whoever wanted it: it did not come to its end, or the device stayed. */
@@ -117,7 +116,6 @@ static void forget_late(struct ddr_array *a)
 void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare)
 {
 	a->replace.late |= 1u << spare;		/* who says so may have been called from within a step */
-	ddr_array_wake(a);
 }
 
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)

@@ -38,7 +38,6 @@ static void was_away(struct ddr_array *a, unsigned int m)
 	a->back.away |= 1u << m;
 	a->back.watched &= ~(1u << m);
 	a->seek.at_ms = 0;		/* it may be there again already */
-	ddr_array_wake(a);
 }
 
 /* Members that have gone out since the last tick: was it their disk that went? It may take the kernel a while to say so. */

@@ -159,7 +159,6 @@ static void on_found(void *ctx, struct ddr_finder *f)
 	}
 	a->seek.finder = NULL;
 	a->seek.ready = f;
-	ddr_array_wake(a);
 	install(a);
 }
 
@@ -313,10 +312,8 @@ void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms)
 	qb_list_for_each(iter, &d->arrays) {
 		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
 
-		if (a->seek.at_ms != UINT64_MAX)
-			continue;
-		a->seek.at_ms = ddr_now_ms() + after_ms;
-		ddr_array_wake(a);
+		if (a->seek.at_ms == UINT64_MAX)
+			a->seek.at_ms = ddr_now_ms() + after_ms;
 	}
 }
 

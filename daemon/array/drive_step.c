@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <qb/qblog.h>
 
@@ -60,7 +59,6 @@ void ddr_drive_break(struct ddr_array *a, const char *why)
 	if (a->broken)
 		return;
 	a->broken = why;
-	ddr_array_wake(a);
 	if (a->d->transport->cluster) {
 		snprintf(text, sizeof(text), "%s. Stop the array on this node and start it again; if this happens again, report it as a bug in "
 			 "ddraid, with the log of ddraidd", why);
@@ -100,8 +98,6 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 		if (a->cluster.leaving)
 			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
 		ddr_sm_step(a->sm, in, &a->outs);
-		if (in->type != DDR_IN_TICK || a->outs.n)
-			ddr_array_wake(a);
 		a->carry_out(a);
 		if (a->outs.lost)
 			ddr_drive_break(a, "a step of the state machine produced more outputs than fit");
@@ -157,34 +153,11 @@ static void leave_group(struct ddr_array *a)
 	t->ops->leave(t);
 }
 
-void ddr_drive_clock(struct ddr_array *a, uint64_t now_ms)
-{
-	struct ddr_input tick = { .type = DDR_IN_TICK, .now_ms = now_ms, .value = (uint64_t)time(NULL) };
-
-	if (tick.now_ms < a->clock_ms)
-		tick.now_ms = a->clock_ms;	/* what ended within this tick has wound it on */
-	ddr_drive_step(a, &tick);
-}
-
-/* While the array rests no TICK comes; what begins now must not begin in the past. */
-static void wind_clock(struct ddr_array *a, const struct ddr_input *in)
-{
-	uint64_t now = ddr_now_ms();
-
-	if (in->type == DDR_IN_TICK)
-		a->clock_ms = in->now_ms;
-	else if (now >= a->clock_ms + DDR_ARRAY_TICK_MS)
-		ddr_drive_clock(a, now);
-}
-
 void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
 {
 	struct ddr_rec asked;
 
 	if (!a->sm || a->broken)
-		return;
-	wind_clock(a, in);
-	if (a->broken)
 		return;
 	step_once(a, in);
 	while (a->parting && !a->broken && ddr_kchan_take(a->chan, &asked)) {

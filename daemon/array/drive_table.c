@@ -74,10 +74,8 @@ static void on_table(void *ctx, struct ddr_table *t)
 	uint32_t index = t->shadow ? DDR_UAPI_SHADOW : t->place;
 	struct ddr_array *a = ctx;
 
-	if (a) {
+	if (a)
 		a->table = NULL;
-		ddr_array_wake(a);
-	}
 	if (a && t->sectors) {
 		if (t->result && t->result != -EALREADY)
 			resize_failed(a, t->error.text);

@@ -16,8 +16,7 @@
 #include "daemon/base/zone.h"
 #include "lib/schedule.h"
 
-#define LOOK_MS		1000u	/* while anything is due, or goes on */
-#define IDLE_MS		60000u	/* else: the clock may be set */
+#define LOOK_MS		1000u
 #define ASKED_MS	10000u	/* a request that shows no effect is made again after this */
 
 /* Whoever has no hours needs no clock either; until the hour is known it is none of those of the others. */
@@ -168,37 +167,4 @@ void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms)
 	}
 	free(list);
 	free(of);
-}
-
-/* Of an array that rests. UINT64_MAX: not for its sake. */
-static uint64_t seconds_left(const struct ddr_array *a, uint64_t now)
-{
-	const struct ddr_verify *v;
-	uint64_t due;
-
-	if (!is_served(a))
-		return UINT64_MAX;
-	v = &ddr_sm_super(a->sm)->verify;
-	due = ddr_schedule_due(a);
-	if (v->state == DDR_VERIFY_RUNNING)
-		return 0;
-	if (v->state != DDR_VERIFY_NONE || due == DDR_SCHED_NEVER)
-		return UINT64_MAX;
-	return due > now ? due - now : 0;
-}
-
-uint64_t ddr_schedule_next(const struct ddr_daemon *d, uint64_t now_ms)
-{
-	uint64_t now = (uint64_t)time(NULL), next = ddr_pulse_grid(d->schedule_ms, IDLE_MS);
-	const struct ddr_array *a;
-
-	if (!d->n_arrays)
-		return DDR_PULSE_NEVER;
-	qb_list_for_each_entry(a, &d->arrays, list) {
-		uint64_t left = a->asleep ? seconds_left(a, now) : 0;
-
-		if (left <= IDLE_MS / 1000)
-			next = ddr_pulse_first(next, left ? now_ms + left * 1000 : d->schedule_ms + LOOK_MS);
-	}
-	return next;
 }

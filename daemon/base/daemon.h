@@ -13,13 +13,11 @@
 #include <qb/qbloop.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/pulse.h"
 #include "daemon/base/sink.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
 
 #define DDR_ARRAYS_MAX	64u	/* arrays of one node; what is more is refused */
-#define DDR_DAEMON_TICK_MS 200u	/* from one look of its pulse to the next while something waits */
 #define DDR_ADOPTIONS	8u	/* arrays that are being adopted at once */
 
 struct ddr_kctl;
@@ -48,7 +46,6 @@ struct ddr_unstarted {
 
 struct ddr_daemon {
 	qb_loop_t *loop;
-	struct ddr_pulse pulse;		/* main.c's: when clients, the schedule, the watchdog and what waits for the cluster are looked at next */
 	struct ddr_conf conf;
 	uint8_t boot_id[16];
 	const struct ddr_transport_ops *transport;

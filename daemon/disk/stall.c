@@ -1,58 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Members that hang. See stall.h. */
-#include "daemon/base/pulse.h"
-#include "daemon/disk/blkstat.h"
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "daemon/disk/stall.h"
 
-#define SAMPLE_MS	1000u	/* while I/O is under way */
-#define IDLE_PARTS	8u	/* else so many looks within the time that a member has */
+#define SAMPLE_MS	1000u
 
-static void look_at(struct ddr_stall *s, unsigned int m, uint64_t now_ms, uint64_t before_ms, uint64_t limit_ms)
+/* How much has ended since boot (@ended), and how much is under way; false: nobody knows. */
+static bool read_counters(unsigned int major, unsigned int minor, uint64_t *ended, uint64_t *flying)
 {
-	struct ddr_blkstat st;
+	uint64_t n[17] = { 0 };
+	char path[64];
+	unsigned int i = 0;
+	FILE *f;
 
-	if (!ddr_blkstat(s->members->major[m], s->members->minor[m], &st))
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat", major, minor);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (i < 17 && fscanf(f, "%" SCNu64, &n[i]) == 1)
+		i++;
+	fclose(f);
+	*ended = n[0] + n[4] + n[11] + n[15];	/* reads, writes, discards, flushes */
+	*flying = n[8];
+	return i > 8;
+}
+
+static void look_at(struct ddr_stall *s, unsigned int m, uint64_t now_ms, uint64_t limit_ms)
+{
+	uint64_t ended, flying;
+
+	if (!read_counters(s->members->major[m], s->members->minor[m], &ended, &flying))
 		return;
-	if (!st.flying || st.ended != s->member[m].ended) {
-		s->member[m].ended = st.ended;
+	if (!flying || ended != s->member[m].ended) {
+		s->member[m].ended = ended;
 		s->member[m].since_ms = now_ms;
-		s->member[m].flying = st.flying;
 		s->member[m].told = false;
 		return;
 	}
-	/* it may have begun just now, if the last look was long ago */
-	if (!s->member[m].flying && now_ms - before_ms > SAMPLE_MS)
-		s->member[m].since_ms = now_ms - SAMPLE_MS;
-	s->member[m].flying = true;
 	if (s->member[m].told || now_ms - s->member[m].since_ms < limit_ms)
 		return;
 	s->member[m].told = true;
 	s->hangs(s->ctx, m, now_ms - s->member[m].since_ms);
 }
 
-uint64_t ddr_stall_next(const struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
-{
-	uint64_t rarely = limit_ms / IDLE_PARTS > SAMPLE_MS ? limit_ms / IDLE_PARTS : SAMPLE_MS;
-
-	for (unsigned int m = 0; m < s->members->n; m++)
-		if (s->member[m].flying)
-			return s->at_ms + SAMPLE_MS;
-	return ddr_pulse_grid(now_ms, rarely);
-}
-
 void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
-	uint64_t before = s->at_ms;
 	uint32_t watched;
 
 	if (now_ms - s->at_ms < SAMPLE_MS)
 		return;
 	s->at_ms = now_ms;
 	watched = s->watched(s->ctx);
-	for (unsigned int m = 0; m < s->members->n; m++) {
+	for (unsigned int m = 0; m < s->members->n; m++)
 		if (watched & s->members->named & (1u << m))
-			look_at(s, m, now_ms, before, limit_ms);
-		else
-			s->member[m].flying = false;
-	}
+			look_at(s, m, now_ms, limit_ms);
 }

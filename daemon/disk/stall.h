@@ -4,8 +4,8 @@
  *
  * The daemon's own I/O has a time limit, but in a granted region there is none of it: a
  * write of the kernel could wait for its member for as long as the member likes. So
- * the counters of each member are read: once a second while I/O is under way, else as rarely as it takes to see in time that some is. I/O
- * that is under way while none ends for so long is a failure, like the daemon's own I/O that does not end.
+ * once a second the counters of each member are read. I/O that is under way while none ends for
+ * so long is a failure, like the daemon's own I/O that does not end.
  */
 #ifndef DDR_DAEMON_STALL_H
 #define DDR_DAEMON_STALL_H
@@ -24,15 +24,11 @@ struct ddr_stall {
 	struct {
 		uint64_t ended;		/* I/O that had ended at the last look */
 		uint64_t since_ms;	/* no I/O was under way, or some ended, then */
-		bool flying;		/* some was under way at the last look */
 		bool told;
 	} member[DDR_MAX_MEMBERS];
 };
 
-/* A member has @limit_ms. Called too often it does nothing. */
 void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms);
-/* When it has to look again. */
-uint64_t ddr_stall_next(const struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms);
 
 /* This process was stopped for so long, which is not their time. */
 static inline void ddr_stall_delay(struct ddr_stall *s, uint64_t ms)

@@ -182,22 +182,6 @@ static void take(void *ctx, const struct ddr_notice *n)
 		send_event(s, ddr_notice_json(n));
 	qb_list_for_each_safe(iter, next, &s->clients)
 		ddr_client_check(qb_list_entry(iter, struct ddr_client, list), ddr_now_ms());
-	ddr_pulse_by(&s->d->pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);
-}
-
-bool ddr_ipcs_wait(const struct ddr_ipcs *s)
-{
-	struct qb_list_head *iter;
-
-	if (!s)
-		return false;
-	qb_list_for_each(iter, &s->clients) {
-		const struct ddr_client *c = qb_list_entry(iter, struct ddr_client, list);
-
-		if (c->wait != DDR_WAIT_NONE || c->n || c->drop)
-			return true;
-	}
-	return false;
 }
 
 void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms)
@@ -251,7 +235,6 @@ static int32_t on_message(qb_ipcs_connection_t *conn, void *data, size_t size)
 
 	if (!c)
 		return 0;
-	ddr_pulse_by(&c->d->pulse, ddr_now_ms() + DDR_DAEMON_TICK_MS);	/* it may have to wait, or be dropped */
 	/*
 	 * libqb hands on the size that the client wrote into the header. Its ring is mapped
 	 * twice in a row, so up to DDR_IPC_MAX bytes can be read from any place in it.

@@ -29,7 +29,5 @@ void ddr_ipcs_close(struct ddr_daemon *d);
 unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s);
 /* Retries what could not be sent, ends waits that are over; call it every now and then. */
 void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms);
-/* Does a client wait, for an answer or with something that it has not taken? Then ddr_ipcs_tick() is to be called every now and then. */
-bool ddr_ipcs_wait(const struct ddr_ipcs *s);
 
 #endif

@@ -638,7 +638,7 @@ static uint32_t requests_out(const struct ddr_job_work *r, bool writes)
 
 bool ddr_jobs_idle(const struct ddr_jobs *j)
 {
-	return j->busy == 0 && j->n_refused == 0;
+	return j->busy == 0;
 }
 
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd)

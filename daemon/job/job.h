@@ -96,7 +96,7 @@ struct ddr_job_range {
 
 /* Starts a range; a member may take @timeout_ms to answer, in each of its steps. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
-/* No range is under way, and none waits to be reported. */
+/* No range is under way. */
 bool ddr_jobs_idle(const struct ddr_jobs *j);
 /* Is a request to this descriptor under way? What begins later goes to the one that the member has then. */
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd);

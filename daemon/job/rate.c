@@ -8,8 +8,10 @@
  * Nobody knows how fast the disks are, so a priority is a share of the time: work that took t, while others use the disks,
  * is followed by a rest in proportion. With the first credit left there is none.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "daemon/base/clock.h"
-#include "daemon/disk/blkstat.h"
 #include "daemon/job/rate.h"
 #include "lib/disk/format.h"
 #include "lib/priority.h"
@@ -25,9 +27,18 @@
 /* Sectors that the mapped device has served; resync's own I/O does not go through it. */
 static uint64_t device_io(const struct ddr_rate *r)
 {
-	struct ddr_blkstat st;
+	uint64_t read = 0, written = 0;
+	char path[64];
+	FILE *f;
 
-	return ddr_blkstat(r->major, r->minor, &st) ? st.sectors : 0;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat", r->major, r->minor);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*u %*u %" SCNu64 " %*u %*u %*u %" SCNu64, &read, &written) != 2)
+		read = written = 0;
+	fclose(f);
+	return read + written;
 }
 
 /* By this node, or by another one of the cluster: these say so. */
@@ -174,37 +185,11 @@ static void tell_use(struct ddr_rate *r)
 	r->set(r->ctx, DDR_SM_USED, r->used);
 }
 
-/* The first look after a rest: what was read and written since the last one says nothing of now. */
-static void sample_anew(struct ddr_rate *r, uint64_t now_ms)
-{
-	r->rested = false;
-	r->at_ms = now_ms;
-	r->io_seen = device_io(r);
-	r->done = r->scanned = 0;
-	r->scan_cut = true;
-	r->scan_whole = false;
-}
-
-bool ddr_rate_rests(const struct ddr_rate *r)
-{
-	return !r->paused && !r->busy && !r->used;
-}
-
-void ddr_rate_rest(struct ddr_rate *r)
-{
-	r->rested = true;
-	r->per_s = r->scan_per_s = 0;
-}
-
 void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms)
 {
 	uint64_t ms = now_ms - r->at_ms, io;
 
 	debts_tick(r, now_ms);
-	if (r->rested) {
-		sample_anew(r, now_ms);
-		return;
-	}
 	if (ms < SAMPLE_MS) {
 		if (r->paused)
 			pause_if_spent(r);

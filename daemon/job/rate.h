@@ -45,7 +45,6 @@ struct ddr_rate {
 	bool scan_paused;	/* as told to the state machine */
 	bool scan_cut;		/* in this sample verify rested, or met somebody */
 	bool scan_whole;	/* verify had the last sample for itself */
-	bool rested;		/* nobody has looked for a while */
 };
 
 /*
@@ -55,10 +54,6 @@ struct ddr_rate {
  */
 void ddr_rate_done(struct ddr_rate *r, uint64_t blocks, uint64_t us);
 void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms);
-/* Would a tick change nothing, as long as there is no job on any node? */
-bool ddr_rate_rests(const struct ddr_rate *r);
-/* No tick comes for a while. */
-void ddr_rate_rest(struct ddr_rate *r);
 /*
  * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or, in a cluster, such a
  * read takes much longer than it can) verify has verify_min_rate or the share of the time that its priority gives, whichever is more, and pauses for

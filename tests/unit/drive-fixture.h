@@ -49,7 +49,7 @@ static struct {
 	uint64_t gone;			/* bit: descriptor of a disk that is gone */
 	uint32_t minor[DDR_UAPI_MAX_ROLES];	/* of the devices in its table, 0: '-' */
 	/* the state machine */
-	unsigned int steps, ticks, made;
+	unsigned int steps, made;
 	void (*answer)(const struct ddr_input *in, struct ddr_outputs *out);
 	struct ddr_input last;
 	/* the group */
@@ -81,7 +81,6 @@ static struct {
 	char event[32];
 	unsigned int n_events;
 	uint64_t now;
-	uint64_t next_tick;		/* that the state machine wants; 0: soon */
 } play;
 
 static struct ddr_transport_ops cluster_ops, alone_ops;
@@ -89,7 +88,7 @@ static struct ddr_daemon d;
 
 uint64_t ddr_now_ms(void)
 {
-	return ++play.now;
+	return play.now += 100;
 }
 
 /* ---- the kernel ------------------------------------------------------------------ */
@@ -237,17 +236,6 @@ void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms)
 	(void)r, (void)now_ms;
 }
 
-bool ddr_rate_rests(const struct ddr_rate *r)
-{
-	(void)r;
-	return true;
-}
-
-void ddr_rate_rest(struct ddr_rate *r)
-{
-	(void)r;
-}
-
 void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	(void)a, (void)now_ms;
@@ -256,12 +244,6 @@ void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
 void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
 	(void)s, (void)now_ms, (void)limit_ms;
-}
-
-uint64_t ddr_stall_next(const struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
-{
-	(void)s, (void)now_ms, (void)limit_ms;
-	return DDR_PULSE_NEVER;
 }
 
 /* ---- the group ------------------------------------------------------------------- */

@@ -169,12 +169,6 @@ bool ddr_metaio_idle(const struct ddr_metaio *m)
 	return !play.busy;
 }
 
-bool ddr_jobs_idle(const struct ddr_jobs *j)
-{
-	(void)j;
-	return !play.busy;
-}
-
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
 {
 	(void)m;

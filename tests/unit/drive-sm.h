@@ -24,15 +24,8 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	play.last = *in;
 	out->n = 0;
 	out->more = out->lost = false;
-	play.ticks += in->type == DDR_IN_TICK;
-	if (play.answer && in->type != DDR_IN_TICK)
+	if (play.answer)
 		play.answer(in, out);
-}
-
-uint64_t ddr_sm_next_tick(const struct ddr_sm *sm)
-{
-	(void)sm;
-	return play.next_tick;
 }
 
 void ddr_sm_landing(struct ddr_sm *sm, bool landing)

@@ -83,7 +83,6 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags)
 	return (ssize_t)n;
 }
 
-void ddr_array_wake(struct ddr_array *array) { (void)array; }
 void ddr_drive_path_is_back(struct ddr_daemon *daemon, uint32_t major, uint32_t minor) { (void)daemon, (void)major, (void)minor; }
 void ddr_drive_seek_again(struct ddr_daemon *daemon, uint64_t after_ms)
 {

@@ -217,18 +217,6 @@ void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms)
 	(void)r, (void)now_ms;
 }
 
-bool ddr_rate_rests(const struct ddr_rate *r)
-{
-	(void)r;
-	return true;
-}
-
-uint64_t ddr_stall_next(const struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
-{
-	(void)s, (void)now_ms, (void)limit_ms;
-	return DDR_PULSE_NEVER;
-}
-
 void ddr_watch_tick(struct ddr_array *array, uint64_t now_ms)
 {
 	(void)array, (void)now_ms;

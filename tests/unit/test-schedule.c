@@ -248,30 +248,6 @@ static void what_rests_on_another_node_holds_up_nobody(void **state)
 	assert_ptr_equal(begun, &second.array);
 }
 
-/* Finding U8: arrays that rest are looked at once a minute, and when a verify is due; once a second while one is, or anything goes on. */
-static void the_schedule_rests_with_the_arrays(void **state)
-{
-	const uint64_t now_ms = 1020000, every = 3600;
-
-	(void)state;
-	begin(1);
-	d.schedule_ms = now_ms;
-	first.super.verify = second.super.verify = (struct ddr_verify){ .begun = (uint64_t)time(NULL) };
-	assert_int_equal(ddr_schedule_next(&d, now_ms), now_ms + 1000);
-	first.array.asleep = second.array.asleep = true;
-	assert_int_equal(ddr_schedule_next(&d, now_ms), now_ms + 60000);
-	second.super.verify.begun -= every - 20;
-	assert_in_range(ddr_schedule_next(&d, now_ms), now_ms + 18000, now_ms + 20000);
-	second.super.verify.begun -= 20;
-	assert_int_equal(ddr_schedule_next(&d, now_ms), now_ms + 1000);
-	second.super.verify.state = DDR_VERIFY_PAUSED;
-	assert_int_equal(ddr_schedule_next(&d, now_ms), now_ms + 60000);
-	second.super.verify.state = DDR_VERIFY_RUNNING;
-	assert_int_equal(ddr_schedule_next(&d, now_ms), now_ms + 1000);
-	d.n_arrays = 0;
-	assert_int_equal(ddr_schedule_next(&d, now_ms), DDR_PULSE_NEVER);
-}
-
 static void a_verify_moves_as_long_as_its_cursor_does(void **state)
 {
 	struct ddr_sched_progress p = { 0 };
@@ -293,7 +269,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_was_wrong_does_not_put_it_off),
 		cmocka_unit_test(what_is_due_for_longest_goes_first), cmocka_unit_test(no_more_than_so_many_at_once),
 		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(all_nodes_break_a_tie_alike), cmocka_unit_test(none_is_forgotten),
-		cmocka_unit_test(what_rests_on_another_node_holds_up_nobody), cmocka_unit_test(the_schedule_rests_with_the_arrays), cmocka_unit_test(a_verify_moves_as_long_as_its_cursor_does),
+		cmocka_unit_test(what_rests_on_another_node_holds_up_nobody), cmocka_unit_test(a_verify_moves_as_long_as_its_cursor_does),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
