@@ -397,13 +397,6 @@ enum ddr_sm_wait {
 };
 const char *ddr_sm_wait_text(enum ddr_sm_wait wait);
 
-/*
- * When TICK is wanted next, in its ms, unless another input comes before: 0: soon, as while anything is under way or waited for (the
- * driver takes 100 ms for that); UINT64_MAX: not by the time alone. What it is asked to wait for is not late for that. O(blocks of log and map).
- * Before another input the driver gives a TICK if the last one is older than those 100 ms: what begins then is not to begin in the past.
- */
-uint64_t ddr_sm_next_tick(const struct ddr_sm *sm);
-
 /* For status and tests; no side effects. */
 struct ddr_sm_status {
 	uint64_t regions, unwritten, clean, dirty, needs_sync, suspect;

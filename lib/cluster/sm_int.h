@@ -62,7 +62,6 @@
  * the step
  *	sm_kernel.c	attach and declaration, enable, the records of our kernel
  *	sm_view.c	messages in, the start of this node
- *	sm_rest.c	when the next TICK is wanted
  *	sm_check.c	consistency of all that
  *	sm_dump.c	what all share, for people
  *	sm.c		memory, loading, the step, status

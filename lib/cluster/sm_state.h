@@ -31,7 +31,6 @@
 #define DDR_SM_WORKS		(DDR_SM_PARALLEL + DDR_SM_BACKGROUND)	/* places of their own, so that neither waits for the other */
 #define DDR_SM_REAP_MAX		(1u << 20)
 #define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
-#define DDR_SM_USE_MS		60000u	/* another node's work that has a least rate only asks for a range now and then */
 #define DDR_SM_SKIP_MS		600000u	/* before the background tries again what met a bad sector */
 #define DDR_SM_MAX_EPOCH	(UINT32_MAX - 1)	/* of a message; the agreement that follows still has a number */
 #define DDR_SM_SEQ_SHIFT	32	/* where the last sequence of a block is unknown: superblock sequence << this */

@@ -9,6 +9,7 @@
 #include "sm_int.h"
 
 #define OVER_MS		2000u	/* it is over when nothing was read or written for so long */
+#define WORK_MS		60000u	/* work that has a least rate only asks for a range now and then */
 
 void ddr_sm_op_used(struct ddr_sm *sm, bool used)
 {
@@ -50,7 +51,7 @@ static bool others_work(const struct ddr_sm *sm)
 		here |= (sm->shared.here >> i & 1) && sm->shared.nodes[i].id != sm->node;
 	if (!here)
 		return false;
-	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING || (sm->own.use.asked && sm->now - sm->own.use.asked_at < DDR_SM_USE_MS);
+	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING || (sm->own.use.asked && sm->now - sm->own.use.asked_at < WORK_MS);
 }
 
 void ddr_sm_use_pump(struct ddr_sm *sm)

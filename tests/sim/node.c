@@ -326,9 +326,6 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 		}
 		next = (struct ddr_input){ .type = DDR_IN_NONE };
 	} while (outs.more);
-	why = rig_rest(n->sm, false);
-	if (why)
-		sim_violation(s, "the state machine does not rest: %s", why);
 }
 
 /* ---- power --------------------------------------------------------------------- */

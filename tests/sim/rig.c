@@ -2,7 +2,6 @@
 #include "rig.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,48 +58,6 @@ struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg)
 	if (!sm)
 		free(mem);
 	return sm;
-}
-
-/* ---- rest ---------------------------------------------------------------------- */
-
-static const char *tick_too_soon(struct ddr_sm *sm, uint64_t ms)
-{
-	static struct ddr_output out[DDR_SM_MAX_OUT];
-	static char text[1200];
-	struct ddr_outputs outs = { .out = out };
-	uint64_t next = ddr_sm_next_tick(sm);
-	int used;
-
-	ddr_sm_step(sm, &(struct ddr_input){ .type = DDR_IN_TICK, .now_ms = ms }, &outs);
-	if (!outs.n && !outs.more)
-		return ddr_sm_next_tick(sm) == next ? NULL : "it rests, and a TICK ends that or moves its end";
-	used = snprintf(text, sizeof(text), "it rests until %" PRIu64 ", and does before that: ", next);
-	rig_output(out, text + used, sizeof(text) - (size_t)used);
-	return text;
-}
-
-const char *rig_rest(struct ddr_sm *sm, bool always)
-{
-	static unsigned int calls;
-	static void *copy;
-	static size_t room;
-	size_t size = malloc_usable_size(sm);
-	uint64_t next = ddr_sm_next_tick(sm);
-	const char *why;
-
-	if (!next || (!always && calls++ % 16))
-		return NULL;
-	if (size > room) {
-		free(copy);
-		copy = malloc(size);
-		room = copy ? size : 0;
-	}
-	if (!copy)
-		return "no memory for a copy of it";
-	memcpy(copy, sm, size);
-	why = tick_too_soon(sm, next == UINT64_MAX ? UINT64_MAX / 2 : next - 1);
-	memcpy(sm, copy, size);
-	return why;
 }
 
 /* ---- words --------------------------------------------------------------------- */

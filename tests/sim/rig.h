@@ -35,11 +35,6 @@ struct rig_geometry {
 void rig_super(struct ddr_super *sb, const struct rig_geometry *g);
 /* An instance of the machine in memory from malloc, or NULL (then the memory is freed). */
 struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg);
-/*
- * Between two steps: does the machine, made by rig_sm(), rest if it says so? A TICK just before the one that it wants must bring nothing
- * about. NULL, or what it would do. Afterwards it is as before; every 16th call looks, and each one with @always.
- */
-const char *rig_rest(struct ddr_sm *sm, bool always);
 
 /* One line, without newline, of an output, a record and a message. Returns @buf. */
 const char *rig_output(const struct ddr_output *out, char *buf, size_t size);
