@@ -164,16 +164,29 @@ class Node:
         return self
 
     def _begin(self, timeout):
-        """Until the agent has begun; the machine's state is saved where there was none to go on from. False: it never was up."""
+        """Until the agent has begun. False: it never was up."""
+        if not self._up(timeout):
+            return False
+        if self.saved and not self.resumed:
+            self.saved.save(self.qemu)
+            self._start_over()
+            if not self._up(timeout):
+                return False
         if self.resumed:
             self.channel.begin({"name": self.name, "time": time.time()}, os.urandom(256))
         else:
-            if not self.channel.wait_for(lambda: self.channel.up, timeout):
-                return False
-            if self.saved:
-                self.saved.save(self.qemu)
             self.channel.begin({})
         return self.channel.wait_for(lambda: self.channel.boot_id, timeout)
+
+    def _up(self, timeout):
+        return self.resumed or self.channel.wait_for(lambda: self.channel.up, timeout)
+
+    def _start_over(self):
+        """The machine ends, and goes on from what was saved of it, in the same boot."""
+        self.kill()
+        self._console_path().rename(self._console_path().with_suffix(".saved"))
+        self.boots -= 1
+        self.start()
 
     def boot(self, timeout=120):
         """Switch on and wait until commands can be run."""

@@ -211,6 +211,17 @@ class Qemu:
                 raise HarnessError(f"QEMU for {self.name} did not start: {reason[-400:]}")
             time.sleep(0.02)
         self.qmp = Qmp(self.qmp_path)
+        if state:
+            self._go_on(deadline)
+
+    def _go_on(self, deadline):
+        """The state is read; it was saved of a machine that was stopped."""
+        while (status := self.qmp.execute("query-status")["status"]) == "inmigrate":
+            if time.monotonic() > deadline:
+                raise HarnessError(f"QEMU for {self.name} does not go on from its state: {self.stderr.read_text(errors='replace')[-400:]}")
+            time.sleep(0.02)
+        if status != "running":
+            self.qmp.execute("cont")
 
     @property
     def pid(self):
@@ -252,7 +263,12 @@ class Qemu:
             self.qmp.execute("human-monitor-command", **{"command-line": command})
 
     def save(self, path):
-        """Write the machine's state to a file, from which one with the same hardware goes on; this one goes on too."""
+        """
+        Write the machine's state to a file, from which one with the same hardware goes on. It is stopped first, and has to be ended
+        afterwards: while an emulated machine runs QEMU misses some of what it writes, and the one that goes on finds rings of its
+        disks that fit to nothing ("Looped descriptor").
+        """
+        self.qmp.execute("stop")
         self.qmp.execute("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         self.qmp.execute("migrate", uri=f"exec:cat >{shlex.quote(str(path))}")
         deadline = time.monotonic() + 60 * time_scale()
@@ -260,7 +276,6 @@ class Qemu:
             if state in ("failed", "cancelled") or time.monotonic() > deadline:
                 raise HarnessError(f"QEMU did not save {self.name} to {path}: {state}")
             time.sleep(0.02)
-        self.qmp.execute("cont")
 
     def kill(self):
         """SIGKILL, and wait for the end.
