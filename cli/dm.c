@@ -12,13 +12,17 @@
 #include <libdevmapper.h>
 #include <uuid/uuid.h>
 
+#include "cli/cli.h"
 #include "cli/dm.h"
+#include "lib/disk/holder.h"
 #include "lib/dm.h"
 
 /* As libdevmapper's own tries of a removal. The kernel tells nobody that a device was closed. */
 #define CLOSE_TRIES	25
 #define CLOSE_PAUSE_US	200000
 #define RUN_DIR		RUNSTATEDIR "/ddraid"
+#define LOCK_PAUSE_US	50000
+#define LOCK_SAY_TRIES	60
 
 static int failed(struct ddr_error *err, const char *what, const char *name)
 {
@@ -146,14 +150,30 @@ int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err)
 	return 0;
 }
 
+/* Until the lock is ours. A udev that hangs keeps whoever shows a device, and so all who wait for that. */
+static void lock_wait(int fd)
+{
+	unsigned int tries = LOCK_SAY_TRIES;
+	struct ddr_holder holder;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR)) {
+		if (tries && --tries == 0) {
+			ddr_holder_find(fd, &holder);
+			cli_warn("start", "%s is starting an array; waiting until its device is there. If that takes long, see systemctl status "
+				 "systemd-udevd", holder.text);
+		}
+		usleep(LOCK_PAUSE_US);
+	}
+}
+
 int cli_dm_lock(void)
 {
 	int fd;
 
 	mkdir(RUN_DIR, 0755);
-	fd = open(RUN_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	while (fd >= 0 && flock(fd, LOCK_EX) && errno == EINTR)
-		;
+	fd = open(RUN_DIR "/start.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);	/* root's alone: whoever can open it can hold it */
+	if (fd >= 0)
+		lock_wait(fd);
 	return fd;
 }
 
@@ -187,12 +207,14 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	return ok ? 0 : -1;
 }
 
-int cli_dm_show(const char *name, struct ddr_error *err)
+int cli_dm_show(const char *name, const char *uuid, struct ddr_error *err)
 {
 	struct cli_dm_info info;
 	int fd = cli_dm_lock(), rc = cli_dm_find(name, &info, err);
 
-	if (!rc && (!info.live || info.suspended))
+	if (!rc && strcmp(info.uuid, uuid) != 0)
+		rc = ddr_error_set(err, "its device was removed or renamed meanwhile; start it again");
+	else if (!rc && !info.live)
 		rc = cli_dm_resume(name, err);
 	cli_dm_unlock(fd);
 	return rc;

@@ -35,15 +35,19 @@ int cli_dm_find_array(const char *uuid, struct cli_dm_info *info, struct ddr_err
  */
 int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err);
 /*
- * Whoever looks for the device of an array, and makes or shows it, does so under this lock: two starts of one array come at the same
- * time where udev starts it, too. It is held for moments, never while a person or a cluster is waited for. Without /run there is none.
+ * The lock for finding, making and showing the device of an array: udev may start an array at the moment at which a person does. It is
+ * held for moments, and never while a person or a cluster is waited for; a wait of some seconds names the holder. Where /run/ddraid
+ * cannot be written there is no lock, and one of two such starts may fail.
  */
 int cli_dm_lock(void);
 void cli_dm_unlock(int fd);
 /* Makes the device and loads its table. Nobody sees it, or may wait in it, before it was resumed. */
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
-/* The first resume of a device, under the lock, unless another start of the array has done it by now. 0, or -1 with @err. */
-int cli_dm_show(const char *name, struct ddr_error *err);
+/*
+ * The first resume of the device of the array with this uuid, under the lock, unless another start has done it by now. One that was
+ * suspended since is left as it is. 0, or -1 with @err.
+ */
+int cli_dm_show(const char *name, const char *uuid, struct ddr_error *err);
 /* A device for the first time, with which event all others find it; or one that somebody has suspended. 0, or -1 with @err. */
 int cli_dm_resume(const char *name, struct ddr_error *err);
 /* Ends what waits in the device, and all that comes, with errors, so that it can be removed. */

@@ -11,20 +11,20 @@
 #include "lib/wire/ipc.h"
 
 #define WAIT_MS		60000	/* for the daemon to attach: a predecessor's I/O may have to end first */
-#define TURN_MS		1000	/* likewise, where several arrays are waited for */
+#define TURN_MS		1000	/* how long one array is waited for before the next one is looked at */
 
 struct start {
 	struct ddr_ipc *ipc;
 	struct ddr_scan scan;
-	bool degraded;		/* the operator's word: members may be missing */
-	bool adopt, yes;	/* likewise: no other machine uses the disks; do not ask */
-	bool older;		/* likewise: newer superblocks than those that are here may have been seen */
-	unsigned int table;	/* DDR_TABLE_*, as the operator asks for this time */
-	unsigned int always;	/* likewise, as the configuration of the daemon does: of what can have it */
+	bool degraded;		/* the operator says: members may be missing */
+	bool adopt, yes;	/* the operator says: no other machine uses the disks; do not ask */
+	bool older;		/* the operator says: start from these superblocks, though newer ones may have been seen */
+	unsigned int table;	/* DDR_TABLE_*, of the command line */
+	unsigned int always;	/* DDR_TABLE_*, of the daemon's configuration, for arrays that can have them */
 	uint64_t until_ms;	/* --timeout; UINT64_MAX: none */
 	bool all;
 	bool units;		/* --all: each by a unit of its own, and nothing is waited for */
-	const char *only;	/* --auto: the uuid of the array, of which a disk has appeared */
+	const char *only;	/* --auto: the uuid of the array that is started; a disk of it has appeared */
 	int patience_ms;	/* --all: for disks that are not there yet */
 	bool lost;		/* the connection was, once: another daemon may have been there between */
 	uint64_t lost_ms;	/* since when there is no answer; 0: there is */
@@ -37,7 +37,7 @@ struct made {
 	char name[DDR_NAME_LEN], uuid[37];
 	uint64_t sectors;		/* 0: none was made, or nobody waits for it any more */
 	uint64_t begun_ms;
-	uint64_t due_ms;		/* until then it may be silent why it does not serve it */
+	uint64_t due_ms;		/* without a word of the daemon it is given up then */
 	char told[512];			/* what it waits for, as it was printed */
 	bool kept;			/* its device was there before, and stays whatever comes */
 	bool hidden;			/* it was not resumed yet: nobody can have it open */

@@ -95,7 +95,7 @@ static bool reconnect(struct start *s, char *why, size_t size)
 	return false;
 }
 
-/* As long as the daemon says what it waits for (quorum, the fencing of a node), that is told, and waited for as well. */
+/* While the daemon says what it waits for (quorum, the fencing of a node), the command prints that and waits too. */
 static void tell_waits(struct made *m, struct json_object *status)
 {
 	const char *waits = client_clean(client_text(client_object(status, "cluster"), "waits"));
@@ -189,7 +189,7 @@ static int attach(struct start *s, struct made *m, int slice_ms)
 	case SERVED:
 		break;
 	}
-	if (m->hidden && cli_dm_show(m->name, &err)) {
+	if (m->hidden && cli_dm_show(m->name, m->uuid, &err)) {
 		json_object_put(status);
 		return start_failed(s, m->uuid, m->name, err.text);
 	}

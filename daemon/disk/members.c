@@ -99,7 +99,7 @@ bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t s
 	return is_node(buf, major, minor);
 }
 
-/* What was not resumed yet is not in sysfs. This may wait for whoever removes or renames any mapped device. */
+/* A device that was not resumed yet is not in sysfs. The ioctl may wait while another program removes or renames any mapped device. */
 static bool dm_name_by_ioctl(unsigned int major, unsigned int minor, char *buf, size_t size)
 {
 	struct dm_ioctl io = { .version = { DM_VERSION_MAJOR }, .data_size = sizeof(io), .dev = ddr_dm_dev(major, minor) };

@@ -13,18 +13,6 @@ VM = {"disks": 6, "size": "96M"}
 
 # ---- tables and daemons ----------------------------------------------------------------
 
-def test_two_starts_at_once(serving):
-    """As by hand while udev starts the array too: one makes the device, one shows it, and both are told that it is started."""
-    serving.begin()
-    serving.array()
-    for _ in range(8):
-        serving.guest.command("stop data")
-        starts = [serving.node.spawn("exec ddraid start data") for _ in range(4)]
-        done = [start.wait(60) for start in starts]
-        assert [d.code for d in done] == [0] * 4, done
-        assert serving.guest.status("data")["state"] == "optimal"
-
-
 def stop_is_refused(serving):
     """Seconds until it was."""
     began = time.monotonic()

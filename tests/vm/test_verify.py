@@ -267,7 +267,7 @@ def test_the_schedule(serving):
 
     def status():
         return json.loads(serving.node.run("ddraid verify data status --json").out)
-    serving.node.wait_until("ddraid verify data status | grep -q 'it waits: it is not one of its hours'", 60)
+    serving.node.wait_until("ddraid verify data status | grep -q 'it waits: the current hour is outside verify_hours'", 60)
     first = status()
     assert (first["state"], first["serial"], first["begun"]) == ("idle", 0, None), first
     assert run_verify(serving)["serial"] == 1                           # an operator may
