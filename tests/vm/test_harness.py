@@ -93,13 +93,17 @@ def test_a_machine_goes_on_from_a_saved_state_as_one_of_its_own(node, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.vm(disks=1)
-@pytest.mark.parametrize("fault", ["crash", "timer"])
+@pytest.mark.parametrize("fault", ["crash", "assertion", "timer"])
 def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
     """QEMU dies, or a processor of it gets no timer any more, before the guest is up: it is started again, and its log does not count."""
     node = make_nodes(disks=1)[0]
     node.start()
     if fault == "crash":
         os.kill(node.qemu.pid, signal.SIGSEGV)
+    elif fault == "assertion":
+        with open(node.qemu.stderr, "a", encoding="ascii") as said:
+            said.write("Bail out! ERROR:../../accel/tcg/tcg-accel-ops.c:81:tcg_handle_interrupt: assertion failed\n")
+        os.kill(node.qemu.pid, signal.SIGABRT)
     else:
         os.kill(node.qemu.pid, signal.SIGSTOP)
         with open(node.qemu.serial, "a", encoding="ascii") as console:
