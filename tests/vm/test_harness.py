@@ -91,19 +91,33 @@ def test_a_machine_goes_on_from_a_saved_state_as_one_of_its_own(node, monkeypatc
     assert int(node.run(f"blockdev --getsize64 {node.disks[1].dev}").out) == node.disks[1].size * 2
 
 
+@pytest.mark.vm(disks=5)
+def test_no_disk_has_a_ring_before_the_kernel_gives_it_one(make_nodes, monkeypatch):
+    """
+    The BIOS would put the rings of that many disks where QEMU then loads the initramfs. A disk that goes on, as here after a halt of the machine,
+    looks at its ring, and QEMU aborts at what it finds there.
+    """
+    monkeypatch.setenv("DDRAID_VM_BOOT", "real")
+    node = make_nodes(disks=5)[0]
+    node.start()
+    for _ in range(8):
+        time.sleep(0.25)
+        assert node.alive(), node.qemu.stderr.read_text()
+        node.qemu.qmp.execute("stop")
+        node.qemu.qmp.execute("cont")
+    node.ready()
+    assert "Move RAMDISK" not in node.dmesg()       # Linux moves it out of memory that the BIOS keeps
+
+
 @pytest.mark.slow
 @pytest.mark.vm(disks=1)
-@pytest.mark.parametrize("fault", ["crash", "assertion", "timer"])
+@pytest.mark.parametrize("fault", ["crash", "timer"])
 def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
     """QEMU dies, or a processor of it gets no timer any more, before the guest is up: it is started again, and its log does not count."""
     node = make_nodes(disks=1)[0]
     node.start()
     if fault == "crash":
         os.kill(node.qemu.pid, signal.SIGSEGV)
-    elif fault == "assertion":
-        with open(node.qemu.stderr, "a", encoding="ascii") as said:
-            said.write("Bail out! ERROR:../../accel/tcg/tcg-accel-ops.c:81:tcg_handle_interrupt: assertion failed\n")
-        os.kill(node.qemu.pid, signal.SIGABRT)
     else:
         os.kill(node.qemu.pid, signal.SIGSTOP)
         with open(node.qemu.serial, "a", encoding="ascii") as console:

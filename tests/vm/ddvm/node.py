@@ -99,7 +99,7 @@ class Node:
     def ready(self, timeout=120, again=120):
         """Wait until the agent answers, at most `timeout`; switched on once more, for `again`, where QEMU is at fault.
 
-        Version 7.2 dies of SIGSEGV, or at an assertion, once in some hundred boots; and now and then one of two emulated processors gets no timer
+        Version 7.2 dies of SIGSEGV once in some hundred boots; and now and then one of two emulated processors gets no timer
         interrupt any more. The processors' state shows that, or the guest's kernel says it once its limit for RCU stalls
         (qemu.CMDLINE) is over. And once in some thousand boots it goes on with the translation of code that the guest has changed
         meanwhile: a write discards the old translation before it changes the code, and another processor can translate the
