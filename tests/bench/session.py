@@ -26,7 +26,7 @@ def disks_in_memory():
     """
     if "DDRAID_VMTMP" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM and available() >= 2 * ROOM:
         os.environ["DDRAID_VMTMP"] = str(MEMORY / "ddraid-vm")
-        os.environ.pop("DDRAID_VM_BOOT", None)      # saved states of machines would fill that memory, and stay
+        os.environ["DDRAID_VM_BOOT"] = "real"       # saved states of machines would fill that memory, and stay
     print(f"disks are in {os.environ.get('DDRAID_VMTMP', 'files of a real disk, whose speed counts')}", flush=True)
 
 

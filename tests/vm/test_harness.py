@@ -62,10 +62,10 @@ def test_boots_in_time(shared_node):
 
 @pytest.mark.vm(disks=2)
 def test_a_machine_goes_on_from_a_saved_state_as_one_of_its_own(node, monkeypatch):
-    """If asked for, the next boot takes a second and not ten; boot id, random numbers, clock and name are its own. Not where it could tell the difference."""
+    """The next boot takes a second and not ten; boot id, random numbers, clock and name are its own. Not where it could tell the difference."""
     look = "cat /proc/sys/kernel/random/boot_id /proc/sys/kernel/random/uuid; head -c 16 /dev/urandom | od -An -tx1; python3 -c 'import uuid; print(uuid.uuid4())'"
     seen = []
-    monkeypatch.setenv("DDRAID_VM_BOOT", "saved")
+    monkeypatch.delenv("DDRAID_VM_BOOT", raising=False)
     for _ in range(3):
         node.reset()
         seen += node.run(look).out.split("\n")[:-1]
@@ -112,8 +112,9 @@ def test_no_disk_has_a_ring_before_the_kernel_gives_it_one(make_nodes, monkeypat
 @pytest.mark.slow
 @pytest.mark.vm(disks=1)
 @pytest.mark.parametrize("fault", ["crash", "timer"])
-def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
+def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, monkeypatch, fault):
     """QEMU dies, or a processor of it gets no timer any more, before the guest is up: it is started again, and its log does not count."""
+    monkeypatch.setenv("DDRAID_VM_BOOT", "real")
     node = make_nodes(disks=1)[0]
     node.start()
     if fault == "crash":
@@ -129,11 +130,12 @@ def test_a_fault_of_the_emulator_is_not_the_tests(make_nodes, fault):
 
 @pytest.mark.slow
 @pytest.mark.vm(disks=1)
-def test_code_that_is_not_the_guests_any_more_is_not_the_tests(make_nodes, shared_node, tmp_path):
+def test_code_that_is_not_the_guests_any_more_is_not_the_tests(make_nodes, shared_node, tmp_path, monkeypatch):
     """
     QEMU goes on with a translation of what the guest has changed: it is started again. The memory is a file here, which is changed
     behind QEMU's back: a loop for ever (jmp .) where an idle processor comes by in each interrupt, and out again.
     """
+    monkeypatch.setenv("DDRAID_VM_BOOT", "real")
     address, _, name = shared_node.run("grep -w sched_clock_idle_wakeup_event /proc/kallsyms").out.split()
     place = int(address, 16) - 0xffffffff80000000
     ram = f"memory-backend-file,id=ram,size=768M,share=on,mem-path={tmp_path}/ram"

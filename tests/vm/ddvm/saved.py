@@ -7,9 +7,8 @@ kernel and layers, of this run and of others. What is each boot's own comes afte
 when it is first read), the random numbers, the clock, the name (agent.py, "begin").
 
 Must never serve a machine that could tell the difference: one whose root file system outlives the boot, one with
-systemd (it has read the boot id), one whose disks hold partitions (the kernel reads tables when it finds a disk). Nor
-machines of a cluster, which boot side by side: not proved there yet.
-Only where DDRAID_VM_BOOT=saved asks for it: the default is a real boot.
+systemd (it has read the boot id), one whose disks hold partitions (the kernel reads tables when it finds a disk).
+DDRAID_VM_BOOT=real asks for real boots.
 """
 
 import functools
@@ -63,7 +62,7 @@ class Saved:
     @staticmethod
     def allowed(node, qemu):
         """May a boot of this machine go on from a state, or save one?"""
-        return (qemu.emulated and not node.systemd and not node.persistent and not node.namespace and os.environ.get("DDRAID_VM_BOOT") == "saved"
+        return (qemu.emulated and not node.systemd and not node.persistent and os.environ.get("DDRAID_VM_BOOT") != "real"
                 and not any(_partitioned(d.path) for d in node.disks))
 
     def take(self, link):
