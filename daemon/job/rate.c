@@ -61,6 +61,19 @@ static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side
 	return us * (100 - part) / part / side_by_side;
 }
 
+/*
+ * What is left of @credit after @blocks that ended, also where it was used up meanwhile: they were begun on it, as others beside them were.
+ * What the share of the time allows beyond costs no more than what runs side by side: it is not paid for later.
+ */
+static int64_t charged(int64_t credit, uint64_t blocks, uint64_t side_by_side)
+{
+	int64_t least = -(int64_t)(blocks * side_by_side), left = credit - (int64_t)blocks;
+
+	if (left >= least)
+		return left;
+	return credit < least ? credit : least;
+}
+
 /* ---- resync and rebuild ---------------------------------------------------------- */
 
 static void pause_if_spent(struct ddr_rate *r)
@@ -79,8 +92,7 @@ static void pause_if_spent(struct ddr_rate *r)
 void ddr_rate_done(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 {
 	r->done += blocks;
-	if (r->credit >= 1 || !in_use(r))	/* what its share of the time allowed beyond costs nothing */
-		r->credit -= (int64_t)blocks;
+	r->credit = charged(r->credit, blocks, r->tune->resync_parallel);
 	r->most -= (int64_t)blocks;
 	if (in_use(r))
 		r->job_debt_us += rest_after(r->tune->resync_priority, us, r->tune->resync_parallel);
@@ -149,8 +161,7 @@ void ddr_rate_scanned(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 	if (r->debt_us > REST_MAX_US)
 		r->debt_us = REST_MAX_US;
 	r->scan_end_ms = ddr_now_ms();
-	if (r->scan_credit >= 1)
-		r->scan_credit -= (int64_t)blocks;
+	r->scan_credit = charged(r->scan_credit, blocks, SCANS);
 	r->scan_most -= (int64_t)blocks;
 	scan_pace(r);
 }

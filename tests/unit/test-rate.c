@@ -176,6 +176,48 @@ static void the_least_rate_is_had_whatever_the_priority(void **state)
 	assert_in_range(blocks, 20 * 256 * 8 / 10, 20 * 256 * 13 / 10);
 }
 
+/* Two ranges run side by side, and both were begun while there was something left of resync_min_rate: both are paid for, whichever ends first. */
+static void ranges_side_by_side_do_not_double_the_least_rate(void **state)
+{
+	struct rig *a = *state;
+
+	a->tune.resync_min = 2 << 20;		/* 512 blocks a second */
+	for (a->tune.resync_priority = 4; a->tune.resync_priority <= 5; a->tune.resync_priority++) {
+		uint64_t blocks = 0, begun;
+
+		warm_up(a, true);
+		begun = now_ms;
+		while (now_ms - begun < 60000) {
+			bool both = !resync_paused;
+
+			until_free(a, &(const bool){ false }, true);
+			for (int i = 0; i < 2 && both; i++, blocks += 1024)
+				ddr_rate_done(&a->rate, 1024, 10000000);	/* slow disks: its share is next to nothing */
+		}
+		assert_in_range(blocks, 60 * 512 * 8 / 10, 60 * 512 * 13 / 10);
+	}
+}
+
+/* The same of verify_min_rate. */
+static void reads_side_by_side_do_not_double_the_least_rate(void **state)
+{
+	struct rig *a = *state;
+	uint64_t blocks = 0, begun;
+
+	super.verify.priority = 5;
+	a->tune.verify_min = 2 << 20;
+	warm_up(a, true);
+	begun = now_ms;
+	while (now_ms - begun < 60000) {
+		bool both = !verify_paused;
+
+		until_free(a, &(const bool){ false }, true);
+		for (int i = 0; i < 2 && both; i++, blocks += 512)
+			ddr_rate_scanned(&a->rate, 512, 10000000);
+	}
+	assert_in_range(blocks, 60 * 512 * 8 / 10, 60 * 512 * 13 / 10);
+}
+
 static void use_is_told_to_the_others(void **state)
 {
 	struct rig *a = *state;
@@ -447,6 +489,8 @@ int main(void)
 		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
 		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
+		TEST(verify_rests_outside_of_its_hours), TEST(ranges_side_by_side_do_not_double_the_least_rate), TEST(use_of_another_node_counts),
+		TEST(verify_rests_outside_of_its_hours), TEST(reads_side_by_side_do_not_double_the_least_rate), TEST(use_of_another_node_counts),
 		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
 		TEST(verify_minds_the_use_of_another_node), TEST(verify_has_its_least_rate_whatever_the_priority),
 		TEST(verify_does_not_exceed_its_rate), TEST(a_read_under_way_is_no_rest),
