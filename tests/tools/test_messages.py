@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """doc/messages.md is what the sources and doc/messages.txt make of it, and each error has a text."""
 import pathlib
+import re
 import sys
 
 import pytest
@@ -53,3 +54,31 @@ def test_formats_are_read(expression, texts):
 
 def test_arguments_are_split():
     assert messages.arguments_at('f(a, "b, (\\"", g(c, d)) + 1', 1) == ["a", '"b, (\\""', "g(c, d)"]
+
+
+def commands():
+    """Name -> usage of each ddraid command, as cli/main.c has them."""
+    text = (messages.TOP / "cli" / "main.c").read_text()
+    table = text[text.index("commands[] = {"):text.index("#define N_COMMANDS")]
+    rows = re.findall(r'\{ "([a-z-]+)",\s*((?:"[^"]*"\s*)+),', table)
+    return {name: "".join(re.findall(r'"([^"]*)"', usage)) for name, usage in rows}
+
+
+def wrong_commands(text):
+    """What a text in backquotes tells the reader to type, and ddraid does not know."""
+    known, wrong = commands(), []
+    for typed in re.findall(r"`ddraid ([^`]*)`", text):
+        name, *rest = typed.split()
+        options = [word for word in rest if word.startswith("--") and word != "--help"]
+        if name not in known and name not in ("help", "COMMAND") or any(option not in known.get(name, "") for option in options):
+            wrong.append(typed)
+    return wrong
+
+
+def test_the_advice_names_commands_and_options_that_exist():
+    assert len(commands()) > 15
+    assert wrong_commands(messages.ADVICE.read_text()) == []
+
+
+def test_a_command_that_does_not_exist_is_noticed():
+    assert wrong_commands("`ddraid heal NAME`, `ddraid add NAME DEV --rebuild`, `ddraid add NAME DEV`") == ["heal NAME", "add NAME DEV --rebuild"]
