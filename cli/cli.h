@@ -43,6 +43,8 @@ int cli_usage(const struct cli_command *cmd, const char *format, ...) __attribut
  * with ':'): names the option that is unknown or lacks its value. Returns CLI_USAGE.
  */
 int cli_bad_option(const struct cli_command *cmd, int c, char **argv);
+/* For a command without options: CLI_USAGE if one was given, and names it; else CLI_DONE. */
+int cli_no_options(const struct cli_command *cmd, int argc, char **argv);
 /* Flushes stdout: a full disk or a closed pipe is a failure, not a success. Returns CLI_DONE or CLI_FAILED. */
 int cli_finish(const char *what);
 

@@ -13,6 +13,8 @@ int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv)
 	struct ddr_ipc *ipc;
 	int rc = CLI_FAILED;
 
+	if (cli_no_options(cmd, argc, argv))
+		return CLI_USAGE;
 	if (argc != 2)
 		return cli_usage(cmd, "give one node, by its id or name; it must be powered off, or cut off from all members");
 	ipc = client_connect("fence-ack");

@@ -59,9 +59,35 @@ static const struct cli_command *find_command(const char *name)
 	return NULL;
 }
 
+#define HELP_COLUMNS	80
+
+/* The next argument of a usage line: up to a space outside of brackets. An option stays with its value, which is in capitals. */
+static size_t usage_word(const char *s)
+{
+	int depth = 0;
+	size_t n = 0;
+
+	for (; s[n]; n++) {
+		depth += (s[n] == '[') - (s[n] == ']');
+		if (s[n] == ' ' && !depth && !(s[0] == '-' && isupper((unsigned char)s[n + 1])))
+			break;
+	}
+	return n;
+}
+
 static int print_help(const struct cli_command *cmd)
 {
-	printf("usage: ddraid %s %s\n\n%s; see also man ddraid\n", cmd->name, cmd->arguments, cmd->summary);
+	int used = printf("usage: ddraid %s", cmd->name);
+
+	for (const char *s = cmd->arguments; *s; ) {
+		size_t n = usage_word(s);
+
+		if (used + 1 + (int)n > HELP_COLUMNS)
+			used = printf("\n             ") - 1;
+		used += printf(" %.*s", (int)n, s);
+		s += n + (s[n] == ' ');
+	}
+	printf("\n\n%s; see man ddraid\n", cmd->summary);
 	return cli_finish(cmd->name);
 }
 

@@ -46,7 +46,9 @@ static int on_member(const struct cli_command *cmd, int argc, char **argv, void 
 	struct ddr_ipc *ipc;
 	int rc = CLI_FAILED;
 
-	if (argc != 3 || argv[1][0] == '-' || argv[2][0] == '-')
+	if (cli_no_options(cmd, argc, argv))
+		return CLI_USAGE;
+	if (argc != 3)
 		return cli_usage(cmd, "give the name of an array and one member: its device, index or uuid");
 	ipc = client_connect(cmd->name);
 	if (!ipc)

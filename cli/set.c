@@ -65,6 +65,8 @@ int cmd_set(const struct cli_command *cmd, int argc, char **argv)
 	struct ddr_ipc *ipc;
 	int rc = CLI_DONE;
 
+	if (cli_no_options(cmd, argc, argv))
+		return CLI_USAGE;
 	if (argc < 2)
 		return cli_usage(cmd, "give the name of an array, and KEY=VALUE to change a setting");
 	for (int i = 2; i < argc && rc == CLI_DONE; i++)

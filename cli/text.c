@@ -84,6 +84,14 @@ int cli_bad_option(const struct cli_command *cmd, int c, char **argv)
 	return cli_usage(cmd, "unknown or misused option '%s'", option);
 }
 
+int cli_no_options(const struct cli_command *cmd, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (argv[i][0] == '-')
+			return cli_usage(cmd, "unknown or misused option '%s'", argv[i]);
+	return CLI_DONE;
+}
+
 int cli_finish(const char *what)
 {
 	if (fflush(stdout) || ferror(stdout))

@@ -99,6 +99,20 @@ def test_start_takes_a_time():
         assert done.returncode == 2 and "--timeout takes seconds" in done.stderr, done
 
 
+@pytest.mark.parametrize("args", [("set", "--nosuch"), ("set", "a", "-x"), ("fence-ack", "--yes"), ("fail", "--yes", "a", "1"), ("remove", "a", "--all")])
+def test_a_command_without_options_refuses_them(args):
+    done = ddraid(*args)
+    assert done.returncode == 2 and f"unknown or misused option '{next(a for a in args if a[0] == '-')}'" in done.stderr, done
+
+
+def test_the_usage_of_each_command_fits_a_terminal():
+    for line in ddraid("help").stdout.splitlines():
+        if line.startswith("  "):
+            done = ddraid(line.split()[0], "--help")
+            assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 110, done
+            assert max(map(len, done.stdout.split("\n\n")[0].splitlines())) <= 80, done
+
+
 def test_help_and_version():
     for args in ((), ("help",), ("--help",), ("-h",)):
         done = ddraid(*args)
