@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The small machines, as tables: which state an object is in, what happens to it, and which state it is in then. A cell that is not
- * listed here cannot be: ddr_sm_move() reports it, and the state stays. The code has no other way to change such a state, but to forget
- * all of the object.
+ * Transition tables of the small machines: state, event, next state. Transitions that are not listed are impossible: ddr_sm_move()
+ * reports a bug, and the state stays. The code changes these states in no other way, except that it may reset the whole object.
  *
- * From these lists follow the states, the events, the tables, the names by which the simulator says which cells it never reached
- * (ddrsim --cells), and the tables of doc/protocol.md (tests/tools/cells.py prints them, a test compares).
+ * These lists generate the states, the events, the tables, the names of cells that the simulator has not reached (ddrsim --cells),
+ * and the tables of doc/protocol.md (tests/tools/cells.py prints them, a test compares).
  *
  * S(state), E(event), C(machine, state, event, next state, what happens)
  *
@@ -16,7 +15,7 @@
 
 #include <stdint.h>
 
-/* A range of ours, from the wish to the end of its release. */
+/* A range of this node, from its request to the end of its release. */
 #define DDR_STATES_RANGE(S) \
 	S(FREE) \
 	S(ASK) \
@@ -42,25 +41,25 @@
 	E(NEW_VIEW) \
 	E(ARRAY_FAILED)
 #define DDR_CELLS_RANGE(C) \
-	C(RANGE, FREE, WANTED, ASK, "a work, a fix, a mismatch or the rebuild wants these blocks for itself") \
-	C(RANGE, ASK, UNWANTED, FREE, "nobody was asked yet, and whoever wanted it does not any more") \
-	C(RANGE, ASK, SENT, ASKED, "EX_REQUEST is on its way") \
-	C(RANGE, ASK, ARRAY_FAILED, RELEASE, "no job will run any more") \
-	C(RANGE, ASKED, REFUSED, ASK, "it overlaps one in force, members are changing, or all places are taken: it is asked for again") \
+	C(RANGE, FREE, WANTED, ASK, "a work, a fix, a mismatch or the rebuild needs these blocks exclusively") \
+	C(RANGE, ASK, UNWANTED, FREE, "no request was sent yet, and the range is no longer needed") \
+	C(RANGE, ASK, SENT, ASKED, "EX_REQUEST was sent") \
+	C(RANGE, ASK, ARRAY_FAILED, RELEASE, "no job will run") \
+	C(RANGE, ASKED, REFUSED, ASK, "it overlaps a range in force, members are changing, or all places are taken: it is requested again") \
 	C(RANGE, ASKED, IN_FORCE, ACKS, "every kernel drains the blocks") \
-	C(RANGE, ASKED, NEW_VIEW, ASK, "the request was not delivered in the ring before") \
-	C(RANGE, ACKS, CANCELLED, ASK, "a member failed before all had acknowledged: it is asked for again, with another number") \
-	C(RANGE, ACKS, ALL_ACKED, JOB, "our kernel has drained, too: the job begins") \
-	C(RANGE, ACKS, UNDONE, RELEASE, "the job is not possible with the members as they are now, or our kernel went before it began") \
-	C(RANGE, ACKS, ARRAY_FAILED, RELEASE, "no job will run any more") \
-	C(RANGE, JOB, ENDED, RELEASE, "what it did counts, or is done again: whoever wanted it is told") \
-	C(RANGE, JOB, MEMBER_FAILED, HELD, "the failure of the member is agreed on first") \
-	C(RANGE, HELD, JUDGED, RELEASE, "all know that the member is out, or that it stays") \
-	C(RANGE, HELD, ARRAY_FAILED, RELEASE, "no write of it can land any more") \
-	C(RANGE, RELEASE, SENT, RELEASED, "EX_RELEASE is on its way") \
-	C(RANGE, RELEASE, ARRAY_FAILED, FREE, "our kernel lets its writers in, whatever the others do") \
-	C(RANGE, RELEASED, RELEASED, FREE, "the release was delivered: every kernel lets its writers in") \
-	C(RANGE, RELEASED, NEW_VIEW, RELEASE, "the release was not delivered in the ring before")
+	C(RANGE, ASKED, NEW_VIEW, ASK, "the request was not delivered in the previous ring") \
+	C(RANGE, ACKS, CANCELLED, ASK, "a member failed before all had acknowledged: it is requested again, with another number") \
+	C(RANGE, ACKS, ALL_ACKED, JOB, "our kernel has drained as well: the job begins") \
+	C(RANGE, ACKS, UNDONE, RELEASE, "the job is impossible with the members that are left, or our kernel was lost before it began") \
+	C(RANGE, ACKS, ARRAY_FAILED, RELEASE, "no job will run") \
+	C(RANGE, JOB, ENDED, RELEASE, "its result counts, or the job is repeated: its owner decides") \
+	C(RANGE, JOB, MEMBER_FAILED, HELD, "the nodes first agree on the failure of the member") \
+	C(RANGE, HELD, JUDGED, RELEASE, "all nodes know that the member is out, or that it stays") \
+	C(RANGE, HELD, ARRAY_FAILED, RELEASE, "none of its writes can still land") \
+	C(RANGE, RELEASE, SENT, RELEASED, "EX_RELEASE was sent") \
+	C(RANGE, RELEASE, ARRAY_FAILED, FREE, "our kernel lets its writers continue, whatever the other nodes do") \
+	C(RANGE, RELEASED, RELEASED, FREE, "the release was delivered: every kernel lets its writers continue") \
+	C(RANGE, RELEASED, NEW_VIEW, RELEASE, "the release was not delivered in the previous ring")
 
 /* A region in resync. */
 #define DDR_STATES_WORK(S) \
@@ -84,18 +83,18 @@
 	C(WORK, FREE, BEGUN, MARK, "the region is marked in the dirty log") \
 	C(WORK, MARK, MARKED, RUN, "the mark is durable: ranges begin") \
 	C(WORK, MARK, STOPPED, FREE, "the array stops, or a member is missing and nothing was in flight there") \
-	C(WORK, RUN, AGAIN, MARK, "members changed, a range failed, or a bad sector was met: all of the region is done once more") \
-	C(WORK, RUN, SKIPPED, FREE, "the background met a bad sector: it is done another time") \
+	C(WORK, RUN, AGAIN, MARK, "members changed, a range failed, or a bad sector was found: the whole region is repeated") \
+	C(WORK, RUN, SKIPPED, FREE, "background work found a bad sector: the region is done later") \
 	C(WORK, RUN, STOPPED, FREE, "as in MARK, once its ranges have ended") \
-	C(WORK, RUN, ALL_RUN, FLUSH, "all its ranges have ended: a flush of all members is due") \
-	C(WORK, FLUSH, FLUSHED, MAP, "a flush that was issued after that has succeeded") \
-	C(WORK, MAP, ASKED, MAP_SENT, "the map is to say what is known of the region now") \
-	C(WORK, MAP, KNOWN, FREE, "the map says so already; the mark may go") \
-	C(WORK, MAP, AGAIN, MARK, "members changed: all of the region is done once more") \
+	C(WORK, RUN, ALL_RUN, FLUSH, "all its ranges have ended: all members are flushed") \
+	C(WORK, FLUSH, FLUSHED, MAP, "a flush that was issued afterwards has succeeded") \
+	C(WORK, MAP, ASKED, MAP_SENT, "a change of the map is requested for the region") \
+	C(WORK, MAP, KNOWN, FREE, "the map says so already; the mark may be cleared") \
+	C(WORK, MAP, AGAIN, MARK, "members changed: the whole region is repeated") \
 	C(WORK, MAP_SENT, AGAIN, MARK, "the same") \
-	C(WORK, MAP_SENT, KNOWN, FREE, "the map says so on the disks; the mark may go")
+	C(WORK, MAP_SENT, KNOWN, FREE, "the map on the disks says so; the mark may be cleared")
 
-/* A place that is put right. */
+/* The repair of a place. */
 #define DDR_STATES_FIX(S) \
 	S(FREE) \
 	S(WAIT) \
@@ -108,13 +107,13 @@
 	E(MARKED) \
 	E(ENDED)
 #define DDR_CELLS_FIX(C) \
-	C(FIX, FREE, FOUND, WAIT, "a read, verify, or a repair that did not end names the blocks") \
-	C(FIX, WAIT, REFUSED, FREE, "what the others hold there is not to be relied on now") \
-	C(FIX, WAIT, ALONE, MARK, "nobody else works in the region: it is marked") \
-	C(FIX, WAIT, ENDED, FREE, "it is not possible any more, or the array stops") \
+	C(FIX, FREE, FOUND, WAIT, "a read, verify, or an unfinished repair found the blocks") \
+	C(FIX, WAIT, REFUSED, FREE, "the other members are not reliable there now") \
+	C(FIX, WAIT, ALONE, MARK, "no other work is in the region: it is marked") \
+	C(FIX, WAIT, ENDED, FREE, "it is no longer possible, or the array stops") \
 	C(FIX, MARK, MARKED, RUN, "the mark is durable: ranges begin") \
 	C(FIX, MARK, ENDED, FREE, "as in WAIT") \
-	C(FIX, RUN, ENDED, FREE, "all was looked at, or it was given up: whoever meets it again begins anew")
+	C(FIX, RUN, ENDED, FREE, "all was checked, or the repair was given up: the next one that finds the blocks starts again")
 
 /* The write of a block of our dirty log, or of the region map. */
 #define DDR_STATES_WRITE(S) \
@@ -128,11 +127,11 @@
 	E(MEMBER_FAILED) \
 	E(OUT)
 #define DDR_CELLS_WRITE(C) \
-	C(WRITE, IDLE, BEGUN, FLYING, "to all members that are written, as the block is now") \
+	C(WRITE, IDLE, BEGUN, FLYING, "the current content is written to all members that take writes") \
 	C(WRITE, FLYING, DONE, IDLE, "it is durable") \
-	C(WRITE, FLYING, NO_SPACE, IDLE, "nothing of it counts: it is written again to the same of the two places") \
-	C(WRITE, FLYING, MEMBER_FAILED, HELD, "it does not count before that member is out") \
-	C(WRITE, HELD, OUT, IDLE, "all know that the member is out: it is durable")
+	C(WRITE, FLYING, NO_SPACE, IDLE, "the write does not count: it is repeated at the same one of the two places") \
+	C(WRITE, FLYING, MEMBER_FAILED, HELD, "it does not count until that member is out") \
+	C(WRITE, HELD, OUT, IDLE, "all nodes know that the member is out: it is durable")
 
 /* Our part in a change of the superblocks. */
 #define DDR_STATES_TRANS(S) \
@@ -148,17 +147,17 @@
 #define DDR_CELLS_TRANS(C) \
 	C(TRANS, IDLE, WANTED, WRITE, "this node is the writer, and no change waits for acknowledgements") \
 	C(TRANS, IDLE, CALLED_OFF, IDLE, "another node writes it") \
-	C(TRANS, IDLE, DONE, IDLE, "another node has written it; each acknowledges when its kernel obeys") \
-	C(TRANS, WRITE, WRITTEN, DONE_SENT, "the superblocks are durable, MEMBER_DONE is on its way") \
-	C(TRANS, WRITE, CALLED_OFF, WRITE, "a member is not to take over a role after all: other superblocks are written over these") \
-	C(TRANS, WRITE, DONE, IDLE, "the writer before had written it") \
-	C(TRANS, DONE_SENT, NEW_VIEW, WRITE, "MEMBER_DONE was not delivered in the ring before: it is sent again") \
-	C(TRANS, DONE_SENT, CALLED_OFF, WRITE, "MEMBER_DONE will change nothing; other superblocks are written over these") \
-	C(TRANS, DONE_SENT, DONE, IDLE, "delivered; each acknowledges when its kernel obeys")
+	C(TRANS, IDLE, DONE, IDLE, "another node has written it; each node acknowledges when its kernel has applied it") \
+	C(TRANS, WRITE, WRITTEN, DONE_SENT, "the superblocks are durable, MEMBER_DONE was sent") \
+	C(TRANS, WRITE, CALLED_OFF, WRITE, "a member does not take over a role after all: other superblocks replace these") \
+	C(TRANS, WRITE, DONE, IDLE, "the previous writer had written it") \
+	C(TRANS, DONE_SENT, NEW_VIEW, WRITE, "MEMBER_DONE was not delivered in the previous ring: it is sent again") \
+	C(TRANS, DONE_SENT, CALLED_OFF, WRITE, "MEMBER_DONE will change nothing; other superblocks replace these") \
+	C(TRANS, DONE_SENT, DONE, IDLE, "delivered; each node acknowledges when its kernel has applied it")
 
 #define DDR_MACHINES(M) M(RANGE) M(WORK) M(FIX) M(WRITE) M(TRANS)
 
-/* The prefixes are those that the code has for them. */
+/* The prefixes that the code uses. */
 #define DDR_STATE_R(name)	DDR_R_##name,
 #define DDR_STATE_WK(name)	DDR_WK_##name,
 #define DDR_STATE_FX(name)	DDR_FX_##name,
@@ -186,7 +185,7 @@ enum ddr_machine { DDR_MACHINES(DDR_MACHINE) };
 
 struct ddr_sm;
 
-/* The state that follows on @event by the table of the machine; none: it is reported, and the state stays. Counts the cell as reached. */
+/* Returns the next state by the machine's table, and counts the cell as reached. No such cell: reports a bug and returns @state. */
 uint32_t ddr_sm_move(struct ddr_sm *sm, enum ddr_machine machine, uint32_t state, uint32_t event);
 
 #endif

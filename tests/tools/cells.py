@@ -18,7 +18,7 @@ BEGIN, END = "<!-- cells.py: from here -->\n", "<!-- cells.py: to here -->\n"
 TITLES = {
     "RANGE": "A range of ours (Ranges)",
     "WORK": "A region in resync (Works)",
-    "FIX": "A place that is put right (Verify, and what is put right in place)",
+    "FIX": "The repair of a place (Verify, and repair in place)",
     "WRITE": "The write of a block of our log, or of the map (No space; The map)",
     "TRANS": "Our part in a change of the superblocks (Members)",
 }
