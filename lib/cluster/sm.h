@@ -2,11 +2,11 @@
 /*
  * The state machine of one array on one node: step(state, input) -> outputs.
  *
- * It decides everything that a safety rule speaks of: who may write what, when a
- * dirty mark may go, which member is in the array, who resyncs what. It must never:
+ * It makes every decision that a safety rule concerns: which node may write what, when a
+ * dirty mark may be cleared, which members are in the array, which node resyncs what. It must never:
  * allocate after ddr_sm_init(), read a clock, log, or touch a socket, a disk or the
- * kernel. The daemon and the simulator are its hands: they turn events into inputs,
- * carry out the outputs *in the order given*, and report each one that has a result.
+ * kernel. The daemon, or the simulator, is its driver: it turns events into inputs,
+ * carries out the outputs *in the order given*, and reports each result.
  *
  * The driver's contract:
  *  - one input at a time; all outputs of a step are carried out (disk and kernel
@@ -19,39 +19,39 @@
  *  - messages given by MCAST come back as DDR_IN_MSG at their place in the total
  *    order, to every member of the view, the sender included. The local transport
  *    loops them back in order;
- *  - K_ATTACHED is given only when no I/O of an earlier daemon to these members can still
- *    end (its locks on the member files are gone), and all loads were done before the first step.
+ *  - K_ATTACHED is given only when all I/O of earlier daemons to these members has ended
+ *    (their locks on the member files are gone), and all loads were done before the first step.
  *
  * Without a cluster (config.cluster false: the local transport) one VIEW of this node is given,
  * whose @quorate counts. With one (config.cluster true) this holds as well:
  *  - nothing is loaded before the first step: what is on disk may change until this node has
- *    joined. RELOAD and SLOT_READ say when to read, always with O_DIRECT, all copies anew:
+ *    joined. RELOAD and SLOT_READ request reads, always with O_DIRECT, of all copies:
  *	RELOAD: the newest superblock -> ddr_sm_load_super(), the map -> ddr_sm_load_map() for every
  *	index, then DDR_IN_RELOADED with its io. SLOT_READ: ddr_sm_load_log() for every index
- *	of out.slot, then DDR_IN_SLOT_DONE with its io. result 0, or an errno: nothing was learned (no
- *	member answered); it is asked again later. A single block that no member in sync could
- *	deliver is loaded as NULL, and that is no error. The members to read are out.members;
+ *	of out.slot, then DDR_IN_SLOT_DONE with its io. result 0, or an errno: nothing was read (no
+ *	member answered), and the request is repeated later. A single block that no member in sync could
+ *	deliver is loaded as NULL; that is not an error. The members to read are out.members;
  *	after RELOAD those that the superblock just loaded has in sync;
  *  - VIEW is given for each configuration of the process group and each change of the ring under
  *	it, at its place between the messages: all nodes with the number of their process
  *	(pids[]; another process of a node must have another number), and the ring id as one number,
- *	the same on all nodes and for both services. Who left, and how, the machine finds itself;
+ *	the same on all nodes and for both services. The machine itself determines who left, and how;
  *  - QUORUM is given for each callback of the quorum service: members of the cluster (nodes[]),
  *	quorate, and its ring id. Order between VIEW and QUORUM does not matter;
  *  - FENCE (node, failure) asks for one proof that the node is dead: it was cut off *after* this
  *	output, and its commands in the targets' queues have ended (a settle time). The answer is one
  *	DDR_IN_FENCED with the same node and failure, result 0 or an errno (then the next node tries).
- *	With fencing by a cluster manager the driver waits for its word instead of running a command.
- *	A FENCE is never withdrawn; an answer that nobody waits for any more is ignored;
- *  - GIVE_UP is final: the driver kills the target (DDR_U_KILL) and leaves the group. If its text
- *	says that the node was evicted, nothing of it may be resumed: the array is started anew. The text says what to do, too;
+ *	With fencing by a cluster manager the driver waits for its result instead of running a command.
+ *	A FENCE is never withdrawn; an answer that is no longer needed is ignored;
+ *  - GIVE_UP is final: the driver kills the target (DDR_U_KILL) and leaves the group. If the node
+ *	was evicted, nothing of it may be resumed: the array has to be started again. The text says what to do;
  *  - a clean end: DDR_IN_OP_CLEAN until DDR_EV_CLEAN, then the kernel's array is removed, then
- *	DDR_IN_OP_LEAVE until DDR_EV_LEFT, then the driver leaves the group. Without the LEAVE a node
- *	that goes is one that failed: it is fenced, or must come back and declare what its kernel holds. From
- *	OP_LEAVE on the driver says before each step whether a write of it may land still (ddr_sm_landing());
- *  - messages are at most DDR_SM_MSG_MAX bytes. A step sends few of them, but for the state of a
- *	joiner, of which at most DDR_SM_CHUNKS are on their way. The driver queues what the group
- *	does not take at once (TRY_AGAIN), in order, and drops what is left when the instance ends.
+ *	DDR_IN_OP_LEAVE until DDR_EV_LEFT, then the driver leaves the group. A node that disappears without
+ *	LEAVE counts as failed: it is fenced, or must return and declare what its kernel holds. From
+ *	OP_LEAVE on the driver reports before each step whether one of its writes may still land (ddr_sm_landing());
+ *  - messages are at most DDR_SM_MSG_MAX bytes. A step sends few of them, except for the state for a
+ *	joiner, of which at most DDR_SM_CHUNKS are in flight. The driver queues, in order, what the group
+ *	does not take at once (TRY_AGAIN), and drops the rest when the instance ends.
  *
  * Units: regions, blocks and members as each field says. Node ids are corosync's
  * (never 0). Times are milliseconds of a monotonic clock, given by TICK.
@@ -68,14 +68,14 @@
 #include <ddraid/uapi.h>
 #include "lib/math/geometry.h"
 
-#define DDR_SM_MAX_NODES	64u	/* of an array's group, with those that are lost */
-#define DDR_SM_MAX_QUORUM	384u	/* of the cluster: as many as corosync takes */
+#define DDR_SM_MAX_NODES	64u	/* of an array's group, lost ones included */
+#define DDR_SM_MAX_QUORUM	384u	/* of the cluster: as many as corosync supports */
 #define DDR_SM_MAX_OUT		512u	/* outputs of one step */
 #define DDR_SM_MSG_MAX		1024u	/* bytes of one MCAST in this version: one frame on the wire */
-#define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are on their way at once */
+#define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are in flight at once */
 
 enum ddr_in_type {
-	DDR_IN_NONE = 0,	/* go on emitting */
+	DDR_IN_NONE = 0,	/* continue emitting */
 	DDR_IN_TICK,		/* now_ms; value: seconds since 1970, for the reports of verify alone */
 
 	/* group; the local transport gives one VIEW with itself, quorate, at start */
@@ -87,29 +87,29 @@ enum ddr_in_type {
 	DDR_IN_K_ATTACHED,	/* a channel was bound: cookie, boot_id, members (those whose devices its table names, each at its
 				 * role), count (blocks: the length of its table), member (whose device it names as the one that
 				 * replaces the member at its role, or DDR_NO_MEMBER), value (DDR_SHADOW_*). HELD inputs follow */
-	DDR_IN_K_DETACHED,	/* the channel went (array removed, or superseded) */
+	DDR_IN_K_DETACHED,	/* the channel is gone (array removed, or superseded) */
 	DDR_IN_K_REC,		/* rec: any channel record DDR_K_* */
 
 	/* results */
-	DDR_IN_LOG_DONE,	/* io, failed_members, no_space: of these, those that failed for want of space alone, and are there */
-	DDR_IN_MAP_DONE,	/* likewise */
-	DDR_IN_SB_DONE,		/* likewise */
+	DDR_IN_LOG_DONE,	/* io, failed_members, no_space: those of them that only lacked space, and whose device exists */
+	DDR_IN_MAP_DONE,	/* as LOG_DONE */
+	DDR_IN_SB_DONE,		/* as LOG_DONE */
 	DDR_IN_FLUSH_DONE,	/* io, failed_members */
 	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks). result 0: done and flushed. Of one that only
-				 * reads: start, count (from the first block that does not fit to the last). With @fix:
-				 * repaired (blocks), fixed[]; mismatches counts what stayed as it was, from the first to the last as above.
+				 * reads: start, count (from the first block that does not match to the last). With @fix:
+				 * repaired (blocks), fixed[]; mismatches counts the blocks that were not repaired, start and count as above.
 				 * -ENODATA, -EILSEQ: failed_members could not read some of these blocks (bad
-				 * sectors). -ENOSPC: they had no space for what was written, and are there. Another errno: they failed;
-				 * no failed_members: tried again later */
+				 * sectors). -ENOSPC: they had no space for the writes, and their devices exist. Another errno: they failed;
+				 * no failed_members: retried later */
 
-	DDR_IN_EXCHANGED,	/* member: its device holds another disk now. Before the end of whatever failed for that */
+	DDR_IN_EXCHANGED,	/* member: its device holds another disk now. Given before the result of any I/O that failed because of that */
 
 	/* operator */
 	DDR_IN_OP_FAIL_MEMBER,	/* member */
 	DDR_IN_OP_CLEAN,	/* end jobs, close, flush and clear everything; answered by DDR_EV_CLEAN (clean stop).
-				 * Or by DDR_EV_CLEAN_REFUSED: it will not come, and jobs go on. Once it came jobs stay stopped until OP_STAY,
-				 * a LOCK or OP_SET RESYNC_PAUSED 0 shows that the array is used on */
-	DDR_IN_OP_STAY,		/* the clean stop is not wanted any more: no DDR_EV_CLEAN comes, and jobs go on. No answer */
+				 * Or by DDR_EV_CLEAN_REFUSED: the stop is off, and jobs continue. After DDR_EV_CLEAN jobs stay stopped until OP_STAY,
+				 * a LOCK or OP_SET RESYNC_PAUSED 0 shows that the array stays in use */
+	DDR_IN_OP_STAY,		/* cancels the clean stop: no DDR_EV_CLEAN comes, and jobs continue. No answer */
 	DDR_IN_OP_SET,		/* key (enum ddr_sm_key), value */
 	DDR_IN_OP_ACCEPT,	/* accept the content of suspect regions start..+count */
 
@@ -117,29 +117,29 @@ enum ddr_in_type {
 	DDR_IN_QUORUM,		/* nodes[], n_nodes, quorate, ring: of the quorum service */
 	DDR_IN_RELOADED,	/* io, result: answer to RELOAD */
 	DDR_IN_SLOT_DONE,	/* io, result: answer to SLOT_READ */
-	DDR_IN_OP_LEAVE,	/* this node is done with the array: answered by DDR_EV_LEFT, or DDR_EV_REFUSED (EBUSY: its
+	DDR_IN_OP_LEAVE,	/* this node leaves the array: answered by DDR_EV_LEFT, or DDR_EV_REFUSED (EBUSY: its
 				 * kernel still holds grants) */
-	DDR_IN_TABLE_DONE,	/* member, value (the index), result: answer to TABLE; 0 if nothing had to be done. Where the table was loaded anew K_ATTACHED comes, and no answer */
+	DDR_IN_TABLE_DONE,	/* member, value (the index), result: answer to TABLE; 0 if nothing had to be done. If a new table was loaded, K_ATTACHED comes instead */
 	DDR_IN_PRESENT,		/* member, value (DDR_PRESENT_*): its device, which was not open here, is */
 	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
-	DDR_IN_OP_ADD,		/* uuid: a new disk, blank, is to be a spare. DDR_EV_MEMBER_ADDED: its superblock may be written */
-	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): it is forgotten */
-	DDR_IN_OP_REPLACE,	/* member, which is in sync or out, value: the spare that is to replace it. Taken once all nodes see the spare. Value
-				 * DDR_NO_MEMBER: what member, a spare, was to replace it shall not; if it had been sent to the group it may */
-	DDR_IN_OP_GROW,		/* count: blocks that the array is to have; 0: as many as its members have room for. DDR_EV_GROWN or
+	DDR_IN_OP_ADD,		/* uuid: a new, blank disk becomes a spare. After DDR_EV_MEMBER_ADDED its superblock may be written */
+	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): the member's entry is dropped */
+	DDR_IN_OP_REPLACE,	/* member, which is in sync or out, value: the spare that replaces it. Accepted once all nodes see the spare. Value
+				 * DDR_NO_MEMBER cancels: @member is a spare, and replaces no member; if the group has the request already, it still may */
+	DDR_IN_OP_GROW,		/* count: the new size of the array in blocks; 0: as many as its members have room for. DDR_EV_GROWN or
 				 * DDR_EV_GROW_REFUSED follows */
-	DDR_IN_ROOM,		/* answer to ROOM: io, result (an errno: nothing was learned), value: bytes of the smallest, member: which that is */
-	DDR_IN_PREPARED,	/* answer to PREPARE: io, result, failed_members, no_space as above. An errno without any: nothing was done, it is asked again later */
+	DDR_IN_ROOM,		/* answer to ROOM: io, result (an errno: not known), value: bytes of the smallest device, member: which that is */
+	DDR_IN_PREPARED,	/* answer to PREPARE: io, result, failed_members, no_space as above. An errno without them: nothing was done, repeated later */
 	DDR_IN_OP_VERIFY,	/* key (enum ddr_verify_op: START, PAUSE, STOP); of START value: priority, members: DDR_VERIFY_F_* */
-	DDR_IN_OP_FENCE_ACK,	/* node: the operator swears that it is dead; binds to its present failure. DDR_EV_REFUSED
+	DDR_IN_OP_FENCE_ACK,	/* node: the operator asserts that it is dead; applies to its present failure. DDR_EV_REFUSED
 				 * (ESRCH) if it has none */
 };
 
 /* What is known of a device that was found. */
 #define DDR_PRESENT_TABLE	1u	/* the table that our kernel uses names it */
-#define DDR_PRESENT_LAST	2u	/* its superblock is of the last generation of which the member was: ddr_super_is_last() */
+#define DDR_PRESENT_LAST	2u	/* its superblock is of the last generation that the member belonged to: ddr_super_is_last() */
 
-/* What a table says of the disk that replaces a member. */
+/* How a table names the disk that replaces a member. */
 #define DDR_SHADOW_NAMED	1u	/* it names one */
 #define DDR_SHADOW_USED		2u	/* the kernel's state of it is not DDR_KM_OUT */
 
@@ -149,19 +149,19 @@ enum ddr_sm_key {
 	DDR_SM_RESYNC_PAUSED,	/* value 1: no resync ranges are started */
 	DDR_SM_RESYNC_PARALLEL,	/* ranges in work at once, 1..8 */
 	DDR_SM_VERIFY_PAUSED,	/* value 1: verify reads nothing for the moment (default 0) */
-	DDR_SM_USED,		/* value 1: the device serves I/O on this node (default 0); whoever does background work is told */
-	DDR_SM_MAX_CORRECTED,	/* a member of which this node has put right more than so many places is failed; 0: never (default) */
-	DDR_SM_HOT_SPARE,	/* value 1: when this node writes the superblocks, a spare takes the place of a member that is out (default 0) */
-	DDR_SM_AWAY_MS,		/* a node whose daemon died while the node lives, or that is absent at the group's start, is
-				 * fenced after so long (default 30000); one that left the cluster is fenced at once */
+	DDR_SM_USED,		/* value 1: the device serves I/O on this node (default 0); sent to the node that does background work */
+	DDR_SM_MAX_CORRECTED,	/* a member is failed if this node repaired more than this number of places on it; 0: never (default) */
+	DDR_SM_HOT_SPARE,	/* value 1: while this node is the writer, a spare takes the role of a member that is out (default 0) */
+	DDR_SM_AWAY_MS,		/* time after which a node is fenced whose daemon died while the node lives, or that is absent at the
+				 * group's start (default 30000); a node that left the cluster is fenced at once */
 };
 
-/* What a job has put right on a member: from the first block to the last, and how many of them. */
+/* What a job has repaired on a member: from the first block to the last, and how many of them. */
 struct ddr_fixed {
 	uint64_t start, count;
 	uint64_t blocks;
-	uint64_t unsure;	/* of these: parity that was made to fit, and nobody knows whether it was what was wrong */
-	bool unread;		/* it could not be read; else it did not fit the others */
+	uint64_t unsure;	/* of these: parity that was recomputed although it is unknown whether parity or data was wrong */
+	bool unread;		/* it could not be read; else it did not match the others */
 };
 
 struct ddr_input {
@@ -203,24 +203,24 @@ enum ddr_out_type {
 				 * roles, computes parity, writes parity where it differs, and to @member, if it replaces one,
 				 * what that one (@from) holds then, flushes; rebuild computes what @member holds from the members, or copies it
 				 * from @from where that can be read, writes and flushes it; verify compares, without EX if @fix is 0,
-				 * and puts right what @fix says; DDR_IN_JOB_DONE (members: of those that failed, who failed a write or a flush) */
+				 * and repairs what @fix says; DDR_IN_JOB_DONE (members: of those that failed, the ones that failed a write or a flush) */
 	DDR_OUT_MCAST,		/* msg, msg_len */
 	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
 	DDR_OUT_GIVE_UP,	/* event: this node must leave the array (rule 4); the driver kills the target.
-				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others went on without it. text: why (lib/cluster/slots.h has one) */
+				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others continued without it. text: why (lib/cluster/slots.h has one) */
 
 	/* with a cluster */
-	DDR_OUT_RELOAD,		/* io: read superblocks and map anew; DDR_IN_RELOADED */
-	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log anew; DDR_IN_SLOT_DONE */
+	DDR_OUT_RELOAD,		/* io: read superblocks and map again; DDR_IN_RELOADED */
+	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log again; DDR_IN_SLOT_DONE */
 	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position, and no other one beside it;
 				 * DDR_UAPI_SHADOW: beside the one at its role, or with DDR_NO_MEMBER nowhere. DDR_IN_TABLE_DONE */
-	DDR_OUT_ROOM,		/* io, members: how large are their devices now? One that is not open has 0 bytes; DDR_IN_ROOM */
-	DDR_OUT_PREPARE,	/* io, members, start, count: the array is to have the blocks start..+count as well. What they have in the
-				 * region that block @start lies in is zeroed, and so is the tail behind them; durable; DDR_IN_PREPARED */
-	DDR_OUT_RESIZE,		/* count: our kernel may have a table of so many blocks. A new table is told of by K_ATTACHED; one that cannot be
-				 * loaded is tried again: until then the end of the array is not there on this node */
-	DDR_OUT_SEEK,		/* member: look for its device; DDR_IN_PRESENT if it is found, else nothing */
+	DDR_OUT_ROOM,		/* io, members: read the sizes of their devices. One that is not open has 0 bytes; DDR_IN_ROOM */
+	DDR_OUT_PREPARE,	/* io, members, start, count: the array will get the blocks start..+count. Zero their part of the
+				 * region that block @start lies in, and the tail behind them, durably; DDR_IN_PREPARED */
+	DDR_OUT_RESIZE,		/* count: our kernel may have a table of this number of blocks. K_ATTACHED reports the new table. If it cannot be
+				 * loaded, the driver retries: until then the end of the array does not exist on this node */
+	DDR_OUT_SEEK,		/* member: search for its device; DDR_IN_PRESENT if it is found, else nothing */
 	DDR_OUT_SLOT_WRITE,	/* io, slot, index, members: as LOG_WRITE, for a dead node's slot; the block is taken with
 				 * ddr_sm_slot_block(); DDR_IN_LOG_DONE */
 };
@@ -237,49 +237,49 @@ enum ddr_event {
 	DDR_EV_MEMBER_FAILED,	/* member, a: generation */
 	DDR_EV_MEMBER_ERROR,	/* member, a: class, b: op; start, count: blocks. Not (yet) failed */
 	DDR_EV_DEGRADED,	/* a: how many more members may be lost */
-	DDR_EV_SUSPECT,		/* start, count: a run of such regions; a: how many there are in all */
+	DDR_EV_SUSPECT,		/* start, count: a run of suspect regions; a: their total number */
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
 	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed);
 				 * UINT64_MAX: not known, since this node's slot was not read yet */
-	DDR_EV_CLEAN_REFUSED,	/* OP_CLEAN has ended without it; a: errno, text says why */
+	DDR_EV_CLEAN_REFUSED,	/* OP_CLEAN was refused; a: errno, text says why */
 	DDR_EV_VIEW,		/* a: nodes, b: quorate */
-	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why. b: enum ddr_member_op of a change of member that had
-				 * been taken, and is dropped; else 0 */
-	DDR_EV_BUG,		/* an input that cannot be: text */
+	DDR_EV_REFUSED,		/* a request was refused; a: errno, text says why. b: enum ddr_member_op of a change of the members that had
+				 * been accepted, and is dropped; else 0 */
+	DDR_EV_BUG,		/* an impossible input: text */
 	DDR_EV_NODE_JOINED,	/* b: node, a: its slot. It takes part */
 	DDR_EV_NODE_LEFT,	/* b: node. It stopped cleanly */
-	DDR_EV_NODE_LOST,	/* b: node, a: failure. Its regions wait until it is back or proven dead; text: why, unless it left the view */
+	DDR_EV_NODE_LOST,	/* b: node, a: failure. Its regions wait until it returns or is proven dead; text: why, unless it left the view */
 	DDR_EV_NODE_FENCED,	/* b: node, a: failure; text: how it is known */
-	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. What it had dirty is being resynced by a survivor (RECOVERY there) */
-	DDR_EV_WAIT,		/* text: what is waited for and what to do; b: node. Told once for each cause */
+	DDR_EV_NODE_RECOVERED,	/* b: node, a: its slot. A survivor resyncs its dirty regions (RECOVERY there) */
+	DDR_EV_WAIT,		/* text: what the array waits for, and what to do; b: node. Once for each cause */
 	DDR_EV_EVICTED,		/* as the event of GIVE_UP */
-	DDR_EV_REBUILD_START,	/* member, a: generation, b: DDR_MEMBER_F_*: only what was written since it went, or a copy of node, the member
-				 * that it replaces. It has a role, and is written */
+	DDR_EV_REBUILD_START,	/* member, a: generation, b: DDR_MEMBER_F_*: only what was written since it left, or a copy of member @node,
+				 * which it replaces. It has a role, and is written */
 	DDR_EV_REBUILD_DONE,	/* member, a: generation, b: blocks that this node has written to it. It is in sync; it has replaced
 				 * member node, if that is not DDR_NO_MEMBER, and this one is out */
 	DDR_EV_MEMBER_ADDED,	/* member, a: generation. It is a spare: from a new disk, or one that was out and has no role */
 	DDR_EV_MEMBER_REMOVED,	/* member, a: generation */
-	DDR_EV_VERIFY_START,	/* a: priority, b: flags. It begins, or goes on */
-	DDR_EV_VERIFY_PAUSED,	/* a: blocks found wrong so far, b: of these put right */
-	DDR_EV_VERIFY_STOPPED,	/* likewise */
-	DDR_EV_VERIFY_DONE,	/* likewise; count: suspect regions, which it passed over */
-	DDR_EV_REPAIRED,	/* member, start, count: something in there was put right on it; a: blocks */
-	DDR_EV_MISMATCH,	/* start, count: blocks in there do not fit, or cannot be read, and stay as they are; a: how many; text: why */
+	DDR_EV_VERIFY_START,	/* a: priority, b: flags. It begins, or resumes */
+	DDR_EV_VERIFY_PAUSED,	/* a: blocks found wrong so far, b: how many of them were repaired */
+	DDR_EV_VERIFY_STOPPED,	/* as PAUSED */
+	DDR_EV_VERIFY_DONE,	/* as PAUSED; count: suspect regions, which it skipped */
+	DDR_EV_REPAIRED,	/* member, start, count: a: number of blocks in this range that were repaired on it */
+	DDR_EV_MISMATCH,	/* start, count: a: number of blocks in this range that do not match, or cannot be read, and were not repaired; text: why */
 	DDR_EV_GROWN,		/* a: blocks before, b: now. All of the array's superblocks say so */
 	DDR_EV_GROW_REFUSED,	/* of this node's OP_GROW; text: why. b: the node where the member has only a bytes; 0: it is not for that */
 	DDR_EV_LEFT,		/* OP_LEAVE has ended: the driver may leave the group */
-	DDR_EV_NO_SPACE,	/* member, a: enum ddr_space; text: what waits. Something met no space on the member, and is tried again until it has some */
-	DDR_EV_SPACE,		/* member, a: enum ddr_space. What waited for that goes on */
+	DDR_EV_NO_SPACE,	/* member, a: enum ddr_space; text: what waits. The member had no space for a write, which is retried until it has */
+	DDR_EV_SPACE,		/* member, a: enum ddr_space. What waited continues */
 	DDR_EV_POLICY,		/* a: DDR_POLICY_* of the array from now on; it is in the superblocks */
 };
 
-/* What met a member that has no space left. The first is what stands in the way of most. */
+/* Kinds of writes for which a member had no space. The first one blocks most. */
 enum ddr_space { DDR_SPACE_SUPER, DDR_SPACE_LOG, DDR_SPACE_MAP, DDR_SPACE_SLOT, DDR_SPACE_GROW, DDR_SPACE_JOB, DDR_SPACE_KINDS };
 
-/* What a job of verify puts right, under EX. */
-#define DDR_FIX_BAD	1u	/* a bad sector, if the range is one block: from the others; then it is read back. Of a longer one it is the result */
-#define DDR_FIX_WRONG	2u	/* what does not fit, if it is known which chunk: P and Q tell */
-#define DDR_FIX_PARITY	4u	/* and if it is not: the parity is written anew */
+/* What a job of verify repairs, under EX. */
+#define DDR_FIX_BAD	1u	/* a bad sector, if the range is one block: from the others, then read back. In a longer range it is the result */
+#define DDR_FIX_WRONG	2u	/* a chunk that does not match, if P and Q identify it */
+#define DDR_FIX_PARITY	4u	/* and if they do not: the parity is recomputed */
 
 struct ddr_output {
 	enum ddr_out_type type;
@@ -289,8 +289,8 @@ struct ddr_output {
 	uint32_t members;	/* bit m: member m */
 	uint32_t job;		/* enum ddr_kaction */
 	uint32_t fix;		/* JOB_RANGE: DDR_FIX_* */
-	bool strict;		/* JOB_RANGE: what cannot be read there cannot be computed: a plain I/O error of a read breaks its member */
-	bool unlocked;		/* JOB_RANGE: without EX, so it only reads, and what it reads may be just being written */
+	bool strict;		/* JOB_RANGE: unreadable blocks cannot be computed there, so a plain I/O error of a read fails its member */
+	bool unlocked;		/* JOB_RANGE: without EX, so it only reads, and others may be writing there */
 	uint64_t start, count;
 	uint32_t node, member;
 	uint32_t from;		/* JOB_RANGE: the member that @member replaces, or DDR_NO_MEMBER */
@@ -307,7 +307,7 @@ struct ddr_outputs {
 	struct ddr_output *out;	/* DDR_SM_MAX_OUT of them, owned by the driver */
 	uint32_t n;
 	bool more;
-	bool lost;		/* a fault of the machine: outputs, or a message, did not fit. It must not be stepped any more */
+	bool lost;		/* a bug: outputs, or a message, did not fit. The instance must not be stepped any more */
 };
 
 struct ddr_sm;
@@ -317,15 +317,15 @@ struct ddr_sm_config {
 	uint32_t node;		/* own id */
 	uint32_t slot;		/* own slot */
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
-	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation is to be behind this one; 0: not so */
+	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation must be above this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */
-	uint8_t entropy[16];	/* random, other ones at each start: the names of new generations are derived from it */
-	bool cluster;		/* QUORUM inputs, joining and fencing; else one node by itself. @slot is then ignored: the
-				 * group gives one, see ddr_sm_slot() */
-	bool several;		/* that cluster has several nodes, or may have: the array becomes such a cluster's */
-	bool adopt;		/* the operator's word that no other machine uses the disks: an array of such a cluster is served here all the same,
-				 * and what its nodes had dirty is taken over. Without it and without @several the array is refused */
-	bool fencing;		/* somebody fences (a command, or a cluster manager): FENCE is emitted. Else recovery waits
+	uint8_t entropy[16];	/* random, new at each start: the names of new generations are derived from it */
+	bool cluster;		/* QUORUM inputs, joining and fencing; @slot is ignored: the group assigns one, see ddr_sm_slot(). False:
+				 * one node by itself */
+	bool several;		/* the cluster has several nodes, or may have: the array then belongs to such a cluster */
+	bool adopt;		/* the operator asserts that no other machine uses the disks: an array of such a cluster is served here all the same,
+				 * and its nodes' dirty regions are taken over. Without this and without @several such an array is refused */
+	bool fencing;		/* fencing is configured (a command, or a cluster manager): FENCE is emitted. Otherwise recovery waits
 				 * for OP_FENCE_ACK, and says so */
 };
 
@@ -343,9 +343,9 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
  */
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie);
-/* Of the block that was loaded just now: regions that its header names as marked for a repair alone. Without it all of its marks are those of writes. */
+/* Of the block that was just loaded: regions that its header lists as marked for a repair only. Without this call all of its marks count as those of writes. */
 void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS]);
-/* Likewise for the region map; NULL: every region of it counts as written, needs-sync. */
+/* As ddr_sm_load_log(), for the region map; NULL: every region of it counts as written, needs-sync. */
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
 /* Between RELOAD and RELOADED: the superblock of the newest generation on any member, and of these the highest sequence. */
 void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb);
@@ -359,16 +359,16 @@ void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_
 /* Our slot, for LOG_WRITE; with a cluster valid from the first LOG_WRITE on. */
 uint32_t ddr_sm_slot(const struct ddr_sm *sm);
 /*
- * May a write of this daemon land still, though it was answered as failed for want of time, or its instance has ended? Nobody would wait
- * for it, nor fence this node, once its LEAVE is delivered, so there is none until then.
+ * @landing: a write of this daemon may still land, although it was answered as failed by a timeout, or its instance has ended. Once LEAVE is
+ * delivered, nobody waits for such a write or fences this node, so LEAVE waits for it.
  */
 void ddr_sm_landing(struct ddr_sm *sm, bool landing);
-/* All but sb->updated, which is the driver's: there is no clock in here. */
+/* Fills in all fields but sb->updated, which the driver sets: there is no clock here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 
 /*
- * What all have agreed on: who holds which role, and in what state. (A superblock that is being written may say more, and may
- * never come to count.) @this_member of it means nothing. Until the next step.
+ * What all nodes have agreed on: which member holds which role, and in what state. (A superblock that is being written may be newer, and may
+ * never count.) Its @this_member is meaningless. Valid until the next step.
  */
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm);
 
@@ -379,15 +379,15 @@ enum ddr_sm_node_state {
 	DDR_NS_ACTIVE,
 	DDR_NS_SUSPECT,		/* its daemon is gone, or it is absent since the start; nothing was done about it yet */
 	DDR_NS_FENCING,		/* it must be proven dead */
-	DDR_NS_RECOVERING,	/* it is; what it had dirty is being taken over */
+	DDR_NS_RECOVERING,	/* it is dead; its dirty regions are being taken over */
 	DDR_NS_LEFT,		/* it stopped cleanly, or was recovered */
 };
 
-/* What is waited for with a cluster. Each has a text, or sm_wait.c does not compile. */
+/* What a node of a cluster waits for. sm_wait.c does not compile unless each has a text. */
 enum ddr_sm_wait {
 	DDR_SM_WAIT_NOTHING,
 	DDR_SM_WAIT_FENCED,		/* a node is lost */
-	DDR_SM_WAIT_ACK,		/* likewise, and the operator has to say that it is dead */
+	DDR_SM_WAIT_ACK,		/* a node is lost, and the operator has to confirm that it is dead */
 	DDR_SM_WAIT_QUORUM,
 	DDR_SM_WAIT_VIEW,		/* the agreement of all nodes of the view */
 	DDR_SM_WAIT_STATE,		/* the state, which another node sends */
@@ -405,7 +405,7 @@ struct ddr_sm_status {
 	uint64_t resync_regions;	/* regions still to do */
 	uint64_t mismatches;		/* blocks whose parity was rewritten so far */
 	uint32_t rebuilding;		/* member, or DDR_NO_MEMBER */
-	uint32_t replaced;		/* the member whose place it takes, which is in sync still, or DDR_NO_MEMBER */
+	uint32_t replaced;		/* the member that it replaces, which is still in sync, or DDR_NO_MEMBER */
 	uint32_t writer;		/* the node that writes superblocks and map, and rebuilds; 0: none is known */
 	uint64_t generation;
 	bool attached, ready, quorate, failed, gave_up;
@@ -416,8 +416,8 @@ struct ddr_sm_status {
 	uint32_t unseen_by[DDR_MAX_MEMBERS];	/* of these, and of spares: the first node that does not see the member; 0: all do */
 	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS], err_corrected[DDR_MAX_MEMBERS];	/* with those of earlier starts */
 
-	uint32_t no_space;		/* members that have no space for what this node writes; it is tried again */
-	const char *space_wait;		/* what waits for that, or NULL */
+	uint32_t no_space;		/* members that have no space for a write of this node, which is retried */
+	const char *space_wait;		/* what waits for space, or NULL */
 
 	/* with a cluster: all nodes that are known, in the order of their places */
 	struct ddr_sm_node_status {
@@ -432,43 +432,43 @@ struct ddr_sm_status {
 	bool joined;			/* this node takes part: its slot is its own */
 	enum ddr_sm_wait wait_for;
 	const char *wait;		/* its text: what is waited for and what to do, or NULL */
-	uint32_t wait_node;		/* the node that does what @wait says; 0: it is a sentence of its own */
+	uint32_t wait_node;		/* the node that is the subject of @wait; 0: @wait is a whole sentence */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
-/* Would the others fence this node if it went without a word? From its superblock write on, whose slot they or the disks may know. */
+/* Would the others fence this node if it disappeared? From its first superblock write on, since they or the disks may then know its slot. */
 bool ddr_sm_takes_part(const struct ddr_sm *sm);
-/* Does another node use the device (DDR_SM_USED), by its own word? That ends some seconds after the use does. For the pace of background work; O(1). */
+/* Has another node reported that it uses the device (DDR_SM_USED)? That ends some seconds after the use. For the pace of background work; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
-/* Is no read of verify under way? O(1). */
+/* Is no read of verify in flight? O(1). */
 bool ddr_sm_scans_idle(const struct ddr_sm *sm);
 /*
- * How far a job is: the block of the array that it has come to, and of all the blocks that it looks at, or copies, those before
- * that. What it passes over counts in neither; what others write meanwhile may add to both. All 0: there is no such job. O(regions).
+ * Progress of a job. @at: the block of the array that it has reached. @total: the blocks that it reads or copies; @done: those before @at. Blocks
+ * that it skips count in neither; writes meanwhile may add to both. All 0: there is no such job. O(regions).
  */
 struct ddr_sm_progress {
 	uint64_t at, done, total;
-	uint64_t bad_start, bad_count;	/* blocks that hold up a rebuild, as the node knows that does it: they cannot be read, nor computed; or 0 */
+	uint64_t bad_start, bad_count;	/* blocks that delay a rebuild, known to the node that does it: they can be neither read nor computed; or 0 */
 };
 void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p);
 void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p);
 /* enum ddr_region_state | flags, | DDR_SM_REGION_DIRTY if marked in our slot */
 #define DDR_SM_REGION_DIRTY	0x80u
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region);
-/* Is the instance consistent in itself? NULL, or a static sentence that says what is not. For tests: O(regions). */
+/* Is the instance consistent? NULL, or a static sentence that names the inconsistency. For tests: O(regions). */
 const char *ddr_sm_check(const struct ddr_sm *sm);
 /*
- * A digest of what all nodes share, and the name of its place in the total order: instances at one place must have
- * one digest. False: not while the view is not agreed on, or without the state. For tests; @buf: of 64 KiB
- * and 4 KiB for each block of the map, overwritten.
+ * A digest of the shared state, and its place in the total order: instances at the same place must have
+ * the same digest. False while the view is not agreed on, or without the state. For tests; @buf: 64 KiB,
+ * and 4 KiB for each block of the map; overwritten.
  */
 bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint64_t *digest);
 /*
- * What all nodes share, for people: a line for each field that is not 0, as "nodes[2].lost 1". The map is left out but for its versions.
- * Returns the length of it all; what does not fit into @buf is cut off, as by snprintf().
+ * The shared state as text: a line for each field that is not 0, such as "nodes[2].lost 1". Of the map only its versions.
+ * Returns the full length; what does not fit into @buf is cut off, as by snprintf().
  */
 size_t ddr_sm_dump(const struct ddr_sm *sm, char *buf, size_t size);
 
-/* For tests: the cells of the small machines' tables (sm_cells.h), from 1 on; NULL: there are no more. And those that were reached are added. */
+/* For tests: the name of a cell of the small machines' tables (sm_cells.h), from 1 on; NULL: no such cell. ddr_sm_cells() adds those that were reached. */
 #define DDR_SM_CELL_WORDS	2u
 const char *ddr_sm_cell(uint32_t cell);
 void ddr_sm_cells(const struct ddr_sm *sm, uint64_t reached[DDR_SM_CELL_WORDS]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the state machine keeps: the structures of its parts, and struct ddr_sm that holds them all. How they change is said in
- * the files that sm_int.h lists.
+ * The data of the state machine: the structures of its parts, and struct ddr_sm, which holds them all. The files that sm_int.h
+ * lists change them.
  *
  * Regions are kept as bitmaps in the order of the log blocks, 64 regions a word.
  *
@@ -21,18 +21,18 @@
 #include "sm_shared.h"
 
 #define DDR_SM_HANDLER_OUT	160u	/* outputs that a handler emits at most; see ex_cancel */
-#define DDR_SM_ERRORS		4096u	/* errors of the kernel that wait at once; what is more is tried again */
+#define DDR_SM_ERRORS		4096u	/* open errors of the kernel; beyond that the kernel retries */
 #define DDR_SM_MISMATCHES	64u
-#define DDR_SM_RANGES		12u	/* of these ours: jobs, and some for mismatches */
-#define DDR_SM_FIXES		16u	/* places that this node puts right at once */
-#define DDR_SM_SCANS		2u	/* reads of verify that are out at once */
-#define DDR_SM_PARALLEL		8u	/* ranges of resync and rebuild at once at most, and regions of a crash in resync */
-#define DDR_SM_BACKGROUND	4u	/* regions that are computed for the first time at once: one or two have jobs, the others flush and are mapped */
-#define DDR_SM_WORKS		(DDR_SM_PARALLEL + DDR_SM_BACKGROUND)	/* places of their own, so that neither waits for the other */
+#define DDR_SM_RANGES		12u	/* ranges of this node: for jobs, and some for mismatches */
+#define DDR_SM_FIXES		16u	/* places that this node repairs at once */
+#define DDR_SM_SCANS		2u	/* reads of verify in flight at once */
+#define DDR_SM_PARALLEL		8u	/* most ranges of resync and rebuild at once, and most regions of a crash in resync */
+#define DDR_SM_BACKGROUND	4u	/* regions whose parity is computed for the first time at once: one or two have jobs, the others flush and wait for the map */
+#define DDR_SM_WORKS		(DDR_SM_PARALLEL + DDR_SM_BACKGROUND)	/* separate places, so that neither waits for the other */
 #define DDR_SM_REAP_MAX		(1u << 20)
-#define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed for no member's fault */
-#define DDR_SM_SKIP_MS		600000u	/* before the background tries again what met a bad sector */
-#define DDR_SM_MAX_EPOCH	(UINT32_MAX - 1)	/* of a message; the agreement that follows still has a number */
+#define DDR_SM_RETRY_MS		5000u	/* pause after a job range that failed without a failed member */
+#define DDR_SM_SKIP_MS		600000u	/* time until background work retries a region with a bad sector */
+#define DDR_SM_MAX_EPOCH	(UINT32_MAX - 1)	/* of a message; the agreement that follows still gets a number */
 #define DDR_SM_SEQ_SHIFT	32	/* where the last sequence of a block is unknown: superblock sequence << this */
 
 #define DDR_WORDS_LOG		(DDR_LOG_REGIONS / 64u)	/* words of a bitmap that one log block covers */
@@ -54,7 +54,7 @@ static inline void ddr_bit_clear(uint64_t *map, uint64_t i)
 	map[i / 64] &= ~(1ull << (i % 64));
 }
 
-/* Is anything in the words of a log block, or of two of them in both? */
+/* Is a bit set in a log block's words of both bitmaps; of one bitmap? */
 static inline bool ddr_any_of_both(const uint64_t *a, const uint64_t *b)
 {
 	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++)
@@ -70,12 +70,12 @@ static inline bool ddr_any_of(const uint64_t *a)
 
 /* ---- parts of the state -------------------------------------------------------- */
 
-/* Own: what this node writes, of one kind, met no space on members. */
+/* Own: writes of one kind for which members had no space. */
 struct ddr_sm_space {
 	uint32_t members;		/* 0: nothing waits */
-	uint32_t pause;			/* ms between two tries, as it is now */
-	uint64_t again_at;		/* ms: no try before */
-	uint64_t start;			/* a job: the first block of the range that met it last */
+	uint32_t pause;			/* ms between two tries at present */
+	uint64_t again_at;		/* ms: no retry before */
+	uint64_t start;			/* a job: the first block of the last range that had no space */
 };
 
 /* One block of our slot's log. */
@@ -83,13 +83,13 @@ struct ddr_sm_log {
 	enum ddr_write_state state;
 	bool loaded;
 	bool dirty;		/* memory differs from what was written last */
-	bool renew, fly_renew;	/* a member that rebuilds has never got it; the write that is out brings it */
-	bool fly_ours;		/* the write that is out names our kernel as the owner */
-	bool dur_ours;		/* a copy that names it may be on disk */
-	bool ready;		/* regions of it may have become ready for their grant */
-	uint32_t want;		/* regions of it that wait for a grant */
+	bool renew, fly_renew;	/* a member that rebuilds has never got this block; the write in flight brings it */
+	bool fly_ours;		/* the write in flight names our kernel as the owner */
+	bool dur_ours;		/* a copy that names our kernel may be on disk */
+	bool ready;		/* regions of this block may have become ready for their grant */
+	uint32_t want;		/* regions of this block that wait for a grant */
 	uint32_t failed;	/* held: members that failed */
-	bool no_space;		/* the last write of it was not durable for want of space */
+	bool no_space;		/* its last write was not durable because of lack of space */
 	uint64_t io, seq;
 	uint32_t node;		/* as loaded */
 	uint8_t boot_id[16];
@@ -102,11 +102,11 @@ struct ddr_sm_map {
 	bool loaded, no_space;
 	uint32_t failed;
 	uint64_t io, seq;
-	uint64_t fly;		/* version in the write that is out, or that was written last */
-	bool tell;		/* dur has grown and MAP_DONE was not sent yet */
+	uint64_t fly;		/* version in the write in flight, or in the last one */
+	bool tell;		/* dur has grown, and MAP_DONE was not sent yet */
 };
 
-/* Our MAP_SET: at most one is on its way. */
+/* Our MAP_SET: at most one is in flight. */
 enum ddr_mapreq_state { DDR_MQ_FREE, DDR_MQ_SEND, DDR_MQ_SENT, DDR_MQ_WAIT };
 
 struct ddr_sm_mapreq {
@@ -127,9 +127,9 @@ struct ddr_sm_error {
 struct ddr_sm_mismatch {
 	bool used;
 	bool ranged;			/* a range of ours reads it again */
-	bool fixing;			/* a fix works there; then it is read once more */
-	uint32_t tries;			/* fixes that were begun for it */
-	uint32_t looks;			/* how often this very read did not fit before */
+	bool fixing;			/* a fix works there; then it is read again */
+	uint32_t tries;			/* fixes that were started for it */
+	uint32_t looks;			/* how often this same read did not match before */
 	uint64_t seq, start, count;
 };
 
@@ -151,23 +151,23 @@ struct ddr_sm_kernel {
 	uint64_t blocks;		/* the length of its table, which may be that of the array before it grew */
 	uint32_t table;			/* members whose devices its table names at their roles */
 	bool outdated;			/* its table was made before members exchanged their roles */
-	uint32_t table_asked;		/* of those that it does not: TABLE is out */
-	uint32_t shadow;		/* the one that it names beside the device at its role, or DDR_NO_MEMBER */
-	uint32_t shadow_asked;		/* TABLE with it is out, or DDR_NO_MEMBER */
-	bool shadow_named;		/* it names one, whoever that is */
-	bool unname_asked;		/* TABLE is out that it name none */
-	uint64_t tidy_at;		/* not before that once more, since it could not be done */
+	uint32_t table_asked;		/* members that it does not name: TABLE was sent */
+	uint32_t shadow;		/* the member that it names beside the device at its role, or DDR_NO_MEMBER */
+	uint32_t shadow_asked;		/* member for which TABLE was sent, or DDR_NO_MEMBER */
+	bool shadow_named;		/* it names a shadow, known or not */
+	bool unname_asked;		/* TABLE was sent to remove the shadow */
+	uint64_t tidy_at;		/* ms: no retry of that before */
 	uint64_t member_seq[DDR_UAPI_PLACES];
 	uint32_t applying;		/* positions whose APPLIED is open */
-	uint64_t bits_at;		/* word at which the scan of bchg goes on */
+	uint64_t bits_at;		/* word at which the scan of bchg continues */
 	bool bits;			/* bchg is not empty */
 	bool status;			/* the status line is out of date */
 
 	/* regions */
 	uint64_t *held;			/* as it declares */
 	uint64_t *kclean, *ksusp, *bchg;	/* bits told to it; regions whose bits may have changed */
-	uint64_t reap_seq;		/* 0: no REAP is out */
-	struct ddr_sm_error *err;	/* its errors that wait */
+	uint64_t reap_seq;		/* 0: no REAP is open */
+	struct ddr_sm_error *err;	/* its open errors */
 	uint32_t n_err;
 	struct ddr_sm_mismatch mm[DDR_SM_MISMATCHES];
 };
@@ -178,19 +178,19 @@ struct ddr_sm_drain {
 	uint64_t kseq;
 };
 
-/* A range of a state that we forgot; our kernel keeps its writers out of it. */
+/* A range of a state that we forgot; our kernel still holds back its writers there. */
 struct ddr_sm_stale {
 	struct ddr_sm_ex ex;
 	struct ddr_sm_drain drain;
 };
 
-/* Own: nodes whose requests were refused since all places were taken, as they were delivered. */
+/* Own: the queue of nodes whose requests were refused because all places were taken, in the order of delivery. */
 struct ddr_sm_turn {
 	uint32_t line[DDR_SM_MAX_NODES], n;
-	uint64_t since;			/* ms: a place is free, and whoever is first has not taken it since */
+	uint64_t since;			/* ms: a place has been free since, and the first in the queue has not taken it */
 };
 
-/* EX_VOID: our kernel is gone, and what it drained for acknowledgements of ours counts no more. */
+/* EX_VOID: our kernel is gone, and what it drained for our acknowledgements no longer counts. */
 enum ddr_sm_ex_void { DDR_XV_NONE, DDR_XV_DUE, DDR_XV_SENT };
 
 enum ddr_range_kind { DDR_RK_WORK, DDR_RK_VERIFY, DDR_RK_REBUILD, DDR_RK_FIX };
@@ -199,19 +199,19 @@ struct ddr_sm_range {
 	enum ddr_range_state state;
 	enum ddr_range_kind kind;
 	uint32_t owner;			/* index of the work, mismatch or fix, or the member */
-	uint64_t mismatch;		/* number of the mismatch, since its place may be taken anew */
+	uint64_t mismatch;		/* number of the mismatch, since its place may be reused */
 	uint32_t id;
 	uint64_t start, count;		/* blocks */
 	uint64_t io, mismatches, repaired;
 	uint64_t bad_start, bad_count;	/* from the first block that stayed wrong to the last */
 	struct ddr_fixed fixed[DDR_MAX_MEMBERS];
 	bool dirty;			/* another node has to resync a part of it */
-	bool tainted;			/* the kernel was rebound during the job: what it did does not count */
+	bool tainted;			/* the kernel was bound again during the job: its result does not count */
 	uint32_t failed;
-	uint32_t no_space;		/* members that had none for what the job wrote; they are none of those */
-	uint32_t hard;			/* of these: in a write or a flush; with -ETIMEDOUT it may be under way still */
-	uint32_t flush;			/* of these: in a flush */
-	uint32_t refused;		/* of these: they stay */
+	uint32_t no_space;		/* members that had no space for the job's writes; not in @failed */
+	uint32_t hard;			/* of @failed: in a write or a flush; with -ETIMEDOUT it may still be in flight */
+	uint32_t flush;			/* of @failed: in a flush */
+	uint32_t refused;		/* of @failed: they stay in the array */
 	int32_t result;
 };
 
@@ -220,31 +220,31 @@ struct ddr_sm_work {
 	enum ddr_work_state state;
 	uint64_t region;
 	uint64_t next, end;		/* blocks */
-	uint32_t out;			/* ranges under way */
+	uint32_t out;			/* ranges in progress */
 	uint64_t done;			/* blocks */
-	bool crash;			/* it was dirty at a crash or a write in it failed; else: never computed */
-	bool again;			/* must be done once more from the start */
+	bool crash;			/* it was dirty at a crash or a write in it failed; else: parity never computed */
+	bool again;			/* must be repeated from the start */
 	bool suspect;			/* a part could not be done: its data is missing */
-	bool skip;			/* the background met a bad sector: it is done another time */
-	uint32_t step;			/* blocks of a range; small ones find out a bad sector */
+	bool skip;			/* background work found a bad sector: the region is done later */
+	uint32_t step;			/* blocks of a range; small ones isolate a bad sector */
 	uint64_t flush;			/* ticket */
 };
 
-/* A place that is put right. */
+/* The repair of a place. */
 struct ddr_sm_fix {
 	enum ddr_fix_state state;
 	uint32_t what;			/* DDR_FIX_* */
 	uint64_t start, count;		/* blocks, of one region */
-	uint64_t at;			/* below it, it is done */
+	uint64_t at;			/* done below this block */
 	uint32_t step;			/* blocks of a range */
-	bool out;			/* a range is under way */
-	bool left;			/* a bad sector stays */
+	bool out;			/* a range is in progress */
+	bool left;			/* a bad sector could not be repaired */
 	bool of_verify;			/* verify waits for it, and counts what it finds */
 	bool given_up;
-	bool look;			/* it is a whole region, in which a repair did not end */
+	bool look;			/* a whole region is checked again, because a repair in it was interrupted */
 };
 
-/* A read of verify. AGAIN: it did not fit; WRONG: nor did it after some looks, or there is a bad sector: it waits for a fix. */
+/* A read of verify. AGAIN: it did not match; WRONG: nor did it when it was repeated, or there is a bad sector: it waits for a fix. */
 enum ddr_scan_state { DDR_SC_FREE, DDR_SC_READ, DDR_SC_AGAIN, DDR_SC_WRONG };
 
 struct ddr_sm_scan {
@@ -253,65 +253,65 @@ struct ddr_sm_scan {
 	uint32_t looks;
 };
 
-/* Own: the writer's work on the verify that is agreed on, and what the operator asks of it. */
+/* Own: the writer's work on the verify that is agreed on, and requests of the operator. */
 struct ddr_sm_verify {
-	bool begun;			/* what follows is of the verify with the number @serial */
+	bool begun;			/* the fields below concern the verify with the number @serial */
 	uint32_t serial;
 	uint64_t next;			/* block at which the next read begins */
 	struct ddr_sm_scan scan[DDR_SM_SCANS];
-	uint64_t found, repaired;	/* blocks; not told yet */
-	uint64_t told_found, told_repaired;	/* blocks; in the message that is on its way */
+	uint64_t found, repaired;	/* blocks; not reported yet */
+	uint64_t told_found, told_repaired;	/* blocks; in the message in flight */
 	uint64_t told_at, again_at;	/* ms; no read begins before again_at */
-	bool sent;			/* a VERIFY of ours is on its way */
+	bool sent;			/* a VERIFY of ours is in flight */
 	bool paced;			/* no more reads for now */
-	uint32_t ask, ask_priority, ask_flags;	/* the operator's request, until it was delivered; 0: none */
-	struct ddr_verify writing, recorded;	/* in the superblock write that is out, and on the disks */
+	uint32_t ask, ask_priority, ask_flags;	/* the operator's request, until it is delivered; 0: none */
+	struct ddr_verify writing, recorded;	/* in the superblock write in flight, and on the disks */
 };
 
 /*
- * Our part in a change of the superblocks (struct ddr_sm_change). When it is done all acknowledge it (ack of the change) before the next one begins.
+ * Our part in a change of the superblocks (struct ddr_sm_change). When it is written, all nodes acknowledge it (ack of the change) before the next one begins.
  */
 struct ddr_sm_trans {
 	enum ddr_trans_state state;
-	uint32_t faulty, missing;		/* what of the change is in the write that is under way */
+	uint32_t faulty, missing;		/* the part of the change that is in the write in flight */
 	uint64_t slots;
 	uint8_t mark;
 	struct ddr_msg_member_set set;		/* operation 0: none */
-	bool overtaken;				/* what the superblock write that is out says is not to be */
-	uint64_t io;				/* superblock write, 0: none is out */
+	bool overtaken;				/* the superblock write in flight must not take effect any more */
+	uint64_t io;				/* superblock write in flight, or 0 */
 	uint32_t targets;			/* members that it goes to */
-	uint32_t named;				/* members that this node as the writer has given the newest generation, in both copies */
+	uint32_t named;				/* members to which this node, as the writer, has written the newest generation, in both copies */
 	uint32_t blocked;			/* members on which it failed: their failure comes first */
-	bool no_space;				/* it failed for want of space alone, or as well: just this content is written again */
-	bool level;				/* it is of the newest generation as it is, for those who may not have it; or was, and some have it not yet */
-	bool writing;				/* there was one, of a change or of the level (its content is in sm->own.next) */
-	bool begun;				/* a change was, by this node or by the last writer: some may have its generation */
-	bool written;				/* it is durable, DONE may be sent */
+	bool no_space;				/* it failed because of lack of space, perhaps also otherwise: exactly this content is written again */
+	bool level;				/* the write brings the newest generation, unchanged, to members that may not have it; stays set until all have it */
+	bool writing;				/* a write was started, of a change or of the level (its content is in sm->own.next) */
+	bool begun;				/* a change was started, by this node or by the last writer: some members may have its generation */
+	bool written;				/* the change is durable, DONE may be sent */
 	bool ack_sent;
 	uint32_t report_hard, report_soft;	/* members whose failure we must report */
-	uint32_t reported_hard, reported_soft;	/* of these: on the wire */
+	uint32_t reported_hard, reported_soft;	/* of these: sent, not delivered yet */
 };
 
-/* READ: with a cluster, our slot's log is read once it is surely ours. */
+/* READ: in a cluster, our slot's log is read once the slot is certainly ours. */
 enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S_DONE };
 
 /* What this node knows, or wants, of a node (struct ddr_sm_node). */
 struct ddr_sm_peer {
 	uint64_t lost_at;		/* ms */
-	bool gave_up;			/* it cannot go on by itself, rule 4: it need not be waited for once it is gone */
-	uint64_t asked;			/* failure for which FENCE is out */
+	bool gave_up;			/* it gave up the array (rule 4): nobody needs to wait for its return */
+	uint64_t asked;			/* failure for which FENCE was sent */
 	uint32_t how;			/* FENCED is to be sent */
 	bool how_sent, wait_told;
 };
 
-/* A member of the process group's view, by what it said of itself. */
+/* A node of the process group's view, as described by its own HELLO. */
 struct ddr_sm_viewer {
 	uint32_t id, pid;
-	bool hello;			/* its hello for this view was delivered */
-	bool synced, other;		/* it has the state; it has one that is not the group's */
+	bool hello;			/* its HELLO for this view was delivered */
+	bool synced, other;		/* it has the group's state; it has another state */
 	bool unproven;			/* nobody has written anything by that state */
 	bool active;			/* it takes part */
-	bool alone;			/* it has heard of nobody else who has its epoch */
+	bool alone;			/* it knows of no other node that has its epoch */
 	bool undo;			/* it can take its last agreement back */
 	uint32_t epoch, shared, undo_epoch;
 	uint64_t history, undo_history;
@@ -330,104 +330,104 @@ struct ddr_sm_cluster {
 	struct ddr_sm_viewer view[DDR_SM_MAX_NODES];
 	uint32_t n_view;
 	uint64_t view_name;
-	uint32_t void_epoch;		/* hellos of an epoch before it were said before the state was called void */
+	uint32_t void_epoch;		/* HELLOs of an older epoch were sent before the state was declared void */
 	enum ddr_view_phase phase;
 	bool hello_sent;
 	bool apart;			/* there was no quorum since the last agreement */
-	uint64_t meet_until;		/* ms: then, who is absent is not waited for any more */
+	uint64_t meet_until;		/* ms: until then we wait for absent nodes */
 	bool synced;			/* we have the state */
-	bool transfer;			/* some of the view have not: nobody changes it */
-	bool building;			/* we make it, from disk */
-	uint32_t provider;		/* who sends it */
+	bool transfer;			/* some nodes of the view do not have it: nobody changes it */
+	bool building;			/* we build it from the disks */
+	uint32_t provider;		/* the node that sends it */
 	uint32_t epoch;			/* agreements so far */
-	uint32_t shared;		/* the last of which we know that another node has agreed on it with our state */
-	bool undo;			/* nothing came of the last one but its number, as far as we have heard; before it they were: */
+	uint32_t shared;		/* the last one on which, as we know, another node agreed with our state */
+	bool undo;			/* the last agreement changed nothing but its number, and nothing of it was delivered here; the values before it: */
 	uint32_t undo_epoch;
 	uint64_t undo_history;
-	/* the state on its way */
+	/* transfer of the state */
 	uint8_t *buf;
 	uint32_t size, used;		/* bytes */
 	uint32_t chunks, sent, delivered;
 	uint64_t digest;
 	/* reading the disks */
 	uint64_t reload_io, reload_at;
-	uint32_t reload_epoch;		/* in which it began */
+	uint32_t reload_epoch;		/* epoch in which the reload began */
 	struct ddr_super disk;
 	bool disk_known;
 	uint8_t *disk_map;		/* nibbles, as map; the group's where a block could not be read */
-	bool disk_changed;		/* the map there is not the group's */
-	bool merging, merge_sent;	/* the group is told what only the disks know; MAP_SET is on its way */
-	uint64_t merge_at;		/* regions before it are told */
-	bool writer_ready;		/* we know what the one before left on the disks */
+	bool disk_changed;		/* the map on the disks differs from the group's */
+	bool merging, merge_sent;	/* we send the group what only the disks know; MAP_SET is in flight */
+	uint64_t merge_at;		/* regions before it are sent */
+	bool writer_ready;		/* we know what the last writer left on the disks */
 	/* recovery of slots */
 	enum ddr_recover_state rc;
-	bool rc_sent;			/* RECOVER or RECOVERED is on its way */
+	bool rc_sent;			/* RECOVER or RECOVERED is in flight */
 	uint32_t rc_slot;
 	uint64_t rc_io, rc_at, rc_regions;
 	uint32_t rc_index, rc_failed;
 	uint64_t *rc_map;		/* regions dirty in that slot */
-	uint64_t *rc_rep;		/* of these, for a repair alone */
+	uint64_t *rc_rep;		/* of these, for a repair only */
 	struct ddr_sm_log *rc_log;	/* of its blocks: loaded, seq */
-	uint64_t rc_cookie, rc_seq;	/* the instance that they name, and the sequence of the block that does; cookie 0: none */
+	uint64_t rc_cookie, rc_seq;	/* the instance that they name, and the sequence of the block that names it; cookie 0: none */
 	uint8_t rc_boot_id[16];
 	/* own slot */
 	uint64_t read_io, read_at;
 	/* leaving */
 	bool leave_wanted, leave_sent, leave_done, left_told;
-	bool landing;			/* a write that was answered may land still */
+	bool landing;			/* a write that was already answered may still land */
 };
 
 /* The rebuild of a member: by the writer, from the cursor of the superblocks on. */
 struct ddr_sm_rebuild {
-	uint64_t since;			/* generation of the member's state that all this is about; 0: nobody rebuilds */
+	uint64_t since;			/* generation of the member's state that this concerns; 0: no rebuild */
 	uint32_t member;
 	uint64_t next;			/* block at which the next range begins */
-	uint64_t redo;			/* lowest block of what was not done; or UINT64_MAX */
+	uint64_t redo;			/* lowest block that was not done; or UINT64_MAX */
 	uint64_t cursor_at;		/* ms of the last change of the cursor */
 	uint64_t copied;		/* blocks that this node has written to it */
-	uint64_t bad_start, bad_count;	/* the lowest range that a bad sector holds up; or 0 */
+	uint64_t bad_start, bad_count;	/* the lowest range that a bad sector delays; or 0 */
 	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
 	bool ending;			/* all ranges are done */
-	bool set_sent;			/* MEMBER_SET is on its way */
+	bool set_sent;			/* MEMBER_SET is in flight */
 	/* folding, on every node */
-	uint64_t fold_at;		/* region at which it goes on */
-	bool fold_mapping;		/* regions of it are in the MAP_SET that is on its way */
+	uint64_t fold_at;		/* region at which it continues */
+	bool fold_mapping;		/* some of its regions are in the MAP_SET in flight */
 	bool folded_sent;
 };
 
-/* Own: what this node knows of devices, and what of that it has told. */
+/* Own: what this node knows of devices, and what it has reported. */
 struct ddr_sm_seek {
-	uint32_t last;			/* members whose superblock is the last that they can have had */
-	bool seen_sent;			/* SEEN is on its way */
-	uint32_t looked;		/* members whose devices were looked for since they were wanted */
+	uint32_t last;			/* members whose superblock is the last one that they can have had */
+	bool seen_sent;			/* SEEN is in flight */
+	uint32_t looked;		/* members whose devices were searched for since they were sought */
 	uint32_t ask;			/* SEEK is to be sent for these */
-	bool ask_sent;			/* one is on its way */
-	struct ddr_msg_member_set set;	/* the operator's ADD, REMOVE or REPLACE, until it was taken; operation 0: none */
+	bool ask_sent;			/* a SEEK is in flight */
+	struct ddr_msg_member_set set;	/* the operator's ADD, REMOVE or REPLACE, until it is accepted; operation 0: none */
 };
 
-/* Own: who uses the device, as far as this node knows, and what it has told. */
+/* Own: which nodes use the device, as far as this node knows, and what it has reported. */
 struct ddr_sm_use {
-	bool used;			/* on this node, by the driver's word (DDR_SM_USED) */
-	bool told, sent;		/* as it was told last; USE is on its way */
-	uint64_t ended_at;		/* ms: since then it is not */
-	bool asked;			/* another node has asked for a range, last at ... */
+	bool used;			/* on this node, as the driver says (DDR_SM_USED) */
+	bool told, sent;		/* the last value reported; USE is in flight */
+	uint64_t ended_at;		/* ms: not in use since then */
+	bool asked;			/* another node has requested a range, last at ... */
 	uint64_t asked_at;		/* ... ms */
-	uint64_t others;		/* nodes that use it by their word, bit: position in sm->nodes */
+	uint64_t others;		/* nodes that reported use, bit: position in sm->nodes */
 };
 
-/* Our part in what makes the array grow (struct ddr_sm_growth). */
+/* Our part in growing the array (struct ddr_sm_growth). */
 struct ddr_sm_grow {
-	bool op, op_sent;		/* the operator asks for it */
+	bool op, op_sent;		/* the operator's request, and whether it was sent */
 	uint64_t op_want;
-	uint64_t room;			/* blocks: for so many the devices that are open here are large enough */
+	uint64_t room;			/* blocks that the devices which are open here have room for */
 	uint64_t room_io, room_at, room_generation;
-	bool room_known, room_sent;	/* the next two are known, and are those of the generation above; ROOM is on its way */
+	bool room_known, room_sent;	/* the next two are known, for the generation above; ROOM is in flight */
 	uint64_t room_bytes;
 	uint32_t room_member;
 	uint64_t prep_io, prep_at;
-	uint64_t preparing, prepared;	/* blocks: the members are, for an array of this size */
+	uint64_t preparing, prepared;	/* blocks: the size for which the members are being prepared, or are prepared */
 	uint64_t long_at;		/* ms: until then our kernel's table may be longer than the array; 0: it is not */
-	uint64_t resized;		/* blocks: for which RESIZE was said */
+	uint64_t resized;		/* blocks: the size of the last RESIZE */
 };
 
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
@@ -449,34 +449,34 @@ struct ddr_sm_own {
 	bool viewed, quorate;
 	uint64_t ring;
 	enum ddr_start_state start;
-	bool planned;			/* what is dirty was sorted into held and to be resynced */
+	bool planned;			/* dirty regions were divided into held ones and those to be resynced */
 	bool ready_told;
 	bool gave_up, refused_told;
-	uint32_t degraded_told;		/* how many more members might fail, plus one, as DEGRADED said; 0: all roles had members since */
+	uint32_t degraded_told;		/* how many more members may fail, plus one, in the last DEGRADED; 0: all roles have had members since */
 	bool several, adopt;		/* as configured */
-	uint32_t foreign_node;		/* another owner whose slot is dirty */
+	uint32_t foreign_node;		/* another owner, whose slot is dirty */
 	uint64_t foreign_regions;
 
 	/* regions */
 	uint64_t *mark;			/* dirty in memory */
 	uint64_t *fly;			/* dirty in what was written last */
-	uint64_t *dur;			/* surely dirty on all members in sync */
+	uint64_t *dur;			/* certainly dirty on all members in sync */
 	uint64_t *want;			/* a LOCK waits */
 	uint64_t *granted;		/* our kernel may write */
 	uint64_t *resync;		/* may hold wrong parity: the mark stays until a resync has ended */
 	uint64_t *work;			/* in work */
 	uint64_t *clr;			/* in the batch that is being cleared */
-	uint64_t *rep;			/* marked for a repair alone: no writer of ours is or was in it since the mark was set */
-	uint64_t *rep_fly;		/* named so in what was written last */
-	uint64_t *look;			/* a repair in it did not end, here or on a node that died: it is looked at again, and stays marked until then */
-	uint64_t *skip;			/* met a bad sector in the background: not before skip_until */
+	uint64_t *rep;			/* marked for a repair only: none of our writers has been in it since the mark was set */
+	uint64_t *rep_fly;		/* recorded as such in what was written last */
+	uint64_t *look;			/* a repair in it was interrupted, here or on a node that died: it is checked again, and stays marked until then */
+	uint64_t *skip;			/* background work found a bad sector: not before skip_until */
 	uint64_t n_granted, n_want, n_resync, n_look;
 
 	struct ddr_sm_log *log;
 	struct ddr_sm_map *mapb;
 	struct ddr_sm_mapreq mq;
 	struct ddr_sm_trans t;
-	uint32_t seen_hard, seen_soft;	/* members that failed here and are not out by the superblocks; survives the state */
+	uint32_t seen_hard, seen_soft;	/* members that failed here and that the superblocks do not list as out; kept when the state is forgotten */
 	uint64_t behind;		/* as configured */
 	uint32_t seen_exchanged;	/* of these: their devices hold another disk */
 	struct ddr_sm_rebuild rb;
@@ -493,7 +493,7 @@ struct ddr_sm_own {
 	struct ddr_sm_work wk[DDR_SM_WORKS];
 	struct ddr_sm_fix fix[DDR_SM_FIXES];
 	struct ddr_sm_verify vf;
-	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places that were wrong on it for certain, put right by this node */
+	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places that were certainly wrong on it, and that this node repaired */
 	uint32_t ex_id, map_id;
 
 	/* flushes: tickets are numbers of flushes; a ticket is served when flushed has reached it */
@@ -505,11 +505,11 @@ struct ddr_sm_own {
 	enum ddr_batch_state batch;
 	bool clear_scan;		/* regions may have become ready to be cleared */
 	uint64_t batch_flush;
-	uint64_t batch_at;		/* region at which the map phase goes on */
-	bool batch_mapping;		/* regions of the batch are in the MAP_SET that is on its way */
-	uint64_t reap_at;		/* ms of the last one */
-	uint32_t reap_idle;		/* how many in a row closed nothing */
-	bool reap_wait;			/* clean stop: what is left is in use, ask again at the next tick */
+	uint64_t batch_at;		/* region at which the map phase continues */
+	bool batch_mapping;		/* regions of the batch are in the MAP_SET in flight */
+	uint64_t reap_at;		/* ms of the last REAP */
+	uint32_t reap_idle;		/* number of REAPs in a row that closed nothing */
+	bool reap_wait;			/* clean stop: the remaining grants are in use, REAP again at the next tick */
 
 	/* operator */
 	bool stopping, clean_wanted, paused, hot_spare;
@@ -518,11 +518,11 @@ struct ddr_sm_own {
 
 	/* resync */
 	uint64_t hold_until;		/* ms: no range begins before */
-	uint64_t look_until;		/* ms: no region is looked at again before */
+	uint64_t look_until;		/* ms: no region is checked again before */
 	uint64_t skip_until;		/* ms; 0: nothing is skipped */
-	uint64_t resync_at, sync_at;	/* region at which the search goes on */
-	bool sync_scan;			/* a region may have become ready for the background */
-	uint64_t resync_total, resync_done;	/* blocks; of a crash, the background's are those of its works */
+	uint64_t resync_at, sync_at;	/* region at which the search continues */
+	bool sync_scan;			/* a region may have become ready for background work */
+	uint64_t resync_total, resync_done;	/* blocks of regions that were dirty at a crash; background work is counted in its works */
 	uint64_t resync_regions_done, resync_blocks;
 	bool resync_told;
 	uint64_t mismatches;
@@ -531,8 +531,8 @@ struct ddr_sm_own {
 };
 
 /*
- * The machine: what all share, what is this node's own, and what its kernel was told and has said. Besides, who we are, the
- * clock, and the step that is under way.
+ * The machine: the state that all nodes share, this node's own, and what its kernel was told and has reported. In addition our id, the
+ * clock, and the current step.
  */
 struct ddr_sm {
 	struct ddr_sm_shared shared;
@@ -551,7 +551,7 @@ struct ddr_sm {
 	uint64_t reached[DDR_SM_CELL_WORDS];	/* cells of the small machines, bit: number */
 };
 
-/* Our part in what is shared: of a node, a range, a block of the map; and back from that block to its versions. */
+/* Our own data about a shared node and a shared range; and the shared version of our map block. */
 static inline struct ddr_sm_peer *ddr_sm_peer(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	return (struct ddr_sm_peer *)&sm->own.peer[n - sm->shared.nodes];
@@ -583,13 +583,13 @@ static inline bool ddr_sm_node_active(const struct ddr_sm_node *n)
 	return n->id && n->started && !n->leaving;
 }
 
-/* No change of the superblocks is under way, here or by what was delivered. */
+/* No change of the superblocks is in progress, neither here nor by delivered messages. */
 static inline bool ddr_sm_change_idle(const struct ddr_sm *sm)
 {
 	return !sm->shared.change.ack && sm->own.t.state == DDR_T_IDLE;
 }
 
-/* The node is in the view, or not. */
+/* Records whether the node is in the view. */
 static inline void ddr_sm_here(struct ddr_sm *sm, const struct ddr_sm_node *n, bool here)
 {
 	uint64_t bit = 1ull << (n - sm->shared.nodes);
@@ -597,7 +597,7 @@ static inline void ddr_sm_here(struct ddr_sm *sm, const struct ddr_sm_node *n, b
 	sm->shared.here = here ? sm->shared.here | bit : sm->shared.here & ~bit;
 }
 
-/* The place in the table of nodes is another one's, or nobody's. */
+/* Frees the node's place in the table of nodes. */
 static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_node *n)
 {
 	ddr_sm_here(sm, n, false);
@@ -605,7 +605,7 @@ static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_node *n)
 	memset(n, 0, sizeof(*n));
 }
 
-/* What happens to an object of a small machine (sm_cells.h). */
+/* Apply an event to an object of a small machine (sm_cells.h). */
 static inline void ddr_range_on(struct ddr_sm *sm, struct ddr_sm_range *r, enum ddr_range_event event)
 {
 	r->state = (enum ddr_range_state)ddr_sm_move(sm, DDR_MACHINE_RANGE, r->state, event);
