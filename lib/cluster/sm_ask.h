@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Questions about what all nodes share: ddr_shared_X() is given that part alone, so its answer is the same on every node at one
- * place of the order. Handlers of delivered messages (sm_order*.c) ask them as they are; who has the whole machine asks ddr_sm_X().
- * They are answered in sm_ask.c (nodes and slots), sm_ask_member.c, sm_room.c,
+ * Questions about the shared state. ddr_shared_X() gets only that state, so its answer is the same on every node at the same
+ * place in the order. Handlers of delivered messages (sm_order*.c) call ddr_shared_X(); code that has the whole machine calls ddr_sm_X().
+ * The functions are in sm_ask.c (nodes and slots), sm_ask_member.c, sm_room.c,
  * sm_set.c, sm_region.c and sm_order_ex.c.
  *
- * Must never: be answered by what only this node knows.
+ * Must never: use anything that only this node knows.
  */
 #ifndef DDR_LIB_SM_ASK_H
 #define DDR_LIB_SM_ASK_H
@@ -31,89 +31,88 @@ int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id);
 uint64_t ddr_shared_voters(const struct ddr_sm_shared *s);
 uint32_t ddr_shared_writer(const struct ddr_sm_shared *s);
 bool ddr_shared_any_lost(const struct ddr_sm_shared *s);
-/* Has somebody left with dirty regions, in a slot that is not recovered yet? */
+/* Has a node left with dirty regions, in a slot that is not recovered yet? */
 bool ddr_shared_left_dirty(const struct ddr_sm_shared *s);
 uint32_t ddr_shared_slot_of(const struct ddr_sm_shared *s, uint32_t node);
-/* The slot that the node is to have and does not own by the superblocks that are agreed; or DDR_SM_NO_SLOT. */
+/* The slot that was assigned to the node, but that the agreed superblocks do not show yet; or DDR_SM_NO_SLOT. */
 uint32_t ddr_shared_slot_claimed(const struct ddr_sm_shared *s, uint32_t node);
-/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
+/* The slot for @node: its own, or the first free one that is not assigned; or DDR_SM_NO_SLOT. */
 uint32_t ddr_shared_slot_choose(const struct ddr_sm_shared *s, uint32_t node);
-/* May the node begin in this slot: it is not being recovered, nor given to somebody else? */
+/* May the node start in this slot: it is neither being recovered nor assigned to another node? */
 bool ddr_shared_slot_settled(const struct ddr_sm_shared *s, uint32_t slot, uint32_t node);
-/* Is there a slot for the node, which nobody has to recover or to free first? */
+/* Is there a slot for the node that does not have to be recovered or freed first? */
 bool ddr_shared_can_begin(const struct ddr_sm_shared *s, uint32_t node);
 
 /* ---- members --------------------------------------------------------------------- */
 
-/* Members that hold their role for every stripe / that log, map and superblock are written to. */
+/* Members that hold their role for every stripe; members to which log, map and superblock are written. */
 uint32_t ddr_shared_in_sync(const struct ddr_sm_shared *s);
 uint32_t ddr_shared_written(const struct ddr_sm_shared *s);
 bool ddr_shared_degraded(const struct ddr_sm_shared *s);
 /* Members that are in the array in any way: in sync, rebuilding, spare. */
 uint32_t ddr_shared_alive(const struct ddr_sm_shared *s);
-/* Is it in the array no more: it failed, or is missing? */
+/* Is the member out: failed, or missing? */
 bool ddr_shared_is_out(const struct ddr_sm_shared *s, uint32_t member);
-/* Members whose failure all know, and the superblocks not yet. */
+/* Members whose failure was delivered, but is not in the superblocks yet. */
 uint32_t ddr_shared_going(const struct ddr_sm_shared *s);
-/* Could the array go on without @members (those that are on the way out counted)? */
+/* Could the array continue without @members, and without those that are already going? */
 bool ddr_shared_can_lose(const struct ddr_sm_shared *s, uint32_t members);
-/* Has the change that was done been acknowledged by all? */
+/* Have all acknowledged the change whose MEMBER_DONE was delivered? */
 bool ddr_shared_all_acked(const struct ddr_sm_shared *s);
-/* No change of the superblocks is wanted or under way. What the writer is writing is wanted until it is done. */
+/* No change of the superblocks is wanted or in progress. A change that the writer is writing is wanted until it is done. */
 bool ddr_shared_members_settled(const struct ddr_sm_shared *s);
 /* None of @members is in the array any more, and all nodes have agreed to that. */
 bool ddr_shared_agreed_out(const struct ddr_sm_shared *s, uint32_t members);
 /* Member at a position of the kernel's table (= role), or DDR_NO_MEMBER. */
 uint32_t ddr_shared_member_at(const struct ddr_sm_shared *s, uint32_t position);
-/* Has every node that takes part the member's device? */
+/* Does every node that takes part see the member's device? */
 bool ddr_shared_all_see(const struct ddr_sm_shared *s, uint32_t member);
-/* Could it come back by the regions that were written since it went? */
+/* Is it enough to rebuild the regions that were written since the member left? */
 bool ddr_shared_may_readd(const struct ddr_sm_shared *s, uint32_t member);
 /* The member that is rebuilt now, or DDR_NO_MEMBER. */
 uint32_t ddr_shared_rebuilding(const struct ddr_sm_shared *s);
-/* Of these, the one that gets a copy of a member that is in sync, and replaces it then; and that one. DDR_NO_MEMBER: there is none. */
+/* The member that gets a copy of one that is in sync, and then replaces it; and the one that is replaced. DDR_NO_MEMBER: none. */
 uint32_t ddr_shared_replacing(const struct ddr_sm_shared *s);
 uint32_t ddr_shared_replaced(const struct ddr_sm_shared *s);
-/* Of what was written before the member that rebuilds came, all is in the map; and nobody has anything to resync that may make it differ from its model. */
+/* All writes from before the rebuild are in the map, and no node has to resync anything that may make the new member differ from the one it copies. */
 bool ddr_shared_all_folded(const struct ddr_sm_shared *s);
-/* Members whose chunk of this block is right: in sync, or rebuilt that far. */
+/* Members whose chunk of this block is valid: in sync, or rebuilt that far. */
 uint32_t ddr_shared_readable(const struct ddr_sm_shared *s, uint64_t block);
-/* The first block behind @block, up to @end, from which on other members are readable. */
+/* The first block after @block, up to @end, at which the set of readable members changes. */
 uint64_t ddr_shared_readable_end(const struct ddr_sm_shared *s, uint64_t block, uint64_t end);
-/* What can be done about the parity of blocks with one role map: compute it, nothing (none is there), or not (data is missing). */
+/* What a resync can do for blocks with one role map: compute the parity; nothing, no parity member is there; nothing, data is missing (suspect). */
 enum ddr_doable { DDR_DO_JOB, DDR_DO_NOTHING, DDR_DO_SUSPECT };
 enum ddr_doable ddr_shared_doable(const struct ddr_sm_shared *s, uint64_t block);
-/* Members that a job on blocks with this role map has to do with: sources, and parity that is written whatever was rebuilt. */
+/* Members that a job on blocks with this role map uses: its sources, and parity, which is written even where it is not rebuilt yet. */
 uint32_t ddr_shared_job_members(const struct ddr_sm_shared *s, uint64_t block);
 
 /* ---- growing --------------------------------------------------------------------- */
 
-/* Is this the size that all have agreed on? */
+/* Is this the size that was judged? */
 bool ddr_shared_grow_valid(const struct ddr_sm_shared *s, const struct ddr_msg_member_set *set);
-/* Superblocks with a larger size are wanted or under way. */
+/* Superblocks with a larger size are wanted or in progress. */
 bool ddr_shared_growing(const struct ddr_sm_shared *s);
-/* Blocks that a node must have room for to begin: of the size that comes, if one does. */
+/* Blocks that a node must have room for to start: the coming size, if the array is growing. */
 uint64_t ddr_shared_grow_needs(const struct ddr_sm_shared *s);
-/* Why the array cannot grow now whatever the devices are, or NULL. */
+/* Why the array cannot grow now, independent of the devices; or NULL. */
 const char *ddr_shared_room_not_now(const struct ddr_sm_shared *s);
-/* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
+/* The node whose devices have the least room, once all have reported; NULL: not all have. */
 const struct ddr_sm_node *ddr_shared_room_least(const struct ddr_sm_shared *s);
 uint64_t ddr_shared_room_fits(const struct ddr_sm_shared *s, uint64_t bytes);
-/* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
+/* The size that the array will have, in blocks; 0: not known yet, or it cannot grow. */
 uint64_t ddr_shared_room_target(const struct ddr_sm_shared *s);
 
 /* ---- regions --------------------------------------------------------------------- */
 
-/* What the map says of it. */
+/* What the map says of the region. */
 uint8_t ddr_shared_nibble(const struct ddr_sm_shared *s, uint64_t region);
 
-/* ---- changes that somebody asks for ---------------------------------------------- */
-
-/* A spare may be taken, a cursor may grow: is it so still, as the superblocks are now? */
+/* ---- changes of the superblocks on request ---------------------------------------- */
+/* Is the change valid with the superblocks as they are now? */
 bool ddr_shared_set_valid(const struct ddr_sm_shared *s, const struct ddr_msg_member_set *set);
 bool ddr_sm_same_set(const struct ddr_msg_member_set *a, const struct ddr_msg_member_set *b);
 
-/* ---- the same, of the whole machine ---------------------------------------------- */
+/* ---- the same for the whole machine ------------------------------------------------ */
 
 #define DDR_SM_ASK(type, question) \
 	static inline type ddr_sm_##question(const struct ddr_sm *sm) \

@@ -1,81 +1,81 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The inside of the state machine: the contracts between its files. What they work on is in sm_state.h, and what all nodes
- * share in sm_shared.h.
+ * Internal interface of the state machine: the contracts between its files. Their data is in sm_state.h, and the part that all
+ * nodes share in sm_shared.h.
  *
- * The files are in layers. One calls down alone: it asks a question, or leaves a wish in the state for a pump to find. From
- * the bottom to the top, as below:
+ * The files form layers. A file only calls files below it. Instead of calling up, it records what it wants in the state, where a
+ * pump of the upper file finds it. From the bottom to the top, in the order of this header:
  *
- * what comes out, and questions
+ * outputs, and questions
  *	sm_out.c	outputs, events, records to the kernel, messages; the ends of this instance
  *	sm_cells.c	the tables of the small machines (sm_cells.h)
- *	sm_wait.c	what is waited for, in words
+ *	sm_wait.c	texts for what the array waits for
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
- *	sm_shared.c	what all share, as bytes; what is forgotten
- *	sm_ask_member.c	members: who is in sync, who goes, what the array can do without
- *	sm_apply.c	what a change makes of the superblock
- *	sm_room.c	what size the array may grow to
- *	sm_set.c	changes of the superblocks that somebody asks for
+ *	sm_shared.c	the shared state as bytes; what is forgotten
+ *	sm_ask_member.c	members: which are in sync, which leave, which the array can lose
+ *	sm_apply.c	applies a change to the superblock
+ *	sm_room.c	the size to which the array may grow
+ *	sm_set.c	changes of the superblocks on request
  *	sm_region.c	what the region map says of each region
- * what a delivered message changes for all alike (sm_order.h)
+ * what a delivered message changes on all nodes alike (sm_order.h)
  *	sm_order_ex.c	exclusive ranges
  *	sm_order_node.c	nodes and slots
  *	sm_order.c	growing, the map, verify, devices
  *	sm_order_member.c	members
- *	sm_mark.c	whether the array is a cluster's, and its adoption by a node that is in none
+ *	sm_mark.c	whether the array belongs to a cluster, and its adoption by a node that is in none
  *	sm_order_start.c	START
- * members that fail, and want of space
- *	sm_space.c	what meets a member that has no space left, and waits for some
- *	sm_fault.c	what failed on members: counted, told, reported
+ * members that fail, or have no space
+ *	sm_space.c	writes that wait because a member has no space left
+ *	sm_fault.c	errors of members: counts, events, reports
  * regions, log and grants
- *	sm_bits.c	what our kernel is told of each
- *	sm_dirty.c	what is marked, must be resynced, or looked at again
+ *	sm_bits.c	what our kernel is told about each region
+ *	sm_dirty.c	regions that are marked, must be resynced, or are checked again
  *	sm_grant.c	LOCK and GRANT, the plan after a start
  *	sm_log.c	the writes of the dirty log
  *	sm_clear.c	REAP, CLOSED, flushes, clearing of marks
  * members
- *	sm_table.c	member states as our kernel is told them, and its table
+ *	sm_table.c	the member states that our kernel is told, and its table
  * exclusive ranges, and the jobs in them
- *	sm_turn.c	whose turn it is to ask for one, when all places are taken
- *	sm_use.c	who uses the device, told to whoever does background work
+ *	sm_turn.c	the queue of requests when all places are taken
+ *	sm_use.c	which nodes use the device, reported for the pace of background work
  *	sm_ex.c		requests, drains, acknowledgements, release
- *	sm_fix.c	bad sectors and wrong chunks that are put right in place
+ *	sm_fix.c	repair of bad sectors and wrong chunks in place
  *	sm_error.c	errors and mismatches that the kernel reports
- *	sm_resync.c	what is resynced and when
- *	sm_rebuild.c	spares taken, what is written before them folded into the map, the rebuild and its cursor
- *	sm_verify.c	the verify that all agree on, and its reads
- *	sm_range.c	the life of a range of ours, its job, and who is told of the end
+ *	sm_resync.c	which regions are resynced, and when
+ *	sm_rebuild.c	assigning spares, folding earlier writes into the map, the rebuild and its cursor
+ *	sm_verify.c	the agreed verify, and its reads
+ *	sm_range.c	a range of ours from start to end, its job, and who learns the result
  * changes of the members and the map
- *	sm_seek.c	who sees which member; members that are added, removed, or come back
- *	sm_grow.c	the array takes what its members have room for
- *	sm_super.c	what is in the superblocks of a change, and the writes of them
+ *	sm_seek.c	which node sees which member; members that are added, removed, or come back
+ *	sm_grow.c	growing the array into the room of its members
+ *	sm_super.c	the superblocks of a change, and their writes
  *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement
  * nodes and views
  *	sm_recover.c	taking over the slot of a dead node
  *	sm_leave.c	the clean stop, and leaving
  *	sm_nodes.c	nodes that come and go, and who writes
- *	sm_fence.c	nodes that are lost, and their fencing
+ *	sm_fence.c	lost nodes, and their fencing
  *	sm_settle.c	what is settled before the next event, and what is sent again
- *	sm_join.c	what is on disk at the group's start and at a change of the writer; a joiner's state
- *	sm_cluster.c	views of several nodes, quorum, hellos, agreement on a view
+ *	sm_join.c	reading the disks at the group's start and at a change of the writer; sending the state to joiners
+ *	sm_cluster.c	views of several nodes, quorum, HELLO, agreement on a view
  * the step
  *	sm_kernel.c	attach and declaration, enable, the records of our kernel
  *	sm_view.c	messages in, the start of this node
- *	sm_check.c	consistency of all that
- *	sm_dump.c	what all share, for people
+ *	sm_check.c	consistency checks
+ *	sm_dump.c	the shared state as text
  *	sm.c		memory, loading, the step, status
  *
- * A delivered message is handled in two parts: first what it changes for all alike, by a function that is given struct ddr_sm_shared and the
- * message alone (sm_order.h), then what follows from that for this node. HELLO is of the view, STATE is all that is shared at once, and USE is
- * for the pace of this node's work: these three change no part of what is shared.
+ * A delivered message is handled in two parts: first a function that gets only struct ddr_sm_shared and the message makes the changes that are
+ * the same on all nodes (sm_order.h); then the consequences for this node follow. Three messages do not change the shared state: HELLO concerns the
+ * view, STATE replaces the shared state as a whole, and USE concerns the pace of this node's work.
  *
- * Every input is handled in two parts, too. Its handler changes the state and emits a bounded
- * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run, each of which
- * carries one thing on as far as it can: a pump looks at the state only, so that it does
- * not matter which input made it possible. A pump that changed anything sets sm->again,
- * and all of them run once more; one that has no room for its outputs stops and the
- * driver comes back with DDR_IN_NONE.
+ * Every input is handled in two parts as well. Its handler changes the state and emits a bounded
+ * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run. Each of them
+ * advances one task as far as possible. A pump looks at the state only, so it does
+ * not matter which input made the task possible. A pump that changed anything sets sm->again,
+ * and all pumps run again. A pump that has no room for its outputs stops, and the
+ * driver calls again with DDR_IN_NONE.
  */
 #ifndef DDR_LIB_SM_INT_H
 #define DDR_LIB_SM_INT_H
@@ -88,10 +88,10 @@
 
 /* A zeroed output of @type. Never NULL: beyond the array it is the last one, and sm->bug is set. */
 struct ddr_output *ddr_sm_out(struct ddr_sm *sm, enum ddr_out_type type);
-/* Room for @n more outputs? Otherwise the step is cut here and goes on with DDR_IN_NONE. */
+/* Room for @n more outputs? Otherwise the step ends here and continues with DDR_IN_NONE. */
 bool ddr_sm_room(struct ddr_sm *sm, uint32_t n);
 struct ddr_output *ddr_sm_event(struct ddr_sm *sm, enum ddr_event event, const char *text);
-/* An input that cannot be: reported, otherwise ignored. */
+/* An impossible input: reported, otherwise ignored. */
 void ddr_sm_bug(struct ddr_sm *sm, const char *text);
 /* A new io id that carries @index (16 bits). */
 uint64_t ddr_sm_io(struct ddr_sm *sm, uint32_t index);
@@ -99,7 +99,7 @@ static inline uint32_t ddr_sm_io_index(uint64_t io)
 {
 	return (uint32_t)(io & 0xffff);
 }
-/* The one piece of advice of most texts of GIVE_UP: behind what must happen first, or alone. Each text has its own; the driver adds none. */
+/* The advice in most texts of GIVE_UP: after what must happen first, or alone. The driver adds no advice of its own. */
 #define DDR_SM_ANEW		", stop the array on this node and start it again"
 #define DDR_SM_START_ANEW	". Stop the array on this node and start it again"
 void ddr_sm_give_up(struct ddr_sm *sm, const char *text);
@@ -125,7 +125,7 @@ static inline bool ddr_sm_active(const struct ddr_sm *sm)
 	return sm->own.quorate && !sm->shared.failed && !sm->own.gave_up;
 }
 
-/* The recovery plan is made and the kernel listens: grants and jobs may run. */
+/* The recovery plan is made and the kernel is attached: grants and jobs may run. */
 static inline bool ddr_sm_running(const struct ddr_sm *sm)
 {
 	return ddr_sm_active(sm) && sm->own.planned && sm->kernel.state == DDR_K_ATTACHED && !sm->own.c.leave_sent;
@@ -137,7 +137,7 @@ static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 	return !sm->shared.cluster || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
 }
 
-/* Does this node write for all, and knows what the one before left on the disks? */
+/* Is this node the writer, and does it know what the last writer left on the disks? */
 static inline bool ddr_sm_writes(const struct ddr_sm *sm)
 {
 	return ddr_sm_writer(sm) == sm->node && sm->own.c.writer_ready;
@@ -149,21 +149,21 @@ bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
 /* ---- sm_shared.c --------------------------------------------------------------- */
 
 uint64_t ddr_sm_mix(uint64_t x);
-/* Bytes of the state, at most, of an array with so many blocks of the map. */
+/* Maximum size of the state, in bytes, of an array with @n_map blocks of the map. */
 uint32_t ddr_sm_state_size(uint32_t n_map);
-/* What a joiner gets. Returns how many bytes it is; 0: it does not fit. */
+/* Encodes the state for a joiner. Returns its length in bytes; 0: it does not fit. */
 uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
-/* Takes what was received, whatever it says: the caller judges it. False: it is not that long. */
+/* Decodes the received state without judging its content: the caller does that. False: the length does not match. */
 bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
-/* Nobody has a state: what this node knew of it is void. The superblock and the map stay, to be replaced as a whole. */
+/* Nobody has a state: drops this node's copy. The superblock and the map stay until they are replaced as a whole. */
 void ddr_sm_shared_forget(struct ddr_sm_shared *s);
 uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
 
 /* ---- sm_space.c ---------------------------------------------------------------- */
 
-/* Something of this kind met no space on @members (0: none that still counts) and is to be done again once ddr_sm_space_waits() is over. */
+/* A write of this kind found no space on @members (0: none that still counts). It is repeated once ddr_sm_space_waits() is false. */
 void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members);
-/* All of this kind that had met it is done. */
+/* All writes of this kind that had found no space are done. */
 void ddr_sm_space_done(struct ddr_sm *sm, enum ddr_space kind);
 bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind);
 void ddr_sm_space_pump(struct ddr_sm *sm);
@@ -177,11 +177,11 @@ struct ddr_sm_job_error {
 	int32_t result;
 	uint32_t members, hard, flush;
 };
-/* Each member is counted and told of, with the operation that failed. */
+/* Counts the error for each member, and emits an event with the operation that failed. */
 void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e);
-/* This node saw members fail. @hard: they must not go on being used; else what failed can be refused upwards. */
+/* This node saw members fail. @hard: they must no longer be used; otherwise the failed operations may be answered with an error. */
 void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
-/* What was written to the member since may be nowhere: its own disk gets all when it is back. */
+/* Recent writes to the member may be lost: when its own disk is back, it gets a full rebuild. */
 void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member);
 void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write);
 /* The daemon's own writes and flushes that failed on @members: of the log, the map and superblocks. */
@@ -203,7 +203,7 @@ static inline uint64_t ddr_sm_region_length(const struct ddr_sm *sm, uint64_t re
 	return left < sm->shared.region_blocks ? left : sm->shared.region_blocks;
 }
 
-/* A region that the job does not pass over. */
+/* Adds a region that the job does not skip. */
 static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_progress *p, uint64_t region)
 {
 	uint64_t start = ddr_sm_region_start(sm, region), length = ddr_sm_region_length(sm, region);
@@ -213,18 +213,18 @@ static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_pr
 		p->done += p->at - start < length ? p->at - start : length;
 }
 
-/* Regions that are so by the map: counted, O(regions); and the counters that are kept, as it is counted now. */
+/* Counts regions by their state in the map, O(regions); and sets the kept counters from that. */
 void ddr_sm_map_count(const struct ddr_sm *sm, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect);
 void ddr_sm_map_counts(struct ddr_sm *sm);
-/* Blocks of the map that could not be read: the worst that they can have said. */
+/* Sets blocks of the map that could not be read to the worst that they can have said. */
 void ddr_sm_map_unread(struct ddr_sm *sm);
-/* The highest sequence that is known, and beyond that of what is not. */
+/* A sequence above all known ones, and above those of copies that could not be read. */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm);
-/* The first sequence from @top on that goes to the place where @seq is; @seq, if that is not before @top. */
+/* The first sequence from @top on that belongs to the same place as @seq; @seq itself, if it is not below @top. */
 uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top);
-/* Does the operation leave the region as it is, and is that durable? */
+/* Would the operation change nothing, and is the region's state durable? */
 bool ddr_sm_map_holds(const struct ddr_sm *sm, uint64_t region, uint32_t op);
-/* Adds a region to the MAP_SET that is being put together; false: no room in it, or one is on its way. */
+/* Adds a region to the MAP_SET that is being filled; false: it is full, or one is in flight. */
 bool ddr_sm_map_want(struct ddr_sm *sm, uint64_t region, uint32_t op);
 bool ddr_sm_map_idle(const struct ddr_sm *sm);
 /* Is parity known to be right in all of these blocks? */
@@ -235,30 +235,30 @@ bool ddr_sm_parity_known(const struct ddr_sm *sm, uint64_t start, uint64_t count
 void ddr_sm_bits_pump(struct ddr_sm *sm);
 void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_bits_all(struct ddr_sm *sm);
-/* What its table does not have, the kernel is told nothing of. */
+/* Regions that the kernel's table covers: the kernel is told nothing about later ones. */
 uint64_t ddr_sm_kernel_regions(const struct ddr_sm *sm);
 
 /* ---- sm_dirty.c ---------------------------------------------------------------- */
 
 void ddr_sm_mark(struct ddr_sm *sm, uint64_t region);
-/* Likewise for a repair: until a writer of ours, or a resync, needs the mark as well, the log names it as that. */
+/* Marks the region for a repair: the log records that until one of our writers, or a resync, needs the mark as well. */
 void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region);
-/* Is the region marked on all members in sync, as what it is marked for? */
+/* Is the mark durable on all members in sync, with its present purpose? */
 bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region);
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);
-/* What is in the region may have wrong parity: it stays marked until a resync of it, begun after this, has ended. */
+/* The region's parity may be wrong: it stays marked until a resync that begins after this call has ended. */
 void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
-/* A repair in the region did not end: it is looked at as a whole. It stays marked until then, or until it is to be resynced (drop). */
+/* A repair in the region was interrupted: the whole region is checked again. It stays marked until then, or until it is to be resynced (drop). */
 void ddr_sm_look(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
 
 /* ---- sm_grant.c ---------------------------------------------------------------- */
 
-/* START took effect: our slot is ours, on disk. */
+/* START took effect: the superblocks on disk name us as the owner of our slot. */
 void ddr_sm_started(struct ddr_sm *sm);
 void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
 void ddr_sm_grant_pump(struct ddr_sm *sm);
-/* After loading and the kernel's declaration: what is held, what must be resynced. */
+/* After loading and the kernel's declaration: divides dirty regions into held ones and those to be resynced. */
 void ddr_sm_plan(struct ddr_sm *sm);
 void ddr_sm_redeclared(struct ddr_sm *sm);
 
@@ -285,8 +285,8 @@ uint64_t ddr_sm_marks(const struct ddr_sm *sm);
 
 void ddr_sm_mark_apply(struct ddr_super *sb, uint32_t mark);
 /*
- * @sb, which has its new generation already, becomes what the change makes of it: @set (operation 0: none), members that are
- * @faulty or @missing from now on, @slots that go to the owners in @owner.
+ * Applies a change to @sb, which has its new generation already: @set (operation 0: none), members that become
+ * @faulty or @missing, @slots that get the owners in @owner.
  */
 void ddr_shared_apply(const struct ddr_sm_shared *s, struct ddr_super *sb, const struct ddr_msg_member_set *set, uint32_t faulty, uint32_t missing,
 		  uint64_t slots, const uint32_t *owner);
@@ -295,16 +295,16 @@ bool ddr_sm_none_missing(const struct ddr_super *sb);
 
 /* ---- sm_set.c ------------------------------------------------------------------ */
 
-/* Not only how far something is, or what is done with reads. */
+/* Does it change more than a progress record or the policy? */
 bool ddr_sm_changes_members(const struct ddr_msg_member_set *set);
-/* Does it put a member in another place or state? */
+/* Does it change a member's role or state? */
 bool ddr_sm_set_moves(const struct ddr_msg_member_set *set);
-/* Asks for a change of the members, if it fits and none is under way; true: it was sent. */
+/* Requests a change of the members, if it is valid and none is in progress; true: it was sent. */
 bool ddr_sm_ask(struct ddr_sm *sm, const struct ddr_msg_member_set *set);
 
 /* ---- sm_table.c ---------------------------------------------------------------- */
 
-/* The member whose device our kernel has at the position, one that goes included; or DDR_NO_MEMBER. @absent: our table has none there; who should be. */
+/* The member whose device our kernel has at the position, including one that leaves; or DDR_NO_MEMBER. @absent: our table has no device there; the member that should be there. */
 uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absent);
 void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_kernel_pump(struct ddr_sm *sm);
@@ -327,7 +327,7 @@ void ddr_sm_turn_pump(struct ddr_sm *sm);
 
 /* The driver says whether the device is in use here. */
 void ddr_sm_op_used(struct ddr_sm *sm, bool used);
-/* Another node asks for a range: there is work that our use may be in the way of. */
+/* Another node asks for a range: our use of the device may slow its work down. */
 void ddr_sm_use_asked(struct ddr_sm *sm);
 void ddr_sm_use_message(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_use_pump(struct ddr_sm *sm);
@@ -335,42 +335,42 @@ void ddr_sm_use_view(struct ddr_sm *sm);
 
 /* ---- sm_ex.c ------------------------------------------------------------------- */
 
-/* What follows here from a message that was delivered, and from what it has changed. */
+/* Consequences for this node of a delivered message, and of what it changed. */
 void ddr_sm_ex_requested(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_ex_answer answer, const struct ddr_sm_ex *x);
 void ddr_sm_ex_released(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_sm_ex *x);
 void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
-/* They were cancelled: their owners ask again. */
+/* These ranges were cancelled: their owners ask again. */
 void ddr_sm_ex_cancelled(struct ddr_sm *sm, const struct ddr_ended *ended);
 void ddr_sm_ex_view(struct ddr_sm *sm);
-/* The state is forgotten: its ranges are not in force for us, but their owners may be at work in them. */
+/* The state is forgotten: its ranges are no longer in force for us, but their owners may be working in them. */
 void ddr_sm_ex_forget(struct ddr_sm *sm);
-/* Another state is here: ranges that it has too go on as they are in our kernel. */
+/* Another state was taken over: ranges that it contains, too, stay as they are in our kernel. */
 void ddr_sm_ex_adopt(struct ddr_sm *sm);
 void ddr_sm_ex_detached(struct ddr_sm *sm);
-/* A free range of ours, filled, or NULL: none is free, or it would overlap one in force. */
+/* A new range of ours, or NULL: no place is free, or it would overlap a range in force. */
 struct ddr_sm_range *ddr_sm_range_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t limit);
 uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
-/* These ranges of the node are over. */
+/* These ranges of the node have ended. */
 void ddr_sm_ex_ended(struct ddr_sm *sm, uint32_t node, const struct ddr_ended *ended);
-/* The node is gone, or begins anew. */
+/* The node is gone, or starts again. */
 void ddr_sm_ex_gone(struct ddr_sm *sm, uint32_t node);
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
 struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state);
-/* Is a part of it in the range of a node? */
+/* Do any of the blocks lie in a range in force? */
 bool ddr_sm_ex_in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count);
-/* It is not in force any more: our kernel lets its writers in again. */
+/* The range is no longer in force: our kernel lets its writers continue. */
 void ddr_sm_ex_over(struct ddr_sm *sm, const struct ddr_sm_ex *x);
-/* Ranges that our state does not have are over, unless it lacks them because their owner was elsewhere: that one is lost then. */
+/* Releases drained ranges that our state does not contain, unless it lacks them because their owner was on another side: then that node is lost. */
 void ddr_sm_stale_release(struct ddr_sm *sm);
 void ddr_sm_void_serve(struct ddr_sm *sm);
 void ddr_sm_ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x);
 
 /* ---- sm_fix.c ------------------------------------------------------------------ */
 
-/* Something is wrong in these blocks (what is beyond their region is left out). False: nothing will be done about it now. @what: DDR_FIX_*, and DDR_SM_FIX_OF_VERIFY. */
+/* Starts the repair of these blocks, as far as they lie in one region. False: not possible now. @what: DDR_FIX_*, and DDR_SM_FIX_OF_VERIFY. */
 #define DDR_SM_FIX_OF_VERIFY	0x80000000u	/* verify counts what it finds, and waits for its end */
 bool ddr_sm_fix_new(struct ddr_sm *sm, uint64_t start, uint64_t count, uint32_t what);
-/* Is something being put right in these blocks? */
+/* Is a repair pending in these blocks? */
 bool ddr_sm_fix_pending(const struct ddr_sm *sm, uint64_t start, uint64_t count);
 /* Is there a place for another fix? */
 bool ddr_sm_fix_room(const struct ddr_sm *sm);
@@ -378,7 +378,7 @@ bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_fix_pump(struct ddr_sm *sm);
 bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
-/* The lowest block that verify has found wrong and that is not dealt with; @block, if that is lower. */
+/* The lowest block that verify found wrong and that is not repaired yet; @block, if that is lower. */
 uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);
 
 /* ---- sm_error.c ---------------------------------------------------------------- */
@@ -393,28 +393,28 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 /* ---- sm_resync.c --------------------------------------------------------------- */
 
 void ddr_sm_resync_pump(struct ddr_sm *sm);
-/* A range ended: what it did counts (@done), or must be done again. */
+/* A range ended: its result counts (@done), or the range must be repeated. */
 void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_works_mapped(struct ddr_sm *sm);
 void ddr_sm_works_restart(struct ddr_sm *sm);
 bool ddr_sm_works_idle(const struct ddr_sm *sm);
-/* Blocks: of what is resynced after a crash, or else of what the background computes. */
+/* Blocks: of the resync after a crash; if there is none, of background work. */
 void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *total);
 
 /* ---- sm_rebuild.c -------------------------------------------------------------- */
 
 void ddr_sm_rebuild_pump(struct ddr_sm *sm);
 void ddr_sm_folded(struct ddr_sm *sm, uint32_t sender);
-/* Nobody has folded any more: a member begins to be rebuilt. What is dirty here is folded anew, and our log goes to it. */
+/* A member's rebuild begins, so no node has folded: our dirty regions are folded again, and our log is written to the member. */
 void ddr_sm_unfolded(struct ddr_sm *sm);
 /* The MAP_SET with what we folded is durable. */
 void ddr_sm_fold_mapped(struct ddr_sm *sm);
-/* The cursor in the superblock counts, whatever was done since. */
+/* Restarts the rebuild from the cursor in the superblock. */
 void ddr_sm_rebuild_anew(struct ddr_sm *sm);
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);
-/* What was sent in the ring before and not delivered. */
+/* A new view: messages that were sent in the previous ring and not delivered are sent again. */
 void ddr_sm_rebuild_view(struct ddr_sm *sm);
-/* The block that its rebuild has come to, as far as this node knows. 0: nobody is rebuilt. */
+/* The block that the rebuild has reached, as far as this node knows. 0: no rebuild. */
 uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm);
 
 /* ---- sm_verify.c --------------------------------------------------------------- */
@@ -423,7 +423,7 @@ void ddr_sm_verify_message(struct ddr_sm *sm, const struct ddr_msg *msg, bool ch
 void ddr_sm_op_verify(struct ddr_sm *sm, const struct ddr_input *in);
 /* A read without a range has ended; its io has an index from DDR_SM_RANGES on. */
 void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in);
-/* Blocks below which all was looked at, as far as this node knows. */
+/* The block below which everything was verified, as far as this node knows. */
 uint64_t ddr_sm_verify_at(const struct ddr_sm *sm);
 void ddr_sm_verify_pump(struct ddr_sm *sm);
 void ddr_sm_verify_view(struct ddr_sm *sm);
@@ -444,14 +444,14 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member);
 /* ADD, REMOVE: one of them at a time. */
 void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in);
-/* REPLACE: waits until all nodes see the spare; its REMOVE ends that, and so does a REPLACE that says to forget it. */
+/* REPLACE: waits until all nodes see the spare; removing the spare cancels it, and so does a REPLACE with DDR_NO_MEMBER. */
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy);
 void ddr_sm_seek(struct ddr_sm *sm, uint32_t sender, uint32_t member);
 void ddr_sm_seen(struct ddr_sm *sm, uint32_t sender);
-/* The members went: what this node has open of them are devices of members that are out. */
+/* The members left: the devices of them that this node has open are those of members that are out. */
 void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members);
-/* Our superblock is another one than it was: the device that is open for a member may be one that was removed, or stand in the wrong place of our kernel's table. */
+/* Our superblock changed from @was: the open device of a member may be one that was removed, or be at the wrong place in our kernel's table. */
 void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was);
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
@@ -462,15 +462,15 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_told(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why);
 void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts);
-uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it has looked */
-/* What all have said is judged; as ddr_sm_settle(). */
+uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it knows */
+/* Judges the reports when all nodes have sent theirs; part of ddr_sm_settle(). */
 void ddr_sm_grow_settle(struct ddr_sm *sm);
-/* The members changed, by what all have agreed on. */
+/* An agreed change of the members. */
 void ddr_sm_grow_members(struct ddr_sm *sm);
 void ddr_sm_grown(struct ddr_sm *sm, uint64_t before);
 void ddr_sm_grow_view(struct ddr_sm *sm);
 void ddr_sm_grow_forget(struct ddr_sm *sm);
-/* The writer's members are ready for the change that it is about to write, if that is one of the size. */
+/* Are the members prepared for the change that the writer is about to write? Always true unless the size changes. */
 bool ddr_sm_grow_prepare(struct ddr_sm *sm);
 /* Are the devices here large enough for the array as it is now, and is our kernel's table not longer? */
 bool ddr_sm_grow_may_start(struct ddr_sm *sm);
@@ -478,29 +478,29 @@ void ddr_sm_grow_pump(struct ddr_sm *sm);
 
 /* ---- sm_super.c ---------------------------------------------------------------- */
 
-/* Writes the superblocks of the change under way. */
+/* Writes the superblocks of the current change. */
 void ddr_sm_supers_write(struct ddr_sm *sm);
 void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in);
-/* The writer is another one: what the last left on the disks is where it goes on. */
+/* This node is the new writer, and continues from what the last writer left on the disks. */
 void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 
 /* ---- sm_map.c ------------------------------------------------------------------ */
 
-/* MAP_SET changes the map region by region: what follows from each is done at once. */
+/* Applies a MAP_SET region by region, with the consequences of each change. */
 void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_map_pump(struct ddr_sm *sm);
-/* A new writer has read the map: goes on telling the group what it lacks; then the writer is ready. */
+/* A new writer has read the map: sends the group what only the disks know; then the writer is ready. */
 void ddr_sm_map_merge(struct ddr_sm *sm);
 void ddr_sm_accept(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_map_view(struct ddr_sm *sm);
 
 /* ---- sm_member.c --------------------------------------------------------------- */
 
-/* A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be. */
+/* Cancels a WHOLE that is not delivered yet: its member failed, or a node died, whose writes may differ on the two members. */
 void ddr_sm_whole_void(struct ddr_sm *sm);
-/* ... it was called off: what this node has written of it is not to be. */
+/* A WHOLE was cancelled: what this node has written for it must not take effect. */
 void ddr_sm_whole_voided(struct ddr_sm *sm);
 void ddr_sm_member_failed(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_fail *n);
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_done *n);
@@ -518,7 +518,7 @@ void ddr_sm_recover_resend(struct ddr_sm *sm);
 void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in);
 bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_slot_load(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
-/* ... names the instance of its owner. */
+/* The block that was just loaded names this instance as the slot's owner. */
 void ddr_sm_slot_instance(struct ddr_sm *sm, uint64_t seq, const uint8_t boot_id[16], uint64_t cookie);
 /* Our slot's log was given by SLOT_READ, or must be asked for. */
 void ddr_sm_read_pump(struct ddr_sm *sm);
@@ -526,28 +526,28 @@ void ddr_sm_read_pump(struct ddr_sm *sm);
 /* ---- sm_leave.c ---------------------------------------------------------------- */
 
 void ddr_sm_op_leave(struct ddr_sm *sm);
-/* Has the view nodes beside this one that could begin, or leave? */
+/* Are there other nodes in the view that could start, or leave? */
 bool ddr_sm_others_move(const struct ddr_sm *sm, uint32_t id);
 void ddr_sm_leave_told(struct ddr_sm *sm, const struct ddr_msg *msg, bool leaves);
 void ddr_sm_clean_pump(struct ddr_sm *sm);
-/* Is that all that is marked in our slot? Not before it was read. */
+/* Do we know all marks of our slot? Not before it was read. */
 bool ddr_sm_marks_known(const struct ddr_sm *sm);
 bool ddr_sm_at_rest(const struct ddr_sm *sm);
 void ddr_sm_leave_pump(struct ddr_sm *sm);
 
 /* ---- sm_nodes.c ---------------------------------------------------------------- */
 
-/* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. In the total order only. */
+/* Chooses a new writer if the last one is gone for good; see ddr_order_writer(). In the total order only. */
 void ddr_sm_writer_choose(struct ddr_sm *sm);
-/* ... it was: what we knew of the disks as the writer counts no more. */
+/* There is a new writer: what we knew of the disks as the writer no longer counts. */
 void ddr_sm_writer_chosen(struct ddr_sm *sm, enum ddr_writer_news news);
-/* The place of a node in the table, made if need be. NULL: all 64 are taken by nodes that are here or lost. */
+/* The place of a node in the table, assigned if necessary. NULL: all 64 are taken by nodes that are here or lost. */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
-/* This node has none. */
+/* This node has no place. */
 void ddr_sm_no_place(struct ddr_sm *sm);
 /* The node is lost: from now on it counts as one that has not answered. */
 void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent);
-/* It took part, and is not in the view that was agreed on: it left cleanly, or is lost. */
+/* The node took part, and is not in the agreed view: it left cleanly, or is lost. */
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
 
 /* ---- sm_fence.c ---------------------------------------------------------------- */
@@ -562,11 +562,11 @@ void ddr_sm_fence_resend(struct ddr_sm *sm);
 
 /* ---- sm_settle.c --------------------------------------------------------------- */
 
-/* What was sent and not delivered before a change of the view is refused after it: it is sent again. */
+/* Messages that were sent before a change of the view and not delivered are refused after it: they are sent again. */
 void ddr_sm_resend(struct ddr_sm *sm);
 /*
- * Before whatever comes next in the total order: what all have acknowledged until now is
- * settled, on every node, before the next event may change who has to acknowledge.
+ * Called before each event of the total order: what all nodes have acknowledged so far is
+ * settled, on every node, before the event may change who has to acknowledge.
  */
 void ddr_sm_settle(struct ddr_sm *sm);
 
@@ -576,9 +576,9 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_join_view(struct ddr_sm *sm);
 void ddr_sm_join_pump(struct ddr_sm *sm);
 void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
-/* The state that was built from the disks is not what they hold: nobody has one. */
+/* The state that was built from the disks differs from what they hold now: nobody has a state. */
 void ddr_sm_void(struct ddr_sm *sm);
-/* We have no state any more, and have not begun. The view stays. */
+/* Drops our state: we have not started. The view stays. */
 void ddr_sm_forget(struct ddr_sm *sm);
 
 /* ---- sm_cluster.c -------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a delivered message changes of what all nodes share (sm_order.c, sm_order_ex.c, sm_order_node.c, sm_order_member.c).
+ * What a delivered message changes in the shared state (sm_order.c, sm_order_ex.c, sm_order_node.c, sm_order_member.c).
  *
- * A handler is given that part, and the message. It cannot look at what only this node knows, nor at what its kernel was told: its
- * types do not give it that. So it comes to the same on every node, and has no outputs. It says what it has changed; the file that sees
- * the whole machine does what follows from that for this node, at once (in_order() in sm_view.c calls both).
+ * A handler gets the shared state and the message. Its types give it neither this node's own state nor the kernel's, so its result
+ * is the same on every node, and it has no outputs. It returns what it has changed. Then a function that gets the whole machine
+ * carries out the consequences for this node (in_order() in sm_view.c calls both).
  *
  * Must never: declare a function that takes a struct ddr_sm (tests/tools/test_layers.py looks).
  */
@@ -13,7 +13,7 @@
 
 #include "sm_ask.h"
 
-/* Ranges that were in force and are not any more, bit: their place. What is there is as it was, but for @used. */
+/* Ranges that have ended, bit: their place. The range itself stays in its place, except that @used is false. */
 struct ddr_ended { uint64_t place[DDR_SM_EX / 64]; };
 
 static inline bool ddr_ended(const struct ddr_ended *e, uint32_t place)
@@ -23,77 +23,77 @@ static inline bool ddr_ended(const struct ddr_ended *e, uint32_t place)
 
 /* ---- exclusive ranges (sm_order_ex.c) -------------------------------------------- */
 
-/* A request: it cannot be; it is refused; for all places are taken; it is in force. */
+/* A request: impossible; refused; refused because all places are taken; in force. */
 enum ddr_ex_answer { DDR_EX_WRONG, DDR_EX_REFUSED, DDR_EX_FULL, DDR_EX_FORCE };
 
-/* @x: the range that is in force by it. */
+/* @x: the range that is in force now. */
 enum ddr_ex_answer ddr_order_ex_request(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_sm_ex **x);
 void ddr_order_ex_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-/* The range that ends, or NULL: it is not in force. */
+/* Returns the range that ends, or NULL: it is not in force. */
 struct ddr_sm_ex *ddr_order_ex_release(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 /*
- * The sender's kernel went, and with it what it held back for the ranges that the sender had acknowledged. Where others have not
- * acknowledged yet, the acknowledgement is taken back. Where all have, the owner may be at work.
+ * The sender's kernel is gone, and no longer holds back writers in the ranges that the sender had acknowledged. If others have not
+ * acknowledged a range yet, the acknowledgement is void. If all have, the owner may be working.
  */
 void ddr_order_ex_void(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 /* A failure was delivered: ranges that not all have acknowledged end here, their owners ask again. */
 void ddr_order_ex_cancel(struct ddr_sm_shared *s, struct ddr_ended *ended);
-/* The ranges of a node that is dead, has left, or begins anew. */
+/* Ends the ranges of a node that is dead, has left, or starts again. */
 void ddr_order_ex_gone(struct ddr_sm_shared *s, uint32_t node, struct ddr_ended *ended);
-/* What the node has acknowledged until now counts for nothing. */
+/* The node's acknowledgements so far are void. */
 void ddr_order_ex_unacked(struct ddr_sm_shared *s, uint32_t at);
-/* What all have acknowledged is so, whoever joins now. */
+/* Ranges that all have acknowledged belong to their owners, whichever node joins now. */
 void ddr_order_ex_settle(struct ddr_sm_shared *s);
 
 /* ---- nodes, slots, who writes (sm_order_node.c) ---------------------------------- */
 
-/* The writer: the same; there was none before; another one. */
+/* The writer: the same; another one; the first one. */
 enum ddr_writer_news { DDR_WRITER_SAME, DDR_WRITER_OTHER, DDR_WRITER_FIRST };
 
-/* Chooses the writer anew if the last one is gone for good, or proven dead if it is not known who it was. */
+/* Chooses a new writer if the last one is gone for good; if it is unknown who that was, once no node is lost. */
 enum ddr_writer_news ddr_order_writer(struct ddr_sm_shared *s);
-/* The slot is to be the node's, or free (0): by the change of the superblocks that was not begun, or else by the one after it. */
+/* Assigns the slot to the node, or frees it (0): by the change of the superblocks that is not started yet, otherwise by the one after it. */
 void ddr_order_slot_give(struct ddr_sm_shared *s, uint32_t slot, uint32_t node);
-/* The owner of @slot has died: it was fenced, or begins again. Without parity, what it was writing is known nowhere. */
+/* The owner of @slot has died: it was fenced, or starts again. Without parity, its writes in flight are recorded nowhere. */
 void ddr_order_slot_died(struct ddr_sm_shared *s, uint32_t slot);
-/* The slot of a dead node, or of one that left with dirty regions, is to be taken over. */
+/* The slot of a dead node, or of one that left with dirty regions, must be recovered. */
 void ddr_order_slot_recover(struct ddr_sm_shared *s, uint32_t slot);
-/* What the node was recovering, another one does. */
+/* Slots that the node was recovering are left to another one. */
 void ddr_order_recover_drop(struct ddr_sm_shared *s, uint32_t node);
 
-/* Nodes that are proven dead by it, bit: position; the ranges that ended for that. */
+/* Nodes that are now proven dead, bit: position; ranges that ended because of that; the writer. */
 struct ddr_order_dead {
 	uint64_t nodes;
 	struct ddr_ended ended;
 	enum ddr_writer_news writer;
 };
 
-/* FENCED: it is of another failure; the next node is to try; the node is dead. */
+/* FENCED: it concerns another failure; the next node tries; the node is dead. */
 enum ddr_fenced_answer { DDR_FA_OLD, DDR_FA_NEXT, DDR_FA_DEAD };
 
 enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead);
 
-/* RECOVER, RECOVERED: it cannot be; nothing follows; the slot is the sender's to take over; it is done. */
+/* RECOVER, RECOVERED: impossible; too late, ignored; the sender recovers the slot; it is recovered. */
 enum ddr_recover_answer { DDR_RECOVER_WRONG, DDR_RECOVER_LATE, DDR_RECOVER_TAKEN, DDR_RECOVER_DONE };
 
 enum ddr_recover_answer ddr_order_recover(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 
 /*
- * Is the node the last one that takes part? It stays until another one takes part, or there is none that could (@others): who leaves
- * last frees its slot itself, and if it died in that write the others, who know nothing of it, could write as well.
+ * Is the node the last one that takes part? Then it stays until another one takes part, or there is none that could (@others). The last
+ * node frees its own slot. If it died during that write, other nodes, which know nothing of it, could write as well.
  */
 bool ddr_shared_is_last(const struct ddr_sm_shared *s, uint32_t id, bool others);
-/* LEAVE. False: it has to stay. @others: the view has nodes beside it that could begin, or leave. */
+/* LEAVE. False: it has to stay. @others: other nodes are in the view that could start, or leave. */
 bool ddr_order_leave(struct ddr_sm_shared *s, const struct ddr_msg *msg, bool others);
 
-/* The operator has adopted the array: nobody else uses its disks, so whoever is lost is dead. */
+/* The operator has adopted the array: nobody else uses its disks, so lost nodes are dead. */
 void ddr_order_lost_adopted(struct ddr_sm_shared *s, struct ddr_order_dead *dead);
 /* Why a node whose START has these flags must not start, or NULL (sm_mark.c). */
 const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flags);
-/* A START with these flags was delivered and counts, and its sender is not lost any more. */
+/* A START with these flags was delivered and accepted, and its sender is no longer lost. */
 void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_order_dead *dead);
 
-/* START: the sender has to go, for the reason given; it may try again later; it has begun. */
+/* START: refused, for the reason given; the sender may try again later; accepted. */
 enum ddr_start_answer { DDR_START_REFUSED, DDR_START_LATER, DDR_START_BEGUN };
 
 struct ddr_order_start {
@@ -104,94 +104,94 @@ struct ddr_order_start {
 	bool voided, failed;		/* as of struct ddr_order_fail */
 };
 
-/* @view: so many nodes are in the view. */
+/* @view: the number of nodes in the view. */
 enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, uint32_t view, struct ddr_order_start *n);
 /* The same without a cluster. */
 enum ddr_start_answer ddr_order_start_alone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *n);
 
 /* ---- members (sm_order_member.c) -------------------------------------------------- */
 
-/* What came of MEMBER_FAIL. */
+/* The result of MEMBER_FAIL. */
 struct ddr_order_fail {
 	uint32_t hard, soft;		/* members that must stay, since the array cannot do without them */
 	struct ddr_ended ended;		/* ranges that end with the failure */
-	bool voided;			/* WHOLE is not to be, see ddr_order_whole_void() */
-	bool failed;			/* the array has failed just now */
-	bool sender_goes;		/* the sender cannot do without a member that must stay */
+	bool voided;			/* a WHOLE was cancelled, see ddr_order_whole_void() */
+	bool failed;			/* the array has just failed */
+	bool sender_goes;		/* the sender gives up: it cannot reach a member that must stay */
 };
 
 /* False: there is no such member, and nothing was changed. */
 bool ddr_order_member_fail(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_fail *n);
-/* A node begins, and has not got these members. */
+/* A node starts without these members. */
 void ddr_order_members_missing(struct ddr_sm_shared *s, uint32_t missing, bool *voided, bool *failed);
 /*
- * A member fails that is to take over the role of another one now, or a node dies: what it was writing may differ on the two. So WHOLE is not to be.
- * Its superblocks may be written, and MEMBER_DONE may be on its way: that one changes nothing any more, and what is on the disks is written over.
+ * Cancels a WHOLE that is not delivered yet: its member failed, or a node died, whose writes may differ on the two members.
+ * Its superblocks may be written already, and MEMBER_DONE may be in flight: that message then changes nothing, and the superblocks are overwritten.
  */
 bool ddr_order_whole_void(struct ddr_sm_shared *s);
-/* Members that the superblocks have out: until all voters have acknowledged, no kernel may do without them. */
+/* Members that the superblocks list as out: until all voters have acknowledged, every kernel still writes to them. */
 void ddr_order_members_leave(struct ddr_sm_shared *s, uint32_t members);
-/* The members went: who has their devices open has those of members that are out. */
+/* The members left: no node counts as seeing them any more. */
 void ddr_order_members_gone(struct ddr_sm_shared *s, uint32_t members);
-/* Of the members whose devices a node has open as it begins: those that it may have open. */
+/* Of the members whose devices a node has open when it starts: those that count as seen. */
 uint32_t ddr_shared_seen_at_start(const struct ddr_sm_shared *s, uint32_t present);
-/* Was it taken as the change that is wanted? */
+/* Was it accepted as the next change? */
 bool ddr_order_member_set(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-/* A text: why it cannot be, and nothing was changed. */
+/* NULL, or why the message is impossible: then nothing was changed. */
 const char *ddr_order_member_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_order_folded(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 const char *ddr_order_seek(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_order_seen(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 
-/* MEMBER_DONE: it cannot be; what it says was overtaken; it is done. */
+/* MEMBER_DONE: impossible; overtaken by a later decision, ignored; done. */
 enum ddr_done_answer { DDR_DONE_WRONG, DDR_DONE_OVERTAKEN, DDR_DONE_DONE };
 
 struct ddr_order_done {
-	uint32_t out;			/* members that are out by it */
-	uint32_t replaced;		/* who was being replaced until then */
-	uint64_t generation, blocks;	/* before it */
-	bool died;			/* a slot of an owner that died changed hands */
+	uint32_t out;			/* members that are out now */
+	uint32_t replaced;		/* the member that was being replaced until then */
+	uint64_t generation, blocks;	/* before the change */
+	bool died;			/* a slot whose owner died got another owner */
 };
 
-/* What is said of a change that moves members. */
+/* The event for a change that moves members. */
 enum ddr_event ddr_shared_set_event(const struct ddr_sm_shared *s, const struct ddr_msg_member_set *set);
 enum ddr_done_answer ddr_order_member_done(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_done *n);
-/* All have acknowledged the change that was done: it is over. False: not yet. */
+/* Completes the change if all have acknowledged it. False: not yet. */
 bool ddr_order_member_settle(struct ddr_sm_shared *s);
 
 /* ---- growing, map, verify (sm_order.c) -------------------------------------------- */
 
 extern const char ddr_grow_has_it[];
-/* Why the array does not grow; NULL: all are asked for their room. */
+/* Why the array does not grow; NULL: all nodes are asked for their room. */
 const char *ddr_order_grow(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 bool ddr_order_room(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 
-/* It was judged that the array does not grow. */
+/* The array was judged too small to grow. */
 struct ddr_order_small {
-	uint32_t by;			/* who had asked for it */
+	uint32_t by;			/* the node that requested it */
 	uint64_t want;
 	const char *why;
 	const struct ddr_sm_node *node;	/* whose device is too small, or NULL */
 };
 
-/* What all have said is judged. True: it will not grow. */
+/* Judges the reports when all nodes have sent theirs. True: the array does not grow. */
 bool ddr_order_grow_settle(struct ddr_sm_shared *s, struct ddr_order_small *n);
-/* Nobody wants the array to grow any more; what was said of the members' devices was said of others. */
+/* Drops the request to grow; drops the nodes' reports, because the members changed. */
 void ddr_order_grow_end(struct ddr_sm_shared *s);
 void ddr_order_room_void(struct ddr_sm_shared *s);
-/* The size in the superblock is another one; false: there is no room for it, and nothing was changed. */
+/* The size in the superblock changed; false: there is no room for it, and nothing was changed. */
 bool ddr_shared_sized(struct ddr_sm_shared *s);
 
 void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nibble);
 uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op);
-/* Are there such regions? */
+/* Do the regions of the message exist? */
 bool ddr_order_map_set(const struct ddr_sm_shared *s, const struct ddr_msg *msg);
-/* One region of it. False: it was so already. @suspect: it is from now on. */
+/* Applies it to one region. False: nothing changed. @suspect: the region has become suspect. */
 bool ddr_order_map_region(struct ddr_sm_shared *s, uint64_t region, uint32_t op, bool *suspect);
 const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *msg);
-/* No member is missing any more: "written since a member is missing" is dropped. */
+/* No member is missing any more: drops "written since a member is missing" from the map. */
 void ddr_order_map_whole(struct ddr_sm_shared *s);
-/* Has it changed the record of the verify? @told: the event that follows from that, or DDR_EV_BUG: none. */
+/* Has it changed the record of the verify? @told: the event for that, or DDR_EV_BUG: none. */
 bool ddr_order_verify(struct ddr_sm_shared *s, const struct ddr_msg *msg, enum ddr_event *told);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the nodes of a group share: exactly what a joiner gets in STATE, and what messages change in the total order.
+ * The state that the nodes of a group share: exactly what a joiner gets in STATE, and what messages change in the total order.
  *
- * The lists below declare the structures. The codec of STATE, the digest, what is forgotten and the dump for people are made
- * from the same lists (sm_shared.c), so a field that one of them does not know cannot be written down. The order of the
+ * The lists below declare the structures. The codec of STATE, the digest, the code that forgets the state, and the dump as text are
+ * generated from the same lists (sm_shared.c), so none of them can miss a field. The order of the
  * fields is the wire format (doc/protocol.md, "The state, as a joiner gets it").
  *
  * F(kind, name) is a field, A(kind, name, n) an array of n. Kinds: U8 U16 U32 U64, FLAG (one byte), BYTES (an array of bytes),
  * SET (a change of the members, as in MEMBER_SET).
  *
- * Must never: have a field that only this node knows, or that nodes at one place of the order may have different values of.
+ * Must never: have a field that only this node knows, or that may differ between nodes at the same place in the order.
  */
 #ifndef DDR_LIB_SM_SHARED_H
 #define DDR_LIB_SM_SHARED_H
@@ -22,18 +22,18 @@
 
 #define DDR_SM_EX		128u	/* ranges of all nodes that are in force at once */
 
-/* Of the group, and of slots that are recovered. */
+/* The group, and slots that are recovered. */
 #define DDR_SHARED_GROUP(F, A) \
-	F(U64, history)			/* names the messages that made the state */ \
-	F(U64, ring_history)		/* as it was when the ring began */ \
-	F(U32, failures)		/* of nodes, so far */ \
+	F(U64, history)			/* hash of the messages that changed the state */ \
+	F(U64, ring_history)		/* @history when the ring began */ \
+	F(U32, failures)		/* number of node failures so far */ \
 	F(U32, writer)			/* node that writes superblocks and map, 0: none */ \
-	F(FLAG, unproven)		/* built, and nothing was written since: its owners' last writes may have come after our reading */ \
+	F(FLAG, unproven)		/* built from the disks, and nothing was written since: its owners' last writes may have landed after we read */ \
 	F(FLAG, failed)			/* too few members are left */ \
-	F(U64, rec)			/* slots of dead nodes */ \
-	A(U32, rec_by, DDR_MAX_SLOTS)	/* who recovers it, 0: nobody yet */
+	F(U64, rec)			/* slots of dead nodes, to be recovered */ \
+	A(U32, rec_by, DDR_MAX_SLOTS)	/* node that recovers the slot, 0: none yet */
 
-/* Of the superblock: what never changes is known to all. */
+/* The superblock, without the fields that never change: all nodes know these. */
 #define DDR_SHARED_SUPER(F, A) \
 	F(U64, generation) \
 	F(U64, seq) \
@@ -66,39 +66,39 @@
 	F(U64, repaired)
 
 /*
- * A change of the superblocks: what was delivered and is not done. What of it the writer has
- * taken into its write is the writer's own to know.
+ * A change of the superblocks: what was delivered and is not done yet. Only the writer knows which part of it
+ * is in its write in flight.
  */
 #define DDR_SHARED_CHANGE(F, A) \
-	F(FLAG, ack)			/* done was delivered; each node acknowledges when its kernel obeys */ \
+	F(FLAG, ack)			/* MEMBER_DONE was delivered; each node acknowledges when its kernel has applied the change */ \
 	F(U64, acked)			/* bit: position of the node */ \
-	F(U32, faulty)			/* judged, and not in the superblocks */ \
+	F(U32, faulty)			/* judged, and not in the superblocks yet */ \
 	F(U32, missing) \
 	F(U32, leaving)			/* out by the superblocks, and not all kernels have stopped reading them */ \
-	F(U32, exchanged)		/* of those that go: what was written to them went to another disk */ \
-	F(U64, slots)			/* that are to change hands */ \
-	F(U64, died)			/* without parity: slots whose owners died; when they change hands, a copy begins anew */ \
+	F(U32, exchanged)		/* of those that leave: writes to them went to another disk */ \
+	F(U64, slots)			/* slots that get another owner */ \
+	F(U64, died)			/* without parity: slots whose owners died; when they get another owner, a copy starts from 0 */ \
 	F(U8, mark)			/* enum ddr_mark */ \
-	F(FLAG, copy_void)		/* a member that goes, and its copy, may differ where nobody has resynced yet: the copy begins anew */ \
-	A(U32, slot_node, DDR_MAX_SLOTS)	/* whose they are to be by what was delivered last, also of those under way; 0: free */ \
+	F(FLAG, copy_void)		/* a member that leaves, and its copy, may differ where nobody has resynced yet: the copy starts from 0 */ \
+	A(U32, slot_node, DDR_MAX_SLOTS)	/* owner that each slot gets, by the last delivered message; including changes in progress; 0: free */ \
 	F(SET, set)			/* operation 0: none */ \
 	F(U32, back)			/* members that are out, and come back once all see them */ \
-	F(FLAG, restart)		/* the change that waits for acknowledgements is of more than slots and cursors */
+	F(FLAG, restart)		/* the change that waits for acknowledgements concerns more than slots and cursors */
 
 #define DDR_SHARED_NODE(F, A) \
 	F(U32, id)			/* 0: free */ \
-	F(FLAG, lost)			/* left, or was never heard of, and is not proven dead */ \
+	F(FLAG, lost)			/* disappeared, or was never heard, and is not proven dead */ \
 	F(FLAG, started)		/* its START was delivered, and it was not lost since */ \
 	F(FLAG, leaving)		/* its LEAVE was delivered */ \
 	F(FLAG, absent)			/* lost since the group's start */ \
 	F(FLAG, dead)			/* the instance (boot_id, cookie) was fenced and never comes back */ \
-	F(FLAG, folded)			/* what it had dirty before its kernel wrote to all that rebuild is in the map */ \
+	F(FLAG, folded)			/* its regions that were dirty before its kernel wrote to the rebuilding member are in the map */ \
 	F(U32, sees)			/* members whose devices it has open */ \
 	F(FLAG, roomed)			/* the next two are known */ \
-	F(U64, room)			/* bytes that the array may use of the smallest device that it has of the members */ \
-	F(U32, room_member)		/* of this one */ \
-	F(U32, leave_dirty)		/* regions in its slot, as it left; UINT32_MAX: it had not read it */ \
-	F(U32, attempt)			/* of fencing */ \
+	F(U64, room)			/* bytes that the array may use of its smallest device of a member */ \
+	F(U32, room_member)		/* that member */ \
+	F(U32, leave_dirty)		/* dirty regions in its slot when it left; UINT32_MAX: it had not read its slot */ \
+	F(U32, attempt)			/* number of attempts to fence it */ \
 	F(U64, failure)			/* name of its present failure */ \
 	A(BYTES, boot_id, 16) \
 	F(U64, cookie)
@@ -111,12 +111,12 @@
 	F(U64, start) \
 	F(U64, count)			/* blocks */ \
 	F(U64, acked)			/* nodes that acknowledged, bit: position in the table of nodes */ \
-	F(U64, dirty)			/* regions of it that one of them has to resync */ \
-	F(FLAG, granted)		/* all had acknowledged: the owner may work, whoever joins now */
+	F(U64, dirty)			/* regions of it that some node has to resync */ \
+	F(FLAG, granted)		/* all have acknowledged: the owner may work, whichever node joins now */
 
 /* The array is to grow. */
 #define DDR_SHARED_GROW(F, A) \
-	F(U32, by)			/* node that asked for it; 0: it is not */ \
+	F(U32, by)			/* node that requested it; 0: none */ \
 	F(U64, want)			/* blocks; 0: as many as there is room for */
 
 /* A block of the region map: versions count its changes. */
@@ -153,11 +153,11 @@ struct ddr_sm_shared {
 	struct ddr_sm_version *version;	/* of each block of the map */
 	uint8_t *map;			/* nibbles, as in the payload */
 
-	/* known to all without a message: by their configuration, and by the view */
-	bool cluster;			/* nodes come and go, and are fenced; else a view is whoever the transport names */
+	/* known to all without a message: from their configuration, and from the view */
+	bool cluster;			/* nodes come and go, and are fenced; else the view is what the transport reports */
 	uint64_t here;			/* nodes that are in the view, bit: position */
 
-	/* follows from that */
+	/* derived from the fields above */
 	uint32_t n_map;			/* blocks of the map */
 	uint64_t regions, region_blocks;
 	uint64_t n_clean, n_needs_sync, n_suspect;	/* regions; kept from when their states are known (planned) */
