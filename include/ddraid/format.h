@@ -2,9 +2,9 @@
 /*
  * On-disk format of ddraid members: superblock, dirty-log block, region-map block.
  *
- * These structures are read from disks that may hold anything. Nothing here may
- * be believed before magic, version, length and crc32c were checked; the codec in
- * lib/disk/format.h does that and is the only code that touches these structures.
+ * These structures are read from disks that may hold anything. No field may
+ * be trusted before magic, version, length and crc32c were checked; the codec in
+ * lib/disk/format.h does that, and is the only code that accesses these structures.
  * doc/on-disk-format.md describes every field. All integers are little-endian;
  * the wrapper types make a forgotten conversion a compile error.
  *
@@ -14,7 +14,7 @@
  *	4096			superblock, copy 0
  *	log_offset		dirty log: for each slot, for each log block index, two
  *				places of 4096 bytes (place = sequence & 1)
- *	map_offset		region map: for each map block index, two places likewise
+ *	map_offset		region map: for each map block index, two such places
  *	data_offset - 4096	superblock, copy 1
  *	data_offset		data area: array_blocks * chunk bytes
  *	... to the end		a zeroed tail of at least 64 KiB that ddraid never uses
@@ -65,22 +65,22 @@ enum ddr_member_state {
 	DDR_MEMBER_IN_SYNC	= 1,	/* holds its role for every stripe */
 	DDR_MEMBER_REBUILDING	= 2,	/* written always, read below the cursor only */
 	DDR_MEMBER_FAULTY	= 3,	/* failed: neither read nor written */
-	DDR_MEMBER_MISSING	= 4,	/* not there, as a node began; neither read nor written */
+	DDR_MEMBER_MISSING	= 4,	/* absent at a start, removed or replaced; neither read nor written */
 	DDR_MEMBER_SPARE	= 5,	/* no role */
 };
 
 #define DDR_ROLE_NONE		0xffffu
 
-/* What is known of the verify that runs, or of the last one; the numbers are on disk. */
+/* The verify in progress, or the last one; the numbers are on disk. */
 enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_PAUSED = 2 };
-#define DDR_VERIFY_IDLE		5u	/* the priority of one that only reads while the disks have nothing else to do, where the kernel's scheduler can */
-#define DDR_VERIFY_F_REPAIR	1u	/* parity is rewritten where nobody knows which chunk is wrong */
-#define DDR_VERIFY_F_SCHEDULED	2u	/* nobody asked for it but the schedule: it keeps to its hours */
+#define DDR_VERIFY_IDLE		5u	/* lowest priority: reads only while the disks are idle, if the kernel's I/O scheduler supports that */
+#define DDR_VERIFY_F_REPAIR	1u	/* parity is rewritten where it is unknown which chunk is wrong */
+#define DDR_VERIFY_F_SCHEDULED	2u	/* started by the schedule: it keeps to its hours */
 #define DDR_VERIFY_F_ALL	3u
 
 /* Flags of a member. */
 #define DDR_MEMBER_F_PARTIAL	1u	/* rebuilding: it lacks only regions with DDR_REGION_F_WRITTEN */
-#define DDR_MEMBER_F_REPLACING	2u	/* rebuilding: another one is in sync in the same role, until this one takes it over */
+#define DDR_MEMBER_F_REPLACING	2u	/* rebuilding: another member is in sync in the same role, until this one takes it over */
 #define DDR_LAST_GEN_LEN	8u
 
 /* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */
@@ -88,7 +88,7 @@ enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_
 #define DDR_FEATURE_RO_COMPAT_KNOWN	DDR_RO_COMPAT_CLUSTER
 #define DDR_FEATURE_INCOMPAT_KNOWN	0u
 
-/* ro-compat: a cluster of several nodes serves the array. A node outside of one must not, nor a daemon that does not know this. */
+/* ro-compat: the array belongs to a cluster of several nodes. A node outside of a cluster must not serve it, nor a daemon that does not know this bit. */
 #define DDR_RO_COMPAT_CLUSTER	(1u << 0)
 
 /* Policy bits of the superblock. */
@@ -101,12 +101,12 @@ struct ddr_disk_member {		/* 64 bytes */
 	uint8_t		flags;		/* DDR_MEMBER_F_* */
 	ddr_le16	role;		/* 0 .. roles-1 or DDR_ROLE_NONE */
 	ddr_le32	export_node;	/* node that exports this disk, 0: none (a truly shared disk) */
-	ddr_le64	cursor;		/* rebuilding: blocks below it are right and flushed */
+	ddr_le64	cursor;		/* rebuilding: blocks below it are valid and flushed */
 	ddr_le64	since;		/* generation at which it took this state */
 	ddr_le32	err_read;	/* errors counted so far, for the reports */
 	ddr_le32	err_write;
 	ddr_le32	err_corrected;
-	uint8_t		last_gen[8];	/* faulty, missing: the first bytes of the id of the last generation of which it was;
+	uint8_t		last_gen[8];	/* faulty, missing: the first bytes of the id of the last generation that it belonged to;
 					 * zero: not known, or it did not hold all of its role then */
 	uint8_t		reserved[4];
 };
@@ -123,7 +123,7 @@ struct ddr_disk_sb {			/* 4096 bytes */
 	ddr_le16	reserved0;
 	ddr_le32	length;		/* 4096 */
 	ddr_le32	crc32c;		/* over all 4096 bytes with this field zero */
-	ddr_le64	seq;		/* of the two valid copies the one with the higher counts */
+	ddr_le64	seq;		/* if both copies are valid, the one with the higher seq counts */
 	ddr_le32	compat;
 	ddr_le32	ro_compat;
 	ddr_le32	incompat;
@@ -157,14 +157,14 @@ struct ddr_disk_sb {			/* 4096 bytes */
 	ddr_le64	updated;
 	ddr_le32	verify_serial;	/* verifies begun so far */
 	uint8_t		verify_state;	/* enum ddr_verify_state */
-	uint8_t		verify_priority;	/* 1 .. 5; 0 when none is under way */
+	uint8_t		verify_priority;	/* 1 .. 5; 0: no verify in progress */
 	uint8_t		verify_flags;	/* DDR_VERIFY_F_* */
 	uint8_t		reserved5;
-	ddr_le64	verify_begun;	/* seconds since 1970, of the one under way or the last one; 0: there was none */
-	ddr_le64	verify_ended;	/* seconds since 1970, of the last one that came to its end */
-	ddr_le64	verify_cursor;	/* blocks below it were looked at; 0 when none is under way */
-	ddr_le64	verify_found;	/* blocks that did not fit */
-	ddr_le64	verify_repaired;	/* of these: put right */
+	ddr_le64	verify_begun;	/* seconds since 1970, of the current or the last one; 0: there was none */
+	ddr_le64	verify_ended;	/* seconds since 1970, of the last one that was completed */
+	ddr_le64	verify_cursor;	/* blocks below it were verified; 0: no verify in progress */
+	ddr_le64	verify_found;	/* blocks that did not match */
+	ddr_le64	verify_repaired;	/* of these: repaired */
 	uint8_t		reserved4[720];
 	struct ddr_disk_member	member[DDR_MAX_MEMBERS];	/* at 1024 */
 	struct ddr_disk_slot	slot[DDR_MAX_SLOTS];		/* at 2048 */
@@ -182,12 +182,12 @@ struct ddr_disk_sb {			/* 4096 bytes */
 #define DDR_LOG_PAYLOAD		(DDR_META_BLOCK - DDR_LOG_HEADER)
 #define DDR_LOG_REGIONS		(DDR_LOG_PAYLOAD * 8u)	/* 31744 regions a log block */
 #define DDR_MAP_REGIONS		(DDR_LOG_PAYLOAD * 2u)	/* 7936 regions a map block */
-#define DDR_LOG_REPAIRS		24u			/* regions that a log block may name as marked for a repair alone; a map block names none */
+#define DDR_LOG_REPAIRS		24u			/* regions that a log block may list as marked for a repair only; a map block lists none */
 
 enum ddr_region_state {			/* the low two bits of a map nibble */
-	DDR_REGION_UNWRITTEN	= 0,	/* nobody ever wrote it: nothing in it is defined */
+	DDR_REGION_UNWRITTEN	= 0,	/* never written: its content is undefined */
 	DDR_REGION_NEEDS_SYNC	= 1,	/* written; parity of never-written blocks not computed yet */
-	DDR_REGION_CLEAN	= 2,	/* parity right over the whole region */
+	DDR_REGION_CLEAN	= 2,	/* parity correct in the whole region */
 };
 #define DDR_REGION_STATE_MASK	3u
 #define DDR_REGION_F_SUSPECT	4u	/* was dirty at a crash and could not be resynced (rule 9) */
@@ -206,7 +206,7 @@ struct ddr_disk_log {			/* 4096 bytes; slot = DDR_MAP_SLOT: a block of the regio
 	ddr_le64	cookie;		/* target instance of the owner's kernel, 0: none */
 	ddr_le32	node;		/* owner's node id */
 	ddr_le32	length;		/* 4096 */
-	ddr_le16	repair[DDR_LOG_REPAIRS];	/* marked for a repair alone: numbers of regions in this block + 1, ascending; then zeroes */
+	ddr_le16	repair[DDR_LOG_REPAIRS];	/* marked for a repair only: numbers of regions in this block + 1, ascending; then zeroes */
 	uint8_t		payload[DDR_LOG_PAYLOAD];
 };
 #define DDR_MAP_SLOT		0xffffu

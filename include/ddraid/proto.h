@@ -6,7 +6,7 @@
  * fields without padding, in the order in which they stand here. lib/wire/msg.c is the
  * only code that reads or writes these bytes. doc/protocol.md says what each means.
  *
- * A receiver refuses what has another magic, version, array or ring, a sender that
+ * A receiver refuses a message with another magic, version, array or ring, a sender that
  * is not the one that the group service names, a length that is not exactly that
  * of the type, a reserved field that is not zero, or a number out of its range.
  *
@@ -22,11 +22,11 @@
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
-/* Numbers are never reused. Room for the joiner's state, fencing, jobs and slots is left between them. */
+/* Numbers are never reused. The gaps leave room for related messages. */
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
-					 * u32 regions that the kernel holds (so far as declared), u64 blocks that the devices which it has open have room for, u32 flags, u32 0 */
-	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another, u32 epoch before the last agreement, u32 0, u64 history then */
+					 * u32 regions that the kernel holds (as declared), u64 blocks that the sender's open devices have room for, u32 flags, u32 0 */
+	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another node, u32 epoch before the last agreement, u32 0, u64 history then */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
 	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure */
@@ -38,81 +38,81 @@ enum ddr_msg_type {
 					 * u32 mark, u32 0, then as MEMBER_SET (operation 0: nothing of that kind) */
 	DDR_M_MEMBER_ACK	= 18,	/* u64 superblock sequence */
 	DDR_M_MEMBER_SET	= 19,	/* u32 operation, u32 member, u32 role, u32 0, u64 cursor (blocks), u8[16] uuid */
-	DDR_M_FOLDED		= 20,	/* u64 generation since which somebody is rebuilding */
+	DDR_M_FOLDED		= 20,	/* u64 generation since which a member rebuilds */
 	DDR_M_SEEK		= 21,	/* u32 member, u32 0 */
 	DDR_M_SEEN		= 22,	/* u32 members whose devices the sender has open, u32 0, u64 generation of its superblock */
 	DDR_M_VERIFY		= 23,	/* u32 operation, u32 priority, u32 flags, u32 serial, u64 time, u64 cursor (blocks), u64 found, u64 repaired (blocks) */
-	DDR_M_GROW		= 26,	/* u64 size that the array is to have (blocks; 0: as large as its members let it) */
-	DDR_M_ROOM		= 27,	/* u64 bytes of the smallest device that the sender has of the array's members, u32 which member, u32 0,
+	DDR_M_GROW		= 26,	/* u64 new size of the array (blocks; 0: as large as its members allow) */
+	DDR_M_ROOM		= 27,	/* u64 bytes of the smallest member device on the sender, u32 which member, u32 0,
 					 * u64 generation of its superblock */
 	DDR_M_USE		= 28,	/* u32 1: the device is in use on the sender, 0: it is not; u32 0 */
 	DDR_M_EX_REQUEST	= 32,	/* u32 id, u8 mode, u8 job, u16 0, u64 start, u64 count (blocks) */
 	DDR_M_EX_ACK		= 33,	/* u32 owner, u32 id, u64 dirty (bit i: region i of the range) */
 	DDR_M_EX_RELEASE	= 34,	/* u32 id, u32 0 */
-	DDR_M_EX_VOID		= 35,	/* u64 0: what the sender acknowledged and not all have does not count */
+	DDR_M_EX_VOID		= 35,	/* u64 0: the sender's acknowledgements of ranges that not all have acknowledged are void */
 	DDR_M_MAP_SET		= 48,	/* u32 id, u32 n, then n times: u32 start, u32 count (regions), u32 operation */
 	DDR_M_MAP_DONE		= 49,	/* u32 n, u32 0, then n times: u32 block, u32 0, u64 version */
 };
 
 /* Flags of START. */
-#define DDR_START_SEVERAL	1u	/* the sender's cluster has several nodes: the array becomes such a cluster's, if it is not yet */
-#define DDR_START_ADOPT		2u	/* the operator's word that no other machine uses the disks: whoever had them does not any more */
+#define DDR_START_SEVERAL	1u	/* the sender's cluster has several nodes: the array is marked as such a cluster's, if it is not yet */
+#define DDR_START_ADOPT		2u	/* the operator asserts that no other machine uses the disks any more */
 #define DDR_START_FLAGS		3u
 
-/* What a change makes of DDR_RO_COMPAT_CLUSTER. */
+/* What a change does to DDR_RO_COMPAT_CLUSTER. */
 enum ddr_mark { DDR_MARK_KEEP = 0, DDR_MARK_CLUSTER = 1, DDR_MARK_ALONE = 2 };
 
 /* Flags of HELLO. */
 #define DDR_HELLO_SYNCED	1u	/* the sender has the state of a group */
-#define DDR_HELLO_VOID		2u	/* no hello: the state that was built from the disks is not what they hold, nobody has one */
+#define DDR_HELLO_VOID		2u	/* no HELLO: the state that was built from the disks differs from what they hold, so nobody has a state */
 #define DDR_HELLO_UNPROVEN	4u	/* the sender's state was built from the disks, and nobody has written anything by it yet */
-#define DDR_HELLO_ALONE		16u	/* the sender has heard of nobody else who has agreed on its epoch, and has lost nobody of this view */
-#define DDR_HELLO_UNDO		32u	/* nothing came of the sender's last agreement but the epoch, as far as it has heard: it can take that back */
-#define DDR_HELLO_ACTIVE	8u	/* the sender takes part: whoever goes on without it fences it first */
+#define DDR_HELLO_ALONE		16u	/* the sender knows of no other node that agreed on its epoch, and has lost no node of this view */
+#define DDR_HELLO_UNDO		32u	/* the sender's last agreement changed only the epoch, and nothing of it was delivered to the sender: it can take it back */
+#define DDR_HELLO_ACTIVE	8u	/* the sender takes part: nodes that continue without it fence it first */
 
 /* FENCED: how it is known. */
 enum ddr_fenced_how { DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_FAILED = 3 };
 
 #define DDR_STATE_DATA		944u	/* bytes of a chunk at most */
 
-/* Mode of a range. Write locks on regions that exclude each other come as another one. */
+/* Mode of a range. Another mode is reserved for write locks on regions that exclude each other. */
 enum ddr_ex_mode { DDR_EX_RANGE = 1 };
 
 #define DDR_EX_BLOCKS		512u	/* blocks of a range at most: 2 MiB of the device */
 #define DDR_MAP_RUNS		36u	/* runs of a MAP_SET at most */
 #define DDR_MAP_DONES		28u	/* blocks of a MAP_DONE at most */
 
-/* What a MEMBER_SET asks for. */
+/* Operations of MEMBER_SET. */
 enum ddr_member_op {
-	DDR_MEMBER_OP_TAKE	= 1,	/* the spare gets the role, which nobody holds that works, and is rebuilt */
-	DDR_MEMBER_OP_CURSOR	= 2,	/* below the cursor the member is right, and flushed */
-	DDR_MEMBER_OP_WHOLE	= 3,	/* all of it is: the member is in sync */
-	DDR_MEMBER_OP_ADD	= 4,	/* a new disk with this uuid is a spare, at an index that nobody needs */
-	DDR_MEMBER_OP_REMOVE	= 5,	/* who is out, or a spare, is forgotten: its place has this uuid, which no disk has */
-	DDR_MEMBER_OP_BACK	= 6,	/* who is out is rebuilt; if its role is another one's by now, it is a spare */
-	DDR_MEMBER_OP_READD	= 7,	/* the same, but for regions that were not written since it went */
-	DDR_MEMBER_OP_RECORD	= 8,	/* of no member: the superblocks get what the group knows of the verify */
-	DDR_MEMBER_OP_REPLACE	= 9,	/* the spare gets a copy of the role from who holds it in sync, and takes it over when it is WHOLE */
-	DDR_MEMBER_OP_STAY	= 10,	/* who is replaced stays: WHOLE of its copy, which may be on the disks already, is not to be */
-	DDR_MEMBER_OP_GROW	= 16,	/* of no member: the array has as many blocks as the cursor says */
-	DDR_MEMBER_OP_POLICY	= 17,	/* of no member: the policy of the array is what the cursor says (DDR_POLICY_*) */
+	DDR_MEMBER_OP_TAKE	= 1,	/* the spare gets the role, which no working member holds, and is rebuilt */
+	DDR_MEMBER_OP_CURSOR	= 2,	/* below the cursor the member is valid, and flushed */
+	DDR_MEMBER_OP_WHOLE	= 3,	/* the whole member is valid: it is in sync */
+	DDR_MEMBER_OP_ADD	= 4,	/* a new disk with this uuid becomes a spare, at an unused index */
+	DDR_MEMBER_OP_REMOVE	= 5,	/* drops a member that is out, or a spare: its entry gets this uuid, which no disk has */
+	DDR_MEMBER_OP_BACK	= 6,	/* a member that is out is rebuilt; if another member has its role, it becomes a spare */
+	DDR_MEMBER_OP_READD	= 7,	/* as BACK, but only regions that were written since it left are rebuilt */
+	DDR_MEMBER_OP_RECORD	= 8,	/* no member: records the agreed progress of the verify in the superblocks */
+	DDR_MEMBER_OP_REPLACE	= 9,	/* the spare gets a copy of the member that holds the role in sync, and takes the role over at WHOLE */
+	DDR_MEMBER_OP_STAY	= 10,	/* the member that is being replaced stays: cancels WHOLE of its copy, which may be on the disks already */
+	DDR_MEMBER_OP_GROW	= 16,	/* no member: the cursor is the new size of the array in blocks */
+	DDR_MEMBER_OP_POLICY	= 17,	/* no member: the cursor is the policy of the array (DDR_POLICY_*) */
 };
 
-/* What a VERIFY says. */
+/* Operations of VERIFY. */
 enum ddr_verify_op {
-	DDR_VERIFY_OP_START	= 1,	/* priority, flags, time. One that is paused goes on */
+	DDR_VERIFY_OP_START	= 1,	/* priority, flags, time. A paused verify resumes */
 	DDR_VERIFY_OP_PAUSE	= 2,
 	DDR_VERIFY_OP_STOP	= 3,
-	DDR_VERIFY_OP_PROGRESS	= 4,	/* serial, cursor; found, repaired: since the last word */
-	DDR_VERIFY_OP_DONE	= 5,	/* the same, and time */
+	DDR_VERIFY_OP_PROGRESS	= 4,	/* serial, cursor; found, repaired: since the last message */
+	DDR_VERIFY_OP_DONE	= 5,	/* as PROGRESS, and time */
 };
 
-/* What a MAP_SET does to a region; each may be repeated without harm. */
+/* Operations of MAP_SET on a region; each may be repeated. */
 enum ddr_map_op {
 	DDR_MAP_OP_WRITTEN	= 1,	/* unwritten becomes needs-sync */
-	DDR_MAP_OP_DEGRADED	= 2,	/* the same, and "written since a member is missing" is set */
-	DDR_MAP_OP_CLEAN	= 3,	/* parity is right over the whole region */
-	DDR_MAP_OP_SUSPECT	= 4,	/* the same as DEGRADED, the state is needs-sync, "suspect" is set */
+	DDR_MAP_OP_DEGRADED	= 2,	/* as WRITTEN, and sets "written since a member is missing" */
+	DDR_MAP_OP_CLEAN	= 3,	/* parity is correct in the whole region */
+	DDR_MAP_OP_SUSPECT	= 4,	/* as DEGRADED, the state becomes needs-sync, "suspect" is set */
 	DDR_MAP_OP_ACCEPT	= 5,	/* "suspect" is dropped */
 };
 

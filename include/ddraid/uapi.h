@@ -3,8 +3,8 @@
  * The kernel channel: /dev/ddraid, between the target dm-ddraid and ddraidd.
  *
  * An open descriptor starts as a *control* descriptor: reading it yields the
- * arrays that exist (DDR_K_APPEARED each, then DDR_K_LIST_END) and from then on
- * what appears, resumes and goes. DDR_IOC_BIND turns it into the *channel* of one array.
+ * arrays that exist (DDR_K_APPEARED each, then DDR_K_LIST_END), and from then on
+ * arrays that appear, resume or disappear. DDR_IOC_BIND turns it into the *channel* of one array.
  *
  * Everything after that is fixed-size records, read and written in batches: read()
  * returns as many whole records as fit, write() takes a whole number of records,
@@ -27,7 +27,7 @@
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_UAPI_SHADOW		10u	/* as a member's index: the disk that replaces the one at its place */
-#define DDR_UAPI_PLACES		11u	/* indices of members, the shadow's among them */
+#define DDR_UAPI_PLACES		11u	/* number of member indices, including the shadow's */
 #define DDR_NO_MEMBER		0xffffffffu
 
 struct ddr_rec {			/* 64 bytes */
@@ -44,7 +44,7 @@ struct ddr_rec {			/* 64 bytes */
 enum ddr_rec_type {
 	/* control descriptor, kernel to daemon; arg[0..1]: array uuid, bytes in order */
 	DDR_K_APPEARED	= 1,		/* an array object exists (table loaded); start: its cookie */
-	DDR_K_RESUMED	= 2,		/* its mapped device was resumed; count: 1: for the first time, by the table that a daemon was bound to before (DDR_BIND_F_LOADED) */
+	DDR_K_RESUMED	= 2,		/* its mapped device was resumed; count: 1: for the first time, with the table to which a daemon was bound before (DDR_BIND_F_LOADED) */
 	DDR_K_REMOVED	= 3,		/* it is gone */
 	DDR_K_LIST_END	= 4,		/* end of the list given after open */
 
@@ -52,14 +52,14 @@ enum ddr_rec_type {
 	DDR_K_HELD	= 16,		/* after bind: regions start..+count are granted here */
 	DDR_K_HELD_END	= 17,		/* end of that list, count: regions listed in all */
 	DDR_K_LOCK	= 18,		/* wants regions start..+count; DDR_F_AHEAD: nobody waits yet */
-	DDR_K_CLOSED	= 19,		/* answer to REAP, or the array goes: grants start..+count are closed;
+	DDR_K_CLOSED	= 19,		/* answer to REAP, or the array is being removed: grants start..+count are closed;
 					 * status 0: every member write in them ended successfully */
 	DDR_K_REAPED	= 20,		/* end of the answer to REAP seq; count: regions closed, start: regions still granted */
-	DDR_K_DRAINED	= 21,		/* answer to DRAIN seq: nothing of ours writes blocks start..+count any more */
+	DDR_K_DRAINED	= 21,		/* answer to DRAIN seq: this node no longer writes blocks start..+count */
 	DDR_K_ERROR	= 22,		/* a member failed an operation; bios wait for DDR_U_RESOLVE seq.
 					 * member, status: class, arg[0]: enum ddr_error_op, start, count: blocks of the array */
-	DDR_K_APPLIED	= 23,		/* answer to MEMBER seq: all later I/O obeys it, and all earlier I/O that
-					 * did not (reads of a member now unreadable) has ended */
+	DDR_K_APPLIED	= 23,		/* answer to MEMBER seq: all I/O from now on uses the new state, and all earlier I/O that
+					 * did not (reads of a member that is no longer readable) has ended */
 	DDR_K_MISMATCH	= 24,		/* verify_reads found P or Q wrong in blocks start..+count (already re-read on this
 					 * node); the bio waits for DDR_U_RESOLVE seq */
 	DDR_K_SUSPEND	= 25,		/* the mapped device was suspended (status 1) or resumed (status 0) */
@@ -74,7 +74,7 @@ enum ddr_rec_type {
 	DDR_U_DRAIN	= 69,		/* EX: block new writes of *blocks* start..+count and end those in flight; seq names the range */
 	DDR_U_RELEASE	= 70,		/* ends DRAIN seq */
 	DDR_U_RESOLVE	= 71,		/* answer to ERROR or MISMATCH seq: arg[0] enum ddr_resolve */
-	DDR_U_BITS	= 72,		/* regions start..+count: arg[0] DDR_RB_* (what verify_reads and suspect-reads may conclude) */
+	DDR_U_BITS	= 72,		/* regions start..+count: arg[0] DDR_RB_* (for verify_reads and suspect-reads) */
 	DDR_U_FREEZE	= 73,		/* park all writes (DDR_F_READS: reads too); granted regions included */
 	DDR_U_THAW	= 74,
 	DDR_U_KILL	= 75,		/* this node gave up or was evicted: fail all I/O, for good */
@@ -94,7 +94,7 @@ enum ddr_kmember {
 	DDR_KM_OUT	= 0,		/* neither read nor written */
 	DDR_KM_IN_SYNC	= 1,
 	DDR_KM_REBUILDING = 2,		/* always written; read only below the cursor */
-	DDR_KM_LEAVING	= 3,		/* it failed, and not all nodes know: not read; written still, so that nothing
+	DDR_KM_LEAVING	= 3,		/* it failed, and not all nodes know yet: not read, but still written, so that no write
 					 * completes without it. A member that is OUT stays OUT */
 };
 
@@ -102,34 +102,34 @@ enum ddr_error_op { DDR_OP_READ = 0, DDR_OP_WRITE = 1, DDR_OP_FLUSH = 2, DDR_OP_
 
 enum ddr_error_class {
 	DDR_EC_IO	= 1,		/* the member is broken or gone */
-	DDR_EC_MEDIUM	= 2,		/* bad sector, or what cannot be read while the others have it: the data of these blocks only */
+	DDR_EC_MEDIUM	= 2,		/* bad sector, or a read error while the other members have the data: concerns these blocks only */
 	DDR_EC_FENCED	= 3,		/* reservation conflict: this node was fenced */
 	DDR_EC_NOSPC	= 4,
 	DDR_EC_TIMEOUT	= 5,
-	DDR_EC_INVAL	= 6,		/* our bug, or a device that lies about its limits */
-	DDR_EC_ABSENT	= 7,		/* a write or flush has to reach it, and the table names no device for it */
+	DDR_EC_INVAL	= 6,		/* a bug of ours, or a device that reports wrong limits */
+	DDR_EC_ABSENT	= 7,		/* a write or flush has to reach it, but the table names no device for it */
 };
 
 enum ddr_resolve {
 	DDR_RES_RETRY	= 1,		/* evaluate again with the member states as they are now */
 	DDR_RES_FAIL	= 2,		/* end the bios with EIO */
-	DDR_RES_PASS	= 3,		/* MISMATCH only: hand the data up */
+	DDR_RES_PASS	= 3,		/* MISMATCH only: return the data */
 };
 
 /* DDR_U_BITS: two bits a region */
-#define DDR_RB_CLEAN		1u	/* parity is right in the whole region: a mismatch is an error */
+#define DDR_RB_CLEAN		1u	/* parity is correct in the whole region: a mismatch is an error */
 #define DDR_RB_SUSPECT_ERROR	2u	/* reads that need reconstruction fail */
 
 enum ddr_kaction { DDR_KA_IDLE = 0, DDR_KA_RESYNC = 1, DDR_KA_REBUILD = 2, DDR_KA_VERIFY = 3, DDR_KA_FROZEN = 4 };
 
 enum ddr_kconfig {
-	DDR_KC_TIMEOUT_MS = 1,		/* the daemon counts as gone when nothing was heard from it for so long */
-	DDR_KC_AHEAD	= 2,		/* regions asked for ahead of a sequential stream, 0: off */
+	DDR_KC_TIMEOUT_MS = 1,		/* time without a sign of life after which the daemon counts as gone */
+	DDR_KC_AHEAD	= 2,		/* regions requested ahead of a sequential stream, 0: off */
 };
 
 /*
- * Also a table that was loaded and never resumed, while it is the only one: the array can be served before anybody sees its device.
- * Out: so it is. If another table is the first that is resumed, all I/O waits for a daemon that was bound to that one.
+ * In: also bind to a table that was loaded and never resumed, if it is the only one. So the array can be served before its device is visible.
+ * Out: the bind is to such a table. If another table is resumed first, all I/O waits for a daemon that was bound to that one.
  */
 #define DDR_BIND_F_LOADED	1u
 
@@ -147,7 +147,7 @@ struct ddr_bind {
 	__u32	members;
 	__u64	data_offset_sectors;
 	__u64	sectors;		/* length of the device */
-	__u64	cookie;			/* this instance of the array object; never the same twice within a boot */
+	__u64	cookie;			/* this instance of the array object; never reused within a boot */
 	__u32	dm_major, dm_minor;	/* of the mapped device */
 	__u32	shadow_place;		/* place at which the table names a disk that replaces the member, or DDR_NO_MEMBER */
 	__u32	shadow_state;		/* enum ddr_kmember, as the last daemon left it */
