@@ -11,7 +11,7 @@
  *	sm_cells.c	the tables of the small machines (sm_cells.h)
  *	sm_wait.c	texts for what the array waits for
  *	sm_ask.c	nodes and slots: who votes, who writes, who is lost
- *	sm_shared.c	the shared state as bytes; what is forgotten
+ *	sm_state_codec.c	the shared state as bytes; what is forgotten
  *	sm_ask_member.c	members: which are in sync, which leave, which the array can lose
  *	sm_apply.c	applies a change to the superblock
  *	sm_room.c	the size to which the array may grow
@@ -146,7 +146,7 @@ static inline bool ddr_sm_writes(const struct ddr_sm *sm)
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
 
-/* ---- sm_shared.c --------------------------------------------------------------- */
+/* ---- sm_state_codec.c --------------------------------------------------------------- */
 
 uint64_t ddr_sm_mix(uint64_t x);
 /* Maximum size of the state, in bytes, of an array with @n_map blocks of the map. */

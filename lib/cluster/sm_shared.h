@@ -3,7 +3,7 @@
  * The state that the nodes of a group share: exactly what a joiner gets in STATE, and what messages change in the total order.
  *
  * The lists below declare the structures. The codec of STATE, the digest, the code that forgets the state, and the dump as text are
- * generated from the same lists (sm_shared.c), so none of them can miss a field. The order of the
+ * generated from the same lists (sm_state_codec.c), so none of them can miss a field. The order of the
  * fields is the wire format (doc/protocol.md, "The state, as a joiner gets it").
  *
  * F(kind, name) is a field, A(kind, name, n) an array of n. Kinds: U8 U16 U32 U64, FLAG (one byte), BYTES (an array of bytes),
