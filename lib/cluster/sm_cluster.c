@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Views of several nodes: quorum, hellos, agreement, and START.
+ * Views of several nodes: quorum, HELLO, agreement, and START.
  *
- * After each change of the view every node says hello, once the quorum service has the ring of
- * the view and says that it is quorate. The last hello that is delivered is, for all nodes
- * alike, the moment of agreement: a new epoch begins. Until then nobody changes what the
- * group shares, and what was sent in the last epoch and comes later is refused by all. Then
- * those who have the state of the group are known; if somebody has not, it is sent
- * (sm_join.c), and until it is complete again nobody changes it.
+ * After each change of the view every node sends HELLO, once the quorum service has the ring of
+ * the view and reports quorum. The last HELLO that is delivered is the moment of agreement
+ * on all nodes: a new epoch begins. Until then nobody changes the shared state,
+ * and messages of the last epoch that arrive later are refused by all nodes. Then
+ * it is known which nodes have the group's state; to the others it is sent
+ * (sm_join.c), and until that is complete nobody changes it.
  *
- * Nodes that come together with different states were apart: the newest epoch goes on,
- * and the others count as lost until they were fenced (note 17 iv).
+ * Nodes that meet with different states were separated: the newest epoch counts,
+ * and the nodes with other states count as lost until they are fenced (note 17 iv).
  *
  * Must never: agree without quorum, or with a ring that the quorum service does not
- * have (rule 6); go on with a state of which the group went on without this node.
+ * have (rule 6); continue with a state if the group continued without this node.
  */
 #include "sm_int.h"
 
-#define MEET_MS	3000u	/* from the quorum that is back until those who have met agree without the rest */
+#define MEET_MS	3000u	/* time after the return of quorum until the nodes that have met agree without the rest */
 
 /* ---- quorum ----------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 
 /* ---- views ------------------------------------------------------------------ */
 
-/* By id, so that places are given in the same order everywhere. */
+/* Sorts by id, so that places are assigned in the same order on all nodes. */
 static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
@@ -119,8 +119,8 @@ static bool somebody_absent(const struct ddr_sm *sm)
 }
 
 /*
- * Nobody had quorum, and some have met again: those who are still on their way would be fenced as soon as these agree. A healed network
- * brings its nodes one after the other. Whoever had quorum all the time waits for nobody, and says hello.
+ * Nobody had quorum, and some nodes have met again. Nodes that have not returned yet would be fenced as soon as these agree, and a healed
+ * network brings its nodes back one after the other. So wait a moment. A node that had quorum all the time does not wait.
  */
 static bool others_may_come(const struct ddr_sm *sm)
 {
@@ -130,7 +130,7 @@ static bool others_may_come(const struct ddr_sm *sm)
 	return sm->own.c.apart && sm->now < sm->own.c.meet_until && somebody_absent(sm);
 }
 
-/* Nobody else is known to have agreed on our epoch; and nobody of this view was lost by it, and may have been fenced. */
+/* As far as we know, no other node agreed on our epoch; and the agreement lost no node of this view, so none of them can have been fenced. */
 static bool alone(const struct ddr_sm *sm)
 {
 	if (!sm->own.c.synced || sm->shared.unproven || sm->own.c.shared >= sm->own.c.epoch)
@@ -161,10 +161,10 @@ static void hello_send(struct ddr_sm *sm)
 	sm->own.c.hello_sent = true;
 }
 
-/* A state, as the hellos name it. */
+/* A state, as HELLO names it. */
 struct claim { uint32_t epoch; uint64_t history; bool unproven; uint32_t holders, counts; };
 
-/* Has it this state, or can it go back to it? */
+/* Does the node have this state, or can it go back to it? */
 static bool holds(const struct ddr_sm_viewer *v, uint32_t epoch, uint64_t history)
 {
 	return v->synced && ((v->epoch == epoch && v->history == history) ||
@@ -181,8 +181,8 @@ static uint32_t holders(const struct ddr_sm *sm, uint32_t epoch, uint64_t histor
 }
 
 /*
- * Is state b (epoch, how many have it) to be preferred to a? Of equals the one of the lowest node, which comes first.
- * One by which somebody wrote comes before one that was only read: the disks are as the first says, whatever its epoch.
+ * Is state b (epoch, number of nodes that have it) preferred to a? If they are equal, the lowest node's counts, which comes first.
+ * A state by which somebody wrote is preferred to one that was only read: the disks match it, whatever its epoch.
  */
 static bool better(const struct claim *b, const struct claim *a)
 {
@@ -196,8 +196,8 @@ static bool better(const struct claim *b, const struct claim *a)
 }
 
 /*
- * A ring that breaks may have brought the last hello to one node alone. An epoch of which no two nodes know is no word of the group: what
- * counts is the last one that its node shared with another. And where nothing came of it but the number it is taken back.
+ * A ring that breaks may have delivered the last HELLO to one node only. An epoch that only one node knows does not count: instead
+ * the last one counts that this node shared with another. If the epoch changed nothing but the number, the node takes it back.
  */
 static void claim(const struct ddr_sm *sm, const struct ddr_sm_viewer *v, struct claim *best)
 {
@@ -216,7 +216,7 @@ static void claim(const struct ddr_sm *sm, const struct ddr_sm_viewer *v, struct
 		*best = c;
 }
 
-/* Has somebody the same state and takes part? */
+/* Does a node with the same state take part? */
 static bool upheld(const struct ddr_sm *sm, const struct ddr_sm_viewer *v)
 {
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
@@ -227,8 +227,8 @@ static bool upheld(const struct ddr_sm *sm, const struct ddr_sm_viewer *v)
 }
 
 /*
- * A state of which nobody here takes part in the array may be old: those who do may have gone on elsewhere, and fenced
- * nobody for it. Who has it forgets it.
+ * If no node with a state takes part in the array, the state may be old: nodes that take part may have continued elsewhere,
+ * and need not have fenced anybody. So the nodes that have it forget it.
  */
 static uint64_t old_states(const struct ddr_sm *sm)
 {
@@ -251,7 +251,7 @@ static void forget_states(struct ddr_sm *sm, uint64_t whose)
 	}
 }
 
-/* Whose state the group's is. Returns false if nobody has one. */
+/* Chooses the state that counts. Returns false if nobody has a state. */
 static bool judge_states(struct ddr_sm *sm)
 {
 	struct claim best = { 0 };
@@ -275,10 +275,10 @@ static bool judge_states(struct ddr_sm *sm)
 		if (v->synced && !v->other && !sm->own.c.provider)
 			sm->own.c.provider = v->id;
 	}
-	forget_states(sm, useless);	/* they have done nothing by it: no reason to put them out */
+	forget_states(sm, useless);	/* they have done nothing with it: no reason to evict them */
 	own = ddr_sm_viewer(sm, sm->node);
 	if (own->synced && !own->other) {
-		/* what else was agreed on by nobody else is as if it had not been, from the ring's begin on; its number is not used again */
+		/* an agreement that no other node knows counts as if it had not happened, from the start of the ring on; its number is not used again */
 		sm->shared.ring_history = best.history;
 		sm->shared.history = own->epoch == best.epoch && own->history == best.history ? sm->shared.history : sm->own.c.undo_history;
 		sm->own.c.undo_epoch = best.epoch;
@@ -289,8 +289,8 @@ static bool judge_states(struct ddr_sm *sm)
 }
 
 /*
- * Nodes of the view have places. Of those that took part, who is not here with our state left
- * cleanly, or is lost. Only now, not with the view: two sides that were apart and agreed on
+ * Assigns places to the nodes of the view. A node that took part and is not here with our state has left
+ * cleanly, or is lost. This is judged only now, not at the view: two sides that were separated and agreed on
  * nothing meanwhile have lost nobody.
  */
 static void nodes_update(struct ddr_sm *sm)
@@ -301,7 +301,7 @@ static void nodes_update(struct ddr_sm *sm)
 		if (sm->shared.nodes[i].started && !(v && v->synced && !v->other))
 			ddr_sm_departed(sm, &sm->shared.nodes[i]);
 	}
-	/* before those who only join: who came with another state may write by it, and must not go without being fenced */
+	/* before nodes that only join: a node with another state may be writing, and must not disappear without being fenced */
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
 		struct ddr_sm_node *n = sm->own.c.view[i].other ? ddr_sm_place(sm, sm->own.c.view[i].id) : NULL;
 
@@ -314,7 +314,7 @@ static void nodes_update(struct ddr_sm *sm)
 		struct ddr_sm_node *n = ddr_sm_place(sm, sm->own.c.view[i].id);
 
 		if (n)
-			ddr_sm_here(sm, n, true);		/* so that the next one does not get it */
+			ddr_sm_here(sm, n, true);		/* so that the next one does not get this place */
 	}
 	here_update(sm);
 	if (ddr_sm_node_at(sm, sm->node) < 0)
@@ -322,7 +322,7 @@ static void nodes_update(struct ddr_sm *sm)
 	ddr_sm_writer_choose(sm);
 }
 
-/* Have the nodes of the view places, is nobody lost by it, and is the writer the same? Then nothing of what all share has changed. */
+/* Do all nodes of the view have places, is none lost, and is the writer the same? Then the agreement has not changed the shared state. */
 static bool unchanged(const struct ddr_sm *sm, uint32_t writer)
 {
 	if (sm->shared.writer != writer || sm->own.c.transfer || sm->shared.unproven)
@@ -364,7 +364,7 @@ static void agreed(struct ddr_sm *sm)
 	c->undo_history = sm->shared.history;
 	whole = unchanged(sm, writer);
 	ddr_sm_settle(sm);
-	/* others may have begun to write since we read, while this node was cut off: no superblock names them to us */
+	/* while this node was cut off, others may have started to write since we read: no superblock that we know names them */
 	c->writer_ready &= !sm->shared.unproven;
 	sm->shared.history = ddr_sm_mix(sm->shared.history ^ c->view_name ^ c->epoch);
 	nodes_update(sm);
@@ -381,7 +381,7 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->own.c.phase != DDR_V_HELLO || msg->hello.view != sm->own.c.view_name)
 		return;		/* of another view */
 	if (msg->epoch < sm->own.c.void_epoch)
-		return;		/* said before its sender heard that the state is void */
+		return;		/* sent before its sender heard that the state is void */
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
 	v->unproven = msg->hello.flags & DDR_HELLO_UNPROVEN;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What the kernel reports: errors of members by class, and mismatches of parity.
+ * Reports of the kernel: errors of members by class, and mismatches of parity.
  *
  * An error that means "the member is broken" makes an intent (sm_member.c), and the bios
- * wait until its failure is agreed; then they are tried again without it. An error that
- * means something else (a bad sector, no space, our own bug, a fence) fails nobody.
+ * wait until its failure is agreed; then they are retried without it. An error that
+ * means something else (a bad sector, no space, our own bug, a fence) fails no member.
  *
  * Must never: answer "try again" to a write while the member that failed it still counts
- * (rule 3); fail a member for a bad sector that parity covers; hand up what only the copy of a member met; hand up data of a clean
- * region whose parity is wrong (with P alone nobody knows which chunk it is).
+ * (rule 3); fail a member for a bad sector that parity covers; return an error that only the copy of a member had; return data of a clean
+ * region whose parity is wrong (with P alone it is unknown which chunk is wrong).
  */
 #include "sm_int.h"
 
-#define MISMATCH_LOOKS	8u	/* so often a read that did not fit, where all fits now, is done once more; then what was read goes up */
-#define MISMATCH_FIXES	4u	/* that are begun for a read: of two regions, and some that ended without a verdict */
+#define MISMATCH_LOOKS	8u	/* retries of a read that did not match, although everything matches now; then the data is returned */
+#define MISMATCH_FIXES	4u	/* fixes that are started for a read: it may lie in two regions, and a fix may end without a result */
 
 static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
 {
@@ -22,7 +22,7 @@ static void resolve(struct ddr_sm *sm, uint64_t seq, uint32_t action)
 
 /* ---- errors ----------------------------------------------------------------- */
 
-/* Does this error mean that the member must go? A flush that failed may have dropped what was written, whatever its class. */
+/* Does this error fail the member? A flush that failed may have dropped written data, whatever its class. */
 static bool breaks_member(const struct ddr_rec *rec)
 {
 	switch (rec->status) {
@@ -74,8 +74,8 @@ static void broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member
 }
 
 /*
- * The new disk of a replacement is needed by nobody: the old one and the others have it all. So nothing that it does not take
- * is an error for anybody but itself, whatever its class.
+ * Nobody needs the new disk of a replacement: the old one and the others have all data. So an error of the new disk only fails
+ * the new disk, whatever its class.
  */
 static void copy_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
@@ -93,8 +93,8 @@ static void not_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t me
 }
 
 /*
- * The table that the kernel uses has no device for the member. Nothing is wrong with the member: that table is judged when a
- * daemon starts with it, and the bios wait for that. It may have been replaced by one that has the device.
+ * The kernel's table has no device for the member. The member itself is not faulty: the table is checked when a
+ * daemon starts with it, and the bios wait for that. By then another table may name the device.
  */
 static void absent(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
@@ -118,7 +118,7 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 		return;
 	}
 	if (m == DDR_NO_MEMBER) {
-		park(sm, rec, DDR_MAX_MEMBERS);	/* of one that is out, and whose place another one has */
+		park(sm, rec, DDR_MAX_MEMBERS);	/* of a member that is out and lost its role to another one */
 		return;
 	}
 	if (rec->status == DDR_EC_ABSENT) {
@@ -144,7 +144,7 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	}
 }
 
-/* Nobody, if nobody has to go any more. */
+/* The error's member as a bit; 0 for an error that no longer concerns a member of the array. */
 static uint32_t mask_of(const struct ddr_sm_error *e)
 {
 	return e->member < DDR_MAX_MEMBERS ? 1u << e->member : 0;
@@ -165,7 +165,7 @@ void ddr_sm_errors_forget(struct ddr_sm *sm)
 	memset(sm->kernel.mm, 0, sizeof(sm->kernel.mm));
 }
 
-/* "Try again" comes after the kernel was told that the member is out, or a flush would fail on it once more, for good. */
+/* RETRY is sent after the kernel was told that the member is out. Otherwise a flush would fail on it again, and return the error. */
 static void errors_answer(struct ddr_sm *sm)
 {
 	for (struct ddr_sm_error *e = sm->kernel.err; e < sm->kernel.err + DDR_SM_ERRORS && sm->kernel.n_err; e++) {
@@ -210,7 +210,7 @@ static void mismatch_answer(struct ddr_sm *sm, struct ddr_sm_mismatch *m, uint32
 	m->used = false;
 }
 
-/* With P and Q it may be known what is wrong; a fix finds out. What is wrong after a few nobody can tell. */
+/* With P and Q a fix may identify the wrong chunk. After a few attempts it counts as unknown. */
 static bool to_be_fixed(struct ddr_sm *sm, struct ddr_sm_mismatch *m, const struct ddr_sm_range *r)
 {
 	uint64_t end = r->start + r->count, from = r->bad_start >= r->start && r->bad_start < end ? r->bad_start : r->start;

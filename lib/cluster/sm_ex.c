@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Exclusive ranges: request, drain, acknowledgement, release. What an owner does in one is in sm_range.c.
+ * Exclusive ranges: request, drain, acknowledgement, release. The owner's work in a range is in sm_range.c.
  *
  * The request is multicast; on its delivery every node has its kernel drain the blocks
- * and then acknowledges; the owner works when all voters have (a node that left counts
- * until it was fenced), and multicasts the release. All of it is in the total order, so
- * every node knows alike which ranges are in force and which have all acknowledgements.
+ * and then acknowledges. The owner works when all voters have acknowledged (a lost node counts
+ * until it is fenced), and then multicasts the release. All of this is in the total order, so
+ * all nodes agree which ranges are in force, and which have all acknowledgements.
  *
  * Must never: acknowledge before our own kernel has drained (rule 5); let a drain wait for a write that
  * waits for a member's failure to be agreed (such ranges are cancelled, ddr_sm_ex_cancel).
@@ -20,7 +20,7 @@ struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_
 	return NULL;
 }
 
-/* Is a part of it in the range of a node? */
+/* Do any of the blocks lie in a range in force? */
 bool ddr_sm_ex_in_force(const struct ddr_sm *sm, uint64_t start, uint64_t count)
 {
 	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
@@ -164,7 +164,7 @@ void ddr_sm_ex_adopt(struct ddr_sm *sm)
 	}
 }
 
-/* Ranges that our state does not have are over, unless it lacks them because their owner was elsewhere: that one is lost then. */
+/* Releases drained ranges that our state does not contain, unless it lacks them because their owner was on another side: then that node is lost. */
 void ddr_sm_stale_release(struct ddr_sm *sm)
 {
 	while (sm->own.n_stale && sm->own.c.synced && sm->own.c.phase == DDR_V_AGREED && !sm->own.c.transfer && !ddr_sm_any_lost(sm) && ddr_sm_room(sm, 1))
@@ -215,8 +215,8 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 }
 
 /*
- * Regions of the range that somebody has to resync, as far as we know; bit i: the i-th region that it touches. Before our slot
- * was read, and while the slot of a node that died or left is still to be taken over: any.
+ * Regions of the range that some node has to resync, as far as we know; bit i: the i-th region that it touches. All of them, until our slot
+ * was read, and while the slot of a node that died or left is still to be recovered.
  */
 static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
@@ -231,7 +231,7 @@ static uint64_t dirty_in_range(const struct ddr_sm *sm, const struct ddr_sm_ex *
 	return dirty;
 }
 
-/* A job works in it, or may begin to at any moment, where the binding before kept our writers out and this one does not yet. */
+/* Does a job work in the range, or may it start at any moment, while the kernel holds back our writers only because of the previous binding? */
 static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	if (!x->used || ddr_sm_drain(sm, x)->drained || !ddr_sm_ex_acked(sm, x))
@@ -245,9 +245,9 @@ static bool in_work(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 }
 
 /*
- * ENABLE ends the ranges of the binding before, and what waits behind them goes on, before any DRAIN that came
- * later. So it waits until all know which of our acknowledgements do not count any more, and no job works in one of
- * those that do.
+ * ENABLE ends the ranges of the previous binding, and I/O that waits behind them continues before any later
+ * DRAIN. So ENABLE waits until all nodes know which of our acknowledgements are void, and no job works in a range
+ * whose acknowledgement still counts.
  */
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
 {
@@ -259,7 +259,7 @@ bool ddr_sm_ex_may_enable(const struct ddr_sm *sm)
 	return true;
 }
 
-/* Ranges that our kernel has; it takes no more than DDR_SM_EX. */
+/* Number of ranges that our kernel has; it accepts at most DDR_SM_EX. */
 static uint32_t drains_out(const struct ddr_sm *sm)
 {
 	uint32_t n = sm->own.n_stale;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What lies wrong on a member is put right in place, from the others: a bad sector that a read
- * met, and chunks of which verify says that they do not fit.
+ * Repair in place, from the other members: of a bad sector that a read
+ * hit, and of chunks that verify found not to match.
  *
- * Any node does this for what it has met itself. The region is marked in its slot, the blocks are held
- * exclusively, and read again: somebody may have written them meanwhile. A range in which a
- * sector cannot be read is taken again in smaller pieces, down to the block, so that nothing is written that
- * could be read. The mark goes as every other one: behind a flush. Where nobody writes, it is named in the log as a repair's: if the repair
- * does not end, the region is looked at again as a whole, and not resynced, which would make parity fit what was wrong.
+ * Any node repairs what it has found itself. The region is marked in its slot, the blocks are held
+ * exclusively, and read again: somebody may have written them meanwhile. A range with an unreadable
+ * sector is repeated in smaller pieces, down to one block, so that no readable block is
+ * written. The mark is cleared like any other: after a flush. If nobody writes in the region, the log records the mark as a repair's: if the repair
+ * is interrupted, the whole region is checked again, and not resynced, since a resync would make the parity match the wrong data.
  *
  * Must never: write without mark and range (protocol-notes, 7); work where parity may be wrong, as after a
  * crash (note 16), or where a member is missing or being rebuilt; wait for anything that a
@@ -15,7 +15,7 @@
  */
 #include "sm_int.h"
 
-#define SMALL_STEP	16u	/* blocks of a range, once one of more met a bad sector */
+#define SMALL_STEP	16u	/* blocks of a range after a larger one hit a bad sector */
 
 static uint64_t region_of(const struct ddr_sm *sm, const struct ddr_sm_fix *f)
 {
@@ -27,7 +27,7 @@ static bool overlaps(const struct ddr_sm_fix *f, uint64_t start, uint64_t count)
 	return f->start < start + count && start < f->start + f->count;
 }
 
-/* Is what the others hold to be relied on, and is there somebody to write to? */
+/* Can the other members be trusted there, and is there a member to write to? */
 static bool possible(const struct ddr_sm *sm, const struct ddr_sm_fix *f)
 {
 	uint64_t r = region_of(sm, f);
@@ -44,7 +44,7 @@ bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 	return possible(sm, &sm->own.fix[r->owner]) && !r->dirty;
 }
 
-/* Will this fix do all that is asked for these blocks? */
+/* Does this fix cover everything that is requested for these blocks? */
 static bool covers(const struct ddr_sm_fix *f, uint64_t start, uint64_t count, uint32_t what)
 {
 	return !(what & ~f->what) && f->at <= start && start + count <= f->start + f->count;
@@ -113,7 +113,7 @@ uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block)
 	return block;
 }
 
-/* What verify has found was not dealt with: it reads from its cursor on once more, after a while. */
+/* A place that verify found was not repaired: verify reads again from its cursor, after a while. */
 static void verify_again(struct ddr_sm *sm)
 {
 	sm->own.vf.begun = false;
@@ -140,7 +140,7 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	sm->again = true;
 }
 
-/* ---- what came of a range --------------------------------------------------- */
+/* ---- the result of a range -------------------------------------------------- */
 
 static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
 {
@@ -148,8 +148,8 @@ static bool within(const struct ddr_sm_range *r, uint64_t start, uint64_t count)
 }
 
 /*
- * What counts against the member is only what was wrong on it for certain: a bad sector, or a chunk that P and Q locate. Parity that was
- * made to fit says nothing of the disk that it lies on.
+ * Only what was certainly wrong on the member counts against it: a bad sector, or a chunk that P and Q identify. Recomputed parity
+ * proves nothing about its disk.
  */
 static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
@@ -222,7 +222,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	}
 }
 
-/* ---- repairs that did not end ----------------------------------------------- */
+/* ---- interrupted repairs ---------------------------------------------------- */
 
 static void look_begin(struct ddr_sm *sm, uint64_t r)
 {
@@ -240,7 +240,7 @@ static void look_begin(struct ddr_sm *sm, uint64_t r)
 	ddr_sm_look_drop(sm, r);
 }
 
-/* Not while a member is out: the mark stays, and it is done when all are there again. */
+/* Not while a member is out: the mark stays, and the region is checked when all members are back. */
 static void look_pump(struct ddr_sm *sm)
 {
 	if (!sm->own.n_look || sm->own.stopping || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || sm->now < sm->own.look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))

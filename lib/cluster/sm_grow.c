@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The array grows: its members have become larger, and it takes what they have room for.
+ * Growing the array into the room of its members, which have become larger.
  *
- * The operator's wish (GROW) is known to all at its place in the order. Each node that takes part looks how large the devices are that
- * it has open, and says so (ROOM). When all have, all know alike whether it fits. The writer then asks for the change (MEMBER_SET, GROW),
- * prepares the members, and writes superblocks of a new generation with the new size. Log and map have room since the
- * array was created, and what they say of the new regions is true already: not dirty, unwritten. What is not, is the end of
- * the region that the array ended in: it may be called clean, so it is zeroed, whose parity is right, before the superblocks
- * say that it is there. From the end of the change on, which all nodes have acknowledged, each node gives its kernel a longer table.
+ * All nodes learn the request (GROW) at its place in the order. Each node that takes part reads the sizes of its open
+ * devices, and reports them (ROOM). When all have reported, all nodes come to the same result. The writer then requests the change (MEMBER_SET, GROW),
+ * prepares the members, and writes superblocks of a new generation with the new size. Log and map have had room since the
+ * array was created, and what they say of the new regions is true already: not dirty, unwritten. The exception is the end of
+ * the array's last region: the map may call that region clean, so its new part is zeroed, which has correct parity, before the superblocks
+ * include it. When all nodes have acknowledged the change, each node gives its kernel a longer table.
  *
- * Must never: call blocks a part of the array for which a node that takes part has no room; let a kernel address a block before all
+ * Must never: make blocks a part of the array for which a node that takes part has no room; let a kernel address a block before all
  * nodes know that it exists; write superblocks of the new size before all members are prepared.
  */
 #include "sm_int.h"
 #include "lib/disk/layout.h"
 
 #define RETRY_MS	1000u
-#define LONG_MS		5000u	/* so long a table may be longer than the array */
+#define LONG_MS		5000u	/* for this time a table may be longer than the array */
 
-/* ---- what all know alike ---------------------------------------------------- */
+/* ---- shared state ----------------------------------------------------------- */
 
-/* Members that have to be large enough: all that superblocks are written to. */
+/* Members that have to be large enough: all to which superblocks are written. */
 static uint32_t members_asked(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
@@ -31,7 +31,7 @@ static uint32_t members_asked(const struct ddr_sm *sm)
 	return mask;
 }
 
-/* Nobody wants the array to grow any more, or somebody else does. */
+/* The request to grow has ended, or was replaced by another node's. */
 static void end(struct ddr_sm *sm)
 {
 	sm->own.g.room_sent = sm->own.g.room_known = false;
@@ -89,7 +89,7 @@ void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
 		ddr_sm_grow_settle(sm);
 }
 
-/* Members came or went: what was said of their devices was said of others. */
+/* The members changed: reports about their devices are void. */
 void ddr_sm_grow_members(struct ddr_sm *sm)
 {
 	sm->own.g.room_known = false;
@@ -224,7 +224,7 @@ bool ddr_sm_grow_prepare(struct ddr_sm *sm)
 	return false;
 }
 
-/* How large are the devices? For the group that wants to know, or for this node, which must not begin with too small ones. */
+/* Asks for the sizes of the devices: for a pending GROW, or because this node must not start with devices that are too small. */
 static void measure(struct ddr_sm *sm, bool asked)
 {
 	struct ddr_sm_grow *g = &sm->own.g;
@@ -279,7 +279,7 @@ static void tell_room(struct ddr_sm *sm)
 	ddr_sm_send(sm, &msg);
 }
 
-/* The writer asks for the change when all have room. */
+/* The writer requests the change when all have room. */
 static void ask(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_GROW, .cursor = ddr_sm_room_target(sm) };
@@ -288,7 +288,7 @@ static void ask(struct ddr_sm *sm)
 		ddr_sm_ask(sm, &set);
 }
 
-/* All nodes know the size: our kernel may have it, too. */
+/* All nodes know the new size: our kernel gets a longer table. */
 static void resize(struct ddr_sm *sm)
 {
 	if (sm->kernel.blocks >= sm->shared.sb.array_blocks || sm->own.g.resized == sm->shared.sb.array_blocks || !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 1))

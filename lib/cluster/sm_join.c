@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Where the state of the group comes from: from disk at its start, from another node for
- * a joiner; and what a new writer has to learn from the disks.
+ * Getting the state of the group: from the disks at the group's start, from another node for
+ * a joiner; and what a new writer has to read from the disks.
  *
  * The provider (the lowest node that has the state) sends it as it is at the moment of
  * agreement: nobody changes it until the last chunk was delivered. A chunk has the
- * epoch, its number, how many there are, and the digest of all; with the last one
+ * epoch, its number, the number of chunks, and the digest of the whole; with the last chunk
  * all joiners of the view have the state, at the same place in the order.
  *
- * A state built from the disks while somebody may still write them is not proven: nobody writes
+ * A state built from the disks while somebody may still write them is unproven: nobody writes
  * until all owners of slots are here or proven dead. Then the writer reads again, and
- * if anything has changed, all begin anew (ddr_sm_void).
+ * if anything has changed, all nodes start again without a state (ddr_sm_void).
  *
- * Must never: take what was read from disk before this moment for the truth; go on with a
- * state that is not complete; let a node write superblocks or map before it knows
- * what the writer before it left there (rule 12).
+ * Must never: trust an earlier read of the disks; continue with an
+ * incomplete state; let a node write superblocks or map before it knows
+ * what the last writer left there (rule 12).
  */
 #include "sm_int.h"
 
@@ -92,7 +92,7 @@ static bool state_valid(const struct ddr_sm *sm)
 	return !(sm->shared.change.leaving >> sm->shared.sb.members) && !(sm->shared.change.leaving & ddr_sm_written(sm));
 }
 
-/* What was received is not believed: nothing of it may be shown, or looked at, as if it were the array's. @why: another reason to give up. */
+/* The received state is not trusted: nothing of it may be used or shown as the array's. @why: another reason to give up. */
 static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*why)(struct ddr_sm *))
 {
 	sm->shared.sb = *was;
@@ -171,7 +171,7 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
 	all_synced(sm);
 }
 
-/* Another view: what was on its way begins anew. */
+/* A new view: an unfinished transfer starts again. */
 void ddr_sm_join_view(struct ddr_sm *sm)
 {
 	sm->own.c.building = sm->own.c.merging = sm->own.c.merge_sent = false;
@@ -202,7 +202,7 @@ void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
 	sm->own.c.disk_known = true;
 }
 
-/* Is it this array, as it was made? */
+/* Is it this array, with the shape that it was created with? */
 static bool disk_valid(const struct ddr_sm *sm)
 {
 	const struct ddr_super *a = &sm->shared.sb, *b = &sm->own.c.disk;
@@ -212,7 +212,7 @@ static bool disk_valid(const struct ddr_sm *sm)
 	       a->slots == b->slots;
 }
 
-/* Nobody has the state: it is what is on disk. Every owner of a slot counts as failed until it is here and declared. */
+/* Nobody has the state, so it is built from the disks. Every owner of a slot counts as lost until it is here and has declared. */
 static void build(struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
@@ -237,7 +237,7 @@ static void build(struct ddr_sm *sm)
 		sm->shared.history = ddr_sm_mix(sm->shared.history ^ e);
 	}
 	sm->shared.ring_history = sm->shared.history;
-	/* all owners have places: there are not more slots than these. Then come we, who build the state, and the others as far as there are places */
+	/* owners of slots get places first: there are no more slots than places. Then this node, which builds the state, and the others while there are places */
 	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
 		if (sm->shared.sb.slot_node[s])
 			ddr_sm_lose(sm, ddr_sm_place(sm, sm->shared.sb.slot_node[s]), true);
@@ -251,7 +251,7 @@ static void build(struct ddr_sm *sm)
 		if (n)
 			ddr_sm_here(sm, n, true);
 	}
-	/* that the superblocks have a member out does not say that every kernel has heard of it */
+	/* a member that the superblocks list as out may still be used by a kernel that has not heard of it */
 	ddr_order_members_leave(&sm->shared, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
 	c->writer_ready = false;
 	c->synced = sm->shared.unproven = true;
@@ -263,7 +263,7 @@ static void build(struct ddr_sm *sm)
 void ddr_sm_forget(struct ddr_sm *sm)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
-	/* what failed here has failed, whatever the group knew of it; and the kernel's errors wait for the word on it */
+	/* a member that failed here has failed, whatever the group knew; and errors of the kernel wait for the decision */
 	struct ddr_sm_trans none = { .report_hard = sm->own.seen_hard, .report_soft = sm->own.seen_soft };
 
 	memset(sm->own.peer, 0, sizeof(sm->own.peer));
@@ -285,8 +285,8 @@ void ddr_sm_forget(struct ddr_sm *sm)
 }
 
 /*
- * Nobody takes part yet (that takes the first MEMBER_DONE), so there is nothing to lose: all say
- * hello once more, without a state, and it is built anew.
+ * Nobody takes part yet (that takes the first MEMBER_DONE), so nothing can be lost: all send
+ * HELLO again, without a state, and it is built again.
  */
 void ddr_sm_void(struct ddr_sm *sm)
 {
@@ -304,7 +304,7 @@ void ddr_sm_void(struct ddr_sm *sm)
 	c->phase = DDR_V_HELLO;
 }
 
-/* The disks are not as they were when the state was built from them: somebody wrote after that, and is proven dead only now. */
+/* The disks changed after the state was built from them: a node wrote later, and is proven dead only now. */
 static bool voided(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO };
@@ -321,8 +321,8 @@ static bool voided(struct ddr_sm *sm)
 }
 
 /*
- * Does a slot on the disks belong to a node that began where we were not? Then our state is old, and our superblocks would take
- * the slot away, with what is dirty in it (rule 12). A claim that we know of is one whose end nobody heard.
+ * Does a slot on the disks belong to a node that started on another side? Then our state is old, and our superblocks would take
+ * the slot away, with its dirty regions (rule 12). A claim that we know of is one whose MEMBER_DONE was not delivered.
  */
 static bool owner_unknown(const struct ddr_sm *sm)
 {
@@ -349,7 +349,7 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 	c->reload_io = 0;
 	sm->again = true;
 	if (c->reload_epoch != c->epoch)
-		return;		/* what was read before this agreement may be older than what the others wrote */
+		return;		/* reads from before this agreement may be older than writes of the others */
 	if (in->result || !c->disk_known) {
 		c->reload_at = sm->now + RETRY_MS;
 		return;
@@ -373,8 +373,8 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 }
 
 /*
- * May the disks be read for what the last writer left? Not while our own write is out, nor while anybody is lost: where it is,
- * the last writer may be proven dead, too, and it may have become the next one.
+ * May the disks be read for what the last writer left? Not while our own write is in flight, nor while any node is lost: on its side
+ * the last writer may be proven dead, too, and the lost node may have become the writer.
  */
 static bool at_peace(const struct ddr_sm *sm)
 {

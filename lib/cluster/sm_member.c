@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Changes of the members, and of who owns the slots: intent, superblocks, done, acknowledgement.
+ * Changes of the members, and of the owners of slots: intent, superblocks, done, acknowledgement.
  *
- * MEMBER_FAIL (the intent) is judged at its delivery, so that all nodes judge alike. One
- * node of the view writes the superblocks of the members that remain, at a higher
- * generation. MEMBER_DONE says that they are durable; on its delivery the state changes,
- * each kernel is told that the member leaves, and each node acknowledges when its kernel does
- * not read it any more. Only when all have (agreed), each kernel is told that it is out, errors
- * are answered, and what failed on it alone counts. A node that is alone tells its kernel at once.
+ * MEMBER_FAIL (the intent) is judged at its delivery, so that all nodes judge alike. The
+ * writer writes the superblocks of the remaining members, at a higher
+ * generation. MEMBER_DONE reports that they are durable. On its delivery the state changes,
+ * each kernel is told that the member leaves, and each node acknowledges when its kernel
+ * no longer reads it. When all have acknowledged (agreed), each kernel is told that the member is out, errors
+ * are answered, and writes that failed on this member only count. A single node tells its kernel at once.
  *
- * A superblock write that fails on a member is a further intent, and the write is
+ * A superblock write that fails on a member is another intent. The write is
  * repeated with both at the next generation, whose predecessor is the one that failed.
  *
- * Must never: change a state before the superblocks say so (rule 12); let a kernel do without
- * a member that another one may still read (rule 3); leave fewer members than the data needs (rule 4).
+ * Must never: change a state before the superblocks say so (rule 12); let a kernel complete writes without
+ * a member that another kernel may still read (rule 3); leave fewer members than the data needs (rule 4).
  */
 #include "sm_int.h"
 
@@ -59,7 +59,7 @@ void ddr_sm_whole_void(struct ddr_sm *sm)
 		ddr_sm_whole_voided(sm);
 }
 
-/* What the array cannot do without stays, and what failed on it is an error. */
+/* A member that the array needs stays, and the failed operation returns an error. */
 static void refused(struct ddr_sm *sm, uint32_t soft)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_REFUSED, "a member failed that the array needs: it stays in the array, and the failed "
@@ -138,7 +138,7 @@ static void done_send(struct ddr_sm *sm)
 	msg.done.faulty = sm->own.t.faulty;
 	msg.done.missing = sm->own.t.missing;
 	msg.done.slots = sm->own.t.slots;
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)	/* by what was written, whatever came since */
+	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)	/* as written, not as changed since */
 		msg.done.owner[s] = sm->own.t.slots >> s & 1 ? sm->own.next.slot_node[s] : 0;
 	msg.done.mark = sm->own.t.mark;
 	msg.done.set = sm->own.t.set;
@@ -146,7 +146,7 @@ static void done_send(struct ddr_sm *sm)
 	ddr_trans_on(sm, DDR_TE_WRITTEN);
 }
 
-/* Takes what is wanted into the change under way. */
+/* Takes all wanted changes into the write that begins. */
 static void change_take(struct ddr_sm *sm)
 {
 	const struct ddr_sm_change *c = &sm->shared.change;
@@ -159,11 +159,11 @@ static void change_take(struct ddr_sm *sm)
 	t->set = c->set;
 }
 
-/* Our LEAVE says that nothing of ours is under way: if we die now nobody fences us. Who stays writes, if anybody does. */
+/* Our LEAVE promises that none of our I/O is in flight: if we die now, nobody fences us. If another node stays, that one writes. */
 static bool others_write(const struct ddr_sm *sm)
 {
 	if (sm->own.c.leave_sent && !sm->own.c.leave_done)
-		return true;		/* the order may put somebody before it who begins */
+		return true;		/* another node's START may be delivered first */
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->own.c.leave_sent && sm->shared.nodes[i].started && !sm->shared.nodes[i].leaving && sm->shared.nodes[i].id != sm->node)
 			return true;
@@ -181,7 +181,7 @@ static void change_write(struct ddr_sm *sm)
 		return;
 	}
 	if (t->blocked & ~sm->shared.change.faulty)
-		return;		/* the intent is on its way */
+		return;		/* the intent is in flight */
 	if (ddr_sm_space_waits(sm, DDR_SPACE_SUPER))
 		return;
 	t->blocked = 0;
@@ -205,11 +205,11 @@ static void failed_events(struct ddr_sm *sm, uint32_t members)
 
 			out->member = m;
 			out->a = sm->shared.sb.generation;
-			sm->own.corrected[m] = 0;	/* who is there next is another disk, or begins anew */
+			sm->own.corrected[m] = 0;	/* the next disk at this index is another one, or starts from scratch */
 		}
 }
 
-/* Once for each number of members that may still fail: not again with each change that leaves that as it is, as that of a spare. */
+/* Once for each number of members that may still fail, and not at changes that leave this number as it is, such as one of a spare. */
 static void tell_degraded(struct ddr_sm *sm)
 {
 	uint32_t in_sync = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)), needed = 1u << sm->shared.sb.order;
@@ -220,7 +220,7 @@ static void tell_degraded(struct ddr_sm *sm)
 	sm->own.degraded_told = told;
 }
 
-/* No kernel reads a member that went any more: from now on ours may do without it. */
+/* No kernel reads the member any more: from now on ours may complete writes without it. */
 static void agreed(struct ddr_sm *sm)
 {
 	sm->again = true;
@@ -243,7 +243,7 @@ static uint64_t copied(const struct ddr_sm *sm, uint32_t member)
 	return sm->own.rb.since && sm->own.rb.member == member ? sm->own.rb.copied : 0;
 }
 
-/* From now on every kernel writes to a member that begins to be rebuilt; what was written before is folded into the map. */
+/* From now on every kernel writes to the rebuilding member; earlier writes are folded into the map. */
 static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, uint32_t replaced)
 {
 	struct ddr_output *out;
@@ -253,7 +253,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 			ddr_sm_bits_changed(sm, r);
 		ddr_sm_event(sm, DDR_EV_POLICY, NULL)->a = sm->shared.sb.policy;
 	}
-	sm->kernel.status |= set->op == DDR_MEMBER_OP_CURSOR;	/* all that the kernels of other nodes hear of a rebuild */
+	sm->kernel.status |= set->op == DDR_MEMBER_OP_CURSOR;	/* the only news of a rebuild for the kernels of other nodes */
 	if (!ddr_sm_set_moves(set))
 		return;
 	if (ddr_member_op_names(set->op))
@@ -273,7 +273,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 	sm->kernel.status = true;
 }
 
-/* Our part in the change is over. */
+/* Our part in the change has ended. */
 static void trans_done(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->own.t;
@@ -315,7 +315,7 @@ void ddr_sm_member_view(struct ddr_sm *sm)
 		t->ack_sent = false;
 }
 
-/* Our kernel obeys, or there is none any more: a node that leaves has removed it, and is waited for until its LEAVE. */
+/* Our kernel has applied the change, or is gone: a node that leaves has removed it, and still acknowledges until its LEAVE. */
 static bool obeyed(const struct ddr_sm *sm)
 {
 	return !sm->own.c.leave_sent && (ddr_sm_applied(sm) || (sm->own.c.leave_wanted && sm->kernel.state == DDR_K_GONE));
@@ -329,7 +329,7 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 	if (!ddr_sm_active(sm) || (sm->own.start < DDR_S_DELIVERED && !sm->own.c.synced))
 		return;
 	if (sm->own.c.left_told)
-		return;		/* another one writes from now on: nothing of ours may still be on its way */
+		return;		/* another node writes from now on: none of our writes may still be in flight */
 	intents_send(sm);
 	if (ddr_sm_change_idle(sm) && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
 	    sm->own.start >= DDR_S_DELIVERED) {

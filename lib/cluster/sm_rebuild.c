@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A spare takes the place of a member that is out, and gets what that one held.
+ * A spare takes the role of a member that is out, and is rebuilt.
  *
- * The writer of the view asks for the spare (TAKE). When the superblocks say that it rebuilds, every
- * kernel writes to it, whatever the cursor. Each node then folds: what it has dirty was perhaps written
- * before, so the map has to say that those regions were written; and its slot's log goes to the new
- * member. When all have said so (FOLDED) the writer works, region by region from the cursor on, under exclusive
- * ranges of which nobody has a part to resync; regions that nobody ever wrote are passed over. The cursor
- * grows by a change of the superblocks, behind ranges that were flushed. At the end, and when the region
- * map is on the new member as well, it is in sync (WHOLE). The next writer goes on from the cursor.
+ * The writer requests the spare (TAKE). Once the superblocks say that it rebuilds, every
+ * kernel writes to it, wherever the cursor is. Then each node folds: its dirty regions may have been written
+ * before, so the map has to record them as written; and its slot's log is written to the new
+ * member. When all have reported that (FOLDED), the writer rebuilds region by region from the cursor on, under exclusive
+ * ranges of which no node has a part to resync; unwritten regions are skipped. The cursor
+ * advances with a change of the superblocks, after the ranges were flushed. At the end, when the region
+ * map is on the new member as well, the member is in sync (WHOLE). A new writer continues from the cursor.
  *
- * A member that replaces another one goes the same way, but that the other one stays: it is read, and
- * written, until the new one is WHOLE. Nothing is read from the new one before. Both must hold the same then, so what a crash
- * left on them is copied by whoever resyncs it, and no node says FOLDED while it has something to resync. If the other one
- * fails, what is left is a rebuild, from the cursor on. Without parity there is no dirty log and no map:
- * all is copied, and once more after a crash, since nobody knows where the two differ.
+ * A replacement works in the same way, but the old member stays: it is read and
+ * written until the new one is WHOLE, and nothing is read from the new one before. At that point both must hold the same data. So a node that
+ * resyncs after a crash copies the result to both, and no node sends FOLDED while it has something to resync. If the old member
+ * fails, the rest is a rebuild from the cursor on. Without parity there is no dirty log and no map:
+ * everything is copied, and again after a crash, since nobody knows where the two differ.
  *
- * Must never: pass over a region that somebody may have written before the member was; let the cursor
+ * Must never: skip a region that a node may have written before the member was written; let the cursor
  * pass a range that was not written and flushed; call the member in sync before log and map are on it.
  */
 #include "sm_int.h"
 
 #define NO_BLOCK	UINT64_MAX
 #define CURSOR_MS	10000u	/* between two changes of the cursor ... */
-#define CURSOR_PARTS	64u	/* ... or after so large a part of the array */
+#define CURSOR_PARTS	64u	/* ... or after 1/64 of the array */
 
 /* ---- folding ---------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static bool log_renewed(const struct ddr_sm *sm)
 	return true;
 }
 
-/* Puts what is dirty here into the map. Returns true once all that was dirty when this began is there, durable. */
+/* Records our dirty regions in the map. Returns true once all that were dirty at the start are there, durably. */
 static bool fold_map(struct ddr_sm *sm)
 {
 	struct ddr_sm_rebuild *rb = &sm->own.rb;
@@ -80,8 +80,8 @@ static bool fold_map(struct ddr_sm *sm)
 }
 
 /*
- * Not while we take over a slot: its marks join ours at once, perhaps behind the place to which we have folded, and RECOVERED, which unfolds us, may
- * be on its way. A FOLDED that is sent behind it is delivered behind it and would count; one that was sent before our RECOVER came is unfolded by it.
+ * Not while we take over a slot: its marks join ours at once, perhaps behind the place that the fold has reached, and RECOVERED, which resets our fold,
+ * may be in flight. A FOLDED that is sent after it is delivered after it, and would count. One that was sent before the delivery of our RECOVER is reset by it.
  */
 static void fold(struct ddr_sm *sm, uint32_t member)
 {
@@ -94,7 +94,7 @@ static void fold(struct ddr_sm *sm, uint32_t member)
 	    !ddr_sm_may_send(sm))
 		return;
 	if (sm->own.n_resync && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
-		return;		/* there the two may differ still */
+		return;		/* there the two may still differ */
 	msg.folded.since = sm->shared.sb.member[member].since;
 	sm->own.rb.folded_sent = true;
 	ddr_sm_send(sm, &msg);
@@ -109,7 +109,7 @@ static void ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, 
 	ddr_sm_ask(sm, &set);
 }
 
-/* The first role that nobody holds who works, and a spare for it. One at a time: the next when this one is in sync. */
+/* The first role without a working member, and a spare for it. One at a time: the next one when this one is in sync. */
 static void take(struct ddr_sm *sm)
 {
 	uint32_t written = ddr_sm_written(sm);
@@ -147,7 +147,7 @@ void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool 
 	sm->kernel.status = true;
 }
 
-/* The lowest block of what is not done; @out: are ranges under way? */
+/* The lowest block that is not done; @out: are ranges in progress? */
 static uint64_t done_to(const struct ddr_sm *sm, bool *out)
 {
 	uint64_t lowest = sm->own.rb.next < sm->own.rb.redo ? sm->own.rb.next : sm->own.rb.redo;
@@ -162,8 +162,8 @@ static uint64_t done_to(const struct ddr_sm *sm, bool *out)
 }
 
 /*
- * A job may cross turns of the roles. It then reads whatever one of its parts needs, so with two parities one member more, and that is why a range
- * ends at a turn; but where a block is spread over eight members, half a range is too little for each of them to stream.
+ * A job may cross a rotation of the roles. It then reads all members that any of its parts needs, with two parities one more. So a range
+ * ends at a rotation; except at order 3, where half a range is too little for each of the eight members to stream.
  */
 static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
 {
@@ -174,7 +174,7 @@ static uint64_t range_end_of(const struct ddr_sm *sm, uint64_t block)
 	return ddr_sm_readable_end(sm, block, end < region_end ? end : region_end);
 }
 
-/* Does the member lack the region? Nobody needs what was never written, and one that is back has what was not written since. */
+/* Does the member lack the region? Unwritten regions are not needed, and a member that is back has the regions that were not written since. */
 static bool lacks(const struct ddr_sm *sm, uint32_t member, uint64_t region)
 {
 	uint8_t nibble = ddr_sm_nibble(sm, region);
@@ -299,7 +299,7 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 	serve(sm);
 }
 
-/* Is this node at work on the rebuild of the member? */
+/* Does this node run the rebuild of the member? */
 static bool ours(const struct ddr_sm *sm, uint32_t m)
 {
 	return ddr_sm_writer(sm) == sm->node && sm->own.rb.since && sm->own.rb.since == sm->shared.sb.member[m].since && sm->own.rb.member == m;
@@ -314,7 +314,7 @@ uint64_t ddr_sm_rebuild_at(const struct ddr_sm *sm)
 	if (m == DDR_NO_MEMBER)
 		return 0;
 	at = ours(sm, m) ? done_to(sm, &out) : 0;
-	return at > sm->shared.sb.member[m].cursor ? at : sm->shared.sb.member[m].cursor;	/* which is all that a node knows that does not work */
+	return at > sm->shared.sb.member[m].cursor ? at : sm->shared.sb.member[m].cursor;	/* a node that does not run the rebuild only knows the cursor */
 }
 
 void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)

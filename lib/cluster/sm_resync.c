@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What is resynced, and when: works, each of one region, and their ranges.
+ * Which regions are resynced, and when: works, each for one region, and their ranges.
  *
  * A region that was dirty at a crash, or in which a write failed, is resynced at once,
  * several ranges in parallel; one whose parity was never computed as a whole (needs-sync)
- * is done in the background, when nothing else is to do and nobody holds it. There the regions
+ * is done in the background, when there is nothing else to do and nobody writes it. There the regions
  * overlap, so that the disks do not wait for the log and the map: the next one is marked as soon as
- * all ranges of the one before have begun. Each has a mark, a flush and a change of the map of its own.
+ * all ranges of the previous one have started. Each has its own mark, flush and change of the map.
  *
  * Must never: write parity into a region whose mark is not durable; call a region clean
- * before all its ranges were written and a flush issued after that has succeeded; drop
- * what it could not do (a data member is missing) without saying so in the map (rule 9).
+ * before all its ranges were written and a flush issued after that has succeeded; skip
+ * a part (a data member is missing) without recording that in the map (rule 9).
  */
 #include "sm_int.h"
 
-#define SMALL_STEP	16u	/* blocks of a range, once one of 512 met a bad sector */
+#define SMALL_STEP	16u	/* blocks of a range after one of 512 hit a bad sector */
 
 bool ddr_sm_works_idle(const struct ddr_sm *sm)
 {
@@ -26,7 +26,7 @@ bool ddr_sm_works_idle(const struct ddr_sm *sm)
 
 /* ---- the life of a work ----------------------------------------------------- */
 
-/* What it has done does not count: it will all be done again. */
+/* The work so far does not count: the whole region is repeated. */
 static void work_undo(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	if (w->crash)
@@ -49,7 +49,7 @@ static bool needs_sync(const struct ddr_sm *sm, uint64_t region)
 	return (ddr_sm_nibble(sm, region) & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 }
 
-/* What the background still has to sync; the array's last region may be a short one. */
+/* Blocks that background work still has to sync; the array's last region may be short. */
 static uint64_t needs_sync_blocks(const struct ddr_sm *sm)
 {
 	uint64_t last = sm->shared.regions - 1, blocks = sm->shared.n_needs_sync * sm->shared.region_blocks;
@@ -105,7 +105,7 @@ static void work_end(struct ddr_sm *sm, struct ddr_sm_work *w, enum ddr_work_eve
 	sm->again = true;
 }
 
-/* The map says what is known of the region now. */
+/* The map records the result for the region. */
 static void work_finish(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
 	struct ddr_output *out;
@@ -146,7 +146,7 @@ void ddr_sm_work_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		w->step = w->step > SMALL_STEP ? SMALL_STEP : 1;
 		w->again = true;
 	} else if (w->crash) {
-		w->suspect = true;	/* of this block's data a part is gone: what its parity should be cannot be known */
+		w->suspect = true;	/* a part of this block's data is missing: its parity cannot be computed */
 	} else {
 		w->skip = true;
 		ddr_bit_set(sm->own.skip, w->region);
@@ -169,7 +169,7 @@ void ddr_sm_works_restart(struct ddr_sm *sm)
 
 /* ---- ranges ----------------------------------------------------------------- */
 
-/* Where the range that begins at w->next ends: at a place where the roles may turn if that matters, else at 512 blocks. */
+/* End of the range that begins at w->next: where the roles rotate if that matters, otherwise at a multiple of 512 blocks. */
 static uint64_t range_end_of(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 {
 	bool turns = sm->shared.sb.layout == DDR_LAYOUT_ROTATING && ddr_sm_degraded(sm);
@@ -186,7 +186,7 @@ static void work_run(struct ddr_sm *sm, struct ddr_sm_work *w)
 		enum ddr_doable doable = ddr_sm_doable(sm, w->next);
 		struct ddr_sm_range *r;
 
-		/* what can be read of a member that is being replaced is copied, whatever the parity */
+		/* readable blocks of a member that is being replaced are copied, whatever the parity */
 		if (doable == DDR_DO_JOB || ddr_sm_replacing(sm) != DDR_NO_MEMBER) {
 			r = ddr_sm_range_new(sm, w->next, end - w->next, sm->own.parallel);
 			if (!r)
@@ -217,8 +217,8 @@ static void work_map(struct ddr_sm *sm, struct ddr_sm_work *w)
 }
 
 /*
- * Is the work to end where it is? The background has nothing to do while a member is missing: what a region lacks of its data
- * cannot make its parity wrong, and nothing was in flight there. It begins again when the array is whole.
+ * Must the work end where it is? Background work stops while a member is missing: nothing was in flight in its regions, so
+ * their parity is as good as before. It starts again when the array is complete.
  */
 static bool work_stops(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 {
@@ -270,7 +270,7 @@ static bool next_crash(struct ddr_sm *sm, uint64_t *region)
 	return false;
 }
 
-/* A step must stay short: a search looks at so many regions, and the next one goes on there. */
+/* A step must stay short: a search checks this number of regions, and the next search continues there. */
 #define BACKGROUND_SCAN	8192u
 
 static bool next_background(struct ddr_sm *sm, uint64_t *region)
@@ -298,9 +298,9 @@ static bool next_background(struct ddr_sm *sm, uint64_t *region)
 }
 
 /*
- * A place for the next region of the background, or NULL: not now. Those that only wait for the end of their jobs, a flush or the map
- * leave the disks time for it; more of them would be dirty after a crash and get done no sooner. A member that is being replaced
- * has its turn between two regions.
+ * A place for the next background region, or NULL: not now. While regions only wait for the end of their jobs, a flush or the map,
+ * the disks have time for the next one; more than these few would be dirty after a crash, and be done no sooner. Ranges of a replacement
+ * run between two regions.
  */
 static struct ddr_sm_work *background_place(struct ddr_sm *sm)
 {

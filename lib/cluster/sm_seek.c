@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Which node sees which member, and members that come: new disks, and old ones that are back.
+ * Which node sees which member, and members that come: new disks, and old ones that return.
  *
- * Each node says whose devices it has open (SEEN). Nobody is taken into the array before all nodes that take part
- * see it, since from that change on every kernel writes to it. A member that is out comes back when the operator says so
- * (SEEK): every node looks for its device, and when all have it the writer asks for it to be rebuilt (BACK). If its
- * superblock is the last one that it can have had, and what was written without it is noted in the map since it went, only
- * that is rebuilt (READD).
+ * Each node reports which devices it has open (SEEN). A disk is taken into the array only when all nodes that take part
+ * see it, since from that change on every kernel writes to it. A member that is out comes back on request
+ * (SEEK): every node searches for its device, and when all have it, the writer requests its rebuild (BACK). If its
+ * superblock is the last one that it can have had, and the map has recorded what was written since it left, only
+ * those regions are rebuilt (READD).
  *
- * Must never: ask for a member by what a node saw before it went; call back by regions a disk whose superblock is older, or
- * of another history, than the last one of which it was a whole member.
+ * Must never: take a member back because of a report from before it left; rebuild only the regions written since on a disk whose superblock is
+ * older than the last generation in which it was complete, or of another history.
  */
 #include "sm_int.h"
 
@@ -49,13 +49,13 @@ void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 	sm->own.sk.ask |= 1u << member;
 }
 
-/* The operator gives a spare somebody's place: of a member that works (it is copied), or of one that is out. */
+/* The operator gives a spare the role of a member: of one that works (it is copied), or of one that is out. */
 static bool replaces(const struct ddr_msg_member_set *set)
 {
 	return set->op == DDR_MEMBER_OP_REPLACE || set->op == DDR_MEMBER_OP_TAKE;
 }
 
-/* Where a new disk has its place in the table: one that nobody needs any more, or behind the last one. */
+/* The index of a new disk in the table: one that is no longer needed, or the one after the last. */
 static uint32_t free_place(const struct ddr_sm *sm)
 {
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
@@ -82,8 +82,8 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 }
 
 /*
- * What all nodes are to do with reads that may give garbage: no node goes by it before it is on the disks. The last wish counts, also if
- * the one before has not been carried out, or is on its way.
+ * The policy for suspect reads: no node applies it before it is on the disks. The last request counts, even if
+ * the previous one was not carried out yet, or is in flight.
  */
 void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
 {
@@ -97,7 +97,7 @@ void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy)
 		sm->own.sk.set = set;
 }
 
-/* May the spare replace the member, once all see it? NULL, or why not. */
+/* May the spare replace the member, once all nodes see it? NULL, or why not. */
 static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg_member_set *set)
 {
 	uint32_t holder = set->role < sm->shared.sb.roles ? ddr_sm_member_at(sm, set->role) : DDR_NO_MEMBER;
@@ -113,7 +113,7 @@ static const char *not_replaceable(const struct ddr_sm *sm, const struct ddr_msg
 	return NULL;
 }
 
-/* It was not begun, and is not wanted any more. What is on its way to the others already, they may still do. */
+/* Cancels a request that was not started. If it is in flight to the group already, it may still be carried out. */
 static void replace_forget(struct ddr_sm *sm, uint32_t spare)
 {
 	if (replaces(&sm->own.sk.set) && sm->own.sk.set.member == spare)
@@ -166,8 +166,8 @@ void ddr_sm_members_gone(struct ddr_sm *sm, uint32_t members)
 }
 
 /*
- * Our kernel's table was judged by the superblock @was. A device that it names for a member that has no role any more is not at its role, whatever
- * role that gets. One that has another role now is in the wrong place, and no change of one place after the other leads from there to the right table.
+ * Our kernel's table was checked against the superblock @was. If it names a device for a member that has no role any more, that device is not at its
+ * role, whichever role it gets. A member that has another role now is at the wrong place, and changing one place at a time cannot correct that table.
  */
 static void table_known(struct ddr_sm *sm, uint32_t m, const struct ddr_member *was)
 {
@@ -197,13 +197,13 @@ void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was)
 
 /* ---- the pump --------------------------------------------------------------- */
 
-/* All nodes should have its device: a spare, and who is to come back. */
+/* Members whose device every node should have: spares, and members that are sought. */
 static bool wanted(const struct ddr_sm *sm, uint32_t m)
 {
 	return sm->shared.sb.member[m].state == DDR_MEMBER_SPARE || (sm->shared.change.back >> m & 1);
 }
 
-/* Devices that this node should have, and has not. */
+/* Searches for wanted devices that this node does not have. */
 static void look(struct ddr_sm *sm)
 {
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
@@ -238,7 +238,7 @@ static void seek(struct ddr_sm *sm)
 	ddr_sm_send(sm, &msg);
 }
 
-/* The operator's change of the table, until it was taken; another one may be first. */
+/* Sends the operator's change of the member table until it is accepted; another change may be first. */
 static void change(struct ddr_sm *sm)
 {
 	if (!sm->own.sk.set.op)
@@ -250,7 +250,7 @@ static void change(struct ddr_sm *sm)
 	if (replaces(&sm->own.sk.set) && !ddr_sm_all_see(sm, sm->own.sk.set.member) && !not_replaceable(sm, &sm->own.sk.set))
 		return;
 	if (sm->own.sk.set.op == DDR_MEMBER_OP_POLICY && sm->own.rb.set_sent)
-		return;		/* it may be the opposite that is on its way */
+		return;		/* the opposite may be in flight */
 	if (sm->own.sk.set.op == DDR_MEMBER_OP_POLICY && !ddr_sm_set_valid(sm, &sm->own.sk.set)) {
 		sm->own.sk.set.op = 0;	/* it is so */
 		return;
@@ -263,7 +263,7 @@ static void change(struct ddr_sm *sm)
 	ddr_sm_ask(sm, &sm->own.sk.set);
 }
 
-/* The writer calls back who is sought, one at a time. */
+/* The writer takes sought members back, one at a time. */
 static void call_back(struct ddr_sm *sm)
 {
 	if (!sm->shared.change.back || !ddr_sm_writes(sm) || sm->own.stopping || sm->shared.sb.parity == 0)
@@ -290,7 +290,7 @@ void ddr_sm_seek_pump(struct ddr_sm *sm)
 	call_back(sm);
 }
 
-/* What was on its way in the ring before, and was not delivered. */
+/* A new view: messages that were sent in the previous ring and not delivered are sent again. */
 void ddr_sm_seek_view(struct ddr_sm *sm)
 {
 	sm->own.sk.seen_sent = sm->own.sk.ask_sent = false;

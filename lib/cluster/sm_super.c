@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The superblocks of a change: what is in them, when they are written, and what the last writer left of its own (sm_member.c has the change itself).
+ * The superblocks of a change: their content, when they are written, and what the last writer left behind (the change itself is in sm_member.c).
  *
- * A member whose superblock is two generations behind at a start counts as stale (lib/disk/assemble.c). So there is one rule for whoever raises the
- * generation: every member that gets the new one is known to have the one before it. This node knows that of those it has written itself,
- * since it became the writer. The others may have been left out by a change that was cut short, by this node before the power went or by the
- * last writer: they get the newest generation first, as it is (the level), and then the change is written.
+ * A member whose superblock is two generations behind at a start counts as stale (lib/disk/assemble.c). So the node that raises the
+ * generation must know that every member which gets the new one has the previous one. It knows that of members that it has written itself
+ * since it became the writer. Others may have missed a change that was interrupted, on this node by a power failure, or on the
+ * last writer. They get the newest generation first, unchanged (the level), and then the change is written.
  *
- * Must never: give a generation the name of another one; lose what was begun before; raise the generation while a member that stays may be behind.
+ * Must never: give a generation the name of another one; lose a change that was started; raise the generation while a remaining member may be behind.
  */
 #include "sm_int.h"
 
-/* The random name of a generation: from this start's entropy, and what makes this change another than the last. */
+/* The random name of a generation: from this start's entropy, and from what distinguishes this change from the last one. */
 static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb, uint8_t id[16])
 {
 	uint64_t h[2], e[2];
@@ -26,7 +26,7 @@ static void generation_name(const struct ddr_sm *sm, const struct ddr_super *sb,
 	memcpy(id, h, sizeof(h));
 }
 
-/* Does the change under way get a generation of its own? Behind one that was begun and has no end the next one always does. */
+/* Does the current change get a new generation? After an unfinished change the next one always does. */
 static bool raises(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_trans *t = &sm->own.t;
@@ -37,7 +37,7 @@ static bool raises(const struct ddr_sm *sm)
 	return t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->own.behind >= sm->shared.sb.generation;
 }
 
-/* Content of the next superblocks: what is agreed, and what is to change; named after the last try, if one failed. */
+/* Content of the next superblocks: the agreed state and the changes; the predecessor is the last attempt, if that failed. */
 static void next_build(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->own.t;
@@ -63,7 +63,7 @@ static void next_build(struct ddr_sm *sm)
 	ddr_sm_mark_apply(sb, t->mark);
 }
 
-/* The newest generation as it is, with the change in it that was begun. */
+/* The newest generation unchanged, including a change that was started. */
 static void level_build(struct ddr_sm *sm)
 {
 	if (!sm->own.t.writing)
@@ -71,15 +71,15 @@ static void level_build(struct ddr_sm *sm)
 	sm->own.next.seq = ddr_super_seq_behind(sm->own.next.seq);
 }
 
-/* The change under way says of a member that it is replaced by its copy: then it is out, and nobody asks of which generation it is. */
+/* The current change replaces the member by its copy: it is out then, and its generation does not matter. */
 static uint32_t replaced_by_this(const struct ddr_sm *sm)
 {
 	return sm->own.t.set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == sm->own.t.set.member ? 1u << ddr_sm_replaced(sm) : 0;
 }
 
 /*
- * Members that may be two generations behind if the power goes within the change under way. One that begins to be rebuilt may be of any generation;
- * once there is a cursor it may not, though that is no new generation.
+ * Members that may be two generations behind if the power fails during the current change. A member whose rebuild begins may have any generation;
+ * once it has a cursor it may not, although a cursor is no new generation.
  */
 static uint32_t behind(const struct ddr_sm *sm)
 {
@@ -142,7 +142,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_report(sm, t->blocked, true);
 }
 
-/* Do the disks say that a member was replaced, which is not so? */
+/* Do the disks list a replacement that did not take effect? */
 static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
 {
 	uint32_t new = ddr_sm_replacing(sm), old = ddr_sm_replaced(sm);
@@ -152,10 +152,10 @@ static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
 }
 
 /*
- * The one before may have begun a change that nobody heard the end of: ours follows it, and has
- * at least what it had. A member that it took out is reported, since those on whose superblock
- * that stands would otherwise tell another story than the rest; but not one that was to be
- * replaced by its copy, in which nothing is wrong.
+ * The last writer may have started a change whose end nobody heard: ours follows it, and contains
+ * at least what that contained. A member that it took out is reported as failed, since the superblocks that say so
+ * would otherwise contradict the rest. That does not apply to a member that was
+ * replaced by its copy: that one is not faulty.
  */
 void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The member states as our kernel is told them, and the table that it needs for that.
+ * The member states that our kernel is told, and the table that it needs for them.
  *
- * Must never: tell a state before the superblocks say it; let a kernel use a device for another member than it is; leave it unfrozen without quorum.
+ * Must never: tell a state before the superblocks say it; let a kernel use a device for the wrong member; leave the kernel unfrozen without quorum.
  */
 #include "sm_int.h"
 
-/* Has the holder of this place come in as a shadow, and the table does not name it there yet? */
+/* Did the holder of this place come in as a shadow that the table does not name at this place yet? */
 static bool shadow_serves(const struct ddr_sm *sm, uint32_t position)
 {
 	uint32_t m = sm->kernel.shadow;
@@ -15,8 +15,8 @@ static bool shadow_serves(const struct ddr_sm *sm, uint32_t position)
 }
 
 /*
- * The member that lost its role to another one in the change that not all have acknowledged: it failed, or was copied to the end.
- * Both took their state with that change, and whose role somebody took in another way had been out before.
+ * The member that lost its role to another one in the change that not all have acknowledged: it failed, or was copied completely.
+ * Both took their state with that change. A member that lost its role in another way had been out before.
  */
 static uint32_t left_member(const struct ddr_sm *sm)
 {
@@ -35,7 +35,7 @@ static uint32_t left_member(const struct ddr_sm *sm)
 	return DDR_NO_MEMBER;
 }
 
-/* The member that our kernel is to use at the position, or DDR_NO_MEMBER: nobody, or one that goes. */
+/* The member that our kernel should use at the position, or DDR_NO_MEMBER: none, or one that leaves. */
 static uint32_t wanted_at(const struct ddr_sm *sm, uint32_t position)
 {
 	uint32_t m = sm->kernel.shadow;
@@ -64,7 +64,7 @@ uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absen
 	return absent ? m : DDR_NO_MEMBER;	/* the device that our table still has there is one that was out before */
 }
 
-/* It goes, nobody reads it, and it cannot be had here: others must not wait until it can. */
+/* The member leaves, nobody reads it, and its device is not available here: other nodes must not wait for it. */
 static bool given_up(const struct ddr_sm *sm, uint32_t position, uint32_t m)
 {
 	return (ddr_sm_going(sm) >> m & 1) && sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING && !named(sm, position, m) &&
@@ -100,7 +100,7 @@ static uint64_t cursor_of(const struct ddr_sm *sm, uint32_t position)
 	return cursor < sm->kernel.blocks ? cursor : sm->kernel.blocks;
 }
 
-/* Of whom there is something to tell, whatever the table names. */
+/* The member that the state of the position concerns, whatever the table names. */
 static uint8_t subject(const struct ddr_sm *sm, uint32_t position)
 {
 	uint32_t m = wanted_at(sm, position);
@@ -108,7 +108,7 @@ static uint8_t subject(const struct ddr_sm *sm, uint32_t position)
 	return (uint8_t)(m != DDR_NO_MEMBER ? m : left_member(sm));
 }
 
-/* Of this member: what was said of the one that had the place before does not count. Of nobody there is nothing to say but that he is out. */
+/* Was the kernel told the present state, for this member? A state that was sent for an earlier member of this place does not count, unless it is OUT. */
 static bool told(const struct ddr_sm *sm, uint32_t position)
 {
 	uint8_t state = kernel_state(sm, position);
@@ -117,7 +117,7 @@ static bool told(const struct ddr_sm *sm, uint32_t position)
 	       (state == DDR_KM_OUT || sm->kernel.sent_of[position] == subject(sm, position));
 }
 
-/* The positions in the order in which they are told: a place may be read from its shadow as soon as it is not read itself. */
+/* The positions in the order in which they are sent: a place may be read from its shadow as soon as it is no longer read itself. */
 static uint32_t position_of(uint32_t i)
 {
 	return i == 0 ? DDR_UAPI_SHADOW : i - 1;
@@ -133,7 +133,7 @@ static bool all_told(const struct ddr_sm *sm)
 	return true;
 }
 
-/* One that replaces a member has to wait while another one, which did so, still serves as a shadow. */
+/* A replacement has to wait while the disk of an earlier one still serves as the shadow. */
 static bool shadow_awaited(const struct ddr_sm *sm)
 {
 	uint32_t m = ddr_sm_replacing(sm);
@@ -174,7 +174,7 @@ static void table_ask(struct ddr_sm *sm, uint32_t member, uint32_t position)
 	out->index = position;
 }
 
-/* Another member may have had this place when the kernel got its table: what that names is not to be read nor written as if it were this one. */
+/* Another member may have had this place when the kernel got its table: that device must not be used as if it were this member. */
 static bool table_has(struct ddr_sm *sm, uint32_t position)
 {
 	uint32_t m = wanted_at(sm, position);
@@ -193,7 +193,7 @@ static bool table_has(struct ddr_sm *sm, uint32_t position)
 	return false;
 }
 
-/* What the kernel does not need in its table any more: a device beside another one. Until that is done nothing is wrong, but the next one waits. */
+/* Removes a shadow that the kernel no longer needs from its table. Until then nothing is wrong, but the next replacement waits. */
 static void table_tidy(struct ddr_sm *sm)
 {
 	uint32_t m = sm->kernel.shadow, place = m < sm->shared.sb.members ? sm->shared.sb.member[m].role : DDR_NO_MEMBER;
@@ -218,7 +218,7 @@ static bool table_asked(const struct ddr_sm *sm, uint32_t member, bool shadow)
 	return shadow ? sm->kernel.shadow_asked == member : sm->kernel.table_asked >> member & 1;
 }
 
-/* The table is as it was: tried again later. Whoever waits for that is broken for this node. */
+/* The table could not be changed: retried later. A member that waits for the table counts as failed on this node. */
 static void tidy_failed(struct ddr_sm *sm)
 {
 	sm->kernel.tidy_at = sm->now + DDR_SM_RETRY_MS;
@@ -226,7 +226,7 @@ static void tidy_failed(struct ddr_sm *sm)
 		ddr_sm_report(sm, 1u << ddr_sm_replacing(sm), true);
 }
 
-/* The table could not be made to name the device: for this node the member is broken, unless the kernel has it already as a shadow. */
+/* The table cannot name the device: for this node the member has failed, unless the kernel has it as a shadow already. */
 void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	bool shadow = in->value == DDR_UAPI_SHADOW;
@@ -253,7 +253,7 @@ void ddr_sm_table_done(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_report(sm, 1u << m, true);
 }
 
-/* ---- telling ---------------------------------------------------------------- */
+/* ---- sending states to the kernel ------------------------------------------- */
 
 static void freeze(struct ddr_sm *sm)
 {
