@@ -134,7 +134,7 @@ def flood(count):
     refused = 0
     for _ in range(count):
         send(conn, request(cmd="fail", name="data", member="1"))
-        refused += "stays" in receive(conn)
+        refused += "cannot lose another member" in receive(conn)
     print(f"flood\t{refused}")
 
 
