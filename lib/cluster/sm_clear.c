@@ -2,11 +2,11 @@
 /*
  * Clearing of dirty marks: REAP and CLOSED, flushes, batches.
  *
- * Must never: drop a mark but in the order of rule 2. The kernel closed the grant and
- * every member write ended well (CLOSED, status 0); a flush that was issued after that
+ * Must never: clear a mark in another order than that of rule 2. The kernel closed the grant and
+ * every member write succeeded (CLOSED, status 0); a flush that was issued after that
  * succeeded on all members; the map says, durably, that the region was written (and,
- * while a member is missing, that it was written since); only then the mark leaves the
- * log. A region that is asked for on the way stays marked.
+ * while a member is missing, that it was written since); only then the mark is removed from the
+ * log. A region that is requested meanwhile stays marked.
  */
 #include "sm_int.h"
 
@@ -131,7 +131,7 @@ static void batch_begin(struct ddr_sm *sm)
 	sm->own.batch_flush = ddr_sm_flush_ticket(sm);
 }
 
-/* Puts regions into the next MAP_SET. Returns true once the map is right for all of the batch. */
+/* Puts regions into the next MAP_SET. Returns true once the map is correct for the whole batch. */
 static bool batch_map(struct ddr_sm *sm)
 {
 	uint32_t op = ddr_sm_degraded(sm) ? DDR_MAP_OP_DEGRADED : DDR_MAP_OP_WRITTEN;
@@ -171,15 +171,15 @@ void ddr_sm_batch_mapped(struct ddr_sm *sm)
 	sm->own.batch_mapping = false;
 }
 
-/* A member went: what was mapped for a whole array must be mapped for a degraded one. */
+/* A member left: regions that were mapped for a complete array must be mapped for a degraded one. */
 void ddr_sm_batch_members(struct ddr_sm *sm)
 {
 	sm->own.batch_at = 0;
 }
 
 /*
- * A member of which somebody knows that it failed may have dropped what was in its cache, though our flush of it ended well. So nothing is cleared until it is
- * out, and then what it lacks is noted.
+ * A member that a node knows to have failed may have dropped its cache, although our flush of it succeeded. So nothing is cleared until it is
+ * out, and then the map records what it lacks.
  */
 static bool may_clear(const struct ddr_sm *sm)
 {

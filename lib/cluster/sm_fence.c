@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Nodes that are lost, and their fencing.
+ * Lost nodes, and their fencing.
  *
- * A node that leaves the view without having said so is lost. It counts in every
- * agreement as one that has not answered, until a START of it (its daemon is back and has
- * declared what its kernel holds) or a FENCED for this very failure is delivered. The lowest
- * node fences; if that fails, the next one, and so on, for ever.
+ * A node that leaves the view without LEAVE is lost. It counts in every
+ * agreement as one that has not answered, until its START (its daemon is back and has
+ * declared what its kernel holds), or a FENCED for this very failure, is delivered. The lowest
+ * node fences; if that fails, the next one, and so on, without end.
  *
- * Must never: take a node for dead on its own word, on a proof of an earlier failure, or
+ * Must never: treat a node as dead on its own word, on a proof of an earlier failure, or
  * because its daemon is gone (rules 6, 7).
  */
 #include "sm_int.h"

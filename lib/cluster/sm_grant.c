@@ -5,15 +5,15 @@
  * Must never: grant a region whose mark is not durable on all members in sync (rule 1), or while the log names our kernel
  * as the owner of a mark that stands for wrong parity and not only for a grant.
  *
- * The last point: after a crash of the daemon alone, marks of regions that the kernel
+ * About the last point: after a crash of the daemon alone, marks of regions that the kernel
  * declares held need no resync, if the block names this kernel (boot id and cookie). A
  * region that must be resynced may be granted at the same time. So a block that holds
  * such a region is written without an owner (cookie 0), and the next daemon resyncs all
  * of its marks.
  *
- * A mark may also be that of a repair alone (sm_fix.c): nobody wrote in the region, and after a crash it is looked at again instead of
- * resynced, which would make parity fit what was to be put right. The block names such regions. A mark that stands for more
- * does not count as durable before a block has been written that does not name its region.
+ * A mark may also be that of a repair only (sm_fix.c): nobody wrote in the region, and after a crash it is checked again instead of
+ * resynced, since a resync would make the parity match the wrong data. The block lists such regions. A mark that stands for more
+ * counts as durable only when a block has been written that does not list its region.
  */
 #include "sm_int.h"
 
@@ -42,7 +42,7 @@ static void unwant(struct ddr_sm *sm, uint64_t region)
 	sm->own.n_want--;
 }
 
-/* A granted region is asked for again when two requests overlapped: its GRANT is on the way already. */
+/* A granted region is requested again if two requests overlapped: its GRANT is in flight already. */
 void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	for (uint64_t r = rec->start; r < rec->start + rec->count; r++)
@@ -62,7 +62,7 @@ static bool ready(const struct ddr_sm *sm, uint64_t region)
 	       (!ddr_bit(sm->own.resync, region) || !sm->own.log[region / DDR_LOG_REGIONS].dur_ours);
 }
 
-/* Answers the run of waiting regions that begins at @r, if it may. Returns the region behind what was looked at. */
+/* Answers the run of waiting regions that begins at @r, if that is allowed. Returns the first region that was not checked. */
 static uint64_t answer_run(struct ddr_sm *sm, uint64_t r)
 {
 	uint64_t start = r;
@@ -146,8 +146,8 @@ static void grant_declared(struct ddr_sm *sm, uint64_t region)
 }
 
 /*
- * A grant is given when its mark is durable, and the mark stays until the grant is closed. So what the kernel holds and the slot does not
- * mark, others have taken over: this instance was fenced (by its storage, or it would not live), and its node has heard of it only now.
+ * A grant is given when its mark is durable, and the mark stays until the grant is closed. So if the kernel holds a region that the slot does not
+ * mark, others have taken it over: this instance was fenced (by its storage, since it still runs), and its node learns that only now.
  */
 static bool holds_unmarked(const struct ddr_sm *sm)
 {
@@ -185,7 +185,7 @@ void ddr_sm_plan(struct ddr_sm *sm)
 		else if (is_held)
 			ddr_sm_mark(sm, r);
 	}
-	/* The newest copy counts, and may lie on one member alone: make it durable on all (rule 14). */
+	/* The newest copy counts, and may lie on one member only: make it durable on all (note 14). */
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		sm->own.log[i].dirty = !sm->own.log[i].loaded || ddr_any_of(ddr_sm_block_words(sm, sm->own.mark, &sm->own.log[i]));
 	sm->own.planned = true;
@@ -204,7 +204,7 @@ void ddr_sm_plan(struct ddr_sm *sm)
 	sm->again = true;
 }
 
-/* The same daemon, bound again: what the kernel closed meanwhile was never reported, so its writes may have failed. */
+/* The same daemon, bound again: regions that the kernel closed meanwhile were never reported, so their writes may have failed. */
 void ddr_sm_redeclared(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < sm->own.n_log; i++) {

@@ -2,7 +2,7 @@
 /*
  * The clean stop, and leaving the group.
  *
- * Must never: call the array clean while something is under way; leave while a write of ours may land.
+ * Must never: report the array clean while work is in progress; leave while one of our writes may still land.
  */
 #include "sm_int.h"
 
@@ -18,7 +18,7 @@ bool ddr_sm_at_rest(const struct ddr_sm *sm)
 {
 	return !sm->own.n_granted && !sm->own.n_want && ddr_sm_works_idle(sm) && ddr_sm_fixes_idle(sm) && ddr_sm_scans_idle(sm) && ddr_sm_ranges_used(sm) == 0 &&
 	       !sm->kernel.reap_seq && sm->own.batch == DDR_B_IDLE && !sm->own.clear_scan && ddr_sm_log_idle(sm) && ddr_sm_map_idle(sm) &&
-	       ddr_sm_change_idle(sm) && (sm->shared.cluster || !sm->shared.rec);	/* the slots of an array that was adopted would keep the next start waiting for the word again */
+	       ddr_sm_change_idle(sm) && (sm->shared.cluster || !sm->shared.rec);	/* otherwise slots of an adopted array would make the next start require --adopt again */
 }
 
 void ddr_sm_clean_pump(struct ddr_sm *sm)
@@ -47,7 +47,7 @@ void ddr_sm_op_leave(struct ddr_sm *sm)
 	sm->own.c.leave_wanted = true;
 }
 
-/* Is it about to go, or can it begin now? */
+/* Is the node leaving, or able to start now? */
 static bool moves(const struct ddr_sm *sm, uint32_t id)
 {
 	int at = ddr_sm_node_at(sm, id);
@@ -96,8 +96,8 @@ static bool io_out(const struct ddr_sm *sm)
 }
 
 /*
- * Nothing of ours could still land on a disk, what was given up among it. Once the kernel is gone nothing is carried on either, so what
- * came after the clean stop (the slot of a dead node, a change of the map) is left to the others.
+ * None of our I/O may still land on a disk, including I/O that was given up. Once the kernel is gone no work continues, so work
+ * that came up after the clean stop (the slot of a dead node, a change of the map) is left to the others.
  */
 static bool may_leave(struct ddr_sm *sm)
 {
@@ -126,7 +126,7 @@ void ddr_sm_leave_pump(struct ddr_sm *sm)
 	if (sm->own.c.leave_sent || !may_leave(sm) || is_last(sm) || !ddr_sm_may_send(sm))
 		return;
 	msg.leave.slot = sm->own.slot;
-	/* what we have not read may be marked: whoever stays reads it */
+	/* a slot that we have not read may have marks: the remaining nodes read it */
 	msg.leave.dirty = ddr_sm_marks_known(sm) ? (uint32_t)ddr_sm_marks(sm) : UINT32_MAX;
 	sm->own.c.leave_sent = true;
 	ddr_sm_send(sm, &msg);

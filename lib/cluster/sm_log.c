@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The writes of our slot's dirty log: group commit, and what becomes of a write that failed.
+ * The writes of our slot's dirty log: group commit, and the handling of failed writes.
  *
- * Must never: have two writes of one block out at once; call a mark durable that is not on all members in sync (rule 1).
+ * Must never: have two writes of one block in flight; call a mark durable that is not on all members in sync (rule 1).
  */
 #include "sm_int.h"
 
@@ -24,8 +24,8 @@ static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b, enum ddr_write
 }
 
 /*
- * A member has no space for the block: nothing of this write counts, and it is written again. To the same of the two places, since the other
- * one may be the only copy that this member has.
+ * A member has no space for the block: this write does not count, and is repeated, at the same one of the two places, since the other
+ * place may hold the only copy that this member has.
  */
 static void log_again(struct ddr_sm *sm, struct ddr_sm_log *b, uint32_t members)
 {
@@ -59,7 +59,7 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 		log_complete(sm, b, DDR_WE_DONE);
 }
 
-/* What the block names of the regions in @rep: it has room for some. The others' marks count as those of writes. */
+/* The regions of @rep that the block lists: it has room for some. The marks of the others count as those of writes. */
 static void repairs_named(const uint64_t *rep, uint64_t *named)
 {
 	uint32_t n = 0;
@@ -97,8 +97,8 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 }
 
 /*
- * The log counts without these members: the superblocks have them out, and none of several nodes reads them any more. A node by itself need
- * not wait for its kernel to be done with them: that is told before any grant, and what hangs on such a disk may hang for long.
+ * The log counts without these members: the superblocks list them as out, and no node of a cluster reads them any more. A single node does
+ * not wait for its kernel's I/O to them: the kernel is told before any grant, and I/O on such a disk may hang for long.
  */
 static bool out_for_the_log(const struct ddr_sm *sm, uint32_t members)
 {

@@ -4,9 +4,9 @@
  * written by one node of the view.
  *
  * Each block counts its changes; since they come in the total order, the count is the
- * same on all nodes. The writer writes a block that changed, and MAP_DONE tells all which
- * version is durable. A change that a node asked for is in effect, for it, when every
- * block that it touched is durable at the version that it had then.
+ * same on all nodes. The writer writes a block that changed, and MAP_DONE reports which
+ * version is durable. A change that a node requested is durable when every
+ * block that it changed is durable at the version that the block had then.
  *
  * Must never: change the map outside the total order; call a change durable that is not
  * on all members in sync; have two writes of one block out.
@@ -130,9 +130,9 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 /* ---- a new writer ----------------------------------------------------------- */
 
 /*
- * What the disks know of a region and the group does not, as an operation; 0: nothing. The writer that is dead may have
- * written what was delivered to it alone, and have cleared marks by it. The other way round, what the group knows and the
- * disks do not is on its way, and marked. CLEAN is left by SUSPECT only, so whoever has it, without that, knows more.
+ * What the disks know of a region and the group does not, as an operation; 0: nothing. The dead writer may have
+ * written a change that was delivered to it alone, and have cleared marks because of it. Conversely, what the group knows and the
+ * disks do not is in flight, and marked. Only SUSPECT ends CLEAN, so the side that has CLEAN, without SUSPECT, knows more.
  */
 static uint32_t lacking(uint8_t group, uint8_t disk)
 {
@@ -148,7 +148,7 @@ static uint32_t lacking(uint8_t group, uint8_t disk)
 	return there != DDR_REGION_UNWRITTEN && state == DDR_REGION_UNWRITTEN ? DDR_MAP_OP_WRITTEN : 0;
 }
 
-/* The next message of what the group lacks. Regions that need two operations are met again after the first was delivered. */
+/* The next message with what the group lacks. Regions that need two operations are found again after the first was delivered. */
 static uint32_t merge_runs(const struct ddr_sm *sm, struct ddr_msg_map_run *run, uint64_t *at)
 {
 	uint32_t n = 0;
@@ -171,7 +171,7 @@ static uint32_t merge_runs(const struct ddr_sm *sm, struct ddr_msg_map_run *run,
 	return n;
 }
 
-/* A copy that could not be read may be newer than those that were, if the last writer died in the midst of a write. */
+/* A copy that could not be read may be newer than the others, if the last writer died during a write. */
 static void sequences_go_on(struct ddr_sm *sm)
 {
 	uint64_t top = (sm->shared.sb.seq << DDR_SM_SEQ_SHIFT) + ((uint64_t)(sm->own.c.epoch & 0x3fffff) << 8);

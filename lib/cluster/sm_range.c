@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Ranges of ours, from the wish to the end of their release: the requests, the jobs in them, and who is told of the end.
+ * Ranges of ours, from the request to the end of their release: the requests, the jobs in them, and who gets the result.
  *
  * Must never: start a job before all acknowledged and our own kernel has drained (rule 5); release before the job's last I/O has ended.
  */
 #include "sm_int.h"
 
-/* What the range was for is over. */
+/* The purpose of the range has ended. */
 static void range_end(struct ddr_sm *sm, struct ddr_sm_range *r, bool done, enum ddr_range_event event)
 {
 	ddr_range_on(sm, r, event);
@@ -28,7 +28,7 @@ static enum ddr_kaction job_of(const struct ddr_sm_range *r)
 	return r->kind == DDR_RK_VERIFY || r->kind == DDR_RK_FIX ? DDR_KA_VERIFY : r->kind == DDR_RK_REBUILD ? DDR_KA_REBUILD : DDR_KA_RESYNC;
 }
 
-/* The data is there, and parity to be computed from it. */
+/* All data is present, and there is parity to be computed. */
 static bool all_data(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	return ddr_sm_doable(sm, r->start) == DDR_DO_JOB && ddr_sm_doable(sm, r->start + r->count - 1) == DDR_DO_JOB;
@@ -46,7 +46,7 @@ static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 	return all_data(sm, r);
 }
 
-/* The disk that replaces another one gets what that one holds. */
+/* The disk that replaces another one gets that one's content. */
 static void job_copies(struct ddr_sm *sm, const struct ddr_sm_range *r, struct ddr_output *out)
 {
 	out->member = r->kind == DDR_RK_REBUILD ? r->owner : DDR_NO_MEMBER;
@@ -167,8 +167,8 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members)
 /* ---- the life of a range ---------------------------------------------------- */
 
 /*
- * Somebody's kernel went. The acknowledgements that it takes back are ours, too, where we are the sender; and where all had acknowledged we give
- * back what we had not begun: our next kernel is not enabled before that ends, and two such nodes would wait for each other.
+ * A node's kernel is gone, and acknowledgements of the node are void. If we are that node, we also release our own ranges that all had acknowledged
+ * and whose job had not started: our next kernel is not enabled before they end, and two such nodes would wait for each other.
  */
 void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
@@ -188,7 +188,7 @@ void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg)
 		sm->own.ex_void = DDR_XV_NONE;
 }
 
-/* Nobody wants it any more, and nobody was asked yet. */
+/* The range is no longer needed, and no request was sent yet. */
 static bool given_up(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	switch (r->kind) {
@@ -241,8 +241,8 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 }
 
 /*
- * The array has failed: no job will run any more, and what waits behind our ranges must not wait for ever; it gets its errors. Where a job is
- * out, or a write of one may still land, the range stays.
+ * The array has failed: no job will run, and I/O that waits behind our ranges must fail instead of waiting for ever. A range stays while its job
+ * runs, or one of the job's writes may still land.
  */
 static void ranges_give_up(struct ddr_sm *sm)
 {

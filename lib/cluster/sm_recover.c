@@ -2,14 +2,14 @@
 /*
  * The slots of dead nodes: taken over by one survivor, region by region.
  *
- * Once every node that was lost is proven dead, the lowest node that takes part claims a slot
- * (RECOVER), reads its log anew, marks each dirty region in its own slot as one to be
- * resynced, and when these marks are durable it clears the dead slot and says so
- * (RECOVERED). From then on they are dirty regions of its own. Whatever dies on the way,
- * each region is dirty in one slot or the other, so that it can begin anew (rule 12).
+ * Once every lost node is proven dead, the lowest node that takes part claims a slot
+ * (RECOVER), reads its log again, and marks each dirty region in its own slot as one to be
+ * resynced. When these marks are durable, it clears the dead slot and reports that
+ * (RECOVERED). From then on they are its own dirty regions. Whichever node dies meanwhile,
+ * each region is dirty in one slot or the other, so the recovery can start again (rule 12).
  *
  * Must never: read a slot whose owner may still write it (rule 6); clear it before its marks
- * are durable elsewhere; take what cannot be read for clean (rule 11).
+ * are durable elsewhere; treat an unreadable block as clean (rule 11).
  */
 #include "sm_int.h"
 
@@ -157,9 +157,9 @@ void ddr_sm_read_pump(struct ddr_sm *sm)
 /* ---- clearing --------------------------------------------------------------- */
 
 /*
- * Are the marks durable in our own slot? Those that were once need not be looked at again. One that was there for a grant
- * counts when its block names no kernel any more: until then our next daemon would take it for the grant alone. Where none
- * is left, the region was resynced meanwhile.
+ * Are the marks durable in our own slot? A mark that was durable once need not be checked again. A mark that existed for a grant
+ * counts when its block names no kernel any more: until then our next daemon would treat it as a mere grant. If a mark
+ * is gone, the region was resynced meanwhile.
  */
 static bool marks_durable(struct ddr_sm *sm)
 {
@@ -185,8 +185,8 @@ void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_
 }
 
 /*
- * Behind all that may be readable later: the owner's next START makes the superblock's sequence grow once more. A
- * recovery that was begun before and not ended may have written as well: it was of an earlier epoch.
+ * A sequence above all copies that may become readable later: the owner's next START raises the superblock's sequence again. An
+ * earlier, unfinished recovery may have written as well, in an earlier epoch.
  */
 static uint64_t seq_next(const struct ddr_sm *sm, const struct ddr_sm_log *b)
 {
@@ -273,7 +273,7 @@ void ddr_sm_recover_pump(struct ddr_sm *sm)
 
 	if (c->rc == DDR_RC_MARK && marks_durable(sm))
 		c->rc = DDR_RC_WRITE;
-	/* the gate: a quorate view, agreed by all, and every node that was lost is proven dead */
+	/* the conditions of rule 6: a quorate view, agreed by all, and every lost node is proven dead */
 	if (!ddr_sm_running(sm) || !ddr_sm_may_send(sm) || ddr_sm_any_lost(sm))
 		return;
 	switch (c->rc) {

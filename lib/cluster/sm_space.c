@@ -2,20 +2,20 @@
 /*
  * Members that have no space left, as disks of a thin pool or of a storage array's pool may say.
  *
- * That is nobody's fault, and mostly it passes: somebody adds space. So what met it counts as not done, waits for a while, longer each
- * time, and is done again; whatever needs it to be durable waits as well, and status says so. Of that wait there is no end but space, the
- * member's failure for another reason, or the operator's word ("ddraid fail"). A flush is no matter of space: one that failed may have
- * dropped what others had written, whatever its reason (rule 3).
+ * The member is not faulty, and usually somebody adds space. So the write counts as not done, waits for a while, longer each
+ * time, and is repeated. Whatever needs it to be durable waits as well, and status says so. Only space, the
+ * member's failure for another reason, or the operator ("ddraid fail") ends the wait. A flush needs no space: one that failed may have
+ * dropped earlier writes, whatever the error (rule 3).
  *
- * Must never: let anything count that a member has not got (rules 1 to 3, 12); report a member for want of space.
+ * Must never: let a write count that a member did not get (rules 1 to 3, 12); fail a member for lack of space.
  */
 #include "sm_int.h"
 
 #define PAUSE_MIN_MS	250u
 #define PAUSE_MAX_MS	4000u
-#define FORGET_MS	60000u	/* a job that was not tried again for so long is none any more */
+#define FORGET_MS	60000u	/* a job that was not retried for this time has ended */
 
-/* Members that matter still: what is out, or about to be, holds up nothing. */
+/* Members that still matter: a member that is out, or about to be, delays nothing. */
 static uint32_t counting(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
@@ -100,7 +100,7 @@ static bool wanted(struct ddr_sm *sm, enum ddr_space kind)
 	return false;
 }
 
-/* Who went, or what nobody tries any more, is not waited for. */
+/* Members that left, and writes that are no longer retried, are not waited for. */
 void ddr_sm_space_pump(struct ddr_sm *sm)
 {
 	for (uint32_t k = 0; k < DDR_SPACE_KINDS; k++)

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Verify: does the parity of all that was written fit the data?
+ * Verify: does the parity of everything that was written match the data?
  *
- * That one is under way, and how far it is, is part of what the group agrees on, and stands in the
- * superblocks, so it goes on whoever dies. The writer of the view reads, without locks and without messages: what is
- * being written at that moment looks wrong then, and is read again; what still does is given to
- * sm_fix.c, which looks once more under an exclusive range. Regions whose parity nobody
- * promises are passed over: never written, to be synced, dirty at a crash, suspect.
+ * The group agrees on the verify and its progress, and the superblocks record them,
+ * so it continues whichever node dies. The writer reads, without locks and without messages. Blocks that are
+ * being written at that moment look wrong, and are read again. Blocks that still look wrong are passed to
+ * sm_fix.c, which reads them again under an exclusive range. Regions without valid parity
+ * are skipped: unwritten, needs-sync, dirty at a crash, suspect.
  *
  * Must never: call blocks wrong that were read without a range; let the cursor pass blocks that
- * were not looked at; work while a member is missing or rebuilt (there is nothing to compare then).
+ * were not verified; work while a member is missing or rebuilt (there is nothing to compare then).
  */
 #include "sm_int.h"
 
-#define CURSOR_MS	60000u	/* between two words on how far it is ... */
-#define CURSOR_PARTS	64u	/* ... or after so large a part of the array */
-#define LOOKS		3u	/* so often a range is read before it is taken exclusively */
+#define CURSOR_MS	60000u	/* between two reports of progress ... */
+#define CURSOR_PARTS	64u	/* ... or after 1/64 of the array */
+#define LOOKS		3u	/* reads of a range before it is locked exclusively */
 
 static bool is_on(const struct ddr_sm *sm)
 {
@@ -104,7 +104,7 @@ static bool same(const struct ddr_verify *a, const struct ddr_verify *b)
 	       a->ended == b->ended && a->cursor == b->cursor && a->found == b->found && a->repaired == b->repaired;
 }
 
-/* The superblocks lag behind what the group knows: they are written once more. */
+/* The superblocks lag behind the agreed progress: they are written again. */
 static void record(struct ddr_sm *sm)
 {
 	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_RECORD };
@@ -153,7 +153,7 @@ static void scan_new(struct ddr_sm *sm, struct ddr_sm_scan *s)
 	}
 }
 
-/* What was read does not fit: read it again, for it may have been written meanwhile; in the end under a range. */
+/* The range does not match: read it again, since somebody may have written there; finally under an exclusive range. */
 static void scan_doubt(struct ddr_sm_scan *s, const struct ddr_input *in)
 {
 	if (in->count && in->start >= s->start && in->start - s->start < s->count && in->count <= s->count - (in->start - s->start)) {
@@ -190,7 +190,7 @@ void ddr_sm_scan_done(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 }
 
-/* Nobody promises the parity there any more: a resync of it is due, or the region is suspect. That a node is lost is another matter: it passes. */
+/* The parity there is no longer reliable: a resync is due, or the region is suspect. A lost node does not count here, since that is temporary. */
 static bool settled_elsewhere(const struct ddr_sm *sm, const struct ddr_sm_scan *s)
 {
 	return !ddr_sm_any_lost(sm) && !sm->shared.rec && !worth(sm, s->start / sm->shared.region_blocks);
@@ -220,7 +220,7 @@ bool ddr_sm_scans_idle(const struct ddr_sm *sm)
 	return true;
 }
 
-/* All below this was looked at, and what was wrong has been dealt with. */
+/* Everything below this block was verified, and wrong blocks were handled. */
 static uint64_t done_to(const struct ddr_sm *sm)
 {
 	uint64_t lowest = sm->own.vf.next;
@@ -255,7 +255,7 @@ void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 
 /* ---- the pump --------------------------------------------------------------- */
 
-/* It is another verify than the one before, or it was ours, and others went on with it. */
+/* Another verify than before, or ours, which others have continued. */
 static void begin(struct ddr_sm *sm)
 {
 	struct ddr_sm_verify *vf = &sm->own.vf;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Assembly: from what the superblocks of the devices say to a decision. Which state
- * of the array is the newest, which device plays which member, which are stale or
+ * Assembly: decides from the superblocks of the devices which state
+ * of the array is the newest, which device serves as which member, which are stale or
  * missing, and whether the array may start.
  *
  * Pure: no device, clock or log; never allocates. doc/on-disk-format.md, "Assembly",
- * gives the rules and the histories that they must tell apart.
+ * gives the rules and the histories that they must distinguish.
  *
  * The rules in short. A generation has a number, a random id and the id of the one
  * before. The highest generation on any device counts, without a vote. A device of the
@@ -34,7 +34,7 @@ struct ddr_candidate {
 	const struct ddr_super *super;	/* NULL: it has none that is valid */
 	const char *error;		/* why it has none, or NULL */
 	uint64_t bytes;			/* its size */
-	const char *foreign;		/* what another program has put on it (lib/disk/foreign.h); NULL or "": nothing */
+	const char *foreign;		/* another program's signature on it (lib/disk/foreign.h); NULL or "": none */
 };
 
 /* The last generation that this node has seen of the array, where it remembers one. */
@@ -50,7 +50,7 @@ enum ddr_verdict {
 	DDR_V_REMOVED,		/* its uuid is no longer in the table */
 	DDR_V_TOO_SMALL,	/* the device ends before its data area does */
 	DDR_V_UNREADABLE,	/* no valid superblock */
-	DDR_V_FOREIGN,		/* it carries somebody else's signature, too: what it holds may be overwritten */
+	DDR_V_FOREIGN,		/* it also carries another program's signature: its data may be overwritten */
 };
 
 struct ddr_assembly {
@@ -82,19 +82,19 @@ int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_kn
 		 struct ddr_assembly *out, struct ddr_error *err);
 
 /*
- * May a node start an array in this state that is in no cluster, or in one of a single node? Not if a cluster of several nodes has it: another
- * one of them may run it now. Returns 0, or -1: @err says what may be done.
+ * May a node without a cluster, or in a cluster of one node, start an array in this state? Not if it belongs to a cluster of several nodes: another
+ * node of that cluster may be using it. Returns 0, or -1: @err says what to do.
  */
 int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err);
 /*
- * Likewise for node @node where no cluster says who else is there. Nor if a slot of the dirty log belongs to another node: whoever stops cleanly
- * owns none any more, so that one runs, or has died with something in work. An array that only another machine with the same id has in use, which
- * has no cluster either, cannot be told from one that this node left.
+ * The same for node @node without any cluster. It is also refused if a slot of the dirty log belongs to another node: a node that stops cleanly
+ * gives up its slot, so that node is running, or died with writes in flight. If another machine without a cluster uses the array under the same
+ * node id, that cannot be detected.
  */
 int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err);
 
 /*
- * Members that the newest superblock has in sync or rebuilding, and of which nothing is there at all: their disks may come yet. Also after
+ * Members that the newest superblock has in sync or rebuilding, and of which no device was found: their disks may still appear. Also valid after
  * a refusal, if out->super.members > 0.
  */
 uint32_t ddr_assembly_absent(const struct ddr_assembly *a);
