@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What to expect of an array, computed from the figures of one of its members. A model: what bounds an array whose disks are the
- * bottleneck. It knows no CPU, bus or network, so the real one is at most as fast. Touches no device; its figures were
+ * Estimates speed and reliability of an array from the figures of one of its members. The model assumes that the disks are the
+ * bottleneck. It ignores CPU, bus and network, so the result is an upper bound. Touches no device; its figures were
  * compared with measured ones (doc/performance.md).
  */
 #ifndef DDR_LIB_ESTIMATE_H

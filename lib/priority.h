@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a priority gives. The daemon shares the time by it (daemon/job/rate.c), and estimates rest on it (estimate.c); the manual,
+ * The share that a priority gives. The daemon divides the time by it (daemon/job/rate.c), and estimates use it (estimate.c); the manual,
  * ddraid.conf(5), has the same figures.
  */
 #ifndef DDRAID_PRIORITY_H
@@ -10,7 +10,7 @@
 
 #define DDR_PRIORITY_LAST	5u	/* leaves the disks to everything else; 1 goes first */
 
-/* Of a hundred parts of the time: what background work may have while others use the disks. What is no priority has as much as the last one. */
+/* Percent of the time that background work may use while others use the disks. An invalid priority counts as the last one. */
 static inline uint32_t ddr_priority_share(uint64_t priority)
 {
 	static const uint32_t share[DDR_PRIORITY_LAST] = { 100, 50, 20, 8, 2 };

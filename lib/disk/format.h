@@ -29,17 +29,17 @@ struct ddr_member {
 	uint8_t uuid[DDR_UUID_LEN];
 	uint8_t state;			/* enum ddr_member_state */
 	uint8_t flags;			/* DDR_MEMBER_F_* */
-	uint16_t role;			/* its role where the layout is not turned, or DDR_ROLE_NONE */
+	uint16_t role;			/* its role in units that are not rotated, or DDR_ROLE_NONE */
 	uint32_t export_node;		/* node that exports the disk, 0: shared */
 	uint64_t cursor;		/* blocks; rebuilding only, otherwise 0 */
 	uint64_t since;			/* generation at which it took this state */
 	uint32_t err_read;
 	uint32_t err_write;
 	uint32_t err_corrected;
-	uint8_t last_gen[DDR_LAST_GEN_LEN];	/* faulty, missing: of the id of the last generation of which it was */
+	uint8_t last_gen[DDR_LAST_GEN_LEN];	/* faulty, missing: beginning of the id of the last generation that it belonged to */
 };
 
-/* The verify that is under way, or the last one. */
+/* The verify in progress, or the last one. */
 struct ddr_verify {
 	uint32_t serial;		/* verifies begun so far */
 	uint8_t state;			/* enum ddr_verify_state */
@@ -100,9 +100,9 @@ struct ddr_log_info {
 };
 
 /*
- * Limits of the numbers that only grow. The sequence of a log or map block goes on from that of the superblock, shifted by 32 bits. No array comes near: a
- * change each second is 68 years. What is beyond was written by something else, and nothing may be written by it. So that a running array never meets
- * the limit, it is not started some changes before.
+ * Limits of the numbers that only grow. The sequence of a log or map block continues from that of the superblock, shifted by 32 bits. No array comes near: at
+ * one change a second it takes 68 years. A higher number was not written by ddraid, and must not be continued. An array is not started shortly before
+ * the limit, so that it never reaches it while it runs.
  */
 #define DDR_SUPER_SEQ_MAX	0xffffffffull
 #define DDR_SUPER_SEQ_START	0xffff0000ull	/* a start needs a lower one */
@@ -209,7 +209,7 @@ struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf);
 /* Makes the encoded superblock at @buf the one for copy @copy: by its sequence number, of the two that its change has. */
 void ddr_super_set_copy(void *buf, unsigned int copy);
 
-/* True if the superblock has ro-compat features that this version does not know: look, do not start. */
+/* True if the superblock has ro-compat features that this version does not know: it may be examined, but not started. */
 static inline bool ddr_super_ro_only(const struct ddr_super *sb)
 {
 	return (sb->ro_compat & ~DDR_FEATURE_RO_COMPAT_KNOWN) != 0;
@@ -284,7 +284,7 @@ static inline uint64_t ddr_super_most_regions(const struct ddr_super *sb)
 	return least < DDR_MAX_REGIONS ? least : DDR_MAX_REGIONS;
 }
 
-/* So large can the array become at most: blocks. */
+/* The largest size that the array can have, in blocks. */
 static inline uint64_t ddr_super_most_blocks(const struct ddr_super *sb)
 {
 	return ddr_super_most_regions(sb) * ddr_super_region_blocks(sb);

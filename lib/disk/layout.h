@@ -12,11 +12,11 @@
 #include "lib/error.h"
 
 #define DDR_DEF_REGION		(4u << 20)	/* bytes: the smallest region size chosen by default */
-#define DDR_DEF_REGIONS		(1u << 16)	/* by default the region size grows beyond so many regions */
-#define DDR_DEF_GROWTH		8u		/* the metadata has room for so many times the regions of the device as it is */
-#define DDR_LEFT_PERCENT	1u		/* of a member, left free at its end: a disk of another maker that is a little smaller can take its place */
-#define DDR_LEFT_MOST		(100ull << 20)	/* bytes: no more than that is left free */
-#define DDR_SIGNATURE_BYTES	(1u << 20)	/* no signature that libblkid knows begins further from the end of a disk */
+#define DDR_DEF_REGIONS		(1u << 16)	/* by default the region size grows beyond this number of regions */
+#define DDR_DEF_GROWTH		8u		/* the metadata has room for this many times the regions of the device at creation */
+#define DDR_LEFT_PERCENT	1u		/* of a member, left free at its end: a slightly smaller disk of another manufacturer can replace it */
+#define DDR_LEFT_MOST		(100ull << 20)	/* bytes: at most this is left free */
+#define DDR_SIGNATURE_BYTES	(1u << 20)	/* signatures that libblkid knows at the end of a disk begin within this distance */
 #define DDR_MIN_ARRAY_BLOCKS	256u		/* blocks: an array is at least 1 MiB */
 
 struct ddr_layout_request {
@@ -48,7 +48,7 @@ static inline uint64_t ddr_layout_offered(uint64_t bytes)
  */
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
 
-/* The layout that an array gets if none is asked for: turned, unless each member has a whole block or no parity is there to be turned. */
+/* The default layout: rotating, unless each member holds whole blocks, or there is no parity. */
 static inline uint8_t ddr_layout_default(uint64_t order, uint64_t parity)
 {
 	return order && parity ? DDR_LAYOUT_ROTATING : DDR_LAYOUT_DEDICATED;

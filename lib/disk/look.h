@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opens one device, and reads its superblocks, or a part of one that is open, in a thread of its own, so that a disk that neither answers
- * nor fails holds up nobody for longer than a limit.
+ * Opens one device, and reads its superblocks, or reads a part of an open one, in a thread of its own. So a disk that neither answers
+ * nor fails delays nobody for longer than a limit.
  *
- * A thread that hangs in the kernel cannot be ended. It is left alone with what it uses: the look, the descriptor and the memory of
- * the read are its own until it ends by itself, and whoever waited has none of them. While it hangs its device is not opened again.
+ * A thread that hangs in the kernel cannot be ended. It is left alone and keeps what it uses: the look, the descriptor and the memory of
+ * the read belong to it until it ends by itself. While it hangs, its device is not opened again.
  * Must never: write; touch the look of a thread that has not ended.
  */
 #ifndef DDR_LIB_LOOK_H
@@ -19,7 +19,7 @@
 struct ddr_look {
 	char path[PATH_MAX];
 	unsigned int flags;		/* DDR_DEV_... */
-	/* found; only after ddr_look_wait() said that it has ended */
+	/* results; valid only after ddr_look_wait() returned true */
 	bool opened;			/* else error says why */
 	struct ddr_dev dev;		/* ddr_look_open(): open, whoever waited may take it over and leave fd -1 and no path */
 	uint64_t bytes;
@@ -64,15 +64,15 @@ int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_
 /* It has ended: its fields may be read. */
 bool ddr_look_ended(struct ddr_look *look);
 /*
- * What its thread has done so far, as a number that changes while it gets on: one that computes, or waits for a processor, or whose reads end one by
- * one, is slow; one for which it stays the same waits for one answer.
+ * The progress of its thread, as a number: it changes while the thread computes, waits for a processor, or completes reads one by
+ * one (slow); it stays the same while the thread waits for a single answer (hanging).
  */
 uint64_t ddr_look_moves(struct ddr_look *look);
 /* Milliseconds of the clock that never steps. */
 uint64_t ddr_look_now(void);
-/* True once for each look at @path that is late: it has not been told of yet. */
+/* True once for each late look at @path, so that it is reported once. */
 bool ddr_look_tell(const char *path);
-/* Gives it back; whatever still runs goes on without the caller. NULL is allowed. */
+/* Releases it; a thread that still runs continues without the caller. NULL is allowed. */
 void ddr_look_put(struct ddr_look *look);
 
 #endif

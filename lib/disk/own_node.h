@@ -2,11 +2,11 @@
 /*
  * Device nodes of our own for members: /dev/ddraid-members/MAJOR:MINOR.
  *
- * flock() is per inode. Programs lock a disk by its usual node (/dev/sda), and udev leaves out events of a disk that is locked there.
- * A lock on a node of our own disturbs nobody, and lasts as long as the I/O that was begun through it.
+ * flock() works per inode. Programs lock a disk through its usual node (/dev/sda), and udev drops events of a disk that is locked there.
+ * A lock on a node of our own disturbs no other program, and lasts until the I/O that was started through it has ended.
  *
- * A node is never removed: whoever made it anew would not see the lock that a dead daemon's I/O still has on the old one. It names a number,
- * not a disk: one that stays behind when its disk goes is right for the next disk with that number.
+ * A node is never removed: a process that created a new one would not see the lock that a dead daemon's I/O still has on the old one. It names a number,
+ * not a disk: a node that outlives its disk is valid for the next disk with that number.
  */
 #ifndef DDR_LIB_OWN_NODE_H
 #define DDR_LIB_OWN_NODE_H
@@ -18,7 +18,7 @@
 #define DDR_OWN_NODES	"/dev/ddraid-members"
 
 /*
- * Opens the node of the block device @rdev with the flags @mode of open(2), and makes it if there is none. Links, and directories that
+ * Opens the node of the block device @rdev with the flags @mode of open(2), and creates it if there is none. Links, and directories that
  * others may write to, are refused; a node with the wrong number is replaced. Returns the descriptor, or -1 with @err and errno. *@absent: there was
  * no node, and none can be made here, so nobody can have a lock on it.
  */

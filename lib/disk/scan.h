@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Finds the members of arrays among the block devices of this machine, and assembles
- * one array: for `table` and `start`, and for a daemon that looks for what no table names.
+ * one array: for `table` and `start`, and for a daemon that searches for members which no table names.
  *
- * Looked at: every block device with a size that nothing but a ddraid device holds (the
- * paths below a multipath or other mapping are left to what is on top of them), and
- * that is neither suspended nor a ddraid device itself, nor stands on one; no loop devices. The caller may name
- * others instead (how.listed); the command does where its environment has DDRAID_DEVICES. Nothing here reads the environment: the daemon,
- * which names none, looks at all devices, whatever it was started with. Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as not there (look.h).
+ * It reads every block device that has a size, that no device but one of ddraid holds (paths
+ * below a multipath device or another mapping are left to the device above), and
+ * that is neither suspended, nor a ddraid device, nor lies on one; no loop devices. The caller may list
+ * other devices instead (how.listed); the command does so if its environment has DDRAID_DEVICES. Nothing here reads the environment: the daemon,
+ * which lists none, reads all devices in any case. Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as missing (look.h).
  */
 #ifndef DDR_LIB_SCAN_H
 #define DDR_LIB_SCAN_H
@@ -17,21 +17,21 @@
 #include "lib/disk/assemble.h"
 #include "lib/disk/devio.h"
 
-/* A device that is a member of some array, or was once: something of a superblock was found. */
+/* A device that is, or was, a member of some array: at least a part of a superblock was found. */
 struct ddr_scan_device {
 	char path[PATH_MAX];
 	uint64_t bytes;
 	struct ddr_supers supers;	/* supers.newest < 0: damaged, supers say how */
 	struct ddr_error error;		/* then: the sentence */
 	unsigned int at;		/* its place in the order of the search */
-	char foreign[DDR_FOREIGN_LEN];	/* what another program has put on it, or "" */
+	char foreign[DDR_FOREIGN_LEN];	/* another program's signature on it, or "" */
 };
 
 /* A device that did not answer. */
 struct ddr_scan_hung {
 	char path[PATH_MAX];
-	bool pending;			/* it is not late yet, and the scan did not wait for it: it may answer */
-	bool known;			/* it is late, and an earlier scan of this process has told so */
+	bool pending;			/* it is not late yet, and the scan did not wait for it: it may still answer */
+	bool known;			/* it is late, and an earlier scan of this process has reported it */
 };
 
 struct ddr_scan {
@@ -42,11 +42,11 @@ struct ddr_scan {
 	bool cut;			/* wait_ms was over before all that is pending had got on with nothing for the grace */
 };
 
-#define DDR_SCAN_LIMIT_MS	60000u	/* for whoever has no io_timeout */
+#define DDR_SCAN_LIMIT_MS	60000u	/* for callers without an io_timeout */
 #define DDR_SCAN_GRACE_MS	1500u	/* whoever has enough waits for others until none of them has got on for so long */
 
 struct ddr_scan_how {
-	unsigned int limit_ms;		/* a device that has not answered by then counts as not there */
+	unsigned int limit_ms;		/* a device that has not answered by then counts as missing */
 	unsigned int wait_ms;		/* not 0: the scan ends by then, and what has not answered is pending: a later scan goes on with it */
 	/*
 	 * May be NULL. True: what was found is all that is needed. Then only such devices are waited for as get on (ddr_look_moves()): one of them may
@@ -54,7 +54,7 @@ struct ddr_scan_how {
 	 */
 	bool (*enough)(void *ctx, const struct ddr_scan *scan);
 	void *ctx;
-	const dev_t *leave_out;		/* block devices that are not to be opened */
+	const dev_t *leave_out;		/* block devices that must not be opened */
 	size_t n_leave_out;
 	/* Paths or shell patterns, separated by blanks, to look at instead of all block devices; regular files count there too. Or NULL. */
 	const char *listed;
@@ -86,7 +86,7 @@ int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const stru
 
 struct ddr_scan_name {
 	uint8_t uuid[DDR_UUID_LEN];
-	char name[DDR_NAME_LEN];	/* as its newest superblock has it: a disk that was not there when the array was renamed has the old one */
+	char name[DDR_NAME_LEN];	/* from its newest superblock: a disk that was missing when the array was renamed has the old name */
 	size_t device;			/* index of the device with that superblock */
 };
 

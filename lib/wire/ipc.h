@@ -5,8 +5,8 @@
  * A message is a libqb header and JSON text without a NUL, at most DDR_IPC_MAX bytes
  * in all. Requests: {"cmd": "status", ...}; replies: {"rc": 0} or {"rc": 1, "error":
  * "one line"}, with "data" where there is some. doc/ddraidd.8 lists the commands.
- * A text of the other side is input: it is parsed with limits, and never printed with
- * control characters in it.
+ * A text of the other side is untrusted input: it is parsed with limits, and control characters
+ * in it are never printed.
  */
 #ifndef DDR_LIB_IPC_H
 #define DDR_LIB_IPC_H
@@ -32,15 +32,15 @@ struct ddr_ipc_fault;
 /* Whom to connect to, and how long to wait. Tests have their own. */
 struct ddr_ipc_how {
 	const char *service;	/* outlives the connection */
-	uid_t trusted;		/* the user whose process is believed */
+	uid_t trusted;		/* the user whose process is trusted */
 	int limit_ms, silence_ms;	/* silence_ms is the larger one */
 };
 
 /*
  * Connects, within DDR_IPC_LIMIT_MS. Returns 0, or a negative errno and in *@fault (may be NULL) what is wrong with whom.
  *
- * The service's name is that of an abstract socket, which any user may take while no daemon runs. So the kernel is asked whose process
- * listens before a byte of its answer is read: that names files which libqb opens, truncates and unlinks, with the rights of this process.
+ * The service is an abstract socket, whose name any user may occupy while no daemon runs. So the kernel is asked which user's process
+ * listens before a byte of its answer is read: the answer names files that libqb opens, truncates and unlinks with the rights of this process.
  * Must never: read an answer of, or send a request to, a process of another user than root.
  */
 int ddr_ipc_connect(struct ddr_ipc **out, struct ddr_ipc_fault *fault) __attribute__((warn_unused_result));
