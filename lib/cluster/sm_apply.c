@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What a change makes of the superblock: of its members, their roles and the owners of the slots. The writer builds by it what it writes, and
- * every node what is agreed, so both must come to the same.
+ * Applies a change to the superblock: to its members, their roles and the owners of the slots. The writer uses it for what it writes, and
+ * every node for what is agreed, so both must get the same result.
  *
- * Must never: look at anything that is not the same on all nodes when the change is done; leave a role that two hold, or nobody.
+ * Must never: use anything that is not the same on all nodes when the change is done; leave a role with two holders, or with none.
  */
 #include "sm_int.h"
 
@@ -19,7 +19,7 @@ static void set_state(struct ddr_super *sb, uint32_t member, uint8_t state)
 }
 
 /*
- * Of two that have one role, one goes: the other one has it alone. If both go, the one that was a copy has nothing that
+ * One of two members with the same role leaves: the other one keeps it alone. If both leave, the copy holds nothing that
  * counts.
  */
 static void roles_go(struct ddr_super *sb, uint32_t members, bool copy_void)
@@ -42,8 +42,8 @@ static void roles_go(struct ddr_super *sb, uint32_t members, bool copy_void)
 }
 
 /*
- * Members go. Of those that held all of their role by the superblocks of @now, the name of that generation is kept, so that they may come back
- * by their regions; but not of @exchanged ones: nobody knows what went to the disk that took their place.
+ * Members leave. For those that held all of their role by the superblocks of @now, the name of that generation is recorded, so that they can come back
+ * with a rebuild of only the regions written since. Not for @exchanged ones: it is unknown which writes went to another disk.
  */
 static void members_go(const struct ddr_super *now, struct ddr_super *sb, uint32_t members, uint8_t state, uint32_t exchanged)
 {
@@ -85,7 +85,7 @@ static void come_back(struct ddr_super *sb, uint32_t member, bool partial)
 	memcpy(m->last_gen, last_gen, sizeof(m->last_gen));	/* until it has a superblock that knows */
 }
 
-/* The copy is complete: whoever had the role is not needed any more. */
+/* The copy is complete: the former holder of the role is no longer needed. */
 static void take_over(struct ddr_super *sb, uint32_t member)
 {
 	struct ddr_member *m = &sb->member[member];
@@ -98,7 +98,7 @@ static void take_over(struct ddr_super *sb, uint32_t member)
 	set_state(sb, member, DDR_MEMBER_IN_SYNC);
 }
 
-/* Of the member that this one replaces, and of itself; a disk may say that the one was out and the other whole. */
+/* Renews the state of the replaced member and of its copy: a disk may say that the one was out and the other complete. */
 static void stay(struct ddr_super *sb, uint32_t member)
 {
 	for (uint32_t i = 0; i < sb->members; i++)
@@ -106,7 +106,7 @@ static void stay(struct ddr_super *sb, uint32_t member)
 			sb->member[i].since = sb->generation;
 }
 
-/* The spare takes the role, and whoever had it has none; or has it still, and is copied. */
+/* The spare takes the role, and the former holder loses it; or (replace) keeps it, and is copied. */
 static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set)
 {
 	struct ddr_member *m = &sb->member[set->member];
@@ -152,7 +152,7 @@ static void apply_set(struct ddr_super *sb, const struct ddr_msg_member_set *set
 	}
 }
 
-/* Nobody is missing any more: what one that comes back lacks is not noted from here on (protocol-notes, 4). */
+/* No member is missing any more: from here on the map does not record what a member that comes back lacks (note 4). */
 bool ddr_sm_none_missing(const struct ddr_super *sb)
 {
 	uint32_t n = 0;
@@ -162,7 +162,7 @@ bool ddr_sm_none_missing(const struct ddr_super *sb)
 	return n == sb->roles;
 }
 
-/* Without parity nobody knows what a node was writing that died: its disk and the copy may differ anywhere. */
+/* Without parity it is unknown what a dead node was writing: the old member and its copy may differ anywhere. */
 static void copy_anew(struct ddr_super *sb)
 {
 	for (uint32_t m = 0; m < sb->members; m++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Questions about nodes and slots: who votes, who writes, who is lost, whose a slot is and whether it may begin in it.
+ * Questions about nodes and slots: who votes, who writes, who is lost, who owns a slot, and whether a node may start in it.
  *
  * Must never: change anything.
  */
@@ -60,7 +60,7 @@ bool ddr_shared_any_lost(const struct ddr_sm_shared *s)
 	return false;
 }
 
-/* Has somebody left with dirty regions, in a slot that is not recovered yet? */
+/* Has a node left with dirty regions, in a slot that is not recovered yet? */
 bool ddr_shared_left_dirty(const struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
@@ -92,13 +92,13 @@ uint32_t ddr_shared_slot_claimed(const struct ddr_sm_shared *s, uint32_t node)
 	return DDR_SM_NO_SLOT;
 }
 
-/* Free by the superblocks, and nobody's claim, or of somebody who left before that was agreed: then nothing was ever marked there. */
+/* Is the slot free in the superblocks, and not claimed, or claimed by a node that left before that was agreed? Then nothing was ever marked there. */
 static bool slot_free(const struct ddr_sm_shared *s, uint32_t slot)
 {
 	return !s->sb.slot_node[slot] && (!(s->change.slots >> slot & 1) || !s->change.slot_node[slot]);
 }
 
-/* The slot for @node: its own, or the first free one that nobody was given; or DDR_SM_NO_SLOT. */
+/* The slot for @node: its own, or the first free one that is not assigned; or DDR_SM_NO_SLOT. */
 uint32_t ddr_shared_slot_choose(const struct ddr_sm_shared *s, uint32_t node)
 {
 	uint32_t own = ddr_shared_slot_of(s, node);
@@ -134,7 +134,7 @@ bool ddr_shared_can_begin(const struct ddr_sm_shared *s, uint32_t node)
 	return slot != DDR_SM_NO_SLOT && ddr_shared_slot_settled(s, slot, node);
 }
 
-/* Do the others, or the disks, know that we take part? From our superblock write on: that may have landed. */
+/* May the others, or the disks, know that we take part? From our first superblock write on, which may have landed. */
 bool ddr_sm_takes_part(const struct ddr_sm *sm)
 {
 	if (!sm->own.c.synced || sm->own.start < DDR_S_DELIVERED)

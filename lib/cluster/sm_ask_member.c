@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Questions about members: who is in sync, who is written and read, who goes, what the array can do without, what can be computed.
+ * Questions about members: which are in sync, written, read or leaving, which the array can lose, and what can be computed.
  *
  * Must never: change anything.
  */
@@ -62,7 +62,7 @@ bool ddr_shared_can_lose(const struct ddr_sm_shared *s, uint32_t members)
 	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << s->sb.order;
 }
 
-/* Has the change that was done been acknowledged by all? */
+/* Have all acknowledged the change whose MEMBER_DONE was delivered? */
 bool ddr_shared_all_acked(const struct ddr_sm_shared *s)
 {
 	return s->change.ack && (ddr_shared_voters(s) & ~s->change.acked) == 0;
@@ -94,7 +94,7 @@ uint32_t ddr_shared_member_at(const struct ddr_sm_shared *s, uint32_t position)
 bool ddr_shared_all_see(const struct ddr_sm_shared *s, uint32_t member)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		/* who is lost may be back any moment, and must find nobody in the array that it cannot reach */
+		/* a lost node may return at any moment, and must be able to reach every member of the array */
 		if ((s->nodes[i].started || s->nodes[i].lost) && !s->nodes[i].leaving && !(s->nodes[i].sees >> member & 1))
 			return false;
 	return true;
@@ -140,7 +140,7 @@ bool ddr_shared_all_folded(const struct ddr_sm_shared *s)
 	return !ddr_shared_any_lost(s) && !s->rec && !ddr_shared_left_dirty(s);
 }
 
-/* Its chunk may count: it is no copy of one that counts itself. */
+/* May its chunks count below the cursor? Not those of a copy, since the copied member counts itself. */
 static bool rebuilt_to(const struct ddr_sm_shared *s, uint32_t m, uint64_t *cursor)
 {
 	*cursor = s->sb.member[m].cursor;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What our kernel is told of each region: that its parity is right, and that reads which reconstruct there must fail.
+ * What our kernel is told about each region: whether its parity is correct, and whether reconstructing reads must fail there.
  *
- * Must never: say of a region that its parity is right while a resync of it is due.
+ * Must never: call a region's parity correct while its resync is due.
  */
 #include "sm_int.h"
 
-/* What its table does not have, the kernel is told nothing of. */
+/* Regions that the kernel's table covers: the kernel is told nothing about later ones. */
 uint64_t ddr_sm_kernel_regions(const struct ddr_sm *sm)
 {
 	uint64_t regions = (sm->kernel.blocks + sm->shared.region_blocks - 1) / sm->shared.region_blocks;
@@ -40,7 +40,7 @@ void ddr_sm_bits_changed(struct ddr_sm *sm, uint64_t region)
 	sm->kernel.bits_at = 0;
 }
 
-/* A new binding: one record says that nothing is known, and then only what differs follows. */
+/* A new binding: one record clears all bits, and then only regions with bits follow. */
 void ddr_sm_bits_all(struct ddr_sm *sm)
 {
 	memset(sm->kernel.bchg, 0, sm->own.words * sizeof(uint64_t));
@@ -54,7 +54,7 @@ void ddr_sm_bits_all(struct ddr_sm *sm)
 		ddr_sm_bits_changed(sm, r);
 }
 
-/* One run of changed regions with the same bits, from @r on. Returns the region behind it. */
+/* Sends one run of changed regions with the same bits, from @r on. Returns the region after it. */
 static uint64_t bits_run(struct ddr_sm *sm, uint64_t r)
 {
 	uint32_t bits = bits_of(sm, r);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Whose the array is: that of a cluster of several nodes, by a bit of its superblocks (DDR_RO_COMPAT_CLUSTER), or of any one node.
+ * Whose the array is: a bit of its superblocks (DDR_RO_COMPAT_CLUSTER) says that it belongs to a cluster of several nodes; without it any single node may use it.
  *
- * The START of a node in such a cluster sets the bit, with the change that gives it its slot: it is durable on all members before the node
- * is granted anything. A node without a cluster, or in one of a single node, is refused then: it cannot know whether others write the array
- * now. The operator can (ddraid start --adopt). That START clears the bit, and takes over what the cluster's nodes had dirty.
+ * The START of a node in such a cluster sets the bit, with the change that gives the node its slot: it is durable on all members before the node
+ * is granted anything. From then on a node without a cluster, or in a cluster of one node, is refused: it cannot know whether other nodes write to the
+ * array. The operator can know (ddraid start --adopt). That START clears the bit, and takes over the dirty regions of the cluster's nodes.
  *
- * Must never: take a struct ddr_sm; let a node start an array of a cluster outside of one, unless the operator says so; clear the bit beside other nodes.
+ * Must never: take a struct ddr_sm; let a node outside of a cluster start a cluster's array, unless the operator adopts it; clear the bit while other nodes are in the view.
  */
 #include "sm_int.h"
 
@@ -23,7 +23,7 @@ const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flag
 	       "if no other machine uses its disks any more: ddraid start --adopt NAME";
 }
 
-/* What the bit will be by all that was delivered. */
+/* The value of the bit after all delivered changes. */
 static bool will_be_cluster(const struct ddr_sm_shared *s)
 {
 	uint8_t mark = s->change.mark;
@@ -31,7 +31,7 @@ static bool will_be_cluster(const struct ddr_sm_shared *s)
 	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&s->sb);
 }
 
-/* Without a cluster nobody is fenced; what others had dirty is taken over as if they were. */
+/* Without a cluster nobody is fenced; dirty regions of other nodes are taken over as if they were. */
 static void take_slots(struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < s->sb.slots; i++)

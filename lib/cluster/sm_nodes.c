@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Nodes that come and go: their places in the table, those that are lost or have left, and who writes for all.
+ * Nodes that join and leave: their places in the table, lost nodes, nodes that left, and the writer.
  *
- * Must never: let a node be forgotten that was lost; choose another writer while the last one may still write.
+ * Must never: forget a lost node; choose another writer while the last one may still write.
  */
 #include "sm_int.h"
 
 /*
- * A place for @id: its own, one never used, or one of a node that nothing is waited for of. NULL: 64 nodes are here or lost. None of them may be
- * forgotten, so whoever comes behind them has none, and takes no part.
+ * A place for @id: its own, an unused one, or that of a node for which nothing waits. NULL: 64 nodes are here or lost. None of them may be
+ * forgotten, so a further node gets no place, and takes no part.
  */
 struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 {

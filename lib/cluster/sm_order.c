@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What a delivered message changes of what all nodes share: what nodes say of devices and of the rebuild, the size that the array grows to, the
+ * What a delivered message changes in the shared state: reports about devices and the rebuild, growing, the
  * region map, and the record of the verify.
  *
  * Must never: take a struct ddr_sm.

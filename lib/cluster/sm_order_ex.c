@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What a delivered message changes of the exclusive ranges in force. Draining, acknowledging, working in one and the word to our
- * kernel are sm_ex.c and sm_range.c.
+ * What a delivered message changes in the exclusive ranges in force. Draining, acknowledging, the jobs, and the records to our
+ * kernel are in sm_ex.c and sm_range.c.
  *
  * Must never: take a struct ddr_sm.
  */
@@ -20,7 +20,7 @@ bool ddr_shared_ex_acked(const struct ddr_sm_shared *s, const struct ddr_sm_ex *
 	return x->granted || (ddr_shared_voters(s) & ~x->acked) == 0;
 }
 
-/* It overlaps one in force, or a failure is being agreed: then there is no place, however many are free. */
+/* Finds a free place. Refused, even if there is one, if the range overlaps one in force, or members are changing. */
 static enum ddr_ex_answer ex_place(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_sm_ex **fresh)
 {
 	if (!ddr_shared_members_settled(s))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What a delivered message changes of the members: which fail, what change is wanted, and its end.
+ * What a delivered message changes in the members: failures, the next change, and its end.
  *
- * Must never: take a struct ddr_sm; leave fewer members than the data needs (rule 4); take what was written for done that nobody judged.
+ * Must never: take a struct ddr_sm; leave fewer members than the data needs (rule 4); accept a written change that was not judged.
  */
 #include "sm_int.h"
 
@@ -10,7 +10,7 @@ static const struct ddr_msg_member_set none;
 
 /* ---- members that fail ------------------------------------------------------ */
 
-/* One member of an intent. Returns false if the array cannot do without it. */
+/* Judges one member of an intent. Returns false if the array needs it. */
 static bool judge(const struct ddr_sm_shared *s, uint32_t m, uint32_t *want)
 {
 	if (!(ddr_shared_alive(s) >> m & 1) || (ddr_shared_going(s) >> m & 1))
@@ -31,7 +31,7 @@ bool ddr_order_whole_void(struct ddr_sm_shared *s)
 	return true;
 }
 
-/* A member fails that is being replaced, or replaces one. As it was when the failure was delivered, so that all say the same. */
+/* A member fails that is being replaced, or replaces one. Judged by the state at the delivery of the failure, so that all nodes decide alike. */
 static bool copy_judge(struct ddr_sm_shared *s)
 {
 	uint32_t replaced = ddr_shared_replaced(s);
@@ -52,8 +52,8 @@ static bool array_fails(struct ddr_sm_shared *s)
 }
 
 /*
- * A hard report that cannot be followed: what its sender is alone with has failed for all, and of several nodes the sender must go, since its kernel's
- * writes could not be completed. One that is leaving has no kernel any more, and whoever stays writes what it could not.
+ * A hard report that is refused. If the sender is the only node, the array has failed. Otherwise the sender must give up, since its kernel's
+ * writes cannot be completed. A sender that is leaving has no kernel any more, and the remaining nodes write what it could not.
  */
 static void refused_hard(struct ddr_sm_shared *s, uint32_t sender, struct ddr_order_fail *n)
 {
@@ -101,7 +101,7 @@ void ddr_order_members_leave(struct ddr_sm_shared *s, uint32_t members)
 {
 	uint64_t voters = ddr_shared_voters(s);
 
-	/* a node that is alone has nobody to wait for: what its kernel writes without them, no other kernel reads from them */
+	/* a single node waits for nobody: no other kernel reads from these members what its own writes without them */
 	if (voters & (voters - 1))
 		s->change.leaving |= members;
 }
@@ -130,7 +130,7 @@ void ddr_order_members_gone(struct ddr_sm_shared *s, uint32_t members)
 
 /* ---- changes that are wanted ------------------------------------------------ */
 
-/* One at a time, and none while a failure is on its way; who asked looks again when that is over. */
+/* One change at a time, and none while a failure is in progress; the sender decides again when that has ended. */
 bool ddr_order_member_set(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	if (!ddr_shared_members_settled(s) || !ddr_shared_set_valid(s, &msg->set))
@@ -158,7 +158,7 @@ bool ddr_order_member_settle(struct ddr_sm_shared *s)
 	return true;
 }
 
-/* Does the message end the change that was judged, no more and no less than its members and slots? */
+/* Does the message complete exactly the members and slots of the change that was judged? */
 static bool done_valid(const struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_super *sb)
 {
 	const struct ddr_sm_change *c = &s->change;
@@ -180,7 +180,7 @@ static bool done_valid(const struct ddr_sm_shared *s, const struct ddr_msg *msg,
 	return ddr_super_check(sb).code == DDR_FE_OK;
 }
 
-/* WHOLE was on its way when something came before it, see ddr_order_whole_void(). */
+/* WHOLE was in flight when it was cancelled, see ddr_order_whole_void(). */
 static bool overtaken(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	const struct ddr_msg_member_set *set = &s->change.set;
@@ -189,7 +189,7 @@ static bool overtaken(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	       msg->sender == ddr_shared_writer(s);
 }
 
-/* What the disks say of a slot is so. Somebody may have left, or have been recovered, since that was on its way: then another change follows. */
+/* The owners of slots are as written on the disks. If a node has left or was recovered meanwhile, another change follows. */
 static void slots_done(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	s->change.slots &= ~msg->done.slots;
@@ -207,7 +207,7 @@ enum ddr_event ddr_shared_set_event(const struct ddr_sm_shared *s, const struct 
 	return s->sb.member[set->member].state == DDR_MEMBER_SPARE ? DDR_EV_MEMBER_ADDED : DDR_EV_REBUILD_START;
 }
 
-/* Nobody has folded any more: a member begins to be rebuilt. */
+/* A member's rebuild begins: no node has folded. */
 static void unfold(struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
@@ -216,7 +216,7 @@ static void unfold(struct ddr_sm_shared *s)
 		s->version[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
 }
 
-/* From now on every kernel writes to a member that begins to be rebuilt; what was written before is folded into the map. */
+/* From now on every kernel writes to the rebuilding member; earlier writes are folded into the map. */
 static void set_done(struct ddr_sm_shared *s, const struct ddr_msg_member_set *set, uint32_t replaced)
 {
 	if (!ddr_sm_set_moves(set))
@@ -234,7 +234,7 @@ static void set_done(struct ddr_sm_shared *s, const struct ddr_msg_member_set *s
 		unfold(s);
 }
 
-/* The change that was written is not wanted any more. */
+/* The change that was written is no longer wanted. */
 static void change_done(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_sm_change *c = &s->change;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What a delivered message changes of nodes and slots: who is dead, who leaves, who takes over a slot, who writes.
+ * What a delivered message changes in nodes and slots: which nodes are dead or leave, who recovers a slot, who is the writer.
  *
- * Must never: take a struct ddr_sm; choose another writer while the last one may still write; take a node for dead on a proof of an
+ * Must never: take a struct ddr_sm; choose another writer while the last one may still write; treat a node as dead on a proof of an
  * earlier failure.
  */
 #include "sm_int.h"
@@ -17,7 +17,7 @@ enum ddr_writer_news ddr_order_writer(struct ddr_sm_shared *s)
 
 	if (at >= 0 && (s->nodes[at].lost || s->nodes[at].started))
 		return DDR_WRITER_SAME;
-	/* the state was built from the disks: whoever is lost may have been the writer, or have become it meanwhile, and may still write */
+	/* the state was built from the disks: a lost node may have been the writer, or have become it meanwhile, and may still write */
 	if (!s->writer && ddr_shared_any_lost(s))
 		return DDR_WRITER_SAME;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
@@ -44,7 +44,7 @@ void ddr_order_slot_died(struct ddr_sm_shared *s, uint32_t slot)
 		s->change.died |= 1ull << slot;
 }
 
-/* The ranges that the node has not acknowledged: what it had dirty there nobody will say. */
+/* Ranges that the node has not acknowledged: its dirty regions there are unknown. */
 static void ranges_doubt(struct ddr_sm_shared *s, uint32_t node)
 {
 	int at = ddr_shared_node_at(s, node);
@@ -70,8 +70,8 @@ void ddr_order_recover_drop(struct ddr_sm_shared *s, uint32_t node)
 }
 
 /*
- * Somebody else answers for what it had dirty, so it must never write again, though it may live: storage fencing cuts off, and
- * kills nobody. A group that had it fenced and never heard its START knows it by its slot alone.
+ * Another node has taken over this instance's dirty regions, so it must never write again, even if it still runs: storage fencing
+ * powers nothing off. A group that never heard its START knows the instance only from its slot.
  */
 static void instance_dead(struct ddr_sm_shared *s, uint32_t node, const struct ddr_msg *msg)
 {
@@ -117,7 +117,7 @@ enum ddr_recover_answer ddr_order_recover(struct ddr_sm_shared *s, const struct 
 
 /* ---- nodes that are proven dead --------------------------------------------- */
 
-/* What it held in the agreements is free, and its slot is recovered. */
+/* Its ranges and other claims are released, and its slot is to be recovered. */
 static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, struct ddr_order_dead *dead)
 {
 	uint32_t slot = ddr_shared_slot_of(s, n->id);

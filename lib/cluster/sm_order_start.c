@@ -22,10 +22,10 @@ static bool others_started(const struct ddr_sm_shared *s, const struct ddr_sm_no
 /* Why the node cannot take part yet, or ever; NULL: it can. */
 static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot, uint32_t view)
 {
-	/* one that boots holds nothing before its START counts; so whoever does is the instance that was fenced, whatever is known of that */
+	/* a kernel that has booted holds nothing before its START counts; one that holds something is the instance that was fenced */
 	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
 		return evicted_text;
-	/* nothing is granted before the superblocks say whose slot it is; it was taken from whoever holds something and has none */
+	/* nothing is granted before the superblocks name the slot's owner; a kernel that holds something without a slot has lost its slot */
 	if (msg->start.held && ddr_shared_slot_of(s, n->id) == DDR_SM_NO_SLOT && ddr_shared_slot_claimed(s, n->id) == DDR_SM_NO_SLOT)
 		return evicted_text;
 	if (slot == DDR_SM_NO_SLOT)
@@ -37,7 +37,7 @@ static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr
 	return msg->start.missing && others_started(s, n) ? not_all_members : NULL;
 }
 
-/* The slot is its, once the superblocks say so. */
+/* Claims the slot; it belongs to the node once the superblocks say so. */
 static void claim(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *news)
 {
 	if (s->sb.slot_node[news->slot])
@@ -46,7 +46,7 @@ static void claim(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr
 	ddr_order_members_missing(s, msg->start.missing, &news->voided, &news->failed);
 }
 
-/* Nothing is known of it but what it says now. */
+/* Only the START tells about the node: everything known before is void. */
 static void node_begins(struct ddr_sm_shared *s, struct ddr_sm_node *n, const struct ddr_msg *msg)
 {
 	n->started = true;
@@ -72,7 +72,7 @@ enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_
 		return DDR_START_LATER;
 	s->rec &= ~(1ull << slot);
 	node_begins(s, n, msg);
-	/* what its last process had in hand has ended; nothing that one acknowledged counts for this one */
+	/* the work of its last process has ended; that process's acknowledgements do not count for this one */
 	ddr_order_ex_gone(s, msg->sender, &news->ended);
 	ddr_order_recover_drop(s, msg->sender);
 	ddr_order_ex_unacked(s, at);

@@ -2,7 +2,7 @@
 /*
  * What the region map says of each region, and what this node wants it to say (sm_map.c asks the group for that, and writes it).
  *
- * Must never: change the map but for what was delivered, or read from the disks.
+ * Must never: change the map except by delivered messages, or by what was read from the disks.
  */
 #include "sm_int.h"
 
@@ -47,8 +47,8 @@ uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top)
 }
 
 /*
- * What could not be read counts as the worst (rule 11). Its sequence must go on behind any
- * that a copy may have which is readable again later: the superblocks were written anew
+ * An unreadable block counts as the worst (rule 11). Its sequence must be above that of any
+ * copy that becomes readable again later: the superblocks were written again
  * for this start, so their own sequence is higher than at any earlier one.
  */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm)

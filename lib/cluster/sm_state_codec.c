@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What all nodes share, as bytes: for a joiner (STATE), and for the digest by which tests compare nodes.
+ * The shared state as bytes: for a joiner (STATE), and for the digest with which tests compare nodes.
  *
- * Everything here follows from the lists of sm_shared.h; the order in which the lists come is that of doc/protocol.md.
+ * Everything here is generated from the lists of sm_shared.h; the order of the lists is that of doc/protocol.md.
  *
- * What is forgotten (ddr_sm_shared_forget) is all but the superblock and the map: these are shown on, and the next state replaces them as a whole.
+ * ddr_sm_shared_forget() drops all but the superblock and the map: status still shows these, and the next state replaces them as a whole.
  *
- * Must never: judge what was received (sm_join.c does); put in what only this node knows.
+ * Must never: judge the received state (sm_join.c does); include anything that only this node knows.
  */
 #include "sm_int.h"
 
@@ -93,7 +93,7 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	walk_verify(w, &sb->verify);
 }
 
-/* The map, as far as there are regions; behind that it is zero everywhere. */
+/* The map up to the last region; behind that it is zero. */
 static void walk_map(struct ddr_walk *w, struct ddr_sm *sm)
 {
 	size_t all = (size_t)sm->shared.n_map * DDR_LOG_PAYLOAD, used;
@@ -125,7 +125,7 @@ static void walk_state(struct ddr_walk *w, struct ddr_sm *sm, struct ddr_sm_chan
 	walk_map(w, sm);
 }
 
-/* A change that all have acknowledged is over, though this node may not have noticed yet. */
+/* A change that all have acknowledged has ended, even if this node has not processed that yet. */
 static struct ddr_sm_change change_known(const struct ddr_sm *sm)
 {
 	struct ddr_sm_change c = sm->shared.change;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Whose turn it is to ask for an exclusive range, when all places for ranges are taken.
+ * The queue for exclusive ranges, when all places for ranges are taken.
  *
- * A request that is delivered while no place is free is refused, on all nodes alike. If its sender asked again at once, and each of many
- * senders did, the ring would carry nothing else. So whoever was refused stands in line, in the order in which that was delivered; so many
- * at its head as there are free places ask again. Who is not in line asks once, to stand in it. A node has one request out while there is a line.
+ * A request that is delivered while no place is free is refused, by all nodes alike. If all refused senders asked again at once,
+ * the ring would carry nothing else. So a refused node enters a queue, in the order of delivery, and as many nodes
+ * from its head as there are free places ask again. A node that is not in the queue asks once, to enter it. While there is a queue, a node has one request in flight.
  *
- * The line is each node's own, made of what was delivered: it decides about messages alone, and whether a request is granted is
- * decided at its delivery, as ever. Where nodes differ (one has joined since, or the clock of one has run on) there is a message more.
+ * Each node keeps the queue itself, from delivered messages. It only decides who sends a message; whether a request is granted is
+ * decided at its delivery. If the queues of nodes differ (one has joined later, or clocks differ), that costs one more message.
  *
- * Must never: wait for somebody who does not ask any more, and would not be missed.
+ * Must never: wait for a node that does not ask any more.
  */
 #include "sm_int.h"
 
-#define IDLE_MS	1000u	/* a place that was free for so long: whoever is first in line does not want it any more */
+#define IDLE_MS	1000u	/* if a place stays free for this time, the first in the queue no longer wants it */
 
 static uint32_t places_free(const struct ddr_sm *sm)
 {
@@ -24,7 +24,7 @@ static uint32_t places_free(const struct ddr_sm *sm)
 	return n;
 }
 
-/* Where the node stands; behind the end: it does not. */
+/* The node's position in the queue; the end of the queue: it is not in it. */
 static uint32_t stands_at(const struct ddr_sm *sm, uint32_t node)
 {
 	uint32_t i = 0;
