@@ -21,7 +21,8 @@
  *	cluster.c	several nodes: group, quorum, networks, machines, fencing
  *	schedule.c	what happens to several nodes, and when
  *	scale.c		what operations cost in large clusters, counted
- *	main.c		the schedule of one node, faults, liveness, options
+ *	single.c	a world, its faults, the schedule of one node, liveness
+ *	main.c		options
  *
  * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their
  * Reed-Solomon sum byte by byte, so parity is as real as on disks.
@@ -405,6 +406,11 @@ void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn,
 
 /* What happened is more than the array can bear, and nothing can be said of what follows. */
 void sim_abandon(struct sim *s, const char *why) __attribute__((noreturn));
+
+/* ---- single.c ------------------------------------------------------------------- */
+
+/* False: a rule was broken. */
+bool sim_run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nodes, bool trace, bool rules_only);
 
 /* ---- checkers ------------------------------------------------------------------ */
 
