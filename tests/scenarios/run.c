@@ -15,6 +15,9 @@
  * delivers. What one sends is queued, in one order, at all that are in its view and have it in theirs. A command that
  * begins with "N:" is for node N, any other for all nodes that are up, one after the other; answers begin with the node.
  *
+ * A file whose first command is "> sim" is a schedule of the simulator, with its disks, kernels and rules (tests/sim/tape_text.c): what
+ * `ddrsim` made of a seed that failed. It has no answers; a rule that is broken fails it.
+ *
  * Commands (regions a+n, members and regions as lists 1,2,3):
  *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [slot=N] [node=N] [slots=N]
  *	     [cluster] [fencing] [several] [marked] [adopt] [nodes=LIST]	marked: the superblock says that the array is a cluster's of several nodes
@@ -49,6 +52,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/tape.h"
 #include "world.h"
 
 #define MAX_ARGS	16
@@ -553,6 +557,17 @@ static void complain(const char *want, const char *got)
 	       (int)strcspn(got, "\n"), got);
 }
 
+/* Is its first command "sim"? */
+static bool is_schedule(FILE *f)
+{
+	char line[512] = "";
+
+	while (line[0] != '>' && fgets(line, sizeof(line), f))
+		;
+	rewind(f);
+	return strncmp(line, "> sim ", 6) == 0;
+}
+
 static bool run_file(const char *path, bool rewrite)
 {
 	FILE *f = fopen(path, "r");
@@ -563,6 +578,11 @@ static bool run_file(const char *path, bool rewrite)
 	if (!f) {
 		fprintf(stderr, "%s: %s\n", path, strerror(errno));
 		exit(2);
+	}
+	if (is_schedule(f)) {
+		same = tape_run_file(f, path, false, false);
+		fclose(f);
+		return same;
 	}
 	want = read_all(f);
 	rewind(f);

@@ -236,47 +236,53 @@ static void parts(const struct sim *s, uint32_t *old)
 		old[i] = s->node[i].part;
 }
 
-void cluster_split(struct sim *s, uint32_t n)
+bool cluster_parts(struct sim *s, uint64_t in)
 {
 	uint32_t old[SIM_MAX_NODES];
 
 	parts(s, old);
-	for (uint32_t i = 0; i < s->n_nodes; i++)
-		s->node[i].part = (uint32_t)sim_rand(s, n);
-	for (uint32_t i = 0; i < s->n_nodes; i++)
+	for (uint32_t i = 0; i < s->n_nodes; i++) {
+		s->node[i].part = (uint32_t)(in >> 4 * i & 15) % s->n_nodes;
 		sim_trace(s, "network: node %u in part %u", s->node[i].id, s->node[i].part);
+	}
 	reconfigure(s, old);
+	return true;
+}
+
+static void network(struct sim *s, uint64_t parts)
+{
+	struct act a = act_of(ACT_NETWORK, NULL);
+
+	a.arg[0] = parts;
+	sim_act(s, a);
+}
+
+void cluster_split(struct sim *s, uint32_t n)
+{
+	uint64_t to = 0;
+
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		to |= sim_rand(s, n) << 4 * i;
+	network(s, to);
 }
 
 void cluster_isolate(struct sim *s, struct node *n)
 {
-	uint32_t old[SIM_MAX_NODES];
-
-	parts(s, old);
-	for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
-		o->part = o == n;
-	sim_trace(s, "network: node %u is cut off", n->id);
-	reconfigure(s, old);
+	network(s, 1ull << 4 * (n - s->node));
 }
 
 void cluster_heal(struct sim *s)
 {
-	uint32_t old[SIM_MAX_NODES];
-
-	parts(s, old);
-	for (uint32_t i = 0; i < s->n_nodes; i++)
-		s->node[i].part = 0;
-	sim_trace(s, "network: healed");
-	reconfigure(s, old);
+	network(s, 0);
 }
 
 void cluster_flap(struct sim *s)
 {
-	uint32_t old[SIM_MAX_NODES];
+	uint64_t as_is = 0;
 
-	parts(s, old);
-	sim_trace(s, "network: a new ring of the same nodes");
-	reconfigure(s, old);
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		as_is |= (uint64_t)s->node[i].part << 4 * i;
+	network(s, as_is);
 }
 
 /* ---- machines ------------------------------------------------------------------ */
@@ -296,15 +302,18 @@ void cluster_power_off(struct sim *s, struct node *n)
 	s->stats[STAT_DEATHS]++;
 }
 
-void cluster_power_on(struct sim *s, struct node *n)
+bool cluster_power_on(struct sim *s, struct node *n)
 {
 	uint32_t old[SIM_MAX_NODES];
 
+	if (n->up)
+		return false;
 	parts(s, old);
 	n->up = true;
 	n->boot++;
 	sim_trace(s, "node %u: power on", n->id);
 	reconfigure(s, old);
+	return true;
 }
 
 /* All power: the disks' caches go too. */
@@ -365,20 +374,38 @@ static void cut_off(struct sim *s, uint32_t id)
 bool cluster_fence_event(struct sim *s)
 {
 	uint32_t i = (uint32_t)sim_rand(s, SIM_MAX_FENCES);
-	struct ddr_input in = { .type = DDR_IN_FENCED };
-	struct node *by;
+	struct act a = act_of(ACT_FENCE_ENDS, NULL);
 
 	for (uint32_t left = SIM_MAX_FENCES; left && !s->fence[i].used; left--)
 		i = (i + 1) % SIM_MAX_FENCES;
 	if (!s->fence[i].used)
 		return false;
+	a.node = (uint8_t)s->fence[i].by;
+	a.arg[0] = s->fence[i].target;
+	for (uint32_t j = 0; j < i; j++)
+		a.arg[3] += s->fence[j].used && s->fence[j].by == s->fence[i].by && s->fence[j].target == s->fence[i].target;
+	a.arg[1] = !s->calm && s->storm.fence_fails && sim_chance(s, s->storm.fence_fails);
+	/* an agent that says that it failed, or died with its node, may have done it nevertheless */
+	a.arg[2] = a.arg[1] && sim_chance(s, 4);
+	return sim_act(s, a);
+}
+
+bool cluster_fence_ends(struct sim *s, const struct act *a)
+{
+	struct ddr_input in = { .type = DDR_IN_FENCED, .result = a->arg[1] ? -5 : 0 };
+	uint64_t left = a->arg[3];
+	struct node *by;
+	uint32_t i = 0;
+
+	while (i < SIM_MAX_FENCES && !(s->fence[i].used && s->fence[i].by == a->node && s->fence[i].target == a->arg[0] && left-- == 0))
+		i++;
+	if (i == SIM_MAX_FENCES)
+		return false;
 	s->fence[i].used = false;
 	in.node = s->fence[i].target;
 	in.failure = s->fence[i].failure;
-	in.result = !s->calm && s->storm.fence_fails && sim_chance(s, s->storm.fence_fails) ? -5 : 0;
 	by = &s->node[s->fence[i].by - 1];
-	/* an agent that says that it failed, or died with its node, may have done it nevertheless */
-	if (in.result == 0 || sim_chance(s, 4))
+	if (in.result == 0 || a->arg[2])
 		cut_off(s, in.node);
 	if (by->sm && by->up && by->pid == s->fence[i].pid)
 		node_step(s, by, &in);
@@ -386,21 +413,23 @@ bool cluster_fence_event(struct sim *s)
 }
 
 /* Fencing is off: the operator sees who is lost, cuts it off, and says so. */
-void cluster_operator_fences(struct sim *s, struct node *n)
+bool cluster_operator_fences(struct sim *s, struct node *n)
 {
 	static struct ddr_sm_status st;
 	struct ddr_input in = { .type = DDR_IN_OP_FENCE_ACK };
 
 	if (!n->sm || !n->quorate)
-		return;
+		return false;
 	ddr_sm_get_status(n->sm, &st);
 	for (uint32_t i = 0; i < st.n_nodes && n->sm; i++)
 		if (st.node[i].failure && st.node[i].id != n->id) {
 			cut_off(s, st.node[i].id);
 			in.node = st.node[i].id;
-			node_step(s, n, &in);
-			return;
+			if (n->sm)
+				node_step(s, n, &in);
+			return true;
 		}
+	return false;
 }
 
 /* ---- a cluster -------------------------------------------------------------------- */
@@ -426,9 +455,13 @@ void cluster_init(struct sim *s)
 	}
 	for (uint32_t p = 0; p < s->n_nodes; p++)
 		s->ring[p] = ++s->bus.ring;
+}
+
+void cluster_begin(struct sim *s)
+{
 	for (uint32_t i = 0; i < s->n_nodes; i++)
 		if (sim_chance(s, 2))
-			cluster_daemon_start(s, &s->node[i]);
+			sim_act(s, act_of(ACT_START, &s->node[i]));
 }
 
 void cluster_free(struct sim *s)

@@ -55,7 +55,7 @@ bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d)
 
 bool disk_full(struct sim *s, const struct node *n, const struct disk *d)
 {
-	return s->event < d->full_until && !disk_gone(s, n, d) && sim_chance(s, 2);
+	return d->full && !disk_gone(s, n, d) && sim_chance(s, 2);
 }
 
 /* What it had in its cache as a flush failed is gone with one node; with several it stays, since that is not promised (doc/protocol.md). */
@@ -93,7 +93,7 @@ void disk_forget_daemon(struct sim *s, const struct node *n)
 
 void disk_back(struct sim *s, struct disk *d)
 {
-	d->full_until = 0;
+	d->full = false;
 	d->dead = d->failed = d->dropped = d->chosen = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
 	disk_drop_cache(d);

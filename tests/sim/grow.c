@@ -41,19 +41,31 @@ void grow_sized(struct sim *s, uint64_t blocks)
 void grow_wanted(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_GROW };
+	struct act a = act_of(ACT_ROOM, NULL);
 
 	if (!n->sm || s->lossy)
 		return;
 	if (sim_chance(s, 2)) {
-		s->room += sim_rand(s, 3ull * s->geo.region_blocks) << s->g.order;
-		s->room = s->room < most(s) ? s->room : most(s);
-		for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
-			o->room = sim_chance(s, 4) ? o->room : s->room;
-		sim_trace(s, "members have room for %llu blocks", (unsigned long long)s->room);
+		a.arg[0] = s->room + (sim_rand(s, 3ull * s->geo.region_blocks) << s->g.order);
+		a.arg[0] = a.arg[0] < most(s) ? a.arg[0] : most(s);
+		for (uint32_t i = 0; i < s->n_nodes; i++)
+			a.arg[1] |= sim_chance(s, 4) ? 0 : 1u << s->node[i].id;
+		sim_act(s, a);
 	}
 	if (sim_chance(s, 2))
 		in.count = s->blocks + (sim_rand(s, 2ull * s->geo.region_blocks) << s->g.order);
-	node_step(s, n, &in);
+	sim_operator(s, n, &in, false);
+}
+
+bool grow_sees(struct sim *s, uint64_t room, uint32_t nodes)
+{
+	if (room < s->room || room > most(s))
+		return false;
+	s->room = room;
+	for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
+		o->room = nodes >> o->id & 1 ? s->room : o->room;
+	sim_trace(s, "members have room for %llu blocks", (unsigned long long)s->room);
+	return true;
 }
 
 void grow_calm(struct sim *s)

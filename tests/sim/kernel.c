@@ -440,29 +440,60 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 		op->state = OP_PARKING;
 }
 
+/* Something of it is under way that ends by itself. */
+static bool op_moves(const struct op *op)
+{
+	return op->state == OP_PARKING || (op->state == OP_FLIGHT && op->pend);
+}
+
+static void op_event(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
+{
+	if (op->state == OP_PARKING) {
+		op_park(s, k, op);
+	} else if (op->kind == OP_READ) {
+		read_end(s, k, op);
+	} else {
+		do {
+			while (!(op->pend >> m & 1))
+				m = (m + 1) % DDR_UAPI_PLACES;
+			member_end(s, k, op, m);
+		} while (s->cluster && op->state == OP_FLIGHT && op->pend && !sim_chance(s, 4));
+	}
+	kernel_run(s, k);
+}
+
+bool kernel_op_act(struct sim *s, struct kernel *k, uint32_t id, uint32_t m)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->id == id && op_moves(op)) {
+			op_event(s, k, op, m % DDR_UAPI_PLACES);
+			return true;
+		}
+	return false;
+}
+
+bool kernel_op_any(struct sim *s, struct kernel *k)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op_moves(op)) {
+			op_event(s, k, op, 0);
+			return true;
+		}
+	return false;
+}
+
 bool kernel_event(struct sim *s, struct kernel *k)
 {
 	uint32_t first = (uint32_t)sim_rand(s, SIM_MAX_OPS);
+	struct act a = act_of(ACT_OP, kernel_node(s, k));
 
 	for (uint32_t i = 0; i < SIM_MAX_OPS; i++) {
 		struct op *op = &k->op[(first + i) % SIM_MAX_OPS];
-		uint32_t m = (uint32_t)sim_rand(s, s->g.roles);
 
-		if (op->state != OP_PARKING && (op->state != OP_FLIGHT || !op->pend))
-			continue;
-		if (op->state == OP_PARKING) {
-			op_park(s, k, op);
-		} else if (op->kind == OP_READ) {
-			read_end(s, k, op);
-		} else {
-			do {
-				while (!(op->pend >> m & 1))
-					m = (m + 1) % DDR_UAPI_PLACES;
-				member_end(s, k, op, m);
-			} while (s->cluster && op->state == OP_FLIGHT && op->pend && !sim_chance(s, 4));
-		}
-		kernel_run(s, k);
-		return true;
+		a.arg[0] = op->id;
+		a.arg[1] = sim_rand(s, s->g.roles);
+		if (op_moves(op))
+			return sim_act(s, a);
 	}
 	return false;
 }
@@ -611,20 +642,40 @@ static uint64_t place(struct sim *s, const struct kernel *k, enum op_kind kind)
 	return b;
 }
 
+static struct op *op_free(struct kernel *k)
+{
+	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		if (op->state == OP_FREE)
+			return op;
+	return NULL;
+}
+
 bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind)
 {
-	struct op *op = k->op;
+	struct act a = act_of(ACT_IO, kernel_node(s, k));
 
-	while (op < k->op + SIM_MAX_OPS && op->state != OP_FREE)
-		op++;
-	if (op == k->op + SIM_MAX_OPS || !k->there)
+	if (!op_free(k) || !k->there)
+		return false;
+	a.sub = (uint8_t)kind;
+	a.arg[0] = place(s, k, kind);
+	a.arg[1] = 1 + sim_rand(s, 6);
+	a.arg[2] = ++s->op_id;
+	if (region_of(s, a.arg[0]) != region_of(s, a.arg[0] + a.arg[1] - 1) || a.arg[0] + a.arg[1] > k->blocks)
+		a.arg[1] = 1;
+	return sim_act(s, a);
+}
+
+bool kernel_begin(struct sim *s, struct kernel *k, enum op_kind kind, uint64_t start, uint64_t count, uint32_t id)
+{
+	struct op *op = op_free(k);
+
+	if (!op || !k->there || !count || start + count > k->blocks || region_of(s, start) != region_of(s, start + count - 1))
 		return false;
 	op->kind = kind;
 	op->pend = op->failed = 0;
-	op->start = place(s, k, kind);
-	op->count = 1 + sim_rand(s, 6);
-	if (region_of(s, op->start) != region_of(s, op->start + op->count - 1) || op->start + op->count > k->blocks)
-		op->count = 1;
+	op->start = start;
+	op->count = count;
+	op->id = id;
 	if (k->killed || ((kind == OP_WRITE || (s->cluster && kind == OP_MISMATCH)) && in_use(s, k, op->start, op->count)))
 		return false;
 	s->stats[STAT_WRITES] += kind == OP_WRITE;

@@ -60,12 +60,23 @@ static void end(struct sim *s, uint32_t i, bool lands)
 	free(l.bytes);
 }
 
-bool late_event(struct sim *s)
+bool late_ends(struct sim *s, uint32_t i, bool lands)
 {
 	if (!s->n_late)
 		return false;
-	end(s, (uint32_t)sim_rand(s, s->n_late), sim_chance(s, 2));
+	end(s, i % s->n_late, lands);
 	return true;
+}
+
+bool late_event(struct sim *s)
+{
+	struct act a = act_of(ACT_LATE, NULL);
+
+	if (!s->n_late)
+		return false;
+	a.arg[0] = sim_rand(s, s->n_late);
+	a.arg[1] = sim_chance(s, 2);
+	return sim_act(s, a);
 }
 
 void late_settle(struct sim *s, uint32_t node)

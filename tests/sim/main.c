@@ -2,13 +2,16 @@
 /*
  * ddrsim: runs seeds, says which broke a rule, and replays one of them in full.
  *
- *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells]
+ *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS]
  *
+ *	ddrsim --run FILE [--trace]	a scenario that begins with "> sim"
  *	ddrsim --scale		what operations cost with up to 64 nodes and a million regions (scale.c)
  *
  * Without arguments: seeds 1-300 on one node, 1-100 on three; with DDRAID_TESTS=short in the environment (`make check`) a fifth of them.
  * --cells says in the end which cells of the small machines' tables (lib/cluster/sm_cells.h) no node has reached.
  * --rules-only leaves ddr_sm_check() out, so that a bug must show on the disks or in the kernel.
+ * A seed that fails is shrunk, unless --quiet or --trace is given: the shortest schedule that was found within SECONDS of CPU (60; 0: none)
+ * is printed as a scenario (tape_text.c).
  * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
  */
 #include <errno.h>
@@ -21,7 +24,7 @@
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] | --scale\n");
+	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS] | --run FILE [--trace] | --scale\n");
 	exit(2);
 }
 
@@ -36,7 +39,7 @@ static uint64_t number(const char *text, char **end)
 	return v;
 }
 
-struct options { uint64_t first, last, events; uint32_t nodes; bool trace, quiet, rules_only, cells; };
+struct options { uint64_t first, last, events, shrink; uint32_t nodes; bool trace, quiet, rules_only, cells; };
 
 static void cells_print(void)
 {
@@ -56,8 +59,11 @@ static bool run(struct sim *s, const struct options *o)
 	uint64_t stats[24] = { 0 };
 
 	for (uint64_t seed = o->first; seed <= o->last; seed++) {
-		if (!sim_run_seed(s, seed, o->events, o->nodes, o->trace, o->rules_only))
+		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only })) {
+			if (o->shrink && !o->trace)
+				shrink_seed(seed, o->events, o->nodes, o->rules_only, o->shrink, stdout);
 			return false;
+		}
 		for (int i = 0; i < 24; i++)
 			stats[i] += s->stats[i];
 	}
@@ -80,10 +86,24 @@ static bool run(struct sim *s, const struct options *o)
 	return true;
 }
 
+static int run_file(const char *path, bool trace)
+{
+	FILE *f = fopen(path, "r");
+	bool good;
+
+	if (!f) {
+		perror(path);
+		return 2;
+	}
+	good = tape_run_file(f, path, trace, false);
+	fclose(f);
+	return good ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	struct sim *s;
-	struct options o = { .first = 1, .last = 300, .events = 3000, .nodes = 1 };
+	struct options o = { .first = 1, .last = 300, .events = 3000, .nodes = 1, .shrink = 60 };
 	const char *tests = getenv("DDRAID_TESTS");
 	bool good, both = true;		/* one node, then three */
 	char *end;
@@ -100,6 +120,7 @@ int main(int argc, char **argv)
 			return 0;
 		} else if (strcmp(argv[i], "--quiet") == 0) {
 			o.quiet = true;
+			o.shrink = 0;
 			continue;
 		} else if (strcmp(argv[i], "--rules-only") == 0) {
 			o.rules_only = true;
@@ -114,6 +135,10 @@ int main(int argc, char **argv)
 			o.first = o.last = number(value, &end);
 		} else if (strcmp(argv[i], "--events") == 0) {
 			o.events = number(value, &end);
+		} else if (strcmp(argv[i], "--shrink") == 0) {
+			o.shrink = number(value, &end);
+		} else if (strcmp(argv[i], "--run") == 0) {
+			return run_file(value, o.trace || (i + 2 < argc && strcmp(argv[i + 2], "--trace") == 0));
 		} else if (strcmp(argv[i], "--nodes") == 0) {
 			o.nodes = (uint32_t)number(value, &end);
 			if (o.nodes < 1 || o.nodes > SIM_MAX_NODES)

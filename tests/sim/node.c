@@ -36,7 +36,7 @@ void node_kill(struct sim *s, struct node *n)
 
 /* ---- what happens to it ---------------------------------------------------------- */
 
-static bool record_event(struct sim *s, struct node *n)
+bool node_record(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_K_REC };
 
@@ -96,35 +96,56 @@ static void table_event(struct sim *s, struct node *n)
 }
 
 /* The daemon has looked for the device of a member. */
-static void seek_event(struct sim *s, struct node *n)
+bool node_seeks(struct sim *s, struct node *n)
 {
-	struct ddr_input in = { .type = DDR_IN_PRESENT, .member = (uint32_t)__builtin_ctz(n->seek) };
-	const struct disk *d = &s->disk[in.member];
-	const struct ddr_super *sb = ddr_sm_super(n->sm);
+	struct ddr_input in = { .type = DDR_IN_PRESENT };
+	const struct ddr_super *sb;
+	const struct disk *d;
 
+	if (!n->seek || !n->sm)
+		return false;
+	in.member = (uint32_t)__builtin_ctz(n->seek);
+	d = &s->disk[in.member];
+	sb = ddr_sm_super(n->sm);
 	n->seek &= n->seek - 1;
 	if (disk_gone(s, n, d))
-		return;
+		return true;
 	in.value |= node_named_by(s, n) >> in.member & 1 ? DDR_PRESENT_TABLE : 0;
 	in.value |= d->has_super && ddr_super_is_last(sb, in.member, &d->super) ? DDR_PRESENT_LAST : 0;
 	node_step(s, n, &in);
+	return true;
+}
+
+bool node_table(struct sim *s, struct node *n)
+{
+	if (!n->table_due || !n->sm || !n->k.there)
+		return false;
+	table_event(s, n);
+	return true;
+}
+
+bool node_resizes(struct sim *s, struct node *n)
+{
+	if (!n->resize || !n->sm || !n->k.there)
+		return false;
+	grow_resize(s, n);
+	node_attach(s, n);
+	return true;
+}
+
+static bool record_event(struct sim *s, struct node *n)
+{
+	return n->sm && n->k.n_queue && sim_act(s, act_of(ACT_RECORD, n));
 }
 
 bool node_event(struct sim *s, struct node *n)
 {
-	if (n->seek && n->sm && sim_chance(s, 4)) {
-		seek_event(s, n);
-		return true;
-	}
-	if (n->resize && n->sm && n->k.there && sim_chance(s, 8)) {
-		grow_resize(s, n);
-		node_attach(s, n);
-		return true;
-	}
-	if (n->table_due && n->sm && n->k.there && sim_chance(s, 4)) {
-		table_event(s, n);
-		return true;
-	}
+	if (n->seek && n->sm && sim_chance(s, 4))
+		return sim_act(s, act_of(ACT_SEEK, n));
+	if (n->resize && n->sm && n->k.there && sim_chance(s, 8))
+		return sim_act(s, act_of(ACT_RESIZE, n));
+	if (n->table_due && n->sm && n->k.there && sim_chance(s, 4))
+		return sim_act(s, act_of(ACT_TABLE, n));
 	if (sim_chance(s, 2))
 		return node_io_event(s, n) || record_event(s, n);
 	return record_event(s, n) || node_io_event(s, n);

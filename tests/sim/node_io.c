@@ -312,9 +312,62 @@ uint32_t node_io_count(const struct node *n)
 	return n->n_io;
 }
 
+static void io_event(struct sim *s, struct node *n, struct io *io)
+{
+	if (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ || io->type == DDR_OUT_ROOM || !io->pend)
+		node_io_end(s, n, io);
+	else if (io->type == DDR_OUT_JOB_RANGE)
+		job_event(s, n, io);
+	else
+		while (part_end(s, n, io) && s->cluster && !sim_chance(s, 4))
+			;
+}
+
+/* How a tape finds a request again: what it is, of which block or slot, and which of several such. */
+static struct act io_act(const struct node *n, const struct io *io)
+{
+	struct act a = act_of(ACT_DONE, n);
+
+	a.sub = (uint8_t)io->type;
+	a.arg[0] = io->type == DDR_OUT_JOB_RANGE || io->type == DDR_OUT_PREPARE ? io->start : io->index;
+	a.arg[1] = io->type == DDR_OUT_SLOT_READ || io->type == DDR_OUT_SLOT_WRITE ? io->slot : 0;
+	return a;
+}
+
+static bool same(const struct act *a, const struct act *b)
+{
+	return a->sub == b->sub && a->arg[0] == b->arg[0] && a->arg[1] == b->arg[1];
+}
+
+bool node_io_act(struct sim *s, struct node *n, const struct act *a)
+{
+	uint64_t left = a->arg[2];
+
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO; io++) {
+		struct act b = io_act(n, io);
+
+		if (!io->used || !same(a, &b) || left--)
+			continue;
+		io_event(s, n, io);
+		return true;
+	}
+	return false;
+}
+
+bool node_io_any(struct sim *s, struct node *n)
+{
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++)
+		if (io->used) {
+			io_event(s, n, io);
+			return true;
+		}
+	return false;
+}
+
 bool node_io_event(struct sim *s, struct node *n)
 {
 	uint32_t first = (uint32_t)sim_rand(s, SIM_MAX_IO);
+	struct act a, b;
 
 	for (uint32_t i = 0; i < SIM_MAX_IO && n->n_io; i++) {
 		struct io *io = &n->io[(first + i) % SIM_MAX_IO];
@@ -323,14 +376,12 @@ bool node_io_event(struct sim *s, struct node *n)
 			continue;
 		if (io->type == DDR_OUT_FLUSH && s->slow_flush && !s->calm && !sim_chance(s, 16))
 			continue;
-		if (io->type == DDR_OUT_RELOAD || io->type == DDR_OUT_SLOT_READ || io->type == DDR_OUT_ROOM || !io->pend)
-			node_io_end(s, n, io);
-		else if (io->type == DDR_OUT_JOB_RANGE)
-			job_event(s, n, io);
-		else
-			while (part_end(s, n, io) && s->cluster && !sim_chance(s, 4))
-				;
-		return true;
+		a = io_act(n, io);
+		for (const struct io *o = n->io; o < io; o++) {
+			b = io_act(n, o);
+			a.arg[2] += o->used && same(&a, &b);
+		}
+		return sim_act(s, a);
 	}
 	return false;
 }

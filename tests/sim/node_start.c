@@ -135,7 +135,7 @@ void node_start(struct sim *s, struct node *n)
 		cfg.present |= s->disk[m].dead && !still_there(s) ? 0 : 1u << m;
 	}
 	for (uint32_t i = 0; i < 16; i++)
-		cfg.entropy[i] = (uint8_t)sim_rand(s, 256);
+		cfg.entropy[i] = (uint8_t)(sim_rand(s, 256) ^ (i == 0 ? n->id : i == 1 ? n->pid : i == 2 ? s->event : 0));	/* differs without a draw, too */
 	cfg.cluster = s->cluster;
 	cfg.several = s->n_nodes > 1;
 	cfg.fencing = s->fencing;

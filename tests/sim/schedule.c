@@ -21,13 +21,14 @@ static void op(struct sim *s, struct node *n, enum ddr_in_type type, uint32_t ke
 		node_step(s, n, &in);
 }
 
-static void leave_begin(struct sim *s, struct node *n)
+bool leave_begin(struct sim *s, struct node *n)
 {
 	if (!n->sm || n->leaving)	/* also one that has not quite begun */
-		return;
+		return false;
 	sim_trace(s, "node %u: the array is to be stopped", n->id);
 	n->leaving = true;
 	n->clean = n->clean_asked = false;
+	return true;
 }
 
 /* Whoever wanted the stop does not any more, and nobody pauses anything. */
@@ -39,18 +40,19 @@ static void go_on(struct sim *s, struct node *n)
 }
 
 /* The device is there still: it came too late, or whoever wanted it went. */
-static void leave_ends(struct sim *s, struct node *n)
+bool leave_ends(struct sim *s, struct node *n)
 {
 	if (!n->leaving || !n->clean_asked || !n->k.there || !n->sm || n->left)
-		return;
+		return false;
 	sim_trace(s, "node %u: the array is not to be stopped any more", n->id);
 	go_on(s, n);
+	return true;
 }
 
-static void leave_go_on(struct sim *s, struct node *n)
+bool leave_go_on(struct sim *s, struct node *n)
 {
 	if (!n->leaving || !n->sm)
-		return;
+		return false;
 	if (!n->clean_asked && !kernel_busy(&n->k)) {
 		n->clean_asked = true;
 		op(s, n, DDR_IN_OP_CLEAN, 0, 0);
@@ -63,11 +65,14 @@ static void leave_go_on(struct sim *s, struct node *n)
 	} else if (n->clean && n->k.there && !kernel_busy(&n->k)) {
 		for (uint64_t r = 0; r < s->regions; r++)
 			if (n->k.granted[r])
-				return;
+				return false;
 		memset(&n->k, 0, sizeof(n->k));
 		op(s, n, DDR_IN_K_DETACHED, 0, 0);
 		op(s, n, DDR_IN_OP_LEAVE, 0, 0);
+	} else {
+		return false;
 	}
+	return true;
 }
 
 /* ---- misfortunes --------------------------------------------------------------- */
@@ -117,9 +122,12 @@ void storm_draw(struct sim *s)
 
 static void kill_soon(struct sim *s, struct node *n)
 {
+	struct act a = act_of(ACT_KILL_SOON, n);
+
 	if (!n->sm)
 		return;
-	n->crash_after = (int)sim_rand(s, 8);
+	a.arg[0] = sim_rand(s, 8);
+	sim_act(s, a);
 	s->stats[STAT_KILLS]++;
 }
 
@@ -127,7 +135,7 @@ static void kill_now(struct sim *s, struct node *n)
 {
 	if (!n->sm)
 		return;
-	node_kill(s, n);
+	sim_act(s, act_of(ACT_KILL, n));
 	s->stats[STAT_KILLS]++;
 }
 
@@ -139,14 +147,29 @@ static void all(struct sim *s, void (*what)(struct sim *, struct node *))
 
 static void start(struct sim *s, struct node *n)
 {
-	cluster_daemon_start(s, n);
+	if (n->up && node_may_start(n))
+		sim_act(s, act_of(ACT_START, n));
+}
+
+static void power_off(struct sim *s, struct node *n)
+{
+	if (n->up)
+		sim_act(s, act_of(ACT_POWER_OFF, n));
+}
+
+static void gather(struct sim *s, bool begin)
+{
+	struct act a = act_of(ACT_TOGETHER, NULL);
+
+	a.arg[0] = begin;
+	sim_act(s, a);
 }
 
 /* Most of those that run, at one moment. */
 static void maybe_leave(struct sim *s, struct node *n)
 {
 	if (!sim_chance(s, 3))
-		leave_begin(s, n);
+		sim_act(s, act_of(ACT_LEAVE, n));
 }
 
 static struct node *any(struct sim *s)
@@ -154,24 +177,29 @@ static struct node *any(struct sim *s)
 	return &s->node[sim_rand(s, s->n_nodes)];
 }
 
+static void setting(struct sim *s, struct node *n, uint32_t key, uint64_t value)
+{
+	sim_operator(s, n, &(struct ddr_input){ .type = DDR_IN_OP_SET, .key = key, .value = value }, false);
+}
+
 static void befall(struct sim *s, enum misfortune what, struct node *n)
 {
 	switch (what) {
 	case POWER_OFF_TWO:
-		cluster_power_off(s, any(s));	/* and */
+		power_off(s, any(s));	/* and */
 		/* fall through */
 	case POWER_OFF:
-		cluster_power_off(s, n);
+		power_off(s, n);
 		return;
 	case REBOOT:	/* faster than anybody sees */
 		if (n->up) {
-			cluster_power_off(s, n);
-			cluster_power_on(s, n);
-			cluster_daemon_start(s, n);
+			power_off(s, n);
+			sim_act(s, act_of(ACT_POWER_ON, n));
+			start(s, n);
 		}
 		return;
 	case BLACKOUT:
-		cluster_blackout(s);
+		sim_act(s, act_of(ACT_BLACKOUT, NULL));
 		return;
 	case KILL_SOON:
 		kill_soon(s, n);
@@ -181,7 +209,7 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 		return;
 	case RESTART:
 		kill_now(s, n);
-		cluster_daemon_start(s, n);
+		start(s, n);
 		return;
 	case SPLIT_TWO:
 		cluster_split(s, 2);
@@ -199,22 +227,22 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 		cluster_flap(s);
 		return;
 	case LEAVE:
-		leave_begin(s, n);
+		sim_act(s, act_of(ACT_LEAVE, n));
 		return;
 	case LEAVE_ALL:
 		all(s, maybe_leave);
 		return;
 	case JOIN_ALL:
-		cluster_together(s, true);
+		gather(s, true);
 		all(s, start);
-		cluster_together(s, false);
+		gather(s, false);
 		return;
 	case LEAVE_AND_JOIN:	/* in one event, and another one joins with it */
-		cluster_together(s, true);
+		gather(s, true);
 		kill_now(s, n);
-		cluster_daemon_start(s, n);
-		cluster_daemon_start(s, any(s));
-		cluster_together(s, false);
+		start(s, n);
+		start(s, any(s));
+		gather(s, false);
 		return;
 	case SLEEP:
 		n->asleep = s->event + 20 + sim_rand(s, 300);
@@ -226,9 +254,9 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 		grow_wanted(s, n);
 		return;
 	case SETTINGS:
-		op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
+		setting(s, n, DDR_SM_RESYNC_PARALLEL, 1 + sim_rand(s, 8));
 		if (s->seed % 7 == 3)	/* not drawn in the others */
-			op(s, n, DDR_IN_OP_SET, DDR_SM_SUSPECT_READS, sim_rand(s, 2));
+			setting(s, n, DDR_SM_SUSPECT_READS, sim_rand(s, 2));
 		s->storm.focus = sim_rand(s, s->regions);
 		return;
 	}
@@ -293,12 +321,8 @@ static uint32_t stake(const struct ddr_output *out)
 	}
 }
 
-void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *out)
+static void steer(struct sim *s, const struct node *n, const struct ddr_output *out)
 {
-	uint32_t in = s->calm || !s->storm.steer || s->storm.hot_left || s->event < s->storm.peace_until ? 0 : stake(out);
-
-	if (!in || !sim_chance(s, in * s->storm.steer))
-		return;
 	s->storm.hot_left = 1 + (uint32_t)sim_rand(s, sim_chance(s, 2) ? 4 : 40);
 	s->storm.hot_node = sim_chance(s, 3) ? any(s)->id : n->id;
 	if (out->type == DDR_OUT_JOB_RANGE && sim_chance(s, 2)) {	/* and others want to write just there */
@@ -307,7 +331,30 @@ void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *o
 	}
 }
 
+void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *out)
+{
+	uint32_t in = s->calm || !s->storm.steer || s->storm.hot_left || s->event < s->storm.peace_until ? 0 : stake(out);
+	struct tape *tape = s->tape;
+
+	if (tape && tape->replay)
+		return;		/* what happens next is known */
+	s->tape = NULL;		/* and this is no part of what happens now */
+	if (in && sim_chance(s, in * s->storm.steer))
+		steer(s, n, out);
+	s->tape = tape;
+}
+
 /* ---- the schedule -------------------------------------------------------------- */
+
+static bool order(struct sim *s, struct node *n)
+{
+	return n->n_outbox && sim_act(s, act_of(ACT_ORDER, n));
+}
+
+static bool deliver(struct sim *s, struct node *n)
+{
+	return n->sm && n->n_events && sim_act(s, act_of(ACT_DELIVER, n));
+}
 
 /* One thing of those that wait on the node; false: there is none. */
 static bool progress(struct sim *s, struct node *n)
@@ -319,22 +366,22 @@ static bool progress(struct sim *s, struct node *n)
 	for (uint64_t i = 0; i < 8; i++)
 		switch ((first + i) % 8) {
 		case 0:
-			if (cluster_quorum(s, n))
-				return true;
+			if (n->sm && n->quorum_due)
+				return sim_act(s, act_of(ACT_QUORUM, n));
 			break;
 		case 1:
 		case 2:
-			if (!cluster_order(s, n))
+			if (!order(s, n))
 				break;
-			while (!sim_chance(s, 4) && cluster_order(s, n))
+			while (!sim_chance(s, 4) && order(s, n))
 				;
 			return true;
 		case 3:
 		case 4:
 		case 5:
-			if (!cluster_deliver(s, n))
+			if (!deliver(s, n))
 				break;
-			while (!sim_chance(s, 4) && cluster_deliver(s, n))
+			while (!sim_chance(s, 4) && deliver(s, n))
 				;
 			return true;
 		default:
@@ -380,17 +427,25 @@ static void comes_back(struct sim *s, struct node *n)
 	const struct storm *w = &s->storm;
 
 	if (!n->up && sim_chance(s, w->power_back) && !stays_away(s))
-		cluster_power_on(s, n);
+		sim_act(s, act_of(ACT_POWER_ON, n));
 	else if (n->up && !n->sm && sim_chance(s, w->daemon_back))
-		cluster_daemon_start(s, n);
+		start(s, n);
 	else if (n->part && sim_chance(s, w->heal_back))
 		cluster_heal(s);
 	if (n->leaving && sim_chance(s, 8))
-		sim_chance(s, 12) ? leave_ends(s, n) : leave_go_on(s, n);
+		sim_act(s, act_of(sim_chance(s, 12) ? ACT_STAY : ACT_LEAVE_GOES_ON, n));
 	if (sim_chance(s, w->fence_speed))
-		s->fencing ? (void)cluster_fence_event(s) : cluster_operator_fences(s, n);
+		s->fencing ? cluster_fence_event(s) : sim_act(s, act_of(ACT_FENCE_BY_HAND, n));
 	if (s->n_late && sim_chance(s, 8))
 		late_event(s);
+}
+
+static void time_goes_on(struct sim *s, struct node *n, uint64_t ms)
+{
+	struct act a = act_of(ACT_TICK, n);
+
+	a.arg[0] = ms;
+	sim_act(s, a);
 }
 
 void cluster_one_event(struct sim *s)
@@ -399,6 +454,7 @@ void cluster_one_event(struct sim *s)
 	bool moved = false;
 
 	s->event++;
+	sim_pools(s);
 	if (s->storm.hot_left && --s->storm.hot_left == 0) {
 		s->stats[STAT_STEERED]++;
 		misfortune(s, &s->node[s->storm.hot_node - 1]);
@@ -415,7 +471,7 @@ void cluster_one_event(struct sim *s)
 	for (uint32_t i = 0; i < s->n_nodes && !moved; i++)
 		moved = progress(s, &s->node[(n->id - 1 + i) % s->n_nodes]);
 	if (!moved || sim_chance(s, 40))
-		sim_tick(s, n, 1 + sim_rand(s, 1000));
+		time_goes_on(s, n, 1 + sim_rand(s, 1000));
 	look(s);
 }
 
@@ -452,7 +508,7 @@ void cluster_calm(struct sim *s)
 	grow_calm(s);
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
-		s->disk[m].full_until = 0;
+		s->disk[m].full = false;
 		s->disk[m].cut = 0;
 	}
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {

@@ -19,9 +19,13 @@
  *	parity.c	tokens that stand for data, and their parity
  *	check_cluster.c	those that speak of several nodes
  *	cluster.c	several nodes: group, quorum, networks, machines, fencing
+ *	tape.c		acts, what is recorded of them, and replay
+ *	tape_text.c	a tape as a scenario
+ *	shrink.c	the shortest schedule that still fails
  *	schedule.c	what happens to several nodes, and when
  *	scale.c		what operations cost in large clusters, counted
- *	single.c	a world, its faults, the schedule of one node, liveness
+ *	single.c	a world, the schedule of one node, liveness
+ *	faults.c	what members fail, and what the operator does about members
  *	main.c		options
  *
  * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their
@@ -34,6 +38,7 @@
 #include <stdint.h>
 
 #include "rig.h"
+#include "tape.h"
 
 #define SIM_MAX_NODES	8
 #define SIM_MAX_EVENTS	2048
@@ -74,7 +79,8 @@ struct disk {
 	bool dropped;		/* a flush failed, and its cache was dropped */
 	uint32_t daemon_failed;	/* nodes for whose daemon, which still lives, it failed something */
 	enum disk_fault once;	/* the next request of this kind fails */
-	uint64_t full_until;	/* event until which its pool is full: some of what is written meets no space. That is no failure */
+	bool full;		/* its pool is full: some of what is written meets no space. That is no failure */
+	uint64_t full_until;	/* event at which that ends */
 	uint32_t sour;		/* so many reads of a fix fail: it looks for a bad sector that somebody met */
 };
 
@@ -113,6 +119,7 @@ struct op {
 	enum op_state state;
 	enum op_kind kind;
 	uint64_t order;
+	uint32_t id;			/* for tapes: of all operations of a run */
 	uint64_t start, count;		/* blocks */
 	uint32_t version;
 	uint64_t generation;		/* of member states, in which it is in flight: an order */
@@ -163,8 +170,13 @@ void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec);
 /* Lets everything go on that waits for nothing outside. */
 void kernel_run(struct sim *s, struct kernel *k);
 bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind);
+/* The same, with all that there is to draw. */
+bool kernel_begin(struct sim *s, struct kernel *k, enum op_kind kind, uint64_t start, uint64_t count, uint32_t id);
 /* One event of those under way; false: none is. */
 bool kernel_event(struct sim *s, struct kernel *k);
+/* Of one operation, beginning with that member; of any. */
+bool kernel_op_act(struct sim *s, struct kernel *k, uint32_t id, uint32_t m);
+bool kernel_op_any(struct sim *s, struct kernel *k);
 bool kernel_busy(const struct kernel *k);
 void kernel_power(struct sim *s, struct kernel *k);
 bool kernel_writes(const struct kernel *k, uint64_t block);
@@ -250,6 +262,13 @@ void node_kill(struct sim *s, struct node *n);		/* the daemon */
 void node_power(struct sim *s, struct node *n);		/* the machine */
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
 bool node_event(struct sim *s, struct node *n);
+/* What node_event() chooses from; false: there is none. */
+bool node_record(struct sim *s, struct node *n);	/* its kernel's oldest record */
+bool node_seeks(struct sim *s, struct node *n);
+bool node_table(struct sim *s, struct node *n);
+bool node_resizes(struct sim *s, struct node *n);
+bool node_io_act(struct sim *s, struct node *n, const struct act *a);
+bool node_io_any(struct sim *s, struct node *n);
 bool node_limit_open(const struct sim *s);
 bool node_may_start(const struct node *n);
 uint32_t node_io_count(const struct node *n);
@@ -272,6 +291,7 @@ void job_power(struct sim *s, const struct node *n, struct io *io);
 void grow_init(struct sim *s);
 void grow_sized(struct sim *s, uint64_t blocks);
 void grow_wanted(struct sim *s, struct node *n);
+bool grow_sees(struct sim *s, uint64_t room, uint32_t nodes);	/* these nodes see how large devices are */
 void grow_calm(struct sim *s);
 void grow_room(const struct sim *s, const struct node *n, const struct io *io, struct ddr_input *in);
 void grow_prepare(struct sim *s, struct io *io, uint32_t m);
@@ -307,6 +327,7 @@ void late_chunk(struct sim *s, uint32_t node, enum ddr_out_type type, uint32_t m
 void late_meta(struct sim *s, uint32_t node, const struct io *io, uint32_t member, uint8_t *place, const uint8_t *bytes);
 /* One of them lands, or never will; false: there is none. */
 bool late_event(struct sim *s);
+bool late_ends(struct sim *s, uint32_t i, bool lands);
 /* All of this node (0: of all) land now or never: they were aborted, or enough time has passed. */
 void late_settle(struct sim *s, uint32_t node);
 bool late_writes(const struct sim *s, uint64_t start, uint64_t count);
@@ -352,6 +373,9 @@ struct truth {
 struct sim {
 	uint64_t seed, rng, event, events;
 	bool trace, calm;		/* calm: no new work, no faults */
+	struct tape *tape;		/* what happens is recorded, or comes from there; NULL: neither */
+	struct verdict *verdict;	/* gets what was broken, instead of standard output */
+	uint32_t op_id;
 	bool slow_flush;		/* much else happens while a flush is under way */
 	bool cluster;			/* several nodes: cluster.c has the schedule */
 	bool rules_only;		/* what the state machine thinks of itself does not count */
@@ -389,12 +413,12 @@ enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JO
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {
-	return rig_random(&s->rng) % n;
+	return s->tape ? tape_rand(s, n) : rig_random(&s->rng) % n;
 }
 
 static inline bool sim_chance(struct sim *s, uint64_t in)
 {
-	return sim_rand(s, in) == 0;
+	return s->tape ? tape_chance(s, in) : rig_random(&s->rng) % in == 0;
 }
 
 uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block);
@@ -409,8 +433,27 @@ void sim_abandon(struct sim *s, const char *why) __attribute__((noreturn));
 
 /* ---- single.c ------------------------------------------------------------------- */
 
+struct sim_run {
+	uint64_t seed, events;
+	uint32_t nodes;
+	bool trace, rules_only;
+	struct tape *tape;		/* recorded, or replayed */
+	struct verdict *verdict;
+};
+
 /* False: a rule was broken. */
-bool sim_run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nodes, bool trace, bool rules_only);
+bool sim_run_seed(struct sim *s, const struct sim_run *r);
+void sim_calm(struct sim *s);
+bool sim_quorate(struct sim *s, struct node *n);	/* has quorum if it had none, and the other way round */
+/* ---- faults.c ------------------------------------------------------------------- */
+
+/* Faults, as far as the array bears them; false: it does not. @m: the member. */
+bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once);
+bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m);
+bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead);
+bool sim_may_fail(struct sim *s, uint32_t m, bool counted);
+void sim_operator_fails(struct sim *s, struct node *n);
+void sim_old_disk_dies(struct sim *s);
 
 /* ---- checkers ------------------------------------------------------------------ */
 
@@ -475,6 +518,7 @@ void scale(void);
 /* ---- cluster.c ----------------------------------------------------------------- */
 
 void cluster_init(struct sim *s);
+void cluster_begin(struct sim *s);		/* some of the daemons start */
 void cluster_free(struct sim *s);
 bool cluster_order(struct sim *s, struct node *n);
 bool cluster_deliver(struct sim *s, struct node *n);
@@ -483,13 +527,15 @@ void cluster_split(struct sim *s, uint32_t parts);
 void cluster_isolate(struct sim *s, struct node *n);
 void cluster_heal(struct sim *s);
 void cluster_flap(struct sim *s);		/* a new ring of the same nodes */
+bool cluster_parts(struct sim *s, uint64_t parts);	/* the part of each node: 4 bits */
 void cluster_power_off(struct sim *s, struct node *n);
-void cluster_power_on(struct sim *s, struct node *n);
+bool cluster_power_on(struct sim *s, struct node *n);
 void cluster_blackout(struct sim *s);
 bool cluster_daemon_start(struct sim *s, struct node *n);
 void cluster_together(struct sim *s, bool begin);	/* what joins and leaves in between is one event for the rest */
 bool cluster_fence_event(struct sim *s);
-void cluster_operator_fences(struct sim *s, struct node *n);
+bool cluster_fence_ends(struct sim *s, const struct act *a);
+bool cluster_operator_fences(struct sim *s, struct node *n);
 
 /* ---- schedule.c ---------------------------------------------------------------- */
 
@@ -497,6 +543,12 @@ void storm_draw(struct sim *s);
 /* The node gave this output: is it a good moment for a misfortune? */
 void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *out);
 void cluster_one_event(struct sim *s);
+/* The array is to be stopped on the node; is not any more; the next step of that. */
+bool leave_begin(struct sim *s, struct node *n);
+bool leave_ends(struct sim *s, struct node *n);
+bool leave_go_on(struct sim *s, struct node *n);
+/* Pools of disks have space again. */
+void sim_pools(struct sim *s);
 void cluster_calm(struct sim *s);
 void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t len);
 void cluster_joined(struct sim *s, struct node *n);	/* its daemon joins the group */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A world as `create` makes it, its faults, and the schedule of one node. That of several: schedule.c.
+ * A world as `create` makes it, and the schedule of one node. That of several: schedule.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,10 +25,38 @@ void sim_trace(struct sim *s, const char *fmt, ...)
 	putchar('\n');
 }
 
+/* What was broken, and the same without numbers: rules are told apart by their text. */
+static void judge(struct sim *s, const char *fmt, va_list ap)
+{
+	struct verdict *v = s->verdict;
+	size_t n = 0;
+
+	v->broken = true;
+	v->event = s->event;
+	vsnprintf(v->text, sizeof(v->text), fmt, ap);
+	if (!strstr(fmt, "%s")) {
+		snprintf(v->rule, sizeof(v->rule), "%s", fmt);
+		return;
+	}
+	for (const char *p = v->text; *p; p++) {
+		bool digit = *p >= '0' && *p <= '9' && strncmp(v->text, "rule ", 5) != 0;
+
+		if (!digit || !n || v->rule[n - 1] != '#')
+			v->rule[n++] = digit ? '#' : *p;
+	}
+	v->rule[n] = 0;
+}
+
 void sim_violation(struct sim *s, const char *fmt, ...)
 {
 	va_list ap;
 
+	if (s->verdict) {
+		va_start(ap, fmt);
+		judge(s, fmt, ap);
+		va_end(ap);
+		longjmp(broken, 1);
+	}
 	fflush(stdout);
 	printf("seed %llu, event %llu: ", (unsigned long long)s->seed, (unsigned long long)s->event);
 	va_start(ap, fmt);
@@ -121,211 +149,22 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	create(s);
 }
 
-/* ---- faults -------------------------------------------------------------------- */
+/* ---- misfortunes --------------------------------------------------------------- */
 
-/* The operator takes out a member that has not failed. */
-static void operator_fails(struct sim *s, struct node *n)
+bool sim_quorate(struct sim *s, struct node *n)
 {
-	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = (uint32_t)sim_rand(s, s->sb0.members) };
-
-	if (!n->sm || !s->faults_left || s->disk[in.member].chosen)
-		return;
-	s->faults_left--;
-	s->disk[in.member].chosen = true;
-	node_step(s, n, &in);
-}
-
-/* Is the member out for every kernel? Before that its disk is no spare part. */
-static bool nobody_uses(const struct sim *s, uint32_t member)
-{
-	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
-		for (uint32_t p = 0; n->k.there && p < DDR_UAPI_PLACES; p++)
-			if (n->k.disk[p] == member && n->k.state[p] != DDR_KM_OUT)
-				return false;
-	return true;
-}
-
-/* A member that is out is put back, without what it had in its cache, and the operator says so on some node. Sometimes the disk is dead still. */
-static bool operator_seeks(struct sim *s, struct node *n)
-{
-	struct ddr_input in = { .type = DDR_IN_OP_SEEK, .member = (uint32_t)sim_rand(s, s->sb0.members) };
-	struct disk *d = &s->disk[in.member];
-	struct ddr_super sb;
-
-	if (!n->sm || s->lossy || !nobody_uses(s, in.member) || !check_newest_super(s, &sb) || sb.member[in.member].state == DDR_MEMBER_IN_SYNC ||
-	    sb.member[in.member].state == DDR_MEMBER_REBUILDING || sb.member[in.member].state == DDR_MEMBER_SPARE)
+	if (s->cluster)
 		return false;
-	if (!d->dead || !sim_chance(s, 4)) {
-		disk_back(s, d);
-		sim_trace(s, "member %u is back", in.member);
-	}
-	node_step(s, n, &in);
-	return true;
-}
-
-/*
- * Without parity nobody knows what a node was writing that died, so its copy begins anew. Such an array has its spares once, and a copy hardly comes to its
- * end in time: in every other seed it has more of them, nobody takes one out, and who died stays away for so long (schedule.c).
- */
-bool sim_keeps_copies(const struct sim *s)
-{
-	return s->replaces && !s->geo.parity && s->seed % 2 == 0;
-}
-
-/* A member that works is replaced by a spare, or what replaces one is taken out. */
-bool sim_replace(struct sim *s, struct node *n)
-{
-	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = (uint32_t)sim_rand(s, s->sb0.members) };
-	struct ddr_super sb;
-
-	if (!n->sm || !check_newest_super(s, &sb))
-		return false;
-	for (uint32_t m = 0; m < sb.members; m++)
-		if (sb.member[m].state == DDR_MEMBER_SPARE)
-			in.value = m;
-		else if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && !sim_keeps_copies(s) && sim_chance(s, 3))
-			in = (struct ddr_input){ .type = DDR_IN_OP_FAIL_MEMBER, .member = m };
-	node_step(s, n, &in);
-	return true;
-}
-
-/* A verify is begun, goes on, pauses or ends. */
-static void operator_verifies(struct sim *s, struct node *n)
-{
-	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = sim_chance(s, 3) ? DDR_VERIFY_OP_PAUSE + (uint32_t)sim_rand(s, 2) : DDR_VERIFY_OP_START,
-				.value = 1 + sim_rand(s, 5), .members = sim_chance(s, 2) ? DDR_VERIFY_F_REPAIR : 0 };
-
-	if (n->sm)
-		node_step(s, n, &in);
-}
-
-/* What is to be done with reads that may give garbage, in seeds of its own. */
-static bool operator_decides(struct sim *s, struct node *n)
-{
-	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_SUSPECT_READS };
-
-	if (s->seed % 7 != 3 || !n->sm || !sim_chance(s, 2))
-		return false;
-	in.value = sim_chance(s, 2);
-	node_step(s, n, &in);
-	return true;
-}
-
-/* The array cannot do without any member that it has left, and others than @n take part. */
-static bool rule_4_applies(const struct sim *s, const struct node *n)
-{
-	uint32_t others = 0;
-	struct ddr_super sb;
-
-	for (const struct node *o = s->node; o < s->node + s->n_nodes; o++)
-		others += o != n && o->sm && o->ready && o->quorate;
-	return others && check_newest_super(s, &sb) && (uint32_t)__builtin_popcount(check_in_sync(&sb)) == ddr_geo_data(&s->g);
-}
-
-static void fails(struct sim *s, struct disk *d, enum disk_fault once)
-{
-	s->faults_left--;
-	d->chosen = true;
-	d->dead = once == FAULT_NONE;
-	d->once = once;
-	s->stats[STAT_FAULTS]++;
-	sim_trace(s, "fault: member %d %s", (int)(d - s->disk), d->dead ? "is dead" : "will fail once");
-}
-
-/* What hardly happens by chance, in seeds of its own: it is a flush that a member fails. */
-static bool flush_fails(struct sim *s, struct disk *d)
-{
-	if (s->seed % 5 != 1 || s->lossy || !s->faults_left || d->chosen || d->dead || d->once != FAULT_NONE)
-		return false;
-	fails(s, d, FAULT_FLUSH);
-	return true;
-}
-
-/* The same: a disk that was partly copied dies as the array is used again after a crash. Without parity that would be one too many. */
-static void old_disk_dies(struct sim *s)
-{
-	struct ddr_super sb;
-	uint16_t role = DDR_ROLE_NONE;
-
-	if (!s->replaces || s->seed % 2 || !s->faults_left || !check_newest_super(s, &sb))
-		return;
-	for (uint32_t m = 0; m < sb.members; m++)
-		if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && sb.member[m].cursor)
-			role = sb.member[m].role;
-	for (uint32_t m = 0; m < sb.members && role != DDR_ROLE_NONE; m++)
-		if (sb.member[m].role == role && sb.member[m].state == DDR_MEMBER_IN_SYNC && !s->disk[m].chosen && !s->disk[m].dead)
-			fails(s, &s->disk[m], FAULT_NONE);
-}
-
-/* Seeds of their own: the pool below one disk, or below all of them, is full for a while. */
-static bool pool_fills(struct sim *s)
-{
-	uint32_t one = (uint32_t)sim_rand(s, 2 * s->sb0.members);
-	uint64_t until = s->event + 50 + sim_rand(s, 1500);
-
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-		if (m == one || one >= s->sb0.members)
-			s->disk[m].full_until = until;
-	s->stats[STAT_FULL]++;
-	sim_trace(s, "fault: no space on member %d (-1: any) until event %llu", one < s->sb0.members ? (int)one : -1, (unsigned long long)until);
-	return true;
-}
-
-void sim_member_fault(struct sim *s, struct node *n)
-{
-	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
-	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
-
-	if (s->seed % 4 == 3 && sim_chance(s, 3) && pool_fills(s))
-		return;
-	if (flush_fails(s, d) || operator_decides(s, n))
-		return;
-	if (s->replaces && sim_chance(s, 3) && sim_replace(s, n))
-		return;
-	if (sim_chance(s, 3) && operator_seeks(s, n))
-		return;
-	if (sim_chance(s, 4)) {
-		operator_verifies(s, n);
-		return;
-	}
-	if (!s->cluster && sim_chance(s, 4)) {
-		grow_wanted(s, n);
-		return;
-	}
-	if (s->cluster && sim_chance(s, 6)) {
-		operator_fails(s, n);
-		return;
-	}
-	if (d->dead || d->once != FAULT_NONE)
-		return;
-	if (sim_chance(s, 3)) {
-		d->once = sim_chance(s, 2) && s->g.parity ? FAULT_READ_MEDIUM : FAULT_NOSPC;
-	} else if (s->lossy || (s->faults_left && !d->chosen)) {
-		s->faults_left -= !s->lossy;
-		d->chosen = true;
-		if (s->cluster && sim_chance(s, 2))
-			d->cut |= 1u << (n - s->node);
-		else if (sim_chance(s, 2))
-			d->dead = true;
-		else
-			d->once = costly[sim_rand(s, 4)];
-	} else if (s->cluster && rule_4_applies(s, n)) {
-		d->cut |= 1u << (n - s->node);
-	} else {
-		return;
-	}
-	d->was_cut |= d->cut;
-	s->stats[STAT_FAULTS]++;
-	sim_trace(s, "fault: member %d %s (%d), cut off from nodes %x", (int)(d - s->disk), d->dead ? "is dead" : "will fail once",
-		  d->once, d->cut);
-}
-
-static void quorum(struct sim *s, struct node *n)
-{
 	n->quorate = !n->quorate;
 	sim_trace(s, "quorum %s", n->quorate ? "regained" : "lost");
 	if (n->sm)
 		bus_view(s, n);
+	return true;
+}
+
+static void quorum(struct sim *s, struct node *n)
+{
+	sim_act(s, act_of(ACT_QUORATE, n));
 }
 
 static void operator(struct sim *s, struct node *n)
@@ -351,10 +190,10 @@ static void operator(struct sim *s, struct node *n)
 		return;
 	case 4:
 		if (sim_chance(s, 4))
-			operator_fails(s, n);
+			sim_operator_fails(s, n);
 		return;
 	}
-	node_step(s, n, &in);
+	sim_operator(s, n, &in, false);
 }
 
 void sim_tick(struct sim *s, struct node *n, uint64_t ms)
@@ -372,19 +211,19 @@ void sim_tick(struct sim *s, struct node *n, uint64_t ms)
 
 static void misfortune(struct sim *s, struct node *n)
 {
+	struct act a = act_of(ACT_KILL_SOON, n);
+
 	switch (sim_rand(s, 8)) {
 	case 0:
-		if (node_limit_open(s))
-			break;
-		node_power(s, n);
-		s->stats[STAT_CRASHES]++;
+		s->stats[STAT_CRASHES] += sim_act(s, act_of(ACT_POWER_OFF, n));
 		break;
 	case 1:
 	case 2:
-		if (n->sm) {
-			n->crash_after = (int)sim_rand(s, 6);
-			s->stats[STAT_KILLS]++;
-		}
+		if (!n->sm)
+			break;
+		a.arg[0] = sim_rand(s, 6);
+		sim_act(s, a);
+		s->stats[STAT_KILLS]++;
 		break;
 	case 3:
 	case 4:
@@ -397,32 +236,40 @@ static void misfortune(struct sim *s, struct node *n)
 
 /* ---- the schedule -------------------------------------------------------------- */
 
+static bool bus(struct sim *s)
+{
+	return s->bus.n && sim_act(s, act_of(ACT_BUS, NULL));
+}
+
 bool sim_progress(struct sim *s, struct node *n)
 {
 	switch (sim_rand(s, 3)) {
-	case 0: return kernel_event(s, &n->k) || node_event(s, n) || bus_event(s);
-	case 1: return node_event(s, n) || bus_event(s) || kernel_event(s, &n->k);
-	default: return bus_event(s) || kernel_event(s, &n->k) || node_event(s, n);
+	case 0: return kernel_event(s, &n->k) || node_event(s, n) || bus(s);
+	case 1: return node_event(s, n) || bus(s) || kernel_event(s, &n->k);
+	default: return bus(s) || kernel_event(s, &n->k) || node_event(s, n);
 	}
 }
 
 static void begin(struct sim *s, struct node *n)
 {
-	node_start(s, n);
+	sim_act(s, act_of(ACT_START, n));
 	if (n->sm)
-		old_disk_dies(s);
+		sim_old_disk_dies(s);
 }
 
 static void one_event(struct sim *s)
 {
 	struct node *n = &s->node[0];
 	uint64_t what = sim_rand(s, 1000);
+	struct act tick = act_of(ACT_TICK, n);
 
 	s->event++;
+	sim_pools(s);
+	tick.arg[0] = what >= 6 && what < 40 ? 1 + sim_rand(s, 3000) : 0;
 	if (what < 6)
 		misfortune(s, n);
 	else if (what < 40)
-		sim_tick(s, n, 1 + sim_rand(s, 3000));
+		sim_act(s, tick);
 	else if (!n->quorate && what < 60)
 		quorum(s, n);
 	else if (what < 200)
@@ -460,7 +307,7 @@ static bool at_rest(const struct sim *s, const struct node *n)
 }
 
 /* No faults and no new work any more: everything must come to an end within a bound. */
-static void calm(struct sim *s)
+void sim_calm(struct sim *s)
 {
 	struct node *n = &s->node[0];
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 }, stay = { .type = DDR_IN_OP_STAY };
@@ -469,7 +316,7 @@ static void calm(struct sim *s)
 	grow_calm(s);
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
-		s->disk[m].full_until = 0;
+		s->disk[m].full = false;
 	}
 	n->crash_after = -1;
 	if (!n->quorate) {
@@ -493,23 +340,36 @@ static void calm(struct sim *s)
 		check_final(s, n);
 }
 
-bool sim_run_seed(struct sim *s, uint64_t seed, uint64_t events, uint32_t nodes, bool trace, bool rules_only)
+/* All that comes from the seed. */
+static void schedule(struct sim *s)
+{
+	struct act a = act_of(ACT_CALM, NULL);
+
+	if (s->cluster)
+		cluster_begin(s);
+	else
+		sim_act(s, act_of(ACT_START, &s->node[0]));
+	while (s->event < s->events)
+		(s->cluster ? cluster_one_event : one_event)(s);
+	a.arg[0] = s->rng;
+	sim_act(s, a);
+}
+
+bool sim_run_seed(struct sim *s, const struct sim_run *r)
 {
 	volatile int end;
 
 	memset(s, 0, sizeof(*s));
-	s->trace = trace;
-	s->rules_only = rules_only;
+	s->trace = r->trace;
+	s->rules_only = r->rules_only;
+	s->verdict = r->verdict;
 	end = setjmp(broken);
 	if (end == 0) {
-		world_init(s, seed, events, nodes);
+		world_init(s, r->seed, r->events, r->nodes);
 		if (s->cluster)
 			cluster_init(s);
-		else
-			node_start(s, &s->node[0]);
-		while (s->event < events)
-			(s->cluster ? cluster_one_event : one_event)(s);
-		(s->cluster ? cluster_calm : calm)(s);
+		s->tape = r->tape;
+		(s->tape && s->tape->replay ? tape_replay : schedule)(s);
 	}
 	cluster_free(s);
 	return end != 1;

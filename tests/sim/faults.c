@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What members fail, as far as the array bears it, and what the operator does about members.
+ */
+#include "sim.h"
+
+/* The operator takes out a member that has not failed. */
+void sim_operator_fails(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = (uint32_t)sim_rand(s, s->sb0.members) };
+
+	if (n->sm && s->faults_left && !s->disk[in.member].chosen)
+		sim_operator(s, n, &in, true);
+}
+
+/* May the operator take the member out? @counted: it is one of those that the parity covers, and else one that replaces another. */
+bool sim_may_fail(struct sim *s, uint32_t m, bool counted)
+{
+	struct ddr_super sb;
+
+	if (m >= s->sb0.members || (counted && (!s->faults_left || s->disk[m].chosen)))
+		return false;
+	if (!counted)
+		return check_newest_super(s, &sb) && (sb.member[m].flags & DDR_MEMBER_F_REPLACING);
+	s->faults_left--;
+	s->disk[m].chosen = true;
+	return true;
+}
+
+/* Is the member out for every kernel? Before that its disk is no spare part. */
+static bool nobody_uses(const struct sim *s, uint32_t member)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (uint32_t p = 0; n->k.there && p < DDR_UAPI_PLACES; p++)
+			if (n->k.disk[p] == member && n->k.state[p] != DDR_KM_OUT)
+				return false;
+	return true;
+}
+
+static bool may_put_back(const struct sim *s, const struct node *n, uint32_t m)
+{
+	struct ddr_super sb;
+
+	return n->sm && !s->lossy && m < s->sb0.members && nobody_uses(s, m) && check_newest_super(s, &sb) && sb.member[m].state != DDR_MEMBER_IN_SYNC &&
+	       sb.member[m].state != DDR_MEMBER_REBUILDING && sb.member[m].state != DDR_MEMBER_SPARE;
+}
+
+/* A member that is out is put back, without what it had in its cache, and the operator says so on some node. Sometimes the disk is dead still. */
+static bool operator_seeks(struct sim *s, struct node *n)
+{
+	struct act a = act_of(ACT_PUT_BACK, n);
+
+	a.arg[0] = sim_rand(s, s->sb0.members);
+	if (!may_put_back(s, n, (uint32_t)a.arg[0]))
+		return false;
+	a.arg[1] = s->disk[a.arg[0]].dead && sim_chance(s, 4);
+	return sim_act(s, a);
+}
+
+bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SEEK, .member = m };
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (!may_put_back(s, n, m))
+		return false;
+	if (!d->dead || !dead) {
+		disk_back(s, d);
+		sim_trace(s, "member %u is back", m);
+	}
+	node_step(s, n, &in);
+	return true;
+}
+
+/*
+ * Without parity nobody knows what a node was writing that died, so its copy begins anew. Such an array has its spares once, and a copy hardly comes to its
+ * end in time: in every other seed it has more of them, nobody takes one out, and who died stays away for so long (schedule.c).
+ */
+bool sim_keeps_copies(const struct sim *s)
+{
+	return s->replaces && !s->geo.parity && s->seed % 2 == 0;
+}
+
+/* A member that works is replaced by a spare, or what replaces one is taken out. */
+bool sim_replace(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = (uint32_t)sim_rand(s, s->sb0.members) };
+	struct ddr_super sb;
+
+	if (!n->sm || !check_newest_super(s, &sb))
+		return false;
+	for (uint32_t m = 0; m < sb.members; m++)
+		if (sb.member[m].state == DDR_MEMBER_SPARE)
+			in.value = m;
+		else if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && !sim_keeps_copies(s) && sim_chance(s, 3))
+			in = (struct ddr_input){ .type = DDR_IN_OP_FAIL_MEMBER, .member = m };
+	sim_operator(s, n, &in, false);
+	return true;
+}
+
+/* A verify is begun, goes on, pauses or ends. */
+static void operator_verifies(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = sim_chance(s, 3) ? DDR_VERIFY_OP_PAUSE + (uint32_t)sim_rand(s, 2) : DDR_VERIFY_OP_START,
+				.value = 1 + sim_rand(s, 5), .members = sim_chance(s, 2) ? DDR_VERIFY_F_REPAIR : 0 };
+
+	if (n->sm)
+		sim_operator(s, n, &in, false);
+}
+
+/* What is to be done with reads that may give garbage, in seeds of its own. */
+static bool operator_decides(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_SUSPECT_READS };
+
+	if (s->seed % 7 != 3 || !n->sm || !sim_chance(s, 2))
+		return false;
+	in.value = sim_chance(s, 2);
+	return sim_operator(s, n, &in, false);
+}
+
+/* The array cannot do without any member that it has left, and others than @n take part. */
+static bool rule_4_applies(const struct sim *s, const struct node *n)
+{
+	uint32_t others = 0;
+	struct ddr_super sb;
+
+	for (const struct node *o = s->node; o < s->node + s->n_nodes; o++)
+		others += o != n && o->sm && o->ready && o->quorate;
+	return others && check_newest_super(s, &sb) && (uint32_t)__builtin_popcount(check_in_sync(&sb)) == ddr_geo_data(&s->g);
+}
+
+static void fails(struct sim *s, struct disk *d, enum disk_fault once)
+{
+	struct act a = act_of(ACT_DISK, NULL);
+
+	a.sub = (uint8_t)once;
+	a.arg[0] = (uint64_t)(d - s->disk);
+	sim_act(s, a);
+}
+
+/* Does the array bear one more? */
+static bool one_more(struct sim *s, struct disk *d)
+{
+	if (!s->lossy && (!s->faults_left || d->chosen))
+		return false;
+	s->faults_left -= !s->lossy;
+	d->chosen = true;
+	return true;
+}
+
+bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once)
+{
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (m >= s->sb0.members || d->dead || d->once != FAULT_NONE)
+		return false;
+	if (once != FAULT_READ_MEDIUM && once != FAULT_NOSPC && !one_more(s, d))
+		return false;
+	d->dead = once == FAULT_NONE;
+	d->once = once;
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %u %s (%d)", m, d->dead ? "is dead" : "will fail once", d->once);
+	return true;
+}
+
+bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
+{
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (m >= s->sb0.members || !s->cluster || d->dead || d->once != FAULT_NONE || !(one_more(s, d) || rule_4_applies(s, n)))
+		return false;
+	d->cut |= 1u << (n - s->node);
+	d->was_cut |= d->cut;
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %u is cut off from nodes %x", m, d->cut);
+	return true;
+}
+
+/* What hardly happens by chance, in seeds of its own: it is a flush that a member fails. */
+static bool flush_fails(struct sim *s, struct disk *d)
+{
+	if (s->seed % 5 != 1 || s->lossy || !s->faults_left || d->chosen || d->dead || d->once != FAULT_NONE)
+		return false;
+	fails(s, d, FAULT_FLUSH);
+	return true;
+}
+
+/* The same: a disk that was partly copied dies as the array is used again after a crash. Without parity that would be one too many. */
+void sim_old_disk_dies(struct sim *s)
+{
+	struct ddr_super sb;
+	uint16_t role = DDR_ROLE_NONE;
+
+	if (!s->replaces || s->seed % 2 || !s->faults_left || !check_newest_super(s, &sb))
+		return;
+	for (uint32_t m = 0; m < sb.members; m++)
+		if ((sb.member[m].flags & DDR_MEMBER_F_REPLACING) && sb.member[m].cursor)
+			role = sb.member[m].role;
+	for (uint32_t m = 0; m < sb.members && role != DDR_ROLE_NONE; m++)
+		if (sb.member[m].role == role && sb.member[m].state == DDR_MEMBER_IN_SYNC && !s->disk[m].chosen && !s->disk[m].dead)
+			fails(s, &s->disk[m], FAULT_NONE);
+}
+
+/* Seeds of their own: the pool below one disk, or below all of them, is full for a while. */
+static bool pool_fills(struct sim *s)
+{
+	uint32_t one = (uint32_t)sim_rand(s, 2 * s->sb0.members);
+	uint64_t until = s->event + 50 + sim_rand(s, 1500);
+	struct act a = act_of(ACT_FULL, NULL);
+
+	a.arg[0] = one < s->sb0.members ? 1u << one : ~0u;
+	sim_act(s, a);
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (a.arg[0] >> m & 1)
+			s->disk[m].full_until = until;
+	s->stats[STAT_FULL]++;
+	sim_trace(s, "fault: no space on member %d (-1: any) until event %llu", one < s->sb0.members ? (int)one : -1, (unsigned long long)until);
+	return true;
+}
+
+void sim_pools(struct sim *s)
+{
+	struct act a = act_of(ACT_SPACE, NULL);
+
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		a.arg[0] |= s->disk[m].full && s->event >= s->disk[m].full_until ? 1u << m : 0;
+	if (a.arg[0])
+		sim_act(s, a);
+}
+
+static void cut(struct sim *s, struct node *n, struct disk *d)
+{
+	struct act a = act_of(ACT_CUT, n);
+
+	a.arg[0] = (uint64_t)(d - s->disk);
+	sim_act(s, a);
+}
+
+void sim_member_fault(struct sim *s, struct node *n)
+{
+	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
+	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
+
+	if (s->seed % 4 == 3 && sim_chance(s, 3) && pool_fills(s))
+		return;
+	if (flush_fails(s, d) || operator_decides(s, n))
+		return;
+	if (s->replaces && sim_chance(s, 3) && sim_replace(s, n))
+		return;
+	if (sim_chance(s, 3) && operator_seeks(s, n))
+		return;
+	if (sim_chance(s, 4)) {
+		operator_verifies(s, n);
+		return;
+	}
+	if (!s->cluster && sim_chance(s, 4)) {
+		grow_wanted(s, n);
+		return;
+	}
+	if (s->cluster && sim_chance(s, 6)) {
+		sim_operator_fails(s, n);
+		return;
+	}
+	if (d->dead || d->once != FAULT_NONE)
+		return;
+	if (sim_chance(s, 3)) {
+		fails(s, d, sim_chance(s, 2) && s->g.parity ? FAULT_READ_MEDIUM : FAULT_NOSPC);
+	} else if (s->lossy || (s->faults_left && !d->chosen)) {
+		if (s->cluster && sim_chance(s, 2))
+			cut(s, n, d);
+		else
+			fails(s, d, sim_chance(s, 2) ? FAULT_NONE : costly[sim_rand(s, 4)]);
+	} else if (s->cluster && rule_4_applies(s, n)) {
+		cut(s, n, d);
+	}
+}
