@@ -199,7 +199,7 @@ def events():
     """Those of arrays, with their names as messages."""
     path = TOP / EVENTS
     found = {}
-    for name, priority in re.findall(r'\{ "([\w-]+)", (LOG_\w+)', path.read_text(encoding="utf-8")):
+    for name, priority in re.findall(r'\{ \.name = "([\w-]+)", \.priority = (LOG_\w+)', path.read_text(encoding="utf-8")):
         found[name] = found.get(name, False) or is_logged_error("", [priority])
     return [(EVENTS, f"event {name}", error) for name, error in sorted(found.items())]
 
