@@ -14,11 +14,13 @@
 #include <unistd.h>
 
 #include <qb/qblog.h>
+#include <qb/qbutil.h>
 
 #include "daemon/kernel/kchan.h"
 
 #define DEVICE		"/dev/" DDR_DEVICE_NAME
 #define BATCH		64u
+#define RETRY_MS	1000u	/* /dev cannot be watched: the device is looked for every so often */
 
 struct ddr_kctl {
 	qb_loop_t *loop;
@@ -26,11 +28,12 @@ struct ddr_kctl {
 	void *ctx;
 	int fd;			/* the control descriptor, -1 while the module is absent */
 	int inotify_fd;		/* watches /dev while fd is -1 */
+	qb_loop_timer_handle retry;	/* where that cannot be; 0: it can */
 	bool list_ended;
 	struct ddr_rec rec[BATCH];
 };
 
-static int wait_for_device(struct ddr_kctl *k);
+static void await_device(struct ddr_kctl *k);
 
 static void record(struct ddr_kctl *k, const struct ddr_rec *rec)
 {
@@ -81,7 +84,7 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	close(fd);
 	k->fd = -1;
 	k->told(k->ctx, &(struct ddr_kctl_news){ .what = DDR_KCTL_LOST });
-	wait_for_device(k);
+	await_device(k);
 	return 0;
 }
 
@@ -152,6 +155,29 @@ fail:
 	return ret;
 }
 
+static void on_retry(void *data)
+{
+	struct ddr_kctl *k = data;
+
+	k->retry = 0;
+	if (try_open(k) == 0)
+		qb_log(LOG_NOTICE, DEVICE " is there");
+	else
+		await_device(k);
+}
+
+/*
+ * The module went, and may come back. What a watch needs may be used up by others (fs.inotify.max_user_watches): then it is looked for again
+ * and again, or this daemon would serve nothing any more.
+ */
+static void await_device(struct ddr_kctl *k)
+{
+	int ret = wait_for_device(k);
+
+	if (ret && qb_loop_timer_add(k->loop, QB_LOOP_LOW, RETRY_MS * QB_TIME_NS_IN_MSEC, k, on_retry, &k->retry))
+		qb_log(LOG_CRIT, "/dev cannot be watched (%s), and there is no timer: restart ddraidd once " DEVICE " is there", strerror(-ret));
+}
+
 static void load_module(void)
 {
 	char *argv[] = { (char[]){ "modprobe" }, (char[]){ "-q" }, (char[]){ "dm-ddraid" }, NULL };
@@ -203,6 +229,8 @@ void ddr_kctl_close(struct ddr_kctl *k)
 	if (!k)
 		return;
 	stop_watching(k);
+	if (k->retry)
+		qb_loop_timer_del(k->loop, k->retry);
 	if (k->fd >= 0) {
 		qb_loop_poll_del(k->loop, k->fd);
 		close(k->fd);
