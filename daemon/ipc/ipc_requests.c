@@ -389,17 +389,48 @@ static void do_grow(struct ddr_client *c, struct json_object *req)
 		ddr_wait_begin(c, req, DDR_WAIT_GROWN);
 }
 
-/* A node by its id, or by its name in the cluster; 0: there is none. */
-static uint32_t find_node(const struct ddr_array *a, const struct ddr_sm_status *st, const char *which)
+/* Does @which name that node, by its id or by its name in the cluster? */
+static bool is_node(const struct ddr_array *a, uint32_t id, const char *which)
 {
 	char *end, name[DDR_NODE_NAME_LEN];
-	unsigned long id = strtoul(which, &end, 10);
+	unsigned long number = strtoul(which, &end, 10);
 
+	return (*end == '\0' && number == id) || strcmp(a->d->transport->node_name(a->d, id, name, sizeof(name)), which) == 0;
+}
+
+static bool has_node(const struct ddr_sm_status *st, uint32_t id)
+{
 	for (uint32_t i = 0; i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
-		if ((*end == '\0' && id == st->node[i].id) ||
-		    strcmp(a->d->transport->node_name(a->d, st->node[i].id, name, sizeof(name)), which) == 0)
-			return st->node[i].id;
-	return 0;
+		if (st->node[i].id == id)
+			return true;
+	return false;
+}
+
+/*
+ * The node that @which names in any array; 0: there is none. False: there is more than one. The id of one node may be the name of another, and
+ * names need not be unique. To acknowledge the one that still runs would have its regions taken over while it writes.
+ */
+static bool find_node(const struct ddr_daemon *d, const char *which, uint32_t *node)
+{
+	struct qb_list_head *iter;
+
+	*node = 0;
+	qb_list_for_each(iter, &d->arrays) {
+		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+		struct ddr_sm_status st;
+
+		if (a->state != DDR_ARRAY_RUNNING)
+			continue;
+		ddr_sm_get_status(a->sm, &st);
+		for (uint32_t i = 0; i < st.n_nodes && i < DDR_SM_MAX_NODES; i++) {
+			if (st.node[i].id == *node || !is_node(a, st.node[i].id, which))
+				continue;
+			if (*node)
+				return false;
+			*node = st.node[i].id;
+		}
+	}
+	return true;
 }
 
 /* For all arrays in which the node has failed. */
@@ -408,22 +439,26 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 	const char *which = ddr_request_text(req, "node", DDR_NODE_NAME_LEN - 1), *why = NULL;
 	struct qb_list_head *iter, *next;
 	unsigned int taken = 0;
+	uint32_t node;
 
 	if (!which) {
 		ddr_client_error(c, "the request names no node");
+		return;
+	}
+	if (!find_node(c->d, which, &node)) {
+		ddr_client_error(c, "'%s' names more than one node, and nothing was acknowledged; ddraid status lists the id and the name of each: use "
+				 "the one that no other node has", which);
 		return;
 	}
 	qb_list_for_each_safe(iter, next, &c->d->arrays) {
 		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
 		const char *refused;
 		struct ddr_sm_status st;
-		uint32_t node;
 
-		if (a->state != DDR_ARRAY_RUNNING)
+		if (!node || a->state != DDR_ARRAY_RUNNING)
 			continue;
 		ddr_sm_get_status(a->sm, &st);
-		node = find_node(a, &st, which);
-		if (!node)
+		if (!has_node(&st, node))
 			continue;
 		refused = ddr_drive_fence_ack(a, node);
 		if (refused)

@@ -27,7 +27,7 @@ static struct ddr_transport_ops ops;
 static struct ddr_sm_status status;
 static char answer[512];		/* "ok", or the error; "": none yet */
 static char given[4096];		/* data of the last one that went well */
-static uint32_t late, asked, verify_priority, verify_flags;
+static uint32_t late, asked, fence_acked, verify_priority, verify_flags;
 static enum ddr_client_wait others_wait;
 static unsigned int listeners;
 static uint64_t now;
@@ -52,7 +52,7 @@ const char *ddr_drive_remove(struct ddr_array *a, uint32_t m, const uint8_t uuid
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks) { (void)a, (void)blocks; return NULL; }
 const char *ddr_drive_accept(struct ddr_array *a) { (void)a; return NULL; }
-const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node) { (void)a, (void)node; return NULL; }
+const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node) { (void)a; fence_acked = node; return NULL; }
 void ddr_drive_tune(struct ddr_array *a) { (void)a; }
 
 /* Another array than the one that is served is adopted; that one is refused. */
