@@ -32,6 +32,7 @@ static void judge(struct sim *s, const char *fmt, va_list ap)
 	size_t n = 0;
 
 	v->broken = true;
+	v->inside = s->tape && s->tape->inside;
 	v->event = s->event;
 	vsnprintf(v->text, sizeof(v->text), fmt, ap);
 	if (!strstr(fmt, "%s")) {

@@ -298,8 +298,9 @@ void tape_replay(struct sim *s)
 		s->event++;
 		act_do(s, &t->act[t->at]);
 		t->inside = false;
-		if (t->act[t->at].verb != ACT_CALM && t->at % often == 0)
+		if (!t->blind && t->act[t->at].verb != ACT_CALM && t->at % often == 0)
 			look(s);
 	}
-	look(s);
+	if (!t->blind)
+		look(s);
 }

@@ -47,11 +47,12 @@ struct tape {
 	uint64_t *pool;
 	size_t n_pool, room_pool, next;	/* next: of the act that is replayed */
 	size_t at;		/* the act that is replayed */
+	bool blind;		/* nobody looks at the disks between acts: what is sought shows within one */
 };
 
 /* How a run ended. */
 struct verdict {
-	bool broken;
+	bool broken, inside;	/* inside: by an act, and not by a look at the disks between two */
 	char text[256], rule[256];	/* rule: the text without its numbers */
 	uint64_t event;
 };
