@@ -11,7 +11,7 @@ import pytest
 VM = {"disks": 5, "size": "64M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
-CASES = ["control", "control_overrun", "bind", "not_root", "enable", "freeze", "kill", "fail_if_no_daemon", "fail_if_no_daemon_ex", "grant",
+CASES = ["control", "control_overrun", "bind", "bind_loaded", "not_root", "enable", "freeze", "kill", "fail_if_no_daemon", "fail_if_no_daemon_ex", "grant",
          "ahead", "reap", "closed_before_lock", "rebind", "not_before_held", "drain", "drain_rebind", "drain_held",
          "daemon_hung", "not_enabled_is_no_daemon", "suspend_noflush", "suspend_noflush_alone", "suspend_flush",
          "suspend_unserved", "suspend_noflush_load", "remove", "removed_while_turning", "removed_behind_ex", "reload",
