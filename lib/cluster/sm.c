@@ -33,10 +33,10 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		*maps[i] = part(l, bytes);
-	sm->shared.map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
+	sm->in_order.map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
 	sm->own.log = part(l, n_log * sizeof(*sm->own.log));
 	sm->own.mapb = part(l, n_map * sizeof(*sm->own.mapb));
-	sm->shared.version = part(l, n_map * sizeof(*sm->shared.version));
+	sm->in_order.version = part(l, n_map * sizeof(*sm->shared.version));
 	sm->own.rb.map_want = part(l, n_map * sizeof(*sm->own.rb.map_want));
 	sm->kernel.err = part(l, DDR_SM_ERRORS * sizeof(*sm->kernel.err));
 	sm->own.c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
@@ -81,6 +81,7 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg)
 struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
 {
 	struct layout l = { mem, 0 };
+	struct ddr_sm_shared *s;
 	struct ddr_sm *sm;
 	uint32_t n_log, n_map;
 
@@ -88,31 +89,32 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 		return NULL;
 	memset(mem, 0, size);
 	sm = part(&l, sizeof(*sm));
+	s = &sm->in_order;
 	lay_out(&l, sm, n_log, n_map, cfg->cluster, cfg->adopt);
 	sm->own.n_log = n_log;
-	sm->shared.n_map = n_map;
+	s->n_map = n_map;
 	sm->own.words = (uint64_t)n_log * DDR_WORDS_LOG;
-	sm->shared.sb = *cfg->super;
+	s->sb = *cfg->super;
 	sm->own.several = cfg->several;
 	sm->own.adopt = cfg->adopt;
 	sm->own.vf.recorded = sm->shared.sb.verify;
 	sm->node = cfg->node;
 	sm->own.slot = cfg->cluster ? 0 : cfg->slot;
-	sm->shared.cluster = cfg->cluster;
+	s->cluster = cfg->cluster;
 	sm->own.c.writer_ready = !cfg->cluster;	/* nobody else wrote since we read the disks */
 	sm->own.c.fencing = cfg->fencing;
 	sm->own.c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
 	sm->own.present = cfg->present;
 	sm->own.behind = cfg->behind;
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
-	sm->shared.regions = ddr_super_regions(&sm->shared.sb);
-	sm->shared.region_blocks = ddr_super_region_blocks(&sm->shared.sb);
+	s->regions = ddr_super_regions(&s->sb);
+	s->region_blocks = ddr_super_region_blocks(&s->sb);
 	sm->own.g.room = sm->shared.sb.array_blocks;	/* whoever loaded the superblocks has seen that the devices are that large */
 	sm->own.idle_ms = 5000;
 	sm->own.away_ms = 30000;
 	sm->own.parallel = 4;
 	for (uint32_t i = 0; i < n_map; i++)
-		sm->shared.version[i].mem = 1;
+		ddr_order_version(s, i)->mem = 1;
 	memset(sm->kernel.sent, 0xff, sizeof(sm->kernel.sent));
 	sm->kernel.shadow = sm->kernel.shadow_asked = DDR_NO_MEMBER;
 	return sm;
@@ -211,7 +213,7 @@ void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, 
 	sm->own.mapb[index].loaded = payload != NULL;
 	sm->own.mapb[index].seq = seq;
 	if (payload)
-		memcpy(sm->shared.map + at, payload, DDR_LOG_PAYLOAD);
+		memcpy(ddr_order_map(&sm->in_order) + at, payload, DDR_LOG_PAYLOAD);
 }
 
 /* ---- the step ------------------------------------------------------------------ */
@@ -274,14 +276,17 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 	ddr_sm_event(sm, DDR_EV_REFUSED, "no such setting, or its value is out of range")->a = EINVAL;
 }
 
+/* What the group service delivers, and a state read from the disks where nobody has one, may change what all share: these get the pointer to it. */
 static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 {
+	struct ddr_sm_shared *s = &sm->in_order;
+
 	switch (in->type) {
 	case DDR_IN_NONE: return;
 	case DDR_IN_TICK: tick(sm, in->now_ms); sm->wall = in->value; return;
-	case DDR_IN_VIEW: ddr_sm_view(sm, in); return;
-	case DDR_IN_MSG: ddr_sm_message(sm, in); return;
-	case DDR_IN_FENCED: ddr_sm_fenced(sm, in); return;
+	case DDR_IN_VIEW: ddr_sm_view(sm, s, in); return;
+	case DDR_IN_MSG: ddr_sm_message(sm, s, in); return;
+	case DDR_IN_FENCED: ddr_sm_fenced(sm, s, in); return;
 	case DDR_IN_K_ATTACHED: ddr_sm_attached(sm, in); return;
 	case DDR_IN_K_DETACHED: ddr_sm_detached(sm); return;
 	case DDR_IN_K_REC: ddr_sm_record(sm, &in->rec); return;
@@ -300,7 +305,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_OP_SET: op_set(sm, in->key, in->value); return;
 	case DDR_IN_OP_ACCEPT: ddr_sm_accept(sm, in); return;
 	case DDR_IN_QUORUM: ddr_sm_quorum(sm, in); return;
-	case DDR_IN_RELOADED: ddr_sm_reloaded(sm, in); return;
+	case DDR_IN_RELOADED: ddr_sm_reloaded(sm, s, in); return;
 	case DDR_IN_SLOT_DONE: ddr_sm_slot_done(sm, in); return;
 	case DDR_IN_OP_LEAVE: ddr_sm_op_leave(sm); return;
 	case DDR_IN_TABLE_DONE: ddr_sm_table_done(sm, in); return;
@@ -318,9 +323,25 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	ddr_sm_bug(sm, "the state machine got an input of an unknown type");
 }
 
+/*
+ * What all have acknowledged is over, by what was delivered alone: whoever notices first does not change what all share, but how soon this
+ * node acts on it. These two are the only pumps that write it.
+ */
+static void settle_state(struct ddr_sm *sm)
+{
+	if (ddr_sm_state_due(sm))
+		ddr_sm_settle(sm, &sm->in_order);
+}
+
+static void settle_members(struct ddr_sm *sm)
+{
+	if (ddr_sm_member_due(sm) && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
+		ddr_sm_member_settle(sm, &sm->in_order);
+}
+
 /* In this order: what a later pump tells the kernel may rest on what an earlier one told it. */
 static void (*const pumps[])(struct ddr_sm *) = {
-	ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
+	settle_state, ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, settle_members, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
 	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_use_pump, ddr_sm_space_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
@@ -393,9 +414,7 @@ void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_supe
 	*sb = sm->own.t.writing ? sm->own.next : sm->shared.sb;
 	sb->this_member = (uint16_t)member;
 	for (uint32_t m = 0; m < sb->members; m++) {
-		sb->member[m].err_read = sm->shared.sb.member[m].err_read;
-		sb->member[m].err_write = sm->shared.sb.member[m].err_write;
-		sb->member[m].err_corrected = sm->shared.sb.member[m].err_corrected;
+		ddr_sm_errors(sm, m, &sb->member[m].err_read, &sb->member[m].err_write, &sb->member[m].err_corrected);
 	}
 }
 
@@ -414,7 +433,7 @@ static void regions_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->needs_sync = sm->shared.n_needs_sync;
 	st->suspect = sm->shared.n_suspect;
 	if (!sm->own.planned)
-		ddr_sm_map_count(sm, &st->clean, &st->needs_sync, &st->suspect);
+		ddr_shared_map_count(&sm->shared, &st->clean, &st->needs_sync, &st->suspect);
 	st->unwritten = st->regions - st->clean - st->needs_sync;
 	st->dirty = ddr_sm_marks(sm);
 }
@@ -448,9 +467,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		ddr_sm_nodes_status(sm, st);
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		st->member_state[m] = sm->shared.sb.member[m].state;
-		st->err_read[m] = sm->shared.sb.member[m].err_read;
-		st->err_write[m] = sm->shared.sb.member[m].err_write;
-		st->err_corrected[m] = sm->shared.sb.member[m].err_corrected;
+		ddr_sm_errors(sm, m, &st->err_read[m], &st->err_write[m], &st->err_corrected[m]);
 	}
 }
 

@@ -40,7 +40,7 @@ struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)
 {
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
 		if (sm->own.c.view[i].id == id)
-			return (struct ddr_sm_viewer *)&sm->own.c.view[i];
+			return (struct ddr_sm_viewer *)(uintptr_t)&sm->own.c.view[i];
 	return NULL;
 }
 

@@ -20,7 +20,7 @@ static inline bool ddr_blocks_overlap(uint64_t a, uint64_t na, uint64_t b, uint6
 }
 
 /* The range in force that the node has under this number, or NULL. */
-struct ddr_sm_ex *ddr_shared_ex_find(struct ddr_sm_shared *s, uint32_t node, uint32_t id);
+const struct ddr_sm_ex *ddr_shared_ex_find(const struct ddr_sm_shared *s, uint32_t node, uint32_t id);
 /* Have all acknowledged it? */
 bool ddr_shared_ex_acked(const struct ddr_sm_shared *s, const struct ddr_sm_ex *x);
 

@@ -19,7 +19,7 @@ static const char *check_counts(const struct ddr_sm *sm)
 	}
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		block_want += sm->own.log[i].want;
-	ddr_sm_map_count(sm, &clean, &needs_sync, &suspect);
+	ddr_shared_map_count(&sm->shared, &clean, &needs_sync, &suspect);
 	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look)
 		return "a counter of regions does not match the regions";
 	if (sm->own.planned && (clean != sm->shared.n_clean || needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))

@@ -81,13 +81,13 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 		c->void_epoch = 0;
 }
 
-static void here_update(struct ddr_sm *sm)
+static void here_update(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		ddr_sm_here(sm, &sm->shared.nodes[i], sm->shared.nodes[i].id && ddr_sm_viewer(sm, sm->shared.nodes[i].id));
+		ddr_shared_here(s, &s->nodes[i], s->nodes[i].id && ddr_sm_viewer(sm, s->nodes[i].id));
 }
 
-void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
+void ddr_sm_cluster_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 
@@ -103,8 +103,8 @@ void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->own.c.hello_sent = sm->own.c.transfer = false;
 	ddr_sm_join_view(sm);
 	if (ring_changed)
-		sm->shared.ring_history = sm->shared.history;
-	here_update(sm);
+		s->ring_history = s->history;
+	here_update(sm, s);
 	view_event(sm);
 }
 
@@ -240,26 +240,26 @@ static uint64_t old_states(const struct ddr_sm *sm)
 	return old;
 }
 
-static void forget_states(struct ddr_sm *sm, uint64_t whose)
+static void forget_states(struct ddr_sm *sm, struct ddr_sm_shared *s, uint64_t whose)
 {
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
 		if (!(whose >> i & 1))
 			continue;
 		sm->own.c.view[i].synced = sm->own.c.view[i].other = false;
 		if (sm->own.c.view[i].id == sm->node)
-			ddr_sm_forget(sm);
+			ddr_sm_forget(sm, s);
 	}
 }
 
 /* Chooses the state that counts. Returns false if nobody has a state. */
-static bool judge_states(struct ddr_sm *sm)
+static bool judge_states(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct claim best = { 0 };
 	const struct ddr_sm_viewer *own;
 	uint64_t useless = 0;
 	uint32_t epoch = 0;
 
-	forget_states(sm, old_states(sm));
+	forget_states(sm, s, old_states(sm));
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
 		if (sm->own.c.view[i].epoch > epoch)
 			epoch = sm->own.c.view[i].epoch;
@@ -275,12 +275,12 @@ static bool judge_states(struct ddr_sm *sm)
 		if (v->synced && !v->other && !sm->own.c.provider)
 			sm->own.c.provider = v->id;
 	}
-	forget_states(sm, useless);	/* they have done nothing with it: no reason to evict them */
+	forget_states(sm, s, useless);	/* they have done nothing with it: no reason to evict them */
 	own = ddr_sm_viewer(sm, sm->node);
 	if (own->synced && !own->other) {
 		/* an agreement that no other node knows counts as if it had not happened, from the start of the ring on; its number is not used again */
-		sm->shared.ring_history = best.history;
-		sm->shared.history = own->epoch == best.epoch && own->history == best.history ? sm->shared.history : sm->own.c.undo_history;
+		s->ring_history = best.history;
+		s->history = own->epoch == best.epoch && own->history == best.history ? s->history : sm->own.c.undo_history;
 		sm->own.c.undo_epoch = best.epoch;
 		sm->own.c.shared = best.holders > 1 && best.epoch > sm->own.c.shared ? best.epoch : sm->own.c.shared;
 	}
@@ -293,33 +293,33 @@ static bool judge_states(struct ddr_sm *sm)
  * cleanly, or is lost. This is judged only now, not at the view: two sides that were separated and agreed on
  * nothing meanwhile have lost nobody.
  */
-static void nodes_update(struct ddr_sm *sm)
+static void nodes_update(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, sm->shared.nodes[i].id);
 
 		if (sm->shared.nodes[i].started && !(v && v->synced && !v->other))
-			ddr_sm_departed(sm, &sm->shared.nodes[i]);
+			ddr_sm_departed(sm, s, &s->nodes[i]);
 	}
 	/* before nodes that only join: a node with another state may be writing, and must not disappear without being fenced */
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
-		struct ddr_sm_node *n = sm->own.c.view[i].other ? ddr_sm_place(sm, sm->own.c.view[i].id) : NULL;
+		struct ddr_sm_node *n = sm->own.c.view[i].other ? ddr_sm_place(sm, s, sm->own.c.view[i].id) : NULL;
 
 		if (n)
-			ddr_sm_lose(sm, n, false);
+			ddr_sm_lose(sm, s, n, false);
 		else
 			sm->bug |= sm->own.c.view[i].other;
 	}
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
-		struct ddr_sm_node *n = ddr_sm_place(sm, sm->own.c.view[i].id);
+		struct ddr_sm_node *n = ddr_sm_place(sm, s, sm->own.c.view[i].id);
 
 		if (n)
-			ddr_sm_here(sm, n, true);		/* so that the next one does not get this place */
+			ddr_shared_here(s, n, true);		/* so that the next one does not get this place */
 	}
-	here_update(sm);
+	here_update(sm, s);
 	if (ddr_sm_node_at(sm, sm->node) < 0)
 		ddr_sm_no_place(sm);
-	ddr_sm_writer_choose(sm);
+	ddr_sm_writer_choose(sm, s);
 }
 
 /* Do all nodes of the view have places, is none lost, and is the writer the same? Then the agreement has not changed the shared state. */
@@ -339,11 +339,11 @@ static bool unchanged(const struct ddr_sm *sm, uint32_t writer)
 	return true;
 }
 
-static void agreed(struct ddr_sm *sm)
+static void agreed(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 	uint32_t writer = sm->shared.writer;
-	bool known = judge_states(sm), whole;
+	bool known = judge_states(sm, s), whole;
 
 	c->phase = DDR_V_AGREED;
 	c->apart = false;
@@ -363,21 +363,21 @@ static void agreed(struct ddr_sm *sm)
 		return;
 	c->undo_history = sm->shared.history;
 	whole = unchanged(sm, writer);
-	ddr_sm_settle(sm);
+	ddr_sm_settle(sm, s);
 	/* while this node was cut off, others may have started to write since we read: no superblock that we know names them */
 	c->writer_ready &= !sm->shared.unproven;
-	sm->shared.history = ddr_sm_mix(sm->shared.history ^ c->view_name ^ c->epoch);
-	nodes_update(sm);
+	s->history = ddr_sm_mix(s->history ^ c->view_name ^ c->epoch);
+	nodes_update(sm, s);
 	c->undo = whole && unchanged(sm, writer);
 	ddr_sm_resend(sm);
 }
 
-void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_sm_viewer *v = ddr_sm_viewer(sm, msg->sender);
 
 	if ((msg->hello.flags & DDR_HELLO_VOID) && sm->own.c.phase == DDR_V_AGREED && msg->epoch == sm->own.c.epoch && sm->own.c.synced)
-		ddr_sm_void(sm);
+		ddr_sm_void(sm, s);
 	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->own.c.phase != DDR_V_HELLO || msg->hello.view != sm->own.c.view_name)
 		return;		/* of another view */
 	if (msg->epoch < sm->own.c.void_epoch)
@@ -396,7 +396,7 @@ void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg)
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
 		if (!sm->own.c.view[i].hello)
 			return;
-	agreed(sm);
+	agreed(sm, s);
 }
 
 void ddr_sm_cluster_pump(struct ddr_sm *sm)

@@ -128,20 +128,20 @@ void ddr_sm_ex_ended(struct ddr_sm *sm, uint32_t node, const struct ddr_ended *e
 			ddr_sm_ex_over(sm, &sm->shared.ex[i]);
 }
 
-void ddr_sm_ex_gone(struct ddr_sm *sm, uint32_t node)
+void ddr_sm_ex_gone(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t node)
 {
 	struct ddr_ended ended = { { 0 } };
 
-	ddr_order_ex_gone(&sm->shared, node, &ended);
+	ddr_order_ex_gone(s, node, &ended);
 	ddr_sm_ex_ended(sm, node, &ended);
 }
 
-void ddr_sm_ex_forget(struct ddr_sm *sm)
+void ddr_sm_ex_forget(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (x->used && ddr_sm_drain(sm, x)->drain_sent && sm->kernel.state == DDR_K_ATTACHED && sm->own.n_stale < DDR_SM_EX)
 			sm->own.stale[sm->own.n_stale++] = (struct ddr_sm_stale){ *x, *ddr_sm_drain(sm, x) };
-	memset(sm->shared.ex, 0, sizeof(sm->shared.ex));
+	memset(s->ex, 0, sizeof(s->ex));
 	memset(sm->own.drain, 0, sizeof(sm->own.drain));
 	sm->own.ex_void = DDR_XV_NONE;	/* our next START takes back whatever we acknowledged */
 }
@@ -150,7 +150,7 @@ void ddr_sm_ex_adopt(struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < sm->own.n_stale;) {
 		const struct ddr_sm_stale *old = &sm->own.stale[i];
-		struct ddr_sm_ex *x = ddr_shared_ex_find(&sm->shared, old->ex.node, old->ex.id);
+		const struct ddr_sm_ex *x = ddr_shared_ex_find(&sm->shared, old->ex.node, old->ex.id);
 
 		if (!x || x->start != old->ex.start || x->count != old->ex.count) {
 			i++;
@@ -180,7 +180,7 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 		if (r->state == DDR_R_ASKED || r->state == DDR_R_RELEASED)
 			ddr_range_on(sm, r, DDR_RE_NEW_VIEW);
 	}
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (!(x->acked >> self & 1))
 			ddr_sm_drain(sm, x)->ack_sent = false;
 	if (sm->own.ex_void == DDR_XV_SENT)
@@ -191,7 +191,7 @@ void ddr_sm_ex_view(struct ddr_sm *sm)
 
 void ddr_sm_ex_detached(struct ddr_sm *sm)
 {
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++) {
 		ddr_sm_drain(sm, x)->drain_sent = ddr_sm_drain(sm, x)->drained = false;
 		if (x->used && ddr_sm_drain(sm, x)->ack_sent && sm->own.ex_void == DDR_XV_NONE)
 			sm->own.ex_void = DDR_XV_DUE;
@@ -207,7 +207,7 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec)
 		ddr_sm_bug(sm, "the kernel answered DRAINED with an unknown number");
 		return;
 	}
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		if (x->used && ddr_sm_drain(sm, x)->drain_sent && ddr_sm_drain(sm, x)->kseq == rec->seq)
 			ddr_sm_drain(sm, x)->drained = true;
 	for (uint32_t i = 0; i < sm->own.n_stale; i++)
@@ -269,13 +269,13 @@ static uint32_t drains_out(const struct ddr_sm *sm)
 	return n;
 }
 
-void ddr_sm_ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x)
+void ddr_sm_ex_serve(struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
 	/* behind the end of its table our kernel has no writers; a longer one is told of the range before it is enabled */
 	uint64_t there = x->start < sm->kernel.blocks ? sm->kernel.blocks - x->start : 0;
 
-	if (!x->used || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
+	if (!x->used || ddr_sm_drain(sm, x)->over || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))
 		return;
 	if (!there)
 		ddr_sm_drain(sm, x)->drained = true;

@@ -27,11 +27,26 @@ void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member)
 
 void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
 {
-	struct ddr_member *m = &sm->shared.sb.member[member];
-	uint32_t *n = write ? &m->err_write : &m->err_read;
+	struct ddr_sm_errors *e = &sm->own.errors[member];
+	uint32_t *n = write ? &e->write : &e->read;
 
 	if (*n < UINT32_MAX)
 		(*n)++;
+}
+
+static uint32_t sum(uint32_t a, uint32_t b)
+{
+	return a < UINT32_MAX - b ? a + b : UINT32_MAX;
+}
+
+void ddr_sm_errors(const struct ddr_sm *sm, uint32_t member, uint32_t *read, uint32_t *write, uint32_t *corrected)
+{
+	const struct ddr_member *m = &sm->shared.sb.member[member];
+	const struct ddr_sm_errors *e = &sm->own.errors[member];
+
+	*read = sum(m->err_read, e->read);
+	*write = sum(m->err_write, e->write);
+	*corrected = sum(m->err_corrected, e->corrected);
 }
 
 void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members)

@@ -42,7 +42,7 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 	return sm->now - ddr_sm_peer(sm, n)->lost_at >= sm->own.away_ms;
 }
 
-static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
+static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	struct ddr_msg msg = { .type = DDR_M_FENCED };
 	struct ddr_output *out;
@@ -71,7 +71,7 @@ static void fence_serve(struct ddr_sm *sm, struct ddr_sm_node *n)
 void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	int at = ddr_sm_node_at(sm, in->node);
-	struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
+	const struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
 
 	if (!n || !n->lost || n->failure != in->failure || ddr_sm_peer(sm, n)->asked != in->failure)
 		return;		/* it came back meanwhile, or somebody else knew */

@@ -159,8 +159,8 @@ static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 
 		if (!n || n > r->count || unsure > n || !within(r, r->fixed[m].start, r->fixed[m].count))
 			continue;
-		if (sm->shared.sb.member[m].err_corrected < UINT32_MAX - (uint32_t)n)
-			sm->shared.sb.member[m].err_corrected += (uint32_t)n;
+		if (sm->own.errors[m].corrected < UINT32_MAX - (uint32_t)n)
+			sm->own.errors[m].corrected += (uint32_t)n;
 		sm->own.corrected[m] += (uint32_t)(n - unsure);
 		out = ddr_sm_event(sm, DDR_EV_REPAIRED, r->fixed[m].unread ? "a bad sector was rewritten" : unsure == n ?
 				   "parity was recomputed from the data; which of them was wrong is unknown" : "it did not match the other members");

@@ -125,7 +125,6 @@ static void plan_unread(struct ddr_sm *sm)
 	for (uint64_t r = 0; r < sm->shared.regions; r++)
 		if (!sm->own.log[r / DDR_LOG_REGIONS].loaded)
 			ddr_bit_set(sm->own.mark, r);
-	ddr_sm_map_unread(sm);
 	/* a copy that nobody could read may be newer than all that were read; the next block goes where the newest is not */
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		sm->own.log[i].seq = sm->own.log[i].loaded ? ddr_sm_seq_behind(sm->own.log[i].seq, top) : top;
@@ -194,7 +193,6 @@ void ddr_sm_plan(struct ddr_sm *sm)
 			want(sm, r);
 		ddr_sm_bits_changed(sm, r);
 	}
-	ddr_sm_map_counts(sm);
 	if (sm->own.n_resync) {
 		out = ddr_sm_event(sm, DDR_EV_RECOVERY, NULL);
 		out->a = sm->own.n_resync;
@@ -234,12 +232,15 @@ void ddr_sm_redeclared(struct ddr_sm *sm)
 	sm->again = true;
 }
 
-void ddr_sm_started(struct ddr_sm *sm)
+void ddr_sm_started(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	if (sm->own.start != DDR_S_DELIVERED)
 		return;
-	sm->own.start = sm->shared.cluster ? DDR_S_READ : DDR_S_DONE;
-	if (!sm->shared.cluster)
+	sm->own.start = s->cluster ? DDR_S_READ : DDR_S_DONE;
+	if (!s->cluster) {	/* of a cluster, whoever built the state has done so */
+		ddr_sm_map_unread(sm, s);
+		ddr_order_map_counts(s);
 		ddr_sm_plan(sm);
+	}
 	sm->again = true;
 }

@@ -55,11 +55,11 @@ uint64_t ddr_sm_grow_room(const struct ddr_sm *sm)
 	return sm->own.g.room;
 }
 
-void ddr_sm_grow_settle(struct ddr_sm *sm)
+void ddr_sm_grow_settle(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_order_small n;
 
-	if (!ddr_order_grow_settle(&sm->shared, &n))
+	if (!ddr_order_grow_settle(s, &n))
 		return;
 	if (n.by == sm->node)
 		refuse(sm, n.why, n.node, n.want);
@@ -80,13 +80,13 @@ void ddr_sm_grow_told(struct ddr_sm *sm, const struct ddr_msg *msg, const char *
 		refuse(sm, why, NULL, 0);
 }
 
-void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts)
+void ddr_sm_room_told(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t sender, bool counts)
 {
 	if (sender == sm->node)
 		sm->own.g.room_sent = false;
 	sm->again = true;
 	if (counts)
-		ddr_sm_grow_settle(sm);
+		ddr_sm_grow_settle(sm, s);
 }
 
 /* The members changed: reports about their devices are void. */

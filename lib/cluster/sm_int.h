@@ -70,6 +70,10 @@
  * the same on all nodes (sm_order.h); then the consequences for this node follow. Three messages do not change the shared state: HELLO concerns the
  * view, STATE replaces the shared state as a whole, and USE concerns the pace of this node's work.
  *
+ * Types say who may change the shared state: in struct ddr_sm it is const. Only the step (sm.c) can change it. It passes a struct ddr_sm_shared * to
+ * the handlers of views and messages, to the function that builds a state from the disks, and to those that settle. A function without that
+ * argument cannot change the shared state, so no pump can. tests/tools/test_shared.py shows what does not compile.
+ *
  * Every input is handled in two parts as well. Its handler changes the state and emits a bounded
  * number of outputs (DDR_SM_HANDLER_OUT at most). Then the pumps run. Each of them
  * advances one task as far as possible. A pump looks at the state only, so it does
@@ -154,7 +158,7 @@ uint32_t ddr_sm_state_size(uint32_t n_map);
 /* Encodes the state for a joiner. Returns its length in bytes; 0: it does not fit. */
 uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t size);
 /* Decodes the received state without judging its content: the caller does that. False: the length does not match. */
-bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes);
+bool ddr_sm_state_decode(struct ddr_sm *sm, struct ddr_sm_shared *s, const uint8_t *buf, uint32_t bytes);
 /* Nobody has a state: drops this node's copy. The superblock and the map stay until they are replaced as a whole. */
 void ddr_sm_shared_forget(struct ddr_sm_shared *s);
 uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes);
@@ -184,6 +188,8 @@ void ddr_sm_report(struct ddr_sm *sm, uint32_t members, bool hard);
 /* Recent writes to the member may be lost: when its own disk is back, it gets a full rebuild. */
 void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member);
 void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write);
+/* Error counts of a member: those of the loaded superblock plus this node's own. */
+void ddr_sm_errors(const struct ddr_sm *sm, uint32_t member, uint32_t *read, uint32_t *write, uint32_t *corrected);
 /* The daemon's own writes and flushes that failed on @members: of the log, the map and superblocks. */
 void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members);
 void ddr_sm_job_event(struct ddr_sm *sm, const struct ddr_sm_job_error *e, uint32_t member, uint32_t op, const char *text);
@@ -214,10 +220,10 @@ static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_pr
 }
 
 /* Counts regions by their state in the map, O(regions); and sets the kept counters from that. */
-void ddr_sm_map_count(const struct ddr_sm *sm, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect);
-void ddr_sm_map_counts(struct ddr_sm *sm);
+void ddr_shared_map_count(const struct ddr_sm_shared *s, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect);
+void ddr_order_map_counts(struct ddr_sm_shared *s);
 /* Sets blocks of the map that could not be read to the worst that they can have said. */
-void ddr_sm_map_unread(struct ddr_sm *sm);
+void ddr_sm_map_unread(struct ddr_sm *sm, struct ddr_sm_shared *s);
 /* A sequence above all known ones, and above those of copies that could not be read. */
 uint64_t ddr_sm_seq_top(const struct ddr_sm *sm);
 /* The first sequence from @top on that belongs to the same place as @seq; @seq itself, if it is not below @top. */
@@ -255,7 +261,7 @@ void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
 /* ---- sm_grant.c ---------------------------------------------------------------- */
 
 /* START took effect: the superblocks on disk name us as the owner of our slot. */
-void ddr_sm_started(struct ddr_sm *sm);
+void ddr_sm_started(struct ddr_sm *sm, struct ddr_sm_shared *s);
 void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
 void ddr_sm_grant_pump(struct ddr_sm *sm);
 /* After loading and the kernel's declaration: divides dirty regions into held ones and those to be resynced. */
@@ -343,7 +349,7 @@ void ddr_sm_drained(struct ddr_sm *sm, const struct ddr_rec *rec);
 void ddr_sm_ex_cancelled(struct ddr_sm *sm, const struct ddr_ended *ended);
 void ddr_sm_ex_view(struct ddr_sm *sm);
 /* The state is forgotten: its ranges are no longer in force for us, but their owners may be working in them. */
-void ddr_sm_ex_forget(struct ddr_sm *sm);
+void ddr_sm_ex_forget(struct ddr_sm *sm, struct ddr_sm_shared *s);
 /* Another state was taken over: ranges that it contains, too, stay as they are in our kernel. */
 void ddr_sm_ex_adopt(struct ddr_sm *sm);
 void ddr_sm_ex_detached(struct ddr_sm *sm);
@@ -353,7 +359,7 @@ uint32_t ddr_sm_ranges_used(const struct ddr_sm *sm);
 /* These ranges of the node have ended. */
 void ddr_sm_ex_ended(struct ddr_sm *sm, uint32_t node, const struct ddr_ended *ended);
 /* The node is gone, or starts again. */
-void ddr_sm_ex_gone(struct ddr_sm *sm, uint32_t node);
+void ddr_sm_ex_gone(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t node);
 bool ddr_sm_ex_may_enable(const struct ddr_sm *sm);
 struct ddr_sm_range *ddr_sm_range_find(struct ddr_sm *sm, uint32_t id, enum ddr_range_state state);
 /* Do any of the blocks lie in a range in force? */
@@ -363,7 +369,7 @@ void ddr_sm_ex_over(struct ddr_sm *sm, const struct ddr_sm_ex *x);
 /* Releases drained ranges that our state does not contain, unless it lacks them because their owner was on another side: then that node is lost. */
 void ddr_sm_stale_release(struct ddr_sm *sm);
 void ddr_sm_void_serve(struct ddr_sm *sm);
-void ddr_sm_ex_serve(struct ddr_sm *sm, struct ddr_sm_ex *x);
+void ddr_sm_ex_serve(struct ddr_sm *sm, const struct ddr_sm_ex *x);
 
 /* ---- sm_fix.c ------------------------------------------------------------------ */
 
@@ -461,10 +467,10 @@ void ddr_sm_op_grow(struct ddr_sm *sm, uint64_t blocks);
 void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_grow_told(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why);
-void ddr_sm_room_told(struct ddr_sm *sm, uint32_t sender, bool counts);
+void ddr_sm_room_told(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t sender, bool counts);
 uint64_t ddr_sm_grow_room(const struct ddr_sm *sm);	/* blocks that this node has room for, as far as it knows */
 /* Judges the reports when all nodes have sent theirs; part of ddr_sm_settle(). */
-void ddr_sm_grow_settle(struct ddr_sm *sm);
+void ddr_sm_grow_settle(struct ddr_sm *sm, struct ddr_sm_shared *s);
 /* An agreed change of the members. */
 void ddr_sm_grow_members(struct ddr_sm *sm);
 void ddr_sm_grown(struct ddr_sm *sm, uint64_t before);
@@ -487,7 +493,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk);
 /* ---- sm_map.c ------------------------------------------------------------------ */
 
 /* Applies a MAP_SET region by region, with the consequences of each change. */
-void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_map_set(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg);
 void ddr_sm_map_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_map_pump(struct ddr_sm *sm);
@@ -499,14 +505,16 @@ void ddr_sm_map_view(struct ddr_sm *sm);
 /* ---- sm_member.c --------------------------------------------------------------- */
 
 /* Cancels a WHOLE that is not delivered yet: its member failed, or a node died, whose writes may differ on the two members. */
-void ddr_sm_whole_void(struct ddr_sm *sm);
+void ddr_sm_whole_void(struct ddr_sm *sm, struct ddr_sm_shared *s);
 /* A WHOLE was cancelled: what this node has written for it must not take effect. */
 void ddr_sm_whole_voided(struct ddr_sm *sm);
 void ddr_sm_member_failed(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_fail *n);
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_done *n);
 void ddr_sm_member_pump(struct ddr_sm *sm);
 void ddr_sm_member_view(struct ddr_sm *sm);
-void ddr_sm_member_settle(struct ddr_sm *sm);
+void ddr_sm_member_settle(struct ddr_sm *sm, struct ddr_sm_shared *s);
+/* All have acknowledged the change that was done, and this node has to act on it. */
+bool ddr_sm_member_due(const struct ddr_sm *sm);
 void ddr_sm_op_fail(struct ddr_sm *sm, uint32_t member);
 void ddr_sm_member_set(struct ddr_sm *sm, const struct ddr_msg *msg, bool taken);
 
@@ -538,17 +546,17 @@ void ddr_sm_leave_pump(struct ddr_sm *sm);
 /* ---- sm_nodes.c ---------------------------------------------------------------- */
 
 /* Chooses a new writer if the last one is gone for good; see ddr_order_writer(). In the total order only. */
-void ddr_sm_writer_choose(struct ddr_sm *sm);
+void ddr_sm_writer_choose(struct ddr_sm *sm, struct ddr_sm_shared *s);
 /* There is a new writer: what we knew of the disks as the writer no longer counts. */
 void ddr_sm_writer_chosen(struct ddr_sm *sm, enum ddr_writer_news news);
 /* The place of a node in the table, assigned if necessary. NULL: all 64 are taken by nodes that are here or lost. */
-struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id);
+struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t id);
 /* This node has no place. */
 void ddr_sm_no_place(struct ddr_sm *sm);
 /* The node is lost: from now on it counts as one that has not answered. */
-void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent);
+void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n, bool absent);
 /* The node took part, and is not in the agreed view: it left cleanly, or is lost. */
-void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n);
+void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n);
 
 /* ---- sm_fence.c ---------------------------------------------------------------- */
 
@@ -568,25 +576,27 @@ void ddr_sm_resend(struct ddr_sm *sm);
  * Called before each event of the total order: what all nodes have acknowledged so far is
  * settled, on every node, before the event may change who has to acknowledge.
  */
-void ddr_sm_settle(struct ddr_sm *sm);
+void ddr_sm_settle(struct ddr_sm *sm, struct ddr_sm_shared *s);
 
 /* ---- sm_join.c ----------------------------------------------------------------- */
 
-void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_state(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/* This node is about to send the state, which is settled before. */
+bool ddr_sm_state_due(const struct ddr_sm *sm);
 void ddr_sm_join_view(struct ddr_sm *sm);
 void ddr_sm_join_pump(struct ddr_sm *sm);
-void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_reloaded(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 /* The state that was built from the disks differs from what they hold now: nobody has a state. */
-void ddr_sm_void(struct ddr_sm *sm);
+void ddr_sm_void(struct ddr_sm *sm, struct ddr_sm_shared *s);
 /* Drops our state: we have not started. The view stays. */
-void ddr_sm_forget(struct ddr_sm *sm);
+void ddr_sm_forget(struct ddr_sm *sm, struct ddr_sm_shared *s);
 
 /* ---- sm_cluster.c -------------------------------------------------------------- */
 
 bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_cluster_view(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_cluster_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_hello(struct ddr_sm *sm, const struct ddr_msg *msg);
+void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_sm_cluster_pump(struct ddr_sm *sm);
 void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_start_answer answer, const struct ddr_order_start *n);
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
@@ -600,9 +610,9 @@ void ddr_sm_enable_pump(struct ddr_sm *sm);
 
 /* ---- sm_view.c ----------------------------------------------------------------- */
 
-void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in);
+void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
+void ddr_sm_fenced(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
+void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 void ddr_sm_start_pump(struct ddr_sm *sm);
 
 #endif

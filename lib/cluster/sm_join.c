@@ -36,11 +36,22 @@ bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place
 
 static void state_pack(struct ddr_sm *sm)
 {
-	ddr_sm_settle(sm);
 	sm->own.c.used = ddr_sm_state_encode(sm, sm->own.c.buf, sm->own.c.size);
 	sm->bug |= !sm->own.c.used;
 	sm->own.c.digest = ddr_sm_state_digest(sm->own.c.buf, sm->own.c.used);
 	sm->own.c.chunks = (sm->own.c.used + DDR_STATE_DATA - 1) / DDR_STATE_DATA;
+}
+
+static bool sends_state(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_cluster *c = &sm->own.c;
+
+	return c->phase == DDR_V_AGREED && sm->own.quorate && c->synced && c->transfer && c->provider == sm->node;
+}
+
+bool ddr_sm_state_due(const struct ddr_sm *sm)
+{
+	return sends_state(sm) && !sm->own.c.chunks;
 }
 
 static void chunks_send(struct ddr_sm *sm)
@@ -93,46 +104,46 @@ static bool state_valid(const struct ddr_sm *sm)
 }
 
 /* The received state is not trusted: nothing of it may be used or shown as the array's. @why: another reason to give up. */
-static void state_drop(struct ddr_sm *sm, const struct ddr_super *was, void (*why)(struct ddr_sm *))
+static void state_drop(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_super *was, void (*why)(struct ddr_sm *))
 {
-	sm->shared.sb = *was;
-	ddr_shared_sized(&sm->shared);
-	ddr_sm_map_counts(sm);
-	memset(&sm->shared.change, 0, sizeof(sm->shared.change));
+	s->sb = *was;
+	ddr_shared_sized(s);
+	ddr_order_map_counts(s);
+	memset(&s->change, 0, sizeof(s->change));
 	memset(&sm->own.t, 0, sizeof(sm->own.t));
-	memset(sm->shared.ex, 0, sizeof(sm->shared.ex));
+	memset(s->ex, 0, sizeof(s->ex));
 	memset(sm->own.drain, 0, sizeof(sm->own.drain));
 	for (uint32_t i = 0; i < sm->shared.n_map; i++)
-		sm->shared.version[i].mem = sm->shared.version[i].dur = sm->own.mapb[i].fly = 0;
+		ddr_order_version(s, i)->mem = ddr_order_version(s, i)->dur = sm->own.mapb[i].fly = 0;
 	if (why)
 		why(sm);
 	ddr_sm_give_up(sm, "the state received from the other nodes is damaged, or belongs to another array" DDR_SM_START_ANEW);
 }
 
-static void state_take(struct ddr_sm *sm)
+static void state_take(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 	const struct ddr_super was = sm->shared.sb;
 
-	if (ddr_sm_state_digest(c->buf, c->used) != c->digest || !ddr_sm_state_decode(sm, c->buf, c->used) || !state_valid(sm)) {
-		state_drop(sm, &was, NULL);
+	if (ddr_sm_state_digest(c->buf, c->used) != c->digest || !ddr_sm_state_decode(sm, s, c->buf, c->used) || !state_valid(sm)) {
+		state_drop(sm, s, &was, NULL);
 		return;
 	}
 	if (ddr_sm_node_at(sm, sm->node) < 0) {
-		state_drop(sm, &was, ddr_sm_no_place);
+		state_drop(sm, s, &was, ddr_sm_no_place);
 		return;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		struct ddr_sm_node *n = &sm->shared.nodes[i];
+		struct ddr_sm_node *n = &s->nodes[i];
 
-		ddr_sm_here(sm, n, n->id && ddr_sm_viewer(sm, n->id));
+		ddr_shared_here(s, n, n->id && ddr_sm_viewer(sm, n->id));
 		ddr_sm_peer(sm, n)->lost_at = sm->now;
 	}
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
 		sm->own.mapb[i].loaded = true;
 		sm->own.mapb[i].fly = sm->shared.version[i].dur;
 	}
-	ddr_sm_map_counts(sm);
+	ddr_order_map_counts(s);
 	ddr_sm_ex_adopt(sm);
 	ddr_sm_members_known(sm, &was);
 	c->synced = true;
@@ -147,7 +158,7 @@ static void all_synced(struct ddr_sm *sm)
 	sm->again = true;
 }
 
-void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_state(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 	uint32_t at = c->delivered * DDR_STATE_DATA;
@@ -167,7 +178,7 @@ void ddr_sm_state(struct ddr_sm *sm, const struct ddr_msg *msg)
 	if (c->delivered < msg->state.count)
 		return;
 	if (!c->synced)
-		state_take(sm);
+		state_take(sm, s);
 	all_synced(sm);
 }
 
@@ -213,62 +224,63 @@ static bool disk_valid(const struct ddr_sm *sm)
 }
 
 /* Nobody has the state, so it is built from the disks. Every owner of a slot counts as lost until it is here and has declared. */
-static void build(struct ddr_sm *sm)
+static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 	const struct ddr_super was = sm->shared.sb;
 
 	c->building = false;
-	ddr_sm_shared_forget(&sm->shared);
-	sm->shared.sb = c->disk;
+	ddr_sm_shared_forget(s);
+	s->sb = c->disk;
+	memset(sm->own.errors, 0, sizeof(sm->own.errors));
 	ddr_sm_members_known(sm, &was);
-	ddr_shared_sized(&sm->shared);
-	ddr_sm_map_unread(sm);
-	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
-		sm->shared.version[i].mem = 1;
-		sm->own.mapb[i].fly = sm->shared.version[i].dur = 0;
+	ddr_shared_sized(s);
+	ddr_sm_map_unread(sm, s);
+	for (uint32_t i = 0; i < s->n_map; i++) {
+		ddr_order_version(s, i)->mem = 1;
+		sm->own.mapb[i].fly = ddr_order_version(s, i)->dur = 0;
 	}
-	ddr_sm_map_counts(sm);
-	sm->shared.history = sm->own.ring;
+	ddr_order_map_counts(s);
+	s->history = sm->own.ring;
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t e;
 
 		memcpy(&e, sm->own.entropy + 8 * i, sizeof(e));
-		sm->shared.history = ddr_sm_mix(sm->shared.history ^ e);
+		s->history = ddr_sm_mix(s->history ^ e);
 	}
-	sm->shared.ring_history = sm->shared.history;
+	s->ring_history = s->history;
 	/* owners of slots get places first: there are no more slots than places. Then this node, which builds the state, and the others while there are places */
-	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)
-		if (sm->shared.sb.slot_node[s])
-			ddr_sm_lose(sm, ddr_sm_place(sm, sm->shared.sb.slot_node[s]), true);
-	if (!ddr_sm_place(sm, sm->node)) {
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		if (s->sb.slot_node[i])
+			ddr_sm_lose(sm, s, ddr_sm_place(sm, s, s->sb.slot_node[i]), true);
+	if (!ddr_sm_place(sm, s, sm->node)) {
 		ddr_sm_no_place(sm);
 		return;
 	}
 	for (uint32_t i = 0; i < c->n_view; i++) {
-		struct ddr_sm_node *n = ddr_sm_place(sm, c->view[i].id);
+		struct ddr_sm_node *n = ddr_sm_place(sm, s, c->view[i].id);
 
 		if (n)
-			ddr_sm_here(sm, n, true);
+			ddr_shared_here(s, n, true);
 	}
 	/* a member that the superblocks list as out may still be used by a kernel that has not heard of it */
-	ddr_order_members_leave(&sm->shared, ((1u << sm->shared.sb.members) - 1) & ~ddr_sm_written(sm));
+	ddr_order_members_leave(s, ((1u << s->sb.members) - 1) & ~ddr_shared_written(s));
 	c->writer_ready = false;
-	c->synced = sm->shared.unproven = true;
+	c->synced = s->unproven = true;
 	ddr_sm_viewer(sm, sm->node)->synced = true;
 	c->transfer = c->n_view > 1;
 	sm->again = true;
 }
 
-void ddr_sm_forget(struct ddr_sm *sm)
+void ddr_sm_forget(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 	/* a member that failed here has failed, whatever the group knew; and errors of the kernel wait for the decision */
 	struct ddr_sm_trans none = { .report_hard = sm->own.seen_hard, .report_soft = sm->own.seen_soft };
 
 	memset(sm->own.peer, 0, sizeof(sm->own.peer));
-	sm->shared.here = 0;
-	ddr_sm_ex_forget(sm);
+	s->here = 0;
+	ddr_sm_ex_forget(sm, s);
 	sm->own.t = none;
 	sm->own.rb.since = 0;
 	ddr_sm_rebuild_view(sm);
@@ -276,7 +288,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
 	ddr_sm_verify_view(sm);
 	ddr_sm_use_view(sm);
 	ddr_sm_grow_forget(sm);
-	ddr_sm_shared_forget(&sm->shared);
+	ddr_sm_shared_forget(s);
 	c->reload_at = 0;
 	c->synced = c->writer_ready = c->undo = c->rc_sent = c->leave_sent = c->leave_done = false;
 	sm->own.start = DDR_S_OFF;
@@ -288,7 +300,7 @@ void ddr_sm_forget(struct ddr_sm *sm)
  * Nobody takes part yet (that takes the first MEMBER_DONE), so nothing can be lost: all send
  * HELLO again, without a state, and it is built again.
  */
-void ddr_sm_void(struct ddr_sm *sm)
+void ddr_sm_void(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 
@@ -296,7 +308,7 @@ void ddr_sm_void(struct ddr_sm *sm)
 		ddr_sm_bug(sm, "the group's state was declared void although nodes take part");
 		return;
 	}
-	ddr_sm_forget(sm);
+	ddr_sm_forget(sm, s);
 	for (uint32_t i = 0; i < c->n_view; i++)
 		c->view[i].hello = c->view[i].synced = c->view[i].other = false;
 	c->hello_sent = false;
@@ -338,7 +350,7 @@ static bool owner_unknown(const struct ddr_sm *sm)
 	return false;
 }
 
-void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
+void ddr_sm_reloaded(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
 
@@ -360,7 +372,7 @@ void ddr_sm_reloaded(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (c->building) {
-		build(sm);
+		build(sm, s);
 	} else if (sm->shared.writer == sm->node && c->synced && !c->writer_ready && !voided(sm)) {
 		if (owner_unknown(sm)) {
 			ddr_sm_evict(sm, "the other nodes continued without this node" DDR_SM_START_ANEW);
@@ -393,6 +405,6 @@ void ddr_sm_join_pump(struct ddr_sm *sm)
 		reload(sm);
 	if (c->merging)
 		ddr_sm_map_merge(sm);
-	if (c->synced && c->transfer && c->provider == sm->node)
+	if (sends_state(sm))
 		chunks_send(sm);
 }

@@ -79,13 +79,13 @@ static void request_check(struct ddr_sm *sm)
 
 /* ---- the total order -------------------------------------------------------- */
 
-static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
+static void run_apply(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg_map_run *run)
 {
 	for (uint64_t r = run->start; r < (uint64_t)run->start + run->count; r++) {
 		struct ddr_output *out;
 		bool suspect;
 
-		if (!ddr_order_map_region(&sm->shared, r, run->op, &suspect))
+		if (!ddr_order_map_region(s, r, run->op, &suspect))
 			continue;
 		ddr_sm_bits_changed(sm, r);
 		if (suspect && sm->o->n < DDR_SM_HANDLER_OUT - 1) {
@@ -98,12 +98,12 @@ static void run_apply(struct ddr_sm *sm, const struct ddr_msg_map_run *run)
 	sm->kernel.status = true;
 }
 
-void ddr_sm_map_set(struct ddr_sm *sm, const struct ddr_msg *msg)
+void ddr_sm_map_set(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node && sm->own.mq.state == DDR_MQ_SENT && msg->map_set.id == sm->own.mq.id;
 
 	for (uint32_t i = 0; i < msg->map_set.n; i++)
-		run_apply(sm, &msg->map_set.run[i]);
+		run_apply(sm, s, &msg->map_set.run[i]);
 	if (msg->sender == sm->node && !msg->map_set.id)
 		sm->own.c.merge_sent = false;
 	if (!ours)

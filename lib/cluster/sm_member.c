@@ -53,9 +53,9 @@ void ddr_sm_whole_voided(struct ddr_sm *sm)
 	t->overtaken = t->io != 0;
 }
 
-void ddr_sm_whole_void(struct ddr_sm *sm)
+void ddr_sm_whole_void(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
-	if (ddr_order_whole_void(&sm->shared))
+	if (ddr_order_whole_void(s))
 		ddr_sm_whole_voided(sm);
 }
 
@@ -221,7 +221,7 @@ static void tell_degraded(struct ddr_sm *sm)
 }
 
 /* No kernel reads the member any more: from now on ours may complete writes without it. */
-static void agreed(struct ddr_sm *sm)
+static void agreed(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	sm->again = true;
 	if (sm->shared.change.restart)
@@ -229,13 +229,13 @@ static void agreed(struct ddr_sm *sm)
 	if (sm->shared.change.restart)
 		tell_degraded(sm);
 	if (sm->shared.sb.slot_node[sm->own.slot] == sm->node && !(sm->shared.change.slots >> sm->own.slot & 1))
-		ddr_sm_started(sm);
+		ddr_sm_started(sm, s);
 }
 
-void ddr_sm_member_settle(struct ddr_sm *sm)
+void ddr_sm_member_settle(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
-	if (ddr_order_member_settle(&sm->shared))
-		agreed(sm);
+	if (ddr_order_member_settle(s))
+		agreed(sm, s);
 }
 
 static uint64_t copied(const struct ddr_sm *sm, uint32_t member)
@@ -291,6 +291,8 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 	if (n->died)
 		ddr_sm_rebuild_anew(sm);
 	trans_done(sm);
+	if (ddr_member_op_names(msg->done.set.op))
+		sm->own.errors[msg->done.set.member] = (struct ddr_sm_errors){ 0 };	/* of the disk that was there before */
 	set_done(sm, &msg->done.set, n->replaced);
 	if (sm->shared.sb.array_blocks != n->blocks)
 		ddr_sm_grown(sm, n->blocks);
@@ -321,15 +323,19 @@ static bool obeyed(const struct ddr_sm *sm)
 	return !sm->own.c.leave_sent && (ddr_sm_applied(sm) || (sm->own.c.leave_wanted && sm->kernel.state == DDR_K_GONE));
 }
 
+/* It has left: another one writes from now on, and nothing of ours may still be on its way. */
+static bool takes_part(const struct ddr_sm *sm)
+{
+	return ddr_sm_active(sm) && (sm->own.start >= DDR_S_DELIVERED || sm->own.c.synced) && !sm->own.c.left_told;
+}
+
 void ddr_sm_member_pump(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_MEMBER_ACK };
 	struct ddr_sm_trans *t = &sm->own.t;
 
-	if (!ddr_sm_active(sm) || (sm->own.start < DDR_S_DELIVERED && !sm->own.c.synced))
+	if (!takes_part(sm))
 		return;
-	if (sm->own.c.left_told)
-		return;		/* another node writes from now on: none of our writes may still be in flight */
 	intents_send(sm);
 	if (ddr_sm_change_idle(sm) && !ddr_sm_members_settled(sm) && ddr_sm_writer(sm) == sm->node &&
 	    sm->own.start >= DDR_S_DELIVERED) {
@@ -343,6 +349,9 @@ void ddr_sm_member_pump(struct ddr_sm *sm)
 		ddr_sm_send(sm, &msg);
 		t->ack_sent = true;
 	}
-	if (ddr_sm_all_acked(sm) && ddr_sm_room(sm, DDR_SM_HANDLER_OUT))
-		ddr_sm_member_settle(sm);
+}
+
+bool ddr_sm_member_due(const struct ddr_sm *sm)
+{
+	return takes_part(sm) && ddr_sm_all_acked(sm);
 }

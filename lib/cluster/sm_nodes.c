@@ -10,7 +10,7 @@
  * A place for @id: its own, an unused one, or that of a node for which nothing waits. NULL: 64 nodes are here or lost. None of them may be
  * forgotten, so a further node gets no place, and takes no part.
  */
-struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
+struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t id)
 {
 	int at = ddr_sm_node_at(sm, id);
 
@@ -22,10 +22,10 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, uint32_t id)
 			at = i;
 	if (at < 0)
 		return NULL;
-	if (sm->shared.nodes[at].id != id)
-		ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
-	sm->shared.nodes[at].id = id;
-	return &sm->shared.nodes[at];
+	if (s->nodes[at].id != id)
+		ddr_sm_node_clear(sm, s, &s->nodes[at]);
+	s->nodes[at].id = id;
+	return &s->nodes[at];
 }
 
 void ddr_sm_no_place(struct ddr_sm *sm)
@@ -40,12 +40,12 @@ void ddr_sm_writer_chosen(struct ddr_sm *sm, enum ddr_writer_news news)
 		sm->own.c.writer_ready = sm->own.c.merging = false;
 }
 
-void ddr_sm_writer_choose(struct ddr_sm *sm)
+void ddr_sm_writer_choose(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
-	ddr_sm_writer_chosen(sm, ddr_order_writer(&sm->shared));
+	ddr_sm_writer_chosen(sm, ddr_order_writer(s));
 }
 
-void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
+void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n, bool absent)
 {
 	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 	struct ddr_output *out;
@@ -53,11 +53,11 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	n->started = false;
 	if (n->lost)
 		return;
-	ddr_sm_whole_void(sm);
+	ddr_sm_whole_void(sm, s);
 	n->lost = true;
 	n->absent = absent;
 	n->attempt = 0;
-	n->failure = (uint64_t)sm->own.c.epoch << 32 | ++sm->shared.failures;
+	n->failure = (uint64_t)sm->own.c.epoch << 32 | ++s->failures;
 	ddr_sm_peer(sm, n)->lost_at = sm->now;
 	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
 	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
@@ -67,21 +67,21 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_node *n, bool absent)
 	out->b = n->id;
 }
 
-void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_node *n)
+void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n)
 {
 	uint32_t slot = ddr_sm_slot_of(sm, n->id);
 
 	if (!n->leaving) {
-		ddr_sm_lose(sm, n, false);
+		ddr_sm_lose(sm, s, n, false);
 		return;
 	}
 	if (n->leave_dirty && slot != DDR_SM_NO_SLOT) {
-		ddr_sm_whole_void(sm);
-		ddr_order_slot_recover(&sm->shared, slot);
+		ddr_sm_whole_void(sm, s);
+		ddr_order_slot_recover(s, slot);
 		sm->again = true;
 	}
-	ddr_sm_ex_gone(sm, n->id);
-	ddr_order_recover_drop(&sm->shared, n->id);
+	ddr_sm_ex_gone(sm, s, n->id);
+	ddr_order_recover_drop(s, n->id);
 	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
-	ddr_sm_node_clear(sm, n);
+	ddr_sm_node_clear(sm, s, n);
 }

@@ -121,7 +121,7 @@ bool ddr_order_map_region(struct ddr_sm_shared *s, uint64_t region, uint32_t op,
 	if (nibble == old)
 		return false;
 	ddr_shared_nibble_set(s, region, nibble);
-	s->version[region / DDR_MAP_REGIONS].mem++;
+	ddr_order_version(s, region / DDR_MAP_REGIONS)->mem++;
 	*suspect = (nibble & DDR_REGION_F_SUSPECT) && !(old & DDR_REGION_F_SUSPECT);
 	return true;
 }
@@ -138,7 +138,7 @@ const char *ddr_order_map_done(struct ddr_sm_shared *s, const struct ddr_msg *ms
 		const struct ddr_msg_map_done *d = &msg->map_done.block[i];
 
 		if (d->version > s->version[d->block].dur)
-			s->version[d->block].dur = d->version;
+			ddr_order_version(s, d->block)->dur = d->version;
 	}
 	return NULL;
 }

@@ -182,6 +182,17 @@ void ddr_order_room_void(struct ddr_sm_shared *s);
 /* The size in the superblock changed; false: there is no room for it, and nothing was changed. */
 bool ddr_shared_sized(struct ddr_sm_shared *s);
 
+/* To be written: who may change what is shared may change what it points to. */
+static inline uint8_t *ddr_order_map(struct ddr_sm_shared *s)
+{
+	return (uint8_t *)(uintptr_t)s->map;
+}
+
+static inline struct ddr_sm_version *ddr_order_version(struct ddr_sm_shared *s, uint64_t block)
+{
+	return (struct ddr_sm_version *)(uintptr_t)&s->version[block];
+}
+
 void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nibble);
 uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op);
 /* Do the regions of the message exist? */

@@ -7,12 +7,20 @@
  */
 #include "sm_int.h"
 
-struct ddr_sm_ex *ddr_shared_ex_find(struct ddr_sm_shared *s, uint32_t node, uint32_t id)
+const struct ddr_sm_ex *ddr_shared_ex_find(const struct ddr_sm_shared *s, uint32_t node, uint32_t id)
 {
-	for (struct ddr_sm_ex *x = s->ex; x < s->ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = s->ex; x < s->ex + DDR_SM_EX; x++)
 		if (x->used && x->node == node && x->id == id)
 			return x;
 	return NULL;
+}
+
+/* The same, to be changed. */
+static struct ddr_sm_ex *find(struct ddr_sm_shared *s, uint32_t node, uint32_t id)
+{
+	const struct ddr_sm_ex *x = ddr_shared_ex_find(s, node, id);
+
+	return x ? &s->ex[x - s->ex] : NULL;
 }
 
 bool ddr_shared_ex_acked(const struct ddr_sm_shared *s, const struct ddr_sm_ex *x)
@@ -50,7 +58,7 @@ enum ddr_ex_answer ddr_order_ex_request(struct ddr_sm_shared *s, const struct dd
 
 void ddr_order_ex_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	struct ddr_sm_ex *x = ddr_shared_ex_find(s, msg->ex_ack.owner, msg->ex_ack.id);
+	struct ddr_sm_ex *x = find(s, msg->ex_ack.owner, msg->ex_ack.id);
 
 	if (!x)
 		return;		/* it was cancelled, and the acknowledgement is late */
@@ -60,7 +68,7 @@ void ddr_order_ex_ack(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 
 struct ddr_sm_ex *ddr_order_ex_release(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	struct ddr_sm_ex *x = ddr_shared_ex_find(s, msg->sender, msg->ex_release.id);
+	struct ddr_sm_ex *x = find(s, msg->sender, msg->ex_release.id);
 
 	if (x)
 		x->used = false;

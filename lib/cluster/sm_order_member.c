@@ -213,7 +213,7 @@ static void unfold(struct ddr_sm_shared *s)
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		s->nodes[i].folded = false;
 	for (uint32_t i = 0; i < s->n_map; i++)
-		s->version[i].mem++;	/* as if it had changed: it is written once more, to the new member too */
+		ddr_order_version(s, i)->mem++;	/* as if it had changed: it is written once more, to the new member too */
 }
 
 /* From now on every kernel writes to the rebuilding member; earlier writes are folded into the map. */

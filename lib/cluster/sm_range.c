@@ -174,7 +174,7 @@ void ddr_sm_ex_voided(struct ddr_sm *sm, const struct ddr_msg *msg)
 {
 	bool ours = msg->sender == sm->node;
 
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX && ours; x++) {
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX && ours; x++) {
 		struct ddr_sm_range *r = x->used && x->node == sm->node ? ddr_sm_range_find(sm, x->id, DDR_R_ACKS) : NULL;
 
 		if (!x->used)
@@ -247,7 +247,7 @@ static void range_serve(struct ddr_sm *sm, struct ddr_sm_range *r)
 static void ranges_give_up(struct ddr_sm *sm)
 {
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++) {
-		struct ddr_sm_ex *x = r->state == DDR_R_FREE ? NULL : ddr_shared_ex_find(&sm->shared, sm->node, r->id);
+		const struct ddr_sm_ex *x = r->state == DDR_R_FREE ? NULL : ddr_shared_ex_find(&sm->shared, sm->node, r->id);
 
 		if (r->state == DDR_R_JOB || (r->state == DDR_R_HELD && r->hard && r->result == -ETIMEDOUT) || !ddr_sm_room(sm, 2))
 			continue;
@@ -257,7 +257,7 @@ static void ranges_give_up(struct ddr_sm *sm)
 			continue;
 		if (x) {
 			ddr_sm_ex_over(sm, x);
-			x->used = false;
+			*ddr_sm_drain(sm, x) = (struct ddr_sm_drain){ .over = true };
 		}
 		ddr_range_on(sm, r, DDR_RE_ARRAY_FAILED);
 	}
@@ -272,7 +272,7 @@ void ddr_sm_ex_pump(struct ddr_sm *sm)
 		ranges_give_up(sm);
 	ddr_sm_stale_release(sm);
 	ddr_sm_void_serve(sm);
-	for (struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
+	for (const struct ddr_sm_ex *x = sm->shared.ex; x < sm->shared.ex + DDR_SM_EX; x++)
 		ddr_sm_ex_serve(sm, x);
 	if (!ddr_sm_active(sm) || sm->own.c.leave_sent)
 		return;

@@ -21,14 +21,14 @@ void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nib
 	s->n_needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
 	s->n_suspect -= (old & DDR_REGION_F_SUSPECT) != 0;
 	s->n_suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
-	ddr_map_set(s->map, (uint32_t)region, nibble);
+	ddr_map_set(ddr_order_map(s), (uint32_t)region, nibble);
 }
 
-void ddr_sm_map_count(const struct ddr_sm *sm, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect)
+void ddr_shared_map_count(const struct ddr_sm_shared *s, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect)
 {
 	*clean = *needs_sync = *suspect = 0;
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		uint8_t nibble = ddr_sm_nibble(sm, r);
+	for (uint64_t r = 0; r < s->regions; r++) {
+		uint8_t nibble = ddr_shared_nibble(s, r);
 
 		*clean += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
 		*needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
@@ -36,9 +36,9 @@ void ddr_sm_map_count(const struct ddr_sm *sm, uint64_t *clean, uint64_t *needs_
 	}
 }
 
-void ddr_sm_map_counts(struct ddr_sm *sm)
+void ddr_order_map_counts(struct ddr_sm_shared *s)
 {
-	ddr_sm_map_count(sm, &sm->shared.n_clean, &sm->shared.n_needs_sync, &sm->shared.n_suspect);
+	ddr_shared_map_count(s, &s->n_clean, &s->n_needs_sync, &s->n_suspect);
 }
 
 uint64_t ddr_sm_seq_behind(uint64_t seq, uint64_t top)
@@ -62,13 +62,13 @@ uint64_t ddr_sm_seq_top(const struct ddr_sm *sm)
 	return top;
 }
 
-void ddr_sm_map_unread(struct ddr_sm *sm)
+void ddr_sm_map_unread(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	uint64_t top = ddr_sm_seq_top(sm);
 
 	for (uint64_t r = 0; r < sm->shared.regions; r++)
 		if (!sm->own.mapb[r / DDR_MAP_REGIONS].loaded)
-			ddr_map_set(sm->shared.map, (uint32_t)r, DDR_REGION_NEEDS_SYNC |
+			ddr_map_set(ddr_order_map(s), (uint32_t)r, DDR_REGION_NEEDS_SYNC |
 				    (ddr_sm_degraded(sm) ? DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT : 0));
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
 		if (!sm->own.mapb[i].loaded)
@@ -84,8 +84,8 @@ void ddr_order_map_whole(struct ddr_sm_shared *s)
 
 		if (!(nibble & DDR_REGION_F_WRITTEN))
 			continue;
-		ddr_map_set(s->map, (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
-		s->version[r / DDR_MAP_REGIONS].mem++;
+		ddr_map_set(ddr_order_map(s), (uint32_t)r, nibble & (uint8_t)~DDR_REGION_F_WRITTEN);
+		ddr_order_version(s, r / DDR_MAP_REGIONS)->mem++;
 	}
 }
 

@@ -6,11 +6,11 @@
  */
 #include "sm_int.h"
 
-void ddr_sm_settle(struct ddr_sm *sm)
+void ddr_sm_settle(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
-	ddr_sm_member_settle(sm);
-	ddr_order_ex_settle(&sm->shared);
-	ddr_sm_grow_settle(sm);
+	ddr_sm_member_settle(sm, s);
+	ddr_order_ex_settle(s);
+	ddr_sm_grow_settle(sm, s);
 }
 
 void ddr_sm_resend(struct ddr_sm *sm)

@@ -150,8 +150,8 @@ struct ddr_sm_shared {
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_growth grow;
 	struct ddr_super sb;
-	struct ddr_sm_version *version;	/* of each block of the map */
-	uint8_t *map;			/* nibbles, as in the payload */
+	const struct ddr_sm_version *version;	/* of each block of the map; ddr_order_version() */
+	const uint8_t *map;		/* nibbles, as in the payload; ddr_order_map() */
 
 	/* known to all without a message: from their configuration, and from the view */
 	bool cluster;			/* nodes come and go, and are fenced; else the view is what the transport reports */

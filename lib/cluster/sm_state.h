@@ -20,6 +20,9 @@
 #include "sm_cells.h"
 #include "sm_shared.h"
 
+/* A const object stays const: a cast would bypass the rule who may change the shared state (struct ddr_sm). */
+#pragma GCC diagnostic error "-Wcast-qual"
+
 #define DDR_SM_HANDLER_OUT	160u	/* outputs that a handler emits at most; see ex_cancel */
 #define DDR_SM_ERRORS		4096u	/* open errors of the kernel; beyond that the kernel retries */
 #define DDR_SM_MISMATCHES	64u
@@ -175,6 +178,7 @@ struct ddr_sm_kernel {
 /* Our part in an exclusive range (struct ddr_sm_ex). */
 struct ddr_sm_drain {
 	bool drain_sent, drained, ack_sent;
+	bool over;			/* a range of this node in a failed array: it has ended here, and no message says so */
 	uint64_t kseq;
 };
 
@@ -430,6 +434,9 @@ struct ddr_sm_grow {
 	uint64_t resized;		/* blocks: the size of the last RESIZE */
 };
 
+/* Own: errors of a member that this node has counted, in addition to those in the superblock that it loaded. */
+struct ddr_sm_errors { uint32_t read, write, corrected; };
+
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
 
 /*
@@ -493,6 +500,7 @@ struct ddr_sm_own {
 	struct ddr_sm_work wk[DDR_SM_WORKS];
 	struct ddr_sm_fix fix[DDR_SM_FIXES];
 	struct ddr_sm_verify vf;
+	struct ddr_sm_errors errors[DDR_MAX_MEMBERS];
 	uint32_t corrected[DDR_MAX_MEMBERS], max_corrected;	/* places that were certainly wrong on it, and that this node repaired */
 	uint32_t ex_id, map_id;
 
@@ -535,7 +543,10 @@ struct ddr_sm_own {
  * clock, and the current step.
  */
 struct ddr_sm {
-	struct ddr_sm_shared shared;
+	union {
+		const struct ddr_sm_shared shared;	/* for all to read */
+		struct ddr_sm_shared in_order;		/* the same, writable: sm.c alone uses this name, and passes the pointer on */
+	};
 	struct ddr_sm_own own;
 	struct ddr_sm_kernel kernel;
 
@@ -554,15 +565,15 @@ struct ddr_sm {
 /* Our own data about a shared node and a shared range; and the shared version of our map block. */
 static inline struct ddr_sm_peer *ddr_sm_peer(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
-	return (struct ddr_sm_peer *)&sm->own.peer[n - sm->shared.nodes];
+	return (struct ddr_sm_peer *)(uintptr_t)&sm->own.peer[n - sm->shared.nodes];
 }
 
 static inline struct ddr_sm_drain *ddr_sm_drain(const struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
-	return (struct ddr_sm_drain *)&sm->own.drain[x - sm->shared.ex];
+	return (struct ddr_sm_drain *)(uintptr_t)&sm->own.drain[x - sm->shared.ex];
 }
 
-static inline struct ddr_sm_version *ddr_sm_version(const struct ddr_sm *sm, const struct ddr_sm_map *b)
+static inline const struct ddr_sm_version *ddr_sm_version(const struct ddr_sm *sm, const struct ddr_sm_map *b)
 {
 	return &sm->shared.version[b - sm->own.mapb];
 }
@@ -590,17 +601,17 @@ static inline bool ddr_sm_change_idle(const struct ddr_sm *sm)
 }
 
 /* Records whether the node is in the view. */
-static inline void ddr_sm_here(struct ddr_sm *sm, const struct ddr_sm_node *n, bool here)
+static inline void ddr_shared_here(struct ddr_sm_shared *s, const struct ddr_sm_node *n, bool here)
 {
-	uint64_t bit = 1ull << (n - sm->shared.nodes);
+	uint64_t bit = 1ull << (n - s->nodes);
 
-	sm->shared.here = here ? sm->shared.here | bit : sm->shared.here & ~bit;
+	s->here = here ? s->here | bit : s->here & ~bit;
 }
 
 /* Frees the node's place in the table of nodes. */
-static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_node *n)
+static inline void ddr_sm_node_clear(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n)
 {
-	ddr_sm_here(sm, n, false);
+	ddr_shared_here(s, n, false);
 	memset(ddr_sm_peer(sm, n), 0, sizeof(struct ddr_sm_peer));
 	memset(n, 0, sizeof(*n));
 }

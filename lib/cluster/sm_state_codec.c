@@ -94,26 +94,24 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 }
 
 /* The map up to the last region; behind that it is zero. */
-static void walk_map(struct ddr_walk *w, struct ddr_sm *sm)
+static void walk_map(struct ddr_walk *w, struct ddr_sm_shared *s)
 {
-	size_t all = (size_t)sm->shared.n_map * DDR_LOG_PAYLOAD, used;
+	size_t all = (size_t)s->n_map * DDR_LOG_PAYLOAD, used;
 
-	for (uint32_t i = 0; i < sm->shared.n_map; i++)
-		walk_version(w, &sm->shared.version[i]);
-	if (w->c.bad || (!w->write && !ddr_shared_sized(&sm->shared))) {
+	for (uint32_t i = 0; i < s->n_map; i++)
+		walk_version(w, ddr_order_version(s, i));
+	if (w->c.bad || (!w->write && !ddr_shared_sized(s))) {
 		w->c.bad = true;
 		return;
 	}
-	used = (size_t)((sm->shared.regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS) * DDR_LOG_PAYLOAD;
-	ddr_walk_bytes(w, sm->shared.map, used);
+	used = (size_t)((s->regions + DDR_MAP_REGIONS - 1) / DDR_MAP_REGIONS) * DDR_LOG_PAYLOAD;
+	ddr_walk_bytes(w, ddr_order_map(s), used);
 	if (!w->write)
-		memset(sm->shared.map + used, 0, all - used);
+		memset(ddr_order_map(s) + used, 0, all - used);
 }
 
-static void walk_state(struct ddr_walk *w, struct ddr_sm *sm, struct ddr_sm_change *change)
+static void walk_state(struct ddr_walk *w, struct ddr_sm_shared *s, struct ddr_sm_change *change)
 {
-	struct ddr_sm_shared *s = &sm->shared;
-
 	walk_group(w, s);
 	walk_super(w, &s->sb);
 	walk_change(w, change);
@@ -122,7 +120,7 @@ static void walk_state(struct ddr_walk *w, struct ddr_sm *sm, struct ddr_sm_chan
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
 		walk_ex(w, &s->ex[i]);
 	walk_grow(w, &s->grow);
-	walk_map(w, sm);
+	walk_map(w, s);
 }
 
 /* A change that all have acknowledged has ended, even if this node has not processed that yet. */
@@ -158,15 +156,15 @@ uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t siz
 	struct ddr_walk w = { { buf, buf + size, false }, true };
 	struct ddr_sm_change change = change_known(sm);
 
-	walk_state(&w, (struct ddr_sm *)sm, &change);	/* which writes to @buf alone */
+	walk_state(&w, (struct ddr_sm_shared *)(uintptr_t)&sm->shared, &change);	/* which writes to @buf alone */
 	return w.c.bad ? 0 : (uint32_t)(w.c.p - buf);
 }
 
-bool ddr_sm_state_decode(struct ddr_sm *sm, const uint8_t *buf, uint32_t bytes)
+bool ddr_sm_state_decode(struct ddr_sm *sm, struct ddr_sm_shared *s, const uint8_t *buf, uint32_t bytes)
 {
-	struct ddr_walk w = { { (uint8_t *)buf, (uint8_t *)buf + bytes, false }, false };
+	struct ddr_walk w = { { (uint8_t *)(uintptr_t)buf, (uint8_t *)(uintptr_t)buf + bytes, false }, false };
 
-	walk_state(&w, sm, &sm->shared.change);
+	walk_state(&w, s, &s->change);
 	sm->own.t.state = DDR_T_IDLE;
 	sm->own.t.mark = DDR_MARK_KEEP;
 	memset(&sm->own.t.set, 0, sizeof(sm->own.t.set));

@@ -21,7 +21,7 @@ static int node_place(const struct ddr_sm *sm, uint32_t id)
 	return at;
 }
 
-static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
+static bool nodes_update(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	bool here[DDR_SM_MAX_NODES] = { false };
 
@@ -32,10 +32,10 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 			here[at] = true;
 	}
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		struct ddr_sm_node *n = &sm->shared.nodes[i];
+		struct ddr_sm_node *n = &s->nodes[i];
 
-		if ((sm->shared.here >> i & 1) && !here[i]) {
-			ddr_sm_here(sm, n, false);
+		if ((s->here >> i & 1) && !here[i]) {
+			ddr_shared_here(s, n, false);
 			n->lost = true;
 		}
 	}
@@ -44,24 +44,24 @@ static bool nodes_update(struct ddr_sm *sm, const struct ddr_input *in)
 
 		if (at < 0)
 			return false;
-		if (sm->shared.nodes[at].id != in->nodes[i])
-			ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
-		sm->shared.nodes[at].id = in->nodes[i];
-		ddr_sm_here(sm, &sm->shared.nodes[at], true);
+		if (s->nodes[at].id != in->nodes[i])
+			ddr_sm_node_clear(sm, s, &s->nodes[at]);
+		s->nodes[at].id = in->nodes[i];
+		ddr_shared_here(s, &s->nodes[at], true);
 	}
 	return true;
 }
 
-void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
+void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 	struct ddr_output *out;
 
 	if (sm->shared.cluster) {
-		ddr_sm_cluster_view(sm, in);
+		ddr_sm_cluster_view(sm, s, in);
 		return;
 	}
-	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, in)) {
+	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, s, in)) {
 		sm->own.quorate = false;
 		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
 		return;
@@ -76,7 +76,7 @@ void ddr_sm_view(struct ddr_sm *sm, const struct ddr_input *in)
 	out->b = in->quorate;
 }
 
-void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
+void ddr_sm_fenced(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	int at = ddr_sm_node_at(sm, in->node);
 	struct ddr_output *out;
@@ -89,8 +89,8 @@ void ddr_sm_fenced(struct ddr_sm *sm, const struct ddr_input *in)
 		ddr_sm_bug(sm, "a node was fenced that had not been lost");
 		return;
 	}
-	ddr_sm_ex_gone(sm, in->node);
-	ddr_sm_node_clear(sm, &sm->shared.nodes[at]);
+	ddr_sm_ex_gone(sm, s, in->node);
+	ddr_sm_node_clear(sm, s, &s->nodes[at]);
 	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster no node can recover them");
 	out->a = ENOTSUP;
 	out->b = in->node;
@@ -120,7 +120,7 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
  * With a cluster: may this message change the state here? One of an epoch before is refused by
  * all alike and sent again; a node without the state has nothing to change.
  */
-static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
+static bool in_turn(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	const struct ddr_sm_viewer *v = sm->shared.cluster ? ddr_sm_viewer(sm, msg->sender) : NULL;
 
@@ -135,8 +135,8 @@ static bool in_turn(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return true;
 	if (!sm->own.c.synced || sm->own.c.transfer || ddr_sm_node_at(sm, msg->sender) < 0)
 		return false;
-	ddr_sm_settle(sm);
-	sm->shared.history = ddr_sm_mix(sm->shared.history ^ ((uint64_t)msg->sender << 32 | msg->serial)) + msg->type;
+	ddr_sm_settle(sm, s);
+	s->history = ddr_sm_mix(s->history ^ ((uint64_t)msg->sender << 32 | msg->serial)) + msg->type;
 	return true;
 }
 
@@ -152,9 +152,8 @@ static bool believed(struct ddr_sm *sm, const char *why)
  * First what the message changes for all alike (sm_order.h), then what follows from it here. In three groups: exclusive ranges; members and the map;
  * nodes. False: it is of another one.
  */
-static bool in_order_ex(struct ddr_sm *sm, const struct ddr_msg *msg)
+static bool in_order_ex(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	struct ddr_sm_shared *s = &sm->shared;
 	enum ddr_ex_answer answer;
 	struct ddr_sm_ex *x;
 
@@ -179,20 +178,20 @@ static bool in_order_ex(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 }
 
-static void member_failed(struct ddr_sm *sm, const struct ddr_msg *msg)
+static void member_failed(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_order_fail n;
 
-	if (ddr_order_member_fail(&sm->shared, msg, &n))
+	if (ddr_order_member_fail(s, msg, &n))
 		ddr_sm_member_failed(sm, msg, &n);
 	else
 		ddr_sm_bug(sm, "a member failed that does not exist");
 }
 
-static void member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
+static void member_done(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_order_done n;
-	enum ddr_done_answer answer = ddr_order_member_done(&sm->shared, msg, &n);
+	enum ddr_done_answer answer = ddr_order_member_done(s, msg, &n);
 
 	if (answer == DDR_DONE_WRONG)
 		ddr_sm_bug(sm, "a change of the members ended that was never started");
@@ -200,18 +199,17 @@ static void member_done(struct ddr_sm *sm, const struct ddr_msg *msg)
 		ddr_sm_member_done(sm, msg, &n);
 }
 
-static bool in_order_member(struct ddr_sm *sm, const struct ddr_msg *msg)
+static bool in_order_member(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	struct ddr_sm_shared *s = &sm->shared;
 	enum ddr_event told;
 	bool changed;
 
 	switch (msg->type) {
 	case DDR_M_MEMBER_FAIL:
-		member_failed(sm, msg);
+		member_failed(sm, s, msg);
 		return true;
 	case DDR_M_MEMBER_DONE:
-		member_done(sm, msg);
+		member_done(sm, s, msg);
 		return true;
 	case DDR_M_MEMBER_ACK:
 		believed(sm, ddr_order_member_ack(s, msg));
@@ -237,11 +235,11 @@ static bool in_order_member(struct ddr_sm *sm, const struct ddr_msg *msg)
 		return true;
 	case DDR_M_ROOM:
 		changed = ddr_order_room(s, msg);
-		ddr_sm_room_told(sm, msg->sender, changed);
+		ddr_sm_room_told(sm, s, msg->sender, changed);
 		return true;
 	case DDR_M_MAP_SET:
 		if (ddr_order_map_set(s, msg))
-			ddr_sm_map_set(sm, msg);
+			ddr_sm_map_set(sm, s, msg);
 		else
 			ddr_sm_bug(sm, "a change of the region map names regions that do not exist");
 		return true;
@@ -258,37 +256,36 @@ static bool in_order_member(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 }
 
-static void start_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
+static void start_delivered(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_order_start n;
-	enum ddr_start_answer answer = sm->shared.cluster ? ddr_order_start(&sm->shared, msg, sm->own.c.n_view, &n) : ddr_order_start_alone(&sm->shared, msg, &n);
+	enum ddr_start_answer answer = s->cluster ? ddr_order_start(s, msg, sm->own.c.n_view, &n) : ddr_order_start_alone(s, msg, &n);
 
 	ddr_sm_start_told(sm, msg, answer, &n);
 }
 
-static void fenced_delivered(struct ddr_sm *sm, const struct ddr_msg *msg)
+static void fenced_delivered(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_order_dead dead;
-	enum ddr_fenced_answer answer = ddr_order_fenced(&sm->shared, msg, &dead);
+	enum ddr_fenced_answer answer = ddr_order_fenced(s, msg, &dead);
 
 	ddr_sm_fence_told(sm, msg, answer, &dead);
 }
 
-static bool in_order_node(struct ddr_sm *sm, const struct ddr_msg *msg)
+static bool in_order_node(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	struct ddr_sm_shared *s = &sm->shared;
 	bool leaves;
 
 	switch (msg->type) {
 	case DDR_M_START:
-		start_delivered(sm, msg);
+		start_delivered(sm, s, msg);
 		return true;
 	case DDR_M_LEAVE:
 		leaves = ddr_order_leave(s, msg, ddr_sm_others_move(sm, msg->sender));
 		ddr_sm_leave_told(sm, msg, leaves);
 		return true;
 	case DDR_M_FENCED:
-		fenced_delivered(sm, msg);
+		fenced_delivered(sm, s, msg);
 		return true;
 	case DDR_M_RECOVER:
 	case DDR_M_RECOVERED:
@@ -299,7 +296,7 @@ static bool in_order_node(struct ddr_sm *sm, const struct ddr_msg *msg)
 	}
 }
 
-void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
+void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	struct ddr_msg msg;
 	const char *why = in->msg ? ddr_msg_decode(in->msg, in->msg_len, &msg) : "no message";
@@ -313,11 +310,11 @@ void ddr_sm_message(struct ddr_sm *sm, const struct ddr_input *in)
 		out->b = in->node;
 		return;
 	}
-	if (!in_turn(sm, &msg) || in_order_ex(sm, &msg) || in_order_member(sm, &msg) || in_order_node(sm, &msg))
+	if (!in_turn(sm, s, &msg) || in_order_ex(sm, s, &msg) || in_order_member(sm, s, &msg) || in_order_node(sm, s, &msg))
 		return;
 	switch (msg.type) {	/* of the view, of all of the state at once, and of what nobody but this node goes by */
-	case DDR_M_HELLO: ddr_sm_hello(sm, &msg); return;
-	case DDR_M_STATE: ddr_sm_state(sm, &msg); return;
+	case DDR_M_HELLO: ddr_sm_hello(sm, s, &msg); return;
+	case DDR_M_STATE: ddr_sm_state(sm, s, &msg); return;
 	case DDR_M_USE: ddr_sm_use_message(sm, &msg); return;
 	default: return;
 	}

@@ -130,7 +130,7 @@ static void hand_on(struct fx *f)
 
 static void same(struct fx *f)
 {
-	assert_true(ddr_sm_state_decode(f->sm, f->in.b, f->in.n));
+	assert_true(ddr_sm_state_decode(f->sm, &f->sm->in_order, f->in.b, f->in.n));
 	hand_on(f);
 	assert_int_equal(f->out.n, f->in.n);
 	for (uint32_t i = 0; i < f->in.n; i++)
@@ -175,8 +175,8 @@ static void a_state_that_is_cut_is_refused(void **state)
 
 	document(&f->in, 1, f->sb.map_blocks);
 	for (uint32_t cut = 1; cut < f->in.n; cut += 101)
-		assert_false(ddr_sm_state_decode(f->sm, f->in.b, f->in.n - cut));
-	assert_false(ddr_sm_state_decode(f->sm, f->in.b, f->in.n + 1));
+		assert_false(ddr_sm_state_decode(f->sm, &f->sm->in_order, f->in.b, f->in.n - cut));
+	assert_false(ddr_sm_state_decode(f->sm, &f->sm->in_order, f->in.b, f->in.n + 1));
 }
 
 /* Nothing of it is left but the superblock, the versions and the map, which the next state replaces as a whole. */
@@ -188,9 +188,9 @@ static void what_is_forgotten_is_gone(void **state)
 
 	f->versions = document(&f->in, 1, f->sb.map_blocks);
 	super = f->in.size_at - 24;
-	assert_true(ddr_sm_state_decode(f->sm, f->in.b, f->in.n));
+	assert_true(ddr_sm_state_decode(f->sm, &f->sm->in_order, f->in.b, f->in.n));
 	f->sm->o = &outs;
-	ddr_sm_forget(f->sm);
+	ddr_sm_forget(f->sm, &f->sm->in_order);
 	hand_on(f);
 	free(outs.out);
 	assert_int_equal(f->out.n, f->in.n);
@@ -211,7 +211,7 @@ static void people_can_read_it(void **state)
 
 	assert_true(n < MAX && strstr(text, "super.generation 1\n") && strstr(text, "member[2].role 2\n") && !strstr(text, "nodes["));
 	document(&f->in, 1, f->sb.map_blocks);
-	assert_true(ddr_sm_state_decode(f->sm, f->in.b, f->in.n));
+	assert_true(ddr_sm_state_decode(f->sm, &f->sm->in_order, f->in.b, f->in.n));
 	n = ddr_sm_dump(f->sm, text, MAX);
 	assert_true(n < MAX && strlen(text) == n);
 	for (const char *p = text; (p = strchr(p, '\n')); p++)
