@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The inside of the jobs, for job.c (the steps, resync, rebuild), job_fix.c and job_copy.c alone. A member is called by its place
- * in the stripe here.
+ * The inside of the jobs, for the files of job*.c alone. A member is called by its place in the stripe here. From the bottom to the top, and each
+ * calls down alone: job_request.c; job_rebuild.c; job_resync.c; job_copy.c and job_fix.c; job.c.
  */
 #ifndef DDR_DAEMON_JOB_INT_H
 #define DDR_DAEMON_JOB_INT_H
@@ -56,6 +56,7 @@ struct ddr_jobs {
 	uint64_t data_offset;		/* bytes */
 	uint64_t blocks;
 	struct ddr_aio *aio;
+	void (*ended)(struct ddr_job_work *r);	/* all requests of a step have ended */
 	bool closing;
 	unsigned int busy;
 	struct ddr_job_work range[DDR_JOB_PARALLEL];
@@ -64,7 +65,13 @@ struct ddr_jobs {
 	unsigned int n_refused;
 };
 
-/* ---- job.c ---------------------------------------------------------------------- */
+/* Bytes that a member holds of the range. */
+static inline size_t ddr_job_bytes(const struct ddr_job_work *r)
+{
+	return (size_t)r->what.count * r->j->geo.chunk;
+}
+
+/* ---- job_request.c --------------------------------------------------------------- */
 
 /* The next step: its requests are added now. */
 void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step);
@@ -76,19 +83,35 @@ void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pla
 typedef void (*ddr_job_segment_fn)(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx);
 /* Calls @fn for each run of blocks between two turns of the roles. @from and @len: bytes of a piece. */
 void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx);
+/* Such an error of a read says that these blocks are bad, not the member. */
+bool ddr_job_bad_sector(int error);
+/* The others do not suffice for what was not read: members that may be gone are named as failed. */
+void ddr_job_too_few(struct ddr_job_work *r);
+/* Members that did not answer have failed: the result says so. */
+void ddr_job_late(struct ddr_job_work *r);
+
+/* ---- job_resync.c ---------------------------------------------------------------- */
+
 /* Of one segment: computes the parity, and writes what differs if the range is a resync. @ctx: a byte for each block that differs. */
 void ddr_job_check(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx);
 /* Notes in the result which blocks these bytes say. */
 void ddr_job_differing(struct ddr_job_work *r, const uint8_t *diff);
 
-/* Such an error of a read says that these blocks are bad, not the member. */
-bool ddr_job_bad_sector(int error);
-/* The others do not suffice for what was not read: members that may be gone are named as failed. */
-void ddr_job_too_few(struct ddr_job_work *r);
+/* All was read: compares, and writes what differs if the range is a resync. */
+void ddr_job_compare(struct ddr_job_work *r);
+
+/* ---- job_rebuild.c --------------------------------------------------------------- */
+
+/* Places to read for what the target holds; false: they do not suffice. */
+bool ddr_job_sources(struct ddr_job_work *r, uint32_t *places);
 /* How what the target holds at @block comes from the places in @readable. -1: it does not. */
 int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan);
 /* Computes it, by that plan, for blocks between two turns of the roles. @from and @len: bytes of a piece. */
 void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, size_t from, size_t len);
+/* All was read: computes and writes what the target holds. */
+void ddr_job_rebuild(struct ddr_job_work *r);
+/* The piece of the member that is replaced is right: the one that replaces it gets it. */
+void ddr_job_copy_whole(struct ddr_job_work *r);
 
 /* ---- job_copy.c ----------------------------------------------------------------- */
 
