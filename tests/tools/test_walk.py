@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The way of a write bio through the module gets no longer, and the tool that follows it counts right."""
+import pathlib
+import re
+
 import pytest
 
 import functions
@@ -113,6 +116,14 @@ def test_the_way_of_a_write_gets_no_longer(way):
 def test_a_write_for_which_all_is_ready_visits_few_rooms():
     rooms, returns, _, _ = walk.numbers(walk.module(), "ready")
     assert rooms <= 8 and returns <= 15
+
+
+def test_the_document_says_why_the_walk_comes_back():
+    text = (pathlib.Path(walk.__file__).resolve().parents[2] / "doc/walk.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| (\w+) \| `(\w+)` \| .+ \|$", text, re.M)
+    assert rows == walk.walk(walk.module(), "waits").returns
+    ready, waits = (walk.numbers(walk.module(), way)[1] for way in ("ready", "waits"))
+    assert re.search(rf"\b{ready} times\b.*\b{waits} times\b", text, re.S)
 
 
 def test_the_tables_name_functions_that_there_are_and_are_needed():
