@@ -276,7 +276,10 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 	ddr_sm_event(sm, DDR_EV_REFUSED, "no such setting, or its value is out of range")->a = EINVAL;
 }
 
-/* What the group service delivers, and a state read from the disks where nobody has one, may change what all share: these get the pointer to it. */
+/*
+ * Handlers of what the group service delivers may change the shared state, so they get a pointer to it. So does RELOADED: where no node has a
+ * state, one node builds it from the disks.
+ */
 static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_shared *s = &sm->in_order;
@@ -324,8 +327,8 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 }
 
 /*
- * What all have acknowledged is over, by what was delivered alone: whoever notices first does not change what all share, but how soon this
- * node acts on it. These two are the only pumps that write it.
+ * The only two pumps that change the shared state. They settle what all nodes have acknowledged. That follows from delivered messages alone, and
+ * every node settles it before the next message at the latest; here this node only acts on it earlier.
  */
 static void settle_state(struct ddr_sm *sm)
 {

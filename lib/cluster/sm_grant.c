@@ -237,7 +237,7 @@ void ddr_sm_started(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	if (sm->own.start != DDR_S_DELIVERED)
 		return;
 	sm->own.start = s->cluster ? DDR_S_READ : DDR_S_DONE;
-	if (!s->cluster) {	/* of a cluster, whoever built the state has done so */
+	if (!s->cluster) {	/* in a cluster, the node that built the state has done this */
 		ddr_sm_map_unread(sm, s);
 		ddr_order_map_counts(s);
 		ddr_sm_plan(sm);

@@ -292,7 +292,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 		ddr_sm_rebuild_anew(sm);
 	trans_done(sm);
 	if (ddr_member_op_names(msg->done.set.op))
-		sm->own.errors[msg->done.set.member] = (struct ddr_sm_errors){ 0 };	/* of the disk that was there before */
+		sm->own.errors[msg->done.set.member] = (struct ddr_sm_errors){ 0 };	/* they were those of the disk before */
 	set_done(sm, &msg->done.set, n->replaced);
 	if (sm->shared.sb.array_blocks != n->blocks)
 		ddr_sm_grown(sm, n->blocks);
@@ -323,7 +323,7 @@ static bool obeyed(const struct ddr_sm *sm)
 	return !sm->own.c.leave_sent && (ddr_sm_applied(sm) || (sm->own.c.leave_wanted && sm->kernel.state == DDR_K_GONE));
 }
 
-/* It has left: another one writes from now on, and nothing of ours may still be on its way. */
+/* Not once it has left: another node writes from then on, and nothing of ours may still be in flight. */
 static bool takes_part(const struct ddr_sm *sm)
 {
 	return ddr_sm_active(sm) && (sm->own.start >= DDR_S_DELIVERED || sm->own.c.synced) && !sm->own.c.left_told;

@@ -182,7 +182,7 @@ void ddr_order_room_void(struct ddr_sm_shared *s);
 /* The size in the superblock changed; false: there is no room for it, and nothing was changed. */
 bool ddr_shared_sized(struct ddr_sm_shared *s);
 
-/* To be written: who may change what is shared may change what it points to. */
+/* The map and its versions, writable: only for functions that may change the shared state. */
 static inline uint8_t *ddr_order_map(struct ddr_sm_shared *s)
 {
 	return (uint8_t *)(uintptr_t)s->map;
