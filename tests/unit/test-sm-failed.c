@@ -207,6 +207,11 @@ static void a_failed_array_gives_its_ranges_back(void **state)
 	assert_int_equal(released(f), 0);		/* its job works still */
 	job_fails(f, 3, 0, -5);
 	assert_int_equal(released(f), fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN));
+	/* nor does it tell a kernel of them that is bound later */
+	fx_forget(f);
+	fx_step(f, &(struct ddr_input){ .type = DDR_IN_K_DETACHED });
+	fx_attach(f, 7, 0, 0);
+	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN), 0);
 }
 
 /* So does a read that did not fit, whose range was asked for and never came. */
