@@ -79,11 +79,12 @@ static void without(struct shrink *z, size_t from, size_t to, const struct act *
 
 /* ---- removing ------------------------------------------------------------------ */
 
-static bool chunks(struct shrink *z)
+/* In pieces from half of them down to @least acts. */
+static bool chunks(struct shrink *z, size_t least)
 {
 	bool any = false;
 
-	for (size_t size = (z->best.n + 1) / 2; size && !late(z); size = size > 1 ? (size + 1) / 2 : 0)
+	for (size_t size = (z->best.n + 1) / 2; size >= least && !late(z); size = size > 1 ? (size + 1) / 2 : 0)
 		for (size_t at = 0; at < z->best.n && !late(z);) {
 			size_t end = at + size < z->best.n ? at + size : z->best.n;
 
@@ -270,9 +271,10 @@ static void minimize(struct shrink *z)
 	bool again = true;
 
 	begin(z);
+	chunks(z, z->best.n / 64 + 1);	/* coarsely: long runs are slow */
 	while (again && !late(z)) {
 		again = kinds(z);
-		again |= chunks(z);
+		again |= chunks(z, 1);
 		again |= draws(z);
 		again |= stretches(z);
 		again |= ticks(z);
