@@ -207,8 +207,7 @@ static void reads_side_by_side_do_not_double_the_least_rate(void **state)
 	super.verify.priority = 5;
 	a->tune.verify_min = 2 << 20;
 	warm_up(a, true);
-	begun = now_ms;
-	while (now_ms - begun < 60000) {
+	for (begun = now_ms; now_ms - begun < 60000; ) {
 		bool both = !verify_paused;
 
 		until_free(a, &(const bool){ false }, true);
