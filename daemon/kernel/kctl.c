@@ -29,6 +29,7 @@ struct ddr_kctl {
 	int fd;			/* the control descriptor, -1 while the module is absent */
 	int inotify_fd;		/* watches /dev while fd is -1 */
 	qb_loop_timer_handle retry;	/* where that cannot be; 0: it can */
+	bool retried;		/* that it is looked for so was told */
 	bool list_ended;
 	struct ddr_rec rec[BATCH];
 };
@@ -160,10 +161,12 @@ static void on_retry(void *data)
 	struct ddr_kctl *k = data;
 
 	k->retry = 0;
-	if (try_open(k) == 0)
-		qb_log(LOG_NOTICE, DEVICE " is there");
-	else
+	if (try_open(k)) {
 		await_device(k);
+		return;
+	}
+	k->retried = false;
+	qb_log(LOG_NOTICE, DEVICE " is there");
 }
 
 /*
@@ -174,7 +177,15 @@ static void await_device(struct ddr_kctl *k)
 {
 	int ret = wait_for_device(k);
 
-	if (ret && qb_loop_timer_add(k->loop, QB_LOOP_LOW, RETRY_MS * QB_TIME_NS_IN_MSEC, k, on_retry, &k->retry))
+	if (!ret) {
+		k->retried = false;
+		return;
+	}
+	if (!k->retried)
+		qb_log(LOG_WARNING, "the module is gone, and /dev cannot be watched for its return (%s): " DEVICE " is looked for every second",
+		       strerror(-ret));
+	k->retried = true;
+	if (qb_loop_timer_add(k->loop, QB_LOOP_LOW, RETRY_MS * QB_TIME_NS_IN_MSEC, k, on_retry, &k->retry))
 		qb_log(LOG_CRIT, "/dev cannot be watched (%s), and there is no timer: restart ddraidd once " DEVICE " is there", strerror(-ret));
 }
 
