@@ -73,7 +73,7 @@ static struct json_object *member_object(const struct ddr_array *a, const struct
 	add_text_or_null(o, "reason", i < a->members->n && !(a->members->open & (1u << i)) && a->members->error[i][0] ? a->members->error[i] : NULL);
 	add_number(errors, "read", st->err_read[i]);
 	add_number(errors, "write", st->err_write[i]);
-	add_number(errors, "corrected", m->err_corrected);
+	add_number(errors, "corrected", st->err_corrected[i]);
 	json_object_object_add(o, "errors", errors);
 	return o;
 }

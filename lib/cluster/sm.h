@@ -368,7 +368,8 @@ void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_supe
 
 /*
  * What all nodes have agreed on: which member holds which role, and in what state. (A superblock that is being written may be newer, and may
- * never count.) Its @this_member is meaningless. Valid until the next step.
+ * never count.) Its @this_member is meaningless, and its error counts are those of earlier starts: ddr_sm_get_status() has the current ones.
+ * Valid until the next step.
  */
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm);
 

@@ -103,6 +103,7 @@ static int setup(void **state)
 	for (unsigned int m = 0; m < 4; m++) {
 		super.member[m].role = m < 3 ? (uint16_t)m : DDR_ROLE_NONE;
 		memset(super.member[m].uuid, (int)(0xa0 + m), sizeof(super.member[m].uuid));
+		status.err_read[m] = 10 + m, status.err_write[m] = 20 + m, status.err_corrected[m] = 30 + m;
 		status.member_state[m] = m < 3 ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_SPARE;
 		members.open |= 1u << m;
 		snprintf(members.name[m], sizeof(members.name[m]), "/dev/sd%c", (int)('a' + m));
@@ -134,9 +135,7 @@ static const char *at(const char *path)
 {
 	struct json_object *o;
 
-	if (json_pointer_getf(said, &o, "/%s", path))
-		return "nothing";
-	return o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE) : "null";
+	return json_pointer_getf(said, &o, "/%s", path) ? "nothing" : o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE) : "null";
 }
 
 #define is(path, json) assert_string_equal(at(path), json)
@@ -157,6 +156,7 @@ static void all_is_well(void **state)
 	is("members/3/role", "null");
 	is("members/3/state", "\"spare\"");
 	is("members/0/reason", "null");
+	is("members/2/errors", "{\"read\":12,\"write\":22,\"corrected\":32}");	/* of this start too, which are not in the superblock */
 	is("jobs", "[]");
 	is("suspect", "[]");
 	is("cluster/fencing", "\"none\"");
