@@ -143,7 +143,7 @@ static const struct ddr_option *find(const char *key)
 	return NULL;
 }
 
-/* A decimal number and the text behind it; no sign, no blanks. */
+/* A decimal number, and the text after it; no sign, no blanks. */
 static bool parse_number(const char *s, uint64_t *n, const char **rest)
 {
 	char *end;
@@ -217,7 +217,7 @@ static bool parse_bool(const char *s, uint64_t *v)
 	return false;
 }
 
-/* What values @opt takes, for error lines. */
+/* The values that @opt accepts, for error messages. */
 static void describe(const struct ddr_option *opt, char *buf, size_t size)
 {
 	size_t n = 0;
@@ -275,7 +275,7 @@ static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v
 	return false;
 }
 
-/* Is @value kept as it is? */
+/* Is @value stored as it is? */
 static bool is_text(const struct ddr_option *opt, const char *value)
 {
 	if (strlen(value) >= DDR_CONF_PATH_MAX)
@@ -316,7 +316,7 @@ void ddr_conf_defaults(struct ddr_conf *conf)
 	memset(conf, 0, sizeof(*conf));
 	for (size_t i = 0; i < OPTIONS; i++)
 		if (ddr_conf_set(conf, options[i].key, options[i].value, false, err, sizeof(err)))
-			abort();	/* the table is wrong; tests/unit/test_conf.c */
+			abort();	/* the table of options is wrong; tests/unit/test-conf.c checks it */
 }
 
 /* Cuts blanks from both ends, in place. */
@@ -333,7 +333,7 @@ static char *trim(char *s)
 	return s;
 }
 
-/* One line of the file; -ENOMSG for a blank one or a comment. */
+/* Splits one line of the file; -ENOMSG for a blank line or a comment. */
 static int split_line(char *line, char **key, char **value, char *err, size_t err_size)
 {
 	char *eq;

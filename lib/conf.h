@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The configuration of ddraidd: one table of options, walked by the parser of the
- * file, by `ddraid set`, by --dump-config and by the manual page's check.
+ * The configuration of ddraidd: one table of options, used by the parser of the file, by `ddraid set`, by
+ * --dump-config and by the check of the manual page.
  *
- * It must never: use a value that it did not check, guess what an unknown key meant,
- * or keep a half-read file: ddr_conf_load() gives a whole configuration or an error.
+ * It must never: use an unchecked value, guess the meaning of an unknown key, or keep a half-read file:
+ * ddr_conf_load() gives a complete configuration or an error.
  */
 #ifndef DDR_LIB_CONF_H
 #define DDR_LIB_CONF_H
@@ -15,35 +15,35 @@
 #include <stdio.h>
 
 #define DDR_CONF_PATH_MAX	256u	/* bytes of a path, with the NUL */
-#define DDR_CONF_ERROR_MAX	512u	/* bytes of an error line that every caller has room for */
+#define DDR_CONF_ERROR_MAX	512u	/* buffer size that suffices for every error message */
 
 /* Auto: corosync where it is configured, else local. */
 enum ddr_conf_transport { DDR_TRANSPORT_AUTO = 0, DDR_TRANSPORT_LOCAL, DDR_TRANSPORT_COROSYNC };
 
-/* Values of fence_command that are no command. */
+/* Values of fence_command that are not commands. */
 #define DDR_FENCE_NONE		"none"
 #define DDR_FENCE_EXTERNAL	"external"
 enum ddr_conf_engine { DDR_ENGINE_AUTO = 0, DDR_ENGINE_URING, DDR_ENGINE_THREADS };
 
 /* What can be changed for one array while it runs. */
 struct ddr_tunables {
-	uint64_t idle_ms;		/* a region unused for so long is cleared */
+	uint64_t idle_ms;		/* a region that was unused for this long is cleared */
 	uint64_t resync_min;		/* bytes of the device a second while the array is in use */
 	uint64_t resync_max;		/* bytes of the device a second at most, 0: no limit */
 	uint64_t resync_priority;	/* 1 .. 5: its share of the time while the array is in use */
 	uint64_t resync_parallel;	/* ranges in work at once */
-	uint64_t max_corrected;		/* a member of which more places had to be put right is failed; 0: never */
-	uint64_t verify_min;		/* bytes of the device a second that verify has at least */
+	uint64_t max_corrected;		/* a member with more corrected bad places than this fails; 0: never */
+	uint64_t verify_min;		/* minimum bytes of the device a second that verify gets */
 	uint64_t verify_max;		/* bytes of the device a second at most, 0: no limit */
-	uint64_t verify_priority;	/* 1 .. 5, of one that is started without */
-	uint64_t verify_every_ms;	/* from the beginning of one to that of the next; 0: never by itself */
-	uint64_t verify_hours;		/* DDR_HOURS(), local time: of those that begin by themselves */
-	uint64_t hot_spare;		/* 1: a spare is taken by itself */
-	uint64_t take_back;		/* 1: a member whose disk was away comes back by itself */
+	uint64_t verify_priority;	/* 1 .. 5, for a verify that is started without a priority */
+	uint64_t verify_every_ms;	/* from the start of one verify to the start of the next; 0: never automatically */
+	uint64_t verify_hours;		/* DDR_HOURS(), local time: for verifies that start automatically */
+	uint64_t hot_spare;		/* 1: a spare is taken automatically */
+	uint64_t take_back;		/* 1: a member whose disk was disconnected is taken back automatically */
 	uint64_t resync;		/* 0: paused */
-	uint64_t grant_ahead;		/* regions asked for ahead of a sequential writer */
-	uint64_t daemon_timeout_ms;	/* the kernel counts a silent daemon as gone after this */
-	uint64_t io_timeout_ms;		/* a member that does not answer the daemon for so long has failed */
+	uint64_t grant_ahead;		/* regions requested ahead of a sequential writer */
+	uint64_t daemon_timeout_ms;	/* the kernel treats a silent daemon as gone after this time */
+	uint64_t io_timeout_ms;		/* a member that has not answered the daemon for this long has failed */
 };
 
 struct ddr_conf {
@@ -52,10 +52,10 @@ struct ddr_conf {
 	uint64_t io_engine;		/* enum ddr_conf_engine */
 	uint64_t log_level;		/* syslog priority */
 	uint64_t log_syslog;		/* 0 or 1 */
-	uint64_t fence_timeout_ms;	/* a fence command that runs for so long has failed */
-	uint64_t fence_settle_ms;	/* after its success, until nothing of the node is on its way to a member */
+	uint64_t fence_timeout_ms;	/* a fence command that runs longer than this has failed */
+	uint64_t fence_settle_ms;	/* pause after a successful fence command, until no I/O of the node can reach a member any more */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
-	uint64_t verify_parallel;	/* arrays that are verified by themselves at the same time */
+	uint64_t verify_parallel;	/* arrays that are verified automatically at the same time */
 	uint64_t verify_reads;		/* 1: tables that `ddraid start` makes here have this option ... */
 	uint64_t fail_if_no_daemon;	/* ... and this one */
 	char state_dir[DDR_CONF_PATH_MAX];
@@ -83,7 +83,7 @@ struct ddr_option {
 /* The table; returns the number of options. */
 size_t ddr_conf_options(const struct ddr_option **options);
 
-/* Whose limit is below what it has at least: "resync" or "verify"; NULL: of neither. Together they are refused. */
+/* "resync" or "verify" if its maximum rate is below its minimum (refused), else NULL. */
 const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune);
 
 /* All defaults. */
@@ -97,8 +97,8 @@ int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool
 		 char *err, size_t err_size) __attribute__((warn_unused_result));
 
 /*
- * Defaults, then what the file says. A missing file is an error only if @must_exist.
- * Returns 0 or a negative errno with "FILE:LINE: what is wrong" in @err; then @conf is as it was.
+ * Loads the defaults, then the file. A missing file is an error only if @must_exist. Returns 0, or a negative errno
+ * with "FILE:LINE: what is wrong" in @err; @conf is unchanged then.
  */
 int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist,
 		  char *err, size_t err_size) __attribute__((warn_unused_result));

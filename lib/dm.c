@@ -11,7 +11,7 @@
 
 #include "lib/dm.h"
 
-static char last_message[256];	/* what libdevmapper said last */
+static char last_message[256];	/* the last message of libdevmapper */
 
 static void on_log(int level, const char *file, int line, int error, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
@@ -33,7 +33,7 @@ static void on_log(int level, const char *file, int line, int error, const char 
 void ddr_dm_init(void)
 {
 	dm_log_with_errno_init(on_log);
-	/* without a running udev nobody would make the node, or complete the cookie */
+	/* without a running udev nobody would create the node, or complete the cookie */
 	if (access("/run/udev/control", F_OK))
 		setenv("DM_DISABLE_UDEV", "1", 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the command needs of libdevmapper: its words for an error, and an ioctl that waits for udev. For one thread, as libdevmapper
- * is; the daemon makes its few ioctls itself.
+ * What the command needs of libdevmapper: its error messages, and an ioctl that waits for udev. For a single thread,
+ * like libdevmapper itself; the daemon issues its few ioctls itself.
  */
 #ifndef DDR_LIB_DM_H
 #define DDR_LIB_DM_H
@@ -11,13 +11,13 @@
 
 struct dm_task;
 
-/* To be called once, before there are threads. */
+/* Call once, before threads are started. */
 void ddr_dm_init(void);
-/* Forgets what libdevmapper said. */
+/* Forgets the last message of libdevmapper. */
 void ddr_dm_forget(void);
-/* What it said last since then, or what errno says. */
+/* The last message of libdevmapper since then, or the text of errno. */
 const char *ddr_dm_said(void);
-/* Runs @t if it could be made (@ok), and waits for udev; frees it. May sleep. */
+/* Runs @t if it could be prepared (@ok), waits for udev, and frees it. May sleep. */
 bool ddr_dm_run_synced(struct dm_task *t, bool ok);
 
 /* A device's number as device-mapper's ioctls have it (struct dm_ioctl, dev). */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One sentence that says what was refused, where, why and what to do. The functions
- * of the library that can be refused for reasons that a person must understand take
- * a struct ddr_error; the caller owns it and prints it. Must never allocate or print.
+ * One sentence that says what was refused, where, why, and what to do. Library functions whose refusal a person must
+ * understand take a struct ddr_error; the caller owns it and prints it. Must never allocate or print.
  */
 #ifndef DDR_LIB_ERROR_H
 #define DDR_LIB_ERROR_H
@@ -13,9 +12,9 @@ struct ddr_error {
 	char text[DDR_ERROR_LEN];	/* one line, no newline; longer text is cut */
 };
 
-/* Sets the sentence. Returns -1, so that a refusal is one statement. @err may be NULL. */
+/* Sets the message. Returns -1, so that a refusal is one statement. @err may be NULL. */
 int ddr_error_set(struct ddr_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Puts "<prefix>: " before the sentence that is there. Returns -1. */
+/* Puts "<prefix>: " before the message. Returns -1. */
 int ddr_error_prefix(struct ddr_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

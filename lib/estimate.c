@@ -8,7 +8,7 @@
 #include "lib/priority.h"
 
 #define YEAR_S		(365.25 * 86400)
-/* What a rebuild, a verify and a resync get of what the slowest member can stream: measured, doc/performance.md. */
+/* The share of the slowest member's streaming rate that rebuild, verify and resync reach: measured, see doc/performance.md. */
 #define JOBS_GET	0.95
 
 static double lesser(double a, double b)
@@ -17,8 +17,8 @@ static double lesser(double a, double b)
 }
 
 /*
- * Every block lies on all data members, so all of these move for every request. Where the roles rotate, each member is left out of
- * some units of what is read one after the other, and of some of what is read at random.
+ * Every block lies on all data members, so each request moves all of them. With a rotating layout each member is left
+ * out of some units in sequential reads, and of some blocks in random reads.
  */
 static void speeds(const struct ddr_estimate_in *in, struct ddr_estimate *e)
 {
@@ -42,7 +42,7 @@ static void speeds(const struct ddr_estimate_in *in, struct ddr_estimate *e)
 static void jobs(const struct ddr_estimate_in *in, struct ddr_estimate *e)
 {
 	double slower = lesser(in->read_rate, in->write_rate) * JOBS_GET;
-	double bytes = (double)in->array_bytes / e->data * in->written;		/* of a member */
+	double bytes = (double)in->array_bytes / e->data * in->written;		/* on each member */
 
 	if (!in->parity)
 		return;
@@ -54,24 +54,25 @@ static void jobs(const struct ddr_estimate_in *in, struct ddr_estimate *e)
 		e->verify_busy_s[i] = e->verify_s * 100 / ddr_priority_share(i + 1);
 }
 
-/* Of something that comes so often a second, within a year. */
+/* The chance that something with this rate per second happens within a year. */
 static double within_a_year(double per_s)
 {
 	return -expm1(-per_s * YEAR_S);
 }
 
 /*
- * Members fail independently and without memory, and those that failed are rebuilt one after the other: the usual Markov chain. How often
- * one more fails than may is then the product of how often the first does and of the chances that the next does before the
- * rebuild of the one before has ended. See Chen, Lee, Gibson, Katz and Patterson, "RAID: High-Performance, Reliable Secondary Storage",
- * ACM Computing Surveys 26(2), 1994.
+ * Members fail independently and without memory, and failed ones are rebuilt one after the other: the usual Markov
+ * chain. The rate at which one member more fails than the array tolerates is then the rate of the first failure times
+ * the chance, for each further one, that it comes before the rebuild of the one before has ended. See Chen, Lee,
+ * Gibson, Katz and Patterson, "RAID: High-Performance, Reliable Secondary Storage", ACM Computing Surveys 26(2),
+ * 1994.
  */
 static void dangers(const struct ddr_estimate_in *in, struct ddr_estimate *e)
 {
-	double fails = -log1p(-in->afr) / YEAR_S;	/* of one member, a second */
+	double fails = -log1p(-in->afr) / YEAR_S;	/* of one member, per second */
 	double exposed_s = e->rebuild_s + in->wait_s;
 	double bits = (double)in->array_bytes * in->written * 8;	/* what a rebuild reads, of all data */
-	double comes = e->members * fails;		/* a state with so many out */
+	double comes = e->members * fails;		/* rate at which a state with this many failed members is reached */
 
 	if (in->afr <= 0)
 		return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Whether what runs is what is installed; see release.h. */
+/* Does the running release match the installed one? See release.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * See schedule.h. What is due for longest goes first, so that none is forgotten however many there are; one that cannot
- * begin now lets the next one go before it, and stays the first in the row.
+ * See schedule.h. The array that has been due for longest goes first, so that none is forgotten. One that cannot
+ * start now lets the next go before it, and stays at the head of the queue.
  */
 #include <string.h>
 
@@ -34,7 +34,10 @@ bool ddr_sched_moves(struct ddr_sched_progress *p, uint32_t serial, uint64_t cur
 	return now_ms - p->at_ms < DDR_SCHED_MOVES_MS;
 }
 
-/* The order in which an array is listed is of one node alone: two that each saw the other's first would wait for each other. */
+/*
+ * Equal dates are decided by the uuid: the order in which arrays are listed differs between nodes, and two nodes
+ * could wait for each other.
+ */
 static bool goes_before(const struct ddr_sched_array *a, const struct ddr_sched_array *b)
 {
 	return a->due != b->due ? a->due < b->due : memcmp(a->uuid, b->uuid, sizeof(a->uuid)) < 0;

@@ -18,19 +18,20 @@
 /* Hours of the day as one number: from the first one on until before the last one; a span may go over midnight. */
 #define DDR_HOURS(from, to)	((uint64_t)(from) << 8 | (uint64_t)(to))
 
-/* What one array is to the schedule. */
+/* One array, as the schedule sees it. */
 struct ddr_sched_array {
-	uint8_t uuid[16];	/* orders those that are due at the same time, on all nodes alike */
-	uint64_t due;		/* seconds since 1970 from which on it is to be verified; DDR_SCHED_NEVER */
-	uint64_t ready_s;	/* number of seconds for which only its turn was missing */
+	uint8_t uuid[16];	/* decides between arrays that are due at the same time, on all nodes alike */
+	uint64_t due;		/* seconds since 1970 from which it is due; DDR_SCHED_NEVER */
+	uint64_t ready_s;	/* for how many seconds only its turn has been missing */
 	bool able;		/* it can be verified now: complete, in its hours, no verify in progress */
 	bool ours;		/* this node would verify it */
 	bool reads;		/* a verify of it is reading now, on any node */
 };
 
 /*
- * The next time: @every seconds after the last one began, or, without one, after the array was made. @every 0: never.
- * A date more than a day, or more than @every, after @now was written with a wrong clock, and counts as long ago.
+ * When the array is due next: @every seconds after the last verify started or, without one, after the array was
+ * created. @every 0: never. A date that lies more than a day, or more than @every, after @now was written with a
+ * wrong clock, and counts as long ago.
  */
 uint64_t ddr_sched_due(uint64_t created, uint64_t begun, uint64_t every, uint64_t now);
 /* Is @hour (0 .. 23) within @hours? */
@@ -41,7 +42,7 @@ bool ddr_sched_open(uint64_t hours, unsigned int hour);
  */
 struct ddr_sched_progress {
 	uint32_t serial;
-	uint64_t cursor, at_ms;	/* there since then; 0: never seen */
+	uint64_t cursor, at_ms;	/* reached at that time; 0: never seen */
 };
 
 /* Does a verify in progress read? That is, has it made progress within the last DDR_SCHED_MOVES_MS? */

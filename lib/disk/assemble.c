@@ -34,7 +34,7 @@ const char *ddr_member_state_name(uint8_t state)
 	return state < sizeof(name) / sizeof(name[0]) ? name[state] : "unknown";
 }
 
-/* -------------------------------------------------- can all of them be true? */
+/* -------------------------------------------------- do the histories agree? */
 
 /* Entry of @sb's member table with this uuid, or -1. */
 static int32_t find_member(const struct ddr_super *sb, const uint8_t uuid[DDR_UUID_LEN])
@@ -50,7 +50,7 @@ static const uint8_t *own_uuid(const struct ddr_super *sb)
 	return sb->member[sb->this_member].uuid;
 }
 
-/* What the newer of two superblocks says about the time of the older one must be what that one says. */
+/* What the newer superblock says about the time of the older one must agree with what the older one says. */
 static int check_past(const struct ddr_candidate *new, const struct ddr_candidate *old, struct ddr_error *err)
 {
 	for (uint32_t i = 0; i < new->super->members; i++) {
@@ -112,17 +112,18 @@ static int check_pair(const struct ddr_candidate *a, const struct ddr_candidate 
 	return check_history(a, b, err);
 }
 
-/* -------------------------------------------------- who plays */
+/* -------------------------------------------------- which device serves as which member */
 
-/* Of equal generations the higher sequence: its error counts and cursors are the later ones. */
+/* Of equal generations, the one with the higher sequence number: its error counts and cursors are more recent. */
 static bool newer(const struct ddr_super *a, const struct ddr_super *b)
 {
 	return a->generation != b->generation ? a->generation > b->generation : a->seq > b->seq;
 }
 
 /*
- * It was called back, and nothing was rebuilt yet: the superblocks that say so are written before there is one on it. Nothing of it is read,
- * or, if it is to get only what it missed, it is proven to be as it was.
+ * The member was taken back, and nothing was rebuilt yet. The superblocks that record this are written before the
+ * disk itself gets one. So an old superblock on the disk is accepted here if nothing on it is trusted (cursor 0, full
+ * rebuild), or if the disk is proven to be unchanged since it left (partial rebuild).
  */
 static bool needs_nothing(const struct ddr_super *disk, const struct ddr_super *newest, uint32_t member)
 {
@@ -143,8 +144,8 @@ static enum ddr_verdict judge(const struct ddr_candidate *c, const struct ddr_su
 	if (state == DDR_MEMBER_REBUILDING && needs_nothing(c->super, newest, (uint32_t)member))
 		return c->bytes < ddr_layout_data_end(newest) ? DDR_V_TOO_SMALL : DDR_V_CURRENT;
 	/*
-	 * One generation behind and still in the table: the last superblock write did not reach it. A spare holds nothing
-	 * that could be old, and its superblock is not written again before it is taken.
+	 * One generation behind and still in the table: the last superblock write did not reach it. A spare holds no
+	 * data that could be old, and its superblock is not written again before it is taken.
 	 */
 	if (c->super->generation + 1 < newest->generation && !uuid_equal(newest->gen_prev, c->super->gen_id) &&
 	    (state != DDR_MEMBER_SPARE || c->super->member[c->super->this_member].state != DDR_MEMBER_SPARE))
@@ -165,7 +166,10 @@ static void cast(const struct ddr_candidate *cand, size_t n, struct ddr_assembly
 		}
 		m = find_member(&out->super, own_uuid(cand[i].super));
 		out->verdict[i] = judge(&cand[i], &out->super, m);
-		/* what its superblock says of the array counts all the same, so that nobody goes on behind its back */
+		/*
+		 * its superblock still counts in the choice of the newest state, so that no older state is started
+		 * because of it
+		 */
 		if (out->verdict[i] == DDR_V_CURRENT && cand[i].foreign && cand[i].foreign[0])
 			out->verdict[i] = DDR_V_FOREIGN;
 		if (out->verdict[i] == DDR_V_CURRENT)
@@ -187,7 +191,7 @@ static void cast(const struct ddr_candidate *cand, size_t n, struct ddr_assembly
 	}
 }
 
-/* Roles that are held by a member of the set. */
+/* The roles that the members in this set hold. */
 static uint32_t roles_of(const struct ddr_super *sb, uint32_t members)
 {
 	uint32_t roles = 0;
@@ -216,9 +220,9 @@ int32_t ddr_assembly_role(const struct ddr_assembly *a, uint32_t role)
 	return found;
 }
 
-/* -------------------------------------------------- sentences */
+/* -------------------------------------------------- messages */
 
-/* "member 1 is stale (sdb), member 4 is not there": those with a role that are not usable. */
+/* "member 1 is stale (sdb), member 4 is missing": the members with a role that are not usable. */
 static void list_absent(const struct ddr_candidate *cand, const struct ddr_assembly *a, char *buf, size_t size)
 {
 	size_t used = 0;
@@ -297,7 +301,7 @@ static int check_known(const struct ddr_super *newest, const struct ddr_known *k
 	return 0;
 }
 
-/* Is the best superblock of member @m lost, or could it be? Then nothing says what the member did alone. */
+/* Is the newest superblock of member @m lost, or could it be? Then nothing shows what that member did on its own. */
 static bool silent(const struct ddr_assembly *a, uint32_t m)
 {
 	return a->other[m] < 0 || a->verdict[a->other[m]] == DDR_V_FOREIGN;

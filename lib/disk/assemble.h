@@ -30,21 +30,21 @@
 
 /* One device: what ddr_dev_read_supers() found on it. The pointers are borrowed. */
 struct ddr_candidate {
-	const char *device;		/* its name, for the sentences */
-	const struct ddr_super *super;	/* NULL: it has none that is valid */
+	const char *device;		/* its name, for messages */
+	const struct ddr_super *super;	/* NULL: it has no valid one */
 	const char *error;		/* why it has none, or NULL */
 	uint64_t bytes;			/* its size */
 	const char *foreign;		/* another program's signature on it (lib/disk/foreign.h); NULL or "": none */
 };
 
-/* The last generation that this node has seen of the array, where it remembers one. */
+/* The last generation of the array that this node has seen, if it remembers one. */
 struct ddr_known {
 	uint64_t generation;		/* 0: nothing is remembered */
 	uint8_t gen_id[DDR_UUID_LEN];
 };
 
 enum ddr_verdict {
-	DDR_V_CURRENT = 0,	/* plays its member */
+	DDR_V_CURRENT = 0,	/* serves as its member */
 	DDR_V_STALE,		/* an older generation: only as the target of a rebuild */
 	DDR_V_OUT,		/* current, but the table says faulty or missing */
 	DDR_V_REMOVED,		/* its uuid is no longer in the table */
@@ -57,26 +57,25 @@ struct ddr_assembly {
 	struct ddr_super super;			/* the newest; its this_member is that of device[source] */
 	uint32_t source;			/* index of the candidate that it came from */
 	enum ddr_verdict verdict[DDR_ASSEMBLE_MAX];	/* for each candidate */
-	int32_t device[DDR_MAX_MEMBERS];	/* member -> candidate that plays it (DDR_V_CURRENT), -1: none */
-	int32_t other[DDR_MAX_MEMBERS];		/* member -> candidate that is there but must not play, -1: none */
-	uint32_t current;			/* bit m: member m plays (in sync, rebuilding or spare) */
-	uint32_t usable;			/* bit m: member m is in sync and there */
-	uint32_t missing;			/* bit m: the table has it in sync or rebuilding, and it does not play */
-	uint32_t stale;				/* bit m: of these, a stale device is there */
+	int32_t device[DDR_MAX_MEMBERS];	/* member -> candidate that serves as it (DDR_V_CURRENT), -1: none */
+	int32_t other[DDR_MAX_MEMBERS];		/* member -> candidate that is present but must not be used, -1: none */
+	uint32_t current;			/* bit m: member m has a device in use (in sync, rebuilding or spare) */
+	uint32_t usable;			/* bit m: member m is in sync and present */
+	uint32_t missing;			/* bit m: the table has it in sync or rebuilding, but no device serves as it */
+	uint32_t stale;				/* bit m: of these, a stale device is present */
 	bool degraded;				/* a role has no usable member */
 	/*
-	 * The members that are missing could by themselves have gone on without those that
-	 * are there. Nothing here can exclude that: starting needs the operator's word.
+	 * The missing members could have formed the array on their own (split brain). The devices that are present
+	 * cannot rule that out, so the operator has to confirm the start.
 	 */
 	bool doubtful;
-	char note[DDR_ERROR_LEN];		/* degraded or doubtful: a sentence, else empty */
+	char note[DDR_ERROR_LEN];		/* degraded or doubtful: the message, else empty */
 };
 
 /*
- * Decides. @known may be NULL. Returns 0: the array may start as @out says (the caller
- * asks the operator if out->doubtful). Returns -1: refused, the reason in @err; @out is
- * then filled as far as super, verdict, device and other if a newest superblock
- * could be chosen (out->super.members > 0), for reports only.
+ * Decides. @known may be NULL. Returns 0: the array may start as @out says (the caller asks the operator if
+ * out->doubtful). Returns -1: refused, with the reason in @err. If a newest superblock could be chosen
+ * (out->super.members > 0), then super, verdict, device and other of @out are filled even then, for reports only.
  */
 int ddr_assemble(const struct ddr_candidate *cand, size_t n, const struct ddr_known *known,
 		 struct ddr_assembly *out, struct ddr_error *err);
@@ -94,12 +93,12 @@ int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err);
 int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err);
 
 /*
- * Members that the newest superblock has in sync or rebuilding, and of which no device was found: their disks may still appear. Also valid after
- * a refusal, if out->super.members > 0.
+ * The members that the newest superblock has in sync or rebuilding but for which no device was found: their disks may
+ * still appear. Also valid after a refusal, if out->super.members > 0.
  */
 uint32_t ddr_assembly_absent(const struct ddr_assembly *a);
 
-/* Candidate (index into the array given to ddr_assemble()) that plays role @role, or -1. */
+/* The candidate (index into the array given to ddr_assemble()) that holds role @role, or -1. */
 int32_t ddr_assembly_role(const struct ddr_assembly *a, uint32_t role);
 
 const char *ddr_verdict_name(enum ddr_verdict verdict);

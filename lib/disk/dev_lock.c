@@ -17,7 +17,10 @@
 
 #define PAUSE_MS	100u
 
-/* A disk that is locked for partitions of it: once, whichever of them, or two of one process would wait for each other. */
+/*
+ * A whole disk that is locked because of its partitions. It is locked once per process: two partitions of it would
+ * otherwise wait for each other.
+ */
 struct whole {
 	dev_t rdev;
 	int fd;
@@ -26,9 +29,9 @@ struct whole {
 };
 
 struct ddr_dev_lock {
-	int own;		/* the device is used by its usual node: a descriptor of our own node; else -1 */
-	int usual;		/* it is used by our own node: a descriptor of the usual one, until nobody was seen to have that locked; else -1 */
-	bool taken;		/* of the usual node, or of the whole disk */
+	int own;		/* if the device is used through its usual node: a descriptor of our own node, else -1 */
+	int usual;		/* if it is used through our own node: a descriptor of the usual one, until that was seen unlocked; else -1 */
+	bool taken;		/* the lock of the usual node, or of the whole disk, is held */
 	struct whole *whole;
 };
 
@@ -48,7 +51,10 @@ static struct ddr_dev_lock *lock_new(struct ddr_dev *dev, struct ddr_error *err)
 
 /* ---- the disk of a partition ------------------------------------------------------- */
 
-/* By the rule of systemd (BLOCK_DEVICE_LOCKING) a partition is locked by its disk. False: it is none, or its disk is not to be found. */
+/*
+ * systemd's rule (BLOCK_DEVICE_LOCKING): a partition is locked through its disk. False: it is no partition, or its
+ * disk was not found.
+ */
 static bool find_whole(dev_t rdev, char *path, size_t size, dev_t *whole)
 {
 	char text[96], name[64] = "";
@@ -78,7 +84,10 @@ static bool find_whole(dev_t rdev, char *path, size_t size, dev_t *whole)
 	return name[0] && (size_t)snprintf(path, size, "/dev/%s", name) < size && stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == *whole;
 }
 
-/* With the lock of the list. NULL with errno: another program has it, or it cannot be opened; *@fd: its descriptor if it is locked, else -1. */
+/*
+ * Call with the list locked. NULL with errno: another program holds the lock, or the disk cannot be opened. *@fd: the
+ * descriptor if it is locked, else -1.
+ */
 static struct whole *get_whole(const char *path, dev_t rdev, int *fd)
 {
 	struct whole *w;
@@ -131,8 +140,8 @@ static enum ddr_lock_state state_of(int fd, enum ddr_lock_state busy, const char
 }
 
 /*
- * Only an exclusive lock is in the way, as daemons of earlier releases had it. A shared one, which udev takes while it looks at a disk,
- * is not waited for, nor does ours keep udev from taking it.
+ * Only an exclusive lock counts, since daemons of earlier releases took one. A shared lock, as udev takes it while it
+ * looks at a disk, is not waited for, and our shared lock does not keep udev from taking its own.
  */
 static enum ddr_lock_state pass_usual(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err)
 {
@@ -144,7 +153,7 @@ static enum ddr_lock_state pass_usual(struct ddr_dev *dev, struct ddr_holder *ho
 	return DDR_LOCK_TAKEN;
 }
 
-/* Against other programs, by the usual node of the disk. */
+/* Excludes other programs, through the usual node of the disk. */
 static enum ddr_lock_state lock_usual(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err)
 {
 	enum ddr_lock_state state = DDR_LOCK_TAKEN;
@@ -169,7 +178,7 @@ static enum ddr_lock_state lock_usual(struct ddr_dev *dev, struct ddr_holder *ho
 	return state;
 }
 
-/* A device that is used by its usual node, and a descriptor of ours beside it. */
+/* For a device that is used through its usual node: locks our own node, too. */
 static enum ddr_lock_state lock_both(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err)
 {
 	bool absent;
@@ -233,7 +242,7 @@ int ddr_dev_lock_prepare(struct ddr_dev *dev, struct ddr_error *err)
 {
 	if (!lock_new(dev, err))
 		return -1;
-	/* if it is gone, nobody can be asked any more, and the device is hardly there */
+	/* if the usual node is missing, there is no lock to wait for, and the device has probably been removed */
 	dev->lock->usual = open(dev->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return 0;
 }

@@ -66,7 +66,7 @@ static int learn(struct ddr_dev *dev, unsigned int flags, struct ddr_error *err)
 	return 0;
 }
 
-/* The type is looked at before the open: opening a fifo or a tape drive can block or do harm. */
+/* The type is checked before the open: opening a fifo or a tape drive can block or do harm. */
 static int check_type(const char *path, unsigned int flags, struct stat *st, struct ddr_error *err)
 {
 	if (stat(path, st))
@@ -76,7 +76,10 @@ static int check_type(const char *path, unsigned int flags, struct stat *st, str
 	return ddr_error_set(err, "%s: is not a block device; give a disk, a partition or a loop device", path);
 }
 
-/* By the node of our own. Where none can be made, the usual one has to do: then the lock on it is in udev's way, but the array is up. */
+/*
+ * Opens our own node. If it cannot be created, the usual node is used: udev then waits for our lock on it, but the
+ * array can start.
+ */
 static int open_own(struct ddr_dev *dev, dev_t rdev, int mode, struct ddr_error *err)
 {
 	bool absent;
@@ -92,7 +95,7 @@ static int open_own(struct ddr_dev *dev, dev_t rdev, int mode, struct ddr_error 
 
 static int open_usual(struct ddr_dev *dev, int mode, unsigned int flags, struct ddr_error *err)
 {
-	/* without O_CREAT, O_EXCL has a meaning for block devices only */
+	/* without O_CREAT, O_EXCL only has a meaning for block devices */
 	dev->fd = open(dev->path, mode | (flags & DDR_DEV_EXCL ? O_EXCL : 0));
 	if (dev->fd < 0 && errno == EINVAL && flags & DDR_DEV_FILE)
 		dev->fd = open(dev->path, mode & ~O_DIRECT);	/* a file on a file system without O_DIRECT */
@@ -191,7 +194,7 @@ int ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64
 {
 	const uint8_t *p = buf;
 
-	/* a write behind the end of a regular file would make it longer */
+	/* a write beyond the end of a regular file would extend it */
 	if (offset > dev->bytes || len > dev->bytes - offset)
 		return io_error(dev, "write", offset, ENOSPC, err);
 	while (len > 0) {
@@ -259,7 +262,7 @@ static void read_copy(const struct ddr_dev *dev, void *buf, unsigned int i, uint
 	out->copy[i].found = out->copy[i].fault.code == DDR_FE_OK;
 }
 
-/* Looks for copy 1 wherever it may lie. What looked most like one is kept for the report. */
+/* Looks for copy 1 at every place where it may lie. The one that looked most like a superblock is kept for the report. */
 static void search_copy1(const struct ddr_dev *dev, void *buf, struct ddr_supers *out)
 {
 	uint64_t best = 0;

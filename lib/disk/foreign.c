@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Signatures of others on a member; see foreign.h. */
+/* Signatures of other programs on a member; see foreign.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -12,14 +12,17 @@
 #include "lib/disk/layout.h"
 #include "lib/disk/signature.h"
 
-#define RUN	(1u << 20)	/* bytes that are read at once */
+#define RUN	(1u << 20)	/* bytes read at once */
 
-/* A file in memory as large as the device, with holes where libblkid is to see nothing. It is made when there is something to see. */
+/*
+ * A file in memory as large as the device, with holes where libblkid must see nothing. It is created when there is
+ * something to show.
+ */
 struct view {
 	const struct ddr_dev *dev;
 	const struct ddr_super *sb;
-	uint64_t bytes;			/* of the device, in whole sectors */
-	int fd;				/* -1: there was nothing yet */
+	uint64_t bytes;			/* size of the device, in whole sectors */
+	int fd;				/* -1: nothing to show yet */
 };
 
 static bool is_zero(const uint8_t *p, size_t len)
@@ -57,7 +60,7 @@ static bool is_ours(const struct view *v, const void *block, uint64_t offset)
 	return false;
 }
 
-/* One block becomes visible. */
+/* Makes one block visible to libblkid. */
 static int show(struct view *v, const void *block, size_t len, uint64_t offset, struct ddr_error *err)
 {
 	if (v->fd < 0) {
@@ -83,7 +86,7 @@ static int show_run(struct view *v, const uint8_t *buf, size_t len, uint64_t off
 	return 0;
 }
 
-/* What cannot be read is not looked at: a bad sector is no signature, and others deal with it. */
+/* Unreadable blocks are skipped: a bad sector is no signature, and is dealt with elsewhere. */
 static int show_range(struct view *v, uint8_t *buf, uint64_t from, uint64_t to, struct ddr_error *err)
 {
 	struct ddr_error ignored;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Superblock codec: see format.h. The rules that each field obeys stand in
- * doc/on-disk-format.md; ddr_super_check() is their only implementation, and both
- * the decoder and the encoder go through it.
+ * Superblock codec: see format.h. The rules for each field are listed in doc/on-disk-format.md. ddr_super_check() is
+ * their only implementation; both the decoder and the encoder use it.
  */
 #include <endian.h>
 #include <string.h>
@@ -55,7 +54,7 @@ bool ddr_name_valid(const char *name, size_t size)
 	return true;
 }
 
-/* 8-4-4-4-12 hexadecimal digits: what the commands take for the uuid of an array wherever a name can stand. */
+/* 8-4-4-4-12 hexadecimal digits: the commands take such a word for the uuid of an array wherever a name can stand. */
 static bool looks_like_uuid(const char *name)
 {
 	static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
@@ -111,7 +110,7 @@ static struct ddr_fault check_shape(const struct ddr_super *sb)
 	return FINE;
 }
 
-/* The areas of a member: superblock, log, map, superblock, data, in this order and apart from each other. */
+/* The areas of a member: superblock, log, map, superblock, data, in this order and without overlap. */
 static struct ddr_fault check_areas(const struct ddr_super *sb)
 {
 	uint64_t regions = ddr_super_regions(sb);
@@ -168,7 +167,7 @@ static struct ddr_fault check_member(const struct ddr_super *sb, uint32_t i)
 		return FAULT(DDR_FE_M_STATE, i, m->state, 0);
 	if (!has_role && m->role != DDR_ROLE_NONE)
 		return FAULT(DDR_FE_M_ROLE, i, m->role, 0);
-	/* who is read or written has a role, a spare has none; who failed may have lost it to a spare */
+	/* a member that is read or written has a role, a spare has none; a failed one may have lost its role to a spare */
 	if (((m->state == DDR_MEMBER_IN_SYNC || m->state == DDR_MEMBER_REBUILDING) && !has_role) ||
 	    (m->state == DDR_MEMBER_SPARE && has_role))
 		return FAULT(DDR_FE_M_ROLE, i, m->role, 0);
@@ -182,8 +181,8 @@ static struct ddr_fault check_member(const struct ddr_super *sb, uint32_t i)
 }
 
 /*
- * Each role has one holder, or two while one disk is replaced by another: one of them is
- * in sync then, and the other one says that it replaces it. One role at a time.
+ * Each role has one holder, or two while one disk is being replaced by another: one of them is in sync then, and the
+ * other is marked as replacing it. Only one role at a time.
  */
 static struct ddr_fault check_roles(const struct ddr_super *sb)
 {
@@ -356,7 +355,7 @@ static void decode_fields(const struct ddr_disk_sb *d, struct ddr_super *sb)
 	decode_members(d, sb);
 }
 
-/* What the host structure does not hold: fields that must be zero. */
+/* Fields that the host structure does not hold: they must be zero. */
 static struct ddr_fault check_raw(const struct ddr_disk_sb *d)
 {
 	const uint8_t *base = (const uint8_t *)d;
@@ -366,7 +365,7 @@ static struct ddr_fault check_raw(const struct ddr_disk_sb *d)
 	for (uint32_t i = 0; i < DDR_MAX_SLOTS; i++)
 		if (get32(d->slot[i].flags))
 			return FAULT(DDR_FE_S_FLAGS, i, get32(d->slot[i].flags), 0);
-	/* a feature that this version may ignore may have put something there */
+	/* a feature that this version may ignore may use these bytes */
 	if (get32(d->compat) & ~DDR_FEATURE_COMPAT_KNOWN || get32(d->ro_compat) & ~DDR_FEATURE_RO_COMPAT_KNOWN)
 		return FINE;
 	n = ddr_fields(false, &field);
@@ -403,7 +402,7 @@ struct ddr_fault ddr_super_decode(const void *buf, unsigned int copy, uint64_t o
 	crc = ddr_crc32c_block(&d, sizeof(d), offsetof(struct ddr_disk_sb, crc32c));
 	if (get32(d.crc32c) != crc)
 		return FAULT(DDR_FE_CRC, 0, get32(d.crc32c), crc);
-	/* before everything else that a feature may have changed the meaning of */
+	/* checked first, since such a feature may change the meaning of everything else */
 	if (get32(d.incompat) & ~DDR_FEATURE_INCOMPAT_KNOWN)
 		return FAULT(DDR_FE_INCOMPAT, 0, get32(d.incompat), DDR_FEATURE_INCOMPAT_KNOWN);
 	decode_fields(&d, &host);

@@ -36,12 +36,12 @@ struct ddr_member {
 	uint32_t err_read;
 	uint32_t err_write;
 	uint32_t err_corrected;
-	uint8_t last_gen[DDR_LAST_GEN_LEN];	/* faulty, missing: beginning of the id of the last generation that it belonged to */
+	uint8_t last_gen[DDR_LAST_GEN_LEN];	/* faulty, missing: the first bytes of the id of the last generation that it belonged to */
 };
 
-/* The verify in progress, or the last one. */
+/* The current verify, or the last one. */
 struct ddr_verify {
-	uint32_t serial;		/* verifies begun so far */
+	uint32_t serial;		/* number of verifies started so far */
 	uint8_t state;			/* enum ddr_verify_state */
 	uint8_t priority;		/* 1 .. 5, or 0 */
 	uint8_t flags;			/* DDR_VERIFY_F_* */
@@ -167,10 +167,10 @@ enum ddr_format_error {
 	DDR_FE_L_SLOT,
 	DDR_FE_L_INDEX,
 	DDR_FE_L_GENERATION,
-	DDR_FE_L_OWNER,		/* cookie or boot id without a node */
+	DDR_FE_L_OWNER,		/* cookie or boot id without a node id */
 	DDR_FE_L_BIT,		/* a region beyond the array is marked; a: the region */
 	DDR_FE_L_STATE,		/* a region has no valid state; a: the region */
-	DDR_FE_L_REPAIR,	/* a region is named for a repair that is not marked, or out of order; a: its number */
+	DDR_FE_L_REPAIR,	/* a repair names a region that is not marked, or is out of order; a: its number */
 	DDR_FE_COUNT
 };
 
@@ -178,18 +178,18 @@ enum ddr_format_error {
 struct ddr_fault {
 	enum ddr_format_error code;
 	uint32_t index;		/* entry of a table, where the code is about one */
-	uint64_t a;		/* what was found */
-	uint64_t b;		/* what would be right, where that is one value */
+	uint64_t a;		/* the value found */
+	uint64_t b;		/* the expected value, if there is only one */
 };
 
 /* Short name of the damaged field ("order", "member uuid", ...); never NULL. */
 const char *ddr_format_error_name(enum ddr_format_error code);
-/* One sentence without newline or full stop in @buf: what is wrong, found and expected. Returns @buf. */
+/* One sentence without newline or full stop in @buf: what is wrong, what was found and what was expected. Returns @buf. */
 const char *ddr_fault_text(const struct ddr_fault *fault, char *buf, size_t size);
 
 /*
- * Checks a host superblock as the decoder does, without magic, length, crc and the
- * reserved bytes. The encoder and the state machine's tests use it.
+ * Checks a host superblock as the decoder does, except for magic, length, crc and reserved bytes. The encoder and the
+ * state machine's tests use it.
  */
 struct ddr_fault ddr_super_check(const struct ddr_super *sb);
 
@@ -206,7 +206,10 @@ struct ddr_fault ddr_super_decode(const void *buf, unsigned int copy, uint64_t o
  */
 struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf);
 
-/* Makes the encoded superblock at @buf the one for copy @copy: by its sequence number, of the two that its change has. */
+/*
+ * Turns the encoded superblock at @buf into the one for copy @copy: each change has two sequence numbers, and this
+ * sets the one for that copy.
+ */
 void ddr_super_set_copy(void *buf, unsigned int copy);
 
 /* True if the superblock has ro-compat features that this version does not know: it may be examined, but not started. */
@@ -222,8 +225,8 @@ static inline unsigned int ddr_super_copy(uint64_t seq)
 }
 
 /*
- * Each change of the superblocks has two sequence numbers, an even one for copy 0 and the odd one behind it for copy 1. Of the change
- * that follows a superblock of number @seq, the higher one.
+ * Each change of the superblocks has two sequence numbers: an even one for copy 0 and the next odd one for copy 1.
+ * Returns the higher one of the change that follows a superblock with number @seq.
  */
 static inline uint64_t ddr_super_seq_behind(uint64_t seq)
 {
@@ -239,23 +242,24 @@ static inline uint64_t ddr_super_offset(const struct ddr_super *sb, unsigned int
 /* True if @name (of @size bytes, NUL-filled) can name an array: 1 to 63 of [A-Za-z0-9._+-], a letter or digit first. */
 bool ddr_name_valid(const char *name, size_t size);
 /*
- * Why no array should get the name (a name of its own right, of one that exists, is told by ddr_name_valid() alone), or NULL: it can have it. Device-mapper
- * has a file "control" where the arrays' devices are, and a name that looks like a uuid would be taken for one.
+ * Why no array should get this name, or NULL if it may have it. (Whether the name of an existing array is valid is
+ * decided by ddr_name_valid() alone.) Device-mapper has a file "control" in the directory of the arrays' devices, and
+ * a name that looks like a uuid would be taken for one.
  */
 const char *ddr_name_refused(const char *name);
 
-/* Of two decoded copies of one member, the one that counts. NULL: that copy is not valid. */
+/* The newer of two decoded copies of one member. NULL: that copy is not valid. */
 const struct ddr_super *ddr_super_newer(const struct ddr_super *copy0, const struct ddr_super *copy1);
 /* True if both copies are of one member of one array with one geometry (what never changes in a member's life). */
 bool ddr_super_same_member(const struct ddr_super *a, const struct ddr_super *b);
 /*
- * Is @disk, the newest superblock of a disk, the last that member @member of @sb can have had while it was whole? @sb: the
- * array's, which has it out.
+ * Is @disk, the newest superblock of a disk, the last one that member @member of @sb can have had while it was in
+ * sync? @sb: the array's superblock, which lists that member as faulty or missing.
  */
 bool ddr_super_is_last(const struct ddr_super *sb, uint32_t member, const struct ddr_super *disk);
 /*
- * Name of the first field of the geometry in which two members of one array differ, or NULL. The size of the array is not one of them:
- * it grows, with a new generation, and a disk that missed that has the smaller one.
+ * The name of the first field of the geometry in which two members of one array differ, or NULL. The size of the
+ * array is not one of them: it grows with a new generation, and a disk that missed that has the smaller one.
  */
 const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct ddr_super *b);
 
@@ -275,7 +279,7 @@ static inline uint64_t ddr_super_regions(const struct ddr_super *sb)
 	return (sb->array_blocks + n - 1) / n;
 }
 
-/* Regions that log and map have room for. */
+/* The number of regions that log and map have room for. */
 static inline uint64_t ddr_super_most_regions(const struct ddr_super *sb)
 {
 	uint64_t log = (uint64_t)sb->log_blocks * DDR_LOG_REGIONS, map = (uint64_t)sb->map_blocks * DDR_MAP_REGIONS;
@@ -290,7 +294,7 @@ static inline uint64_t ddr_super_most_blocks(const struct ddr_super *sb)
 	return ddr_super_most_regions(sb) * ddr_super_region_blocks(sb);
 }
 
-/* Blocks that a member of @bytes has room for, and a tail behind them: a multiple of 2^order. */
+/* The number of blocks that a member of @bytes has room for, with a tail behind them: a multiple of 2^order. */
 static inline uint64_t ddr_super_blocks_in(const struct ddr_super *sb, uint64_t bytes)
 {
 	uint64_t taken = sb->data_offset + DDR_TAIL_BYTES, blocks = bytes < taken ? 0 : (bytes - taken) / sb->chunk;
@@ -311,13 +315,13 @@ static inline uint64_t ddr_map_offset(const struct ddr_super *sb, uint32_t index
 }
 
 /*
- * Checks a log block (@slot < sb->slots) or a map block (@slot == DDR_MAP_SLOT) that
- * was read from place @place of block @index. The payload may be used in place
- * (((struct ddr_disk_log *)buf)->payload) only if the result's code is DDR_FE_OK.
+ * Checks a log block (@slot < sb->slots) or a map block (@slot == DDR_MAP_SLOT) that was read from place @place of
+ * block @index. The payload may be used in place (((struct ddr_disk_log *)buf)->payload) only if the result's code is
+ * DDR_FE_OK.
  */
 struct ddr_fault ddr_log_decode(const void *buf, const struct ddr_super *sb, uint16_t slot, uint32_t index,
 				unsigned int place, struct ddr_log_info *info);
-/* Fills header and crc32c of @blk around the payload that is in it already. The place to write to: info->seq & 1. */
+/* Fills in header and crc32c of @blk; the payload must be there already. It has to be written to place info->seq & 1. */
 void ddr_log_encode(struct ddr_disk_log *blk, const struct ddr_log_info *info);
 
 /* The bits of a log payload and the nibbles of a map payload; @i: region within the block. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Codec of log blocks and map blocks: see format.h. A block that was torn, is stale
- * in place, or belongs to another slot, index or array is named as such and never
- * read as "nothing dirty".
+ * Codec of log blocks and map blocks: see format.h. A block that was torn, is outdated, or belongs to another slot,
+ * index or array is reported as such and never read as "nothing dirty".
  */
 #include <endian.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #define FAULT(c, found, want) ((struct ddr_fault){ .code = (c), .a = (found), .b = (want) })
 #define FINE ((struct ddr_fault){ .code = DDR_FE_OK })
 
-/* Blocks of zeroes are what a reader finds where nobody wrote yet. */
+/* A block that was never written reads as zeroes. */
 static bool is_blank(const void *buf, size_t len)
 {
 	const uint8_t *p = buf;
@@ -24,10 +23,10 @@ static bool is_blank(const void *buf, size_t len)
 	return !any;
 }
 
-/* The payload speaks of regions of the array only; what lies behind them is zero. */
+/* The payload may only mark regions of the array; the rest is zero. */
 static struct ddr_fault check_log_payload(const uint8_t *payload, uint64_t first, uint64_t regions)
 {
-	uint64_t here = first < regions ? regions - first : 0;	/* there may be blocks for regions that the array does not have yet */
+	uint64_t here = first < regions ? regions - first : 0;	/* a block may also cover regions that the array does not have yet */
 
 	for (uint32_t i = here < DDR_LOG_REGIONS ? (uint32_t)here : DDR_LOG_REGIONS; i < DDR_LOG_REGIONS; i++)
 		if (ddr_log_get(payload, i))
@@ -48,7 +47,7 @@ static struct ddr_fault check_map_payload(const uint8_t *payload, uint64_t first
 	return FINE;
 }
 
-/* What is named for a repair must be marked; a block of the map names none. */
+/* A region that is named for a repair must be marked; a block of the map names none. */
 static struct ddr_fault check_repairs(const struct ddr_disk_log *d, bool map)
 {
 	uint32_t last = 0;
@@ -114,7 +113,7 @@ static struct ddr_fault check_header(const struct ddr_log_info *h, const struct 
 		return FAULT(DDR_FE_SEQ_LIMIT, h->seq, 0);
 	if (h->generation == 0)
 		return FAULT(DDR_FE_L_GENERATION, 0, 0);
-	/* a boot id or a cookie says whose kernel holds the marks: without its node it says nothing */
+	/* boot id and cookie identify the kernel that holds the marks: without the node's id they mean nothing */
 	if (h->node == 0 && (h->cookie || !ddr_uuid_is_zero(h->boot_id)))
 		return FAULT(DDR_FE_L_OWNER, h->cookie, 0);
 	return FINE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The words of the on-disk format: names of its fields and a sentence for each
- * fault, for errors and for `ddraid examine`. Must never interpret a block.
+ * The texts for the on-disk format: the names of its fields and a sentence for each fault, for errors and for `ddraid
+ * examine`. Must never interpret a block.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,10 +67,7 @@ const char *ddr_field_at(bool log, uint32_t offset, char *buf, size_t size)
 
 /* -------------------------------------------------- faults */
 
-/*
- * How a sentence is made: the text, then what was found and what would be right, each
- * in the form that suits the field.
- */
+/* The form of a sentence: the text, then the value found and the expected one, each as it suits the field. */
 enum fault_form {
 	FORM_PLAIN,		/* the text alone */
 	FORM_FOUND,		/* ... is FOUND */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who has a lock; see holder.h. */
+/* Which process holds a lock; see holder.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
@@ -11,27 +11,30 @@
 
 #include "lib/disk/holder.h"
 
-#define OWNERS_MAX	8u	/* of shared locks there may be more; then nothing is said of the others */
+#define OWNERS_MAX	8u	/* a shared lock may have more owners; the others are not named */
 
 struct file {
 	unsigned int major, minor;
 	uint64_t ino;
 };
 
-/* The pid of a line of /proc/locks, or of "lock:" in fdinfo, if it is a lock of the kind and the file that are meant; else -1. */
+/* The pid in a line of /proc/locks, or of "lock:" in fdinfo, if it is a lock of this kind on this file; else -1. */
 static long lock_owner(const char *line, const struct file *f)
 {
 	unsigned int major, minor;
 	uint64_t ino;
 	long pid;
 
-	/* "5: FLOCK  ADVISORY  WRITE 1234 00:06:123 0 EOF"; who only waits has "->" behind the colon */
+	/* "5: FLOCK ADVISORY WRITE 1234 00:06:123 0 EOF"; a waiting process has "->" after the colon */
 	if (sscanf(line, " %*[0-9]: FLOCK %*s %*s %ld %x:%x:%" SCNu64, &pid, &major, &minor, &ino) != 4)
 		return -1;
 	return major == f->major && minor == f->minor && ino == f->ino ? pid : -1;
 }
 
-/* Does the descriptor with this fdinfo have the lock? It says so of the open file, which is why a pid that was given anew does not mislead. */
+/*
+ * Does the descriptor with this fdinfo hold the lock? fdinfo speaks of the open file, so a pid that was reused does
+ * not mislead.
+ */
 static bool has_lock(const char *fdinfo, const struct file *f)
 {
 	bool found = false;
@@ -65,7 +68,10 @@ static bool process_has_lock(const char *pid, const struct file *f)
 	return found;
 }
 
-/* Another process than @but that shares the open file: whoever took the lock may have ended and left it to that one. "" if there is none. */
+/*
+ * Another process than @but that shares the open file: the process that took the lock may have ended and left it to
+ * that one. "" if there is none.
+ */
 static void find_heir(const struct file *f, const char *but, char pid[24])
 {
 	DIR *dir = opendir("/proc");
@@ -79,7 +85,7 @@ static void find_heir(const struct file *f, const char *but, char pid[24])
 		closedir(dir);
 }
 
-/* Leaves @name as it is if there is no such process. */
+/* Leaves @name unchanged if there is no such process. */
 static void read_name(const char *pid, char name[32])
 {
 	char path[64];
@@ -94,7 +100,7 @@ static void read_name(const char *pid, char name[32])
 	fclose(f);
 }
 
-/* What is known of the owner of one lock. Returns whether it is a living program other than ddraidd. */
+/* Describes the owner of one lock. Returns whether it is a living program other than ddraidd. */
 static bool describe(long owner, const struct file *f, char *text, size_t size)
 {
 	char pid[24], heir[24] = "", name[32] = "";
@@ -117,7 +123,7 @@ static bool describe(long owner, const struct file *f, char *text, size_t size)
 	return lives && name[0] && !daemon;
 }
 
-/* Pids of those that have a lock, each once. */
+/* The pids of the lock's owners, each once. */
 static unsigned int list_owners(const struct file *f, long owner[OWNERS_MAX], bool *more)
 {
 	FILE *in = fopen("/proc/locks", "re");
@@ -160,7 +166,7 @@ void ddr_holder_find(int fd, struct ddr_holder *h)
 		char text[sizeof(h->text)];
 		bool other = describe(owner[i], &f, text, sizeof(text));
 
-		/* named is who cannot be asked to let go, if there is one */
+		/* if a daemon is among the owners, that one is named: it cannot be asked to let go */
 		if (i == 0 || (h->other && !other))
 			memcpy(h->text, text, sizeof(h->text));
 		h->other = h->other && other;

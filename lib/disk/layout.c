@@ -10,10 +10,9 @@ static uint64_t div_up(uint64_t n, uint64_t by)
 }
 
 /*
- * The areas for one region size. The metadata is sized for several times as many regions
- * as the whole device could hold, and so never for fewer than the array gets: the data
- * offset needs no second round. Returns the number of regions, or 0 if the device
- * is too small or the regions would be more than the format allows.
+ * The areas for one region size. The metadata is sized for several times as many regions as the whole device could
+ * hold, so it always suffices, and the data offset does not have to be computed again. Returns the number of regions,
+ * or 0 if the device is too small or the regions would be more than the format allows.
  */
 static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_size, struct ddr_super *sb)
 {
@@ -22,7 +21,7 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 	uint64_t bytes = req->leave ? ddr_layout_offered(req->member_bytes) : req->member_bytes;
 	uint64_t log_bytes, map_bytes, meta_end, blocks, regions, most;
 
-	/* a little more than the limit may still fit once the metadata is taken off */
+	/* a little more than the limit may still fit once the metadata is subtracted */
 	if (bound > 2u * DDR_MAX_REGIONS)
 		return 0;
 	most = bound * DDR_DEF_GROWTH < DDR_MAX_REGIONS ? bound * DDR_DEF_GROWTH : DDR_MAX_REGIONS;

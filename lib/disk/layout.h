@@ -24,12 +24,12 @@ struct ddr_layout_request {
 	uint8_t order, parity, layout;
 	uint32_t region_size;		/* bytes; 0: the default for the size */
 	uint32_t slots;
-	bool leave;			/* the array is to leave some of each member free, see ddr_layout_offered() */
+	bool leave;			/* the array leaves some of each member free, see ddr_layout_offered() */
 };
 
 /*
- * How many bytes of a disk of @bytes a new array may use, or one that grows: the others stay free, so that a disk that is a little smaller
- * can replace it. An array that exists needs no more than ddr_layout_member_bytes().
+ * How many bytes of a disk of @bytes a new or growing array may use. The rest stays free, so that a slightly smaller
+ * disk can replace it. An existing array only needs ddr_layout_member_bytes().
  */
 static inline uint64_t ddr_layout_offered(uint64_t bytes)
 {
@@ -39,16 +39,14 @@ static inline uint64_t ddr_layout_offered(uint64_t bytes)
 }
 
 /*
- * Fills the geometry of @sb (order to map_blocks, roles) for members of that size:
- * superblock, log, map, superblock, data from a multiple of 1 MiB, and behind it at
- * least DDR_TAIL_BYTES. Log and map have room for DDR_DEF_GROWTH times the regions that
- * the device could hold, as far as the format allows: so far the array can grow later, when its
- * members are larger. Nothing else of @sb is touched. Returns 0, or -1 with the
- * reason in @err and @sb unchanged.
+ * Fills the geometry of @sb (order to map_blocks, roles) for members of this size: superblock, log, map, superblock,
+ * data from a multiple of 1 MiB, and behind it at least DDR_TAIL_BYTES. Log and map have room for DDR_DEF_GROWTH
+ * times the regions that the device could hold, as far as the format allows: this is how far the array can grow
+ * later. Changes nothing else of @sb. Returns 0, or -1 with the reason in @err and @sb unchanged.
  */
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
 
-/* The default layout: rotating, unless each member holds whole blocks, or there is no parity. */
+/* The default layout: rotating, except where each member holds whole blocks, or there is no parity. */
 static inline uint8_t ddr_layout_default(uint64_t order, uint64_t parity)
 {
 	return order && parity ? DDR_LAYOUT_ROTATING : DDR_LAYOUT_DEDICATED;
@@ -60,7 +58,7 @@ static inline uint64_t ddr_layout_data_end(const struct ddr_super *sb)
 	return sb->data_offset + sb->array_blocks * sb->chunk;
 }
 
-/* Bytes that a device must have to be a member. */
+/* The size in bytes that a device must have to be a member. */
 static inline uint64_t ddr_layout_member_bytes(const struct ddr_super *sb)
 {
 	return ddr_layout_data_end(sb) + DDR_TAIL_BYTES;

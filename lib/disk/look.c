@@ -16,10 +16,10 @@
 
 #define STACK_BYTES	(192u << 10)	/* all of the daemon's memory is locked */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of all that follows, and of refs, next and ended of each look */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* protects all that follows, and refs, next and ended of each look */
 static pthread_cond_t changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct ddr_look *running;	/* those whose threads have not ended */
+static struct ddr_look *running;	/* the looks whose threads have not ended */
 
 static void make_cond(void)
 {
@@ -39,7 +39,7 @@ uint64_t ddr_look_now(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* With the lock. */
+/* Call with the lock held. */
 static void wait_until(uint64_t ms)
 {
 	const struct timespec ts = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 };
@@ -47,7 +47,7 @@ static void wait_until(uint64_t ms)
 	pthread_cond_timedwait(&changed, &lock, &ts);
 }
 
-/* Without the lock: a close may wait, too. */
+/* Call without the lock: closing a device may block, too. */
 static void destroy(struct ddr_look *l)
 {
 	ddr_dev_close(&l->dev);
@@ -57,7 +57,10 @@ static void destroy(struct ddr_look *l)
 
 /* ---- the thread ------------------------------------------------------------------ */
 
-/* The superblocks, and what else stands there. Whether there is memory to look for that says nothing of the disk. */
+/*
+ * Reads the superblocks, and searches for other signatures. A lack of memory in that search is ignored: it says
+ * nothing about the disk.
+ */
 static void read_member(struct ddr_look *l)
 {
 	struct ddr_error ignored;
@@ -81,7 +84,7 @@ static void *look(void *data)
 	else if (l->opened && l->what != DDR_LOOK_OPEN)
 		read_member(l);
 	if (l->what != DDR_LOOK_OPEN)
-		ddr_dev_close(&l->dev);		/* before it counts as ended: then it holds no lock any more */
+		ddr_dev_close(&l->dev);		/* before it counts as ended: from then on it must hold no lock */
 	pthread_mutex_lock(&lock);
 	for (p = &running; *p != l; p = &(*p)->next)
 		;
@@ -106,7 +109,7 @@ static int thread_start(struct ddr_look *l)
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);	/* nobody could join one that hangs */
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);	/* a thread that hangs could not be joined */
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = pthread_create(&thread, &attr, look, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -114,9 +117,9 @@ static int thread_start(struct ddr_look *l)
 	return ret;
 }
 
-/* ---- who waits ------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------- */
 
-/* With the lock. Is an earlier thread late in there? Waits for one that is not late yet. */
+/* Call with the lock held. Is an earlier thread for this path late? Waits for one that is not late yet. */
 static bool hangs(const char *path)
 {
 	struct ddr_look *l = running;
@@ -129,12 +132,15 @@ static bool hangs(const char *path)
 		if (ddr_look_now() >= l->due_ms)
 			return true;
 		wait_until(l->due_ms);
-		l = running;		/* it may be gone */
+		l = running;		/* it may have been freed */
 	}
 	return false;
 }
 
-/* With the lock: one that is in there and late, of whatever kind, or (@joinable) one that anybody may wait for. */
+/*
+ * Call with the lock held. Finds a thread for this path that is late, of any kind, or (@joinable) one that is not
+ * late and that several callers may wait for.
+ */
 static struct ddr_look *find_running(const char *path, unsigned int flags, bool joinable)
 {
 	struct ddr_look *l;
@@ -146,7 +152,7 @@ static struct ddr_look *find_running(const char *path, unsigned int flags, bool 
 	return NULL;
 }
 
-/* With the lock. */
+/* Call with the lock held. */
 static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
 {
 	int ret;
@@ -181,7 +187,7 @@ static struct ddr_look *look_new(const char *path, unsigned int flags, struct dd
 	return l;
 }
 
-/* Takes over @l; NULL: there was no memory. */
+/* Takes over @l; NULL: out of memory. */
 static enum ddr_look_start begin(struct ddr_look **look, struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
 {
 	enum ddr_look_start ret = DDR_LOOK_FAILED;
@@ -217,7 +223,7 @@ enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsi
 	return begin(look, l, limit_ms, err);
 }
 
-/* At a device that is open, by a descriptor of its own; and @len bytes for what is read there, if any. */
+/* A look at a device that is open, through a descriptor of its own; with @len bytes of memory if something is to be read. */
 static struct ddr_look *look_opened(const struct ddr_dev *dev, int what, size_t len, struct ddr_error *err)
 {
 	struct ddr_look *l = look_new(dev->path, 0, err);
@@ -297,7 +303,10 @@ bool ddr_look_ended(struct ddr_look *l)
 	return ended;
 }
 
-/* By its switches of context: a thread that waits for one answer has none. One that runs, or might, counts as one that moves. */
+/*
+ * By its context switches: a thread that waits for one answer has none. A thread that runs, or may be running, counts
+ * as making progress.
+ */
 uint64_t ddr_look_moves(struct ddr_look *l)
 {
 	static uint64_t runs = 1ull << 63;

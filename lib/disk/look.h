@@ -20,15 +20,15 @@ struct ddr_look {
 	char path[PATH_MAX];
 	unsigned int flags;		/* DDR_DEV_... */
 	/* results; valid only after ddr_look_wait() returned true */
-	bool opened;			/* else error says why */
-	struct ddr_dev dev;		/* ddr_look_open(): open, whoever waited may take it over and leave fd -1 and no path */
+	bool opened;			/* else error has the reason */
+	struct ddr_dev dev;		/* ddr_look_open(): the open device; whoever takes it over leaves fd -1 and no path */
 	uint64_t bytes;
-	struct ddr_supers supers;	/* newest < 0: error says why */
-	char foreign[DDR_FOREIGN_LEN];	/* ddr_look_start() and ddr_look_member(): what else the member holds (foreign.h), or "" */
-	bool whole;			/* ddr_look_bytes(): all of buf was read, else error says why */
-	void *buf;			/* goes with the look */
+	struct ddr_supers supers;	/* newest < 0: error has the reason */
+	char foreign[DDR_FOREIGN_LEN];	/* ddr_look_start() and ddr_look_member(): another program's signature on the member (foreign.h), or "" */
+	bool whole;			/* ddr_look_bytes(): all of buf was read, else error has the reason */
+	void *buf;			/* freed with the look */
 	struct ddr_error error;
-	/* own */
+	/* internal */
 	enum { DDR_LOOK_ALL, DDR_LOOK_OPEN, DDR_LOOK_READ, DDR_LOOK_MEMBER, DDR_LOOK_BYTES } what;
 	uint64_t offset;
 	size_t len;
@@ -42,35 +42,40 @@ struct ddr_look {
 enum ddr_look_start { DDR_LOOK_RUNS, DDR_LOOK_HANGS, DDR_LOOK_FAILED };
 
 /*
- * Begins to look at @path, read-only, for at most @limit_ms. RUNS: *@look is to be waited for, and put; where an earlier call of this
- * function is under way there and not late, it is that one. HANGS: an earlier thread is still in there and late. FAILED: no memory or
- * no thread, @err says so. The functions below wait for an earlier thread that is not late.
+ * Starts to look at @path, read-only, for at most @limit_ms. RUNS: wait for *@look, and put it. If an earlier call of
+ * this function for the same path is in progress and not late, that one is returned. HANGS: an earlier thread for
+ * this path is late. FAILED: out of memory, or no thread could be started; see @err. The functions below wait for an
+ * earlier thread that is not late.
  */
 enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err);
-/* Likewise, but the device is opened, by @flags, and nothing is read. */
+/* The same, but opens the device with @flags and reads nothing. */
 enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err);
-/* Likewise, the superblocks of a device that is open. The thread has a descriptor of its own to the same open file, and so its lock. */
+/*
+ * The same for an open device: reads its superblocks. The thread has its own descriptor of the same open file, and so
+ * holds its lock.
+ */
 enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err);
-/* Likewise, and what else it holds. */
+/* The same, and searches for another program's signature. */
 enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err);
-/* Likewise, @len bytes (not 0) at @offset of a device that is open, both multiples of 4096. */
+/* The same, but reads @len bytes (not 0) at @offset of an open device, both multiples of 4096. */
 enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err);
-/* Waits until it has ended, or its limit is over: false, and then nothing of @look but its path may be read. */
+/* Waits until the look has ended, or its limit has passed. Returns false then: nothing of @look but its path may be read. */
 bool ddr_look_wait(struct ddr_look *look);
 /*
- * Waits until one of @n has ended or is late, or until @until_ms (of ddr_look_now()). Returns its index, or -1: none is, in time.
+ * Waits until one of @n has ended or is late, or until @until_ms (of ddr_look_now()). Returns its index, or -1 if the
+ * time passed first.
  */
 int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_ms);
-/* It has ended: its fields may be read. */
+/* Has it ended? Then its fields may be read. */
 bool ddr_look_ended(struct ddr_look *look);
 /*
  * The progress of its thread, as a number: it changes while the thread computes, waits for a processor, or completes reads one by
  * one (slow); it stays the same while the thread waits for a single answer (hanging).
  */
 uint64_t ddr_look_moves(struct ddr_look *look);
-/* Milliseconds of the clock that never steps. */
+/* Milliseconds of the monotonic clock. */
 uint64_t ddr_look_now(void);
-/* True once for each late look at @path, so that it is reported once. */
+/* True once for each late look at @path, so that it is only reported once. */
 bool ddr_look_tell(const char *path);
 /* Releases it; a thread that still runs continues without the caller. NULL is allowed. */
 void ddr_look_put(struct ddr_look *look);

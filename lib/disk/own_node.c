@@ -12,7 +12,7 @@
 
 #include "lib/disk/own_node.h"
 
-#define ATTEMPTS	5u	/* others may make or replace the node at the same time */
+#define ATTEMPTS	5u	/* other processes may create or replace the node at the same time */
 
 /* Keeps errno. */
 static int failed(struct ddr_error *err, const char *dir, const char *what)
@@ -24,7 +24,7 @@ static int failed(struct ddr_error *err, const char *dir, const char *what)
 	return -1;
 }
 
-/* Nobody but the superuser (in tests: this user) may put anything there. */
+/* Only the superuser (in tests: this user) may create anything there. */
 static int check_dir(int fd, const char *dir, struct ddr_error *err)
 {
 	struct stat st;
@@ -68,8 +68,8 @@ static bool is_right(const struct stat *st, dev_t rdev)
 }
 
 /*
- * Something else stands in the node's place. It is replaced under a lock of the directory, so that nobody replaces a node that another one
- * has just made, and may have locked. 0 or -1 with errno.
+ * Something else has the node's name. It is replaced under a lock of the directory, so that nobody replaces a node
+ * that another process has just created, and may have locked. 0 or -1 with errno.
  */
 static int replace(int dirfd, const char *name, dev_t rdev)
 {
@@ -94,7 +94,7 @@ static int replace(int dirfd, const char *name, dev_t rdev)
 	return ret;
 }
 
-/* The node is there when it returns 0, or was a moment ago; else -1 with errno. */
+/* Returns 0 if the node exists (another process may replace it at once), else -1 with errno. */
 static int make(int dirfd, const char *name, dev_t rdev, bool *absent)
 {
 	struct stat st;
@@ -109,7 +109,10 @@ static int make(int dirfd, const char *name, dev_t rdev, bool *absent)
 	return -1;
 }
 
-/* The same node stays, whoever has it locked: only who may use it is put right. 1: it is another one by now. */
+/*
+ * Corrects owner and mode on the node itself, which stays the same, whoever has it locked. 1: another node has its
+ * name by now.
+ */
 static int check(int fd, dev_t rdev)
 {
 	struct stat st;

@@ -23,7 +23,7 @@
  * no node, and none can be made here, so nobody can have a lock on it.
  */
 int ddr_own_node_open(dev_t rdev, int mode, bool *absent, struct ddr_error *err);
-/* Likewise, in another directory; for tests. */
+/* The same, in another directory; for tests. */
 int ddr_own_node_open_in(const char *dir, dev_t rdev, int mode, bool *absent, struct ddr_error *err);
 
 #endif

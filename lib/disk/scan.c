@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Finding and assembling arrays on this machine; see scan.h. What may hold a member: scan_sys.c. The line of a table: scan_table.c. */
+/*
+ * Finds and assembles arrays on this machine; see scan.h. Which devices may hold a member: scan_sys.c. The table
+ * line: scan_table.c.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -15,8 +18,8 @@
 #include "lib/disk/scan.h"
 
 #define SYS_BLOCK	"/sys/class/block"
-#define POLL_MS		250u	/* so often it is looked whether those that are waited for get on */
-#define AT_ONCE		32u	/* devices that are looked at side by side, so that many that hang cost hardly more time than one */
+#define POLL_MS		250u	/* how often the progress of slow devices is checked */
+#define AT_ONCE		32u	/* devices read in parallel: many hanging ones cost hardly more time than one */
 
 /* -------------------------------------------------- the scan */
 
@@ -34,18 +37,18 @@ static bool has_trace(const struct ddr_supers *s)
 	return false;
 }
 
-/* A scan under way, and the devices that are being looked at. */
+/* A scan in progress, and the devices that are being read. */
 struct search {
 	struct ddr_scan *scan;
 	const struct ddr_scan_how *how;
 	struct ddr_look *look[AT_ONCE];
-	unsigned int at[AT_ONCE];	/* where they are in the order of the search */
-	uint64_t moves[AT_ONCE];	/* how far each had got at the last poll */
+	unsigned int at[AT_ONCE];	/* their places in the order of the search */
+	uint64_t moves[AT_ONCE];	/* the progress of each at the last check */
 	size_t n;
 	unsigned int next;
-	uint64_t until_ms;		/* until then answers are waited for */
-	bool enough;			/* what was found is all that is needed, */
-	uint64_t moved_ms;		/* and since then nothing has got on */
+	uint64_t until_ms;		/* answers are waited for until then */
+	bool enough;			/* what was found is all that is needed ... */
+	uint64_t moved_ms;		/* ... and no device has made progress since then */
 };
 
 static int add_hung(struct ddr_scan *scan, const char *path, bool pending, struct ddr_error *err)
@@ -81,7 +84,7 @@ static int add_device(struct ddr_scan *scan, const struct ddr_look *look, unsign
 	return 0;
 }
 
-/* Notes how far all have got. Has any got on since the last time? */
+/* Notes the progress of all. Has any of them made progress since the last time? */
 static bool any_moved(struct search *s)
 {
 	bool moved = false;
@@ -95,7 +98,7 @@ static bool any_moved(struct search *s)
 	return moved;
 }
 
-/* Waits for the first. Its index, or -1: none has answered in time, nor will soon. */
+/* Waits for the first answer. Returns its index, or -1: none came in time, and none is to be expected soon. */
 static int wait_first(struct search *s)
 {
 	uint64_t now = ddr_look_now();
@@ -113,7 +116,7 @@ static int wait_first(struct search *s)
 	return first;
 }
 
-/* One has answered, or is late, or the time is over: it is not looked at any more. */
+/* One device has answered, or is late, or the time is over: takes its result and ends the look. */
 static int settle(struct search *s, struct ddr_error *err)
 {
 	int first = wait_first(s), i = first < 0 ? 0 : first, rc;
@@ -142,7 +145,7 @@ static int in_order(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* After an error nothing more is waited for. */
+/* After an error nothing is waited for any more. */
 static int take_all(struct search *s, int rc, struct ddr_error *err)
 {
 	while (s->n && !rc)
@@ -204,7 +207,7 @@ static int scan_all(struct search *s, struct ddr_error *err)
 		if (!rc && ddr_scan_worth_opening(list[i]->d_name)) {
 			snprintf(path, sizeof(path), "/dev/%s", list[i]->d_name);
 			for (char *p = path; (p = strchr(p, '!')); )
-				*p = '/';	/* sysfs writes the slash of cciss/c0d0 so */
+				*p = '/';	/* sysfs writes the slash of cciss/c0d0 as '!' */
 			rc = look_at(s, path, 0, err);
 		}
 		free(list[i]);
@@ -227,7 +230,7 @@ static bool seen(const struct search *s, const char *path)
 	return false;
 }
 
-/* One pattern of how.listed; two names of one device count once. */
+/* One pattern of how.listed. Two names of the same device count once. */
 static int scan_pattern(struct search *s, const char *pattern, struct ddr_error *err)
 {
 	char path[PATH_MAX];
@@ -329,7 +332,7 @@ const struct ddr_scan_name *ddr_scan_twin(const struct ddr_scan_name *list, size
 	return NULL;
 }
 
-/* The array of this name, the only one, into @uuid. */
+/* Puts the uuid of the only array with this name into @uuid. */
 static int find_name(const struct ddr_scan *scan, const struct ddr_scan_name *list, size_t n, const char *name, uint8_t uuid[DDR_UUID_LEN],
 		     struct ddr_error *err)
 {
@@ -348,7 +351,7 @@ static int find_name(const struct ddr_scan *scan, const struct ddr_scan_name *li
 	return ddr_error_set(err, "no device belongs to an array with the name %s; see ddraid examine DEV...", name);
 }
 
-/* The uuid that @which means: itself, or that of the only array of this name. */
+/* The uuid that @which stands for: @which itself, or that of the only array with this name. */
 static int find_uuid(const struct ddr_scan *scan, const char *which, uint8_t uuid[DDR_UUID_LEN], struct ddr_error *err)
 {
 	struct ddr_scan_name *list;

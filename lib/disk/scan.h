@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Finds the members of arrays among the block devices of this machine, and assembles
- * one array: for `table` and `start`, and for a daemon that searches for members which no table names.
+ * Finds the members of arrays among the block devices of this machine, and assembles one array: for `table` and
+ * `start`, and for a daemon that searches for members that no table names.
  *
- * It reads every block device that has a size, that no device but one of ddraid holds (paths
- * below a multipath device or another mapping are left to the device above), and
- * that is neither suspended, nor a ddraid device, nor lies on one; no loop devices. The caller may list
- * other devices instead (how.listed); the command does so if its environment has DDRAID_DEVICES. Nothing here reads the environment: the daemon,
- * which lists none, reads all devices in any case. Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as missing (look.h).
+ * It reads every block device that has a size, except: devices held by anything but a ddraid device (paths below a
+ * multipath device or another mapping are left to the device above), suspended devices, ddraid devices and what lies
+ * on them, and loop devices. The caller may list other devices instead (how.listed); the command does so if its
+ * environment has DDRAID_DEVICES. Nothing here reads the environment: the daemon lists none and always reads all
+ * devices.
+ *
+ * Devices are opened read-only and closed again, each by a thread of its own: one that hangs counts as missing
+ * (look.h).
  */
 #ifndef DDR_LIB_SCAN_H
 #define DDR_LIB_SCAN_H
@@ -17,12 +20,12 @@
 #include "lib/disk/assemble.h"
 #include "lib/disk/devio.h"
 
-/* A device that is, or was, a member of some array: at least a part of a superblock was found. */
+/* A device that is, or was, a member of some array: at least part of a superblock was found. */
 struct ddr_scan_device {
 	char path[PATH_MAX];
 	uint64_t bytes;
-	struct ddr_supers supers;	/* supers.newest < 0: damaged, supers say how */
-	struct ddr_error error;		/* then: the sentence */
+	struct ddr_supers supers;	/* supers.newest < 0: damaged, with the faults in supers */
+	struct ddr_error error;		/* then: the message */
 	unsigned int at;		/* its place in the order of the search */
 	char foreign[DDR_FOREIGN_LEN];	/* another program's signature on it, or "" */
 };
@@ -30,8 +33,8 @@ struct ddr_scan_device {
 /* A device that did not answer. */
 struct ddr_scan_hung {
 	char path[PATH_MAX];
-	bool pending;			/* it is not late yet, and the scan did not wait for it: it may still answer */
-	bool known;			/* it is late, and an earlier scan of this process has reported it */
+	bool pending;			/* not late yet, but the scan did not wait for it: it may still answer */
+	bool known;			/* late, and already reported by an earlier scan of this process */
 };
 
 struct ddr_scan {
@@ -39,37 +42,41 @@ struct ddr_scan {
 	size_t n;
 	struct ddr_scan_hung *hung;
 	size_t n_hung;
-	bool cut;			/* wait_ms was over before all that is pending had got on with nothing for the grace */
+	bool cut;			/* wait_ms passed while pending devices were still making progress */
 };
 
 #define DDR_SCAN_LIMIT_MS	60000u	/* for callers without an io_timeout */
-#define DDR_SCAN_GRACE_MS	1500u	/* whoever has enough waits for others until none of them has got on for so long */
+#define DDR_SCAN_GRACE_MS	1500u	/* once everything needed is found, others are only waited for until none has made progress for this long */
 
 struct ddr_scan_how {
-	unsigned int limit_ms;		/* a device that has not answered by then counts as missing */
-	unsigned int wait_ms;		/* not 0: the scan ends by then, and what has not answered is pending: a later scan goes on with it */
+	unsigned int limit_ms;		/* a device that has not answered within this time counts as missing */
+	unsigned int wait_ms;		/* not 0: the scan ends after this time; a later scan continues with the pending devices */
 	/*
-	 * May be NULL. True: what was found is all that is needed. Then only such devices are waited for as get on (ddr_look_moves()): one of them may
-	 * be the copy of a member, which must not be missed for being slow. What answers nothing for the grace is left alone, and is pending.
+	 * May be NULL. True: everything needed was found. From then on only devices that make progress
+	 * (ddr_look_moves()) are waited for: one of them may hold a copy of a member, which must not be missed
+	 * because the disk is slow. A device without progress for the grace time is left alone, and is pending.
 	 */
 	bool (*enough)(void *ctx, const struct ddr_scan *scan);
 	void *ctx;
 	const dev_t *leave_out;		/* block devices that must not be opened */
 	size_t n_leave_out;
-	/* Paths or shell patterns, separated by blanks, to look at instead of all block devices; regular files count there too. Or NULL. */
+	/*
+	 * Paths or shell patterns, separated by blanks, that are read instead of all block devices; regular files are
+	 * accepted there, too. Or NULL.
+	 */
 	const char *listed;
 };
 
 /*
- * Scans. Devices that cannot be opened or read, and those without any trace of ddraid, are left out. Sleeps, for long only where
- * devices hang. 0, or -1 with @err and nothing to free.
+ * Scans. Devices that cannot be opened or read, and those without any trace of ddraid, are left out. Sleeps, but only
+ * for long if devices hang. 0, or -1 with @err and nothing to free.
  */
 int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 void ddr_scan_free(struct ddr_scan *scan);
-/* scan_sys.c, for scan.c: may the block device of that name (in sysfs) hold a member? It is not opened. */
+/* In scan_sys.c, for scan.c: may the block device with this name in sysfs hold a member? Does not open it. */
 bool ddr_scan_worth_opening(const char *name);
 
-/* An array that was assembled; the candidates borrow from the scan. */
+/* An assembled array; the candidates borrow from the scan. */
 struct ddr_scan_array {
 	struct ddr_candidate cand[DDR_ASSEMBLE_MAX];
 	size_t n;
@@ -77,25 +84,21 @@ struct ddr_scan_array {
 };
 
 /*
- * Assembles the array that @which names: a uuid, or a name. @known: see ddr_assemble().
- * Returns 0, or -1 with @err (no such array, a name that two arrays have, or a refusal
- * of ddr_assemble()).
+ * Assembles the array that @which names: a uuid, or a name. @known: see ddr_assemble(). Returns 0, or -1 with @err
+ * (no such array, two arrays with this name, or a refusal of ddr_assemble()).
  */
 int ddr_scan_assemble(const struct ddr_scan *scan, const char *which, const struct ddr_known *known,
 		  struct ddr_scan_array *array, struct ddr_error *err);
 
 struct ddr_scan_name {
 	uint8_t uuid[DDR_UUID_LEN];
-	char name[DDR_NAME_LEN];	/* from its newest superblock: a disk that was missing when the array was renamed has the old name */
+	char name[DDR_NAME_LEN];	/* from its newest superblock: a disk that was missing when the array was renamed still has the old name */
 	size_t device;			/* index of the device with that superblock */
 };
 
-/*
- * The arrays that the scan found, each once, in the order of their names. Returns how
- * many were stored, at most @max.
- */
+/* Lists the arrays that the scan found, each once, sorted by name. Returns how many were stored, at most @max. */
 size_t ddr_scan_arrays(const struct ddr_scan *scan, struct ddr_scan_name *list, size_t max);
-/* The other array of @list that has the name of entry @i, or NULL. */
+/* Another array of @list with the same name as entry @i, or NULL. */
 const struct ddr_scan_name *ddr_scan_twin(const struct ddr_scan_name *list, size_t n, size_t i);
 
 /* The device's size in 512-byte sectors. */
@@ -105,23 +108,26 @@ static inline uint64_t ddr_scan_sectors(const struct ddr_super *sb)
 }
 
 /* Options of the table, see dm-ddraid(7). */
-#define DDR_TABLE_VERIFY_READS		1u	/* an array without parity does not take it */
+#define DDR_TABLE_VERIFY_READS		1u	/* not for an array without parity */
 #define DDR_TABLE_FAIL_IF_NO_DAEMON	2u
 
 /*
- * The parameters of the table line, without start, length and target name: for
- * libdevmapper and `table`. Stale and missing members are '-'. @options: DDR_TABLE_*. Returns 0, or -1
- * if @size is too small.
+ * The parameters of the table line, without start, length and target name: for libdevmapper and `table`. Stale and
+ * missing members are '-'. @options: DDR_TABLE_*. Returns 0, or -1 if @size is too small.
  */
 int ddr_scan_table_params(const struct ddr_scan_array *array, unsigned int options, char *buf, size_t size);
 
 /*
- * The parameters of a table with "@major:@minor" (both 0: with "-") at @place of the stripe, else as they were. What stood beside that place,
- * to replace what was there, goes, and so does this device where it stood beside another one; what replaces another member stays. Returns
- * the new text, to be freed, or NULL: it is no table of ours, or there is no memory. *@same: it says so already.
+ * The parameters @params with the device "@major:@minor" (both 0: "-") at place @place of the stripe; the rest stays
+ * the same. A "replace" option for this place is dropped, and so is one that names this device elsewhere; one for
+ * another member stays. Returns the new text, which the caller frees, or NULL: @params is no ddraid table, or out of
+ * memory. *@same: the table already said this.
  */
 char *ddr_scan_table_replace(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
-/* Likewise, with that device as the one that replaces what stands at @place; both 0: with none anywhere. Not for one with nosync. */
+/*
+ * The same, with that device as the replacement of the one at @place; both 0: without any replacement. Not for a
+ * table with nosync.
+ */
 char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, uint32_t minor, bool *same);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which block devices may hold a member, by what sysfs, udev and device-mapper say of them: what is read before a device is opened.
+ * Which block devices may hold a member, by what sysfs, udev and device-mapper know of them: this is read before a
+ * device is opened.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 
 #define SYS_BLOCK	"/sys/class/block"
 #define DM_UUID_PREFIX	"DDRAID-"
-#define STACK_MAX	16u	/* devices upon one another that are followed; what stands higher is left alone */
+#define STACK_MAX	16u	/* how many stacked devices are followed; anything higher is left alone */
 
 /* First line of a small file; false if there is none. */
 static bool read_line(const char *path, char *buf, size_t size)
@@ -34,8 +35,9 @@ static bool read_line(const char *path, char *buf, size_t size)
 }
 
 /*
- * Is the first target of a mapped device ours? One that was made by hand has no uuid that says so, and whoever reads it may wait
- * for the very daemon that looks. By the ioctl itself: libdevmapper is not for several threads.
+ * Is the first target of a mapped device ours? A device that was created by hand has no uuid that shows it, and a
+ * read of it may wait for the very daemon that scans. Uses the ioctl itself, since libdevmapper must not be used by
+ * several threads.
  */
 static bool has_our_target(unsigned int major, unsigned int minor)
 {
@@ -67,14 +69,14 @@ static bool is_ddraid_device(const char *name)
 
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dm/uuid", name);
 	if (!read_line(path, text, sizeof(text)))
-		return false;		/* no mapped device */
+		return false;		/* not a mapped device */
 	if (strncmp(text, DM_UUID_PREFIX, strlen(DM_UUID_PREFIX)) == 0)
 		return true;
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dev", name);
 	return read_line(path, text, sizeof(text)) && sscanf(text, "%u:%u", &major, &minor) == 2 && has_our_target(major, minor);
 }
 
-/* True if something other than a ddraid device stands on top of @name. */
+/* Is @name held by anything other than a ddraid device? */
 static bool held_by_others(const char *name)
 {
 	char path[PATH_MAX];
@@ -92,7 +94,7 @@ static bool held_by_others(const char *name)
 	return held;
 }
 
-/* Whoever opens a mapped device that is suspended waits until it is resumed. */
+/* An open of a suspended mapped device blocks until it is resumed. */
 static bool is_suspended(const char *name)
 {
 	char path[PATH_MAX], suspended[32];
@@ -101,7 +103,7 @@ static bool is_suspended(const char *name)
 	return read_line(path, suspended, sizeof(suspended)) && strcmp(suspended, "1") == 0;
 }
 
-/* On whatever stands on an array, a read may wait for the daemon of that array, which may be the one that looks. */
+/* A read of a device that lies on an array may wait for the daemon of that array, which may be the one that scans. */
 static bool stands_on_ours(const char *name, unsigned int depth)
 {
 	char path[PATH_MAX];
@@ -114,7 +116,7 @@ static bool stands_on_ours(const char *name, unsigned int depth)
 		return true;
 	dir = opendir(path);
 	if (!dir)
-		return false;		/* it has none: a disk, a partition */
+		return false;		/* it has no lower devices: a disk, a partition */
 	while (!ours && (e = readdir(dir)))
 		ours = e->d_name[0] != '.' && (is_ddraid_device(e->d_name) || stands_on_ours(e->d_name, depth - 1));
 	closedir(dir);
@@ -122,8 +124,8 @@ static bool stands_on_ours(const char *name, unsigned int depth)
 }
 
 /*
- * Optical and floppy drives take seconds to open and never hold a member. The file of a loop device may lie on an array, and
- * memory is no place for data.
+ * Optical and floppy drives take seconds to open and never hold a member. The file of a loop device may lie on an
+ * array. Memory holds no lasting data.
  */
 static bool never_a_member(const char *name)
 {
@@ -136,8 +138,8 @@ static bool never_a_member(const char *name)
 }
 
 /*
- * Does udev say that it is one path of a multipath device? That device is the member, also while it is not there yet. Where no udev
- * runs it says nothing.
+ * Does udev say that it is a path of a multipath device? Then that device is the member, even if it does not exist
+ * yet. Without udev nothing is known.
  */
 static bool is_path(const char *name)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The line of a table for the kernel, made from an array that was found, or changed where a disk replaces another one.
- */
+/* The table line for the kernel: made from an array that was found, or changed when a disk replaces another one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,7 @@
 
 int ddr_scan_table_params(const struct ddr_scan_array *array, unsigned int options, char *buf, size_t size)
 {
-	/* by the bits of DDR_TABLE_* */
+	/* indexed by the bits of DDR_TABLE_* */
 	static const char *const words[] = {
 		"", " 1 verify_reads", " 1 fail_if_no_daemon", " 2 verify_reads fail_if_no_daemon",
 	};
@@ -57,7 +55,10 @@ static bool word_is(const char *word, const char *text)
 	return strcspn(word, " ") == strlen(text) && strncmp(word, text, strlen(text)) == 0;
 }
 
-/* The options but "replace PLACE DEVICE", each with a space before it. Returns how many words that are, or -1: they do not fit. */
+/*
+ * The options except "replace PLACE DEVICE", each with a space before it. Returns the number of words, or -1: they do
+ * not fit.
+ */
 static int other_options(const char *word, char *buf, size_t size)
 {
 	size_t used = 0;
@@ -117,7 +118,7 @@ char *ddr_scan_table_shadow(const char *params, uint32_t place, uint32_t major, 
 	return text;
 }
 
-/* Does a device stand beside @place, or @device beside any? */
+/* Is there a replacement for @place, or is @device one for any place? */
 static bool has_shadow(const char *params, uint32_t place, const char *device)
 {
 	unsigned long members = strtoul(word_at(params, WORDS_BEFORE - 1), NULL, 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Old content of a disk; see signature.h. */
+/* What a disk already holds; see signature.h. */
 #include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include "lib/disk/foreign.h"
 #include "lib/disk/signature.h"
 
-#define WIPE_ROUNDS	64	/* no disk has so many signatures: libblkid finds what it just wiped */
+#define WIPE_ROUNDS	64	/* more than any disk has: stops if libblkid keeps finding what it has just wiped */
 
-/* NULL: it cannot be looked at. */
+/* NULL: the device cannot be probed. */
 static blkid_probe new_probe(int fd, const struct ddr_dev *dev, struct ddr_error *err)
 {
 	blkid_probe pr = blkid_new_probe();
@@ -34,13 +34,13 @@ static blkid_probe new_probe(int fd, const struct ddr_dev *dev, struct ddr_error
 	return NULL;
 }
 
-/* The descriptor is *@fd; the caller closes it after blkid_free_probe(). */
+/* Opens *@fd; the caller closes it after blkid_free_probe(). */
 static blkid_probe open_probe(const struct ddr_dev *dev, int mode, int *fd, struct ddr_error *err)
 {
 	blkid_probe pr;
 
 	*fd = -1;
-	/* what other nodes or the target wrote does not show in this node's page cache */
+	/* this node's page cache does not show what other nodes or the target wrote */
 	if (ddr_dev_drop_cache(dev, err))
 		return NULL;
 	*fd = open(dev->path, mode | O_CLOEXEC);
@@ -100,7 +100,6 @@ static bool find_own(const struct ddr_dev *dev, char *buf, size_t size)
 	return false;
 }
 
-/* 0, or -1 with @err. */
 static int find(blkid_probe pr, const struct ddr_dev *dev, char *buf, size_t size, struct ddr_error *err)
 {
 	int found = blkid_do_probe(pr);
@@ -152,7 +151,7 @@ int ddr_signature_wipe(const struct ddr_dev *dev, struct ddr_error *err)
 		rc = ddr_error_set(err, "%s: libblkid cannot read it", dev->path);
 	if (!rc && fsync(fd))
 		rc = ddr_error_set(err, "%s: cannot flush after wiping: %s", dev->path, strerror(errno));
-	/* the kernel forgets partitions that were wiped; where there were none, or it is a partition, it refuses */
+	/* the kernel forgets wiped partitions; the call fails where there were none, or if the device is a partition */
 	if (!rc && rounds && dev->is_block)
 		ioctl(fd, BLKRRPART);
 	close_probe(pr, fd);

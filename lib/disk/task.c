@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the kernel says of a thread; see task.h. */
+/* The state of a thread or process, from /proc; see task.h. */
 #include <inttypes.h>
 #include <stdio.h>
 

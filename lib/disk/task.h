@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the kernel says of a thread or process: whether it runs, and how often it has waited. */
+/* The state of a thread or process as the kernel reports it: whether it runs, and how often it was switched. */
 #ifndef DDR_TASK_H
 #define DDR_TASK_H
 
@@ -8,12 +8,12 @@
 
 struct ddr_task {
 	char state;		/* as in proc(5): R runs, S waits, D waits in the kernel for a device, ... */
-	uint64_t switches;	/* how often it has left a processor, of itself or not. One that waits for one answer adds none */
+	uint64_t switches;	/* how often it has left a processor, voluntarily or not; does not change while it waits for a single answer */
 };
 
 /*
- * Reads a file /proc/PID/status, or that of a thread. @t: taken as one that runs where a line is missing. False: there is no such thread any
- * more, or /proc is not there. Does not wait for the thread, whatever that hangs in.
+ * Reads /proc/PID/status, or that of a thread. A line that is missing counts as that of a running thread. False:
+ * there is no such thread any more, or /proc is not mounted. Never blocks, whatever the thread itself hangs in.
  */
 bool ddr_task_read(struct ddr_task *t, const char *status);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * CRC-32C (Castagnoli, reflected, initial value and final XOR all ones: the one of
- * iSCSI, RFC 3720 appendix B.4), by ISA-L. Pure; must never read beyond the length.
+ * CRC-32C (Castagnoli, reflected, initial value and final XOR all ones, as in iSCSI: RFC 3720 appendix B.4), by
+ * ISA-L. Pure; must never read beyond the length.
  */
 #ifndef DDR_LIB_CRC32C_H
 #define DDR_LIB_CRC32C_H

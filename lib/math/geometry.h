@@ -68,7 +68,7 @@ static inline bool ddr_geo_init(struct ddr_geometry *g, ddr_u32 order, ddr_u32 p
 	return true;
 }
 
-/* By how many members the roles are turned at @block. Constant over a rotation unit. */
+/* By how many members the roles are rotated at @block. Constant over a rotation unit. */
 static inline ddr_u32 ddr_geo_turn(const struct ddr_geometry *g, ddr_u64 block)
 {
 	/* an array ends at 1 PiB (DDR_MAX_REGIONS of 1 GiB), so its units fit 32 bits */
@@ -77,7 +77,7 @@ static inline ddr_u32 ddr_geo_turn(const struct ddr_geometry *g, ddr_u64 block)
 	return g->rotating ? unit % g->roles : 0;
 }
 
-/* The member (position in the role-bearing part of the table) that plays @role at @block. */
+/* The member (position in the part of the table that has roles) that holds @role at @block. */
 static inline ddr_u32 ddr_geo_member(const struct ddr_geometry *g, ddr_u32 role, ddr_u64 block)
 {
 	ddr_u32 m = role + ddr_geo_turn(g, block);
@@ -85,7 +85,7 @@ static inline ddr_u32 ddr_geo_member(const struct ddr_geometry *g, ddr_u32 role,
 	return m >= g->roles ? m - g->roles : m;
 }
 
-/* The role that @member plays at @block: the inverse of ddr_geo_member(). */
+/* The role that @member holds at @block: the inverse of ddr_geo_member(). */
 static inline ddr_u32 ddr_geo_role(const struct ddr_geometry *g, ddr_u32 member, ddr_u64 block)
 {
 	ddr_u32 turn = ddr_geo_turn(g, block);

@@ -28,7 +28,7 @@ void ddr_parity_generate(const struct ddr_geometry *geo, size_t len, void *const
 	if (geo->parity == 0)
 		return;
 	if (data == 1) {
-		/* a mirror: with one data piece P = Q = D, and the library wants two at least */
+		/* a mirror: with one data piece P = Q = D, and the library needs at least two */
 		for (unsigned int i = 1; i < geo->roles; i++)
 			memcpy(piece[i], piece[0], len);
 		return;
@@ -91,7 +91,7 @@ int ddr_recovery_plan(struct ddr_recovery *plan, const struct ddr_geometry *geo,
 	return 0;
 }
 
-/* Without Q among sources and target there is nothing to multiply, and an XOR takes a fraction of the time. */
+/* Without Q among sources and target nothing has to be multiplied: an XOR takes a fraction of the time. */
 static void run_sum(const struct ddr_recovery *plan, size_t len, unsigned char *const source[], unsigned char *target)
 {
 	void *array[8 + 1];

@@ -25,30 +25,29 @@
 /* Computes P, and Q where the array has it, into piece[2^order] and piece[2^order + 1]. */
 void ddr_parity_generate(const struct ddr_geometry *geo, size_t len, void *const piece[]);
 
-/* How to get the lost roles of a stripe from the others; made once, used for many runs. */
+/* How to compute the lost roles of a stripe from the others; planned once, used for many runs. */
 struct ddr_recovery {
 	uint8_t data;			/* 2^order */
 	uint8_t lost[2];		/* roles to compute */
 	uint8_t n_lost;
 	uint8_t source[8];		/* the 2^order roles that are read */
-	uint8_t sum[2];			/* of lost[i]: not 0 where it is the XOR of the sources */
+	uint8_t sum[2];			/* of lost[i]: not 0 if it is the XOR of the sources */
 	unsigned char tables[32 * 8 * 2];	/* ISA-L's multiplication tables */
 };
 
 /*
- * Plans the recovery of the roles in @lost (bit r: role r). Sources are all data
- * roles that are left, then P, then Q: what the plan reads is in plan->source. Returns 0, or -1
- * if @lost is empty, has more roles than the parity covers, or roles that the array
- * does not have.
+ * Plans the recovery of the roles in @lost (bit r: role r). Sources are all remaining data roles, then P, then Q;
+ * plan->source lists what is read. Returns 0, or -1 if @lost is empty, has more roles than the parity covers, or
+ * roles that the array does not have.
  */
 int ddr_recovery_plan(struct ddr_recovery *plan, const struct ddr_geometry *geo, uint32_t lost);
 /* Computes the lost pieces from the sources. Other pieces are not touched, and may be NULL. */
 void ddr_recovery_run(const struct ddr_recovery *plan, size_t len, void *const piece[]);
 
 /*
- * One piece of a stripe of an array with P and Q does not fit: which? (Anvin, section 4: with what P and Q differ by, a
- * single wrong data piece i gives dQ = 2^i * dP in every byte.) @piece: all roles, as read; @calc: P and Q of the data pieces.
- * Returns the role, or -1 if they fit, or if it is more than one.
+ * Which single piece of a stripe with P and Q is wrong? (Anvin, section 4: a single wrong data piece i changes P and
+ * Q so that dQ = 2^i * dP in every byte.) @piece: all roles, as read; @calc: P and Q computed from the data pieces.
+ * Returns the role, or -1 if all fit or more than one is wrong.
  */
 int ddr_parity_locate(const struct ddr_geometry *geo, size_t len, const void *const piece[], const void *const calc[2]);
 

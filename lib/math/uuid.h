@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Uuids: of arrays, of members, of generations. All zero: there is none. */
+/* Uuids of arrays, members and generations. All zero: none. */
 #ifndef DDR_LIB_UUID_H
 #define DDR_LIB_UUID_H
 

@@ -18,9 +18,9 @@
 #include "lib/wire/ipc.h"
 #include "lib/wire/ipc_fault.h"
 
-#define POLL_MS	500	/* how often a wait without end looks whether the daemon still lives */
-#define PAUSE_MIN_US	100	/* between two looks for a reply: most come at once ... */
-#define PAUSE_MAX_US	12800	/* ... and the others need not be seen in the same millisecond */
+#define POLL_MS	500	/* how often an unlimited wait checks that the daemon still lives */
+#define PAUSE_MIN_US	100	/* between two checks for a reply: most come at once ... */
+#define PAUSE_MAX_US	12800	/* ... and the others may be noticed a few milliseconds late */
 
 static const struct ddr_ipc_how the_daemon = {
 	.service = DDR_IPC_SERVICE, .trusted = 0, .limit_ms = DDR_IPC_LIMIT_MS, .silence_ms = DDR_IPC_SILENCE_MS,
@@ -29,7 +29,7 @@ static const struct ddr_ipc_how the_daemon = {
 struct ddr_ipc {
 	struct ddr_ipc_how how;
 	qb_ipcc_connection_t *qb;
-	struct ucred peer;	/* who listens, as the kernel says */
+	struct ucred peer;	/* the listening process, according to the kernel */
 	char *buf;		/* DDR_IPC_MAX bytes */
 };
 
@@ -50,12 +50,15 @@ static int set_fault(struct ddr_ipc_fault *fault, enum ddr_ipc_step step, int er
 
 /* ---- connecting ------------------------------------------------------------------- */
 
-/* Frees a connection that libqb has begun, without a look at what the other side has sent: libqb then finds an end where it wants an answer. */
+/*
+ * Frees a connection that libqb has begun without looking at what the other side has sent: libqb finds the connection
+ * closed instead of an answer.
+ */
 static void abandon(qb_ipcc_connection_t *qb, int fd)
 {
 	char drop[256];
 
-	shutdown(fd, SHUT_RDWR);	/* from here on the other side can send no more */
+	shutdown(fd, SHUT_RDWR);	/* from here on the other side cannot send anything */
 	while (recv(fd, drop, sizeof(drop), MSG_DONTWAIT) > 0)
 		;
 	if (qb_ipcc_connect_continue(qb) == 0)
@@ -73,7 +76,7 @@ static bool comes_in(int fd, int timeout_ms)
 	return false;
 }
 
-/* The kernel's word for who called listen(); no time, and no help of the other side, is needed for it. */
+/* The process that called listen(), according to the kernel; takes no time, and does not depend on the other side. */
 static int peer_of(int fd, struct ucred *peer)
 {
 	socklen_t len = sizeof(*peer);
@@ -149,7 +152,7 @@ bool ddr_ipc_holder(const char *service, struct ddr_ipc_fault *fault)
 
 	if (fd < 0)
 		return false;
-	/* as libqb makes it: all of the field belongs to the name */
+	/* as libqb does it: the name fills the whole field */
 	snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%s", service);
 	known = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && peer_of(fd, &peer) == 0;
 	close(fd);
@@ -203,8 +206,8 @@ struct json_object *ddr_ipc_parse(const char *text, size_t len)
 typedef ssize_t (*receive_fn)(qb_ipcc_connection_t *c, void *buf, size_t len, int32_t ms);
 
 /*
- * Does the daemon answer anybody? On a connection of its own, since each has one request at a time. One that says why it takes no
- * client answers; one that went is for others to notice.
+ * Does the daemon answer at all? Asks on a second connection, since each connection has one request at a time. A
+ * daemon that explains why it takes no client does answer. One that has ended is noticed elsewhere.
  */
 static bool answers(const struct ddr_ipc *c)
 {
@@ -225,8 +228,8 @@ static bool answers(const struct ddr_ipc *c)
 }
 
 /*
- * libqb waits for a reply until a time of day: if the clock is set back meanwhile it waits for so much longer. So it is only asked whether there is one.
- * For an event it waits by poll(), which knows no clock.
+ * libqb waits for a reply until a time of day: if the clock is set back meanwhile, it waits that much longer. So
+ * libqb is only asked whether there is a reply, without waiting. For events it uses poll(), which is not affected.
  */
 static ssize_t receive_reply(qb_ipcc_connection_t *qb, void *buf, size_t len, int32_t ms)
 {
@@ -243,7 +246,7 @@ static ssize_t receive_reply(qb_ipcc_connection_t *qb, void *buf, size_t len, in
 	}
 }
 
-/* Receives in short waits, so that a daemon that died ends them. @ask: and one that does not answer. */
+/* Receives in short waits, so that the death of the daemon ends the wait. @ask: and so does a daemon that does not answer. */
 static int receive(struct ddr_ipc *c, receive_fn fn, struct json_object **out, int timeout_ms, bool ask)
 {
 	uint64_t now = now_ms(), end = timeout_ms < 0 ? UINT64_MAX : now + (uint64_t)timeout_ms;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Why the daemon cannot be talked to; see ipc_fault.h. */
+/* Why the daemon does not answer; see ipc_fault.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool elsewhere(pid_t pid)
 	return stat("/proc/self/ns/net", &own) == 0 && stat(path, &its) == 0 && (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
 }
 
-/* The kernel marks the name of a file that is no more, also where another one has the name now. */
+/* The kernel marks the name of a file that was removed, even if another file has the name now. */
 static bool replaced(pid_t pid)
 {
 	static const char mark[] = " (deleted)";
@@ -108,16 +108,16 @@ bool ddr_process_daemon(struct ddr_process *p, const char *path)
 			pid = 0;
 		fclose(f);
 	}
-	/* the file outlives the daemon, and its number may be another process's by now */
+	/* the pid file outlives the daemon, and its pid may belong to another process by now */
 	if (ddr_process_look(p, pid) && strcmp(p->name, "ddraidd") == 0)
 		return true;
 	*p = (struct ddr_process){ 0 };
 	return false;
 }
 
-/* ---- sentences -------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------- */
 
-/* Those that stand for themselves. */
+/* Messages that need nothing but the step and the error. */
 static const struct {
 	enum ddr_ipc_step step;
 	int error;
@@ -168,7 +168,7 @@ static const char *cause_of(const struct ddr_ipc_fault *fault)
 	return NULL;
 }
 
-/* Nothing came back: the process's state says what makes it go on. */
+/* No answer came: the state of the process decides the advice. */
 static void no_answer(const struct ddr_process *p, char *buf, size_t size)
 {
 	int pid = (int)p->pid;
@@ -242,7 +242,7 @@ const char *ddr_ipc_words(const struct ddr_ipc_fault *fault, const struct ddr_pr
 	return buf;
 }
 
-/* Root of a user namespace is root there, and a user like any other for the daemon. */
+/* Root of another user namespace is only root there; for the daemon it is an ordinary user. */
 static bool is_root(void)
 {
 	struct stat st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Why the daemon cannot be talked to, in one sentence that says what to do: at which step it failed, how, and what the process that
- * listens is doing. It looks at /proc and at the daemon's pid file, never at the daemon.
+ * Why the daemon cannot be reached, in one sentence that says what to do: which step failed, how, and the state of
+ * the process that listens. Looks at /proc and at the daemon's pid file; never talks to the daemon.
  */
 #ifndef DDR_LIB_IPC_FAULT_H
 #define DDR_LIB_IPC_FAULT_H
@@ -12,9 +12,9 @@
 
 enum ddr_ipc_step {
 	DDR_IPC_REACH,		/* no process was reached under the service's name */
-	DDR_IPC_TRUST,		/* the process that listens is not root's */
-	DDR_IPC_WELCOME,	/* it gave no answer to the connection, or refused it */
-	DDR_IPC_TALK,		/* it was connected, and gave no answer to a request */
+	DDR_IPC_TRUST,		/* the process that listens does not belong to root */
+	DDR_IPC_WELCOME,	/* it did not answer the connection, or refused it */
+	DDR_IPC_TALK,		/* connected, but it did not answer a request */
 };
 
 struct ddr_ipc_fault {
@@ -24,14 +24,14 @@ struct ddr_ipc_fault {
 	uid_t uid;
 };
 
-/* What /proc says of a process. */
+/* The state of a process, from /proc. */
 struct ddr_process {
 	pid_t pid;
 	char name[20];
 	char state;			/* as in /proc/PID/stat; '\0': there is no such process */
-	unsigned long fds, fds_max;	/* open files, and how many it may have; 0: not known */
-	bool replaced;			/* the file of its program was replaced or removed since it began */
-	bool elsewhere;			/* it has another network namespace than this one */
+	unsigned long fds, fds_max;	/* number of open files, and its limit; 0: unknown */
+	bool replaced;			/* the program's file was replaced or removed since the process started */
+	bool elsewhere;			/* it runs in another network namespace */
 };
 
 /* Returns false, and a process without a state, if there is none. */
@@ -40,11 +40,11 @@ bool ddr_process_look(struct ddr_process *p, pid_t pid);
 bool ddr_process_daemon(struct ddr_process *p, const char *path);
 
 /*
- * The sentence for @fault, without a newline. @p: the process of the fault, or the daemon of the pid file, or one without a state.
- * @root: the caller is root of this machine. Returns @buf.
+ * The message for @fault, without a newline. @p: the process of the fault, or the daemon of the pid file, or one
+ * without a state. @root: the caller is root of this machine. Returns @buf.
  */
 const char *ddr_ipc_words(const struct ddr_ipc_fault *fault, const struct ddr_process *p, bool root, char *buf, size_t size);
-/* Likewise, for this process and the daemon of this machine. */
+/* The same, for this process and the daemon of this machine. */
 const char *ddr_ipc_explain(const struct ddr_ipc_fault *fault, char *buf, size_t size);
 
 #endif

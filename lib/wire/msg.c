@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Codec of the group's messages. One function walks each body for reading and
- * writing alike, so that the two cannot drift apart.
+ * Codec of the group's messages. One function walks each body both for reading and for writing, so that the two
+ * cannot differ.
  *
- * Must never: read or write beyond the cursor's end, or believe a count before it
- * was compared with its limit.
+ * Must never: read or write beyond the cursor's end, or use a count before it was compared with its limit.
  */
 #include <string.h>
 
@@ -70,7 +69,7 @@ void ddr_walk_bytes(struct ddr_walk *w, uint8_t *v, size_t n)
 		memcpy(v, p, n);
 }
 
-/* A field that is zero in this version. */
+/* A field that must be zero in this version. */
 static void walk_zero(struct ddr_walk *w, unsigned int bytes)
 {
 	if (ddr_walk_int(w, 0, bytes))
@@ -130,7 +129,7 @@ bool ddr_member_op_names(uint32_t op)
 	return op == DDR_MEMBER_OP_ADD || op == DDR_MEMBER_OP_REMOVE;
 }
 
-/* Operations of no member. */
+/* Operations that concern no member. */
 static bool of_none(uint32_t op)
 {
 	return !op || op == DDR_MEMBER_OP_RECORD || op == DDR_MEMBER_OP_GROW || op == DDR_MEMBER_OP_POLICY;
@@ -187,7 +186,7 @@ static void walk_done(struct ddr_walk *w, struct ddr_msg *m)
 	walk_set(w, &m->done.set);
 }
 
-/* Nothing that does not belong to the operation. */
+/* Fields that do not belong to the operation must be zero. */
 static void walk_verify(struct ddr_walk *w, struct ddr_msg *m)
 {
 	bool start, told;

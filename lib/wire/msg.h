@@ -15,14 +15,14 @@
 #include <ddraid/format.h>
 #include <ddraid/proto.h>
 
-/* A place in a buffer, and its end. Once a step does not fit, @bad stays set and every later step does nothing. */
+/* A position in a buffer, and its end. Once a step does not fit, @bad stays set and every later step does nothing. */
 struct ddr_cursor {
 	uint8_t *p;
 	const uint8_t *end;
 	bool bad;
 };
 
-/* A cursor and its direction: one function reads and writes a structure alike. */
+/* A cursor and its direction: the same function reads and writes a structure. */
 struct ddr_walk {
 	struct ddr_cursor c;
 	bool write;
@@ -44,12 +44,12 @@ struct ddr_msg_map_done {
 
 struct ddr_msg_member_set {
 	uint32_t op;		/* enum ddr_member_op, or 0 */
-	uint32_t member, role;	/* @role: of TAKE and REPLACE, else 0 */
-	uint64_t cursor;	/* blocks: of CURSOR and GROW; DDR_POLICY_*: of POLICY; else 0 */
-	uint8_t uuid[16];	/* of ADD and REMOVE, else zero */
+	uint32_t member, role;	/* @role: for TAKE and REPLACE, else 0 */
+	uint64_t cursor;	/* blocks: for CURSOR and GROW; DDR_POLICY_*: for POLICY; else 0 */
+	uint8_t uuid[16];	/* for ADD and REMOVE, else zero */
 };
 
-/* Is there such an operation, with nothing that does not belong to it? */
+/* Is the operation known, and are the fields that do not belong to it zero? */
 bool ddr_member_set_formed(const struct ddr_msg_member_set *set);
 
 /* One message, in host byte order. The union is the body of @type. */
@@ -66,7 +66,7 @@ struct ddr_msg {
 		struct { uint32_t slot, dirty; } leave;
 		struct { uint32_t node, how; uint64_t failure; } fenced;
 		struct { uint32_t slot; uint64_t cookie; uint8_t boot_id[16]; } recover;	/* and recovered */
-		struct { uint32_t hard, soft, exchanged; } fail;	/* @exchanged: of @hard: another disk is there now */
+		struct { uint32_t hard, soft, exchanged; } fail;	/* @exchanged: those of @hard where another disk is present now */
 		struct {
 			uint64_t generation, seq;
 			uint8_t gen_id[16], gen_prev[16];
@@ -103,7 +103,7 @@ size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size);
  * (then @msg is undefined). Ranges that depend on the array are for the caller to check.
  */
 const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg);
-/* Is it a message of ddraid, but of another version? That one, or 0. Where the version stands is the same in all of them. */
+/* The version of a ddraid message of another version, or 0. All versions have it at the same place. */
 uint16_t ddr_msg_other_version(const uint8_t *buf, size_t len);
 
 #endif
