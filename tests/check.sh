@@ -226,11 +226,11 @@ part_release() { # make distcheck, and nothing of the repository is left out of 
 }
 
 # Half of a virtual machine's test is waiting: for its firmware, for one process after the other, for time limits. So
-# files of such tests run side by side, but no more of them than fit into the memory of a small machine.
+# files of such tests run side by side, one more than there are processors, but no more of them than fit into the memory of a small machine.
 vm_workers() {
 	local cores
 	cores=$(nproc)
-	echo $((cores < 4 ? cores : 4))
+	echo $((cores < 3 ? cores + 1 : 4))
 }
 
 run_pytest() { # run_pytest DIRECTORY
