@@ -2,7 +2,7 @@
 /*
  * How the daemon ends; see ending.h.
  *
- * Must never: let the daemon end by STOP while an array needs it.
+ * Must never: end because of STOP while an array needs the daemon.
  */
 #include <string.h>
 
@@ -11,14 +11,14 @@
 #include "daemon/array/array.h"
 #include "daemon/ending.h"
 
-/* Something waits for this daemon, or will: it is served, or about to be, or its last marks are being cleared. */
+/* Does the array need this daemon? It is served, or about to be, or its last marks are being cleared. */
 static bool needs_us(const struct ddr_array *a)
 {
 	return a->state == DDR_ARRAY_RUNNING || a->state == DDR_ARRAY_LOADING || a->state == DDR_ARRAY_CLOSING ||
 	       (a->state == DDR_ARRAY_DOWN && a->waiting);
 }
 
-/* Marks of regions that nobody writes are cleared, as by a clean stop; what is written meanwhile stays marked. */
+/* Clears the marks of regions that are not being written, as a clean stop does; regions that are written meanwhile stay marked. */
 static void begin_rest(struct ddr_array *a)
 {
 	struct ddr_sm_status st;
@@ -60,7 +60,7 @@ static void refuse(const struct ddr_daemon *d, const struct ddr_array *a)
 		       "ddraid stop %s. ddraidd ends by itself then", a->name, users, a->name);
 }
 
-/* The others go on as before: what was to be made clean has had its time. */
+/* Continues to serve the arrays: the time for clearing marks is over. */
 static void stay(struct ddr_ending *e, struct ddr_daemon *d)
 {
 	struct qb_list_head *iter;

@@ -2,10 +2,11 @@
 /*
  * How the daemon ends.
  *
- * LEAVE (SIGTERM, SIGINT; a restart of its unit): the arrays stay, for the daemon that comes next. Regions that nobody writes are
- * made clean before, so that an end for good leaves nothing dirty; that takes DDR_ENDING_REST_MS at the most.
- * STOP (SIGUSR1; its unit is stopped): likewise, but while an array is started the daemon does not end: without it, all that uses the
- * array would stand still. It goes on serving, and ends when the last array has gone.
+ * LEAVE (SIGTERM, SIGINT; a restart of its unit): the arrays stay, for the next daemon. Regions that are not being written are made
+ * clean first, so that nothing stays dirty if no daemon follows; that takes at most DDR_ENDING_REST_MS.
+ *
+ * STOP (SIGUSR1; its unit is stopped): the same, but while an array is started the daemon does not end: without it, everything that
+ * uses the array would hang. It continues to serve, and ends when the last array has been stopped.
  */
 #ifndef DDR_DAEMON_ENDING_H
 #define DDR_DAEMON_ENDING_H
@@ -18,13 +19,13 @@ enum ddr_ending_how { DDR_ENDING_NOT, DDR_ENDING_STOP, DDR_ENDING_LEAVE };
 
 struct ddr_ending {
 	enum ddr_ending_how how;
-	uint64_t until_ms;		/* for what is being made clean, and for arrays that are on their way out */
-	bool refused;			/* STOP: an array is still started, and that was said */
+	uint64_t until_ms;		/* time limit for clearing marks, and for arrays that are being removed */
+	bool refused;			/* STOP: an array is still started, and that was logged */
 };
 
 /* A signal asks for the end. STOP after LEAVE changes nothing. */
 void ddr_ending_begin(struct ddr_ending *e, struct ddr_daemon *d, enum ddr_ending_how how, uint64_t now_ms);
-/* Is it time? To be asked every now and then. */
+/* May the daemon end now? Call it regularly. */
 bool ddr_ending_due(struct ddr_ending *e, struct ddr_daemon *d, uint64_t now_ms);
 
 #endif

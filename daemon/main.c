@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraidd: starts, runs the loop, ends. What it does stands in array.h.
+ * ddraidd: start, main loop, end. array.h describes what it does.
  *
- * Order matters: PR_SET_IO_FLUSHER before any thread or ring, since both inherit it;
- * memory locked before anything serves; READY only when something is known.
- * A SIGTERM ends the daemon and leaves the kernel's targets with what they were granted; ending.h has what else there is.
+ * The order matters: PR_SET_IO_FLUSHER before any thread or ring, since both inherit it; memory is locked before anything is served;
+ * READY only when the state is known. A SIGTERM ends the daemon and leaves the kernel's targets with their grants; ending.h describes
+ * the other ways.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@
 #define SYSCONFDIR "/etc"
 #endif
 
-#define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's own place */
+#define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's fixed path */
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
 #define TICK_MS		200u
 
@@ -57,9 +57,9 @@ struct process {
 	struct ddr_ending ending;
 	char *name;		/* argv[0] */
 	int pid_fd;
-	int parent_fd;		/* of the process that waits for us to be up, or -1 */
+	int parent_fd;		/* pipe to the process that waits until we are up, or -1 */
 	bool told_ready, told_missing;
-	uint64_t watchdog_ms;	/* 0: nobody asks */
+	uint64_t watchdog_ms;	/* 0: no watchdog */
 	uint64_t watchdog_due_ms;
 	qb_loop_timer_handle tick;
 };
@@ -89,7 +89,7 @@ static void usage(FILE *to)
 		"  -h, --help         print this text, and exit\n");
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
 	int c;
@@ -134,7 +134,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 
 /* ---- becoming a daemon ----------------------------------------------------------- */
 
-/* The parent waits until the child is up, and ends with its success. Returns in the child. */
+/* The parent waits until the child is up, and exits with its success. Returns in the child. */
 static int go_background(struct process *p)
 {
 	int fds[2];
@@ -176,7 +176,7 @@ static void release_parent(struct process *p)
 }
 
 /*
- * 64 arrays of 16 members need more than the 1024 descriptors that are usual. The fence helper has been forked already: programs that it
+ * 64 arrays of 16 members need more than the usual 1024 descriptors. The fence helper has been forked already: the programs that it
  * starts, some of which use select(), keep the usual limit.
  */
 static void raise_descriptors(void)
@@ -203,9 +203,9 @@ static void open_log(const struct process *p, const struct options *o)
 	qb_log_format_set(QB_LOG_STDERR, "%t ddraidd[%P] %p: %b");
 	qb_log_format_set(QB_LOG_SYSLOG, "%b");
 	/*
-	 * Last, and then at once the thread: any change of a threaded target takes a lock that the thread's start makes, and
-	 * libqb dereferences it before. Written by a thread: a log that waits for a disk must not hold up the loop. libqb
-	 * drops messages rather than letting them pile up.
+	 * This comes last, and the thread is started at once: any change of a threaded target takes a lock that is only created when
+	 * the thread starts, and libqb would dereference it before. A thread writes the log, since a log that waits for a disk must
+	 * not delay the loop. libqb drops messages rather than queueing them without limit.
 	 */
 	qb_log_ctl(QB_LOG_SYSLOG, QB_LOG_CONF_THREADED, QB_TRUE);
 	qb_log_ctl(QB_LOG_STDERR, QB_LOG_CONF_THREADED, QB_TRUE);
@@ -224,8 +224,8 @@ static void protect_memory(void)
 }
 
 /*
- * The fence helper runs as a process of its own by now, and the daemon itself executes nothing: whoever gets hold of this process must not win rights by
- * a program that gives them.
+ * The fence helper is a separate process by now, and the daemon itself executes nothing: an attacker who controls this process must
+ * not gain rights through a setuid program.
  */
 static void execute_nothing(void)
 {
@@ -233,7 +233,7 @@ static void execute_nothing(void)
 		fprintf(stderr, "ddraidd: PR_SET_NO_NEW_PRIVS was refused (%s); continuing without it\n", strerror(errno));
 }
 
-/* NULL: it is not known, and that was said. */
+/* NULL: it could not be determined, and that was logged. */
 static const struct ddr_transport_ops *choose_transport(const struct ddr_conf *conf)
 {
 	char err[DDR_CONF_ERROR_MAX];
@@ -300,8 +300,8 @@ static void on_control(void *ctx, const struct ddr_kctl_news *news)
 }
 
 /*
- * Without the kernel module there is nothing to be ready for, and it may never come: a boot that waits for this daemon must go on, to where
- * `ddraid start` fails and says so.
+ * Without the kernel module there is nothing to be ready for, and it may never be loaded. A boot that waits for this daemon must
+ * continue, up to where `ddraid start` fails and reports that.
  */
 static void tell_missing(struct process *p)
 {
@@ -323,8 +323,8 @@ static void tell_ready(struct process *p)
 }
 
 /*
- * At the end of a shutdown systemd kills all processes but those marked so, then takes down the devices that lie on an array, and the
- * array (https://systemd.io/ROOT_STORAGE_DAEMONS/). Without this process their last writes would wait for ever.
+ * At the end of a shutdown systemd kills all processes except those with this mark, then takes down the devices that lie on an array,
+ * and the array (https://systemd.io/ROOT_STORAGE_DAEMONS/). Without this process their last writes would hang.
  */
 static void survive_shutdown(struct process *p)
 {
@@ -334,7 +334,7 @@ static void survive_shutdown(struct process *p)
 	sd_notify(0, "STATUS=asked to stop, but arrays are still started; serving them");
 }
 
-/* Ends the loop if it is time. */
+/* Ends the loop if the daemon may end now. */
 static void end_if_due(struct process *p)
 {
 	if (ddr_ending_due(&p->ending, &p->d, ddr_now_ms()))
@@ -408,7 +408,7 @@ static int open_cluster(struct ddr_daemon *d)
 	return ret ? ret : ddr_fence_open(d->fence, d->loop);
 }
 
-/* The pid file is locked already: one that has the service's name is no ddraidd. Any user may take it while no daemon runs. */
+/* The pid file is locked already, so a process with the service's name is not ddraidd. Any user may take the name while no daemon runs. */
 static void tell_taken(int ret)
 {
 	struct ddr_ipc_fault holder;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The life of an array on this node; the table of states stands in array.h.
- */
+/* The life of an array on this node; array.h has the table of its states. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +12,8 @@
 #include "daemon/array/events.h"
 
 #define TICK_MS		100u
-#define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be there */
-#define PART_MS		10000u	/* from the removal of an array to its end here */
+#define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be available */
+#define PART_MS		10000u	/* time from the removal of an array until this node lets go of it */
 
 static void array_down(struct ddr_array *a);
 static void on_gone(void *ctx, int error);
@@ -33,7 +31,7 @@ struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16]
 	return NULL;
 }
 
-/* Is the array's mapped device called so? Somebody may have renamed it (dmsetup rename). */
+/* Is this the name of the array's mapped device? It may have been renamed (dmsetup rename). */
 static bool is_mapped_as(const struct ddr_array *a, const char *name)
 {
 	char mapped[128];
@@ -42,8 +40,8 @@ static bool is_mapped_as(const struct ddr_array *a, const char *name)
 }
 
 /*
- * The name of an array counts before that of a mapped device. Two may have one name, if the device of one was renamed before the other one was started:
- * then it is the one whose device has the name, or none, since nobody can know which is meant.
+ * The name of an array takes precedence over that of a mapped device. Two arrays may match one name, if the device of one was renamed
+ * before the other was started: then it is the one whose device has that name, or none, since it is not clear which is meant.
  */
 struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
 {
@@ -76,14 +74,14 @@ struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
 
 /* ---- bind and load -------------------------------------------------------------- */
 
-/* a->error says why. */
+/* a->error has the reason. */
 static void refused(struct ddr_array *a)
 {
 	a->state = DDR_ARRAY_REFUSED;
 	ddr_event_plain(a, LOG_ERR, "refused", a->error);
 }
 
-/* ddr_arrays_retry() goes on. */
+/* ddr_arrays_retry() continues. */
 static void wait_for_cluster(struct ddr_array *a, const char *why, uint64_t retry_ms)
 {
 	a->state = DDR_ARRAY_DOWN;
@@ -92,7 +90,7 @@ static void wait_for_cluster(struct ddr_array *a, const char *why, uint64_t retr
 	snprintf(a->error, sizeof(a->error), "%s", why);
 }
 
-/* The members were loaded, and that is all. a->error says why. */
+/* The members were loaded, but the array did not start. a->error has the reason. */
 static void not_started(struct ddr_array *a, int error)
 {
 	const char *waits = a->d->transport->waits(a->d);
@@ -107,7 +105,7 @@ static void not_started(struct ddr_array *a, int error)
 	qb_log(LOG_WARNING, "array '%s': the connection to the cluster was lost while the members were being read: %s", a->name, a->error);
 }
 
-/* The name of the mapped device, until the superblock tells the array's. */
+/* Uses the name of the mapped device until the superblock gives the array's. */
 static void name_by_device(struct ddr_array *a)
 {
 	char name[sizeof(a->name)];
@@ -142,7 +140,7 @@ static void loaded(void *ctx)
 		if (ret) {
 			not_started(a, ret);
 		} else if (l->assembly.note[0]) {
-			/* not before: whoever hears it asks the state machine of an array that runs */
+			/* not earlier: clients that receive it may ask for the state machine of a running array */
 			ddr_event_plain(a, LOG_WARNING, "assembled", l->assembly.note);
 		}
 	}
@@ -163,7 +161,7 @@ static int begin_load(struct ddr_array *a)
 	snprintf(l->state_dir, sizeof(l->state_dir), "%s", a->d->conf.state_dir);
 	if (memcmp(a->d->older.uuid, a->uuid, sizeof(a->uuid)) == 0) {
 		l->older = a->d->older.known;
-		a->d->older.known.generation = 0;	/* it was said of this start */
+		a->d->older.known.generation = 0;	/* --older was only given for this start */
 	}
 	l->done = loaded;
 	l->ctx = a;
@@ -195,7 +193,7 @@ static void bind_array(struct ddr_array *a)
 	a->bind.timeout_ms = (uint32_t)a->tune.daemon_timeout_ms;
 	ret = ddr_kchan_open(&a->chan, a->d->loop, &a->bind, &kchan_ops, a);
 	if (ret == -ENOENT || ret == -EOPNOTSUPP || ret == -EAGAIN) {
-		/* gone, without a daemon by its table, or not resumed yet and more than one was loaded */
+		/* it is gone; its table allows no daemon; or it was not resumed yet and more than one table was loaded */
 		qb_log(LOG_DEBUG, "array %s: nothing to serve: %s", a->uuid_text, strerror(-ret));
 		a->state = DDR_ARRAY_DOWN;
 		return;
@@ -245,12 +243,12 @@ static void array_down(struct ddr_array *a)
 void ddr_array_close(struct ddr_array *a, bool rebind)
 {
 	a->rebind = rebind;
-	a->state = DDR_ARRAY_CLOSING;	/* before its state machine goes */
+	a->state = DDR_ARRAY_CLOSING;	/* before its state machine is freed */
 	ddr_drive_stop(a);
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
 	if (a->load)
-		ddr_load_cancel(a->load);	/* loaded() goes on */
+		ddr_load_cancel(a->load);	/* loaded() continues */
 	else
 		array_down(a);
 }
@@ -305,9 +303,9 @@ void ddr_arrays_close(struct ddr_daemon *d)
 	}
 }
 
-/* ---- what the kernel says ------------------------------------------------------- */
+/* ---- records from the kernel ------------------------------------------------------- */
 
-/* The device is gone, and what could be cleared is. May free the array. */
+/* The device is gone, and what can be cleared has been cleared. May free the array. */
 static void parted(struct ddr_array *a)
 {
 	a->part_until_ms = ddr_now_ms() + PART_MS;
@@ -361,7 +359,7 @@ static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
 	return a;
 }
 
-/* It was reported as one that had not started; its own state is known now. */
+/* It was reported as not started; now it has a state of its own. */
 static void forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16])
 {
 	for (size_t i = 0; i < DDR_ARRAYS_MAX; i++)
@@ -384,7 +382,7 @@ void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool liste
 		qb_log(LOG_ERR, "out of memory for an array");
 		return;
 	}
-	/* a RESUMED that was on its way already, from the list too, tells of the table that is bound now */
+	/* a RESUMED record that is already on its way, also one from the list, refers to the table that is bound now */
 	a->fresh = !listed || a->state == DDR_ARRAY_DOWN;
 	a->resumed |= !d->listed;
 	if (a->state == DDR_ARRAY_DOWN)
@@ -402,7 +400,7 @@ void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bou
 	}
 	fresh = a->fresh;
 	a->fresh = false;
-	/* bound before its first resume: to this table, or to one that another one has replaced */
+	/* bound before its first resume: the resume activated either this table or a newer one */
 	if (a->bind.flags & DDR_BIND_F_LOADED)
 		fresh = as_bound;
 	a->bind.flags = 0;
@@ -426,13 +424,13 @@ void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t co
 {
 	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
 
-	/* another cookie: its namesake, which had appeared before this was told */
+	/* another cookie: a newer array with the same uuid, which appeared before this record arrived */
 	if (!a || (a->bind.cookie && a->bind.cookie != cookie))
 		return;
 	set_removed(a);
 	if (a->state != DDR_ARRAY_RUNNING)
 		ddr_array_close(a, false);
-	/* else its channel has more to say, and then ends */
+	/* otherwise its channel still has records, and then ends */
 }
 
 static void on_gone(void *ctx, int error)

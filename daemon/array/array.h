@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One array of this node: its channel to the kernel, its members, and the state machine
- * that decides. array.c is its life, drive.c carries out what the state machine says,
- * status.c describes it.
+ * One array of this node: its channel to the kernel, its members, and the state machine that decides. array.c has its life, drive.c
+ * carries out what the state machine asks for, status.c describes it.
  *
- * Everything belongs to the loop's thread. Once the array runs, nothing on the way from
- * a LOCK record to its GRANT allocates memory or sleeps.
+ * Everything belongs to the loop's thread. Once the array runs, nothing between a LOCK record and its GRANT allocates memory or
+ * sleeps.
  */
 #ifndef DDR_DAEMON_ARRAY_H
 #define DDR_DAEMON_ARRAY_H
@@ -22,7 +21,7 @@
 #include "lib/schedule.h"
 
 /*
- * State x event; what is not in the table cannot be.
+ * State x event; combinations that are not in the table cannot occur.
  *
  *              bound     loaded    refused    resumed   channel gone  removed   closed
  * DOWN      -> LOADING   -         REFUSED    (bind)    -             freed     -
@@ -31,21 +30,23 @@
  * REFUSED   -> -         -         -          (bind)    DOWN          freed     -
  * CLOSING   -> -         -         -          stays     stays         stays     DOWN, (bind)
  *                                             (again)                 (freed)
- * DOWN binds when the array appears, and when it resumes (before that the kernel has no
- * table to bind to). CLOSING waits for the loader's thread to end. A RUNNING array that is
- * removed parts: it reads what the kernel said last, and goes when the marks of the grants
- * that it closed well are cleared, or soon if that does not come to an end. In a cluster DOWN also waits
- * for corosync (and LOADING becomes that if corosync has gone by the end of the load); an array that parts then tells the
- * group that this node is done with it; and a RUNNING one closes and binds again when its group was lost and may be joined
- * anew. A RUNNING one that broke (an output that could not be carried out) is closed and bound again without a cluster; in one
- * it was given up, and stays so.
+ *
+ * DOWN binds when the array appears, and when it is resumed (before that the kernel has no table to bind to). CLOSING waits for the
+ * loader's thread to end. A RUNNING array that is removed parts: it reads the kernel's last records, clears the marks of the grants
+ * that were closed without an error, and is then freed, after PART_MS at the latest.
+ *
+ * In a cluster: DOWN also waits for corosync (LOADING becomes DOWN if corosync is gone when the load ends). An array that parts tells
+ * the group that this node no longer uses it. A RUNNING array closes and binds again when its group was lost and can be joined again.
+ *
+ * An array that broke while RUNNING (an output could not be carried out) is closed and bound again without a cluster; in a cluster
+ * this node has stopped serving it, and that stays so.
  */
 enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR_ARRAY_REFUSED, DDR_ARRAY_CLOSING };
 
-#define DDR_ARRAY_RELOADS	16u	/* reads of the members at once */
-#define DDR_ARRAY_ANSWERS	128u	/* questions of the state machine that wait for a tick, or for the operator */
+#define DDR_ARRAY_RELOADS	16u	/* reads of the members at the same time */
+#define DDR_ARRAY_ANSWERS	128u	/* requests of the state machine that wait for a tick, or for the operator */
 #define DDR_NODE_NAME_LEN	64u
-#define DDR_ARRAY_FINDINGS	64u	/* the last ones that are remembered */
+#define DDR_ARRAY_FINDINGS	64u	/* how many of the last ones are kept */
 
 struct ddr_finder;
 struct ddr_grow;
@@ -55,7 +56,7 @@ struct ddr_table;
 struct ddr_array_seen {
 	uint32_t node;
 	bool here;
-	uint64_t lost_ms;		/* not here: when anybody of the view may have seen it last */
+	uint64_t lost_ms;		/* gone: the latest time at which a node of the view may have seen it */
 };
 
 struct ddr_array_answer {
@@ -68,13 +69,13 @@ struct ddr_array_answer {
 	uint64_t due_ms;
 };
 
-/* drive_cluster.c's. */
+/* Used by drive_cluster.c. */
 struct ddr_array_cluster {
 	bool lost;			/* the group is gone */
-	bool gave_up;			/* the group is to be left */
-	uint32_t foreign;		/* node of the view whose daemon is of another release; 0: none is known */
-	uint16_t foreign_version;	/* of its messages */
-	bool leaving, left;		/* OP_LEAVE was given; was answered */
+	bool gave_up;			/* this node stopped serving the array, and leaves the group */
+	uint32_t foreign;		/* a node of the view whose daemon is of another release; 0: none known */
+	uint16_t foreign_version;	/* the version of its messages */
+	bool leaving, left;		/* OP_LEAVE was given; it was answered */
 	uint64_t quorum_ring, view_ring;
 	uint32_t n_seen;
 	struct ddr_array_seen seen[DDR_SM_MAX_NODES];
@@ -82,50 +83,50 @@ struct ddr_array_cluster {
 	struct ddr_array_answer answer[DDR_ARRAY_ANSWERS];
 };
 
-/* drive_seek.c's. */
+/* Used by drive_seek.c. */
 struct ddr_array_seek {
-	uint32_t wanted;		/* members whose devices are looked for */
-	uint32_t dropped;		/* members that were removed: their devices are let go, once they are not being prepared for a larger array */
-	uint32_t replaced;		/* members that were replaced: likewise, once our table names their devices no more */
-	uint64_t at_ms;			/* when to look (again) */
-	uint32_t locked;		/* members that the array was started without for a lock alone: they are called back */
-	uint64_t back_ms;		/* not before */
-	uint32_t told[DDR_MAX_MEMBERS];	/* crc of what the log was told last about each */
-	struct ddr_finder *finder;	/* at work */
-	struct ddr_finder *ready;	/* what it found, until it may be taken */
+	uint32_t wanted;		/* members whose devices are searched for */
+	uint32_t dropped;		/* members that were removed: their devices are closed, once they are not being prepared for a larger array */
+	uint32_t replaced;		/* members that were replaced: the same, once our table does not name their devices any more */
+	uint64_t at_ms;			/* when to search (again) */
+	uint32_t locked;		/* members that the array was started without only because they were locked: they are taken back */
+	uint64_t back_ms;		/* not earlier */
+	uint32_t told[DDR_MAX_MEMBERS];	/* crc of the last log message about each */
+	struct ddr_finder *finder;	/* running */
+	struct ddr_finder *ready;	/* its result, until it can be used */
 };
 
-/* drive_return.c's, all by the bit or the number of the member. */
+/* Used by drive_return.c; bits and indexes are member numbers. */
 struct ddr_array_return {
-	uint32_t away;			/* out since their disk was not there: they come back with it */
-	uint32_t in;			/* not out, at the last tick */
-	uint32_t watched;		/* out since out_ms; whether their disk has gone is looked at */
-	uint32_t by_hand;		/* the operator has failed them here */
+	uint32_t away;			/* failed because their disk was gone: they are taken back when it is there again */
+	uint32_t in;			/* working, at the last tick */
+	uint32_t watched;		/* failed at out_ms; it is being checked whether their disk is gone */
+	uint32_t by_hand;		/* failed by the operator on this node */
 	uint64_t out_ms[DDR_MAX_MEMBERS], look_ms[DDR_MAX_MEMBERS];
 	uint64_t first_ms[DDR_MAX_MEMBERS];	/* when it came back for the first time ... */
-	unsigned int times[DDR_MAX_MEMBERS];	/* ... of so many */
+	unsigned int times[DDR_MAX_MEMBERS];	/* ... and how often since */
 };
 
-/* drive_grow.c's. */
+/* Used by drive_grow.c. */
 struct ddr_array_grow {
-	uint64_t room_io;		/* 0: nobody asks how large devices are */
+	uint64_t room_io;		/* 0: the state machine has not asked for the sizes of the devices */
 	uint32_t room_members;
-	uint64_t io;			/* members are being prepared; 0: none is */
+	uint64_t io;			/* members are being prepared; 0: none */
 	uint32_t waiting, failed, no_space;
-	int error;			/* it could not be begun for some */
-	uint64_t due_ms;		/* then those that are waited for have failed */
+	int error;			/* the preparation could not be started for some */
+	uint64_t due_ms;		/* members that are not ready by then have failed */
 	struct ddr_grow *work[DDR_MAX_MEMBERS];
-	uint64_t resize;		/* blocks that our kernel's table is to have; 0: it has them */
-	uint64_t resize_ms;		/* not before */
-	char refusal[DDR_ERROR_LEN];	/* why the array did not grow as the operator wanted, or "" */
+	uint64_t resize;		/* blocks that our kernel's table must get; 0: it has them */
+	uint64_t resize_ms;		/* not earlier */
+	char refusal[DDR_ERROR_LEN];	/* why the array did not grow as requested, or "" */
 };
 
-/* What this node has found wrong, or unreadable: an event REPAIRED or MISMATCH, kept for `ddraid verify NAME status`. */
+/* A place that this node has found to be wrong or unreadable: an event REPAIRED or MISMATCH, kept for `ddraid verify NAME status`. */
 struct ddr_finding {
-	uint64_t time;			/* seconds since 1970; of the last time, where the same was found more than once */
+	uint64_t time;			/* seconds since 1970; the last time, if the same was found more than once */
 	uint64_t start, count;		/* from the first block to the last */
-	uint64_t blocks;		/* so many of them */
-	uint32_t member;		/* or DDR_NO_MEMBER: nobody knows */
+	uint64_t blocks;		/* number of bad blocks among them */
+	uint32_t member;		/* or DDR_NO_MEMBER: unknown */
 	bool repaired;
 	const char *text;		/* static, or NULL */
 };
@@ -136,97 +137,97 @@ struct ddr_array {
 	enum ddr_array_state state;
 	uint8_t uuid[16];
 	char uuid_text[37];
-	char name[DDR_NAME_LEN];	/* of the superblock, or of the dm device */
+	char name[DDR_NAME_LEN];	/* from the superblock, or of the dm device */
 	char error[DDR_ERROR_LEN];	/* why it was refused, or ""; kept until it runs */
-	bool resumed;			/* the device was there before this daemon, or was served by it: somebody may wait for it */
-	bool fresh;			/* the RESUMED that comes next tells of what is bound already */
-	bool removed;			/* gone in the kernel; requests do not find it any more */
-	bool rebind;			/* CLOSING: bind again after it */
+	bool resumed;			/* the device existed before this daemon, or was already served by it: writers may be waiting */
+	bool fresh;			/* the next RESUMED record refers to the table that is already bound */
+	bool removed;			/* removed from the kernel; requests do not find it any more */
+	bool rebind;			/* CLOSING: bind again afterwards */
 	bool waiting;			/* DOWN: for the cluster ... */
-	uint64_t retry_ms;		/* ... and not bound again before */
+	uint64_t retry_ms;		/* ... and does not bind again earlier */
 	qb_loop_timer_handle tick;
 	struct ddr_tunables tune;
 
 	struct ddr_bind bind;
 	struct ddr_kchan *chan;
-	struct ddr_load *load;		/* LOADING, and CLOSING while its thread lives */
+	struct ddr_load *load;		/* LOADING, and CLOSING until its thread ends */
 
 	/* RUNNING */
-	struct ddr_super super;		/* as loaded: geometry and names; states are the state machine's, and so is the size, which is kept up */
+	struct ddr_super super;		/* as loaded: geometry and names; the size is kept up, the states are not: the state machine has them */
 	struct ddr_members *members;
 	struct ddr_metaio *meta;
 	struct ddr_jobs *jobs;
 	struct ddr_transport *transport;
-	struct ddr_sm *sm;		/* never NULL while anybody can see that the array is RUNNING */
+	struct ddr_sm *sm;		/* never NULL while the array is visibly RUNNING */
 	uint32_t slot;
 	struct ddr_input in;
 	struct ddr_outputs outs;
-	void (*carry_out)(struct ddr_array *a);	/* drive.c's, for drive_step.c */
-	bool ready;			/* READY was told: the device serves */
-	bool clean_asked;		/* OP_CLEAN is under way */
-	bool clean_late;		/* nobody waits for it any more: the next tick takes it back */
-	const char *clean_refusal;	/* it ended, and nothing was made clean: why; or NULL */
-	bool parting;			/* removed, and the channel is at its end: the kernel's part is played here */
-	const char *broken;		/* drive.c's ddr_drive_break(): why, or NULL */
-	uint64_t part_until_ms;		/* removed: it goes then at the latest */
+	void (*carry_out)(struct ddr_array *a);	/* set by drive.c, for drive_step.c */
+	bool ready;			/* READY was reported: the device serves I/O */
+	bool clean_asked;		/* OP_CLEAN is in progress */
+	bool clean_late;		/* no client waits for it any more: the next tick cancels it */
+	const char *clean_refusal;	/* why it ended without making the array clean, or NULL */
+	bool parting;			/* removed, and the channel has ended: this side answers in place of the kernel */
+	const char *broken;		/* set by ddr_drive_break(): why, or NULL */
+	uint64_t part_until_ms;		/* removed: it is freed then at the latest */
 	const char *refusal;		/* why the last operator's request was refused, or NULL */
 	struct {
-		uint32_t spare;		/* of the last request */
-		const char *refusal;	/* it had been taken, and is dropped: why; or NULL */
-		uint32_t late;		/* spares whose replacement nobody waits for any more */
+		uint32_t spare;		/* in the last request */
+		const char *refusal;	/* why a request that had been accepted was dropped, or NULL */
+		uint32_t late;		/* spares whose replacement no client waits for any more */
 	} replace;
-	uint64_t dirty_left;		/* of the last clean stop */
-	uint64_t quiet_until_ms;	/* a clean stop: no job goes on before, if the device is still there then; 0: there was none */
+	uint64_t dirty_left;		/* after the last clean stop */
+	uint64_t quiet_until_ms;	/* a clean stop: jobs do not continue earlier, and then only if the device still exists; 0: there was none */
 	uint64_t ping_seq, ping_due_ms;
-	uint32_t table_asked;			/* bit m: a table of ours is asked to name the device of member m ... */
+	uint32_t table_asked;			/* bit m: our table must name the device of member m ... */
 	uint8_t table_place[DDR_MAX_MEMBERS];	/* ... at this place */
-	uint32_t table_unname;			/* places where it shall name nobody any more */
-	bool table_unshadow;			/* it is asked to name nobody who replaces another one */
+	uint32_t table_unname;			/* places at which it must not name a device any more */
+	bool table_unshadow;			/* it must not name a replacement for a member any more */
 	struct ddr_array_seek seek;
 	struct ddr_array_return back;
-	struct ddr_table *table;		/* one that is being loaded */
-	uint64_t gen_writing;		/* generation of the superblock write that is out, */
-	uint32_t gen_members;		/* and the members that it goes to */
+	struct ddr_table *table;		/* the one that is being loaded */
+	uint64_t gen_writing;		/* generation of the superblock write in progress ... */
+	uint32_t gen_members;		/* ... and the members that it goes to */
 	uint8_t gen_id_writing[16];
-	uint64_t gen_noted;		/* generation that was given to state.h last */
+	uint64_t gen_noted;		/* the last generation given to state.h */
 	uint8_t gen_id_noted[16];
 
 	struct ddr_array_cluster cluster;
 	struct ddr_array_grow grow;
 	struct {
-		uint32_t wanted;	/* members whose devices are to be looked at */
-		uint64_t at_ms;		/* not before */
-		bool out;		/* a look is under way */
-	} check;			/* drive_check.c's */
+		uint32_t wanted;	/* members whose devices must be checked */
+		uint64_t at_ms;		/* not earlier */
+		bool out;		/* a check is in progress */
+	} check;			/* used by drive_check.c */
 
-	/* events.c's; in the order of their times, and kept as long as the device is there and the daemon lives */
+	/* used by events.c; sorted by time, and kept until the device is removed or the daemon ends */
 	struct ddr_finding finding[DDR_ARRAY_FINDINGS];
 	unsigned int n_findings;
 
 	struct ddr_stall stall;
-	uint64_t tick_ms;		/* the last tick; 0: there was none since it runs */
+	uint64_t tick_ms;		/* the last tick; 0: none yet since it runs */
 
 	struct ddr_rate rate;
 
-	/* watch.c's: jobs of any node, by what the group knows of them */
+	/* used by watch.c: jobs of any node, as far as the group knows them */
 	struct {
 		struct ddr_watch {
-			uint64_t job;		/* names it; 0: there is none */
-			uint64_t at;		/* block of the array that it had come to ... */
-			uint64_t at_ms;		/* ... as was heard then, */
-			uint64_t done;		/* with so many blocks done */
-			uint64_t per_s;		/* blocks a second, smoothed; 0: not known */
-			bool heard;		/* of this job anything at all */
+			uint64_t job;		/* identifies it; 0: none */
+			uint64_t at;		/* the block of the array that it had reached ... */
+			uint64_t at_ms;		/* ... when this was reported ... */
+			uint64_t done;		/* ... with this number of blocks done */
+			uint64_t per_s;		/* blocks a second, smoothed; 0: unknown */
+			bool heard;		/* something was reported about this job */
 		} rebuild, verify;
 	} watch;
 
-	/* schedule.c's: the next verify */
+	/* used by schedule.c: the next verify */
 	struct {
-		uint64_t ready_ms;	/* since then nothing but its turn is missing */
-		uint64_t asked_ms;	/* this node asked for it */
-		struct ddr_sched_progress seen;	/* the verify under way */
-		bool closed;		/* it is not one of its hours, here */
-		bool told;		/* that it is late */
+		uint64_t ready_ms;	/* since then only its turn has been missing */
+		uint64_t asked_ms;	/* when this node requested it */
+		struct ddr_sched_progress seen;	/* the verify in progress */
+		bool closed;		/* outside of its hours, on this node */
+		bool told;		/* an event said that it is late */
 	} sched;
 };
 
@@ -235,93 +236,102 @@ struct ddr_array {
 struct ddr_array *ddr_array_by_uuid(struct ddr_daemon *d, const uint8_t uuid[16]);
 /* By name or uuid. */
 struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name);
-/* What the control descriptor says. */
+/* For records of the control descriptor. */
 void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed);
 void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bound);
 void ddr_array_removed(struct ddr_daemon *d, const uint8_t uuid[16], uint64_t cookie);
-/* Lets all arrays go; the kernel's targets keep what they were granted. */
+/* Releases all arrays; the kernel's targets keep their grants. */
 void ddr_arrays_close(struct ddr_daemon *d);
-/* The array, which is RUNNING, is served no more, as a->error says; its device stays. Not from within a step. */
+/* Stops serving the array, which is RUNNING; a->error says why. Its device stays. Not from within a step. */
 void ddr_array_refuse(struct ddr_array *a);
-/* Tries again what waited for the cluster; call it every now and then. */
+/* Retries arrays that wait for the cluster; call it regularly. */
 void ddr_arrays_retry(struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
-/* Ends what runs; @rebind: and begin again. Not from within a step. */
+/* Stops what runs; @rebind: and starts again. Not from within a step. */
 void ddr_array_close(struct ddr_array *a, bool rebind);
 
-/* The operator has adopted it: it is bound again if it had been refused. NULL, or why it cannot be. */
+/* The operator has adopted it: binds again if it had been refused. Returns NULL, or why that is not possible. */
 const char *ddr_array_adopted(struct ddr_array *a);
 
 /* ---- identity.c ---------------------------------------------------------------- */
 
-/* Does this node know that it has no other nodes beside it in a cluster? Then it serves no array of a cluster. */
+/* Does this node know for sure that its cluster, if any, has no other nodes? Then it does not serve the array of a cluster. */
 bool ddr_identity_alone(const struct ddr_daemon *d);
-/* The operator's word that no other machine uses the disks of this array, for its next start here. NULL, or why it is not taken (in @buf perhaps). */
+/*
+ * Records the operator's assertion that no other machine uses the disks of this array, for its next start here. Returns NULL, or why
+ * it is not accepted (possibly in @buf).
+ */
 const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], char *buf, size_t size);
-/* Was that word given for this array? It is used up. */
+/* Was the array adopted? The adoption is used up by this. */
 bool ddr_identity_adopted(struct ddr_array *a);
-/* May this node serve the array of these superblocks without that word? 0, or -1 and a->error says what to do. */
+/* May this node serve the array with these superblocks without an adoption? 0, or -1 and a->error says what to do. */
 int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb);
 
 /* ---- drive.c ------------------------------------------------------------------- */
 
-/* Makes the state machine out of what was loaded, and starts it. 0 or a negative errno with a->error; -ENOTCONN: the cluster has gone. */
+/* Creates the state machine from what was loaded, and starts it. 0, or a negative errno with a->error; -ENOTCONN: the cluster is gone. */
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l);
 void ddr_drive_stop(struct ddr_array *a);
-/* The kernel's side is gone for good, and has said how: clears what can be cleared. false: there is nothing to do. */
+/* The kernel's side is gone for good and its records were read: clears what can be cleared. False: there is nothing to do. */
 bool ddr_drive_part(struct ddr_array *a);
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
-/* Operator's requests; the array is RUNNING. They return why they were refused, or NULL: under way, or done. */
+/* Requests of the operator; the array is RUNNING. They return why they were refused, or NULL: in progress, or done. */
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
 const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags);	/* DDR_VERIFY_F_* */
-const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked goes when it has ended */
-/* Nobody waits for it any more: unless the device goes, the array is used on. Also from within a step. */
+const char *ddr_drive_clean(struct ddr_array *a);	/* a->clean_asked is cleared when it has ended */
+/* No client waits for it any more: unless the device is removed, the array stays in use. May be called within a step. */
 void ddr_drive_clean_late(struct ddr_array *a);
-/* The member fails: for what this node has seen of it, or since the operator wants it out, and then it does not come back by itself. */
+/* Fails the member: because of errors that this node has seen, or by the operator; then it is not taken back automatically. */
 const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
 const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t member);
-/* A disk with this uuid is to be a spare; the member is forgotten (@uuid: random); its device is looked for, and it comes back. */
+/* Adds the disk with this uuid as a spare; forgets the member (@uuid: random); searches for its device and takes it back. */
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]);
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16]);
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member);
-/* Blocks that it is to have; 0: as many as there is room for. The end is an event, and a->grow.refusal if it is refused. */
+/* @blocks: the new size; 0: as large as possible. The end is an event, and a->grow.refusal if it was refused. */
 const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks);
-/* It begins when all nodes see the spare; a->replace.refusal if it cannot any more. */
+/* It starts when all nodes see the spare; a->replace.refusal is set if that becomes impossible. */
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare);
-/* Nobody waits for it any more: it shall not begin. From anywhere, done by the next tick; what was sent to the group by then may begin still. */
+/*
+ * No client waits for it any more: it must not start. May be called anywhere; the next tick carries it out. What was sent to the
+ * group by then may still start.
+ */
 void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare);
-const char *ddr_drive_accept(struct ddr_array *a);	/* what the suspect regions hold is right */
-/* A daemon of another release is in the group, so nobody goes on, and this node takes no part yet: it has to go; a->error says why. */
+const char *ddr_drive_accept(struct ddr_array *a);	/* the operator accepts the contents of the suspect regions */
+/*
+ * True if a daemon of another release is in the group (so nothing can be agreed on) and this node does not take part yet: it has to
+ * leave. a->error says why.
+ */
 bool ddr_drive_unfit(struct ddr_array *a);
-const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator swears that it is dead */
-/* The device is gone and all is cleared: leaves the group. false: there is nothing to wait for; else a->cluster.left tells the end. */
+const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator asserts that it is powered off */
+/* The device is gone and everything is cleared: leaves the group. False: there is nothing to wait for; else a->cluster.left reports the end. */
 bool ddr_drive_leave(struct ddr_array *a);
 /*
- * Another table of the array was resumed: binds to it, and the state machine goes on in its place in the group. False: the array has to
- * be closed and loaded anew (the table names devices that were not looked at, or it does not go).
+ * Another table of the array was resumed: binds to it, and the state machine keeps its place in the group. False: the array has to be
+ * closed and loaded again (the table names devices that were not read, or the bind failed).
  */
 bool ddr_drive_rebind(struct ddr_array *a, const struct ddr_kchan_ops *ops);
 void ddr_drive_tune(struct ddr_array *a);	/* a->tune has changed */
 
-/* What the kernel has said; @ctx: the array, by whose channel it came. */
+/* For a record from the kernel; @ctx: the array whose channel it came by. */
 void ddr_drive_record(void *ctx, const struct ddr_rec *rec);
 
-/* A block device has changed: members that are looked for may be there, and another disk may be behind one that is. */
+/* A block device has changed: it may be a member that is searched for, and another disk may be behind a member's device. */
 void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e);
 
 /* ---- watch.c ------------------------------------------------------------------- */
 
-/* Looks what is new of the jobs of other nodes: a->watch. The array is RUNNING. O(1), but for O(regions) when there is something new. */
+/* Notes new progress of other nodes' jobs in a->watch. The array is RUNNING. O(1), or O(regions) if there is new progress. */
 void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms);
 
 /* ---- schedule.c ---------------------------------------------------------------- */
 
-/* Begins with the verify whose turn it is; call it every now and then. */
+/* Starts the verify whose turn it is; call it regularly. */
 void ddr_schedule_tick(struct ddr_daemon *d, uint64_t now_ms);
-/* Seconds since 1970 from which on the array is to be verified next; UINT64_MAX: never by itself. The array is served. */
+/* Seconds since 1970 from which the next verify is due; UINT64_MAX: never automatically. The array is served. */
 uint64_t ddr_schedule_due(const struct ddr_array *a);
-/* What a verify that is due, or has begun, waits for: one line, or NULL. The array is served. */
+/* What a verify that is due, or in progress, waits for: one line, or NULL. The array is served. */
 const char *ddr_schedule_waits(const struct ddr_array *a);
 
 #endif

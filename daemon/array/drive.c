@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The hands of the state machine: turns what happens into inputs, and carries out the
- * outputs in the order given. See lib/cluster/sm.h for the contract, array.h for the rest.
+ * Carries out the outputs of the state machine, in the order given, and turns events into its inputs. See lib/cluster/sm.h for the
+ * contract, array.h for the rest.
  */
 #include <endian.h>
 #include <errno.h>
@@ -17,10 +17,10 @@
 #include "daemon/disk/state.h"
 #include "lib/cluster/slots.h"
 
-#define STOOD_STILL_MS	2000u	/* from one tick to the next: many times what they are apart */
-#define IDLE_WAIT_MS	60000u	/* what a read of the idle class may wait beyond io_timeout */
+#define STOOD_STILL_MS	2000u	/* between two ticks: many times the usual interval */
+#define IDLE_WAIT_MS	60000u	/* how long a read of the idle class may take in addition to io_timeout */
 
-/* Whoever gave up or broke has left the group, or is about to: nothing of it may be sent any more. */
+/* A node that stopped serving the array has left the group, or is about to: it must not send anything any more. */
 static void to_group(struct ddr_array *a, const struct ddr_output *o)
 {
 	if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
@@ -98,7 +98,7 @@ static void run_job(struct ddr_array *a, const struct ddr_output *o)
 	for (unsigned int m = 0; m < sb->members; m++)
 		if (sb->member[m].role < DDR_MAX_ROLES && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING))
 			r.at[sb->member[m].role] = (uint8_t)m;
-	/* the scheduler may keep an idle read waiting; that a member hangs is seen by stall.c */
+	/* the scheduler may delay an idle read; a member that really hangs is detected by stall.c */
 	ddr_jobs_range(a->jobs, &r, ddr_now_ms(), a->tune.io_timeout_ms + (r.idle ? IDLE_WAIT_MS : 0));
 }
 
@@ -158,8 +158,8 @@ static void carry_out_one(struct ddr_array *a, const struct ddr_output *o)
 }
 
 /*
- * Every node remembers what all have agreed on, not the writer alone: it may be the first to start again. Rarely anything new, and a thread
- * writes it; but where a GRANT is waited for no memory is asked for in vain.
+ * Every node remembers the agreed generation, not only the one that wrote it: any node may be the first to start again. It rarely
+ * changes, and a thread writes the file, so no GRANT waits for this.
  */
 static void note_generation(struct ddr_array *a)
 {
@@ -174,7 +174,7 @@ static void note_generation(struct ddr_array *a)
 	ddr_state_seen(a->d->conf.state_dir, a->uuid, sb->generation, sb->gen_id);
 }
 
-/* What a step has left in a->outs. */
+/* Carries out the outputs that a step has left in a->outs. */
 static void carry_out(struct ddr_array *a)
 {
 	ddr_drive_sized(a);
@@ -211,7 +211,7 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 		return;
 	}
 	in = ddr_drive_input(a, type[kind]);
-	/* one that no disk has taken would be missed at the next start */
+	/* a generation that no disk has must not be remembered: the next start would miss it */
 	if (kind == DDR_META_SB && (a->gen_members & ~failed))
 		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
 	in->io = io;
@@ -239,7 +239,7 @@ static void on_job(void *ctx, const struct ddr_job_result *r)
 	struct ddr_array *a = ctx;
 	struct ddr_input *in;
 
-	if (r->scan)	/* before the next one begins */
+	if (r->scan)	/* before the next one starts */
 		ddr_rate_scanned(&a->rate, r->blocks, r->us);
 	in = ddr_drive_input(a, DDR_IN_JOB_DONE);
 	job_input(in, r);
@@ -250,7 +250,7 @@ static void on_job(void *ctx, const struct ddr_job_result *r)
 
 /* ---- settings ------------------------------------------------------------------- */
 
-/* What the operator may change, and what rate.c has said: an array that is closed and loaded anew has another state machine. */
+/* Passes the tunables and the state of rate.c to the state machine: an array that was closed and loaded again has a new one. */
 static void configure_sm(struct ddr_array *a)
 {
 	ddr_drive_set(a, DDR_SM_IDLE_MS, a->tune.idle_ms);
@@ -270,8 +270,8 @@ void ddr_drive_tune(struct ddr_array *a)
 }
 
 /*
- * This process was stopped, or its machine: what the members answered meanwhile is heard after this tick only. That time is
- * not theirs; a member that hangs is seen as much later.
+ * This process, or its machine, was stopped. Answers of the members that came in meanwhile are only read after this tick. So members
+ * get the lost time in addition; a member that hangs is detected that much later.
  */
 static void forgive(struct ddr_array *a, uint64_t now_ms)
 {
@@ -323,7 +323,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 
 /* ---- start and end -------------------------------------------------------------- */
 
-/* The slot that is ours, or the first free one; -1: none. */
+/* Our own slot, or the first free one; -1: none. */
 static int64_t choose_slot(const struct ddr_super *sb, uint32_t node)
 {
 	for (uint32_t s = 0; s < sb->slots; s++)
@@ -436,7 +436,7 @@ static void start_rate(struct ddr_array *a)
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 {
 	const struct ddr_transport_ops *transport = a->d->transport;
-	/* in a cluster the group gives one */
+	/* in a cluster the group assigns one */
 	int64_t slot = transport->cluster ? 0 : choose_slot(&l->assembly.super, transport->node(a->d));
 	bool adopt = ddr_identity_adopted(a);
 	int ret;
@@ -499,7 +499,7 @@ bool ddr_drive_part(struct ddr_array *a)
 	return !ddr_drive_clean(a) && a->clean_asked;
 }
 
-/* One member that hangs must not keep the others from whoever serves the array next, which may be this daemon. */
+/* A member that hangs must not keep the others locked: the next daemon that serves the array, perhaps this one, needs them. */
 static void end_members(struct ddr_array *a, uint32_t growing)
 {
 	if (!a->members)

@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Between drive.c, which carries out what every array needs, and drive_cluster.c, which
- * does what only arrays of a cluster need: the group, quorum, fencing, reading the members anew.
+ * Shared by drive.c, which does what every array needs, and drive_*.c. drive_cluster.c does what only arrays of a cluster need: the
+ * group, quorum, fencing, reading the members again.
  */
 #ifndef DDR_DAEMON_DRIVE_H
 #define DDR_DAEMON_DRIVE_H
 
 #include "daemon/array/array.h"
 
-/* The array's input, empty but for its type. */
+/* The array's input structure, zeroed except for its type. */
 struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type);
-/* One input, and all that follows from it at once. */
+/* Takes one step with this input, and carries out everything that follows from it at once. */
 void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
 /*
- * An output of the state machine cannot be carried out, @why (static text) says which. All that it decides from then on
- * would rest on it, so it decides nothing more: its steps do nothing, and the rest of its outputs is dropped. In a cluster
- * this node gives the array up (the kernel's side is killed, the others fence it). Without one the next tick attaches the
- * array anew, as after a crash of this process: by rule 12 that loses nothing. May be called within a step.
+ * An output of the state machine cannot be carried out; @why (static text) says which. All further decisions would rely on it, so the
+ * state machine makes none: its steps do nothing, and the rest of its outputs is dropped. In a cluster this node stops serving the
+ * array (the kernel's side is killed, and the others fence this node). Without a cluster the next tick attaches the array again, as
+ * after a crash of this process; by rule 12 that loses nothing. May be called within a step.
  */
 void ddr_drive_break(struct ddr_array *a, const char *why);
 /* GIVE_UP: this node stops serving the array. */
 void ddr_drive_give_up(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec);
-/* What the cluster calls a node; @ctx: the array. */
+/* The name of a node in the cluster; @ctx: the array. */
 const char *ddr_drive_node_name(void *ctx, uint32_t node, char *buf, size_t size);
 
-/* An operator's request, which is refused at once: why (static text), or NULL: under way, or done. Not from within a step. */
+/* Passes on a request of the operator. Returns why it was refused (static text), or NULL: in progress, or done. Not from within a step. */
 const char *ddr_drive_request(struct ddr_array *a, const struct ddr_input *in);
-/* Takes back what the operator asked for and does not wait for any more. */
+/* Cancels requests that no client waits for any more. */
 void ddr_drive_request_tick(struct ddr_array *a, uint64_t now_ms);
 
-/* TABLE: the table of our kernel is to name this member's device. Answered by a tick, or by what the kernel tells of the new table. */
+/* TABLE: our kernel's table must name this member's device. Answered by a tick, or by the kernel's record of the new table. */
 void ddr_drive_table_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_table_tick(struct ddr_array *a);
-/* A table that is being loaded comes to its end without us. */
+/* A table that is being loaded ends without us. */
 void ddr_drive_table_stop(struct ddr_array *a);
 
-/* Our kernel's table is to be so long. */
+/* Our kernel's table must get this length. */
 void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors);
 
 /* ROOM, PREPARE, RESIZE: the array grows. */
 void ddr_drive_grow_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_grow_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_grow_stop(struct ddr_array *a);
-/* After a step: the array may have grown. */
+/* After a step: the array may have a new size. */
 void ddr_drive_sized(struct ddr_array *a);
 
-/* SEEK: a member's device is to be found. */
+/* SEEK: search for a member's device. */
 void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_seek_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_seek_stop(struct ddr_array *a);
-/* Devices have come, or are free: whoever waits for one looks again, in @after_ms. */
+/* Devices have appeared, or are free: everything that waits for one searches again, in @after_ms. */
 void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms);
 /*
- * drive_return.c: members that are out since their disk was not there. Begins with what was loaded (@l); which are to be looked for; the disk of one
- * was found; a multipath device has a path again.
+ * drive_return.c: members that failed because their disk was gone. start: begins with the members that were loaded (@l); returning:
+ * which are searched for; found: the disk of one was found; path_is_back: a multipath device has a path again.
  */
 void ddr_drive_return_start(struct ddr_array *a, const struct ddr_load *l);
 void ddr_drive_return_tick(struct ddr_array *a, uint64_t now_ms);
@@ -62,31 +62,31 @@ uint32_t ddr_drive_returning(const struct ddr_array *a);
 void ddr_drive_return_found(struct ddr_array *a, unsigned int m);
 void ddr_drive_path_is_back(struct ddr_daemon *d, uint32_t major, uint32_t minor);
 
-/* The table of members is another one; member @removed was removed, and @replaced replaced, unless that is DDR_NO_MEMBER. */
+/* The table of members has changed; @removed was removed and @replaced was replaced, unless they are DDR_NO_MEMBER. */
 void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced);
 
-/* Whether these members are still on their devices is looked at soon. */
+/* Checks soon whether these members are still on their devices. */
 void ddr_drive_check(struct ddr_array *a, uint32_t members);
 void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms);
-/* The look has ended, and @failed could not be read, or hold another disk. */
+/* The check has ended; @failed could not be read, or hold another disk. */
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed);
-/* Whether members hang is looked at from now on. */
+/* From now on members that hang are detected. */
 void ddr_drive_stall_start(struct ddr_array *a);
 /* For ddr_metaio_config. */
 void ddr_drive_exchanged(void *ctx, unsigned int member);
 
-/* Tells the kernel this node's settings of it. */
+/* Sends this node's settings to the kernel. */
 void ddr_drive_configure_kernel(struct ddr_array *a);
-/* A channel is bound, and started: what it declares follows. @table: as DDR_IN_K_ATTACHED's members. */
+/* A channel is bound and started; what the kernel declares follows. @table: as the members of DDR_IN_K_ATTACHED. */
 void ddr_drive_attached(struct ddr_array *a, uint32_t table);
 
-/* Members to which a write of ours may be under way, whether it was given up or not. */
+/* Members that a write of ours may still reach, even one that was given up. */
 uint32_t ddr_drive_landing(const struct ddr_array *a);
 extern const struct ddr_transport_events ddr_drive_transport_events;
 /* RELOAD, SLOT_READ, FENCE. */
 void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_cluster_tick(struct ddr_array *a, uint64_t now_ms);
-/* Forgets what is under way; nothing is called back any more. */
+/* Drops what is in progress; there are no callbacks any more. */
 void ddr_drive_cluster_stop(struct ddr_array *a);
 
 #endif

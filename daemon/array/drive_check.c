@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Does each device still hold its member? A LUN may be mapped anew, or a mapped device get another table, below an array that runs. What
- * stands on a member is read before each change of its superblock (metaio_super.c), and here: when the kernel tells of a change of the
- * device, or what it told was lost, when this process stood still, and in a cluster when the group has agreed on another generation, which one
- * node alone has written. And does each member answer (stall.h)?
+ * Does each device still hold its member? A LUN may be remapped, or a mapped device may get another table, below a running array. The
+ * contents of a member are read before each change of its superblock (metaio_super.c), and here: when the kernel reports a change of
+ * the device, or its reports were lost; when this process stood still; and, in a cluster, when the group has agreed on a new
+ * generation, which only one node has written.
  *
- * Must never: write; take a device whose superblocks cannot be read for one that holds another disk.
+ * Also: does each member answer (stall.h)?
+ *
+ * Must never: write; treat a device whose superblocks cannot be read as one that holds another disk.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,8 +18,8 @@
 #include "daemon/array/events.h"
 #include "daemon/kernel/uevent.h"
 
-#define SETTLE_MS	300u	/* the node of a device, and what is put on top of it, come a little later than the device */
-#define PAUSE_MS	1000u	/* between two looks: a device may have many events in a row */
+#define SETTLE_MS	300u	/* a device's node, and the layers on top of it, appear a little later than the device */
+#define PAUSE_MS	1000u	/* between two checks: a device may have many events in a row */
 
 void ddr_drive_exchanged(void *ctx, unsigned int member)
 {
@@ -56,7 +58,7 @@ static void hangs(void *ctx, unsigned int m, uint64_t ms)
 
 	snprintf(text, sizeof(text), "member %u (%s) has not answered for %" PRIu64 " s", m, a->members->name[m], ms / 1000);
 	ddr_event_plain(a, LOG_ERR, "hangs", text);
-	ddr_drive_fail(a, m);		/* the state machine says why not, if not */
+	ddr_drive_fail(a, m);		/* if it cannot fail, the state machine says why */
 }
 
 void ddr_drive_stall_start(struct ddr_array *a)
@@ -71,7 +73,7 @@ void ddr_drive_check(struct ddr_array *a, uint32_t members)
 	a->check.wanted |= members;
 }
 
-/* Another disk may be behind it now. */
+/* This device may be another disk now. */
 static void check_device(struct ddr_daemon *d, uint32_t major, uint32_t minor)
 {
 	struct qb_list_head *iter;
@@ -112,10 +114,10 @@ void ddr_drive_checked(struct ddr_array *a, uint32_t failed)
 	a->check.out = false;
 	for (unsigned int m = 0; unread >> m; m++)
 		if (unread >> m & 1)
-			ddr_drive_fail(a, m);	/* the state machine says why not, if not */
+			ddr_drive_fail(a, m);	/* if it cannot fail, the state machine says why */
 }
 
-/* Those that are in the array in any way, and whose devices are open here. */
+/* Members that are part of the array in any state but failed or missing, and whose devices are open here. */
 static uint32_t in_use(const struct ddr_array *a)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The hands of the state machine in a cluster: views and quorum in, fencing and fresh
- * reads of the members out. See drive.h, and lib/cluster/sm.h for the contract.
+ * The driver of the state machine in a cluster: views and quorum in, fencing and fresh reads of the members out. See drive.h, and
+ * lib/cluster/sm.h for the contract.
  *
- * An answer is never given from within the step that asked for it: what fails at once is
- * answered by a later tick.
+ * A request is never answered from within the step that made it: what fails at once is answered by a later tick.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,13 +16,13 @@
 #include "daemon/disk/reload.h"
 #include "daemon/group/fence.h"
 
-#define FENCE_PAUSE_MS	1000u	/* between a failed attempt and its answer: the next one follows at once */
+#define FENCE_PAUSE_MS	1000u	/* between a failed attempt and its answer, since the next attempt follows at once */
 
 /* ---- the group ------------------------------------------------------------------- */
 
 /*
- * When did each node leave the view? A fence that began before proves nothing. Another ring may join us with nodes that we were apart from:
- * they may have seen who is absent come back, write, and go once more, so that counts as the moment.
+ * Notes when each node left the view: a fencing that began earlier proves nothing. If another ring joins us with nodes from which we
+ * were separated, they may have seen an absent node come back, write, and leave again; so that moment counts as its loss.
  */
 static void note_lost(struct ddr_array *a, const uint32_t *nodes, uint32_t n, uint64_t ring)
 {
@@ -62,7 +61,7 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	for (uint32_t i = 0; i < n; i++)
 		foreign |= nodes[i] == a->cluster.foreign;
 	if (!foreign)
-		a->cluster.foreign = 0;		/* it has left again */
+		a->cluster.foreign = 0;		/* it has left */
 	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
 	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
 	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));
@@ -93,8 +92,9 @@ static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 }
 
 /*
- * Its hello counts for nobody, so while it is in the view nothing is agreed on. Whoever takes part must stay, or it is fenced. The kernel of one that
- * does not may hold grants of a daemon before: that is for the others to judge, as if this daemon had not come up.
+ * The hello of such a node is ignored, so nothing can be agreed on while it is in the view. A node that takes part must stay, or it
+ * is fenced. A node that does not take part may have a kernel with grants of an earlier daemon; the others deal with these as if this
+ * daemon had not started.
  */
 bool ddr_drive_unfit(struct ddr_array *a)
 {
@@ -120,7 +120,7 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 	ddr_drive_step(a, in);
 }
 
-/* Without a group nothing may be written: as without quorum. array.c begins anew when the cluster is back. */
+/* Without a group nothing may be written, as without quorum. array.c starts again when the cluster is back. */
 static void on_lost(void *ctx, const char *why)
 {
 	struct ddr_array *a = ctx;
@@ -136,7 +136,7 @@ const struct ddr_transport_events ddr_drive_transport_events = {
 	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
 };
 
-/* ---- reading the members anew ---------------------------------------------------- */
+/* ---- reading the members again ---------------------------------------------------- */
 
 static void give_read(struct ddr_array *a, enum ddr_in_type type, uint64_t io, int result)
 {
@@ -196,7 +196,7 @@ static int start_reload(struct ddr_array *a, const struct ddr_output *o, uint16_
 		return -ENOMEM;
 	r->members = a->members;
 	r->super = a->super;
-	/* member states are the state machine's: those that it names are to be read */
+	/* the state machine decides about member states: read the members that it names */
 	for (unsigned int m = 0; slot != DDR_RELOAD_SUPER && m < r->super.members; m++)
 		r->super.member[m].state = o->members & (1u << m) ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_FAULTY;
 	r->from = slot == DDR_RELOAD_SUPER && !o->members ? a->members->open : o->members;
@@ -217,8 +217,8 @@ static int start_reload(struct ddr_array *a, const struct ddr_output *o, uint16_
 /* ---- answers that wait for a tick ------------------------------------------------ */
 
 /*
- * A free place, or that of a question of the operator about the same node: nobody waits for the proof of an
- * earlier failure any more, and so there is one for a node at most.
+ * A free entry, or the one that holds an older question to the operator about the same node. Nothing waits for proof of the earlier
+ * failure any more, so there is at most one for each node.
  */
 static struct ddr_array_answer *answer_place(struct ddr_array *a, const struct ddr_array_answer *what)
 {
@@ -358,7 +358,10 @@ void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
 							    .type = reload ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE });
 }
 
-/* It took too long. The group is left without the LEAVE, so that the others wait for the proof that nothing of ours lands any more. */
+/*
+ * Leaving took too long. The group is left without the LEAVE message, so that the others wait for proof that none of our writes can
+ * reach a member any more.
+ */
 static void leave_unsaid(struct ddr_array *a)
 {
 	uint32_t members = ddr_drive_landing(a);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the state machine needs to let the array grow: how large the members' devices are, members prepared for the new size, and a
- * longer table for our kernel.
+ * What the state machine needs to grow the array: the sizes of the members' devices, members prepared for the new size, and a longer
+ * table for our kernel.
  *
- * Must never: answer within the step that asked; prepare members that are written otherwise at that place; load a table of a length that the
- * state machine has not named.
+ * Must never: answer within the step that asked; prepare members in a place that is in use; load a table of a length that the state
+ * machine has not named.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,12 +18,12 @@
 #include "daemon/disk/grow.h"
 #include "lib/disk/devio.h"
 
-#define SLOWEST		(10u << 20)	/* bytes a second that a member is given time for */
-#define AGAIN_MS	10000u		/* before a longer table is loaded again */
+#define SLOWEST		(10u << 20)	/* bytes a second: a member gets enough time to be prepared at this rate */
+#define AGAIN_MS	10000u		/* between two attempts to load a longer table */
 
 /* ---- ROOM ------------------------------------------------------------------------ */
 
-/* The smallest device; one that is not open has no bytes. */
+/* Reports the smallest device; one that is not open has size 0. */
 static void give_room(struct ddr_array *a)
 {
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_ROOM);
@@ -67,7 +67,7 @@ static void on_prepared(void *ctx, struct ddr_grow *g)
 
 	if (a)
 		a->grow.work[g->member] = NULL;
-	/* one that ended late is out of the array by now */
+	/* a member whose preparation ended too late has failed by now */
 	if (a && a->grow.io == g->io) {
 		a->grow.waiting &= ~(1u << g->member);
 		if (g->result) {
@@ -103,7 +103,10 @@ static int prepare_one(struct ddr_array *a, unsigned int m, uint64_t blocks)
 	return 0;
 }
 
-/* Whoever cannot be begun has failed for no fault of its own: then the whole of it is tried again later, when those that run have ended. */
+/*
+ * If the preparation of a member cannot even be started, that is not the member's fault: all of it is retried later, when those in
+ * progress have ended.
+ */
 static void prepare(struct ddr_array *a, const struct ddr_output *o)
 {
 	uint64_t bytes = ddr_grow_bytes(&a->super, o->start + o->count);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the operator of this node wants of an array, as inputs of the state machine; and what nobody waits for any more is taken back. See array.h.
+ * Requests of this node's operator to an array, as inputs of the state machine; and the cancelling of requests that no client waits
+ * for any more. See array.h.
  *
- * Must never: let a request outlive whoever made it, or be called from within a step, but for the *_late().
+ * Must never: let a request outlive the client that made it; be called from within a step, except for the *_late() functions.
  */
 #include <string.h>
 
@@ -45,7 +46,7 @@ const char *ddr_drive_clean(struct ddr_array *a)
 	why = ddr_drive_request(a, ddr_drive_input(a, DDR_IN_OP_CLEAN));
 	if (why) {
 		a->clean_asked = false;
-		a->clean_late = true;		/* the refusal may have been another one's */
+		a->clean_late = true;		/* the refusal may have been meant for another request */
 		a->quiet_until_ms = 0;
 	}
 	return why;
@@ -56,7 +57,10 @@ void ddr_drive_clean_late(struct ddr_array *a)
 	a->clean_late = true;
 }
 
-/* A clean stop holds up all background work, so it must not outlive whoever wanted it: it did not come to its end, or the device stayed. */
+/*
+ * A clean stop holds back all background work, so it must not outlive the client that asked for it: it did not complete, or the
+ * device was not removed.
+ */
 static void forget_clean(struct ddr_array *a, uint64_t now_ms)
 {
 	bool stays = a->quiet_until_ms && a->quiet_until_ms != UINT64_MAX && now_ms >= a->quiet_until_ms;
@@ -115,7 +119,7 @@ static void forget_late(struct ddr_array *a)
 
 void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare)
 {
-	a->replace.late |= 1u << spare;		/* who says so may have been called from within a step */
+	a->replace.late |= 1u << spare;		/* the caller may be within a step */
 }
 
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)

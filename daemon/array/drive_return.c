@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Members whose disk was away come back by themselves: one that was late when the array was started, one that was pulled, or whose last path
- * was lost. As soon as the disk is there again, this node asks for it as the operator would by `ddraid add`, and it gets what it has missed.
+ * Members whose disk was gone are taken back automatically: a disk that was late when the array was started, that was pulled, or
+ * whose last path was lost. As soon as the disk is there again, this node asks for it as `ddraid add` would, and the member gets what
+ * it has missed.
  *
- * A disk that has failed while it was there does not: it would fail again. Nor does one that the operator has failed here, one whose place
- * another one has by now, nor one that was away again and again.
+ * Not taken back are: a disk that failed while it was there (it would fail again), a member that the operator failed on this node,
+ * one whose place was taken by another one, and one that was gone again and again.
  *
- * Must never: call back a member whose disk was there all the time.
+ * Must never: take back a member whose disk was there all the time.
  */
 #include <string.h>
 
@@ -14,11 +15,11 @@
 
 #include "daemon/array/drive.h"
 
-#define GONE_MS		300000u	/* a disk that is gone so long after its member failed was going when it failed */
-#define FAIL_MS		60000u	/* until all nodes have agreed that a member fails that the operator wants out */
-#define LOOK_MS		5000u	/* between two looks whether it is gone */
-#define TIMES		3u	/* that a member comes back ... */
-#define WITHIN_MS	3600000u	/* ... within this time; then only the operator takes it back */
+#define GONE_MS		300000u	/* a disk that disappears within this time after its member failed was already failing because of that */
+#define FAIL_MS		60000u	/* time for all nodes to agree that a member failed at the operator's request */
+#define LOOK_MS		5000u	/* between two checks whether the disk is gone */
+#define TIMES		3u	/* how often a member is taken back ... */
+#define WITHIN_MS	3600000u	/* ... within this time; after that only the operator can do it */
 
 static bool is_out(const struct ddr_super *sb, unsigned int m)
 {
@@ -37,17 +38,17 @@ static void was_away(struct ddr_array *a, unsigned int m)
 {
 	a->back.away |= 1u << m;
 	a->back.watched &= ~(1u << m);
-	a->seek.at_ms = 0;		/* it may be there again already */
+	a->seek.at_ms = 0;		/* the disk may be there again already */
 }
 
-/* Members that have gone out since the last tick: was it their disk that went? It may take the kernel a while to say so. */
+/* Members that failed since the last tick: did their disk disappear? The kernel may report that a little later. */
 static void watch(struct ddr_array *a, unsigned int m, uint64_t now_ms)
 {
 	uint32_t bit = 1u << m;
 
 	if (!is_out(ddr_sm_super(a->sm), m)) {
 		if (!(a->back.in & bit) || now_ms >= a->back.out_ms[m] + FAIL_MS)
-			a->back.by_hand &= ~bit;	/* it is back, or was not taken out */
+			a->back.by_hand &= ~bit;	/* it is back, or it did not fail */
 		a->back.in |= bit;
 		a->back.watched &= ~bit;
 		return;
@@ -111,7 +112,7 @@ void ddr_drive_return_found(struct ddr_array *a, unsigned int m)
 	qb_log(LOG_NOTICE, "array '%s': the disk of member %u is back: taking it back", a->name, m);
 }
 
-/* It does not come back by itself. */
+/* The member is not taken back automatically. */
 static void by_hand(struct ddr_array *a, uint32_t member)
 {
 	if (member >= DDR_MAX_MEMBERS)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Devices of members that this node should have and has not: looks for them when the state machine says so, and again when the
- * kernel has new block devices or this daemon lets one go; and lets go of what is not a member any more.
+ * Devices of members that this node lacks: searches for them when the state machine asks, and again when the kernel has new block
+ * devices or this daemon closes one. Also closes the devices of former members.
  *
- * Must never: take a device whose member is another one by now, or is in use, or to which an old request is under way by the same descriptor; close a descriptor to which a request may be under way.
+ * Must never: use a device whose member has changed, that is in use, or that an old request may still reach through the same
+ * descriptor; close a descriptor that a request may still use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "lib/disk/layout.h"
 #include "lib/math/crc32c.h"
 
-#define AGAIN_MS	5000u	/* before what was there, but not to be had, is looked for again */
+#define AGAIN_MS	5000u	/* between two searches for a device that was there but could not be used */
 
 void ddr_drive_seek_output(struct ddr_array *a, const struct ddr_output *o)
 {
@@ -33,7 +34,7 @@ static bool no_readers(const struct ddr_array *a)
 	return true;
 }
 
-/* A thread may still write zeroes for a larger array to a member, by the descriptor that it has had from the beginning. Nobody can call it back. */
+/* A thread may still write zeroes to a member, for a larger array, through the descriptor that it was started with. It cannot be stopped. */
 static bool growing(const struct ddr_array *a)
 {
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
@@ -42,7 +43,7 @@ static bool growing(const struct ddr_array *a)
 	return false;
 }
 
-/* Members that are a spare, or sought by the operator; whoever else was looked for is not any more. */
+/* Spares, and members that the operator searches for; others are not searched for any more. */
 static uint32_t still_wanted(const struct ddr_array *a)
 {
 	struct ddr_sm_status st;
@@ -62,19 +63,19 @@ static bool in_table(const struct ddr_array *a, unsigned int m, uint16_t role)
 	return role < DDR_UAPI_MAX_ROLES && a->bind.dev_major[role] == a->members->major[m] && a->bind.dev_minor[role] == a->members->minor[m];
 }
 
-/* A request that was given up may still be carried out, and is older than all that the member is to hold when it comes back. */
+/* A request that was given up may still be carried out, and would overwrite newer data once the member is back. */
 static uint32_t asked(const struct ddr_array *a)
 {
 	return ddr_metaio_asked(a->meta) | ddr_jobs_asked(a->jobs);
 }
 
-/* What was found is not to be taken now, but looked for again: why? NULL: it may be taken. */
+/* Why the device that was found cannot be used now and must be searched for again; NULL: it can be used. */
 static const char *not_yet(const struct ddr_array *a, const struct ddr_finder *f, unsigned int m)
 {
 	bool same = f->same & (1u << m), open = a->members->open & (1u << m);
 
 	if (a->seek.dropped & (1u << m))
-		return "the device that had its number before is still in use";	/* the new one would be let go in its stead */
+		return "the device that had its number before is still in use";	/* otherwise the new one would be closed in its place */
 	if (same && (!open || a->members->dev[m].rdev != f->rdev[m]))
 		return "its device was closed meanwhile";
 	if (a->grow.work[m])
@@ -93,7 +94,7 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	const char *wait;
 
 	if (memcmp(sb->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
-		return;		/* it was removed meanwhile, or needs nobody's device */
+		return;		/* it was removed meanwhile, or does not need its device any more */
 	wait = not_yet(a, f, m);
 	if (wait) {
 		qb_log(LOG_NOTICE, "array '%s': member %u was found, but must wait: %s", a->name, m, wait);
@@ -111,7 +112,7 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	ddr_drive_step(a, in);
 }
 
-/* To the log once, as long as it is the same, and to the status. */
+/* Logs each reason only once while it stays the same, and puts it into the status. */
 static void tell_not_taken(struct ddr_array *a, unsigned int m, const char *why)
 {
 	uint32_t crc = ddr_crc32c(why, strlen(why));
@@ -143,7 +144,7 @@ static void install(struct ddr_array *a)
 	}
 	if (((a->seek.wanted | ddr_drive_returning(a)) & f->found) && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
-	/* what hangs may be what is looked for; nothing tells when it answers again */
+	/* the device that hangs may be the one; nothing reports when it answers again */
 	if (f->want && f->hung && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + a->tune.io_timeout_ms;
 	ddr_finder_free(f);
@@ -163,8 +164,8 @@ static void on_found(void *ctx, struct ddr_finder *f)
 }
 
 /*
- * What this daemon has open as a member, and does not look for, could not be locked as another one anyway; and if it hangs, whoever opens
- * it does too. What is on its way out is not left out: soon it may be anything.
+ * Devices that this daemon has open as members, and does not search for, could not be locked anyway; and an open of one that hangs
+ * would hang, too. Devices of former members are not left out: they may soon be anything.
  */
 static void leave_out(struct ddr_finder *f, const struct ddr_array *other, uint32_t but)
 {
@@ -204,12 +205,12 @@ static void look(struct ddr_array *a)
 		return;
 	}
 	a->seek.finder = f;
-	a->seek.at_ms = UINT64_MAX;		/* until there is something new */
+	a->seek.at_ms = UINT64_MAX;		/* until something changes */
 }
 
 /*
- * A member that the array was started without, for its disk was locked, has failed in nothing: once it is out it is looked for, until its lock
- * is free, and comes back, as if the operator had called it.
+ * A member that the array was started without because its disk was locked has not really failed. Once the superblocks list it as
+ * failed or missing, it is searched for until its lock is free, and taken back, as the operator would do it.
  */
 static void call_back_locked(struct ddr_array *a, uint64_t now_ms)
 {
@@ -231,7 +232,7 @@ static void call_back_locked(struct ddr_array *a, uint64_t now_ms)
 	}
 }
 
-/* ---- what is not a member any more ------------------------------------------------- */
+/* ---- former members ------------------------------------------------------------------ */
 
 void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t replaced)
 {
@@ -247,7 +248,7 @@ void ddr_drive_members_changed(struct ddr_array *a, uint32_t removed, uint32_t r
 		a->seek.replaced |= 1u << replaced;
 }
 
-/* Does the table that our kernel uses name its device, in whatever place? */
+/* Does our kernel's table name its device, at any place? */
 static bool named(const struct ddr_array *a, unsigned int m)
 {
 	for (unsigned int p = 0; p < DDR_UAPI_PLACES; p++)
@@ -257,7 +258,10 @@ static bool named(const struct ddr_array *a, unsigned int m)
 	return false;
 }
 
-/* Kernels write a member that was replaced until all have agreed that it is out, and it stands in a table for longer. It may come back. */
+/*
+ * Kernels write to a member that was replaced until all nodes have agreed that it left the array, and a table may name it even
+ * longer. It may also be taken back.
+ */
 static void let_go_replaced(struct ddr_array *a)
 {
 	for (unsigned int m = 0; a->seek.replaced >> m; m++) {
@@ -291,8 +295,8 @@ static void let_go(struct ddr_array *a)
 }
 
 /*
- * Devices that are members no more. Verify always has a read under way, of those that are: a disk that was taken out must not stay locked until
- * it has ended.
+ * Closes devices of former members. Verify always has a read in progress on current members; a disk that was removed must not stay
+ * locked until verify has ended.
  */
 static void close_old(struct ddr_array *a)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Steps of the state machine of an array, and their end when one cannot be carried out. Below all of drive_*.c: what a step asks for is carried out
- * by drive.c, which says so in a->carry_out. See drive.h.
+ * Steps of an array's state machine, and what happens when an output cannot be carried out. This is the lowest layer of drive_*.c:
+ * the outputs are carried out by drive.c, through a->carry_out. See drive.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 #include "lib/cluster/slots.h"
 
 /*
- * The kernel takes all that is written to it, so a queue that is flushed at half cannot overflow: what is left of it must
- * hold the outputs of a step and a ping. It fills only when the kernel takes nothing: see ddr_drive_break().
+ * The kernel accepts everything that is written to it, so a queue that is flushed at half cannot overflow: the other half must hold
+ * the outputs of one step and a ping. It fills up only if the kernel accepts nothing: see ddr_drive_break().
  */
 _Static_assert(DDR_KCHAN_QUEUE > 2 * DDR_SM_MAX_OUT, "queue to the kernel");
 
-/* ---- what cannot go on ----------------------------------------------------------- */
+/* ---- when an output fails -------------------------------------------------------- */
 
 const char *ddr_drive_node_name(void *ctx, uint32_t node, char *buf, size_t size)
 {
@@ -27,7 +27,7 @@ const char *ddr_drive_node_name(void *ctx, uint32_t node, char *buf, size_t size
 	return a->d->transport->node_name(a->d, node, buf, size);
 }
 
-/* Why, and what to do, which stands in @why already. */
+/* Logs why, and what to do; @why already contains both, except where slots are the reason. */
 static void tell_give_up(struct ddr_array *a, const char *why)
 {
 	struct ddr_sm_status st;
@@ -114,10 +114,7 @@ struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type)
 	return &a->in;
 }
 
-/*
- * What a kernel answers that has no such array any more: nothing is granted, nothing
- * written, nothing in flight. NULL: nothing.
- */
+/* The answer of a kernel that has no such array any more: nothing is granted, written or in flight. NULL: no answer. */
 static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_rec *asked)
 {
 	static const uint32_t answers[][2] = {
@@ -142,7 +139,7 @@ static struct ddr_input *answer_of_gone(struct ddr_array *a, const struct ddr_re
 	return NULL;
 }
 
-/* Whoever gave up is gone for the group at once; the instance lives on for status. */
+/* A node that stopped serving the array leaves the group at once; its instance stays for `status`. */
 static void leave_group(struct ddr_array *a)
 {
 	struct ddr_transport *t = a->transport;

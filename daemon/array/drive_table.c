@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The table of our kernel: makes it name the device of a member that took another one's place, and binds to a table that was
- * resumed without leaving the group, where all of its devices are known.
+ * The table of our kernel: makes it name the device of a member that took over a place, and binds to a table that was resumed without
+ * leaving the group if all of its devices are known.
  *
- * Must never: answer for a table that was not loaded; take over a table of other devices than those whose superblocks were read.
+ * Must never: answer for a table that was not loaded; take over a table with devices whose superblocks were not read.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static void answer(struct ddr_array *a, uint32_t member, uint32_t index, int res
 	ddr_drive_step(a, in);
 }
 
-/* The kernel uses it, beside the device at its place. */
+/* The kernel uses it as a replacement, beside the device at its place. */
 static bool beside(const struct ddr_array *a, uint32_t member, uint32_t index)
 {
 	return index != DDR_UAPI_SHADOW && a->bind.shadow_place == index && a->bind.dev_major[DDR_UAPI_SHADOW] == a->members->major[member] &&
@@ -68,7 +68,7 @@ static void resize_failed(struct ddr_array *a, const char *why)
 	ddr_event_plain(a, LOG_ERR, "resize-failed", text);
 }
 
-/* A table that the kernel has now is told of by RESUMED, and the state machine by what follows: ddr_drive_rebind(). */
+/* The kernel reports its new table by RESUMED; the state machine is told by what follows then: ddr_drive_rebind(). */
 static void on_table(void *ctx, struct ddr_table *t)
 {
 	uint32_t index = t->shadow ? DDR_UAPI_SHADOW : t->place;
@@ -94,8 +94,8 @@ static void on_table(void *ctx, struct ddr_table *t)
 }
 
 /*
- * @member: DDR_NO_MEMBER: nobody is to stand at @place; DDR_UAPI_SHADOW: beside what stands where the member's role is.
- * @sectors: not 0: the table is to be so long, and nothing else.
+ * @place: DDR_UAPI_SHADOW: @member is named as the replacement of the device at its role. @member: DDR_NO_MEMBER: the table must not
+ * name a device there. @sectors: not 0: the table only gets this length, and nothing else changes.
  */
 static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint64_t sectors)
 {
@@ -165,7 +165,7 @@ void ddr_drive_table_stop(struct ddr_array *a)
 	a->table_unshadow = false;
 }
 
-/* ---- what follows a bind ---------------------------------------------------------- */
+/* ---- after a bind ------------------------------------------------------------------ */
 
 void ddr_drive_configure_kernel(struct ddr_array *a)
 {
@@ -179,7 +179,7 @@ void ddr_drive_configure_kernel(struct ddr_array *a)
 	ddr_kchan_flush(a->chan);
 }
 
-/* The member that replaces another one by the table, if it has that one's role. */
+/* The member that replaces another one in the table, if it has that one's role. */
 static uint32_t shadow_of(const struct ddr_array *a)
 {
 	uint32_t m = a->bind.shadow_place == DDR_NO_MEMBER ? DDR_NO_MEMBER :
@@ -205,7 +205,7 @@ void ddr_drive_attached(struct ddr_array *a, uint32_t table)
 
 /* ---- a table that was resumed ----------------------------------------------------- */
 
-/* It may be longer, up to what the array has. */
+/* It may be longer, up to the size of the array. */
 static bool same_shape(const struct ddr_array *array, const struct ddr_bind *b)
 {
 	const struct ddr_bind *a = &array->bind;
@@ -232,7 +232,10 @@ static uint32_t members_of(const struct ddr_array *a, const struct ddr_bind *bin
 	return table;
 }
 
-/* Has the place a member that works? Whoever makes a table without it leaves it out, and that is judged by a load. */
+/*
+ * Does a working member belong at this place? A table without it was made deliberately; then the array is loaded again, which decides
+ * about it.
+ */
 static bool place_works(const struct ddr_super *sb, unsigned int place)
 {
 	for (unsigned int m = 0; m < sb->members; m++)
@@ -241,7 +244,7 @@ static bool place_works(const struct ddr_super *sb, unsigned int place)
 	return false;
 }
 
-/* Is every device that stands there now, and did not before, one whose superblock was read? */
+/* Has the superblock of every device that is new in this table been read? */
 static bool all_known(const struct ddr_array *a, const struct ddr_bind *bind)
 {
 	for (unsigned int p = 0; p < DDR_UAPI_PLACES; p++) {

@@ -18,12 +18,12 @@
 #define TEXT_MAX	640u
 #define QUIET_MS	10000u	/* from a clean stop to the removal of the device */
 
-/* What an event is called, and what its numbers are called in `ddraid events --json`; doc/ddraid.8 lists them. */
+/* The name of each event, and the names of its numbers in `ddraid events --json`; doc/ddraid.8 lists them. */
 static const struct {
 	const char *name;
 	int priority;
-	const char *a, *b;		/* fields of output.a and .b; NULL: none */
-	const char *start, *count;	/* fields of a range */
+	const char *a, *b;		/* fields for output.a and .b; NULL: none */
+	const char *start, *count;	/* fields for a range */
 } events[] = {
 	[DDR_EV_ATTACHED]	= { .name = "attached", .priority = LOG_INFO },
 	[DDR_EV_DETACHED]	= { .name = "detached", .priority = LOG_INFO },
@@ -89,7 +89,7 @@ static const char *device(const struct ddr_array *a, uint32_t member)
 	return *name ? name : "missing";
 }
 
-/* A device that is gone explains the rest: the kernel has no class for it, and calls it by several others. */
+/* A device that is gone explains its errors: the kernel has no error class for that and reports several others. */
 static bool gone(const struct ddr_array *a, uint32_t member)
 {
 	return a->members && member < DDR_MAX_MEMBERS && (a->members->open >> member & 1) && ddr_dev_gone(a->members->dev[member].fd);
@@ -105,7 +105,7 @@ static const char *node(const struct ddr_array *a, uint64_t id, char *buf, size_
 	return a->d->transport->node_name(a->d, (uint32_t)id, buf, size);
 }
 
-/* The end of it says what it cannot decide: nobody knows what suspect regions should hold. */
+/* At the end of a verify the text names what verify cannot decide: the contents of suspect regions. */
 static void verify_text(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
 {
 	int n = snprintf(buf, size, "verify %s: %" PRIu64 " blocks did not match or could not be read, %" PRIu64 " of them repaired",
@@ -116,7 +116,7 @@ static void verify_text(const struct ddr_array *a, const struct ddr_output *o, c
 			 "type ddraid set %s suspect=accept", o->count, a->name);
 }
 
-/* What the smallest device offers, what the array takes of each, and what is missing for the size that was asked for. */
+/* What the smallest device offers, how much of each device the array uses, and what is missing for the requested size. */
 static void grow_refused(const struct ddr_array *a, const struct ddr_output *o, char *buf, size_t size)
 {
 	struct ddr_super sb = *ddr_sm_super(a->sm);
@@ -225,7 +225,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		grow_refused(a, o, buf, size);
 		break;
 	case DDR_EV_MEMBER_ERROR:
-		if (o->member == DDR_NO_MEMBER)	/* the text says what */
+		if (o->member == DDR_NO_MEMBER)	/* the text names it */
 			snprintf(buf, size, "blocks %" PRIu64 "+%" PRIu64, o->start, o->count);
 		else
 			snprintf(buf, size, "member %u (%s): %s on %s of blocks %" PRIu64 "+%" PRIu64, o->member,
@@ -317,10 +317,7 @@ static void tell(struct ddr_array *a, const struct ddr_output *o, const char *na
 	ddr_sink_tell(&a->d->sink, &n);
 }
 
-/*
- * Udev's rules leave an array alone until it is served; now they may look. A uevent by
- * sysfs waits for nothing.
- */
+/* Udev's rules ignore an array until it is served; this makes them look at it. A uevent through sysfs waits for nothing. */
 static void tell_udev(const struct ddr_array *a)
 {
 	char path[64];
@@ -340,7 +337,7 @@ static bool same_finding(const struct ddr_finding *a, const struct ddr_finding *
 	return a->start == b->start && a->count == b->count && a->member == b->member && a->repaired == b->repaired;
 }
 
-/* The same place again, as by reads that are checked, or by the next verify, does not drive out the others. */
+/* The same place found again, for example by the next verify, must not push others out of the list. */
 static void remember_finding(struct ddr_array *a, const struct ddr_output *o)
 {
 	bool repaired = o->event == DDR_EV_REPAIRED;
@@ -362,7 +359,7 @@ static void remember_finding(struct ddr_array *a, const struct ddr_output *o)
 	a->finding[a->n_findings++] = f;
 }
 
-/* What status and waiters need to remember of it. */
+/* Keeps what status and waiting clients need of the event. */
 static void remember(struct ddr_array *a, const struct ddr_output *o, const char *text)
 {
 	switch (o->event) {
@@ -379,7 +376,7 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		if ((o->b == DDR_MEMBER_OP_REPLACE || o->b == DDR_MEMBER_OP_TAKE) && o->member == a->replace.spare)
 			a->replace.refusal = a->refusal;
 		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
-		if (!a->ready && o->a != EPROTO)	/* EPROTO: another node's message */
+		if (!a->ready && o->a != EPROTO)	/* EPROTO: about a message of another node */
 			snprintf(a->error, sizeof(a->error), "%s", a->refusal);
 		break;
 	case DDR_EV_CLEAN_REFUSED:

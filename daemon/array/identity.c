@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Whose an array is: a cluster's, by its superblocks, or any one node's. See array.h.
+ * Who may serve an array: the cluster that its superblocks name, or any single node. See array.h.
  *
- * A node without a cluster, or in one of a single node, does not serve an array of a cluster, nor one in which another node owns a slot, unless
- * the operator has just adopted it. The state machine holds to the same (lib/cluster/sm_mark.c); here is the sentence that says what to do.
+ * A node without a cluster, or in a cluster of one node, does not serve an array of a cluster, nor one with a slot that another node
+ * owns, unless the operator has just adopted it. The state machine enforces the same (lib/cluster/sm_mark.c); this file gives the
+ * message that says what to do.
  *
- * Must never: keep an adoption for a later start than the one that it was asked for.
+ * Must never: keep an adoption for a later start than the one that it was given for.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "daemon/array/array.h"
 #include "lib/disk/assemble.h"
 
-#define ADOPT_MS	120000u	/* from the request until the array has to be loaded */
+#define ADOPT_MS	120000u	/* time from the request until the array must be loaded */
 
 bool ddr_identity_alone(const struct ddr_daemon *d)
 {
@@ -70,7 +71,7 @@ int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb)
 
 	if (!ddr_identity_alone(a->d))
 		return 0;
-	/* with corosync the owners of slots are waited for, and fenced */
+	/* with corosync, owners of slots are waited for, and fenced */
 	if (a->d->transport->cluster ? ddr_assemble_unclustered(sb, &err) : ddr_assemble_alone(sb, a->d->transport->node(a->d), &err)) {
 		snprintf(a->error, sizeof(a->error), "%s", err.text);
 		return -1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The schedule of verify: what lib/schedule.c decides is asked for, as the operator would. See daemon.h.
+ * The schedule of verify: requests what lib/schedule.c decides, as the operator would. See array.h.
  *
- * Must never: pause or stop what the operator started; begin one on an array that this node does not write the superblocks of.
+ * Must never: pause or stop a verify that the operator started; start one on an array whose superblocks are written by another node.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #include "lib/schedule.h"
 
 #define LOOK_MS		1000u
-#define ASKED_MS	10000u	/* a request that shows no effect is made again after this */
+#define ASKED_MS	10000u	/* a request without effect is repeated after this time */
 
-/* Whoever has no hours needs no clock either; until the hour is known it is none of those of the others. */
+/* Without hours no clock is needed; until the hour is known, it counts as outside of the hours. */
 static bool is_closed(const struct ddr_array *a, uint64_t now, uint64_t now_ms)
 {
 	unsigned int hour;
@@ -29,7 +29,7 @@ static bool is_closed(const struct ddr_array *a, uint64_t now, uint64_t now_ms)
 	return !ddr_zone_hour(a->d, now, now_ms, &hour) || !ddr_sched_open(a->tune.verify_hours, hour);
 }
 
-/* A request to an array that leaves, or takes no part, would be refused, and what is refused ends the leaving. */
+/* An array that is leaving, or does not take part, would refuse a request, and a refusal would end the leaving. */
 static bool is_served(const struct ddr_array *a)
 {
 	struct ddr_sm_status st;
@@ -73,7 +73,7 @@ const char *ddr_schedule_waits(const struct ddr_array *a)
 	return v->state == DDR_VERIFY_NONE ? "another array is being verified, or the node that runs this verify has not begun yet" : NULL;
 }
 
-/* One whose date is of a clock that went wrong is due for ever; nothing is known to be late then. */
+/* A date that was written with a wrong clock makes an array count as due for ever; it is not reported as late then. */
 static void too_late(struct ddr_array *a, const struct ddr_sched_array *s, uint64_t now)
 {
 	uint64_t every = every_s(a);
@@ -90,8 +90,8 @@ static void too_late(struct ddr_array *a, const struct ddr_sched_array *s, uint6
 }
 
 /*
- * Whoever writes the superblocks carries it out, and knows its own hours. Of another node's verify these are not known, nor ours of any meaning: one
- * that rests for hours, or weeks, must not keep all others waiting.
+ * The node that writes the superblocks carries out the verify and knows its own hours. The hours of another node are not known here,
+ * and ours do not matter to it: a verify that pauses for hours or weeks must not keep all others waiting.
  */
 static bool reads(struct ddr_array *a, bool ours, uint64_t now_ms)
 {
@@ -124,7 +124,7 @@ static void look_at(struct ddr_array *a, struct ddr_sched_array *s, uint64_t now
 	too_late(a, s, now);
 }
 
-/* How long nothing but its turn has been missing: while fewer than @parallel are read, that is. */
+/* Sets for how long only its turn has been missing, that is, while fewer than @parallel arrays are being read. */
 static void patience(struct ddr_array *a, struct ddr_sched_array *s, bool full, uint64_t now, uint64_t now_ms)
 {
 	if (!a->sched.ready_ms || full || !s->able || s->due > now)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How fast the jobs of other nodes come on. See array.h.
+ * The speed of other nodes' jobs. See array.h.
  *
- * The group knows how far they are, and is told every some seconds (CURSOR_MS of lib/cluster/sm_rebuild.c and sm_verify.c). So a rate is what came between
- * two such words, by the time between them; it is none of a job that was not heard of for much longer than it may be silent.
+ * The group knows their progress, which is reported every few seconds (CURSOR_MS of lib/cluster/sm_rebuild.c and sm_verify.c). So the
+ * rate is the progress between two reports divided by the time between them. It is unknown for a job without a report for much longer
+ * than that.
  */
 #include <inttypes.h>
 
@@ -12,7 +13,7 @@
 #define REBUILD_SILENT_MS	30000u
 #define VERIFY_SILENT_MS	180000u
 
-/* What the group knows: @job, whatever names it, 0: there is none; @at: how far it is. It may be @silent for so many ms. */
+/* @job: identifies the job, 0: none; @at: its progress. @silent: ms without a report after which the rate is unknown. */
 static void look(struct ddr_watch *w, uint64_t job, uint64_t at, uint64_t silent, const struct ddr_sm *sm,
 		 void (*progress)(const struct ddr_sm *, struct ddr_sm_progress *), uint64_t now_ms)
 {
@@ -27,7 +28,7 @@ static void look(struct ddr_watch *w, uint64_t job, uint64_t at, uint64_t silent
 	if (job != w->job)
 		*w = (struct ddr_watch){ .job = job };
 	progress(sm, &p);
-	/* the first word is of work that began who knows when */
+	/* the first report covers work that started at an unknown time */
 	if (w->heard && p.done > w->done && now_ms > w->at_ms)
 		rate = (p.done - w->done) * 1000 / (now_ms - w->at_ms);
 	w->per_s = w->per_s && rate ? (w->per_s + rate) / 2 : rate;
@@ -45,7 +46,7 @@ void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
 
 	for (uint32_t m = 0; m < sb->members; m++)
 		if (sb->member[m].state == DDR_MEMBER_REBUILDING) {
-			rebuild = sb->member[m].since;		/* a generation, which is not 0 */
+			rebuild = sb->member[m].since;		/* a generation, which is never 0 */
 			cursor = sb->member[m].cursor;
 		}
 	look(&a->watch.rebuild, rebuild, cursor, REBUILD_SILENT_MS, a->sm, ddr_sm_rebuild_progress, now_ms);

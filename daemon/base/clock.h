@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The daemon's clock. Tests have one of their own instead. */
+/* The daemon's clock. Tests replace it by their own. */
 #ifndef DDR_DAEMON_CLOCK_H
 #define DDR_DAEMON_CLOCK_H
 

@@ -17,8 +17,8 @@
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
 
-#define DDR_ARRAYS_MAX	64u	/* arrays of one node; what is more is refused */
-#define DDR_ADOPTIONS	8u	/* arrays that are being adopted at once */
+#define DDR_ARRAYS_MAX	64u	/* arrays of one node; more are refused */
+#define DDR_ADOPTIONS	8u	/* adoptions at the same time */
 
 struct ddr_kctl;
 struct ddr_ipcs;
@@ -30,18 +30,18 @@ struct ddr_uevent;
 
 typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
-/* An array that the operator has adopted, and that was not loaded since; identity.c's. */
+/* An array that the operator has adopted and that was not loaded since; used by identity.c. */
 struct ddr_adoption {
 	uint8_t uuid[16];
 	uint64_t until_ms;		/* 0: free */
 };
 
-/* An array that was to start by itself, and has not: unstarted.c's. */
+/* An array that should have started automatically, but did not; used by unstarted.c. */
 struct ddr_unstarted {
 	uint8_t uuid[16];
 	char name[DDR_NAME_LEN];
-	char why[DDR_ERROR_LEN];	/* "": the place is free */
-	bool waits;			/* it may start yet */
+	char why[DDR_ERROR_LEN];	/* "": unused entry */
+	bool waits;			/* it may still start */
 };
 
 struct ddr_daemon {
@@ -50,7 +50,7 @@ struct ddr_daemon {
 	uint8_t boot_id[16];
 	const struct ddr_transport_ops *transport;
 	struct ddr_corosync *corosync;	/* NULL with another transport */
-	struct ddr_fence *fence;	/* likewise */
+	struct ddr_fence *fence;	/* the same */
 	struct ddr_kctl *kctl;
 	struct ddr_sink sink;
 	struct ddr_ipcs *ipc;
@@ -60,12 +60,12 @@ struct ddr_daemon {
 	unsigned int n_arrays;
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];
-	bool listed;			/* the kernel told all arrays that it had */
-	uint64_t schedule_ms;		/* last look at the schedule of verify */
+	bool listed;			/* the kernel has listed all its arrays */
+	uint64_t schedule_ms;		/* when the schedule of verify was last checked */
 	struct {
 		uint8_t uuid[16];
 		struct ddr_known known;
-	} older;			/* the operator starts this array from this generation, though a newer one was seen; generation 0: none */
+	} older;			/* the operator starts this array from this generation, although a newer one was seen; generation 0: none */
 };
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One ddraidd on a node; see pidfile.h. */
+/* Only one ddraidd runs on a node; see pidfile.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 #define TRY_MS		100
 #ifndef HANDOVER_MS
-#define HANDOVER_MS	10000	/* for a predecessor to end by itself, and once more to be killed */
+#define HANDOVER_MS	10000	/* time for the old daemon to end, and again after it was killed */
 #endif
 
 static void warn(const char *what, const char *path)
@@ -25,7 +25,7 @@ static void warn(const char *what, const char *path)
 		strerror(errno));
 }
 
-/* The control groups of a process, as the kernel writes them. */
+/* The control groups of a process, as the kernel lists them. */
 static bool read_cgroup(const char *pid, char *buf, size_t size)
 {
 	char path[64];
@@ -42,7 +42,7 @@ static bool read_cgroup(const char *pid, char *buf, size_t size)
 	return n > 0;
 }
 
-/* A process of our own unit: the service manager starts us only after it is done with that one. */
+/* Is it a process of our own unit? The service manager only starts us after it has given up waiting for that one. */
 static bool left_behind(pid_t pid)
 {
 	char number[24], ours[4096], its[4096];
@@ -65,7 +65,7 @@ static bool lock_within(int fd, int ms)
 	}
 }
 
-/* As at a restart: it ends, the arrays stay, and we attach to them. */
+/* As at a restart: the old daemon ends, its arrays stay, and we attach to them. */
 static bool replace(int fd, pid_t pid)
 {
 	fprintf(stderr, "ddraidd: taking over from process %d, which was asked to stop while an array was in use and still serves it\n", (int)pid);
@@ -77,7 +77,7 @@ static bool replace(int fd, pid_t pid)
 	return lock_within(fd, HANDOVER_MS);
 }
 
-/* The number in the file, or 0. */
+/* The pid in the file, or 0. */
 static pid_t read_pid(int fd)
 {
 	char text[16] = "";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where all parts of the daemon say what has happened, without knowing who listens: the service for the command sets itself as the one that takes
- * it. It is taken at once, so that clients hear of things in their order, and whoever waits for something is answered as soon as it is so.
+ * Where all parts of the daemon report events, without knowing who receives them: the service for the command registers itself as the
+ * receiver. Events are handed over at once, so that clients see them in order, and a waiting client is answered as soon as its
+ * condition is met.
  */
 #ifndef DDR_DAEMON_SINK_H
 #define DDR_DAEMON_SINK_H
@@ -11,14 +12,14 @@
 
 #define DDR_NOTICE_NUMBERS	4u
 
-/* An event, as `ddraid events` shows it. What is NULL is not part of it. Lives as long as the call. */
+/* An event, as `ddraid events` shows it. Fields that are NULL are left out. Valid during the call only. */
 struct ddr_notice {
-	const char *array, *uuid;	/* name, and text of the uuid */
+	const char *array, *uuid;	/* name, and uuid as text */
 	const char *event;		/* a word */
 	const char *text;		/* one line */
-	const char *device;		/* of the member that it is about */
-	uint32_t member;		/* with a device only */
-	const char *error, *operation;	/* what kind of I/O failed, and how */
+	const char *device;		/* of the member concerned */
+	uint32_t member;		/* only with a device */
+	const char *error, *operation;	/* the kind of I/O that failed, and how */
 	struct {
 		const char *key;
 		uint64_t value;
@@ -26,7 +27,7 @@ struct ddr_notice {
 };
 
 struct ddr_sink {
-	/* @n: NULL: no event, but something has changed that somebody may wait for. Must not free arrays. NULL: nobody listens. */
+	/* @n: NULL: no event, but the state has changed and waiting clients must be checked. Must not free arrays. NULL: no receiver. */
 	void (*take)(void *ctx, const struct ddr_notice *n);
 	void *ctx;
 };

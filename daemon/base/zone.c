@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The time of day at this place. See zone.h.
+ * The local time of day. See zone.h.
  *
- * A zone that is changed while the daemon runs counts, so its file is looked at now and then: by a thread, and only while somebody asks.
- * Must never: read a file in the loop, or wait for a lock that such a thread has. The file system may lie on an array that waits for us.
+ * The time zone may change while the daemon runs, so its file is read from time to time: by a thread, and only while somebody asks
+ * for the time. Must never: read a file in the loop, or wait for a lock that this thread holds: the file system may lie on an array
+ * that waits for us.
  */
 #include <string.h>
 #include <time.h>
@@ -18,11 +19,11 @@
 
 static struct zone {
 	struct ddr_worker worker;
-	bool looks;		/* the thread has what follows but for @seen, @offset and @due_ms */
+	bool looks;		/* the thread is using the fields below, except @seen, @offset and @due_ms */
 	bool found;
 	long found_offset;
 	bool seen;
-	long offset;		/* seconds to be added to universal time */
+	long offset;		/* seconds to add to universal time */
 	uint64_t due_ms;
 } zone;
 
@@ -32,7 +33,7 @@ static void look(struct ddr_worker *w)
 	time_t now = time(NULL);
 	struct tm tm;
 
-	tzset();	/* localtime_r alone looks only once */
+	tzset();	/* localtime_r alone only reads the zone once */
 	z->found = localtime_r(&now, &tm);
 	z->found_offset = tm.tm_gmtoff;
 }

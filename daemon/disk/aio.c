@@ -15,9 +15,8 @@
 #include "daemon/disk/aio.h"
 
 /*
- * The lowest level of the best-effort class, and not the idle class: a job works under
- * an exclusive range that users' writes wait for, and an idle-class request can be
- * starved for seconds by the very load that waits for it.
+ * The lowest level of the best-effort class, not the idle class: a job works under an exclusive range that users' writes wait for,
+ * and an idle-class request can be starved for seconds by the very load that waits for it.
  */
 #define IOPRIO_CLASS_SHIFT	13
 #define IOPRIO_BACKGROUND	((2 << IOPRIO_CLASS_SHIFT) | 7)
@@ -33,7 +32,10 @@ static void queue_free(struct ddr_aio *q)
 
 /* ---- lanes ----------------------------------------------------------------------- */
 
-/* A descriptor's lane for as long as it has requests. More of them than members can have share one, which costs them fairness alone. */
+/*
+ * The lane of a descriptor, for as long as it has requests. Lanes suffice for all descriptors of members; if there were more, some
+ * would share a lane, which would only cost fairness.
+ */
 static struct ddr_aio_lane *lane_of(struct ddr_aio *q, int fd)
 {
 	struct ddr_aio_lane *unused = NULL;
@@ -53,8 +55,8 @@ static struct ddr_aio_lane *lane_of(struct ddr_aio *q, int fd)
 }
 
 /*
- * The first request of a lane takes any place that is free. Further ones leave as many free as there are lanes that have none (in a small
- * engine, up to half of it): whoever comes next must not have to wait for what hangs in here.
+ * The first request of a lane may take any free place. Further ones leave as many places free as there are lanes without a request in
+ * the engine (in a small engine, up to half of it): requests to other descriptors must not have to wait for one that hangs.
  */
 static bool has_room(const struct ddr_aio *q, const struct ddr_aio_lane *l)
 {
@@ -72,7 +74,7 @@ static bool begin(struct ddr_aio *q, struct ddr_aio_lane *l)
 
 	if (!q->engine->put(q, req))
 		return false;
-	l->head = rest;		/* req is the engine's now */
+	l->head = rest;		/* the engine owns req now */
 	if (!rest)
 		l->tail = &l->head;
 	q->lanes_begun += l->begun++ == 0;
@@ -86,10 +88,10 @@ static void ended(struct ddr_aio *q, struct ddr_aio_lane *l)
 	q->lanes_begun -= --l->begun == 0;
 }
 
-/* One of each lane in turn, until there is no room, or nothing waits. */
+/* Gives the engine one request of each lane in turn, until there is no room or nothing waits. */
 static void feed(struct ddr_aio *q)
 {
-	bool more = q->in_flight > q->begun;	/* most often nothing waits */
+	bool more = q->in_flight > q->begun;	/* usually nothing waits */
 
 	while (more) {
 		more = false;
@@ -109,9 +111,9 @@ static void feed(struct ddr_aio *q)
 /* ---- the queue ------------------------------------------------------------------- */
 
 /*
- * The kernel answers a write behind the end of a device with "no space", and a read there with nothing; and a disk that was pulled ends
- * at 0. So an error is believed only of a device that still has the place: else it were full, or had a bad sector. Asking for the size
- * waits for nothing. (What is no block device ends nowhere.)
+ * The kernel answers a write beyond the end of a device with "no space", and a read there with nothing. The size of a disk that was
+ * pulled is 0. So these errors are only taken as such if the device still reaches that far; otherwise the disk would seem full, or
+ * seem to have a bad sector. Asking for the size does not block. (Anything but a block device has no end.)
  */
 static bool place_gone(const struct ddr_aio_req *req)
 {

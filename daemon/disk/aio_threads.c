@@ -2,12 +2,11 @@
 /*
  * Asynchronous I/O by threads, where the kernel refuses io_uring. See aio.h.
  *
- * A thread that waits in the kernel for a member keeps the process's files open, and
- * with them the lock on the member, as an io_uring request does.
+ * A thread that waits in the kernel for a member keeps the process's files open, and with them the lock on the member, as an io_uring
+ * request does.
  *
- * The pool has no more requests than threads, so none waits in here for what hangs: how
- * many of them each member may have is aio.c's to say. Half of them are enough for one of
- * each member that an array can have.
+ * The pool never has more requests than threads, so no request waits in here for another one that hangs; aio.c decides how many of
+ * them each member may have. Half of the threads suffice for one request to each member that an array can have.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +28,7 @@ _Static_assert(THREADS_MAX / 2 >= DDR_MAX_MEMBERS, "a thread for each member of 
 
 struct pool {
 	struct ddr_aio *q;
-	pthread_mutex_t lock;		/* everything below */
+	pthread_mutex_t lock;		/* protects everything below */
 	pthread_cond_t work;
 	struct ddr_aio_req *todo, **todo_tail;
 	struct ddr_aio_req *ended, **ended_tail;
@@ -131,7 +130,7 @@ static int pool_start(struct pool *p)
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_BLOCK, &all, &old);	/* signals are the loop's */
+	pthread_sigmask(SIG_BLOCK, &all, &old);	/* only the loop handles signals */
 	while (p->threads < want && ret == 0) {
 		ret = pthread_create(&p->thread[p->threads], &attr, worker, p);
 		if (ret == 0)
@@ -140,7 +139,7 @@ static int pool_start(struct pool *p)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	p->q->room = p->threads;
-	return p->threads == want ? 0 : -ret;	/* with fewer one member could have to wait for another one */
+	return p->threads == want ? 0 : -ret;	/* with fewer threads one member might have to wait for another one */
 }
 
 static int threads_open(struct ddr_aio *q)

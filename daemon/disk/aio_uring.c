@@ -15,16 +15,16 @@ struct uring {
 	struct io_uring ring;
 };
 
-static unsigned int requests;	/* that all rings of this process may have at the same time */
+static unsigned int requests;	/* the largest number of requests of all rings of this process */
 
 /*
- * What may block the kernel hands to its workers: each flush, and whatever else the driver has no room for at once. Left alone it has
- * four of them for each CPU, and all rings of this task share them: a few flushes that hang would hold up those of every array. So there may
- * be one for each request. They come when they are needed, and go when they idle.
+ * The kernel hands requests that may block to its workers: each flush, and whatever the driver has no room for at once. By default
+ * there are four workers per CPU, shared by all rings of this task: a few flushes that hang would delay those of every array. So
+ * there may be one for each request. Workers are created when they are needed, and end when they are idle.
  */
 static void allow_workers(struct uring *u)
 {
-	unsigned int set[2] = { requests, 0 }, now[2] = { 0, 0 };	/* for files that block in a bounded time, as disks are taken to; for others: as it is */
+	unsigned int set[2] = { requests, 0 }, now[2] = { 0, 0 };	/* for disks ("bounded" workers in io_uring's terms); for other files unchanged */
 	static bool told;
 	int ret = io_uring_register_iowq_max_workers(&u->ring, set);
 
@@ -62,7 +62,7 @@ static int uring_open(struct ddr_aio *q)
 	}
 	requests += q->depth;
 	allow_workers(u);
-	q->room = q->depth;	/* the completion queue has place for more than that */
+	q->room = q->depth;	/* the completion queue has room for more than that */
 	q->priv = u;
 	return 0;
 }

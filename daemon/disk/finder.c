@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Looking for the devices of members. See finder.h.
- */
+/* Searches for the devices of members. See finder.h. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,7 +14,7 @@
 
 #define LOCK_MS	3000u
 
-/* The member that a superblock speaks for, or -1: it is not looked for. */
+/* The member that a superblock belongs to, or -1: it is not searched for. */
 static int wanted(const struct ddr_finder *f, const struct ddr_super *sb)
 {
 	const uint8_t *own = sb->member[sb->this_member].uuid;
@@ -35,7 +33,7 @@ static void tell_foreign(struct ddr_finder *f, unsigned int m, const char *path,
 		      "it as a new disk", path, foreign, path);
 }
 
-/* Opens it for writing. A disk that hangs by now is left to the thread that is in it. */
+/* Opens a device for writing. If the open hangs, the thread that is in it keeps it. */
 static bool open_device(struct ddr_finder *f, unsigned int m, const char *path, struct ddr_dev *dev)
 {
 	struct ddr_look *look;
@@ -65,8 +63,9 @@ static bool open_device(struct ddr_finder *f, unsigned int m, const char *path, 
 }
 
 /*
- * What the device, which is locked by now, says of itself. Only that counts: before the lock another program may have had it, and may have
- * written to it. The member that it still is, or -1: none that is looked for, and if there is something to say of it, f->error[m] does.
+ * Reads the device again, now that it is locked. Only this result is trusted: before the lock another program may have had the
+ * device, and may have written to it. Returns the member that it still is, or -1: none that is searched for; f->error[m] has the
+ * reason if there is something to report.
  */
 static int read_locked(struct ddr_finder *f, unsigned int m, const struct ddr_dev *dev, struct ddr_super *sb)
 {
@@ -98,7 +97,7 @@ static int read_locked(struct ddr_finder *f, unsigned int m, const struct ddr_de
 	return is;
 }
 
-/* Opens, locks and reads it: then it is believed. */
+/* Opens, locks and reads a device: only then it is trusted. */
 static int lock_and_read(struct ddr_finder *f, unsigned int m, const char *path, struct ddr_dev *dev, struct ddr_super *sb)
 {
 	if (!open_device(f, m, path, dev))
@@ -108,7 +107,7 @@ static int lock_and_read(struct ddr_finder *f, unsigned int m, const char *path,
 		return -1;
 	}
 	if ((f->have & (1u << m)) && dev->rdev == f->rdev[m])
-		return (int)m;		/* it is open and locked as that member */
+		return (int)m;		/* it is already open and locked as that member */
 	return ddr_dev_lock(dev, LOCK_MS, &f->error[m]) ? -1 : read_locked(f, m, dev, sb);
 }
 
@@ -151,7 +150,7 @@ void ddr_finder_tell_hung(const struct ddr_scan *scan, const char *array, unsign
 			       "not read again while it hangs", array, scan->hung[i].path, limit_ms);
 }
 
-/* All that are looked for: a disk that hangs and has nothing to do with them is not waited for. */
+/* Were all members found? Then a disk that hangs and has nothing to do with them is not waited for. */
 static bool all_found(void *ctx, const struct ddr_scan *scan)
 {
 	const struct ddr_finder *f = ctx;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Preparing a member for a larger array. See grow.h.
- */
+/* Prepares a member for a larger array. See grow.h. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -30,7 +28,7 @@ static int prepare(struct ddr_grow *g)
 		return ddr_error_set(&g->error, "%s has %llu bytes, which is too small for the new size", dev.path, (unsigned long long)dev.bytes);
 	if (bytes && ddr_dev_zero(&dev, from, bytes, &g->error))
 		return -1;
-	/* as create leaves it: right behind the data, and where a signature would lie that speaks of the end of the disk */
+	/* as create leaves it: zeroes right behind the data, and where a signature at the end of the disk would lie */
 	last = dev.bytes < DDR_SIGNATURE_BYTES ? 0 : (dev.bytes - DDR_SIGNATURE_BYTES) / DDR_META_BLOCK * DDR_META_BLOCK;
 	if (last < to)
 		last = to;
@@ -38,7 +36,7 @@ static int prepare(struct ddr_grow *g)
 		return -1;
 	if (!ddr_dev_sync(&dev, &g->error))
 		return 0;
-	errno = EIO;	/* a flush that failed is no matter of space, whatever its reason */
+	errno = EIO;	/* a flush that failed does not mean that space is missing, whatever its error */
 	return -1;
 }
 
@@ -50,7 +48,7 @@ static void run(struct ddr_worker *w)
 
 	errno = 0;
 	g->result = prepare(g) ? -EIO : 0;
-	/* a disk that was pulled says so, too, and ends at 0 (aio.c) */
+	/* a disk that was pulled reports ENOSPC, too, but its size is 0 (aio.c) */
 	if (g->result && errno == ENOSPC && ddr_dev_size(dev) >= ddr_layout_data_end(&g->super))
 		g->result = -ENOSPC;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Reads the log of a slot, or the region map, of all members at once. See loader.h.
+ * Reads the log of a slot, or the region map, from all members at once. See loader.h.
  *
- * Must never: take what cannot be read for clean (rule 11).
+ * Must never: treat an unreadable block as clean (rule 11).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "lib/disk/layout.h"
 #include "lib/disk/look.h"
 
-/* Takes the block at @buf, read from place @place of it, if it is valid and newer than what is there. */
+/* Takes the block at @buf, read from place @place, if it is valid and newer than *@best. */
 static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
 		       struct ddr_load_block *best)
 {
@@ -38,7 +38,7 @@ static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slo
 struct area {
 	uint64_t offset;
 	uint16_t slot;
-	char what[32];			/* in words */
+	char what[32];			/* for messages */
 	uint32_t n;			/* pairs of places */
 	struct ddr_look *look[DDR_MAX_MEMBERS];
 };
@@ -59,7 +59,7 @@ bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, 
 	return true;
 }
 
-/* Begins to read it on one member. False: there is no memory for that. */
+/* Starts to read it on one member. False: out of memory. */
 static bool begin_run(struct area *ar, const struct ddr_members *members, unsigned int m, unsigned int limit_ms)
 {
 	size_t len = (size_t)ar->n * 2 * DDR_META_BLOCK;
@@ -70,8 +70,8 @@ static bool begin_run(struct area *ar, const struct ddr_members *members, unsign
 }
 
 /*
- * Takes what was read of one member that was asked. 0, -EIO: it gave an error somewhere; or -ETIMEDOUT: it hangs, and what it has read
- * is its thread's still.
+ * Takes what one member delivered. 0; -EIO: part of it could not be read; or -ETIMEDOUT: the member hangs, and its thread still owns
+ * the buffer.
  */
 static int take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
 		    unsigned int limit_ms, struct ddr_load_block *out)
@@ -95,7 +95,7 @@ static int take_run(const struct area *ar, const struct ddr_members *members, co
 	return ret;
 }
 
-/* Reads it of all @members in @asked at once: what ddr_load_area() returns. */
+/* Reads the area from all @members in @asked at once. Returns what ddr_load_area() returns. */
 static int read_area(struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, uint32_t asked,
 		     unsigned int limit_ms, struct ddr_load_block *out)
 {
@@ -114,7 +114,7 @@ static int read_area(struct area *ar, const struct ddr_members *members, const s
 	}
 	if (any)
 		return 0;
-	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* one that was not asked may have it all */
+	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* a member that was not asked may have all of it */
 }
 
 int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The locks of the members, while an array is loaded: who has them, how long they are waited for, and what goes without.
- */
+/* The locks of the members while an array is loaded: who holds them, how long they are waited for, and which members are left out. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +11,8 @@
 #include "daemon/disk/load_lock.h"
 
 #define RETRY_MS	50
-#define NAME_EVERY	(1000 / RETRY_MS)	/* tries; to find out who has a lock takes longer than to try it */
-#define SAY_AFTER_MS	3000			/* until the wait for a lock is worth a line */
+#define NAME_EVERY	(1000 / RETRY_MS)	/* tries between two searches for the holder: that takes longer than a try */
+#define SAY_AFTER_MS	3000			/* a shorter wait for a lock is not logged */
 
 static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,7 +36,7 @@ static void set_waits(struct ddr_load *l, const struct ddr_members_busy *who, ui
 	pthread_mutex_unlock(&waits_lock);
 }
 
-/* Programs that have the usual node locked, and are no ddraidd of before, are not waited for any more. Returns their members. */
+/* Stops waiting for programs other than an earlier ddraidd that have the usual node locked. Returns their members. */
 static uint32_t pass_others(struct ddr_load *l, const struct ddr_members_busy *who)
 {
 	uint32_t passed = 0;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Loading an array. See loader.h.
- */
+/* Loads an array. See loader.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -37,7 +35,7 @@ static int refuse(struct ddr_load *l, const char *what, uint64_t table, uint64_t
 			     what, table, super);
 }
 
-/* Every field of the table against the superblock. */
+/* Compares every field of the table with the superblock. */
 static int check_table(struct ddr_load *l)
 {
 	const struct ddr_super *sb = &l->assembly.super;
@@ -55,7 +53,7 @@ static int check_table(struct ddr_load *l)
 		return refuse(l, "region sectors", b->region_sectors, sb->region_size / 512);
 	if (b->data_offset_sectors != sb->data_offset / 512)
 		return refuse(l, "data offset sectors", b->data_offset_sectors, sb->data_offset / 512);
-	if (b->sectors > sb->array_blocks * (DDR_BLOCK_SIZE / 512))	/* a shorter one is made longer once the array runs */
+	if (b->sectors > sb->array_blocks * (DDR_BLOCK_SIZE / 512))	/* a shorter table is extended once the array runs */
 		return refuse(l, "length in sectors", b->sectors, sb->array_blocks * (DDR_BLOCK_SIZE / 512));
 	if (b->members != sb->roles)
 		return refuse(l, "members", b->members, sb->roles);
@@ -63,8 +61,8 @@ static int check_table(struct ddr_load *l)
 }
 
 /*
- * A device that the table names and that plays stands where its role is. One that does not play (it failed, another one has
- * its role by now) may stand there: nothing is read from it or written to it, and the state machine asks for another table.
+ * A device that the table names and that is current must be at the place of its role. A device that is not current (it failed, and
+ * another one has its role by now) may be there: it is neither read nor written, and the state machine asks for another table.
  */
 static int check_position(struct ddr_load *l, const struct supers *all, size_t c)
 {
@@ -77,12 +75,12 @@ static int check_position(struct ddr_load *l, const struct supers *all, size_t c
 		return 0;
 	if (memcmp(own->array_uuid, sb->array_uuid, sizeof(own->array_uuid)))
 		return ddr_error_set(&l->error, "%s is a member of another array ('%s'); remove it from the table", device, own->name);
-	/* the others have it as it is: that it seems small here must not cost them the member */
+	/* the other nodes use the member: it must not be lost only because this node sees a smaller device */
 	if (l->supers_only && l->assembly.verdict[c] == DDR_V_TOO_SMALL)
 		return ddr_error_set(&l->error, "%s has %" PRIu64 " bytes on this node, the array needs %" PRIu64 "; rescan the disk so that this "
 						"node sees its new size",
 				     device, all->cand[c].bytes, ddr_layout_member_bytes(sb));
-	/* likewise: a running array loses it by ddraid fail, not because another node starts */
+	/* the same: a running array loses it by ddraid fail, not because another node starts */
 	if (l->supers_only && l->assembly.verdict[c] == DDR_V_FOREIGN)
 		return ddr_error_set(&l->error, "%s also holds a %s, so another program has written to it; type ddraid fail %s %u on a node that "
 				     "runs the array, then ddraid add --overwrite to rebuild it", device, all->cand[c].foreign, sb->name,
@@ -110,7 +108,7 @@ static int check_positions(struct ddr_load *l, const struct supers *all)
 	return 0;
 }
 
-/* What was read of the device at place @p. */
+/* Takes what was read from the device at place @p. */
 static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, const struct ddr_look *look)
 {
 	struct ddr_candidate *c = &all->cand[all->n];
@@ -132,14 +130,14 @@ static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, 
 	all->n++;
 }
 
-/* One that hangs counts as not there, by whatever made it hang: it is closed, and the thread that is in it has a descriptor of its own. */
+/* A device that hangs counts as absent, whatever makes it hang: it is closed here, and the thread that is in it has a descriptor of its own. */
 static void leave_out(struct ddr_load *l, unsigned int p, const char *why)
 {
 	qb_log(LOG_ERR, "array '%s': %s %s; it counts as missing", l->members->array, l->members->name[p], why);
 	ddr_members_leave_out(l->members, p, why);
 }
 
-/* Superblocks of the devices from @from on, but for those of @but. */
+/* Reads the superblocks of the devices from place @from on, except those in @but. */
 static void read_supers(struct ddr_load *l, struct supers *all, unsigned int from, uint32_t but)
 {
 	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
@@ -172,8 +170,8 @@ static void read_supers(struct ddr_load *l, struct supers *all, unsigned int fro
 }
 
 /*
- * What other programs have put on the devices from place @from on. One that has delivered its superblock and hangs now is a member all the
- * same: its log cannot be read either, and it fails when the array begins to write.
+ * Searches the devices from place @from on for other programs' signatures. A device that delivered its superblock and hangs now is
+ * still a member: its log cannot be read either, and it fails when the array starts to write.
  */
 static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned int from)
 {
@@ -196,8 +194,8 @@ static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned 
 }
 
 /*
- * The operator has said that the array is to be started from the generation that is here. What is remembered is that one from now on, before
- * anything is done with it; only what the superblocks themselves say can refuse it still.
+ * The operator has decided that the array starts from the generation found here (--older). From now on this node remembers that
+ * generation, before anything else is done with it. Only the superblocks themselves can still refuse the start.
  */
 static int override(struct ddr_load *l, const struct supers *all, const struct ddr_known *known)
 {
@@ -237,10 +235,12 @@ static int assemble(struct ddr_load *l, const struct supers *all)
 /* ---- members that the table names ------------------------------------------------- */
 
 /*
- * Locks and reads what the table names. I/O of an earlier process that hangs in one member holds its lock. When that has lasted for the limit
- * the member counts as not there, as it would if it hung for us, if the array can do without: then it is out by the next generation, and
- * what lands there late is never read; it is taken in again when its lock is free (drive_seek.c). Else there is nothing to do but to wait. Returns 0
- * (assembled), 1 (it cannot be assembled of these, l->error says why), -1: it is over.
+ * Locks and reads the devices that the table names. A lock may be held by I/O of an earlier process that hangs. After the limit such
+ * a member counts as absent, as if it hung for us, if the array can start without it: the next generation then lists it as missing,
+ * so late writes to it are never read, and it is taken back when it is unlocked (drive_seek.c). If the array needs it, all that is
+ * left is to wait.
+ *
+ * Returns 0 (assembled), 1 (these devices cannot be assembled, see l->error), or -1: cancelled.
  */
 static int read_table_members(struct ddr_load *l, struct supers *all)
 {
@@ -264,9 +264,12 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 	return 0;
 }
 
-/* ---- members that no table names ------------------------------------------------- */
+/* ---- members that no table names -------------------------------------------------- */
 
-/* Whoever took the place of one that the table names still. Spares are looked for beside the array, when it runs (drive_seek.c). */
+/*
+ * Is a member elsewhere than the table says? That is one that took over a place for which the table still names the old device.
+ * Spares are searched for later, while the array runs (drive_seek.c).
+ */
 static bool some_are_elsewhere(const struct ddr_load *l)
 {
 	const struct ddr_super *sb = &l->assembly.super;
@@ -278,8 +281,8 @@ static bool some_are_elsewhere(const struct ddr_load *l)
 }
 
 /*
- * Does a device that the table does not name count? A spare does, and whoever is rebuilt; one in sync if the table names at its place
- * another member, whose place it took. Else the table leaves it out, and that is the will of whoever made the table.
+ * Is a device used that the table does not name? A spare is, and one that is being rebuilt. A member in sync is if the table names,
+ * at its place, another member that it has replaced. Otherwise the table leaves it out, and that was deliberate.
  */
 static bool counts(const struct ddr_load *l, const struct supers *all, const struct ddr_super *own)
 {
@@ -299,7 +302,7 @@ static bool counts(const struct ddr_load *l, const struct supers *all, const str
 	return false;
 }
 
-/* Before it was locked another program may have had a device that was found: what it says now decides. */
+/* Another program may have had a device before it was locked: only what was read after that counts. */
 static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned int from)
 {
 	size_t kept = 0;
@@ -311,13 +314,16 @@ static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned
 			leave_out(l, all->place[c], "was overwritten while it was being opened");
 			continue;
 		}
-		all->cand[kept] = all->cand[c];		/* it points to where its superblock and words are */
+		all->cand[kept] = all->cand[c];		/* the candidate points to its superblock and texts, which stay where they are */
 		all->place[kept++] = all->place[c];
 	}
 	all->n = kept;
 }
 
-/* Adds the devices of this machine that count. What cannot be looked at does not; nor what stays locked, unless it is @needed. */
+/*
+ * Adds the devices of this machine that are used. Devices that cannot be read are not added, nor those that stay locked, unless they
+ * are @needed.
+ */
 static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 {
 	unsigned int from = l->members->n;
@@ -356,9 +362,9 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 	return 1;
 }
 
-/* ---- from places to members ------------------------------------------------------ */
+/* ---- from places to members ------------------------------------------------------- */
 
-/* Which device is which member, known now; for those that have none, what the table names at their place. */
+/* Assigns the devices to members, whose numbers are known now; a member without a device gets what the table names at its place. */
 static void arrange(struct ddr_load *l, const struct supers *all)
 {
 	const struct ddr_assembly *a = &l->assembly;
@@ -370,7 +376,7 @@ static void arrange(struct ddr_load *l, const struct supers *all)
 
 		from[m] = c >= 0 ? (int)all->place[c] : role < l->bind.members && !(l->members->open & (1u << role)) ? role : -1;
 		if (a->device[m] < 0) {
-			/* nothing was read of what was locked: it may be any that is missing where the table does not name it */
+			/* a locked device was not read: it may be any missing member that the table does not name elsewhere */
 			if (from[m] >= 0 ? l->locked_at & (1u << from[m]) : l->others_locked)
 				l->locked |= a->missing & (1u << m);
 			continue;
@@ -405,21 +411,24 @@ static int find_members(struct ddr_load *l, struct supers *all)
 	return 0;
 }
 
-/* Into what was loaded; as ddr_load_area(), but that no member delivers a block is no failure: what it says counts as dirty then. */
+/*
+ * Reads an area into what was loaded, like ddr_load_area(), except that a block that no member could deliver is no failure: it counts
+ * as dirty then.
+ */
 static int load_area(struct ddr_load *l, uint16_t slot, struct ddr_load_block *out)
 {
 	switch (ddr_load_area(l->members, &l->assembly.super, l->present, slot, l->limit_ms, out)) {
 	case -ENOMEM:
 		return ddr_error_set(&l->error, "out of memory");
 	case -ETIMEDOUT:
-		/* On an array that is degraded what counts as dirty is suspect too: not for disks that will answer. */
+		/* on a degraded array, dirty regions also become suspect: that must not happen for disks that will still answer */
 		return ddr_error_set(&l->error, "array '%s': no member delivered its dirty log within %u ms; start the array when its disks answer",
 				     l->assembly.super.name, l->limit_ms);
 	}
 	return 0;
 }
 
-/* A member that hangs by now is one that could not be read: the others have all that it has, and it fails when the array begins to write. */
+/* A member that hangs by now counts as unreadable: the others have all that it has, and it fails when the array starts to write. */
 static int read_log_and_map(struct ddr_load *l)
 {
 	const struct ddr_super *sb = &l->assembly.super;
@@ -468,7 +477,7 @@ int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
 	l->worker.done = done;
 	l->members = ddr_members_new();
 	if (l->members)
-		uuid_unparse_lower(l->bind.uuid, l->members->array);	/* until its name is known */
+		uuid_unparse_lower(l->bind.uuid, l->members->array);	/* until the name is known */
 	return l->members ? ddr_worker_start(&l->worker, loop) : -ENOMEM;
 }
 

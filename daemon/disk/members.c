@@ -79,7 +79,7 @@ static bool uevent_value(const char *path, const char *key, char *buf, size_t si
 	return found;
 }
 
-/* Does this name open that device? */
+/* Is @path a node of that device? */
 static bool is_node(const char *path, unsigned int major, unsigned int minor)
 {
 	struct stat st;
@@ -166,7 +166,7 @@ void ddr_members_tell_usual(const struct ddr_dev *dev)
 		       "events for this disk wait until the array is stopped", dev->path, strerror(dev->own_error));
 }
 
-/* NULL: it does not open, and error[] says why. */
+/* NULL: it cannot be opened, and error[] says why. */
 static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const char *node, unsigned int limit_ms)
 {
 	struct ddr_look *look;
@@ -370,7 +370,10 @@ static uint32_t all_kept(const struct ddr_members *m)
 	return kept;
 }
 
-/* A request may have gone to the device that was a member before: such a lock goes only when nothing is under way. */
+/*
+ * A request may have been sent to a device that was the member earlier: the locks of such devices are only released when no request
+ * is in progress.
+ */
 static void unlock(struct ddr_members *m)
 {
 	uint32_t kept = all_kept(m);

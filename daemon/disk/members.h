@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The member devices of one array, open and locked, shared by all that do I/O on them.
+ * The member devices of one array, open and locked, shared by everything that does I/O on them.
  *
- * They are opened by device nodes of our own (own_node.h), and the lock (flock, exclusive) on those is what tells a new daemon that
- * its predecessor's I/O has ended: requests in flight hold the open file beyond the death of their process. So a
- * descriptor is closed only when nothing uses it any more, or a late request could go
- * to whatever file has taken the number. When the array is closed here, each member's lock goes as soon as nothing of ours
- * can reach that member any more: one that hangs keeps its own, and not those of the others.
+ * They are opened through device nodes of our own (own_node.h). The lock (flock, exclusive) on such a node shows a new daemon whether
+ * its predecessor's I/O has ended: requests in flight hold the open file beyond the death of their process. So a descriptor is only
+ * closed when nothing uses it any more; otherwise a late request could go to another file that got the same number. When the array is
+ * closed here, each member is unlocked as soon as no request of ours can reach it any more: one that hangs keeps its own lock, not
+ * those of the others.
  */
 #ifndef DDR_DAEMON_MEMBERS_H
 #define DDR_DAEMON_MEMBERS_H
@@ -22,103 +22,106 @@
 #define DDR_DEVICE_PATH_LEN	160u	/* bytes: "/dev/mapper/" and the 127 that device-mapper allows, or a node of the kernel */
 #define DDR_MEMBERS_WHO	192u	/* bytes for ddr_members_who() */
 
-/* Whose requests to members may outlive the array. What reads the members anew (reload.h) harms nobody, and is none of them. */
+/* Users whose requests to members may outlive the array. Reading the members again (reload.h) does no harm, so it is not one of them. */
 enum ddr_members_user { DDR_MEMBERS_META, DDR_MEMBERS_JOBS, DDR_MEMBERS_GROW, DDR_MEMBERS_USERS };
 
-/* Everything by the number of the member; before ddr_members_arrange() by the place in the table, and behind those as added. */
+/* Indexed by the number of the member; before ddr_members_arrange() by the place in the table, with added devices behind. */
 struct ddr_members {
-	unsigned int refs;			/* the loop's thread only */
-	uint8_t uuid[16];			/* of the array; the driver's */
-	char array[64];				/* what it is called in the log: its name, or its uuid before that is known; the loader's */
-	struct ddr_members *next;		/* that has ended */
-	unsigned int n;				/* members; before: devices */
+	unsigned int refs;			/* only used by the loop's thread */
+	uint8_t uuid[16];			/* of the array; set by the driver */
+	char array[64];				/* the array in log messages: its name, or its uuid until that is known; set by the loader */
+	struct ddr_members *next;		/* list of those that have ended */
+	unsigned int n;				/* number of members; before ddr_members_arrange(): of devices */
 	uint32_t open;				/* bit m: dev[m] is open and locked */
 	struct ddr_dev dev[DDR_MAX_MEMBERS];
-	char name[DDR_MAX_MEMBERS][DDR_DEVICE_PATH_LEN];		/* for people: /dev/..., "" if no device is known */
+	char name[DDR_MAX_MEMBERS][DDR_DEVICE_PATH_LEN];		/* for messages: /dev/..., "" if no device is known */
 	uint32_t named;				/* bit m: a device is known */
-	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* of it */
+	uint32_t major[DDR_MAX_MEMBERS], minor[DDR_MAX_MEMBERS];	/* its numbers */
 	char error[DDR_MAX_MEMBERS][320];	/* why it is not open, or "" */
-	uint32_t exchanged;			/* bit m: another disk is behind dev[m] than this member; nothing is sent to it */
-	char found[DDR_MAX_MEMBERS][128];	/* what is on that */
-	bool ended;				/* the array is closed: locks go when nothing is under way */
-	uint32_t kept[DDR_MEMBERS_USERS];	/* then: members that have requests of this user under way */
+	uint32_t exchanged;			/* bit m: dev[m] is another disk now; nothing is sent to it */
+	char found[DDR_MAX_MEMBERS][128];	/* what that disk holds */
+	bool ended;				/* the array is closed: a member is unlocked when no request to it is in progress */
+	uint32_t kept[DDR_MEMBERS_USERS];	/* then: members with requests of this user in progress */
 	unsigned int n_old;
-	struct ddr_dev old[DDR_MEMBERS_OLD];	/* descriptors of devices that were a member; something may use them still */
+	struct ddr_dev old[DDR_MEMBERS_OLD];	/* descriptors of devices that were members; they may still be in use */
 };
 
-/* Nothing open; one reference. NULL: no memory. */
+/* Nothing open; one reference. NULL: out of memory. */
 struct ddr_members *ddr_members_new(void);
 void ddr_members_get(struct ddr_members *m);
-/* The last one closes everything. */
+/* The last reference closes everything. */
 void ddr_members_put(struct ddr_members *m);
-/* Descriptor of member @i, or -1: none is open, or its device holds another disk now. */
+/* The descriptor of member @i, or -1: none is open, or its device is another disk now. */
 int ddr_members_fd(const struct ddr_members *m, unsigned int i);
 
 /*
- * Opens what @bind names, O_DIRECT. A device that does
- * not open, or not within @limit_ms, is not an error: it is not in @m->open, and its error[] says why. May sleep.
+ * Opens the devices that @bind names, O_DIRECT. A device that cannot be opened, or not within @limit_ms, is not an error: it is not
+ * in @m->open, and its error[] says why. May sleep.
  */
 void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms);
 /*
- * Opens one more device at the end, by the node at @path. False: it does not open, is there already, or there are
- * too many. May sleep.
+ * Opens one more device and adds it at the end. @path: its node. False: it cannot be opened, was added already, or there are too
+ * many. May sleep.
  */
 bool ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms);
-/* The device at place @i, which is open, counts as not there: closes it. Before ddr_members_arrange() only. */
+/* Closes the device at place @i, which is open: it counts as absent. Only before ddr_members_arrange(). */
 void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *why);
 /*
- * From then on by the numbers of members: what is at place from[i] is member i, for i < @n; -1: no device is known. Those of
+ * From now on devices are indexed by member: the one at place from[i] is member i, for i < @n; -1: no device is known. Those of
  * @playing stay open, all others are closed.
  */
 void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n, uint32_t playing);
 /*
- * Member @i has another device from now on: @dev, which is open and locked, and is taken over (NULL: none). False: too
- * many that were replaced are still in use. Nobody may read the members meanwhile (ddr_reload).
+ * Gives member @i another device: @dev, which is open and locked, and is taken over (NULL: none). False: too many replaced ones are
+ * still in use. The members must not be read meanwhile (ddr_reload).
  */
 bool ddr_members_replace(struct ddr_members *m, unsigned int i, struct ddr_dev *dev);
-/* The device of member @i holds another disk now, with @found on it: nothing of ours may reach it any more. Its lock stays. */
+/* The device of member @i is another disk now, which holds @found: nothing is sent to it any more. It stays locked. */
 void ddr_members_exchanged(struct ddr_members *m, unsigned int i, const char *found);
-/* It was looked at since, and is the member's own again. */
+/* The device was checked again since, and holds the member. */
 void ddr_members_own_again(struct ddr_members *m, unsigned int i);
-/* Closes what was replaced: old[i]. Only while no request to it can be under way. */
+/* Closes a replaced device, old[i]. Only while no request to it can be in progress. */
 void ddr_members_close_old(struct ddr_members *m, unsigned int i);
-/* "array 'data': member 2 (/dev/sdc)", for the log; an array that has no name yet is left out. Returns @buf. */
+/* "array 'data': member 2 (/dev/sdc)", for the log; the array is left out while its name is unknown. Returns @buf. */
 const char *ddr_members_who(const struct ddr_members *m, unsigned int i, char *buf, size_t size);
-/* Logs that @what failed on member @i with @error, a negative errno: "the device is gone" if it is, whatever the errno says. */
+/* Logs that @what failed on member @i with @error, a negative errno; if the device is gone, the message says that instead. */
 void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *what, int error);
 /* The member whose device has these numbers, or DDR_NO_MEMBER. */
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
-/* Those whose lock is not to be had, and who has it. */
+/* Members whose lock another program holds, and which program. */
 struct ddr_members_busy {
-	uint32_t usual;				/* of these: only the usual node is locked; ours is locked by now */
+	uint32_t usual;				/* of these: only the usual node is locked by another program; we hold our own node's lock */
 	struct ddr_holder holder[DDR_MAX_MEMBERS];
 };
 
 /*
- * Locks all that are open. Returns the bits of those that somebody else has locked. Does not sleep. @busy may be NULL; to find out who
- * has them takes some milliseconds.
+ * Locks all open devices. Returns the bits of those that another program has locked. Does not sleep. @busy may be NULL; finding out
+ * who holds a lock takes some milliseconds.
  */
 uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy);
 
 /*
- * @user, which begins no new requests, has some under way to @members alone. Where the array has ended, the locks of those to
- * which nobody has any go.
+ * @user, which starts no new requests, only has requests to @members in progress. If the array has ended, members without any
+ * requests are unlocked.
  */
 void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_t members);
-/* The array is closed, and all users have said what they have under way. From now on locks go when that ends; descriptors go with the last reference. */
+/*
+ * The array is closed, and all users have reported their requests in progress. From now on members are unlocked when these end;
+ * descriptors are closed with the last reference.
+ */
 void ddr_members_end(struct ddr_members *m);
 
-/* Members of the array @uuid to which requests of its instances here that have ended may be under way still. */
+/* Members of the array @uuid that requests of earlier instances on this node may still reach. */
 uint32_t ddr_members_late(const uint8_t uuid[16]);
 
-/* A line of the log if no device node of our own could be made for a device that was opened with DDR_DEV_OWN. */
+/* Logs that no device node of our own could be created for a device that was opened with DDR_DEV_OWN. */
 void ddr_members_tell_usual(const struct ddr_dev *dev);
 
-/* The node of a block device as the kernel names it ("/dev/sda"); false if there is none. */
+/* The node of a block device, by the kernel's name ("/dev/sda"); false if there is none. */
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);
-/* The name that device-mapper has for it; false: it is no mapped device, or that does not fit. */
+/* The name of a device-mapper device; false: it is none, or the name does not fit. */
 bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size);
-/* Its name for people, whole, which opens it: /dev/mapper/NAME for dm devices that have such a node, else the node of the kernel. */
+/* A full name for messages that also opens the device: /dev/mapper/NAME for dm devices that have such a node, else the kernel's node. */
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size);
 
 #endif

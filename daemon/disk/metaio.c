@@ -72,7 +72,7 @@ int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg
 	qb_list_init(&m->free_all);
 	qb_list_init(&m->busy);
 	for (unsigned int i = 0; i < cfg->operations; i++) {
-		bool all = i < 4;	/* superblock writes are rare and follow one another */
+		bool all = i < 4;	/* superblock writes are rare and run one after the other */
 		struct ddr_meta_op *op = op_new(m, all);
 
 		if (!op)
@@ -101,7 +101,7 @@ void ddr_metaio_close(struct ddr_metaio *m)
 	qb_list_for_each_safe(iter, next, &m->busy) {
 		op = qb_list_entry(iter, struct ddr_meta_op, list);
 		if (!op->flying)
-			op_free(op);	/* waited for a tick only */
+			op_free(op);	/* it only waited for a tick */
 	}
 	ddr_members_keep(m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(m));
 	ddr_aio_close(m->aio);
@@ -157,10 +157,10 @@ static void report(struct ddr_meta_op *op)
 	op->reported = true;
 	if (!op->m->closing)
 		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
-	op->waiting = op->flying;	/* who only paused is not waited for any more */
+	op->waiting = op->flying;	/* a member that was only pausing is not waited for any more */
 }
 
-/* The operation's last request ended: it may be used again. */
+/* The last request of the operation has ended: it may be reused. */
 static void retire(struct ddr_meta_op *op)
 {
 	struct ddr_metaio *m = op->m;
@@ -185,12 +185,12 @@ static void member_failed(struct ddr_meta_op *op, unsigned int member, int resul
 {
 	op->failed |= 1u << member;
 	if (result == -ENOSPC && op->kind != DDR_META_FLUSH)
-		op->no_space |= 1u << member;	/* the state machine tells of it, once */
+		op->no_space |= 1u << member;	/* the state machine reports it, once */
 	else if (result)
 		ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], result);
 }
 
-/* Does the member's part of the operation go on? Of what was reported, or is nobody's any more, nothing more is begun. */
+/* Does the member's part of the operation continue? If the operation was reported or dropped, nothing more is started. */
 static bool goes_on(struct ddr_meta_op *op, unsigned int member, int result)
 {
 	enum ddr_meta_next next = result ? DDR_MN_FAILED : DDR_MN_DONE;
@@ -260,7 +260,7 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->blocks, op->offset);
 	}
 	if (!op->waiting)
-		op->deadline_ms = 0;	/* nothing to wait for: the next tick reports it */
+		op->deadline_ms = 0;	/* there is nothing to wait for: the next tick reports it */
 }
 
 void ddr_metaio_kick(struct ddr_metaio *m)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A change of the superblocks on one member, step by step, and the look at what stands on a member.
+ * A change of the superblocks on one member, step by step, and the check of what a member holds.
  *
- * First both copies are read. If neither is a superblock of this member, they are read again a second later, and if that is still so,
- * the device holds another disk now: nothing is written to it, by nobody here. Else the copy that is bad or older is written, flushed and
- * read back, and only when it came back as it was written the other one is. So there is a valid copy at every moment, however often in
- * a row the power goes, and after a change both are at its generation.
+ * First both copies are read. If neither is a superblock of this member, they are read again a second later. If that has not changed,
+ * the device is another disk now, and this node writes nothing to it. Otherwise the copy that is bad or older is written, flushed and
+ * read back; only if it was read back as it was written, the other copy follows. So there is a valid copy at every moment, however
+ * often power fails, and after a change both copies have its generation.
  *
- * Must never: write to a disk that was not seen to be this member within the same operation; write a copy while the other one is not known to be valid.
+ * Must never: write to a disk that was not seen to be this member within the same operation; write a copy while the other one is not
+ * known to be valid.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 #include "daemon/disk/metaio_int.h"
 
-#define AGAIN_MS	1000u	/* from the first look to the second */
+#define AGAIN_MS	1000u	/* between the first and the second read */
 
 static struct ddr_meta_super *state_of(struct ddr_meta_op *op, unsigned int member)
 {
@@ -94,7 +95,7 @@ void ddr_meta_super_tick(struct ddr_meta_op *op, uint64_t now_ms)
 	}
 }
 
-/* ---- what was read --------------------------------------------------------------- */
+/* ---- what was read ---------------------------------------------------------------- */
 
 static bool is_ours(const struct ddr_meta_op *op, unsigned int member, const struct ddr_super *sb)
 {
@@ -120,7 +121,7 @@ static void take_copy(struct ddr_meta_op *op, unsigned int member, int result)
 	}
 }
 
-/* A second look is not made at once: whoever exchanges disks may just be at it. */
+/* The second read has to wait: somebody may be exchanging disks just now. */
 static enum ddr_meta_next not_ours(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
@@ -132,14 +133,14 @@ static enum ddr_meta_next not_ours(struct ddr_meta_op *op, unsigned int member)
 		return DDR_MN_GOES_ON;
 	}
 	if (ddr_members_fd(op->m->cfg.members, member) < 0)
-		return DDR_MN_FAILED;		/* another operation has found that meanwhile, and said so */
+		return DDR_MN_FAILED;		/* another operation has found that meanwhile, and reported it */
 	ddr_members_exchanged(op->m->cfg.members, member, s->found[0] ? s->found : "no superblock of ddraid");
 	if (op->m->cfg.exchanged)
 		op->m->cfg.exchanged(op->m->cfg.ctx, member);
 	return DDR_MN_FAILED;
 }
 
-/* Which copy is written first: the one that is bad, else the older one, so that what counts stays until the new one is there. */
+/* The copy to write first: the bad one, else the older one, so that the newer one stays until its successor is written. */
 static unsigned int first_copy(const struct ddr_meta_super *s)
 {
 	if (s->ours != (1u << DDR_SB_COPIES) - 1)
@@ -152,7 +153,7 @@ static enum ddr_meta_next looked(struct ddr_meta_op *op, unsigned int member)
 	struct ddr_meta_super *s = state_of(op, member);
 
 	if (!s->ours && s->unread && !s->found[0])
-		return DDR_MN_FAILED;		/* who it is cannot be learned: a member with an error, like any other */
+		return DDR_MN_FAILED;		/* its identity cannot be read: that is an error like that of any other member */
 	if (!s->ours)
 		return not_ours(op, member);
 	if (s->left == 0)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Reading the members anew. See reload.h.
- */
+/* Reads the members again. See reload.h. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -17,7 +15,7 @@ static bool newer(const struct ddr_super *a, const struct ddr_super *b)
 	return a->generation != b->generation ? a->generation > b->generation : a->seq > b->seq;
 }
 
-/* Begins to read the superblocks of one member. False: there is no memory for that. */
+/* Starts to read the superblocks of one member. False: out of memory. */
 static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_look **look)
 {
 	struct ddr_error err;
@@ -25,7 +23,7 @@ static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_l
 	return ddr_load_begun(ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err), r->members, m, "the superblock", &err);
 }
 
-/* Takes the superblock of one member if it is newer than @best, of which there is one if @any; returns whether there is one now. */
+/* Takes the superblock of one member if it is newer than @best (valid if @any). Returns whether @best is valid now. */
 static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_look *look, struct ddr_super *best, bool any)
 {
 	const struct ddr_super *sb;
@@ -47,7 +45,7 @@ static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_lo
 	return any;
 }
 
-/* The superblock of the newest generation on any member, and of these the highest sequence. */
+/* Finds the superblock with the newest generation on any member and, of these, the highest sequence number. */
 static int read_super(struct ddr_reload *r)
 {
 	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
@@ -63,7 +61,7 @@ static int read_super(struct ddr_reload *r)
 		return -ENOMEM;
 	if (!any)
 		return -EIO;
-	/* where things lie never changes, but the array grows; whatever says otherwise is not to be followed */
+	/* the places of the areas never change, only the size of the array grows; a superblock that says otherwise must not be used */
 	if (best.slots != r->super.slots || best.log_blocks != r->super.log_blocks ||
 	    best.map_blocks != r->super.map_blocks || best.roles != r->super.roles ||
 	    best.data_offset != r->super.data_offset)

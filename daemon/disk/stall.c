@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Members that hang. See stall.h. */
+/* Detects members that hang. See stall.h. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 
 #define SAMPLE_MS	1000u
 
-/* How much has ended since boot (@ended), and how much is under way; false: nobody knows. */
+/* The number of requests ended since boot (@ended), and of those in flight; false: unknown. */
 static bool read_counters(unsigned int major, unsigned int minor, uint64_t *ended, uint64_t *flying)
 {
 	uint64_t n[17] = { 0 };

@@ -23,7 +23,7 @@
 #include "lib/disk/format.h"
 
 #define STACK_BYTES	(128u << 10)
-#define NOTED_MAX	64u		/* arrays of which it is known what was noted; of others it is written each time */
+#define NOTED_MAX	64u		/* arrays whose file contents are remembered; the file of others is written each time */
 
 struct note {
 	char dir[DDR_CONF_PATH_MAX];
@@ -33,17 +33,17 @@ struct note {
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;	/* one file is written at a time */
 
-/* What the files hold, or are about to: superblocks are written far more often than their generation changes. */
+/* What the files contain, or are about to: superblocks are written far more often than their generation changes. */
 static struct note noted[NOTED_MAX];
-static unsigned int noted_next;		/* the place that the next array takes */
-static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;	/* the two above; nobody sleeps with it */
+static unsigned int noted_next;		/* the entry that the next array takes */
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;	/* protects the two above; never held while sleeping */
 
 static bool same(const struct ddr_known *a, const struct ddr_known *b)
 {
 	return a->generation == b->generation && !memcmp(a->gen_id, b->gen_id, sizeof(a->gen_id));
 }
 
-/* noting is locked. NULL: nothing is known of the array. */
+/* Call with noting locked. NULL: nothing is known about the array. */
 static struct note *find_noted(const char *dir, const uint8_t uuid[16])
 {
 	for (unsigned int i = 0; i < NOTED_MAX; i++)
@@ -52,7 +52,7 @@ static struct note *find_noted(const char *dir, const uint8_t uuid[16])
 	return NULL;
 }
 
-/* The file holds it, or is about to. False: that was known. Generation 0: it holds nothing. */
+/* Notes what the file contains, or is about to. False: that was already known. Generation 0: it contains nothing. */
 static bool note_down(const struct note *note)
 {
 	struct note *n;
@@ -69,7 +69,7 @@ static bool note_down(const struct note *note)
 	return new;
 }
 
-/* It could not be written: whoever sees it next tries again. */
+/* The file could not be written: the next attempt must write it again. */
 static void note_failed(const struct note *note)
 {
 	struct note *n;
@@ -136,7 +136,7 @@ static int write_file(const char *path, const struct ddr_known *known)
 	return ret;
 }
 
-/* Instead of whatever the file holds. */
+/* Replaces the contents of the file. */
 static int save_over(const struct note *note)
 {
 	char path[DDR_CONF_PATH_MAX + 64], tmp[DDR_CONF_PATH_MAX + 72];

@@ -19,7 +19,7 @@
 #define RETRY_MS	1000u
 
 struct node_name {
-	uint32_t node;		/* 0: free */
+	uint32_t node;		/* 0: unused entry */
 	char name[DDR_COROSYNC_NAME_LEN];
 };
 
@@ -31,7 +31,7 @@ struct ddr_corosync {
 	bool told;		/* quorum is known */
 	uint64_t epoch;
 	uint32_t node;
-	uint32_t listed;	/* nodes in the list of corosync.conf, as read last; 0: it has none */
+	uint32_t listed;	/* nodes in the list of corosync.conf when it was last read; 0: it has none */
 	quorum_handle_t quorum;
 	int fd;
 	struct ddr_quorum word;
@@ -106,7 +106,7 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	return 0;
 }
 
-/* Own node id, by a connection that is closed again. */
+/* This node's id, through a connection that is closed again. */
 static cs_error_t ask_node(uint32_t *node)
 {
 	cpg_callbacks_t none = { 0 };
@@ -123,7 +123,7 @@ static cs_error_t ask_node(uint32_t *node)
 	return ret;
 }
 
-/* The nodes that corosync has a list of; each has an address in it. 0: there is no such list. */
+/* The number of nodes in corosync's list; each entry has an address. 0: there is no such list. */
 static cs_error_t ask_listed(uint32_t *listed)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1];
@@ -260,7 +260,7 @@ uint32_t ddr_corosync_node(const struct ddr_corosync *c)
 uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
 {
 	if (c->connected)
-		ask_listed(&c->listed);	/* corosync can read a changed file while it runs; if it does not answer now, what it said before counts */
+		ask_listed(&c->listed);	/* corosync can reread a changed file while it runs; if it does not answer now, the earlier number stays */
 	if (c->word.n > 1 && c->word.n > c->listed)
 		return c->word.n;
 	return c->listed;
@@ -278,7 +278,7 @@ const char *ddr_corosync_error(const struct ddr_corosync *c)
 
 /* ---- names ----------------------------------------------------------------------- */
 
-/* The place in corosync's list of the node with this id; false: it is in none. Places need not be without gaps, nor end at any number. */
+/* The position of the node with this id in corosync's list; false: it is not listed. Positions may have gaps. */
 static bool find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1];
@@ -301,7 +301,7 @@ static bool find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
 	return found;
 }
 
-/* Its name there; false: it has none. */
+/* The node's name in the list; false: it has none. */
 static bool ask_name(cmap_handle_t h, uint32_t node, char *buf, size_t size)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1], *name;
@@ -327,7 +327,7 @@ static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
 
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
-	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is no node's id */
+	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is never a node's id */
 	cmap_handle_t h;
 
 	snprintf(buf, size, "node %" PRIu32, node);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Is there a cluster? What corosync.conf says of it. See corosync.h.
+ * Is this node in a cluster, by its corosync.conf? See corosync.h.
  *
- * Must never: say that there is none for a reason that is not sure. A node of a cluster that serves its arrays alone writes
- * beside the others, and knows nothing of them.
+ * Must never: answer "no" in doubt. A node of a cluster that serves its arrays alone writes to the same disks as the others without
+ * coordination.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 struct conf {
 	unsigned int line, depth;
-	bool nodelist;			/* the outermost section that is open is a list of nodes */
+	bool nodelist;			/* the outermost open section is the list of nodes */
 	unsigned int nodes, addresses;
 };
 
@@ -26,7 +26,7 @@ static bool is_word(const char *s, const char *word)
 	return strncmp(s, word, n) == 0 && s[n + strspn(s + n, " \t")] == '{';
 }
 
-/* One line as corosync reads it: a section opens, a key has a value, or a section ends. Returns what is wrong, or NULL. */
+/* Parses one line as corosync does: a section opens, a key has a value, or a section ends. Returns what is wrong, or NULL. */
 static const char *take_line(struct conf *c, const char *s)
 {
 	s += strspn(s, " \t\r\n");
@@ -51,7 +51,7 @@ static const char *take_line(struct conf *c, const char *s)
 	return NULL;
 }
 
-/* NULL: the whole file was read, and is in order. */
+/* NULL: the whole file was read, and is valid. */
 static const char *take_file(struct conf *c, FILE *f, int *error)
 {
 	const char *why = NULL;
@@ -88,7 +88,7 @@ int ddr_corosync_configured(const char *path, char *err, size_t size)
 	f = fopen(path, "re");
 	if (!f) {
 		error = errno;
-		/* a link to nothing was to lead somewhere */
+		/* a dangling link was meant to lead to a file */
 		if (error == ENOTDIR || (error == ENOENT && lstat(path, &st) && (errno == ENOENT || errno == ENOTDIR)))
 			return 0;
 		return fails(err, size, path, error);

@@ -19,31 +19,31 @@
 #include "daemon/group/fence.h"
 #include "daemon/group/fence_helper.h"
 
-#define REQUESTS	256u	/* of all arrays: 64 arrays and a few nodes each */
+#define REQUESTS	256u	/* for all arrays: 64 arrays with a few nodes each */
 
 struct request {
 	bool used;
 	uint32_t node;
 	uint64_t failure;
 	uint64_t lost_ms;
-	uint64_t run;		/* the agent's run that will answer it */
+	uint64_t run;		/* the run of the agent that will answer it */
 	ddr_fence_done_fn done;
 	void *ctx;
 };
 
-/* A run of an agent against a node. What has ended is kept until another one needs its place. */
+/* A run of an agent against a node. A run that has ended is kept until its entry is needed. */
 struct run {
-	uint32_t node;		/* 0: free */
+	uint32_t node;		/* 0: unused entry */
 	uint64_t id;
 	uint64_t began_ms;
 	bool ended;
 	int result;
-	int64_t fenced_at;	/* seconds since 1970, by the clock of then: the latest success that is known against the node; 0: none */
+	int64_t fenced_at;	/* seconds since 1970, by the clock of that time: the latest known success against the node; 0: none */
 };
 
 struct ddr_fence {
 	qb_loop_t *loop;
-	int fd;			/* to the helper, or -1 when it has gone */
+	int fd;			/* to the helper, or -1 when it is gone */
 	uint64_t last_id;
 	struct run run[DDR_FENCE_RUNS];
 	struct request request[REQUESTS];
@@ -146,12 +146,12 @@ void ddr_fence_close(struct ddr_fence *f)
 		return;
 	if (f->fd >= 0) {
 		qb_loop_poll_del(f->loop, f->fd);
-		close(f->fd);	/* the helper ends; agents that run go on */
+		close(f->fd);	/* the helper ends; agents that run continue */
 	}
 	free(f);
 }
 
-/* Somebody waits for its end, or for the loop to tell it. */
+/* A request waits for the end of the run, or for the loop to report it. */
 static bool in_use(const struct ddr_fence *f, const struct run *run)
 {
 	if (run->node && !run->ended)
@@ -173,9 +173,10 @@ static int64_t fenced_at(const struct ddr_fence *f, uint32_t node)
 }
 
 /*
- * The time of the loss as the agents know time: by the clock as it is now, so that one that was set since the loss changes nothing. An agent with a
- * history (dlm_stonith) takes a fencing in it that is not older for a proof. A clock that was set back may have the last one, for an
- * earlier failure, in the future: what is asked for lies behind it all the same. Such an agent fences at once, and ends when the clock is that far.
+ * The time of the loss, as agents need it: by the current clock, so that a clock that was set since the loss makes no difference. An
+ * agent with a history (dlm_stonith) accepts a fencing in it that is not older as proof. After the clock was set back, a fencing for
+ * an earlier failure may lie in the future: then the requested time is later than that one. Such an agent fences at once, but only
+ * ends when the clock has reached that time.
  */
 static int64_t fail_time(const struct ddr_fence *f, uint32_t node, const char *name, uint64_t lost_ms)
 {
@@ -189,7 +190,7 @@ static int64_t fail_time(const struct ddr_fence *f, uint32_t node, const char *n
 	return last + 1;
 }
 
-/* An agent may already run against the node, for an earlier loss: it proves nothing for this one, and goes on beside it. */
+/* An agent may already run against the node for an earlier loss: it proves nothing for this one, and continues beside the new run. */
 static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *order)
 {
 	int64_t last = fenced_at(f, order->node);
@@ -208,7 +209,7 @@ static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *
 	return place;
 }
 
-/* A run for @node that began after it was lost, and has not failed. */
+/* A run against @node that started after it was lost, and has not failed. */
 static struct run *find_run(struct ddr_fence *f, uint32_t node, uint64_t lost_ms)
 {
 	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Runs the fence command. A helper process, forked before the daemon serves anything, starts
- * the agents and waits for them, so that the daemon itself never forks: a fork copies page
- * tables, and memory for them may wait for the very arrays that wait for the fence.
+ * Runs the fence command. A helper process, forked before the daemon serves anything, starts the agents and waits for them, so the
+ * daemon itself never forks: a fork copies page tables, and memory for them may wait for the very arrays that wait for the fencing.
  *
- * A node is cut off once for one failure, however many arrays ask. It must never: report
- * success unless the agent ended with code 0 after it was asked for this failure.
+ * A node is fenced once for one failure, however many arrays ask. It must never: report success unless the agent exited with code 0
+ * after it was started for this failure.
  *
  * All functions belong to the loop's thread.
  */
@@ -23,21 +22,21 @@ struct ddr_fence;
 /* The answer to a request: 0, or a negative errno with one line in @why. */
 typedef void (*ddr_fence_done_fn)(void *ctx, uint32_t node, uint64_t failure, int result, const char *why);
 
-/* Forks the helper. To be called before threads, locked memory and open files. 0 or a negative errno. */
+/* Forks the helper. Call it before threads are started, memory is locked and files are opened. 0, or a negative errno. */
 int ddr_fence_fork(struct ddr_fence **out);
-/* From now on answers are given, from the loop. 0 or a negative errno. */
+/* Starts to deliver answers, from the loop. 0, or a negative errno. */
 int ddr_fence_open(struct ddr_fence *f, qb_loop_t *loop);
 void ddr_fence_close(struct ddr_fence *f);
 
 /*
- * Asks for one proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost, or any later time; an agent
- * that was started since then serves this request as well; one that was started before proves nothing for it, and another
- * one is started beside that. @done is called once, unless ddr_fence_forget() comes before. Returns 0 or a negative errno
- * (then done() is not called).
+ * Requests proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost, or any later time. An agent that
+ * was started since then serves this request, too; one that was started earlier proves nothing for it, so another one is started
+ * beside it. @done is called once, unless ddr_fence_forget() is called first. Returns 0, or a negative errno (then done() is not
+ * called).
  */
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx);
-/* Drops the requests of @ctx; agents that run go on. */
+/* Drops the requests of @ctx; agents that run continue. */
 void ddr_fence_forget(struct ddr_fence *f, const void *ctx);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The fence helper: a process with its memory locked that starts agents, gives them what they
- * need to know, and tells how they ended. See fence_helper.h. Neither it nor an agent may wait for memory that is freed by
- * writing: the arrays that would be written wait for the agent.
+ * The fence helper: a process with locked memory that starts agents, gives them their input, and reports how they ended. See
+ * fence_helper.h. Neither the helper nor an agent may wait for memory that is freed by writing: the arrays that would be written to
+ * wait for the agent.
  *
- * An agent's output goes to the log line of its failure; its process group is killed when
- * its time is over. It has no descriptors but its three, the environment that stands here, the directory /, and the signals as they are by default:
- * nothing of whoever started ddraidd, nor of its service manager (whose NOTIFY_SOCKET would let it speak for the daemon).
+ * The output of an agent that fails goes into the log message; its process group is killed when its time is over. It has only its
+ * three standard descriptors, the environment defined here, the directory /, and default signals: nothing of the process that started
+ * ddraidd, nor of its service manager (with NOTIFY_SOCKET it could speak for the daemon).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,9 @@
 #define SOCKET_FD	3
 
 struct agent {
-	pid_t pid;		/* 0: free */
+	pid_t pid;		/* 0: unused entry */
 	uint64_t id;
-	uint64_t until_ms;	/* it is killed; or, once it has ended well, what it said is told */
+	uint64_t until_ms;	/* it is killed then; or, if it succeeded, its result is reported then */
 	uint64_t settle_ms;
 	bool settling;
 	int output;		/* or -1 */
@@ -53,12 +53,12 @@ static void reply(uint64_t id, int result, const char *text)
 
 	snprintf(a.text, sizeof(a.text), "%s", text);
 	if (send(SOCKET_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
-		_exit(0);	/* nobody is left to tell */
+		_exit(0);	/* the daemon is gone */
 }
 
 /* ---- an agent's arguments --------------------------------------------------------- */
 
-/* Appends the word at @s, with % sequences replaced, to @buf. False if it does not fit. */
+/* Appends the word at @s to @buf, with % sequences replaced. False if it does not fit. */
 static bool expand(const char *s, const struct ddr_fence_order *o, char *buf, size_t size)
 {
 	size_t n = 0;
@@ -89,15 +89,16 @@ static bool expand(const char *s, const struct ddr_fence_order *o, char *buf, si
 static char env_path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", env_home[] = "HOME=/", env_lang[] = "LANG=C";
 static char *const environment[] = { env_path, env_home, env_lang, NULL };
 
-/* Becomes the program, with nothing that is the daemon's; does not return. */
+/* Executes the program, without anything that belongs to the daemon; does not return. */
 static _Noreturn void execute(char *const *argv)
 {
-	static const unsigned long by_default[8];	/* a struct sigaction of the kernel: SIG_DFL, no flags, an empty mask */
+	static const unsigned long by_default[8];	/* the kernel's struct sigaction: SIG_DFL, no flags, an empty mask */
 	sigset_t none;
 
 	/*
-	 * What is ignored or blocked stays so across exec, and a shell cannot even change it: a daemon that was started by nohup ignores SIGHUP.
-	 * By the system call, since the C library lets nobody touch those that it uses itself. KILL and STOP cannot be changed, which is no failure.
+	 * Ignored and blocked signals stay so across exec, and a shell cannot even change that: a daemon that was started by nohup
+	 * ignores SIGHUP. This uses the system call, since the C library does not allow changes to the signals that it uses itself.
+	 * KILL and STOP cannot be changed; that is not an error.
 	 */
 	for (int s = 1; s < NSIG; s++)
 		syscall(SYS_rt_sigaction, s, by_default, NULL, NSIG / 8);
@@ -110,7 +111,7 @@ static _Noreturn void execute(char *const *argv)
 	_exit(127);
 }
 
-/* The agent's part of the process; does not return. */
+/* Runs the agent in the child; does not return. */
 static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
 {
 	static char text[WORDS][DDR_CONF_PATH_MAX];
@@ -136,7 +137,7 @@ static _Noreturn void run_agent(struct ddr_fence_order *o, int in, int out)
 	execute(argv);
 }
 
-/* What fence agents and dlm_stonith read from their standard input. */
+/* The input that fence agents and dlm_stonith read from their standard input. */
 static int input_of(const struct ddr_fence_order *o)
 {
 	int fds[2];
@@ -150,7 +151,7 @@ static int input_of(const struct ddr_fence_order *o)
 	return fds[0];
 }
 
-/* We must not wait for what an agent says; an agent that says much has to wait for us, and is to see no error. */
+/* We must not wait for the agent's output. An agent with much output has to wait for us, and must not get an error. */
 static int open_output(int fds[2])
 {
 	if (pipe2(fds, O_CLOEXEC))
@@ -185,7 +186,7 @@ static void start(struct ddr_fence_order *o)
 	if (a->pid == 0)
 		run_agent(o, in, out[1]);
 	if (a->pid > 0)
-		setpgid(a->pid, a->pid);	/* as it does itself: whichever comes first, its group can be killed from here on */
+		setpgid(a->pid, a->pid);	/* the agent does the same: whichever comes first, its group can be killed from here on */
 	if (a->pid < 0) {
 		a->pid = 0;
 		close(out[0]);
@@ -280,7 +281,7 @@ static bool busy(void)
 	return false;
 }
 
-/* Whoever started the daemon may wait until nobody has its terminal or pipe any more. */
+/* The process that started the daemon may wait until its terminal or pipe is closed. */
 static void let_go_of_terminal(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -289,13 +290,13 @@ static void let_go_of_terminal(void)
 		dup2(null, fd);
 }
 
-/* Agents inherit the first across fork and exec; the memory of their own they do not lock. */
+/* Agents inherit the flag across fork and exec; their own memory is not locked. */
 static void protect_memory(void)
 {
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
 		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure fence commands may deadlock with the arrays "
 			"that wait for them; give ddraidd CAP_SYS_RESOURCE\n", strerror(errno));
-	mlockall(MCL_CURRENT | MCL_FUTURE);	/* that it cannot be is told by the daemon, which may lock as much */
+	mlockall(MCL_CURRENT | MCL_FUTURE);	/* if it fails, the daemon, which has the same limit, reports it */
 }
 
 _Noreturn void ddr_fence_helper(int fd)
@@ -305,13 +306,13 @@ _Noreturn void ddr_fence_helper(int fd)
 	ssize_t n;
 
 	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);	/* the daemon's end is ours, by the socket */
+	signal(SIGTERM, SIG_IGN);	/* we end when the daemon ends, which the socket shows */
 	signal(SIGUSR1, SIG_IGN);
 	prctl(PR_SET_NAME, "ddraidd-fence");
 	clearenv();
 	protect_memory();
 	let_go_of_terminal();
-	/* the pid file's lock and the like must not outlive the daemon in here */
+	/* the lock of the pid file and other descriptors must not outlive the daemon in this process */
 	if (dup2(fd, SOCKET_FD) < 0 || syscall(SYS_close_range, SOCKET_FD + 1, ~0U, 0))
 		_exit(1);
 	fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);

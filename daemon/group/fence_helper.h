@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The process that runs fence agents for the daemon, and what the two say to each other:
- * one packet for each order and one for each answer.
- */
+/* The process that runs fence agents for the daemon, and the messages between the two: one packet for each order and one for each answer. */
 #ifndef DDR_DAEMON_FENCE_HELPER_H
 #define DDR_DAEMON_FENCE_HELPER_H
 
@@ -10,7 +7,7 @@
 
 #include "lib/conf.h"
 
-#define DDR_FENCE_RUNS		64u	/* agents at once: seldom more than one a node */
+#define DDR_FENCE_RUNS		64u	/* agents at the same time: rarely more than one for a node */
 #define DDR_FENCE_NAME_LEN	64u
 #define DDR_FENCE_TEXT_LEN	200u
 
@@ -27,7 +24,7 @@ struct ddr_fence_order {
 struct ddr_fence_answer {
 	uint64_t id;
 	int32_t result;				/* 0 or a negative errno */
-	char text[DDR_FENCE_TEXT_LEN];		/* why not; one line */
+	char text[DDR_FENCE_TEXT_LEN];		/* the reason of a failure; one line */
 };
 
 /* Serves the socket until its other end is closed. Does not return. */

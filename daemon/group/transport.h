@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How the daemons of an array's nodes talk: views and totally ordered messages.
+ * How the daemons of an array's nodes communicate: views and totally ordered messages.
  *
- * A transport delivers to every member of a view, the sender included, the same
- * messages in the same order, between the same views. It must never: call back from
- * within a call of ours, sleep, reorder, or lose a message that it took.
+ * A transport delivers the same messages in the same order, between the same views, to every member of a view, including the sender.
+ * It must never: call back from within a call of ours, sleep, reorder, or lose a message that it accepted.
  *
  * All functions belong to the loop's thread.
  */
@@ -19,17 +18,17 @@ struct ddr_daemon;
 
 struct ddr_transport_events {
 	/*
-	 * A new view: node ids in order, and the number of each one's process. @ring: the cluster's membership that it
-	 * belongs to; a process that joins or leaves changes the view and not the ring. A node whose daemon left and
-	 * joined in one event is missing from a view of its own in between.
+	 * A new view: node ids in ascending order, and the pid of each node's process. @ring: the membership of the cluster that it
+	 * belongs to; a process that joins or leaves changes the view but not the ring. If a node's daemon left and joined in one
+	 * event, a view without it is delivered in between.
 	 */
 	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring);
-	/* What the quorum service said last: the cluster's members, and for which ring. May come before and after the view. */
+	/* The last report of the quorum service: the cluster's members, and the ring. May come before or after the view. */
 	void (*quorum)(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring);
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);
-	/* The daemon of a node, of which no message was taken so far, speaks another version of them. May come more than once. */
+	/* The daemon of a node from which no message was accepted so far uses another version of the protocol. May come more than once. */
 	void (*foreign)(void *ctx, uint32_t node, uint16_t version);
-	/* The group is gone for this node: nothing follows, and what was sent may be lost. @why: static text. */
+	/* The group is lost for this node: nothing follows, and messages that were sent may be lost. @why: static text. */
 	void (*lost)(void *ctx, const char *why);
 };
 
@@ -39,21 +38,24 @@ struct ddr_transport {
 
 struct ddr_transport_ops {
 	const char *name;		/* as `status` shows it */
-	bool cluster;			/* quorum() is called, and other nodes may be there; else one view with this node */
-	/* Why no group can be joined now, one sentence, or NULL. */
+	bool cluster;			/* quorum() is called, and there may be other nodes; otherwise there is one view with this node */
+	/* Why no group can be joined now: one sentence, or NULL. */
 	const char *(*waits)(const struct ddr_daemon *d);
-	/* Own node id; valid once waits() was NULL. */
+	/* This node's id; valid once waits() has returned NULL. */
 	uint32_t (*node)(const struct ddr_daemon *d);
-	/* How many nodes the cluster has by its configuration; 1: this one alone; 0: not known, there may be others. Valid once waits() was NULL. */
+	/*
+	 * The configured number of nodes in the cluster; 1: only this one; 0: unknown, there may be others. Valid once waits() has
+	 * returned NULL.
+	 */
 	uint32_t (*nodes)(const struct ddr_daemon *d);
-	/* A node's name for people. Returns @buf. */
+	/* A node's name for messages. Returns @buf. */
 	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
-	/* Joins the group of array @uuid; a view with this node follows. Returns 0 or a negative errno; -ENOTCONN: there is no cluster now. */
+	/* Joins the group of array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone. */
 	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		    const struct ddr_transport_events *events, void *ctx);
-	/* Takes a message to send; false if the queue is full. */
+	/* Queues a message; false if the queue is full. */
 	bool (*mcast)(struct ddr_transport *t, const uint8_t *msg, uint32_t len);
-	/* Sends what can be sent at once, and leaves; nothing is called back any more. NULL is allowed. */
+	/* Sends what can be sent at once, and leaves; there are no callbacks any more. NULL is allowed. */
 	void (*leave)(struct ddr_transport *t);
 };
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The transport of a cluster: one closed process group of corosync for each array,
- * named "ddraid:" and the array's uuid. See transport.h.
+ * The transport of a cluster: one closed process group of corosync for each array, named "ddraid:" and the array's uuid. See
+ * transport.h.
  *
- * A view is what the group's membership says, once the ring that it belongs to is known: corosync
- * tells the membership first and the ring after it when nodes come or go, and the membership
- * alone when only processes do. Nothing is delivered in between.
+ * A view is the membership of the group once its ring is known: when nodes come or go, corosync reports the membership first and the
+ * ring after it; when only processes do, it reports the membership alone. Nothing is delivered in between.
  *
- * The processes of the group may be others than ddraidd: a node's daemon is the process
- * that sent the first valid message from there, and only it is heard until it leaves.
- * What is not of this protocol is dropped with a line in the log, some a minute.
+ * Not every process of the group has to be ddraidd: a node's daemon is the process that sent the first valid message from there, and
+ * only its messages are accepted until it leaves. Messages that do not belong to this protocol are dropped, with a few log messages a
+ * minute.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,10 +29,10 @@
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
 
-#define QUEUE		1024u	/* messages; a step of the state machine sends fewer than DDR_SM_MAX_OUT */
-#define RETRY_MS	5u	/* until a queue that corosync did not take, or a join, is tried again */
+#define QUEUE		1024u	/* messages; one step of the state machine sends fewer than DDR_SM_MAX_OUT */
+#define RETRY_MS	5u	/* pause before a queue that corosync did not accept, or a join, is tried again */
 #define BATCH		64u	/* deliveries in one round of the loop */
-#define LINES		5u	/* in the log about what was dropped, in a minute */
+#define LINES		5u	/* log messages about dropped messages in a minute */
 
 struct process {
 	uint32_t node, pid;
@@ -56,9 +55,9 @@ struct group {
 	cpg_handle_t handle;
 	int fd;
 	uint64_t epoch;			/* of the connection to corosync */
-	bool joined;			/* cpg_join() was taken */
+	bool joined;			/* cpg_join() succeeded */
 	bool lost;			/* the handle is closed */
-	bool calling, left;		/* leave() within a callback: freed behind it */
+	bool calling, left;		/* leave() was called within a callback: freed after it */
 	qb_loop_timer_handle timer;
 
 	struct process process[CPG_MEMBERS_MAX];
@@ -67,13 +66,13 @@ struct group {
 	bool ring_known;
 	struct ddr_ring_id ring;
 
-	bool told_any;			/* a view was told */
-	bool crowded;			/* there are too many for one; the last one stays */
-	uint64_t quorum_serial;		/* of the quorum service's word that was told last */
+	bool told_any;			/* a view was delivered */
+	bool crowded;			/* there are too many nodes for a view; the last view stays */
+	uint64_t quorum_serial;		/* the last report of the quorum service that was delivered */
 
-	uint64_t line_until_ms;		/* the minute that is counted */
+	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
-	cs_error_t refusal;		/* of a message, as logged last */
+	cs_error_t refusal;		/* the last logged error of a message */
 
 	unsigned int head, waiting;
 	struct message queue[QUEUE];
@@ -104,7 +103,7 @@ static void lose(struct group *g, const char *why)
 	g->events->lost(g->ctx, why);
 }
 
-/* Ends a round in which events were called: leave() may have been, too. */
+/* Ends a round of callbacks, in which leave() may have been called. */
 static void end_calls(struct group *g)
 {
 	g->calling = false;
@@ -114,7 +113,7 @@ static void end_calls(struct group *g)
 
 /* ---- sending --------------------------------------------------------------------- */
 
-/* Gives corosync what it takes; the rest waits for the timer. */
+/* Gives corosync as much as it accepts; the rest waits for the timer. */
 static void flush(struct group *g)
 {
 	while (g->waiting && g->joined && !g->lost) {
@@ -127,7 +126,7 @@ static void flush(struct group *g)
 			return;
 		}
 		if (ret != CS_OK) {
-			/* a dead connection shows at its descriptor as well, and is reported there */
+			/* a dead connection also shows at its descriptor, and is reported there */
 			if (ret != g->refusal)
 				qb_log(LOG_ERR, "corosync refuses a message to the group %.*s: error %d; retrying",
 				       (int)g->name.length, g->name.value, ret);
@@ -147,7 +146,7 @@ static bool group_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t
 	struct message *m;
 
 	if (g->lost)
-		return true;		/* as if sent to a ring that is no more */
+		return true;		/* as if sent to a ring that no longer exists */
 	if (g->waiting == QUEUE || len > sizeof(m->data))
 		return false;
 	m = &g->queue[(g->head + g->waiting) % QUEUE];
@@ -162,8 +161,8 @@ static bool group_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t
 /* ---- views ----------------------------------------------------------------------- */
 
 /*
- * Corosync's ring as one number, the same on all nodes and for both services. Its sequence has 64 bits, and 32 find room beside the node: the upper
- * half is folded in by an odd factor, so that no two sequences of one node have the same number.
+ * Corosync's ring id as one number, the same on all nodes and for both services. Its sequence has 64 bits, but only 32 fit beside the
+ * node id: the upper half is folded in by an odd factor, so that no two sequences of one node give the same number.
  */
 static uint64_t ring_number(const struct ddr_ring_id *ring)
 {
@@ -190,8 +189,8 @@ static bool listed(const uint32_t *nodes, uint32_t n, uint32_t node)
 }
 
 /*
- * One that joins leaves again. Those that were there keep the view that they have until it has left, as they would if it had never come; if it does
- * not (it is not ddraidd, or two halves of a cluster that is too large have met), nothing changes for them, and they say so.
+ * A node that joins leaves again at once. The others keep their view until it has left, as if it had never joined. If it does not
+ * leave (it is not ddraidd, or two halves of a cluster that is too large have met), nothing changes for them, and they log it.
  */
 static void too_many(struct group *g)
 {
@@ -204,7 +203,7 @@ static void too_many(struct group *g)
 	g->crowded = true;
 }
 
-/* Tells the nodes of the group, but for those in @without. */
+/* Reports the nodes of the group as a view, except those in @without. */
 static void call_view(struct group *g, const uint32_t *without, uint32_t n_without)
 {
 	uint32_t nodes[DDR_SM_MAX_NODES], pids[DDR_SM_MAX_NODES], n = 0, self = ddr_corosync_node(g->d->corosync);
@@ -253,7 +252,7 @@ static struct process *find_process(struct group *g, uint32_t node, uint32_t pid
 	return NULL;
 }
 
-/* Nodes whose daemon left, and that stay in the group: it was replaced in one event. Returns their number. */
+/* Lists nodes whose daemon left but that stay in the group: the daemon was replaced in one event. Returns their number. */
 static uint32_t replaced_nodes(struct group *g, const struct cpg_address *member, size_t n_member,
 			       const struct cpg_address *left, size_t n_left, uint32_t nodes[DDR_SM_MAX_NODES])
 {
@@ -264,7 +263,7 @@ static uint32_t replaced_nodes(struct group *g, const struct cpg_address *member
 
 		if (!p || !p->heard)
 			continue;
-		p->heard = false;	/* should the same pid be back already */
+		p->heard = false;	/* in case the same pid is back already */
 		for (size_t m = 0; m < n_member; m++)
 			if (member[m].nodeid == p->node && !listed(nodes, n, p->node))
 				nodes[n++] = p->node;
@@ -341,7 +340,7 @@ static void on_ring(cpg_handle_t handle, struct cpg_ring_id ring, uint32_t n, co
 	update_quorum(g);
 }
 
-/* Quorum has changed, or corosync has gone. */
+/* Quorum has changed, or corosync is gone. */
 static void on_corosync(void *data)
 {
 	struct group *g = data;
@@ -373,7 +372,7 @@ static void dropped(struct group *g, uint32_t node, uint32_t pid, const char *wh
 	       g->lines == LINES ? "; more of it is not logged for a minute" : "");
 }
 
-/* Until now the lowest process of its node counted as the node's, here; it itself has never told another one than its own. */
+/* Until now the lowest pid of its node was taken for the node's daemon, here. (A node never mistakes another process for its own daemon.) */
 static bool another_was_told(const struct group *g, const struct process *p)
 {
 	for (unsigned int i = 0; i < g->n && p->node != ddr_corosync_node(g->d->corosync); i++)
@@ -382,7 +381,7 @@ static bool another_was_told(const struct group *g, const struct process *p)
 	return false;
 }
 
-/* Has a process of it spoken as its daemon? */
+/* Has a process of the node been identified as its daemon? */
 static bool node_heard(const struct group *g, uint32_t node)
 {
 	for (unsigned int i = 0; i < g->n; i++)
@@ -392,9 +391,9 @@ static bool node_heard(const struct group *g, uint32_t node)
 }
 
 /*
- * NULL if the message is that of the node's daemon, else why not. The first one of a daemon tells which process that is: where another one was
- * taken for it, the view is told again before the message is, or its name would differ from node to node until the next change, and nothing
- * be agreed on.
+ * NULL if the message is from the node's daemon, else why not. The first message of a daemon shows which process it is. If another
+ * process was taken for it, the view is delivered again before the message: otherwise its identity would differ between nodes until
+ * the next change, and nothing could be agreed on.
  */
 static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const void *msg, size_t len)
 {
@@ -421,7 +420,7 @@ static const char *stranger(struct group *g, uint32_t node, uint32_t pid, const 
 	return NULL;
 }
 
-/* The version of what is none of our messages but one of another release, from a node for which no other process speaks; or 0. */
+/* The protocol version of a message that is not ours but of another release, from a node without an identified daemon; or 0. */
 static uint16_t other_release(struct group *g, uint32_t node, uint32_t pid, const void *msg, size_t len)
 {
 	if (node == ddr_corosync_node(g->d->corosync) || !find_process(g, node, pid) || node_heard(g, node))
@@ -473,7 +472,7 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 
 /* ---- joining and leaving --------------------------------------------------------- */
 
-/* While the group is being synchronised corosync takes no join: the timer tries again. */
+/* While corosync synchronises the group it refuses joins: the timer tries again. */
 static void try_join(struct group *g)
 {
 	cs_error_t ret = cpg_join(g->handle, &g->name);
@@ -481,7 +480,7 @@ static void try_join(struct group *g)
 	if (ret == CS_OK)
 		g->joined = true;
 	else if (ret == CS_ERR_TRY_AGAIN || ret == CS_ERR_EXIST)
-		retry_later(g);	/* exist: an earlier connection of ours is still being closed */
+		retry_later(g);	/* EXIST: an earlier connection of ours is still being closed */
 	else
 		qb_log(LOG_ERR, "corosync refuses to join the group %.*s: error %d", (int)g->name.length, g->name.value, ret);
 }
@@ -499,7 +498,7 @@ static void on_timer(void *data)
 		flush(g);
 }
 
-/* -ENOTCONN: corosync is not there, or ends just now; it may be another time. */
+/* -ENOTCONN: corosync is not running, or is just ending; it may succeed later. */
 static int open_group(struct group *g)
 {
 	cpg_model_v1_data_t model = {

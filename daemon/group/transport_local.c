@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The transport of one node without a cluster: one view of itself, and
- * messages that come back in order, from the loop. See transport.h.
+ * The transport of one node without a cluster: a view with this node only, and messages that are delivered back in order, from the
+ * loop. See transport.h.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
 
-#define QUEUE	1024u	/* messages; a step of the state machine sends fewer than DDR_SM_MAX_OUT */
+#define QUEUE	1024u	/* messages; one step of the state machine sends fewer than DDR_SM_MAX_OUT */
 
 struct message {
 	uint32_t len;
@@ -47,7 +47,7 @@ static void wake(struct local *t)
 static int32_t deliver(int32_t fd, int32_t revents, void *data)
 {
 	struct local *t = data;
-	unsigned int n = t->n;		/* what is sent meanwhile comes in the next round */
+	unsigned int n = t->n;		/* messages that are sent meanwhile are delivered in the next round */
 	const uint32_t no_pid = 0;
 	uint64_t count;
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * What the requests of clients mean. See ipc_server.h for the list. What is answered later: ipc_wait.c.
- */
+/* The meaning of the clients' requests. See ipc_server.h for the list. Requests that are answered later: ipc_wait.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -20,7 +18,6 @@
 #include "daemon/kernel/kchan.h"
 #include "lib/wire/ipc.h"
 
-/* A string of the request, at most @max bytes, without control characters; NULL: none such. */
 const char *ddr_request_text(struct json_object *req, const char *key, size_t max)
 {
 	struct json_object *o;
@@ -39,7 +36,6 @@ const char *ddr_request_text(struct json_object *req, const char *key, size_t ma
 	return s;
 }
 
-/* The array that the request names, or NULL and answered. */
 struct ddr_array *ddr_request_array(struct ddr_client *c, struct json_object *req, bool running)
 {
 	const char *name = ddr_request_text(req, "name", DDR_NAME_LEN - 1);
@@ -116,7 +112,7 @@ static void do_stop(struct ddr_client *c, struct json_object *req)
 		ddr_wait_stopper_gone(c, a);
 }
 
-/* Settings that are the array's, on all nodes, and not a tunable: key, value, what to do. */
+/* Settings that belong to the array on all nodes and are not tunables. False: @key is none of them. */
 static bool set_special(struct ddr_client *c, struct json_object *req, struct ddr_array *a, const char *key, const char *value)
 {
 	bool policy = !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads"), error = !strcmp(value, "error");
@@ -140,7 +136,7 @@ static bool set_special(struct ddr_client *c, struct json_object *req, struct dd
 	return true;
 }
 
-/* What `set` changes, as text: of this node, and of the array. */
+/* All settings that `set` can change, as text: those of this node and those of the array. */
 static void do_settings(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a = ddr_request_array(c, req, true);
@@ -193,7 +189,7 @@ static void do_set(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, NULL);
 }
 
-/* The array and the member that the request names; NULL and answered: there is none. */
+/* The array and the member that the request names; NULL: there is none, and the client was answered. */
 static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req, int *member)
 {
 	const char *which = ddr_request_text(req, "member", PATH_MAX - 1);
@@ -208,7 +204,7 @@ static struct ddr_array *member_of(struct ddr_client *c, struct json_object *req
 	return NULL;
 }
 
-/* What was asked of a member was refused (@why), or is waited for. */
+/* A request about a member was refused (@why), or is waited for. */
 static void answer_later(struct ddr_client *c, struct json_object *req, const struct ddr_array *a, int member, const char *why,
 			 enum ddr_client_wait wait)
 {
@@ -220,7 +216,7 @@ static void answer_later(struct ddr_client *c, struct json_object *req, const st
 	ddr_wait_begin(c, req, wait);
 }
 
-/* A disk that was made ready is to be a spare. Answered with its number, when the superblocks have it. */
+/* Adds a prepared disk as a spare. Answered with its number, once the superblocks list it. */
 static void do_add(struct ddr_client *c, struct json_object *req)
 {
 	const char *text = ddr_request_text(req, "uuid", 36), *why;
@@ -251,7 +247,7 @@ static void do_remove(struct ddr_client *c, struct json_object *req)
 	answer_later(c, req, a, member, ddr_drive_remove(a, (uint32_t)member, c->uuid), DDR_WAIT_REMOVED);
 }
 
-/* All nodes look for the device of a member that is out, or a spare. Answered when all have found it, and it is taken back. */
+/* All nodes search for the device of a failed member, or of a spare. Answered when all have found it, and it was taken back. */
 static void do_seek(struct ddr_client *c, struct json_object *req)
 {
 	struct ddr_array *a;
@@ -263,8 +259,8 @@ static void do_seek(struct ddr_client *c, struct json_object *req)
 }
 
 /*
- * The spare "spare" is to replace the member "member", once all nodes see it. "role": the member is out, and that was its role
- * before the spare came.
+ * The spare "spare" replaces the member "member", once all nodes see it. "role": the member has failed, and this was its role before
+ * the spare took it.
  */
 static void do_replace(struct ddr_client *c, struct json_object *req)
 {
@@ -328,7 +324,7 @@ static void do_verify(struct ddr_client *c, struct json_object *req)
 
 	if (!a)
 		return;
-	v = &ddr_sm_super(a->sm)->verify;		/* what is not said stays as it is in one that is under way */
+	v = &ddr_sm_super(a->sm)->verify;		/* what the request leaves out stays as it is in a verify in progress */
 	p = priority ? json_object_get_int64(priority) : v->state == DDR_VERIFY_NONE ? (int64_t)a->tune.verify_priority : v->priority;
 	flags = repair ? (json_object_get_boolean(repair) ? DDR_VERIFY_F_REPAIR : 0) : v->state == DDR_VERIFY_NONE ? 0 : v->flags & DDR_VERIFY_F_REPAIR;
 	if (!op || p < 1 || p > 5) {
@@ -344,7 +340,7 @@ static void do_verify(struct ddr_client *c, struct json_object *req)
 		ddr_wait_begin(c, req, DDR_WAIT_VERIFY);
 }
 
-/* Why the array cannot get that size whatever its members are, answered. */
+/* Answers why the array can never get that size, whatever its members are. */
 static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64_t bytes)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
@@ -365,7 +361,7 @@ static bool size_refused(struct ddr_client *c, const struct ddr_array *a, uint64
 	return true;
 }
 
-/* The array is to take what its members have room for, or so many bytes of it. Answered with the old and the new size. */
+/* The array grows to what its members have room for, or to the given number of bytes. Answered with the old and the new size. */
 static void do_grow(struct ddr_client *c, struct json_object *req)
 {
 	struct json_object *size = json_object_object_get(req, "size");
@@ -407,8 +403,9 @@ static bool has_node(const struct ddr_sm_status *st, uint32_t id)
 }
 
 /*
- * The node that @which names in any array; 0: there is none. False: there is more than one. The id of one node may be the name of another, and
- * names need not be unique. To acknowledge the one that still runs would have its regions taken over while it writes.
+ * The node that @which names in any array; 0: there is none. False: there is more than one. The id of one node may be the name of
+ * another, and names need not be unique. If the wrong one, which still runs, were acknowledged, its regions would be taken over while
+ * it writes.
  */
 static bool find_node(const struct ddr_daemon *d, const char *which, uint32_t *node)
 {
@@ -433,7 +430,7 @@ static bool find_node(const struct ddr_daemon *d, const char *which, uint32_t *n
 	return true;
 }
 
-/* For all arrays in which the node has failed. */
+/* Acknowledges the node in all arrays in which it has failed. */
 static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 {
 	const char *which = ddr_request_text(req, "node", DDR_NODE_NAME_LEN - 1), *why = NULL;
@@ -474,7 +471,7 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 		ddr_client_error(c, "no array on this node has a node '%s'; ddraid status lists them", which);
 }
 
-/* The operator's word that no other machine uses the array's disks; the array is started then, or bound again if it had been refused. */
+/* The operator asserts that no other machine uses the array's disks. The array is started after this, or bound again if it had been refused. */
 static void do_adopt(struct ddr_client *c, struct json_object *req)
 {
 	const char *text = ddr_request_text(req, "name", 36), *why;
@@ -513,9 +510,9 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 	const struct ddr_transport_ops *transport = c->d->transport;
 
 	(void)req;
-	if (!transport->cluster)	/* in one the group decides who takes part, not an id */
+	if (!transport->cluster)	/* in a cluster the group decides which nodes take part, not an id */
 		json_object_object_add(data, "alone", json_object_new_uint64(transport->node(c->d)));
-	if (!transport->waits(c->d))	/* 1: no other node is in its cluster; 0: not known */
+	if (!transport->waits(c->d))	/* 1: the cluster has no other node; 0: unknown */
 		json_object_object_add(data, "nodes", json_object_new_uint64(transport->nodes(c->d)));
 	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
 	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads != 0));	/* for `start` */
@@ -524,7 +521,7 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, data);
 }
 
-/* The array is about to be started from this generation, though this node remembers a newer one. */
+/* The array is about to be started from this generation, although this node remembers a newer one. */
 static void do_older(struct ddr_client *c, struct json_object *req)
 {
 	const char *uuid = ddr_request_text(req, "name", DDR_NAME_LEN - 1), *id = ddr_request_text(req, "generation_id", 36);
@@ -557,7 +554,7 @@ void ddr_client_request(struct ddr_client *c, const char *text, size_t len)
 	struct json_object *req;
 	const char *cmd;
 
-	/* whatever it says: the answer is taken for that of the request before, of which nothing is to be left then */
+	/* whatever the new request is: its answer would be taken for that of the previous request, so that one is dropped */
 	if (c->wait != DDR_WAIT_NONE) {
 		ddr_client_gone(c);
 		ddr_client_error(c, "the previous request was not answered yet; it no longer gets an answer");

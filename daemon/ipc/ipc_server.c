@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Connections of clients, and sending to them. See ipc_server.h.
- */
+/* Connections of clients, and sending to them. See ipc_server.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +14,7 @@
 #include "daemon/ipc/notice.h"
 #include "lib/wire/ipc.h"
 
-#define LOST_MS		5000u	/* so long a listener that was too slow may take nothing of what waits for it */
+#define LOST_MS		5000u	/* a listener that was too slow is dropped after this time without accepting anything */
 
 struct ddr_ipcs {
 	struct ddr_daemon *d;
@@ -25,7 +23,7 @@ struct ddr_ipcs {
 	unsigned int n_clients;
 };
 
-/* libqb's poll handlers have no context argument; there is one service in a process. */
+/* libqb's poll handlers have no context argument; there is only one service per process. */
 static struct ddr_ipcs *the_service;
 
 /* ---- sending ------------------------------------------------------------------- */
@@ -87,8 +85,8 @@ void ddr_client_error(struct ddr_client *c, const char *format, ...)
 }
 
 /*
- * Sends what waits, as far as the client's buffer takes it. A client that was too slow goes with the last of it, or when it takes nothing
- * for a while: one that does not read at all must not keep its place from others.
+ * Sends what is queued, as far as the client's buffer accepts it. A client that was too slow is dropped after its last event, or when
+ * it accepts nothing for LOST_MS: a client that does not read at all must not keep its place from others.
  */
 static void drain(struct ddr_client *c, uint64_t now_ms)
 {
@@ -172,7 +170,7 @@ bool ddr_clients_wait(const struct ddr_daemon *d, const struct ddr_array *a, enu
 	return false;
 }
 
-/* The sink's. Whoever waits looks for itself: it knows its array by a word. */
+/* The receiver of the sink. Waiting clients are checked one by one: each knows its array by name. */
 static void take(void *ctx, const struct ddr_notice *n)
 {
 	struct ddr_ipcs *s = ctx;
@@ -230,14 +228,14 @@ static void on_created(qb_ipcs_connection_t *conn)
 
 static int32_t on_message(qb_ipcs_connection_t *conn, void *data, size_t size)
 {
-	const struct qb_ipc_request_header *h = data;	/* nothing in it counts but that it is there */
+	const struct qb_ipc_request_header *h = data;	/* only its size matters */
 	struct ddr_client *c = qb_ipcs_context_get(conn);
 
 	if (!c)
 		return 0;
 	/*
-	 * libqb hands on the size that the client wrote into the header. Its ring is mapped
-	 * twice in a row, so up to DDR_IPC_MAX bytes can be read from any place in it.
+	 * libqb passes on the size that the client wrote into the header. The ring is mapped twice in a row, so up to DDR_IPC_MAX
+	 * bytes can be read from any place in it.
 	 */
 	if (size < sizeof(*h) || size > DDR_IPC_MAX) {
 		c->drop = true;
@@ -320,7 +318,7 @@ int ddr_ipcs_open(struct ddr_daemon *d)
 	qb_ipcs_enforce_buffer_size(s->service, DDR_IPC_MAX);
 	ret = qb_ipcs_run(s->service);
 	if (ret) {
-		/* qb_ipcs_run() gave the service back */
+		/* qb_ipcs_run() has released the service */
 		free(s);
 		the_service = NULL;
 		return ret;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * What clients wait for that have asked: it begins, has happened or cannot any more, is too late, or nobody waits for it any more.
- */
+/* Requests that are answered later: a wait starts, its condition is met or has become impossible, it times out, or the client is gone. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +10,6 @@
 #define WAIT_MS_DEFAULT	30000
 #define WAIT_MS_MAX	(3600 * 1000)
 
-/* Begins a wait: it is answered by ddr_client_check(), perhaps at once. */
 void ddr_wait_begin(struct ddr_client *c, struct json_object *req, enum ddr_client_wait wait)
 {
 	const char *name = ddr_request_text(req, "name", DDR_NAME_LEN - 1);
@@ -35,14 +32,13 @@ void ddr_wait_begin(struct ddr_client *c, struct json_object *req, enum ddr_clie
 	ddr_client_check(c, ddr_now_ms());
 }
 
-/* Whoever waited for a clean stop does not any more: without another one who does it is not wanted. */
 void ddr_wait_stopper_gone(struct ddr_client *c, struct ddr_array *a)
 {
 	if (a && a->state == DDR_ARRAY_RUNNING && a->clean_asked && !ddr_clients_wait(c->d, a, DDR_WAIT_CLEAN))
 		ddr_drive_clean_late(a);
 }
 
-/* Has the spare the role already? It takes one of its own accord, where it may. */
+/* Has the spare the role already? It may have taken it automatically. */
 bool ddr_wait_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
 {
 	const struct ddr_member *m = &ddr_sm_super(a->sm)->member[spare];
@@ -51,7 +47,7 @@ bool ddr_wait_taken(const struct ddr_array *a, uint32_t spare, uint32_t role)
 	       (m->state == DDR_MEMBER_REBUILDING || m->state == DDR_MEMBER_IN_SYNC);
 }
 
-/* One that waits for the cluster is not refused: it is served when that is back. */
+/* An array that waits for the cluster is not refused: it is served when the cluster is back. */
 static void check_ready(struct ddr_client *c, struct ddr_array *a)
 {
 	if (a && a->state == DDR_ARRAY_RUNNING && a->ready)
@@ -85,7 +81,7 @@ static void member_ok(struct ddr_client *c, struct ddr_array *a, uint32_t member
 	ddr_client_ok(c, data);
 }
 
-/* Who waits for a spare to replace another member: it does, or is a spare still; or it cannot any more. */
+/* A client waits for a spare to replace another member: it does, it is still a spare, or it cannot any more. */
 static void check_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	uint8_t state = st->member_state[c->member];
@@ -107,7 +103,7 @@ static void check_replace(struct ddr_client *c, struct ddr_array *a, const struc
 				 c->which, ddr_member_state_name(state));
 }
 
-/* Who waits for a member to go or to come. */
+/* A client waits for a member to fail, to be removed, to be added or to come back. */
 static void check_member(struct ddr_client *c, struct ddr_array *a)
 {
 	struct ddr_sm_status st;
@@ -156,7 +152,7 @@ static void check_policy(struct ddr_client *c, struct ddr_array *a)
 		ddr_client_ok(c, NULL);
 }
 
-/* The new size, once this node's device has it too. */
+/* Answers with the new size, once this node's device has it, too. */
 static void check_grown(struct ddr_client *c, struct ddr_array *a)
 {
 	struct json_object *data;
@@ -186,7 +182,7 @@ void ddr_client_gone(struct ddr_client *c)
 		ddr_drive_replace_late(a, c->member);
 }
 
-/* It is not to begin hours later, when nobody thinks of it any more. */
+/* The replacement must not start hours later, when nobody expects it any more. */
 static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	char node[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 64] = "the log of ddraidd shows why";
@@ -260,9 +256,9 @@ void ddr_client_check(struct ddr_client *c, uint64_t now_ms)
 	else if (c->wait == DDR_WAIT_CLEAN)
 		late_clean(c, a);
 	else if (a)
-		ddr_client_ok(c, ddr_request_status(c, a));	/* not ready; it says what it waits for */
+		ddr_client_ok(c, ddr_request_status(c, a));	/* not ready; the status says what it waits for */
 	else if (!c->d->listed)
-		ddr_client_ok(c, NULL);			/* the kernel has not said yet what it has */
+		ddr_client_ok(c, NULL);			/* the kernel has not listed its arrays yet */
 	else
 		ddr_client_error(c, "the kernel has no array '%s'", c->which);
 }

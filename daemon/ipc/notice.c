@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Events as objects of JSON. See notice.h. */
+/* Events as JSON objects. See notice.h. */
 #include <stdio.h>
 #include <time.h>
 

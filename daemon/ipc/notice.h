@@ -7,7 +7,7 @@
 
 struct json_object;
 
-/* With the time of this call; the caller's. */
+/* With the time of this call. Belongs to the caller. */
 struct json_object *ddr_notice_json(const struct ddr_notice *n);
 
 #endif

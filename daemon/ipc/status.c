@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What `ddraid status --json` prints: one object for an array. The names of the fields
- * are a public interface: fields may be added, never renamed.
+ * The output of `ddraid status --json`: one object for each array. The names of the fields are a public interface: fields may be
+ * added, never renamed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "daemon/ipc/status.h"
 #include "lib/disk/assemble.h"
 
-#define SUSPECT_RUNS_MAX	64u	/* runs of suspect regions that are listed one by one */
+#define SUSPECT_RUNS_MAX	64u	/* runs of suspect regions that are listed */
 
 static void add_text(struct json_object *o, const char *key, const char *text)
 {
@@ -47,7 +47,7 @@ static const char *state_name(const struct ddr_array *a, const struct ddr_sm_sta
 	return st->degraded ? "degraded" : "optimal";
 }
 
-/* So many members more it can do without. */
+/* How many more members may fail without loss of the array. */
 static uint32_t may_fail(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	uint32_t whole = 0, data = 1u << a->bind.order;
@@ -78,7 +78,7 @@ static struct json_object *member_object(const struct ddr_array *a, const struct
 	return o;
 }
 
-/* A member of an array that is not served: all that is known is the table. How the member is, nobody here knows. */
+/* A member of an array that is not served: only the table is known, not the state of the member. */
 static struct json_object *table_member(const struct ddr_array *a, unsigned int i)
 {
 	struct json_object *o = json_object_new_object(), *errors = json_object_new_object();
@@ -126,7 +126,7 @@ static struct json_object *regions_object(const struct ddr_sm_status *st)
 	return o;
 }
 
-/* [first, count] of each run of suspect regions, the first of them. */
+/* [first, count] of each run of suspect regions, up to SUSPECT_RUNS_MAX. */
 static struct json_object *suspect_array(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	struct json_object *list = json_object_new_array();
@@ -154,8 +154,8 @@ static struct json_object *suspect_array(const struct ddr_array *a, const struct
 }
 
 /*
- * @done, @total: blocks. @rate: blocks a second, of what this node does; @heard: of what another one does, 0: not known. In the object all are
- * bytes of the device, and eta is in seconds.
+ * @done, @total: blocks. @rate: blocks a second, if this node runs the job; @heard: if another node does, 0: unknown. In the object
+ * all are bytes of the device, and eta is in seconds.
  */
 static struct json_object *job_object(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint64_t rate, uint64_t heard, uint32_t node)
 {
@@ -173,7 +173,7 @@ static struct json_object *job_object(const struct ddr_array *a, const char *typ
 	return o;
 }
 
-/* A resync, a rebuild or a replace: its settings are those of the node that does it. */
+/* A resync, a rebuild or a replace: its settings are those of the node that runs it. */
 static struct json_object *sync_job(const struct ddr_array *a, const char *type, uint64_t done, uint64_t total, uint64_t heard, uint32_t node)
 {
 	struct json_object *o = job_object(a, type, done, total, a->rate.per_s, heard, node);
@@ -202,7 +202,7 @@ static struct json_object *verify_job(const struct ddr_array *a, const struct dd
 	return o;
 }
 
-/* The verify that runs, or the last one. */
+/* The verify in progress, or the last one. */
 static struct json_object *verify_object(const struct ddr_array *a)
 {
 	static const char *const states[] = { [DDR_VERIFY_NONE] = "idle", [DDR_VERIFY_RUNNING] = "running", [DDR_VERIFY_PAUSED] = "paused" };
@@ -291,7 +291,7 @@ static struct json_object *unseen(const struct ddr_array *a, const struct ddr_sm
 	return json_object_new_string(text);
 }
 
-/* What all wait for, and for which node. */
+/* What the group waits for, and for which node. */
 static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
 {
 	char text[512], name[DDR_NODE_NAME_LEN];
@@ -334,7 +334,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	return o;
 }
 
-/* What this node waits for on a member without space, and what to do; NULL: nothing. */
+/* What this node waits for because a member has no space, and what to do; NULL: nothing. */
 static struct json_object *no_space(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	unsigned int m = st->no_space ? (unsigned int)__builtin_ctz(st->no_space) : 0;
@@ -360,7 +360,7 @@ static struct json_object *counters_object(const struct ddr_sm_status *st)
 	return o;
 }
 
-/* The array's device on this node as it is called now: dmsetup may have renamed it. */
+/* The current name of the array's device on this node: it may have been renamed (dmsetup). */
 static void add_mapped(struct json_object *o, const struct ddr_array *a)
 {
 	char name[128], path[160];
@@ -402,7 +402,7 @@ struct json_object *ddr_status_array(struct ddr_array *a)
 	json_object_object_add(o, "cluster", cluster_object(a, &st));
 	json_object_object_add(o, "attached", json_object_new_boolean(st.attached));
 	json_object_object_add(o, "ready", json_object_new_boolean(a->ready));
-	/* until the device is removed, or the array is used on */
+	/* until the device is removed, or the array is used again */
 	json_object_object_add(o, "stopping", json_object_new_boolean(a->state == DDR_ARRAY_RUNNING && ddr_now_ms() < a->quiet_until_ms));
 	add_text_or_null(o, "error", a->error[0] ? a->error : NULL);
 	json_object_object_add(o, "no_space", a->state == DDR_ARRAY_RUNNING ? no_space(a, &st) : NULL);
@@ -434,7 +434,7 @@ struct json_object *ddr_status_findings(const struct ddr_array *a)
 	return list;
 }
 
-/* By whatever name: what counts is the device number. */
+/* Any path of the device will do: the device number is compared. */
 static int find_device(const struct ddr_array *a, const char *path)
 {
 	struct stat st;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Arrays that have not started; see unstarted.h. */
+/* Arrays that did not start; see unstarted.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "daemon/ipc/ipc_client.h"
 #include "daemon/ipc/unstarted.h"
 
-/* A text of the request; whatever is no text of one line, or does not fit, is cut, or has '?' for it. */
+/* A text of the request. It is cut if it does not fit; control characters become '?'. */
 static void take_text(struct json_object *req, const char *key, char *buf, size_t size)
 {
 	struct json_object *o;
@@ -61,7 +61,7 @@ void ddr_unstarted_request(struct ddr_client *c, struct json_object *req)
 	ddr_client_ok(c, NULL);
 }
 
-/* With the fields of an array that is not served, as far as there is something to say. */
+/* Has the fields of an array that is not served, as far as they are known. */
 static struct json_object *object(const struct ddr_unstarted *u)
 {
 	struct json_object *o = json_object_new_object();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Arrays that were to start by themselves and have not, as `ddraid start` reports: else nobody would see that one is missing. They are in the
- * status until their device is made, or the daemon ends.
+ * Arrays that should have started automatically but did not, as `ddraid start` reports them: otherwise nobody would notice. The
+ * status lists them until their device is created, or the daemon ends.
  */
 #ifndef DDR_DAEMON_UNSTARTED_H
 #define DDR_DAEMON_UNSTARTED_H
@@ -11,11 +11,11 @@
 struct ddr_client;
 struct json_object;
 
-/* The request: name, uuid, why (none: it is none of them any more), waits. */
+/* The request: name, uuid, why (without it: the array is not one of them any more), waits. */
 void ddr_unstarted_request(struct ddr_client *c, struct json_object *req);
-/* Adds them to the list of `ddraid status`, unless that is of one array (@one) alone. */
+/* Adds them to the list for `ddraid status`, unless that is for a single array (@one). */
 void ddr_unstarted_list(const struct ddr_daemon *d, struct json_object *list, bool one);
-/* Answers that no array of this name is started, and why, as far as that is known. */
+/* Answers that no array with this name is started, and why, as far as that is known. */
 void ddr_unstarted_error(struct ddr_client *c, const char *name);
 
 #endif

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ranges and their steps. See job.h. What is done in a step is in job_resync.c, job_rebuild.c, job_copy.c and job_fix.c, and how it is asked of
- * the members in job_request.c.
+ * Ranges and their steps. See job.h. The contents of the steps are in job_resync.c, job_rebuild.c, job_copy.c and job_fix.c;
+ * job_request.c sends the requests to the members.
  *
- * A range goes through: read all members that are in sync (of a rebuild: those that it takes) -> compute and compare ->
- * write the parity that differs (what the new member holds, what a fix has found) -> flush the members that were written -> read
- * bad sectors back that were rewritten -> done. A copy of a disk with bad sectors takes more steps (job_copy.c). Each
- * arrow waits for all requests of the step before. In here a member is called by its place in the stripe; in
- * what is given and reported, by its number.
+ * The steps of a range: read all members that are in sync (a rebuild: those that it needs) -> compute and compare -> write the parity
+ * that differs (a rebuild: the contents of the new member; a fix: what it has corrected) -> flush the members that were written ->
+ * read rewritten bad sectors back -> done. A copy of a disk with bad sectors takes more steps (job_copy.c). Each arrow waits for all
+ * requests of the step before. Here a member is identified by its place in the stripe; in parameters and results, by its number.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +37,7 @@ static uint8_t *aligned(size_t size)
 	return posix_memalign(&p, 4096, size) ? NULL : p;
 }
 
-/* Buffers are kept. Those of the first places are made at the start, others at the first use of their place. */
+/* Buffers are kept. Those of the first ranges are allocated at the start, others when their range is first used. */
 static int get_buffers(struct ddr_job_work *r)
 {
 	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
@@ -98,7 +97,7 @@ static void flush(struct ddr_job_work *r)
 			ddr_job_request(r, DDR_AIO_FLUSH, p, 0, 0);
 }
 
-/* Reads what the range needs; false: that cannot be had. */
+/* Reads what the range needs; false: there are not enough members. */
 static bool read_places(struct ddr_job_work *r)
 {
 	uint32_t places = r->readable;
@@ -115,7 +114,7 @@ static bool read_places(struct ddr_job_work *r)
 	return true;
 }
 
-/* Some blocks of a source cannot be read: a rebuild goes without it where the parity covers one more. */
+/* Some blocks of a source cannot be read: a rebuild continues without that source if the parity covers one more. */
 static bool read_others(struct ddr_job_work *r)
 {
 	uint32_t readable = r->readable;
@@ -134,7 +133,7 @@ static bool read_others(struct ddr_job_work *r)
 	return true;
 }
 
-/* All requests of the step have ended: what comes next? */
+/* All requests of the step have ended: starts the next one. */
 static void step_done(struct ddr_job_work *r)
 {
 	if (ddr_job_copy_step(r)) {
@@ -185,7 +184,7 @@ static void step_done(struct ddr_job_work *r)
 		finish(r);	/* nothing differed */
 }
 
-/* Once the array is closed others may write it, and what was read is old. */
+/* Once the array is closed, others may write to it, and what was read is outdated. */
 static void requests_ended(struct ddr_job_work *r)
 {
 	if (r->j->closing)
@@ -194,7 +193,10 @@ static void requests_ended(struct ddr_job_work *r)
 		step_done(r);
 }
 
-/* A resync needs every data role of the range, and a parity to be of use; a rebuild, a place to write and enough others; a fix, none for certain. */
+/*
+ * A resync needs every data role of the range, and parity; a rebuild needs a place to write and enough other members; a fix has no
+ * fixed requirement.
+ */
 static int check(const struct ddr_job_work *r)
 {
 	const struct ddr_jobs *j = r->j;
@@ -205,7 +207,7 @@ static int check(const struct ddr_job_work *r)
 	    __builtin_add_overflow(r->what.start, r->what.count, &end) || end > j->blocks)
 		return -EINVAL;
 	if (r->what.fix)
-		return 0;	/* what it lacks shows when it is read */
+		return 0;	/* what is missing shows when it is read */
 	if (r->copy && (r->target >= g->roles || ddr_members_fd(j->cfg.members, r->what.target) < 0))
 		return -EINVAL;
 	if (r->what.rebuild)
@@ -217,7 +219,7 @@ static int check(const struct ddr_job_work *r)
 	return 0;
 }
 
-/* From the numbers of members to their places. */
+/* Translates the numbers of members to their places. */
 static void place_members(struct ddr_job_work *r)
 {
 	r->readable = 0;

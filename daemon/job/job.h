@@ -2,16 +2,13 @@
 /*
  * Work on a range of blocks that is held exclusively (EX): resync, verify and rebuild.
  *
- * Verify only compares, and needs no range held; with @fix it has one, and puts right what can be
- * told. Resync reads the members, computes parity from the data roles, writes parity where it
- * differs, and flushes what it wrote. Rebuild computes what one member should hold from as many
- * others as it takes, writes that and flushes it. It must never: write a data role of a member
- * that is in sync (but for a bad sector, and one that P and Q call wrong), write outside the range
- * or without EX (its caller has it), write parity of a stripe whose data it could not read, or
- * report a range as done before its writes are flushed.
+ * Verify only compares, and does not need to hold the range; with @fix it holds it, and corrects what can be identified as wrong.
+ * Resync reads the members, computes parity from the data roles, writes parity where it differs, and flushes what it wrote. Rebuild
+ * computes the contents of one member from as many others as it needs, writes them and flushes. It must never: write a data role of a
+ * member that is in sync (except a bad sector, or one that P and Q show to be wrong), write outside of the range or without EX (which
+ * its caller holds), write parity of a stripe whose data it could not read, or report a range as done before its writes are flushed.
  *
- * Its I/O has a queue of its own, apart from the dirty log's. All functions belong to
- * the loop's thread.
+ * Its I/O has a queue of its own, apart from the dirty log's. All functions belong to the loop's thread.
  */
 #ifndef DDR_DAEMON_JOB_H
 #define DDR_DAEMON_JOB_H
@@ -25,10 +22,10 @@
 #include "lib/disk/format.h"
 
 #define DDR_JOB_BLOCKS_MAX	512u	/* blocks of one range: 2 MiB of the device */
-#define DDR_JOB_PARALLEL	14u	/* ranges in work at once */
+#define DDR_JOB_PARALLEL	14u	/* ranges in progress at the same time */
 /*
- * So many of them need no memory when they start: writers wait for a range in work, and whoever wants memory may wait for
- * those. More than resync_parallel is at first (2); whoever sets it above this makes the rest at their first use.
+ * This many of them need no memory when they start: writers wait for a range in progress, and an allocation may wait for those
+ * writers. It is more than the default of resync_parallel (2); with a higher setting the others allocate at their first use.
  */
 #define DDR_JOB_PREPARED	4u
 
@@ -37,22 +34,21 @@ struct ddr_jobs;
 struct ddr_job_result {
 	uint64_t io;
 	/*
-	 * 0: done and flushed. -ENODATA, -EILSEQ: the members in failed could not read some of
-	 * the blocks (bad sectors). -ENOSPC: they had no space for what was to be
-	 * written, and are there: it is to be done again. Another negative errno: the members in failed failed a
-	 * request or did not end it in time; none: the range was refused.
+	 * 0: done and flushed. -ENODATA, -EILSEQ: the members in failed could not read some of the blocks (bad sectors). -ENOSPC:
+	 * they exist, but had no space for what was written: the range must be repeated. Another negative errno: the members in
+	 * failed returned an error, or did not answer in time; if there are none, the range was refused.
 	 */
 	int result;
 	uint32_t failed;	/* bit m: member m */
-	uint32_t hard;		/* of these: those that failed a write or a flush, or did not end one in time (-ETIMEDOUT: it may still be carried out) */
-	uint32_t flush;		/* of these: those that failed a flush, or did not end one in time */
-	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0; of a fix: that stay so */
-	uint64_t bad_start, bad_count;	/* blocks from the first that differed to the last; or 0 */
-	uint64_t repaired;	/* of a fix: blocks put right ... */
-	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* ... where, by member */
-	uint64_t us;		/* microseconds that it took */
-	bool scan;		/* the range was @unlocked: verify */
-	uint64_t blocks;	/* of the range */
+	uint32_t hard;		/* of these: those whose write or flush failed, or did not end in time (-ETIMEDOUT: it may still be carried out) */
+	uint32_t flush;		/* of these: those whose flush failed, or did not end in time */
+	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0; of a fix: those that stay wrong */
+	uint64_t bad_start, bad_count;	/* blocks from the first to the last that differed; or 0 */
+	uint64_t repaired;	/* of a fix: corrected blocks ... */
+	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* ... and where, by member */
+	uint64_t us;		/* duration in microseconds */
+	bool scan;		/* the range was @unlocked: a read of verify */
+	uint64_t blocks;	/* in the range */
 };
 
 struct ddr_jobs_config {
@@ -66,47 +62,54 @@ struct ddr_jobs_config {
 };
 
 int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg);
-/* The array has so many blocks from now on. */
+/* The array has this many blocks from now on. */
 void ddr_jobs_resize(struct ddr_jobs *j, uint64_t blocks);
 /*
- * No done() is called any more, and no range goes on to its next step. Memory and members go with the last request in
- * flight, and the members are told of each (ddr_members_keep()).
+ * done() is not called any more, and no range continues with its next step. Memory and members are freed with the last request in
+ * flight; ddr_members_keep() is called as requests end.
  */
 void ddr_jobs_close(struct ddr_jobs *j);
 
 struct ddr_job_range {
-	uint64_t io;		/* named in the result */
+	uint64_t io;		/* identifies it in the result */
 	uint64_t start, count;	/* blocks, at most DDR_JOB_BLOCKS_MAX */
 	uint32_t members;	/* bit m: member m is in sync for the range */
 	uint32_t fix;		/* DDR_FIX_*; @repair and @rebuild are not set */
 	bool repair;		/* write parity where it differs; else only compare */
-	bool rebuild;		/* compute and write what @target holds; @repair does not count */
+	bool rebuild;		/* compute and write the contents of @target; @repair is ignored */
 	uint32_t target;
 	/*
-	 * @target replaces the member @from: it gets a copy of it; without @rebuild, of what is there then. A rebuild computes from the
-	 * others, block by block, what cannot be read there. What cannot be had at all is not written, and is the result; all else is written.
+	 * @target replaces the member @from: it gets a copy of it (without @rebuild: of what is there at that moment). A rebuild
+	 * computes the blocks that cannot be read from the others. Blocks that cannot be computed either are not written, and are
+	 * reported in the result; all others are written.
 	 */
 	bool copy;
 	uint32_t from;
-	bool strict;		/* a read that fails with a plain I/O error is no bad sector: nothing is computed where this one reads */
-	bool unlocked;		/* nobody waits for it: it only reads, without EX */
-	bool idle;		/* @unlocked, and read only while the disks have nothing else to do (io_uring alone can) */
-	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe, 0xff: none */
+	bool strict;		/* a plain I/O error of a read is not a bad sector: nothing may be computed in its place */
+	bool unlocked;		/* nothing waits for it: it only reads, without EX */
+	bool idle;		/* with @unlocked: read only while the disks are otherwise idle (only io_uring can do that) */
+	uint8_t at[DDR_MAX_ROLES];	/* the member at each place of the stripe; 0xff: none */
 };
 
-/* Starts a range; a member may take @timeout_ms to answer, in each of its steps. What is wrong with it comes by done(), at the next ddr_jobs_tick() at the latest. */
+/*
+ * Starts a range. A member may take up to @timeout_ms to answer in each step. Errors are reported by done(), at the next
+ * ddr_jobs_tick() at the latest.
+ */
 void ddr_jobs_range(struct ddr_jobs *j, const struct ddr_job_range *r, uint64_t now_ms, uint64_t timeout_ms);
-/* No range is under way. */
+/* Is no range in progress? */
 bool ddr_jobs_idle(const struct ddr_jobs *j);
-/* Is a request to this descriptor under way? What begins later goes to the one that the member has then. */
+/* Is a request to this descriptor in progress? Later requests go to the descriptor that the member has then. */
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd);
-/* Members that have a request under way, also of ranges that were reported: it may still be carried out. */
+/* Members with a request in progress, also in ranges that were reported: it may still be carried out. */
 uint32_t ddr_jobs_asked(const struct ddr_jobs *j);
-/* Of these, those to which a write is under way: what a read or a flush that comes late does harms nobody. */
+/* Of these, members with a write in progress: a late read or flush does no harm. */
 uint32_t ddr_jobs_writes(const struct ddr_jobs *j);
-/* This process stood still for so long: nothing that ended meanwhile was seen, and all have so much more time. Before ddr_jobs_tick(). */
+/*
+ * This process stood still for @ms: nothing that ended meanwhile was noticed, so all get that much more time. Call it before
+ * ddr_jobs_tick().
+ */
 void ddr_jobs_delay(struct ddr_jobs *j, uint64_t ms);
-/* Reports ranges one of whose members is over its time; call it every now and then. */
+/* Reports ranges in which a member is late; call it regularly. */
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms);
 
 #endif

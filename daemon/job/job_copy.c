@@ -2,12 +2,12 @@
 /*
  * A copy of a disk that has bad sectors. See job.h.
  *
- * Its piece could not be read in one go. So it is read block by block; what cannot be read then is computed from the others, a
- * block at a time, since these may have bad sectors elsewhere; and what was had is written and flushed, also where a block is
+ * Its piece could not be read at once, so it is read block by block. Blocks that cannot be read are computed from the other members,
+ * one at a time, since these may have bad sectors elsewhere. All blocks that were obtained are written and flushed, even if some are
  * missing in the end.
  *
- * Must never: compute what can be read (the parity may be wrong, the disk is not); write a block to the new disk that
- * was not had; call the range done then.
+ * Must never: compute a block that can be read (the parity may be wrong); write a block to the new disk that was not obtained; report
+ * the range as done while a block is missing.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool lacks(const struct ddr_job_work *r, uint32_t block)
 	return r->lacks[block / 64] >> block % 64 & 1;
 }
 
-/* The next blocks, as many as there are requests. False: all were read. */
+/* Reads the next blocks, as many as there are requests. False: all were read. */
 static bool read_pieces(struct ddr_job_work *r)
 {
 	size_t chunk = r->j->geo.chunk;
@@ -30,7 +30,7 @@ static bool read_pieces(struct ddr_job_work *r)
 	return r->n_req != 0;
 }
 
-/* Those of the last requests that failed. */
+/* Notes which of the last reads failed. */
 static void note_pieces(struct ddr_job_work *r)
 {
 	uint32_t first = r->next - r->n_req;
@@ -40,7 +40,7 @@ static void note_pieces(struct ddr_job_work *r)
 			r->lacks[(first + i) / 64] |= 1ull << (first + i) % 64;
 }
 
-/* It cannot be had: who is the cause? */
+/* The block cannot be obtained: names the members that are the cause. */
 static void lose(struct ddr_job_work *r)
 {
 	r->unreadable |= 1u << r->what.from;
@@ -48,7 +48,7 @@ static void lose(struct ddr_job_work *r)
 		r->unreadable |= r->dropped >> p & 1 ? 1u << r->what.at[p] : 0;
 }
 
-/* Reads what the next block comes from that lacks. False: none does, but for those that cannot be had. */
+/* Reads the sources of the next missing block. False: no block is missing, except those that cannot be obtained. */
 static bool read_others(struct ddr_job_work *r)
 {
 	const struct ddr_geometry *g = &r->j->geo;
@@ -72,7 +72,7 @@ static bool read_others(struct ddr_job_work *r)
 	return false;
 }
 
-/* What the block comes from was read, or some of it cannot be. */
+/* The sources of the block were read, or some of them are unreadable. */
 static void compute(struct ddr_job_work *r)
 {
 	size_t chunk = r->j->geo.chunk;
@@ -87,7 +87,7 @@ static void compute(struct ddr_job_work *r)
 	r->dropped = 0;
 }
 
-/* The next runs of blocks that were had. False: all are written. */
+/* Writes the next runs of blocks that were obtained. False: all are written. */
 static bool write_runs(struct ddr_job_work *r)
 {
 	size_t chunk = r->j->geo.chunk;
@@ -107,7 +107,7 @@ static bool write_runs(struct ddr_job_work *r)
 	return r->n_req != 0;
 }
 
-/* From one kind of step to the next, each as often as it takes. False: nothing is left but to flush. */
+/* Continues with the next kind of step; each is repeated as often as necessary. False: only the flush is left. */
 static bool go_on(struct ddr_job_work *r)
 {
 	switch (r->step) {
@@ -144,7 +144,7 @@ bool ddr_job_copy_step(struct ddr_job_work *r)
 	r->result.failed = 0;
 	if (go_on(r))
 		return true;
-	r->step = STEP_WRITE;		/* and it has ended */
+	r->step = STEP_WRITE;		/* which has ended */
 	if (!r->written)
 		ddr_job_copy_end(r);
 	return false;

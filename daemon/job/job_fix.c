@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a fix makes of a range: chunks that P and Q call wrong, and bad sectors. See job.h.
+ * Fixes a range: chunks that P and Q show to be wrong, and bad sectors. See job.h.
  *
- * Must never: write where it is not known what is right, unless parity is to be rewritten whatever is
- * wrong; write more of a member whose sector is bad than the one block.
+ * Must never: write where the correct contents are unknown, unless parity is to be rewritten in any case; write more than the one
+ * block of a member with a bad sector.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "daemon/job/job_int.h"
 #include "lib/math/parity.h"
 
-/* @sure: it is known that what this member held was wrong. */
+/* @sure: it is known that the old contents of this member were wrong. */
 static void changed(struct ddr_job_work *r, unsigned int place, size_t from, size_t len, bool sure)
 {
 	if (r->from[place] >= r->to[place])
@@ -26,7 +26,7 @@ static void changed(struct ddr_job_work *r, unsigned int place, size_t from, siz
 	r->result.fixed[r->what.at[place]].unsure += !sure;
 }
 
-/* One block that does not fit, its chunks at byte @at of the pieces, and what its parity would be. */
+/* One block that does not match, with its chunks at byte @at of the pieces, and its computed parity. */
 static bool fix_block(struct ddr_job_work *r, uint64_t block, size_t at)
 {
 	const struct ddr_geometry *g = &r->j->geo;
@@ -85,7 +85,7 @@ static void write_changed(struct ddr_job_work *r)
 		}
 }
 
-/* All could be read: where does it not fit, and what is wrong? */
+/* All could be read: where does the parity not match, and which chunk is wrong? */
 void ddr_job_fix_wrong(struct ddr_job_work *r)
 {
 	uint8_t diff[DDR_JOB_BLOCKS_MAX] = { 0 };
@@ -99,7 +99,7 @@ void ddr_job_fix_wrong(struct ddr_job_work *r)
 	write_changed(r);
 }
 
-/* One block, of which some chunks cannot be read: from the others. False: they do not suffice. */
+/* One block with some unreadable chunks: computes them from the others. False: these do not suffice. */
 bool ddr_job_fix_unread(struct ddr_job_work *r)
 {
 	const struct ddr_geometry *g = &r->j->geo;
@@ -140,7 +140,7 @@ bool ddr_job_fix_unread(struct ddr_job_work *r)
 	return true;
 }
 
-/* What was rewritten is read back: at most as many places as there is parity. */
+/* Reads back what was rewritten: at most as many places as there is parity. */
 void ddr_job_read_back(struct ddr_job_work *r)
 {
 	unsigned int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The inside of the jobs, for the files of job*.c alone. A member is called by its place in the stripe here. From the bottom to the top, and each
- * calls down alone: job_request.c; job_rebuild.c; job_resync.c; job_copy.c and job_fix.c; job.c.
+ * Internal to job*.c. Here a member is identified by its place in the stripe. The files from the lowest layer to the highest, each
+ * calling only lower ones: job_request.c; job_rebuild.c; job_resync.c; job_copy.c and job_fix.c; job.c.
  */
 #ifndef DDR_DAEMON_JOB_INT_H
 #define DDR_DAEMON_JOB_INT_H
@@ -10,13 +10,13 @@
 #include "daemon/job/job.h"
 #include "lib/math/parity.h"
 
-/* parity writes of a range: at most two for each piece of it between two turns of the roles */
+/* parity writes of a range: at most two for each part of it with the same rotation of roles */
 #define SEGMENTS_MAX	(DDR_JOB_BLOCKS_MAX / (1u << DDR_GEO_UNIT_SHIFT) + 1)
 #define REQUESTS_MAX	16u
 _Static_assert(REQUESTS_MAX >= SEGMENTS_MAX * DDR_MAX_PARITY, "room for all writes of a range");
 _Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
 
-#define DDR_JOB_COPY	DDR_MAX_ROLES	/* as a place: of the disk that replaces the one at the target */
+#define DDR_JOB_COPY	DDR_MAX_ROLES	/* as a place: the disk that replaces the one at the target */
 
 enum ddr_job_step { STEP_FREE, STEP_READ, STEP_PIECES, STEP_OTHERS, STEP_RUNS, STEP_WRITE, STEP_FLUSH, STEP_CHECK, STEP_REPORT };
 
@@ -26,25 +26,25 @@ struct ddr_job_work {
 	struct ddr_job_range what;
 	struct ddr_job_result result;
 	uint64_t deadline_ms, timeout_ms;
-	bool renew;				/* another step has begun: from the next tick on it has all of its time again */
+	bool renew;				/* another step has started: from the next tick on it has the full time limit again */
 	bool reported;
 	unsigned int waiting;			/* requests of this step that have not ended */
-	uint32_t readable;			/* places whose members hold what they should */
-	unsigned int target;			/* place that is rebuilt, or copied */
+	uint32_t readable;			/* places whose members hold valid contents */
+	unsigned int target;			/* the place that is rebuilt, or copied */
 	bool copy;				/* what.target replaces the member at that place */
 	uint32_t unread;			/* places on which a read of this step failed */
-	uint32_t plain;				/* members of which a read failed with no more than an I/O error */
+	uint32_t plain;				/* members whose read failed with a plain I/O error */
 	uint32_t written;			/* places that were written, to be flushed */
-	uint32_t rewritten;			/* of these: bad sectors, to be read back */
-	size_t from[DDR_MAX_ROLES], to[DDR_MAX_ROLES];	/* by place: bytes that a fix changed; from >= to: none */
-	/* of a copy whose disk has bad sectors */
-	uint64_t lacks[DDR_JOB_BLOCKS_MAX / 64];	/* bit b: block b of the range was not had */
-	uint32_t next;				/* block of the range */
-	uint32_t dropped;			/* places whose chunk of that block cannot be read, either */
-	uint32_t unreadable;			/* members of which a chunk cannot be read that is missing in the end */
+	uint32_t rewritten;			/* of these: rewritten bad sectors, to be read back */
+	size_t from[DDR_MAX_ROLES], to[DDR_MAX_ROLES];	/* by place: the bytes that a fix changed; from >= to: none */
+	/* for a copy of a disk with bad sectors */
+	uint64_t lacks[DDR_JOB_BLOCKS_MAX / 64];	/* bit b: block b of the range is missing */
+	uint32_t next;				/* the next block of the range */
+	uint32_t dropped;			/* places whose chunk of that block cannot be read either */
+	uint32_t unreadable;			/* members with an unreadable chunk that is missing in the end */
 	uint64_t began_us;
 	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
-	uint8_t *calc[DDR_MAX_PARITY];		/* the parity as it should be; of a rebuild: what nobody asked for */
+	uint8_t *calc[DDR_MAX_PARITY];		/* the correct parity; in a rebuild: scratch space for roles that are not needed */
 	struct ddr_aio_req req[REQUESTS_MAX];
 	uint32_t req_place[REQUESTS_MAX];
 	unsigned int n_req;
@@ -60,12 +60,15 @@ struct ddr_jobs {
 	bool closing;
 	unsigned int busy;
 	struct ddr_job_work range[DDR_JOB_PARALLEL];
-	/* Found no place (hanging requests hold them all); reported by the next tick. The state machine has at most so many. */
+	/*
+	 * Ranges without a free entry (requests that hang hold them all); the next tick reports them. The state machine never has
+	 * more than this many.
+	 */
 	uint64_t refused[DDR_JOB_PARALLEL];
 	unsigned int n_refused;
 };
 
-/* Bytes that a member holds of the range. */
+/* The number of bytes that a member holds of the range. */
 static inline size_t ddr_job_bytes(const struct ddr_job_work *r)
 {
 	return (size_t)r->what.count * r->j->geo.chunk;
@@ -73,7 +76,7 @@ static inline size_t ddr_job_bytes(const struct ddr_job_work *r)
 
 /* ---- job_request.c --------------------------------------------------------------- */
 
-/* The next step: its requests are added now. */
+/* Starts the next step; its requests are added after this. */
 void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step);
 /* @from and @len: bytes of the place's piece. */
 void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len);
@@ -81,20 +84,23 @@ void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pl
 void ddr_job_buffer(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int place, size_t from, size_t len, uint8_t *buf);
 
 typedef void (*ddr_job_segment_fn)(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx);
-/* Calls @fn for each run of blocks between two turns of the roles. @from and @len: bytes of a piece. */
+/* Calls @fn for each run of blocks with the same rotation of roles. @from and @len: bytes of a piece. */
 void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx);
-/* Such an error of a read says that these blocks are bad, not the member. */
+/* Does this error of a read mean that the blocks are bad, not the member? */
 bool ddr_job_bad_sector(int error);
-/* The others do not suffice for what was not read: members that may be gone are named as failed. */
+/* The other members do not suffice for what could not be read: reports those that may be gone as failed. */
 void ddr_job_too_few(struct ddr_job_work *r);
-/* Members that did not answer have failed: the result says so. */
+/* Reports members that did not answer as failed. */
 void ddr_job_late(struct ddr_job_work *r);
 
 /* ---- job_resync.c ---------------------------------------------------------------- */
 
-/* Of one segment: computes the parity, and writes what differs if the range is a resync. @ctx: a byte for each block that differs. */
+/*
+ * Computes the parity of one segment; if the range is a resync, writes it where it differs. @ctx: one byte for each block, set if it
+ * differs.
+ */
 void ddr_job_check(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx);
-/* Notes in the result which blocks these bytes say. */
+/* Enters the blocks marked in @diff into the result. */
 void ddr_job_differing(struct ddr_job_work *r, const uint8_t *diff);
 
 /* All was read: compares, and writes what differs if the range is a resync. */
@@ -102,31 +108,31 @@ void ddr_job_compare(struct ddr_job_work *r);
 
 /* ---- job_rebuild.c --------------------------------------------------------------- */
 
-/* Places to read for what the target holds; false: they do not suffice. */
+/* The places to read for the contents of the target; false: they do not suffice. */
 bool ddr_job_sources(struct ddr_job_work *r, uint32_t *places);
-/* How what the target holds at @block comes from the places in @readable. -1: it does not. */
+/* Plans how the contents of the target at @block are computed from the places in @readable. -1: impossible. */
 int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan);
-/* Computes it, by that plan, for blocks between two turns of the roles. @from and @len: bytes of a piece. */
+/* Computes them by that plan, for blocks with the same rotation of roles. @from and @len: bytes of a piece. */
 void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, size_t from, size_t len);
-/* All was read: computes and writes what the target holds. */
+/* All was read: computes and writes the contents of the target. */
 void ddr_job_rebuild(struct ddr_job_work *r);
-/* The piece of the member that is replaced is right: the one that replaces it gets it. */
+/* The whole piece of the replaced member was read: writes it to the one that replaces it. */
 void ddr_job_copy_whole(struct ddr_job_work *r);
 
 /* ---- job_copy.c ----------------------------------------------------------------- */
 
-/* All requests of a step have ended: is it one of a copy with bad sectors, and are there new requests? */
+/* All requests of a step have ended: does it belong to a copy with bad sectors, and were new requests started? */
 bool ddr_job_copy_step(struct ddr_job_work *r);
-/* It was flushed: the result says if a block is missing. */
+/* It was flushed: the result reports whether a block is missing. */
 void ddr_job_copy_end(struct ddr_job_work *r);
 
 /* ---- job_fix.c ------------------------------------------------------------------ */
 
-/* All could be read: where does it not fit, and what is wrong? Its writes are added. */
+/* All could be read: finds the blocks that do not match and what is wrong, and adds the writes. */
 void ddr_job_fix_wrong(struct ddr_job_work *r);
-/* One block, of which some chunks cannot be read: from the others, and its writes are added. False: they do not suffice. */
+/* One block with some unreadable chunks: computes them from the others, and adds the writes. False: these do not suffice. */
 bool ddr_job_fix_unread(struct ddr_job_work *r);
-/* What was rewritten is read back: at most as many places as there is parity; and compared. */
+/* Reads back what was rewritten (at most as many places as there is parity), and compares it. */
 void ddr_job_read_back(struct ddr_job_work *r);
 void ddr_job_check_back(struct ddr_job_work *r);
 

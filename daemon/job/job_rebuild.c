@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Rebuild of a range: which other members it takes, and what the new one should hold. See job.h.
+ * Rebuild of a range: which other members it needs, and the contents of the new one. See job.h.
  *
- * Must never: compute from more members than were read, nor from one that could not be.
+ * Must never: compute from members that were not read, or from one that could not be read.
  */
 #include "daemon/job/job_int.h"
 #include "lib/math/parity.h"
@@ -51,7 +51,7 @@ void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, 
 	struct ddr_recovery plan;
 	unsigned int spare = 0;
 
-	ddr_job_plan(r, readable, block, &plan);	/* it went before the reads */
+	ddr_job_plan(r, readable, block, &plan);	/* cannot fail: it succeeded before the reads */
 	for (unsigned int role = 0; role < g->roles; role++) {
 		unsigned int place = ddr_geo_member(g, role, block);
 		bool other = !(readable >> place & 1) && place != r->target;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The requests of a range: what is asked of its members, what their errors say, and which have not ended. See job.h.
+ * The requests of a range: what is sent to its members, what their errors mean, and which have not ended. See job.h.
  *
- * In here a member is called by its place in the stripe; in what is given and reported, by its number. What all requests of a step
- * lead to is job.c's: it is called by the pointer in struct ddr_jobs.
+ * Here a member is identified by its place in the stripe; in parameters and results, by its number. job.c decides what follows when
+ * all requests of a step have ended: it is called through the pointer in struct ddr_jobs.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,19 +12,19 @@
 
 #include "daemon/job/job_int.h"
 
-/* A bad sector leaves the member in the array, unless another request failed for worse. */
+/* A bad sector does not fail the member, unless another request failed with a worse error. */
 bool ddr_job_bad_sector(int error)
 {
 	return error == -ENODATA || error == -EILSEQ;
 }
 
-/* What many disks, and all that are reached over a network, say of a bad sector, too. */
+/* Many disks, and all that are reached over a network, also report a bad sector with these errors. */
 static bool plain_error(int error)
 {
 	return error == -EIO || error == -EREMOTEIO;
 }
 
-/* A read that failed, and leaves the member in the array if the others have what it should have brought. */
+/* A failed read that does not fail the member if the others have the missing data. */
 static bool unreadable(const struct ddr_job_work *r, const struct ddr_aio_req *req)
 {
 	if (req->op != DDR_AIO_READ || r->step == STEP_CHECK)
@@ -32,13 +32,13 @@ static bool unreadable(const struct ddr_job_work *r, const struct ddr_aio_req *r
 	return ddr_job_bad_sector(req->result) || (plain_error(req->result) && !r->what.strict);
 }
 
-/* What weighs more is told alone: a bad sector leaves the member in the array, and so does a want of space, whose write is to be done again. */
+/* Only the worst error is reported. A bad sector does not fail the member, nor does a lack of space, whose write is repeated. */
 static unsigned int weight(int result)
 {
 	return result == 0 ? 0 : ddr_job_bad_sector(result) ? 1 : result == -ENOSPC ? 2 : 3;
 }
 
-/* As it counts: no space is one for what was written alone, and a sector is bad where it was read. */
+/* The error as it counts: a lack of space only for a write, a bad sector only for a read. */
 static int result_of(const struct ddr_job_work *r, const struct ddr_aio_req *req)
 {
 	bool bad = ddr_job_bad_sector(req->result);
@@ -68,8 +68,8 @@ static void note_failure(struct ddr_job_work *r, const struct ddr_aio_req *req, 
 }
 
 /*
- * The others cannot make up for what was not read. Of members that named a bad sector that sector is lost; of those that said only that
- * they cannot read, they may be gone: whose failure that is, is judged as for any other error.
+ * The others cannot replace what was not read. If members reported bad sectors, these sectors are lost. Members that only reported
+ * that they cannot read may be gone: they are treated like those with any other error.
  */
 void ddr_job_too_few(struct ddr_job_work *r)
 {
@@ -79,7 +79,7 @@ void ddr_job_too_few(struct ddr_job_work *r)
 	r->result.result = -EIO;
 }
 
-/* The disk that replaces another one is the place behind all others: it has the piece of that one. */
+/* The disk that replaces another one has the place behind all others, and uses the piece of that one. */
 static unsigned int member_at(const struct ddr_job_work *r, unsigned int place)
 {
 	return place == DDR_JOB_COPY ? r->what.target : r->what.at[place];
@@ -96,7 +96,7 @@ static void request_done(struct ddr_aio_req *req)
 		note_failure(r, req, member);
 		snprintf(what, sizeof(what), "a job's %s at byte %llu", req->op == DDR_AIO_READ ? "read" : req->op == DDR_AIO_FLUSH ? "flush" : "write",
 			 (unsigned long long)req->offset);
-		if (req->result != -ENOSPC || req->op != DDR_AIO_WRITE)	/* the state machine tells of that, once */
+		if (req->result != -ENOSPC || req->op != DDR_AIO_WRITE)	/* the state machine reports a lack of space, once */
 			ddr_members_log(r->j->cfg.members, member, what, req->result);
 	}
 	if (r->j->closing)
@@ -131,9 +131,9 @@ void ddr_job_request(struct ddr_job_work *r, enum ddr_aio_op op, unsigned int pl
 }
 
 /*
- * Whoever is asked now has all of the time to answer, however long others took before: io_timeout is what one answer may take. No range lives
- * for ever by that, since the number of its steps is bounded: of reads, one more for each source that is left out; of a copy with bad sectors,
- * a few for each block; then one to write, to flush, and to read back.
+ * Each step has the full time limit, however long earlier ones took: io_timeout limits a single answer. A range still ends, since the
+ * number of its steps is limited: for reads, one more for each source that is left out; for a copy with bad sectors, a few for each
+ * block; then one each to write, to flush, and to read back.
  */
 void ddr_job_step(struct ddr_job_work *r, enum ddr_job_step step)
 {
@@ -156,7 +156,7 @@ void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx)
 	}
 }
 
-/* ---- what is out ------------------------------------------------------------------ */
+/* ---- requests in progress --------------------------------------------------------- */
 
 /* Members whose requests of this step have not ended; @writes: only writes. */
 static uint32_t requests_out(const struct ddr_job_work *r, bool writes)
@@ -198,7 +198,10 @@ uint32_t ddr_jobs_writes(const struct ddr_jobs *j)
 	return all_out(j, true);
 }
 
-/* Members that do not answer have failed, and those that failed for worse than a bad sector; with a bad sector alone a member stays. */
+/*
+ * Reports as failed the members that do not answer and those with an error worse than a bad sector; a bad sector alone does not fail
+ * a member.
+ */
 void ddr_job_late(struct ddr_job_work *r)
 {
 	uint32_t hang = requests_out(r, false);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Resync and verify of a range: where does parity differ from what the data says? A resync writes it. See job.h.
+ * Resync and verify of a range: where does the parity differ from that of the data? A resync corrects it. See job.h.
  *
- * Must never: write parity of a range that only verify reads.
+ * Must never: write parity of a range that verify only reads.
  */
 #include <string.h>
 
 #include "daemon/job/job_int.h"
 #include "lib/math/parity.h"
 
-/* First and last byte + 1 of the chunks in [from, from + len) that differ from @calc; counts them in @diff by block. */
+/* First and last byte + 1 of the chunks in [from, from + len) that differ from @calc; marks their blocks in @diff. */
 static size_t differing(const struct ddr_job_work *r, const uint8_t *disk, const uint8_t *calc, size_t from, size_t len,
 			size_t *first, uint8_t *diff)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The pace of resync and of verify. See rate.h.
+ * The rate of resync and of verify. See rate.h.
  *
- * Of each two credits of blocks, of what it is to have and of what it may have at most: filled some four times a second with as much as
- * belongs to the time since then, and spent by each range that ends. Below one block it pauses until it is filled again.
+ * Each has two credits of blocks, for its minimum and its maximum rate. They are refilled about four times a second with the blocks
+ * that belong to the time since then, and each range that ends is charged to them. Below one block the work pauses until the next
+ * refill.
  *
- * Nobody knows how fast the disks are, so a priority is a share of the time: work that took t, while others use the disks,
- * is followed by a rest in proportion. With the first credit left there is none.
+ * The speed of the disks is unknown, so a priority is a share of the time: work that took t, while others use the disks, is followed
+ * by a pause in proportion to t. While the credit of the minimum rate lasts there is no pause.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,12 +18,12 @@
 #include "lib/priority.h"
 
 #define SAMPLE_MS	250u
-#define REFILL_MAX_MS	1000u		/* of a time in which nobody looked, so much is made up for */
-#define SCANS		2u		/* reads of verify that run side by side */
-#define SCAN_BLOCKS	128u		/* shorter ones say little about the disks */
-#define REST_US		50000u		/* verify rests when it owes so much ... */
+#define REFILL_MAX_MS	1000u		/* after a longer time without a sample, only this much is refilled */
+#define SCANS		2u		/* reads of verify in parallel */
+#define SCAN_BLOCKS	128u		/* a sample with fewer blocks says little about the disks */
+#define REST_US		50000u		/* verify pauses when the pauses that it owes add up to this ... */
 #define REST_MAX_US	10000000	/* ... and never longer than this */
-#define REST_AHEAD_US	100000		/* rests end with a tick, so by so much too late: that counts for the next one */
+#define REST_AHEAD_US	100000		/* a pause ends with a tick, so up to this much too late, which is deducted from the next one */
 
 /* Sectors that the mapped device has served; resync's own I/O does not go through it. */
 static uint64_t device_io(const struct ddr_rate *r)
@@ -41,7 +42,7 @@ static uint64_t device_io(const struct ddr_rate *r)
 	return read + written;
 }
 
-/* By this node, or by another one of the cluster: these say so. */
+/* In use by this node, or by another one of the cluster, as it reports. */
 static bool in_use(const struct ddr_rate *r)
 {
 	return r->busy || ddr_sm_used_elsewhere(r->sm);
@@ -53,7 +54,7 @@ static uint64_t at_most(uint64_t limit)
 	return limit ? limit : UINT64_MAX;
 }
 
-/* How long work of @us has to leave the disks to others, where @side_by_side of it run. */
+/* How long work of @us has to pause afterwards, if @side_by_side ranges run in parallel. */
 static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side)
 {
 	uint32_t part = ddr_priority_share(priority);
@@ -62,8 +63,9 @@ static uint64_t rest_after(uint64_t priority, uint64_t us, uint64_t side_by_side
 }
 
 /*
- * What is left of @credit after @blocks that ended, also where it was used up meanwhile: they were begun on it, as others beside them were.
- * What the share of the time allows beyond costs no more than what runs side by side: it is not paid for later.
+ * What is left of @credit after @blocks were processed. The credit may be overdrawn by the ranges that run in parallel, since they
+ * were started while there was some left. Work beyond the credit, which the share of the time allows, is not charged further: it does
+ * not have to be paid back later.
  */
 static int64_t charged(int64_t credit, uint64_t blocks, uint64_t side_by_side)
 {
@@ -78,7 +80,7 @@ static int64_t charged(int64_t credit, uint64_t blocks, uint64_t side_by_side)
 
 static void pause_if_spent(struct ddr_rate *r)
 {
-	bool share_left = in_use(r) && r->tune->resync_priority < 5 && r->job_debt_us == 0;	/* with 5 it has resync_min_rate alone */
+	bool share_left = in_use(r) && r->tune->resync_priority < 5 && r->job_debt_us == 0;	/* with priority 5 it only has resync_min_rate */
 	bool spent = r->credit < 1 && !share_left;
 	bool pause = spent || r->most < 1;
 
@@ -103,7 +105,7 @@ void ddr_rate_done(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 	pause_if_spent(r);
 }
 
-/* What @bytes a second are in @ms, but for 0 one block at least, is added to what was overdrawn. Blocks. */
+/* The credit after a refill with @bytes a second for @ms: at least one block unless @bytes is 0; an overdraft is deducted. In blocks. */
 static int64_t refill(int64_t credit, uint64_t bytes, uint64_t ms)
 {
 	int64_t quota = (int64_t)(bytes / DDR_BLOCK_SIZE * (ms < REFILL_MAX_MS ? ms : REFILL_MAX_MS) / 1000);
@@ -116,7 +118,7 @@ static int64_t refill(int64_t credit, uint64_t bytes, uint64_t ms)
 
 /* ---- verify --------------------------------------------------------------------- */
 
-/* It rests from when it owes enough to make that worth while, until it owes nothing. */
+/* Verify pauses once it owes enough to make a pause worthwhile, until it owes nothing. */
 static void scan_pace(struct ddr_rate *r)
 {
 	bool owes = r->debt_us >= (r->scan_paused ? 1 : REST_US);
@@ -131,8 +133,8 @@ static void scan_pace(struct ddr_rate *r)
 }
 
 /*
- * What a block costs is known from a sample in which verify had the disks for itself, from its first moment to its last.
- * One read does not tell: caches, and limits that let a burst pass, answer it faster than they can go on, and others wait for that later.
+ * The cost of a block is measured in a sample during which verify had the disks for itself from beginning to end. A single read is
+ * not enough: caches, and limits that allow bursts, answer it faster than they can sustain, and others would wait for that later.
  */
 static void learn_cost(struct ddr_rate *r, uint64_t ms)
 {
@@ -166,7 +168,7 @@ void ddr_rate_scanned(struct ddr_rate *r, uint64_t blocks, uint64_t us)
 	scan_pace(r);
 }
 
-/* A read that was still under way when the rest was called is work: the rest begins with its end. */
+/* A read that was still in progress when the pause was due counts as work: the pause starts when it ends. */
 static void scan_rested(struct ddr_rate *r, uint64_t now_ms)
 {
 	uint64_t since = r->scan_end_ms > r->tick_ms ? r->scan_end_ms : r->tick_ms;
@@ -207,7 +209,7 @@ void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms)
 		return;
 	}
 	r->at_ms = now_ms;
-	io = device_io(r);		/* whether anything works or not: the first look after a rest would see what was long ago */
+	io = device_io(r);		/* sampled in any case: otherwise the first sample after a pause would see I/O of long ago */
 	r->busy = io != r->io_seen;
 	tell_use(r);
 	r->io_seen = io;

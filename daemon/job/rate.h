@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The pace of resync, and of verify: so that they leave the disks to those who use the array, as the operator wants it.
+ * The rate of resync and of verify: how much of the disks' time they leave to the users of the array, as the operator configured it.
  *
- * The state machine pauses and resumes them when it is told to; here is decided when.
+ * The state machine pauses and resumes them; this decides when.
  */
 #ifndef DDR_DAEMON_RATE_H
 #define DDR_DAEMON_RATE_H
@@ -14,50 +14,50 @@
 #include "lib/conf.h"
 
 struct ddr_rate {
-	/* given */
+	/* set by the caller */
 	void (*set)(void *ctx, enum ddr_sm_key key, uint64_t value);	/* for the state machine */
 	void *ctx;
 	const struct ddr_tunables *tune;
 	const struct ddr_sm *sm;
-	const uint64_t *quiet_until_ms;	/* a clean stop: resync is not resumed before */
-	uint32_t major, minor;		/* of the device that users see */
-	/* own, but for scan_closed */
+	const uint64_t *quiet_until_ms;	/* a clean stop: resync is not resumed before this time */
+	uint32_t major, minor;		/* of the array's device */
+	/* internal, except scan_closed */
 	uint64_t at_ms;		/* last sample */
 	uint64_t done;		/* blocks since then */
 	uint64_t per_s;		/* blocks a second, smoothed */
-	int64_t credit;		/* blocks that are to be done; below 1: paused, unless its share of the time is left */
-	int64_t most;		/* blocks that may be done at most; below 1: paused */
-	uint64_t job_debt_us;	/* for so long resync has to leave the disks to others */
+	int64_t credit;		/* blocks left of the minimum rate; below 1: paused, unless the share of the time allows more */
+	int64_t most;		/* blocks left of the maximum rate; below 1: paused */
+	uint64_t job_debt_us;	/* how long resync still has to pause */
 	uint64_t io_seen;	/* sectors that the device had served */
 	bool busy;		/* the device was in use on this node ... */
-	uint64_t busy_ms;	/* ... when that was looked at last */
-	bool used;		/* that it was, as told to the state machine ... */
-	bool paused;		/* ... and whether resync rests */
+	uint64_t busy_ms;	/* ... at this time */
+	bool used;		/* the state machine was told that it was in use ... */
+	bool paused;		/* ... and that resync is paused */
 	uint64_t scanned;	/* blocks that verify has read since the last sample */
 	uint64_t scan_per_s;	/* blocks a second, smoothed */
-	uint64_t alone_ns;	/* a block costs verify so much while nobody else uses the disks; 0: not known */
+	uint64_t alone_ns;	/* time that verify needs for a block while nobody else uses the disks; 0: unknown */
 	uint64_t tick_ms;	/* last tick */
-	uint64_t scan_end_ms;	/* a read of verify ended last */
-	int64_t scan_credit;	/* blocks that verify is to read, whatever it owes */
-	int64_t scan_most;	/* blocks that it may read at most, with a limit; below 1: it rests */
-	int64_t debt_us;	/* for so long verify has to leave the disks to others; below 0: it did so for longer than it had to */
-	bool scan_closed;	/* it began by itself, and these are not its hours */
-	bool scan_paused;	/* as told to the state machine */
-	bool scan_cut;		/* in this sample verify rested, or met somebody */
-	bool scan_whole;	/* verify had the last sample for itself */
+	uint64_t scan_end_ms;	/* when a read of verify last ended */
+	int64_t scan_credit;	/* blocks left of verify's minimum rate */
+	int64_t scan_most;	/* blocks left of its maximum rate, if there is one; below 1: paused */
+	int64_t debt_us;	/* how long verify still has to pause; below 0: it paused longer than it had to */
+	bool scan_closed;	/* it started automatically, and it is outside of its hours */
+	bool scan_paused;	/* the state machine was told that verify is paused */
+	bool scan_cut;		/* in this sample verify paused, or others used the disks */
+	bool scan_whole;	/* verify had the disks for itself in the last sample */
 };
 
 /*
- * A range of resync or rebuild has ended, which took @us microseconds. Keeps them to resync_max_rate, and, while the device is in use on any node, to
- * resync_min_rate or the share of the time that resync_priority gives, whichever is more, by
- * pausing between ranges: never within one, since users' writes wait for it.
+ * A range of resync or rebuild has ended, which took @us microseconds. Limits them to resync_max_rate and, while the device is in use
+ * on any node, to resync_min_rate or the share of the time that resync_priority gives, whichever is more, by pausing between ranges:
+ * never within one, since users' writes wait for it.
  */
 void ddr_rate_done(struct ddr_rate *r, uint64_t blocks, uint64_t us);
 void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms);
 /*
- * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or, in a cluster, such a
- * read takes much longer than it can) verify has verify_min_rate or the share of the time that its priority gives, whichever is more, and pauses for
- * the rest; verify_max_rate it never exceeds.
+ * A read of verify has ended, which took @us microseconds. While others use the disks (the device serves I/O here, or, in a cluster,
+ * such a read takes much longer than it should), verify gets verify_min_rate or the share of the time of its priority, whichever is
+ * more, and pauses for the rest. It never exceeds verify_max_rate.
  */
 void ddr_rate_scanned(struct ddr_rate *r, uint64_t blocks, uint64_t us);
 

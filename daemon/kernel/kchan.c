@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The channel of one array. See kchan.h.
- */
+/* The channel of one array. See kchan.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +14,7 @@
 #include "daemon/kernel/kchan.h"
 
 #define BATCH	256u
-#define RING	(DDR_KCHAN_QUEUE + 1)	/* the last place is KILL's */
+#define RING	(DDR_KCHAN_QUEUE + 1)	/* the last entry is reserved for KILL */
 
 struct ddr_kchan {
 	qb_loop_t *loop;
@@ -25,19 +23,16 @@ struct ddr_kchan {
 	int fd;
 	bool started, polls_out;
 	bool failed;				/* superseded, or closed */
-	bool deaf;				/* the array is gone: nothing is written any more, what is left is read */
+	bool deaf;				/* the array is gone: nothing is written any more, the remaining records are read */
 	bool killed;				/* KILL was queued */
 	unsigned int head, n;			/* queue: a ring */
 	struct ddr_rec queue[RING];
-	struct ddr_rec tx[BATCH], rx[BATCH];	/* two: what a received record causes is written between */
+	struct ddr_rec tx[BATCH], rx[BATCH];	/* two buffers: records may be written while received ones are processed */
 };
 
 static int32_t on_ready(int32_t fd, int32_t revents, void *data);
 
-/*
- * CLOCK_BOOTTIME in ns: grows strictly from bind to bind for as long as the kernel lives
- * that remembers the last one, and needs no file.
- */
+/* CLOCK_BOOTTIME in ns: grows strictly from bind to bind while the kernel that remembers the last one runs, and needs no file. */
 static uint64_t next_epoch(void)
 {
 	struct timespec ts;
@@ -94,7 +89,7 @@ int ddr_kchan_start(struct ddr_kchan *c)
 
 	c->started = ret == 0;
 	if (c->failed)
-		poll_out(c, true);	/* seen before anybody looked: on_ready() reports it */
+		poll_out(c, true);	/* seen before it could be reported: on_ready() will report it */
 	return ret;
 }
 
@@ -119,7 +114,7 @@ bool ddr_kchan_put(struct ddr_kchan *c, const struct ddr_rec *rec)
 	bool kill = rec->type == DDR_U_KILL;
 
 	if ((kill && c->killed) || (c->failed && !c->deaf))
-		return true;	/* it is on its way already; nobody hears this channel any more, and gone() tells */
+		return true;	/* KILL is on its way already; the kernel does not read this channel any more, and gone() will be called */
 	if (c->n >= DDR_KCHAN_QUEUE && !kill)
 		return false;
 	c->killed |= kill;
@@ -154,10 +149,10 @@ static void advance(struct ddr_kchan *c, unsigned int n)
 	c->n -= n;
 }
 
-/* A record that the kernel refuses: it changed nothing, so the others still count. */
+/* The kernel refused a record: it changed nothing, so the others remain valid. */
 static void refused(const struct ddr_rec *rec, int error)
 {
-	/* -ENOENT: an answer to a request that ended meanwhile (a bio that was requeued, an array that was killed) */
+	/* -ENOENT: an answer to a request that has ended meanwhile (a bio that was requeued, an array that was killed) */
 	qb_log(error == ENOENT ? LOG_DEBUG : LOG_ERR,
 	       "the kernel module refused a record of type %u, seq %llu, start %llu, count %llu: %s", rec->type,
 	       (unsigned long long)rec->seq, (unsigned long long)rec->start, (unsigned long long)rec->count,
@@ -167,7 +162,7 @@ static void refused(const struct ddr_rec *rec, int error)
 void ddr_kchan_flush(struct ddr_kchan *c)
 {
 	if (c->failed)
-		return;			/* on_ready() is called for, or was */
+		return;			/* on_ready() will be called, or was */
 	while (c->n && !c->deaf) {
 		unsigned int n = front(c);
 		ssize_t done = write(c->fd, c->tx, n * sizeof(struct ddr_rec));
@@ -180,9 +175,9 @@ void ddr_kchan_flush(struct ddr_kchan *c)
 		} else if (done < 0 && errno == EINTR) {
 			continue;
 		} else if (done < 0 && errno == ENODEV) {
-			c->deaf = true;		/* what the kernel had to say comes first, then the end of file */
+			c->deaf = true;		/* the remaining records come first, then the end of file */
 		} else if (done < 0 && (errno == ESTALE || errno == EPIPE)) {
-			c->failed = true;	/* on_ready() reports it, out of the caller's way */
+			c->failed = true;	/* on_ready() reports it, outside of the caller */
 			poll_out(c, true);
 			return;
 		} else {

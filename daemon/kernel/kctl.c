@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The control descriptor of /dev/ddraid. See kchan.h.
- */
+/* The control descriptor of /dev/ddraid. See kchan.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +18,7 @@
 
 #define DEVICE		"/dev/" DDR_DEVICE_NAME
 #define BATCH		64u
-#define RETRY_MS	1000u	/* /dev cannot be watched: the device is looked for every so often */
+#define RETRY_MS	1000u	/* interval of the search for the device while /dev cannot be watched */
 
 struct ddr_kctl {
 	qb_loop_t *loop;
@@ -28,8 +26,8 @@ struct ddr_kctl {
 	void *ctx;
 	int fd;			/* the control descriptor, -1 while the module is absent */
 	int inotify_fd;		/* watches /dev while fd is -1 */
-	qb_loop_timer_handle retry;	/* where that cannot be; 0: it can */
-	bool retried;		/* that it is looked for so was told */
+	qb_loop_timer_handle retry;	/* used if /dev cannot be watched; 0: it can */
+	bool retried;		/* this was logged */
 	bool list_ended;
 	struct ddr_rec rec[BATCH];
 };
@@ -138,7 +136,7 @@ static int wait_for_device(struct ddr_kctl *k)
 	k->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (k->inotify_fd < 0)
 		return -errno;
-	/* IN_ATTRIB: udev may set the mode after the node was made */
+	/* IN_ATTRIB: udev may set the mode after the node was created */
 	if (inotify_add_watch(k->inotify_fd, "/dev", IN_CREATE | IN_ATTRIB | IN_MOVED_TO) < 0) {
 		ret = -errno;
 		goto fail;
@@ -146,7 +144,7 @@ static int wait_for_device(struct ddr_kctl *k)
 	ret = qb_loop_poll_add(k->loop, QB_LOOP_LOW, k->inotify_fd, POLLIN, k, on_dev_changed);
 	if (ret)
 		goto fail;
-	if (try_open(k) == 0)	/* it may have come between */
+	if (try_open(k) == 0)	/* it may have been created in between */
 		stop_watching(k);
 	return 0;
 
@@ -170,8 +168,8 @@ static void on_retry(void *data)
 }
 
 /*
- * The module went, and may come back. What a watch needs may be used up by others (fs.inotify.max_user_watches): then it is looked for again
- * and again, or this daemon would serve nothing any more.
+ * The module was unloaded, and may come back. Others may have used up what a watch needs (fs.inotify.max_user_watches): then the
+ * device is searched for regularly, since otherwise this daemon would never serve anything again.
  */
 static void await_device(struct ddr_kctl *k)
 {

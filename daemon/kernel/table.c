@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Loading a table. See table.h.
- */
+/* Loads a table. See table.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,9 +21,9 @@
 #define DATA_MAX	(16u << 10)	/* a table of ours has one line */
 
 /*
- * The ioctls themselves, each with a descriptor of its own: libdevmapper is for one thread at a time, and the change of one array, which may
- * wait for a disk, would hold up those of all others. The event has no cookie: the device is there already and keeps its name, so udev only
- * looks at it again, and nobody waits for that.
+ * Uses the ioctls directly, each with a descriptor of its own: libdevmapper must only be used by one thread at a time, and the change
+ * of one array, which may wait for a disk, would delay those of all others. The uevent has no cookie: the device exists already and
+ * keeps its name, so udev only looks at it again, and nobody waits for that.
  */
 struct request {
 	struct dm_ioctl head;
@@ -41,8 +39,8 @@ static int failed(struct ddr_table *t, const char *what, int ret)
 }
 
 /*
- * By the uuid of the mapped device if it has one: when it is gone, another one may get its number at any time. One that was made by hand
- * without a uuid has no other name that is sure.
+ * Addresses the mapped device by its uuid, if it has one: when it is removed, another device may get its number at any time. A device
+ * that was created by hand without a uuid has no other reliable name.
  */
 static void address(const struct ddr_table *t, struct request *r, uint32_t flags)
 {
@@ -57,7 +55,7 @@ static void address(const struct ddr_table *t, struct request *r, uint32_t flags
 		r->head.dev = ddr_dm_dev(t->dm_major, t->dm_minor);
 }
 
-/* 0 or a negative errno. */
+/* 0, or a negative errno. */
 static int ask(unsigned long what, struct request *r)
 {
 	int fd = open("/dev/" DM_DIR "/" DM_CONTROL_NODE, O_RDWR | O_CLOEXEC), ret;
@@ -69,7 +67,7 @@ static int ask(unsigned long what, struct request *r)
 	return ret;
 }
 
-/* The only line of the table that came, if it is one of ours; NULL: it is none. */
+/* The only line of the received table, if it is one of ours, else NULL. */
 static const char *own_params(const struct request *r, uint64_t *sectors)
 {
 	const char *params = (const char *)r + r->head.data_start + sizeof(struct dm_target_spec);
@@ -85,7 +83,7 @@ static const char *own_params(const struct request *r, uint64_t *sectors)
 	return params;
 }
 
-/* Is the first word of the parameters the uuid of the array that is meant? */
+/* Is the first word of the parameters the uuid of this array? */
 static bool is_array(const struct ddr_table *t, const char *params)
 {
 	char text[37];
@@ -99,14 +97,14 @@ static bool is_array(const struct ddr_table *t, const char *params)
 	return uuid_parse(text, uuid) == 0 && memcmp(uuid, t->uuid, sizeof(t->uuid)) == 0;
 }
 
-/* The table as it is; from then on the mapped device is named by its uuid. */
+/* Reads the current table; from then on the mapped device is addressed by its uuid. */
 static int get(struct ddr_table *t, struct request *r, const char **params, uint64_t *sectors)
 {
 	int ret;
 
 	address(t, r, DM_STATUS_TABLE_FLAG);
 	ret = ask(DM_TABLE_STATUS, r);
-	if (ret == 0 && !(r->head.flags & DM_ACTIVE_PRESENT_FLAG)) {	/* it was not resumed yet: then the one that was loaded */
+	if (ret == 0 && !(r->head.flags & DM_ACTIVE_PRESENT_FLAG)) {	/* not resumed yet: read the table that was loaded */
 		address(t, r, DM_STATUS_TABLE_FLAG | DM_QUERY_INACTIVE_TABLE_FLAG);
 		ret = ask(DM_TABLE_STATUS, r);
 	}
@@ -121,7 +119,7 @@ static int get(struct ddr_table *t, struct request *r, const char **params, uint
 	return 0;
 }
 
-/* The parameters as they should be; NULL: there is no such place, or no memory. */
+/* The parameters as they should be; NULL: there is no such place, or out of memory. */
 static char *table_text(const struct ddr_table *t, const char *params, bool *same)
 {
 	return (t->shadow ? ddr_scan_table_shadow : ddr_scan_table_replace)(params, t->place, t->major, t->minor, same);
@@ -169,7 +167,7 @@ static int load(struct ddr_table *t, struct request *r, const char *text, uint64
 	return ret ? failed(t, "loading", ret) : 0;
 }
 
-/* A table that did not become active would wait for whoever resumes the device next. */
+/* A table that did not become active would be activated by whatever resumes the device next. */
 static void clear(struct ddr_table *t, struct request *r)
 {
 	int ret;
@@ -188,7 +186,7 @@ static bool gone(struct ddr_table *t)
 	return true;
 }
 
-/* A load, and a resume that suspends by itself: there is no moment at which the end of this process leaves it suspended. */
+/* A load, and a resume that suspends by itself: at no moment would the end of this process leave the device suspended. */
 static int change(struct ddr_table *t, struct request *r)
 {
 	uint64_t sectors = 0;
@@ -219,8 +217,8 @@ static int change(struct ddr_table *t, struct request *r)
 /* ---- the thread ------------------------------------------------------------------ */
 
 /*
- * A change that nobody wants any more may still be in the kernel; the next one of the same array waits for it, or each would take
- * the other's table.
+ * A change that was given up may still be in progress in the kernel. The next one for the same array waits for it: otherwise each
+ * might activate the other's table.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;

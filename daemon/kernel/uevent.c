@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Events of block devices, from the kernel itself: udev need not run. See uevent.h.
+ * Events of block devices, directly from the kernel: udev need not run. See uevent.h.
  *
- * Must never: believe more of an event than that something has changed; who sent it is checked, what it says is not needed.
+ * Must never: conclude more from an event than that something has changed. The sender is checked; the contents need not be trusted.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -18,7 +18,7 @@
 
 #define KERNEL_GROUP	1u
 
-/* Has the event, "KEY=VALUE" strings behind a header, this one? */
+/* Does the event, a header followed by "KEY=VALUE" strings, contain this string? */
 static bool has(const char *text, size_t len, const char *what)
 {
 	for (const char *p = text; p < text + len; p += strlen(p) + 1)
@@ -55,7 +55,7 @@ static void one_changed(struct ddr_daemon *d, const char *text, size_t len)
 	d->on_uevent(d, &e);
 }
 
-/* Some were lost, or one was cut off: whose they were nobody knows. */
+/* Events were lost, or one was cut off: it is unknown which devices they were about. */
 static void events_lost(struct ddr_daemon *d)
 {
 	d->on_uevent(d, &(struct ddr_uevent){ .lost = true });
@@ -73,7 +73,7 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	if (n < 0 && errno == ENOBUFS)
 		events_lost(data);
 	if (n <= 0 || from.nl_pid != 0)
-		return 0;		/* only the kernel is listened to */
+		return 0;		/* only events from the kernel are accepted */
 	if (msg.msg_flags & MSG_TRUNC)
 		events_lost(data);
 	text[n] = '\0';
