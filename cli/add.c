@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid add: a new disk becomes a spare of the array; a failed or missing member is taken back.
- * ddraid replace: a new disk, or a spare, gets a copy of a working member and then its place; or it takes the place of a failed member.
  *
- * A new disk is made ready first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only
- * then it gets one of its own: a crash leaves a blank disk, or the entry of a missing spare, which may be removed. All nodes find the disk by its superblock.
+ * ddraid replace: a new disk, or a spare, gets a copy of a working member and then its place; or it takes the place of a failed
+ * member.
  *
- * Must never: write to a disk that holds anything, without --overwrite and a yes; give a disk a superblock that could count as a newer one
+ * A new disk is prepared first (empty log and map, no superblock). Then the array's superblocks get an entry for it, and only then it
+ * gets a superblock of its own. So a crash leaves either a blank disk, or the entry of a missing spare, which can be removed. All
+ * nodes find the disk by its superblock.
+ *
+ * Must never: write to a disk that holds anything, without --overwrite and a yes; give a disk a superblock that could count as newer
  * than those of the members.
  */
 #include <getopt.h>
@@ -33,10 +36,10 @@
 #define WAIT_MS	20000
 
 struct add {
-	const char *cmd;		/* as the operator called it */
-	const char *name, *path;	/* @path of replace: NULL: any spare */
-	const char *old;		/* replace: the member, */
-	uint32_t role;			/* and its role if it is out, so that the new one is rebuilt; or DDR_ROLE_NONE */
+	const char *cmd;		/* "add" or "replace" */
+	const char *name, *path;	/* of replace, @path NULL: any spare */
+	const char *old;		/* replace: the member ... */
+	uint32_t role;			/* ... and its role if it failed, so that the new one is rebuilt; or DDR_ROLE_NONE */
 	struct disk_allow allow;
 	bool yes;
 	struct ddr_ipc *ipc;
@@ -44,11 +47,11 @@ struct add {
 	struct ddr_super super;		/* of the array */
 	struct ddr_dev dev;		/* the disk */
 	uint8_t uuid[DDR_UUID_LEN];
-	int member;			/* as which it was added or found */
-	char foreign[DDR_FOREIGN_LEN];	/* what else a disk holds that was a member, or "": it comes back as a new one only */
+	int member;			/* the number it was added or found with */
+	char foreign[DDR_FOREIGN_LEN];	/* another program's signature on a disk that was a member, or "": with one it can only be added as a new disk */
 };
 
-/* ---- what the array is ----------------------------------------------------------- */
+/* ---- the state of the array ------------------------------------------------------- */
 
 static bool get_status(struct add *a)
 {
@@ -64,7 +67,7 @@ static bool get_status(struct add *a)
 	return a->array != NULL;
 }
 
-/* The superblock of a member that works, and so the array's. */
+/* Reads the superblock of a member in sync, which is that of the array. */
 static bool get_super(struct add *a)
 {
 	struct json_object *members = client_object(a->array, "members");
@@ -90,9 +93,9 @@ static bool get_super(struct add *a)
 	return false;
 }
 
-/* ---- one that was a member -------------------------------------------------------- */
+/* ---- a former member -------------------------------------------------------------- */
 
-/* The member of the array that the disk says it is, or -1. */
+/* The member of the array that the disk's superblock names, or -1. */
 static int member_of(struct add *a)
 {
 	struct ddr_supers s;
@@ -117,7 +120,7 @@ static int member_of(struct add *a)
 	return -1;
 }
 
-/* All nodes look for it; when all have found it, it is a spare, or is rebuilt. */
+/* All nodes search for it; when all have found it, it is a spare, or is rebuilt. */
 static int seek(struct add *a, int member)
 {
 	struct json_object *request = client_request("seek", a->name), *data;
@@ -158,7 +161,7 @@ static int check_disk(struct add *a)
 	return CLI_DONE;
 }
 
-/* The array has an entry for it from now on. Its number, or -1. */
+/* Adds an entry for the disk to the array's superblocks. Returns its number, or -1. */
 static int enter(struct add *a)
 {
 	struct json_object *request = client_request("add", a->name), *data;
@@ -174,7 +177,7 @@ static int enter(struct add *a)
 	return member;
 }
 
-/* Both copies, and no sequence that the members have not had. */
+/* Writes both copies, with a sequence number that is not above those of the members. */
 static int write_supers(struct add *a, int member)
 {
 	struct ddr_super sb = a->super;
@@ -192,7 +195,7 @@ static int write_supers(struct add *a, int member)
 	return CLI_DONE;
 }
 
-/* Asked before the disk is touched; who comes first gets the last place. */
+/* Checked before the disk is touched. Another command may still take the last entry. */
 static bool has_place(const struct add *a)
 {
 	for (int m = 0; m < a->super.members; m++) {
@@ -226,7 +229,7 @@ static int add_new(struct add *a)
 	if (member >= a->super.members || memcmp(a->super.member[member].uuid, a->uuid, sizeof(a->uuid)) != 0)
 		return cli_fail(a->cmd, "the members of array '%s' have changed meanwhile; check ddraid status, and try again", a->name);
 	rc = write_supers(a, member);
-	ddr_dev_close(&a->dev);		/* whoever finds it locks it */
+	ddr_dev_close(&a->dev);		/* closed, so that the daemons can lock it */
 	a->dev.fd = -1;
 	return rc ? rc : seek(a, member);
 }
@@ -254,7 +257,7 @@ static bool is_device(const char *path, dev_t rdev)
 	return stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == rdev;
 }
 
-/* The member that the operator names: by its index, its uuid or its device, whatever that is called; NULL: there is none. */
+/* The member that the operator names: by its index, its uuid or any path of its device; NULL: there is none. */
 static struct json_object *find_member(struct add *a)
 {
 	struct json_object *members = client_object(a->array, "members");
@@ -296,7 +299,7 @@ static int check_old(struct add *a, struct json_object *old)
 	return CLI_DONE;
 }
 
-/* A spare that the array has. */
+/* Takes any spare of the array. */
 static int take_spare(struct add *a)
 {
 	for (int m = 0; m < a->super.members; m++)
@@ -307,7 +310,7 @@ static int take_spare(struct add *a)
 	return cli_fail(a->cmd, "array '%s' has no spare; give a disk: ddraid replace %s %s DEV", a->name, a->name, a->old);
 }
 
-/* The disk becomes a spare, if it is none. */
+/* Makes the disk a spare, if it is not one yet. */
 static int get_new(struct add *a)
 {
 	int member = a->path ? member_of(a) : -1;

@@ -6,11 +6,14 @@
 #include <stdbool.h>
 
 /*
- * Prints the sentence, and asks for "yes" on the terminal. @yes: the operator has answered already (--yes), only the sentence is printed. Without a
- * terminal nobody can be asked: then it is a no, and the line says that --yes answers. False: no, and that was printed.
- * Must never: treat silence, or the end of a pipe, as a yes.
+ * Prints the sentence, and asks for "yes" on the terminal. @yes: the operator has answered already (--yes), so the sentence is only
+ * printed. Without a terminal the answer is no, and the message names --yes. Returns false: no, and that was printed. Must never:
+ * treat silence, or the end of a pipe, as a yes.
  */
-/* The two halves of it, where more is printed between. False: nobody can be asked, and that was printed with the sentence as the reason. */
+/*
+ * The two halves of cli_confirm(), for callers that print something in between. cli_can_ask() returns false if nobody can be asked;
+ * that was printed, with the sentence as the reason.
+ */
 bool cli_can_ask(const char *what, bool yes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool cli_asked(const char *what, bool yes);
 bool cli_confirm(const char *what, bool yes, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Arrays that start by themselves; see auto.h. */
+/* Arrays that start automatically; see auto.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void held_path(const char *uuid, char *buf, size_t size)
 	snprintf(buf, size, HELD_DIR "/%s", uuid);
 }
 
-/* Without the file the array is started at the next event of one of its disks, no worse. */
+/* If the file cannot be created, the array is started at the next event of one of its disks; nothing worse happens. */
 void cli_auto_hold(const char *uuid)
 {
 	char path[PATH_MAX];

@@ -17,10 +17,10 @@ void cli_auto_hold(const char *uuid);
 void cli_auto_release(const char *uuid);	/* NULL: all */
 bool cli_auto_held(const char *uuid);
 
-/* Starts their units, without waiting for them. Returns an exit code. */
+/* Starts the units of these arrays, without waiting for them. Returns an exit code. */
 int cli_auto_units(const struct ddr_scan_name list[], size_t n);
 
-/* Reports to the daemon that an array could not be started automatically, or waits, and why. NULL: there is no daemon. */
+/* Reports to the daemon why an array could not be started automatically, or what it waits for. @ipc NULL: there is no daemon. */
 void cli_auto_report(struct ddr_ipc *ipc, const char *uuid, const char *name, const char *why);
 void cli_auto_report_waits(struct ddr_ipc *ipc, const char *uuid, const char *name, const char *why);
 

@@ -23,7 +23,7 @@
 #define DEF_SECONDS	5
 #define MAX_SECONDS	3600
 #define OUTPUT_MAX	(1u << 20)
-#define MIN_BYTES	(64u << 20)	/* a smaller one is all cache */
+#define MIN_BYTES	(64u << 20)	/* a smaller area would only measure caches */
 #define ALIGN		(1u << 20)
 
 extern char **environ;
@@ -31,17 +31,17 @@ extern char **environ;
 struct bench {
 	uint64_t seconds;		/* of each measurement */
 	bool json;
-	char *output;			/* of fio, OUTPUT_MAX bytes */
+	char *output;			/* the output of fio, OUTPUT_MAX bytes */
 };
 
 struct figures {
-	double begin, end;		/* bytes a second, one after the other, in the first and the last tenth */
-	double iops;			/* of 4 KiB at random, as many at once as a disk can use */
+	double begin, end;		/* sequential, in bytes a second, in the first and the last tenth */
+	double iops;			/* 4 KiB random, with as many requests in parallel as a disk can use */
 };
 
 /* -------------------------------------------------- fio */
 
-/* All that comes from @fd, as text; what is too much is lost. */
+/* Reads everything from @fd, as text; what does not fit is dropped. */
 static void read_all(int fd, char *buf)
 {
 	size_t n = 0;
@@ -52,7 +52,7 @@ static void read_all(int fd, char *buf)
 	buf[n] = '\0';
 }
 
-/* Runs fio with @argv and takes what it says. Returns its exit code, or a negative errno. */
+/* Runs fio with @argv and reads its output. Returns its exit code, or a negative errno. */
 static int run(const char *const argv[], char *output)
 {
 	posix_spawn_file_actions_t actions;
@@ -64,7 +64,7 @@ static int run(const char *const argv[], char *output)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], STDERR_FILENO);
-	rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);	/* which does not write there */
+	rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);	/* posix_spawnp() does not modify argv */
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
 	if (!rc)
@@ -78,10 +78,10 @@ static int run(const char *const argv[], char *output)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* What fio says of the reads of its only job: an object of its output, which the caller puts; NULL: it is no such output. */
+/* fio's figures for the reads of its only job: an object within *@root, which the caller puts; NULL: no such output. */
 static struct json_object *parse(char *output, struct json_object **root)
 {
-	char *text = *output == '{' ? output : strstr(output, "\n{");	/* behind its notes */
+	char *text = *output == '{' ? output : strstr(output, "\n{");	/* after its messages */
 	struct json_object *jobs;
 
 	*root = text ? json_tokener_parse(text) : NULL;
@@ -89,7 +89,7 @@ static struct json_object *parse(char *output, struct json_object **root)
 	return client_length(jobs) == 1 ? client_object(client_at(jobs, 0), "read") : NULL;
 }
 
-/* The last line that fio itself said, without its end. */
+/* The last error message of fio, without its newline. */
 static const char *complaint(char *output)
 {
 	char *line = NULL;
@@ -102,7 +102,7 @@ static const char *complaint(char *output)
 	return line ? line : "it printed nothing";
 }
 
-/* One measurement. @key: of fio's figures of reading. */
+/* One measurement. @key: the figure to take from fio's output. */
 static int measure(const struct bench *b, const char *path, uint64_t offset, uint64_t size, bool random, const char *key, double *out)
 {
 	char file[2 * PATH_MAX + 16], place[64], area[64], seconds[32], *to = file;
@@ -116,7 +116,7 @@ static int measure(const struct bench *b, const char *path, uint64_t offset, uin
 
 	to += sprintf(to, "--filename=");
 	for (const char *p = path; *p && to < file + sizeof(file) - 3; p++) {
-		if (*p == ':' || *p == '\\')		/* which separate names for fio */
+		if (*p == ':' || *p == '\\')		/* fio separates file names by these */
 			*to++ = '\\';
 		*to++ = *p;
 	}
@@ -158,7 +158,7 @@ static int measure_disk(const struct bench *b, const char *path, struct figures 
 	return rc;
 }
 
-/* What it reads on the way from one end to the other. */
+/* The average rate of a read from one end to the other. */
 static double rate(const struct figures *f)
 {
 	return 2 / (1 / f->begin + 1 / f->end);

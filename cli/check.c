@@ -30,7 +30,7 @@ struct verdict {
 	char why[512];
 };
 
-/* The worst code counts; all reasons are told. */
+/* Raises the exit code if @code is worse; all reasons are collected. */
 static void worse(struct verdict *v, enum check_exit code, const char *why)
 {
 	size_t used = strlen(v->why);
@@ -40,7 +40,7 @@ static void worse(struct verdict *v, enum check_exit code, const char *why)
 	snprintf(v->why + used, sizeof(v->why) - used, "%s%s", used ? ", " : "", why);
 }
 
-/* Verify looks only; what it finds is an event, and a bad member fails by its own. */
+/* A verify only reads. What it finds is reported by an event, and a bad member fails on its own. */
 static void judge_jobs(struct json_object *a, struct verdict *v)
 {
 	struct json_object *jobs = client_object(a, "jobs");
@@ -67,7 +67,7 @@ static void judge_cluster(struct json_object *a, struct verdict *v)
 		worse(v, CHECK_WARNING, client_clean(client_text(c, "waits")));
 }
 
-/* A state that this release does not know is none that a monitor may call good. */
+/* A state that this release does not know must not be reported as good. */
 static struct verdict judge(struct json_object *a)
 {
 	const char *state = client_text(a, "state"), *error = client_text(a, "error");
@@ -78,7 +78,7 @@ static struct verdict judge(struct json_object *a)
 	else if (strcmp(state, "inactive") == 0 && client_null(a, "error"))
 		worse(&v, CHECK_WARNING, "it is being attached");
 	else if (client_flag(a, "starting"))
-		v.code = CHECK_WARNING;		/* what it waits for is told below */
+		v.code = CHECK_WARNING;		/* the reason is added below */
 	else if (strcmp(state, "optimal") != 0)
 		v.code = CHECK_FAILED;
 	if (*error)
@@ -99,8 +99,8 @@ static struct verdict judge(struct json_object *a)
 }
 
 /*
- * The daemon suspends a device for a moment when it loads a table, and one that is served is shown a moment later: that is looked at once
- * more before a monitor is alarmed.
+ * The daemon suspends a device for a moment when it loads a table, and a device becomes visible a moment after it is served. So this
+ * is checked twice before a monitor raises an alarm.
  */
 static void add_mapped(struct json_object *arrays)
 {
@@ -134,9 +134,9 @@ static enum check_exit judge_all(struct json_object *arrays, bool quiet)
 	return worst;
 }
 
-/* ---- asking ----------------------------------------------------------------------- */
+/* ---- asking the daemon ------------------------------------------------------------ */
 
-/* Whatever this process waits for: a monitor has its answer in time. */
+/* Whatever this process waits for, the monitor gets its answer in time. */
 static void out_of_time(int sig)
 {
 	static const char text[] = "ddraid status: ddraidd did not answer within 5 seconds; see systemctl status ddraidd and journalctl -u ddraidd\n";
@@ -147,7 +147,7 @@ static void out_of_time(int sig)
 	_exit(CHECK_SILENT);
 }
 
-/* The arrays; or NULL, the reason printed, and *@code. */
+/* The arrays; or NULL, with *@code set and the reason printed. */
 static struct json_object *fetch(const char *name, enum check_exit *code)
 {
 	struct json_object *data = NULL;
@@ -165,7 +165,7 @@ static struct json_object *fetch(const char *name, enum check_exit *code)
 	ddr_ipc_close(c);
 	if (ret) {
 		cli_fail("status", "%s", why);
-		if (ret > 0)		/* the daemon's word: it is not started */
+		if (ret > 0)		/* the daemon answered: it is not started */
 			*code = CHECK_FAILED;
 	} else if (!data) {
 		cli_fail("status", "ddraidd sent no data: daemon and command are from different releases; systemctl restart ddraidd");

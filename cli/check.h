@@ -9,8 +9,8 @@ struct json_object;
 
 enum check_exit {
 	CHECK_OPTIMAL	= 0,
-	CHECK_WARNING	= 1,	/* degraded, or something is being done about it or has to be: I/O goes on */
-	CHECK_FAILED	= 2,	/* I/O fails or stands, or the array is not started */
+	CHECK_WARNING	= 1,	/* degraded, or work is in progress or needed: I/O continues */
+	CHECK_FAILED	= 2,	/* I/O fails or hangs, or the array is not started */
 	CHECK_SILENT	= 3,	/* the daemon does not answer: nothing is known */
 	CHECK_USAGE	= 64,
 };
@@ -18,11 +18,11 @@ enum check_exit {
 #define CHECK_LIMIT_S		5	/* the command ends within this time, whatever the daemon does */
 #define CHECK_CONNECT_MS	3000
 #define CHECK_ANSWER_MS		1500
-#define CHECK_AGAIN_MS		300	/* within them: for what passes by itself */
+#define CHECK_AGAIN_MS		300	/* pause before the second check, within this time */
 
-/* Is --check, or the beginning of it that getopt_long() takes for it, among the arguments? For usage errors, which end with another code then. */
+/* Do the arguments contain --check, or an abbreviation that getopt_long() accepts? Then usage errors end with another code. */
 bool check_wanted(int argc, char **argv);
-/* Asks for the array @name, or all; prints a line for each (@json: the arrays as `status --json`), and returns what is worst. */
+/* Asks for the array @name, or all; prints a line for each (@json: the arrays as `status --json`), and returns the worst code. */
 int check_run(const char *name, bool json);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Asking the daemon; see client.h. */
+/* Requests to the daemon; see client.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

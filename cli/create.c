@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ddraid create: creates an array on empty disks. Everything that can be refused is
- * refused here, before the first byte is written; create_write.c does the rest.
- */
+/* ddraid create: creates an array on empty disks. All refusals happen here, before the first byte is written; create_write.c does the rest. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -166,7 +163,7 @@ static int parse_devices(const struct cli_command *cmd, int argc, char **argv, s
 
 /* -------------------------------------------------- checks of the devices */
 
-/* Before the devices are opened: a second exclusive open would only say "in use". */
+/* Checked before the devices are opened: a second exclusive open would only say "in use". */
 static int check_twice(const struct create_args *a, uint32_t n, struct ddr_error *err)
 {
 	struct stat st[DDR_MAX_MEMBERS];
@@ -187,8 +184,8 @@ static int check_twice(const struct create_args *a, uint32_t n, struct ddr_error
 }
 
 /*
- * The smallest device sets what each holds. Disks of one nominal size differ a little; more is most often a disk that
- * was named by mistake. Spares may be larger, but not smaller.
+ * The smallest device decides how much each of them holds. Disks of the same nominal size differ a little; a larger difference
+ * usually means that a wrong disk was given. Spares may be larger, but not smaller.
  */
 static int check_sizes(struct create_plan *plan, const struct create_args *a, struct ddr_error *err)
 {
@@ -271,7 +268,7 @@ static void say_sector(const struct create_plan *plan, uint32_t i, char *buf, si
 		 plan->dev[i].path, plan->dev[i].physical_sector, plan->super.chunk);
 }
 
-/* The first thing that an option overrides, and that is to be asked for; false: there is none. */
+/* The first override that needs a confirmation; false: there is none. */
 static bool first_override(const struct create_plan *plan, char *buf, size_t size)
 {
 	for (uint32_t i = 0; i < plan->super.members; i++) {
@@ -287,7 +284,7 @@ static bool first_override(const struct create_plan *plan, char *buf, size_t siz
 	return plan->unequal;
 }
 
-/* What is no reason to refuse, or was allowed. Only once nothing else is one: a refusal is one line. */
+/* Warnings. Only printed once nothing else can be refused: a refusal is one line. */
 static void print_warnings(const struct create_plan *plan)
 {
 	uint64_t smallest = UINT64_MAX;
@@ -312,7 +309,7 @@ static void print_warnings(const struct create_plan *plan)
 	}
 }
 
-/* Each override asks, all of them at once. */
+/* Asks once for all overrides. */
 static bool is_meant(const struct create_plan *plan, const struct create_args *a)
 {
 	char text[512];
@@ -324,7 +321,7 @@ static bool is_meant(const struct create_plan *plan, const struct create_args *a
 	return !asks || cli_asked("create", a->yes);
 }
 
-/* An interrupt in the middle would leave disks half made: it waits until the end. */
+/* Interrupts wait until the end: otherwise they would leave disks half written. */
 static int write_uninterrupted(const struct create_plan *plan, struct ddr_error *err)
 {
 	sigset_t block, old;
@@ -421,7 +418,7 @@ static int create(struct create_plan *plan, const struct create_args *a)
 		return cli_fail("create", "%s", err.text);
 	if (!is_meant(plan, a))
 		return CLI_FAILED;
-	if (plan->dev[0].is_block)	/* before udev sees its members */
+	if (plan->dev[0].is_block)	/* before udev sees the members */
 		cli_auto_hold(cli_format_uuid(plan->super.array_uuid, uuid));
 	if (write_uninterrupted(plan, &err))
 		return cli_fail("create", "%s", err.text);

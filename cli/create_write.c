@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writing a new array. Order, and why:
+ * Writing a new array. The order, and why:
  *
- *  1. on every member the superblocks of an earlier array are zeroed; flush. Only then
- *     anything else is written there: a crash leaves a member of the old array as it was,
- *     or a disk that is no member, never an old member with new content;
- *  2. signatures of others are wiped. On every member the metadata area is written anew,
- *     with empty logs, with the map of step 3, and with zeroes where superblocks will be;
- *     the places where copy 1 would be searched for and the tail are zeroed; flush.
- *     No superblock of either array exists now;
- *  3. the first and the last 16 MiB of the array are zeroed on every member with a role,
- *     parity included: a signature there (a file system, LVM, GPT of an earlier array)
- *     would appear on the new device. Zeroes have the right parity, so the map says that
- *     the regions that were zeroed as a whole are clean; flush;
- *  4. both superblocks on every member; flush; read back;
- *  5. when all are written, each is read once more: two paths to one disk show only now.
+ * 1. On every member the superblocks of an earlier array are zeroed; flush. Nothing else is written there before that. So a crash
+ *    leaves a member of the old array unchanged, or a disk that is no member, but never an old member with new contents.
+ * 2. Signatures of other programs are wiped. On every member the whole metadata area is written: empty logs, the map of step 3, and
+ *    zeroes where the superblocks will be. The places where copy 1 would be searched for, and the tail, are zeroed; flush. No
+ *    superblock of either array exists now.
+ * 3. The first and the last 16 MiB of the array are zeroed on every member with a role, including parity: otherwise a signature there
+ *    (a file system, LVM, GPT of an earlier array) would appear on the new device. Zeroes have correct parity, so the map marks the
+ *    regions that were completely zeroed as clean; flush.
+ * 4. Both superblocks on every member; flush; read back.
+ * 5. When all are written, each is read once more: two paths to one disk are only detected now.
  *
  * A crash before step 4 leaves disks without an array.
  */
@@ -28,7 +25,7 @@
 #include "lib/disk/signature.h"
 #include "lib/disk/layout.h"
 
-/* What is said where a disk does not answer any more: before any superblock is written, and then. */
+/* The end of the message if a disk does not answer any more: before any superblock was written, and after that. */
 #define OVERWRITTEN	"no array was created, but the disks given may be overwritten; create again with --overwrite, and without that disk"
 #define INCOMPLETE	"the array is incomplete, and some of the disks given may hold its superblocks. Do not start it; create again with " \
 			"--overwrite, and without that disk"
@@ -36,17 +33,17 @@
 /* Sequence numbers of the first superblocks and log blocks: one for each copy or place. */
 #define FIRST_SEQ	1u
 #define LAST_SEQ	2u
-/* Blocks at the beginning and at the end of the array that are zeroed: all that others look at for signatures lies there. */
+/* Blocks zeroed at the beginning and at the end of the array: other programs look for signatures only there. */
 #define ZERO_BLOCKS	((16u << 20) / DDR_BLOCK_SIZE)
 
-/* -------------------------------------------------- what is zeroed, and what the map says of it */
+/* -------------------------------------------------- what is zeroed, and its state in the map */
 
 /* The array's blocks [0, head) and [tail, array_blocks). */
 struct ends {
 	uint64_t head, tail;
 };
 
-/* Small regions are zeroed as a whole, so that nothing is left to sync. A small array is zeroed as a whole. */
+/* With small regions only whole regions are zeroed, so that nothing is left to sync. A small array is completely zeroed. */
 static struct ends zeroed_ends(const struct ddr_super *sb)
 {
 	uint64_t blocks = sb->array_blocks, region = sb->region_size / DDR_BLOCK_SIZE;
@@ -61,7 +58,7 @@ static struct ends zeroed_ends(const struct ddr_super *sb)
 	return e;
 }
 
-/* How many blocks of [@from, @to) are zeroed. */
+/* The number of blocks of [@from, @to) that are zeroed. */
 static uint64_t zeroed_in(const struct ends *e, uint64_t from, uint64_t to)
 {
 	uint64_t head = from < e->head ? (to < e->head ? to : e->head) - from : 0;
@@ -96,7 +93,7 @@ static uint8_t *image_at(uint8_t *image, uint64_t offset)
 	return image + (offset - DDR_SB_OFFSET);
 }
 
-/* @e: NULL, or what is zeroed, and so written already as far as the map goes. */
+/* @e: NULL, or the zeroed blocks, which count as written in the map. */
 static void new_block(const struct ddr_super *sb, const struct ends *e, uint8_t *image, uint16_t slot, uint32_t index)
 {
 	struct ddr_log_info info = { .slot = slot, .index = index, .generation = sb->generation };
@@ -114,7 +111,7 @@ static void new_block(const struct ddr_super *sb, const struct ends *e, uint8_t 
 	}
 }
 
-/* The metadata area from DDR_SB_OFFSET to data_offset as it is on every member, superblocks left zero. */
+/* The metadata area from DDR_SB_OFFSET to data_offset, the same on every member, with zeroes in place of the superblocks. */
 static uint8_t *make_image(const struct ddr_super *sb, const struct ends *e)
 {
 	uint8_t *image = ddr_dev_buffer(sb->data_offset - DDR_SB_OFFSET);
@@ -129,7 +126,7 @@ static uint8_t *make_image(const struct ddr_super *sb, const struct ends *e)
 	return image;
 }
 
-/* Zeroes the superblocks that the disk has now. 1: there were some, 0: none, -1: @err. */
+/* Zeroes the superblocks that the disk has now. Returns 1: there were some, 0: none, -1: @err. */
 static int zero_supers(const struct ddr_dev *dev, struct ddr_error *err)
 {
 	struct ddr_supers s;
@@ -146,7 +143,7 @@ static int zero_supers(const struct ddr_dev *dev, struct ddr_error *err)
 	return ret && ddr_dev_sync(dev, err) ? -1 : ret;
 }
 
-/* Where several arrays lived on it one after the other, one superblock may hide behind another. */
+/* If several arrays lived on the disk one after the other, one superblock may hide behind another. */
 int create_retire(const struct ddr_dev *dev, struct ddr_error *err)
 {
 	unsigned int places = DDR_DATA_OFFSET_MAX / DDR_DATA_ALIGN + 1;
@@ -159,7 +156,7 @@ int create_retire(const struct ddr_dev *dev, struct ddr_error *err)
 	return ret;
 }
 
-/* A superblock of an earlier array could be found there, if both of the new ones were lost. */
+/* If both new superblocks were lost, a superblock of an earlier array might be found at these places. */
 static int zero_search_places(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
 	int rc = 0;
@@ -170,7 +167,7 @@ static int zero_search_places(const struct ddr_dev *dev, const struct ddr_super 
 	return rc;
 }
 
-/* The first and the last bytes behind the data area, where others look for signatures: all that lies there is free, and nothing of ours hides it. */
+/* Zeroes the first and the last bytes behind the data area, where other programs look for signatures; nothing of ours lies there. */
 static int zero_tail(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
 	uint64_t from = ddr_layout_data_end(sb);
@@ -224,7 +221,7 @@ static int write_supers(const struct create_plan *plan, uint16_t member, struct 
 	return ddr_dev_drop_cache(&plan->dev[member], err);
 }
 
-/* Where a superblock of this array, but of another member, has come back, the disk has been written by that one's path. */
+/* If another member's superblock of this array is read back, the disk was also written through another path. */
 static int check_disk(const struct create_plan *plan, uint16_t member, struct ddr_error *err)
 {
 	const struct ddr_dev *dev = &plan->dev[member];
@@ -243,9 +240,9 @@ static int check_disk(const struct create_plan *plan, uint16_t member, struct dd
 	return 0;
 }
 
-/* -------------------------------------------------- when it goes wrong */
+/* -------------------------------------------------- after an error */
 
-/* Appends " PATH" for each device of @set to the sentence. */
+/* Appends " PATH" to the text for each device of @set. */
 static void append_paths(const struct create_plan *plan, uint32_t set, char *buf, size_t size)
 {
 	size_t used = strlen(buf);
@@ -257,7 +254,7 @@ static void append_paths(const struct create_plan *plan, uint32_t set, char *buf
 	}
 }
 
-/* Removes the superblocks again that were written; tells what is left. */
+/* Removes the superblocks that were written; @err names the devices where that failed. */
 static int undo(const struct create_plan *plan, uint32_t changed, uint32_t written, struct ddr_error *err)
 {
 	const struct ddr_super *sb = &plan->super;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A disk that is to become a member; see disk.h. */
+/* Checks a disk that shall become a member; see disk.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define LOCK_MS	5000u
 
-/* Zoned disks cannot rewrite in place. The queue of a partition is that of its disk. */
+/* Zoned disks cannot be rewritten in place. The queue of a partition is that of its disk. */
 static bool is_zoned(const struct ddr_dev *dev)
 {
 	char dir[64], path[128], model[32] = "";

@@ -17,7 +17,7 @@
 #include "lib/disk/holder.h"
 #include "lib/dm.h"
 
-/* As libdevmapper's own tries of a removal. The kernel tells nobody that a device was closed. */
+/* The same as libdevmapper's own retries of a removal. The kernel does not report when a device is closed. */
 #define CLOSE_TRIES	25
 #define CLOSE_PAUSE_US	200000
 #define RUN_DIR		RUNSTATEDIR "/ddraid"
@@ -42,7 +42,7 @@ static struct dm_task *task(int type, const char *name)
 	return t;
 }
 
-/* The uuid in the table of a device that was made by hand, or "". */
+/* The uuid in the table of a device that was created by hand, or "". */
 static void uuid_of_table(const char *name, char *buf, size_t size)
 {
 	struct dm_task *t = task(DM_DEVICE_TABLE, name);
@@ -62,7 +62,7 @@ static void uuid_of_table(const char *name, char *buf, size_t size)
 		dm_task_destroy(t);
 }
 
-/* What @t, of the device called @name or of one whose name is not known (NULL), is about. Takes @t over. */
+/* Runs @t, and reads the state of its device, which is called @name, or whose name is unknown (NULL). Takes over @t. */
 static int read_info(struct dm_task *t, const char *what, const char *name, struct cli_dm_info *info, struct ddr_error *err)
 {
 	struct dm_info dmi;
@@ -112,7 +112,7 @@ static int is_wanted(const struct cli_dm_info *info, void *ctx)
 	return 0;
 }
 
-/* A device that was made by hand may have no uuid of its own. */
+/* A device that was created by hand may have no uuid of its own. */
 static int find_by_table(const char *uuid, struct cli_dm_info *info, struct ddr_error *err)
 {
 	struct wanted w = { .uuid = uuid, .info = info };
@@ -150,7 +150,7 @@ int cli_dm_wait_closed(struct cli_dm_info *info, struct ddr_error *err)
 	return 0;
 }
 
-/* Until the lock is ours. A udev that hangs keeps whoever shows a device, and so all who wait for that. */
+/* Waits for the lock. If udev hangs, it delays the process that resumes a device, and so all that wait for this lock. */
 static void lock_wait(int fd)
 {
 	unsigned int tries = LOCK_SAY_TRIES;
@@ -171,7 +171,7 @@ int cli_dm_lock(void)
 	int fd;
 
 	mkdir(RUN_DIR, 0755);
-	fd = open(RUN_DIR "/start.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);	/* root's alone: whoever can open it can hold it */
+	fd = open(RUN_DIR "/start.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);	/* only for root: any process that can open it can hold the lock */
 	if (fd >= 0)
 		lock_wait(fd);
 	return fd;
@@ -191,7 +191,7 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	bool ok;
 
 	snprintf(dm_uuid, sizeof(dm_uuid), CLI_DM_PREFIX "%s", uuid);
-	ok = t && dm_task_set_uuid(t, dm_uuid) && dm_task_run(t);	/* no event: there is nothing to wait for */
+	ok = t && dm_task_set_uuid(t, dm_uuid) && dm_task_run(t);	/* no event is created, so there is nothing to wait for */
 	if (t)
 		dm_task_destroy(t);
 	if (!ok)

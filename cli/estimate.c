@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid estimate: estimates speed and reliability of an array that exists, or of one that does not exist yet, from the figures of its slowest member.
- * Computes only (lib/estimate.c); touches no disk.
+ * ddraid estimate: estimates speed and reliability of an array that exists, or of one that does not exist yet, from the figures of
+ * its slowest member. It only computes (lib/estimate.c), and touches no disk.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,10 +17,10 @@
 #define MAX_HOURS	(10 * 8766.0)
 #define MAX_RATE	(1ull << 50)
 #define MAX_IOPS	1000000000.0
-#define REGIONS		1000u		/* that a crash is said to leave */
+#define REGIONS		1000u		/* dirty regions assumed after a crash */
 
 struct estimate {
-	const char *name;		/* NULL: an array that is not made yet */
+	const char *name;		/* NULL: an array that does not exist yet */
 	struct ddr_estimate_in in;
 	int order, layout;		/* -1: not given */
 	bool shape_given, json;
@@ -47,7 +47,7 @@ static const struct option options[] = {
 	{ 0 },
 };
 
-/* Those that say what array it is. */
+/* Options that describe the array. */
 static int take_shape(const struct cli_command *cmd, int c, struct estimate *e)
 {
 	uint64_t n;
@@ -175,7 +175,7 @@ static int shape_of_request(struct estimate *e)
 	return CLI_DONE;
 }
 
-/* What resync, rebuild and replace have while the array is in use. */
+/* The rate that resync, rebuild and replace get while the array is in use. */
 static int busy_rate(struct ddr_ipc *ipc, struct estimate *e)
 {
 	char err[DDR_CONF_ERROR_MAX];

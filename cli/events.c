@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * ddraid events: prints the current state, then a line for each change as it happens.
- */
+/* ddraid events: prints the current state, then a line for each change when it happens. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -10,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 
-#define QUIET_MS	10000	/* without an event: the daemon is asked whether it answers */
+#define QUIET_MS	10000	/* without an event for this time, the daemon is asked whether it answers */
 
 static int print_event(struct json_object *e, bool json)
 {
@@ -22,7 +20,7 @@ static int print_event(struct json_object *e, bool json)
 	return cli_finish("events");
 }
 
-/* The first line for a program, a line for each array for a person. */
+/* For a program one line, for a person one line for each array. */
 static int print_state(struct json_object *arrays, bool json)
 {
 	if (json) {
@@ -45,7 +43,7 @@ static int print_state(struct json_object *arrays, bool json)
 	return cli_finish("events");
 }
 
-/* Hours may pass without an event: then the daemon is asked now and then whether it still answers. */
+/* Hours may pass without an event, so the daemon is asked from time to time whether it still answers. */
 static bool still_there(struct ddr_ipc *c)
 {
 	struct json_object *data = NULL;

@@ -10,9 +10,9 @@
 #include "lib/disk/foreign.h"
 #include "lib/disk/layout.h"
 
-#define DIFFERENCES_MAX	4	/* damaged fields named for one superblock copy */
+#define DIFFERENCES_MAX	4	/* damaged fields that are named for one superblock copy */
 
-/* Keeps a sentence. Without memory it is lost, and only that. */
+/* Stores a message. If there is no memory it is lost, and nothing else. */
 static void __attribute__((format(printf, 2, 3))) damage(struct exam *exam, const char *format, ...)
 {
 	char **list = realloc(exam->error, (exam->n_errors + 1) * sizeof(*list));
@@ -32,8 +32,8 @@ static void __attribute__((format(printf, 2, 3))) damage(struct exam *exam, cons
 /* -------------------------------------------------- superblocks */
 
 /*
- * Names the fields in which a copy with a wrong crc differs from the other one, which
- * is valid: that is where the damage is. seq and crc32c differ in any case.
+ * Names the fields in which a copy with a wrong crc differs from the other copy, which is valid: that is where the damage is. seq and
+ * crc32c always differ.
  */
 static void name_differences(const uint8_t *bad, const uint8_t *good, char *buf, size_t size)
 {
@@ -109,10 +109,7 @@ static void report_supers(struct exam *exam, const struct ddr_dev *dev, const st
 
 /* -------------------------------------------------- log and map */
 
-/*
- * Reads both places of a block at @offset. Returns the place of the newest valid one,
- * or -1. Damage is reported for each place.
- */
+/* Reads both places of a block at @offset. Returns the place of the newest valid one, or -1. Reports damage of each place. */
 static int newest_place(struct exam *exam, const struct ddr_dev *dev, uint8_t *buf, uint16_t slot, uint32_t index,
 			struct ddr_log_info *info)
 {

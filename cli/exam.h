@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What `ddraid examine` finds on one device: everything that is valid, and a
- * sentence for everything that is damaged. Read-only; a disk may hold anything.
+ * What `ddraid examine` finds on one device: everything that is valid, and a message for everything that is damaged. Read-only; a
+ * disk may hold anything.
  */
 #ifndef DDR_CLI_EXAM_H
 #define DDR_CLI_EXAM_H
 
 #include "lib/disk/devio.h"
 
-/* The dirty log of one slot, as this device has it. */
+/* The dirty log of one slot, as found on this device. */
 struct exam_slot {
-	uint32_t node;			/* owner, as the newest log block says; 0: none */
+	uint32_t node;			/* the owner in the newest log block; 0: none */
 	uint64_t cookie;
 	uint8_t boot_id[DDR_UUID_LEN];
 	uint64_t n_dirty;		/* regions */
 	uint32_t unreadable;		/* log blocks without a valid place: all their regions may be dirty */
-	uint8_t *dirty;			/* one bit a region, in the order of ddr_log_get() */
-	uint64_t n_repairs;		/* of these: marked for a repair alone */
+	uint8_t *dirty;			/* one bit for each region, in the order of ddr_log_get() */
+	uint64_t n_repairs;		/* of these: only marked for a repair */
 };
 
 struct exam {
-	bool opened;			/* else the only error says why not */
-	char **error;			/* sentences about damage */
+	bool opened;			/* else there is a single error with the reason */
+	char **error;			/* messages about damage */
 	size_t n_errors;
 	struct ddr_supers supers;
-	const struct ddr_super *sb;	/* the superblock that counts, or NULL; everything below needs it */
+	const struct ddr_super *sb;	/* the superblock that is used, or NULL; everything below needs it */
 	uint64_t bytes;			/* size of the device */
 	uint64_t regions;
 	struct exam_slot slot[DDR_MAX_SLOTS];
-	uint8_t *map;			/* one byte a region: state and flags; EXAM_UNKNOWN: its block is unreadable */
+	uint8_t *map;			/* one byte for each region: state and flags; EXAM_UNKNOWN: its block is unreadable */
 	uint64_t n_state[3];		/* regions in each enum ddr_region_state */
 	uint64_t n_suspect, n_written, n_unknown;
 };
@@ -36,13 +36,13 @@ struct exam {
 #define EXAM_UNKNOWN	0xffu
 
 /*
- * Looks at @path. Always leaves @exam fit for exam_free(); what could not be learnt is
- * said in exam->error. Returns true if the device has a superblock that counts.
+ * Examines @path. @exam can always be passed to exam_free(); what could not be read is listed in exam->error. Returns true if the
+ * device has a valid superblock.
  */
 bool exam_device(struct exam *exam, const char *path);
 void exam_free(struct exam *exam);
 
-/* The two ways to show it: text on stdout, and the object of `examine --json`. */
+/* Two ways to print it: as text on stdout, and as the object of `examine --json`. */
 struct json_object;
 void exam_print(const struct exam *exam, const char *path);
 struct json_object *exam_json(const struct exam *exam, const char *path);

@@ -11,7 +11,7 @@
 #include "cli/exam.h"
 #include "lib/disk/assemble.h"
 
-#define RUNS_MAX	8	/* runs of regions shown in the text */
+#define RUNS_MAX	8	/* runs of regions listed in the text */
 
 static const char *layout_name(uint8_t layout)
 {
@@ -20,7 +20,7 @@ static const char *layout_name(uint8_t layout)
 
 /* -------------------------------------------------- sets of regions */
 
-/* A set of the exam's regions: those that @has says yes to. */
+/* A set of regions: those for which the function returns true. */
 typedef bool (*region_set)(const struct exam *exam, const void *arg, uint64_t region);
 
 static bool in_slot(const struct exam *exam, const void *arg, uint64_t region)
@@ -89,7 +89,7 @@ static void print_time(const char *label, uint64_t seconds)
 	struct tm tm;
 	char text[64];
 
-	/* any 64 bits can stand there */
+	/* a disk can hold any 64 bits there */
 	if (seconds > INT64_MAX || !gmtime_r(&t, &tm) || !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		snprintf(text, sizeof(text), "%" PRIu64 " seconds after 1970", seconds);
 	printf("  %-11s%s\n", label, text);
@@ -194,7 +194,7 @@ static void print_valid(const struct exam *exam)
 		printf("  spare      holds no data until it is used; the member table is that of generation %" PRIu64 "\n", sb->generation);
 	print_members(sb);
 	if (is_spare(sb))
-		return;		/* nobody writes its log and its map */
+		return;		/* its log and map are never written */
 	print_regions(exam);
 	print_slots(exam);
 }

@@ -18,18 +18,18 @@
 
 #define ARRAYS_MAX	256
 #define LOOK_MS		1000
-#define LIMIT_MS	30000	/* how long an array may go without being served */
+#define LIMIT_MS	30000	/* how long an array may be unserved */
 
 struct array {
 	char name[128];
 	uint64_t unserved_ms;		/* since when; 0: it is served */
-	bool suspended;			/* at the last look, too */
+	bool suspended;			/* it was suspended at the last check, too */
 	bool failed;
 	bool here;
 };
 
 struct down {
-	struct ddr_ipc *ipc;		/* of this look; NULL: the daemon does not answer */
+	struct ddr_ipc *ipc;		/* for this check; NULL: the daemon does not answer */
 	struct array array[ARRAYS_MAX];
 	unsigned int n;
 };
@@ -53,7 +53,7 @@ static struct array *array_of(struct down *d, const char *name)
 	return &d->array[d->n++];
 }
 
-/* Reads and writes are answered, as far as the daemon says. */
+/* Are reads and writes answered, according to the daemon? */
 static bool served(struct down *d, const struct cli_dm_info *info)
 {
 	struct json_object *data = NULL, *cluster;
@@ -70,7 +70,7 @@ static bool served(struct down *d, const struct cli_dm_info *info)
 	return yes;
 }
 
-/* Of the device; 0: not known. */
+/* The size of the device; 0: unknown. */
 static uint64_t sectors_of(const struct cli_dm_info *info)
 {
 	unsigned long long n = 0;
@@ -87,7 +87,7 @@ static uint64_t sectors_of(const struct cli_dm_info *info)
 	return n;
 }
 
-/* In a process of its own: a member that hangs keeps it waiting, and must not keep the other arrays. */
+/* In a process of its own: a member that hangs blocks it, and must not delay the other arrays. */
 static void fail(struct array *a, uint64_t sectors)
 {
 	struct ddr_error err;
@@ -109,7 +109,7 @@ static void unsuspend(struct array *a, const struct cli_dm_info *info)
 {
 	struct ddr_error err;
 
-	/* at two looks: the daemon suspends a device for a moment when it loads a table */
+	/* at two checks: the daemon suspends a device for a moment when it loads a table */
 	if (info->suspended && a->suspended) {
 		cli_warn("stop", "'%s' is suspended, and the machine is shutting down: resuming it", a->name);
 		if (cli_dm_resume(a->name, &err))
@@ -128,7 +128,7 @@ static int look_at(const struct cli_dm_info *info, void *ctx)
 		return 0;
 	a->here = true;
 	unsuspend(a, info);
-	if (a->failed || !info->live)		/* nothing waits for a device that nobody can see */
+	if (a->failed || !info->live)		/* nothing can wait for a device that was never visible */
 		return 0;
 	if (served(d, info))
 		a->unserved_ms = 0;
@@ -167,7 +167,7 @@ int cli_go_down(void)
 	const struct timespec pause = { .tv_sec = LOOK_MS / 1000 };
 	static struct down d;
 
-	/* udev may end before us, and is not waited for */
+	/* udev may end before us, so it is not waited for */
 	setenv("DM_DISABLE_UDEV", "1", 1);
 	ddr_dm_init();
 	while (look(&d))

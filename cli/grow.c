@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid grow: the array grows into the room of its members, or a part of it. The daemons do it on all nodes at once; the command prints
- * the result, and what to do next.
+ * ddraid grow: grows the array into the space of its members, or a part of it. The daemons do it on all nodes at once; the command
+ * prints the result, and what to do next.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 struct grow {
 	const char *name;
-	uint64_t size;			/* bytes; 0: as much as there is room for */
+	uint64_t size;			/* bytes; 0: as large as possible */
 	bool json;
 };
 

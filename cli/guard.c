@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Runs a command that uses disks in a child; see guard.h. A process that waits for a disk cannot be ended, so this process waits for the child
- * only for a limited time. It passes on the child's output, and leaves a child that hangs behind: it kills that child, which then ends as soon as
- * the disk answers, and does nothing more.
+ * Runs a command that uses disks in a child process; see guard.h. A process that waits for a disk cannot be ended, so this process
+ * waits for the child only for a limited time. It passes on the child's output. If the child hangs, it kills it and leaves it behind:
+ * the child ends as soon as the disk answers, and does nothing more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,13 +22,13 @@
 #include "lib/disk/task.h"
 
 #define POLL_MS		200
-#ifndef SAY_MS			/* a test has no time */
-#define SAY_MS		3000u	/* a disk that has not answered for so long is named */
-#define READ_MS		20000u	/* and is left after so long: a disk that has to spin up needs less */
-#define WRITE_MS	60000u	/* and after so long once it was written: it may have to empty its cache */
+#ifndef SAY_MS			/* a test defines shorter times */
+#define SAY_MS		3000u	/* a disk that has not answered for this time is named */
+#define READ_MS		20000u	/* after this time it is given up: a disk that has to spin up needs less */
+#define WRITE_MS	60000u	/* the same, once it was written to: it may have to empty its cache */
 #endif
 
-/* Where the child is; shared with it. */
+/* The disk that the child is using; shared with it. */
 struct place {
 	char path[256], writing[256];
 };
@@ -39,9 +39,9 @@ struct guard {
 	const char *what;
 	pid_t pid;
 	int fd[2];			/* its stdout and stderr, or -1 */
-	uint64_t moves;			/* how far it had got when it was looked at last, ... */
-	uint64_t moved_ms;		/* ... and since when */
-	bool said, lost;		/* ... output */
+	uint64_t moves;			/* its progress at the last check ... */
+	uint64_t moved_ms;		/* ... and when it last changed */
+	bool said, lost;		/* ... its output */
 };
 
 static uint64_t now_ms(void)
@@ -60,7 +60,7 @@ void cli_guard_at(const char *path, const char *writing)
 	snprintf(place->writing, sizeof(place->writing), "%s", writing ? writing : "");
 }
 
-/* What it prints goes to where this process prints. */
+/* Copies the child's output to the same output of this process. */
 static void relay(struct guard *g, int i)
 {
 	char buf[4096];
@@ -81,7 +81,7 @@ static void relay(struct guard *g, int i)
 	}
 }
 
-/* False: it waits in the kernel, and has done nothing else since this was asked last. */
+/* False: it waits in the kernel, and has done nothing else since the last check. */
 static bool gets_on(struct guard *g)
 {
 	struct ddr_task task;
@@ -95,7 +95,7 @@ static bool gets_on(struct guard *g)
 	return !same || task.state != 'D';
 }
 
-/* True: it is given up, and that was said. */
+/* True: it was given up, and that was printed. */
 static bool hangs(struct guard *g)
 {
 	uint64_t now = now_ms(), limit = *place->writing ? WRITE_MS : READ_MS;
@@ -157,7 +157,7 @@ static void forward(int number)
 	kill(child_pid, number);
 }
 
-/* The child decides what an interrupt ends. */
+/* The child decides what an interrupt does. */
 static void forward_signals(pid_t pid)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
@@ -170,8 +170,8 @@ static void forward_signals(pid_t pid)
 
 static _Noreturn void child(pid_t parent, int (*fn)(void *), void *ctx, int out, int err)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);	/* a command that was killed does nothing more */
-	if (getppid() != parent)		/* it was killed before that */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);	/* if this command is killed, the child does nothing more */
+	if (getppid() != parent)		/* it was killed before that took effect */
 		_exit(CLI_FAILED);
 	dup2(out, STDOUT_FILENO);
 	dup2(err, STDERR_FILENO);

@@ -44,7 +44,7 @@ static void group_name(struct cpg_name *name, const uint8_t uuid[16])
 	name->length = (uint32_t)snprintf(name->value, sizeof(name->value), "ddraid:%s", text);
 }
 
-/* Nobody is in the group. */
+/* Checks that the group has no processes. */
 static int look(const struct hold *h, struct cpg_name *name, struct ddr_error *err)
 {
 	struct cpg_iteration_description_t found;
@@ -136,6 +136,6 @@ int hold_take(struct hold *h, const uint8_t uuid[16], struct ddr_error *err)
 void hold_drop(struct hold *h)
 {
 	if (h->handle)
-		cpg_finalize(h->handle);	/* which leaves the group */
+		cpg_finalize(h->handle);	/* this leaves the group */
 	h->handle = 0;
 }

@@ -17,10 +17,10 @@
 
 #include "cli/inuse.h"
 
-#define SHOWN		4u	/* of each kind; the others are counted */
-#define NAMESPACES	256u	/* mount namespaces that are looked at */
+#define SHOWN		4u	/* of each kind; the rest is only counted */
+#define NAMESPACES	256u	/* mount namespaces that are searched */
 
-/* Where one kind of user is listed. */
+/* The list of users of one kind. */
 struct list {
 	unsigned int n;
 	char text[1024];
@@ -79,7 +79,7 @@ static void name_of(const struct look *k, const char *pid, char name[32])
 
 /* ---- mounts ------------------------------------------------------------------------ */
 
-/* Was this mount namespace looked at? If not, it is now. */
+/* Was this mount namespace searched already? If not, it is noted. */
 static bool seen(struct look *k, ino_t ns)
 {
 	for (unsigned int i = 0; i < k->n_ns; i++)
@@ -90,7 +90,7 @@ static bool seen(struct look *k, ino_t ns)
 	return false;
 }
 
-/* The file system is on the device: by its number, or (btrfs has numbers of its own) by the device that was mounted. */
+/* Is the file system on the device? Compares its number or, since btrfs has numbers of its own, the device that was mounted. */
 static bool is_on(const struct look *k, struct libmnt_fs *fs)
 {
 	const char *source = mnt_fs_get_srcpath(fs);
@@ -101,7 +101,7 @@ static bool is_on(const struct look *k, struct libmnt_fs *fs)
 	return source && strncmp(source, "/dev/", 5) == 0 && stat(source, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == k->dev;
 }
 
-/* The mounts of the namespace of a process. @pid: to be named, or NULL for our own namespace. */
+/* The mounts in the namespace of a process. @pid: to be named, or NULL for our own namespace. */
 static void look_mounts(struct look *k, const char *path, const char *pid)
 {
 	struct libmnt_table *table = mnt_new_table_from_file(path);
@@ -188,7 +188,7 @@ static void look_holders(struct look *k)
 
 enum use { USE_NONE, USE_DEVICE, USE_FILE };
 
-/* What a link of /proc leads to. Nobody is asked: a file of a dead NFS server must not keep us waiting. */
+/* What a link in /proc points to. Does not ask a server: a file of a dead NFS server must not block. */
 static enum use use_of(const struct look *k, const char *path)
 {
 	struct statx st;
@@ -254,7 +254,7 @@ static void look_processes(struct look *k)
 		closedir(dir);
 }
 
-/* ---- the sentence ------------------------------------------------------------------ */
+/* ---- the message ------------------------------------------------------------------- */
 
 static size_t say(const struct list *l, const char *before, const char *after, char *text, size_t size, size_t used)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The command `ddraid`: finds the subcommand and runs it. Everything it knows about
- * the subcommands stands in one table.
- */
+/* The command `ddraid`: finds the subcommand and runs it. One table has everything about the subcommands. */
 #include <ctype.h>
 #include <getopt.h>
 #include <signal.h>
@@ -61,7 +58,7 @@ static const struct cli_command *find_command(const char *name)
 
 #define HELP_COLUMNS	80
 
-/* The next argument of a usage line: up to a space outside of brackets. An option stays with its value, which is in capitals. */
+/* The length of the next argument of a usage line: up to a space outside of brackets. An option stays with its value, which is in capitals. */
 static size_t usage_word(const char *s)
 {
 	int depth = 0;
@@ -98,7 +95,7 @@ static bool same_letter(char a, char b)
 	return tolower((unsigned char)a) == b;
 }
 
-/* How many letters are to be changed, added, left out, or swapped with the next one (Levenshtein, Damerau); case does not count. */
+/* How many letters must be changed, added, removed, or swapped with the next one (Levenshtein, Damerau); case is ignored. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b), d[WORD_MAX + 1][WORD_MAX + 1];
@@ -120,7 +117,7 @@ static size_t distance(const char *a, const char *b)
 	return d[n][m];
 }
 
-/* The one command that was probably meant, or NULL: it begins so, or two letters of it are wrong at most. */
+/* The only command that was probably meant, or NULL: @name is its beginning, or at most two letters are wrong. */
 static const char *probably(const char *name)
 {
 	size_t least = 3, len = strlen(name);
@@ -170,7 +167,7 @@ int main(int argc, char **argv)
 {
 	const struct cli_command *cmd;
 
-	/* a reader that goes away shows as a failed write, which is reported */
+	/* if the reader goes away, a write fails, and that is reported */
 	signal(SIGPIPE, SIG_IGN);
 	opterr = 0;
 	if (argc < 2) {

@@ -16,7 +16,7 @@ void cli_mapped_add(struct json_object *arrays)
 	for (size_t i = 0; i < client_length(arrays); i++) {
 		struct json_object *a = client_at(arrays, i);
 
-		/* by its uuid: dmsetup may have renamed the device */
+		/* by its uuid: the device may have been renamed (dmsetup) */
 		if (!json_object_is_type(a, json_type_object) || cli_dm_find_array(client_text(a, "uuid"), &info, &err) || !info.exists)
 			continue;
 		json_object_object_add(a, "suspended", json_object_new_boolean(info.suspended));

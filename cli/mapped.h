@@ -8,11 +8,11 @@
 struct json_object;
 
 /*
- * Adds to each object of @arrays (as of `status --json`) that has a device: "suspended", somebody has suspended it and all I/O waits; and
- * "shown", it was resumed once, so that others can see it.
+ * Adds to each object of @arrays (as in `status --json`) that has a device: "suspended": it is suspended, and all I/O waits; and
+ * "shown": it was resumed once, so that other programs can see it.
  */
 void cli_mapped_add(struct json_object *arrays);
-/* An array that is served, while nobody can see its device: the `ddraid start` that would have shown it was ended before. */
+/* The array is served, but its device is not visible: the `ddraid start` that should have resumed it was ended before. */
 bool cli_mapped_hidden(struct json_object *array);
 
 #endif

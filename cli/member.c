@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * ddraid fail: marks a member as failed, so that it is no longer used.
- * ddraid remove: drops the entry of a failed or missing member, or of a spare. Nothing is written to the disk: its superblock
- * is ignored from then on.
+ *
+ * ddraid remove: drops the entry of a failed or missing member, or of a spare. Nothing is written to the disk: its superblock is
+ * ignored from then on.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -12,7 +13,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 
-/* A device is called by its name alone. */
+/* The word before a member in messages: none before the path of a device. */
 static const char *kind(const char *member)
 {
 	return member[0] == '/' ? "" : "member ";
@@ -38,7 +39,7 @@ static void print_removed(const char *name, const char *member, struct json_obje
 	       kind(member), member);
 }
 
-/* The request has the name of the command. */
+/* The request has the same name as the command. */
 static int on_member(const struct cli_command *cmd, int argc, char **argv, void (*print)(const char *, const char *, struct json_object *))
 {
 	struct json_object *request, *data;

@@ -26,7 +26,7 @@ static bool is_one_of(const char *device, const char *const *path, size_t n)
 	return false;
 }
 
-/* A mapped device of that name would keep the array from being started. */
+/* A mapped device with this name would prevent the start of the array. */
 static int check_mapped(const char *name, const uint8_t *own, struct ddr_error *err)
 {
 	struct cli_dm_info info;

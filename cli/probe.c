@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid-probe DEV: is this a member? For udev's rule, which runs it at each event of each block device that no other prober has marked.
+ * ddraid-probe DEV: is this device a member? Run by udev's rule at each event of each block device that no other prober has marked.
  *
- * One read decides: of the first superblock. A member whose first superblock is damaged is still a member, and `ddraid start` finds it by the
- * second; only udev cannot name it. A child does the read: a disk that takes minutes for a command would delay udev's whole
+ * A single read decides: that of the first superblock. If it is damaged the disk is still a member, and `ddraid start` finds it by
+ * the second one; only udev cannot name it. A child does the read: a disk that needs minutes for an answer would delay udev's whole
  * event, with the names and links of the disk, until udev kills it. After LIMIT_MS the disk counts as unknown.
  *
- * Prints what libblkid prints for other kinds of members, and exits 0; or prints nothing, and exits 1.
+ * Prints what libblkid prints for other kinds of members, and exits with 0; or prints nothing, and exits with 1.
  *
  * Must never: write; read twice; wait for the disk longer than LIMIT_MS.
  */
@@ -25,14 +25,14 @@
 
 #define LIMIT_MS	3000
 
-/* In the child. The cache of the device is passed by: what it holds may be older than what other nodes have written. */
+/* In the child. Bypasses the page cache of the device, which may be older than what other nodes have written. */
 static void read_disk(const char *path, int to)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	void *buf;
 
-	close(STDOUT_FILENO);		/* udev must not wait for its end */
+	close(STDOUT_FILENO);		/* udev must not wait for the end of this process */
 	close(STDERR_FILENO);
 	if (fd < 0 || fstat(fd, &st) || posix_memalign(&buf, DDR_META_BLOCK, DDR_META_BLOCK))
 		_exit(1);
@@ -40,7 +40,7 @@ static void read_disk(const char *path, int to)
 		_exit(1);
 	if (pread(fd, buf, DDR_META_BLOCK, DDR_SB_OFFSET) != (ssize_t)DDR_META_BLOCK)
 		_exit(1);
-	_exit(write(to, buf, DDR_META_BLOCK) == (ssize_t)DDR_META_BLOCK ? 0 : 1);	/* as one piece: it fits into the pipe */
+	_exit(write(to, buf, DDR_META_BLOCK) == (ssize_t)DDR_META_BLOCK ? 0 : 1);	/* written at once: it fits into the pipe */
 }
 
 /* What the child has read within the limit. */
@@ -89,13 +89,13 @@ int main(int argc, char **argv)
 	fault = ddr_super_decode(buf, 0, DDR_SB_OFFSET, &sb);
 	if (fault.code == DDR_FE_BLANK || fault.code == DDR_FE_MAGIC)
 		return 1;
-	/* damaged, or of a later version: others shall leave it alone all the same */
+	/* damaged, or of a later version: other programs must still leave it alone */
 	printf("ID_FS_TYPE=ddraid_member\nID_FS_USAGE=raid\n");
 	if (fault.code == DDR_FE_OK) {
 		print_uuid("ID_FS_UUID", sb.array_uuid);
 		print_uuid("ID_FS_UUID_ENC", sb.array_uuid);
 		print_uuid("ID_FS_UUID_SUB", sb.member[sb.this_member].uuid);
-		/* letters, digits and . _ + -: nothing that udev would have to encode */
+		/* only letters, digits and . _ + -: nothing that has to be encoded for udev */
 		printf("ID_FS_LABEL=%s\nID_FS_LABEL_ENC=%s\nID_FS_VERSION=%u\n", sb.name, sb.name, DDR_FORMAT_VERSION);
 	}
 	return fflush(stdout) ? 1 : 0;

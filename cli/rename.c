@@ -2,12 +2,13 @@
 /*
  * ddraid rename: gives an array that is stopped on all nodes another name.
  *
- * The name is in the superblocks, so a single command changes it, while the array cannot be started: the members are locked, which keeps
- * other programs on this machine out; in a cluster the command is alone in the array's process group, which keeps the other nodes out (hold.h). A slot
- * of the dirty log that belongs to another node shows that this node runs the array, or died while running it.
+ * The name is in the superblocks, so a single command changes it, while the array cannot be started: the members are locked, which
+ * keeps other programs on this machine out; in a cluster the command is alone in the array's process group, which keeps the other
+ * nodes out (hold.h). A slot of the dirty log that belongs to another node shows that this node runs the array, or died while running
+ * it.
  *
- * Must never: write while a slot is owned, a member is not there, or the process group has other processes; write by superblocks that were read
- * before the members were locked.
+ * Must never: write while a slot is owned, a member is missing, or the process group has other processes; base the new superblocks on
+ * ones that were read before the members were locked.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -31,10 +32,10 @@
 struct rename {
 	const char *old, *name;
 	struct ddr_scan scan;
-	struct ddr_scan_array array;	/* as it is by the scan; cand borrows from it */
-	uint32_t alone, nodes;		/* as in start.c: this node's id if it has no cluster; nodes of the cluster */
+	struct ddr_scan_array array;	/* as found by the scan; cand borrows from it */
+	uint32_t alone, nodes;		/* as in start.c: this node's id if it has no cluster; number of nodes in the cluster */
 	struct hold hold;
-	struct ddr_dev dev[DDR_ASSEMBLE_MAX];	/* of each candidate that plays; fd -1: it does not */
+	struct ddr_dev dev[DDR_ASSEMBLE_MAX];	/* of each candidate that is used; fd -1: it is not */
 };
 
 /* ---- which array ------------------------------------------------------------------ */
@@ -54,7 +55,7 @@ static bool ask_daemon(struct rename *r)
 	return ok;
 }
 
-/* A rename that was cut short: some disk has the old name, and the newest one of its array the new one. */
+/* Finds an interrupted rename: some disk has the old name, and the newest superblock of its array the new one. */
 static bool find_half(struct rename *r, char uuid[37])
 {
 	struct ddr_scan_name list[64];
@@ -87,7 +88,7 @@ static int find(struct rename *r)
 	return ddr_scan_assemble(&r->scan, uuid, NULL, &r->array, &again) ? cli_fail("rename", "%s", again.text) : CLI_DONE;
 }
 
-/* ---- may it ----------------------------------------------------------------------- */
+/* ---- is it allowed ---------------------------------------------------------------- */
 
 static int check_members(const struct rename *r)
 {
@@ -105,7 +106,7 @@ static int check_members(const struct rename *r)
 	return CLI_DONE;
 }
 
-/* Nobody runs the array, and nobody died while he did. */
+/* Checks that no node runs the array, or died while running it. */
 static int check_use(const struct rename *r)
 {
 	const struct ddr_super *sb = &r->array.assembly.super;
@@ -145,7 +146,7 @@ static bool plays(const struct rename *r, size_t c)
 	return r->array.assembly.verdict[c] == DDR_V_CURRENT;
 }
 
-/* As which it plays, or -1. */
+/* The member that candidate @c serves as, or -1. */
 static int32_t member_of(const struct ddr_assembly *a, int32_t c)
 {
 	for (int32_t m = 0; m < a->super.members; m++)
@@ -169,7 +170,7 @@ static int open_all(struct rename *r)
 	return CLI_DONE;
 }
 
-/* What counts is what is there now that nobody else can change it. */
+/* Reads all superblocks again, now that nobody else can change them: only these are used. */
 static int read_again(struct rename *r, struct ddr_supers *s)
 {
 	const struct ddr_super before = r->array.assembly.super, *now = &r->array.assembly.super;
@@ -190,7 +191,7 @@ static int read_again(struct rename *r, struct ddr_supers *s)
 	return check_use(r) ? CLI_FAILED : check_members(r);
 }
 
-/* All copies have the name already. */
+/* Do all copies have the new name already? */
 static bool is_done(const struct rename *r, const struct ddr_supers *s)
 {
 	for (size_t c = 0; c < r->array.n; c++)

@@ -6,9 +6,10 @@
 #include "lib/disk/devio.h"
 
 /*
- * Gives the member on @dev the superblock @sb, whose this_member is set here, in both copies: sequence numbers @sb->seq - 1 and @sb->seq (an odd one).
- * First the copy that is bad or older; the other one only when that came back as it was written, so a valid copy of the newest generation is
- * there at every moment. The disk must still be the member @member of the array: it is looked at first. 0, or -1 with @err.
+ * Writes the superblock @sb, with this_member set to @member, to both copies of the member on @dev: sequence numbers @sb->seq - 1 and
+ * @sb->seq (an odd one). The copy that is bad or older comes first, and the other one only after the first was read back as it was
+ * written, so there is always a valid copy of the newest generation. Before that it checks that the disk is still the member @member
+ * of the array. 0, or -1 with @err.
  */
 int rename_write(const struct ddr_dev *dev, const struct ddr_super *sb, uint16_t member, struct ddr_error *err);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The superblocks of an array that gets another name; see rename.h.
+ * Writes the superblocks of an array that gets another name; see rename.h.
  *
- * A name is no state of a member, so the generation stays as it is, as with slots and counters. An interrupted change leaves members of the same
- * generation, some with higher sequence numbers: the name on those is valid (lib/disk/assemble.c), and its next change of the
- * superblocks, or the same command again, gives it to the others.
+ * The name is not part of the members' state, so the generation stays the same, as for slots and counters. An interrupted change
+ * leaves members with the same generation, some with higher sequence numbers. The name on those is valid (lib/disk/assemble.c); the
+ * next change of the superblocks, or the same command again, writes it to the others.
  *
  * Must never: write a copy while the other one is not known to be valid; write to a disk that is not this member now.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The scan of this machine's disks, for commands, in a process of its own. A process whose thread hangs in a disk does not disappear when it
- * ends: its parent would wait for the disk. So that process is left behind, and the command ends when its work is done.
- * It scans as often as it is asked, and remembers the disks that have not answered yet: no scan waits for one of them twice.
- * Must never: keep anything of the command's open in the process that may be left.
+ * Scans this machine's disks for a command, in a process of its own. A process with a thread that hangs in a disk does not disappear
+ * when it ends: its parent would wait for the disk. So that process is left behind, and the command can end when its work is done. It
+ * scans as often as requested, and remembers the disks that have not answered yet: no scan waits for one of them twice. Must never:
+ * keep open files of the command in the process that may be left behind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,21 +18,21 @@
 
 #define FDS_MAX	4096
 
-/* What the process is asked for. */
+/* A request to the process. */
 struct question {
 	unsigned int wait_ms;		/* as in struct ddr_scan_how */
-	char which[DDR_NAME_LEN];	/* an array: when it is complete, no disk that hangs is waited for; "": none is */
+	char which[DDR_NAME_LEN];	/* an array: once it is complete, disks that hang are not waited for; "": any disks will do */
 };
 
-/* What it answers first; then the devices, then those that have not answered. */
+/* The first part of its answer; the devices follow, then those that have not answered. */
 struct head {
 	int rc;
-	bool enough;			/* of the array that was asked for, nothing is missing */
+	bool enough;			/* nothing is missing of the array in the request */
 	size_t n, n_hung;
 	struct ddr_error error;
 };
 
-/* All of it, written or read. */
+/* Writes or reads all of it. */
 static bool move_all(int fd, void *data, size_t len, bool out)
 {
 	char *p = data;
@@ -60,7 +60,7 @@ static bool get_all(int fd, void *data, size_t len)
 	return move_all(fd, data, len, false);
 }
 
-/* Have all members of the array answered? Where none is named, what answers is what there is. */
+/* Have all members of the array answered? Without an array in the request, always true. */
 static bool is_complete(void *which, const struct ddr_scan *scan)
 {
 	static struct ddr_scan_array array;
@@ -149,7 +149,7 @@ void cli_scanner_close(struct cli_scanner *s)
 	*s = (struct cli_scanner){ .fd = -1 };
 }
 
-/* Each disk that counts as not there is told of once. */
+/* Warns once about each disk that counts as missing. */
 static void tell_hung(const char *what, const struct ddr_scan *scan)
 {
 	for (size_t i = 0; i < scan->n_hung; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid set: changes settings of a running array, or lists them. The values are checked
- * here, for a clear usage error, and again by the daemon.
+ * ddraid set: changes settings of a running array, or lists them. The values are checked here, for a clear usage error, and again by
+ * the daemon.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 #include "cli/client.h"
 #include "lib/conf.h"
 
-/* Settings that are no options of ddraid.conf: they belong to the array, not to the node. */
+/* Settings that are not options of ddraid.conf: they belong to the array, not to the node. */
 static bool special(const char *key)
 {
 	return !strcmp(key, "suspect-reads") || !strcmp(key, "suspect_reads") || !strcmp(key, "suspect");
 }
 
-/* Cuts @setting into a key and a value, both valid as far as can be said here; nothing is sent before all are. */
+/* Splits @setting into a key and a value, and checks both as far as possible here; nothing is sent before all settings are valid. */
 static int check_one(const struct cli_command *cmd, char *setting)
 {
 	char *value = strchr(setting, '=');

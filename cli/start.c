@@ -22,9 +22,9 @@
 #include "lib/dm.h"
 
 #define ARRAYS_MAX	64
-#define PATIENCE_MS	30000	/* for disks that are not there yet */
+#define PATIENCE_MS	30000	/* for disks that have not appeared yet */
 
-/* The daemon is there and its module is loaded. */
+/* Is the daemon running, with its module loaded? */
 static bool daemon_ready(struct start *s)
 {
 	struct json_object *data;
@@ -44,7 +44,7 @@ static bool daemon_ready(struct start *s)
 	return module;
 }
 
-/* Options of the table of this array. With --all, what has no parity goes without the check of it. */
+/* The table options for this array. With --all, arrays without parity do not get verify_reads. */
 static bool options_of(const struct start *s, const struct ddr_super *sb, unsigned int *options)
 {
 	*options = s->table | s->always;
@@ -54,7 +54,7 @@ static bool options_of(const struct start *s, const struct ddr_super *sb, unsign
 	return s->all || !(s->table & DDR_TABLE_VERIFY_READS);
 }
 
-/* May this node have the array? With --adopt the operator says so. 0, or an exit code, and why was printed. */
+/* May this node start the array? --adopt is the operator's confirmation. 0, or an exit code, and the reason was printed. */
 static int claim(struct start *s, const struct ddr_super *sb)
 {
 	struct ddr_error err;
@@ -71,7 +71,7 @@ static int claim(struct start *s, const struct ddr_super *sb)
 	return refused ? start_failed(s, uuid, sb->name, err.text) : CLI_DONE;
 }
 
-/* The operator starts from what is here, though the node may remember newer superblocks: says what that costs, and tells the daemon. */
+/* The operator starts from these disks, although the node may remember newer superblocks: prints what may be lost, and tells the daemon. */
 static bool allow_older(struct start *s, const struct ddr_super *sb, const char *uuid)
 {
 	struct json_object *request = client_request("older", uuid), *data;
@@ -96,7 +96,7 @@ static bool allow_older(struct start *s, const struct ddr_super *sb, const char 
 	return true;
 }
 
-/* Makes the device, unless another start of the array has made it since we looked: then that one is waited for, as ours would be. */
+/* Creates the device, unless another start of the array has created it meanwhile: then that one is waited for, like our own. */
 static int device_of(struct made *made, uint64_t sectors, const char *params, struct ddr_error *err)
 {
 	struct cli_dm_info info;
@@ -131,7 +131,7 @@ static int make_device(struct start *s, const char *which, struct made *made)
 	if (cli_dm_find_array(made->uuid, &info, &err) || (!info.exists && cli_dm_find(name, &info, &err)))
 		return cli_fail("start", "%s", err.text);
 	made->kept = info.exists && strcmp(info.uuid, made->uuid) == 0;
-	if (s->only && cli_auto_held(made->uuid)) {	/* stopped meanwhile */
+	if (s->only && cli_auto_held(made->uuid)) {	/* it was stopped meanwhile */
 		printf("%s: was stopped by hand\n", name);
 		return cli_finish("start");
 	}
@@ -191,16 +191,16 @@ static int start_one(struct start *s, const char *which)
 	return made.sectors ? start_attach_all(s, &made, 1) : rc;
 }
 
-/* Those of --all, of which each is taken up once. */
+/* The arrays of --all; each is started once. */
 struct all {
 	struct made made[ARRAYS_MAX];
 	size_t n;
 	int worst;			/* exit code */
-	char told[ARRAYS_MAX][37];	/* arrays that wait for disks, as it was printed */
+	char told[ARRAYS_MAX][37];	/* uuids of arrays that wait for disks, as already printed */
 	size_t n_told;
 };
 
-/* What an array waits for: to the terminal or the journal once, and to the daemon, for `ddraid status`. */
+/* Reports what an array waits for: once to the terminal or the journal, and to the daemon, for `ddraid status`. */
 static void tell_lacks(struct start *s, struct all *all, const char *uuid, const char *name, const char *why)
 {
 	size_t told = 0;
@@ -214,7 +214,7 @@ static void tell_lacks(struct start *s, struct all *all, const char *uuid, const
 	cli_auto_report_waits(s->ipc, uuid, name, why);
 }
 
-/* Two devices that are one member: two paths to a disk, of which multipath may make one device yet. */
+/* Are two devices the same member? They are two paths to a disk, and multipath may still combine them. */
 static bool is_twice(const struct ddr_scan_array *array, char *why, size_t size)
 {
 	for (size_t i = 0; i < array->n; i++)
@@ -230,7 +230,7 @@ static bool is_twice(const struct ddr_scan_array *array, char *why, size_t size)
 	return false;
 }
 
-/* Disks of the array, or a multipath device, may come yet, as while a machine boots. What is started already waits for nothing. */
+/* Disks of the array, or a multipath device, may still appear, as during boot. An array that is already started waits for nothing. */
 static bool lacks_disks(struct start *s, struct all *all, const char *uuid)
 {
 	static struct ddr_scan_array array;
@@ -254,7 +254,10 @@ static bool lacks_disks(struct start *s, struct all *all, const char *uuid)
 	return true;
 }
 
-/* Of two arrays of one name neither is started, since nobody knows which one is meant. True: this is one, and that was said. */
+/*
+ * Of two arrays with the same name neither is started, since it is unclear which one is meant. True: this is one of them, and that
+ * was printed.
+ */
 static bool has_twin(struct start *s, struct all *all, const struct ddr_scan_name *list, size_t n, size_t i, const char *uuid)
 {
 	const struct ddr_scan_name *twin = ddr_scan_twin(list, n, i);
@@ -265,7 +268,7 @@ static bool has_twin(struct start *s, struct all *all, const struct ddr_scan_nam
 	if (!twin)
 		return false;
 	if (cli_dm_find_array(uuid, &info, &err) == 0 && info.exists)
-		return true;		/* it runs already */
+		return true;		/* it is already started */
 	ddr_error_set(&err, "the array with uuid %s, on %s, is not started: another array has the same name (uuid %s, on %s); rename one of them: "
 		      "ddraid rename UUID NEWNAME", uuid, s->scan.dev[list[i].device].path, cli_format_uuid(twin->uuid, other),
 		      s->scan.dev[twin->device].path);
@@ -273,7 +276,7 @@ static bool has_twin(struct start *s, struct all *all, const struct ddr_scan_nam
 	return true;
 }
 
-/* Makes the devices of arrays that were not taken up yet. @late: of those that lack disks, too. Returns how many are left for later. */
+/* Creates the devices of arrays that were not handled yet. @late: also of those that lack disks. Returns how many are left for later. */
 static size_t make_devices(struct start *s, struct all *all, bool late)
 {
 	struct ddr_scan_name list[ARRAYS_MAX];
@@ -308,9 +311,9 @@ static size_t make_devices(struct start *s, struct all *all, bool late)
 }
 
 /*
- * One that has to wait must not keep the others from being served. An array whose disks are not all there
- * gets some time: once it has started without one, that disk is stale, and has to be called back by hand. A disk that has not answered
- * yet may be any array's: while it has time nothing is started without one; what is complete is not held up by it.
+ * An array that has to wait must not delay the others. An array whose disks are not all present gets some time: if it started without
+ * one, that disk would become stale, and would have to be added again by hand. A disk that has not answered yet may belong to any
+ * array: while it may still answer, no array is started with missing disks; complete arrays do not wait for it.
  */
 static int make_all(struct start *s, struct all *all)
 {
@@ -339,7 +342,7 @@ static int make_all(struct start *s, struct all *all)
 	return rc ? cli_fail("start", "%s", err.text) : CLI_DONE;
 }
 
-/* Each array by ddraid-start@UUID.service; what is not there yet comes with its event. */
+/* Starts each array by ddraid-start@UUID.service; disks that appear later start theirs by an event. */
 static int start_units(struct start *s)
 {
 	struct ddr_scan_name list[ARRAYS_MAX];
@@ -347,7 +350,7 @@ static int start_units(struct start *s)
 	struct ddr_error err;
 	int rc;
 
-	cli_auto_release(NULL);		/* of those whose disks are not there yet, too */
+	cli_auto_release(NULL);		/* also those whose disks have not appeared yet */
 	if (cli_scanner_open(&scanner, &err))
 		return cli_fail("start", "%s", err.text);
 	rc = cli_scanner_scan(&scanner, "start", &s->scan, &err);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid start, once the devices are made: waits until the daemon serves them, says what it waits for, and takes down what it refuses.
+ * ddraid start, after the devices were created: waits until the daemon serves them, prints what it waits for, and removes those that
+ * it refuses.
  *
- * Must never: take down a device that may be in use.
+ * Must never: remove a device that may be in use.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,12 +17,12 @@
 #include "cli/dm.h"
 #include "cli/start.h"
 
-#define SLICE_MS	3000	/* how often it is asked what it waits for */
-#define SAY_MS		3000	/* what it waits for is not told before */
-#define RETRY_MS	200	/* between attempts to reach a daemon that went */
-#define TELL_MS		3000	/* after so long without one, that is said; one that is restarted is back before */
+#define SLICE_MS	3000	/* how often the daemon is asked what it waits for */
+#define SAY_MS		3000	/* a shorter wait is not reported */
+#define RETRY_MS	200	/* between attempts to reach a daemon that is gone */
+#define TELL_MS		3000	/* after this time without a daemon, that is printed; a restart takes less */
 
-/* A crash and a missing member together are never passed over in silence. */
+/* A crash and a missing member together must always be reported. */
 static void tell_suspect(const char *name, struct json_object *status)
 {
 	struct json_object *runs = client_object(status, "suspect"), *regions = client_object(status, "regions");
@@ -44,7 +45,7 @@ static void tell_suspect(const char *name, struct json_object *status)
 	}
 }
 
-/* Members that the array was started without, and why, where the daemon knows it. */
+/* Reports members that the array was started without, and why, if the daemon knows it. */
 static void tell_left_out(const char *name, struct json_object *status)
 {
 	struct json_object *members = client_object(status, "members");
@@ -69,7 +70,7 @@ uint64_t start_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* The daemon went, or hangs: another one comes at once where somebody sees to that. False: none came in time; @why says what was wrong. */
+/* The daemon is gone, or hangs; usually another one is started at once. False: none came in time; @why says what was wrong. */
 static bool reconnect(struct start *s, char *why, size_t size)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000L };
@@ -95,7 +96,7 @@ static bool reconnect(struct start *s, char *why, size_t size)
 	return false;
 }
 
-/* While the daemon says what it waits for (quorum, the fencing of a node), the command prints that and waits too. */
+/* While the daemon reports what it waits for (quorum, the fencing of a node), the command prints that and waits, too. */
 static void tell_waits(struct made *m, struct json_object *status)
 {
 	const char *waits = client_clean(client_text(client_object(status, "cluster"), "waits"));
@@ -108,7 +109,7 @@ static void tell_waits(struct made *m, struct json_object *status)
 		m->due_ms = start_now_ms() + WAIT_MS;
 }
 
-/* Asks for at most @slice_ms. SERVED: its status in *@status; REFUSED and GONE: why. */
+/* Asks the daemon for at most @slice_ms. SERVED: the status is in *@status; REFUSED and GONE: the reason is in @why. */
 static enum answer ask(struct start *s, struct made *m, int slice_ms, struct json_object **status, char *why, size_t size)
 {
 	struct json_object *request = client_request("wait", m->uuid), *data;
@@ -144,8 +145,8 @@ static enum answer ask(struct start *s, struct made *m, int slice_ms, struct jso
 }
 
 /*
- * What the daemon refuses goes, with all that waits in it already. But where another daemon was there before, it may have been served
- * meanwhile: then it goes only if nobody has it open.
+ * Removes the device of an array that the daemon refuses, with all I/O that waits in it. If another daemon ran in between, it may
+ * have been served meanwhile: then it is only removed if nobody has it open.
  */
 static void take_down(struct start *s, const struct made *m)
 {
@@ -162,7 +163,6 @@ static void take_down(struct start *s, const struct made *m)
 		cli_warn("start", "%s", err.text);
 }
 
-/* Says why; where it was not a person who asked, the daemon keeps that, for `ddraid status`. */
 int start_failed(struct start *s, const char *uuid, const char *name, const char *why)
 {
 	if (s->all)
@@ -170,7 +170,7 @@ int start_failed(struct start *s, const char *uuid, const char *name, const char
 	return cli_fail("start", "'%s': %s", name, why);
 }
 
-/* Waits a while for the daemon. An exit code, or -1: it has to be asked again. */
+/* Waits a while for the daemon. Returns an exit code, or -1: ask again. */
 static int attach(struct start *s, struct made *m, int slice_ms)
 {
 	struct json_object *status;
@@ -209,7 +209,7 @@ size_t start_unattached(const struct made *made, size_t n)
 	return left;
 }
 
-/* Waits a while for each of them: one that has to wait must not keep another one from being told of. The worst exit code of those that have ended. */
+/* Waits a while for each of them, so that an array that has to wait does not delay reports about others. */
 int start_attach_turn(struct start *s, struct made *made, size_t n, int slice_ms)
 {
 	int worst = CLI_DONE, rc;

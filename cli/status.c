@@ -38,7 +38,7 @@ static void print_member(struct json_object *m)
 		       client_number(errors, "write"), client_number(errors, "corrected"));
 }
 
-/* How many disks more it can do without. */
+/* How many more members may fail without loss of the array. */
 static void print_redundancy(struct json_object *a)
 {
 	uint64_t more = client_number(a, "may_fail");
@@ -53,7 +53,7 @@ static void print_redundancy(struct json_object *a)
 		printf("  DEGRADED no other member may fail\n");
 }
 
-/* The group has agreed on a size that this node's device has not got. */
+/* The group has agreed on a size that this node's device does not have yet. */
 static void print_sizes(struct json_object *a)
 {
 	char buf[32];
@@ -111,14 +111,14 @@ static void print_cluster(struct json_object *a)
 		if (!client_null(n, "slot"))
 			printf(", slot %" PRIu64, client_number(n, "slot"));
 		if (client_number(n, "id") == client_number(c, "writer"))
-			printf(", the writer");		/* of superblocks and map; it rebuilds and verifies */
+			printf(", the writer");		/* writes superblocks and map; rebuilds and verifies */
 		puts(client_number(n, "id") == client_number(c, "node") ? " (this one)" : "");
 	}
 	if (!client_null(c, "waits") && strcmp(client_text(c, "waits"), client_text(a, "error")) != 0)
 		printf("  waits    %s\n", client_clean(client_text(c, "waits")));
 }
 
-/* Where it is not where everybody looks for it. */
+/* Names the device if it does not have the usual name. */
 static void print_device(struct json_object *a)
 {
 	char usual[DDR_NAME_LEN + 16];
@@ -160,7 +160,7 @@ static void print_array(struct json_object *a)
 	for (size_t i = 0; i < client_length(members); i++) {
 		struct json_object *m = client_at(members, i);
 
-		/* a free entry of the table: whoever had it was removed */
+		/* an unused entry of the table: its member was removed */
 		if (!client_null(m, "role") || strcmp(client_text(m, "state"), "missing") != 0)
 			print_member(m);
 	}
@@ -174,7 +174,7 @@ static void print_array(struct json_object *a)
 		job_print(a, client_at(jobs, i));
 }
 
-/* Of which releases daemon, module and this command are. */
+/* The releases of the daemon, the module and this command. */
 static void look_at_release(struct ddr_ipc *c, struct ddr_release *r)
 {
 	struct json_object *data = NULL;
@@ -189,7 +189,7 @@ static void look_at_release(struct ddr_ipc *c, struct ddr_release *r)
 	json_object_put(data);
 }
 
-/* The arrays as the daemon describes them, or NULL and the reason printed. @r (may be NULL): the releases of what runs. */
+/* The arrays as the daemon describes them, or NULL, and the reason was printed. @r (may be NULL): the releases of what runs. */
 static struct json_object *fetch(const char *what, const char *name, struct ddr_release *r)
 {
 	struct ddr_ipc *c = client_connect(what);
@@ -229,7 +229,7 @@ struct asked {
 	bool json, check;
 };
 
-/* Options of both commands: [NAME] [--json], and of status --check. Returns a usage error, or CLI_DONE. */
+/* The options of both commands, [NAME] [--json], and status --check. Returns a usage error, or CLI_DONE. */
 static int parse(const struct cli_command *cmd, int argc, char **argv, struct asked *asked)
 {
 	static const struct option options[] = {

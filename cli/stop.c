@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid stop: has the daemon clear all marks, and removes the device. An array that
- * is in use is not stopped, and the message names what uses it.
+ * ddraid stop: lets the daemon clear all marks, then removes the device. An array that is in use is not stopped, and the message
+ * names what uses it.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -20,13 +20,13 @@
 #include "lib/dm.h"
 
 #define CLEAN_MS	60000	/* for the last writes, flushes and the clearing of marks */
-#define PAUSE_US	200000	/* the kernel tells nobody that a device was closed */
+#define PAUSE_US	200000	/* the kernel does not report when a device is closed */
 
 struct stop {
 	struct ddr_ipc *ipc;	/* NULL: no daemon, and --force */
 	bool force;
 	bool all;
-	time_t until;		/* --wait: so long an array that is in use may take to be let go; CLOCK_MONOTONIC, 0: not at all */
+	time_t until;		/* --wait: until then an array in use is waited for; CLOCK_MONOTONIC, 0: not at all */
 };
 
 static time_t now(void)
@@ -37,7 +37,7 @@ static time_t now(void)
 	return ts.tv_sec;
 }
 
-/* Nothing dirty is left, as far as the daemon can; false: it said why not. */
+/* Lets the daemon clear all marks that it can; false: the reason was printed. */
 static bool clean(struct stop *s, const struct cli_dm_info *info)
 {
 	struct json_object *request, *data;
@@ -46,7 +46,7 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 
 	if (!s->ipc)
 		return true;
-	/* an array that is not served has nothing to be cleaned: only its device goes */
+	/* for an array that is not served nothing is cleared: only its device is removed */
 	if (!client_try(s->ipc, client_request("status", info->uuid), &data, CLIENT_TIMEOUT_MS, why, sizeof(why)))
 		served = false;
 	else
@@ -59,7 +59,7 @@ static bool clean(struct stop *s, const struct cli_dm_info *info)
 	json_object_object_add(request, "timeout_ms", json_object_new_int(CLEAN_MS));
 	if (!client_try(s->ipc, request, &data, CLEAN_MS + CLIENT_TIMEOUT_MS, why, sizeof(why))) {
 		if (!info->live)
-			return true;	/* nobody has ever seen it, so there is nothing to be made clean: without quorum it goes, too */
+			return true;	/* it was never visible, so nothing has to be cleared: it is removed even without quorum */
 		if (!s->force)
 			cli_fail("stop", "'%s': %s; --force stops it anyway", info->name, why);
 		else
@@ -85,7 +85,7 @@ static int in_use(const struct cli_dm_info *info)
 	return cli_fail("stop", "'%s' is in use: %s. Unmount it, or stop what uses it, then ddraid stop %s", info->name, by, info->name);
 }
 
-/* Whoever has it open may be on the way out: udev that looks at it, or with --wait a file system that is being unmounted. */
+/* The device may be closed soon: by udev, which reads it, or, with --wait, by a file system that is being unmounted. */
 static int wait_closed(const struct stop *s, struct cli_dm_info *info, struct ddr_error *err)
 {
 	char name[sizeof(info->name)];
@@ -101,7 +101,7 @@ static int wait_closed(const struct stop *s, struct cli_dm_info *info, struct dd
 	return 0;
 }
 
-/* What waits for a suspended device would wait for ever. One that is in use is resumed only where all is to end. */
+/* I/O on a suspended device would wait for ever. A device that is in use is only resumed if everything is to be stopped. */
 static int resume(const struct stop *s, const struct cli_dm_info *info, struct ddr_error *err)
 {
 	if (!info->suspended || (info->open_count && !s->all))
@@ -124,7 +124,7 @@ static int stop_device(const struct cli_dm_info *found, void *ctx)
 		return cli_fail("stop", "'%s' was removed by another program meanwhile", info.name);
 	if (!clean(s, &info))
 		return CLI_FAILED;
-	cli_auto_hold(info.uuid);	/* before it is gone: an event may just be starting it */
+	cli_auto_hold(info.uuid);	/* before it is removed: an event may be starting it just now */
 	if (cli_dm_remove(info.name, &err)) {
 		cli_auto_release(info.uuid);
 		return cli_fail("stop", "%s", err.text);
@@ -191,7 +191,7 @@ int cmd_stop(const struct cli_command *cmd, int argc, char **argv)
 		return cli_go_down();
 	ddr_dm_init();
 	if (s.all && cli_dm_each(is_one, NULL, &err) == 0)
-		return CLI_DONE;		/* no daemon is needed for that */
+		return CLI_DONE;		/* this needs no daemon */
 	if (!client_reach(&s.ipc, why, sizeof(why))) {
 		if (!s.force)
 			return cli_fail("stop", "%s", why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ddraid table: prints the table line for `dmsetup create`. It reads only the disks and
- * changes nothing; the daemon checks the devices again when the device appears.
+ * ddraid table: prints the table line for `dmsetup create`. It only reads the disks and changes nothing; the daemon checks the
+ * devices again when the device appears.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -19,7 +19,7 @@
 
 #define LINE_MAX_BYTES	2048
 
-/* Is stderr the journal? Then a line may begin with its priority, sd-daemon(3). */
+/* Is stderr the journal? Then a line may begin with its priority, see sd-daemon(3). */
 static bool to_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -29,7 +29,7 @@ static bool to_journal(void)
 	return stream && sscanf(stream, "%llu:%llu", &dev, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == inode;
 }
 
-/* What came from a disk, the daemon or an argument must not move the cursor or end the line. */
+/* Text from a disk, the daemon or an argument must not move the cursor or end the line. */
 static void __attribute__((format(printf, 3, 0))) print_line(const char *prefix, const char *what, const char *format, va_list args)
 {
 	char line[LINE_MAX_BYTES];

@@ -82,7 +82,7 @@ static void print_suspect(struct json_object *array)
 		       client_clean(client_text(array, "name")));
 }
 
-/* Where, how much, on which member, and what became of it. */
+/* Where it is, how many blocks, on which member, and whether it was repaired. */
 static void print_finding(struct json_object *f)
 {
 	uint64_t first = client_number(f, "first_block"), found = client_number(f, "found");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid wipe: erases members. All superblocks that ddraid could find on them are overwritten with zeroes, and nothing else.
+ * ddraid wipe: erases members. All superblocks that ddraid finds on them are overwritten with zeroes, and nothing else.
  *
- * Must never: write to a disk that something uses, that has no ddraid superblock, or whose array may be running with it as a member, unless
- * the operator overrides it; report that a disk is wiped while anything of a superblock can be read there.
+ * Must never: write to a disk that is in use, that has no ddraid superblock, or that may be a member of a running array, unless the
+ * operator overrides it; report that a disk is wiped while any part of a superblock can be read there.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,18 +28,18 @@ struct wipe_args {
 	const char *path[MOST];
 	size_t n;
 	bool overwrite, files, yes;
-	uint32_t alone;			/* this node's id, if it has no cluster: it keeps its slot when it stops, and its locks say whether it runs the array */
+	uint32_t alone;			/* this node's id if it has no cluster: it keeps its slot when it stops, and its locks show whether it runs the array */
 };
 
 struct wiped {
 	struct ddr_dev dev;
 	struct ddr_supers supers;
-	char is[256];			/* what the disk is, in words */
+	char is[256];			/* a description of the disk */
 };
 
-/* ---- what the disk is ------------------------------------------------------------- */
+/* ---- what the disk is -------------------------------------------------------------- */
 
-/* It was one of ours, and is no valid one any more. What has another magic is somebody else's. */
+/* It was one of our superblocks, and is not valid any more. One with another magic belongs to another program. */
 static bool is_damaged(const struct ddr_supers *s, unsigned int copy)
 {
 	enum ddr_format_error code = s->copy[copy].fault.code;
@@ -47,7 +47,7 @@ static bool is_damaged(const struct ddr_supers *s, unsigned int copy)
 	return !s->copy[copy].found && !s->copy[copy].read_failed && code != DDR_FE_BLANK && code != DDR_FE_MAGIC;
 }
 
-/* Something of a superblock, even of a damaged one. */
+/* Is there any part of a superblock, even a damaged one? */
 static bool has_any(const struct ddr_supers *s)
 {
 	return s->copy[0].found || s->copy[1].found || is_damaged(s, 0) || is_damaged(s, 1);
@@ -58,7 +58,10 @@ static const struct ddr_super *super_of(const struct ddr_supers *s)
 	return s->newest < 0 ? NULL : &s->copy[s->newest].super;
 }
 
-/* The newest superblock of the array of @own that any disk of this machine has: a disk that was taken out of the array does not know that. */
+/*
+ * The newest superblock on any disk of this machine of the array that @own belongs to: a disk that was removed from the array does
+ * not know that.
+ */
 static const struct ddr_super *newest_of(const struct ddr_scan *scan, const struct ddr_super *own)
 {
 	const struct ddr_super *best = own;
@@ -73,7 +76,7 @@ static const struct ddr_super *newest_of(const struct ddr_scan *scan, const stru
 	return best;
 }
 
-/* Does the array count on it? */
+/* Is the disk with this uuid a working member, or a spare? */
 static bool is_needed(const struct ddr_super *now, const uint8_t uuid[DDR_UUID_LEN])
 {
 	for (uint32_t m = 0; m < now->members; m++)
@@ -83,7 +86,7 @@ static bool is_needed(const struct ddr_super *now, const uint8_t uuid[DDR_UUID_L
 	return false;
 }
 
-/* The node that has the array in use, or died while it had; 0: none. */
+/* The node that uses the array, or died while using it; 0: none. */
 static uint32_t user_of(const struct ddr_super *now, uint32_t alone)
 {
 	bool ours = alone && !(now->ro_compat & DDR_RO_COMPAT_CLUSTER);
@@ -94,7 +97,7 @@ static uint32_t user_of(const struct ddr_super *now, uint32_t alone)
 	return 0;
 }
 
-/* Without a daemon it is not known. */
+/* Without a daemon it is unknown. */
 static uint32_t ask_alone(void)
 {
 	struct json_object *data;
@@ -150,7 +153,7 @@ static int look_at(const struct wipe_args *a, const struct ddr_scan *scan, const
 
 /* ---- the work --------------------------------------------------------------------- */
 
-/* Those that are damaged, and those that cannot be read: writing them anew is what makes a disk find another sector for them. */
+/* Zeroes superblocks that are damaged, and those that cannot be read: rewriting makes a disk replace a bad sector. */
 static int zero_damaged(const struct wiped *w, struct ddr_error *err)
 {
 	for (unsigned int i = 0; i < DDR_SB_COPIES; i++)
@@ -166,7 +169,7 @@ static int wipe_one(struct wiped *w)
 	struct ddr_error err, none;
 
 	cli_guard_at(w->dev.path, HALF);
-	/* behind one that is gone there may be another one, of an earlier array */
+	/* behind a superblock that was erased there may be one of an earlier array */
 	do {
 		if (zero_damaged(w, &err) || create_retire(&w->dev, &err))
 			return cli_fail("wipe", "%s; %s", err.text, HALF);
