@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prints doc/mutations.md: each safety rule, the ways in which it is broken on purpose, and who notices.
+"""Prints doc/mutations.md: each safety rule, the ways in which it is broken on purpose, and the test that must notice.
 
     table.py >doc/mutations.md
 
-test_table.py sees that the file is up to date, that every mutation still applies, and that
+test_table.py checks that the file is up to date, that every mutation still applies, and that
 the tests that they name exist.
 """
 import pathlib
@@ -13,29 +13,29 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 RULES = {
-    1: "Marked durably before a chunk is submitted; completed only when all members have it",
-    2: "A mark goes only after close, end, flush, durable clear; an error means resync",
-    3: "A member that failed is out, agreed and in the superblocks, before the request completes",
-    4: "A member that the array cannot do without stays",
-    5: "W and EX never overlap",
-    6: "A dead node is recovered after its fencing",
-    7: "A dead daemon is no proof; without one writes stop in time; marks stay",
-    8: "Without quorum, or fenced: nothing is granted and nothing goes on",
-    9: "Reconstruction uses only what is in sync; what may be garbage is listed",
+    1: "A region is marked durably before a chunk of it is written; a write completes only when all members have it",
+    2: "A mark is cleared only after close, end of writes, flush and a durable clear; after an error the region is resynced",
+    3: "A failure of a member is agreed on and in the superblocks before the request that met it completes",
+    4: "A member that the array needs stays in it",
+    5: "A write (W) and an exclusive range (EX) never overlap",
+    6: "A dead node is recovered only after its fencing",
+    7: "A dead daemon does not prove that its node is dead; without a daemon writes stop in time, and marks stay",
+    8: "Without quorum, or on a fenced node, nothing is granted and no I/O continues",
+    9: "Reconstruction uses only members in sync; blocks that may be garbage are listed",
     10: "All input is checked",
-    11: "The truth is on disk; unreadable means dirty; stale is refused",
-    12: "On disk before on the wire before in memory",
+    11: "The disks decide; unreadable counts as dirty; stale disks are refused",
+    12: "A change is on disk before it is sent to other nodes, and sent before it takes effect in memory",
 }
 OPENING = """# Each safety rule, broken on purpose
 
-Printed by `tests/mutations/table.py`; a test compares. `*.mut` are changes of the state machine and the formats, tried by
-`tests/mutations/run` (which prints how many seeds the simulator, `ddrsim`, took); `kernel/` holds patches, tried by
-`./quickstart drill mutations-kernel` in virtual machines.
+Printed by `tests/mutations/table.py`; a test checks that this page is up to date. `*.mut` are changes of the state machine and the
+formats; `tests/mutations/run` tries them, and prints how many seeds the simulator (`ddrsim`) needed. `kernel/` contains patches of the
+module; `./quickstart drill mutations-kernel` tries them in virtual machines.
 """
 
 
 def mutations():
-    """(rules, name, what it breaks, who must notice) of every mutation."""
+    """(rules, name, what it breaks, the test that must notice) of every mutation."""
     for path in sorted(HERE.glob("*.mut")):
         text = path.read_text()
         rules, finder = re.search(r"^rule: (.*)\nfound-by: (.*)$", text, re.M).groups()
@@ -55,7 +55,7 @@ def table():
         rows = [m for m in mutations() if m[0][0] == rule]
         if not rows:
             continue
-        out.append(f"\n## Rule {rule}: {text}\n\n| mutation | what it breaks | who must notice |\n| --- | --- | --- |\n")
+        out.append(f"\n## Rule {rule}: {text}\n\n| mutation | what it breaks | what must notice |\n| --- | --- | --- |\n")
         for rules, name, breaks, test in rows:
             also = "".join(f" (and rule {r})" for r in rules[1:])
             out.append(f"| `{name}` | {breaks}{also} | `{test}` |\n")
