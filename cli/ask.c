@@ -33,7 +33,7 @@ bool cli_asked(const char *what, bool yes)
 
 	if (yes)
 		return true;
-	fprintf(stderr, "Type yes to go on: ");
+	fprintf(stderr, "Type yes to continue: ");
 	fflush(stderr);
 	if (fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0)
 		return true;

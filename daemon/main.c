@@ -83,7 +83,7 @@ static void usage(FILE *to)
 		"  -f, --foreground   stay in the foreground and log to stderr\n"
 		"  -d, --debug        log everything\n"
 		"  -c, --config FILE  configuration (" CONF_FILE ")\n"
-		"      --dump-config  print the configuration as it counts, and exit\n"
+		"      --dump-config  print the effective configuration, and exit\n"
 		"      --transport    print corosync or local, whichever would be used now, and exit\n"
 		"  -V, --version      print the version, and exit\n"
 		"  -h, --help         print this text, and exit\n");

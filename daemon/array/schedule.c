@@ -70,7 +70,7 @@ const char *ddr_schedule_waits(const struct ddr_array *a)
 		return "regions are being resynced";
 	if (a->sched.closed && (v->state == DDR_VERIFY_NONE || (v->flags & DDR_VERIFY_F_SCHEDULED)))
 		return "the current hour is outside verify_hours";
-	return v->state == DDR_VERIFY_NONE ? "another array is being verified, or the node that runs this verify has not begun yet" : NULL;
+	return v->state == DDR_VERIFY_NONE ? "another array is being verified, or the node that runs this verify has not started it yet" : NULL;
 }
 
 /* A date that was written with a wrong clock makes an array count as due for ever; it is not reported as late then. */

@@ -181,7 +181,7 @@ static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned 
 	for (size_t c = 0; c < all->n; c++)
 		if (all->place[c] >= from && all->cand[c].super)
 			ddr_load_begun(ddr_look_member(&look[c], &l->members->dev[all->place[c]], l->limit_ms, &err), l->members, all->place[c],
-				       "what else it holds", &err);
+				       "the signatures of other programs", &err);
 	for (size_t c = 0; c < all->n; c++) {
 		if (look[c] && ddr_look_wait(look[c]))
 			memcpy(all->foreign[c], look[c]->foreign, sizeof(all->foreign[c]));

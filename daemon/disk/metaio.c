@@ -178,7 +178,7 @@ static void retire(struct ddr_meta_op *op)
 
 static const char *const kind_name[] = {
 	[DDR_META_LOG] = "dirty log write", [DDR_META_MAP] = "region map write",
-	[DDR_META_SB] = "superblock write", [DDR_META_FLUSH] = "cache flush", [DDR_META_CHECK] = "look at the superblocks",
+	[DDR_META_SB] = "superblock write", [DDR_META_FLUSH] = "cache flush", [DDR_META_CHECK] = "check of the superblocks",
 };
 
 static void member_failed(struct ddr_meta_op *op, unsigned int member, int result)

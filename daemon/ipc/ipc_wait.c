@@ -193,7 +193,7 @@ static void late_replace(struct ddr_client *c, struct ddr_array *a, const struct
 			snprintf(why, sizeof(why), "node %s does not see its device",
 				 a->d->transport->node_name(a->d, st->unseen_by[c->member], node, sizeof(node)));
 	}
-	ddr_client_error(c, "member %u of array '%s' did not begin to replace another one in time, so the request was cancelled: %s. It may still "
+	ddr_client_error(c, "member %u of array '%s' did not start to replace another member in time, so the request was cancelled: %s. It may still "
 			 "start; check ddraid status", c->member, c->which, why);
 }
 

@@ -322,7 +322,8 @@ void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr
 
 /* ---- start ------------------------------------------------------------------ */
 
-static const char seq_spent[] = "the superblocks were changed 2^31 times, which is the limit, or are damaged; copy the data to a new array";
+static const char seq_spent[] = "the change counters in the superblocks are near their limit, so the superblocks are probably damaged. "
+				"Change nothing on the disks; ddraid examine DEV... shows them";
 
 /* Why this node must not start, or NULL. @node: who is in the way. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)

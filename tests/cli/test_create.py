@@ -164,7 +164,7 @@ def test_each_override_has_its_option(images, tmp_path):
         os.write(master, answer.encode())
         _, err = process.communicate(timeout=60)
         os.close(master)
-        assert process.returncode == code and "Type yes to go on" in err and "destroying what it holds" in err, (process.returncode, err)
+        assert process.returncode == code and "Type yes to continue" in err and "destroying what it holds" in err, (process.returncode, err)
         assert (digest(paths) == before) == (code == 1)
     fresh = [tmp_path / f"fresh{i}" for i in range(3)]
     for path in fresh:

@@ -148,7 +148,7 @@ def test_it_asks(images, answer, code):                        # noqa: F811
     os.write(master, answer.encode())
     _, err = process.communicate(timeout=60)
     os.close(master)
-    assert process.returncode == code and "Type yes to go on" in err, (process.returncode, err)
+    assert process.returncode == code and "Type yes to continue" in err, (process.returncode, err)
     assert (digest(paths) == before) == (code == 1)
     if code:
         assert "nothing was changed" in err
