@@ -57,9 +57,9 @@
 
 #define MAX_ARGS	16
 
-static const char *current;	/* file, for complaints */
+static const char *current;	/* the file, for error messages */
 static int line_number;
-static FILE *transcript;	/* of the file, and its text: shown if the file cannot go on */
+static FILE *transcript;	/* the output for the file, and its text: printed if the file cannot continue */
 static char *transcript_text;
 
 void die(const char *what, const char *arg)
@@ -222,7 +222,7 @@ static void cmd_up(struct world *w)
 
 	node_down(n);
 	n->pid++;
-	if (w->n > 1) {		/* what each process draws for itself */
+	if (w->n > 1) {		/* random values that each process draws for itself */
 		n->cfg.entropy[0] = (uint8_t)n->cfg.node;
 		n->cfg.entropy[1] = (uint8_t)n->pid;
 	}
@@ -231,7 +231,7 @@ static void cmd_up(struct world *w)
 		die("the configuration is refused", "");
 }
 
-/* A block of the model's disk. */
+/* Sets a block of the model's disk. */
 static void disk_set(struct world *w, uint32_t place, const uint8_t *payload, const struct args *a)
 {
 	struct ddr_log_info info = { .slot = place == MAP ? DDR_MAP_SLOT : (uint16_t)place, .seq = number(a, "seq", 1),
@@ -387,7 +387,7 @@ static bool cmd_input(struct world *w, const struct args *a)
 	return true;
 }
 
-/* What is for no node in particular. Returns false if there is no such command. */
+/* Commands that concern no particular node. Returns false if there is no such command. */
 static bool cmd_world(struct world *w, const struct args *a)
 {
 	const char *c = a->v[0];
@@ -423,7 +423,7 @@ static void cmd_super(struct world *w, const struct args *a)
 	ddr_sm_load_super(w->me->sm, &sb);
 }
 
-/* Of one node. */
+/* Commands for one node. */
 static void cmd_node(struct world *w, const struct args *a)
 {
 	const char *c = a->v[0];
@@ -499,7 +499,7 @@ static void command(struct world *w, char *line)
 
 /* ---- files --------------------------------------------------------------------- */
 
-/* What the file becomes when its commands are run. The caller frees it. */
+/* Runs the commands of a file and returns its text with the new answers. The caller frees it. */
 static char *replay(FILE *in)
 {
 	static struct world w;
@@ -511,7 +511,7 @@ static char *replay(FILE *in)
 	w.nowhere = fopen("/dev/null", "w");
 	for (line_number = 1; fgets(line, sizeof(line), in); line_number++) {
 		if (line[0] == ' ')
-			continue;	/* an answer of the last time */
+			continue;	/* an old answer */
 		fputs(line, w.to);
 		if (line[0] != '>')
 			continue;
@@ -538,7 +538,7 @@ static char *read_all(FILE *in)
 	return text;
 }
 
-/* Says where two texts first differ. */
+/* Prints where two texts first differ. */
 static void complain(const char *want, const char *got)
 {
 	int n = 1;

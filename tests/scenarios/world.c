@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See world.h. Must never: answer what a scenario did not say is to be answered by itself. */
+/* See world.h. Must never: answer by itself what the scenario does not declare as automatic. */
 #include <ctype.h>
 #include <endian.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ FILE *begin(const struct world *w)
 	return to;
 }
 
-/* Is the region's mark that of a repair alone? */
+/* Is the region marked for a repair only? */
 static bool repair_of(const struct ddr_disk_log *blk, uint32_t region)
 {
 	bool of = false;
@@ -185,7 +185,7 @@ void kernel_answer(struct world *w, uint32_t i, uint64_t closed)
 	step(w, &in);
 }
 
-/* "auto disk": what is written is there, and what is read is what is there. */
+/* "auto disk": writes are stored, and reads return what was stored. */
 static void disk_io(struct world *w, const struct pending *p)
 {
 	const struct ddr_disk_log *blk = &w->disk[p->type == DDR_OUT_RELOAD ? MAP : p->slot % MAX_SLOTS];
@@ -205,7 +205,7 @@ static void disk_io(struct world *w, const struct pending *p)
 	case DDR_OUT_RELOAD:
 	case DDR_OUT_SLOT_READ:
 		memset(&info, 0, sizeof(info));
-		for (unsigned int place = 0; place < 2; place++)	/* nobody wrote it yet: seq 0 */
+		for (unsigned int place = 0; place < 2; place++)	/* not written yet: seq 0 */
 			ddr_log_decode(blk, &w->sb, p->type == DDR_OUT_RELOAD ? DDR_MAP_SLOT : (uint16_t)p->slot, 0, place, &info);
 		if (p->type == DDR_OUT_SLOT_READ) {
 			ddr_sm_load_log(w->me->sm, p->slot, 0, blk->payload, info.seq, info.node, info.boot_id, info.cookie);
@@ -237,7 +237,7 @@ void io_done(struct world *w, uint32_t i, uint32_t failed, int32_t result, uint6
 	step(w, &in);
 }
 
-/* What is read must be said by the scenario, unless there is a disk. */
+/* Does the scenario have to give what this read returns? (Not with "auto disk".) */
 static bool reads(const struct pending *p)
 {
 	return p->type == DDR_OUT_RELOAD || p->type == DDR_OUT_SLOT_READ;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The world of a scenario: nodes with their instances of the state machine, what is open of their I/O and records, the
- * queues of the group, and the disks as far as "auto disk" needs them. run.c gives it commands.
+ * The world of a scenario: nodes with their instances of the state machine, their open I/O and records, the queues of the group, and
+ * the disks as far as "auto disk" needs them. run.c gives it commands.
  */
 #ifndef DDR_TESTS_SCENARIOS_WORLD_H
 #define DDR_TESTS_SCENARIOS_WORLD_H
@@ -13,7 +13,7 @@
 #define MAX_PENDING	256
 #define MAX_NODES	4
 #define MAX_SLOTS	8
-#define MAP		MAX_SLOTS	/* place of the map among the logs */
+#define MAP		MAX_SLOTS	/* index of the map among the logs */
 
 struct pending {
 	enum ddr_out_type type;
@@ -21,7 +21,7 @@ struct pending {
 	uint32_t index, slot;
 	struct ddr_rec rec;
 	uint64_t start, count;
-	struct ddr_super sb;		/* content of what is written */
+	struct ddr_super sb;		/* the contents to be written */
 	struct ddr_disk_log blk;
 };
 
@@ -31,8 +31,8 @@ struct node {
 	struct ddr_sm_config cfg;
 	struct ddr_sm *sm;		/* NULL: down */
 	uint32_t pid;
-	uint64_t view;			/* nodes of the last view that was given */
-	struct pending io[MAX_PENDING], kernel[MAX_PENDING];	/* open I/O; records of the kernel that it answers */
+	uint64_t view;			/* nodes of the last view */
+	struct pending io[MAX_PENDING], kernel[MAX_PENDING];	/* open I/O; records to the kernel that it will answer */
 	uint32_t n_io, n_kernel;
 	struct message msg[MAX_PENDING];
 	uint32_t n_msg;
@@ -40,7 +40,7 @@ struct node {
 
 struct world {
 	struct rig_geometry geo;
-	struct ddr_super sb;		/* as the disks have it */
+	struct ddr_super sb;		/* as on the disks */
 	struct ddr_disk_log disk[MAX_SLOTS + 1];	/* block 0 of each slot's log, and of the map */
 	struct node node[MAX_NODES], *me;
 	uint32_t n;
@@ -49,19 +49,19 @@ struct world {
 	FILE *to, *nowhere;
 };
 
-/* The file cannot go on; says where and why. */
+/* The file cannot continue; prints where and why. */
 void __attribute__((noreturn)) die(const char *what, const char *arg);
 
-/* Where a line of answers goes: it begins with the node if there are several. */
+/* The output for a line of answers: it begins with the node if there are several. */
 FILE *begin(const struct world *w);
-/* An input of w->me; its outputs are shown, remembered and sent. */
+/* One input for w->me; its outputs are shown, remembered and sent. */
 void step(struct world *w, const struct ddr_input *in);
-/* The oldest message that waits at w->me, in the name of @sender (0: who it was); not @give: it is dropped. */
+/* Delivers the oldest message that waits at w->me, in the name of @sender (0: its real sender); not @give: drops it. */
 void deliver(struct world *w, uint32_t sender, bool give);
-/* The kernel's answer to its @i-th open record; the end of the @i-th open I/O. */
+/* The kernel answers its @i-th open record; the @i-th open I/O ends. */
 void kernel_answer(struct world *w, uint32_t i, uint64_t closed);
 void io_done(struct world *w, uint32_t i, uint32_t failed, int32_t result, uint64_t mismatches);
-/* All that is to be answered at once, until nothing is left. */
+/* Gives all automatic answers, until none is left. */
 void answer_all(struct world *w);
 
 #endif

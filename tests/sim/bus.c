@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The process group: one total order of messages, delivered to every member that is
- * up, the sender included. Views are given at their place in the order.
+ * The process group: one total order of messages, delivered to every member that is up, including the sender. Views have their place
+ * in the order.
  */
 #include <string.h>
 

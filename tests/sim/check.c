@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The safety rules, checked from the disks and the model. Nothing here asks the state
- * machine: it could be wrong, and its opinion is what is being tested.
- */
+/* The safety rules, checked on the disks and the model. Nothing here asks the state machine, since that is what is being tested. */
 #include <string.h>
 
 #include "check.h"
@@ -35,7 +32,7 @@ static bool region_written(const struct sim *s, uint64_t r)
 	return false;
 }
 
-/* The map of each member that could be the one that survives, for regions that are not marked. */
+/* Checks the map of each member that might be the one that survives, for regions that are not marked. */
 static void media_map(struct sim *s, uint32_t counting)
 {
 	for (uint32_t m = 0; m < s->sb0.members; m++)
@@ -53,15 +50,14 @@ static void media_map(struct sim *s, uint32_t counting)
 		}
 }
 
-/* If power went now and every cache with it: is what is wrong marked, and does the map know what was written? */
+/* If power failed now and all caches were lost: would every wrong block be marked, and would the map know what was written? */
 void check_media(struct sim *s)
 {
 	uint32_t counting = check_counting(s);
 
 	/*
-	 * A member that dropped its cache in a flush which failed, and is not out yet: that the
-	 * failure is agreed before anybody clears is not promised (doc/protocol.md, limits);
-	 * that it goes is (check_final).
+	 * A member that dropped its cache in a failed flush, and has not failed for all yet. It is not promised that the failure is
+	 * agreed before any mark is cleared (doc/protocol.md, Not promised), only that the member fails (check_final).
 	 */
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		counting &= (s->cluster ? s->disk[m].dropped : s->disk[m].faulted != 0) ? ~(1u << m) : ~0u;
@@ -78,7 +74,7 @@ void check_media(struct sim *s)
 			clean &= !(counting >> m & 1) || (map_on(s, m, r) & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
 		}
 		if (suspect)
-			continue;	/* rule 9: it could not be resynced, and that is listed */
+			continue;	/* rule 9: it could not be resynced, and it is listed */
 		for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
 			if ((s->truth[b].ever || clean) && !parity_right(s, b, check_holding(s, b, counting), media_read))
 				sim_violation(s, "rule 2: the parity of block %llu is wrong on the media and its region %llu is not marked",
@@ -89,7 +85,7 @@ void check_media(struct sim *s)
 
 /* ---- data ---------------------------------------------------------------------- */
 
-/* A reconstruction of a block that was in flight at a crash may give anything; only such a block (rule 9). */
+/* A reconstruction of a block that was in flight at a crash may give anything; no other block may (rule 9). */
 static bool torn(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint32_t readable)
 {
 	return t->torn && !t->acked && !(readable >> check_member(s, role, b) & 1);
@@ -108,7 +104,7 @@ static bool one_of(const struct truth *t, uint32_t role, uint64_t b, uint64_t to
 	return token == t->base[role] || written_since(t, role, b, token);
 }
 
-/* After a crash: each chunk is the one that was promised, or one written since. What is there then is the new truth. */
+/* After a crash: each chunk is the promised one, or one written since. Its contents are the expected ones from now on. */
 static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 {
 	struct truth *t = &s->truth[b];
@@ -116,7 +112,10 @@ static void crash_block(struct sim *s, uint64_t b, uint32_t members)
 	t->torn |= !parity_right(s, b, members, media_read);
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 		bool direct = members >> check_member(s, i, b) & 1;
-		/* in flight (or never written), and reconstructed: it may be anything (rule 9); never written, a rebuild passes it over */
+		/*
+		 * in flight (or never written), and reconstructed: may be anything (rule 9); blocks that were never written are
+		 * skipped by a rebuild
+		 */
 		bool undefined = direct ? !t->ever && s->geo.spares : t->n_later || t->failed || t->torn || !t->ever;
 		uint64_t token;
 
@@ -153,7 +152,7 @@ static bool listed(const struct sim *s, uint64_t region)
 	return true;
 }
 
-/* A member got its chunk of the block from the others: what it is now may not have been promised, if the block was in flight at a crash. */
+/* A member got its chunk of the block from the others: the contents may not have been promised, if the block was in flight at a crash. */
 void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token)
 {
 	struct truth *t = &s->truth[b];
@@ -170,7 +169,7 @@ void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token)
 	t->unknown |= (uint8_t)(1u << role);
 }
 
-/* What the block holds before it is written for the first time: whatever is on those that have its roles now, for a rebuild passes it over. */
+/* The contents of a block before its first write: whatever is on the members that hold its roles now, since a rebuild skips it. */
 void check_before(struct sim *s, uint64_t b)
 {
 	uint32_t there = check_counting(s) | check_holding(s, b, 0);
@@ -178,7 +177,7 @@ void check_before(struct sim *s, uint64_t b)
 	for (uint32_t i = 0; i < ddr_geo_data(&s->g); i++) {
 		uint32_t m = check_member(s, i, b);
 
-		s->truth[b].unknown &= (uint8_t)~(1u << i);	/* a crash before may have found nobody with the role */
+		s->truth[b].unknown &= (uint8_t)~(1u << i);	/* in an earlier crash no member may have held the role */
 		if (there >> m & 1)
 			s->truth[b].base[i] = disk_read(&s->disk[m], b);
 		else
@@ -186,7 +185,7 @@ void check_before(struct sim *s, uint64_t b)
 	}
 }
 
-/* The chunk of a role as the members hold the others; false: too few of them do. */
+/* Computes the chunk of a role from the other members; false: too few of them have theirs. */
 bool check_chunk(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, uint64_t *token)
 {
 	uint32_t data = ddr_geo_data(&s->g);
@@ -235,8 +234,8 @@ static bool data_there(const struct sim *s, uint64_t b, uint32_t members)
 }
 
 /*
- * Blocks whose parity is right again on all of @members, the data among them, and where it was rebuilt, are torn no more: on the media too,
- * since what a job has put into caches only may be gone after the next crash.
+ * Blocks whose parity is correct again on all of @members (including the data), and where it was rebuilt, are no longer torn. This
+ * must hold on the media, too, since what a job only wrote to caches may be lost in the next crash.
  */
 void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members)
 {
@@ -255,13 +254,13 @@ static bool written_now(const struct sim *s, uint64_t b)
 	return false;
 }
 
-/* A chunk of a block that was in flight when a node died: old or new; reconstructed, anything until it was resynced. */
+/* A chunk of a block that was in flight when a node died: old or new; if it is reconstructed, anything until it was resynced. */
 static bool wild(const struct sim *s, const struct truth *t, uint64_t b, uint32_t role, uint64_t token, uint32_t readable)
 {
 	return t->wild && (one_of(t, role, b, token) || !(readable >> check_member(s, role, b) & 1));
 }
 
-/* Members that the kernel reads this block from. */
+/* The members that the kernel reads this block from. */
 static uint32_t rebuilt(const struct sim *s, const struct kernel *k, uint64_t b)
 {
 	uint32_t mask = 0;
@@ -272,27 +271,27 @@ static uint32_t rebuilt(const struct sim *s, const struct kernel *k, uint64_t b)
 	return mask;
 }
 
-/* What a reader on this node gets now: the last write that was acknowledged, whoever is missing. */
+/* What a reader on this node gets now must be the last acknowledged write, whatever members are missing. */
 void check_visible(struct sim *s, const struct node *n)
 {
 	uint32_t in_sync = 0, well = 0;
 	uint8_t at[DDR_MAX_ROLES];
 
 	if (s->lossy || n->k.unjudged)
-		return;		/* nobody reads there before the daemon has seen the table */
+		return;		/* no read gets there before the daemon has bound to the table */
 	memcpy(at, s->at, sizeof(at));
 	for (uint32_t p = 0; p < s->g.roles; p++) {
 		uint32_t m = kernel_reads(&n->k, p, s->blocks), some = kernel_reads(&n->k, p, 0);
 
 		some = some == SIM_NOBODY ? n->k.disk[p] : some;
-		s->at[p] = (uint8_t)some;	/* the superblocks may name another one already */
+		s->at[p] = (uint8_t)some;	/* the superblocks may name another member already */
 		if (s->disk[some].dead || (s->disk[some].faulted && !s->cluster))
 			continue;
 		well |= 1u << some;
 		if (m != SIM_NOBODY)
 			in_sync |= 1u << m;
 	}
-	if (!(check_counting(s) & well & ~in_sync))	/* a kernel that has not heard of all yet proves nothing */
+	if (!(check_counting(s) & well & ~in_sync))	/* a kernel that does not know all states yet proves nothing */
 		check_whole(s, 0, s->blocks, in_sync);
 	for (uint64_t b = 0; b < s->blocks; b++) {
 		struct truth *t = &s->truth[b];
@@ -307,7 +306,7 @@ void check_visible(struct sim *s, const struct node *n)
 			if ((t->unknown >> i & 1 && !t->acked) || !parity_read(s, b, i, readable, disk_read, &token))
 				continue;
 			if (!t->ever && !(readable >> check_member(s, i, b) & 1))
-				continue;	/* never written: nothing in it is defined */
+				continue;	/* never written: its contents are undefined */
 			if (token != want && t->ever && !torn(s, t, b, i, readable) && !wild(s, t, b, i, token, readable))
 				sim_violation(s, "block %llu, chunk %u: a reader (members %x) gets something else than what was acknowledged (version %u, promised %u, %u later)",
 					      (unsigned long long)b, i, readable, t->acked, t->promised, t->n_later);
@@ -320,7 +319,7 @@ void check_visible(struct sim *s, const struct node *n)
 	memcpy(s->at, at, sizeof(at));
 }
 
-/* Rule 3: what a write or flush left out, or what failed it, is out by every superblock that counts, before it completes. */
+/* Rule 3: before a write or flush completes, every superblock that is used lists the members that it left out, or that failed it, as failed. */
 void check_completion(struct sim *s, const struct kernel *k, const struct op *op)
 {
 	uint32_t counting = check_counting(s), done = kernel_members(s, k, op->done & ~op->broken);
@@ -334,7 +333,7 @@ void check_completion(struct sim *s, const struct kernel *k, const struct op *op
 		if (!(counting >> m & 1))
 			continue;
 		if (s->disk[m].has_super && s->disk[m].super.generation < newest->member[m].since)
-			continue;	/* it is called in sync by the others, and has no superblock that says so: it counts as stale */
+			continue;	/* the others list it as in sync, but it has no superblock of that: it counts as stale */
 		left = s->disk[m].has_super ? check_in_sync(&s->disk[m].super) & ~done : 1u << m;
 		if (left)
 			sim_violation(s, "rule 3: a %s completes without member %d, which the superblock of member %u still has in sync",
@@ -351,13 +350,13 @@ void check_replaced(struct sim *s, uint32_t old, uint32_t new)
 	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
 		for (uint32_t p = 0; p < DDR_UAPI_PLACES && n->k.there; p++)
 			if (n->k.disk[p] == old && (n->k.state[p] == DDR_KM_OUT || p == DDR_UAPI_SHADOW))
-				return;		/* it is left behind already */
+				return;		/* the group has already continued without it */
 	for (uint64_t b = 0; b < s->blocks; b++)
 		if (s->truth[b].ever && !s->truth[b].failed && !s->truth[b].lost && !written_now(s, b) && disk_read(&s->disk[old], b) != disk_read(&s->disk[new], b))
 			sim_violation(s, "member %u has replaced member %u, and holds something else in block %llu", new, old, (unsigned long long)b);
 }
 
-/* Rule 8: without quorum the kernel is frozen, as soon as the daemon knows. */
+/* Rule 8: without quorum the kernel is frozen as soon as the daemon knows. */
 void check_frozen(struct sim *s, const struct node *n)
 {
 	struct ddr_sm_status st;
@@ -369,7 +368,7 @@ void check_frozen(struct sim *s, const struct node *n)
 		sim_violation(s, "rule 8: there is no quorum, and the kernel goes on writing");
 }
 
-/* Rule 5: W and EX never overlap. No write may be in flight, nor begin, in a kernel that lives or a machine that died. */
+/* Rule 5: W and EX never overlap. No write may be in flight or start there, neither in a running kernel nor from a machine that died. */
 void check_job_range(struct sim *s, uint64_t start, uint64_t count)
 {
 	for (uint32_t i = 0; i < s->n_nodes; i++)
@@ -384,7 +383,7 @@ void check_job_range(struct sim *s, uint64_t start, uint64_t count)
 
 /* ---- the end ------------------------------------------------------------------- */
 
-/* A chunk of the block must be reconstructed, a crash left it undefined, and nobody has rewritten it. */
+/* Must a chunk of the block be reconstructed that a crash left undefined, and that was not rewritten since? */
 static bool undefined(const struct sim *s, uint64_t b, uint32_t counting)
 {
 	const struct truth *t = &s->truth[b];
@@ -408,7 +407,7 @@ static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 			sim_violation(s, "the parity of block %llu is wrong at the end", (unsigned long long)b);
 	if (!degraded && s->g.parity && (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC)
 		sim_violation(s, "liveness: region %llu still needs its sync", (unsigned long long)r);
-	/* rule 9: what a crash left undefined is listed, until it is rewritten */
+	/* rule 9: blocks that a crash left undefined are listed until they are rewritten */
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
 		if (undefined(s, b, check_holding(s, b, counting)) && !(nibble & DDR_REGION_F_SUSPECT))
 			sim_violation(s, "rule 9: block %llu is undefined and its region %llu is not listed as suspect",

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The safety rules that speak of several nodes, from the disks, the model kernels and what
- * is on its way. Only check_digest() and check_owners() ask the state machines, and only
- * whether they agree, with each other and with the disks.
+ * The safety rules about several nodes, checked on the disks, the model kernels and what is in flight. Only check_digest() and
+ * check_owners() ask the state machines, and only whether they agree with each other and with the disks.
  */
 #include <string.h>
 
@@ -19,7 +18,7 @@ static const struct node *owner_of(const struct sim *s, uint32_t slot)
 	return NULL;
 }
 
-/* Rules 6, 7: the owner of the slot that is taken over writes no more. */
+/* Rules 6, 7: the owner of the slot that is being taken over writes no more. */
 static void check_dead(struct sim *s, const struct node *by, uint32_t slot)
 {
 	const struct node *n = owner_of(s, slot);
@@ -40,8 +39,9 @@ static void check_dead(struct sim *s, const struct node *by, uint32_t slot)
 }
 
 /*
- * Was the region marked durably in the slot: does the newest copy on each member, or one that cannot be read, say that it is dirty?
- * A mark on some of them was never granted, and who takes the slot over need not reach those. @repair: one for a repair alone counts as well.
+ * Was the region durably marked in the slot? That is, does the newest copy on each member say so, or is it unreadable? A mark on only
+ * some members was never granted, and the node that takes over the slot may not reach those members. @repair: a mark for a repair
+ * only counts as well.
  */
 static bool dirty(const struct sim *s, uint32_t slot, uint64_t region, bool repair)
 {
@@ -57,7 +57,7 @@ static bool dirty(const struct sim *s, uint32_t slot, uint64_t region, bool repa
 	return s->g.parity;
 }
 
-/* Could it not be resynced? Its data is missing in part, and it is listed; or none of its parity is there. */
+/* Is a resync impossible? Part of its data is missing, and it is listed; or none of its parity exists. */
 static bool past_resync(const struct sim *s, uint64_t region)
 {
 	uint32_t counting = check_counting(s), parity = 0;
@@ -71,7 +71,7 @@ static bool past_resync(const struct sim *s, uint64_t region)
 	return listed || !parity;
 }
 
-/* Rule 12: what is cleared in a dead node's slot is marked in the slot of the node that takes it over, or was resynced since. */
+/* Rule 12: a mark that is cleared in a dead node's slot is in the slot of the node that takes it over, or its region was resynced since. */
 static void check_copied(struct sim *s, const struct node *by, uint32_t slot)
 {
 	uint32_t own = check_slot_of(s, by);
@@ -90,7 +90,7 @@ void check_recovered(struct sim *s, const struct node *n, uint32_t slot)
 			sim_violation(s, "rule 11: node %u says that slot %u is recovered, and region %llu is dirty in it", n->id, slot, (unsigned long long)r);
 }
 
-/* What must have one writer: a slot, the map, the superblocks. */
+/* The places that may only have one writer: a slot, the map, the superblocks. */
 static int place_of(enum ddr_out_type type, uint32_t slot)
 {
 	switch (type) {
@@ -102,7 +102,7 @@ static int place_of(enum ddr_out_type type, uint32_t slot)
 	}
 }
 
-/* Nobody else writes there: no daemon, no orphan of one, no machine that died. */
+/* No other writer may be active there: no daemon, no orphaned request of one, no machine that died. */
 static void check_alone(struct sim *s, const struct node *by, const struct io *io)
 {
 	static const char *const names[] = { "the map", "the superblocks" };
@@ -119,7 +119,7 @@ static void check_alone(struct sim *s, const struct node *by, const struct io *i
 				      by->id, what, s->late[i].node);
 }
 
-/* Rule 12: what is marked in a slot is somebody's to resync. */
+/* Rule 12: for every mark in a slot there is a node that will resync the region. */
 static void check_freed(struct sim *s, const struct node *by, const struct ddr_super *next)
 {
 	for (uint32_t slot = 0; slot < next->slots; slot++)
@@ -128,7 +128,7 @@ static void check_freed(struct sim *s, const struct node *by, const struct ddr_s
 				sim_violation(s, "rule 12: node %u frees slot %u, in which region %llu is marked", by->id, slot, (unsigned long long)r);
 }
 
-/* Rules 11, 12: superblocks go on behind the newest that is on any disk. */
+/* Rules 11, 12: new superblocks are above the newest one on any disk. */
 static void check_super(struct sim *s, const struct node *by, const struct io *io)
 {
 	struct ddr_super disk, next;
@@ -145,8 +145,9 @@ static void check_super(struct sim *s, const struct node *by, const struct io *i
 }
 
 /*
- * Rule 12: if all power went now, the next start would leave nobody out that the newest superblock has in (lib/disk/assemble.c: a member may be one
- * generation behind, not two). Nothing is read of one that is rebuilt with the cursor at 0.
+ * Rule 12: if all power failed now, the next start would not leave out a member that the newest superblock has in the array
+ * (lib/disk/assemble.c: a member may be one generation behind, not two). A member that is rebuilt with the cursor at 0 is not read,
+ * so it does not matter.
  */
 void check_level(struct sim *s)
 {
@@ -176,7 +177,7 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io)
 		check_super(s, n, io);
 }
 
-/* What each node knows of the array, for whoever looks at a trace. */
+/* Dumps what each node knows of the array, for the reader of a trace. */
 static void dump_all(struct sim *s)
 {
 	static char text[131072];
@@ -201,7 +202,7 @@ void check_digest(struct sim *s, const struct node *n)
 	s->digest[place % SIM_DIGESTS].digest = digest;
 }
 
-/* Rule 6: a node without the cluster would serve the array beside this one, unless the superblocks say whose it is. */
+/* Rule 6: a node outside of the cluster would serve the array at the same time as this one, unless the superblocks record the cluster. */
 void check_whose(struct sim *s, const struct node *n)
 {
 	struct ddr_super disk;
@@ -210,7 +211,7 @@ void check_whose(struct sim *s, const struct node *n)
 		sim_violation(s, "rule 6: node %u writes, and the superblocks do not say that the array is a cluster's", n->id);
 }
 
-/* Rule 12: whose the slots are by the state that was agreed, they are by the superblocks that it says are on the disks. */
+/* Rule 12: the owners of the slots in the agreed state are those in the superblocks that the state says are on the disks. */
 void check_owners(struct sim *s, const struct node *n)
 {
 	const struct ddr_super *sb = n->sm ? ddr_sm_super(n->sm) : NULL;

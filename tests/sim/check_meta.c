@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the metadata on the disks says: superblocks, dirty logs, the region map; and the rules that speak of these alone. As in check.c,
+ * What the metadata on the disks says: superblocks, dirty logs, the region map; and the rules about these alone. As in check.c,
  * nothing here asks the state machine.
  */
 #include <string.h>
@@ -23,7 +23,7 @@ const struct ddr_super *check_super(const struct sim *s)
 	return best;
 }
 
-/* Every member that knew the last state of the array is dead: nothing that is left means anything. */
+/* Every member with the last state of the array is dead: the remaining disks mean nothing. */
 bool check_hopeless(const struct sim *s)
 {
 	const struct ddr_super *left = check_super(s);
@@ -41,14 +41,14 @@ void check_places(struct sim *s)
 	for (uint32_t m = 0; sb && m < sb->members; m++)
 		if (sb->member[m].role < s->g.roles && !(sb->member[m].flags & DDR_MEMBER_F_REPLACING))
 			s->at[sb->member[m].role] = (uint8_t)m;
-	if (sb && sb->log_base != s->log_base)	/* nobody is out: from now on the map speaks of those who will be */
+	if (sb && sb->log_base != s->log_base)	/* no member is missing: from now on the map is about members that will be */
 		memset(s->missing_write, 0, sizeof(s->missing_write));
 	s->log_base = sb ? sb->log_base : s->log_base;
 	if (sb && sb->array_blocks != s->blocks)
 		grow_sized(s, sb->array_blocks);
 }
 
-/* The array is told to be whole: as many may fail again as the parity covers, but for those that have failed and nobody has noticed. */
+/* The array is complete again: as many members may fail again as the parity covers, minus those that failed without being noticed. */
 void check_whole_again(struct sim *s)
 {
 	const struct ddr_super *sb = check_super(s);
@@ -94,7 +94,7 @@ const struct ddr_disk_log *check_newest(const struct sim *s, uint32_t member, ui
 	return *seq ? (const struct ddr_disk_log *)(slot == SIM_MAP ? d->map[place] : d->log[slot][place]) : NULL;
 }
 
-/* Members that count: in sync by the newest superblock, and able to answer. */
+/* The members in use: in sync by the newest superblock, and able to answer. */
 uint32_t check_counting(const struct sim *s)
 {
 	const struct ddr_super *sb = check_super(s);
@@ -106,7 +106,7 @@ uint32_t check_counting(const struct sim *s)
 	return mask;
 }
 
-/* Members that hold their part of the block: those that count, and those that are rebuilt that far. */
+/* The members that hold their part of the block: those in use, and those that are rebuilt that far. */
 uint32_t check_holding(const struct sim *s, uint64_t b, uint32_t counting)
 {
 	const struct ddr_super *sb = check_super(s);
@@ -121,7 +121,7 @@ bool check_marked(const struct ddr_disk_log *blk, uint64_t region, bool repair)
 {
 	if (!(blk->payload[region / 8] >> region % 8 & 1))
 		return false;
-	for (uint32_t i = 0; i < 48 && !repair; i += 2)	/* 16 bit numbers + 1 of what is marked for a repair alone, at byte 80 */
+	for (uint32_t i = 0; i < 48 && !repair; i += 2)	/* at byte 80: 16 bit numbers + 1 of the regions that are marked for a repair only */
 		if ((((const uint8_t *)blk)[80 + i] | ((const uint8_t *)blk)[81 + i] << 8) == (int)region + 1)
 			return false;
 	return true;
@@ -135,7 +135,7 @@ bool check_marked_on(const struct sim *s, uint32_t m, uint32_t slot, uint64_t re
 	return !blk || check_marked(blk, region, repair);
 }
 
-/* Does every copy of the slot's log that could be the one that survives say that the region is dirty? */
+/* Does every copy of the slot's log that might be the one that survives mark the region as dirty? */
 bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool repair)
 {
 	uint32_t counting = check_counting(s);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Several nodes: the process group and the quorum service as corosync promises them, networks
- * that split and heal, machines and daemons that die, and fencing. When: schedule.c.
+ * Several nodes: the process group and the quorum service as corosync promises them, networks that split and heal, machines and
+ * daemons that die, and fencing. When this happens: schedule.c.
  *
- * What a node sends waits in its outbox until it is ordered; what is ordered waits at each
- * member until it is delivered there. When the network changes, those who stay together
- * deliver the same messages of the old ring, though perhaps not all that others did;
- * what was not ordered yet comes in the new ring. The quorum service tells each node by
- * itself, before or after the view.
+ * What a node sends waits in its outbox until it is ordered; what is ordered waits at each member until it is delivered there. When
+ * the network changes, nodes that stay together deliver the same messages of the old ring, but perhaps not all that other nodes did;
+ * what was not ordered yet comes in the new ring. The quorum service notifies each node separately, before or after the view.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +36,7 @@ static void push_view(struct sim *s, struct node *to, uint32_t part, const uint3
 		}
 }
 
-static bool together;	/* what joins and leaves is gathered into one view */
+static bool together;	/* joins and leaves are collected into one view */
 static bool views_due;
 
 static void views(struct sim *s, uint32_t part)
@@ -171,8 +169,8 @@ static bool moves_with(const struct node *a, const struct node *b, const uint32_
 }
 
 /*
- * Messages at the end of the old ring may have reached only those who went elsewhere. Behind the first
- * that is missing, only what those sent who stay together is delivered.
+ * Messages at the end of the old ring may have reached only nodes in the other parts. After the first missing one, only messages of
+ * senders that stay together are delivered.
  */
 static void forget_tail(struct sim *s, struct node *first, const uint32_t *old)
 {
@@ -205,7 +203,7 @@ static void forget_tail(struct sim *s, struct node *first, const uint32_t *old)
 	}
 }
 
-/* Each machine is in the part that it has now; @old says in which it was. */
+/* Applies the present parts of the network; @old: the parts before. */
 static void reconfigure(struct sim *s, const uint32_t *old)
 {
 	bool steps = sim_chance(s, 2);
@@ -316,7 +314,7 @@ bool cluster_power_on(struct sim *s, struct node *n)
 	return true;
 }
 
-/* All power: the disks' caches go too. */
+/* All power fails: the disks' caches are lost, too. */
 void cluster_blackout(struct sim *s)
 {
 	sim_trace(s, "all power is lost");
@@ -331,12 +329,12 @@ void cluster_blackout(struct sim *s)
 	s->stats[STAT_CRASHES]++;
 }
 
-/* The daemon comes up, if nothing of the last one is under way; an array that was evicted is made anew. */
+/* Starts the daemon, unless a request of the last one is still in flight; the device of an evicted array is created again. */
 bool cluster_daemon_start(struct sim *s, struct node *n)
 {
 	if (!n->up || n->sm || !node_may_start(n))
 		return false;
-	late_settle(s, n->id);	/* of the machine before it was started anew */
+	late_settle(s, n->id);	/* of the machine before its restart */
 	if (n->k.killed || n->left) {
 		if (kernel_in_flight(&n->k))
 			return false;
@@ -363,7 +361,7 @@ void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out)
 	sim_violation(s, "more fencing under way than nodes could need");
 }
 
-/* Cut off from now on, and what it had on its way has ended. */
+/* Cuts the node off: its requests in flight have ended. */
 static void cut_off(struct sim *s, uint32_t id)
 {
 	cluster_power_off(s, &s->node[id - 1]);
@@ -385,7 +383,7 @@ bool cluster_fence_event(struct sim *s)
 	for (uint32_t j = 0; j < i; j++)
 		a.arg[3] += s->fence[j].used && s->fence[j].by == s->fence[i].by && s->fence[j].target == s->fence[i].target;
 	a.arg[1] = !s->calm && s->storm.fence_fails && sim_chance(s, s->storm.fence_fails);
-	/* an agent that says that it failed, or died with its node, may have done it nevertheless */
+	/* an agent that reports a failure, or died with its node, may still have fenced the node */
 	a.arg[2] = a.arg[1] && sim_chance(s, 4);
 	return sim_act(s, a);
 }
@@ -412,7 +410,7 @@ bool cluster_fence_ends(struct sim *s, const struct act *a)
 	return true;
 }
 
-/* Fencing is off: the operator sees who is lost, cuts it off, and says so. */
+/* Fencing is off: the operator cuts off the lost node, and acknowledges it. */
 bool cluster_operator_fences(struct sim *s, struct node *n)
 {
 	static struct ddr_sm_status st;

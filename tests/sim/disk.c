@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Model disks. A plain write lands in a volatile cache; FLUSH moves to the media what was
- * in the cache when it was issued, and nothing that came while it was under way; metadata
- * is written with FUA, lands on the media, and may tear at a crash.
+ * Model disks. A plain write lands in a volatile cache; FLUSH moves to the media what was in the cache when it was issued, and
+ * nothing that arrived later; metadata is written with FUA, lands on the media, and may be torn in a crash.
  */
 #include <string.h>
 
 #include "sim.h"
 
-static uint64_t writes;		/* of all disks: a clock */
+static uint64_t writes;		/* of all disks: used as a clock */
 
 uint64_t disk_now(void)
 {
@@ -58,7 +57,7 @@ bool disk_full(struct sim *s, const struct node *n, const struct disk *d)
 	return d->full && !disk_gone(s, n, d) && sim_chance(s, 2);
 }
 
-/* What it had in its cache as a flush failed is gone with one node; with several it stays, since that is not promised (doc/protocol.md). */
+/* With one node, a failed flush loses the cache. With several nodes the cache stays, since that case is not promised (doc/protocol.md). */
 bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind)
 {
 	bool once = d->once == kind && !d->dead;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * What members fail, as far as the array bears it, and what the operator does about members.
- */
+/* Failures of members, as far as the array tolerates them, and what the operator does about members. */
 #include "sim.h"
 
-/* The operator takes out a member that has not failed. */
+/* The operator fails a member that works. */
 void sim_operator_fails(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = (uint32_t)sim_rand(s, s->sb0.members) };
@@ -13,7 +11,7 @@ void sim_operator_fails(struct sim *s, struct node *n)
 		sim_operator(s, n, &in, true);
 }
 
-/* May the operator take the member out? @counted: it is one of those that the parity covers, and else one that replaces another. */
+/* May the operator fail the member? @counted: it is one of those that the parity covers; else it replaces another one. */
 bool sim_may_fail(struct sim *s, uint32_t m, bool counted)
 {
 	struct ddr_super sb;
@@ -27,7 +25,7 @@ bool sim_may_fail(struct sim *s, uint32_t m, bool counted)
 	return true;
 }
 
-/* Is the member out for every kernel? Before that its disk is no spare part. */
+/* Has the member failed for every kernel? Before that its disk cannot be used as a spare. */
 static bool nobody_uses(const struct sim *s, uint32_t member)
 {
 	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
@@ -45,7 +43,7 @@ static bool may_put_back(const struct sim *s, const struct node *n, uint32_t m)
 	       sb.member[m].state != DDR_MEMBER_REBUILDING && sb.member[m].state != DDR_MEMBER_SPARE;
 }
 
-/* A member that is out is put back, without what it had in its cache, and the operator says so on some node. Sometimes the disk is dead still. */
+/* Puts back a failed member, without the contents of its cache, and the operator asks some node for it. Sometimes the disk is still dead. */
 static bool operator_seeks(struct sim *s, struct node *n)
 {
 	struct act a = act_of(ACT_PUT_BACK, n);
@@ -73,15 +71,16 @@ bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead)
 }
 
 /*
- * Without parity nobody knows what a node was writing that died, so its copy begins anew. Such an array has its spares once, and a copy hardly comes to its
- * end in time: in every other seed it has more of them, nobody takes one out, and who died stays away for so long (schedule.c).
+ * Without parity nothing shows what a dead node was writing, so a copy restarts from the beginning. Such an array uses its spares
+ * only once, and a copy hardly ever finishes in time. So every other seed has more of them, no member is failed, and a dead node
+ * stays away for long (schedule.c).
  */
 bool sim_keeps_copies(const struct sim *s)
 {
 	return s->replaces && !s->geo.parity && s->seed % 2 == 0;
 }
 
-/* A member that works is replaced by a spare, or what replaces one is taken out. */
+/* Replaces a working member by a spare, or fails one that is replacing another. */
 bool sim_replace(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = (uint32_t)sim_rand(s, s->sb0.members) };
@@ -98,7 +97,7 @@ bool sim_replace(struct sim *s, struct node *n)
 	return true;
 }
 
-/* A verify is begun, goes on, pauses or ends. */
+/* Starts, resumes, pauses or stops a verify. */
 static void operator_verifies(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = sim_chance(s, 3) ? DDR_VERIFY_OP_PAUSE + (uint32_t)sim_rand(s, 2) : DDR_VERIFY_OP_START,
@@ -108,7 +107,7 @@ static void operator_verifies(struct sim *s, struct node *n)
 		sim_operator(s, n, &in, false);
 }
 
-/* What is to be done with reads that may give garbage, in seeds of its own. */
+/* Sets how reads that may give garbage are treated, in some seeds only. */
 static bool operator_decides(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_SUSPECT_READS };
@@ -119,7 +118,7 @@ static bool operator_decides(struct sim *s, struct node *n)
 	return sim_operator(s, n, &in, false);
 }
 
-/* The array cannot do without any member that it has left, and others than @n take part. */
+/* The array needs all members that it has left, and nodes other than @n take part. */
 static bool rule_4_applies(const struct sim *s, const struct node *n)
 {
 	uint32_t others = 0;
@@ -139,7 +138,7 @@ static void fails(struct sim *s, struct disk *d, enum disk_fault once)
 	sim_act(s, a);
 }
 
-/* Does the array bear one more? */
+/* Does the array tolerate one more failure? */
 static bool one_more(struct sim *s, struct disk *d)
 {
 	if (!s->lossy && (!s->faults_left || d->chosen))
@@ -177,7 +176,7 @@ bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
 	return true;
 }
 
-/* What hardly happens by chance, in seeds of its own: it is a flush that a member fails. */
+/* A member fails a flush. This is unlikely by chance, so some seeds do it. */
 static bool flush_fails(struct sim *s, struct disk *d)
 {
 	if (s->seed % 5 != 1 || s->lossy || !s->faults_left || d->chosen || d->dead || d->once != FAULT_NONE)
@@ -186,7 +185,7 @@ static bool flush_fails(struct sim *s, struct disk *d)
 	return true;
 }
 
-/* The same: a disk that was partly copied dies as the array is used again after a crash. Without parity that would be one too many. */
+/* The same: a partly copied disk dies as the array is used again after a crash. Without parity that would be one failure too many. */
 void sim_old_disk_dies(struct sim *s)
 {
 	struct ddr_super sb;
@@ -202,7 +201,7 @@ void sim_old_disk_dies(struct sim *s)
 			fails(s, &s->disk[m], FAULT_NONE);
 }
 
-/* Seeds of their own: the pool below one disk, or below all of them, is full for a while. */
+/* In some seeds: the pool below one disk, or below all, is full for a while. */
 static bool pool_fills(struct sim *s)
 {
 	uint32_t one = (uint32_t)sim_rand(s, 2 * s->sb0.members);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Members that become larger, and the array that grows into them: what the operator does, what daemons see of it and when, how the
- * members are prepared, and the longer tables of the kernels. And the rules for it, from the disks and the kernels: nobody
- * addresses a block that not all who take part know of, and that they have no room for.
+ * members are prepared, and the longer tables of the kernels. Also the rules for it, checked on the disks and the kernels: no kernel
+ * addresses a block that not all participants know of, or for which the members have no room.
  *
- * A size here is what the array could have: devices are that large, with metadata and tail. A node sees the new size of the devices
- * at once, later, or when it begins.
+ * A size here is the possible size of the array: devices have that size plus metadata and tail. A node sees a new size at once,
+ * later, or when it starts.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ void grow_init(struct sim *s)
 		n->room = s->room;
 }
 
-/* The array is as large as its newest superblock says. What is in new blocks is what their disks hold. */
+/* The array has the size in its newest superblock. The contents of new blocks are those of the disks. */
 void grow_sized(struct sim *s, uint64_t blocks)
 {
 	uint64_t before = s->blocks;
@@ -37,7 +37,7 @@ void grow_sized(struct sim *s, uint64_t blocks)
 			s->truth[b].base[i] = s->disk[check_member(s, i, b)].media[b];
 }
 
-/* Devices become larger, and somebody wants the array to grow. */
+/* Devices become larger, and the array should grow. */
 void grow_wanted(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_GROW };
@@ -81,7 +81,7 @@ void grow_room(const struct sim *s, const struct node *n, const struct io *io, s
 	in->value = s->sb0.data_offset + DDR_TAIL_BYTES + n->room * s->sb0.chunk;
 }
 
-/* Blocks that PREPARE zeroes. */
+/* The number of blocks that PREPARE zeroes. */
 static uint64_t prepared_end(const struct sim *s, const struct io *io)
 {
 	uint64_t region = (io->start + s->geo.region_blocks - 1) / s->geo.region_blocks * s->geo.region_blocks;
@@ -111,7 +111,7 @@ void grow_prepare_power(struct sim *s, const struct node *n, const struct io *io
 	}
 }
 
-/* A longer table. Whoever takes part knows that the array is that large, and so do all members that count. */
+/* Loads a longer table. All participants must know the new size, and so must all members in use. */
 void grow_resize(struct sim *s, struct node *n)
 {
 	uint32_t counting = check_counting(s);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Jobs of a daemon on the disks: resync, verify, fix and rebuild of one range each, read, written
- * and flushed in events of their own, so that anything may happen in between.
+ * Jobs of a daemon on the disks: resync, verify, fix and rebuild of one range each. Read, write and flush are separate events, so
+ * that anything may happen in between.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "sim.h"
 
-/* The member that holds the role, as it was when the job began. */
+/* The member that held the role when the job started. */
 static uint32_t job_member(const struct sim *s, const struct io *io, uint32_t role, uint64_t block)
 {
 	return io->at[ddr_geo_member(&s->g, role, block)];
 }
 
-/* A bad sector leaves the member in the array, and is not told of where another one failed for worse (daemon/job/job.c). */
+/* A bad sector does not fail the member, and is not reported if another member failed with a worse error (daemon/job/job_request.c). */
 static void job_read_failed(struct io *io, uint32_t m, int error)
 {
 	if (io->result == -EIO && error == -ENODATA)
@@ -25,7 +25,7 @@ static void job_read_failed(struct io *io, uint32_t m, int error)
 	io->result = error;
 }
 
-/* A plain error of a read is as a bad sector where the others have what the member should have brought. */
+/* A plain error of a read counts as a bad sector if the others have the missing data. */
 static void job_read_lost(const struct sim *s, struct io *io, uint32_t m)
 {
 	bool enough = (uint32_t)__builtin_popcount(io->members & ~io->failed & ~(1u << m)) >= ddr_geo_data(&s->g);
@@ -33,7 +33,7 @@ static void job_read_lost(const struct sim *s, struct io *io, uint32_t m)
 	job_read_failed(io, m, !io->strict && enough ? -ENODATA : -EIO);
 }
 
-/* Members that play the parity roles of the range; a range never crosses a turn unless all are there. */
+/* Reads the members of the parity roles of the range; a range only spans several rotations if all are there. */
 static void job_read(struct sim *s, const struct node *n, struct io *io)
 {
 	uint32_t data = ddr_geo_data(&s->g);
@@ -54,7 +54,7 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 			tokens[i] = disk_read(&s->disk[m], b);
 			if (io->from != DDR_NO_MEMBER && m == io->from)
 				io->copy[b - io->start] = tokens[i];
-			/* it dropped its cache and is not out yet: the job takes what is old (limits) */
+			/* it dropped its cache and has not failed yet: the job reads old data (not promised) */
 			s->truth[b].lost |= s->disk[m].dropped;
 		}
 		sim_parity(s, tokens, pq);
@@ -74,7 +74,7 @@ static void job_read(struct sim *s, const struct node *n, struct io *io)
 	}
 }
 
-/* What the member holds that is replaced; false: some of it cannot be read, and is computed from the others if they suffice. */
+/* Reads the member that is being replaced; false: part of it is unreadable, and is computed from the others if they suffice. */
 static bool copy_read(struct sim *s, const struct node *n, struct io *io)
 {
 	struct disk *d = &s->disk[io->from];
@@ -99,7 +99,7 @@ static bool copy_read(struct sim *s, const struct node *n, struct io *io)
 	return true;
 }
 
-/* A source that cannot be read is done without, if the others suffice. */
+/* Continues without an unreadable source, if the others suffice. */
 static void rebuild_without(const struct sim *s, struct io *io, uint32_t m, int error)
 {
 	if ((uint32_t)__builtin_popcount(io->members & ~(1u << m)) >= ddr_geo_data(&s->g))
@@ -108,7 +108,7 @@ static void rebuild_without(const struct sim *s, struct io *io, uint32_t m, int 
 		job_read_failed(io, m, error);
 }
 
-/* What the member at @io->member should hold, from the others. */
+/* Computes the contents of the member @io->member from the others. */
 static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 {
 	uint32_t place = 0;
@@ -130,7 +130,7 @@ static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 				rebuild_without(s, io, m, -ENODATA);
 			s->truth[b].lost |= s->disk[m].dropped;
 		}
-		/* a range may cross turns */
+		/* a range may span several rotations */
 		if (!io->result && !check_chunk(s, b, ddr_geo_role(&s->g, place, b), io->members, &io->parity[0][b - io->start]))
 			sim_violation(s, "a rebuild of blocks of which too little is there");
 		io->differs[b - io->start] = true;
@@ -165,7 +165,7 @@ static bool fix_reads(struct sim *s, const struct node *n, struct io *io, uint32
 	return false;
 }
 
-/* One block, of which some members cannot be read. What is put there is what was there, unless nobody knows what that was. */
+/* One block that some members cannot deliver. What is written is what was there, unless that is unknown. */
 static void fix_lost(struct sim *s, struct io *io)
 {
 	struct truth *t = &s->truth[io->start];
@@ -185,7 +185,7 @@ static void fix_lost(struct sim *s, struct io *io)
 		if (token != disk_read(&s->disk[m], io->start) && t->ever && !t->torn && !t->failed && !t->lost && !t->spoiled && !t->wild)
 			sim_violation(s, "a bad sector of member %u at block %llu is rewritten with something else", m, (unsigned long long)io->start);
 		if (!t->ever && role < ddr_geo_data(&s->g))
-			t->unknown |= (uint8_t)(1u << role);	/* nothing in it was ever defined, nor is its parity */
+			t->unknown |= (uint8_t)(1u << role);	/* its contents were never defined, nor is its parity */
 		io->put[k][0] = (uint8_t)m;
 		io->parity[k++][0] = token;
 	}
@@ -202,7 +202,7 @@ static void put(struct io *io, uint32_t k, uint64_t b, uint32_t m, uint64_t toke
 	io->fixed |= 1u << m;
 }
 
-/* With P and Q: one chunk whose change makes both fit. */
+/* With P and Q: finds the one chunk whose change makes both match. */
 static bool fix_one(const struct sim *s, struct io *io, uint64_t b, uint64_t *tokens, const uint64_t pq[2])
 {
 	uint32_t data = ddr_geo_data(&s->g);
@@ -322,7 +322,7 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 		else
 			io->phase = JOB_WRITE;
 	} else if (io->phase == JOB_WRITE) {
-		/* as long as it may still land, nobody else may write there, whether its daemon lives or not */
+		/* until it can no longer land, nobody else may write there, whether its daemon lives or not */
 		check_job_range(s, io->start, io->count);
 		for (uint64_t b = io->start; b < io->start + io->count; b++)
 			if (io->differs[b - io->start])
@@ -348,7 +348,7 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 			}
 		}
 		n->resynced[io->start / s->geo.region_blocks] |= !io->result && !io->orphan && io->job == DDR_KA_RESYNC;
-		if (!io->result && io->job == DDR_KA_RESYNC)	/* until now a loss of power could have made it wrong again */
+		if (!io->result && io->job == DDR_KA_RESYNC)	/* until now a power failure could have made it wrong again */
 			check_whole(s, io->start, io->count, io->members);
 		node_io_end(s, n, io);
 	}

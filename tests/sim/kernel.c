@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Model of the kernel target: what doc/kernel-interface.md promises, and no more.
+ * Model of the kernel target: it does what doc/kernel-interface.md promises, and no more.
  *
- * What fails is reported when the round has ended on all members, and waits for the answer a little later: the daemon may be
- * quicker. One error is open for a member, class and operation; what waits for it takes the answer that it got last.
+ * A failure is reported when the round has ended on all members; the operation starts to wait for the answer a little later, so the
+ * daemon may be quicker. There is one open error for each member, class and operation; operations that wait for it take the last
+ * answer.
  *
- * A write is admitted, gets a grant for its region, waits for its range, and is then in
- * flight on every member that the kernel may write; each member's write ends by itself.
- * Ranges of blocks are handed out in the order of arrival: writes and EX exclude what
- * overlaps them, reads (all of them as if they reconstructed) share.
+ * A write is admitted, gets a grant for its region, waits for its range, and is then in flight on every member that the kernel may
+ * write; the write of each member ends separately. Ranges of blocks are granted in the order of arrival: writes and EX exclude
+ * everything that overlaps them, reads (all as if they reconstructed) are shared.
  */
 #include <string.h>
 
@@ -30,14 +30,14 @@ static bool overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
 
 /* ---- ranges -------------------------------------------------------------------- */
 
-/* A write that waits for the answer to an error keeps its range, a read keeps nothing. */
+/* A write that waits for the answer to an error keeps its range, a read does not. */
 static bool holds_range(const struct op *op)
 {
 	return (op->kind == OP_WRITE && (op->state == OP_FLIGHT || op->state == OP_PARKING || op->state == OP_ERROR)) ||
 	       (op->kind == OP_READ && op->state == OP_FLIGHT);
 }
 
-/* May something that came at @order begin on these blocks? @read: it shares with reads. @ex: ranges of the daemon before do not count. */
+/* May an operation with @order start on these blocks? @read: it is shared with reads. @ex: ranges of the previous daemon do not count. */
 static bool range_free(const struct kernel *k, uint64_t start, uint64_t count, uint64_t order, bool read, bool ex)
 {
 	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
@@ -65,7 +65,7 @@ bool kernel_writes(const struct kernel *k, uint64_t block)
 
 bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block)
 {
-	/* a table that has become longer waits for ENABLE as a whole, whatever was granted and drained */
+	/* a kernel with a longer table waits for ENABLE as a whole, whatever was granted and drained */
 	if (!k->there || k->killed || k->unjudged || block >= k->blocks || !k->granted[region_of(s, block)])
 		return kernel_writes(k, block);
 	for (const struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
@@ -117,7 +117,7 @@ static void promise_begin(struct sim *s, struct op *op)
 		op->promise[b] = s->truth[b].acked;
 }
 
-/* The flush ended well: what was acknowledged when it began is safe for good. */
+/* The flush succeeded: what was acknowledged when it started is safe from now on. */
 static void promise_keep(struct sim *s, const struct op *op)
 {
 	for (uint64_t b = 0; b < s->blocks; b++) {
@@ -125,9 +125,9 @@ static void promise_keep(struct sim *s, const struct op *op)
 		uint32_t kept = 0, v = op->promise[b];
 
 		if (v <= t->promised)
-			continue;	/* a flush that began later has ended before */
+			continue;	/* a flush that started later has already ended */
 		t->promised = v;
-		if (!t->failed)		/* a write that failed since has spoiled what it reached, and a rebuild made of it what it could */
+		if (!t->failed)		/* a write that failed since has changed what it reached, and a rebuild made something of that */
 			t->unknown = 0;
 		for (uint32_t role = 0; role < ddr_geo_data(&s->g); role++)
 			if (!(t->unknown >> role & 1))
@@ -148,7 +148,7 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 	for (uint64_t b = op->start; b < op->start + op->count; b++) {
 		struct truth *t = &s->truth[b];
 
-		if (t->n_later == SIM_MAX_LATER) {	/* forgets the oldest: it only makes the check weaker */
+		if (t->n_later == SIM_MAX_LATER) {	/* drops the oldest: this only makes the check weaker */
 			memmove(t->later, t->later + 1, (SIM_MAX_LATER - 1) * sizeof(t->later[0]));
 			t->n_later--;
 		}
@@ -161,7 +161,7 @@ static void write_begin(struct sim *s, const struct kernel *k, struct op *op)
 	check_whose(s, kernel_node(s, k));
 }
 
-/* Members that the kernel reads for all of these blocks. */
+/* The places that the kernel reads for all of these blocks. */
 static uint32_t read_members(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
 {
 	uint32_t mask = 0;
@@ -172,7 +172,7 @@ static uint32_t read_members(const struct sim *s, const struct kernel *k, uint64
 	return mask;
 }
 
-/* Which members these are. */
+/* The members at those places. */
 static uint32_t sources(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
 {
 	uint32_t mask = 0;
@@ -183,7 +183,7 @@ static uint32_t sources(const struct sim *s, const struct kernel *k, uint64_t st
 	return mask;
 }
 
-/* It has to reach a member for which the table has no device: it waits until that one is out. */
+/* The write needs a member for which the table has no device: it waits until that member has failed. */
 static bool op_absent(struct sim *s, struct kernel *k, struct op *op, uint32_t todo)
 {
 	if (!(todo >> DDR_UAPI_SHADOW & 1) || k->disk[DDR_UAPI_SHADOW] != SIM_NOBODY)
@@ -198,7 +198,7 @@ static bool op_absent(struct sim *s, struct kernel *k, struct op *op, uint32_t t
 
 static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good);
 
-/* A round: what is not written yet of the members that are in the array now. */
+/* One round: whatever is not written yet on the members that are in the array now. */
 static void op_submit(struct sim *s, struct kernel *k, struct op *op)
 {
 	uint32_t todo = kernel_written(s, k) & ~op->done;
@@ -233,7 +233,7 @@ static void op_flight(struct sim *s, struct kernel *k, struct op *op)
 	op_submit(s, k, op);
 }
 
-/* Members from which a read that is under way in the kernel may still take something. */
+/* The members that reads in flight in the kernel may still use. */
 static uint32_t in_reads(const struct kernel *k)
 {
 	uint32_t mask = 0;
@@ -244,7 +244,7 @@ static uint32_t in_reads(const struct kernel *k)
 	return mask;
 }
 
-/* Rule 3: what completes without a member does so when no node that lives reads it any more. */
+/* Rule 3: when an operation completes without a member, no living node reads that member any more. */
 static void nobody_reads(struct sim *s, const struct kernel *k, const struct op *op)
 {
 	uint32_t done = kernel_members(s, k, op->done & ~op->broken);
@@ -264,7 +264,7 @@ static void nobody_reads(struct sim *s, const struct kernel *k, const struct op 
 	}
 }
 
-/* Places whose part is written, on the disk there or on its shadow. */
+/* The places whose part is written, on the disk there or on its replacement. */
 static uint32_t places_done(const struct sim *s, const struct kernel *k, const struct op *op)
 {
 	uint32_t shadow = op->done >> DDR_UAPI_SHADOW & 1 ? 1u << k->shadow_place : 0;
@@ -301,7 +301,7 @@ static void op_end(struct sim *s, struct kernel *k, struct op *op, bool good)
 	op->state = OP_FREE;
 }
 
-/* All members have ended: is there an error to report, or is the operation over? */
+/* All members have ended: reports an error, or completes the operation. */
 static void op_settle(struct sim *s, struct kernel *k, struct op *op)
 {
 	op->done |= op->targets & ~op->failed;
@@ -328,7 +328,7 @@ void kernel_op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t a
 		op_end(s, k, op, false);
 }
 
-/* It is there to wait for the answer, unless that has come already. */
+/* The operation starts to wait for the answer, unless that has already arrived. */
 static void op_park(struct sim *s, struct kernel *k, struct op *op)
 {
 	const struct kerror *e = kernel_error_of(k, op, op->blame);
@@ -338,7 +338,7 @@ static void op_park(struct sim *s, struct kernel *k, struct op *op)
 		kernel_op_resume(s, k, op, e->answer);
 }
 
-/* What the member holds of a block once this version of it was written. */
+/* What the member holds of a block after this version was written. */
 static uint64_t chunk(const struct sim *s, uint32_t version, uint32_t m, uint64_t b)
 {
 	uint32_t role = ddr_geo_role(&s->g, m, b), data = ddr_geo_data(&s->g);
@@ -352,7 +352,7 @@ static uint64_t chunk(const struct sim *s, uint32_t version, uint32_t m, uint64_
 	return pq[role - data];
 }
 
-/* The shadow of a place holds what that does. */
+/* The replacement at a place holds the same as the place. */
 static uint32_t place_of(const struct kernel *k, uint32_t m)
 {
 	return m == DDR_UAPI_SHADOW ? k->shadow_place : m;
@@ -377,7 +377,7 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 		failed = true;
 	} else if (op->kind == OP_WRITE && (disk_fails(s, n, d, FAULT_NOSPC) || disk_full(s, n, d))) {
 		failed = true;
-		d->failed |= m == DDR_UAPI_SHADOW;	/* nobody needs it: what it does not take costs it its place */
+		d->failed |= m == DDR_UAPI_SHADOW;	/* the array does not need this disk: a failed write costs it its place */
 		op->class[m] = DDR_EC_NOSPC;
 	} else if (op->kind == OP_WRITE) {
 		member_write(s, k, op, m);
@@ -395,13 +395,13 @@ static void member_end(struct sim *s, struct kernel *k, struct op *op, uint32_t 
 		op_settle(s, k, op);
 }
 
-/* Seeds of many bad sectors: what is put right, and those who write there meanwhile. Not drawn in the others. */
+/* Seeds with many bad sectors: tests repairs, and concurrent writes there. Not drawn in the others. */
 static bool bad_sector(struct sim *s)
 {
 	return s->seed % 5 == 2 && s->g.parity && !s->lossy && sim_chance(s, 6);
 }
 
-/* A read that fails on a member goes on without it, as long as the others have what it wants. */
+/* A read that fails on a member continues without it, if the others have the data. */
 static void read_end(struct sim *s, struct kernel *k, struct op *op)
 {
 	const struct node *n = kernel_node(s, k);
@@ -440,7 +440,7 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 		op->state = OP_PARKING;
 }
 
-/* Something of it is under way that ends by itself. */
+/* Does any part of it end without outside help? */
 static bool op_moves(const struct op *op)
 {
 	return op->state == OP_PARKING || (op->state == OP_FLIGHT && op->pend);
@@ -498,14 +498,14 @@ bool kernel_event(struct sim *s, struct kernel *k)
 	return false;
 }
 
-/* ---- going on ------------------------------------------------------------------ */
+/* ---- progress ------------------------------------------------------------------- */
 
 static void ask(struct sim *s, struct kernel *k, uint64_t r)
 {
 	uint64_t ahead = sim_chance(s, 4) ? 1 + sim_rand(s, 2) : 0;
 
 	if (k->asked[r] && !sim_chance(s, 16))
-		return;		/* now and then requests overlap */
+		return;		/* usually requests do not overlap */
 	for (uint64_t i = r; i <= r + ahead && i <= region_of(s, k->blocks - 1); i++)
 		if (i == r || !k->granted[i]) {
 			k->asked[i] = true;
@@ -574,7 +574,7 @@ static bool ex_advance(struct sim *s, struct kernel *k, struct kex *x)
 	return true;
 }
 
-/* What was in flight when the states changed must end; what waits, or is on its way to, will obey the new ones. */
+/* What was in flight when the states changed must end; what waits, or is about to, will use the new states. */
 static bool apply_advance(struct sim *s, struct kernel *k, struct kapply *a)
 {
 	struct ddr_rec rec = { .type = DDR_K_APPLIED, .seq = a->seq };
@@ -604,7 +604,7 @@ void kernel_run(struct sim *s, struct kernel *k)
 	}
 }
 
-/* The file system above keeps two nodes from writing one block at once, also while one that died may still write. */
+/* The file system above prevents concurrent writes of one block by two nodes, also while a dead node may still write. */
 static bool in_use(const struct sim *s, const struct kernel *k, uint64_t start, uint64_t count)
 {
 	if (late_writes(s, start, count))
@@ -624,7 +624,7 @@ bool kernel_in_flight(const struct kernel *k)
 	return false;
 }
 
-/* Where an operation begins: mostly where others are busy; a mismatch, where there is one. */
+/* The start of an operation: mostly where others are active; for a mismatch, where there is one. */
 static uint64_t place(struct sim *s, const struct kernel *k, enum op_kind kind)
 {
 	uint64_t b = sim_rand(s, k->blocks);
@@ -707,7 +707,7 @@ void kernel_requeue(struct sim *s, struct kernel *k)
 			k->flight[r]--;
 			k->error[r] |= op->state == OP_ERROR;
 		}
-		/* some of it may be written: until it is written again, it is what a write that failed leaves */
+		/* part of it may be written: until it is rewritten, it is like a write that failed */
 		for (uint64_t b = op->start; op->kind == OP_WRITE && op->state == OP_ERROR && b < op->start + op->count; b++)
 			s->truth[b].failed = s->truth[b].spoiled = true;
 		op->state = OP_ADMIT;
@@ -716,7 +716,7 @@ void kernel_requeue(struct sim *s, struct kernel *k)
 
 /* ---- power --------------------------------------------------------------------- */
 
-/* Of each member's part that had not ended, each chunk landed or did not; with a cluster it may also land later. */
+/* For each member's part that had not ended, each chunk landed or did not; with a cluster it may also land later. */
 static void op_power(struct sim *s, const struct node *n, struct op *op, uint32_t m)
 {
 	uint32_t disk = n->k.disk[m];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The two halves of the model of the kernel target: what it does with requests (kernel.c), and its channel to the daemon
- * (kernel_channel.c). Nobody else includes this.
+ * Shared by the two halves of the model of the kernel target: how it handles requests (kernel.c), and its channel to the daemon
+ * (kernel_channel.c).
  */
 #ifndef DDR_TESTS_SIM_KERNEL_H
 #define DDR_TESTS_SIM_KERNEL_H
@@ -20,16 +20,16 @@ const struct node *kernel_node(const struct sim *s, const struct kernel *k);
 void kernel_tell(struct sim *s, struct kernel *k, const struct ddr_rec *rec);
 void kernel_tell_regions(struct sim *s, struct kernel *k, uint32_t type, uint64_t start, uint64_t count, int status);
 void kernel_tell_mismatch(struct sim *s, struct kernel *k, const struct op *op);
-/* The place of the error that a failure of member @m by the operation belongs to. */
+/* The entry for an error of this operation on member @m. */
 struct kerror *kernel_error_of(struct kernel *k, const struct op *op, uint32_t m);
-/* The member failed the operation: the daemon is told, unless it knows already. */
+/* The member failed the operation: reports it to the daemon, unless that was done already. */
 void kernel_report(struct sim *s, struct kernel *k, const struct op *op, uint32_t m);
 
 /* ---- kernel.c ------------------------------------------------------------------ */
 
-/* Members that writes go to. */
+/* The members that writes go to. */
 uint32_t kernel_written(const struct sim *s, const struct kernel *k);
-/* What the operation waited for was answered. */
+/* The answer that the operation waits for has arrived. */
 void kernel_op_resume(struct sim *s, struct kernel *k, struct op *op, uint32_t answer);
 
 #endif

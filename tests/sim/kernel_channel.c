@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Model of the kernel target: its channel. What it tells the daemon, when one binds itself as well, and what it does with the
- * daemon's records; as doc/kernel-interface.md says, and no more. It refuses what the kernel would refuse: that ends the run.
+ * Model of the kernel target's channel: what it reports to the daemon, also at a bind, and how it handles the daemon's records; as
+ * doc/kernel-interface.md says, and no more. Records that the kernel would refuse end the run.
  */
 #include <string.h>
 
@@ -189,7 +189,7 @@ static uint32_t read_places(const struct sim *s, const struct kernel *k, const s
 	return mask;
 }
 
-/* A write that ended with an error left its blocks as they are: a read there may end with one too. */
+/* A write that ended with an error left its blocks undefined: a read there may end with an error, too. */
 static bool spoiled(const struct sim *s, const struct op *op)
 {
 	for (uint64_t b = op->start; b < op->start + op->count; b++)
@@ -204,7 +204,7 @@ static bool resolve_mismatch(struct sim *s, struct kernel *k, const struct ddr_r
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++) {
 		if (op->state != OP_ERROR || op->kind != OP_MISMATCH || op->seq != rec->seq)
 			continue;
-		/* where parity is right, the answer must be to hand the data up, whoever asked */
+		/* where the parity is correct, the answer must be to return the data, whoever asked */
 		if (rec->arg[0] == DDR_RES_FAIL && !s->node[0].failed &&
 		    check_parity(s, op->start, op->count, kernel_members(s, k, read_places(s, k, op))))
 			sim_violation(s, "a mismatch that is none is answered with an error");

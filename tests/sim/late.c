@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests of machines that died. They sit in queues of networks and targets and land at
- * any later moment, or never; only a fencing that succeeds (which aborts them, or waits
- * for them) or the machine's own next start ends that (rule 6).
+ * Requests of machines that died. They are queued in networks and targets, and land at any later moment, or never. Only a successful
+ * fencing (which aborts them, or waits for them) or the machine's own next start ends that (rule 6).
  */
 #include <stdlib.h>
 #include <string.h>

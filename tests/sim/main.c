@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddrsim: runs seeds, says which broke a rule, and replays one of them in full.
+ * ddrsim: runs seeds, reports which broke a rule, and replays one of them in full.
  *
  *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS]
  *
  *	ddrsim --run FILE [--trace]	a scenario that begins with "> sim"
- *	ddrsim --scale		what operations cost with up to 64 nodes and a million regions (scale.c)
+ *	ddrsim --scale		the cost of operations with up to 64 nodes and a million regions (scale.c)
  *
- * Without arguments: seeds 1-300 on one node, 1-100 on three; with DDRAID_TESTS=short in the environment (`make check`) a fifth of them.
- * --cells says in the end which cells of the small machines' tables (lib/cluster/sm_cells.h) no node has reached.
- * --rules-only leaves ddr_sm_check() out, so that a bug must show on the disks or in the kernel.
- * A seed that fails is shrunk, unless --quiet or --trace is given: the shortest schedule that was found within SECONDS of CPU (60; 0: none)
- * is printed as a scenario (tape_text.c).
- * Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
+ * Without arguments: seeds 1-300 on one node, 1-100 on three; with DDRAID_TESTS=short in the environment (`make check`) a fifth of
+ * them. --cells lists at the end which cells of the small machines' tables (lib/cluster/sm_cells.h) no node has reached. --rules-only
+ * leaves out ddr_sm_check(), so that a bug must show on the disks or in the kernel. A seed that fails is shrunk, unless --quiet or
+ * --trace is given: the shortest schedule found within SECONDS of CPU time (60; 0: none) is printed as a scenario (tape_text.c). Exit
+ * code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +52,7 @@ static void cells_print(void)
 			printf("  %s\n", ddr_sm_cell(i));
 }
 
-/* Returns whether no rule was broken. */
+/* Returns true if no rule was broken. */
 static bool run(struct sim *s, const struct options *o)
 {
 	uint64_t stats[24] = { 0 };

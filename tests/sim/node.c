@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The hands of the state machine: what the daemon does with its outputs, in order. It may die between
- * any two outputs; the I/O that is out then ends by itself, with nobody to hear of it (node_io.c).
- * How it comes up is in node_start.c.
+ * The driver of a simulated state machine: does what the daemon does with the outputs, in order. The daemon may die between any two
+ * outputs; I/O in flight then ends without anybody noticing (node_io.c). How it starts is in node_start.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ void node_kill(struct sim *s, struct node *n)
 	n->k.suspended = false;
 	n->k.attached = false;
 	n->k.n_queue = 0;
-	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
+	disk_forget_daemon(s, n);	/* the next daemon rewrites all of it */
 	for (uint32_t i = 0; i < SIM_MAX_IO; i++)
 		n->io[i].orphan = true;
 	if (s->cluster)
@@ -48,7 +47,7 @@ bool node_record(struct sim *s, struct node *n)
 	return true;
 }
 
-/* What is in flight ends before the table is exchanged, and what waits is given back. */
+/* What is in flight ends before the table is exchanged, and what waits is handed back. */
 static bool suspended(struct sim *s, struct node *n)
 {
 	n->k.suspended = true;
@@ -66,7 +65,7 @@ static bool suspended(struct sim *s, struct node *n)
 	return true;
 }
 
-/* A new table, and the daemon binds itself anew; or the device cannot be opened here. */
+/* A new table is loaded, and the daemon binds again; or the device cannot be opened on this node. */
 static void table_event(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->table_member, .value = n->table_place, .result = -ENXIO };
@@ -82,7 +81,7 @@ static void table_event(struct sim *s, struct node *n)
 		return;
 	n->table_due = false;
 	sim_trace(s, "node %u: table with member %d at place %u", n->id, (int)n->table_member, n->table_place);
-	/* another device at a place, or a shadow that is in use: all waits until the daemon that has seen this table enables it */
+	/* another device at a place, or a replacement in use: everything waits until the daemon that has seen this table enables it */
 	n->k.unjudged |= !shadow || n->k.state[DDR_UAPI_SHADOW] != DDR_KM_OUT;
 	n->k.disk[n->table_place] = n->table_member == DDR_NO_MEMBER ? SIM_NOBODY : (uint8_t)n->table_member;
 	if (n->table_member != DDR_NO_MEMBER)
@@ -95,7 +94,7 @@ static void table_event(struct sim *s, struct node *n)
 	node_attach(s, n);
 }
 
-/* The daemon has looked for the device of a member. */
+/* The daemon has searched for the device of a member. */
 bool node_seeks(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_PRESENT };
@@ -161,7 +160,10 @@ static bool takes_part(const struct node *n)
 	return st.joined && !n->left;
 }
 
-/* Would it be too few without a member that does not answer @who, and those others that have failed something, which may be on their way out? */
+/*
+ * Would there be too few members without those that do not answer @who, and without others that have failed something and may be
+ * about to fail?
+ */
 static bool needs_cut(const struct sim *s, uint32_t in_sync, uint32_t who)
 {
 	uint32_t failing = 0;
@@ -177,8 +179,8 @@ static bool needs_cut(const struct sim *s, uint32_t in_sync, uint32_t who)
 }
 
 /*
- * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node takes no part,
- * and only hears of it: that another one does not reach.
+ * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node does not take
+ * part and only hears of it: one that another node does not reach.
  */
 static bool cut_too_far(const struct sim *s, const struct node *n)
 {
@@ -186,7 +188,7 @@ static bool cut_too_far(const struct sim *s, const struct node *n)
 	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
 	uint32_t who = takes_part(n) ? 1u << (n - s->node) : ~0u;
 
-	/* the disks may say already that one more is in sync, which nobody knew as the failure was judged */
+	/* the disks may already list one more in sync, which was not known when the failure was judged */
 	return needs_cut(s, in_sync, who) || needs_cut(s, check_in_sync(ddr_sm_super(n->sm)), who);
 }
 
@@ -234,7 +236,7 @@ static void event_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	}
 }
 
-/* RECOVERED says that the slot is clear. */
+/* RECOVERED reports that the slot is clear. */
 static void check_sent(struct sim *s, const struct node *n, const struct ddr_output *out)
 {
 	struct ddr_msg msg;
@@ -275,7 +277,7 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 		if (s->cluster) {
 			n->gave_up = true;
 			n->k.killed = true;
-			kernel_run(s, &n->k);	/* what waits ends with an error */
+			kernel_run(s, &n->k);	/* waiting operations end with an error */
 			s->stats[STAT_EVICTED]++;
 			if (out->event != DDR_EV_EVICTED && !cut_too_far(s, n))
 				sim_violation(s, "node %u gives up: %s", n->id, out->text);
@@ -306,8 +308,8 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 }
 
 /*
- * A flush failed, dropped a cache, and the superblocks do not say so yet. What happens if the
- * daemon dies or power fails just now is not promised (doc/protocol.md): it happens a little later.
+ * A flush failed, dropped a cache, and the superblocks do not record it yet. What happens if the daemon dies or power fails just now
+ * is not promised (doc/protocol.md), so these events are postponed.
  */
 bool node_limit_open(const struct sim *s)
 {
@@ -358,13 +360,13 @@ void node_power(struct sim *s, struct node *n)
 		node_kill(s, n);
 	node_io_power(s, n);
 	kernel_power(s, &n->k);
-	if (s->cluster) {	/* the disks are not its own */
+	if (s->cluster) {	/* the disks are shared */
 		check_death(s);
 		return;
 	}
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		s->disk[m].faulted = 0;
-		s->disk[m].dropped = false;	/* what it lost, the others have lost too */
+		s->disk[m].dropped = false;	/* what it lost, the others have lost, too */
 		disk_power(s, &s->disk[m]);
 		disk_landed(s, &s->disk[m], NULL);
 	}

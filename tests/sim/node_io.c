@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The I/O of a daemon: what it writes, how it ends on each member, and what becomes of it without power. It may
- * outlive its daemon.
- */
+/* The I/O of a daemon: what it writes, how it ends on each member, and what happens to it when power fails. It may outlive its daemon. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "node.h"
 
-/* Of a superblock's copies the one that is written next: that which is bad, else the older one (daemon/disk/metaio_super.c). */
+/* The superblock copy that is written next: the bad one, else the older one (daemon/disk/metaio_super.c). */
 static unsigned int copy_of(const struct sim *s, uint32_t m)
 {
 	struct ddr_super copy[2];
@@ -37,7 +34,7 @@ static const uint8_t *bytes_of(const struct sim *s, struct io *io, uint32_t m)
 	return io->block[m];
 }
 
-/* One block of metadata of the request lands on the member. */
+/* One metadata block of the request lands on the member. */
 static void lands(struct sim *s, struct io *io, uint32_t m)
 {
 	const uint8_t *bytes = bytes_of(s, io, m);
@@ -49,7 +46,10 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 		check_level(s);
 }
 
-/* The first owner of an array: that no disk names it until its first superblocks landed is a limit (doc/protocol.md), so they land. */
+/*
+ * The first owner of an array: no disk names it until its first superblocks have landed. That is a documented limit
+ * (doc/protocol.md), so they always land.
+ */
 void node_first_write_lands(struct sim *s, struct node *n)
 {
 	struct ddr_super sb;
@@ -166,7 +166,7 @@ void node_io_submit(struct sim *s, struct node *n, const struct ddr_output *out)
 	}
 }
 
-/* RELOAD, SLOT_READ: what is on the disks when the reading ends. Now and then it fails. */
+/* RELOAD, SLOT_READ: returns what is on the disks when the read ends. Sometimes it fails. */
 static int read_anew(struct sim *s, struct node *n, const struct io *io)
 {
 	struct ddr_super sb;
@@ -220,8 +220,8 @@ void node_io_end(struct sim *s, struct node *n, struct io *io)
 }
 
 /*
- * Does this request of the daemon fail? What it was for did not happen, and goes on in the next daemon's hands if this one dies
- * before it has told of it; unless a cache is gone with it, which nobody else knows of.
+ * Does this request of the daemon fail? What it was for did not happen. If the daemon dies before it reports that, the next daemon
+ * does it again, unless a cache was lost that only this one knows of.
  */
 bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind)
 {
@@ -237,7 +237,7 @@ bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum dis
 	return true;
 }
 
-/* An error that only a dead daemon hears of is a known limit: its requests do not meet one that passes. */
+/* An error that only a dead daemon knows is a documented limit: its requests do not meet temporary errors. */
 bool node_io_answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d)
 {
 	return !io->orphan || disk_gone(s, n, d);
@@ -258,7 +258,7 @@ bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t
 	return io->full >> m & 1;
 }
 
-/* What was written without space may have landed in part. */
+/* A write that had no space may have landed in part. */
 static void lands_in_part(struct sim *s, struct io *io, uint32_t m)
 {
 	const uint8_t *bytes = bytes_of(s, io, m);
@@ -268,7 +268,7 @@ static void lands_in_part(struct sim *s, struct io *io, uint32_t m)
 	disk_landed(s, &s->disk[m], place);
 }
 
-/* One member's part of some request ends; false: it was the last, and what stands at @io now may be another request. */
+/* One member's part of a request ends; false: it was the last one, and @io may be another request now. */
 static bool part_end(struct sim *s, struct node *n, struct io *io)
 {
 	uint32_t m = (uint32_t)sim_rand(s, DDR_MAX_MEMBERS);
@@ -323,7 +323,7 @@ static void io_event(struct sim *s, struct node *n, struct io *io)
 			;
 }
 
-/* How a tape finds a request again: what it is, of which block or slot, and which of several such. */
+/* How a tape identifies a request again: its type, its block or slot, and its number among several such. */
 static struct act io_act(const struct node *n, const struct io *io)
 {
 	struct act a = act_of(ACT_DONE, n);
@@ -386,7 +386,7 @@ bool node_io_event(struct sim *s, struct node *n)
 	return false;
 }
 
-/* Its part on a member had not ended: with a cluster it may still land at any time, else it is whole, torn or not there. */
+/* Its part on a member had not ended: with a cluster it may still land at any time, else it is complete, torn or missing. */
 static void meta_power(struct sim *s, const struct node *n, struct io *io, uint32_t m)
 {
 	if (disk_gone(s, n, &s->disk[m]))

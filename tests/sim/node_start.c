@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * How a daemon comes up from what is on disk: alone, or into a group.
- */
+/* How a daemon starts from what is on disk: alone, or into a group. */
 #include "node.h"
 
 void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable)
@@ -12,7 +10,7 @@ void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t 
 	uint64_t seq, top = 0;
 	struct ddr_super sb = n->sb;
 
-	sb.array_blocks = ddr_super_most_blocks(&sb);	/* how large the array is by now, others may know */
+	sb.array_blocks = ddr_super_most_blocks(&sb);	/* the other nodes may know the present size of the array */
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		const struct ddr_disk_log *blk = in_sync >> m & 1 ? check_newest(s, m, slot, &seq) : NULL;
 
@@ -39,7 +37,7 @@ void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t 
 
 bool node_may_start(const struct node *n)
 {
-	return !n->sm && !n->n_io;	/* else the locks of the last daemon are still held */
+	return !n->sm && !n->n_io;	/* otherwise the locks of the last daemon are still held */
 }
 
 /* The members that the kernel's table names at their roles. */
@@ -85,7 +83,7 @@ static void takes_spares(struct sim *s, struct node *n)
 		node_step(s, n, &in);
 }
 
-/* A daemon of a cluster comes up: it reads nothing yet, and joins the group. */
+/* The daemon of a cluster starts: it reads nothing yet, and joins the group. */
 static void join(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_TICK, .now_ms = s->now };
@@ -110,7 +108,7 @@ static void join(struct sim *s, struct node *n)
 		cluster_joined(s, n);
 }
 
-/* The device of a dead member can often be opened; only its I/O fails. */
+/* The device of a dead member can usually be opened; only its I/O fails. */
 static bool still_there(struct sim *s)
 {
 	return s->cluster && (s->calm || sim_chance(s, 2));
@@ -129,13 +127,13 @@ void node_start(struct sim *s, struct node *n)
 	if (check_hopeless(s))
 		return;		/* the node has seen a later generation, and does not start from an older one (note 8) */
 	if (n->room < n->sb.array_blocks)
-		n->room = s->room;	/* with devices that it sees too small it does not start */
+		n->room = s->room;	/* it does not start with devices that seem too small */
 	for (uint32_t m = 0; m < n->sb.members; m++) {
-		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
+		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its path to a member starts when it is repaired */
 		cfg.present |= s->disk[m].dead && !still_there(s) ? 0 : 1u << m;
 	}
 	for (uint32_t i = 0; i < 16; i++)
-		cfg.entropy[i] = (uint8_t)(sim_rand(s, 256) ^ (i == 0 ? n->id : i == 1 ? n->pid : i == 2 ? s->event : 0));	/* differs without a draw, too */
+		cfg.entropy[i] = (uint8_t)(sim_rand(s, 256) ^ (i == 0 ? n->id : i == 1 ? n->pid : i == 2 ? s->event : 0));	/* differs without a draw */
 	cfg.cluster = s->cluster;
 	cfg.several = s->n_nodes > 1;
 	cfg.fencing = s->fencing;

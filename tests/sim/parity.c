@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Tokens that stand for data, their parity, and what a reader makes of those that are there.
- */
+/* Tokens that stand for data, their parity, and what a reader computes from the tokens that are there. */
 #include "check.h"
 
 uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block)
@@ -19,7 +17,7 @@ static uint64_t gf_double(uint64_t x)
 	return ((x & 0x7f7f7f7f7f7f7f7fu) << 1) ^ high * 0x1d;
 }
 
-/* x * c, likewise. */
+/* The same for x * c. */
 static uint64_t gf_times(uint64_t x, uint8_t c)
 {
 	uint64_t sum = 0;
@@ -52,7 +50,7 @@ void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2])
 	}
 }
 
-/* The token of a data role as a reader with @members gets it; false: it cannot be had. */
+/* The token of a data role as a reader with @members gets it; false: impossible. */
 bool parity_read(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get, uint64_t *token)
 {
 	uint32_t data = ddr_geo_data(&s->g), missing = 0, other = role, have = 0;
@@ -74,7 +72,7 @@ bool parity_read(const struct sim *s, uint64_t b, uint32_t role, uint32_t member
 		return true;
 	if (missing > 2 || (missing == 2 && (have >> data & 3) != 3) || !(have >> data))
 		return false;
-	sim_parity(s, tokens, pq);	/* of what is there: the rest counts as zero */
+	sim_parity(s, tokens, pq);	/* of those that are there: the others count as zero */
 	pq[0] ^= tokens[data];
 	pq[1] ^= tokens[data + 1];
 	if (missing == 1 && (have >> data & 1)) {
@@ -89,7 +87,7 @@ bool parity_read(const struct sim *s, uint64_t b, uint32_t role, uint32_t member
 	return true;
 }
 
-/* A data role is missing: do P and Q, where both are there, say the same of it? */
+/* A data role is missing: do P and Q, if both are there, give the same result? */
 static bool both_agree(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, reader get)
 {
 	uint32_t p = check_member(s, ddr_geo_data(&s->g), b), q = check_member(s, s->g.roles - 1, b);
@@ -97,11 +95,11 @@ static bool both_agree(const struct sim *s, uint64_t b, uint32_t role, uint32_t 
 
 	if (s->g.parity < 2 || !parity_read(s, b, role, members & ~(1u << q), get, &by_p) ||
 	    !parity_read(s, b, role, members & ~(1u << p), get, &by_q))
-		return true;	/* cannot be told */
+		return true;	/* cannot be determined */
 	return by_p == by_q;
 }
 
-/* Is the parity of a block right, as far as @members hold it? */
+/* Is the parity of a block correct, as far as @members hold it? */
 bool parity_right(const struct sim *s, uint64_t b, uint32_t members, reader get)
 {
 	uint32_t data = ddr_geo_data(&s->g);

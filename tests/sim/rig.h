@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What every test of the state machine needs: an array to run it for, and words for
- * its outputs. It knows the machine from sm.h alone.
- */
+/* What every test of the state machine needs: an array to run it on, and texts for its outputs. Uses only sm.h of the state machine. */
 #ifndef DDR_TESTS_SIM_RIG_H
 #define DDR_TESTS_SIM_RIG_H
 
@@ -13,7 +10,7 @@
 #include "lib/disk/format.h"
 #include "lib/wire/msg.h"
 
-/* splitmix64 (S. Vigna, public domain algorithm): repeats from its seed. */
+/* splitmix64 (S. Vigna, public domain algorithm): the same sequence for the same seed. */
 static inline uint64_t rig_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;

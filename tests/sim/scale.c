@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What operations cost in a large cluster: messages and writes of the state machines, counted, and
- * the time that they would take if nothing but messages and disks took any.
+ * The cost of operations in a large cluster: the messages and writes of the state machines, counted, and the time that they would
+ * take if only messages and disks took time.
  *
- * No faults: disks, kernels, the group and fencing answer as asked, one event after the other, so that
- * counts and times are exact and always the same. The time is a model and no measurement: one bus for all messages, which
- * sends one at a time, disks that take the same for each access and any number at once, kernels and fencing that take none.
- * Prints the table of doc/performance.md.
+ * No faults: disks, kernels, the group and fencing answer as asked, one event after the other, so counts and times are exact and
+ * always the same. The time is a model, not a measurement: one bus for all messages, which sends one at a time; disks that need the
+ * same time for each access, for any number at once; kernels and fencing that need no time. Prints the table of doc/performance.md.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +15,11 @@
 
 #define REGIONS		(1u << 20)
 #define REGION_BLOCKS	16u
-#define SEND_US		100u	/* the bus is taken by one message */
+#define SEND_US		100u	/* one message occupies the bus for this time */
 #define DELIVER_US	1000u	/* from then until it is delivered everywhere */
 #define DISK_US		5000u	/* one access to all members, or a flush, or a range of a job */
 
-/* What takes the same time ends in the order of its beginning. */
+/* Items of the same duration end in the order of their start. */
 enum lane { LANE_NOW, LANE_DISK, LANE_BUS, LANES };
 
 struct item { struct item *next; uint64_t at; uint32_t node; struct ddr_input in; uint8_t msg[]; };
@@ -39,7 +38,7 @@ struct scale {
 	uint8_t *map;
 	uint64_t *map_seq, ring;
 	struct { struct item *first, **last; } lane[LANES];
-	uint64_t now, since, bus;	/* us; the bus is taken until then */
+	uint64_t now, since, bus;	/* us; the bus is occupied until then */
 	uint64_t msgs, log, mapw, super, flush, jobs;
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
@@ -91,7 +90,7 @@ static void kernel(struct scale *w, uint32_t node, const struct ddr_rec *rec)
 	push(w, node, &in);
 }
 
-/* Slots are found by their payload: what the machine writes is kept, what it reads is given. */
+/* Slots are found by their payload: what the machine writes is stored, what it reads is returned. */
 static void log_write(struct scale *w, const struct ddr_sm *sm, const struct ddr_output *out)
 {
 	bool other = out->type == DDR_OUT_SLOT_WRITE;
@@ -195,7 +194,7 @@ static void step(struct scale *w, uint32_t node, const struct ddr_input *in)
 	} while (outs.more);
 }
 
-/* What ends first, or NULL. */
+/* The item that ends first, or NULL. */
 static struct item *pop(struct scale *w)
 {
 	struct item *i = NULL;
@@ -214,7 +213,7 @@ static struct item *pop(struct scale *w)
 	return i;
 }
 
-/* Until nothing is under way any more. */
+/* Runs until nothing is in progress any more. */
 static void run(struct scale *w)
 {
 	struct item *i;

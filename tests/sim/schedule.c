@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What happens to several nodes, and when. Seeds differ in what is likely (storm_draw):
- * a mixture that is the same everywhere finds the same things everywhere.
+ * What happens to several nodes, and when. Seeds differ in what is likely (storm_draw): the same mixture everywhere would find the
+ * same bugs everywhere.
  *
- * Misfortunes come by themselves, and just after outputs at which a rule is at stake (a slot being
- * taken over, a fence, a range, a write of what all share): a uniform schedule hardly meets
- * these moments.
+ * Faults happen at random, and also just after outputs at which a rule is at stake (a slot being taken over, a fencing, a range, a
+ * write of shared metadata): a uniform schedule rarely hits these moments.
  */
 #include <string.h>
 
@@ -23,7 +22,7 @@ static void op(struct sim *s, struct node *n, enum ddr_in_type type, uint32_t ke
 
 bool leave_begin(struct sim *s, struct node *n)
 {
-	if (!n->sm || n->leaving)	/* also one that has not quite begun */
+	if (!n->sm || n->leaving)	/* also one that has not completely started */
 		return false;
 	sim_trace(s, "node %u: the array is to be stopped", n->id);
 	n->leaving = true;
@@ -31,7 +30,7 @@ bool leave_begin(struct sim *s, struct node *n)
 	return true;
 }
 
-/* Whoever wanted the stop does not any more, and nobody pauses anything. */
+/* The stop was cancelled, and nothing is paused. */
 static void go_on(struct sim *s, struct node *n)
 {
 	n->leaving = n->clean = n->clean_asked = false;
@@ -39,7 +38,7 @@ static void go_on(struct sim *s, struct node *n)
 	op(s, n, DDR_IN_OP_SET, DDR_SM_RESYNC_PAUSED, 0);
 }
 
-/* The device is there still: it came too late, or whoever wanted it went. */
+/* The device is still there: the stop took too long, or was cancelled. */
 bool leave_ends(struct sim *s, struct node *n)
 {
 	if (!n->leaving || !n->clean_asked || !n->k.there || !n->sm || n->left)
@@ -75,7 +74,7 @@ bool leave_go_on(struct sim *s, struct node *n)
 	return true;
 }
 
-/* ---- misfortunes --------------------------------------------------------------- */
+/* ---- faults ------------------------------------------------------------------------ */
 
 enum misfortune { POWER_OFF, POWER_OFF_TWO, REBOOT, BLACKOUT, KILL_SOON, KILL_ALL, RESTART, SPLIT_TWO, SPLIT_THREE, ISOLATE, HEAL, FLAP,
 	LEAVE, LEAVE_ALL, JOIN_ALL, LEAVE_AND_JOIN, SLEEP, MEMBER, GROW, SETTINGS };
@@ -102,7 +101,7 @@ void storm_draw(struct sim *s)
 		w->weight[i] = sim_chance(s, 3) ? 0 : often[i] * (1 + (uint32_t)sim_rand(s, 4));
 		w->sum += w->weight[i];
 	}
-	w->weight[SETTINGS] += s->seed % 7 == 3 ? 10 : 1;	/* never none at all */
+	w->weight[SETTINGS] += s->seed % 7 == 3 ? 10 : 1;	/* never zero */
 	w->sum += s->seed % 7 == 3 ? 10 : 1;
 	w->every = one_of(s, every, 5);
 	w->steer = one_of(s, steer, 5);
@@ -165,7 +164,7 @@ static void gather(struct sim *s, bool begin)
 	sim_act(s, a);
 }
 
-/* Most of those that run, at one moment. */
+/* Most of the running nodes leave at the same moment. */
 static void maybe_leave(struct sim *s, struct node *n)
 {
 	if (!sim_chance(s, 3))
@@ -186,12 +185,12 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 {
 	switch (what) {
 	case POWER_OFF_TWO:
-		power_off(s, any(s));	/* and */
+		power_off(s, any(s));	/* and also */
 		/* fall through */
 	case POWER_OFF:
 		power_off(s, n);
 		return;
-	case REBOOT:	/* faster than anybody sees */
+	case REBOOT:	/* faster than anybody notices */
 		if (n->up) {
 			power_off(s, n);
 			sim_act(s, act_of(ACT_POWER_ON, n));
@@ -237,7 +236,7 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 		all(s, start);
 		gather(s, false);
 		return;
-	case LEAVE_AND_JOIN:	/* in one event, and another one joins with it */
+	case LEAVE_AND_JOIN:	/* in one event, together with the join of another node */
 		gather(s, true);
 		kill_now(s, n);
 		start(s, n);
@@ -275,13 +274,13 @@ static void misfortune(struct sim *s, struct node *n)
 	befall(s, (enum misfortune)what, n);
 }
 
-/* How much is at stake: 1 of so many such outputs is followed by a misfortune; 0: nothing. */
+/* How much is at stake: one of this many such outputs is followed by a fault; 0: nothing. */
 static uint32_t stake(const struct ddr_output *out)
 {
 	struct ddr_msg msg;
 
 	switch (out->type) {
-	case DDR_OUT_KERNEL:	/* a member goes */
+	case DDR_OUT_KERNEL:	/* a member fails */
 		return out->rec.type == DDR_U_MEMBER && out->rec.arg[0] != DDR_KM_IN_SYNC ? 4 : out->rec.type == DDR_U_RESOLVE ? 2 : 0;
 	case DDR_OUT_FENCE:
 	case DDR_OUT_SLOT_READ:
@@ -325,7 +324,7 @@ static void steer(struct sim *s, const struct node *n, const struct ddr_output *
 {
 	s->storm.hot_left = 1 + (uint32_t)sim_rand(s, sim_chance(s, 2) ? 4 : 40);
 	s->storm.hot_node = sim_chance(s, 3) ? any(s)->id : n->id;
-	if (out->type == DDR_OUT_JOB_RANGE && sim_chance(s, 2)) {	/* and others want to write just there */
+	if (out->type == DDR_OUT_JOB_RANGE && sim_chance(s, 2)) {	/* and others want to write there */
 		s->storm.focus = out->start / s->geo.region_blocks;
 		s->storm.focus_regions = 1;
 	}
@@ -337,8 +336,8 @@ void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *o
 	struct tape *tape = s->tape;
 
 	if (tape && tape->replay)
-		return;		/* what happens next is known */
-	s->tape = NULL;		/* and this is no part of what happens now */
+		return;		/* it is known what happens next */
+	s->tape = NULL;		/* and it is no part of what happens now */
 	if (in && sim_chance(s, in * s->storm.steer))
 		steer(s, n, out);
 	s->tape = tape;
@@ -356,7 +355,7 @@ static bool deliver(struct sim *s, struct node *n)
 	return n->sm && n->n_events && sim_act(s, act_of(ACT_DELIVER, n));
 }
 
-/* One thing of those that wait on the node; false: there is none. */
+/* One of the things that wait on the node happens; false: there is none. */
 static bool progress(struct sim *s, struct node *n)
 {
 	uint64_t first = sim_rand(s, 8);
@@ -406,7 +405,10 @@ static void look(struct sim *s)
 		check_visible(s, n);
 }
 
-/* A member is being copied without parity: whoever comes back at once claims its slot, and is no test of what its death does to the copy. */
+/*
+ * A member is being copied without parity: a node that returned at once would claim its slot, and would not test what its death does
+ * to the copy.
+ */
 static bool stays_away(const struct sim *s)
 {
 	struct ddr_super sb;
@@ -421,7 +423,7 @@ static bool stays_away(const struct sim *s)
 	return copied && up;
 }
 
-/* What comes back by itself. */
+/* Things that recover automatically. */
 static void comes_back(struct sim *s, struct node *n)
 {
 	const struct storm *w = &s->storm;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A seed fails: the shortest schedule that still breaks the same rule. Removes acts in ever smaller pieces, as long as the
- * rest fails in the same way (ddmin: A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002). Two more steps
- * of its own: what goes on between two acts of the outside (messages, ends of I/O) becomes one act in which all of it, or all but
- * that of one node or kind, comes to its end; and draws within an act become none.
+ * A seed fails: finds the shortest schedule that still breaks the same rule. Removes acts in ever smaller pieces as long as the rest
+ * fails in the same way (ddmin: A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002). Two steps of its
+ * own: everything that happens between two outside acts (messages, ends of I/O) becomes one act that completes all of it, or all but
+ * that of one node or kind; and draws within an act are removed.
  *
- * A run that is tried ends where it breaks the rule, so what stands behind that goes at once.
+ * A trial run ends where it breaks the rule, so everything after that is removed at once.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct shrink {
 	bool blind;
 };
 
-/* Seconds that this process has computed: on a busy machine it gets as far as on an idle one. */
+/* Seconds of CPU time of this process: on a busy machine it gets as far as on an idle one. */
 static double now(void)
 {
 	struct timespec t;
@@ -38,7 +38,7 @@ static bool late(const struct shrink *z)
 	return now() >= z->until;
 }
 
-/* Runs the trial; if it fails as it should, it is the best that there is. */
+/* Runs the trial; if it fails in the right way, it becomes the best schedule. */
 static bool fails(struct shrink *z)
 {
 	struct verdict v = { 0 };
@@ -60,11 +60,11 @@ static bool fails(struct shrink *z)
 	t = z->best;
 	z->best = z->trial;
 	z->trial = t;
-	z->trial.pool = z->best.pool;	/* there is one for both */
+	z->trial.pool = z->best.pool;	/* shared by both */
 	return true;
 }
 
-/* The trial begins as the best without the acts from..to, and with @one in their place if it is not NULL. */
+/* The trial becomes the best schedule without the acts from..to, with @one in their place if it is not NULL. */
 static void without(struct shrink *z, size_t from, size_t to, const struct act *one)
 {
 	const struct tape *b = &z->best;
@@ -139,9 +139,9 @@ static bool draws(struct shrink *z)
 	return any;
 }
 
-/* ---- what goes on by itself ------------------------------------------------------ */
+/* ---- what happens automatically ---------------------------------------------------- */
 
-/* All of it, or all but of one node, or of one kind, or both. */
+/* Completes all of it, or all except that of one node, of one kind, or both. */
 static bool settle(struct shrink *z, size_t from, size_t to)
 {
 	static const uint64_t kind[] = { 0, SETTLE_MESSAGES, SETTLE_RECORDS, SETTLE_IO, SETTLE_OPS };
@@ -158,7 +158,7 @@ static bool settle(struct shrink *z, size_t from, size_t to)
 	return false;
 }
 
-/* Each stretch of such acts; if one act cannot stand for all of it, for its first part. */
+/* Each sequence of such acts; if one act cannot replace all of it, its first part. */
 static bool stretches(struct shrink *z)
 {
 	bool any = false;
@@ -177,7 +177,7 @@ static bool stretches(struct shrink *z)
 	return any;
 }
 
-/* To begin with: of all but the last @keep acts only those of the outside, and after each all comes to its end. */
+/* First step: of all but the last @keep acts, keeps only the outside ones, and completes everything after each. */
 static bool skeleton(struct shrink *z, size_t keep)
 {
 	const struct act one = { .verb = ACT_SETTLE };
@@ -209,7 +209,7 @@ static void begin(struct shrink *z)
 
 /* ---- time ----------------------------------------------------------------------- */
 
-/* Time that two acts pass on is passed by the second. */
+/* Two successive acts that only pass time become one. */
 static bool ticks(struct shrink *z)
 {
 	bool any = false;
@@ -233,7 +233,7 @@ static bool ticks(struct shrink *z)
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* Operations are numbered from 1, and are of one block where that will do. */
+/* Operations are numbered from 1, and are of one block where that suffices. */
 static void small(struct shrink *z)
 {
 	uint64_t id = 0;
@@ -249,7 +249,7 @@ static void small(struct shrink *z)
 			struct act *o = &z->best.act[j];
 
 			if (o->verb == ACT_OP && o->arg[0] == old)
-				o->arg[0] = id | 1ull << 32;	/* not again */
+				o->arg[0] = id | 1ull << 32;	/* only once */
 		}
 		a->arg[2] = id;
 	}
@@ -282,7 +282,7 @@ static void minimize(struct shrink *z)
 	small(z);
 }
 
-/* Looks at the disks cost most of the time. If one now sees something else first, they are needed. */
+/* Checks of the disks cost most of the time. If one of them now finds something else first, they are needed. */
 static void all_of_it(struct shrink *z)
 {
 	z->blind = z->want.inside;
@@ -293,7 +293,7 @@ static void all_of_it(struct shrink *z)
 		minimize(z);
 }
 
-/* The run of the seed, as acts. Only the seed draws: acts behind the last event are those of "calm". */
+/* The run of the seed, as acts. Only the seed draws: the acts after the last event are those of "calm". */
 static bool record(struct shrink *z)
 {
 	z->run.tape = &z->best;

@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The simulator: model disks, model kernels, the hands of the state machine, and
- * checkers, driven by one seeded schedule. Everything that happens is one event, and
- * which one happens next is drawn from the seed; so a seed replays exactly.
+ * The simulator: model disks, model kernels, the driver of the state machine, and checkers, controlled by one seeded schedule.
+ * Everything that happens is one event, and the next one is drawn from the seed, so a seed replays exactly.
  *
  *	disk.c		members with volatile caches, torn metadata writes, failures
  *	kernel.c	grants, ranges, writes, reads and flushes in flight
  *	kernel_channel.c	its channel: records to and from the daemon
  *	node.c		what a daemon does with the machine's outputs; crashes
- *	node_start.c	how it comes up
+ *	node_start.c	how it starts
  *	node_io.c	its I/O on the members
  *	job.c		its jobs: resync, verify, rebuild
  *	grow.c		members that become larger, and the array that grows into them
  *	bus.c		messages in total order, views
- *	late.c		what a machine had on its way to the disks as it died, and lands later or never
- *	check.c		the safety rules, from the disks and the model alone
- *	check_meta.c	those that speak of superblocks, logs and the map; what these say
+ *	late.c		requests of a machine that died, which land later or never
+ *	check.c		the safety rules, checked on the disks and the model only
+ *	check_meta.c	those about superblocks, logs and the map; what these say
  *	parity.c	tokens that stand for data, and their parity
- *	check_cluster.c	those that speak of several nodes
+ *	check_cluster.c	those about several nodes
  *	cluster.c	several nodes: group, quorum, networks, machines, fencing
- *	tape.c		acts, what is recorded of them, and replay
+ *	tape.c		acts, their recording, and replay
  *	tape_text.c	a tape as a scenario
  *	shrink.c	the shortest schedule that still fails
  *	schedule.c	what happens to several nodes, and when
- *	scale.c		what operations cost in large clusters, counted
+ *	scale.c		the cost of operations in large clusters
  *	single.c	a world, the schedule of one node, liveness
- *	faults.c	what members fail, and what the operator does about members
+ *	faults.c	failures of members, and what the operator does about members
  *	main.c		options
  *
- * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their
- * Reed-Solomon sum byte by byte, so parity is as real as on disks.
+ * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their Reed-Solomon sum byte by byte, so parity is as real as
+ * on disks.
  */
 #ifndef DDR_TESTS_SIM_SIM_H
 #define DDR_TESTS_SIM_SIM_H
@@ -64,24 +63,24 @@ enum disk_fault { FAULT_NONE, FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_I
 struct disk {
 	uint64_t media[SIM_MAX_BLOCKS], cache[SIM_MAX_BLOCKS];
 	bool cached[SIM_MAX_BLOCKS];
-	uint64_t since[SIM_MAX_BLOCKS];		/* when the block came into the cache */
+	uint64_t since[SIM_MAX_BLOCKS];		/* when the block entered the cache */
 	uint8_t log[SIM_MAX_NODES][2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
-	/* what a reader makes of them, worked out when they change (disk_landed) */
+	/* decoded when they change (disk_landed) */
 	uint64_t log_seq[SIM_MAX_NODES][2], map_seq[2];	/* 0: not valid */
 	struct ddr_super super;			/* the newer valid copy */
 	bool has_super;
 	bool dead;		/* every request fails, for good */
-	bool failed;		/* it has failed something, since it was put in */
+	bool failed;		/* it has failed something since it was put in */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
-	uint32_t cut;		/* nodes that do not reach it: theirs fail, like those to a dead one (bit: index of the node) */
-	uint32_t was_cut;	/* nodes whose kernel may still speak of such a failure */
-	uint32_t faulted;	/* nodes whose kernel has seen it fail a write or flush: what it holds may be old */
+	uint32_t cut;		/* nodes that do not reach it: their requests fail, like those to a dead disk (bit: index of the node) */
+	uint32_t was_cut;	/* nodes whose kernel may still report such a failure */
+	uint32_t faulted;	/* nodes whose kernel has seen it fail a write or flush: its contents may be old */
 	bool dropped;		/* a flush failed, and its cache was dropped */
-	uint32_t daemon_failed;	/* nodes for whose daemon, which still lives, it failed something */
+	uint32_t daemon_failed;	/* nodes for whose living daemon it failed something */
 	enum disk_fault once;	/* the next request of this kind fails */
-	bool full;		/* its pool is full: some of what is written meets no space. That is no failure */
+	bool full;		/* its pool is full: some writes get no space. That is no failure */
 	uint64_t full_until;	/* event at which that ends */
-	uint32_t sour;		/* so many reads of a fix fail: it looks for a bad sector that somebody met */
+	uint32_t sour;		/* this many reads of a fix fail: it looks for a bad sector that was reported */
 };
 
 void disk_write(struct disk *d, uint64_t block, uint64_t token);
@@ -97,46 +96,46 @@ bool disk_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_f
 bool disk_full(struct sim *s, const struct node *n, const struct disk *d);
 /* Do all requests of @n fail? */
 bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d);
-/* The kernel, the daemon of @n is gone: what it saw fail it has not completed, and nobody else need care. */
+/* The kernel or the daemon of @n is gone: it did not complete what it saw fail, so that does not matter to others. */
 void disk_forget_kernel(struct sim *s, const struct node *n);
 void disk_forget_daemon(struct sim *s, const struct node *n);
-/* A disk that was out of the array works again; what it had not flushed is lost. */
+/* A failed disk works again; its unflushed writes are lost. */
 void disk_back(struct sim *s, struct disk *d);
-/* Power is lost: each cached chunk reached the media or did not. */
+/* Power fails: each cached chunk reached the media or did not. */
 void disk_power(struct sim *s, struct disk *d);
 /* The metadata block at @place changed; NULL: any may have. */
 void disk_landed(struct sim *s, struct disk *d, const uint8_t *place);
-/* 4096 bytes land whole, in part, or not at all. */
+/* 4096 bytes land completely, in part, or not at all. */
 void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block);
 
 /* ---- kernel -------------------------------------------------------------------- */
 
 enum op_kind { OP_WRITE, OP_READ, OP_FLUSH, OP_MISMATCH };
-/* PARKING: what failed is reported, and the operation is on its way to wait for the answer. */
+/* PARKING: a failure was reported, and the operation is about to wait for the answer. */
 enum op_state { OP_FREE, OP_ADMIT, OP_GRANT, OP_RANGE, OP_FLIGHT, OP_PARKING, OP_ERROR };
 
 struct op {
 	enum op_state state;
 	enum op_kind kind;
 	uint64_t order;
-	uint32_t id;			/* for tapes: of all operations of a run */
+	uint32_t id;			/* for tapes: unique in a run */
 	uint64_t start, count;		/* blocks */
 	uint32_t version;
-	uint64_t generation;		/* of member states, in which it is in flight: an order */
-	uint32_t targets, pend, failed;	/* members: of this round, not ended, failed in it; a read: those that it avoids */
-	uint32_t done, lost;		/* written or flushed; failed a flush */
-	uint32_t sees;			/* a read: members (not places) that it may read, as it began */
-	uint32_t blame;			/* the member for which it waits */
-	uint32_t broken;		/* members that failed it in a way that must cost them their place */
+	uint64_t generation;		/* of the member states with which it is in flight: an order */
+	uint32_t targets, pend, failed;	/* members: of this round, not ended, failed in it; for a read: those that it avoids */
+	uint32_t done, lost;		/* written or flushed; members that failed a flush */
+	uint32_t sees;			/* for a read: members (not places) that it could read when it started */
+	uint32_t blame;			/* the member that it waits for */
+	uint32_t broken;		/* members that failed it in a way that must fail them */
 	uint64_t seq;			/* of an open mismatch */
-	enum ddr_error_class class[DDR_UAPI_PLACES];	/* of what failed, by member */
-	uint64_t issued;		/* flush: when it began */
-	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions acknowledged when it began */
+	enum ddr_error_class class[DDR_UAPI_PLACES];	/* of the failures, by member */
+	uint64_t issued;		/* flush: when it started */
+	uint32_t promise[SIM_MAX_BLOCKS];	/* flush: versions that were acknowledged when it started */
 };
 
-struct kex { bool used, drained, old; uint64_t seq, start, count, order; };	/* old: of the daemon before, until ENABLE */
+struct kex { bool used, drained, old; uint64_t seq, start, count, order; };	/* old: of the previous daemon, until ENABLE */
 struct kapply { bool used; uint64_t seq, order; };
-struct kerror { bool open; uint32_t answer; struct ddr_rec rec; };	/* one for a member, class and operation: what fails while it is open joins it */
+struct kerror { bool open; uint32_t answer; struct ddr_rec rec; };	/* per member, class and operation: further failures join it */
 #define SIM_CLASSES	(DDR_EC_ABSENT + 1)
 #define SIM_ERRORS	(DDR_UAPI_PLACES * SIM_CLASSES * (DDR_OP_ZEROES + 1))
 
@@ -145,13 +144,13 @@ struct kernel {
 	uint64_t cookie;
 	uint8_t boot;
 	uint64_t blocks;		/* of its table */
-	bool unjudged;			/* a longer table: all waits until ENABLE */
+	bool unjudged;			/* a longer table: everything waits until ENABLE */
 	bool attached, enabled, frozen, killed;
-	uint8_t disk[DDR_UAPI_PLACES];	/* its table: the member at each place; SIM_NOBODY: the shadow's, if there is none. All masks of its own are of places */
-	uint32_t shadow_place;		/* whose shadow that is */
-	bool suspended;			/* a table that changes what is at the shadow's place waits for what is in flight */
+	uint8_t disk[DDR_UAPI_PLACES];	/* its table: the member at each place; SIM_NOBODY: no replacement. All masks of the kernel are of places */
+	uint32_t shadow_place;		/* the place that is being replaced */
+	bool suspended;			/* a table that changes the replacement waits for what is in flight */
 	uint32_t state[DDR_UAPI_PLACES];	/* enum ddr_kmember */
-	bool said_out[DDR_UAPI_PLACES];	/* it was set to OUT with the device that it has */
+	bool said_out[DDR_UAPI_PLACES];	/* it was set to OUT with its present device */
 	uint64_t cursor[DDR_UAPI_PLACES];
 	bool granted[SIM_MAX_REGIONS], touched[SIM_MAX_REGIONS], asked[SIM_MAX_REGIONS], error[SIM_MAX_REGIONS];
 	uint32_t flight[SIM_MAX_REGIONS], bits[SIM_MAX_REGIONS];
@@ -167,29 +166,29 @@ struct kernel {
 void kernel_new(struct sim *s, struct kernel *k);
 void kernel_bind(struct sim *s, struct kernel *k);
 void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec);
-/* Lets everything go on that waits for nothing outside. */
+/* Lets everything continue that waits for nothing outside. */
 void kernel_run(struct sim *s, struct kernel *k);
 bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind);
-/* The same, with all that there is to draw. */
+/* The same, with all possible draws. */
 bool kernel_begin(struct sim *s, struct kernel *k, enum op_kind kind, uint64_t start, uint64_t count, uint32_t id);
-/* One event of those under way; false: none is. */
+/* One event of those in progress; false: there is none. */
 bool kernel_event(struct sim *s, struct kernel *k);
-/* Of one operation, beginning with that member; of any. */
+/* An event of one operation, starting with that member; of any. */
 bool kernel_op_act(struct sim *s, struct kernel *k, uint32_t id, uint32_t m);
 bool kernel_op_any(struct sim *s, struct kernel *k);
 bool kernel_busy(const struct kernel *k);
 void kernel_power(struct sim *s, struct kernel *k);
 bool kernel_writes(const struct kernel *k, uint64_t block);
-/* It has a grant and no drained range stops it: a write may begin at any moment. */
+/* It has a grant and no drained range stops it: a write may start at any moment. */
 bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block);
 bool kernel_in_flight(const struct kernel *k);
-/* The member from which a read of the block takes what the place holds, or SIM_NOBODY. */
+/* The member from which a read of the block takes the chunk of the place, or SIM_NOBODY. */
 uint32_t kernel_reads(const struct kernel *k, uint32_t place, uint64_t block);
-/* All that waits for the daemon is given back, and comes again: a table is about to be changed. */
+/* Everything that waits for the daemon is handed back, and comes again: a table is about to be changed. */
 void kernel_requeue(struct sim *s, struct kernel *k);
-/* Another device has the place: errors of the one before are not declared as its own. */
+/* Another device has the place: errors of the old one are not declared as errors of the new one. */
 void kernel_forget_errors(struct kernel *k, uint32_t place);
-/* The members at these places, by its table. */
+/* The members at these places in its table. */
 uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places);
 
 /* ---- node ---------------------------------------------------------------------- */
@@ -204,17 +203,17 @@ struct io {
 	bool used, orphan;		/* orphan: its daemon died */
 	enum ddr_out_type type;
 	uint64_t io;
-	uint64_t issued;		/* flush: when it began */
+	uint64_t issued;		/* flush: when it started */
 	uint8_t at[DDR_MAX_ROLES];	/* a job: member at each place */
 	uint32_t index, slot, member, from, members, pend, failed, job;
-	uint32_t half;			/* superblocks: members that have one of the two copies */
+	uint32_t half;			/* superblocks: members on which one of the two copies is written */
 	uint32_t fix, lost, plain;	/* DDR_FIX_*; members that could not be read; of these: with a plain I/O error */
 	bool unlocked, strict;
 	uint64_t repaired, bad_start, bad_count;
 	uint32_t fixed, full;		/* full: members that had no space */
 	uint64_t start, count;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
-	uint64_t place;			/* of two, that a write goes to; a rebuild: of the member in the stripe */
+	uint64_t place;			/* the place of two that a write goes to; a rebuild: the place of the member in the stripe */
 	enum job_phase phase;
 	int32_t result;
 	uint64_t mismatches;
@@ -231,17 +230,17 @@ struct node {
 	struct ddr_super sb;		/* as loaded */
 	bool quorate, failed, clean;
 	bool ready;
-	bool table_due;			/* its kernel is to get a table with the member at the place */
+	bool table_due;			/* its kernel must get a table with the member at the place */
 	uint32_t table_member, table_place;
-	uint32_t seek;			/* members whose devices its daemon looks for */
-	uint64_t resize;		/* blocks: its kernel is to get such a table; 0: it is not */
-	uint64_t room;			/* blocks for which members have room, as it sees them */
+	uint32_t seek;			/* members whose devices its daemon searches for */
+	uint64_t resize;		/* blocks: its kernel must get a table of this length; 0: no */
+	uint64_t room;			/* blocks for which the members have room, as this node sees them */
 	/* with a cluster */
 	bool up;			/* the machine has power */
 	bool in_group;			/* its daemon is a member of the process group */
 	bool gave_up, leaving, clean_asked, left;
 	uint8_t boot;
-	uint32_t pid, part;		/* of the network that it is in */
+	uint32_t pid, part;		/* part: of the network */
 	bool q_quorate;
 	uint64_t q_ring, v_ring;	/* as delivered */
 	uint64_t off_until;
@@ -252,8 +251,8 @@ struct node {
 	bool quorum_due;
 	uint32_t n_io;			/* of io[], used */
 	bool resynced[SIM_MAX_REGIONS];	/* by a job of it, since it last read a dead node's slot */
-	uint64_t asleep;		/* event until which its daemon gets no CPU */
-	int crash_after;		/* the daemon dies after so many more outputs; -1: it does not */
+	uint64_t asleep;		/* event until which its daemon gets no CPU time */
+	int crash_after;		/* the daemon dies after this many more outputs; -1: it does not */
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
 
@@ -262,7 +261,7 @@ void node_kill(struct sim *s, struct node *n);		/* the daemon */
 void node_power(struct sim *s, struct node *n);		/* the machine */
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
 bool node_event(struct sim *s, struct node *n);
-/* What node_event() chooses from; false: there is none. */
+/* The choices of node_event(); false: there is none. */
 bool node_record(struct sim *s, struct node *n);	/* its kernel's oldest record */
 bool node_seeks(struct sim *s, struct node *n);
 bool node_table(struct sim *s, struct node *n);
@@ -272,7 +271,7 @@ bool node_io_any(struct sim *s, struct node *n);
 bool node_limit_open(const struct sim *s);
 bool node_may_start(const struct node *n);
 uint32_t node_io_count(const struct node *n);
-/* A request of the daemon has ended: it is told, and @io is free. */
+/* A request of the daemon has ended: notifies it, and frees @io. */
 void node_io_end(struct sim *s, struct node *n, struct io *io);
 bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind);
 /* Does this write of a job fail on the member? */
@@ -283,7 +282,7 @@ bool node_io_answers(const struct sim *s, const struct node *n, const struct io 
 
 /* The next step of a job. */
 void job_event(struct sim *s, struct node *n, struct io *io);
-/* Its writes were under way as power was lost. */
+/* Its writes were in flight when power failed. */
 void job_power(struct sim *s, const struct node *n, struct io *io);
 
 /* ---- grow ---------------------------------------------------------------------- */
@@ -291,7 +290,7 @@ void job_power(struct sim *s, const struct node *n, struct io *io);
 void grow_init(struct sim *s);
 void grow_sized(struct sim *s, uint64_t blocks);
 void grow_wanted(struct sim *s, struct node *n);
-bool grow_sees(struct sim *s, uint64_t room, uint32_t nodes);	/* these nodes see how large devices are */
+bool grow_sees(struct sim *s, uint64_t room, uint32_t nodes);	/* these nodes see the size of the devices */
 void grow_calm(struct sim *s);
 void grow_room(const struct sim *s, const struct node *n, const struct io *io, struct ddr_input *in);
 void grow_prepare(struct sim *s, struct io *io, uint32_t m);
@@ -340,21 +339,21 @@ void late_free(struct sim *s);
 #define SIM_MISFORTUNES	20
 struct storm {
 	uint32_t weight[SIM_MISFORTUNES], sum;
-	uint32_t every;			/* events between misfortunes that come by themselves */
-	uint32_t steer;			/* how often one follows an interesting output: 1 of so many; 0: never */
-	uint32_t patience;		/* events of peace after one, at least */
+	uint32_t every;			/* events between random faults */
+	uint32_t steer;			/* how often a fault follows an output at which something is at stake: 1 in this many; 0: never */
+	uint32_t patience;		/* minimum number of events without a fault after one */
 	uint64_t peace_until;
-	uint32_t hot_left, hot_node;	/* events until the next one, and whom it befalls */
-	uint32_t daemon_back, power_back, heal_back;	/* 1 of so many events */
+	uint32_t hot_left, hot_node;	/* events until the next one, and the node that it hits */
+	uint32_t daemon_back, power_back, heal_back;	/* 1 in this many events */
 	uint32_t fence_speed, fence_fails;
-	uint32_t io;			/* of 100 events */
+	uint32_t io;			/* out of 100 events */
 	uint64_t focus, focus_regions;	/* where most of the I/O goes */
 	uint64_t away_ms, idle_ms;
-	uint32_t slow;			/* a node that gets little CPU, 0: none */
+	uint32_t slow;			/* a node that gets little CPU time, 0: none */
 };
 
 
-/* What a block should hold. Versions are numbers of writes; 0: what was there before. */
+/* The expected contents of a block. Versions are numbers of writes; 0: the contents before. */
 struct truth {
 	uint64_t base[8];		/* by data role: durable, as promised by a flush or found after a crash */
 	uint32_t promised;		/* version of base, if a flush promised it */
@@ -364,7 +363,7 @@ struct truth {
 	bool spoiled;			/* and its parity may be wrong, until its region is closed and resynced */
 	bool lost;			/* by a limit that doc/protocol.md names */
 	bool wild;			/* in flight when a node died: old or new, chunk by chunk */
-	bool torn;			/* its parity was wrong after a crash, and has not been seen right since */
+	bool torn;			/* its parity was wrong after a crash, and has not been seen correct since */
 	bool ever;			/* a write was submitted */
 	uint32_t later[SIM_MAX_LATER];	/* versions submitted since base */
 	uint32_t n_later;
@@ -373,36 +372,36 @@ struct truth {
 struct sim {
 	uint64_t seed, rng, event, events;
 	bool trace, calm;		/* calm: no new work, no faults */
-	struct tape *tape;		/* what happens is recorded, or comes from there; NULL: neither */
-	struct verdict *verdict;	/* gets what was broken, instead of standard output */
+	struct tape *tape;		/* events are recorded in it, or come from it; NULL: neither */
+	struct verdict *verdict;	/* gets the broken rule, instead of standard output */
 	uint32_t op_id;
-	bool slow_flush;		/* much else happens while a flush is under way */
+	bool slow_flush;		/* much else happens while a flush is in flight */
 	bool cluster;			/* several nodes: cluster.c has the schedule */
-	bool rules_only;		/* what the state machine thinks of itself does not count */
+	bool rules_only;		/* ddr_sm_check() is not used */
 	struct rig_geometry geo;
 	struct ddr_super sb0;
 	struct ddr_geometry g;
 	uint64_t blocks, regions;	/* by the newest superblock */
-	uint64_t room;			/* blocks for which members have room now */
+	uint64_t room;			/* blocks for which the members have room now */
 	uint8_t at[DDR_MAX_ROLES];	/* member at each place */
 	uint64_t log_base;
 	struct disk disk[DDR_MAX_MEMBERS];
-	uint32_t faults_left;		/* members that may still fail */
+	uint32_t faults_left;		/* number of members that may still fail */
 	bool replaces;			/* the operator replaces members */
-	bool lossy;			/* more may fail than the parity covers: data is lost, but nothing may hang */
+	bool lossy;			/* more members may fail than the parity covers: data is lost, but nothing may hang */
 	struct node node[SIM_MAX_NODES];
 	uint32_t n_nodes;
 	struct bus bus;
 	struct truth truth[SIM_MAX_BLOCKS];
 	uint32_t version;
-	bool missing_write[SIM_MAX_REGIONS];	/* written while a role was missing */
+	bool missing_write[SIM_MAX_REGIONS];	/* written while a role had no member */
 	uint64_t cookie, now;
 	uint8_t boot;
 	uint64_t ring[SIM_MAX_NODES];	/* of each part of the network */
 	struct { bool used; uint32_t by, target; uint64_t failure, pid; } fence[SIM_MAX_FENCES];
 	bool fencing;
 	struct storm storm;
-	struct late *late;		/* on their way from dead machines */
+	struct late *late;		/* in flight from dead machines */
 	uint32_t n_late, room_late;
 	struct { uint64_t place, digest; } digest[SIM_DIGESTS];
 	uint64_t stats[24];
@@ -423,12 +422,12 @@ static inline bool sim_chance(struct sim *s, uint64_t in)
 
 uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block);
 void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2]);
-extern uint64_t sim_cells[DDR_SM_CELL_WORDS];	/* of the small machines: those that a node has reached, in any seed */
+extern uint64_t sim_cells[DDR_SM_CELL_WORDS];	/* of the small machines: cells that a node has reached, in any seed */
 void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A rule was broken: says which, with the seed, and ends the run. */
+/* A rule was broken: prints which, with the seed, and ends the run. */
 void sim_violation(struct sim *s, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
-/* What happened is more than the array can bear, and nothing can be said of what follows. */
+/* More happened than the array tolerates, so nothing can be said about what follows. */
 void sim_abandon(struct sim *s, const char *why) __attribute__((noreturn));
 
 /* ---- single.c ------------------------------------------------------------------- */
@@ -444,10 +443,10 @@ struct sim_run {
 /* False: a rule was broken. */
 bool sim_run_seed(struct sim *s, const struct sim_run *r);
 void sim_calm(struct sim *s);
-bool sim_quorate(struct sim *s, struct node *n);	/* has quorum if it had none, and the other way round */
+bool sim_quorate(struct sim *s, struct node *n);	/* loses quorum if it has it, or the other way round */
 /* ---- faults.c ------------------------------------------------------------------- */
 
-/* Faults, as far as the array bears them; false: it does not. @m: the member. */
+/* Faults, as far as the array tolerates them; false: it does not. @m: the member. */
 bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once);
 bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m);
 bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead);
@@ -460,7 +459,7 @@ void sim_old_disk_dies(struct sim *s);
 /* The newest superblock on any member that is not dead; false: there is none. */
 void check_whole_again(struct sim *s);
 bool check_newest_super(const struct sim *s, struct ddr_super *sb);
-/* Who holds which place by the newest superblock: to be called when that may have changed. */
+/* Which member holds which place by the newest superblock: call it when that may have changed. */
 void check_places(struct sim *s);
 /* The member that holds the role of a block. */
 uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block);
@@ -479,7 +478,7 @@ void check_crash(struct sim *s);
 void check_visible(struct sim *s, const struct node *n);
 void check_completion(struct sim *s, const struct kernel *k, const struct op *op);
 void check_whole(struct sim *s, uint64_t start, uint64_t count, uint32_t members);
-/* Is the parity of these blocks right, as far as @members hold it? */
+/* Is the parity of these blocks correct, as far as @members hold it? */
 bool check_parity(const struct sim *s, uint64_t start, uint64_t count, uint32_t members);
 void check_frozen(struct sim *s, const struct node *n);
 void check_job_range(struct sim *s, uint64_t start, uint64_t count);
@@ -488,7 +487,7 @@ void check_log_sequence(struct sim *s, uint32_t slot, uint64_t seq);
 void check_death(struct sim *s);
 void check_torn(struct sim *s, uint64_t block);
 void check_final(struct sim *s, struct node *n);
-/* A member was replaced: what it held, the new one holds. */
+/* A member was replaced: the new one holds what the old one held. */
 void check_replaced(struct sim *s, uint32_t old, uint32_t new);
 
 /* What check_cluster.c needs of the disks. */
@@ -505,7 +504,7 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io);
 void check_level(struct sim *s);
 /* RECOVERED is sent: nothing is dirty in the slot. */
 void check_recovered(struct sim *s, const struct node *n, uint32_t slot);
-/* Equal places in the total order, equal states. */
+/* Equal positions in the total order mean equal states. */
 void check_digest(struct sim *s, const struct node *n);
 void check_owners(struct sim *s, const struct node *n);
 void check_whose(struct sim *s, const struct node *n);
@@ -518,7 +517,7 @@ void scale(void);
 /* ---- cluster.c ----------------------------------------------------------------- */
 
 void cluster_init(struct sim *s);
-void cluster_begin(struct sim *s);		/* some of the daemons start */
+void cluster_begin(struct sim *s);		/* starts some of the daemons */
 void cluster_free(struct sim *s);
 bool cluster_order(struct sim *s, struct node *n);
 bool cluster_deliver(struct sim *s, struct node *n);
@@ -532,7 +531,7 @@ void cluster_power_off(struct sim *s, struct node *n);
 bool cluster_power_on(struct sim *s, struct node *n);
 void cluster_blackout(struct sim *s);
 bool cluster_daemon_start(struct sim *s, struct node *n);
-void cluster_together(struct sim *s, bool begin);	/* what joins and leaves in between is one event for the rest */
+void cluster_together(struct sim *s, bool begin);	/* joins and leaves in between are one event for the others */
 bool cluster_fence_event(struct sim *s);
 bool cluster_fence_ends(struct sim *s, const struct act *a);
 bool cluster_operator_fences(struct sim *s, struct node *n);
@@ -540,10 +539,10 @@ bool cluster_operator_fences(struct sim *s, struct node *n);
 /* ---- schedule.c ---------------------------------------------------------------- */
 
 void storm_draw(struct sim *s);
-/* The node gave this output: is it a good moment for a misfortune? */
+/* The node gave this output: is it a good moment for a fault? */
 void storm_steer(struct sim *s, const struct node *n, const struct ddr_output *out);
 void cluster_one_event(struct sim *s);
-/* The array is to be stopped on the node; is not any more; the next step of that. */
+/* The array is to be stopped on the node; the stop is cancelled; its next step. */
 bool leave_begin(struct sim *s, struct node *n);
 bool leave_ends(struct sim *s, struct node *n);
 bool leave_go_on(struct sim *s, struct node *n);
@@ -554,14 +553,14 @@ void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t 
 void cluster_joined(struct sim *s, struct node *n);	/* its daemon joins the group */
 void cluster_gone(struct sim *s, struct node *n);	/* it died, or left */
 void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out);
-/* A member fails something, once or for good; with a cluster perhaps only what @n asks of it. */
+/* A member fails something, once or for good; with a cluster perhaps only requests of @n. */
 void sim_member_fault(struct sim *s, struct node *n);
-/* The operator has a member replaced, or thinks better of it. */
+/* The operator has a member replaced, or cancels that. */
 bool sim_keeps_copies(const struct sim *s);
 bool sim_replace(struct sim *s, struct node *n);
-/* What the node does with its CPU and disks; shared with one node. */
+/* The normal work of a node; also used with one node. */
 bool sim_progress(struct sim *s, struct node *n);
-/* Time goes on by @ms, and the node's daemon, if it runs, is told. */
+/* @ms of time pass, and the node's daemon, if it runs, gets a tick. */
 void sim_tick(struct sim *s, struct node *n, uint64_t ms);
 
 #endif

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * A world as `create` makes it, and the schedule of one node. That of several: schedule.c.
- */
+/* A world as `create` makes it, and the schedule of one node. Several nodes: schedule.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -25,7 +23,7 @@ void sim_trace(struct sim *s, const char *fmt, ...)
 	putchar('\n');
 }
 
-/* What was broken, and the same without numbers: rules are told apart by their text. */
+/* Stores what was broken, and the same without numbers: rules are distinguished by their text. */
 static void judge(struct sim *s, const char *fmt, va_list ap)
 {
 	struct verdict *v = s->verdict;
@@ -76,7 +74,7 @@ void sim_abandon(struct sim *s, const char *why)
 
 /* ---- a world ------------------------------------------------------------------- */
 
-/* An array as `create` leaves it: whatever was on the disks is in the data area. */
+/* An array as `create` leaves it: the data area keeps the old contents of the disks. */
 static void create(struct sim *s)
 {
 	struct ddr_super sb = s->sb0;
@@ -124,7 +122,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	s->geo.region_blocks = sim_chance(s, 3) ? 64 : 16;
 	s->geo.blocks = s->geo.region_blocks * (4 + sim_rand(s, 10)) + (sim_chance(s, 3) ? 8 : 0);
 	s->geo.slots = nodes;
-	if (s->geo.order == 3 && seed % 2 == 0) {	/* not drawn, as below. Ranges of a rebuild cross turns there */
+	if (s->geo.order == 3 && seed % 2 == 0) {	/* not drawn, as below: ranges of a rebuild span several rotations there */
 		s->geo.region_blocks = 512;
 		s->geo.blocks = SIM_MAX_BLOCKS - (seed % 4 == 0 ? 200 : 0);
 	}
@@ -132,7 +130,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 		s->geo.blocks = SIM_MAX_BLOCKS;
 	s->lossy = sim_chance(s, 12);
 	s->geo.spares = (uint16_t)(s->geo.parity && !s->lossy ? sim_rand(s, 3) : 0);
-	s->replaces = seed % 3 == 0 && !s->lossy;	/* not drawn: what happens in the other seeds stays as it was */
+	s->replaces = seed % 3 == 0 && !s->lossy;	/* not drawn, so that other seeds stay as they were */
 	if (s->replaces && !s->geo.spares)
 		s->geo.spares = sim_keeps_copies(s) ? 4 : 1;
 	rig_super(&s->sb0, &s->geo);
@@ -150,7 +148,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	create(s);
 }
 
-/* ---- misfortunes --------------------------------------------------------------- */
+/* ---- faults ----------------------------------------------------------------------- */
 
 bool sim_quorate(struct sim *s, struct node *n)
 {
@@ -205,7 +203,7 @@ void sim_tick(struct sim *s, struct node *n, uint64_t ms)
 	in.now_ms = s->now;
 	if (n->sm)
 		node_step(s, n, &in);
-	/* whether it uses the device: by the time, and not drawn, so that what a seed has in store stays as it is */
+	/* whether it uses the device: depends on the time, and is not drawn, so that other seeds stay as they are */
 	if (n->sm && s->n_nodes > 1 && s->seed % 7 == 5)
 		node_step(s, n, &(struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_USED, .value = (s->now / 3000 + s->seed + n->id) % 3 == 0 });
 }
@@ -297,7 +295,7 @@ static bool at_rest(const struct sim *s, const struct node *n)
 		return false;
 	ddr_sm_get_status(n->sm, &st);
 	if (st.failed && !n->k.enabled)
-		return true;		/* it did not start, I/O waits */
+		return true;		/* it did not start, so I/O waits */
 	if (kernel_busy(&n->k))
 		return false;
 	if (st.failed)
@@ -307,7 +305,7 @@ static bool at_rest(const struct sim *s, const struct node *n)
 	return st.ready && !st.granted && !st.dirty && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
 }
 
-/* No faults and no new work any more: everything must come to an end within a bound. */
+/* No faults and no new work any more: everything must complete within a limit. */
 void sim_calm(struct sim *s)
 {
 	struct node *n = &s->node[0];

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Acts: what happens, one by one. They come from a schedule, which records them, or from a tape.
- */
+/* Acts: the single events. They come from a schedule, which records them, or from a tape. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +61,7 @@ void tape_free(struct tape *t)
 	memset(t, 0, sizeof(*t));
 }
 
-/* ---- all that is under way ------------------------------------------------------- */
+/* ---- what is in progress ----------------------------------------------------------- */
 
 static bool settle_node(struct sim *s, struct node *n, uint64_t but)
 {
@@ -138,7 +136,7 @@ static bool operator(struct sim *s, struct node *n, const struct act *a)
 	return true;
 }
 
-/* With a cluster, nobody begins I/O on a device that is being stopped. */
+/* With a cluster, no new I/O starts on a device that is being stopped. */
 static bool io(struct sim *s, struct node *n, const struct act *a)
 {
 	if (s->cluster && (!n->up || n->leaving || !n->k.enabled || !n->k.there))
@@ -216,7 +214,7 @@ static bool act_do(struct sim *s, const struct act *a)
 		return true;
 	case ACT_CALM:
 		if (s->tape)
-			s->tape->inside = false;	/* draws as it likes, from here */
+			s->tape->inside = false;	/* free draws from here on */
 		s->rng = a->arg[0];
 		(s->cluster ? cluster_calm : sim_calm)(s);
 		return true;
@@ -286,7 +284,7 @@ static void look(struct sim *s)
 	}
 }
 
-/* The acts of the tape, with the checks that the schedule makes now and then after each. */
+/* The acts of the tape; after each the checks that the schedule makes now and then. */
 void tape_replay(struct sim *s)
 {
 	struct tape *t = s->tape;

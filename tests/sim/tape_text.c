@@ -25,7 +25,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "network", ACT_NETWORK, 0, { "parts" } },			/* hexadecimal: the part of node 1 is the last digit */
 	{ "together", ACT_TOGETHER, 0, { "begin" } },
 	{ "quorum-changes", ACT_QUORATE, 0, { NULL } },
-	{ "fenced", ACT_FENCE_ENDS, 0, { "target", "failed", "done", "which" } },	/* by the node; failed and done: it says so, and yet */
+	{ "fenced", ACT_FENCE_ENDS, 0, { "target", "failed", "done", "which" } },	/* failed and done: it reports failure, but fenced */
 	{ "fence-ack", ACT_FENCE_BY_HAND, 0, { NULL } },
 	{ "late", ACT_LATE, 0, { "which", "lands" } },
 	{ "leave", ACT_LEAVE, 0, { NULL } },
@@ -59,7 +59,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "deliver", ACT_DELIVER, 0, { NULL } },
 	{ "quorum", ACT_QUORUM, 0, { NULL } },
 	{ "message", ACT_BUS, 0, { NULL } },
-	{ "record", ACT_RECORD, 0, { NULL } },				/* the oldest of its kernel */
+	{ "record", ACT_RECORD, 0, { NULL } },				/* the oldest record of its kernel */
 	{ "look", ACT_SEEK, 0, { NULL } },
 	{ "table", ACT_TABLE, 0, { NULL } },
 	{ "resize", ACT_RESIZE, 0, { NULL } },
@@ -75,7 +75,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "done-prepare", ACT_DONE, DDR_OUT_PREPARE, { "start", NULL, "which" } },
 	{ "op", ACT_OP, 0, { "id", "member" } },
 	{ "settle", ACT_SETTLE, 0, { "but-nodes", "but-kinds" } },	/* masks; kinds: 1 messages, 2 records, 4 I/O of daemons, 8 of kernels */
-	{ "calm", ACT_CALM, 0, { "rng" } },				/* no more faults: all must come to rest */
+	{ "calm", ACT_CALM, 0, { "rng" } },				/* no more faults: everything must come to rest */
 };
 
 /* ---- writing ------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static void print_act(FILE *to, const struct tape *t, const struct act *a)
 	uint32_t n = a->n_draws;
 
 	if (!w)
-		abort();	/* an act that the language does not have */
+		abort();	/* an act that the language lacks */
 	fprintf(to, "> ");
 	if (a->node)
 		fprintf(to, "%u: ", a->node);
