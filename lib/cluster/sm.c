@@ -59,7 +59,7 @@ static bool limits(const struct ddr_sm_config *cfg, uint32_t *n_log, uint32_t *n
 	regions = ddr_super_regions(sb);
 	if (regions == 0 || regions > DDR_MAX_REGIONS)
 		return false;
-	/* all that there is: the array may grow into it */
+	/* all blocks: the array may grow into them */
 	*n_log = sb->log_blocks;
 	*n_map = sb->map_blocks;
 	return true;
@@ -101,7 +101,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->node = cfg->node;
 	sm->own.slot = cfg->cluster ? 0 : cfg->slot;
 	s->cluster = cfg->cluster;
-	sm->own.c.writer_ready = !cfg->cluster;	/* nobody else wrote since we read the disks */
+	sm->own.c.writer_ready = !cfg->cluster;	/* no other node wrote since we read the disks */
 	sm->own.c.fencing = cfg->fencing;
 	sm->own.c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
 	sm->own.present = cfg->present;
@@ -109,7 +109,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
 	s->regions = ddr_super_regions(&s->sb);
 	s->region_blocks = ddr_super_region_blocks(&s->sb);
-	sm->own.g.room = sm->shared.sb.array_blocks;	/* whoever loaded the superblocks has seen that the devices are that large */
+	sm->own.g.room = sm->shared.sb.array_blocks;	/* the node that loaded the superblocks has checked that the devices are that large */
 	sm->own.idle_ms = 5000;
 	sm->own.away_ms = 30000;
 	sm->own.parallel = 4;
@@ -131,7 +131,7 @@ static uint64_t dirty_in(const struct ddr_sm *sm, uint32_t index, const uint8_t 
 	return n;
 }
 
-/* The slot of somebody else, or ours with another owner's marks: nothing that this node may recover. */
+/* The slot of another node, or ours with another owner's marks: this node must not recover anything in it. */
 static void load_foreign(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint32_t node)
 {
 	uint64_t n;
@@ -203,7 +203,7 @@ void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, 
 
 	if (index >= sm->shared.n_map)
 		return;
-	if (sm->shared.cluster && !sm->own.c.building) {	/* a new writer: the sequence goes on, and the group is told what it lacks */
+	if (sm->shared.cluster && !sm->own.c.building) {	/* a new writer: the sequence continues, and the group gets what it lacks */
 		if (seq > sm->own.mapb[index].seq)
 			sm->own.mapb[index].seq = seq;
 		memcpy(sm->own.c.disk_map + at, payload ? payload : sm->shared.map + at, DDR_LOG_PAYLOAD);
@@ -342,7 +342,7 @@ static void settle_members(struct ddr_sm *sm)
 		ddr_sm_member_settle(sm, &sm->in_order);
 }
 
-/* In this order: what a later pump tells the kernel may rest on what an earlier one told it. */
+/* The order matters: what a later pump tells the kernel may depend on what an earlier one told it. */
 static void (*const pumps[])(struct ddr_sm *) = {
 	settle_state, ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, settle_members, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
@@ -368,7 +368,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	out->lost = sm->bug;
 }
 
-/* ---- what is written ----------------------------------------------------------- */
+/* ---- what was written ---------------------------------------------------------- */
 
 static void block_info(const struct ddr_sm *sm, struct ddr_log_info *info, uint16_t slot, uint32_t index, uint64_t seq)
 {
@@ -428,7 +428,7 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 
 /* ---- status -------------------------------------------------------------------- */
 
-/* Somebody may ask every second, so the counts are kept; but not before this node takes part, while the map is being read. */
+/* Status may be requested every second, so the counts are kept up to date; but not before this node takes part, while the map is being read. */
 static void regions_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	st->regions = sm->shared.regions;

@@ -82,7 +82,7 @@ static void come_back(struct ddr_super *sb, uint32_t member, bool partial)
 	if (!partial)
 		return;
 	m->flags = DDR_MEMBER_F_PARTIAL;
-	memcpy(m->last_gen, last_gen, sizeof(m->last_gen));	/* until it has a superblock that knows */
+	memcpy(m->last_gen, last_gen, sizeof(m->last_gen));	/* until it has a superblock of its return */
 }
 
 /* The copy is complete: the former holder of the role is no longer needed. */
@@ -182,7 +182,7 @@ void ddr_shared_apply(const struct ddr_sm_shared *s, struct ddr_super *sb, const
 	for (uint32_t i = 0; i < sb->slots; i++)
 		if (slots >> i & 1)
 			sb->slot_node[i] = owner[i];
-	/* nor is the end of a region that the array ended in prepared on a member that was out as it grew */
+	/* besides, the end of the region that the array ended in is not prepared on a member that was missing when it grew */
 	if ((set->op == DDR_MEMBER_OP_WHOLE && ddr_sm_none_missing(sb)) || set->op == DDR_MEMBER_OP_GROW)
 		sb->log_base = sb->generation;
 }

@@ -104,7 +104,7 @@ uint32_t ddr_shared_slot_choose(const struct ddr_sm_shared *s, uint32_t node)
 	uint32_t own = ddr_shared_slot_of(s, node);
 
 	if (own == DDR_SM_NO_SLOT)
-		own = ddr_shared_slot_claimed(s, node);	/* by an earlier process of it */
+		own = ddr_shared_slot_claimed(s, node);	/* by an earlier process of this node */
 	for (uint32_t i = 0; own == DDR_SM_NO_SLOT && i < s->sb.slots; i++)
 		if (slot_free(s, i))
 			own = i;
@@ -121,7 +121,7 @@ static bool none_started(const struct ddr_sm_shared *s)
 
 bool ddr_shared_slot_settled(const struct ddr_sm_shared *s, uint32_t slot, uint32_t node)
 {
-	/* a survivor takes over what the node had dirty; if there is none, it does that itself, as after a fast reboot */
+	/* a survivor takes over the node's dirty regions; if there is none, the node does that itself, as after a fast reboot */
 	if ((s->rec >> slot & 1) && (s->rec_by[slot] || !none_started(s)))
 		return false;
 	return !(s->change.slots >> slot & 1) || s->change.slot_node[slot] == node || slot_free(s, slot);

@@ -62,7 +62,7 @@ bool ddr_shared_can_lose(const struct ddr_sm_shared *s, uint32_t members)
 	return !(left & members) || (uint32_t)__builtin_popcount(left & ~members) >= 1u << s->sb.order;
 }
 
-/* Have all acknowledged the change whose MEMBER_DONE was delivered? */
+/* Have all nodes acknowledged the change whose MEMBER_DONE was delivered? */
 bool ddr_shared_all_acked(const struct ddr_sm_shared *s)
 {
 	return s->change.ack && (ddr_shared_voters(s) & ~s->change.acked) == 0;
@@ -82,7 +82,7 @@ bool ddr_shared_agreed_out(const struct ddr_sm_shared *s, uint32_t members)
 	return ddr_shared_members_settled(s) && !((ddr_shared_written(s) | s->change.leaving) & members);
 }
 
-/* A member that replaces another one has its role, and not yet its place. */
+/* A member that replaces another one has its role, but not its place yet. */
 uint32_t ddr_shared_member_at(const struct ddr_sm_shared *s, uint32_t position)
 {
 	for (uint32_t m = 0; m < s->sb.members; m++)
@@ -108,7 +108,7 @@ bool ddr_shared_may_readd(const struct ddr_sm_shared *s, uint32_t member)
 	return m->role != DDR_ROLE_NONE && m->since > s->sb.log_base && memcmp(m->last_gen, unknown, sizeof(unknown)) != 0;
 }
 
-/* ---- who is rebuilt, and how far -------------------------------------------- */
+/* ---- rebuilding members, and how far they are -------------------------------- */
 
 uint32_t ddr_shared_rebuilding(const struct ddr_sm_shared *s)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The tables of the small machines, made of the lists of sm_cells.h, and the one function that goes by them.
+ * The tables of the small machines, generated from the lists of sm_cells.h, and the one function that uses them.
  *
- * Must never: have a way from state to state that the lists do not name.
+ * Must never: have a transition that the lists do not name.
  */
 #include "sm_int.h"
 
@@ -21,7 +21,7 @@ enum cell {
 #define EVENTS	14u
 
 struct turn {
-	uint8_t cell;		/* CELL_NONE: it cannot be */
+	uint8_t cell;		/* CELL_NONE: impossible */
 	uint8_t to;
 };
 

@@ -2,8 +2,8 @@
 /*
  * Consistency of the state machine with itself, for tests: O(regions), no side effects.
  *
- * What must hold between any two steps. Each sentence is one that the code relies on,
- * so a violation is a bug even where no safety rule was broken yet.
+ * Checks what must hold between any two steps. The code relies on each of these conditions, so a violation is a bug even if no safety
+ * rule was broken yet.
  */
 #include "sm_int.h"
 

@@ -200,7 +200,7 @@ void ddr_sm_batch_pump(struct ddr_sm *sm)
 		batch_clear(sm);
 }
 
-/* ---- all of them ------------------------------------------------------------ */
+/* ---- the pump --------------------------------------------------------------- */
 
 uint64_t ddr_sm_marks(const struct ddr_sm *sm)
 {

@@ -2,18 +2,16 @@
 /*
  * Views of several nodes: quorum, HELLO, agreement, and START.
  *
- * After each change of the view every node sends HELLO, once the quorum service has the ring of
- * the view and reports quorum. The last HELLO that is delivered is the moment of agreement
- * on all nodes: a new epoch begins. Until then nobody changes the shared state,
- * and messages of the last epoch that arrive later are refused by all nodes. Then
- * it is known which nodes have the group's state; to the others it is sent
- * (sm_join.c), and until that is complete nobody changes it.
+ * After each change of the view every node sends HELLO, once the quorum service has the ring of the view and reports quorum. The
+ * delivery of the last HELLO is the moment of agreement on all nodes: a new epoch begins. Until then no node changes the shared
+ * state, and messages of the last epoch that arrive later are refused by all nodes. From then on it is known which nodes have the
+ * group's state; it is sent to the others (sm_join.c), and until that is complete no node changes it.
  *
- * Nodes that meet with different states were separated: the newest epoch counts,
- * and the nodes with other states count as lost until they are fenced (note 17 iv).
+ * If nodes with different states meet, they were separated: the newest epoch is used, and the nodes with other states count as lost
+ * until they are fenced (note 17 iv).
  *
- * Must never: agree without quorum, or with a ring that the quorum service does not
- * have (rule 6); continue with a state if the group continued without this node.
+ * Must never: agree without quorum, or with a ring that the quorum service does not have (rule 6); continue with a state if the group
+ * continued without this node.
  */
 #include "sm_int.h"
 
@@ -119,8 +117,8 @@ static bool somebody_absent(const struct ddr_sm *sm)
 }
 
 /*
- * Nobody had quorum, and some nodes have met again. Nodes that have not returned yet would be fenced as soon as these agree, and a healed
- * network brings its nodes back one after the other. So wait a moment. A node that had quorum all the time does not wait.
+ * No node had quorum, and some nodes have met again. Nodes that have not returned yet would be fenced as soon as these agree, and a
+ * healed network brings its nodes back one after the other. So wait a moment. A node that had quorum all the time does not wait.
  */
 static bool others_may_come(const struct ddr_sm *sm)
 {
@@ -251,7 +249,7 @@ static void forget_states(struct ddr_sm *sm, struct ddr_sm_shared *s, uint64_t w
 	}
 }
 
-/* Chooses the state that counts. Returns false if nobody has a state. */
+/* Chooses the state to use. Returns false if no node has one. */
 static bool judge_states(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct claim best = { 0 };
@@ -275,7 +273,7 @@ static bool judge_states(struct ddr_sm *sm, struct ddr_sm_shared *s)
 		if (v->synced && !v->other && !sm->own.c.provider)
 			sm->own.c.provider = v->id;
 	}
-	forget_states(sm, s, useless);	/* they have done nothing with it: no reason to evict them */
+	forget_states(sm, s, useless);	/* they have not used it: no reason to evict them */
 	own = ddr_sm_viewer(sm, sm->node);
 	if (own->synced && !own->other) {
 		/* an agreement that no other node knows counts as if it had not happened, from the start of the ring on; its number is not used again */
@@ -381,7 +379,7 @@ void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_m
 	if ((msg->hello.flags & DDR_HELLO_VOID) || sm->own.c.phase != DDR_V_HELLO || msg->hello.view != sm->own.c.view_name)
 		return;		/* of another view */
 	if (msg->epoch < sm->own.c.void_epoch)
-		return;		/* sent before its sender heard that the state is void */
+		return;		/* sent before its sender learned that the state is void */
 	v->hello = true;
 	v->synced = msg->hello.flags & DDR_HELLO_SYNCED;
 	v->unproven = msg->hello.flags & DDR_HELLO_UNPROVEN;
@@ -402,7 +400,7 @@ void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_m
 void ddr_sm_cluster_pump(struct ddr_sm *sm)
 {
 	if (!sm->shared.cluster) {
-		if (sm->shared.rec)		/* slots of a cluster whose array was adopted */
+		if (sm->shared.rec)		/* slots of a cluster, in an array that was adopted */
 			ddr_sm_recover_pump(sm);
 		return;
 	}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What is dirty: marks of our slot in memory, regions that must be resynced, and those that a repair has to look at again.
+ * What is dirty: marks of our slot in memory, regions that must be resynced, and those that must be checked again after a repair.
  *
- * Must never: take a mark away (sm_clear.c does, in the order of rule 2); let a mark that stands for wrong parity be called a repair's.
+ * Must never: clear a mark (sm_clear.c does, in the order of rule 2); list a mark that stands for wrong parity as one of a repair
+ * only.
  */
 #include "sm_int.h"
 
@@ -56,7 +57,7 @@ void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region)
 	sm->own.n_look--;
 }
 
-/* Does the block, as it is on the disks or will be soon, name our kernel? */
+/* Does the block name our kernel, on the disks or soon? */
 static bool says_ours(const struct ddr_sm_log *b)
 {
 	return b->dur_ours || (b->state != DDR_W_IDLE && b->fly_ours);
@@ -75,7 +76,7 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 	if (ddr_bit(sm->own.resync, region))
 		return;
 	ddr_bit_set(sm->own.resync, region);
-	/* the mark of a grant stands for more now; our next daemon would not resync what the kernel holds, if its block names the kernel */
+	/* the mark is no longer for a grant only; our next daemon would not resync what the kernel holds, if its block names the kernel */
 	if (ddr_bit(sm->own.granted, region))
 		ddr_sm_log_of(sm, region)->dirty |= says_ours(ddr_sm_log_of(sm, region));
 	if (sm->own.n_resync++ == 0) {

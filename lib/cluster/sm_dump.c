@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What all nodes share, for people: for tests and the simulator, which show what two nodes disagree on.
+ * The shared state as text, for tests and the simulator, which show where two nodes disagree.
  *
- * Made from the lists of sm_shared.h, as the codec of STATE is.
+ * Generated from the lists of sm_shared.h, like the codec of STATE.
  *
- * Must never: be needed by the machine itself.
+ * Must never: be needed by the state machine itself.
  */
 #include <stdarg.h>
 #include <stdio.h>

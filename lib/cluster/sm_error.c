@@ -58,7 +58,7 @@ static void park(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 	struct ddr_sm_error *e = sm->kernel.err;
 
 	if (sm->kernel.n_err == DDR_SM_ERRORS) {
-		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it fails again and asks again */
+		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it fails again and is reported again */
 		return;
 	}
 	while (e->used)
@@ -74,8 +74,8 @@ static void broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member
 }
 
 /*
- * Nobody needs the new disk of a replacement: the old one and the others have all data. So an error of the new disk only fails
- * the new disk, whatever its class.
+ * The array does not need the new disk of a replacement: the old one and the others have all data. So an error of the new disk only
+ * fails the new disk, whatever its class.
  */
 static void copy_broken(struct ddr_sm *sm, const struct ddr_rec *rec, uint32_t member)
 {
@@ -118,7 +118,7 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 		return;
 	}
 	if (m == DDR_NO_MEMBER) {
-		park(sm, rec, DDR_MAX_MEMBERS);	/* of a member that is out and lost its role to another one */
+		park(sm, rec, DDR_MAX_MEMBERS);	/* of a member that has failed and lost its role to another one */
 		return;
 	}
 	if (rec->status == DDR_EC_ABSENT) {
@@ -127,7 +127,7 @@ void ddr_sm_kerror(struct ddr_sm *sm, const struct ddr_rec *rec)
 	}
 	ddr_sm_count_error(sm, m, rec->arg[0] != DDR_OP_READ);
 	if (!(ddr_sm_written(sm) >> m & 1)) {
-		park(sm, rec, m);	/* it is out already: answered when all have agreed */
+		park(sm, rec, m);	/* it has failed already: answered when all nodes have agreed */
 		return;
 	}
 	error_event(sm, rec, m);
@@ -165,7 +165,7 @@ void ddr_sm_errors_forget(struct ddr_sm *sm)
 	memset(sm->kernel.mm, 0, sizeof(sm->kernel.mm));
 }
 
-/* RETRY is sent after the kernel was told that the member is out. Otherwise a flush would fail on it again, and return the error. */
+/* RETRY is sent after the kernel was told that the member has failed. Otherwise a flush would fail on it again, and return the error. */
 static void errors_answer(struct ddr_sm *sm)
 {
 	for (struct ddr_sm_error *e = sm->kernel.err; e < sm->kernel.err + DDR_SM_ERRORS && sm->kernel.n_err; e++) {
@@ -196,7 +196,7 @@ void ddr_sm_kmismatch(struct ddr_sm *sm, const struct ddr_rec *rec)
 	while (m < sm->kernel.mm + DDR_SM_MISMATCHES && m->used)
 		m++;
 	if (m == sm->kernel.mm + DDR_SM_MISMATCHES) {
-		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it comes again */
+		resolve(sm, rec->seq, DDR_RES_RETRY);	/* it is reported again */
 		return;
 	}
 	*m = (struct ddr_sm_mismatch){ .used = true, .seq = rec->seq, .start = rec->start, .count = rec->count,
@@ -235,15 +235,16 @@ void ddr_sm_mismatch_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool
 		return;		/* of an earlier binding */
 	m->ranged = false;
 	if (!done) {
-		/* a bad sector: the kernel will meet it too, and reconstruct; otherwise the range is taken once more */
+		/* a bad sector: the kernel will hit it too, and reconstruct; otherwise the range is requested again */
 		if (r->result == -ENODATA || r->result == -EILSEQ)
 			mismatch_answer(sm, m, DDR_RES_RETRY);
 		return;
 	}
 	if (r->mismatches == 0 || r->dirty) {
 		/*
-		 * What fits now may have been written when the kernel read it, or wrong, and put right since: it reads once more.
-		 * Where somebody writes all the time that could go on for ever, and what is read means nothing anyway.
+		 * What matches now may have been in the middle of a write when the kernel read it, or was wrong and has been repaired
+		 * since: the kernel reads it again. With constant writes there that could continue for ever, and then the result of
+		 * the read is arbitrary anyway.
 		 */
 		mismatch_answer(sm, m, r->mismatches == 0 && (m->tries || m->looks < MISMATCH_LOOKS) ? DDR_RES_RETRY : DDR_RES_PASS);
 		return;
@@ -271,7 +272,7 @@ static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
 		return;
 	}
 	if (!verifiable(sm, m->start) || !verifiable(sm, m->start + m->count - 1)) {
-		mismatch_answer(sm, m, DDR_RES_RETRY);	/* a member went meanwhile: the kernel sees what is left */
+		mismatch_answer(sm, m, DDR_RES_RETRY);	/* a member failed meanwhile: the kernel will see which are left */
 		return;
 	}
 	if (sm->now < sm->own.hold_until)

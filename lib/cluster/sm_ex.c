@@ -2,13 +2,12 @@
 /*
  * Exclusive ranges: request, drain, acknowledgement, release. The owner's work in a range is in sm_range.c.
  *
- * The request is multicast; on its delivery every node has its kernel drain the blocks
- * and then acknowledges. The owner works when all voters have acknowledged (a lost node counts
- * until it is fenced), and then multicasts the release. All of this is in the total order, so
- * all nodes agree which ranges are in force, and which have all acknowledgements.
+ * The request is multicast; on its delivery every node has its kernel drain the blocks and then acknowledges. The owner works when
+ * all voters have acknowledged (a lost node counts until it is fenced), and then multicasts the release. All of this is in the total
+ * order, so all nodes agree which ranges are in force, and which have all acknowledgements.
  *
- * Must never: acknowledge before our own kernel has drained (rule 5); let a drain wait for a write that
- * waits for a member's failure to be agreed (such ranges are cancelled, ddr_sm_ex_cancel).
+ * Must never: acknowledge before our own kernel has drained (rule 5); let a drain wait for a write that waits for a member's failure
+ * to be agreed (such ranges are cancelled, ddr_sm_ex_cancel).
  */
 #include "sm_int.h"
 
@@ -272,7 +271,7 @@ static uint32_t drains_out(const struct ddr_sm *sm)
 void ddr_sm_ex_serve(struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
-	/* behind the end of its table our kernel has no writers; a longer one is told of the range before it is enabled */
+	/* our kernel has no writers beyond the end of its table; with a longer table it is told of the range before it is enabled */
 	uint64_t there = x->start < sm->kernel.blocks ? sm->kernel.blocks - x->start : 0;
 
 	if (!x->used || ddr_sm_drain(sm, x)->over || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 1))

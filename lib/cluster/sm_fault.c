@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What failed on members: it is counted, told, and reported, so that the change of the members (sm_member.c) finds it.
+ * Failures on members: counts and reports them, so that the change of the members (sm_member.c) finds them.
  *
- * Must never: let a member go by itself; that is agreed on.
+ * Must never: fail a member without agreement.
  */
 #include "sm_int.h"
 
@@ -58,7 +58,7 @@ void ddr_sm_count_writes(struct ddr_sm *sm, uint32_t members)
 
 /* ---- jobs ------------------------------------------------------------------- */
 
-/* For people: what was wrong. Whether the member has to go is not judged by it. */
+/* The error class, for reports only. It does not decide whether the member fails. */
 static uint32_t class_of(int32_t result)
 {
 	switch (result) {

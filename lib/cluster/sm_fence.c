@@ -14,7 +14,7 @@
 
 /* ---- fencing ---------------------------------------------------------------- */
 
-/* Whose turn it is: the nodes of the view that have the state, by id, one after the other. */
+/* Which node's turn it is: the nodes of the view that have the state, by id, one after the other. */
 static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	uint32_t able = 0, at = 0;
@@ -74,7 +74,7 @@ void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)
 	const struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
 
 	if (!n || !n->lost || n->failure != in->failure || ddr_sm_peer(sm, n)->asked != in->failure)
-		return;		/* it came back meanwhile, or somebody else knew */
+		return;		/* it came back meanwhile, or another node had proof */
 	ddr_sm_peer(sm, n)->asked = 0;
 	ddr_sm_peer(sm, n)->how = in->result == 0 ? DDR_FENCED_AGENT : DDR_FENCED_FAILED;
 	ddr_sm_peer(sm, n)->how_sent = false;

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Repair in place, from the other members: of a bad sector that a read
- * hit, and of chunks that verify found not to match.
+ * Repair in place, from the other members: of a bad sector that a read hit, and of chunks that verify found not to match.
  *
- * Any node repairs what it has found itself. The region is marked in its slot, the blocks are held
- * exclusively, and read again: somebody may have written them meanwhile. A range with an unreadable
- * sector is repeated in smaller pieces, down to one block, so that no readable block is
- * written. The mark is cleared like any other: after a flush. If nobody writes in the region, the log records the mark as a repair's: if the repair
- * is interrupted, the whole region is checked again, and not resynced, since a resync would make the parity match the wrong data.
+ * Any node repairs what it has found itself. The region is marked in its slot, the blocks are held exclusively, and read again: they
+ * may have been written meanwhile. A range with an unreadable sector is repeated in smaller pieces, down to one block, so that no
+ * readable block is written. The mark is cleared like any other: after a flush. If nobody writes in the region, the log records the
+ * mark as a repair's: if the repair is interrupted, the whole region is checked again, and not resynced, since a resync would make
+ * the parity match the wrong data.
  *
- * Must never: write without mark and range (protocol-notes, 7); work where parity may be wrong, as after a
- * crash (note 16), or where a member is missing or being rebuilt; wait for anything that a
- * writer waits for.
+ * Must never: write without mark and range (protocol-notes, 7); work where parity may be wrong, as after a crash (note 16), or where
+ * a member is missing or being rebuilt; wait for anything that a writer waits for.
  */
 #include "sm_int.h"
 
@@ -126,7 +124,7 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 
 	if (f->look && f->at < f->start + f->count) {
 		ddr_sm_look(sm, r);
-		sm->own.look_until = sm->now + DDR_SM_RETRY_MS;	/* what stands in its way, as a resync of another node, takes its time */
+		sm->own.look_until = sm->now + DDR_SM_RETRY_MS;	/* what prevents it, such as a resync by another node, takes its time */
 	}
 	if (f->state != DDR_FX_WAIT) {
 		ddr_bit_clear(sm->own.work, r);
@@ -134,7 +132,7 @@ static void fix_end(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	}
 	if (f->of_verify && f->at < f->start + f->count)
 		verify_again(sm);
-	if (!f->left && !f->given_up)	/* the background may have met it */
+	if (!f->left && !f->given_up)	/* the background job may have hit it */
 		ddr_bit_clear(sm->own.skip, r);
 	ddr_fix_on(sm, f, DDR_FXE_ENDED);
 	sm->again = true;
@@ -202,7 +200,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	f->out = false;
 	if ((done || r->tainted) && !r->result && !r->failed && !r->dirty) {
 		counted(sm, f, r);
-		if (r->tainted)	/* our kernel was bound anew meanwhile: looked at once more, and not resynced, which would believe what is wrong beside it */
+		if (r->tainted)	/* our kernel was bound again meanwhile: check once more. A resync would trust other wrong data there */
 			ddr_sm_look(sm, region_of(sm, f));
 		f->at += r->count;
 		if (f->step < DDR_EX_BLOCKS && f->at % (f->step == 1 ? SMALL_STEP : DDR_EX_BLOCKS) == 0)
@@ -214,11 +212,11 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 		f->left = true;
 		f->at += r->count;
 	} else {
-		if (r->failed & ddr_sm_written(sm))	/* rule 2: a write that failed on a member that stays */
+		if (r->failed & ddr_sm_written(sm))	/* rule 2: a write failed on a member that stays */
 			ddr_sm_need_resync(sm, region_of(sm, f));
-		else if (r->tainted || r->no_space)	/* what it has written is right; the rest of it is found again */
+		else if (r->tainted || r->no_space)	/* what it has written is correct; the rest is found again */
 			ddr_sm_look(sm, region_of(sm, f));
-		f->given_up = true;	/* whoever meets it again begins anew */
+		f->given_up = true;	/* it is started again when the block is hit again */
 	}
 }
 
@@ -240,7 +238,7 @@ static void look_begin(struct ddr_sm *sm, uint64_t r)
 	ddr_sm_look_drop(sm, r);
 }
 
-/* Not while a member is out: the mark stays, and the region is checked when all members are back. */
+/* Not while a member is missing: the mark stays, and the region is checked when all members are back. */
 static void look_pump(struct ddr_sm *sm)
 {
 	if (!sm->own.n_look || sm->own.stopping || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || sm->now < sm->own.look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
@@ -257,7 +255,7 @@ static void ranges_begin(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	uint64_t end = f->start + f->count, step = (f->at / f->step + 1) * f->step;
 	struct ddr_sm_range *r;
 
-	r = ddr_sm_range_new(sm, f->at, (step < end ? step : end) - f->at, DDR_SM_RANGES);	/* a read may wait for it; resync does not come first */
+	r = ddr_sm_range_new(sm, f->at, (step < end ? step : end) - f->at, DDR_SM_RANGES);	/* a read may wait for it, so it comes before resync */
 	if (!r)
 		return;
 	r->kind = DDR_RK_FIX;
@@ -278,7 +276,7 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	if (f->state == DDR_FX_WAIT && !ddr_bit(sm->own.work, r) && !ddr_bit(sm->own.clr, r)) {
 		ddr_fix_on(sm, f, DDR_FXE_ALONE);
 		ddr_bit_set(sm->own.work, r);
-		/* parity that is made to fit whatever is wrong may just as well be made so by a resync */
+		/* if the parity is to be recomputed whatever is wrong, a resync may do that just as well */
 		(f->what & DDR_FIX_PARITY ? ddr_sm_mark : ddr_sm_mark_repair)(sm, r);
 	}
 	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))

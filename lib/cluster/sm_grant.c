@@ -62,7 +62,7 @@ static bool ready(const struct ddr_sm *sm, uint64_t region)
 	       (!ddr_bit(sm->own.resync, region) || !sm->own.log[region / DDR_LOG_REGIONS].dur_ours);
 }
 
-/* Answers the run of waiting regions that begins at @r, if that is allowed. Returns the first region that was not checked. */
+/* Answers the run of waiting regions that starts at @r, if that is allowed. Returns the first region that was not checked. */
 static uint64_t answer_run(struct ddr_sm *sm, uint64_t r)
 {
 	uint64_t start = r;
@@ -125,7 +125,7 @@ static void plan_unread(struct ddr_sm *sm)
 	for (uint64_t r = 0; r < sm->shared.regions; r++)
 		if (!sm->own.log[r / DDR_LOG_REGIONS].loaded)
 			ddr_bit_set(sm->own.mark, r);
-	/* a copy that nobody could read may be newer than all that were read; the next block goes where the newest is not */
+	/* an unreadable copy may be newer than all that were read; the next block goes to the place without the newest copy */
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		sm->own.log[i].seq = sm->own.log[i].loaded ? ddr_sm_seq_behind(sm->own.log[i].seq, top) : top;
 }
@@ -145,8 +145,9 @@ static void grant_declared(struct ddr_sm *sm, uint64_t region)
 }
 
 /*
- * A grant is given when its mark is durable, and the mark stays until the grant is closed. So if the kernel holds a region that the slot does not
- * mark, others have taken it over: this instance was fenced (by its storage, since it still runs), and its node learns that only now.
+ * A grant is given when its mark is durable, and the mark stays until the grant is closed. So if the kernel holds a region that the
+ * slot does not mark, another node has taken it over: this kernel was fenced (from its storage, since it still runs), and its node
+ * only learns that now.
  */
 static bool holds_unmarked(const struct ddr_sm *sm)
 {
@@ -184,7 +185,7 @@ void ddr_sm_plan(struct ddr_sm *sm)
 		else if (is_held)
 			ddr_sm_mark(sm, r);
 	}
-	/* The newest copy counts, and may lie on one member only: make it durable on all (note 14). */
+	/* The newest copy is used, and may lie on one member only: make it durable on all (note 14). */
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		sm->own.log[i].dirty = !sm->own.log[i].loaded || ddr_any_of(ddr_sm_block_words(sm, sm->own.mark, &sm->own.log[i]));
 	sm->own.planned = true;

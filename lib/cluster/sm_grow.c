@@ -158,7 +158,7 @@ void ddr_sm_room_known(struct ddr_sm *sm, const struct ddr_input *in)
 		g->room_at = sm->now + RETRY_MS;
 		return;
 	}
-	/* of the members that were asked for; if they are others by now it is asked once more */
+	/* valid for the requested members; if these have changed since, the sizes are requested again */
 	g->room_known = g->room_generation == sm->shared.sb.generation;
 	g->room_bytes = in->value;
 	g->room_member = in->member;
@@ -189,7 +189,7 @@ void ddr_sm_grow_prepared(struct ddr_sm *sm, const struct ddr_input *in)
 		return;		/* for a state that was forgotten */
 	full = in->failed_members & in->no_space & members_asked(sm);
 	ddr_sm_space_none(sm, DDR_SPACE_GROW, full);
-	if (in->result || full)	/* some could not be begun: all of it is done again, whoever has failed meanwhile */
+	if (in->result || full)	/* if some could not be started, all is done again, whichever members failed meanwhile */
 		g->prep_at = sm->now + RETRY_MS;
 	else
 		g->prepared = g->preparing;
@@ -248,7 +248,7 @@ bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 		sm->own.g.long_at = sm->now + LONG_MS;
 		return false;
 	} else {
-		/* made from superblocks of a change that nobody has heard the end of; it may have one yet */
+		/* built from superblocks of a change whose outcome is unknown: the array may still get that size */
 		if (sm->now >= sm->own.g.long_at)
 			ddr_sm_evict(sm, "the device table on this node is longer than the array" DDR_SM_START_ANEW);
 		return false;
@@ -272,7 +272,7 @@ static void tell_room(struct ddr_sm *sm)
 	}
 	if (!ddr_sm_may_send(sm))
 		return;
-	msg.room.bytes = ddr_layout_offered(sm->own.g.room_bytes);	/* the rest stays free, for a disk that is a little smaller */
+	msg.room.bytes = ddr_layout_offered(sm->own.g.room_bytes);	/* the rest stays free, for a slightly smaller disk */
 	msg.room.member = sm->own.g.room_member;
 	msg.room.generation = sm->shared.sb.generation;
 	sm->own.g.room_sent = true;

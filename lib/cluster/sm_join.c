@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Getting the state of the group: from the disks at the group's start, from another node for
- * a joiner; and what a new writer has to read from the disks.
+ * Getting the state of the group: from the disks at the group's start, from another node for a joiner; and what a new writer has to
+ * read from the disks.
  *
- * The provider (the lowest node that has the state) sends it as it is at the moment of
- * agreement: nobody changes it until the last chunk was delivered. A chunk has the
- * epoch, its number, the number of chunks, and the digest of the whole; with the last chunk
- * all joiners of the view have the state, at the same place in the order.
+ * The provider (the lowest node that has the state) sends it as it is at the moment of agreement: no node changes it until the last
+ * chunk was delivered. A chunk has the epoch, its number, the number of chunks, and the digest of the whole; with the last chunk all
+ * joiners of the view have the state, at the same place in the order.
  *
- * A state built from the disks while somebody may still write them is unproven: nobody writes
- * until all owners of slots are here or proven dead. Then the writer reads again, and
- * if anything has changed, all nodes start again without a state (ddr_sm_void).
+ * A state built from the disks while another node may still write to them is unproven: no node writes until all owners of slots are
+ * here or proven dead. Then the writer reads again, and if anything has changed, all nodes start again without a state (ddr_sm_void).
  *
- * Must never: trust an earlier read of the disks; continue with an
- * incomplete state; let a node write superblocks or map before it knows
- * what the last writer left there (rule 12).
+ * Must never: trust an earlier read of the disks; continue with an incomplete state; let a node write superblocks or map before it
+ * knows what the last writer left there (rule 12).
  */
 #include "sm_int.h"
 
@@ -223,7 +220,7 @@ static bool disk_valid(const struct ddr_sm *sm)
 	       a->slots == b->slots;
 }
 
-/* Nobody has the state, so it is built from the disks. Every owner of a slot counts as lost until it is here and has declared. */
+/* No node has the state, so it is built from the disks. Every owner of a slot counts as lost until it is here and has declared. */
 static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
@@ -249,7 +246,10 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 		s->history = ddr_sm_mix(s->history ^ e);
 	}
 	s->ring_history = s->history;
-	/* owners of slots get places first: there are no more slots than places. Then this node, which builds the state, and the others while there are places */
+	/*
+	 * owners of slots get places first: there are no more slots than places. Then this node, which builds the state, and then
+	 * others while there are places
+	 */
 	for (uint32_t i = 0; i < s->sb.slots; i++)
 		if (s->sb.slot_node[i])
 			ddr_sm_lose(sm, s, ddr_sm_place(sm, s, s->sb.slot_node[i]), true);
@@ -263,7 +263,7 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 		if (n)
 			ddr_shared_here(s, n, true);
 	}
-	/* a member that the superblocks list as out may still be used by a kernel that has not heard of it */
+	/* a member that the superblocks list as failed or missing may still be used by a kernel that does not know it */
 	ddr_order_members_leave(s, ((1u << s->sb.members) - 1) & ~ddr_shared_written(s));
 	c->writer_ready = false;
 	c->synced = s->unproven = true;
@@ -275,7 +275,7 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 void ddr_sm_forget(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
-	/* a member that failed here has failed, whatever the group knew; and errors of the kernel wait for the decision */
+	/* a member that failed on this node has failed, whatever the group knew; and errors of the kernel wait for the decision */
 	struct ddr_sm_trans none = { .report_hard = sm->own.seen_hard, .report_soft = sm->own.seen_soft };
 
 	memset(sm->own.peer, 0, sizeof(sm->own.peer));
@@ -297,8 +297,8 @@ void ddr_sm_forget(struct ddr_sm *sm, struct ddr_sm_shared *s)
 }
 
 /*
- * Nobody takes part yet (that takes the first MEMBER_DONE), so nothing can be lost: all send
- * HELLO again, without a state, and it is built again.
+ * No node takes part yet (that needs the first MEMBER_DONE), so nothing can be lost: all send HELLO again, without a state, and it is
+ * built again.
  */
 void ddr_sm_void(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {

@@ -2,8 +2,7 @@
 /*
  * Our kernel: attach and declaration, enabling, its status line, and the dispatch of its records.
  *
- * Must never: believe a region, range or number before it was checked; enable the
- * array before the kernel knows all member states.
+ * Must never: use a region, range or number before it was checked; enable the array before the kernel knows all member states.
  */
 #include "sm_int.h"
 
@@ -50,7 +49,7 @@ void ddr_sm_detached(struct ddr_sm *sm)
 	ddr_sm_event(sm, DDR_EV_DETACHED, NULL);
 }
 
-/* Regions start..+count exist? */
+/* Do the regions start..+count exist? */
 static bool regions_valid(const struct ddr_sm *sm, const struct ddr_rec *rec)
 {
 	return rec->count > 0 && rec->start < sm->shared.regions && rec->count <= sm->shared.regions - rec->start;
@@ -95,7 +94,7 @@ static void status_line(struct ddr_sm *sm)
 	rec->arg[0] = !ddr_sm_active(sm) ? DDR_KA_FROZEN : !ddr_sm_works_idle(sm) ? DDR_KA_RESYNC :
 		      ddr_sm_rebuilding(sm) != DDR_NO_MEMBER ? DDR_KA_REBUILD :
 		      sm->shared.sb.verify.state == DDR_VERIFY_RUNNING ? DDR_KA_VERIFY : DDR_KA_IDLE;
-	/* these go from one end of the array to the other; what they pass over would have to be counted anew each time */
+	/* these jobs pass through the array in order; counting the regions that they skip would have to be repeated each time */
 	if (rec->arg[0] == DDR_KA_VERIFY || rec->arg[0] == DDR_KA_REBUILD) {
 		rec->start = rec->arg[0] == DDR_KA_VERIFY ? ddr_sm_verify_at(sm) : ddr_sm_rebuild_at(sm);
 		rec->count = sm->shared.sb.array_blocks;

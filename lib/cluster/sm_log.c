@@ -59,7 +59,7 @@ void ddr_sm_log_done(struct ddr_sm *sm, const struct ddr_input *in)
 		log_complete(sm, b, DDR_WE_DONE);
 }
 
-/* The regions of @rep that the block lists: it has room for some. The marks of the others count as those of writes. */
+/* The regions of @rep that the block can list: it has room for some. The marks of the others count as those of writes. */
 static void repairs_named(const uint64_t *rep, uint64_t *named)
 {
 	uint32_t n = 0;
@@ -79,7 +79,7 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 
 	for (uint32_t i = 0; i < DDR_WORDS_LOG; i++) {
 		fly[i] = mark[i];
-		dur[i] &= mark[i] & ~(rep_fly[i] & ~rep[i]);	/* until this write has ended, a copy may name them */
+		dur[i] &= mark[i] & ~(rep_fly[i] & ~rep[i]);	/* until this write has ended, a copy may list them */
 	}
 	repairs_named(rep, rep_fly);
 	ddr_log_on(sm, b, DDR_WE_BEGUN);
@@ -97,8 +97,9 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 }
 
 /*
- * The log counts without these members: the superblocks list them as out, and no node of a cluster reads them any more. A single node does
- * not wait for its kernel's I/O to them: the kernel is told before any grant, and I/O on such a disk may hang for long.
+ * The log is durable without these members: the superblocks list them as failed or missing, and no node of a cluster reads them any
+ * more. A single node does not wait for its kernel's I/O to them: the kernel is told before any grant, and I/O on such a disk may
+ * hang for long.
  */
 static bool out_for_the_log(const struct ddr_sm *sm, uint32_t members)
 {

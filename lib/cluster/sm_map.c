@@ -38,7 +38,7 @@ static void request_send(struct ddr_sm *sm)
 
 	if (q->state == DDR_MQ_FREE && q->n) {
 		q->state = DDR_MQ_SEND;
-		sm->own.map_id = sm->own.map_id < UINT32_MAX ? sm->own.map_id + 1 : 1;	/* 0 is a new writer's */
+		sm->own.map_id = sm->own.map_id < UINT32_MAX ? sm->own.map_id + 1 : 1;	/* 0 is used by a new writer */
 		q->id = sm->own.map_id;
 	}
 	if (q->state != DDR_MQ_SEND || !ddr_sm_may_send(sm))
@@ -130,9 +130,9 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 /* ---- a new writer ----------------------------------------------------------- */
 
 /*
- * What the disks know of a region and the group does not, as an operation; 0: nothing. The dead writer may have
- * written a change that was delivered to it alone, and have cleared marks because of it. Conversely, what the group knows and the
- * disks do not is in flight, and marked. Only SUSPECT ends CLEAN, so the side that has CLEAN, without SUSPECT, knows more.
+ * What the disks record of a region and the group does not, as an operation; 0: nothing. The dead writer may have written a change
+ * that was delivered to it alone, and have cleared marks because of it. Conversely, what the group knows and the disks do not is in
+ * flight, and marked. Only SUSPECT ends CLEAN, so the side that has CLEAN, without SUSPECT, knows more.
  */
 static uint32_t lacking(uint8_t group, uint8_t disk)
 {
@@ -171,7 +171,7 @@ static uint32_t merge_runs(const struct ddr_sm *sm, struct ddr_msg_map_run *run,
 	return n;
 }
 
-/* A copy that could not be read may be newer than the others, if the last writer died during a write. */
+/* An unreadable copy may be newer than the others, if the last writer died during a write. */
 static void sequences_go_on(struct ddr_sm *sm)
 {
 	uint64_t top = (sm->shared.sb.seq << DDR_SM_SEQ_SHIFT) + ((uint64_t)(sm->own.c.epoch & 0x3fffff) << 8);
@@ -182,7 +182,7 @@ static void sequences_go_on(struct ddr_sm *sm)
 
 void ddr_sm_map_merge(struct ddr_sm *sm)
 {
-	struct ddr_msg msg = { .type = DDR_M_MAP_SET };		/* id 0: nobody waits for it to be durable */
+	struct ddr_msg msg = { .type = DDR_M_MAP_SET };		/* id 0: no node waits for it to be durable */
 
 	if (sm->own.c.merge_sent || !ddr_sm_may_send(sm))
 		return;
@@ -214,7 +214,7 @@ static void map_complete(struct ddr_sm *sm, struct ddr_sm_map *b, enum ddr_write
 	ddr_sm_space_done(sm, DDR_SPACE_MAP);
 }
 
-/* As log_again(): no version of it is durable by that, and the place is the same. */
+/* As log_again(): no version becomes durable by this write, and the place stays the same. */
 static void map_again(struct ddr_sm *sm, struct ddr_sm_map *b, uint32_t members)
 {
 	ddr_map_on(sm, b, DDR_WE_NO_SPACE);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Whose the array is: a bit of its superblocks (DDR_RO_COMPAT_CLUSTER) says that it belongs to a cluster of several nodes; without it any single node may use it.
+ * Which cluster the array belongs to: a bit of its superblocks (DDR_RO_COMPAT_CLUSTER) says that it belongs to a cluster of several
+ * nodes; without it any single node may use it.
  *
- * The START of a node in such a cluster sets the bit, with the change that gives the node its slot: it is durable on all members before the node
- * is granted anything. From then on a node without a cluster, or in a cluster of one node, is refused: it cannot know whether other nodes write to the
- * array. The operator can know (ddraid start --adopt). That START clears the bit, and takes over the dirty regions of the cluster's nodes.
+ * The START of a node in such a cluster sets the bit, with the change that gives the node its slot: it is durable on all members
+ * before the node is granted anything. From then on a node without a cluster, or in a cluster of one node, is refused: it cannot know
+ * whether other nodes write to the array. The operator can know (ddraid start --adopt). That START clears the bit, and takes over the
+ * dirty regions of the cluster's nodes.
  *
- * Must never: take a struct ddr_sm; let a node outside of a cluster start a cluster's array, unless the operator adopts it; clear the bit while other nodes are in the view.
+ * Must never: take a struct ddr_sm; let a node outside of a cluster start a cluster's array, unless the operator adopts it; clear the
+ * bit while other nodes are in the view.
  */
 #include "sm_int.h"
 
@@ -31,7 +34,7 @@ static bool will_be_cluster(const struct ddr_sm_shared *s)
 	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&s->sb);
 }
 
-/* Without a cluster nobody is fenced; dirty regions of other nodes are taken over as if they were. */
+/* Without a cluster there is no fencing; dirty regions of other nodes are taken over as if these were fenced. */
 static void take_slots(struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < s->sb.slots; i++)

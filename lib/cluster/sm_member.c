@@ -159,7 +159,7 @@ static void change_take(struct ddr_sm *sm)
 	t->set = c->set;
 }
 
-/* Our LEAVE promises that none of our I/O is in flight: if we die now, nobody fences us. If another node stays, that one writes. */
+/* Our LEAVE promises that none of our I/O is in flight: if we die after that, no node fences us. If another node stays, that one writes. */
 static bool others_write(const struct ddr_sm *sm)
 {
 	if (sm->own.c.leave_sent && !sm->own.c.leave_done)
@@ -186,8 +186,8 @@ static void change_write(struct ddr_sm *sm)
 		return;
 	t->blocked = 0;
 	/*
-	 * Where a member had no space, just what it lacks is written again: whoever is two generations behind at the next start is left out. What
-	 * came meanwhile gets the next generation.
+	 * If a member had no space, only the same write is repeated: a member that is two generations behind at the next start would
+	 * be left out. Changes that arrived meanwhile get the next generation.
 	 */
 	if (!t->no_space)
 		change_take(sm);
@@ -209,7 +209,7 @@ static void failed_events(struct ddr_sm *sm, uint32_t members)
 		}
 }
 
-/* Once for each number of members that may still fail, and not at changes that leave this number as it is, such as one of a spare. */
+/* Once for each number of members that may still fail; not at changes that leave this number as it is, such as those of a spare. */
 static void tell_degraded(struct ddr_sm *sm)
 {
 	uint32_t in_sync = (uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)), needed = 1u << sm->shared.sb.order;
@@ -273,7 +273,7 @@ static void set_done(struct ddr_sm *sm, const struct ddr_msg_member_set *set, ui
 	sm->kernel.status = true;
 }
 
-/* Our part in the change has ended. */
+/* The change has ended for this node. */
 static void trans_done(struct ddr_sm *sm)
 {
 	struct ddr_sm_trans *t = &sm->own.t;
@@ -292,7 +292,7 @@ void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 		ddr_sm_rebuild_anew(sm);
 	trans_done(sm);
 	if (ddr_member_op_names(msg->done.set.op))
-		sm->own.errors[msg->done.set.member] = (struct ddr_sm_errors){ 0 };	/* they were those of the disk before */
+		sm->own.errors[msg->done.set.member] = (struct ddr_sm_errors){ 0 };	/* they belonged to the disk before */
 	set_done(sm, &msg->done.set, n->replaced);
 	if (sm->shared.sb.array_blocks != n->blocks)
 		ddr_sm_grown(sm, n->blocks);
@@ -317,7 +317,7 @@ void ddr_sm_member_view(struct ddr_sm *sm)
 		t->ack_sent = false;
 }
 
-/* Our kernel has applied the change, or is gone: a node that leaves has removed it, and still acknowledges until its LEAVE. */
+/* Our kernel has applied the change, or is gone: a leaving node has removed it, and still acknowledges until its LEAVE. */
 static bool obeyed(const struct ddr_sm *sm)
 {
 	return !sm->own.c.leave_sent && (ddr_sm_applied(sm) || (sm->own.c.leave_wanted && sm->kernel.state == DDR_K_GONE));

@@ -34,7 +34,7 @@ void ddr_order_seen(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 
 	for (uint32_t m = 0; m < s->sb.members; m++)
 		if (s->sb.member[m].since > msg->seen.generation)
-			sees &= ~(1u << m);	/* said before it went, or was another one */
+			sees &= ~(1u << m);	/* reported before the member left, or about another one */
 	s->nodes[ddr_shared_node_at(s, msg->sender)].sees = sees;
 }
 
@@ -42,7 +42,7 @@ bool ddr_order_room(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_sm_node *n = &s->nodes[ddr_shared_node_at(s, msg->sender)];
 
-	/* the members are others by now: whoever said it looks again */
+	/* the members have changed: the sender measures again */
 	if (!s->grow.by || msg->room.generation != s->sb.generation)
 		return false;
 	n->roomed = true;
@@ -73,7 +73,7 @@ const char *ddr_order_grow(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	const char *why = s->grow.by || ddr_shared_growing(s) ? "the array is already growing" : ddr_shared_room_not_now(s);
 
 	if (!why && msg->grow.blocks && msg->grow.blocks <= s->sb.array_blocks)
-		why = ddr_grow_has_it;	/* it has grown since that was asked for */
+		why = ddr_grow_has_it;	/* it has grown since the request */
 	if (why)
 		return why;
 	ddr_order_grow_end(s);
@@ -171,11 +171,11 @@ bool ddr_order_verify(struct ddr_sm_shared *s, const struct ddr_msg *msg, enum d
 
 	*told = DDR_EV_BUG;
 	if (s->sb.parity == 0)
-		return false;	/* its sender should not have */
+		return false;	/* its sender should not have sent it */
 	switch (msg->verify.op) {
 	case DDR_VERIFY_OP_START:
 		if (v->state != DDR_VERIFY_NONE && (msg->verify.flags & DDR_VERIFY_F_SCHEDULED))
-			return false;	/* somebody asked for one meanwhile */
+			return false;	/* a new verify was requested meanwhile */
 		start(v, msg);
 		*told = DDR_EV_VERIFY_START;
 		return true;
@@ -194,7 +194,7 @@ bool ddr_order_verify(struct ddr_sm_shared *s, const struct ddr_msg *msg, enum d
 	case DDR_VERIFY_OP_PROGRESS:
 	case DDR_VERIFY_OP_DONE:
 		if (!its || msg->verify.cursor < v->cursor || msg->verify.cursor > s->sb.array_blocks)
-			return false;	/* of one that was stopped meanwhile */
+			return false;	/* about a verify that was stopped meanwhile */
 		v->cursor = msg->verify.cursor;
 		v->found += msg->verify.found;
 		v->repaired += msg->verify.repaired;

@@ -101,7 +101,7 @@ void ddr_order_members_leave(struct ddr_sm_shared *s, uint32_t members)
 {
 	uint64_t voters = ddr_shared_voters(s);
 
-	/* a single node waits for nobody: no other kernel reads from these members what its own writes without them */
+	/* a single node waits for no other: no other kernel reads from these members while this one writes without them */
 	if (voters & (voters - 1))
 		s->change.leaving |= members;
 }
@@ -213,7 +213,7 @@ static void unfold(struct ddr_sm_shared *s)
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		s->nodes[i].folded = false;
 	for (uint32_t i = 0; i < s->n_map; i++)
-		ddr_order_version(s, i)->mem++;	/* as if it had changed: it is written once more, to the new member too */
+		ddr_order_version(s, i)->mem++;	/* counted as changed: it is written once more, also to the new member */
 }
 
 /* From now on every kernel writes to the rebuilding member; earlier writes are folded into the map. */

@@ -7,7 +7,7 @@
  */
 #include "sm_int.h"
 
-/* ---- who writes ------------------------------------------------------------- */
+/* ---- the writer -------------------------------------------------------------- */
 
 enum ddr_writer_news ddr_order_writer(struct ddr_sm_shared *s)
 {
@@ -57,7 +57,7 @@ static void ranges_doubt(struct ddr_sm_shared *s, uint32_t node)
 void ddr_order_slot_recover(struct ddr_sm_shared *s, uint32_t slot)
 {
 	ranges_doubt(s, s->sb.slot_node[slot]);
-	if (!(s->rec >> slot & 1))	/* else its owner never began in it again, and who recovers it goes on */
+	if (!(s->rec >> slot & 1))	/* otherwise its owner never started in it again, and the node that recovers it continues */
 		s->rec_by[slot] = 0;
 	s->rec |= 1ull << slot;
 }
@@ -70,8 +70,8 @@ void ddr_order_recover_drop(struct ddr_sm_shared *s, uint32_t node)
 }
 
 /*
- * Another node has taken over this instance's dirty regions, so it must never write again, even if it still runs: storage fencing
- * powers nothing off. A group that never heard its START knows the instance only from its slot.
+ * Another node has taken over this kernel's dirty regions, so it must never write again, even if it still runs: storage fencing does
+ * not power anything off. A group that did not see its START knows the kernel only from its slot.
  */
 static void instance_dead(struct ddr_sm_shared *s, uint32_t node, const struct ddr_msg *msg)
 {
@@ -87,13 +87,13 @@ static void instance_dead(struct ddr_sm_shared *s, uint32_t node, const struct d
 static void recovered(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
 {
 	instance_dead(s, s->sb.slot_node[slot], msg);
-	s->nodes[ddr_shared_node_at(s, s->rec_by[slot])].folded = false;	/* it has marks now that are older */
+	s->nodes[ddr_shared_node_at(s, s->rec_by[slot])].folded = false;	/* it has older marks now */
 	s->rec &= ~(1ull << slot);
 	s->rec_by[slot] = 0;
 	/*
-	 * Without a cluster the dead one never begins again, and the next start would be refused for it. Without parity no slot marks anything: that it has none
-	 * any more is what tells a kernel that was cut off, and lives, from one that took part until now (start_refused() in sm_order_start.c); and the
-	 * change that frees it lets a copy begin anew.
+	 * Without a cluster the dead node never starts again, and the next start would be refused because of its slot. Without parity
+	 * no slot has marks: the missing slot is what distinguishes a kernel that was cut off but still runs from one that took part
+	 * until now (start_refused() in sm_order_start.c); and the change that frees the slot lets a copy restart.
 	 */
 	if (!s->cluster || s->sb.parity == 0)
 		ddr_order_slot_give(s, slot, 0);
@@ -160,7 +160,7 @@ enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct dd
 	return DDR_FA_DEAD;
 }
 
-/* ---- who leaves ------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------------ */
 
 bool ddr_shared_is_last(const struct ddr_sm_shared *s, uint32_t id, bool others)
 {
@@ -181,7 +181,7 @@ bool ddr_order_leave(struct ddr_sm_shared *s, const struct ddr_msg *msg, bool ot
 	if (ddr_shared_is_last(s, msg->sender, others))	/* the others left at the same moment */
 		return false;
 	n->leaving = true;
-	/* a slot that it does not own yet was free: nothing is marked there, though it has not read that */
+	/* a slot that the node does not own yet was free: nothing is marked there, although the node has not read it */
 	n->leave_dirty = claimed == DDR_SM_NO_SLOT ? msg->leave.dirty : 0;
 	if (claimed != DDR_SM_NO_SLOT)
 		slot = claimed;

@@ -41,12 +41,12 @@ static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr
 static void claim(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *news)
 {
 	if (s->sb.slot_node[news->slot])
-		ddr_order_slot_died(s, news->slot);	/* whoever leaves cleanly owns none any more */
+		ddr_order_slot_died(s, news->slot);	/* a node that leaves cleanly owns no slot any more */
 	ddr_order_slot_give(s, news->slot, msg->sender);
 	ddr_order_members_missing(s, msg->start.missing, &news->voided, &news->failed);
 }
 
-/* Only the START tells about the node: everything known before is void. */
+/* Only the START describes the node: everything known before is void. */
 static void node_begins(struct ddr_sm_shared *s, struct ddr_sm_node *n, const struct ddr_msg *msg)
 {
 	n->started = true;

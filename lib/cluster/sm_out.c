@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What comes out of a step: outputs, events, records to our kernel, messages to the group; and the ends of this instance.
+ * The outputs of a step: outputs, events, records to our kernel, messages to the group; and the ends of this instance.
  *
- * Must never: emit more than the outputs of a step hold without saying so (sm->bug).
+ * Must never: emit more than the outputs of a step can hold without reporting it (sm->bug).
  */
 #include "sm_int.h"
 

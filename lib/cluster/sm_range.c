@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Ranges of ours, from the request to the end of their release: the requests, the jobs in them, and who gets the result.
+ * Our own ranges, from the request to the end of their release: the requests, the jobs in them, and the delivery of the result.
  *
- * Must never: start a job before all acknowledged and our own kernel has drained (rule 5); release before the job's last I/O has ended.
+ * Must never: start a job before all nodes acknowledged and our own kernel has drained (rule 5); release a range before the job's
+ * last I/O has ended.
  */
 #include "sm_int.h"
 
@@ -34,7 +35,7 @@ static bool all_data(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 	return ddr_sm_doable(sm, r->start) == DDR_DO_JOB && ddr_sm_doable(sm, r->start + r->count - 1) == DDR_DO_JOB;
 }
 
-/* Can it be done with the members as they are now? */
+/* Is the job possible with the present members? */
 static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 {
 	if (r->kind == DDR_RK_REBUILD)
@@ -46,7 +47,7 @@ static bool job_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r)
 	return all_data(sm, r);
 }
 
-/* The disk that replaces another one gets that one's content. */
+/* The disk that replaces another one gets its contents. */
 static void job_copies(struct ddr_sm *sm, const struct ddr_sm_range *r, struct ddr_output *out)
 {
 	out->member = r->kind == DDR_RK_REBUILD ? r->owner : DDR_NO_MEMBER;
@@ -57,7 +58,7 @@ static void job_copies(struct ddr_sm *sm, const struct ddr_sm_range *r, struct d
 		out->member = ddr_sm_replacing(sm);
 		out->from = ddr_sm_replaced(sm);
 	}
-	/* no parity can be computed: the copy is all that there is to do */
+	/* no parity can be computed: only the copy is left to do */
 	if (r->kind == DDR_RK_WORK && !all_data(sm, r))
 		out->job = DDR_KA_REBUILD;
 }
@@ -80,9 +81,9 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	job_copies(sm, r, out);
 	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
 	out->fix = r->kind == DDR_RK_FIX ? sm->own.fix[r->owner].what : 0;
-	out->strict = r->kind == DDR_RK_WORK && sm->own.wk[r->owner].crash;	/* what its parity should be is not known (rule 9) */
+	out->strict = r->kind == DDR_RK_WORK && sm->own.wk[r->owner].crash;	/* the correct parity is unknown (rule 9) */
 	if (r->kind == DDR_RK_WORK && out->job == DDR_KA_REBUILD)
-		out->members = 1u << out->from;		/* the parity is not to be believed: what cannot be read there is not computed */
+		out->members = 1u << out->from;		/* the parity cannot be trusted: blocks that cannot be read are not computed */
 	if (out->member != DDR_NO_MEMBER)
 		out->members &= ~(1u << out->member);
 }
@@ -100,14 +101,14 @@ static void job_failed(struct ddr_sm *sm, struct ddr_sm_range *r)
 		range_end(sm, r, false, DDR_RE_ENDED);
 		return;
 	}
-	/* a fix looks for bad sectors, in smaller and smaller ranges: one error is counted once */
+	/* a fix searches for bad sectors in smaller and smaller ranges: one error is only counted once */
 	if (!medium || r->kind != DDR_RK_FIX)
 		ddr_sm_job_errors(sm, &e);
 	if (medium) {
 		if (r->kind != DDR_RK_FIX)
 			ddr_sm_fix_new(sm, r->start, r->count, DDR_FIX_BAD);
 		if (r->kind == DDR_RK_REBUILD)
-			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;	/* until somebody writes there, it will fail again */
+			sm->own.hold_until = sm->now + DDR_SM_RETRY_MS;	/* it fails again until the block is rewritten */
 		range_end(sm, r, false, DDR_RE_ENDED);
 	} else if (r->failed) {
 		ddr_range_on(sm, r, DDR_RE_MEMBER_FAILED);
@@ -276,7 +277,7 @@ void ddr_sm_ex_pump(struct ddr_sm *sm)
 		ddr_sm_ex_serve(sm, x);
 	if (!ddr_sm_active(sm) || sm->own.c.leave_sent)
 		return;
-	/* what others wait for is given back without our kernel, too */
+	/* ranges that others wait for are released without our kernel, too */
 	for (struct ddr_sm_range *r = sm->own.range; r < sm->own.range + DDR_SM_RANGES; r++)
 		if ((running || r->state == DDR_R_RELEASE) && ddr_sm_may_send(sm))
 			range_serve(sm, r);

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A spare takes the role of a member that is out, and is rebuilt.
+ * A spare takes the role of a failed or missing member, and is rebuilt.
  *
- * The writer requests the spare (TAKE). Once the superblocks say that it rebuilds, every
- * kernel writes to it, wherever the cursor is. Then each node folds: its dirty regions may have been written
- * before, so the map has to record them as written; and its slot's log is written to the new
- * member. When all have reported that (FOLDED), the writer rebuilds region by region from the cursor on, under exclusive
- * ranges of which no node has a part to resync; unwritten regions are skipped. The cursor
- * advances with a change of the superblocks, after the ranges were flushed. At the end, when the region
- * map is on the new member as well, the member is in sync (WHOLE). A new writer continues from the cursor.
+ * The writer requests the spare (TAKE). Once the superblocks list it as rebuilding, every kernel writes to it, wherever the cursor
+ * is. Then each node folds: its dirty regions may have been written before, so the map has to record them as written; and its slot's
+ * log is written to the new member. When all have reported that (FOLDED), the writer rebuilds region by region from the cursor on,
+ * under exclusive ranges of which no node has a part to resync; unwritten regions are skipped. The cursor advances with a change of
+ * the superblocks, after the ranges were flushed. At the end, when the region map is on the new member as well, the member is in sync
+ * (WHOLE). A new writer continues from the cursor.
  *
- * A replacement works in the same way, but the old member stays: it is read and
- * written until the new one is WHOLE, and nothing is read from the new one before. At that point both must hold the same data. So a node that
- * resyncs after a crash copies the result to both, and no node sends FOLDED while it has something to resync. If the old member
- * fails, the rest is a rebuild from the cursor on. Without parity there is no dirty log and no map:
- * everything is copied, and again after a crash, since nobody knows where the two differ.
+ * A replacement works in the same way, but the old member stays: it is read and written until the new one is WHOLE, and nothing is
+ * read from the new one before. At that point both must hold the same data. So a node that resyncs after a crash copies the result to
+ * both, and no node sends FOLDED while it has something to resync. If the old member fails, the rest is a rebuild from the cursor on.
+ * Without parity there is no dirty log and no map: everything is copied, and again after a crash, since it is unknown where the two
+ * differ.
  *
- * Must never: skip a region that a node may have written before the member was written; let the cursor
- * pass a range that was not written and flushed; call the member in sync before log and map are on it.
+ * Must never: skip a region that a node may have written before the member was written; let the cursor pass a range that was not
+ * written and flushed; list the member as in sync before log and map are on it.
  */
 #include "sm_int.h"
 
@@ -94,7 +93,7 @@ static void fold(struct ddr_sm *sm, uint32_t member)
 	    !ddr_sm_may_send(sm))
 		return;
 	if (sm->own.n_resync && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
-		return;		/* there the two may still differ */
+		return;		/* the two may still differ there */
 	msg.folded.since = sm->shared.sb.member[member].since;
 	sm->own.rb.folded_sent = true;
 	ddr_sm_send(sm, &msg);

@@ -234,7 +234,7 @@ bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
 	sm->again = true;
 	if (full) {
 		ddr_sm_space_none(sm, DDR_SPACE_SLOT, full);
-		return true;	/* the same block once more */
+		return true;	/* the same block again */
 	}
 	ddr_sm_space_done(sm, DDR_SPACE_SLOT);
 	c->rc_log[c->rc_index++].dirty = false;
@@ -250,7 +250,7 @@ static void write_serve(struct ddr_sm *sm)
 		clear_next(sm);
 }
 
-/* ---- who, and when ---------------------------------------------------------- */
+/* ---- the pump --------------------------------------------------------------- */
 
 static bool lowest(const struct ddr_sm *sm)
 {

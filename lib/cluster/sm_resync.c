@@ -74,7 +74,7 @@ void ddr_sm_resync_progress(const struct ddr_sm *sm, uint64_t *done, uint64_t *t
 			background = true;
 		}
 		*done += w->done;
-		*total += needs_sync(sm, w->region) ? 0 : ddr_sm_region_length(sm, w->region);	/* the map says so already, and is not durable */
+		*total += needs_sync(sm, w->region) ? 0 : ddr_sm_region_length(sm, w->region);	/* the map already says so, but that is not durable yet */
 	}
 }
 
@@ -88,7 +88,7 @@ static void work_begin(struct ddr_sm *sm, struct ddr_sm_work *w, uint64_t region
 	ddr_bit_set(sm->own.work, region);
 	ddr_sm_mark(sm, region);
 	if (!crash) {
-		sm->own.resync_total = sm->own.resync_done = 0;		/* that crash is past */
+		sm->own.resync_total = sm->own.resync_done = 0;		/* the work of that crash is finished */
 	} else if (!sm->own.resync_told) {
 		sm->own.resync_told = true;
 		ddr_sm_event(sm, DDR_EV_RESYNC_START, NULL)->a = sm->own.n_resync;

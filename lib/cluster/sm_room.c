@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What size the array may grow to: for what its members have room, by what all nodes have said.
+ * The size to which the array may grow: by the room of its members, as all nodes have reported it.
  *
- * Must never: look at what only this node knows.
+ * Must never: use anything that only this node knows.
  */
 #include "sm_int.h"
 
@@ -16,7 +16,7 @@ const char *ddr_shared_room_not_now(const struct ddr_sm_shared *s)
 	return NULL;
 }
 
-/* The node whose devices leave the least room, once all have said; NULL: somebody has not. */
+/* The node whose devices have the least room, once all have reported; NULL: a report is missing. */
 const struct ddr_sm_node *ddr_shared_room_least(const struct ddr_sm_shared *s)
 {
 	const struct ddr_sm_node *min = NULL;
@@ -43,7 +43,7 @@ uint64_t ddr_shared_room_fits(const struct ddr_sm_shared *s, uint64_t bytes)
 	return blocks < most ? blocks : most;
 }
 
-/* Blocks that the array will have; 0: that is not known yet, or it cannot grow. */
+/* The number of blocks that the array will have; 0: not known yet, or it cannot grow. */
 uint64_t ddr_shared_room_target(const struct ddr_sm_shared *s)
 {
 	const struct ddr_sm_node *min = ddr_shared_room_least(s);

@@ -24,7 +24,7 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
 		return;
 	}
 	if (ddr_sm_written(sm) & bit)
-		return;		/* it came in meanwhile: this node said that it had the device */
+		return;		/* it came in meanwhile: this node reported that it has the device */
 	sm->own.present |= bit;
 	sm->own.sk.last = in->value & DDR_PRESENT_LAST ? sm->own.sk.last | bit : sm->own.sk.last & ~bit;
 	sm->kernel.table = in->value & DDR_PRESENT_TABLE ? sm->kernel.table | bit : sm->kernel.table & ~bit;
@@ -49,7 +49,7 @@ void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member)
 	sm->own.sk.ask |= 1u << member;
 }
 
-/* The operator gives a spare the role of a member: of one that works (it is copied), or of one that is out. */
+/* The operator gives a spare the role of a member: of a working one (it is copied), or of a failed or missing one. */
 static bool replaces(const struct ddr_msg_member_set *set)
 {
 	return set->op == DDR_MEMBER_OP_REPLACE || set->op == DDR_MEMBER_OP_TAKE;
@@ -252,7 +252,7 @@ static void change(struct ddr_sm *sm)
 	if (sm->own.sk.set.op == DDR_MEMBER_OP_POLICY && sm->own.rb.set_sent)
 		return;		/* the opposite may be in flight */
 	if (sm->own.sk.set.op == DDR_MEMBER_OP_POLICY && !ddr_sm_set_valid(sm, &sm->own.sk.set)) {
-		sm->own.sk.set.op = 0;	/* it is so */
+		sm->own.sk.set.op = 0;	/* already done */
 		return;
 	}
 	if (!ddr_sm_set_valid(sm, &sm->own.sk.set)) {

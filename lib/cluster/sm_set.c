@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Changes of the superblocks that somebody asks for (MEMBER_SET): which of them fit, and the asking.
+ * Changes of the superblocks on request (MEMBER_SET): which of them are valid, and the request itself.
  *
- * Must never: call a change valid by what only this node knows.
+ * Must never: decide about a change by what only this node knows.
  */
 #include "sm_int.h"
 
@@ -56,7 +56,7 @@ bool ddr_shared_set_valid(const struct ddr_sm_shared *s, const struct ddr_msg_me
 	if (set->op == DDR_MEMBER_OP_STAY)
 		return set->member == ddr_shared_replacing(s);
 	if (set->op == DDR_MEMBER_OP_WHOLE && set->member == ddr_shared_replacing(s) && !ddr_shared_all_folded(s))
-		return false;	/* somebody has something to resync, or is about to: the two do not hold the same */
+		return false;	/* a node has something to resync, or is about to: the two disks do not hold the same */
 	return m->state == DDR_MEMBER_REBUILDING &&
 	       (set->op != DDR_MEMBER_OP_CURSOR || (set->cursor > m->cursor && set->cursor <= s->sb.array_blocks));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What is done before the next event of the total order, and what is sent again in a new ring.
+ * What has to be settled before the next event of the total order, and what is sent again in a new ring.
  *
  * Must never: depend on what only this node knows, where it settles.
  */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Members that have no space left, as disks of a thin pool or of a storage array's pool may say.
+ * Members that have no space left, such as disks of a thin pool, or of a pool of a storage array.
  *
- * The member is not faulty, and usually somebody adds space. So the write counts as not done, waits for a while, longer each
- * time, and is repeated. Whatever needs it to be durable waits as well, and status says so. Only space, the
- * member's failure for another reason, or the operator ("ddraid fail") ends the wait. A flush needs no space: one that failed may have
- * dropped earlier writes, whatever the error (rule 3).
+ * The member is not faulty, and usually space is added. So the write counts as not done, waits for a while, longer each time, and is
+ * repeated. Whatever needs it to be durable waits as well, and status says so. Only space, the member's failure for another reason,
+ * or the operator ("ddraid fail") ends the wait. A flush needs no space: one that failed may have dropped earlier writes, whatever
+ * the error (rule 3).
  *
  * Must never: let a write count that a member did not get (rules 1 to 3, 12); fail a member for lack of space.
  */
@@ -15,7 +15,7 @@
 #define PAUSE_MAX_MS	4000u
 #define FORGET_MS	60000u	/* a job that was not retried for this time has ended */
 
-/* Members that still matter: a member that is out, or about to be, delays nothing. */
+/* Members that still matter: a failed or missing member, or one that is about to fail, delays nothing. */
 static uint32_t counting(const struct ddr_sm *sm)
 {
 	uint32_t mask = ddr_sm_written(sm);
@@ -39,7 +39,7 @@ void ddr_sm_space_none(struct ddr_sm *sm, enum ddr_space kind, uint32_t members)
 		out->member = (uint32_t)__builtin_ctz(members);
 		out->a = kind;
 		s->pause = PAUSE_MIN_MS;
-	} else if (sm->now >= s->again_at) {	/* not for each of many that met it at once */
+	} else if (sm->now >= s->again_at) {	/* only once if many hit it at the same time */
 		s->pause = s->pause < PAUSE_MAX_MS / 2 ? s->pause * 2 : PAUSE_MAX_MS;
 	}
 	s->members |= members;
@@ -72,7 +72,7 @@ static bool map_waits(struct ddr_sm *sm)
 	bool any = false;
 
 	for (struct ddr_sm_map *b = sm->own.mapb; b < sm->own.mapb + sm->shared.n_map; b++) {
-		b->no_space = b->no_space && ddr_sm_version(sm, b)->dur < ddr_sm_version(sm, b)->mem;	/* another node may write it by now */
+		b->no_space = b->no_space && ddr_sm_version(sm, b)->dur < ddr_sm_version(sm, b)->mem;	/* another node may have written it since */
 		any |= b->no_space;
 	}
 	return any;

@@ -156,7 +156,7 @@ uint32_t ddr_sm_state_encode(const struct ddr_sm *sm, uint8_t *buf, uint32_t siz
 	struct ddr_walk w = { { buf, buf + size, false }, true };
 	struct ddr_sm_change change = change_known(sm);
 
-	walk_state(&w, (struct ddr_sm_shared *)(uintptr_t)&sm->shared, &change);	/* which writes to @buf alone */
+	walk_state(&w, (struct ddr_sm_shared *)(uintptr_t)&sm->shared, &change);	/* only writes to @buf */
 	return w.c.bad ? 0 : (uint32_t)(w.c.p - buf);
 }
 

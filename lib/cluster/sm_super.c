@@ -33,7 +33,7 @@ static bool raises(const struct ddr_sm *sm)
 
 	if (t->begun)
 		return !t->no_space;
-	/* that no cluster has it any more is news to a disk that was not there: a cluster's superblock on it is an old one */
+	/* that the array has left its cluster must be recognised by a disk that was absent: the cluster's superblock on it is an old one */
 	return t->faulty || t->missing || t->mark == DDR_MARK_ALONE || ddr_sm_changes_members(&t->set) || sm->own.behind >= sm->shared.sb.generation;
 }
 
@@ -54,7 +54,7 @@ static void next_build(struct ddr_sm *sm)
 	sb->seq = ddr_super_seq_behind(sb->seq);
 	sb->verify = sm->own.vf.writing = sm->shared.sb.verify;
 	if (raises(sm)) {
-		/* whoever has the generations that this array was at before must not be taken for the newer one when it is back */
+		/* a disk with the generations that this array had before must not count as newer when it is back */
 		sb->generation = (sm->own.behind > sb->generation ? sm->own.behind : sb->generation) + 1;
 		memcpy(sb->gen_prev, sb->gen_id, sizeof(sb->gen_prev));
 		generation_name(sm, sb, sb->gen_id);
@@ -71,7 +71,7 @@ static void level_build(struct ddr_sm *sm)
 	sm->own.next.seq = ddr_super_seq_behind(sm->own.next.seq);
 }
 
-/* The current change replaces the member by its copy: it is out then, and its generation does not matter. */
+/* The current change replaces the member by its copy: it leaves the array then, and its generation does not matter. */
 static uint32_t replaced_by_this(const struct ddr_sm *sm)
 {
 	return sm->own.t.set.op == DDR_MEMBER_OP_WHOLE && ddr_sm_replacing(sm) == sm->own.t.set.member ? 1u << ddr_sm_replaced(sm) : 0;
@@ -148,14 +148,13 @@ static bool whole_on(const struct ddr_sm *sm, const struct ddr_super *disk)
 	uint32_t new = ddr_sm_replacing(sm), old = ddr_sm_replaced(sm);
 
 	return new != DDR_NO_MEMBER && disk->member[new].state == DDR_MEMBER_IN_SYNC && disk->member[new].role == sm->shared.sb.member[new].role &&
-	       disk->member[old].state == DDR_MEMBER_MISSING;	/* and not that it failed */
+	       disk->member[old].state == DDR_MEMBER_MISSING;	/* and did not fail */
 }
 
 /*
- * The last writer may have started a change whose end nobody heard: ours follows it, and contains
- * at least what that contained. A member that it took out is reported as failed, since the superblocks that say so
- * would otherwise contradict the rest. That does not apply to a member that was
- * replaced by its copy: that one is not faulty.
+ * The last writer may have started a change whose end no node saw: ours follows it, and contains at least what that contained. A
+ * member that it failed is reported as failed, since the superblocks that record that would otherwise contradict the rest. That does
+ * not apply to a member that was replaced by its copy: that one is not faulty.
  */
 void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The member states that our kernel is told, and the table that it needs for them.
+ * The member states that are sent to our kernel, and the table that it needs for them.
  *
- * Must never: tell a state before the superblocks say it; let a kernel use a device for the wrong member; leave the kernel unfrozen without quorum.
+ * Must never: send a state before the superblocks have it; let a kernel use a device for the wrong member; leave the kernel unfrozen
+ * without quorum.
  */
 #include "sm_int.h"
 
@@ -15,8 +16,8 @@ static bool shadow_serves(const struct ddr_sm *sm, uint32_t position)
 }
 
 /*
- * The member that lost its role to another one in the change that not all have acknowledged: it failed, or was copied completely.
- * Both took their state with that change. A member that lost its role in another way had been out before.
+ * The member that lost its role to another one in the change that not all nodes have acknowledged: it failed, or was copied
+ * completely. Both took their state with that change. A member that lost its role in another way had failed before.
  */
 static uint32_t left_member(const struct ddr_sm *sm)
 {
@@ -58,13 +59,13 @@ uint32_t ddr_sm_device_at(const struct ddr_sm *sm, uint32_t position, bool absen
 		return left;
 	if (named(sm, position, m))
 		return m;
-	/* the one that had the place and failed as this one got it */
+	/* the member that had the place, and failed when this one got it */
 	if (left != DDR_NO_MEMBER && sm->shared.sb.member[left].since == sm->shared.sb.member[m].since)
 		return left;
-	return absent ? m : DDR_NO_MEMBER;	/* the device that our table still has there is one that was out before */
+	return absent ? m : DDR_NO_MEMBER;	/* the device that our table still has there belongs to a member that had failed before */
 }
 
-/* The member leaves, nobody reads it, and its device is not available here: other nodes must not wait for it. */
+/* The member is leaving, no node reads it, and its device is not available here: other nodes must not wait for it. */
 static bool given_up(const struct ddr_sm *sm, uint32_t position, uint32_t m)
 {
 	return (ddr_sm_going(sm) >> m & 1) && sm->shared.sb.member[m].state == DDR_MEMBER_REBUILDING && !named(sm, position, m) &&
@@ -76,7 +77,7 @@ static uint8_t kernel_state(const struct ddr_sm *sm, uint32_t position)
 	uint32_t m = wanted_at(sm, position);
 	bool of_left = position == DDR_UAPI_SHADOW || shadow_serves(sm, position);
 
-	/* others may read it still: nothing completes without it, whether our table names it or not */
+	/* others may still read it: nothing completes without it, whether our table names it or not */
 	if (m == DDR_NO_MEMBER || given_up(sm, position, m)) {
 		of_left |= m != DDR_NO_MEMBER;
 		return of_left && left_member(sm) != DDR_NO_MEMBER ? DDR_KM_LEAVING : DDR_KM_OUT;
@@ -108,7 +109,10 @@ static uint8_t subject(const struct ddr_sm *sm, uint32_t position)
 	return (uint8_t)(m != DDR_NO_MEMBER ? m : left_member(sm));
 }
 
-/* Was the kernel told the present state, for this member? A state that was sent for an earlier member of this place does not count, unless it is OUT. */
+/*
+ * Was the present state sent to the kernel, for this member? A state that was sent for an earlier member of this place does not
+ * count, unless it is OUT.
+ */
 static bool told(const struct ddr_sm *sm, uint32_t position)
 {
 	uint8_t state = kernel_state(sm, position);
@@ -270,18 +274,18 @@ static void freeze(struct ddr_sm *sm)
 	sm->kernel.status = true;
 }
 
-/* The superblocks are the truth; the kernel hears of a state only when they say it. */
+/* The superblocks are authoritative: the kernel gets a state only when they have it. */
 static void member_tell(struct ddr_sm *sm, uint32_t p)
 {
 	uint8_t state = kernel_state(sm, p);
 	struct ddr_rec *rec;
 
-	/* the kernel takes the next state of a member only when it has applied the last */
+	/* the kernel accepts the next state of a member only when it has applied the last one */
 	if (told(sm, p) || (sm->kernel.applying >> p & 1) || !ddr_sm_room(sm, 1))
 		return;
 	if ((state == DDR_KM_REBUILDING || state == DDR_KM_IN_SYNC) && !table_has(sm, p))
 		return;
-	/* what reads this place is its shadow from now on: the kernel must know that first */
+	/* the shadow is read in place of this device from now on: the kernel must know that first */
 	if (p != DDR_UAPI_SHADOW && shadow_serves(sm, p) && kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_IN_SYNC && !told(sm, DDR_UAPI_SHADOW))
 		return;
 	sm->kernel.member_seq[p] = ddr_sm_kseq(sm);

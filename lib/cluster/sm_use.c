@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Who uses the device. Background work leaves the disks to those who do (daemon/job/rate.c), and the device of the node that
- * works does not show what others read and write. So every node tells when its own is in use, and when that is over, as long
- * as there is work that it may be in the way of: a verify, or ranges that another node asked for lately.
+ * Which nodes use the device. Background work leaves the disks to users of the array (daemon/job/rate.c), but the device of the node
+ * that works does not show what other nodes read and write. So every node reports when its own device is in use, and when it no
+ * longer is, while there is work that this may matter to: a verify, or ranges that another node requested recently.
  *
- * Must never: decide anything but a pace; tell each pause of somebody who reads and writes now and then.
+ * Must never: influence anything but the rate of work; report each pause of a user that reads and writes now and then.
  */
 #include "sm_int.h"
 
-#define OVER_MS		2000u	/* it is over when nothing was read or written for so long */
-#define WORK_MS		60000u	/* work that has a least rate only asks for a range now and then */
+#define OVER_MS		2000u	/* the device is not in use if nothing was read or written for this time */
+#define WORK_MS		60000u	/* work that only has its minimum rate requests a range only now and then */
 
 void ddr_sm_op_used(struct ddr_sm *sm, bool used)
 {
@@ -68,6 +68,6 @@ void ddr_sm_use_pump(struct ddr_sm *sm)
 
 void ddr_sm_use_view(struct ddr_sm *sm)
 {
-	sm->own.use.sent = sm->own.use.told = false;	/* whoever joins has not heard it, */
-	sm->own.use.others = 0;			/* and the others say it anew */
+	sm->own.use.sent = sm->own.use.told = false;	/* a joining node has not received it, */
+	sm->own.use.others = 0;			/* and the others send it again */
 }

@@ -153,7 +153,7 @@ static void scan_new(struct ddr_sm *sm, struct ddr_sm_scan *s)
 	}
 }
 
-/* The range does not match: read it again, since somebody may have written there; finally under an exclusive range. */
+/* The range does not match: reads it again, since it may have been written meanwhile; finally under an exclusive range. */
 static void scan_doubt(struct ddr_sm_scan *s, const struct ddr_input *in)
 {
 	if (in->count && in->start >= s->start && in->start - s->start < s->count && in->count <= s->count - (in->start - s->start)) {
@@ -247,7 +247,7 @@ void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		uint8_t nibble = ddr_sm_nibble(sm, r);
 
-		/* as worth(), but that while a node is recovered nothing is, for a moment */
+		/* as worth(), except that during the recovery of a node nothing is, for a moment */
 		if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !(nibble & DDR_REGION_F_SUSPECT))
 			ddr_sm_progress_add(sm, p, r);
 	}
@@ -255,7 +255,7 @@ void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 
 /* ---- the pump --------------------------------------------------------------- */
 
-/* Another verify than before, or ours, which others have continued. */
+/* A new verify, or ours, which other nodes have continued meanwhile. */
 static void begin(struct ddr_sm *sm)
 {
 	struct ddr_sm_verify *vf = &sm->own.vf;
@@ -263,7 +263,7 @@ static void begin(struct ddr_sm *sm)
 	for (uint32_t i = 0; i < DDR_SM_SCANS; i++)
 		if (vf->scan[i].state != DDR_SC_READ)
 			vf->scan[i].state = DDR_SC_FREE;
-	/* what was put right was found once; what stayed wrong is met again */
+	/* repaired blocks were found once; blocks that stay wrong are found again */
 	vf->repaired = vf->serial == sm->shared.sb.verify.serial ? vf->repaired : 0;
 	vf->found = vf->repaired;
 	vf->begun = true;
@@ -320,10 +320,10 @@ void ddr_sm_verify_pump(struct ddr_sm *sm)
 
 void ddr_sm_verify_view(struct ddr_sm *sm)
 {
-	/* what the old view did not deliver is told again, */
+	/* progress that was not delivered in the old view is reported again, */
 	sm->own.vf.found += sm->own.vf.told_found;
 	sm->own.vf.repaired += sm->own.vf.told_repaired;
 	sm->own.vf.told_found = sm->own.vf.told_repaired = 0;
 	sm->own.vf.sent = false;
-	sm->own.vf.begun = false;	/* and the work goes on from the cursor that all know */
+	sm->own.vf.begun = false;	/* and the work continues from the cursor that all nodes know */
 }

@@ -2,9 +2,8 @@
 /*
  * A view without a cluster, the messages of the total order, and the start of this node.
  *
- * Must never: act on a message of another ring, array, version or sender than the
- * group service names; count a node that left as one that agrees before it is proven
- * dead; or let this node act on an array in which another owner's slot is dirty.
+ * Must never: act on a message of another ring, array, version or sender than the group service names; count a node that left as one
+ * that agrees before it is proven dead; or let this node act on an array in which another owner's slot is dirty.
  */
 #include "sm_int.h"
 
@@ -110,15 +109,15 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
 		return "message of another ring";
 	if (sm->shared.cluster ? !ddr_sm_viewer(sm, in->node) : at < 0 || !(sm->shared.here >> at & 1))
 		return "message of a node outside the view";
-	/* what follows the highest would be the lowest, and the oldest state count as the newest */
+	/* the epoch after the highest would be the lowest, and the oldest state would count as the newest */
 	if (msg->epoch > DDR_SM_MAX_EPOCH)
 		return "the epoch has reached its limit; stop the array on all nodes, and start it again";
 	return NULL;
 }
 
 /*
- * With a cluster: may this message change the state here? One of an epoch before is refused by
- * all alike and sent again; a node without the state has nothing to change.
+ * With a cluster: may this message change the state here? One of an earlier epoch is refused by all nodes alike and sent again; a
+ * node without the state has nothing to change.
  */
 static bool in_turn(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
@@ -140,7 +139,7 @@ static bool in_turn(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr
 	return true;
 }
 
-/* A message that cannot be is reported, and changes nothing. */
+/* An impossible message is reported, and changes nothing. */
 static bool believed(struct ddr_sm *sm, const char *why)
 {
 	if (why)
@@ -149,8 +148,8 @@ static bool believed(struct ddr_sm *sm, const char *why)
 }
 
 /*
- * First what the message changes for all alike (sm_order.h), then what follows from it here. In three groups: exclusive ranges; members and the map;
- * nodes. False: it is of another one.
+ * First what the message changes for all nodes alike (sm_order.h), then its consequences on this node. Three groups: exclusive
+ * ranges; members and the map; nodes. Returns false if the message belongs to another group.
  */
 static bool in_order_ex(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
@@ -312,7 +311,7 @@ void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr
 	}
 	if (!in_turn(sm, s, &msg) || in_order_ex(sm, s, &msg) || in_order_member(sm, s, &msg) || in_order_node(sm, s, &msg))
 		return;
-	switch (msg.type) {	/* of the view, of all of the state at once, and of what nobody but this node goes by */
+	switch (msg.type) {	/* about the view, the whole state, and what only this node uses */
 	case DDR_M_HELLO: ddr_sm_hello(sm, s, &msg); return;
 	case DDR_M_STATE: ddr_sm_state(sm, s, &msg); return;
 	case DDR_M_USE: ddr_sm_use_message(sm, &msg); return;
@@ -325,7 +324,7 @@ void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr
 static const char seq_spent[] = "the change counters in the superblocks are near their limit, so the superblocks are probably damaged. "
 				"Change nothing on the disks; ddraid examine DEV... shows them";
 
-/* Why this node must not start, or NULL. @node: who is in the way. */
+/* Why this node must not start, or NULL. @node: the node that prevents it. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 {
 	int at;

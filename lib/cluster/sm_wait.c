@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * What is waited for, in words: for `waits` of status, and for events.
+ * What is being waited for, as text: for `waits` of status, and for events.
  *
  * A value without a text does not compile, whatever the options of the build are: the switches below have no default.
  *
