@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The world around the daemon's driver, played: the kernel behind /dev/ddraid, the state machine, the members, the
- * group, the loader. What is real is the channel's queue, the driver and the life of the array. Included by one program only.
+ * The simulated surroundings of the daemon's driver: the kernel behind /dev/ddraid, the state machine, the members, the group and the
+ * loader. The channel's queue, the driver and the array's life cycle are the real code. Included by one program only.
  */
 #ifndef DDR_TESTS_UNIT_DRIVE_FIXTURE_H
 #define DDR_TESTS_UNIT_DRIVE_FIXTURE_H
@@ -37,16 +37,16 @@
 
 #define TOLD_MAX	(4 * DDR_KCHAN_QUEUE)
 
-/* What is played, and what it saw. */
+/* What is simulated, and what it recorded. */
 static bool bind_early;			/* a bind is to a table that was not resumed yet */
 
 static struct {
 	/* the kernel */
-	int fd, peer;			/* the channel, and what makes it readable */
+	int fd, peer;			/* the channel, and the socket that makes it readable */
 	int refuse;			/* write() fails with it; 0: takes all */
 	struct ddr_rec told[TOLD_MAX];
 	unsigned int n_told, binds;
-	uint64_t gone;			/* bit: descriptor of a disk that is gone */
+	uint64_t gone;			/* bit: the descriptor belongs to a disk that is gone */
 	uint32_t minor[DDR_UAPI_MAX_ROLES];	/* of the devices in its table, 0: '-' */
 	/* the state machine */
 	unsigned int steps, made;
@@ -61,7 +61,7 @@ static struct {
 	struct ddr_table *table;	/* that is being loaded */
 	struct ddr_grow *grow[DDR_MAX_MEMBERS];	/* members that are being prepared */
 	int grow_fails;
-	uint64_t job_blocks;		/* as the jobs were told */
+	uint64_t job_blocks;		/* as passed to the jobs */
 	struct ddr_finder *finder;	/* that looks for devices */
 	unsigned int found_freed;
 	bool takes_part;
@@ -72,7 +72,7 @@ static struct {
 	unsigned int ends;
 	uint32_t meta_asked, jobs_asked;	/* to these members */
 	uint32_t meta_writes, jobs_writes, late;	/* writes; of an instance that has ended */
-	bool landing;			/* as the state machine was told */
+	bool landing;			/* as passed to the state machine */
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
@@ -198,7 +198,7 @@ void ddr_event_array(struct ddr_array *a, const struct ddr_output *o)
 	ddr_event_plain(a, 0, gave_up ? "give-up" : "event", gave_up ? a->error : "told");
 }
 
-/* What the mapped devices are called, by their minor numbers; "": there is no such device. */
+/* The names of the mapped devices, by minor number; "": no such device. */
 static const char *dm_name[4] = { "", "", "", "" };
 
 bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
@@ -374,7 +374,7 @@ static void stop(void *data)
 	qb_loop_stop(data);
 }
 
-/* Lets some ticks pass. */
+/* Lets a few ticks pass. */
 static inline void run(void)
 {
 	qb_loop_timer_handle timer;
@@ -399,7 +399,7 @@ static void step(struct ddr_array *a)
 	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_NONE));
 }
 
-/* The state machine says one thing. */
+/* The state machine emits one output. */
 static void asks(struct ddr_outputs *out, enum ddr_out_type type, uint32_t node, uint64_t number)
 {
 	memset(&out->out[0], 0, sizeof(*out->out));

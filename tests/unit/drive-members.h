@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The members and all I/O on them, played: a part of drive-fixture.h, which includes it where it has what is played. */
+/* The simulated members and all I/O on them: a part of drive-fixture.h, which includes it after the declaration of the simulation. */
 #ifndef DDR_TESTS_UNIT_DRIVE_MEMBERS_H
 #define DDR_TESTS_UNIT_DRIVE_MEMBERS_H
 

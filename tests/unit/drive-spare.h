@@ -8,7 +8,7 @@
 #define SPARE	5u
 #define PLACE	2u
 
-/* Five members and a spare, 8:10 to 8:15, of which the table names five. */
+/* Five members and a spare, 8:10 to 8:15. The table names the five members. */
 static inline struct ddr_array *begin_with_spare(void)
 {
 	struct ddr_array *a;
@@ -35,7 +35,7 @@ static inline void prepares(const struct ddr_input *in, struct ddr_outputs *out)
 	play.answer = NULL;
 }
 
-/* The array is to grow, member PLACE hangs while it is zeroed, and is out of the array after some time. */
+/* The array is to grow, member PLACE hangs while it is zeroed, and some time later it has failed. */
 static inline void hangs_while_it_is_zeroed(struct ddr_array *a)
 {
 	play.answer = prepares;

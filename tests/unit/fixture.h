@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the unit tests of the on-disk format share: a valid superblock to start from,
- * random bytes that repeat, and a crc32c that shares nothing with the one under test.
+ * What the unit tests of the on-disk format share: a valid superblock to start from, reproducible random bytes, and a crc32c that
+ * shares no code with the one under test.
  */
 #ifndef DDR_TESTS_UNIT_FIXTURE_H
 #define DDR_TESTS_UNIT_FIXTURE_H
@@ -22,7 +22,7 @@
 #include "lib/disk/format.h"
 #include "lib/disk/layout.h"
 
-/* What runs for long does a part of it where DDRAID_TESTS=short is set, as `make check` does and `./quickstart check` does not. */
+/* A long test does only a part of its work if DDRAID_TESTS=short is set. `make check` sets it, `./quickstart check` does not. */
 static inline bool fixture_short(void)
 {
 	const char *tests = getenv("DDRAID_TESTS");

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The rig of job-rig.h. It judges nothing of what the jobs write.
- */
+/* The rig of job-rig.h. It does not check what the jobs write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,7 +111,7 @@ void run(struct rig *rig, struct ddr_job_range *r)
 
 void job(struct rig *rig, uint32_t members, uint64_t start, uint64_t count, bool repair)
 {
-	/* what only reads does it as verify does: the result has to be the same */
+	/* a range that only reads runs as verify does: the result has to be the same */
 	struct ddr_job_range r = { .start = start, .count = count, .members = members, .repair = repair, .unlocked = !repair, .idle = !repair };
 
 	for (unsigned int p = 0; p < DDR_MAX_ROLES; p++)

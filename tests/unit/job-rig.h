@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tests of the daemon's I/O on members share: an array whose members are files full of random bytes, the
- * jobs and the metadata writes on it. Time stands still; what is under way ends while the loop runs.
+ * What the tests of the daemon's I/O on members share: an array whose members are files full of random bytes, with jobs and metadata
+ * writes on it. Time stands still; outstanding I/O ends while the loop runs.
  */
 #ifndef DDR_TESTS_UNIT_JOB_RIG_H
 #define DDR_TESTS_UNIT_JOB_RIG_H
@@ -33,7 +33,7 @@ struct rig {
 /* Bytes of a member's data area. */
 size_t area(const struct rig *rig);
 
-/* Member @m is a new file, which has no name any more; rig->before[m] is what its data area holds, and the caller's to free. */
+/* Member @m is a new, unlinked file. rig->before[m] is the content of its data area; the caller frees it. */
 void make_member(struct rig *rig, unsigned int m);
 
 /* An array of @order, @parity and @layout (DDR_LAYOUT_*) with a member for each role, and I/O by @engine (DDR_ENGINE_*). */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The bad sectors of job-sour.h. A write does not mend them: who wants that sets sour.n.
- */
+/* The bad sectors of job-sour.h. A write does not repair them; a test that wants them repaired sets sour.n. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

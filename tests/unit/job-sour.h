@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Members of a rig (job-rig.h) some of whose bytes cannot be read. Of reads by DDR_ENGINE_THREADS alone; the program is
- * linked with --wrap=preadv2.
+ * Members of a rig (job-rig.h) some of whose bytes are unreadable. It affects only reads by DDR_ENGINE_THREADS; the program is linked
+ * with --wrap=preadv2.
  */
 #ifndef DDR_TESTS_UNIT_JOB_SOUR_H
 #define DDR_TESTS_UNIT_JOB_SOUR_H

@@ -31,22 +31,22 @@
 #define MEMBER_BYTES	(16u << 20)
 #define LIMIT_MS	1500u
 #define MAJOR		511u
-#define SEQ		2u			/* of what all members have in the log of slot 0, and in the map */
+#define SEQ		2u			/* of the log of slot 0, and of the map, on all members */
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	char dir[32];
 	uint32_t open_hangs, read_hangs;	/* members */
-	uint32_t area_hangs;			/* what is read of log and map */
+	uint32_t area_hangs;			/* reads of log and map hang */
 	uint32_t area_fails;
-	unsigned int hung[MEMBERS];		/* threads that have come so far */
+	unsigned int hung[MEMBERS];		/* threads that hang so far */
 	struct ddr_super sb;
 	qb_loop_t *loop;
 	struct ddr_load *load;
 	bool whole;				/* log and map, too */
 	bool ended;
-	const char *dm_name;			/* beginning of what device-mapper calls the members */
+	const char *dm_name;			/* the beginning of the members' device-mapper names */
 	int locked[MEMBERS];			/* descriptors of another program */
 	uint32_t usual_locked;			/* members: the usual node is */
 	bool usual_other, resumed;
@@ -120,7 +120,7 @@ int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out
 	return __real_ddr_dev_read_supers(dev, out, err);
 }
 
-/* Of look.c alone: what reads superblocks is not wrapped in there. */
+/* Wraps the calls of look.c only: the reads of superblocks are not wrapped there. */
 int __real_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err);
 int __wrap_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err);
 int __wrap_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64_t offset, struct ddr_error *err)
@@ -231,7 +231,7 @@ static inline void let_area_hang(uint32_t area)
 	let_all_hang(0, 0, area);
 }
 
-/* How many have come to hang in member @m. */
+/* The number of threads that hang in member @m. */
 static inline unsigned int hung(unsigned int m)
 {
 	unsigned int n;
@@ -365,7 +365,7 @@ static inline void make_member(unsigned int m)
 
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 
-/* The daemon looks at all block devices, whatever its environment says. Here there are none but those of the table. */
+/* The daemon looks at all block devices, whatever its environment says. Here only the devices of the table exist. */
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	(void)err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One array, what the daemon does with it played, and a client whose answer is kept. */
+/* One array, a simulated daemon around it, and a client whose answer is recorded. */
 #ifndef DDR_TESTS_UNIT_REQUESTS_H
 #define DDR_TESTS_UNIT_REQUESTS_H
 
@@ -26,7 +26,7 @@ static struct ddr_daemon d;
 static struct ddr_transport_ops ops;
 static struct ddr_sm_status status;
 static char answer[512];		/* "ok", or the error; "": none yet */
-static char given[4096];		/* data of the last one that went well */
+static char given[4096];		/* data of the last request that succeeded */
 static uint32_t late, asked, fence_acked, verify_priority, verify_flags;
 static enum ddr_client_wait others_wait;
 static unsigned int listeners;

@@ -23,7 +23,7 @@
 #define CX_MAX		4096u
 #define CX_SLOTS	4u
 
-enum { CX_MSG = 1, CX_IO = 2, CX_KERNEL = 4, CX_FENCE = 8, CX_ALL = 7 };	/* what is answered by itself */
+enum { CX_MSG = 1, CX_IO = 2, CX_KERNEL = 4, CX_FENCE = 8, CX_ALL = 7 };	/* what is answered automatically */
 
 struct cx_message { uint32_t sender, len; uint8_t bytes[DDR_SM_MSG_MAX]; };
 
@@ -49,9 +49,9 @@ struct cx {
 	struct ddr_output buf[DDR_SM_MAX_OUT];
 	uint32_t answers;
 	uint16_t spares;
-	int bad_reads;			/* so many readings of a slot fail; then none of its blocks can be read */
+	int bad_reads;			/* this many reads of a slot fail; after that none of its blocks is readable */
 	uint32_t unprepared;		/* members that cannot be prepared for a larger array */
-	int unbegun;			/* the preparation of others cannot begin: that error */
+	int unbegun;			/* the error with which preparing the other members cannot begin */
 	uint64_t ring, now;
 };
 
@@ -190,7 +190,7 @@ static inline void cx_fenced(struct cx *c, struct cx_node *n, uint32_t i, int re
 	cx_step(c, n, &in);
 }
 
-/* The oldest message that waits at the node is delivered there, as it came or as @m. */
+/* Delivers the oldest queued message to the node, as sent or as @m. */
 static inline bool cx_deliver(struct cx *c, struct cx_node *n, struct cx_message *as)
 {
 	struct cx_message m;
@@ -337,7 +337,7 @@ static inline void cx_view(struct cx *c, uint32_t mask, uint32_t machines, bool 
 	for (uint32_t i = 0; i < CX_NODES; i++) {
 		if (!(ids >> (i + 1) & 1))
 			continue;
-		c->node[i].n_queue = 0;		/* what is left of the old view was delivered before, or never is */
+		c->node[i].n_queue = 0;		/* messages of the old view were delivered before this, or are dropped */
 		c->node[i].view = ids;
 	}
 	for (uint32_t i = 0; i < CX_NODES; i++)
@@ -422,7 +422,7 @@ static inline struct ddr_sm_status cx_status(const struct cx_node *n)
 	return st;
 }
 
-/* What @n thinks of node @id; DDR_NS_LEFT if it does not know it. */
+/* The state of node @id as @n sees it; DDR_NS_LEFT if it does not know the node. */
 static inline struct ddr_sm_node_status cx_sees(const struct cx_node *n, uint32_t id)
 {
 	struct ddr_sm_status st = cx_status(n);

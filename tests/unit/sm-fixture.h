@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A driver for unit tests of the state machine: it remembers every output, and answers
- * by itself what the test did not say that it answers itself.
+ * A driver for unit tests of the state machine: it records every output, and answers each one automatically unless the test answers
+ * it itself.
  */
 #ifndef DDR_TESTS_UNIT_SM_FIXTURE_H
 #define DDR_TESTS_UNIT_SM_FIXTURE_H
@@ -29,7 +29,7 @@ struct fx {
 	struct ddr_output log[FX_MAX];	/* everything since fx_forget() */
 	bool open[FX_MAX];		/* not answered yet */
 	uint32_t n;
-	uint32_t answers;		/* FX_*: what is answered by itself */
+	uint32_t answers;		/* FX_*: what is answered automatically */
 };
 
 static inline void fx_step(struct fx *f, const struct ddr_input *in)
@@ -100,7 +100,7 @@ static inline bool fx_asks_kernel(const struct ddr_output *o)
 	       (o->rec.type == DDR_U_MEMBER || o->rec.type == DDR_U_DRAIN || o->rec.type == DDR_U_REAP);
 }
 
-/* Answers the oldest open output that is to be answered by itself, until none is left. */
+/* Answers the oldest open output that is answered automatically, until none is left. */
 static inline void fx_settle(struct fx *f)
 {
 	for (uint32_t i = 0; i < f->n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the tests of rebuilding and of replacing have in common: spares on several nodes, and time that passes without some of the answers. */
+/* What the tests of rebuilding and of replacing share: spares on several nodes, and time that passes while some outputs stay unanswered. */
 #ifndef DDR_TESTS_UNIT_SM_REBUILD_H
 #define DDR_TESTS_UNIT_SM_REBUILD_H
 

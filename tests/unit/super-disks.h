@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Members in memory, and changes of their superblocks that are cut short: the daemon's writes (daemon/disk/metaio.c), whose requests end one by one in a
- * random order, and what assembly makes of the disks afterwards (lib/disk/devio.c, lib/disk/assemble.c). For one program, which has one world of it.
+ * Members in memory, and changes of their superblocks that a power cut interrupts: the daemon's writes (daemon/disk/metaio.c), whose
+ * requests end one by one in random order, and what assembly makes of the disks afterwards (lib/disk/devio.c, lib/disk/assemble.c).
+ * For one program, since all of it is one global state.
  *
- * A write that has ended is durable. At a cut each sector of each write under way has landed, or has not.
+ * A completed write is durable. At a cut, each sector of each write in flight has either landed or not.
  */
 #ifndef DDR_TESTS_UNIT_SUPER_DISKS_H
 #define DDR_TESTS_UNIT_SUPER_DISKS_H
@@ -37,7 +38,7 @@
 /* ---- the disks ------------------------------------------------------------------- */
 
 static struct world {
-	uint64_t seed;			/* of the random numbers, as they go on */
+	uint64_t seed;			/* of the random numbers */
 	int disk[DDR_MAX_MEMBERS];
 	struct ddr_super sb;		/* what the state machine would know */
 	struct ddr_known known;		/* what this node remembers */
@@ -50,7 +51,7 @@ static struct world {
 	struct ddr_super next;
 	uint32_t targets, failed;
 	bool done;
-	uint32_t named;			/* who was written by the last change that came to its end */
+	uint32_t named;			/* the members written by the last completed change */
 	const char *what;		/* for failures */
 } w;
 
@@ -76,7 +77,7 @@ void ddr_aio_close(struct ddr_aio *q)
 void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	(void)q;
-	assert_true(w.power);		/* nothing is begun by a machine that is off */
+	assert_true(w.power);		/* a machine that is off begins nothing */
 	assert_true(w.n_flying < FLYING_MAX);
 	w.flying[w.n_flying++] = req;
 }
@@ -137,7 +138,7 @@ static void power_cut(void)
 		if (is_write(w.flying[i]))
 			tear(w.flying[i]);
 	ddr_metaio_close(w.meta);
-	while (w.n_flying)		/* gives back the memory, and is nobody's news */
+	while (w.n_flying)		/* frees the memory, and reports to nobody */
 		end(w.flying[--w.n_flying], -EIO);
 	w.power = true;
 }
@@ -149,7 +150,7 @@ static uint32_t all_members(void)
 	return (1u << w.sb.members) - 1;
 }
 
-/* Who is written, as the state machine has it: all that are not out by what was agreed, and do not go. */
+/* The members to be written, as the state machine computes them: all but those that have failed by an agreed change, or are about to fail. */
 static uint32_t alive(const struct ddr_super *sb)
 {
 	uint32_t mask = 0;
@@ -233,7 +234,7 @@ static void assemble(struct found *f, const struct ddr_known *known)
 		fail_msg("%s, cut %u: of members 0x%x that are not out only 0x%x play", w.what, w.cuts, all_members() & ~out, f->assembly.current);
 }
 
-/* What the next start finds, whether this node remembers the last generation or nothing at all. */
+/* What the next start finds, both if this node remembers the last generation and if it remembers nothing. */
 static inline void start_anew(void)
 {
 	struct found f;
@@ -274,7 +275,7 @@ static void submit(void)
 	ddr_metaio_kick(w.meta);
 }
 
-/* The change, with a cut after the end of so many requests; true: it came to its end before. */
+/* The change, with a power cut after @cut requests have ended; true: it completed before the cut. */
 static inline bool change(uint32_t cut)
 {
 	struct ddr_members *members = open_members();

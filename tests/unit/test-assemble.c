@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Assembly, on histories as they happen: machines that die between two superblock
- * writes, members that come back, mirrors that were started one half at a time.
+ * Assembly, on histories as they occur: machines that die between two superblock writes, members that come back, mirrors whose halves
+ * are started one at a time.
  */
 #include "tests/unit/fixture.h"
 #include "lib/disk/assemble.h"
@@ -9,7 +9,7 @@
 #define GIB	(1ull << 30)
 #define SIZE	(4 * GIB)
 
-/* An array and what each of its disks holds. */
+/* An array, and the content of each of its disks. */
 struct world {
 	struct ddr_super now;			/* what the running array knows */
 	struct ddr_super disk[DDR_MAX_MEMBERS];
@@ -24,7 +24,7 @@ static const char *const names[DDR_MAX_MEMBERS] = {
 	"sda", "sdb", "sdc", "sdd", "sde", "sdf", "sdg", "sdh", "sdi", "sdj", "sdk", "sdl", "sdm", "sdn", "sdo", "sdp",
 };
 
-/* Writes what the array knows to the disks of @set. */
+/* Writes the array's current superblock to the disks of @set. */
 static void write_disks(struct world *w, uint32_t set)
 {
 	w->now.seq++;
@@ -138,7 +138,7 @@ static void test_every_missing_set(void **state)
 			assert_int_equal(w.out.missing, ~set & ((1u << w.now.roles) - 1));
 			assert_int_equal(w.out.degraded, lost > 0);
 			assert_int_equal(w.out.note[0] != '\0', lost > 0);
-			/* those that are away could have gone on alone */
+			/* the missing members could have formed the array on their own */
 			assert_int_equal(w.out.doubtful, lost >= 1u << w.now.order);
 			for (uint32_t r = 0; r < w.now.roles; r++)
 				assert_int_equal(ddr_assembly_role(&w.out, r) >= 0, set >> r & 1);
@@ -146,7 +146,7 @@ static void test_every_missing_set(void **state)
 	}
 }
 
-/* Once the table says that the other half is out, the half that is there may start again by itself. */
+/* Once the superblocks say that the other half has failed, the half that is present may start again by itself. */
 static void test_mirror_known_to_be_alone(void **state)
 {
 	struct world w;
@@ -173,7 +173,7 @@ static void test_spare_missing(void **state)
 	assert_int_equal(w.out.device[5], -1);
 }
 
-/* Nobody writes the superblock of a spare: it stays a spare however far the array went on, and nothing else. */
+/* Nobody updates the superblock of a spare: however far the array's generation has advanced, it remains a spare, and nothing else. */
 static void test_spare_of_an_old_generation(void **state)
 {
 	struct world w;
@@ -189,7 +189,7 @@ static void test_spare_of_an_old_generation(void **state)
 	assert_int_equal(w.out.stale, 0);
 	assert_int_equal(w.out.device[6], 5);
 	assert_int_equal(w.out.device[7], 6);
-	/* one was taken, and comes back as it was before (a copy of the disk) */
+	/* one spare was taken, and comes back as it was before (a copy of the disk) */
 	w.now.member[6].role = w.now.member[1].role;
 	w.now.member[1].role = DDR_ROLE_NONE;
 	change(&w, 6, DDR_MEMBER_IN_SYNC, 0x3d);
@@ -224,7 +224,7 @@ static void test_crash_between_superblocks(void **state)
 	}
 }
 
-/* No vote: one disk of the newest generation outweighs all others. */
+/* There is no majority vote: one disk of the newest generation outweighs all others. */
 static void test_no_vote(void **state)
 {
 	struct world w;
@@ -237,7 +237,7 @@ static void test_no_vote(void **state)
 	starts(&w);
 	assert_int_equal(w.out.super.generation, 3);
 	assert_int_equal(w.out.usable, 0x3c);
-	/* and without that disk the one before counts: nothing tells that it is not the last */
+	/* without that disk the previous generation counts: nothing shows that it is not the last */
 	show_set(&w, 0x1f);
 	starts(&w);
 	assert_int_equal(w.out.super.generation, 2);
@@ -311,7 +311,10 @@ static void test_rebuilding_does_not_count(void **state)
 	refused(&w, "member 0 is missing, member 3 is rebuilding (sdd)");
 }
 
-/* All power went when the superblocks called it back, before it had one of its own: it need not be called back again. */
+/*
+ * The power failed during the change that called the member back, before it had a superblock of that change: it need not be called
+ * back again.
+ */
 static void test_called_back(void **state)
 {
 	static const struct { uint8_t flags, id; uint64_t cursor; bool plays; } rows[] = {
@@ -379,7 +382,7 @@ static void test_mirror_split_in_halves(void **state)
 	starts(&w);
 }
 
-/* Likewise, but one half went through more generations: numbers alone would call the other stale. */
+/* The same, but one half went through more generations: by the numbers alone the other half would be stale. */
 static void test_mirror_split_uneven(void **state)
 {
 	struct world w, other;
@@ -437,17 +440,17 @@ static void test_leap_behind_what_was_seen(void **state)
 	for (unsigned int i = 0; i < 3; i++)	/* somewhere else */
 		change(&w, 2, i % 2 ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_FAULTY, 7);
 	older.now.generation = w.now.generation;
-	change(&older, 2, DDR_MEMBER_IN_SYNC, 1);	/* the power went when one member had it */
+	change(&older, 2, DDR_MEMBER_IN_SYNC, 1);	/* the power failed when one member had it */
 	assert_int_equal(older.disk[0].generation, w.now.generation + 1);
 	show_set(&older, 7);
 	starts(&older);
 	assert_int_equal(older.out.current, 7);
-	older.disk[1] = w.disk[1];			/* one that has what was seen is back */
+	older.disk[1] = w.disk[1];			/* one that has the generation that was seen is back */
 	show_set(&older, 7);
 	refused(&older, "diverged (split brain)");
 }
 
-/* Two nodes each write "their" next generation, and one of them goes on: the link is broken. */
+/* Two nodes each write "their" next generation, and one of them continues: the link is broken. */
 static void test_broken_link(void **state)
 {
 	struct world w, other;
@@ -479,7 +482,7 @@ static void test_equal_numbers(void **state)
 	refused(&w, "both are at generation 2");
 }
 
-/* What this node remembers of the array. */
+/* The generation that this node remembers of the array. */
 static void test_known_generation(void **state)
 {
 	struct ddr_known known = { 0 };
@@ -492,7 +495,7 @@ static void test_known_generation(void **state)
 	memcpy(known.gen_id, w.now.gen_id, sizeof(known.gen_id));
 	show_set(&w, 1);
 	assert_int_equal(ddr_assemble(w.cand, w.n, &known, &w.out, &w.err), 0);
-	/* the other half alone is what was left behind */
+	/* the other half alone is older than what was seen */
 	show_set(&w, 2);
 	assert_int_equal(ddr_assemble(w.cand, w.n, &known, &w.out, &w.err), -1);
 	assert_non_null(strstr(w.err.text, "newer members are missing"));
@@ -571,8 +574,8 @@ static void test_cut_short(void **state)
 }
 
 /*
- * Finding S35: a member that another program has written to was in sync at the next start. It does not play, and is named; what its
- * superblock says of the array counts all the same.
+ * Finding S35: a member that another program has written to was in sync at the next start. It is left out, and reported by name; but
+ * what its superblock says of the array still counts.
  */
 static void test_overwritten(void **state)
 {
@@ -597,14 +600,14 @@ static void test_overwritten(void **state)
 	refused(&w, "member 0 is left out (sda also holds a swap, so another program has written to it), member 3 is left out (sdd");
 	assert_non_null(strstr(w.err.text, "wipefs --all"));
 
-	/* a half of a mirror may have gone on alone: what would say so may be overwritten */
+	/* one half of a mirror may have run alone: the superblock that would say so may be overwritten */
 	new_world(&w, 0, 1, 0);
 	show_set(&w, 3);
 	w.cand[1].foreign = "swap";
 	starts(&w);
 	assert_true(w.out.doubtful);
 
-	/* it did go on, and says so: the other half is not started behind its back */
+	/* it did run alone, and its superblock says so: the other half is not started without it */
 	change(&w, 0, DDR_MEMBER_FAULTY, 2);
 	show_set(&w, 3);
 	w.cand[1].foreign = "swap";
@@ -686,7 +689,7 @@ static void test_absent(void **state)
 	assert_int_equal(ddr_assembly_absent(&w.out), 0x3a);
 	change(&w, 1, DDR_MEMBER_MISSING, 0x7d);
 	change(&w, 2, DDR_MEMBER_FAULTY, 0x79);
-	show_set(&w, 0x79);			/* known to be out: nobody waits for them */
+	show_set(&w, 0x79);			/* known to have failed: the start does not wait for them */
 	starts(&w);
 	assert_int_equal(ddr_assembly_absent(&w.out), 0);
 }
@@ -700,7 +703,7 @@ static void test_alone(void **state)
 	(void)state;
 	new_world(&w, 1, 1, 0);
 	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), 0);
-	w.now.slot_node[0] = 1;			/* what a single node leaves, stopped or not */
+	w.now.slot_node[0] = 1;			/* a single node leaves this, whether it stopped cleanly or not */
 	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), 0);
 	w.now.slot_node[w.now.slots - 1] = 7;
 	assert_int_equal(ddr_assemble_alone(&w.now, 1, &w.err), -1);

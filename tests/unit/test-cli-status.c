@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What `ddraid status` and `when` print of what a daemon says, or of what a daemon should not say. */
+/* What `ddraid status` and `when` print of a daemon's answer, including an answer that no daemon should give. */
 #include <errno.h>
 #include <getopt.h>
 #include <unistd.h>
@@ -87,7 +87,7 @@ int ddr_ipc_call(struct ddr_ipc *c, struct json_object *request, struct json_obj
 	return 0;
 }
 
-/* What device-mapper says of the array, if it is asked by this name. */
+/* What device-mapper reports of the array, if it is asked by this name. */
 static struct cli_dm_info mapped;
 static unsigned int looks, passes_at;	/* how often the device was looked at; after how many looks it is not suspended any more */
 
@@ -115,7 +115,7 @@ int __wrap_isatty(int fd)
 	return play.terminal;
 }
 
-/* Runs `status`, or another command, against a daemon that answers @reply. Returns the exit code; what it prints is in play.text. */
+/* Runs `status`, or another command, against a daemon that answers @reply. Returns the exit code; the output is in play.text. */
 static int ask(int (*run)(const struct cli_command *cmd, int argc, char **argv), const char *reply)
 {
 	static const struct cli_command cmd = { .name = "status" };
@@ -154,7 +154,7 @@ static void does_not_say(const char *text)
 #define REPLY(rest) "{'rc': 0, 'data': [{" ARRAY ", " rest "}]}"
 #define WORK	"'type': 'rebuild', 'done': 268435456, 'total': 1073741824, 'position': 536870912, 'mismatches': 0, 'member': 3"
 
-/* Only who does a job knows by which settings; how fast, the others know when they have heard of it twice. */
+/* Only the node that runs a job knows its settings. The others know its rate after they have received its progress twice. */
 static void a_job_of_another_node_may_have_no_rate(void **state)
 {
 	(void)state;
@@ -211,7 +211,7 @@ static void what_the_cluster_waits_for_is_said(void **state)
 	says("  waits    n3 (node 3) is fenced\n");
 	says("  disks    n2 does not see the disk of member 1\n");
 	says("  stopping a clean stop is in progress");
-	/* who waits for space, for what, and what to do */
+	/* what waits for space, for which member, and what to do */
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', 'no_space': 'member 2 (sdb) has no space left: writes wait'}]}"), CLI_DONE);
 	says("  waits    member 2 (sdb) has no space left: writes wait\n");
 }
@@ -240,7 +240,7 @@ static void what_suspect_means_and_what_to_type(void **state)
 	does_not_say("suspect=accept");
 }
 
-/* Finding S33: after an upgrade the daemon of before ran on, and nothing said so. */
+/* Finding S33: after an upgrade the old daemon kept running, and nothing reported that. */
 static void a_daemon_of_another_release_is_told(void **state)
 {
 	(void)state;
@@ -305,7 +305,10 @@ static void a_monitor_gets_a_code(void **state)
 	play.check = false;
 }
 
-/* Finding S28: an array that somebody has suspended says so, with what lets it go on; the device of another array does not count. */
+/*
+ * Finding S28: an array that was suspended by hand is reported as suspended, with the command that resumes it; the device of another
+ * array does not count.
+ */
 static void a_suspended_array_says_so(void **state)
 {
 	(void)state;
@@ -345,7 +348,10 @@ static void a_monitor_hears_of_a_suspended_array(void **state)
 	memset(&mapped, 0, sizeof(mapped));
 }
 
-/* Finding S42: a start that was ended before it showed the device left an array that was optimal by its status, and that nobody could see. */
+/*
+ * Finding S42: a start that was interrupted before it created the device node left an array whose status was optimal but which could
+ * not be seen.
+ */
 static void a_device_that_was_never_shown_is_told(void **state)
 {
 	(void)state;
@@ -373,7 +379,7 @@ static void nothing_to_say_is_said(void **state)
 	assert_string_equal(play.text, "nothing is running\n");
 }
 
-/* No text of a daemon moves the cursor, and no wrong type is believed. */
+/* No text from a daemon moves the cursor, and no value of a wrong type is accepted. */
 static void what_a_daemon_should_not_say_is_harmless(void **state)
 {
 	static const char *const replies[] = {
@@ -416,7 +422,7 @@ static int forget(void **state)
 	return 0;
 }
 
-/* Finding U9: any 64 bits may stand on a disk where a date should be. */
+/* Finding U9: any 64-bit value may be on a disk where a date should be. */
 static void what_is_no_date_is_harmless(void **state)
 {
 	char text[64];

@@ -22,7 +22,7 @@
 
 static char err[DDR_CONF_ERROR_MAX];
 
-/* Loads a file with this text; its name goes to @path where the caller wants it. */
+/* Loads a file with this text; @path receives its name unless NULL. */
 static int load(struct ddr_conf *conf, const void *text, size_t len, char *path)
 {
 	char name[] = "/tmp/ddraid-conf-XXXXXX";
@@ -194,7 +194,7 @@ static void a_missing_file_counts_only_where_it_was_named(void **state)
 	assert_memory_equal(&c, &defaults, sizeof(c));
 }
 
-/* What --dump-config prints is a file that says the same: for the defaults and for other values. */
+/* What --dump-config prints is a file that reads back as the same configuration, for the defaults and for other values. */
 static void dump_reads_back(void **state)
 {
 	struct ddr_conf in, out;
@@ -253,7 +253,7 @@ static const char *usual(const char *value, char *buf, size_t size)
 	return value;
 }
 
-/* The manual page lists every option with the default that counts, and the examples of others. */
+/* The manual page lists every option with its real default, and examples for the options without one. */
 static void the_manual_page_agrees(void **state)
 {
 	const char *srcdir = getenv("srcdir");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a corosync.conf says of a cluster: a node must serve alone only where it is sure that it is alone. */
+/* What is read from a corosync.conf: a node must serve alone only if it is certain that it is alone. */
 #include <setjmp.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -53,7 +53,10 @@ static void a_file_in_order(void **state)
 	assert_int_equal(says("nodelist {\n node {\n  ring0_addr: a\n }\n node {\n  ring1_addr: b\n }\n}\n"), 1);
 }
 
-/* However far it was written, a cluster's is never one node; and what is of one node counts only when it is whole. */
+/*
+ * However much of a cluster's file has been written, it never counts as that of a single node; a single node's file counts only when
+ * it is complete.
+ */
 static void a_part_of_a_file_is_not_one_node(void **state)
 {
 	(void)state;
@@ -84,7 +87,7 @@ static void no_file_is_no_cluster(void **state)
 	assert_string_equal(err, "");
 }
 
-/* It is there, and cannot be read: nobody knows. */
+/* The file exists and is unreadable: the answer is unknown. */
 static void what_cannot_be_read_is_an_error(void **state)
 {
 	(void)state;
@@ -101,7 +104,7 @@ static void what_cannot_be_read_is_an_error(void **state)
 	unlink(path);
 	says(ONE);
 	assert_int_equal(chmod(path, 0), 0);
-	if (geteuid() == 0)	/* who may read everything asks as somebody who may not */
+	if (geteuid() == 0)	/* root may read everything, so the question is asked as a user who may not */
 		assert_int_equal(seteuid(65534), 0);
 	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -EACCES);
 	if (getuid() == 0)

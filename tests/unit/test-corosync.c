@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the daemon asks corosync, and what it makes of the answers: ids, names, and quorum of large clusters. Corosync's libraries are played here. */
+/*
+ * What the daemon asks corosync, and what it makes of the answers: ids, names, and the quorum of large clusters. Corosync's libraries
+ * are simulated.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -189,7 +192,7 @@ static const struct ddr_quorum *quorate_of(struct ddr_corosync *c, uint32_t n)
 	return ddr_corosync_quorum(c);
 }
 
-/* Finding U9: a cluster may have more than 64 nodes. The 65th, whether it has the array or not, must not take quorum from all others. */
+/* Finding U9: a cluster may have more than 64 nodes. The 65th, whether it has the array or not, must not take quorum from the others. */
 static void more_than_64_nodes_have_quorum(void **state)
 {
 	const struct ddr_quorum *q;
@@ -206,7 +209,7 @@ static void more_than_64_nodes_have_quorum(void **state)
 		assert_true(q->ring.seq == (5ull << 32) + 4);
 	}
 	assert_true(quorate_of(c, DDR_COROSYNC_NODES)->quorate);
-	q = quorate_of(c, DDR_COROSYNC_NODES + 1);		/* corosync takes no more; what cannot be listed is not quorate */
+	q = quorate_of(c, DDR_COROSYNC_NODES + 1);		/* corosync allows no more; a node that cannot be listed is not quorate */
 	assert_false(q->quorate);
 	close_it(c, loop);
 }

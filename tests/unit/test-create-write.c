@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cli/create_write.c on image files: what is on the members afterwards, and that no
- * failing write leaves half an array behind. The linker puts __wrap_ functions in
- * front of the device functions, so that any one call can fail.
+ * cli/create_write.c on image files: what is on the members afterwards, and that no failing write leaves half an array behind. The
+ * linker puts __wrap_ functions in front of the device functions, so that any single call can fail.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -48,7 +47,10 @@ static bool fails(int *left)
 	return (*left)-- == 0;
 }
 
-/* Nothing may be written to a device while its old superblock may come back, nor data to any while one of them has its own. */
+/*
+ * Nothing may be written to a device whose old superblock could still come back, and no data to any device while one of them has its
+ * old superblock.
+ */
 static void check_order(const struct ddr_dev *dev, uint64_t offset)
 {
 	size_t i = (size_t)(dev - plan.dev);
@@ -66,7 +68,7 @@ static void check_order(const struct ddr_dev *dev, uint64_t offset)
 
 int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
-	/* the write got through, its result says no: the worst of both */
+	/* the worst case: the write landed, but its result is an error */
 	int rc = __real_ddr_dev_write_super(dev, sb, err);
 
 	return fails(&supers_left) ? ddr_error_set(err, "%s: cannot write superblock", dev->path) : rc;
@@ -220,7 +222,7 @@ static bool block_is_zero(uint8_t *const data[], uint64_t b)
 	return zero;
 }
 
-/* The zeroed blocks where an older copy 1 would be searched for: on all members, and so their parity is right, whatever the map says. */
+/* The zeroed blocks, where an older copy 1 would be searched for: zeroed on all members, so their parity is right whatever the map says. */
 static bool is_searched(uint64_t b)
 {
 	uint64_t at = plan.super.data_offset + b * plan.super.chunk;
@@ -228,7 +230,7 @@ static bool is_searched(uint64_t b)
 	return at < 32 * MIB && at % MIB >= MIB - DDR_META_BLOCK;
 }
 
-/* What the map must say of region @r by what is on the disks: zeroed as a whole, in part, or not at all. */
+/* The state that the map must have for region @r, from what is on the disks: zeroed as a whole, in part, or not at all. */
 static uint8_t state_by_content(uint8_t *const data[], uint64_t r)
 {
 	uint64_t region = plan.super.region_size / DDR_BLOCK_SIZE, end = (r + 1) * region, zero = 0, other = 0;
@@ -309,8 +311,8 @@ static void check_shape(const struct shape *s)
 }
 
 /*
- * Finding S11: what stood at the beginning or the end of an older array on the same disks showed on the new one, and a rebuild passed
- * it over. Both ends are zeroed on all members, and the map says so.
+ * Finding S11: data at the beginning or the end of an older array on the same disks showed up on the new one, and a rebuild skipped
+ * it. Both ends are zeroed on all members, and the map says so.
  */
 static void test_the_ends_are_zeroed(void **state)
 {
@@ -354,11 +356,11 @@ static void nothing_is_left(const struct ddr_error *failure)
 
 	assert_non_null(strstr(failure->text, "the array was not created. No superblock of it is left"));
 	for (uint16_t m = 0; m < N; m++) {
-		/* what was there before may still be found on the disk that failed, but nothing of the new array */
+		/* the old content may still be found on the disk that failed, but nothing of the new array */
 		if (ddr_dev_read_supers(&plan.dev[m], &s, &err) == 0)
 			assert_memory_not_equal(s.copy[s.newest].super.array_uuid, plan.super.array_uuid, 16);
 		assert_false(s.copy[0].found);
-		if (!strstr(failure->text, path[m]))	/* not said to be overwritten: not a byte was */
+		if (!strstr(failure->text, path[m]))	/* not reported as overwritten: nothing was written */
 			assert_false(is_zero(&plan.dev[m], DDR_SB_OFFSET, 4096));
 	}
 }
@@ -399,7 +401,7 @@ static void test_flush_fails(void **state)
 	each_call_fails(&syncs_left, 2 * N + N - 1);	/* old superblocks, metadata, the ends on those with a role */
 }
 
-/* Then the sentence says where the remains are, and does not claim that nothing is left. */
+/* The message then says which disks still have remains, and does not claim that nothing is left. */
 static void test_undo_fails(void **state)
 {
 	struct ddr_error err;
@@ -414,7 +416,7 @@ static void test_undo_fails(void **state)
 	assert_null(strstr(err.text, path[3]));
 }
 
-/* Nothing but the disk itself says that two devices are paths to it. */
+/* Only the content of the disk shows that two devices are paths to it. */
 static void test_two_paths_to_one_disk(void **state)
 {
 	char second[48];

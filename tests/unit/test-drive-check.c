@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Does each device still hold its member? (daemon/array/drive_check.c, with the events that it hears of from daemon/kernel/uevent.c, and the reads of
- * daemon/disk/metaio.c on the disks of super-disks.h.) What is played: the socket of the events, the loop, the driver around it.
+ * Does each device still hold its member? (daemon/array/drive_check.c, with the uevents of daemon/kernel/uevent.c and the reads of
+ * daemon/disk/metaio.c on the disks of super-disks.h.) Simulated: the uevent socket, the loop, and the rest of the driver.
  */
 #include "tests/unit/super-disks.h"
 
@@ -20,14 +20,14 @@ static struct {
 	int32_t (*event)(int32_t fd, int32_t revents, void *data);	/* the daemon's handler */
 	const char *text;		/* of the next message */
 	size_t len;
-	uint32_t pid;			/* who sends it; 0: the kernel */
+	uint32_t pid;			/* of the sender; 0: the kernel */
 	int error;			/* recvmsg() fails with it */
 	int flags;
-	unsigned int sought;		/* times that devices are looked for anew */
+	unsigned int sought;		/* number of searches for devices */
 	unsigned int told;		/* events "exchanged", or of this name: */
 	const char *event_name;
 	char what[512];
-	uint32_t exchanged, failed;	/* members, as the state machine and the operator's word have it */
+	uint32_t exchanged, failed;	/* members that failed with another disk's identity; that failed by an operator's command */
 	unsigned int steps;
 	uint64_t bad;			/* reads from here fail; 1: all */
 	uint64_t now;
@@ -256,12 +256,12 @@ static void an_event_of_a_member_makes_a_look(void **state)
 	assert_true(ddr_metaio_idle(a.meta));
 	assert_false(a.check.out);
 	assert_int_equal(play.told | play.failed | play.steps, 0);
-	EVENT("add@/devices/x/sdz\0ACTION=add\0SUBSYSTEM=block\0MAJOR=8\0MINOR=240");		/* nobody's */
+	EVENT("add@/devices/x/sdz\0ACTION=add\0SUBSYSTEM=block\0MAJOR=8\0MINOR=240");		/* of no member */
 	assert_int_equal(a.check.wanted, 0);
 	assert_int_equal(play.sought, 2);
 }
 
-/* Finding S27: whoever sends it, and whatever is in it: an event makes a look at a member, or none. */
+/* Finding S27: whoever sends an event, and whatever is in it: it causes a look at one member, or none. */
 static void hostile_events(void **state)
 {
 	static char full[16384];
@@ -289,7 +289,7 @@ static void hostile_events(void **state)
 	assert_int_equal(a.check.wanted, 0);
 }
 
-/* Finding S27: the event of an exchange is lost, or cut off before it says whose it is: every member is looked at. */
+/* Finding S27: the event of an exchange is lost, or cut off before it names the device: every member is looked at. */
 static void lost_events_look_at_all(void **state)
 {
 	static char full[16384] = "change@/devices/x/sdb\0ACTION=change\0SUBSYSTEM=block";
@@ -310,7 +310,7 @@ static void lost_events_look_at_all(void **state)
 	assert_int_equal(play.told | play.failed, 0);
 }
 
-/* Finding S27: another identity, once: whoever exchanges paths may just be at it. */
+/* Finding S27: another identity is read once: somebody may be exchanging paths at this moment. */
 static void one_read_does_not_count(void **state)
 {
 	(void)state;
@@ -328,7 +328,7 @@ static void one_read_does_not_count(void **state)
 	assert_int_equal(a.members->exchanged, 0);
 }
 
-/* Finding S27: twice in a row: the member fails, as one that holds another disk, once. */
+/* Finding S27: another identity is read twice in a row: the member fails once, as one that holds another disk. */
 static void two_reads_count(void **state)
 {
 	(void)state;
@@ -337,7 +337,7 @@ static void two_reads_count(void **state)
 	other_disk(1);
 	changed();
 	pass(0, 0);
-	changed();	/* events come in heaps */
+	changed();	/* events come in bursts */
 	pass(1000, 0);
 	assert_int_equal(play.exchanged, 2);
 	assert_int_equal(play.told, 1);
@@ -349,12 +349,12 @@ static void two_reads_count(void **state)
 		pass(1000, 0);
 	assert_int_equal(play.told, 1);
 	assert_int_equal(play.steps, 1);
-	assert_int_equal(play.failed, 0);		/* not as a member with an error: that one would come back by its regions */
+	assert_int_equal(play.failed, 0);		/* not as a member with an error, which would come back by its dirty regions alone */
 }
 
 /*
- * Finding S27: one copy is that of another disk, and the other one cannot be read. As a mere error the member would come back by its regions,
- * and what went to the other disk would be missing.
+ * Finding S27: one copy is that of another disk, and the other copy is unreadable. If that failed as a mere error, the member would
+ * come back by its dirty regions alone, and the writes that went to the other disk would be missing.
  */
 static void another_identity_and_a_bad_sector(void **state)
 {
@@ -369,7 +369,7 @@ static void another_identity_and_a_bad_sector(void **state)
 	assert_int_equal(play.failed, 0);
 }
 
-/* Nothing can be read: nobody knows whose disk it is, and it fails like any other. */
+/* Nothing is readable: the disk's identity is unknown, and the member fails like any other. */
 static void nothing_can_be_read(void **state)
 {
 	(void)state;
@@ -400,7 +400,7 @@ static void it_is_said_once(void **state)
 	assert_true(ddr_metaio_idle(a.meta));
 }
 
-/* What cannot be read is no other disk. A read that hangs does not delay the look at the others, nor is it asked for again meanwhile. */
+/* An unreadable disk does not count as another disk. A read that hangs does not delay the look at the others, and is not repeated meanwhile. */
 static void a_read_that_hangs(void **state)
 {
 	(void)state;
@@ -419,7 +419,7 @@ static void a_read_that_hangs(void **state)
 	assert_int_equal(play.failed, 1);
 	assert_int_equal(play.exchanged, 4);
 	assert_false(a.check.out);
-	pass(1000, 1);					/* and what was asked for meanwhile is looked at now */
+	pass(1000, 1);					/* the looks that were requested meanwhile happen now */
 	assert_true(a.check.out);
 	assert_true(ddr_metaio_asked(a.meta) & 1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the daemon does as the members of an array change: another table, members that are let go
- * while something of theirs is under way. Devices that are looked for: test-drive-seek.c.
+ * What the daemon does when the members of an array change: another table, members that are released while I/O of theirs is
+ * outstanding. The search for devices: test-drive-seek.c.
  */
 #include "tests/unit/drive-spare.h"
 
@@ -35,7 +35,7 @@ static void a_table_with_the_spare_is_loaded(void **state)
 	assert_int_equal(play.table->major, 8);
 	assert_int_equal(play.table->minor, 10 + SPARE);
 	play.table->done(play.table->ctx, play.table);
-	assert_int_not_equal(play.last.type, DDR_IN_TABLE_DONE);	/* the new binding says it */
+	assert_int_not_equal(play.last.type, DDR_IN_TABLE_DONE);	/* the new binding reports it */
 	ask(a);
 	play.table->result = -EALREADY;
 	play.table->done(play.table->ctx, play.table);
@@ -80,7 +80,7 @@ static void a_table_outlives_its_array(void **state)
 	t->done(t->ctx, t);
 }
 
-/* The spare stands in the table: the state machine hears of it in its place, and the node stays in the group. */
+/* The spare is in the table: the state machine gets a new binding without a reload, and the node stays in the group. */
 static void a_table_of_known_devices_is_taken_in_place(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -102,7 +102,10 @@ static void a_table_of_known_devices_is_taken_in_place(void **state)
 	end();
 }
 
-/* Finding S42: the array is served before its device is resumed; the table that was resumed is the one that it was bound to: nothing begins again. */
+/*
+ * Finding S42: the array is served before its device is resumed. The table that is then resumed is the one that the array was bound
+ * to: nothing starts over.
+ */
 static void an_array_is_served_before_its_device_is_there(void **state)
 {
 	struct ddr_array *a;
@@ -119,7 +122,10 @@ static void an_array_is_served_before_its_device_is_there(void **state)
 	end();
 }
 
-/* Finding S42: another table was the first that was resumed, as by hand. What the kernel was told is of the one before. */
+/*
+ * Finding S42: the first table to be resumed is another one, loaded by hand for instance. What the kernel was told belongs to the
+ * previous table.
+ */
 static void another_table_is_resumed_first(void **state)
 {
 	struct ddr_array *a;
@@ -171,7 +177,7 @@ static void a_table_of_unknown_devices_is_looked_at_anew(void **state)
 
 /* ---- a member that hangs while it is zeroed ----------------------------------------- */
 
-/* Whoever serves the array next may have the other members at once. */
+/* The other members are free at once for the next process that serves the array. */
 static void a_member_that_is_zeroed_stays_locked_beyond_the_array(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -186,7 +192,7 @@ static void a_member_that_is_zeroed_stays_locked_beyond_the_array(void **state)
 	end();
 }
 
-/* The kernel's table names it no more, and this process lets it go: it may be used for anything. */
+/* The kernel's table does not name it any more, and this process releases it: the disk is free for any use. */
 static void a_member_that_was_removed_is_let_go(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -213,7 +219,7 @@ static void a_member_that_was_removed_is_let_go(void **state)
 	end();
 }
 
-/* Its descriptor is what the zeroes go to: were it closed, they would go to whatever file has the number next. */
+/* The zeroes are written through its descriptor: if that were closed, they would go to whatever file gets the same number next. */
 static void a_member_that_is_zeroed_is_let_go_when_that_has_ended(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -296,7 +302,7 @@ static struct ddr_array *begin_replaced(void)
 	return a;
 }
 
-/* Others write the old disk still, and our table names it: it has its name, and stays open, until neither is so. */
+/* Other nodes still write the old disk, and this node's table names it: it keeps its name and stays open until both have ended. */
 static void a_member_that_was_replaced_is_let_go_last(void **state)
 {
 	struct ddr_array *a = begin_replaced();
@@ -314,7 +320,7 @@ static void a_member_that_was_replaced_is_let_go_last(void **state)
 	end();
 }
 
-/* It came back as a spare before: this node needs it. */
+/* It has come back as a spare before that: this node needs it. */
 static void a_member_that_was_replaced_and_is_back_stays(void **state)
 {
 	struct ddr_array *a = begin_replaced();
@@ -337,7 +343,7 @@ static void notes_what_is_forgotten(const struct ddr_input *in, struct ddr_outpu
 		forgotten = *in;
 }
 
-/* Whoever waits may be told from within a step: the state machine hears of it at the next tick. */
+/* The waiting client may be answered from within a step, so the state machine gets the withdrawal at the next tick. */
 static void a_replacement_that_is_late_is_forgotten(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -357,7 +363,7 @@ static void a_replacement_that_is_late_is_forgotten(void **state)
 	end();
 }
 
-/* A table without a member that works: whoever made it leaves the member out, so the array is loaded anew, and judged. */
+/* A table leaves out a working member, so whoever loaded it decided that: the array is loaded and judged again. */
 static void a_table_that_leaves_a_member_out_is_judged(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -375,7 +381,7 @@ static void a_table_that_leaves_a_member_out_is_judged(void **state)
 	end();
 }
 
-/* What no disk has taken is no state of the array: the next start would miss the members that have it. */
+/* A generation that no disk has is no state of the array: the next start would look for disks that have it, and find none. */
 static void a_generation_is_noted_when_a_disk_has_it(void **state)
 {
 	struct ddr_array *a = begin(false);
@@ -393,7 +399,7 @@ static void a_generation_is_noted_when_a_disk_has_it(void **state)
 	end();
 }
 
-/* Note 8: by a node that is not the writer as well, since nobody knows who starts first after all have gone. */
+/* Note 8: also by a node that is not the writer, since any node may be the first to start after all have stopped. */
 static void a_generation_is_noted_when_all_have_it(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -414,8 +420,8 @@ static void a_generation_is_noted_when_all_have_it(void **state)
 /* ---- names ----------------------------------------------------------------------- */
 
 /*
- * Findings S15, P8: an array whose device was renamed (dmsetup rename) could not be found. By its own name, its uuid and the name of its device; of two with
- * one name it is the one whose device has it, or none.
+ * Findings S15, P8: an array whose device was renamed (dmsetup rename) could not be found. It is found by its own name, its uuid and
+ * its device's name. If two arrays have the same name, it means the one whose device has that name, or neither.
  */
 static void an_array_is_found_whatever_its_device_is_called(void **state)
 {

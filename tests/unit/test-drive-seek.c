@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Devices that the daemon looks for: of members whose disk was away, and of those that another node asks for.
- */
+/* The daemon's search for devices: of members whose disk was away, and of devices that another node asks for. */
 #include "tests/unit/drive-spare.h"
 
 static void asks_to_seek(const struct ddr_input *in, struct ddr_outputs *out)
@@ -12,7 +10,7 @@ static void asks_to_seek(const struct ddr_input *in, struct ddr_outputs *out)
 	play.answer = NULL;
 }
 
-/* Member PLACE is out, and sought. */
+/* Member PLACE has failed, and its device is searched for. */
 static struct ddr_array *begin_to_seek(void)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -88,7 +86,7 @@ static bool is_called_back(struct ddr_array *a)
 	return play.last.type == DDR_IN_OP_SEEK;
 }
 
-/* Findings S5, S38: the array was started without PLACE, whose disk was late. When that comes the member is called back. */
+/* Findings S5, S38: the array was started without PLACE, whose disk was late. When the disk appears, the member is called back. */
 static void a_member_that_was_late_comes_back(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
@@ -105,7 +103,7 @@ static void a_member_that_was_late_comes_back(void **state)
 	end();
 }
 
-/* Finding S38: the disk was pulled, which the kernel says a little later, and is plugged in again; or the option says no. */
+/* Finding S38: the disk was pulled, which the kernel reports a little later, and is plugged in again; or the option forbids a return. */
 static void a_member_that_was_pulled_comes_back(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
@@ -125,7 +123,7 @@ static void a_member_that_was_pulled_comes_back(void **state)
 	end();
 }
 
-/* Finding S38: what has failed while its disk was there, or by the operator's word, or whose place another one has, stays out. */
+/* Finding S38: a member stays failed if its disk was present when it failed, if an operator failed it, or if it has been replaced. */
 static void who_was_there_all_the_time_stays_out(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
@@ -175,7 +173,7 @@ static void who_was_failed_by_a_look_comes_back(void **state)
 	end();
 }
 
-/* Finding S38: a disk that goes again and again does not come back for ever. */
+/* Finding S38: a disk that disappears again and again is not called back forever. */
 static void who_goes_again_and_again_stays_out(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
@@ -219,7 +217,7 @@ static void a_device_that_was_found_is_told(void **state)
 	end();
 }
 
-/* Finding S19: the array was started without PLACE, for its disk was locked: when that is out it is called back, once, and not before. */
+/* Finding S19: PLACE was left out of the start because its disk was locked. It is failed, then called back, once. */
 static void a_member_that_was_locked_is_called_back(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -254,14 +252,14 @@ static void the_device_that_is_open_is_not_opened_anew(void **state)
 	end();
 }
 
-/* A write that it did not answer in time may still be carried out, then over what a rebuild has written: it comes back when all have ended. */
+/* A late write may still overwrite what a rebuild has written: the member comes back when all late writes have ended. */
 static void a_member_comes_back_when_its_old_requests_have_ended(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		struct ddr_array *a = begin_to_seek();
 
-		/* what others are asked does not count: that never ends */
+		/* I/O on other members does not count: that never ends */
 		play.meta_asked = (i == 0 ? 1u << PLACE : 0) | 1u << (PLACE + 1);
 		play.jobs_asked = (i == 1 ? 1u << PLACE : 0) | 1u << (PLACE - 1);
 		if (i == 2)
@@ -283,7 +281,7 @@ static void a_member_comes_back_when_its_old_requests_have_ended(void **state)
 	}
 }
 
-/* While it was looked for the member was removed, or came in; while members are read nothing is exchanged. */
+/* During the search the member was removed, or came in; and while the members are read, nothing is exchanged. */
 static void what_is_found_too_late_or_too_early(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
@@ -321,7 +319,7 @@ static void nothing_found(bool hung)
 	f->done(f->ctx, f);
 }
 
-/* The array goes while it is looked for devices: the search ends by itself. */
+/* The array is closed during a search for devices: the search ends by itself. */
 static void end_looking(void)
 {
 	struct ddr_finder *f = play.finder;
@@ -355,7 +353,7 @@ static bool is_left_out(const struct ddr_finder *f, unsigned int minor_number)
 	return false;
 }
 
-/* Ends the finder, and has the next one begin. */
+/* Ends the search, and lets the next one begin. */
 static struct ddr_finder *look_once_more(struct ddr_array *a)
 {
 	nothing_found(false);
@@ -365,7 +363,7 @@ static struct ddr_finder *look_once_more(struct ddr_array *a)
 	return play.finder;
 }
 
-/* A member that hangs holds up nobody who looks for another one: what is open as a member is not opened. What is looked for, or let go, is. */
+/* A device that is open as a member is not opened again, since it may hang, unless its member is searched for or is to be released. */
 static void members_that_are_open_are_left_out(void **state)
 {
 	struct ddr_array *a = begin_to_seek(), other = { .d = a->d };
@@ -398,7 +396,7 @@ static void members_that_are_open_are_left_out(void **state)
 	end_looking();
 }
 
-/* What was left out may be what is looked for, once it is free. */
+/* A device that was left out may be the one that is searched for, once it is free. */
 static void what_is_free_is_looked_at(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
@@ -427,7 +425,7 @@ static void after_a_disk_that_hangs_it_is_looked_again(void **state)
 	end_looking();
 }
 
-/* Another disk has the number of one that is let go late: it comes when that has gone, and is not let go in its stead. */
+/* A disk with the device number of a member that is released late is opened after that release, and is not released itself. */
 static void what_has_the_number_of_one_that_is_let_go_late_comes_after_it(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
@@ -453,7 +451,7 @@ static void what_has_the_number_of_one_that_is_let_go_late_comes_after_it(void *
 	end();
 }
 
-/* The finder saw that this node has the device, which was let go before it said so: it is looked for again, and opened. */
+/* The search found a device that this node had, and released before that result arrived: it is searched for again, and opened. */
 static void a_device_that_was_let_go_meanwhile_is_not_there(void **state)
 {
 	struct ddr_array *a = begin_to_seek();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the daemon does when something does not fit: a queue to the kernel that takes nothing, a
- * group that takes no message, more questions than can be open.
+ * What the daemon does when something does not fit: a queue to the kernel that takes nothing, a group that takes no message, more
+ * questions than may be open.
  */
 #include "tests/unit/drive-fixture.h"
 #include "lib/cluster/slots.h"
@@ -35,7 +35,7 @@ static void says_message(const struct ddr_input *in, struct ddr_outputs *out)
 	memset(&out->out[0], 0, 2 * sizeof(*out->out));
 	out->out[0].type = DDR_OUT_MCAST;
 	out->out[0].msg_len = 1;
-	out->out[1].type = DDR_OUT_KERNEL;	/* must not be told: what it rests on was not sent */
+	out->out[1].type = DDR_OUT_KERNEL;	/* must not be sent: the message that it depends on was not sent */
 	out->out[1].rec.type = DDR_U_GRANT;
 	out->n = 2;
 }
@@ -73,7 +73,7 @@ static void asks_to_fence(const struct ddr_input *in, struct ddr_outputs *out)
 		asks(out, DDR_OUT_FENCE, 3, ++said);
 }
 
-/* How many records of a type the kernel was told. */
+/* The number of records of a type that the kernel was sent. */
 static unsigned int told(uint32_t type)
 {
 	unsigned int n = 0;
@@ -143,7 +143,7 @@ static struct ddr_array *asked_to_stop(void)
 	return a;
 }
 
-/* Nobody waits any more for the stop. */
+/* Nobody waits for the stop any more. */
 static void a_stop_that_nobody_waits_for_is_taken_back(void **state)
 {
 	struct ddr_array *a = asked_to_stop();
@@ -167,7 +167,7 @@ static void a_stop_that_nobody_waits_for_is_taken_back(void **state)
 	end();
 }
 
-/* Its device is gone: nobody uses it on, and what is left is cleared. */
+/* Its device is gone: nobody can use it any more, and the remaining regions are cleared. */
 static void a_removed_array_goes_on_stopping(void **state)
 {
 	struct ddr_array *a = asked_to_stop();
@@ -219,7 +219,7 @@ static void a_stop_that_is_refused_leaves_nothing(void **state)
 
 /* ---- leaving ---------------------------------------------------------------------- */
 
-/* Rule 2, note 6: as long as a write may land, wherever it comes from, the state machine knows of it before it decides. */
+/* Rule 2, note 6: while any write may still land, wherever it was issued, the state machine is told of it before it decides. */
 static void who_leaves_says_what_may_land(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -244,13 +244,13 @@ static void who_leaves_says_what_may_land(void **state)
 	assert_true(play.landing);
 	free(a->grow.work[2]);
 	a->grow.work[2] = NULL;
-	play.meta_asked = play.jobs_asked = 4;	/* what reads or flushes */
+	play.meta_asked = play.jobs_asked = 4;	/* reads and flushes */
 	step(a);
 	assert_false(play.landing);
 	end();
 }
 
-/* It does not end: the group is left without a word, so that the others fence this node. */
+/* The write does not end: the node leaves the group without LEAVE, so that the others fence it. */
 static void who_cannot_leave_goes_without_a_word(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -289,7 +289,7 @@ static void a_kernel_that_takes_all_gets_all(void **state)
 	end();
 }
 
-/* How often a sentence says that the array is to be started again. */
+/* How often a message says that the array is to be started again. */
 static unsigned int advice(const char *text)
 {
 	unsigned int n = 0;
@@ -323,13 +323,13 @@ static void in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up(void **st
 	assert_int_equal(play.told[DDR_KCHAN_QUEUE].type, DDR_U_KILL);
 	assert_int_equal(told(DDR_U_KILL), 1);
 	assert_int_equal(told(DDR_U_GRANT), DDR_KCHAN_QUEUE);
-	assert_int_equal(a->state, DDR_ARRAY_RUNNING);	/* and stays so, for status to tell */
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);	/* and stays RUNNING, so that status can show it */
 	assert_int_equal(play.binds, 1);
 	assert_int_equal(advice(a->error), 1);
 	end();
 }
 
-/* Finding T17: another start alone helps nobody whose slot another node has. */
+/* Finding T17: if all slots belong to other nodes, starting again does not help. */
 static void a_node_without_a_slot_is_not_told_to_start_again(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -343,7 +343,10 @@ static void a_node_without_a_slot_is_not_told_to_start_again(void **state)
 	end();
 }
 
-/* Finding S25: "its array must be stopped and started anew; stop it, and start it again". A reason has its own advice, and none is added. */
+/*
+ * Finding S25: the message was "its array must be stopped and started anew; stop it, and start it again". A reason comes with its own
+ * advice, and no second one is added.
+ */
 static void a_reason_has_one_advice(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -371,7 +374,7 @@ static void alone_a_full_queue_to_the_kernel_begins_anew(void **state)
 	play.refuse = 0;
 	play.answer = NULL;
 	run();
-	/* the old channel may still have told what it had taken, no more */
+	/* records that the old channel had accepted may still arrive, but no others */
 	assert_true(told(DDR_U_GRANT) <= DDR_KCHAN_QUEUE);
 	for (unsigned int i = 0; i < told(DDR_U_GRANT); i++)
 		assert_int_equal(play.told[i].seq, i + 1);
@@ -412,7 +415,7 @@ static void a_kill_fits_into_a_full_queue(void **state)
 	end();
 }
 
-/* Nobody hears a superseded channel: that its queue is full is no news. The array begins anew because of the other daemon. */
+/* Nobody reads a superseded channel, so a full queue there is not an error. The array starts over because of the other daemon. */
 static void a_superseded_channel_does_not_overflow(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -429,7 +432,7 @@ static void a_superseded_channel_does_not_overflow(void **state)
 	end();
 }
 
-/* The array is removed, and what it was asked last is answered here: a queue that overflows ends that, at once. */
+/* The array is removed, and its last requests are answered here: a queue that overflows ends that at once. */
 static void a_removed_array_that_overflows_goes(void **state)
 {
 	struct ddr_array *a = begin(false);
@@ -477,7 +480,10 @@ static void alone_a_message_that_does_not_fit_begins_anew(void **state)
 	a_message_that_does_not_fit_breaks(false);
 }
 
-/* Whoever hears of an array that runs asks its state machine (clients_look() of the fixture): it is there by then, or the array is not running. */
+/*
+ * Clients that see the array running query its state machine (clients_look() of the fixture): by then it exists, or the array does
+ * not count as running.
+ */
 static void an_array_runs_when_it_has_a_state_machine(void **state)
 {
 	(void)state;
@@ -581,7 +587,7 @@ static void more_questions_than_fit_break(void **state)
 	end();
 }
 
-/* With fencing by somebody else each failure of a node is a question; the operator answers all of them at once. */
+/* With external fencing each failure of a node is a question to the operator; one answer covers all of them. */
 static void a_node_that_fails_often_is_one_question(void **state)
 {
 	struct ddr_array *a = begin(true);
@@ -615,7 +621,7 @@ static uint64_t view(struct ddr_array *a, uint32_t nodes, uint64_t ring)
 	return play.now;
 }
 
-/* Node 3 is to be fenced: only what began after that moment proves it. */
+/* Node 3 is to be fenced: only a fencing that began after that moment counts. */
 static uint64_t fenced_since(struct ddr_array *a)
 {
 	play.answer = asks_to_fence;
@@ -625,8 +631,8 @@ static uint64_t fenced_since(struct ddr_array *a)
 }
 
 /*
- * Rule 6: it was lost, and fenced. While we were cut off it came back to the others, and was lost once more: what had succeeded before is no
- * proof of that, and we cannot know that it was so.
+ * Rule 6: the node was lost, and fenced. While this node was cut off, that one came back to the others and was lost once more. The
+ * earlier fencing does not prove the later failure dead, and this node cannot know what happened meanwhile.
  */
 static void an_old_fence_is_no_proof_for_who_was_away(void **state)
 {
@@ -638,7 +644,7 @@ static void an_old_fence_is_no_proof_for_who_was_away(void **state)
 	view(a, 0xe, 1);
 	lost = view(a, 0x6, 2);
 	assert_true(fenced_since(a) <= lost);
-	view(a, 0x2, 2);			/* the daemon of node 2 goes and comes: it was not away from corosync */
+	view(a, 0x2, 2);			/* the daemon of node 2 restarts: the node was not away from corosync */
 	view(a, 0x6, 2);
 	assert_true(fenced_since(a) <= lost);
 	lost = view(a, 0x2, 3);			/* we are cut off */
@@ -653,8 +659,8 @@ static void an_old_fence_is_no_proof_for_who_was_away(void **state)
 }
 
 /*
- * Who hears another release in the group, and takes no part yet, leaves it and says why; else nobody could agree on anything. Whoever takes part
- * would be fenced for it, and stays; and so does everybody if the other one has left.
+ * A node that meets another release in the group, and takes no part yet, leaves the group and says why; otherwise no node could agree
+ * on anything. A node that takes part stays, since leaving would get it fenced; and every node stays if the other release has left.
  */
 static void who_meets_another_version_gives_way(void **state)
 {

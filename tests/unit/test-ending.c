@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How the daemon ends: what it waits for, and when it does not end at all. Arrays and state machines are played. */
+/* How the daemon ends: what it waits for, and when it does not end at all. Arrays and state machines are simulated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -85,7 +85,7 @@ static void without_arrays_it_ends_at_once(void **state)
 	assert_true(ddr_ending_due(&e, &d, 1000));
 }
 
-/* Finding S44: asked to stop while an array is started, it goes on until the array has gone. */
+/* Finding S44: a daemon that is asked to stop while an array is started runs until that array is closed. */
 static void a_started_array_keeps_it(void **state)
 {
 	(void)state;
@@ -114,7 +114,7 @@ static void so_does_one_that_waits(void **state)
 	}
 }
 
-/* Finding S7: what nobody writes is made clean before it ends; that may take two seconds, no more. */
+/* Finding S7: regions that nobody writes are made clean before the daemon ends; that may take two seconds at most. */
 static void idle_regions_are_made_clean(void **state)
 {
 	(void)state;
@@ -150,7 +150,7 @@ static void an_array_that_parts_is_waited_for(void **state)
 	assert_true(ddr_ending_due(&e, &d, 1101));
 }
 
-/* A clean stop that did not come to its end holds up all background work: it is taken back when the daemon stays. */
+/* A clean stop that did not complete blocks all background work: it is taken back when the daemon keeps running. */
 static void who_stays_works_on(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What to expect of an array: figures that can be computed by hand. */
+/* What `ddraid estimate` expects of an array: figures that can be computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,7 +85,7 @@ static void without_parity_nothing_is_rebuilt(void **state)
 	assert_true(e.block_lost == 0);
 }
 
-/* The slower of reading and writing counts, and what was never written does not. */
+/* The slower of reading and writing counts; blocks that were never written do not. */
 static void a_rebuild_takes_as_long_as_a_disk_is_large(void **state)
 {
 	struct ddr_estimate_in in = disks(2, 1, DDR_LAYOUT_ROTATING);
@@ -107,7 +107,10 @@ static void a_rebuild_takes_as_long_as_a_disk_is_large(void **state)
 	assert_near(e.rebuild_busy_s, whole / 10);
 }
 
-/* Two disks, each of which fails every hundred years: one of them every fifty, and the other one meanwhile. */
+/*
+ * Two disks, each of which fails every hundred years: one of the two fails every fifty years, and the other one may fail before it is
+ * replaced.
+ */
 static void a_mirror_is_lost_when_both_fail(void **state)
 {
 	struct ddr_estimate_in in = disks(0, 1, DDR_LAYOUT_DEDICATED);
@@ -134,7 +137,10 @@ static void two_parities_need_a_third_failure(void **state)
 	assert_near(e.array_lost, -expm1(-0.06 * (5 * part) * (4 * part)));
 }
 
-/* A rebuild onto the last disk that may fail reads all data: 4 TiB, of which at 1e-14 a bit is not readable in three of ten cases. */
+/*
+ * A rebuild without redundancy left reads all data: 4 TiB. At an error rate of 1e-14 a bit, a sector of it is unreadable in three of
+ * ten cases.
+ */
 static void what_cannot_be_read_in_a_rebuild_is_lost(void **state)
 {
 	struct ddr_estimate_in in = disks(2, 1, DDR_LAYOUT_ROTATING);

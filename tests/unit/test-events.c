@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the daemon remembers of an event of the state machine. */
+/* What the daemon records of an event of the state machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static struct ddr_daemon d = { .transport = &ops, .sink.take = take };
 
 uint64_t ddr_now_ms(void) { return NOW; }
 static struct { bool listens; struct json_object *event; } client;
-static struct { uint64_t bytes; int error; } device;	/* what BLKGETSIZE64 says */
+static struct { uint64_t bytes; int error; } device;	/* answer of BLKGETSIZE64 */
 
 static void take(void *ctx, const struct ddr_notice *n)
 {
@@ -72,7 +72,7 @@ static const char *field(const char *key)
 	return json_object_get_string(json_object_object_get(client.event, key));
 }
 
-/* Finding S41: a disk that was pulled is "gone", whatever class the kernel or a read of nothing made of that. */
+/* Finding S41: a disk that was pulled is reported as "gone", whatever error class the kernel or an empty read gave. */
 static void a_device_that_is_gone_is_called_so(void **state)
 {
 	static const struct { uint64_t bytes; int error; bool gone; } cases[] = {
@@ -121,7 +121,7 @@ static void a_clean_stop_has_ended(void **state)
 	assert_true(a.quiet_until_ms < NOW + 60000);
 }
 
-/* The state machine has forgotten it. So must the daemon, or it would never resume a resync nor begin a verify. */
+/* The state machine has dropped the stop. The daemon must drop it too, or it would never resume a resync or begin a verify. */
 static void a_clean_stop_was_refused(void **state)
 {
 	struct ddr_array a = stopping();
@@ -134,7 +134,7 @@ static void a_clean_stop_was_refused(void **state)
 	assert_string_equal(a.refusal, "no quorum");
 }
 
-/* What else is refused meanwhile does not end it. */
+/* Other refusals meanwhile do not end it. */
 static void a_refusal_of_something_else(void **state)
 {
 	struct ddr_array a = stopping();
@@ -154,7 +154,7 @@ static void found(struct ddr_array *a, enum ddr_event event, uint32_t member, ui
 	ddr_event_array(a, &o);
 }
 
-/* What was found wrong is kept, the last of it, and each place once. */
+/* The last findings are kept, each place once. */
 static void the_last_findings_are_kept(void **state)
 {
 	static struct ddr_array a;
@@ -193,7 +193,7 @@ static void the_last_findings_are_kept(void **state)
 	assert_int_equal(a.n_findings, DDR_ARRAY_FINDINGS);
 }
 
-/* Finding S25: that verify passed over suspect regions, and what to type, was said nowhere. */
+/* Finding S25: nothing said that the verify had skipped suspect regions, nor what to type. */
 static void suspect_regions_say_what_to_do(void **state)
 {
 	struct ddr_array a = { .d = &d, .name = "data" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Fencing by the helper process: real agents (shell scripts), their words, codes and times. */
+/* Fencing by the helper process: real agents (shell scripts), their output, exit codes and times. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -59,7 +59,7 @@ int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, 
 	return __real_prctl(option, a, b, c, e);
 }
 
-static time_t stepped;		/* somebody has set the clock by so much */
+static time_t stepped;		/* how far somebody has set the clock */
 
 time_t __real_time(time_t *t);
 time_t __wrap_time(time_t *t);
@@ -81,9 +81,9 @@ uint64_t ddr_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-#define INHERITED	"/etc/passwd"	/* is open in whoever starts the daemon */
+#define INHERITED	"/etc/passwd"	/* is open in the process that starts the daemon */
 
-/* What somebody may start a daemon with. */
+/* The state in which somebody may start a daemon. */
 static bool spoil(void)
 {
 	int fd = open(INHERITED, O_RDONLY);
@@ -193,9 +193,9 @@ static int64_t fail_time(void)
 }
 
 /*
- * Finding U9: dlm_stonith takes a fencing that its history has at or behind fail_time for the proof of this failure. The clock has been set back by
- * hours since the node was fenced last, so that the history is ahead of it: what is asked for now must lie behind that all the same, or nothing is
- * done and the node counts as dead.
+ * Finding U9: dlm_stonith takes a fencing in its history as proof of this failure if it is at or after fail_time. The clock has been
+ * set back by hours since the node was fenced last, so the history is ahead of the clock. The fail_time that is asked for must lie
+ * after it all the same; otherwise nothing is done and the node counts as dead.
  */
 static void a_clock_that_was_set_back_is_no_proof(void **state)
 {
@@ -223,7 +223,7 @@ static void a_clock_that_was_set_back_is_no_proof(void **state)
 	stepped = 0;
 }
 
-/* Finding U9: neither how long an agent may take, nor how long is waited behind it, nor whose run serves a failure depends on the time of day. */
+/* Finding U9: the time of day affects neither how long an agent may take, nor the delay after it, nor which run serves a failure. */
 static void a_clock_that_steps_changes_no_time(void **state)
 {
 	static const time_t steps[] = { 7200, -7200 };
@@ -282,7 +282,7 @@ static void an_agent_can_be_ended(void **state)
 	}
 }
 
-/* Or who started ddraidd by a remote shell would wait for it for ever. */
+/* Otherwise a person who started ddraidd by a remote shell would wait for it forever. */
 static void the_helper_has_no_terminal(void **state)
 {
 	(void)state;
@@ -306,8 +306,8 @@ static bool may_be_flusher(void)
 }
 
 /*
- * Finding U11: an agent, and the helper, get nothing of the environment, the descriptors and the signals of whoever started the daemon; an agent is a
- * group of its own, which can be killed as a whole.
+ * Finding U11: agents and the helper inherit nothing of the environment, the descriptors and the signals of the process that started
+ * the daemon. Each agent has its own process group, which can be killed as a whole.
  */
 static void an_agent_has_nothing_of_the_daemon(void **state)
 {
@@ -431,7 +431,7 @@ static void two_losses_while_an_agent_runs(void **state)
 	assert_int_equal(got.result[1], 0);
 }
 
-/* What is known already is told by the loop: until then nobody else takes the place of that run. */
+/* A result that is known already is reported by the loop: until then no other run takes that place. */
 static void what_is_known_is_told_behind_other_questions(void **state)
 {
 	uint64_t lost = ddr_now_ms();
@@ -449,7 +449,7 @@ static void what_is_known_is_told_behind_other_questions(void **state)
 		assert_int_equal(got.result[i], 0);
 }
 
-/* A failed run proves nothing for who asks next. */
+/* A failed run proves nothing for the next request. */
 static void a_failed_run_is_not_reused(void **state)
 {
 	uint64_t lost = ddr_now_ms();

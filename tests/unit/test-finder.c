@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Looking for the devices of members, on image files: what is read after the lock counts, and nothing else. */
+/* The search for the devices of members, on image files: only what is read after the lock counts. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -21,8 +21,8 @@ static struct {
 	pthread_cond_t cond;
 	char dir[32];
 	char pattern[64];
-	bool hangs;			/* whoever reads what has "hung" in its name waits */
-	void (*before_lock)(const char *path);	/* what another program does until it lets the disk go */
+	bool hangs;			/* reads of a file with "hung" in its name hang */
+	void (*before_lock)(const char *path);	/* what another program does before it releases the disk */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
 
 int __real_ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err);
@@ -33,7 +33,7 @@ int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out
 int __real_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 
-/* The daemon looks at all block devices, whatever its environment says. Here these files are all that there are. */
+/* The daemon looks at all block devices, whatever its environment says. Here only these files exist. */
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
 	struct ddr_scan_how here = *how;
@@ -214,7 +214,7 @@ static void is_written_anew(const char *path)
 	write_member(path, 1, 1, 2);
 }
 
-/* Finding U1: its superblock was read, then it was locked; whoever had it between may have given it to another array. */
+/* Finding U1: its superblock was read, then the device was locked. In between another process may have made it a member of another array. */
 static void what_changed_before_the_lock_is_not_believed(void **state)
 {
 	struct ddr_finder *f;
@@ -235,7 +235,7 @@ static void what_changed_before_the_lock_is_not_believed(void **state)
 	not_found("it also holds a swap");
 }
 
-/* Finding S35: a spare, or a member that comes back, that another program has written to is not taken. */
+/* Finding S35: a spare, or a returning member, that another program has written to is not taken. */
 static void what_another_program_wrote_to_is_not_taken(void **state)
 {
 	(void)state;
@@ -310,6 +310,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(two_that_are_one_member_are_neither, make_disks, remove_disks),
 	};
 
-	alarm(300);	/* a search that waits for what hangs is to fail */
+	alarm(300);	/* a search that waits for a hanging disk is to fail */
 	return cmocka_run_group_tests_name("finder", tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static void test_payload_bits(void **state)
 	assert_int_equal(payload[DDR_LOG_PAYLOAD - 1], 0xf0);
 }
 
-/* Every place of every block of every slot lies apart from all others. */
+/* No two blocks of any slots overlap at any place. */
 static void test_offsets_are_apart(void **state)
 {
 	struct ddr_super big;

@@ -375,14 +375,14 @@ static void test_roles(void **state)
 	sb.member[5].flags = DDR_MEMBER_F_REPLACING;
 	sb.member[3].state = DDR_MEMBER_FAULTY;	/* of one that is not in sync there is no copy */
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_ROLE_TWICE);
-	sb.member[3].role = DDR_ROLE_NONE;	/* nor of nobody */
+	sb.member[3].role = DDR_ROLE_NONE;	/* nor a copy of nobody */
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_FLAGS);
 	sb.member[5].flags = 0;
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_OK);
 	sb = ok;
 	sb.member[5].state = DDR_MEMBER_REBUILDING;
 	sb.member[5].flags = DDR_MEMBER_F_REPLACING;
-	sb.member[5].role = 1;			/* which somebody else rebuilds */
+	sb.member[5].role = 1;			/* which another member is rebuilding */
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_M_ROLE_TWICE);
 	sb = ok;				/* a spare took the role of one that failed */
 	sb.member[2].state = DDR_MEMBER_FAULTY;
@@ -446,7 +446,7 @@ static void test_place(void **state)
 	sb.seq = 9;
 	assert_int_equal(ddr_super_encode(&sb, buf).code, DDR_FE_OK);
 	assert_int_equal(ddr_super_decode(buf, 1, ddr_super_offset(&sb, 1), &back).code, DDR_FE_OK);
-	/* a copy inside somebody's data, at an offset that is not its own */
+	/* a copy inside user data, at an offset that is not its own */
 	assert_int_equal(ddr_super_decode(buf, 1, ddr_super_offset(&sb, 1) + MIB, &back).code, DDR_FE_POSITION);
 	sb.seq = 8;
 	assert_int_equal(ddr_super_encode(&sb, buf).code, DDR_FE_OK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A machine that goes down: what is resumed, what fails and when, and what is left alone. Devices, the daemon and the time are played. */
+/* A machine that goes down: what is resumed, what fails and when, and what is left alone. Devices, the daemon and the time are simulated. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@
 /* Shared with the children that fail an array. */
 static struct play {
 	unsigned int second;		/* of the shutdown: one for each look */
-	unsigned int last;		/* then the array is gone */
+	unsigned int last;		/* after this the array is gone */
 	bool daemon, ready, local, quorate;
 	bool suspended, hidden;
 	unsigned int unserved_from, unserved_to;	/* seconds in which it has no quorum */
@@ -149,7 +149,7 @@ static int teardown(void **state)
 	return munmap(play, sizeof(*play));
 }
 
-/* Each test has a process of its own: what goes down goes down once. */
+/* Each test has a process of its own, since going down cannot be undone. */
 static void go_down(void)
 {
 	pid_t pid = fork();
@@ -176,7 +176,7 @@ static void what_is_served_is_left_alone(void **state)
 	assert_int_equal(play->fails + play->resumes, 0);
 }
 
-/* Finding S43: what waits without quorum fails after 30 seconds, once. */
+/* Finding S43: I/O that waits without quorum fails after 30 seconds, once. */
 static void without_quorum_it_fails_after_30_seconds(void **state)
 {
 	(void)state;
@@ -211,7 +211,7 @@ static void and_where_it_was_never_served(void **state)
 	assert_int_equal(play->fails, 1);
 }
 
-/* Finding S42: a device that was never shown has nobody who waits for it; to fail it would show it to all. */
+/* Finding S42: no process waits for a device whose node was never created; failing it would make it visible to all. */
 static void a_device_that_nobody_sees_is_left_alone(void **state)
 {
 	(void)state;
@@ -221,7 +221,7 @@ static void a_device_that_nobody_sees_is_left_alone(void **state)
 	assert_int_equal(play->fails, 0);
 }
 
-/* Nothing is given up that is served again in time: the clock starts anew. */
+/* An array that is served again in time is not given up: the countdown starts over. */
 static void quorum_that_comes_back_counts(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A member that is prepared for a larger array: what is zeroed, what is never touched, and what a disk without room is called. */
+/* A member that is prepared for a larger array: what is zeroed, what is never touched, and how a disk without room is reported. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -58,7 +58,7 @@ static void fill(int fd, uint64_t bytes)
 		assert_int_equal(__real_pwrite(fd, buf, sizeof(buf), (off_t)at), sizeof(buf));
 }
 
-/* One member of BYTES, full of what was there before; the array ends in the middle of its fourth region. */
+/* One member of BYTES, full of old data; the array ends in the middle of its fourth region. */
 static int setup(void **state)
 {
 	struct ddr_error err;
@@ -159,7 +159,7 @@ static void the_end_is_zeroed_and_nothing_else(void **state)
 	all(last, BYTES, 0, "the end of the disk");
 }
 
-/* The new end lies in the region of the old one: what is zeroed ends with the array, and no less. */
+/* The new end lies in the same region as the old one: zeroing ends exactly where the array ends. */
 static void it_grows_within_its_last_region(void **state)
 {
 	uint64_t from = ddr_layout_data_end(&sb), blocks = sb.array_blocks + 2, tail = end_of(blocks) + DDR_TAIL_BYTES;
@@ -199,7 +199,7 @@ static void the_size_is_looked_at_again(void **state)
 	all(0, ddr_layout_data_end(&sb), FILLED, "what the array has");
 }
 
-/* That is no want of space, which somebody might wait for: the disk is too small. Nothing was written. */
+/* That is not a lack of space, for which one could wait: the disk is too small. Nothing was written. */
 static void a_disk_that_is_too_small(void **state)
 {
 	(void)state;
@@ -240,7 +240,7 @@ static void an_error_at_any_place(void **state)
 	assert_int_equal(prepare(blocks), 0);
 }
 
-/* A disk that was pulled says "no space", too. */
+/* A disk that was pulled reports "no space", too. */
 static void a_disk_that_was_pulled(void **state)
 {
 	(void)state;
@@ -249,7 +249,7 @@ static void a_disk_that_was_pulled(void **state)
 	assert_int_equal(prepare(sb.array_blocks + 2), -EIO);
 }
 
-/* What was written before may be lost: more space does not bring it back. */
+/* Earlier writes may be lost: more space does not bring them back. */
 static void no_space_at_a_flush(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A command whose process hangs in a disk (here: until a child that it shares its memory with ends): what is said, and that it ends. */
+/* A command whose process hangs in a disk (here: until a child that shares its memory ends): what it prints, and that it ends. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ void cli_warn(const char *what, const char *format, ...)
 	va_end(args);
 }
 
-/* Waits in the kernel, as for a disk: whoever forks this way waits there for the end of the child. */
+/* Waits in the kernel, as for a disk: a process that forks this way waits there for the end of the child. */
 static void hang(unsigned int seconds)
 {
 	struct timespec t = { .tv_sec = seconds };
@@ -101,7 +101,7 @@ static void its_code_is_the_commands(void **state)
 	assert_string_equal(said[1], "");
 }
 
-/* Finding T14: create and add hung with a disk that hangs, unkillable and without a word. */
+/* Finding T14: on a disk that hangs, create and add hung silently and could not be killed. */
 static void a_disk_that_hangs_is_named_and_left(void **state)
 {
 	static char writing[] = "half of it is written";

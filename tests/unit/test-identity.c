@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whose an array is, as the daemon judges it: what is refused, what the sentence says, and how long an adoption counts. */
+/* Whose an array is, as the daemon judges it: what is refused, what the message says, and how long an adoption counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static void what_is_refused(void **state)
 	assert_int_equal(ddr_identity_check(&array, &sb), 0);
 }
 
-/* Finding T1: for one start, of this array, and not for one that comes much later. */
+/* Finding T1: an adoption is for one start, of this array, and not for one that comes much later. */
 static void an_adoption_is_for_one_start(void **state)
 {
 	uint8_t other[16] = { 9 };

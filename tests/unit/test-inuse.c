@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who uses a device: a /proc and a /sys made for the test, in which the device is the one that holds the test's directory. */
+/* Which processes use a device: a /proc and a /sys made for the test, in which the device is the one that holds the test's directory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -152,7 +152,7 @@ static void a_name_with_control_characters(void **state)
 	assert_string_equal(describe(), "files on it are open in e?[2Jvil (pid 82)");
 }
 
-/* Many users: the first ones are named, the others counted, and nothing runs over. */
+/* Many users: the first ones are named, the others counted, and no buffer overflows. */
 static void many_users(void **state)
 {
 	char pid[24];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The connection to the daemon (lib/wire/ipc.c) against a server of this test, in a child that is stopped, slow or another user's; and the
- * sentences for what goes wrong (lib/wire/ipc_fault.c).
+ * The connection to the daemon (lib/wire/ipc.c) against a server of this test, in a child that is stopped, slow or another user's;
+ * and the messages for each failure (lib/wire/ipc_fault.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +106,7 @@ static void serve(int ready)
 	_exit(0);
 }
 
-/* The name is taken, and nothing is ever accepted or said. */
+/* The name is taken, and nothing is ever accepted or sent. */
 static void sit(int ready, uid_t uid)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -156,7 +156,7 @@ static void end(pid_t pid)
 
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	/* libqb leaves what a server had that was killed, and a directory for each client that was refused */
+	/* libqb leaves the files of a server that was killed, and a directory for each client that was refused */
 	snprintf(left, sizeof(left), "rm -rf /dev/shm/qb-%d-%d-*", (int)pid, (int)getpid());
 	assert_int_equal(system(left), 0);
 }
@@ -204,7 +204,7 @@ static void a_request_is_answered(void **state)
 	ddr_ipc_close(c);
 }
 
-/* Finding U2: whoever listens is asked of the kernel; what another user's process sends is not read. */
+/* Finding U2: the kernel is asked which process listens; what another user's process sends is not read. */
 static void a_stranger_is_not_believed(void **state)
 {
 	size_t files = open_files();
@@ -233,7 +233,7 @@ static void a_stranger_is_not_believed(void **state)
 	assert_int_equal(open_files(), files);
 }
 
-/* Finding S20: connecting ends in bounded time, and leaves nothing open; the process that says nothing is known. */
+/* Finding S20: connecting ends in bounded time, and leaves nothing open; the process that does not answer is identified. */
 static void connecting_to_one_that_is_stopped_ends(void **state)
 {
 	size_t files = open_files();
@@ -283,9 +283,9 @@ static void a_request_ends_when_the_server_stops(void **state)
 	end(pid);
 }
 
-static bool clock_set_back;	/* while somebody waits by it */
+static bool clock_set_back;	/* while a process waits by it */
 
-/* What libqb waits with: a time of the wall clock. Its clock is set back by an hour as soon as it has begun to wait. */
+/* The function that libqb waits with, by a time of the wall clock. The clock is set back by an hour as soon as the wait has begun. */
 int sem_timedwait(sem_t *sem, const struct timespec *until)
 {
 	struct timespec end = *until, now;
@@ -323,7 +323,7 @@ static void a_clock_that_is_set_back_delays_no_command(void **state)
 	end(pid);
 }
 
-/* Finding S20: one that works on the request, and answers others meanwhile, is waited for. */
+/* Finding S20: a daemon that works on the request, and answers others meanwhile, is waited for. */
 static void a_request_that_takes_long_is_waited_for(void **state)
 {
 	struct ddr_ipc *c;
@@ -336,7 +336,7 @@ static void a_request_that_takes_long_is_waited_for(void **state)
 	end(pid);
 }
 
-/* Finding T15: what the daemon refuses a connection for arrives as it is. */
+/* Finding T15: the reason for which the daemon refuses a connection arrives unchanged. */
 static void a_refusal_keeps_its_reason(void **state)
 {
 	static const int reasons[] = { ENOSPC, EMFILE, EAGAIN, EACCES, ENOMEM };
@@ -369,7 +369,7 @@ static void words(enum ddr_ipc_step step, int error, const struct ddr_process *p
 	assert_true(strlen(text) < sizeof(text) - 1);
 }
 
-/* Finding T15: each cause has its sentence, and only "it does not run" is told to be started. */
+/* Finding T15: each cause has its message, and only "it does not run" advises to start the daemon. */
 static void each_cause_has_its_sentence(void **state)
 {
 	const struct ddr_process none = { 0 }, runs = { .pid = 7, .name = "ddraidd", .state = 'S', .fds = 20, .fds_max = 1024 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A rebuild that copies from the disk that is replaced (daemon/job/job_copy.c), on files some of whose bytes cannot be read:
- * what can be read is copied, what cannot is computed, block by block, and what nobody knows is not made up.
+ * A rebuild that copies from the disk that is replaced (daemon/job/job_copy.c), on files some of whose bytes are unreadable: readable
+ * blocks are copied, unreadable ones are computed block by block, and a block that cannot be computed is not made up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,9 +22,9 @@
 
 /* ---- a copy of a disk that has bad sectors --------------------------------------- */
 
-#define OLD	1u		/* the member that is replaced; it stands at its own place */
+#define OLD	1u		/* the member that is replaced, at its own place */
 
-/* A rig in which P is right for what the others hold in three blocks from @right on, and wrong everywhere else: what is computed there shows. */
+/* A rig in which P is right in three blocks from @right on, and wrong everywhere else: it shows which blocks were computed. */
 static void copy_rig_as(struct rig *rig, unsigned int order, unsigned int parity, unsigned int layout, uint64_t right)
 {
 	memset(&sour, 0, sizeof(sour));
@@ -60,7 +60,7 @@ static void copy(struct rig *rig, uint32_t members)
 	assert_true(rig->done);
 }
 
-/* The new disk holds what the old one does, but for @missing (0: none), where it has what it had; nobody else was written. */
+/* The new disk holds what the old one does, but for @missing (0: none), where it still has its own content; no other member was written. */
 static void check_copied(struct rig *rig, uint64_t missing)
 {
 	uint32_t spare = rig->geo.roles;
@@ -84,7 +84,7 @@ static void copy_end(struct rig *rig)
 	rig_close(rig);
 }
 
-/* What can be read is copied, whatever the parity says; the one block that cannot is computed. */
+/* Readable blocks are copied, whatever the parity says; the one unreadable block is computed. */
 static void a_bad_sector_is_computed_and_nothing_else(void **state)
 {
 	(void)state;
@@ -102,7 +102,7 @@ static void a_bad_sector_is_computed_and_nothing_else(void **state)
 		}
 }
 
-/* The range crosses turns of the roles, and the block lies behind them: the disk has another role there than at its begin. */
+/* The range spans several rotations of the roles, and the block lies after them: the disk has another role there than at the beginning. */
 static void a_bad_sector_behind_a_turn(void **state)
 {
 	(void)state;
@@ -157,7 +157,10 @@ static void bad_sectors_of_two_disks_at_one_block(void **state)
 	}
 }
 
-/* Without parity, and where the others are not to be asked (lib/cluster/sm_ex.c), nothing is computed, nothing made up, all else copied. */
+/*
+ * Without parity, and where the others must not be read (lib/cluster/sm_ex.c), nothing is computed, nothing is made up, and all else
+ * is copied.
+ */
 static void what_nobody_knows_is_missing(void **state)
 {
 	(void)state;
@@ -174,7 +177,7 @@ static void what_nobody_knows_is_missing(void **state)
 	}
 }
 
-/* Worse than a bad sector: the member is named, whoever it is. */
+/* Worse than a bad sector: the failing member is named, whichever it is. */
 static void a_disk_that_breaks_during_a_copy_is_named(void **state)
 {
 	struct rig rig;

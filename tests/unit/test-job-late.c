@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Jobs some of whose members do not answer (daemon/job/job.c), on files that keep their requests until they are told: who does not answer for
- * io_timeout is named, and nobody else. Time is what the test says; the loop runs until the requests stand where the test wants them.
+ * Jobs some of whose members do not answer (daemon/job/job.c), on files that hold back requests until the test releases them: a
+ * member that does not answer for io_timeout is named, and no other. The test sets the time; the loop runs until the requests are
+ * where the test wants them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,8 +31,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int fd[DDR_MAX_ROLES];
-	unsigned int keeps[DDR_MAX_ROLES];	/* by member: what it does not answer */
-	unsigned int waits[DDR_MAX_ROLES];	/* what waits for that */
+	unsigned int keeps[DDR_MAX_ROLES];	/* by member: the requests that it does not answer */
+	unsigned int waits[DDR_MAX_ROLES];	/* the requests that wait for that */
 	int error[DDR_MAX_ROLES];		/* every read of it fails with this */
 } disks = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -115,7 +116,7 @@ static void late_open(struct rig *rig)
 	}
 }
 
-/* The resync begins at 1000 ms. Its parity is wrong. */
+/* The resync begins at 1000 ms. The parity is wrong. */
 static void begin(struct rig *rig)
 {
 	struct ddr_job_range r = { .io = 5, .start = FIRST, .count = COUNT, .members = (1u << rig->geo.roles) - 1, .repair = true };
@@ -126,14 +127,14 @@ static void begin(struct rig *rig)
 	ddr_jobs_range(rig->jobs, &r, 1000, TIMEOUT);
 }
 
-/* All others have answered, and their answers were heard. */
+/* All other members have answered, and the answers were processed. */
 static void until_asked(struct rig *rig, uint32_t members)
 {
 	while (ddr_jobs_asked(rig->jobs) != members)
 		loop_for(rig, 5);
 }
 
-/* The flush of @member has come, and waits. */
+/* The flush of @member has arrived, and waits. */
 static void until_flushed(struct rig *rig, unsigned int member)
 {
 	while (!waits_for(member, FLUSHES))
@@ -172,7 +173,7 @@ static void a_bad_sector_is_not_to_blame_for_another_one_that_hangs(void **state
 		assert_true(rig.done);
 		assert_int_equal(rig.result.result, -ETIMEDOUT);
 		assert_int_equal(rig.result.failed, 1u << 1);
-		assert_int_equal(ddr_jobs_asked(rig.jobs), 1u << 1);	/* what was given up is under way still */
+		assert_int_equal(ddr_jobs_asked(rig.jobs), 1u << 1);	/* the abandoned request is still outstanding */
 		late_end(&rig);
 	}
 }
@@ -239,7 +240,7 @@ static void whoever_was_just_asked_is_not_late(void **state)
 	}
 }
 
-/* The range had its time from its beginning, whenever the first tick comes. */
+/* The time of the range counts from its beginning, whenever the first tick comes. */
 static void a_tick_does_not_give_more_time(void **state)
 {
 	struct rig rig;
@@ -284,7 +285,7 @@ static void a_range_has_the_time_in_which_nobody_listened(void **state)
 
 #define BURST	40u		/* more than there are threads */
 
-/* All blocks of a map at once, as a member begins to hang: it gets no more threads than leave some to the others, which answer. */
+/* All blocks of a map at once, when a member begins to hang: it occupies only so many threads that the others still get answers. */
 static void a_burst_blames_only_the_member_that_hangs(void **state)
 {
 	struct rig rig;
@@ -359,7 +360,7 @@ static void close_array(struct rig *rig)
 	ddr_members_end(rig->members);
 }
 
-/* The others are free for whoever serves the array next: so nothing may be written to them that rests on what was read before. */
+/* The other members are free for the next process that serves the array: so nothing may be written to them that rests on earlier reads. */
 static void a_closed_array_holds_only_the_member_that_hangs(void **state)
 {
 	uint8_t *now;
@@ -376,7 +377,7 @@ static void a_closed_array_holds_only_the_member_that_hangs(void **state)
 	assert_int_equal(all_locked(&rig), 0x1f);
 	close_array(&rig);
 	assert_int_equal(all_locked(&rig), 1u << 1);
-	assert_int_equal(ddr_members_late(rig.members->uuid), 1u << 1);	/* the next instance does not say that nothing lands */
+	assert_int_equal(ddr_members_late(rig.members->uuid), 1u << 1);	/* the next instance does not say that nothing can land */
 	assert_int_equal(ddr_members_late((const uint8_t[16]){ 9 }), 0);
 	keeps(1, 0);
 	until_locked(&rig, 0);
@@ -388,7 +389,7 @@ static void a_closed_array_holds_only_the_member_that_hangs(void **state)
 	rig_close(&rig);
 }
 
-/* Each lock goes with the last request to its member. What went to a device that was replaced is not known by now. */
+/* Each lock is released with the last request to its member. Requests to a device that was replaced are not known by member. */
 static void locks_go_one_by_one(void **state)
 {
 	struct ddr_meta_op *op;

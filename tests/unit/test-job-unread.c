@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Reads of a job that fail (daemon/job/job.c): what says that a member has a bad sector, and what that it may be gone.
- * A plain I/O error is all that many disks say of a bad sector. So it breaks nobody where the others have what should have been read,
- * and it does where they have not, and where nothing may be computed (after a crash).
+ * Reads of a job that fail (daemon/job/job.c): which errors mean that a member has a bad sector, and which that it may be gone. Many
+ * disks report a bad sector only as a plain I/O error. So such an error fails no member where the others can supply the data. It does
+ * where they cannot, and where nothing may be computed (after a crash).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void check_as_before(struct rig *rig)
 	free(disk);
 }
 
-/* Verify and the first resync leave it to a fix; what has to be told is a bad sector, whatever the disk called it. */
+/* Verify and the first resync leave it to a fix; it is reported as a bad sector, whatever the disk called it. */
 static void who_only_looks_calls_it_a_bad_sector(void **state)
 {
 	(void)state;
@@ -70,7 +70,7 @@ static void who_only_looks_calls_it_a_bad_sector(void **state)
 		}
 }
 
-/* After a crash nothing can be computed there: a disk that names no bad sector may be gone. */
+/* After a crash nothing can be computed there: a disk that does not report a bad sector may be gone. */
 static void a_strict_range_believes_what_it_is_told(void **state)
 {
 	(void)state;
@@ -86,7 +86,7 @@ static void a_strict_range_believes_what_it_is_told(void **state)
 	}
 }
 
-/* One block, computed from the others and written. Here the disk cannot read it even then: now it is the disk that is broken. */
+/* One block is computed from the others and written. In this test the disk cannot read it even then: so the disk has failed. */
 static void it_is_rewritten_and_has_to_be_read_then(void **state)
 {
 	(void)state;
@@ -105,7 +105,10 @@ static void it_is_rewritten_and_has_to_be_read_then(void **state)
 	}
 }
 
-/* Two at one block: P and Q make up for both, P alone for none. Who named a bad sector has lost that, who did not may be gone. */
+/*
+ * Two at one block: P and Q make up for both, P alone for neither. A member that reported a bad sector has lost that sector; one that
+ * did not may be gone.
+ */
 static void where_the_others_do_not_suffice_the_member_is_named(void **state)
 {
 	(void)state;
@@ -131,7 +134,7 @@ static void where_the_others_do_not_suffice_the_member_is_named(void **state)
 	}
 }
 
-/* A source of a rebuild: with P and Q it goes on without it, with P alone it cannot. */
+/* A source of a rebuild: with P and Q the rebuild continues without it, with P alone it cannot. */
 static void a_rebuild_goes_on_without_it_if_it_can(void **state)
 {
 	(void)state;

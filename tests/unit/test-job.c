@@ -24,7 +24,7 @@ static uint8_t double_gf(uint8_t x)
 	return (uint8_t)(x << 1 ^ (x & 0x80 ? 0x1d : 0));
 }
 
-/* What byte @at of role @role of @block must be, from the data roles. */
+/* What byte @at of role @role of @block must be, computed from the data roles. */
 static uint8_t reference(const struct rig *rig, uint8_t *const disk[], unsigned int role, uint64_t block, size_t at)
 {
 	unsigned int data = 1u << rig->geo.order, n = rig->geo.roles;
@@ -139,7 +139,7 @@ static void every_geometry_by_threads(void **state)
 	every_geometry_by(DDR_ENGINE_THREADS);
 }
 
-/* Role @role of the array is held by the spare, member @spare, which holds nothing yet; the members of @out are out. */
+/* Role @role of the array is held by the spare, member @spare, which holds nothing yet; the members of @out have failed. */
 static void rebuild(struct rig *rig, uint32_t spare, uint32_t place, uint32_t out)
 {
 	struct ddr_job_range r = { .start = FIRST, .count = COUNT, .rebuild = true, .target = spare };
@@ -152,7 +152,7 @@ static void rebuild(struct rig *rig, uint32_t spare, uint32_t place, uint32_t ou
 	run(rig, &r);
 }
 
-/* In the range the spare holds what the member at its place holds; outside of it, and on all others, nothing has changed. */
+/* In the range the spare holds what the member at its place holds; outside of it, and on all other members, nothing has changed. */
 static void check_rebuilt(struct rig *rig, uint32_t spare, uint32_t place)
 {
 	size_t from = (size_t)FIRST * rig->geo.chunk, len = (size_t)COUNT * rig->geo.chunk;
@@ -201,7 +201,7 @@ static void each_member_is_rebuilt(struct rig *rig)
 			assert_int_equal(rig->result.blocks, COUNT);
 			check_rebuilt(rig, spare, place);
 		}
-	rebuild(rig, spare, spare, 0);			/* it stands nowhere */
+	rebuild(rig, spare, spare, 0);			/* it is at no place */
 	assert_int_equal(rig->result.result, -EINVAL);
 	free(rig->before[spare]);
 }
@@ -227,7 +227,7 @@ static void a_missing_parity_member_leaves_the_other(void **state)
 
 	(void)state;
 	rig_open(&rig, 2, 2, DDR_LAYOUT_DEDICATED, DDR_ENGINE_AUTO);
-	members = 0x3f & ~(1u << 4);			/* P is out */
+	members = 0x3f & ~(1u << 4);			/* P has failed */
 	job(&rig, members, FIRST, COUNT, true);
 	assert_int_equal(rig.result.result, 0);
 	check_disks(&rig, members);
@@ -236,7 +236,7 @@ static void a_missing_parity_member_leaves_the_other(void **state)
 
 /* ---- what does not fit ---------------------------------------------------------- */
 
-/* One byte of what a member holds of a block is another one. (The same change on two members would cancel itself in P.) */
+/* Changes one byte of what a member holds of a block. (The same change on two members would cancel out in P.) */
 static void rot(struct rig *rig, unsigned int m, uint64_t block)
 {
 	off_t at = DATA_OFFSET + (off_t)(block * rig->geo.chunk) + 7;
@@ -302,7 +302,7 @@ static void one_wrong_chunk_of_a_block_is_found(void **state)
 		}
 }
 
-/* What is wrong is not known: nothing is written, unless parity is to be rewritten whatever is wrong. */
+/* It cannot be known which chunk is wrong: nothing is written, unless parity is to be rewritten in any case. */
 static void what_cannot_be_told_stays(void **state)
 {
 	(void)state;
@@ -372,7 +372,7 @@ static void a_member_that_fails_is_named(void **state)
 	rig_close(&rig);
 }
 
-/* A disk that fails a write is out, whatever the array can do without; so that is told apart. */
+/* A disk that fails a write has failed, whatever the redundancy; so that is reported separately. */
 static void a_write_that_fails_is_told(void **state)
 {
 	char path[64];
@@ -381,7 +381,7 @@ static void a_write_that_fails_is_told(void **state)
 
 	(void)state;
 	rig_open(&rig, 2, 1, DDR_LAYOUT_DEDICATED, DDR_ENGINE_AUTO);
-	/* The member's own file, whose parity is wrong. Not /dev/zero: unlike a disk that one reads short whenever a signal is pending. */
+	/* The member's own file, whose parity is wrong. Not /dev/zero, which unlike a disk returns short reads whenever a signal is pending. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", rig.members->dev[4].fd);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The control descriptor of /dev/ddraid: the module comes and goes, and what it says need not be right. The device is a socket, of
- * which the test has the other end.
+ * The control descriptor of /dev/ddraid: the module comes and goes, and what it reports need not be right. The device is a socket,
+ * and the test holds the other end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static qb_loop_t *loop;
 static struct ddr_kctl *k;
 static char dir[] = "/tmp/ddraid-kctl-XXXXXX";	/* plays /dev */
 static struct {
-	int errors[4];		/* of the next opens; 0: it goes well */
+	int errors[4];		/* of the next opens; 0: success */
 	unsigned int opened, spawned;
 	int kernel;		/* the module's end of the descriptor that was opened last */
 	bool no_inotify, no_watch;
@@ -108,7 +108,7 @@ static void stop(void *data)
 	qb_loop_stop(loop);
 }
 
-/* Until @n have been told in all, or for some time: then what is told is looked at all the same. */
+/* Until @n reports have arrived, or for some time: then they are looked at all the same. */
 static void run(unsigned int n)
 {
 	qb_loop_timer_handle h;
@@ -202,7 +202,7 @@ static void what_the_module_says(void **state)
 	assert_int_equal(got.news[5].cookie, 0xfeedfacecafe);
 }
 
-/* A newer module may say more than this daemon knows: what it knows still counts. */
+/* A newer module may send records that this daemon does not know: those that it knows still count. */
 static void an_unknown_record_is_passed_over(void **state)
 {
 	struct ddr_rec r[] = { rec(0, 1), rec(UINT32_MAX, 1), rec(DDR_K_LOCK, 1), rec(DDR_K_LIST_END, 0) };
@@ -235,7 +235,7 @@ static void many_at_once(void **state)
 		assert_int_equal(got.news[i].uuid[0], i);
 }
 
-/* No part of what is no whole number of records is believed. What follows is another list, from its beginning. */
+/* An answer that is no whole number of records is ignored entirely. What follows is another list, from its beginning. */
 static void half_a_record_is_the_end(void **state)
 {
 	struct ddr_rec r[] = { rec(DDR_K_LIST_END, 0), rec(DDR_K_APPEARED, 1), rec(DDR_K_APPEARED, 2) };
@@ -252,7 +252,7 @@ static void half_a_record_is_the_end(void **state)
 	assert_int_equal(got.news[1].what, DDR_KCTL_LOST);
 	close(first);
 	assert_int_equal(dev.opened, 2);
-	assert_true(ddr_kctl_connected(k));	/* the device is there: it was opened anew */
+	assert_true(ddr_kctl_connected(k));	/* the device is there: it was opened again */
 	say(&r[2], sizeof(r[2]));
 	run(3);
 	assert_int_equal(got.news[2].what, DDR_KCTL_APPEARED);
@@ -272,7 +272,7 @@ static void the_module_goes_and_comes_back(void **state)
 	run(1);
 	assert_int_equal(got.news[0].what, DDR_KCTL_LOST);
 	assert_false(ddr_kctl_connected(k));
-	dev_changes();			/* something else comes to /dev */
+	dev_changes();			/* something else appears in /dev */
 	run(0);
 	assert_false(ddr_kctl_connected(k));
 	while (dev.opened < 4) {
@@ -325,7 +325,7 @@ static void dev_cannot_be_watched(void **state)
 	assert_null(k);
 }
 
-/* The module goes while /dev cannot be watched for the moment: the daemon must not be deaf for ever. */
+/* The module is unloaded while /dev cannot be watched for a moment: the daemon must not miss the module's return. */
 static void dev_cannot_be_watched_for_a_moment(void **state)
 {
 	(void)state;

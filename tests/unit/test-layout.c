@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ddr_layout_compute(): limits, defaults, and that what it makes obeys the format. */
+/* ddr_layout_compute(): limits, defaults, and that its result obeys the format. */
 #include <inttypes.h>
 
 #include "tests/unit/fixture.h"
@@ -54,7 +54,7 @@ static void test_all_sizes(void **state)
 	for (unsigned int i = 0; i < 4000; i++) {
 		unsigned int order = i % 4, parity = i / 4 % 3;
 		uint32_t slots = 1 + (uint32_t)(fixture_random(&seed) % DDR_MAX_SLOTS);
-		/* any magnitude from 4 MiB to what makes 1 PiB */
+		/* any magnitude from 4 MiB to 1 PiB */
 		uint64_t bytes = fixture_random(&seed) >> (14 + fixture_random(&seed) % 27);
 
 		bytes = bytes % (1024 * TIB >> order) + 4 * MIB;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Listeners to events that read slowly, or not at all: what they get, and when they are dropped. The connections are played. */
+/* Event listeners that read slowly, or not at all: what they get, and when they are dropped. The connections are simulated. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +91,7 @@ static void later(uint64_t ms)
 	ddr_ipcs_tick(d.ipc, now);
 }
 
-/* Nobody else comes in while it has its place. */
+/* While it holds its place no other listener is admitted. */
 static void who_reads_nothing_is_dropped(void **state)
 {
 	struct qb_ipcs_connection c[DDR_CLIENTS_MAX], other = { 0 };
@@ -104,7 +104,7 @@ static void who_reads_nothing_is_dropped(void **state)
 	later(60000);			/* it is only behind: all waits for it */
 	assert_int_equal(ddr_ipcs_listeners(d.ipc), DDR_CLIENTS_MAX);
 	happen(1);
-	ddr_ipcs_tick(d.ipc, now - 1);	/* one that had begun before */
+	ddr_ipcs_tick(d.ipc, now - 1);	/* a listener that had begun before */
 	later(4999);
 	assert_int_equal(ddr_ipcs_listeners(d.ipc), DDR_CLIENTS_MAX);
 	c[0].room = 1;			/* it takes something: more time */
@@ -117,7 +117,7 @@ static void who_reads_nothing_is_dropped(void **state)
 	assert_int_equal(ddr_ipcs_listeners(d.ipc), 0);
 }
 
-/* It gets what had waited, and is told. */
+/* It gets the events that had waited, and a note that some were lost. */
 static void who_reads_late_is_told(void **state)
 {
 	struct qb_ipcs_connection c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Log and map of an array that is loaded, and what is read of its members anew, while one of them hangs. */
+/* Log and map of an array that is loaded, and what is read again of its members, while one of them hangs. */
 #include "tests/unit/load-rig.h"
 
 /* ---- log and map ----------------------------------------------------------------- */
@@ -13,7 +13,7 @@ static void expect_all(void)
 	assert_int_equal(rig.load->members->open, 7);
 }
 
-/* @seq of the log of slot 0, 0: it could not be read. Nothing was ever written to the others. */
+/* @seq of the log of slot 0; 0: it was unreadable. The other slots were never written. */
 static void expect_log(uint64_t seq, uint64_t map)
 {
 	const struct ddr_load *l = rig.load;
@@ -36,7 +36,7 @@ static void the_newest_log_counts(void **state)
 	end();
 }
 
-/* Any copy will do. It hangs in the first area, and nobody asks it for the others. */
+/* Any copy will do. The member hangs in the first area, and is not asked for the others. */
 static void a_log_that_hangs(void **state)
 {
 	uint64_t begun = ddr_now_ms();
@@ -63,7 +63,7 @@ static void a_log_that_cannot_be_read(void **state)
 	end();
 }
 
-/* What is in the log is not known, and will be: it is not all dirty. */
+/* The content of the log is not known yet: that does not make all regions dirty. */
 static void a_log_that_hangs_everywhere(void **state)
 {
 	uint64_t begun = ddr_now_ms();
@@ -80,7 +80,7 @@ static void a_log_that_hangs_everywhere(void **state)
 	end();
 }
 
-/* One that hangs may have what the others cannot read. */
+/* The member that hangs may have what is unreadable on the others. */
 static void a_log_that_hangs_or_cannot_be_read(void **state)
 {
 	(void)state;
@@ -181,7 +181,7 @@ static void a_slot_that_hangs(void **state)
 	let_area_hang(7);
 	reload_fails(0, -ETIMEDOUT);
 	until_they_answer();
-	reload_finds(0, SEQ + 1);	/* whoever asks again has it */
+	reload_finds(0, SEQ + 1);	/* the next request for it gets it */
 	end();
 }
 
@@ -227,6 +227,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_hangs_keeps_no_lock_of_an_array_that_ended, set_up, tear_down),
 	};
 
-	alarm(120);	/* a load that waits for what hangs is to fail */
+	alarm(120);	/* a load that waits for a hanging disk is to fail */
 	return cmocka_run_group_tests_name("load-area", tests, NULL, NULL);
 }

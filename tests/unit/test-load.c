@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Loading an array while a member hangs or stays locked. Its log and map, and what is read anew: test-load-area.c. */
+/* Loading an array while a member hangs or stays locked. Its log and map, and what is read again: test-load-area.c. */
 #include "tests/unit/load-rig.h"
 
 static void all_are_there(void **state)
@@ -29,8 +29,8 @@ static void make_swap(unsigned int m)
 }
 
 /*
- * Finding S35: a table that names a member to which another program has written. It is not there for the array; a node that joins others is
- * refused, since they have it in sync, and that would be over by the start of another node.
+ * Finding S35: a table names a member to which another program has written. The array runs without it. A node that joins others is
+ * refused, since the others have the member in sync, and starting another node would make them fail it.
  */
 static void one_that_was_overwritten(void **state)
 {
@@ -50,8 +50,9 @@ static void one_that_was_overwritten(void **state)
 }
 
 /*
- * Finding S10: of a member's name of 87 characters 63 were left, by which no command could open it. Device-mapper allows 127. A name that
- * does not open the device is of no use either: then it is the kernel's. Finding S42: what is not in sysfs yet has its name from device-mapper.
+ * Finding S10: of a member's name of 87 characters 63 were left, so no command could open the device. Device-mapper allows 127. A
+ * name that does not open the device is of no use either: then the kernel's name is used. Finding S42: a device that is not in sysfs
+ * yet has its name from device-mapper.
  */
 static void a_name_is_whole_and_opens_the_device(void **state)
 {
@@ -68,7 +69,7 @@ static void a_name_is_whole_and_opens_the_device(void **state)
 		assert_int_equal(strlen(whole), 12 + 127);
 		assert_string_equal(rig.load->members->name[m], whole);
 	}
-	assert_int_equal(rig.asked_dm, 0);		/* sysfs waits for nobody */
+	assert_int_equal(rig.asked_dm, 0);		/* sysfs answers without waiting */
 	end();
 	assert_true(ddr_device_dm_name(MAJOR, 1, whole, sizeof(whole)));
 	rig.unshown = true;
@@ -86,7 +87,7 @@ static void a_name_is_whole_and_opens_the_device(void **state)
 	rig.dm_name = "";
 }
 
-/* What hangs keeps our lock, and is not read again; when it has ended the member is one like others. */
+/* A member whose read hangs keeps this node's lock, and is not read again; when the read has ended the member is like any other. */
 static void a_read_that_hangs(void **state)
 {
 	uint64_t begun = ddr_now_ms();
@@ -143,7 +144,10 @@ static void see_waits(void *data)
 	ddr_load_waits(rig.load, data, 192);
 }
 
-/* Finding S19: who has it is said while it is waited for, and as the reason afterwards; that it was left out for a lock alone, too. */
+/*
+ * Finding S19: the process that holds the lock is reported during the wait, and as the reason afterwards; so is the fact that only
+ * the lock left the member out.
+ */
 static void one_that_stays_locked(void **state)
 {
 	uint64_t begun = ddr_now_ms();
@@ -198,7 +202,7 @@ static void what_another_program_has_locked_stays(void **state)
 	end();
 }
 
-/* Finding S19: writers wait for a daemon that is started anew, and it waits for no program but a predecessor. */
+/* Finding S19: during a restart of the daemon writers wait for it, so it waits for no program except its predecessor. */
 static void who_takes_over_waits_for_no_other_program(void **state)
 {
 	uint64_t begun = ddr_now_ms();
@@ -225,8 +229,8 @@ static void a_predecessor_is_waited_for_by_the_usual_node(void **state)
 }
 
 /*
- * Finding S12: a newer generation was seen than the one that is here. It is started only if the operator has said so of the very generation that is
- * here, and only when that is remembered.
+ * Finding S12: a newer generation was seen than the one on the disks. The array starts only if the operator has accepted exactly the
+ * generation that is on the disks, and only after that has been recorded.
  */
 static void an_older_generation_if_the_operator_says_so(void **state)
 {
@@ -295,6 +299,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_open_that_hangs, set_up, tear_down),
 	};
 
-	alarm(120);	/* a load that waits for what hangs is to fail */
+	alarm(120);	/* a load that waits for a hanging disk is to fail */
 	return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Locks on members: device nodes of our own, who has a lock, and who excludes whom. Nodes are made in a directory of the test. */
+/* Locks on members: who holds a lock, and who excludes whom. The device nodes are made in a directory of the test. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -177,7 +177,7 @@ static int open_file(void)
 	return fd;
 }
 
-/* A child that takes a lock by @fd and says so. It ends at once, or when @pipe is closed. */
+/* A child that takes a lock by @fd and reports it. It ends at once, or when @pipe is closed. */
 static pid_t lock_in_child(int fd, const char *name, bool stays, int pipe[2])
 {
 	pid_t pid;
@@ -325,7 +325,7 @@ static void the_daemon_leaves_the_usual_node_alone(void **state)
 	ddr_dev_close(&daemon);
 }
 
-/* Two commands exclude each other, and the command and other programs; of what udev has while it looks, the command waits for the end. */
+/* Two commands exclude each other, and the command and other programs; a command waits until udev has finished its look at a device. */
 static void commands_exclude_each_other_and_others(void **state)
 {
 	struct ddr_dev a, b;
@@ -347,8 +347,9 @@ static void commands_exclude_each_other_and_others(void **state)
 }
 
 /*
- * Findings S2, U12: a daemon of an earlier release had the usual node locked, and its I/O has that still. Seen to be free once, it does not count
- * any more; a shared lock, udev's, never counts, and one of a living program only for those who are patient.
+ * Findings S2, U12: a daemon of an earlier release had locked the usual device node, and its I/O still holds that lock. Once seen
+ * free, the lock does not count any more. A shared lock, as udev takes it, never counts. The lock of a living program counts only for
+ * a caller that is willing to wait.
  */
 static void a_predecessor_by_the_usual_node(void **state)
 {

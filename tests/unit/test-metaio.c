@@ -44,7 +44,7 @@ static void read_supers(struct rig *rig, unsigned int m, struct ddr_supers *s)
 	assert_int_equal(ddr_dev_read_supers(&rig->members->dev[m], s, &err), 0);
 }
 
-/* Begins a change from @now to @next, or a look. */
+/* Begins a change from @now to @next, or a read of the superblocks. */
 static void supers_begin(struct rig *rig, enum ddr_metaio_kind kind, uint32_t members, const struct ddr_super *now, const struct ddr_super *next)
 {
 	struct ddr_meta_op *op = ddr_metaio_get(rig->meta, kind, 77, members);
@@ -60,7 +60,7 @@ static void supers_begin(struct rig *rig, enum ddr_metaio_kind kind, uint32_t me
 	ddr_metaio_kick(rig->meta);
 }
 
-/* Lets all end that waits for nothing but the disks. */
+/* Lets everything end that waits only for the disks. */
 static void until_quiet(struct rig *rig)
 {
 	while (ddr_metaio_asked(rig->meta))
@@ -100,7 +100,7 @@ static void metadata_goes_to_all_that_are_asked(void **state)
 		assert_int_equal(pread(rig.members->dev[m].fd, block, sizeof(block), 8192), sizeof(block));
 		assert_int_equal(block[0], m == 1 ? 0 : 0x89);
 	}
-	meta_write(&rig, DDR_META_LOG, 0x5 | 1u << 9, 8192);	/* nobody has member 9 */
+	meta_write(&rig, DDR_META_LOG, 0x5 | 1u << 9, 8192);	/* there is no member 9 */
 	assert_int_equal(rig.meta_failed, 1u << 9);
 	meta_write(&rig, DDR_META_FLUSH, 1u << 9, 0);
 	assert_int_equal(rig.meta_failed, 1u << 9);
@@ -152,7 +152,7 @@ static void members_hold(struct rig *rig, const struct ddr_super *sb)
 		put_supers(rig, m, sb, (uint16_t)m);
 }
 
-/* All that stands in the metadata area of the device of member @m. */
+/* The content of the metadata area of member @m's device. */
 static void snapshot(struct rig *rig, unsigned int m, uint8_t *area, size_t size)
 {
 	assert_int_equal(pread(rig->members->dev[m].fd, area, size, 0), (ssize_t)size);
@@ -279,7 +279,7 @@ static void a_member_that_does_not_answer_has_failed_in_time(void **state)
 	ddr_metaio_tick(rig.meta, 6000);
 	assert_true(rig.done);
 	assert_int_equal(rig.meta_failed, 0x7);
-	assert_int_equal(ddr_metaio_asked(rig.meta), 0x7);	/* who was given up is asked still */
+	assert_int_equal(ddr_metaio_asked(rig.meta), 0x7);	/* members that timed out still have outstanding requests */
 	assert_int_equal(ddr_metaio_writes(rig.meta), 0x7);
 	rig.meta_failed = 0;
 	while (!ddr_metaio_idle(rig.meta))

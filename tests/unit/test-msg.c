@@ -273,7 +273,7 @@ static void values_out_of_range_are_refused(void **state)
 	}
 }
 
-/* Whatever is flipped: it is refused, or it is a message whose counts are within their limits. */
+/* Whatever bits are flipped: the result is refused, or it is a message whose counts are within their limits. */
 static void flipped_bits_do_no_harm(void **state)
 {
 	(void)state;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The daemon when no memory is to be had: it may be asked for a grant because the kernel wants to write
- * pages back to get memory. From READY on every allocation of its code fails here, and grants, the
- * clearing of marks, a resync and the failure of a member go on. State machine, I/O on the members and channel
- * are the real ones; the members are files, the kernel is played.
+ * The daemon without free memory: it may be asked for a grant because the kernel wants to write pages back to get memory. From READY
+ * on every allocation in its code fails here, yet grants, clearing marks, a resync and a member failure still work. State machine,
+ * member I/O and channel are the real ones; the members are files, the kernel is simulated.
  */
 #include "tests/unit/fixture.h"
 
@@ -114,7 +113,7 @@ static void kernel_says(struct ddr_rec rec)
 	assert_int_equal(__real_write(play.peer, &rec, sizeof(rec)), sizeof(rec));
 }
 
-/* What the real one would answer that has nothing in flight. */
+/* The answer of a real kernel that has nothing in flight. */
 static void kernel_hears(const struct ddr_rec *rec)
 {
 	static const uint32_t answer[][2] = {
@@ -289,7 +288,7 @@ static void open_member(struct ddr_members *members, unsigned int m)
 	members->open |= 1u << m;
 }
 
-/* What a change of the superblocks looks for first. */
+/* What a change of the superblocks reads first. */
 static void put_supers(const struct ddr_dev *dev, const struct ddr_super *sb, uint16_t member)
 {
 	struct ddr_super own = *sb;
@@ -379,7 +378,7 @@ static bool is_out(void)
 	return play.resolved && play.out;
 }
 
-/* What is under way at the stop is freed when it ends, and here no loop runs any more then. */
+/* Outstanding requests at the stop are freed when they end, and no loop runs any more then. */
 static bool is_idle(void)
 {
 	return ddr_metaio_idle(a.meta) && ddr_jobs_idle(a.jobs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the daemon's I/O (daemon/disk/metaio.c, daemon/job/job.c) says of a member that answers "no space": a device that is there has none; one that
- * was pulled, which ends at 0, or one that was cut, has failed.
+ * What the daemon's I/O (daemon/disk/metaio.c, daemon/job/job.c) reports of a member that answers "no space": a device that is
+ * present has no space; a device that was pulled (whose size is 0) or was truncated has failed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #include "tests/unit/job-rig.h"
 
 static int full_fd = -1, full_error;		/* writes to it fail */
-static int broken_fd = -1;			/* likewise, with -EIO */
+static int broken_fd = -1;			/* the same, with -EIO */
 static int flush_fd = -1;			/* flushes of it fail with -ENOSPC */
 static uint64_t size = UINT64_MAX;		/* of full_fd, as a block device; UINT64_MAX: it is a file */
 
@@ -143,7 +143,7 @@ static void a_pulled_disk_is_not_without_space(void **state)
 	close_rig(&rig);
 }
 
-/* Rule 3: whatever a flush says, what was written before may be gone. */
+/* Rule 3: whatever error a flush returns, earlier writes may be lost. */
 static void a_flush_is_no_matter_of_space(void **state)
 {
 	struct rig rig;
@@ -162,7 +162,7 @@ static void a_flush_is_no_matter_of_space(void **state)
 	close_rig(&rig);
 }
 
-/* Finding S26: a resync that meets no space says so of the member; of one that was pulled it says that it failed. */
+/* Finding S26: a resync that meets "no space" reports it of the member; a member that was pulled is reported as failed. */
 static void a_job_tells_no_space_from_a_failure(void **state)
 {
 	struct rig rig;
@@ -179,7 +179,7 @@ static void a_job_tells_no_space_from_a_failure(void **state)
 	close_rig(&rig);
 }
 
-/* One has no space, another one broke: the one that broke is told of. */
+/* One member has no space, another one failed: the failure is reported. */
 static void what_is_worse_is_told(void **state)
 {
 	struct rig rig;

@@ -132,7 +132,7 @@ static void check_recovery(struct pieces *s, const struct ddr_geometry *g, uint3
 	assert_int_equal(__builtin_popcount(read), ddr_geo_data(g));
 	assert_int_equal(read & lost, 0);
 	assert_int_equal(read >> g->roles, 0);
-	/* what is neither a source nor lost may not even be there */
+	/* a member that is neither a source nor lost may not even exist */
 	for (uint32_t i = 0; i < g->roles; i++)
 		piece[i] = (read | lost) >> i & 1 ? s->piece[i] : NULL;
 	for (uint32_t i = 0; i < g->roles; i++)

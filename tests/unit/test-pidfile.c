@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One ddraidd on a node: what keeps a second one out, whom it replaces, and what is a warning only. */
+/* One ddraidd on a node: what keeps a second one out, which process it replaces, and which cases only give a warning. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

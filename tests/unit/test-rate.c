@@ -82,7 +82,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Ticks of 100 ms, at least one, until @flag is false; the milliseconds. @busy: somebody uses the device all the time. */
+/* Ticks of 100 ms, at least one, until @flag is false; returns the milliseconds. @busy: the device is in use all the time. */
 static uint64_t until_free(struct rig *a, const bool *flag, bool busy)
 {
 	uint64_t begun = now_ms;
@@ -125,7 +125,7 @@ static void without_a_limit_it_does_not_rest_while_nobody_else_works(void **stat
 	}
 }
 
-/* Somebody used the device before, and nothing was to be done then. */
+/* The device was used before, at a time when no background work was due. */
 static void use_of_long_ago_does_not_count(void **state)
 {
 	struct rig *a = *state;
@@ -141,7 +141,7 @@ static void use_of_long_ago_does_not_count(void **state)
 	}
 }
 
-/* Its share of the time: what took a second is followed by so much rest. Two ranges run side by side. */
+/* A priority is a share of the time: after a range that took a second the job rests accordingly. Two ranges run side by side. */
 static void a_priority_is_a_share_of_the_time(void **state)
 {
 	static const struct { uint64_t priority, least, most; } cases[] = { { 1, 0, 200 }, { 2, 400, 900 }, { 3, 1900, 2400 }, { 4, 5600, 6200 }, { 5, 60000, 60000 } };
@@ -176,7 +176,7 @@ static void the_least_rate_is_had_whatever_the_priority(void **state)
 	assert_in_range(blocks, 20 * 256 * 8 / 10, 20 * 256 * 13 / 10);
 }
 
-/* Two ranges run side by side, and both were begun while there was something left of resync_min_rate: both are paid for, whichever ends first. */
+/* Two ranges run side by side, and both were begun while the budget of resync_min_rate allowed it: both are charged, whichever ends first. */
 static void ranges_side_by_side_do_not_double_the_least_rate(void **state)
 {
 	struct rig *a = *state;
@@ -227,7 +227,7 @@ static void use_is_told_to_the_others(void **state)
 	assert_false(used);
 }
 
-/* Nobody uses the device here, but somebody does on another node: resync has resync_min_rate, or its share. */
+/* The device is not used on this node but on another one: resync has resync_min_rate, or its share. */
 static void use_of_another_node_counts(void **state)
 {
 	struct rig *a = *state;
@@ -242,7 +242,7 @@ static void use_of_another_node_counts(void **state)
 	ddr_rate_done(&a->rate, 512, 1000);
 	assert_true(resync_paused);
 	assert_in_range(until_free(a, &resync_paused, false), 1500, 2500);
-	assert_false(used);			/* that is for the other node to say */
+	assert_false(used);			/* the other node reports its own use */
 	a->tune.resync_priority = 3;
 	a->rate.credit = -1000000;
 	a->rate.job_debt_us = 0;
@@ -290,7 +290,7 @@ static void verify_rests_in_proportion_while_others_work(void **state)
 	assert_false(verify_paused);
 }
 
-/* One of two reads is still under way when the other one's end calls for a rest of a second: the rest begins with its end, and is that of both. */
+/* A read ends and calls for a rest of a second while another read is outstanding: the rest begins when both have ended, and covers both. */
 static void a_read_under_way_is_no_rest(void **state)
 {
 	struct rig *a = *state;
@@ -308,7 +308,7 @@ static void a_read_under_way_is_no_rest(void **state)
 	assert_in_range(until_free(a, &verify_paused, true), 1900, 2100);
 }
 
-/* Blocks that verify reads in a minute, with two reads of 512 blocks and 80 ms side by side, the second one begun @apart_ms behind the first. */
+/* Blocks that verify reads in a minute, by two concurrent reads of 512 blocks in 80 ms, begun @apart_ms after each other. */
 static uint64_t read_in_a_minute(struct rig *a, unsigned int apart_ms)
 {
 	uint64_t ends[2] = { 0 }, begun = now_ms, blocks = 0;
@@ -359,7 +359,7 @@ static void sample(struct rig *a, uint64_t blocks, uint64_t us, bool busy)
 	}
 }
 
-/* Disks that answer a read ten times as fast as they can go on: it costs what they can go on with. */
+/* Disks that answer a single read ten times as fast as they sustain: a read costs what they sustain. */
 static void a_burst_is_not_cheaper_than_what_follows(void **state)
 {
 	struct rig *a = *state;
@@ -368,7 +368,7 @@ static void a_burst_is_not_cheaper_than_what_follows(void **state)
 	for (unsigned int i = 0; i < 5; i++)
 		sample(a, 1536, 20000, false);
 	assert_in_range(a->rate.alone_ns, 190000, 210000);
-	sample(a, 384, 5000, false);		/* once somebody was in the way that cannot be seen */
+	sample(a, 384, 5000, false);		/* once there was other load that cannot be seen */
 	assert_in_range(a->rate.alone_ns, 200000, 260000);
 	warm_up(a, true);
 	ddr_rate_scanned(&a->rate, 512, 20000);	/* as if it had taken 200 ms */
@@ -392,12 +392,12 @@ static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void *
 	assert_int_equal(a->rate.alone_ns, 0);
 }
 
-/* Another node reads, and says so. A sample that verify did not begin in tells nothing either. */
+/* Another node reads, and reports its load. A sample in which verify did not begin a read shows nothing either. */
 static void what_it_costs_is_not_learnt_beside_other_nodes(void **state)
 {
 	struct rig *a = *state;
 
-	super.verify.priority = 1;		/* it does not rest, whoever is there */
+	super.verify.priority = 1;		/* it does not rest, whatever other load there is */
 	used_elsewhere = true;
 	warm_up(a, false);
 	ddr_rate_scanned(&a->rate, 384, 1000);
@@ -452,7 +452,7 @@ static void verify_does_not_exceed_its_rate(void **state)
 	}
 }
 
-/* The first reads come out of a cache, or of what a limit lets pass at once. */
+/* The first reads come out of a cache, or pass a rate limit at once. */
 static void slow_reads_are_not_those_of_others(void **state)
 {
 	struct rig *a = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Which advice fits what runs after an upgrade: to restart a daemon that cannot serve the loaded module would stop all arrays. */
+/* Which advice fits the programs that run after an upgrade: restarting a daemon that cannot serve the loaded module would stop all arrays. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -89,7 +89,7 @@ static void one_release_needs_no_word(void **state)
 	assert_string_equal(r.module, PACKAGE_VERSION);
 	assert_int_equal(r.abi, DDR_ABI_VERSION);
 	assert_string_equal(words(&r), "");
-	ddr_release_look(&r, "/nonexistent");		/* no module: the daemon says that itself */
+	ddr_release_look(&r, "/nonexistent");		/* no module: the daemon reports that itself */
 	assert_false(r.loaded);
 	assert_string_equal(words(&r), "");
 }
@@ -128,7 +128,7 @@ static void with_another_interface_nothing_is_restarted(void **state)
 	says(&r, "the loaded module an older version. Do not restart ddraidd");
 }
 
-/* Finding S33: a process whose program was replaced, as dpkg does, by a rename over it. */
+/* Finding S33: a process whose program file was replaced by a rename, as dpkg does it. */
 static void a_replaced_program_is_seen(void **state)
 {
 	char program[128], other[128], command[600];

@@ -173,7 +173,7 @@ static void what_was_changed_meanwhile_is_left(void **state)
 		make();
 		own = super;
 		own.this_member = what == 1 ? 2 : 1;	/* another member is there now, */
-		if (what == 2) {			/* or a later generation; what is there is later in any case */
+		if (what == 2) {			/* or a later generation; what is on the disks is later in any case */
 			own.generation++;
 			memcpy(own.gen_prev, own.gen_id, sizeof(own.gen_prev));
 			fixture_uuid(own.gen_id, 77);

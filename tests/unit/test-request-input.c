@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests of clients that say anything, and whom `fence-ack` means. */
+/* Malformed and hostile requests of clients, and which node `fence-ack` means. */
 #include "tests/unit/requests.h"
 
-/* A request that is refused with these words: nothing was asked of the array, and nobody waits. */
+/* A request that is refused with these words: the array was not asked, and no client waits. */
 static void refused(const char *text, const char *words)
 {
 	struct ddr_client c;
@@ -139,7 +139,7 @@ static const char *acking(const char *which)
 	qb_list_init(&d.arrays);
 	qb_list_add_tail(&array.list, &d.arrays);
 	status.n_nodes = 3;
-	status.node[0].id = 2;		/* whose name is "n2" */
+	status.node[0].id = 2;		/* named "n2" */
 	status.node[1].id = 3;
 	status.node[2].id = 7;
 	snprintf(text, sizeof(text), "{\"cmd\":\"fence-ack\",\"node\":\"%s\"}", which);
@@ -178,8 +178,8 @@ static void nodes_that_nobody_has(void **state)
 }
 
 /*
- * The operator has seen that one machine is off. What names two nodes may mean the one that runs: its regions would be taken over while it
- * writes.
+ * The operator has seen that one machine is off. A name that fits two nodes may mean the running one: its regions would be taken over
+ * while it writes.
  */
 static void a_name_that_two_nodes_have(void **state)
 {

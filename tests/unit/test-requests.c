@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who has asked for a replacement, or for a clean stop, and waits: what the answer is, and when. */
+/* Clients that have asked for a replacement, or for a clean stop, and wait: what they are answered, and when. */
 #include "tests/unit/requests.h"
 
 /* ---- the tests ------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void it_replaces_the_member(void **state)
 	expect(&c, "ok");
 }
 
-/* What is done with suspect reads is answered when it is so; what else is set, at once. */
+/* A change of the policy for suspect reads is answered when it has taken effect; other settings are answered at once. */
 static void a_policy_is_waited_for(void **state)
 {
 	struct ddr_client c;
@@ -96,7 +96,7 @@ static uint32_t seventh(const struct ddr_daemon *daemon)
 	return 7;
 }
 
-/* Whoever starts an array alone has to know as whom; in a cluster the group decides that. */
+/* A process that starts an array without a cluster has to know which node it is; in a cluster the group decides that. */
 static void says_who_it_is_without_a_cluster(void **state)
 {
 	(void)state;
@@ -112,7 +112,7 @@ static void says_who_it_is_without_a_cluster(void **state)
 	ops.cluster = false;
 }
 
-/* What `start` is to give each table, whoever calls it. */
+/* What `start` is to put into each table. */
 static void says_what_tables_are_to_have(void **state)
 {
 	(void)state;
@@ -130,7 +130,7 @@ static void says_what_tables_are_to_have(void **state)
 	ddr_conf_defaults(&d.conf);
 }
 
-/* Whoever waits for an array hears a refusal at once; that the cluster is not there, or the kernel's list, is none. */
+/* A client that waits for an array hears of a refusal at once; a missing cluster, or a missing list from the kernel, is not a refusal. */
 static void waits_where_nothing_is_refused(void **state)
 {
 	struct ddr_client c;
@@ -162,7 +162,7 @@ static void waits_where_nothing_is_refused(void **state)
 	assert_string_equal(answer, "the kernel has no array 'other'");
 }
 
-/* It is no spare any more, and replaces nobody: that is no success. */
+/* The disk is not a spare any more, and replaces nobody: that is not a success. */
 static void something_else_became_of_it(void **state)
 {
 	struct ddr_client c = asks();
@@ -186,7 +186,7 @@ static void something_else_became_of_it(void **state)
 	expect(&c, "replaces no member: the members have changed meanwhile");
 }
 
-/* The place of a member that is out: a spare may have taken it by itself before anybody asked, or another one. */
+/* The slot of a failed member: a spare may have taken it automatically before the request, or another disk did. */
 static void it_takes_the_place_of_one_that_is_out(void **state)
 {
 	struct ddr_client c;
@@ -214,7 +214,7 @@ static void it_takes_the_place_of_one_that_is_out(void **state)
 	expect(&c, "ok");
 }
 
-/* What is not said of a verify that is under way stays as it is. */
+/* Settings that are not given for a running verify stay as they are. */
 static void a_verify_goes_on_as_it_was(void **state)
 {
 	(void)state;
@@ -235,7 +235,7 @@ static void a_verify_goes_on_as_it_was(void **state)
 	assert_int_equal(verify_flags, 0);
 }
 
-/* Whoever does not wait any more does not want it any more. */
+/* A client that stops waiting withdraws its request. */
 static void who_goes_wants_nothing(void **state)
 {
 	struct ddr_client c = asks();
@@ -272,7 +272,7 @@ static struct ddr_client stops(void)
 	return c;
 }
 
-/* Whoever does not wait for a stop any more does not want it any more: it would hold up all background work. */
+/* A client that stops waiting for a stop withdraws it; otherwise the stop would block all background work. */
 static void who_goes_stops_nothing(void **state)
 {
 	struct ddr_client c = stops();
@@ -293,12 +293,12 @@ static void who_goes_stops_nothing(void **state)
 	ddr_client_gone(&c);
 	assert_false(array.clean_late);
 	c = stops();
-	array.state = DDR_ARRAY_CLOSING;	/* and when the daemon lets it go, nothing */
+	array.state = DDR_ARRAY_CLOSING;	/* and when the daemon closes it, nothing */
 	ddr_client_gone(&c);
 	assert_false(array.clean_late);
 }
 
-/* A client that does not wait for its answer gets that of the next request, whatever that is, and its stop must not go on without anybody. */
+/* A client that does not wait for its answer would receive that of its next request; its stop must not continue unattended. */
 static void who_asks_for_more_stops_nothing(void **state)
 {
 	static const char *const next[] = { "{\"cmd\":\"ping\"}", "this is not JSON" };
@@ -365,7 +365,10 @@ static void not_all_may_listen(void **state)
 	assert_true(DDR_LISTENERS_MAX < DDR_CLIENTS_MAX);
 }
 
-/* Finding S37: what could not be started by itself is in the status with the reason, until its device is made, or it is none of them any more. */
+/*
+ * Finding S37: an array that could not be started automatically is in the status with the reason, until its device exists or the
+ * reason no longer applies.
+ */
 static void what_could_not_be_started_is_listed(void **state)
 {
 	static const char report[] = "{\"cmd\":\"unstarted\",\"name\":\"old\",\"uuid\":\"03000000-0000-0000-0000-000000000000\",\"waits\":false,\"why\":\"two\\nmembers are missing\"}";
@@ -395,7 +398,7 @@ static void what_could_not_be_started_is_listed(void **state)
 	assert_non_null(strstr(answer, "names no array"));
 }
 
-/* Finding T1: the word is taken for an array that is not there yet, or was refused. */
+/* Finding T1: an adoption is accepted for an array that is not there yet, or that was refused. */
 static void an_array_is_adopted(void **state)
 {
 	(void)state;

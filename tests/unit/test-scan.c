@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A scan in which a disk hangs, and a table line with another device at one place. (What is found on disks is tested in virtual machines.) */
+/*
+ * A scan in which a disk hangs, and a table line with another device at one place. (What is found on real disks is tested in virtual
+ * machines.)
+ */
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -21,11 +24,11 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	char dir[32];
-	char pattern[64];		/* what is scanned */
-	bool hangs;			/* whoever reads what has "hung" in its name waits */
-	unsigned int slow_ms;		/* whoever does gets its answers one by one, and needs so long in all */
-	bool computes;			/* likewise, but he lacks the processor */
-	unsigned int hung_reads;	/* so many have begun */
+	char pattern[64];		/* the devices to scan */
+	bool hangs;			/* reads of a file with "hung" in its name hang */
+	unsigned int slow_ms;		/* such reads answer one by one, and take this long in all */
+	bool computes;			/* the same, but for lack of processor time */
+	unsigned int hung_reads;	/* number of such reads that have begun */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
 
 static uint64_t now_ms(void)
@@ -108,7 +111,7 @@ static void make_member(const char *name, uint16_t member)
 	ddr_dev_close(&dev);
 }
 
-/* Three members, of which the one in the middle hangs when that is wanted. */
+/* Three members; the one in the middle hangs if the test wants it. */
 static int make_disks(void **state)
 {
 	(void)state;
@@ -153,7 +156,7 @@ static bool is(const char *path, const char *name)
 	return strcmp(strrchr(path, '/') + 1, name) == 0;
 }
 
-/* The others are found, and it is told once. While it hangs there is one thread in it, which nobody waits for any more. */
+/* The others are found, and the hanging disk is reported once. One thread stays in it, and nothing waits for that thread. */
 static void a_disk_that_hangs_counts_as_not_there(void **state)
 {
 	struct ddr_scan scan;
@@ -177,7 +180,7 @@ static void a_disk_that_hangs_counts_as_not_there(void **state)
 	ddr_scan_free(&scan);
 }
 
-/* Its thread ends, long after those who waited for it have gone; then it is a disk like others. */
+/* Its thread ends long after its callers have gone; then the disk is like any other. */
 static void a_disk_that_answers_again_is_found(void **state)
 {
 	struct ddr_scan scan;
@@ -209,8 +212,8 @@ static bool two_are_enough(void *ctx, const struct ddr_scan *scan)
 }
 
 /*
- * Finding T14: a disk that hangs and has nothing to do with the array held up its start for a minute, and each turn of start --all anew.
- * Where the others are enough it has a moment to answer, and goes on being looked at by the same thread.
+ * Finding T14: a hanging disk that does not belong to the array delayed its start for a minute, and each attempt of start --all
+ * again. If the other disks suffice, this one has a moment to answer, and the same thread keeps looking at it.
  */
 static void a_disk_that_nobody_needs_delays_nothing(void **state)
 {
@@ -231,7 +234,7 @@ static void a_disk_that_nobody_needs_delays_nothing(void **state)
 		begun = now_ms();
 		assert_int_equal(ddr_scan_devices(&scan, &turn, &err), 0);
 		assert_in_range(now_ms() - begun, 0, 60 * 1000);
-		assert_int_equal(scan.n + scan.n_hung, 3);	/* of a busy machine the others may be late, too */
+		assert_int_equal(scan.n + scan.n_hung, 3);	/* on a busy machine the others may be late, too */
 		assert_true(scan.n_hung && scan.hung[scan.n_hung > 1 && !is(scan.hung[0].path, "b-hung")].pending);
 		ddr_scan_free(&scan);
 	}
@@ -263,8 +266,8 @@ static void a_slow_one_is_no_hung_one(void **state)
 		assert_int_equal(scan.n_hung, 0);
 		ddr_scan_free(&scan);
 		assert_int_equal(ddr_scan_devices(&scan, &soon, &err), 0);
-		assert_int_equal(scan.n + scan.n_hung, 3);	/* of a busy machine the others may be late, too */
-		assert_true(scan.n_hung && scan.cut);		/* who asked has to ask again */
+		assert_int_equal(scan.n + scan.n_hung, 3);	/* on a busy machine the others may be late, too */
+		assert_true(scan.n_hung && scan.cut);		/* the caller has to ask again */
 		ddr_scan_free(&scan);
 		assert_int_equal(scan_for(&scan, 3600 * 1000) < 60 * 1000 ? scan.n : 0, 3);
 		ddr_scan_free(&scan);
@@ -274,8 +277,8 @@ static void a_slow_one_is_no_hung_one(void **state)
 }
 
 /*
- * Finding U11: a daemon that was started with DDRAID_DEVICES in its environment looked for members there alone. What decides is what the caller
- * says, and nothing else.
+ * Finding U11: a daemon that was started with DDRAID_DEVICES in its environment searched for members there alone. Only the caller's
+ * arguments decide.
  */
 static void the_environment_decides_nothing(void **state)
 {
@@ -289,7 +292,7 @@ static void the_environment_decides_nothing(void **state)
 	ddr_scan_free(&scan);
 }
 
-/* What the caller has open, and does not look for, is not opened. */
+/* A device that the caller has open, and does not search for, is not opened. */
 static void what_is_in_use_is_left_out(void **state)
 {
 	const dev_t in_use[] = { makedev(8, 1), IN_USE };
@@ -331,7 +334,7 @@ static void many_disks_are_found_in_order(void **state)
 
 /* ---- the table line -------------------------------------------------------------- */
 
-/* Options come last, counted; a line that does not fit is none. */
+/* Options come last, with their number first; a line that does not fit is refused. */
 static void a_line_has_the_options(void **state)
 {
 	static const char *const tails[] = { "", " 1 verify_reads", " 1 fail_if_no_daemon", " 2 verify_reads fail_if_no_daemon" };
@@ -385,7 +388,7 @@ static void expect_shadow(const char *params, uint32_t minor, const char *wanted
 	free(text);
 }
 
-/* The option of the disk that replaces another one, among others, comes and goes. */
+/* The option that names the disk of a running replacement is added and removed, among other options. */
 static void a_shadow_is_named(void **state)
 {
 	(void)state;
@@ -412,7 +415,7 @@ static void one_word_is_another(void **state)
 	expect(HEAD "8:0 259:1 8:32", 1, HEAD "8:0 259:11 8:32", false);
 }
 
-/* Who stands beside another place is being copied, and stays; who stands beside this one, or is put here, does not. */
+/* A replacement at another place stays; one at this place, or of the device that is put here, is removed. */
 static void another_place_keeps_its_shadow(void **state)
 {
 	(void)state;
@@ -426,7 +429,7 @@ static void another_place_keeps_its_shadow(void **state)
 	expect(HEAD "8:0 8:16 8:32 3 replace 1 259:1", 0, HEAD "259:11 8:16 8:32 3 replace 1 259:1", false);
 }
 
-/* A member is forgotten that is out: its place names nobody then, and a replacement elsewhere goes on. */
+/* A failed member is removed: its place becomes empty, and a replacement elsewhere continues. */
 static void a_place_is_emptied_beside_a_shadow(void **state)
 {
 	bool same = true;
@@ -465,7 +468,7 @@ static void found(struct ddr_scan_device *d, const char *path, uint64_t array, c
 	d->bytes = MEMBER_BYTES;
 }
 
-/* Finding S13: with two arrays of one name the one whose disks came first was started, and the other one could never be. */
+/* Finding S13: of two arrays with the same name, the one whose disks appeared first was started, and the other one never could be. */
 static void two_arrays_of_one_name(void **state)
 {
 	struct ddr_scan scan = { .dev = calloc(4, sizeof(*scan.dev)), .n = 4 };
@@ -489,7 +492,7 @@ static void two_arrays_of_one_name(void **state)
 	free(scan.dev);
 }
 
-/* A disk that was not there when its array got another name, or a spare, has the old one still: what the newest superblock says counts. */
+/* A disk that was absent when its array was renamed, or a spare, still has the old name: the newest superblock decides. */
 static void the_newest_name_counts(void **state)
 {
 	struct ddr_scan scan = { .dev = calloc(3, sizeof(*scan.dev)), .n = 3 };
@@ -533,6 +536,6 @@ int main(void)
 		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
 	};
 
-	alarm(300);	/* a scan that waits for what hangs is to fail */
+	alarm(300);	/* a scan that waits for a hanging disk is to fail */
 	return cmocka_run_group_tests_name("scan", tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void a_clock_that_was_set_back_puts_it_off_by_one_turn(void **state)
 		}
 }
 
-/* Nobody is to wait for the year 2100 because a clock was there. */
+/* A clock that once showed the year 2100 must not put the verify off until then. */
 static void a_clock_that_was_wrong_does_not_put_it_off(void **state)
 {
 	(void)state;
@@ -86,11 +86,11 @@ static void no_more_than_so_many_at_once(void **state)
 	(void)state;
 	assert_int_equal(ddr_sched_pick(list, 3, NOW, 2), -1);
 	assert_int_equal(ddr_sched_pick(list, 3, NOW, 3), 0);
-	list[2].reads = false;		/* it waits for a member, say */
+	list[2].reads = false;		/* it waits for a member, for example */
 	assert_int_equal(ddr_sched_pick(list, 3, NOW, 2), 0);
 }
 
-/* The node of the first one begins with it; if it does not, nobody waits for ever. */
+/* The node of the first array begins with it; if it does not, nobody waits forever. */
 static void the_turn_of_another_node_is_waited_for(void **state)
 {
 	struct ddr_sched_array list[] = {
@@ -103,7 +103,7 @@ static void the_turn_of_another_node_is_waited_for(void **state)
 	assert_int_equal(ddr_sched_pick(list, 2, NOW, 1), 1);
 }
 
-/* Made at the same moment, say: each node lists them in its own order, and one of them begins. */
+/* Arrays that were made at the same moment, for example: each node lists them in its own order, and one of them begins. */
 static void all_nodes_break_a_tie_alike(void **state)
 {
 	struct ddr_sched_array a = { .uuid = { 1, 9 }, .due = NOW - 5, .able = true }, b = { .uuid = { 2 }, .due = NOW - 5, .able = true };
@@ -145,7 +145,7 @@ static void none_is_forgotten(void **state)
 
 /* ---- what the daemon makes of it --------------------------------------------------- */
 
-/* Two arrays that begin a verify by themselves. The first one's is under way, by this node or another one; the second one's is due. */
+/* Two arrays that begin a verify automatically. A verify of the first is running, on this node or another one; that of the second is due. */
 static struct played {
 	struct ddr_array array;
 	struct ddr_super super;
@@ -216,7 +216,10 @@ static void begin(uint32_t writer)
 	first.super.verify = (struct ddr_verify){ .state = DDR_VERIFY_RUNNING, .serial = 3, .cursor = 100, .flags = DDR_VERIFY_F_SCHEDULED };
 }
 
-/* Looks each second for that long; the verify of the first array comes on by so many blocks each minute. Returns after how long the second one's begins. */
+/*
+ * Ticks each second for @ms; the verify of the first array advances by @blocks each minute. Returns the time after which the second
+ * one begins.
+ */
 static uint64_t until_begun(uint64_t from_ms, uint64_t ms, uint64_t blocks)
 {
 	for (uint64_t t = 0; t < ms; t += 1000) {
@@ -229,7 +232,7 @@ static uint64_t until_begun(uint64_t from_ms, uint64_t ms, uint64_t blocks)
 	return ms;
 }
 
-/* That node has its own hours, which nobody else knows. */
+/* The other node has its own permitted hours, which this node does not know. */
 static void what_rests_on_another_node_holds_up_nobody(void **state)
 {
 	(void)state;

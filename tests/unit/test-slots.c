@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a node that gets no slot is told. */
+/* The message for a node that gets no slot. */
 #include "tests/unit/fixture.h"
 #include "lib/cluster/slots.h"
 
@@ -10,7 +10,7 @@ static const char *name(void *ctx, uint32_t node, char *buf, size_t size)
 	return buf;
 }
 
-/* Finding T17: whose slots they are, and what frees one; another start alone does not. */
+/* Finding T17: which nodes own the slots, and what frees one; starting again does not. */
 static void a_node_without_a_slot_is_told_what_frees_one(void **state)
 {
 	struct ddr_super sb = { .slots = 2, .slot_node = { 4, 2 }, .name = "data" };

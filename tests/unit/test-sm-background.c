@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Regions whose parity is computed as a whole for the first time: they overlap, and each keeps to rule 2 by itself. */
+/* Regions whose parity is computed as a whole for the first time: several are in progress at once, and each keeps to rule 2 by itself. */
 #include <errno.h>
 
 #include "sm-fixture.h"
 
 #define REGION	1024u		/* blocks: two ranges */
-#define LATER	600001u		/* ms: what met a bad sector is tried again */
+#define LATER	600001u		/* ms: a region that met a bad sector is tried again */
 
 static const struct rig_geometry eight = { .order = 2, .parity = 1, .blocks = 8 * REGION, .region_blocks = REGION, .slots = 4 };
 
@@ -34,7 +34,7 @@ static uint8_t map_state(const struct fx *f, uint64_t region)
 	return ddr_sm_region(f->sm, region) & DDR_REGION_STATE_MASK;
 }
 
-/* The first regions were written and closed, and the background begins. From now on the test says when I/O ends. */
+/* The first regions were written and closed, and the background work begins. From now on the test decides when I/O ends. */
 static void begin(struct fx *f, uint64_t regions)
 {
 	set(f, DDR_SM_RESYNC_PAUSED, 1);
@@ -53,7 +53,7 @@ static void ends(struct fx *f, enum ddr_out_type type)
 	fx_settle(f);
 }
 
-/* The job that begins at that block ends, with that result. */
+/* The job that begins at that block ends with that result. */
 static void job_ends(struct fx *f, uint64_t start, int result)
 {
 	for (uint32_t i = 0; i < f->n; i++)
@@ -84,7 +84,7 @@ static uint32_t resyncs_of(const struct fx *f, uint64_t start)
 	return n;
 }
 
-/* The oldest I/O ends, or the newest; but no job, if there is another one. False: none is out. */
+/* The oldest I/O ends, or the newest; but no job, if there is other I/O. False: none is outstanding. */
 static bool one_ends(struct fx *f, bool newest, bool jobs)
 {
 	int at = -1;
@@ -115,7 +115,10 @@ static void two_in_work(struct fx *f)
 	assert_true(dirty(f, 0) && dirty(f, 1));
 }
 
-/* Its mark is written while the jobs of the one before run. None of its own begins before that is durable, nor beyond the limit. */
+/*
+ * Its mark is written while the jobs of the previous region run. None of its own jobs begins before that mark is durable, nor beyond
+ * the limit.
+ */
 static void the_next_region_is_marked_beside_jobs(void **state)
 {
 	struct fx *f = *state;
@@ -132,7 +135,7 @@ static void the_next_region_is_marked_beside_jobs(void **state)
 	ends(f, DDR_OUT_LOG_WRITE);
 	assert_int_equal(jobs_open(f), 2);
 	assert_int_equal(resyncs_of(f, REGION), 1);
-	assert_false(dirty(f, 2));		/* the second has a range to begin */
+	assert_false(dirty(f, 2));		/* the second region has a range to begin */
 	job_ends(f, 512, 0);
 	assert_int_equal(resyncs_of(f, REGION + 512), 1);
 	assert_int_equal(jobs_open(f), 2);
@@ -140,7 +143,7 @@ static void the_next_region_is_marked_beside_jobs(void **state)
 	assert_true(fx_find_open(f, DDR_OUT_FLUSH) >= 0);
 }
 
-/* In whatever order I/O ends: each region is done once, within the limit, and progress never says more than all. */
+/* In whatever order I/O ends: each region is done once, within the limit, and the progress never exceeds the total. */
 static void every_region_is_done_once(void **state)
 {
 	struct fx *f = *state;
@@ -164,7 +167,7 @@ static void every_region_is_done_once(void **state)
 	}
 }
 
-/* The jobs go on while nothing else ends: no more regions are dirty then than have a place. */
+/* The jobs run while nothing else ends: no more regions are dirty then than there are places. */
 static void few_are_dirty_at_once(void **state)
 {
 	struct fx *f = *state;
@@ -206,7 +209,10 @@ static void each_has_a_flush_and_a_map_of_its_own(void **state)
 	assert_true(dirty(f, 1));
 }
 
-/* What a crash left has places of its own, and the next ranges; the background goes on where it was, and begins no region before that is over. */
+/*
+ * Regions that a crash left dirty have places of their own, and get the next ranges. The background stays where it was, and begins no
+ * region before they are done.
+ */
 static void what_must_be_resynced_does_not_wait(void **state)
 {
 	static const uint64_t order[] = { 0, 512, 6 * REGION, 6 * REGION + 512, 7 * REGION, 7 * REGION + 512, REGION, REGION + 512, 2 * REGION };
@@ -228,7 +234,7 @@ static void what_must_be_resynced_does_not_wait(void **state)
 	assert_int_equal(fx_status(f).dirty, 0);
 }
 
-/* What is under way ends; nothing begins, in none of the regions, until it goes on. */
+/* Running jobs end; until the pause ends nothing begins, in any of the regions. */
 static void a_pause_holds_all_of_them(void **state)
 {
 	struct fx *f = *state;
@@ -247,7 +253,7 @@ static void a_pause_holds_all_of_them(void **state)
 	assert_int_equal(fx_status(f).dirty, 0);
 }
 
-/* A data member fails: all of them end where they are, nothing is listed as lost, and nothing begins any more. */
+/* A data member fails: all regions stop where they are, none is listed as lost, and nothing begins any more. */
 static void a_members_failure_ends_all_of_them(void **state)
 {
 	struct fx *f = *state;
@@ -290,8 +296,8 @@ static void a_clean_stop_ends_all_of_them(void **state)
 }
 
 /*
- * A range meets a bad sector, and a pause is so long that the regions which did so are tried again when it is over. The next region
- * begins then, beside this one; which has still not been done as a whole.
+ * A range meets a bad sector, and a pause lasts so long that such regions are tried again when it ends. The next region then begins
+ * at the same time; the first one has still not been done as a whole.
  */
 static void a_bad_sector_is_not_forgotten_beside_others(void **state)
 {

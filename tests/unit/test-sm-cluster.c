@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Several nodes: joining with the state in chunks, views, losses, merges, fencing, leaving; and what hostile nodes may say. */
+/* Several nodes: joining with the state in chunks, views, losses, merges, fencing, leaving; and hostile messages. */
 #include "sm-cluster.h"
 
 #define RING_WORD	32	/* offsets in a message's header */
@@ -18,7 +18,7 @@ static struct ddr_msg decoded(const struct cx_message *m)
 	return msg;
 }
 
-/* The same for all nodes of @mask: what the total order has made. */
+/* The state that results from the total order is the same on all nodes of @mask. */
 static void assert_alike(struct cx *c, uint32_t mask)
 {
 	struct ddr_sm_status first, st;
@@ -84,9 +84,9 @@ static void a_joiner_gets_the_state_in_chunks(void **state)
 	assert_alike(c, 7);
 }
 
-#define STATE_DATA	72u	/* where a chunk's bytes begin in its message */
+#define STATE_DATA	72u	/* the offset of a chunk's bytes in its message */
 
-/* One byte of one chunk is another: the digest of all is wrong, and nothing of it is believed. */
+/* One byte of one chunk is changed: the digest of the whole is wrong, and none of it is accepted. */
 static void a_damaged_chunk_is_not_believed(void **state)
 {
 	struct cx *c = *state;
@@ -98,7 +98,7 @@ static void a_damaged_chunk_is_not_believed(void **state)
 	c->node[2].cfg.node = 3;
 	join_begins(c);
 	bad = joiner->queue[0];
-	bad.bytes[STATE_DATA] ^= 1;		/* of the history's name: nothing else would tell that it is wrong */
+	bad.bytes[STATE_DATA] ^= 1;		/* of the history's name: only the digest shows that it is wrong */
 	cx_deliver(c, joiner, &bad);
 	c->answers = CX_ALL;
 	cx_settle(c);
@@ -109,7 +109,7 @@ static void a_damaged_chunk_is_not_believed(void **state)
 	assert_true(cx_status(&c->node[0]).ready && cx_status(&c->node[1]).ready);
 }
 
-/* Chunks that are skipped, doubled, of another agreement or of somebody else than the provider. */
+/* Chunks that are skipped, repeated, of another agreement or not from the provider. */
 static void chunks_out_of_turn(void **state)
 {
 	struct cx *c = *state;
@@ -127,7 +127,7 @@ static void chunks_out_of_turn(void **state)
 	other.len = (uint32_t)ddr_msg_encode(&m, other.bytes, sizeof(other.bytes));
 	cx_forget(c);
 	for (int i = 0; i < 3; i++) {
-		joiner->n_queue++;	/* room for what it is given in between */
+		joiner->n_queue++;	/* room for the messages that it gets in between */
 		memmove(joiner->queue + 1, joiner->queue, (joiner->n_queue - 1) * sizeof(joiner->queue[0]));
 		if (i == 2) {		/* of an epoch that is over */
 			other = joiner->queue[1];
@@ -143,7 +143,7 @@ static void chunks_out_of_turn(void **state)
 	assert_alike(c, 7);
 }
 
-/* A new view in the middle of the transfer, with one more joiner: it begins anew, for both. */
+/* A new view in the middle of the transfer, with one more joiner: the transfer starts over, for both. */
 static void a_new_view_in_the_middle(void **state)
 {
 	struct cx *c = *state;
@@ -166,7 +166,7 @@ static void a_new_view_in_the_middle(void **state)
 	assert_alike(c, 15);
 }
 
-/* While it is on its way nobody changes the state: a failure is reported when it has ended. */
+/* During the transfer no node changes the state: a failure is reported when it has ended. */
 static void nobody_changes_the_state_in_transfer(void **state)
 {
 	struct cx *c = *state;
@@ -237,7 +237,7 @@ static void leave_and_join_in_one_event(void **state)
 		assert_int_equal(cx_event(&c->node[0], DDR_EV_NODE_LEFT) >= 0, clean);
 		assert_int_equal(cx_event(&c->node[0], DDR_EV_NODE_LOST) >= 0, !clean);
 		assert_int_equal(cx_sees(&c->node[0], 2).state, clean ? DDR_NS_LEFT : DDR_NS_SUSPECT);
-		/* a slot that was left is free; one of a lost node is nobody's; and who is lost counts in every agreement */
+		/* the slot of a node that left is free; that of a lost node is not, and it still counts in every agreement */
 		assert_int_equal(cx_sees(&c->node[0], 3).slot == slot, clean);
 		assert_int_equal(cx_status(&c->node[2]).joined, clean);
 		if (!clean) {
@@ -276,7 +276,7 @@ static void a_restart_in_one_event(void **state)
 	assert_alike(c, 3);
 }
 
-/* Rule 7: a daemon that is gone is fenced when its time is over, by the node whose turn it is, and recovered only then. */
+/* Rule 7: a node whose daemon is gone is fenced after its timeout, by the node whose turn it is, and recovered only then. */
 static void a_dead_daemon_is_fenced_in_time(void **state)
 {
 	struct cx *c = *state;
@@ -301,7 +301,7 @@ static void a_dead_daemon_is_fenced_in_time(void **state)
 
 /* ---- partitions ---------------------------------------------------------------- */
 
-/* Everybody was alone, nobody had quorum: nothing was agreed on, so nothing is lost, and all goes on. */
+/* Every node was alone, none had quorum: nothing was agreed on, so nothing is lost, and all nodes resume. */
 static void sides_that_agreed_on_nothing_resume(void **state)
 {
 	struct cx *c = *state;
@@ -363,7 +363,7 @@ static void who_does_not_come_is_fenced(void **state)
 	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_FENCING);
 }
 
-/* Two of four keep quorum and agree without the rest. One that comes back does not make them wait for the other. */
+/* Two of four keep quorum and agree without the rest. When one comes back they do not wait for the other. */
 static void who_kept_quorum_waits_for_nobody(void **state)
 {
 	struct cx *c = *state;
@@ -378,7 +378,7 @@ static void who_kept_quorum_waits_for_nobody(void **state)
 	assert_true(cx_find(&c->node[2], DDR_OUT_GIVE_UP, 0) >= 0);
 }
 
-/* Two went on with quorum and without the third: it is evicted, for good, and the others fence it before anything is agreed with it. */
+/* Two continued with quorum and without the third: it is evicted permanently, and the others fence it before anything is agreed with it. */
 static void who_was_left_behind_is_evicted(void **state)
 {
 	struct cx *c = *state;
@@ -402,7 +402,7 @@ static void who_was_left_behind_is_evicted(void **state)
 	assert_int_equal(c->node[2].log[at].event, DDR_EV_EVICTED);
 	assert_true(cx_status(&c->node[0]).agreed);
 	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_FENCING);
-	/* final: whatever comes, it does nothing more */
+	/* this is final: whatever input comes, it does nothing more */
 	cx_forget(c);
 	for (enum ddr_in_type t = DDR_IN_NONE; t <= DDR_IN_OP_FENCE_ACK; t++) {
 		in.type = t;
@@ -413,8 +413,8 @@ static void who_was_left_behind_is_evicted(void **state)
 }
 
 /*
- * Who takes no part has the group's state and is cut off, with quorum: those who do take part may go on without it, and fence
- * nobody for it. So its state is worth nothing; it reads the disks. When they meet again it has done nothing, and joins them.
+ * A node that takes no part has the group's state, and is cut off, with quorum. The nodes that do take part may go on without it, and
+ * fence nobody for it. So its state is void, and it reads the disks. When they meet again it has done nothing, and joins them.
  */
 static void a_state_that_nobody_upholds_is_forgotten(void **state)
 {
@@ -496,7 +496,7 @@ static struct cx_message forged(struct cx *c, enum ddr_msg_type type)
 	return out;
 }
 
-/* The operator's word is for the failure that he saw: when it arrives the node was back, and is lost once more. */
+/* A fence-ack is for the failure that the operator saw: when it arrives the node had come back, and was lost once more. */
 static void a_fence_ack_is_for_one_failure(void **state)
 {
 	struct cx *c = *state;
@@ -519,7 +519,7 @@ static void a_fence_ack_is_for_one_failure(void **state)
 	cx_settle(c);
 	assert_int_not_equal(cx_sees(&c->node[0], 2).failure, failure);
 	assert_true(cx_sees(&c->node[0], 2).failure != 0);
-	/* the word for the first one comes now */
+	/* the fence-ack for the first failure arrives now */
 	word = forged(c, DDR_M_FENCED);
 	m = decoded(&word);
 	m.sender = word.sender = 1;
@@ -532,10 +532,10 @@ static void a_fence_ack_is_for_one_failure(void **state)
 	m.fenced.failure = cx_sees(&c->node[0], 2).failure;
 	word.len = (uint32_t)ddr_msg_encode(&m, word.bytes, sizeof(word.bytes));
 	c->node[0].n_queue = 1;
-	cx_deliver(c, &c->node[0], &word);	/* the same, for this one: so it was the failure's name that told them apart */
+	cx_deliver(c, &c->node[0], &word);	/* the same, for this failure: so only the failure's name made the difference */
 	assert_int_equal(cx_sees(&c->node[0], 2).failure, 0);
 	cx_forget(c);
-	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 1);	/* nobody is lost there */
+	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 1);	/* no node is lost there */
 	assert_true(cx_event(&c->node[0], DDR_EV_REFUSED) >= 0);
 }
 
@@ -548,7 +548,7 @@ static const enum ddr_msg_type all_types[] = {
 };
 #define N_TYPES	(sizeof(all_types) / sizeof(all_types[0]))
 
-/* Gives it to node 1, which must say why it refuses it, or (@silent) nothing, and stay as it was. */
+/* Delivers it to node 1, which must say why it refuses it, or (@silent) say nothing, and stay as it was. */
 static void refused(struct cx *c, struct cx_message *m, bool silent)
 {
 	struct ddr_sm_status before = cx_status(&c->node[0]), after;
@@ -587,7 +587,7 @@ static void messages_from_elsewhere(void **state)
 
 		m.sender = 3;			/* in the name of another */
 		refused(c, &m, false);
-		m.bytes[12] = 3;		/* of nobody in the view */
+		m.bytes[12] = 3;		/* not of a node in the view */
 		refused(c, &m, false);
 		m = good;
 		m.bytes[16] ^= 1;		/* of another array */
@@ -632,7 +632,7 @@ static void messages_that_contradict(void **state)
 	}
 }
 
-/* A slot that is recovered by one node is not RECOVERED by another's word, nor begun in by its owner. */
+/* A slot that one node recovers is not RECOVERED by another node's message, nor taken by its owner. */
 static void a_recovery_is_the_claimers(void **state)
 {
 	struct cx *c = *state;
@@ -673,7 +673,7 @@ static void a_recovery_is_the_claimers(void **state)
 	assert_alike(c, 7);
 }
 
-/* Rule 11: a slot that cannot be read is read again; one whose blocks no member has any more is dirty everywhere. */
+/* Rule 11: a slot that is unreadable is read again; a slot whose blocks no member has any more counts as dirty everywhere. */
 static void an_unreadable_slot_of_a_dead_node_is_all_dirty(void **state)
 {
 	struct cx *c = *state;
@@ -716,7 +716,7 @@ static void rule_3_out_after_all_have_stopped_reading(void **state)
 		uint32_t late = slow % 3, seen = (late + 1) % 3;
 
 		if (dies && late == 0)
-			continue;	/* the writer: its successor begins anew */
+			continue;	/* the writer: its successor starts over */
 		cx_down(c);
 		cx_up(c, 3, true);
 		cx_forget(c);
@@ -754,7 +754,7 @@ static void rule_3_out_after_all_have_stopped_reading(void **state)
 
 /* ---- a table without a member --------------------------------------------------- */
 
-/* The others use the member: the node is refused, as one that reaches less than they do, and the member stays. */
+/* The others use the member: the node is refused, since it reaches fewer members than they do, and the member stays. */
 static void rule_4_a_node_whose_table_lacks_a_member_fails_nobody(void **state)
 {
 	struct ddr_input error = { .type = DDR_IN_K_REC, .rec = { .type = DDR_K_ERROR, .seq = 5, .member = 2, .status = DDR_EC_ABSENT,
@@ -768,7 +768,7 @@ static void rule_4_a_node_whose_table_lacks_a_member_fails_nobody(void **state)
 	cx_view(c, 3, 3, true);
 	cx_settle(c);
 	assert_true(cx_find(&c->node[1], DDR_OUT_GIVE_UP, 0) >= 0);
-	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE), -1);	/* KILL ends what waits */
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE), -1);	/* KILL ends the waiting bios */
 	assert_int_equal(cx_status(&c->node[0]).member_state[2], DDR_MEMBER_IN_SYNC);
 	assert_int_equal(cx_status(&c->node[0]).generation, 1);
 	assert_true(cx_status(&c->node[0]).ready);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who has agreed on an epoch that nobody else has heard of puts nobody out: it takes that back, or yields to those who are more. */
+/* A node that alone has agreed on an epoch fails no other node: it takes the epoch back, or yields to the majority. */
 #include "sm-cluster.h"
 
 static int setup(void **state)
@@ -34,7 +34,7 @@ static void all_go_on(struct cx *c, uint32_t nodes)
 	}
 }
 
-/* A view of all three, of which the last hello reaches one node alone, the one at place @i: there it is agreed. */
+/* A view of all three nodes. Only the node at place @i receives the last hello: the epoch is agreed there alone. */
 static void agrees_alone(struct cx *c, uint32_t i)
 {
 	cx_forget(c);
@@ -51,7 +51,7 @@ static void one_agrees_alone(struct cx *c)
 	agrees_alone(c, 0);
 }
 
-/* Finding U4: the ring breaks as one node has agreed and nobody else: it takes that back, and all three go on. */
+/* Finding U4: the ring breaks when only one node has agreed: it takes the epoch back, and all three continue. */
 static void an_agreement_that_nobody_heard_of_is_taken_back(void **state)
 {
 	struct cx *c = *state;
@@ -65,8 +65,8 @@ static void an_agreement_that_nobody_heard_of_is_taken_back(void **state)
 }
 
 /*
- * Finding U4: the same happens to one after the other, so that each has agreed on an epoch of its own. None has the state of before as its present
- * one, and all can go back to it: nobody is put out.
+ * Finding U4: this happens to one node after the other, so each has agreed on an epoch of its own. None has the previous state as its
+ * present one, and all can return to it: no node is evicted.
  */
 static void each_has_agreed_alone_in_its_turn(void **state)
 {
@@ -81,8 +81,9 @@ static void each_has_agreed_alone_in_its_turn(void **state)
 }
 
 /*
- * Finding U4: it has taken that back, something is said, and a fourth daemon comes to the group while corosync's ring stays the same. Whoever took something
- * back says of the ring's begin what the others say: or they would take it for one with another state, and have it fenced.
+ * Finding U4: a node has taken its epoch back, a message is sent, and a fourth daemon joins the group while corosync's ring stays the
+ * same. A node that has taken something back reports the same beginning of the ring as the others. Otherwise they would take it for a
+ * node with another state, and have it fenced.
  */
 static void what_was_taken_back_is_not_said_again_in_that_ring(void **state)
 {
@@ -126,7 +127,7 @@ static void who_agreed_alone_and_was_left_behind_is_put_out(void **state)
 	assert_false(gave_up(c, 2));
 }
 
-/* Finding U4: it has said something that it alone has heard: that cannot be taken back. It yields to the two others. */
+/* Finding U4: it has sent a message that it alone has delivered: that cannot be taken back. It yields to the two others. */
 static void one_alone_yields_to_the_majority(void **state)
 {
 	struct cx *c = *state;
@@ -146,7 +147,10 @@ static void one_alone_yields_to_the_majority(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_FENCE, 0) >= 0);	/* rule 6: like a dead one */
 }
 
-/* One node went on with quorum, and another process than its partner's is back: the newer epoch was another's too, and counts, whoever are more. */
+/*
+ * One node continued with quorum, and its partner comes back with a new process: another node had agreed on the newer epoch too, so
+ * it counts, whichever side is larger.
+ */
 static void an_epoch_that_others_agreed_on_counts(void **state)
 {
 	struct cx *c = *state;
@@ -165,7 +169,7 @@ static void an_epoch_that_others_agreed_on_counts(void **state)
 	assert_true(gave_up(c, 3));
 }
 
-/* An agreement that has lost somebody is not taken back: who is fenced by it must not meet it again. */
+/* An agreement that has lost a node is not taken back: a node that is to be fenced by it must not meet it again. */
 static void an_agreement_that_lost_a_node_stands(void **state)
 {
 	struct cx *c = *state;
@@ -194,8 +198,8 @@ static bool counts_as_lost(const struct cx_node *n, uint32_t id)
 }
 
 /*
- * The same, and who was lost does not come back. The one that has agreed names that failure, and has it fenced; the other one, if it went on with the
- * state of before, would name it anew, and the two would never agree whether that node is dead.
+ * The same, and the lost node does not come back. The node that has agreed names that failure, and has the node fenced. If the other
+ * one continued with the previous state, it would give the failure another name, and the two would never agree that the node is dead.
  */
 static void a_loss_has_one_name(void **state)
 {
@@ -217,7 +221,7 @@ static void a_loss_has_one_name(void **state)
 	assert_false(gave_up(c, 0));
 }
 
-/* No epoch is used twice: what was written in the one that was taken back is older than all that comes. */
+/* No epoch is used twice: what was written in the epoch that was taken back is older than all that follows. */
 static void an_epoch_that_was_taken_back_does_not_return(void **state)
 {
 	struct cx *c = *state;

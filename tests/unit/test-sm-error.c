@@ -44,14 +44,14 @@ static void every_class_and_operation(void **state)
 	}
 }
 
-/* The spare replaces member 2, and is told to the kernel as its shadow. */
+/* The spare replaces member 2, and the kernel is told that it is its shadow. */
 static void replace_begins(struct fx *f)
 {
 	const uint32_t spare = f->sb.roles;
 	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .member = 2, .value = spare };
 	struct ddr_input done = { .type = DDR_IN_TABLE_DONE, .member = spare, .value = DDR_UAPI_SHADOW };
 
-	f->answers = FX_ALL & ~FX_IO;		/* so that it does not come to its end */
+	f->answers = FX_ALL & ~FX_IO;		/* so that the copy does not complete */
 	fx_step(f, &in);
 	fx_settle(f);
 	fx_done(f, (uint32_t)fx_find(f, DDR_OUT_SB_WRITE, 0), 0, 0, 0);
@@ -65,7 +65,7 @@ static void replace_begins(struct fx *f)
 	fx_forget(f);
 }
 
-/* Whatever the new disk of a replacement does not take: the old one and the others have it all, so it is no error of the array. */
+/* Whatever write fails on the new disk of a replacement: the old disk and the other members have all data, so it is no error of the array. */
 static void rule_3_no_error_of_a_copy_goes_up(void **state)
 {
 	static const struct { enum ddr_error_class class; enum ddr_error_op op; } rows[] = {
@@ -106,7 +106,7 @@ static void rule_4_a_member_that_is_needed_stays(void **state)
 
 	fx_error(f, 5, 1, DDR_EC_IO, DDR_OP_WRITE);
 	fx_forget(f);
-	fx_error(f, 6, 2, DDR_EC_IO, DDR_OP_READ);	/* what failed is an error, and that is all */
+	fx_error(f, 6, 2, DDR_EC_IO, DDR_OP_READ);	/* the operation that failed is an error, and nothing more */
 	assert_int_equal(answer(f), DDR_RES_FAIL);
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
 	assert_false(fx_status(f).failed);
@@ -227,7 +227,7 @@ static void a_device_that_is_back_is_tried_again(void **state)
 
 /* ---- mismatches ---------------------------------------------------------------- */
 
-/* Region 3 becomes clean, and the kernel says that its parity is wrong. */
+/* Region 3 becomes clean, and the kernel reports that its parity is wrong. */
 static void mismatch(struct fx *f, uint64_t start)
 {
 	fx_lock(f, 3, 1);
@@ -250,10 +250,10 @@ static void rule_9_a_mismatch_is_read_again_under_ex(void **state)
 	assert_int_equal(f->log[job].start, 3 * 256 + 7);
 	assert_int_equal(f->log[job].count, 4);
 	fx_done(f, job, 0, 0, 0);
-	assert_int_equal(answer(f), DDR_RES_RETRY);	/* what was read may have been wrong, and right since */
+	assert_int_equal(answer(f), DDR_RES_RETRY);	/* the earlier read may have been wrong, and the data right since */
 	fx_settle(f);
 	assert_true(fx_kernel(f, DDR_U_RELEASE) >= 0);
-	for (uint32_t look = 1; look <= 8; look++) {	/* somebody writes there all the time */
+	for (uint32_t look = 1; look <= 8; look++) {	/* the stripe is written all the time */
 		fx_forget(f);
 		fx_record(f, (struct ddr_rec){ .type = DDR_K_MISMATCH, .seq = 9 + look, .start = 3 * 256 + 7, .count = 4, .member = DDR_NO_MEMBER, .arg = { look } });
 		fx_settle(f);
@@ -271,7 +271,7 @@ static void rule_9_a_mismatch_that_stays_fails_the_read(void **state)
 	fx_done(f, fx_open_io(f, DDR_OUT_JOB_RANGE), 0, 0, 2);
 	assert_int_equal(answer(f), DDR_RES_FAIL);
 	assert_int_equal(fx_status(f).mismatches, 2);
-	assert_int_equal(ddr_sm_region(f->sm, 3), DDR_REGION_CLEAN);	/* with P alone nobody knows what is right */
+	assert_int_equal(ddr_sm_region(f->sm, 3), DDR_REGION_CLEAN);	/* with P alone nobody knows which chunk is right */
 }
 
 static void a_mismatch_where_nothing_is_known_passes(void **state)

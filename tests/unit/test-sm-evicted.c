@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A kernel that storage fencing cut off lives on. Whatever the group that had it fenced has become, it is never accepted again: others have
- * taken over what it had dirty, so its writes would come late.
+ * A kernel that storage fencing has cut off keeps running. Whatever the group that had it fenced has become, the kernel is never
+ * accepted again: others have taken over its dirty regions, so its writes would come too late.
  */
 #include "sm-cluster.h"
 
@@ -38,7 +38,7 @@ static bool evicted(const struct cx *c, uint32_t i)
 	return at >= 0 && c->node[i].log[at].event == DDR_EV_EVICTED;
 }
 
-/* The storage cuts node 2 off: its daemon is gone, its kernel lives and holds region 2; node 1 takes over what it had dirty. */
+/* The storage cuts node 2 off: its daemon is gone, its kernel runs and holds region 2; node 1 takes over its dirty regions. */
 static void storage_fences_node_2(struct cx *c)
 {
 	lock(c, 1, 2);
@@ -50,7 +50,7 @@ static void storage_fences_node_2(struct cx *c)
 	assert_true(cx_event(&c->node[0], DDR_EV_NODE_FENCED) >= 0 && cx_event(&c->node[0], DDR_EV_NODE_RECOVERED) >= 0);
 }
 
-/* All daemons end, and the machines go on: nobody knows anything but the disks. */
+/* All daemons end, and the machines keep running: only the disks still hold any state. */
 static void cold_start(struct cx *c, uint32_t held)
 {
 	cx_kill(c, 0);
@@ -62,7 +62,7 @@ static void cold_start(struct cx *c, uint32_t held)
 	cx_tick(c, 1000);
 }
 
-/* Finding U6: the slot does not mark any more what the kernel holds: others took it over while it lived. */
+/* Finding U6: the slot no longer marks what the kernel holds: others took it over while the kernel was running. */
 static void a_kernel_that_holds_what_no_slot_marks_is_evicted(void **state)
 {
 	struct cx *c = *state;
@@ -88,8 +88,8 @@ static void the_machine_is_welcome_after_its_boot(void **state)
 }
 
 /*
- * Finding U6: a new group had it fenced, which never heard its START, and nobody is there to recover its slot: who had it fenced has no kernel yet.
- * The fenced one holds something; one that has just booted, and does its own recovery, would not.
+ * Finding U6: a new group had it fenced, and that group never delivered its START. No node can recover its slot: the node that had it
+ * fenced has no kernel yet. The fenced kernel holds grants; a node that has just booted, and does its own recovery, would not.
  */
 static void a_fenced_kernel_that_holds_something_is_evicted(void **state)
 {
@@ -111,7 +111,10 @@ static void a_fenced_kernel_that_holds_something_is_evicted(void **state)
 	assert_true(evicted(c, 1));
 }
 
-/* Finding U6: likewise once the slot is recovered, and though it holds nothing any more: RECOVERED has named the instance that the slot named. */
+/*
+ * Finding U6: the same once the slot is recovered, even if the kernel holds nothing any more: RECOVERED has named the instance that
+ * the slot named.
+ */
 static void a_recovered_slot_names_the_kernel_that_had_it(void **state)
 {
 	struct cx *c = *state;
@@ -149,7 +152,7 @@ static void without_parity(struct cx *c)
 	assert_true(cx_status(&c->node[1]).ready);
 }
 
-/* Finding U6: without parity the superblocks tell: the slot of a node that was fenced is free, and whoever holds grants had one. */
+/* Finding U6: without parity the superblocks show it: the slot of a node that was fenced is free, and a kernel that holds grants had one. */
 static void without_parity_the_slot_is_gone(void **state)
 {
 	struct cx *c = *state;
@@ -164,7 +167,7 @@ static void without_parity_the_slot_is_gone(void **state)
 	assert_int_equal(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_ENABLE), -1);
 }
 
-/* Neither does that put out a node that nobody has fenced, nor one that has booted since. */
+/* That evicts neither a node that nobody has fenced, nor one that has booted since. */
 static void without_parity_the_others_are_welcome(void **state)
 {
 	struct cx *c = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Exclusive ranges: drains, acknowledgements of all of the view, jobs, release, and what comes in between. */
+/* Exclusive ranges: drains, acknowledgements of all nodes of the view, jobs, release, and what happens in between. */
 #include "sm-fixture.h"
 
 static int setup(void **state)
@@ -140,7 +140,7 @@ static void rule_7_a_job_over_a_rebound_kernel_does_not_count(void **state)
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_settle(f);
 	job = fx_open_io(f, DDR_OUT_JOB_RANGE);
-	fx_attach(f, 7, 0, 0);		/* the range is drained anew for its last part */
+	fx_attach(f, 7, 0, 0);		/* the range is drained again for its last part */
 	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN), 2);
 	fx_done(f, job, 0, 0, 0);
 	f->answers = FX_ALL;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Members that fail in jobs of the daemon, and what an array that has failed leaves behind: a disk that fails a write or a flush is out, or the
- * array has failed; nobody writes where a job's write may still land; and what waits behind a range gets its error.
+ * Members that fail in jobs of the daemon, and what an array that has failed leaves behind: a disk that fails a write or a flush is
+ * failed, or the array has failed; no node writes where a job's write may still land; and requests that wait for a range get its
+ * error.
  */
 #include <errno.h>
 
@@ -19,7 +20,7 @@ static int setup_spare(void **state)
 	return fx_setup(state, &with_spare);
 }
 
-/* A write failed in the region, for no member's fault: it is resynced. The job that does it is out. */
+/* A write failed in the region, through no fault of a member: the region is resynced. The job is outstanding. */
 static const struct ddr_output *resync(struct fx *f, uint64_t region)
 {
 	f->answers = FX_MSG | FX_KERNEL;
@@ -49,7 +50,7 @@ static uint32_t released(const struct fx *f)
 	return fx_count(f, DDR_OUT_KERNEL, DDR_U_RELEASE);
 }
 
-/* The first member is out, and nothing more can go. */
+/* The first member has failed, and no other can be spared. */
 static void one_is_out(struct fx *f)
 {
 	fx_error(f, 5, 0, DDR_EC_IO, DDR_OP_WRITE);
@@ -57,7 +58,7 @@ static void one_is_out(struct fx *f)
 	assert_true(fx_status(f).degraded);
 }
 
-/* Finding S24: the operation that failed is told, and counted, as what it was; and what was wrong with it. */
+/* Finding S24: the operation that failed is reported and counted as what it was, with its error. */
 static void the_operation_that_failed_is_told(void **state)
 {
 	static const struct { uint32_t hard, flush; int result; uint64_t op, class; } cases[] = {
@@ -85,7 +86,7 @@ static void the_operation_that_failed_is_told(void **state)
 	}
 }
 
-/* Finding S24: what the daemon itself could not write to a member is no less an error of it. */
+/* Finding S24: a write of the daemon itself that fails counts as an error of the member as well. */
 static void a_log_write_that_fails_is_counted(void **state)
 {
 	struct fx *f = *state;
@@ -102,7 +103,7 @@ static void a_log_write_that_fails_is_counted(void **state)
 	fx_answer_all_but_jobs(f);
 }
 
-/* Its cache may be gone, with what the file system had flushed to it in other regions. */
+/* Its cache may be lost, with data that the file system had flushed in other regions. */
 static void a_flush_that_fails_in_a_job_fails_its_member(void **state)
 {
 	struct fx *f = *state;
@@ -154,7 +155,7 @@ static void or_the_array(void **state)
 	assert_true(fx_status(f).failed);
 }
 
-/* A read may fail: what it was for is tried again, and the array goes on. */
+/* A read may fail: its purpose is tried again, and the array goes on. */
 static void a_read_that_fails_is_tried_again(void **state)
 {
 	struct fx *f = *state;
@@ -168,7 +169,7 @@ static void a_read_that_fails_is_tried_again(void **state)
 	assert_true(fx_status(f).resync_regions > 0);
 }
 
-/* The member is needed, and a write to it may still land: nobody writes there any more. */
+/* The member is needed, and a write to it may still land: no node writes there any more. */
 static void what_may_still_land_meets_no_writer(void **state)
 {
 	struct fx *f = *state;
@@ -183,7 +184,7 @@ static void what_may_still_land_meets_no_writer(void **state)
 	assert_int_equal(released(f), 0);
 }
 
-/* If it can go, it goes, and the range with it. */
+/* If the array can do without the member, the member fails, and the range ends with it. */
 static void where_it_can_go_the_range_ends(void **state)
 {
 	struct fx *f = *state;
@@ -195,7 +196,7 @@ static void where_it_can_go_the_range_ends(void **state)
 	assert_false(fx_status(f).failed);
 }
 
-/* Whoever waits behind a range of an array that has failed gets an error, and does not wait for ever. */
+/* Requests that wait for a range of an array that has failed get an error, and do not wait forever. */
 static void a_failed_array_gives_its_ranges_back(void **state)
 {
 	struct fx *f = *state;
@@ -207,14 +208,14 @@ static void a_failed_array_gives_its_ranges_back(void **state)
 	assert_int_equal(released(f), 0);		/* its job works still */
 	job_fails(f, 3, 0, -5);
 	assert_int_equal(released(f), fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN));
-	/* nor does it tell a kernel of them that is bound later */
+	/* nor does it report them to a kernel that binds later */
 	fx_forget(f);
 	fx_step(f, &(struct ddr_input){ .type = DDR_IN_K_DETACHED });
 	fx_attach(f, 7, 0, 0);
 	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN), 0);
 }
 
-/* So does a read that did not fit, whose range was asked for and never came. */
+/* The same for a read that did not fit, whose range was requested and never granted. */
 static void a_read_that_did_not_fit_is_answered(void **state)
 {
 	struct fx *f = *state;
@@ -248,7 +249,7 @@ static void the_log_does_not_wait_for_what_hangs(void **state)
 
 	fx_lock(f, 0, 1);
 	fx_forget(f);
-	f->answers = FX_MSG;			/* APPLIED does not come */
+	f->answers = FX_MSG;			/* APPLIED does not arrive */
 	fx_lock(f, 3, 1);
 	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 1u << 2, 0, 0);
 	fx_settle(f);
@@ -259,7 +260,7 @@ static void the_log_does_not_wait_for_what_hangs(void **state)
 	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
 	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_GRANT), 2);
-	/* it was told before that the member is out */
+	/* it was told earlier that the member has failed */
 	assert_true(fx_kernel(f, DDR_U_MEMBER) >= 0 && fx_kernel(f, DDR_U_MEMBER) < fx_kernel(f, DDR_U_GRANT));
 }
 

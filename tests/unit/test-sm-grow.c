@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The array grows: who has room, in what order members, superblocks and tables get the new size, and what is refused. */
+/* The array grows: which members have room, in what order members, superblocks and tables get the new size, and what is refused. */
 #include <errno.h>
 
 #include "lib/disk/layout.h"
@@ -13,7 +13,7 @@ static int setup(void **state)
 	return cx_setup(state, 2);
 }
 
-/* The size of a disk that has room for so many blocks and leaves free what a disk has to. */
+/* The size of a disk with room for @blocks blocks and the usual free space. */
 static uint64_t bytes_for(const struct cx *c, uint64_t blocks)
 {
 	uint64_t bytes = c->sb.data_offset + DDR_TAIL_BYTES + blocks * c->sb.chunk;
@@ -43,7 +43,7 @@ static const struct ddr_output *event(const struct cx *c, uint32_t i, enum ddr_e
 	return at < 0 ? NULL : &c->node[i].log[at];
 }
 
-/* The kernel of the node has a table of so many blocks, and its daemon is bound anew. */
+/* The kernel of the node has a table of @blocks blocks, and its daemon is bound again. */
 static void table(struct cx *c, uint32_t i, uint64_t blocks)
 {
 	struct ddr_input in = { .type = DDR_IN_K_ATTACHED, .cookie = 7, .boot_id[0] = 1, .members = c->node[i].cfg.present, .count = blocks };
@@ -64,12 +64,12 @@ static void all_have_room_and_then_it_grows(void **state)
 	o = event(c, 0, DDR_EV_GROWN);
 	assert_non_null(o);
 	assert_int_equal(o->a, BEFORE);
-	assert_int_equal(o->b, AFTER);	/* what the smaller node has */
+	assert_int_equal(o->b, AFTER);	/* the size of the node with less room */
 	assert_non_null(event(c, 1, DDR_EV_GROWN));
 	assert_int_equal(c->sb.array_blocks, AFTER);
 	assert_int_equal(c->sb.log_base, c->sb.generation);
 	assert_int_equal(cx_status(&c->node[1]).regions, 6);
-	/* members are prepared for what is new, and before the superblocks say so; one node does it */
+	/* members are prepared for the new part before the superblocks have the new size; one node does it */
 	assert_true(cx_find(&c->node[0], DDR_OUT_PREPARE, 0) < cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0));
 	o = &c->node[0].log[cx_find(&c->node[0], DDR_OUT_PREPARE, 0)];
 	assert_int_equal(o->start, BEFORE);
@@ -79,7 +79,7 @@ static void all_have_room_and_then_it_grows(void **state)
 		assert_int_equal(c->node[i].log[cx_find(&c->node[i], DDR_OUT_RESIZE, 0)].count, AFTER);
 }
 
-/* Both operators ask for the same: the second word is delivered when the array has that size, and no device is to blame. */
+/* Both operators request the same: when the second request is delivered the array already has that size, and no device is blamed. */
 static void who_asks_second_hears_that_it_is_done(void **state)
 {
 	struct cx *c = *state;
@@ -108,7 +108,7 @@ static void who_asks_second_hears_that_it_is_done(void **state)
 	assert_null(event(c, 0, DDR_EV_GROW_REFUSED));
 }
 
-/* Until its table is longer, a kernel hears of nothing that it does not have; then all of it is told. */
+/* Until its table is longer, a kernel is told of nothing beyond its table; then it is told of everything. */
 static void a_short_table_is_told_of_what_it_has(void **state)
 {
 	struct cx *c = *state;
@@ -121,7 +121,7 @@ static void a_short_table_is_told_of_what_it_has(void **state)
 	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_BITS)].rec.count, 4);
 	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_STATUS)].rec.arg[1], 4);
 	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_RESIZE, 0)].count, AFTER);	/* asked for again */
-	/* the other one writes there, dies, and what it wrote is resynced here, where no kernel has to drain it */
+	/* the other node writes there and dies, and its writes are resynced here, where the kernel has no such blocks to drain */
 	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 9, .start = 5, .count = 1 });
 	cx_settle(c);
 	assert_true(cx_find(&c->node[0], DDR_OUT_KERNEL, DDR_U_GRANT) >= 0);
@@ -140,7 +140,7 @@ static void a_short_table_is_told_of_what_it_has(void **state)
 	assert_int_equal(c->node[1].log[cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_BITS)].rec.count, 6);
 }
 
-/* No kernel may address the new blocks before the other node has said that it knows of them. */
+/* No kernel may address the new blocks before the other node has acknowledged them. */
 static void no_table_before_all_have_acknowledged(void **state)
 {
 	struct cx *c = *state;
@@ -183,18 +183,18 @@ static void who_has_no_room_is_named(void **state)
 		assert_int_equal(o->a, ddr_layout_offered(bytes_for(c, BEFORE)));
 		assert_int_equal(o->count, blocks);
 		assert_int_equal(o->member, 1);
-		assert_null(event(c, 1, DDR_EV_GROW_REFUSED));	/* nobody asked there */
+		assert_null(event(c, 1, DDR_EV_GROW_REFUSED));	/* no node was asked there */
 	}
 	assert_int_equal(c->sb.generation, generation);
 	assert_int_equal(c->sb.array_blocks, BEFORE);
-	rooms(c, AFTER, AFTER);		/* looked at anew */
+	rooms(c, AFTER, AFTER);		/* looked at again */
 	grow(c, 0, 1200);
 	assert_int_equal(c->sb.array_blocks, 1200);
 }
 
 /*
- * Finding S14: a replacement that was a few sectors smaller was of no use. What create leaves free for it is not for grow; and a member that
- * is smaller by that keeps nobody from starting.
+ * Finding S14: a replacement disk that was a few sectors smaller could not be used. The space that create leaves free for such disks
+ * is not used by grow; and a member that is smaller by that much does not prevent a start.
  */
 static void what_create_left_free_stays_free(void **state)
 {
@@ -247,7 +247,7 @@ static void a_degraded_array_does_not_grow(void **state)
 	assert_int_equal(c->sb.array_blocks, BEFORE);
 }
 
-/* A member that cannot be prepared is out by the superblocks that have the new size, and is no member to be called back by regions. */
+/* A member that cannot be prepared is failed by the superblocks that have the new size, and cannot be called back by its dirty regions. */
 static void who_is_not_prepared_goes(void **state)
 {
 	struct cx *c = *state;
@@ -260,7 +260,7 @@ static void who_is_not_prepared_goes(void **state)
 	assert_true(c->sb.member[2].since <= c->sb.log_base);
 }
 
-/* One hangs, and others could not even be begun: that they are not prepared must not be forgotten. */
+/* One member hangs, and for others the preparation could not even begin: that they are not prepared must not be forgotten. */
 static void who_could_not_be_begun_is_prepared_later(void **state)
 {
 	struct cx *c = *state;
@@ -309,7 +309,7 @@ static void the_next_writer_goes_on(void **state)
 	assert_non_null(event(c, 1, DDR_EV_GROWN));
 }
 
-/* The writer's daemon dies then, and is back before anybody fences its node: the change waits for it, and it must not wait for the change. */
+/* The writer's daemon then dies, and is back before its node is fenced: the change waits for it, and it must not wait for the change. */
 static void the_writers_daemon_is_back(void **state)
 {
 	struct cx *c = *state;

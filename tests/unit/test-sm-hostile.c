@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Rule 10: what the kernel, the group and the driver hand over is checked. Nothing in it
- * may crash the state machine, make it inconsistent, or be obeyed if it cannot be.
+ * Rule 10: input from the kernel, the group and the driver is checked. None of it may crash the state machine or make it
+ * inconsistent, and nothing impossible is obeyed.
  */
 #include "sm-fixture.h"
 
@@ -328,7 +328,7 @@ static void random_step(struct fx *f, uint64_t *rng)
 	fx_step(f, &in);
 }
 
-/* A kernel, a group and a driver that do not know what they do, between answers that make sense. */
+/* A malfunctioning kernel, group and driver: nonsense between valid answers. */
 static void nonsense_is_survived(void **state)
 {
 	struct fx *f = *state;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Nodes that leave before they have quite begun: whose slot is whose then, in memory and on the disks, and what becomes of its marks.
- */
+/* Nodes that leave before they have begun: who owns their slots then, in memory and on the disks, and what becomes of their marks. */
 #include "sm-cluster.h"
 
 static int setup(void **state)
@@ -28,7 +26,7 @@ static void leaves(struct cx *c, uint32_t i)
 	assert_true(cx_event(&c->node[i], DDR_EV_LEFT) >= 0);
 }
 
-/* Node 3 wrote in region 3 as its power went. It is back, and no slot is read, since node 4 is lost as well. */
+/* Node 3 was writing in region 3 when its power failed. It is back, and no slot is read, since node 4 is lost as well. */
 static void dirty_owner_is_back(struct cx *c)
 {
 	cx_record(c, 2, (struct ddr_rec){ .type = DDR_K_LOCK, .start = 3, .count = 1 });
@@ -45,7 +43,10 @@ static void dirty_owner_is_back(struct cx *c)
 	assert_false(cx_status(&c->node[2]).joined);
 }
 
-/* The disks name it as an owner, so the others would fence it, though it has not begun; of one that has not heard the group yet they know nothing. */
+/*
+ * The disks name it as an owner, so the others would fence it although it has not begun. They cannot know this of a node that has not
+ * heard from the group yet.
+ */
 static void an_owner_takes_part_before_it_has_begun(void **state)
 {
 	struct cx *c = *state;
@@ -60,7 +61,7 @@ static void an_owner_takes_part_before_it_has_begun(void **state)
 	assert_true(ddr_sm_takes_part(c->node[2].sm));
 }
 
-/* Rule 12: it has not read what it had dirty, so it does not know that, and those who stay read it. */
+/* Rule 12: it has not read its dirty log, so it does not know what is dirty; the remaining nodes read it. */
 static void who_has_not_read_its_slot_leaves_its_marks(void **state)
 {
 	struct cx *c = *state;
@@ -103,7 +104,7 @@ static void nobody_was_fenced(const struct cx *c)
 		assert_int_equal(cx_find(&c->node[i], DDR_OUT_FENCE, 0), -1);
 }
 
-/* The last writer dies; who comes after it finds on the disks whom it knows. */
+/* The last writer dies; its successor finds on the disks the nodes that it knows. */
 static void the_next_writer_goes_on(struct cx *c)
 {
 	cx_kill(c, 0);
@@ -115,7 +116,10 @@ static void the_next_writer_goes_on(struct cx *c)
 	assert_true(cx_status(&c->node[1]).ready && cx_status(&c->node[2]).ready);
 }
 
-/* A cluster of three, in which node 4 is about to begin: its claim is wanted by all, and the superblocks that say so are on their way (@writes) or not. */
+/*
+ * A cluster of three, in which node 4 is about to begin: all have agreed on its claim, and the superblocks that record it are being
+ * written (@writes) or not.
+ */
 static void fourth_claims(struct cx *c, bool writes)
 {
 	cx_down(c);
@@ -144,7 +148,7 @@ static void claim_lands_behind_its_node(struct cx *c)
 	cx_done(c, &c->node[0], at);
 }
 
-/* Superblocks that give it the slot are on their way: they are what the disks say, and the next ones free it. */
+/* Superblocks that give it the slot are being written: they will be on the disks, and the next ones free the slot. */
 static void a_claim_on_its_way_is_freed_behind_it(void **state)
 {
 	struct cx *c = *state;
@@ -173,7 +177,7 @@ static void the_next_writer_frees_it(void **state)
 	owners_are(c, (uint32_t[]){ 1, 2, 3, 0 });
 }
 
-/* Nobody has begun to write it: it is never written, so no later start waits for who left. */
+/* No write has begun: the claim is never written, so no later start waits for the node that left. */
 static void a_claim_that_was_only_wanted_is_withdrawn(void **state)
 {
 	struct cx *c = *state;

@@ -52,8 +52,8 @@ static struct cx *with_absent_owners(uint32_t owners)
 }
 
 /*
- * Finding U9: 63 nodes that own slots are lost, so one more has a place in the table, and the next ones have none. They are told so; nobody that is
- * lost is forgotten for them, and the array goes on.
+ * Finding U9: 63 nodes that own slots are lost, so one more has a place in the table, and further ones have none. They are told so;
+ * none of the lost nodes is forgotten for their sake, and the array goes on.
  */
 static void the_65th_node_takes_no_part(void **state)
 {
@@ -80,7 +80,7 @@ static void the_65th_node_takes_no_part(void **state)
 	cx_start(c, 1, 0, 0);
 	cx_view(c, 3, 3, true);
 	cx_settle(c);
-	assert_non_null(strstr(gave_up(&c->node[1]), "all slots"));	/* there is a place now; what is missing is a slot, until those are recovered */
+	assert_non_null(strstr(gave_up(&c->node[1]), "all slots"));	/* no slot is free until those are recovered */
 }
 
 /* Finding U9: the last place is taken like any other. */
@@ -99,7 +99,7 @@ static void the_64th_node_takes_part(void **state)
 	}
 }
 
-/* Finding U9: all 64 slots belong to nodes that are lost. Whoever comes says why it cannot take part, and forgets none of them. */
+/* Finding U9: all 64 slots belong to nodes that are lost. A new node says why it cannot take part, and none of the lost ones is forgotten. */
 static void no_place_for_the_first_one(void **state)
 {
 	struct cx *c = *state = with_absent_owners(64);
@@ -123,8 +123,8 @@ static struct cx *alone_with_seq(uint64_t seq)
 }
 
 /*
- * Finding U9: the sequences of log and map blocks go on from the superblock's, shifted by 32 bits. The highest that is accepted for a start leaves room
- * for all changes until the next one: no sequence is lower than one before.
+ * Finding U9: the sequences of log and map blocks continue from the superblock's, shifted by 32 bits. The highest that is accepted at
+ * a start leaves room for all changes until the next one: sequences never decrease.
  */
 static void the_last_superblock_sequences(void **state)
 {
@@ -149,8 +149,8 @@ static void the_last_superblock_sequences(void **state)
 }
 
 /*
- * Finding U9: behind the highest epoch the next one would be the lowest, and old states would count as the newest. A hello of it is refused, and its
- * sender named; so nobody agrees with it, and no number runs over.
+ * Finding U9: after the highest epoch the next one would be the lowest, and old states would count as the newest. A hello with that
+ * epoch is refused, and its sender named; so no node agrees with it, and no number overflows.
  */
 static void an_epoch_that_nothing_can_follow(void **state)
 {
@@ -180,7 +180,7 @@ static void an_epoch_that_nothing_can_follow(void **state)
 	assert_true(cx_status(n).agreed && cx_status(n).synced);
 }
 
-/* A tick, with the time of day as somebody has set it. */
+/* A tick, with the time of day that somebody has set. */
 static void tick_at(struct cx *c, uint64_t ms, uint64_t wall)
 {
 	struct ddr_input in = { .type = DDR_IN_TICK, .now_ms = c->now += ms, .value = wall };
@@ -192,8 +192,8 @@ static void tick_at(struct cx *c, uint64_t ms, uint64_t wall)
 }
 
 /*
- * Finding U9: the time of day is set back and forth by hours. A node whose daemon is gone is fenced after the same time as ever (30 s), no sooner and
- * no later: nothing in the state machine but the dates of a verify comes from it.
+ * Finding U9: the time of day is set back and forth by hours. A node whose daemon is gone is still fenced after 30 s, no sooner and
+ * no later: the state machine uses the time of day only for the dates of a verify.
  */
 static void the_time_of_day_fences_nobody(void **state)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * An array that a cluster of several nodes has: its superblocks say so before anybody writes, a node without a cluster is refused, and the
- * operator may adopt it, which takes over what the cluster's nodes had dirty.
+ * An array that belongs to a cluster of several nodes: its superblocks say so before any write, a node without a cluster is refused,
+ * and the operator may adopt the array, which takes over the dirty regions of the cluster's nodes.
  */
 #include "sm-cluster.h"
 
@@ -34,7 +34,7 @@ static void lock(struct cx *c, uint32_t i, uint64_t region)
 
 /* ---- a cluster ------------------------------------------------------------------- */
 
-/* A cluster whose nodes know that it has several: @nodes of them take part. */
+/* A cluster whose nodes know that it has several nodes: @nodes of them take part. */
 static void cluster(struct cx *c, uint32_t nodes)
 {
 	for (uint32_t i = 0; i < nodes; i++) {
@@ -45,7 +45,7 @@ static void cluster(struct cx *c, uint32_t nodes)
 	cx_settle(c);
 }
 
-/* Finding T1: nothing is granted before the superblocks of all members say whose the array is. */
+/* Finding T1: nothing is granted before the superblocks of all members record whose the array is. */
 static void the_superblocks_say_it_before_a_grant(void **state)
 {
 	struct cx *c = *state;
@@ -72,13 +72,13 @@ static void the_superblocks_say_it_before_a_grant(void **state)
 	assert_true(marked(ddr_sm_super(c->node[0].sm)));
 }
 
-/* Finding T1: it stays so with later changes, and who joins has it from the group. */
+/* Finding T1: it stays recorded in later changes, and a joining node gets it from the group. */
 static void who_joins_knows_it(void **state)
 {
 	struct cx *c = *state;
 
 	c->node[1].cfg.several = true;
-	cx_start(c, 1, 0, 0);		/* it has read superblocks that do not say it yet */
+	cx_start(c, 1, 0, 0);		/* it has read superblocks that do not record it yet */
 	cluster(c, 1);
 	assert_false(marked(ddr_sm_super(c->node[1].sm)));
 	cx_view(c, 3, 3, true);
@@ -106,7 +106,7 @@ static void it_moves_to_a_cluster(void **state)
 
 /* ---- outside of it --------------------------------------------------------------- */
 
-/* What an old daemon of a cluster left: slots 0 and 1 are owned by nodes 1 and 2, with regions 1 and 2 dirty. */
+/* The state that an older daemon of a cluster left: slots 0 and 1 are owned by nodes 1 and 2, with regions 1 and 2 dirty. */
 static void leave_dirty(struct cx *c)
 {
 	cluster(c, 2);
@@ -170,7 +170,7 @@ static void without_a_cluster_it_is_refused(void **state)
 	nothing_is_written(n, "ddraid start --adopt");
 }
 
-/* Finding T1: nor in a cluster of its own, whose list of nodes was cut down to it. */
+/* Finding T1: the same in a cluster of its own, whose list of nodes was reduced to this one. */
 static void in_a_cluster_of_one_it_is_refused(void **state)
 {
 	struct cx *c = *state;
@@ -196,7 +196,7 @@ static void anothers_clean_slot_is_refused(void **state)
 
 /* ---- adopted --------------------------------------------------------------------- */
 
-/* Finding T1: what all nodes of the cluster had dirty is resynced, their slots are free, and the superblocks are no cluster's any more. */
+/* Finding T1: all dirty regions of the cluster's nodes are resynced, their slots are free, and the superblocks no longer name a cluster. */
 static void adopted_by_one_without_a_cluster(void **state)
 {
 	struct cx *c = *state;
@@ -219,7 +219,7 @@ static void adopted_by_one_without_a_cluster(void **state)
 	assert_int_equal(ddr_sm_region(n->sm, 2), DDR_REGION_CLEAN);
 	cx_kill(c, 0);
 	n->cfg.adopt = false;
-	alone(c, 0, 0);			/* from now on without a word */
+	alone(c, 0, 0);			/* from now on without the operator's consent */
 	assert_true(cx_status(n).ready);
 }
 
@@ -248,7 +248,7 @@ static void nothing_is_lost_on_the_way(void **state)
 	assert_int_equal(c->sb.slot_node[1], 0);
 }
 
-/* It died with the slots half taken over: without the word the next start is refused, with it it goes on. */
+/* The node died with the slots half taken over: without the operator's consent the next start is refused, with it the adoption continues. */
 static void an_adoption_that_was_cut_goes_on(void **state)
 {
 	struct cx *c = *state;
@@ -276,7 +276,7 @@ static void an_adoption_that_was_cut_goes_on(void **state)
 	assert_int_equal(ddr_sm_region(n->sm, 2), DDR_REGION_CLEAN);
 }
 
-/* Finding T1: with corosync, and nobody but this node in its list: the lost nodes count as dead, without an agent. */
+/* Finding T1: with corosync, and only this node in its list: the lost nodes count as dead, without an agent. */
 static void adopted_in_a_cluster_of_one(void **state)
 {
 	struct cx *c = *state;
@@ -298,7 +298,7 @@ static void adopted_in_a_cluster_of_one(void **state)
 	assert_int_equal(ddr_sm_region(n->sm, 2), DDR_REGION_CLEAN);
 }
 
-/* The word of an operator who does not know that another node is here. */
+/* The operator adopts the array without knowing that another node is running. */
 static void beside_others_nothing_is_adopted(void **state)
 {
 	struct cx *c = *state;

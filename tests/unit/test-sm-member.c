@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Member failure: intent, superblocks, done, acknowledgement; starts with members missing; who owns a slot. */
+/* Member failure: intent, superblocks, done, acknowledgement; starts with members missing; slot ownership. */
 #include "sm-fixture.h"
 
 static int setup(void **state)
@@ -90,8 +90,8 @@ static void the_superblocks_of_a_failure(void **state)
 }
 
 /*
- * Finding S12: the operator starts from older superblocks. The first change goes behind the generation that was seen, and names the one on these
- * disks as the one before it.
+ * Finding S12: the operator starts from older superblocks. The first change takes a number after the newest generation that was seen,
+ * and names the generation on these disks as its predecessor.
  */
 static void an_older_generation_goes_behind_the_newer_one(void **state)
 {
@@ -181,7 +181,7 @@ static void two_members_fail_at_once(void **state)
 	assert_int_equal(fx_status(f).member_state[5], DDR_MEMBER_IN_SYNC);
 }
 
-/* Rule 3 for the daemon's own writes: the grant waits until the member is out, then counts. */
+/* Rule 3 for the daemon's own writes: the grant waits until the member has failed, then counts. */
 static void a_log_write_that_fails(void **state)
 {
 	struct fx *f = *state;
@@ -193,7 +193,7 @@ static void a_log_write_that_fails(void **state)
 	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);
 	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
 	fx_settle(f);
-	assert_true(fx_kernel(f, DDR_U_GRANT) > fx_kernel(f, DDR_U_MEMBER));	/* it obeys before it writes; nobody else reads */
+	assert_true(fx_kernel(f, DDR_U_GRANT) > fx_kernel(f, DDR_U_MEMBER));	/* told before it writes; nobody else reads */
 	assert_true(fx_kernel(f, DDR_U_MEMBER) >= 0);
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -224,7 +224,7 @@ static void a_flush_and_a_map_write_that_fail(void **state)
 	assert_int_equal(ddr_sm_region(f->sm, 3), DDR_REGION_NEEDS_SYNC | DDR_REGION_F_WRITTEN);
 }
 
-/* Note 4: what is written while a member is missing is noted before its mark goes, also if the member goes meanwhile. */
+/* Note 4: a region that is written while a member is missing is recorded before its mark is cleared, even if the member fails in between. */
 static void degraded_regions_are_noted(void **state)
 {
 	struct fx *f = *state;
@@ -261,7 +261,7 @@ static void the_operator_fails_members(void **state)
 		assert_int_equal(fx_status(f).member_state[m], m < 2 ? DDR_MEMBER_FAULTY : DDR_MEMBER_IN_SYNC);
 		assert_int_equal(fx_event(f, DDR_EV_REFUSED) >= 0, m == 2);
 	}
-	in.member = 0;		/* it is out already */
+	in.member = 0;		/* it has failed already */
 	fx_forget(f);
 	fx_step(f, &in);
 	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
@@ -320,7 +320,7 @@ static void a_slot_of_another_node_is_not_taken(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_SB_WRITE, 0), 0);
 	assert_int_equal(fx_kernel(f, DDR_U_ENABLE), -1);
 	f->sb.slot_node[0] = 0;
-	f->sb.slot_node[2] = 1;		/* and nobody owns two */
+	f->sb.slot_node[2] = 1;		/* and no node owns two */
 	restart(f);
 	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
 	assert_int_equal(fx_kernel(f, DDR_U_ENABLE), -1);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * A kernel that goes and is bound anew while ranges are in force: what its last binding acknowledged, rule 5.
- */
+/* A kernel is unbound and bound again while ranges are in force: what its previous binding acknowledged, rule 5. */
 #include "sm-cluster.h"
 
 static int setup(void **state)
@@ -34,7 +32,7 @@ static void two_are_clean(struct cx *c)
 	cx_forget(c);
 }
 
-/* The node wants a range with this block, and its kernel answers no more by itself: the others are asked, and drain. */
+/* The node requests a range with this block, and its kernel does not answer automatically any more: the others are asked, and drain. */
 static void wants(struct cx *c, uint32_t i, uint64_t block)
 {
 	c->answers = CX_MSG;
@@ -82,7 +80,7 @@ static bool works(struct cx *c, uint32_t i)
 	return cx_find(&c->node[i], DDR_OUT_JOB_RANGE, 0) >= 0;
 }
 
-/* ENABLE would let go on what waits in the kernel behind a range of its last daemon; a job works in that range. */
+/* ENABLE would release the bios that wait in the kernel for a range of its previous daemon; a job works in that range. */
 static void enable_waits_for_a_job(void **state)
 {
 	struct cx *c = *state;
@@ -108,7 +106,7 @@ static void enable_waits_for_a_job(void **state)
 	assert_true(enabled(c, 1));
 }
 
-/* The last binding's word does not count where not all had given theirs: the job waits for the new one's. */
+/* The acknowledgement of the last binding does not count if not all nodes had acknowledged: the job waits for that of the new binding. */
 static void an_acknowledgement_is_taken_back(void **state)
 {
 	struct cx *c = *state;
@@ -125,14 +123,14 @@ static void an_acknowledgement_is_taken_back(void **state)
 	assert_true(works(c, 0));
 }
 
-/* Until all know that it does not count, the kernel holds what the last binding drained: the job may begin meanwhile. */
+/* Until all know that it does not count, the kernel keeps what the last binding drained: the job may begin meanwhile. */
 static void enable_waits_until_it_is_taken_back(void **state)
 {
 	struct cx *c = *state;
 
 	two_of_three_acknowledge(c);
 	c->answers = 0;
-	kernel_answers(c, 2, DDR_U_DRAIN);	/* its word is ordered before that the other's is taken back */
+	kernel_answers(c, 2, DDR_U_DRAIN);	/* its acknowledgement is ordered before the withdrawal of the other's */
 	detached(c, 1);
 	attached(c, 1);
 	assert_false(enabled(c, 1));
@@ -145,7 +143,7 @@ static void enable_waits_until_it_is_taken_back(void **state)
 	assert_true(enabled(c, 1));
 }
 
-/* It is said again in the next view if it was not delivered in the last one. */
+/* The withdrawal is sent again in the next view if it was not delivered in the last one. */
 static void it_is_taken_back_in_the_next_view(void **state)
 {
 	struct cx *c = *state;
@@ -163,7 +161,7 @@ static void it_is_taken_back_in_the_next_view(void **state)
 	assert_true(enabled(c, 1));
 }
 
-/* Two that are bound anew at once, each with a range that all had acknowledged and no job had begun in: neither waits for the other. */
+/* Two are bound again at once, each with a range that all had acknowledged and in which no job had begun: neither waits for the other. */
 static void two_at_once(void **state)
 {
 	struct cx *c = *state;

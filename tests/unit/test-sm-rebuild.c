@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Spares on several nodes: who takes one, what is folded before, the rebuild and its cursor, its end. */
+/* Spares on several nodes: which is taken, what is folded into the map before, the rebuild and its cursor, its end. */
 #include <errno.h>
 
 #include "sm-rebuild.h"
 
-/* All of it, with nobody in the way: only what was ever written is rebuilt, from the members in sync, by the writer alone. */
+/* The whole rebuild, undisturbed: only blocks that were ever written are rebuilt, from the members in sync, by the writer alone. */
 static void a_spare_takes_the_place(void **state)
 {
 	struct cx *c = *state;
@@ -37,10 +37,10 @@ static void a_spare_takes_the_place(void **state)
 	assert_int_equal(c->sb.member[SPARE].role, ROLE);
 	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
 	assert_int_equal(c->sb.generation, 4);		/* failed, taken, in sync */
-	assert_int_equal(c->sb.log_base, 4);		/* who was out before needs all of it */
+	assert_int_equal(c->sb.log_base, 4);		/* a member that failed earlier needs all of it */
 }
 
-/* A region that node 2 wrote for the first time, and has dirty still: the map says so before anybody calls it never written. */
+/* Node 2 wrote a region for the first time, and has it still dirty: the map records that before the region could be taken for never written. */
 static void what_is_dirty_is_in_the_map_first(void **state)
 {
 	struct cx *c = *state;
@@ -85,9 +85,9 @@ static void the_second_writes(struct cx *c)
 }
 
 /*
- * Node 4 had written a region for the first time, and dies with node 3 before it could say so in the map. Node 1, which is not the
- * writer any more, recovers both slots. It has folded what it knew of when the first was done; it does so again, or the writer
- * would pass the region over while it is still resynced here.
+ * Node 4 had written a region for the first time, and dies together with node 3 before it could record that in the map. Node 1, which
+ * is not the writer any more, recovers both slots. When the first slot was done it folded the marks that it knew of. It has to do so
+ * again; otherwise the writer would skip the region while it is still being resynced here.
  */
 static void what_dead_nodes_had_dirty_too(void **state)
 {
@@ -113,8 +113,8 @@ static void what_dead_nodes_had_dirty_too(void **state)
 }
 
 /*
- * The same, but the first slot's marks come when node 1 has folded all that it knew of, and waits for the map: what that slot had dirty
- * lies behind. "Folded" said between them and RECOVERED would count for them too, since it is delivered behind it.
+ * The same, but the marks of the first slot arrive after node 1 has folded all that it knew of, while it waits for the map. A
+ * "folded" message sent between them and RECOVERED would count for these marks too, since it is delivered after RECOVERED.
  */
 static void what_it_takes_over_as_it_folds(void **state)
 {
@@ -128,14 +128,14 @@ static void what_it_takes_over_as_it_folds(void **state)
 	member_fails(c, 1, ROLE, 5);
 	pass_but(c, 40, (const int[CX_NODES]){ -1, DDR_OUT_MAP_WRITE, -1, DDR_OUT_TABLE });
 	assert_int_equal(cx_status(writer).rebuilding, SPARE);
-	cx_done(c, writer, cx_open(writer, DDR_OUT_MAP_WRITE));		/* as it was when the rebuild began */
+	cx_done(c, writer, cx_open(writer, DDR_OUT_MAP_WRITE));		/* the map as of the beginning of the rebuild */
 	pass_but(c, 20, (const int[CX_NODES]){ -1, DDR_OUT_MAP_WRITE, -1, DDR_OUT_TABLE });
 	cx_kill(c, 3);
 	cx_view(c, 7, 7, true);
 	pass_but(c, 60, (const int[CX_NODES]){ DDR_OUT_SLOT_WRITE, DDR_OUT_MAP_WRITE, -1, -1 });
 	assert_true(cx_event(recovers, DDR_EV_RECOVERY) >= 0);
 	c->answers = 0;
-	cx_done(c, writer, cx_open(writer, DDR_OUT_MAP_WRITE));		/* the word of that reaches node 1 behind its RECOVERED */
+	cx_done(c, writer, cx_open(writer, DDR_OUT_MAP_WRITE));		/* the message about that reaches node 1 after its RECOVERED */
 	cx_done(c, recovers, cx_open(recovers, DDR_OUT_SLOT_WRITE));
 	pass_without(c, 60, 0, DDR_OUT_MAP_WRITE);
 	for (uint32_t round = 0; round < 50; round++)
@@ -190,11 +190,11 @@ static void a_node_that_does_not_reach_the_spare(void **state)
 	}
 	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_FAULTY);
 	assert_int_equal(cx_status(&c->node[0]).member_state[SPARE], DDR_MEMBER_FAULTY);
-	assert_true(answered(n, 77));		/* no table came that would have ended it */
+	assert_true(answered(n, 77));		/* no new table came that would have ended it */
 	assert_false(cx_status(n).gave_up || cx_status(n).failed);
 }
 
-/* What the disk failed that had the place before, the spare has not. */
+/* An error of the failed disk that had the place before is not the spare's error. */
 static void an_error_of_the_disk_before(void **state)
 {
 	struct cx *c = *state;
@@ -207,7 +207,7 @@ static void an_error_of_the_disk_before(void **state)
 	assert_int_equal(c->sb.member[SPARE].err_write, 0);
 }
 
-/* A kernel whose table names the old device where the new one has its place is not told that it is in sync. */
+/* A kernel whose table has the old device where the new one has its place is not told that it is in sync. */
 static void an_old_table_is_not_believed(void **state)
 {
 	struct cx *c = *state;
@@ -241,8 +241,8 @@ static void generation_follows(struct ddr_super *sb, uint64_t generation)
 }
 
 /*
- * Node 3 is bound to a table that was judged by the superblocks @old, and is cut off while the others come to those of @c. They begin, and the
- * network heals.
+ * Node 3 is bound to a table that was judged by the superblocks @old, and is cut off while the others agree on those of @c. They
+ * begin, and the network recovers.
  */
 static void joins_with_an_old_table(struct cx *c, const struct ddr_super *old)
 {
@@ -264,7 +264,7 @@ static void joins_with_an_old_table(struct cx *c, const struct ddr_super *old)
 	cx_tick(c, 100);
 }
 
-/* Every device of its table is a member in sync, and stands where another one has its place now. It must not be read nor written. */
+/* Every device of its table is a member in sync, but at a place that now belongs to another member. It must not be read or written. */
 static void who_has_every_disk_in_another_place_is_put_out(struct cx *c, const struct ddr_super *old)
 {
 	struct cx_node *n = &c->node[2];
@@ -295,7 +295,7 @@ static void places_were_exchanged(void **state)
 	who_has_every_disk_in_another_place_is_put_out(c, &old);
 }
 
-/* One that failed came back as a spare, and took the place of the next one that failed. */
+/* A member that failed came back as a spare, and took the place of the next one that failed. */
 static void a_place_was_left(void **state)
 {
 	struct cx *c = *state;
@@ -316,7 +316,7 @@ static void a_place_was_left(void **state)
 	who_has_every_disk_in_another_place_is_put_out(c, &old);
 }
 
-/* What a table names for a member that lost its place since, it does not name at the place that this one gets next. */
+/* The place that a table gave a member before the member lost it does not count for the place that the member gets next. */
 static void a_place_that_was_left_is_forgotten(void **state)
 {
 	struct cx *c = *state;
@@ -353,7 +353,7 @@ static void a_place_that_was_left_is_forgotten(void **state)
 	assert_int_equal(n->log[at].index, 1);
 }
 
-/* The writer dies: the next one goes on behind the cursor that is on the disks, and does again what was not flushed. */
+/* The writer dies: the next one continues at the cursor on the disks, and repeats what was not flushed. */
 static void the_next_writer_goes_on(void **state)
 {
 	struct cx *c = *state;
@@ -412,7 +412,7 @@ static void in_sync_with_the_log_only(void **state)
 	not_in_sync_without(*state, DDR_OUT_LOG_WRITE);
 }
 
-/* The spare fails while it is rebuilt: nobody needs it, and nothing that the array has is lost. */
+/* The spare fails while it is rebuilt: it is not needed, and no data of the array is lost. */
 static void the_spare_fails(void **state)
 {
 	struct cx *c = *state;
@@ -434,7 +434,7 @@ static void the_spare_fails(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
-/* Too little is left to compute a bad sector: status can say which blocks hold the rebuild up, until they are written. */
+/* A bad sector with no redundancy left: status can show which blocks delay the rebuild, until they are written. */
 static void what_holds_it_up_is_known(void **state)
 {
 	struct cx *c = *state;
@@ -457,7 +457,7 @@ static void what_holds_it_up_is_known(void **state)
 	assert_int_equal(p.bad_start, n->log[at].start);
 	assert_int_equal(p.bad_count, n->log[at].count);
 	assert_true(p.at <= p.bad_start && p.done < p.total);
-	ddr_sm_rebuild_progress(c->node[1].sm, &p);	/* known to the one who works */
+	ddr_sm_rebuild_progress(c->node[1].sm, &p);	/* known to the node that runs it */
 	assert_int_equal(p.bad_count, 0);
 	pass_without(c, 800, 0, DDR_OUT_JOB_RANGE);	/* it is tried again, and can be read */
 	ddr_sm_rebuild_progress(n->sm, &p);
@@ -465,7 +465,7 @@ static void what_holds_it_up_is_known(void **state)
 	assert_int_equal(cx_status(n).member_state[SPARE], DDR_MEMBER_IN_SYNC);
 }
 
-/* What the kernel was told last, for `dmsetup status`. */
+/* What the kernel was last told, for `dmsetup status`. */
 static struct ddr_rec last_status(const struct cx_node *n)
 {
 	struct ddr_rec rec = { 0 };
@@ -476,7 +476,7 @@ static struct ddr_rec last_status(const struct cx_node *n)
 	return rec;
 }
 
-/* The block that it has come to, and how many there are: on the node that works, and on the others once the superblocks say it. */
+/* The current block and the total: on the node that runs the rebuild, and on the others once the superblocks have them. */
 static void the_kernels_are_told_how_far_it_is(void **state)
 {
 	struct cx *c = *state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The marks of repairs: what the log names as one, what becomes of it when somebody writes there, and what a crash in the
- * midst of a repair leaves. A resync would make parity fit the very chunk that was to be put right.
+ * The marks of repairs: what the log records as a repair, what becomes of it when the region is written, and what a crash in the
+ * middle of a repair leaves. A resync would make parity fit the very chunk that was to be repaired.
  */
 #include "sm-cluster.h"
 #include "sm-fixture.h"
@@ -28,7 +28,7 @@ static bool named(const struct ddr_disk_log *blk, uint32_t region)
 	return false;
 }
 
-/* What the log would say now; '-': nothing, 'r': marked for a repair, 'w': marked. */
+/* The state of the region in the log now; '-': not marked, 'r': marked for a repair, 'w': marked. */
 static char says(const struct fx *f, uint32_t region)
 {
 	struct ddr_disk_log blk;
@@ -61,7 +61,7 @@ static void answer(struct fx *f, enum ddr_out_type type)
 	fx_settle(f);
 }
 
-/* The daemon begins, over a log in which these regions are marked; those in @repair for one alone. All of the array is clean. */
+/* The daemon begins with a log in which these regions are marked; those in @repair for a repair alone. The whole array is clean. */
 static void begin(struct fx *f, const uint32_t *regions, uint32_t n, const uint32_t *repair, uint32_t n_repair)
 {
 	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 }, map[DDR_LOG_PAYLOAD] = { 0 };
@@ -106,7 +106,7 @@ static void the_log_names_a_repair(void **state)
 	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);
 }
 
-/* A mark that is there already is somebody's who wrote. */
+/* A mark that exists already belongs to a write. */
 static void what_was_written_just_now_is_not_named(void **state)
 {
 	struct fx *f = *state;
@@ -120,7 +120,7 @@ static void what_was_written_just_now_is_not_named(void **state)
 	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
 }
 
-/* Rule 1: a region is not granted while a copy of the log may say that nobody wrote there. */
+/* Rule 1: a region is not granted while a copy of the log may lack the mark of a write there. */
 static void who_writes_there_gets_a_mark_of_its_own(void **state)
 {
 	struct fx *f = *state;
@@ -135,7 +135,7 @@ static void who_writes_there_gets_a_mark_of_its_own(void **state)
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 }
 
-/* The write that names it is out as the region is asked for: its end is not enough. */
+/* The write that records the repair is outstanding when the region is requested: its completion is not sufficient. */
 static void nor_does_a_mark_on_its_way_count(void **state)
 {
 	struct fx *f = *state;
@@ -153,7 +153,7 @@ static void nor_does_a_mark_on_its_way_count(void **state)
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 }
 
-/* Nor is parity computed anew under it: what a crash in the midst of that leaves must be resynced. */
+/* Nor is parity recomputed under it: after a crash in the middle of that the region must be resynced. */
 static void a_resync_gets_a_mark_of_its_own(void **state)
 {
 	const uint32_t both[] = { 3 };
@@ -177,7 +177,7 @@ static void what_a_crash_cut_short_is_looked_at_again(void **state)
 	begin(f, NULL, 0, repair, 1);
 	assert_int_equal(fx_event(f, DDR_EV_RECOVERY), -1);
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(says(f, 3), 'r');				/* on all members, as what it was */
+	assert_int_equal(says(f, 3), 'r');				/* on all members, unchanged */
 	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(fx_job(f)->job, DDR_KA_VERIFY);
 	assert_int_equal(fx_job(f)->start, 3 * REGION);
@@ -191,7 +191,7 @@ static void what_a_crash_cut_short_is_looked_at_again(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
 }
 
-/* Beside it somebody wrote: there a resync is due, and only there. */
+/* Another region was written: there a resync is due, and only there. */
 static void marks_of_writes_are_resynced(void **state)
 {
 	const uint32_t written[] = { 4 }, repair[] = { 3 };
@@ -232,7 +232,7 @@ static void parity_that_is_to_fit_is_resynced(void **state)
 	assert_int_equal(says(f, 2), 'w');
 }
 
-/* Which chunk is wrong cannot be told while one is missing. The mark stays until that can be done. */
+/* While a chunk is missing it cannot be known which one is wrong. The mark stays until it can. */
 static void not_while_a_member_is_out(void **state)
 {
 	const uint32_t repair[] = { 3 };
@@ -250,7 +250,7 @@ static void not_while_a_member_is_out(void **state)
 	assert_int_equal(fx_status(f).dirty, 1);
 }
 
-/* It is begun anew if it is cut short here, too: by a clean stop the slot is not clean. */
+/* The repair starts over if it is interrupted here, too: a clean stop does not make the slot clean. */
 static void a_stop_leaves_the_mark(void **state)
 {
 	struct ddr_input stop = { .type = DDR_IN_OP_CLEAN };
@@ -269,7 +269,7 @@ static void a_stop_leaves_the_mark(void **state)
 	assert_int_equal(says(f, 3), 'r');
 }
 
-/* A block names so many; a mark beyond that counts as one of a write. */
+/* A block can record this many repairs; a mark beyond them counts as one of a write. */
 static void more_than_a_block_can_name(void **state)
 {
 	uint32_t repair[DDR_LOG_REPAIRS];
@@ -311,7 +311,10 @@ static void bad_sector_at(struct cx *c, uint32_t node)
 	cx_settle(c);
 }
 
-/* Node 2 dies in the midst of a repair: who takes its slot over names it, before the slot is cleared, and looks at it again. */
+/*
+ * Node 2 dies in the middle of a repair: the node that takes its slot over records the repair before the slot is cleared, and looks
+ * at the region again.
+ */
 static void who_takes_over_looks_again(void **state)
 {
 	struct cx *c = *state;
@@ -358,7 +361,7 @@ static void who_takes_over_looks_again(void **state)
 	assert_int_equal(cx_status(&c->node[0]).dirty, 0);
 }
 
-/* The parity is not known there, since another node has to resync: a look does not begin anew at once, again and again. */
+/* The parity is unknown there, since another node has to resync: the look is not repeated at once, again and again. */
 static void who_cannot_look_waits(void **state)
 {
 	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };

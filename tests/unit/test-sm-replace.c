@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A member that works is replaced by a copy of it, on several nodes; and what fails, or dies, on the way. */
+/* A working member is replaced by a copy of it, on several nodes; and what fails or dies meanwhile. */
 #include <errno.h>
 
 #include "lib/disk/assemble.h"
@@ -23,7 +23,7 @@ static uint64_t told(const struct cx_node *n, uint32_t place)
 	return state;
 }
 
-/* Both are written, the old one is read and copied, and at the end the new one has its place: nobody is missing at any time. */
+/* Both disks are written, the old one is read and copied, and at the end the new one has the place: no member is missing at any time. */
 static void a_member_is_replaced(void **state)
 {
 	struct cx *c = *state;
@@ -63,12 +63,15 @@ static void a_member_is_replaced(void **state)
 	assert_int_equal(c->sb.member[SPARE].role, ROLE);
 	assert_int_equal(c->sb.member[SPARE].flags, 0);
 	assert_int_equal(c->sb.member[ROLE].role, DDR_ROLE_NONE);
-	assert_int_equal(c->sb.generation, 3);		/* begun, whole */
+	assert_int_equal(c->sb.generation, 3);		/* begun, completed */
 	replace(c, 0, ROLE, SPARE);
 	assert_true(cx_event(writer, DDR_EV_REFUSED) >= 0);
 }
 
-/* While one node reads the old one still, the other one writes both: it tells its kernel to read the shadow, and that the place goes. */
+/*
+ * While one node still reads the old disk, the other one writes both: it tells its kernel to read the shadow, and that the place is
+ * about to change.
+ */
 static void the_old_one_is_written_until_all_know(void **state)
 {
 	struct cx *c = *state;
@@ -93,7 +96,7 @@ static void the_old_one_is_written_until_all_know(void **state)
 	fail_msg("the kernel was never told that the old one goes");
 }
 
-/* Its copy was half done: what is left is rebuilt from the others, and the old one is no member. */
+/* Half of the copy was done: the rest is rebuilt from the others, and the old disk is not a member any more. */
 static void the_old_one_fails(void **state)
 {
 	struct cx *c = *state;
@@ -120,8 +123,9 @@ static void the_old_one_fails(void **state)
 }
 
 /*
- * The old one fails as the replacement begins, so one change of the superblocks says both; and node 2 never gets a table with the new one at
- * its place. Its kernel has the old one there still: what fails on that is not the new one's fault, and it is said to be out before all others do without it.
+ * The old disk fails as the replacement begins, so one change of the superblocks records both; and node 2 never gets a table with the
+ * new disk at its place. Its kernel still has the old disk there. An error on that disk is not the new one's, and the old one is
+ * reported as failed before all others stop using it.
  */
 static void both_fail_as_it_begins(void **state)
 {
@@ -186,7 +190,7 @@ static void who_resyncs_has_not_folded(void **state)
 	assert_int_equal(cx_status(&c->node[0]).member_state[SPARE], DDR_MEMBER_IN_SYNC);
 }
 
-/* The operator thinks better of it: nobody was ever missing. */
+/* The operator cancels the replacement: no member was ever missing. */
 static void the_new_one_goes(void **state)
 {
 	struct cx *c = *state;
@@ -213,7 +217,10 @@ static void the_new_one_goes(void **state)
 
 /* ---- the moment in which the new one takes over --------------------------------- */
 
-/* The writer's superblocks in which the new one has taken over are out: they are on the disks, and fail on those of @fail; or it dies and nobody hears of it. */
+/*
+ * The writer has written the superblocks in which the new disk has taken over: they are on the disks, and fail on those of @fail; or
+ * (@dies) the writer dies before any node is told.
+ */
 static bool whole_written(struct cx *c, uint32_t fail, bool dies)
 {
 	struct cx_node *n = &c->node[0];
@@ -262,7 +269,7 @@ static void settles(struct cx *c)
 	}
 }
 
-/* P and Q are out: each of the others holds what nobody else does. */
+/* P and Q have failed: no other member can be spared. */
 static void nothing_to_spare(struct cx *c)
 {
 	for (uint32_t i = 0; i < 2; i++)
@@ -286,10 +293,10 @@ static void old_one_stays(struct cx *c)
 	}
 	assert_int_equal(c->sb.member[ROLE].role, ROLE);
 	assert_int_equal(c->sb.member[SPARE].role, DDR_ROLE_NONE);
-	assert_int_equal(c->sb.member[ROLE].since, c->sb.generation);	/* a disk says that it was out */
+	assert_int_equal(c->sb.member[ROLE].since, c->sb.generation);	/* a disk records that it had failed */
 }
 
-/* The new one fails as it takes over: nobody needed it, and the old one is as good as it was. */
+/* The new disk fails as it takes over: it was not needed, and the old one is as good as before. */
 static void the_new_one_fails_at_the_end(void **state)
 {
 	up_to_whole(*state, 1u << SPARE, false);
@@ -306,7 +313,7 @@ static void the_new_one_fails_and_nothing_is_to_spare(void **state)
 	old_one_stays(*state);
 }
 
-/* The end of it is on its way to all when the new one fails for node 2, whose word comes first: nobody obeys the end. */
+/* The end of the replacement is being announced when the new disk fails for node 2, whose message is ordered first: no node obeys the end. */
 static void a_failure_overtakes_the_end(void **state)
 {
 	struct cx *c = *state;
@@ -347,7 +354,7 @@ static void is_replaced(struct cx *c, uint32_t i)
 	assert_int_equal(st.member_state[SPARE], DDR_MEMBER_IN_SYNC);
 }
 
-/* The old one takes its last superblock no more: that does not matter, it is out. */
+/* The old disk fails its last superblock write: that does not matter, it has been replaced. */
 static void the_old_one_fails_at_the_end(void **state)
 {
 	nothing_to_spare(*state);
@@ -357,7 +364,7 @@ static void the_old_one_fails_at_the_end(void **state)
 	is_replaced(*state, 1);
 }
 
-/* The writer dies when the disks say that it has taken over, and nobody has heard of it: no disk is bad, and nobody says so. */
+/* The writer dies when the disks record the takeover, before any node is told: no disk is bad, and none is reported. */
 static void the_writer_dies_at_the_end(void **state)
 {
 	struct cx *c = *state;
@@ -371,7 +378,7 @@ static void the_writer_dies_at_the_end(void **state)
 	assert_int_equal(cx_event(&c->node[1], DDR_EV_MEMBER_FAILED), -1);
 }
 
-/* Superblocks of the end that came to nothing are on some disks, those of what was instead on others: they tell one story. */
+/* Some disks have superblocks of the end that was not agreed, others those of the change that was: they do not count as diverged. */
 static void the_end_that_was_not_is_no_other_story(void **state)
 {
 	struct ddr_candidate disk[2];
@@ -403,7 +410,7 @@ static void the_end_that_was_not_is_no_other_story(void **state)
 	is_replaced(c, 1);
 }
 
-/* What it was writing is resynced on both before the new one takes over, though that was agreed when it died. */
+/* What the dead node was writing is resynced on both disks before the new one takes over, although the takeover was agreed when it died. */
 static void what_the_dead_wrote_is_copied_first(void **state)
 {
 	struct cx *c = *state;
@@ -447,7 +454,7 @@ static void pass_untidy(struct cx *c, uint32_t rounds, int result)
 	}
 }
 
-/* A kernel that has the first disk still as a shadow cannot have the second: nobody relies on that one before. */
+/* A kernel that still has the first disk as a shadow cannot have the second: nothing relies on the second before that. */
 static void the_next_one_waits(void **state)
 {
 	struct cx *c = *state;
@@ -493,7 +500,7 @@ static void the_next_one_cannot_be(void **state)
 
 #define SPARE_0	4u		/* there the first one is behind the four with data */
 
-/* Two nodes and an array without parity; of a member that is replaced the first half is copied, and a job is out for the rest. */
+/* Two nodes and an array without parity. The first half of a member that is replaced is copied, and a job for the rest is outstanding. */
 static int setup_half_copied(void **state)
 {
 	struct cx *c = calloc(1, sizeof(*c));
@@ -531,8 +538,8 @@ static bool anew(const struct cx_node *n, uint32_t from)
 }
 
 /*
- * Node 2 dies for good, and nobody knows where it was writing: below the cursor, too, the old one may have what it wrote and the new one not.
- * Nobody claims its slot, and all is copied once more before the new one takes over.
+ * Node 2 dies for good, and nobody knows where it was writing: below the cursor, too, the old disk may have a write that the new one
+ * lacks. Nobody claims its slot, and everything is copied again before the new disk takes over.
  */
 static void who_died_does_not_come_back(void **state)
 {
@@ -552,7 +559,7 @@ static void who_died_does_not_come_back(void **state)
 	assert_int_equal(c->sb.slot_node[1], 0);
 }
 
-/* So it is where node 2 comes back, and has its slot again: its last process died. */
+/* The same if node 2 comes back, and has its slot again: its last process died. */
 static void who_died_comes_back(void **state)
 {
 	struct cx *c = *state;
@@ -569,7 +576,7 @@ static void who_died_comes_back(void **state)
 	assert_int_equal(cx_status(&c->node[1]).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
 }
 
-/* It comes back and dies once more while its claim is being written: what frees its slot comes behind that. */
+/* It comes back and dies once more while its claim is being written: the change that frees its slot comes after that. */
 static void who_claims_dies_again(void **state)
 {
 	struct cx *c = *state;
@@ -598,7 +605,10 @@ static void who_claims_dies_again(void **state)
 	assert_int_equal(cx_status(n).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
 }
 
-/* Node 2 leaves cleanly, and is gone before the superblocks say that its slot is free: it died nowhere, and the copy goes on. */
+/*
+ * Node 2 leaves cleanly, and is gone before the superblocks record that its slot is free: it did not die while writing, and the copy
+ * continues.
+ */
 static void who_leaves_has_not_died(void **state)
 {
 	struct cx *c = *state;
@@ -627,7 +637,7 @@ static void who_leaves_has_not_died(void **state)
 	assert_int_equal(cx_status(n).member_state[SPARE_0], DDR_MEMBER_IN_SYNC);
 }
 
-/* Regions whose parity is to be computed for the first time do not take the ranges one after the other: the copy has its turn after each. */
+/* Regions whose parity is computed for the first time do not take one range after the other: the copy has its turn after each. */
 static void the_background_leaves_it_a_turn(void **state)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Members that come and go: who sees them, disks that are back, by regions or as a whole, new ones and removed ones. */
+/*
+ * Members that fail and come back: which nodes see them, disks that return by their dirty regions or need a full rebuild, new members
+ * and removed ones.
+ */
 #include "sm-cluster.h"
 
-#define OUT		2u	/* the member that goes, and its role */
+#define OUT		2u	/* the member that fails, and its role */
 #define REGION		256u	/* blocks */
 
 static int up_with(void **state, uint16_t spares)
@@ -32,7 +35,7 @@ static void wants(struct cx *c, uint32_t i, uint64_t region)
 	cx_settle(c);
 }
 
-/* What is granted is closed and cleared. */
+/* The granted regions are closed and cleared. */
 static void closes(struct cx *c, uint32_t i, uint64_t region)
 {
 	cx_record(c, i, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = region, .count = 1 });
@@ -81,7 +84,7 @@ static const struct ddr_output *event(const struct cx *c, uint32_t i, enum ddr_e
 	return at < 0 ? NULL : &c->node[i].log[at];
 }
 
-/* Regions 1 and 2 were written with all members there; then OUT goes, and region 2 is written again. */
+/* Regions 1 and 2 were written with all members present; then OUT fails, and region 2 is written again. */
 static void goes_and_is_missed(struct cx *c)
 {
 	wants(c, 0, 1);
@@ -109,8 +112,9 @@ static void flush_fails(struct cx *c, uint32_t i)
 }
 
 /*
- * A flush of node 1 fails on OUT, which may have dropped what it had in its cache. Node 2 knows, but the superblocks do not say so yet when it closes a region
- * that it had written, and flushes: it is not cleared as what OUT has. So when OUT comes back, the region is among those that it lacks.
+ * A flush of node 1 fails on OUT, which may have lost what it had in its cache. Node 2 knows this, but the superblocks do not record
+ * it yet, when node 2 closes and flushes a region that it had written: the region is not cleared as if OUT had the data. So when OUT
+ * comes back, the region is among those that it lacks.
  */
 static void what_is_cleared_as_a_member_goes(void **state)
 {
@@ -144,7 +148,7 @@ static void what_is_cleared_as_a_member_goes(void **state)
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
 }
 
-/* The same where the node that clears is the one whose flush failed, and its word of it has not been delivered yet. */
+/* The same where the clearing node is the one whose flush failed, and its message about that has not been delivered yet. */
 static void what_is_cleared_before_the_word_is_there(void **state)
 {
 	struct cx *c = *state;
@@ -164,7 +168,7 @@ static void what_is_cleared_before_the_word_is_there(void **state)
 	assert_true(flagged(c, 1));
 }
 
-/* It is back as it was: only what was written since is copied, and then the map forgets that it was. */
+/* It comes back unchanged: only what was written since is copied, and then the map records nothing of it any more. */
 static void it_comes_back_by_its_regions(void **state)
 {
 	struct cx *c = *state;
@@ -195,8 +199,9 @@ static void it_comes_back_by_its_regions(void **state)
 }
 
 /*
- * Finding U5: nothing was written while it was out, so there is nothing to copy. Before the superblocks call it whole it gets one that does not (the level):
- * if the power goes within that change, its disk must not be further behind than by one generation.
+ * Finding U5: nothing was written while it was failed, so there is nothing to copy. Before the superblocks record it as in sync, it
+ * gets a superblock that does not (the level): if the power fails within that change, its disk must not be behind by more than one
+ * generation.
  */
 static void it_has_a_superblock_before_it_is_whole(void **state)
 {
@@ -217,8 +222,8 @@ static void it_has_a_superblock_before_it_is_whole(void **state)
 }
 
 /*
- * Finding S27: a device held another disk, so what was written to it since went there, nobody knows from when on. Its own disk gets all when it
- * is back, though its superblock is the last that it can have had.
+ * Finding S27: a device held another disk, so writes went there, and it is unknown since when. The member's own disk gets a full
+ * rebuild when it is back, though its superblock is the last that it can have had.
  */
 static void what_went_to_another_disk_is_missed(void **state)
 {
@@ -243,7 +248,7 @@ static void what_went_to_another_disk_is_missed(void **state)
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
 }
 
-/* What it says of itself is not the last that it can have had: it was somewhere else meanwhile, or is a copy. */
+/* Its superblock is not the last that it can have had: it was used elsewhere meanwhile, or is a copy. */
 static void an_older_disk_gets_all(void **state)
 {
 	struct cx *c = *state;
@@ -272,7 +277,7 @@ static void fails_again(struct cx *c, uint64_t how)
 	member_fails(c, 0, OUT);
 }
 
-/* It failed again before all of it was rebuilt: it was never whole, whatever its superblock says. */
+/* It failed again before its rebuild was complete: it was never in sync, whatever its superblock says. */
 static void who_was_never_whole_gets_all(void **state)
 {
 	struct cx *c = *state;
@@ -291,7 +296,7 @@ static void who_was_never_whole_gets_all(void **state)
 	assert_true(covered(c, REGION));
 }
 
-/* ... but who was brought up by its regions and fails on the way lacks no others than before, and those written meanwhile. */
+/* ... but a member that fails while its dirty regions are copied lacks only the same regions as before, and those written meanwhile. */
 static void who_was_brought_up_in_part_goes_on_so(void **state)
 {
 	struct cx *c = *state;
@@ -312,7 +317,7 @@ static void who_was_brought_up_in_part_goes_on_so(void **state)
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_IN_SYNC);
 }
 
-/* SEEN was said before the member went, and is delivered after it: the device that was open then is not the one that is back. */
+/* SEEN was sent before the member failed, and is delivered after it: the device that was open then is not the one that is back. */
 static void what_was_seen_before_it_went_does_not_count(void **state)
 {
 	struct cx *c = *state;
@@ -375,7 +380,7 @@ static void a_disk_is_added_and_removed(void **state)
 	assert_memory_equal(c->sb.member[6].uuid, uuid, sizeof(uuid));
 }
 
-/* Finding S41: "degraded" is told when it becomes so, or worse; not with each change of the members meanwhile. */
+/* Finding S41: "degraded" is reported when the array becomes so, or worse; not with each change of the members meanwhile. */
 static void degraded_is_told_once(void **state)
 {
 	struct cx *c = *state;
@@ -407,12 +412,12 @@ static void who_works_is_not_removed(void **state)
 	op(c, 0, DDR_IN_OP_REMOVE, OUT, 0xb2);
 	assert_null(event(c, 0, DDR_EV_REFUSED));
 	assert_int_equal(c->sb.member[OUT].state, DDR_MEMBER_MISSING);
-	assert_int_equal(c->sb.member[OUT].role, OUT);		/* the role waits for somebody */
+	assert_int_equal(c->sb.member[OUT].role, OUT);		/* the role waits for a member */
 	op(c, 0, DDR_IN_OP_SEEK, OUT, 0);
 	sees(c, 0, OUT, DDR_PRESENT_LAST);
 	sees(c, 1, OUT, DDR_PRESENT_LAST);
 	cx_tick(c, 100);
-	assert_int_not_equal(c->sb.member[OUT].flags, DDR_MEMBER_F_PARTIAL);	/* who was removed is nobody that was ever whole */
+	assert_int_not_equal(c->sb.member[OUT].flags, DDR_MEMBER_F_PARTIAL);	/* a removed member counts as never in sync */
 	assert_int_equal(event(c, 0, DDR_EV_REBUILD_START)->b, 0);
 }
 
@@ -523,7 +528,7 @@ static void replace(struct cx *c, uint32_t i, uint32_t member, uint64_t spare)
 	cx_settle(c);
 }
 
-/* Node 2 begins anew, and does not see the spare. */
+/* Node 2 starts over, and does not see the spare. */
 static void spare_is_not_seen(struct cx *c)
 {
 	cx_kill(c, 1);
@@ -534,7 +539,7 @@ static void spare_is_not_seen(struct cx *c)
 	cx_forget(c);
 }
 
-/* Who asked for it does not wait any more: it does not begin hours later, and holds up nothing else. */
+/* The client that requested it does not wait any more: the replacement must not begin hours later, and delays nothing else. */
 static void a_replacement_is_forgotten(void **state)
 {
 	struct cx *c = *state;
@@ -558,7 +563,7 @@ static void a_replacement_is_forgotten(void **state)
 	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
 }
 
-/* It has begun: what is not wanted any more is the operator's to end, with fail. */
+/* It has begun: if it is not wanted any more, the operator ends it, with fail. */
 static void what_has_begun_is_not_forgotten(void **state)
 {
 	struct cx *c = *state;
@@ -570,7 +575,7 @@ static void what_has_begun_is_not_forgotten(void **state)
 	assert_non_null(event(c, 0, DDR_EV_REBUILD_START));
 }
 
-/* It waits, and cannot be any more: the event says which request that was, so that whoever waits can be told. */
+/* A replacement that waits becomes impossible: the event identifies the request, so that the client can be told. */
 static void what_became_impossible_is_told(void **state)
 {
 	struct cx *c = *state;
@@ -587,7 +592,7 @@ static void what_became_impossible_is_told(void **state)
 	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
 }
 
-/* Nobody takes spares by themselves: the operator gives one the place of a member that is out, and it is rebuilt from the others. */
+/* Spares are not taken automatically: the operator gives one the slot of a failed member, and it is rebuilt from the others. */
 static void a_member_that_is_out_is_replaced(void **state)
 {
 	struct ddr_sm_progress p;
@@ -626,7 +631,7 @@ static void a_member_that_is_out_is_replaced(void **state)
 	assert_non_null(event(c, 1, DDR_EV_REFUSED));
 }
 
-/* One member at a time, whoever asks. */
+/* One member at a time, whatever the request. */
 static void not_while_another_one_is_rebuilt(void **state)
 {
 	struct cx *c = *state;
@@ -640,7 +645,7 @@ static void not_while_another_one_is_rebuilt(void **state)
 	c->answers = CX_MSG | CX_KERNEL;
 	cx_forget(c);
 	replace(c, 0, OUT, SPARE);
-	replace(c, 1, OUT + 1, SPARE + 1);	/* of the two one is first, and the other is told */
+	replace(c, 1, OUT + 1, SPARE + 1);	/* one of the two comes first, and the other is refused */
 	for (uint32_t round = 0; round < 20; round++) {
 		for (uint32_t i = 0; i < 2; i++)
 			for (uint32_t o = 0; o < c->node[i].n; o++)
@@ -653,7 +658,10 @@ static void not_while_another_one_is_rebuilt(void **state)
 	assert_non_null(event(c, 1, DDR_EV_REFUSED));
 }
 
-/* With data missing no parity is to be believed after a failed write: who resyncs copies what can be read of the old disk, and has no other source. */
+/*
+ * With data missing no parity can be trusted after a failed write: a resync copies what is readable on the old disk, and has no other
+ * source.
+ */
 static void a_copy_without_parity_has_one_source(void **state)
 {
 	struct cx *c = *state;
@@ -661,7 +669,7 @@ static void a_copy_without_parity_has_one_source(void **state)
 
 	wants(c, 1, 1);
 	member_fails(c, 0, OUT);
-	c->answers = CX_MSG | CX_KERNEL;	/* the copy does not come to its end */
+	c->answers = CX_MSG | CX_KERNEL;	/* the copy does not complete */
 	replace(c, 0, OUT + 1, SPARE);
 	for (uint32_t o = 0; o < c->node[0].n; o++)
 		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the nodes of a group share (lib/cluster/sm_shared.h), as doc/protocol.md, "The state, as a joiner gets it", writes it down.
+ * What the nodes of a group share (lib/cluster/sm_shared.h), as doc/protocol.md, "The state, as a joiner gets it", specifies it.
  *
- * The bytes are made here a second time, from the document. Each field of the array gets a value of its own, a joiner takes
- * them, and must hand on the same bytes: so a field that the machine does not carry, or carries in another place, is found.
- * This is the one test that looks inside of the machine.
+ * The bytes are made here a second time, from the document. Each field of the array gets a value of its own, a joiner takes them, and
+ * must pass on the same bytes: so a field that the machine does not carry, or carries in another place, is found. This is the only
+ * test that looks inside the machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static void flags(struct bytes *o, unsigned int n)
 
 static void group(struct bytes *o)
 {
-	put(o, 8 + 8 + 4 + 4);		/* history, as the ring began, failures, writer */
+	put(o, 8 + 8 + 4 + 4);		/* history, the ring's beginning, failures, writer */
 	flags(o, 2);			/* not proven; failed */
 	put(o, 8 + 4 * DDR_MAX_SLOTS);	/* slots to be recovered, by whom */
 }
@@ -100,7 +100,7 @@ static void versions_and_map(struct bytes *o, uint32_t n_map)
 	put(o, DDR_LOG_PAYLOAD);	/* of the one block that has regions */
 }
 
-/* @flag: of all flags. Returns where the versions begin. */
+/* @flag: of all flags. Returns the offset of the versions. */
 static uint32_t document(struct bytes *o, uint8_t flag, uint32_t n_map)
 {
 	uint32_t versions;

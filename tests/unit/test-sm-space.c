@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A member that has no space left fails nobody: what met it waits, says so, is tried again, and nothing counts before it is durable. */
+/*
+ * A member that has no space left is not failed: what met the lack of space waits, is reported, is tried again, and nothing counts
+ * before it is durable.
+ */
 #include <errno.h>
 
 #include "sm-fixture.h"
@@ -69,7 +72,7 @@ static uint64_t written_seq(struct fx *f, uint32_t i)
 
 /* ---- the log ------------------------------------------------------------------- */
 
-/* Finding S26: no space in the write of a mark: the write of the user waits, nobody fails, and it goes on by itself. */
+/* Finding S26: no space for the write of a mark: the user's write waits, no member fails, and it continues automatically. */
 static void a_mark_without_space_is_waited_for(void **state)
 {
 	struct fx *f = *state;
@@ -118,10 +121,10 @@ static void the_good_copy_is_not_written_over(void **state)
 	w = fx_open_io(f, DDR_OUT_LOG_WRITE);
 	again = written_seq(f, w);
 	assert_true(again > first);
-	assert_int_equal(again & 1, first & 1);		/* the two copies are told apart by that */
+	assert_int_equal(again & 1, first & 1);		/* this distinguishes the two copies */
 }
 
-/* What is granted already goes on, and a region of the block that was marked before stays granted. */
+/* Existing grants stay, and a region of the block that was marked before remains granted. */
 static void a_grant_that_is_there_waits_for_nothing(void **state)
 {
 	struct fx *f = *state;
@@ -176,7 +179,7 @@ static void who_waits_for_a_full_member_goes_on_without_it(void **state)
 
 /* ---- the map ------------------------------------------------------------------- */
 
-/* Finding S26: no space in the map: no mark is cleared by it, and nobody fails. */
+/* Finding S26: no space for the map: it clears no mark, and no member fails. */
 static void a_map_without_space_is_waited_for(void **state)
 {
 	const struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
@@ -235,7 +238,7 @@ static void a_superblock_without_space_is_waited_for(void **state)
 	assert_true(fx_event(f, DDR_EV_SPACE) >= 0);
 }
 
-/* What comes meanwhile waits for its own generation; the one that lacks space is failed by hand, and holds up nobody. */
+/* Changes that come meanwhile wait for their own generation; the member that lacks space is failed by an operator, and delays nothing. */
 static void a_full_member_is_failed_by_hand_during_a_change(void **state)
 {
 	struct ddr_input fail = { .type = DDR_IN_OP_FAIL_MEMBER, .member = 2 };
@@ -297,7 +300,7 @@ static void a_resync_without_space_is_tried_again(void **state)
 	assert_int_equal(fx_status(f).no_space, 0);
 }
 
-/* Finding S26: a repair that meets no space is no reason to believe what it was to repair. */
+/* Finding S26: a repair that meets "no space" is no reason to trust what it was to repair. */
 static void a_repair_without_space_is_no_resync(void **state)
 {
 	struct fx *f = *state;
@@ -317,7 +320,7 @@ static void a_repair_without_space_is_no_resync(void **state)
 	assert_true(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].fix & DDR_FIX_BAD);		/* it is looked at once more */
 }
 
-/* A flush that says so may have dropped what was written: that is another matter, whatever its reason (rule 3). */
+/* A flush that returns "no space" may have lost earlier writes: that is treated as any failed flush (rule 3). */
 static void a_flush_is_no_matter_of_space(void **state)
 {
 	struct fx *f = *state;

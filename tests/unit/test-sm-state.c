@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A joiner is given a state that is whole by its digest and wrong in its content, as from a node whose memory rotted. Whatever
- * it is, the joiner gives up or goes on with what is consistent, and nothing of it leads out of bounds (under the sanitizers).
- * One byte in 89 is tried: a machine is made anew for each.
+ * A joiner gets a state with a correct digest and wrong content, as from a node with faulty memory. Whatever it is, the joiner gives
+ * up or continues with what is consistent, and nothing in it leads to out-of-bounds accesses (under the sanitizers). One byte in 89
+ * is changed: each takes a new machine.
  */
 #include "sm-cluster.h"
 
@@ -99,7 +99,7 @@ static void joiner_lives(struct fx *f)
 	}
 }
 
-/* A change of a byte of the state; @op: at its place, what is asked of a member, or 0. */
+/* A change of one byte of the state; @op: the operation to write at its place for a member, or 0. */
 static bool survives_op(struct fx *f, uint32_t at, uint8_t value, uint32_t op_at, uint8_t op)
 {
 	bool up;
@@ -138,7 +138,7 @@ static void a_byte_may_be_wrong(void **state)
 	assert_true(refused > 0 && refused < tried);
 }
 
-/* Where doc/protocol.md, "STATE", has the member of a change that is wanted: behind history, superblock and what is asked for already. */
+/* The offset of the member in a pending change (doc/protocol.md, "STATE"): after history, superblock and the earlier operations. */
 static uint32_t place_of_set_member(const struct cx *c)
 {
 	uint32_t head = 8 + 8 + 4 + 4 + 1 + 1 + 8 + 4 * DDR_MAX_SLOTS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* All places for exclusive ranges are taken: whoever is refused stands in line, and sends nothing until it is its turn. */
+/* All places for exclusive ranges are taken: a node that is refused stands in a queue, and sends nothing until its turn. */
 #include "sm-fixture.h"
 
 #define PLACES	128u
@@ -90,7 +90,7 @@ static void all_taken(struct fx *f)
 	assert_int_equal(asked(f), 1);
 }
 
-/* Finding U7: what is refused is not sent again at once, nor with time, but when a place is free. */
+/* Finding U7: a refused request is not sent again at once, nor after some time, but when a place is free. */
 static void who_is_refused_waits_for_a_place(void **state)
 {
 	struct fx *f = *state;
@@ -107,7 +107,7 @@ static void who_is_refused_waits_for_a_place(void **state)
 	assert_true(ours_in_force(f));
 }
 
-/* Finding U7: the line is in the order of the total order: who was refused first is first. */
+/* Finding U7: the queue follows the total order: the node that was refused first is first. */
 static void who_was_refused_first_is_first(void **state)
 {
 	struct fx *f = *state;
@@ -125,7 +125,7 @@ static void who_was_refused_first_is_first(void **state)
 	assert_true(ours_in_force(f));
 }
 
-/* Whoever is first and does not want it any more is not waited for. */
+/* If the first in the queue does not want a range any more, it is not waited for. */
 static void who_does_not_come_is_passed_over(void **state)
 {
 	struct fx *f = *state;
@@ -143,7 +143,7 @@ static void who_does_not_come_is_passed_over(void **state)
 	assert_true(ours_in_force(f));
 }
 
-/* A new ring: the line is made anew, by whoever is refused then. */
+/* A new ring: the queue is rebuilt by the requests that are refused then. */
 static void a_new_ring_makes_a_new_line(void **state)
 {
 	struct fx *f = *state;
@@ -152,7 +152,7 @@ static void a_new_ring_makes_a_new_line(void **state)
 	other_asks(f, 1000);
 	deliver(f);
 	fx_view(f, 2, true, 3);
-	assert_int_equal(asked(f), 2);	/* to stand in it */
+	assert_int_equal(asked(f), 2);	/* to get into the queue */
 	fx_tick(f, 5000);
 	assert_int_equal(asked(f), 2);
 }

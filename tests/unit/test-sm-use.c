@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who uses the device: told to whoever does background work, in each view anew, and not with each pause. */
+/* The use of the device: each node reports it to the node that does background work, again in each view, and not with each pause. */
 #include "sm-cluster.h"
 
 static int setup(void **state)
@@ -31,7 +31,7 @@ static void verify(struct cx *c, uint32_t i, enum ddr_verify_op op)
 	assert_int_equal(ddr_sm_super(c->node[0].sm)->verify.state, op == DDR_VERIFY_OP_START ? DDR_VERIFY_RUNNING : DDR_VERIFY_NONE);
 }
 
-/* Words of the node on its use since cx_forget(). */
+/* Reports of the node on its use since cx_forget(). */
 static uint32_t told(const struct cx *c, uint32_t i)
 {
 	uint32_t n = 0;
@@ -59,11 +59,11 @@ static void it_is_told_while_a_verify_runs(void **state)
 
 	use(c, 1, true);
 	cx_tick(c, 100);
-	assert_int_equal(told(c, 1), 0);	/* nobody works */
+	assert_int_equal(told(c, 1), 0);	/* no node works */
 	verify(c, 1, DDR_VERIFY_OP_START);
 	assert_int_equal(told(c, 1), 1);
 	assert_true(heard(c, 0));
-	assert_false(heard(c, 1));		/* what a node does itself is no news to it */
+	assert_false(heard(c, 1));		/* a node's own work is no news to it */
 	cx_tick(c, 5000);
 	assert_int_equal(told(c, 1), 1);
 	use(c, 1, false);
@@ -97,7 +97,7 @@ static void a_pause_is_not_told(void **state)
 	assert_int_equal(told(c, 1), 1);
 }
 
-/* Of a resync the others know by the ranges that it asks for. */
+/* The other nodes know of a resync by the ranges that it requests. */
 static void it_is_told_to_who_asks_for_ranges(void **state)
 {
 	struct ddr_msg m = { .type = DDR_M_EX_REQUEST, .sender = 1, .epoch = 1, .ex = { .id = 77, .mode = DDR_EX_RANGE, .count = 1 } };
@@ -145,7 +145,7 @@ static void a_joiner_hears_it_and_who_is_gone_does_not_count(void **state)
 	assert_false(heard(c, 2));
 }
 
-/* It was on its way when the view changed, and nobody gets it. */
+/* The report was on its way when the view changed, and is delivered to nobody. */
 static void what_a_view_swallowed_is_told_again(void **state)
 {
 	struct cx *c = *state;
@@ -163,7 +163,7 @@ static void what_a_view_swallowed_is_told_again(void **state)
 	assert_true(heard(c, 0));
 }
 
-/* Alone there is nobody to tell. */
+/* A node that is alone has no one to report to. */
 static void alone_nothing_is_told(void **state)
 {
 	struct cx *c = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Verify: what is read, what is looked at again, who goes on; and what is put right in place, there and after a bad sector. */
+/* Verify: what is read, what is looked at again, which node continues; and repairs in place, by verify and after a bad sector. */
 #include "sm-cluster.h"
 #include "sm-fixture.h"
 
@@ -43,7 +43,7 @@ static void job_ends(struct fx *f, struct ddr_input in)
 	fx_settle(f);
 }
 
-/* Stripes found wrong, as the kernel was told last. */
+/* Number of wrong stripes, as last reported to the kernel. */
 static uint64_t told_wrong(const struct fx *f)
 {
 	uint64_t n = 0;
@@ -94,7 +94,7 @@ static void what_was_written_is_read_without_a_range(void **state)
 	assert_int_equal(record(f)->state, DDR_VERIFY_NONE);
 }
 
-/* As at a start whose map says that the region is suspect, all members being there again. */
+/* As at a start whose map records the region as suspect, with all members present again. */
 static void up_with_suspect(struct fx *f, const struct rig_geometry *g, uint64_t region)
 {
 	uint8_t payload[DDR_LOG_PAYLOAD] = { 0 };
@@ -111,7 +111,7 @@ static void up_with_suspect(struct fx *f, const struct rig_geometry *g, uint64_t
 	assert_true(fx_event(f, DDR_EV_READY) >= 0);
 }
 
-/* Finding S25: verify passes over what is suspect, and its end says how many regions that are: none, when they are accepted. */
+/* Finding S25: verify skips suspect regions, and its end reports their number: none, when they are accepted. */
 static void the_end_says_what_is_suspect(void **state)
 {
 	struct ddr_input accept = { .type = DDR_IN_OP_ACCEPT, .count = 16 };
@@ -132,7 +132,7 @@ static void the_end_says_what_is_suspect(void **state)
 	assert_int_equal(f->log[fx_event(f, DDR_EV_VERIFY_DONE)].count, 0);
 }
 
-/* What other nodes write looks wrong for a moment. */
+/* Writes of other nodes make parity look wrong for a moment. */
 static void what_looks_wrong_is_read_again(void **state)
 {
 	struct fx *f = *state;
@@ -187,7 +187,7 @@ static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
 	assert_int_equal(record(f)->found, 1);
 	assert_int_equal(record(f)->repaired, 1);
 	assert_int_equal(told_wrong(f), 1);
-	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);	/* and the mark is gone */
+	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);	/* and the mark is cleared */
 }
 
 static void parity_is_rewritten_only_if_asked_for(void **state)
@@ -210,7 +210,7 @@ static void parity_is_rewritten_only_if_asked_for(void **state)
 	assert_int_equal(record(f)->repaired, 0);
 }
 
-/* An operator who asks for it makes it his own. */
+/* An operator who requests it takes over a verify that began automatically. */
 static void one_that_began_by_itself_may_be_taken_over(void **state)
 {
 	struct fx *f = *state;
@@ -246,9 +246,9 @@ static void it_pauses_and_goes_on_where_it_was(void **state)
 	job_ends(f, (struct ddr_input){ 0 });
 	assert_false(job_open(f));
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x7f);	/* told on the disks */
+	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x7f);	/* recorded on the disks */
 	assert_int_equal(record(f)->state, DDR_VERIFY_PAUSED);
-	assert_int_equal(record(f)->cursor, 4 * REGION);	/* what had ended as it was told */
+	assert_int_equal(record(f)->cursor, 4 * REGION);	/* what had ended when it was recorded */
 	ask(f, DDR_VERIFY_OP_START, 0);
 	assert_int_equal(record(f)->serial, 1);
 	assert_int_equal(fx_job(f)->start, 6 * REGION);	/* what was read meanwhile need not be read again */
@@ -285,7 +285,7 @@ static uint64_t answered(const struct fx *f)
 	return i < 0 ? 0 : f->log[i].rec.arg[0];
 }
 
-/* Two parities say which chunk is wrong: it is put right, and then the kernel reads once more. */
+/* Two parities show which chunk is wrong: it is repaired, and then the kernel reads once more. */
 static void a_checked_read_gets_what_was_put_right(void **state)
 {
 	struct fx *f = *state;
@@ -391,7 +391,10 @@ static void a_member_with_too_many_is_failed(void **state)
 	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
 }
 
-/* Parity that is made to fit: data may be what was wrong, on any other member. It is counted and told of, and costs the member nothing. */
+/*
+ * Parity is rewritten to fit the data: the data may have been wrong, on any other member. It is counted and reported, but not against
+ * the member.
+ */
 static void what_nobody_knows_counts_against_nobody(void **state)
 {
 	struct ddr_input limit = { .type = DDR_IN_OP_SET, .key = DDR_SM_MAX_CORRECTED, .value = 2 };
@@ -415,7 +418,7 @@ static void what_nobody_knows_counts_against_nobody(void **state)
 	assert_string_equal(f->log[fx_event(f, DDR_EV_REPAIRED)].text, "parity was recomputed from the data; which of them was wrong is unknown");
 	assert_int_equal(fx_event(f, DDR_EV_MEMBER_FAILED), -1);
 	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_IN_SYNC);
-	/* of others that were put right with it, some are known to be that member's */
+	/* of others that were repaired with it, some are known to be that member's */
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
 	three_looks(f, 2 * REGION + 5, 9);
@@ -442,7 +445,7 @@ static void a_member_that_cannot_be_rewritten_is_failed(void **state)
 	assert_int_equal(fx_status(f).member_state[1], DDR_MEMBER_FAULTY);
 }
 
-/* The cursor waits for what was not settled, whatever the reason. */
+/* The cursor waits for blocks that are not settled, whatever the reason. */
 static void what_could_not_be_settled_is_looked_at_again(void **state)
 {
 	struct fx *f = *state;
@@ -470,7 +473,7 @@ static void what_could_not_be_settled_is_looked_at_again(void **state)
 }
 
 /*
- * The kernel is bound anew while a fix works: it counts, and the region is looked at once more. A resync would make parity fit
+ * The kernel is bound again while a fix works: the fix counts, and the region is looked at once more. A resync would make parity fit
  * whatever else is wrong in it.
  */
 static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
@@ -501,7 +504,7 @@ static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
 	assert_int_equal(ddr_sm_region(f->sm, 2), DDR_REGION_CLEAN);
 }
 
-/* Somebody's bad sector is being put right there; that judges no block. */
+/* A bad sector is being repaired there; that says nothing about other blocks. */
 static void a_bad_sector_beside_it_does_not_settle_it(void **state)
 {
 	struct fx *f = *state;
@@ -543,7 +546,7 @@ static void a_rewrite_that_failed_leaves_a_resync(void **state)
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 7, .member = 1, .status = DDR_EC_IO, .start = 3, .count = 1, .arg = { DDR_OP_WRITE } });
 	f->answers = FX_MSG | FX_KERNEL;
 	assert_int_equal(fx_status(f).resync_regions, 0);
-	job_ends(f, (struct ddr_input){ .result = -5, .failed_members = 4 });	/* and nobody else may go now */
+	job_ends(f, (struct ddr_input){ .result = -5, .failed_members = 4 });	/* and no other member can be spared now */
 	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_status(f).resync_regions, 1);
 }
@@ -568,7 +571,7 @@ static void without_parity_nothing_is_verified(void **state)
 	assert_int_equal(fx_event(f, DDR_EV_VERIFY_START), -1);
 }
 
-/* Note 16: what the others hold may be wrong there. */
+/* Note 16: the content of the other members may be wrong there. */
 static void nothing_is_rewritten_where_a_resync_is_due(void **state)
 {
 	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
@@ -598,7 +601,7 @@ static void verify_on(struct cx *c, uint32_t i, enum ddr_verify_op op)
 	cx_settle(c);
 }
 
-/* Asked of any node, done by the writer; all know how it went, and so do the disks. */
+/* Requested on any node, done by the writer; all nodes know the result, and so do the disks. */
 static void all_nodes_know_of_it(void **state)
 {
 	struct cx *c = *state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Several nodes: what a node must not do before another one has done its part, and what goes on although one never will.
- * Each case was found by the simulator, and stands here because a seed finds it once in hundreds.
+ * Several nodes: what a node must not do before another one has done its part, and what continues although another never will. The
+ * simulator found each of these cases; they are tests because a seed finds one only once in hundreds of runs.
  */
 #include "sm-cluster.h"
 
@@ -69,7 +69,7 @@ static void one_is_clean(struct cx *c)
 
 /* ---- the writer ---------------------------------------------------------------- */
 
-/* A group that begins anew: who is absent was perhaps the writer, and its write may still be on its way. */
+/* A group that starts over: an absent node may have been the writer, and its write may still land. */
 static void nobody_writes_while_an_owner_is_absent(void **state)
 {
 	struct cx *c = *state;
@@ -90,8 +90,8 @@ static void nobody_writes_while_an_owner_is_absent(void **state)
 }
 
 /*
- * The same, and who takes part on one side of a split may be the writer there as soon as the absent one is proven dead. So the
- * other side, where that is proven too, has none before the first is.
+ * The same, and a node that takes part on one side of a split may be the writer there as soon as the absent one is proven dead. So
+ * the other side, where the absent one is proven dead too, has no writer until the first side is as well.
  */
 static void nobody_writes_while_a_starter_is_lost(void **state)
 {
@@ -121,7 +121,7 @@ static void nobody_writes_while_a_starter_is_lost(void **state)
 	assert_true(cx_find(n, DDR_OUT_SB_WRITE, 0) >= 0);
 }
 
-/* Whoever said that it left writes no more, also what its own leaving makes necessary. */
+/* A node that has said that it leaves writes no more, not even what its own leaving makes necessary. */
 static void a_writer_that_left_writes_no_more(void **state)
 {
 	struct cx *c = *state;
@@ -139,7 +139,7 @@ static void a_writer_that_left_writes_no_more(void **state)
 	assert_int_equal(c->sb.slot_node[0], 0);
 }
 
-/* Between its LEAVE and the delivery of that somebody fails: the change is the next writer's, since nobody would fence this one. */
+/* Between its LEAVE and the delivery of that a member fails: the change is the next writer's, since nobody would fence this node. */
 static void a_writer_that_leaves_begins_nothing(void **state)
 {
 	struct cx *c = *state;
@@ -171,7 +171,7 @@ static void goes(struct cx *c, uint32_t i)
 	cx_op(c, i, DDR_IN_OP_LEAVE, 0);
 }
 
-/* Its kernel is gone, and a write of its log is not: that could still land when its slot is another's. */
+/* Its kernel is gone, and a write of its log is not: that could still land when its slot belongs to another node. */
 static void who_leaves_waits_for_its_writes(void **state)
 {
 	struct cx *c = *state;
@@ -190,7 +190,10 @@ static void who_leaves_waits_for_its_writes(void **state)
 	assert_int_equal(msg.leave.dirty, 1);
 }
 
-/* Note 6: no more than for one that was given up when its time was over. Nobody would wait for that, nor fence the node. */
+/*
+ * Note 6: no longer than for a write that was abandoned when its time was over. Otherwise nobody would wait for the write, nor fence
+ * the node.
+ */
 static void who_leaves_waits_for_what_was_given_up(void **state)
 {
 	struct cx *c = *state;
@@ -211,7 +214,7 @@ static void who_leaves_waits_for_what_was_given_up(void **state)
 	assert_true(cx_event(&c->node[1], DDR_EV_LEFT) >= 0);
 }
 
-/* The same node does not hold up the others meanwhile: in a kernel that is gone nothing has to obey. */
+/* The same node does not delay the others meanwhile: a kernel that is gone has nothing to obey. */
 static void who_leaves_agrees_to_failures(void **state)
 {
 	struct cx *c = *state;
@@ -228,7 +231,7 @@ static void who_leaves_agrees_to_failures(void **state)
 	assert_true(cx_find(&c->node[0], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
-/* All at the same moment: the last one, in the order of their words, stays until the others are gone, and frees all slots. */
+/* All leave at the same moment: the last one in the order of their messages stays until the others are gone, and frees all slots. */
 static void all_leave_at_once(void **state)
 {
 	struct cx *c = *state;
@@ -249,7 +252,7 @@ static void all_leave_at_once(void **state)
 		assert_int_equal(c->sb.slot_node[i], 0);
 }
 
-/* Nor does it begin a change between its LEAVE and the delivery of that: it does not know yet who stays. */
+/* It begins no change either between its LEAVE and the delivery of that: it does not know yet which nodes stay. */
 static void a_leaving_writer_begins_nothing(void **state)
 {
 	struct cx *c = *state;
@@ -263,11 +266,11 @@ static void a_leaving_writer_begins_nothing(void **state)
 	goes(c, 0);
 	assert_true(cx_deliver(c, n, NULL));		/* LEAVE of node 2: its slot is to be freed */
 	assert_int_equal(cx_find(n, DDR_OUT_SB_WRITE, 0), -1);
-	assert_true(cx_deliver(c, n, NULL));		/* its own: nobody would be left, so it stays */
+	assert_true(cx_deliver(c, n, NULL));		/* its own: no node would be left, so it stays */
 	assert_true(cx_find(n, DDR_OUT_SB_WRITE, 0) >= 0);
 }
 
-/* Somebody is there who takes no part yet: the last one waits until it does, and leaves its slot to it. */
+/* Another node is present that takes no part yet: the last one waits until it does, and leaves its slot to it. */
 static void the_last_one_waits_for_who_begins(void **state)
 {
 	struct cx *c = *state;
@@ -315,8 +318,8 @@ static void slot_is_being_recovered(struct cx *c)
 }
 
 /*
- * Its owner came back on its own, fenced the others, was about to write as the first, and meets them: it is put out and fenced once
- * more. Who recovers its slot goes on.
+ * Its owner came back on its own, fenced the others, was about to write as the first, and meets them: it is evicted and fenced once
+ * more. The node that recovers its slot continues.
  */
 static void a_second_fencing_does_not_end_a_recovery(void **state)
 {
@@ -345,7 +348,10 @@ static void a_second_fencing_does_not_end_a_recovery(void **state)
 	assert_int_equal(cx_sees(&c->node[0], 3).state, DDR_NS_LEFT);
 }
 
-/* The slot cannot be read. Who began to clear it dies, and the next one's block is behind the one that may have been written. */
+/*
+ * The slot is unreadable. The node that began to clear it dies, and the next one's block gets a higher sequence than the block that
+ * may have been written.
+ */
 static void each_recovery_writes_behind_the_last(void **state)
 {
 	struct cx *c = *state;
@@ -370,7 +376,7 @@ static void each_recovery_writes_behind_the_last(void **state)
 	assert_true(le64toh(*(const uint64_t *)&c->disk[slot].seq) > le64toh(*(const uint64_t *)&blk.seq));
 }
 
-/* Node 3 is in the view again, and waits for its slot; then nobody is left who could settle that. */
+/* Node 3 is in the view again, and waits for its slot; then no node is left that could recover it. */
 static void owner_is_back_and_the_others_die(struct cx *c)
 {
 	reboot(c, 2);
@@ -386,7 +392,7 @@ static void owner_is_back_and_the_others_die(struct cx *c)
 	cx_tick(c, 2000);
 }
 
-/* The last one that could recover it dies too. Its owner, which came back and waits, reads the disks, and has it back. */
+/* The last node that could recover it dies too. Its owner, which came back and waits, reads the disks, and takes it back. */
 static void an_owner_without_survivors_begins(void **state)
 {
 	struct cx *c = *state;
@@ -416,7 +422,7 @@ static void an_owner_does_not_wait_for_who_takes_no_part(void **state)
 	assert_true(cx_status(&c->node[2]).joined);
 }
 
-/* It left, its slot was to be freed, and it is back; nobody is left who could free it: it has the slot back. */
+/* It left, its slot was to be freed, and it is back; no node is left that could free the slot: it takes the slot back. */
 static void an_owner_has_its_slot_back(void **state)
 {
 	struct cx *c = *state;
@@ -462,7 +468,10 @@ static void a_slot_is_cleared_when_our_block_has_no_owner(void **state)
 	assert_true((sequence(&blk) ^ sequence(&c->disk[dead])) & 1);	/* the newest copy is not overwritten */
 }
 
-/* Rule 11: a copy that no member gives at the start may be one newer than all that were read; what is written is behind it. */
+/*
+ * Rule 11: a copy that is unreadable on all members at the start may be newer than all that were read; the next write gets a higher
+ * sequence.
+ */
 static void a_daemon_writes_behind_what_nobody_could_read(void **state)
 {
 	struct cx *c = *state;
@@ -511,7 +520,7 @@ static void nothing_is_called_clean_before_the_slot_is_read(void **state)
 	assert_int_equal(msg.ex_ack.dirty, ~0ull);
 }
 
-/* Note 16: a node dies that has not acknowledged the range. What it had dirty there nobody knows, so a mismatch there is passed. */
+/* Note 16: a node dies without having acknowledged the range. Its dirty blocks there are unknown, so a mismatch there is ignored. */
 static void what_the_dead_had_dirty_is_not_known(void **state)
 {
 	struct cx *c = *state;
@@ -550,8 +559,8 @@ static void job_ends(struct cx *c, uint32_t i, uint64_t mismatches)
 }
 
 /*
- * Note 16: a range that begins after the death, while the dead node's slot is being read. Whoever acknowledges it cannot know
- * what is dirty there. Two nodes ask for the range at once, so that one of them has to wait meanwhile.
+ * Note 16: a range that begins after the death, while the dead node's slot is being read. A node that acknowledges it cannot know
+ * what is dirty there. Two nodes request the range at once, so that one of them has to wait meanwhile.
  */
 static void what_is_being_recovered_is_not_known(void **state)
 {
@@ -565,7 +574,7 @@ static void what_is_being_recovered_is_not_known(void **state)
 	cx_record(c, 1, mismatch);
 	cx_record(c, 0, mismatch);
 	c->answers = CX_MSG;
-	cx_settle(c);		/* ends, too: who has to wait for the range does not ask again and again */
+	cx_settle(c);		/* ends, too: the node that has to wait for the range does not ask again and again */
 	kernel_answers(c, 0, DDR_U_DRAIN);
 	kernel_answers(c, 1, DDR_U_DRAIN);
 	cx_settle(c);
@@ -586,8 +595,8 @@ static void what_is_being_recovered_is_not_known(void **state)
 }
 
 /*
- * Rule 5: a new daemon has the group's state, and its kernel keeps its writers out of a range in which node 1 works. It is cut off
- * before it takes part, and forgets the state. The range stays as it is until the others are proven dead.
+ * Rule 5: a new daemon has the group's state, and its kernel keeps its writers out of a range in which node 1 works. The daemon is
+ * cut off before it takes part, and drops the state. The range stays as it is until the others are proven dead.
  */
 static void a_range_outlives_the_state(void **state)
 {
@@ -621,7 +630,7 @@ static void a_range_outlives_the_state(void **state)
 	assert_int_equal(n->log[release].rec.seq, n->log[drain].rec.seq);
 }
 
-/* A node leaves, and its daemon is still there. What it leaves dirty in its slot is taken over when that is gone. */
+/* A node leaves, and its daemon is still running. The regions that it leaves dirty in its slot are taken over when the daemon is gone. */
 static void leaves_dirty(struct cx *c, uint32_t i)
 {
 	struct ddr_msg msg;
@@ -645,7 +654,7 @@ static void mismatch_is_passed(struct cx *c)
 	assert_int_equal(n->log[at].rec.arg[0], DDR_RES_PASS);
 }
 
-/* Note 16: what it left dirty in the range nobody knows, whether the range came after it or it did not acknowledge it any more. */
+/* Note 16: its dirty blocks in the range are unknown, whether the range came after it left or it no longer acknowledged it. */
 static void what_was_left_dirty_is_not_known(void **state)
 {
 	struct cx *c = *state;
@@ -669,7 +678,7 @@ static void what_was_left_dirty_is_not_known(void **state)
 	}
 }
 
-/* What a node alone cannot write, and the array cannot do without, makes it give up: the others know, and do not wait for its daemon. */
+/* A node that alone cannot write to a member that the array cannot do without gives up: the others know, and do not wait for its daemon. */
 static void rule_4_who_gives_up_is_fenced_at_once(void **state)
 {
 	struct ddr_input error = { .type = DDR_IN_K_REC, .rec = { .type = DDR_K_ERROR, .seq = 5, .member = 2, .status = DDR_EC_IO,
@@ -695,8 +704,9 @@ static void rule_4_who_gives_up_is_fenced_at_once(void **state)
 }
 
 /*
- * The writer leaves while a write of the map is out, which fails on a member that the array cannot do without, for this node alone. Its LEAVE comes before its
- * word of that, so of @nodes one less has a say: even if that is a single one, it has not failed anything, and goes on. Nor need the leaver give up.
+ * The writer leaves while a write of the map is outstanding, which fails for this node alone, on a member that the array cannot do
+ * without. Its LEAVE is ordered before its message about that, so one less of @nodes has a say: even if a single one remains, it has
+ * not failed anything, and continues. Nor does the leaving node have to give up.
  */
 static void leaver_cannot_write(struct cx *c, uint32_t nodes)
 {

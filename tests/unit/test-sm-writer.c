@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Rule 12 on several nodes: who writes the superblocks, what it has to have read before, and whom it waits for. */
+/* Rule 12 on several nodes: which node writes the superblocks, what it has to read before, and which nodes it waits for. */
 #include "sm-cluster.h"
 
 static int setup(void **state)
@@ -9,7 +9,10 @@ static int setup(void **state)
 
 /* ---- the writer dies ------------------------------------------------------------ */
 
-/* Rule 12: the writer died between the superblocks and the word that they are durable. The next one follows what is there. */
+/*
+ * Rule 12: the writer died after the superblocks were written and before its message that they are durable. The next writer follows
+ * what is on the disks.
+ */
 static void the_next_writer_follows_the_disks(void **state)
 {
 	struct cx *c = *state;
@@ -36,7 +39,7 @@ static void the_next_writer_follows_the_disks(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
-/* The map on the disks, as a writer left it whose last changes nobody else heard of. */
+/* The map on the disks, left by a writer whose last changes no other node was told of. */
 static void write_map(struct cx *c, const uint8_t nibble[4])
 {
 	struct ddr_disk_log *blk = &c->disk[CX_SLOTS];
@@ -49,8 +52,9 @@ static void write_map(struct cx *c, const uint8_t nibble[4])
 }
 
 /*
- * The writer died when it alone had been delivered changes of the map, had written them, and had cleared marks by them: the next
- * one tells the group. What the group knows and the disks do not stays; and a copy that could not be read is older than the next.
+ * The writer died after it alone had been delivered changes of the map, had written them, and had cleared marks accordingly: the next
+ * writer tells the group. What the group knows and the disks do not have is kept; and a copy that was unreadable is older than the
+ * next one.
  */
 static void what_only_the_disks_know_of_the_map(void **state)
 {
@@ -82,7 +86,10 @@ static void what_only_the_disks_know_of_the_map(void **state)
 	assert_true(le64toh(blk->seq.raw) > seq + 100);	/* not only behind its own writes */
 }
 
-/* The writer that is dead let a node begin while we were apart: that one's slot is on the disks, with its marks. We do not take it away. */
+/*
+ * The dead writer let a node begin while this one was cut off: that node's slot is on the disks, with its marks. This node must not
+ * take it away.
+ */
 static void an_owner_that_nobody_knows(void **state)
 {
 	struct cx *c = *state;
@@ -102,7 +109,7 @@ static void an_owner_that_nobody_knows(void **state)
 
 /* ---- an array that nobody owns ------------------------------------------------- */
 
-/* Node 1 has built a state of the array that nobody owns, is to be its first writer, and is cut off; then its reading ends. */
+/* Node 1 has built a state of the array, which nobody owns, and is to be its first writer. It is cut off; then its read ends. */
 static void first_writer_is_cut_off(struct cx *c)
 {
 	cx_down(c);
@@ -121,7 +128,7 @@ static void first_writer_is_cut_off(struct cx *c)
 	c->answers = CX_ALL;
 }
 
-/* Notes 8, 9: the other one took the array meanwhile. Its state is what the disks hold; the one that was only read is not. */
+/* Notes 8, 9: the other node took the array meanwhile. Its state is on the disks; the state that was only read is not. */
 static void what_was_written_counts_more_than_what_was_read(void **state)
 {
 	struct cx *c = *state;
@@ -136,10 +143,10 @@ static void what_was_written_counts_more_than_what_was_read(void **state)
 	assert_false(cx_status(&c->node[1]).gave_up);
 	assert_false(cx_status(&c->node[0]).gave_up);	/* it has written nothing, and joins */
 	assert_true(cx_status(&c->node[0]).joined);
-	assert_int_equal(cx_sees(&c->node[0], 2).slot, 0);	/* who took the array has the first slot */
+	assert_int_equal(cx_sees(&c->node[0], 2).slot, 0);	/* the node that took the array has the first slot */
 }
 
-/* The other one took it, and died: when the first has quorum again it reads anew, and finds an owner to fence. */
+/* The other node took it, and died: when the first has quorum again it reads again, and finds an owner to fence. */
 static void a_first_writer_reads_again_in_each_epoch(void **state)
 {
 	struct cx *c = *state;
@@ -161,8 +168,8 @@ static void a_first_writer_reads_again_in_each_epoch(void **state)
 }
 
 /*
- * Node 2 was given the same view twice and said hello for each; the second one is ordered behind the word that the state is void, and
- * speaks of that state. It does not count: nobody has one.
+ * Node 2 was given the same view twice and sent a hello for each; the second one is ordered after the message that the state is void,
+ * and refers to that state. It does not count: no node has that state any more.
  */
 static void a_hello_from_before_the_state_was_void(void **state)
 {
@@ -228,7 +235,7 @@ static void a_failure_outlives_the_state(void **state)
 	assert_int_equal(cx_status(n).member_state[1], DDR_MEMBER_FAULTY);
 }
 
-/* The same, with its first write on its way: when that has ended it reads what it may have met there. */
+/* The same, with its first write in flight: when that has ended it reads what its write may have met there. */
 static void a_first_writer_reads_again_behind_its_write(void **state)
 {
 	struct cx *c = *state;
@@ -246,7 +253,7 @@ static void a_first_writer_reads_again_behind_its_write(void **state)
 	cx_open(n, DDR_OUT_RELOAD);
 }
 
-/* A reading that began in one epoch and ends in the next says nothing of what was written in between. */
+/* A read that began in one epoch and ends in the next shows nothing of what was written in between. */
 static void a_reading_of_another_epoch_does_not_count(void **state)
 {
 	struct cx *c = *state;
@@ -293,15 +300,15 @@ static void a_first_writer_waits_for_who_may_have_written(void **state)
 	c->answers = CX_ALL | CX_FENCE;
 	cx_view(c, 1, 1, true);
 	cx_settle(c);
-	assert_int_equal(c->sb.seq, seq);	/* another one owns it: that one is to be proven dead anew */
+	assert_int_equal(c->sb.seq, seq);	/* another node owns it: that one is to be proven dead again */
 	cx_tick(c, 31000);
 	assert_true(cx_status(&c->node[0]).joined);
 	assert_true(c->sb.seq > seq);
 }
 
 /*
- * A first writer was cut off with its write on its way, and the others, who could not know, took the array. It is put out when they
- * meet. Then their writer dies: the next one reads what that one left when the stranger, too, is proven dead.
+ * A first writer was cut off with its write in flight, and the others, who could not know, took the array. It is evicted when they
+ * meet. Then their writer dies: the next one reads what that one left after the stranger, too, is proven dead.
  */
 static void a_new_writer_waits_for_strangers(void **state)
 {

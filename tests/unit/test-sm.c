@@ -19,7 +19,7 @@ static uint8_t map_state(const struct fx *f, uint64_t region)
 	return ddr_sm_region(f->sm, region) & DDR_REGION_STATE_MASK;
 }
 
-/* A clean instance over what the caller loads. */
+/* A clean instance with the state that the caller loads. */
 static void restart(struct fx *f)
 {
 	fx_down(f);
@@ -197,9 +197,9 @@ static void rule_2_a_lock_during_the_clear_marks_again(void **state)
 	fx_settle(f);
 	assert_false(dirty(f, 3));
 	fx_lock(f, 3, 1);
-	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);	/* the clear is out */
+	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);	/* the clear is outstanding */
 	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 0, 0, 0);
-	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);	/* the mark is out */
+	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);	/* the mark is outstanding */
 	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 0, 0, 0);
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 	assert_true(dirty(f, 3));
@@ -213,7 +213,7 @@ static void rule_2_a_flush_counts_only_for_what_was_closed_before(void **state)
 	fx_forget(f);
 	f->answers = FX_MSG;
 	fx_closed(f, 3, 1, 0);
-	fx_closed(f, 4, 1, 0);		/* the flush is out: this one needs another */
+	fx_closed(f, 4, 1, 0);		/* the flush is outstanding: this one needs another */
 	fx_done(f, fx_open_io(f, DDR_OUT_FLUSH), 0, 0, 0);
 	fx_settle(f);
 	fx_done(f, fx_open_io(f, DDR_OUT_MAP_WRITE), 0, 0, 0);
@@ -320,7 +320,7 @@ static void rule_7_another_kernel_holds_nothing_that_counts(void **state)
 	}
 }
 
-/* Rule 11 and note 14: what is newest may lie on one member alone. */
+/* Rule 11 and note 14: the newest copy may be on one member alone. */
 static void marks_are_made_durable_again_before_they_count(void **state)
 {
 	static const uint8_t regions[] = { 4 };
@@ -358,7 +358,7 @@ static void rule_11_an_unreadable_log_means_everything_dirty(void **state)
 	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
 	fx_settle(f);
 	assert_int_equal(fx_status(f).dirty, 16);
-	assert_int_equal(fx_status(f).resync_regions, 16);	/* what is held too: nothing says who marked it */
+	assert_int_equal(fx_status(f).resync_regions, 16);	/* held regions too: nothing records which of them was marked */
 	fx_open_io(f, DDR_OUT_LOG_WRITE);
 	ddr_sm_log_block(f->sm, 0, &blk);
 	for (unsigned int place = 0; place < 2; place++)
@@ -442,7 +442,7 @@ static void what_closed_while_detached_is_resynced(void **state)
 	fx_step(f, &in);
 	assert_false(fx_status(f).attached);
 	fx_forget(f);
-	fx_attach(f, 7, 4, 1);		/* 3 is gone, and nobody said how its writes ended */
+	fx_attach(f, 7, 4, 1);		/* region 3 is gone, and how its writes ended is unknown */
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
 	assert_int_equal(f->log[fx_find(f, DDR_OUT_JOB_RANGE, 0)].start, 3 * 256);
 	assert_true(f->log[fx_find(f, DDR_OUT_JOB_RANGE, 0)].strict);	/* what was in flight there cannot be computed */
@@ -466,7 +466,7 @@ static void a_clean_stop_leaves_nothing_marked(void **state)
 	assert_int_equal(f->log[fx_event(f, DDR_EV_CLEAN)].a, 0);
 	assert_int_equal(fx_status(f).dirty, 0);
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 0);	/* and nothing new is begun */
-	fx_lock(f, 5, 1);		/* until somebody writes again */
+	fx_lock(f, 5, 1);		/* until the region is written again */
 	fx_closed(f, 5, 1, 0);
 	assert_true(fx_count(f, DDR_OUT_JOB_RANGE, 0) > 0);
 }
@@ -476,7 +476,7 @@ static int job(const struct fx *f)
 	return fx_find(f, DDR_OUT_JOB_RANGE, 0);
 }
 
-/* A stop that does not come to its end, and then is not wanted any more: the array is as before. */
+/* A stop that does not complete, and then is withdrawn: the array is as before. */
 static void a_clean_stop_is_taken_back(void **state)
 {
 	struct ddr_input clean = { .type = DDR_IN_OP_CLEAN }, stay = { .type = DDR_IN_OP_STAY };
@@ -505,7 +505,7 @@ static void a_clean_stop_is_taken_back(void **state)
 	assert_true(fx_event(f, DDR_EV_CLEAN) >= 0);
 }
 
-/* It came to its end, and the device stayed. */
+/* The stop completed, and the device stayed. */
 static void after_a_clean_stop_it_may_be_used_on(void **state)
 {
 	struct ddr_input clean = { .type = DDR_IN_OP_CLEAN }, stay = { .type = DDR_IN_OP_STAY };
@@ -549,7 +549,7 @@ static void the_background_computes_what_was_written_once(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
 }
 
-/* All that is out is answered, but jobs. */
+/* Answers all outstanding outputs but jobs. */
 static void settle_but_jobs(struct fx *f)
 {
 	f->answers = FX_MSG | FX_KERNEL;
@@ -564,8 +564,9 @@ static void settle_but_jobs(struct fx *f)
 }
 
 /*
- * A data member fails while the background is at work in a region. Nothing was in flight there, so what its parity says of the member's data is as good
- * as before: the region is not listed as one that has lost some, and is done when a member has taken the place.
+ * A data member fails while background work is in progress in a region. Nothing was in flight there, so its parity describes the
+ * member's data as well as before: the region is not listed as one that has lost data, and is done when another member has taken the
+ * place.
  */
 static void the_background_ends_where_data_goes_missing(void **state)
 {
@@ -591,7 +592,7 @@ static void the_background_ends_where_data_goes_missing(void **state)
 	assert_false(dirty(f, 5));
 }
 
-/* A stop ends a resync in its midst, and it begins anew when somebody writes again: what it had done is not counted twice. */
+/* A stop ends a resync in the middle, and the resync starts over when the region is written again: its progress is not counted twice. */
 static void a_stopped_resync_has_done_nothing(void **state)
 {
 	static const struct rig_geometry large = { .order = 2, .parity = 1, .blocks = 32768, .region_blocks = 8192, .slots = 4 };

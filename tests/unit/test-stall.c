@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Members that hang: each one that may be in use is looked at, and told of by itself. */
+/* Members that hang: each one that may be in use is watched, and reported by itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "daemon/disk/stall.h"
 
 #define TIMEOUT_MS	10000u
-#define MINOR		40u		/* of member 0's device; the others follow */
+#define MINOR		40u		/* of member 0's device; the other members follow */
 
 static unsigned int hanging;		/* the member that ends nothing */
 static uint32_t failed;
@@ -52,7 +52,7 @@ static void hangs(void *ctx, unsigned int m, uint64_t ms)
 
 /* ---- the test -------------------------------------------------------------------- */
 
-/* As many as the table of members holds, whatever the array has of roles: the last ones came as spares. */
+/* As many as the table of members holds, whatever the number of roles: the last ones came as spares. */
 static void a_member_that_hangs_is_taken_out_in_time(void **state)
 {
 	struct { struct ddr_stall s; uint8_t behind[64]; } *w = calloc(1, sizeof(*w)), *before = malloc(sizeof(*w));
@@ -67,7 +67,7 @@ static void a_member_that_hangs_is_taken_out_in_time(void **state)
 		members->minor[m] = MINOR + m;
 	}
 	for (hanging = 0; hanging < DDR_MAX_MEMBERS; hanging++) {
-		memset(w->behind, 0x5a, sizeof(w->behind));	/* what stands behind the notes on members */
+		memset(w->behind, 0x5a, sizeof(w->behind));	/* what lies after the notes on members */
 		w->s = (struct ddr_stall){ .watched = watched, .hangs = hangs, .members = members };
 		memcpy(before, w, sizeof(*w));
 		failed = told = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a node remembers of an array (daemon/disk/state.c): the last generation is in the file, and a thread runs only if it is not. Threads are
- * played: they run when the test says so.
+ * What a node remembers of an array (daemon/disk/state.c): the last generation is in the file, and a thread runs only if it is not.
+ * Threads are simulated: they run when the test says so.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void run_now(void)
 	play.later = false;
 }
 
-/* How many threads begin when array @array is seen at generation @generation of history @id. */
+/* The number of threads that begin when array @array is seen at generation @generation of history @id. */
 static unsigned int seen(uint8_t array, uint64_t generation, uint8_t id)
 {
 	uint8_t uuid[16] = { array }, gen_id[16] = { id };
@@ -150,7 +150,7 @@ static void a_later_one_stays(void **state)
 	assert_file(1, 10, 1);
 }
 
-/* Finding S12: the operator starts the array from older superblocks: these count from then on, and what follows them. */
+/* Finding S12: the operator starts the array from older superblocks: from then on these count, and their successors. */
 static void an_older_one_counts_if_the_operator_says_so(void **state)
 {
 	const uint8_t uuid[16] = { 1 };
@@ -194,7 +194,7 @@ static void what_was_not_written_is_tried_again(void **state)
 	assert_int_equal(seen(1, 5, 1), 0);
 }
 
-/* That an older one could not be written says nothing of the one after it. */
+/* That an older generation could not be written has no effect on the next one. */
 static void an_older_failure_is_not_the_last_word(void **state)
 {
 	(void)state;
@@ -213,7 +213,7 @@ static void an_older_failure_is_not_the_last_word(void **state)
 	assert_int_equal(seen(1, 6, 1), 0);
 }
 
-/* The operator removed it: an array that is loaded anew finds none, and writes it. */
+/* The operator removed the file: an array that is loaded again does not find it, and writes it. */
 static void what_was_removed_is_written_when_the_array_starts(void **state)
 {
 	uint8_t uuid[16] = { 1 };
@@ -235,8 +235,8 @@ static void what_was_removed_is_written_when_the_array_starts(void **state)
 }
 
 /*
- * Finding U9: a number that no array can be at is damage, and not remembered: with --older an array goes on behind what was remembered, and behind this
- * one there is nothing.
+ * Finding U9: a generation that no array can be at is damage, and is not remembered. With --older an array continues after the
+ * remembered generation, and after this one there is none.
  */
 static void a_number_that_nothing_can_follow_is_damage(void **state)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What `ddraid status --json` says of an array in each of its states. The state machine is played. */
+/* What `ddraid status --json` shows of an array in each of its states. The state machine is simulated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +130,7 @@ static void look(void)
 	assert_non_null(said);
 }
 
-/* What is at @path ("jobs", "0", "rate" as "jobs/0/rate"), as JSON. "nothing": there is no such field. */
+/* The value at @path ("jobs", "0", "rate" as "jobs/0/rate"), as JSON. "nothing": there is no such field. */
 static const char *at(const char *path)
 {
 	struct json_object *o;
@@ -213,7 +213,7 @@ static void how_many_may_still_fail(void **state)
 	is("gave_up", "true");
 }
 
-/* The device of a member that is open needs no reason; one whose device is not known has none. */
+/* A member whose device is open needs no reason; one whose device is not known has none. */
 static void devices_that_are_not_there(void **state)
 {
 	(void)state;
@@ -251,14 +251,14 @@ static void runs_of_suspect_regions(void **state)
 	is("suspect/64", "nothing");
 }
 
-/* Nobody knows the rate of what another node does before it was heard twice: it is not 0 then. */
+/* The rate of another node's job is unknown until its progress was received twice; it is not shown as 0 until then. */
 static void rates_of_other_nodes(void **state)
 {
 	(void)state;
 	status.writer = OTHER;
 	status.rebuilding = 3;
 	progress = (struct ddr_sm_progress){ .at = 4, .done = 3, .total = 103 };
-	array.rate.per_s = 50;		/* of what this node does */
+	array.rate.per_s = 50;		/* of this node's own job */
 	look();
 	is("jobs/0/type", "\"rebuild\"");
 	is("jobs/0/node", "7");
@@ -333,7 +333,7 @@ static void jobs_side_by_side(void **state)
 	is("jobs/1/rate", "4096000");
 }
 
-/* Of an array that is not served nobody here knows how its members are: not that they are in sync, nor missing. */
+/* This node does not serve the array, so it does not know the state of its members: neither in sync nor missing. */
 static void an_array_that_is_not_served(void **state)
 {
 	(void)state;
@@ -356,7 +356,7 @@ static void an_array_that_is_not_served(void **state)
 	is("cluster/nodes", "[]");
 	is("error", "\"refused for a reason\"");
 	is("stopping", "false");
-	array.bind.members = 4000;	/* the module's word; it is not believed */
+	array.bind.members = 4000;	/* reported by the module, and not trusted */
 	look();
 	is("members/9/state", "null");
 	is("members/10", "nothing");
@@ -394,7 +394,7 @@ static void nodes_of_a_cluster(void **state)
 	status.wait = "the array waits.";
 	look();
 	is("cluster/nodes", "[{\"id\":3,\"name\":\"n3\",\"state\":\"active\",\"slot\":1},{\"id\":7,\"name\":\"n7\",\"state\":\"fencing\",\"slot\":null}]");
-	is("cluster/fencing", "\"command\"");	/* whose words may be secret */
+	is("cluster/fencing", "\"command\"");	/* its arguments may be secret */
 	is("cluster/writer", "7");
 	is("cluster/waits", "\"the array waits.\"");
 	status.wait = "is to be fenced";
@@ -440,7 +440,7 @@ static void a_member_without_space(void **state)
 	assert_non_null(strstr(at("no_space"), "member 2 (missing)"));
 }
 
-/* What a request names may be anything. */
+/* A request may name anything. */
 static void names_of_members(void **state)
 {
 	static const char *const nobody[] = {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Power cuts within changes of the superblocks (super-disks.h). After a cut the machine starts again, and begins with a change of the
- * superblocks, as every start does. The changes are made up by the test; those of the state machine are cut in test-super-level.c.
+ * superblocks, as every start does. The changes are made up by the test; the state machine's own changes are cut in
+ * test-super-level.c.
  */
 #include "tests/unit/super-disks.h"
 
@@ -30,8 +31,8 @@ static void set_state(uint32_t m, uint8_t state)
 }
 
 /*
- * A change as the state machine would make one: of a slot, or a member fails, comes back, is whole. After a start the first one is of a slot,
- * and nobody is called whole who has no superblock of the last change.
+ * A change as the state machine could make it: of a slot, or a member fails, comes back, or is in sync again. After a start the first
+ * change is of a slot, and a member without a superblock of the last change is not made in sync.
  */
 static void choose_change(bool only_slots)
 {
@@ -90,7 +91,7 @@ static void a_cut_after_each_write(void **state)
 	assert_true(cuts >= 500);
 }
 
-/* Finding U5: cuts in a row, most of them with no change between that came to its end. */
+/* Finding U5: several cuts in a row, mostly without a completed change in between. */
 static void many_cuts_in_a_row(void **state)
 {
 	unsigned int cuts = 0;
@@ -120,8 +121,8 @@ static void zero_copies(unsigned int copy)
 }
 
 /*
- * Finding S12: after a change both copies are at the newest generation, so that the loss of either one on all disks costs nothing: the array
- * is not refused as older than what this node remembers, and the next change makes both right again.
+ * Finding S12: after a change both copies are at the newest generation, so losing either one on all disks costs nothing: the array is
+ * not refused as older than what this node remembers, and the next change repairs both.
  */
 static void either_copy_may_be_lost_on_all_disks(void **state)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The state machine's own changes of the superblocks, cut short (super-disks.h): starts with members missing, members that fail and come back,
- * and nodes that die in the middle of a change and are succeeded. The first change after a cut often raises the generation. Whatever was
- * cut, and however often in a row: the next start leaves out nobody that the newest superblocks have in, and the array is not refused.
+ * The state machine's own changes of the superblocks, interrupted by power cuts (super-disks.h): starts with members missing, members
+ * that fail and come back, and nodes that die in the middle of a change and are succeeded by another writer. The first change after a
+ * cut often raises the generation. Whatever was cut, and however often in a row: the next start leaves out no member that is in the
+ * newest superblocks, and the array is not refused.
  */
 #include "tests/unit/super-disks.h"
 #include "tests/unit/sm-cluster.h"
@@ -12,9 +13,9 @@
 static struct {
 	struct cx *c;
 	uint32_t nodes;			/* of the cluster; 1: without one */
-	uint32_t chance;		/* of so many changes one is cut */
-	bool off;			/* all power is gone */
-	/* what was tried */
+	uint32_t chance;		/* one of this many changes is cut */
+	bool off;			/* all power is off */
+	/* what was covered */
 	unsigned int raised;		/* changes that were cut while they raised the generation */
 	unsigned int succeeded;		/* nodes that died in a change while others lived */
 	unsigned int missing;		/* starts with a member missing */
@@ -22,7 +23,7 @@ static struct {
 
 /* ---- the disks, as a node reads them ------------------------------------------------ */
 
-/* What a start would find now; nobody is left out. */
+/* What a start would find now; no member is left out. */
 static void newest(struct ddr_super *sb)
 {
 	struct found f;
@@ -74,7 +75,7 @@ static uint32_t nodes_up(void)
 	return mask;
 }
 
-/* The node alone dies, and the others see it; or all do. */
+/* One node dies, and the others see it; or all nodes die. */
 static void node_dies(uint32_t i)
 {
 	cx_kill(l.c, i);
@@ -122,7 +123,7 @@ static bool answer_io(uint32_t i)
 	return false;
 }
 
-/* Until nothing is left to answer; false: the power went. */
+/* Answers outputs until none is left; false: the power failed. */
 static bool settle(void)
 {
 	for (uint32_t limit = 0, again = 1; again; limit++) {
@@ -156,7 +157,10 @@ static void start_alone(void)
 	cx_step(l.c, n, &in);
 }
 
-/* Power is back, and often one of the members is not. But somebody has the newest generation, or the array would go on without it, elsewhere. */
+/*
+ * The power is back, and often one member is missing. But some member has the newest generation, or the array would continue without
+ * it elsewhere.
+ */
 static uint32_t not_there(void)
 {
 	uint32_t on = newest_on(&w.sb), m = pick(w.sb.members);
@@ -198,7 +202,7 @@ static void one(uint32_t i, enum ddr_in_type type, uint32_t member, uint64_t val
 		cx_step(l.c, &l.c->node[i], &in);
 }
 
-/* A member that is out is sought, and every node finds it. */
+/* A failed member is searched for, and every node finds it. */
 static bool comes_back(uint32_t m)
 {
 	struct ddr_super sb;
@@ -286,7 +290,7 @@ static void lives(uint32_t nodes, uint64_t seeds, unsigned int cuts)
 	free(l.c);
 }
 
-/* Finding U5: one node, the power goes again and again, and what comes next may raise the generation at once. */
+/* Finding U5: one node, the power fails again and again, and the next change may raise the generation at once. */
 static void one_node(void **state)
 {
 	(void)state;
@@ -295,7 +299,7 @@ static void one_node(void **state)
 	assert_true(l.raised > (fixture_short() ? 0 : 100));
 }
 
-/* Finding U5: nodes die in the middle of a change, and the next one that writes goes on behind it. */
+/* Finding U5: nodes die in the middle of a change, and the next writer continues after it. */
 static void a_new_writer(void **state)
 {
 	(void)state;

@@ -35,8 +35,8 @@ struct mapped {
 	uint64_t sectors, inactive_sectors;
 	unsigned int resumed;
 	bool blocked, waits;		/* in a resume */
-	struct ddr_table *forgets;	/* a load of it takes so long that nobody wants this any more */
-	int fails;			/* what a resume gives */
+	struct ddr_table *forgets;	/* a load of it takes so long that the request is withdrawn meanwhile */
+	int fails;			/* the result of a resume */
 };
 
 static struct {
@@ -347,7 +347,7 @@ static void exchange(void)
 	dm.b.minor = 3;
 }
 
-/* Likewise, but it got the number after the look. */
+/* The same, but the device got the number after the look. */
 static void a_number_that_is_taken_meanwhile(void **state)
 {
 	(void)state;
@@ -393,7 +393,7 @@ static void release(void)
 	pthread_mutex_unlock(&dm.lock);
 }
 
-/* What waits for a disk of one array holds up no other. */
+/* An operation that waits for a disk of one array delays no other array. */
 static void arrays_do_not_wait_for_each_other(void **state)
 {
 	(void)state;
@@ -408,7 +408,10 @@ static void arrays_do_not_wait_for_each_other(void **state)
 	assert_int_equal(a.result, 0);
 }
 
-/* A change that was forgotten in the middle does not meet the next one of the same array; that one begins with what it has left. */
+/*
+ * A change that was withdrawn halfway does not overlap the next one of the same array; that one begins with the table that the first
+ * one left.
+ */
 static void changes_of_one_array_are_one_by_one(void **state)
 {
 	struct ddr_table *first = ask_for(&a), *second;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The queues of both transports: as long as corosync is busy (or the loop does not run) what
- * is sent waits, in order; a message that does not fit is refused to the caller, and what
- * had been taken is delivered all the same. Corosync's library is played here.
+ * The queues of both transports: until corosync is free again (or the loop runs) messages that are sent wait, in order; a message
+ * that does not fit is refused to the caller, and messages that were accepted are delivered all the same. Corosync's library is
+ * simulated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,12 +40,12 @@ static struct {
 	void *context;
 	bool whole;			/* messages are of the protocol */
 	uint32_t pid2;			/* of node 2, in the last view */
-	unsigned int foreign;		/* times that a node was said to be of another release */
-	unsigned int views_at;		/* views that had been told when the last message came */
-	uint64_t ring, quorum_ring;	/* of the last view, and as quorum was told last */
+	unsigned int foreign;		/* times that a node was reported as of another release */
+	unsigned int views_at;		/* views that had been reported when the last message came */
+	uint64_t ring, quorum_ring;	/* of the last view, and of the last quorum report */
 	uint32_t nodes, largest_node;	/* of the last view */
 	uint32_t quorum_nodes;
-	struct ddr_quorum quorum;	/* what the quorum service says */
+	struct ddr_quorum quorum;	/* what the quorum service reports */
 	bool may_lose, lost;
 	char why[256];
 } play;
@@ -312,7 +312,7 @@ static void waits_until_corosync_takes_it(cs_error_t answer)
 	play.answer = answer;
 	fill(t);
 	run(60);
-	assert_true(play.refused > 1);			/* it is tried again, by itself */
+	assert_true(play.refused > 1);			/* it is tried again, automatically */
 	assert_int_equal(play.sent, 0);
 	play.answer = CS_OK;
 	run(60);
@@ -328,14 +328,14 @@ static void a_busy_corosync_gets_all_that_was_taken(void **state)
 	waits_until_corosync_takes_it(CS_ERR_TRY_AGAIN);
 }
 
-/* Whatever the error: a message is not passed over, or the next ones would come without it. */
+/* Whatever the error: no message is skipped, or later ones would arrive without it. */
 static void a_corosync_that_refuses_gets_all_that_was_taken(void **state)
 {
 	(void)state;
 	waits_until_corosync_takes_it(CS_ERR_NO_MEMORY);
 }
 
-/* What ends when corosync is back is told apart from what does not. */
+/* An error that ends when corosync is back is distinguished from one that does not. */
 static void a_join_says_that_there_is_no_corosync(void **state)
 {
 	struct ddr_transport *t;
@@ -347,7 +347,7 @@ static void a_join_says_that_there_is_no_corosync(void **state)
 	play.opens = CS_ERR_TRY_AGAIN;			/* it is being started, or ends */
 	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
 	play.opens = CS_OK;
-	play.asked = CS_ERR_LIBRARY;			/* it went in between */
+	play.asked = CS_ERR_LIBRARY;			/* corosync went away in between */
 	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
 	play.asked = CS_OK;
 	play.largest = DDR_SM_MSG_MAX - 1;
@@ -371,7 +371,7 @@ static void messages_to_oneself_wait_for_the_loop(void **state)
 	leave(t);
 }
 
-/* A process of node @node says hello, as one of a release that is so much newer. */
+/* A process of node @node says hello, as one of a newer release; @newer is the difference. */
 static void says_hello_of(uint32_t node, uint32_t pid, uint8_t newer)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = node };
@@ -390,7 +390,7 @@ static void says_hello(uint32_t node, uint32_t pid)
 	says_hello_of(node, pid, 0);
 }
 
-/* The group has this node and node 2, of which two processes: a stranger, and the daemon that joined behind it. */
+/* The group has this node and node 2, which has two processes: a stranger, and the daemon that joined after it. */
 static void two_of_node_two(uint32_t a, uint32_t b)
 {
 	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = a }, { .nodeid = 2, .pid = b } };
@@ -401,8 +401,8 @@ static void two_of_node_two(uint32_t a, uint32_t b)
 }
 
 /*
- * A node names itself by its daemon, so the others have to as soon as they know which process that is. Else its HELLO is one of another view
- * for them, and theirs for it, until the next change.
+ * A node identifies itself by its daemon's process, so the others have to do so as soon as they know which process that is. Otherwise
+ * its HELLO counts as one of another view for them, and theirs for it, until the next change.
  */
 static void the_view_names_the_daemon_once_it_is_heard(void **state)
 {
@@ -427,13 +427,13 @@ static void the_view_names_the_daemon_once_it_is_heard(void **state)
 	t = join(&ddr_transport_corosync);
 	play.whole = true;
 	two_of_node_two(100, 50);
-	says_hello(2, 50);				/* as it had been told */
+	says_hello(2, 50);				/* as had been reported */
 	assert_int_equal(play.received, 1);
 	assert_int_equal(play.views, 1);
 	leave(t);
 }
 
-/* That is told of the daemon of another node, and of nobody who pretends to be one. */
+/* Another release is reported only of the daemon of another node, not of a process that claims to be one. */
 static void a_daemon_of_another_release_is_told(void **state)
 {
 	struct ddr_transport *t = join(&ddr_transport_corosync);
@@ -455,7 +455,7 @@ static void a_daemon_of_another_release_is_told(void **state)
 	leave(t);
 }
 
-/* The group has the nodes 1 .. @n on this ring, of which the last @n_joined are new. */
+/* The group has the nodes 1 .. @n on this ring; the last @n_joined are new. */
 static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
 {
 	struct cpg_address list[CPG_MEMBERS_MAX];
@@ -479,7 +479,7 @@ static void rings_beyond_32_bits_differ(void **state)
 		play.quorum = (struct ddr_quorum){ .ring = { .node = 1, .seq = seqs[i] }, .serial = i + 1 };
 		members(2, 1, seqs[i]);
 		seen[i] = play.ring;
-		assert_true(play.ring == play.quorum_ring);		/* both services' word for the same ring is the same number */
+		assert_true(play.ring == play.quorum_ring);		/* both services give the same number for the same ring */
 		for (uint32_t j = 0; j < i; j++)
 			assert_true(seen[j] != seen[i]);
 	}
@@ -488,8 +488,8 @@ static void rings_beyond_32_bits_differ(void **state)
 }
 
 /*
- * Finding U9: the 65th node that joins the group leaves it again. It takes nothing from the 64 that are there: their view stays as it was,
- * and the next change is told to them as ever.
+ * Finding U9: the 65th node that joins the group leaves it again. It does not affect the 64 others: their view stays as it was, and
+ * the next change is reported to them as usual.
  */
 static void the_65th_node_is_turned_away(void **state)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How fast jobs of other nodes come on, by what the group knows of them. */
+/* The rate of other nodes' jobs, computed from what the group knows of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm)
 	return &super;
 }
 
-/* Half of what lies before the cursor was ever written. */
+/* Half of the blocks before the cursor was ever written. */
 void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 {
 	(void)sm;
@@ -70,7 +70,7 @@ static void a_rate_is_known_from_the_second_word_on(void **state)
 {
 	struct ddr_array *a = *state;
 
-	super.member[2].cursor = 100000;	/* it began before anybody here looked */
+	super.member[2].cursor = 100000;	/* it began before this node first looked */
 	pass(a, 3000);
 	assert_int_equal(a->watch.rebuild.per_s, 0);
 	super.member[2].cursor = 120000;
@@ -107,7 +107,7 @@ static void the_next_job_begins_anew(void **state)
 	assert_int_equal(a->watch.rebuild.per_s, 0);
 }
 
-/* One whose cursor went back, since its node died, has no rate until it was heard of again. */
+/* A job whose cursor went back, since its node died, has no rate until progress was received again. */
 static void what_goes_back_has_none(void **state)
 {
 	struct ddr_array *a = *state;

@@ -40,7 +40,7 @@ static void a_zone_that_is_changed_counts(void **state)
 	(void)state;
 	d.loop = qb_loop_create();
 	setenv("TZ", "AAA-2", 1);
-	assert_false(ddr_zone_hour(&d, NOON, 1000, &hour));	/* nobody has looked yet */
+	assert_false(ddr_zone_hour(&d, NOON, 1000, &hour));	/* not known before the first look */
 	assert_int_equal(noon(1000), 14);
 	setenv("TZ", "BBB-13", 1);
 	assert_int_equal(noon(60000), 14);			/* only every minute */
