@@ -173,7 +173,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 			break;
 		}
 		snprintf(buf, size, "member %u (%s) %s, generation %" PRIu64, o->member, device(a, o->member), o->b ?
-			 "is back, and is being rebuilt" : "takes the place of a failed member, and is being rebuilt", o->a);
+			 "is back, and is being brought up to date" : "takes the place of a failed member, and is being rebuilt", o->a);
 		break;
 	case DDR_EV_MEMBER_ADDED:
 		snprintf(buf, size, "member %u is a spare, generation %" PRIu64, o->member, o->a);
