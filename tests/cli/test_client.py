@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command `ddraid` and whoever answers under the daemon's name: strangers, and processes that say nothing.
+"""The command `ddraid` and the process that answers under the daemon's name: strangers, and processes that do not answer.
 
-Each test has a network namespace of its own, for that is where names of abstract sockets count: no daemon of this machine is met.
-The real daemon is stopped in tests/vm/findings/find_command.py.
+Each test has a network namespace of its own, since the names of abstract sockets belong to a network namespace: the test does not meet this
+machine's daemon. The real daemon is stopped in tests/vm/findings/find_command.py.
 """
 import concurrent.futures
 import os
@@ -91,18 +91,18 @@ def one_line(done, code=1):
 
 @pytest.mark.parametrize("args", COMMANDS, ids=lambda args: args[0])
 def test_a_stranger_is_told_nothing(server, args):
-    """Finding U2: a user who has taken the daemon's name hears no request, and is named with what to do."""
+    """Finding U2: a process of another user that has taken the daemon's name receives no request, and is named, with what to do."""
     stranger = server(NOBODY)
     line = one_line(stranger.ddraid(*args))
     assert f"process {stranger.pid}" in line and "user 65534" in line and f"kill {stranger.pid}" in line, line
     assert "start ddraidd" in line
-    # what libqb says first, before it is known who listens: the size of its largest message, and nothing of ours
+    # the first message of libqb, before it is known who listens: the maximum message size, and nothing of ours
     assert stranger.end() in ("", "got 24\n")
     assert stranger.took < 3
 
 
 def test_a_process_that_is_stopped_is_named(server):
-    """Finding S20: every command ends within seconds, names the process that does not answer, and what makes it go on."""
+    """Finding S20: every command ends within seconds, names the process that does not answer, and says what resumes it."""
     daemon = server(0)
     os.kill(daemon.pid, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(len(COMMANDS)) as pool:
@@ -136,7 +136,7 @@ def test_a_stopped_process_that_takes_no_more_connections(server):
 
 
 def test_stop_force_goes_on_without_an_answer(server):
-    """--force needs no daemon, but says what is the matter with the one that is there."""
+    """--force needs no daemon, but reports what is wrong with the one that is there."""
     stranger = server(NOBODY)
     done = stranger.ddraid("stop", "no-such-array", "--force")
     assert done.returncode == 1
@@ -144,7 +144,7 @@ def test_stop_force_goes_on_without_an_answer(server):
 
 
 def test_nobody_there():
-    """Finding T15: "it does not run" is said only where that is so."""
+    """Finding T15: "it does not run" is printed only where that is true."""
     for args in COMMANDS:
         done = subprocess.run(["unshare", "--net", DDRAID, *args], capture_output=True, text=True, timeout=30, check=False)
         line = one_line(done)

@@ -132,7 +132,7 @@ def test_help_and_version():
 
 
 def test_settings_are_checked_before_any_is_sent():
-    """The second one is wrong, and nobody is asked for the first."""
+    """The second setting is wrong, and not even the first is sent."""
     done = ddraid("set", "data", "idle_time=5s", "resync=maybe")
     assert done.returncode == 2 and "resync = 'maybe'" in done.stderr, done
 
@@ -170,7 +170,7 @@ def test_each_override_has_its_option(images, tmp_path):
     for path in fresh:
         path.touch()
         resize(path, 8 * MIB)
-    assert ddraid("create", "other", *shape[2:], *fresh).returncode == 0         # nothing is overridden, nothing is asked
+    assert ddraid("create", "other", *shape[2:], *fresh).returncode == 0         # nothing is overridden, so there is no question
 
 
 def test_files_need_an_option(images):
@@ -225,7 +225,7 @@ def test_a_disk_that_is_a_little_smaller_fits(images, size):
     resize(paths[0], size - left)               # the disk that takes its place
     line = ddraid("table", "t", DDRAID_DEVICES=" ".join(map(str, paths)))
     assert line.returncode == 0 and " - " not in line.stdout and line.stderr == "", line
-    # what lies there is nobody's
+    # what is there belongs to no array
     for path in paths[1:]:
         with open(path, "rb") as image:
             image.seek(size - min(left, MIB))
@@ -339,7 +339,7 @@ def test_output_that_cannot_be_written(images):
 
 
 def test_the_name_of_another_array_is_refused(images):
-    """Finding S13: two arrays of one name: create said nothing, and one of them could never be started."""
+    """Finding S13: two arrays with the same name: create accepted that, and one of them could never be started."""
     five = images(5)
     everything = " ".join(map(str, five))
     one, two = five[:2], five[2:4]
@@ -351,7 +351,7 @@ def test_the_name_of_another_array_is_refused(images):
     done = ddraid(*args, one[0], two[0], DDRAID_DEVICES=everything)         # a disk of it is left over
     assert done.returncode == 1 and f"{one[1]} belongs to it" in done.stderr, done
     assert digest(five) == before
-    assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0   # made anew on its own disks
+    assert ddraid(*args, *one, DDRAID_DEVICES=everything).returncode == 0   # recreated on its own disks
     assert ddraid("create", "other", "--order", 0, *ANYTHING, *two, DDRAID_DEVICES=everything).returncode == 0
 
 

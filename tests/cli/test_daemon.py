@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ddraidd itself: what it is called with, what stands in its configuration, how it begins and ends.
+"""ddraidd itself: its arguments, its configuration, how it starts and ends.
 
-A daemon that runs has a network and a mount namespace of its own: no daemon of this machine is met (names of abstract sockets count in
-a network namespace), and it finds no kernel module, no corosync and no disks but what the test gives it.
+A daemon that runs has a network and a mount namespace of its own: it does not meet this machine's daemon (the names of abstract sockets
+belong to a network namespace), and it finds no kernel module, no corosync and no disks but what the test gives it.
 """
 import json
 import os
@@ -55,7 +55,7 @@ HOSTILE = (b"nonsense = 1\n", b"transport = token-ring\n", b"transport\n", b"io_
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_configuration(tmp_path, text):
-    """The file and the line are named, and nothing is begun: neither a daemon nor a dump of what counts."""
+    """The file and the line are named, and nothing is started: neither a daemon nor a dump of the configuration."""
     conf = tmp_path / "ddraid.conf"
     conf.write_bytes(b"# a comment\n" + text)
     for option in ("-f", "--dump-config", "--transport"):
@@ -97,8 +97,8 @@ def test_only_root_runs_it(tmp_path):
 
 # ---- a daemon that runs ---------------------------------------------------------------------
 
-# $1: the folder that plays the machine; the rest is run. /etc/corosync is the folder's, modprobe loads nothing, and whoever looks for block devices
-# finds none.
+# $1: the folder that stands in for the machine; the rest is run. /etc/corosync is the folder's, modprobe loads nothing, and a search for
+# block devices finds none.
 ENTER = """
 set -e
 mkdir -p "$1/corosync" /etc/corosync
@@ -131,7 +131,7 @@ class Machine:
         return ["nsenter", f"--net=/proc/{self.inside.pid}/ns/net", f"--mount=/proc/{self.inside.pid}/ns/mnt", *map(str, command)]
 
     def daemon(self, *args, **kwargs):
-        """In the foreground; its log goes to a file, whose name is given."""
+        """In the foreground; its log goes to a file, whose name is returned."""
         log = self.folder / f"log{len(self.daemons)}"
         with open(log, "w") as out:
             self.daemons.append(subprocess.Popen(self.command(DDRAIDD, "-f", "-c", self.conf, *args), stderr=out, stdout=out, **kwargs))
@@ -216,7 +216,7 @@ def test_a_second_one_is_refused(machine):
 
 @needs_root
 def test_somebody_has_its_name(machine):
-    """Any process may take the name of its socket while it does not run: which one it is, is said."""
+    """Any process may take the name of the daemon's socket while it does not run: the message names that process."""
     m = machine()
     taker = subprocess.Popen(m.command("python3", "-c", "import socket, time\ns = socket.socket(socket.AF_UNIX)\n"
                                        "s.bind((b'\\0ddraidd').ljust(108, b'\\0'))\ns.listen(4)\nprint('up', flush=True)\ntime.sleep(600)"),
@@ -234,7 +234,7 @@ def test_somebody_has_its_name(machine):
 
 @needs_root
 def test_in_the_background(machine):
-    """Whoever starts it waits until it is up, and no longer; a daemon that cannot begin says so by the code."""
+    """The process that starts it waits until it is up, and no longer; a daemon that cannot start returns an exit code."""
     m = machine()
     done = m.run(DDRAIDD, "-c", m.conf)
     assert done.returncode == 0, done
@@ -247,7 +247,7 @@ def test_in_the_background(machine):
 
 @needs_root
 def test_readiness_and_watchdog(machine):
-    """A service manager hears that it is up, though the module is not there, then every so often that it lives, then that it ends."""
+    """A service manager is notified that it is up, even without the module, then at intervals that it runs, then that it ends."""
     import socket
     m = machine()
     path = m.folder / "notify"
@@ -287,7 +287,7 @@ def test_transport(machine):
 
 @needs_root
 def test_a_cluster_without_corosync(machine):
-    """It waits, says so, and serves the command meanwhile. The process that runs fence commands ends with it."""
+    """It waits, reports that, and serves the command meanwhile. The process that runs fence commands ends with it."""
     m = machine("fence_command = /bin/false\n")
     m.conf.write_text(m.conf.read_text().replace("transport = local", "transport = corosync"))
     process, _ = m.daemon()

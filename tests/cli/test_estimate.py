@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ddraid estimate` for an array that is not made yet: what it says, and what it refuses. The figures are tests/unit/test-estimate.c's."""
+"""`ddraid estimate` for an array that is not made yet:
+
+what it prints, and what it refuses. The figures are checked in tests/unit/test-estimate.c.
+"""
 import json
 
 import pytest

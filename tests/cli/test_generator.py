@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The systemd generator: which units stop with corosync, by what ddraidd says of the transport."""
+"""The systemd generator: which units stop with corosync, according to the transport that ddraidd reports."""
 import pathlib
 import subprocess
 

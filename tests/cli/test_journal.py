@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the command says when its stderr is the journal, as in a unit."""
+"""What the command prints when its stderr is the journal, as in a unit."""
 import os
 import pathlib
 import subprocess

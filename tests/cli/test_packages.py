@@ -60,7 +60,7 @@ def enabled(package):
 
 
 def test_installing_enables_and_starts_nothing(package):
-    """A machine that sees a cluster's disks, and is not in the cluster yet, must not start the cluster's arrays by itself."""
+    """A machine that sees a cluster's disks, and is not in the cluster yet, must not start the cluster's arrays automatically."""
     configure(package)
     assert enabled(package) == []
     configure(package, "1.0-1")         # and so does the next version
@@ -130,7 +130,7 @@ def machine(package, tmp_path):
 
 
 def test_S17_what_is_up_keeps_the_packages(machine):
-    """Finding S17: the packages were removed from under a mounted file system, which then stood for ever."""
+    """Finding S17: the packages were removed while a file system on an array was mounted, which then hung forever."""
     for up in (SERVED, SERVED.replace("attached", "detached"), f"{NOSYNC}\n{SERVED}"):
         done = machine("prerm", "remove", devices=up)
         assert done.returncode == 1 and "  data" in done.stderr and "ddraid stop --all" in done.stderr, done
@@ -145,7 +145,7 @@ def test_S17_what_is_up_keeps_the_packages(machine):
 
 
 def test_removing_stops_the_units(machine):
-    """The command goes with the package: afterwards nobody could stop the daemon in order."""
+    """The command is removed with the package: afterwards nobody could stop the daemon cleanly."""
     for up in ("", NOSYNC):
         done = machine("prerm", "remove", devices=up)
         assert done.returncode == 0 and done.calls == ["deb-systemd-invoke stop ddraid.service ddraid-all.service ddraid-stop.service ddraidd.service"], done

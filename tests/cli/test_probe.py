@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`ddraid-probe`, which udev's rule runs at each event: what it says of a member, and that its first superblock decides."""
+"""`ddraid-probe`, which udev's rule runs at each event: what it prints of a member, and that the first superblock decides."""
 import os
 import pathlib
 import subprocess
@@ -27,7 +27,7 @@ def member(tmp_path):
 
 
 def test_a_member(member):
-    """Findings S18, U10: it says all that libblkid says of members of other kinds."""
+    """Findings S18, U10: it prints all that libblkid prints of members of other kinds."""
     done = probe(member)
     assert done.returncode == 0, done
     said = dict(line.split("=", 1) for line in done.stdout.splitlines())
@@ -51,7 +51,7 @@ def test_one_read_decides(member):
 
 
 def test_what_is_no_member(tmp_path):
-    """Nothing is said of a disk without a superblock, one that is too short, and one that is not there."""
+    """Nothing is printed of a disk without a superblock, one that is too short, and one that is missing."""
     disk = tmp_path / "disk"
     for content in (bytes(MIB), os.urandom(MIB), b"short", b""):
         disk.write_bytes(content)

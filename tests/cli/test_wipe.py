@@ -34,7 +34,7 @@ def nothing_is_left(path):
 
 
 def change(path, array, edit):
-    """@edit changes both superblocks, which get their checksums anew."""
+    """@edit changes both superblocks, whose checksums are then recomputed."""
     with open(path, "r+b") as image:
         for at in (4096, array["data_offset"] - 4096):
             image.seek(at)
@@ -46,7 +46,7 @@ def change(path, array, edit):
 
 
 def test_both_copies_go(images):                               # noqa: F811
-    """Finding P7: what the manual said left the second superblock, and the array came back."""
+    """Finding P7: the command that the manual gave left the second superblock, and the array came back."""
     paths, array = make(images)
     done = wipe("--yes", paths[1])
     assert done.returncode == 0 and done.stdout == f"{paths[1]}: wiped\n", done
@@ -70,7 +70,7 @@ def test_the_manual_way_clears_both_copies(images, shape):     # noqa: F811
 
 
 def test_one_copy_and_damaged_ones(images):                    # noqa: F811
-    """Whatever is left of a superblock goes; what another program has written where one was stays."""
+    """All remains of a superblock are wiped; what another program has written in its place stays."""
     paths, array = make(images)
     second = array["data_offset"] - 4096
     for path, at, text in ((paths[0], 4096, bytes(4096)), (paths[1], second, bytes(4096)), (paths[2], 4096 + 100, b"damage"), (paths[2], second + 100, b"damage")):
@@ -129,7 +129,7 @@ def test_what_it_may_not_touch(images, tmp_path):               # noqa: F811
     assert ddraid("wipe").returncode == 2
     change(paths[0], array, lambda block: struct.pack_into("<I", block, 2048, 7))
     refused("which is in use by node 7, or that node died while using it", "--yes", paths[0])
-    # another disk of the array is newer, and says so too
+    # another disk of the array is newer, and this is reported too
     change(paths[1], array, lambda block: (struct.pack_into("<I", block, 2048, 9), struct.pack_into("<Q", block, 16, struct.unpack_from("<Q", block, 16)[0] + 2)))
     refused("which is in use by node 9", "--yes", paths[0], devices=str(paths[1]))
     assert wipe("--yes", "--overwrite", paths[0]).returncode == 0
@@ -138,7 +138,7 @@ def test_what_it_may_not_touch(images, tmp_path):               # noqa: F811
 
 @pytest.mark.parametrize("answer, code", [("yes\n", 0), ("no\n", 1), ("\n", 1), ("y\n", 1), ("\x04", 1)])
 def test_it_asks(images, answer, code):                        # noqa: F811
-    """Finding P1: an override asks on a terminal."""
+    """Finding P1: an override needs a confirmation on a terminal."""
     paths, _ = make(images)
     before = digest(paths)
     master, slave = pty.openpty()

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Disks have sectors that cannot be read, and no node sees an error.
+"""Disks have unreadable sectors, and no node sees an error.
 
-Topology: three nodes, one array of four disks (order 1, P and Q on disks of their own), GFS2 on it, mounted on all; each disk lies below a device
-that can have bad sectors, on every node; corosync over two rings; a fence device.
-Phases: a file is written that nobody touches again; load on all; of blocks of that file a sector goes bad, in some on two members; half of
-them the disk calls bad, of the others it says no more than that the read failed. Variant reads: these are the members with the data, as one node sees
-them, which reads the file. Variant verify: members in turn, as the node sees them that does the verify. The right data comes all the
-same, the sectors are rewritten from the others and can be read afterwards (counted, by member), no member is lost, and the load sees
-nothing. Everything that anybody was promised, and the file, are read on every node; parity is right everywhere; nobody is fenced.
+Topology: three nodes, one array of four disks (order 1, P and Q on disks of their own), GFS2 on it, mounted on all; on every node each disk
+is below a device that can simulate bad sectors; corosync over two rings; a fence device.
+Phases: a file is written and left untouched; load on all; a sector of several of its blocks goes bad, for some blocks on two members; the
+disk reports half of them as bad sectors, and the others only as failed reads. Variant reads: the bad sectors are on the members with the
+data, on one node, which reads the file. Variant verify: they are on each member in turn, on the node that runs the verify. The right data
+is returned all the same, the sectors are rewritten from the others and are readable afterwards (counted, by member), no member fails, and
+the load sees no error. All data that was reported durable, and the file, are read on every node; parity is right everywhere; nobody is
+fenced.
 """
 import functools
 import sys

@@ -3,9 +3,9 @@
 """corosync is killed on a living node.
 
 Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all.
-Phases: load on all; kill -9 of corosync on node N. Its daemon has lost the cluster: the node's I/O stands still, it does not
-fail. The others, which still have quorum, fence it and recover its regions; their load goes on; all that
-anybody was promised is read on them, also what node N was promised; the node comes back.
+Phases: load on all; kill -9 of corosync on node N. Its daemon has lost the cluster: the node's I/O stands still, it does not fail. The
+others, which still have quorum, fence it and recover its regions; their load continues; all data that was reported durable is read on them,
+including that of node N; the node comes back.
 """
 import sys
 import time

@@ -27,7 +27,7 @@ def grown(rig, before):
 
 
 def count(rig, one):
-    """One node writes, on an array that nobody uses; (writes, what they cost) to a granted region, and to cold ones."""
+    """One node writes, on an array that is otherwise unused; (writes, cost) to a granted region, and to cold ones."""
     for i in rig.up():
         rig.guests[i].command(f"set {NAME} idle_time=60min")
         rig.guests[i].command(f"set {NAME} grant_ahead=0")

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The daemon of a living node is killed; it comes back in time; and it does not.
+"""The daemon of a running node is killed: once it comes back in time, once it does not.
 
 Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; away_time is 30 s.
-Phases: load on all; kill -9 of ddraidd on node N. While it is away the node's writes to regions that it was granted go
-on (its pulse beats). It is started again at once: it declares what its kernel holds, and the load of all nodes
-goes on without an error; nobody is fenced. Then it is killed again and stays away: after away_time the
-node is fenced, though it lives, and its regions are recovered; the others go on; everything that anybody was promised
-is read on them; the node comes back.
+Phases: load on all; kill -9 of ddraidd on node N. While it is away the node's writes to regions that it was granted continue (its pulse
+beats). It is started again at once: it declares what its kernel holds, and the load of all nodes goes on without an error; nobody is
+fenced. Then it is killed again and stays away: after away_time the node is fenced, although it runs, and its regions are recovered; the
+others continue; all data that was reported durable is read on them; the node comes back.
 """
 import sys
 import time

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The array made by hand: dmsetup create, suspend, resume and remove, on every node, with the daemon running.
+"""The array is started by hand: dmsetup create, suspend, resume and remove, on every node, with the daemon running.
 
-Topology: three nodes, one array of five disks (order 2, one parity); each node has it by dmsetup create with the line that
-ddraid table prints; loads on the device itself.
-Phases: load on all; node N suspends the device: its load stands still, the others' goes on; it resumes it, and its load
-goes on without an error. Then, without load there, it removes the device: the node leaves in order, nobody is
-fenced; it creates it again, takes part, and writes. Everything that anybody was promised is read on every
-node. In the end all remove it; no stripe is wrong, nothing is dirty.
+Topology: three nodes, one array of five disks (order 2, one parity); each node has it by dmsetup create with the line that ddraid table
+prints; loads on the device itself.
+Phases: load on all; node N suspends the device: its load waits, the others' continues; it resumes the device, and its load continues
+without an error. Then, without load there, it removes the device: the node leaves cleanly, nobody is fenced; it creates it again, takes
+part, and writes. All data that was reported durable is read on every node. In the end all remove it; no stripe is wrong, nothing is dirty.
 """
 import sys
 import time

@@ -3,10 +3,9 @@
 """Fencing fails twice, and then succeeds.
 
 Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all.
-Phases: load on all; node N loses its power; the fence device refuses ddraidd twice. The survivors take turns; until one
-of them succeeds nothing of the dead node is recovered, status says what is waited for, and the survivors' pulses beat
-on. Then the regions are recovered; everything that anybody was promised is read on the survivors; the node
-comes back.
+Phases: load on all; node N loses its power; the fence device refuses ddraidd twice. The survivors take turns; until one of them succeeds
+nothing of the dead node is recovered, status shows what is waited for, and the survivors' pulses continue. Then the regions are recovered;
+all data that was reported durable is read on the survivors; the node comes back.
 """
 import sys
 import time

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Members become larger, and the array and its file system grow, while all nodes use them.
 
-Topology: three nodes, one array of five disks (order 2, P), GFS2 on it, mounted on all; each disk lies below a device that is shorter than it
-at first, on every node; corosync over two rings; a fence device.
-Phases: load on all; the devices are made longer, but for one on one node: growing is refused, and names the node and the device. Then that
-one is, too, and the array grows, asked for on a node that is another one in each round: all nodes say so, all have the longer device, and the load goes on without an
-error; in even rounds a node's power is cut as that begins, and it comes back to an array that has grown, or has not: then it grows now. The disks
-hold nothing inconsistent outside of dirty regions, and everything that anybody was promised is read on every node. The load ends, gfs2_grow is run, all nodes have
-the space, fill it, and read what the others wrote. Nobody else is fenced. Then the array is made anew, on short devices.
+Topology: three nodes, one array of five disks (order 2, P), GFS2 on it, mounted on all; on every node each disk is below a device that at
+first is shorter; corosync over two rings; a fence device.
+Phases: load on all; the devices are made longer, except one on one node: growing is refused, with the name of the node and the device. Then
+that one is made longer, too, and the array grows, requested on another node in each round: all nodes report it, all have the longer device,
+and the load continues without an error; in even rounds a node's power is cut as that begins, and when it comes back the array has grown, or
+grows now. The disks hold nothing inconsistent outside of dirty regions, and all data that was reported durable is read on every node. The
+load ends, gfs2_grow is run, all nodes have the space, fill it, and read what the others wrote. Nobody else is fenced. Then the array is
+recreated, on short devices.
 """
 import sys
 import time
@@ -75,7 +76,7 @@ def grow(rig, by, dies):
     if dies:
         rig.wait_recovered(dies)
         rig.bring([dies])
-    if done.code:               # who died was asked how large its devices are, and had not said
+    if done.code:               # the dead node had been asked how large its devices are, and had not answered
         assert dies, done
         rig.node(by).run(f"ddraid grow {NAME}", timeout=180)
     size = rig.guests[by].status(NAME)["size"]
@@ -90,7 +91,7 @@ def space(rig, number):
 
 
 def wait_space(rig, number, had, timeout=90):
-    """GFS2 tells a node of another one's gfs2_grow at its next look at the common counts, which is every 30 s."""
+    """GFS2 sees another node's gfs2_grow at its next look at the common counts, which is every 30 s."""
     deadline = time.monotonic() + timeout * time_scale()
     while space(rig, number) <= had:
         assert time.monotonic() < deadline, f"node {number}: the file system has {space(rig, number)} bytes, as before"

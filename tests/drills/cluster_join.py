@@ -3,11 +3,10 @@
 """Nodes join and leave an array that is in use.
 
 Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it.
-Phases: load on all; node 3 leaves in order, and joins again while the others write; then 2 and 3 leave, and join at
-once while node 1 writes. Then leave and join at the same moment: node 3 is off; it comes up cut off from the others; the
-network changes so that node 2 is gone and node 3 is there at once (corosync tells it as one change of the membership
-or, without quorum between them, as two). Node 2 is fenced and recovered,
-node 3 joins; then node 2 comes back. No load sees an error; in the end all that anybody was promised is read on
+Phases: load on all; node 3 leaves cleanly, and joins again while the others write; then 2 and 3 leave, and join at once while node 1
+writes. Then leave and join at the same moment: node 3 is off; it comes up cut off from the others; the network changes so that node 2 is
+gone and node 3 is there at once (corosync reports it as one change of the membership or, without quorum between them, as two). Node 2 is
+fenced and recovered, node 3 joins; then node 2 comes back. No load sees an error; in the end all data that was reported durable is read on
 every node.
 """
 import sys
@@ -17,7 +16,7 @@ import drill
 
 
 def away(rig, numbers):
-    """These leave in order: no load, not mounted, array stopped. Nobody is fenced for it."""
+    """These nodes leave cleanly: no load, not mounted, array stopped. Nobody is fenced for it."""
     rig.stop_load(numbers)
     rig.stop(numbers)
     rest = [i for i in rig.up() if i not in numbers]

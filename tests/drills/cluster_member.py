@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A disk fails while all nodes use it: its writes fail, or its reads, or all of it hangs.
 
-Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
-made to fail, on every node; corosync over two rings; a fence device. No answer for 5 s is a failure (io_timeout).
-Phases: a file is written that nobody touches again; load on all; a member fails on all nodes, in one of three ways, the variants: write: writes end with
-an error; read: reads do (while all read the file); hang: nothing ends at all, until the disk's driver gives up, which is after the cluster did. The
-cluster agrees that the member is out, and the load goes on without an error; the disks hold nothing inconsistent
-outside of dirty regions; everything that anybody was promised, and the file, are read on every node without the member. It is well
-again, `ddraid add` takes it back while the load goes on, and all of that holds again. Nobody is fenced.
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk is below a device that can be made
+to fail, on every node; corosync over two rings; a fence device. No answer for 5 s is a failure (io_timeout).
+Phases: a file is written and left untouched; load on all; a member fails on all nodes, in one of three ways, the variants: write: writes
+end with an error; read: reads do (while all read the file); hang: nothing ends at all, until the disk's driver gives up, which is after the
+cluster did. The cluster agrees that the member has failed, and the load continues without an error; the disks hold nothing inconsistent
+outside of dirty regions; all data that was reported durable, and the file, are read on every node without the member. It works again,
+`ddraid add` takes it back while the load continues, and all of that holds again. Nobody is fenced.
 """
 import functools
 import sys
@@ -22,7 +22,7 @@ WAYS = ("write", "read", "hang")
 
 
 def strike(rig, way, victim):
-    """The fault on all nodes, until the member is out everywhere."""
+    """The fault on all nodes, until the member has failed everywhere."""
     if way == "hang":
         rig.tell(victim, "hang on")
         for i in rig.all:

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A disk fails at the moment at which a node loses its power.
 
-Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
-made to fail, on every node; corosync over two rings; a fence device that cuts the power.
-Phases: a file is written that nobody touches again; load on all; a member fails on all nodes and one of them dies, in odd rounds the
-disk just before the node, in even ones while it goes. The node is fenced, the survivors agree that the member is out, take over what the
-node had in work, and go on without an error. Everything that anybody was promised, and the file, are read on every survivor, but for the blocks that the dead node
-was writing: with a member out a torn stripe is what nobody wrote, and its region is listed as suspect (load.py has the rule). Then the node comes
-back, the disk is well again, and taken back.
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk is below a device that can be made
+to fail, on every node; corosync over two rings; a fence device that cuts the power.
+Phases: a file is written and left untouched; load on all; a member fails on all nodes and one of them dies, in odd rounds the disk just
+before the node, in even ones while it goes. The node is fenced, the survivors agree that the member has failed, take over the node's dirty
+regions, and continue without an error. All data that was reported durable, and the file, are read on every survivor, but for the blocks
+that the dead node was writing: with a member failed the missing chunk of a torn stripe is computed wrongly, and its region is listed as
+suspect (load.py has the rule). Then the node comes back, the disk works again, and is taken back.
 """
 import concurrent.futures
 import sys

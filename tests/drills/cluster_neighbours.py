@@ -6,8 +6,8 @@ Topology: three nodes whose init is systemd and whose root file system outlives 
 on it. Each has a second array on disks of its own, with LVM on it, LUKS on that, and ext4 on that. All of it comes up by units, fstab and crypttab
 as doc/cluster.md has them.
 Variants, each with load on all of it:
-reboot      node N reboots by systemctl reboot. Nobody is fenced, no region is recovered or dirty afterwards, and all is mounted again without a
-            command of anybody.
+reboot      node N reboots by systemctl reboot. Nobody is fenced, no region is recovered or dirty afterwards, and all is mounted again without
+            a command.
 corosync    corosync of node N is restarted, or is stopped and started again: the same.
 cold        all are down; one node boots alone. It lets people log in at once, long before there is quorum; once the others come all is mounted. Its
             first round waits five minutes, the others half a minute.
@@ -28,7 +28,7 @@ LOCAL, OWN_DISKS = "/srv/local", 3
 ALONE_S, ALONE_AGAIN_S = 300, 30
 DOWN_S, UP_S = 180, 240
 ORDER = "mnt.mount srv-local.mount ddraid-stop.service"
-# As doc/cluster.md says: whatever lies on an array is a unit that stops before it.
+# As doc/cluster.md says: each user of the array is a unit that stops before it.
 VOLUMES = """[Unit]
 Description=LVM on an array
 Requires=ddraid-stop.service
@@ -60,12 +60,12 @@ mkdir -p {local}
 systemctl daemon-reload && systemctl enable --now volumes.service && systemctl start systemd-cryptsetup@plain.service && systemctl start {local}
 head -c 1M /dev/urandom > {local}/kept && sha256sum {local}/kept > /etc/kept.sum && sync
 """
-# Appends and syncs for ever, until it is told to end or its file system goes.
+# Appends and syncs until it is told to end or its file system is gone.
 BUSY = "while echo \"$(date +%s%N)\" >> {local}/busy && sync {local}/busy; do :; done 2>/dev/null"
 
 
 class NeighboursRig(UnitsRig):
-    """Each node has disks of its own behind the shared ones, and what stands on them."""
+    """Each node has disks of its own after the shared ones, with LVM, LUKS and ext4 on them."""
     units = ("blk-availability",)
 
     def __init__(self, *args, **options):

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node loses its power under load.
 
-Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; corosync over
-two rings; a fence device that cuts the power, for ddraidd and for dlm_controld.
-Phases: load on all; node N dies; at that moment the disks hold nothing inconsistent outside of dirty regions; it is
-fenced, its dirty regions (counted) are taken over by one survivor and no others are resynced; the survivors'
-load goes on without an error, and its longest stall is measured, in a region that the dead node held dirty (at most token
-timeout, fencing and 1 s) and in one that it did not (at most the change of the membership and 1 s); everything that anybody was promised is read on every survivor; the node comes back, joins,
-and reads it too. In the end all stop the array, no stripe is wrong, nothing is dirty.
+Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; corosync over two rings; a fence device
+that cuts the power, for ddraidd and for dlm_controld.
+Phases: load on all; node N dies; at that moment the disks hold nothing inconsistent outside of dirty regions; it is fenced, its dirty
+regions (counted) are taken over by one survivor and no others are resynced; the survivors' load goes on without an error, and its longest
+stall is measured, in a region that the dead node held dirty (at most token timeout, fencing and 1 s) and in one that it did not (at most
+the change of the membership and 1 s); all data that was reported durable is read on every survivor; the node comes back, joins, and reads
+it too. In the end all stop the array, no stripe is wrong, nothing is dirty.
 """
 import datetime
 import sys
@@ -29,7 +29,7 @@ def recovered_regions(rig, victim):
 
 
 def membership_change(events):
-    """Seconds that the longest change of the membership took on a node: from the first word of it until it had quorum again."""
+    """The longest change of the membership on a node, in seconds: from its first message in the log until quorum was back."""
     longest, since = 0, None
     for event in (e for e in events if e["event"] == "view"):
         at = datetime.datetime.fromisoformat(event["time"].rstrip("Z"))

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node alone loses its path to a disk.
+"""One node loses its path to a disk.
 
-Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
-made to fail, on every node; corosync over two rings; a fence device that cuts the power.
-Phases: a file is written that nobody touches again; load. Variant covered, load on all: one node cannot reach a member any more. The array can do without it, so
-it is out for all; nobody sees an error, nobody is fenced; the path is there again, and `ddraid add` takes the member back. Variant gives-up, load
-on the others: two members are out already, and the node cannot reach a third. It gives up the array for itself [rule 4], is fenced, and the
-others go on with that member; the node comes back with its path, and the two members too. Everything that anybody was promised, and
-the file, are read on every node, and nothing is inconsistent.
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk is below a device that can be made
+to fail, on every node; corosync over two rings; a fence device that cuts the power.
+Phases: a file is written and left untouched; load. Variant covered, load on all: one node cannot reach a member any more. The array can do
+without it, so it fails for all; no node sees an error, and nobody is fenced; the path is there again, and `ddraid add` takes the member
+back.
+Variant gives-up, load on the others: two members have failed already, and the node cannot reach a third. It stops serving the array [rule
+4], is fenced, and the others continue with that member; the node comes back with its path, and the two members too. All data that was
+reported durable, and the file, are read on every node, and nothing is inconsistent.
 """
 import functools
 import sys

@@ -3,9 +3,9 @@
 """All nodes lose their power at once, under load.
 
 Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all.
-Phases: load on all; power cut of all; on the raw disks every inconsistent stripe lies in a dirty region; all (even
-rounds: two; the third is fenced as absent, and comes later) start again: the dirty regions of all slots are
-resynced and no others; GFS2 replays its journals; everything that anybody was promised is there on every node.
+Phases: load on all; power cut of all; on the raw disks every inconsistent stripe lies in a dirty region; all (even rounds: two; the third
+is fenced as absent, and comes later) start again: the dirty regions of all slots are resynced and no others; GFS2 replays its journals; all
+data that was reported durable is there on every node.
 """
 import sys
 import time

@@ -3,12 +3,12 @@
 """A disk is pulled while all nodes write, and put back after 30 seconds.
 
 Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; corosync over two rings; a fence device.
-Phases: a file is written that nobody touches again; load on all; a member's disk is pulled from all machines at once, and the cluster agrees that it failed; the
-load goes on for 30 s. The disk is put back into all machines (under whatever name), and `ddraid add` on one of them takes it back: all
-find it, and it gets the regions that were written without it, and nothing else (counted; the raw disks and the array say which regions these
-are, and none of the file is among them), while the load goes on; nobody sees an error and nobody is fenced. While that goes on, and after it,
-the disks hold nothing inconsistent outside of dirty regions; everything that anybody was promised is read on every node. In even rounds another
-member is failed by hand after that, so that what the disk got is needed, and taken back too.
+Phases: a file is written and left untouched; load on all; a member's disk is pulled from all machines at once, and the cluster agrees that
+it failed; the load continues for 30 s. The disk is put back into all machines (under whatever name), and `ddraid add` on one of them takes
+it back: all find it, and it gets the regions that were written without it, and nothing else (counted; the raw disks and the array say which
+regions these are, and none of the file's regions is among them), while the load continues; nobody sees an error and nobody is fenced. While
+that goes on, and after it, the disks hold nothing inconsistent outside of dirty regions; all data that was reported durable is read on
+every node. In even rounds another member is failed by hand after that, so that the disk's new content is needed, and taken back too.
 """
 import sys
 import time
@@ -41,7 +41,7 @@ class ReaddRig(StillRig):
         return regions
 
     def last_look(self):
-        """Until the copy has ended: the most bytes of which the array said that the member lacks them."""
+        """Until the copy has ended: the most bytes that the array reported as missing on the member."""
         most, deadline = 0, time.monotonic() + 240 * time_scale()
         while not all(any(e["event"] == "rebuild-done" for e in self.events(i)) for i in self.all):
             jobs = [j for i in self.all for j in self.guests[i].status(NAME)["jobs"] if j["type"] == "rebuild"]
@@ -83,7 +83,7 @@ def round_of(rig, number):
     victim, by = (number - 1) % members, (number - 1) % len(rig.all) + 1
     for i in rig.all:
         rig.node(i).allow_dmesg(r".*(I/O error|vd[a-z]|virtio|dm-\d+|ddraid).*")
-    rig.wait_idle()         # what is dirty as the disk goes, or waits for its first resync, counts as written without it: not the file
+    rig.wait_idle()         # a region that is dirty when the disk fails, or waits for its first resync, counts as written without it: not the file
     rig.load()
     rig.progress()
     rig.on_each(lambda i: rig.node(i).unplug(rig.node(i).disks[victim]))
@@ -95,7 +95,7 @@ def round_of(rig, number):
     began = time.monotonic()
     copied, lacked, written = rig.back(by, victim)
     took = time.monotonic() - began
-    # nothing of the file that nobody touched is among them; half of it is room for regions that hold something else as well
+    # No region of the untouched file is among them. Half of it is allowance for regions that hold something else as well.
     assert 0 < copied <= written - (STILL << 20) // 4096 // 2, f"{copied} blocks were copied of {written} that were ever written"
     rig.progress()
     rig.settle()

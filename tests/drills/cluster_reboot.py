@@ -3,11 +3,10 @@
 """A node reboots with its systemd units.
 
 Topology: three nodes whose init is systemd, one array of five disks (order 2, one parity), GFS2 on it by a line in /etc/fstab; corosync,
-dlm, ddraidd and ddraid are enabled units, installed as a package would. What /etc holds is in the machines' image, since
-their own root is lost with the power.
-Phases: load on the others; node N reboots by systemctl reboot. Its units take it down in order: it leaves, nobody is fenced and no
-region is recovered. It comes up, and takes part with the file system mounted without a command of anybody; everything
-that was promised is read there.
+dlm, ddraidd and ddraid are enabled units, installed as a package would. /etc is in the machines' image, since their root file system is
+lost with the power.
+Phases: load on the others; node N reboots by systemctl reboot. Its units shut it down in order: it leaves, nobody is fenced and no region
+is recovered. It comes up, and takes part with the file system mounted, without a command; all data that was reported durable is read there.
 """
 import pathlib
 import shutil

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The node that rebuilds a disk dies, or all of them do, and the rebuild goes on where it was.
+"""The node that rebuilds a disk dies, or all nodes do, and the rebuild continues where it was.
 
-Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
-made to fail, on every node; corosync over two rings; a fence device that cuts the power.
-Phases: a member fails while all nodes write; it is well again, and `ddraid add` takes it back. The rebuild is held to 2 MiB/s. Variant
-node-dies: its node dies at 30 %: another one goes on, and the load of those that are left sees no error. Variant power-lost: all power is lost at
-60 %, and the rebuild goes on after the boot. In both it goes on from the cursor in the superblocks, and not from the beginning: what is copied from
-then on is counted. Everything that anybody was promised, and a file that nobody touched, are read on every node; no stripe is wrong. Of the blocks that
-were being written at the crash less is asked: with a member out a torn stripe is what nobody wrote, and its region is listed as suspect (load.py has the rule).
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk is below a device that can be made
+to fail, on every node; corosync over two rings; a fence device that cuts the power.
+Phases: a member fails while all nodes write; it works again, and `ddraid add` takes it back. The rebuild is limited to 2 MiB/s. Variant
+node-dies: its node dies at 30 %: another one continues, and the load of the survivors sees no error. Variant power-lost: all power is lost
+at 60 %, and the rebuild continues after the boot. In both it continues from the cursor in the superblocks, and not from the beginning: the
+blocks that are copied from then on are counted. All data that was reported durable, and a file that nobody touched, are read on every node;
+no stripe is wrong. Less is required of the blocks that were being written at the crash: with a member failed the missing chunk of a torn
+stripe is computed wrongly, and its region is listed as suspect (load.py has the rule).
 """
 import functools
 import sys
@@ -19,7 +20,7 @@ from ddvm.config import time_scale
 from faulty import FaultyRig
 from rig import MOUNT, NAME
 
-BALLAST = 40                    # MiB that are written while the member is out, so that there is something to rebuild
+BALLAST = 40                    # MiB that are written while the member is failed, so that there is something to rebuild
 RATE = "2M"                     # a second, so that the rebuild is there to be caught
 
 
@@ -37,7 +38,7 @@ def at(rig, percent):
 
 
 def rebuild_begins(rig, victim):
-    """A member goes and comes back; its rebuild is under way."""
+    """A member fails and comes back; its rebuild is running."""
     rig.load(append=False)              # what is in flight at the crash may be anything: that of an appended record holds others, too
     rig.progress()
     rig.tell(victim, "fail all")
@@ -64,18 +65,18 @@ def what_is_behind(rig, done):
 
 
 def goes_on(rig, cursor, below):
-    """Until the rebuild has ended, which whoever came next took up at the cursor; (bytes that were copied since, bytes of all that the member lacked).
+    """Waits until the rebuild, which the next node continued at the cursor, has ended; (bytes copied since, bytes that the member lacked in all).
 
-    `status` never tells of a place below the cursor, wherever a node works. So what counts is how much was copied: from the beginning on
-    it would be all that the member lacks, and it must be less by what lay below the cursor, or by half of that at least: ranges
-    in which something was to be resynced are copied once more, and a region may be written for the first time after the last look.
+    `status` never reports a position below the cursor, wherever a node works. So the test measures how much was copied: a rebuild from the
+    beginning would copy all that the member lacks. This one must copy less by at least half of what was below the cursor; only half,
+    because ranges that had to be resynced are copied again, and a region may be written for the first time after the last look.
     """
     total, deadline = 0, time.monotonic() + 240 * time_scale()
     while not all(any(e["event"] == "rebuild-done" for e in rig.events(i)) for i in rig.up()):
         for job in (j for i in rig.up() for j in rig.guests[i].status(NAME)["jobs"] if j["type"] == "rebuild"):
             assert job["position"] >= cursor, f"by the superblocks {cursor} bytes were rebuilt, and it went on at {job['position']}"
             if not total:
-                rig.slow(None)          # now that somebody has looked
+                rig.slow(None)          # now that the array has been read
             total = max(total, job["total"])
         assert time.monotonic() < deadline, f"not rebuilt: {rig.guests[min(rig.up())].status(NAME)['jobs']}"
         time.sleep(0.2)

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node dies while another is being recovered; and the node that recovers it dies.
 
-Topology: four nodes, of which node 2 has two votes of five, one array of five disks (order 2, one parity), GFS2 on it,
-mounted on all. The resync is held to 1 MiB/s, so that what is recovered is there to be caught.
-Phases: load on all; node 4 dies. Odd rounds: when it was fenced, and its regions are being taken over, node 3 dies.
-Even rounds: when node 1, the lowest, has taken them over and resyncs them, node 1 dies; a third one
-has to finish both. The two that are left, with three votes, go on; all that anybody was promised is read on each of them, no stripe
-is wrong; the two come back together.
+Topology: four nodes, of which node 2 has two votes of five, one array of five disks (order 2, one parity), GFS2 on it, mounted on all. The
+resync is limited to 1 MiB/s, so that the recovery is still running then.
+Phases: load on all; node 4 dies. Odd rounds: when it was fenced, and its regions are being taken over, node 3 dies. Even rounds: when node
+1, the lowest, has taken them over and resyncs them, node 1 dies; a third one has to finish both. The two survivors, with three votes,
+continue; all data that was reported durable is read on each of them, no stripe is wrong; the two come back together.
 """
 import sys
 import time

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk that works is replaced while all nodes write.
+"""A working disk is replaced while all nodes write.
 
-Topology: three nodes, one array of four disks (order 1, P and Q) and a disk that is no member, GFS2 on it, mounted on all; corosync
-over two rings; a fence device.
-Phases: load on all; a disk is replaced by the spare one; the load goes on without an error anywhere, and nobody is fenced; while it is copied, and
-after that, the disks hold nothing inconsistent outside of dirty regions. In even rounds the old disk is pulled from all machines in the
-middle: what is left is a rebuild. Everything that anybody was promised is read on every node. Then all stop, the disk is back as a blank
-one, and the array is made anew.
+Topology: three nodes, one array of four disks (order 1, P and Q) and a disk that is not a member, GFS2 on it, mounted on all; corosync over
+two rings; a fence device.
+Phases: load on all; a disk is replaced by the spare one; the load continues without an error anywhere, and nobody is fenced; while it is
+copied, and after that, the disks hold nothing inconsistent outside of dirty regions. In even rounds the old disk is pulled from all
+machines in the middle: the rest is a rebuild. All data that was reported durable is read on every node. Then all stop, the disk is put back
+blank, and the array is recreated.
 """
 import sys
 import time

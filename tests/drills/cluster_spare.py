@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A disk is pulled while all nodes write, and the spare takes its place.
 
-Topology: three nodes, one array of four disks (order 1, P and Q) and a spare, GFS2 on it, mounted on all; corosync
-over two rings; a fence device.
-Phases: load on all; a member's disk is pulled from all machines at once; the cluster agrees that it failed, one node takes the
-spare and rebuilds it, while the load goes on without an error anywhere, and nobody is fenced; while that goes on, and after
-it, the disks hold nothing inconsistent outside of dirty regions (by the parity that is left); all have the spare in sync and the array is whole; everything
-that anybody was promised is read on every node. In even rounds another member is pulled after that, and the raw check
-and the file system read what the spare holds. Then all stop, the disk is back as a blank one, and the array is made anew.
+Topology: three nodes, one array of four disks (order 1, P and Q) and a spare, GFS2 on it, mounted on all; corosync over two rings; a fence
+device.
+Phases: load on all; a member's disk is pulled from all machines at once; the cluster agrees that it failed, one node takes the spare and
+rebuilds it, while the load continues without an error anywhere, and nobody is fenced; while that goes on, and after it, the disks hold
+nothing inconsistent outside of dirty regions (by the remaining parity); all have the spare in sync and the array is whole; all data that
+was reported durable is read on every node. In even rounds another member is pulled after that, and the raw check and the file system read
+what the spare holds. Then all stop, the disk is put back blank, and the array is recreated.
 """
 import sys
 import time

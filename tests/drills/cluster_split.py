@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The network splits two to one, and heals.
 
-Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; corosync over two rings, of
-which both are cut. The fence device takes 6 s, so that the cut off node lives on alone for that long.
-Phases: load on all; node N is alone. It has no quorum: its I/O stands still before it is fenced, and does not fail. The
-others fence it, recover its regions and go on. Even rounds: the network heals before the node is off; it
-is fenced all the same, since the others went on without it. Everything that anybody was promised is read; the
-node comes back.
+Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; corosync over two rings, of which both are
+cut. The fence device takes 6 s, so that the node that is cut off runs on alone for that long.
+Phases: load on all; node N is alone. It has no quorum: its I/O waits before it is fenced, and does not fail. The others fence it, recover
+its regions and continue. Even rounds: the network heals before the node is off; it is fenced all the same, since the others continued
+without it. All data that was reported durable is read; the node comes back.
 """
 import sys
 import time

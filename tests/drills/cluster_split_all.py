@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The network splits into single nodes, and heals.
 
-Topology: three nodes, one array of five disks (order 2, one parity), loads on the device itself: dlm_controld, which GFS2 needs,
-wants its nodes restarted after such a split; the array does not.
-Phases: load on all; each node is alone, nobody has quorum: the I/O of all stands still, no I/O fails, nobody is fenced. The
-network heals: all go on by themselves; everything that anybody was promised is read on every node. Even rounds heal
-in two steps: first two nodes, which then have quorum and fence the third.
-A message that reached only its sender before the network broke makes that node's state another one: then, and only then, the
-two whose state is the same go on and fence it, or of two who meet the first fences the other. Whoever was fenced is brought
-back, and all go on.
+Topology: three nodes, one array of five disks (order 2, one parity), loads on the device itself: dlm_controld, which GFS2 needs, wants its
+nodes restarted after such a split; the array does not.
+Phases: load on all; each node is alone, none has quorum: all I/O waits, no I/O fails, nobody is fenced. The network heals: all nodes resume
+automatically; all data that was reported durable is read on every node. Even rounds heal in two steps: first two nodes, which then have
+quorum and fence the third. A message that reached only its sender before the network broke makes that node's state differ: then, and only
+then, the two nodes with the same state continue and fence it, or of two nodes that meet the first fences the other. Fenced nodes are
+brought back, and all continue.
 """
 import contextlib
 import sys
@@ -68,7 +67,7 @@ def round_of(rig, number):
     text += f", healed: {'all go on' if not fenced else f'fenced {sorted(fenced)}'}"
     if other:
         text += f" ({sorted(other)} had another state)"
-    if len(rig.up()) == 1:      # no quorum before somebody is back
+    if len(rig.up()) == 1:      # no quorum before another node is back
         rig.bring(fenced)
         fenced = ()
     rig.wait_recovered(*(left_out | other))

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk that missed writes is not taken for one that has them, whatever is missing beside it.
+"""A disk that missed writes is not taken for a current one, whatever else is missing.
 
-Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk lies below a device that can be
-made to fail, on every node; corosync over two rings; a fence device.
-Phases: a member fails on all nodes while they write; the array is stopped everywhere. Variant not-used: it is started with the stale disk in place: the
-disk is not used, by no node, until `ddraid add` takes it back. Variant refused: two other disks are gone at the start: with the stale one there would be
-enough, and the start is refused, on each node, with the reason; the data is as it was when the disks are back.
-Everything that anybody was promised, and a file, are read on every node; nothing is inconsistent; nobody is fenced.
+Topology: three nodes, one array of four disks (order 1, P and Q), GFS2 on it, mounted on all; each disk is below a device that can be made
+to fail, on every node; corosync over two rings; a fence device.
+Phases: a member fails on all nodes while they write; the array is stopped everywhere. Variant not-used: it is started with the stale disk
+in place: the disk is not used, by no node, until `ddraid add` takes it back. Variant refused: two other disks are missing at the start:
+with the stale one there would be enough, and the start is refused, on each node, with the reason; the data is as it was when the disks are
+back. All data that was reported durable, and a file, are read on every node; nothing is inconsistent; nobody is fenced.
 """
 import functools
 import sys

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A second disk fails while the first one's spare is being rebuilt.
 
-Topology: three nodes, one array of four disks (order 1, P and Q) and two spares, GFS2 on it, mounted on all; each disk lies below a device
-that can be made to fail, on every node; corosync over two rings; a fence device. The rebuild is held to 2 MiB/s until then, so that it is there to be caught.
-Phases: a file is written that nobody touches again; load on all; a member fails on all nodes, and a spare takes its place. When a part of it is
-rebuilt another one fails; the variants: member: a second one; spare: the spare itself. The array goes on with what the parity
-covers, both places are rebuilt in the end, and the load goes on without an error all the time. Everything that anybody was promised, and the file, are
-read on every node; nothing is inconsistent; nobody is fenced. Then the two disks are well again, and become the spares of the next round.
+Topology: three nodes, one array of four disks (order 1, P and Q) and two spares, GFS2 on it, mounted on all; each disk is below a device
+that can be made to fail, on every node; corosync over two rings; a fence device. The rebuild is limited to 2 MiB/s until then, so that it
+is still running.
+Phases: a file is written and left untouched; load on all; a member fails on all nodes, and a spare takes its place. When a part of it is
+rebuilt a second failure occurs; the variants: member: a second one; spare: the spare itself. The array continues as far as the parity
+covers it, both places are rebuilt in the end, and the load continues without an error all the time. All data that was reported durable, and
+the file, are read on every node; nothing is inconsistent; nobody is fenced. Then the two disks work again, and become the spares of the
+next round.
 """
 import functools
 import sys
@@ -19,7 +21,7 @@ from rig import NAME
 
 
 def begun(rig, percent=20):
-    """Until the rebuild is so far on, as its node says; its spare's index."""
+    """Waits until the rebuild has come this far, as its node reports; returns the spare's index."""
     deadline = time.monotonic() + 120
     while True:
         jobs = [(j, i) for i in rig.up() for j in rig.guests[i].status(NAME)["jobs"] if j["type"] == "rebuild"]

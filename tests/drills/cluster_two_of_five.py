@@ -3,9 +3,8 @@
 """Two nodes of five lose their power at the same moment.
 
 Topology: five nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all.
-Phases: load on all; two nodes die at once; both are fenced, the dirty regions of both (counted, and no others) are
-taken over; the three that are left go on; what anybody was promised is read on each of them; the two come back
-together.
+Phases: load on all; two nodes die at once; both are fenced, the dirty regions of both (counted, and no others) are taken over; the three
+survivors continue; all data that was reported durable is read on each of them; the two come back together.
 """
 import sys
 import time

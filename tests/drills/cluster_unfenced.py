@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node dies where ddraidd may fence nobody.
 
-Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; fence_command is none
-(dlm_controld fences for itself).
-Phases: load on all; node N loses its power. Nothing of it is recovered; status says on each survivor what is waited for and what to
-do; the survivors' pulses beat on. The operator's ddraid fence-ack releases it; another one, for a node that is not
-lost, is refused. Its regions are recovered; everything that anybody was promised is read; the node comes back.
+Topology: three nodes, one array of five disks (order 2, one parity), GFS2 on it, mounted on all; fence_command is none (dlm_controld fences
+for itself).
+Phases: load on all; node N loses its power. Nothing of it is recovered; status shows on each survivor what is waited for and what to do;
+the survivors' pulses continue. The operator's ddraid fence-ack allows the recovery; a fence-ack for a node that is not lost is refused. Its
+regions are recovered; all data that was reported durable is read; the node comes back.
 """
 import sys
 import time

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Data, P and Q rot on the disks, behind everybody's back, and verify puts them right while all nodes write.
+"""Data, P and Q rot silently on the disks, and verify repairs them while all nodes write.
 
 Topology: three nodes, one array of six disks (order 2, P and Q), GFS2 on it, mounted on all; corosync over two rings; a fence device.
-Phases: a file is written that nobody touches again; of blocks of that file a sector is overwritten on the raw disk, of each role in turn: data, P and Q.
-An independent reader of the disks sees that these are wrong there, and nowhere else in the file. Load on all; `ddraid verify` is started on one node,
-and done by the one that writes the superblocks; every node says how it ended. Variant undisturbed: the numbers are those of the blocks that were spoilt, by
-member, no more and no less, though the load went on all the time. Variant daemon-killed: the daemon that does it is killed as soon as the log says
-that it is about to put a block right, and whoever comes behind must not believe what is wrong there; nothing else is put right. The file is read on every node, from the
-disks; parity is right everywhere. (Nothing else lies in the regions in which blocks are spoilt: what rots where somebody writes as a daemon dies is not promised.)
+Phases: a file is written and left untouched; a sector of several of its blocks is overwritten on the raw disk, of each role in turn: data,
+P and Q. An independent check of the disks finds exactly these wrong, and nothing else in the file. Load on all; `ddraid verify` is started
+on one node, and runs on the node that writes the superblocks; every node reports how it ended. Variant undisturbed: the counts by member
+are exactly those of the damaged blocks, although the load ran all the time. Variant daemon-killed: the daemon that runs it is killed as
+soon as the log records that it is about to repair a block, and its successor must not trust the wrong content; nothing else is repaired.
+The file is read on every node, from the disks; parity is right everywhere. (Nothing else is in the regions of the damaged blocks: no
+promise is made for rot in a region that is written while a daemon dies.)
 """
 import collections
 import functools
@@ -27,7 +28,7 @@ from still import StillRig
 
 ROTTEN = 12                     # blocks that are spoilt
 ROLES, DATA_ROLES = 6, 4        # P is the first one behind the data, then Q
-TURN = 256                      # blocks, until the roles go on to the next member: doc/on-disk-format.md, 6
+TURN = 256                      # blocks, until the roles move on to the next member: doc/on-disk-format.md, 6
 
 
 class VerifyRig(StillRig):
@@ -70,7 +71,7 @@ class VerifyRig(StillRig):
         return [m["errors"]["corrected"] for m in self.guests[i].status(NAME)["members"]]
 
     def repaired(self, i):
-        """(member, block) -> how often a node said that it was put right, since the mark."""
+        """(member, block) -> how often a node reported its repair, since the mark."""
         return collections.Counter((e["member"], b) for e in self.events(i) if e["event"] == "repaired"
                                    for b in range(e["first_block"], e["first_block"] + e["blocks"]))
 
@@ -83,13 +84,13 @@ class VerifyRig(StillRig):
         array.close()
 
     def verify_record(self, i):
-        """How the last one went, which all nodes say alike, and what this node has found, of which the others have not."""
+        """The record of the last verify, which all nodes report alike, and what only this node has found."""
         record = json.loads(self.node(i).run(f"ddraid verify {NAME} status --json").out)
         return record, record.pop("findings")
 
 
 def verify_ends(rig, by, priority, kill):
-    """One verify, asked of node @by; what all nodes say of it. @kill: the daemon of the node that does it is killed on the way."""
+    """One verify, requested on node @by; what all nodes report of it. @kill: the daemon of the node that runs it is killed meanwhile."""
     rig.mark()
     rig.node(by).run(f"ddraid verify {NAME} start --priority {priority}", timeout=60)
     if kill:
@@ -120,7 +121,7 @@ def round_of(kill, rig, number):
     members = collections.Counter(member for member, _ in wanted)
     assert done["found"] == done["repaired"] and (done["found"] == len(spoilt) or kill), f"{done}, not {len(spoilt)}: {spoilt}"
     assert all(wanted.keys() >= of.keys() for of in told.values()), f"(member, block) that were put right, by node: {told}; spoilt: {wanted}"
-    if kill:                            # what its daemon had not told yet is not in the numbers; but it was put right
+    if kill:                            # repairs that the dead daemon had not reported yet are not in the counts
         done = verify_ends(rig, by, 1, False)
         assert (done["found"], done["repaired"]) == (0, 0), done
     else:

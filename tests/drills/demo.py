@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The main job, for a newcomer: three machines share an array of five disks, and then things go wrong.
 
-Everything is real: three kernels with the module, corosync, dlm, GFS2 mounted on all three, fio with
-verification. Each step says what happens and why it is safe; the first thing that is not as it should be
-ends the demo with an error.
+Everything is real: three kernels with the module, corosync, dlm, GFS2 mounted on all three, fio with verification. Each step prints what
+happens and why it is safe; the first deviation ends the demo with an error.
 """
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a drill of a cluster runs as a program: machines, rounds, and what it says in the end."""
+"""How a drill of a cluster runs as a program: machines, rounds, and the result that it prints."""
 import argparse
 import pathlib
 import sys
@@ -50,7 +50,7 @@ def rounds(rig, round_of, count, between=None, tally=None):
 
 
 def save_words(run, cluster, rig):
-    """What the programs on the nodes said last, beside the machines' own logs."""
+    """The last output of the programs on the nodes, beside the machines' own logs."""
     for i in cluster.dlm:
         if cluster.node(i).alive():
             done = cluster.node(i).run("dlm_tool status; dlm_tool ls -n; dlm_tool dump", check=False, timeout=60)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cluster whose members can be made to fail as disks do, on one node or on all, for the drills of failing disks.
 
-On each node each disk lies below a dm-forget without a cache (tests/modules), of which the array is made; what it is told, only that
-node sees. Two parities, so that what is left can be checked while a member is missing.
+On each node each disk is below a dm-forget without a cache (tests/modules), and the array is made of these; a fault that is set there
+affects only that node. Two parities, so that the rest can be checked while a member is missing.
 """
 from ddvm import modbuild
 
@@ -62,7 +62,7 @@ class FaultyRig(StillRig):
             self.wait_event(i, "member-failed", timeout, member=index)
 
     def wait_whole(self, timeout=240, whole=True, **fields):
-        """Until all nodes have the (last) rebuild behind them, and the array is whole, unless others are out."""
+        """Waits until all nodes have finished the (last) rebuild, and the array is optimal, unless other members have failed."""
         for i in self.up():
             self.wait_event(i, "rebuild-done", timeout, **fields)
         for i in self.up() if whole else ():
@@ -70,7 +70,7 @@ class FaultyRig(StillRig):
             assert status["state"] == "optimal", status
 
     def back(self, by, index, whole=True):
-        """The member is well again, and a node says so; until it has what it missed."""
+        """The member works again, and is added on one node; waits until it has what it missed."""
         self.mark()
         self.heal(index)
         self.node(by).run(f"ddraid add {NAME} /dev/mapper/m{index}", timeout=90)

@@ -4,8 +4,8 @@
 
     ./quickstart drill kernel_tests --kernel debug      KASAN, lockdep, sleeping in atomic context, object lifetimes
 
-Runs the tests of the target, its channel, its errors, what is in flight, and a part of the matrix, the slow ones too. A line
-of the kernel's log that tells of a mistake fails the test during which it came.
+Runs the tests of the target, its channel, its errors, what is in flight, and a part of the matrix, the slow ones too. A line of the
+kernel's log that reports a mistake fails the test during which it appeared.
 """
 import argparse
 import os

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kill -9 of ddraidd under load, again and again.
 
-While the daemon is away: fio sees no error; a write to a granted region goes on; a write
-to a region that is not granted waits, and ends well once the daemon is back; and when it
-stays away for longer than the bound, granted regions stop too, and go on afterwards. At the
-end every durable block is there and every stripe is right on the raw disks.
+While the daemon is away: fio sees no error; a write to a granted region completes; a write to a region that is not granted waits, and
+succeeds once the daemon is back; and when the daemon stays away for longer than the bound, granted regions stop too, and resume afterwards.
+At the end every durable block is there and every stripe is right on the raw disks.
 """
 import argparse
 import pathlib
@@ -80,7 +79,7 @@ class Drill:
         return beats
 
     def beyond_the_bound(self):
-        """Away for longer than the bound: all writes stop, and go on afterwards."""
+        """The daemon is away for longer than the bound: all writes stop, and resume afterwards."""
         self.guest.kill_daemon()
         time.sleep(BOUND + 2)
         before = len(self.beats())
@@ -106,7 +105,7 @@ class Drill:
 
 
 def run_drill(node, writer, kills, rng, say=print, beyond=True):
-    """Everything; AssertionError says what was wrong. Returns the number of durable blocks."""
+    """The whole drill; AssertionError with what was wrong. Returns the number of durable blocks."""
     drill = Drill(node, writer, rng, say)
     drill.set_up()
     drill.start_loads(kills * 7 + 25)

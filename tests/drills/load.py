@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a node of a cluster does with an array while things die, and the proof that nothing of it is lost.
+"""The load of a cluster's nodes on an array during failures, and the check that none of it is lost.
 
-On GFS2, for each node: a file of its own whose every sector says what it is (writer.c), a file of its own that
-fio writes and verifies again and again, and records appended to a file of all nodes under a lock. On the device
-itself two pulses: 4 KiB written again and again, in a region of the node's own and in one that all nodes share.
-Without the file system the sectors that say what they are are on the device, a window for each node.
-
-What was promised is noted on the host as it is printed, so that it outlives the node.
+On GFS2, for each node: a file of its own whose every sector identifies itself (writer.c), a file of its own that fio writes and verifies
+again and again, and records appended to a file of all nodes under a lock. On the device itself two pulses: 4 KiB written again and again,
+in a region of the node's own and in one that all nodes share. Without the file system these sectors are on the device, with a window for
+each node. What is reported durable is recorded on the host as it is printed, so that the record outlives the node.
 """
 import pathlib
 import time
@@ -98,7 +96,7 @@ class Load:
         self.check()
 
     def beats(self, name, times, timeout=30):
-        """Until a pulse has beaten so many times more."""
+        """Waits until a pulse has beaten this many more times."""
         job = self.jobs[name]
         seen = job.out.count("\n")
         job.channel.wait_for(lambda: job.out.count("\n") >= seen + times, timeout)
@@ -147,16 +145,16 @@ def stall(text):
 
 
 def verify(rig, on, torn=False):
-    """All that any node was promised, read on node `on`; {node: blocks of its ledger that are garbage, and may be}.
+    """All data that was reported durable, read on node `on`; {node: blocks of its ledger that are garbage, and may be}.
 
     `torn`: nodes lost their power while a data member was missing. Then the format promises less of the blocks that they were writing at that
-    moment, and of no others: a chunk of such a block may be what nobody wrote, and its region is listed as suspect (doc/design.md, "The idea" and "After
-    a crash"; doc/on-disk-format.md, 4). So a block may be garbage if both is so:
+    moment, and of no others: a chunk of such a block may have content that was never written, and its region is listed as suspect (doc/design.md,
+    "The idea" and "After a crash"; doc/on-disk-format.md, 4). So a block may be garbage if both of these hold:
     - It was in flight on a node that died (rig.cut): each thread of a load has one write in flight at most, and which ones a load makes
       follows from its seed. So all garbage of a thread must lie in one write, of at most LONGEST blocks, that is later than all that was
-      promised to be durable and than all that the disk shows to have ended (writer.c, find_in_flight).
+      reported durable and than all that the disk shows to have ended (writer.c, find_in_flight).
     - It lies in a region that is suspect now. (What earlier rounds left suspect was accepted: Rig.accept_suspect.)
-    What was acknowledged and was not being written again must be right, in suspect regions too; and all that survivors wrote.
+    All data that was acknowledged and was not being written again must be right, in suspect regions too, and so must all data of survivors.
     """
     node, harmed = rig.node(on), {}
     for i, ledger in rig.ledgers.items():

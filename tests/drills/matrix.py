@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The matrix: every order, parity and layout, healthy and with every member and pair missing.
+"""The matrix: every order, parity and layout, intact and with every member and pair missing.
 
-For each geometry fio writes the array's first units with verification (4 jobs, depth 16, blocks of
-4 KiB to 1 MiB); then rawcheck.py reads the raw members on the host: parity right in every
-stripe, and byte by byte what the device showed. For each set of missing members the members are
-put back to that state, and with the set missing fio reads the first half through reconstruction, writes
-the other half anew and verifies it; the raw members must again hold what the device shows, the first
-half as it was, the other half new, and parity right where one is left. Each half has a unit for each
-rotation. The same is done through ext4 and XFS.
+For each geometry fio writes the array's first units with verification (4 jobs, depth 16, blocks of 4 KiB to 1 MiB); then rawcheck.py reads
+the raw members on the host: parity right in every stripe, and byte by byte what the device showed. For each set of missing members the
+members are put back to that state, and with the set missing fio reads the first half through reconstruction, writes the other half anew and
+verifies it; the raw members must again hold what the device shows, the first half as it was, the other half new, and parity right where one
+is left. Each half has a unit for each rotation. The same is done through ext4 and XFS.
 
 Two systems: nosync, arrays by dmsetup alone; daemon, arrays with superblocks, dirty log and ddraidd.
 As a drill it runs everything; tests/vm/test_matrix.py takes a part.
@@ -33,7 +31,7 @@ BLOCK = 4096
 MEMBERS = 10
 LANES = 2                   # arrays that the drill works on at the same time
 COPY_SIZE = 64 * MIB        # the machine's last disk takes copies of what devices show, for the host to read
-DISK_SIZE = "330M"          # XFS wants 300 MiB, of which order 0 has one member's
+DISK_SIZE = "330M"          # XFS needs 300 MiB; order 0 has only one member's
 FS_BLOCKS = 320 * MIB // BLOCK
 SECONDS = 300               # limit of one script in the guest
 
@@ -98,7 +96,7 @@ def fio(target, *loads):
 
 
 class System:
-    """An array at a time on ten disks of a node, lane by lane. A subclass says how it is made, started, stopped, found."""
+    """One array at a time on ten disks of a node, lane by lane. A subclass defines how it is made, started, stopped, found."""
 
     stop = NotImplemented
 
@@ -212,7 +210,7 @@ class Daemon(System):
         return f"export DDRAID_DEVICES='{devices}'; ddraid start {'--degraded --yes' if missing else ''} {self.array}"
 
     def raw(self, command, geometry, *options, missing=(), blocks=0, ok=(0,)):
-        """The superblocks must say by themselves who is missing, and the log that nothing is dirty."""
+        """The superblocks must show which members are missing, and the log that nothing is dirty."""
         ranges = ["--ranges", f"0-{(blocks or geometry.blocks) - 1}"] if command == "data" else []
         paths = [d.path for d in self.disks(geometry)]
         report = tools.rawcheck(command, paths, *ranges, *options, ok=ok)
@@ -264,7 +262,7 @@ def run_missing(system, geometry, missing, healthy, seed):
 
 
 def run_geometry(system, geometry, sets, done=lambda what: None):
-    """All phases of one geometry; AssertionError says what was wrong. done(text) hears of each set that passed."""
+    """All phases of one geometry; AssertionError with what was wrong. done(text) is called for each set that passed."""
     size, target = 2 * geometry.half, f"--filename={system.path}"
     system.make(geometry)
     system.session(geometry, fio(target, writes(0, size, 1)) + system.copy(geometry))
@@ -307,7 +305,7 @@ def file_system(system, geometry, kind, missing, done=lambda what: None):
 # ---- the drill -------------------------------------------------------------------------
 
 class Drill:
-    """Runs the steps that the arguments choose, in lanes side by side; after a failed one on a machine booted anew."""
+    """Runs the steps that the arguments choose, in parallel lanes; after a failed one on a freshly booted machine."""
 
     def __init__(self, run, args):
         import ddvm
@@ -320,7 +318,7 @@ class Drill:
         self.passed = self.failed = self.combinations = 0
 
     def steps(self):
-        """(title, class of the system, function of a system and of what hears of each combination) in turn."""
+        """(title, class of the system, function of a system and of the callback for each combination) in turn."""
         for name, geometry in itertools.product(self.args.system.split(","), geometries()):
             sets = sample_sets(geometry) if self.args.sample else geometry.missing_sets()
             lost = geometry.missing_sets()[-1] if geometry.parity else ()

@@ -2,15 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Power cuts under a write load, with disks that lose what was not flushed.
 
-Each round: fio, and a load whose sectors say what they are, write to an array over
-dm-forget disks, of which a random share of the unflushed sectors has reached the medium,
-and which serve requests out of order; the machine is killed at a random moment. Then,
-on the raw disks and before anything runs: every inconsistent stripe lies in a region that
-the log calls dirty. After the restart, at once and again when the array is idle:
-everything that was reported durable is there, and all that an fio job wrote which had
-ended with its fsync. When it is idle no stripe is inconsistent, nothing is dirty, and
-what was resynced were the dirty regions (and those whose parity was never computed), no
-more. A drill of which less than half of the cuts leave an inconsistent stripe has failed.
+Each round: fio, and a load whose sectors identify themselves, write to an array over dm-forget disks, of which a random share of the
+unflushed sectors has reached the medium, and which serve requests out of order; the machine is killed at a random moment. Then, on the raw
+disks and before anything runs: every inconsistent stripe lies in a region that the log calls dirty. After the restart, at once and again
+when the array is idle: everything that was reported durable is there, and all that an fio job wrote which had ended with its fsync. When it
+is idle no stripe is inconsistent, nothing is dirty, and what was resynced were the dirty regions (and those whose parity was never
+computed), no more. A drill of which less than half of the cuts leave an inconsistent stripe has failed.
 """
 import argparse
 import collections

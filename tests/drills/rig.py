@@ -132,7 +132,7 @@ class Rig:
             return list(pool.map(what, numbers))
 
     def wait_active(self, numbers, timeout=60):
-        """Until each of these nodes says that exactly these take part."""
+        """Waits until each of these nodes reports exactly these as active."""
         deadline = time.monotonic() + timeout * time_scale()
         for i in numbers:
             while True:
@@ -151,7 +151,7 @@ class Rig:
             time.sleep(0.3)
 
     def slot(self, number):
-        """The node's slot, as another node says."""
+        """The node's slot, as another node reports it."""
         other = next(i for i in self.up() if i != number)
         return next(n["slot"] for n in self.guests[other].status(NAME)["cluster"]["nodes"] if n["id"] == number)
 
@@ -192,7 +192,7 @@ class Rig:
         return [self.cluster.fencer.count(number, program) - self.fenced[number, program] for program in (DDRAIDD, DLM)]
 
     def wait_recovered(self, *numbers, timeout=90):
-        """Until all who are left know that the nodes' regions are taken over, and dlm will not fence them any more either."""
+        """Waits until all survivors know that the nodes' regions are taken over, and dlm will not fence them any more either."""
         for survivor in self.up():
             for dead in numbers:
                 self.wait_event(survivor, "node-recovered", timeout, node=dead)
@@ -265,7 +265,7 @@ class Rig:
         return report
 
     def wait_idle(self, to_sync=True, timeout=120):
-        """Until no node has a dirty region and (`to_sync`) none waits for its first resync; as long as that gets fewer."""
+        """Waits until no node has a dirty region and (`to_sync`) none waits for its first resync, as long as the number decreases."""
         left, deadline = None, 0
         while True:
             regions = [guest.status(NAME)["regions"] for guest in self.guests.values()]
@@ -278,9 +278,10 @@ class Rig:
             time.sleep(0.3)
 
     def settle(self, torn=False, raw=True):
-        """The end of a round: load off, all that anybody was promised is on every node, nothing is inconsistent; the stalls.
+        """The end of a round: load off, all data that was reported durable is on every node, nothing is inconsistent; the stalls.
 
-        `torn`: see load.verify; the files of the nodes that died are written anew. `raw`: not where so many members are out that nothing is left to check by.
+        `torn`: see load.verify; the files of the nodes that died are rewritten. `raw`: False if so many members have failed that no parity is
+        left to check.
         """
         stalls = self.stop_load()
         self.wait_idle(to_sync=False)
@@ -289,7 +290,7 @@ class Rig:
             if blocks:
                 print(f"      read on node {on}: in flight at the crash, garbage, in suspect regions: {blocks} (node: blocks of its ledger)", flush=True)
         for i in self.cut if torn else ():
-            # What was in flight may become something else yet, when the member is computed anew. What survivors were promised stays so.
+            # In-flight blocks may still change when the member is recomputed. Data of survivors that was reported durable stays so.
             fill(self.node(self.up()[0]), i)
             self.ledgers[i] = tools.Ledger()
         self.cut = {}

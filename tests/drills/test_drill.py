@@ -47,7 +47,7 @@ def test_without_variants():
 
 
 def rig_with(suspect, said, code=0, filesystem=False):
-    """One whose verifier says this, and whose array has these runs of suspect regions; what the verifier was asked for is in .asked."""
+    """A rig whose verifier reports this, and whose array has these runs of suspect regions; the verifier's arguments are in .asked."""
     asked = []
 
     def run(command, **_):

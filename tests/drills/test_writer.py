@@ -129,7 +129,7 @@ class Killed:
         return [int.from_bytes(data[at + 16:at + 24], "little") for at in range(0, 4096, 512)]
 
     def verify(self, blocks, cut=True, more=""):
-        """With garbage in these blocks, which is taken back: (code, what it says)."""
+        """With garbage in these blocks, which is undone afterwards: (code, output)."""
         old = [flip(self.image, b * 4096 + 1300) for b in blocks]
         result = verify(self.writer, self.image, self.known + more, CUT if cut else ())
         for b, was in zip(blocks, old):
@@ -178,7 +178,7 @@ def test_garbage_at_rest_is_seen(killed, cut):
 
 
 def test_what_was_durable_was_not_in_flight(killed):
-    """The last write, of which the load was told that it is durable: its blocks are at rest, but where the next one would write again."""
+    """The last write was reported durable to the load: its blocks are at rest, except where the next one would write again."""
     for thread in range(CUT[0]):
         number, first, count = killed.last[thread]
         for block in (first, first + count - 1):

@@ -123,7 +123,7 @@ def literals(expression):
     expression = re.sub(r'"(?:[^"\\]|\\.)*"|\b\w+\b', lambda m: MACROS.get(m.group(), m.group()), expression)
     out, end = [], None
     for match in LITERAL.finditer(expression):
-        piece = match.group(1) if match.group(1) is not None else "u"       # PRIu64 and the like stand behind a %
+        piece = match.group(1) if match.group(1) is not None else "u"       # PRIu64 and the like follow a %
         if end is not None and not expression[end:match.start()].strip():
             out[-1] += piece
         elif match.group(1) is not None:
@@ -141,7 +141,7 @@ def shown(text):
 
 
 def enclosing(text, at):
-    """The function whose argument stands at @at, or the declaration whose initializer does."""
+    """The function call whose argument is at @at, or the declaration whose initializer is."""
     depth = 0
     for i in range(at - 1, -1, -1):
         c = text[i]
@@ -171,7 +171,7 @@ def code(path):
 
 
 def is_text(message):
-    """Two words or more, besides what stands for others."""
+    """Two words or more, not counting placeholders."""
     return re.search(r"[A-Za-z]{2}.* .*[a-z]{2}", re.sub(r"\b[NU]\b|…", "", message)) is not None
 
 

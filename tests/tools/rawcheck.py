@@ -33,7 +33,7 @@ PROBE_LIMIT = 256 << 20         # how far to look for copy 1 of a superblock who
 
 
 class RawError(Exception):
-    """What was found cannot be an array; the text says why."""
+    """What was found cannot be an array; the text gives the reason."""
 
 
 # ---- arithmetic -----------------------------------------------------------------------
@@ -400,7 +400,9 @@ class Array:
         return best
 
     def repairs(self):
-        """Regions that some slot has marked for a repair alone, by one member and without a look at checksums: for who waits for one."""
+        """Regions that some slot has marked for a repair alone, read from one member and without a check of checksums: for a caller that
+        waits for one.
+        """
         sb, member, found = self.sb, next(m for m in self.position if m), set()
         for at in range(sb["slots"] * sb["log_blocks"]):
             head = max((member.read(sb["log_offset"] + (at * 2 + place) * META, 128) for place in (0, 1)), key=lambda h: int.from_bytes(h[16:24], "little"))
@@ -631,7 +633,7 @@ def cmd_check(args, array):
         state, dirty, listed, suspect = describe(array)
         report.update(state)
         in_dirty = array.blocks_of(dirty)
-        # nobody can compute the parity of these before the member is back whose data was missing at a crash
+        # the parity of these cannot be computed until the member whose data was missing at a crash is back
         waiting = array.blocks_of(intersect(merge(listed[NEEDS_SYNC]), suspect))
         report["bad_outside_dirty"] = pairs(subtract(subtract(bad, in_dirty), waiting))
         report["bad_clean"] = pairs(intersect(subtract(bad, in_dirty), array.blocks_of(merge(listed[CLEAN]))))

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may include what: the rooms of the tree, from the bottom to the top.
+"""Which folder may include what: the rooms of the tree, from the bottom to the top.
 
     rooms.py            prints each include that runs up, and ends with 1 if there is one
 
-A room is a folder without the folders in it. Below stands, for each, what its files may include beside the room itself: other rooms, or single headers.
-Whoever needs something of a higher room takes a callback when it is made, or tells the event sink (daemon/base/sink.h).
+A room is a folder without the folders in it. The table below lists, for each, what its files may include beside the room itself: other
+rooms, or single headers. Code that needs something of a higher room takes a callback when it is made, or reports to the event sink
+(daemon/base/sink.h).
 """
 import os
 import pathlib

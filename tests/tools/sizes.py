@@ -4,7 +4,8 @@
 
     sizes.py            the table; ends with 1 if a reason is missing or stale
 
-The reasons stand in sizes.txt beside this file: one or more lines "| FILE" or "| FILE FUNCTION()", then the reason for all of them, then an empty line.
+The reasons are in sizes.txt beside this file: one or more lines "| FILE" or "| FILE FUNCTION()", then the reason for all of them, then an
+empty line.
 """
 import collections
 import pathlib

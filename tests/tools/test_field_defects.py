@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every test that doc/field-defects.md names exists, and every row names one or says that there is none.
+"""Every test that doc/field-defects.md names exists, and every row names one or states that there is none.
 
 The table of findings (four columns) and the tests name each other: a test says "Finding S11" or "Findings S12, U5".
 """

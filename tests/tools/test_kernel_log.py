@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each line that the kernel module writes to the log says whose it is."""
+"""Each line that the kernel module writes to the log names its array or device."""
 import pathlib
 import re
 

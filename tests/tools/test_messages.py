@@ -65,7 +65,7 @@ def commands():
 
 
 def wrong_commands(text):
-    """What a text in backquotes tells the reader to type, and ddraid does not know."""
+    """Commands in backquotes that a text tells the reader to type, and that ddraid does not have."""
     known, wrong = commands(), []
     for typed in re.findall(r"`ddraid ([^`]*)`", text):
         name, *rest = typed.split()

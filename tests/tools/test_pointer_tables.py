@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A struct of several function pointers has several implementations: an interface that nobody else implements hides who is called.
+"""A struct of several function pointers has several implementations: an interface with one implementation hides which function is called.
 
 In lib/ and daemon/. A twin in a unit test or in the simulator counts; a single pointer is a callback, and may have one.
 """

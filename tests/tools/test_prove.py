@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""tests/prove.py: a proof that is cut goes on where it was, a change of code begins anew, one of doc/ does not, and a failure is named.
+"""tests/prove.py: an interrupted proof continues where it was, a change of code starts it over, a change of doc/ does not, and a failure is named.
 
-On a small repository, with a program in the place of ddrsim that notes which seeds it was asked for.
+On a small repository, with a program in place of ddrsim that records the seeds that it gets.
 """
 import os
 import pathlib

@@ -48,7 +48,7 @@ def test_what_breaks_the_rule_does_not_compile(what):
 
 
 def test_the_pointer_to_write_by_comes_from_one_file():
-    """It has a name of its own; whoever else has it was given it."""
+    """It has a name of its own; all other code that has it was given it."""
     users = [p.name for p in sorted((TOP / "lib").rglob("*.c")) if re.search(r"(->|\.)in_order\b", p.read_text())]
     assert users == ["sm.c"]
 

@@ -25,7 +25,7 @@ import functions as sources
 TOP = pathlib.Path(__file__).resolve().parents[2]
 START = "ddr_map"
 
-# Who continues where a pointer is called: (in which function, what the text calls) -> what runs there.
+# What runs where a pointer is called: (in which function, the call in the text) -> the functions.
 NOW = {
     ("ddr_buf_op_done", "buf->end"): "ddr_write_end",
     ("ddr_range_wake_work", "r->wake"): "ddr_io_woken",
@@ -37,7 +37,7 @@ NOW = {
     ("ddr_buf_free_pages", "mempool_free"): "ddr_page_free",
     ("ddr_buf_put", "mempool_free"): "ddr_small_free ddr_large_free",
 }
-# Who continues later, in a context of its own: (in which function, what the text calls) -> what runs then.
+# What runs later, in a context of its own: (in which function, the call in the text) -> the functions.
 LATER = {
     ("ddr_io_submit", "submit_bio_noacct"): "ddr_member_endio",
     ("ddr_write_done", "ddr_io_defer"): "ddr_write_next",                       # the next piece of a write-zeroes
@@ -65,7 +65,7 @@ FAILS = {
     "ddr_array_shadow_readable": "a disk is being replaced, and its place is not read any more",
     "ddr_control_fill": "a descriptor that is bound to no array",
 }
-# Functions that it enters only when it has to wait, or when somebody waits for it, and why.
+# Functions that are entered only when the write has to wait, or when something waits for it, and why.
 WAITS = {
     "ddr_array_admit_slow": "at the gate",
     "ddr_array_kick_work": "at the gate",
@@ -83,7 +83,7 @@ MOST = {"ready": (6, 14, 14, 53), "waits": (10, 36, 19, 81)}
 
 
 class Source:
-    """The functions of some files: where they are, and whom they call in the order of the text."""
+    """The functions of some files: where they are, and which functions they call, in the order of the text."""
 
     CALL = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)[ \t]*\(|((?:\w+(?:\[\w+\])?(?:->|\.))+\w+)\(")
     NAMED = re.compile(r"(?<![\w.>])(?<!struct )(?<!enum )([A-Za-z_]\w*)\b(?![ \t]*\()")
@@ -112,7 +112,7 @@ class Source:
 
     @functools.cache
     def calls(self, name):
-        """What @name calls, as the text says it, in the order in which the calls are made: an argument's before the call that it is for."""
+        """What @name calls, in the order in which the calls are made: those in an argument before the call that it is for."""
         text, found = self.body[name], []
         for m in self.CALL.finditer(text):
             depth, at = 1, m.end()
@@ -166,7 +166,7 @@ class Walk:
                     self.enter(target, depth + 1, contexts)
 
     def undeclared(self):
-        """Pointers to functions, in what was read, of which the tables do not say where they lead."""
+        """Pointers to functions, in what was read, that the tables do not resolve."""
         known = {name for targets in [*self.now.values(), *self.later.values()] for name in targets.split()} | set(self.not_entered)
         return sorted([f"{name} hands on {other}" for name in self.read for other in self.source.handed(name) - known] +
                       [f"{name} calls {called}()" for name in self.read for called in self.source.calls(name)

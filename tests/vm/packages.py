@@ -99,7 +99,7 @@ class Machine:
         return self.node.run("systemctl show -P MainPID ddraidd").out.strip()
 
     def version(self, name="ddraid"):
-        """Of the package, if it is installed in order (whatever dpkg was last asked to do with it)."""
+        """Of the package, if it is completely installed (whatever dpkg was last requested to do with it)."""
         state, version = (self.node.run(["dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Version}", name]).out.split("\t"))
         assert state[1:] == "i ", state
         return version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A machine with the daemon and, if asked for, one array: what the tests of the daemon have in common. No tests."""
+"""A machine with the daemon and, if wanted, one array: what the tests of the daemon have in common. No tests."""
 import contextlib
 import pathlib
 import subprocess
@@ -21,7 +21,7 @@ MEMBERS = [f"/dev/vd{c}" for c in "abcde"]
 
 
 class Serving:
-    """A guest with a daemon and, if asked for, the array `data` of order 2, parity 1 on its first five disks."""
+    """A guest with a daemon and, if wanted, the array `data` of order 2, parity 1 on its first five disks."""
 
     def __init__(self, node):
         self.node = node
@@ -49,7 +49,7 @@ class Serving:
         self.node.wait_until("ddraid status data --json | grep -q '\"ready\": true'", timeout)
 
     def event(self, name, timeout=20, count=1):
-        """The first event of this name since watch_events(); waits until there are so many."""
+        """The first event of this name since watch_events(); waits until there are @count of them."""
         deadline = time.monotonic() + timeout * time_scale()
         while len(found := [e for e in self.guest.events_seen() if e["event"] == name]) < count:
             assert time.monotonic() < deadline, f"no event {name}: {self.guest.events_seen()}"
@@ -57,7 +57,7 @@ class Serving:
         return found[0]
 
     def check_idle(self, members=5, timeout=20):
-        """The raw checker while the array runs: parity is right, and the last mark goes from the disks by itself."""
+        """The raw check while the array runs: parity is right, and the last mark is cleared on the disks automatically."""
         paths = [disk.path for disk in self.node.disks[:members]]
         deadline = time.monotonic() + timeout * time_scale()
         while "regions" in "".join((report := tools.rawcheck("check", paths, "--assert-none", "--assert-idle", ok=(0, 1)))["failures"]):
@@ -67,7 +67,7 @@ class Serving:
 
     @contextlib.contextmanager
     def members_that_hang(self, load_forget):
-        """/dev/mapper/f0 to f3 over the first four disks, which hang when told so; in the end nothing hangs and they are gone."""
+        """/dev/mapper/f0 to f3 over the first four disks, which hang on command; in the end nothing hangs and they are gone."""
         load_forget(self.node)
         for i, disk in enumerate(self.node.disks[:4]):
             self.node.run(f"dmsetup create f{i} --table '0 {disk.size // 512} forget {disk.dev} 0'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bad input: each kind is refused with one line that says what is wrong, and nothing on any disk changes."""
+"""Bad input: each kind is refused with one line that names the error, and nothing on any disk changes."""
 import contextlib
 import hashlib
 import json
@@ -182,7 +182,7 @@ def test_overwrite_destroys_a_file_system(node):
 
 
 def test_unequal_disks_are_refused(node):
-    """With --unequal the smallest counts, and the others' rest is named: nobody wonders afterwards where it went."""
+    """With --unequal the smallest counts, and the unused rest of the others is reported."""
     node.run("echo 0 98304 linear /dev/vdc 0 | dmsetup create half")
     refused(node, "ddraid create t --order 1 /dev/vda /dev/vdb /dev/mapper/half",
             ["/dev/mapper/half has 50331648 bytes (48 MiB)", "/dev/vda has 100663296 bytes (96 MiB)", "--unequal"])
@@ -214,7 +214,7 @@ def test_512e_disks(nodes, stage):
 
 # ---- damaged metadata ------------------------------------------------------------------
 
-# field: offset, size, a value that is wrong in it, a word of the complaint
+# field: offset, size, a wrong value for it, a word of the complaint
 FIELDS = {
     "magic": (0, 4, 0x12345678, ""), "version": (4, 2, 9, "version"), "reserved0": (6, 2, 1, "reserved"),
     "length": (8, 4, 512, "length"), "seq": (16, 8, 0, "seq"), "incompat": (28 + 4, 4, 1 << 31, "incompat"),
@@ -276,7 +276,7 @@ def with_each_damage(node, variants):
 
 
 def test_every_damaged_superblock_field_is_named(node):
-    """With a right checksum over the wrong field: examine says which, and the array starts without that disk."""
+    """With a right checksum over the wrong field: examine names it, and the array starts without that disk."""
     create(node)
     good = [node.disks[0].read(at, 4096) for at in (4096, MIB - 4096)]
     variants = [tuple(damaged(block, *field[:3]) for block in good) for field in FIELDS.values()]
@@ -302,7 +302,9 @@ def test_every_torn_superblock_is_seen(node):
 
 
 def test_damaged_log_and_map_blocks_are_named(node):
-    """One place: said, the other serves. Both places on all members: everything counts as dirty, and examine says so."""
+    """Damaged at one place: reported, and the other place is used. At both places on all members: everything counts as dirty, and
+    examine reports that.
+    """
     create(node)
     sb = rawcheck.parse_superblock(node.disks[0].read(4096, 4096))
     for offset, what in ((sb["log_offset"], "log"), (sb["map_offset"], "map")):
@@ -390,7 +392,7 @@ def test_unlinked_histories_are_refused(node):
 
 # ---- tables, messages, configuration ---------------------------------------------------
 
-# the parameters after "ddraid"; A B C: devices; what the kernel says
+# the parameters after "ddraid"; A B C: devices; the kernel's message
 TABLES = [
     ("", "Not enough arguments"), ("-", "Not enough arguments"), ("- 1 1 dedicated 8192 2048", "Not enough arguments"),
     ("xyz 1 1 dedicated 8192 2048 3 A B C", "Invalid array UUID"),
@@ -437,7 +439,7 @@ LENGTHS = [(8, "Length is not a multiple"), (65544, "Length is not a multiple"),
 
 
 def said_about(node, length, parameters):
-    """What the kernel says about a table that it refuses; None if it took it."""
+    """What the kernel reports about a table that it refuses; None if it accepted it."""
     line = " ".join({"A": "/dev/vda", "B": "/dev/vdb", "C": "/dev/vdc"}.get(w, w) for w in parameters.split())
     result = node.run(f"dmesg -C; echo '0 {length} ddraid {line}' | dmsetup create bad 2>/dev/null; echo $?; "
                       "dmsetup info bad >/dev/null 2>&1 && { dmsetup remove bad; echo left; }; dmesg", timeout=60).out

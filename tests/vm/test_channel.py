@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The channel between kernel and daemon, with an exerciser that plays the daemon.
+"""The channel between kernel and daemon, with an exerciser that simulates the daemon.
 
-The cases are those of tests/vm/guest/kchan_cases.py and run in the guest; each makes arrays of
-its own over the members, and the kernel's log is checked after each.
+The cases are those of tests/vm/guest/kchan_cases.py and run in the guest; each makes arrays of its own over the members, and the kernel's
+log is checked after each.
 """
 import pathlib
 

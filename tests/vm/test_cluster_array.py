@@ -17,14 +17,14 @@ import tools  # noqa: E402
 
 
 def test_a_node_loses_its_power(stage, make_cluster, tmp_path):
-    """All of the drill but how long writes stood still, which other tests beside this one would spoil."""
+    """The whole drill but the duration of stalls, which other tests in parallel would distort."""
     del stage
     cluster = make_cluster(disks=drill.DISKS, size=drill.SIZE)
     drill.rounds(rig.Rig(cluster, tools.build_writer(tmp_path)), lambda one, _: cluster_node.say(3, cluster_node.death(one, 3)), 1,
                  between=lambda one: print(cluster_counts.round_of(one, 1)))
 
 
-WRITTEN = 128      # MiB: more than a machine looks at before it has heard that another one reads
+WRITTEN = 128      # MiB: more than a machine looks at before it has received that another one reads
 
 
 class OneAfterTheOther(cluster_spare.SpareRig):
@@ -38,7 +38,7 @@ class OneAfterTheOther(cluster_spare.SpareRig):
 
 
 def job_of(one, kind, on):
-    """What node `on` says of the one job of that kind, which node 1 does."""
+    """What node `on` reports of the one job of that kind, which node 1 runs."""
     jobs = [j for j in one.guests[on].status(rig.NAME)["jobs"] if j["type"] == kind]
     assert [j["node"] for j in jobs] == [1], f"no {kind} is under way on node 1 any more: {jobs}"
     return jobs[0]
@@ -78,7 +78,7 @@ def rebuild_beside(one):
         time.sleep(8)
         rate = (done() - before) / (time.monotonic() - began)
     deadline, heard = time.monotonic() + 60, job_of(one, "rebuild", 2)
-    while heard["rate"] is None or heard["rate"] >= 2 << 20:    # it hears every ten seconds, and what the first ranges were is in its mean
+    while heard["rate"] is None or heard["rate"] >= 2 << 20:    # it gets a report every ten seconds, and the first ranges are in its mean
         assert time.monotonic() < deadline, f"node 2 knows no rate, or another one: {heard}"
         time.sleep(0.5)
         heard = job_of(one, "rebuild", 2)
@@ -101,7 +101,7 @@ def verify_beside(one):
     load = reads(one)
     one.mark()
     one.guests[1].command(f"verify {rig.NAME} start --priority 5")
-    # node 2 says that it reads once it has heard that a verify runs, and until then it goes as fast as alone
+    # node 2 reports that it reads once it knows that a verify runs, and until then verify runs as fast as alone
     time.sleep(2)
     heard, began = job_of(one, "verify", 1), time.monotonic()
     time.sleep(15)
@@ -116,7 +116,7 @@ def verify_beside(one):
 
 
 def test_background_work_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
-    """Nobody uses the array on node 1, which works, and node 2 reads."""
+    """The array is not used on node 1, which works, and node 2 reads."""
     del stage
     one = OneAfterTheOther(make_cluster(nodes=2, disks=5, size=80 << 20), tools.build_writer(tmp_path), filesystem=False,
                            resync_min_rate="256K")

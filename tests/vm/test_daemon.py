@@ -77,7 +77,7 @@ def test_idle_regions_are_cleared_after_a_flush(serving):
 
 
 def test_plain_removal_leaves_nothing_dirty(serving):
-    """The kernel closes all grants and says so before it goes; the daemon takes that down and clears them."""
+    """The kernel closes all grants and reports that before it goes; the daemon records that and clears them."""
     serving.begin(idle_time="60s")
     for way in ("dmsetup remove data", "dmsetup suspend data; dmsetup remove data"):
         serving.array()
@@ -147,7 +147,7 @@ def test_disk_taken_away_under_load(serving):
     node.allow_dmesg(r".*")
     node.unplug(disk)
     assert fio.wait(120).code == 0, fio.err[-1000:]
-    serving.write(0)                                    # completes when the daemon knows that the member is out, whenever the load ended
+    serving.write(0)                                    # completes when the daemon knows that the member has failed, whenever the load ended
     status = serving.guest.status("data")
     assert status["state"] == "degraded" and status["members"][2]["state"] == "faulty"
     assert [m["state"] for m in status["members"]].count("in-sync") == 5
@@ -157,7 +157,7 @@ def test_disk_taken_away_under_load(serving):
 
 
 def test_member_that_hangs_is_out_in_time(serving, load_forget):
-    """No answer at all: after io_timeout the member is out, it is told, and writes go on without it."""
+    """No answer at all: after io_timeout the member fails, this is reported, and writes continue without it."""
     node = serving.node
     with serving.members_that_hang(load_forget) as members:
         serving.begin(io_timeout="3s", idle_time="60s")
@@ -172,7 +172,7 @@ def test_member_that_hangs_is_out_in_time(serving, load_forget):
         assert failed["member"] == 1 and failed["device"] == "/dev/mapper/f1"
         assert serving.guest.status("data")["members"][1]["state"] == "faulty"
         node.run("dmsetup message f1 0 hang off")
-        # a write that waits for its member's answer, in a granted region: told as well, and right once it comes
+        # a write that waits for its member's answer, in a granted region: reported as well, and right once it comes
         node.run("dmsetup message f2 0 hang on")
         waiting = node.spawn(f"exec dd if=/dev/urandom of={DEV} bs=4096 count=1 oflag=direct conv=nocreat")
         node.wait_until("ddraid status data | grep -q '/dev/mapper/f2.*faulty' || "
@@ -242,11 +242,11 @@ def test_resync_keeps_to_its_rates(serving):
                       "--thread --time_based --runtime=600 --thinktime=20000 --output-format=terse")
     reads = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {DEV})/stat)"
     begun = int(node.run(f"echo {reads}").out)
-    node.wait_until(f"test {reads} -gt {begun + 100}", 60)      # the daemon looks four times a second who uses the array
+    node.wait_until(f"test {reads} -gt {begun + 100}", 60)      # the daemon checks four times a second whether the array is in use
     guest.command("set data resync_max_rate=0")
     rate = synced()
     assert 0.4 < rate < 4.5, f"{rate:.1f} MiB/s under load with at least 2"
-    load.kill()                                         # a thread: nothing goes on without it
+    load.kill()                                         # a thread: nothing continues without it
     load.wait(20, check=False)
     guest.wait_idle("data", 60)
 
@@ -276,7 +276,7 @@ def test_daemon_killed_under_load(serving):
 
 
 def test_sigterm_leaves_the_array_and_a_new_daemon_takes_it_over(serving):
-    """What is being written is granted, and goes on without a daemon; the marks of the other regions are cleared before it ends."""
+    """Writes to granted regions continue without a daemon; the marks of the other regions are cleared before the daemon ends."""
     serving.begin(idle_time="60s")
     serving.array()
     node = serving.node

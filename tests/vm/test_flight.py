@@ -10,7 +10,7 @@ GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 @pytest.mark.parametrize("case", ["reap", "drain", "overlap", "kill", "stop", "freeze", "memory", "sleeper", "cold", "stop_behind_sleepers"])
 def test_flight(shared_node, stage, load_forget, case):
-    """Finding K2: sleeper. Finding T13: cold. Finding K5: stop_behind_sleepers. What the cases show is said there."""
+    """Finding K2: sleeper. Finding T13: cold. Finding K5: stop_behind_sleepers. The cases describe what they show."""
     del stage
     shared_node.run("modprobe dm-ddraid")
     load_forget(shared_node)

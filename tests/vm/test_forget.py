@@ -41,7 +41,7 @@ def io(dev, op, offset, length, fill=0):
 
 
 class Forget:
-    """A device `forget` in the guest, at OFFSET of the disk, and what lies on the disk."""
+    """A device `forget` in the guest, at OFFSET of the disk, and the content of the disk."""
 
     def __init__(self, node):
         self.node, self.disk = node, node.disks[0]
@@ -243,7 +243,7 @@ def test_torn_keeps_what_was_flushed(forget):
 def test_leak_reaches_the_disk_and_stays_unflushed(forget):
     forget.message("leak", 50, 1)
     forget.write(0, 262144, 0x33)
-    forget.write(4 * MIB, 4096, 0x34, fua=True)     # comes to the disk behind what leaks of the one before
+    forget.write(4 * MIB, 4096, 0x34, fua=True)     # reaches the disk after the leaked part of the one before
     leaked = sectors(forget.below(0, 262144))
     assert 150 < leaked.count(0x33) < 362
     assert forget.status()["unflushed_bytes"] == 262144
@@ -354,7 +354,7 @@ def test_failed_flush_keeps_data_unflushed(forget):
 
 
 def times(forget, depth, count):
-    """Of so many writes, so many at a time: what each took from its call on, in ns."""
+    """@count writes, @depth at a time: the duration of each from its call on, in ns."""
     out = forget.node.run(f"fio --output-format=json --name=d --filename={forget.path} --rw=randwrite --bs=4k --size=4M --direct=1 "
                           f"--ioengine=libaio --clocksource=clock_gettime --lat_percentiles=1 --iodepth={depth} --number_ios={count}").out
     found = json.loads(out)["jobs"][0]["write"]["lat_ns"]

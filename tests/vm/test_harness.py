@@ -179,7 +179,9 @@ def test_a_lost_timer_is_told_from_a_quiet_machine(shared_node):
 
 @pytest.mark.parametrize("hears_again", [True, False])
 def test_one_that_catches_up_hears_again_after_some_looks(shared_node, monkeypatch, hears_again):
-    """Seen in a run: code translated anew, the processor went on, and was met in an interrupt's handler by each of three looks."""
+    """Seen in a run: after the code was translated again the processor continued, and each of three looks found it in an interrupt's
+    handler.
+    """
     shared_node.save_processors()
     look = shared_node.looks[0].replace("HLT=1", "HLT=0")
     busy, healthy = (re.sub(r"RFL=\w+", f"RFL={flags}", look) for flags in ("00000046", "00000246"))
@@ -358,7 +360,7 @@ def test_hot_unplug_and_plug(node):
 @pytest.mark.slow
 @pytest.mark.vm(disks=1)
 def test_unplug_and_plug_many_times(node):
-    """Nothing that QEMU says of one removal is taken for the next."""
+    """Nothing that QEMU reports of one removal is taken for the next."""
     disk, = node.disks
     for _ in range(6):
         node.unplug(disk)
@@ -376,7 +378,7 @@ def check_rate(node, what, size, count, rate):
                    f"--clocksource=clock_gettime --rw={what}:{size} --bs={size} --number_ios={count}").out
     done = json.loads(out)["jobs"][0][what]
     assert done["total_ios"] == count
-    at_once = rate / 10 + 1             # QEMU has a tenth of a second pass at once, and the one that goes beyond that
+    at_once = rate / 10 + 1             # QEMU lets a tenth of a second's worth pass at once, and the one that exceeds that
     assert count - at_once < 1.02 * rate * done["runtime"] / 1000, done
     assert done["clat_ns"]["percentile"]["50.000000"] < 1.35 * 8 / rate * 1e9, done
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Members that come and go on one node: a disk pulled and put back, one failed by hand and taken back, new disks, and what is refused."""
+"""Members that fail and come back on one node:
+
+a disk pulled and put back, one failed by hand and taken back, new disks, and what is refused.
+"""
 import json
 
 from serving import DEV, serving  # noqa: F401
@@ -55,7 +58,7 @@ def test_disk_that_is_put_back_gets_what_it_missed(serving):
 
 
 def test_member_that_was_failed_by_hand_comes_back(serving):
-    """The same device, that the table never ceased to name; and once more after a restart of the daemon."""
+    """The same device, which stayed in the table; and again after a restart of the daemon."""
     begin(serving, spares=0)
     fill(serving, 16)
     serving.guest.wait_idle("data")
@@ -91,7 +94,7 @@ def test_new_disk_is_a_spare_and_takes_the_next_place(serving):
     serving.guest.command("remove data 3")
     serving.event("member-removed")
     assert "works" in refused(serving, "add data /dev/vdf")
-    # the disk that was removed is nobody's: as a new one it needs --overwrite, and takes the place in the table that it had
+    # the disk that was removed belongs to no array: as a new one it needs --overwrite, and takes its old place in the table
     assert "--overwrite" in refused(serving, "add data /dev/vdd")
     serving.guest.command("add data /dev/vdd --overwrite --yes")
     assert states(serving)[3] == "spare"

@@ -59,7 +59,7 @@ def test_units_and_rules(node):
 
 @pytest.mark.slow
 def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
-    """A disk left over from another array: the start fails and says so, and at shutdown what did start is stopped all the same."""
+    """A disk left over from another array: the start fails and reports that, and at shutdown the arrays that did start are stopped all the same."""
     a, b, c = (d.dev for d in node.disks)
     old = json.loads(node.run(f"systemctl start ddraidd && ddraid create old --order 0 --json {b} {c}").out)["uuid"]
     node.run(f"ddraid create data --order 0 --overwrite --yes {a} {b} && systemctl start ddraid")
@@ -75,7 +75,7 @@ def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
 
 
 def test_without_the_module_the_boot_goes_on(node):
-    """Nothing may wait for ever for a daemon that waits for a module; who starts an array hears why not."""
+    """Nothing may wait forever for a daemon that waits for a module; a start of an array returns the reason."""
     node.run("systemctl stop ddraid ddraidd; rmmod dm_ddraid; echo 'install dm_ddraid /bin/false' >/etc/modprobe.d/none.conf")
     node.run("systemctl start ddraidd ddraid", timeout=60)
     assert "the kernel module dm-ddraid is not loaded" in node.run("systemctl show -P StatusText ddraidd").out
@@ -85,7 +85,7 @@ def test_without_the_module_the_boot_goes_on(node):
 
 
 def test_an_array_without_a_daemon_is_not_scanned(node):
-    """Reads wait until a daemon attaches; udev must not be among those who wait."""
+    """Reads wait until a daemon attaches; udev must not be among the readers."""
     node.run("systemctl start ddraidd && ddraid create data --order 1 "
              + " ".join(d.dev for d in node.disks))
     table = node.run("ddraid table data").out.strip()

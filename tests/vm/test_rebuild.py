@@ -41,7 +41,7 @@ def verify(serving, megabytes, seed=7):
 
 
 def test_spare_takes_the_place_of_a_failed_member(serving):
-    """Taken by itself, rebuilt where something was written, read from afterwards; and the array starts from it again."""
+    """Taken automatically, rebuilt where anything was written, read from afterwards; and the array starts from it again."""
     begin(serving)
     fill(serving, 32)
     serving.guest.wait_idle("data")
@@ -87,7 +87,7 @@ def test_rebuild_under_load(serving):
 
 
 def test_daemon_killed_in_a_rebuild_goes_on(serving):
-    """The cursor lies on the disks: the next daemon goes on with it, and the kernel's table has the spare already."""
+    """The cursor is on the disks: the next daemon continues at it, and the kernel's table has the spare already."""
     begin(serving)
     fill(serving, 64)
     serving.guest.wait_idle("data")

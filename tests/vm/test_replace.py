@@ -20,12 +20,12 @@ def job(serving):
 
 
 def slowly(serving, rate="512K"):
-    """So that there is time for what happens in the middle."""
+    """Limits the rebuild rate, so that there is time for events in the middle."""
     serving.guest.command(f"set data resync_min_rate=64K resync_max_rate={rate}")
 
 
 def begin_slowly(serving, member):
-    """A copy of the member to /dev/vdf begins, and takes its time."""
+    """A slow copy of the member to /dev/vdf begins."""
     begin(serving, spares=0)
     fill(serving, 32)
     serving.guest.wait_idle("data")
@@ -39,7 +39,7 @@ def fast(serving):
 
 
 def settled(serving, old, new):
-    """The new disk has the place of the old one, and nobody holds the old one any more."""
+    """The new disk has the place of the old one, and no process holds the old one any more."""
     serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
     number = serving.node.run(f"cat /sys/block/{new[5:]}/dev").out.strip()
     assert number in table(serving)
@@ -121,7 +121,7 @@ def test_new_disk_dies_in_the_middle(serving):
     begin_slowly(serving, 2)
     serving.node.allow_dmesg(r".*")
     serving.node.unplug(serving.node.disks[5])
-    fill(serving, 4, seed=9)                    # a write completes when all know that the new one is out
+    fill(serving, 4, seed=9)                    # a write completes when all know that the new one has failed
     assert serving.event("member-failed")["member"] == 5
     serving.node.wait_until("! dmsetup table data | grep -q replace", 60)
     assert states(serving) == ["in-sync"] * 5 + ["faulty"] and serving.guest.status("data")["state"] == "optimal"
@@ -154,7 +154,7 @@ def test_half_of_a_mirror(serving):
 
 
 def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
-    """The next daemon goes on from the cursor; a new disk that is taken out leaves the array as it was."""
+    """The next daemon continues at the cursor; failing the new disk leaves the array as it was."""
     begin_slowly(serving, 0)
     serving.guest.kill_daemon()
     serving.guest.start_daemon(**{**serving.config, "resync_min_rate": "64K", "resync_max_rate": "512K"})
@@ -175,7 +175,7 @@ def test_daemon_dies_and_the_operator_thinks_better_of_it(serving):
 
 
 def test_member_that_is_out_is_replaced(serving):
-    """With no spare taken by itself; and then that disk in its turn, by a name that is a link."""
+    """No spare is taken automatically; then that disk is replaced in its turn, by a name that is a link."""
     begin(serving, spares=0)
     serving.guest.command("set data hot_spare=no")
     fill(serving, 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `ddraid start` and the daemon begin with: which tables, disks and states they refuse, wait for, or go on with."""
+"""What `ddraid start` and the daemon begin with: which tables, disks and states they refuse, wait for, or accept."""
 import hashlib
 import json
 import os
@@ -24,7 +24,7 @@ def stop_is_refused(serving):
 
 
 def test_stop_refuses_an_open_array(serving):
-    """At once if it is mounted; if not, whoever has it open gets five seconds to close it."""
+    """At once if it is mounted; if not, a process that has it open gets five seconds to close it."""
     serving.begin()
     serving.array()
     holder = serving.node.spawn(f"exec <{DEV}; echo open; exec sleep 600")
@@ -138,7 +138,7 @@ def own_node(node, device):
 
 
 def but_waits(text):
-    """What the command said, but for what it waited for."""
+    """The output of the command, without what it waited for."""
     return [line for line in text.splitlines() if "waits: " not in line]
 
 
@@ -150,7 +150,9 @@ def hold(node, device):
 
 
 def test_what_waits_in_a_refused_array_can_be_ended(serving):
-    """A device that was made by hand is refused while something reads it: suspend and remove end what waits there. One that start makes nobody can read before."""
+    """A device that was made by hand is refused while a process reads it: suspend and remove end the waiting reads. A device that start
+    makes cannot be read before.
+    """
     serving.begin()
     uuid = serving.array()
     line = serving.node.run("ddraid table data").out.strip()
@@ -266,7 +268,7 @@ def test_stale_member_in_a_table_by_hand_is_not_read(serving):
 
 
 def test_nothing_is_complete_without_a_member_that_a_new_table_leaves_out(serving):
-    """The daemon stands still when the table is changed by hand: writes and flushes wait until it has judged the table."""
+    """The daemon is stopped when the table is changed by hand: writes and flushes wait until it has judged the table."""
     serving.begin(idle_time="60s", daemon_timeout="100s")
     serving.array()
     node = serving.node
@@ -278,7 +280,7 @@ def test_nothing_is_complete_without_a_member_that_a_new_table_leaves_out(servin
     node.put("/tmp/new", data)
     write = node.spawn(["dd", "if=/tmp/new", f"of={DEV}", "bs=4096", "oflag=direct,dsync", "conv=nocreat"])
     node.wait_until("test $(dmsetup status data | awk '{ print $10 }') = 1", 30)
-    node.run(f"dd if={DEV} of=/dev/null bs=1M skip=4 count=4 iflag=direct")        # reads elsewhere go on
+    node.run(f"dd if={DEV} of=/dev/null bs=1M skip=4 count=4 iflag=direct")        # reads elsewhere continue
     assert write.poll() is None
     serving.guest.daemon.kill(18)
     assert write.wait(60).code == 0, write.err
@@ -310,7 +312,7 @@ def test_members_missing_at_start_need_the_operator_where_others_could_have_gone
 
 
 def test_start_with_members_missing_is_durable_and_leaves_spares_alone(serving):
-    """Generation 3 lies on every member that is there before start ends, and on the spare, which stays one."""
+    """Generation 3 is on every member that is present before start ends, and on the spare, which stays one."""
     serving.begin(hot_spare="no")
     serving.guest.create("data", 1, 2, "rotating", MEMBERS[:4], "--spare /dev/vde")
     serving.guest.start("data")
@@ -388,7 +390,7 @@ def test_start_all_waits_for_disks_that_come_late(serving):
     done = serving.guest.command("start --all --wait-disks 4")
     assert time.monotonic() - begun >= 4 and "late: started, degraded" in done.out and "whole: is already started" in done.out
     serving.guest.stop("late")
-    for command in ("start --all", "start late"):       # the superblocks know that it is out
+    for command in ("start --all", "start late"):       # the superblocks record that it has failed
         begun = time.monotonic()
         assert "degraded" in serving.guest.command(command).out and time.monotonic() - begun < 20
         serving.guest.stop("late")
@@ -414,7 +416,7 @@ def test_a_member_that_hangs_holds_up_no_start(serving, load_forget):
         serving.begin(io_timeout="3s", idle_time="60s")
         serving.array(parity=2, order=1, devices=members)
         node.run("dmsetup message f1 0 hang on")
-        serving.write(0)                                # the mark waits for the member, which is out then
+        serving.write(0)                                # the mark waits for the member, which then fails
         assert serving.guest.status("data")["members"][1]["state"] == "faulty"
         serving.guest.stop("data")
         # the command itself waits for a minute for what it looks at: it is not to look at that one

@@ -91,8 +91,8 @@ class Array:
     def verify_load(self, seconds):
         """Command of a load that checks what it wrote; code 0 if every byte was right and nothing failed.
 
-        It goes over the device many times, so without serialize_overlap fio would read a block back while it
-        writes it anew, and no device with more than one member promises what such a read returns.
+        It goes over the device many times, so without serialize_overlap fio would read a block back while it writes it anew, and no device
+        with more than one member guarantees what such a read returns.
         """
         return (f"fio --name=t --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randrw --bsrange=4k-256k "
                 f"--time_based --runtime={seconds} --serialize_overlap=1 --verify=crc32c --verify_interval=4096 --verify_fatal=1 "
@@ -138,7 +138,7 @@ GEOMETRIES = [(0, 1, "dedicated"), (0, 2, "rotating"), (1, 1, "rotating"), (1, 2
               (2, 1, "rotating"), (2, 2, "rotating")]
 
 
-# Check takes a mirror, one parity, two; the others are for those who have time.
+# check tests a mirror, one parity, two; the others are for longer runs
 SOME = [g if g in [(0, 1, "dedicated"), (2, 1, "rotating"), (2, 2, "rotating")] else pytest.param(g, marks=pytest.mark.slow) for g in GEOMETRIES]
 
 
@@ -233,7 +233,7 @@ def test_zeroes_and_discard(node, geometry):
 
 
 def test_member_that_cannot_write_zeroes_after_all(node):
-    """It promised, and then says no: it gets real zeroes and stays in the array."""
+    """It offered write zeroes, and then refuses: it gets real zeroes and stays in the array."""
     node.run("modprobe loop; truncate -s 24M /tmp/loop; losetup /dev/loop1 /tmp/loop")     # tmpfs cannot zero a range
     try:
         a = Array(node, 1, 1)
@@ -253,7 +253,7 @@ def test_member_that_cannot_write_zeroes_after_all(node):
 
 @pytest.mark.vm(disks=3, size="16M", discard=False, write_zeroes=False)
 def test_no_discard_without_write_zeroes(nodes):
-    """A disk that promises no zeroes: the array offers neither, and says so in its limits."""
+    """A disk that offers no write zeroes: the array offers neither, and its limits show that."""
     one = nodes[0]
     one.run("modprobe dm_ddraid")
     a = Array(one, 1, 1, blocks=2048)
@@ -325,7 +325,7 @@ def wait_written(node):
 @pytest.mark.parametrize("geometry,failing", [((0, 1, "rotating"), 0), ((1, 1, "rotating"), 2), ((1, 2, "dedicated"), 1),
                                               ((2, 1, "rotating"), 4)], ids=str)
 def test_member_that_fails_writes_is_out(node, geometry, failing):
-    """The load sees no error, the array goes on without the member, and the others hold everything."""
+    """The load sees no error, the array continues without the member, and the others hold everything."""
     a = Array(node, *geometry, forget=True)
     load = node.spawn(a.verify_load(8))
     wait_written(node)
@@ -363,7 +363,7 @@ def test_two_members_fail_at_once_with_two_parities(node):
 
 @pytest.mark.parametrize("geometry", [(0, 1, "dedicated"), (1, 2, "rotating"), (2, 1, "rotating")], ids=geometry_id)
 def test_bad_sectors_are_reconstructed(node, geometry):
-    """A read error costs a reconstruction, whatever the disk says of it; the member stays. The neighbours are read as ever."""
+    """A read error costs a reconstruction, whatever the disk reports; the member stays. The neighbours are read as usual."""
     a = Array(node, *geometry, forget=True)
     a.fio("--rw=write --bs=64k --size=4M --verify=crc32c --do_verify=0 --end_fsync=1 --verify_interval=4096")
     for member in range(a.n):
@@ -386,7 +386,7 @@ def test_bad_sector_without_parity_is_an_error_of_these_blocks_only(node):
 
 
 def test_member_that_fails_reads_stays_in(node):
-    """Without a daemon nobody tells a bad sector from a broken disk: reads are reconstructed."""
+    """Without a daemon a bad sector cannot be distinguished from a broken disk: reads are reconstructed."""
     a = Array(node, 2, 1, forget=True)
     a.message(2, "fail", "read")
     load = node.spawn(a.verify_load(4))
@@ -513,7 +513,7 @@ def test_error_table_under_load(node):
 
 @pytest.mark.parametrize("uuid", ["-", UUID])
 def test_failed_member_stays_out(node, uuid):
-    """It is stale: neither suspend and resume nor a reload makes it good again, as long as the array is known."""
+    """It is stale: neither suspend and resume nor a reload makes it current again, as long as the module knows the array."""
     a = Array(node, 1, 1, uuid=uuid)
     node.run("dmsetup message r 0 fail_member 0; dmsetup suspend r; dmsetup resume r")
     assert a.letters() == "DAA"
@@ -543,7 +543,7 @@ def test_changed_geometry_is_refused_at_reload(node, change):
 
 
 def test_member_that_hangs_does_not_stop_other_blocks(node):
-    """A write waits for its slow member; writes and reads that need it not go on."""
+    """A write waits for its slow member; writes and reads that do not need it continue."""
     a = Array(node, 0, 1, layout="dedicated", forget=True)
     a.message(1, "hang", "on")
     write = node.spawn(["python3", "-SIE", "-c", IO_TOOL +

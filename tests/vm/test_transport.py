@@ -38,7 +38,7 @@ class Probe:
         self.node.run(f"echo '{command}' > {self.fifo}")
 
     def lines(self, word):
-        """What it printed under a word, each as a list of words."""
+        """The lines that it printed for a keyword, each as a list of words."""
         complete = self.job.out[:self.job.out.rfind("\n") + 1]
         return [line.split()[1:] for line in complete.splitlines() if line.split()[0] == word]
 
@@ -53,7 +53,7 @@ class Probe:
         return (views[-1][0], dict(map(int, m.split(":")) for m in views[-1][1:])) if views else (None, {})
 
     def quorum(self):
-        """(quorate, ring, members) as told last."""
+        """(quorate, ring, members) as last reported."""
         told = self.lines("quorum")
         return (told[-1][0] == "yes", told[-1][1], set(map(int, told[-1][2:]))) if told else (False, None, set())
 
@@ -93,7 +93,7 @@ def test_transport(make_cluster, program):
 
 
 def another_release_is_told(cluster, probes, program):
-    """Nobody has heard the daemon of node 3 yet, and what comes from there is of another version: the other nodes are told."""
+    """The daemon of node 3 was never seen, and messages of another version come from there: the other nodes report that."""
     stranger = Probe(cluster.node(3), program, "stranger", "stranger")
     stranger.tell("send 1 200")
     stranger.tell("send 1 0")
@@ -107,7 +107,7 @@ def another_release_is_told(cluster, probes, program):
 
 
 def strangers_are_ignored(cluster, probes, program):
-    """Garbage, and a message of another version, reach nobody; the log says so, and not for ever."""
+    """Garbage, and messages of another version, are delivered to nobody; the log reports that, but not endlessly."""
     before = probes[1].view()
     stranger = Probe(cluster.node(3), program, "stranger", "stranger")
     stranger.tell("send 30 200")
@@ -138,7 +138,7 @@ def daemons_come_and_go(cluster, probes, program):
 
 
 def corosync_dies(cluster, probes):
-    """Its daemon is told at once; the others go on in another ring; alone nobody has quorum."""
+    """Its daemon is told at once; the others continue in another ring; a node that is alone has no quorum."""
     ring = probes[1].view()[0]
     cluster.corosync[3].kill()
     probes[3].wait("word of the loss", lambda p: p.lines("lost"), timeout=10)

@@ -6,7 +6,7 @@ VM = {"disks": 5, "size": "64M"}
 
 
 def test_two_starts_at_once(serving):
-    """One makes the device, one shows it, and both are told that it is started."""
+    """One makes the device, one creates its node, and both report that it is started."""
     serving.begin()
     serving.array()
     for _ in range(8):

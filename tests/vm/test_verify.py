@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verify on one node, with the real module: what rots is found, and put right where it is known what it was; bad sectors are rewritten."""
+"""Verify on one node, with the real module: rot is found, and repaired where the right content is known; bad sectors are rewritten."""
 import base64
 import json
 
@@ -28,7 +28,7 @@ def filled(serving, parity, megabytes=8, **options):
 
 
 def member_of(role, block, roles):
-    """Where a role of a block lies: doc/on-disk-format.md, 6, rotating."""
+    """The member that has a role of a block: doc/on-disk-format.md, 6, rotating."""
     return (role + block // 256) % roles
 
 
@@ -43,7 +43,7 @@ def run_verify(serving, options=""):
     before = len([e for e in serving.guest.events_seen() if e["event"] == "verify-done"])
     serving.node.run(f"ddraid verify data start --priority 1 {options}")
     serving.node.wait_until("test $(ddraid verify data status --json | grep -c '\"state\": \"idle\"') = 1", 60)
-    serving.event("verify-done", 20, before + 1)       # who tells of it may be later than the status
+    serving.event("verify-done", 20, before + 1)       # the event may come later than the status
     done = [e for e in serving.guest.events_seen() if e["event"] == "verify-done"]
     assert len(done) == before + 1, done
     return json.loads(serving.node.run("ddraid verify data status --json").out)
@@ -124,7 +124,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
                              "--thread --time_based --runtime=600 --output-format=terse")
     reads = f"$(cut -c1-9 /sys/dev/block/$(dmsetup info -c --noheadings -o major,minor {DEV})/stat)"
     begun = int(serving.node.run(f"echo {reads}").out)
-    serving.node.wait_until(f"test {reads} -gt {begun + 3000}", 60)     # the daemon looks four times a second who uses the array
+    serving.node.wait_until(f"test {reads} -gt {begun + 3000}", 60)     # the daemon checks four times a second whether the array is in use
     serving.node.run("ddraid verify data start --priority 5")
     serving.node.wait_until("ddraid when data | grep -q 'priority 5'", 20)
     serving.node.run("ddraid verify data pause")
@@ -141,7 +141,8 @@ def test_it_goes_on_after_the_daemon_died(serving):
     serving.event("verify-done", 90)
     status = json.loads(serving.node.run("ddraid verify data status --json").out)
     assert (status["serial"], status["found"]) == (1, 0)
-    # a fio that is asked to end may wait for events that it has had; killed, and one process, it ends once the array owes it nothing
+    # a fio that is told to end may wait for events that it has already had; if it is killed, and one process, it ends once the array has no
+    # I/O of it in flight
     fio.kill()
     assert fio.wait(30).code != 0
     stop = serving.node.run("ddraid verify data stop", check=False)
@@ -152,7 +153,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
 def test_bad_sectors_are_rewritten(serving, load_forget, kind):
     """One that a read meets, and one that only verify meets: both can be read again afterwards, and no member was lost.
 
-    So it is, too, where the disk says no more than that a read failed.
+    The same holds if the disk reports only that a read failed.
     """
     load_forget(serving.node)
     devices = []
@@ -182,20 +183,20 @@ def test_bad_sectors_are_rewritten(serving, load_forget, kind):
 
 
 def with_checksums(node, index):
-    """A dm-integrity device over a disk, each sector of which can be read; its path."""
+    """A dm-integrity device over a disk, each sector of which is readable; its path."""
     disk, name = node.disks[index], f"sum{index}"
     node.run(f"dd if=/dev/zero of={disk.dev} bs=64k count=1 oflag=direct conv=nocreat status=none")
 
     def table(sectors):
         return f"dmsetup create {name} --table '0 {sectors} integrity {disk.dev} 0 - J 1 internal_hash:crc32c'"
-    node.run(f"{table(8)} && dmsetup remove {name}")        # makes its superblock, which says how much there is
+    node.run(f"{table(8)} && dmsetup remove {name}")        # creates its superblock, which records the size
     node.run(table(int.from_bytes(disk.read(16, 8), "little")))
     node.run(f"dd if=/dev/zero of=/dev/mapper/{name} bs=1M oflag=direct conv=nocreat status=none", check=False, timeout=120)
     return f"/dev/mapper/{name}"
 
 
 def test_checksums_below_members_turn_rot_into_bad_sectors(serving):
-    """dm-integrity below each member: with one parity, what rots silently on a disk is put right by a read and by verify."""
+    """dm-integrity below each member: with one parity, silent rot on a disk is repaired by a read and by verify."""
     serving.node.run("modprobe -a dm_integrity crc32c", timeout=60)
     devices = [with_checksums(serving.node, i) for i in range(5)]
     filled(serving, 1, megabytes=4, devices=devices)
@@ -225,7 +226,7 @@ def test_checksums_below_members_turn_rot_into_bad_sectors(serving):
 
 @pytest.mark.parametrize("parity", [1, 2])
 def test_checked_reads(serving, parity):
-    """verify_reads: what rots is never handed up. With two parities the read puts it right; with one it fails, and says which blocks."""
+    """verify_reads: rot is never returned to a reader. With two parities the read repairs it; with one it fails, and reports which blocks."""
     filled(serving, parity)
     read = f"dd if={DEV} of=/tmp/read bs=64k count=8 iflag=direct status=none && sha256sum /tmp/read"
     before = serving.node.run(read).out
@@ -260,7 +261,7 @@ def test_what_is_refused(serving):
 
 
 def test_the_schedule(serving):
-    """Nothing begins outside of the hours; in them it begins by itself, and again; what an operator asks for takes no notice of hours."""
+    """Nothing begins outside of the hours; within them verify begins automatically, and again; a request of an operator ignores the hours."""
     hour = int(serving.node.run("date +%H").out)
     closed = f"{(hour + 3) % 24}-{(hour + 5) % 24}"
     filled(serving, 2, verify_every="3s", verify_hours=closed)

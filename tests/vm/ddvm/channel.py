@@ -107,7 +107,7 @@ class Channel:
         self.changed = threading.Condition()
         self.jobs, self.replies = {}, {}
         self.up, self.boot_id, self.dead = False, None, False
-        self.begun = None       # what the agent was told when it began
+        self.begun = None       # passed to the agent when it began
         self.last_id = 0
         self.send_lock = threading.Lock()
         self.sock = socket.socket(socket.AF_UNIX)
@@ -159,7 +159,7 @@ class Channel:
             self.changed.notify_all()
 
     def _lost_jobs(self):
-        """The agent started (again): what an earlier one ran is out of its hands."""
+        """The agent has (re)started: the jobs of an earlier one are out of its reach."""
         for job in self.jobs.values():
             job.output[2] += b"the agent in the guest was restarted"
             job.code = 255

@@ -23,7 +23,7 @@ from .config import HarnessError, time_scale
 from .network import Network
 
 FENCE_AGENT = "/ddvm/fence"
-DDRAIDD, DLM = "ddraidd", "dlm_controld"        # who fences
+DDRAIDD, DLM = "ddraidd", "dlm_controld"        # which program fences
 TOKEN_MS = 5000         # three emulated machines on two cores, with another test beside them; more machines: more
 # Debian's 6.1.192 warns of a copy that dlm makes as it is meant to be: its message ends with bytes that belong to it.
 DLM_WARNING = r"memcpy: detected field-spanning write[^\n]* at fs/dlm/requestqueue\.c.*?---\[ end trace [^\n]*"
@@ -36,7 +36,7 @@ class Fencer:
         self.cluster = cluster
         self.lock = threading.Condition()
         self.log = []           # (time, asker, program there, victim, answer)
-        self.failures = 0       # so many requests of ddraidd fail before the next one succeeds
+        self.failures = 0       # this many requests of ddraidd fail before the next one succeeds
         self.delay = 0          # seconds that cutting the power takes
 
     def watch(self, asker, path):
@@ -228,7 +228,7 @@ class Cluster:
         self.start_dlm(numbers)
 
     def stop(self, number):
-        """dlm_controld and corosync of a node end in order, so that nobody takes it for one that failed."""
+        """dlm_controld and corosync of a node end cleanly, so that no node takes it for failed."""
         for program, jobs in (("dlm_controld", self.dlm), ("corosync", self.corosync)):
             job = jobs.pop(number, None)
             if job:

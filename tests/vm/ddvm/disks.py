@@ -18,7 +18,7 @@ LIMIT_IO_SIZE = 65536
 
 @dataclasses.dataclass
 class Disk:
-    """One disk; sizes in bytes; `iops` and `bps` limit it on each node by itself."""
+    """One disk; sizes in bytes; `iops` and `bps` limit it, for each node separately."""
     path: pathlib.Path
     size: int
     serial: str

@@ -15,7 +15,7 @@ import subprocess
 
 from .config import GUEST_FILES, HarnessError
 
-# crc32c_generic: erofs asks for it through the crypto API, which no dependency shows.
+# crc32c_generic: erofs requests it through the crypto API, which no dependency shows.
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "crc32c_generic", "erofs",
                 "overlay"]
 KEEP_MODULES = ["ext4"]         # loaded only where the root file system outlives a boot

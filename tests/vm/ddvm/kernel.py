@@ -107,7 +107,7 @@ def run_depmod(base, release):
 
 
 def _load(name, key, release):
-    """The Kernel that lies in the cache under `key`."""
+    """The Kernel that is in the cache under `key`."""
     final = cache_dir() / f"kernel-{key}"
     tree = final / "modules"
     return Kernel(name, release, final / "image", _initramfs(final, tree, release),
@@ -146,7 +146,7 @@ def usrmerged(tree):
 
 
 def _initramfs(directory, tree, release):
-    """The kernel's initramfs; made anew when a guest file changed."""
+    """The kernel's initramfs; rebuilt when a guest file changed."""
     digest = hashlib.sha256(str((initramfs.BOOT_MODULES, initramfs.KEEP_MODULES)).encode())
     for path in sorted(GUEST_FILES.iterdir()):
         digest.update(path.read_bytes())
@@ -195,7 +195,7 @@ def _from_suite(suite):
 
 
 def debug_directory():
-    """Where the kernel that finds mistakes lies, with `tree` to build modules in; built if it is not there."""
+    """The directory of the kernel that finds mistakes, with `tree` to build modules in; built if it is missing."""
     directory = cache_dir() / "kernel-with-debugging"
     with locked(cache_dir() / "kernel-with-debugging.lock"):
         if not directory.is_dir():

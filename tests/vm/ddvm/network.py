@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The network of a cluster of machines: a namespace of its own, one bridge a ring, a tap a NIC.
 
-Nothing of it is seen outside of the namespace, and it goes with the process that
-holds it: there is nothing to clean up.
+It is invisible outside the namespace, and disappears with the process that holds it: there is nothing to clean up.
 """
 
 import ctypes
@@ -108,7 +107,7 @@ class Network:
             self._ip(f"link set {self.tap(ring, number)} master {self._name(ring, group)}")
 
     def partition(self, *groups):
-        """Split into groups of machines, ([1, 2], [3]), that see only each other; the rest sees nobody."""
+        """Split into groups of machines, ([1, 2], [3]), that see only each other; the rest is isolated."""
         made = self._links()
         for number in range(1, self.count + 1):
             self.cut(number)
@@ -130,6 +129,6 @@ class Network:
         return {line.split()[1].rstrip(":") for line in done.stdout.splitlines()}
 
     def close(self):
-        """The namespace goes when the last machine in it has gone."""
+        """The namespace disappears with the last machine in it."""
         self.holder.kill()
         self.holder.wait()

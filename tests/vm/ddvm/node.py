@@ -129,8 +129,8 @@ class Node:
 
     def _code_stale(self):
         """
-        Does a processor that takes no interrupts for ever take some once its code is translated anew? Not at once: it has two minutes of
-        timers to catch up with, an instruction at a time, and may be met in their handlers again and again.
+        Does a processor that takes no interrupts take some once its code is translated again? Not at once: it has two minutes of timers to
+        catch up with, an instruction at a time, and may be found in their handlers again and again.
         """
         def hears(looks):
             return len(looks) > 1 and not deaf_for_ever(looks)
@@ -164,7 +164,7 @@ class Node:
         return self
 
     def _begin(self, timeout):
-        """Until the agent has begun. False: it never was up."""
+        """Waits until the agent has begun. False: it never came up."""
         if not self._up(timeout):
             return False
         if self.saved and not self.resumed:
@@ -182,7 +182,7 @@ class Node:
         return self.resumed or self.channel.wait_for(lambda: self.channel.up, timeout)
 
     def _start_over(self):
-        """The machine ends, and goes on from what was saved of it, in the same boot."""
+        """The machine ends, and resumes from its saved state, in the same boot."""
         self.kill()
         self._console_path().rename(self._console_path().with_suffix(".saved"))
         self.boots -= 1
@@ -351,7 +351,7 @@ class Node:
             # Not until QEMU has given it up, which now and then is half a minute after the guest has lost the disk.
             self.wait_until(f"! [ -e /sys/block/{block} ]", timeout)
         except AssertionError:
-            # what it hangs in stands in its log then
+            # the log then shows what it hangs in
             self.run("echo w >/proc/sysrq-trigger; echo l >/proc/sysrq-trigger", check=False, timeout=10)
             raise CommandTimeout(f"{self.name}: the guest did not give up disk {disk.serial}") from None
         self.unplugged[disk.serial] = self.boots

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What QEMU says of its emulated processors, read: does one wait for a timer that has expired, or is one deaf to interrupts for ever?"""
+"""Reads what QEMU reports of its emulated processors: does one wait for a timer that has expired, or does one take no interrupts any more?"""
 
 import re
 
@@ -12,10 +12,10 @@ QUIET = re.compile(r"^[IR][SR]R\s+\(none\)", re.M)     # ISR and IRR: no interru
 
 def expired(look):
     """
-    {processor: where it halts} of those that halt while their local timer is armed, has run out, and no interrupt of it is about.
+    {processor: where it halts} of those that halt while their local timer is armed and has expired, and no interrupt of it is pending.
 
-    The interrupt handler arms the timer anew, or masks it, before the processor halts again. So one that is found like this more
-    than once at the same place has not got its interrupt. `look`: the text of Qemu.processors().
+    The interrupt handler rearms the timer, or masks it, before the processor halts again. So one that is found like this more than once at
+    the same place has not got its interrupt. `look`: the text of Qemu.processors().
     """
     halted = {number: place for number, _, place, _, halt in STATE.findall(look) if halt == "1"}
     found = {}

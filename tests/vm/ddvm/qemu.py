@@ -29,12 +29,12 @@ CMDLINE = ("mitigations=off nokaslr tsc=reliable no_timer_check audit=0 apparmor
            "random.trust_cpu=on watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 "
            "panic=-1 console=ttyS0 loglevel=5 log_buf_len=4M")
 
-# The BIOS leaves disks alone that nobody boots from. It would set up a ring for each, near the end of memory, where QEMU then puts the
-# initramfs: as many disks as tests have reach into it, and a disk that looks at its ring before Linux resets it ends QEMU ("Looped descriptor").
+# The BIOS leaves disks alone that are not boot disks. It would set up a ring for each, near the end of memory, where QEMU then puts the
+# initramfs: as many disks as tests have reach into it, and a disk that looks at its ring before Linux resets it ends QEMU ("Looped
+# descriptor").
 BOOT = ["-boot", "strict=on"]
 
-# The parent-death signal goes by the thread that forked: this one lives as long
-# as the harness, whatever thread a test boots a node from.
+# The parent-death signal depends on the thread that forked: this one lives as long as the harness, whichever thread a test boots a node from.
 _LAUNCHER = concurrent.futures.ThreadPoolExecutor(max_workers=1)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
@@ -88,7 +88,7 @@ def acceleration(image, initrd):
 
 
 def clock(accel):
-    """What the kernel is told of its time stamp counter."""
+    """The kernel parameters about its time stamp counter."""
     rate = tsc.rate_khz() if accel is TCG else None
     return f"tsc_early_khz={rate}" if rate else ""
 
@@ -151,7 +151,7 @@ def _listens(pid, path):
 
 
 class Qemu:
-    """A machine that is switched on; made anew for each boot."""
+    """A machine that is switched on; a new one for each boot."""
 
     def __init__(self, name, directory, boot, memory_mib, cpus, kernel, append, devices,
                  namespace=None):
@@ -236,8 +236,8 @@ class Qemu:
 
     def processors(self, cpus):
         """
-        What the emulated processors and their timers are at, as text: for one who wants to know why a guest hangs. A QEMU that does
-        not answer this soon hangs itself, and is of no use any more.
+        The state of the emulated processors and their timers, as text, to find out why a guest hangs. A QEMU that does not answer this soon
+        hangs itself, and is of no use any more.
         """
         return self._ask(["info registers -a", *(f"info lapic {n}" for n in range(cpus)), "info pic"])
 
@@ -268,8 +268,8 @@ class Qemu:
 
     def save(self, path):
         """
-        Write the machine's state to a file, from which one with the same hardware goes on. It is stopped first, so that nothing
-        changes while it is written, and has to be ended afterwards: it is the other one that goes on.
+        Write the machine's state to a file, from which a machine with the same hardware can resume. It is stopped first, so that nothing
+        changes while it is written, and has to be ended afterwards: only the other one continues.
         """
         self.qmp.execute("stop")
         self.qmp.execute("migrate-set-parameters", **{"max-bandwidth": 1 << 40})

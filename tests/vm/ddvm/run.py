@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The directory of one run of the harness, and what is cleaned up with it.
 
-A run holds a lock on its directory; directories whose lock is free were left by
-a run that was killed, and the next run removes them.  Directories with logs of
-a failed test are kept under a name that says so.
+A run holds a lock on its directory; directories whose lock is free were left by a run that was killed, and the next run removes them.
+Directories with logs of a failed test are kept under a name that says so.
 
-Must never remove the directory of a run that lives.  One that is being made has
-a lock file before it has the lock, so runs are made one after the other, under
-a lock of their parent.
+Must never remove the directory of a running run. One that is being made has a lock file before it has the lock, so runs are made one after
+the other, under a lock of their parent.
 """
 
 import atexit

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""States of machines that have just booted, to go on from.
+"""Saved states of machines that have just booted.
 
-An emulated machine boots for ten seconds and more, and goes on from a saved state within one. A state is saved when
-the agent is up and before anything of a test ran, and serves each later boot of a machine with the same hardware,
-kernel and layers, of this run and of others. What is each boot's own comes after it: the boot id (the kernel makes it
-when it is first read), the random numbers, the clock, the name (agent.py, "begin").
+An emulated machine boots for ten seconds and more, and resumes from a saved state within one. A state is saved when the agent is up and
+before anything of a test ran, and serves each later boot of a machine with the same hardware, kernel and layers, of this run and of others.
+What is each boot's own comes after it: the boot id (the kernel makes it when it is first read), the random numbers, the clock, the name
+(agent.py, "begin").
 
-Must never serve a machine that could tell the difference: one whose root file system outlives the boot, one with
-systemd (it has read the boot id), one whose disks hold partitions (the kernel reads tables when it finds a disk).
-DDRAID_VM_BOOT=real asks for real boots.
+Must never serve a machine that could tell the difference: one whose root file system outlives the boot, one with systemd (it has read the
+boot id), one whose disks hold partitions (the kernel reads tables when it finds a disk). DDRAID_VM_BOOT=real forces real boots.
 """
 
 import functools
@@ -30,7 +29,7 @@ def _content(path, *_of_stat):
 
 
 def _identity(path):
-    """Of a file that stays as it is as long as it has this age and size."""
+    """Of a file that is unchanged if its age and size are."""
     stat = os.stat(path)
     return f"{path} {stat.st_mtime_ns} {stat.st_size}"
 
@@ -43,14 +42,14 @@ def _partitioned(path):
 
 
 class Saved:
-    """The state that a machine with this command line may go on from; there or not yet."""
+    """The state from which a machine with this command line may resume; whether it exists or not yet."""
 
     def __init__(self, qemu, disks, layers):
         """`qemu`: not started; `disks`: its members; `layers`: (serial, path) of what its root is made of."""
         host = str(qemu.serial.parent)
         # Names of the host's files are no part of the machine; what its images hold is.
         hardware = [re.sub(re.escape(host) + "[^,]*", "", argument) for argument in qemu.hardware]
-        # The states hold the host's time stamp counter, which begins anew with the host.
+        # The states hold the host's time stamp counter, which restarts with the host.
         boot_id = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         parts = [boot_id, _identity(shutil.which(BINARY)), *hardware, *(str(os.stat(d.path).st_size) for d in disks)]
         for serial, path in layers:
@@ -61,12 +60,12 @@ class Saved:
 
     @staticmethod
     def allowed(node, qemu):
-        """May a boot of this machine go on from a state, or save one?"""
+        """May a boot of this machine resume from a state, or save one?"""
         return (qemu.emulated and not node.systemd and not node.persistent and os.environ.get("DDRAID_VM_BOOT") != "real"
                 and not any(_partitioned(d.path) for d in node.disks))
 
     def take(self, link):
-        """A link to the state that nobody removes meanwhile; None where there is no state."""
+        """A link to the state, which cannot be removed meanwhile; None if there is no state."""
         link.unlink(missing_ok=True)
         try:
             os.link(self.path, link)
@@ -76,7 +75,7 @@ class Saved:
         return link
 
     def save(self, qemu):
-        """Save the running machine, which stands still afterwards."""
+        """Saves the running machine, which is stopped afterwards."""
         part = self.path.with_name(f"{self.path.name}.{os.getpid()}.{qemu.name}.part")
         try:
             qemu.save(part)

@@ -53,7 +53,7 @@ def _index_modules(tree, kernel):
 def pack(directory, kernel, work):
     """Path of the erofs layer for a stage directory and a kernel, made below `work`."""
     directory = pathlib.Path(directory).resolve()
-    key = (work, _fingerprint(directory), kernel.release)      # it goes with the run that made it
+    key = (work, _fingerprint(directory), kernel.release)      # it is removed with the run that made it
     if key not in _PACKED:
         name = f"stage-{key[1]}-{kernel.release}"
         tree = work / name

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The rate of the guest's time stamp counter, measured on the host.
 
-Under software emulation the guest's counter is the host's. A guest kernel finds
-its rate in the first milliseconds, against an emulated timer, and where the
-host was busy just then it finds a wrong one: its clock then runs up to tens of
-times too fast, and every timeout in it strikes early. So the kernel is told.
+Under software emulation the guest's counter is the host's. A guest kernel finds its rate in the first milliseconds, against an emulated
+timer, and where the host was busy just then it finds a wrong one: its clock then runs up to tens of times too fast, and every timeout in it
+expires early. So the rate is passed to the kernel.
 """
 
 import ctypes

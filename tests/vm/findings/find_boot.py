@@ -8,7 +8,7 @@ import pytest
 
 GUEST = pathlib.Path(__file__).resolve().parents[1] / "guest"
 UNIT = "ddraid-start@$(cat /root/uuid)"
-# One node of two: no quorum until it is told that one vote suffices (quorum()).
+# One node of two: no quorum until it is configured that one vote suffices (quorum()).
 COROSYNC = """totem {\n version: 2\n cluster_name: ddvm\n transport: knet\n crypto_cipher: none\n crypto_hash: none\n}
 system {\n sched_rr: no\n}\nlogging {\n to_syslog: yes\n to_logfile: no\n}
 quorum {\n provider: corosync_votequorum\n expected_votes: 2\n}
@@ -84,7 +84,9 @@ def test_S5_an_array_appears_with_its_disks(node):
 
 
 def test_S38_a_disk_that_was_late_comes_back(node):
-    """Findings S5, S38: the third disk comes after the half minute, and another one goes and comes: nobody has to type anything. take_back = no is obeyed."""
+    """Findings S5, S38: the third disk appears after the half minute, and another one disappears and returns: no command is needed.
+    take_back = no is obeyed.
+    """
     make(node)
     node.unplug(node.disks[2])
     node.run("systemctl start ddraid", timeout=120)
@@ -132,8 +134,8 @@ def test_S37_an_array_that_cannot_start_is_seen(node):
 
 def test_S32_login_does_not_wait_for_quorum_and_mounts_follow(node):
     """
-    Findings S6, S32, S42, P2: a node boots alone. Login is possible at once, nothing that scans devices hangs on the array, which nobody sees yet; it
-    can be stopped. When quorum comes, minutes later for systemd, the line of fstab that the manual has is mounted.
+    Findings S6, S32, S42, P2: a node boots alone. Login is possible at once, no scan of devices hangs on the array, which is not visible
+    yet; it can be stopped. When quorum comes, minutes later for systemd, the line of fstab that the manual has is mounted.
     """
     make(node)
     node.run("mkdir -p /etc/corosync /srv/data")
@@ -160,7 +162,7 @@ def test_S32_login_does_not_wait_for_quorum_and_mounts_follow(node):
 
 
 def test_S42_the_kernel_is_served_before_its_first_resume(node):
-    """Finding S42: a daemon serves an array whose device was not resumed yet; what it said counts for that table alone, and while it is there."""
+    """Finding S42: a daemon serves an array whose device was not resumed yet; what it told the kernel counts for that table alone, and while the daemon runs."""
     node.run("modprobe dm-ddraid")
     for path in GUEST.glob("kchan*.py"):
         node.put(f"/tmp/{path.name}", path.read_bytes())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the command says of a daemon that is stopped, replaced by a stranger, or out of room; and what the logs say of disks that go."""
+"""What the command reports of a daemon that is stopped, replaced by a stranger, or out of file descriptors; and what the logs report of
+disks that disappear.
+"""
 import time
 
 import pytest
@@ -40,7 +42,7 @@ def refused(serving, command, *words, limit=8):
 
 
 def test_S20_a_daemon_that_is_stopped(serving):
-    """Finding S20: no command hangs, each names the process; the array is served on when that goes on."""
+    """Finding S20: no command hangs, each names the process; the array is served again when that process continues."""
     serving.begin()
     serving.array()
     pid = pid_of(serving)
@@ -60,7 +62,7 @@ def test_S20_a_daemon_that_is_stopped(serving):
 
 
 def test_S20_a_daemon_that_is_stopped_in_mid_command(serving):
-    """Finding S20: a start that waits says after seconds whom it waits for, and ends with the reason."""
+    """Finding S20: a start that waits reports after seconds which process it waits for, and ends with the reason."""
     serving.begin()
     serving.guest.create("data", 2, 1, "rotating", [f"/dev/vd{c}" for c in "abcde"], "--overwrite --yes")
     holder = serving.node.spawn("exec flock /dev/vda sh -c 'echo held; exec sleep 600'")
@@ -81,7 +83,7 @@ def test_S20_a_daemon_that_is_stopped_in_mid_command(serving):
 
 
 def test_U2_a_stranger_has_the_name(serving):
-    """Finding U2: a user who took the name while no daemon ran hears nothing; the daemon says who is in its way."""
+    """Finding U2: a user who took the name while no daemon ran receives nothing; the daemon reports which process is in its way."""
     node = serving.node
     node.run("mkdir -p /run/ddraid /var/lib/ddraid; modprobe dm_ddraid")
     if node.run("command -v python3", check=False).code != 0:
@@ -118,7 +120,7 @@ def test_T15_dev_shm_is_full(serving):
 
 
 def test_T15_no_more_files(serving):
-    """Finding T15: a daemon that may open no more files is not told to be started."""
+    """Finding T15: if a daemon cannot open more files, the message does not advise to start it."""
     serving.begin()
     pid = pid_of(serving)
     used = int(serving.node.run(f"ls /proc/{pid}/fd | wc -l").out)
@@ -130,7 +132,7 @@ def test_T15_no_more_files(serving):
 
 
 def test_S24_a_spare_that_takes_no_writes(serving):
-    """Finding S24: its disk has a part that fails, which only the rebuild writes: told and counted as a write."""
+    """Finding S24: its disk has a failing part, which only the rebuild writes: reported and counted as a write."""
     node = serving.node
     node.run("printf '0 65536 linear /dev/vdf 0\\n65536 16384 error\\n81920 114688 linear /dev/vdf 81920\\n' | dmsetup create bad")
     serving.guest.env = {"DDRAID_DEVICES": "/dev/vda /dev/vdb /dev/vdc /dev/vdd /dev/vde /dev/mapper/bad"}
@@ -153,7 +155,7 @@ def test_S24_a_spare_that_takes_no_writes(serving):
 
 
 def test_S41_a_disk_is_pulled(serving):
-    """Finding S41: every entry names the array and the member, and says that the device is gone; each event comes once."""
+    """Finding S41: every log entry names the array and the member, and reports that the device is gone; each event comes once."""
     node = serving.node
     serving.begin()
     serving.array()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Disks before they are trusted: what an earlier user left on them, what else stands on a member, disks that hang."""
+"""Disks before they are used: what an earlier user left on them, what other data is on a member, disks that hang."""
 import time
 
 from ddvm.config import time_scale
@@ -34,7 +34,9 @@ def test_an_old_file_system_does_not_show_on_a_new_array(serving):
 
 
 def test_a_member_that_was_overwritten_is_left_out(serving):
-    """Finding S35: mkfs or mkswap on a member of a stopped array, and the next start said "optimal" while hundreds of blocks were wrong."""
+    """Finding S35: after mkfs or mkswap on a member of a stopped array the next start reported "optimal" while hundreds of blocks were
+    wrong.
+    """
     node, guest = serving.node, serving.guest
     serving.begin()
     serving.array()
@@ -57,7 +59,7 @@ def test_a_member_that_was_overwritten_is_left_out(serving):
 
 
 def test_a_disk_that_hangs_delays_no_start(serving, load_forget):
-    """Finding T14: a hung disk of nobody, and a hung spare: `start` and `start --all` took a minute, each turn of it anew."""
+    """Finding T14: with a hung disk of no array, and a hung spare, each attempt of `start` and `start --all` took a minute."""
     node, guest = serving.node, serving.guest
     load_forget(node)
     for name, disk in (("h0", "/dev/vde"), ("h1", "/dev/vdf")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which machine an array belongs to: one that left its cluster does not serve the cluster's arrays by itself."""
+"""Which machine an array belongs to: a machine that left its cluster does not serve the cluster's arrays automatically."""
 import pathlib
 import sys
 
@@ -33,7 +33,7 @@ nodelist {{
 
 
 def daemon(node, **options):
-    """ddraidd on the node, anew."""
+    """(Re)starts ddraidd on the node."""
     guest = Guest(node)
     guest.start_daemon(**{**FENCE, **options})
     return guest
@@ -139,7 +139,7 @@ def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
 
 
 def advice_works(cluster, first, second):
-    """Node 2 gets no slot and is told why; it frees nothing to start there again, and what it is told to do does."""
+    """Node 2 gets no slot, and the reason: starting again there frees none, and the advice in the message does."""
     told = second.command(f"start {NAME}", check=False)
     assert told.code == 1, told
     assert f"has 1 slot in its dirty log, and other nodes have it: {cluster.node(1).name} (uses the array)" in told.err, told.err
@@ -155,7 +155,7 @@ def advice_works(cluster, first, second):
 
 
 def test_T17_who_gets_no_slot_is_told_what_frees_one(make_cluster, stage):
-    """Finding T17: an array for one node at a time, in a cluster of two; "stop it, and start it again" helped nobody."""
+    """Finding T17: an array for one node at a time, in a cluster of two; "stop it, and start it again" did not help."""
     del stage
     cluster = make_cluster(nodes=2, disks=2, size="48M")
     cluster.boot()

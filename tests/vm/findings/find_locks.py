@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Locks on members: udev is never in the way of the daemon, nor the daemon in udev's; what is only locked is lost to nobody."""
+"""Locks on members: udev never delays the daemon, nor the daemon udev; a member that is only locked is not lost."""
 import json
 import pathlib
 import subprocess
@@ -16,7 +16,7 @@ BETWEEN = pathlib.Path(__file__).resolve().parents[1] / "probe" / "between.c"
 
 
 def own_node(node, device):
-    """The device node of our own for a disk; made by whoever locks it first."""
+    """ddraid's own device node for a disk; made by the first process that locks it."""
     number = node.run(f"stat -L -c '%Hr:%Lr' {device}").out.strip()
     return f"{OWN}/{number}"
 
@@ -63,7 +63,9 @@ def test_S2_events_of_members_are_not_delayed(node):
 # ---- a lock of another program at the start ----------------------------------------------
 
 def test_S19_a_member_that_another_program_locked_is_not_lost(serving):
-    """Findings S19, S42: the start waits for the lock, names who has it after 3 s, and goes on with the member when io_timeout is over."""
+    """Findings S19, S42: the start waits for the lock, names the process that has it after 3 s, and continues with the member when
+    io_timeout is over.
+    """
     node, guest = serving.node, serving.guest
     serving.begin(io_timeout="8s")
     serving.array()
@@ -88,7 +90,7 @@ def test_S19_a_member_that_another_program_locked_is_not_lost(serving):
 
 
 def test_S19_a_member_that_ddraid_locked_comes_back(serving):
-    """Finding S19: by the node of our own a member stays locked: the array starts without it, says why, and takes it back when it is free."""
+    """Finding S19: a member stays locked through ddraid's own node: the array starts without it, reports why, and takes it back when it is free."""
     node, guest = serving.node, serving.guest
     serving.begin(io_timeout="4s")
     serving.array()
@@ -149,7 +151,9 @@ def test_U1_a_disk_that_another_program_took_before_the_lock_stays_its_own(servi
 # ---- the proof that a dead daemon's I/O has ended ------------------------------------------
 
 def test_the_lock_lasts_as_long_as_the_io(serving, load_forget):
-    """The daemon dies while a request hangs in one member: the lock of that one stays until it ends, nobody has those of the others, nor any usual node."""
+    """The daemon dies while a request hangs in one member: the lock of that member stays until the request ends; the other locks, and
+    all usual nodes, are free.
+    """
     node = serving.node
     with serving.members_that_hang(load_forget) as members:
         serving.begin(io_engine="io_uring", io_timeout="60s", idle_time="60s")

@@ -103,7 +103,7 @@ def test_t12_a_throttled_cgroup_delays_nobody(machine, where):
 
 
 def test_t12_a_throttled_cgroup_in_a_cluster(stage, make_cluster, tmp_path):
-    """Findings T12, S23, K11: other writers of its node stand for less than two seconds, those of another node not at all."""
+    """Findings T12, S23, K11: other writers of its node wait for less than two seconds, those of another node not at all."""
     del stage
     one = rig.Rig(make_cluster(nodes=2, disks=5, size=48 << 20), tools.build_writer(tmp_path), filesystem=False)
     one.boot()

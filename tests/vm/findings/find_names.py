@@ -49,7 +49,7 @@ def test_a_replacement_that_is_a_little_smaller(serving):
 
 
 def test_two_arrays_of_one_name(serving):
-    """Finding S13: create said nothing, start --all took the one whose disks came first, and the other one could never run: there was no rename."""
+    """Finding S13: create accepted it, start --all took the one whose disks came first, and the other one could never run: there was no rename."""
     node, guest = serving.node, serving.guest
     first, second = ["/dev/vda", "/dev/vdb"], ["/dev/vdc", "/dev/vdd"]
     serving.begin()
@@ -175,7 +175,7 @@ def test_a_disk_is_wiped(serving):
     guest.command("add data /dev/vdc")              # a blank disk needs no option
     guest.stop("data")
     guest.command("wipe --yes /dev/vdb")            # a member of a stopped array
-    guest.kill_daemon()                             # without the daemon nobody knows whose slot that is
+    guest.kill_daemon()                             # without the daemon it is unknown whose slot that is
     refused = node.run("ddraid wipe --yes /dev/vda", check=False)
     assert refused.code == 1 and "or that node died while using it" in refused.err, refused
     node.run("ddraid wipe --yes --overwrite /dev/vda /dev/vdc")

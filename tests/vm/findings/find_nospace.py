@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Members on a thin pool that is full for a while: nobody fails, what waits says so, and all goes on by itself when there is space again."""
+"""Members on a thin pool that is full for a while:
+
+no member fails, what waits is reported, and everything resumes automatically when there is space again.
+"""
 import contextlib
 import time
 
@@ -78,7 +81,7 @@ def states(serving):  # noqa: F811
 
 
 def stays_full(serving, seconds=8):  # noqa: F811
-    """For so long nobody fails, and status says who waits for what. One event, however often it is tried."""
+    """For this long no member fails, and status shows what waits for what. One event, however often the write is retried."""
     until = time.monotonic() + seconds
     before = states(serving)
     while time.monotonic() < until:

@@ -30,7 +30,9 @@ def before(tree):
 
 
 def test_S17_packages_stay_under_an_array(machine, debs):
-    """Findings S17 and S34: the removal succeeded, and all on the array stood for ever; a purge left /var/lib/ddraid, and there was no sample."""
+    """Findings S17 and S34: the removal succeeded, and everything on the array hung forever; a purge left /var/lib/ddraid, and there was
+    no sample.
+    """
     node = machine.node
     machine.begin(debs["ddraid"], debs["ddraid-dkms"])
     pid = machine.pid()
@@ -57,7 +59,7 @@ def test_S17_packages_stay_under_an_array(machine, debs):
 
 
 def test_S33_an_upgrade_under_an_array(machine, debs, doctored):
-    """Finding S33: the daemon of before ran on from a deleted file, and nothing said so."""
+    """Finding S33: the previous daemon kept running from a deleted file, and nothing reported that."""
     node = machine.node
     machine.begin(doctored(debs["ddraid"], "0.0.9", before), debs["ddraid-dkms"])
     pid = machine.pid()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Stop and shutdown on one machine: what runs is stopped in order, whoever started it, and what cannot be stopped stays served."""
+"""Stop and shutdown on one machine:
+
+running arrays are stopped cleanly, however they were started, and an array that cannot be stopped is still served.
+"""
 import json
 
 import pytest
@@ -19,7 +22,7 @@ def array(node):
 
 
 def write(node, target, regions=40):
-    """One block to each of so many regions of 1 MiB, just now: their marks are set."""
+    """Writes one block to each of this many regions of 1 MiB, just now: their marks are set."""
     node.run(f"for r in $(seq 1 {regions}); do dd if=/dev/urandom of={target} bs=4096 count=1 seek=$((r * 256)) oflag=direct "
              "conv=nocreat,notrunc status=none || exit 1; done")
 
@@ -45,7 +48,7 @@ def pid(node):
 
 
 def test_S39_an_array_that_was_started_by_hand_is_stopped(node):
-    """Finding S39: nobody has started a unit for the arrays; the shutdown stops them all the same."""
+    """Finding S39: no unit was started for the arrays; the shutdown stops them all the same."""
     array(node)
     write(node, DEV)
     down(node)
@@ -66,7 +69,7 @@ def test_S7_a_device_on_the_array(node):
 
 @pytest.mark.vm(disks=3, size="128M", systemd=True, neighbours=True, memory=1024)
 def test_S31_LVM_and_LUKS_on_the_array(node):
-    """Finding S31: blk-availability takes down what lies on the array, while the daemon still serves it."""
+    """Finding S31: blk-availability shuts down what is on the array, while the daemon still serves it."""
     array(node)
     node.run("systemctl is-active blk-availability || systemctl start blk-availability")
     node.run(f"pvcreate -q {DEV} && vgcreate -q vg {DEV} && lvcreate -q -W n -Z n -L 80M -n lv vg && udevadm settle", timeout=120)
@@ -109,7 +112,7 @@ def test_S44_a_daemon_does_not_stop_below_an_array_in_use(node):
 
 
 def test_S28_reboot_with_a_suspended_array(node):
-    """Finding S28: status says that the array is suspended, and the machine goes down; what was written before is there."""
+    """Finding S28: status shows that the array is suspended, and the machine goes down; what was written before is there."""
     array(node)
     node.run(f"mkfs.ext4 -q {DEV} && mount {DEV} /mnt && dd if=/dev/urandom of=/mnt/file bs=1M count=4 status=none && sync && sha256sum /mnt/file >/root/sum")
     total = node.run("cat /root/sum").out
@@ -149,7 +152,7 @@ def test_S22_who_holds_the_array_is_named(node):
 
 
 def test_S29_descriptors_of_many_arrays(node):
-    """Finding S29: the unit gives the daemon descriptors for 64 arrays of 16 members; where they do run out the message says so."""
+    """Finding S29: the unit gives the daemon descriptors for 64 arrays of 16 members; if they do run out the message says so."""
     array(node)
     limit = node.run("grep 'Max open files' /proc/$(cat /run/ddraid/ddraidd.pid)/limits").out.split()
     assert int(limit[3]) >= 64 * (16 * 3 + 8), limit

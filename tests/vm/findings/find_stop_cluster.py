@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Stop and shutdown in a cluster whose nodes run systemd: an orderly stop of corosync, and a node without quorum that goes down."""
+"""Stop and shutdown in a cluster whose nodes run systemd: a clean stop of corosync, and a node without quorum that goes down."""
 import time
 
 import serving  # noqa: F401 (it makes the drills importable)

@@ -92,7 +92,7 @@ def test_one_place_of_all_disks_is_zeroed(serving):
     guest.start("data")
     node.run(f"dd if={DEV} bs=1M count=8 iflag=direct status=none | cmp - /tmp/written")
     assert guest.status("data")["members"][2]["state"] == "faulty"
-    guest.command("set data suspect=accept")            # where the log was, nobody knows what was under way
+    guest.command("set data suspect=accept")            # where the log was, it is unknown what was in flight
     node.wait_until("ddraid status data --json | grep -q '\"suspect\": *0'", 60)
     guest.stop("data")
 
@@ -122,5 +122,5 @@ def test_older_disks_start_by_the_word_that_the_refusal_names(serving):
     assert status["state"] == "optimal" and status["generation"] == generation + 1, status
     node.run(f"dd if={DEV} bs=1M count=8 iflag=direct status=none | cmp - /tmp/written")
     guest.stop("data")
-    guest.start("data")                                 # and no word is needed any more
+    guest.start("data")                                 # and the operator's consent is not needed any more
     guest.stop("data")

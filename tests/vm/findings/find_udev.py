@@ -54,7 +54,7 @@ def test_S18_one_read_decides(node):
     """Findings S18, U10: an event of a disk costs one read more with our rule; one with medium errors, or that takes seconds for a command, no more."""
     node.run("systemctl start ddraidd")
     assert cost(node, node.disks[0].dev)[0] <= 1
-    # what lies behind the first 4 KiB cannot be read
+    # everything after the first 4 KiB is unreadable
     size = int(node.run(f"blockdev --getsz {node.disks[0].dev}").out)
     node.run(f"printf '0 8 linear {node.disks[0].dev} 0\\n8 {size - 8} error\\n' | dmsetup create bad")
     assert cost(node, "/dev/mapper/bad")[0] <= 1
@@ -66,7 +66,7 @@ def test_S18_one_read_decides(node):
 
 
 def test_S18_a_disk_that_does_not_answer(node):
-    """Findings S18, U10: the probe gives up after three seconds, and what it left behind keeps nobody waiting."""
+    """Findings S18, U10: the probe gives up after three seconds, and the process that it left behind delays nothing."""
     size = int(node.run(f"blockdev --getsz {node.disks[0].dev}").out)
     node.run(f"echo '0 {size} linear {node.disks[0].dev} 0' | dmsetup create hung && udevadm settle && dmsetup suspend hung")
     begun = time.monotonic()

@@ -104,7 +104,7 @@ def crowd():
 
 
 def leave_in_the_middle():
-    """A client that goes while its answer is due, by every way to go."""
+    """A client that disconnects while its answer is due, in every possible way."""
     conn = connect()
     send(conn, request(cmd="wait", name="nobody", timeout_ms=60000))
     qb.qb_ipcc_disconnect(conn)
@@ -129,7 +129,7 @@ def deaf_listener(seconds):
 
 
 def flood(count):
-    """Requests that are refused, each of which is an event."""
+    """Requests that are refused, each of which causes an event."""
     conn = connect()
     refused = 0
     for _ in range(count):

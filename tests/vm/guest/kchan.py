@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Plays the daemon on /dev/ddraid, and makes arrays and I/O for it; runs in a guest.
+"""Simulates the daemon on /dev/ddraid, and makes arrays and I/O for it; runs in a guest.
 
-As a library for kchan_cases.py, and as a program that serves an array until it is
-killed:  kchan.py serve UUID EPOCH TIMEOUT_MS [LOGFILE]
+As a library for kchan_cases.py, and as a program that serves an array until it is killed:  kchan.py serve UUID EPOCH TIMEOUT_MS [LOGFILE]
 
-Nothing here shares code with the daemon: layouts and numbers are typed from
-include/ddraid/uapi.h once more, so that a slip there is seen here.
+Nothing here shares code with the daemon: layouts and numbers are typed from include/ddraid/uapi.h once more, so that a slip there is seen
+here.
 """
 
 import collections
@@ -161,7 +160,7 @@ class Channel:
 
 
 class Array:
-    """Order 1, one parity, three members, if nothing else is said; made with dmsetup."""
+    """Order 1, one parity, three members, unless given otherwise; made with dmsetup."""
 
     count = 0
 
@@ -250,7 +249,7 @@ class IO(threading.Thread):
     """
     One O_DIRECT read or write in a thread of its own; .result: None, 0 or an errno.
 
-    A thread that was started has asked for nothing yet: who needs one I/O to come before something else says submitted() or waits().
+    A thread that was started may not have submitted yet: if one I/O has to come before something else, call submitted() or waits().
     """
 
     def __init__(self, path, block, data=None, blocks=1, flags=0):
@@ -329,7 +328,7 @@ class Server(threading.Thread):
     def __init__(self, array, channel, reap=0.0, log=None):
         super().__init__(daemon=True)
         self.array, self.ch, self.reap, self.log = array, channel, reap, log
-        self.seen = collections.deque()         # answers that somebody else waits for
+        self.seen = collections.deque()         # answers that another thread waits for
         self.stop_now = False
         self.held = set(channel.found)
         self.failed = None

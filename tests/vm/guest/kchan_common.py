@@ -17,12 +17,12 @@ def array(**kwargs):
     try:
         yield a
     finally:
-        # force ends what waits; whoever waited may take a moment to close the device
+        # force ends what waits; the waiting process may take a moment to close the device
         wait_for(lambda: not (a.dm("remove", "--force", a.name, check=False), os.path.exists(a.path))[1], 30)
 
 
 def stops(a):
-    """How often the kernel has said that the array's writes wait because its daemon is not heard any more."""
+    """How often the kernel has reported that the array's writes wait because its daemon does not respond."""
     log = subprocess.run(["dmesg"], capture_output=True, check=True).stdout.decode(errors="replace")
     return log.count(f"{uuid.UUID(bytes=a.uuid)} ({a.name}): no daemon serves the array, writes wait")
 

@@ -19,7 +19,7 @@ from kchan_common import RB, array, stops, written
 # ---- control descriptor, bind ---------------------------------------------------------------
 
 def case_control():
-    """List on open, then what appears, resumes and goes."""
+    """The list on open, then what appears, is resumed and disappears."""
     with array() as a:
         ch = Channel()
         assert ch.poll(1) & select.POLLIN
@@ -44,7 +44,7 @@ def case_control():
 
 
 def case_control_overrun():
-    """Who does not read gets the whole list again; nothing that exists is missing in it."""
+    """A reader that falls behind gets the whole list again; nothing that exists is missing in it."""
     with array() as a:
         ch = Channel()
         ch.expect(APPEARED)
@@ -120,7 +120,7 @@ def case_bind():
 
 
 def bound_before_resume(a):
-    """An array that was loaded and not resumed, bound and enabled; what the control descriptor says next."""
+    """An array that was loaded and not resumed is bound and enabled; what the control descriptor reports next."""
     control = Channel()
     control.until(LIST_END)
     ch = Channel()
@@ -176,7 +176,7 @@ def case_bind_loaded():
 
 
 def case_not_root():
-    """Nobody without CAP_SYS_ADMIN opens the device, whatever its mode."""
+    """No process without CAP_SYS_ADMIN opens the device, whatever its mode."""
     mode = os.stat(kchan.DEV).st_mode & 0o777
     os.chmod(kchan.DEV, 0o666)
     try:
@@ -192,7 +192,7 @@ def case_not_root():
 # ---- the gate ---------------------------------------------------------------------------------
 
 def case_enable():
-    """Nothing runs before ENABLE; reads go on without a daemon after it."""
+    """Nothing runs before ENABLE; reads continue without a daemon after it."""
     with array() as a:
         r = IO(a.path, 0)
         r.waits()
@@ -266,7 +266,7 @@ def case_fail_if_no_daemon():
         ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=4000)
         ch.close()
         assert w.done() == errno.EIO
-        assert IO(a.path, 0).done() == 0                # reads go on
+        assert IO(a.path, 0).done() == 0                # reads continue
         assert IO(a.path, 4 * RB, 1).done() == errno.EIO
         wait_for(lambda: stops(a) > before, 60)
         assert IO(a.path, 0, 1).done() == errno.EIO     # granted, but the time is over
@@ -276,7 +276,7 @@ def case_fail_if_no_daemon():
 
 
 def case_fail_if_no_daemon_ex():
-    """What waits behind an EX range waits for the daemon, who alone can end it; what waits for another write does not."""
+    """Bios that wait behind an EX range wait for the daemon, which alone can end it; those that wait for another write do not."""
     with array(options="fail_if_no_daemon") as a:
         ch = a.attach()
         written(a, ch, 0)
@@ -320,7 +320,7 @@ def case_member():
         for state in (KM_OUT, KM_LEAVING):              # no device is needed for either
             ch.send(MEMBER, seq=7, member=2, a0=state)
             ch.expect(APPLIED, seq=7, member=2)
-        for state, letter in ((KM_LEAVING, "a"), (KM_OUT, "D"), (KM_LEAVING, "D")):     # what was said to be out stays out
+        for state, letter in ((KM_LEAVING, "a"), (KM_OUT, "D"), (KM_LEAVING, "D")):     # a member that was reported as failed stays failed
             ch.send(MEMBER, seq=8, member=0, a0=state)
             ch.expect(APPLIED, seq=8, member=0)
             assert a.status()[0] == f"{letter}a-", a.status()
@@ -361,7 +361,7 @@ def case_small():
         assert ctypes.get_errno() == errno.EFAULT
         r = ch.expect(LOCK, start=7)                    # nothing was lost
         assert r.flags == 0
-        # write() stops at the first bad record, and says what it took
+        # write() stops at the first bad record, and returns how much it took
         good, bad = kchan.rec(GRANT, seq=r.seq, start=7, count=1), kchan.rec(GRANT, start=a.regions, count=1)
         assert ch.write(good, bad, good) == 64
         assert w.done() == 0

@@ -39,7 +39,7 @@ def case_grant():
         ch.send(REFUSE, seq=r.seq, start=5, count=1, status=-errno.EIO)
         assert w.done() == errno.EIO
         assert ch.refused(GRANT, seq=r.seq, start=5, count=1) == errno.ENOENT
-        w = IO(a.path, 5 * RB, 1)                       # asked for anew
+        w = IO(a.path, 5 * RB, 1)                       # requested again
         again = ch.expect(LOCK, start=5)
         assert again.seq != r.seq
         ch.send(REFUSE, seq=again.seq, start=5, count=1, status=-errno.ENOSPC)
@@ -62,7 +62,7 @@ def case_grant():
         assert got == set(range(10, 16))
         assert [w.done() for w in many] == [0] * 6
 
-        ch.send(GRANT, start=20, count=2)               # nobody asked
+        ch.send(GRANT, start=20, count=2)               # nobody requested it
         assert IO(a.path, 20 * RB, 1).done() == IO(a.path, 21 * RB, 1).done() == 0
         ch.silent()
         assert int(a.status()[5]) == 9, a.status()
@@ -70,7 +70,7 @@ def case_grant():
 
 
 def case_ahead():
-    """A stream has the following regions asked for before it needs them."""
+    """A stream has the following regions requested before it needs them."""
     with array() as a:
         ch = a.attach(ahead=2)
         written(a, ch, 0)
@@ -79,14 +79,14 @@ def case_ahead():
         first = set(range(1, 1 + r.count))
         assert r.flags == 0
         grant(ch, r)
-        while first != {1, 2, 3}:                       # who reads while they are asked for has them one by one
+        while first != {1, 2, 3}:                       # a reader that reads during the request gets them one by one
             r = ch.expect(LOCK, start=max(first) + 1, flags=F_AHEAD)
             first |= set(range(r.start, r.start + r.count))
             grant(ch, r)
         assert w.done() == 0
         assert IO(a.path, 2 * RB, 1).done() == 0        # no wait; moves the window
         r = ch.expect(LOCK, start=4, count=1, flags=F_AHEAD)
-        # refused while a write has come to wait for it: the write asks for itself
+        # refused while a write has come to wait for it: the write requests it itself
         w = IO(a.path, 4 * RB, 1)
         a.wait_parked(1)
         ch.send(REFUSE, seq=r.seq, start=4, count=1, status=-errno.EIO)
@@ -147,7 +147,7 @@ def case_closed_before_lock():
 
 
 def case_rebind():
-    """Held regions are declared, requests come again with their number, void what the old one had begun."""
+    """Held regions are declared, requests are repeated with their number, and what the previous binding had begun is void."""
     with array() as a:
         ch = a.attach()
         for region in (0, 1, 2, 7):
@@ -161,7 +161,7 @@ def case_rebind():
         new = a.attach(enable=False)
         assert new.found == {2, 7}, new.found
         assert ch.refused(GRANT, seq=r.seq, start=20, count=1) == errno.ESTALE
-        assert IO(a.path, 2 * RB, 1).done() == 0        # goes on meanwhile
+        assert IO(a.path, 2 * RB, 1).done() == 0        # continues meanwhile
         again = new.expect(LOCK, start=20)
         assert again.seq == r.seq and again.flags == F_RESENT, again
         new.silent()                                    # no CLOSED, no REAPED of the old one
@@ -305,7 +305,7 @@ def case_drain_rebind():
     """Each daemon has room for all its EX ranges, though those of the ones before it are in force until one sends ENABLE."""
     with array() as a:
         written(a, a.attach(), 0)
-        for _ in range(4):                              # each tells the kernel the same, and goes before it enables
+        for _ in range(4):                              # each tells the kernel the same, and is closed before it enables
             ch = a.attach(enable=False)
             for i in range(100):
                 ch.send(DRAIN, seq=1 + i, start=2 * i, count=1)
@@ -362,7 +362,7 @@ def under_way(a):
 
 
 def case_daemon_death(timeout_ms):
-    """kill -9 under load: granted regions go on, within the bound; nothing fails, nothing is lost."""
+    """kill -9 under load: writes to granted regions continue, within the bound; nothing fails, nothing is lost."""
     timeout = int(timeout_ms) / 1000
     with array() as a:
         d = Daemon(a, int(timeout_ms))
@@ -374,14 +374,14 @@ def case_daemon_death(timeout_ms):
         d.kill()
         died = time.monotonic()
         wait_for(lambda: a.status()[7] == "detached", 10)
-        assert IO(a.path, a.blocks // 2 + 1, 1).done() == 0     # granted: goes on
+        assert IO(a.path, a.blocks // 2 + 1, 1).done() == 0     # granted: continues
         new = IO(a.path, a.blocks - 1, 1)                       # not granted: waits
         new.waits(0.2)
         assert time.monotonic() - died < timeout - 0.3, "too slow a machine for this timeout"
         wait_for(lambda: stops(a) > before, timeout + 60)
         w = IO(a.path, a.blocks // 2 + 2, 1)
         w.waits()                                               # the bound is over
-        assert IO(a.path, a.blocks // 2 + 2).done() == 0        # reads go on
+        assert IO(a.path, a.blocks // 2 + 2).done() == 0        # reads continue
         wait_for(lambda: under_way(a) == 0)
         before = [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)]
         time.sleep(0.5)
@@ -408,7 +408,7 @@ def case_daemon_deaths(rounds):
 
 
 def case_daemon_hung():
-    """A daemon that says nothing counts as gone, and is back with its next word."""
+    """A daemon that is silent counts as gone, and is back with its next message."""
     with array() as a:
         d = Daemon(a, 8000)
         assert IO(a.path, 0, 1).done() == 0
@@ -432,7 +432,7 @@ def case_not_enabled_is_no_daemon():
         ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=3000)
         ch.close()
         before = stops(a)
-        ch = a.attach(timeout_ms=600000, enable=False)      # what it says of itself counts once it is ready
+        ch = a.attach(timeout_ms=600000, enable=False)      # what it reports of itself counts once it is ready
         ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=500000)
         end = time.monotonic() + 60
         while stops(a) == before:

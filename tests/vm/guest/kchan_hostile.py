@@ -103,7 +103,7 @@ def case_fuzz(seconds, seed):
         last = {"fuzz": 0, "taken": 0}
 
         def keeper():
-            """Grants what is asked for, undoes what the fuzz holds up, reads everything."""
+            """Grants each request, undoes what the fuzz blocks, reads everything."""
             turn = 0
             while not stop.is_set():
                 turn += 1
@@ -131,7 +131,7 @@ def case_fuzz(seconds, seed):
             last["fuzz"] += 1
             last["taken"] += code(os.write, ch.fd, batch) == 0
             time.sleep(0.001)
-        # what the fuzz still holds under numbers that nobody knows goes with a new bind
+        # what the fuzz still holds under unknown numbers is dropped by a new bind
         stop.set()
         t.join(10)
         server = Server(a, a.attach())

@@ -35,7 +35,7 @@ def parked_everywhere(a, ch):
 
 
 def case_suspend_noflush():
-    """All that is parked goes back to dm, and comes again with the resume."""
+    """All parked bios go back to dm, and come again with the resume."""
     with array() as a:
         ch = a.attach()
         ios = parked_everywhere(a, ch)
@@ -50,7 +50,7 @@ def case_suspend_noflush():
             w.waits(0.1)
         ch.send(THAW)
         assert ios[3].done() == ios[4].done() == 0
-        # the LOCK is still open, or was asked again: whoever answers has done enough
+        # the LOCK is still open, or was requested again: one answer is enough
         ch.send(GRANT, start=6, count=1)
         assert ios[1].done() == ios[2].done() == 0
         ios[0].waits(0.1)
@@ -193,7 +193,9 @@ def slow_rcu(jiffies=600):
 
 
 def case_removed_while_turning(times="6"):
-    """An array that goes while changes of its members are on their way through RCU, and nobody waits for them, waits for them itself."""
+    """An array that is removed while changes of its members wait for an RCU grace period, and nothing waits for these changes, waits for
+    them itself.
+    """
     with slow_rcu():
         for _ in range(int(times)):
             with array() as a:
@@ -204,7 +206,9 @@ def case_removed_while_turning(times="6"):
 
 
 def case_removed_behind_ex():
-    """An array that goes while one EX waits behind another, and whose daemon released neither, ends both before what they work with."""
+    """An array that is removed while one EX waits behind another, and whose daemon released neither, ends both before it frees what they
+    use.
+    """
     for _ in range(4):
         with array() as a:
             ch = a.attach()
@@ -244,7 +248,7 @@ def case_reload():
 
 
 def case_unload():
-    """The module goes when nothing uses it, and comes back."""
+    """The module can be unloaded when nothing uses it, and loaded again."""
     for _ in range(3):
         with array() as a:
             ch = a.attach()
@@ -275,7 +279,7 @@ def breakable(device="/dev/vdc"):
 
 
 def reap_all(ch, seq):
-    """CLOSED records of all idle grants: the clock goes round twice."""
+    """CLOSED records of all idle grants: the clock completes two rounds."""
     closed = []
     for _ in range(2):
         ch.send(REAP, seq=seq, count=1 << 30)

@@ -95,7 +95,7 @@ def content(a, block=0):
 
 
 def case_write_out():
-    """The write ends once the member is out, and not before; the other members have it."""
+    """The write ends once the member has failed, and not before; the other members have it."""
     with array() as a:
         ch = ready(a)
         forget(1, "fail", "write")
@@ -127,14 +127,14 @@ def case_leaving():
         ch = ready(a)
         out(ch, 0, seq=49, state=KM_LEAVING)
         assert a.status()[0] == "aAA"
-        raw(0, 0, b"\x99" * CHUNK)                     # who reads it gets this
+        raw(0, 0, b"\x99" * CHUNK)                     # a reader gets this
         assert content(a, 0) == b"\x11" * BLOCK
         assert IO(a.path, 4, 0x22).done() == 0
         assert raw(0, 4) == b"\x22" * CHUNK           # written still
         forget(0, "fail", "write")
         w = IO(a.path, 4, 0x33)
         e = ch.until(ERROR, member=0)
-        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)       # not out: it fails again, and asks again
+        ch.send(RESOLVE, seq=e.seq, a0=RES_RETRY)       # not failed: the write fails again, and the kernel asks again
         again = ch.until(ERROR, member=0)
         assert again.seq != e.seq
         w.waits()
@@ -236,7 +236,7 @@ def retry(ch, records):
 
 
 def case_absent():
-    """Nothing is complete without a member that is in the array, if the table has no device for it: it is OUT first."""
+    """No write or flush completes without a member that is in the array, if the table has no device for it: the member fails first."""
     with array() as a:
         ch = ready(a)
         reload(a, without=1)
@@ -246,7 +246,7 @@ def case_absent():
         f.waits(0.1)
         a.wait_parked(2)
         assert content(a) == b"\x11" * BLOCK             # reads do without
-        retry(ch, first)                                # not out: asked again
+        retry(ch, first)                                # not failed: asked again
         again = absent(ch)
         assert not set(again.values()) & set(first.values())
         w.waits()
@@ -299,7 +299,7 @@ def case_absent_back():
 
 @contextlib.contextmanager
 def other(target):
-    """An array, and a device of the size of its member 1: @target, with {disk} for what that member lies on."""
+    """An array, and a device of the size of its member 1: @target, with {disk} for the device that the member is on."""
     size = int(subprocess.run(["blockdev", "--getsz", DISKS[1]], check=True, capture_output=True).stdout)
     dm("create", "g1", "--table", f"0 {size} " + target.format(disk=DISKS[1]))
     try:
@@ -342,10 +342,10 @@ def case_other_device():
         ch.send(ENABLE)
         assert r.done() == 0 and r.area[:] == b"\x22" * BLOCK
         raw(1, 8, bytes(CHUNK))                     # whatever another case left there
-        reload(a, without=1)                        # one that is out anyway
+        reload(a, without=1)                        # one that has failed anyway
         assert content(a, 4) == b"\x22" * BLOCK and IO(a.path, 8, 0x33).done() == 0
         reload(a)
-        out(ch, 1, seq=70, state=KM_LEAVING)        # that was said of whoever had the place: this one may be read by others
+        out(ch, 1, seq=70, state=KM_LEAVING)        # that was reported of the previous device at the place: others may read this one
         assert IO(a.path, 12, 0x44).done() == 0
         assert raw(1, 12) == b"\x44" * CHUNK and raw(1, 8) != b"\x33" * CHUNK
         out(ch, 1, seq=71)
@@ -373,7 +373,7 @@ def case_empty_device():
 
 
 def case_error_of_the_one_before():
-    """What the old device of a place failed, and nobody has answered, is not declared again once the table names another one there."""
+    """An unanswered failure of the previous device of a place is not declared again once the table names another device there."""
     with other("linear {disk} 0") as (a, device):
         ch = ready(a)
         forget(1, "fail", "write")
@@ -441,7 +441,7 @@ def case_read_and_flush():
 
 
 def case_two_members():
-    """The second failure is one too many: the daemon says so."""
+    """The second failure is one too many: the daemon reports that."""
     with array() as a:
         ch = ready(a)
         forget(0, "fail", "write")
@@ -478,7 +478,7 @@ def case_flush():
 
 
 def case_flush_of_others():
-    """What a member lost that failed a flush may be anybody's: no flush ends before that is decided, whenever it was begun."""
+    """A member that failed a flush may have lost any earlier write: no flush ends before that is decided, whenever it began."""
     with array() as a:
         ch = ready(a)
         forget(2, "fail", "flush")
@@ -488,7 +488,7 @@ def case_flush_of_others():
         second = Flush(a.path)
         second.waits()
         a.wait_parked(2)
-        reload(a)                               # gives both back: they begin anew
+        reload(a)                               # gives both back: they start over
         a.wait_parked(2)
         first.waits()
         ch.close()
@@ -506,7 +506,7 @@ def case_flush_of_others():
 
 
 def case_flush_under_way():
-    """A flush that waits for another member while one fails a flush of somebody else has not kept what that one lost."""
+    """A flush waits for one member while another member fails a different flush: the waiting flush does not cover what that member lost."""
     with array() as a:
         ch = ready(a)
         forget(1, "hang", "on")
@@ -603,7 +603,10 @@ def case_flush_kept_lost_late():
 
 
 def case_read_error():
-    """Reconstructed at once; the daemon is told, and nobody waits for it. A plain I/O error is as a bad sector while the others have the data."""
+    """Reconstructed at once; the daemon is told, and nothing waits for it.
+
+    A plain I/O error is treated as a bad sector while the others have the data.
+    """
     with array() as a:
         ch = ready(a)
         forget(1, "fail", "read")
@@ -620,7 +623,7 @@ def case_read_error():
 
 
 def case_bad_sector():
-    """Reconstructed at once, whatever the disk says of it; the daemon is told, and a write of the sector makes it well."""
+    """Reconstructed at once, whatever the disk reports; the daemon is told, and a write of the sector repairs it."""
     with array() as a:
         ch = ready(a)
         assert IO(a.path, 1, 0x12, flags=os.O_DSYNC).done() == 0    # bad sectors are seen by what was flushed only
@@ -706,7 +709,7 @@ def case_applied_waits():
 
 
 def case_rebind():
-    """A new daemon hears of what is open, and its answer is as good."""
+    """A new daemon is told of the open errors, and its answers count as well."""
     with array() as a:
         ch = ready(a)
         forget(1, "fail", "write")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every allocation of the kernel module that may fail, fails; every member operation fails in every way, or ends late.
 
-Runs in a guest like kraces_cases.py, whose head says what has to be there. After each fault the data is read back and the parity
-is compared on the members themselves.
+Runs in a guest like kraces_cases.py, whose head lists what has to be there. After each fault the data is read back and the parity is
+compared on the members themselves.
 """
 import errno
 import os
@@ -17,7 +17,7 @@ from kpoint import counts, point
 EC_FENCED, EC_NOSPC, EC_TIMEOUT, EC_INVAL = 3, 4, 5, 6
 OP_READ, OP_WRITE, OP_FLUSH, OP_ZEROES = range(4)
 UNIT = 256
-MOST = 200          # no call makes so many allocations
+MOST = 200          # no call makes this many allocations
 
 
 def parity_right(blocks=UNIT):
@@ -70,7 +70,7 @@ def case_alloc_create():
 
 
 def case_alloc_reload():
-    """A table that is loaded again, and one that is longer: what runs goes on, whatever fails."""
+    """A table that is loaded again, and one that is longer: running I/O continues, whatever fails."""
     with array(blocks=4096) as a:
         ch = ready(a)
         for blocks in (4096, 8192):
@@ -89,7 +89,7 @@ def case_alloc_reload():
 
 
 def case_alloc_daemon():
-    """A descriptor that cannot be opened, an EX range for which there is no memory: said, and nothing is changed."""
+    """A descriptor that cannot be opened, an EX range for which there is no memory: reported, and nothing is changed."""
     with array() as a:
         ch = ready(a)
 
@@ -148,7 +148,7 @@ class Zeroes(IO):
 
 
 def back(a, ch, member):
-    """A member that was out is rebuilt, as a daemon does it, and is in sync again."""
+    """A failed member is rebuilt, as a daemon does it, and is in sync again."""
     ch.send(DRAIN, seq=90, start=0, count=UNIT)
     ch.until(DRAINED, seq=90)
     rebuild(member, 0)
@@ -273,7 +273,7 @@ def case_member_zeroes():
 
 
 def case_member_shadow():
-    """The disk that replaces a member fails a write, a flush or zeroes: it alone is out, and the I/O ends well."""
+    """The disk that replaces a member fails a write, a flush or zeroes: it alone fails, and the I/O succeeds."""
     dm("create", "s0", "--table", f"0 {24 * 2048} linear /dev/vdd 0")
     try:
         with array(options="replace 0 /dev/mapper/s0") as a:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes that hang on a member, and what must not be said or done meanwhile.
+"""Writes that hang on a member, and what must not be reported or done meanwhile.
 
-Runs in a guest, with kchan.py and kerr_cases.py beside it; the argument names a case.
-Each is the proof of one safety rule: nothing of a write in flight may be called over.
+Runs in a guest, with kchan.py and kerr_cases.py beside it; the argument names a case. Each tests one safety rule: a write in flight must
+not be treated as ended.
 """
 import errno
 import signal
@@ -78,9 +78,10 @@ def case_overlap():
 
 
 def memory_taken(a, ch):
-    """
-    Large writes, one a region, of which the first wait on member 1 and take all the memory that there is for buffers; the others
-    wait for some. (writes, those of which the other members have something)
+    """Large writes, one for each region.
+
+    The first ones wait on member 1 and use up the memory for buffers; the others wait for memory. (writes, those of which the other
+    members have a part)
     """
     ch.send(GRANT, start=0, count=a.regions)
     forget(1, "hang", "on")
@@ -94,7 +95,7 @@ def memory_taken(a, ch):
 
 
 def sent(writes):
-    """Those of which a member has data; with parity alone it has zeroes."""
+    """The writes of which a member has data; a member with parity alone has zeroes."""
     return {w.block for w in writes if bytes([0x22]) * CHUNK in (raw(0, w.block), raw(2, w.block))}
 
 
@@ -113,7 +114,7 @@ def case_kill():
 
 
 def case_stop():
-    """Nor is it when the daemon is silent for too long; it goes on when the daemon is back."""
+    """Nor does it when the daemon is silent for too long; it continues when the daemon is back."""
     with array() as a:
         ch = ready(a)
         writes, have = memory_taken(a, ch)
@@ -167,7 +168,7 @@ def case_memory():
         ch.send(FREEZE, flags=F_READS)
         ios = [IO(a.path, UNIT, 0x33, blocks=UNIT), IO(a.path, 0, blocks=UNIT)]
         a.wait_parked(len(writes) + 2)
-        ch.send(THAW)                                   # what ran first waits now, and holds up nobody
+        ch.send(THAW)                                   # what ran first waits now, and delays nothing
         assert ios[1].done() == 0
         with subprocess.Popen(["dmsetup", "suspend", "--nolockfs", a.name]) as dm:
             time.sleep(1)
@@ -196,7 +197,7 @@ def hung_writes(a, units):
 
 
 def case_sleeper():
-    """What was parked runs each by itself: a read, a flush and a small write do not wait for a large write that sleeps for memory."""
+    """Parked bios run one by one: a read, a flush and a small write do not wait for a large write that sleeps for memory."""
     with array() as a:
         ch = ready(a)
         ch.send(GRANT, start=0, count=a.regions)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The test points of dm-ddraid-points.ko, which is loaded; runs in a guest. kernel/points.h lists them, kernel/points.c says how."""
+"""The test points of dm-ddraid-points.ko, which is loaded; runs in a guest.
+
+kernel/points.h lists them, kernel/points.c describes how they work.
+"""
 import contextlib
 
 from kchan import wait_for
@@ -8,7 +11,7 @@ FILE = "/sys/module/dm_ddraid_points/parameters/points"
 
 
 def point(name, *words):
-    """What happens there from now on: hold [NUMBER]; fail [NUMBER [SKIP]]; status WORD [NUMBER [SKIP [ROLE]]]; off."""
+    """What happens at this point from now on: hold [NUMBER]; fail [NUMBER [SKIP]]; status WORD [NUMBER [SKIP [ROLE]]]; off."""
     with open(FILE, "w", encoding="ascii") as f:
         f.write(" ".join(map(str, (name, *words))))
 
@@ -28,7 +31,7 @@ def all_off():
 
 
 class Held:
-    """Somebody stands still at a point, until go()."""
+    """A thread is held at a point, until go()."""
 
     def __init__(self, name, number=1):
         self.name, self.number = name, number

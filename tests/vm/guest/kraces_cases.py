@@ -14,7 +14,7 @@ from kpoint import held, point
 
 
 def applied_waits(ch, h, stop, **flags):
-    """Somebody has passed the gate and is held at @h; after @stop APPLIED must wait for him. Then he goes."""
+    """A thread has passed the gate and is held at @h; after @stop APPLIED must wait for it. Then it is released."""
     h.wait()
     ch.send(stop, **flags)
     ch.send(MEMBER, seq=60, member=2, a0=KM_IN_SYNC)
@@ -78,7 +78,7 @@ def case_gate_read():
 
 
 def case_gate_late():
-    """A read and a flush that passed the gate, and waited since, do not go on when it is shut: they wait, and end when it opens."""
+    """A read and a flush that passed the gate, and have waited since, do not continue when it is shut: they wait, and end when it opens."""
     with array() as a:
         ch = ready(a)
         with held("buffer", 2) as h:
@@ -99,7 +99,7 @@ def case_gate_late():
 
 
 def case_cursor():
-    """A read that crosses the cursor of a rebuild takes nothing of the member; a write that crosses it goes to the member too."""
+    """A read that spans the cursor of a rebuild reads nothing from the member; a write that spans it is written to the member too."""
     with array() as a:
         ch = ready(a)
         assert IO(a.path, 0, 0x11, blocks=16).done() == 0
@@ -117,7 +117,7 @@ def case_cursor():
 
 
 def case_cursor_shadow():
-    """The same for the disk that replaces one: it is read below its cursor only, whatever of a read lies above."""
+    """The same for the disk that replaces a member: it is read only below its cursor, whatever part of a read is above."""
     dm("create", "s0", "--table", f"0 {24 * 2048} linear /dev/vdd 0")
     try:
         with array(options="replace 0 /dev/mapper/s0") as a:
@@ -134,7 +134,7 @@ def case_cursor_shadow():
                 f.write(b"\x99" * (10 * CHUNK))
             with open("/dev/mapper/s0", "rb", buffering=0) as f:
                 f.flush()
-            dm("suspend", "s0")                         # what was written lies on the disk, not in the cache
+            dm("suspend", "s0")                         # what was written is on the disk, not in the cache
             dm("resume", "s0")
             for start, blocks in ((0, 16), (5, 2), (4, 3), (0, 6)):
                 r = IO(a.path, start, blocks=blocks)
@@ -159,7 +159,7 @@ def case_cursor_mirror():
 
 
 def stopped_write(a, ch):
-    """A write whose member ends it late, when the daemon was silent for too long, and says: try again."""
+    """A write whose member ends it late, after the daemon was silent for too long, with the result: try again."""
     forget(1, "hang", "on")
     point("member_write", "status", "resource", 1)
     w = IO(a.path, 4, 0x22)
@@ -172,13 +172,13 @@ def stopped_write(a, ch):
 
 
 def case_park_kick():
-    """Who has parked a bio may be late with what comes after it: the array's queues are there still when the array is gone."""
+    """A thread that parked a bio may be late with its next steps: the array's queues must still exist when the array is removed."""
     with array() as a:
         ch = ready(a)
         with held("park_kick") as h:
             w = stopped_write(a, ch)
             h.wait()
-            ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)     # the daemon is back: somebody else runs the bio
+            ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)     # the daemon is back: another thread runs the bio
             assert w.done() == 0
             a.remove()
             ch.close()
@@ -188,13 +188,13 @@ def case_park_kick():
 
 
 def case_parked_then_gone():
-    """A write is parked on its region, and everything of the device is gone before the one that parked it goes on."""
+    """A write is parked on its region, and the device is removed completely before the parking thread continues."""
     with open("/sys/kernel/tracing/events/ddraid/enable", "w", encoding="ascii") as f:
         f.write("1")
     with array() as a:
         ch = ready(a)
         ch.send(FREEZE)
-        w = IO(a.path, 256, 0x22)                       # a region that nobody has granted
+        w = IO(a.path, 256, 0x22)                       # a region that was not granted
         a.wait_parked(1)
         with held("region_parked") as h:
             ch.send(THAW)                               # from here on it is a work item that runs it

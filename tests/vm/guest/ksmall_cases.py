@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Small faults of the kernel module. Runs in a guest like kraces_cases.py, whose head says what has to be there."""
+"""Small faults of the kernel module. Runs in a guest like kraces_cases.py, whose head lists what has to be there."""
 import contextlib
 import errno
 import fcntl
@@ -26,7 +26,7 @@ def cache(member):
 
 
 def case_tries():
-    """How often a member had no resources counts anew after the daemon's answer."""
+    """The count of a member's lacks of resources restarts after the daemon's answer."""
     with array() as a:
         ch = ready(a)
         point("member_write", "off")
@@ -58,7 +58,7 @@ def case_bind():
 
 
 def case_background():
-    """What the page cache writes in the background is told to the members as such."""
+    """Background writes of the page cache are marked as such for the members."""
     for name, value in (("dirty_expire_centisecs", 1), ("dirty_writeback_centisecs", 10)):
         with open(f"/proc/sys/vm/{name}", "w", encoding="ascii") as f:
             f.write(str(value))
@@ -114,7 +114,7 @@ def case_many_wait():
 
 
 def case_reload():
-    """A reload takes what the array has, and makes nothing of it anew."""
+    """A reload reuses what the array has, and makes none of it again."""
     point("alloc", "off")
     with array() as a:
         first = counts("alloc")[0]
@@ -170,7 +170,7 @@ def case_mirror_alignment():
 
 
 def case_flush_given_back():
-    """A flush that a member has failed comes back after a noflush suspend; the daemon says FAIL meanwhile: it fails."""
+    """A flush that a member has failed comes back after a noflush suspend; the daemon answers FAIL meanwhile: it fails."""
     with array() as a:
         ch = ready(a)
         forget(1, "fail", "flush")
@@ -183,7 +183,7 @@ def case_flush_given_back():
         ch.send(RESOLVE, seq=e.seq, a0=RES_FAIL)
         a.dm("resume", a.name)
         assert f.done() == errno.EIO, "it ended well although what the member had is lost"
-        f = Flush(a.path)                               # nobody can tell which one it was
+        f = Flush(a.path)                               # which one it was is unknown
         assert f.done() == errno.EIO
         out(ch, 1)
         f = Flush(a.path)
@@ -201,7 +201,7 @@ def trace(name, text):
 
 
 def case_large_pieces():
-    """No I/O, however large, asks for more than two pages of memory in one piece."""
+    """No I/O, however large, allocates more than two pages of memory in one piece."""
     for kwargs in ({}, {"order": 0, "parity": 2, "blocks": 4096, "options": "verify_reads"}):
         with array(**kwargs) as a:
             ch = a.attach()

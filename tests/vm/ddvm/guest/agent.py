@@ -95,7 +95,7 @@ class Agent:
         del self.by_fd[fd]
 
     def begin(self, head, body):
-        """Becomes a machine of its own. Nobody may read the boot id before: the kernel makes it then."""
+        """Becomes a machine of its own. Nothing may read the boot id before: the kernel makes it at the first read."""
         if "name" in head:
             name = head["name"]
             time.clock_settime(time.CLOCK_REALTIME, head["time"])
@@ -173,8 +173,8 @@ class Agent:
     def read_pipe(self, fd, job, kind):
         """Pass on what the pipe holds; True while there may be more at once.
 
-        What a command wrote to its standard error before what is read here from its
-        standard output is sent first: who sees the one may look for the other.
+        What a command wrote to its standard error before what is read here from its standard output is sent first: a reader that sees the
+        one may look for the other.
         """
         try:
             data = os.read(fd, CHUNK)
@@ -197,10 +197,9 @@ class Agent:
                 self.read_pipe(fd, job, kind)
 
     def ended(self, job):
-        """The command itself is gone; what it left in its pipes still counts.
+        """The command itself has ended; what it left in its pipes still counts.
 
-        A process that it left behind may hold the pipes open: they stay read,
-        so that it does not block, but nobody waits for them.
+        A process that it left behind may hold the pipes open: they stay read, so that it does not block, but nothing waits for them.
         """
         for fd, kind in job.pipes.items():
             while fd in self.by_fd and self.by_fd[fd][0] is job:
