@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A table becomes the one whose devices are used, and stops to be it: resume, suspend,
- * reload, a longer table.
+ * A table becomes active, which means that its devices are used, and stops being active: resume,
+ * suspend, reload, a longer table.
  *
- * Must never: use a member state that the daemon gave for another device; wait for the
- * daemon, which may be the one that resumes.
+ * Must never: use a member state that the daemon set for another device; wait for the daemon,
+ * which may be the process that resumes.
  */
 #include "array.h"
 #include "channel.h"
@@ -15,9 +15,9 @@
 #include "region.h"
 
 /*
- * Under a->lock, before what the daemon has to judge: a late ENABLE for the table before must not
- * take that back. No table is active until the new one is, so who sees the number sees that table,
- * or none.
+ * Under a->lock, before anything that the daemon has to judge: a late ENABLE for the previous
+ * table must not undo that. No table is active until the new one is, so a reader that sees the
+ * number sees the new table, or none.
  */
 static void ddr_array_next_table(struct ddr_array *a)
 {
@@ -26,9 +26,10 @@ static void ddr_array_next_table(struct ddr_array *a)
 }
 
 /*
- * Under a->lock. States are those of the devices that the daemon saw. Another device in a member's
- * place may hold anything: nothing is read from it, nor written to it, until a daemon that has seen
- * this table enables it. Returns the places whose device was not in the table before (bit: place).
+ * Under a->lock. The member states belong to the devices that the daemon saw. Another device in
+ * a member's place may hold anything: it is neither read nor written until a daemon that has
+ * seen this table enables it. Returns the places whose device was not in the previous table
+ * (bit: place).
  */
 static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 {
@@ -38,7 +39,7 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 
 	lockdep_assert_held(&a->lock);
 	ddr_array_next_table(a);
-	/* a shadow that is in use may not go, nor be another place's, unless the daemon says so */
+	/* a shadow in use must not disappear, or move to another place, without the daemon */
 	if (a->member[DDR_SHADOW].state != DDR_KM_OUT && a->started &&
 	    ((a->present & ~t->present & BIT(DDR_SHADOW)) || a->shadow_place != t->shadow_place))
 		set_bit(DDR_A_UNJUDGED, &a->flags);
@@ -47,7 +48,7 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 			continue;
 		dev = t->dev[m].dm->bdev->bd_dev;
 		other = a->devices[m] && a->devices[m] != dev;
-		/* the number may be another device's by now */
+		/* another device may have the number by now */
 		back = a->started && !(a->present & BIT(m)) && a->member[m].state != DDR_KM_OUT;
 		if ((other || back) && !a->nosync) {
 			set_bit(DDR_A_UNJUDGED, &a->flags);
@@ -55,8 +56,8 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 			       a->label, m);
 		}
 		/*
-		 * whoever had the place was out, and failed, not this one: other nodes may read it
-		 * already
+		 * the device that had the place had failed, not this one: other nodes may
+		 * already read it
 		 */
 		if (other || !(a->present & BIT(m)))
 			fresh |= BIT(m);
@@ -67,9 +68,10 @@ static u32 ddr_array_compare(struct ddr_array *a, struct ddr_target *t)
 }
 
 /*
- * The array gets the blocks of a longer table. Grants stay: their regions are as long as the array,
- * and the one that it ended in has more blocks now, in which the daemon may have ranges of which we
- * were not told. So all I/O waits until it has told us, and enables this table.
+ * The array gets the blocks of a longer table. Grants stay valid: their regions are as long as
+ * the array, and the region in which the array ended has more blocks now. The daemon may have
+ * ranges there that we were not told of. So all I/O waits until it has told us, and enables this
+ * table.
  */
 static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 {
@@ -90,8 +92,8 @@ static void ddr_array_grow(struct ddr_array *a, struct ddr_target *t)
 }
 
 /*
- * Under a->lock, at the first resume. If a daemon was bound before, what it said is of the table
- * that it was bound to (@same), and as long as it is there.
+ * Under a->lock, at the first resume. If a daemon was bound before, what it set belongs to the
+ * table that it was bound to (@same), and only holds while that daemon is there.
  */
 static void ddr_array_first(struct ddr_array *a, bool same)
 {
@@ -129,7 +131,10 @@ int ddr_array_activate(struct ddr_array *a, struct ddr_target *t)
 		ddr_array_first(a, same);
 	else
 		WRITE_ONCE(a->as_bound, false);
-	/* nosync: nobody tells. What failed or was missing once is stale: it stays out for good */
+	/*
+	 * nosync: there is no daemon. A member that failed or was missing once is stale, and
+	 * stays out
+	 */
 	if (a->nosync)
 		for (m = 0; m < a->geo.roles; m++)
 			if (!(t->present & BIT(m)) || !a->started)
@@ -165,8 +170,8 @@ void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t)
 }
 
 /*
- * The table that was resumed last is there until the next one is, and holds its devices: no other
- * has one of these numbers.
+ * The table that was resumed last holds its devices until the next one is resumed: no other
+ * device has one of these numbers.
  */
 bool ddr_array_names(struct ddr_array *a, dev_t dev)
 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The array object: what must survive a table reload, and the registry that finds it by
- * uuid.
+ * The array object: everything that must survive a table reload, and the registry that finds it
+ * by uuid.
  *
- * Must never: clear a dirty mark or close a grant by itself, or wait for the daemon in a
- * dm callback.
+ * Must never: clear a dirty mark or close a grant by itself, or wait for the daemon in a dm
+ * callback.
  *
- * The registry mutex is taken inside of the channel's and ctl_mutex, and nothing but a->lock is
- * taken, and no memory allocated, inside of it: a daemon that looks for an array must not wait for
- * a constructor that waits for memory, which may wait for that daemon.
+ * The registry mutex is taken inside the channel's mutexes and ctl_mutex. Inside it only a->lock
+ * is taken, and no memory is allocated: a daemon that looks for an array must not wait for a
+ * constructor that waits for memory, which may wait for that daemon.
  *
- * Lifetime: targets, channels and list walks hold references. The last put leaves the
- * rest to a work item, which first stops the workqueues: work items on them need no
- * reference of their own.
+ * Lifetime: targets, channels and list walks hold references. The last put leaves the rest to a
+ * work item, which first stops the workqueues: work items on them need no reference of their
+ * own.
  */
 #include <linux/log2.h>
 #include <linux/module.h>
@@ -45,8 +45,8 @@ static void ddr_array_free_bio_wqs(struct ddr_array *a)
 }
 
 /*
- * Large writes that sleep do so one behind the other for the same memory: a worker for each would
- * be of no use to any.
+ * Large writes that sleep all wait for the same memory, one after the other: a worker for each
+ * would not help.
  */
 static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 {
@@ -69,20 +69,20 @@ static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 }
 
 /*
- * No bio is left. But a work item that has given its bio away (parked it, ended it) may still be
- * about to run what is parked, which goes through ctl_wq: so that ends last.
+ * No bio is left. But a work item that has handed over its bio (parked it, ended it) may still
+ * be about to run parked bios, which uses ctl_wq: so that queue is destroyed last.
  */
 static void ddr_array_free(struct ddr_array *a)
 {
 	ddr_heard_end(a);
 	if (a->engine)
-		ddr_engine_settle(a);		/* what it waits for comes through io_wq */
+		ddr_engine_settle(a);		/* what it waits for uses io_wq */
 	if (a->io_wq)
 		destroy_workqueue(a->io_wq);
 	ddr_array_free_bio_wqs(a);
 	if (a->ctl_wq) {
 		if (a->ranges)
-			ddr_ranges_end(a);	/* what waits there comes through ctl_wq */
+			ddr_ranges_end(a);	/* what waits there uses ctl_wq */
 		destroy_workqueue(a->ctl_wq);
 	}
 	if (a->engine)
@@ -185,8 +185,8 @@ static struct ddr_array *__ddr_array_find(const uuid_t *uuid)
 }
 
 /*
- * May a table like this be loaded for the array? A longer one lets it grow; without a daemon nobody
- * knows of that.
+ * May a table like this be loaded for the array? A longer one grows the array; without a daemon
+ * growing is not possible.
  */
 static bool ddr_array_matches(const struct ddr_array *a, const struct ddr_geometry *geo,
 			      u64 blocks, u32 region_sectors, sector_t data_offset, bool nosync)
@@ -199,8 +199,8 @@ static bool ddr_array_matches(const struct ddr_array *a, const struct ddr_geomet
 }
 
 /*
- * Under the registry mutex: the array of @uuid with one user more, NULL if there is none, or why it
- * is not for this table.
+ * Under the registry mutex: the array of @uuid with one more user; NULL if there is none; or an
+ * error if it does not fit this table.
  */
 static struct ddr_array *ddr_array_join(const uuid_t *uuid, struct mapped_device *md,
 					const struct ddr_geometry *geo, u64 blocks,
@@ -225,15 +225,15 @@ static void ddr_array_register(struct ddr_array *a, struct ddr_target *t)
 {
 	lockdep_assert_held(&ddr_registry_mutex);
 	a->loaded = t;
-	/* the clock makes it unique over a reload of the module as well */
+	/* the clock makes it unique across a reload of the module, too */
 	a->cookie = max_t(u64, ktime_get_boottime_ns(), ddr_last_cookie + 1);
 	ddr_last_cookie = a->cookie;
 	list_add_tail(&a->registry, &ddr_registry);
 }
 
 /*
- * A user of @a, which may be shorter than its table: with what it needs to grow. Nothing else is
- * made anew.
+ * A user of @a, which may be shorter than its table: then with the memory to grow. Nothing else
+ * is allocated again.
  */
 static struct ddr_array *ddr_array_join_longer(struct ddr_array *a, u64 blocks,
 					       struct ddr_target *t)
@@ -276,13 +276,14 @@ struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 		return new;
 	}
 	if (new)
-		ddr_array_free(new);	/* somebody else was quicker */
+		ddr_array_free(new);	/* another one was faster */
 	return IS_ERR(a) ? a : ddr_array_join_longer(a, blocks, t);
 }
 
 /*
- * Under the registry mutex, with which a table goes: @t is there. What the daemon says of its
- * members from now on is of these devices, as after a resume; no bio has reached the array yet.
+ * Under the registry mutex, which protects @t from being freed. What the daemon sets for the
+ * members from now on belongs to these devices, as after a resume; no bio has reached the array
+ * yet.
  */
 static bool ddr_array_take_loaded(struct ddr_array *a, const struct ddr_target *t)
 {
@@ -298,7 +299,7 @@ static bool ddr_array_take_loaded(struct ddr_array *a, const struct ddr_target *
 		a->early = true;
 		a->shadow_place = t->shadow_place;
 		WRITE_ONCE(a->present, t->present);
-		clear_bit(DDR_A_ENABLED, &a->flags);	/* of a daemon before this one */
+		clear_bit(DDR_A_ENABLED, &a->flags);	/* set for an earlier daemon */
 	}
 	spin_unlock_irq(&a->lock);
 	return taken;
@@ -329,7 +330,7 @@ int ddr_array_bind_loaded(struct ddr_array *a,
 	return r;
 }
 
-/* The array goes: all grants are reported CLOSED, then reads get EOF. */
+/* The array is removed: all grants are reported CLOSED, then reads get EOF. */
 static void ddr_array_drop(struct ddr_array *a)
 {
 	if (a->regions_state)

@@ -8,33 +8,33 @@
 /* ---- array.c ------------------------------------------------------------------- */
 
 /*
- * @uuid: NULL for an array without. The name is that of now: a device that is renamed keeps its
- * label. @md is there. May sleep.
+ * @uuid: NULL for an array without. The label has the present name: a device that is renamed
+ * keeps its label. @md must exist. May sleep.
  */
 void ddr_array_label(char *label, const uuid_t *uuid, struct mapped_device *md);
 
 int ddr_array_init(void);			/* before any target is registered */
-/* after the last: waits until all arrays are freed */
+/* after the last target: waits until all arrays are freed */
 void ddr_array_exit(void);
 
 /*
- * .ctr: finds or makes the array of @uuid (NULL: nosync, outside of the registry) for mapped device
- * @md, and becomes one of its users, by the table @t, whose devices are known. May sleep. ERR_PTR:
+ * .ctr: finds or creates the array of @uuid (NULL: nosync, not in the registry) for mapped
+ * device @md, and adds a user with the table @t, whose devices are known. May sleep. ERR_PTR:
  * -EBUSY it is bound to another mapped device, -EINVAL the geometry or nosync differs, or it has
- * more blocks, -ENOMEM. If it has fewer, t->grown is what ddr_array_activate() needs to let it
- * grow; the caller's, for ddr_regions_drop().
+ * more blocks, -ENOMEM. If it has fewer blocks, t->grown is what ddr_array_activate() needs to
+ * grow it; it belongs to the caller, for ddr_regions_drop().
  */
 struct ddr_array *ddr_array_get(const uuid_t *uuid, struct mapped_device *md,
 				const struct ddr_geometry *geo, u64 blocks, u32 region_sectors,
 				sector_t data_offset, struct ddr_target *t);
 /*
- * .dtr: gives that back. With the last user the array is gone: it leaves the registry, the daemon
- * reads EOF. May sleep.
+ * .dtr: the reverse. With the last user the array is removed: it leaves the registry, and the
+ * daemon reads EOF. May sleep.
  */
 void ddr_array_release(struct ddr_array *a, struct ddr_target *t);
 /*
- * For a bind before the first resume: calls @describe for the table that was loaded, which is the
- * array's from then on. -EAGAIN: a table was resumed already, or more than one was loaded. May
+ * For a bind before the first resume: calls @describe for the loaded table, which belongs to the
+ * array from then on. -EAGAIN: a table was resumed already, or more than one was loaded. May
  * sleep.
  */
 int ddr_array_bind_loaded(struct ddr_array *a,
@@ -50,8 +50,8 @@ void ddr_array_put(struct ddr_array *a);
  */
 struct ddr_array *ddr_array_next(u64 cookie);
 /*
- * Is @t the table that a daemon was bound to before its resume? (No other one can have its address
- * while it is there.) May sleep.
+ * Is @t the table that a daemon was bound to before its first resume? (Its address is unique
+ * while it exists.) May sleep.
  */
 bool ddr_array_is_loaded(struct ddr_array *a, const struct ddr_target *t);
 
@@ -63,14 +63,14 @@ static inline u64 ddr_regions_of(const struct ddr_array *a, u64 blocks)
 /* ---- active.c ------------------------------------------------------------------ */
 
 /*
- * .preresume: @t is the instance whose devices are used from now on; ends a noflush suspend. Never
- * waits for the daemon. No bio is in the target. A longer table lets the array grow. -EINVAL: it is
- * shorter than the array has become since it was loaded.
+ * .preresume: @t is the instance whose devices are used from now on; ends a noflush suspend.
+ * Never waits for the daemon. No bio is in the target. A longer table grows the array. -EINVAL:
+ * it is shorter than the array, which has grown since it was loaded.
  */
 int ddr_array_activate(struct ddr_array *a, struct ddr_target *t);
-/* .resume: tells the daemon, runs what is parked. */
+/* .resume: notifies the daemon, runs parked bios. */
 void ddr_array_resumed(struct ddr_array *a);
-/* .postsuspend, .dtr: @t is active no more; waits for RCU readers of a->active. */
+/* .postsuspend, .dtr: @t is no longer active; waits for RCU readers of a->active. */
 void ddr_array_deactivate(struct ddr_array *a, struct ddr_target *t);
 /* is it a device of the table that was resumed last? Process context */
 bool ddr_array_names(struct ddr_array *a, dev_t dev);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Control descriptors of /dev/ddraid: which arrays there are, and what becomes of them.
+ * Control descriptors of /dev/ddraid: which arrays exist, and what happens to them.
  *
  * ddr_controls_lock guards them; dm-ddraid.h has the order of the locks.
  *
- * Must never: let a reader miss an array that came, or that went, without a new list.
+ * Must never: let a reader miss an array that appeared or was removed without sending a new
+ * list.
  */
 #include <linux/poll.h>
 
@@ -33,7 +34,7 @@ void ddr_channel_announce(struct ddr_array *a, u32 type)
 	spin_lock(&ddr_controls_lock);
 	list_for_each_entry(ch, &ddr_controls, controls) {
 		if (ch->ring_n == DDR_RING) {
-			/* nobody reads: begin again with the whole list */
+			/* nobody reads: restart with the complete list */
 			ch->ring_n = 0;
 			ch->listing = true;
 			ch->listed = 0;
@@ -47,7 +48,10 @@ void ddr_channel_announce(struct ddr_array *a, u32 type)
 	spin_unlock(&ddr_controls_lock);
 }
 
-/* One step of the list: the records of the next array, or the end; how many. */
+/*
+ * One step of the list: fills in the records of the next array, or the end. Returns their
+ * number.
+ */
 static unsigned int ddr_control_list(struct ddr_channel *ch, struct ddr_rec *rec)
 {
 	struct ddr_array *a;
@@ -61,7 +65,7 @@ static unsigned int ddr_control_list(struct ddr_channel *ch, struct ddr_rec *rec
 
 	spin_lock(&ddr_controls_lock);
 	if (ch->listed != listed) {
-		/* begun again meanwhile */
+		/* restarted meanwhile */
 	} else if (a) {
 		ch->listed = a->cookie;
 		ddr_control_rec(&rec[n++], DDR_K_APPEARED, a);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The way of a bio into the engine: which part runs it, now or again; and what an array
- * and the module have of the engine.
+ * Dispatch of bios in the engine: which part runs a bio, at first or again; and the engine's
+ * data for an array and for the module.
  */
 #include <linux/ioprio.h>
 #include <linux/slab.h>
 
 #include "io.h"
 
-/* From the start: the gate, the region, the range. May sleep for memory. */
+/* From the beginning: the gate, the region, the range. May sleep for memory. */
 static void ddr_io_start(struct ddr_io *io)
 {
 	switch (io->op) {
@@ -36,7 +36,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 	io->avoid = 0;
 	io->looks = 0;
 	io->tries = 0;
-	/* here is the task that wants it; its member bios may be submitted by a work item */
+	/* this is the issuing task; the member bios may be submitted by a work item */
 	if (IOPRIO_PRIO_CLASS(bio->bi_ioprio) == IOPRIO_CLASS_NONE)
 		bio->bi_ioprio = get_current_ioprio();
 
@@ -45,7 +45,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 		io->op = DDR_OP_READ;
 		break;
 	case REQ_OP_WRITE:
-		/* dm sends a flush before it sends the data that asked for one */
+		/* dm sends a flush before the data that requested it */
 		io->op = bio->bi_iter.bi_size ? DDR_OP_WRITE : DDR_OP_FLUSH;
 		break;
 	case REQ_OP_DISCARD:
@@ -69,15 +69,15 @@ static void ddr_io_start_work(struct work_struct *work)
 }
 
 /*
- * Runs @bio, which was parked, again from the start (admit, region, range), by a work item of its
- * own. Any context.
+ * Runs @bio, which was parked, again from the beginning (admit, region, range), in a work item
+ * of its own. Any context.
  */
 static void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
 {
 	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), ddr_io_start_work);
 }
 
-/* ---- the array's part, the module's part ------------------------------------- */
+/* ---- per array, per module ----------------------------------------------------- */
 
 int ddr_engine_init(struct ddr_array *a)
 {

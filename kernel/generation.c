@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Generations of member states. An I/O counts itself in the current generation
- * before it looks at the member states. After a change the generation is turned:
- * new I/O counts in the other one, and once the old one has drained nothing runs
- * any more that may have seen the old states: DDR_K_APPLIED.
+ * Generations of member states. An I/O counts itself in the current generation before it reads
+ * the member states. After a change the generation is switched: new I/O counts in the other one,
+ * and once the old one has drained, no I/O that may have seen the old states is in flight:
+ * DDR_K_APPLIED.
  *
- * An I/O that waits for the daemon (error.c) counts nowhere and looks at the
- * states anew afterwards, so an answer of the daemon never waits for itself.
+ * An I/O that waits for the daemon (error.c) is in no generation and reads the states again
+ * afterwards, so an answer of the daemon never waits for itself.
  *
  * Must never: put a lock or a shared cache line in the way of an I/O.
  */
@@ -20,10 +20,10 @@ void ddr_gen_enter(struct ddr_io *io)
 	struct ddr_engine *e = io->t->array->engine;
 	struct ddr_gen *gen;
 
-	/* a generation is not killed before another is current, so this ends */
+	/* a generation is only killed when the other one is current, so this ends */
 	rcu_read_lock();
 	do {
-		/* pairs with ddr_gen_turn(): in a new generation the new states are seen */
+		/* pairs with ddr_gen_turn(): in a new generation the new states are visible */
 		gen = &e->gen[smp_load_acquire(&e->current_gen)];
 	} while (!percpu_ref_tryget_live(&gen->ref));
 	rcu_read_unlock();
@@ -83,7 +83,7 @@ static void ddr_gen_turned(struct work_struct *work)
 	else
 		WRITE_ONCE(e->turning, false);
 	spin_unlock_irq(&e->lock);
-	/* wake_up_var() looks whether somebody waits: pairs with prepare_to_wait_event() */
+	/* wake_up_var() checks for waiters: pairs with prepare_to_wait_event() */
 	smp_mb();
 	wake_up_var(&e->turning);
 }

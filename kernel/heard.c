@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is the daemon there? Each system call of it on the channel says so, and for writes only those of
- * one that has sent ENABLE.
+ * Is the daemon alive? Each of its system calls on the channel is a sign of life; for writes
+ * only those of a daemon that has sent ENABLE.
  *
- * A timer finds out that it was silent for too long, and shuts the gate (gate.c) by itself, in
- * interrupt context: rule 7 stops writes within a bounded time, which no work item that sleeps, and
- * no process, may stretch. What may sleep, ending bios that no daemon will serve
- * (fail_if_no_daemon), is left to a work item.
+ * A timer detects that it was silent for too long, and shuts the gate (gate.c) directly, in
+ * interrupt context: rule 7 stops writes within a limited time, which no work item that sleeps,
+ * and no process, may extend. Ending bios that no daemon will serve (fail_if_no_daemon) may
+ * sleep, so a work item does it.
  *
- * Must never: let anything but a->lock come between the timer and the flags.
+ * Must never: put anything but a->lock between the timer and the flags.
  */
 #include "compat/timer.h"
 #include "gate.h"
 #include "heard.h"
 
-/* Under a->lock: looks again when the next of the two times may have run out. */
+/* Under a->lock: starts the timer for the next of the two timeouts. */
 static void ddr_deadline_arm(struct ddr_array *a)
 {
 	unsigned long now = jiffies, at = 0;
@@ -37,8 +37,8 @@ static void ddr_deadline_arm(struct ddr_array *a)
 }
 
 /*
- * Shuts the gate if it is time, and looks again when it will be. True: the array has no daemon from
- * now on.
+ * Shuts the gate if the time has come, otherwise starts the timer again. True: the array has no
+ * daemon from now on.
  */
 static bool ddr_deadline_check(struct ddr_array *a)
 {

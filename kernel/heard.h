@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Is the daemon there? */
+/* Is the daemon alive? */
 #ifndef DDR_HEARD_H
 #define DDR_HEARD_H
 
 #include "dm-ddraid.h"
 
 void ddr_heard_init(struct ddr_array *a);
-/* it is gone, or was never in use: no timer runs after this; may sleep */
+/* it is freed, or was never used: no timer runs after this; may sleep */
 void ddr_heard_end(struct ddr_array *a);
 /*
- * A daemon was bound, made a system call, sent ENABLE, went, wants another timeout. @enabled: it
- * had sent ENABLE before. May sleep.
+ * A daemon was bound; made a system call; sent ENABLE; is gone; wants another timeout. @enabled:
+ * it had sent ENABLE before. May sleep.
  */
 void ddr_array_bound(struct ddr_array *a, unsigned int timeout_ms);
 void ddr_array_heard(struct ddr_array *a, bool enabled);

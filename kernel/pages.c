@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Gather buffers: the memory of one piece of I/O, and the copying between it
- * and the pages of the bio.
+ * Gather buffers: the memory of one piece of I/O, and the copying between it and the pages of
+ * the bio.
  *
- * Every piece is copied once, and parity is computed from the copy: pages that
- * their owner changes while they are written cannot make parity that belongs to
- * neither version, and vectors that end anywhere become long runs for the xor
- * and syndrome code and few segments for the members.
+ * Every piece is copied once, and parity is computed from the copy. So pages that their owner
+ * changes while they are being written cannot produce parity that matches neither version, and
+ * vectors of any shape become long runs for the xor and syndrome code, and few segments for the
+ * members.
  *
- * All arrays share DDR_PAGES_PERCENT of the memory. An array may hold as much as it leaves free for
- * the others: alone half of it, of two that want all a third each, of n an nth of what n + 1 would
- * get. So one that hangs, or whose members are slow, never takes all, and whoever comes later finds
- * room. Two of the largest pieces are an array's in any case. It follows that an array only ever
- * waits for pages of its own, whose end wakes it.
+ * All arrays share DDR_PAGES_PERCENT of the memory. An array may hold as many pages as it leaves
+ * free for the others: a single busy array gets half of them, each of two a third, each of n
+ * 1/(n + 1). So an array that hangs, or whose members are slow, never takes all, and a new array
+ * finds room. Each array may always have two of the largest pieces. It follows that an array
+ * only waits for its own pages, and is woken when they are released.
  *
- * Within an array reads, small writes and large writes wait in a line each, with a reserve each.
- * While somebody waits, pages that come back go to the reserves in turn, so that none of the three
- * is last for ever.
+ * Within an array reads, small writes and large writes each have a queue and a reserve. While
+ * something waits, released pages go to the reserves in turn, so that none of the three starves.
  *
- * Must never: sleep for memory with half of a buffer in hand, unless it is the one that holds the
- * reserve's mutex; or let the buffers of all arrays together take more than DDR_PAGES_PERCENT of
- * the memory, beyond the reserves and the two pieces; or hand up or write out a byte of a page that
- * was not written since the page was taken.
+ * Must never: sleep for memory while holding a partial buffer, except under the reserve's mutex;
+ * let the buffers of all arrays together take more than DDR_PAGES_PERCENT of the memory, beyond
+ * the reserves and the two pieces; return or write a byte of a page that was not written since
+ * the page was taken.
  */
 #include <linux/bvec.h>
 #include <linux/gfp.h>
@@ -32,18 +31,18 @@
 #include "io.h"
 
 #define DDR_PAGES_PERCENT	4
-#define DDR_SMALL_VECS		32	/* of a buffer from the small pool, of a small write */
+#define DDR_SMALL_VECS		32	/* in a buffer from the small pool, of a small write */
 #define DDR_SMALL_WRITES	4	/* of the largest small ones, in their reserve */
-#define DDR_PIECES_ANYWAY	2	/* of the largest, whatever the other arrays have */
+#define DDR_PIECES_ANYWAY	2	/* number of the largest pieces that are always allowed */
 #define DDR_SMALL_RESERVE	32
 #define DDR_LARGE_RESERVE	4
 #define DDR_FLUSH_RESERVE	4
 #define DDR_BULK		16	/* pages taken from the allocator at once */
-#define DDR_STOCK_PAGES		4096	/* a target keeps for the next buffers */
+#define DDR_STOCK_PAGES		4096	/* pages that a target keeps for the next buffers */
 
 /*
- * Pools of buffers. Flushes may keep theirs while they wait for the daemon: nobody else waits for
- * one of those.
+ * Pools of buffers. Flushes may keep theirs while they wait for the daemon: nothing else waits
+ * for these.
  */
 enum { DDR_BUFS_SMALL, DDR_BUFS_LARGE, DDR_BUFS_FLUSH };
 
@@ -77,7 +76,7 @@ static void ddr_pages_count(struct ddr_target *t, s64 pages)
 	percpu_counter_add(&t->array->engine->pages, pages);
 }
 
-/* May the array have what it has, and what it asks for, which is counted already? */
+/* May the array have its pages, including the requested ones, which are counted already? */
 static bool ddr_pages_within(struct ddr_target *t)
 {
 	s64 own = percpu_counter_read_positive(&t->array->engine->pages);
@@ -86,7 +85,7 @@ static bool ddr_pages_within(struct ddr_target *t)
 	       own <= ddr_pages_limit - percpu_counter_read_positive(&ddr_pages_used);
 }
 
-/* __GFP_NORETRY: an element for use now, not one to fill the reserve. */
+/* __GFP_NORETRY: for immediate use, not for filling the reserve. */
 static void *ddr_page_alloc(gfp_t gfp, void *data)
 {
 	struct ddr_target *t = data;
@@ -115,7 +114,7 @@ static u32 ddr_vecs(u32 bytes)
 
 /*
  * Bytes from one role's buffer to the next: buffers of less than a page share pages, and none
- * crosses one.
+ * crosses a page.
  */
 static u32 ddr_stride(u32 bytes)
 {
@@ -127,13 +126,13 @@ static size_t ddr_buf_size(u32 roles, u32 vecs)
 	return sizeof(struct ddr_buf) + roles * sizeof(struct bio) + vecs * sizeof(struct bio_vec);
 }
 
-/* Operations of one piece: one a role, and one for the shadow. */
+/* Operations of one piece: one for each role, and one for the shadow. */
 static u32 ddr_buf_bios(const struct ddr_target *t)
 {
 	return t->array->geo.roles + !!t->dev[DDR_SHADOW].dm;
 }
 
-/* Small buffers, and those of flushes: @data bytes each. */
+/* Small buffers, and those of flushes, of @data bytes each. */
 static void *ddr_small_alloc(gfp_t gfp, void *data)
 {
 	return ddr_alloc_now(kmalloc((size_t)data, gfp));
@@ -145,8 +144,8 @@ static void ddr_small_free(void *element, void *data)
 }
 
 /*
- * A large buffer: with its vectors in pages of their own, since all of it in one piece of memory
- * would be too large a piece to be found at once, in a memory that is in use.
+ * A large buffer has its vectors in separate pages: a single allocation would be too large to
+ * succeed at once in a busy memory.
  */
 static void ddr_large_free(void *element, void *data)
 {
@@ -154,7 +153,7 @@ static void ddr_large_free(void *element, void *data)
 	u32 i;
 
 	for (i = 0; i < DDR_VEC_PAGES; i++)
-		free_page((unsigned long)buf->vec[i]);	/* nothing happens for NULL */
+		free_page((unsigned long)buf->vec[i]);	/* NULL is allowed */
 	kfree(buf);
 }
 
@@ -174,7 +173,7 @@ static void *ddr_large_alloc(gfp_t gfp, void *data)
 	return buf;
 }
 
-/* Vectors that a page of them has room for, those of one buffer of @pages in one page. */
+/* The number of vectors that fit into a page, with those of a buffer of @pages in one page. */
 static u32 ddr_vecs_per_page(u32 pages)
 {
 	return rounddown(PAGE_SIZE / sizeof(struct bio_vec), max(pages, 1u));
@@ -191,8 +190,8 @@ static void ddr_buf_vectors(struct ddr_target *t, struct ddr_buf *buf)
 }
 
 /*
- * Buffers that one piece may need: all roles, and room to check Q. A mirror needs one, but to
- * compare its copies.
+ * The largest number of buffers that one piece may need: all roles, and space to check Q. A
+ * mirror needs one, except to compare its copies.
  */
 static u32 ddr_max_buffers(const struct ddr_target *t)
 {
@@ -225,14 +224,14 @@ static void ddr_reserves_exit(struct ddr_target *t)
 	struct ddr_reserve *r;
 
 	for (r = t->reserve; r < t->reserve + DDR_CLASSES; r++)
-		mempool_exit(&r->pages);	/* nothing happens if it was never made */
+		mempool_exit(&r->pages);	/* allowed if it was never initialised */
 }
 
 /* @most: pages of the largest piece. */
 static int ddr_reserves_init(struct ddr_target *t, u32 most)
 {
 	u32 pages[DDR_CLASSES] = {
-		/* a mirror's too: the caller's pages may not suit the members */
+		/* also for a mirror: the caller's pages may not suit the members */
 		[DDR_CLASS_READ] = most,
 		[DDR_CLASS_SMALL] = DDR_SMALL_WRITES * DDR_SMALL_VECS,
 		[DDR_CLASS_LARGE] = most,
@@ -304,11 +303,11 @@ void ddr_pools_exit(struct ddr_target *t)
 	ddr_stock_end(t->stock);
 }
 
-/* ---- taking and giving back ------------------------------------------------------ */
+/* ---- taking and releasing -------------------------------------------------------- */
 
 /*
- * A reserve from which somebody has taken pages, or NULL: they come first, and each of the reserves
- * in turn.
+ * A reserve from which pages were taken, or NULL: released pages go to the reserves first, to
+ * each in turn.
  */
 static struct ddr_reserve *ddr_reserve_short(struct ddr_target *t)
 {
@@ -326,8 +325,8 @@ static struct ddr_reserve *ddr_reserve_short(struct ddr_target *t)
 }
 
 /*
- * Who found the limit reached just before our pages were counted as free waits at a reserve: it
- * gets what went to the stock meanwhile.
+ * An I/O that found the limit reached just before our pages were counted as free waits at a
+ * reserve: it gets pages that went to the stock meanwhile.
  */
 static void ddr_reserves_feed(struct ddr_target *t)
 {
@@ -345,7 +344,7 @@ static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 	u32 pages = 0, nr = 0, i;
 
 	for (i = 0; i < vecs; i++) {
-		/* a page that is shared by several buffers belongs to the first of them */
+		/* a page that several buffers share belongs to the first of them */
 		if (ddr_buf_vec(buf, i)->bv_offset)
 			continue;
 		pages++;
@@ -366,7 +365,7 @@ static void ddr_buf_free_pages(struct ddr_target *t, struct ddr_buf *buf, u32 ve
 	ddr_reserves_feed(t);
 }
 
-/* Fewer than @nr if the limit or the allocator says so. */
+/* May return fewer than @nr, because of the limit or the allocator. */
 static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 {
 	u32 have;
@@ -381,8 +380,8 @@ static u32 ddr_bulk(struct ddr_target *t, struct page **pages, u32 nr)
 }
 
 /*
- * @wait: sleeps for each page, under the mutex of @r, whose pages nobody else takes. Otherwise it
- * may fail, and then holds nothing.
+ * @wait: sleeps for each page, under the mutex of @r, whose pages nothing else takes. Otherwise
+ * it may fail, and then holds nothing.
  */
 static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, struct ddr_buf *buf,
 			       u32 vecs, bool wait)
@@ -395,8 +394,8 @@ static bool ddr_buf_take_pages(struct ddr_target *t, struct ddr_reserve *r, stru
 		lockdep_assert_held(&r->lock);
 	else
 		/*
-		 * as a whole: two that ask for the last room must not both get half of what they
-		 * need
+		 * as a whole: two that request the last pages must not get half of what they
+		 * need each
 		 */
 		ddr_pages_count(t, left);
 	for (i = 0; i < vecs; i++) {
@@ -462,7 +461,10 @@ void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages)
 	}
 	if (likely(ddr_buf_take_pages(t, r, buf, vecs, false)))
 		return;
-	/* one of a class at a time: two that wait for the rest of theirs could wait for ever */
+	/*
+	 * one of a class at a time: two that wait for the rest of their pages could wait for
+	 * ever
+	 */
 	mutex_lock(&r->lock);
 	ddr_buf_take_pages(t, r, buf, vecs, true);
 	mutex_unlock(&r->lock);
@@ -479,7 +481,7 @@ void ddr_buf_put(struct ddr_io *io)
 	mempool_free(buf, &t->bufs[buf->pool]);
 }
 
-/* ---- where is what ----------------------------------------------------------------- */
+/* ---- layout of a buffer ------------------------------------------------------------ */
 
 u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role)
 {
@@ -508,7 +510,7 @@ void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr)
 
 /* ---- copying ------------------------------------------------------------------------ */
 
-/* One chunk between memory and the bio's pages, which may be cut anywhere. */
+/* Copies one chunk between memory and the bio's pages, which may have any shape. */
 static void ddr_copy_chunk(struct bio *bio, struct bvec_iter *iter, void *mem, u32 bytes,
 			   bool gather)
 {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Glue to the kernel's xor and raid6 libraries. P is the XOR of the data, Q the
- * second syndrome of H. P. Anvin, "The mathematics of RAID-6", as the kernel
- * computes it.
+ * Glue to the kernel's xor and raid6 libraries. P is the XOR of the data, Q the second syndrome
+ * of H. P. Anvin, "The mathematics of RAID-6", as the kernel computes it.
  *
- * The libraries ask for a task with interrupts and softirqs on, buffers aligned
- * to 64 bytes, lengths of multiples of 512 (at most a page where data is
- * recovered), and at least two data disks for a syndrome: with one the SIMD
- * code reads in front of its array of pointers. So a mirror, whose parities
- * are plain copies of the data, never comes here.
+ * The libraries require a task with interrupts and softirqs on, buffers aligned to 64 bytes,
+ * lengths that are multiples of 512 (at most a page where data is recovered), and at least two
+ * data disks for a syndrome: with one the SIMD code reads in front of its array of pointers. A
+ * mirror, whose parities are plain copies of the data, never uses this code.
  *
  * Must never: be called at completion in an interrupt, lock, or allocate.
  */
@@ -22,7 +20,7 @@
 #define DDR_P(g)	ddr_geo_data(g)
 #define DDR_Q(g)	(ddr_geo_data(g) + 1)
 
-/* Full pages by the routine that every CPU has its best for. */
+/* Full pages are copied with the CPU's best routine. */
 static void ddr_copy_buffer(void *dest, const void *src, u32 bytes)
 {
 	if (bytes == PAGE_SIZE)

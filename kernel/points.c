@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The points of points.h, in the module that tests build. Written and read through the module
+ * The points of points.h, in the module for tests. They are written and read through the module
  * parameter "points":
  *
- *	NAME hold [NUMBER]		who comes stands still until "off"; with a number,
- *					so many, and the others pass
- *	NAME fail [NUMBER [SKIP]]	so many fail, after SKIP have passed; without a number all
+ *	NAME hold [NUMBER]		a thread that reaches the point waits until "off"; with
+ *					a number only that many, and the others pass
+ *	NAME fail [NUMBER [SKIP]]	this number fails, after SKIP have passed; without a
+ *					number all
  *	NAME status WORD [NUMBER [SKIP [ROLE]]]
  *					member operations: these end with that status, if they
- *					ended well
- *	NAME off			all pass, and who stands still goes on; the counters are 0
- *					again
+ *					succeeded
+ *	NAME off			all pass, and held threads continue; the counters are
+ *					reset to 0
  *
- * It reads as one line a point: NAME MODE passed HITS hurt HITS held NUMBER. Hits count since
- * "off", in any mode.
+ * It reads as one line for each point: NAME MODE passed HITS hurt HITS held NUMBER. Hits count
+ * since "off", in any mode.
  *
  * Must never: be part of a module that is installed.
  */
@@ -55,7 +56,7 @@ struct ddr_point_state {
 	blk_status_t		status;
 	unsigned int		passed, hurt;
 	unsigned int		held;
-	unsigned int		turn;		/* changes with "off": who is held looks at it */
+	unsigned int		turn;		/* changes with "off": held threads check it */
 };
 
 static DEFINE_SPINLOCK(ddr_points_lock);
@@ -80,7 +81,7 @@ static const struct {
 	{ "transport", BLK_STS_TRANSPORT },
 };
 
-/* Under the lock: does it hit the one that has come now? */
+/* Under the lock: does the point take effect now? */
 static bool ddr_point_hits(struct ddr_point_state *s, enum ddr_point_mode mode)
 {
 	bool hit = s->mode == mode && !s->skip && s->left;

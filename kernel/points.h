@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Points at which tests make something happen that is rare otherwise: an allocation fails, a member
- * operation fails or ends late, somebody stands still between two steps. Only the module that the
- * tests build has them (DDR_TEST_POINTS, dm-ddraid-points.ko); in the one that is installed all of
- * this is nothing. tests/vm/README tells how tests use them.
+ * Points at which tests cause rare events: an allocation fails, a member operation fails or ends
+ * late, a thread waits between two steps. Only the module that the tests build has them
+ * (DDR_TEST_POINTS, dm-ddraid-points.ko); in the installed one they are empty. tests/vm/README
+ * describes how tests use them.
  */
 #ifndef DDR_POINTS_H
 #define DDR_POINTS_H
@@ -14,18 +14,18 @@
 /* points.c has their names. */
 enum ddr_point {
 	DDR_PT_ALLOC,	/* an allocation of a table, an array, a channel or a command: may fail */
-	DDR_PT_PAGE,	/* memory for a buffer that is wanted without waiting: may fail */
+	DDR_PT_PAGE,	/* memory for a buffer that is requested without waiting: may fail */
 	DDR_PT_BUFFER,	/* an I/O has its range and is about to take its buffer */
-	/* a write has looked at the gate for the last time, and sends next */
+	/* a write has checked the gate for the last time, and sends next */
 	DDR_PT_WRITE_GATE,
 	DDR_PT_FLUSH_GATE,	/* the same for a flush */
 	DDR_PT_READ_GATE,	/* the same for a read */
-	DDR_PT_RANGE_STEP,	/* a range in a list is looked at: counts only */
-	/* a bio is parked at the gate, and is about to be run if the reason is over */
+	DDR_PT_RANGE_STEP,	/* a range in a list is examined: only counts */
+	/* a bio was parked at the gate, and is about to run if the reason is over */
 	DDR_PT_PARK_KICK,
-	/* a write is parked on its region; what follows may only touch the array */
+	/* a write was parked on its region; what follows may only use the array */
 	DDR_PT_REGION_PARKED,
-	DDR_PT_MEMBER_READ,	/* a member has ended an operation: its status may be another one */
+	DDR_PT_MEMBER_READ,	/* a member has ended an operation: its status may be replaced */
 	DDR_PT_MEMBER_WRITE,
 	DDR_PT_MEMBER_ZEROES,
 	DDR_PT_MEMBER_FLUSH,
@@ -33,10 +33,10 @@ enum ddr_point {
 };
 
 #ifdef DDR_TEST_POINTS
-/* process context: stands still while the point is held */
+/* process context: waits while the point is held */
 void ddr_point_wait(enum ddr_point p);
 bool ddr_point_fails(enum ddr_point p);				/* any context */
-/* Any context: a status instead of @status; @role: of the operation. */
+/* Any context: returns a status in place of @status; @role: of the operation. */
 blk_status_t ddr_point_status(enum ddr_point p, unsigned int role, blk_status_t status);
 #else
 static inline void ddr_point_wait(enum ddr_point p) { }
@@ -48,9 +48,9 @@ static inline blk_status_t ddr_point_status(enum ddr_point p, unsigned int role,
 }
 #endif
 
-/* An allocation that gives a pointer, or one that gives 0 or an error. */
+/* An allocation that returns a pointer, or one that returns 0 or an error. */
 #define ddr_alloc(expr)		(ddr_point_fails(DDR_PT_ALLOC) ? NULL : (expr))
-/* The same for one that is wanted without waiting. */
+/* The same for memory that is requested without waiting. */
 #define ddr_alloc_now(expr)	(ddr_point_fails(DDR_PT_PAGE) ? NULL : (expr))
 #define ddr_alloc_int(expr)	(ddr_point_fails(DDR_PT_ALLOC) ? -ENOMEM : (expr))
 

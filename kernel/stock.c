@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A stock of pages: what a target gave back is used again, without the way through the
- * page allocator. Kernels that are built to zero every page that they hand out (most
- * distributions' are) spend more time on that than on the copying and the parity of a
- * write, and every page of a buffer is written over in any case.
+ * A stock of pages: pages that a target releases are used again, without going through the page
+ * allocator. Kernels that zero every allocated page (those of most distributions do) spend more
+ * time on that than on the copying and the parity of a write, and every page of a buffer is
+ * overwritten in any case.
  *
- * The stock belongs to one target, so that no array meets the data of another one. It
- * lies in parts, by CPU, each with a lock of its own. Pages that were not needed for one
- * period go back to the allocator in the next; an idle target has none and no timer.
+ * The stock belongs to one target, so that no array sees data of another one. It has one part
+ * for each CPU, each with a lock of its own. Pages that were not needed for one period return to
+ * the allocator in the next; an idle target has none and no timer.
  *
- * Must never: hold more than the limit it was made with, nor much more than that of all stocks
- * together; or be the reserve of anybody: who finds it empty asks the allocator.
+ * Must never: hold more than its limit, nor much more than the limit of all stocks together;
+ * serve as a reserve: if it is empty, the allocator is used.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -25,9 +25,9 @@
 #define DDR_STOCK_AGED		512u	/* pages that a part frees in one period */
 
 struct ddr_stock_part {
-	spinlock_t		lock;		/* irq-safe; of all that follows */
+	spinlock_t		lock;		/* irq-safe; protects all that follows */
 	u32			nr;		/* READ_ONCE without the lock: a hint */
-	u32			least;		/* the fewest since the last look */
+	u32			least;		/* the fewest since the last check */
 	struct list_head	pages;		/* by lru, the last used first */
 } ____cacheline_aligned_in_smp;
 
@@ -94,12 +94,12 @@ void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr)
 	percpu_counter_add(&ddr_stocked, room);
 	for (; i < nr; i++)
 		__free_page(pages[i]);
-	/* while the work runs it is not pending: a page that it does not see queues it anew */
+	/* while the work runs it is not pending: a page that it does not see queues it again */
 	if (room && !delayed_work_pending(&s->age))
 		schedule_delayed_work(&s->age, DDR_STOCK_PERIOD);
 }
 
-/* Frees up to @nr pages of @part, the longest unused first; how many are left. */
+/* Frees up to @nr pages of @part, the longest unused first. Returns the number that is left. */
 static u32 ddr_stock_free(struct ddr_stock_part *part, u32 nr)
 {
 	struct page *page, *next;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What ends the waiting of all that waits: a suspend, the end of the array, the loss of
- * a daemon that I/O may not wait for. Each sets a flag that ddr_array_bounces() looks at,
- * and sweeps all lists afterwards.
+ * Ends all waiting: a suspend, the removal of the array, the loss of a daemon that I/O may not
+ * wait for. Each sets a flag that ddr_array_bounces() checks, and sweeps all lists afterwards.
  *
  * Must never: wait for the daemon, since device-mapper calls some of this.
  */
@@ -27,16 +26,16 @@ void ddr_array_requeue_parked(struct ddr_array *a)
 }
 
 /*
- * A flushing suspend waits for all bios. Those of an array that no daemon has ever let run may wait
- * for ever: the daemon refused it, or there is none. Nothing was read or written there, so nobody
- * can have stored anything behind them, and an error tells the truth. Once a daemon has sent ENABLE
- * a file system may rely on its writes: then the suspend waits.
+ * A flushing suspend waits for all bios. Those of an array that no daemon has ever enabled may
+ * wait for ever: the daemon refused it, or there is none. Nothing was read or written there, so
+ * nothing can depend on it, and an error is correct. Once a daemon has sent ENABLE a file system
+ * may rely on its writes: then the suspend waits.
  */
 void ddr_array_fail_unserved(struct ddr_array *a)
 {
 	set_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
 	if (!test_bit(DDR_A_ENABLED, &a->flags))
-		ddr_array_kick(a);	/* all that is parked waits at the gate */
+		ddr_array_kick(a);	/* all parked bios wait at the gate */
 }
 
 void ddr_array_suspend_undo(struct ddr_array *a)

@@ -225,7 +225,7 @@ static int ddr_parse_option(struct ddr_target *t, const struct ddr_table *tab, c
 	return ddr_bad(t->ti, "Unknown option: nosync, nocalc, verify_reads, fail_if_no_daemon, replace <place> <device>");
 }
 
-/* replace <place> <device>; the device is opened when all of the line was read. */
+/* replace <place> <device>; the device is opened after the whole line was read. */
 static int ddr_parse_replace(struct ddr_target *t, struct ddr_table *tab, unsigned int argc,
 			     char **argv)
 {
@@ -267,7 +267,7 @@ static int ddr_parse_options(struct ddr_target *t, struct ddr_table *tab, unsign
 	return 0;
 }
 
-/* Which options go together, and with what. */
+/* Which options are allowed together, and with which tables. */
 static int ddr_check_options(struct ddr_target *t, struct ddr_table *tab, char **members)
 {
 	struct dm_target *ti = t->ti;
@@ -317,7 +317,7 @@ int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int ar
 		return ddr_bad(ti, "Fewer devices than members");
 	t->roles = members;
 
-	/* the options first: they cost nothing, and no device is opened for a wrong line */
+	/* options first: that is cheap, and no device is opened for an invalid line */
 	r = ddr_parse_options(t, tab, argc - DDR_FIXED_ARGS - members,
 				      argv + DDR_FIXED_ARGS + members);
 	if (!r)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The table line: what table.c and target.c know of each other.
- */
+/* The table line: shared by table.c and target.c. */
 #ifndef DDR_TABLE_H
 #define DDR_TABLE_H
 
@@ -22,7 +20,7 @@ static inline bool *ddr_option_flag(struct ddr_target *t, u32 i)
 
 #define DDR_LAYOUT_NAME(rotating)	((rotating) ? "rotating" : "dedicated")
 
-/* What the table says beyond struct ddr_target. */
+/* What the table has in addition to struct ddr_target. */
 struct ddr_table {
 	uuid_t			uuid;
 	bool			no_uuid;		/* '-' */
@@ -37,21 +35,22 @@ struct ddr_table {
 	u32			empty;
 };
 
-/* Sectors that the data area takes on each member. */
+/* Sectors that the data area needs on each member. */
 static inline sector_t ddr_member_sectors(const struct ddr_geometry *g, u64 blocks)
 {
 	return ddr_geo_offset(g, blocks) >> SECTOR_SHIFT;
 }
 
 /*
- * Reads the arguments into @tab and @t and opens the devices; 0 or a negative errno and ti->error.
- * What was opened is in t->dev[] either way, for ddr_table_put_devices(). Process context (.ctr).
+ * Parses the arguments into @tab and @t and opens the devices; 0 or a negative errno and
+ * ti->error. Opened devices are in t->dev[] in either case, for ddr_table_put_devices(). Process
+ * context (.ctr).
  */
 int ddr_table_parse(struct ddr_target *t, struct ddr_table *tab, unsigned int argc, char **argv);
 /*
- * A disk that was pulled has no size any more. Was it in the table before, then the new one may
- * name it as well: otherwise nothing about the other places could be changed as long as it is
- * there. A device that is new to the array has to be large enough. With t->array; 0 or -EINVAL and
+ * A disk that was pulled has no size any more. If it was in the previous table, the new one may
+ * name it as well: otherwise nothing about the other places could be changed while it is there.
+ * A device that is new to the array must be large enough. With t->array; 0 or -EINVAL and
  * ti->error.
  */
 int ddr_table_check_empty(struct ddr_target *t, const struct ddr_table *tab);

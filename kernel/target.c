@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device-mapper target: constructor and destructor, suspend and resume, status,
- * table, messages, limits. doc/dm-ddraid.7 describes what the user sees.
+ * The device-mapper target: constructor and destructor, suspend and resume, status, table,
+ * messages, limits. doc/dm-ddraid.7 describes what the user sees.
  *
  * The array object (array.c) outlives the tables; a target instance is one table.
  *
- * Must never: wait for the daemon in a callback of device-mapper (the daemon may be the
- * one that reloads the table), or show a table that would not load again.
+ * Must never: wait for the daemon in a callback of device-mapper (the daemon may be the process
+ * that reloads the table), or show a table that could not be loaded again.
  */
 #include <linux/log2.h>
 #include <linux/module.h>
@@ -45,7 +45,8 @@ static bool ddr_members_write_zeroes(struct ddr_target *t)
 }
 
 /*
- * What drivers may ask of a bio's segments: whole logical blocks, and their own rule for addresses.
+ * The requirements of drivers for a bio's segments: whole logical blocks, and their own address
+ * alignment.
  */
 static u32 ddr_members_align(struct ddr_target *t)
 {
@@ -88,7 +89,7 @@ static void ddr_dtr(struct dm_target *ti)
 	struct ddr_target *t = ti->private;
 
 	/*
-	 * it is still if another target of the table failed to resume: the table was never
+	 * it still is active if another target of the table failed to resume: the table was not
 	 * suspended then
 	 */
 	ddr_array_deactivate(t->array, t);
@@ -159,8 +160,8 @@ static int ddr_map(struct dm_target *ti, struct bio *bio)
 }
 
 /*
- * A noflush suspend takes back what is parked. A flushing one waits for it, or ends what nobody has
- * ever served.
+ * A noflush suspend takes back parked bios. A flushing one waits for them, or ends those that
+ * were never served.
  */
 static void ddr_presuspend(struct dm_target *ti)
 {
@@ -341,7 +342,8 @@ static void ddr_status(struct dm_target *ti, status_type_t type, unsigned int fl
 }
 
 /*
- * fail_member INDEX: as if a write to it had failed. With a daemon that is the daemon's to decide.
+ * fail_member INDEX: as if a write to it had failed. With a daemon, the daemon has to decide
+ * that.
  */
 static int ddr_fail_member(struct ddr_target *t, const char *arg)
 {
@@ -392,9 +394,9 @@ static int ddr_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn 
 }
 
 /*
- * The members' limits say nothing about our bios: they are copied, and the members'
- * bios are cut where these need it. Nor does their alignment in memory: a read of a mirror
- * whose pages do not suit them is copied like all others (ddr_read_fits()).
+ * The members' limits do not apply to our bios: these are copied, and the members' bios are
+ * split where necessary. Nor does their memory alignment: a read of a mirror whose pages do not
+ * suit the members is copied like all others (ddr_read_fits()).
  */
 static void ddr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
@@ -472,8 +474,8 @@ static void __exit ddr_exit(void)
 }
 
 /*
- * The interface that the loaded module speaks, for packages and for the command: what is about to
- * be installed must be able to serve the arrays that are up. Nobody sets it.
+ * The interface version of the loaded module, for packages and for the command: a release that
+ * is about to be installed must be able to serve the arrays that are up. Read-only.
  */
 static int ddr_abi_get(char *buf, const struct kernel_param *kp)
 {

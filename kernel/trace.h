@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints: what waits, and what goes wrong. Nothing on the way of a healthy I/O. Devices are
- * named by their number, places by blocks (4096 bytes) or regions. Nothing but the array is looked
- * at: where a bio was given away the mapped device may be gone.
+ * Tracepoints for waits and faults; none in the path of a healthy I/O. Devices are identified by
+ * their number, positions by blocks (4096 bytes) or regions. Only the array may be accessed: if
+ * a bio was handed over, the mapped device may be gone.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ddraid
@@ -33,9 +33,7 @@ TRACE_EVENT(ddraid_region_wait,
 	TP_printk("%d:%d region %llu", MAJOR(__entry->dev), MINOR(__entry->dev), __entry->region)
 );
 
-/*
- * A write, or a read that reconstructs, waits for overlapping ones, or has got its range at last.
- */
+/* A write, or a read that reconstructs, waits for overlapping ones, or has got its range. */
 DECLARE_EVENT_CLASS(ddraid_range,
 	TP_PROTO(struct ddr_array *a, u64 block, u32 blocks, bool write),
 	TP_ARGS(a, block, blocks, write),
@@ -134,7 +132,7 @@ TRACE_EVENT(ddraid_reconstruct,
 		  MINOR(__entry->dev), __entry->block, __entry->blocks, __entry->lost, __entry->from)
 );
 
-/* verify_reads found that the roles @bad (bitmap) do not match the data, in two looks. */
+/* verify_reads found that the roles @bad (bitmap) do not match the data, in two reads. */
 TRACE_EVENT(ddraid_mismatch,
 	TP_PROTO(struct ddr_array *a, u64 block, u32 blocks, u32 bad),
 	TP_ARGS(a, block, blocks, bad),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Queue limits: which fields there are, and how they hang together, has changed often. */
+/* Queue limits: which fields exist, and how they depend on each other, has changed often. */
 #ifndef DDR_COMPAT_LIMITS_H
 #define DDR_COMPAT_LIMITS_H
 

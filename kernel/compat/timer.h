@@ -6,7 +6,7 @@
 #include <linux/hrtimer.h>
 #include <linux/version.h>
 
-/* One that is started with a time from now on. */
+/* A timer that is started with a time relative to now. */
 static inline void ddr_hrtimer_setup(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *timer))
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)

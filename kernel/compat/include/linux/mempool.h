@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Before 6.8 nobody but the pool itself asked whether its reserve is full. */
+/* Before 6.8 only the pool itself could ask whether its reserve is full. */
 #ifndef DDR_COMPAT_MEMPOOL_H
 #define DDR_COMPAT_MEMPOOL_H
 
