@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/ddraid: its file operations, and the channel of one array. The records and
- * their order are described in doc/kernel-interface.md.
+ * /dev/ddraid: its file operations, and the channel of one array. The records are
+ * described in doc/kernel-interface.md; record.c makes them.
  *
- * Records for the daemon are not queued with memory of their own: they are made from
- * the state when the daemon reads (HELD, LOCK, CLOSED, SUSPEND, PONG), or lie embedded in
- * what they speak of (struct ddr_krec). They are staged in the channel, copied, and only
- * then taken as told; a fault in the copy leaves them staged.
+ * They are staged in the channel, copied, and only then taken as told; a fault in the
+ * copy leaves them staged.
  *
  * Must never: believe a field of a record before it was checked; let a superseded
- * descriptor change anything; wait for I/O in write(); let a daemon see a LOCK before
- * the CLOSED of the same region.
+ * descriptor change anything; wait for I/O in write().
  *
  * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the
  * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
@@ -48,47 +45,9 @@ static bool ddr_channel_current(struct ddr_channel *ch)
 	return ch->array->channel == ch;
 }
 
-static unsigned int ddr_fill_state(struct ddr_channel *ch, struct ddr_rec *rec, unsigned int n)
-{
-	bool suspended = test_bit(DDR_A_SUSPENDED, &ch->array->flags);
-	unsigned int k = 0;
-
-	lockdep_assert_held(&ch->array->ctl_mutex);
-	if (suspended != ch->told_suspended && k < n) {
-		rec[k++] = (struct ddr_rec) {
-			.type = DDR_K_SUSPEND, .status = suspended, .member = DDR_NO_MEMBER,
-		};
-		ch->told_suspended = suspended;
-	}
-	if (ch->session.pong_due && k < n) {
-		rec[k++] = (struct ddr_rec) {
-			.type = DDR_K_PONG, .seq = ch->session.pong_seq, .member = DDR_NO_MEMBER,
-		};
-		ch->session.pong_due = false;
-	}
-	return k;
-}
-
-static unsigned int ddr_fill_ready(struct ddr_channel *ch, struct ddr_rec *rec, unsigned int n)
-{
-	struct ddr_array *a = ch->array;
-	struct ddr_krec *k;
-	unsigned int i = 0;
-
-	lockdep_assert_held(&ch->array->ctl_mutex);
-	spin_lock_irq(&a->lock);
-	while (i < n && (k = list_first_entry_or_null(&ch->ready, struct ddr_krec, link))) {
-		list_del_init(&k->link);
-		rec[i++] = k->rec;
-	}
-	spin_unlock_irq(&a->lock);
-	return i;
-}
-
 static int ddr_fill_bound(struct ddr_channel *ch)
 {
 	struct ddr_array *a = ch->array;
-	struct ddr_rec *out = ch->out;
 	unsigned int n;
 
 	if (mutex_lock_interruptible(&a->ctl_mutex))
@@ -98,19 +57,7 @@ static int ddr_fill_bound(struct ddr_channel *ch)
 		return -ESTALE;
 	}
 	ddr_array_heard(a, ch->session.enabled);
-	n = ddr_region_fill_held(a, out, DDR_BATCH);
-	if (!ddr_region_declared(a))
-		goto done;
-	n += ddr_fill_state(ch, out + n, DDR_BATCH - n);
-	/* what is queued now may follow from regions closed before: their CLOSED goes first */
-	spin_lock_irq(&a->lock);
-	list_splice_tail_init(&a->records, &ch->ready);
-	spin_unlock_irq(&a->lock);
-	n += ddr_region_fill_closed(a, out + n, DDR_BATCH - n);
-	if (n < DDR_BATCH)
-		n += ddr_fill_ready(ch, out + n, DDR_BATCH - n);
-	n += ddr_region_fill_lock(a, out + n, DDR_BATCH - n);
-done:
+	n = ddr_channel_fill(ch);
 	mutex_unlock(&a->ctl_mutex);
 	return n;
 }

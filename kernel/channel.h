@@ -53,6 +53,14 @@ static inline void ddr_channel_set_state(struct ddr_channel *ch, enum ddr_channe
 int ddr_channel_init(void);			/* misc device */
 void ddr_channel_exit(void);
 
+/* ---- record.c -------------------------------------------------------------------- */
+
+/*
+ * Under ctl_mutex: stages what there is to tell, in its order, up to DDR_BATCH records; how many.
+ * ddr_region_sent() once they were read.
+ */
+unsigned int ddr_channel_fill(struct ddr_channel *ch);
+
 /* ---- control.c ------------------------------------------------------------------- */
 
 /* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */

@@ -10,9 +10,9 @@
  *	sweep.c		what ends all waiting: suspend, kill
  *	heard.c		is the daemon there: the timer that stops writes without one
  *	region.c	regions: their words, writes in flight and parked, read-ahead of grants
- *	grant.c		the same as the daemon sees them: GRANT, REFUSE, REAP; HELD, LOCK, CLOSED
+ *	grant.c		the same as the daemon sees them: GRANT, REFUSE, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
- *	record.c	records that wait for the daemon
+ *	record.c	what the daemon is told, made when it reads: HELD, LOCK, CLOSED and others
  *	control.c	control descriptors of /dev/ddraid: which arrays there are
  *	channel.c	/dev/ddraid: its file operations, the channel of an array
  *	command.c	the records of the daemon: checked, carried out

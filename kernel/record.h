@@ -20,4 +20,15 @@ void ddr_channel_queue(struct ddr_array *a, struct ddr_krec *k);
 void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k);
 void ddr_channel_wake(struct ddr_array *a);	/* there is something to read; any context */
 
+/* ---- what the words and sets of regions say; under ctl_mutex ------------------------ */
+
+/*
+ * A new daemon: HELD runs and HELD_END from the start, LOCK again for all that wait (DDR_F_RESENT).
+ */
+void ddr_region_declare(struct ddr_array *a);
+bool ddr_region_declared(struct ddr_array *a);		/* HELD_END was filled */
+bool ddr_region_pending(struct ddr_array *a);	/* is there anything to tell? Any context */
+/* the daemon has read @rec */
+void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec);
+
 #endif

@@ -44,21 +44,6 @@ int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/*
 void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
 /* all grants of an array that is gone; no write is left */
 void ddr_region_close_all(struct ddr_array *a);
-/*
- * A new daemon: HELD runs and HELD_END from the start, LOCK again for all that wait (DDR_F_RESENT).
- * Under ctl_mutex.
- */
-void ddr_region_declare(struct ddr_array *a);
-/*
- * Under ctl_mutex: fills @rec with up to @n records for the daemon; how many. ddr_region_sent()
- * once they were read.
- */
-unsigned int ddr_region_fill_held(struct ddr_array *a, struct ddr_rec *rec, unsigned int n);
-unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *rec, unsigned int n);
-unsigned int ddr_region_fill_lock(struct ddr_array *a, struct ddr_rec *rec, unsigned int n);
-void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec);
-bool ddr_region_pending(struct ddr_array *a);		/* is there anything to fill? */
-bool ddr_region_declared(struct ddr_array *a);		/* HELD_END was filled */
 u64 ddr_region_granted_count(struct ddr_array *a);
 u32 ddr_region_bits(struct ddr_array *a, u64 region);
 /* ends all bios parked on regions; may sleep */
