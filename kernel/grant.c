@@ -9,10 +9,19 @@
  */
 #include <linux/bitops.h>
 #include <linux/blk_types.h>
+#include <linux/sched.h>
 
 #include "gate.h"
 #include "record.h"
 #include "region-word.h"
+
+#define DDR_RESCHED_MASK	1023		/* regions between two cond_resched() */
+
+static void ddr_region_resched(u64 region)
+{
+	if (!(region & DDR_RESCHED_MASK))
+		cond_resched();
+}
 
 static bool ddr_regions_valid(struct ddr_array *a, u64 start, u64 count)
 {

@@ -13,6 +13,7 @@
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/poll.h>
+#include <linux/sched.h>
 
 #include "channel.h"
 #include "region-word.h"
@@ -81,7 +82,7 @@ void ddr_region_declare(struct ddr_array *a)
 
 	lockdep_assert_held(&a->ctl_mutex);
 	for (r = 0; r < a->regions; r++) {
-		ddr_region_resched(r);
+		cond_resched();
 		w = ddr_word(rs, r);
 		if (!(w & (DDR_W_CLOSED | DDR_W_WANT)))
 			continue;
@@ -133,7 +134,7 @@ static unsigned int ddr_region_fill_held(struct ddr_array *a, struct ddr_rec *re
 	if (rs->declared)
 		return 0;
 	for (r = rs->held_cursor; r < a->regions; r++) {
-		ddr_region_resched(r);
+		cond_resched();
 		if (!(ddr_word(rs, r) & DDR_W_GRANTED))
 			continue;
 		if (k && rec[k - 1].start + rec[k - 1].count == r)
@@ -252,7 +253,7 @@ void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec)
 	if (rec->type != DDR_K_CLOSED)
 		return;
 	for (r = rec->start; r < rec->start + rec->count; r++) {
-		ddr_region_resched(r);
+		cond_resched();
 		w = atomic64_fetch_and(~(DDR_W_CLOSED | DDR_W_ERROR), &rs->word[r]);
 		if (w & DDR_W_WANT) {
 			ddr_map_set(&rs->lock, r);

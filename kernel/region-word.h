@@ -4,7 +4,6 @@
 #define DDR_REGION_WORD_H
 
 #include <linux/hash.h>
-#include <linux/sched.h>
 
 #include "region.h"
 
@@ -21,7 +20,6 @@
 #define DDR_W_REQUEST	(DDR_W_WANT | DDR_W_SENT | DDR_W_AHEAD | DDR_W_SEQ)
 
 #define DDR_PARK_BITS		8
-#define DDR_RESCHED_MASK	1023		/* regions between two cond_resched() */
 
 struct ddr_park_bucket {
 	spinlock_t		lock;		/* of the list */
@@ -74,13 +72,6 @@ static inline void ddr_map_set(struct ddr_region_map *map, u64 region)
 {
 	if (!test_and_set_bit(region, map->bits))
 		atomic_inc(&map->nr);
-}
-
-/* In a walk over many regions. */
-static inline void ddr_region_resched(u64 region)
-{
-	if (!(region & DDR_RESCHED_MASK))
-		cond_resched();
 }
 
 static inline struct ddr_park_bucket *ddr_park_bucket(struct ddr_regions *rs, u64 region)
