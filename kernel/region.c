@@ -51,9 +51,9 @@ void ddr_park_end(struct ddr_array *a, struct bio_list *bios, blk_status_t statu
 
 /*
  * A region is used for the first time since its grant, or waited for. If the one before
- * it is in use, this looks like a stream: ask for those that follow.
+ * it is in use, this looks like a stream: wants those that follow. True: the daemon is to be woken.
  */
-static void ddr_region_look_ahead(struct ddr_array *a, u64 region)
+static bool ddr_region_look_ahead(struct ddr_array *a, u64 region)
 {
 	struct ddr_regions *rs = a->regions_state;
 	u64 used = DDR_W_GRANTED | DDR_W_TOUCHED, r, w;
@@ -61,7 +61,7 @@ static void ddr_region_look_ahead(struct ddr_array *a, u64 region)
 	bool asked = false;
 
 	if (end == region || !region || (ddr_word(rs, region - 1) & used) != used)
-		return;
+		return false;
 	for (r = region + 1; r <= end; r++) {
 		w = ddr_word(rs, r);
 		while (!(w & (DDR_W_GRANTED | DDR_W_CLOSED | DDR_W_WANT))) {
@@ -72,8 +72,7 @@ static void ddr_region_look_ahead(struct ddr_array *a, u64 region)
 			break;
 		}
 	}
-	if (asked)
-		ddr_channel_wake(a);
+	return asked;
 }
 
 /* Under the bucket's lock: true if the region was granted meanwhile and is counted. */
@@ -121,8 +120,8 @@ static bool ddr_region_get_slow(struct ddr_array *a, u64 region, struct bio *bio
 	/* LOCK must not overtake CLOSED: ddr_region_sent() asks then */
 	if (!(w & (DDR_W_WANT | DDR_W_CLOSED))) {
 		ddr_map_set(&rs->lock, region);
-		ddr_channel_wake(a);
 		ddr_region_look_ahead(a, region);
+		ddr_channel_wake(a);
 	}
 	if (end) {
 		bio->bi_status = status;
@@ -143,14 +142,13 @@ bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio)
 		return false;
 	}
 	w = ddr_word(rs, region);
-	while (likely(ddr_word_open(w))) {
-		if (!ddr_word_change(rs, region, &w, (w + 1) | DDR_W_TOUCHED))
-			continue;
-		if (unlikely(!(w & DDR_W_TOUCHED)))
-			ddr_region_look_ahead(a, region);
-		return true;
-	}
-	return ddr_region_get_slow(a, region, bio);
+	do {
+		if (unlikely(!ddr_word_open(w)))
+			return ddr_region_get_slow(a, region, bio);
+	} while (!ddr_word_change(rs, region, &w, (w + 1) | DDR_W_TOUCHED));
+	if (unlikely(!(w & DDR_W_TOUCHED)) && ddr_region_look_ahead(a, region))
+		ddr_channel_wake(a);
+	return true;
 }
 
 void ddr_region_put(struct ddr_array *a, u64 region, bool error)
