@@ -71,6 +71,15 @@ bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status)
 	return true;
 }
 
+bool ddr_array_stops(struct ddr_array *a, bool write, bool begun)
+{
+	unsigned long flags = READ_ONCE(a->flags);
+
+	if (begun)
+		flags &= ~BIT(DDR_A_FROZEN_WRITES);
+	return !ddr_flags_admit(flags, write);
+}
+
 static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool write)
 {
 	blk_status_t status = BLK_STS_IOERR;
@@ -78,7 +87,7 @@ static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool writ
 	bool end;
 
 	spin_lock_irqsave(&a->lock, irq);
-	if (ddr_flags_admit(READ_ONCE(a->flags), write)) {
+	if (!ddr_array_stops(a, write, false)) {
 		spin_unlock_irqrestore(&a->lock, irq);
 		return true;
 	}
@@ -96,18 +105,9 @@ static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool writ
 
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
 {
-	if (likely(ddr_flags_admit(READ_ONCE(a->flags), write)))
+	if (likely(!ddr_array_stops(a, write, false)))
 		return true;
 	return ddr_array_admit_slow(a, bio, write);
-}
-
-bool ddr_array_stops(struct ddr_array *a, bool write, bool begun)
-{
-	unsigned long flags = READ_ONCE(a->flags);
-
-	if (begun)
-		flags &= ~BIT(DDR_A_FROZEN_WRITES);
-	return !ddr_flags_admit(flags, write);
 }
 
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon)
