@@ -314,9 +314,9 @@ void ddr_error_park_flush(struct ddr_io *io, u32 member,
 	ddr_error_park_unlock(io, ddr_error_of_flush(es, member), DDR_RES_RETRY, irq);
 }
 
-bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))
+bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent,
+			   void (*resume)(struct ddr_io *io, u32 action))
 {
-	unsigned long absent = ddr_array_written(io->t->array) & ~io->t->present;
 	unsigned int member;
 
 	if (likely(!absent))

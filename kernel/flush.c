@@ -78,18 +78,19 @@ static u32 ddr_flush_lost(struct ddr_io *io)
 /* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
 static void ddr_flush_submit(struct ddr_io *io)
 {
-	u32 mask, todo, shadow;
+	struct ddr_io_states now;
+	u32 todo;
 
 	ddr_gen_enter(io);
-	if (ddr_error_park_absent(io, ddr_flush_resume))
+	ddr_io_look(io, &now);
+	if (ddr_error_park_absent(io, now.absent, ddr_flush_resume))
 		return;
-	mask = ddr_io_write_mask(io);
-	todo = mask & ~io->buf->done;
-	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io)))
+	todo = now.write & ~io->buf->done;
+	if (hweight32(now.read) < ddr_geo_data(ddr_io_geo(io)))
 		ddr_io_finish(io, BLK_STS_IOERR);
 	else if (ddr_flush_park(io, todo | io->buf->done))
 		return;
-	else if (mask & io->buf->lost)
+	else if (now.write & io->buf->lost)
 		ddr_io_finish(io, BLK_STS_IOERR);
 	else if (!todo)
 		ddr_io_finish(io, BLK_STS_OK);

@@ -85,28 +85,24 @@ u32 ddr_io_member(struct ddr_io *io, u32 role)
 	return ddr_geo_member(g, role, io->block);
 }
 
-u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow)
+void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s)
 {
 	struct ddr_array *a = io->t->array;
 	u32 blocks = max(io->blocks, 1u);	/* a flush has none, and asks for the first */
-	u32 mask = ddr_array_read_mask(a, io->block, blocks), role = ddr_io_shadow_role(io);
+	u32 role = ddr_io_shadow_role(io), usable = ddr_io_present(io) & ddr_io_used(io);
+	struct ddr_states of;
 
+	ddr_array_states(a, io->block, blocks, &of);
 	/* the place itself goes first: as long as it is read, nothing is read from its shadow */
-	*shadow = 0;
-	if (unlikely(role & ~mask) && !(io->avoid & BIT(DDR_SHADOW)) &&
+	s->shadow = 0;
+	if (unlikely(role & ~of.read) && !(io->avoid & BIT(DDR_SHADOW)) &&
 	    ddr_array_shadow_readable(a, io->block, blocks))
-		*shadow = role;
-	return (mask & ddr_io_present(io) & ddr_io_used(io)) | *shadow;
-}
-
-u32 ddr_io_write_mask(struct ddr_io *io)
-{
-	struct ddr_array *a = io->t->array;
-	u32 mask = ddr_array_write_mask(a, io->block) & ddr_io_present(io) & ddr_io_used(io);
-
-	if (unlikely(io->t->dev[DDR_SHADOW].dm) && (ddr_array_written(a) & BIT(DDR_SHADOW)))
-		mask |= BIT(a->geo.roles);
-	return mask;
+		s->shadow = role;
+	s->read = (of.read & usable) | s->shadow;
+	s->write = of.write & usable;
+	if (unlikely(io->t->dev[DDR_SHADOW].dm) && (of.written & BIT(DDR_SHADOW)))
+		s->write |= BIT(a->geo.roles);
+	s->absent = of.written & ~io->t->present;
 }
 
 void ddr_io_turn_away(struct ddr_io *io, bool daemon)

@@ -131,12 +131,15 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 
 /* Names the piece of the bio that begins io->done sectors into it. */
 void ddr_io_piece(struct ddr_io *io);
-/*
- * Roles of the piece whose members are read from / written to now. @shadow: of those read, the one
- * that is read from the shadow.
- */
-u32 ddr_io_read_mask(struct ddr_io *io, u32 *shadow);
-u32 ddr_io_write_mask(struct ddr_io *io);	/* with BIT(g->roles) for the shadow */
+
+/* What one look at the states of the members says of a piece. */
+struct ddr_io_states {
+	u32	read;		/* roles whose members are read from */
+	u32	shadow;		/* of those, the one that is read from the shadow */
+	u32	write;		/* roles that are written, with BIT(g->roles) for the shadow */
+	u32	absent;		/* members that have to be written, and have no device */
+};
+void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s);
 u32 ddr_io_member(struct ddr_io *io, u32 role);	/* to which an operation of the piece goes */
 /* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
 u32 ddr_io_shadow_role(struct ddr_io *io);
@@ -327,11 +330,12 @@ void ddr_error_of_flush_op(struct ddr_io *io, u32 role);
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
 		    void (*resume)(struct ddr_io *io, u32 action));
 /*
- * A write or flush of a member that is in the array by its state, and that this table has no device
- * for, has failed: tells the daemon, leaves the generation and waits as above. False: there is no
- * such member. With nosync there never is.
+ * A write or flush of the members @absent, which are in the array by their state, and for which
+ * this table has no device, has failed: tells the daemon, leaves the generation and waits as above.
+ * False: there is no such member. With nosync there never is.
  */
-bool ddr_error_park_absent(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
+bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent,
+			   void (*resume)(struct ddr_io *io, u32 action));
 /*
  * Members (bit: member) that failed a flush, whosever, about which the daemon has not decided. Any
  * context.

@@ -31,7 +31,7 @@ void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 curs
 		bits |= BIT(member);
 	else if (state == DDR_KM_REBUILDING || state == DDR_KM_LEAVING)
 		bits |= BIT(member + DDR_MB_REBUILDING);	/* leaving: the cursor is 0 */
-	/* the cursor is visible before the state that makes it count: ddr_array_read_mask() */
+	/* the cursor is visible before the state that makes it count: ddr_array_states() */
 	smp_store_release(&a->member_bits, bits);
 }
 
@@ -44,49 +44,39 @@ void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor
 	spin_unlock_irqrestore(&a->lock, irq);
 }
 
-/* From members to the roles that they play at @block. */
-static u32 ddr_array_turn(struct ddr_array *a, u32 members, u64 block)
+/* From members to the roles that they play after @turn. */
+static u32 ddr_array_turn(struct ddr_array *a, u32 members, u32 turn)
 {
-	u32 n = a->geo.roles, turn = ddr_geo_turn(&a->geo, block);
+	u32 n = a->geo.roles;
 
 	return ((members >> turn) | (members << (n - turn))) & (BIT(n) - 1);
 }
 
-u32 ddr_array_read_mask(struct ddr_array *a, u64 block, u32 blocks)
+void ddr_array_states(struct ddr_array *a, u64 block, u32 blocks, struct ddr_states *s)
 {
 	/* the state before its cursor: __ddr_array_set_member() */
 	u32 bits = smp_load_acquire(&a->member_bits);
 	unsigned long rebuilding = bits >> DDR_MB_REBUILDING;
 	u32 members = bits & (BIT(DDR_GEO_MAX_ROLES) - 1), m;
+	u32 present = READ_ONCE(a->present) & (BIT(DDR_GEO_MAX_ROLES) - 1);
+	u32 turn = ddr_geo_turn(&a->geo, block);
 
 	for_each_set_bit(m, &rebuilding, DDR_GEO_MAX_ROLES)
 		if (block + blocks <= READ_ONCE(a->member[m].cursor))
 			members |= BIT(m);
-	return ddr_array_turn(a, members & READ_ONCE(a->present), block);
+	s->read = ddr_array_turn(a, members & present, turn);
+	s->written = (bits | rebuilding) & (BIT(DDR_PLACES) - 1);
+	s->write = ddr_array_turn(a, s->written & present, turn);
 }
 
 bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks)
 {
-	u32 bits = smp_load_acquire(&a->member_bits);	/* as ddr_array_read_mask() */
+	u32 bits = smp_load_acquire(&a->member_bits);	/* as ddr_array_states() */
 
 	if (bits & BIT(DDR_SHADOW))
 		return true;
 	return (bits & BIT(DDR_SHADOW + DDR_MB_REBUILDING)) &&
 	       block + blocks <= READ_ONCE(a->member[DDR_SHADOW].cursor);
-}
-
-u32 ddr_array_written(struct ddr_array *a)
-{
-	u32 bits = READ_ONCE(a->member_bits);
-
-	return (bits | bits >> DDR_MB_REBUILDING) & (BIT(DDR_PLACES) - 1);
-}
-
-u32 ddr_array_write_mask(struct ddr_array *a, u64 block)
-{
-	u32 members = ddr_array_written(a) & READ_ONCE(a->present) & (BIT(DDR_GEO_MAX_ROLES) - 1);
-
-	return ddr_array_turn(a, members, block);
 }
 
 void ddr_target_event(struct ddr_array *a)

@@ -9,16 +9,19 @@
 void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);
 /* under a->lock */
 void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);
+/* What one look at the states says of blocks of one unit. */
+struct ddr_states {
+	/* by role, in the geometry's turn: members with a device that are read from / written to */
+	u32	read, write;
+	u32	written;	/* by member: a write has to reach it, with a device or without */
+};
+
 /*
- * Usable bitmaps for blocks of one unit, by role, in the geometry's turn: members that are read
- * from / written to. One that is being rebuilt is read if all of the blocks lie below its cursor,
- * and written wherever they lie.
+ * A member that is being rebuilt is read if all of the blocks lie below its cursor, and written
+ * wherever they lie. Any context.
  */
-u32 ddr_array_read_mask(struct ddr_array *a, u64 block, u32 blocks);
-u32 ddr_array_write_mask(struct ddr_array *a, u64 block);
+void ddr_array_states(struct ddr_array *a, u64 block, u32 blocks, struct ddr_states *s);
 bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks);
-/* members that a write has to reach by their state, with a device or without */
-u32 ddr_array_written(struct ddr_array *a);
 
 /* Something that `dmsetup status` shows has changed: wakes `dmsetup wait`. Process context. */
 void ddr_target_event(struct ddr_array *a);

@@ -56,11 +56,14 @@ static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
 static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
-	u32 data = ddr_data_mask(g), shadow, mask = ddr_io_read_mask(io, &shadow);
-	u32 parity = mask & ~data, p = BIT(ddr_geo_data(g)), use = 0;
+	u32 data = ddr_data_mask(g), p = BIT(ddr_geo_data(g)), use = 0, mask, parity;
+	struct ddr_io_states now;
 
+	ddr_io_look(io, &now);
+	mask = now.read;
+	parity = mask & ~data;
 	memset(plan, 0, sizeof(*plan));
-	plan->shadow = shadow;
+	plan->shadow = now.shadow;
 	if (g->order == 0)
 		return ddr_plan_mirror(io, mask, plan);
 

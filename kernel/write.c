@@ -74,7 +74,8 @@ static void ddr_write_submit(struct ddr_io *io)
 {
 	struct ddr_buf *buf = io->buf;
 	blk_opf_t opf = REQ_OP_WRITE;
-	u32 todo, fill, shadow;
+	struct ddr_io_states now;
+	u32 todo, fill;
 
 	ddr_gen_enter(io);
 	/*
@@ -86,14 +87,15 @@ static void ddr_write_submit(struct ddr_io *io)
 		return;
 	}
 	ddr_point_wait(DDR_PT_WRITE_GATE);
-	if (ddr_error_park_absent(io, ddr_write_resume))
+	ddr_io_look(io, &now);
+	if (ddr_error_park_absent(io, now.absent, ddr_write_resume))
 		return;
 	/* what too few members hold could not be read again */
-	if (hweight32(ddr_io_read_mask(io, &shadow)) < ddr_geo_data(ddr_io_geo(io))) {
+	if (hweight32(now.read) < ddr_geo_data(ddr_io_geo(io))) {
 		ddr_io_finish(io, BLK_STS_IOERR);
 		return;
 	}
-	todo = ddr_io_write_mask(io) & ~buf->done;
+	todo = now.write & ~buf->done;
 	if (!todo) {
 		ddr_write_done(io);
 		return;

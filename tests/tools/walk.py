@@ -79,7 +79,7 @@ WAITS = {
 }
 WAYS = {"ready": {**FAILS, **WAITS}, "waits": FAILS}
 # At most so many: rooms and returns, the same with each file as a room. Lower them when the way gets shorter.
-MOST = {"ready": (6, 12, 14, 51), "waits": (9, 22, 19, 72)}
+MOST = {"ready": (6, 8, 14, 45), "waits": (9, 18, 19, 67)}
 
 
 class Source:
