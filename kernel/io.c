@@ -111,8 +111,9 @@ void ddr_io_turn_away(struct ddr_io *io, bool daemon)
 	ddr_array_park(io->t->array, io->bio, daemon);
 }
 
-static void ddr_io_woken(struct ddr_range *range)
+static void ddr_io_woken(struct work_struct *work)
 {
+	struct ddr_range *range = container_of(work, struct ddr_range, work);
 	struct ddr_io *io = container_of(range, struct ddr_io, range);
 
 	/*

@@ -100,19 +100,12 @@ static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr
 	return false;
 }
 
-static void ddr_range_wake_work(struct work_struct *work)
-{
-	struct ddr_range *r = container_of(work, struct ddr_range, work);
-
-	r->wake(r);
-}
-
 /* Under the bucket's lock. After queue_work() @r may be gone. */
 static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 {
 	lockdep_assert_held(&ddr_range_bucket(rs, r)->lock);
 	if (!r->ex) {
-		INIT_WORK(&r->work, ddr_range_wake_work);
+		INIT_WORK(&r->work, r->wake);
 		queue_work(r->wq, &r->work);
 	} else if (atomic_dec_and_test(&r->ex->waiting)) {
 		queue_work(rs->array->ctl_wq, &rs->ex_work);

@@ -9,11 +9,11 @@
  * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), one
  * spinlock a bucket. A range never crosses a unit. Writers exclude writers, EX and reconstructing
  * readers where they overlap; readers share. A bio holds one range at a time, or EX may deadlock
- * with it. ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake is called from
- * @wq, once. -EAGAIN: it would wait, but the array is killed or in a noflush suspend: give the
+ * with it. ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake runs on @wq,
+ * once. -EAGAIN: it would wait, but the array is killed or in a noflush suspend: give the
  * region back, then ddr_array_park(). -ENOTCONN: so it is, or there is no daemon to end the EX
  * range that it would wait for, and I/O fails without one: the same, and tell ddr_array_park().
- * @wake finds r->locked set: the range is held now; or clear: the wait was cancelled, act as for
+ * @wake finds ->locked set: the range is held now; or clear: the wait was cancelled, act as for
  * -EAGAIN.
  */
 struct ddr_range {
@@ -24,7 +24,7 @@ struct ddr_range {
 	u8			locked;
 	struct work_struct	work;
 	struct workqueue_struct	*wq;		/* where it is woken */
-	void			(*wake)(struct ddr_range *r);	/* NULL: a piece of an EX range */
+	work_func_t		wake;		/* of @work; NULL: a piece of an EX range */
 	struct ddr_ex		*ex;		/* range.c's */
 };
 int ddr_ranges_init(struct ddr_array *a);
