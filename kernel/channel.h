@@ -6,11 +6,20 @@
 #include <linux/mutex.h>
 #include <linux/wait.h>
 
-#include "command.h"
 #include "record.h"
 
+#define DDR_MIN_TIMEOUT_MS	1000u
+#define DDR_MAX_TIMEOUT_MS	600000u
 #define DDR_BATCH		64u	/* records staged, or taken from write(), at once */
 #define DDR_RING		64u	/* announcements that a control descriptor holds */
+
+/* What the kernel remembers of one bind, beside the array; under ctl_mutex. */
+struct ddr_session {
+	bool	enabled;	/* has sent ENABLE */
+	u32	tables;		/* the bind saw the table with this number */
+	bool	pong_due;
+	u64	pong_seq;
+};
 
 enum ddr_channel_state { DDR_CH_CONTROL, DDR_CH_BOUND, DDR_CH_STALE };
 
@@ -60,6 +69,15 @@ void ddr_channel_exit(void);
  * ddr_region_sent() once they were read.
  */
 unsigned int ddr_channel_fill(struct ddr_channel *ch);
+
+/* ---- command.c ------------------------------------------------------------------- */
+
+/*
+ * Checks and runs one record of the daemon; 0, or a negative errno and nothing was changed. Under
+ * ctl_mutex. @budget: regions that this write() may still walk over; lowered.
+ */
+int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec,
+		    s64 *budget);
 
 /* ---- control.c ------------------------------------------------------------------- */
 

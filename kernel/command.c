@@ -9,13 +9,12 @@
  */
 #include <linux/nospec.h>
 
-#include "command.h"
+#include "channel.h"
 #include "engine.h"
 #include "gate.h"
 #include "heard.h"
 #include "member.h"
 #include "range.h"
-#include "record.h"
 #include "region.h"
 
 #define DDR_MAX_AHEAD		1024u
