@@ -190,15 +190,33 @@ static int64_t fail_time(const struct ddr_fence *f, uint32_t node, const char *n
 	return last + 1;
 }
 
+/*
+ * An entry for a run against @node: one that ended against it, or an unused one; else the oldest one that has ended. What is known about
+ * the node of that entry is lost: fail_time() could then be earlier than the last fencing of that node.
+ */
+static struct run *find_place(struct ddr_fence *f, uint32_t node)
+{
+	struct run *place = NULL;
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		struct run *r = &f->run[i];
+
+		if (in_use(f, r))
+			continue;
+		if (r->node == node)
+			return r;
+		if (!place || r->id < place->id)	/* 0: unused */
+			place = r;
+	}
+	return place;
+}
+
 /* An agent may already run against the node for an earlier loss: it proves nothing for this one, and continues beside the new run. */
 static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *order)
 {
 	int64_t last = fenced_at(f, order->node);
-	struct run *place = NULL;
+	struct run *place = find_place(f, order->node);
 
-	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
-		if (!in_use(f, &f->run[i]) && (!place || f->run[i].node == order->node))
-			place = &f->run[i];
 	if (!place)
 		return NULL;
 	if (send(f->fd, order, sizeof(*order), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(*order)) {

@@ -21,6 +21,7 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/fence.h"
+#include "tests/unit/covered-exit.h"
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -221,6 +222,27 @@ static void a_clock_that_was_set_back_is_no_proof(void **state)
 	wait_for(5);
 	assert_true(fail_time() <= (int64_t)time(NULL));
 	stepped = 0;
+}
+
+/* The same where another node was fenced meanwhile: what is known of the first one keeps its place as long as there is a free one. */
+static void what_another_node_had_is_no_proof(void **state)
+{
+	int64_t first;
+
+	(void)state;
+	agent("cat > input", "");
+	ask(20, ddr_now_ms(), 1);
+	wait_for(1);
+	first = (int64_t)time(NULL);
+	for (uint32_t node = 21; node < 25; node++)
+		ask(node, ddr_now_ms(), 2);
+	wait_for(5);
+	stepped -= 7200;
+	ask(20, ddr_now_ms(), 3);
+	wait_for(6);
+	stepped = 0;
+	assert_int_equal(got.node[5], 20);
+	assert_true(fail_time() > first);
 }
 
 /* Finding U9: the time of day affects neither how long an agent may take, nor the delay after it, nor which run serves a failure. */
@@ -481,6 +503,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(success_and_what_the_agent_is_told, before),
 		cmocka_unit_test_setup(a_clock_that_was_set_back_is_no_proof, before),
+		cmocka_unit_test_setup(what_another_node_had_is_no_proof, before),
 		cmocka_unit_test_setup(a_clock_that_steps_changes_no_time, before),
 		cmocka_unit_test_setup(failure_says_what_the_agent_said, before),
 		cmocka_unit_test_setup(an_agent_may_say_much, before),
@@ -508,6 +531,8 @@ int main(void)
 		return 99;
 	ret = cmocka_run_group_tests_name("fence", tests, NULL, NULL);
 	ddr_fence_close(fence);
+	if (wait(NULL) < 0)			/* the helper: it ends with the daemon */
+		return 99;
 	qb_loop_destroy(loop);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	return system(command) ? 99 : ret;
