@@ -46,6 +46,7 @@
 #define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's fixed path */
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
 #define TICK_MS		200u
+#define LEAST_FILES	64u	/* descriptors: 13 for the daemon without any array, and those that libqb opens for each client */
 
 struct options {
 	const char *conf;
@@ -89,6 +90,12 @@ static void usage(FILE *to)
 		"  -h, --help         print this text, and exit\n");
 }
 
+/* The exit code of an option that only prints: a script must not take a part of the output for all of it. */
+static int printed(void)
+{
+	return fflush(stdout) || ferror(stdout) ? 1 : 0;
+}
+
 /* -1: continue; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
@@ -115,10 +122,10 @@ static int parse_options(int argc, char **argv, struct options *o)
 			break;
 		case 'V':
 			printf("ddraidd %s\n", PACKAGE_VERSION);
-			return 0;
+			return printed();
 		case 'h':
 			usage(stdout);
-			return 0;
+			return printed();
 		default:
 			usage(stderr);
 			return 2;
@@ -177,18 +184,27 @@ static void release_parent(struct process *p)
 
 /*
  * 64 arrays of 16 members need more than the usual 1024 descriptors. The fence helper has been forked already: the programs that it
- * starts, some of which use select(), keep the usual limit.
+ * starts, some of which use select(), keep the usual limit. False: the limit is too low for the daemon itself, and libqb would crash.
  */
-static void raise_descriptors(void)
+static bool raise_descriptors(void)
 {
 	struct rlimit limit;
+	rlim_t had;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
+		return true;
+	had = limit.rlim_cur;
 	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit))
+	if (setrlimit(RLIMIT_NOFILE, &limit)) {
 		fprintf(stderr, "ddraidd: cannot raise the limit of open files to %llu (%s); continuing with the old limit\n",
 			(unsigned long long)limit.rlim_max, strerror(errno));
+		limit.rlim_cur = had;
+	}
+	if (limit.rlim_cur >= LEAST_FILES)
+		return true;
+	fprintf(stderr, "ddraidd: the limit of open files is %llu, and ddraidd needs %u at least; raise LimitNOFILE= of its unit (systemctl edit "
+		"ddraidd)\n", (unsigned long long)limit.rlim_cur, LEAST_FILES);
+	return false;
 }
 
 static void open_log(const struct process *p, const struct options *o)
@@ -428,13 +444,13 @@ static int serve(struct process *p)
 	int ret;
 
 	d->loop = qb_loop_create();
-	if (!d->loop)
-		return -ENOMEM;
-	ret = add_sources(p);
+	ret = d->loop ? add_sources(p) : -ENOMEM;
 	if (ret == 0)
 		ret = open_cluster(d);
-	if (ret)
+	if (ret) {
+		fprintf(stderr, "ddraidd: cannot begin: %s\n", strerror(-ret));
 		return ret;
+	}
 	ret = ddr_ipcs_open(d);
 	if (ret) {
 		tell_taken(ret);
@@ -475,11 +491,11 @@ int main(int argc, char **argv)
 	}
 	if (o.dump) {
 		ddr_conf_dump(&p.d.conf, stdout);
-		return fflush(stdout) ? 1 : 0;
+		return printed();
 	}
 	if (o.transport) {
 		p.d.transport = choose_transport(&p.d.conf);
-		return p.d.transport && puts(p.d.transport->name) >= 0 ? 0 : 1;
+		return p.d.transport && puts(p.d.transport->name) >= 0 ? printed() : 1;
 	}
 	if (geteuid() != 0) {
 		fprintf(stderr, "ddraidd: must run as root; type systemctl start ddraidd\n");
@@ -500,12 +516,14 @@ int main(int argc, char **argv)
 	p.d.transport = choose_transport(&p.d.conf);
 	if (!p.d.transport)
 		return 1;
-	if (p.d.transport->cluster && ddr_fence_fork(&p.d.fence)) {
-		fprintf(stderr, "ddraidd: cannot start the process that runs fence commands: %s\n", strerror(errno));
+	ret = p.d.transport->cluster ? ddr_fence_fork(&p.d.fence) : 0;
+	if (ret) {
+		fprintf(stderr, "ddraidd: cannot start the process that runs fence commands: %s\n", strerror(-ret));
 		return 1;
 	}
 	execute_nothing();
-	raise_descriptors();
+	if (!raise_descriptors())
+		return 1;
 	protect_memory();
 	open_log(&p, &o);
 	ret = ddr_release_write(p.d.conf.run_dir, p.d.transport->name);

@@ -7,6 +7,7 @@ belong to a network namespace), and it finds no kernel module, no corosync and n
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import time
@@ -78,11 +79,13 @@ def test_dump_is_a_configuration(tmp_path):
     assert call("-c", str(conf), "--dump-config").stdout == first.stdout
 
 
-def test_dump_that_cannot_be_written(tmp_path):
+@pytest.mark.parametrize("option", ("--dump-config", "--transport", "--version", "--help"))
+def test_what_cannot_be_written(tmp_path, option):
+    """A script that asks must not take nothing for an answer."""
     conf = tmp_path / "ddraid.conf"
     conf.write_text("transport = local\n")
     with open("/dev/full", "w") as full:
-        done = subprocess.run([DDRAIDD, "-c", conf, "--dump-config"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run([DDRAIDD, "-c", conf, option], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert done.returncode == 1
 
 
@@ -263,6 +266,26 @@ def test_readiness_and_watchdog(machine):
         while "STOPPING=1" not in said:
             said += s.recv(4096).decode() + "\n"
         ends(process)
+
+
+@needs_root
+@pytest.mark.parametrize("files", (5, 6, 7, 8, 12, 63))
+def test_too_few_descriptors(machine, files):
+    """It neither ends without a word nor serves what it cannot: the reason, and what to do."""
+    m = machine()
+    process, log = m.daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+    ends(process, 1)
+    assert f"the limit of open files is {files}, and ddraidd needs 64 at least; raise LimitNOFILE=" in log.read_text()
+
+
+@needs_root
+def test_a_limit_that_can_be_raised_is(machine):
+    m = machine()
+    process, _ = m.daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 200)))
+    m.up()
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (200, 200)
+    process.terminate()
+    ends(process)
 
 
 @needs_root
