@@ -72,7 +72,7 @@ struct group {
 
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
-	cs_error_t refusal;		/* the last logged error of a message */
+	cs_error_t refusal;		/* the last logged error of a message or of the join */
 
 	unsigned int head, waiting;
 	struct message queue[QUEUE];
@@ -472,17 +472,25 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 
 /* ---- joining and leaving --------------------------------------------------------- */
 
-/* While corosync synchronises the group it refuses joins: the timer tries again. */
+/*
+ * While corosync synchronises the group it refuses joins: the timer tries again. It also does so after any other error: an array that has
+ * not joined its group is not served, and nothing else would try.
+ */
 static void try_join(struct group *g)
 {
 	cs_error_t ret = cpg_join(g->handle, &g->name);
 
-	if (ret == CS_OK)
+	if (ret == CS_OK) {
 		g->joined = true;
-	else if (ret == CS_ERR_TRY_AGAIN || ret == CS_ERR_EXIST)
-		retry_later(g);	/* EXIST: an earlier connection of ours is still being closed */
-	else
-		qb_log(LOG_ERR, "corosync refuses to join the group %.*s: error %d", (int)g->name.length, g->name.value, ret);
+		g->refusal = CS_OK;
+		return;
+	}
+	/* EXIST: an earlier connection of ours is still being closed */
+	if (ret != CS_ERR_TRY_AGAIN && ret != CS_ERR_EXIST && ret != g->refusal) {
+		qb_log(LOG_ERR, "corosync refuses to join the group %.*s: error %d; retrying", (int)g->name.length, g->name.value, ret);
+		g->refusal = ret;
+	}
+	retry_later(g);
 }
 
 static void on_timer(void *data)

@@ -30,6 +30,13 @@
 static struct {
 	cs_error_t answer;		/* of cpg_mcast_joined() */
 	cs_error_t opens, asked;	/* of cpg_model_initialize(), and of the calls behind it */
+	cs_error_t joins, dispatches;	/* of cpg_join() and cpg_dispatch() */
+	unsigned int tried;		/* cpg_join() */
+	uint64_t epoch;			/* of the connection to corosync */
+	bool down;
+	struct ddr_corosync_listener *listener;
+	struct ddr_transport *leaves;	/* left when an event is told */
+	unsigned int told;		/* events of any kind */
 	uint32_t largest;		/* message that corosync takes */
 	unsigned int open;		/* handles */
 	unsigned int refused, sent, received, views;
@@ -107,13 +114,15 @@ cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
 cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 {
 	(void)handle, (void)types;
-	return CS_ERR_TRY_AGAIN;
+	return play.dispatches;
 }
 
 cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *group)
 {
-	(void)handle, (void)group;
-	return CS_OK;
+	(void)handle;
+	assert_int_equal(group->length, strlen("ddraid:") + 36);
+	play.tried++;
+	return play.joins;
 }
 
 cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, const struct iovec *iov, unsigned int n)
@@ -132,13 +141,13 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 bool ddr_corosync_up(const struct ddr_corosync *c)
 {
 	(void)c;
-	return true;
+	return !play.down;
 }
 
 uint64_t ddr_corosync_epoch(const struct ddr_corosync *c)
 {
 	(void)c;
-	return 1;
+	return 1 + play.epoch;
 }
 
 uint32_t ddr_corosync_node(const struct ddr_corosync *c)
@@ -174,12 +183,14 @@ const char *ddr_corosync_error(const struct ddr_corosync *c)
 
 void ddr_corosync_listen(struct ddr_corosync *c, struct ddr_corosync_listener *l)
 {
-	(void)c, (void)l;
+	(void)c;
+	play.listener = l;
 }
 
 void ddr_corosync_unlisten(struct ddr_corosync_listener *l)
 {
-	(void)l;
+	assert_ptr_equal(play.listener, l);
+	play.listener = NULL;
 }
 
 uint64_t ddr_now_ms(void)
@@ -188,6 +199,17 @@ uint64_t ddr_now_ms(void)
 }
 
 /* ---- who listens ----------------------------------------------------------------- */
+
+/* An array that ends leaves from within what it is told. */
+static void told(void)
+{
+	struct ddr_transport *t = play.leaves;
+
+	play.told++;
+	play.leaves = NULL;
+	if (t)
+		t->ops->leave(t);
+}
 
 static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
 {
@@ -199,6 +221,7 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	for (uint32_t i = 0; i < n; i++)
 		if (nodes[i] == 2)
 			play.pid2 = pids[i];
+	told();
 }
 
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
@@ -206,6 +229,7 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 	(void)ctx, (void)nodes, (void)quorate;
 	play.quorum_ring = ring;
 	play.quorum_nodes = n;
+	told();
 }
 
 static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len)
@@ -213,8 +237,10 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 	(void)ctx, (void)node;
 	play.received++;
 	play.views_at = play.views;
-	if (play.whole)
+	if (play.whole) {
+		told();
 		return;
+	}
 	assert_int_equal(play.views, 1);
 	take(msg, len);
 }
@@ -234,6 +260,7 @@ static void on_lost(void *ctx, const char *why)
 		fail_msg("lost: %s", why);
 	play.lost = true;
 	snprintf(play.why, sizeof(play.why), "%s", why);
+	told();
 }
 
 static const struct ddr_transport_events events = {
@@ -245,7 +272,8 @@ static const uint8_t uuid[16] = { 1 };
 static void begin(const struct ddr_transport_ops *ops)
 {
 	memset(&play, 0, sizeof(play));
-	play.answer = play.opens = play.asked = CS_OK;
+	play.answer = play.opens = play.asked = play.joins = CS_OK;
+	play.dispatches = CS_ERR_TRY_AGAIN;
 	play.largest = 1u << 20;
 	assert_int_equal(pipe(play.pipe), 0);
 	memset(&d, 0, sizeof(d));
@@ -532,6 +560,196 @@ static void the_largest_node_id(void **state)
 	leave(t);
 }
 
+/* ---- corosync fails ----------------------------------------------------------------- */
+
+/* Whatever the error: an array that has not joined serves nobody, and would wait for ever. */
+static void a_join_that_is_refused_is_tried_again(void **state)
+{
+	static const cs_error_t errors[] = { CS_ERR_TRY_AGAIN, CS_ERR_EXIST, CS_ERR_NO_MEMORY, CS_ERR_NO_RESOURCES };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		struct ddr_transport *t;
+
+		begin(&ddr_transport_corosync);
+		play.joins = errors[i];
+		assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+		assert_true(mcast(t, 1));
+		run(60);
+		assert_true(play.tried > 1);
+		assert_int_equal(play.sent, 0);			/* nothing is sent to a group that was not joined */
+		play.joins = CS_OK;
+		run(60);
+		assert_int_equal(play.sent, 1);
+		leave(t);
+	}
+}
+
+static void tell_corosync(void)
+{
+	play.listener->changed(play.listener->ctx);
+}
+
+/* It is gone, or was started anew since: views and quorum of this connection say nothing any more. Once. */
+static void corosync_is_lost(void **state)
+{
+	static const char byte;
+
+	(void)state;
+	for (unsigned int how = 0; how < 4; how++) {
+		struct ddr_transport *t = join(&ddr_transport_corosync);
+
+		members(2, 1, 8);
+		assert_int_equal(play.views, 1);
+		tell_corosync();				/* nothing new */
+		assert_int_equal(play.told, 1);
+		play.may_lose = true;
+		play.down = how == 0;
+		play.epoch = how == 1;
+		play.dispatches = how == 2 ? CS_ERR_LIBRARY : CS_ERR_TRY_AGAIN;
+		if (how < 2)
+			tell_corosync();
+		if (how == 2)
+			assert_int_equal(write(play.pipe[1], &byte, 1), 1);
+		if (how == 3) {					/* its end of the connection is closed */
+			close(play.pipe[1]);
+			play.pipe[1] = dup(play.pipe[0]);
+		}
+		run(60);
+		assert_true(play.lost);
+		assert_string_equal(play.why, "the connection to corosync was lost");
+		assert_int_equal(play.told, 2);
+		assert_int_equal(play.open, 0);
+		play.may_lose = false;
+		tell_corosync();
+		members(3, 1, 12);				/* on its way already */
+		says_hello(2, 101);
+		assert_true(mcast(t, 9));			/* as to a ring that is no more */
+		run(60);
+		assert_int_equal(play.told, 2);
+		assert_int_equal(play.sent, 0);
+		leave(t);
+	}
+}
+
+/* Corosync took this process out of the group: what the others agree on from then on is not heard here. */
+static void out_of_the_group(void **state)
+{
+	struct cpg_address all[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 101 } };
+	struct cpg_address stranger = { .nodeid = 1, .pid = 1, .reason = CPG_REASON_PROCDOWN };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	members(2, 1, 8);
+	play.calls.cpg_confchg_fn(1, NULL, all, 2, &stranger, 1, NULL, 0);	/* another process of this node */
+	assert_false(play.lost);
+	play.may_lose = true;
+	play.calls.cpg_confchg_fn(1, NULL, all + 1, 1, all, 1, NULL, 0);
+	assert_true(play.lost);
+	assert_non_null(strstr(play.why, "removed this node from the array's group"));
+	leave(t);
+}
+
+/* Node 2's daemon was replaced by another one within one change: its node was gone in between, whatever the two lists say together. */
+static void a_daemon_that_was_replaced_was_gone(void **state)
+{
+	struct cpg_address now[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 200 } };
+	struct cpg_address left = { .nodeid = 2, .pid = 101, .reason = CPG_REASON_PROCDOWN };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	play.whole = true;
+	members(2, 1, 8);
+	says_hello(2, 101);
+	assert_int_equal(play.views, 1);
+	play.pid2 = 0;
+	play.calls.cpg_confchg_fn(1, NULL, now, 2, &left, 1, now + 1, 1);
+	assert_int_equal(play.views, 3);		/* without it, and with it */
+	assert_int_equal(play.pid2, 200);
+	says_hello(2, 101);				/* what the one before had sent */
+	assert_int_equal(play.received, 1);
+	says_hello(2, 200);
+	assert_int_equal(play.received, 2);
+	now[1].pid = 300;				/* one that nobody heard of is no daemon: the node was there all the time */
+	left.pid = 250;
+	play.calls.cpg_confchg_fn(1, NULL, now, 2, &left, 1, now + 1, 1);
+	assert_int_equal(play.views, 4);
+	leave(t);
+}
+
+/* Nodes come: corosync tells the members, then the ring. In between there is no view, since messages of the new ring are not those of the old. */
+static void members_wait_for_their_ring(void **state)
+{
+	struct cpg_address all[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 101, .reason = CPG_REASON_NODEUP } };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 12 };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	members(1, 1, 8);
+	assert_int_equal(play.views, 1);
+	play.calls.cpg_confchg_fn(1, NULL, all, 2, NULL, 0, all + 1, 1);
+	assert_int_equal(play.views, 1);
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	assert_int_equal(play.views, 2);
+	assert_int_equal(play.nodes, 2);
+	assert_true(play.ring == (12ull << 32 | 1));
+	leave(t);
+}
+
+/* What is no message of this array's daemons is not given on, whoever sends it. */
+static void hostile_messages(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+	uint8_t junk[DDR_SM_MSG_MAX + 100];
+	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = 2 };
+	size_t len;
+
+	(void)state;
+	play.whole = true;
+	says_hello(2, 101);				/* before any view */
+	assert_int_equal(play.received, 0);
+	members(2, 1, 8);
+	memset(junk, 0xff, sizeof(junk));
+	for (size_t n = 0; n < sizeof(junk); n += n < 64 ? 1 : 97)
+		play.calls.cpg_deliver_fn(1, NULL, 2, 101, junk, n);
+	len = ddr_msg_encode(&msg, junk, sizeof(junk));	/* with the uuid of no array */
+	assert_true(len > 0);
+	play.calls.cpg_deliver_fn(1, NULL, 2, 101, junk, len);
+	says_hello(3, 101);				/* no member */
+	assert_int_equal(play.received, 0);
+	assert_int_equal(play.foreign, 0);
+	says_hello(2, 101);
+	assert_int_equal(play.received, 1);
+	assert_false(t->ops->mcast(t, junk, DDR_SM_MSG_MAX + 1));
+	leave(t);
+}
+
+/* An array that ends within what it is told: nothing more is told, and nothing is used that is no more. */
+static void leaves_within_an_event(void **state)
+{
+	(void)state;
+	for (unsigned int how = 0; how < 2; how++) {
+		struct ddr_transport *t = join(&ddr_transport_corosync);
+
+		members(2, 1, 8);
+		play.may_lose = true;
+		play.leaves = t;
+		if (how == 0) {
+			play.quorum = (struct ddr_quorum){ .ring = { .node = 1, .seq = 8 }, .serial = 1 };
+			tell_corosync();
+		} else {
+			play.down = true;
+			tell_corosync();
+		}
+		assert_int_equal(play.told, 2);
+		assert_null(play.leaves);
+		assert_null(play.listener);
+		run(20);
+		assert_int_equal(play.told, 2);
+		end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +762,13 @@ int main(void)
 		cmocka_unit_test(rings_beyond_32_bits_differ),
 		cmocka_unit_test(the_65th_node_is_turned_away),
 		cmocka_unit_test(the_largest_node_id),
+		cmocka_unit_test(a_join_that_is_refused_is_tried_again),
+		cmocka_unit_test(corosync_is_lost),
+		cmocka_unit_test(out_of_the_group),
+		cmocka_unit_test(a_daemon_that_was_replaced_was_gone),
+		cmocka_unit_test(members_wait_for_their_ring),
+		cmocka_unit_test(hostile_messages),
+		cmocka_unit_test(leaves_within_an_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
