@@ -278,43 +278,47 @@ const char *ddr_corosync_error(const struct ddr_corosync *c)
 
 /* ---- names ----------------------------------------------------------------------- */
 
-/* The position of the node with this id in corosync's list; false: it is not listed. Positions may have gaps. */
-static bool find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
+/* The position of the node with this id in corosync's list; CS_ERR_NO_SECTIONS: it is not listed. Positions may have gaps. */
+static cs_error_t find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1];
 	cmap_iter_handle_t iter;
 	cmap_value_types_t type;
-	bool found = false;
-	uint32_t id;
+	uint32_t id = 0;
 	size_t len;
 	int end;
+	cs_error_t ret = cmap_iter_init(h, "nodelist.node.", &iter);
 
-	if (cmap_iter_init(h, "nodelist.node.", &iter) != CS_OK)
-		return false;
-	while (!found && cmap_iter_next(h, iter, key, &len, &type) == CS_OK) {
+	if (ret != CS_OK)
+		return ret;
+	while (id != node && (ret = cmap_iter_next(h, iter, key, &len, &type)) == CS_OK) {
 		end = 0;
 		if (sscanf(key, "nodelist.node.%u.nodeid%n", place, &end) != 1 || !end || key[end] != '\0')
 			continue;
-		found = cmap_get_uint32(h, key, &id) == CS_OK && id == node;
+		ret = cmap_get_uint32(h, key, &id);
+		if (ret != CS_OK)
+			break;
 	}
 	cmap_iter_finalize(h, iter);
-	return found;
+	return ret;
 }
 
-/* The node's name in the list; false: it has none. */
+/* The node's name in the list, if it has one. False: corosync did not answer, or does not list the node: ask again later. */
 static bool ask_name(cmap_handle_t h, uint32_t node, char *buf, size_t size)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1], *name;
 	unsigned int place;
+	cs_error_t ret;
 
-	if (!find_listed(h, node, &place))
+	if (find_listed(h, node, &place) != CS_OK)
 		return false;
 	snprintf(key, sizeof(key), "nodelist.node.%u.name", place);
-	if (cmap_get_string(h, key, &name) != CS_OK)
-		return false;
-	snprintf(buf, size, "%s", name);
-	free(name);
-	return true;
+	ret = cmap_get_string(h, key, &name);
+	if (ret == CS_OK) {
+		snprintf(buf, size, "%s", name);
+		free(name);
+	}
+	return ret == CS_OK || ret == CS_ERR_NOT_EXIST;
 }
 
 static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
@@ -329,6 +333,7 @@ const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, 
 {
 	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is never a node's id */
 	cmap_handle_t h;
+	bool said;
 
 	snprintf(buf, size, "node %" PRIu32, node);
 	if (place && place->node == node) {
@@ -337,9 +342,10 @@ const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, 
 	}
 	if (!c->connected || cmap_initialize(&h) != CS_OK)
 		return buf;
-	ask_name(h, node, buf, size);
+	said = node && ask_name(h, node, buf, size);
 	cmap_finalize(h);
-	if (place) {
+	/* a placeholder must not be kept: fence agents are called with the name */
+	if (said && place) {
 		place->node = node;
 		snprintf(place->name, sizeof(place->name), "%s", buf);
 	}
