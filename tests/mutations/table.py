@@ -12,6 +12,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Mutations that do not concern safety have the number 0, and come last.
 RULES = {
     1: "A region is marked durably before a chunk of it is written; a write completes only when all members have it",
     2: "A mark is cleared only after close, end of writes, flush and a durable clear; after an error the region is resynced",
@@ -25,6 +26,7 @@ RULES = {
     10: "All input is checked",
     11: "The disks decide; unreadable counts as dirty; stale disks are refused",
     12: "A change is on disk before it is sent to other nodes, and sent before it takes effect in memory",
+    0: "Settings take effect, and status shows the present state",
 }
 OPENING = """# Each safety rule, broken on purpose
 
@@ -55,7 +57,7 @@ def table():
         rows = [m for m in mutations() if m[0][0] == rule]
         if not rows:
             continue
-        out.append(f"\n## Rule {rule}: {text}\n\n| mutation | what it breaks | what must notice |\n| --- | --- | --- |\n")
+        out.append(f"\n## {f'Rule {rule}' if rule else 'Beside the rules'}: {text}\n\n| mutation | what it breaks | what must notice |\n| --- | --- | --- |\n")
         for rules, name, breaks, test in rows:
             also = "".join(f" (and rule {r})" for r in rules[1:])
             out.append(f"| `{name}` | {breaks}{also} | `{test}` |\n")
