@@ -36,7 +36,6 @@ static struct ddr_fence *fence;
 static qb_loop_t *loop;
 static struct ddr_conf conf;
 static char dir[] = "/tmp/ddraid-fence-XXXXXX";
-static pid_t helper;
 static bool played;		/* the test answers in the helper's place, at @far */
 static int far = -1;
 
