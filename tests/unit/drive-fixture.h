@@ -77,6 +77,14 @@ static struct {
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
 	uint64_t lost_ms;		/* of the node that is to be fenced: since when */
+	bool takes;			/* a fencing, or members to be read anew; else these fail at once */
+	ddr_fence_done_fn fenced;	/* the answer to the last fencing that was taken */
+	void *fence_ctx;
+	unsigned int forgotten;		/* times that fencing was told to forget an array */
+	struct ddr_reload *reload;	/* the last one that was taken, */
+	unsigned int reloads_freed;
+	unsigned int supers, maps, logs, repairs;	/* and what the state machine was given of it */
+	int bind_error, load_error;	/* of the next bind to the kernel's array; of the next load's start */
 	/* events */
 	char event[32];
 	unsigned int n_events;
@@ -125,6 +133,9 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 	assert_int_equal(fd, play.fd);
 	assert_int_equal(request, DDR_IOC_BIND);
 	assert_int_equal(b->flags, DDR_BIND_F_LOADED);
+	errno = play.bind_error;
+	if (play.bind_error)
+		return -1;
 	b->flags = bind_early ? DDR_BIND_F_LOADED : 0;
 	b->cookie = 7;
 	b->shadow_place = DDR_NO_MEMBER;
@@ -160,14 +171,17 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
 {
-	(void)f, (void)node, (void)name, (void)conf, (void)failure, (void)done, (void)ctx;
+	(void)f, (void)node, (void)name, (void)conf, (void)failure;
 	play.lost_ms = lost_ms;
-	return -EAGAIN;
+	play.fenced = done;
+	play.fence_ctx = ctx;
+	return play.takes ? 0 : -EAGAIN;
 }
 
 void ddr_fence_forget(struct ddr_fence *f, const void *ctx)
 {
-	(void)f, (void)ctx;
+	(void)f;
+	play.forgotten += ctx == play.fence_ctx;
 }
 
 /* Clients that wait look at once, and ask the state machine of whatever runs. */

@@ -264,6 +264,8 @@ int ddr_load_start(struct ddr_load *l, qb_loop_t *loop)
 {
 	(void)loop;
 	assert_null(play.load);
+	if (play.load_error)
+		return play.load_error;
 	play.load = l;
 	return 0;
 }
@@ -278,15 +280,20 @@ void ddr_load_free(struct ddr_load *l)
 	free(l);
 }
 
-/* Every read of the members fails at once: the answer waits for a tick. */
+/* Every read of the members fails at once, unless the test takes them: the answer waits for a tick. */
 int ddr_reload_start(struct ddr_reload *r, qb_loop_t *loop)
 {
-	(void)r, (void)loop;
-	return -EAGAIN;
+	(void)loop;
+	if (!play.takes)
+		return -EAGAIN;
+	play.reload = r;
+	return 0;
 }
 
 void ddr_reload_free(struct ddr_reload *r)
 {
+	play.reloads_freed++;
+	free(r->block);
 	free(r);
 }
 

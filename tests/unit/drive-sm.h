@@ -38,6 +38,7 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 		     uint32_t node, const uint8_t boot_id[16], uint64_t cookie)
 {
 	(void)sm, (void)slot, (void)index, (void)payload, (void)seq, (void)node, (void)boot_id, (void)cookie;
+	play.logs++;
 }
 
 void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint16_t repair[DDR_LOG_REPAIRS])
@@ -46,16 +47,19 @@ void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 	(void)slot;
 	(void)index;
 	(void)repair;
+	play.repairs++;
 }
 
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq)
 {
 	(void)sm, (void)index, (void)payload, (void)seq;
+	play.maps++;
 }
 
 void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
 {
 	(void)sm, (void)sb;
+	play.supers++;
 }
 
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
