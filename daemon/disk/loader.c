@@ -376,8 +376,10 @@ static void arrange(struct ddr_load *l, const struct supers *all)
 
 		from[m] = c >= 0 ? (int)all->place[c] : role < l->bind.members && !(l->members->open & (1u << role)) ? role : -1;
 		if (a->device[m] < 0) {
-			/* a locked device was not read: it may be any missing member that the table does not name elsewhere */
-			if (from[m] >= 0 ? l->locked_at & (1u << from[m]) : l->others_locked)
+			bool named = from[m] >= 0 && l->members->named & (1u << from[m]);
+
+			/* a locked device was not read: it may be any missing member that the table does not name */
+			if (named ? l->locked_at & (1u << from[m]) : l->others_locked)
 				l->locked |= a->missing & (1u << m);
 			continue;
 		}

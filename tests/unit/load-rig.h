@@ -46,6 +46,9 @@ static struct {
 	struct ddr_load *load;
 	bool whole;				/* log and map, too */
 	bool ended;
+	void (*alter)(struct ddr_load *l);	/* what is loaded, before it begins; or NULL */
+	void (*after_search)(void);		/* what happens between the search and the lock, or NULL */
+	uint32_t found;				/* members that are found among the devices of the machine */
 	const char *dm_name;			/* the beginning of the members' device-mapper names */
 	int locked[MEMBERS];			/* descriptors of another program */
 	uint32_t usual_locked;			/* members: the usual node is */
@@ -304,6 +307,8 @@ static inline void begin(void)
 	l->limit_ms = LIMIT_MS;
 	l->older = said;
 	l->done = on_loaded;
+	if (rig.alter)
+		rig.alter(l);
 	rig.load = l;
 	rig.ended = false;
 	assert_int_equal(ddr_load_start(l, rig.loop), 0);
@@ -348,12 +353,13 @@ static inline void make_member(unsigned int m)
 	snprintf(path, sizeof(path), "%s/ddtest%u", rig.dir, m);
 	fd = open(path, O_CREAT | O_RDWR, 0600);
 	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, MEMBER_BYTES), 0);
+	assert_int_equal(ftruncate(fd, 0) | ftruncate(fd, MEMBER_BYTES), 0);
 	close(fd);
 	assert_int_equal(__real_ddr_dev_open(&dev, path, DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
 	sb.this_member = (uint16_t)m;
 	for (sb.seq = 1; sb.seq <= 2; sb.seq++)
-		assert_int_equal(ddr_dev_write_super(&dev, &sb, &err), 0);
+		if (ddr_dev_write_super(&dev, &sb, &err))
+			fail_msg("%s", err.text);
 	make_block(&dev, 0, SEQ);
 	make_block(&dev, DDR_MAP_SLOT, SEQ);
 	if (m == 1)
@@ -365,12 +371,31 @@ static inline void make_member(unsigned int m)
 
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 
-/* The daemon looks at all block devices, whatever its environment says. Here only the devices of the table exist. */
+/* The daemon looks at all block devices, whatever its environment says. Here only the devices of the table exist, unless a test lets some be found. */
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
-	(void)err;
 	assert_null(how->listed);
 	*scan = (struct ddr_scan){ 0 };
+	if (rig.found == UINT32_MAX)
+		return ddr_error_set(err, "no devices can be searched");
+	if (!rig.found)
+		return 0;
+	scan->dev = calloc(MEMBERS, sizeof(*scan->dev));
+	assert_non_null(scan->dev);
+	for (unsigned int m = 0; m < MEMBERS; m++) {
+		struct ddr_dev dev;
+		char path[64];
+
+		if (!(rig.found & (1u << m)))
+			continue;
+		snprintf(path, sizeof(path), "%s/ddtest%u", rig.dir, m);
+		assert_int_equal(__real_ddr_dev_open(&dev, path, DDR_DEV_FILE, err), 0);
+		__real_ddr_dev_read_supers(&dev, &scan->dev[scan->n].supers, err);
+		ddr_dev_close(&dev);
+		snprintf(scan->dev[scan->n++].path, sizeof(scan->dev->path), "/dev/ddtest%u", m);
+	}
+	if (rig.after_search)
+		rig.after_search();
 	return 0;
 }
 
@@ -386,6 +411,9 @@ static inline int set_up(void **state)
 	rig.whole = false;
 	rig.area_fails = rig.usual_locked = 0;
 	rig.usual_other = rig.resumed = false;
+	rig.alter = NULL;
+	rig.after_search = NULL;
+	rig.found = 0;
 	rig.loop = qb_loop_create();
 	return rig.loop ? 0 : -1;
 }
