@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/ddraid: its file operations, and the channel of one array. The records are
- * described in doc/kernel-interface.md; record.c makes them.
+ * /dev/ddraid: its file operations, and the channel of one array. doc/kernel-interface.md
+ * describes the records; record.c makes them.
  *
- * They are staged in the channel, copied, and only then taken as told; a fault in the
- * copy leaves them staged.
+ * They are staged in the channel, copied, and only then count as read. If the copy faults they
+ * stay staged.
  *
- * Must never: believe a field of a record before it was checked; let a superseded
- * descriptor change anything; wait for I/O in write().
+ * Must never: trust a field of a record before it was checked; let a superseded descriptor
+ * change anything; wait for I/O in write().
  *
- * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the
- * descriptor; a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of
- * one array run one at a time, and each looks there whether its descriptor is still the
- * array's. dm-ddraid.h has the order of all locks.
+ * Locks: ch->rmutex (staged records) and ch->wmutex (records written) belong to the descriptor;
+ * a bind takes both. Inside them a->ctl_mutex: commands, binds and fills of one array run one at
+ * a time, and each checks there whether its descriptor is still the array's. dm-ddraid.h has the
+ * order of all locks.
  *
- * Lifetime: a channel is freed by the last close. a->channel points to it from bind to
- * close or supersession, under a->lock; ch->array holds a reference from bind to close.
+ * Lifetime: a channel is freed by the last close. a->channel points to it from bind to close or
+ * supersession, under a->lock; ch->array holds a reference from bind to close.
  */
 #include <linux/capability.h>
 #include <linux/fs.h>
@@ -38,7 +38,7 @@
 
 /* ---- read ------------------------------------------------------------------------------- */
 
-/* Under ctl_mutex: does @ch still speak for its array? */
+/* Under ctl_mutex: is @ch still the channel of its array? */
 static bool ddr_channel_current(struct ddr_channel *ch)
 {
 	lockdep_assert_held(&ch->array->ctl_mutex);
@@ -133,7 +133,7 @@ again:
 	if (mutex_lock_interruptible(&ch->rmutex))
 		return -ERESTARTSYS;
 	do {
-		eof = ddr_channel_eof(ch);	/* first: what was closed before it is staged now */
+		eof = ddr_channel_eof(ch);	/* first: all older records are staged now */
 		r = ddr_fill(ch);
 		n = min_t(size_t, ch->out_n - ch->out_pos, room - done);
 		if (!n)
@@ -177,7 +177,7 @@ static __poll_t ddr_channel_poll(struct file *file, poll_table *wait)
 
 /* ---- write --------------------------------------------------------------------------------- */
 
-/* Runs @n records; how many it took is added to @done. */
+/* Runs @n records, and adds the number that it took to @done. */
 static int ddr_write_batch(struct ddr_channel *ch, unsigned int n, size_t *done, s64 *budget)
 {
 	struct ddr_array *a = ch->array;
@@ -232,7 +232,7 @@ static ssize_t ddr_channel_write(struct file *file, const char __user *buf, size
 
 /* ---- bind ---------------------------------------------------------------------------------- */
 
-/* Under ctl_mutex: @ch speaks for the array no more, and nothing waits to be told to it. */
+/* Under ctl_mutex: @ch is not the array's channel any more, and nothing waits to be read by it. */
 static void ddr_channel_unhook(struct ddr_array *a, struct ddr_channel *ch)
 {
 	struct ddr_krec *k, *n;
@@ -272,7 +272,7 @@ static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const 
 	DMINFO("%s: a daemon has attached, epoch %llu", a->label, b->epoch);
 }
 
-/* The devices of a table that does not go meanwhile. */
+/* The devices of a table that cannot be removed meanwhile. */
 static void ddr_bind_devices(const struct ddr_target *t, struct ddr_bind *b)
 {
 	unsigned int m;
@@ -287,7 +287,7 @@ static void ddr_bind_devices(const struct ddr_target *t, struct ddr_bind *b)
 }
 
 /*
- * Under ctl_mutex: what the active table says, or the one that was loaded (@loaded) and is to be
+ * Under ctl_mutex: describes the active table, or (@loaded) the one that was loaded and will be
  * the first; -EAGAIN if there is none.
  */
 static int ddr_bind_describe(struct ddr_array *a, struct ddr_bind *b, bool loaded)
@@ -339,8 +339,8 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 	if (r)
 		goto put;
 	/*
-	 * with ddr_array_activate(): the table described is this one, or a later one, which ENABLE
-	 * is then not for
+	 * with ddr_array_activate(): the table described is this one, or a later one, which
+	 * ENABLE is then not for
 	 */
 	tables = smp_load_acquire(&a->tables);
 	if (a->nosync)
@@ -357,7 +357,7 @@ static int ddr_bind(struct ddr_channel *ch, const struct ddr_bind *in, struct dd
 	}
 	mutex_unlock(&a->ctl_mutex);
 	if (!r)
-		return 0;	/* the reference is the channel's */
+		return 0;	/* the channel keeps the reference */
 put:
 	ddr_array_put(a);
 	return r;

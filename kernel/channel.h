@@ -13,10 +13,10 @@
 #define DDR_BATCH		64u	/* records staged, or taken from write(), at once */
 #define DDR_RING		64u	/* announcements that a control descriptor holds */
 
-/* What the kernel remembers of one bind, beside the array; under ctl_mutex. */
+/* The kernel's state of one bind that is not part of the array; under ctl_mutex. */
 struct ddr_session {
 	bool	enabled;	/* has sent ENABLE */
-	u32	tables;		/* the bind saw the table with this number */
+	u32	tables;		/* number of the table that the bind saw */
 	bool	pong_due;
 	u64	pong_seq;
 };
@@ -49,7 +49,7 @@ struct ddr_channel {
 
 static inline enum ddr_channel_state ddr_channel_state(struct ddr_channel *ch)
 {
-	/* with ddr_channel_set_state(): who sees BOUND or STALE sees ch->array */
+	/* with ddr_channel_set_state(): a reader that sees BOUND or STALE sees ch->array */
 	return smp_load_acquire(&ch->state);
 }
 
@@ -65,16 +65,17 @@ void ddr_channel_exit(void);
 /* ---- record.c -------------------------------------------------------------------- */
 
 /*
- * Under ctl_mutex: stages what there is to tell, in its order, up to DDR_BATCH records; how many.
- * ddr_region_sent() once they were read.
+ * Under ctl_mutex: stages the records that are due, in their order, up to DDR_BATCH; returns
+ * their number. Call ddr_region_sent() once they were read.
  */
 unsigned int ddr_channel_fill(struct ddr_channel *ch);
 
 /* ---- command.c ------------------------------------------------------------------- */
 
 /*
- * Checks and runs one record of the daemon; 0, or a negative errno and nothing was changed. Under
- * ctl_mutex. @budget: regions that this write() may still walk over; lowered.
+ * Checks and runs one record of the daemon; 0, or a negative errno and nothing was changed.
+ * Under ctl_mutex. @budget: regions that this write() may still walk over; reduced by those that
+ * it walks over.
  */
 int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec,
 		    s64 *budget);
@@ -83,10 +84,10 @@ int ddr_command_run(struct ddr_array *a, struct ddr_session *s, const struct ddr
 
 /* APPEARED, RESUMED, REMOVED to control descriptors; may sleep */
 void ddr_channel_announce(struct ddr_array *a, u32 type);
-/* a new descriptor: it gets the list first */
+/* a new descriptor: it is sent the list first */
 void ddr_control_add(struct ddr_channel *ch);
-/* it is bound, or closed; nothing happens if it was bound before */
+/* it is bound, or closed; no effect if it was bound before */
 void ddr_control_del(struct ddr_channel *ch);
-int ddr_control_fill(struct ddr_channel *ch);		/* stages records; how many. Under rmutex */
+int ddr_control_fill(struct ddr_channel *ch);		/* records staged. Under rmutex */
 
 #endif

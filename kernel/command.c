@@ -2,8 +2,8 @@
 /*
  * The commands of the daemon: each record is checked field by field, then carried out.
  *
- * Must never: act on a record of which a field was not checked; change anything if the
- * record is refused; wait for I/O.
+ * Must never: act on a record with an unchecked field; change anything if the record is refused;
+ * wait for I/O.
  *
  * All of it runs under a->ctl_mutex, for the descriptor that is bound at that moment.
  */
@@ -78,7 +78,7 @@ static int ddr_cmd_grant(struct ddr_array *a, struct ddr_session *s, const struc
 
 static int ddr_cmd_refuse(struct ddr_array *a, struct ddr_session *s, const struct ddr_rec *rec)
 {
-	/* no status that has a meaning of its own for dm or the block layer */
+	/* only statuses without a special meaning for dm or the block layer */
 	if (rec->status != -EIO && rec->status != -ENOSPC && rec->status != -ETIMEDOUT)
 		return -EINVAL;
 	return ddr_region_refuse(a, rec->seq, rec->start, rec->count, rec->status);

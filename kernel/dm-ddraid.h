@@ -4,32 +4,32 @@
  *
  *	target.c	table, ctr/dtr, map, suspend/resume, status, message, io_hints
  *	array.c		the array object: registry by uuid, reference counts
- *	active.c	a table becomes the active one, or stops to be it: resume, suspend, reload
+ *	active.c	a table becomes active, or stops being active: resume, suspend, reload
  *	member.c	states of the members
  *	gate.c		the gate that every bio passes first
  *	sweep.c		what ends all waiting: suspend, kill
- *	heard.c		is the daemon there: the timer that stops writes without one
+ *	heard.c		does the daemon respond: the timer that stops writes without one
  *	region.c	regions: their words, writes in flight and parked, read-ahead of grants
- *	grant.c		the same as the daemon sees them: GRANT, REFUSE, REAP
+ *	grant.c		the daemon's commands on regions: GRANT, REFUSE, REAP
  *	range.c		block ranges in flight on this node: overlap order, EX (DRAIN/RELEASE)
- *	record.c	what the daemon is told, made when it reads: HELD, LOCK, CLOSED and others
- *	control.c	control descriptors of /dev/ddraid: which arrays there are
+ *	record.c	records for the daemon, made when it reads: HELD, LOCK, CLOSED and others
+ *	control.c	control descriptors of /dev/ddraid: which arrays exist
  *	channel.c	/dev/ddraid: its file operations, the channel of an array
  *	command.c	the records of the daemon: checked, carried out
- *	engine.c	.map: the way of a bio into the I/O engine
+ *	engine.c	.map: the entry of a bio into the I/O engine
  *	io.c		the pieces of a bio, their member bios (the engine's private contract: io.h)
- *	generation.c	which I/O still obeys an older state of the members: APPLIED
+ *	generation.c	which I/O still uses older states of the members: APPLIED
  *	write.c		full-stripe writes, write-zeroes
  *	read.c		reads, reconstruction, verify_reads
  *	flush.c		flush fan-out
  *	error.c		classes of member errors, ERROR/RESOLVE parking
  *	pages.c		gather buffers
- *	stock.c		pages that are used again
+ *	stock.c		pages that are reused
  *	parity.c	glue to the kernel's xor and raid6 libraries
- *	points.c	where tests make something fail; only in the module that they build
+ *	points.c	test points that inject failures; only in the module that the tests build
  *	compat/		differences between kernels, nowhere else
  *
- * The order in which a write takes things, and gives them back in reverse:
+ * The order in which a write takes things; it gives them back in reverse:
  * array open (not frozen, enabled) -> region reference -> range -> pages -> member bios.
  *
  * Locks of the module, outer to inner: one may be taken while those above it are held.
@@ -46,13 +46,13 @@
  *	ddr_ranges.ex_mutex	the list of EX ranges (range.c). Not under the two above
  *	ddr_park_bucket.lock	bios parked on the bucket's regions
  *	ddr_range_bucket.lock	the bucket's list, ->locked in it
- *	ddr_errors.lock		open errors and who waits for them
- *	ddr_engine.lock		turns of the generation, APPLIED. One of these four at a time,
+ *	ddr_errors.lock		open errors and the bios that wait for them
+ *	ddr_engine.lock		changes of the generation, APPLIED. One of these four at a time,
  *				inside ctl_mutex, ex_mutex or no other lock
  *	ddr_array.lock		members, the active table, parked bios, the channel, records, flags
- *				(see DDR_A_*), what the daemon says for status. Under the registry's
- *				mutex too
- *	wait queue of a channel	who sleeps in read() or poll()
+ *				(see DDR_A_*), what the daemon reports for status. Under the
+ *				registry's mutex too
+ *	wait queue of a channel	threads that sleep in read() or poll()
  *
  *	ddr_reserve.lock	the right to take several pages of a reserve (pages.c). A mutex;
  *				none of the others is held then
@@ -89,8 +89,8 @@
 
 #define DDR_BLOCK_SECTORS	8u	/* sectors in a block */
 /*
- * Index of the shadow among the members: a disk that replaces the one at its place. It is written
- * like that one, and read instead of it once that one is not read any more.
+ * Index of the shadow among the members: a disk that replaces the one at its place. It is
+ * written like that one, and is read instead of it once that one is not read any more.
  */
 #define DDR_SHADOW		DDR_UAPI_SHADOW
 #define DDR_PLACES		DDR_UAPI_PLACES
@@ -120,32 +120,33 @@ struct ddr_member {
 /*
  * Flags of struct ddr_array, atomic bit operations. L: changed under a->lock.
  *
- * A flag that "stops" I/O holds it at the gate, and turns I/O away that has passed the gate and of
- * which nothing was sent yet (ddr_flags_admit()). One that "ends" I/O ends what waits anywhere, and
- * what would have to wait (ddr_array_bounces()); who sets it sweeps all lists afterwards (sweep.c).
+ * A flag that "stops" I/O holds it at the gate, and turns back I/O that has passed the gate and has
+ * not sent anything yet (ddr_flags_admit()). A flag that "ends" I/O ends all waiting I/O, and all
+ * that would have to wait (ddr_array_bounces()); the code that sets it sweeps all lists afterwards
+ * (sweep.c).
  *
  * ENABLED L		set: ENABLE (heard.c); for nosync when the array is made (array.c)
  *			cleared: a bind before the first resume (array.c); that resume, if the
  *			daemon has gone by then (active.c)
  *			while it is clear: stops all I/O
  * FROZEN_WRITES	set: FREEZE; cleared: THAW (command.c)
- *			stops writes and flushes, but not those of which a part was sent already
+ *			stops writes and flushes, except those that have sent a part already
  * FROZEN_READS		set: FREEZE with DDR_F_READS; cleared: FREEZE without it, THAW (command.c)
  *			stops reads
  * DETACHED L		set: when the array is made (array.c); the daemon has closed the channel or
  *			was silent for its timeout (heard.c)
- *			cleared: a bind; the next word of the daemon (heard.c)
+ *			cleared: a bind; the next system call of the daemon (heard.c)
  *			with FAIL_NO_DAEMON: ends, with an error, what would wait for the daemon
- * WRITES_STOPPED L	set: the timer of rule 7, no word of a daemon that sent ENABLE (heard.c)
- *			cleared: ENABLE; the next word of a daemon that sent it (heard.c)
- *			stops writes and flushes, also those of which a part was sent
+ * WRITES_STOPPED L	set: the timer of rule 7, a daemon that sent ENABLE is silent (heard.c)
+ *			cleared: ENABLE; the next system call of a daemon that sent it (heard.c)
+ *			stops writes and flushes, including those that have sent a part already
  * KILLED		set: KILL (sweep.c); never cleared
  *			stops all I/O, and ends it with an error
  * NOFLUSH_SUSPEND	set: presuspend; cleared: presuspend_undo (sweep.c), resume (active.c)
  *			ends what waits, for dm to send it again after the resume
  * FLUSH_SUSPEND	set: presuspend; cleared: presuspend_undo (sweep.c), resume (active.c)
  *			while ENABLED is clear: ends what waits, with an error
- * FAIL_NO_DAEMON L	set or cleared: resume, as the table says (active.c)
+ * FAIL_NO_DAEMON L	set or cleared: resume, from the table (active.c)
  *			see DETACHED
  * SUSPENDED L		set: when the array is made (array.c); postsuspend, dtr (active.c)
  *			cleared: resume (active.c)
@@ -160,24 +161,24 @@ enum {
 	DDR_A_FROZEN_WRITES,
 	DDR_A_FROZEN_READS,
 	DDR_A_DETACHED,		/* no daemon, or it was silent for longer than the timeout */
-	/* nothing heard for the timeout from a daemon that sent ENABLE: rule 7 */
+	/* a daemon that sent ENABLE was silent for the timeout: rule 7 */
 	DDR_A_WRITES_STOPPED,
-	DDR_A_KILLED,		/* for good: all I/O fails */
+	DDR_A_KILLED,		/* permanent: all I/O fails */
 	DDR_A_NOFLUSH_SUSPEND,	/* park lists were handed back to dm; later arrivals too */
 	DDR_A_FLUSH_SUSPEND,	/* a suspend waits for all bios */
-	DDR_A_FAIL_NO_DAEMON,	/* the active table says fail_if_no_daemon */
+	DDR_A_FAIL_NO_DAEMON,	/* the active table has the option fail_if_no_daemon */
 	DDR_A_SUSPENDED,	/* no instance is active */
-	/* the active table names other devices than the last ENABLE was for */
+	/* the active table has other devices than the one that the last ENABLE was for */
 	DDR_A_UNJUDGED,
 };
 
-/* What waits in one line for memory. None of them is held up by another one. */
+/* Classes of I/O that wait for memory in separate queues. None delays another. */
 /* reads and flushes; small writes; large ones */
 enum ddr_class { DDR_CLASS_READ, DDR_CLASS_SMALL, DDR_CLASS_LARGE, DDR_CLASSES };
 
 struct ddr_reserve {
 	mempool_t	pages;		/* enough for the largest piece of the class */
-	struct mutex	lock;		/* whoever takes several pages of it */
+	struct mutex	lock;		/* for taking several pages of it */
 };
 
 /*
@@ -189,19 +190,19 @@ struct ddr_array {
 	struct kref		kref;
 	struct work_struct	free_work;
 	unsigned int		users;		/* targets; under the registry mutex */
-	/* the first table, while there is no other; under the registry mutex */
+	/* the first table, until it is resumed; under the registry mutex */
 	struct ddr_target	*loaded;
-	/* a daemon was bound to that before it was resumed; under the registry mutex and lock */
+	/* a daemon was bound to it before it was resumed; under the registry mutex and lock */
 	bool			early;
-	/* the table that was resumed last is that one, for the first time; under lock */
+	/* the last resume was the first one of that table; under lock */
 	bool			as_bound;
 	struct list_head	registry;	/* under the registry mutex */
 	uuid_t			uuid;
 	u64			cookie;		/* instance number, never reused within a boot */
-	const struct mapped_device *md;		/* identity only, no reference: never looked into */
+	const struct mapped_device *md;		/* identity only; never dereferenced */
 	dev_t			dev;		/* its number, for traces */
 	char			label[DDR_LABEL_SIZE];	/* names the array in the log */
-	/* of the log's lines about members: many of one array hide none of another */
+	/* of the log's lines about members: a flood from one array hides none of another */
 	struct ratelimit_state	errors_said;
 	struct ddr_geometry	geo;
 	u64			blocks;		/* length of the device */
@@ -218,7 +219,7 @@ struct ddr_array {
 	/* by member: in sync 0..10, rebuilding or leaving 16..26; READ_ONCE, written under lock */
 	u32			member_bits;
 	u32			present;	/* by member: the active table names a device */
-	/* by member: set to OUT with the device that it has; under lock */
+	/* by member: set to OUT while it had this device; under lock */
 	u32			said_out;
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
 	/* bios that wait for ENABLE, THAW or a daemon; under lock */
@@ -227,7 +228,7 @@ struct ddr_array {
 	atomic_t		nr_parked;
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
-	/* engine.c: runs one that was parked again; any context */
+	/* engine.c: runs a parked bio again; any context */
 	void			(*rerun)(struct ddr_array *a, struct bio *bio);
 	/* io.h: open member errors, generations of member states */
 	struct ddr_engine	*engine;
@@ -242,15 +243,15 @@ struct ddr_array {
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	/* struct ddr_krec that wait for the daemon; under lock */
 	struct list_head	records;
-	struct work_struct	kick_work;	/* runs parked bios again */
+	struct work_struct	kick_work;	/* reruns parked bios */
 	struct hrtimer		deadline;	/* heard.c */
 	struct work_struct	unheard_work;	/* heard.c */
 	unsigned int		timeout;	/* jiffies; of the bound daemon */
-	/* the same, of the one that sent ENABLE last: when writes stop */
+	/* the same, of the last daemon that sent ENABLE: when writes stop */
 	unsigned int		served_timeout;
 	/* jiffies of the last system call of the bound daemon; under lock */
 	unsigned long		heard;
-	/* the same, of a daemon that sent ENABLE since its bind */
+	/* the same, of a daemon that has sent ENABLE since its bind */
 	unsigned long		served;
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
 	/* channel answers, release of parked bios; nothing on it sleeps for memory or for I/O */
@@ -270,22 +271,22 @@ struct ddr_target {
 	struct ddr_dev		dev[DDR_PLACES];
 	u32			roles;
 	u64			blocks;		/* the length of this table */
-	/* for the array, if that is shorter when this table becomes active */
+	/* for the array, if the array is shorter when this table becomes active */
 	struct ddr_regions	*grown;
-	u32			shadow_place;	/* whose shadow dev[DDR_SHADOW] is */
+	u32			shadow_place;	/* the member whose shadow is dev[DDR_SHADOW] */
 	bool			nosync, nocalc, verify_reads, fail_if_no_daemon;
 	u32			present;	/* bitmap of the members that have a device */
-	/* each piece of memory that a member reads to has a multiple of it, as its start */
+	/* each piece of memory that a member reads into starts at a multiple of it */
 	u32			align;
 	u32			vec_pages;	/* pages.c: of vectors, in a large buffer */
 	/* pages.c: struct ddr_buf: small, large, of flushes */
 	mempool_t		bufs[3];
 	struct ddr_reserve	reserve[DDR_CLASSES];	/* pages.c */
-	/* the one that got the last page that came back; READ_ONCE */
+	/* the reserve that got the last returned page; READ_ONCE */
 	u32			reserve_turn;
-	/* pages.c: that the array may have whatever the others have */
+	/* pages.c: pages that the array may have, whatever the others have */
 	s64			pages_anyway;
-	struct ddr_stock	*stock;		/* pages.c: pages that were used before */
+	struct ddr_stock	*stock;		/* pages.c: pages for reuse */
 	struct work_struct	event;		/* dm_table_event() */
 };
 

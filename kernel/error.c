@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Errors of members: their classes, the records that tell the daemon, the bios that
+ * Errors of members: their classes, the records that report them to the daemon, the bios that
  * wait for its answer; and, without a daemon (nosync), the decision itself.
  *
- * There is at most one open error a member, class and kind of operation, since the daemon judges
- * what failed a flush otherwise than what failed a read. The first operation that fails opens it
- * and DDR_K_ERROR goes out; all that fail the same way until DDR_U_RESOLVE join it. So nothing is
- * allocated, and a thousand failed writes are one record. The daemon may be quicker than a bio that
- * is on its way to wait: such a one takes the answer as it is.
+ * There is at most one open error for each member, class and kind of operation, since the daemon
+ * treats a failed flush differently from a failed read. The first operation that fails opens it
+ * and sends DDR_K_ERROR; all operations that fail in the same way until DDR_U_RESOLVE join it.
+ * So nothing is allocated, and a thousand failed writes are one record. The daemon may answer
+ * before a bio has started to wait: such a bio uses the last answer.
  *
- * A write that waits here keeps its region and its range: whatever the answer, it is
- * finished or reported, never forgotten. Nothing that waits keeps memory that reads and
- * writes need to end: while the daemon is away reads go on. So the data of a write is
- * copied once more after the answer, and a flush, which has to know who has ended it,
- * has memory of its own. A read keeps nothing.
+ * A write that waits here keeps its region and its range: whatever the answer, it is completed
+ * or reported, never forgotten. A waiting bio holds no memory that other reads and writes need
+ * to complete: while the daemon is away reads continue. So the data of a write is copied again
+ * after the answer, and a flush, which has to remember the members that completed it, has memory
+ * of its own. A read keeps nothing.
  *
- * Must never: fail a member for what is not its fault, end a bio while a member of the
+ * Must never: fail a member for an error that is not its fault, end a bio while a member of the
  * array lacks its data, or wait for the daemon in a generation of member states.
  */
 #include <linux/slab.h>
@@ -31,19 +31,19 @@
 
 struct ddr_error {
 	struct ddr_krec		krec;
-	bool			open;		/* DDR_U_RESOLVE is due */
-	u32			answer;		/* enum ddr_resolve, of the last that was closed */
+	bool			open;		/* DDR_U_RESOLVE is expected */
+	u32			answer;		/* enum ddr_resolve, of the last closed one */
 	struct list_head	waiting;	/* struct ddr_io */
 };
 
 struct ddr_errors {
-	spinlock_t		lock;		/* all of it; irq-safe */
+	spinlock_t		lock;		/* protects all of it; irq-safe */
 	u64			seq;		/* of the last record */
-	/* members of which an error of a flush is open; read without the lock */
+	/* members with an open error of a flush; read without the lock */
 	u32			flush_open;
 	/*
-	 * members that failed a flush which was given back to dm since: for those that begin; the
-	 * same
+	 * members that failed a flush that was handed back to dm since, for flushes that start
+	 * now; also read without the lock
 	 */
 	u32			flush_lost;
 	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
@@ -92,7 +92,7 @@ enum ddr_verdict ddr_error_judge(struct ddr_io *io, u32 role, u32 *class)
 		break;
 	case BLK_STS_MEDIUM:
 	case BLK_STS_PROTECTION:
-		/* a disk that cannot even write a sector has no spare ones left */
+		/* a disk that cannot even write a sector has no spare sectors left */
 		*class = io->op == DDR_OP_READ ? DDR_EC_MEDIUM : DDR_EC_IO;
 		break;
 	case BLK_STS_RESV_CONFLICT:
@@ -130,7 +130,7 @@ static struct ddr_error *ddr_error_of(struct ddr_errors *es, const struct ddr_io
 	return &es->error[(member * DDR_NR_CLASSES + class) * DDR_NR_OPS + io->op];
 }
 
-/* The member's error of a flush that is open, or NULL. Under the lock. */
+/* Under the lock: the member's open error of a flush, or NULL. */
 static struct ddr_error *ddr_error_of_flush(struct ddr_errors *es, u32 member)
 {
 	struct ddr_error *e;
@@ -145,7 +145,7 @@ static struct ddr_error *ddr_error_of_flush(struct ddr_errors *es, u32 member)
 	return NULL;
 }
 
-/* Under the lock, when an error of the member has been closed. */
+/* Under the lock, after an error of the member was closed. */
 static void ddr_error_closed(struct ddr_errors *es, u32 member)
 {
 	lockdep_assert_held(&es->lock);
@@ -221,9 +221,9 @@ static void ddr_error_resumed(struct work_struct *work)
 }
 
 /*
- * Under the lock. A flush that a noflush suspend gives back comes again as another one, and knows
- * nothing of the members that failed it. So the array does: no flush of theirs ends well until they
- * are out, for nobody can tell which one it is.
+ * Under the lock. A flush that a noflush suspend hands back comes again as a new one, which does
+ * not know the members that failed it. So the array remembers them: no flush of these members
+ * succeeds until they are OUT, because the repeated flush cannot be recognised.
  */
 static void ddr_error_ends(struct ddr_errors *es, struct ddr_io *io, blk_status_t status)
 {
@@ -252,8 +252,8 @@ void ddr_error_out(struct ddr_array *a, u32 member)
 }
 
 /*
- * Under es->lock, which is given back: waits for the answer to @e, or goes on with @action if there
- * is none to come.
+ * Under es->lock, which it drops: waits for the answer to @e, or continues with @action if none
+ * is expected.
  */
 static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 action,
 				  unsigned long irq)
@@ -310,7 +310,7 @@ void ddr_error_park_flush(struct ddr_io *io, u32 member,
 	io->resume = resume;
 	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
-	/* answered since it was seen: the states of the members say how */
+	/* answered since it was checked: the member states have the answer */
 	ddr_error_park_unlock(io, ddr_error_of_flush(es, member), DDR_RES_RETRY, irq);
 }
 
@@ -383,7 +383,7 @@ void ddr_error_redeclare(struct ddr_array *a)
 
 /* ---- answers ------------------------------------------------------------------------ */
 
-/* Under the lock: closes what DDR_U_RESOLVE @seq answers, moves its waiters to @run. */
+/* Under the lock: closes the error that DDR_U_RESOLVE @seq answers, moves its waiters to @run. */
 static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, u32 action,
 			   struct list_head *run)
 {
@@ -433,8 +433,8 @@ int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 }
 
 /*
- * No I/O of the old device is left, so nobody waits. An error of it that the daemon had not
- * answered yet would be declared to the next one at the same place, as that one's.
+ * No I/O of the old device is left, so nothing waits. Otherwise an unanswered error of it would
+ * be declared to the next daemon as one of the device that has the place now.
  */
 void ddr_error_forget(struct ddr_array *a, u32 member)
 {
@@ -489,7 +489,7 @@ bool ddr_error_fail_member(struct ddr_target *t, u32 member)
 	for (m = 0; m < a->geo.roles; m++)
 		left += m != member && READ_ONCE(a->member[m].state) == DDR_KM_IN_SYNC;
 	was_in = READ_ONCE(a->member[member].state) != DDR_KM_OUT;
-	/* without parity no member can be spared */
+	/* without parity the array needs every member */
 	out = !was_in || (!t->nocalc && left >= ddr_geo_data(&a->geo));
 	if (out && was_in)
 		ddr_array_set_member(a, member, DDR_KM_OUT, 0);

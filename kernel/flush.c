@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flush: to every member that is written. A member that failed it may have lost what
- * was written before, so it is out of the array before the flush ends, or the flush fails.
+ * Flush: goes to every member that is written. A member that failed it may have lost earlier
+ * writes, so it leaves the array before the flush ends, or the flush fails.
  *
- * What it lost may be anybody's: the failure is known to the daemon (an open error) from the moment
- * at which the member reports it, and until that is answered no flush that the member takes part in
- * ends well, whenever it was begun.
+ * The lost writes may be anyone's. So the failure is known to the daemon (an open error) from
+ * the moment when the member reports it, and until that is answered no flush that includes the
+ * member succeeds, whenever it started.
  *
- * Must never: end successfully on the second try of a member that failed the first, be that another
- * flush: a disk forgets what it could not write, and says so once. So a member that has ended this
- * flush well in an earlier round, and failed another one since, counts like one that it is still
- * sent to. And a flush that a noflush suspend gave back after a member had failed it comes again as
- * another one, so the array remembers (ddr_flush_lost()).
+ * Must never: succeed on the second attempt of a member that failed the first, even if that was
+ * another flush: a disk forgets what it could not write, and reports it only once. So a member
+ * that completed this flush in an earlier round, and failed another one since, is treated like
+ * one that the flush still has to go to. And a flush that a noflush suspend handed back after a
+ * member had failed it comes again as a new one, so the array remembers (ddr_flush_lost()).
  */
 #include "gate.h"
 #include "io.h"
@@ -21,8 +21,9 @@ static void ddr_flush_end(struct ddr_io *io);
 static void ddr_flush_resume(struct ddr_io *io, u32 action);
 
 /*
- * A flush that one of these members has failed is not decided: what the member lost may have been
- * for this flush to keep. Any context.
+ * If one of these members has failed any flush, and the daemon has not decided about it, waits
+ * for that: the writes that the member lost may be among those that this flush has to make
+ * durable. Any context.
  */
 static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 {
@@ -45,8 +46,8 @@ static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 }
 
 /*
- * No member that has lost something is in the array any more, so the flush may as well start anew,
- * if the gate was shut meanwhile.
+ * No member that has lost something is in the array any more, so the flush may start again if
+ * the gate was shut meanwhile.
  */
 static void ddr_flush_send(struct ddr_io *io, u32 todo)
 {
@@ -59,7 +60,7 @@ static void ddr_flush_send(struct ddr_io *io, u32 todo)
 	ddr_io_submit(io, todo, REQ_OP_WRITE | REQ_PREFLUSH | REQ_SYNC, ddr_flush_end);
 }
 
-/* Roles of members that failed a flush which a suspend gave back: it may be this one. */
+/* Roles of members that failed a flush that a suspend handed back: this may be the same one. */
 static u32 ddr_flush_lost(struct ddr_io *io)
 {
 	u32 members = ddr_error_flush_lost(io->t->array), lost = 0;
@@ -75,7 +76,10 @@ static u32 ddr_flush_lost(struct ddr_io *io)
 	return lost;
 }
 
-/* Without blocks there is no turn: the roles of block 0 are the members, in both layouts. */
+/*
+ * A flush has no blocks, so there is no rotation: the roles of block 0 are the members, in both
+ * layouts.
+ */
 static void ddr_flush_submit(struct ddr_io *io)
 {
 	struct ddr_io_states now;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The gate that every bio passes first, and the list of those that wait at it.
+ * The gate that every bio passes first, and the list of bios that wait at it.
  *
- * The gate parks a bio while the state is not complete (no ENABLE yet), while the
- * daemon froze the array, and, for writes, once the daemon was silent for longer than
- * its timeout (rule 7: a kernel without its daemon stops within a bounded time). Only a
- * daemon that has sent ENABLE since its bind extends that time: one that attaches and
- * does not get ready must not keep old member states alive.
+ * The gate parks a bio while the state is incomplete (no ENABLE yet), while the daemon has
+ * frozen the array, and, for writes, once the daemon was silent for longer than its timeout
+ * (rule 7: a kernel without its daemon stops within a limited time). Only a daemon that has sent
+ * ENABLE since its bind extends that time: one that attaches and does not become ready must not
+ * keep old member states in use.
  *
- * Whoever parks asks ddr_array_bounces() under the lock of its own list; whoever sets one
- * of the flags it looks at, sweeps all lists afterwards (sweep.c). So either the parker
- * sees the flag, or the sweep sees the bio.
+ * Code that parks asks ddr_array_bounces() under the lock of its own list; code that sets one of
+ * the flags that it checks sweeps all lists afterwards (sweep.c). So either the parker sees the
+ * flag, or the sweep sees the bio.
  *
  * Must never: let a bio run that the gate should have stopped.
  */
@@ -34,8 +34,8 @@ static void ddr_end_bio(struct bio *bio, blk_status_t status)
 }
 
 /*
- * dm turns BLK_STS_DM_REQUEUE into EIO outside of a noflush suspend, and an interrupted
- * suspend ends before our presuspend_undo runs: ask dm, not only our flag.
+ * dm turns BLK_STS_DM_REQUEUE into EIO outside of a noflush suspend, and an interrupted suspend
+ * ends before our presuspend_undo runs: so this asks dm, and does not only check our flag.
  */
 static bool ddr_array_noflush(struct ddr_array *a)
 {
@@ -91,7 +91,7 @@ static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool writ
 		spin_unlock_irqrestore(&a->lock, irq);
 		return true;
 	}
-	/* read-ahead is worth no wait */
+	/* read-ahead does not wait */
 	end = (bio->bi_opf & REQ_RAHEAD) || ddr_array_bounces(a, true, &status);
 	if (!end) {
 		bio_list_add(&a->parked, bio);

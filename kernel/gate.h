@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The gate that every bio passes first, and what ends the waiting at it and elsewhere. */
+/* The gate that every bio passes first, and how waiting ends, at the gate and elsewhere. */
 #ifndef DDR_GATE_H
 #define DDR_GATE_H
 
@@ -21,15 +21,15 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
  */
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
 /*
- * For every place that parks bios, under the lock of its list: must @bio not be parked because the
- * array is killed, is in a noflush suspend, is in a flushing one and was never served, or fails I/O
- * without a daemon (@daemon: the wait is for the daemon)? Then *@status says how it has to end
- * (after the lock was dropped); true. false: park it. Any context.
+ * For every place that parks bios, under the lock of its list: must @bio not be parked because
+ * the array is killed, is in a noflush suspend, is in a flushing one and was never served, or
+ * fails I/O without a daemon (@daemon: the wait is for the daemon)? Then returns true, and
+ * *@status is how to end it (after the lock was dropped). false: park it. Any context.
  */
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
 /*
- * Parks @bio here until the next kick, or ends it as ddr_array_bounces() of @daemon says. It holds
- * neither a region nor a range. Any context.
+ * Parks @bio here until the next kick, or ends it according to ddr_array_bounces() with @daemon.
+ * It holds neither a region nor a range. Any context.
  */
 void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon);
 /* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
@@ -39,16 +39,16 @@ void ddr_array_kick(struct ddr_array *a);
 
 /* ---- sweep.c ------------------------------------------------------------------- */
 
-/* Whatever is parked, here and elsewhere, is asked again whether it may wait; may sleep. */
+/* Asks again for all parked bios, here and elsewhere, whether they may wait; may sleep. */
 void ddr_array_sweep(struct ddr_array *a, blk_status_t status);
 /*
- * .presuspend with dm_noflush_suspending(): hands all parked bios (here, region.c, range.c,
- * error.c) back with BLK_STS_DM_REQUEUE, and from now on whatever would park. May sleep.
+ * .presuspend with dm_noflush_suspending(): hands back all parked bios (here, region.c, range.c,
+ * error.c) with BLK_STS_DM_REQUEUE, and from now on everything that would park. May sleep.
  */
 void ddr_array_requeue_parked(struct ddr_array *a);
 /*
- * .presuspend of a flushing suspend: if no daemon has ever sent ENABLE, what is parked ends with an
- * I/O error, and so does what comes, until the resume. May sleep.
+ * .presuspend of a flushing suspend: if no daemon has ever sent ENABLE, parked and new bios end
+ * with an I/O error until the resume. May sleep.
  */
 void ddr_array_fail_unserved(struct ddr_array *a);
 void ddr_array_suspend_undo(struct ddr_array *a);	/* .presuspend_undo: park again */

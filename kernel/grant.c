@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Regions, as the daemon sees them: its commands (GRANT, REFUSE, REAP, BITS). region.c has the life
- * of a region's word, and why CLOSED is a proof; record.c tells the daemon.
+ * The daemon's commands on regions (GRANT, REFUSE, REAP, BITS). region.c describes the life of a
+ * region's word, and why CLOSED is a proof; record.c makes the records for the daemon.
  *
  * Must never: need memory.
  *
@@ -42,7 +42,7 @@ static void ddr_park_take(struct ddr_park_bucket *b, u64 region, struct bio_list
 
 /* ---- closing ------------------------------------------------------------------------- */
 
-/* Under the grant that was just given up: nobody else closes it. */
+/* Called for a grant that was just given up: no other thread closes the region. */
 static void ddr_region_closed(struct ddr_array *a, u64 region)
 {
 	struct ddr_regions *rs = a->regions_state;
@@ -76,7 +76,7 @@ int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max)
 		if (!ddr_word_open(w) || (w & DDR_W_COUNT))
 			continue;
 		if (w & DDR_W_TOUCHED) {
-			/* if it fails the region is in use: it keeps the bit */
+			/* if it fails the region is in use, and keeps the bit */
 			ddr_word_change(rs, r, &w, w & ~DDR_W_TOUCHED);
 		} else if (ddr_word_change(rs, r, &w, ddr_word_closed(w))) {
 			ddr_region_closed(a, r);
@@ -133,7 +133,7 @@ int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
 		ddr_region_resched(r);
 		w = ddr_word(rs, r);
 		do {
-			/* granted already; or CLOSED is on its way and makes this void */
+			/* granted already; or CLOSED has been sent and makes this void */
 			if (w & (DDR_W_GRANTED | DDR_W_CLOSED))
 				break;
 			new = (w & ~(DDR_W_REQUEST | DDR_W_ERROR)) | DDR_W_GRANTED;
@@ -156,8 +156,8 @@ int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
 }
 
 /*
- * One region of a REFUSE. Bios that came after a LOCK that was sent as read-ahead were
- * not meant: they get a LOCK of their own.
+ * One region of a REFUSE. It does not apply to bios that came after a LOCK that was sent as
+ * read-ahead: they get a LOCK of their own.
  */
 static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct bio_list *end)
 {

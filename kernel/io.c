@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The pieces of a bio: which members they lie on, their bios, what they hold and
- * give back.
+ * The pieces of a bio: the members that they lie on, their bios, and the resources that they
+ * hold and release.
  *
- * Must never: touch an io after its bio ended, sleep or allocate at completion,
- * or hold a generation while waiting for memory, a range or the daemon.
+ * Must never: touch an io after its bio has ended, sleep or allocate at completion, or hold a
+ * generation while waiting for memory, a range or the daemon.
  */
 #include <linux/blk-cgroup.h>
 
@@ -17,16 +17,16 @@
 #include "trace.h"
 
 /*
- * What of a bio's flags its member bios carry. Not NOWAIT: a piece is all or nothing; not POLLED:
- * nobody polls them.
+ * The flags of a bio that its member bios get. Not NOWAIT: a piece is all or nothing; not
+ * POLLED: nothing polls them.
  */
 #define DDR_OPF_KEPT	(REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | REQ_RAHEAD | \
 			 REQ_BACKGROUND)
 
 /*
- * dm cuts reads and writes at units (or regions, where these are smaller), but
- * not write-zeroes: these run as a sequence of pieces, each with one region and
- * one range. Holding several would deadlock with a drain that spans them.
+ * dm cuts reads and writes at units (or regions, if these are smaller), but not write-zeroes:
+ * these run as a sequence of pieces, each with one region and one range. Holding several would
+ * deadlock with a drain that spans them.
  */
 void ddr_io_piece(struct ddr_io *io)
 {
@@ -42,7 +42,7 @@ void ddr_io_piece(struct ddr_io *io)
 	WARN_ON_ONCE(io->block + io->blocks > a->blocks);
 }
 
-/* Roles whose members have a device, and no failed read of this piece. */
+/* Roles whose members have a device, and did not fail to read this piece. */
 static u32 ddr_io_present(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
@@ -58,8 +58,8 @@ static u32 ddr_io_present(struct ddr_io *io)
 }
 
 /*
- * Roles that this table uses at all. A flush is for all blocks: where the roles turn, each member
- * has data of some.
+ * Roles that this table uses at all. A flush is for all blocks: with rotation each member has
+ * data of some.
  */
 static u32 ddr_io_used(struct ddr_io *io)
 {
@@ -93,7 +93,7 @@ void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s)
 	struct ddr_states of;
 
 	ddr_array_states(a, io->block, blocks, &of);
-	/* the place itself goes first: as long as it is read, nothing is read from its shadow */
+	/* the place itself comes first: while it is readable, nothing is read from its shadow */
 	s->shadow = 0;
 	if (unlikely(role & ~of.read) && !(io->avoid & BIT(DDR_SHADOW)) &&
 	    ddr_array_shadow_readable(a, io->block, blocks))
@@ -117,8 +117,8 @@ static void ddr_io_woken(struct work_struct *work)
 	struct ddr_io *io = container_of(range, struct ddr_io, range);
 
 	/*
-	 * cancelled: it asks for its range again, if nothing else ends it, and is told then why it
-	 * may not wait
+	 * cancelled: it asks for its range again, unless it is ended, and then learns why it may
+	 * not wait
 	 */
 	if (!range->locked) {
 		ddr_io_turn_away(io, false);
@@ -151,7 +151,7 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 		trace_ddraid_range_wait(a, block, blocks, write);
 		return false;
 	default:
-		/* -ENOTCONN: the wait would have been for the daemon, who is not there */
+		/* -ENOTCONN: the wait would have been for the daemon, which is gone */
 		ddr_io_turn_away(io, ret == -ENOTCONN);
 		return false;
 	}
@@ -198,17 +198,17 @@ blk_status_t ddr_io_status(struct ddr_io *io, u32 role)
 }
 
 /*
- * The bio's cgroup is charged, and made to wait, at the array's own device, before the bio holds
- * anything. From here on it holds a range, a region, a generation of member states and memory, all
- * of which others wait for: no cgroup's limit may stop it now, so the members see the root cgroup,
- * as they do below md's parity levels and dm-crypt.
+ * The bio's cgroup was charged and throttled at the array's own device, before the bio held
+ * anything. From here on it holds a range, a region, a generation of member states and memory,
+ * for all of which others wait: no cgroup limit may stop it now, so the members see the root
+ * cgroup, as below md's parity levels and dm-crypt.
  */
 static void ddr_member_cgroup(struct bio *bio)
 {
 	bio_associate_blkg_from_css(bio, blkcg_root_css);
 }
 
-/* Reads without a buffer go to the pages of the bio itself. */
+/* Reads without a buffer use the pages of the bio itself. */
 static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 {
 	struct ddr_target *t = io->t;
@@ -251,7 +251,10 @@ void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(stru
 	buf->end = end;
 	buf->issued = roles;
 	buf->failed = 0;
-	/* one more than there are operations: a ram disk ends them while they are submitted */
+	/*
+	 * one more than the number of operations: a ram disk ends them while they are being
+	 * submitted
+	 */
 	atomic_set(&buf->pending, hweight32(roles) + 1);
 	for_each_set_bit(role, &todo, DDR_PLACES) {
 		ddr_member_init(io, role, opf);
@@ -260,7 +263,7 @@ void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(stru
 	ddr_buf_op_done(buf);
 }
 
-/* ---- the end --------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------- */
 
 void ddr_io_drop_buf(struct ddr_io *io)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The I/O engine's private contract: what io.c, pages.c, parity.c, write.c,
- * read.c, flush.c and error.c know of each other. Nobody else includes it.
+ * The private interface of the I/O engine: shared by io.c, pages.c, parity.c, write.c, read.c,
+ * flush.c and error.c only.
  *
- * Life of a bio: ddr_io_map() -> ddr_{read,write,flush}_start() -> ... ->
- * ddr_io_finish(). A bio that was parked starts again from the start.
+ * Life of a bio: ddr_io_map() -> ddr_{read,write,flush}_start() -> ... -> ddr_io_finish(). A bio
+ * that was parked restarts from the beginning.
  *
- * What may wait for what, so that nothing waits in a circle:
- * - .map and bio_wq may sleep for memory. What they hold then is a region
- *   reference and a range, never a generation and never half of a buffer. Each class
- *   of bios has a bio_wq and a reserve of memory, so none waits behind another one's.
+ * What may wait for what, so that there is no cycle:
+ * - .map and bio_wq may sleep for memory. They then hold a region reference and a range, but no
+ *   generation and no partial buffer. Each class of bios has a bio_wq and a reserve of memory,
+ *   so none waits behind another class.
  * - Nothing on ctl_wq sleeps for memory or I/O: it wakes the others.
- * - io_wq computes, copies, judges errors and retries member writes. Nothing
- *   on it waits for memory, a range or the daemon.
- * - Whoever has its buffer needs nothing more to end but the members: who waits for
- *   the daemon gives it back first. Flushes keep theirs, which nobody else uses.
+ * - io_wq computes, copies, classifies errors and retries member writes. Nothing on it waits for
+ *   memory, a range or the daemon.
+ * - An I/O that has its buffer only needs the members to complete: before it waits for the
+ *   daemon it releases the buffer. Flushes keep theirs, from a pool that only they use.
  */
 #ifndef DDR_IO_H
 #define DDR_IO_H
@@ -29,21 +29,21 @@
 
 struct ddr_io;
 
-/* Flags of a struct ddr_io; one context at a time owns the io, so plain bits. */
+/* Flags of a struct ddr_io; only one context at a time owns the io, so plain bits suffice. */
 enum {
 	DDR_IO_REGION	= 1u << 0,	/* counted in its region */
 	DDR_IO_RANGE	= 1u << 1,	/* holds its range */
-	/* a mismatch was seen; this is the second look, under the range */
+	/* a mismatch was found; this is the second read, under the range */
 	DDR_IO_RECHECK	= 1u << 2,
-	DDR_IO_SENT	= 1u << 3,	/* members may have something of this write */
+	DDR_IO_SENT	= 1u << 3,	/* part of this write may be on the members */
 };
 
 /* Roles (bits) that one read needs. */
 struct ddr_plan {
 	u32	read;		/* read from members */
 	u32	lost;		/* data roles to compute */
-	u32	check;		/* parity (order 0: copies) read only to be compared */
-	u32	buffers;	/* roles with a buffer; 0: straight to the pages of the bio */
+	u32	check;		/* parity (order 0: copies) that is only read for comparison */
+	u32	buffers;	/* roles with a buffer; 0: directly into the bio */
 	u32	shadow;		/* roles read from the shadow of their place */
 };
 
@@ -52,7 +52,7 @@ struct ddr_io {
 	struct ddr_target	*t;
 	struct bio		*bio;
 	struct ddr_buf		*buf;
-	/* counted in this generation of member states; or NULL */
+	/* the generation of member states that it is counted in, or NULL */
 	struct ddr_gen		*gen;
 	struct ddr_range	range;
 	struct delayed_work	work;
@@ -62,51 +62,51 @@ struct ddr_io {
 	void			(*resume)(struct ddr_io *io, u32 action);
 	u32			action;
 	struct ddr_krec		mismatch;	/* error.c */
-	u64			block;		/* the piece in work: its first block */
+	u64			block;		/* the current piece: its first block */
 	u32			blocks;
 	/* sectors of the bio before the piece (write-zeroes) */
 	u32			done;
 	u32			flags;
 	u32			avoid;		/* members that failed to read the piece */
-	/* for want of resources: of this piece, since the daemon's last answer */
+	/* retries for lack of resources, for this piece, since the daemon's last answer */
 	u16			tries;
-	u8			looks;		/* MISMATCH records of the piece so far */
+	u8			looks;		/* MISMATCH records sent for the piece */
 	u8			op;		/* enum ddr_error_op */
 	u8			class;		/* enum ddr_class */
-	u8			error_member, error_class;	/* the worst that explains @avoid */
+	u8			error_member, error_class;	/* the worst error behind @avoid */
 	struct ddr_plan		plan;		/* reads */
 };
 
-/* of vectors: a mirror of three with verify_reads needs 4 x 256 */
+/* pages of vectors: a mirror of three with verify_reads needs 4 x 256 */
 #define DDR_VEC_PAGES		4u
-/* buffer of a role beyond all: for ddr_parity_check() */
+/* buffer of an extra role: for ddr_parity_check() */
 #define DDR_SCRATCH_ROLE	DDR_GEO_MAX_ROLES
 
 /*
- * All memory that the member operations of one piece need: taken as a whole
- * before the first is submitted, so that none ever waits for another one.
- * A role's buffer is contiguous in the member's order: page p of it holds blocks
- * p * (PAGE_SIZE / chunk) and following. Buffers of less than a page share pages.
+ * All memory that the member operations of one piece need: it is taken as a whole before the
+ * first is submitted, so that no operation waits for another one. A role's buffer is contiguous
+ * in the member's order: page p of it holds blocks p * (PAGE_SIZE / chunk) and following.
+ * Buffers of less than a page share pages.
  */
 struct ddr_buf {
 	struct ddr_io	*io;
 	void		(*end)(struct ddr_io *io);	/* all operations ended; any context */
 	atomic_t	pending;
-	/* roles of this round; BIT(g->roles): the shadow, which gets what its place gets */
+	/* roles of this round; BIT(g->roles): the shadow, which gets the same as its place */
 	u32		issued;
 	unsigned long	failed;		/* roles of this round that failed; atomic bit operations */
 	u32		done;		/* roles written successfully, in any round */
-	u32		filled;		/* roles whose buffers hold what they should */
-	u32		zeroed;		/* roles that get real zeroes, not write-zeroes */
-	u32		lost;		/* flush: roles (of block 0) whose member failed one */
-	u32		roles;		/* that have a buffer */
+	u32		filled;		/* roles whose buffers have the right contents */
+	u32		zeroed;		/* roles that get real zeroes instead of write-zeroes */
+	u32		lost;		/* flush: roles (of block 0) whose member failed a flush */
+	u32		roles;		/* roles that have a buffer */
 	u32		bytes;		/* on each member */
-	u32		pages;		/* vectors (pages, or one part of one) a role */
-	u8		pool;		/* that it came from */
+	u32		pages;		/* vectors (pages, or one part of one) for each role */
+	u8		pool;		/* the pool that it came from */
 	/* one buffer for all roles: a mirror writes one copy to all members */
 	bool		shared;
-	bool		owned;		/* the pages are ours to free */
-	/* vectors in each of the next: those of one slot lie together */
+	bool		owned;		/* the pages must be freed by us */
+	/* vectors in each page below: those of one slot are contiguous */
 	u32		per;
 	struct bio_vec	*vec[DDR_VEC_PAGES];	/* by slot, then page: ddr_buf_vec() */
 	/* the member bios follow, by role, then the vectors if they are few */
@@ -129,10 +129,10 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 
 /* ---- io.c ---------------------------------------------------------------- */
 
-/* Names the piece of the bio that begins io->done sectors into it. */
+/* Determines the piece of the bio that starts io->done sectors into it. */
 void ddr_io_piece(struct ddr_io *io);
 
-/* What one look at the states of the members says of a piece. */
+/* The result of one look at the member states, for a piece. */
 struct ddr_io_states {
 	u32	read;		/* roles whose members are read from */
 	u32	shadow;		/* of those, the one that is read from the shadow */
@@ -140,42 +140,43 @@ struct ddr_io_states {
 	u32	absent;		/* members that have to be written, and have no device */
 };
 void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s);
-u32 ddr_io_member(struct ddr_io *io, u32 role);	/* to which an operation of the piece goes */
-/* BIT() of the role whose copy the shadow holds; 0: there is no shadow */
+u32 ddr_io_member(struct ddr_io *io, u32 role);	/* the member for an operation of the piece */
+/* BIT() of the role that the shadow holds; 0: there is no shadow */
 u32 ddr_io_shadow_role(struct ddr_io *io);
 /*
- * Locks the range of the piece; false: @wake is called from bio_wq once it is locked, the caller
- * has lost the io.
+ * Locks the range of the piece; false: @wake is called from bio_wq once it is locked, and the
+ * caller must not use the io any more.
  */
 bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
 /*
- * The io may not go on now: gives back all that it holds, and its bio asks again at the gate, or is
- * ended as ddr_array_bounces() of @daemon says. What was sent of it counts as failed. Any context;
- * the caller has lost the io.
+ * The io must not continue now: releases everything that it holds. Its bio asks again at the
+ * gate, or is ended according to ddr_array_bounces() with @daemon. What was sent of it counts as
+ * failed. Any context; the caller must not use the io any more.
  */
 void ddr_io_turn_away(struct ddr_io *io, bool daemon);
 /*
- * Submits one operation of @opf to the member of each of @roles and calls @end once all have ended,
- * maybe before it returns. Data: the role's buffer, the pages of the bio itself if there is none
- * (reads), nothing if the buffer has no pages.
+ * Submits one operation of @opf to the member of each of @roles and calls @end once all have
+ * ended, perhaps before it returns. Data: the role's buffer, the pages of the bio itself if
+ * there is none (reads), nothing if the buffer has no pages.
  */
 void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io));
 /* of a role that failed in this round */
 blk_status_t ddr_io_status(struct ddr_io *io, u32 role);
 /*
- * Gives back all that the io holds, in reverse order of taking. @error: the region must be
- * resynced. Any context.
+ * Releases everything that the io holds, in reverse order. @error: the region must be resynced.
+ * Any context.
  */
 void ddr_io_drop(struct ddr_io *io, bool error);
 void ddr_io_drop_buf(struct ddr_io *io);
-/* Drops all and ends the bio. Any context; the io is gone. */
+/* Releases everything and ends the bio. Any context; the io no longer exists. */
 void ddr_io_finish(struct ddr_io *io, blk_status_t status);
 /*
- * Calls @fn from io_wq (no sleeping for memory or locks of ours) or from the bio_wq of its class.
+ * Calls @fn from io_wq (must not sleep for memory or for our locks) or from the bio_wq of its
+ * class.
  */
 void ddr_io_compute(struct ddr_io *io, work_func_t fn);
 void ddr_io_defer(struct ddr_io *io, work_func_t fn);
-/* After an error that is nobody's fault: calls @fn from @wq a little later. */
+/* After an error that is no member's fault: calls @fn from @wq a little later. */
 #define DDR_RETRY_MS	20
 #define DDR_MAX_TRIES	250
 void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn);
@@ -202,15 +203,15 @@ struct ddr_engine {
 	struct ddr_array	*a;
 
 	/* generation.c */
-	spinlock_t		lock;		/* what follows, but gen[], current_gen */
+	spinlock_t		lock;		/* for what follows, except gen[], current_gen */
 	struct ddr_gen		gen[2];
 	u32			current_gen;	/* acquire/release */
 	bool			turning;	/* the other generation is draining */
-	/* members whose APPLIED waits for the next turn, for this one */
+	/* members whose APPLIED waits for the next switch, for the present one */
 	u32			next, now;
 	struct ddr_krec		applied[DDR_PLACES];
 	struct work_struct	turned;
-	struct completion	drained;	/* at the end */
+	struct completion	drained;	/* when the array is freed */
 
 	/* error.c */
 	struct ddr_errors	*errors;
@@ -220,15 +221,12 @@ struct ddr_engine {
 };
 
 int ddr_gen_init(struct ddr_engine *e);
-/*
- * No I/O is left: waits for a turn that is on its way through RCU and io_wq, and for those behind
- * it.
- */
+/* No I/O is left: waits for a switch in progress (through RCU and io_wq), and for the next one. */
 void ddr_gen_settle(struct ddr_engine *e);
-/* settled, and io_wq is gone: no work of it may run */
+/* settled, and io_wq is destroyed: no work of it may run */
 void ddr_gen_free(struct ddr_engine *e);
 /*
- * From here to ddr_gen_exit() the io obeys the member states that it reads. Never sleeps; never
+ * From here to ddr_gen_exit() the io uses the member states that it reads. Never sleeps; never
  * held while parked.
  */
 void ddr_gen_enter(struct ddr_io *io);
@@ -238,14 +236,14 @@ void ddr_gen_exit(struct ddr_io *io);
 
 int ddr_pages_init(void);
 void ddr_pages_exit(void);
-/* of an I/O of so many blocks */
+/* of an I/O with this number of blocks */
 enum ddr_class ddr_pages_class(const struct ddr_target *t, u32 op, u32 blocks);
 int ddr_pools_init(struct ddr_target *t);
 void ddr_pools_exit(struct ddr_target *t);
 /*
- * The buffer of @io for @roles, into io->buf; may sleep, never fails. @shared: one for all of them.
- * @pages: with pages; otherwise there are vectors without any (write-zeroes), which the caller may
- * fill.
+ * Gets the buffer of @io for @roles, into io->buf; may sleep, never fails. @shared: one for all
+ * roles. @pages: with pages; otherwise there are empty vectors (write-zeroes), which the caller
+ * may fill.
  */
 void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages);
 void ddr_buf_put(struct ddr_io *io);		/* any context */
@@ -254,27 +252,28 @@ u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role);
 void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page);
 u32 ddr_buf_page_bytes(const struct ddr_buf *buf, u32 page);
 /*
- * Addresses of page @page of every role, NULL where there is no buffer; ptr[DDR_SCRATCH_ROLE] too.
+ * Addresses of page @page of every role, NULL for roles without a buffer; also
+ * ptr[DDR_SCRATCH_ROLE].
  */
 void ddr_buf_ptrs(const struct ddr_buf *buf, u32 page, void **ptr);
 /*
- * Copies @bytes for each data role between the bio at @iter, which moves on, and the buffers at
- * @ptr.
+ * Copies @bytes for each data role between the bio at @iter, which is advanced, and the buffers
+ * at @ptr.
  */
 void ddr_buf_gather(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes);
 void ddr_buf_scatter(struct ddr_io *io, struct bvec_iter *iter, void **ptr, u32 bytes);
 
-/* ---- stock.c: pages that were used before; what is in them is left from then ------------ */
+/* ---- stock.c: used pages, which still have their old contents --------------------- */
 
 int ddr_stock_init(s64 most);			/* all stocks together keep up to @most pages */
 void ddr_stock_exit(void);
 /* for up to @most pages; may sleep; NULL: no memory */
 struct ddr_stock *ddr_stock_make(u32 most);
-/* nobody uses it any more; NULL is nothing; may sleep */
+/* no longer in use; NULL is allowed; may sleep */
 void ddr_stock_end(struct ddr_stock *s);
-/* how many there were; any context */
+/* returns the number of pages taken; any context */
 u32 ddr_stock_take(struct ddr_stock *s, struct page **pages, u32 nr);
-/* frees what it has no room for; any context */
+/* frees pages for which there is no room; any context */
 void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr);
 
 /*
@@ -283,16 +282,17 @@ void ddr_stock_put(struct ddr_stock *s, struct page **pages, u32 nr);
  */
 
 /*
- * Computes the parity @roles of ptr[0 .. data). With Q wanted ptr[P] is written too. Order above 0.
+ * Computes the parity @roles of ptr[0 .. data). If Q is requested, ptr[P] is written, too. Order
+ * above 0.
  */
 void ddr_parity_generate(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 roles);
 /*
- * Computes the data roles @lost (at most two) with the parity roles in @have; with Q alone ptr[P]
- * is overwritten. Order above 0.
+ * Computes the data roles @lost (at most two) with the parity roles in @have; with Q alone
+ * ptr[P] is overwritten. Order above 0.
  */
 void ddr_parity_recover(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 lost, u32 have);
 /*
- * Roles of @check that do not match the data. Spoils ptr[P] and, for Q, needs ptr[P] and
+ * Roles of @check that do not match the data. Overwrites ptr[P] and, for Q, needs ptr[P] and
  * ptr[DDR_SCRATCH_ROLE].
  */
 u32 ddr_parity_check(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 check);
@@ -308,24 +308,27 @@ void ddr_flush_start(struct ddr_io *io);
 int ddr_errors_init(struct ddr_engine *e);
 void ddr_errors_free(struct ddr_engine *e);
 
-/* What to do about an operation that failed. */
+/* What to do about a failed operation. */
 enum ddr_verdict {
-	/* nothing is wrong with the member: the same again, a little later */
+	/* the member is not at fault: repeat a little later */
 	DDR_V_AGAIN,
-	DDR_V_ZERO,		/* it cannot write zeroes by itself: write them */
+	DDR_V_ZERO,		/* it does not support write-zeroes: write zeroes */
 	DDR_V_FAILED,		/* it failed, with a class */
 };
 enum ddr_verdict ddr_error_judge(struct ddr_io *io, u32 role, u32 *class);
-blk_status_t ddr_error_status(u32 class);	/* what the bio ends with, if it has to */
-/* Counts, and tells the daemon, that @member failed the piece of @io; nobody waits. Any context. */
+blk_status_t ddr_error_status(u32 class);	/* the status of the bio, if it has to end */
+/*
+ * Counts the failure of @member in the piece of @io, and reports it to the daemon; does not
+ * wait. Any context.
+ */
 void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
-/* the operation of a flush for the role has failed, others run still; any context */
+/* the flush of this role has failed, while others are still in flight; any context */
 void ddr_error_of_flush_op(struct ddr_io *io, u32 role);
 /*
- * Waits for the daemon's answer to the error of @member and @class, which this io has reported
- * before; it may have come already. Its buffer is given back, but that of a flush. @resume runs
- * from io_wq. Or ends the bio, if waiting is not allowed. The io is in no generation. Any context;
- * the caller has lost the io.
+ * Waits for the daemon's answer to the error of @member and @class, which this io has reported;
+ * the answer may have arrived already. Releases the buffer, except that of a flush. @resume runs
+ * from io_wq. If waiting is not allowed, ends the bio. The io is in no generation. Any context;
+ * the caller must not use the io any more.
  */
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
 		    void (*resume)(struct ddr_io *io, u32 action));
@@ -337,22 +340,22 @@ void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
 bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent,
 			   void (*resume)(struct ddr_io *io, u32 action));
 /*
- * Members (bit: member) that failed a flush, whosever, about which the daemon has not decided. Any
+ * Members (bit: member) that failed any flush, and about which the daemon has not decided. Any
  * context.
  */
 u32 ddr_error_flush_open(struct ddr_array *a);
 /*
- * Members that failed a flush which was given back to dm since, and comes again as a new one. Any
- * context.
+ * Members that failed a flush that was handed back to dm since, and comes again as a new one.
+ * Any context.
  */
 u32 ddr_error_flush_lost(struct ddr_array *a);
-/* The io waits until that is decided of @member. Any context. */
+/* Waits until that is decided for @member. Any context. */
 void ddr_error_park_flush(struct ddr_io *io, u32 member,
 			  void (*resume)(struct ddr_io *io, u32 action));
 void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
-/* nosync: nobody else decides. True: @member is out now, and the rest suffices. */
+/* nosync: decides without a daemon. True: @member is OUT now, and the others suffice. */
 bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class);
-/* nosync, by hand: the same; false: the rest would not suffice. */
+/* nosync, by hand: the same; false: the others would not suffice. */
 bool ddr_error_fail_member(struct ddr_target *t, u32 member);
 
 #endif

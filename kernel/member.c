@@ -2,8 +2,8 @@
 /*
  * The states of the members: which are read, which are written.
  *
- * They are read without a lock by all I/O, inside of a generation (generation.c) where
- * it matters that a change is known to have been seen.
+ * All I/O reads them without a lock, inside a generation (generation.c) where it matters that a
+ * change is known to be visible.
  *
  * Must never: change a state by itself; the daemon does, or nosync's decision (error.c).
  */
@@ -16,10 +16,10 @@ void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 curs
 	u32 bits = a->member_bits & ~(BIT(member) | BIT(member + DDR_MB_REBUILDING));
 
 	lockdep_assert_held(&a->lock);
-	/* what is complete without it on this node must not be written to it again */
+	/* writes that completed without it on this node must not be written to it later */
 	if (state == DDR_KM_LEAVING && (a->said_out & BIT(member)) &&
 	    (member != DDR_SHADOW || (a->present & BIT(DDR_SHADOW))))
-		/* a shadow that no table names holds up what is written, no more */
+		/* a shadow that no table names only makes writes wait */
 		state = DDR_KM_OUT;
 	if (state == DDR_KM_OUT)
 		a->said_out |= BIT(member);
@@ -44,7 +44,7 @@ void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor
 	spin_unlock_irqrestore(&a->lock, irq);
 }
 
-/* From members to the roles that they play after @turn. */
+/* Converts bits by member to bits by role after @turn. */
 static u32 ddr_array_turn(struct ddr_array *a, u32 members, u32 turn)
 {
 	u32 n = a->geo.roles;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The states of the members, and what follows from them for an I/O. */
+/* The states of the members, and what they mean for an I/O. */
 #ifndef DDR_MEMBER_H
 #define DDR_MEMBER_H
 
@@ -9,7 +9,7 @@
 void ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);
 /* under a->lock */
 void __ddr_array_set_member(struct ddr_array *a, u32 member, u32 state, u64 cursor);
-/* What one look at the states says of blocks of one unit. */
+/* The result of one look at the member states, for blocks of one unit. */
 struct ddr_states {
 	/* by role, in the geometry's turn: members with a device that are read from / written to */
 	u32	read, write;
@@ -23,7 +23,7 @@ struct ddr_states {
 void ddr_array_states(struct ddr_array *a, u64 block, u32 blocks, struct ddr_states *s);
 bool ddr_array_shadow_readable(struct ddr_array *a, u64 block, u32 blocks);
 
-/* Something that `dmsetup status` shows has changed: wakes `dmsetup wait`. Process context. */
+/* Something in `dmsetup status` has changed: wakes `dmsetup wait`. Process context. */
 void ddr_target_event(struct ddr_array *a);
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Block ranges in flight on this node: the order of what overlaps, and EX.
+ * Block ranges in flight on this node: the order of overlapping ones, and EX.
  *
- * Each range lies in one unit, and the list of its bucket holds it from the moment it
- * asks until it is given back, in the order of arrival. A range may run once nothing
- * ahead of it in the list conflicts with it; so a waiter is passed by later ranges that
- * do not overlap it, and by no other (nobody starves). An EX range is one writer a unit
- * that it touches, all queued at once; it is drained when the last of them is locked.
+ * Each range lies in one unit. The list of its bucket holds it from its request until it is
+ * released, in the order of arrival. A range may run once nothing ahead of it in the list
+ * conflicts with it; so a waiter is overtaken only by later ranges that do not overlap it (no
+ * starvation). An EX range is one writer for each unit that it touches, all queued at once; it
+ * is drained when the last of them is locked.
  *
- * Must never: let two ranges run that overlap unless both read; forget a waiter; touch
- * the bio of a range.
+ * Must never: let two overlapping ranges run unless both read; forget a waiter; touch the bio of
+ * a range.
  *
- * A bio whose member write failed keeps its range until the daemon has resolved the
- * error, so a DRAIN that covers it is answered after that.
+ * A bio whose member write failed keeps its range until the daemon has resolved the error, so a
+ * DRAIN that covers it is answered after that.
  *
  * Locks: ex_mutex guards the list of EX ranges; inside it a bucket's spinlock guards the
  * bucket's list, ->locked, and ex->waiting; one bucket at a time.
@@ -29,7 +29,7 @@
 #define DDR_UNIT_BLOCKS		(1u << DDR_GEO_UNIT_SHIFT)
 
 struct ddr_range_bucket {
-	spinlock_t		lock;		/* of the list, and of ->locked in it */
+	spinlock_t		lock;		/* protects the list, and ->locked in it */
 	unsigned int		waiting;
 	unsigned int		ex;		/* pieces of EX ranges in the list */
 	struct list_head	list;
@@ -40,7 +40,7 @@ struct ddr_ex {
 	u64			seq;
 	atomic_t		waiting;	/* pieces that are not locked yet */
 	bool			drained;	/* DRAINED was queued */
-	bool			orphan;		/* of a daemon that is gone; has no seq any more */
+	bool			orphan;		/* its daemon is gone; its seq is invalid */
 	unsigned int		pieces;
 	struct ddr_krec		krec;
 	struct ddr_range	piece[];
@@ -48,9 +48,9 @@ struct ddr_ex {
 
 struct ddr_ranges {
 	struct ddr_array	*array;
-	struct mutex		ex_mutex;	/* of the next three */
+	struct mutex		ex_mutex;	/* protects the next three */
 	struct list_head	ex;
-	unsigned int		nr_ex;		/* of them, not orphans */
+	unsigned int		nr_ex;		/* number of them without orphans */
 	unsigned int		nr_orphans;
 	struct work_struct	ex_work;
 	struct ddr_range_bucket	bucket[1 << DDR_RANGE_BUCKET_BITS];
@@ -68,8 +68,8 @@ static bool ddr_range_conflicts(const struct ddr_range *a, const struct ddr_rang
 }
 
 /*
- * Under the bucket's lock: is an EX range ahead of @r, which is not in the list yet, that it has to
- * wait for? Only the daemon ends that one.
+ * Under the bucket's lock: is there an EX range ahead of @r, which is not in the list yet, that
+ * it has to wait for? Only the daemon ends an EX range.
  */
 static bool ddr_range_behind_ex(const struct ddr_range_bucket *b, const struct ddr_range *r)
 {
@@ -84,7 +84,7 @@ static bool ddr_range_behind_ex(const struct ddr_range_bucket *b, const struct d
 	return false;
 }
 
-/* Under the bucket's lock: is something ahead of @r in the list that it has to wait for? */
+/* Under the bucket's lock: is there anything ahead of @r in the list that it has to wait for? */
 static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr_range *r)
 {
 	const struct ddr_range *o;
@@ -100,7 +100,7 @@ static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr
 	return false;
 }
 
-/* Under the bucket's lock. After queue_work() @r may be gone. */
+/* Under the bucket's lock. After queue_work() @r may be freed. */
 static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 {
 	lockdep_assert_held(&ddr_range_bucket(rs, r)->lock);
@@ -112,7 +112,7 @@ static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 	}
 }
 
-/* Blocks of one unit that the ranges passed so far hold or wait for. */
+/* The blocks of one unit that the ranges passed so far hold or wait for. */
 struct ddr_range_cover {
 	DECLARE_BITMAP(read, DDR_UNIT_BLOCKS);
 	DECLARE_BITMAP(write, DDR_UNIT_BLOCKS);
@@ -132,8 +132,8 @@ static bool ddr_range_meets(const unsigned long *bits, const struct ddr_range *r
 }
 
 /*
- * Under the bucket's lock, after @gone has left the list: locks the waiters that it has held back,
- * and nothing else does.
+ * Under the bucket's lock, after @gone has left the list: locks the waiters that were held back
+ * by it and by nothing else.
  */
 static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b,
 			      const struct ddr_range *gone)
@@ -158,7 +158,7 @@ static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b,
 				return;
 		}
 		bitmap_set(r->write ? cover.write : cover.read, ddr_range_first(r), r->count);
-		/* who comes behind and met @gone meets one of these */
+		/* a later range that overlapped @gone overlaps one of these */
 		if (find_next_zero_bit(cover.write, end, first) >= end)
 			return;
 	}
@@ -218,11 +218,11 @@ void ddr_range_cancel_waiting(struct ddr_array *a)
 				list_move_tail(&r->list, &cancelled);
 				b->waiting--;
 			}
-			/* what waited for a cancelled one only */
+			/* ranges that only waited for a cancelled one */
 			list_for_each_entry(r, &cancelled, list)
 				ddr_range_advance(rs, b, r);
 		}
-		/* still under the lock: nobody looks at what these leave */
+		/* still under the lock, so nobody sees the list in between */
 		list_for_each_entry_safe(r, n, &cancelled, list) {
 			list_del(&r->list);
 			ddr_range_notify(rs, r);
@@ -334,7 +334,7 @@ int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count)
 		cond_resched();
 	}
 	mutex_unlock(&rs->ex_mutex);
-	/* the bias: nobody looked at the range before it was complete */
+	/* drops the bias: the range could not be drained before it was complete */
 	if (atomic_dec_and_test(&ex->waiting))
 		queue_work(a->ctl_wq, &rs->ex_work);
 	return 0;
@@ -373,8 +373,8 @@ int ddr_range_release(struct ddr_array *a, u64 seq)
 }
 
 /*
- * Under ex_mutex: does an orphan ahead of @ex cover all of it? Both end together, and whatever
- * waits for @ex came later than that one, so it waits for that one too.
+ * Under ex_mutex: does an orphan ahead of @ex cover all of it? Both end together, and everything
+ * that waits for @ex came later than the orphan, so it waits for that one, too.
  */
 static bool ddr_ex_covered(const struct ddr_ranges *rs, const struct ddr_ex *ex)
 {
@@ -401,7 +401,7 @@ void ddr_range_orphan_all(struct ddr_array *a)
 	rs->nr_ex = 0;
 	list_for_each_entry_safe(ex, n, &rs->ex, list) {
 		ex->orphan = true;
-		/* each daemon that goes before it enables has told the same ranges again */
+		/* each daemon that ends before it enables has declared the same ranges again */
 		if (ddr_ex_covered(rs, ex))
 			ddr_ex_end(a, ex);
 	}

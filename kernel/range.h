@@ -6,15 +6,17 @@
 #include "record.h"
 
 /*
- * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), one
- * spinlock a bucket. A range never crosses a unit. Writers exclude writers, EX and reconstructing
- * readers where they overlap; readers share. A bio holds one range at a time, or EX may deadlock
- * with it. ddr_range_lock: 0: locked. -EINPROGRESS: queued in arrival order, @wake runs on @wq,
- * once. -EAGAIN: it would wait, but the array is killed or in a noflush suspend: give the
- * region back, then ddr_array_park(). -ENOTCONN: so it is, or there is no daemon to end the EX
- * range that it would wait for, and I/O fails without one: the same, and tell ddr_array_park().
- * @wake finds ->locked set: the range is held now; or clear: the wait was cancelled, act as for
- * -EAGAIN.
+ * Block ranges in flight on this node, in buckets by unit (block >> DDR_GEO_UNIT_SHIFT), with
+ * one spinlock per bucket. A range never spans two units. Writers exclude writers, EX and
+ * reconstructing readers where they overlap; readers share. A bio holds one range at a time,
+ * otherwise EX may deadlock with it.
+ *
+ * ddr_range_lock returns 0: locked. -EINPROGRESS: queued in arrival order, @wake runs on @wq,
+ * once. -EAGAIN: it would wait, but the array is killed or in a noflush suspend: give the region
+ * back, then call ddr_array_park(). -ENOTCONN: the same, or there is no daemon to end the EX
+ * range that it would wait for, and I/O fails without one: do the same, and pass this on to
+ * ddr_array_park(). @wake finds ->locked set: the range is held now; or clear: the wait was
+ * cancelled, act as for -EAGAIN.
  */
 struct ddr_range {
 	struct list_head	list;		/* in the bucket */
@@ -25,25 +27,26 @@ struct ddr_range {
 	struct work_struct	work;
 	struct workqueue_struct	*wq;		/* where it is woken */
 	work_func_t		wake;		/* of @work; NULL: a piece of an EX range */
-	struct ddr_ex		*ex;		/* range.c's */
+	struct ddr_ex		*ex;		/* used by range.c */
 };
 int ddr_ranges_init(struct ddr_array *a);
 /*
- * No daemon is left: ends its EX ranges. One that waited for another is told so through ctl_wq,
- * which must be there still. May sleep.
+ * No daemon is left: ends its EX ranges. One that waited for another is notified through ctl_wq,
+ * which must still exist. May sleep.
  */
 void ddr_ranges_end(struct ddr_array *a);
-/* ended, and ctl_wq is gone: no work of it may run */
+/* ended, and ctl_wq is destroyed: no work of it may run */
 void ddr_ranges_free(struct ddr_array *a);
 int ddr_range_lock(struct ddr_array *a, struct ddr_range *r);
 void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r);	/* any context */
-/* all that wait, EX excepted, get their wake with locked clear; may sleep */
+/* all waiters except EX get their wake with locked clear; may sleep */
 void ddr_range_cancel_waiting(struct ddr_array *a);
 /*
- * EX: blocks start..+count (any number of units, at most DDR_EX_MAX_BLOCKS). Emits DRAINED seq once
- * nothing of this node writes there, or reads there to reconstruct. It queues as a writer would: a
- * write that waits for DDR_U_RESOLVE keeps its range, and EX waits for it. Under ctl_mutex; may
- * sleep, does not wait for writes.
+ * EX: blocks start..+count (any number of units, at most DDR_EX_MAX_BLOCKS). Sends DRAINED seq
+ * once nothing of this node writes there, or reads there to reconstruct. It queues like a
+ * writer: a write that waits for DDR_U_RESOLVE keeps its range, and EX waits for it. Under
+ * ctl_mutex; may sleep, does not wait for writes.
+ *
  * -EEXIST the seq is in use, -ENOSPC too many ranges, -ERANGE outside the device, -ENOMEM.
  */
 #define DDR_EX_MAX_BLOCKS	(1u << 18)
@@ -51,10 +54,10 @@ void ddr_range_cancel_waiting(struct ddr_array *a);
 int ddr_range_drain(struct ddr_array *a, u64 seq, u64 start, u64 count);
 int ddr_range_release(struct ddr_array *a, u64 seq);	/* -ENOENT; may sleep */
 /*
- * A new daemon knows nothing of the EX ranges of the old one, whose job may still have writes in
- * flight to members: they hold until the new one sends ENABLE, which it does after those have
- * ended. They do not count against its DDR_EX_MAX, but there are at most twice so many in all; one
- * that lies in an older one is not kept. May sleep.
+ * A new daemon does not know the EX ranges of the old one, whose job may still have writes to
+ * members in flight: they stay until the new one sends ENABLE, which it does after those writes
+ * have ended. They do not count against its DDR_EX_MAX, but there are at most twice as many in
+ * all; a range that lies in an older one is dropped. May sleep.
  */
 void ddr_range_orphan_all(struct ddr_array *a);
 void ddr_range_release_orphans(struct ddr_array *a);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads: the data roles of the blocks, and what reconstruction or verify_reads need
- * beyond them.
+ * Reads: the data roles of the blocks, and what else reconstruction or verify_reads need.
  *
- * A healthy read takes no lock and looks at no parity, so a stripe that is being written,
- * or was when a node died, harms nobody who does not read it. A read that reconstructs
- * holds its range against the writers of this node. A mirror is read straight into the
- * pages of the bio, everything else through buffers.
+ * A healthy read takes no lock and reads no parity, so a stripe that is being written, or was
+ * when a node died, only affects reads of that stripe. A read that reconstructs holds its range
+ * against the writers of this node. A mirror is read directly into the pages of the bio,
+ * everything else through buffers.
  *
- * Must never: hand up what was computed from members that are not in sync for these
- * blocks, or repair anything: that is for the daemon, under EX.
+ * Must never: return data that was computed from members that are not in sync for these blocks,
+ * or repair anything: that is the daemon's job, under EX.
  */
 #include "gate.h"
 #include "io.h"
@@ -22,8 +21,8 @@ static void ddr_read_end(struct ddr_io *io);
 static void ddr_read_go(struct ddr_io *io);
 
 /*
- * Can members read straight to the pages of the bio? Those of a caller in the kernel may be cut
- * anywhere.
+ * Can members read directly into the pages of the bio? Those of a caller in the kernel may have
+ * any shape.
  */
 static bool ddr_read_fits(struct ddr_io *io)
 {
@@ -36,7 +35,7 @@ static bool ddr_read_fits(struct ddr_io *io)
 	return true;
 }
 
-/* What a read of a mirror needs: one copy; all of them to compare them. */
+/* A read of a mirror needs one copy, or all of them to compare them. */
 static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
 {
 	if (!mask)
@@ -52,7 +51,7 @@ static bool ddr_plan_mirror(struct ddr_io *io, u32 mask, struct ddr_plan *plan)
 	return true;
 }
 
-/* Decides by the member states as they are now; false: too few members have these blocks. */
+/* Decides by the present member states; false: too few members have these blocks. */
 static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
@@ -84,7 +83,7 @@ static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
 	plan->read = (data & mask) | use | plan->check;
 	plan->buffers = data | plan->read;
 	if ((use | plan->check) & ~p)
-		plan->buffers |= p;			/* a syndrome comes with P */
+		plan->buffers |= p;			/* a syndrome is computed together with P */
 	if (plan->check & ~p)
 		plan->buffers |= BIT(DDR_SCRATCH_ROLE);
 	return true;
@@ -92,7 +91,7 @@ static bool ddr_read_plan(struct ddr_io *io, struct ddr_plan *plan)
 
 /* ---- what was read ------------------------------------------------------------------------ */
 
-/* Copies of a mirror that differ from the one that is handed up. */
+/* Copies of a mirror that differ from the one that is returned. */
 static u32 ddr_read_compare(struct ddr_io *io, u32 page, u32 role)
 {
 	unsigned long check = io->plan.check;
@@ -107,8 +106,8 @@ static u32 ddr_read_compare(struct ddr_io *io, u32 page, u32 role)
 }
 
 /*
- * Computes, checks and copies up, page by page. Process context if there is anything to compute.
- * The roles that did not match.
+ * Computes, checks and copies to the bio, page by page. Process context if there is anything to
+ * compute. Returns the roles that did not match.
  */
 static u32 ddr_read_deliver(struct ddr_io *io)
 {
@@ -148,7 +147,7 @@ static void ddr_read_continue(struct work_struct *work)
 	ddr_read_go(ddr_io_of(work));
 }
 
-/* The daemon has answered: the members may have changed, so forget what is known of them. */
+/* The daemon has answered: the members may have changed, so forget what is known about them. */
 static void ddr_read_resume(struct ddr_io *io, u32 action)
 {
 	switch (action) {
@@ -166,8 +165,8 @@ static void ddr_read_resume(struct ddr_io *io, u32 action)
 }
 
 /*
- * Too few members have these blocks. If one was lost in this very read by more than a
- * bad sector, the daemon may know better; bad sectors beyond the parity are the end.
+ * Too few members have these blocks. If one failed in this very read with an error other than a
+ * bad sector, the daemon decides; bad sectors beyond the parity are final.
  */
 static void ddr_read_lost(struct ddr_io *io)
 {
@@ -180,10 +179,10 @@ static void ddr_read_lost(struct ddr_io *io)
 }
 
 /*
- * What the daemon is told that an error of a read means. A disk that cannot read a sector often
- * says no more than "I/O error" (virtio, NBD, dm-dust). While the others have the data that is no
- * reason to lose the disk: the block is computed and rewritten, and a disk that is broken fails
- * that write. Where too few have it, it is for the daemon to judge who is broken, and for us to
+ * The class that is reported to the daemon for a read error. A disk that cannot read a sector
+ * often only reports "I/O error" (virtio, NBD, dm-dust). If the others have the data that is no
+ * reason to fail the disk: the block is computed and rewritten, and a disk that is broken fails
+ * that write. If too few have it, the daemon has to decide which disk is broken, and we have to
  * wait (ddr_read_lost()).
  */
 static u32 ddr_read_class(struct ddr_io *io, u32 role, u32 class)
@@ -236,8 +235,8 @@ static void ddr_read_failed(struct work_struct *work)
 }
 
 /*
- * A block that was being written when it was read mismatches once, so look again while nobody
- * writes it.
+ * A block that was being written while it was read mismatches once, so it is read again while
+ * nothing writes it.
  */
 static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 {
@@ -251,7 +250,7 @@ static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 	}
 	trace_ddraid_mismatch(a, io->block, io->blocks, roles);
 	atomic64_inc(&a->verify_mismatches);
-	/* legal where nobody ever wrote, and where a crash is not yet resynced */
+	/* allowed if it was never written, and if a crash is not resynced yet */
 	if (io->t->nosync ||
 	    !(ddr_region_bits(a, io->block >> a->region_blocks_shift) & DDR_RB_CLEAN)) {
 		ddr_io_finish(io, BLK_STS_OK);
@@ -294,7 +293,7 @@ static void ddr_read_end(struct ddr_io *io)
 		ddr_io_compute(io, ddr_read_complete_work);
 }
 
-/* Reconstruction must not be fed what the daemon suspects, if it says so. */
+/* Suspect regions must not be reconstructed if the daemon says so. */
 static bool ddr_read_suspect(struct ddr_io *io, const struct ddr_plan *plan)
 {
 	struct ddr_array *a = io->t->array;
@@ -323,14 +322,14 @@ static void ddr_read_go(struct ddr_io *io)
 		ddr_buf_get(io, io->plan.buffers, false, true);
 		ddr_gen_enter(io);
 		/*
-		 * once more: it passed the gate before it waited for a range, for memory or for the
+		 * again: it passed the gate before it waited for a range, for memory or for the
 		 * daemon's answer
 		 */
 		if (unlikely(ddr_array_stops(io->t->array, false, false))) {
 			ddr_io_turn_away(io, false);
 			return;
 		}
-		/* the plan was made outside of the generation: is it still good? */
+		/* the plan was made outside of the generation: is it still valid? */
 		if (ddr_read_plan(io, &plan) && !memcmp(&plan, &io->plan, sizeof(plan)))
 			break;
 		ddr_io_drop_buf(io);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the daemon is told: records that lie in what they speak of (struct ddr_krec), those that
- * are made of the words and sets of regions when it reads (HELD, LOCK, CLOSED, REAPED; region.c
- * has the life of a word, and why CLOSED is a proof), those of the channel itself (SUSPEND, PONG);
- * and their order.
+ * Records for the daemon: those embedded in the objects that they are about (struct ddr_krec),
+ * those made from the words and sets of regions when the daemon reads (HELD, LOCK, CLOSED,
+ * REAPED; region.c describes the life of a word, and why CLOSED is a proof), those of the
+ * channel itself (SUSPEND, PONG); and their order.
  *
- * Must never: need memory; lose a record while its daemon is bound; tell a LOCK before the CLOSED
- * of the same region was read.
+ * Must never: need memory; lose a record while its daemon is bound; send a LOCK before the
+ * CLOSED of the same region was read.
  *
- * What is made when the daemon reads is made under a->ctl_mutex.
+ * Records that are made when the daemon reads are made under a->ctl_mutex.
  */
 #include <linux/bitmap.h>
 #include <linux/mm.h>
@@ -18,7 +18,7 @@
 #include "channel.h"
 #include "region-word.h"
 
-/* ---- in what they speak of ------------------------------------------------------------------ */
+/* ---- records in other objects --------------------------------------------------------------- */
 
 void ddr_channel_wake(struct ddr_array *a)
 {
@@ -51,7 +51,7 @@ void ddr_channel_unqueue(struct ddr_array *a, struct ddr_krec *k)
 	spin_unlock_irqrestore(&a->lock, irq);
 }
 
-/* ---- sets of regions to be told ------------------------------------------------------------- */
+/* ---- sets of regions to be sent ------------------------------------------------------------- */
 
 static void ddr_map_clear(struct ddr_region_map *map, u64 region)
 {
@@ -59,7 +59,10 @@ static void ddr_map_clear(struct ddr_region_map *map, u64 region)
 		atomic_dec(&map->nr);
 }
 
-/* The next region of the set, from where the last search ended, around; a->regions if none. */
+/*
+ * The next region of the set after the end of the last search, wrapping around; a->regions if
+ * none.
+ */
 static u64 ddr_map_next(struct ddr_array *a, struct ddr_region_map *map)
 {
 	u64 r;
@@ -88,7 +91,7 @@ void ddr_region_declare(struct ddr_array *a)
 			continue;
 		do {
 			new = w;
-			/* not declared held: the daemon resyncs it */
+			/* not declared as held: the daemon resyncs it */
 			if (w & DDR_W_CLOSED)
 				new &= ~(DDR_W_CLOSED | DDR_W_ERROR);
 		} while (!ddr_word_change(rs, r, &w, new));
@@ -166,7 +169,7 @@ static unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *
 		s32 status = w & DDR_W_ERROR ? -EIO : 0;
 
 		if (WARN_ON_ONCE(!(w & DDR_W_CLOSED))) {
-			/* nothing to tell: bits and words change together, under ctl_mutex */
+			/* nothing to send: bits and words change together, under ctl_mutex */
 		} else if (last && last->start + last->count == r && last->status == status) {
 			last->count++;
 		} else if (k < n) {
@@ -185,7 +188,7 @@ static unsigned int ddr_region_fill_closed(struct ddr_array *a, struct ddr_rec *
 	return k;
 }
 
-/* The word of @region as it is sent with @seq, or 0 if there is nothing to be asked for. */
+/* The word of @region as it is sent with @seq, or 0 if there is nothing to request. */
 static u64 ddr_region_send(struct ddr_regions *rs, u64 region, u64 seq)
 {
 	u64 w = ddr_word(rs, region), new;
@@ -197,7 +200,7 @@ static u64 ddr_region_send(struct ddr_regions *rs, u64 region, u64 seq)
 		if (!(w & DDR_W_SENT))
 			new |= DDR_W_SENT | seq << DDR_W_SEQ_SHIFT;
 	} while (!ddr_word_change(rs, region, &w, new));
-	/* what it was before tells a request that is sent again */
+	/* the old word shows whether the request is sent again */
 	return w & DDR_W_SENT ? w : new & ~DDR_W_SENT;
 }
 
@@ -312,7 +315,7 @@ unsigned int ddr_channel_fill(struct ddr_channel *ch)
 	if (!ddr_region_declared(a))
 		return n;
 	n += ddr_fill_state(ch, out + n, DDR_BATCH - n);
-	/* what is queued now may follow from regions closed before: their CLOSED goes first */
+	/* what is queued now may depend on regions closed before: their CLOSED goes first */
 	spin_lock_irq(&a->lock);
 	list_splice_tail_init(&a->records, &ch->ready);
 	spin_unlock_irq(&a->lock);

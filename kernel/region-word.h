@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is kept of a region: what region.c, grant.c and record.c know of each other. */
+/* The state of regions that region.c, grant.c and record.c share. */
 #ifndef DDR_REGION_WORD_H
 #define DDR_REGION_WORD_H
 
@@ -26,7 +26,7 @@ struct ddr_park_bucket {
 	struct bio_list		bios;		/* bi_private: the region */
 };
 
-/* A set of regions of which the daemon is to be told. */
+/* A set of regions that the daemon is to be told of. */
 struct ddr_region_map {
 	unsigned long		*bits;
 	atomic_t		nr;

@@ -2,28 +2,28 @@
 /*
  * Regions: which of them this node may write, and which writes are in flight in them.
  *
- * One 64-bit word a region. A write to a granted region is one atomic operation when it
- * begins and one when it ends, and takes no lock. Everything that the daemon has to be
- * told is a bit in a map (LOCK, CLOSED) or a cursor (HELD) that is turned into records
- * when the daemon reads: no memory is needed to ask for a grant, whatever is parked.
+ * There is one 64-bit word for each region. A write to a granted region needs one atomic
+ * operation when it starts and one when it ends, and no lock. Everything that is reported to the
+ * daemon is a bit in a map (LOCK, CLOSED) or a cursor (HELD) that is turned into records when
+ * the daemon reads: no memory is needed to request a grant, however many bios are parked.
  *
- * Must never: let a write begin in a region that is not granted; report CLOSED while a
- * write is in flight there, or could begin; forget that a member write failed; lose a bio.
+ * Must never: let a write start in a region that is not granted; report CLOSED while a write is
+ * in flight there, or could start; forget that a member write failed; lose a bio.
  *
- * Why CLOSED is a proof: GRANTED and the number of writes in flight are one word. A write is
- * counted by a compare-and-exchange that finds GRANTED. The word leaves GRANTED by one that finds
- * the number 0, and only GRANT sets it again, which is void until the daemon has read CLOSED. So
- * between CLOSED and the next GRANT the number is 0. ERROR is kept from the first failed put until
- * CLOSED carried it.
+ * Why CLOSED is a proof: GRANTED and the number of writes in flight are in one word. A write is
+ * counted by a compare-and-exchange that finds GRANTED. GRANTED is cleared by one that finds the
+ * number 0, and only GRANT sets it again, which has no effect until the daemon has read CLOSED.
+ * So between CLOSED and the next GRANT the number is 0. ERROR is kept from the first failed put
+ * until CLOSED has reported it.
  *
- * Why no bio is lost: who parks, does so under the lock of the region's bucket, after a
- * compare-and-exchange that finds the region not granted and leaves WANT in it. GRANT
- * and REFUSE that find WANT take that lock afterwards, and so find the bio.
+ * Why no bio is lost: parking happens under the lock of the region's bucket, after a
+ * compare-and-exchange that finds the region not granted and leaves WANT in it. GRANT and REFUSE
+ * that find WANT take that lock afterwards, and so find the bio.
  *
- * The life of a word, beside the count:
- *	0 -> WANT (LOCK is to be sent) -> WANT SENT seq -> GRANTED
- *	GRANTED (idle) -> CLOSED (not read yet) -> 0
- * WANT may join CLOSED; its LOCK is sent only after CLOSED was read.
+ * The life of a word, without the count:
+ *  0 -> WANT (LOCK has to be sent) -> WANT SENT seq -> GRANTED
+ *  GRANTED (idle) -> CLOSED (not read yet) -> 0
+ * WANT may be set together with CLOSED; its LOCK is sent only after CLOSED was read.
  *
  * Commands and fills run under a->ctl_mutex; a bucket's lock is taken inside it.
  */
@@ -50,8 +50,9 @@ void ddr_park_end(struct ddr_array *a, struct bio_list *bios, blk_status_t statu
 }
 
 /*
- * A region is used for the first time since its grant, or waited for. If the one before
- * it is in use, this looks like a stream: wants those that follow. True: the daemon is to be woken.
+ * A region is used for the first time since its grant, or waited for. If the previous region is
+ * in use, this looks like a stream: requests the following ones. True: the daemon has to be
+ * woken.
  */
 static bool ddr_region_look_ahead(struct ddr_array *a, u64 region)
 {
@@ -75,7 +76,7 @@ static bool ddr_region_look_ahead(struct ddr_array *a, u64 region)
 	return asked;
 }
 
-/* Under the bucket's lock: true if the region was granted meanwhile and is counted. */
+/* Under the bucket's lock: true if the region was granted meanwhile and the write is counted. */
 static bool ddr_region_want(struct ddr_regions *rs, u64 region, u64 *old)
 {
 	u64 w = ddr_word(rs, region), new;
@@ -117,7 +118,7 @@ static bool ddr_region_get_slow(struct ddr_array *a, u64 region, struct bio *bio
 		atomic_inc(&a->nr_parked);
 	}
 	spin_unlock_irqrestore(&b->lock, irq);
-	/* LOCK must not overtake CLOSED: ddr_region_sent() asks then */
+	/* LOCK must not overtake CLOSED: ddr_region_sent() requests it then */
 	if (!(w & (DDR_W_WANT | DDR_W_CLOSED))) {
 		ddr_map_set(&rs->lock, region);
 		ddr_region_look_ahead(a, region);
@@ -159,7 +160,7 @@ void ddr_region_put(struct ddr_array *a, u64 region, bool error)
 		return;
 	if (unlikely(error))
 		atomic64_or(DDR_W_ERROR, &rs->word[region]);
-	/* the write is over before it is not counted any more: with who closes the grant */
+	/* the write has ended before it is uncounted: pairs with the code that closes the grant */
 	atomic64_dec_return_release(&rs->word[region]);
 }
 
@@ -217,7 +218,7 @@ struct ddr_regions *ddr_regions_make(u64 regions)
 	if (!rs)
 		return NULL;
 	rs->ahead = DDR_AHEAD_DEFAULT;
-	rs->declared = true;	/* nothing to tell before the first bind */
+	rs->declared = true;	/* nothing to declare before the first bind */
 	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
 		spin_lock_init(&b->lock);
 		bio_list_init(&b->bios);
@@ -234,9 +235,9 @@ struct ddr_regions *ddr_regions_make(u64 regions)
 }
 
 /*
- * A fresh state takes over what the array knows, and gives its larger memory for it. The structure
- * itself stays, with its locks: its lists are in use all the time. Words and bits are looked at by
- * bios, of which there are none, and under the mutexes.
+ * A fresh state takes over what the array knows, in exchange for its larger memory. The
+ * structure itself stays, with its locks, since its lists are in use all the time. Words and
+ * bits are only used by bios, of which there are none, and under the mutexes.
  */
 void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown)
 {

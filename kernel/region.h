@@ -6,43 +6,43 @@
 #include "dm-ddraid.h"
 
 /*
- * One atomic word a region: GRANTED, TOUCHED, ERROR, and the number of writes in flight.
- * ddr_region_get: true and counted if the region is granted. Otherwise @bio is parked on it, a LOCK
- * request is queued if none is under way, and false is returned; the bio comes back through
- * ddr_io_rerun() after GRANT, or ends on REFUSE. One atomic operation in the fast path, no lock.
- * Any context that may submit bios.
+ * One atomic word per region: GRANTED, TOUCHED, ERROR, and the number of writes in flight.
+ * ddr_region_get: true and counted if the region is granted. Otherwise @bio is parked on it, a
+ * LOCK request is queued unless one is outstanding, and false is returned; the bio comes back
+ * through ddr_io_rerun() after GRANT, or ends on REFUSE. One atomic operation in the fast path,
+ * no lock. Any context that may submit bios.
  */
 struct ddr_regions *ddr_regions_make(u64 regions);	/* NULL: no memory; may sleep */
 void ddr_regions_drop(struct ddr_regions *rs);		/* NULL is allowed */
 /*
- * What is kept for the regions of @a goes to the places in @grown, which has more, and those are
- * the array's from now on; @grown has the old ones then. Under ctl_mutex, before a->regions
- * changes, and while no bio is in the target.
+ * The state of the regions of @a moves into @grown, which has more regions and becomes the
+ * array's; @grown has the old one then. Under ctl_mutex, before a->regions changes, and while no
+ * bio is in the target.
  */
 void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown);
 /* while parked, bio->bi_private is ours */
 bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio);
 /*
- * @error: a member write of this bio did not succeed and its failure was not agreed: the region
- * must be resynced. Any context.
+ * @error: a member write of this bio did not succeed and no failure of the member was agreed:
+ * the region must be resynced. Any context.
  */
 void ddr_region_put(struct ddr_array *a, u64 region, bool error);
 /*
- * Commands of the daemon, under ctl_mutex, process context; checked here, 0 or a negative errno and
- * nothing changed. @seq: of the LOCK that is answered, or 0: grants unasked, refuses whatever waits
- * in the range.
+ * Commands of the daemon, under ctl_mutex, process context; checked here, 0 or a negative errno
+ * and nothing changed. @seq: of the LOCK that is answered, or 0: grants without a request, or
+ * refuses all that wait in the range.
  */
 /* runs parked bios, from ctl_wq */
 int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count);
 int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error);
 /*
- * Closes up to @max idle grants: CLOSED runs, then REAPED. -EBUSY: the last REAP was not answered
- * yet.
+ * Closes up to @max idle grants: CLOSED runs, then REAPED. -EBUSY: the last REAP was not
+ * answered yet.
  */
 int ddr_region_reap(struct ddr_array *a, u64 seq, u64 max);
 int ddr_region_set_bits(struct ddr_array *a, u64 start, u64 count, u32 bits);	/* DDR_RB_* */
 void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
-/* all grants of an array that is gone; no write is left */
+/* all grants of an array that was removed; no write is left */
 void ddr_region_close_all(struct ddr_array *a);
 u64 ddr_region_granted_count(struct ddr_array *a);
 u32 ddr_region_bits(struct ddr_array *a, u64 region);

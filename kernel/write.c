@@ -2,13 +2,12 @@
 /*
  * Full-stripe writes and write-zeroes.
  *
- * A block lies on all members, so every write is a write of whole stripes and
- * nothing is read in order to write. The data is copied once into a buffer for each
- * member, parity is computed from the copy in the submitter's context, and each
- * member gets one bio.
+ * A block lies on all members, so every write covers whole stripes and nothing has to be read
+ * first. The data is copied once into a buffer for each member, parity is computed from the copy
+ * in the submitter's context, and each member gets one bio.
  *
  * Must never: submit a chunk before the region is granted, or after the gate was shut; let two
- * writes of one block overlap, let a member bio refer to the pages of the bio, or end the bio
+ * writes of one block overlap; let a member bio refer to the pages of the bio; end the bio
  * successfully before the chunk of every member that is written at that time is on it.
  */
 #include "gate.h"
@@ -16,7 +15,7 @@
 #include "region.h"
 #include "trace.h"
 
-/* The second and later pieces of a write-zeroes bio start like the first. */
+/* The second and later pieces of a write-zeroes bio start like the first one. */
 static void ddr_write_next(struct work_struct *work)
 {
 	ddr_write_start(ddr_io_of(work));
@@ -35,8 +34,8 @@ static void ddr_write_done(struct ddr_io *io)
 }
 
 /*
- * Makes the buffers of the parity @roles right, and those of the data if they are not
- * yet: page by page, while what was just copied is in the cache.
+ * Fills the buffers of the parity @roles, and those of the data if they are not filled yet: page
+ * by page, while what was just copied is in the cache.
  */
 static void ddr_write_fill(struct ddr_io *io, u32 roles)
 {
@@ -47,7 +46,7 @@ static void ddr_write_fill(struct ddr_io *io, u32 roles)
 	void *ptr[DDR_SCRATCH_ROLE + 1];
 	u32 page, bytes;
 
-	/* copies of a mirror are one buffer; zeroes have all parity zero */
+	/* copies of a mirror are one buffer; the parity of zeroes is zero */
 	roles = buf->shared ? 0 : roles & ~ddr_data_mask(g) & ~buf->filled;
 	if (!roles && !gather)
 		return;
@@ -67,8 +66,8 @@ static void ddr_write_failed(struct work_struct *work);
 static void ddr_write_resume(struct ddr_io *io, u32 action);
 
 /*
- * Submits what is not yet written of the members that are in the array now; nothing
- * left: done. Process context; allocates nothing.
+ * Submits what is not yet written of the members that are in the array now; completes the piece
+ * if nothing is left. Process context; does not allocate.
  */
 static void ddr_write_submit(struct ddr_io *io)
 {
@@ -79,8 +78,8 @@ static void ddr_write_submit(struct ddr_io *io)
 
 	ddr_gen_enter(io);
 	/*
-	 * once more: it passed the gate before it waited for a range, for memory or for the
-	 * daemon's answer
+	 * again: it passed the gate before it waited for a range, for memory or for the daemon's
+	 * answer
 	 */
 	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {
 		ddr_io_turn_away(io, false);
@@ -90,7 +89,7 @@ static void ddr_write_submit(struct ddr_io *io)
 	ddr_io_look(io, &now);
 	if (ddr_error_park_absent(io, now.absent, ddr_write_resume))
 		return;
-	/* what too few members hold could not be read again */
+	/* with too few members the blocks could not be read again */
 	if (hweight32(now.read) < ddr_geo_data(ddr_io_geo(io))) {
 		ddr_io_finish(io, BLK_STS_IOERR);
 		return;
@@ -124,8 +123,8 @@ static void ddr_write_end(struct ddr_io *io)
 
 	buf->done |= buf->issued & ~buf->failed;
 	/*
-	 * Without an error all members of this generation are written. A member that
-	 * joined since is not waited for: the generation tells the daemon of us.
+	 * Without an error all members of this generation are written. A member that joined
+	 * since is not waited for: the generation makes APPLIED wait for us.
 	 */
 	if (likely(!buf->failed))
 		ddr_write_done(io);
@@ -160,7 +159,7 @@ static void ddr_write_failed(struct work_struct *work)
 			failed_class = class;
 		}
 	}
-	/* nothing of the round is in flight: the daemon may go on without us */
+	/* nothing of the round is in flight: APPLIED need not wait for us */
 	ddr_gen_exit(io);
 	if (!decided)
 		ddr_io_finish(io, ddr_error_status(failed_class));
@@ -192,8 +191,8 @@ static void ddr_write_anew(struct work_struct *work)
 }
 
 /*
- * The daemon has decided about a member that failed. The data is copied anew: its owner may have
- * changed it since, so all members get it, also those that have it already.
+ * The daemon has decided about a member that failed. The data is copied again: its owner may
+ * have changed it since, so all members get it, also those that have it already.
  */
 static void ddr_write_resume(struct ddr_io *io, u32 action)
 {
