@@ -88,8 +88,8 @@ enum ddr_member_op {
 	DDR_MEMBER_OP_CURSOR	= 2,	/* below the cursor the member is valid, and flushed */
 	DDR_MEMBER_OP_WHOLE	= 3,	/* the whole member is valid: it is in sync */
 	DDR_MEMBER_OP_ADD	= 4,	/* a new disk with this uuid becomes a spare, at an unused index */
-	DDR_MEMBER_OP_REMOVE	= 5,	/* drops a member that is out, or a spare: its entry gets this uuid, which no disk has */
-	DDR_MEMBER_OP_BACK	= 6,	/* a member that is out is rebuilt; if another member has its role, it becomes a spare */
+	DDR_MEMBER_OP_REMOVE	= 5,	/* drops a failed member, or a spare: its entry gets this uuid, which no disk has */
+	DDR_MEMBER_OP_BACK	= 6,	/* a failed member is rebuilt; if another member has its role, it becomes a spare */
 	DDR_MEMBER_OP_READD	= 7,	/* as BACK, but only regions that were written since it left are rebuilt */
 	DDR_MEMBER_OP_RECORD	= 8,	/* no member: records the agreed progress of the verify in the superblocks */
 	DDR_MEMBER_OP_REPLACE	= 9,	/* the spare gets a copy of the member that holds the role in sync, and takes the role over at WHOLE */

@@ -121,7 +121,7 @@ enum ddr_in_type {
 				 * kernel still holds grants) */
 	DDR_IN_TABLE_DONE,	/* member, value (the index), result: answer to TABLE; 0 if nothing had to be done. If a new table was loaded, K_ATTACHED comes instead */
 	DDR_IN_PRESENT,		/* member, value (DDR_PRESENT_*): its device, which was not open here, is */
-	DDR_IN_OP_SEEK,		/* member, which is out or a spare: all nodes look for its device, and if they find it, it comes back */
+	DDR_IN_OP_SEEK,		/* member, which has failed or is a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new, blank disk becomes a spare. After DDR_EV_MEMBER_ADDED its superblock may be written */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): the member's entry is dropped */
 	DDR_IN_OP_REPLACE,	/* member, which is in sync or out, value: the spare that replaces it. Accepted once all nodes see the spare. Value
@@ -151,7 +151,7 @@ enum ddr_sm_key {
 	DDR_SM_VERIFY_PAUSED,	/* value 1: verify reads nothing for the moment (default 0) */
 	DDR_SM_USED,		/* value 1: the device serves I/O on this node (default 0); sent to the node that does background work */
 	DDR_SM_MAX_CORRECTED,	/* a member is failed if this node repaired more than this number of places on it; 0: never (default) */
-	DDR_SM_HOT_SPARE,	/* value 1: while this node is the writer, a spare takes the role of a member that is out (default 0) */
+	DDR_SM_HOT_SPARE,	/* value 1: while this node is the writer, a spare takes the role of a failed member (default 0) */
 	DDR_SM_AWAY_MS,		/* time after which a node is fenced whose daemon died while the node lives, or that is absent at the
 				 * group's start (default 30000); a node that left the cluster is fenced at once */
 };

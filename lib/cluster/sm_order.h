@@ -147,7 +147,7 @@ void ddr_order_seen(struct ddr_sm_shared *s, const struct ddr_msg *msg);
 enum ddr_done_answer { DDR_DONE_WRONG, DDR_DONE_OVERTAKEN, DDR_DONE_DONE };
 
 struct ddr_order_done {
-	uint32_t out;			/* members that are out now */
+	uint32_t out;			/* members that have failed now */
 	uint32_t replaced;		/* the member that was being replaced until then */
 	uint64_t generation, blocks;	/* before the change */
 	bool died;			/* a slot whose owner died got another owner */

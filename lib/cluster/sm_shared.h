@@ -82,7 +82,7 @@
 	F(FLAG, copy_void)		/* a member that leaves, and its copy, may differ where nobody has resynced yet: the copy starts from 0 */ \
 	A(U32, slot_node, DDR_MAX_SLOTS)	/* owner that each slot gets, by the last delivered message; including changes in progress; 0: free */ \
 	F(SET, set)			/* operation 0: none */ \
-	F(U32, back)			/* members that are out, and come back once all see them */ \
+	F(U32, back)			/* failed members, which come back once all see them */ \
 	F(FLAG, restart)		/* the change that waits for acknowledgements concerns more than slots and cursors */
 
 #define DDR_SHARED_NODE(F, A) \

@@ -21,7 +21,7 @@ struct ddr_look {
 	unsigned int flags;		/* DDR_DEV_... */
 	/* results; valid only after ddr_look_wait() returned true */
 	bool opened;			/* else error has the reason */
-	struct ddr_dev dev;		/* ddr_look_open(): the open device; whoever takes it over leaves fd -1 and no path */
+	struct ddr_dev dev;		/* ddr_look_open(): the open device; the code that takes it over leaves fd -1 and no path */
 	uint64_t bytes;
 	struct ddr_supers supers;	/* newest < 0: error has the reason */
 	char foreign[DDR_FOREIGN_LEN];	/* ddr_look_start() and ddr_look_member(): another program's signature on the member (foreign.h), or "" */

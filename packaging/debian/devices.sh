@@ -20,7 +20,7 @@ ddraid_status() {
 ddraid_devices() { echo "$1" | sed -n 's/: [0-9]* [0-9]* ddraid .*//p' | sort -u; }
 ddraid_served() { ddraid_devices "$(echo "$1" | grep -v ' nosync$')"; }
 
-# What lies on the devices: mounts, in other mount namespaces too, and devices; a line for each name.
+# What is on the devices: mounts, in other mount namespaces too, and devices; one line per name.
 ddraid_users() {
 	for name in "$@"; do
 		# shellcheck disable=SC2046 # three words

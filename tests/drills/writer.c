@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A load whose every sector says what it is, and its verifier.
+ * A load whose every sector identifies itself, and its verifier.
  *
  *	writer load DEV FIRST COUNT THREADS MAX SEQ SEED SECONDS [APART [PAUSE_US]]
  *	writer verify DEV FIRST COUNT [THREADS MAX SEQ SEED] < expectations
@@ -8,7 +8,7 @@
  *
  * load: each thread owns a part of the blocks FIRST..+COUNT and writes random runs of 1 to
  * MAX blocks of it, one after the other, the n-th of thread t with sequence number
- * SEQ + n * THREADS + t; so the number says which write it is. About every
+ * SEQ + n * THREADS + t; so the number identifies the write. About every
  * APART writes (8 if not given) of all threads together one of them flushes, or writes with
  * RWF_DSYNC. On standard output: "F seq first count" for each write that is known to be
  * durable, printed only after the DSYNC write, or an fdatasync() begun after the write's end,
@@ -18,15 +18,16 @@
  * verify: standard input holds "first count seq": these blocks were durable with that sequence
  * number. Every sector must be a sector of its own block with that sequence number or a later
  * one; sectors of blocks without an expectation may also be all zero. Code 1 if one is not.
- * With the arguments of a load, its power was cut while a member of the array was missing: what a write in flight then
- * replaced may read as what nobody wrote. Each thread had one write in flight at most. Which ones it would make follows from
- * SEED, so that one is looked for which covers all such blocks of the thread, is later than all that the thread was told to be
- * durable, and begun when all was written that the disk shows. Its blocks are printed as "in flight"; if there is none, all of them are bad.
+ * With the arguments of a load: the load's power was cut while a member of the array was missing, so blocks of a write in flight
+ * may have content that was never written. Each thread had at most one write in flight, and SEED determines its writes. So the
+ * verifier searches for a write that covers all such blocks of the thread, is later than all that was reported durable to the
+ * thread, and can have begun after all that the disk shows was written. Its blocks are printed as "in flight"; if there is no such
+ * write, all of them are bad.
  *
  * pulse: rewrites one run of COUNT blocks again and again, APART_MS (20 if not given) between two, and prints
  * "P start_ms duration_us" for each.
  *
- * Must never print a write as durable that is not: that is what the drills rely on.
+ * Must never print a write as durable that is not: the drills rely on this.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -51,7 +52,7 @@
 #define MOST_WRITES	(1u << 24)	/* of a thread: where a search ends */
 #define MAGIC		0x5244726177657274ull
 
-struct head {			/* begins every sector; the rest follows from it */
+struct head {			/* begins every sector; it determines the rest */
 	uint64_t magic, block, seq, sector;
 };
 
@@ -177,7 +178,7 @@ static void failed(int error, const struct run *r)
 	atomic_store(&stop, true);
 }
 
-/* Makes durable what has ended so far, and says so; false: it failed. */
+/* Makes durable what has ended so far, and prints it; false: it failed. */
 static bool flush(int fd, struct run *mine)
 {
 	unsigned int n;
@@ -290,7 +291,7 @@ static uint64_t sector_seq(const uint8_t *at, uint64_t block, uint64_t sector)
 	return memcmp(at, want, SECTOR) ? UINT64_MAX : h.seq;
 }
 
-/* What the verifier knows of a block. */
+/* The verifier's record of a block. */
 struct block {
 	uint64_t want;			/* durable; 0: nothing is */
 	uint64_t lowest, highest;	/* of its sectors, but for garbage; 0: never written */
@@ -303,8 +304,9 @@ static bool within(const struct run *r, uint64_t first, uint64_t last)
 }
 
 /*
- * Finds the write that thread @t may have had in flight, by what its blocks @b (from its first one on) hold, and marks the garbage in it.
- * It is the last one that the disk shows, or a later one; of those between, which had ended, nothing can be seen, so it covers them.
+ * Finds the write that thread @t may have had in flight, from the content of its blocks @b (from its first one on), and marks the garbage
+ * in it. It is the last write that the disk shows, or a later one. In that case the writes between had ended and are not visible, so it
+ * covers them.
  */
 static void find_in_flight(struct thread *t, struct block *b)
 {
@@ -329,7 +331,7 @@ static void find_in_flight(struct thread *t, struct block *b)
 				b[i - t->first].in_flight = b[i - t->first].garbage;
 			return;
 		}
-		/* It is not this one, so if it had begun it has ended: all of it is in the one in flight, unless the disk shows it. */
+		/* It is not this one. So if this one had begun it has ended, and all of it is covered by the one in flight, unless the disk shows it. */
 		if (r.seq != shown) {
 			first = r.first < first ? r.first : first;
 			last = r.first + r.count - 1 > last ? r.first + r.count - 1 : last;
@@ -391,7 +393,7 @@ static int verify(int fd, char **a)
 	}
 	for (uint64_t b = 0; b < count; b++) {
 		const struct block *is = &blocks[b];
-		bool lost = is->lowest < is->want;	/* also one in flight has chunks of the old or of the new, and one may be anything */
+		bool lost = is->lowest < is->want;	/* even a block in flight has old or new chunks, and one chunk may be anything */
 		const char *what = lost ? "lost" : is->in_flight ? "in flight" : "garbage";
 
 		torn += !is->garbage && is->lowest != is->highest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dm-forget: the cache in memory, and the bad sectors. Only what is unflushed is
- * in it: a sector that is not is read from the device below.
+ * dm-forget: the cache in memory, and the bad sectors. It holds only
+ * unflushed sectors: all others are read from the device below.
  */
 #include "forget.h"
 
@@ -121,7 +121,7 @@ int bad_add(struct forget *f, unsigned long index, u8 mask, bool plain)
 	return bad_set(f, index, bad_mask(f, index) | mask, plain ? others | mask : others);
 }
 
-/* The sectors @mask of a unit are well. Holds lock. */
+/* The sectors @mask of a unit are not bad any more. Holds lock. */
 void bad_heal(struct forget *f, unsigned long index, u8 mask)
 {
 	bad_set(f, index, bad_mask(f, index) & ~mask, bad_plain(f, index) & ~mask);

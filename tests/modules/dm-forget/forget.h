@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * dm-forget: what its parts share. The target is described in target.c.
+ * dm-forget: declarations that its parts share. The target is described in target.c.
  *
  * Locking: "lock" (mutex) guards the cache and the bad sectors, and is never held
  * over I/O. "queue_lock" (spinlock, irqs off) guards the lists. All writes to
@@ -46,7 +46,7 @@ struct unit {
 	u32 write_id[UNIT_SECTORS];
 };
 
-/* What of the cache a write-out takes; PICK_LEAK and the coins need a seed. */
+/* The part of the cache that a write-out takes; PICK_LEAK and the coins need a seed. */
 enum pick { PICK_ALL, PICK_SECTORS, PICK_WRITES, PICK_LEAK };
 
 struct selection {

@@ -67,7 +67,7 @@ static int serve_read(struct forget *f, struct bio *bio)
 	return pass(f, bio);
 }
 
-/* Without a cache: the bad sectors that it covers are well. */
+/* Without a cache: the bad sectors that it covers are repaired. */
 static int write_through(struct forget *f, struct bio *bio, sector_t start, sector_t end)
 {
 	unsigned long index, last = (end - 1) >> UNIT_SHIFT;

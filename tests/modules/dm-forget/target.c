@@ -2,20 +2,20 @@
 /*
  * dm-forget: a disk with a volatile write cache, for tests.
  *
- * A write is acknowledged once it lies in memory. It reaches the device below
- * with the next FLUSH, or by its own FUA, and not before: what was not flushed
- * is gone when the machine is, or when a message says so. A FLUSH makes durable
+ * A write is acknowledged once it is in memory. It reaches the device below
+ * with the next FLUSH, or by its own FUA, and not before: unflushed writes are
+ * lost when the machine dies, or when a message says so. A FLUSH makes durable
  * all writes that were completed before it was issued, a FUA write itself only;
  * reads see the cache. Removing or reloading the table is a power cut, too.
  *
- * The cache keeps the newest version of a sector. That an older unflushed
- * version survives while the newer one is lost is what "leak" is for.
+ * The cache keeps the newest version of a sector. "leak" simulates that an older
+ * unflushed version survives while the newer one is lost.
  *
  * Table:	<start> <length> forget <device> <offset in sectors> [through]
  *
  * With "through" there is no cache: each write goes to the device below before it
- * is acknowledged, so that several machines may share that. It still fails,
- * hangs, delays and has bad sectors as told (a write heals them as it begins);
+ * is acknowledged, so several machines may share that device. Failures, hangs,
+ * delays and bad sectors still work (a write repairs them as it begins);
  * "forget" loses nothing then.
  *
  * Messages:

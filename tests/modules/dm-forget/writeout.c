@@ -5,7 +5,7 @@
  */
 #include "forget.h"
 
-/* A batch of bios to the device below that somebody waits for. */
+/* A batch of bios to the device below for which a thread waits. */
 struct out_wait {
 	atomic_t pending;
 	struct completion done;
@@ -192,7 +192,7 @@ static void job_end(struct forget *f, struct job *job)
 	switch (job->type) {
 	case JOB_FLUSH:
 	case JOB_FUA:
-		/* The power went while it was served: nobody heard of its end. */
+		/* The power was cut while it was served: its end was not reported. */
 		job->bio->bi_status = job->epoch != READ_ONCE(f->epoch) ? BLK_STS_IOERR :
 			job->status;
 		bio_endio(job->bio);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Preloaded into the daemon: what another program does to a disk just before the daemon locks it. The first exclusive flock() of the block
- * device with the number that stands in BEFORE ("MAJOR:MINOR") runs SCRIPT and waits for its end.
+ * device with the number in BEFORE ("MAJOR:MINOR") runs SCRIPT and waits for its end.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

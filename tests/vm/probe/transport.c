@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The daemon's transport by itself, for tests/vm/test_transport.py: joins a group and prints, one line
- * each, what it is told; reads commands from standard input.
+ * The daemon's transport by itself, for tests/vm/test_transport.py: joins a group and prints what is
+ * reported to it, one line each; reads commands from standard input.
  *
  *	transport UUID			as ddraidd
- *	transport UUID stranger		a process of the group that is none: speaks by cpg alone
+ *	transport UUID stranger		a process of the group that is not a daemon: it uses cpg alone
  *
  * Prints	view RING NODE:PID...	quorum yes|no RING NODE...	message NODE SERIAL	foreign NODE NEWER	lost WHY
  * Reads	send N [BYTES]		N messages; the stranger sends BYTES bytes of garbage, or with BYTES 0 a message
