@@ -505,7 +505,7 @@ static void end_members(struct ddr_array *a, uint32_t growing)
 	if (!a->members)
 		return;
 	ddr_members_keep(a->members, DDR_MEMBERS_GROW, growing);
-	ddr_members_end(a->members);
+	ddr_members_end(a->members, &a->d->ended);
 	ddr_members_put(a->members);
 	a->members = NULL;
 }

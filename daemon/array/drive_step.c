@@ -81,7 +81,7 @@ void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
 
 uint32_t ddr_drive_landing(const struct ddr_array *a)
 {
-	uint32_t members = ddr_metaio_writes(a->meta) | ddr_jobs_writes(a->jobs) | ddr_members_late(a->uuid);
+	uint32_t members = ddr_metaio_writes(a->meta) | ddr_jobs_writes(a->jobs) | ddr_members_late(a->d->ended, a->uuid);
 
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
 		members |= a->grow.work[m] ? 1u << m : 0;

@@ -27,6 +27,7 @@ struct ddr_fence;
 struct ddr_transport_ops;
 struct ddr_daemon;
 struct ddr_uevent;
+struct ddr_members;
 
 typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
@@ -58,6 +59,7 @@ struct ddr_daemon {
 	ddr_uevent_fn on_uevent;
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
+	struct ddr_members *ended;	/* members.c's: of arrays that were closed here, and are not freed yet */
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];
 	bool listed;			/* the kernel has listed all its arrays */

@@ -20,8 +20,6 @@
 #include "lib/disk/look.h"
 #include "lib/dm.h"
 
-static struct ddr_members *all_ended;	/* those that are not freed yet */
-
 struct ddr_members *ddr_members_new(void)
 {
 	struct ddr_members *m = calloc(1, sizeof(*m));
@@ -43,7 +41,7 @@ void ddr_members_put(struct ddr_members *m)
 {
 	if (!m || --m->refs)
 		return;
-	for (struct ddr_members **p = &all_ended; m->ended && *p; p = &(*p)->next)
+	for (struct ddr_members **p = m->all; m->ended && *p; p = &(*p)->next)
 		if (*p == m) {
 			*p = m->next;
 			break;
@@ -392,19 +390,20 @@ void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_
 		unlock(m);
 }
 
-void ddr_members_end(struct ddr_members *m)
+void ddr_members_end(struct ddr_members *m, struct ddr_members **all)
 {
 	m->ended = true;
-	m->next = all_ended;
-	all_ended = m;
+	m->all = all;
+	m->next = *all;
+	*all = m;
 	unlock(m);
 }
 
-uint32_t ddr_members_late(const uint8_t uuid[16])
+uint32_t ddr_members_late(const struct ddr_members *all, const uint8_t uuid[16])
 {
 	uint32_t members = 0;
 
-	for (const struct ddr_members *m = all_ended; m; m = m->next)
+	for (const struct ddr_members *m = all; m; m = m->next)
 		members |= memcmp(m->uuid, uuid, sizeof(m->uuid)) ? 0 : all_kept(m);
 	return members;
 }

@@ -30,7 +30,7 @@ struct ddr_members {
 	unsigned int refs;			/* only used by the loop's thread */
 	uint8_t uuid[16];			/* of the array; set by the driver */
 	char array[64];				/* the array in log messages: its name, or its uuid until that is known; set by the loader */
-	struct ddr_members *next;		/* list of those that have ended */
+	struct ddr_members **all, *next;	/* list of those that have ended, of one daemon */
 	unsigned int n;				/* number of members; before ddr_members_arrange(): of devices */
 	uint32_t open;				/* bit m: dev[m] is open and locked */
 	struct ddr_dev dev[DDR_MAX_MEMBERS];
@@ -107,12 +107,12 @@ uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy);
 void ddr_members_keep(struct ddr_members *m, enum ddr_members_user user, uint32_t members);
 /*
  * The array is closed, and all users have reported their requests in progress. From now on members are unlocked when these end;
- * descriptors are closed with the last reference.
+ * descriptors are closed with the last reference, and until then it is in the list @all of its daemon.
  */
-void ddr_members_end(struct ddr_members *m);
+void ddr_members_end(struct ddr_members *m, struct ddr_members **all);
 
-/* Members of the array @uuid that requests of earlier instances on this node may still reach. */
-uint32_t ddr_members_late(const uint8_t uuid[16]);
+/* Members of the array @uuid that requests of earlier instances on this node, which the list @all has, may still reach. */
+uint32_t ddr_members_late(const struct ddr_members *all, const uint8_t uuid[16]);
 
 /* Logs that no device node of our own could be created for a device that was opened with DDR_DEV_OWN. */
 void ddr_members_tell_usual(const struct ddr_dev *dev);

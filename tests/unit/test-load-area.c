@@ -203,11 +203,13 @@ static void a_superblock_that_hangs(void **state)
 /* An array that is closed gives up its locks, and the thread that hangs in one has none of its own. */
 static void what_hangs_keeps_no_lock_of_an_array_that_ended(void **state)
 {
+	struct ddr_members *ended = NULL;
+
 	(void)state;
 	load();
 	let_area_hang(1u << 1);
 	reload_finds(0, SEQ);
-	ddr_members_end(rig.load->members);
+	ddr_members_end(rig.load->members, &ended);
 	for (unsigned int m = 0; m < MEMBERS; m++)
 		lock(m);
 	end();
