@@ -9,6 +9,8 @@
 
 #include "node.h"
 
+const bool sim_real = false;
+
 /* ---- the end of a daemon -------------------------------------------------------- */
 
 void node_kill(struct sim *s, struct node *n)
@@ -33,6 +35,12 @@ void node_kill(struct sim *s, struct node *n)
 		bus_forget(s, n->id);
 }
 
+void node_free(struct sim *s, struct node *n)
+{
+	(void)s;
+	free(n->sm);
+}
+
 /* ---- what happens to it ---------------------------------------------------------- */
 
 bool node_record(struct sim *s, struct node *n)
@@ -47,29 +55,10 @@ bool node_record(struct sim *s, struct node *n)
 	return true;
 }
 
-/* What is in flight ends before the table is exchanged, and what waits is handed back. */
-static bool suspended(struct sim *s, struct node *n)
-{
-	n->k.suspended = true;
-	if (kernel_in_flight(&n->k)) {
-		kernel_event(s, &n->k);
-		return false;
-	}
-	for (const struct op *op = n->k.op; op < n->k.op + SIM_MAX_OPS; op++)
-		if (op->state == OP_PARKING) {
-			kernel_event(s, &n->k);
-			return false;
-		}
-	kernel_requeue(s, &n->k);
-	n->k.suspended = false;
-	return true;
-}
-
 /* A new table is loaded, and the daemon binds again; or the device cannot be opened on this node. */
 static void table_event(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_TABLE_DONE, .member = n->table_member, .value = n->table_place, .result = -ENXIO };
-	bool shadow = n->table_place == DDR_UAPI_SHADOW;
 
 	if (n->table_member != DDR_NO_MEMBER && disk_gone(s, n, &s->disk[n->table_member])) {
 		n->table_due = false;
@@ -77,20 +66,9 @@ static void table_event(struct sim *s, struct node *n)
 		node_step(s, n, &in);
 		return;
 	}
-	if (!suspended(s, n))
+	if (!kernel_exchange(s, n))
 		return;
 	n->table_due = false;
-	sim_trace(s, "node %u: table with member %d at place %u", n->id, (int)n->table_member, n->table_place);
-	/* another device at a place, or a replacement in use: everything waits until the daemon that has seen this table enables it */
-	n->k.unjudged |= !shadow || n->k.state[DDR_UAPI_SHADOW] != DDR_KM_OUT;
-	n->k.disk[n->table_place] = n->table_member == DDR_NO_MEMBER ? SIM_NOBODY : (uint8_t)n->table_member;
-	if (n->table_member != DDR_NO_MEMBER)
-		kernel_forget_errors(&n->k, n->table_place);
-	n->k.said_out[n->table_place] &= n->table_member == DDR_NO_MEMBER;
-	if (shadow && n->table_member != DDR_NO_MEMBER)
-		n->k.shadow_place = ddr_sm_super(n->sm)->member[n->table_member].role;
-	else if (!shadow && n->k.shadow_place == n->table_place)
-		n->k.disk[DDR_UAPI_SHADOW] = SIM_NOBODY;
 	node_attach(s, n);
 }
 
@@ -152,99 +130,6 @@ bool node_event(struct sim *s, struct node *n)
 
 /* ---- outputs ------------------------------------------------------------------- */
 
-static bool takes_part(const struct node *n)
-{
-	struct ddr_sm_status st;
-
-	ddr_sm_get_status(n->sm, &st);
-	return st.joined && !n->left;
-}
-
-/*
- * Would there be too few members without those that do not answer @who, and without others that have failed something and may be
- * about to fail?
- */
-static bool needs_cut(const struct sim *s, uint32_t in_sync, uint32_t who)
-{
-	uint32_t failing = 0;
-
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (s->disk[m].dead || s->disk[m].faulted || s->disk[m].daemon_failed || s->disk[m].was_cut)
-			failing |= 1u << m;
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((in_sync >> m & 1) && (s->disk[m].was_cut & who) &&
-		    (uint32_t)__builtin_popcount(in_sync & ~failing & ~(1u << m)) < ddr_geo_data(&s->g))
-			return true;
-	return false;
-}
-
-/*
- * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node does not take
- * part and only hears of it: one that another node does not reach.
- */
-static bool cut_too_far(const struct sim *s, const struct node *n)
-{
-	struct ddr_super sb;
-	uint32_t in_sync = check_newest_super(s, &sb) ? check_in_sync(&sb) : 0;
-	uint32_t who = takes_part(n) ? 1u << (n - s->node) : ~0u;
-
-	/* the disks may already list one more in sync, which was not known when the failure was judged */
-	return needs_cut(s, in_sync, who) || needs_cut(s, check_in_sync(ddr_sm_super(n->sm)), who);
-}
-
-static void event_out(struct sim *s, struct node *n, const struct ddr_output *out)
-{
-	switch (out->event) {
-	case DDR_EV_BUG:
-		sim_violation(s, "the machine says that this cannot be: %s", out->text);
-	case DDR_EV_MEMBER_ERROR:
-		if (out->member < DDR_MAX_MEMBERS && !s->disk[out->member].failed && !(out->event == DDR_EV_MEMBER_ERROR && out->a == DDR_EC_NOSPC))
-			sim_violation(s, "an error is told of member %u, which has failed nothing", out->member);
-		return;
-	case DDR_EV_FAILED:
-		if (s->cluster && cut_too_far(s, n))
-			sim_abandon(s, "the only node that took part does not reach a member that the array needs");
-		if (!s->lossy)
-			sim_violation(s, "the array failed although the parity covers what happened");
-		n->failed = true;
-		return;
-	case DDR_EV_REBUILD_DONE:
-		if (out->node != DDR_NO_MEMBER)
-			check_replaced(s, out->node, out->member);
-		check_whole_again(s);
-		return;
-	case DDR_EV_CLEAN:
-		n->clean = true;
-		return;
-	case DDR_EV_READY:
-		n->ready = true;
-		return;
-	case DDR_EV_NODE_JOINED:
-		s->stats[STAT_JOINED] += out->b == n->id;
-		return;
-	case DDR_EV_NODE_RECOVERED:
-		s->stats[STAT_RECOVERED]++;
-		return;
-	case DDR_EV_LEFT:
-		n->left = true;
-		return;
-	case DDR_EV_SUSPECT:
-		s->stats[STAT_SUSPECT]++;
-		return;
-	default:
-		return;
-	}
-}
-
-/* RECOVERED reports that the slot is clear. */
-static void check_sent(struct sim *s, const struct node *n, const struct ddr_output *out)
-{
-	struct ddr_msg msg;
-
-	if (!ddr_msg_decode(out->msg, out->msg_len, &msg) && msg.type == DDR_M_RECOVERED)
-		check_recovered(s, n, msg.recover.slot);
-}
-
 static void carry_out(struct sim *s, struct node *n, const struct ddr_output *out)
 {
 	char buf[1024];
@@ -264,14 +149,14 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	case DDR_OUT_MCAST:
 		s->stats[STAT_MESSAGES]++;
 		if (s->cluster) {
-			check_sent(s, n, out);
+			node_check_sent(s, n, out);
 			cluster_send(s, n, out->msg, out->msg_len);
 			return;
 		}
 		bus_send(s, n->id, out->msg, out->msg_len);
 		return;
 	case DDR_OUT_EVENT:
-		event_out(s, n, out);
+		node_event_out(s, n, out);
 		return;
 	case DDR_OUT_GIVE_UP:
 		if (s->cluster) {
@@ -279,7 +164,7 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 			n->k.killed = true;
 			kernel_run(s, &n->k);	/* waiting operations end with an error */
 			s->stats[STAT_EVICTED]++;
-			if (out->event != DDR_EV_EVICTED && !cut_too_far(s, n))
+			if (out->event != DDR_EV_EVICTED && !node_cut_too_far(s, n))
 				sim_violation(s, "node %u gives up: %s", n->id, out->text);
 			s->stats[STAT_GAVE_UP] += out->event != DDR_EV_EVICTED;
 			return;
@@ -305,22 +190,6 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	default:
 		node_io_submit(s, n, out);
 	}
-}
-
-/*
- * A flush failed, dropped a cache, and the superblocks do not record it yet. What happens if the daemon dies or power fails just now
- * is not promised (doc/protocol.md), so these events are postponed.
- */
-bool node_limit_open(const struct sim *s)
-{
-	struct ddr_super sb;
-
-	if (!check_newest_super(s, &sb))
-		return false;
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (s->disk[m].dropped && !s->disk[m].dead && (check_in_sync(&sb) >> m & 1))
-			return true;
-	return false;
 }
 
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in)

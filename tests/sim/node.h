@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by node.c, node_start.c and node_io.c; sim.h has what other files call. */
+/* Shared by node.c, node_out.c, node_start.c and node_io.c; sim.h has what other files call. */
 #ifndef DDR_TESTS_SIM_NODE_H
 #define DDR_TESTS_SIM_NODE_H
 
@@ -13,6 +13,17 @@ void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t 
 uint32_t node_named_by(const struct sim *s, const struct node *n);
 /* The daemon binds to its kernel, which declares its state. */
 void node_attach(struct sim *s, struct node *n);
+
+/* ---- node_out.c ---------------------------------------------------------------- */
+
+/*
+ * Rule 4: is there a member that only this node does not reach, and without which there would be too few? If this node takes no part,
+ * and only hears of it: that another one does not reach.
+ */
+bool node_cut_too_far(const struct sim *s, const struct node *n);
+void node_event_out(struct sim *s, struct node *n, const struct ddr_output *out);
+/* RECOVERED says that the slot is clear. */
+void node_check_sent(struct sim *s, const struct node *n, const struct ddr_output *out);
 
 /* ---- node_io.c ------------------------------------------------------------------- */
 

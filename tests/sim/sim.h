@@ -6,7 +6,9 @@
  *	disk.c		members with volatile caches, torn metadata writes, failures
  *	kernel.c	grants, ranges, writes, reads and flushes in flight
  *	kernel_channel.c	its channel: records to and from the daemon
+ *	kernel_table.c	another table
  *	node.c		what a daemon does with the machine's outputs; crashes
+ *	node_out.c	what the world notes of these outputs
  *	node_start.c	how it starts
  *	node_io.c	its I/O on the members
  *	job.c		its jobs: resync, verify, rebuild
@@ -73,6 +75,7 @@ struct disk {
 	bool failed;		/* it has failed something since it was put in */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
 	uint32_t cut;		/* nodes that do not reach it: their requests fail, like those to a dead disk (bit: index of the node) */
+	uint64_t hangs_until[SIM_MAX_NODES];	/* real daemons: requests of this node end no earlier (s->now) */
 	uint32_t was_cut;	/* nodes whose kernel may still report such a failure */
 	uint32_t faulted;	/* nodes whose kernel has seen it fail a write or flush: its contents may be old */
 	bool dropped;		/* a flush failed, and its cache was dropped */
@@ -188,6 +191,8 @@ uint32_t kernel_reads(const struct kernel *k, uint32_t place, uint64_t block);
 void kernel_requeue(struct sim *s, struct kernel *k);
 /* Another device has the place: errors of the old one are not declared as errors of the new one. */
 void kernel_forget_errors(struct kernel *k, uint32_t place);
+/* The table with n->table_member at n->table_place; false: it waits for what is in flight. */
+bool kernel_exchange(struct sim *s, struct node *n);
 /* The members at these places in its table. */
 uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t places);
 
@@ -259,6 +264,7 @@ struct node {
 void node_start(struct sim *s, struct node *n);
 void node_kill(struct sim *s, struct node *n);		/* the daemon */
 void node_power(struct sim *s, struct node *n);		/* the machine */
+void node_free(struct sim *s, struct node *n);		/* the run is over */
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
 bool node_event(struct sim *s, struct node *n);
 /* The choices of node_event(); false: there is none. */
@@ -422,6 +428,7 @@ static inline bool sim_chance(struct sim *s, uint64_t in)
 
 uint64_t sim_token(uint32_t version, uint32_t role, uint64_t block);
 void sim_parity(const struct sim *s, const uint64_t *data, uint64_t pq[2]);
+extern const bool sim_real;	/* the daemons are real ones (twin/) */
 extern uint64_t sim_cells[DDR_SM_CELL_WORDS];	/* of the small machines: cells that a node has reached, in any seed */
 void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A rule was broken: prints which, with the seed, and ends the run. */
@@ -449,6 +456,7 @@ bool sim_quorate(struct sim *s, struct node *n);	/* loses quorum if it has it, o
 /* Faults, as far as the array tolerates them; false: it does not. @m: the member. */
 bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once);
 bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m);
+bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms);
 bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead);
 bool sim_may_fail(struct sim *s, uint32_t m, bool counted);
 void sim_operator_fails(struct sim *s, struct node *n);
@@ -493,6 +501,8 @@ void check_replaced(struct sim *s, uint32_t old, uint32_t new);
 /* What check_cluster.c needs of the disks. */
 bool check_marked_on(const struct sim *s, uint32_t member, uint32_t slot, uint64_t region, bool repair);
 bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool repair);	/* @repair: a mark that is named as a repair's suffices */
+/* Is any region marked for more than a repair, which may wait for members that are out? */
+bool check_any_marked(const struct sim *s);
 bool check_suspect_on(const struct sim *s, uint32_t member, uint64_t region);
 uint32_t check_slot_of(const struct sim *s, const struct node *n);
 uint32_t check_counting(const struct sim *s);
@@ -522,6 +532,8 @@ void cluster_free(struct sim *s);
 bool cluster_order(struct sim *s, struct node *n);
 bool cluster_deliver(struct sim *s, struct node *n);
 bool cluster_quorum(struct sim *s, struct node *n);
+/* What the quorum service says to the node now. */
+void cluster_word(struct sim *s, struct node *n, struct ddr_input *in);
 void cluster_split(struct sim *s, uint32_t parts);
 void cluster_isolate(struct sim *s, struct node *n);
 void cluster_heal(struct sim *s);
