@@ -205,7 +205,7 @@ struct ddr_array {
 	unsigned int n_findings;
 
 	struct ddr_stall stall;
-	uint64_t tick_ms;		/* the last tick; 0: none yet since it runs */
+	uint64_t tick_ms;		/* the last tick, or the start */
 
 	struct ddr_rate rate;
 

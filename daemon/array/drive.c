@@ -275,7 +275,7 @@ void ddr_drive_tune(struct ddr_array *a)
  */
 static void forgive(struct ddr_array *a, uint64_t now_ms)
 {
-	uint64_t ms = a->tick_ms ? now_ms - a->tick_ms : 0;
+	uint64_t ms = now_ms - a->tick_ms;
 
 	a->tick_ms = now_ms;
 	if (ms < STOOD_STILL_MS)
@@ -458,7 +458,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;
 	ddr_drive_return_start(a, l);
-	a->tick_ms = 0;
+	a->tick_ms = ddr_now_ms();
 	a->ready = a->clean_asked = a->clean_late = a->parting = false;
 	a->clean_refusal = NULL;
 	a->quiet_until_ms = 0;

@@ -559,9 +559,14 @@ static void members_are_not_blamed_for_a_daemon_that_stood_still(void **state)
 	ddr_drive_tick(a, now += 100);
 	assert_int_equal(play.meta_delay, 30000);
 	ddr_array_close(a, true);
+	play.now = now + 30000;				/* the array did not run meanwhile */
 	loaded();
-	ddr_drive_tick(a, now += 30000);		/* the array did not run meanwhile */
+	ddr_drive_tick(a, ddr_now_ms());
 	assert_int_equal(play.meta_delay, 30000);
+	ddr_array_close(a, true);
+	loaded();
+	ddr_drive_tick(a, ddr_now_ms() + 30000);	/* stopped before the first tick */
+	assert_in_range(play.meta_delay, 60000, 61000);
 	end();
 }
 
