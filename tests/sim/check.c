@@ -361,7 +361,7 @@ void check_frozen(struct sim *s, const struct node *n)
 {
 	struct ddr_sm_status st;
 
-	if (!n->sm || n->quorate || n->gave_up)
+	if (!n->sm || !n->k.there || n->quorate || n->gave_up)
 		return;
 	ddr_sm_get_status(n->sm, &st);
 	if (st.attached && !st.failed && !n->k.frozen)
@@ -399,9 +399,10 @@ static void final_region(struct sim *s, uint32_t counting, uint64_t r)
 	bool degraded = (uint32_t)__builtin_popcount(check_in_sync(check_super(s))) < s->g.roles;
 	uint8_t nibble = map_on(s, (uint32_t)__builtin_ctz(counting), r);
 
-	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if ((counting >> m & 1) && s->g.parity && check_marked_everywhere(s, r))
-			sim_violation(s, "liveness: region %llu is still marked on member %u", (unsigned long long)r, m);
+	/* what is marked for a repair alone stays so while a member is out: it is looked at when all are back */
+	for (uint32_t i = 0; i < s->sb0.slots && s->g.parity; i++)
+		if (check_marked_in(s, i, r, !degraded))
+			sim_violation(s, "liveness: region %llu is still marked in slot %u", (unsigned long long)r, i);
 	for (uint64_t b = r * s->geo.region_blocks; b < (r + 1) * s->geo.region_blocks && b < s->blocks; b++)
 		if (s->truth[b].ever && !(nibble & DDR_REGION_F_SUSPECT) && !parity_right(s, b, check_holding(s, b, counting), disk_read))
 			sim_violation(s, "the parity of block %llu is wrong at the end", (unsigned long long)b);

@@ -146,6 +146,15 @@ bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool r
 	return true;
 }
 
+bool check_any_marked(const struct sim *s)
+{
+	for (uint32_t i = 0; i < s->sb0.slots; i++)
+		for (uint64_t r = 0; r < s->regions; r++)
+			if (check_marked_in(s, i, r, false))
+				return true;
+	return false;
+}
+
 bool check_marked_everywhere(const struct sim *s, uint64_t region)
 {
 	for (uint32_t i = 0; i < s->sb0.slots; i++)

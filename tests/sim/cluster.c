@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "node.h"
 
 /* ---- the group ----------------------------------------------------------------- */
 
@@ -112,19 +112,24 @@ static uint32_t machines(const struct sim *s, uint32_t part)
 	return n;
 }
 
+void cluster_word(struct sim *s, struct node *n, struct ddr_input *in)
+{
+	n->quorum_due = false;
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		if (s->node[i].up && s->node[i].part == n->part)
+			in->nodes[in->n_nodes++] = s->node[i].id;
+	in->ring = n->q_ring = s->ring[n->part];
+	in->quorate = n->q_quorate = machines(s, n->part) * 2 > s->n_nodes;
+	n->quorate = n->q_quorate && n->q_ring == n->v_ring;
+}
+
 bool cluster_quorum(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_QUORUM };
 
 	if (!n->sm || !n->quorum_due)
 		return false;
-	n->quorum_due = false;
-	for (uint32_t i = 0; i < s->n_nodes; i++)
-		if (s->node[i].up && s->node[i].part == n->part)
-			in.nodes[in.n_nodes++] = s->node[i].id;
-	in.ring = n->q_ring = s->ring[n->part];
-	in.quorate = n->q_quorate = machines(s, n->part) * 2 > s->n_nodes;
-	n->quorate = n->q_quorate && n->q_ring == n->v_ring;
+	cluster_word(s, n, &in);
 	node_step(s, n, &in);
 	check_frozen(s, n);
 	return true;
@@ -208,6 +213,8 @@ static void reconfigure(struct sim *s, const uint32_t *old)
 {
 	bool steps = sim_chance(s, 2);
 
+	for (struct node *n = s->node; sim_real && n < s->node + s->n_nodes; n++)
+		node_first_write_lands(s, n);	/* the reads before it give a split more time to come between */
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
 		bool is_first = n->in_group;
 
@@ -464,8 +471,9 @@ void cluster_begin(struct sim *s)
 
 void cluster_free(struct sim *s)
 {
+	for (uint32_t i = 0; i < SIM_MAX_NODES; i++)
+		node_free(s, &s->node[i]);
 	for (uint32_t i = 0; i < SIM_MAX_NODES; i++) {
-		free(s->node[i].sm);
 		free(s->node[i].events);
 		free(s->node[i].outbox);
 	}

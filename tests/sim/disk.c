@@ -95,6 +95,7 @@ void disk_back(struct sim *s, struct disk *d)
 	d->full = false;
 	d->dead = d->failed = d->dropped = d->chosen = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
+	memset(d->hangs_until, 0, sizeof(d->hangs_until));
 	disk_drop_cache(d);
 	check_places(s);
 }

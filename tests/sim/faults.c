@@ -176,6 +176,36 @@ bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
 	return true;
 }
 
+/* For a quarter of io_timeout at most, which must cost nothing; or for longer, and then it has failed on this node. */
+#define SHORT_MS	5000u
+
+bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms)
+{
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (m >= s->sb0.members || d->dead || d->once != FAULT_NONE || d->hangs_until[n - s->node] > s->now)
+		return false;
+	if (ms > SHORT_MS) {
+		if (!one_more(s, d))
+			return false;
+		d->failed = true;
+		d->was_cut |= 1u << (n - s->node);
+	}
+	d->hangs_until[n - s->node] = s->now + ms;
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %u hangs for %llu ms on node %u", m, (unsigned long long)ms, n->id);
+	return true;
+}
+
+static void hangs(struct sim *s, struct node *n, struct disk *d)
+{
+	struct act a = act_of(ACT_HANG, n);
+
+	a.arg[0] = (uint64_t)(d - s->disk);
+	a.arg[1] = 1 + sim_rand(s, sim_chance(s, 2) ? SHORT_MS : 20 * SHORT_MS);
+	sim_act(s, a);
+}
+
 /* A member fails a flush. This is unlikely by chance, so some seeds do it. */
 static bool flush_fails(struct sim *s, struct disk *d)
 {
@@ -241,6 +271,10 @@ void sim_member_fault(struct sim *s, struct node *n)
 	static const enum disk_fault costly[] = { FAULT_WRITE, FAULT_FLUSH, FAULT_META, FAULT_READ_IO };
 	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
 
+	if (sim_real && sim_chance(s, 4)) {
+		hangs(s, n, d);
+		return;
+	}
 	if (s->seed % 4 == 3 && sim_chance(s, 3) && pool_fills(s))
 		return;
 	if (flush_fails(s, d) || operator_decides(s, n))

@@ -4,6 +4,7 @@
  *
  *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS]
  *
+ *	ddrsim --daemon ...	the same with real daemons (twin/main.c): runs the program ddrsim-daemon beside this one
  *	ddrsim --run FILE [--trace]	a scenario that begins with "> sim"
  *	ddrsim --scale		the cost of operations with up to 64 nodes and a million regions (scale.c)
  *
@@ -14,8 +15,10 @@
  * code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim.h"
 
@@ -23,7 +26,7 @@
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS] | --run FILE [--trace] | --scale\n");
+	fprintf(stderr, "usage: ddrsim [--daemon] [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS] | --run FILE [--trace] | --scale\n");
 	exit(2);
 }
 
@@ -99,6 +102,16 @@ static int run_file(const char *path, bool trace)
 	return good ? 0 : 1;
 }
 
+static int run_daemons(char **argv)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s-daemon", argv[0]);
+	execv(path, argv + 1);
+	perror(path);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	struct sim *s;
@@ -107,6 +120,8 @@ int main(int argc, char **argv)
 	bool good, both = true;		/* one node, then three */
 	char *end;
 
+	if (argc > 1 && strcmp(argv[1], "--daemon") == 0)
+		return run_daemons(argv);
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
 

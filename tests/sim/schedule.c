@@ -491,7 +491,7 @@ static bool node_at_rest(const struct sim *s, const struct node *n)
 			return false;
 	if (ddr_sm_super(n->sm)->verify.state == DDR_VERIFY_RUNNING && !st.degraded)
 		return false;
-	return st.ready && st.joined && !st.granted && !st.dirty && !st.resync_regions &&
+	return st.ready && st.joined && !st.granted && (!st.dirty || (st.degraded && !check_any_marked(s))) && !st.resync_regions &&
 	       (st.degraded || !st.needs_sync || !s->g.parity);
 }
 
@@ -511,6 +511,7 @@ void cluster_calm(struct sim *s)
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
 		s->disk[m].full = false;
+		memset(s->disk[m].hangs_until, 0, sizeof(s->disk[m].hangs_until));
 		s->disk[m].cut = 0;
 	}
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
@@ -519,7 +520,7 @@ void cluster_calm(struct sim *s)
 		if (!n->leaving)
 			go_on(s, n);
 	}
-	for (uint64_t limit = s->event + 200000; !at_rest(s); s->event++) {
+	for (uint64_t limit = s->event + (sim_real ? 2000000 : 200000); !at_rest(s); s->event++) {
 		struct node *n = any(s);
 
 		if (s->event == limit)

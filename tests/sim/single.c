@@ -61,7 +61,7 @@ void sim_violation(struct sim *s, const char *fmt, ...)
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
 	va_end(ap);
-	printf("\n  replay: ddrsim --seed %llu --events %llu --nodes %u --trace\n", (unsigned long long)s->seed, (unsigned long long)s->events, s->n_nodes);
+	printf("\n  replay: ddrsim %s--seed %llu --events %llu --nodes %u --trace\n", sim_real ? "--daemon " : "", (unsigned long long)s->seed, (unsigned long long)s->events, s->n_nodes);
 	longjmp(broken, 1);
 }
 
@@ -152,7 +152,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 
 bool sim_quorate(struct sim *s, struct node *n)
 {
-	if (s->cluster)
+	if (s->cluster || sim_real)	/* a daemon without a cluster does not know what quorum is */
 		return false;
 	n->quorate = !n->quorate;
 	sim_trace(s, "quorum %s", n->quorate ? "regained" : "lost");
@@ -302,7 +302,7 @@ static bool at_rest(const struct sim *s, const struct node *n)
 		return true;
 	if (ddr_sm_super(n->sm)->verify.state == DDR_VERIFY_RUNNING && !st.degraded)
 		return false;
-	return st.ready && !st.granted && !st.dirty && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
+	return st.ready && !st.granted && (!st.dirty || (st.degraded && !check_any_marked(s))) && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
 }
 
 /* No faults and no new work any more: everything must complete within a limit. */
@@ -316,6 +316,7 @@ void sim_calm(struct sim *s)
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
 		s->disk[m].full = false;
+		memset(s->disk[m].hangs_until, 0, sizeof(s->disk[m].hangs_until));
 	}
 	n->crash_after = -1;
 	if (!n->quorate) {
@@ -327,7 +328,7 @@ void sim_calm(struct sim *s)
 		node_step(s, n, &stay);
 	if (n->sm)
 		node_step(s, n, &in);
-	for (uint64_t limit = s->event + 30000; !at_rest(s, n); s->event++) {
+	for (uint64_t limit = s->event + (sim_real ? 300000 : 30000); !at_rest(s, n); s->event++) {
 		if (s->event == limit)
 			sim_violation(s, "liveness: it does not come to rest");
 		if (!n->sm && node_may_start(n))

@@ -166,6 +166,7 @@ static bool disks(struct sim *s, struct node *n, const struct act *a)
 	switch (a->verb) {
 	case ACT_DISK: return sim_disk_fails(s, (uint32_t)a->arg[0], (enum disk_fault)a->sub);
 	case ACT_CUT: return sim_disk_cut(s, n, (uint32_t)a->arg[0]);
+	case ACT_HANG: return sim_disk_hangs(s, n, (uint32_t)a->arg[0], a->arg[1]);
 	case ACT_PUT_BACK: return sim_put_back(s, n, (uint32_t)a->arg[0], a->arg[1]);
 	case ACT_FULL:
 	case ACT_SPACE:

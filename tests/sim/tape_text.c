@@ -39,6 +39,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "disk-bad-sector", ACT_DISK, FAULT_READ_MEDIUM, { "member" } },
 	{ "disk-no-space", ACT_DISK, FAULT_NOSPC, { "member" } },
 	{ "disk-cut-off", ACT_CUT, 0, { "member" } },
+	{ "disk-hangs", ACT_HANG, 0, { "member", "ms" } },
 	{ "disks-full", ACT_FULL, 0, { "members" } },			/* a mask */
 	{ "disks-have-space", ACT_SPACE, 0, { "members" } },
 	{ "disks-grow", ACT_ROOM, 0, { "blocks", "seen-by" } },

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The twin of what lib/disk asks of the system beside reading and writing: device nodes, locks, threads that look at a device, the search among
+ * all of them, and what sysfs says.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "daemon/base/zone.h"
+#include "daemon/disk/state.h"
+#include "lib/disk/look.h"
+#include "lib/disk/own_node.h"
+#include "lib/disk/scan.h"
+#include "twin.h"
+
+/* ---- nodes and locks ---------------------------------------------------------------- */
+
+int ddr_own_node_open(dev_t rdev, int mode, bool *absent, struct ddr_error *err)
+{
+	int fd;
+
+	(void)mode;
+	(void)err;
+	*absent = false;
+	fd = twin_open(FILE_DISK);
+	twin_file(fd)->member = minor(rdev) - 1;
+	return fd;
+}
+
+int ddr_dev_lock_prepare(struct ddr_dev *dev, struct ddr_error *err)
+{
+	(void)dev;
+	(void)err;
+	return 0;
+}
+
+void ddr_dev_lock_free(struct ddr_dev_lock *lock)
+{
+	(void)lock;
+}
+
+/* Requests under way have the lock of a daemon that has died. */
+enum ddr_lock_state ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err)
+{
+	struct file *f = twin_file(dev->fd), *other = NULL;
+
+	(void)err;
+	while ((other = twin_next_file(other)))
+		if (other != f && other->kind == FILE_DISK && other->locked && other->p->n == f->p->n && other->member == f->member) {
+			if (holder)
+				*holder = (struct ddr_holder){ .text = "I/O of a daemon that has died" };
+			return DDR_LOCK_BUSY;
+		}
+	f->locked = true;
+	return DDR_LOCK_TAKEN;
+}
+
+void ddr_dev_pass_usual(struct ddr_dev *dev)
+{
+	(void)dev;
+}
+
+int ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *err)
+{
+	struct ddr_holder holder;
+	uint64_t until = twin_ms(me) + wait_ms;
+
+	while (ddr_dev_try_lock(dev, &holder, err) != DDR_LOCK_TAKEN) {
+		if (twin_ms(me) >= until)
+			return ddr_error_set(err, "%s is locked by %s", dev->path, holder.text);
+		twin_sleep(twin_ms(me) + 100);
+	}
+	return 0;
+}
+
+/* ---- looks -------------------------------------------------------------------------- */
+
+uint64_t ddr_look_now(void)
+{
+	return twin_ms(me);
+}
+
+static enum ddr_look_start begin(struct ddr_look **out, const char *path, const struct ddr_dev *dev, unsigned int what, uint64_t offset, size_t len,
+				 unsigned int limit_ms)
+{
+	struct ddr_look *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		abort();
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	l->dev.fd = -1;
+	l->what = what;
+	l->supers.newest = -1;
+	l->offset = offset;
+	l->len = len;
+	l->buf = len ? ddr_dev_buffer(len) : NULL;
+	l->due_ms = twin_ms(me) + limit_ms;
+	if (dev)
+		ddr_dev_dup(dev, &l->dev);
+	*out = l;
+	return DDR_LOOK_RUNS;
+}
+
+enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+{
+	(void)err;
+	begin(look, path, NULL, DDR_LOOK_ALL, 0, 0, limit_ms);
+	(*look)->flags = flags;
+	return DDR_LOOK_RUNS;
+}
+
+enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
+{
+	(void)err;
+	begin(look, path, NULL, DDR_LOOK_OPEN, 0, 0, limit_ms);
+	(*look)->flags = flags;
+	return DDR_LOOK_RUNS;
+}
+
+enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	(void)err;
+	return begin(look, dev->path, dev, DDR_LOOK_READ, 0, 0, limit_ms);
+}
+
+enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
+{
+	(void)err;
+	return begin(look, dev->path, dev, DDR_LOOK_MEMBER, 0, 0, limit_ms);
+}
+
+enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err)
+{
+	(void)err;
+	return begin(look, dev->path, dev, DDR_LOOK_BYTES, offset, len, limit_ms);
+}
+
+static uint32_t member_of(const char *path)
+{
+	unsigned int m = 0;
+
+	sscanf(path, "/dev/sim%u", &m);
+	return m;
+}
+
+/* Other things happen while it is under way. */
+bool ddr_look_wait(struct ddr_look *l)
+{
+	if (l->ended)
+		return true;
+	if (sim_chance(me->s, 2))
+		twin_sleep(0);
+	while (twin_hangs(me, member_of(l->path)))
+		if (twin_ms(me) >= l->due_ms)
+			return false;
+		else
+			twin_sleep(twin_ms(me) + 100);
+	l->ended = true;
+	l->opened = l->dev.fd >= 0 || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
+	l->bytes = l->dev.bytes;
+	if (l->opened && l->what == DDR_LOOK_BYTES)
+		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
+	else if (l->opened && l->what != DDR_LOOK_OPEN)
+		ddr_dev_read_supers(&l->dev, &l->supers, &l->error);
+	if (l->what != DDR_LOOK_OPEN)
+		ddr_dev_close(&l->dev);
+	return true;
+}
+
+int ddr_look_wait_first(struct ddr_look *const look[], size_t n, uint64_t until_ms)
+{
+	(void)until_ms;
+	return n && ddr_look_wait(look[0]) ? 0 : -1;
+}
+
+bool ddr_look_ended(struct ddr_look *l)
+{
+	return l->ended;
+}
+
+uint64_t ddr_look_moves(struct ddr_look *l)
+{
+	(void)l;
+	return 0;
+}
+
+bool ddr_look_tell(const char *path)
+{
+	(void)path;
+	return true;
+}
+
+void ddr_look_put(struct ddr_look *l)
+{
+	if (!l)
+		return;
+	ddr_dev_close(&l->dev);
+	free(l->buf);
+	free(l);
+}
+
+/* ---- the search ---------------------------------------------------------------------- */
+
+int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
+
+static bool left_out(const struct ddr_scan_how *how, uint32_t member)
+{
+	for (size_t i = 0; i < how->n_leave_out; i++)
+		if (how->leave_out[i] == makedev(TWIN_MAJOR, member + 1))
+			return true;
+	return false;
+}
+
+int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
+{
+	memset(scan, 0, sizeof(*scan));
+	scan->dev = calloc(DDR_MAX_MEMBERS, sizeof(*scan->dev));
+	if (!scan->dev)
+		return ddr_error_set(err, "out of memory");
+	for (uint32_t m = 0; m < me->s->sb0.members; m++) {
+		struct ddr_scan_device *dev = &scan->dev[scan->n];
+		struct ddr_look *look;
+		char path[32];
+
+		snprintf(path, sizeof(path), "/dev/sim%u", m);
+		if (left_out(how, m))
+			continue;
+		ddr_look_start(&look, path, 0, how->limit_ms, err);
+		if (ddr_look_wait(look) && look->opened && look->supers.newest >= 0) {
+			snprintf(dev->path, sizeof(dev->path), "%s", path);
+			dev->bytes = look->bytes;
+			dev->supers = look->supers;
+			dev->at = m;
+			scan->n++;
+		}
+		ddr_look_put(look);
+	}
+	return 0;
+}
+
+/* ---- sysfs --------------------------------------------------------------------------- */
+
+FILE *twin_sysfs(const char *path)
+{
+	unsigned int major, minor;
+	static char text[96];	/* read and closed at once */
+	char what[32];
+
+	if (sscanf(path, "/sys/dev/block/%u:%u/%31s", &major, &minor, what) != 3)
+		return NULL;
+	if (major == TWIN_MAJOR && strcmp(what, "uevent") == 0 && !(me->absent >> (minor - 1) & 1))
+		snprintf(text, sizeof(text), "DEVNAME=sim%u\n", minor - 1);
+	else if (major == TWIN_MAJOR && strcmp(what, "stat") == 0)
+		snprintf(text, sizeof(text), "%llu 0 0 0 0 0 0 0 %u 0 0 0 0 0 0 0 0\n", (unsigned long long)twin_ended[minor - 1], twin_pending(me, minor - 1));
+	else if (major == TWIN_DM_MAJOR && strcmp(what, "dm/name") == 0)
+		snprintf(text, sizeof(text), "rig\n");
+	else
+		return NULL;
+	return fmemopen(text, strlen(text), "r");
+}
+
+/* ---- what a node remembers ------------------------------------------------------------ */
+
+void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+{
+	(void)dir;
+	(void)uuid;
+	*known = me->known;
+}
+
+int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known)
+{
+	(void)dir;
+	(void)uuid;
+	me->known = *known;
+	return 0;
+}
+
+void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation, const uint8_t gen_id[16])
+{
+	(void)dir;
+	(void)uuid;
+	if (generation < me->known.generation)
+		return;
+	me->known.generation = generation;
+	memcpy(me->known.gen_id, gen_id, sizeof(me->known.gen_id));
+}
+
+bool ddr_zone_hour(struct ddr_daemon *d, uint64_t now, uint64_t now_ms, unsigned int *hour)
+{
+	(void)d;
+	(void)now_ms;
+	*hour = (unsigned int)(now / 3600 % 24);
+	return true;
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Members, byte by byte, on the model disks (disk.c of ddrsim): metadata is as there, and a chunk of data is its token again and again. Parity is
+ * linear byte by byte, so that of such chunks is such a chunk. And the engine of aio.h: requests, which end one by one, when the schedule says so,
+ * and outlive their daemon.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/disk/aio.h"
+#include "twin.h"
+
+#define SECTOR	512u
+#define OVERDUE_MS	5000u
+
+/* ---- bytes ----------------------------------------------------------------------- */
+
+enum area { AREA_NONE, AREA_SUPER, AREA_LOG, AREA_MAP, AREA_DATA };
+
+/* What lies at a byte of a member: 4096 bytes of metadata, or (AREA_DATA) a block. */
+static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint32_t *slot, uint8_t **place, uint64_t *block)
+{
+	uint64_t first = at / DDR_META_BLOCK * DDR_META_BLOCK, log = ddr_log_offset(&s->sb0, 0, 0, 0), map = ddr_map_offset(&s->sb0, 0, 0);
+
+	for (unsigned int c = 0; c < 2; c++) {
+		if (first == ddr_super_offset(&s->sb0, c)) {
+			*place = d->sb[c];
+			return AREA_SUPER;
+		}
+		if (first == map + c * DDR_META_BLOCK) {
+			*place = d->map[c];
+			return AREA_MAP;
+		}
+	}
+	if (first >= log && first < log + 2ull * s->sb0.slots * DDR_META_BLOCK) {
+		*slot = (uint32_t)((first - log) / DDR_META_BLOCK / 2);
+		*place = d->log[*slot][(first - log) / DDR_META_BLOCK % 2];
+		return AREA_LOG;
+	}
+	*block = at >= s->sb0.data_offset ? (at - s->sb0.data_offset) / s->sb0.chunk : SIM_MAX_BLOCKS;
+	return *block < SIM_MAX_BLOCKS ? AREA_DATA : AREA_NONE;
+}
+
+static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t len, uint64_t at)
+{
+	for (; len; len -= SECTOR, to += SECTOR, at += SECTOR) {
+		uint32_t slot;
+		uint64_t block, token;
+		uint8_t *place;
+		enum area area = area_of(s, d, at, &slot, &place, &block);
+
+		memset(to, 0, SECTOR);
+		if (area == AREA_DATA) {
+			token = disk_read(d, block);
+			for (unsigned int i = 0; i < SECTOR; i += sizeof(token))
+				memcpy(to + i, &token, sizeof(token));
+		} else if (area != AREA_NONE) {
+			memcpy(to, place + at % DDR_META_BLOCK, SECTOR);
+		}
+	}
+}
+
+/* The token of a chunk. */
+static uint64_t token_of(struct sim *s, const uint8_t *bytes)
+{
+	uint64_t token, other;
+
+	memcpy(&token, bytes, sizeof(token));
+	for (uint32_t i = sizeof(token); i < s->sb0.chunk; i += sizeof(token)) {
+		memcpy(&other, bytes + i, sizeof(other));
+		if (other != token)
+			sim_violation(s, "a job writes a chunk that was computed of different blocks");
+	}
+	return token;
+}
+
+int twin_read(struct proc *p, uint32_t m, void *buf, size_t len, uint64_t offset)
+{
+	struct disk *d = &p->s->disk[m];
+
+	if (disk_gone(p->s, p->n, d)) {
+		d->failed = true;
+		return -EIO;
+	}
+	get_bytes(p->s, d, buf, len, offset);
+	return 0;
+}
+
+/* Zeroes for a larger array (daemon/disk/grow.c), and nothing else. */
+int twin_write(struct proc *p, uint32_t m, const void *buf, size_t len, uint64_t offset)
+{
+	struct sim *s = p->s;
+	struct disk *d = &s->disk[m];
+
+	if (disk_gone(s, p->n, d)) {
+		d->failed = true;
+		return -EIO;
+	}
+	for (uint64_t at = offset; at < offset + len; at += s->sb0.chunk) {
+		uint32_t slot;
+		uint64_t block;
+		uint8_t *place;
+		enum area area = area_of(s, d, at, &slot, &place, &block);
+
+		if (area == AREA_NONE)
+			continue;
+		if (area != AREA_DATA || token_of(s, (const uint8_t *)buf + (at - offset)))
+			sim_violation(s, "a thread of node %u writes metadata of member %u", p->n->id, m);
+		for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+			if (s->truth[block].ever || (n->k.there && n->k.enabled && !n->k.killed && n->k.blocks > block))
+				sim_violation(s, "block %llu is prepared for an array that has it already", (unsigned long long)block);
+		d->media[block] = 0;
+		d->cached[block] = false;
+	}
+	return 0;
+}
+
+uint64_t twin_ended[DDR_MAX_MEMBERS];
+
+bool twin_hangs(const struct proc *p, uint32_t m)
+{
+	return p->s->disk[m].hangs_until[p->n - p->s->node] > p->s->now;
+}
+
+uint64_t twin_bytes(const struct proc *p, uint32_t m)
+{
+	(void)m;
+	return p->s->sb0.data_offset + p->n->room * p->s->sb0.chunk + DDR_TAIL_BYTES;
+}
+
+/* ---- requests -------------------------------------------------------------------- */
+
+struct request {
+	struct request *next;
+	struct node *n;
+	struct proc *p;			/* NULL: its daemon has died */
+	struct ddr_aio *q;
+	struct ddr_aio_req *req;
+	struct file *file;
+	enum ddr_aio_op op;
+	uint32_t member, len;
+	uint64_t offset, issued, begun_ms;
+	uint8_t *bytes;			/* of a write */
+};
+
+static struct request *requests;	/* of all nodes, the oldest first */
+
+struct ended { struct ddr_aio_req *head, **tail; };
+
+static int engine_open(struct ddr_aio *q)
+{
+	struct ended *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	e->tail = &e->head;
+	q->priv = e;
+	q->room = q->depth < 64 ? q->depth : 64;
+	return 0;
+}
+
+static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	struct proc *p = me;
+	struct request *r, **last = &requests;
+
+	if (req->op != DDR_AIO_READ)
+		twin_effect();
+	me = NULL;		/* what is under way is not the daemon's */
+	r = calloc(1, sizeof(*r));
+	*r = (struct request){ .n = p->n, .p = p, .q = q, .req = req, .file = twin_file(req->fd), .op = req->op, .len = req->len, .offset = req->offset,
+			       .issued = disk_now(), .begun_ms = p->s->now };
+	r->member = r->file->member;
+	if (req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE) {
+		r->bytes = malloc(req->len);
+		memcpy(r->bytes, req->buf, req->len);
+	}
+	me = p;
+	twin_get(r->file);
+	while (*last)
+		last = &(*last)->next;
+	*last = r;
+	return true;
+}
+
+static void engine_kick(struct ddr_aio *q)
+{
+	(void)q;
+}
+
+static struct ddr_aio_req *engine_get(struct ddr_aio *q)
+{
+	struct ended *e = q->priv;
+	struct ddr_aio_req *req = e->head;
+
+	if (req) {
+		e->head = req->next;
+		if (!e->head)
+			e->tail = &e->head;
+	}
+	return req;
+}
+
+static void engine_close(struct ddr_aio *q)
+{
+	free(q->priv);
+}
+
+#define ENGINE	{ .name = "simulated", .open = engine_open, .put = engine_put, .kick = engine_kick, .get = engine_get, .close = engine_close }
+const struct ddr_aio_engine ddr_aio_uring = ENGINE;
+const struct ddr_aio_engine ddr_aio_threads = ENGINE;
+
+static void destroy(struct request **at)
+{
+	struct request *r = *at;
+
+	*at = r->next;
+	twin_put(r->file);
+	free(r->bytes);
+	free(r);
+}
+
+/* Of that node, and to a member that does not hang. */
+static bool may_end(const struct request *r, const struct node *n)
+{
+	return r->n == n && !twin_hangs(r->file->p, r->member);
+}
+
+unsigned int twin_requests(const struct node *n)
+{
+	unsigned int k = 0;
+
+	for (const struct request *r = requests; r; r = r->next)
+		k += may_end(r, n);
+	return k;
+}
+
+void twin_requests_orphaned(struct node *n)
+{
+	for (struct request *r = requests; r; r = r->next)
+		if (r->n == n)
+			r->p = NULL;
+}
+
+unsigned int twin_pending(const struct proc *p, uint32_t member)
+{
+	unsigned int k = 0;
+
+	for (const struct request *r = requests; r; r = r->next)
+		k += r->n == p->n && r->member == member;
+	return k;
+}
+
+/* ---- how one ends ----------------------------------------------------------------- */
+
+/* The job of the daemon that works on the block, or NULL. */
+static struct io *job_at(struct node *n, uint64_t block)
+{
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++)
+		if (io->used && io->type == DDR_OUT_JOB_RANGE && block >= io->start && block < io->start + io->count)
+			return io;
+	return NULL;
+}
+
+static int read_data(struct sim *s, struct request *r, uint64_t block)
+{
+	struct disk *d = &s->disk[r->member];
+	const struct io *job = job_at(r->n, block);
+	bool rewritten = job && (job->fixed >> r->member & 1);	/* it is read back: a sector that was rewritten is a good one */
+
+	if (node_io_fails(s, r->n, d, FAULT_READ_IO))
+		return -EIO;
+	if (!rewritten && ((job && job->fix && d->sour && d->sour--) || node_io_fails(s, r->n, d, FAULT_READ_MEDIUM)))
+		return -ENODATA;
+	for (uint64_t b = block; b < block + r->len / s->sb0.chunk && b < SIM_MAX_BLOCKS; b++)
+		s->truth[b].lost |= d->dropped;		/* it is not out yet: the job takes what is old (limits) */
+	return 0;
+}
+
+static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t block)
+{
+	struct disk *d = &s->disk[r->member];
+	int ret = 0;
+
+	if (area == AREA_DATA)
+		ret = read_data(s, r, block);
+	else if (disk_gone(s, r->n, d))
+		ret = node_io_fails(s, r->n, d, FAULT_META) ? -EIO : 0;
+	if (!ret && r->p)
+		get_bytes(s, d, r->req->buf, r->len, r->offset);
+	return ret;
+}
+
+/* What lands late on a member that is out is never read (it was given up, and that is why the member is out). */
+static bool counts(const struct sim *s, uint32_t member)
+{
+	struct ddr_super sb;
+
+	return !check_newest_super(s, &sb) || sb.member[member].state == DDR_MEMBER_IN_SYNC || sb.member[member].state == DDR_MEMBER_REBUILDING;
+}
+
+/* What a job puts there, by what it is. */
+static void job_lands(struct sim *s, struct request *r, uint64_t block, uint64_t token)
+{
+	struct io *job = job_at(r->n, block);
+	struct truth *t = &s->truth[block];
+	uint32_t place;
+
+	if (counts(s, r->member))
+		check_job_range(s, block, 1);
+	disk_write(&s->disk[r->member], block, token);
+	if (!job)
+		return;
+	job->fixed |= job->fix ? 1u << r->member : 0;
+	for (place = 0; place < s->g.roles && job->at[place] != r->member; place++)
+		;
+	if (job->fix && !t->ever && place < s->g.roles && ddr_geo_role(&s->g, place, block) < ddr_geo_data(&s->g))
+		t->unknown |= (uint8_t)(1u << ddr_geo_role(&s->g, place, block));
+	if (job->job == DDR_KA_REBUILD && job->from == DDR_NO_MEMBER && place < s->g.roles)
+		check_rebuilt(s, block, ddr_geo_role(&s->g, place, block), token);
+}
+
+static int write_data(struct sim *s, struct request *r, uint64_t block)
+{
+	struct io answers = { .orphan = !r->p };
+	struct disk *d = &s->disk[r->member];
+
+	if (node_io_answers(s, r->n, &answers, d)) {
+		if (node_io_fails(s, r->n, d, FAULT_WRITE))
+			return -EIO;
+		if (disk_full(s, r->n, d))
+			return -ENOSPC;
+	}
+	if ((r->offset - s->sb0.data_offset) % s->sb0.chunk || r->len % s->sb0.chunk)
+		sim_violation(s, "a job of node %u writes a part of a chunk", r->n->id);
+	for (uint32_t at = 0; at < r->len; at += s->sb0.chunk)
+		job_lands(s, r, block + at / s->sb0.chunk, token_of(s, r->bytes + at));
+	return 0;
+}
+
+static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t *place)
+{
+	struct io answers = { .orphan = !r->p };
+	struct disk *d = &s->disk[r->member];
+
+	if (r->len != DDR_META_BLOCK)
+		sim_violation(s, "node %u writes %u bytes of metadata at once", r->n->id, r->len);
+	if (node_io_answers(s, r->n, &answers, d)) {
+		if (node_io_fails(s, r->n, d, FAULT_META))
+			return -EIO;
+		if (disk_full(s, r->n, d)) {
+			if (sim_chance(s, 2)) {
+				disk_tear(s, place, r->bytes);
+				disk_landed(s, d, place);
+			}
+			return -ENOSPC;
+		}
+	}
+	memcpy(place, r->bytes, DDR_META_BLOCK);
+	disk_landed(s, d, place);
+	if (area == AREA_SUPER)
+		check_level(s);
+	return 0;
+}
+
+static int flush_ends(struct sim *s, struct request *r)
+{
+	struct io answers = { .orphan = !r->p };
+	struct disk *d = &s->disk[r->member];
+
+	if (node_io_answers(s, r->n, &answers, d) && node_io_fails(s, r->n, d, FAULT_FLUSH))
+		return -EIO;
+	disk_flush(d, r->issued);
+	return 0;
+}
+
+static int request_result(struct sim *s, struct request *r)
+{
+	uint64_t block = 0;
+	uint32_t slot = 0;
+	uint8_t *place = NULL;
+	enum area area = area_of(s, &s->disk[r->member], r->offset, &slot, &place, &block);
+
+	if (r->op == DDR_AIO_FLUSH)
+		return flush_ends(s, r);
+	if (r->op == DDR_AIO_READ)
+		return read_ends(s, r, area, block);
+	if (area == AREA_NONE)
+		sim_violation(s, "node %u writes at byte %llu of member %u, where nothing is its own", r->n->id, (unsigned long long)r->offset, r->member);
+	return area == AREA_DATA ? write_data(s, r, block) : write_meta(s, r, area, place);
+}
+
+static void request_ends(struct sim *s, struct request **at)
+{
+	struct request *r = *at;
+	const struct node *n = r->n;
+	struct ended *e;
+	int ret;
+
+	ret = request_result(s, r);
+	sim_trace(s, "node %u: member %u, %s of %u at %llu: %d", n->id, r->member, r->op == DDR_AIO_READ ? "read" : r->op == DDR_AIO_FLUSH ? "flush" : "write", r->len,
+		  (unsigned long long)r->offset, ret);
+	if (r->p) {
+		r->req->result = ret;
+		r->req->next = NULL;
+		e = r->q->priv;
+		*e->tail = r->req;
+		e->tail = &r->req->next;
+		twin_file(r->q->event_fd)->count++;
+	}
+	twin_ended[r->member]++;
+	destroy(at);
+}
+
+void twin_request_end(struct sim *s, struct node *n, unsigned int which)
+{
+	struct request **at = &requests;
+
+	while (!may_end(*at, n) || which--)
+		at = &(*at)->next;
+	request_ends(s, at);
+}
+
+int twin_request_overdue(struct proc *p)
+{
+	for (struct request **at = &requests; *at; at = &(*at)->next)
+		if (may_end(*at, p->n) && (*at)->p && (*at)->begun_ms + OVERDUE_MS < p->s->now) {
+			int fd = (*at)->q->event_fd;
+
+			request_ends(p->s, at);
+			return fd;
+		}
+	return -1;
+}
+
+/* ---- requests of others than those who wait ----------------------------------------- */
+
+bool twin_request_writes(const struct sim *s, const struct node *n, const struct io *io)
+{
+	for (const struct request *r = requests; r; r = r->next) {
+		uint64_t block;
+		uint32_t slot = 0;
+		uint8_t *place;
+		enum area area = area_of(s, (struct disk *)(uintptr_t)&s->disk[r->member], r->offset, &slot, &place, &block);
+
+		if (r->n != n || r->op != DDR_AIO_WRITE_DURABLE)
+			continue;
+		if (io->type == DDR_OUT_SB_WRITE ? area == AREA_SUPER : io->type == DDR_OUT_MAP_WRITE ? area == AREA_MAP : area == AREA_LOG && slot == io->slot)
+			return true;
+	}
+	return false;
+}
+
+/* It had not ended as the machine died: with a cluster it may still land at any time, else it is whole, torn or not there. */
+static void power(struct sim *s, struct request *r)
+{
+	static const enum ddr_out_type types[] = { [AREA_SUPER] = DDR_OUT_SB_WRITE, [AREA_LOG] = DDR_OUT_LOG_WRITE, [AREA_MAP] = DDR_OUT_MAP_WRITE };
+	struct disk *d = &s->disk[r->member];
+	uint64_t block;
+	struct io io = { 0 };
+	uint8_t *place;
+	enum area area = area_of(s, d, r->offset, &io.slot, &place, &block);
+
+	if (!r->bytes || disk_gone(s, r->n, d))
+		return;
+	if (area != AREA_DATA) {
+		io.type = types[area];
+		if (s->cluster)
+			late_meta(s, r->n->id, &io, r->member, place, r->bytes);
+		else
+			disk_tear(s, place, r->bytes);
+		return;
+	}
+	for (uint32_t at = 0; at < r->len; at += s->sb0.chunk) {
+		if (s->cluster)
+			late_chunk(s, r->n->id, DDR_OUT_JOB_RANGE, r->member, block + at / s->sb0.chunk, token_of(s, r->bytes + at));
+		else if (sim_chance(s, 2))
+			disk_write(d, block + at / s->sb0.chunk, token_of(s, r->bytes + at));
+	}
+}
+
+void twin_requests_power(struct sim *s, struct node *n)
+{
+	for (struct request **at = &requests; *at;) {
+		if ((*at)->n != n) {
+			at = &(*at)->next;
+			continue;
+		}
+		power(s, *at);
+		destroy(at);
+	}
+}
+
+void twin_disk_end(void)
+{
+	while (requests)
+		destroy(&requests);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The twin of the process that runs fence agents: what it is asked for is the world's to do, or not (cluster.c). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/group/fence_helper.h"
+#include "twin.h"
+
+int __wrap_socketpair(int domain, int type, int protocol, int fds[2]);
+pid_t __wrap_fork(void);
+ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags);
+ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
+
+_Noreturn void ddr_fence_helper(int fd)
+{
+	(void)fd;
+	abort();	/* nobody is forked */
+}
+
+int __wrap_socketpair(int domain, int type, int protocol, int fds[2])
+{
+	(void)domain;
+	(void)type;
+	(void)protocol;
+	fds[0] = me->fence_fd = twin_open(FILE_QUIET);
+	fds[1] = twin_open(FILE_QUIET);
+	return 0;
+}
+
+pid_t __wrap_fork(void)
+{
+	return 1;
+}
+
+ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
+{
+	struct ddr_fence_order order;
+	struct ddr_output out = { .type = DDR_OUT_FENCE };
+
+	(void)fd;
+	(void)flags;
+	twin_effect();
+	memcpy(&order, buf, sizeof(order));
+	out.node = order.node;
+	out.failure = order.id;		/* the world keeps it for the answer */
+	sim_trace(me->s, "node %u: runs the agent against node %u", me->n->id, order.node);
+	cluster_fence(me->s, me->n, &out);
+	return (ssize_t)len;
+}
+
+ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
+{
+	struct ddr_fence_answer a = { 0 };
+
+	(void)fd;
+	(void)flags;
+	if (!me->news) {
+		errno = EAGAIN;
+		return -1;
+	}
+	a.id = me->news->failure;
+	a.result = me->news->result;
+	snprintf(a.text, sizeof(a.text), "%s", a.result ? "the agent failed" : "");
+	memcpy(buf, &a, sizeof(a));
+	return (ssize_t)len;
+}

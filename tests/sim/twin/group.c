@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The twin of corosync's libraries: groups and quorum as cluster.c has them, and a list with all nodes in it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <corosync/cmap.h>
+#include <corosync/cpg.h>
+#include <corosync/quorum.h>
+
+#include "twin.h"
+
+/* ---- process groups ---------------------------------------------------------------- */
+
+static struct { cpg_model_v1_data_t model; struct cpg_name name; } group[SIM_MAX_NODES];
+static quorum_model_v1_data_t service[SIM_MAX_NODES];
+
+#define MINE(x)	((x)[me - twin_proc])
+
+cs_error_t cpg_initialize(cpg_handle_t *handle, cpg_callbacks_t *callbacks)
+{
+	(void)callbacks;
+	*handle = 1;
+	return CS_OK;
+}
+
+cs_error_t cpg_local_get(cpg_handle_t handle, unsigned int *node)
+{
+	(void)handle;
+	*node = me->n->id;
+	return CS_OK;
+}
+
+cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_model_data_t *data, void *context)
+{
+	(void)model;
+	if (me->cpg_fd)
+		sim_violation(me->s, "node %u joins the group twice", me->n->id);
+	memcpy(&MINE(group).model, data, sizeof(MINE(group).model));
+	me->context.cpg = context;
+	me->cpg_fd = twin_open(FILE_QUIET);
+	me->n_view = 0;
+	me->view_ring = 0;
+	*handle = 2;
+	return CS_OK;
+}
+
+cs_error_t cpg_finalize(cpg_handle_t handle)
+{
+	if (handle == 1)
+		return CS_OK;
+	cluster_gone(me->s, me->n);
+	close(me->cpg_fd);
+	me->cpg_fd = 0;
+	return CS_OK;
+}
+
+cs_error_t cpg_fd_get(cpg_handle_t handle, int *fd)
+{
+	(void)handle;
+	*fd = me->cpg_fd;
+	return CS_OK;
+}
+
+cs_error_t cpg_max_atomic_msgsize_get(cpg_handle_t handle, uint32_t *size)
+{
+	(void)handle;
+	*size = 1u << 20;
+	return CS_OK;
+}
+
+cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
+{
+	(void)handle;
+	*context = me->context.cpg;
+	return CS_OK;
+}
+
+cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
+{
+	(void)handle;
+	twin_effect();
+	MINE(group).name = *name;
+	cluster_joined(me->s, me->n);
+	return CS_OK;
+}
+
+cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, const struct iovec *iov, unsigned int n)
+{
+	(void)handle;
+	(void)guarantee;
+	(void)n;
+	twin_effect();
+	if (me->n->in_group)
+		cluster_send(me->s, me->n, iov->iov_base, (uint32_t)iov->iov_len);
+	return CS_OK;
+}
+
+static bool listed(const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint32_t node, uint32_t pid)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (nodes[i] == node && pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* Those of the first list that are not in the second. */
+static size_t differ(struct cpg_address *out, const uint32_t *nodes, const uint32_t *pids, uint32_t n, const uint32_t *nodes2, const uint32_t *pids2, uint32_t n2, uint32_t reason)
+{
+	size_t k = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!listed(nodes2, pids2, n2, nodes[i], pids[i]))
+			out[k++] = (struct cpg_address){ nodes[i], pids[i], reason };
+	return k;
+}
+
+static void tell_ring(const struct ddr_input *in)
+{
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = in->ring };
+
+	me->view_ring = in->ring;
+	MINE(group).model.cpg_totem_confchg_fn(2, ring, in->n_nodes, in->nodes);
+}
+
+static void tell_view(const struct ddr_input *in)
+{
+	struct cpg_address now[SIM_MAX_NODES], left[SIM_MAX_NODES], joined[SIM_MAX_NODES];
+	bool ring = in->ring != me->view_ring && me->view_ring;
+	size_t n_left = differ(left, me->view, me->pids, me->n_view, in->nodes, in->pids, in->n_nodes, ring ? CPG_REASON_NODEDOWN : CPG_REASON_PROCDOWN);
+	size_t n_joined = differ(joined, in->nodes, in->pids, in->n_nodes, me->view, me->pids, me->n_view, ring ? CPG_REASON_NODEUP : CPG_REASON_JOIN);
+
+	for (uint32_t i = 0; i < in->n_nodes; i++)
+		now[i] = (struct cpg_address){ in->nodes[i], in->pids[i], 0 };
+	me->n_view = in->n_nodes;
+	memcpy(me->view, in->nodes, in->n_nodes * sizeof(me->view[0]));
+	memcpy(me->pids, in->pids, in->n_nodes * sizeof(me->pids[0]));
+	if (n_left || n_joined)
+		MINE(group).model.cpg_confchg_fn(2, &MINE(group).name, now, in->n_nodes, left, n_left, joined, n_joined);
+	if (in->ring != me->view_ring && me->cpg_fd)
+		tell_ring(in);
+}
+
+static uint32_t pid_of(uint32_t node)
+{
+	for (uint32_t i = 0; i < me->n_view; i++)
+		if (me->view[i] == node)
+			return me->pids[i];
+	return 0;
+}
+
+cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
+{
+	const struct ddr_input *in = me->news;
+
+	(void)handle;
+	(void)types;
+	me->news = NULL;
+	if (!in)
+		return CS_ERR_TRY_AGAIN;
+	if (in->type == DDR_IN_VIEW)
+		tell_view(in);
+	else
+		MINE(group).model.cpg_deliver_fn(2, &MINE(group).name, in->node, pid_of(in->node), (void *)(uintptr_t)in->msg, in->msg_len);
+	return CS_OK;
+}
+
+void twin_group_end(struct proc *p)
+{
+	p->cpg_fd = p->quorum_fd = 0;
+	p->n_view = 0;
+	cluster_gone(p->s, p->n);
+}
+
+/* ---- quorum ------------------------------------------------------------------------ */
+
+cs_error_t quorum_model_initialize(quorum_handle_t *handle, quorum_model_t model, quorum_model_data_t *data, uint32_t *type, void *context)
+{
+	(void)model;
+	memcpy(&MINE(service), data, sizeof(MINE(service)));
+	me->context.quorum = context;
+	me->quorum_fd = twin_open(FILE_EVENT);
+	*type = QUORUM_SET;
+	*handle = 1;
+	return CS_OK;
+}
+
+cs_error_t quorum_finalize(quorum_handle_t handle)
+{
+	(void)handle;
+	close(me->quorum_fd);
+	me->quorum_fd = 0;
+	return CS_OK;
+}
+
+cs_error_t quorum_fd_get(quorum_handle_t handle, int *fd)
+{
+	(void)handle;
+	*fd = me->quorum_fd;
+	return CS_OK;
+}
+
+/* What it says first comes by the loop. */
+cs_error_t quorum_trackstart(quorum_handle_t handle, unsigned int flags)
+{
+	(void)handle;
+	(void)flags;
+	twin_file(me->quorum_fd)->count = 1;
+	return CS_OK;
+}
+
+cs_error_t quorum_context_get(quorum_handle_t handle, const void **context)
+{
+	(void)handle;
+	*context = me->context.quorum;
+	return CS_OK;
+}
+
+cs_error_t quorum_dispatch(quorum_handle_t handle, cs_dispatch_flags_t types)
+{
+	struct ddr_input first = { .type = DDR_IN_QUORUM };
+	const struct ddr_input *in = me->news;
+
+	(void)types;
+	if (!in)
+		cluster_word(me->s, me->n, &first);
+	me->news = NULL;
+	twin_file(me->quorum_fd)->count = 0;
+	in = in ? in : &first;
+	MINE(service).quorum_notify_fn(handle, in->quorate, (struct quorum_ring_id){ .nodeid = 1, .seq = in->ring }, in->n_nodes, in->nodes);
+	return CS_OK;
+}
+
+/* ---- the list of nodes --------------------------------------------------------------- */
+
+cs_error_t cmap_initialize(cmap_handle_t *handle)
+{
+	*handle = 1;
+	return CS_OK;
+}
+
+cs_error_t cmap_finalize(cmap_handle_t handle)
+{
+	(void)handle;
+	return CS_OK;
+}
+
+static uint32_t at;	/* of the iteration under way: two keys for each node */
+
+cs_error_t cmap_iter_init(cmap_handle_t handle, const char *prefix, cmap_iter_handle_t *iter)
+{
+	(void)handle;
+	(void)prefix;
+	at = 0;
+	*iter = 1;
+	return CS_OK;
+}
+
+cs_error_t cmap_iter_next(cmap_handle_t handle, cmap_iter_handle_t iter, char key[], size_t *len, cmap_value_types_t *type)
+{
+	(void)handle;
+	(void)iter;
+	if (at / 2 >= me->s->n_nodes)
+		return CS_ERR_NO_SECTIONS;
+	snprintf(key, CMAP_KEYNAME_MAXLEN, "nodelist.node.%u.%s", at / 2, at % 2 ? "nodeid" : "ring0_addr");
+	*len = 4;
+	*type = CMAP_VALUETYPE_UINT32;
+	at++;
+	return CS_OK;
+}
+
+cs_error_t cmap_iter_finalize(cmap_handle_t handle, cmap_iter_handle_t iter)
+{
+	(void)handle;
+	(void)iter;
+	return CS_OK;
+}
+
+cs_error_t cmap_get_uint32(cmap_handle_t handle, const char *key, uint32_t *value)
+{
+	unsigned int place = 0;
+
+	(void)handle;
+	sscanf(key, "nodelist.node.%u", &place);
+	*value = place + 1;
+	return CS_OK;
+}
+
+cs_error_t cmap_get_string(cmap_handle_t handle, const char *key, char **text)
+{
+	unsigned int place = 0;
+	char name[32];
+
+	(void)handle;
+	sscanf(key, "nodelist.node.%u", &place);
+	snprintf(name, sizeof(name), "node%u", place + 1);
+	*text = strdup(name);
+	return *text ? CS_OK : CS_ERR_NO_MEMORY;
+}

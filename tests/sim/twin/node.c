@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The life of a real daemon in the simulator: what node.c and node_start.c are for one whose hands are ddrsim's. Also what happens to it next: a callback
+ * of its loop, a thread that goes on, a request that ends. One thing happens at a time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qb/qbloop.h>
+
+#include "daemon/array/drive.h"
+#include "daemon/group/corosync.h"
+#include "daemon/group/fence.h"
+#include "daemon/kernel/table.h"
+#include "daemon/kernel/uevent.h"
+#include "twin.h"
+
+#define TICK_MS		200u
+#define STOOD_STILL_MS	2000u	/* as in daemon/array/drive.c */
+
+struct proc twin_proc[SIM_MAX_NODES];
+struct proc *me;
+const bool sim_real = true;
+
+/* ---- running its code -------------------------------------------------------------- */
+
+void twin_effect(void)
+{
+	struct node *n = me->n;
+
+	if (twin_in_thread())
+		return;
+	if (n->crash_after == 0 && !node_limit_open(me->s))
+		longjmp(me->dies, 1);
+	n->crash_after -= n->crash_after > 0;
+}
+
+struct ddr_array *twin_array(const struct proc *p)
+{
+	struct ddr_array *a;
+
+	qb_list_for_each_entry(a, &p->d->arrays, list)
+		return a;
+	return NULL;
+}
+
+/* Since it began some member was not there, for it hung. */
+static bool hung(struct proc *p)
+{
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (p->s->disk[m].hangs_until[p->n - p->s->node] > p->began_ms)
+			return true;
+	return false;
+}
+
+/* After whatever it did. */
+static void settle(struct proc *p)
+{
+	struct node *n = p->n;
+	struct ddr_array *a = twin_array(p);
+	struct ddr_sm *sm = a && a->state == DDR_ARRAY_RUNNING ? a->sm : NULL;
+
+	if (n->sm && !sm) {
+		n->sm = NULL;
+		twin_orphans(p->s, n);
+	}
+	n->sm = sm;
+	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->lossy && !p->absent && !hung(p))
+		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
+	if (n->gave_up || (a && a->state == DDR_ARRAY_REFUSED)) {
+		node_kill(p->s, n);
+	} else if (n->left && !a) {
+		p->s->stats[STAT_LEFT]++;
+		n->leaving = false;
+		node_kill(p->s, n);
+		n->left = true;
+	}
+}
+
+/* A process that stood still finds its timers first, perhaps; one that did not has heard of what ended. */
+static void catch_up(struct proc *p)
+{
+	bool stood_still = p->s->now - p->ran_ms >= STOOD_STILL_MS;
+	int fd;
+
+	p->ran_ms = p->s->now;
+	while (!stood_still && (fd = twin_request_overdue(p)) >= 0)
+		twin_loop_event(p, fd);
+}
+
+/* Calls into the daemon; it may die within. */
+static void run(struct proc *p, void (*what)(struct proc *p, const void *arg), const void *arg)
+{
+	if (setjmp(p->dies) == 0) {
+		me = p;
+		catch_up(p);
+		what(p, arg);
+		me = NULL;
+		settle(p);
+		return;
+	}
+	me = NULL;
+	p->n->crash_after = -1;
+	node_kill(p->s, p->n);
+}
+
+/* ---- start and end ------------------------------------------------------------------ */
+
+static void on_tick(void *data)
+{
+	struct proc *p = data;
+
+	qb_loop_timer_add(p->d->loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
+	ddr_arrays_retry(p->d);
+	ddr_schedule_tick(p->d, ddr_now_ms());
+}
+
+static void on_control(void *ctx, const struct ddr_kctl_news *news)
+{
+	struct ddr_daemon *d = ctx;
+
+	switch (news->what) {
+	case DDR_KCTL_APPEARED: ddr_array_appeared(d, news->uuid, news->listed); return;
+	case DDR_KCTL_RESUMED: ddr_array_resumed(d, news->uuid, news->as_bound); return;
+	case DDR_KCTL_REMOVED: ddr_array_removed(d, news->uuid, news->cookie); return;
+	case DDR_KCTL_LISTED: d->listed = true; return;
+	case DDR_KCTL_LOST: sim_violation(me->s, "the module of node %u is lost", me->n->id);
+	}
+}
+
+static void configure(const struct sim *s, struct ddr_daemon *d, const struct node *n)
+{
+	ddr_conf_defaults(&d->conf);
+	d->conf.node_id = n->id;
+	d->conf.tune.hot_spare = 1;
+	d->conf.tune.io_timeout_ms = 20000;
+	strcpy(d->conf.fence_command, s->fencing ? "agent" : DDR_FENCE_NONE);
+	if (s->cluster) {
+		d->conf.away_ms = s->storm.away_ms;
+		d->conf.tune.idle_ms = s->storm.idle_ms;
+	}
+	d->boot_id[0] = n->k.boot;
+	d->boot_id[1] = (uint8_t)n->id;
+	d->transport = s->cluster ? &ddr_transport_corosync : &ddr_transport_local;
+}
+
+/* As main.c does, but for what concerns a process. */
+static void begin(struct proc *p, const void *arg)
+{
+	struct ddr_daemon *d = p->d = calloc(1, sizeof(*d));
+
+	(void)arg;
+	if (!d)
+		abort();
+	qb_list_init(&d->arrays);
+	configure(p->s, d, p->n);
+	d->loop = qb_loop_create();
+	if (d->transport->cluster && (ddr_fence_fork(&d->fence) || ddr_corosync_open(&d->corosync, d->loop) || ddr_fence_open(d->fence, d->loop)))
+		abort();
+	if (ddr_kctl_open(&d->kctl, d->loop, on_control, d))
+		abort();
+	ddr_uevent_open(d, ddr_drive_uevent);
+	qb_loop_timer_add(d->loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
+}
+
+/* The device of a dead member can often be opened; only its I/O fails. */
+static bool still_there(struct sim *s)
+{
+	return s->cluster && (s->calm || sim_chance(s, 2));
+}
+
+bool node_may_start(const struct node *n)
+{
+	for (const struct proc *p = twin_proc; p < twin_proc + SIM_MAX_NODES; p++)
+		if (p->n == n && p->alive)
+			return false;
+	return true;
+}
+
+void node_start(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (check_hopeless(s))
+		return;		/* the node has seen a later generation, and does not start from an older one (note 8) */
+	if (!check_newest_super(s, &n->sb)) {
+		if (!s->lossy)
+			sim_violation(s, "no member holds a valid superblock");
+		return;
+	}
+	if (n->room < n->sb.array_blocks)
+		n->room = s->room;
+	n->failed = n->ready = n->clean = n->gave_up = n->leaving = n->left = false;
+	n->quorate = !s->cluster;
+	n->crash_after = -1;
+	n->v_ring = n->q_ring = 0;
+	n->pid++;
+	if (!n->k.there)
+		kernel_new(s, &n->k);
+	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .ran_ms = s->now, .began_ms = s->now };
+	for (uint32_t m = 0; m < n->sb.members; m++) {
+		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
+		p->absent |= s->disk[m].dead && !still_there(s) ? 1u << m : 0;
+	}
+	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
+	run(p, begin, NULL);
+}
+
+static void end(struct proc *p)
+{
+	p->alive = false;
+	twin_workers_end(p);
+	twin_requests_orphaned(p->n);
+	twin_close_all(p);
+	twin_memory_end(p);
+	p->table = NULL;
+	p->n->sm = NULL;
+}
+
+void node_kill(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	sim_trace(s, "node %u: daemon dies", n->id);
+	if (s->cluster)
+		node_first_write_lands(s, n);
+	end(p);
+	n->table_due = false;
+	n->resize = 0;
+	n->k.suspended = false;
+	n->k.attached = false;
+	n->k.n_queue = 0;
+	disk_forget_daemon(s, n);	/* the next one writes all of it anew */
+	twin_orphans(s, n);
+	twin_group_end(p);
+}
+
+void node_free(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	me = NULL;
+	n->in_group = false;
+	if (p->alive)
+		end(p);
+	n->sm = NULL;
+	memset(p, 0, sizeof(*p));
+	twin_disk_end();
+}
+
+void node_power(struct sim *s, struct node *n)
+{
+	sim_trace(s, "node %u: power is lost", n->id);
+	if (twin_of(s, n)->alive)
+		node_kill(s, n);
+	twin_requests_power(s, n);
+	twin_orphans(s, n);
+	kernel_power(s, &n->k);
+	if (s->cluster) {	/* the disks are not its own */
+		check_death(s);
+		return;
+	}
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		s->disk[m].faulted = 0;
+		s->disk[m].dropped = false;	/* what it lost, the others have lost too */
+		disk_power(s, &s->disk[m]);
+		disk_landed(s, &s->disk[m], NULL);
+	}
+	check_crash(s);
+	s->boot++;
+}
+
+/* ---- what happens to it ------------------------------------------------------------- */
+
+static void call_back(struct proc *p, const void *arg)
+{
+	twin_loop_call(p, *(const unsigned int *)arg);
+}
+
+static void thread(struct proc *p, const void *arg)
+{
+	twin_worker_run(p, *(const unsigned int *)arg);
+}
+
+/* One thing of those that may happen now; false: there is none. */
+bool node_record(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+	unsigned int loop = p->alive ? twin_loop_ready(p) : 0, threads = p->alive ? twin_workers_ready(p) : 0, requests = twin_requests(n), which;
+
+	if (!(loop + threads + requests))
+		return false;
+	for (;;)
+		switch (sim_rand(s, 4)) {
+		case 0:
+		case 1:
+			if (!loop)
+				break;
+			which = (unsigned int)sim_rand(s, loop);
+			run(p, call_back, &which);
+			return true;
+		case 2:
+			if (!threads)
+				break;
+			which = (unsigned int)sim_rand(s, threads);
+			run(p, thread, &which);
+			return true;
+		default:
+			if (!requests)
+				break;
+			twin_request_end(s, n, (unsigned int)sim_rand(s, requests));
+			twin_orphans(s, n);
+			return true;
+		}
+}
+
+bool node_event(struct sim *s, struct node *n)
+{
+	const struct proc *p = twin_of(s, n);
+	bool idle = !(p->alive && (twin_loop_ready(p) || twin_workers_ready(p))) && !twin_requests(n);
+
+	if (p->table && (idle || sim_chance(s, 8)))
+		return sim_act(s, act_of(n->table_due ? ACT_TABLE : ACT_RESIZE, n));
+	return !idle && sim_act(s, act_of(ACT_RECORD, n));
+}
+
+static void table_done(struct proc *p, const void *arg)
+{
+	twin_table_done(p, *(const int *)arg);
+}
+
+static void table_ends(struct proc *p, int result)
+{
+	if (result == 0) {
+		p->unseen = true;
+		twin_control_tell(p, DDR_K_RESUMED, 0, 0);
+	}
+	run(p, table_done, &result);
+}
+
+bool node_table(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+	uint32_t m = n->table_member;
+
+	if (!n->table_due || !p->table)
+		return false;
+	if (!n->sm || !n->k.there || !p->table->ctx)
+		table_ends(p, -ENXIO);
+	else if (m == DDR_NO_MEMBER ? n->table_place != DDR_UAPI_SHADOW || n->k.disk[n->table_place] == SIM_NOBODY : n->k.disk[n->table_place] == m)
+		table_ends(p, -EALREADY);	/* or a place without a device, which the model kernel does not have */
+	else if (m != DDR_NO_MEMBER && disk_gone(s, n, &s->disk[m]))
+		table_ends(p, -ENXIO);
+	else if (kernel_exchange(s, n))
+		table_ends(p, 0);
+	return true;
+}
+
+bool node_resizes(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (!n->resize || !p->table)
+		return false;
+	if (!n->sm || !n->k.there || !p->table->ctx) {
+		table_ends(p, -ENXIO);
+		return true;
+	}
+	grow_resize(s, n);
+	table_ends(p, 0);
+	return true;
+}
+
+bool node_seeks(struct sim *s, struct node *n)
+{
+	(void)s;
+	(void)n;
+	return false;
+}
+
+/* ---- what the world tells it --------------------------------------------------------- */
+
+/* The operator, by the calls that the service for the command has. */
+static void operator(struct ddr_array *a, const struct ddr_input *in)
+{
+	switch (in->type) {
+	case DDR_IN_OP_SET: ddr_drive_set(a, (enum ddr_sm_key)in->key, in->value); return;
+	case DDR_IN_OP_CLEAN: ddr_drive_clean(a); return;
+	case DDR_IN_OP_STAY: ddr_drive_clean_late(a); return;
+	case DDR_IN_OP_FAIL_MEMBER: ddr_drive_fail_by_hand(a, in->member); return;
+	case DDR_IN_OP_SEEK: ddr_drive_seek(a, in->member); return;
+	case DDR_IN_OP_REPLACE: ddr_drive_replace(a, in->member, (uint32_t)in->value); return;
+	case DDR_IN_OP_GROW: ddr_drive_grow(a, in->count); return;
+	case DDR_IN_OP_VERIFY: ddr_drive_verify(a, in->key, (uint32_t)in->value, in->members); return;
+	case DDR_IN_OP_FENCE_ACK: ddr_drive_fence_ack(a, in->node); return;
+	case DDR_IN_OP_ACCEPT: ddr_drive_accept(a); return;
+	case DDR_IN_OP_LEAVE: return;	/* the daemon leaves by itself when the device is gone */
+	default: sim_violation(a->d ? me->s : NULL, "an input that the daemon does not get, type %d", (int)in->type);
+	}
+}
+
+static void news(struct proc *p, const void *arg)
+{
+	const struct ddr_input *in = arg;
+	struct ddr_array *a = twin_array(p);
+
+	switch (in->type) {
+	case DDR_IN_TICK:
+		if (p->n->asleep <= p->s->event || p->s->calm)
+			twin_loop_timers(p);
+		return;
+	case DDR_IN_VIEW:
+	case DDR_IN_MSG:
+		p->news = in;
+		twin_loop_event(p, p->cpg_fd);
+		return;
+	case DDR_IN_QUORUM:
+		p->news = in;
+		twin_loop_event(p, p->quorum_fd);
+		return;
+	case DDR_IN_FENCED:
+		p->news = in;
+		twin_loop_event(p, p->fence_fd);
+		p->news = NULL;
+		return;
+	case DDR_IN_K_DETACHED:
+		twin_control_tell(p, DDR_K_REMOVED, p->cookie, 0);
+		return;
+	default:
+		if (a && a->state == DDR_ARRAY_RUNNING)
+			operator(a, in);
+	}
+}
+
+void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (p->alive)
+		run(p, news, in);
+}
+
+/* Of node_start.c, for node_io.c, which does not read anything here. */
+void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable)
+{
+	(void)n;
+	(void)in_sync;
+	(void)slot;
+	(void)unreadable;
+	sim_violation(s, "the simulator reads for a real daemon");
+}

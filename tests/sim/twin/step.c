@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the world sees of each step of a state machine, by --wrap of ddr_sm_step(): the same as node.c does for one whose hands are ddrsim's. The daemon
+ * carries the outputs out itself. What it has under way is noted in n->io, for the checks (check_cluster.c) and for disk.c alone.
+ */
+#include <string.h>
+
+#include "twin.h"
+
+size_t __real_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *outs);
+void __wrap_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *outs);
+struct ddr_sm *__real_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg);
+struct ddr_sm *__wrap_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg);
+
+static bool answers(enum ddr_in_type in, enum ddr_out_type out)
+{
+	switch (in) {
+	case DDR_IN_LOG_DONE: return out == DDR_OUT_LOG_WRITE || out == DDR_OUT_SLOT_WRITE;
+	case DDR_IN_MAP_DONE: return out == DDR_OUT_MAP_WRITE;
+	case DDR_IN_SB_DONE: return out == DDR_OUT_SB_WRITE;
+	case DDR_IN_FLUSH_DONE: return out == DDR_OUT_FLUSH;
+	case DDR_IN_JOB_DONE: return out == DDR_OUT_JOB_RANGE;
+	case DDR_IN_RELOADED: return out == DDR_OUT_RELOAD;
+	case DDR_IN_SLOT_DONE: return out == DDR_OUT_SLOT_READ;
+	case DDR_IN_ROOM: return out == DDR_OUT_ROOM;
+	case DDR_IN_PREPARED: return out == DDR_OUT_PREPARE;
+	default: return false;
+	}
+}
+
+static void forget(struct node *n, struct io *io)
+{
+	io->used = false;
+	n->n_io--;
+}
+
+static void job_done(struct sim *s, struct node *n, const struct io *io, const struct ddr_input *in)
+{
+	if (in->result || io->job != DDR_KA_RESYNC || io->fix)
+		return;
+	n->resynced[io->start / s->geo.region_blocks] = true;
+	check_whole(s, io->start, io->count, io->members);
+}
+
+static void done(struct sim *s, struct node *n, const struct ddr_input *in)
+{
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++)
+		if (io->used && !io->orphan && io->io == in->io && answers(in->type, io->type)) {
+			if (io->type == DDR_OUT_JOB_RANGE)
+				job_done(s, n, io, in);
+			forget(n, io);
+			return;
+		}
+}
+
+void twin_orphans(struct sim *s, struct node *n)
+{
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++) {
+		bool meta = io->type == DDR_OUT_SB_WRITE || io->type == DDR_OUT_LOG_WRITE || io->type == DDR_OUT_SLOT_WRITE || io->type == DDR_OUT_MAP_WRITE;
+
+		if (!io->used || (n->sm && !io->orphan))
+			continue;
+		io->orphan = true;
+		if (!meta || !twin_request_writes(s, n, io))
+			forget(n, io);
+	}
+}
+
+static void give_up(struct sim *s, struct node *n, const struct ddr_output *out)
+{
+	if (!s->cluster)
+		sim_violation(s, "one node has nobody to give up for");
+	n->gave_up = true;
+	s->stats[STAT_EVICTED]++;
+	if (out->event != DDR_EV_EVICTED && !node_cut_too_far(s, n))
+		sim_violation(s, "node %u gives up: %s", n->id, out->text);
+	s->stats[STAT_GAVE_UP] += out->event != DDR_EV_EVICTED;
+}
+
+static void look(struct sim *s, struct node *n, const struct ddr_output *out)
+{
+	char buf[1024];
+
+	if (s->trace)
+		sim_trace(s, "%u: %s", n->id, rig_output(out, buf, sizeof(buf)));
+	if (s->cluster)
+		storm_steer(s, n, out);
+	switch (out->type) {
+	case DDR_OUT_KERNEL:
+	case DDR_OUT_TABLE:
+	case DDR_OUT_RESIZE:
+	case DDR_OUT_SEEK:
+	case DDR_OUT_FENCE:
+		return;
+	case DDR_OUT_MCAST:
+		s->stats[STAT_MESSAGES]++;
+		if (s->cluster)
+			node_check_sent(s, n, out);
+		return;
+	case DDR_OUT_EVENT:
+		node_event_out(s, n, out);
+		return;
+	case DDR_OUT_GIVE_UP:
+		give_up(s, n, out);
+		return;
+	default:
+		node_io_submit(s, n, out);
+	}
+}
+
+void __wrap_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *outs)
+{
+	struct sim *s = me->s;
+	const char *why;
+
+	me->n->sm = sm;
+	done(s, me->n, in);
+	__real_ddr_sm_step(sm, in, outs);
+	ddr_sm_cells(sm, sim_cells);
+	why = s->rules_only ? NULL : ddr_sm_check(sm);
+	if (why)
+		sim_violation(s, "the state machine is inconsistent: %s", why);
+	for (uint32_t i = 0; i < outs->n; i++)
+		look(s, me->n, &outs->out[i]);
+}
+
+struct ddr_sm *__wrap_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
+{
+	struct ddr_sm *sm = __real_ddr_sm_init(mem, size, cfg);
+
+	if (!me)
+		return sm;
+	me->n->sm = NULL;
+	twin_orphans(me->s, me->n);
+	me->n->sm = sm;
+	me->n->sb = *cfg->super;
+	me->n->ready = me->n->clean = me->n->failed = false;
+	me->n->v_ring = 0;
+	me->n->quorate = !me->s->cluster;
+	return sm;
+}

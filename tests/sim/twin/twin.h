@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The daemon's own glue in the simulator. Each node has a ddraidd: the files of daemon/, unchanged, linked with twins of what they call of the
+ * system. Nothing of the world is different: disks, kernels, networks and the checks are those of ddrsim (sim.h). Only what stands between
+ * the state machine and these is the daemon itself, instead of node.c, node_start.c and the schedule of node_io.c.
+ *
+ *	node.c		the life of a daemon: start, kill, power; what happens to it next (node.h, for the schedule)
+ *	step.c		what the world sees of each step of the state machine, and its rules
+ *	loop.c		libqb's loop
+ *	call.c		system calls: time, descriptors, files
+ *	worker.c	threads that sleep (daemon/base/worker.h), as coroutines
+ *	disk.c		members, byte by byte, on disks whose chunks are tokens; requests of aio.c
+ *	device.c	opening and locking of members, the search for them, what hangs (lib/disk)
+ *	kernel.c	/dev/ddraid and tables
+ *	group.c		corosync: process groups, quorum, the list of nodes
+ *	fence.c		the process that runs agents
+ *	memory.c	what a daemon that is killed had allocated
+ *	main.c		options
+ *
+ * A daemon may be killed at each of its effects: a record to the kernel, a request to a member, a message, an order to an agent.
+ */
+#ifndef DDR_TESTS_SIM_TWIN_H
+#define DDR_TESTS_SIM_TWIN_H
+
+#include <poll.h>
+#include <setjmp.h>
+
+#include "daemon/array/array.h"
+#include "tests/sim/kernel.h"
+#include "tests/sim/node.h"
+
+#define TWIN_FD		4096	/* descriptors of the simulator have numbers from here on */
+#define TWIN_FDS	1024u
+#define TWIN_MAJOR	259u	/* of members: the minor number is that of the member + 1 */
+#define TWIN_DM_MAJOR	253u
+#define TWIN_KEYS	64u
+
+struct worker;
+
+/* One ddraidd. */
+struct proc {
+	struct sim *s;
+	struct node *n;
+	bool alive;
+	jmp_buf dies;
+	struct ddr_daemon *d;
+	qb_loop_timer_handle tick;
+	struct worker *workers;
+	struct ddr_table *table;	/* one that is to be loaded */
+	const struct ddr_input *news;	/* of the group or the quorum service, for the callback that is being called */
+	bool unseen;			/* its kernel has a table that no daemon was bound to since */
+	uint32_t absent;		/* members whose devices are not there, since this daemon began */
+	struct ddr_known known;		/* the file of state.h, which outlives it */
+	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
+	uint64_t cookie;		/* of the array object, as its kernel had it last */
+	struct { void *cpg, *quorum; } context;
+	int cpg_fd, quorum_fd, fence_fd, control_fd;
+	uint32_t view[SIM_MAX_NODES], pids[SIM_MAX_NODES], n_view;	/* as the group told it last */
+	uint64_t view_ring;
+};
+
+extern struct proc twin_proc[SIM_MAX_NODES];
+extern struct proc *me;		/* whose code runs; NULL: the world's */
+
+static inline struct proc *twin_of(const struct sim *s, const struct node *n)
+{
+	return &twin_proc[n - s->node];
+}
+
+static inline uint64_t twin_ms(const struct proc *p)
+{
+	return p->s->now + 1000;	/* 0 is no time */
+}
+
+/* ---- node.c -------------------------------------------------------------------- */
+
+/* The daemon whose code runs changes the world. It may die just before. */
+void twin_effect(void);
+/* Its array, or NULL. */
+struct ddr_array *twin_array(const struct proc *p);
+
+/* ---- step.c -------------------------------------------------------------------- */
+
+/* The state machine of the node has gone: what it had under way is under way still, and nobody waits for it. */
+void twin_orphans(struct sim *s, struct node *n);
+
+/* ---- loop.c -------------------------------------------------------------------- */
+
+/* Callbacks that are due: descriptors that are ready, timers. */
+unsigned int twin_loop_ready(const struct proc *p);
+void twin_loop_call(const struct proc *p, unsigned int which);
+/* Timers that are due now, each once. */
+void twin_loop_timers(const struct proc *p);
+/* The callback of one descriptor. */
+void twin_loop_event(const struct proc *p, int fd);
+
+/* ---- call.c -------------------------------------------------------------------- */
+
+enum file_kind { FILE_EVENT, FILE_CONTROL, FILE_CHANNEL, FILE_DISK, FILE_QUIET };
+
+struct file {
+	enum file_kind kind;
+	unsigned int refs;		/* descriptors, and requests under way */
+	struct proc *p;
+	uint64_t count;			/* of an eventfd */
+	uint64_t channel;		/* its number; 0: not bound */
+	uint32_t member;
+	bool locked;
+	struct ddr_rec rec[16];		/* of a control descriptor */
+	unsigned int n_rec;
+};
+
+int twin_open(enum file_kind kind);
+struct file *twin_file(int fd);
+void twin_get(struct file *f);
+void twin_put(struct file *f);
+bool twin_ready(int fd, int events);
+/* The next open file; NULL: the first. */
+struct file *twin_next_file(const struct file *f);
+void twin_close_all(struct proc *p);
+
+/* ---- worker.c ------------------------------------------------------------------ */
+
+unsigned int twin_workers_ready(const struct proc *p);
+void twin_worker_run(struct proc *p, unsigned int which);
+void twin_workers_end(struct proc *p);
+/* The thread that runs sleeps; the world goes on. */
+void twin_sleep(uint64_t until_ms);
+bool twin_in_thread(void);
+
+/* ---- disk.c -------------------------------------------------------------------- */
+
+/* What a reader gets; a negative errno. */
+int twin_read(struct proc *p, uint32_t member, void *buf, size_t len, uint64_t offset);
+int twin_write(struct proc *p, uint32_t member, const void *buf, size_t len, uint64_t offset);
+uint64_t twin_bytes(const struct proc *p, uint32_t member);
+/* Requests of the node, whose daemon may have died. */
+unsigned int twin_requests(const struct node *n);
+unsigned int twin_pending(const struct proc *p, uint32_t member);
+extern uint64_t twin_ended[DDR_MAX_MEMBERS];	/* requests, of any node */
+bool twin_hangs(const struct proc *p, uint32_t member);
+void twin_request_end(struct sim *s, struct node *n, unsigned int which);
+/*
+ * A member that does not hang answers within seconds, however seldom the schedule lets the node's requests end: ends one that is older. The descriptor of its
+ * queue, or -1: there is none.
+ */
+int twin_request_overdue(struct proc *p);
+void twin_requests_orphaned(struct node *n);
+/* Is a write of it to this kind of place under way? */
+bool twin_request_writes(const struct sim *s, const struct node *n, const struct io *io);
+void twin_requests_power(struct sim *s, struct node *n);
+void twin_disk_end(void);
+
+/* ---- device.c ------------------------------------------------------------------- */
+
+FILE *twin_sysfs(const char *path);
+
+/* ---- kernel.c ------------------------------------------------------------------- */
+
+int twin_bind(struct file *f, struct ddr_bind *bind);
+ssize_t twin_channel_read(struct file *f, void *buf, size_t len);
+ssize_t twin_channel_write(struct file *f, const void *buf, size_t len);
+bool twin_channel_ready(const struct file *f, int events);
+void twin_control_opened(struct file *f);
+void twin_control_tell(struct proc *p, uint32_t type, uint64_t start, uint64_t count);
+void twin_channel_closed(const struct file *f);
+void twin_table_done(struct proc *p, int result);
+
+/* ---- group.c, fence.c ------------------------------------------------------------ */
+
+void twin_group_end(struct proc *p);
+void twin_fence_answer(struct proc *p, const struct ddr_input *in);
+
+/* ---- memory.c -------------------------------------------------------------------- */
+
+void twin_memory_end(const struct proc *p);
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The twin of threads that sleep (daemon/base/worker.h): coroutines. One that begins, or goes on, is an event of the schedule; where it sleeps
+ * the world goes on. What it does between is one moment.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include "twin.h"
+
+#define STACK	(256u << 10)
+
+struct worker {
+	struct worker *next;
+	struct proc *p;
+	struct ddr_worker *w;
+	ucontext_t at;
+	void *stack;
+	uint64_t until_ms;
+	bool ended;
+};
+
+static ucontext_t world;
+static struct worker *running;
+
+static void body(void)
+{
+	running->w->run(running->w);
+	running->ended = true;
+	swapcontext(&running->at, &world);
+}
+
+int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
+{
+	struct proc *p = me;
+	struct worker *k, **last = &p->workers;
+
+	(void)loop;
+	me = NULL;		/* the stack is no memory of the daemon */
+	k = calloc(1, sizeof(*k));
+	if (k)
+		k->stack = malloc(STACK);
+	me = p;
+	if (!k || !k->stack || getcontext(&k->at))
+		abort();
+	k->p = p;
+	k->w = w;
+	k->at.uc_stack.ss_sp = k->stack;
+	k->at.uc_stack.ss_size = STACK;
+	makecontext(&k->at, body, 0);
+	while (*last)
+		last = &(*last)->next;
+	*last = k;
+	return 0;
+}
+
+static void destroy(struct worker *k)
+{
+	struct proc *p = me;
+
+	me = NULL;
+	free(k->stack);
+	free(k);
+	me = p;
+}
+
+static bool ready(const struct worker *k)
+{
+	return k->ended || k->until_ms <= twin_ms(k->p);
+}
+
+unsigned int twin_workers_ready(const struct proc *p)
+{
+	unsigned int n = 0;
+
+	for (const struct worker *k = p->workers; k; k = k->next)
+		n += ready(k);
+	return n;
+}
+
+void twin_worker_run(struct proc *p, unsigned int which)
+{
+	struct worker **at = &p->workers, *k;
+	struct ddr_worker *w;
+
+	while (!ready(*at) || which--)
+		at = &(*at)->next;
+	k = *at;
+	if (!k->ended) {
+		running = k;
+		swapcontext(&world, &k->at);
+		running = NULL;
+		return;
+	}
+	*at = k->next;
+	w = k->w;
+	destroy(k);
+	w->done(w);
+}
+
+void twin_workers_end(struct proc *p)
+{
+	while (p->workers) {
+		struct worker *k = p->workers;
+
+		p->workers = k->next;
+		destroy(k);
+	}
+}
+
+bool twin_in_thread(void)
+{
+	return running != NULL;
+}
+
+void twin_sleep(uint64_t until_ms)
+{
+	running->until_ms = until_ms;
+	swapcontext(&running->at, &world);
+}
