@@ -7,6 +7,8 @@ import pathlib
 import sys
 import time
 
+import pytest
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "drills"))
 import cluster_counts  # noqa: E402
 import cluster_node  # noqa: E402
@@ -115,6 +117,7 @@ def verify_beside(one):
     assert took < alone + 15, f"still {took:.0f} s since nobody uses the array; alone all of it takes {alone:.1f}"    # it owed a rest of up to ten
 
 
+@pytest.mark.slow
 def test_background_work_minds_what_other_nodes_do(stage, make_cluster, tmp_path):
     """The array is not used on node 1, which works, and node 2 reads."""
     del stage

@@ -74,6 +74,7 @@ def test_an_array_that_cannot_start_does_not_keep_the_others_up(node):
         assert [s["node"] for s in slots if s["node"]] == [1] and not any(s["dirty"] for s in slots), slots
 
 
+@pytest.mark.slow
 def test_without_the_module_the_boot_goes_on(node):
     """Nothing may wait forever for a daemon that waits for a module; a start of an array returns the reason."""
     node.run("systemctl stop ddraid ddraidd; rmmod dm_ddraid; echo 'install dm_ddraid /bin/false' >/etc/modprobe.d/none.conf")

@@ -4,6 +4,8 @@ import json
 import pathlib
 import sys
 
+import pytest
+
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "drills"), str(TESTS / "tools")]
 import tools  # noqa: E402
@@ -152,6 +154,7 @@ def test_two_members_and_two_spares(serving):
     verify(serving, 24)
 
 
+@pytest.mark.slow
 def test_two_pulled_disks_and_two_spares(serving):
     """Two disks are gone before the first spare is taken: the table still names the other one, which has no size any more."""
     serving.begin(hot_spare="no")

@@ -2,6 +2,8 @@
 """A member that works is copied to a new disk, which takes its place: under load, without parity, slowly, with deaths in the middle."""
 import time
 
+import pytest
+
 from serving import DEV, serving  # noqa: F401
 from test_members import refused
 from test_rebuild import begin, fill, raw, states, verify
@@ -95,6 +97,7 @@ def test_without_parity(serving):
     verify(serving, 32)
 
 
+@pytest.mark.slow
 def test_old_disk_dies_in_the_middle(serving):
     """What was copied stays, and the rest is computed from the others."""
     begin_slowly(serving, 2)
@@ -132,6 +135,7 @@ def test_new_disk_dies_in_the_middle(serving):
     serving.node.plug(serving.node.disks[5])
 
 
+@pytest.mark.slow
 def test_half_of_a_mirror(serving):
     serving.begin()
     serving.guest.create("data", 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"], "--overwrite --yes")

@@ -5,6 +5,8 @@ import json
 import os
 import time
 
+import pytest
+
 from serving import DEV, MEMBERS, examine, serving  # noqa: F401
 from guest import Guest
 
@@ -452,6 +454,7 @@ def test_dirty_and_degraded_start_is_not_silent(serving):
 
 # ---- what to expect ---------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_bench_reads_disks_and_estimate_says_what_they_make(serving):
     """Nothing is written, not even to a disk that is in use, and the line that bench ends with is one for estimate."""
     node = serving.node

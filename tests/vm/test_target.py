@@ -139,7 +139,7 @@ GEOMETRIES = [(0, 1, "dedicated"), (0, 2, "rotating"), (1, 1, "rotating"), (1, 2
 
 
 # check tests a mirror, one parity, two; the others are for longer runs
-SOME = [g if g in [(0, 1, "dedicated"), (2, 1, "rotating"), (2, 2, "rotating")] else pytest.param(g, marks=pytest.mark.slow) for g in GEOMETRIES]
+SOME = [g if g in [(0, 1, "dedicated"), (2, 2, "rotating")] else pytest.param(g, marks=pytest.mark.slow) for g in GEOMETRIES]
 
 
 def geometry_id(value):
@@ -322,8 +322,8 @@ def wait_written(node):
 
 # ---- failing members --------------------------------------------------------------------------
 
-@pytest.mark.parametrize("geometry,failing", [((0, 1, "rotating"), 0), ((1, 1, "rotating"), 2), ((1, 2, "dedicated"), 1),
-                                              ((2, 1, "rotating"), 4)], ids=str)
+@pytest.mark.parametrize("geometry,failing", [((0, 1, "rotating"), 0), pytest.param((1, 1, "rotating"), 2, marks=pytest.mark.slow),
+                                              ((1, 2, "dedicated"), 1), pytest.param((2, 1, "rotating"), 4, marks=pytest.mark.slow)], ids=str)
 def test_member_that_fails_writes_is_out(node, geometry, failing):
     """The load sees no error, the array continues without the member, and the others hold everything."""
     a = Array(node, *geometry, forget=True)
@@ -361,7 +361,7 @@ def test_two_members_fail_at_once_with_two_parities(node):
     a.check_content(missing=(1, 4))
 
 
-@pytest.mark.parametrize("geometry", [(0, 1, "dedicated"), (1, 2, "rotating"), (2, 1, "rotating")], ids=geometry_id)
+@pytest.mark.parametrize("geometry", [(0, 1, "dedicated"), (1, 2, "rotating"), pytest.param((2, 1, "rotating"), marks=pytest.mark.slow)], ids=geometry_id)
 def test_bad_sectors_are_reconstructed(node, geometry):
     """A read error costs a reconstruction, whatever the disk reports; the member stays. The neighbours are read as usual."""
     a = Array(node, *geometry, forget=True)

@@ -149,7 +149,7 @@ def test_it_goes_on_after_the_daemon_died(serving):
     assert stop.code == 1 and "no verify is running" in stop.err
 
 
-@pytest.mark.parametrize("kind", ["", "ioerr"], ids=["medium", "ioerr"])
+@pytest.mark.parametrize("kind", ["", pytest.param("ioerr", marks=pytest.mark.slow)], ids=["medium", "ioerr"])
 def test_bad_sectors_are_rewritten(serving, load_forget, kind):
     """One that a read meets, and one that only verify meets: both can be read again afterwards, and no member was lost.
 
