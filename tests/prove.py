@@ -133,8 +133,8 @@ def missing(ranges, most):
 # ---- seeds -------------------------------------------------------------------------
 
 
-def kind_of(nodes, events):
-    return f"{events} events, {nodes} node{'s' if nodes > 1 else ''}"
+def kind_of(nodes, args):
+    return f"{args.events} events, {nodes} node{'s' if nodes > 1 else ''}{' with real daemons' if args.daemon else ''}"
 
 
 def shrink(record, ddrsim, seed, nodes, events):
@@ -145,7 +145,7 @@ def shrink(record, ddrsim, seed, nodes, events):
     return path
 
 
-def failed(record, ddrsim, kind, nodes, events, said):
+def failed(record, ddrsim, kind, nodes, args, said):
     match = re.search(r"^seed (\d+), event \d+: (.*)$", said, re.M)
     if not match:
         say(f"prove: ddrsim ended with an error and named no seed:\n{said[-2000:]}")
@@ -154,25 +154,27 @@ def failed(record, ddrsim, kind, nodes, events, said):
     record.data["failed"].setdefault(kind, {})[str(seed)] = match.group(2)
     record.save()
     say(f"FAILED: seed {seed} of {kind}: {match.group(2)}")
-    say(f"  replay: ddrsim --seed {seed} --events {events} --nodes {nodes} --trace")
+    say(f"  replay: ddrsim {'--daemon ' if args.daemon else ''}--seed {seed} --events {args.events} --nodes {nodes} --trace")
+    if args.daemon:
+        return 1
     say("  shrinking it ...")
-    path = shrink(record, ddrsim, seed, nodes, events)
+    path = shrink(record, ddrsim, seed, nodes, args.events)
     acts = sum(line.startswith("> ") for line in path.read_text().splitlines()) - 1
     say(f"  the shortest schedule that was found has {acts} lines: {path}\n  run it: build/tests/scenarios/run {path}")
     return 1
 
 
-def own_copy(record):
+def own_copy(record, program):
     """The program as it is now: the tree may change while the proof goes on."""
     build = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", record.top / "build"))
-    copy = record.directory / f"ddrsim-{record.tree}-{os.getpid()}"
-    shutil.copy2(build / "tests/sim/ddrsim", copy)
+    copy = record.directory / f"{program}-{record.tree}-{os.getpid()}"
+    shutil.copy2(build / "tests/sim" / program, copy)
     return copy
 
 
 def seeds_status(record, args):
     for nodes in args.nodes:
-        kind = kind_of(nodes, args.events)
+        kind = kind_of(nodes, args)
         done = count(record.passed(kind), args.seeds)
         say(f"seeds with {kind}: {done} of {args.seeds} passed, {args.seeds - done} to do" +
             "".join(f"; seed {seed} FAILED: {why}" for seed, why in record.data["failed"].get(kind, {}).items()))
@@ -180,7 +182,7 @@ def seeds_status(record, args):
 
 
 def seeds_of(record, ddrsim, nodes, args):
-    kind = kind_of(nodes, args.events)
+    kind = kind_of(nodes, args)
     begun, before = time.monotonic(), count(record.passed(kind), args.seeds)
 
     def run(piece):
@@ -197,7 +199,7 @@ def seeds_of(record, ddrsim, nodes, args):
             for future in ready:
                 (first, last), rc, said = future.result()
                 if rc:
-                    return failed(record, ddrsim, kind, nodes, args.events, said)
+                    return failed(record, ddrsim, kind, nodes, args, said)
                 record.data["passed"][kind] = add(record.passed(kind), first, last)
                 record.save()
                 piece = next(pieces, None)
@@ -211,7 +213,7 @@ def seeds_of(record, ddrsim, nodes, args):
 
 
 def seeds(record, args):
-    ddrsim = own_copy(record)
+    ddrsim = own_copy(record, "ddrsim-daemon" if args.daemon else "ddrsim")
     try:
         for nodes in args.nodes:
             if seeds_of(record, ddrsim, nodes, args):
@@ -220,7 +222,7 @@ def seeds(record, args):
         ddrsim.unlink()
     record.save()
     for nodes in args.nodes:
-        say(f"PROVED: {count(record.passed(kind_of(nodes, args.events)), args.seeds)} seeds x {kind_of(nodes, args.events)}: no rule was broken")
+        say(f"PROVED: {count(record.passed(kind_of(nodes, args)), args.seeds)} seeds x {kind_of(nodes, args)}: no rule was broken")
     say(f"on {record.on()}")
     return 0
 
@@ -279,6 +281,7 @@ def arguments():
     one.add_argument("--events", type=int, default=10000, help="events of each [10000]")
     one.add_argument("--nodes", type=lambda text: [int(n) for n in text.split(",")], default=[1, 3], help="numbers of nodes [1,3]")
     one.add_argument("--jobs", type=int, default=os.cpu_count())
+    one.add_argument("--daemon", action="store_true", help="with real daemons (doc/simulator.md)")
     two = kinds.add_parser("drills", help="faults under load in virtual machines")
     two.add_argument("--times", type=int, default=10, help="how often each [10]")
     two.add_argument("names", nargs="*", metavar="DRILL")

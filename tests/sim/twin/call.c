@@ -133,7 +133,7 @@ int __wrap_eventfd(unsigned int count, int flags)
 
 int __wrap_open(const char *path, int flags, ...)
 {
-	unsigned int mode;
+	unsigned int mode, member;
 	va_list ap;
 	int fd;
 
@@ -142,6 +142,11 @@ int __wrap_open(const char *path, int flags, ...)
 	va_end(ap);
 	if (!me)
 		return __real_open(path, flags, mode);
+	if (sscanf(path, "/dev/sim%u", &member) == 1) {
+		fd = twin_open(FILE_DISK);
+		twin_file(fd)->member = member;
+		return fd;
+	}
 	if (strcmp(path, "/dev/" DDR_DEVICE_NAME) != 0) {
 		errno = ENOENT;
 		return -1;

@@ -142,7 +142,12 @@ static void take(struct proc *p, const struct ddr_rec *rec)
 		kernel_run(p->s, k);
 		return;
 	case DDR_U_ENABLE:
-		if (!p->unseen)		/* a table that it has not been bound to waits for the one that has */
+	case DDR_U_RESOLVE:
+		/*
+		 * A table that it has not been bound to waits for the one that has; what waited for an answer was given back as the table was exchanged,
+		 * and whatever fails still is told again to the next one that binds.
+		 */
+		if (!p->unseen)
 			kernel_record(p->s, k, rec);
 		return;
 	case DDR_U_GRANT:
