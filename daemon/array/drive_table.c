@@ -125,11 +125,14 @@ static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint
 
 void ddr_drive_table_tick(struct ddr_array *a)
 {
-	while (a->table_asked && !a->table && !a->broken) {
-		uint32_t member = (uint32_t)__builtin_ctz(a->table_asked), place = a->table_place[member];
+	uint32_t now = a->table_asked;	/* an answer may make the state machine ask again at once: that is for the next tick */
+
+	while (now && !a->table && !a->broken) {
+		uint32_t member = (uint32_t)__builtin_ctz(now), place = a->table_place[member];
 		int ret;
 
-		a->table_asked &= a->table_asked - 1;
+		now &= now - 1;
+		a->table_asked &= ~(1u << member);
 		if (ddr_members_fd(a->members, member) < 0) {
 			refuse(a, member, place, "its device was not found when the array was attached", -ENODEV);
 			continue;
