@@ -127,7 +127,7 @@ void ddr_drive_table_tick(struct ddr_array *a)
 {
 	uint32_t now = a->table_asked;	/* an answer may make the state machine ask again at once: that is for the next tick */
 
-	while (now && !a->table && !a->broken) {
+	while ((now &= a->table_asked) && !a->table && !a->broken) {
 		uint32_t member = (uint32_t)__builtin_ctz(now), place = a->table_place[member];
 		int ret;
 

@@ -52,6 +52,32 @@ static void a_table_with_the_spare_is_loaded(void **state)
 	end();
 }
 
+static unsigned int times_asked;
+
+static void asks_whenever_refused(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	asks_for_table(in, out);
+	play.answer = ++times_asked < 9 ? asks_whenever_refused : NULL;
+}
+
+/* The refusal is an answer, and the state machine may ask again because of it: a tick that served that too would not end. */
+static void what_is_refused_waits_for_the_next_tick(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+
+	(void)state;
+	play.members->open &= ~(1u << SPARE);
+	times_asked = 0;
+	play.answer = asks_whenever_refused;
+	step(a);
+	ddr_drive_table_tick(a);
+	assert_int_equal(times_asked, 2);
+	ddr_drive_table_tick(a);
+	assert_int_equal(times_asked, 3);
+	play.answer = NULL;
+	end();
+}
+
 static void a_spare_that_is_not_there_is_said(void **state)
 {
 	struct ddr_array *a = begin_with_spare();
@@ -462,6 +488,7 @@ int main(void)
 		cmocka_unit_test(a_generation_is_noted_when_all_have_it),
 		cmocka_unit_test(a_table_with_the_spare_is_loaded),
 		cmocka_unit_test(a_spare_that_is_not_there_is_said),
+		cmocka_unit_test(what_is_refused_waits_for_the_next_tick),
 		cmocka_unit_test(a_table_outlives_its_array),
 		cmocka_unit_test(a_table_of_known_devices_is_taken_in_place),
 		cmocka_unit_test(an_array_is_served_before_its_device_is_there),
