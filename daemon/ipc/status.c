@@ -130,25 +130,15 @@ static struct json_object *regions_object(const struct ddr_sm_status *st)
 static struct json_object *suspect_array(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	struct json_object *list = json_object_new_array();
-	uint64_t start = 0, runs = 0;
-	bool in = false;
+	uint64_t start = 0, count;
 
-	for (uint64_t r = 0; st->suspect && r <= st->regions && runs < SUSPECT_RUNS_MAX; r++) {
-		bool suspect = r < st->regions && ddr_sm_region(a->sm, r) & DDR_REGION_F_SUSPECT;
-		struct json_object *run;
+	for (unsigned int runs = 0; st->suspect && runs < SUSPECT_RUNS_MAX && ddr_sm_suspect_run(a->sm, &start, &count); runs++) {
+		struct json_object *run = json_object_new_array();
 
-		if (suspect == in)
-			continue;
-		in = suspect;
-		if (suspect) {
-			start = r;
-			continue;
-		}
-		run = json_object_new_array();
 		json_object_array_add(run, json_object_new_uint64(start));
-		json_object_array_add(run, json_object_new_uint64(r - start));
+		json_object_array_add(run, json_object_new_uint64(count));
 		json_object_array_add(list, run);
-		runs++;
+		start += count;
 	}
 	return list;
 }

@@ -444,7 +444,7 @@ bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 bool ddr_sm_scans_idle(const struct ddr_sm *sm);
 /*
  * Progress of a job. @at: the block of the array that it has reached. @total: the blocks that it reads or copies; @done: those before @at. Blocks
- * that it skips count in neither; writes meanwhile may add to both. All 0: there is no such job. O(regions).
+ * that it skips count in neither; writes meanwhile may add to both. All 0: there is no such job. O(regions), 16 of them at once.
  */
 struct ddr_sm_progress {
 	uint64_t at, done, total;
@@ -455,6 +455,10 @@ void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 /* enum ddr_region_state | flags, | DDR_SM_REGION_DIRTY if marked in our slot */
 #define DDR_SM_REGION_DIRTY	0x80u
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region);
+/* The first run of suspect regions from @start on, as far as the map says: its first region and how many follow; false: there is none. */
+bool ddr_sm_suspect_run(const struct ddr_sm *sm, uint64_t *start, uint64_t *n);
+/* Are two instances of the same @size the same but for their clocks? For tests. */
+bool ddr_sm_same(const struct ddr_sm *a, const struct ddr_sm *b, size_t size);
 /* Is the instance consistent? NULL, or a static sentence that names the inconsistency. For tests: O(regions). */
 const char *ddr_sm_check(const struct ddr_sm *sm);
 /*

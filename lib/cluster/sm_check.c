@@ -9,18 +9,20 @@
 
 static const char *check_counts(const struct ddr_sm *sm)
 {
-	uint64_t granted = 0, want = 0, resync = 0, look = 0, clean, needs_sync, suspect, block_want = 0;
+	uint64_t granted = 0, want = 0, resync = 0, look = 0, mark = 0, clean, needs_sync, suspect, block_want = 0;
 
 	for (uint64_t w = 0; w < sm->own.words; w++) {
 		granted += (uint64_t)__builtin_popcountll(sm->own.granted[w]);
 		want += (uint64_t)__builtin_popcountll(sm->own.want[w]);
 		resync += (uint64_t)__builtin_popcountll(sm->own.resync[w]);
 		look += (uint64_t)__builtin_popcountll(sm->own.look[w]);
+		mark += (uint64_t)__builtin_popcountll(sm->own.mark[w]);
 	}
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		block_want += sm->own.log[i].want;
 	ddr_shared_map_count(&sm->shared, &clean, &needs_sync, &suspect);
-	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look)
+	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look ||
+	    (sm->own.planned && mark != sm->own.n_mark))
 		return "a counter of regions does not match the regions";
 	if (sm->own.planned && (clean != sm->shared.n_clean || needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))
 		return "a counter of the region map does not match the map";

@@ -11,6 +11,7 @@ void ddr_sm_mark(struct ddr_sm *sm, uint64_t region)
 {
 	if (sm->shared.sb.parity == 0 || (ddr_bit(sm->own.mark, region) && !ddr_bit(sm->own.rep, region)))
 		return;
+	sm->own.n_mark += !ddr_bit(sm->own.mark, region);
 	ddr_bit_set(sm->own.mark, region);
 	ddr_bit_clear(sm->own.rep, region);
 	ddr_sm_log_of(sm, region)->dirty = true;
@@ -32,6 +33,7 @@ bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region)
 
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region)
 {
+	sm->own.n_mark -= ddr_bit(sm->own.mark, region);
 	ddr_bit_clear(sm->own.mark, region);
 	ddr_bit_clear(sm->own.rep, region);
 	ddr_sm_log_of(sm, region)->dirty = true;

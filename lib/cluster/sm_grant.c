@@ -171,6 +171,7 @@ void ddr_sm_plan(struct ddr_sm *sm)
 		memset(sm->own.mark, 0, sm->own.words * sizeof(uint64_t));
 		memset(sm->own.rep, 0, sm->own.words * sizeof(uint64_t));
 	}
+	sm->own.n_mark = ddr_sm_marks(sm);	/* kept from here on */
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		sm->own.log[i].dur_ours = names_our_kernel(sm, &sm->own.log[i]);
 	for (uint64_t r = 0; r < sm->shared.regions; r++) {

@@ -209,16 +209,12 @@ static inline uint64_t ddr_sm_region_length(const struct ddr_sm *sm, uint64_t re
 	return left < sm->shared.region_blocks ? left : sm->shared.region_blocks;
 }
 
-/* Adds a region that the job does not skip. */
-static inline void ddr_sm_progress_add(const struct ddr_sm *sm, struct ddr_sm_progress *p, uint64_t region)
-{
-	uint64_t start = ddr_sm_region_start(sm, region), length = ddr_sm_region_length(sm, region);
-
-	p->total += length;
-	if (p->at > start)
-		p->done += p->at - start < length ? p->at - start : length;
-}
-
+/*
+ * Sets @done and @total of the progress, by what the map says and @at: for a verify, which reads regions that are clean and not suspect; for a copy of
+ * all regions that were written, or (@partial) that were written while a member was missing.
+ */
+void ddr_sm_progress_verified(const struct ddr_sm *sm, struct ddr_sm_progress *p);
+void ddr_sm_progress_copied(const struct ddr_sm *sm, struct ddr_sm_progress *p, bool partial);
 /* Counts regions by their state in the map, O(regions); and sets the kept counters from that. */
 void ddr_shared_map_count(const struct ddr_sm_shared *s, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect);
 void ddr_order_map_counts(struct ddr_sm_shared *s);

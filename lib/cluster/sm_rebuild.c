@@ -328,9 +328,12 @@ void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 		p->bad_start = sm->own.rb.bad_start;
 		p->bad_count = sm->own.rb.bad_count;
 	}
-	for (uint64_t r = 0; r < sm->shared.regions; r++)
-		if (lacks(sm, m, r))
-			ddr_sm_progress_add(sm, p, r);
+	if (sm->shared.sb.parity) {	/* as lacks() */
+		ddr_sm_progress_copied(sm, p, sm->shared.sb.member[m].flags & DDR_MEMBER_F_PARTIAL);
+	} else {
+		p->total = sm->shared.sb.array_blocks;
+		p->done = p->at < p->total ? p->at : p->total;
+	}
 }
 
 void ddr_sm_rebuild_anew(struct ddr_sm *sm)

@@ -4,6 +4,8 @@
  *
  * Must never: change the map except by delivered messages, or by what was read from the disks.
  */
+#include <endian.h>
+
 #include "sm_int.h"
 
 uint8_t ddr_shared_nibble(const struct ddr_sm_shared *s, uint64_t region)
@@ -24,17 +26,124 @@ void ddr_shared_nibble_set(struct ddr_sm_shared *s, uint64_t region, uint8_t nib
 	ddr_map_set(ddr_order_map(s), (uint32_t)region, nibble);
 }
 
+/* ---- many regions at once ---------------------------------------------------- */
+
+/*
+ * A word of the map has the states of 16 regions. A pick takes such a word, and gives the lowest bit of the nibble of each region that it picks: a map of a
+ * million regions is counted in 65536 steps.
+ */
+#define WORD_REGIONS	16u
+#define LOWEST		0x1111111111111111u
+
+static uint64_t pick_clean(uint64_t word)
+{
+	return word >> 1 & ~word & LOWEST;
+}
+
+static uint64_t pick_needs_sync(uint64_t word)
+{
+	return word & ~(word >> 1) & LOWEST;
+}
+
+static uint64_t pick_suspect(uint64_t word)
+{
+	return word >> 2 & LOWEST;
+}
+
+static uint64_t pick_verified(uint64_t word)
+{
+	return pick_clean(word) & ~pick_suspect(word);
+}
+
+static uint64_t pick_used(uint64_t word)
+{
+	return (word | word >> 1) & LOWEST;
+}
+
+static uint64_t pick_written(uint64_t word)
+{
+	return pick_used(word) & word >> 3;
+}
+
+_Static_assert(DDR_REGION_NEEDS_SYNC == 1 && DDR_REGION_CLEAN == 2 && DDR_REGION_STATE_MASK == 3 && DDR_REGION_F_SUSPECT == 4 && DDR_REGION_F_WRITTEN == 8, "picks");
+_Static_assert(DDR_LOG_PAYLOAD % sizeof(uint64_t) == 0, "the map is made of words");
+
+static uint64_t word_of(const struct ddr_sm_shared *s, uint64_t region)
+{
+	uint64_t word;
+
+	memcpy(&word, s->map + region / WORD_REGIONS * sizeof(word), sizeof(word));
+	return le64toh(word);
+}
+
+static bool picked(const struct ddr_sm_shared *s, uint64_t region, uint64_t (*pick)(uint64_t word))
+{
+	return pick(word_of(s, region)) >> (region % WORD_REGIONS * 4) & 1;
+}
+
+/* How many of the first @n regions are picked? */
+static uint64_t count(const struct ddr_sm_shared *s, uint64_t n, uint64_t (*pick)(uint64_t word))
+{
+	uint64_t sum = 0, r;
+
+	for (r = 0; r + WORD_REGIONS <= n; r += WORD_REGIONS)
+		sum += (uint64_t)__builtin_popcountll(pick(word_of(s, r)));
+	if (r < n)
+		sum += (uint64_t)__builtin_popcountll(pick(word_of(s, r)) & ((1ull << ((n - r) * 4)) - 1));
+	return sum;
+}
+
 void ddr_shared_map_count(const struct ddr_sm_shared *s, uint64_t *clean, uint64_t *needs_sync, uint64_t *suspect)
 {
-	*clean = *needs_sync = *suspect = 0;
-	for (uint64_t r = 0; r < s->regions; r++) {
-		uint8_t nibble = ddr_shared_nibble(s, r);
-
-		*clean += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN;
-		*needs_sync += (nibble & DDR_REGION_STATE_MASK) == DDR_REGION_NEEDS_SYNC;
-		*suspect += (nibble & DDR_REGION_F_SUSPECT) != 0;
-	}
+	*clean = count(s, s->regions, pick_clean);
+	*needs_sync = count(s, s->regions, pick_needs_sync);
+	*suspect = count(s, s->regions, pick_suspect);
 }
+
+/* The array's last region may be short. */
+static void progress(const struct ddr_sm *sm, struct ddr_sm_progress *p, uint64_t (*pick)(uint64_t word))
+{
+	const struct ddr_sm_shared *s = &sm->shared;
+	uint64_t at = p->at / s->region_blocks, last = s->regions - 1;
+	uint64_t missing = picked(s, last, pick) ? s->region_blocks - ddr_sm_region_length(sm, last) : 0;
+
+	p->total = count(s, s->regions, pick) * s->region_blocks - missing;
+	if (at > last || p->at >= s->sb.array_blocks) {
+		p->done = p->total;
+		return;
+	}
+	p->done = count(s, at, pick) * s->region_blocks;
+	if (picked(s, at, pick))
+		p->done += p->at - ddr_sm_region_start(sm, at);
+}
+
+void ddr_sm_progress_verified(const struct ddr_sm *sm, struct ddr_sm_progress *p)
+{
+	progress(sm, p, pick_verified);
+}
+
+void ddr_sm_progress_copied(const struct ddr_sm *sm, struct ddr_sm_progress *p, bool partial)
+{
+	progress(sm, p, partial ? pick_written : pick_used);
+}
+
+bool ddr_sm_suspect_run(const struct ddr_sm *sm, uint64_t *start, uint64_t *n)
+{
+	const struct ddr_sm_shared *s = &sm->shared;
+	uint64_t r = *start;
+
+	while (r < s->regions && !picked(s, r, pick_suspect))
+		r += pick_suspect(word_of(s, r)) >> (r % WORD_REGIONS * 4) ? 1 : WORD_REGIONS - r % WORD_REGIONS;
+	if (r >= s->regions)
+		return false;
+	*start = r;
+	while (r < s->regions && picked(s, r, pick_suspect))
+		r++;
+	*n = r - *start;
+	return true;
+}
+
+/* ---- changes that concern all -------------------------------------------------- */
 
 void ddr_order_map_counts(struct ddr_sm_shared *s)
 {

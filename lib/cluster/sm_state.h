@@ -478,6 +478,7 @@ struct ddr_sm_own {
 	uint64_t *look;			/* a repair in it was interrupted, here or on a node that died: it is checked again, and stays marked until then */
 	uint64_t *skip;			/* background work found a bad sector: not before skip_until */
 	uint64_t n_granted, n_want, n_resync, n_look;
+	uint64_t n_mark;		/* regions; kept from when they are known (planned) */
 
 	struct ddr_sm_log *log;
 	struct ddr_sm_map *mapb;

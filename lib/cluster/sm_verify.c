@@ -244,13 +244,7 @@ void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 	if (sm->shared.sb.verify.state == DDR_VERIFY_NONE)
 		return;
 	p->at = ddr_sm_verify_at(sm);
-	for (uint64_t r = 0; r < sm->shared.regions; r++) {
-		uint8_t nibble = ddr_sm_nibble(sm, r);
-
-		/* as worth(), except that during the recovery of a node nothing is, for a moment */
-		if ((nibble & DDR_REGION_STATE_MASK) == DDR_REGION_CLEAN && !(nibble & DDR_REGION_F_SUSPECT))
-			ddr_sm_progress_add(sm, p, r);
-	}
+	ddr_sm_progress_verified(sm, p);	/* as worth(), except that during the recovery of a node nothing is, for a moment */
 }
 
 /* ---- the pump --------------------------------------------------------------- */

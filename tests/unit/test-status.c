@@ -42,11 +42,14 @@ uint64_t ddr_schedule_due(const struct ddr_array *a) { (void)a; return due; }
 void ddr_load_waits(struct ddr_load *l, char *buf, size_t size) { (void)l; snprintf(buf, size, "%s", loading); }
 void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t size) { snprintf(buf, size, "/dev/%u:%u", major, minor); }
 
-uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t r)
+bool ddr_sm_suspect_run(const struct ddr_sm *sm, uint64_t *start, uint64_t *n)
 {
 	assert_non_null(sm);
-	assert_true(r < REGIONS);
-	return region[r];
+	while (*start < REGIONS && !(region[*start] & DDR_REGION_F_SUSPECT))
+		(*start)++;
+	for (*n = 0; *start + *n < REGIONS && region[*start + *n] & DDR_REGION_F_SUSPECT;)
+		(*n)++;
+	return *n != 0;
 }
 
 bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size)
