@@ -232,9 +232,11 @@ bool ddr_sm_slot_written(struct ddr_sm *sm, const struct ddr_input *in)
 	if (c->rc_failed)
 		ddr_sm_report(sm, c->rc_failed, true);
 	sm->again = true;
-	if (full) {
+	if (full) {	/* the same block again, at the same place and with a higher sequence, as in log_again() */
+		c->rc_log[c->rc_index].seq++;
+		c->rc_log[c->rc_index].loaded = true;
 		ddr_sm_space_none(sm, DDR_SPACE_SLOT, full);
-		return true;	/* the same block again */
+		return true;
 	}
 	ddr_sm_space_done(sm, DDR_SPACE_SLOT);
 	c->rc_log[c->rc_index++].dirty = false;

@@ -86,6 +86,57 @@ static void what_only_the_disks_know_of_the_map(void **state)
 	assert_true(le64toh(blk->seq.raw) > seq + 100);	/* not only behind its own writes */
 }
 
+/* All is answered, up to the write of a dead node's slot. */
+static uint32_t slot_write(struct cx *c, struct cx_node *n)
+{
+	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
+	cx_settle(c);
+	for (uint32_t i = 0; i < n->n;) {
+		bool waits = n->open[i] && cx_is_io(&n->log[i]) && n->log[i].type != DDR_OUT_SLOT_WRITE;
+
+		if (waits)
+			cx_done(c, n, i);
+		cx_settle(c);
+		i = waits ? 0 : i + 1;
+	}
+	return cx_open(n, DDR_OUT_SLOT_WRITE);
+}
+
+/*
+ * Rule 11: a member has no space for the slot of a dead node, which nobody could read. The block is written again, at the same place, since the other
+ * one may hold the only copy of that member, and with a higher sequence, since others have this one.
+ */
+static void a_slot_without_space_is_written_again(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	struct ddr_input in = { .type = DDR_IN_LOG_DONE, .failed_members = 1 << 2, .no_space = 1 << 2 };
+	struct ddr_disk_log blk;
+	uint64_t seq;
+	uint32_t at;
+
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 2, .count = 1 });
+	cx_settle(c);
+	c->bad_reads = 1;
+	cx_kill(c, 1);
+	cx_view(c, 1, 1, true);
+	at = slot_write(c, n);
+	ddr_sm_slot_block(n->sm, n->log[at].index, &blk);
+	seq = le64toh(blk.seq.raw);
+	in.io = n->log[at].io;
+	n->open[at] = false;
+	cx_step(c, n, &in);
+	cx_tick(c, 5000);
+	at = slot_write(c, n);
+	ddr_sm_slot_block(n->sm, n->log[at].index, &blk);
+	assert_true(le64toh(blk.seq.raw) > seq);
+	assert_int_equal(le64toh(blk.seq.raw) & 1, seq & 1);
+	cx_done(c, n, at);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_settle(c);
+	assert_true(cx_event(n, DDR_EV_NODE_RECOVERED) >= 0);
+}
+
 /*
  * The dead writer let a node begin while this one was cut off: that node's slot is on the disks, with its marks. This node must not
  * take it away.
@@ -385,7 +436,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_next_writer_follows_the_disks), TEST(what_only_the_disks_know_of_the_map), TEST(an_owner_that_nobody_knows),
+		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(what_only_the_disks_know_of_the_map), TEST(an_owner_that_nobody_knows),
 		TEST(what_was_written_counts_more_than_what_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
 		TEST(a_failure_outlives_the_state), TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
