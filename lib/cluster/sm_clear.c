@@ -199,16 +199,3 @@ void ddr_sm_batch_pump(struct ddr_sm *sm)
 	if (sm->own.batch == DDR_B_MAP && batch_map(sm))
 		batch_clear(sm);
 }
-
-/* ---- the pump --------------------------------------------------------------- */
-
-uint64_t ddr_sm_marks(const struct ddr_sm *sm)
-{
-	uint64_t n = 0;
-
-	if (sm->own.planned)
-		return sm->own.n_mark;
-	for (uint64_t w = 0; w < sm->own.words; w++)
-		n += (uint64_t)__builtin_popcountll(sm->own.mark[w]);
-	return n;
-}

@@ -91,3 +91,14 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 	sm->again = true;
 	ddr_sm_bits_changed(sm, region);
 }
+
+uint64_t ddr_sm_marks(const struct ddr_sm *sm)
+{
+	uint64_t n = 0;
+
+	if (sm->own.planned)
+		return sm->own.n_mark;
+	for (uint64_t w = 0; w < sm->own.words; w++)
+		n += (uint64_t)__builtin_popcountll(sm->own.mark[w]);
+	return n;
+}

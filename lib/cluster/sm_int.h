@@ -248,6 +248,7 @@ void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region);
 /* Is the mark durable on all members in sync, with its present purpose? */
 bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region);
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);
+uint64_t ddr_sm_marks(const struct ddr_sm *sm);
 /* The region's parity may be wrong: it stays marked until a resync that begins after this call has ended. */
 void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region);
 /* A repair in the region was interrupted: the whole region is checked again. It stays marked until then, or until it is to be resynced (drop). */
@@ -281,7 +282,6 @@ void ddr_sm_batch_members(struct ddr_sm *sm);
 uint64_t ddr_sm_flush_ticket(struct ddr_sm *sm);
 void ddr_sm_flush_done(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_flush_pump(struct ddr_sm *sm);
-uint64_t ddr_sm_marks(const struct ddr_sm *sm);
 
 /* ---- sm_apply.c ---------------------------------------------------------------- */
 

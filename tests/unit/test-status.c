@@ -44,11 +44,8 @@ void ddr_device_name(unsigned int major, unsigned int minor, char *buf, size_t s
 
 bool ddr_sm_suspect_run(const struct ddr_sm *sm, uint64_t *start, uint64_t *n)
 {
-	assert_non_null(sm);
-	while (*start < REGIONS && !(region[*start] & DDR_REGION_F_SUSPECT))
-		(*start)++;
-	for (*n = 0; *start + *n < REGIONS && region[*start + *n] & DDR_REGION_F_SUSPECT;)
-		(*n)++;
+	for ((void)sm; *start < REGIONS && !(region[*start] & DDR_REGION_F_SUSPECT); (*start)++);
+	for (*n = 0; *start + *n < REGIONS && region[*start + *n] & DDR_REGION_F_SUSPECT; (*n)++);
 	return *n != 0;
 }
 
