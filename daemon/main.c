@@ -448,7 +448,7 @@ static int serve(struct process *p)
 	if (ret == 0)
 		ret = open_cluster(d);
 	if (ret) {
-		fprintf(stderr, "ddraidd: cannot begin: %s\n", strerror(-ret));
+		fprintf(stderr, "ddraidd: cannot set up its event loop or its connection to corosync: %s\n", strerror(-ret));
 		return ret;
 	}
 	ret = ddr_ipcs_open(d);

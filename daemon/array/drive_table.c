@@ -68,7 +68,7 @@ static void resize_failed(struct ddr_array *a, const char *why)
 	ddr_event_plain(a, LOG_ERR, "resize-failed", text);
 }
 
-/* The kernel reports its new table by RESUMED; the state machine is told by what follows then: ddr_drive_rebind(). */
+/* The kernel reports its new table by RESUMED. ddr_drive_rebind() then informs the state machine. */
 static void on_table(void *ctx, struct ddr_table *t)
 {
 	uint32_t index = t->shadow ? DDR_UAPI_SHADOW : t->place;

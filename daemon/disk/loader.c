@@ -267,7 +267,7 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 /* ---- members that no table names -------------------------------------------------- */
 
 /*
- * Is a member elsewhere than the table says? That is one that took over a place for which the table still names the old device.
+ * Is a member elsewhere than the table says? A member may have taken over a place for which the table still names the old device.
  * Spares are searched for later, while the array runs (drive_seek.c).
  */
 static bool some_are_elsewhere(const struct ddr_load *l)

@@ -35,7 +35,7 @@ struct ddr_client {
 	uint64_t blocks;		/* the size of the array before it grows */
 	uint64_t until_ms;
 	bool listening;
-	bool lost;			/* it was too slow: it is told so, if it still reads, and dropped */
+	bool lost;			/* the client reads too slowly: it gets an error, if it still reads, and is disconnected */
 	uint64_t sent_ms;		/* when that was noticed, or when it last accepted something */
 	bool drop;			/* the next tick disconnects it, once it is not in use */
 	unsigned int head, n;		/* queued events: a ring */
