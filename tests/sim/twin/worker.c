@@ -31,6 +31,16 @@ static void body(void)
 	swapcontext(&running->at, &world);
 }
 
+/* Makes k ready to run body() on its own stack. (Apart, since getcontext() may return twice: a caller's variables must not live across it.) */
+static void prepare(struct worker *k)
+{
+	if (getcontext(&k->at))
+		abort();
+	k->at.uc_stack.ss_sp = k->stack;
+	k->at.uc_stack.ss_size = STACK;
+	makecontext(&k->at, body, 0);
+}
+
 int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 {
 	struct proc *p = me;
@@ -42,13 +52,11 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	if (k)
 		k->stack = malloc(STACK);
 	me = p;
-	if (!k || !k->stack || getcontext(&k->at))
+	if (!k || !k->stack)
 		abort();
 	k->p = p;
 	k->w = w;
-	k->at.uc_stack.ss_sp = k->stack;
-	k->at.uc_stack.ss_size = STACK;
-	makecontext(&k->at, body, 0);
+	prepare(k);
 	while (*last)
 		last = &(*last)->next;
 	*last = k;
