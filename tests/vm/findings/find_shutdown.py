@@ -84,6 +84,30 @@ def test_S31_LVM_and_LUKS_on_the_array(node):
              "&& test $(stat -c %s /mnt/late) = 8388608", timeout=120)
 
 
+LATE = """[Unit]
+RequiresMountsFor=/mnt
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+ExecStop=/bin/sh -c 'sleep 5; echo kept >/mnt/late'
+"""
+
+
+@pytest.mark.vm(disks=3, size="128M", systemd=True, neighbours=True, memory=1024)
+def test_S31_a_service_keeps_its_file_system_until_it_has_stopped(node):
+    """Finding S31: blk-availability also unmounts, but only what systemd has left mounted once the services are down."""
+    array(node)
+    node.put("/etc/systemd/system/late.service", LATE)
+    node.run(f"mkfs.ext4 -q {DEV} && udevadm settle && echo '{DEV} /mnt ext4 _netdev,nofail,x-systemd.requires=ddraid-stop.service 0 2' >>/etc/fstab")
+    node.run("systemctl daemon-reload && systemctl start blk-availability mnt.mount late && mountpoint -q /mnt")
+    down(node)
+    node.boot()
+    assert not dirty(node)
+    node.run(f"systemctl start ddraidd && ddraid start data && udevadm settle && mount {DEV} /mnt && grep -q kept /mnt/late", timeout=90)
+
+
 def test_S44_a_daemon_does_not_stop_below_an_array_in_use(node):
     """Finding S44: the units are stopped while the array is mounted: it stays served, the units say that they failed, and the last user's end is theirs."""
     array(node)
