@@ -86,6 +86,8 @@ class UnitsRig(Rig):
         node.put("/tmp/writer", self.writer, 0o755)
         for unit in ("corosync", "dlm", "ddraidd"):
             node.wait_until(f"systemctl is-active {unit}", 120)
+        # An array that joins waits for corosync within the daemon's only thread, and corosync has much to do while a machine comes up.
+        node.wait_until("ddraid status", 60)
         self.guests[number] = Guest(node)
         self.guests[number].watch_events()
         self.marks[number] = 0
