@@ -228,8 +228,6 @@ static void tick(struct ddr_sm *sm, uint64_t now)
 		sm->own.reap_at = now;
 	sm->ticked = true;
 	sm->now = now;
-	sm->own.reap_wait = false;
-	sm->own.sync_scan = true;
 }
 
 static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
@@ -351,12 +349,13 @@ static void (*const pumps[])(struct ddr_sm *) = {
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
 {
-	sm->o = out;
 	out->n = 0;
 	out->more = false;
 	out->lost = false;
+	sm->due = UINT64_MAX;
 	if (sm->own.gave_up)
 		return;
+	sm->o = out;
 	handle(sm, in);
 	sm->full = false;
 	do {
@@ -366,6 +365,12 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	} while (sm->again && !sm->full && !sm->own.gave_up);
 	out->more = sm->full && !sm->own.gave_up;
 	out->lost = sm->bug;
+	sm->o = NULL;
+}
+
+uint64_t ddr_sm_due(const struct ddr_sm *sm)
+{
+	return sm->ticked || sm->own.gave_up ? sm->due : 0;
 }
 
 /* ---- what was written ---------------------------------------------------------- */

@@ -14,6 +14,8 @@
  *  - while ddr_outputs.more is set, it calls again with DDR_IN_NONE;
  *  - buffers of LOG_WRITE, MAP_WRITE and SB_WRITE are taken with ddr_sm_log_block(),
  *    ddr_sm_map_block(), ddr_sm_superblock() before the next input;
+ *  - it gives a TICK as soon as the time of ddr_sm_due() has come. It may give more of them; one before that time changes nothing but the clock.
+ *	And before any other input it gives one if the last is old (100 ms or more): times are counted from the last TICK;
  *  - every output with an io id is answered exactly once by the matching *_DONE input,
  *    with the set of members on which it failed (0: durable everywhere it was asked for);
  *  - messages given by MCAST come back as DDR_IN_MSG at their place in the total
@@ -351,6 +353,8 @@ void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, 
 void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb);
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out);
+/* When the next TICK is needed, in ms, unless another input comes first; UINT64_MAX: none is. After a step without @more. */
+uint64_t ddr_sm_due(const struct ddr_sm *sm);
 
 /* Fill a whole metadata block (host side decoded where there is a codec); valid for the output just emitted. */
 void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);

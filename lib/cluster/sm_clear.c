@@ -10,6 +10,8 @@
  */
 #include "sm_int.h"
 
+#define REAP_AGAIN_MS	100u	/* clean stop: between two REAPs while grants are in use */
+
 /* ---- closing ---------------------------------------------------------------- */
 
 void ddr_sm_closed(struct ddr_sm *sm, const struct ddr_rec *rec)
@@ -45,17 +47,18 @@ void ddr_sm_reaped(struct ddr_sm *sm, const struct ddr_rec *rec)
 	sm->own.reap_idle = rec->count ? 0 : sm->own.reap_idle + 1;
 	if (sm->own.reap_idle >= 2) {
 		sm->own.reap_idle = 0;
-		sm->own.reap_wait = true;
+		sm->own.reap_again = sm->now + REAP_AGAIN_MS;
 	}
 }
 
 void ddr_sm_reap_pump(struct ddr_sm *sm)
 {
-	bool due = sm->ticked && sm->now - sm->own.reap_at >= sm->own.idle_ms;
+	bool due;
 
 	if (!ddr_sm_running(sm) || !sm->kernel.enabled || sm->kernel.reap_seq || !sm->own.n_granted)
 		return;
-	if (!due && !(sm->own.clean_wanted && !sm->own.reap_wait))
+	due = sm->ticked && ddr_sm_time(sm, sm->own.reap_at + sm->own.idle_ms);
+	if (!due && !(sm->own.clean_wanted && ddr_sm_time(sm, sm->own.reap_again)))
 		return;
 	if (!ddr_sm_room(sm, 1))
 		return;
@@ -164,6 +167,7 @@ static void batch_clear(struct ddr_sm *sm)
 		}
 	sm->own.batch = DDR_B_IDLE;
 	sm->own.sync_scan = true;
+	sm->again = true;	/* the next batch may begin, even if nothing was left of this one */
 }
 
 void ddr_sm_batch_mapped(struct ddr_sm *sm)

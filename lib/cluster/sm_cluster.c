@@ -125,7 +125,7 @@ static bool others_may_come(const struct ddr_sm *sm)
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
 		if (sm->own.c.view[i].hello)
 			return false;
-	return sm->own.c.apart && sm->now < sm->own.c.meet_until && somebody_absent(sm);
+	return sm->own.c.apart && somebody_absent(sm) && !ddr_sm_time(sm, sm->own.c.meet_until);
 }
 
 /* As far as we know, no other node agreed on our epoch; and the agreement lost no node of this view, so none of them can have been fenced. */

@@ -275,7 +275,7 @@ static void mismatch_serve(struct ddr_sm *sm, struct ddr_sm_mismatch *m)
 		mismatch_answer(sm, m, DDR_RES_RETRY);	/* a member failed meanwhile: the kernel will see which are left */
 		return;
 	}
-	if (sm->now < sm->own.hold_until)
+	if (!ddr_sm_time(sm, sm->own.hold_until))
 		return;
 	r = ddr_sm_range_new(sm, m->start, m->count, DDR_SM_RANGES);
 	if (!r)

@@ -39,7 +39,7 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 		return true;
 	if (!n->absent && !ddr_sm_in_quorum(sm, n->id))
 		return true;
-	return sm->now - ddr_sm_peer(sm, n)->lost_at >= sm->own.away_ms;
+	return ddr_sm_time(sm, ddr_sm_peer(sm, n)->lost_at + sm->own.away_ms);
 }
 
 static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)

@@ -241,7 +241,9 @@ static void look_begin(struct ddr_sm *sm, uint64_t r)
 /* Not while a member is missing: the mark stays, and the region is checked when all members are back. */
 static void look_pump(struct ddr_sm *sm)
 {
-	if (!sm->own.n_look || sm->own.stopping || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || sm->now < sm->own.look_until || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
+	if (!sm->own.n_look || sm->own.stopping || ddr_sm_degraded(sm) || !ddr_sm_fix_room(sm))
+		return;
+	if (!ddr_sm_time(sm, sm->own.hold_until) || ddr_sm_space_waits(sm, DDR_SPACE_JOB) || !ddr_sm_time(sm, sm->own.look_until))
 		return;
 	for (uint64_t w = 0; w < sm->own.words && sm->own.n_look; w++)
 		for (uint64_t bits = sm->own.look[w]; bits && ddr_sm_fix_room(sm); bits &= bits - 1)
@@ -281,7 +283,7 @@ static void serve(struct ddr_sm *sm, struct ddr_sm_fix *f)
 	}
 	if (f->state == DDR_FX_MARK && ddr_sm_mark_durable(sm, r))
 		ddr_fix_on(sm, f, DDR_FXE_MARKED);
-	if (f->state == DDR_FX_RUN && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
+	if (f->state == DDR_FX_RUN && ddr_sm_time(sm, sm->own.hold_until) && !ddr_sm_space_waits(sm, DDR_SPACE_JOB))
 		ranges_begin(sm, f);
 }
 

@@ -212,7 +212,7 @@ bool ddr_sm_grow_prepare(struct ddr_sm *sm)
 		return !g->prep_io;
 	if (g->prepared == sm->own.t.set.cursor && !g->prep_io)
 		return true;
-	if (g->prep_io || sm->now < g->prep_at || !ddr_sm_room(sm, 1))
+	if (g->prep_io || !ddr_sm_time(sm, g->prep_at) || !ddr_sm_room(sm, 1))
 		return false;
 	g->prep_io = ddr_sm_io(sm, 0);
 	g->preparing = sm->own.t.set.cursor;
@@ -230,7 +230,7 @@ static void measure(struct ddr_sm *sm, bool asked)
 	struct ddr_sm_grow *g = &sm->own.g;
 	struct ddr_output *out;
 
-	if (g->room_io || sm->now < g->room_at || (g->room_known && g->room_generation == sm->shared.sb.generation) || !ddr_sm_room(sm, 1))
+	if (g->room_io || (g->room_known && g->room_generation == sm->shared.sb.generation) || !ddr_sm_time(sm, g->room_at) || !ddr_sm_room(sm, 1))
 		return;
 	g->room_io = ddr_sm_io(sm, 0);
 	g->room_known = false;
@@ -244,12 +244,11 @@ bool ddr_sm_grow_may_start(struct ddr_sm *sm)
 {
 	if (sm->kernel.blocks <= sm->shared.sb.array_blocks) {
 		sm->own.g.long_at = 0;
-	} else if (!sm->own.g.long_at) {
-		sm->own.g.long_at = sm->now + LONG_MS;
-		return false;
 	} else {
+		if (!sm->own.g.long_at)
+			sm->own.g.long_at = sm->now + LONG_MS;
 		/* built from superblocks of a change whose outcome is unknown: the array may still get that size */
-		if (sm->now >= sm->own.g.long_at)
+		if (ddr_sm_time(sm, sm->own.g.long_at))
 			ddr_sm_evict(sm, "the device table on this node is longer than the array" DDR_SM_START_ANEW);
 		return false;
 	}

@@ -97,6 +97,19 @@ bool ddr_sm_room(struct ddr_sm *sm, uint32_t n);
 struct ddr_output *ddr_sm_event(struct ddr_sm *sm, enum ddr_event event, const char *text);
 /* An impossible input: reported, otherwise ignored. */
 void ddr_sm_bug(struct ddr_sm *sm, const char *text);
+/*
+ * Has the time @at (ms) come? If not, the step asks for a tick then. Whatever waits for a time has to ask here, from a pump, and so in each step: a comparison
+ * with sm->now alone would be made again only when something else happens. The simulator finds a wait that does not (rig_step()).
+ */
+static inline bool ddr_sm_time(const struct ddr_sm *sm, uint64_t at)
+{
+	if (sm->now >= at)
+		return true;
+	if (sm->o && at < sm->due)
+		((struct ddr_sm *)(uintptr_t)sm)->due = at;
+	return false;
+}
+
 /* A new io id that carries @index (16 bits). */
 uint64_t ddr_sm_io(struct ddr_sm *sm, uint32_t index);
 static inline uint32_t ddr_sm_io_index(uint64_t io)

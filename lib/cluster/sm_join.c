@@ -192,7 +192,7 @@ static void reload(struct ddr_sm *sm)
 {
 	struct ddr_output *out;
 
-	if (sm->own.c.reload_io || sm->now < sm->own.c.reload_at || !ddr_sm_room(sm, 1))
+	if (sm->own.c.reload_io || !ddr_sm_time(sm, sm->own.c.reload_at) || !ddr_sm_room(sm, 1))
 		return;
 	sm->own.c.reload_io = ddr_sm_io(sm, 0);
 	sm->own.c.reload_epoch = sm->own.c.epoch;

@@ -6,6 +6,8 @@
  */
 #include "sm_int.h"
 
+#define LANDING_MS	100u	/* the driver says before a step whether a write may still land: so often there is a step for that */
+
 /* Our slot may have marks of an earlier start of this node, until we have read it. */
 bool ddr_sm_marks_known(const struct ddr_sm *sm)
 {
@@ -101,7 +103,9 @@ static bool io_out(const struct ddr_sm *sm)
  */
 static bool may_leave(struct ddr_sm *sm)
 {
-	if (sm->own.c.landing || sm->own.t.io || sm->own.g.prep_io || sm->own.c.rc_io || sm->own.n_granted)
+	if (sm->own.c.landing && !ddr_sm_time(sm, sm->now + LANDING_MS))
+		return false;
+	if (sm->own.t.io || sm->own.g.prep_io || sm->own.c.rc_io || sm->own.n_granted)
 		return false;
 	if (sm->own.start == DDR_S_DONE && sm->kernel.state != DDR_K_GONE)
 		return ddr_sm_at_rest(sm) && sm->own.c.rc == DDR_RC_IDLE;

@@ -101,11 +101,11 @@ static void fold(struct ddr_sm *sm, uint32_t member)
 
 /* ---- the change of the superblocks ------------------------------------------ */
 
-static void ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, uint64_t cursor)
+static bool ask(struct ddr_sm *sm, uint32_t op, uint32_t member, uint32_t role, uint64_t cursor)
 {
 	struct ddr_msg_member_set set = { .op = op, .member = member, .role = role, .cursor = cursor };
 
-	ddr_sm_ask(sm, &set);
+	return ddr_sm_ask(sm, &set);
 }
 
 /* The first role without a working member, and a spare for it. One at a time: the next one when this one is in sync. */
@@ -244,10 +244,10 @@ static void cursor_serve(struct ddr_sm *sm, uint64_t done)
 {
 	uint64_t at = sm->shared.sb.member[sm->own.rb.member].cursor;
 
-	if (done <= at || (done - at < sm->shared.sb.array_blocks / CURSOR_PARTS && sm->now - sm->own.rb.cursor_at < CURSOR_MS))
+	if (done <= at || (done - at < sm->shared.sb.array_blocks / CURSOR_PARTS && !ddr_sm_time(sm, sm->own.rb.cursor_at + CURSOR_MS)))
 		return;
-	sm->own.rb.cursor_at = sm->now;
-	ask(sm, DDR_MEMBER_OP_CURSOR, sm->own.rb.member, 0, done);
+	if (ask(sm, DDR_MEMBER_OP_CURSOR, sm->own.rb.member, 0, done))
+		sm->own.rb.cursor_at = sm->now;
 }
 
 static void serve(struct ddr_sm *sm)
@@ -284,8 +284,8 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm)
 		return;
 	if (member != DDR_NO_MEMBER)
 		fold(sm, member);
-	if (!ddr_sm_writes(sm) || sm->own.stopping || sm->own.paused || sm->now < sm->own.hold_until || ddr_sm_space_waits(sm, DDR_SPACE_JOB) ||
-	    !ddr_sm_members_settled(sm) || !ddr_sm_room(sm, 4)) {
+	if (!ddr_sm_writes(sm) || sm->own.stopping || sm->own.paused || !ddr_sm_members_settled(sm) || !ddr_sm_time(sm, sm->own.hold_until) ||
+	    ddr_sm_space_waits(sm, DDR_SPACE_JOB) || !ddr_sm_room(sm, 4)) {
 		return;
 	}
 	if (member == DDR_NO_MEMBER) {

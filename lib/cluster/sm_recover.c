@@ -150,7 +150,7 @@ void ddr_sm_slot_done(struct ddr_sm *sm, const struct ddr_input *in)
 
 void ddr_sm_read_pump(struct ddr_sm *sm)
 {
-	if (sm->own.start == DDR_S_READ && !sm->own.c.read_io && sm->now >= sm->own.c.read_at && ddr_sm_active(sm) && ddr_sm_room(sm, 1))
+	if (sm->own.start == DDR_S_READ && !sm->own.c.read_io && ddr_sm_active(sm) && ddr_sm_time(sm, sm->own.c.read_at) && ddr_sm_room(sm, 1))
 		sm->own.c.read_io = read_slot(sm, sm->own.slot);
 }
 
@@ -284,7 +284,7 @@ void ddr_sm_recover_pump(struct ddr_sm *sm)
 			claim(sm);
 		return;
 	case DDR_RC_READ:
-		if (!c->rc_io && sm->now >= c->rc_at)
+		if (!c->rc_io && ddr_sm_time(sm, c->rc_at))
 			c->rc_io = read_slot(sm, c->rc_slot);
 		return;
 	case DDR_RC_MARK:

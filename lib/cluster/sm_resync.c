@@ -227,7 +227,7 @@ static bool work_stops(const struct ddr_sm *sm, const struct ddr_sm_work *w)
 
 static void work_serve(struct ddr_sm *sm, struct ddr_sm_work *w)
 {
-	bool stops = work_stops(sm, w), may_run = !stops && !sm->own.paused && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB);
+	bool stops = work_stops(sm, w), may_run = !stops && !sm->own.paused && ddr_sm_time(sm, sm->own.hold_until) && !ddr_sm_space_waits(sm, DDR_SPACE_JOB);
 
 	if (w->state == DDR_WK_MARK && ddr_sm_mark_durable(sm, w->region) && may_run)
 		ddr_work_on(sm, w, DDR_WKE_MARKED);
@@ -272,28 +272,36 @@ static bool next_crash(struct ddr_sm *sm, uint64_t *region)
 
 /* A step must stay short: a search checks this number of regions, and the next search continues there. */
 #define BACKGROUND_SCAN	8192u
+#define SCAN_MS		100u	/* ... after this time, */
+#define SCAN_REST_MS	1000u	/* or this, if it was over all regions in vain */
 
 static bool next_background(struct ddr_sm *sm, uint64_t *region)
 {
-	if (sm->own.skip_until && sm->now >= sm->own.skip_until) {
+	if (sm->own.skip_until && ddr_sm_time(sm, sm->own.skip_until)) {
 		memset(sm->own.skip, 0, sm->own.words * sizeof(uint64_t));
 		sm->own.skip_until = 0;
 	}
-	if (!sm->own.sync_scan || !sm->shared.n_needs_sync || ddr_sm_degraded(sm))
+	if (!sm->shared.n_needs_sync || ddr_sm_degraded(sm))
 		return false;
 	if (ddr_sm_writer(sm) != sm->node)
 		return false;	/* one node is enough */
-	sm->own.sync_scan = false;
+	if (!sm->own.sync_scan && !ddr_sm_time(sm, sm->own.sync_again))
+		return false;
 	for (uint64_t i = 0; i < sm->shared.regions && i < BACKGROUND_SCAN; i++) {
 		uint64_t r = sm->own.sync_at;
 
 		sm->own.sync_at = sm->own.sync_at + 1 < sm->shared.regions ? sm->own.sync_at + 1 : 0;
 		if (needs_sync(sm, r) && !ddr_bit(sm->own.mark, r) && !ddr_bit(sm->own.want, r) && !ddr_bit(sm->own.skip, r)) {
 			sm->own.sync_scan = true;	/* there may be one more */
+			sm->own.sync_looked = 0;
 			*region = r;
 			return true;
 		}
+		sm->own.sync_looked++;
 	}
+	sm->own.sync_scan = false;
+	sm->own.sync_again = sm->now + (sm->own.sync_looked < sm->shared.regions ? SCAN_MS : SCAN_REST_MS);
+	ddr_sm_time(sm, sm->own.sync_again);	/* a tick is needed then */
 	return false;
 }
 
@@ -326,7 +334,7 @@ void ddr_sm_resync_pump(struct ddr_sm *sm)
 
 	if (!ddr_sm_running(sm) || !sm->kernel.enabled || sm->shared.sb.parity == 0 || !ddr_sm_members_settled(sm))
 		return;
-	may_begin = !sm->own.stopping && !sm->own.paused && sm->now >= sm->own.hold_until && !ddr_sm_space_waits(sm, DDR_SPACE_JOB) && ddr_sm_room(sm, 4);
+	may_begin = !sm->own.stopping && !sm->own.paused && ddr_sm_time(sm, sm->own.hold_until) && !ddr_sm_space_waits(sm, DDR_SPACE_JOB) && ddr_sm_room(sm, 4);
 	for (uint32_t i = 0; i < sm->own.parallel && may_begin && sm->own.n_resync; i++)
 		if (sm->own.wk[i].state == DDR_WK_FREE && next_crash(sm, &region))
 			work_begin(sm, &sm->own.wk[i], region, true);

@@ -64,7 +64,7 @@ bool ddr_sm_space_waits(const struct ddr_sm *sm, enum ddr_space kind)
 {
 	const struct ddr_sm_space *s = &sm->own.space[kind];
 
-	return (s->members & counting(sm)) && sm->now < s->again_at;
+	return (s->members & counting(sm)) && !ddr_sm_time(sm, s->again_at);
 }
 
 static bool map_waits(struct ddr_sm *sm)
@@ -94,7 +94,7 @@ static bool wanted(struct ddr_sm *sm, enum ddr_space kind)
 	case DDR_SPACE_MAP: return map_waits(sm);
 	case DDR_SPACE_SLOT: return sm->own.c.rc == DDR_RC_WRITE;
 	case DDR_SPACE_GROW: return sm->own.t.set.op == DDR_MEMBER_OP_GROW;
-	case DDR_SPACE_JOB: return sm->now < sm->own.space[kind].again_at + FORGET_MS;
+	case DDR_SPACE_JOB: return !ddr_sm_time(sm, sm->own.space[kind].again_at + FORGET_MS);
 	case DDR_SPACE_KINDS: break;
 	}
 	return false;

@@ -191,7 +191,8 @@ struct ddr_sm_stale {
 /* Own: the queue of nodes whose requests were refused because all places were taken, in the order of delivery. */
 struct ddr_sm_turn {
 	uint32_t line[DDR_SM_MAX_NODES], n;
-	uint64_t since;			/* ms: a place has been free since, and the first in the queue has not taken it */
+	bool waited;			/* a place is free, and the first in the queue has not taken it ... */
+	uint64_t since;			/* ... since then, ms */
 };
 
 /* EX_VOID: our kernel is gone, and what it drained for our acknowledgements no longer counts. */
@@ -518,7 +519,7 @@ struct ddr_sm_own {
 	bool batch_mapping;		/* regions of the batch are in the MAP_SET in flight */
 	uint64_t reap_at;		/* ms of the last REAP */
 	uint32_t reap_idle;		/* number of REAPs in a row that closed nothing */
-	bool reap_wait;			/* clean stop: the remaining grants are in use, REAP again at the next tick */
+	uint64_t reap_again;		/* ms: clean stop: the remaining grants are in use, no REAP before */
 
 	/* operator */
 	bool stopping, clean_wanted, paused, hot_spare;
@@ -530,7 +531,9 @@ struct ddr_sm_own {
 	uint64_t look_until;		/* ms: no region is checked again before */
 	uint64_t skip_until;		/* ms; 0: nothing is skipped */
 	uint64_t resync_at, sync_at;	/* region at which the search continues */
-	bool sync_scan;			/* a region may have become ready for background work */
+	bool sync_scan;			/* a region may have become ready for background work ... */
+	uint64_t sync_again;		/* ... or does by this time, ms */
+	uint64_t sync_looked;		/* regions that were looked at since one was ready */
 	uint64_t resync_total, resync_done;	/* blocks of regions that were dirty at a crash; background work is counted in its works */
 	uint64_t resync_regions_done, resync_blocks;
 	bool resync_told;
@@ -555,10 +558,11 @@ struct ddr_sm {
 	uint64_t now;			/* ms, of the last tick */
 	uint64_t wall;			/* seconds since 1970, of the last tick */
 	bool ticked;
+	uint64_t due;			/* ms: the next tick that is needed, by ddr_sm_time() of the last step */
 	uint64_t io_serial;
 	uint32_t msg_serial;
 
-	struct ddr_outputs *o;		/* of the step */
+	struct ddr_outputs *o;		/* of the step; NULL between two of them */
 	bool again, full, bug;
 	uint64_t reached[DDR_SM_CELL_WORDS];	/* cells of the small machines, bit: number */
 };

@@ -202,7 +202,7 @@ static void table_tidy(struct ddr_sm *sm)
 {
 	uint32_t m = sm->kernel.shadow, place = m < sm->shared.sb.members ? sm->shared.sb.member[m].role : DDR_NO_MEMBER;
 
-	if (!sm->kernel.shadow_named || !ddr_sm_running(sm) || !all_told(sm) || sm->kernel.applying || sm->now < sm->kernel.tidy_at || !ddr_sm_room(sm, 1))
+	if (!sm->kernel.shadow_named || !ddr_sm_running(sm) || !all_told(sm) || sm->kernel.applying || !ddr_sm_time(sm, sm->kernel.tidy_at) || !ddr_sm_room(sm, 1))
 		return;
 	if (kernel_state(sm, DDR_UAPI_SHADOW) == DDR_KM_OUT && !sm->kernel.unname_asked) {
 		table_ask(sm, DDR_NO_MEMBER, DDR_UAPI_SHADOW);

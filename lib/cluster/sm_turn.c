@@ -74,8 +74,11 @@ bool ddr_sm_turn_ours(const struct ddr_sm *sm)
 
 void ddr_sm_turn_pump(struct ddr_sm *sm)
 {
-	if (!sm->own.turn.n || !places_free(sm))
+	bool waited = sm->own.turn.n && places_free(sm);
+
+	if (waited && !sm->own.turn.waited)
 		sm->own.turn.since = sm->now;
-	else if (sm->now - sm->own.turn.since >= IDLE_MS)
+	sm->own.turn.waited = waited;
+	if (waited && ddr_sm_time(sm, sm->own.turn.since + IDLE_MS))
 		leave_line(sm, 0);
 }

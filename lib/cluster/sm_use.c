@@ -51,14 +51,14 @@ static bool others_work(const struct ddr_sm *sm)
 		here |= (sm->shared.here >> i & 1) && sm->shared.nodes[i].id != sm->node;
 	if (!here)
 		return false;
-	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING || (sm->own.use.asked && sm->now - sm->own.use.asked_at < WORK_MS);
+	return sm->shared.sb.verify.state == DDR_VERIFY_RUNNING || (sm->own.use.asked && !ddr_sm_time(sm, sm->own.use.asked_at + WORK_MS));
 }
 
 void ddr_sm_use_pump(struct ddr_sm *sm)
 {
 	struct ddr_sm_use *u = &sm->own.use;
 	struct ddr_msg msg = { .type = DDR_M_USE, .use.used = u->used };
-	bool due = u->used ? !u->told : u->told && sm->now - u->ended_at >= OVER_MS;
+	bool due = u->used ? !u->told : u->told && ddr_sm_time(sm, u->ended_at + OVER_MS);
 
 	if (!due || u->sent || !ddr_sm_running(sm) || !others_work(sm) || !ddr_sm_may_send(sm))
 		return;

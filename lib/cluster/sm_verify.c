@@ -268,7 +268,7 @@ static void begin(struct ddr_sm *sm)
 
 static bool reads_allowed(const struct ddr_sm *sm)
 {
-	if (sm->own.vf.paced || sm->own.stopping || sm->now < sm->own.hold_until || sm->now < sm->own.vf.again_at)
+	if (sm->own.vf.paced || sm->own.stopping || !ddr_sm_time(sm, sm->own.hold_until) || !ddr_sm_time(sm, sm->own.vf.again_at))
 		return false;
 	if (ddr_sm_any_lost(sm) || sm->shared.rec || ddr_sm_left_dirty(sm) || sm->own.n_resync)
 		return false;
@@ -292,7 +292,7 @@ static void work(struct ddr_sm *sm)
 	if (done >= sm->shared.sb.array_blocks)
 		send(sm, DDR_VERIFY_OP_DONE, sm->shared.sb.array_blocks);
 	else if (done > sm->shared.sb.verify.cursor &&
-		 (done - sm->shared.sb.verify.cursor >= sm->shared.sb.array_blocks / CURSOR_PARTS || sm->now - vf->told_at >= CURSOR_MS))
+		 (done - sm->shared.sb.verify.cursor >= sm->shared.sb.array_blocks / CURSOR_PARTS || ddr_sm_time(sm, vf->told_at + CURSOR_MS)))
 		send(sm, DDR_VERIFY_OP_PROGRESS, done);
 }
 

@@ -130,7 +130,9 @@ void step(struct world *w, const struct ddr_input *in)
 	const char *why;
 
 	do {
-		ddr_sm_step(w->me->sm, &next, &outs);
+		why = rig_step(w->me->sm, &next, &outs);
+		if (why)
+			die("the state machine sleeps too long", why);
 		for (uint32_t i = 0; i < outs.n; i++) {
 			FILE *to = begin(w);
 

@@ -20,7 +20,7 @@ void node_kill(struct sim *s, struct node *n)
 		node_first_write_lands(s, n);
 	free(n->sm);
 	n->sm = NULL;
-	n->table_due = false;
+	n->slept = n->table_due = false;
 	n->seek = 0;
 	n->resize = 0;
 	n->k.suspended = false;
@@ -192,14 +192,31 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 	}
 }
 
+/* As the daemon does after a sleep (daemon/array/drive_step.c), before it hears of anything. */
+void node_wakes(struct sim *s, struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_TICK, .now_ms = s->now };
+	bool slept = n->slept;
+
+	n->slept = false;
+	if (slept && n->sm)
+		node_step(s, n, &in);
+}
+
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 {
 	struct ddr_input next = *in;
 	struct ddr_outputs outs = { .out = n->out };
 	const char *why;
 
+	if (in->type != DDR_IN_TICK)
+		node_wakes(s, n);
+	if (!n->sm)
+		return;
 	do {
-		ddr_sm_step(n->sm, &next, &outs);
+		why = rig_step(n->sm, &next, &outs);
+		if (why)
+			sim_violation(s, "%s", why);
 		ddr_sm_cells(n->sm, sim_cells);
 		why = s->rules_only ? NULL : ddr_sm_check(n->sm);
 		if (why)

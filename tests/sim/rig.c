@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,28 @@ struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg)
 	if (!sm)
 		free(mem);
 	return sm;
+}
+
+/* ---- ticks that are not due ------------------------------------------------------ */
+
+const char *rig_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
+{
+	bool early = in->type == DDR_IN_TICK && in->now_ms < ddr_sm_due(sm);
+	size_t size = early ? malloc_usable_size(sm) : 0;
+	struct ddr_sm *before = early ? malloc(size) : NULL;
+	const char *why = NULL;
+	bool refused;
+
+	if (before)
+		memcpy(before, sm, size);
+	ddr_sm_step(sm, in, out);
+	refused = out->n && out->out[0].type == DDR_OUT_EVENT && out->out[0].event == DDR_EV_BUG;	/* a clock that went backwards */
+	if (before && out->n && !refused)
+		why = "a tick that was not due had outputs: a wait does not ask for its tick (ddr_sm_time())";
+	else if (before && !refused && !ddr_sm_same(before, sm, size))
+		why = "a tick that was not due changed the state: a wait does not ask for its tick (ddr_sm_time())";
+	free(before);
+	return why;
 }
 
 /* ---- words --------------------------------------------------------------------- */

@@ -32,6 +32,11 @@ struct rig_geometry {
 void rig_super(struct ddr_super *sb, const struct rig_geometry *g);
 /* An instance of the machine in memory from malloc, or NULL (then the memory is freed). */
 struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg);
+/*
+ * ddr_sm_step(). A TICK before ddr_sm_due() must change nothing but the clock: whoever sleeps until then does as one who ticks always.
+ * NULL, or what such a tick has done.
+ */
+const char *rig_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out);
 
 /* One line, without newline, of an output, a record and a message. Returns @buf. */
 const char *rig_output(const struct ddr_output *out, char *buf, size_t size);

@@ -235,6 +235,7 @@ struct node {
 	struct ddr_super sb;		/* as loaded */
 	bool quorate, failed, clean;
 	bool ready;
+	bool slept;			/* its daemon has left out ticks that were not due: the clock comes before what happens next */
 	bool table_due;			/* its kernel must get a table with the member at the place */
 	uint32_t table_member, table_place;
 	uint32_t seek;			/* members whose devices its daemon searches for */
@@ -266,6 +267,8 @@ void node_kill(struct sim *s, struct node *n);		/* the daemon */
 void node_power(struct sim *s, struct node *n);		/* the machine */
 void node_free(struct sim *s, struct node *n);		/* the run is over */
 void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
+/* Gives its machine the clock, if it has left out ticks that were not due. */
+void node_wakes(struct sim *s, struct node *n);
 bool node_event(struct sim *s, struct node *n);
 /* The choices of node_event(); false: there is none. */
 bool node_record(struct sim *s, struct node *n);	/* its kernel's oldest record */

@@ -201,8 +201,12 @@ void sim_tick(struct sim *s, struct node *n, uint64_t ms)
 
 	s->now += ms;
 	in.now_ms = s->now;
-	if (n->sm)
+	/* daemons of odd seeds sleep until a tick is due; for the others rig_step() sees that they might have. A real one decides itself. */
+	if (n->sm && !sim_real && s->seed % 2 && s->now < ddr_sm_due(n->sm))
+		n->slept = true;
+	else if (n->sm)
 		node_step(s, n, &in);
+	n->slept &= n->sm && s->now < ddr_sm_due(n->sm);
 	/* whether it uses the device: depends on the time, and is not drawn, so that other seeds stay as they are */
 	if (n->sm && s->n_nodes > 1 && s->seed % 7 == 5)
 		node_step(s, n, &(struct ddr_input){ .type = DDR_IN_OP_SET, .key = DDR_SM_USED, .value = (s->now / 3000 + s->seed + n->id) % 3 == 0 });

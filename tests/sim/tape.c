@@ -183,6 +183,8 @@ static bool act_do(struct sim *s, const struct act *a)
 {
 	struct node *n = &s->node[a->node ? (a->node - 1u) % s->n_nodes : 0];
 
+	if (a->verb != ACT_TICK)
+		node_wakes(s, n);
 	switch (a->verb) {
 	case ACT_START: return start(s, n);
 	case ACT_KILL: return kill(s, n);

@@ -76,7 +76,10 @@ static inline void cx_step(struct cx *c, struct cx_node *n, const struct ddr_inp
 	struct ddr_input next = *in;
 
 	do {
-		ddr_sm_step(n->sm, &next, &outs);
+		const char *why = rig_step(n->sm, &next, &outs);
+
+		if (why)
+			fail_msg("%s", why);
 		if (ddr_sm_check(n->sm))
 			fail_msg("the state machine is inconsistent: %s", ddr_sm_check(n->sm));
 		for (uint32_t i = 0; i < outs.n; i++) {

@@ -38,7 +38,10 @@ static inline void fx_step(struct fx *f, const struct ddr_input *in)
 	struct ddr_input next = *in;
 
 	do {
-		ddr_sm_step(f->sm, &next, &outs);
+		const char *why = rig_step(f->sm, &next, &outs);
+
+		if (why)
+			fail_msg("%s", why);
 		if (ddr_sm_check(f->sm))
 			fail_msg("the state machine is inconsistent: %s", ddr_sm_check(f->sm));
 		for (uint32_t i = 0; i < outs.n; i++) {

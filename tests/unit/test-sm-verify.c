@@ -467,7 +467,7 @@ static void what_could_not_be_settled_is_looked_at_again(void **state)
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, 0, false } });
 	f->answers = FX_ALL;
 	fx_settle(f);
-	fx_tick(f, 1000);
+	fx_tick(f, 11000);
 	assert_true(fx_event(f, DDR_EV_VERIFY_DONE) >= 0);
 	assert_int_equal(record(f)->found, 1);
 }

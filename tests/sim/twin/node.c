@@ -441,6 +441,13 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 		run(p, news, in);
 }
 
+/* A real daemon gives its machine the clock itself (daemon/array/drive_step.c). */
+void node_wakes(struct sim *s, struct node *n)
+{
+	(void)s;
+	(void)n;
+}
+
 /* Of node_start.c, for node_io.c, which does not read anything here. */
 void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable)
 {
