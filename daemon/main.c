@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
 #define TICK_MS		200u
 #define LEAST_FILES	64u	/* descriptors: 13 for the daemon without any array, and those that libqb opens for each client */
+#define LOOK_REST_MS	10000u	/* between two looks at the schedule of verify while nothing happens */
 
 struct options {
 	const char *conf;
@@ -63,6 +65,7 @@ struct process {
 	uint64_t watchdog_ms;	/* 0: no watchdog */
 	uint64_t watchdog_due_ms;
 	qb_loop_timer_handle tick;
+	bool rests;		/* nothing is due: the timer is set for when the arrays wake up */
 };
 
 /* ---- options ------------------------------------------------------------------- */
@@ -296,6 +299,7 @@ static void on_lost(void *ctx)
 
 static void on_control(void *ctx, const struct ddr_kctl_news *news)
 {
+	ddr_daemon_wake(ctx);
 	switch (news->what) {
 	case DDR_KCTL_APPEARED:
 		ddr_array_appeared(ctx, news->uuid, news->listed);
@@ -359,22 +363,67 @@ static void end_if_due(struct process *p)
 		survive_shutdown(p);
 }
 
+static void on_tick(void *data);
+
+static void arm(struct process *p, uint64_t ms)
+{
+	if (qb_loop_timer_add(p->d.loop, QB_LOOP_MED, ms * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick)) {
+		p->tick = 0;
+		qb_log(LOG_CRIT, "no timer");
+	}
+}
+
+/* For ddr_daemon_wake(). */
+static void wake(struct ddr_daemon *d)
+{
+	struct process *p = (struct process *)(void *)((char *)d - offsetof(struct process, d));
+
+	if (!p->rests)
+		return;
+	p->rests = false;
+	if (p->tick)
+		qb_loop_timer_del(d->loop, p->tick);
+	arm(p, TICK_MS);
+}
+
+/* Does nothing of the daemon need a tick but what has a time of its own? */
+static bool may_rest(const struct process *p)
+{
+	bool told = p->told_ready || (p->told_missing && !ddr_kctl_connected(p->d.kctl));
+
+	return told && p->tick && p->ending.how == DDR_ENDING_NOT && ddr_arrays_rest(&p->d) && ddr_ipcs_rest(p->d.ipc);
+}
+
+static void rest(struct process *p)
+{
+	uint64_t now = ddr_now_ms(), ms = ddr_rest_left(now);
+
+	p->rests = may_rest(p);
+	if (!p->rests)
+		return;
+	if (p->watchdog_ms && p->watchdog_due_ms < now + ms)
+		ms = p->watchdog_due_ms > now ? p->watchdog_due_ms - now : 1;
+	qb_loop_timer_del(p->d.loop, p->tick);
+	arm(p, ms);
+}
+
 static void on_tick(void *data)
 {
 	struct process *p = data;
 	uint64_t now = ddr_now_ms();
 
-	if (qb_loop_timer_add(p->d.loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick))
-		qb_log(LOG_CRIT, "no timer");
+	arm(p, TICK_MS);
 	ddr_ipcs_tick(p->d.ipc, now);
 	ddr_arrays_retry(&p->d);
-	ddr_schedule_tick(&p->d, now);
+	if (!p->rests || now - p->d.schedule_ms >= LOOK_REST_MS)
+		ddr_schedule_tick(&p->d, now);
 	tell_ready(p);
 	end_if_due(p);
 	if (p->watchdog_ms && now >= p->watchdog_due_ms) {
 		p->watchdog_due_ms = now + p->watchdog_ms / 3;
 		sd_notify(0, "WATCHDOG=1");
 	}
+	rest(p);
 }
 
 static int32_t on_stop(int32_t sig, void *data)
@@ -385,6 +434,7 @@ static int32_t on_stop(int32_t sig, void *data)
 	qb_log(LOG_NOTICE, leave ? "signal %d: the daemon ends; the arrays stay up, and writes to them stall after a while" :
 	       "signal %d: the daemon ends when no array is started any more", sig);
 	sd_notify(0, "STOPPING=1");
+	wake(&p->d);
 	ddr_ending_begin(&p->ending, &p->d, leave ? DDR_ENDING_LEAVE : DDR_ENDING_STOP, ddr_now_ms());
 	end_if_due(p);
 	return 0;
@@ -444,6 +494,7 @@ static int serve(struct process *p)
 	int ret;
 
 	d->loop = qb_loop_create();
+	d->wake = wake;
 	ret = d->loop ? add_sources(p) : -ENOMEM;
 	if (ret == 0)
 		ret = open_cluster(d);

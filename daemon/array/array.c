@@ -11,7 +11,6 @@
 #include "daemon/array/array.h"
 #include "daemon/array/events.h"
 
-#define TICK_MS		100u
 #define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be available */
 #define PART_MS		10000u	/* time from the removal of an array until this node lets go of it */
 
@@ -184,6 +183,7 @@ static void bind_array(struct ddr_array *a)
 	const char *waits = a->d->transport->waits(a->d);
 	int ret;
 
+	ddr_drive_wake(a);
 	if (waits) {
 		wait_for_cluster(a, waits, 0);
 		return;
@@ -242,6 +242,7 @@ static void array_down(struct ddr_array *a)
 
 void ddr_array_close(struct ddr_array *a, bool rebind)
 {
+	ddr_drive_wake(a);
 	a->rebind = rebind;
 	a->state = DDR_ARRAY_CLOSING;	/* before its state machine is freed */
 	ddr_drive_stop(a);
@@ -313,16 +314,28 @@ static void parted(struct ddr_array *a)
 		ddr_array_close(a, false);
 }
 
+/* The next tick is not needed before @ms; 0: it is the usual one, which the timer is set for. */
+static void rest(struct ddr_array *a, uint64_t ms)
+{
+	a->rests = ms > DDR_TICK_MS && a->tick;
+	a->rest_ms = a->rests ? ms : 0;
+	if (!a->rests)
+		return;
+	qb_loop_timer_del(a->d->loop, a->tick);
+	ddr_drive_arm(a, ms);
+}
+
 static void on_tick(void *data)
 {
 	struct ddr_array *a = data;
 	bool late;
 
 	a->tick = 0;
-	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick))
-		qb_log(LOG_CRIT, "array '%s': no timer could be created; this node stops serving the array", a->name);
-	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan)
+	ddr_drive_arm(a, DDR_TICK_MS);
+	if (a->state == DDR_ARRAY_DOWN || a->state == DDR_ARRAY_CLOSING || !a->chan) {
+		rest(a, !a->waiting && a->state != DDR_ARRAY_CLOSING ? ddr_rest_left(ddr_now_ms()) : 0);
 		return;
+	}
 	ddr_drive_tick(a, ddr_now_ms());
 	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
 		ddr_array_close(a, !a->removed);	/* may free it */
@@ -332,8 +345,10 @@ static void on_tick(void *data)
 		ddr_array_refuse(a);
 		return;
 	}
-	if (a->state != DDR_ARRAY_RUNNING || !a->removed)
+	if (a->state != DDR_ARRAY_RUNNING || !a->removed) {
+		rest(a, a->state == DDR_ARRAY_RUNNING ? ddr_drive_rests(a, ddr_now_ms()) : 0);
 		return;
+	}
 	late = ddr_now_ms() >= a->part_until_ms;
 	if (a->cluster.leaving ? a->cluster.left || late : (a->parting && !a->clean_asked) || late)
 		parted(a);	/* may free it */
@@ -350,7 +365,8 @@ static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
 	uuid_unparse_lower(a->uuid, a->uuid_text);
 	snprintf(a->name, sizeof(a->name), "%s", a->uuid_text);
 	a->tune = d->conf.tune;
-	if (qb_loop_timer_add(d->loop, QB_LOOP_HIGH, TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick)) {
+	a->on_tick = on_tick;
+	if (qb_loop_timer_add(d->loop, QB_LOOP_HIGH, DDR_TICK_MS * QB_TIME_NS_IN_MSEC, a, on_tick, &a->tick)) {
 		free(a);
 		return NULL;
 	}
@@ -417,6 +433,7 @@ static void set_removed(struct ddr_array *a)
 	qb_log(LOG_INFO, "array '%s' was removed", a->name);
 	a->removed = true;
 	a->part_until_ms = ddr_now_ms() + PART_MS;
+	ddr_drive_wake(a);
 	ddr_sink_tell(&a->d->sink, NULL);
 }
 
@@ -463,5 +480,15 @@ bool ddr_arrays_settled(const struct ddr_daemon *d)
 		    (a->state == DDR_ARRAY_RUNNING && !a->ready && !a->error[0]))
 			return false;
 	}
+	return true;
+}
+
+bool ddr_arrays_rest(const struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays)
+		if (!qb_list_entry(iter, struct ddr_array, list)->rests)
+			return false;
 	return true;
 }

@@ -53,6 +53,8 @@ struct ddr_grow;
 struct ddr_reload;
 struct ddr_table;
 
+typedef void (*ddr_tick_fn)(void *data);
+
 struct ddr_array_seen {
 	uint32_t node;
 	bool here;
@@ -146,6 +148,9 @@ struct ddr_array {
 	bool waiting;			/* DOWN: for the cluster ... */
 	uint64_t retry_ms;		/* ... and does not bind again earlier */
 	qb_loop_timer_handle tick;
+	ddr_tick_fn on_tick;		/* array.c sets it, for drive_step.c */
+	bool rests;			/* nothing is under way, and the next tick is further away than others are: see ddr_drive_rests() */
+	uint64_t rest_ms;		/* how long, from the last tick on; 0: ticks come one after the other */
 	struct ddr_tunables tune;
 
 	struct ddr_bind bind;
@@ -248,6 +253,8 @@ void ddr_array_refuse(struct ddr_array *a);
 void ddr_arrays_retry(struct ddr_daemon *d);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
+/* Do all arrays rest? */
+bool ddr_arrays_rest(const struct ddr_daemon *d);
 /* Stops what runs; @rebind: and starts again. Not from within a step. */
 void ddr_array_close(struct ddr_array *a, bool rebind);
 
@@ -276,6 +283,12 @@ void ddr_drive_stop(struct ddr_array *a);
 /* The kernel's side is gone for good and its records were read: clears what can be cleared. False: there is nothing to do. */
 bool ddr_drive_part(struct ddr_array *a);
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
+/* Is nothing under way that needs ticks? Then in how many ms the next one is needed (at most DDR_REST_MS); else 0. */
+uint64_t ddr_drive_rests(const struct ddr_array *a, uint64_t now_ms);
+/* Something has happened that a tick may have to follow: the array does not rest any more. From anywhere; cheap if it does not rest. */
+void ddr_drive_wake(struct ddr_array *a);
+/* Sets the array's timer. */
+void ddr_drive_arm(struct ddr_array *a, uint64_t ms);
 /* Requests of the operator; the array is RUNNING. They return why they were refused, or NULL: in progress, or done. */
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value);
 const char *ddr_drive_verify(struct ddr_array *a, uint32_t op, uint32_t priority, uint32_t flags);	/* DDR_VERIFY_F_* */

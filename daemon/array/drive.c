@@ -17,7 +17,6 @@
 #include "daemon/disk/state.h"
 #include "lib/cluster/slots.h"
 
-#define STOOD_STILL_MS	2000u	/* between two ticks: many times the usual interval */
 #define IDLE_WAIT_MS	60000u	/* how long a read of the idle class may take in addition to io_timeout */
 
 /* A node that stopped serving the array has left the group, or is about to: it must not send anything any more. */
@@ -277,8 +276,10 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 {
 	uint64_t ms = now_ms - a->tick_ms;
 
+	ms -= ms < a->rest_ms ? ms : a->rest_ms;
+	a->rest_ms = 0;
 	a->tick_ms = now_ms;
-	if (ms < STOOD_STILL_MS)
+	if (ms < DDR_STOOD_STILL_MS)
 		return;
 	qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %llu ms; members get that much more time to answer", a->name,
 	       (unsigned long long)ms);
@@ -288,11 +289,71 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_check(a, UINT32_MAX);
 }
 
+static void tick_sm(struct ddr_array *a, uint64_t now_ms)
+{
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_TICK);
+
+	in->now_ms = now_ms;
+	in->value = (uint64_t)time(NULL);
+	ddr_drive_step(a, in);
+}
+
+/* An array that rests tells the kernel that the daemon lives a little early, when all wake up, where that is often enough. */
+static uint64_t ping_early(const struct ddr_array *a)
+{
+	return a->tune.daemon_timeout_ms / 4 >= 2 * DDR_REST_MS ? DDR_REST_MS : 0;
+}
+
+/* Requests of the operator, of the state machine and of members that have not ended. */
+static bool requests_open(const struct ddr_array *a)
+{
+	const struct ddr_array_cluster *c = &a->cluster;
+
+	if (a->clean_asked || a->clean_late || a->quiet_until_ms || a->replace.late || a->table || a->table_asked || a->check.wanted || a->check.out)
+		return true;
+	if (a->grow.io || a->grow.room_io || a->grow.resize || a->seek.finder || a->seek.ready || a->seek.locked || a->seek.dropped || a->seek.replaced)
+		return true;
+	if (c->lost || c->leaving || c->foreign || a->back.watched || a->members->n_old)
+		return true;
+	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++)
+		if (c->answer[i].used && !c->answer[i].external)
+			return true;
+	return !ddr_metaio_idle(a->meta) || !ddr_jobs_idle(a->jobs);
+}
+
+/* A verify, or a rebuild, of any node: their pace is looked after. */
+static bool job_runs(const struct ddr_array *a)
+{
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
+
+	for (uint32_t m = 0; m < sb->members; m++)
+		if (sb->member[m].state == DDR_MEMBER_REBUILDING)
+			return true;
+	return a->rate.paused || a->rate.scan_paused || sb->verify.state == DDR_VERIFY_RUNNING;
+}
+
+uint64_t ddr_drive_rests(const struct ddr_array *a, uint64_t now_ms)
+{
+	uint64_t until = now_ms + ddr_rest_left(now_ms), due;
+
+	if (!a->sm || !a->ready || a->broken || a->removed || a->parting || requests_open(a) || job_runs(a))
+		return 0;
+	due = ddr_sm_due(a->sm);
+	until = due < until ? due : until;
+	due = a->ping_due_ms + (ping_early(a) ? DDR_REST_MS : 0);
+	until = due < until ? due : until;
+	if ((a->seek.wanted | ddr_drive_returning(a)) && a->seek.at_ms < until)
+		until = a->seek.at_ms;
+	if (a->stall.flying && now_ms + DDR_REST_MS / 2 < until)
+		until = now_ms + DDR_REST_MS / 2;
+	return until > now_ms ? until - now_ms : 0;
+}
+
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 {
-	struct ddr_input *in;
+	bool rested = a->rests;
 
-	if (now_ms >= a->ping_due_ms && a->chan) {
+	if (now_ms + (rested ? ping_early(a) : 0) >= a->ping_due_ms && a->chan) {
 		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
 
 		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
@@ -306,16 +367,15 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	if (a->jobs)
 		ddr_jobs_tick(a->jobs, now_ms);
 	ddr_drive_request_tick(a, now_ms);
-	in = ddr_drive_input(a, DDR_IN_TICK);
-	in->now_ms = now_ms;
-	in->value = (uint64_t)time(NULL);
-	ddr_drive_step(a, in);
+	if (!rested || now_ms >= ddr_sm_due(a->sm))
+		tick_sm(a, now_ms);
 	ddr_drive_table_tick(a);
 	ddr_drive_seek_tick(a, now_ms);
 	ddr_drive_grow_tick(a, now_ms);
 	ddr_drive_check_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
-	ddr_rate_tick(&a->rate, now_ms);
+	if (!rested || a->d->transport->cluster)	/* other nodes may want to know whether this one uses the device */
+		ddr_rate_tick(&a->rate, now_ms);
 	ddr_watch_tick(a, now_ms);
 	if (a->ready)
 		ddr_stall_tick(&a->stall, now_ms, a->tune.io_timeout_ms);
@@ -408,15 +468,10 @@ static int make_io(struct ddr_array *a)
 
 static void attach(struct ddr_array *a, const struct ddr_load *l)
 {
-	struct ddr_input *in;
-
 	ddr_drive_configure_kernel(a);
 	configure_sm(a);
 	ddr_drive_set(a, DDR_SM_AWAY_MS, a->d->conf.away_ms);
-	in = ddr_drive_input(a, DDR_IN_TICK);
-	in->now_ms = ddr_now_ms();
-	in->value = (uint64_t)time(NULL);
-	ddr_drive_step(a, in);
+	tick_sm(a, ddr_now_ms());
 	ddr_drive_attached(a, l->table);
 }
 

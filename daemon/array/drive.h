@@ -8,6 +8,8 @@
 
 #include "daemon/array/array.h"
 
+#define DDR_STOOD_STILL_MS	2000u	/* a tick that comes so much too late: this process, or its machine, was stopped */
+
 /* The array's input structure, zeroed except for its type. */
 struct ddr_input *ddr_drive_input(struct ddr_array *a, enum ddr_in_type type);
 /* Takes one step with this input, and carries out everything that follows from it at once. */

@@ -41,12 +41,11 @@ void ddr_drive_exchanged(void *ctx, unsigned int member)
 static uint32_t watched(void *ctx)
 {
 	struct ddr_array *a = ctx;
-	struct ddr_sm_status st;
+	const struct ddr_super *sb = ddr_sm_super(a->sm);
 	uint32_t members = 0;
 
-	ddr_sm_get_status(a->sm, &st);
-	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
-		if (st.member_state[m] == DDR_MEMBER_IN_SYNC || st.member_state[m] == DDR_MEMBER_REBUILDING)
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING)
 			members |= 1u << m;
 	return members;
 }
@@ -71,6 +70,7 @@ void ddr_drive_stall_start(struct ddr_array *a)
 void ddr_drive_check(struct ddr_array *a, uint32_t members)
 {
 	a->check.wanted |= members;
+	ddr_drive_wake(a);
 }
 
 /* This device may be another disk now. */

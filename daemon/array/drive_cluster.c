@@ -87,6 +87,7 @@ static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 {
 	struct ddr_array *a = ctx;
 
+	ddr_drive_wake(a);
 	a->cluster.foreign = node;
 	a->cluster.foreign_version = version;
 }
@@ -239,6 +240,7 @@ static void answer_later(struct ddr_array *a, const struct ddr_array_answer *wha
 {
 	struct ddr_array_answer *p = answer_place(a, what);
 
+	ddr_drive_wake(a);
 	if (p)
 		*p = *what;
 	else

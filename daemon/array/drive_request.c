@@ -55,6 +55,7 @@ const char *ddr_drive_clean(struct ddr_array *a)
 void ddr_drive_clean_late(struct ddr_array *a)
 {
 	a->clean_late = true;
+	ddr_drive_wake(a);
 }
 
 /*
@@ -120,6 +121,7 @@ static void forget_late(struct ddr_array *a)
 void ddr_drive_replace_late(struct ddr_array *a, uint32_t spare)
 {
 	a->replace.late |= 1u << spare;		/* the caller may be within a step */
+	ddr_drive_wake(a);
 }
 
 const char *ddr_drive_replace(struct ddr_array *a, uint32_t member, uint32_t spare)

@@ -36,6 +36,7 @@ void ddr_drive_return_start(struct ddr_array *a, const struct ddr_load *l)
 
 static void was_away(struct ddr_array *a, unsigned int m)
 {
+	ddr_drive_wake(a);
 	a->back.away |= 1u << m;
 	a->back.watched &= ~(1u << m);
 	a->seek.at_ms = 0;		/* the disk may be there again already */

@@ -318,6 +318,7 @@ void ddr_drive_seek_again(struct ddr_daemon *d, uint64_t after_ms)
 
 		if (a->seek.at_ms == UINT64_MAX)
 			a->seek.at_ms = ddr_now_ms() + after_ms;
+		ddr_drive_wake(a);
 	}
 }
 

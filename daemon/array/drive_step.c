@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <qb/qblog.h>
 
@@ -75,6 +76,34 @@ void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
 {
 	if (!ddr_kchan_put(a->chan, rec))
 		ddr_drive_break(a, "the queue to the kernel is full");
+}
+
+/* ---- the timer ------------------------------------------------------------------ */
+
+void ddr_drive_arm(struct ddr_array *a, uint64_t ms)
+{
+	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, ms * QB_TIME_NS_IN_MSEC, a, a->on_tick, &a->tick)) {
+		a->tick = 0;
+		qb_log(LOG_CRIT, "array '%s': no timer could be created; this node stops serving the array", a->name);
+	}
+}
+
+void ddr_drive_wake(struct ddr_array *a)
+{
+	uint64_t now;
+
+	if (!a->rests)
+		return;
+	now = ddr_now_ms();
+	a->rests = false;
+	if (now < a->tick_ms + a->rest_ms + DDR_STOOD_STILL_MS) {	/* else the next tick sees that this process stood still */
+		a->tick_ms = now;
+		a->rest_ms = 0;
+	}
+	if (a->tick)
+		qb_loop_timer_del(a->d->loop, a->tick);
+	ddr_drive_arm(a, DDR_TICK_MS);
+	ddr_daemon_wake(a->d);
 }
 
 /* ---- steps ---------------------------------------------------------------------- */
@@ -156,7 +185,14 @@ void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in)
 
 	if (!a->sm || a->broken)
 		return;
-	step_once(a, in);
+	if (a->rests && in->type != DDR_IN_TICK) {	/* times are counted from the clock, which is old by now */
+		struct ddr_input clock = { .type = DDR_IN_TICK, .now_ms = ddr_now_ms(), .value = (uint64_t)time(NULL) };
+
+		ddr_drive_wake(a);
+		step_once(a, &clock);
+	}
+	if (!a->broken)
+		step_once(a, in);
 	while (a->parting && !a->broken && ddr_kchan_take(a->chan, &asked)) {
 		in = answer_of_gone(a, &asked);
 		if (in)

@@ -18,6 +18,8 @@
 #include "lib/disk/assemble.h"
 
 #define DDR_ARRAYS_MAX	64u	/* arrays of one node; more are refused */
+#define DDR_TICK_MS	100u	/* between two ticks of an array, while anything of it is under way */
+#define DDR_REST_MS	2000u	/* and of one that rests: at full multiples of the clock, so that all that rest wake up together */
 #define DDR_ADOPTIONS	8u	/* adoptions at the same time */
 
 struct ddr_kctl;
@@ -53,6 +55,7 @@ struct ddr_daemon {
 	struct ddr_corosync *corosync;	/* NULL with another transport */
 	struct ddr_fence *fence;	/* the same */
 	struct ddr_kctl *kctl;
+	void (*wake)(struct ddr_daemon *d);	/* the daemon does not rest any more; NULL: it never does */
 	struct ddr_sink sink;
 	struct ddr_ipcs *ipc;
 	int uevent_fd;
@@ -69,5 +72,17 @@ struct ddr_daemon {
 		struct ddr_known known;
 	} older;			/* the operator starts this array from this generation, although a newer one was seen; generation 0: none */
 };
+
+/* In how many ms those that rest wake up. */
+static inline uint64_t ddr_rest_left(uint64_t now_ms)
+{
+	return DDR_REST_MS - now_ms % DDR_REST_MS;
+}
+
+static inline void ddr_daemon_wake(struct ddr_daemon *d)
+{
+	if (d->wake)
+		d->wake(d);
+}
 
 #endif

@@ -6,6 +6,8 @@
 #include "daemon/disk/stall.h"
 
 #define SAMPLE_MS	1000u
+#define REST_MS		4000u
+#define LONG_MS		20000u
 
 /* The number of requests ended since boot (@ended), and of those in flight; false: unknown. */
 static bool read_counters(unsigned int major, unsigned int minor, uint64_t *ended, uint64_t *flying)
@@ -33,6 +35,7 @@ static void look_at(struct ddr_stall *s, unsigned int m, uint64_t now_ms, uint64
 
 	if (!read_counters(s->members->major[m], s->members->minor[m], &ended, &flying))
 		return;
+	s->flying |= flying != 0;
 	if (!flying || ended != s->member[m].ended) {
 		s->member[m].ended = ended;
 		s->member[m].since_ms = now_ms;
@@ -49,9 +52,11 @@ void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
 	uint32_t watched;
 
-	if (now_ms - s->at_ms < SAMPLE_MS)
+	/* members that do nothing are looked at less often, where the limit is long enough for that */
+	if (now_ms - s->at_ms < (s->flying || limit_ms < LONG_MS ? SAMPLE_MS : REST_MS))
 		return;
 	s->at_ms = now_ms;
+	s->flying = false;
 	watched = s->watched(s->ctx);
 	for (unsigned int m = 0; m < s->members->n; m++)
 		if (watched & s->members->named & (1u << m))

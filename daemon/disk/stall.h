@@ -20,6 +20,7 @@ struct ddr_stall {
 	const struct ddr_members *members;
 	/* internal */
 	uint64_t at_ms;
+	bool flying;			/* some I/O was under way at the last look */
 	struct {
 		uint64_t ended;		/* the number of ended requests at the last check */
 		uint64_t since_ms;	/* the last time when no I/O was in flight, or some had ended */

@@ -176,6 +176,7 @@ static void take(void *ctx, const struct ddr_notice *n)
 	struct ddr_ipcs *s = ctx;
 	struct qb_list_head *iter, *next;
 
+	ddr_daemon_wake(s->d);
 	if (n && ddr_ipcs_listeners(s))
 		send_event(s, ddr_notice_json(n));
 	qb_list_for_each_safe(iter, next, &s->clients)
@@ -196,6 +197,19 @@ void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms)
 		if (c->drop)
 			qb_ipcs_disconnect(c->conn);	/* frees c */
 	}
+}
+
+bool ddr_ipcs_rest(const struct ddr_ipcs *s)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &s->clients) {
+		const struct ddr_client *c = qb_list_entry(iter, struct ddr_client, list);
+
+		if (c->wait != DDR_WAIT_NONE || c->n || c->drop)
+			return false;
+	}
+	return true;
 }
 
 /* ---- connections --------------------------------------------------------------- */
@@ -233,6 +247,7 @@ static int32_t on_message(qb_ipcs_connection_t *conn, void *data, size_t size)
 
 	if (!c)
 		return 0;
+	ddr_daemon_wake(c->d);
 	/*
 	 * libqb passes on the size that the client wrote into the header. The ring is mapped twice in a row, so up to DDR_IPC_MAX
 	 * bytes can be read from any place in it.

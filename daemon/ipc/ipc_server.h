@@ -29,5 +29,7 @@ void ddr_ipcs_close(struct ddr_daemon *d);
 unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s);
 /* Retries what could not be sent, and ends waits at their timeout; call it regularly. */
 void ddr_ipcs_tick(struct ddr_ipcs *s, uint64_t now_ms);
+/* Does no client wait for anything? */
+bool ddr_ipcs_rest(const struct ddr_ipcs *s);
 
 #endif

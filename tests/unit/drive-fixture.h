@@ -88,7 +88,7 @@ static struct {
 	/* events */
 	char event[32];
 	unsigned int n_events;
-	uint64_t now;
+	uint64_t now, due;		/* the state machine needs its next tick then */
 } play;
 
 static struct ddr_transport_ops cluster_ops, alone_ops;
@@ -408,13 +408,13 @@ static void end(void)
 	close(play.peer);
 }
 
-static void step(struct ddr_array *a)
+static inline void step(struct ddr_array *a)
 {
 	ddr_drive_step(a, ddr_drive_input(a, DDR_IN_NONE));
 }
 
 /* The state machine emits one output. */
-static void asks(struct ddr_outputs *out, enum ddr_out_type type, uint32_t node, uint64_t number)
+static inline void asks(struct ddr_outputs *out, enum ddr_out_type type, uint32_t node, uint64_t number)
 {
 	memset(&out->out[0], 0, sizeof(*out->out));
 	out->out[0].type = type;
