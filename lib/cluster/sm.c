@@ -352,7 +352,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	out->n = 0;
 	out->more = false;
 	out->lost = false;
-	sm->due = UINT64_MAX;
+	out->due_ms = sm->due = UINT64_MAX;
 	if (sm->own.gave_up)
 		return;
 	sm->o = out;
@@ -365,6 +365,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 	} while (sm->again && !sm->full && !sm->own.gave_up);
 	out->more = sm->full && !sm->own.gave_up;
 	out->lost = sm->bug;
+	sm->due = out->due_ms;
 	sm->o = NULL;
 }
 

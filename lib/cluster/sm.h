@@ -309,6 +309,7 @@ struct ddr_outputs {
 	struct ddr_output *out;	/* DDR_SM_MAX_OUT of them, owned by the driver */
 	uint32_t n;
 	bool more;
+	uint64_t due_ms;	/* the state machine's own: ddr_sm_due() has it after the step */
 	bool lost;		/* a bug: outputs, or a message, did not fit. The instance must not be stepped any more */
 };
 
@@ -461,8 +462,8 @@ void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p)
 uint8_t ddr_sm_region(const struct ddr_sm *sm, uint64_t region);
 /* The first run of suspect regions from @start on, as far as the map says: its first region and how many follow; false: there is none. */
 bool ddr_sm_suspect_run(const struct ddr_sm *sm, uint64_t *start, uint64_t *n);
-/* Are two instances of the same @size the same but for their clocks? For tests. */
-bool ddr_sm_same(const struct ddr_sm *a, const struct ddr_sm *b, size_t size);
+/* Are two instances of the same @size the same but for their clocks? @a gets the clock of @b. For tests. */
+bool ddr_sm_same(struct ddr_sm *a, const struct ddr_sm *b, size_t size);
 /* Is the instance consistent? NULL, or a static sentence that names the inconsistency. For tests: O(regions). */
 const char *ddr_sm_check(const struct ddr_sm *sm);
 /*

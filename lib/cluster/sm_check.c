@@ -154,22 +154,13 @@ static const char *check_members(const struct ddr_sm *sm)
 	return NULL;
 }
 
-bool ddr_sm_same(const struct ddr_sm *a, const struct ddr_sm *b, size_t size)
+bool ddr_sm_same(struct ddr_sm *a, const struct ddr_sm *b, size_t size)
 {
-	struct ddr_sm *copy = (struct ddr_sm *)(uintptr_t)b;
-	bool ticked = b->ticked, same;
-	uint64_t now = b->now, wall = b->wall, due = b->due;
-
-	copy->now = a->now;
-	copy->wall = a->wall;
-	copy->due = a->due;
-	copy->ticked = a->ticked;
-	same = memcmp(a, b, size) == 0;
-	copy->now = now;
-	copy->wall = wall;
-	copy->due = due;
-	copy->ticked = ticked;
-	return same;
+	a->now = b->now;
+	a->wall = b->wall;
+	a->due = b->due;
+	a->ticked = b->ticked;
+	return memcmp(a, b, size) == 0;
 }
 
 const char *ddr_sm_check(const struct ddr_sm *sm)

@@ -105,8 +105,8 @@ static inline bool ddr_sm_time(const struct ddr_sm *sm, uint64_t at)
 {
 	if (sm->now >= at)
 		return true;
-	if (sm->o && at < sm->due)
-		((struct ddr_sm *)(uintptr_t)sm)->due = at;
+	if (sm->o && at < sm->o->due_ms)
+		sm->o->due_ms = at;
 	return false;
 }
 

@@ -661,6 +661,25 @@ static void a_million_regions(void **state)
 	assert_int_equal(fx_status(f).dirty, 1u << 20);
 }
 
+/* A batch of which nothing is left, since its region is written again, does not keep the next one waiting for a tick. */
+static void the_next_batch_follows_an_empty_one(void **state)
+{
+	struct fx *f = *state;
+	struct ddr_input in = { .type = DDR_IN_FLUSH_DONE };
+	uint32_t at;
+
+	fx_lock(f, 1, 2);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_closed(f, 1, 1, 0);
+	at = (uint32_t)fx_open_io(f, DDR_OUT_FLUSH);
+	fx_lock(f, 1, 1);		/* the mark stays */
+	fx_closed(f, 2, 1, 0);
+	in.io = f->log[at].io;
+	f->open[at] = false;
+	fx_step(f, &in);
+	assert_int_not_equal(fx_open_io(f, DDR_OUT_FLUSH), at);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
@@ -680,7 +699,7 @@ int main(void)
 		TEST(a_clean_stop_is_taken_back), TEST(after_a_clean_stop_it_may_be_used_on),
 		TEST(regions_that_are_idle_are_closed), TEST(the_background_computes_what_was_written_once),
 		TEST(the_background_ends_where_data_goes_missing), TEST(a_stopped_resync_has_done_nothing),
-		TEST(a_million_regions),
+		TEST(a_million_regions), TEST(the_next_batch_follows_an_empty_one),
 	};
 
 	return cmocka_run_group_tests_name("state machine: grants and marks", tests, NULL, NULL);
