@@ -321,7 +321,7 @@ static bool requests_open(const struct ddr_array *a)
 	return !ddr_metaio_idle(a->meta) || !ddr_jobs_idle(a->jobs);
 }
 
-/* A verify, or a rebuild, of any node: their pace is looked after. */
+/* A resync here, now or lately; a verify, or a rebuild, of any node: their pace is looked after. */
 static bool job_runs(const struct ddr_array *a)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
@@ -329,7 +329,7 @@ static bool job_runs(const struct ddr_array *a)
 	for (uint32_t m = 0; m < sb->members; m++)
 		if (sb->member[m].state == DDR_MEMBER_REBUILDING)
 			return true;
-	return a->rate.paused || a->rate.scan_paused || sb->verify.state == DDR_VERIFY_RUNNING;
+	return ddr_rate_moves(&a->rate) || sb->verify.state == DDR_VERIFY_RUNNING;
 }
 
 uint64_t ddr_drive_rests(const struct ddr_array *a, uint64_t now_ms)

@@ -61,4 +61,10 @@ void ddr_rate_tick(struct ddr_rate *r, uint64_t now_ms);
  */
 void ddr_rate_scanned(struct ddr_rate *r, uint64_t blocks, uint64_t us);
 
+/* Has a range ended lately, or is one held back? Then speed and pace change with the ticks. */
+static inline bool ddr_rate_moves(const struct ddr_rate *r)
+{
+	return r->done || r->per_s || r->scanned || r->scan_per_s || r->paused || r->scan_paused;
+}
+
 #endif

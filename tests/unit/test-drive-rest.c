@@ -131,6 +131,10 @@ static void who_has_something_under_way_does_not_rest(void **state)
 	KEEPS(a->back.watched = 1);
 	KEEPS(a->cluster.lost = true);
 	KEEPS(a->cluster.answer[5].used = true);
+	KEEPS(a->rate.done = 1);
+	KEEPS(a->rate.per_s = 1);
+	KEEPS(a->rate.scanned = 1);
+	KEEPS(a->rate.scan_per_s = 1);
 	KEEPS(a->rate.paused = true);
 	KEEPS(a->rate.scan_paused = true);
 	KEEPS(play.busy = true);
