@@ -69,8 +69,9 @@ static bool ddr_array_make_bio_wqs(struct ddr_array *a)
 }
 
 /*
- * No bio is left. But a work item that has handed over its bio (parked it, ended it) may still
- * be about to run parked bios, which uses ctl_wq: so that queue is destroyed last.
+ * No bio is left. But the work item that handed over the last one (started it again, ended it)
+ * may still run: each queue is destroyed, which waits for its work items, before anything that
+ * these may use.
  */
 static void ddr_array_free(struct ddr_array *a)
 {

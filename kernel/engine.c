@@ -68,13 +68,15 @@ static void ddr_io_start_work(struct work_struct *work)
 	ddr_io_start(ddr_io_of(work));
 }
 
-/*
- * Runs @bio, which was parked, again from the beginning (admit, region, range), in a work item
- * of its own. Any context.
- */
+void ddr_io_restart(struct ddr_io *io)
+{
+	ddr_io_defer(io, ddr_io_start_work);
+}
+
+/* Starts @bio, which was parked, again. Any context. */
 static void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
 {
-	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), ddr_io_start_work);
+	ddr_io_restart(dm_per_bio_data(bio, sizeof(struct ddr_io)));
 }
 
 /* ---- per array, per module ----------------------------------------------------- */

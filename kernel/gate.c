@@ -27,12 +27,6 @@ static inline bool ddr_flags_admit(unsigned long flags, bool write)
 	return (flags & (stop | BIT(DDR_A_ENABLED))) == BIT(DDR_A_ENABLED);
 }
 
-static void ddr_end_bio(struct bio *bio, blk_status_t status)
-{
-	bio->bi_status = status;
-	bio_endio(bio);
-}
-
 /*
  * dm turns BLK_STS_DM_REQUEUE into EIO outside of a noflush suspend, and an interrupted suspend
  * ends before our presuspend_undo runs: so this asks dm, and does not only check our flag.
@@ -98,8 +92,10 @@ static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool writ
 		atomic_inc(&a->nr_parked);
 	}
 	spin_unlock_irqrestore(&a->lock, irq);
-	if (end)
-		ddr_end_bio(bio, status);
+	if (end) {
+		bio->bi_status = status;
+		bio_endio(bio);
+	}
 	return false;
 }
 
@@ -108,27 +104,6 @@ bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
 	if (likely(!ddr_array_stops(a, write, false)))
 		return true;
 	return ddr_array_admit_slow(a, bio, write);
-}
-
-void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon)
-{
-	blk_status_t status;
-	unsigned long irq;
-	bool end;
-
-	spin_lock_irqsave(&a->lock, irq);
-	end = ddr_array_bounces(a, daemon, &status);
-	if (!end) {
-		bio_list_add(&a->parked, bio);
-		atomic_inc(&a->nr_parked);
-	}
-	spin_unlock_irqrestore(&a->lock, irq);
-	if (end) {
-		ddr_end_bio(bio, status);
-		return;
-	}
-	ddr_point_wait(DDR_PT_PARK_KICK);
-	ddr_array_kick(a);	/* if the reason is not over, the gate parks it again */
 }
 
 static void ddr_array_kick_work(struct work_struct *work)

@@ -24,14 +24,10 @@ bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
  * For every place that parks bios, under the lock of its list: must @bio not be parked because
  * the array is killed, is in a noflush suspend, is in a flushing one and was never served, or
  * fails I/O without a daemon (@daemon: the wait is for the daemon)? Then returns true, and
- * *@status is how to end it (after the lock was dropped). false: park it. Any context.
+ * *@status is how to end it (after the lock was dropped). false: park it. Code that starts a bio
+ * again, and so does not park it, needs no lock: what it waits for next asks again. Any context.
  */
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
-/*
- * Parks @bio here until the next kick, or ends it according to ddr_array_bounces() with @daemon.
- * It holds neither a region nor a range. Any context.
- */
-void ddr_array_park(struct ddr_array *a, struct bio *bio, bool daemon);
 /* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
 void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
 /* Runs all bios of the parked list again. Any context. */

@@ -107,8 +107,15 @@ void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s)
 
 void ddr_io_turn_away(struct ddr_io *io, bool daemon)
 {
+	blk_status_t status;
+
 	ddr_io_drop(io, io->flags & DDR_IO_SENT);
-	ddr_array_park(io->t->array, io->bio, daemon);
+	if (ddr_array_bounces(io->t->array, daemon, &status)) {
+		ddr_io_finish(io, status);
+		return;
+	}
+	ddr_io_restart(io);
+	ddr_point_wait(DDR_PT_TURNED_AWAY);
 }
 
 static void ddr_io_woken(struct work_struct *work)

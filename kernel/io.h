@@ -127,6 +127,14 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 	return &io->t->array->geo;
 }
 
+/* ---- engine.c ------------------------------------------------------------ */
+
+/*
+ * Starts the io again from the beginning (gate, region, range), in a work item of its own. It
+ * holds nothing. Any context; the caller must not use the io any more.
+ */
+void ddr_io_restart(struct ddr_io *io);
+
 /* ---- io.c ---------------------------------------------------------------- */
 
 /* Determines the piece of the bio that starts io->done sectors into it. */
@@ -149,9 +157,10 @@ u32 ddr_io_shadow_role(struct ddr_io *io);
  */
 bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
 /*
- * The io must not continue now: releases everything that it holds. Its bio asks again at the
- * gate, or is ended according to ddr_array_bounces() with @daemon. What was sent of it counts as
- * failed. Any context; the caller must not use the io any more.
+ * The io must not continue now: releases everything that it holds. Its bio starts again, and
+ * waits at the gate if that is still shut; or is ended according to ddr_array_bounces() with
+ * @daemon. What was sent of it counts as failed. Process context; does not sleep. The caller must
+ * not use the io any more.
  */
 void ddr_io_turn_away(struct ddr_io *io, bool daemon);
 /*

@@ -21,8 +21,8 @@ enum ddr_point {
 	DDR_PT_FLUSH_GATE,	/* the same for a flush */
 	DDR_PT_READ_GATE,	/* the same for a read */
 	DDR_PT_RANGE_STEP,	/* a range in a list is examined: only counts */
-	/* a bio was parked at the gate, and is about to run if the reason is over */
-	DDR_PT_PARK_KICK,
+	/* a bio was turned away and starts again elsewhere; what follows may not use it */
+	DDR_PT_TURNED_AWAY,
 	/* a write was parked on its region; what follows may only use the array */
 	DDR_PT_REGION_PARKED,
 	DDR_PT_MEMBER_READ,	/* a member has ended an operation: its status may be replaced */

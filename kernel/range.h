@@ -13,10 +13,10 @@
  *
  * ddr_range_lock returns 0: locked. -EINPROGRESS: queued in arrival order, @wake runs on @wq,
  * once. -EAGAIN: it would wait, but the array is killed or in a noflush suspend: give the region
- * back, then call ddr_array_park(). -ENOTCONN: the same, or there is no daemon to end the EX
- * range that it would wait for, and I/O fails without one: do the same, and pass this on to
- * ddr_array_park(). @wake finds ->locked set: the range is held now; or clear: the wait was
- * cancelled, act as for -EAGAIN.
+ * back, then end the bio or start it again, as ddr_array_bounces() says. -ENOTCONN: the same, or
+ * there is no daemon to end the EX range that it would wait for, and I/O fails without one: do
+ * the same, and pass this on to ddr_array_bounces(). @wake finds ->locked set: the range is held
+ * now; or clear: the wait was cancelled, act as for -EAGAIN.
  */
 struct ddr_range {
 	struct list_head	list;		/* in the bucket */

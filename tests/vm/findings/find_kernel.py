@@ -44,7 +44,7 @@ def test_cursor_of_a_rebuild(guest, case):
 
 def test_queues_outlive_what_uses_them(guest):
     """Finding K6: the array's queues were destroyed in an order that let late work use one that was gone."""
-    run(guest, "park_kick")
+    run(guest, "turned_away")
 
 
 def test_trace_after_the_device(guest):

@@ -171,11 +171,12 @@ def stopped_write(a, ch):
     return w
 
 
-def case_park_kick():
-    """A thread that parked a bio may be late with its next steps: the array's queues must still exist when the array is removed."""
+def case_turned_away():
+    """A thread that turned a bio away may be late with its next steps: it must not use the bio, and what it uses must still exist when
+    the array is removed."""
     with array() as a:
         ch = ready(a)
-        with held("park_kick") as h:
+        with held("turned_away") as h:
             w = stopped_write(a, ch)
             h.wait()
             ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)     # the daemon is back: another thread runs the bio
