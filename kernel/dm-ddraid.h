@@ -228,7 +228,7 @@ struct ddr_array {
 	atomic_t		nr_parked;
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
-	/* engine.c: runs a parked bio again; any context */
+	/* engine.c: starts a parked bio again, in a work item of its own; any context */
 	void			(*rerun)(struct ddr_array *a, struct bio *bio);
 	/* io.h: open member errors, generations of member states */
 	struct ddr_engine	*engine;

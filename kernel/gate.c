@@ -123,18 +123,6 @@ static void ddr_array_kick_work(struct work_struct *work)
 	}
 }
 
-void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios)
-{
-	unsigned long irq;
-
-	if (bio_list_empty(bios))
-		return;
-	spin_lock_irqsave(&a->lock, irq);
-	bio_list_merge(&a->parked, bios);
-	spin_unlock_irqrestore(&a->lock, irq);
-	ddr_array_kick(a);
-}
-
 void ddr_array_kick(struct ddr_array *a)
 {
 	queue_work(a->ctl_wq, &a->kick_work);

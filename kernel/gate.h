@@ -28,8 +28,6 @@ bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
  * again, and so does not park it, needs no lock: what it waits for next asks again. Any context.
  */
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
-/* Moves @bios, counted as parked already, to the parked list, and kicks. Any context. */
-void ddr_array_rerun(struct ddr_array *a, struct bio_list *bios);
 /* Runs all bios of the parked list again. Any context. */
 void ddr_array_kick(struct ddr_array *a);
 

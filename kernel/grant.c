@@ -11,7 +11,6 @@
 #include <linux/blk_types.h>
 #include <linux/sched.h>
 
-#include "gate.h"
 #include "record.h"
 #include "region-word.h"
 
@@ -38,6 +37,18 @@ static void ddr_park_take(struct ddr_park_bucket *b, u64 region, struct bio_list
 	while ((bio = bio_list_pop(&b->bios)))
 		bio_list_add((unsigned long)bio->bi_private == region ? to : &keep, bio);
 	b->bios = keep;
+}
+
+/* Starts @bios, which were parked, again. */
+static void ddr_park_run(struct ddr_array *a, struct bio_list *bios)
+{
+	struct bio *bio;
+
+	while ((bio = bio_list_pop(bios))) {
+		atomic_dec(&a->nr_parked);
+		a->rerun(a, bio);
+		cond_resched();
+	}
 }
 
 /* ---- closing ------------------------------------------------------------------------- */
@@ -151,7 +162,7 @@ int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
 			spin_unlock_irq(&b->lock);
 		}
 	}
-	ddr_array_rerun(a, &run);
+	ddr_park_run(a, &run);
 	return 0;
 }
 

@@ -32,7 +32,7 @@ void ddr_region_put(struct ddr_array *a, u64 region, bool error);
  * and nothing changed. @seq: of the LOCK that is answered, or 0: grants without a request, or
  * refuses all that wait in the range.
  */
-/* runs parked bios, from ctl_wq */
+/* starts the parked bios again */
 int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count);
 int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error);
 /*
