@@ -47,7 +47,7 @@ void ddr_sm_whole_voided(struct ddr_sm *sm)
 
 	if (t->set.op == DDR_MEMBER_OP_WHOLE)
 		t->set.op = DDR_MEMBER_OP_STAY;
-	t->no_space = false;
+	t->no_space = t->last = false;
 	ddr_trans_on(sm, DDR_TE_CALLED_OFF);
 	t->written = false;
 	t->overtaken = t->io != 0;
@@ -187,9 +187,9 @@ static void change_write(struct ddr_sm *sm)
 	t->blocked = 0;
 	/*
 	 * If a member had no space, only the same write is repeated: a member that is two generations behind at the next start would
-	 * be left out. Changes that arrived meanwhile get the next generation.
+	 * be left out. Changes that arrived meanwhile get the next generation. So do those that arrive before the last members have this one.
 	 */
-	if (!t->no_space)
+	if (!t->no_space && !t->last)
 		change_take(sm);
 	if (ddr_sm_grow_prepare(sm))
 		ddr_sm_supers_write(sm);
@@ -283,7 +283,7 @@ static void trans_done(struct ddr_sm *sm)
 	t->slots = 0;
 	t->mark = DDR_MARK_KEEP;
 	t->set = none;
-	t->ack_sent = t->writing = t->begun = t->level = t->written = t->no_space = false;
+	t->ack_sent = t->writing = t->begun = t->level = t->last = t->written = t->no_space = false;
 }
 
 void ddr_sm_member_done(struct ddr_sm *sm, const struct ddr_msg *msg, const struct ddr_order_done *n)

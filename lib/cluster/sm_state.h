@@ -289,6 +289,7 @@ struct ddr_sm_trans {
 	uint32_t blocked;			/* members on which it failed: their failure comes first */
 	bool no_space;				/* it failed because of lack of space, perhaps also otherwise: exactly this content is written again */
 	bool level;				/* the write brings the newest generation, unchanged, to members that may not have it; stays set until all have it */
+	bool last;				/* all members that stay have the change: spares, and one that leaves, get the same */
 	bool writing;				/* a write was started, of a change or of the level (its content is in sm->own.next) */
 	bool begun;				/* a change was started, by this node or by the last writer: some members may have its generation */
 	bool written;				/* the change is durable, DONE may be sent */

@@ -7,7 +7,12 @@
  * since it became the writer. Others may have missed a change that was interrupted, on this node by a power failure, or on the
  * last writer. They get the newest generation first, unchanged (the level), and then the change is written.
  *
- * Must never: give a generation the name of another one; lose a change that was started; raise the generation while a remaining member may be behind.
+ * Spares get a change last, when all other members have it; so does a member that leaves the array by this change, replaced by its copy. The next
+ * writer, or the next start, may not see that disk at all: what it alone held would be passed over, and its sequence or generation used again
+ * for another change. A spare needs no level: it holds nothing that could be old.
+ *
+ * Must never: give a generation the name of another one; lose a change that was started; raise the generation while a remaining member may be behind;
+ * give a spare, or a member that leaves, what no other member has.
  */
 #include "sm_int.h"
 
@@ -85,9 +90,25 @@ static uint32_t behind(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_trans *t = &sm->own.t;
 
-	if (t->no_space || !(raises(sm) || t->set.op == DDR_MEMBER_OP_CURSOR))
+	if (t->no_space || t->last || !(raises(sm) || t->set.op == DDR_MEMBER_OP_CURSOR))
 		return 0;
 	return t->targets & ~t->named & ~replaced_by_this(sm);
+}
+
+/* Those that the change goes to first, or last. False: nobody is last, and the change is written. */
+static bool next_targets(struct ddr_sm *sm)
+{
+	struct ddr_sm_trans *t = &sm->own.t;
+	uint32_t first = ddr_sm_written(sm) & ~replaced_by_this(sm);
+
+	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->own.present & (t->last ? ~first : first);
+	if (t->targets || !t->last)
+		return true;
+	t->last = false;
+	t->written = true;
+	sm->own.vf.recorded = sm->own.vf.writing;
+	sm->again = true;
+	return false;
 }
 
 void ddr_sm_supers_write(struct ddr_sm *sm)
@@ -96,13 +117,14 @@ void ddr_sm_supers_write(struct ddr_sm *sm)
 	struct ddr_output *out;
 	uint32_t lack;
 
-	t->targets = ddr_sm_alive(sm) & ~ddr_sm_going(sm) & sm->own.present;
+	if (!next_targets(sm))
+		return;
 	lack = behind(sm);
 	t->level = lack != 0;
 	if (t->level) {
 		t->targets = lack;
 		level_build(sm);
-	} else {
+	} else if (!t->last) {
 		next_build(sm);
 		t->begun = true;
 	}
@@ -131,9 +153,10 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
 	if (!failed)
 		ddr_sm_space_done(sm, DDR_SPACE_SUPER);
-	t->named = (t->level ? t->named : 0) | (t->targets & ~in->failed_members);
+	t->named = (t->level || t->last ? t->named : 0) | (t->targets & ~in->failed_members);
 	t->no_space = (failed & in->no_space) && !t->overtaken && !t->level;
-	t->written = !failed && !t->overtaken && !t->level;
+	t->written = t->last && !failed && !t->overtaken;
+	t->last = !t->last && !failed && !t->overtaken && !t->level;
 	t->overtaken = false;
 	t->level = t->level && failed;
 	if (t->written)
@@ -163,7 +186,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 
 	sm->own.vf.recorded = disk->verify;
 	t->named = 0;
-	t->no_space = t->level = false;
+	t->no_space = t->level = t->last = false;
 	if (disk->seq <= sm->shared.sb.seq)
 		return;
 	sm->own.next = *disk;

@@ -128,6 +128,35 @@ static void check_freed(struct sim *s, const struct node *by, const struct ddr_s
 				sim_violation(s, "rule 12: node %u frees slot %u, in which region %llu is marked", by->id, slot, (unsigned long long)r);
 }
 
+/* Are they superblocks of the same change? Then they differ in the number of the member and of the copy alone, in counts of errors, and in the time. */
+static bool same_change(struct ddr_super a, struct ddr_super b)
+{
+	uint8_t bytes[2][DDR_META_BLOCK];
+
+	a.this_member = b.this_member;
+	a.updated = b.updated;
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
+		a.member[m].err_read = b.member[m].err_read;
+		a.member[m].err_write = b.member[m].err_write;
+		a.member[m].err_corrected = b.member[m].err_corrected;
+	}
+	if (ddr_super_encode(&a, bytes[0]).code != DDR_FE_OK || ddr_super_encode(&b, bytes[1]).code != DDR_FE_OK)
+		return false;
+	ddr_super_set_copy(bytes[0], 0);
+	ddr_super_set_copy(bytes[1], 0);
+	return memcmp(bytes[0], bytes[1], DDR_META_BLOCK) == 0;
+}
+
+/* Is any of them a spare, or one that leaves? Another node may not see that disk, so all others must have the change before (lib/cluster/sm_super.c). */
+static bool not_first(const struct ddr_super *disk, const struct ddr_super *next, uint32_t members)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t m = 0; m < disk->members; m++)
+		mask |= disk->member[m].state == DDR_MEMBER_SPARE || next->member[m].state == DDR_MEMBER_MISSING ? 1u << m : 0;
+	return members & mask;
+}
+
 /* Rules 11, 12: new superblocks are above the newest one on any disk. */
 static void check_super(struct sim *s, const struct node *by, const struct io *io)
 {
@@ -137,6 +166,10 @@ static void check_super(struct sim *s, const struct node *by, const struct io *i
 	if (!io->members || !check_newest_super(s, &disk) ||
 	    ddr_super_decode(io->block[m], (unsigned int)io->place, ddr_super_offset(&s->sb0, (unsigned int)io->place), &next).code != DDR_FE_OK)
 		return;
+	if (same_change(next, disk))
+		return;
+	if (not_first(&disk, &next, io->members))
+		sim_violation(s, "rule 12: node %u gives a spare, or a member that leaves, superblocks that no other one has, members %x", by->id, io->members);
 	if (next.seq <= disk.seq || next.generation < disk.generation)
 		sim_violation(s, "rule 12: node %u writes superblocks of generation %llu, sequence %llu, and those on disk have %llu, %llu",
 			      by->id, (unsigned long long)next.generation, (unsigned long long)next.seq,

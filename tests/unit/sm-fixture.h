@@ -284,6 +284,15 @@ static inline void fx_error(struct fx *f, uint64_t seq, uint32_t member, enum dd
 	fx_settle(f);
 }
 
+/* Ends the two writes of superblocks of a change: to the members, then to the spare. */
+static inline void fx_supers_done(struct fx *f)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
+		fx_settle(f);
+	}
+}
+
 static inline struct ddr_sm_status fx_status(const struct fx *f)
 {
 	struct ddr_sm_status st;

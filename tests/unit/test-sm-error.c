@@ -54,8 +54,7 @@ static void replace_begins(struct fx *f)
 	f->answers = FX_ALL & ~FX_IO;		/* so that the copy does not complete */
 	fx_step(f, &in);
 	fx_settle(f);
-	fx_done(f, (uint32_t)fx_find(f, DDR_OUT_SB_WRITE, 0), 0, 0, 0);
-	fx_settle(f);
+	fx_supers_done(f);
 	assert_true(fx_find(f, DDR_OUT_TABLE, 0) >= 0);
 	fx_step(f, &done);
 	fx_settle(f);

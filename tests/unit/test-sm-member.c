@@ -55,6 +55,7 @@ static void rule_3_the_order_of_a_failure(void **state)
 	next_is(f, DDR_OUT_MCAST, DDR_M_MEMBER_FAIL);
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
 	next_is(f, DDR_OUT_SB_WRITE, 0);
+	next_is(f, DDR_OUT_SB_WRITE, 0);	/* of the spare */
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
 	assert_int_equal(fx_kernel(f, DDR_U_MEMBER), -1);
 	next_is(f, DDR_OUT_MCAST, DDR_M_MEMBER_DONE);
@@ -76,7 +77,7 @@ static void the_superblocks_of_a_failure(void **state)
 	f->answers = FX_MSG | FX_KERNEL;
 	fx_error(f, 9, 2, DDR_EC_IO, DDR_OP_WRITE);
 	w = fx_open_io(f, DDR_OUT_SB_WRITE);
-	assert_int_equal(f->log[w].members, 0x7f & ~4u);	/* the spare has one too */
+	assert_int_equal(f->log[w].members, 0x3f & ~4u);	/* the spare gets it afterwards */
 	ddr_sm_superblock(f->sm, 3, &sb);
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_OK);
 	assert_int_equal(sb.this_member, 3);
@@ -87,6 +88,71 @@ static void the_superblocks_of_a_failure(void **state)
 	assert_int_equal(sb.member[2].state, DDR_MEMBER_FAULTY);
 	assert_int_equal(sb.member[2].since, 2);
 	assert_int_equal(sb.member[2].err_write, 1);
+}
+
+/*
+ * Rule 12: another writer may not see the spare. What it alone had would be passed over, and its sequence, or its generation, used again. So it gets a
+ * change when all others have it; no level; and if it fails, that is another change.
+ */
+static void a_spare_gets_a_change_last(void **state)
+{
+	struct fx *f = *state;
+	struct ddr_super first, last;
+	uint32_t w;
+
+	f->cfg.present = 0x3f;
+	restart(f);
+	fx_step(f, &(struct ddr_input){ .type = DDR_IN_PRESENT, .member = 6 });
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[6], DDR_MEMBER_SPARE);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_error(f, 9, 2, DDR_EC_IO, DDR_OP_WRITE);
+	w = fx_open_io(f, DDR_OUT_SB_WRITE);
+	assert_int_equal(f->log[w].members, 0x3f & ~4u);
+	ddr_sm_superblock(f->sm, 0, &first);
+	fx_done(f, w, 0, 0, 0);
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
+	w = fx_open_io(f, DDR_OUT_SB_WRITE);
+	assert_int_equal(f->log[w].members, 0x40);
+	ddr_sm_superblock(f->sm, 6, &last);
+	assert_int_equal(last.seq, first.seq);
+	assert_int_equal(last.generation, 2);
+	assert_memory_equal(last.gen_id, first.gen_id, sizeof(first.gen_id));
+	fx_done(f, w, 0x40, 0, 0);
+	fx_settle(f);
+	w = fx_open_io(f, DDR_OUT_SB_WRITE);
+	assert_int_equal(f->log[w].members, 0x3f & ~4u);
+	ddr_sm_superblock(f->sm, 0, &last);
+	assert_int_equal(last.generation, 3);
+	assert_memory_equal(last.gen_prev, first.gen_id, sizeof(first.gen_id));
+	fx_done(f, w, 0, 0, 0);
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
+	assert_int_equal(fx_status(f).member_state[6], DDR_MEMBER_FAULTY);
+}
+
+/* A change that comes before the spare has the last one waits for its own generation: the spare gets what the others have. */
+static void a_failure_before_the_spare_has_the_change(void **state)
+{
+	struct fx *f = *state;
+	struct ddr_super sb;
+
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_error(f, 9, 2, DDR_EC_IO, DDR_OP_WRITE);
+	fx_error(f, 10, 4, DDR_EC_IO, DDR_OP_WRITE);
+	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
+	fx_settle(f);
+	ddr_sm_superblock(f->sm, 6, &sb);
+	assert_int_equal(sb.generation, 2);
+	assert_int_equal(sb.member[4].state, DDR_MEMBER_IN_SYNC);
+	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_IN_SYNC);
+	fx_supers_done(f);
+	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_FAULTY);
+	assert_int_equal(fx_status(f).generation, 3);
 }
 
 /*
@@ -138,12 +204,11 @@ static void a_failure_while_the_superblocks_are_written(void **state)
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_IN_SYNC);
 	fx_settle(f);
 	w = fx_open_io(f, DDR_OUT_SB_WRITE);
-	assert_int_equal(f->log[w].members, 0x7f & ~0x14u);
+	assert_int_equal(f->log[w].members, 0x3f & ~0x14u);
 	ddr_sm_superblock(f->sm, 0, &second);
 	assert_int_equal(second.generation, 3);
 	assert_memory_equal(second.gen_prev, first.gen_id, 16);
-	fx_done(f, w, 0, 0, 0);
-	fx_settle(f);
+	fx_supers_done(f);
 	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
 	assert_int_equal(fx_status(f).member_state[4], DDR_MEMBER_FAULTY);
 	assert_int_equal(fx_status(f).generation, 3);
@@ -191,8 +256,7 @@ static void a_log_write_that_fails(void **state)
 	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 1u << 5, 0, 0);
 	fx_settle(f);
 	assert_int_equal(fx_kernel(f, DDR_U_GRANT), -1);
-	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
-	fx_settle(f);
+	fx_supers_done(f);
 	assert_true(fx_kernel(f, DDR_U_GRANT) > fx_kernel(f, DDR_U_MEMBER));	/* told before it writes; nobody else reads */
 	assert_true(fx_kernel(f, DDR_U_MEMBER) >= 0);
 	f->answers = FX_ALL;
@@ -212,8 +276,7 @@ static void a_flush_and_a_map_write_that_fail(void **state)
 	fx_done(f, fx_open_io(f, DDR_OUT_FLUSH), 1u << 5, 0, 0);
 	fx_settle(f);
 	assert_true(ddr_sm_region(f->sm, 3) & DDR_SM_REGION_DIRTY);
-	fx_done(f, fx_open_io(f, DDR_OUT_SB_WRITE), 0, 0, 0);
-	fx_settle(f);
+	fx_supers_done(f);
 	fx_done(f, fx_open_io(f, DDR_OUT_MAP_WRITE), 1u << 1, 0, 0);
 	fx_settle(f);
 	assert_int_equal(fx_count(f, DDR_OUT_LOG_WRITE, 0), 0);
@@ -279,7 +342,7 @@ static void missing_at_the_start(void **state)
 	restart(f);
 	assert_int_equal(fx_status(f).member_state[3], DDR_MEMBER_MISSING);
 	assert_int_equal(fx_status(f).generation, 2);
-	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x7f & ~8u);
+	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x3f & ~8u);
 	for (int i = 0, at; (at = fx_find_nth(f, DDR_OUT_KERNEL, DDR_U_MEMBER, (uint32_t)i)) >= 0; i++)
 		assert_int_equal(f->log[at].rec.arg[0], f->log[at].rec.member == 3 ? DDR_KM_OUT : DDR_KM_IN_SYNC);
 	assert_true(fx_kernel(f, DDR_U_ENABLE) > fx_find(f, DDR_OUT_SB_WRITE, 0));
@@ -349,7 +412,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(rule_3_the_order_of_a_failure), TEST(the_superblocks_of_a_failure),
+		TEST(rule_3_the_order_of_a_failure), TEST(the_superblocks_of_a_failure), TEST(a_spare_gets_a_change_last), TEST(a_failure_before_the_spare_has_the_change),
 		TEST(names_of_generations_differ_by_start), TEST(an_older_generation_goes_behind_the_newer_one), TEST(a_failure_while_the_superblocks_are_written),
 		TEST(a_failing_superblock_write_that_is_one_too_many), TEST(two_members_fail_at_once),
 		TEST(a_log_write_that_fails), TEST(a_flush_and_a_map_write_that_fail), TEST(degraded_regions_are_noted),

@@ -219,7 +219,7 @@ static void the_new_one_goes(void **state)
 
 /*
  * The writer has written the superblocks in which the new disk has taken over: they are on the disks, and fail on those of @fail; or
- * (@dies) the writer dies before any node is told.
+ * (@dies) the writer dies before any node is told. The old one, which leaves, has not got them yet.
  */
 static bool whole_written(struct cx *c, uint32_t fail, bool dies)
 {
@@ -234,6 +234,7 @@ static bool whole_written(struct cx *c, uint32_t fail, bool dies)
 		ddr_sm_superblock(n->sm, 0, &sb);
 		if (sb.member[SPARE].state != DDR_MEMBER_IN_SYNC)
 			continue;
+		assert_int_equal(n->log[o].members & 1u << ROLE, 0);
 		cx_write(c, n, &n->log[o]);
 		n->open[o] = false;
 		if (dies)
@@ -245,17 +246,30 @@ static bool whole_written(struct cx *c, uint32_t fail, bool dies)
 	return false;
 }
 
+static uint32_t supers_end(struct cx *c)
+{
+	uint32_t members = 0;
+
+	for (uint32_t o = 0; o < c->node[0].n; o++)
+		if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE) {
+			members |= c->node[0].log[o].members;
+			cx_done(c, &c->node[0], o);
+		}
+	return members;
+}
+
 static void up_to_whole(struct cx *c, uint32_t fail, bool dies)
 {
 	wants(c, 1, 1);
 	replace(c, 0, ROLE, SPARE);
 	for (uint32_t round = 0; round < 500; round++) {
 		pass_without(c, 1, 1, DDR_OUT_SB_WRITE);
-		if (whole_written(c, fail, dies))
+		if (whole_written(c, fail, dies)) {
+			if (!fail && !dies)
+				assert_true(supers_end(c) >> ROLE & 1);
 			return;
-		for (uint32_t o = 0; o < c->node[0].n; o++)
-			if (c->node[0].open[o] && c->node[0].log[o].type == DDR_OUT_SB_WRITE)
-				cx_done(c, &c->node[0], o);
+		}
+		supers_end(c);
 	}
 	fail_msg("the copy does not come to its end");
 }

@@ -246,7 +246,8 @@ static void it_pauses_and_goes_on_where_it_was(void **state)
 	job_ends(f, (struct ddr_input){ 0 });
 	assert_false(job_open(f));
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(f->log[fx_find(f, DDR_OUT_SB_WRITE, 0)].members, 0x7f);	/* recorded on the disks */
+	assert_int_equal(f->log[fx_find_nth(f, DDR_OUT_SB_WRITE, 0, 0)].members, 0x3f);	/* recorded on the disks */
+	assert_int_equal(f->log[fx_find_nth(f, DDR_OUT_SB_WRITE, 0, 1)].members, 0x40);
 	assert_int_equal(record(f)->state, DDR_VERIFY_PAUSED);
 	assert_int_equal(record(f)->cursor, 4 * REGION);	/* what had ended when it was recorded */
 	ask(f, DDR_VERIFY_OP_START, 0);
